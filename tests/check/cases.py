@@ -3,6 +3,8 @@ import json
 import os
 import re
 import shutil
+import signal
+import subprocess
 
 from findings import check, expected, judge
 from harness import Skipped, case, holds, run, same
@@ -166,3 +168,63 @@ def formats(world):
     same("a file that is not there", (never.returncode, never.stdout), (2, ""))
     for words, code in (([program, "nothing of that name"], 3), (["/no/program"], 2), ([], 2)):
         same(f"{words}", run([memtrace, "check", *words]).returncode, code)
+
+
+@case("ends")
+def ends(world):
+    """Signals to memtrace check reach the program and end both; what has no end is never told as whole."""
+    program, memtrace = world.compile(os.path.join(HERE, "ends.cu"), "-O1"), world.tool("memtrace")
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        out = world.path("sarif")
+        with subprocess.Popen([memtrace, "check", "-f", "sarif", "-o", out, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
+            p.stdout.readline()
+            p.send_signal(number)
+            said = p.communicate(timeout=300)[1]
+        same(f"signal {number}: {said}", p.returncode, 128 + number)
+        with open(out, encoding="utf-8") as f:
+            [invocation] = json.load(f)["runs"][0]["invocations"]
+        same(f"signal {number}: sarif", (invocation["executionSuccessful"], "has no end" in str(invocation["toolExecutionNotifications"])), (False, True))
+    with subprocess.Popen([memtrace, "check", program, "deaf"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
+        p.stdout.readline()
+        p.terminate()
+        heard, said = p.communicate(timeout=300)
+    same(f"the program has heard it: {said}", (p.returncode, "its own end" in heard), (0, True))
+    for how, whole, code in (("end", True, 0), ("leave", False, 0)):
+        done = run([memtrace, "check", "-f", "sarif", "-o", out, program, how])
+        with open(out, encoding="utf-8") as f:
+            [invocation] = json.load(f)["runs"][0]["invocations"]
+        same(f"{how}: {done.stderr}", (done.returncode, invocation["executionSuccessful"], "by _exit" in done.stderr), (code, whole, not whole))
+
+
+@case("output")
+def output(world):
+    """No command's output is a file that it reads, by whatever name; the file stays as it was."""
+    program, memtrace = world.compile(os.path.join(HERE, "ends.cu"), "-O1"), world.tool("memtrace")
+    folder = world.folder("kept")
+    run([memtrace, "check", "--keep", folder, program, "end"])
+    [name] = [n for n in os.listdir(folder) if n.endswith(".mtc")]
+    trace, link, hard = os.path.join(folder, name), world.path("link.mtc"), world.path("hard.mtc")
+    script, rules = world.path("script"), world.path("rules")
+    os.symlink(trace, link)
+    os.link(trace, hard)
+    for path, text in ((script, "#!/bin/sh\n" + program + " end\n"), (rules, "leak\n")):
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+    os.chmod(script, 0o755)
+    copy = world.path("copy.cu")
+    shutil.copy(os.path.join(HERE, "ends.cu"), copy)
+    for read, words in ((trace, ["check", "-o", trace, trace]), (trace, ["check", "-o", link, trace]), (trace, ["check", "-o", hard, trace]),
+                        (trace, ["check", "-o", trace, folder]), (trace + ".meta", ["check", "-o", trace + ".meta", trace]),
+                        (trace, ["graph", "-o", trace, folder]), (trace, ["graph", "--svg", trace, folder]), (trace, ["report", "-o", trace, folder]),
+                        (trace, ["extract", "-o", trace, folder]), (trace, ["compare", "-o", trace, link, link]), (trace, ["convert", "--to", "mtc", "-o", hard, trace]),
+                        (trace + ".meta", ["convert", "--to", "raw", "-o", world.path("raw"), "--companion", trace + ".meta", trace]),
+                        (rules, ["check", "--suppress", rules, "-o", rules, trace]), (program, ["check", "-o", program, program, "end"]),
+                        (rules, ["check", "-o", rules, program, "end", rules]), (program, ["host", "-o", program, "--", program, "end"]),
+                        (script, ["host", "-o", script, "--", script]), (script, ["host", "-o", script, "--", "sh", script]),
+                        (copy, ["cc", copy, "-o", copy]), (copy, ["cc", "-c", copy, "-o" + copy])):
+        with open(read, "rb") as f:
+            before = f.read()
+        done = run([memtrace, *words])
+        with open(read, "rb") as f:
+            same(f"{words}: {done.stderr}", (done.returncode, f.read() == before, "one of the inputs" in done.stderr or "is run or read" in done.stderr), (2, True, True))
+    same("a device is nobody's", run([memtrace, "check", "-o", "/dev/null", program, "end", "/dev/null"]).returncode, 0)

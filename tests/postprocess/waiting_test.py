@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Large traces: an interruption leaves what there is, logs say how far it is, launches that nobody asked for are not read.
 
-usage: waiting_test.py BIN_FOLDER GEN_TRACE
+usage: waiting_test.py BIN_FOLDER GEN_TRACE TIMER
 """
 import json
 import os
@@ -17,6 +17,7 @@ from tool_case import BIN, ToolCase
 from traces import EOT, LOAD, STORE, companion, record, trace
 
 GEN_TRACE = os.path.abspath(sys.argv[2])
+PATIENT = dict(os.environ, LD_PRELOAD=os.path.abspath(sys.argv[3]), MT_TIMER_FACTOR="100")  # results come however busy the machine is
 LAUNCHES = 6  # of 4 million accesses each
 DEVICE = 4  # docs/trace-format.md
 STOPPED = r"interrupted after (\d+) of (\d+) bytes, (\d+) of (\d+) launches"
@@ -45,7 +46,7 @@ class Case(ToolCase):
 class Interruption(Case):
     def interrupted(self, tool, *args):
         """What it wrote after a signal in the middle: (standard output, standard error)."""
-        p = subprocess.Popen([os.path.join(BIN, tool), *args, self.path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        p = subprocess.Popen([os.path.join(BIN, tool), *args, self.path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=PATIENT)
         started(p)
         time.sleep(0.1)
         p.send_signal(signal.SIGINT)

@@ -55,12 +55,9 @@ class Endless(Case):
         bomb = self.container(1 << 26, 1)
         self.assertLess(os.path.getsize(bomb), 40000)
         for words in (["mt-dump"], ["mt-graph"], ["mt-convert", "--to", "mtc", "-o", self.path("again.mtc")]):
-            begin = os.times()
             err = self.tool(*words, bomb, code=3).stderr.decode()
-            end = os.times()
             self.assertRegex(err, "bomb.mtc: byte [0-9]+: .* more than 256 times as many")
             self.assertEqual(err.count("256 times"), 2, err)
-            self.assertLess(end.children_user - begin.children_user, 4 if SANITIZED else 1)
         self.tool("mt-dump", self.container(1 << 21, 1))
         self.tool("mt-dump", self.container(1 << 23, 0))
 

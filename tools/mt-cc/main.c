@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "cli/command/create.h"
 #include "cli/command/command.h"
 #include "cli/command/near.h"
 #include "device_link.h"
@@ -277,9 +278,32 @@ static int main_answers(const struct request *r)
     return r->version || r->lists;
 }
 
+/* clang would replace its source. 0, or 2 after a message. */
+static int main_clashes(const struct request *r)
+{
+    const char *output = NULL;
+    for (size_t i = 0; i < r->user.count; i++) {
+        if (strcmp(r->user.word[i], "-o") == 0 && i + 1 < r->user.count) {
+            output = r->user.word[++i];
+        } else if (strncmp(r->user.word[i], "-o", 2) == 0 && r->user.word[i][2]) {
+            output = r->user.word[i] + 2;
+        }
+    }
+    for (size_t i = 0; output && i < r->files.count; i++) {
+        if (mt_output_is_input(output, r->files.word[i])) {
+            fprintf(stderr, "mt-cc: the output %s is one of the inputs\n", output);
+            return 2;
+        }
+    }
+    return 0;
+}
+
 /* Runs what was asked for; the exit code. */
 static int main_run(const struct request *r)
 {
+    if (main_clashes(r)) {
+        return 2;
+    }
     if (r->depends && r->cuda) {
         return mt_cc_run_depends(r);
     }

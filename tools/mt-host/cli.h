@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include "files.h"
-#include "files.h"
 #include "words.h"
 
 enum { EXIT_ENGINE = 1, EXIT_USAGE = 2 };

@@ -1,5 +1,6 @@
 /* mt-host: traces the memory accesses of a program; docs/man/memtrace-host.md is its manual. */
 #include "cli.h"
+#include "cli/command/create.h"
 #include "cli/command/near.h"
 #include <limits.h>
 #include <signal.h>
@@ -34,6 +35,16 @@ static int main_has_place(const struct request *r)
         (size_t)snprintf(folder, sizeof folder, "%.*s", (int)(slash - r->output), r->output) >= sizeof folder)
         return 1;
     return strchr(folder, '%') || (stat(folder, &st) == 0 && S_ISDIR(st.st_mode));
+}
+
+/* The program, a script, or a file that it is given. The number of the process is not known yet. */
+static int main_reads(const struct request *r, const struct program *p)
+{
+    const char *script = p->script ? r->program[0] : p->path;
+    int reads = mt_output_is_input(r->output, p->path) || mt_output_is_input(r->output, script);
+    for (size_t i = 1; i < p->argv.count && !reads; i++)
+        reads = mt_output_is_input(r->output, p->argv.word[i]);
+    return reads;
 }
 
 static int main_trace(const struct request *r, const struct command *c, const char *engine)
@@ -74,6 +85,8 @@ int main(int argc, char **argv)
         main_show(&c);
     else if (code == 0 && r.exec)
         code = mt_hostrun_command_become(&c);
+    else if (code == 0 && main_reads(&r, &p))
+        code = mt_hostrun_refuse("the output %s is what is run or read; give another -o", r.output);
     else if (code == 0)
         code = main_trace(&r, &c, engine);
     mt_words_free(&c.argv);

@@ -15,7 +15,7 @@
 #include "ptx/module/module.h"
 #include "../../runtime/cpu/abi.h"
 #include "../../runtime/api/device/make.h"
-#include "cli/base/create.h"
+#include "cli/command/create.h"
 #include "linker.h"
 #include "mt-ptx.h"
 

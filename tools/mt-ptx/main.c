@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include "../../llvm-pass/base/options.h"
+#include "cli/command/create.h"
 #include "cli/command/command.h"
 #include "cli/command/near.h"
 #include "linker.h"
@@ -161,6 +162,9 @@ static int parse_arguments(int argc, char **argv, struct request *r)
     r->input = argv[optind];
     if (!r->output && r->emit_ir) {
         r->output = "-";
+    }
+    if (r->output && mt_output_is_input(r->output, r->input)) {
+        return usage_error("the output %s is the input", r->output);
     }
     return r->output || r->list ? -1 : usage_error("%s", "no -o IMAGE");
 }

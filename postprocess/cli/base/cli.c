@@ -1,11 +1,11 @@
 /* What the mt- programs share: words on stderr, exit codes, filters, interruption, progress. */
 #define _GNU_SOURCE
 #include "cli.h"
-#include "create.h"
 #include "memtrace/container.h"
 #include "memtrace/grow.h"
 #include "memtrace/host.h"
 #include "kind.h"
+#include "stop.h"
 #include "reader/base/text.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -20,69 +20,13 @@
 enum { THREADS_DEFAULT = 32 };
 
 const char *mt_cli_name = "mt", *mt_cli_called;
-volatile sig_atomic_t mt_cli_stop;
-
-enum { PATIENCE = 6 }; /* seconds without a step */
-static volatile sig_atomic_t stopped_by, results_begun, all_end_together, moved;
-static const char *volatile made; /* the output, while it is made and empty */
-
-/* What has been read is analysed and reported; alarm() may be called here. */
-static void on_signal(int number)
-{
-    __atomic_store_n(&mt_cli_stop, 1, __ATOMIC_RELAXED);
-    stopped_by = number;
-    moved = 0;
-    if (!all_end_together)
-        alarm(PATIENCE);
-}
-
-/* Unless nothing moves: a few records can ask for years of work. */
-static void on_alarm(int number)
-{
-    static const char words[] = ": interrupted; what was read takes too long: no results\n";
-    ssize_t wrote;
-    (void)number;
-    if (results_begun)
-        return;
-    if (moved) {
-        moved = 0;
-        alarm(PATIENCE);
-        return;
-    }
-    if (made)
-        unlink(made);
-    if (!mt_cli_quiet && (wrote = write(STDERR_FILENO, mt_cli_name, strlen(mt_cli_name))) >= 0)
-        wrote = write(STDERR_FILENO, words, sizeof words - 1);
-    (void)wrote;
-    kill(getpid(), stopped_by); /* its action is the default again */
-}
-
-void mt_cli_results(void)
-{
-    results_begun = 1;
-}
-
-void mt_cli_moves(void)
-{
-    moved = 1;
-}
+int mt_cli_quiet, mt_cli_brief;
 
 void mt_cli_start(const char *name)
 {
-    struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction late = {.sa_handler = on_alarm};
     mt_cli_name = mt_cli_called ? mt_cli_called : name;
-    sigaction(SIGALRM, &late, NULL);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        struct sigaction old;
-        /* nohup and background jobs of a script have these ignored: so they stay. */
-        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaction(signals[i], &sa, NULL);
-    }
+    mt_stop_begin();
 }
-
-int mt_cli_quiet, mt_cli_brief;
 
 /* One line, whatever is in the names and files that it speaks of. */
 static void cli_line(const char *format, va_list args, const char *end, const char *name)
@@ -180,6 +124,7 @@ int mt_inputs_companion(struct mt_inputs *in, const char *path)
     if (mt_grow(&in->companions, &in->companion_room, in->ncompanions + 1, sizeof *in->companions) != 0)
         return mt_cli_fail("no memory");
     in->companions[in->ncompanions++] = path;
+    mt_output_spare(path);
     return 0;
 }
 
@@ -204,6 +149,8 @@ void mt_inputs_take(struct mt_inputs *in, int argc, char **argv)
     *to = NULL;
     in->paths = (const char *const *)first;
     in->npaths = (size_t)(to - first);
+    for (size_t i = 0; i < in->npaths; i++)
+        mt_output_spare(in->paths[i]);
 }
 
 static int cli_fit(const struct mt_inputs *in)
@@ -235,7 +182,7 @@ struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code)
     *code = cli_fit(in);
     if (*code)
         return NULL;
-    all_end_together = in->on;
+    mt_stop_together(in->on);
     for (size_t i = 0; !in->fds && i < in->npaths; i++)
         mt_cli_waits(in->paths[i]);
     struct mt_source_options o = {.flags = in->flags,
@@ -290,152 +237,4 @@ int mt_inputs_finish(struct mt_source *s, int *complete)
     return lacks < 0 ? mt_cli_fail("no memory for the notes on the trace")
            : lacks   ? MT_EXIT_INPUT
                      : MT_EXIT_OK;
-}
-
-/* ---- output ---- */
-
-/* Is it one of them, what belongs to one, or a trace in a folder of them? */
-static int output_is_input(const char *path, const struct stat *st, const struct mt_inputs *in)
-{
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    char *above = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("."), meta[PATH_MAX];
-    struct stat other, folder;
-    int found = 0, inside = above && strncmp(name, "MemTrace-", 9) == 0 && stat(above, &folder) == 0;
-    free(above);
-    for (size_t i = 0; i < in->npaths && !found; i++) {
-        snprintf(meta, sizeof meta, "%s.meta", in->paths[i]);
-        if (stat(in->paths[i], &other) == 0)
-            found = (other.st_dev == st->st_dev && other.st_ino == st->st_ino) ||
-                    (inside && other.st_dev == folder.st_dev && other.st_ino == folder.st_ino);
-        if (!found && stat(meta, &other) == 0)
-            found = other.st_dev == st->st_dev && other.st_ino == st->st_ino;
-    }
-    return found;
-}
-
-int mt_output_other(const char *path, const struct mt_inputs *in)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && output_is_input(path, &st, in)
-               ? mt_cli_usage("the output %s is one of the inputs", path)
-               : 0;
-}
-
-int mt_output_open(struct mt_output *o, const char *path, const struct mt_inputs *in)
-{
-    struct stat st;
-    const char *why = NULL;
-    *o = (struct mt_output){.path = path, .fd = STDOUT_FILENO};
-    if (!path || strcmp(path, "-") == 0)
-        return 0;
-    o->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC, 0666);
-    o->created = o->fd >= 0;
-    made = o->created ? path : made;
-    if (o->fd < 0 && errno == EEXIST)
-        o->fd = mt_create(path, &why);
-    else if (o->fd < 0)
-        why = strerror(errno);
-    if (o->fd < 0 || fstat(o->fd, &st) != 0) {
-        mt_cli_say("%s: cannot write: %s", path, why ? why : strerror(errno));
-        return MT_EXIT_USAGE;
-    }
-    if (!o->created && output_is_input(path, &st, in)) {
-        close(o->fd);
-        return mt_cli_usage("the output %s is one of the inputs", path);
-    }
-    return 0;
-}
-
-int mt_output_ready(struct mt_output *o)
-{
-    struct stat st;
-    if (o->ready)
-        return 0;
-    mt_cli_results();
-    o->created = 0;
-    o->ready = 1;
-    if (o->fd == STDOUT_FILENO || (fstat(o->fd, &st) == 0 && !S_ISREG(st.st_mode)) ||
-        ftruncate(o->fd, 0) == 0)
-        return 0;
-    return mt_output_failed(o, errno);
-}
-
-int mt_output_failed(struct mt_output *o, int error)
-{
-    o->cut = o->ready;
-    return mt_cli_fail("%s: cannot write: %s", o->fd == STDOUT_FILENO ? "standard output" : o->path,
-                       strerror(error));
-}
-
-/* stdio gives up what it has in its buffer when a signal interrupts a write into a full pipe. */
-static ssize_t output_write(void *arg, const char *bytes, size_t n)
-{
-    int fd = (int)(intptr_t)arg;
-    size_t done = 0;
-    while (done < n) {
-        ssize_t now = write(fd, bytes + done, n - done);
-        if (now < 0 && errno != EINTR)
-            return 0;
-        done += now > 0 ? (size_t)now : 0;
-    }
-    return (ssize_t)n;
-}
-
-static int output_close(void *arg)
-{
-    return close((int)(intptr_t)arg);
-}
-
-FILE *mt_output_whole(int fd)
-{
-    cookie_io_functions_t io = {.write = output_write, .close = output_close};
-    FILE *f = fopencookie((void *)(intptr_t)fd, "w", io);
-    if (f && isatty(fd))
-        setvbuf(f, NULL, _IOLBF, BUFSIZ);
-    return f;
-}
-
-static ssize_t output_write_ready(void *arg, const char *bytes, size_t n)
-{
-    struct mt_output *o = arg;
-    ssize_t done = mt_output_ready(o) == 0 ? output_write((void *)(intptr_t)o->fd, bytes, n) : 0;
-    if (done == 0)
-        o->error = errno;
-    return done;
-}
-
-/* Some file systems say only now that they are full. The descriptor itself is needed to abandon the file. */
-static int output_close_copy(void *arg)
-{
-    return close(fcntl(((struct mt_output *)arg)->fd, F_DUPFD_CLOEXEC, 0));
-}
-
-FILE *mt_output_stream(struct mt_output *o)
-{
-    cookie_io_functions_t io = {.write = output_write_ready, .close = output_close_copy};
-    FILE *f = fopencookie(o, "w", io);
-    if (!f)
-        mt_output_failed(o, errno);
-    else if (isatty(o->fd))
-        setvbuf(f, NULL, _IOLBF, BUFSIZ);
-    return f;
-}
-
-int mt_output_close(struct mt_output *o, FILE *f)
-{
-    int bad = ferror(f);
-    if (fclose(f) != 0 || bad)
-        return mt_output_failed(o, o->error ? o->error : errno);
-    return 0;
-}
-
-void mt_output_abandon(struct mt_output *o)
-{
-    struct stat ours, there;
-    /* What somebody else has put there meanwhile stays. */
-    if ((o->created || o->cut) && o->fd != STDOUT_FILENO && fstat(o->fd, &ours) == 0 &&
-        S_ISREG(ours.st_mode) && lstat(o->path, &there) == 0 && ours.st_dev == there.st_dev &&
-        ours.st_ino == there.st_ino)
-        unlink(o->path);
-    o->created = o->cut = 0;
 }

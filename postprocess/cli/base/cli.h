@@ -12,13 +12,14 @@
 #include <getopt.h>
 #include "cli/command/command.h"
 #include "memtrace/trace.h"
+#include "output/json/json.h"
 
 enum { MT_EXIT_OK = 0, MT_EXIT_FAILURE = 1, MT_EXIT_USAGE = 2, MT_EXIT_INPUT = 3 };
 
 extern const char *mt_cli_name;   /* for messages; set by mt_cli_start */
 extern const char *mt_cli_called; /* "memtrace extract", set before; NULL: by the name it had */
-/* 1 after SIGINT, SIGTERM or SIGHUP; a second one ends the program, and so does the first one when nothing
- * moves (mt_cli_moves) for a few seconds and no results are under way (mt_cli_results). */
+/* 1 after SIGINT, SIGTERM or SIGHUP. A second one ends the program, and so do three seconds after the first.
+ */
 extern volatile sig_atomic_t mt_cli_stop;
 /* While it is not 0, mt_cli_say and mt_cli_usage say nothing: another process says it. */
 extern int mt_cli_quiet;
@@ -28,10 +29,6 @@ extern int mt_cli_brief;
 void mt_cli_waits(const char *path);
 
 void mt_cli_start(const char *name);
-/* From now on results are made and written: a signal does not cut them off. mt_output_ready says so, too. */
-void mt_cli_results(void);
-/* What was read is being analysed; mt_progress_step says so, too. */
-void mt_cli_moves(void);
 __attribute__((format(printf, 1, 2))) void mt_cli_say(const char *format, ...); /* one line on stderr */
 /* The same for what is good to know and no more: not with -q. */
 __attribute__((format(printf, 1, 2))) void mt_cli_note(const char *format, ...);
@@ -116,11 +113,14 @@ struct mt_output {
     int fd, created, ready;
     int cut;   /* it lacks what could not be written */
     int error; /* of a write of its stream */
+    struct mt_output *next;
 };
-int mt_output_open(struct mt_output *o, const char *path,
-                   const struct mt_inputs *in); /* 0, or an exit code */
-/* 0, or MT_EXIT_USAGE after saying so: it is one of the inputs, or the companion of one. */
-int mt_output_other(const char *path, const struct mt_inputs *in);
+/* A file that the command reads, and no output may replace; before any is opened. mt_inputs_take does it. */
+void mt_output_spare(const char *path);
+/* 0, or an exit code after saying why. */
+int mt_output_open(struct mt_output *o, const char *path);
+/* The same of an output that another function opens: is it one of those (mt_output_is_input)? */
+int mt_output_other(const char *path);
 int mt_output_ready(struct mt_output *o); /* once; later calls do nothing */
 /* Says that it cannot be written; MT_EXIT_FAILURE. */
 int mt_output_failed(struct mt_output *o, int error);
@@ -130,6 +130,13 @@ FILE *mt_output_whole(int fd);
  * mt_output_ready before, it is ready when the first bytes leave the stream's buffer. */
 FILE *mt_output_stream(struct mt_output *o);
 int mt_output_close(struct mt_output *o, FILE *f);
+/* Without a stream: all has been written, or `failed` with this errno value. 0, or an exit code after saying
+ * why. */
+int mt_output_end(struct mt_output *o, int failed, int error);
+/* The same of JSON, which ends here. */
+int mt_output_json(struct mt_output *o, struct mt_json *j);
+/* Removes the files that lack something. 1: there are such, or nothing has been written yet. For signals. */
+int mt_output_cut(void);
 /* Removes a file that was made and never became ready, or that lacks what could not be written. */
 void mt_output_abandon(struct mt_output *o);
 

@@ -111,6 +111,7 @@ int mt_locality_run_option(struct mt_locality_run *x, int option, const char *va
         return 0;
     case MT_OPT_TOPOLOGY:
         x->meant |= 1u << MT_LOCALITY_DEVICES;
+        mt_output_spare(value);
         return mt_topology_read(&x->topology, value, MT_TOPOLOGY_DEVICES, why, sizeof why) == 0
                    ? 0
                    : mt_cli_usage("--topology=%s: %s", value, why);

@@ -161,14 +161,6 @@ static int pipeline_feed(struct mt_pipeline *p, struct mt_item *item)
     return rc | more ? -1 : 0;
 }
 
-/* Sorting what was found may take longer than the reading: a signal does not cut it off. */
-static void pipeline_read_ends(const struct mt_pipeline *p)
-{
-    mt_cli_results();
-    if (mt_cli_stop && p->progress.terminal && p->progress.on)
-        mt_cli_note("interrupted: results of what was read follow; once more ends it at once");
-}
-
 int mt_pipeline_read(struct mt_pipeline *p)
 {
     struct mt_item item;
@@ -184,7 +176,8 @@ int mt_pipeline_read(struct mt_pipeline *p)
         ok = -1;
     }
     mt_progress_end(&p->progress);
-    pipeline_read_ends(p);
+    if (mt_cli_stop && p->progress.terminal && p->progress.on)
+        mt_cli_note("interrupted: results of what was read follow; once more ends it at once");
     if (ok == 0)
         p->comm = mt_team_finish(p->team);
     if (p->comm)

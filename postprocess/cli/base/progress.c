@@ -45,7 +45,6 @@ void mt_progress_step(struct mt_progress *p, struct mt_source *s, uint64_t recor
 {
     struct timespec now;
     uint64_t done, total;
-    mt_cli_moves();
     if (!p->on)
         return;
     clock_gettime(CLOCK_MONOTONIC, &now);

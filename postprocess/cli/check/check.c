@@ -3,6 +3,8 @@
 #include "check.h"
 #include "cli/base/commands.h"
 #include "cli/base/kind.h"
+#include "cli/base/stop.h"
+#include "cli/command/files.h"
 #include "output/findings/findings_out.h"
 #include "output/text/numbers.h"
 #include <dirent.h>
@@ -111,18 +113,6 @@ static int check_option(void *arg, int o)
 
 /* ---- where the trace of a run is ---- */
 
-static void check_remove(const char *folder)
-{
-    DIR *d = opendir(folder);
-    struct dirent *e;
-    while (d && (e = readdir(d)))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            unlinkat(dirfd(d), e->d_name, 0);
-    if (d)
-        closedir(d);
-    rmdir(folder);
-}
-
 /* A folder of our own, or the one that is to be kept; to be freed. NULL after saying why. */
 static char *check_folder(const char *keep)
 {
@@ -148,6 +138,7 @@ static char *check_folder(const char *keep)
         free(folder);
         return NULL;
     }
+    mt_stop_scratch(folder);
     return folder;
 }
 
@@ -183,8 +174,9 @@ static int check_write(const struct options *x, const struct mt_findings *f,
         code = to ? mt_output_close(out, to) : MT_EXIT_FAILURE;
     } else {
         mt_json_open(&json, out->fd);
-        rc = x->format == JSON ? mt_findings_write_json(&json, f, head) : mt_findings_write_sarif(&json, f);
-        code = mt_json_close(&json) != 0 ? mt_output_failed(out, json.error) : 0;
+        rc = x->format == JSON ? mt_findings_write_json(&json, f, head)
+                               : mt_findings_write_sarif(&json, f, head);
+        code = mt_output_json(out, &json);
     }
     return rc != 0 ? mt_cli_fail("no memory for the findings") : code;
 }
@@ -232,16 +224,34 @@ static void check_spaces(const struct options *x, const struct mt_source *s)
                     "--mt-spaces=global,shared)");
 }
 
-/* The traces that inputs name. `found`: something was. */
-static int check_traces(struct options *x, int ran, struct mt_output *out, int *found)
+/* Whoever leaves by _exit has no end of a trace, and a clean exit code all the same. */
+static void check_left(const struct mt_source *s, int status)
+{
+    for (size_t i = 0; status < 128 && i < mt_source_inputs(s); i++) {
+        const struct mt_companion *c = mt_source_companion(s, i);
+        if (c && !c->has_end) {
+            mt_cli_say(
+                "the program ended with code %d by _exit or quick_exit: what it did last may be missing, "
+                "and memory that leaks is not known",
+                status);
+            return;
+        }
+    }
+}
+
+/* The traces that inputs name, of a program that has ended just now with `status`, or -1. `found`: something
+ * was. */
+static int check_traces(struct options *x, int status, struct mt_output *out, int *found)
 {
     struct mt_findings findings = {0};
     struct mt_source *s = NULL;
     int code = mt_inputs_folders(&x->inputs), complete = 0, told;
     if (code == 0 && (s = mt_inputs_source(&x->inputs, &code)))
-        code = mt_check_read(s, &x->choice, ran, &findings, &complete);
+        code = mt_check_read(s, &x->choice, status >= 0, &findings, &complete);
     if (s && (code == 0 || code == MT_EXIT_INPUT))
         check_spaces(x, s);
+    if (s && status >= 0 && code == MT_EXIT_INPUT)
+        check_left(s, status);
     if (s && (code == 0 || code == MT_EXIT_INPUT) && (told = check_tell(x, s, &findings, complete, out)) != 0)
         code = told;
     *found = (code == 0 || code == MT_EXIT_INPUT) &&
@@ -273,7 +283,7 @@ static int check_program(struct options *x, char **argv, struct mt_output *out, 
         const char *paths[] = {folder};
         x->inputs.paths = paths;
         x->inputs.npaths = 1;
-        code = check_traces(x, 1, out, found);
+        code = check_traces(x, status, out, found);
         code = code == 0 || code == MT_EXIT_INPUT ? status : code;
     } else if (code == 0) {
         if (status > 128)
@@ -282,8 +292,10 @@ static int check_program(struct options *x, char **argv, struct mt_output *out, 
             mt_cli_say("%s launched no kernel, and called nothing that can be checked", argv[0]);
         code = status;
     }
-    if (folder && !x->keep)
-        check_remove(folder);
+    if (folder && !x->keep) {
+        mt_stop_scratch(NULL);
+        mt_stop_remove(folder);
+    }
     free(folder);
     return code;
 }
@@ -298,6 +310,22 @@ static int check_is_trace(const char *path)
     return S_ISDIR(st.st_mode) || S_ISFIFO(st.st_mode) || kind == MT_KIND_TRACE || kind == MT_KIND_CONTAINER;
 }
 
+/* What is read: traces, or a program and the files that it is given. */
+static void check_spare(struct options *x, int argc, char **argv, int traces)
+{
+    static char program[PATH_MAX];
+    if (x->suppress)
+        mt_output_spare(x->suppress);
+    if (x->keep)
+        mt_output_spare(x->keep);
+    if (traces)
+        mt_inputs_take(&x->inputs, argc, argv);
+    if (!traces && mt_files_executable(argv[optind], program) == 0)
+        mt_output_spare(program);
+    for (int i = optind; !traces && i < argc; i++)
+        mt_output_spare(argv[i]);
+}
+
 int mt_check_command(int argc, char **argv)
 {
     static struct options x;
@@ -310,18 +338,18 @@ int mt_check_command(int argc, char **argv)
     x.inputs.flags |= MT_SOURCE_RUNS | MT_SOURCE_SPACES | MT_SOURCE_REWIND;
     if (code == 0 && optind == argc)
         code = mt_cli_usage("no program");
+    int traces = code == 0 && check_is_trace(argv[optind]);
     if (code == 0)
-        code = mt_output_open(&out, x.output, &x.inputs);
+        check_spare(&x, argc, argv, traces);
+    if (code == 0)
+        code = mt_output_open(&out, x.output);
     if (code == 0 && x.suppress) { /* what is wrong with it is said before anything runs */
         struct mt_findings none = {0};
         size_t taken = 0;
         code = mt_check_suppress(&none, x.suppress, &taken);
     }
-    int traces = code == 0 && check_is_trace(argv[optind]);
-    if (traces)
-        mt_inputs_take(&x.inputs, argc, argv);
     if (code == 0)
-        code = traces ? check_traces(&x, 0, &out, &found) : check_program(&x, argv + optind, &out, &found);
+        code = traces ? check_traces(&x, -1, &out, &found) : check_program(&x, argv + optind, &out, &found);
     mt_output_abandon(&out);
     mt_filter_free(&x.filter);
     mt_inputs_free(&x.inputs);

@@ -1,16 +1,14 @@
 /* A program under `memtrace run`, with what is to be checked. */
 #define _GNU_SOURCE
 #include "check.h"
+#include "cli/base/stop.h"
+#include "cli/command/child.h"
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 int mt_check_wants_group(const struct mt_check_choice *c, enum mt_finding_group group)
 {
@@ -43,17 +41,16 @@ static void run_environment(const struct mt_check_choice *choice, int stop)
         setenv("MEMTRACE_KERNELS", "!.", 0); /* the runtime finds them: no accesses are needed */
 }
 
-static int run_wait(pid_t child)
+/* Somebody wants an end of both: it was told to this program, or the terminal told it to both. */
+static void run_stopped(const struct mt_program_run *child)
 {
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, before[2];
-    int status = 0;
-    sigaction(SIGINT, &ignore, &before[0]); /* it is the program's to decide; what there is is told then */
-    sigaction(SIGQUIT, &ignore, &before[1]);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
-    sigaction(SIGINT, &before[0], NULL);
-    sigaction(SIGQUIT, &before[1], NULL);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (child->passed == ends[i] || child->ended == ends[i]) {
+            mt_cli_note("signal %d: what the program's trace has is told", ends[i]);
+            mt_stop_soon(ends[i]);
+            return;
+        }
 }
 
 int mt_check_run(char **argv, const char *folder, const struct mt_check_choice *choice, int stop, int *code)
@@ -62,12 +59,12 @@ int mt_check_run(char **argv, const char *folder, const struct mt_check_choice *
                 end[] = "--";
     char run[PATH_MAX], output[PATH_MAX + 16];
     size_t n = 0, at = 0;
-    pid_t child;
     while (argv[n])
         n++;
     char **words = calloc(n + 8, sizeof *words);
     if (!words)
         return mt_cli_fail("no memory");
+    struct mt_program_run child = {.path = run, .argv = words};
     int rc = run_beside(run, sizeof run);
     snprintf(output, sizeof output, "--output=%s", folder);
     words[at++] = run;
@@ -77,11 +74,11 @@ int mt_check_run(char **argv, const char *folder, const struct mt_check_choice *
     words[at++] = end;
     memcpy(words + at, argv, n * sizeof *words);
     run_environment(choice, stop);
-    int e = rc ? 0 : posix_spawn(&child, run, NULL, NULL, words, environ);
+    *code = rc ? 0 : mt_child_run(&child);
     free(words);
-    if (e)
-        return mt_cli_fail("%s: %s", run, strerror(e));
+    if (rc == 0 && *code < 0)
+        return mt_cli_fail("%s: %s", run, strerror(child.why));
     if (rc == 0)
-        *code = run_wait(child);
+        run_stopped(&child);
     return rc;
 }

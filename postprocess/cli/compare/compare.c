@@ -346,7 +346,7 @@ static int write_all(const struct options *x, const struct mt_compare *c, struct
     if (code == 0 && x->format == JSON) {
         mt_json_open(&json, out->fd);
         mt_compare_write_json(&json, c);
-        code = mt_json_close(&json) != 0 ? mt_output_failed(out, json.error) : 0;
+        code = mt_output_json(out, &json);
     } else if (code == 0 && x->format == HTML) {
         code = write_page(out, c, &x->view);
     } else if (code == 0) {
@@ -433,9 +433,9 @@ int mt_compare_command(int argc, char **argv)
         code = compare_wrong(&x);
     }
     if (code == 0)
-        code = mt_output_open(&out, x.output, &x.inputs);
+        code = mt_output_open(&out, x.output);
     if (code == 0 && x.svg)
-        code = mt_output_open(&picture, x.svg, &x.inputs);
+        code = mt_output_open(&picture, x.svg);
     if (code == 0)
         code = x.volumes ? mt_volumes_run(&(struct mt_volumes){&x.inputs, &x.filter, &out, x.format == JSON})
                          : compare_run(&x, &c, &out, &picture);

@@ -37,9 +37,8 @@ static int volumes_write(const struct mt_volumes *v, const struct mt_two_runs *t
     }
     mt_json_open(&json, v->out->fd);
     int bad = mt_versus_json(&json, &t->versus, &w);
-    if (mt_json_close(&json) != 0)
-        return mt_output_failed(v->out, json.error);
-    return bad ? mt_cli_fail("no memory for the comparison") : 0;
+    code = mt_output_json(v->out, &json);
+    return code ? code : bad ? mt_cli_fail("no memory for the comparison") : 0;
 }
 
 int mt_volumes_run(const struct mt_volumes *v)

@@ -181,7 +181,7 @@ static int convert_text(struct options *x, struct mt_output *out)
 {
     static const char *const standard[] = {"-"};
     size_t n = x->inputs.npaths;
-    int code = mt_output_open(out, x->output, &x->inputs);
+    int code = mt_output_open(out, x->output);
     return code ? code : mt_merge_text(n ? x->inputs.paths : standard, n ? n : 1, x->keep, out);
 }
 
@@ -443,13 +443,23 @@ static int convert_run(struct options *x, struct mt_output *out)
     FILE *f = mt_output_stream(out);
     if (!f)
         return MT_EXIT_FAILURE;
-    mt_cli_results();
     setvbuf(f, NULL, _IOFBF, 1 << 18);
     int code = convert_input(x, f, out->fd);
     if (code == 0 || code == MT_EXIT_INPUT) /* also when there is nothing to write */
         code = mt_output_ready(out) ? MT_EXIT_FAILURE : code;
     int failed = mt_output_close(out, f);
     return failed ? failed : code;
+}
+
+/* The companion is read or written beside the trace. 0, or an exit code after saying that one is an input. */
+static int convert_clashes(const struct options *x)
+{
+    if (x->to != RAW && x->companion)
+        mt_output_spare(x->companion);
+    char *written = x->to == RAW ? convert_beside(x, x->output) : NULL;
+    int code = written ? mt_output_other(written) : 0;
+    free(written);
+    return code;
 }
 
 /* 0 for what could be a trace or a container. */
@@ -479,7 +489,9 @@ int mt_convert_command(int argc, char **argv)
             code = convert_kind(x.inputs.paths[i]);
         }
     if (code == 0 && !merged)
-        code = mt_output_open(&out, x.output, &x.inputs);
+        code = convert_clashes(&x);
+    if (code == 0 && !merged)
+        code = mt_output_open(&out, x.output);
     if (code == 0 && !merged)
         code = convert_run(&x, &out);
     mt_output_abandon(&out);

@@ -245,7 +245,7 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
         return code;
     if (x->formats.folder)
         return mt_tables_folder(x->output);
-    return mt_output_open(&x->p.out, x->output, &x->p.inputs);
+    return mt_output_open(&x->p.out, x->output);
 }
 
 /* Opens the inputs and begins the analysis; the exit code. */

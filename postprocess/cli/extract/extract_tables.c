@@ -1,6 +1,7 @@
 /* mt-extract's tables: a database, a folder of files, or one of the tables. */
 #define _GNU_SOURCE
 #include "extract_tables.h"
+#include "cli/base/stop.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -113,7 +114,6 @@ static int making_begin(struct making *m, const struct mt_output *out)
 {
     const char *dir = getenv("TMPDIR");
     mode_t mode = 0600;
-    mt_cli_results();
     m->target = realpath(out->path, NULL);
     if (m->target && !is_file_of(m->target, out->fd, &mode)) {
         free(m->target);
@@ -134,6 +134,7 @@ static int making_begin(struct making *m, const struct mt_output *out)
             return -1;
         }
     }
+    mt_stop_scratch(m->folder);
     if (asprintf(&m->path, "%s/database", m->folder) < 0)
         m->path = NULL;
     int fd = m->path ? open(m->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
@@ -174,17 +175,14 @@ static int making_end(struct making *m, struct mt_output *out)
             return rc;
         rc = copy_through(m->path, out->fd);
     }
-    if (rc == 0)
-        return 0;
-    return mt_output_failed(out, errno);
+    return mt_output_end(out, rc, errno);
 }
 
 static void making_free(struct making *m)
 {
-    if (m->path)
-        unlink(m->path); /* gone already if it was renamed */
+    mt_stop_scratch(NULL);
     if (m->folder)
-        rmdir(m->folder);
+        mt_stop_remove(m->folder); /* the database is gone already if it was renamed */
     free(m->path);
     free(m->folder);
     free(m->target);
@@ -248,7 +246,7 @@ static int extract_tables_file(enum mt_format format, enum mt_relation_number nu
 
 /* A file for each table, FOLDER/NAME.csv. Returns the exit code. */
 static int extract_tables_files(enum mt_format format, const struct mt_comm_result *r, const char *folder,
-                                const struct mt_inputs *in, struct mt_progress *progress, int *interrupted)
+                                struct mt_progress *progress, int *interrupted)
 {
     struct mt_comm_result result = *r;
     unsigned which = mt_relations_of(r->chosen);
@@ -267,7 +265,7 @@ static int extract_tables_files(enum mt_format format, const struct mt_comm_resu
             continue;
         }
         result.complete = *interrupted ? 0 : r->complete;
-        code = mt_output_open(&out, path, in);
+        code = mt_output_open(&out, path);
         if (code == 0) {
             code = extract_tables_file(format, number, &result, &out, progress, interrupted);
             mt_output_abandon(&out);
@@ -293,11 +291,10 @@ int mt_tables_folder(const char *folder)
 }
 
 int mt_tables_write(const struct mt_formats *f, const struct mt_comm_result *r, struct mt_output *out,
-                    const char *output, const struct mt_inputs *in, struct mt_progress *progress,
-                    int *interrupted)
+                    const char *output, struct mt_progress *progress, int *interrupted)
 {
     if (f->format == MT_FORMAT_SQLITE)
         return extract_tables_database(r, out, progress, interrupted);
-    return f->folder ? extract_tables_files(f->format, r, output, in, progress, interrupted)
+    return f->folder ? extract_tables_files(f->format, r, output, progress, interrupted)
                      : extract_tables_file(f->format, f->table, r, out, progress, interrupted);
 }

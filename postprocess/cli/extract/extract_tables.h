@@ -8,6 +8,5 @@ int mt_tables_folder(const char *folder);
 /* Writes the tables (mt_formats_tables); `output`: FILE or FOLDER. Returns the exit code; *interrupted: not
  * all ranges are there. */
 int mt_tables_write(const struct mt_formats *f, const struct mt_comm_result *r, struct mt_output *out,
-                    const char *output, const struct mt_inputs *in, struct mt_progress *progress,
-                    int *interrupted);
+                    const char *output, struct mt_progress *progress, int *interrupted);
 #endif

@@ -213,9 +213,8 @@ int mt_extract_write(struct mt_extract *x, int complete)
     if (x->sections & 1u << MT_ADDRESSES && !x->many_addresses)
         cut = write_addresses(x, &code);
     mt_json_end(j);
-    if (mt_json_close(j) != 0)
-        return mt_output_failed(&x->p.out, j->error);
-    return code ? code : cut ? MT_EXIT_INPUT : 0;
+    int failed = mt_output_json(&x->p.out, j);
+    return failed ? failed : code ? code : cut ? MT_EXIT_INPUT : 0;
 }
 
 static int extract_timeline(struct mt_extract *x, const struct mt_comm_result *r)
@@ -225,8 +224,8 @@ static int extract_timeline(struct mt_extract *x, const struct mt_comm_result *r
         return code;
     mt_json_open(&x->json, x->p.out.fd);
     int failed = mt_timeline_write(&x->json, r);
-    if (mt_json_close(&x->json) != 0)
-        return mt_output_failed(&x->p.out, x->json.error);
+    if ((code = mt_output_json(&x->p.out, &x->json)) != 0)
+        return code;
     return failed ? mt_cli_fail("no memory for the timeline") : 0;
 }
 
@@ -240,8 +239,8 @@ int mt_extract_write_other(struct mt_extract *x, int *complete)
         return extract_timeline(x, &r);
     if (!mt_formats_tables(&x->formats))
         return mt_formats_write(&x->formats, &r, &x->p.out);
-    int interrupted = 0, code = mt_tables_write(&x->formats, &r, &x->p.out, x->output, &x->p.inputs,
-                                                &x->p.progress, &interrupted);
+    int interrupted = 0,
+        code = mt_tables_write(&x->formats, &r, &x->p.out, x->output, &x->p.progress, &interrupted);
     if (interrupted)
         *complete = 0;
     return code;

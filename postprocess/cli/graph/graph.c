@@ -223,7 +223,7 @@ static int write_out(struct options *x, struct mt_stride_graph *g, const struct 
     if (x->format == JSON) {
         mt_json_open(&json, out->fd);
         mt_stride_graph_write_json(&json, g, &words);
-        code = mt_json_close(&json) != 0 ? mt_output_failed(out, json.error) : 0;
+        code = mt_output_json(out, &json);
     } else {
         FILE *f = mt_output_stream(out);
         if (f)
@@ -290,11 +290,11 @@ int mt_graph_command(int argc, char **argv)
     int code = mt_cli_options(&command, argc, argv, graph_option, &x);
     if (code == 0) {
         mt_inputs_take(&x.in.inputs, argc, argv);
-        code = x.svg ? mt_output_other(x.svg, &x.in.inputs) : 0;
+        code = x.svg ? mt_output_other(x.svg) : 0;
         if (code == 0 && x.svg && x.output && strcmp(x.svg, x.output) == 0)
             code = mt_cli_usage("--svg and --output name one file, %s", x.svg);
         if (code == 0)
-            code = mt_output_open(&out, x.output, &x.in.inputs);
+            code = mt_output_open(&out, x.output);
     }
     if (code == 0)
         code = mt_stride_graph_input_open(&x.in, x.in.inputs.paths, x.in.inputs.npaths);

@@ -290,11 +290,10 @@ static int write_page(struct make *m)
     m->report.nroots = m->roots.n;
     if (code)
         return code;
-    if (mt_report_page(m->p.out.fd, &m->report, &error) == 0)
-        return 0;
-    if (!error)
+    int failed = mt_report_page(m->p.out.fd, &m->report, &error) != 0;
+    if (failed && !error)
         return mt_cli_fail("no memory for the report");
-    return mt_output_failed(&m->p.out, error);
+    return mt_output_end(&m->p.out, failed, error);
 }
 
 static int report_run(struct make *m)
@@ -328,9 +327,10 @@ static int report_one(struct make *m, int argc, char **argv, int middle)
         optind = middle + 1;
     mt_inputs_take(&m->p.inputs, argc, argv);
     int code = mt_inputs_folders(&m->p.inputs);
-    const struct mt_inputs from = {.paths = &m->from, .npaths = m->from != NULL};
+    if (m->from)
+        mt_output_spare(m->from);
     if (code == 0)
-        code = mt_output_open(&m->p.out, m->output, m->from ? &from : &m->p.inputs);
+        code = mt_output_open(&m->p.out, m->output);
     return code ? code : report_run(m);
 }
 

@@ -43,19 +43,12 @@ int mt_report_versus(const struct mt_report_versus *r)
     static struct mt_pipeline b;
     static struct mt_two_runs t;
     int code = versus_prepare(&b, r);
-    /* Neither run's files may be the output. */
-    struct mt_inputs all = {.npaths = r->npaths[0] + r->npaths[1]};
-    const char **paths = calloc(all.npaths, sizeof *paths);
-    for (size_t i = 0; paths && i < all.npaths; i++)
-        paths[i] = i < r->npaths[0] ? r->paths[0][i] : r->paths[1][i - r->npaths[0]];
-    all.paths = paths;
-    if (!paths)
-        code = mt_cli_fail("no memory for the report");
+    for (size_t i = 0; i < r->npaths[1]; i++) /* the first run's are known */
+        mt_output_spare(r->paths[1][i]);
     t.p[0] = r->a;
     t.p[1] = &b;
     if (code == 0)
-        code = mt_output_open(&r->a->out, r->output, &all);
-    free(paths);
+        code = mt_output_open(&r->a->out, r->output);
     if (code == 0)
         code = mt_two_runs_read(&t);
     if (t.versus.all.b && (code == 0 || code == MT_EXIT_INPUT)) {

@@ -192,7 +192,25 @@ static int sarif_result(struct mt_json *j, const struct mt_finding *x)
     return sentence ? rc : -1;
 }
 
-int mt_findings_write_sarif(struct mt_json *j, const struct mt_findings *x)
+/* Nothing found in a part of a trace must not look as nothing found. */
+static void sarif_invocation(struct mt_json *j, const struct mt_findings_head *head)
+{
+    mt_json_array(j, "invocations", 0);
+    mt_json_object(j, NULL, 0);
+    mt_json_bool(j, "executionSuccessful", head->complete != 0);
+    mt_json_array(j, "toolExecutionNotifications", 0);
+    for (size_t i = 0; i < head->nnotes; i++) {
+        mt_json_object(j, NULL, 0);
+        mt_json_text(j, "level", head->complete ? "note" : "error");
+        sarif_message(j, "message", head->notes[i]);
+        mt_json_end(j);
+    }
+    for (int i = 0; i < 3; i++)
+        mt_json_end(j);
+}
+
+int mt_findings_write_sarif(struct mt_json *j, const struct mt_findings *x,
+                            const struct mt_findings_head *head)
 {
     int rc = 0;
     mt_json_object(j, NULL, 0);
@@ -207,6 +225,7 @@ int mt_findings_write_sarif(struct mt_json *j, const struct mt_findings *x)
     sarif_rules(j);
     mt_json_end(j);
     mt_json_end(j);
+    sarif_invocation(j, head);
     mt_json_text(j, "columnKind", "utf16CodeUnits");
     mt_json_array(j, "results", 0);
     for (size_t i = 0; i < x->count && rc == 0; i++)

@@ -20,5 +20,6 @@ int mt_findings_write_text(FILE *f, const struct mt_findings *x, int hints, int 
 /* 0, or -1 without memory. */
 int mt_findings_write_json(struct mt_json *j, const struct mt_findings *x,
                            const struct mt_findings_head *head);
-int mt_findings_write_sarif(struct mt_json *j, const struct mt_findings *x);
+int mt_findings_write_sarif(struct mt_json *j, const struct mt_findings *x,
+                            const struct mt_findings_head *head);
 #endif
