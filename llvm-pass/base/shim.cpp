@@ -410,10 +410,38 @@ int mt_shim_x86_has(const char *name, const char *features, const char *wanted)
     return cpu->checkFeatures(wanted) && cpu->checkFeatures("+64bit");
 }
 
+// Blocks from which a way leads to the end of the function: not to a trap, or a case that cannot be.
+static SmallPtrSet<BasicBlock *, 32> endingBlocks(Function &F)
+{
+    SmallPtrSet<BasicBlock *, 32> ending;
+    SmallVector<BasicBlock *, 32> next;
+    for (BasicBlock &B : F)
+        if (isa<ReturnInst>(B.getTerminator()))
+            next.push_back(&B);
+    while (!next.empty()) {
+        BasicBlock *B = next.pop_back_val();
+        if (ending.insert(B).second)
+            next.append(pred_begin(B), pred_end(B));
+    }
+    return ending;
+}
+
 void mt_shim_post_dominators(LLVMValueRef function, const LLVMBasicBlockRef *list, unsigned n,
                              LLVMBasicBlockRef *meeting)
 {
-    PostDominatorTree tree(*unwrap<Function>(function));
+    Function &F = *unwrap<Function>(function);
+    SmallPtrSet<BasicBlock *, 32> ending = endingBlocks(F);
+    SmallVector<std::tuple<Instruction *, unsigned, BasicBlock *>, 8> never;
+    for (BasicBlock *B : ending) {
+        Instruction *T = B->getTerminator();
+        auto to = find_if(successors(B), [&](BasicBlock *S) { return ending.count(S) != 0; });
+        for (unsigned i = 0; i < T->getNumSuccessors(); i++)
+            if (!ending.count(T->getSuccessor(i)))
+                never.push_back({T, i, T->getSuccessor(i)}), T->setSuccessor(i, *to);
+    }
+    PostDominatorTree tree(F);
+    for (auto [T, i, S] : never)
+        T->setSuccessor(i, S);
     for (unsigned i = 0; i < n; i++) {
         auto *node = tree.getNode(unwrap(list[i]));
         meeting[i] = node && node->getIDom() ? wrap(node->getIDom()->getBlock()) : nullptr;

@@ -118,7 +118,8 @@ unsigned mt_shim_loops(LLVMValueRef function, const LLVMValueRef *list, unsigned
 int mt_shim_x86_has(const char *name, const char *features, const char *wanted);
 #define MT_CPU_V3 "+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"
 #define MT_CPU_V4 MT_CPU_V3 ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
-/* Where the ways from the end of list[i] meet again, whichever is taken; NULL: nowhere. */
+/* Where the ways from the end of list[i] meet again, whichever is taken; NULL: nowhere. Ways that do not lead
+ * to the function's end, as they trap or cannot be, do not count. */
 void mt_shim_post_dominators(LLVMValueRef function, const LLVMBasicBlockRef *list, unsigned n,
                              LLVMBasicBlockRef *meeting);
 /* Gives each loop one block in front, one at its end, and blocks after it that are reached from it alone. 1

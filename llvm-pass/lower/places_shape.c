@@ -205,25 +205,48 @@ static int shape_ends(LLVMBasicBlockRef block)
            (LLVMGetNumSuccessors(t) == 1 && shape_only_returns(LLVMGetSuccessor(t, 0)));
 }
 
-/* Where a loop goes on that some lanes leave to return: the way out that is last in the code, and in the
- * loop around it if any does. nblocks: none. */
-static unsigned shape_usual_exit(const struct mt_loop_shape *s, unsigned l)
+/* Does a way lead from one block behind loop l to the other, and none back? */
+static int shape_leads(struct shape_work *w, unsigned l, unsigned from, unsigned to)
 {
-    unsigned around = s->loop[l - 1].parent, usual = s->nblocks;
-    int usual_stays = 0;
+    memset(w->seen, 0, w->s->nblocks);
+    shape_reach(w, l, to);
+    if (w->seen[from])
+        return 0;
+    memset(w->seen, 0, w->s->nblocks);
+    shape_reach(w, l, from);
+    return w->seen[to];
+}
+
+/* Is the first of two ways out of loop l rather the one where it goes on? */
+static int shape_is_usual(struct shape_work *w, unsigned l, unsigned a, unsigned b)
+{
+    struct mt_loop_shape *s = w->s;
+    unsigned around = s->loop[l - 1].parent;
+    int stays = mt_shape_inside(s, s->block[a].inside, around);
+    if (stays != mt_shape_inside(s, s->block[b].inside, around))
+        return stays;
+    if (shape_leads(w, l, a, b) || shape_leads(w, l, b, a))
+        return shape_leads(w, l, b, a);
+    int ends = shape_ends(s->block[a].block);
+    if (ends != shape_ends(s->block[b].block))
+        return !ends;
+    return s->block[a].written > s->block[b].written;
+}
+
+/* Where a loop goes on that some lanes leave to return: the way out to which others lead, or that is last in
+ * the code, and in the loop around it if any does. nblocks: none. */
+static unsigned shape_usual_exit(struct shape_work *w, unsigned l)
+{
+    struct mt_loop_shape *s = w->s;
+    unsigned usual = s->nblocks;
     for (unsigned b = 0; b < s->nblocks; b++)
         for (unsigned k = 0, n = shape_successors(s, b); k < n && mt_shape_inside(s, s->block[b].inside, l);
              k++) {
             unsigned to = shape_successor(s, b, k);
-            if (to >= s->nblocks || mt_shape_inside(s, s->block[to].inside, l) ||
-                shape_only_returns(s->block[to].block))
-                continue;
-            int stays = 2 * mt_shape_inside(s, s->block[to].inside, around) + !shape_ends(s->block[to].block);
-            if (usual == s->nblocks || stays > usual_stays ||
-                (stays == usual_stays && s->block[to].written > s->block[usual].written)) {
+            if (to < s->nblocks && to != usual && !mt_shape_inside(s, s->block[to].inside, l) &&
+                !shape_only_returns(s->block[to].block) &&
+                (usual == s->nblocks || shape_is_usual(w, l, to, usual)))
                 usual = to;
-                usual_stays = stays;
-            }
         }
     return usual;
 }
@@ -234,11 +257,13 @@ static void shape_extend(struct shape_work *w, unsigned l, LLVMBasicBlockRef mee
 {
     struct mt_loop_shape *s = w->s;
     unsigned char *away = w->seen + s->nblocks, *known = away + s->nblocks;
+    int meets = meeting && !shape_only_returns(meeting);
+    unsigned usual = meets ? s->nblocks : shape_usual_exit(w, l);
     memset(w->seen, 0, s->nblocks);
-    if (meeting && !shape_only_returns(meeting))
+    if (meets)
         w->seen[mt_shape_number(s, meeting)] = 1;
     else
-        shape_reach(w, l, shape_usual_exit(s, l));
+        shape_reach(w, l, usual);
     memcpy(away, w->seen, s->nblocks);
     for (unsigned b = 0; b < s->nblocks; b++)
         for (unsigned k = 0, n = shape_successors(s, b); k < n && mt_shape_inside(s, s->block[b].inside, l);
