@@ -14,7 +14,7 @@ static void barrier_release(struct mt_cta *cta, uint32_t id)
         for (struct mt_fiber *f = w->head; f; f = f->next)
             f->result = b->acc;
     for (uint32_t i = 0; b->nwaiters == cta->alive && i < cta->nwarps; i++)
-        cta->warp[i].blocked = 0;
+        cta->warp[i].blocked = cta->warp[i].settled = 0;
     if (cta->nwarps && (cta->uneven || b->nwaiters != cta->alive)) {
         mt_warp_wake(cta, w, !b->expected);
     } else if (w->head) {
@@ -60,6 +60,8 @@ static uint32_t barrier_wait(struct mt_cta *cta, uint32_t kind, uint32_t id, uin
     w->blocked |= 1u << self->lane;
     mt_queue_append(&b->waiters, self);
     b->nwaiters++;
+    if (!b->expected && cta->nwarps)
+        mt_warp_settles(cta, self);
     if (barrier_complete(cta, b))
         barrier_release(cta, id);
     else if (MT_UNLIKELY(w->parked != 0))

@@ -129,11 +129,11 @@ int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_pool_launch 
         struct mt_warp *warp = &cta->warp[i];
         uint32_t left = cta->nthreads - i * MT_WARP;
         warp->lanes = left >= MT_WARP ? ~0u : (1u << left) - 1;
-        warp->exited = warp->blocked = warp->parked = warp->ngroups = 0;
+        warp->exited = warp->blocked = warp->parked = warp->settled = warp->ngroups = 0;
     }
     for (uint32_t m = cta->active_barriers; m; m &= m - 1)
         memset(&cta->barrier[__builtin_ctz(m)], 0, sizeof cta->barrier[0]);
-    cta->active_barriers = cta->uneven = cta->stays_uneven = 0;
+    cta->active_barriers = cta->uneven = cta->stays_uneven = cta->polls = 0;
     return 0;
 }
 
@@ -430,6 +430,8 @@ void mt_cpu_yield(void)
         sched_yield();
         return;
     }
+    if (cta->nwarps)
+        mt_warp_gives_way(cta);
     if (cta->unstarted < cta->nthreads) {
         f = cta_start(cta, NULL);
         cta->yields = 0;
@@ -453,8 +455,6 @@ void mt_cpu_yield(void)
     cta->nready++;
     cta_enter(cta, f);
     mt_fiber_switch(&self->sp, f->sp, f->result);
-    if (MT_UNLIKELY(cta->uneven)) /* what others have done meanwhile may be what it has waited for */
-        mt_worker_lanes(cta->worker, 0, MT_ENTRY_ALL);
 }
 
 void mt_cpu_nanosleep(uint32_t ns)

@@ -116,6 +116,7 @@ struct mt_warp {
     uint32_t exited;
     uint32_t blocked; /* waiting for others: barrier, collective or parked */
     uint32_t parked;  /* at activemask */
+    uint32_t settled; /* at a barrier that all threads of the CTA come to */
     uint32_t ngroups;
     struct mt_group group[MT_WARP];
     uint64_t value[MT_WARP]; /* what each lane brought */
@@ -161,6 +162,7 @@ struct mt_cta {
     /* Bit per warp: its lanes do not come one after the other, in order, to where all meet; nor will they
      * when those that have not exited do. Not used where a fiber is a warp. */
     uint32_t uneven, stays_uneven;
+    uint32_t polls; /* some thread has given way to others */
     uint32_t spins; /* times in a row that the CTA did nothing but yield */
     uint32_t ctaid[3], smid;
     int quiet; /* not traced: MEMTRACE_CTAS, MEMTRACE_SAMPLE */
@@ -326,6 +328,10 @@ void mt_warp_wake(struct mt_cta *cta, struct mt_queue *waiters, int all);
 /* Says of uneven warps that they are (on), after other CTAs have run; or that all of their lanes are there,
  * when all wait for other CTAs. */
 void mt_warp_say_uneven(struct mt_cta *cta, int on);
+
+/* A thread gives way to others, or is at a barrier of the CTA: how lanes come from here on. */
+void mt_warp_gives_way(struct mt_cta *cta);
+void mt_warp_settles(struct mt_cta *cta, const struct mt_fiber *f);
 
 /* warp.c, barrier.c: what happens when a thread exits or nothing can run any more. */
 void mt_warp_exited(struct mt_cta *cta, struct mt_fiber *f);

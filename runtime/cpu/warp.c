@@ -31,11 +31,20 @@ static void make_ready(struct mt_cta *cta, uint32_t warp, uint32_t lanes)
 /* ---- which lanes are in step: warps.c puts accesses together
  * ---------------------------------------------------------------------------------------------------- */
 
+/* The lanes of which more is to come before all meet, for an entry of warps.h. */
+static uint64_t warp_coming(const struct mt_cta *cta, uint32_t warp)
+{
+    const struct mt_warp *w = &cta->warp[warp];
+    uint32_t lanes = w->lanes & ~w->exited & ~w->settled;
+    return lanes | (cta->polls ? MT_ENTRY_POLLS : 0);
+}
+
 /* These lanes have met and go on together, one after the other. cut: whatever the code, what was before comes
  * before what is later. */
 static void warp_met(struct mt_cta *cta, uint32_t warp, uint32_t lanes, int cut)
 {
-    uint32_t alive = cta->warp[warp].lanes & ~cta->warp[warp].exited, bit = 1u << warp, was = cta->uneven;
+    const struct mt_warp *w = &cta->warp[warp];
+    uint32_t alive = w->lanes & ~w->exited, bit = 1u << warp, was = cta->uneven;
     if (lanes == alive && (cut || !(cta->stays_uneven & bit))) {
         cta->uneven &= ~bit;
         cta->stays_uneven &= ~bit;
@@ -45,7 +54,33 @@ static void warp_met(struct mt_cta *cta, uint32_t warp, uint32_t lanes, int cut)
     }
     /* Of another CTA of the cluster the entries ended when this one's began. */
     if ((cut || was != cta->uneven) && cta == mt_cta_current())
-        mt_worker_lanes(cta->worker, alive | (cut ? MT_ENTRY_CUT : 0), warp);
+        mt_worker_lanes(cta->worker, (alive ? warp_coming(cta, warp) : 0) | (cut ? MT_ENTRY_CUT : 0), warp);
+}
+
+void mt_warp_gives_way(struct mt_cta *cta)
+{
+    uint32_t even = ~cta->uneven & (uint32_t)((1ull << cta->nwarps) - 1);
+    if (MT_UNLIKELY(!cta->polls)) { /* what others do from here on may be what it waits for */
+        cta->polls = 1;
+        if (cta->uneven)
+            mt_worker_lanes(cta->worker, 0, MT_ENTRY_ALL);
+        mt_warp_say_uneven(cta, 1);
+    }
+    for (; even; even &= even - 1) { /* any thread may be the next one */
+        uint32_t i = (uint32_t)__builtin_ctz(even);
+        uint64_t coming = warp_coming(cta, i);
+        if (!(uint32_t)coming)
+            continue;
+        cta->uneven |= 1u << i;
+        mt_worker_lanes(cta->worker, coming, i);
+    }
+}
+
+void mt_warp_settles(struct mt_cta *cta, const struct mt_fiber *f)
+{
+    cta->warp[f->warp].settled |= 1u << f->lane;
+    if (cta->polls && cta->uneven >> f->warp & 1)
+        mt_worker_lanes(cta->worker, warp_coming(cta, f->warp), f->warp);
 }
 
 void mt_warp_wake(struct mt_cta *cta, struct mt_queue *waiters, int all)
@@ -59,6 +94,7 @@ void mt_warp_wake(struct mt_cta *cta, struct mt_queue *waiters, int all)
             if (all && cta == mt_cta_current())
                 mt_worker_lanes(cta->worker, 0, i);
             make_ready(cta, i, lanes[i]);
+            cta->warp[i].settled &= ~lanes[i];
             warp_met(cta, i, lanes[i], 1);
         }
 }
@@ -67,7 +103,7 @@ void mt_warp_say_uneven(struct mt_cta *cta, int on)
 {
     for (uint32_t m = cta->uneven; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
-        mt_worker_lanes(cta->worker, on ? cta->warp[i].lanes & ~cta->warp[i].exited : 0, i);
+        mt_worker_lanes(cta->worker, on ? warp_coming(cta, i) : 0, i);
     }
 }
 
@@ -80,7 +116,7 @@ static void warp_left(struct mt_cta *cta, const struct mt_fiber *f)
     if (cta->uneven & bit || mt_worker_recorded(cta->worker, f->warp * MT_WARP + f->lane))
         cta->stays_uneven |= bit;
     if (cta->uneven & bit)
-        mt_worker_lanes(cta->worker, alive, f->warp);
+        mt_worker_lanes(cta->worker, warp_coming(cta, f->warp), f->warp);
     if (!alive)
         cta->uneven &= ~bit;
 }

@@ -18,12 +18,27 @@ struct unit {
     size_t count, room;
     size_t kept;    /* entries that were left when it was looked at last */
     uint32_t lanes; /* that may bring more; 0: they come in order */
+    uint32_t age;   /* how often it has been handed on as a whole */
+    uint32_t after; /* warps whose units come before this one */
+    int polls;      /* MT_ENTRY_POLLS */
+};
+
+/* A word of memory that a thread has written; it is in the unit of the thread's warp if that is as old. */
+struct written {
+    uint64_t word; /* 0: free */
+    uint64_t place;
+    uint32_t thread, age;
+    int atomic;
 };
 
 struct mt_warps {
     struct mt_joined joined;
     struct unit unit[WARPS];
-    size_t held;      /* entries in them */
+    size_t held; /* entries in them */
+    struct {
+        struct written *slot; /* room: a power of 2 */
+        size_t room, count;
+    } written;        /* by units that poll, in the last place of the code */
     uint64_t parted;  /* times that one ended before all its lanes were there */
     uint64_t *sorted; /* a unit's, lane by lane */
     size_t sorted_room;
@@ -41,6 +56,7 @@ void mt_warps_free(struct mt_warps *w)
         for (unsigned i = 0; i < WARPS; i++)
             free(w->unit[i].entry);
         free(w->sorted);
+        free(w->written.slot);
     }
     free(w);
 }
@@ -229,6 +245,14 @@ static uint32_t *warps_unit_when(const struct unit *u, const struct mt_warp_phas
     return when;
 }
 
+/* All of the unit has been handed on. */
+static void warps_unit_done(struct mt_warps *w, uint32_t warp)
+{
+    w->unit[warp].age++;
+    for (uint32_t i = 0; i < WARPS; i++)
+        w->unit[i].after &= ~(1u << warp);
+}
+
 /* Puts a unit together, as far as no lane can come to it any more; over: all of it. Where places do not rise,
  * it is not known before what can come. A lane that waits for what is behind it in the code keeps the order
  * of the run: then it goes by phases. */
@@ -237,7 +261,7 @@ static void warps_unit_work(struct mt_warps *w, uint32_t warp, int over)
     struct unit *u = &w->unit[warp];
     struct mt_warp_phase p = {.warp = warp};
     size_t n = u->count;
-    if (!n)
+    if (!n || (u->after && !over))
         return;
     uint32_t *when = NULL;
     int sorted = !warps_unit_sort(w, u, &p) && warps_cut(&p, n) == n;
@@ -258,11 +282,17 @@ static void warps_unit_work(struct mt_warps *w, uint32_t warp, int over)
     free(when);
     w->held -= n - u->count;
     u->kept = u->count;
+    if (!u->count)
+        warps_unit_done(w, warp);
 }
 
 /* No more comes to the unit. */
 static void warps_unit_end(struct mt_warps *w, uint32_t warp)
 {
+    for (uint32_t m; (m = w->unit[warp].after);) {
+        w->unit[warp].after = m & (m - 1);
+        warps_unit_end(w, (uint32_t)__builtin_ctz(m));
+    }
     if (w->unit[warp].lanes) {
         warps_unit_work(w, warp, 0);
         w->parted += w->unit[warp].count != 0;
@@ -270,7 +300,15 @@ static void warps_unit_end(struct mt_warps *w, uint32_t warp)
     warps_unit_work(w, warp, 1);
 }
 
-static void warps_unit_add(struct mt_warps *w, struct unit *u, const uint64_t *e, size_t n)
+static void warps_units_end(struct mt_warps *w)
+{
+    for (uint32_t i = 0; i < WARPS; i++) {
+        warps_unit_end(w, i);
+        w->unit[i].lanes = 0;
+    }
+}
+
+static void warps_unit_append(struct mt_warps *w, struct unit *u, const uint64_t *e, size_t n)
 {
     if (warps_unit_room(&u->entry, &u->room, u->count + n)) {
         warps_phases(w, e, n);
@@ -279,6 +317,140 @@ static void warps_unit_add(struct mt_warps *w, struct unit *u, const uint64_t *e
     memcpy(u->entry + u->count * MT_ENTRY_WORDS, e, n * MT_ENTRY_WORDS * sizeof *e);
     u->count += n;
     w->held += n;
+}
+
+/* ---- who goes on as another thread has written ---- */
+
+#define WORDS_MOST 64u /* of an access that are looked at */
+
+static uint32_t warps_thread(const uint64_t *entry)
+{
+    return (uint32_t)(entry[2] % (1u << MT_ENTRY_PLACE_AT));
+}
+
+/* How many words of memory that others see the entry's access touches; 0: it is none. */
+static uint32_t warps_words(const uint64_t *entry)
+{
+    uint64_t size = entry[0] & MT_RAW_MAX_SIZE, words = (entry[1] % 4 + size + 3) / 4;
+    return mt_rec_space((uint32_t)entry[0] >> 28) > MT_IN_SHARED ? 0
+           : words < WORDS_MOST                                  ? (uint32_t)words
+                                                                 : WORDS_MOST;
+}
+
+static uint64_t warps_word(const uint64_t *entry, uint32_t i)
+{
+    return (entry[1] / 4 + i) << 2 | (mt_rec_space((uint32_t)entry[0] >> 28) + 1);
+}
+
+/* The word's slot, or a free one. */
+static struct written *written_find(struct mt_warps *w, uint64_t word)
+{
+    size_t i = (size_t)(word * 0x9e3779b97f4a7c15u >> 20) & (w->written.room - 1);
+    while (w->written.slot[i].word && w->written.slot[i].word != word)
+        i = (i + 1) & (w->written.room - 1);
+    return &w->written.slot[i];
+}
+
+static int written_is_held(const struct mt_warps *w, const struct written *s)
+{
+    return s->word && s->age == w->unit[s->thread / LANES].age;
+}
+
+/* Room for an access's words, without those that are in no unit any more. 0, or -1: no memory. */
+static int written_room(struct mt_warps *w)
+{
+    struct written *old = w->written.slot;
+    size_t n = w->written.room, room = n ? n : 512;
+    if (2 * (w->written.count + WORDS_MOST) < n)
+        return 0;
+    w->written.count = 0;
+    for (size_t i = 0; i < n; i++)
+        w->written.count += (size_t)written_is_held(w, &old[i]);
+    while (room < 4 * (w->written.count + WORDS_MOST))
+        room *= 2;
+    struct written *slot = calloc(room, sizeof *slot);
+    if (slot) {
+        w->written.slot = slot;
+        w->written.room = room;
+        for (size_t i = 0; i < n; i++)
+            if (written_is_held(w, &old[i]))
+                *written_find(w, old[i].word) = old[i];
+        free(old);
+    }
+    return slot ? 0 : -1;
+}
+
+static void written_note(struct mt_warps *w, const uint64_t *e)
+{
+    uint32_t type = (uint32_t)e[0] >> 28 & 3, thread = warps_thread(e);
+    for (uint32_t i = 0, n = type == MT_LOAD ? 0 : warps_words(e); i < n; i++) {
+        struct written *s = written_find(w, warps_word(e, i));
+        w->written.count += !s->word;
+        if (!written_is_held(w, s) || s->thread / LANES != thread / LANES || s->place <= mt_entry_place(e))
+            *s = (struct written){warps_word(e, i), mt_entry_place(e), thread, w->unit[thread / LANES].age,
+                                  type == MT_ATOMIC};
+    }
+}
+
+/* A write in a unit that this access comes after, and may not by its place. NULL: none. */
+static const struct written *written_before(struct mt_warps *w, const uint64_t *e)
+{
+    uint32_t thread = warps_thread(e), warp = thread / LANES;
+    for (uint32_t i = 0, n = warps_words(e); i < n; i++) {
+        const struct written *s = written_find(w, warps_word(e, i));
+        uint32_t writer = s->thread / LANES;
+        if (written_is_held(w, s) && s->thread != thread &&
+            (writer == warp ? s->place > mt_entry_place(e) : !(w->unit[warp].after >> writer & 1)))
+            return s;
+    }
+    return NULL;
+}
+
+/* Does warp b's unit come before a's, as it stands? */
+static int warps_is_after(const struct mt_warps *w, uint32_t a, uint32_t b)
+{
+    uint32_t seen = 0, next = w->unit[a].after;
+    for (uint32_t m; (m = next & ~seen);) {
+        seen |= m & -m;
+        next |= w->unit[__builtin_ctz(m)].after;
+    }
+    return seen >> b & 1;
+}
+
+/* The warp's access comes after a write that is in a unit. 0: it need not, as both are atomics, and each warp
+ * has one before the other's. */
+static int warps_unit_order(struct mt_warps *w, uint32_t warp, const struct written *s, const uint64_t *e)
+{
+    uint32_t writer = s->thread / LANES;
+    if (writer != warp && !warps_is_after(w, writer, warp)) {
+        w->unit[warp].after |= 1u << writer;
+        return 1;
+    }
+    if (writer != warp && s->atomic && ((uint32_t)e[0] >> 28 & 3) == MT_ATOMIC)
+        return 0;
+    warps_unit_end(w, writer);
+    return 1;
+}
+
+/* Entries of the warp, which come after all that is there. */
+static void warps_unit_add(struct mt_warps *w, uint32_t warp, const uint64_t *e, size_t n)
+{
+    struct unit *u = &w->unit[warp];
+    size_t from = 0;
+    for (size_t k = 0; u->polls && k < n; k++) {
+        const uint64_t *at = e + k * MT_ENTRY_WORDS;
+        if (written_room(w)) {
+            warps_units_end(w);
+            break;
+        }
+        const struct written *s;
+        for (int settled = 1; settled && (s = written_before(w, at)); from = k) {
+            warps_unit_append(w, u, e + from * MT_ENTRY_WORDS, k - from);
+            settled = warps_unit_order(w, warp, s, at);
+        }
+        written_note(w, at);
+    }
+    warps_unit_append(w, u, e + from * MT_ENTRY_WORDS, n - from);
 }
 
 /* What can be put together is, at times that are worth it. */
@@ -293,14 +465,6 @@ static void warps_units_shrink(struct mt_warps *w)
         warps_unit_work(w, i, 0);
     for (uint32_t i = 0; i < WARPS && w->held > UNITS_MOST / 2; i++)
         warps_unit_end(w, i);
-}
-
-static void warps_units_end(struct mt_warps *w)
-{
-    for (uint32_t i = 0; i < WARPS; i++) {
-        warps_unit_end(w, i);
-        w->unit[i].lanes = 0;
-    }
 }
 
 void mt_warps_flush(struct mt_warps *w)
@@ -319,7 +483,8 @@ uint64_t mt_warps_parted(struct mt_warps *w)
 static void warps_mark(struct mt_warps *w, const uint64_t *mark)
 {
     if (mark[2] == MT_ENTRY_MARK) {
-        warps_units_end(w);
+        if (w->joined.cta != mark[1]) /* else it goes on, and no other one has been here */
+            warps_units_end(w);
         w->joined.smid = (uint32_t)mark[0];
         w->joined.cta = mark[1];
     } else if (mark[1] == MT_ENTRY_ALL) {
@@ -328,7 +493,8 @@ static void warps_mark(struct mt_warps *w, const uint64_t *mark)
     } else {
         uint32_t lanes = (uint32_t)mark[0], warp = mark[1] % WARPS;
         w->unit[warp].lanes = lanes;
-        if (!lanes || mark[0] & MT_ENTRY_CUT)
+        w->unit[warp].polls = (mark[0] & MT_ENTRY_POLLS) != 0;
+        if (mark[0] & MT_ENTRY_CUT || (!lanes && !w->unit[warp].after))
             warps_unit_end(w, warp);
     }
 }
@@ -360,13 +526,18 @@ size_t mt_warps_put(struct mt_warps *w, const uint64_t *entries, size_t count, i
             warps_mark(w, at);
             continue;
         }
-        struct unit *u = &w->unit[at[2] % (1u << MT_ENTRY_PLACE_AT) / LANES];
+        uint32_t warp = warps_thread(at) / LANES;
+        struct unit *u = &w->unit[warp];
         size_t n = u->lanes ? warps_find_stretch(at, end) : warps_find_phase(&p, at, end, all, &same);
         if (!n)
             break;
         next = at + n * MT_ENTRY_WORDS;
-        if (u->lanes || (next < end && warps_is_opening(next, p.warp)))
-            warps_unit_add(w, u, at, n);
+        int opening = !u->lanes && next < end && warps_is_opening(next, warp);
+        u->polls = opening ? (next[0] & MT_ENTRY_POLLS) != 0 : u->polls;
+        if (u->count && !u->lanes)
+            warps_unit_end(w, warp);
+        if (u->lanes || opening)
+            warps_unit_add(w, warp, at, n);
         else
             next = at + (n = warps_phase(w, &p, same, n)) * MT_ENTRY_WORDS;
         w->parted += next == end && all == MT_WARPS_FULL && !u->lanes;

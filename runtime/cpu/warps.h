@@ -30,6 +30,9 @@
  * MT_ENTRY_ALL: each warp of the CTA is cut. */
 #define MT_ENTRY_LANES (UINT64_MAX - 1)
 #define MT_ENTRY_CUT (1ull << 32) /* what was before comes before what is later, in whatever lanes */
+/* Lanes give way to others while they poll: what one does after another thread's write to the same memory
+ * comes after that, wherever the two are in the code. */
+#define MT_ENTRY_POLLS (1ull << 33)
 #define MT_ENTRY_ALL UINT64_MAX
 
 #define MT_WARPS_RUNS 512u           /* handed on at a time, at most */
