@@ -173,23 +173,342 @@ static int accept_releases(const struct vec *v, unsigned loop)
     return polls != 0;
 }
 
+/* ---- Loops that poll and in which nobody waits: each round looks at another place (a list, a tree of
+ * parents, a hash table), a failed exchange means that another thread had its way, or the rounds are counted.
+ */
+
+/* What a loop's values are made of. */
+struct made {
+    const struct vec *v;
+    unsigned loop;
+    LLVMValueRef read; /* a load or an atomic of the loop */
+    unsigned left;     /* steps until the answer is no */
+};
+
+static struct made accept_made(const struct vec *v, unsigned loop, LLVMValueRef read)
+{
+    return (struct made){v, loop, read, 1000};
+}
+
+static int accept_of_loop(const struct vec *v, unsigned loop, LLVMValueRef value)
+{
+    const struct vec_value *x = LLVMIsAInstruction(value) ? vec_find(v, value) : NULL;
+    return x && accept_is_in_loop(v, x->block, loop);
+}
+
+static int accept_is_changing(const struct made *m, LLVMValueRef value)
+{
+    return accept_of_loop(m->v, m->loop, value);
+}
+
+/* A phi where the loop's rounds begin. */
+static int accept_is_round(const struct made *m, LLVMValueRef value)
+{
+    return LLVMIsAPHINode(value) && vec_find(m->v, value)->block == m->v->loop[m->loop].first;
+}
+
+static int accept_comes_from_inside(const struct made *m, LLVMValueRef phi, unsigned i)
+{
+    return accept_is_changing(m, LLVMGetBasicBlockTerminator(LLVMGetIncomingBlock(phi, i)));
+}
+
+/* A read that another thread's write may let a loop go on after (lower/spin.c). */
+static int accept_is_poll(LLVMValueRef inst)
+{
+    int writes;
+    if (!vec_touched(inst, &writes) || LLVMIsAStoreInst(inst) || !LLVMGetFirstUse(inst))
+        return 0;
+    return !LLVMIsAAtomicRMWInst(inst) || LLVMGetAtomicRMWBinOp(inst) == LLVMAtomicRMWBinOpXchg ||
+           (LLVMIsAConstant(LLVMGetOperand(inst, 1)) && LLVMIsNull(LLVMGetOperand(inst, 1)));
+}
+
+static int accept_follows(struct made *m, LLVMValueRef value);
+
+static int accept_phi_follows(struct made *m, LLVMValueRef phi)
+{
+    unsigned ways = 0;
+    for (unsigned i = 0, n = LLVMCountIncoming(phi); i < n; i++) {
+        if (!accept_comes_from_inside(m, phi, i))
+            continue;
+        if (!accept_follows(m, LLVMGetIncomingValue(phi, i)))
+            return 0;
+        ways++;
+    }
+    return ways != 0;
+}
+
+/* One of its operands does, and none of the others changes in the loop. */
+static int accept_operand_follows(struct made *m, LLVMValueRef inst)
+{
+    LLVMValueRef changing = NULL;
+    for (unsigned i = 0, n = (unsigned)LLVMGetNumOperands(inst); i < n; i++)
+        if (accept_is_changing(m, LLVMGetOperand(inst, i))) {
+            if (changing)
+                return 0;
+            changing = LLVMGetOperand(inst, i);
+        }
+    return changing && accept_follows(m, changing);
+}
+
+/* Whatever way a round takes, is the value another one when what is read is? What is masked, chosen or added
+ * up is not: a counter may stay where it is while a flag is not set. */
+static int accept_follows(struct made *m, LLVMValueRef value)
+{
+    if (value == m->read)
+        return 1;
+    if (!accept_is_changing(m, value) || !m->left)
+        return 0;
+    m->left--;
+    if (LLVMIsAPHINode(value))
+        return accept_phi_follows(m, value);
+    if (LLVMIsASelectInst(value))
+        return accept_follows(m, LLVMGetOperand(value, 1)) && accept_follows(m, LLVMGetOperand(value, 2));
+    LLVMOpcode op = LLVMGetInstructionOpcode(value);
+    int kept = LLVMIsACastInst(value) || LLVMIsAGetElementPtrInst(value) || op == LLVMLoad ||
+               op == LLVMExtractValue || op == LLVMFreeze || op == LLVMAdd || op == LLVMSub ||
+               op == LLVMMul || op == LLVMShl;
+    return kept && accept_operand_follows(m, value);
+}
+
+/* Does the next round read where this one's read leads to? */
+static int accept_chases(const struct vec *v, unsigned loop, LLVMValueRef read)
+{
+    struct made m = accept_made(v, loop, read);
+    return accept_follows(&m, LLVMGetOperand(read, 0));
+}
+
+/* A compare-and-swap that expects what it, or a chase, has found: who fails, does as another one has been
+ * there. */
+static int accept_retries(const struct vec *v, unsigned loop, LLVMValueRef swap)
+{
+    LLVMValueRef expected = LLVMIsAAtomicCmpXchgInst(swap) ? LLVMGetOperand(swap, 1) : NULL;
+    struct made m = accept_made(v, loop, swap);
+    if (expected && accept_follows(&m, expected))
+        return 1;
+    for (unsigned i = 0; expected && i < v->nvalues; i++) {
+        m = accept_made(v, loop, v->value[i].from);
+        if (LLVMIsALoadInst(m.read) && accept_is_changing(&m, m.read) && accept_follows(&m, expected) &&
+            accept_chases(v, loop, m.read))
+            return 1;
+    }
+    return 0;
+}
+
+/* Is the value made of such as do not change in the loop, and (*phis) of its rounds' phis? */
+static int accept_is_even(struct made *m, LLVMValueRef value, unsigned *phis)
+{
+    if (!accept_is_changing(m, value))
+        return 1;
+    if (!m->left)
+        return 0;
+    m->left--;
+    if (accept_is_round(m, value)) {
+        ++*phis;
+        return 1;
+    }
+    if (!LLVMIsACastInst(value) && !LLVMIsABinaryOperator(value) && !LLVMIsAGetElementPtrInst(value))
+        return 0;
+    for (unsigned i = 0, n = (unsigned)LLVMGetNumOperands(value); i < n; i++)
+        if (!accept_is_even(m, LLVMGetOperand(value, i), phis))
+            return 0;
+    return 1;
+}
+
+/* Does the phi go on in each round, whatever is read? */
+static int accept_phi_steps(struct made *m, LLVMValueRef phi)
+{
+    unsigned phis = 0;
+    for (unsigned i = 0, n = LLVMCountIncoming(phi); i < n; i++)
+        if (accept_comes_from_inside(m, phi, i) && (LLVMIsAPHINode(LLVMGetIncomingValue(phi, i)) ||
+                                                    !accept_is_even(m, LLVMGetIncomingValue(phi, i), &phis)))
+            return 0;
+    return phis != 0;
+}
+
+/* The same of a value: is it even, and does each phi in it go on? */
+static int accept_steps(struct made *m, LLVMValueRef value)
+{
+    unsigned phis = 0;
+    if (!accept_is_changing(m, value))
+        return 1;
+    if (LLVMIsAPHINode(value))
+        return accept_is_round(m, value) && accept_phi_steps(m, value);
+    if (!accept_is_even(m, value, &phis) || !phis)
+        return 0;
+    for (unsigned i = 0, n = (unsigned)LLVMGetNumOperands(value); i < n; i++)
+        if (!accept_steps(m, LLVMGetOperand(value, i)))
+            return 0;
+    return 1;
+}
+
+/* The parameter or variable that an address leads into, of a pointer or a sum with one; NULL: not known. */
+static LLVMValueRef accept_base(LLVMValueRef p, unsigned depth)
+{
+    int sum = LLVMIsABinaryOperator(p) && LLVMGetInstructionOpcode(p) == LLVMAdd;
+    int leads = sum || LLVMIsAGetElementPtrInst(p) || LLVMIsACastInst(p) || LLVMIsAConstantExpr(p);
+    if (LLVMIsAGlobalVariable(p) ||
+        (LLVMIsAArgument(p) && LLVMGetTypeKind(LLVMTypeOf(p)) == LLVMPointerTypeKind))
+        return p;
+    if (!leads || depth > 10)
+        return NULL;
+    LLVMValueRef base = accept_base(LLVMGetOperand(p, 0), depth + 1);
+    LLVMValueRef other = sum ? accept_base(LLVMGetOperand(p, 1), depth + 1) : NULL;
+    return base && other ? NULL : base ? base : other;
+}
+
+/* A call that neither looks at memory of the program nor changes it. */
+static int accept_is_quiet(LLVMValueRef call)
+{
+    const char *name = vec_callee(call);
+    return vec_is_plain_call(call) || vec_is_record(call) || vec_is_lockstep_call(name) ||
+           vec_is_wait(name) || vec_register(name) >= 0;
+}
+
+/* May lanes be at the block, or come to it, that have left the loop? Blocks run in their order. */
+static int accept_is_behind(const struct vec *v, int block, unsigned loop)
+{
+    unsigned around = loop;
+    while (v->parents[around - 1])
+        around = v->parents[around - 1];
+    return !accept_is_in_loop(v, block, loop) &&
+           (block > v->loop[loop].last || accept_is_in_loop(v, block, around));
+}
+
+/* Does a lane that has left the loop change what the poll looks at? */
+static int accept_is_changed(const struct vec *v, unsigned loop, LLVMValueRef poll)
+{
+    LLVMValueRef base = accept_base(LLVMGetOperand(poll, 0), 0);
+    for (unsigned i = 0; i < v->nvalues; i++) {
+        LLVMValueRef inst = v->value[i].from, p;
+        int writes = 0;
+        if (v->value[i].block < 0 || !accept_is_behind(v, v->value[i].block, loop))
+            continue;
+        if (LLVMIsACallInst(inst) && !accept_is_quiet(inst))
+            return 1;
+        if (!(p = vec_touched(inst, &writes)) || !writes)
+            continue;
+        p = accept_base(p, 0);
+        if (!p || !base || p == base)
+            return 1;
+    }
+    return 0;
+}
+
+/* A table of which each round looks at the next place, and no lane gives a place back elsewhere. */
+static int accept_probes(const struct vec *v, unsigned loop, LLVMValueRef poll)
+{
+    struct made m = accept_made(v, loop, poll);
+    LLVMValueRef p = LLVMGetOperand(poll, 0);
+    return accept_is_changing(&m, p) && accept_steps(&m, p) && !accept_is_changed(v, loop, poll);
+}
+
+/* Is it a comparison of what goes on in each round with what does not change? */
+static int accept_is_counter(const struct vec *v, unsigned loop, LLVMValueRef condition)
+{
+    struct made m = accept_made(v, loop, NULL);
+    unsigned steps = 0;
+    if (!LLVMIsAICmpInst(condition))
+        return 0;
+    for (unsigned i = 0; i < 2; i++)
+        if (accept_is_changing(&m, LLVMGetOperand(condition, i)))
+            steps += accept_steps(&m, LLVMGetOperand(condition, i)) ? 1 : 2;
+    return steps == 1;
+}
+
+static int accept_is_exit(const struct vec *v, int block, unsigned loop)
+{
+    const struct vec_block *b = &v->block[block];
+    return accept_is_in_loop(v, block, loop) && b->nsucc == 2 &&
+           !(accept_is_in_loop(v, b->succ[0], loop) && accept_is_in_loop(v, b->succ[1], loop));
+}
+
+static LLVMValueRef accept_condition(const struct vec *v, int block)
+{
+    return LLVMGetCondition(LLVMGetBasicBlockTerminator(v->block[block].from));
+}
+
+/* Does each round ask, where it begins or ends, whether they are enough? */
+static int accept_counts(const struct vec *v, unsigned loop)
+{
+    int first = v->loop[loop].first;
+    for (int b = first; b <= v->loop[loop].last; b++)
+        if (accept_is_exit(v, b, loop) &&
+            (b == first || v->block[b].succ[0] == first || v->block[b].succ[1] == first) &&
+            accept_is_counter(v, loop, accept_condition(v, b)))
+            return 1;
+    return 0;
+}
+
+/* Is the loop left some time, whatever lanes that have left it have still to do? */
+static int accept_goes_on(const struct vec *v, unsigned loop)
+{
+    if (accept_counts(v, loop))
+        return 1;
+    for (unsigned i = 0; i < v->nvalues; i++) {
+        LLVMValueRef inst = v->value[i].from;
+        if (!accept_of_loop(v, loop, inst))
+            continue;
+        if (LLVMIsACallInst(inst) && !accept_is_quiet(inst))
+            return 0;
+        if (accept_is_poll(inst) && !accept_chases(v, loop, inst) && !accept_retries(v, loop, inst) &&
+            !accept_probes(v, loop, inst))
+            return 0;
+    }
+    return 1;
+}
+
+/* Is the value known without a look at what was polled? */
+static int accept_is_blind(struct made *m, LLVMValueRef value)
+{
+    int writes;
+    if (!accept_is_changing(m, value))
+        return 1;
+    if (!m->left || vec_touched(value, &writes) || (LLVMIsACallInst(value) && !vec_is_plain_call(value)))
+        return 0;
+    m->left--;
+    if (accept_is_round(m, value))
+        return accept_phi_steps(m, value);
+    if (LLVMIsAPHINode(value) && LLVMCountIncoming(value) != 1)
+        return 0;
+    for (unsigned i = 0, n = (unsigned)LLVMGetNumOperands(value); i < n; i++)
+        if (!accept_is_blind(m, LLVMGetOperand(value, i)))
+            return 0;
+    return 1;
+}
+
+/* Do lanes that leave the loop, one of those around the block, wait behind it for some that are at the
+ * block? own: the block is in no loop inside. */
+static int accept_leaves(const struct vec *v, int block, unsigned loop, int own)
+{
+    for (unsigned d = 0; d < v->nbranches; d++) {
+        const struct vec_branch *b = &v->branch[d];
+        struct made m = accept_made(v, loop, NULL);
+        if (!accept_is_in_loop(v, b->block, loop) || !(b->reach[0][block] || b->reach[1][block]))
+            continue;
+        if (own || (accept_is_exit(v, b->block, loop) && !accept_is_blind(&m, accept_condition(v, b->block))))
+            return 1;
+    }
+    return 0;
+}
+
 /* Where lanes wait for other threads, those may not be lanes of their warp that wait for them: lanes that
- * have parted from them before, and lanes that have left the loop (together: all leave it at once), do
+ * have parted from them before, and lanes that have left a loop (together: all leave it at once), do
  * nothing that others see. */
 static int accept_wait(const struct vec *v, int block, int together)
 {
     if (v->called)
         return 0;
-    unsigned loop = v->block[block].loop;
-    together = together || !loop || accept_is_single(v, block) || accept_releases(v, loop);
-    for (unsigned d = 0; d < v->nbranches && !together; d++) {
-        const struct vec_branch *b = &v->branch[d];
-        if (accept_is_in_loop(v, b->block, loop) && (b->reach[0][block] || b->reach[1][block]))
+    unsigned own = v->block[block].loop, goes_on = own != 0;
+    together = together || accept_is_single(v, block);
+    for (unsigned loop = own; loop; loop = v->parents[loop - 1]) {
+        int goes = accept_goes_on(v, loop);
+        if (!together && !goes && accept_leaves(v, block, loop, loop == own) && !accept_releases(v, loop))
             return 0;
+        goes_on &= goes || (loop != own && !accept_leaves(v, block, loop, 0));
     }
-    for (unsigned d = 0; d < v->nbranches; d++) {
+    for (unsigned d = 0; d < v->nbranches && !goes_on; d++) {
         const struct vec_branch *b = &v->branch[d];
-        if (b->reach[0][block] == b->reach[1][block] || accept_is_in_loop(v, b->block, loop))
+        if (b->reach[0][block] == b->reach[1][block] || accept_is_in_loop(v, b->block, own))
             continue;
         for (unsigned i = 0; i < v->nblocks; i++)
             if (b->reach[b->reach[0][block]][i] && !accept_is_idle(v->block[i].from))

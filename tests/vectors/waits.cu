@@ -100,6 +100,99 @@ __global__ void in_turn(volatile int *turn, int *o)
     *turn = t + 1;
 }
 
+// Each waits for the thread before it, by a flag of its own.
+__global__ void own_flags(volatile int *flag, int *o)
+{
+    int t = threadIdx.x;
+    if (t > 0)
+        while (!flag[t - 1])
+            ;
+    o[t] = t ? o[t - 1] + 1 : 0;
+    __threadfence();
+    flag[t] = 1;
+}
+
+// … for some threads before it: it looks at all of them each time,
+__global__ void own_lists(volatile int *flag, int *o)
+{
+    int t = threadIdx.x, all = 0;
+    while (!all) {
+        all = 1;
+        for (int k = 1; k <= t % 4; k++)
+            all &= flag[t - k];
+    }
+    o[t] = t % 4 ? o[t - 1] + 1 : 0;
+    __threadfence();
+    flag[t] = 1;
+}
+
+// … or goes on to the next one when one is there.
+__global__ void own_steps(volatile int *flag, int *o)
+{
+    int t = threadIdx.x, k = 1, sum = 0;
+    while (k <= t % 4)
+        if (flag[t - k])
+            sum += o[t - k++] + 1;
+    o[t] = sum;
+    __threadfence();
+    flag[t] = 1;
+}
+
+// The same without a branch.
+__global__ void own_counts(volatile int *flag, int *o)
+{
+    int t = threadIdx.x, k = 1;
+    while (k <= t % 4)
+        k += flag[t - k];
+    o[t] = k;
+    __threadfence();
+    flag[t] = 1;
+}
+
+// Whoever finds one of few locks open takes it, and gives it back.
+__global__ void lock_of_some(int *lock, int *sum)
+{
+    int i = threadIdx.x % 4;
+    while (atomicCAS(&lock[i], 0, 1))
+        i = (i + 1) % 4;
+    add_one(&sum[i]);
+    atomicExch(&lock[i], 0);
+}
+
+// Nobody waits here: each round looks at the next place of a table.
+__global__ void table(int *keys, int *values)
+{
+    int key = threadIdx.x + 1, s = key * 7 % 256;
+    for (int was; (was = atomicCAS(&keys[s], 0, key)) != 0 && was != key; s = (s + 1) % 256)
+        ;
+    values[s] = key;
+}
+
+__device__ int root(volatile int *parent, int i)
+{
+    for (int up; (up = parent[i]) != i; i = up)
+        ;
+    return i;
+}
+
+// Nor here: who finds that its root has got a parent goes on from there.
+__global__ void unite(int *parent)
+{
+    int a = root(parent, threadIdx.x), b = root(parent, threadIdx.x + 1), was;
+    while (a != b) {
+        int high = a > b ? a : b, low = a + b - high;
+        if ((was = atomicCAS(&parent[high], high, low)) == high)
+            break;
+        a = was;
+        b = low;
+    }
+}
+
+__global__ void roots(int *parent, int *o)
+{
+    o[threadIdx.x] = root(parent, threadIdx.x);
+}
+
 __global__ void mbarriers(int *o)
 {
     using barrier = cuda::barrier<cuda::thread_scope_block>;
@@ -198,6 +291,45 @@ static void waits_grids(dim3 block)
     waits_check("grid_turns", n, [=](int i) { return (i + 5) % n + 5; });
 }
 
+static void waits_flags(int n)
+{
+    int *flag = a + N / 2;
+    waits_begin(0);
+    own_flags<<<1, n>>>(flag, a);
+    waits_check("own_flags", n, [](int i) { return i; });
+    waits_begin(0);
+    own_lists<<<1, n>>>(flag, a);
+    waits_check("own_lists", n, [](int i) { return i % 4; });
+    waits_begin(0);
+    own_steps<<<1, n>>>(flag, a);
+    waits_check("own_steps", n, [](int i) { return (1 << i % 4) - 1; });
+    waits_begin(0);
+    own_counts<<<1, n>>>(flag, a);
+    waits_check("own_counts", n, [](int i) { return i % 4 + 1; });
+    waits_begin(0);
+    lock_of_some<<<20, n>>>(flag, a + 1);
+    cudaDeviceSynchronize();
+    a[0] = a[1] + a[2] + a[3] + a[4];
+    waits_check("lock_of_some", 1, [=](int) { return 20 * n; });
+}
+
+static void waits_chases(int n)
+{
+    int *values = a + N / 2, there = 0;
+    waits_begin(0);
+    table<<<1, n>>>(a, values);
+    cudaDeviceSynchronize();
+    for (int i = 0; i < 256; i++)
+        there += a[i] != 0;
+    waits_check("table", 256, [=](int i) { return there == n ? values[i] : -1; });
+    waits_begin(1);
+    for (int i = 0; i <= n; i++)
+        values[i] = i;
+    unite<<<1, n>>>(values);
+    roots<<<1, n + 1>>>(values, a);
+    waits_check("unite", n + 1, [](int) { return 0; });
+}
+
 int main()
 {
     cudaMallocManaged(&a, N * sizeof *a);
@@ -224,6 +356,8 @@ int main()
         waits_begin(0);
         in_turn<<<1, n>>>(a + N - 1, a);
         waits_check("in_turn", n, [](int i) { return i * (i + 1) / 2; });
+        waits_flags(n);
+        waits_chases(n);
         waits_begin(0);
         mbarriers<<<2, n>>>(a);
         waits_check("mbarriers", 2 * n,
