@@ -1,0 +1,173 @@
+"""Requests of kernels whose lanes leave loops by what they read in them (src/polls.cu): as the lanes of a warp make them together, counted by hand."""
+import os
+import re
+import types
+from collections import Counter
+
+import cases_compact
+from harness import Skipped, case, holds, nvcc_of, same
+
+N = 512
+P = [i if i < 8 else i - (i * 5 % 7 + 1) for i in range(N)]
+X = [i if i < 50 and i % 3 else i * 13 % 50 for i in range(N)]
+
+
+def table():
+    keys = [-1] * 64
+    for i in range(50):
+        s = i * 7 % 64
+        while keys[s] >= 0:
+            s = (s + 1) % 64
+        keys[s] = i
+    return keys
+
+
+def looks(r):
+    n = 1
+    while P[r] != r:
+        r, n = P[r], n + 1
+    return n
+
+
+def probes(keys, t):
+    n = 1
+    while keys[(t * 7 + n - 1) % 64] not in (t % 50, -1):
+        n += 1
+    return n
+
+
+def loop_of_jumps(lanes, count):
+    """Round by round: who is in the loop, who comes to which line."""
+    at, behind = {t: t for t in lanes}, set()
+    while at:
+        count["jumps: looks"] += 1
+        behind |= {t for t in at if P[at[t]] == at[t]}
+        at = {t: P[r] for t, r in at.items() if P[r] != r}
+        count["jumps: continued"] += any(q % 4 == 1 for q in at.values())
+        rest = {t: q for t, q in at.items() if q % 4 != 1}
+        count["jumps: case 0"] += any(q % 3 == 0 for q in rest.values())
+        count["jumps: case 1"] += any(q % 3 == 1 for q in rest.values())
+        count["jumps: case 2"] += any(q % 3 for q in rest.values())
+        gone, broken = ({t for t, q in rest.items() if q % 11 == which} for which in (7, 3))
+        count["jumps: returned"] += bool(gone)
+        count["jumps: broken"] += bool(broken)
+        behind |= broken
+        at = {t: q for t, q in at.items() if t not in gone | broken}
+    count["jumps: behind"] += bool(behind)
+
+
+def loop_of_choices(lanes, count):
+    v, here = {t: X[t] for t in lanes}, set(lanes)
+    m = {t: 1 + X[t] % 4 for t in lanes}
+    for i in range(4):
+        here = {t for t in here if i < m[t]}
+        case = {t: (v[t] + i) % 4 for t in here}
+        for c, which in (0, {0}), (1, {1}), (2, {1, 2}):
+            count[f"chosen: case {c}"] += any(case[t] in which for t in here)
+        for t in here:
+            v[t] += 4 * (case[t] == 3)
+        here = {t for t in here if t % 32 >= 20}
+    count["chosen: behind"] += 1
+
+
+def expected(threads):
+    count, keys, starts = Counter(), table(), range(0, threads, 32)
+    for first in starts:
+        lanes = range(first, min(first + 32, threads))
+        for cta in range(2):
+            count.update(["walk: before", "walk: behind", "walk: past"])
+            count["look"] += max(looks(cta * threads + t) for t in lanes)
+        for kernel in "relaxed", "added", "waits":
+            count.update([f"{kernel}: before", f"{kernel}: behind", f"{kernel}: past"])
+        count.update(["in_turn: before", "in_turn: past"])
+        count["look_relaxed"] += max(looks(t) for t in lanes)
+        count["added: looks"] += max(looks(t) for t in lanes)
+        for k in range(3):
+            those = [t for t in lanes if t != 3 and k < 1 + t % 3]
+            count["nested: each"] += bool(those)
+            count["nested: looks"] += max((looks(t + k * 37) for t in those), default=0)
+        count["nested: behind"] += any(t != 3 for t in lanes)
+        count["twice: first"] += max(looks(t) for t in lanes)
+        count["twice: second"] += max(looks(300 - t % 256) for t in lanes)
+        count["twice: between"] += 2 # a load, a store
+        count["twice: behind"] += 1
+        loop_of_jumps(lanes, count)
+        loop_of_choices(lanes, count)
+        count["counted: looks"] += max(P[t] % 9 + 1 for t in lanes)
+        count["counted: behind"] += 1
+        count["found: looks"] += max(probes(keys, t) for t in lanes)
+        count["found: behind"] += 1
+    count["waits: sets"] = 1
+    count["in_turn: turn"] = 3 * threads - 1 # one lane at a time
+    return count
+
+
+def marks(source):
+    """{line: mark}"""
+    with open(source, encoding="utf-8") as f:
+        text = f.read().splitlines()
+    found = {i: re.search(r"// (\w+: [\w ]+)$", line) for i, line in enumerate(text, 1)}
+    of = {i: m[1] for i, m in found.items() if m}
+    of[next(i for i, line in enumerate(text, 1) if "return *(volatile" in line)] = "look"
+    of[next(i for i, line in enumerate(text, 1) if "ld.relaxed" in line)] = "look_relaxed"
+    return of
+
+
+def requests(result, mark):
+    launches, events = cases_compact.read(result)
+    line, count = {e["id"]: e["line"] for e in events.all("site")}, Counter()
+    for launch in launches:
+        for _, site, *_ in launch.runs:
+            count[mark.get(line[site])] += 1
+    parted = {e["kernel"] for e in events.all("launch") if e.get("parted")}
+    return count, parted
+
+
+def check(world, what, result, threads, apart=()):
+    """apart: kernels whose lanes may be taken apart, which is said."""
+    mark = marks(os.path.join(world.src, "polls.cu"))
+    count, parted = requests(result, mark)
+    want = {m: n for m, n in expected(threads).items() if m.split(":")[0] not in apart}
+    same(f"{what}, {threads} threads", {m: count[m] for m in want}, want)
+    holds(f"{what}, {threads} threads: parted {parted}", all(any(a in kernel for a in apart) for kernel in parted))
+
+
+SIZES = 1, 20, 32, 40, 64, 160
+
+
+def check_all(world, what, run):
+    """Where each lane has its turn after the one before, its lanes are apart."""
+    for threads in SIZES:
+        result = run(threads)
+        same("output", result.out, "0 wrong\n")
+        check(world, what, result, threads, {"in_turn"} if threads > 1 else set())
+
+
+@case("polls.vectors")
+def polls_vectors(world):
+    app = world.compile(os.path.join(world.src, "polls.cu"), "-O2", "--mt-gpu-trace=off")
+    check_all(world, "vectors", lambda threads: world.run_ok([app, str(threads)], MEMTRACE_FORMAT="compact"))
+
+
+@case("polls.fibers")
+def polls_fibers(world):
+    app = world.compile(os.path.join(world.src, "polls.cu"), "-O2", "--mt-gpu-trace=off", "--mt-vectors=off")
+    check_all(world, "fibers", lambda threads: world.run_ok([app, str(threads)], MEMTRACE_FORMAT="compact"))
+
+
+@case("polls.nvcc")
+def polls_nvcc(world):
+    """The same of nvcc's code."""
+    nvcc = nvcc_of()
+    if not nvcc:
+        raise Skipped("this CUDA toolkit has no nvcc")
+    app = os.path.join(world.folder("nvcc"), "app")
+    world.call([nvcc, "-O3", "-arch=sm_90", "-lineinfo", os.path.join(world.src, "polls.cu"), "-o", app])
+
+    def run(threads):
+        out = world.folder(f"run{threads}")
+        done = world.call([world.tool("memtrace"), "run", "-o", out, app, str(threads)], env={**os.environ, "MEMTRACE_DEVICE": "cpu"})
+        path = os.path.join(out, next(f for f in sorted(os.listdir(out)) if f.endswith(".mtc"))).removesuffix(".mtc")
+        return types.SimpleNamespace(out=done.stdout, path=lambda _: path)
+
+    check_all(world, "nvcc", run)
