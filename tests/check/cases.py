@@ -144,9 +144,10 @@ def formats(world):
     same("sarif: its line", (place["region"]["startLine"], first["relatedLocations"][0]["physicalLocation"]["region"]["startLine"]),
          (said["findings"][0]["line"], said["findings"][0]["other"]["line"]))
     same("sarif: rules by number", {driver["rules"][r["ruleIndex"]]["id"] == r["ruleId"] for r in results}, {True})
-    for lines, code, taken in (("shared-race\n", 0, 1), ("# all\n* total* */faults.cu\n", 0, 1), ("shared-race other\n", 1, 0), ("race\n", 0, 1), ("rage\n", 2, None)):
+    for lines, code, taken in (("shared-race\n", 0, 1), ("# all\n* total* */faults.cu\n", 0, 1), ("shared-race other\n", 1, 0), ("race\n", 0, 1), ("rage\n", 2, None),
+                              ("\ufeffshared-race\r\n", 0, 1), ("# all\r\n* total* */faults.cu\t \r\n", 0, 1), ("shared-race  \n\r\n \n", 0, 1)):
         path = world.path("suppress")
-        with open(path, "w", encoding="utf-8") as f:
+        with open(path, "w", encoding="utf-8", newline="") as f:
             f.write(lines)
         done = run([memtrace, "check", "-f", "json", "--suppress", path, folder])
         same(f"suppress {lines!r}: {done.stderr}", done.returncode, code)
@@ -166,6 +167,12 @@ def formats(world):
     same("no folder", run([memtrace, "check", "--keep", faults(), program, "total"]).returncode, 2)
     never = run([memtrace, "check", "--suppress", "/no/file", program, "total"])
     same("a file that is not there", (never.returncode, never.stdout), (2, ""))
+    never = run([memtrace, "check", "--suppress", folder, program, "total"])
+    same(f"a folder: {never.stderr}", (never.returncode, never.stdout, folder in never.stderr), (2, "", True))
+    never = run([memtrace, "check", program, "total"], env={**os.environ, "TMPDIR": "/no/folder"})
+    holds(f"no place for the trace: {never.stderr}", never.returncode == 2 and "TMPDIR" in never.stderr and "/no/folder" in never.stderr)
+    never = run([memtrace, "check", "/no/program"])
+    holds(f"whose words they are: {never.stderr}", never.stderr.startswith("memtrace check: /no/program"))
     for words, code in (([program, "nothing of that name"], 3), (["/no/program"], 2), ([], 2)):
         same(f"{words}", run([memtrace, "check", *words]).returncode, code)
 

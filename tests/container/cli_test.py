@@ -106,6 +106,29 @@ def damage(tmp):
     expect("bad line", run(convert, lost), 3, "1 meta lines cannot be read", "0 <end>:5\n")
 
 
+def numbers(tmp):
+    """Launches with the highest numbers there are, with an index and without: every command ends, and says which is none."""
+    made = os.path.join(tmp, "made.mtc")
+    expect("a container", run(convert, "--to", "mtc", "-o", made, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/succeed/worked-example.trace")), 0)
+    with open(made, "rb") as f:
+        good = f.read()
+    for number, code in (((1 << 64) - 1, 3), ((1 << 64) - 2, 0)):
+        data = mtc.head(features=mtc.read_head(good)["features"])
+        for c in mtc.chunks(good):
+            first = number if c.type == mtc.DEVICE else c.first
+            data += mtc.chunk(c.type, c.payload, c.items, c.key, first, c.last, flags=c.flags)
+        for name, text in (("with.mtc", data + mtc.tail(data)), ("without.mtc", data)):
+            path, out = write(os.path.join(tmp, name), text), os.path.join(tmp, "numbers")
+            for words in ((convert, "--to", "raw", "-o", out), (convert, "--to", "mtc", "-o", out + ".mtc"), (convert, "--to", "gem5", "-o", out), (dump,), (dump, "--stat"),
+                          (os.path.join(folder, "mt-extract"), "-s", "all,more"), (os.path.join(folder, "mt-report"), "-o", out), (os.path.join(folder, "mt-graph"),),
+                          (os.path.join(folder, "memtrace"), "check")):
+                p = run(*words, path)  # 120 s at most
+                if code == 3:
+                    expect(f"launch {number}: {words}", p, 3, "a launch without a number")
+                elif "without a number" in p.stderr:
+                    expect(f"launch {number}: {words}", p, -1)
+
+
 def outputs(tmp):
     text = slurp(ok("atomic.atomic.txt"))
     out = os.path.join(tmp, "out.txt")
@@ -306,6 +329,7 @@ with tempfile.TemporaryDirectory() as scratch:
     usage()
     damage(scratch)
     outputs(scratch)
+    numbers(scratch)
     dumps()
     kernels(scratch)
     incomplete(scratch)

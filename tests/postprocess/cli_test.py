@@ -5,6 +5,7 @@ import fcntl
 import itertools
 import json
 import os
+import resource
 import re
 import signal
 import subprocess
@@ -396,6 +397,21 @@ class Output(Case):
             with open("/dev/full", "wb") as full:
                 r = subprocess.run([os.path.join(BIN, tool), *args], stdout=full, stderr=subprocess.PIPE)
             self.assertEqual((r.returncode, b"No space left" in r.stderr), (1, True), (tool, args, r.stderr))
+
+    def test_full_folder(self):
+        """A disk without room for one table: a folder that was made for them goes, too; one that was there stays."""
+        def full():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+        for form in ("parquet", "csv"):
+            for there in (False, True):
+                folder = os.path.join(self.dir, f"{form}-{there}")
+                if there:
+                    os.mkdir(folder)
+                r = subprocess.run([BIN + "/mt-extract", "-f", form, "-o", folder + "/", self.path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=full)
+                self.assertEqual((r.returncode, b"cannot write" in r.stderr, os.path.exists(folder)), (1, True, there), r.stderr)
+                self.assertEqual(os.listdir(folder) if there else [], [])
 
     def test_two_runs_are_equal(self):
         for tool in TOOLS:

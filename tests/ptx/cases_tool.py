@@ -240,7 +240,7 @@ def signals(world):
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
     must(["cc", "-shared", "-fPIC", library + ".c", "-o", library])
-    said = "mt-ptx: SIGSEGV while LLVM compiled kernel good: {} in MEMTRACE_PTX_OPTIONS"
+    said = "memtrace: SIGSEGV while LLVM compiled kernel good: {} in MEMTRACE_PTX_OPTIONS"
     for words, way in ([], "--mt-vectors=off"), (["--mt-vectors=off"], "--mt-cpu=x86-64-v2"):
         done = call(tool, "--kernel", "good", *words, ptx, "-o", world.path("image"), env={**os.environ, "LD_PRELOAD": library})
         same(f"{words}: ended by", done.returncode, -signal.SIGSEGV)

@@ -225,7 +225,7 @@ char *mt_cc_make_folder(const struct request *r)
         return folder;
     }
     if (!mkdtemp(folder)) {
-        fprintf(stderr, "mt-cc: cannot make %s: %s\n", folder, strerror(errno));
+        fprintf(stderr, "mt-cc: cannot make %s: %s; set TMPDIR to another folder\n", folder, strerror(errno));
         return NULL;
     }
     if (mt_trust_file(folder, why, sizeof why) != 0) { /* code will be there */
@@ -303,6 +303,11 @@ static int main_run(const struct request *r)
 {
     if (main_clashes(r)) {
         return 2;
+    }
+    const char *tmp = getenv("TMPDIR");
+    if (tmp && *tmp && !r->show && access(tmp, W_OK | X_OK) != 0) { /* clang does not say which folder it means */
+        fprintf(stderr, "mt-cc: TMPDIR is %s: %s; set it to another folder\n", tmp, strerror(errno));
+        return 1;
     }
     if (r->depends && r->cuda) {
         return mt_cc_run_depends(r);

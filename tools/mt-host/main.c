@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "cli/command/create.h"
 #include "cli/command/near.h"
+#include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -71,7 +72,7 @@ int main(int argc, char **argv)
     struct program p = {.path = ""};
     struct command c = {.path = ""};
     const char *engine;
-    mt_words_begin("mt-host: no memory");
+    mt_words_begin("memtrace host: no memory");
     int code = mt_hostrun_request_read(&r, argc, argv);
     if (code == 0)
         code = mt_hostrun_program_find(&p, &r);
@@ -93,5 +94,5 @@ int main(int argc, char **argv)
     mt_words_free(&c.env);
     mt_hostrun_program_free(&p);
     mt_hostrun_request_free(&r);
-    return code == -1 ? mt_near_told("mt-host") : code; /* -1: words on stdout were asked for */
+    return code == -1 ? mt_near_told(program_invocation_short_name) : code; /* -1: words on stdout were asked for */
 }

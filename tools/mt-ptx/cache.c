@@ -29,7 +29,7 @@ int mt_ptxtool_cache(const struct request *r)
     uint64_t sum = 0;
     struct stat st;
     if ((set && strcmp(set, "off") == 0) || mt_cache_path(set, path, sizeof path) != 0) {
-        fprintf(stderr, "mt-ptx: there is no cache folder: set MEMTRACE_CACHE or HOME\n");
+        fprintf(stderr, "memtrace: there is no cache folder: set MEMTRACE_CACHE or HOME\n");
         return 1;
     }
     if (stat(path, &st) != 0 && errno == ENOENT) {
@@ -38,14 +38,14 @@ int mt_ptxtool_cache(const struct request *r)
     }
     int folder = mt_cache_open(path, why, sizeof why), n = -1;
     if (folder < 0) {
-        fprintf(stderr, "mt-ptx: %s\n", why);
+        fprintf(stderr, "memtrace: %s\n", why);
         return 1;
     }
     if (!r->cache_clear || mt_cache_clear(folder) == 0) {
         n = mt_cache_walk(folder, cache_print, &sum);
     }
     if (n < 0) {
-        fprintf(stderr, "mt-ptx: %s: %s\n", path, strerror(errno));
+        fprintf(stderr, "memtrace: %s: %s\n", path, strerror(errno));
     } else {
         printf("%d images, %llu bytes in %s\n", n, (unsigned long long)sum, path);
     }

@@ -21,7 +21,7 @@ static int fatbin_is_bomb(const char *name, const struct fatbin_entry *e)
         return 0;
     }
     fprintf(stderr,
-            "mt-ptx: %s: %zu bytes of its fatbin unpack to %zu, which is more than code does; --limit=%zuM "
+            "memtrace: %s: %zu bytes of its fatbin unpack to %zu, which is more than code does; --limit=%zuM "
             "lets it\n",
             name, e->size, e->unpacked, (e->unpacked >> 20) + 1);
     return 1;
@@ -29,7 +29,7 @@ static int fatbin_is_bomb(const char *name, const struct fatbin_entry *e)
 
 static int fatbin_damaged(const char *name)
 {
-    fprintf(stderr, "mt-ptx: %s: its fatbin is damaged, or of a kind that is not known here\n", name);
+    fprintf(stderr, "memtrace: %s: its fatbin is damaged, or of a kind that is not known here\n", name);
     return 3;
 }
 
@@ -104,7 +104,7 @@ int mt_ptxtool_fatbin_unpack(const char *name, const struct fatbin_entry *e, str
     }
     out->data = malloc(n + 1);
     if (!out->data) {
-        fprintf(stderr, "mt-ptx: out of memory\n");
+        fprintf(stderr, "memtrace: out of memory\n");
         return 1;
     }
     out->size = n;

@@ -48,7 +48,7 @@ static void image_diagnose(LLVMDiagnosticInfoRef info, void *ctx)
 
 static int image_failed(const char *name)
 {
-    fprintf(stderr, "mt-ptx: %s: %s\n", name, strerror(errno));
+    fprintf(stderr, "memtrace: %s: %s\n", name, strerror(errno));
     return 1;
 }
 
@@ -60,7 +60,7 @@ static FILE *image_create(const char *path)
     int whole = fd >= 0 && (ftruncate(fd, 0) == 0 || errno == EINVAL); /* a pipe has nothing to cut */
     FILE *f = whole ? fdopen(fd, "w") : NULL;
     if (!f) {
-        fprintf(stderr, "mt-ptx: %s: %s\n", path, why ? why : strerror(errno));
+        fprintf(stderr, "memtrace: %s: %s\n", path, why ? why : strerror(errno));
     }
     return f;
 }
@@ -116,10 +116,10 @@ static int image_link(const struct request *r, const LLVMMemoryBufferRef *object
     }
     int code = image_run_linker(from, n, to);
     if (code < 0) {
-        fprintf(stderr, "mt-ptx: no linker (%s): install binutils or lld-19, or set MEMTRACE_LD\n",
+        fprintf(stderr, "memtrace: no linker (%s): install binutils or lld-19, or set MEMTRACE_LD\n",
                 strerror(errno));
     } else if (code > 0) {
-        fprintf(stderr, "mt-ptx: the CPU image does not link\n");
+        fprintf(stderr, "memtrace: the CPU image does not link\n");
     }
     if (code != 0) {
         return 1;
@@ -222,7 +222,7 @@ static void image_add_texts(struct bytes *texts, const struct wanted *w, const s
         bad |= image_add_text(texts, "", reading->kernels.data, reading->kernels.size);
     }
     if (bad) {
-        fprintf(stderr, "mt-ptx: out of memory: the PTX is not kept\n");
+        fprintf(stderr, "memtrace: out of memory: the PTX is not kept\n");
     }
 }
 
@@ -244,7 +244,7 @@ static LLVMModuleRef image_read(const struct request *r, const struct wanted *w,
     }
     *code = reading.module ? 0 : 3;
     if (reading.module && r->verbose) {
-        fprintf(stderr, "mt-ptx: %s: %u kernels, %u other functions, %u not understood; lines of the %s\n",
+        fprintf(stderr, "memtrace: %s: %u kernels, %u other functions, %u not understood; lines of the %s\n",
                 texts ? reading.name : numbered, result->kernels, result->functions - result->kernels,
                 result->failed, result->lines ? "source" : "PTX");
     }

@@ -8,7 +8,7 @@
 
 static int input_damaged(const struct input *in, const char *what)
 {
-    fprintf(stderr, "mt-ptx: %s: %s\n", in->name, what);
+    fprintf(stderr, "memtrace: %s: %s\n", in->name, what);
     return 3;
 }
 
@@ -17,7 +17,7 @@ static void *input_grow(void *list, unsigned n, size_t size)
 {
     void *more = n & (n - 1) ? list : realloc(list, (n ? 2 * (size_t)n : 1) * size);
     if (!more) {
-        fprintf(stderr, "mt-ptx: out of memory\n");
+        fprintf(stderr, "memtrace: out of memory\n");
     }
     return more;
 }
@@ -142,7 +142,7 @@ int mt_ptxtool_input_read(const char *name, struct input *in)
 {
     *in = (struct input){.name = name};
     if (mt_cudabin_file_read(name, &in->file) != 0) {
-        fprintf(stderr, "mt-ptx: %s: %s\n", name, strerror(errno));
+        fprintf(stderr, "memtrace: %s: %s\n", name, strerror(errno));
         return 1;
     }
     if (in->file.size >= SELFMAG && memcmp(in->file.data, ELFMAG, SELFMAG) == 0) {

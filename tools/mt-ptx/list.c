@@ -135,7 +135,7 @@ static int list_machine_code(struct list *l, const struct input *in, const struc
         }
         int code = mt_ptxtool_fatbin_unpack(in->name, &m->entries[i], &cubin);
         if (code == 0 && (code = mt_ptxtool_cubin_kernels(&cubin, list_lone, l)) != 0) {
-            fprintf(stderr, "mt-ptx: %s: its machine code is damaged\n", in->name);
+            fprintf(stderr, "memtrace: %s: its machine code is damaged\n", in->name);
         }
         mt_cudabin_bytes_free(&cubin);
         if (code != 0 || l->lone) {

@@ -11,7 +11,7 @@
  * cache.c   what is kept of that
  * main.c    the command line
  *
- * Messages go to stderr as "FILE:LINE: …" or "mt-ptx: …". Functions return 0, or the exit code after a
+ * Messages go to stderr as "FILE:LINE: …" or "memtrace: …". Functions return 0, or the exit code after a
  * message: 1 failure, 3 input that is damaged. */
 #ifndef MT_TOOLS_MT_PTX_H
 #define MT_TOOLS_MT_PTX_H

@@ -56,7 +56,7 @@ static char say_end[1024];
 static void say_signal(int number)
 {
     const char *name = sigabbrev_np(number);
-    struct iovec parts[] = {{(void *)(uintptr_t)"mt-ptx: SIG", 11},
+    struct iovec parts[] = {{(void *)(uintptr_t)"memtrace: SIG", 13},
                             {(void *)(uintptr_t)name, strlen(name)},
                             {say_end, strlen(say_end)}};
     if (writev(2, parts, 3) < 0) {

@@ -75,7 +75,7 @@ static int serve_hand_over(const struct request *r, const struct bytes *texts)
     mt_cudabin_bytes_free(&image);
     mt_cudabin_bytes_free(&words);
     if (bad || !all) {
-        fprintf(stderr, "mt-ptx: the image cannot be handed over: %s\n", strerror(errno));
+        fprintf(stderr, "memtrace: the image cannot be handed over: %s\n", strerror(errno));
         return 1;
     }
     finished = 1;
@@ -137,7 +137,7 @@ static int serve_make(struct request *r, const struct input *in, struct bytes *t
         return mt_ptxtool_image_make(r, "its device code", in->modules, in->n, texts);
     }
     if (with) {
-        fprintf(stderr, "mt-ptx: a file in memory: %s\n", strerror(errno));
+        fprintf(stderr, "memtrace: a file in memory: %s\n", strerror(errno));
     } else if (!in->n) {
         fputs("it has no device code\n", stderr);
     }

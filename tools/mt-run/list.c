@@ -95,7 +95,7 @@ int mt_run_list(const char *name)
     mt_run_engine_find(&e);
     mt_run_engine_list(&e);
     if (!name)
-        return mt_near_told("mt-run");
+        return mt_near_told(program_invocation_short_name);
     int why = strchr(name, '/') || access(name, R_OK) == 0 ? (snprintf(path, sizeof path, "%s", name), 0)
                                                            : mt_files_executable(name, path);
     if (!why && access(path, R_OK) != 0)
@@ -114,5 +114,5 @@ int mt_run_list(const char *name)
     if (!found && !code)
         printf("%s: no device code, nor in the libraries that it is linked to\n", path);
     mt_words_free(&files);
-    return code ? code : mt_near_told("mt-run");
+    return code ? code : mt_near_told(program_invocation_short_name);
 }

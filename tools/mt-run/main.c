@@ -228,7 +228,7 @@ static int main_show(char **argv)
     mt_words_print(&w);
     putchar('\n');
     mt_words_free(&w);
-    return mt_near_told("mt-run");
+    return mt_near_told(program_invocation_short_name);
 }
 
 /* On a terminal: where the traces go, and what comes next. */
@@ -265,10 +265,10 @@ static int main_run(const struct request *r, char **argv)
 int main(int argc, char **argv)
 {
     struct request r = {0};
-    mt_words_begin("mt-run: no memory");
+    mt_words_begin("memtrace run: no memory");
     int code = mt_command_options(&command, argc, argv, main_option, &r);
     if (code)
-        return code < 0 ? mt_near_told("mt-run") : code;
+        return code < 0 ? mt_near_told(program_invocation_short_name) : code;
     if (r.of_cache)
         return optind < argc ? main_wrong("%s takes no program", r.of_cache) : mt_run_cache(r.of_cache);
     setenv("MEMTRACE_FORMAT", "compact", 0); /* unless somebody asked for another one */

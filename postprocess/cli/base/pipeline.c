@@ -96,7 +96,8 @@ int mt_item_global(struct mt_item *item, struct mt_access_run **room, size_t *si
         return 0;
     if (mt_grow(room, size, item->count, sizeof **room) != 0)
         return -1;
-    memcpy(*room, item->runs, n * sizeof **room);
+    if (n)
+        memcpy(*room, item->runs, n * sizeof **room);
     for (size_t i = n; i < item->count; i++)
         if (mt_rec_space(item->runs[i].meta >> 28) == MT_IN_GLOBAL)
             (*room)[n++] = item->runs[i];

@@ -56,7 +56,7 @@ static void run_stopped(const struct mt_program_run *child)
 int mt_check_run(char **argv, const char *folder, const struct mt_check_choice *choice, int stop, int *code)
 {
     static char device[] = "-dcpu", shared[] = "--spaces=global,shared", global[] = "--spaces=global",
-                end[] = "--";
+                end[] = "--", called[] = "memtrace check";
     char run[PATH_MAX], output[PATH_MAX + 16];
     size_t n = 0, at = 0;
     while (argv[n])
@@ -67,7 +67,7 @@ int mt_check_run(char **argv, const char *folder, const struct mt_check_choice *
     struct mt_program_run child = {.path = run, .argv = words};
     int rc = run_beside(run, sizeof run);
     snprintf(output, sizeof output, "--output=%s", folder);
-    words[at++] = run;
+    words[at++] = called; /* what it says is ours */
     words[at++] = device;
     words[at++] = output;
     words[at++] = mt_check_wants_group(choice, MT_FINDING_RACE) ? shared : global;

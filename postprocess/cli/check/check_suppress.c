@@ -52,7 +52,11 @@ static int suppress_known(const char *kind)
 static int suppress_line(struct mt_findings *f, const char *path, unsigned number, char *line, size_t *taken)
 {
     char *save;
-    line[strcspn(line, "#\n")] = 0;
+    if (number == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0) /* editors put it there */
+        line += 3;
+    line[strcspn(line, "#")] = 0;
+    for (size_t n = strlen(line); n && strchr(" \t\r\n", line[n - 1]);)
+        line[--n] = 0;
     struct rule r = {.kind = strtok_r(line, " \t", &save)};
     if (!r.kind)
         return 0;
@@ -78,6 +82,10 @@ int mt_check_suppress(struct mt_findings *f, const char *path, size_t *taken)
     }
     for (unsigned number = 1; code == 0 && getline(&line, &room, in) >= 0; number++)
         code = suppress_line(f, path, number, line, taken);
+    if (code == 0 && ferror(in)) { /* a folder can be opened */
+        mt_cli_say("%s: cannot be read: %s", path, strerror(errno));
+        code = MT_EXIT_USAGE;
+    }
     free(line);
     fclose(in);
     return code;

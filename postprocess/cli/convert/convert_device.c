@@ -215,7 +215,7 @@ static void put_chosen(struct work *x)
             continue;
         int ended = 0;
         mt_device_seek(x->r, i);
-        while (rc > -2 && mt_device_peek(x->r) == l[i].seq)
+        while (rc > -2 && rc != 0 && mt_device_peek(x->r) == l[i].seq)
             if ((rc = convert_device_next(x, &b)) > 0) {
                 ended = b.flags & MT_BATCH_END;
                 if (put_records(x, &b) != 0)

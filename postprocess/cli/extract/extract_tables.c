@@ -276,10 +276,13 @@ static int extract_tables_files(enum mt_format format, const struct mt_comm_resu
     return code;
 }
 
+static int folder_made; /* by us */
+
 int mt_tables_folder(const char *folder)
 {
     struct stat st;
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+    folder_made = mkdir(folder, 0777) == 0;
+    if (!folder_made && errno != EEXIST) {
         mt_cli_say("%s: cannot be made: %s", folder, strerror(errno));
         return MT_EXIT_USAGE;
     }
@@ -295,6 +298,10 @@ int mt_tables_write(const struct mt_formats *f, const struct mt_comm_result *r, 
 {
     if (f->format == MT_FORMAT_SQLITE)
         return extract_tables_database(r, out, progress, interrupted);
-    return f->folder ? extract_tables_files(f->format, r, output, progress, interrupted)
-                     : extract_tables_file(f->format, f->table, r, out, progress, interrupted);
+    if (!f->folder)
+        return extract_tables_file(f->format, f->table, r, out, progress, interrupted);
+    int code = extract_tables_files(f->format, r, output, progress, interrupted);
+    if (code && folder_made)
+        rmdir(output); /* if nothing is in it */
+    return code;
 }

@@ -24,6 +24,12 @@ static int chunk_matches(const struct mt_mtc_chunk *head, const unsigned char *s
     return head->check == XXH3_64bits_withSeed(stored, head->stored_bytes, seed);
 }
 
+/* The highest number stands for none in all that follows launches by their numbers. */
+static int chunk_unnumbered(uint32_t type, uint64_t first)
+{
+    return type == MT_MTC_DEVICE && first == MT_SEQ_NONE;
+}
+
 enum mt_chunk_state mt_chunk_at(struct mt_window *w, uint64_t offset, struct mt_mtc_chunk *head,
                                 const unsigned char **stored, struct mt_error *err)
 {
@@ -59,11 +65,12 @@ enum mt_chunk_state mt_chunk_at(struct mt_window *w, uint64_t offset, struct mt_
         return MT_CHUNK_CUT;
     }
     *stored = p + HEAD;
-    if (chunk_matches(head, *stored))
-        return MT_CHUNK_WHOLE;
-    mt_error_set(err, MT_E_CORRUPT, 0, offset, w->name,
-                 "the checksum of a chunk does not match, it is skipped");
-    return MT_CHUNK_BAD;
+    const char *why = !chunk_matches(head, *stored)            ? "the checksum of a chunk does not match"
+                      : chunk_unnumbered(head->type, head->first) ? "a chunk of a launch without a number"
+                                                               : NULL;
+    if (why)
+        mt_error_set(err, MT_E_CORRUPT, 0, offset, w->name, "%s, it is skipped", why);
+    return why ? MT_CHUNK_BAD : MT_CHUNK_WHOLE;
 }
 
 int mt_chunk_resync(struct mt_window *w, uint64_t *offset, uint64_t likely, struct mt_error *err)
@@ -200,7 +207,8 @@ static int take_index(struct mt_chunk_list *l, const struct mt_chunk_payload *p,
     for (size_t i = 0; i < tail->chunks; i++) {
         struct mt_mtc_index e;
         memcpy(&e, p->data + i * sizeof e, sizeof e);
-        if (e.offset < lowest || e.offset % 8 || e.offset > tail->index - HEAD)
+        if (e.offset < lowest || e.offset % 8 || e.offset > tail->index - HEAD ||
+            chunk_unnumbered(e.type, e.first))
             return -1;
         lowest = e.offset + HEAD;
     }

@@ -154,7 +154,7 @@ static void mt_follow(const char *path, char *const *argv, char *const *envp)
         snprintf(file, sizeof file, "/proc/self/fd/%d", fd);
     else
         snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./", path);
-    line[n++] = "mt-host";
+    line[n++] = "memtrace host";
     line[n++] = engine_word;
     line[n++] = "--exec";
     line[n++] = first;
