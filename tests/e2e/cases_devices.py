@@ -126,6 +126,12 @@ def example(world):
             width, steps = size.get("width", 128), size.get("steps", 8)
             same("crossing", got["placement"]["ran"], (steps - 1) * 2 * (devices - 1) * 4 * (width - 2))
         holds("one device", devices > 1 or "ran" not in got["placement"])
+        # what is called the best is better than what ran, or nothing is
+        summary = world.call([world.tool("mt-extract"), "-f", "summary", *traces(result)]).stdout
+        place, ran = got["placement"], got["placement"].get("ran")
+        best = min(p["cross"] for p in place["policies"].values())
+        same(f"{copies} {devices}: {summary}", ("best placement tried" in summary, "; as it ran: " in summary),
+             (place["load"] > 0 and (ran is None or best < ran), place["load"] > 0 and ran is not None and best < ran))
 
 
 TREE = """\t\x1b[4mGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tCPU Affinity\tNUMA Affinity\x1b[0m

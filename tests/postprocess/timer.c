@@ -1,5 +1,5 @@
-/* Preloaded: says on standard error which timers a program sets, in milliseconds, and makes them MT_TIMER_FACTOR times as
- * long, so that no test depends on how fast the machine is. */
+/* Preloaded: says on standard error which timers a program sets, in milliseconds, and makes them
+ * MT_TIMER_FACTOR times as long, so that no test depends on how fast the machine is. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -23,10 +23,12 @@ static struct timeval timer_longer(struct timeval t)
     return (struct timeval){ms / 1000, ms % 1000 * 1000};
 }
 
-__attribute__((visibility("default"))) int setitimer(__itimer_which_t which, const struct itimerval *new, struct itimerval *old)
+__attribute__((visibility("default"))) int setitimer(__itimer_which_t which, const struct itimerval *new,
+                                                     struct itimerval *old)
 {
     int (*next)(__itimer_which_t, const struct itimerval *, struct itimerval *) =
-        (int (*)(__itimer_which_t, const struct itimerval *, struct itimerval *))dlsym(RTLD_NEXT, "setitimer");
+        (int (*)(__itimer_which_t, const struct itimerval *, struct itimerval *))dlsym(RTLD_NEXT,
+                                                                                       "setitimer");
     struct itimerval longer = {timer_longer(new->it_interval), timer_longer(new->it_value)};
     timer_say(new->it_value.tv_sec * 1000 + new->it_value.tv_usec / 1000);
     return next(which, &longer, old);

@@ -71,7 +71,7 @@ class Suite(Case):
         self.assertEqual(self.suite(1, lines, 8, 1), "0 passed, 1 failed, 0 skipped")
 
     def test_ended_early(self):
-        self.assertEqual(self.suite(3, ["1/3 Test #1: a ....   Passed    0.01 sec"], 8, 1), "1 passed, 2 failed, 0 skipped")
+        self.assertEqual(self.suite(3, ["1/3 Test #1: a ....   Passed    0.01 sec"], 8, 1), "1 passed, 0 failed, 0 skipped, 2 did not run: ctest was ended with 8")
 
     def test_failure_without_a_test(self):
         self.assertEqual(self.suite(1, ["1/1 Test #1: a ....   Passed    0.01 sec"], 8, 1), "1 passed, 1 failed, 0 skipped")
@@ -90,7 +90,7 @@ add_test(NAME good.two COMMAND echo "1/1 Test #1: x ....   Passed    0.01 sec")
 add_test(NAME bad COMMAND false)
 add_test(NAME absent COMMAND /no/such/program)
 add_test(NAME crash COMMAND sh -c "kill -SEGV $$")
-add_test(NAME skips COMMAND sh -c "exit 77")
+add_test(NAME skips COMMAND sh -c "echo trying; echo no GPU here; exit 77")
 set_tests_properties(skips PROPERTIES SKIP_RETURN_CODE 77)
 add_test(NAME slow COMMAND sleep 30)
 set_tests_properties(slow PROPERTIES TIMEOUT 1)
@@ -98,7 +98,7 @@ set_tests_properties(slow PROPERTIES TIMEOUT 1)
         self.run_("cmake", "-S", ".", "-B", "b")
         script = self.write("go", RUN_SUITE.format(shlex.quote(world.source)))
         done = self.run_("bash", script, code=1)
-        self.assertEqual(done.stdout.splitlines()[-1], "2 passed, 4 failed, 1 skipped")
+        self.assertEqual(done.stdout.splitlines()[-2:], ["skipped: no GPU here: skips", "2 passed, 4 failed, 1 skipped"])
 
 
 class Packages(Case):

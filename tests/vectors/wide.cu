@@ -1,5 +1,6 @@
-// Arithmetic of 128 bits and chains of carries, on the device and by the same C on the host: all operations in one kernel, whose block is long, and with
-// -DEACH each in a kernel of its own, too. Prints "wide: N wrong of M".
+// Arithmetic of 128 bits and chains of carries, on the device and by the same C on the host: all operations
+// in one kernel, whose block is long, and with -DEACH each in a kernel of its own, too. Prints "wide: N wrong
+// of M".
 #include <cstdint>
 #include <cstdio>
 typedef unsigned __int128 u128;
@@ -7,19 +8,22 @@ typedef __int128 s128;
 enum { N = 100, WORDS = 8 };
 #define BOTH __host__ __device__ static
 
-#define OPERATIONS(X)                                                                                                                     \
-    X(0, a + b) X(1, a - b) X(2, a *b) X(3, a / (b | 1)) X(4, a % (b | 1)) X(5, (u128)((s128)a / (s128)(b | 2)))                          \
-    X(6, (u128)((s128)a % (s128)(b | 2))) X(7, a << (b & 127)) X(8, a >> (b & 127)) X(9, (u128)((s128)a >> (int)(b & 127)))               \
-    X(10, -a) X(11, ~a & b) X(12, a ^ b) X(13, a > b) X(14, a <= b) X(15, (s128)a < (s128)b) X(16, (s128)a >= (s128)b) X(17, a == b)      \
-    X(18, a < b ? b - a : a - b) X(19, (u128)((s128)a * (int64_t)b)) X(20, (u128)(uint64_t)a * (uint64_t)b)                               \
-    X(21, (a - b) + (a > b)) X(22, a + b < a) X(23, (u128)(int64_t)(a >> 64) + (int)b) X(24, a / (uint32_t)(b | 1))                       \
-    X(25, a << 63 | b >> 65) X(26, a * 10 - b / 10)
+#define OPERATIONS(X)                                                                                        \
+    X(0, a + b)                                                                                              \
+    X(1, a - b) X(2, a *b) X(3, a / (b | 1)) X(4, a % (b | 1)) X(5, (u128)((s128)a / (s128)(b | 2)))         \
+        X(6, (u128)((s128)a % (s128)(b | 2))) X(7, a << (b & 127)) X(8, a >> (b & 127))                      \
+            X(9, (u128)((s128)a >> (int)(b & 127))) X(10, -a) X(11, ~a &b) X(12, a ^ b) X(13, a > b)         \
+                X(14, a <= b) X(15, (s128)a < (s128)b) X(16, (s128)a >= (s128)b) X(17, a == b)               \
+                    X(18, a < b ? b - a : a - b) X(19, (u128)((s128)a * (int64_t)b))                         \
+                        X(20, (u128)(uint64_t)a *(uint64_t)b) X(21, (a - b) + (a > b)) X(22, a + b < a)      \
+                            X(23, (u128)(int64_t)(a >> 64) + (int)b) X(24, a / (uint32_t)(b | 1))            \
+                                X(25, a << 63 | b >> 65) X(26, a * 10 - b / 10)
 
 template <int OP> BOTH u128 operation(u128 a, u128 b);
-#define DEFINE(n, expression)                                                                                                             \
-    template <> __host__ __device__ u128 operation<n>(u128 a, u128 b)                                                                     \
-    {                                                                                                                                     \
-        return (u128)(expression);                                                                                                        \
+#define DEFINE(n, expression)                                                                                \
+    template <> __host__ __device__ u128 operation<n>(u128 a, u128 b)                                        \
+    {                                                                                                        \
+        return (u128)(expression);                                                                           \
     }
 OPERATIONS(DEFINE)
 #define ONE(n, expression) +1
@@ -48,9 +52,9 @@ __global__ void all(const uint64_t *in, uint64_t *out)
     if (i >= N)
         return;
     u128 a = whole(in + 2 * i), b = whole(in + 2 * (i + N)), r;
-#define STORE(n, expression)                                                                                                              \
-    r = operation<n>(a, b);                                                                                                               \
-    out[2 * (n * N + i)] = (uint64_t)r;                                                                                                   \
+#define STORE(n, expression)                                                                                 \
+    r = operation<n>(a, b);                                                                                  \
+    out[2 * (n * N + i)] = (uint64_t)r;                                                                      \
     out[2 * (n * N + i) + 1] = (uint64_t)(r >> 64);
     OPERATIONS(STORE)
 }
@@ -98,7 +102,8 @@ static void chains_host(const uint64_t *in, uint64_t *out)
         for (int k = 0; k < WORDS; k++) {
             o[k] = add(x[k], y[k], &carry[0]);
             o[k + WORDS + 1] = add(x[k], ~y[k], &carry[1]);
-            o[k + 2 * (WORDS + 1)] = add(k ? (uint64_t)((u128)y[k - 1] * 3 >> 64) : y[0] * 3, x[k], &carry[2]);
+            o[k + 2 * (WORDS + 1)] =
+                add(k ? (uint64_t)((u128)y[k - 1] * 3 >> 64) : y[0] * 3, x[k], &carry[2]);
         }
         o[WORDS] = carry[0];
         o[2 * WORDS + 1] = carry[1] - 1;
@@ -112,7 +117,8 @@ static void compare(const char *name, const uint64_t *got, const uint64_t *want,
 {
     for (int i = 0; i < words; i++) {
         if (got[i] != want[i] && wrong++ < 10)
-            printf("%s, word %d: %llx for %llx\n", name, i, (unsigned long long)got[i], (unsigned long long)want[i]);
+            printf("%s, word %d: %llx for %llx\n", name, i, (unsigned long long)got[i],
+                   (unsigned long long)want[i]);
         total++;
     }
 }
@@ -135,20 +141,20 @@ int main()
     cudaMalloc(&device, sizeof in);
     cudaMalloc(&result, sizeof got);
     cudaMemcpy(device, in, sizeof in, cudaMemcpyHostToDevice);
-#define HOST(n, expression)                                                                                                               \
-    for (int i = 0; i < N; i++) {                                                                                                         \
-        u128 r = operation<n>(whole(in + 2 * i), whole(in + 2 * (i + N)));                                                                \
-        want[2 * (n * N + i)] = (uint64_t)r;                                                                                              \
-        want[2 * (n * N + i) + 1] = (uint64_t)(r >> 64);                                                                                  \
+#define HOST(n, expression)                                                                                  \
+    for (int i = 0; i < N; i++) {                                                                            \
+        u128 r = operation<n>(whole(in + 2 * i), whole(in + 2 * (i + N)));                                   \
+        want[2 * (n * N + i)] = (uint64_t)r;                                                                 \
+        want[2 * (n * N + i) + 1] = (uint64_t)(r >> 64);                                                     \
     }
     OPERATIONS(HOST)
     all<<<2, 64>>>(device, result);
     int error = cudaMemcpy(got, result, sizeof got, cudaMemcpyDeviceToHost);
     compare("all", got, want, 2 * OPS * N);
 #ifdef EACH
-#define RUN(n, expression)                                                                                                                \
-    one<n><<<2, 64>>>(device, result);                                                                                                    \
-    error |= cudaMemcpy(got, result, 16 * N, cudaMemcpyDeviceToHost);                                                                     \
+#define RUN(n, expression)                                                                                   \
+    one<n><<<2, 64>>>(device, result);                                                                       \
+    error |= cudaMemcpy(got, result, 16 * N, cudaMemcpyDeviceToHost);                                        \
     compare(#expression, got, want + 2 * n * N, 2 * N);
     OPERATIONS(RUN)
 #endif

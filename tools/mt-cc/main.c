@@ -305,7 +305,8 @@ static int main_run(const struct request *r)
         return 2;
     }
     const char *tmp = getenv("TMPDIR");
-    if (tmp && *tmp && !r->show && access(tmp, W_OK | X_OK) != 0) { /* clang does not say which folder it means */
+    if (tmp && *tmp && !r->show &&
+        access(tmp, W_OK | X_OK) != 0) { /* clang does not say which folder it means */
         fprintf(stderr, "mt-cc: TMPDIR is %s: %s; set it to another folder\n", tmp, strerror(errno));
         return 1;
     }

@@ -94,5 +94,6 @@ int main(int argc, char **argv)
     mt_words_free(&c.env);
     mt_hostrun_program_free(&p);
     mt_hostrun_request_free(&r);
-    return code == -1 ? mt_near_told(program_invocation_short_name) : code; /* -1: words on stdout were asked for */
+    return code == -1 ? mt_near_told(program_invocation_short_name)
+                      : code; /* -1: words on stdout were asked for */
 }

@@ -188,10 +188,11 @@ static const struct module *choose_module(const struct request *r, const struct 
         fprintf(stderr, "memtrace: %s has PTX of %u modules: choose with --module=N (--list names them)\n",
                 in->name, have);
     } else if (in->n) {
-        fprintf(stderr,
-                "memtrace: %s has machine code alone here, no PTX (--list names its kernels): compile it with "
-                "-gencode=arch=compute_90,code=compute_90\n",
-                in->name);
+        fprintf(
+            stderr,
+            "memtrace: %s has machine code alone here, no PTX (--list names its kernels): compile it with "
+            "-gencode=arch=compute_90,code=compute_90\n",
+            in->name);
     } else {
         fprintf(stderr, "memtrace: %s has no device code\n", in->name);
     }

@@ -1,21 +1,33 @@
 # Sourced by ./setup: runs ctest and counts what it said, test by test.
 
-# suite_run [ctest options]: the last line is "N passed, N failed, N skipped". Status 0 only when ctest ended with 0, no
-# test failed and at least one passed.
+# suite_skipped: for each test that was skipped the last line that it said, equal ones together. ctest shows it of tests that fail alone.
+suite_skipped() {
+    awk 'NR == FNR { if (match($0, /: [^ ]+ \.*\*\*\*Skipped/)) { split(substr($0, RSTART + 2), word, " "); skipped[word[1]] = 1 } next }
+        /^[0-9]+\/[0-9]+ Testing: / { name = $3; last = "says no reason" }
+        /^Output:$/ { on = 1; next }
+        /^<end of output>$/ { on = 0; if (name in skipped) { count[last]++; names[last] = names[last] " " name } next }
+        on && NF && !/^-+$/ { last = $0 }
+        END { for (why in count) print "skipped: " why ":" names[why] }' "$1" "$build/Testing/Temporary/LastTest.log" 2>/dev/null | sort
+}
+
+# suite_run [ctest options]: the last line is "N passed, N failed, N skipped", and how many did not run where ctest ended early. Status 0 only
+# when ctest ended with 0, all ran, no test failed and at least one passed.
 suite_run() {
-    local out=$log/ctest.log status=0 total passed skipped failed
+    local out=$log/ctest.log status=0 total passed skipped failed rest
     total=$(ctest --test-dir "$build" -N "$@" | sed -n 's/^Total Tests: *//p')
     ctest --test-dir "$build" -j$(($(nproc) + 1)) --output-on-failure --timeout 900 --no-tests=error "$@" </dev/null 2>&1 | tee "$out"
     status=${PIPESTATUS[0]}
-    # "3/20 Test #3: name ....   Passed    0.01 sec"; what is neither passed nor skipped has failed, also when ctest
-    # ended early and never came to it.
+    # "3/20 Test #3: name ....   Passed    0.01 sec"
     passed=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#[0-9]+: .* Passed +[0-9.]+ sec' "$out")
     skipped=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#[0-9]+: .*\*\*\*(Skipped|Not Run \(Disabled\))' "$out")
-    failed=$((${total:-0} - passed - skipped))
-    if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then
+    failed=$(($(grep -cE '^ *[0-9]+/[0-9]+ Test +#[0-9]+: .*\*\*\*' "$out") - skipped))
+    rest=$((${total:-0} - passed - skipped - failed))
+    if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ] && [ "$rest" -le 0 ]; then
         echo "ctest ended with $status although no test failed: counted as a failure" >&2
         failed=1
     fi
-    echo "$passed passed, $failed failed, $skipped skipped"
-    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+    [ "$skipped" -eq 0 ] || suite_skipped "$out" | tee -a "$out"
+    [ "$rest" -le 0 ] && rest= || rest=", $rest did not run: ctest was ended with $status"
+    echo "$passed passed, $failed failed, $skipped skipped$rest"
+    [ -z "$rest" ] && [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }

@@ -68,7 +68,8 @@ static int ranks_agree(int code)
     if (first.ok)
         return 0;
     if (first.rank == mine.rank && mine.rank != 0) /* rank 0 said nothing: it is fine */
-        fprintf(stderr, "memtrace extract: rank %d cannot begin (exit code %d): are the inputs on its machine?\n",
+        fprintf(stderr,
+                "memtrace extract: rank %d cannot begin (exit code %d): are the inputs on its machine?\n",
                 mine.rank, code);
     MPI_Bcast(&code, 1, MPI_INT, first.rank, MPI_COMM_WORLD);
     return code;

@@ -53,8 +53,8 @@ static void stop_write(const char *text)
     (void)wrote;
 }
 
-/* Nothing is left that looks whole and is not. By the signal, as if nobody had caught it; `late`: unless all is
- * written and only memory has to be freed. */
+/* Nothing is left that looks whole and is not. By the signal, as if nobody had caught it; `late`: unless all
+ * is written and only memory has to be freed. */
 static void stop_end(int number, int late)
 {
     struct sigaction by_default = {.sa_handler = SIG_DFL};
@@ -66,8 +66,9 @@ static void stop_end(int number, int late)
         _exit(MT_EXIT_INPUT);
     if (cut && !mt_cli_quiet) {
         stop_write(mt_cli_name);
-        stop_write(": interrupted, and no results: they take longer than three seconds, or a second signal came "
-                   "(--launches=A..B reads less)\n");
+        stop_write(
+            ": interrupted, and no results: they take longer than three seconds, or a second signal came "
+            "(--launches=A..B reads less)\n");
     }
     sigaction(number, &by_default, NULL);
     sigemptyset(&only);

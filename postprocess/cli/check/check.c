@@ -134,9 +134,10 @@ static char *check_folder(const char *keep)
         return realpath(keep, NULL);
     }
     if (!mkdtemp(folder)) {
-        mt_cli_say("%s: cannot be made: %s; the trace lies there while the program runs: set TMPDIR to a folder "
-                   "that is there, or give --keep=FOLDER",
-                   folder, strerror(errno));
+        mt_cli_say(
+            "%s: cannot be made: %s; the trace lies there while the program runs: set TMPDIR to a folder "
+            "that is there, or give --keep=FOLDER",
+            folder, strerror(errno));
         free(folder);
         return NULL;
     }

@@ -46,8 +46,8 @@ static void child_restore(const struct sigaction before[PASSED])
 }
 
 /* In the child: never returns. */
-static void child_become(const struct mt_program_run *c, const struct sigaction before[PASSED], const sigset_t *mask,
-                         int report, pid_t parent)
+static void child_become(const struct mt_program_run *c, const struct sigaction before[PASSED],
+                         const sigset_t *mask, int report, pid_t parent)
 {
     /* Whoever kills the parent means the program. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -11,8 +11,8 @@ struct mt_program_run {
     int ended;        /* the signal that ended it, or 0 */
 };
 
-/* Runs it and waits. Signals that are sent to this process go to the program, and what a terminal sends to all of
- * the foreground reaches it anyway; when this process is killed, so is the program. Returns its exit code as a shell
- * has it, or -1 with `why`. */
+/* Runs it and waits. Signals that are sent to this process go to the program, and what a terminal sends to
+ * all of the foreground reaches it anyway; when this process is killed, so is the program. Returns its exit
+ * code as a shell has it, or -1 with `why`. */
 int mt_child_run(struct mt_program_run *c);
 #endif

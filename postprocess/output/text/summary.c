@@ -459,10 +459,13 @@ static void summary_placement(struct summary *s)
         return;
     for (int i = 1; i < MT_PLACE_POLICIES; i++)
         best = p->cross[i] < p->cross[best] ? i : best;
-    summary_say(s, 0, "Over %s, %s of the communication would cross with the best placement tried, %s.",
+    if (p->ran_known && p->ran <= p->cross[best]) /* no advice: it ran better */
+        return;
+    struct mt_number ran = mt_number_percent(p->ran, p->load);
+    summary_say(s, 0, "Over %s, %s of the communication would cross with the best placement tried, %s%s%s.",
                 mt_number_many(p->devices, "device", "devices").text,
                 p->cross[best] ? mt_number_percent(p->cross[best], p->load).text : "none",
-                mt_placement_words[best]);
+                mt_placement_words[best], p->ran_known ? "; as it ran: " : "", p->ran_known ? ran.text : "");
 }
 
 /* ---- shared memory ---- */

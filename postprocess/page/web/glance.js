@@ -134,7 +134,9 @@ function glancePlacement() {
   if (!p || !p.load || ofThreads) return null;
   const best = largest(Object.keys(p.policies), (k) => -p.policies[k].cross);
   const cross = p.policies[best].cross;
-  return glanceItem("placement", "placement", false, "Over ", many(p.devices, "device"), ", ", cross ? percent(cross, p.load) : "none", " of the communication would cross with the best placement tried, ", placementNames[best] || best, ".");
+  const ran = typeof p.ran === "number";
+  if (ran && p.ran <= cross) return null; // no advice: it ran better
+  return glanceItem("placement", "placement", false, "Over ", many(p.devices, "device"), ", ", cross ? percent(cross, p.load) : "none", " of the communication would cross with the best placement tried, ", placementNames[best] || best, ran ? "; as it ran: " + percent(p.ran, p.load) : "", ".");
 }
 function glanceNothing() {
   return glanceItem("nothing", "timeline", false, launches.length ? say("No access of the traced launches ") + (shared ? "to global memory " : "") + say("was recorded: their kernels touch no global memory") + ", or filters left nothing." : say("No launch is in this trace, or filters left none."));

@@ -65,9 +65,9 @@ enum mt_chunk_state mt_chunk_at(struct mt_window *w, uint64_t offset, struct mt_
         return MT_CHUNK_CUT;
     }
     *stored = p + HEAD;
-    const char *why = !chunk_matches(head, *stored)            ? "the checksum of a chunk does not match"
+    const char *why = !chunk_matches(head, *stored)               ? "the checksum of a chunk does not match"
                       : chunk_unnumbered(head->type, head->first) ? "a chunk of a launch without a number"
-                                                               : NULL;
+                                                                  : NULL;
     if (why)
         mt_error_set(err, MT_E_CORRUPT, 0, offset, w->name, "%s, it is skipped", why);
     return why ? MT_CHUNK_BAD : MT_CHUNK_WHOLE;

@@ -1,5 +1,5 @@
-// Vectors (ext_vector_type) by value, as an argument of a kernel, in a structure, and of a function that is not inlined: each element is
-// what the host has put there. Prints what is not, and "right".
+// Vectors (ext_vector_type) by value, as an argument of a kernel, in a structure, and of a function that is
+// not inlined: each element is what the host has put there. Prints what is not, and "right".
 #include <cstdio>
 template <class T, int N> using vector = T __attribute__((ext_vector_type(N)));
 template <class T, int N> struct inside {
@@ -63,10 +63,10 @@ template <class T, int N, bool CALL> void test(const char *type)
 }
 
 // LLVM 19 cannot pass two bytes to a function, and says so.
-#define TEST(T, CALL)                                                                                                  \
-    test<T, 2, CALL && (sizeof(T) > 1)>(#T);                                                                           \
-    test<T, 3, CALL>(#T);                                                                                              \
-    test<T, 4, CALL>(#T);                                                                                              \
+#define TEST(T, CALL)                                                                                        \
+    test<T, 2, CALL && (sizeof(T) > 1)>(#T);                                                                 \
+    test<T, 3, CALL>(#T);                                                                                    \
+    test<T, 4, CALL>(#T);                                                                                    \
     test<T, 8, CALL>(#T);
 
 int main()
