@@ -60,11 +60,11 @@ def random_case(folder, seed):
 
 
 def sampled(folder):
-    """One of two CTAs traced, and a call of a library."""
+    """One of two CTAs traced, with lanes that were taken apart, and a call of a library."""
     path = os.path.join(folder, "sampled")
     with open(path, "wb") as f:
         f.write(traces.trace([("k", [traces.record(0, 1, 4, 0x100, (0, 0, 0))]), ("cublasSgemm", [traces.record(0, 0, 4, 0x100, (0, 0, 0))])]))
-    events = [{"ev": "launch", "seq": 1, "kernel": "k", "grid": [2, 1, 1], "records": 1, "traced": True, "ctas": [1, 2]},
+    events = [{"ev": "launch", "seq": 1, "kernel": "k", "grid": [2, 1, 1], "records": 1, "traced": True, "ctas": [1, 2], "parted": 2},
               {"ev": "launch", "seq": 2, "kernel": "cublasSgemm", "grid": [1, 1, 1], "records": 1, "traced": True, "library": "cublas"}]
     with open(path + ".meta", "w") as f:
         f.write(traces.companion(events, end={"records_written": 2, "records_counted": 2}))
@@ -143,6 +143,7 @@ def main():
                 check(validator, out)
             check(validator, extract(*paths))
         out = extract("-s", "all,more", sampled(folder))
+        assert out["apart"] == ["k"] and any("2 times (most in k) lanes of a warp were taken apart" in x for x in out["gaps"]), out["gaps"]
         text = subprocess.run([os.path.join(BIN, "mt-extract"), "--format=text", "-s", "KDV,transfers", sampled(folder)], capture_output=True, text=True).stdout
         assert ["k", "1", "1", "2", "1", "0", "4", "0", "8"] in [x.split() for x in text.splitlines()], text  # one of two CTAs stored 4 bytes
         assert "an earlier sender" in text and "a sample" not in subprocess.run(

@@ -21,8 +21,9 @@ def runs(accesses):
     return columns(*out)
 
 
-def container(launches, sites):
-    """launches: (kernel, [(site, type, bytes, mask of lanes, address, stride)]); sites: (file, line, variable), from 1 on."""
+def container(launches, sites, parted=()):
+    """launches: (kernel, [(site, type, bytes, mask of lanes, address, stride)]); sites: (file, line, variable), from 1 on; parted: kernels whose
+    lanes were taken apart."""
     kernels = sorted({kernel for kernel, _ in launches})
     data = head(features=HAS_DEVICE | HAS_SPACES, minor=2)
     data += meta({"ev": "header", "version": 1, "format": "compact"}, *({"ev": "kernel", "id": 1 + i, "name": k} for i, k in enumerate(kernels)),
@@ -33,6 +34,6 @@ def container(launches, sites):
         data += device(runs(accesses), lanes, seq=seq, key=1 + kernels.index(kernel))
         plain = sum(bin(a[3]).count("1") for a in accesses if a[1] < SHARED)
         written, others = written + plain, others + lanes - plain
-        data += meta({"ev": "launch", "seq": seq, "stream": 0, "kernel": kernel, "traced": True, "records": plain, "others": lanes - plain})
+        data += meta({"ev": "launch", "seq": seq, "stream": 0, "kernel": kernel, "traced": True, "records": plain, "others": lanes - plain, "parted": 3 * (kernel in parted)})
     data += meta({"ev": "end", "records_written": written, "records_counted": written, "others_written": others, "complete": True})
     return data + tail(data)

@@ -37,6 +37,10 @@ class Summary(Case):
         onchip = [(1, LOAD + SHARED, 4, 0xffffffff, 0, 64), (2, STORE + SHARED, 4, 3, 0, 4), (1, LOAD + SHARED, 4, 2, 0, 4)]
         cls.cases.append([cls.write("onchip.mtc", container([("k", onchip)], lines))])
         cls.cases.append([cls.write("both.mtc", container([("k", [(3, LOAD, 4, 0xffffffff, 4096, 128), *onchip])], lines))])
+        # Scattered loads, of which those of k and l may be one request.
+        apart = [(k, [(1 + i, LOAD, 4, 1 << lane, 4096 + 4096 * i + 64 * lane, 0) for lane in range(32)]) for i, k in enumerate("klm")]
+        cls.apart = [cls.write("apart%d.mtc" % n, container(apart, lines, "kl"[:n])) for n in (1, 2)]
+        cls.cases += [[path] for path in cls.apart]
         # Random launches that swap buffers, of two sizes, or do not: the page finds those that take turns by itself.
         cls.cases.append([cls.write("halves.mtc", container([("k", [(1, LOAD, 8, 0xffffffff, 4096, 16)])], lines))])
         for seed in range(3):
@@ -78,6 +82,15 @@ class Summary(Case):
         self.assertIn("- Of what CTAs load, 4 B (14.3 %) were last written by another CTA of the same launch, 4 B (14.3 %) by another CTA of an earlier launch, "
                       "8 B (28.6 %) by the same CTA of an earlier launch; most of it goes from fill to sum: 12 B.", said)
         self.assertIn("- The run touches 3 cache lines of 128 bytes: its footprint is 384 B.", said)
+
+    def test_taken_apart(self):
+        words = "- It is not known how well the accesses of k%s go together: lanes of %s warps were taken apart."
+        for path, kernels, who in zip(self.apart, (["k"], ["k", "l"]), (("", "its"), (" and 1 other kernel", "their"))):
+            said = run(BIN + "/mt-extract", "--format=summary", path)
+            self.assertIn(words % who, said)
+            self.assertIn("most is lost by the load at a.cu:%d:" % (1 + len(kernels)), said)
+            self.assertEqual(json.loads(run(BIN + "/mt-extract", "-s", "coalescing", path))["apart"], kernels)
+        self.assertNotIn("apart", json.loads(run(BIN + "/mt-extract", self.cases[0][0])))
 
     def notes(self, path, *options):
         """What summary, text, page and JSON say of gaps: all the same, where it is known what kernels read."""

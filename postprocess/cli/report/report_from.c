@@ -244,6 +244,10 @@ static int report_from_gaps(struct mt_report *r, const json_t *o)
     for (size_t i = 0; i < MT_GAPS && json_string_value(json_array_get(list, i)); i++)
         if (!(r->gaps.sentence[i] = strdup(json_string_value(json_array_get(list, i)))))
             return -1;
+    const json_t *apart = json_object_get(o, "apart");
+    for (size_t i = 0; json_string_value(json_array_get(apart, i)); i++)
+        if (mt_gaps_apart(&r->gaps, json_string_value(json_array_get(apart, i))) != 0)
+            return -1;
     int of_run = r->kernels_text || r->supersteps_text;
     struct mt_untraced untraced = {.accesses = r->untraced_accesses};
     if (list)

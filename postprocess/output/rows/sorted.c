@@ -379,6 +379,25 @@ uint32_t *mt_kernel_ranks(const struct mt_comm *c)
     return ranks;
 }
 
+const char **mt_kernels_apart(const struct mt_comm *c, const struct mt_launch_event *const *events, size_t *n)
+{
+    size_t *order = mt_launches_sorted(c);
+    const char **list = malloc((c->nlaunches + 1) * sizeof *list);
+    *n = 0;
+    for (size_t i = 0; order && list && i < c->nlaunches; i++) {
+        const struct mt_launch_event *e = events ? events[order[i]] : NULL;
+        const char *kernel = c->launches[order[i]].kernel;
+        if (c->launches[order[i]].selected && e && e->parted && (!*n || strcmp(list[*n - 1], kernel) != 0))
+            list[(*n)++] = kernel;
+    }
+    if (!order) {
+        free(list);
+        list = NULL;
+    }
+    free(order);
+    return list;
+}
+
 MT_ORDER_2(by_flow, struct mt_sent, src, dst)
 
 static uint64_t sorted_group(const struct mt_comm *c, const uint32_t *group, uint32_t end)

@@ -124,12 +124,27 @@ static int gaps_host(struct mt_gaps *g, const struct mt_alloc_event *allocs, siz
         found > GAPS_NAMED ? mt_number_many(found - GAPS_NAMED, "other", "others").text : "");
 }
 
+int mt_gaps_apart(struct mt_gaps *g, const char *kernel)
+{
+    for (size_t i = 0; i < g->napart; i++)
+        if (!strcmp(g->apart[i], kernel))
+            return 0;
+    char **more = realloc(g->apart, (g->napart + 1) * sizeof *more);
+    g->apart = more ? more : g->apart;
+    char *name = more ? strdup(kernel) : NULL;
+    if (name)
+        g->apart[g->napart++] = name;
+    return name ? 0 : -1;
+}
+
 static int gaps_parted(struct mt_gaps *g, const struct mt_launch_event *const *launches, size_t n)
 {
     const struct mt_launch_event *most = NULL;
     uint64_t parted = 0;
     for (size_t i = 0; i < n; i++) {
         parted += launches[i]->parted;
+        if (launches[i]->parted && mt_gaps_apart(g, launches[i]->kernel) != 0)
+            return -1;
         if (launches[i]->parted > (most ? most->parted : 0))
             most = launches[i];
     }
@@ -184,11 +199,20 @@ void mt_gaps_write(struct mt_json *j, const struct mt_gaps *g)
         if (g->sentence[i])
             mt_json_text(j, NULL, g->sentence[i]);
     mt_json_end(j);
+    if (g->napart)
+        mt_json_array(j, "apart", 0);
+    for (size_t i = 0; i < g->napart; i++)
+        mt_json_text(j, NULL, g->apart[i]);
+    if (g->napart)
+        mt_json_end(j);
 }
 
 void mt_gaps_free(struct mt_gaps *g)
 {
     for (int i = 0; i < MT_GAPS; i++)
         free(g->sentence[i]);
+    for (size_t i = 0; i < g->napart; i++)
+        free(g->apart[i]);
+    free(g->apart);
     memset(g, 0, sizeof *g);
 }

@@ -20,6 +20,8 @@ enum mt_gap {
 };
 struct mt_gaps {
     char *sentence[MT_GAPS]; /* NULL: there is no such gap */
+    char **apart;            /* kernels of MT_GAP_PARTED */
+    size_t napart;
 };
 
 /* After the end of the source. `traffic`: what kernels read; NULL: not known. 0, or -1 without memory;
@@ -30,7 +32,9 @@ int mt_gaps_find(struct mt_gaps *g, struct mt_source *source, const struct mt_co
 int mt_gaps_launches(struct mt_gaps *g, uint64_t launches, int of_run);
 /* The second one. The same. */
 int mt_gaps_untraced(struct mt_gaps *g, const struct mt_untraced *u, int of_run);
-/* The member "gaps" of the object under way: an array of the sentences. */
+/* One more kernel, unless it is there. The same. */
+int mt_gaps_apart(struct mt_gaps *g, const char *kernel);
+/* The members "gaps" of the object under way: an array of the sentences; and, if there are any, "apart". */
 void mt_gaps_write(struct mt_json *j, const struct mt_gaps *g);
 void mt_gaps_free(struct mt_gaps *g);
 #endif

@@ -18,7 +18,7 @@
 
 /* ---- sentences under way ---- */
 
-enum { SENTENCES = 17 + MT_FINDING_KINDS };
+enum { SENTENCES = 18 + MT_FINDING_KINDS };
 struct summary {
     const struct mt_comm_result *r;
     char *sentence[SENTENCES];
@@ -255,16 +255,41 @@ static void summary_lines(struct summary *s)
     free(there);
 }
 
+static int summary_has(const char *const *list, size_t n, const char *name)
+{
+    while (n && strcmp(list[n - 1], name) != 0)
+        n--;
+    return n != 0;
+}
+
+/* Of these kernels one request may be several: nothing is said of how well they go together. */
+static void summary_apart(struct summary *s, const char *const *list, size_t n)
+{
+    char *kernel = n && s->r->locality->coalescing.count ? mt_kernel_short(list[0]) : NULL;
+    if (kernel)
+        summary_say(
+            s, 0,
+            "It is not known how well the accesses of %s%s%s go together: lanes of %s warps were taken "
+            "apart.",
+            kernel, n > 1 ? " and " : "",
+            n > 1 ? mt_number_many(n - 1, "other kernel", "other kernels").text : "",
+            n > 1 ? "their" : "its");
+    free(kernel);
+}
+
 static void summary_coalescing(struct summary *s)
 {
     enum { SECTOR = 1 << MT_SECTOR_BITS };
     const struct mt_coalescing *x = &s->r->locality->coalescing;
     uint64_t moved = 0, lost = 0, most = 0;
-    size_t *order = mt_coalescing_order(x, s->r->sites);
+    size_t napart, *order = mt_coalescing_order(x, s->r->sites);
+    const char **apart = mt_kernels_apart(s->r->comm, s->r->events, &napart);
     const struct mt_coalescing_cell *top = NULL;
-    s->failed |= !order;
-    for (size_t i = 0; order && i < x->count; i++) {
+    s->failed |= !order || !apart;
+    for (size_t i = 0; order && apart && i < x->count; i++) {
         const struct mt_coalescing_cell *c = &x->cells[order[i]];
+        if (summary_has(apart, napart, c->kernel))
+            continue;
         uint64_t all = c->sectors * SECTOR, vain = all > c->distinct ? all - c->distinct : 0;
         moved += all;
         lost += vain;
@@ -274,6 +299,9 @@ static void summary_coalescing(struct summary *s)
         }
     }
     free(order);
+    if (apart)
+        summary_apart(s, apart, napart);
+    free(apart);
     if (!moved || !top)
         return;
     if ((double)lost < 0.1 * (double)moved) {

@@ -42,8 +42,15 @@ function glanceLine() {
   if (known.length < 2 || !all) return null;
   return glanceItem("line", "lines&line=" + encodeURIComponent(known[0].key), false, "Line ", code(known[0].name, known[0].title), " moves most of ", many(known.length, "line"), ": ", bytes(of(known[0])), ", ", percent(of(known[0]), all), " of all bytes.");
 }
+// Kernels of which one request may be several.
+function coalescingApart() { return (data.apart || []).filter((kernel) => data.coalescing && data.coalescing.kernels[kernel]).sort(); }
+function glanceApart() {
+  const list = coalescingApart();
+  return list.length ? glanceItem("apart", "coalescing", false, "It is not known how well the accesses of ", kernelWord(list[0]), list.length > 1 ? " and " + many(list.length - 1, "other kernel") : "",
+    " go together: lanes of " + (list.length > 1 ? "their" : "its") + " warps were taken apart.") : null;
+}
 function glanceCoalescing() {
-  const rows = data.coalescing ? coalescingLines() : [], vain = (r) => Math.max(0, r.sectors * sectorBytes - r.distinct);
+  const rows = data.coalescing ? coalescingLines(coalescingRows().filter((r) => !coalescingApart().includes(r.kernel))) : [], vain = (r) => Math.max(0, r.sectors * sectorBytes - r.distinct);
   const moved = d3.sum(rows, (r) => r.sectors * sectorBytes), lost = d3.sum(rows, vain), top = largest(rows, vain);
   if (!moved) return null;
   if (lost < 0.1 * moved) return glanceItem("coalescing", "coalescing", false, "Warps use ", percent(moved - lost, moved), " of the sectors that they move: accesses are well coalesced.");
@@ -144,7 +151,7 @@ function glanceNothing() {
 // What no panel shows: made of the findings of memtrace check.
 function glanceFindings() { return (data.findings || []).map(([look, text]) => glanceItem("finding", "", !!look, text)); }
 function drawGlance() {
-  const items = ((!launches.length || !data.totals.records) && !data.totals.host_accesses && !data.from_json ? [glanceNothing(), glanceHazards(), glanceBanks(), ...glanceFindings()] : [glanceConflicts(), glanceHazards(), glanceKernels(), glanceTransfers(), glanceDevices(), glanceHost(), glanceLine(), glanceCoalescing(), glanceSharing(), glanceMisses(), glanceGrowing(), glanceBounces(), glanceTurns(), glanceFootprint(), glanceBanks(), glancePlacement(), ...glanceFindings()]).filter(Boolean);
+  const items = ((!launches.length || !data.totals.records) && !data.totals.host_accesses && !data.from_json ? [glanceNothing(), glanceHazards(), glanceBanks(), ...glanceFindings()] : [glanceConflicts(), glanceHazards(), glanceKernels(), glanceTransfers(), glanceDevices(), glanceHost(), glanceLine(), glanceApart(), glanceCoalescing(), glanceSharing(), glanceMisses(), glanceGrowing(), glanceBounces(), glanceTurns(), glanceFootprint(), glanceBanks(), glancePlacement(), ...glanceFindings()]).filter(Boolean);
   items.sort((a, b) => b.warn - a.warn);
   return items.length ? el("div", {class: "glance", id: "glance"}, el("h2", {}, "At a glance"), el("ul", {}, ...items.map((i) =>
     el("li", {class: i.warn ? "look" : "", "data-glance": i.id}, ...i.parts.filter((p) => p !== ""), ...(i.panel ? [" ", el("a", {href: "#" + i.panel, "aria-label": "see " + i.panel.split("&")[0]}, "see")] : []))))) : null;

@@ -32,9 +32,9 @@ function coalescingRows() {
 }
 // The same over all kernels: instances of a template share their lines. What has no line stays apart by kernel.
 const coalescingSums = ["requests", "accesses", "bytes", "distinct", "sectors", "lines", "single", "irregular"];
-function coalescingLines() {
+function coalescingLines(all = coalescingRows()) {
   const sums = new Map();
-  for (const r of coalescingRows()) {
+  for (const r of all) {
     const key = JSON.stringify([r.line, r.type, r.line === "?" ? r.kernel : ""]), s = sums.get(key);
     if (!s) {
       sums.set(key, Object.assign({}, r, {kernels: 1, strides: Object.assign({}, r.strides)}));
