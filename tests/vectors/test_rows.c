@@ -1,0 +1,673 @@
+/* The rules by which a row of lanes stays a row, on code made by chance. Each kernel is LLVM IR with all the
+ * promises (nsw, nuw, disjoint, nneg, exact) that hold in the threads that come there, and in no others: the
+ * generator computes each value for each thread as it writes the instruction, and puts flags where the
+ * numbers allow them. The kernel becomes code for whole warps, as rows of 32, of 16, or for CTAs of any
+ * shape; that runs through LLVM's JIT, and each number that it stores is the generator's.
+ *
+ *   test_vectors_rows [FIRST [KERNELS]]     seeds FIRST and on; exits with 1 when a number is wrong, after
+ * the kernel's code */
+#include "vector/vector.h"
+#include "cpu/cpu.h"
+#include "lower/lower.h"
+#include <llvm-c/Analysis.h>
+#include <llvm-c/ExecutionEngine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS 64u /* of a CTA: two warps */
+#define STORES 12u  /* of a thread */
+#define VALUES 40u
+#define TABLE 4096u
+#define BATCH 40u /* kernels of a module */
+
+/* A value and what it is in each thread, in its low `width` bits. */
+struct rows_value {
+    LLVMValueRef ir;
+    unsigned width;
+    uint64_t of[THREADS];
+};
+
+struct rows_kernel {
+    uint64_t seed;
+    int tiles; /* CTAs of 16 x 4 threads, not of 64 */
+    uint32_t cta, u;
+    unsigned n, nstores;
+    struct rows_value value[VALUES];
+    int here[THREADS];
+    uint64_t want[STORES][THREADS];
+    int stored[STORES][THREADS]; /* 2: some number, which the one before is when made wider from 16 bits */
+    char *text;
+};
+
+struct rows_make {
+    struct mt_lowering *l;
+    LLVMBuilderRef b;
+    LLVMValueRef f, thread;
+    struct rows_kernel *k;
+};
+
+static uint64_t rows_random(struct rows_kernel *k)
+{
+    k->seed += 0x9e3779b97f4a7c15u;
+    uint64_t z = (k->seed ^ k->seed >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static unsigned rows_below(struct rows_kernel *k, unsigned n)
+{
+    return (unsigned)(rows_random(k) >> 20) % n;
+}
+
+static uint64_t rows_cut(uint64_t x, unsigned width)
+{
+    return width == 64 ? x : x & (((uint64_t)1 << width) - 1);
+}
+
+static int64_t rows_signed(uint64_t x, unsigned width)
+{
+    return (int64_t)(x << (64 - width)) >> (64 - width);
+}
+
+static LLVMTypeRef rows_type(struct rows_make *m, unsigned width)
+{
+    return LLVMIntTypeInContext(m->l->u->context, width);
+}
+
+static struct rows_value *rows_new(struct rows_make *m, unsigned width)
+{
+    struct rows_kernel *k = m->k;
+    if (k->n == VALUES) /* another one is forgotten */
+        k->n--, memmove(k->value, k->value + 1, k->n * sizeof *k->value);
+    struct rows_value *x = &k->value[k->n++];
+    *x = (struct rows_value){.width = width};
+    return x;
+}
+
+/* Numbers at which something wraps round, and small ones. */
+static uint64_t rows_number(struct rows_kernel *k, unsigned width)
+{
+    unsigned bit = rows_below(k, width);
+    uint64_t top = (uint64_t)1 << bit;
+    switch (rows_below(k, 6)) {
+    case 0:
+        return rows_cut(top, width);
+    case 1:
+        return rows_cut(top - 1, width);
+    case 2:
+        return rows_cut((uint64_t)0 - top, width);
+    case 3:
+        return rows_cut(rows_random(k), width);
+    default:
+        return rows_cut(rows_below(k, 40) - (uint64_t)8, width);
+    }
+}
+
+/* One of the last values of that width, as it is or made so. */
+static const struct rows_value *rows_any(struct rows_make *m, unsigned width);
+
+/* ---- operations: what they are in a thread, and which promises hold ---- */
+
+enum { NSW = 1, NUW = 2, DISJOINT = 4, EXACT = 8 };
+
+static unsigned rows_holds(LLVMOpcode op, uint64_t a, uint64_t b, unsigned width)
+{
+    __int128 sa = rows_signed(a, width), sb = rows_signed(b, width), s = 0;
+    unsigned __int128 ua = a, ub = b, u = 0;
+    uint64_t low = b < width ? (((uint64_t)1 << b) - 1) : 0;
+    switch (op) {
+    case LLVMAdd:
+        s = sa + sb, u = ua + ub;
+        break;
+    case LLVMSub:
+        s = sa - sb, u = ua - ub;
+        break;
+    case LLVMMul:
+        s = sa * sb, u = ua * ub;
+        break;
+    case LLVMShl:
+        s = sa * ((__int128)1 << b), u = ua << b;
+        break;
+    case LLVMOr:
+        return a & b ? 0 : DISJOINT;
+    case LLVMLShr:
+    case LLVMAShr:
+        return a & low ? 0 : EXACT;
+    default:
+        return 0;
+    }
+    return (s == rows_signed(rows_cut((uint64_t)s, width), width) ? NSW : 0u) |
+           (u == rows_cut((uint64_t)u, width) ? NUW : 0u);
+}
+
+static uint64_t rows_apply(LLVMOpcode op, uint64_t a, uint64_t b, unsigned width)
+{
+    switch (op) {
+    case LLVMAdd:
+        return rows_cut(a + b, width);
+    case LLVMSub:
+        return rows_cut(a - b, width);
+    case LLVMMul:
+        return rows_cut(a * b, width);
+    case LLVMShl:
+        return rows_cut(a << b, width);
+    case LLVMLShr:
+        return a >> b;
+    case LLVMAShr:
+        return rows_cut((uint64_t)(rows_signed(a, width) >> b), width);
+    case LLVMAnd:
+        return a & b;
+    case LLVMOr:
+        return a | b;
+    default:
+        return a ^ b;
+    }
+}
+
+static unsigned rows_promises(struct rows_kernel *k, LLVMOpcode op, const struct rows_value *a,
+                              const struct rows_value *b)
+{
+    unsigned holds = NSW | NUW | DISJOINT | EXACT;
+    for (unsigned t = 0; t < THREADS; t++)
+        holds &= k->here[t] ? rows_holds(op, a->of[t], b->of[t], a->width) : holds;
+    return rows_below(k, 5) ? holds : holds & (unsigned)rows_random(k);
+}
+
+static void rows_promise(LLVMValueRef inst, LLVMOpcode op, unsigned flags)
+{
+    if (!LLVMIsAInstruction(inst))
+        return;
+    if (op == LLVMAdd || op == LLVMSub || op == LLVMMul || op == LLVMShl) {
+        LLVMSetNSW(inst, (flags & NSW) != 0);
+        LLVMSetNUW(inst, (flags & NUW) != 0);
+    } else if (op == LLVMOr) {
+        LLVMSetIsDisjoint(inst, (flags & DISJOINT) != 0);
+    } else if (op == LLVMLShr || op == LLVMAShr) {
+        LLVMSetExact(inst, (flags & EXACT) != 0);
+    }
+}
+
+static const struct rows_value *rows_constant(struct rows_make *m, unsigned width, uint64_t n)
+{
+    struct rows_value *x = rows_new(m, width);
+    x->ir = LLVMConstInt(rows_type(m, width), n, 0);
+    for (unsigned t = 0; t < THREADS; t++)
+        x->of[t] = n;
+    return x;
+}
+
+static const struct rows_value *rows_binary_of(struct rows_make *m, LLVMOpcode op, struct rows_value a,
+                                               struct rows_value b)
+{
+    struct rows_value *x = rows_new(m, a.width);
+    x->ir = LLVMBuildBinOp(m->b, op, a.ir, b.ir, "");
+    rows_promise(x->ir, op, rows_promises(m->k, op, &a, &b));
+    for (unsigned t = 0; t < THREADS; t++)
+        x->of[t] = rows_apply(op, a.of[t], b.of[t], a.width);
+    return x;
+}
+
+static void rows_binary(struct rows_make *m, unsigned width)
+{
+    static const LLVMOpcode ops[] = {LLVMAdd,  LLVMSub,  LLVMAdd, LLVMSub, LLVMMul, LLVMShl,
+                                     LLVMLShr, LLVMAShr, LLVMAnd, LLVMOr,  LLVMOr,  LLVMXor};
+    struct rows_kernel *k = m->k;
+    LLVMOpcode op = ops[rows_below(k, sizeof ops / sizeof *ops)];
+    struct rows_value a = *rows_any(m, width), b;
+    if (op == LLVMShl || op == LLVMLShr || op == LLVMAShr)
+        b = *rows_constant(m, width, rows_below(k, width));
+    else if (op == LLVMMul || op == LLVMAnd || op == LLVMXor || rows_below(k, 2))
+        b = *rows_constant(m, width, rows_number(k, width));
+    else
+        b = *rows_any(m, width);
+    if (op == LLVMSub && rows_below(k, 2))
+        rows_binary_of(m, op, b, a);
+    else
+        rows_binary_of(m, op, a, b);
+}
+
+static struct rows_value rows_widened(struct rows_make *m, struct rows_value a, unsigned width, int sign)
+{
+    struct rows_value x = {.width = width};
+    int negative = 0;
+    for (unsigned t = 0; t < THREADS; t++) {
+        x.of[t] = sign ? rows_cut((uint64_t)rows_signed(a.of[t], a.width), width) : a.of[t];
+        negative |= m->k->here[t] && rows_signed(a.of[t], a.width) < 0;
+    }
+    x.ir = LLVMBuildCast(m->b, sign ? LLVMSExt : LLVMZExt, a.ir, rows_type(m, width), "");
+    if (!sign && !negative && LLVMIsAZExtInst(x.ir) && rows_below(m->k, 3))
+        LLVMSetNNeg(x.ir, 1);
+    return x;
+}
+
+static const struct rows_value *rows_any(struct rows_make *m, unsigned width)
+{
+    struct rows_kernel *k = m->k;
+    unsigned first = rows_below(k, k->n), seen = rows_below(k, 3) ? k->n > 6 ? k->n - 6 : 0 : 0;
+    if (seen)
+        first = seen + rows_below(k, k->n - seen); /* of the last ones, mostly */
+    struct rows_value a = k->value[first], x = {.width = width};
+    if (a.width == width)
+        return &k->value[first];
+    if (a.width < width) {
+        x = rows_widened(m, a, width, (int)rows_below(k, 2));
+    } else {
+        x.ir = LLVMBuildTrunc(m->b, a.ir, rows_type(m, width), "");
+        for (unsigned t = 0; t < THREADS; t++)
+            x.of[t] = rows_cut(a.of[t], width);
+    }
+    struct rows_value *to = rows_new(m, width);
+    *to = x;
+    return to;
+}
+
+static void rows_compare(struct rows_make *m, unsigned width)
+{
+    static const LLVMIntPredicate all[] = {LLVMIntULT, LLVMIntUGE, LLVMIntULE, LLVMIntUGT,
+                                           LLVMIntSLT, LLVMIntSGE, LLVMIntSLE, LLVMIntSGT};
+    struct rows_kernel *k = m->k;
+    unsigned p = rows_below(k, 8);
+    struct rows_value a = *rows_any(m, width), b = *rows_constant(m, width, rows_number(k, width)), *x;
+    LLVMValueRef flag = LLVMBuildICmp(m->b, all[p], a.ir, b.ir, "");
+    LLVMValueRef number = LLVMBuildZExt(m->b, flag, rows_type(m, width), "");
+    x = rows_new(m, width);
+    x->ir = number;
+    for (unsigned t = 0; t < THREADS; t++) {
+        int64_t sa = rows_signed(a.of[t], width), sb = rows_signed(b.of[t], width);
+        int less = p < 4 ? a.of[t] < b.of[t] : sa < sb, same = a.of[t] == b.of[t];
+        static const int on_less[] = {1, 0, 1, 0}, on_same[] = {0, 1, 1, 0};
+        x->of[t] = (uint64_t)(same ? on_same[p % 4] : less ? on_less[p % 4] : !on_less[p % 4]);
+    }
+}
+
+/* table[middle + index], whose elements are their numbers, where all that are here stay within it. */
+static void rows_load(struct rows_make *m, unsigned width)
+{
+    struct rows_value a = *rows_any(m, width);
+    for (unsigned t = 0; t < THREADS; t++)
+        if (m->k->here[t] && (rows_signed(a.of[t], width) < -(int)(TABLE / 2) ||
+                              rows_signed(a.of[t], width) >= (int)(TABLE / 2)))
+            return;
+    LLVMTypeRef i32 = rows_type(m, 32);
+    LLVMValueRef at = LLVMBuildGEP2(m->b, i32, LLVMGetParam(m->f, 1), &a.ir, 1, "");
+    struct rows_value *x = rows_new(m, 32);
+    x->ir = LLVMBuildLoad2(m->b, i32, at, "");
+    for (unsigned t = 0; t < THREADS; t++)
+        x->of[t] = rows_cut((uint64_t)(rows_signed(a.of[t], width) + TABLE / 2), 32);
+}
+
+/* ---- what a thread stores ---- */
+
+static void rows_store_at(struct rows_make *m, LLVMValueRef number, unsigned slot)
+{
+    LLVMTypeRef i64 = rows_type(m, 64);
+    LLVMValueRef at = LLVMBuildAdd(m->b, LLVMBuildZExt(m->b, m->thread, i64, ""),
+                                   LLVMConstInt(i64, (uint64_t)slot * THREADS, 0), "");
+    LLVMBuildStore(m->b, number, LLVMBuildGEP2(m->b, i64, LLVMGetParam(m->f, 0), &at, 1, ""));
+}
+
+static void rows_store(struct rows_make *m, struct rows_value a)
+{
+    struct rows_kernel *k = m->k;
+    if (k->nstores >= STORES)
+        return;
+    struct rows_value x = a.width < 64 ? rows_widened(m, a, 64, (int)rows_below(k, 2)) : a;
+    rows_store_at(m, x.ir, k->nstores);
+    for (unsigned t = 0; t < THREADS; t++) {
+        k->want[k->nstores][t] = x.of[t];
+        k->stored[k->nstores][t] = k->here[t];
+    }
+    k->nstores++;
+}
+
+/* A sum that breaks its promise in some threads, and is a number again: any, but the same wherever it is
+ * used. */
+static void rows_store_broken(struct rows_make *m)
+{
+    struct rows_kernel *k = m->k;
+    struct rows_value a = *rows_any(m, 16), b = *rows_constant(m, 16, rows_number(k, 16));
+    if (k->nstores + 2 > STORES)
+        return;
+    LLVMValueRef sum = LLVMBuildAdd(m->b, a.ir, b.ir, "");
+    if (!LLVMIsAInstruction(sum))
+        return;
+    LLVMSetNSW(sum, 1);
+    sum = LLVMBuildFreeze(m->b, sum, "");
+    rows_store_at(m, LLVMBuildZExt(m->b, sum, rows_type(m, 64), ""), k->nstores);
+    rows_store_at(m, LLVMBuildSExt(m->b, sum, rows_type(m, 64), ""), k->nstores + 1);
+    for (unsigned t = 0; t < THREADS; t++)
+        k->stored[k->nstores + 1][t] = k->here[t] ? 2 : 0;
+    k->nstores += 2;
+}
+
+/* ---- the shape of a kernel ---- */
+
+static void rows_some(struct rows_make *m, unsigned n)
+{
+    static const unsigned widths[] = {8, 16, 32, 32, 64};
+    for (unsigned i = 0; i < n; i++) {
+        unsigned width = widths[rows_below(m->k, 5)], what = rows_below(m->k, 16);
+        if (what < 11)
+            rows_binary(m, width);
+        else if (what == 11)
+            rows_compare(m, width);
+        else if (what == 12)
+            rows_load(m, width);
+        else if (what == 13)
+            rows_store_broken(m);
+        else
+            rows_store(m, *rows_any(m, width));
+    }
+}
+
+static LLVMBasicBlockRef rows_block(struct rows_make *m)
+{
+    return LLVMAppendBasicBlockInContext(m->l->u->context, m->f, "");
+}
+
+/* Only threads go on for which one of the values is where a constant says; some are left of each kernel. */
+static void rows_guard(struct rows_make *m, LLVMBasicBlockRef end)
+{
+    struct rows_kernel *k = m->k;
+    unsigned width = 8u << rows_below(k, 4), one = rows_below(k, THREADS), up = rows_below(k, 2);
+    struct rows_value a = *rows_any(m, width);
+    uint64_t limit = a.of[one];
+    LLVMBasicBlockRef on = rows_block(m);
+    LLVMValueRef flag = LLVMBuildICmp(m->b, up ? LLVMIntSGE : LLVMIntULE, a.ir,
+                                      LLVMConstInt(rows_type(m, width), limit, 0), "");
+    LLVMBuildCondBr(m->b, flag, on, end);
+    LLVMPositionBuilderAtEnd(m->b, on);
+    for (unsigned t = 0; t < THREADS; t++)
+        k->here[t] &= up ? rows_signed(a.of[t], width) >= rows_signed(limit, width) : a.of[t] <= limit;
+}
+
+/* Two ways that all threads take alike: which, the kernel is told. Each brings a value. */
+static void rows_ways(struct rows_make *m)
+{
+    struct rows_kernel *k = m->k;
+    unsigned width = 8u << rows_below(k, 4), taken = rows_below(k, 2);
+    LLVMBasicBlockRef way[2] = {rows_block(m), rows_block(m)}, after = rows_block(m), from[2];
+    struct rows_value brought[2];
+    int here[THREADS];
+    LLVMValueRef is = LLVMBuildICmp(m->b, LLVMIntEQ, LLVMGetParam(m->f, 2),
+                                    LLVMConstInt(rows_type(m, 32), taken ? k->u + 1 : k->u, 0), "");
+    LLVMBuildCondBr(m->b, is, way[0], way[1]);
+    memcpy(here, k->here, sizeof here);
+    unsigned before = k->n, stores = k->nstores;
+    for (unsigned i = 0; i < 2; i++) {
+        LLVMPositionBuilderAtEnd(m->b, way[i]);
+        if (i != taken) /* nobody is here: all promises hold */
+            memset(k->here, 0, sizeof here);
+        k->nstores = STORES; /* none on the ways */
+        rows_some(m, 2);
+        brought[i] = *rows_any(m, width);
+        k->nstores = stores;
+        from[i] = LLVMGetInsertBlock(m->b);
+        LLVMBuildBr(m->b, after);
+        memcpy(k->here, here, sizeof here);
+        k->n = before;
+    }
+    LLVMPositionBuilderAtEnd(m->b, after);
+    LLVMValueRef phi = LLVMBuildPhi(m->b, rows_type(m, width), ""), in[2] = {brought[0].ir, brought[1].ir};
+    LLVMAddIncoming(phi, in, from, 2);
+    struct rows_value *x = rows_new(m, width);
+    *x = brought[taken];
+    x->ir = phi;
+}
+
+/* x, x + c, … three times; what they are when made wider is added up. */
+static void rows_loop(struct rows_make *m)
+{
+    struct rows_kernel *k = m->k;
+    unsigned width = 8u << rows_below(k, 3), flags = NSW | NUW;
+    struct rows_value x = *rows_any(m, width), *sum;
+    uint64_t c = rows_number(k, width), all[THREADS] = {0};
+    int sign = (int)rows_below(k, 2);
+    for (unsigned t = 0; t < THREADS; t++)
+        for (unsigned i = 0; i < 3; i++) {
+            all[t] = all[t] * 3 + (sign ? (uint64_t)rows_signed(x.of[t], width) : x.of[t]);
+            flags &= k->here[t] ? rows_holds(LLVMAdd, x.of[t], c, width) : flags;
+            x.of[t] = rows_cut(x.of[t] + c, width);
+        }
+    LLVMTypeRef type = rows_type(m, width), i64 = rows_type(m, 64), i32 = rows_type(m, 32);
+    LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(m->b), rows_block(m)}, after = rows_block(m);
+    LLVMBuildBr(m->b, from[1]);
+    LLVMPositionBuilderAtEnd(m->b, from[1]);
+    LLVMValueRef value = LLVMBuildPhi(m->b, type, ""), added = LLVMBuildPhi(m->b, i64, ""),
+                 round = LLVMBuildPhi(m->b, i32, "");
+    LLVMValueRef wide = LLVMBuildCast(m->b, sign ? LLVMSExt : LLVMZExt, value, i64, "");
+    LLVMValueRef ins[3][2] = {
+        {x.ir, LLVMBuildAdd(m->b, value, LLVMConstInt(type, c, 0), "")},
+        {LLVMConstNull(i64),
+         LLVMBuildAdd(m->b, LLVMBuildMul(m->b, added, LLVMConstInt(i64, 3, 0), ""), wide, "")},
+        {LLVMConstNull(i32), LLVMBuildAdd(m->b, round, LLVMConstInt(i32, 1, 0), "")}};
+    rows_promise(ins[0][1], LLVMAdd, flags);
+    LLVMAddIncoming(value, ins[0], from, 2);
+    LLVMAddIncoming(added, ins[1], from, 2);
+    LLVMAddIncoming(round, ins[2], from, 2);
+    /* As often as a parameter says, so that it stays a loop. */
+    LLVMBuildCondBr(m->b, LLVMBuildICmp(m->b, LLVMIntULT, ins[2][1], LLVMGetParam(m->f, 3), ""), from[1],
+                    after);
+    LLVMPositionBuilderAtEnd(m->b, after);
+    sum = rows_new(m, 64);
+    sum->ir = ins[1][1];
+    memcpy(sum->of, all, sizeof all);
+}
+
+static LLVMValueRef rows_register(struct rows_make *m, const char *name)
+{
+    LLVMTypeRef type;
+    char full[64];
+    snprintf(full, sizeof full, "mtb_nvvm_read_ptx_sreg_%s", name);
+    return LLVMBuildCall2(m->b, LLVMGlobalGetValueType(mt_builtin(m->l, full, &type)),
+                          mt_builtin(m->l, full, &type), NULL, 0, "");
+}
+
+/* The thread's number, x, y, lane, its place in the grid, a parameter. */
+static void rows_leaves(struct rows_make *m)
+{
+    struct rows_kernel *k = m->k;
+    unsigned wide = k->tiles ? 16 : THREADS;
+    static const char *const names[] = {"tid_x", "tid_y", "laneid", "ntid_x", "ctaid_x"};
+    LLVMValueRef r[5];
+    for (unsigned i = 0; i < 5; i++)
+        r[i] = rows_register(m, names[i]);
+    LLVMValueRef linear = LLVMBuildAdd(m->b, LLVMBuildMul(m->b, r[1], r[3], ""), r[0], ""),
+                 global = LLVMBuildAdd(m->b, LLVMBuildMul(m->b, r[4], r[3], ""), r[0], "");
+    m->thread = linear;
+    LLVMValueRef leaf[] = {linear, r[0], r[1], r[2], global, LLVMGetParam(m->f, 2)};
+    for (unsigned i = 0; i < 6; i++) {
+        struct rows_value *x = rows_new(m, 32);
+        x->ir = leaf[i];
+        for (unsigned t = 0; t < THREADS; t++) {
+            uint64_t of[] = {t, t % wide, t / wide, t % 32, (uint64_t)k->cta * wide + t % wide, k->u};
+            x->of[t] = rows_cut(of[i], 32);
+        }
+    }
+}
+
+static void rows_kernel(struct rows_make *m, unsigned number)
+{
+    struct rows_kernel *k = m->k;
+    struct mt_lowering *l = m->l;
+    LLVMTypeRef types[] = {l->ptr, l->ptr, l->i32, l->i32};
+    char name[32];
+    snprintf(name, sizeof name, "k%u", number);
+    m->f = LLVMAddFunction(l->module, name, LLVMFunctionType(l->none, types, 4, 0));
+    LLVMBasicBlockRef begin = rows_block(m), end = rows_block(m);
+    LLVMPositionBuilderAtEnd(m->b, end);
+    LLVMBuildRetVoid(m->b);
+    LLVMPositionBuilderAtEnd(m->b, begin);
+    for (unsigned t = 0; t < THREADS; t++)
+        k->here[t] = 1;
+    k->tiles = (int)rows_below(k, 2);
+    k->cta = rows_below(k, 3) ? rows_below(k, 7) : 0x07fffffe;
+    k->u = (uint32_t)rows_number(k, 32);
+    rows_leaves(m);
+    rows_some(m, rows_below(k, 4));
+    if (rows_below(k, 4))
+        rows_guard(m, end);
+    rows_some(m, 3 + rows_below(k, 4));
+    if (rows_below(k, 3) == 0)
+        rows_loop(m);
+    if (rows_below(k, 3) == 0)
+        rows_ways(m);
+    rows_some(m, 3 + rows_below(k, 5));
+    for (unsigned i = 0; i < 4 && k->n; i++)
+        rows_store(m, k->value[k->n - 1 - i]);
+    LLVMBuildBr(m->b, end);
+    LLVMMoveBasicBlockAfter(end, LLVMGetInsertBlock(m->b));
+    k->text = LLVMPrintValueToString(m->f);
+}
+
+/* ---- running them ---- */
+
+typedef void rows_warp(uint64_t *out, const int32_t *table, uint32_t u, uint32_t rounds, uint32_t nx,
+                       uint32_t ny, uint32_t nz, uint32_t cx, uint32_t cy, uint32_t cz, uint32_t gx,
+                       uint32_t gy, uint32_t gz, uint32_t linear, uint32_t x0, uint32_t y0, uint32_t z0,
+                       uint32_t x1, uint32_t y1, uint32_t z1);
+
+static uint64_t rows_differs(const struct rows_kernel *k, const uint64_t *out, unsigned s, unsigned t)
+{
+    uint64_t got = out[s * THREADS + t];
+    if (k->stored[s][t] == 2)
+        return got != (uint64_t)rows_signed(out[(s - 1) * THREADS + t], 16);
+    return k->stored[s][t] && got != k->want[s][t];
+}
+
+static int rows_wrong(const struct rows_kernel *k, const uint64_t *out, const char *form, unsigned number)
+{
+    for (unsigned s = 0; s < k->nstores; s++)
+        for (unsigned t = 0; t < THREADS; t++) {
+            if (!rows_differs(k, out, s, t))
+                continue;
+            printf("kernel %u, %s, CTA %u of %s threads, parameter 0x%x: number %u of thread %u is %llx, not "
+                   "%llx\n%s\n",
+                   number, form, k->cta, k->tiles ? "16 x 4" : "64", k->u, s, t,
+                   (unsigned long long)out[s * THREADS + t], (unsigned long long)k->want[s][t], k->text);
+            return 1;
+        }
+    return 0;
+}
+
+/* 1: wrong; -1: there is no such form. */
+static int rows_run(LLVMExecutionEngineRef jit, const struct rows_kernel *k, const char *form, unsigned i,
+                    unsigned number)
+{
+    static int32_t table[TABLE];
+    static uint64_t out[STORES * THREADS];
+    char name[64];
+    snprintf(name, sizeof name, "mt.warp.k%u.%s", i, form);
+    rows_warp *run = (rows_warp *)LLVMGetFunctionAddress(jit, name); /* NOLINT: the JIT's */
+    if (!run)
+        return -1;
+    for (unsigned n = 0; n < TABLE; n++)
+        table[n] = (int32_t)n;
+    memset(out, 0x5a, sizeof out);
+    uint32_t nx = k->tiles ? 16 : THREADS, ny = k->tiles ? 4 : 1;
+    for (uint32_t w = 0; w < THREADS / 32; w++) {
+        uint32_t x = k->tiles ? 0 : 32 * w, y = k->tiles ? 2 * w : 0;
+        run(out, table + TABLE / 2, k->u, 3, nx, ny, 1, k->cta, 0, 0, 1, 1, 1, 32 * w, x, y, 0, 0, y + 1, 0);
+    }
+    return rows_wrong(k, out, form, number);
+}
+
+static int rows_keep(const char *name)
+{
+    return !strncmp(name, "mt.warp.k", 9);
+}
+
+static LLVMExecutionEngineRef rows_compile(struct mt_lowering *l, LLVMTargetMachineRef machine)
+{
+    LLVMExecutionEngineRef jit = NULL;
+    struct LLVMMCJITCompilerOptions options;
+    char *why = NULL;
+    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
+        if (!LLVMIsDeclaration(f))
+            LLVMSetLinkage(f, rows_keep(LLVMGetValueName(f)) ? LLVMExternalLinkage : LLVMInternalLinkage);
+    if (LLVMVerifyModule(l->module, LLVMReturnStatusAction, &why) ||
+        mt_run_passes(l->u, l->module, "default<O1>", machine)) {
+        fprintf(stderr, "%s\n", why ? why : "");
+        return NULL;
+    }
+    LLVMInitializeMCJITCompilerOptions(&options, sizeof options);
+    options.OptLevel = 1;
+    if (LLVMCreateMCJITCompilerForModule(&jit, l->module, &options, sizeof options, &why))
+        fprintf(stderr, "%s\n", why);
+    return jit;
+}
+
+/* Kernels `first` and on. Returns how many are wrong; *ran counts warps' forms. */
+static unsigned rows_batch(uint64_t first, unsigned *ran)
+{
+    static struct rows_kernel kernel[BATCH];
+    static const char *const forms[] = {"32", "16", "any"};
+    LLVMContextRef context = LLVMContextCreate();
+    LLVMModuleRef module = LLVMModuleCreateWithNameInContext("rows", context);
+    struct mt_unit u;
+    struct mt_lowering l;
+    unsigned wrong = 0;
+    mt_unit_init(&u, module);
+    LLVMTargetMachineRef machine = mt_set_cpu_target(&u, module);
+    u.kernels = calloc(BATCH, sizeof *u.kernels);
+    if (!machine || mt_lowering_begin(&l, &u, module) || !u.kernels)
+        exit(2);
+    mt_declare_registers(&l);
+    struct rows_make m = {.l = &l, .b = LLVMCreateBuilderInContext(context)};
+    memset(kernel, 0, sizeof kernel);
+    free(l.traced.kernels);
+    free(l.plain.kernels);
+    free(l.vector);
+    l.traced.kernels = calloc(BATCH, sizeof *l.traced.kernels);
+    l.plain.kernels = calloc(BATCH, sizeof *l.plain.kernels);
+    l.vector = calloc(BATCH, sizeof *l.vector);
+    for (unsigned i = 0; i < BATCH; i++) {
+        kernel[i].seed = (first + i) * 0x2545f4914f6cdd1du;
+        m.k = &kernel[i];
+        rows_kernel(&m, i);
+        l.traced.kernels[i] = m.f;
+    }
+    u.nkernels = BATCH;
+    mt_lower_builtins(&l);
+    mt_vector_kernels(&l);
+    LLVMExecutionEngineRef jit = rows_compile(&l, machine);
+    for (unsigned i = 0; i < BATCH && jit; i++) {
+        unsigned before = *ran;
+        for (unsigned f = kernel[i].tiles ? 1 : 0; f < 3; f += kernel[i].tiles ? 1 : 2) {
+            int result = rows_run(jit, &kernel[i], forms[f], i, (unsigned)first + i);
+            wrong += result > 0;
+            *ran += result >= 0;
+        }
+        if (*ran - before < 2)
+            printf("kernel %u: not as vectors: %s\n%s\n", (unsigned)first + i, l.vector[i].why,
+                   kernel[i].text),
+                wrong++;
+        LLVMDisposeMessage(kernel[i].text);
+    }
+    if (!jit)
+        exit(2);
+    LLVMDisposeExecutionEngine(jit);
+    LLVMDisposeBuilder(m.b);
+    LLVMDisposeTargetMachine(machine);
+    u.nkernels = 0;
+    mt_lowering_end(&l);
+    mt_unit_free(&u);
+    LLVMContextDispose(context);
+    return wrong;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1,
+             n = argc > 2 ? strtoull(argv[2], NULL, 10) : 6 * BATCH;
+    unsigned wrong = 0, ran = 0;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    LLVMLinkInMCJIT();
+    for (uint64_t i = 0; i < n && wrong < 5; i += BATCH)
+        wrong += rows_batch(first + i, &ran);
+    printf("rows: kernels %llu to %llu, %u forms, %u wrong\n", (unsigned long long)first,
+           (unsigned long long)(first + n - 1), ran, wrong);
+    return wrong != 0;
+}
