@@ -102,6 +102,9 @@ void mt_blas_opmat(struct mt_blas_walk *w, int64_t op, int64_t rows, int64_t col
 void mt_blas_tri(struct mt_blas_walk *w, int64_t fill, int64_t diag, int64_t n, int64_t ld);
 void mt_blas_eig(struct mt_blas_walk *w, int64_t vectors, int64_t fill, int64_t n, int64_t ld);
 void mt_blas_sym(struct mt_blas_walk *w, int64_t fill, int64_t n, int64_t ld);
+/* Of a matrix with so many diagonals below and above its own one, which is row `above` of what is kept. */
+void mt_blas_band(struct mt_blas_walk *w, int64_t rows, int64_t cols, int64_t below, int64_t above,
+                  int64_t ld);
 /* What lies below the diagonal. */
 void mt_blas_under(struct mt_blas_walk *w, int64_t rows, int64_t cols, int64_t ld);
 

@@ -16,7 +16,7 @@ import re
 
 KINDS = {"n": "n", "i": "i", "op": "t", "fill": "u", "side": "s", "diag": "d", "e": "e", "type": "y", "stype": "z", "compute": "c", "scalar": "A",
          "real": "R", "result": "X", "rresult": "Y", "iresult": "I", "stride": "S", "batch": "B",
-         "work": "w", "lwork": "l", "eig": "j", "job": "b", "opaque": "v", "econ": "e", "buffer": "v", "bytes": "e", "wbuffer": "w", "wbytes": "l", "rscratch": "v", "syevj": "v", "gesvdj": "v", "scratch": "v", "lscratch": "e", "info": "F"}
+         "work": "w", "lwork": "l", "eig": "j", "job": "b", "opaque": "v", "econ": "e", "buffer": "v", "bytes": "e", "wbuffer": "w", "wbytes": "l", "rscratch": "v", "syevj": "v", "gesvdj": "v", "scratch": "v", "lscratch": "e", "info": "F", "hostinfo": "v"}
 INTS = ("lwork", "lscratch")
 ENUMS = {"op": "cublasOperation_t", "fill": "cublasFillMode_t", "side": "cublasSideMode_t", "diag": "cublasDiagType_t",
          "e": "cublasGemmAlgo_t", "type": "cudaDataType", "stype": "cudaDataType", "compute": "cublasComputeType_t", "eig": "cusolverEigMode_t", "econ": "int"}
@@ -61,7 +61,7 @@ class Parameter:
             return PLAIN[self.kind]
         return "int" if self.kind in INTS else "long long" if self.kind == "stride" else "const void *"
 
-    def true_type(self, wide, letter):
+    def true_type(self, wide, letter, library):
         """As NVIDIA's header has it."""
         element = "void" if letter == "X" or self.memory and self.memory[3] else ELEMENT[letter]
         real = {"C": "float", "Z": "double"}.get(letter, ELEMENT.get(letter, element))
@@ -74,22 +74,24 @@ class Parameter:
         if self.memory and self.memory[3] in OWN_TYPES:
             element = {"int": "int", "int64": "int64_t", "real": real}[self.memory[3]]
         if self.memory:
-            const, star = "const " if self.memory[1] == "in" else "", "*const *" if self.memory[2] else "*"
+            const, star = "const " if self.memory[1] == "in" else "", ("**" if library == "cusolver" else "*const *") if self.memory[2] else "*"
             return f"{const}{element} {star}"
         return {"stride": "long long int", "scalar": f"const {element} *", "real": f"const {real} *", "result": f"{element} *",
-                "rresult": f"{real} *", "work": f"{element} *", "scratch": f"{element} *", "rscratch": f"{real} *", "info": "int *", "iresult": "int64_t *" if wide else "int *"}[self.kind]
+                "rresult": f"{real} *", "work": f"{element} *", "scratch": f"{element} *", "rscratch": f"{real} *", "info": "int *", "hostinfo": "int *", "iresult": "int64_t *" if wide else "int *"}[self.kind]
 
 
 class Call:
     def __init__(self, library, words, where):
         self.library, self.where = library, where
-        self.names, self.options, self.v2 = [], {}, False
+        self.names, self.options, self.v2, self.narrow = [], {}, False, False
         for w in words:
             key, _, value = w.partition("=")
             if value:
                 self.options[key] = value
             elif w == "v2":
                 self.v2 = True
+            elif w == "narrow":
+                self.narrow = True
             else:
                 self.names += expand(w)
         self.parameters = []
@@ -98,7 +100,7 @@ class Call:
     def exported(self, name):
         base = f"{self.library}{name}{'_v2' if self.v2 else ''}"
         if self.library == "cublas":
-            return [(base, False), (base + "_64", True)]
+            return [(base, False)] if self.narrow else [(base, False), (base + "_64", True)]
         return [(base, name.startswith("DnX"))]
 
     def variants(self):
@@ -247,7 +249,7 @@ def declare_h(calls):
         for _, letter, _, exported in c.variants():
             kinds = {p.kind for p in c.parameters}
             for e, wide in exported:
-                args = ", ".join(p.true_type(wide, "X" if kinds & {"compute", "stype"} or kinds & {"opaque"} else letter) for p in c.parameters)
+                args = ", ".join(p.true_type(wide, "X" if kinds & {"compute", "stype"} or kinds & {"opaque"} else letter, c.library) for p in c.parameters)
                 out.append(f"MT_DECLARED{'_HALF' if letter == 'H' else ''}({e}, {c.library}{'Dn' if c.library == 'cusolver' else ''}Handle_t, {args})\n")
     return "".join(out)
 

@@ -114,3 +114,16 @@ void mt_blas_under(struct mt_blas_walk *w, int64_t rows, int64_t cols, int64_t l
     for (int64_t j = 0; w->pass != MT_BLAS_CHECK && j < cols && !w->bad; j++)
         shapes_note(w, j * ld + j + 1, rows - j - 1, 1, 0);
 }
+
+void mt_blas_band(struct mt_blas_walk *w, int64_t rows, int64_t cols, int64_t below, int64_t above,
+                  int64_t ld)
+{
+    if (w->pass == MT_BLAS_CHECK) {
+        w->bad |= ld <= below + above || (!w->p && rows > 0 && cols > 0);
+        return;
+    }
+    for (int64_t j = 0; j < cols && !w->bad; j++) {
+        int64_t first = j > above ? j - above : 0, end = j + below < rows ? j + below + 1 : rows;
+        shapes_note(w, j * ld + above - j + first, end - first, 1, 0);
+    }
+}

@@ -1,5 +1,4 @@
-/* cuSOLVER's functions whose parameters are not LAPACK's: eigenvalues, singular values, and pivots of 64
- * bits. */
+/* cuSOLVER's functions whose parameters are not LAPACK's: eigenvalues and singular values. */
 #include "call.h"
 #include "element.h"
 #include "library.h"
@@ -10,8 +9,6 @@
 int mt_solver_type(struct mt_blas *b);
 int mt_solver_eigen(struct mt_blas *b);
 int mt_solver_singular(struct mt_blas *b);
-int mt_solver_getrf(struct mt_blas *b);
-int mt_solver_getrs(struct mt_blas *b);
 
 /* The first type is that of the elements; those of the others follow from it. */
 int mt_solver_type(struct mt_blas *b)
@@ -146,40 +143,4 @@ int mt_solver_singular(struct mt_blas *b)
     for (int i = 0; i < 2 && !jacobi; i++)
         g.jobs[i] = (char)solver_number(b, 'b', i);
     return jacobi ? solver_jacobi(b, &g) : solver_gesvd(b, &g);
-}
-
-int mt_solver_getrf(struct mt_blas *b)
-{
-    typedef void getrf(const int *, const int *, void *, const int *, int *, int *);
-    int m = (int)solver_number(b, 'n', 0), n = (int)solver_number(b, 'n', 1),
-        lda = (int)solver_number(b, 'i', 0);
-    int least = m < n ? m : n, *pivots = calloc((size_t)least + 1, sizeof *pivots);
-    int64_t *out = solver_address(b, 'W', 1);
-    getrf *f = (getrf *)solver_find(b, "getrf");
-    if (f && pivots)
-        f(&m, &n, solver_address(b, 'W', 0), &lda, pivots, solver_address(b, 'F', 0));
-    for (int i = 0; f && pivots && i < least; i++)
-        out[i] = pivots[i];
-    int rc = f ? solver_memory(b, !pivots) : -1;
-    free(pivots);
-    return rc;
-}
-
-int mt_solver_getrs(struct mt_blas *b)
-{
-    typedef void getrs(const char *, const int *, const int *, const void *, const int *, const int *, void *,
-                       const int *, int *, size_t);
-    int n = (int)solver_number(b, 'n', 0), columns = (int)solver_number(b, 'n', 1);
-    int lda = (int)solver_number(b, 'i', 0), ldb = (int)solver_number(b, 'i', 1);
-    int *pivots = calloc((size_t)n + 1, sizeof *pivots);
-    const int64_t *in = solver_address(b, 'P', 1);
-    getrs *f = (getrs *)solver_find(b, "getrs");
-    for (int i = 0; pivots && i < n; i++)
-        pivots[i] = in[i] < 1 ? 1 : in[i] > n ? n : (int)in[i];
-    if (f && pivots)
-        f(&"NTC"[solver_number(b, 't', 0)], &n, &columns, solver_address(b, 'P', 0), &lda, pivots,
-          solver_address(b, 'W', 0), &ldb, solver_address(b, 'F', 0), 1);
-    int rc = f ? solver_memory(b, !pivots) : -1;
-    free(pivots);
-    return rc;
 }

@@ -316,3 +316,61 @@ int impl_cusparseScatter(void *handle, const struct mt_sparse *x, const struct m
 {
     return sparse_generic_vector(handle, "cusparseScatter", x, y, 0);
 }
+
+/* ---- y = alpha x + beta y */
+
+/* With a beta of 1 only what x has entries for is touched; with 0, y is not read. */
+static void sparse_generic_axpby_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    size_t element = mt_blas_letter_bytes(j->dense.letter), all = element * (size_t)j->dense.rows;
+    if (mt_sparse_note_scalars(j, notes) ||
+        mt_sparse_note(&j->a, notes, MT_LIBRARY_READ, MT_SPARSE_COLUMNS | MT_SPARSE_VALUES))
+        return;
+    double _Complex beta = mt_sparse_scalar(j, 1);
+    if (beta != 1 && beta != 0)
+        __mt_library_note(notes, MT_LIBRARY_READ, j->dense.values, all, 1, 0);
+    if (beta != 1)
+        __mt_library_note(notes, MT_LIBRARY_WRITE, j->dense.values, all, 1, 0);
+    for (int64_t i = 0; i < j->a.entries; i++) {
+        int64_t at = mt_sparse_index(j->a.columns, j->a.column_bytes, i) - j->a.base;
+        if (at < 0 || at >= j->dense.rows) {
+            __mt_library_refuse(notes, "an index is outside of the vector");
+            return;
+        }
+        char *p = (char *)j->dense.values + at * (int64_t)element;
+        if (beta == 1) {
+            __mt_library_note(notes, MT_LIBRARY_READ, p, element, 1, 0);
+            __mt_library_note(notes, MT_LIBRARY_WRITE, p, element, 1, 0);
+        }
+    }
+}
+
+static int sparse_generic_axpby(struct mt_library_call *call)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    double _Complex alpha = mt_sparse_scalar(j, 0), beta = mt_sparse_scalar(j, 1);
+    char letter = j->dense.letter;
+    void *y = j->dense.values;
+    for (int64_t i = 0; beta != 1 && i < j->dense.rows; i++)
+        mt_element_put(letter, y, i, beta == 0 ? 0 : beta * mt_element_get(letter, y, i));
+    for (int64_t i = 0; i < j->a.entries; i++) {
+        int64_t at = mt_sparse_index(j->a.columns, j->a.column_bytes, i) - j->a.base;
+        mt_element_put(letter, y, at,
+                       mt_element_get(letter, y, at) + alpha * mt_element_get(j->a.letter, j->a.values, i));
+    }
+    return 0;
+}
+
+int impl_cusparseAxpby(void *handle, const void *alpha, const struct mt_sparse *x, const void *beta,
+                       const struct mt_dense *y)
+{
+    struct mt_sparse_job j;
+    int status =
+        mt_sparse_job(&j, handle, "cusparseAxpby", sparse_generic_axpby_ranges, sparse_generic_axpby);
+    if (status || !x || !y || !alpha || !beta || x->letter != y->letter || x->cols != y->rows)
+        return status ? status : MT_SPARSE_INVALID_VALUE;
+    j.a = *x, j.dense = *y;
+    mt_sparse_scalars(&j, y->letter, alpha, beta);
+    return y->rows ? mt_sparse_submit(&j, handle, 0) : MT_SPARSE_OK;
+}

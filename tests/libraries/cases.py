@@ -269,7 +269,7 @@ def test_numpy(work):
     test_library(work, numpy, os.path.join(HERE, "reference.py"), BUILD)
 
 
-for each, needed in {"cublas": BLAS, "cublasLt": BLAS, "cufft": FFT, "cusolver": BLAS, "cusolver_more": BLAS, "cusparse": BLAS,
+for each, needed in {"cublas": BLAS, "cublasLt": BLAS, "cufft": FFT, "cusolver": BLAS, "cusolver_more": BLAS, "factors": BLAS, "cusparse": BLAS,
                      "cusparse_convert": ()}.items():
     library(each, needed, lambda work, name=each: test_library(work, name + "_cases"))
 # ---- NCCL

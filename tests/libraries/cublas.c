@@ -184,6 +184,34 @@ static void test_gemv(char t, int op, number b)
     done(t);
 }
 
+/* A band of 1 diagonal below and 2 above, each column with its diagonal in row 2. */
+static void test_gbmv(char t, int op, number b)
+{
+    enum { ROWS = 6, COLUMNS = 5, BELOW = 1, ABOVE = 2, LD = 5 };
+    snprintf(name, sizeof name, "cublas%cgbmv", t);
+    struct memory *A = memory_new(t, COLUMNS * LD), *x = memory_new(t, 20), *y = memory_new(t, 20);
+    struct scalar alpha = cublas_scalar(t, 2), beta = cublas_scalar(t, b);
+    int rows = op ? COLUMNS : ROWS, cols = op ? ROWS : COLUMNS;
+    begin();
+    for (long i = 0; i < rows; i++) {
+        number sum = 0;
+        for (long j = 0; j < cols; j++) {
+            long row = op ? j : i, column = op ? i : j; /* of A itself */
+            number v = get(x, cublas_vec(cols, 2, j));
+            if (row - column <= BELOW && column - row <= ABOVE)
+                sum += conjugate_if(op, get(A, column * LD + ABOVE + row - column)) * v;
+        }
+        put(y, cublas_vec(rows, -3, i), 2 * sum + (b != 0 ? b * get(y, cublas_vec(rows, -3, i)) : 0));
+    }
+    int (*f)(void *, int, int, int, int, int, in, in, int, in, int, in, out, int) = function("%s_v2", name);
+    CALL(f(handle, op, ROWS, COLUMNS, BELOW, ABOVE, &alpha, A->device, LD, x->device, 2, &beta, y->device,
+           -3));
+    done(t);
+    check(f(handle, op, ROWS, COLUMNS, BELOW, ABOVE, &alpha, A->device, 3, x->device, 2, &beta, y->device,
+            -3) == 7,
+          "%s: lda of 3 for 4 diagonals", name);
+}
+
 static void test_ger(char t)
 {
     snprintf(name, sizeof name, is_complex(t) ? "cublas%cgerc" : "cublas%cger", t);
@@ -451,7 +479,7 @@ static void test_type(char t)
     test_axpy(t, 7, 2, -3);
     test_copies(t);
     for (int op = 0; op < 3; op++)
-        test_gemv(t, op, op);
+        test_gemv(t, op, op), test_gbmv(t, op, op);
     test_ger(t);
     for (int i = 0; i < 9; i++)
         test_gemm(t, i / 3, i % 3, 2, i % 2, i == 4);

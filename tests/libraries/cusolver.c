@@ -92,10 +92,11 @@ static double cusolver_size1(number v)
     return fabs(creal(v)) + fabs(cimag(v));
 }
 
-/* P A = L U, rows exchanged for the largest of a column; then one of the systems is solved. */
-static void test_getrf(char t, int op)
+/* P A = L U, rows exchanged for the largest of a column, or A = L U; then one of the systems is solved. */
+static void test_getrf(char t, int op, int exchange)
 {
-    struct memory *A = memory_new(t, N * LD), *info = zero_info(), *B = memory_new(t, R * LDB);
+    struct memory *A = exchange ? memory_new(t, N * LD) : cusolver_positive(t), *info = zero_info(),
+                  *B = memory_new(t, R * LDB);
     struct memory *pivots = memory_of('I', N, (number[N]){0});
     number U[N][N], X[N];
     number original[N][N];
@@ -106,14 +107,15 @@ static void test_getrf(char t, int op)
             original[i][j] = U[i][j] = get(A, j * LD + i);
     for (int k = 0; k < N; k++) {
         int best = k;
-        for (int i = k; i < N; i++)
+        for (int i = k; exchange && i < N; i++)
             best = cusolver_size1(U[i][k]) > cusolver_size1(U[best][k]) * (1 + 1e-6) ? i : best;
         for (int j = 0; j < N; j++) {
             number v = U[k][j];
             U[k][j] = U[best][j];
             U[best][j] = v;
         }
-        put(pivots, k, best + 1);
+        if (exchange)
+            put(pivots, k, best + 1);
         for (int i = k + 1; i < N; i++) {
             U[i][k] /= U[k][k];
             for (int j = k + 1; j < N; j++)
@@ -125,7 +127,8 @@ static void test_getrf(char t, int op)
             put(A, j * LD + i, U[i][j]);
     put(info, 0, 0);
     int (*getrf)(void *, int, int, void *, int, void *, int *, int *) = function("%s", name);
-    CALL(getrf(handle, N, N, A->device, LD, work, (int *)pivots->device, (int *)info->device));
+    CALL(getrf(handle, N, N, A->device, LD, work, exchange ? (int *)pivots->device : NULL,
+               (int *)info->device));
     end(name, cusolver_loose(t));
     snprintf(name, sizeof name, "cusolverDn%cgetrs", t);
     begin();
@@ -148,12 +151,12 @@ static void test_getrf(char t, int op)
     for (int j = 0; j < N; j++)
         for (int i = 0; i < N; i++)
             get(A, j * LD + i);
-    for (int i = 0; i < N; i++)
+    for (int i = 0; exchange && i < N; i++)
         get(pivots, i);
     put(info, 0, 0);
     int (*getrs)(void *, int, int, int, const void *, int, const int *, void *, int, int *) =
         function("%s", name);
-    CALL(getrs(handle, op, N, R, A->device, LD, (const int *)pivots->device, B->device, LDB,
+    CALL(getrs(handle, op, N, R, A->device, LD, exchange ? (const int *)pivots->device : NULL, B->device, LDB,
                (int *)info->device));
     end(name, cusolver_loose(t));
 }
@@ -231,6 +234,21 @@ static void test_geqrf(char t)
     end(name, cusolver_loose(t));
 }
 
+/* A pivot of 0 that nothing is exchanged for: info says where the first one is. */
+static void test_no_pivot(void)
+{
+    struct memory *A = memory_of('D', 4, (number[]){0, 2, 3, 4}), *info = zero_info();
+    snprintf(name, sizeof name, "cusolverDnDgetrf");
+    begin();
+    for (int i = 0; i < 4; i++)
+        put(A, i, get(A, i));
+    put(A, 3, 4 - 2 * 3);
+    put(info, 0, 1);
+    int (*getrf)(void *, int, int, void *, int, void *, int *, int *) = function("%s", name);
+    CALL(getrf(handle, 2, 2, A->device, 2, work, NULL, (int *)info->device));
+    end(name, 1e-12);
+}
+
 /* Not positive: info says where. */
 static void test_info(void)
 {
@@ -261,10 +279,11 @@ int main(void)
         test_potrf(*t, 0);
         test_potrf(*t, 1);
         for (int op = 0; op < 3; op++)
-            test_getrf(*t, op);
+            test_getrf(*t, op, 0), test_getrf(*t, op, 1);
         test_geqrf(*t);
     }
     test_info();
+    test_no_pivot();
     check(!((int (*)(void *))function("cusolverDnDestroy"))(handle), "cusolverDnDestroy");
     return failures ? 1 : 0;
 }

@@ -432,6 +432,37 @@ static void test_vectors(char t)
     end("cusparseScatter", tolerance_of(t));
 }
 
+/* y = alpha x + beta y, where a beta of 1 leaves alone what x has nothing for. */
+static void test_axpby(char t, number beta)
+{
+    static const int where[3] = {5, 1, 7};
+    struct memory *indices = convert_ints(where, 3, 1), *values = memory_new(t, 3), *dense = memory_new(t, 8);
+    char alpha_bytes[16], beta_bytes[16];
+    void *x, *y;
+    number v[8];
+    set(t, alpha_bytes, 0, 3), set(t, beta_bytes, 0, beta);
+    check(!((int (*)(void **, int64_t, int64_t, out, out, int, int, int))function("cusparseCreateSpVec"))(
+              &x, 8, 3, indices->device, values->device, 2, 1, convert_type(t)) &&
+              !((int (*)(void **, int64_t, out, int))function("cusparseCreateDnVec"))(&y, 8, dense->device,
+                                                                                      convert_type(t)),
+          "vectors");
+    begin();
+    read_all(indices);
+    for (int i = 0; i < 8; i++)
+        v[i] = peek(dense, i) * beta;
+    for (int i = 0; i < 8; i++)
+        if (beta != 1)
+            put(dense, i, beta == 0 ? 0 : get(dense, i) * beta);
+    for (int i = 0; i < 3; i++) {
+        if (beta == 1)
+            get(dense, where[i]);
+        put(dense, where[i], v[where[i]] + 3 * get(values, i));
+    }
+    CALL("axpby", ((int (*)(void *, in, in, in, out))function("cusparseAxpby"))(handle, alpha_bytes, x,
+                                                                                beta_bytes, y));
+    end("cusparseAxpby", tolerance_of(t));
+}
+
 int main(void)
 {
     check(!((int (*)(void **))function("cusparseCreate"))(&handle), "cusparseCreate");
@@ -447,6 +478,7 @@ int main(void)
             test_by_columns(*t, op);
         test_product(*t);
         test_vectors(*t);
+        test_axpby(*t, 1), test_axpby(*t, 0), test_axpby(*t, 2);
     }
     return failures ? 1 : 0;
 }
