@@ -3,7 +3,10 @@ must say that each thread accessed the same, in the same order."""
 import os
 import re
 import shutil
+import time
 
+import arithmetic_kernels
+import arithmetic_ways
 import generate
 import harness
 import headers
@@ -211,6 +214,31 @@ def v4():
     """Does this processor run code for x86-64-v4?"""
     with open("/proc/cpuinfo", encoding="utf-8") as f:
         return {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= set(re.search(r"^flags\s*:(.*)", f.read(), re.M)[1].split())
+
+
+def compare_arithmetic(world, seed, kernels, ways):
+    """Kernels of one seed (arithmetic_kernels.py) beside the same text on the host."""
+    ways = [way for way in ways if (v4() or "v4" not in way) and (harness.nvcc_of() or "nvcc" not in way)]
+    bench = arithmetic_ways.Bench(world.folder("arithmetic"))
+    hunt = arithmetic_ways.Hunt(bench)
+    wrong = [arithmetic_ways.told(seed, kernel, what) for kernel, _, what in hunt.batch(arithmetic_kernels.kernels(seed, kernels), ways)]
+    print(f"seed {seed}: {kernels} kernels, {', '.join(ways)}; seconds: { {k: round(v, 1) for k, v in bench.spent.items()} }", flush=True)
+    holds(f"seed {seed}: {len(wrong)} differ (python3 tests/vectors/arithmetic_ways.py --seed {seed} --kernels {kernels})\n" + "\n".join(wrong[:3]), not wrong)
+    holds(f"only {bench.vectors[0]} of {bench.vectors[1]} kernels run as vectors", bench.vectors[0] >= 0.9 * bench.vectors[1])
+
+
+@case("arithmetic", COST=20)
+def arithmetic(world):
+    """Three hundred kernels of narrow, wide and mixed numbers, each in one way."""
+    for seed, (way, kernels) in enumerate((("v3-O2", 60), ("v4-O1", 60), ("nvcc-v3", 180)), 1):
+        compare_arithmetic(world, seed, kernels, [way])
+
+
+@case("arithmetic_today", long=True, TIMEOUT=5400)
+def arithmetic_today(world):
+    """As many, in all ways; others each day."""
+    for part in range(3):
+        compare_arithmetic(world, int(time.time()) // 86400 * 10 + part, 100, arithmetic_ways.WAYS)
 
 
 @case("kept")
