@@ -1,6 +1,7 @@
 """Threads and processes that begin and end in all ways, in atomic mode: each atomic addition is in the trace, once."""
 import collections
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -239,3 +240,17 @@ def refused(w):
                          "--engine=pin" if mode == "insn" else "mt-cc --host"):
                 holds(f"{said} has {part}", not said or part in said[0])
             holds("it comes before qemu's own words", not said or "uncaught" not in result.err.split(said[0])[0])
+
+
+@case("lives.behind", "dynamorio")
+def behind_calls(w):
+    """A call is made for the first time while other threads are in the code behind it, which then gets something
+    inserted: they go on there, and each of their rounds is in the trace."""
+    program = w.compile("behind.c", "-O1")
+    for mode in ("mat", "atomic", "insn"):
+        result = w.host(mode, *(() if mode == "insn" else ("--own",)), "--", program, trace=f"{mode}.mtc")
+        said = w.call([w.tool("mt-dump"), result.trace]).stdout
+        holds(f"{mode}: it is whole", "\nend complete" in said)
+        stores = collections.Counter(int(address, 16) for address in re.findall(r"^\d+ store 8 0x(\w+)", said, re.M))
+        told = [rounds for list_ in cells(result.out).values() for rounds in list_]
+        same(f"{mode}: rounds in the trace", [(address, stores[address]) for address, _ in told], told)

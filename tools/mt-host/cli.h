@@ -89,8 +89,9 @@ void mt_hostrun_engines_print(void);
 int mt_hostrun_pin_command(const struct request *r, const struct program *p, struct command *c);
 /* ---- run, and words on the trace ---- */
 
-/* Runs the command; signals sent to mt-host go to the program. Returns the exit status for mt-host. */
-int mt_hostrun_command_run(const struct command *c);
+/* Runs the command; signals sent to mt-host go to the program. Returns the exit status for mt-host. *number:
+ * of the signal that ended it, 0: none. */
+int mt_hostrun_command_run(const struct command *c, int *number);
 /* Becomes the command; returns an exit code only when that fails. */
 int mt_hostrun_command_become(const struct command *c);
 

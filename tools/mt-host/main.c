@@ -59,9 +59,9 @@ static int main_trace(const struct request *r, const struct command *c, const ch
         mt_hostrun_say("engine %s: %s", engine, c->path);
     if (talk && r->signals)
         mt_hostrun_say("silent until: kill -USR1 %d; until kill -USR2 %d", (int)getpid(), (int)getpid());
-    int code = mt_hostrun_command_run(c);
-    if (talk && code > 128)
-        mt_hostrun_say("the program was ended by signal %d (%s)", code - 128, strsignal(code - 128));
+    int number, code = mt_hostrun_command_run(c, &number);
+    if (talk && number)
+        mt_hostrun_say("the program was ended by signal %d (%s)", number, strsignal(number));
     mt_hostrun_trace_words(r, &before, talk);
     return code;
 }

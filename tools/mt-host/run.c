@@ -20,9 +20,10 @@ int mt_hostrun_command_become(const struct command *c)
     return run_failed(c, errno);
 }
 
-int mt_hostrun_command_run(const struct command *c)
+int mt_hostrun_command_run(const struct command *c, int *number)
 {
     struct mt_program_run child = {.path = c->path, .argv = c->argv.word, .env = c->env.word};
     int code = mt_child_run(&child);
+    *number = child.ended;
     return code < 0 ? run_failed(c, child.why) : code;
 }

@@ -5,6 +5,7 @@
 #include "../machine/elements.h"
 #include "../machine/map.h"
 #include "../machine/modules.h"
+#include "../machine/sequence.h"
 #include <string.h>
 
 enum { ZERO_FLAG = 1 << 6, SWAPS = 16 };
@@ -261,10 +262,32 @@ static void block_swap_last(const struct mt_insn *n, uint64_t address)
 
 /* ---- where calls come back ---- */
 
-/* longjmp and exceptions leave functions without a return: what shows it is the stack pointer behind some
- * call. */
-static struct mt_guest_map behind; /* addresses of instructions behind calls; under behind_lock */
+/* The code behind a call of a function of interest looks whether it has returned. So does, where longjmp and
+ * exceptions matter, the code behind any call: they leave functions without a return, and what shows it is
+ * the stack pointer. drwrap could watch returns, too. But where the code behind the call was executed
+ * before, it has DynamoRIO stop all threads and free that code at once: what a thread had done of a window is
+ * lost then, and one that waits for its turn inside of a block comes back to code that is gone. */
+enum { BEHIND_NOTED = 1, BEHIND_LOOKS };
+static struct mt_guest_map behind; /* addresses of instructions behind calls; written under behind_lock */
 static struct mt_spin behind_lock;
+
+static void block_note(app_pc pc, uint64_t what)
+{
+    mt_spin_lock(&behind_lock);
+    if (mt_guest_map_get(&behind, (uint64_t)(uintptr_t)pc) < what)
+        mt_guest_map_put(&behind, (uint64_t)(uintptr_t)pc, what);
+    mt_spin_unlock(&behind_lock);
+}
+
+void mt_insert_return(app_pc to)
+{
+    if (mt_guest_map_get(&behind, (uint64_t)(uintptr_t)to) == BEHIND_LOOKS)
+        return;
+    block_note(to, BEHIND_NOTED);
+    if (dr_fragment_exists_at(dr_get_current_drcontext(), to))
+        dr_unlink_flush_region(to, 1); /* who is in there goes on; nobody enters it any more */
+    block_note(to, BEHIND_LOOKS);
+}
 
 static int block_watches_returns(void)
 {
@@ -281,6 +304,10 @@ static void block_landed(const void *ip)
     mt_client_look(t);
     t->hand.inside++;
     mt_calls_return(&t->calls, t->core, (uint64_t)(uintptr_t)ip, m.xsp, m.xax);
+    if (mt_client.mode == MT_CORE_MAT && mt_sequence_moved()) {
+        mt_sequence_seen();
+        mt_core_moved(t->core);
+    }
     t->hand.inside--;
     mt_client_look(t);
 }
@@ -288,23 +315,14 @@ static void block_landed(const void *ip)
 static void block_note_call(instrlist_t *bb)
 {
     instr_t *last = instrlist_last_app(bb);
-    if (!last || !instr_is_call(last) || !block_watches_returns())
-        return;
-    uint64_t next = (uint64_t)(uintptr_t)instr_get_app_pc(last) +
-                    (uint64_t)instr_length(dr_get_current_drcontext(), last);
-    mt_spin_lock(&behind_lock);
-    mt_guest_map_put(&behind, next, 1);
-    mt_spin_unlock(&behind_lock);
+    if (last && instr_is_call(last) && block_watches_returns())
+        block_note(instr_get_app_pc(last) + instr_length(dr_get_current_drcontext(), last), BEHIND_NOTED);
 }
 
 static int block_is_behind_call(instrlist_t *bb, instr_t *instr)
 {
-    if (!block_watches_returns() || instr != instrlist_first_app(bb))
-        return 0;
-    mt_spin_lock(&behind_lock);
-    int found = mt_guest_map_get(&behind, (uint64_t)(uintptr_t)instr_get_app_pc(instr)) != 0;
-    mt_spin_unlock(&behind_lock);
-    return found;
+    return instr == instrlist_first_app(bb) &&
+           mt_guest_map_get(&behind, (uint64_t)(uintptr_t)instr_get_app_pc(instr)) != 0;
 }
 
 /* ---- insertion ---- */

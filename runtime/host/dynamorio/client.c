@@ -149,15 +149,9 @@ static void client_join(void *handle)
 static void client_yield(void)
 {
     void *drcontext = dr_get_current_drcontext();
-    if (drcontext && drcontext == worker.context) { /* it may wait for who is gone */
+    if (drcontext && drcontext == worker.context) /* it may wait for who is gone */
         client_idle();
-        dr_thread_yield();
-        return;
-    }
-    int safe = drcontext && dr_mark_safe_to_suspend(drcontext, true);
     dr_thread_yield();
-    if (safe)
-        dr_mark_safe_to_suspend(drcontext, false);
 }
 
 /* ---- start and end ---- */
@@ -224,7 +218,9 @@ DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[])
     static char why[512];
     drreg_options_t registers = {sizeof registers, 6, false, NULL, false};
     (void)id;
-    dr_set_client_name("memtrace", "https://memtrace.invalid");
+    /* If it crashes, DynamoRIO says "memtrace internal crash … Please report this at", and then: */
+    dr_set_client_name("memtrace", "the place that you have memtrace from; without DynamoRIO: memtrace host "
+                                   "--engine=qemu");
     drwrap_set_global_flags(DRWRAP_SAFE_READ_ARGS | DRWRAP_NO_FRILLS | DRWRAP_FAST_CLEANCALLS);
     if (!drmgr_init() || drreg_init(&registers) != DRREG_SUCCESS || !drutil_init() || !drwrap_init()) {
         dr_fprintf(STDERR, "memtrace: DynamoRIO's extensions do not start\n");

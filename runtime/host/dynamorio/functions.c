@@ -1,13 +1,6 @@
-/* Functions of interest: drwrap sees entries and returns, machine/calls.h knows what they mean. */
-#include "client.h"
+/* Functions of interest: drwrap sees entries, block.c returns; machine/calls.h knows what they mean. */
+#include "insert.h"
 #include "platform.h"
-#include "../machine/sequence.h"
-
-/* Inside the CUDA runtime nothing is traced: calls.h counts how deep. */
-static void functions_hide(struct mt_client_thread *t)
-{
-    mt_client_look(t);
-}
 
 static void functions_entered(void *wrap, void **user)
 {
@@ -17,31 +10,13 @@ static void functions_entered(void *wrap, void **user)
     if (!t || !t->core || !m || mt_client.forked)
         return;
     uint64_t args[3] = {m->xdi, m->xsi, m->xdx};
+    app_pc back = drwrap_get_retaddr(wrap);
+    mt_insert_return(back);
     mt_client_look(t);
     t->hand.inside++;
-    mt_calls_enter(&t->calls, t->core, w, m->xsp, (uint64_t)(uintptr_t)drwrap_get_retaddr(wrap) - 1, args);
+    mt_calls_enter(&t->calls, t->core, w, m->xsp, (uint64_t)(uintptr_t)back - 1, args);
     t->hand.inside--;
-    functions_hide(t);
-}
-
-static void functions_left(void *wrap, void *user)
-{
-    if (!wrap) /* by longjmp: a later return shows it */
-        return;
-    struct mt_client_thread *t = mt_client_thread(drwrap_get_drcontext(wrap));
-    dr_mcontext_t *m = drwrap_get_mcontext_ex(wrap, DR_MC_INTEGER | DR_MC_CONTROL);
-    (void)user;
-    if (!t || !t->core || !m || mt_client.forked)
-        return;
-    mt_client_look(t);
-    t->hand.inside++;
-    mt_calls_return(&t->calls, t->core, (uint64_t)(uintptr_t)drwrap_get_retaddr(wrap), m->xsp, m->xax);
-    if (mt_client.mode == MT_CORE_MAT && mt_sequence_moved()) {
-        mt_sequence_seen();
-        mt_core_moved(t->core);
-    }
-    t->hand.inside--;
-    functions_hide(t);
+    mt_client_look(t); /* inside the CUDA runtime nothing is traced: calls.h counts how deep */
 }
 
 /* ---- which ---- */
@@ -70,7 +45,7 @@ void mt_functions_wrap(void)
         mt_spin_unlock(&found.lock);
         if (!w)
             return;
-        drwrap_wrap_ex((app_pc)(uintptr_t)w->address, functions_entered, functions_left, (void *)w,
+        drwrap_wrap_ex((app_pc)(uintptr_t)w->address, functions_entered, NULL, (void *)w,
                        DRWRAP_CALLCONV_AMD64);
     }
 }

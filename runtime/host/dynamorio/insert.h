@@ -22,6 +22,9 @@ void mt_insert_swap(void *drcontext, instrlist_t *bb, const struct mt_step *s);
 void mt_insert_swapped(void *drcontext, instrlist_t *bb, instr_t *where, const struct mt_insn *n);
 /* Looks after the thread's buffer, if somebody asked for it. */
 void mt_insert_look(void *drcontext, instrlist_t *bb, instr_t *where);
+/* block.c: a function of interest that is being entered comes back to `to`; the block there looks from now
+ * on. The caller holds no lock: other threads are waited for that are about to execute new code. */
+void mt_insert_return(app_pc to);
 /* Reserves a register and puts the address of operand[i] into it; the caller gives it back (drreg). */
 reg_id_t mt_insert_address(void *drcontext, instrlist_t *bb, const struct mt_step *s, unsigned i);
 #endif

@@ -36,12 +36,8 @@ void mt_turn_start(void)
 
 static int turn_take(struct mt_client_thread *t, unsigned ms)
 {
-    void *drcontext = dr_get_current_drcontext();
-    int safe = drcontext && dr_mark_safe_to_suspend(drcontext, true);
     int rc = mt_baton_take(&t->hand, ms);
     __atomic_store_n(&t->asked, 0u, __ATOMIC_RELAXED);
-    if (safe)
-        dr_mark_safe_to_suspend(drcontext, false);
     if (rc == 0 && t->core)
         mt_core_turn_begin(t->core);
     return rc;
