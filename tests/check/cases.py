@@ -42,7 +42,7 @@ def nvcc_program(world, source):
     if not shutil.which("nvcc"):
         raise Skipped("no nvcc")
     program = world.path("program")
-    run(["nvcc", "-O1", "-arch=sm_90", "-lineinfo", source, "-o", program])
+    run(["nvcc", "-O1", "-arch=sm_90", "-lineinfo", source, "-o", program, "-lcuda"])
     return program
 
 
@@ -70,6 +70,19 @@ def reasons(world):
     said, _ = check(world.compile(os.path.join(HERE, "sync.cu"), "-O1", "--mt-spaces=global,shared"), "both", code=1, cwd=HERE)
     got = {re.sub(r".*: lane \d+ ([a-z ]+) .*", r"\1", f["message"]): f["count"] for f in said["findings"] if f["kind"] == "mask"}
     same("findings", got, {"is not in the mask of its warp function": 8, "shuffles from lane": 16})
+
+
+# name in memory.cu: words that kernels read, or bytes that copies take, of what nothing wrote, counted by hand
+UNWRITTEN = {"fill_in_word": 64 - 97 // 4, "fill_short": 2, "fill_in_quad": 4, "few_gaps": 4, "third_set": 667, "most_set": 5, "gaps_taken": 12 * 16 + 3}
+
+
+@case("bytes")
+def bytes_in_words(world):
+    """Words of which a part was written, and pieces that begin or end within one."""
+    program = world.compile(os.path.join(HERE, "memory.cu"), "-O1", "--mt-spaces=global,shared")
+    for name, count in UNWRITTEN.items():
+        said, _ = check("--kinds=init", program, name, code=1, cwd=HERE)
+        same(name, [f["count"] for f in said["findings"]], [count])
 
 
 @case("no_lines")

@@ -1,6 +1,7 @@
 // What memory holds, and what is left of it (see faults.cu): the heap and the stack of kernels, misaligned
 // and late accesses, copies of what nobody wrote.
 #include "faults.h"
+#include <cuda.h>
 
 // ---- the heap of kernels ----
 
@@ -329,6 +330,151 @@ static void some_set(int right)
     cudaMemcpy(h, a, right ? 256 : 512, cudaMemcpyDeviceToHost); // !some_set: uninitialised-copy
 }
 
+// ---- bytes, and what lies between the members of structs ----
+
+struct Gaps {
+    double x;
+    int n;
+    char c; // 3 bytes behind it
+};
+__global__ void put_gaps(Gaps *a, int n) // as many as are told, of more
+{
+    int i = threadIdx.x;
+    if (i < n) {
+        a[i].x = i;
+        a[i].n = i;
+        a[i].c = 1;
+    }
+}
+__global__ void take_gaps(const Gaps *a, Gaps *b)
+{
+    b[threadIdx.x] = a[threadIdx.x]; // !few_gaps: uninitialised
+}
+__global__ void put_bytes(char *p, int n)
+{
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        p[i] = i;
+}
+__global__ void words_of(const int *a, int *b)
+{
+    b[threadIdx.x] = a[threadIdx.x]; // !fill_in_word: uninitialised !fill_short: uninitialised
+}
+__global__ void quads_of(const int4 *a, int4 *b)
+{
+    b[threadIdx.x] = a[threadIdx.x]; // !fill_in_quad: uninitialised
+}
+
+static void words_filled(int bytes) // 256 bytes are read
+{
+    Buffer<int> a(64, false), b(64);
+    cudaMemset(a, 0, bytes);
+    words_of<<<1, 64>>>(a, b);
+    get(b, 256);
+}
+static void fill_in_word(int right)
+{
+    words_filled(right ? 256 : 97);
+}
+static void fill_short(int right)
+{
+    words_filled(right ? 256 : 251);
+}
+static void fill_in_quad(int right)
+{
+    Buffer<int> a(64, false), b(64);
+    cudaMemset(a, 0, right ? 256 : 241);
+    quads_of<<<1, 16>>>((const int4 *)a.p, (int4 *)b.p);
+    get(b, 256);
+}
+static void few_gaps(int right)
+{
+    Buffer<Gaps> a(32, false), b(32);
+    put_gaps<<<1, 32>>>(a, right ? 32 : 31);
+    take_gaps<<<1, 32>>>(a, b);
+    get(b, 32 * sizeof(Gaps));
+}
+static void bytes_set(int bytes) // 1000 are taken
+{
+    Buffer<char> p(N, false);
+    put_bytes<<<1, 32>>>(p, bytes);
+    char h[N];
+    cudaMemcpy(h, p, N,
+               cudaMemcpyDeviceToHost); // !third_set: uninitialised-copy !most_set: uninitialised-copy
+}
+static void third_set(int right)
+{
+    bytes_set(right ? N : 333);
+}
+static void most_set(int right)
+{
+    bytes_set(right ? N : 995);
+}
+static void gaps_taken(int right)
+{
+    Buffer<Gaps> a(32, false);
+    Gaps h[32];
+    put_gaps<<<1, 32>>>(a, 20);
+    cudaMemcpy(h, a, (right ? 20 : 32) * sizeof(Gaps),
+               cudaMemcpyDeviceToHost); // !gaps_taken: uninitialised-copy
+}
+
+// ---- memory that is mapped side by side ----
+
+__global__ void across(char *to, int n) // n bytes at once, where there are such copies
+{
+    alignas(128) __shared__ char s[256];
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        s[i] = i;
+    __syncthreads();
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x == 0) {
+        unsigned from = (unsigned)__cvta_generic_to_shared(s);
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from),
+                     "r"(n));
+        asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+#else
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        to[i] = s[i];
+#endif
+}
+__global__ void one_more(char *to, int n)
+{
+    to[n - 1] = 1; // !mapped: out-of-bounds
+}
+
+static void mapped(int right)
+{
+    const size_t piece = 2 << 20;
+    CUmemAllocationProp prop = {};
+    CUmemAccessDesc access = {};
+    CUmemGenericAllocationHandle h[2];
+    CUdeviceptr base;
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    cudaFree(0);
+    cuMemAddressReserve(&base, 4 * piece, 0, 0, 0);
+    for (int i = 0; i < 2; i++) {
+        cuMemCreate(&h[i], piece, &prop, 0);
+        cuMemMap(base + i * piece, piece, 0, h[i], 0);
+    }
+    cuMemSetAccess(base, 2 * piece, &access, 1);
+    across<<<1, 32>>>((char *)base + piece - 128, 256);
+    across<<<1, 32>>>((char *)base + piece - 256, 256);
+    one_more<<<1, 1>>>((char *)base, right ? 2 * piece : 2 * piece + 1);
+    char out[256];
+    cudaMemcpy(out, (char *)base + piece - 128, 256, cudaMemcpyDeviceToHost);
+    if (cudaDeviceSynchronize() != cudaSuccess || out[127] != (char)255 || out[129] != (char)129)
+        abort();
+    for (int i = 0; i < 2; i++) {
+        cuMemUnmap(base + i * piece, piece);
+        cuMemRelease(h[i]);
+    }
+    cuMemAddressFree(base, 4 * piece);
+}
+
 static const Fault faults[] = {
     {"huge", huge},
     {"hoards", hoards},
@@ -351,6 +497,14 @@ static const Fault faults[] = {
     {"half_set", half_set},
     {"padded", padded},
     {"some_set", some_set},
+    {"fill_in_word", fill_in_word},
+    {"fill_short", fill_short},
+    {"fill_in_quad", fill_in_quad},
+    {"few_gaps", few_gaps},
+    {"third_set", third_set},
+    {"most_set", most_set},
+    {"gaps_taken", gaps_taken},
+    {"mapped", mapped},
 };
 
 int main(int argc, char **argv)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_EARLY = 1 << 20, MOST_ROWS = 4096, PAGE = 4096 };
+enum { MOST_EARLY = 1 << 20, MOST_ROWS = 4096, PAGE = 4096, MOST_ALIGNED = 16 };
 #define MOST_BYTES (1ull << 36)
 #define MOST_WORK (1ull << 31)
 
@@ -121,6 +121,17 @@ static void memory_blind(struct mt_check_memory *m)
     }
 }
 
+/* May unwritten bytes be what lies between the members of a struct? Then they end where a member can begin
+ * that is aligned to more than their number, and something that large was written. No copy or fill from the
+ * host ends where they begin: that takes whole structs. Whole words count as members. */
+static int memory_is_gap(const struct mt_check_block *b, uint64_t offset, uint64_t n)
+{
+    uint64_t end = (offset + n) | MOST_ALIGNED, aligned = end & -end;
+    if (b->widest < 4 && aligned > b->widest) /* larger ones are written in parts */
+        aligned = b->widest;
+    return (offset % 4 || n % 4) && n < aligned && offset != b->filled;
+}
+
 /* ---- what a kernel does ---- */
 
 static const char *const memory_ops[] = {"load", "store", "atomic", "access"};
@@ -200,6 +211,24 @@ static int memory_settle(struct mt_check_memory *m, uint64_t cta, uint64_t addre
     return 0;
 }
 
+/* `n` unwritten bytes of a piece, `at` bytes from its beginning and `offset` bytes into their block. Each
+ * access is looked at by itself: one of which nothing was written takes no gap between members. */
+static int memory_read(struct mt_check_memory *m, const struct mt_access_run *r, const struct mt_piece *p,
+                       uint32_t first, uint64_t at, uint64_t n, const struct mt_check_block *b,
+                       uint64_t offset)
+{
+    uint64_t size = mt_run_size(r), part;
+    for (uint64_t i = 0; i < n; i += part) {
+        part = size - (at + i) % size;
+        part = part < n - i ? part : n - i;
+        int gap = size >= 4 && part < size && memory_is_gap(b, offset + i, part);
+        if (!gap && memory_unwritten(m, r, first, p->address, p->address + at + i, part,
+                                     (size_t)(b - m->blocks)) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int memory_load(struct mt_check_memory *m, const struct mt_access_run *r, const struct mt_piece *p,
                        uint32_t first)
 {
@@ -216,21 +245,18 @@ static int memory_load(struct mt_check_memory *m, const struct mt_access_run *r,
         for (uint64_t i = 0; i < part; i += run) {
             int set;
             run = mt_written_run(&b->written, offset + i, part - i, &set);
-            int gap = mt_run_size(r) >= 4 && ((offset + i) % 4 || run % 4); /* between a struct's members */
-            if (!set && !gap &&
-                memory_unwritten(m, r, first, p->address, p->address + at + i, run,
-                                 (size_t)(b - m->blocks)) != 0)
+            if (!set && memory_read(m, r, p, first, at + i, run, b, offset + i) != 0)
                 return -1;
         }
     }
     return 0;
 }
 
-static int memory_store(struct mt_check_memory *m, uint64_t cta, const struct mt_piece *p)
+static int memory_store(struct mt_check_memory *m, const struct mt_access_run *r, const struct mt_piece *p)
 {
     struct mt_check_block *b;
     uint64_t offset = 0, part;
-    if (m->nearly && memory_settle(m, cta, p->address, p->bytes) != 0)
+    if (m->nearly && memory_settle(m, r->cta, p->address, p->bytes) != 0)
         return -1;
     for (uint64_t at = 0; at < p->bytes; at += part) {
         if (!(part = memory_part(m, p->address + at, p->bytes - at, &b, &offset)))
@@ -239,6 +265,8 @@ static int memory_store(struct mt_check_memory *m, uint64_t cta, const struct mt
             return -1;
         if (b)
             b->stored = 1;
+        if (b && b->widest < mt_run_size(r))
+            b->widest = mt_run_size(r);
     }
     return 0;
 }
@@ -251,7 +279,7 @@ static int memory_run(struct mt_check_memory *m, const struct mt_access_run *r)
         return 0;
     for (; mt_run_piece(r, &at, &p); first = at)
         if ((type != MT_STORE && memory_load(m, r, &p, first) != 0) ||
-            (type != MT_LOAD && memory_store(m, r->cta, &p) != 0))
+            (type != MT_LOAD && memory_store(m, r, &p) != 0))
             return -1;
     return 0;
 }
@@ -295,8 +323,11 @@ static int memory_set(struct mt_check_memory *m, uint64_t address, uint64_t n,
             return -1;
         if (b && mt_written_set(&b->written, offset, part) != 0)
             return -1;
+        if (b)
+            b->widest = MOST_ALIGNED;
         if (b && from) {
             b->copied_in = 1;
+            b->filled = offset + part;
             b->unread = from->kind == MT_COPY_H2D ? from : b->unread;
         } else if (b) {
             b->stored = 1;
@@ -336,7 +367,7 @@ static int memory_take(struct mt_check_memory *m, const struct mt_copy_event *c,
         for (uint64_t i = 0; i < part; i += run) {
             int set = 1;
             run = b ? mt_written_run(&b->written, offset + i, part - i, &set) : part;
-            bad += set || (offset + i) % 4 || run % 4 ? 0 : run; /* others are gaps between members */
+            bad += set || memory_is_gap(b, offset + i, run) ? 0 : run;
             if (set && to && memory_set(m, to + at + i, run, NULL) != 0)
                 return -1;
         }

@@ -20,6 +20,8 @@ struct mt_check_block {
     struct mt_written written; /* no page, and not all: not made yet */
     uint8_t loaded, stored, copied_in, copied_out;
     uint8_t judged;                     /* is it to be? 0: nobody has asked yet; 1: no; 2: yes */
+    uint32_t widest;                    /* bytes of a store; a copy or a fill may have been of any members */
+    uint64_t filled;                    /* where the last copy or fill from the host ends */
     const struct mt_copy_event *unread; /* a copy from the host that nothing has read from yet; the list's */
 };
 

@@ -29,7 +29,7 @@ static int copy_span(const struct mt_box *b, const struct mt_side *s, uint64_t *
 static cudaError_t check_device(const struct mt_side *s, uint64_t bytes, const char *what)
 {
     struct mt_block b;
-    uint64_t reach = mt_heap_reach(s->p, &b);
+    uint64_t reach = mt_heap_reach(s->p, -1, &b);
     if (reach && bytes <= reach)
         return cudaSuccess;
     mt_failed_range(what, s->p, bytes);

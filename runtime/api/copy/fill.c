@@ -47,7 +47,7 @@ static int fill_run(struct mt_op *op)
 static cudaError_t fill_check(const struct mt_fill *f, int *host)
 {
     struct mt_block b;
-    uint64_t rows, planes, bytes, reach = mt_heap_reach(f->p, &b);
+    uint64_t rows, planes, bytes, reach = mt_heap_reach(f->p, -1, &b);
     if (f->height * f->depth > 1 && f->width > f->pitch)
         return cudaErrorInvalidPitchValue;
     if (__builtin_mul_overflow(f->height - 1, f->pitch, &rows) ||

@@ -241,9 +241,10 @@ static int check_find(int device, uint64_t address, uint64_t *base, uint64_t *by
 {
     struct mt_block b;
     struct mt_range r;
-    if (mt_heap_find((const void *)(uintptr_t)address, &b)) {
+    uint64_t reach = mt_heap_reach((const void *)(uintptr_t)address, device, &b);
+    if (reach) {
         *base = b.base;
-        *bytes = b.bytes;
+        *bytes = address - b.base + reach;
         return mt_heap_reaches(device, &b);
     }
     if (!mt_device_heap_find(address, &r))

@@ -274,13 +274,14 @@ static int heap_is_virtual(const struct mt_block *b)
     return b->kind == MT_HEAP_DEVICE && !b->mapped_base && !b->segment;
 }
 
-uint64_t mt_heap_reach(const void *p, struct mt_block *out)
+uint64_t mt_heap_reach(const void *p, int device, struct mt_block *out)
 {
     if (!mt_heap_find(p, out))
         return 0;
     struct mt_block b = *out;
     uint64_t end = b.base + b.bytes;
-    while (heap_is_virtual(&b) && mt_heap_find((const void *)(uintptr_t)end, &b) && heap_is_virtual(&b))
+    while (heap_is_virtual(&b) && mt_heap_find((const void *)(uintptr_t)end, &b) && heap_is_virtual(&b) &&
+           (device < 0 || mt_heap_reaches(device, &b)))
         end = b.base + b.bytes;
     return end - (uint64_t)(uintptr_t)p;
 }

@@ -60,8 +60,9 @@ int mt_heap_find(const void *p, struct mt_block *out);
 /* The block that begins at `p` has this `alloc` line; id -1: none. */
 void mt_heap_identify(const void *p, int64_t id);
 /* Bytes from `p` to the end of its block, and *out; 0: nothing holds `p`. Memory of cuMemMap goes on in what
- * is mapped right behind it, as copies across such borders are allowed. */
-uint64_t mt_heap_reach(const void *p, struct mt_block *out);
+ * is mapped right behind it, as accesses across such borders are allowed; with a device of 0 or more only in
+ * what that may touch. */
+uint64_t mt_heap_reach(const void *p, int device, struct mt_block *out);
 /* The last block that begins at or below `address` and the first one above; bytes 0: there is none. */
 void mt_heap_around(uint64_t address, struct mt_block *below, struct mt_block *above);
 /* Under MEMTRACE_CHECK=1: the block, freed some time ago, that held `address`. 1 and *out, or 0. */

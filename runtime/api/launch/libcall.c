@@ -149,7 +149,7 @@ static int libcall_inside(uint64_t base, size_t bytes, size_t count, int64_t str
     if (__builtin_mul_overflow(step, count - 1, &span))
         return 0;
     base -= stride < 0 ? span : 0;
-    uint64_t reach = mt_heap_reach((const void *)(uintptr_t)base, &b);
+    uint64_t reach = mt_heap_reach((const void *)(uintptr_t)base, -1, &b);
     return span <= reach && bytes <= reach - span;
 }
 
