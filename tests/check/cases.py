@@ -85,6 +85,27 @@ def bytes_in_words(world):
         same(name, [f["count"] for f in said["findings"]], [count])
 
 
+@case("programs")
+def programs(world):
+    """Of several programs the findings of each; a pattern from outside changes nothing; what another process writes is written."""
+    program = world.compile(os.path.join(HERE, "programs.cu"), "-O1", "--mt-spaces=global,shared")
+    py = world.path("calls.py")
+    with open(py, "w", encoding="utf-8") as f:
+        f.write("import subprocess, sys\nfor word in sys.argv[2:]:\n    subprocess.run([sys.argv[1], word], check=True)\n")
+    calls = (["sh", "-c", f"{program} bad; {program} clean"], ["sh", "-c", f"{program} clean; {program} bad; {program} bad"],
+             ["python3", py, program, "bad", "clean"], [program, "bad"])
+    for words, times in zip(calls, (1, 2, 1, 1)):
+        for env in ({}, {"MEMTRACE_PATTERN": "app-%p-?"}):
+            found = check(*words, code=1, cwd=HERE, env={**os.environ, **env})[0]["findings"]
+            same(f"{words[-2:]} {env}", [(f["kind"], f["count"], f["launches"]) for f in found if f["level"] != "hint"], [("out-of-bounds", 4 * times, times)])
+    folder = world.path("kept")
+    for _ in range(2):  # each time what ran then, and nothing else
+        said, _ = check("--keep", folder, "sh", "-c", f"{program} bad; {program} clean", code=1, cwd=HERE)
+        same("kept", [f["count"] for f in said["findings"]], [4])
+    same("files that are kept", len([name for name in os.listdir(folder) if name.endswith(".mtc")]), 4)
+    same("of two processes", check(program, "gives", code=0, cwd=HERE)[0]["findings"], [])
+
+
 @case("no_lines")
 def no_lines(world):
     """What was freed at a line that is not known."""

@@ -181,6 +181,53 @@ const char *mt_findings_text(struct mt_findings *f, const char *text, size_t n)
     return f->texts[f->ntexts++] = copy;
 }
 
+static int findings_own(struct mt_findings *f, const char **text)
+{
+    return !*text || (*text = mt_findings_text(f, *text, strlen(*text))) ? 0 : -1;
+}
+
+static int findings_own_side(struct mt_findings *f, struct mt_finding_side *s)
+{
+    s->callers = NULL;
+    return findings_own(f, &s->file) | findings_own(f, &s->at) | findings_own(f, &s->op);
+}
+
+static int findings_own_alloc(struct mt_findings *f, const struct mt_alloc_event **alloc)
+{
+    struct mt_alloc_event a, *copy = NULL;
+    if (!*alloc)
+        return 0;
+    a = **alloc;
+    if (mt_grow(&f->texts, &f->text_room, f->ntexts + 1, sizeof *f->texts) == 0)
+        copy = malloc(sizeof *copy);
+    if (!copy)
+        return -1;
+    f->texts[f->ntexts++] = (char *)copy;
+    int rc = findings_own(f, &a.kind) | findings_own(f, &a.name) | findings_own(f, &a.file) |
+             findings_own(f, &a.at);
+    *copy = a;
+    *alloc = copy;
+    return rc;
+}
+
+int mt_findings_take(struct mt_findings *f, const struct mt_findings *from)
+{
+    int rc = 0;
+    for (size_t i = 0; i < from->count && rc == 0; i++) {
+        struct mt_finding x = from->list[i];
+        const char **texts[] = {&x.kernel, &x.var, &x.other_kernel, &x.side, &x.words, &x.call, &x.error};
+        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
+            rc |= findings_own(f, texts[k]);
+        rc |=
+            findings_own_side(f, &x.here) | findings_own_side(f, &x.other) | findings_own_alloc(f, &x.alloc);
+        x.launch = 0; /* they are counted */
+        rc = rc == 0 ? mt_findings_add(f, &x) : -1;
+    }
+    f->ordered += from->ordered;
+    f->unjudged += from->unjudged;
+    return rc;
+}
+
 void mt_findings_free(struct mt_findings *f)
 {
     for (size_t i = 0; i < f->ntexts; i++)

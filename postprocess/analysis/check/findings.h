@@ -75,6 +75,8 @@ const struct mt_companion *mt_findings_companion(const struct mt_findings *f, co
 void mt_findings_beside(struct mt_findings *f, const struct mt_source *s);
 /* 0, or -1 without memory. */
 int mt_findings_add(struct mt_findings *f, const struct mt_finding *x);
+/* Adds all of the other list, with texts of their own. 0, or -1 without memory. */
+int mt_findings_take(struct mt_findings *f, const struct mt_findings *from);
 /* By level, file, line and kind; those of one kind, kernel and places are the first one with all
  * counts. Of the two sides of a race, seen from each of them (`words` differ), the larger count counts. */
 void mt_findings_finish(struct mt_findings *f);

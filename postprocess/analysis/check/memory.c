@@ -2,6 +2,7 @@
 #include "memory.h"
 #include "analysis/base/runs.h"
 #include "memtrace/grow.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,22 @@ static void memory_untraced(struct mt_check_memory *m)
     m->work = m->blind ? 0 : m->work;
 }
 
+MT_ORDER_1(memory_by_id, struct mt_alloc_event, id)
+
+/* What was given to another process that may write, and the trace of this one alone is here. */
+static void memory_shared(struct mt_check_memory *m)
+{
+    for (size_t i = 0; i < mt_source_inputs(m->source) && mt_source_processes(m->source) == 1; i++) {
+        const struct mt_companion *c = mt_source_companion(m->source, i);
+        for (size_t k = 0; c && k < c->nshares; k++) {
+            struct mt_alloc_event key = {.id = c->shares[k].id},
+                                  *a = bsearch(&key, m->allocs, m->nallocs, sizeof key, memory_by_id);
+            if (a && !c->shares[k].opened)
+                m->blocks[a - m->allocs] = (struct mt_check_block){.judged = 1, .loaded = 1, .stored = 1};
+        }
+    }
+}
+
 int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, struct mt_findings *findings)
 {
     memset(m, 0, sizeof *m);
@@ -34,6 +51,8 @@ int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, st
     m->ended = c && c->has_end;
     m->blind = mt_source_processes(source) > 1; /* what one leaves another may use */
     m->blocks = calloc(m->nallocs + 1, sizeof *m->blocks);
+    if (m->blocks)
+        memory_shared(m);
     return m->blocks && mt_buffers_init(&m->buffers, m->allocs, m->nallocs) == 0 &&
                    mt_check_unordered_init(&m->unordered, source, findings, &m->buffers) == 0
                ? 0

@@ -80,6 +80,10 @@ void mt_inputs_take(struct mt_inputs *in, int argc, char **argv);
 /* After mt_inputs_take, with the flags set: folders, and patterns (? and *) that no file is called by, become
  * the traces of the newest run in them. 0, or an exit code after saying why. */
 int mt_inputs_folders(struct mt_inputs *in);
+/* The traces of each run in the folder, oldest first, until `take` returns an exit code but 0 and
+ * MT_EXIT_INPUT. An exit code. */
+int mt_inputs_runs(const char *dir, unsigned flags,
+                   int (*take)(void *arg, const char *const *paths, size_t n), void *arg);
 /* 1: one of them says that shared or local memory was recorded, whether or not any kernel uses it. */
 int mt_inputs_spaces(const struct mt_inputs *in);
 void mt_inputs_free(struct mt_inputs *in);

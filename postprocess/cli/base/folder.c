@@ -184,6 +184,13 @@ static size_t folder_keep(struct folder *all, const struct mt_run_id *run)
     return others;
 }
 
+static void folder_say_lost(const struct folder *all, const char *dir)
+{
+    if (all->lost)
+        mt_cli_say("%s: %zu file%s left alone: no companion that can be read says of which run %s", dir,
+                   all->lost, all->lost == 1 ? " is" : "s are", all->lost == 1 ? "it is" : "they are");
+}
+
 /* Leaves those of the newest run, in the order of their names; says it when there were others. */
 static void folder_choose(struct folder *all, const char *dir)
 {
@@ -202,13 +209,11 @@ static void folder_choose(struct folder *all, const char *dir)
             "%s: has traces of more than one run: those of process %llu, the newest, are taken (%zu file%s "
             "of others left alone)",
             dir, (unsigned long long)run.pid, others, others == 1 ? "" : "s");
-    if (all->lost)
-        mt_cli_say("%s: %zu file%s left alone: no companion that can be read says of which run %s", dir,
-                   all->lost, all->lost == 1 ? " is" : "s are", all->lost == 1 ? "it is" : "they are");
+    folder_say_lost(all, dir);
 }
 
-/* 0, or an exit code after saying why. */
-static int folder_read(struct folder *all, const char *dir, const char *pattern)
+/* All that are there. 0, or an exit code after saying why. */
+static int folder_list(struct folder *all, const char *dir, const char *pattern)
 {
     DIR *d = opendir(dir);
     struct dirent *e;
@@ -221,8 +226,15 @@ static int folder_read(struct folder *all, const char *dir, const char *pattern)
         if (!pattern || fnmatch(pattern, e->d_name, 0) == 0)
             rc = folder_look_at(all, dir, e->d_name);
     closedir(d);
-    if (rc)
-        return mt_cli_fail("no memory");
+    return rc ? mt_cli_fail("no memory") : 0;
+}
+
+/* Those of the newest run. 0, or an exit code after saying why. */
+static int folder_read(struct folder *all, const char *dir, const char *pattern)
+{
+    int code = folder_list(all, dir, pattern);
+    if (code)
+        return code;
     folder_choose(all, dir);
     if (all->n)
         return 0;
@@ -292,6 +304,68 @@ int mt_inputs_folders(struct mt_inputs *in)
         in->npaths = in->nlisted;
     }
     return code;
+}
+
+static void folder_free(struct folder *all)
+{
+    for (size_t i = 0; i < all->n; i++)
+        free(all->list[i].path);
+    free(all->list);
+}
+
+/* Those of one run, oldest first in the folder, go from `all` to `one`. 0, or -1 without memory. */
+static int folder_next(struct folder *all, struct folder *one)
+{
+    size_t kept = 0;
+    struct mt_run_id run = all->list[0].run;
+    for (size_t i = 1; i < all->n; i++)
+        if (mt_run_newer(&run, &all->list[i].run))
+            run = all->list[i].run;
+    if (mt_grow(&one->list, &one->room, all->n, sizeof *one->list) != 0)
+        return -1;
+    one->n = 0;
+    for (size_t i = 0; i < all->n; i++)
+        if (mt_run_same(&all->list[i].run, &run))
+            one->list[one->n++] = all->list[i];
+        else
+            all->list[kept++] = all->list[i];
+    all->n = kept;
+    folder_drop_copies(one);
+    qsort(one->list, one->n, sizeof *one->list, folder_by_name);
+    return 0;
+}
+
+static int folder_hand_on(const struct folder *one,
+                          int (*take)(void *arg, const char *const *paths, size_t n), void *arg)
+{
+    const char **paths = calloc(one->n, sizeof *paths);
+    if (!paths)
+        return mt_cli_fail("no memory");
+    for (size_t i = 0; i < one->n; i++)
+        paths[i] = one->list[i].path;
+    int code = take(arg, paths, one->n);
+    free((void *)paths);
+    return code;
+}
+
+int mt_inputs_runs(const char *dir, unsigned flags,
+                   int (*take)(void *arg, const char *const *paths, size_t n), void *arg)
+{
+    struct folder all = {.flags = flags}, one = {.flags = flags};
+    int code = folder_list(&all, dir, NULL), worst = 0;
+    folder_say_lost(&all, dir);
+    while (all.n && (code == 0 || code == MT_EXIT_INPUT)) {
+        code = folder_next(&all, &one) != 0                      ? mt_cli_fail("no memory")
+               : !one.list[0].run.host || flags & MT_SOURCE_HOST ? folder_hand_on(&one, take, arg)
+                                                                 : 0;
+        worst = code ? code : worst;
+        for (size_t i = 0; i < one.n; i++)
+            free(one.list[i].path);
+        one.n = 0;
+    }
+    folder_free(&all);
+    free(one.list);
+    return code == 0 || code == MT_EXIT_INPUT ? worst : code;
 }
 
 void mt_inputs_free(struct mt_inputs *in)

@@ -9,6 +9,7 @@
 #include "output/text/numbers.h"
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -113,10 +114,26 @@ static int check_option(void *arg, int o)
 
 /* ---- where the trace of a run is ---- */
 
-/* A folder of our own, or the one that is to be kept; to be freed. NULL after saying why. */
+/* What is in the folder, to the one above, where it is to be kept. */
+static void check_move(const char *folder, const char *keep)
+{
+    DIR *d = opendir(folder);
+    int to = open(keep, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct dirent *e;
+    while (d && to >= 0 && (e = readdir(d)))
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+            renameat(dirfd(d), e->d_name, to, e->d_name) != 0)
+            mt_cli_say("%s/%s: %s", keep, e->d_name, strerror(errno));
+    if (to >= 0)
+        close(to);
+    if (d)
+        closedir(d);
+}
+
+/* A folder of our own, in the one that is to be kept; to be freed. NULL after saying why. */
 static char *check_folder(const char *keep)
 {
-    const char *above = getenv("TMPDIR");
+    const char *above = keep ? keep : getenv("TMPDIR");
     char *folder;
     struct stat st;
     if (keep && ((mkdir(keep, 0777) != 0 && errno != EEXIST) || stat(keep, &st) != 0)) {
@@ -129,10 +146,6 @@ static char *check_folder(const char *keep)
     }
     if (asprintf(&folder, "%s/memtrace-check-XXXXXX", above && *above ? above : "/tmp") < 0)
         return NULL;
-    if (keep) {
-        free(folder);
-        return realpath(keep, NULL);
-    }
     if (!mkdtemp(folder)) {
         mt_cli_say(
             "%s: cannot be made: %s; the trace lies there while the program runs: set TMPDIR to a folder "
@@ -141,7 +154,8 @@ static char *check_folder(const char *keep)
         free(folder);
         return NULL;
     }
-    mt_stop_scratch(folder);
+    if (!keep)
+        mt_stop_scratch(folder);
     return folder;
 }
 
@@ -184,83 +198,60 @@ static int check_write(const struct options *x, const struct mt_findings *f,
     return rc != 0 ? mt_cli_fail("no memory for the findings") : code;
 }
 
-static int check_tell(const struct options *x, struct mt_source *s, struct mt_findings *f, int complete,
-                      struct mt_output *out)
+static int check_tell(const struct options *x, struct mt_check_answer *a, struct mt_output *out)
 {
-    size_t nnotes, taken = 0;
-    int known;
-    const char *const *notes = mt_source_notes(s, &nnotes, &known);
-    const struct mt_companion *c = mt_source_inputs(s) ? mt_source_companion(s, 0) : NULL;
-    int code = x->suppress ? mt_check_suppress(f, x->suppress, &taken) : 0;
-    struct mt_findings_head head = {.program = c ? c->program : "",
-                                    .notes = notes,
-                                    .nnotes = nnotes,
+    size_t taken = 0;
+    mt_findings_finish(&a->findings);
+    int code = x->suppress ? mt_check_suppress(&a->findings, x->suppress, &taken) : 0;
+    struct mt_findings_head head = {.program = a->program,
+                                    .notes = a->notes,
+                                    .nnotes = a->nnotes,
                                     .suppressed = taken,
-                                    .complete = complete};
+                                    .complete = a->complete};
     if (code == 0)
-        code = check_write(x, f, &head, out);
+        code = check_write(x, &a->findings, &head, out);
     if (code == 0)
-        check_sum(f, taken);
+        check_sum(&a->findings, taken);
     return code;
 }
 
-/* Have threads of this launch something between them of which there is no record? */
-static int check_blind(const struct mt_launch_event *l)
+static void check_spaces(const struct options *x, const struct mt_check_answer *a)
 {
-    return l->traced && !*l->library && !l->barriers && l->block[0] * l->block[1] * l->block[2] > 1;
-}
-
-/* Are there barriers and shared memory? They are in a trace only where they were asked for. */
-static void check_spaces(const struct options *x, const struct mt_source *s)
-{
-    int any = !mt_check_wants(&x->choice, MT_FINDING_OF_SHARED_RACE), blind = 0;
-    for (size_t i = 0; i < mt_source_inputs(s); i++) {
-        const struct mt_companion *c = mt_source_companion(s, i);
-        for (size_t k = 0; c && k < c->nlaunches && !any; k++) {
-            any = c->launches[k].others != 0;
-            blind |= check_blind(&c->launches[k]);
-        }
-    }
-    if (!any && blind)
+    if (a->blind && mt_check_wants(&x->choice, MT_FINDING_OF_SHARED_RACE))
         mt_cli_note("note: no barrier and no access to shared memory is in the trace, so that races of a "
                     "CTA's threads are not found (of what mt-cc builds they are in it with "
                     "--mt-spaces=global,shared)");
 }
 
 /* Whoever leaves by _exit has no end of a trace, and a clean exit code all the same. */
-static void check_left(const struct mt_source *s, int status)
+static void check_left(const struct mt_check_answer *a, int status)
 {
-    for (size_t i = 0; status < 128 && i < mt_source_inputs(s); i++) {
-        const struct mt_companion *c = mt_source_companion(s, i);
-        if (c && !c->has_end) {
-            mt_cli_say(
-                "the program ended with code %d by _exit or quick_exit: what it did last may be missing, "
-                "and memory that leaks is not known",
-                status);
-            return;
-        }
-    }
+    if (a->left && status < 128)
+        mt_cli_say("the program ended with code %d by _exit or quick_exit: what it did last may be missing, "
+                   "and memory that leaks is not known",
+                   status);
 }
 
-/* The traces that inputs name, of a program that has ended just now with `status`, or -1. `found`: something
- * was. */
-static int check_traces(struct options *x, int status, struct mt_output *out, int *found)
+/* The traces of what ran and ended with `status`, in a folder, or (NULL) those that inputs name. `found`:
+ * something was. */
+static int check_traces(struct options *x, const char *folder, int status, struct mt_output *out, int *found)
 {
-    struct mt_findings findings = {0};
-    struct mt_source *s = NULL;
-    int code = mt_inputs_folders(&x->inputs), complete = 0, told;
-    if (code == 0 && (s = mt_inputs_source(&x->inputs, &code)))
-        code = mt_check_read(s, &x->choice, status >= 0, &findings, &complete);
-    if (s && (code == 0 || code == MT_EXIT_INPUT))
-        check_spaces(x, s);
-    if (s && status >= 0 && code == MT_EXIT_INPUT)
-        check_left(s, status);
-    if (s && (code == 0 || code == MT_EXIT_INPUT) && (told = check_tell(x, s, &findings, complete, out)) != 0)
-        code = told;
-    *found = (code == 0 || code == MT_EXIT_INPUT) &&
-             (mt_findings_of(&findings, MT_FINDING_ERROR) || mt_findings_of(&findings, MT_FINDING_WARNING));
-    mt_findings_free(&findings);
-    mt_source_close(s);
+    struct mt_check_answer a;
+    int code = folder ? 0 : mt_inputs_folders(&x->inputs), told;
+    mt_check_answer_init(&a);
+    if (folder)
+        code = mt_check_answer_folder(&a, folder, &x->inputs, &x->choice);
+    else if (code == 0)
+        code = mt_check_answer_read(&a, &x->inputs, &x->choice, 0);
+    if (code == 0 || code == MT_EXIT_INPUT) {
+        check_spaces(x, &a);
+        if (folder && code == MT_EXIT_INPUT)
+            check_left(&a, status);
+        code = (told = check_tell(x, &a, out)) != 0 ? told : code;
+        *found = (code == 0 || code == MT_EXIT_INPUT) && (mt_findings_of(&a.findings, MT_FINDING_ERROR) ||
+                                                          mt_findings_of(&a.findings, MT_FINDING_WARNING));
+    }
+    mt_check_answer_free(&a);
     return code;
 }
 
@@ -283,10 +274,7 @@ static int check_program(struct options *x, char **argv, struct mt_output *out, 
     int status = 0, code = folder ? mt_check_run(argv, folder, &x->choice, x->stop, &status) : MT_EXIT_USAGE;
     signal(SIGPIPE, SIG_IGN); /* the folder is to be removed whatever happens */
     if (code == 0 && check_any(folder)) {
-        const char *paths[] = {folder};
-        x->inputs.paths = paths;
-        x->inputs.npaths = 1;
-        code = check_traces(x, status, out, found);
+        code = check_traces(x, folder, status, out, found);
         code = code == 0 || code == MT_EXIT_INPUT ? status : code;
     } else if (code == 0) {
         if (status > 128)
@@ -295,7 +283,9 @@ static int check_program(struct options *x, char **argv, struct mt_output *out, 
             mt_cli_say("%s launched no kernel, and called nothing that can be checked", argv[0]);
         code = status;
     }
-    if (folder && !x->keep) {
+    if (folder && x->keep)
+        check_move(folder, x->keep);
+    if (folder) {
         mt_stop_scratch(NULL);
         mt_stop_remove(folder);
     }
@@ -352,7 +342,7 @@ int mt_check_command(int argc, char **argv)
         code = mt_check_suppress(&none, x.suppress, &taken);
     }
     if (code == 0)
-        code = traces ? check_traces(&x, -1, &out, &found) : check_program(&x, argv + optind, &out, &found);
+        code = traces ? check_traces(&x, NULL, 0, &out, &found) : check_program(&x, argv + optind, &out, &found);
     mt_output_abandon(&out);
     mt_filter_free(&x.filter);
     mt_inputs_free(&x.inputs);

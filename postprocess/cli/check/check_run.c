@@ -34,6 +34,7 @@ static void run_environment(const struct mt_check_choice *choice, int stop)
     setenv("MEMTRACE_CHECK", stop ? "stop" : "1", 1);
     setenv("MEMTRACE_FORMAT", "compact", 1);
     setenv("MEMTRACE_ENABLE", "1", 1);
+    setenv("MEMTRACE_PATTERN", "MemTrace-%p-pipe-?", 1); /* of all programs that it runs */
     setenv("MEMTRACE_QUIET", "1", 0);
     if (mt_check_wants_group(choice, MT_FINDING_RACE))
         setenv("MEMTRACE_CPU_THREADS", "1", 0); /* CTAs of a launch then have an order in the trace */
