@@ -189,6 +189,7 @@ struct mt_cpu_tls {
     void *launch;    /* the launch's */
     /* Hull of all __constant__ variables of all images: outside it nothing is constant. */
     uint64_t const_base, const_bytes;
+#define MT_GRID_BARRIER 1 /* its word that is the grid's barrier */
     void *
         grid_workspace; /* cooperative launches: what %envreg1 (high half) and %envreg2 (low half) point to */
     uint64_t untraced;  /* accesses without a record, of the CTAs that this thread has not reported yet */

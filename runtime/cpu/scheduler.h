@@ -51,8 +51,9 @@ struct mt_pool_launch {
     struct mt_pool_launch *link;
     int over; /* done was said */
     /* Shared by workers. */
-    _Atomic int failed; /* error code; CTAs are abandoned when it is set */
-    _Atomic int warned; /* an incomplete collective was reported */
+    _Atomic int failed;    /* error code; CTAs are abandoned when it is set */
+    _Atomic uint32_t gone; /* CTAs that have ended, but for those of loops */
+    _Atomic int warned;    /* an incomplete collective was reported */
     /* MEMTRACE_CHECK (check.c): */
     _Atomic uint64_t found;            /* findings */
     _Atomic uint64_t printed;          /* bytes of printf's buffer that a GPU would use at least */

@@ -15,6 +15,7 @@
 
 #define RESIDENT_THREADS_MAX 65536 /* device threads in flight on one worker, cooperative launches apart */
 #define OTHERS_THREADS_MAX (2 * RESIDENT_THREADS_MAX) /* the same with CTAs of other launches */
+#define SPINS_BEFORE_STUCK 1024                       /* times a CTA may spin before it is asked what for */
 #define SPINS_BEFORE_MORE 32 /* times a plain launch's CTA may spin before the next CTA is begun */
 
 _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
@@ -448,6 +449,30 @@ static void worker_deadlock(struct mt_cta *cta)
                     "deadlock: threads wait at a cluster's barrier, others never come");
 }
 
+/* Have all CTAs that have not ended come to the barrier of the grid, to which the others never will? Its word
+ * counts those that came, the first CTA as half of its range less the others. */
+static int worker_grid_is_stuck(const struct mt_cta *cta)
+{
+    struct mt_pool_launch *run = cta->run;
+    const uint32_t *grid = run->launch->grid;
+    uint32_t ctas = grid[0] * grid[1] * grid[2], gone = run->gone;
+    if (!gone || cta->spins % SPINS_BEFORE_STUCK)
+        return 0;
+    uint32_t came = __atomic_load_n((uint32_t *)run->workspace + MT_GRID_BARRIER, __ATOMIC_ACQUIRE) << 1 >> 1;
+    came = came < 1u << 30 ? came : came - (1u << 31) + ctas;
+    return came && came == ctas - gone;
+}
+
+static void worker_grid_deadlock(const struct mt_cta *cta)
+{
+    struct mt_pool_launch *run = cta->run;
+    mt_check_tell(cta, 0, "barrier", NULL, "waits at its grid's barrier, and %u CTAs have ended without it",
+                  run->gone);
+    run->told |= mt_check_all;
+    mt_fault_record(run, MT_ERR_TIMEOUT,
+                    "deadlock: CTAs wait at the grid's barrier, others have ended without it");
+}
+
 /* Runs the resident CTA whose turn it is until it ends or spins. */
 static void worker_step(struct mt_worker *w)
 {
@@ -461,6 +486,7 @@ static void worker_step(struct mt_worker *w)
         mt_cta_abandon(cta);
     if (status == MT_CTA_FAILED || status == MT_CTA_DONE) {
         int last = mt_cluster_left(cta);
+        run->gone++;
         remove_resident(w, cta);
         w->finished += (uint64_t)last;
         return;
@@ -476,6 +502,8 @@ static void worker_step(struct mt_worker *w)
         worker_begin(w, next, linear);
         return;
     }
+    if (run->cooperative && worker_grid_is_stuck(cta))
+        worker_grid_deadlock(cta);
     w->resident = cta->next;
     if (w->nresident == 1 || cta->spins % 64 == 0)
         sched_yield();

@@ -106,6 +106,19 @@ def programs(world):
     same("of two processes", check(program, "gives", code=0, cwd=HERE)[0]["findings"], [])
 
 
+@case("grid")
+def grid(world):
+    """Barriers of a grid that some CTAs never come to, on several workers, as vectors and as fibers; nothing hangs without a check, either."""
+    for how in ("on", "off"):
+        program = world.compile(os.path.join(HERE, "sync.cu"), "-O1", "--mt-spaces=global,shared", "--mt-vectors=" + how)
+        for name in ("grid_half", "grid_but_first", "grid_again"):
+            for workers in ("1", "3"):
+                env = {**os.environ, "MEMTRACE_CPU_THREADS": workers}
+                found = check("--kinds=sync", program, name, code=1, cwd=HERE, env=env)[0]["findings"]
+                same(f"{name} {how} {workers}", [f["kind"] for f in found], ["barrier"])
+                run([program, name], env=env, timeout=60)
+
+
 @case("no_lines")
 def no_lines(world):
     """What was freed at a line that is not known."""

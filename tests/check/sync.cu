@@ -1,5 +1,6 @@
 // Barriers and masks (see faults.cu).
 #include "faults.h"
+#include <cooperative_groups.h>
 
 // ---- barriers ----
 
@@ -45,6 +46,39 @@ __global__ void too_many(int *a, int right) // !too_many: barrier
     else
         asm volatile("bar.sync 2, %0;" ::"r"(n) : "memory");
     a[t ^ 32] += 1;
+}
+
+// the grid's: 8 CTAs
+__global__ void grid_half(int *a, int right) // !grid_half: barrier
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x, v = a[i];
+    if (right || blockIdx.x % 2)
+        cooperative_groups::this_grid().sync();
+    a[i] = v + 1;
+}
+__global__ void grid_but_first(int *a, int right) // !grid_but_first: barrier
+{
+    if (right || blockIdx.x)
+        cooperative_groups::this_grid().sync();
+    a[blockIdx.x * blockDim.x + threadIdx.x] = 1;
+}
+__global__ void grid_again(int *a, int right) // !grid_again: barrier
+{
+    auto grid = cooperative_groups::this_grid();
+    grid.sync();
+    if (right && blockIdx.x < 6) // others end before that
+        a[blockIdx.x * blockDim.x + threadIdx.x] = 1;
+    if (!right && blockIdx.x % 3 == 0)
+        grid.sync();
+}
+
+template <void (*kernel)(int *, int)> static void of_grid(int right)
+{
+    Buffer<int> a(8 * 64);
+    int *p = a;
+    void *args[] = {&p, &right};
+    cudaLaunchCooperativeKernel((void *)kernel, 8, 64, args, 0, 0);
+    get(a, 8 * 256);
 }
 
 template <void (*kernel)(int *, int)> static void of(int right, int threads)
@@ -142,9 +176,19 @@ static void both(int right)
 }
 
 static const Fault faults[] = {
-    {"rounds", rounds},     {"one_warp", one_warp}, {"branches", branches}, {"too_many", too_many},
-    {"half_sum", half_sum}, {"outside", outside},   {"leader", leader},     {"half_warp", half_warp},
-    {"gone", gone},         {"both", both},
+    {"rounds", rounds},
+    {"one_warp", one_warp},
+    {"branches", branches},
+    {"too_many", too_many},
+    {"half_sum", half_sum},
+    {"outside", outside},
+    {"leader", leader},
+    {"half_warp", half_warp},
+    {"gone", gone},
+    {"both", both},
+    {"grid_half", of_grid<grid_half>},
+    {"grid_but_first", of_grid<grid_but_first>},
+    {"grid_again", of_grid<grid_again>},
 };
 
 int main(int argc, char **argv)

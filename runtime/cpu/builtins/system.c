@@ -38,7 +38,6 @@ MT_BUILTIN int32_t mtb___nvvm_reflect(const char *what)
  * barrier uses, and counts in the same way: its top bit flips when the last CTA has come. The accesses are
  * the library's: no records. */
 #define CG_SCOPE_GRID 1
-#define CG_BARRIER 1 /* the word of the workspace */
 #define CG_INVALID_VALUE 1
 
 MT_BUILTIN uint64_t mtb_cudaCGGetIntrinsicHandle(uint32_t scope)
@@ -54,7 +53,7 @@ MT_BUILTIN void mtb_cudaGraphSetConditional(uint64_t handle, uint32_t value)
 
 MT_BUILTIN uint32_t mtb_cudaCGSynchronize(uint64_t handle, uint32_t flags)
 {
-    uint32_t *barrier = (uint32_t *)handle + CG_BARRIER;
+    uint32_t *barrier = (uint32_t *)handle + MT_GRID_BARRIER;
     const struct mt_cpu_tls *t = &mt_cpu_tls;
     if (!handle || flags) /* not a cooperative launch */
         return CG_INVALID_VALUE;
