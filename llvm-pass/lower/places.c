@@ -329,18 +329,27 @@ static void places_count(struct places *p, struct places_function *f, unsigned l
     }
 }
 
+/* Of an instruction, or of a constant that is made of another one: the address of a variable. 0: neither. */
+static LLVMOpcode places_opcode(LLVMValueRef p)
+{
+    return LLVMIsAInstruction(p)    ? LLVMGetInstructionOpcode(p)
+           : LLVMIsAConstantExpr(p) ? LLVMGetConstOpcode(p)
+                                    : (LLVMOpcode)0;
+}
+
 /* One step towards what an address is made of. NULL: it is made of nothing else. */
 static LLVMValueRef places_behind(LLVMValueRef p, uint64_t *offset)
 {
-    int adds = LLVMIsABinaryOperator(p) && LLVMGetInstructionOpcode(p) == LLVMAdd;
-    LLVMValueRef constant = adds || LLVMIsAGetElementPtrInst(p) ? LLVMGetOperand(p, 1) : NULL;
-    if (LLVMIsAAddrSpaceCastInst(p) || LLVMIsAIntToPtrInst(p) || LLVMIsAPtrToIntInst(p))
+    LLVMOpcode op = places_opcode(p);
+    int element = op == LLVMGetElementPtr;
+    LLVMValueRef constant = op == LLVMAdd || element ? LLVMGetOperand(p, 1) : NULL;
+    if (op == LLVMAddrSpaceCast || op == LLVMIntToPtr || op == LLVMPtrToInt)
         return LLVMGetOperand(p, 0);
     if (!constant || !LLVMIsAConstantInt(constant) || LLVMGetNumOperands(p) != 2)
         return NULL;
-    if (LLVMIsAGetElementPtrInst(p) && LLVMGetTypeKind(LLVMGetGEPSourceElementType(p)) != LLVMIntegerTypeKind)
+    if (element && LLVMGetTypeKind(LLVMGetGEPSourceElementType(p)) != LLVMIntegerTypeKind)
         return NULL;
-    unsigned bits = LLVMIsAGetElementPtrInst(p) ? LLVMGetIntTypeWidth(LLVMGetGEPSourceElementType(p)) : 8;
+    unsigned bits = element ? LLVMGetIntTypeWidth(LLVMGetGEPSourceElementType(p)) : 8;
     *offset += (uint64_t)LLVMConstIntGetSExtValue(constant) * (bits / 8);
     return LLVMGetOperand(p, 0);
 }

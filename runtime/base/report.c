@@ -1,14 +1,18 @@
 /* Words to the user: one line on stderr, "memtrace: …". */
 #include "report.h"
 #include "held.h"
+#include "fork.h"
 #include "options.h"
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define FILES_SAID 16
+#define ONCE 256 /* other words than those are said each time */
 
 static void report_line(const char *format, va_list ap)
 {
@@ -51,6 +55,86 @@ void mt_report_file(const char *format, ...)
     va_end(ap);
     if (n == FILES_SAID)
         mt_report("more files cannot be written; they are not named any more");
+}
+
+/* ---- words that come again ---- */
+
+struct report_words {
+    char *text;
+    unsigned long long more; /* times since */
+};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(lock, MT_FORK_LEAVES);
+static struct report_words said[ONCE];
+static unsigned nsaid;
+
+static const char *report_after_number(const char *s)
+{
+    return strncmp(s, "0x", 2) == 0 ? s + 2 + strspn(s + 2, "0123456789abcdef") : s + strspn(s, "0123456789");
+}
+
+/* The same but for numbers: those are of a thread, an address, a count; behind a colon, of a line. */
+static int report_alike(const char *a, const char *b)
+{
+    for (; *a && *a == *b; a++, b++)
+        if (*a != ':') {
+            a = report_after_number(a + 1) - 1;
+            b = report_after_number(b + 1) - 1;
+        }
+    return *a == *b;
+}
+
+/* Counts the words. 1: they are to be said. */
+static int report_first(const char *text)
+{
+    unsigned i = 0;
+    pthread_mutex_lock(&lock);
+    while (i < nsaid && !report_alike(said[i].text, text))
+        i++;
+    int first = i == nsaid;
+    if (!first)
+        said[i].more++;
+    else if (nsaid < ONCE && (said[nsaid].text = strdup(text)))
+        nsaid++;
+    pthread_mutex_unlock(&lock);
+    return first;
+}
+
+static void report_once(const char *format, va_list ap)
+{
+    char text[2048];
+    vsnprintf(text, sizeof text, format, ap);
+    if (report_first(text))
+        mt_report("%s", text);
+}
+
+void mt_report_once(const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    report_once(format, ap);
+    va_end(ap);
+}
+
+void mt_note_once(const char *format, ...)
+{
+    va_list ap;
+    if (mt_options()->quiet)
+        return;
+    va_start(ap, format);
+    report_once(format, ap);
+    va_end(ap);
+}
+
+void mt_report_again(void)
+{
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < nsaid; i++) {
+        if (said[i].more)
+            mt_report("%llu times more: %s", said[i].more, said[i].text);
+        said[i].more = 0;
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 void mt_note(const char *format, ...)

@@ -29,6 +29,12 @@ static void fault_where(char *text, size_t size)
              t->tid[0], t->tid[1], t->tid[2]);
 }
 
+/* A check that is under way has said what it can. */
+static const char *fault_hint(const char *words)
+{
+    return mt_check_all ? "" : words;
+}
+
 /* Where a kernel has no waits its threads run in a loop, and only that knows which one it is at. */
 static void fault_where_now(char *text, size_t size, const struct mt_pool_launch *run, int sig)
 {
@@ -36,7 +42,7 @@ static void fault_where_now(char *text, size_t size, const struct mt_pool_launch
     const uint32_t *block = run->launch->block;
     if ((run->loop || run->warps) && (uint64_t)block[0] * block[1] * block[2] > 1)
         snprintf(text, size, "CTA (%u,%u,%u), one of its threads%s", t->ctaid[0], t->ctaid[1], t->ctaid[2],
-                 sig == SIGSEGV || sig == SIGBUS ? " (MEMTRACE_CHECK=1 says which)" : "");
+                 sig == SIGSEGV || sig == SIGBUS ? fault_hint(" (MEMTRACE_CHECK=1 says which)") : "");
     else
         fault_where(text, size);
 }
@@ -178,10 +184,12 @@ static int fault_describe(char *text, size_t size, int sig, const siginfo_t *inf
     else if (fault_of_stack(f, address))
         snprintf(text, size, "stack overflow of a device thread (MEMTRACE_CPU_STACK sets more)");
     else if (sig == SIGSEGV && info->si_code == SI_KERNEL && wants_alignment(instruction)) {
-        snprintf(text, size, "misaligned address of a vector access (MEMTRACE_CHECK=1 says where)");
+        snprintf(text, size, "misaligned address of a vector access%s",
+                 fault_hint(" (MEMTRACE_CHECK=1 says where)"));
         return MT_ERR_MISALIGNED;
     } else if (sig == SIGSEGV && info->si_code == SI_KERNEL)
-        snprintf(text, size, "illegal address beyond any address space (MEMTRACE_CHECK=1 says where)");
+        snprintf(text, size, "illegal address beyond any address space%s",
+                 fault_hint(" (MEMTRACE_CHECK=1 says where)"));
     else if (cta && fault_in_hole(cta, address))
         snprintf(text, size, "shared memory of a CTA that the cluster does not have (mapa)");
     else {

@@ -107,6 +107,21 @@ def nvcc_program(world, name):
     return out if nvcc else None
 
 
+@case("check.again")
+def again(world):
+    """What each launch does is said once, and how often; under a check nobody is told to set it."""
+    app = world.compile(source(world, "again.cu"), "-O1")
+    said = [line for line in world.run_ok([app], MEMTRACE_CHECK="1").err.splitlines() if "kernel beyond" in line]
+    full = [line for line in said if " bytes through" in line]
+    same("in full", len(full), 6)
+    same("sums", sorted(re.sub(r".*: (\d+ .*)", r"\1", line) for line in said if line not in full and "times more" not in line),
+         ["4 bad accesses in all", "64 bad accesses in all"])
+    same("of later launches", [line.split(":")[1].strip() for line in said if "times more" in line], ["99 times more"] * 2)
+    for check, told in ("0", True), ("1", False):
+        err = world.run_ok([app, "far"], MEMTRACE_CHECK=check).err
+        same(f"{check}: {err}", ("MEMTRACE_CHECK=1 says which" in err, "illegal address" in err), (told, True))
+
+
 @case("check.skipped")
 def skipped(world):
     """Bad lanes are left out of each kind of access, by vectors and threads, with results that are computed by the program."""
@@ -165,6 +180,8 @@ FAILED = [
     ("cudaMalloc", "MEMORY", "cudaErrorMemoryAllocation", 1, "1152921504606846976 more are asked for"),
     ("cudaMemcpy", "COPY", "cudaErrorInvalidValue", 1, "source: 5000 bytes from byte 0 of 4096 bytes of device memory"),
     ("cudaMemset", "FILL", "cudaErrorInvalidValue", 7, "destination: 4097 bytes from byte 0 of 4096 bytes of device memory"),
+    ("cudaMemcpy", "TURNED", "cudaErrorInvalidValue", 1, "cudaMemcpyDeviceToHost, but its destination is byte 0 of 4096 bytes of device memory"),
+    ("cudaMemcpy", "BACK", "cudaErrorInvalidValue", 1, "cudaMemcpyHostToDevice, but its destination is memory of the host program"),
     ("cudaMemcpyAsync", "BEHIND", "cudaErrorInvalidValue", 1, "destination: right after the 4096 bytes of device memory"),
     ("cudaLaunchKernel", "LAUNCH", "cudaErrorInvalidConfiguration", 1, "kernel fill: grid (1,1,1), block (2000,1,1) of at most 1024 threads"),
     ("cudaFreeHost", "MIDDLE", "cudaErrorInvalidValue", 1, "not its beginning: byte 1 of 10 bytes of pinned host memory"),

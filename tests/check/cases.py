@@ -7,12 +7,12 @@ import signal
 import subprocess
 
 from findings import check, expected, judge
-from harness import Skipped, case, holds, run, same
+from harness import Skipped, call, case, holds, run, same
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 OF_HOST = {"uninitialised-copy", "unordered", "failed-call", "double-free", "leak", "unused", "unread", "unread-copy"}
 NEED_LINES = {"tiny-copies", "unchanged-copy"}
-ALSO = {"handed_on": "tail"}  # found at the line of another one
+ALSO = {"handed_on": "tail", "most_set": "third_set"}  # found at the line of another one
 
 
 def due(source):
@@ -83,6 +83,63 @@ def bytes_in_words(world):
     for name, count in UNWRITTEN.items():
         said, _ = check("--kinds=init", program, name, code=1, cwd=HERE)
         same(name, [f["count"] for f in said["findings"]], [count])
+
+
+# kernel of words.cu: of each race the kind, whether it is between CTAs, and its words
+WORDS = {
+    "sums<0>": [("shared-race", False, 127)],  # but for its own
+    "sums<64>": [("shared-race", False, 127)],
+    "both_sides": [("shared-race", False, 128)],
+    "rounds": [("shared-race", False, 128)],
+    "next_one<0>": [("global-race", False, 4 * 63), ("global-race", True, 4)],
+    "next_one<1>": [("global-race", False, 4 * 64)],
+    "next_one<2>": [("global-race", True, 4)],
+    "next_byte": [("global-race", False, 4 * 8), ("global-race", True, 4 * 8)],  # half of the CTA's 16 words each
+}
+
+
+def words_of(program):
+    found = {}
+    for f in check("--kinds=race", program, code=1, cwd=HERE)[0]["findings"]:
+        name = re.sub(r"\(.*|^void |int\)|\(int\)", "", f["kernel"].replace("(int)", ""))
+        between = f["cta"] != f["other"]["cta"]
+        holds(f"{name}: unit and sides: {f['message']}", f"{f['count']} word" in f["message"] and between == ("another CTA" in f["message"]))
+        found.setdefault(name, []).append((f["kind"], between, f["count"]))
+    return {name: sorted(races) for name, races in found.items()}
+
+
+@case("words")
+def words(world):
+    """Races count each word once, in whatever order the two came and how often; those of a CTA's threads and of CTAs by themselves."""
+    source = os.path.join(HERE, "words.cu")
+    same("mt-cc", words_of(world.compile(source, "-O1", "--mt-spaces=global,shared")), WORDS)
+    same("nvcc", words_of(nvcc_program(world, source)), WORDS)
+
+
+@case("order")
+def order(world):
+    """Several workers may write a CTA's records before those of one that it waited for, as if it had read what nobody wrote."""
+    program = world.compile(os.path.join(HERE, "hands_on.cu"), "-O1")
+    for words, found in ((), []), (("counts",), [("uninitialised", 64)]):
+        folder = world.path("run" + "".join(words))
+        os.mkdir(folder)
+        call([program, *words], env={**os.environ, "MEMTRACE_CPU_THREADS": "1", "MEMTRACE_DIR": folder, "MEMTRACE_FORMAT": "raw"})
+        path = os.path.join(folder, "MemTrace-pipe-0")
+        with open(path + ".meta", "r+", encoding="utf-8") as f:
+            lines = re.sub(r'"sample":"0x[0-9a-f]*",', "", f.read())  # it says of which records it was written
+            f.seek(0)
+            f.truncate()
+            f.write(lines)
+        with open(path, "rb") as f:
+            head, name, rest = re.fullmatch(rb"(.)([a-z_]+\n)(.*)", f.read(), re.S).groups()
+        records = [rest[i:i + 24] for i in range(0, len(rest) - 24, 24)]
+        turned = sorted(records, key=lambda record: -int.from_bytes(record[20:24], "little"))
+        holds("records of two CTAs", {record[20] for record in records} == {0, 1} and turned != records)
+        for some in records, turned:
+            with open(path, "wb") as f:
+                f.write(head + name + b"".join(some) + rest[-24:])
+            said, _ = check("--kinds=init", path, code=1 if found else 0)
+            same(f"{words}", [(f["kind"], f["count"]) for f in said["findings"]], found)
 
 
 @case("programs")

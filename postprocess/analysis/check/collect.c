@@ -329,18 +329,16 @@ int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, const str
                                .var = global ? "" : mt_onchip_variable(rows->hazards[i].side[1]),
                                .here = collect_side_of(rows->hazards[i].side[1], h->type[1]),
                                .other = collect_side_of(rows->hazards[i].side[0], h->type[0]),
-                               .count = h->count,
+                               .count = unwritten ? h->count : h->words,
                                .launches = h->launches,
                                .launch = (uint64_t)h->launch + 1,
-                               .alloc = global ? collect_buffer(buffers, l, h->address) : NULL,
-                               .words = mt_hazard_words[h->kind]};
+                               .alloc = global ? collect_buffer(buffers, l, h->address) : NULL};
         collect_cta(&y.here, h->cta);
         collect_cta(&y.other, h->cta);
         collect_thread(&y.here, l, h->thread[1]);
         collect_thread(&y.other, l, h->thread[0]);
         if (unwritten) {
             y.other = (struct mt_finding_side){0};
-            y.words = "";
             y.size = 4;
         } else if (h->type[1] !=
                    MT_STORE) { /* of two the store comes first: RAW and WAR of the same are one */
@@ -414,7 +412,7 @@ int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, cons
                                .kernel = c->kernel,
                                .here = {.file = "", .at = "", .op = ops[mt_side_type(c->side[here])]},
                                .other = {.file = "", .at = "", .op = ops[mt_side_type(c->side[!here])]},
-                               .count = c->bytes,
+                               .count = c->words,
                                .launches = 1,
                                .launch = c->superstep + 1};
         if (c->cooperative)

@@ -55,6 +55,11 @@ static int findings_is_of_kernel(const struct mt_finding *x)
     return mt_finding_rules[x->kind].group == MT_FINDING_SYNC;
 }
 
+static int findings_is_of_ctas(const struct mt_finding *x)
+{
+    return x->kind == MT_FINDING_OF_GLOBAL_RACE && memcmp(x->here.cta, x->other.cta, sizeof x->here.cta) != 0;
+}
+
 static int findings_order(const void *x, const void *y)
 {
     const struct mt_finding *a = x, *b = y;
@@ -63,6 +68,7 @@ static int findings_order(const void *x, const void *y)
     d = d ? d : (int)a->kind - (int)b->kind;
     d = d ? d : strcmp(findings_text(a->kernel), findings_text(b->kernel));
     d = d ? d : findings_side_order(&a->other, &b->other);
+    d = d ? d : findings_is_of_ctas(a) - findings_is_of_ctas(b);
     d = d ? d : strcmp(findings_text(a->other_kernel), findings_text(b->other_kernel));
     d = d ? d : strcmp(findings_text(a->call), findings_text(b->call));
     if (!d && findings_is_of_kernel(a))
@@ -146,11 +152,9 @@ int mt_findings_add(struct mt_findings *f, const struct mt_finding *x)
 
 static void findings_merge(struct mt_finding *into, const struct mt_finding *x)
 {
-    int race = into->kind == MT_FINDING_OF_SHARED_RACE || into->kind == MT_FINDING_OF_GLOBAL_RACE,
-        same = !race || into->words == x->words;
-    into->count = same ? into->count + x->count : into->count > x->count ? into->count : x->count;
+    into->count += x->count;
     if (!x->launch)
-        into->launches = same ? into->launches + x->launches : into->launches;
+        into->launches += x->launches;
     else if (x->launch != into->launch)
         into->launches++;
     into->launch = x->launch;

@@ -45,7 +45,7 @@ struct mt_finding {
     const char *kernel, *var, *other_kernel; /* other_kernel: of the other side's launch, "": a copy */
     struct mt_finding_side here, other;
     uint64_t size;     /* of an access */
-    uint64_t count;    /* accesses; of races bytes or words, of calls and copies how many, of use bytes */
+    uint64_t count;    /* accesses; of races words, of calls and copies how many, of use bytes */
     uint64_t launches; /* with it */
     uint64_t launch;   /* which one, counted from 1: launches are then counted here; 0: they are known */
     const struct mt_alloc_event *alloc; /* NULL: none */
@@ -78,7 +78,7 @@ int mt_findings_add(struct mt_findings *f, const struct mt_finding *x);
 /* Adds all of the other list, with texts of their own. 0, or -1 without memory. */
 int mt_findings_take(struct mt_findings *f, const struct mt_findings *from);
 /* By level, file, line and kind; those of one kind, kernel and places are the first one with all
- * counts. Of the two sides of a race, seen from each of them (`words` differ), the larger count counts. */
+ * counts. Races of a CTA's threads and those of two CTAs are two. */
 void mt_findings_finish(struct mt_findings *f);
 /* A copy of n characters that lives as long as the list; NULL without memory. */
 const char *mt_findings_text(struct mt_findings *f, const char *text, size_t n);

@@ -215,19 +215,15 @@ static int memory_unwritten(struct mt_check_memory *m, const struct mt_access_ru
     return 0;
 }
 
-/* A CTA stores to words that were read unwritten. */
-static int memory_settle(struct mt_check_memory *m, uint64_t cta, uint64_t address, uint64_t n)
+/* A CTA stores to words that may have been read unwritten. */
+static void memory_settle(struct mt_check_memory *m, uint64_t cta, uint64_t address, uint64_t n)
 {
     for (uint64_t word = address / 4; word <= (address + n - 1) / 4; word++) {
         const uint64_t *at = mt_pairmap_find(&m->words, word, 0);
         struct mt_check_early *e = at ? &m->early[*at] : NULL;
-        if (!e || e->ended)
-            continue;
-        e->ended = 1;
-        if (e->cta == cta && memory_report(m, e) != 0)
-            return -1;
+        if (e)
+            e->stored |= e->cta != cta;
     }
-    return 0;
 }
 
 /* `n` unwritten bytes of a piece, `at` bytes from its beginning and `offset` bytes into their block. Each
@@ -275,8 +271,8 @@ static int memory_store(struct mt_check_memory *m, const struct mt_access_run *r
 {
     struct mt_check_block *b;
     uint64_t offset = 0, part;
-    if (m->nearly && memory_settle(m, r->cta, p->address, p->bytes) != 0)
-        return -1;
+    if (m->nearly && mt_run_type(r) == MT_STORE)
+        memory_settle(m, r->cta, p->address, p->bytes);
     for (uint64_t at = 0; at < p->bytes; at += part) {
         if (!(part = memory_part(m, p->address + at, p->bytes - at, &b, &offset)))
             return -1;
@@ -307,7 +303,7 @@ static int memory_launch_ends(struct mt_check_memory *m)
 {
     int rc = 0;
     for (size_t i = 0; i < m->nearly && rc == 0; i++)
-        rc = m->early[i].ended ? 0 : memory_report(m, &m->early[i]);
+        rc = m->early[i].stored ? 0 : memory_report(m, &m->early[i]);
     m->nearly = 0;
     mt_pairmap_clear(&m->words);
     return rc;

@@ -6,8 +6,9 @@
  * or a store; a copy on the device hands on what its source is. A launch that is not recorded wholly may have
  * written everything.
  *
- * Within a launch no order of CTAs is known. A word that a CTA reads unwritten, and another one writes, is
- * not judged; one that it writes itself afterwards is read uninitialised. */
+ * Within a launch no order of CTAs is known: with several workers the trace has another one than the program
+ * had. A word that a CTA reads unwritten, and to which another one stores, is not judged; one that only it
+ * stores to afterwards is read uninitialised, and so is one that others update by atomics, which read it. */
 #ifndef MT_ANALYSIS_CHECK_MEMORY_H
 #define MT_ANALYSIS_CHECK_MEMORY_H
 #include "analysis/base/buffers.h"
@@ -30,7 +31,7 @@ struct mt_check_early {
     uint64_t word, cta;
     uint32_t site, warp, lane, type, bytes;
     size_t alloc;
-    int ended; /* it is judged, or cannot be */
+    int stored; /* to, by another CTA */
 };
 
 struct mt_check_memory {

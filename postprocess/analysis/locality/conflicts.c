@@ -212,9 +212,14 @@ static struct mt_conflict *conflict_of(struct mt_conflicts *x, struct mt_pairmap
     return &x->list[*i];
 }
 
-/* The conflicts of `bytes` bytes that saw these sides, the first of them at `address`. */
+/* Bytes that saw the same: how many, in how many words, and the lowest one. */
+struct where {
+    uint64_t bytes, words, address;
+};
+
+/* Their conflicts: they saw these sides. */
 static int conflicts_of(struct mt_conflicts *x, struct mt_pairmap *pairs, const struct mt_run_launch *l,
-                        const struct mt_byte_side *sides, size_t n, uint64_t bytes, uint64_t address)
+                        const struct mt_byte_side *sides, size_t n, const struct where *where)
 {
     for (size_t i = 0; i < n; i++)
         for (size_t j = i; j < n; j++) {
@@ -226,20 +231,27 @@ static int conflicts_of(struct mt_conflicts *x, struct mt_pairmap *pairs, const 
             struct mt_conflict *c = conflict_of(x, pairs, l, sides[i].side, sides[j].side);
             if (!c)
                 return -1;
-            if (!c->bytes || address < c->address) {
-                c->address = address;
+            if (!c->bytes || where->address < c->address) {
+                c->address = where->address;
                 c->cta[0] = mt_cta_of_order(a);
                 c->cta[1] = mt_cta_of_order(b);
             }
-            c->bytes += bytes;
+            c->bytes += where->bytes;
+            c->words += where->words;
         }
     return 0;
 }
 
-/* Each state: how many bytes are in it, and the lowest one. */
-struct where {
-    uint64_t bytes, address;
-};
+/* Words of a page's cells first .. end - 1, which are alike, but one of which another such cell was seen. */
+static uint64_t close_words(const struct mt_cells_page *page, size_t first, size_t end)
+{
+    const size_t word = first << page->shift >> MT_CELLS_WORD;
+    uint64_t words = (((end << page->shift) - 1) >> MT_CELLS_WORD) - word + 1;
+    for (size_t i = word << MT_CELLS_WORD >> page->shift; i < first; i++)
+        if (page->cell[i] == page->cell[first])
+            return words - 1;
+    return words;
+}
 
 /* Cells of a page that are alike count as one. Those with one side conflict if two CTAs stored. */
 static int close_page(struct mt_conflicts *x, struct mt_pairmap *pairs, const struct state *s,
@@ -250,18 +262,19 @@ static int close_page(struct mt_conflicts *x, struct mt_pairmap *pairs, const st
         const uint64_t cell = page->cell[i];
         for (end = i + 1; end < cells && page->cell[end] == cell;)
             end++;
-        const uint64_t bytes = (end - i) << page->shift,
-                       address = (page->number << MT_CELLS_BITS) + (i << page->shift);
+        const struct where here = {(end - i) << page->shift, close_words(page, i, end),
+                                   (page->number << MT_CELLS_BITS) + (i << page->shift)};
         if (cell & LISTED) {
             struct where *w = &where[(uint32_t)cell];
-            w->address = w->bytes ? w->address : address;
-            w->bytes += bytes;
+            w->address = w->bytes ? w->address : here.address;
+            w->bytes += here.bytes;
+            w->words += here.words;
         } else if (cell && single_first(cell) != single_second(cell) &&
                    mt_side_type(s->side[single_side(cell)]) == MT_STORE) {
             struct mt_byte_side one;
             size_t n;
             sides_of(s, cell, &one, &n);
-            if (conflicts_of(x, pairs, &s->w.launch, &one, n, bytes, address) != 0)
+            if (conflicts_of(x, pairs, &s->w.launch, &one, n, &here) != 0)
                 return -1;
         }
     }
@@ -281,8 +294,7 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
     for (size_t i = 1; rc == 0 && i < s->states.nstates; i++) {
         const struct mt_byte_state *t = &s->states.states[i];
         if (where[i].bytes)
-            rc = conflicts_of(x, &pairs, &s->w.launch, s->states.sides + t->first, t->count, where[i].bytes,
-                              where[i].address);
+            rc = conflicts_of(x, &pairs, &s->w.launch, s->states.sides + t->first, t->count, &where[i]);
     }
     free(where);
     mt_pairmap_free(&pairs);

@@ -25,6 +25,7 @@ struct mt_conflict {
     int cooperative;  /* as the launch (runs.h): the program may have ordered the two */
     uint32_t side[2]; /* ascending */
     uint64_t bytes;   /* at which two CTAs conflict with these sides */
+    uint64_t words;   /* of 4 bytes, with such bytes; 0 of host programs */
     uint64_t address; /* of the lowest one; modulo 2^64 */
     uint64_t cta[2];  /* two that conflict there, cta[i] with side[i]: of all the first in z-major order */
 };

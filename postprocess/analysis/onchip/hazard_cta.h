@@ -39,6 +39,7 @@ struct mt_hazard_cell {
 };
 
 struct mt_hazard_cta {
+    uint32_t number; /* of the launch's */
     uint64_t cta;
     struct mt_hazard_order order;
     uint32_t run;                               /* instructions so far */

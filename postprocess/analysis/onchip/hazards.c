@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SIZE = 16, MOST_SHARE = 32, MOST_BYTES = 256 << 20 };
+enum { MOST_SIZE = 16, MOST_SHARE = 32, MOST_BYTES = 256 << 20, MOST_SEEN = 1 << 22 };
 
 const char *const mt_hazard_words[] = {
     [MT_HAZARD_RAW] = "RAW", [MT_HAZARD_WAR] = "WAR", [MT_HAZARD_WAW] = "WAW", [MT_HAZARD_UNWRITTEN] = ""};
@@ -18,7 +18,33 @@ const char *const mt_hazard_between_words[] = {[MT_HAZARD_IN_CTA] = "warps",
 
 /* ---- the list ---- */
 
-static int hazards_add(struct mt_hazards *h, const struct mt_hazard *x)
+/* One side of it: where, and how. */
+static uint64_t hazards_side(const struct mt_hazards *h, const struct mt_hazard *x, int i)
+{
+    const uint64_t *first = mt_pairmap_find(h->lines, x->site[i], x->input);
+    return (first ? *first : x->site[i]) << 2 | x->type[i];
+}
+
+/* Is its word one that these two lines have not raced for yet? Each order of the two is a hazard. Global
+ * memory is one, shared memory each CTA's. 1, 0, or -1 without memory. */
+static int hazards_new_word(struct mt_hazards *h, const struct mt_hazard *x, uint32_t cta)
+{
+    if (!h->lines) /* nobody asks */
+        return 1;
+    uint64_t a = hazards_side(h, x, 0), b = hazards_side(h, x, 1), low = a < b ? a : b, high = a < b ? b : a;
+    const uint64_t *pair = mt_pairmap_get(&h->pairs, low, high, h->npairs), *first;
+    if (!pair || h->nseen >= MOST_SEEN)
+        return pair ? 1 : -1;
+    h->npairs += *pair == h->npairs;
+    uint64_t of = x->space == MT_IN_GLOBAL ? 0 : 1 + (uint64_t)cta;
+    if (!(first = mt_pairmap_get(&h->seen, x->address / 4, *pair << 33 | of, h->nseen)))
+        return -1;
+    int is = *first == h->nseen;
+    h->nseen += (uint64_t)is;
+    return is;
+}
+
+static int hazards_add(struct mt_hazards *h, const struct mt_hazard *x, uint32_t cta)
 {
     uint32_t what = x->type[0] << 7 | x->type[1] << 5 | (uint32_t)x->kind << 3 | x->between << 1 | x->space;
     uint64_t *at = mt_pairmap_get(&h->places, (uint64_t)x->site[0] << 32 | x->site[1],
@@ -27,6 +53,9 @@ static int hazards_add(struct mt_hazards *h, const struct mt_hazard *x)
         mt_grow(&h->cells, &h->cell_room, h->ncells + 1, sizeof *h->cells) != 0)
         return -1;
     struct mt_hazard *y = &h->list[*at];
+    int fresh = hazards_new_word(h, x, cta);
+    if (fresh < 0)
+        return -1;
     if (*at == h->count) {
         *y = *x;
         h->count++;
@@ -38,6 +67,7 @@ static int hazards_add(struct mt_hazards *h, const struct mt_hazard *x)
     }
     h->cells[y->cell].count++;
     y->count++;
+    y->words += (uint64_t)fresh;
     return 0;
 }
 
@@ -85,6 +115,7 @@ static struct mt_hazard_cta *hazards_open(struct mt_hazards *h, uint64_t cta)
     else
         h->bytes += sizeof *c;
     c->cta = cta;
+    c->number = h->opened++;
     hazards_front(h, c);
     HASH_ADD(hh, h->table, cta, sizeof c->cta, c);
     return c;
@@ -111,6 +142,10 @@ void mt_hazards_launch(struct mt_hazards *h, uint32_t launch, uint32_t input, co
     h->input = input;
     h->kernel = kernel;
     h->blind = 0;
+    h->opened = 0;
+    if (h->nseen)
+        mt_pairmap_clear(&h->seen);
+    h->nseen = 0;
 }
 
 void mt_hazards_free(struct mt_hazards *h)
@@ -124,6 +159,8 @@ void mt_hazards_free(struct mt_hazards *h)
     free(h->list);
     free(h->cells);
     mt_pairmap_free(&h->places);
+    mt_pairmap_free(&h->pairs);
+    mt_pairmap_free(&h->seen);
     memset(h, 0, sizeof *h);
 }
 
@@ -142,7 +179,7 @@ static int hazards_found(void *arg, const struct mt_hazard *what)
     x.launch = f->h->launch;
     x.input = f->h->input;
     x.cta = f->cta->cta;
-    return hazards_add(f->h, &x);
+    return hazards_add(f->h, &x, f->cta->number);
 }
 
 /* Is it known whose it is? */

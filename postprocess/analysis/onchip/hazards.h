@@ -46,7 +46,8 @@ struct mt_hazard {
     uint8_t space;    /* enum mt_access_space */
     /* sums, and the first one */
     uint32_t input;
-    uint64_t count;     /* words of 4 bytes, or bytes where a word is shared by smaller accesses */
+    uint64_t count; /* words of 4 bytes, or bytes where a word is shared by smaller accesses */
+    uint64_t words; /* words of a launch and CTA that no hazard before had at these two lines, in any order */
     uint64_t launches;  /* launches with it */
     uint32_t launch;    /* the first one's */
     uint64_t cta;       /* as word 2 of a raw record */
@@ -75,9 +76,14 @@ struct mt_hazards {
     int global;            /* of the launch that is next to begin: global memory is looked at, too */
     const uint8_t *strong; /* and of it: which sites are strong, by id */
     size_t nstrong;
-    int blind; /* not all that is written in this launch is seen: they are not */
+    const struct mt_pairmap
+        *lines; /* and this: (site, input) -> the first site at that line; NULL: no words */
+    int blind;  /* not all that is written in this launch is seen: they are not */
     size_t room, cell_room, bytes;
-    struct mt_pairmap places; /* of the list: by sites; by kernel and the rest */
+    struct mt_pairmap places;      /* of the list: by sites; by kernel and the rest */
+    struct mt_pairmap pairs, seen; /* of lines, by number; of the launch: words, by pair and CTA */
+    uint64_t npairs, nseen;
+    uint32_t opened; /* CTAs of the launch */
     const char *kernel;
     uint32_t launch, input;
     struct mt_hazard_cta *newest, *oldest, *idle, *table; /* open CTAs, by last use; free ones; by number */

@@ -169,7 +169,8 @@ static int rows_hazards(struct mt_onchip_rows *r, const struct mt_onchip *x, con
         if (other)
             rows[r->nhazards++] = rows[i];
         else
-            rows[r->nhazards - 1].h.count += rows[i].h.count;
+            rows[r->nhazards - 1].h.count += rows[i].h.count,
+                rows[r->nhazards - 1].h.words += rows[i].h.words;
     }
     int rc = rows && row ? rows_hazard_cells(r, &x->hazards, row) : -1;
     free(row);

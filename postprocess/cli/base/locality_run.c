@@ -351,7 +351,9 @@ int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm
         return -1;
     if (mt_locality_run_has(x, MT_LOCALITY_COALESCING) && !mt_locality_has_masks(&x->more) &&
         !comm->options.threads)
-        strcpy(x->notes[0], "coalescing: null, the trace has no lane masks (compact traces of kernels have)");
+        strcpy(x->notes[0],
+               "coalescing: null, the trace has no lane masks (compact traces of kernels have, but not of "
+               "libraries\' calls, nor if they were raw before)");
     if (lacks_lines(x))
         strcpy(x->notes[1],
                "source lines and variables are not known: the trace has no sites (compact traces "

@@ -17,6 +17,7 @@ struct reading {
     struct mt_onchip onchip;
     struct mt_check_memory memory;
     struct mt_check_strong strong;
+    struct mt_pairmap lines; /* of sites: hazards.h */
     struct mt_progress progress;
     uint64_t records;
     int races, bytes; /* what is looked for */
@@ -24,6 +25,45 @@ struct reading {
     size_t room;
 };
 static struct mt_locality_run locality; /* large */
+
+static int read_line_order(const void *a, const void *b)
+{
+    const struct mt_site_event *x = *(const struct mt_site_event *const *)a,
+                               *y = *(const struct mt_site_event *const *)b;
+    int d = strcmp(x->file, y->file);
+    d = d ? d : (x->line > y->line) - (x->line < y->line);
+    d = d ? d : strcmp(x->at, y->at);
+    return d ? d : (x->id > y->id) - (x->id < y->id);
+}
+
+/* The first site of each site's line. 0, or -1 without memory. */
+static int read_lines_of(struct reading *r, size_t input, const struct mt_companion *c)
+{
+    const struct mt_site_event **list = malloc((c->nsites + 1) * sizeof *list), *first = NULL;
+    int rc = list ? 0 : -1;
+    for (size_t i = 0; rc == 0 && i < c->nsites; i++)
+        list[i] = &c->sites[i];
+    if (rc == 0)
+        qsort(list, c->nsites, sizeof *list, read_line_order);
+    for (size_t i = 0; rc == 0 && i < c->nsites; i++) {
+        if (!first || first->line != list[i]->line || strcmp(first->file, list[i]->file) != 0 ||
+            strcmp(first->at, list[i]->at) != 0)
+            first = list[i];
+        rc = mt_pairmap_get(&r->lines, list[i]->id, input, first->id) ? 0 : -1;
+    }
+    free((void *)list);
+    return rc;
+}
+
+static int read_lines(struct reading *r)
+{
+    const struct mt_companion *c;
+    int rc = 0;
+    for (size_t i = 0; r->races && rc == 0 && i < mt_source_inputs(r->source); i++)
+        if ((c = mt_source_companion(r->source, i)))
+            rc = read_lines_of(r, i, c);
+    return rc;
+}
 
 static int read_start(struct reading *r)
 {
@@ -38,9 +78,10 @@ static int read_start(struct reading *r)
     mt_progress_init(&r->progress);
     int onchip = mt_onchip_init(&r->onchip);
     r->onchip.hazards.words = 1;
+    r->onchip.hazards.lines = &r->lines;
     r->onchip.hazards.unwritten = mt_check_wants_group(r->choice, MT_FINDING_INIT);
     return onchip == 0 && mt_check_memory_init(&r->memory, r->source, r->findings) == 0 &&
-                   mt_check_strong_init(&r->strong, r->source) == 0 &&
+                   mt_check_strong_init(&r->strong, r->source) == 0 && read_lines(r) == 0 &&
                    mt_locality_run_start(&locality, r->source, mt_source_inputs(r->source)) == 0
                ? 0
                : -1;
@@ -52,6 +93,7 @@ static void read_end(struct reading *r)
     mt_onchip_free(&r->onchip);
     mt_check_memory_free(&r->memory);
     mt_check_strong_free(&r->strong);
+    mt_pairmap_free(&r->lines);
     mt_locality_run_free(&locality);
     free(r->global);
 }

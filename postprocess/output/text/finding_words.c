@@ -205,7 +205,7 @@ static void words_race(FILE *f, const struct mt_finding *x)
             own       ? "without a wait in between"
             : threads ? "no barrier or wait orders them"
                       : "nothing orders the two");
-    words_many(f, x->count, threads ? "word" : "byte");
+    words_many(f, x->count, "word");
     if (x->launches > 1)
         fprintf(f, " in %" PRIu64 " launches", x->launches);
     fputs(", first ", f);

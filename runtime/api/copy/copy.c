@@ -54,6 +54,19 @@ static cudaError_t check_host(const struct mt_side *s, uint64_t bytes, const cha
     return cudaErrorInvalidValue;
 }
 
+/* One side by the direction of the copy, which names the words when it is the other way round. */
+static cudaError_t copy_check_side(enum cudaMemcpyKind kind, const struct mt_side *s, uint64_t bytes,
+                                   int device, const char *what)
+{
+    static const char *const kinds[] = {"HostToHost", "HostToDevice", "DeviceToHost", "DeviceToDevice"};
+    struct mt_block b;
+    int known = s->p && mt_heap_find(s->p, &b);
+    cudaError_t e = (device ? check_device : check_host)(s, bytes, what);
+    if (e && s->p && known != device)
+        mt_failed_turned(kinds[kind], what, s->p);
+    return e;
+}
+
 static cudaError_t check_any(const struct mt_side *s, uint64_t bytes, const char *what)
 {
     struct mt_block b;
@@ -78,9 +91,9 @@ static cudaError_t copy_check(const struct mt_box *b, int skip)
         return e || skip & 2 ? e : check_any(&b->src, src, "source");
     }
     if (!(skip & 1))
-        e = (to_device ? check_device : check_host)(&b->dst, dst, "destination");
+        e = copy_check_side(b->kind, &b->dst, dst, to_device, "destination");
     if (!e && !(skip & 2))
-        e = (from_device ? check_device : check_host)(&b->src, src, "source");
+        e = copy_check_side(b->kind, &b->src, src, from_device, "source");
     return e;
 }
 

@@ -370,12 +370,40 @@ static struct bad_access *check_place(const struct mt_cpu_bad *bad)
     return p;
 }
 
+/* Has another launch said so in full? */
+static int check_is_said(const struct mt_cpu_bad *bad)
+{
+    const struct mt_launch_line *l = line_of(bad->launch);
+    static struct {
+        uint64_t launch;
+        const struct mt_image *image;
+        const void *place;
+        const char *why;
+        uint32_t site;
+    } said[FULL_IN_ALL];
+    static unsigned n;
+    unsigned i = 0;
+    while (i < n && !(said[i].image == bad->image && said[i].site == bad->site &&
+                      said[i].place == bad->place && strcmp(said[i].why, bad->why) == 0))
+        i++;
+    if (i < n)
+        return l && said[i].launch != l->seq;
+    if (n < FULL_IN_ALL) {
+        said[n].launch = l ? l->seq : 0;
+        said[n].image = bad->image;
+        said[n].place = bad->place;
+        said[n].why = bad->why;
+        said[n++].site = bad->site;
+    }
+    return 0;
+}
+
 static void check_report(const struct mt_cpu_bad *bad)
 {
     struct check_where w;
     pthread_mutex_lock(&lock);
     struct bad_access *p = check_place(bad);
-    if (p && ++p->count <= FULL_PER_PLACE && printed < FULL_IN_ALL) {
+    if (p && ++p->count <= FULL_PER_PLACE && printed < FULL_IN_ALL && !check_is_said(bad)) {
         printed++;
         check_look(bad, &w);
         if (bad->words)
@@ -412,11 +440,12 @@ static void sum_up(const struct bad_access *p)
     memcpy(c.thread, p->first.thread, sizeof c.thread);
     mt_event_check(&c);
     if (p->count > FULL_PER_PLACE && access)
-        mt_note("check: kernel %s: %s:%u: %llu bad accesses in all", mt_short((const char *)c.kernel).text,
-                base_name(s->file), s->line, (unsigned long long)p->count);
+        mt_note_once("check: kernel %s: %s:%u: %llu bad accesses in all",
+                     mt_short((const char *)c.kernel).text, base_name(s->file), s->line,
+                     (unsigned long long)p->count);
     else if (p->count > FULL_PER_PLACE)
-        mt_note("check: kernel %s: %s: %llu in all", mt_short((const char *)c.kernel).text, c.why,
-                (unsigned long long)p->count);
+        mt_note_once("check: kernel %s: %s: %llu in all", mt_short((const char *)c.kernel).text, c.why,
+                     (unsigned long long)p->count);
 }
 
 static uint64_t check_end(const struct mt_cpu_launch *launch)

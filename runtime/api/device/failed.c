@@ -296,6 +296,18 @@ void mt_failed_range(const char *what, const void *p, uint64_t bytes)
         mt_failed_why("%s: %s", what, where);
 }
 
+void mt_failed_turned(const char *kind, const char *what, const void *p)
+{
+    struct mt_block b;
+    char where[256];
+    int device = mt_heap_find(p, &b);
+    if (!failed_worded())
+        return;
+    mt_check_words(p, where, sizeof where);
+    if (device || strstr(where, "host program"))
+        mt_failed_why("cudaMemcpy%s, but its %s is %s", kind, what, where);
+}
+
 void mt_failed_free(const void *p, unsigned kinds)
 {
     static const char inside[] = "inside freed memory: ";

@@ -24,6 +24,9 @@ void mt_failed_launch(const struct mt_cpu_launch *l, const struct mt_launch_line
 void mt_failed_why(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* [p, p + bytes) is not in one allocation. what: "destination". */
 void mt_failed_range(const char *what, const void *p, uint64_t bytes);
+/* A copy of this kind ("DeviceToHost") has memory of the device where it says that of the host is, or of the
+ * host where it says the device's. */
+void mt_failed_turned(const char *kind, const char *what, const void *p);
 /* No block of these kinds (1 << enum mt_heap_kind) begins at p. */
 void mt_failed_free(const void *p, unsigned kinds);
 

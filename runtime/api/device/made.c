@@ -37,7 +37,7 @@ static void made_tell(const char *what, const struct mt_made *made)
     for (; at < end; n++) {
         const char *lf = memchr(at, '\n', (size_t)(end - at)), *stop = lf ? lf : end;
         if (n < LINES)
-            mt_report("%s: %.*s", what, (int)(stop - at), at);
+            mt_report_once("%s: %.*s", what, (int)(stop - at), at);
         at = stop + 1;
     }
     if (n > LINES)

@@ -175,8 +175,8 @@ static void launch_report(const struct mt_cpu_launch *run, int status)
 {
     if (!status)
         return;
-    mt_report("kernel %s: %s", mt_short((const char *)run->kernel->pretty).text,
-              run->message[0] ? run->message : cudaGetErrorString((cudaError_t)status));
+    mt_report_once("kernel %s: %s", mt_short((const char *)run->kernel->pretty).text,
+                   run->message[0] ? run->message : cudaGetErrorString((cudaError_t)status));
     if (mt_error_stays(status))
         mt_fail_sticky(run->device, (cudaError_t)status);
     else

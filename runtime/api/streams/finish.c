@@ -4,6 +4,7 @@
 #include "stream.h"
 #include "gpu/gpu.h"
 #include "base/file.h"
+#include "base/report.h"
 #include "trace/nvtx.h"
 
 /* Last of all, after the program's own exit handlers. */
@@ -17,4 +18,6 @@ __attribute__((destructor)) static void finish_process(void)
     mt_failed_finish();
     mt_nvtx_finish();
     mt_trace_finish();
+    if (!mt_forked())
+        mt_report_again();
 }

@@ -41,6 +41,8 @@ int main(int argc, char **argv)
     cudaMemcpy(host, p, 5000, cudaMemcpyDeviceToHost); // COPY
     for (int i = 0; i < 7; i++)
         cudaMemset(p, 0, 4097);                                 // FILL
+    cudaMemcpy(p, host, 16, cudaMemcpyDeviceToHost);            // TURNED
+    cudaMemcpy(host, p, 16, cudaMemcpyHostToDevice);            // BACK
     cudaMemcpyAsync(p + 1024, host, 4, cudaMemcpyHostToDevice); // BEHIND
     fill<<<1, 2000>>>(p);                                       // LAUNCH
     fill<<<1, 32>>>(p);

@@ -62,6 +62,16 @@ __global__ void offsets(const int *p, int *out) // an address and a constant
     __stcs(out + 2, v);
 }
 
+// addresses that the compiler knows
+__device__ int lone = 7, four[4] = {1, 2, 3, 4};
+__global__ void constant(int *out)
+{
+    *(volatile int *)((char *)&lone + 1) = 42;
+    ((volatile int *)four + 1)[1 << 20] = 43;
+    out[threadIdx.x] = ((volatile int *)four + 1)[1 << 20] + *(volatile int *)((char *)four + 2) +
+                       atomicAdd((int *)four + (1 << 21), 5) + ((volatile int *)four)[2];
+}
+
 static int wrong;
 static void expect(const char *what, int i, int is)
 {
@@ -157,6 +167,15 @@ int main()
     offsets<<<1, 1>>>(few, one);
     expect("offsets", -1, !cudaDeviceSynchronize());
     expect("offsets", 0, one[0] == 11);
+    constant<<<1, THREADS>>>(q);
+    expect("constant", -1, !cudaDeviceSynchronize());
+    for (int i = 0; i < THREADS; i++)
+        expect("constant", i, q[i] == 3);
+    int was[5];
+    cudaMemcpyFromSymbol(was, lone, 4);
+    cudaMemcpyFromSymbol(was + 1, four, 16);
+    for (int i = 0; i < 5; i++)
+        expect("variables", i, was[i] == (i ? i : 7));
     printf("%d wrong\n", wrong);
     return wrong != 0;
 }

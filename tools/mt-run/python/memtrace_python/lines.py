@@ -119,7 +119,7 @@ def make(driver):
 def on():
     """Once in a process."""
     driver = ctypes.CDLL(None)
-    if kept or not hasattr(driver, "__mt_python_set"):
+    if kept or not hasattr(driver, "__mt_python_set") or os.environ.get("MEMTRACE_ENABLE") == "0":
         return
     try:
         make(driver)

@@ -3,7 +3,7 @@ import ctypes
 import sys
 import weakref
 
-from memtrace_python import Unknown, adjusted, memory_is_checked, need, replaced
+from memtrace_python import Unknown, adjusted, need, replaced
 
 PACKAGES = ("numba-cuda", "numba")
 KNOWN = "numba-cuda 0.30"
@@ -100,6 +100,6 @@ def attach(dispatcher):
 
     link, _ = need(linker, "complete", ("self",)), need(code_type, "from_cubin")
     changes = link_as_ptx(need(codegen, "CUDACodeLibrary"), linkable_code) + with_lines(need(dispatcher, "CUDADispatcher"))
-    changes += free_at_exit(need(driver, "_PendingDeallocs")) if memory_is_checked() else []
+    changes += free_at_exit(need(driver, "_PendingDeallocs"))
     for thing, name, function in changes + [(linker, "complete", replaced(HERE, link, complete))]:
         setattr(thing, name, function)  # all or none
