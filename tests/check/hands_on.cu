@@ -1,4 +1,5 @@
-// A CTA waits for what another one writes, and writes to it itself. "counts": both only update words of which nothing wrote.
+// A CTA waits for what another one writes, and writes to it itself. "counts": both only update words of which
+// nothing wrote.
 #include "faults.h"
 
 __global__ void hands_on(int *a, volatile int *flag)
