@@ -367,20 +367,74 @@ static LLVMBasicBlockRef rows_block(struct rows_make *m)
     return LLVMAppendBasicBlockInContext(m->l->u->context, m->f, "");
 }
 
-/* Only threads go on for which one of the values is where a constant says; some are left of each kernel. */
-static void rows_guard(struct rows_make *m, LLVMBasicBlockRef end)
+/* Which threads a comparison lets through. */
+struct rows_gate {
+    LLVMIntPredicate p; /* SGE, SLE, UGE or ULE */
+    uint64_t limit;
+};
+
+static int rows_passes(const struct rows_gate *g, uint64_t a, unsigned width)
 {
-    struct rows_kernel *k = m->k;
-    unsigned width = 8u << rows_below(k, 4), one = rows_below(k, THREADS), up = rows_below(k, 2);
-    struct rows_value a = *rows_any(m, width);
-    uint64_t limit = a.of[one];
+    int64_t sa = rows_signed(a, width), limit = rows_signed(g->limit, width);
+    return g->p == LLVMIntSGE   ? sa >= limit
+           : g->p == LLVMIntSLE ? sa <= limit
+           : g->p == LLVMIntUGE ? a >= g->limit
+                                : a <= g->limit;
+}
+
+static struct rows_gate rows_gate(struct rows_kernel *k, const struct rows_value *a)
+{
+    static const LLVMIntPredicate all[] = {LLVMIntSGE, LLVMIntSLE, LLVMIntUGE, LLVMIntULE};
+    return (struct rows_gate){all[rows_below(k, 4)], a->of[rows_below(k, THREADS)]};
+}
+
+/* Only threads go on that pass; some of each kernel do. */
+static void rows_guard(struct rows_make *m, LLVMBasicBlockRef end, const struct rows_value *a,
+                       const struct rows_gate *g)
+{
     LLVMBasicBlockRef on = rows_block(m);
-    LLVMValueRef flag = LLVMBuildICmp(m->b, up ? LLVMIntSGE : LLVMIntULE, a.ir,
-                                      LLVMConstInt(rows_type(m, width), limit, 0), "");
-    LLVMBuildCondBr(m->b, flag, on, end);
+    LLVMValueRef limit = LLVMConstInt(rows_type(m, a->width), g->limit, 0);
+    LLVMBuildCondBr(m->b, LLVMBuildICmp(m->b, g->p, a->ir, limit, ""), on, end);
     LLVMPositionBuilderAtEnd(m->b, on);
     for (unsigned t = 0; t < THREADS; t++)
-        k->here[t] &= up ? rows_signed(a.of[t], width) >= rows_signed(limit, width) : a.of[t] <= limit;
+        m->k->here[t] &= rows_passes(g, a->of[t], a->width);
+}
+
+/* Does `flag` hold of the operation in the threads that pass, of which there are some, and in others not? */
+static int rows_divides(const struct rows_kernel *k, const struct rows_gate *g, const struct rows_value *a,
+                        LLVMOpcode op, uint64_t c, unsigned flag)
+{
+    unsigned here = 0, breaks = 0;
+    for (unsigned t = 0; t < THREADS; t++) {
+        int passes = k->here[t] && rows_passes(g, a->of[t], a->width);
+        int holds = (rows_holds(op, a->of[t], c, a->width) & flag) != 0;
+        if (passes && !holds)
+            return 0;
+        here += (unsigned)passes;
+        breaks += (unsigned)!holds;
+    }
+    return here && breaks;
+}
+
+/* … for which an operation keeps a promise that it breaks in others. */
+static int rows_narrow_guard(struct rows_make *m, LLVMBasicBlockRef end)
+{
+    static const LLVMOpcode ops[] = {LLVMAdd, LLVMSub, LLVMMul, LLVMShl};
+    struct rows_kernel *k = m->k;
+    for (unsigned i = 0; i < 60; i++) {
+        LLVMOpcode op = ops[rows_below(k, 4)];
+        struct rows_value a = k->value[rows_below(k, k->n)];
+        uint64_t c = op == LLVMShl ? rows_below(k, a.width - 1) : rows_number(k, a.width);
+        struct rows_gate g = rows_gate(k, &a);
+        if (!rows_divides(k, &g, &a, op, c, rows_below(k, 2) ? NSW : NUW))
+            continue;
+        rows_guard(m, end, &a, &g);
+        struct rows_value x = *rows_binary_of(m, op, a, *rows_constant(m, a.width, c));
+        rows_store(m, x);
+        rows_store(m, x);
+        return 1;
+    }
+    return 0;
 }
 
 /* Two ways that all threads take alike: which, the kernel is told. Each brings a value. */
@@ -395,7 +449,9 @@ static void rows_ways(struct rows_make *m)
                                     LLVMConstInt(rows_type(m, 32), taken ? k->u + 1 : k->u, 0), "");
     LLVMBuildCondBr(m->b, is, way[0], way[1]);
     memcpy(here, k->here, sizeof here);
-    unsigned before = k->n, stores = k->nstores;
+    static struct rows_value before[VALUES];
+    unsigned n = k->n, stores = k->nstores;
+    memcpy(before, k->value, sizeof before);
     for (unsigned i = 0; i < 2; i++) {
         LLVMPositionBuilderAtEnd(m->b, way[i]);
         if (i != taken) /* nobody is here: all promises hold */
@@ -407,7 +463,8 @@ static void rows_ways(struct rows_make *m)
         from[i] = LLVMGetInsertBlock(m->b);
         LLVMBuildBr(m->b, after);
         memcpy(k->here, here, sizeof here);
-        k->n = before;
+        memcpy(k->value, before, sizeof before);
+        k->n = n;
     }
     LLVMPositionBuilderAtEnd(m->b, after);
     LLVMValueRef phi = LLVMBuildPhi(m->b, rows_type(m, width), ""), in[2] = {brought[0].ir, brought[1].ir};
@@ -506,9 +563,12 @@ static void rows_kernel(struct rows_make *m, unsigned number)
     k->cta = rows_below(k, 3) ? rows_below(k, 7) : 0x07fffffe;
     k->u = (uint32_t)rows_number(k, 32);
     rows_leaves(m);
-    rows_some(m, rows_below(k, 4));
-    if (rows_below(k, 4))
-        rows_guard(m, end);
+    rows_some(m, rows_below(k, 7));
+    if (!rows_below(k, 2) || !rows_narrow_guard(m, end)) {
+        struct rows_value a = *rows_any(m, 8u << rows_below(k, 4));
+        struct rows_gate g = rows_gate(k, &a);
+        rows_guard(m, end, &a, &g);
+    }
     rows_some(m, 3 + rows_below(k, 4));
     if (rows_below(k, 3) == 0)
         rows_loop(m);
