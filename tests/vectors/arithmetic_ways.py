@@ -20,7 +20,7 @@ import headers  # noqa: E402
 from arithmetic import BITS, INPUTS, VECTORS  # noqa: E402
 from arithmetic_kernels import GRID, REGIONS, SLOTS, THREADS  # noqa: E402
 
-# Name: (compiler, its flags, what else the run gets). Each runs untraced and traced.
+# Name: (compiler, its flags, what else the run gets). Each runs in all RUNS.
 WAYS = {
     "v3-O2": ("mt-cc", ["-O2"], {}),
     "v4-O3": ("mt-cc", ["-O3", "--mt-cpu=x86-64-v4"], {}),
@@ -37,7 +37,7 @@ WAYS = {
     "nvcc-G-v3": ("nvcc", ["-G"], {}),
     "nvcc-G-fibers": ("nvcc", ["-G"], {"MEMTRACE_PTX_OPTIONS": "--mt-vectors=off"}),
 }
-RUNS = {"untraced": {"MEMTRACE_ENABLE": "0"}, "traced": {}}
+RUNS = {"untraced": {"MEMTRACE_ENABLE": "0"}, "traced": {}, "checked": {"MEMTRACE_CHECK": "1"}}
 
 COMMON = "\n".join(f"typedef {'un' * (k[0] == 'u')}signed {name} {k};" for k, name in
                    (("s8", "char"), ("u8", "char"), ("s16", "short"), ("u16", "short"), ("s32", "int"), ("u32", "int"), ("s64", "long long"),
@@ -375,7 +375,7 @@ class Hunt:
 
 
 def told(seed, kernel, what):
-    return f"seed {seed}, kernel {kernel.number}: {what}\nparameters: {kernel.values}\n{kernel.device()}"
+    return f"seed {seed}, kernel {kernel.number}: {what}\narguments{kernel.arguments()}\n{kernel.device()}"
 
 
 def main():

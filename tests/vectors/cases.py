@@ -219,10 +219,11 @@ def v4():
 def compare_arithmetic(world, seed, kernels, ways):
     """Kernels of one seed (arithmetic_kernels.py) beside the same text on the host."""
     ways = [way for way in ways if (v4() or "v4" not in way) and (harness.nvcc_of() or "nvcc" not in way)]
+    print(f"seed {seed}: {kernels} kernels, {', '.join(ways)}", flush=True)
     bench = arithmetic_ways.Bench(world.folder("arithmetic"))
     hunt = arithmetic_ways.Hunt(bench)
     wrong = [arithmetic_ways.told(seed, kernel, what) for kernel, _, what in hunt.batch(arithmetic_kernels.kernels(seed, kernels), ways)]
-    print(f"seed {seed}: {kernels} kernels, {', '.join(ways)}; seconds: { {k: round(v, 1) for k, v in bench.spent.items()} }", flush=True)
+    print(f"{hunt.count['runs']} runs, processor seconds { {k: round(v, 1) for k, v in bench.spent.items()} }", flush=True)
     holds(f"seed {seed}: {len(wrong)} differ (python3 tests/vectors/arithmetic_ways.py --seed {seed} --kernels {kernels})\n" + "\n".join(wrong[:3]), not wrong)
     holds(f"only {bench.vectors[0]} of {bench.vectors[1]} kernels run as vectors", bench.vectors[0] >= 0.9 * bench.vectors[1])
 
