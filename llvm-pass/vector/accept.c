@@ -3,6 +3,7 @@
 #include "vector.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "../../runtime/cpu/abi.h"
 
@@ -174,8 +175,8 @@ static int accept_releases(const struct vec *v, unsigned loop)
 }
 
 /* ---- Loops that poll and in which nobody waits: each round looks at another place (a list, a tree of
- * parents, a hash table), a failed exchange means that another thread had its way, or the rounds are counted.
- */
+ * parents, a hash table), or a failed exchange means that another thread had its way. That rounds are counted
+ * is not enough: who gives up after a long wait does that, too. */
 
 /* What a loop's values are made of. */
 struct made {
@@ -394,12 +395,13 @@ static int accept_is_changed(const struct vec *v, unsigned loop, LLVMValueRef po
     return 0;
 }
 
-/* A table of which each round looks at the next place, and no lane gives a place back elsewhere. */
-static int accept_probes(const struct vec *v, unsigned loop, LLVMValueRef poll)
+/* A table of which each round looks at the next place, once (counted), or no lane behind gives a place back.
+ */
+static int accept_probes(const struct vec *v, unsigned loop, LLVMValueRef poll, int counted)
 {
     struct made m = accept_made(v, loop, poll);
     LLVMValueRef p = LLVMGetOperand(poll, 0);
-    return accept_is_changing(&m, p) && accept_steps(&m, p) && !accept_is_changed(v, loop, poll);
+    return accept_is_changing(&m, p) && accept_steps(&m, p) && (counted || !accept_is_changed(v, loop, poll));
 }
 
 /* Is it a comparison of what goes on in each round with what does not change? */
@@ -442,8 +444,7 @@ static int accept_counts(const struct vec *v, unsigned loop)
 /* Is the loop left some time, whatever lanes that have left it have still to do? */
 static int accept_goes_on(const struct vec *v, unsigned loop)
 {
-    if (accept_counts(v, loop))
-        return 1;
+    int counted = accept_counts(v, loop);
     for (unsigned i = 0; i < v->nvalues; i++) {
         LLVMValueRef inst = v->value[i].from;
         if (!accept_of_loop(v, loop, inst))
@@ -451,7 +452,7 @@ static int accept_goes_on(const struct vec *v, unsigned loop)
         if (LLVMIsACallInst(inst) && !accept_is_quiet(inst))
             return 0;
         if (accept_is_poll(inst) && !accept_chases(v, loop, inst) && !accept_retries(v, loop, inst) &&
-            !accept_probes(v, loop, inst))
+            !accept_probes(v, loop, inst, counted))
             return 0;
     }
     return 1;
@@ -491,6 +492,61 @@ static int accept_leaves(const struct vec *v, int block, unsigned loop, int own)
     return 0;
 }
 
+/* Do all lanes of the warp come to this block before any is past it? */
+static int accept_is_meeting(const struct vec *v, int block)
+{
+    for (LLVMValueRef i = LLVMGetFirstInstruction(v->block[block].from); i; i = LLVMGetNextInstruction(i)) {
+        LLVMValueRef first =
+            LLVMIsACallInst(i) && LLVMGetNumArgOperands(i) ? LLVMIsAConstantInt(LLVMGetOperand(i, 0)) : NULL;
+        uint64_t n = first ? LLVMConstIntGetZExtValue(first) : 0;
+        if (first && vec_calls(i, "mt_cpu_barrier")
+                ? !(n & MT_BARRIER_SOME)
+                : first && vec_is_lockstep_call(vec_callee(i)) && (uint32_t)n == UINT32_MAX)
+            return 1;
+    }
+    return 0;
+}
+
+/* Does the block write what the loop around block `at` polls? */
+static int accept_writes_polled(const struct vec *v, int block, int at)
+{
+    unsigned loop = v->block[at].loop;
+    for (LLVMValueRef i = LLVMGetFirstInstruction(v->block[block].from); i; i = LLVMGetNextInstruction(i)) {
+        int writes = 0;
+        LLVMValueRef p = vec_touched(i, &writes), base = p && writes ? accept_base(p, 0) : NULL;
+        for (int b = v->loop[loop].first; base && b <= v->loop[loop].last; b++)
+            for (LLVMValueRef j = LLVMGetFirstInstruction(v->block[b].from); j; j = LLVMGetNextInstruction(j))
+                if (accept_is_poll(j) && accept_base(LLVMGetOperand(j, 0), 0) == base)
+                    return 1;
+    }
+    return 0;
+}
+
+/* Lanes that went by another way, to block `from`, wait for those at block `at` where all meet. Would they
+ * write behind that what these wait for? */
+static int accept_writes_later(const struct vec *v, int from, int at)
+{
+    unsigned char *seen = calloc(v->nblocks + 1, 1);
+    int *stack = malloc((v->nblocks + 1) * sizeof *stack), depth = 0, found = !seen || !stack;
+    if (!found) {
+        stack[depth++] = from;
+        seen[from] = 1;
+    }
+    while (depth && !found) {
+        int block = stack[--depth];
+        const struct vec_block *b = &v->block[block];
+        found = accept_writes_polled(v, block, at);
+        for (unsigned i = 0; i < b->nsucc && !accept_is_meeting(v, block); i++)
+            if (!seen[b->succ[i]] && !accept_is_in_loop(v, b->succ[i], v->block[at].loop)) {
+                seen[b->succ[i]] = 1;
+                stack[depth++] = b->succ[i];
+            }
+    }
+    free(seen);
+    free(stack);
+    return found;
+}
+
 /* Where lanes wait for other threads, those may not be lanes of their warp that wait for them: lanes that
  * have parted from them before, and lanes that have left a loop (together: all leave it at once), do
  * nothing that others see. */
@@ -513,6 +569,8 @@ static int accept_wait(const struct vec *v, int block, int together)
         for (unsigned i = 0; i < v->nblocks; i++)
             if (b->reach[b->reach[0][block]][i] && !accept_is_idle(v->block[i].from))
                 return 0;
+        if (own && accept_writes_later(v, v->block[b->block].succ[b->reach[0][block]], block))
+            return 0;
     }
     return 1;
 }

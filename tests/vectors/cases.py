@@ -104,10 +104,10 @@ def shapes(world):
     for level in ("-O2", "-O0") if world.long else ("-O2",):
         folder, (waits, shapes, calls) = world.folder("traces"), (world.path(name) for name in ("waits", "shapes", "calls"))
         have, lack = build(os.path.join(HERE, "waits.cu"), waits, level, "--cuda-gpu-arch=sm_90")
-        # lanes that take turns, from one to the next (five kinds), one of several locks, or a lock in two places; unoptimised, the other way that
+        # lanes that take turns, from one to the next (seven kinds), one of several locks, or a lock in two places; unoptimised, the other way that
         # cuda::barrier has; in CTAs of any shape, waits of threads whose threadIdx.x is in a range
         few = 1 + (level == "-O0")
-        same(f"waits.cu {level}: kernels as vectors, and not", (have, lack), (14 - few, (few + 7) * ["lanes that may wait for others of their warp"]))
+        same(f"waits.cu {level}: kernels as vectors, and not", (have, lack), (14 - few, (few + 9) * ["lanes that may wait for others of their warp"]))
         for way, variables, path in ways(waits):
             said = ran([path], MEMTRACE_DIR=folder, **variables).stdout
             same(f"waits.cu {level}, {way}", said.splitlines()[-1], "all right")

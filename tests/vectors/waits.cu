@@ -149,6 +149,29 @@ __global__ void own_counts(volatile int *flag, int *o)
     flag[t] = 1;
 }
 
+// Who gives up after a long time.
+__global__ void own_limits(volatile int *flag, int *o)
+{
+    int t = threadIdx.x;
+    for (int n = 0; t > 0 && n < 1 << 30 && !flag[t - 1]; n++)
+        ;
+    o[t] = t ? flag[t - 1] * (o[t - 1] + 1) : 0;
+    __threadfence();
+    flag[t] = 1;
+}
+
+// One waits for another one, which went another way and comes to it behind the place where all meet.
+__global__ void later(volatile int *flag, int *o)
+{
+    int t = threadIdx.x;
+    if (t == 0)
+        while (!flag[0])
+            ;
+    o[t] = t;
+    if (t == 1)
+        flag[0] = 1;
+}
+
 // Whoever finds one of few locks open takes it, and gives it back.
 __global__ void lock_of_some(int *lock, int *sum)
 {
@@ -306,6 +329,12 @@ static void waits_flags(int n)
     waits_begin(0);
     own_counts<<<1, n>>>(flag, a);
     waits_check("own_counts", n, [](int i) { return i % 4 + 1; });
+    waits_begin(0);
+    own_limits<<<1, n>>>(flag, a);
+    waits_check("own_limits", n, [](int i) { return i; });
+    waits_begin(0);
+    later<<<1, n>>>(flag, a);
+    waits_check("later", n, [](int i) { return i; });
     waits_begin(0);
     lock_of_some<<<20, n>>>(flag, a + 1);
     cudaDeviceSynchronize();
