@@ -160,4 +160,4 @@ def killed(world):
                 same(f"called whole: {what}", (comm["launches"], comm["records"]), (whole["launches"], whole["records"]))
             shutil.rmtree(folder)
     print(ends)
-    holds("some were killed in the middle", ends["part"] > 10)
+    holds("some were killed in the middle", ends["part"] > 0)

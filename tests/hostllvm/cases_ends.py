@@ -37,7 +37,7 @@ def fatal_signals(w):
         mode = "mat" if host == "--host" else "atomic"
         program = w.compile("ends.c", "-O1", "-fno-unroll-loops", "-fno-vectorize", host=host, name="ends" + mode)
         for how in ("real", "virtual", "prof", "cpu", "trap", "general", "sys", "sysprctl", "back", "once", "realtime", "usr1"):
-            wanted = w.command([plain, how], code=None, timeout=20).returncode
+            wanted = w.command([plain, how], code=None, timeout=300).returncode
             if wanted >= 0:
                 raise Failed(f"{how}: no signal natively: {wanted}")
             r = w.run(program, how, words=mode, code=wanted)
@@ -70,7 +70,7 @@ def on_terminal(w, program, trace, act):
         text += os.read(terminal, 100)
     time.sleep(0.2)
     act(terminal)
-    for _ in range(200):
+    for _ in range(6000):
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             break
@@ -153,7 +153,7 @@ def text_terminated(w):
             time.sleep(0.11 + 0.013 * i)
             p.send_signal(signal.SIGTERM)
             try:
-                code = p.wait(timeout=10)
+                code = p.wait(timeout=300)
             except subprocess.TimeoutExpired:
                 p.kill()
                 raise Failed("it goes on")

@@ -133,8 +133,8 @@ def case_live():
     def feed(text, want):
         p.stdin.write(text.encode())
         p.stdin.flush()
-        got, end = b"", time.monotonic() + 10
-        while len(got) < len(want) and time.monotonic() < end and select.select([p.stdout], [], [], 10)[0]:
+        got, end = b"", time.monotonic() + 300
+        while len(got) < len(want) and time.monotonic() < end and select.select([p.stdout], [], [], 300)[0]:
             got += os.read(p.stdout.fileno(), 4096)
         assert got == want.encode(), (text, got)
         assert not select.select([p.stdout], [], [], 0.05)[0], "more than may be known"
@@ -148,7 +148,7 @@ def case_live():
     feed("8\t0\tm\tr\t3\t1\n10\t-1\tstart_roi\n", "0\tm\tr\t3\t1\n")
     feed("11\t0\tm\tr\t4\t1\n11\t1\ttf\n", "-1\tstart_roi\n0\tm\tr\t4\t1\n")
     p.stdin.write(b"20\t0\tm\tr\t5\t1\n21\t0\ttf\n")
-    out, _ = p.communicate(timeout=10)
+    out, _ = p.communicate(timeout=300)
     assert out == b"1\ttf\n0\tm\tr\t5\t1\n0\ttf\n" and p.returncode == 0, (out, p.returncode)
 
 
@@ -223,15 +223,15 @@ def case_interrupt():
     p.stdin.flush()
     assert os.read(p.stdout.fileno(), 100)
     p.send_signal(2)
-    out, words = p.communicate(timeout=10)
+    out, words = p.communicate(timeout=300)
     assert p.returncode == 3 and out.endswith(b"0\tm\tr\t1\t1\n") and b"interrupted" in words, (p.returncode, out)
     p = subprocess.Popen(merge_tool(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     p.stdout.close()
     try:
-        p.communicate(encode(trace.lines(1, 2, 50000)), timeout=20)
+        p.communicate(encode(trace.lines(1, 2, 50000)), timeout=300)
     except BrokenPipeError:
         pass
-    assert p.wait(timeout=20) != 0
+    assert p.wait(timeout=300) != 0
 
 
 def simulated(program, rng, threads, total, shuffle=False, failed_writes=False):

@@ -15,7 +15,7 @@ import time
 import unittest
 
 import traces
-from tool_case import BIN, ToolCase
+from tool_case import BIN, ToolCase, until_idle
 from traces import ATOMIC, LOAD, STORE, companion, record, trace
 
 TOOLS = ("mt-extract", "mt-graph", "mt-dump", "mt-compare")
@@ -110,7 +110,7 @@ class Inputs(Case):
     def test_fifo_is_read_as_it_comes(self):
         path = self.fifo("f")
         p = subprocess.Popen([BIN + "/mt-dump", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        time.sleep(0.2)  # the reader waits for its writer
+        until_idle(p)  # the reader waits for its writer
         self.assertIsNone(p.poll())
         with open(path, "wb") as f:
             for piece in (trace([("w", WRITE)])[:20], trace([("w", WRITE)])[20:], b"r\n" + READ[0] + traces.EOT):
@@ -135,7 +135,7 @@ class Inputs(Case):
         p = subprocess.Popen([BIN + "/mt-extract", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         with open(path, "wb") as f:
             f.write(data)
-        time.sleep(0.3)  # the trace has ended, its companion not yet: the program lives, so it is waited for
+        until_idle(p)  # the trace has ended, its companion not yet: the program lives, so it is waited for
         with open(path + ".meta", "a") as f:
             f.write("".join(tail))
         out, err = p.communicate(timeout=60)
@@ -492,7 +492,7 @@ class Interruption(Case):
             f.flush()
             until_signals_are_caught(p)
             until_read(f)
-            time.sleep(0.4)  # it waits for more
+            until_idle(p)  # it waits for more
             p.send_signal(signal.SIGINT)
             out, err = p.communicate(timeout=60)
         self.assertEqual(p.returncode, 3, err)
@@ -516,7 +516,7 @@ class Interruption(Case):
             f.flush()
             until_signals_are_caught(p)
             until_read(f)
-            time.sleep(0.4)  # it waits for more
+            until_idle(p)  # it waits for more
             p.send_signal(signal.SIGTERM)
             out, err = p.communicate(timeout=60)
         got = json.loads(out)
@@ -531,7 +531,7 @@ class Interruption(Case):
         while before != (before := left_in(p.stdout)) or not before:
             time.sleep(0.1)  # until nothing more fits
         p.send_signal(signal.SIGINT)
-        time.sleep(0.2)
+        until_idle(p)
         out, err = p.communicate(timeout=60)
         self.assertEqual((p.returncode, err.count(b"stopped while reading"), len(err.splitlines())), (3, 1, 1), err)
         whole = self.run_tool("mt-dump", path).stdout
@@ -544,7 +544,7 @@ class Interruption(Case):
         other = self.file("t", trace([("w", WRITE)]))
         p = subprocess.Popen([BIN + "/mt-compare", "--volumes", path, other], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         until_signals_are_caught(p)
-        time.sleep(0.3)  # it waits
+        until_idle(p)
         p.send_signal(signal.SIGINT)
         out, err = p.communicate(timeout=60)
         self.assertEqual((p.returncode, out, err.count(b"stopped while reading"), err.count(b"nothing is compared")), (3, b"", 1, 1), err)
@@ -555,7 +555,7 @@ class Interruption(Case):
         for tool in TOOLS:
             p = subprocess.Popen([os.path.join(BIN, tool), *given(tool, path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             until_signals_are_caught(p)
-            time.sleep(0.3)  # it waits
+            until_idle(p)
             p.send_signal(signal.SIGINT)
             out, err = p.communicate(timeout=60)
             self.assertEqual(p.returncode, 3, err)

@@ -4,9 +4,25 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BIN = os.path.abspath(sys.argv[1])
+
+
+def until_idle(p):
+    """All threads of the program sleep: it has done what it can, and waits for somebody. A program that waits for a processor does not sleep."""
+    while p.poll() is None:
+        states = []
+        for thread in os.listdir(f"/proc/{p.pid}/task"):
+            try:
+                with open(f"/proc/{p.pid}/task/{thread}/stat", encoding="utf-8", errors="replace") as f:
+                    states.append(f.read().rsplit(")", 1)[1].split()[0])
+            except (FileNotFoundError, ProcessLookupError):
+                states.append("R")
+        if set(states) == {"S"}:
+            return
+        time.sleep(0.01)
 
 
 class ToolCase(unittest.TestCase):

