@@ -309,6 +309,7 @@ struct mt_companion {
     uint64_t records_written, records_counted; /* of global memory */
     uint64_t others_written;                   /* of other memory, and barriers */
     uint64_t left_out; /* host traces: accesses of libraries' code without a record (--library) */
+    uint64_t children; /* host traces: processes that the program began, which are not in the trace */
     /* lines that could not be read: count, and what was wrong with the first one (with its offset) */
     uint64_t bad_lines;
     struct mt_error bad;

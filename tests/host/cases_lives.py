@@ -254,3 +254,19 @@ def behind_calls(w):
         stores = collections.Counter(int(address, 16) for address in re.findall(r"^\d+ store 8 0x(\w+)", said, re.M))
         told = [rounds for list_ in cells(result.out).values() for rounds in list_]
         same(f"{mode}: rounds in the trace", [(address, stores[address]) for address, _ in told], told)
+
+
+@case("lives.children", *ENGINES)
+def children(w):
+    """Processes that the program begins are not in its trace: they are counted, wherever it is called complete. The
+    compile-time engine sees those of fork."""
+    program = w.compile("children.c", "-O1", atomic=True)
+    count = "2" if w.engine == "llvm" else "3"
+    result = w.host("atomic", "--verbose", "--", program)
+    holds(f"memtrace host says it: {result.err}", f"complete; {count} child processes not traced" in
+          re.sub(r"; [\d,]+ of libraries left out", "", result.err))
+    holds("memtrace dump", f"\nnot traced: {count} child processes\n" in w.call([w.tool("mt-dump"), result.trace]).stdout)
+    said = w.call([w.tool("mt-extract"), "--format", "summary", result.trace]).stdout
+    holds(f"summary: {said}", f"{count} child processes of the program, and what they did, are not traced" in said)
+    alone = w.host("atomic", "--verbose", "--", w.compile("hello.c", "-O1", atomic=True), trace="alone.mtc")
+    holds(f"none: {alone.err}", "not traced" not in alone.err)

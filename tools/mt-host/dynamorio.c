@@ -84,10 +84,16 @@ int mt_hostrun_dynamorio_command(const struct request *r, const struct program *
     }
     /* -sandbox_writable: else a store beside code that has run faults, and DynamoRIO goes on after it without
      * what it keeps of the registers that inserted code uses (seen in 11.91: values of ours in the program).
-     * -no_enable_reset: else it stops all threads now and then, wherever they are, and frees all code. */
-    static const char *const fixed[] = {"-stack_size",         "512K" /* libdw's lines need 150 */,
-                                        "-sandbox_writable",   "-no_enable_reset",
-                                        "-no_follow_children", "-c"};
+     * -no_enable_reset: else it stops all threads now and then, wherever they are, and frees all code.
+     * -disable_traces: code that is put together again for long paths costs more than it saves (python3: a
+     * third of all time). */
+    static const char *const fixed[] = {"-stack_size",
+                                        "512K" /* libdw's lines need 150 */,
+                                        "-sandbox_writable",
+                                        "-no_enable_reset",
+                                        "-disable_traces",
+                                        "-no_follow_children",
+                                        "-c"};
     mt_words_add(&c->argv, c->path); /* it finds its libraries beside that */
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         mt_words_add(&c->argv, fixed[i]);

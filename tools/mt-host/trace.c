@@ -61,9 +61,12 @@ static void trace_contents(const char *path, char *text, size_t size)
         return;
     }
     const struct mt_companion *c = mt_host_companion(reader);
-    char n[32], lost[32], left[64] = "";
+    char n[32], lost[32], left[128] = "";
     if (c && c->left_out)
         snprintf(left, sizeof left, "; %s of libraries left out", trace_grouped(c->left_out, lost));
+    if (c && c->children)
+        snprintf(left + strlen(left), sizeof left - strlen(left), "; %s child process%s not traced",
+                 trace_grouped(c->children, lost), c->children == 1 ? "" : "es");
     if (!c || !c->has_end)
         snprintf(text, size, ", cut off: the program ended without ending it; what is whole can be read");
     else if (c->complete)

@@ -268,6 +268,8 @@ static int dump_host_finish(FILE *f, const char *path, const struct mt_companion
         fputs("# no end: " MT_NO_END "\n", f);
     if (c->left_out)
         fprintf(f, "left out: %" PRIu64 " accesses of libraries\n", c->left_out);
+    if (c->children)
+        fprintf(f, "not traced: %" PRIu64 " child processes\n", c->children);
     if (c->lost)
         fprintf(f, "lost %" PRIu64 " records: %s\n", c->lost, c->lost_why);
     if (c->bad_lines)

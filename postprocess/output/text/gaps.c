@@ -174,6 +174,23 @@ static int gaps_library(struct mt_gaps *g, const struct mt_source *source)
                     mt_number_many(left, "access", "accesses").text, left == 1 ? "is" : "are");
 }
 
+static int gaps_children(struct mt_gaps *g, const struct mt_source *source)
+{
+    uint64_t children = 0;
+    for (size_t i = 0; i < mt_source_inputs(source); i++) {
+        const struct mt_companion *c = mt_source_companion(source, i);
+        children += c ? c->children : 0;
+    }
+    if (!children)
+        return 0;
+    return gaps_say(
+        g, MT_GAP_CHILDREN,
+        "%s of the program, and what %s, %s not traced (memtrace host in front of the command that a child "
+        "runs traces that).",
+        mt_number_many(children, "child process", "child processes").text,
+        children == 1 ? "it did" : "they did", children == 1 ? "is" : "are");
+}
+
 int mt_gaps_find(struct mt_gaps *g, struct mt_source *source, const struct mt_comm *c,
                  const struct mt_traffic *traffic)
 {
@@ -187,6 +204,7 @@ int mt_gaps_find(struct mt_gaps *g, struct mt_source *source, const struct mt_co
     int bad = !launches || mt_gaps_launches(g, untraced, of_run) != 0 ||
               gaps_accesses(g, source, of_run) != 0 || gaps_failed(g, launches, n, of_run) != 0 ||
               gaps_parted(g, launches, n) != 0 || gaps_library(g, source) != 0 ||
+              gaps_children(g, source) != 0 ||
               (!c->options.host && gaps_host(g, allocs, nallocs, traffic) != 0);
     free(launches);
     return bad ? -1 : 0;

@@ -16,6 +16,7 @@ enum mt_gap {
     MT_GAP_HOST,     /* host code may have written what kernels read */
     MT_GAP_PARTED,   /* requests that may be parts of one */
     MT_GAP_LIBRARY,  /* accesses of libraries, left out by memtrace host */
+    MT_GAP_CHILDREN, /* processes that a host program began */
     MT_GAPS
 };
 struct mt_gaps {

@@ -545,6 +545,7 @@ static int on_end(struct loader *l, const json_t *o)
     c->records_counted = get_u64(o, "records_counted", c->records_written);
     c->others_written = get_u64(o, "others_written", 0);
     c->left_out = get_u64(o, "left_out", 0);
+    c->children = get_u64(o, "children", 0);
     c->complete = get_bool(o, "complete", 1);
     return 0;
 }

@@ -152,6 +152,11 @@ void mt_core_forked(void)
     }
 }
 
+void mt_core_child(void)
+{
+    __atomic_add_fetch(&mt_g.children, 1, __ATOMIC_RELAXED);
+}
+
 int mt_core_on(void)
 {
     return mt_on();

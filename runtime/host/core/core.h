@@ -107,6 +107,8 @@ void mt_core_descriptors_closed(void);
 int mt_core_descriptor(uint32_t first, uint32_t last);
 /* In the child of a fork: forgets files and locks; nothing is traced any more. exec needs no call. */
 void mt_core_forked(void);
+/* In the parent: the program has begun a process, which nothing traces. */
+void mt_core_child(void);
 /* 1 between start and stop. */
 int mt_core_on(void);
 const struct mt_core_options *mt_core_options(void);

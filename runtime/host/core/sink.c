@@ -387,6 +387,8 @@ static void end_line(int killed)
     mt_jsonl_u64(j, "records_counted", written + lost);
     if (sum.left)
         mt_jsonl_u64(j, "left_out", sum.left);
+    if (mt_g.children)
+        mt_jsonl_u64(j, "children", mt_g.children);
     mt_jsonl_bool(j, "killed", killed);
     mt_jsonl_bool(j, "complete", !lost && !mt_g.incomplete && !killed);
     mt_core_sink_line_end();

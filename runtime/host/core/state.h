@@ -83,6 +83,7 @@ struct mt_core_global {
     const struct mt_core_options *o;
     const struct mt_core_engine *e;
     uint32_t on, stopping, forked, incomplete;
+    uint64_t children; /* processes that the program began */
 
     /* what makes threads look around */
     uint64_t bell;

@@ -55,7 +55,7 @@ static void in_child(void)
 void mt_exit_open(void)
 {
     owner = getpid();
-    pthread_atfork(NULL, NULL, in_child);
+    pthread_atfork(NULL, mt_core_child, in_child);
     at_quick_exit(exit_quick);
 }
 

@@ -13,6 +13,7 @@
 #include <ctype.h>
 #include <elf.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -291,6 +292,13 @@ static void syscalls_broke(const struct mt_syscall *s, struct mt_core_thread *t,
         mt_core_brk(t, was, now, s->site);
 }
 
+/* clone makes a thread, too. */
+static int syscalls_is_child(const struct mt_syscall *s, int64_t number)
+{
+    uint64_t flags = number == SYS_clone3 ? mt_guest_u64(s->args[0]) : s->args[0];
+    return number == SYS_fork || number == SYS_vfork || !(flags & CLONE_THREAD);
+}
+
 void mt_syscall_return(struct mt_syscall *s, struct mt_core_thread *t, int64_t number, int64_t result)
 {
     if (number == SYS_close_range)
@@ -301,6 +309,13 @@ void mt_syscall_return(struct mt_syscall *s, struct mt_core_thread *t, int64_t n
     }
     s->number = -1;
     switch (number) {
+    case SYS_fork:
+    case SYS_vfork:
+    case SYS_clone:
+    case SYS_clone3:
+        if (result > 0 && syscalls_is_child(s, number))
+            mt_core_child();
+        break;
     case SYS_mmap:
         mt_modules_changed((uint64_t)result, syscalls_pages(s->args[1]));
         if (!s->silent)
