@@ -349,3 +349,13 @@ int main(int argc, char **argv)
               {"MEMTRACE_HOST": f"mat -o {trace}"}, code=7)
     same("stores", len([a for a in w.accesses(trace) if a.op == "store" and a.variable == "cell"]), 100)
     same("bytes in the program's file", os.path.getsize(w.path("first")), 0)
+
+
+@case
+def lookups(w):
+    """What dlsym frees before anybody else does: the program runs, traced or not."""
+    program = w.compile("lookups.c", "-O1")
+    for how in ("off", "mat"):
+        process = subprocess.run([program], capture_output=True, text=True, timeout=60,
+                                 env=dict(os.environ, MEMTRACE_HOST=how, MEMTRACE_DIR=w.work))
+        same(f"{how}: exit code and output", (process.returncode, process.stdout), (0, "found 0\n"))

@@ -504,11 +504,10 @@ static int on_source(struct loader *l, const json_t *o)
 static int on_stream(struct loader *l, const json_t *o)
 {
     struct mt_stream_event *s = APPEND(l, streams, stream_room);
-    if (!s)
-        return 0;
-    s->stream = get_u64(o, "stream", 0);
-    s->trace = get_text(l, o, "trace");
-    s->why = json_object_get(o, "why") ? get_text(l, o, "why") : NULL;
+    if (s)
+        *s = (struct mt_stream_event){.stream = get_u64(o, "stream", 0),
+                                      .trace = get_text(l, o, "trace"),
+                                      .why = json_object_get(o, "why") ? get_text(l, o, "why") : NULL};
     return 0;
 }
 

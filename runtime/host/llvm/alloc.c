@@ -8,7 +8,8 @@
 /* dlsym itself may allocate: what it gets then comes from here and is never given back. */
 static _Alignas(16) char arena[1 << 16];
 static size_t arena_used;
-static __thread int resolving;
+/* volatile: dlsym is declared to call nothing of ours. */
+static __thread volatile int resolving;
 
 static int in_arena(const void *p)
 {
