@@ -144,26 +144,16 @@ static unsigned rows_holds(LLVMOpcode op, uint64_t a, uint64_t b, unsigned width
 
 static uint64_t rows_apply(LLVMOpcode op, uint64_t a, uint64_t b, unsigned width)
 {
-    switch (op) {
-    case LLVMAdd:
-        return rows_cut(a + b, width);
-    case LLVMSub:
-        return rows_cut(a - b, width);
-    case LLVMMul:
-        return rows_cut(a * b, width);
-    case LLVMShl:
-        return rows_cut(a << b, width);
-    case LLVMLShr:
-        return a >> b;
-    case LLVMAShr:
-        return rows_cut((uint64_t)(rows_signed(a, width) >> b), width);
-    case LLVMAnd:
-        return a & b;
-    case LLVMOr:
-        return a | b;
-    default:
-        return a ^ b;
-    }
+    uint64_t x = op == LLVMAdd    ? a + b
+                 : op == LLVMSub  ? a - b
+                 : op == LLVMMul  ? a * b
+                 : op == LLVMShl  ? a << b
+                 : op == LLVMLShr ? a >> b
+                 : op == LLVMAShr ? (uint64_t)(rows_signed(a, width) >> b)
+                 : op == LLVMAnd  ? a & b
+                 : op == LLVMOr   ? a | b
+                                  : a ^ b;
+    return rows_cut(x, width);
 }
 
 static unsigned rows_promises(struct rows_kernel *k, LLVMOpcode op, const struct rows_value *a,
@@ -179,14 +169,12 @@ static void rows_promise(LLVMValueRef inst, LLVMOpcode op, unsigned flags)
 {
     if (!LLVMIsAInstruction(inst))
         return;
-    if (op == LLVMAdd || op == LLVMSub || op == LLVMMul || op == LLVMShl) {
-        LLVMSetNSW(inst, (flags & NSW) != 0);
-        LLVMSetNUW(inst, (flags & NUW) != 0);
-    } else if (op == LLVMOr) {
+    if (op == LLVMOr)
         LLVMSetIsDisjoint(inst, (flags & DISJOINT) != 0);
-    } else if (op == LLVMLShr || op == LLVMAShr) {
+    else if (op == LLVMLShr || op == LLVMAShr)
         LLVMSetExact(inst, (flags & EXACT) != 0);
-    }
+    else if (op != LLVMAnd && op != LLVMXor)
+        LLVMSetNSW(inst, (flags & NSW) != 0), LLVMSetNUW(inst, (flags & NUW) != 0);
 }
 
 static const struct rows_value *rows_constant(struct rows_make *m, unsigned width, uint64_t n)
@@ -290,15 +278,12 @@ static void rows_load(struct rows_make *m, unsigned width)
         if (m->k->here[t] && (rows_signed(a.of[t], width) < -(int)(TABLE / 2) ||
                               rows_signed(a.of[t], width) >= (int)(TABLE / 2)))
             return;
-    LLVMTypeRef i32 = rows_type(m, 32);
-    LLVMValueRef at = LLVMBuildGEP2(m->b, i32, LLVMGetParam(m->f, 1), &a.ir, 1, "");
+    LLVMValueRef at = LLVMBuildGEP2(m->b, m->l->i32, LLVMGetParam(m->f, 1), &a.ir, 1, "");
     struct rows_value *x = rows_new(m, 32);
-    x->ir = LLVMBuildLoad2(m->b, i32, at, "");
+    x->ir = LLVMBuildLoad2(m->b, m->l->i32, at, "");
     for (unsigned t = 0; t < THREADS; t++)
         x->of[t] = rows_cut((uint64_t)(rows_signed(a.of[t], width) + TABLE / 2), 32);
 }
-
-/* ---- what a thread stores ---- */
 
 static void rows_store_at(struct rows_make *m, LLVMValueRef number, unsigned slot)
 {
@@ -341,8 +326,6 @@ static void rows_store_broken(struct rows_make *m)
         k->stored[k->nstores + 1][t] = k->here[t] ? 2 : 0;
     k->nstores += 2;
 }
-
-/* ---- the shape of a kernel ---- */
 
 static void rows_some(struct rows_make *m, unsigned n)
 {
@@ -582,33 +565,24 @@ static void rows_kernel(struct rows_make *m, unsigned number)
     k->text = LLVMPrintValueToString(m->f);
 }
 
-/* ---- running them ---- */
-
 typedef void rows_warp(uint64_t *out, const int32_t *table, uint32_t u, uint32_t rounds, uint32_t nx,
                        uint32_t ny, uint32_t nz, uint32_t cx, uint32_t cy, uint32_t cz, uint32_t gx,
                        uint32_t gy, uint32_t gz, uint32_t linear, uint32_t x0, uint32_t y0, uint32_t z0,
                        uint32_t x1, uint32_t y1, uint32_t z1);
 
-static uint64_t rows_differs(const struct rows_kernel *k, const uint64_t *out, unsigned s, unsigned t)
-{
-    uint64_t got = out[s * THREADS + t];
-    if (k->stored[s][t] == 2)
-        return got != (uint64_t)rows_signed(out[(s - 1) * THREADS + t], 16);
-    return k->stored[s][t] && got != k->want[s][t];
-}
-
 static int rows_wrong(const struct rows_kernel *k, const uint64_t *out, const char *form, unsigned number)
 {
-    for (unsigned s = 0; s < k->nstores; s++)
-        for (unsigned t = 0; t < THREADS; t++) {
-            if (!rows_differs(k, out, s, t))
-                continue;
-            printf("kernel %u, %s, CTA %u of %s threads, parameter 0x%x: number %u of thread %u is %llx, not "
-                   "%llx\n%s\n",
-                   number, form, k->cta, k->tiles ? "16 x 4" : "64", k->u, s, t,
-                   (unsigned long long)out[s * THREADS + t], (unsigned long long)k->want[s][t], k->text);
-            return 1;
-        }
+    for (unsigned i = 0; i < k->nstores * THREADS; i++) {
+        unsigned s = i / THREADS, t = i % THREADS;
+        uint64_t want = k->stored[s][t] == 2 ? (uint64_t)rows_signed(out[i - THREADS], 16) : k->want[s][t];
+        if (!k->stored[s][t] || out[i] == want)
+            continue;
+        printf("kernel %u, %s, CTA %u of %s threads, parameter 0x%x: number %u of thread %u is %llx, not "
+               "%llx\n%s\n",
+               number, form, k->cta, k->tiles ? "16 x 4" : "64", k->u, s, t, (unsigned long long)out[i],
+               (unsigned long long)want, k->text);
+        return 1;
+    }
     return 0;
 }
 
@@ -634,11 +608,6 @@ static int rows_run(LLVMExecutionEngineRef jit, const struct rows_kernel *k, con
     return rows_wrong(k, out, form, number);
 }
 
-static int rows_keep(const char *name)
-{
-    return !strncmp(name, "mt.warp.k", 9);
-}
-
 static LLVMExecutionEngineRef rows_compile(struct mt_lowering *l, LLVMTargetMachineRef machine)
 {
     LLVMExecutionEngineRef jit = NULL;
@@ -646,7 +615,8 @@ static LLVMExecutionEngineRef rows_compile(struct mt_lowering *l, LLVMTargetMach
     char *why = NULL;
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
         if (!LLVMIsDeclaration(f))
-            LLVMSetLinkage(f, rows_keep(LLVMGetValueName(f)) ? LLVMExternalLinkage : LLVMInternalLinkage);
+            LLVMSetLinkage(f, !strncmp(LLVMGetValueName(f), "mt.warp.k", 9) ? LLVMExternalLinkage
+                                                                            : LLVMInternalLinkage);
     if (LLVMVerifyModule(l->module, LLVMReturnStatusAction, &why) ||
         mt_run_passes(l->u, l->module, "default<O1>", machine)) {
         fprintf(stderr, "%s\n", why ? why : "");
@@ -672,24 +642,20 @@ static unsigned rows_batch(uint64_t first, unsigned *ran)
     mt_unit_init(&u, module);
     LLVMTargetMachineRef machine = mt_set_cpu_target(&u, module);
     u.kernels = calloc(BATCH, sizeof *u.kernels);
-    if (!machine || mt_lowering_begin(&l, &u, module) || !u.kernels)
+    u.nkernels = BATCH;
+    for (unsigned i = 0; u.kernels && i < BATCH; i++)
+        u.kernels[i].name = strdup("k");
+    if (!machine || !u.kernels || mt_lowering_begin(&l, &u, module))
         exit(2);
     mt_declare_registers(&l);
     struct rows_make m = {.l = &l, .b = LLVMCreateBuilderInContext(context)};
     memset(kernel, 0, sizeof kernel);
-    free(l.traced.kernels);
-    free(l.plain.kernels);
-    free(l.vector);
-    l.traced.kernels = calloc(BATCH, sizeof *l.traced.kernels);
-    l.plain.kernels = calloc(BATCH, sizeof *l.plain.kernels);
-    l.vector = calloc(BATCH, sizeof *l.vector);
     for (unsigned i = 0; i < BATCH; i++) {
         kernel[i].seed = (first + i) * 0x2545f4914f6cdd1du;
         m.k = &kernel[i];
         rows_kernel(&m, i);
         l.traced.kernels[i] = m.f;
     }
-    u.nkernels = BATCH;
     mt_lower_builtins(&l);
     mt_vector_kernels(&l);
     LLVMExecutionEngineRef jit = rows_compile(&l, machine);
@@ -711,7 +677,6 @@ static unsigned rows_batch(uint64_t first, unsigned *ran)
     LLVMDisposeExecutionEngine(jit);
     LLVMDisposeBuilder(m.b);
     LLVMDisposeTargetMachine(machine);
-    u.nkernels = 0;
     mt_lowering_end(&l);
     mt_unit_free(&u);
     LLVMContextDispose(context);
