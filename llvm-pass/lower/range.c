@@ -79,20 +79,56 @@ static void range_conversion(struct mt_lowering *l, LLVMValueRef cast, int is_si
     range_replace(cast, wide == type ? r : LLVMBuildTrunc(l->builder, r, type, ""));
 }
 
+#define RANGE_DEPTH 6
+
+/* Has it a number of 32 bits in it that was widened without its sign, and may be negative with it? */
+static int range_wraps(LLVMValueRef v, unsigned depth)
+{
+    unsigned i = 0, n = LLVMIsAInstruction(v) ? (unsigned)LLVMGetNumOperands(v) : 0;
+    LLVMOpcode op = n ? LLVMGetInstructionOpcode(v) : LLVMRet;
+    if (!depth)
+        return 0;
+    switch (op) {
+    case LLVMZExt:
+    case LLVMAnd: {
+        uint64_t zeros = LLVMTypeOf(v) == LLVMInt64TypeInContext(LLVMGetTypeContext(LLVMTypeOf(v)))
+                             ? mt_shim_zero_bits(v)
+                             : 0;
+        return zeros >> 32 == UINT32_MAX && !(zeros >> 31 & 1);
+    }
+    case LLVMSelect:
+        i = 1;
+        break;
+    case LLVMShl:
+        n = 1;
+        break;
+    case LLVMAdd:
+    case LLVMSub:
+    case LLVMMul:
+    case LLVMOr:
+    case LLVMPHI:
+        break;
+    default:
+        return 0;
+    }
+    for (; i < n; i++)
+        if (range_wraps(LLVMGetOperand(v, i), depth - 1))
+            return 1;
+    return 0;
+}
+
 /* Addresses of shared and local memory have 32 bits, PTX cuts off what is above: p[~i] with an unsigned i
- * lies before p. An index that is widened without its sign is never right there when
- * its highest bit is set. */
+ * lies before p. What is added to a pointer there has a sign, whatever it was widened by. (PTX counts in
+ * bytes.) */
 static void range_index(struct mt_lowering *l, LLVMValueRef address)
 {
-    for (unsigned i = 1, n = (unsigned)LLVMGetNumOperands(address); i < n; i++) {
-        LLVMValueRef index = LLVMGetOperand(address, i);
-        if (!LLVMIsAZExtInst(index) || LLVMGetNNeg(index) || LLVMTypeOf(LLVMGetOperand(index, 0)) != l->i32 ||
-            mt_space_may_be_global(mt_space_of(l->u, LLVMGetOperand(address, 0))))
-            continue;
-        LLVMSetIsInBounds(address, 0);
-        LLVMSetOperand(address, i,
-                       LLVMBuildSExt(l->builder, LLVMGetOperand(index, 0), LLVMTypeOf(index), ""));
-    }
+    LLVMValueRef index = LLVMGetOperand(address, 1);
+    if (LLVMGetNumOperands(address) != 2 || LLVMTypeOf(index) != l->i64 || !range_wraps(index, RANGE_DEPTH) ||
+        mt_space_may_be_global(mt_space_of(l->u, LLVMGetOperand(address, 0))))
+        return;
+    index = LLVMBuildTrunc(l->builder, index, l->i32, "");
+    LLVMSetIsInBounds(address, 0);
+    LLVMSetOperand(address, 1, LLVMBuildSExt(l->builder, index, l->i64, ""));
 }
 
 /* The intrinsic that a call calls; "": none. */

@@ -173,6 +173,21 @@ def wide(world):
             same(f"nvcc, {how}", ran([tool("mt-run"), "-q", program], MEMTRACE_DIR=folder, MEMTRACE_PTX_OPTIONS=how).stdout, right)
 
 
+@case("wrapped")
+def wrapped(world):
+    """Indices that wrap round at 2^32 in shared and local memory, by both compilers."""
+    source, program, folder = os.path.join(HERE, "wrapped.cu"), world.path("wrapped"), world.folder("traces")
+    right = "wrapped: 0 wrong of 256\n"
+    for level in "-O1", "-O3":
+        build(source, program, level)
+        for way, variables, path in ways(program):
+            same(f"{level}, {way}", ran([path], MEMTRACE_DIR=folder, **variables).stdout, right)
+    if harness.nvcc_of():
+        call([harness.nvcc_of(), "--cudart=shared", "-arch=sm_90", source, "-o", program])
+        for how in "", "--mt-vectors=off":
+            same(f"nvcc, {how}", ran([tool("mt-run"), "-q", program], MEMTRACE_DIR=folder, MEMTRACE_PTX_OPTIONS=how).stdout, right)
+
+
 @case("life")
 def life(world):
     """Kernels that have a host reference of their own: those of bench/life.cu (bench/life.h), and bounded.cu. All have code for vectors, and

@@ -231,9 +231,10 @@ void mt_asm_mark(struct mt_asm_body *l, LLVMValueRef inst, enum mt_access_type k
 
 /* ---- addresses ---------------------------------------------------------------------------------- */
 
-/* A shared address that has lost its high half is either the low half of the full pointer (a cut pointer), of
+/* A shared address has 32 bits, what is above does not count. They are the low half of the full pointer, of
  * the CTA's own memory or of one of its cluster, or an offset from the CTA's shared base (made by PTX alone):
- * the former when it is near the base's low half. A full pointer stays as it is. */
+ * the former when they are near the base's low half. A full pointer that is not is wrong, and stays as it is.
+ */
 LLVMValueRef mt_asm_shared_address(struct mt_asm_body *l, LLVMValueRef address)
 {
     unsigned width = LLVMGetIntTypeWidth(LLVMTypeOf(address));
@@ -245,13 +246,13 @@ LLVMValueRef mt_asm_shared_address(struct mt_asm_body *l, LLVMValueRef address)
     LLVMValueRef delta = LLVMBuildSub(l->b, low, asm_value_resize(l, base, 32, 0), "");
     LLVMValueRef moved = LLVMBuildAdd(l->b, delta, mt_asm_const(l, 32, MT_SHARED_WINDOW), "");
     LLVMValueRef cut = LLVMBuildICmp(l->b, LLVMIntULT, moved, mt_asm_const(l, 32, 2 * MT_SHARED_WINDOW), "");
-    LLVMValueRef offset =
-        LLVMBuildSelect(l->b, cut, asm_value_resize(l, delta, 64, 1), asm_value_resize(l, low, 64, 0), "");
-    LLVMValueRef full = LLVMBuildAdd(l->b, base, offset, "");
-    if (width <= 32)
-        return full;
-    LLVMValueRef small = LLVMBuildICmp(l->b, LLVMIntULT, address, mt_asm_const(l, width, 1ull << 32), "");
-    return LLVMBuildSelect(l->b, small, full, address, "");
+    LLVMValueRef near = LLVMBuildAdd(l->b, base, asm_value_resize(l, delta, 64, 1), "");
+    LLVMValueRef other = LLVMBuildAdd(l->b, base, asm_value_resize(l, low, 64, 0), "");
+    if (width > 32) {
+        LLVMValueRef small = LLVMBuildICmp(l->b, LLVMIntULT, address, mt_asm_const(l, width, 1ull << 32), "");
+        other = LLVMBuildSelect(l->b, small, other, address, "");
+    }
+    return LLVMBuildSelect(l->b, cut, near, other, "");
 }
 
 LLVMValueRef mt_asm_address(struct mt_asm_body *l, const struct mt_asm_operand *o, int shared)

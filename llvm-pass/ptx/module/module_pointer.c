@@ -200,15 +200,6 @@ static LLVMValueRef pointer_cast(struct pointers *p, LLVMValueRef pointer)
     return LLVMBuildAddrSpaceCast(p->b, pointer, pointer_type(p), "");
 }
 
-/* A number of 32 bits that was widened without its sign, perhaps times a constant. */
-static int pointer_is_unsigned(LLVMValueRef v)
-{
-    LLVMOpcode op = pointer_opcode(v);
-    if ((op == LLVMMul || op == LLVMShl) && LLVMIsAConstantInt(LLVMGetOperand(v, 1)))
-        v = LLVMGetOperand(v, 0);
-    return LLVMIsAZExtInst(v) && LLVMGetIntTypeWidth(LLVMTypeOf(v)) == 64;
-}
-
 static LLVMValueRef pointer_sum(struct pointers *p, LLVMValueRef v)
 {
     LLVMValueRef a = LLVMGetOperand(v, 0), b = LLVMGetOperand(v, 1), base;
@@ -221,9 +212,6 @@ static LLVMValueRef pointer_sum(struct pointers *p, LLVMValueRef v)
     if (!(base = pointer_of(p, a)))
         return NULL;
     pointer_stand_behind(p, v);
-    if (p->space == 3 &&
-        pointer_is_unsigned(b)) /* addresses have 32 bits there: an index that wraps lies before */
-        b = LLVMBuildTrunc(p->b, b, LLVMInt32TypeInContext(p->c), "");
     LLVMValueRef by = LLVMBuildSExt(p->b, b, p->i64, "");
     if (minus)
         by = LLVMBuildNeg(p->b, by, "");
