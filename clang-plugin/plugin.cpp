@@ -42,6 +42,10 @@ class Consumer : public ASTConsumer
     void HandleTranslationUnit(ASTContext &) override
     {
         mt::hand_over_regions(compiler);
+        if (compiler.getLangOpts().CUDA && compiler.getDiagnostics().hasErrorOccurred())
+            llvm::errs()
+                << "memtrace: nvcc takes some things that clang 19 refuses (braces for a dim3 or blanks in "
+                   "<<< and >>>); what nvcc compiles is traced by: memtrace run ./app\n";
     }
 
   private:
@@ -61,6 +65,8 @@ class PluginAction : public PluginASTAction
         mt::prepare_codegen(compiler);
         if (!mt::is_our_language(compiler.getLangOpts()))
             return std::make_unique<ASTConsumer>();
+        if (compiler.getLangOpts().CUDA)
+            mt::mend_asm_names(compiler);
         return std::make_unique<Consumer>(compiler);
     }
     ActionType getActionType() override

@@ -52,6 +52,10 @@ void prefer_overlay(clang::CompilerInstance &compiler);
 /* Adds the pass, turns line tables on, warns when the CPU image would get lost. */
 void prepare_codegen(clang::CompilerInstance &compiler);
 
+/* ---- asm_names.cpp ------------------------------------------------------------------------------------ */
+/* Sees to it that names of PTX in asm may have one %. */
+void mend_asm_names(clang::CompilerInstance &compiler);
+
 /* ---- pragma.cpp -------------------------------------------------------------------------------------- */
 /* Hands the regions of this compilation to the pass. */
 void hand_over_regions(const clang::CompilerInstance &compiler);

@@ -264,6 +264,75 @@ MAP3_NAMED("vset2.s32.s32.gt", u32, u32, u32, u32, ASM3("vset2.s32.s32.gt", a, b
            L2(16, true, x > y ? 1 : 0))
 MAP2_NAMED("vshl.u32.u32.u32.wrap", u32, u32, u32, ASM2("vshl.u32.u32.u32.wrap", a, b), a << (b & 31))
 MAP2_NAMED("vshr.u32.u32.u32.clamp", u32, u32, u32, ASM2("vshr.u32.u32.u32.clamp", a, b), b > 31 ? 0 : a >> b)
+// Types that differ, parts of registers, a part of c that the result takes the place of, and a second
+// operation on what is saturated.
+static u32 merged(u32 c, int64_t v, int at, int width)
+{
+    u32 mask = (u32)(((1ull << width) - 1) << at);
+    return (c & ~mask) | ((u32)v << at & mask);
+}
+MAP2_NAMED("vadd.u32.s32.u32.sat", u32, u32, u32, ASM2("vadd.u32.s32.u32.sat", a, b),
+           (u32)clamp(part(a, 0, 32, true) + (int64_t)b, 32, false))
+MAP2_NAMED("vsub.s32.u32.s32.sat", u32, u32, u32, ASM2("vsub.s32.u32.s32.sat", a, b),
+           (u32)clamp((int64_t)a - part(b, 0, 32, true), 32, true))
+MAP2_NAMED("vadd.s32.u32.u32.sat", u32, u32, u32, ASM2("vadd.s32.u32.u32.sat", a, b),
+           (u32)clamp((int64_t)a + b, 32, true))
+MAP2_NAMED("vabsdiff.u32.s32.s32.sat", u32, u32, u32, ASM2("vabsdiff.u32.s32.s32.sat", a, b),
+           (u32)llabs(part(a, 0, 32, true) - part(b, 0, 32, true)))
+MAP2_NAMED("vmax.s32.u32.s32.sat", u32, u32, u32, ASM2("vmax.s32.u32.s32.sat", a, b),
+           (u32)clamp((int64_t)a > part(b, 0, 32, true) ? (int64_t)a : part(b, 0, 32, true), 32, true))
+MAP2_NAMED("vadd.s32.s32.s32 .b3 .h1", u32, u32, u32, ({
+               u32 d_;
+               asm("vadd.s32.s32.s32 %0, %1.b3, %2.h1;" : "=r"(d_) : "r"(a), "r"(b));
+               d_;
+           }),
+           (u32)(part(a, 24, 8, true) + part(b, 16, 16, true)))
+#define MERGE(name, d, x, y)                                                                                 \
+    ({                                                                                                       \
+        u32 d_ = 0;                                                                                          \
+        asm(name " %0" d ", %1" x ", %2" y ", %3;" : "+r"(d_) : "r"(a), "r"(b), "r"(c));                     \
+        d_;                                                                                                  \
+    })
+MAP3_NAMED("vadd.s32.s32.u32.sat .b2", u32, u32, u32, u32, MERGE("vadd.s32.s32.u32.sat", ".b2", ".b1", ".h0"),
+           merged(c, clamp(part(a, 8, 8, true) + part(b, 0, 16, false), 8, true), 16, 8))
+MAP3_NAMED("vsub.u32.u32.u32.sat .h1", u32, u32, u32, u32, MERGE("vsub.u32.u32.u32.sat", ".h1", "", ".b0"),
+           merged(c, clamp((int64_t)a - part(b, 0, 8, false), 16, false), 16, 16))
+MAP3_NAMED("vadd.u32.u32.u32.sat.min", u32, u32, u32, u32, ASM3("vadd.u32.u32.u32.sat.min", a, b, c),
+           (u32)(clamp((int64_t)a + b, 32, false) < c ? clamp((int64_t)a + b, 32, false) : c))
+MAP3_NAMED("vmin.s32.s32.s32.sat.add", u32, u32, u32, u32, ASM3("vmin.s32.s32.s32.sat.add", a, b, c),
+           ((int)a < (int)b ? a : b) + c)
+MAP2_NAMED("vshl.s32.s32.u32.sat.clamp", u32, u32, u32, ASM2("vshl.s32.s32.u32.sat.clamp", a, b),
+           (u32)clamp(part(a, 0, 32, true) * (b > 31 ? 1ll << 32 : 1ll << b), 32, true))
+MAP2_NAMED("vshr.s32.s32.u32.wrap", u32, u32, u32, ASM2("vshr.s32.s32.u32.wrap", a, b),
+           (u32)((int)a >> (b & 31)))
+MAP2_NAMED("vset.s32.u32.lt", u32, u32, u32, ASM2("vset.s32.u32.lt", a, b), part(a, 0, 32, true) < (int64_t)b)
+MAP3_NAMED("vset.u32.u32.ge.add", u32, u32, u32, u32, ASM3("vset.u32.u32.ge.add", a, b, c), (a >= b) + c)
+MAP2_NAMED("cvt.pack.sat.u16.s32", u32, u32, u32, ASM2("cvt.pack.sat.u16.s32", a, b),
+           (u32)(clamp((int)a, 16, false) << 16 | clamp((int)b, 16, false)))
+MAP2_NAMED("cvt.pack.sat.s16.s32", u32, u32, u32, ASM2("cvt.pack.sat.s16.s32", a, b),
+           (u32)clamp((int)a, 16, true) << 16 | ((u32)clamp((int)b, 16, true) & 0xffff))
+MAP3_NAMED("cvt.pack.sat.u8.s32.b32", u32, u32, u32, u32, ASM3("cvt.pack.sat.u8.s32.b32", a, b, c),
+           c << 16 | (u32)(clamp((int)a, 8, false) << 8 | clamp((int)b, 8, false)))
+MAP3_NAMED("cvt.pack.sat.s4.s32.b32", u32, u32, u32, u32, ASM3("cvt.pack.sat.s4.s32.b32", a, b, c),
+           c << 8 | ((u32)clamp((int)a, 4, true) & 15) << 4 | ((u32)clamp((int)b, 4, true) & 15))
+MAP3_NAMED("cvt.pack.sat.u2.s32.b32", u32, u32, u32, u32, ASM3("cvt.pack.sat.u2.s32.b32", a, b, c),
+           c << 4 | (u32)(clamp((int)a, 2, false) << 2 | clamp((int)b, 2, false)))
+
+// ---- constant expressions, as C has them ----
+MAP1_NAMED("mov.u32 (expression)", u32, u32, ({
+               u32 d_, e_;
+               asm("mov.u32 %0, (7 + 5) * 3 - 40 / (2 + 2) %% 7;" : "=r"(d_));
+               asm("add.u32 %0, %1, (1 << 20 | 0x30) ^ ~(5 & 6) + (3 > 2 ? 11 : -9);" : "=r"(e_) : "r"(a));
+               d_ ^ e_;
+           }),
+           (u32)((7 + 5) * 3 - 40 / (2 + 2) % 7) ^
+               (a + (u32)((1 << 20 | 0x30) ^ (~(5 & 6) + (3 > 2 ? 11 : -9)))))
+MAP1_NAMED("mov.b64 -expression", u32, u32, ({
+               long long d_;
+               asm("mov.b64 %0, -3 + 5 * (.s64)(-(1 << 4)) / 3;" : "=l"(d_));
+               (u32)(d_ ^ d_ >> 32) + a;
+           }),
+           (u32)((-3 + 5 * (int64_t)-(1 << 4) / 3) ^ (-3 + 5 * (int64_t)-(1 << 4) / 3) >> 32) + a)
 MAP2_NAMED("add.u16x2", u32, u32, u32, ASM2("add.u16x2", a, b), L2(16, false, x + y))
 MAP2_NAMED("min.s16x2", u32, u32, u32, ASM2("min.s16x2", a, b), L2(16, true, x < y ? x : y))
 MAP2_NAMED("max.s16x2.relu", u32, u32, u32, ASM2("max.relu.s16x2", a, b),

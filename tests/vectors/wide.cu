@@ -8,16 +8,36 @@ typedef __int128 s128;
 enum { N = 100, WORDS = 8 };
 #define BOTH __host__ __device__ static
 
-#define OPERATIONS(X)                                                                                        \
-    X(0, a + b)                                                                                              \
-    X(1, a - b) X(2, a *b) X(3, a / (b | 1)) X(4, a % (b | 1)) X(5, (u128)((s128)a / (s128)(b | 2)))         \
-        X(6, (u128)((s128)a % (s128)(b | 2))) X(7, a << (b & 127)) X(8, a >> (b & 127))                      \
-            X(9, (u128)((s128)a >> (int)(b & 127))) X(10, -a) X(11, ~a &b) X(12, a ^ b) X(13, a > b)         \
-                X(14, a <= b) X(15, (s128)a < (s128)b) X(16, (s128)a >= (s128)b) X(17, a == b)               \
-                    X(18, a < b ? b - a : a - b) X(19, (u128)((s128)a * (int64_t)b))                         \
-                        X(20, (u128)(uint64_t)a *(uint64_t)b) X(21, (a - b) + (a > b)) X(22, a + b < a)      \
-                            X(23, (u128)(int64_t)(a >> 64) + (int)b) X(24, a / (uint32_t)(b | 1))            \
-                                X(25, a << 63 | b >> 65) X(26, a * 10 - b / 10)
+// clang-format off
+#define OPERATIONS(X) \
+    X(0, a + b) \
+    X(1, a - b) \
+    X(2, a * b) \
+    X(3, a / (b | 1)) \
+    X(4, a % (b | 1)) \
+    X(5, (u128)((s128)a / (s128)(b | 2))) \
+    X(6, (u128)((s128)a % (s128)(b | 2))) \
+    X(7, a << (b & 127)) \
+    X(8, a >> (b & 127)) \
+    X(9, (u128)((s128)a >> (int)(b & 127))) \
+    X(10, -a) \
+    X(11, ~a & b) \
+    X(12, a ^ b) \
+    X(13, a > b) \
+    X(14, a <= b) \
+    X(15, (s128)a < (s128)b) \
+    X(16, (s128)a >= (s128)b) \
+    X(17, a == b) \
+    X(18, a < b ? b - a : a - b) \
+    X(19, (u128)((s128)a * (int64_t)b)) \
+    X(20, (u128)(uint64_t)a * (uint64_t)b) \
+    X(21, (a - b) + (a > b)) \
+    X(22, a + b < a) \
+    X(23, (u128)(int64_t)(a >> 64) + (int)b) \
+    X(24, a / (uint32_t)(b | 1)) \
+    X(25, a << 63 | b >> 65) \
+    X(26, a * 10 - b / 10)
+// clang-format on
 
 template <int OP> BOTH u128 operation(u128 a, u128 b);
 #define DEFINE(n, expression)                                                                                \

@@ -1,6 +1,6 @@
-// Unsigned indices of 32 bits that count backwards in shared and local memory: addresses there have 32 bits, and what is above is cut off
-// (PTX manual, "Addresses as Operands"), so p[~a] is p[-1 - a]. What is expected is computed here with signed indices. Prints "wrapped: N
-// wrong of M".
+// Unsigned indices of 32 bits that count backwards in shared and local memory: addresses there have 32 bits,
+// and what is above is cut off (PTX manual, "Addresses as Operands"), so p[~a] is p[-1 - a]. What is expected
+// is computed here with signed indices. Prints "wrapped: N wrong of M".
 #include <cstdio>
 enum { N = 64 };
 #define HALF (N * 2)

@@ -216,7 +216,9 @@ int mt_asm_convert_cvt(struct mt_asm_body *l)
 {
     struct mt_asm_type d, s;
     unsigned n = l->s->nparts;
-    static const char *const refused[] = {"rz", "rm", "rp", "rna", "rs", "relu", "satfinite", "pack"};
+    static const char *const refused[] = {"rz", "rm", "rp", "rna", "rs", "relu", "satfinite"};
+    if (mt_asm_has(l->s, "pack"))
+        return mt_asm_video_pack(l);
     int bad = n < 3 || !mt_asm_type(l->s->parts[n - 1], &s) || !mt_asm_type(l->s->parts[n - 2], &d);
     for (unsigned i = 0; i < sizeof refused / sizeof *refused; i++)
         bad |= mt_asm_has(l->s, refused[i]);

@@ -150,6 +150,9 @@ int mt_asm_is_shared(const struct mt_asm_statement *s);
 LLVMValueRef mt_asm_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, struct mt_asm_type t,
                            unsigned counts);
 
+/* asm_video.c: cvt.pack */
+int mt_asm_video_pack(struct mt_asm_body *l);
+
 /* asm_tensor.c: lowers the statement l->s, a tensor copy. */
 int mt_asm_tensor(struct mt_asm_body *l);
 

@@ -300,7 +300,7 @@ static int asm_operand_displacement(struct mt_parser *p, struct mt_asm_operand *
             mt_parse_space(p);
         } while (mt_parse_peek(p, 0) == '-' || mt_parse_peek(p, 0) == '+');
         struct mt_asm_operand x = {0};
-        if (mt_parse_operand(p, &x))
+        if (!mt_parse_constant(p, &x, 10) && mt_parse_operand(p, &x))
             return -1;
         if (x.kind == MT_ASM_INT) {
             o->offset = (int64_t)((uint64_t)o->offset + (minus ? 0 - x.bits : x.bits));
@@ -357,7 +357,7 @@ static int asm_operand_plain(struct mt_parser *p, struct mt_asm_operand *o)
         return asm_operand_argument(p, o);
     if (isdigit(c) || (c == '.' && isdigit(mt_parse_peek(p, 1))))
         return mt_parse_number(p, o);
-    if (c == '{' || c == '(') {
+    if (c == '{' || (c == '(' && p->calls)) {
         p->at++;
         o->kind = MT_ASM_VECTOR;
         return asm_operand_list(p, o, c == '{' ? '}' : ')');
@@ -407,6 +407,10 @@ int mt_parse_operand(struct mt_parser *p, struct mt_asm_operand *o)
     if (p->failed || ++p->depth > 2 * MT_PARSE_DEPTH)
         return mt_parse_fail(p, "nested too deep");
     mt_parse_space(p);
+    if (!(p->calls && mt_parse_peek(p, 0) == '(') && mt_parse_constant(p, o, 0)) {
+        p->depth--;
+        return 0;
+    }
     if (mt_parse_peek(p, 0) == '!' || mt_parse_peek(p, 0) == '-') {
         o->inverted = 1;
         p->at++;

@@ -211,6 +211,7 @@ static int asm_parse_instruction(struct mt_parser *p)
     s->opcode = word;
     if (asm_parse_split(p, s))
         return -1;
+    p->calls = !strcmp(s->parts[0], "call");
     mt_parse_space(p);
     if (p->at < p->end && mt_parse_peek(p, 0) != ';' && mt_parse_peek(p, 0) != '}') {
         unsigned cap = 0;

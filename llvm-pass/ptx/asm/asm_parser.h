@@ -32,6 +32,7 @@ struct mt_parser {
     unsigned nvisible, visible_cap;
     uint32_t *buckets; /* of visible registers by name: the innermost, counted from 1 */
     unsigned nbuckets, scope;
+    int calls; /* the statement is a call: '(' begins a list, elsewhere an expression */
     /* Of a function's body in a module (names may have '$'): a directive is at the cursor. 1: read; 0: as
      * in inline asm; -1: failed. NULL: this is inline asm. */
     int (*directive)(struct mt_parser *p, const char *word);
@@ -60,5 +61,8 @@ int mt_parse_expect(struct mt_parser *p, char c);
 /* An identifier, or with `opcode` also dots and "::"; "$$" becomes "$", "${:uid}" becomes "uid". */
 const char *mt_parse_name(struct mt_parser *p, int opcode);
 int mt_parse_number(struct mt_parser *p, struct mt_asm_operand *o);
+/* asm_constant.c: an integer, or an expression of integers, of operators at least so close: 0: all, 10:
+ * products. 0: none is here, the cursor stays. */
+int mt_parse_constant(struct mt_parser *p, struct mt_asm_operand *o, unsigned least);
 int mt_parse_operand(struct mt_parser *p, struct mt_asm_operand *o); /* *o zeroed by the caller */
 #endif

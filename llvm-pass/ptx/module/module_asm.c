@@ -242,6 +242,7 @@ static int asm_take_results(struct asm_text *t, LLVMValueRef call)
     for (unsigned i = 0; i < t->noutputs; i++) {
         struct mt_asm_operand plain = *t->outputs[i];
         plain.second = NULL;
+        *plain.part = 0; /* the instruction writes all of the register */
         LLVMValueRef v = t->noutputs == 1 ? call : LLVMBuildExtractValue(l->b, call, i, "");
         if (mt_asm_out(l, &plain, v, 0))
             return -1;

@@ -236,20 +236,21 @@ static int variable_element(struct image *i)
     unsigned bits = i->v->type.bits * i->v->type.lanes, bytes = bits < 8 ? 1 : bits / 8;
     struct mt_asm_operand o = {0};
     mt_parse_space(p);
-    int minus = mt_parse_accept(p, '-');
-    int c = mt_parse_peek(p, 0);
-    if ((c < '0' || c > '9') && c != '.' && !minus)
-        return variable_put_address(i, bytes, 0, variable_address(i->x));
-    mt_parse_space(p);
-    if (mt_parse_number(p, &o))
-        return -1;
+    int minus = mt_parse_peek(p, 0) == '-';
+    if (!mt_parse_constant(p, &o, 0)) {
+        mt_parse_accept(p, '-');
+        int c = mt_parse_peek(p, 0);
+        if ((c < '0' || c > '9') && c != '.' && !minus)
+            return variable_put_address(i, bytes, 0, variable_address(i->x));
+        mt_parse_space(p);
+        if (mt_parse_number(p, &o))
+            return -1;
+    }
     if (o.kind == MT_ASM_INT && mt_parse_accept(p, '(')) {
         LLVMValueRef value = variable_address(i->x);
         return variable_put_address(i, bytes, o.bits, value) || mt_parse_expect(p, ')') ? -1 : 0;
     }
-    if (minus && o.kind == MT_ASM_INT)
-        o.bits = 0 - o.bits;
-    else if (minus)
+    if (minus && o.kind != MT_ASM_INT)
         o.bits ^= 1ull << (o.kind == MT_ASM_F32 ? 31 : 63);
     unsigned char *to = variable_room(i, bytes);
     uint64_t value = variable_bits(&o, i->v->type);

@@ -4,7 +4,7 @@
 
 __global__ void video(unsigned *p)
 {
-    asm("vadd.u32.u32.u32 %0, %1.b0, %2.b3;" : "=r"(p[0]) : "r"(p[1]), "r"(p[2])); // row vadd of selected bytes | the CPU device lacks it | warning memtrace: the CPU device cannot run this
+    asm("vmad.u32.u32.u32 %0, %1.b0, %2.b3, %1;" : "=r"(p[0]) : "r"(p[1]), "r"(p[2])); // row vmad | the CPU device lacks it | warning memtrace: the CPU device cannot run this
     asm volatile("wgmma.fence.sync.aligned;"); // row wgmma.fence | the CPU device lacks it | warning memtrace: the CPU device cannot run this
 }
 __global__ void bulk(const void *map, int *p)
