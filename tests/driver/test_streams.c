@@ -61,6 +61,18 @@ void driver_stream_memory(void **state)
         OK(cuStreamSynchronize(stream));
         assert_int_equal(driver_word(p), 77);
     }
+    OK(cuGraphExecDestroy(exec));
+    CUDA_GRAPH_INSTANTIATE_PARAMS how = {.flags = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD,
+                                         .hUploadStream = stream,
+                                         .hErrNode_out = (CUgraphNode)&how,
+                                         .result_out = CUDA_GRAPH_INSTANTIATE_ERROR};
+    OK(cuGraphInstantiateWithParams(&exec, graph, &how));
+    assert_true(how.result_out == CUDA_GRAPH_INSTANTIATE_SUCCESS && !how.hErrNode_out);
+    OK(cuMemsetD32(p, 0, 1));
+    OK(cuGraphLaunch(exec, stream));
+    OK(cuStreamSynchronize(stream));
+    assert_int_equal(driver_word(p), 77);
+    assert_int_equal(cuGraphInstantiateWithParams(&exec, graph, NULL), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(cuStreamWriteValue32(stream, p + 2, 0, 0), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(cuStreamWriteValue64(stream, p + 4, 0, 0), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(cuStreamWaitValue32(stream, 64, 0, 0), CUDA_ERROR_INVALID_VALUE);

@@ -9,7 +9,7 @@ import struct
 import tempfile
 
 import harness
-from harness import case, holds, nvcc_of, run, same
+from harness import Skipped, case, holds, nvcc_of, run, same
 from harness import call as must
 
 KERNEL = """.version 8.0
@@ -255,6 +255,27 @@ def signals(world):
         must([nvcc_of(), "--cudart=shared", program + ".cu", "-o", program])
         done = call(harness.tool("mt-run"), program, env=harness.clean(MEMTRACE_PTX_TOOL=script, MEMTRACE_CACHE="off", MEMTRACE_DIR=world.work))
         holds(done.stderr, done.returncode == 0 and re.search("good has .*SIGSEGV while LLVM compiled the module: --mt-vectors=off in MEM", done.stderr))
+
+
+NEVER = """#include <cstdio>
+__global__ void k(int *o) { if (o[0] == 77) cudaGetDeviceCount(o); o[0]++; }
+int main() { int *o, h; cudaMalloc(&o, 4); cudaMemset(o, 0, 4); k<<<1, 1>>>(o); cudaMemcpy(&h, o, 4, cudaMemcpyDeviceToHost); printf("%d\\n", h); }
+"""
+
+
+@case("uncalled")
+def uncalled(world):
+    """A program that is linked with libcudadevrt: what it calls of that and cannot run is said, and nothing of the rest, some 500 functions."""
+    if not nvcc_of():
+        raise Skipped("this CUDA toolkit has no nvcc")
+    program = world.path("never")
+    with open(program + ".cu", "w", encoding="utf-8") as f:
+        f.write(NEVER)
+    must([nvcc_of(), "--cudart=shared", "-rdc=true", "-arch=sm_90", program + ".cu", "-lcudadevrt", "-o", program])
+    done = call(harness.tool("mt-run"), program, env=harness.clean(MEMTRACE_CACHE="off", MEMTRACE_DIR=world.work))
+    same("output", done.stdout, "1\n")
+    said = re.findall("cannot run this: call of (\\w+)", done.stderr)
+    holds(done.stderr, len(said) == 1 and said[0].endswith("GetDeviceCount"))
 
 
 @case("tool")

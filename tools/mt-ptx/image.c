@@ -10,6 +10,7 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/Linker.h>
 #include <llvm-c/Support.h>
+#include <llvm-c/Transforms/PassBuilder.h>
 #include "../../llvm-pass/base/options.h"
 #include "../../llvm-pass/pass.h"
 #include "ptx/module/module.h"
@@ -169,10 +170,56 @@ static unsigned image_processors(void)
     return n < MT_PARTS_MAX ? (unsigned)n : MT_PARTS_MAX;
 }
 
+/* The kernel that an annotation of the module names, or NULL. */
+static LLVMValueRef image_kernel(LLVMValueRef annotation)
+{
+    LLVMValueRef part[3];
+    unsigned n;
+    if (LLVMGetMDNodeNumOperands(annotation) != 3) {
+        return NULL;
+    }
+    LLVMGetMDNodeOperands(annotation, part);
+    const char *word = LLVMGetMDString(part[1], &n);
+    return part[0] && word && n == 6 && memcmp(word, "kernel", 6) == 0 ? LLVMIsAFunction(part[0]) : NULL;
+}
+
+/* A whole program's functions that none of its kernels leads to, as nearly all of libcudadevrt: they go
+ * before anybody is told that they cannot run. */
+static void image_drop_uncalled(LLVMModuleRef module)
+{
+    static const char name[] = "nvvm.annotations";
+    unsigned n = LLVMGetNamedMetadataNumOperands(module, name);
+    LLVMValueRef *kernels = calloc(n + 1, sizeof *kernels), k;
+    if (!kernels) {
+        return;
+    }
+    LLVMGetNamedMetadataOperands(module, name, kernels);
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+        if (!LLVMIsDeclaration(f)) {
+            LLVMSetLinkage(f, LLVMInternalLinkage);
+        }
+    }
+    for (unsigned i = 0; i < n; i++) {
+        if ((k = image_kernel(kernels[i]))) {
+            LLVMSetLinkage(k, LLVMExternalLinkage);
+        }
+    }
+    free(kernels);
+    LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef e = LLVMRunPasses(module, "globaldce", NULL, o);
+    LLVMDisposePassBuilderOptions(o);
+    if (e) {
+        LLVMConsumeError(e);
+    }
+}
+
 /* The module is used up. */
 static int image_build(const struct request *r, LLVMModuleRef module, const int *errors)
 {
     LLVMMemoryBufferRef objects[MT_PARTS_MAX];
+    if (!mt_pass_options.part) {
+        image_drop_uncalled(module);
+    }
     mt_pass_promote(module);
     image_stage(r, "compiling");
     unsigned n = mt_pass_image_parts(module, image_processors(), objects);
