@@ -270,3 +270,11 @@ def children(w):
     holds(f"summary: {said}", f"{count} child processes of the program, and what they did, are not traced" in said)
     alone = w.host("atomic", "--verbose", "--", w.compile("hello.c", "-O1", atomic=True), trace="alone.mtc")
     holds(f"none: {alone.err}", "not traced" not in alone.err)
+
+
+@case("lives.leaks", *ENGINES)
+def leaks(w):
+    """Of several leaks the summary names the one of most bytes, and not that of most blocks or the first."""
+    result = w.host("atomic", "--", w.compile("leaks.c", "-O1", atomic=True))
+    said = w.call([w.tool("mt-extract"), "--format", "summary", result.trace]).stdout
+    holds(f"summary: {said}", re.search(r"leak at .*leaks\.c:11 \(and 1 more\): an allocation \(500000 bytes", said))

@@ -349,6 +349,14 @@ static int words_first(const struct mt_finding *x, size_t more,
     return text ? 0 : -1;
 }
 
+/* Which one of a kind is named: of allocations that with most bytes, else the first. */
+static uint64_t words_weight(const struct mt_finding *x)
+{
+    int use =
+        x->kind == MT_FINDING_OF_LEAK || x->kind == MT_FINDING_OF_UNUSED || x->kind == MT_FINDING_OF_UNREAD;
+    return use ? x->size : 0;
+}
+
 int mt_findings_summary(const struct mt_findings *x, void (*say)(void *arg, int look, const char *sentence),
                         void *arg)
 {
@@ -357,8 +365,11 @@ int mt_findings_summary(const struct mt_findings *x, void (*say)(void *arg, int 
         const struct mt_finding *first = NULL;
         size_t more = 0;
         for (size_t i = 0; i < x->count; i++) {
-            more += first && (int)x->list[i].kind == kind;
-            first = !first && (int)x->list[i].kind == kind ? &x->list[i] : first;
+            if ((int)x->list[i].kind != kind)
+                continue;
+            more += first != NULL;
+            if (!first || words_weight(&x->list[i]) > words_weight(first))
+                first = &x->list[i];
         }
         rc = first ? words_first(first, more, say, arg) : 0;
     }
