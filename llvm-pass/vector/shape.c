@@ -201,7 +201,7 @@ static struct vec_shape shape_times(const struct vec *v, LLVMValueRef inst, stru
 static struct vec_shape shape_product(const struct vec *v, LLVMValueRef inst, int shift)
 {
     struct vec_shape a = shape_row_operand(v, inst, 0), b = shape_operand(v, inst, 1);
-    int64_t n;
+    int64_t n = 0;
     int known = shape_constant(LLVMGetOperand(inst, 1), &n) && (!shift || (n >= 0 && n < VEC_MANY));
     if (a.kind == VEC_UNIFORM && b.kind == VEC_UNIFORM)
         return shape_uniform(shape_zeros(a.zeros, !shift ? b.zeros : known ? (unsigned)n : 0));

@@ -1,5 +1,5 @@
-/* Factors of square and tall matrices where LAPACK's functions are not enough: without exchanges of rows, with pivots
- * of 64 bits, and batches with an info for each. */
+/* Factors of square and tall matrices where LAPACK's functions are not enough: without exchanges of rows,
+ * with pivots of 64 bits, and batches with an info for each. */
 #include "call.h"
 #include "element.h"
 #include "library.h"
@@ -76,8 +76,8 @@ static int factors_column(const struct mt_blas *b, const struct factors *f, int 
 /* Rows stay where they are: column by column, what is right of it loses its part. */
 static int factors_unexchanged(const struct mt_blas *b, const struct factors *f)
 {
-    typedef void ger(const int *, const int *, const void *, const void *, const int *, const void *, const int *,
-                     void *, const int *);
+    typedef void ger(const int *, const int *, const void *, const void *, const int *, const void *,
+                     const int *, void *, const int *);
     static const int one = 1;
     int complex = b->letter == 'C' || b->letter == 'Z';
     ger *update = (ger *)factors_find(b, complex ? "geru" : "ger");
@@ -91,8 +91,8 @@ static int factors_unexchanged(const struct mt_blas *b, const struct factors *f)
         if (!factors_column(b, f, k) && !*f->info)
             *f->info = k + 1;
         if (rows && columns)
-            update(&rows, &columns, &minus, factors_element(b, f, k + 1, k), &one, factors_element(b, f, k, k + 1),
-                   &f->lda, factors_element(b, f, k + 1, k + 1), &f->lda);
+            update(&rows, &columns, &minus, factors_element(b, f, k + 1, k), &one,
+                   factors_element(b, f, k, k + 1), &f->lda, factors_element(b, f, k + 1, k + 1), &f->lda);
     }
     return 0;
 }
@@ -150,8 +150,8 @@ int mt_solver_getrs(struct mt_blas *b)
         return factors_failed(b);
     factors_pivots(b, pivots, n);
     if (f)
-        f(&"NTC"[factors_number(b, "t", 0)], &n, &columns, factors_memory(b, 0), &lda, pivots, factors_memory(b, 2),
-          &ldb, (int *)(intptr_t)b->a[factors_at(b, "F", 0)], 1);
+        f(&"NTC"[factors_number(b, "t", 0)], &n, &columns, factors_memory(b, 0), &lda, pivots,
+          factors_memory(b, 2), &ldb, (int *)(intptr_t)b -> a[factors_at(b, "F", 0)], 1);
     free(pivots);
     return f ? 0 : -1;
 }
@@ -162,8 +162,8 @@ int mt_solver_getrf_batched(struct mt_blas *b)
 {
     int n = factors_number(b, "n", 0), *pivots = factors_memory(b, 1), *info = factors_memory(b, 2), rc = 0;
     for (int64_t i = 0; i < mt_blas_batches(b) && !rc; i++) {
-        struct factors f = {n, n, factors_number(b, "i", 0), mt_blas_pointer(b, factors_at(b, "Q", 0), -1, 0, i),
-                            info + i};
+        struct factors f = {n, n, factors_number(b, "i", 0),
+                            mt_blas_pointer(b, factors_at(b, "Q", 0), -1, 0, i), info + i};
         rc = factors_lu(b, &f, pivots ? pivots + i * n : NULL);
     }
     return rc;
@@ -175,8 +175,8 @@ int mt_solver_potrf_batched(struct mt_blas *b)
     int n = factors_number(b, "n", 0), lda = factors_number(b, "i", 0), *info = factors_memory(b, 1);
     potrf *f = (potrf *)factors_find(b, "potrf");
     for (int64_t i = 0; f && i < mt_blas_batches(b); i++)
-        f(&"LU"[factors_number(b, "u", 0)], &n, mt_blas_pointer(b, factors_at(b, "Q", 0), -1, 0, i), &lda, info + i,
-          1);
+        f(&"LU"[factors_number(b, "u", 0)], &n, mt_blas_pointer(b, factors_at(b, "Q", 0), -1, 0, i), &lda,
+          info + i, 1);
     return f ? 0 : -1;
 }
 
@@ -194,8 +194,8 @@ int mt_solver_gels_info(struct mt_blas *b)
 
 int mt_solver_gels_batched(struct mt_blas *b)
 {
-    typedef void gels(const char *, const int *, const int *, const int *, void *, const int *, void *, const int *,
-                      void *, const int *, int *, size_t);
+    typedef void gels(const char *, const int *, const int *, const int *, void *, const int *, void *,
+                      const int *, void *, const int *, int *, size_t);
     int m = factors_number(b, "n", 0), n = factors_number(b, "n", 1), columns = factors_number(b, "n", 2);
     int lda = factors_number(b, "i", 0), ldc = factors_number(b, "i", 1), *info = factors_memory(b, 2), none;
     int lwork = 64 * (n + columns) + 1;
@@ -205,7 +205,8 @@ int mt_solver_gels_batched(struct mt_blas *b)
         return factors_failed(b);
     for (int64_t i = 0; f && i < mt_blas_batches(b); i++)
         f("N", &m, &n, &columns, mt_blas_pointer(b, factors_at(b, "Q", 0), -1, 0, i), &lda,
-          mt_blas_pointer(b, factors_at(b, "Q", 1), -1, 0, i), &ldc, work, &lwork, info ? info + i : &none, 1);
+          mt_blas_pointer(b, factors_at(b, "Q", 1), -1, 0, i), &ldc, work, &lwork, info ? info + i : &none,
+          1);
     free(work);
     return f ? 0 : -1;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { N = 4, M = 6, LD = 7, BATCH = 3, R = 2 };
-static const int offsets[BATCH] = {2 * N * LD, 0, N * LD}; /* of the matrices, in any order */
+static const int offsets[BATCH] = {2 * N * LD, 0, N *LD}; /* of the matrices, in any order */
 static void *blas, *solver;
 static char name[64];
 typedef void *out;
@@ -91,7 +91,8 @@ static void test_getrf(char t, int exchange)
 {
     number none[BATCH * N] = {0};
     struct memory *A = exchange ? memory_new(t, BATCH * N * LD) : factors_large(t), *at = factors_pointers(A),
-                  *pivots = memory_of('I', BATCH * N, none), *info = memory_of('I', BATCH, (number[]){9, 9, 9});
+                  *pivots = memory_of('I', BATCH * N, none),
+                  *info = memory_of('I', BATCH, (number[]){9, 9, 9});
     snprintf(name, sizeof name, "cublas%cgetrfBatched", t);
     begin();
     for (int b = 0; b < BATCH; b++) {
@@ -163,7 +164,8 @@ static void model_least(number a[M][N], number b[M][R], number x[N][R])
 }
 
 /* |A x - b| squared is what is left below X. R^H R is A^H A. */
-static void factors_left(char t, const number *A, const number *C, number a[M][N], number b[M][R], number x[N][R])
+static void factors_left(char t, const number *A, const number *C, number a[M][N], number b[M][R],
+                         number x[N][R])
 {
     for (int r = 0; r < R; r++) {
         double below = 0, due = 0;
@@ -183,14 +185,16 @@ static void factors_left(char t, const number *A, const number *C, number a[M][N
                 due += conj(a[k][i]) * a[k][j];
             for (int k = 0; k <= i && k <= j; k++)
                 is += conj(A[i * LD + k]) * A[j * LD + k];
-            check(cabs(due - is) <= 100 * factors_loose(t) * (cabs(due) + 1), "%s: R, row %d, column %d", name, i, j);
+            check(cabs(due - is) <= 100 * factors_loose(t) * (cabs(due) + 1), "%s: R, row %d, column %d",
+                  name, i, j);
         }
 }
 
 static void test_gels(char t, int told)
 {
-    struct memory *A = memory_new(t, BATCH * N * LD), *C = memory_new(t, BATCH * N * LD), *pa = factors_pointers(A),
-                  *pc = factors_pointers(C), *info = memory_of('I', BATCH, (number[]){9, 9, 9});
+    struct memory *A = memory_new(t, BATCH * N * LD), *C = memory_new(t, BATCH * N * LD),
+                  *pa = factors_pointers(A), *pc = factors_pointers(C),
+                  *info = memory_of('I', BATCH, (number[]){9, 9, 9});
     number a[BATCH][M][N], b[BATCH][M][R], x[N][R], va[BATCH * N * LD], vc[BATCH * N * LD];
     int said = 9;
     snprintf(name, sizeof name, "cublas%cgelsBatched", t);
@@ -222,7 +226,8 @@ static void test_gels(char t, int told)
     }
     end(name, 100 * factors_loose(t));
     check(said == 0, "%s: info of the host", name);
-    check(f(blas, 1, M, N, R, pa->device, LD, pc->device, LD, &said, NULL, BATCH) == 15, "%s: transposed", name);
+    check(f(blas, 1, M, N, R, pa->device, LD, pc->device, LD, &said, NULL, BATCH) == 15, "%s: transposed",
+          name);
 }
 
 int main(void)

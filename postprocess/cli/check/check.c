@@ -342,7 +342,8 @@ int mt_check_command(int argc, char **argv)
         code = mt_check_suppress(&none, x.suppress, &taken);
     }
     if (code == 0)
-        code = traces ? check_traces(&x, NULL, 0, &out, &found) : check_program(&x, argv + optind, &out, &found);
+        code =
+            traces ? check_traces(&x, NULL, 0, &out, &found) : check_program(&x, argv + optind, &out, &found);
     mt_output_abandon(&out);
     mt_filter_free(&x.filter);
     mt_inputs_free(&x.inputs);

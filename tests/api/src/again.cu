@@ -1,4 +1,5 @@
-// The same mistake in each of 100 launches; with an argument a kernel that faults where no access is looked at.
+// The same mistake in each of 100 launches; with an argument a kernel that faults where no access is looked
+// at.
 #include <cstdio>
 #include <cuda_runtime.h>
 

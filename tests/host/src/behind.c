@@ -1,6 +1,6 @@
-/* Code behind a call that others execute already when the call is made for the first time: an engine that then
- * puts something into that code must not take it away from those who are in there. Each thread counts in a cell
- * of its own; the program prints "cell ADDRESS NAME COUNT" for each. */
+/* Code behind a call that others execute already when the call is made for the first time: an engine that
+ * then puts something into that code must not take it away from those who are in there. Each thread counts in
+ * a cell of its own; the program prints "cell ADDRESS NAME COUNT" for each. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
