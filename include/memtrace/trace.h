@@ -117,6 +117,7 @@ struct mt_collective {
 struct mt_launch_event {
     uint64_t seq;
     const char *kernel, *mangled, *signature, *file;
+    const char *at, *callers; /* of a call of which no line is known, "": as in mt_failed_event */
     uint64_t grid[3], block[3];
     uint64_t shared, line, stream, begin_ns, end_ns, records, untraced;
     int traced, status;
@@ -170,7 +171,7 @@ struct mt_failed_event {
     uint64_t seq, line, code, count;
     uint64_t launch, freed; /* seq of the launch; id of the allocation that was freed before: MT_SEQ_NONE */
     const char *call, *error, *file, *at, *why, *kernel;
-    const char *callers[MT_FAILED_CALLERS]; /* of the function that called, innermost first; "" */
+    const char *callers; /* of the function that called, innermost first, a line each; "" */
 };
 
 struct mt_alloc_event {
@@ -180,8 +181,9 @@ struct mt_alloc_event {
     const char *kind, *name, *file;
     int64_t device; /* of several devices: whose memory it is; -1: of none, or there is one */
     uint64_t ip;    /* host: of the call */
-    const char *at; /* host: of the call where no line is known: "module:function", "" */
-    int runtime;    /* host: the C library or the loader called, for itself */
+    const char *at; /* of the call where no line is known: "FILE+0xOFFSET", host: "module:function", "" */
+    const char *callers; /* as of launches */
+    int runtime;         /* host: the C library or the loader called, for itself */
     /* from a source of host programs (mt_source_threads), else 0: the allocations of one call and name */
     uint64_t first; /* + 1: place of the first of them in the source's array */
     uint64_t like;  /* in the first: how many they are; `total`: bytes of all */
@@ -203,6 +205,7 @@ struct mt_copy_event {
     uint64_t begin_ns;              /* 0: not known */
     int64_t stream;                 /* -1: not known */
     const char *file;               /* of the call, ""; NULL: new memory */
+    const char *at, *callers;       /* as of launches */
     uint64_t line, op;              /* op: as of launches */
 };
 

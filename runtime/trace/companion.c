@@ -343,8 +343,7 @@ void mt_launch_text(struct mt_jsonl *j, const struct mt_launch_line *l)
         mt_jsonl_bool(j, "cooperative", 1);
     if (l->cluster[0])
         mt_jsonl_u32x3(j, "cluster", l->cluster);
-    mt_jsonl_string(j, "file", l->site ? l->site->file : "");
-    mt_jsonl_u64(j, "line", l->site ? l->site->line : 0);
+    mt_site_text(j, l->site);
     mt_jsonl_u64(j, "begin_ns", l->begin_ns);
     mt_jsonl_u64(j, "end_ns", l->end_ns);
     mt_jsonl_u64(j, "records", l->records);

@@ -197,10 +197,20 @@ static void events_end(void)
     pthread_mutex_unlock(&lock);
 }
 
+void mt_site_text(struct mt_jsonl *j, const struct mt_host_site *site)
+{
+    const struct mt_host_code *code = mt_host_code_of(site);
+    mt_jsonl_string(j, "file", site ? site->file : "");
+    mt_jsonl_u64(j, "line", site ? site->line : 0);
+    if (code) {
+        mt_jsonl_string(j, "at", code->at[0]);
+        mt_jsonl_strings(j, "callers", (const char *const *)&code->at[1], code->ncallers);
+    }
+}
+
 static void put_site(const struct mt_host_site *site)
 {
-    mt_jsonl_string(&line, "file", site ? site->file : "");
-    mt_jsonl_u64(&line, "line", site ? site->line : 0);
+    mt_site_text(&line, site);
 }
 
 static void put_device(const char *key, int device)

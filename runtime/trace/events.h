@@ -21,6 +21,9 @@ uint64_t mt_log_sites(void);
 int mt_log_spaces(void);
 /* Returns the allocation's id (0, 1, 2 …). `name` and `site` may be NULL. device: whose memory it is, of
  * those of the CPU device; -1: of none; written where there are several. */
+struct mt_jsonl;
+/* "file" and "line" of a call, or its "at" and "callers". */
+void mt_site_text(struct mt_jsonl *j, const struct mt_host_site *site);
 uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name, int device,
                         const struct mt_host_site *site);
 void mt_event_free(uint64_t id, uint64_t base);

@@ -8,6 +8,8 @@
 #include <string.h>
 
 static _Thread_local const struct mt_host_site *pending, *taken;
+static const struct mt_host_site *(*_Atomic ask)(void);
+const char mt_host_code_name[] = "code";
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE /* the C library has it from 2.35 on */
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
@@ -47,9 +49,21 @@ __attribute__((visibility("default"))) void __mt_host_site(const struct mt_host_
 const struct mt_host_site *mt_host_site_take(void)
 {
     const struct mt_host_site *site = mt_host_site_there(pending) ? pending : mt_python_site();
+    const struct mt_host_site *(*code)(void) = site ? NULL : ask;
     pending = NULL;
+    site = code ? code() : site;
     taken = site;
     return site;
+}
+
+void mt_host_site_ask(const struct mt_host_site *(*code)(void))
+{
+    ask = code;
+}
+
+const struct mt_host_code *mt_host_code_of(const struct mt_host_site *site)
+{
+    return site && site->name == mt_host_code_name ? (const struct mt_host_code *)site : NULL;
 }
 
 const struct mt_host_site *mt_host_site_pending(void)

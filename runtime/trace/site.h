@@ -16,6 +16,19 @@ const struct mt_host_site *mt_host_site_take(void);
 const struct mt_host_site *mt_host_site_pending(void);
 /* 1 unless its library has been unloaded. Sites are kept beyond the call they were made for. */
 int mt_host_site_there(const struct mt_host_site *site);
+/* Where code calls that says no lines: the return address in it, and those of its callers, as
+ * "FILE+0xOFFSET". */
+#define MT_SITE_CALLERS 6
+struct mt_host_code {
+    struct mt_host_site site; /* file "", line 0 */
+    char *at[1 + MT_SITE_CALLERS];
+    unsigned ncallers;
+};
+/* Asks this for the place of a call that has none; it stays. NULL: is not known. */
+void mt_host_site_ask(const struct mt_host_site *(*code)(void));
+extern const char mt_host_code_name[]; /* of such sites */
+/* NULL: it is another one. */
+const struct mt_host_code *mt_host_code_of(const struct mt_host_site *site);
 /* What was taken last on this thread: within a CUDA call, its place. */
 const struct mt_host_site *mt_host_site_taken(void);
 /* What a variable of the caller is called that may have got memory from a call (llvm-pass/host/host_names.c).

@@ -142,6 +142,26 @@ def order(world):
             same(f"{words}", [(f["kind"], f["count"]) for f in said["findings"]], found)
 
 
+@case("places")
+def places(world):
+    """Launches and allocations of nvcc's programs have the lines of their calls, with -g; without it their addresses, and a word on it."""
+    if not shutil.which("nvcc"):
+        raise Skipped("no nvcc")
+    source = os.path.join(HERE, "places.cu")
+    with open(source, encoding="utf-8") as f:
+        line = {text.split("// ")[1].strip(): i for i, text in enumerate(f, 1) if re.search("// [A-Z]+$", text)}
+    for flags, known in (["-g"], True), ([], False):
+        program = world.path("places" + "".join(flags))
+        run(["nvcc", *flags, "-lineinfo", source, "-o", program])
+        found = {f["kind"]: f for f in check(program, code=1, cwd=HERE)[0]["findings"]}
+        unordered, leak = found["unordered"], found["leak"]
+        got = [unordered.get("line"), unordered["other"].get("line"), unordered["allocation"].get("line"), leak.get("line")]
+        same(f"{flags}", got, [line["GET"], line["PUT"], line["A"], line["LEAK"]] if known else [None] * 4)
+        if not known:
+            same("addresses", ["+0x" in f.get("at", "") for f in (unordered, unordered["other"], leak)], [True] * 3)
+        same("words", run([world.tool("memtrace"), "check", program]).stderr.count("build with -g"), 0 if known else 1)
+
+
 @case("programs")
 def programs(world):
     """Of several programs the findings of each; a pattern from outside changes nothing; what another process writes is written."""

@@ -100,7 +100,7 @@ static int collect_launch(struct mt_findings *f, const struct mt_launch_event *l
 {
     struct mt_finding x = {.kind = MT_FINDING_OF_FAILED_LAUNCH,
                            .kernel = l->kernel,
-                           .here = {.file = l->file, .line = l->line},
+                           .here = {.file = l->file, .line = l->line, .at = l->at, .callers = l->callers},
                            .size = (uint64_t)l->status,
                            .count = 1,
                            .launches = 1};

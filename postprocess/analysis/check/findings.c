@@ -202,6 +202,7 @@ static int findings_own_alloc(struct mt_findings *f, const struct mt_alloc_event
     if (!*alloc)
         return 0;
     a = **alloc;
+    a.callers = "";
     if (mt_grow(&f->texts, &f->text_room, f->ntexts + 1, sizeof *f->texts) == 0)
         copy = malloc(sizeof *copy);
     if (!copy)

@@ -32,9 +32,9 @@ extern const char *const mt_finding_levels[];                      /* "error", "
 
 /* One side of it. Texts are the source's; "" or 0: not known. */
 struct mt_finding_side {
-    const char *file, *at;      /* at: of machine code, or in a module of the program */
-    const char *const *callers; /* of that, "" where there is none (MT_FAILED_CALLERS); NULL: not known */
-    const char *op;             /* "load", "store", "atomic" */
+    const char *file, *at; /* at: of machine code, or in a module of the program */
+    const char *callers;   /* of that, a line each; NULL: not known */
+    const char *op;        /* "load", "store", "atomic" */
     uint64_t line;
     uint64_t cta[3], thread[3];
     int known; /* of cta and thread: 1 cta, 2 both */

@@ -354,12 +354,13 @@ static int memory_set(struct mt_check_memory *m, uint64_t address, uint64_t n,
 static int memory_copy_finding(struct mt_check_memory *m, enum mt_finding_kind kind,
                                const struct mt_copy_event *c, uint64_t count, size_t alloc)
 {
-    struct mt_finding f = {.kind = kind,
-                           .here = {.file = c->file ? c->file : "", .line = c->line},
-                           .size = c->width * c->height,
-                           .count = count,
-                           .launches = 0,
-                           .alloc = &m->allocs[alloc]};
+    struct mt_finding f = {
+        .kind = kind,
+        .here = {.file = c->file ? c->file : "", .line = c->line, .at = c->at, .callers = c->callers},
+        .size = c->width * c->height,
+        .count = count,
+        .launches = 0,
+        .alloc = &m->allocs[alloc]};
     return mt_findings_add(m->findings, &f);
 }
 
@@ -508,7 +509,7 @@ int mt_check_memory_item(struct mt_check_memory *m, const struct mt_item *item)
 static int memory_use(struct mt_check_memory *m, enum mt_finding_kind kind, const struct mt_alloc_event *a)
 {
     struct mt_finding f = {.kind = kind,
-                           .here = {.file = a->file, .line = a->line, .at = a->at},
+                           .here = {.file = a->file, .line = a->line, .at = a->at, .callers = a->callers},
                            .count = 1,
                            .size = a->bytes,
                            .alloc = a};

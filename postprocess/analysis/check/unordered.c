@@ -122,13 +122,13 @@ static void unordered_sweep(struct mt_check_unordered *u)
 
 /* Can something run beside it? */
 static int unordered_begin(struct mt_check_unordered *u, const struct mt_order_event *e, const char *kernel,
-                           const char *file, uint64_t line, uint64_t step)
+                           struct mt_finding_side by, uint64_t step)
 {
     struct mt_unordered_op *o = e && e->stream < MT_UNORDERED_STREAMS ? calloc(1, sizeof *o) : NULL;
     int any = 0;
     if (!o)
         return e && e->stream < MT_UNORDERED_STREAMS ? -1 : 0;
-    *o = (struct mt_unordered_op){.order = e, .kernel = kernel, .file = file, .line = line, .step = step};
+    *o = (struct mt_unordered_op){.order = e, .kernel = kernel, .by = by, .step = step};
     for (uint64_t t = 0; t < MT_UNORDERED_STREAMS; t++)
         if (t != e->stream && u->norders[t]) {
             o->until[t] = unordered_until(u, e, t);
@@ -243,11 +243,13 @@ static int unordered_meet(struct mt_check_unordered *u, const struct mt_unordere
     struct mt_finding f = {.kind = MT_FINDING_OF_UNORDERED,
                            .kernel = a->kernel,
                            .other_kernel = b->kernel,
-                           .here = {.file = a->file, .line = a->line, .op = ops[m.here]},
-                           .other = {.file = b->file, .line = b->line, .op = ops[m.other]},
+                           .here = a->by,
+                           .other = b->by,
                            .count = m.bytes,
                            .launches = 1,
                            .alloc = m.bytes ? mt_buffers_find(u->buffers, m.first) : NULL};
+    f.here.op = ops[m.here];
+    f.other.op = ops[m.other];
     return m.bytes ? mt_findings_add(u->findings, &f) : 0;
 }
 
@@ -278,15 +280,18 @@ int mt_check_unordered_launch(struct mt_check_unordered *u, const struct mt_item
     const struct mt_launch_event *l = item->launch;
     if (unordered_end(u) != 0)
         return -1;
-    return l ? unordered_begin(u, unordered_find(u, l->op), item->kernel, l->file, l->line, item->superstep)
-             : 0;
+    struct mt_finding_side by = {0};
+    if (!l)
+        return 0;
+    by = (struct mt_finding_side){.file = l->file, .line = l->line, .at = l->at, .callers = l->callers};
+    return unordered_begin(u, unordered_find(u, l->op), item->kernel, by, item->superstep);
 }
 
 int mt_check_unordered_copy(struct mt_check_unordered *u, const struct mt_copy_event *c)
 {
+    struct mt_finding_side by = {.file = c->file, .line = c->line, .at = c->at, .callers = c->callers};
     if (unordered_end(u) != 0 ||
-        unordered_begin(u, unordered_find(u, c->op), c->kind == MT_COPY_SET ? "<fill>" : "", c->file, c->line,
-                        0) != 0)
+        unordered_begin(u, unordered_find(u, c->op), c->kind == MT_COPY_SET ? "<fill>" : "", by, 0) != 0)
         return -1;
     if (u->now && c->height > MOST_ROWS) {
         u->left_out++;

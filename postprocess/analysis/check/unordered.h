@@ -13,8 +13,9 @@ enum { MT_UNORDERED_STREAMS = 64 };
 /* One launch or copy. */
 struct mt_unordered_op {
     const struct mt_order_event *order;
-    const char *kernel, *file; /* kernel "": a copy */
-    uint64_t line, step;
+    const char *kernel; /* "": a copy */
+    struct mt_finding_side by;
+    uint64_t step;
     uint64_t until[MT_UNORDERED_STREAMS]; /* of each stream the last operation that may run beside it */
     struct mt_unordered_page *pages;
     size_t npages, page_room;

@@ -198,6 +198,19 @@ static int check_write(const struct options *x, const struct mt_findings *f,
     return rc != 0 ? mt_cli_fail("no memory for the findings") : code;
 }
 
+/* Places of host code that are known by their addresses alone. */
+static void check_lines(const struct mt_findings *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        const struct mt_finding_side *s = &f->list[i].here;
+        if (s->at && strstr(s->at, "+0x") && !*s->file && !s->known) {
+            mt_cli_note("note: places of host code are known by their addresses alone: build with -g, "
+                        "without -O, for its lines");
+            return;
+        }
+    }
+}
+
 static int check_tell(const struct options *x, struct mt_check_answer *a, struct mt_output *out)
 {
     size_t taken = 0;
@@ -212,6 +225,8 @@ static int check_tell(const struct options *x, struct mt_check_answer *a, struct
         code = check_write(x, &a->findings, &head, out);
     if (code == 0)
         check_sum(&a->findings, taken);
+    if (code == 0)
+        check_lines(&a->findings);
     return code;
 }
 

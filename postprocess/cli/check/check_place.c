@@ -3,6 +3,7 @@
  * file. */
 #define _GNU_SOURCE
 #include "check.h"
+#include "analysis/base/pairmap.h"
 #ifdef MT_WITH_ELF
 #include "host/machine/elffile.h"
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 struct opened {
     char *path;
     struct mt_elf *elf;
+    struct mt_pairmap allocs; /* whose lines were asked for */
 };
 
 static struct mt_elf *place_open(struct opened *o, const char *path, size_t n)
@@ -28,26 +30,28 @@ static struct mt_elf *place_open(struct opened *o, const char *path, size_t n)
 static int place_is_toolkit(const char *file)
 {
     return strstr(file, "cuda_runtime") || strstr(file, "/crt/") || strstr(file, "/usr/include/") ||
-           strstr(file, "device_launch");
+           strstr(file, "device_launch") || strstr(file, ".cudafe1.stub.c");
 }
 
-/* Both in one file: the library's that called that one are not meant. */
+/* Are they in one file? Those of another one, a library's that called, are not meant. */
 static int place_same(const char *a, const char *b)
 {
     size_t n = (size_t)(strchrnul(a, '+') - a);
     return strncmp(a, b, n + 1) == 0;
 }
 
-/* "path+0x12". 0, or -1: not known. */
+/* "path+0x12". 0; -1: not known; 1: a kernel's stub. */
 static int place_of(struct mt_findings *f, struct opened *o, const char *at, struct mt_finding_side *side)
 {
     const char *plus = at ? strrchr(at, '+') : NULL;
     struct mt_elf *elf = plus ? place_open(o, at, (size_t)(plus - at)) : NULL;
     struct mt_elf_location l;
     char path[4096];
-    /* of the call, which ends where it returns to */
-    if (!elf || mt_elf_line(elf, strtoull(plus + 1, NULL, 16) - 1, &l) != 0 || !l.line ||
-        place_is_toolkit(l.file))
+    uint64_t address = elf ? strtoull(plus + 1, NULL, 16) - 1 : 0; /* of the call: it returns behind it */
+    const char *function = elf ? mt_elf_function(elf, address) : NULL;
+    if (function && strstr(function, "__device_stub__"))
+        return 1;
+    if (!elf || mt_elf_line(elf, address, &l) != 0 || !l.line || place_is_toolkit(l.file))
         return -1;
     snprintf(path, sizeof path, "%s%s%s", l.folder, *l.folder ? "/" : "", l.file);
     if (!(side->file = mt_findings_text(f, path, strlen(path))))
@@ -56,17 +60,53 @@ static int place_of(struct mt_findings *f, struct opened *o, const char *at, str
     return 0;
 }
 
+/* The innermost call of the file's own code that has a line. */
+static void place_find(struct mt_findings *f, struct opened *o, struct mt_finding_side *s)
+{
+    char caller[4096];
+    if ((s->file && *s->file) || !s->callers || !s->at)
+        return;
+    int stub = place_of(f, o, s->at, s);
+    for (const char *at = s->callers; stub && *at; at += strspn(at, "\n")) {
+        size_t n = strcspn(at, "\n");
+        snprintf(caller, sizeof caller, "%.*s", (int)n, at);
+        if (stub > 0) /* what is named as the kernel, and calls its stub */
+            stub = -1;
+        else if (place_same(s->at, caller))
+            stub = place_of(f, o, caller, s);
+        at += n;
+    }
+}
+
+/* A copy of an allocation with its line; once for each. */
+static const struct mt_alloc_event *place_alloc(struct mt_findings *f, struct opened *o,
+                                                const struct mt_alloc_event *a)
+{
+    struct mt_finding_side s = {.file = a->file, .at = a->at, .callers = a->callers};
+    uint64_t *made = *a->file || !a->at || !*a->at || !a->callers
+                         ? NULL
+                         : mt_pairmap_get(&o->allocs, (uint64_t)(uintptr_t)a, 0, 0);
+    if (!made || *made)
+        return made ? (const struct mt_alloc_event *)(uintptr_t)*made : a;
+    place_find(f, o, &s);
+    struct mt_alloc_event with = *a;
+    with.file = s.file;
+    with.line = s.line;
+    const char *copy = *s.file ? mt_findings_text(f, (const char *)&with, sizeof with) : NULL;
+    *made = (uint64_t)(uintptr_t)(copy ? (const void *)copy : a);
+    return (const struct mt_alloc_event *)(uintptr_t)*made;
+}
+
 void mt_check_places(struct mt_findings *f)
 {
     struct opened o = {0};
     for (size_t i = 0; i < f->count; i++) {
-        struct mt_finding_side *s = &f->list[i].here;
-        if ((s->file && *s->file) || !s->callers || place_of(f, &o, s->at, s) == 0)
-            continue;
-        for (int k = 0; k < MT_FAILED_CALLERS; k++)
-            if (place_same(s->at, s->callers[k]) && place_of(f, &o, s->callers[k], s) == 0)
-                break;
+        struct mt_finding *x = &f->list[i];
+        place_find(f, &o, &x->here);
+        place_find(f, &o, &x->other);
+        x->alloc = x->alloc ? place_alloc(f, &o, x->alloc) : NULL;
     }
+    mt_pairmap_free(&o.allocs);
     free(o.path);
 }
 #else

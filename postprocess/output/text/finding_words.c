@@ -227,9 +227,9 @@ static void words_unordered(FILE *f, const struct mt_finding *x)
     words_doer(f, x->kernel);
     fprintf(f, " %s %s", words_verb(x->here.op), "what ");
     words_doer(f, x->other_kernel);
-    if (x->other.file && *x->other.file) {
+    if ((x->other.file && *x->other.file) || (x->other.at && *x->other.at)) {
         fputs(" of ", f);
-        words_place(f, x->other.file, x->other.line, NULL);
+        words_place(f, x->other.file, x->other.line, x->other.at);
     }
     fprintf(f, " %s, and no stream or event orders the two: ", words_verb(x->other.op));
     words_many(f, x->count, "byte");

@@ -228,6 +228,8 @@ static int on_launch(struct loader *l, const json_t *o)
     e->mangled = get_text(l, o, "mangled");
     e->signature = get_text(l, o, "signature");
     e->file = get_text(l, o, "file");
+    e->at = get_text(l, o, "at");
+    e->callers = mt_intern_lines(&l->strings, json_object_get(o, "callers"));
     get_dim(o, "grid", e->grid);
     get_dim(o, "block", e->block);
     e->shared = get_u64(o, "shared", 0);
@@ -319,14 +321,7 @@ static int on_failed(struct loader *l, const json_t *o)
     e->kernel = get_text(l, o, "kernel");
     e->launch = get_u64(o, "launch", MT_SEQ_NONE);
     e->freed = get_u64(o, "freed", MT_SEQ_NONE);
-    for (size_t i = 0; i < MT_FAILED_CALLERS; i++) {
-        const json_t *v = json_array_get(json_object_get(o, "callers"), i);
-        e->callers[i] = json_is_string(v)
-                            ? mt_intern_visible(&l->strings, json_string_value(v), json_string_length(v))
-                            : "";
-        if (!e->callers[i])
-            l->out_of_memory = 1;
-    }
+    e->callers = mt_intern_lines(&l->strings, json_object_get(o, "callers"));
     return 0;
 }
 
@@ -348,6 +343,7 @@ static int on_alloc(struct loader *l, const json_t *o)
     a->device = get_device(o, "device");
     a->ip = get_u64(o, "ip", 0);
     a->at = get_text(l, o, "at");
+    a->callers = mt_intern_lines(&l->strings, json_object_get(o, "callers"));
     a->runtime = json_is_true(json_object_get(o, "runtime"));
     a->kind = get_text(l, o, "kind");
     a->name = get_text(l, o, "name");
@@ -445,6 +441,8 @@ static int on_copy(struct loader *l, const json_t *o, int set)
                                  .begin_ns = get_u64(o, "begin_ns", 0),
                                  .stream = (int64_t)get_u64(o, "stream", (uint64_t)-1),
                                  .file = get_text(l, o, "file"),
+                                 .at = get_text(l, o, "at"),
+                                 .callers = mt_intern_lines(&l->strings, json_object_get(o, "callers")),
                                  .line = get_u64(o, "line", 0),
                                  .op = get_u64(o, "op", 0)};
     if (json_object_get(o, "height")) {

@@ -25,6 +25,9 @@ struct mt_intern {
 const char *mt_intern_add(struct mt_intern *set, const char *text, size_t length);
 /* The same of text that a file brought, made visible: all names that readers hand out come this way. */
 const char *mt_intern_visible(struct mt_intern *set, const char *text, size_t length);
+/* The strings of a JSON array, a line each; "" where there are none. NULL: no memory. */
+struct json_t;
+const char *mt_intern_lines(struct mt_intern *set, const struct json_t *list);
 void mt_intern_free(struct mt_intern *set);
 
 /* The companion parser for lines that are in memory. NULL: no memory. */

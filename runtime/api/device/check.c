@@ -71,7 +71,7 @@ static const char *const what[] = {
 
 static void at_site(char *text, size_t size, const struct mt_host_site *s, const char *verb)
 {
-    if (mt_host_site_there(s))
+    if (mt_host_site_there(s) && s->line)
         snprintf(text, size, " %s at %s:%u", verb, base_name(s->file), s->line);
     else
         snprintf(text, size, "%s", "");
@@ -291,7 +291,7 @@ static void check_print(const struct mt_cpu_bad *bad, const char *near)
         snprintf(how, sizeof how, ", which is not a multiple of %u", bad->align);
     if (s->variable && *(const char *)s->variable)
         snprintf(variable, sizeof variable, " through `%.120s`", (const char *)s->variable);
-    if (l && l->site)
+    if (l && l->site && l->site->line)
         snprintf(launch, sizeof launch, ", launched at %.120s:%u", base_name(l->site->file), l->site->line);
     mt_note("check: kernel %s%s: %s of %u bytes%s at 0x%llx%s, %s:%u in %s, CTA (%u,%u,%u), thread "
             "(%u,%u,%u): %s",

@@ -11,6 +11,7 @@
 #include "heap.h"
 #include "trace/events.h"
 #include "trace/python.h"
+#include "trace/site.h"
 #include "trace/trace.h"
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -23,8 +24,7 @@
 #include <string.h>
 
 #define PLACES 1000 /* failures at more places are counted together */
-#define CALLERS 6
-#define FRAMES 32 /* of our own, too */
+#define FRAMES 32   /* of our own, too */
 
 /* The call under way of a thread. Not thread-local: of that memory a library that is loaded late gets little.
  */
@@ -42,8 +42,8 @@ struct failed_call {
 struct failed_place {
     const void *caller;
     struct mt_event_failed event;
-    char why[256], *at[1 + CALLERS]; /* and who has called that */
-    uint64_t more;                   /* times since the first one, which was written at once */
+    char why[256], *at[1 + MT_SITE_CALLERS]; /* and who has called that */
+    uint64_t more;                           /* times since the first one, which was written at once */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -54,9 +54,12 @@ static uint64_t elsewhere;
 
 static pthread_key_t key;
 
+static const struct mt_host_site *failed_code(void);
+
 static void failed_make_key(void)
 {
     pthread_key_create(&key, free);
+    mt_host_site_ask(failed_code);
 }
 
 /* This thread's, or NULL: no memory. */
@@ -97,19 +100,75 @@ static int failed_at(const void *caller, char **out)
     return 1;
 }
 
-/* Who has called the code that has made the call. */
-static void failed_callers(struct failed_place *p)
+/* The return address and those behind it, as far as they are known; how many. */
+static unsigned failed_frames(const void *caller, void **out)
 {
     void *frame[FRAMES];
     int n = backtrace(frame, FRAMES), i = 0;
-    while (i < n && frame[i] != p->caller)
+    unsigned taken = 0;
+    while (i < n && frame[i] != caller)
         i++;
-    while (++i < n && p->event.ncallers < CALLERS) {
-        char **at = &p->at[1 + p->event.ncallers];
-        if (!failed_at(frame[i], at) || !*at)
-            return;
-        p->event.ncallers++;
+    while (i < n && taken <= MT_SITE_CALLERS)
+        out[taken++] = frame[i++];
+    return taken;
+}
+
+/* Who has called the code that has made the call; how many are in at[]. */
+static unsigned failed_callers(void *const *frame, unsigned n, char **at)
+{
+    unsigned known = 0;
+    while (known + 1 < n && failed_at(frame[known + 1], &at[known]) && at[known])
+        known++;
+    return known;
+}
+
+/* ---- calls that say no line ---- */
+
+static struct failed_code {
+    struct mt_host_code place;
+    void *frame[1 + MT_SITE_CALLERS];
+    struct failed_code *next;
+} *codes; /* they stay */
+static unsigned ncodes;
+
+static const struct mt_host_site *failed_code_known(void *const *frame)
+{
+    const struct failed_code *c = codes;
+    pthread_mutex_lock(&lock);
+    for (c = codes; c && memcmp(c->frame, frame, sizeof c->frame) != 0;)
+        c = c->next;
+    pthread_mutex_unlock(&lock);
+    return c ? &c->place.site : NULL;
+}
+
+static const struct mt_host_site *failed_code_add(void *const *frame, unsigned n)
+{
+    struct failed_code *c = ncodes < PLACES ? calloc(1, sizeof *c) : NULL;
+    if (c && (!failed_at(frame[0], &c->place.at[0]) || !c->place.at[0])) {
+        free(c);
+        return NULL;
     }
+    if (!c)
+        return NULL;
+    c->place.site = (struct mt_host_site){.file = "", .function = "", .name = mt_host_code_name};
+    c->place.ncallers = failed_callers(frame, n, &c->place.at[1]);
+    memcpy(c->frame, frame, sizeof c->frame);
+    pthread_mutex_lock(&lock);
+    c->next = codes;
+    codes = c;
+    ncodes++;
+    pthread_mutex_unlock(&lock);
+    return &c->place.site;
+}
+
+/* The place of the call under way. */
+static const struct mt_host_site *failed_code(void)
+{
+    const struct failed_call *c = failed_now();
+    void *frame[1 + MT_SITE_CALLERS] = {NULL};
+    unsigned n = c && c->depth && c->caller ? failed_frames(c->caller, frame) : 0;
+    const struct mt_host_site *known = n ? failed_code_known(frame) : NULL;
+    return known || !n ? known : failed_code_add(frame, n);
 }
 
 /* The place that the program said before this call, or NULL: another call may have left one. */
@@ -162,7 +221,7 @@ static struct failed_place *failed_find(const struct failed_call *c, int code)
 
 static void failed_free(struct failed_place *p)
 {
-    for (size_t i = 0; p && i <= CALLERS; i++)
+    for (size_t i = 0; p && i <= MT_SITE_CALLERS; i++)
         free(p->at[i]);
     free(p);
 }
@@ -189,7 +248,9 @@ static struct failed_place *failed_make(const struct failed_call *c, int code, c
                                         .why = p->why,
                                         .freed = c->freed,
                                         .count = 1};
-    failed_callers(p);
+    void *frame[1 + MT_SITE_CALLERS];
+    unsigned n = failed_frames(c->caller, frame);
+    p->event.ncallers = failed_callers(frame, n, &p->at[1]);
     return p;
 }
 
