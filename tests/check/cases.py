@@ -73,7 +73,8 @@ def reasons(world):
 
 
 # name in memory.cu: words that kernels read, or bytes that copies take, of what nothing wrote, counted by hand
-UNWRITTEN = {"fill_in_word": 64 - 97 // 4, "fill_short": 2, "fill_in_quad": 4, "few_gaps": 4, "third_set": 667, "most_set": 5, "gaps_taken": 12 * 16 + 3}
+UNWRITTEN = {"fill_in_word": 64 - 97 // 4, "fill_short": 2, "fill_in_quad": 4, "few_gaps": 4, "third_set": 667, "most_set": 5, "gaps_taken": 12 * 16 + 3,
+             "fill_apart": 1, "copied_over": 64, "copied_hole": 1, "few_small": 1, "few_late": 1}
 
 
 @case("bytes")
@@ -83,6 +84,8 @@ def bytes_in_words(world):
     for name, count in UNWRITTEN.items():
         said, _ = check("--kinds=init", program, name, code=1, cwd=HERE)
         same(name, [f["count"] for f in said["findings"]], [count])
+        first = {"fill_in_word": 97, "fill_apart": 1}.get(name)
+        holds(said["findings"][0]["message"], first is None or f"first at byte {first}:" in said["findings"][0]["message"])
 
 
 # kernel of words.cu: of each race the kind, whether it is between CTAs, and its words

@@ -359,6 +359,14 @@ __global__ void words_of(const int *a, int *b)
 {
     b[threadIdx.x] = a[threadIdx.x]; // !fill_in_word: uninitialised !fill_short: uninitialised
 }
+__global__ void words_apart(const int *a, int *b)
+{
+    b[threadIdx.x] = a[threadIdx.x]; // !fill_apart: uninitialised
+}
+__global__ void words_copied(const int *a, int *b)
+{
+    b[threadIdx.x] = a[threadIdx.x]; // !copied_over: uninitialised !copied_hole: uninitialised
+}
 __global__ void quads_of(const int4 *a, int4 *b)
 {
     b[threadIdx.x] = a[threadIdx.x]; // !fill_in_quad: uninitialised
@@ -385,6 +393,68 @@ static void fill_in_quad(int right)
     cudaMemset(a, 0, right ? 256 : 241);
     quads_of<<<1, 16>>>((const int4 *)a.p, (int4 *)b.p);
     get(b, 256);
+}
+static void fill_apart(int right)
+{
+    Buffer<int> a(64, false), b(64);
+    cudaMemset(a, 0, 1);
+    cudaMemset((char *)a.p + (right ? 1 : 4), 0, right ? 255 : 252);
+    words_apart<<<1, 64>>>(a, b);
+    get(b, 256);
+}
+static void copied(const void *from)
+{
+    Buffer<int> a(64), b(64);
+    cudaMemcpy(a, from, 256, cudaMemcpyDeviceToDevice);
+    words_copied<<<1, 64>>>(a, b);
+    get(b, 256);
+}
+static void copied_over(int right)
+{
+    Buffer<int> from(64, right);
+    copied(from.p);
+}
+static void copied_hole(int right)
+{
+    Buffer<int> from(64, false);
+    cudaMemset(from, 0, 1);
+    cudaMemset((char *)from.p + (right ? 1 : 4), 0, right ? 255 : 252);
+    copied(from.p);
+}
+
+struct Small {
+    short s;
+    char c; // a byte behind it
+};
+struct Late {
+    char c; // a byte behind it
+    short s;
+};
+template <typename T> __global__ void put_small(T *a, int n)
+{
+    if (threadIdx.x < n) {
+        a[threadIdx.x].s = 1;
+        a[threadIdx.x].c = 2;
+    }
+}
+template <typename T> __global__ void take_small(const T *a, T *b)
+{
+    b[threadIdx.x] = a[threadIdx.x]; // !few_small: uninitialised !few_late: uninitialised
+}
+template <typename T> static void few_of(int n)
+{
+    Buffer<T> a(32, false), b(32);
+    put_small<<<1, 32>>>(a.p, n);
+    take_small<<<1, 32>>>(a.p, b.p);
+    get(b, 32 * sizeof(T));
+}
+static void few_small(int right)
+{
+    few_of<Small>(right ? 32 : 31);
+}
+static void few_late(int right)
+{
+    few_of<Late>(right ? 32 : 31);
 }
 static void few_gaps(int right)
 {
@@ -499,6 +569,11 @@ static const Fault faults[] = {
     {"fill_in_word", fill_in_word},
     {"fill_short", fill_short},
     {"fill_in_quad", fill_in_quad},
+    {"fill_apart", fill_apart},
+    {"copied_over", copied_over},
+    {"copied_hole", copied_hole},
+    {"few_small", few_small},
+    {"few_late", few_late},
     {"few_gaps", few_gaps},
     {"third_set", third_set},
     {"most_set", most_set},

@@ -62,7 +62,7 @@ int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, st
 void mt_check_memory_free(struct mt_check_memory *m)
 {
     for (size_t i = 0; m->blocks && i < m->nallocs; i++)
-        mt_written_free(&m->blocks[i].written);
+        mt_written_free(&m->blocks[i].written), mt_written_free(&m->blocks[i].host);
     for (size_t i = 0; i < m->ncopies; i++)
         free(m->copies[i]);
     free((void *)m->copies);
@@ -95,16 +95,16 @@ static int memory_is_judged(const struct mt_alloc_event *a)
 }
 
 /* Its bits; those of a trace that asks for too much are all set. */
-static int memory_make(struct mt_check_memory *m, struct mt_written *w, uint64_t bytes)
+static int memory_make(struct mt_check_memory *m, struct mt_check_block *b, uint64_t bytes)
 {
-    uint64_t room = mt_written_room(bytes);
+    uint64_t room = 2 * mt_written_room(bytes);
     if (m->threads || room > m->work) {
         m->blind |= !m->threads;
-        mt_written_all(w);
+        mt_written_all(&b->written);
         return 0;
     }
     m->work -= room;
-    return mt_written_init(w, bytes);
+    return mt_written_init(&b->written, bytes) != 0 ? -1 : mt_written_init(&b->host, bytes);
 }
 
 /* The part of n bytes that lies in one allocation, or in none (*block NULL). Returns its bytes, or 0 without
@@ -121,7 +121,7 @@ static uint64_t memory_part(struct mt_check_memory *m, uint64_t address, uint64_
     if (b && b->judged == 2) {
         *block = b;
         *offset = address - s->in->base;
-        if (!b->written.page && !b->written.all && memory_make(m, &b->written, s->in->bytes) != 0)
+        if (!b->written.page && !b->written.all && memory_make(m, b, s->in->bytes) != 0)
             return 0;
     }
     return left < n - 1 ? left + 1 : n;
@@ -140,15 +140,18 @@ static void memory_blind(struct mt_check_memory *m)
     }
 }
 
-/* May unwritten bytes be what lies between the members of a struct? Then they end where a member can begin
- * that is aligned to more than their number, and something that large was written. No copy or fill from the
- * host ends where they begin: that takes whole structs. Whole words count as members. */
+/* May unwritten bytes be what lies between the members of a struct? Then a kernel wrote the member before
+ * them, they end where a member can begin that is aligned to more than their number, and something that large
+ * was written. Copies and fills from the host take whole structs. Whole words count as members. */
 static int memory_is_gap(const struct mt_check_block *b, uint64_t offset, uint64_t n)
 {
     uint64_t end = (offset + n) | MOST_ALIGNED, aligned = end & -end;
+    int host = 1;
     if (b->widest < 4 && aligned > b->widest) /* larger ones are written in parts */
         aligned = b->widest;
-    return (offset % 4 || n % 4) && n < aligned && offset != b->filled;
+    if (offset)
+        mt_written_run(&b->host, offset - 1, 1, &host);
+    return !host && (offset % 4 || n % 4) && n < aligned;
 }
 
 /* ---- what a kernel does ---- */
@@ -176,7 +179,7 @@ static int memory_report(struct mt_check_memory *m, const struct mt_check_early 
         .launch = m->step + 1,
         .alloc = &m->allocs[e->alloc],
         .side = "inside",
-        .distance = e->word * 4 > m->allocs[e->alloc].base ? e->word * 4 - m->allocs[e->alloc].base : 0,
+        .distance = e->byte,
     };
     if (f.here.known == 2) {
         f.here.thread[0] = thread % x;
@@ -187,7 +190,7 @@ static int memory_report(struct mt_check_memory *m, const struct mt_check_early 
 }
 
 static int memory_early(struct mt_check_memory *m, const struct mt_access_run *r, uint32_t access,
-                        size_t alloc, uint64_t word)
+                        size_t alloc, uint64_t word, uint64_t byte)
 {
     uint64_t *at = mt_pairmap_get(&m->words, word, 0, m->nearly);
     uint32_t lanes = r->mask, lane = 0;
@@ -198,8 +201,16 @@ static int memory_early(struct mt_check_memory *m, const struct mt_access_run *r
     for (uint32_t i = 0; i < access && lanes; i++)
         lanes &= lanes - 1;
     lane = lanes ? (uint32_t)__builtin_ctz(lanes) : 0;
-    m->early[m->nearly++] = (struct mt_check_early){word,           r->cta,         r->site, r->warp, lane,
-                                                    mt_run_type(r), mt_run_size(r), alloc,   0};
+    m->early[m->nearly++] = (struct mt_check_early){word,
+                                                    r->cta,
+                                                    r->site,
+                                                    r->warp,
+                                                    lane,
+                                                    mt_run_type(r),
+                                                    mt_run_size(r),
+                                                    alloc,
+                                                    byte - m->allocs[alloc].base,
+                                                    0};
     return 0;
 }
 
@@ -209,7 +220,7 @@ static int memory_unwritten(struct mt_check_memory *m, const struct mt_access_ru
 {
     for (uint64_t word = address / 4; word <= (address + n - 1) / 4 && m->nearly < MOST_EARLY; word++) {
         uint64_t byte = word * 4 > address ? word * 4 : address;
-        if (memory_early(m, r, first + (uint32_t)((byte - begin) / mt_run_size(r)), alloc, word) != 0)
+        if (memory_early(m, r, first + (uint32_t)((byte - begin) / mt_run_size(r)), alloc, word, byte) != 0)
             return -1;
     }
     return 0;
@@ -227,7 +238,8 @@ static void memory_settle(struct mt_check_memory *m, uint64_t cta, uint64_t addr
 }
 
 /* `n` unwritten bytes of a piece, `at` bytes from its beginning and `offset` bytes into their block. Each
- * access is looked at by itself: one of which nothing was written takes no gap between members. */
+ * access is looked at by itself: one of whole words of which nothing was written takes no gap between
+ * members. Smaller ones may be the parts in which a struct is copied. */
 static int memory_read(struct mt_check_memory *m, const struct mt_access_run *r, const struct mt_piece *p,
                        uint32_t first, uint64_t at, uint64_t n, const struct mt_check_block *b,
                        uint64_t offset)
@@ -235,8 +247,8 @@ static int memory_read(struct mt_check_memory *m, const struct mt_access_run *r,
     uint64_t size = mt_run_size(r), part;
     for (uint64_t i = 0; i < n; i += part) {
         part = size - (at + i) % size;
-        part = part < n - i ? part : n - i;
-        int gap = size >= 4 && part < size && memory_is_gap(b, offset + i, part);
+        part = size < 4 || part > n - i ? n - i : part;
+        int gap = (size < 4 || part < size) && memory_is_gap(b, offset + i, part);
         if (!gap && memory_unwritten(m, r, first, p->address, p->address + at + i, part,
                                      (size_t)(b - m->blocks)) != 0)
             return -1;
@@ -276,7 +288,8 @@ static int memory_store(struct mt_check_memory *m, const struct mt_access_run *r
     for (uint64_t at = 0; at < p->bytes; at += part) {
         if (!(part = memory_part(m, p->address + at, p->bytes - at, &b, &offset)))
             return -1;
-        if (b && mt_written_set(&b->written, offset, part) != 0)
+        if (b &&
+            (mt_written_set(&b->written, offset, part) != 0 || mt_written_clear(&b->host, offset, part) != 0))
             return -1;
         if (b)
             b->stored = 1;
@@ -328,6 +341,7 @@ static int memory_launch(struct mt_check_memory *m, const struct mt_item *item)
 
 /* ---- what the host does ---- */
 
+/* A copy or a fill from the host. */
 static int memory_set(struct mt_check_memory *m, uint64_t address, uint64_t n,
                       const struct mt_copy_event *from)
 {
@@ -336,17 +350,47 @@ static int memory_set(struct mt_check_memory *m, uint64_t address, uint64_t n,
     for (uint64_t at = 0; at < n; at += part) {
         if (!(part = memory_part(m, address + at, n - at, &b, &offset)))
             return -1;
-        if (b && mt_written_set(&b->written, offset, part) != 0)
+        if (!b)
+            continue;
+        if (mt_written_set(&b->written, offset, part) != 0 || mt_written_set(&b->host, offset, part) != 0)
             return -1;
-        if (b)
-            b->widest = MOST_ALIGNED;
-        if (b && from) {
-            b->copied_in = 1;
-            b->filled = offset + part;
-            b->unread = from->kind == MT_COPY_H2D ? from : b->unread;
-        } else if (b) {
-            b->stored = 1;
+        b->widest = MOST_ALIGNED;
+        b->copied_in = 1;
+        b->unread = from->kind == MT_COPY_H2D ? from : b->unread;
+    }
+    return 0;
+}
+
+static int memory_put(struct mt_written *w, int set, uint64_t from, uint64_t n)
+{
+    return set ? mt_written_set(w, from, n) : mt_written_clear(w, from, n);
+}
+
+/* What is known of n bytes at `offset` of a block (NULL: they are written) holds of those at `address`, too,
+ * where a copy on the device has brought them. */
+static int memory_hand_on(struct mt_check_memory *m, const struct mt_check_block *from, uint64_t offset,
+                          uint64_t address, uint64_t n)
+{
+    struct mt_check_block *b;
+    uint64_t to = 0, part, run;
+    uint32_t widest = from ? from->widest : MOST_ALIGNED;
+    for (uint64_t at = 0; at < n; at += part) {
+        if (!(part = memory_part(m, address + at, n - at, &b, &to)))
+            return -1;
+        for (uint64_t i = 0; b && i < part; i += run) {
+            uint64_t here = offset + at + i, host_run;
+            int set = 1, host = 0;
+            run = from ? mt_written_run(&from->written, here, part - i, &set) : part;
+            host_run = from ? mt_written_run(&from->host, here, run, &host) : run;
+            run = host_run < run ? host_run : run;
+            if (memory_put(&b->written, set, to + i, run) != 0 ||
+                memory_put(&b->host, host, to + i, run) != 0)
+                return -1;
         }
+        if (b)
+            b->copied_in = 1;
+        if (b && b->widest < widest)
+            b->widest = widest;
     }
     return 0;
 }
@@ -364,14 +408,24 @@ static int memory_copy_finding(struct mt_check_memory *m, enum mt_finding_kind k
     return mt_findings_add(m->findings, &f);
 }
 
+/* How many of n bytes of a block go to the host although nobody wrote them. */
+static uint64_t memory_bad(const struct mt_check_block *b, uint64_t offset, uint64_t n)
+{
+    uint64_t run, bad = 0;
+    for (uint64_t i = 0; i < n; i += run) {
+        int set;
+        run = mt_written_run(&b->written, offset + i, n - i, &set);
+        bad += set || memory_is_gap(b, offset + i, run) ? 0 : run;
+    }
+    return bad;
+}
+
 /* Bytes that go to the host, or (to != 0) to another place on the device. */
 static int memory_take(struct mt_check_memory *m, const struct mt_copy_event *c, uint64_t address, uint64_t n,
                        uint64_t to)
 {
-    struct mt_check_block *b, *target;
-    uint64_t offset = 0, part;
-    if (to && memory_part(m, to, n, &target, &offset) && target)
-        target->copied_in = 1; /* with bytes that nobody wrote, too */
+    struct mt_check_block *b;
+    uint64_t offset = 0, part, bad;
     for (uint64_t at = 0; at < n; at += part) {
         if (!(part = memory_part(m, address + at, n - at, &b, &offset)))
             return -1;
@@ -379,16 +433,10 @@ static int memory_take(struct mt_check_memory *m, const struct mt_copy_event *c,
             b->copied_out = 1;
             b->unread = NULL;
         }
-        uint64_t run, bad = 0;
-        for (uint64_t i = 0; i < part; i += run) {
-            int set = 1;
-            run = b ? mt_written_run(&b->written, offset + i, part - i, &set) : part;
-            bad += set || memory_is_gap(b, offset + i, run) ? 0 : run;
-            if (set && to && memory_set(m, to + at + i, run, NULL) != 0)
-                return -1;
-        }
-        if (bad && !to &&
-            memory_copy_finding(m, MT_FINDING_OF_UNWRITTEN_COPY, c, bad, (size_t)(b - m->blocks)) != 0)
+        if (to && memory_hand_on(m, b, offset, to + at, part) != 0)
+            return -1;
+        bad = b && !to ? memory_bad(b, offset, part) : 0;
+        if (bad && memory_copy_finding(m, MT_FINDING_OF_UNWRITTEN_COPY, c, bad, (size_t)(b - m->blocks)) != 0)
             return -1;
     }
     return 0;

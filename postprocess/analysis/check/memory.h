@@ -20,9 +20,9 @@
 struct mt_check_block {
     struct mt_written written; /* no page, and not all: not made yet */
     uint8_t loaded, stored, copied_in, copied_out;
-    uint8_t judged;                     /* is it to be? 0: nobody has asked yet; 1: no; 2: yes */
-    uint32_t widest;                    /* bytes of a store; a copy or a fill may have been of any members */
-    uint64_t filled;                    /* where the last copy or fill from the host ends */
+    uint8_t judged;         /* is it to be? 0: nobody has asked yet; 1: no; 2: yes */
+    uint32_t widest;        /* bytes of a store; a copy or a fill may have been of any members */
+    struct mt_written host; /* which bytes the host's copies and fills have written, and no kernel since */
     const struct mt_copy_event *unread; /* a copy from the host that nothing has read from yet; the list's */
 };
 
@@ -31,7 +31,8 @@ struct mt_check_early {
     uint64_t word, cta;
     uint32_t site, warp, lane, type, bytes;
     size_t alloc;
-    int stored; /* to, by another CTA */
+    uint64_t byte; /* the first one, in its allocation */
+    int stored;    /* to, by another CTA */
 };
 
 struct mt_check_memory {

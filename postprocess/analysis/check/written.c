@@ -60,6 +60,18 @@ static void written_close(uint64_t **page)
     *page = full;
 }
 
+/* A page without words gets some. */
+static int written_open(uint64_t **page)
+{
+    int set = *page == full;
+    if (*page && !set)
+        return 0;
+    if (!(*page = malloc(WORDS * sizeof(uint64_t))))
+        return -1;
+    memset(*page, set ? 0xff : 0, WORDS * sizeof(uint64_t));
+    return 0;
+}
+
 static int written_page(uint64_t **page, unsigned from, uint64_t n)
 {
     if (*page == full)
@@ -69,7 +81,7 @@ static int written_page(uint64_t **page, unsigned from, uint64_t n)
         *page = full;
         return 0;
     }
-    if (!*page && !(*page = calloc(WORDS, sizeof(uint64_t))))
+    if (written_open(page) != 0)
         return -1;
     int whole = 0;
     for (unsigned at = from, end = from + (unsigned)n; at < end; at = (at | 63) + 1) {
@@ -88,6 +100,21 @@ int mt_written_set(struct mt_written *w, uint64_t from, uint64_t n)
         uint64_t here = written_least(end - from, PAGE - from % PAGE);
         if (written_page(&w->page[from >> PAGE_BITS], from % PAGE, here) != 0)
             return -1;
+        from += here;
+    }
+    return 0;
+}
+
+int mt_written_clear(struct mt_written *w, uint64_t from, uint64_t n)
+{
+    uint64_t end = from >= w->bytes || w->all || !w->page ? from : from + written_least(n, w->bytes - from);
+    while (from < end) {
+        uint64_t **page = &w->page[from >> PAGE_BITS];
+        uint64_t here = written_least(end - from, PAGE - from % PAGE);
+        if (*page && written_open(page) != 0)
+            return -1;
+        for (uint64_t at = from, to = from + here; *page && at < to; at = (at | 63) + 1)
+            (*page)[at % PAGE / 64] &= ~written_mask(at % 64, to - at);
         from += here;
     }
     return 0;

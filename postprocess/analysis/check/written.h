@@ -16,6 +16,8 @@ int mt_written_init(struct mt_written *w, uint64_t bytes);
 void mt_written_free(struct mt_written *w);
 /* Bytes from .. from + n - 1 are. What lies beyond the end does not count. 0, or -1 without memory. */
 int mt_written_set(struct mt_written *w, uint64_t from, uint64_t n);
+/* They are not any more. */
+int mt_written_clear(struct mt_written *w, uint64_t from, uint64_t n);
 void mt_written_all(struct mt_written *w);
 /* Bytes of memory that the table of pages takes for so many. */
 uint64_t mt_written_room(uint64_t bytes);
