@@ -365,6 +365,12 @@ static int accept_is_quiet(LLVMValueRef call)
            vec_is_wait(name) || vec_register(name) >= 0;
 }
 
+/* Does the call ask whether a barrier in memory is over, to which lanes of the warp may have to arrive? */
+static int accept_asks(LLVMValueRef call)
+{
+    return mt_starts(vec_callee(call), "mtb_ptx_mbarrier_") && vec_is_wait(vec_callee(call));
+}
+
 /* May lanes be at the block, or come to it, that have left the loop? Blocks run in their order. */
 static int accept_is_behind(const struct vec *v, int block, unsigned loop)
 {
@@ -449,7 +455,7 @@ static int accept_goes_on(const struct vec *v, unsigned loop)
         LLVMValueRef inst = v->value[i].from;
         if (!accept_of_loop(v, loop, inst))
             continue;
-        if (LLVMIsACallInst(inst) && !accept_is_quiet(inst))
+        if (LLVMIsACallInst(inst) && (!accept_is_quiet(inst) || accept_asks(inst)))
             return 0;
         if (accept_is_poll(inst) && !accept_chases(v, loop, inst) && !accept_retries(v, loop, inst) &&
             !accept_probes(v, loop, inst, counted))

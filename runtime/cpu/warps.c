@@ -342,6 +342,12 @@ static uint64_t warps_word(const uint64_t *entry, uint32_t i)
     return (entry[1] / 4 + i) << 2 | (mt_rec_space((uint32_t)entry[0] >> 28) + 1);
 }
 
+/* Is it a barrier, an arrival or a wait, and no access? */
+static int warps_orders(const uint64_t *entry)
+{
+    return mt_rec_space((uint32_t)entry[0] >> 28) > MT_IN_LOCAL;
+}
+
 /* The word's slot, or a free one. */
 static struct written *written_find(struct mt_warps *w, uint64_t word)
 {
@@ -442,6 +448,12 @@ static void warps_unit_add(struct mt_warps *w, uint32_t warp, const uint64_t *e,
         if (written_room(w)) {
             warps_units_end(w);
             break;
+        }
+        if (warps_orders(at)) { /* threads of any warps: what was before is handed on before */
+            warps_unit_append(w, u, e + from * MT_ENTRY_WORDS, k - from);
+            from = k;
+            for (uint32_t i = 0; i < WARPS; i++)
+                warps_unit_end(w, i);
         }
         const struct written *s;
         for (int settled = 1; settled && (s = written_before(w, at)); from = k) {

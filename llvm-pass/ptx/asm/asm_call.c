@@ -128,6 +128,13 @@ struct args {
     unsigned n, want;
 };
 
+/* Of copies between the two, a whole address may be of global memory. */
+static int add_is_shared(struct mt_asm_body *l, const struct mt_asm_operand *o)
+{
+    int wide = o->nitems && mt_asm_width(l, &o->items[0]) == 64;
+    return mt_asm_is_shared(l->s) && !(wide && mt_asm_has(l->s, "global"));
+}
+
 static int add_arg(struct mt_asm_body *l, struct args *args, const struct mt_asm_operand *o)
 {
     if (o->kind == MT_ASM_VECTOR) {
@@ -145,7 +152,7 @@ static int add_arg(struct mt_asm_body *l, struct args *args, const struct mt_asm
         struct mt_asm_operand plain = *o;
         plain.nitems = o->nitems ? 1 : 0;
         if (bits == 64)
-            v = mt_asm_address(l, &plain, mt_asm_is_shared(l->s));
+            v = mt_asm_address(l, &plain, add_is_shared(l, o));
         else
             v = o->nitems ? mt_asm_in(l, &o->items[0], bits) : NULL;
     } else if (LLVMGetTypeKind(want) == LLVMFloatTypeKind) {
