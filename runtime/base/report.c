@@ -1,10 +1,9 @@
 /* Words to the user: one line on stderr, "memtrace: …". */
 #include "report.h"
 #include "held.h"
-#include "fork.h"
 #include "options.h"
 #include <errno.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,8 +62,9 @@ struct report_words {
     char *text;
     unsigned long long more; /* times since */
 };
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-MT_FORK_LOCK(lock, MT_FORK_LEAVES);
+/* Who finds it set has words said that may have been said before. So it is no lock, which a fork could take
+ * along: ThreadSanitizer knows 64 that are held at once. */
+static atomic_flag busy = ATOMIC_FLAG_INIT;
 static struct report_words said[ONCE];
 static unsigned nsaid;
 
@@ -88,7 +88,8 @@ static int report_alike(const char *a, const char *b)
 static int report_first(const char *text)
 {
     unsigned i = 0;
-    pthread_mutex_lock(&lock);
+    if (atomic_flag_test_and_set(&busy))
+        return 1;
     while (i < nsaid && !report_alike(said[i].text, text))
         i++;
     int first = i == nsaid;
@@ -96,7 +97,7 @@ static int report_first(const char *text)
         said[i].more++;
     else if (nsaid < ONCE && (said[nsaid].text = strdup(text)))
         nsaid++;
-    pthread_mutex_unlock(&lock);
+    atomic_flag_clear(&busy);
     return first;
 }
 
@@ -128,13 +129,14 @@ void mt_note_once(const char *format, ...)
 
 void mt_report_again(void)
 {
-    pthread_mutex_lock(&lock);
+    if (atomic_flag_test_and_set(&busy))
+        return;
     for (unsigned i = 0; i < nsaid; i++) {
         if (said[i].more)
             mt_report("%llu times more: %s", said[i].more, said[i].text);
         said[i].more = 0;
     }
-    pthread_mutex_unlock(&lock);
+    atomic_flag_clear(&busy);
 }
 
 void mt_note(const char *format, ...)

@@ -251,6 +251,7 @@ static void grid_barrier(void **args)
             mt_cpu_barrier(0, 0, 0, 0);
             if (phase == 0 && TID < GRID)
                 sum += __atomic_load_n(&data[TID], __ATOMIC_RELAXED);
+            mt_cpu_barrier(0, 0, 0, 0); /* all have read before their CTA comes again */
         }
     }
     if (TID < GRID)

@@ -20,6 +20,11 @@ def _compile_module_with_cache(source, options=(), arch=None, cache_dir=None, ex
         return "linked", cc, extra, ignore_nonlto
 """,
     "numba/cuda/cudadrv/driver.py": """Linker = object
+class _PendingDeallocs:
+    def __init__(self):
+        pass
+    def clear(self):
+        pass
 class ObjectCode:
     from_cubin = None.__class__
 class _Linker:

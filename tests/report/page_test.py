@@ -51,7 +51,7 @@ class Worked(Case):
                     "8 B (28.6 %) by the same CTA of an earlier launch; most of it goes from fill to sum: 12 B. see",
             "footprint": "The run touches 3 cache lines of 128 bytes: its footprint is 384 B. see",
             "placement": "Over 2 devices, 50.0 % of the communication would cross with the best placement tried, blocks of CTAs. see",
-            "finding": "leak (and 1 more): an allocation (8 bytes) is not freed when the program ends."})
+            "finding": "leak (and 1 more): `out` (260 bytes) is not freed when the program ends."})
 
     def test_placement(self):
         """CTA 1's half of what sum loads from fill, 4 bytes, and of total, 4: each is read once."""
