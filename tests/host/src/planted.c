@@ -1,14 +1,13 @@
 /* Planted faults, each on lines of its own: what memtrace says of them is in tests/host/cases_answers.py. */
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { N = 256, THREADS = 4, PARTICLES = 4000, SLOTS = 4096 };
+enum { N = 256, THREADS = 4, FALSE_TURNS = 312, LOCKED_TURNS = 125, PARTICLES = 4000, SLOTS = 4096 };
 struct particle {
     double x, y, z, mass, charge, vx, vy, vz;
 };
@@ -16,27 +15,44 @@ struct slot {
     unsigned key, value;
 };
 
-static volatile long counters[THREADS]; /* side by side */
+static volatile long counters[THREADS] __attribute__((aligned(64))); /* side by side */
 static long total __attribute__((aligned(64)));
 static __attribute__((aligned(64))) pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_barrier_t start;
+static int turns[THREADS][2]
+    __attribute__((aligned(64))); /* pipes: the kernel's memory, so that nothing else bounces */
+
+/* The thread's next turn; a turn is handed on by turn_end. Threads alternate by this alone, however many
+ * processors there are. */
+static void turn_begin(long me)
+{
+    char byte;
+    if (read(turns[me][0], &byte, 1) != 1)
+        abort();
+}
+
+static void turn_end(long me)
+{
+    if (write(turns[(me + 1) % THREADS][1], "", 1) != 1)
+        abort();
+}
 
 static void *count(void *arg)
 {
     long me = (long)arg;
-    pthread_barrier_wait(&start);
-    for (int i = 0; i < 20000; i++) {
-        counters[me]++; /* FALSE */
-        if (i % 64 == 0)
-            sched_yield();
+    for (int turn = 0; turn < FALSE_TURNS; turn++) {
+        turn_begin(me);
+        for (int i = 0; i < 64; i++)
+            counters[me]++; /* FALSE */
+        turn_end(me);
     }
-    pthread_barrier_wait(&start);
-    for (int i = 0; i < 2000; i++) {
-        pthread_mutex_lock(&lock);
-        total++; /* LOCKED */
-        pthread_mutex_unlock(&lock);
-        if (i % 16 == 0)
-            sched_yield();
+    for (int turn = 0; turn < LOCKED_TURNS; turn++) {
+        turn_begin(me);
+        for (int i = 0; i < 16; i++) {
+            pthread_mutex_lock(&lock);
+            total++; /* LOCKED */
+            pthread_mutex_unlock(&lock);
+        }
+        turn_end(me);
     }
     return NULL;
 }
@@ -114,9 +130,12 @@ int main(int argc, char **argv)
     for (unsigned i = 1; i <= 1000; i++)
         s += probe(table, i);
     pthread_t t[THREADS];
-    pthread_barrier_init(&start, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++)
+        if (pipe(turns[i]))
+            abort();
     for (long i = 0; i < THREADS; i++)
         pthread_create(&t[i], NULL, count, (void *)i);
+    turn_end(THREADS - 1); /* the first is the first thread's */
     for (int i = 0; i < THREADS; i++)
         pthread_join(t[i], NULL);
     double *state = calloc(4000, sizeof *state);    /* STATE */
