@@ -211,6 +211,8 @@ static const struct device_step device_steps[] = {
     {.module = mt_gpu_forget_kernels, .of = DEVICE | PARTS},
     {.module = mt_refuse_unsynchronised, .of = DEVICE | PARTS},
     {.module = mt_drop_unused_asm, .of = DEVICE | PARTS},
+    /* For the PTX that is read and for the GPU's. */
+    {.module = mt_gpu_keep_sums, .of = DEVICE},
     /* Only the copy is instrumented, and the GPU runs the program as it is. */
     {.device = device_copy, .of = DEVICE, .without = GPU_TRACE},
     /* The back end makes the PTX that is read, and refuses some names. */

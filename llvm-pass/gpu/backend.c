@@ -58,6 +58,40 @@ void mt_gpu_rename_locals(LLVMModuleRef module)
     }
 }
 
+/* Is the index an extended sum with a constant, which may wrap round before it is extended? */
+static int backend_may_wrap(LLVMValueRef index)
+{
+    unsigned width = LLVMGetIntTypeWidth(LLVMTypeOf(index));
+    while (LLVMIsASExtInst(index))
+        index = LLVMGetOperand(index, 0);
+    if (!LLVMIsAInstruction(index) || LLVMGetInstructionOpcode(index) != LLVMAdd || LLVMGetNSW(index))
+        return 0;
+    return (width < 64 || LLVMGetIntTypeWidth(LLVMTypeOf(index)) < 64) &&
+           (LLVMIsAConstantInt(LLVMGetOperand(index, 0)) || LLVMIsAConstantInt(LLVMGetOperand(index, 1)));
+}
+
+/* The back end takes an index of an `inbounds` address for not negative, so that it moves a constant out of
+ * the sign extension of a sum that wraps: x[(short)(i + 32767)] would become x[i + 32767]
+ * (SeparateConstOffsetFromGEP of LLVM 19). Without the word it leaves the sum alone. */
+static void backend_keep_sums(LLVMValueRef gep)
+{
+    int n = LLVMGetNumOperands(gep);
+    for (int i = 1; i < n && LLVMIsInBounds(gep); i++) {
+        LLVMValueRef index = LLVMGetOperand(gep, (unsigned)i);
+        if (LLVMGetTypeKind(LLVMTypeOf(index)) == LLVMIntegerTypeKind && backend_may_wrap(index))
+            LLVMSetIsInBounds(gep, 0);
+    }
+}
+
+void mt_gpu_keep_sums(LLVMModuleRef module)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+            for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+                if (LLVMIsAGetElementPtrInst(i))
+                    backend_keep_sums(i);
+}
+
 /* NVPTX asks the annotations which functions are kernels and remembers the answers by address, those of
  * functions that are gone since, too: a kernel made where such a one was would become a plain function.
  * Where there are no annotations it asks for the calling convention. */

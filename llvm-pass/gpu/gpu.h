@@ -19,9 +19,11 @@ void mt_unit_name_kernel(struct mt_kernel *k);
 void mt_unit_link_gpu(struct mt_unit *u);
 /* When all that is to be is there: kernels get their limit of registers and keep their launch bounds. */
 void mt_unit_finish_kernels(struct mt_unit *u);
-/* backend.c. Kernels of other files go from what is kept for host code; names without dots. */
+/* backend.c. Kernels of other files go from what is kept for host code; names without dots; sums of indices
+ * stay what they are. */
 void mt_gpu_forget_kernels(LLVMModuleRef module);
 void mt_gpu_rename_locals(LLVMModuleRef module);
+void mt_gpu_keep_sums(LLVMModuleRef module);
 /* Kernels by their calling convention, with the sizes of their clusters. */
 void mt_unit_mark_kernels(struct mt_unit *u);
 void mt_unit_attach_clusters(struct mt_unit *u);

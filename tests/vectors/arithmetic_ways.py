@@ -37,8 +37,6 @@ WAYS = {
     "nvcc-G-v3": ("nvcc", ["-G"], {}),
     "nvcc-G-fibers": ("nvcc", ["-G"], {"MEMTRACE_PTX_OPTIONS": "--mt-vectors=off"}),
 }
-# clang 19 takes x[(short)(i + 32767)] for x[i + 32767], for GPUs, too: the index of an `inbounds` address is never negative, it thinks.
-RIGHT = ["-mllvm", "-disable-separate-const-offset-from-gep"]
 RUNS = {"untraced": {"MEMTRACE_ENABLE": "0"}, "traced": {}, "checked": {"MEMTRACE_CHECK": "1"}}
 
 COMMON = "\n".join(f"typedef {'un' * (k[0] == 'u')}signed {name} {k};" for k, name in
@@ -241,7 +239,7 @@ class Bench:
             self.timed(way, [nvcc, "-std=c++17", "-w", "-fmad=false", "-gencode=arch=compute_80,code=compute_80", *flags, source, "-o", out])
             return out
         mt_cc, words = harness.tool("mt-cc"), ["-std=c++17", "-w", "-ffp-contract=off", "--mt-gpu-trace=off", "--mt-verbose=on", *flags]
-        words += [*headers.words(mt_cc, words), *RIGHT]
+        words += headers.words(mt_cc, words)
         said = self.timed(way, [mt_cc, *words, source, "-o", out]).stderr.decode(errors="replace")
         if "vectors=off" not in "".join(flags):
             self.vectors[0] += said.count("warps are vectors")

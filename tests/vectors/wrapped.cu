@@ -1,6 +1,7 @@
 // Unsigned indices of 32 bits that count backwards in shared and local memory: addresses there have 32 bits,
 // and what is above is cut off (PTX manual, "Addresses as Operands"), so p[~a] is p[-1 - a]. What is expected
-// is computed here with signed indices. Prints "wrapped: N wrong of M".
+// is computed here with signed indices. An index of 16 bits that wraps round is negative: LLVM 19 took its
+// constant out all the same. Prints "wrapped: N wrong of M".
 #include <cstdio>
 enum { N = 64 };
 #define HALF (N * 2)
@@ -65,6 +66,16 @@ __global__ void local(const unsigned *back, unsigned *out)
     out[n] = sum;
 }
 
+__device__ short around[1 << 16];
+
+__global__ void narrow(const unsigned *, unsigned *out)
+{
+    unsigned n = threadIdx.x;
+    const short *p = around + (1 << 15);
+    out[n] = (unsigned)(p[(short)(n * 16 + 32767 - 5 * 16)] + p[(signed char)(n * 4 + 100)]);
+}
+
+static short around_here[1 << 16];
 static unsigned back[N + 1], got[N], want[N], wrong, total;
 
 static void run(const char *name, void (*kernel)(const unsigned *, unsigned *), unsigned *in, unsigned *out)
@@ -106,6 +117,13 @@ int main()
         }
     }
     run("local", local, in, out);
+    for (int i = 0; i < 1 << 16; i++)
+        around_here[i] = (short)(i * 7);
+    cudaMemcpyToSymbol(around, around_here, sizeof around_here);
+    for (int n = 0; n < N; n++)
+        want[n] = (unsigned)(around_here[(1 << 15) + (short)(n * 16 + 32767 - 5 * 16)] +
+                             around_here[(1 << 15) + (signed char)(n * 4 + 100)]);
+    run("narrow", narrow, in, out);
     printf("wrapped: %u wrong of %u\n", wrong, total);
     return wrong != 0;
 }
