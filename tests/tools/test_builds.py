@@ -1,5 +1,6 @@
 """Other ways to the same program: clang by itself, clang's configuration file, CMake's find_package."""
 import os
+import shutil
 
 import world
 from world import Case, PROGRAM, PROGRAM_RECORDS, PROGRAM_SUM, overlay
@@ -218,3 +219,15 @@ class Builds(Case):
         done = self.run_("cmake", "-G", "Ninja", "-S", ".", "-B", "b", f"-Dmemtrace_DIR={world.build}/cmake",
                          "-DCMAKE_CXX_COMPILER=g++", code=1)
         self.assertIn("-DCMAKE_CXX_COMPILER=clang++-19", done.stderr)
+
+    def test_a_part_of_the_tests(self):
+        for folder in ("postprocess", "report", "gpu"):  # the first two need programs of another
+            self.run_("cmake", "-G", "Ninja", "-S", world.source, "-B", "part", f"-DMEMTRACE_TESTS={folder}")
+            self.assertIn(f"tests/{folder}/", self.read("part/build.ninja").decode())
+            shutil.rmtree(self.path("part"))
+
+    def test_bench_without_a_build(self):
+        for part in "loops", "container", "start":
+            done = self.run_(os.path.join(world.source, "bench", "run"), "--build", "nothing", "--quick", part, code=1)
+            self.assertIn("ninja -C", done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
