@@ -11,11 +11,6 @@
 void *handle;
 char name[64];
 
-static int is_complex(char t)
-{
-    return t == 'C' || t == 'Z';
-}
-
 /* A number on the host, in type t. */
 struct scalar {
     char bytes[16];
@@ -61,11 +56,11 @@ static void test_axpy(char t, int n, int incx, int incy)
     begin();
     for (long i = 0; i < n; i++)
         put(y, cublas_vec(n, incy, i), a * get(x, cublas_vec(n, incx, i)) + get(y, cublas_vec(n, incy, i)));
-    CALL(f(handle, n, &alpha, x->device, incx, y->device, incy));
+    CALL(name, f(handle, n, &alpha, x->device, incx, y->device, incy));
     done(t);
     begin();
     struct scalar zero = cublas_scalar(t, 0);
-    CALL(f(handle, n, &zero, x->device, incx, y->device, incy));
+    CALL(name, f(handle, n, &zero, x->device, incx, y->device, incy));
     done(t);
 }
 
@@ -85,10 +80,10 @@ static void test_sums(char t)
             expected += k == 2 ? (u < 0 ? -u : u) : u * v;
         }
         if (k == 0)
-            CALL(((int (*)(void *, int, in, int, in, int, out))f)(handle, n, x->device, 2, y->device, 3,
-                                                                  result));
+            CALL(name, ((int (*)(void *, int, in, int, in, int, out))f)(handle, n, x->device, 2, y->device, 3,
+                                                                        result));
         else
-            CALL(((int (*)(void *, int, in, int, out))f)(handle, n, x->device, 2, result));
+            CALL(name, ((int (*)(void *, int, in, int, out))f)(handle, n, x->device, 2, result));
         double got = t == 'S' ? *(float *)result : *(double *)result;
         got = k == 1 ? got * got : got;
         check(fabs(got - expected) <= tolerance_of(t) * fabs(expected), "%s: %g, expected %g", name, got,
@@ -101,7 +96,7 @@ static void test_sums(char t)
     for (long i = 0; i < n; i++)
         best = cabs(get(x, i)) > cabs(peek(x, best)) ? i : best;
     int (*amax)(void *, int, in, int, int *) = function("%s_v2", name);
-    CALL(amax(handle, n, x->device, 1, &index));
+    CALL(name, amax(handle, n, x->device, 1, &index));
     check(index == best + 1, "%s: %d, expected %ld", name, index, best + 1);
     done(t);
     int64_t wide = -1;
@@ -109,7 +104,7 @@ static void test_sums(char t)
     for (long i = 0; i < n; i++)
         get(x, i);
     int (*amax_64)(void *, int64_t, in, int64_t, int64_t *) = function("%s_v2_64", name);
-    CALL(amax_64(handle, n, x->device, 1, &wide));
+    CALL(name, amax_64(handle, n, x->device, 1, &wide));
     check(wide == best + 1, "%s_64: %ld", name, (long)wide);
     done(t);
 }
@@ -128,7 +123,7 @@ static void test_dotc(char t)
         put(r, 0, expected);
         int (*mode)(void *, int) = function("cublasSetPointerMode_v2");
         mode(handle, 1);
-        CALL(f(handle, 6, x->device, -2, y->device, 1, r->device));
+        CALL(name, f(handle, 6, x->device, -2, y->device, 1, r->device));
         mode(handle, 0);
         done(t);
     }
@@ -145,21 +140,22 @@ static void test_copies(char t)
         put(x, 2 * i, v);
         put(y, 3 * i, u);
     }
-    CALL(((int (*)(void *, int, out, int, out, int))function("%s_v2", name))(handle, 5, x->device, 2,
-                                                                             y->device, 3));
+    CALL(name, ((int (*)(void *, int, out, int, out, int))function("%s_v2", name))(handle, 5, x->device, 2,
+                                                                                   y->device, 3));
     done(t);
     snprintf(name, sizeof name, "cublas%ccopy", t);
     begin();
     for (long i = 0; i < 5; i++)
         put(y, i, get(x, 4 * i));
-    CALL(((int (*)(void *, int, in, int, out, int))function("%s_v2", name))(handle, 5, x->device, 4,
-                                                                            y->device, 1));
+    CALL(name, ((int (*)(void *, int, in, int, out, int))function("%s_v2", name))(handle, 5, x->device, 4,
+                                                                                  y->device, 1));
     done(t);
     snprintf(name, sizeof name, "cublas%cscal", t);
     begin();
     for (long i = 0; i < 5; i++)
         put(y, 3 * i, 3 * get(y, 3 * i));
-    CALL(((int (*)(void *, int, in, out, int))function("%s_v2", name))(handle, 5, &three, y->device, 3));
+    CALL(name,
+         ((int (*)(void *, int, in, out, int))function("%s_v2", name))(handle, 5, &three, y->device, 3));
     done(t);
 }
 
@@ -180,7 +176,7 @@ static void test_gemv(char t, int op, number b)
         put(y, cublas_vec(rows, 3, i), 2 * sum + (b != 0 ? b * get(y, cublas_vec(rows, 3, i)) : 0));
     }
     int (*f)(void *, int, int, int, in, in, int, in, int, in, out, int) = function("%s_v2", name);
-    CALL(f(handle, op, m, n, &alpha, A->device, lda, x->device, -2, &beta, y->device, 3));
+    CALL(name, f(handle, op, m, n, &alpha, A->device, lda, x->device, -2, &beta, y->device, 3));
     done(t);
 }
 
@@ -204,8 +200,8 @@ static void test_gbmv(char t, int op, number b)
         put(y, cublas_vec(rows, -3, i), 2 * sum + (b != 0 ? b * get(y, cublas_vec(rows, -3, i)) : 0));
     }
     int (*f)(void *, int, int, int, int, int, in, in, int, in, int, in, out, int) = function("%s_v2", name);
-    CALL(f(handle, op, ROWS, COLUMNS, BELOW, ABOVE, &alpha, A->device, LD, x->device, 2, &beta, y->device,
-           -3));
+    CALL(name, f(handle, op, ROWS, COLUMNS, BELOW, ABOVE, &alpha, A->device, LD, x->device, 2, &beta,
+                 y->device, -3));
     done(t);
     check(f(handle, op, ROWS, COLUMNS, BELOW, ABOVE, &alpha, A->device, 3, x->device, 2, &beta, y->device,
             -3) == 7,
@@ -222,7 +218,7 @@ static void test_ger(char t)
         for (long i = 0; i < 4; i++)
             put(A, j * 6 + i, get(A, j * 6 + i) + 2 * get(x, 2 * i) * conj(get(y, j)));
     int (*f)(void *, int, int, in, in, int, in, int, out, int) = function("%s_v2", name);
-    CALL(f(handle, 4, 3, &alpha, x->device, 2, y->device, 1, A->device, 6));
+    CALL(name, f(handle, 4, 3, &alpha, x->device, 2, y->device, 1, A->device, 6));
     done(t);
 }
 
@@ -262,11 +258,11 @@ static void test_gemm(char t, int ta, int tb, number a, number b, int wide)
     if (wide) {
         int (*f)(void *, int, int, int64_t, int64_t, int64_t, in, in, int64_t, in, int64_t, in, out,
                  int64_t) = function("%s_v2_64", name);
-        CALL(f(handle, ta, tb, 4, 3, 5, &alpha, pa, 6, pb, 7, &beta, pc, 9));
+        CALL(name, f(handle, ta, tb, 4, 3, 5, &alpha, pa, 6, pb, 7, &beta, pc, 9));
     } else {
         int (*f)(void *, int, int, int, int, int, in, in, int, in, int, in, out, int) =
             function("%s_v2", name);
-        CALL(f(handle, ta, tb, 4, 3, 5, &alpha, pa, 6, pb, 7, &beta, pc, 9));
+        CALL(name, f(handle, ta, tb, 4, 3, 5, &alpha, pa, 6, pb, 7, &beta, pc, 9));
     }
     done(t);
 }
@@ -284,7 +280,7 @@ static void test_strided(char t, int ta)
     }
     int (*f)(void *, int, int, int, int, int, in, in, int, long long, in, int, long long, in, out, int,
              long long, int) = function("%s", name);
-    CALL(f(handle, ta, 0, 4, 3, 2, &one, A->device, 5, 24, B->device, 4, 0, &one, C->device, 6, 20, 3));
+    CALL(name, f(handle, ta, 0, 4, 3, 2, &one, A->device, 5, 24, B->device, 4, 0, &one, C->device, 6, 20, 3));
     done(t);
 }
 
@@ -322,7 +318,7 @@ static void test_batched(char t)
     }
     read_all(pa), read_all(pb), read_all(pc);
     int (*f)(void *, int, int, int, int, int, in, in, int, in, int, in, out, int, int) = function("%s", name);
-    CALL(f(handle, 0, 1, 4, 3, 2, &one, pa->device, 5, pb->device, 4, &zero, pc->device, 6, 2));
+    CALL(name, f(handle, 0, 1, 4, 3, 2, &one, pa->device, 5, pb->device, 4, &zero, pc->device, 6, 2));
     done(t);
 }
 
@@ -336,8 +332,8 @@ static void test_gemm_ex(char ab, int ab_type, char c, int c_type, int compute, 
     model_gemm(&p, A, B, C);
     int (*f)(void *, int, int, int, int, int, in, in, int, int, in, int, int, in, out, int, int, int, int) =
         function("%s", name);
-    CALL(f(handle, 1, 0, 4, 3, 5, &two, A->device, ab_type, 6, B->device, ab_type, 7, &one, C->device, c_type,
-           9, compute, -1));
+    CALL(name, f(handle, 1, 0, 4, 3, 5, &two, A->device, ab_type, 6, B->device, ab_type, 7, &one, C->device,
+                 c_type, 9, compute, -1));
     done(c);
 }
 
@@ -373,7 +369,7 @@ static void test_syrk(char t, int fill, int op, number b)
             put(C, j * 5 + i, 2 * sum + (b != 0 ? b * get(C, j * 5 + i) : 0));
         }
     int (*f)(void *, int, int, int, int, in, in, int, in, out, int) = function("%s_v2", name);
-    CALL(f(handle, fill, op, 4, 3, &alpha, A->device, 6, &beta, C->device, 5));
+    CALL(name, f(handle, fill, op, 4, 3, &alpha, A->device, 6, &beta, C->device, 5));
     done(t);
 }
 
@@ -392,7 +388,7 @@ static void test_symm(char t, int side, int fill)
             put(C, j * 7 + i, sum);
         }
     int (*f)(void *, int, int, int, int, in, in, int, in, int, in, out, int) = function("%s_v2", name);
-    CALL(f(handle, side, fill, 4, 3, &one, A->device, 6, B->device, 5, &zero, C->device, 7));
+    CALL(name, f(handle, side, fill, 4, 3, &one, A->device, 6, B->device, 5, &zero, C->device, 7));
     done(t);
 }
 
@@ -436,7 +432,7 @@ static void test_triangle(char t, int side, int fill, int op, int diag)
         put(C, k / 4 * 7 + k % 4, after[k]);
     int (*trmm)(void *, int, int, int, int, int, int, in, in, int, in, int, out, int) =
         function("%s_v2", name);
-    CALL(trmm(handle, side, fill, op, diag, 4, 3, &one, A->device, 6, B->device, 5, C->device, 7));
+    CALL(name, trmm(handle, side, fill, op, diag, 4, 3, &one, A->device, 6, B->device, 5, C->device, 7));
     done(t);
     snprintf(name, sizeof name, "cublas%ctrsm", t);
     begin();
@@ -446,7 +442,7 @@ static void test_triangle(char t, int side, int fill, int op, int diag)
         put(C, k / 4 * 7 + k % 4, before[k]);
     }
     int (*trsm)(void *, int, int, int, int, int, int, in, in, int, out, int) = function("%s_v2", name);
-    CALL(trsm(handle, side, fill, op, diag, 4, 3, &one, A->device, 6, C->device, 7));
+    CALL(name, trsm(handle, side, fill, op, diag, 4, 3, &one, A->device, 6, C->device, 7));
     done(t);
 }
 
@@ -461,7 +457,7 @@ static void test_geam(char t, int ta, number b)
             put(C, j * 7 + i,
                 2 * cublas_mat(A, 0, ta, 5, i, j) + (b != 0 ? b * cublas_mat(B, 0, 0, 6, i, j) : 0));
     int (*f)(void *, int, int, int, int, in, in, int, in, in, int, out, int) = function("%s", name);
-    CALL(f(handle, ta, 0, 4, 3, &alpha, A->device, 5, &beta, B->device, 6, C->device, 7));
+    CALL(name, f(handle, ta, 0, 4, 3, &alpha, A->device, 5, &beta, B->device, 6, C->device, 7));
     done(t);
     snprintf(name, sizeof name, "cublas%cdgmm", t);
     begin();
@@ -469,7 +465,7 @@ static void test_geam(char t, int ta, number b)
         for (long i = 0; i < 4; i++)
             put(C, j * 7 + i, get(A, j * 5 + i) * get(B, 2 * j));
     int (*g)(void *, int, int, int, in, int, in, int, out, int) = function("%s", name);
-    CALL(g(handle, 1, 4, 3, A->device, 5, B->device, 2, C->device, 7));
+    CALL(name, g(handle, 1, 4, 3, A->device, 5, B->device, 2, C->device, 7));
     done(t);
 }
 

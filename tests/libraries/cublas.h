@@ -10,11 +10,6 @@ typedef void *out;
 
 /* The call of `name` has been made, on elements of this type. */
 void done(char t);
-#define CALL(...)                                                                                            \
-    do {                                                                                                     \
-        int status = __VA_ARGS__;                                                                            \
-        check(!status, "%s: status %d", name, status);                                                       \
-    } while (0)
 
 void test_vectors_ex(void);
 void test_device_scalars(void);

@@ -31,12 +31,12 @@ static void ex_axpy(char u, char t, char s)
     begin();
     for (long i = 0; i < n; i++)
         put(y, ex_at(n, -3, i), 2 * get(x, 2 * i) + get(y, ex_at(n, -3, i)));
-    CALL(f(handle, (int)n, alpha, ex_type(s), x->device, ex_type(u), 2, y->device, ex_type(t), -3,
-           ex_type(s)));
+    CALL(name, f(handle, (int)n, alpha, ex_type(s), x->device, ex_type(u), 2, y->device, ex_type(t), -3,
+                 ex_type(s)));
     done(t);
     begin();
-    CALL(
-        f(handle, (int)n, zero, ex_type(s), x->device, ex_type(u), 2, y->device, ex_type(t), -3, ex_type(s)));
+    CALL(name, f(handle, (int)n, zero, ex_type(s), x->device, ex_type(u), 2, y->device, ex_type(t), -3,
+                 ex_type(s)));
     done(t);
 }
 
@@ -51,7 +51,7 @@ static void ex_scal(char t, char s)
     begin();
     for (long i = 0; i < 5; i++)
         put(x, 3 * i, -3 * get(x, 3 * i));
-    CALL(f(handle, 5, alpha, ex_type(s), x->device, ex_type(t), 3, ex_type(s)));
+    CALL(name, f(handle, 5, alpha, ex_type(s), x->device, ex_type(t), 3, ex_type(s)));
     done(t);
 }
 
@@ -79,11 +79,12 @@ static void ex_sums(char t, char s, int on_device)
             put(r, 0, sum);
         mode(handle, on_device);
         if (k < 2)
-            CALL(((int (*)(void *, int, in, int, int, in, int, int, out, int, int))f)(
-                handle, 5, x->device, ex_type(t), 2, y->device, ex_type(t), 1, to, ex_type(s), ex_type(s)));
+            CALL(name, ((int (*)(void *, int, in, int, int, in, int, int, out, int, int))f)(
+                           handle, 5, x->device, ex_type(t), 2, y->device, ex_type(t), 1, to, ex_type(s),
+                           ex_type(s)));
         else
-            CALL(((int (*)(void *, int, in, int, int, out, int, int))f)(handle, 5, x->device, ex_type(t), 2,
-                                                                        to, ex_type(s), ex_type(s)));
+            CALL(name, ((int (*)(void *, int, in, int, int, out, int, int))f)(
+                           handle, 5, x->device, ex_type(t), 2, to, ex_type(s), ex_type(s)));
         mode(handle, 0);
         done(s == 'H' || t == 'H' ? 'H' : s);
         if (!on_device) {
@@ -110,7 +111,7 @@ static void ex_moves(char t)
             if (swap)
                 put(x, 2 * i, v);
         }
-        CALL(f(handle, 6, x->device, ex_type(t), 2, y->device, ex_type(t), 3));
+        CALL(name, f(handle, 6, x->device, ex_type(t), 2, y->device, ex_type(t), 3));
         done(t);
     }
     int index = -1;
@@ -124,7 +125,7 @@ static void ex_moves(char t)
                    v = fabs(creal(peek(x, 2 * best))) + fabs(cimag(peek(x, 2 * best)));
             best = (least ? u < v : u > v) ? i : best;
         }
-        CALL(f(handle, 6, x->device, ex_type(t), 2, &index));
+        CALL(name, f(handle, 6, x->device, ex_type(t), 2, &index));
         check(index == best + 1, "%s: %d, expected %ld", name, index, best + 1);
         done(t);
     }
@@ -145,7 +146,8 @@ static void ex_rot(char t, char s)
         put(x, i, 2 * u + 3 * v);
         put(y, 2 * i, 2 * v - 3 * u);
     }
-    CALL(f(handle, 4, x->device, ex_type(t), 1, y->device, ex_type(t), 2, c, d, ex_type(s), ex_type(s)));
+    CALL(name,
+         f(handle, 4, x->device, ex_type(t), 1, y->device, ex_type(t), 2, c, d, ex_type(s), ex_type(s)));
     done(t);
 }
 

@@ -16,16 +16,16 @@ void test_device_scalars(void)
     begin();
     for (long i = 0; i < 10; i++)
         put(y, i, get(alpha, 0) * get(x, i) + get(y, i));
-    CALL(((int (*)(void *, int, in, in, int, out, int))function("cublasDaxpy_v2"))(
-        handle, 10, alpha->device, x->device, 1, y->device, 1));
+    CALL(name, ((int (*)(void *, int, in, in, int, out, int))function("cublasDaxpy_v2"))(
+                   handle, 10, alpha->device, x->device, 1, y->device, 1));
     done('D');
     snprintf(name, sizeof name, "cublasDasum");
     begin();
     for (long i = 0; i < 10; i++)
         s += cabs(get(x, i));
     put(sum, 0, s);
-    CALL(((int (*)(void *, int, in, int, out))function("cublasDasum_v2"))(handle, 10, x->device, 1,
-                                                                          sum->device));
+    CALL(name, ((int (*)(void *, int, in, int, out))function("cublasDasum_v2"))(handle, 10, x->device, 1,
+                                                                                sum->device));
     done('D');
     mode(handle, 0);
 }
@@ -42,8 +42,8 @@ void test_graph(void)
     snprintf(name, sizeof name, "cublasSaxpy");
     check(!cudaStreamCreate(&stream) && !set_stream(handle, stream), "stream");
     check(!cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
-    CALL(((int (*)(void *, int, in, in, int, out, int))function("cublasSaxpy_v2"))(
-        handle, 10, &two, x->device, 1, y->device, 1));
+    CALL(name, ((int (*)(void *, int, in, in, int, out, int))function("cublasSaxpy_v2"))(
+                   handle, 10, &two, x->device, 1, y->device, 1));
     two = 100; /* the call took it as it was */
     check(!cudaStreamEndCapture(stream, &graph) && !cudaGraphInstantiate(&exec, graph, 0), "graph");
     for (int k = 0; k < 2; k++) {

@@ -11,12 +11,6 @@ static void *handle;
 static char name[64];
 static char *work;
 
-#define CALL(...)                                                                                            \
-    do {                                                                                                     \
-        int status = __VA_ARGS__;                                                                            \
-        check(!status, "%s: status %d", name, status);                                                       \
-    } while (0)
-
 static double cusolver_loose(char t)
 {
     return t == 'S' || t == 'C' ? 1e-3 : 1e-10;
@@ -58,7 +52,7 @@ static void test_potrf(char t, int fill)
             put(A, fill ? i * LD + j : j * LD + i, fill ? conj(L[i][j]) : L[i][j]);
     put(info, 0, 0);
     int (*potrf)(void *, int, int, void *, int, void *, int, int *) = function("%s", name);
-    CALL(potrf(handle, fill, N, A->device, LD, work, 32, (int *)info->device));
+    CALL(name, potrf(handle, fill, N, A->device, LD, work, 32, (int *)info->device));
     end(name, cusolver_loose(t));
     snprintf(name, sizeof name, "cusolverDn%cpotrs", t);
     begin();
@@ -83,7 +77,7 @@ static void test_potrf(char t, int fill)
             get(A, fill ? i * LD + j : j * LD + i);
     put(info, 0, 0);
     int (*potrs)(void *, int, int, int, const void *, int, void *, int, int *) = function("%s", name);
-    CALL(potrs(handle, fill, N, R, A->device, LD, B->device, LDB, (int *)info->device));
+    CALL(name, potrs(handle, fill, N, R, A->device, LD, B->device, LDB, (int *)info->device));
     end(name, cusolver_loose(t));
 }
 
@@ -127,8 +121,8 @@ static void test_getrf(char t, int op, int exchange)
             put(A, j * LD + i, U[i][j]);
     put(info, 0, 0);
     int (*getrf)(void *, int, int, void *, int, void *, int *, int *) = function("%s", name);
-    CALL(getrf(handle, N, N, A->device, LD, work, exchange ? (int *)pivots->device : NULL,
-               (int *)info->device));
+    CALL(name, getrf(handle, N, N, A->device, LD, work, exchange ? (int *)pivots->device : NULL,
+                     (int *)info->device));
     end(name, cusolver_loose(t));
     snprintf(name, sizeof name, "cusolverDn%cgetrs", t);
     begin();
@@ -156,8 +150,8 @@ static void test_getrf(char t, int op, int exchange)
     put(info, 0, 0);
     int (*getrs)(void *, int, int, int, const void *, int, const int *, void *, int, int *) =
         function("%s", name);
-    CALL(getrs(handle, op, N, R, A->device, LD, exchange ? (const int *)pivots->device : NULL, B->device, LDB,
-               (int *)info->device));
+    CALL(name, getrs(handle, op, N, R, A->device, LD, exchange ? (const int *)pivots->device : NULL,
+                     B->device, LDB, (int *)info->device));
     end(name, cusolver_loose(t));
 }
 
@@ -205,7 +199,7 @@ static void test_geqrf(char t)
     }
     put(info, 0, 0);
     int (*geqrf)(void *, int, int, void *, int, void *, void *, int, int *) = function("%s", name);
-    CALL(geqrf(handle, M, N, A->device, LD, T->device, work, 32, (int *)info->device));
+    CALL(name, geqrf(handle, M, N, A->device, LD, T->device, work, 32, (int *)info->device));
     end(name, cusolver_loose(t));
     /* C = Q^H C */
     snprintf(name, sizeof name, "cusolverDn%c%s", t, unitary ? "unmqr" : "ormqr");
@@ -229,8 +223,8 @@ static void test_geqrf(char t)
     put(info, 0, 0);
     int (*mqr)(void *, int, int, int, int, int, const void *, int, const void *, void *, int, void *, int,
                int *) = function("%s", name);
-    CALL(mqr(handle, 0, unitary ? 2 : 1, M, R, N, A->device, LD, T->device, C->device, LD, work, 32,
-             (int *)info->device));
+    CALL(name, mqr(handle, 0, unitary ? 2 : 1, M, R, N, A->device, LD, T->device, C->device, LD, work, 32,
+                   (int *)info->device));
     end(name, cusolver_loose(t));
 }
 
@@ -245,7 +239,7 @@ static void test_no_pivot(void)
     put(A, 3, 4 - 2 * 3);
     put(info, 0, 1);
     int (*getrf)(void *, int, int, void *, int, void *, int *, int *) = function("%s", name);
-    CALL(getrf(handle, 2, 2, A->device, 2, work, NULL, (int *)info->device));
+    CALL(name, getrf(handle, 2, 2, A->device, 2, work, NULL, (int *)info->device));
     end(name, 1e-12);
 }
 
@@ -260,7 +254,7 @@ static void test_info(void)
     put(A, 0, a), put(A, 1, b), put(A, 3, -3);
     put(info, 0, 2);
     int (*potrf)(void *, int, int, void *, int, void *, int, int *) = function("%s", name);
-    CALL(potrf(handle, 0, 2, A->device, 2, work, 32, (int *)info->device));
+    CALL(name, potrf(handle, 0, 2, A->device, 2, work, 32, (int *)info->device));
     end(name, 1e-12);
     check(potrf(handle, 0, 2, A->device, 1, work, 32, (int *)info->device) == 3, "lda < n");
     check(potrf(NULL, 0, 2, A->device, 2, work, 32, (int *)info->device) == 1, "no handle");

@@ -12,17 +12,6 @@ static void *handle, *params;
 static char name[64];
 typedef void *out;
 
-#define CALL(...)                                                                                            \
-    do {                                                                                                     \
-        int status = __VA_ARGS__;                                                                            \
-        check(!status, "%s: status %d", name, status);                                                       \
-    } while (0)
-
-static int is_complex(char t)
-{
-    return t == 'C' || t == 'Z';
-}
-
 static char real_of(char t)
 {
     return t == 'C' ? 'S' : t == 'Z' ? 'D' : t;
@@ -90,12 +79,12 @@ static void test_eigen(char t, int how, int vectors, int fill)
     typedef int x(void *, void *, int, int, int64_t, int, out, int64_t, int, out, int, out, size_t, out,
                   size_t, out);
     if (how == X64)
-        CALL(((x *)function("%s", name))(handle, params, vectors, fill, N, more_type(t), A->device, LD,
-                                         more_type(real_of(t)), W->device, more_type(t), work, 32, NULL, 0,
-                                         info->device));
+        CALL(name, ((x *)function("%s", name))(handle, params, vectors, fill, N, more_type(t), A->device, LD,
+                                               more_type(real_of(t)), W->device, more_type(t), work, 32, NULL,
+                                               0, info->device));
     else
-        CALL(((evd *)function("%s", name))(handle, vectors, fill, N, A->device, LD, W->device, work, 32,
-                                           info->device, more));
+        CALL(name, ((evd *)function("%s", name))(handle, vectors, fill, N, A->device, LD, W->device, work, 32,
+                                                 info->device, more));
     cudaDeviceSynchronize();
     bring(A, a), bring(W, w);
     number trace = 0, sum = 0;
@@ -145,16 +134,16 @@ static void test_singular(char t, int how, int few)
                   int, out, int64_t, int, out, int64_t, int, out, size_t, out, size_t, out);
     char job = few ? 'S' : 'A';
     if (how == SVD64)
-        CALL(((x *)function("%s", name))(handle, params, job, job, M, N, more_type(t), A->device, LD,
-                                         more_type(real_of(t)), S->device, more_type(t), U->device, LD,
-                                         more_type(t), V->device, LD, more_type(t), work, 32, NULL, 0,
-                                         info->device));
+        CALL(name, ((x *)function("%s", name))(handle, params, job, job, M, N, more_type(t), A->device, LD,
+                                               more_type(real_of(t)), S->device, more_type(t), U->device, LD,
+                                               more_type(t), V->device, LD, more_type(t), work, 32, NULL, 0,
+                                               info->device));
     else if (jacobi)
-        CALL(((svdj *)function("%s", name))(handle, 1, few, M, N, A->device, LD, S->device, U->device, LD,
-                                            V->device, LD, work, 32, info->device, more));
+        CALL(name, ((svdj *)function("%s", name))(handle, 1, few, M, N, A->device, LD, S->device, U->device,
+                                                  LD, V->device, LD, work, 32, info->device, more));
     else
-        CALL(((svd *)function("%s", name))(handle, job, job, M, N, A->device, LD, S->device, U->device, LD,
-                                           V->device, LD, work, 32, NULL, info->device));
+        CALL(name, ((svd *)function("%s", name))(handle, job, job, M, N, A->device, LD, S->device, U->device,
+                                                 LD, V->device, LD, work, 32, NULL, info->device));
     cudaDeviceSynchronize();
     bring(A, a), bring(S, s), bring(U, u), bring(V, v);
     for (int i = 0; i < M; i++)
@@ -194,8 +183,8 @@ static void test_values(char t)
             squares += creal(get(A, j * LD + i) * conj(peek(A, j * LD + i)));
     typedef int svd(void *, signed char, signed char, int, int, out, int, out, out, int, out, int, out, int,
                     out, out);
-    CALL(((svd *)function("%s", name))(handle, 'N', 'N', M, N, A->device, LD, S->device, NULL, M, NULL, N,
-                                       S->device, 32, NULL, info->device));
+    CALL(name, ((svd *)function("%s", name))(handle, 'N', 'N', M, N, A->device, LD, S->device, NULL, M, NULL,
+                                             N, S->device, 32, NULL, info->device));
     cudaDeviceSynchronize();
     bring(A, a), bring(S, s);
     for (int k = 0; k < N; k++) {
@@ -227,7 +216,8 @@ static void test_solve(char t)
     for (int j = 0; j < N; j++)
         for (int i = 0; i < N; i++)
             get(A, j * LD + i);
-    CALL(((getrf *)function("%s", name))(handle, params, N, N, more_type(t), A->device, LD, pivots->device,
+    CALL(name,
+         ((getrf *)function("%s", name))(handle, params, N, N, more_type(t), A->device, LD, pivots->device,
                                          more_type(t), work, 32, NULL, 0, info->device));
     cudaDeviceSynchronize();
     bring(A, a);
@@ -262,8 +252,8 @@ static void test_solve(char t)
         for (int i = 0; i < N; i++)
             get(B, r * LD + i), put(B, r * LD + i, i - 2 * r);
     put(info, 0, 0);
-    CALL(((getrs *)function("%s", name))(handle, params, 0, N, R, more_type(t), A->device, LD, pivots->device,
-                                         more_type(t), B->device, LD, info->device));
+    CALL(name, ((getrs *)function("%s", name))(handle, params, 0, N, R, more_type(t), A->device, LD,
+                                               pivots->device, more_type(t), B->device, LD, info->device));
     end(name, loose(t) * 10);
 }
 
@@ -294,10 +284,10 @@ static void test_same(char t)
             for (int i = j; i < N; i++)
                 get(m, j * LD + i);
         if (twice)
-            CALL(((x_potrf *)function("%s", name))(handle, params, 0, N, more_type(t), m->device, LD,
-                                                   more_type(t), work, 32, NULL, 0, i32->device));
+            CALL(name, ((x_potrf *)function("%s", name))(handle, params, 0, N, more_type(t), m->device, LD,
+                                                         more_type(t), work, 32, NULL, 0, i32->device));
         else
-            CALL(((potrf *)function("%s", name))(handle, 0, N, m->device, LD, work, 32, i32->device));
+            CALL(name, ((potrf *)function("%s", name))(handle, 0, N, m->device, LD, work, 32, i32->device));
         cudaDeviceSynchronize();
         if (!twice) {
             bring(m, a);
@@ -322,11 +312,11 @@ static void test_same(char t)
             for (int i = 0; i < N; i++)
                 get(m, r * LD + i);
         if (twice)
-            CALL(((x_potrs *)function("%s", name))(handle, params, 0, N, R, more_type(t), A->device, LD,
-                                                   more_type(t), m->device, LD, info->device));
+            CALL(name, ((x_potrs *)function("%s", name))(handle, params, 0, N, R, more_type(t), A->device, LD,
+                                                         more_type(t), m->device, LD, info->device));
         else
-            CALL(
-                ((potrs *)function("%s", name))(handle, 0, N, R, A->device, LD, m->device, LD, info->device));
+            CALL(name, ((potrs *)function("%s", name))(handle, 0, N, R, A->device, LD, m->device, LD,
+                                                       info->device));
         cudaDeviceSynchronize();
         if (!twice) {
             bring(m, b);
@@ -362,11 +352,12 @@ static void test_reflect(char t)
             for (int i = 0; i < M; i++)
                 get(m, j * LD + i);
         if (twice)
-            CALL(((x *)function("%s", name))(handle, params, M, N, more_type(t), m->device, LD, more_type(t),
+            CALL(name,
+                 ((x *)function("%s", name))(handle, params, M, N, more_type(t), m->device, LD, more_type(t),
                                              v->device, more_type(t), work, 32, NULL, 0, i32->device));
         else
-            CALL(((geqrf *)function("%s", name))(handle, M, N, m->device, LD, v->device, work, 32,
-                                                 i32->device));
+            CALL(name, ((geqrf *)function("%s", name))(handle, M, N, m->device, LD, v->device, work, 32,
+                                                       i32->device));
         cudaDeviceSynchronize();
         if (!twice)
             bring(m, a), bring(v, tau);

@@ -14,12 +14,6 @@ static void *handle;
 typedef const void *in;
 typedef void *out;
 
-#define CALL(name, ...)                                                                                      \
-    do {                                                                                                     \
-        int status_ = __VA_ARGS__;                                                                           \
-        check(!status_, "%s: status %d", name, status_);                                                     \
-    } while (0)
-
 static int convert_type(char t)
 {
     return t == 'S' ? 0 : t == 'D' ? 1 : t == 'C' ? 4 : 5;

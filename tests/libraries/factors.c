@@ -13,17 +13,6 @@ static void *blas, *solver;
 static char name[64];
 typedef void *out;
 
-#define CALL(...)                                                                                            \
-    do {                                                                                                     \
-        int status = __VA_ARGS__;                                                                            \
-        check(!status, "%s: status %d", name, status);                                                       \
-    } while (0)
-
-static int is_complex(char t)
-{
-    return t == 'C' || t == 'Z';
-}
-
 static double factors_loose(char t)
 {
     return t == 'S' || t == 'C' ? 1e-3 : 1e-10;
@@ -100,7 +89,7 @@ static void test_getrf(char t, int exchange)
         model_lu(A, offsets[b], exchange ? pivots : NULL, b * N);
     }
     int (*f)(void *, int, out, int, out, out, int) = function("%s", name);
-    CALL(f(blas, N, at->device, LD, exchange ? pivots->device : NULL, info->device, BATCH));
+    CALL(name, f(blas, N, at->device, LD, exchange ? pivots->device : NULL, info->device, BATCH));
     end(name, factors_loose(t));
 }
 
@@ -125,7 +114,7 @@ static void test_potrf(char t, int fill)
                 put(A, offsets[b] + (fill ? i * LD + j : j * LD + i), fill ? conj(L[i][j]) : L[i][j]);
     }
     int (*f)(void *, int, int, out, int, out, int) = function("%s", name);
-    CALL(f(solver, fill, N, at->device, LD, info->device, BATCH));
+    CALL(name, f(solver, fill, N, at->device, LD, info->device, BATCH));
     end(name, factors_loose(t));
 }
 
@@ -209,7 +198,7 @@ static void test_gels(char t, int told)
         }
     }
     int (*f)(void *, int, int, int, int, out, int, out, int, int *, out, int) = function("%s", name);
-    CALL(f(blas, 0, M, N, R, pa->device, LD, pc->device, LD, &said, told ? info->device : NULL, BATCH));
+    CALL(name, f(blas, 0, M, N, R, pa->device, LD, pc->device, LD, &said, told ? info->device : NULL, BATCH));
     cudaDeviceSynchronize();
     factors_bring(A, va), factors_bring(C, vc);
     for (int k = 0; k < BATCH; k++) {

@@ -223,3 +223,8 @@ void end_without(void)
     for (unsigned i = 0; i < nmemories; i++)
         model_compare("no launch", memories[i], 0);
 }
+
+int is_complex(char letter)
+{
+    return letter == 'C' || letter == 'Z';
+}

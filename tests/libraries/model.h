@@ -19,6 +19,15 @@ extern int failures;
 void *function(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void check(int good, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Does the letter name complex numbers? */
+int is_complex(char letter);
+/* A call of `name` that must return 0. */
+#define CALL(name, ...)                                                                                      \
+    do {                                                                                                     \
+        int status_ = __VA_ARGS__;                                                                           \
+        check(!status_, "%s: status %d", name, status_);                                                     \
+    } while (0)
+
 /* Filled with numbers that are small and differ. */
 struct memory *memory_new(char letter, size_t count);
 /* The same with these contents. */
