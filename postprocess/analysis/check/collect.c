@@ -290,19 +290,6 @@ static void collect_thread(struct mt_finding_side *side, const struct mt_launch_
     side->known = 2;
 }
 
-/* Does a race of the same read say so already? */
-static int collect_races_there(const struct mt_onchip_rows *rows, size_t hazard)
-{
-    const struct mt_hazard *x = &rows->hazards[hazard].h;
-    for (size_t i = 0; i < rows->nhazards; i++) {
-        const struct mt_hazard *y = &rows->hazards[i].h;
-        if (y->kind != MT_HAZARD_UNWRITTEN && y->kernel == x->kernel && y->input == x->input &&
-            (y->site[0] == x->site[0] || y->site[1] == x->site[0]))
-            return 1;
-    }
-    return 0;
-}
-
 static const struct mt_alloc_event *collect_buffer(struct mt_buffers *buffers,
                                                    const struct mt_launch_event *l, uint64_t address)
 {
@@ -319,17 +306,13 @@ int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, const str
     for (size_t i = 0; i < rows->nhazards && rc == 0; i++) {
         const struct mt_hazard *h = &rows->hazards[i].h;
         const struct mt_launch_event *l = h->launch < x->nlaunches ? x->launches[h->launch].event : NULL;
-        int unwritten = h->kind == MT_HAZARD_UNWRITTEN, global = h->space == MT_IN_GLOBAL;
-        if (unwritten && collect_races_there(rows, i))
-            continue;
-        struct mt_finding y = {.kind = unwritten ? MT_FINDING_OF_UNWRITTEN
-                                       : global  ? MT_FINDING_OF_GLOBAL_RACE
-                                                 : MT_FINDING_OF_SHARED_RACE,
+        int global = h->space == MT_IN_GLOBAL;
+        struct mt_finding y = {.kind = global ? MT_FINDING_OF_GLOBAL_RACE : MT_FINDING_OF_SHARED_RACE,
                                .kernel = h->kernel,
                                .var = global ? "" : mt_onchip_variable(rows->hazards[i].side[1]),
                                .here = collect_side_of(rows->hazards[i].side[1], h->type[1]),
                                .other = collect_side_of(rows->hazards[i].side[0], h->type[0]),
-                               .count = unwritten ? h->count : h->words,
+                               .count = h->words,
                                .launches = h->launches,
                                .launch = (uint64_t)h->launch + 1,
                                .alloc = global ? collect_buffer(buffers, l, h->address) : NULL};
@@ -337,11 +320,7 @@ int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, const str
         collect_cta(&y.other, h->cta);
         collect_thread(&y.here, l, h->thread[1]);
         collect_thread(&y.other, l, h->thread[0]);
-        if (unwritten) {
-            y.other = (struct mt_finding_side){0};
-            y.size = 4;
-        } else if (h->type[1] !=
-                   MT_STORE) { /* of two the store comes first: RAW and WAR of the same are one */
+        if (h->type[1] != MT_STORE) { /* of two the store comes first: RAW and WAR of the same are one */
             struct mt_finding_side side = y.here;
             y.here = y.other;
             y.other = side;
@@ -356,13 +335,14 @@ static int collect_same_place(const struct mt_finding_side *a, const struct mt_f
     return a->line == b->line && strcmp(a->file, b->file) == 0 && strcmp(a->at, b->at) == 0;
 }
 
-/* Do races of global memory say of that read that it may come too early? They are list[n] of f. */
+/* Do races of the same memory say of that read that it may come too early? They are list[n] of f. */
 static int collect_reads_early(const struct mt_findings *f, const size_t *list, size_t n,
                                const struct mt_finding *x)
 {
     for (size_t i = 0; i < n; i++) {
         const struct mt_finding *y = &f->list[list[i]];
-        if (strcmp(y->kernel, x->kernel) == 0 &&
+        if ((y->kind == MT_FINDING_OF_GLOBAL_RACE) == (x->alloc != NULL) &&
+            strcmp(y->kernel, x->kernel) == 0 &&
             (collect_same_place(&y->here, &x->here) || collect_same_place(&y->other, &x->here)))
             return 1;
     }
@@ -375,7 +355,7 @@ int mt_check_early(struct mt_findings *f)
     unsigned char *gone = calloc(f->count + 1, 1);
     int rc = list && gone ? 0 : -1;
     for (size_t i = 0; rc == 0 && i < f->count; i++)
-        if (f->list[i].kind == MT_FINDING_OF_GLOBAL_RACE)
+        if (f->list[i].kind == MT_FINDING_OF_GLOBAL_RACE || f->list[i].kind == MT_FINDING_OF_SHARED_RACE)
             list[races++] = i;
     for (size_t i = 0; races && i < f->count; i++)
         gone[i] =

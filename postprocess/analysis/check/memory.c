@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_EARLY = 1 << 20, MOST_ROWS = 4096, PAGE = 4096, MOST_ALIGNED = 16 };
+enum { MOST_ROWS = 4096, PAGE = 4096 };
 #define MOST_BYTES (1ull << 36)
 #define MOST_WORK (1ull << 31)
 
@@ -43,6 +43,8 @@ int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, st
     memset(m, 0, sizeof *m);
     m->source = source;
     m->findings = findings;
+    m->unwritten.source = source;
+    m->unwritten.findings = findings;
     m->work = MOST_WORK;
     m->threads = mt_source_threads(source);
     memory_untraced(m);
@@ -53,7 +55,8 @@ int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, st
     m->blocks = calloc(m->nallocs + 1, sizeof *m->blocks);
     if (m->blocks)
         memory_shared(m);
-    return m->blocks && mt_buffers_init(&m->buffers, m->allocs, m->nallocs) == 0 &&
+    return m->blocks && mt_padding_copies(&m->copying, source) == 0 &&
+                   mt_buffers_init(&m->buffers, m->allocs, m->nallocs) == 0 &&
                    mt_check_unordered_init(&m->unordered, source, findings, &m->buffers) == 0
                ? 0
                : -1;
@@ -67,8 +70,9 @@ void mt_check_memory_free(struct mt_check_memory *m)
         free(m->copies[i]);
     free((void *)m->copies);
     free(m->blocks);
-    free(m->early);
-    mt_pairmap_free(&m->words);
+    mt_unwritten_free(&m->unwritten);
+    mt_check_shared_free(&m->shared);
+    mt_pairmap_free(&m->copying);
     mt_check_unordered_free(&m->unordered);
     mt_buffers_free(&m->buffers);
     memset(m, 0, sizeof *m);
@@ -140,117 +144,31 @@ static void memory_blind(struct mt_check_memory *m)
     }
 }
 
-/* May unwritten bytes be what lies between the members of a struct? Then a kernel wrote the member before
- * them, they end where a member can begin that is aligned to more than their number, and something that large
- * was written. Copies and fills from the host take whole structs. Whole words count as members. */
-static int memory_is_gap(const struct mt_check_block *b, uint64_t offset, uint64_t n)
-{
-    uint64_t end = (offset + n) | MOST_ALIGNED, aligned = end & -end;
-    int host = 1;
-    if (b->widest < 4 && aligned > b->widest) /* larger ones are written in parts */
-        aligned = b->widest;
-    if (offset)
-        mt_written_run(&b->host, offset - 1, 1, &host);
-    return !host && (offset % 4 || n % 4) && n < aligned;
-}
-
 /* ---- what a kernel does ---- */
 
-static const char *const memory_ops[] = {"load", "store", "atomic", "access"};
-
-static int memory_report(struct mt_check_memory *m, const struct mt_check_early *e)
+/* Is it a part of a struct that is copied? */
+static int memory_copies(const struct mt_check_memory *m, const struct mt_access_run *r)
 {
-    const struct mt_site_event *s = mt_companion_site(mt_source_companion(m->source, m->input), e->site);
-    uint64_t x = m->launch ? m->launch->block[0] : 1024, y = m->launch ? m->launch->block[1] : 1,
-             thread = (uint64_t)e->warp * 32 + e->lane;
-    struct mt_finding f = {
-        .kind = MT_FINDING_OF_UNWRITTEN,
-        .kernel = m->kernel,
-        .var = s ? s->var : "",
-        .here = {.file = s ? s->file : "",
-                 .at = s ? s->at : "",
-                 .op = memory_ops[e->type & 3],
-                 .line = s ? s->line : 0,
-                 .cta = {e->cta >> 32, e->cta >> 16 & 0xffff, e->cta & 0xffff},
-                 .known = e->warp == MT_RUN_NO_WARP || !x || !y ? 1 : 2},
-        .size = e->bytes,
-        .count = 1,
-        .launches = 1,
-        .launch = m->step + 1,
-        .alloc = &m->allocs[e->alloc],
-        .side = "inside",
-        .distance = e->byte,
-    };
-    if (f.here.known == 2) {
-        f.here.thread[0] = thread % x;
-        f.here.thread[1] = thread / x % y;
-        f.here.thread[2] = thread / x / y;
-    }
-    return mt_findings_add(m->findings, &f);
-}
-
-static int memory_early(struct mt_check_memory *m, const struct mt_access_run *r, uint32_t access,
-                        size_t alloc, uint64_t word, uint64_t byte)
-{
-    uint64_t *at = mt_pairmap_get(&m->words, word, 0, m->nearly);
-    uint32_t lanes = r->mask, lane = 0;
-    if (!at || mt_grow(&m->early, &m->early_room, m->nearly + 1, sizeof *m->early) != 0)
-        return -1;
-    if (*at != m->nearly)
-        return 0;
-    for (uint32_t i = 0; i < access && lanes; i++)
-        lanes &= lanes - 1;
-    lane = lanes ? (uint32_t)__builtin_ctz(lanes) : 0;
-    m->early[m->nearly++] = (struct mt_check_early){word,
-                                                    r->cta,
-                                                    r->site,
-                                                    r->warp,
-                                                    lane,
-                                                    mt_run_type(r),
-                                                    mt_run_size(r),
-                                                    alloc,
-                                                    byte - m->allocs[alloc].base,
-                                                    0};
-    return 0;
-}
-
-/* Bytes that nobody wrote, of accesses `first` and on, which lie one after another. */
-static int memory_unwritten(struct mt_check_memory *m, const struct mt_access_run *r, uint32_t first,
-                            uint64_t begin, uint64_t address, uint64_t n, size_t alloc)
-{
-    for (uint64_t word = address / 4; word <= (address + n - 1) / 4 && m->nearly < MOST_EARLY; word++) {
-        uint64_t byte = word * 4 > address ? word * 4 : address;
-        if (memory_early(m, r, first + (uint32_t)((byte - begin) / mt_run_size(r)), alloc, word, byte) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* A CTA stores to words that may have been read unwritten. */
-static void memory_settle(struct mt_check_memory *m, uint64_t cta, uint64_t address, uint64_t n)
-{
-    for (uint64_t word = address / 4; word <= (address + n - 1) / 4; word++) {
-        const uint64_t *at = mt_pairmap_find(&m->words, word, 0);
-        struct mt_check_early *e = at ? &m->early[*at] : NULL;
-        if (e)
-            e->stored |= e->cta != cta;
-    }
+    return mt_pairmap_find(&m->copying, r->site, m->unwritten.input) != NULL;
 }
 
 /* `n` unwritten bytes of a piece, `at` bytes from its beginning and `offset` bytes into their block. Each
- * access is looked at by itself: one of whole words of which nothing was written takes no gap between
- * members. Smaller ones may be the parts in which a struct is copied. */
+ * access is looked at by itself; smaller ones may be the parts in which a struct is copied. */
 static int memory_read(struct mt_check_memory *m, const struct mt_access_run *r, const struct mt_piece *p,
                        uint32_t first, uint64_t at, uint64_t n, const struct mt_check_block *b,
                        uint64_t offset)
 {
-    uint64_t size = mt_run_size(r), part;
+    const uint32_t size = mt_run_size(r);
+    const int whole = memory_copies(m, r);
+    uint64_t part, padding;
     for (uint64_t i = 0; i < n; i += part) {
         part = size - (at + i) % size;
         part = size < 4 || part > n - i ? n - i : part;
-        int gap = (size < 4 || part < size) && memory_is_gap(b, offset + i, part);
-        if (!gap && memory_unwritten(m, r, first, p->address, p->address + at + i, part,
-                                     (size_t)(b - m->blocks)) != 0)
+        padding = mt_padding_read(&b->written, &b->host, &b->members, offset + i, part, size, whole);
+        if (padding)
+            part = padding;
+        else if (mt_unwritten_add(&m->unwritten, r, first, p->address, p->address + at + i, part, 0,
+                                  &m->allocs[b - m->blocks]) != 0)
             return -1;
     }
     return 0;
@@ -283,8 +201,8 @@ static int memory_store(struct mt_check_memory *m, const struct mt_access_run *r
 {
     struct mt_check_block *b;
     uint64_t offset = 0, part;
-    if (m->nearly && mt_run_type(r) == MT_STORE)
-        memory_settle(m, r->cta, p->address, p->bytes);
+    if (mt_run_type(r) == MT_STORE)
+        mt_unwritten_settle(&m->unwritten, r->cta, p->address, p->bytes);
     for (uint64_t at = 0; at < p->bytes; at += part) {
         if (!(part = memory_part(m, p->address + at, p->bytes - at, &b, &offset)))
             return -1;
@@ -293,9 +211,19 @@ static int memory_store(struct mt_check_memory *m, const struct mt_access_run *r
             return -1;
         if (b)
             b->stored = 1;
-        if (b && b->widest < mt_run_size(r))
-            b->widest = mt_run_size(r);
     }
+    return 0;
+}
+
+/* What stores of a run tell of the structs where it begins. */
+static int memory_members(struct mt_check_memory *m, const struct mt_access_run *r)
+{
+    struct mt_check_block *b = NULL;
+    uint64_t offset = 0;
+    if (r->count && !memory_part(m, mt_run_address(r, 0), 1, &b, &offset))
+        return -1;
+    if (b)
+        mt_members_store(&b->members, r, offset, memory_copies(m, r));
     return 0;
 }
 
@@ -305,6 +233,8 @@ static int memory_run(struct mt_check_memory *m, const struct mt_access_run *r)
     uint32_t type = mt_run_type(r), at = 0, first = 0;
     if (mt_rec_space(type) != MT_IN_GLOBAL)
         return 0;
+    if (type != MT_LOAD && memory_members(m, r) != 0)
+        return -1;
     for (; mt_run_piece(r, &at, &p); first = at)
         if ((type != MT_STORE && memory_load(m, r, &p, first) != 0) ||
             (type != MT_LOAD && memory_store(m, r, &p) != 0))
@@ -312,26 +242,17 @@ static int memory_run(struct mt_check_memory *m, const struct mt_access_run *r)
     return 0;
 }
 
-static int memory_launch_ends(struct mt_check_memory *m)
-{
-    int rc = 0;
-    for (size_t i = 0; i < m->nearly && rc == 0; i++)
-        rc = m->early[i].stored ? 0 : memory_report(m, &m->early[i]);
-    m->nearly = 0;
-    mt_pairmap_clear(&m->words);
-    return rc;
-}
-
 static int memory_launch(struct mt_check_memory *m, const struct mt_item *item)
 {
     const struct mt_launch_event *l = item->launch;
-    int rc = memory_launch_ends(m);
+    int rc = mt_unwritten_end(&m->unwritten);
     if (rc == 0)
         rc = mt_check_unordered_launch(&m->unordered, item);
-    m->launch = l;
-    m->kernel = item->kernel;
-    m->input = item->input;
-    m->step = item->superstep;
+    m->unwritten.launch = l;
+    m->unwritten.kernel = item->kernel;
+    m->unwritten.input = item->input;
+    m->unwritten.step = item->superstep;
+    mt_check_shared_launch(&m->shared, l && l->untraced);
     m->past = l && !m->threads && l->seq >= m->past ? l->seq + 1 : m->past;
     mt_buffers_launch(&m->buffers, l ? l->seq : MT_SEQ_NONE);
     if (rc == 0 && (!l || !l->traced || l->untraced || l->no_records || l->has_ctas))
@@ -354,7 +275,7 @@ static int memory_set(struct mt_check_memory *m, uint64_t address, uint64_t n,
             continue;
         if (mt_written_set(&b->written, offset, part) != 0 || mt_written_set(&b->host, offset, part) != 0)
             return -1;
-        b->widest = MOST_ALIGNED;
+        b->members.host = 1;
         b->copied_in = 1;
         b->unread = from->kind == MT_COPY_H2D ? from : b->unread;
     }
@@ -373,7 +294,6 @@ static int memory_hand_on(struct mt_check_memory *m, const struct mt_check_block
 {
     struct mt_check_block *b;
     uint64_t to = 0, part, run;
-    uint32_t widest = from ? from->widest : MOST_ALIGNED;
     for (uint64_t at = 0; at < n; at += part) {
         if (!(part = memory_part(m, address + at, n - at, &b, &to)))
             return -1;
@@ -389,8 +309,8 @@ static int memory_hand_on(struct mt_check_memory *m, const struct mt_check_block
         }
         if (b)
             b->copied_in = 1;
-        if (b && b->widest < widest)
-            b->widest = widest;
+        if (b)
+            mt_members_take(&b->members, from ? &from->members : NULL);
     }
     return 0;
 }
@@ -411,11 +331,14 @@ static int memory_copy_finding(struct mt_check_memory *m, enum mt_finding_kind k
 /* How many of n bytes of a block go to the host although nobody wrote them. */
 static uint64_t memory_bad(const struct mt_check_block *b, uint64_t offset, uint64_t n)
 {
-    uint64_t run, bad = 0;
+    const uint32_t aligned = mt_members_several(&b->members) ? MT_MEMBERS_ALIGNED : 0;
+    uint64_t run, padding, bad = 0;
     for (uint64_t i = 0; i < n; i += run) {
         int set;
         run = mt_written_run(&b->written, offset + i, n - i, &set);
-        bad += set || memory_is_gap(b, offset + i, run) ? 0 : run;
+        padding = set ? run : mt_padding(&b->written, &b->host, &b->members, offset + i, aligned);
+        bad += padding ? 0 : run;
+        run = padding && padding < run ? padding : run;
     }
     return bad;
 }
@@ -537,7 +460,7 @@ static int memory_records(struct mt_check_memory *m, const struct mt_raw_record 
 int mt_check_memory_item(struct mt_check_memory *m, const struct mt_item *item)
 {
     if (item->kind == MT_ITEM_COPY)
-        return memory_launch_ends(m) != 0 ? -1 : memory_copy(m, item->copy);
+        return mt_unwritten_end(&m->unwritten) != 0 ? -1 : memory_copy(m, item->copy);
     if (item->kind == MT_ITEM_HOST)
         return 0;
     if ((item->flags & MT_BATCH_BEGIN) && memory_launch(m, item) != 0)
@@ -550,6 +473,14 @@ int mt_check_memory_item(struct mt_check_memory *m, const struct mt_item *item)
         if (memory_run(m, &item->runs[i]) != 0)
             return -1;
     return m->threads ? 0 : mt_check_unordered_runs(&m->unordered, item->runs, item->count);
+}
+
+int mt_check_memory_shared(struct mt_check_memory *m, const struct mt_item *item)
+{
+    int rc = 0;
+    for (size_t i = 0; i < item->count && rc == 0 && !m->threads; i++)
+        rc = mt_check_shared_run(&m->shared, &item->runs[i], memory_copies(m, &item->runs[i]), &m->unwritten);
+    return rc;
 }
 
 /* ---- the end ---- */
@@ -606,7 +537,7 @@ static int memory_last_copies(struct mt_check_memory *m)
 int mt_check_memory_finish(struct mt_check_memory *m)
 {
     size_t damaged;
-    int rc = memory_launch_ends(m);
+    int rc = mt_unwritten_end(&m->unwritten);
     mt_source_problems(m->source, &damaged);
     m->blind |= damaged > 0; /* what is missing may have used it */
     if (rc == 0 && !damaged)

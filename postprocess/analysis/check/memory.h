@@ -13,7 +13,7 @@
 #define MT_ANALYSIS_CHECK_MEMORY_H
 #include "analysis/base/buffers.h"
 #include "analysis/base/pairmap.h"
-#include "findings.h"
+#include "shared.h"
 #include "unordered.h"
 #include "written.h"
 
@@ -21,18 +21,9 @@ struct mt_check_block {
     struct mt_written written; /* no page, and not all: not made yet */
     uint8_t loaded, stored, copied_in, copied_out;
     uint8_t judged;         /* is it to be? 0: nobody has asked yet; 1: no; 2: yes */
-    uint32_t widest;        /* bytes of a store; a copy or a fill may have been of any members */
     struct mt_written host; /* which bytes the host's copies and fills have written, and no kernel since */
+    struct mt_members members;
     const struct mt_copy_event *unread; /* a copy from the host that nothing has read from yet; the list's */
-};
-
-/* A word that was read before it was written, in the launch under way. */
-struct mt_check_early {
-    uint64_t word, cta;
-    uint32_t site, warp, lane, type, bytes;
-    size_t alloc;
-    uint64_t byte; /* the first one, in its allocation */
-    int stored;    /* to, by another CTA */
 };
 
 struct mt_check_memory {
@@ -42,14 +33,9 @@ struct mt_check_memory {
     struct mt_buffers buffers;
     struct mt_findings *findings; /* the caller's */
     struct mt_source *source;
-    /* the launch under way */
-    const struct mt_launch_event *launch;
-    const char *kernel;
-    size_t input;
-    uint64_t step;
-    struct mt_check_early *early;
-    size_t nearly, early_room;
-    struct mt_pairmap words; /* word -> number in `early` */
+    struct mt_unwritten unwritten; /* in the launch under way */
+    struct mt_check_shared shared; /* of it */
+    struct mt_pairmap copying;     /* sites: padding.h */
     /* copies, kept: their places */
     struct mt_copy_event **copies;
     size_t ncopies, copy_room;
@@ -66,6 +52,8 @@ struct mt_check_memory {
 int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, struct mt_findings *findings);
 /* Runs, records and copies; others are passed over. */
 int mt_check_memory_item(struct mt_check_memory *m, const struct mt_item *item);
+/* What the same runs did to shared memory, after that: `item` is the source's. */
+int mt_check_memory_shared(struct mt_check_memory *m, const struct mt_item *item);
 /* The trace has ended: leaks, and what nothing used. */
 int mt_check_memory_finish(struct mt_check_memory *m);
 void mt_check_memory_free(struct mt_check_memory *m);

@@ -189,19 +189,6 @@ static int cell_tell(const struct mt_hazard_access *a, const struct mt_hazard_pa
     return a->found(a->arg, &x);
 }
 
-static int cell_tell_unwritten(const struct mt_hazard_access *a, uint64_t address)
-{
-    uint32_t own = a->warp * LANES + a->lane;
-    struct mt_hazard x = {.site = {a->site, a->site},
-                          .type = {cell_type(a->way), cell_type(a->way)},
-                          .kind = MT_HAZARD_UNWRITTEN,
-                          .between = MT_HAZARD_THREAD,
-                          .space = MT_IN_SHARED,
-                          .thread = {own, own},
-                          .address = address};
-    return a->found(a->arg, &x);
-}
-
 /* One pair at most. */
 static int cell_compare(const struct mt_hazard_cta *c, const struct mt_hazard_cell *x,
                         const struct mt_hazard_access *a, uint64_t address)
@@ -214,8 +201,6 @@ static int cell_compare(const struct mt_hazard_cta *c, const struct mt_hazard_ce
         [MT_HAZARD_STRONG_LOAD] = {MT_HAZARD_STORE, NO}};
     const uint32_t *with = order[a->way];
     int all = a->space == MT_IN_SHARED || a->way == MT_HAZARD_STORE;
-    if (a->fresh && !x->past[MT_HAZARD_STORE] && !x->past[MT_HAZARD_UPDATE])
-        return cell_tell_unwritten(a, address);
     for (int i = 0; i < (all ? (int)MT_HAZARD_WAYS : 1) && with[i] != NO; i++)
         for (uint32_t at = x->past[with[i]]; at; at = c->past[at].next) {
             uint32_t thread = past_unordered(&c->past[at], a, MT_HAZARD_COMPARE);

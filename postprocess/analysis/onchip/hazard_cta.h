@@ -57,7 +57,6 @@ struct mt_hazard_access {
     uint64_t address;
     uint32_t warp, lane, size, way, site, space;
     uint32_t by, time;                   /* as above */
-    int fresh;                           /* it reads, and what nobody wrote is told, too */
     const struct mt_hazard_group *group; /* of the lane */
     /* 0, or -1 without memory; the fields kernel, launch, input and cta are not set. */
     int (*found)(void *arg, const struct mt_hazard *h);

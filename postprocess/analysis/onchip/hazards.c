@@ -10,7 +10,7 @@
 enum { MOST_SIZE = 16, MOST_SHARE = 32, MOST_BYTES = 256 << 20, MOST_SEEN = 1 << 22 };
 
 const char *const mt_hazard_words[] = {
-    [MT_HAZARD_RAW] = "RAW", [MT_HAZARD_WAR] = "WAR", [MT_HAZARD_WAW] = "WAW", [MT_HAZARD_UNWRITTEN] = ""};
+    [MT_HAZARD_RAW] = "RAW", [MT_HAZARD_WAR] = "WAR", [MT_HAZARD_WAW] = "WAW"};
 
 const char *const mt_hazard_between_words[] = {[MT_HAZARD_IN_CTA] = "warps",
                                                [MT_HAZARD_IN_WARP] = "lanes of a warp",
@@ -141,7 +141,6 @@ void mt_hazards_launch(struct mt_hazards *h, uint32_t launch, uint32_t input, co
     h->launch = launch;
     h->input = input;
     h->kernel = kernel;
-    h->blind = 0;
     h->opened = 0;
     if (h->nseen)
         mt_pairmap_clear(&h->seen);
@@ -224,7 +223,6 @@ static int hazards_lanes(struct mt_hazards *h, struct mt_hazard_cta *c, const st
                                  .space = mt_rec_space(r->meta >> 28),
                                  .found = hazards_found,
                                  .arg = &f};
-    a.fresh = a.space == MT_IN_SHARED && h->unwritten && !h->blind && (r->meta >> 28 & 3) != MT_STORE;
     uint32_t mask = r->mask;
     for (uint32_t i = 0; i < r->count; i++, mask &= mask - 1) {
         a.address = r->addresses ? r->addresses[i] : r->base + (uint64_t)r->stride * i;
@@ -236,7 +234,6 @@ static int hazards_lanes(struct mt_hazards *h, struct mt_hazard_cta *c, const st
             a.time = mt_hazard_copy_time(&c->order, a.group, a.lane, a.site, &a.by);
         if (!hazards_judged(r, &a)) {
             h->unjudged += which & MT_HAZARD_KEEP ? 1 : 0;
-            h->blind |= a.space == MT_IN_SHARED && (a.way == MT_HAZARD_STORE || a.way == MT_HAZARD_UPDATE);
         } else if (mt_hazard_touch(c, &a, which) != 0) {
             return -1;
         }
@@ -273,7 +270,6 @@ int mt_hazards_runs(struct mt_hazards *h, const struct mt_access_run *runs, size
             continue;
         if (!hazards_known(r)) {
             h->unjudged += sync ? 0 : r->count;
-            h->blind |= space == MT_IN_SHARED;
             continue;
         }
         struct mt_hazard_cta *c = hazards_cta(h, r->cta);

@@ -23,14 +23,8 @@
 #include "analysis/base/pairmap.h"
 #include "memtrace/device.h"
 
-/* UNWRITTEN: a read of what nothing in the CTA wrote before; only where it is asked for. */
-enum mt_hazard_kind {
-    MT_HAZARD_RAW,
-    MT_HAZARD_WAR,
-    MT_HAZARD_WAW,
-    MT_HAZARD_UNWRITTEN
-}; /* of the second access */
-extern const char *const mt_hazard_words[]; /* "RAW" … */
+enum mt_hazard_kind { MT_HAZARD_RAW, MT_HAZARD_WAR, MT_HAZARD_WAW }; /* of the second access */
+extern const char *const mt_hazard_words[];                          /* "RAW" … */
 
 /* Two warps; two lanes of a warp; one thread and its own copy. */
 enum mt_hazard_between { MT_HAZARD_IN_CTA, MT_HAZARD_IN_WARP, MT_HAZARD_THREAD };
@@ -71,14 +65,12 @@ struct mt_hazards {
     uint64_t loose;    /* threads at barriers that order more than they should: which one is not known */
     uint64_t parted;   /* CTAs that were forgotten for want of room before their launch ended */
     /* state */
-    int unwritten;         /* set before the first launch: those are looked for, too */
-    int words;             /* and so is this one: threads are ordered by atomics and strong accesses, too */
-    int global;            /* of the launch that is next to begin: global memory is looked at, too */
+    int words;  /* set before the first launch: threads are ordered by atomics and strong accesses, too */
+    int global; /* of the launch that is next to begin: global memory is looked at, too */
     const uint8_t *strong; /* and of it: which sites are strong, by id */
     size_t nstrong;
     const struct mt_pairmap
         *lines; /* and this: (site, input) -> the first site at that line; NULL: no words */
-    int blind;  /* not all that is written in this launch is seen: they are not */
     size_t room, cell_room, bytes;
     struct mt_pairmap places;      /* of the list: by sites; by kernel and the rest */
     struct mt_pairmap pairs, seen; /* of lines, by number; of the launch: words, by pair and CTA */

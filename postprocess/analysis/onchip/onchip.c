@@ -26,7 +26,6 @@ static int onchip_begin(struct mt_onchip *x, const struct mt_item *item)
     x->untraced += item->launch ? item->launch->untraced : 0;
     mt_banks_launch(&x->banks, (uint32_t)x->nlaunches, (uint32_t)item->input);
     mt_hazards_launch(&x->hazards, (uint32_t)x->nlaunches, (uint32_t)item->input, item->kernel);
-    x->hazards.blind = item->launch && item->launch->untraced;
     x->nlaunches++;
     return 0;
 }

@@ -20,7 +20,7 @@ struct reading {
     struct mt_pairmap lines; /* of sites: hazards.h */
     struct mt_progress progress;
     uint64_t records;
-    int races, bytes; /* what is looked for */
+    int races, bytes, init; /* what is looked for */
     struct mt_access_run *global;
     size_t room;
 };
@@ -67,10 +67,9 @@ static int read_lines(struct reading *r)
 
 static int read_start(struct reading *r)
 {
-    r->races =
-        mt_check_wants_group(r->choice, MT_FINDING_RACE) || mt_check_wants_group(r->choice, MT_FINDING_INIT);
-    r->bytes = r->races || mt_check_wants_group(r->choice, MT_FINDING_INIT) ||
-               mt_check_wants_group(r->choice, MT_FINDING_USE);
+    r->init = mt_check_wants_group(r->choice, MT_FINDING_INIT);
+    r->races = mt_check_wants_group(r->choice, MT_FINDING_RACE) || r->init;
+    r->bytes = r->races || r->init || mt_check_wants_group(r->choice, MT_FINDING_USE);
     mt_locality_run_init(&locality);
     locality.quiet = 1;
     if (r->races)
@@ -79,7 +78,6 @@ static int read_start(struct reading *r)
     int onchip = mt_onchip_init(&r->onchip);
     r->onchip.hazards.words = 1;
     r->onchip.hazards.lines = &r->lines;
-    r->onchip.hazards.unwritten = mt_check_wants_group(r->choice, MT_FINDING_INIT);
     return onchip == 0 && mt_check_memory_init(&r->memory, r->source, r->findings) == 0 &&
                    mt_check_strong_init(&r->strong, r->source) == 0 && read_lines(r) == 0 &&
                    mt_locality_run_start(&locality, r->source, mt_source_inputs(r->source)) == 0
@@ -113,10 +111,12 @@ static int read_item(struct reading *r, struct mt_item *item)
     mt_progress_step(&r->progress, r->source, r->records);
     if (item->kind != MT_ITEM_RUNS)
         return r->bytes ? mt_check_memory_item(&r->memory, item) : 0;
+    const struct mt_item whole = *item;
     if (r->races && read_threads(r, item) != 0)
         return -1;
     if (mt_item_global(item, &r->global, &r->room, 1) != 0 ||
-        (r->bytes && mt_check_memory_item(&r->memory, item) != 0))
+        (r->bytes && mt_check_memory_item(&r->memory, item) != 0) ||
+        (r->init && mt_check_memory_shared(&r->memory, &whole) != 0))
         return -1;
     mt_check_strong_mark(&r->strong, item->input, r->global, item->count);
     return r->races &&

@@ -71,7 +71,10 @@ int mt_check_run(char **argv, const char *folder, const struct mt_check_choice *
     words[at++] = called; /* what it says is ours */
     words[at++] = device;
     words[at++] = output;
-    words[at++] = mt_check_wants_group(choice, MT_FINDING_RACE) ? shared : global;
+    words[at++] =
+        mt_check_wants_group(choice, MT_FINDING_RACE) || mt_check_wants(choice, MT_FINDING_OF_UNWRITTEN)
+            ? shared
+            : global;
     words[at++] = end;
     memcpy(words + at, argv, n * sizeof *words);
     run_environment(choice, stop);
