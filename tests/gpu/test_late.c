@@ -106,7 +106,7 @@ static void tear_ring(struct kernel *k)
         __atomic_store_n(&slots->w[i], mt_packet_tag(0, r->mask + 1), __ATOMIC_RELAXED);
     /* Before the kernel writes there, the reader must have seen it. */
     const uint64_t *tail = (const void *)(uintptr_t)r->tail;
-    for (unsigned i = 0; i < 50000 && __atomic_load_n(tail, __ATOMIC_ACQUIRE) != MT_RING_CLOSED; i++)
+    for (unsigned i = 0; i < 3000000 && __atomic_load_n(tail, __ATOMIC_ACQUIRE) != MT_RING_CLOSED; i++)
         usleep(100);
 }
 

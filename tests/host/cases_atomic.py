@@ -41,7 +41,7 @@ def through_pipe(w, program, name, words, threads, total, code=0):
                         trace=pipe, code=code)
         timed.join(60)
         holds("mt-convert came to its end", not timed.is_alive())
-        same("exit code of mt-convert", merge.wait(60), 0)
+        same("exit code of mt-convert", merge.wait(300), 0)
     finally:
         merge.kill()
         merge.wait()

@@ -5,7 +5,6 @@ import signal
 import stat
 import struct
 import subprocess
-import time
 
 from harness import case, clean, holds, same
 from world import MACHINE, ENGINES
@@ -14,7 +13,7 @@ from world import MACHINE, ENGINES
 def refused(w, *words, says, code=2, **variables):
     """mt-host must exit with `code` and one line on stderr that has all of `says`."""
     process = subprocess.run([w.tool("mt-host"), *words], capture_output=True, text=True, cwd=w.work,
-                             env=clean(**variables), timeout=60)
+                             env=clean(**variables), timeout=300)
     same(f"mt-host {' '.join(words)}: exit code; {process.stderr}", process.returncode, code)
     same(f"mt-host {' '.join(words)}: stdout", process.stdout, "")
     for part in says:
@@ -130,7 +129,7 @@ def pin(w):
 
 def both(w, command, words=(), **more):
     """Runs natively and traced: same output and exit code."""
-    native = subprocess.run(command, capture_output=True, text=True, env=clean(HELLO="there"), timeout=60,
+    native = subprocess.run(command, capture_output=True, text=True, env=clean(HELLO="there"), timeout=300,
                             stdin=open(more["stdin"]) if "stdin" in more else subprocess.DEVNULL)
     traced = w.host("mat", *words, "--", *command, code=native.returncode, env=clean(HELLO="there"),
                     stdin=open(more["stdin"]) if "stdin" in more else subprocess.DEVNULL,
@@ -191,9 +190,8 @@ def signals(w):
                                "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               env=clean()) as host:
             host.stdout.readline()
-            time.sleep(0.3)
             host.send_signal(number)
-            code = host.wait(60)
+            code = host.wait(300)
             errors = host.stderr.read()
         same(f"exit code; {errors}", code, 128 + number)
         process = subprocess.run([w.tool("mt-graph"), "-f", "json", trace], capture_output=True, text=True)

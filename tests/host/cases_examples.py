@@ -34,7 +34,7 @@ def tickets(w):
     merge = subprocess.Popen(["sh", "-c", f"exec '{w.tool('mt-convert')}' --order=time < '{pipe}' > '{merged}'"])
     try:
         result = w.host("atomic", "--", program, 4, 2000, trace=pipe)
-        same("exit code of mt-convert", merge.wait(60), 0)
+        same("exit code of mt-convert", merge.wait(300), 0)
     finally:
         merge.kill()
         merge.wait()

@@ -10,7 +10,7 @@ from world import ENGINES
 
 def compare(w, command, stdin=b"", mode="mat", words=(), trace="t.mtc", timeout=240):
     """Same output, same errors, same exit code; the trace is complete."""
-    native = subprocess.run(command, input=stdin, capture_output=True, env=clean(), timeout=60)
+    native = subprocess.run(command, input=stdin, capture_output=True, env=clean(), timeout=300)
     trace = w.path(trace)
     line = [w.tool("mt-host"), "--verbose", mode, "-o", trace, *words, "--", *command]
     traced = subprocess.run(line, input=stdin, capture_output=True, env=clean(), timeout=timeout)

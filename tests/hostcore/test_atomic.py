@@ -16,7 +16,7 @@ LINE = re.compile(r"(\d+)\t(-1|\d+)\t(?:(m)((?:\tr\t\d+\t\d+)?(?:\tr2\t\d+)?(?:\
                   r"ctxt_change|thread_sync)|(fc)\t([^\t]+)((?:\t\d+){4})|(fr)\t([^\t]+)((?:\t\d+){2}))\n")
 
 
-def run(what, threads, count, *options, env=None, seconds=60, code=0):
+def run(what, threads, count, *options, env=None, seconds=300, code=0):
     done = subprocess.run([PROGRAM, what, str(threads), str(count), "atomic", *options], text=True, timeout=seconds,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **(env or {})})
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
@@ -245,7 +245,7 @@ def names():
 
 
 def die():
-    out, err = run("die", 1, 1, "-o", "t.out", seconds=20)
+    out, err = run("die", 1, 1, "-o", "t.out")
     assert "survived" in out and err.count("\n") == 1 and "address lock" in err, (out, err)
     parse("t.out")
 

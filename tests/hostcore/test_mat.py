@@ -15,7 +15,7 @@ import hosttrace
 PROGRAM = sys.argv[1]
 
 
-def run(what, threads, count, *options, env=None, seconds=60):
+def run(what, threads, count, *options, env=None, seconds=300):
     done = subprocess.run([PROGRAM, what, str(threads), str(count), "mat", *options], text=True, timeout=seconds,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **(env or {})})
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)

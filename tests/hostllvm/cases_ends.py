@@ -5,9 +5,8 @@ import re
 import pty
 import signal
 import subprocess
-import time
 
-from harness import Failed, case, same
+from harness import Failed, case, same, size, until
 from world import inside
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -66,20 +65,17 @@ def on_terminal(w, program, trace, act):
     if pid == 0:
         os.execve(program, [program, "wait"], {**os.environ, "MEMTRACE_HOST": f"mat -o {trace}"})
     text = b""
-    while b"\n" not in text:
+    while b"counted" not in text:
         text += os.read(terminal, 100)
-    time.sleep(0.2)
     act(terminal)
-    for _ in range(6000):
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            break
-        time.sleep(0.05)
-    else:
+    end = []
+    try:
+        until("its end", lambda: end or end.extend(os.waitpid(pid, os.WNOHANG)) or end[0] or end.clear())
+    except Failed:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        raise Failed("it goes on")
-    r = subprocess.CompletedProcess([], os.waitstatus_to_exitcode(status), text.decode())
+        raise
+    r = subprocess.CompletedProcess([], os.waitstatus_to_exitcode(end[1]), text.decode())
     r.trace = trace
     return r
 
@@ -103,12 +99,11 @@ def twice(w):
         trace = w.path(f"twice{i}.mtc")
         with subprocess.Popen([program, "wait"], env={**os.environ, "MEMTRACE_HOST": f"mat -o {trace}"}, text=True,
                               stdout=subprocess.PIPE) as p:
-            text = p.stdout.readline()
-            time.sleep(0.1)
+            text = p.stdout.readline() + p.stdout.readline()
             p.send_signal(signal.SIGTERM)
             p.send_signal(signal.SIGHUP)
             p.send_signal(signal.SIGTERM)
-            code = p.wait(timeout=30)
+            code = p.wait(timeout=300)
         if code not in (-signal.SIGTERM, -signal.SIGHUP):
             raise Failed(f"exit code {code}")
         r = subprocess.CompletedProcess([], code, text)
@@ -150,7 +145,7 @@ def text_terminated(w):
     for i in range(8):
         trace = w.path(f"term{i}.txt")
         with subprocess.Popen([program, "kill"], env={**os.environ, "MEMTRACE_HOST": f"mat --all -o {trace}"}) as p:
-            time.sleep(0.11 + 0.013 * i)
+            until("text of the thread", lambda: size(trace) > 100000 * (i + 1), p)
             p.send_signal(signal.SIGTERM)
             try:
                 code = p.wait(timeout=300)
@@ -186,14 +181,14 @@ def text_whole(w):
                 "atomic": w.compile("leaves.c", "-O1", "-pthread", host="--host=atomic", name="leaves_atomic")}
     for how, code, whole in (("work", 0, True), ("kill", -signal.SIGKILL, False)):
         for words, known in (("mat", whole), ("mat --mat-files", None), ("atomic", whole)):
-            trace = w.path("whole.txt")
+            trace = w.path(f"{how} {words}.txt".replace(" ", "_"))
             program = programs[words.split()[0]]
             with subprocess.Popen([program, how], env={**os.environ, "MEMTRACE_HOST": f"{words} -o {trace}"}, cwd=w.work,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as p:
                 if how == "kill":
-                    time.sleep(0.2)
+                    until("text", lambda: size(trace) > 10000, p)
                     p.kill()
-                same(f"{words} {how}: exit code", p.wait(timeout=60), code)
+                same(f"{words} {how}: exit code", p.wait(timeout=300), code)
             with open(trace, "rb") as f:
                 text = f.read()
             with open(trace, "wb") as f:

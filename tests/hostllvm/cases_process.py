@@ -203,7 +203,7 @@ static void late(void)
                     if not main:
                         time.sleep(0.001 * i)
                         p.terminate()
-                    err = p.communicate(timeout=30)[1]
+                    err = p.communicate(timeout=300)[1]
                 finally:
                     p.kill()
             same(f"{mode} {i}: exit code", p.returncode, 7 if main else -15)

@@ -1,10 +1,8 @@
 """Threads, functions, signals, fork, exec and death."""
 import collections
-import os
 import signal
-import time
 
-from harness import Skipped, case, holds, same
+from harness import Skipped, case, holds, same, size, until
 from world import accesses, atomic_lines, meta
 
 
@@ -103,24 +101,18 @@ def records(path):
 @case("signals.switch")
 def switch(w):
     program = w.compile("switched.c", "-O1")
-    for seconds in (0.2, 1, 5, 20):  # on a busy machine the program may hardly run
-        p = w.start("mat", "mat.out", [program], signal="on")
-        wait_for(p, "ready")
-        time.sleep(0.2)
-        p.send_signal(signal.SIGUSR1)
-        time.sleep(seconds)
-        p.send_signal(signal.SIGUSR2)
-        time.sleep(0.3)
-        _, err = p.communicate("\n", timeout=60)
-        same(f"exit code {err}", p.returncode, 0)
-        on = records(w.path("mat.out"))
-        if on > 1000:
-            break
+    p = w.start("mat", "mat.out", [program], signal="on")
+    wait_for(p, "ready")
+    p.send_signal(signal.SIGUSR1)
+    until("records while on", lambda: size(w.path("mat.out")) > 100000, p)
+    p.send_signal(signal.SIGUSR2)
+    _, err = p.communicate("\n", timeout=300)
+    same(f"exit code {err}", p.returncode, 0)
+    on = records(w.path("mat.out"))
     holds(f"{on} records while on", on > 1000)
     p = w.start("mat", "mat.out", [program], signal="on")
     wait_for(p, "ready")
-    time.sleep(0.3)
-    p.communicate("\n", timeout=60)
+    p.communicate("\n", timeout=300)
     same("records while off", records(w.path("mat.out")), 0)
 
 
@@ -176,14 +168,14 @@ def killed(w):
     """From outside, twice at once, while four threads run."""
     program = w.compile("inc.c", "-O1", "-pthread")
     for mode in ("atomic", "mat"):
-        p = w.start(mode, "killed.mtc", [program, "4", "400000000"], level=0)
-        while p.poll() is None and (not os.path.exists(w.path("killed.mtc")) or os.path.getsize(w.path("killed.mtc")) < 100000):
-            time.sleep(0.05)  # all of them at work, however busy the machine is
+        trace = f"killed-{mode}.mtc"
+        p = w.start(mode, trace, [program, "4", "400000000"], level=0)
+        until("accesses", lambda: size(w.path(trace)) >= 100000, p)  # all of them at work, however busy the machine is
         p.send_signal(signal.SIGINT)
         p.send_signal(signal.SIGINT)
-        p.communicate(timeout=60)
+        p.communicate(timeout=300)
         same(f"{mode}: exit code", p.returncode, -signal.SIGINT)
-        end = meta(w.path("killed.mtc"))[-1]
+        end = meta(w.path(trace))[-1]
         same(f"{mode}: last line", (end["ev"], end.get("killed"), end.get("complete")), ("end", True, False))
 
 
@@ -200,5 +192,5 @@ def refusals(w):
     for given, words in (({"mode": None}, "mode=mat"), ({"treshold": 5}, "treshold"), ({"threshold": "x"}, "threshold")):
         mode = given.pop("mode", "mat")
         p = w.start("mat" if mode else "no", "t.out", ["/bin/true"], **given)
-        _, err = p.communicate(timeout=20)
+        _, err = p.communicate(timeout=300)
         holds(f"refused with {given}: {p.returncode} {err}", p.returncode != 0 and (words in err or mode is None))

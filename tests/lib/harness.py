@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import time
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 BUILD = os.path.join(SOURCE, "build")  # or what --build names: tests/run.py sets it before it loads the cases
@@ -86,6 +87,20 @@ def nvcc_of(build=None):
     """nvcc, or None where the toolkit has none."""
     found = os.path.join(toolkit(build), "bin", "nvcc")
     return found if os.path.exists(found) else None
+
+
+def until(what, event, process=None):
+    """Waits for an event, which a function tells, however slow the machine is; Failed if it does not come, or cannot, the process being over."""
+    end = time.monotonic() + 300
+    while not event():
+        over = process is not None and process.poll() is not None
+        holds(f"{what}: it does not come", event() or not over and time.monotonic() < end)
+        time.sleep(0.01)
+
+
+def size(path):
+    """A file's; 0 if it is not there."""
+    return os.path.getsize(path) if os.path.exists(path) else 0
 
 
 class World:

@@ -2,20 +2,34 @@
  * with 64 floats each, filled before; a copy and a fill are behind the call, in its stream. */
 #include "model.h"
 #include <cuda_runtime_api.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { FLOATS = 64 };
 static float *a, *b, *c;
 static void *blas, *sparse;
 static const float one = 1;
 
+static sem_t go_on;
+
+static void failed_wait(void *unused)
+{
+    sem_wait(&go_on);
+}
+
+/* From here on, what the stream gets waits until all of it is there. */
+static void failed_hold(void)
+{
+    cudaLaunchHostFunc(NULL, failed_wait, NULL);
+}
+
 static void failed_fft(void)
 {
     int plan, (*make)(int *, int, int, int) = function("cufftPlan1d");
     int (*run)(int, void *, void *, int) = function("cufftExecC2C");
     check(!make(&plan, 8, 0x29, 5), "cufftPlan1d"); /* four fit */
+    failed_hold();
     check(!run(plan, a, b, -1), "cufftExecC2C");
 }
 
@@ -27,6 +41,7 @@ static void failed_batch(void)
     cudaMalloc(&device, sizeof lists);
     cudaMemcpy(device, lists, sizeof lists, cudaMemcpyHostToDevice);
     char *p = device;
+    failed_hold();
     check(!run(blas, 0, 0, 4, 4, 4, &one, p, 4, p + 16, 4, &one, p + 32, 4, 2), "cublasSgemmBatched");
 }
 
@@ -40,14 +55,10 @@ static void failed_sparse(const int *starts, const int *columns)
     void *m, *x, *y;
     cudaMemcpy(a, starts, 12, cudaMemcpyHostToDevice);
     cudaMemcpy(a + 8, columns, 16, cudaMemcpyHostToDevice);
+    failed_hold();
     check(!csr(&m, 2, 4, 4, a, a + 8, a + 16, 2, 2, 0, 0) && !vector(&x, 4, b, 0) && !vector(&y, 2, c, 0) &&
               !run(sparse, 0, &one, m, x, &one, y, 0, 0, NULL),
           "cusparseSpMV");
-}
-
-static void failed_hold(void *unused)
-{
-    usleep(100000);
 }
 
 int main(int argc, char **argv)
@@ -59,7 +70,7 @@ int main(int argc, char **argv)
         check(!cudaMalloc((void **)all[i], FLOATS * sizeof *a) && !cudaMemset(*all[i], 0, FLOATS * sizeof *a),
               "memory");
     check(!create(&blas) && !of_sparse(&sparse), "handles");
-    cudaLaunchHostFunc(NULL, failed_hold, NULL); /* the call waits, and what is behind it, too */
+    sem_init(&go_on, 0, 0);
     switch (argc > 1 ? *argv[1] : 0) {
     case 'f':
         failed_fft();
@@ -74,6 +85,7 @@ int main(int argc, char **argv)
         failed_sparse((const int[]){0, 2000, 4}, (const int[]){0, 1, 2, 3});
     }
     cudaMemsetAsync(c, 1, 4, NULL);
+    sem_post(&go_on);
     check(cudaMemcpy(back, c, sizeof back, cudaMemcpyDeviceToHost) == cudaErrorIllegalAddress, "the copy");
     check(back[0] == 7, "the copy was made");
     check(cudaDeviceSynchronize() == cudaErrorIllegalAddress, "the device");

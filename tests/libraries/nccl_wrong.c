@@ -1,6 +1,7 @@
 /* NCCL: what goes wrong. Says "ok" if statuses are right; the words on stderr are compared by cases.py. */
 #define _GNU_SOURCE
 #include "nccl_must.h"
+#include <semaphore.h>
 #include <signal.h>
 #include <string.h>
 
@@ -50,16 +51,36 @@ static void errors(void)
     MUST(ncclCommDestroy(NULL));
 }
 
+/* Stderr goes to a pipe from here on. */
+static int listen(int *err, FILE **words)
+{
+    int p[2];
+    *err = dup(2);
+    return pipe(p) || dup2(p[1], 2) < 0 || close(p[1]) || !(*words = fdopen(p[0], "r"));
+}
+
+/* Waits until a line is on stderr, and hands it on; from then on words go where they went before. */
+static int hear(int err, FILE *words)
+{
+    char line[1024];
+    int no = !fgets(line, sizeof line, words) || dup2(err, 2) < 0;
+    fputs(line, stderr);
+    return no;
+}
+
 /* Rank 1 does not call it: this is said, and ends by ncclCommAbort. */
 static void missing(void)
 {
     ncclComm_t c[2];
     void *p;
+    int err;
+    FILE *words;
     MUST(ncclCommInitAll(c, 2, NULL));
     MUST(cudaSetDevice(0));
     MUST(cudaMalloc(&p, 64));
+    MUST(listen(&err, &words));
     MUST(ncclAllReduce(p, p, 4, ncclInt32, ncclSum, c[0], NULL));
-    sleep(12);
+    MUST(hear(err, words));
     SAME(cudaStreamQuery(NULL), cudaErrorNotReady);
     MUST(ncclCommAbort(c[0]));
     MUST(cudaDeviceSynchronize());
@@ -73,9 +94,9 @@ static void missing(void)
     MUST(ncclCommAbort(c[1]));
 }
 
-static void rest(void *unused)
+static void rest(void *go_on)
 {
-    usleep(300000);
+    sem_wait(go_on);
 }
 
 /* Aborted and destroyed before its stream comes to the call; another communicator goes on. */
@@ -84,16 +105,19 @@ static void early(void)
     ncclComm_t c[2], one;
     void *p;
     int host = 5;
+    sem_t go_on;
+    MUST(sem_init(&go_on, 0, 0));
     MUST(ncclCommInitAll(c, 2, NULL));
     MUST(cudaSetDevice(0));
     MUST(ncclCommInitAll(&one, 1, NULL));
     MUST(cudaMalloc(&p, 64));
     MUST(cudaMemcpy(p, &host, sizeof host, cudaMemcpyHostToDevice));
-    MUST(cudaLaunchHostFunc(NULL, rest, NULL));
+    MUST(cudaLaunchHostFunc(NULL, rest, &go_on));
     MUST(ncclAllReduce(p, p, 4, ncclInt32, ncclSum, c[0], NULL));
     MUST(ncclAllReduce(p, (char *)p + 32, 1, ncclInt32, ncclSum, one, NULL));
     MUST(ncclCommAbort(c[0]));
     SAME(cudaStreamQuery(NULL), cudaErrorNotReady);
+    MUST(sem_post(&go_on));
     MUST(ncclCommDestroy(one)); /* waits for it */
     MUST(cudaDeviceSynchronize());
     MUST(cudaMemcpy(&host, (char *)p + 32, sizeof host, cudaMemcpyDeviceToHost));

@@ -281,9 +281,9 @@ static void reader_stopping(void **state)
     assert_int_equal(write(p[1], bytes, starts[2]), starts[2]);
     stop = 0;
     struct mt_reader *r = mt_reader_open_fd(p[0], "pipe", 1, &stop, &err);
-    pthread_create(&t, NULL, raise_later, NULL);
     assert_int_equal(mt_reader_next(r, &b, &err), 1);
     assert_int_equal(b.count, 2);
+    pthread_create(&t, NULL, raise_later, NULL);
     assert_int_equal(mt_reader_next(r, &b, &err), -1);
     assert_int_equal(err.code, MT_E_STOPPED);
     pthread_join(t, NULL);

@@ -70,7 +70,7 @@ exit $code
 
     def made(self):
         """How often mt-ptx was called since the last time. Waits for it: it keeps the image when the program has it."""
-        deadline, lines = time.monotonic() + 30, []
+        deadline, lines = time.monotonic() + 300, []
         while os.path.exists(self.calls) and time.monotonic() < deadline:
             with open(self.calls, encoding="utf-8") as f:
                 lines = f.read().splitlines()

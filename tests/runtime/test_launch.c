@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "child.h"
 
@@ -377,11 +378,13 @@ static int launch_ends(void *how)
         return 9;
     if (*(const char *)how == '_')
         _exit(cudaDeviceSynchronize());
-    if (*(const char *)how == 'f' && fork() == 0) {
-        launch_fill(d, 50, 0);
-        exit(0); /* a child's end must not touch the parent's files */
+    if (*(const char *)how == 'f') {
+        if (fork() == 0) {
+            launch_fill(d, 50, 0);
+            exit(0); /* a child's end must not touch the parent's files */
+        }
+        wait(NULL);
     }
-    usleep(*(const char *)how == 'f' ? 200000 : 0);
     return 0;
 }
 

@@ -42,7 +42,7 @@ static void get(const char *what, int rank, void *data, size_t size)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.%d", folder, what, rank);
-    for (int i = 0; i < 3000 && access(path, F_OK); i++)
+    for (int i = 0; i < 30000 && access(path, F_OK); i++)
         usleep(10000);
     FILE *f = fopen(path, "r");
     if (!f || fread(data, 1, size, f) != size || fclose(f))

@@ -1,8 +1,9 @@
 /* Writes a[i] for i = 0, 1, 2, …; sends itself SIGUSR1 just before i = on and SIGUSR2 just before i = off.
  * usage: switched COUNT ON OFF [POSITION]
- * POSITION: a file of 8 bytes that always has i; then there are no signals of its own,
- * and it ends at COUNT. */
+ * POSITION: a file of three words, and no signals of its own: i, where it waits, storing a[i] again and
+ * again, and the number of these stores. */
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +13,11 @@
 int main(int argc, char **argv)
 {
     long count = atol(argv[1]), on = atol(argv[2]), off = atol(argv[3]);
-    volatile long *a = malloc((size_t)count * sizeof *a), unused = 0, *position = &unused;
+    volatile long *a = malloc((size_t)count * sizeof *a), unused[] = {0, -1, 0}, *position = unused;
     pid_t self = getpid();
     if (argc > 4) {
         int fd = open(argv[4], O_RDWR);
-        position = mmap(NULL, 8, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        position = mmap(NULL, 24, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         on = off = -1;
     }
     for (long i = 0; i < count; i++) {
@@ -25,10 +26,10 @@ int main(int argc, char **argv)
         if (i == off)
             kill(self, SIGUSR2);
         a[i] = i;
-        if (argc > 4) {
-            *position = i;
-            if (i % 64 == 0)
-                usleep(1000);
+        for (position[0] = i; position[1] == i; position[2] += 100) {
+            for (int k = 0; k < 100; k++)
+                a[i] = i;
+            sched_yield(); /* a system call: DynamoRIO hands signals on there */
         }
     }
     printf("%ld\n", a[count - 1]);

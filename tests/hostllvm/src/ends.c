@@ -107,6 +107,8 @@ int main(int argc, char **argv)
         if (write(1, "done\n", 5) == 5)
             _exit(7);
     } else if (!strcmp(how, "wait")) {
+        puts("counted");
+        fflush(stdout);
         for (;;)
             pause();
     }

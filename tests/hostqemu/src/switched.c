@@ -1,4 +1,4 @@
-/* Writes to one object for ever; says when it began, ends with its standard input. */
+/* Writes to one object for ever; says when it has begun, ends with its standard input. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,10 +7,13 @@ int main(void)
 {
     struct pollfd in = {.fd = 0, .events = POLLIN};
     volatile long *p = malloc(sizeof *p * 100);
-    puts("ready");
-    fflush(stdout);
-    while (poll(&in, 1, 0) <= 0) /* -1: the switching signal interrupted it */
+    for (int first = 1; poll(&in, 1, 0) <= 0; first = 0) { /* -1: the switching signal interrupted it */
         for (int i = 0; i < 1000; i++)
             p[i % 100]++;
+        if (first) {
+            puts("ready");
+            fflush(stdout);
+        }
+    }
     return 0;
 }
