@@ -349,7 +349,7 @@ static int warps_orders(const uint64_t *entry)
 }
 
 /* The word's slot, or a free one. */
-static struct written *written_find(struct mt_warps *w, uint64_t word)
+static struct written *warps_written_find(struct mt_warps *w, uint64_t word)
 {
     size_t i = (size_t)(word * 0x9e3779b97f4a7c15u >> 20) & (w->written.room - 1);
     while (w->written.slot[i].word && w->written.slot[i].word != word)
@@ -357,13 +357,13 @@ static struct written *written_find(struct mt_warps *w, uint64_t word)
     return &w->written.slot[i];
 }
 
-static int written_is_held(const struct mt_warps *w, const struct written *s)
+static int warps_written_is_held(const struct mt_warps *w, const struct written *s)
 {
     return s->word && s->age == w->unit[s->thread / LANES].age;
 }
 
 /* Room for an access's words, without those that are in no unit any more. 0, or -1: no memory. */
-static int written_room(struct mt_warps *w)
+static int warps_written_room(struct mt_warps *w)
 {
     struct written *old = w->written.slot;
     size_t n = w->written.room, room = n ? n : 512;
@@ -371,7 +371,7 @@ static int written_room(struct mt_warps *w)
         return 0;
     w->written.count = 0;
     for (size_t i = 0; i < n; i++)
-        w->written.count += (size_t)written_is_held(w, &old[i]);
+        w->written.count += (size_t)warps_written_is_held(w, &old[i]);
     while (room < 4 * (w->written.count + WORDS_MOST))
         room *= 2;
     struct written *slot = calloc(room, sizeof *slot);
@@ -379,33 +379,34 @@ static int written_room(struct mt_warps *w)
         w->written.slot = slot;
         w->written.room = room;
         for (size_t i = 0; i < n; i++)
-            if (written_is_held(w, &old[i]))
-                *written_find(w, old[i].word) = old[i];
+            if (warps_written_is_held(w, &old[i]))
+                *warps_written_find(w, old[i].word) = old[i];
         free(old);
     }
     return slot ? 0 : -1;
 }
 
-static void written_note(struct mt_warps *w, const uint64_t *e)
+static void warps_written_note(struct mt_warps *w, const uint64_t *e)
 {
     uint32_t type = (uint32_t)e[0] >> 28 & 3, thread = warps_thread(e);
     for (uint32_t i = 0, n = type == MT_LOAD ? 0 : warps_words(e); i < n; i++) {
-        struct written *s = written_find(w, warps_word(e, i));
+        struct written *s = warps_written_find(w, warps_word(e, i));
         w->written.count += !s->word;
-        if (!written_is_held(w, s) || s->thread / LANES != thread / LANES || s->place <= mt_entry_place(e))
+        if (!warps_written_is_held(w, s) || s->thread / LANES != thread / LANES ||
+            s->place <= mt_entry_place(e))
             *s = (struct written){warps_word(e, i), mt_entry_place(e), thread, w->unit[thread / LANES].age,
                                   type == MT_ATOMIC};
     }
 }
 
 /* A write in a unit that this access comes after, and may not by its place. NULL: none. */
-static const struct written *written_before(struct mt_warps *w, const uint64_t *e)
+static const struct written *warps_written_before(struct mt_warps *w, const uint64_t *e)
 {
     uint32_t thread = warps_thread(e), warp = thread / LANES;
     for (uint32_t i = 0, n = warps_words(e); i < n; i++) {
-        const struct written *s = written_find(w, warps_word(e, i));
+        const struct written *s = warps_written_find(w, warps_word(e, i));
         uint32_t writer = s->thread / LANES;
-        if (written_is_held(w, s) && s->thread != thread &&
+        if (warps_written_is_held(w, s) && s->thread != thread &&
             (writer == warp ? s->place > mt_entry_place(e) : !(w->unit[warp].after >> writer & 1)))
             return s;
     }
@@ -445,7 +446,7 @@ static void warps_unit_add(struct mt_warps *w, uint32_t warp, const uint64_t *e,
     size_t from = 0;
     for (size_t k = 0; u->polls && k < n; k++) {
         const uint64_t *at = e + k * MT_ENTRY_WORDS;
-        if (written_room(w)) {
+        if (warps_written_room(w)) {
             warps_units_end(w);
             break;
         }
@@ -456,11 +457,11 @@ static void warps_unit_add(struct mt_warps *w, uint32_t warp, const uint64_t *e,
                 warps_unit_end(w, i);
         }
         const struct written *s;
-        for (int settled = 1; settled && (s = written_before(w, at)); from = k) {
+        for (int settled = 1; settled && (s = warps_written_before(w, at)); from = k) {
             warps_unit_append(w, u, e + from * MT_ENTRY_WORDS, k - from);
             settled = warps_unit_order(w, warp, s, at);
         }
-        written_note(w, at);
+        warps_written_note(w, at);
     }
     warps_unit_append(w, u, e + from * MT_ENTRY_WORDS, n - from);
 }

@@ -82,7 +82,7 @@ int mt_asm_is_shared(const struct mt_asm_statement *s)
 
 /* ---- builtins of the whole statement ------------------------------------------------------------ */
 
-static int optional_part(const char *part)
+static int asm_call_is_optional(const char *part)
 {
     return !strcmp(part, "sync") || !strcmp(part, "aligned") || !strncmp(part, "L1::", 4) ||
            !strncmp(part, "L2::", 4);
@@ -93,7 +93,7 @@ static LLVMValueRef asm_call_find(struct mt_asm_body *l, int short_form, LLVMTyp
     char name[400] = "mtb_ptx";
     size_t n = strlen(name);
     for (unsigned i = 0; i < l->s->nparts; i++) {
-        if (short_form && i && optional_part(l->s->parts[i]))
+        if (short_form && i && asm_call_is_optional(l->s->parts[i]))
             continue;
         int more = snprintf(name + n, sizeof name - n, "_%s", l->s->parts[i]);
         if (more < 0 || (size_t)more >= sizeof name - n)
@@ -129,17 +129,17 @@ struct args {
 };
 
 /* Of copies between the two, a whole address may be of global memory. */
-static int add_is_shared(struct mt_asm_body *l, const struct mt_asm_operand *o)
+static int asm_call_is_shared(struct mt_asm_body *l, const struct mt_asm_operand *o)
 {
     int wide = o->nitems && mt_asm_width(l, &o->items[0]) == 64;
     return mt_asm_is_shared(l->s) && !(wide && mt_asm_has(l->s, "global"));
 }
 
-static int add_arg(struct mt_asm_body *l, struct args *args, const struct mt_asm_operand *o)
+static int asm_call_add(struct mt_asm_body *l, struct args *args, const struct mt_asm_operand *o)
 {
     if (o->kind == MT_ASM_VECTOR) {
         for (unsigned i = 0; i < o->nitems; i++)
-            if (add_arg(l, args, &o->items[i]))
+            if (asm_call_add(l, args, &o->items[i]))
                 return -1;
         return 0;
     }
@@ -152,7 +152,7 @@ static int add_arg(struct mt_asm_body *l, struct args *args, const struct mt_asm
         struct mt_asm_operand plain = *o;
         plain.nitems = o->nitems ? 1 : 0;
         if (bits == 64)
-            v = mt_asm_address(l, &plain, add_is_shared(l, o));
+            v = mt_asm_address(l, &plain, asm_call_is_shared(l, o));
         else
             v = o->nitems ? mt_asm_in(l, &o->items[0], bits) : NULL;
     } else if (LLVMGetTypeKind(want) == LLVMFloatTypeKind) {
@@ -167,13 +167,13 @@ static int add_arg(struct mt_asm_body *l, struct args *args, const struct mt_asm
     args->values[args->n++] = v;
     if (o->kind == MT_ASM_MEMORY)
         for (unsigned i = 1; i < o->nitems; i++)
-            if (add_arg(l, args, &o->items[i]))
+            if (asm_call_add(l, args, &o->items[i]))
                 return -1;
     return 0;
 }
 
 /* Several results: a void builtin wrote them to out[0…]. */
-static int take_results(struct mt_asm_body *l, LLVMValueRef slots, const struct mt_asm_operand *d)
+static int asm_call_take(struct mt_asm_body *l, LLVMValueRef slots, const struct mt_asm_operand *d)
 {
     unsigned n = d->kind == MT_ASM_VECTOR ? d->nitems : 1;
     for (unsigned i = 0; i < n + (d->second != NULL); i++) {
@@ -201,7 +201,7 @@ int mt_asm_call_builtin(struct mt_asm_body *l, LLVMValueRef function, LLVMTypeRe
         several = d->second || (d->kind == MT_ASM_VECTOR && d->nitems != 1);
     }
     for (unsigned i = (unsigned)dest; i < s->noperands; i++)
-        if (add_arg(l, &args, &s->operands[i]))
+        if (asm_call_add(l, &args, &s->operands[i]))
             return -1;
     if (!strcmp(s->parts[0], "mbarrier") && mt_asm_has(s, "b64") && args.n + 1 == args.want && !several &&
         s->nparts > 1 && !strncmp(s->parts[1], "arrive", 6))
@@ -219,7 +219,7 @@ int mt_asm_call_builtin(struct mt_asm_body *l, LLVMValueRef function, LLVMTypeRe
         return mt_asm_fail(l, "%s: its builtin takes %u operands, not %u", s->opcode, args.want, args.n);
     LLVMValueRef result = LLVMBuildCall2(l->b, type, function, args.values, args.n, "");
     if (several)
-        return take_results(l, slots, d);
+        return asm_call_take(l, slots, d);
     if (!dest)
         return 0;
     if (LLVMGetTypeKind(LLVMTypeOf(result)) == LLVMVoidTypeKind)
