@@ -21,12 +21,14 @@ void vec_emit_copy(struct vec *v, LLVMValueRef inst)
         vec_set_uniform(v, inst, copy);
 }
 
-/* The row's first number, made wider, as the lanes that are here have it: counted back from the first of
- * them, as the numbers of those that are not may wrap round. */
+/* A phi's first number, made wider, as the lanes that are here have it: counted back from the first of them,
+ * as the numbers of those that are not may wrap round. */
 static LLVMValueRef plain_wider_here(struct vec *v, LLVMValueRef first, LLVMTypeRef type, LLVMOpcode how,
                                      int64_t stride, unsigned row)
 {
     LLVMTypeRef narrow = LLVMTypeOf(first);
+    if (!v->mask)
+        return LLVMBuildCast(v->b, how, first, type, "");
     LLVMValueRef bits = vec_mask_bits(v, v->mask),
                  args[] = {LLVMBuildLShr(v->b, bits, vec_number(v, row * v->group), ""),
                            LLVMConstInt(v->l->i1, 0, 0)};
@@ -38,14 +40,31 @@ static LLVMValueRef plain_wider_here(struct vec *v, LLVMValueRef first, LLVMType
                         LLVMBuildIntCast2(v->b, back, type, 1, ""), "");
 }
 
+/* The row's first number as a true number, which that of the lane may not be: it need not be here, and where
+ * it is, its flags need not hold as long as nobody uses it. So it is computed from its operands' ones. */
+static LLVMValueRef plain_true(struct vec *v, LLVMValueRef value, LLVMTypeRef type, LLVMOpcode how,
+                               unsigned row)
+{
+    struct vec_rep r = vec_get_row(v, value);
+    LLVMValueRef first = r.part[r.kind == VEC_ROWS ? row : 0];
+    if (vec_shape_of(v, value).extend & (how == LLVMSExt ? VEC_SIGNED_ALL : VEC_UNSIGNED_ALL))
+        return LLVMBuildCast(v->b, how, first, type, "");
+    if (!vec_is_made_of(v, value, how))
+        return plain_wider_here(v, first, type, how, r.stride, row);
+    LLVMOpcode op = LLVMGetInstructionOpcode(value);
+    if (op == LLVMSExt || op == LLVMZExt)
+        return plain_true(v, LLVMGetOperand(value, 0), type, vec_extension(v, value), row);
+    return LLVMBuildBinOp(v->b, op == LLVMOr ? LLVMAdd : op,
+                          plain_true(v, LLVMGetOperand(value, 0), type, how, row),
+                          plain_true(v, LLVMGetOperand(value, 1), type, how, row), "");
+}
+
 static LLVMValueRef plain_wider(struct vec *v, LLVMValueRef inst, LLVMValueRef first, unsigned row)
 {
-    struct vec_shape s = vec_find(v, inst)->shape;
     LLVMOpcode how = vec_extension(v, inst);
-    if (s.source) /* branches depend on it */
-        first = LLVMBuildFreeze(v->b, first, "");
-    else if (v->mask && !(vec_extends_as(v, inst) & (VEC_SIGNED_ALL | VEC_UNSIGNED_ALL)))
-        return plain_wider_here(v, first, LLVMTypeOf(inst), how, s.stride, row);
+    if (!vec_find(v, inst)->shape.source)
+        return plain_true(v, LLVMGetOperand(inst, 0), LLVMTypeOf(inst), how, row);
+    first = LLVMBuildFreeze(v->b, first, ""); /* branches depend on it */
     return LLVMBuildCast(v->b, how, first, LLVMTypeOf(inst), "");
 }
 

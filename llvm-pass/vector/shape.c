@@ -158,13 +158,24 @@ static int shape_constant(LLVMValueRef value, int64_t *n)
 }
 
 /* The flags of an operation speak of the lanes that are here: in these its result is that of true numbers. So
- * it rises evenly in them if its operands, as true numbers, do. */
+ * it rises evenly in them if its operands, as true numbers, do. One of these is a true number in all lanes:
+ * so what tells the other's (plain_true) is a chain, and no tree. */
 static unsigned shape_kept(LLVMValueRef inst, struct vec_shape a, struct vec_shape b)
 {
     unsigned flags = (LLVMGetNSW(inst) ? VEC_SIGNED : 0u) | (LLVMGetNUW(inst) ? VEC_UNSIGNED : 0u);
     if (LLVMGetInstructionOpcode(inst) == LLVMOr) /* disjoint: nothing is carried */
         flags = VEC_SIGNED | VEC_UNSIGNED;
-    return flags & a.extend & b.extend;
+    return flags & a.extend & b.extend & (a.extend >> 2 | b.extend >> 2);
+}
+
+int vec_is_made_of(const struct vec *v, LLVMValueRef value, LLVMOpcode how)
+{
+    if (!LLVMIsAInstruction(value) ||
+        vec_shape_of(v, value).extend & (how == LLVMSExt ? VEC_SIGNED_ALL : VEC_UNSIGNED_ALL))
+        return 0;
+    LLVMOpcode op = LLVMGetInstructionOpcode(value);
+    return op == LLVMAdd || op == LLVMSub || op == LLVMMul || op == LLVMShl || op == LLVMOr ||
+           op == LLVMSExt || op == LLVMZExt;
 }
 
 static struct vec_shape shape_sum(const struct vec *v, LLVMValueRef inst, int sign)

@@ -51,6 +51,21 @@ int vec_values(struct vec *v)
     return 0;
 }
 
+/* What a row that is made wider is computed from is used where that is. */
+static void value_cross(struct vec *v, LLVMValueRef value, LLVMOpcode how, int block)
+{
+    struct vec_value *x = vec_find(v, value);
+    if (!x || x->block < 0)
+        return;
+    x->crosses |= x->block != block;
+    if (!vec_is_made_of(v, value, how))
+        return;
+    LLVMOpcode op = LLVMGetInstructionOpcode(value);
+    for (int i = 0, n = LLVMGetNumOperands(value); i < n; i++)
+        value_cross(v, LLVMGetOperand(value, (unsigned)i),
+                    op == LLVMSExt || op == LLVMZExt ? vec_extension(v, value) : how, block);
+}
+
 /* Who is used in other blocks than its own; a phi uses at the end of the block that its value comes from. */
 void vec_crossings(struct vec *v)
 {
@@ -58,6 +73,9 @@ void vec_crossings(struct vec *v)
         struct vec_value *x = &v->value[i];
         if (x->block < 0)
             continue;
+        if ((LLVMIsASExtInst(x->from) || LLVMIsAZExtInst(x->from)) && x->shape.kind == VEC_ROWS &&
+            !x->shape.source)
+            value_cross(v, LLVMGetOperand(x->from, 0), vec_extension(v, x->from), x->block);
         for (LLVMUseRef use = LLVMGetFirstUse(x->from); use; use = LLVMGetNextUse(use)) {
             LLVMValueRef user = LLVMGetUser(use);
             if (!LLVMIsAPHINode(user)) {

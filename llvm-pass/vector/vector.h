@@ -206,6 +206,8 @@ int vec_shapes(struct vec *v); /* 0, or -1 with v->why */
 struct vec_shape vec_shape_of(const struct vec *v, LLVMValueRef value);
 /* One of VEC_SIGNED … VEC_UNSIGNED_ALL: how the row of a sext or zext is made wider. */
 unsigned vec_extends_as(const struct vec *v, LLVMValueRef inst);
+/* Does only what it is computed from tell a row's numbers, made wider by `how`? */
+int vec_is_made_of(const struct vec *v, LLVMValueRef value, LLVMOpcode how);
 /* Has each lane of a warp another number? */
 int vec_lanes_differ(const struct vec *v, LLVMValueRef value);
 /* From a lane's local variable to the next lane's. */
