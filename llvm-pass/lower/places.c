@@ -372,9 +372,8 @@ static int places_operand(LLVMValueRef inst)
     return op == LLVMLoad || op == LLVMAtomicRMW || op == LLVMAtomicCmpXchg ? 0 : op == LLVMStore ? 1 : -1;
 }
 
-LLVMValueRef mt_recorded_access(LLVMValueRef call)
+LLVMValueRef mt_recorded_access(LLVMValueRef call, LLVMValueRef p)
 {
-    LLVMValueRef p = LLVMGetOperand(call, 0);
     for (LLVMValueRef i = LLVMGetNextInstruction(call); i; i = LLVMGetNextInstruction(i)) {
         int operand = places_operand(i);
         if (operand >= 0 && places_same(LLVMGetOperand(i, (unsigned)operand), p))
@@ -408,8 +407,9 @@ static void places_record(struct places *p, LLVMValueRef call, LLVMValueRef plac
     args[n] = place;
     for (unsigned i = 0; i <= n; i++)
         types[i] = LLVMTypeOf(args[i]);
-    int fixed = !strcmp(mt_name(old), "__mt_access_global") || !strcmp(mt_name(old), "__mt_access_generic");
-    LLVMValueRef access = fixed && types[0] == p->l->ptr ? mt_recorded_access(call) : NULL;
+    int fixed = !strcmp(mt_name(old), "__mt_access_global") || !strcmp(mt_name(old), "__mt_access_generic") ||
+                !strcmp(mt_name(old), "__mt_access_any");
+    LLVMValueRef access = fixed && types[0] == p->l->ptr ? mt_recorded_access(call, args[0]) : NULL;
     snprintf(name, sizeof name, "%s_%s", mt_name(old), access ? "to" : "at");
     LLVMTypeRef type = LLVMFunctionType(access ? p->l->ptr : p->l->none, types, n + 1, 0);
     LLVMValueRef made =

@@ -235,7 +235,7 @@ static LLVMValueRef record_rows(struct vec *v, LLVMValueRef call, int generic, c
     return both;
 }
 
-static void record_each(struct vec *v, LLVMValueRef call)
+static LLVMValueRef record_each(struct vec *v, LLVMValueRef call)
 {
     LLVMTypeRef wide = LLVMVectorType(v->l->i64, VEC_WIDTH);
     LLVMValueRef at = LLVMBuildPtrToInt(v->b, vec_lanes(v, LLVMGetOperand(call, 1)), wide, ""),
@@ -246,7 +246,7 @@ static void record_each(struct vec *v, LLVMValueRef call)
                            record_mask(v),
                            record_of(v, call, 3),
                            record_warp(v)};
-    record_call(v, "__mt_warp_each", args, 6);
+    return record_call(v, "__mt_warp_each", args, 6);
 }
 
 int vec_emit_record(struct vec *v, LLVMValueRef call)
@@ -254,20 +254,19 @@ int vec_emit_record(struct vec *v, LLVMValueRef call)
     const char *name = vec_callee(call);
     if (!mt_starts(name, "mt.record."))
         return 0;
-    if (mt_starts(name, "mt.record.each")) {
-        record_each(v, call);
-        return 1;
-    }
-    int generic = !strcmp(name, "mt.record.generic");
-    struct vec_rep at = vec_get_row(v, LLVMGetOperand(call, 0));
-    v->recorder = at.kind == VEC_LANES ? call : NULL;
-    if (at.kind == VEC_UNIFORM)
+    int each = mt_starts(name, "mt.record.each"), generic = !strcmp(name, "mt.record.generic");
+    struct vec_rep at = vec_get_row(v, LLVMGetOperand(call, each));
+    v->recorder = !each && at.kind == VEC_LANES ? call : NULL;
+    if (each)
+        v->bad = record_each(v, call);
+    else if (at.kind == VEC_UNIFORM)
         v->bad = record_even(v, call, generic, LLVMBuildPtrToInt(v->b, at.part[0], v->l->i64, ""), 0);
     else if (at.kind == VEC_ROWS)
         v->bad = record_rows(v, call, generic, &at);
     else
         v->bad = record_lanes(v, call, generic, at.part[0]);
-    v->bad_for = mt_recorded_access(call);
+    int may = !each || LLVMConstIntGetZExtValue(LLVMGetOperand(call, 0)) == MT_RECORD_ANY;
+    v->bad_for = may ? mt_recorded_access(call, LLVMGetOperand(call, each)) : NULL;
     if (!v->bad_for) /* not one that can leave lanes out */
         record_call(v, "__mt_warp_end", &v->bad, 1);
     return 1;

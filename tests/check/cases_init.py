@@ -65,3 +65,35 @@ def shared_words(world):
     for compiler, built in builds(world, os.path.join(HERE, "unwritten.cu"), "unwritten"):
         found = {re.search(r"\w+", f["kernel"])[0]: (f["count"], f["size"], f["cta"], f["thread"]) for f in check("--kinds=init", built, code=1, env=one)[0]["findings"]}
         same(compiler, found, SHARED)
+
+
+@case("apart")
+def apart(world):
+    """Each call is a finding, and each block that it takes from, with lines and without."""
+    if not shutil.which("nvcc"):
+        raise Skipped("no nvcc")
+    for flags in (["-g"], []):
+        built = world.path("apart" + "".join(flags))
+        run(["nvcc", *flags, "-arch=sm_90", os.path.join(HERE, "apart.cu"), "-o", built])
+        found = check("--kinds=init", built, code=1)[0]["findings"]
+        same(f"{flags}", sorted(f["count"] for f in found), [100, 200, 300, 400, 500])
+        same(f"{flags}: calls", len({(f.get("line"), f.get("at")) for f in found}), 4)
+        same(f"{flags}: blocks", len({re.search(r"\(1024 bytes, (.*)\)", f["message"])[1] for f in found}), 2)
+
+
+@case("left_out")
+def left_out(world):
+    """Bad accesses by generic pointers, at constant addresses, too, are told and left out; all else is as it should be."""
+    source = os.path.join(HERE, "left_out.cu")
+    with open(source, encoding="utf-8") as f:
+        line = {int(number[1]): i for i, number in ((i, re.search(r";\s+// (\d)$", text)) for i, text in enumerate(f, 1)) if number}
+    due = {("out-of-bounds", line[1], 1), ("out-of-bounds", line[2], 1), ("misaligned", line[3], 1)} | {("out-of-bounds", line[i], 16) for i in (4, 5, 6)}
+    vectors = "--mt-spaces=global,shared", "--mt-spaces=global,shared --mt-vectors=off", "--mt-spaces=global"
+    programs = [(how, world.compile(source, "-O1", "-arch=sm_90", *how.split()), {}) for how in vectors]
+    if shutil.which("nvcc"):
+        built = world.path("left_out")
+        run(["nvcc", "-arch=sm_90", "-lineinfo", source, "-o", built])
+        programs += [("nvcc", built, {}), ("nvcc, fibers", built, {"MEMTRACE_PTX_OPTIONS": "--mt-vectors=off"})]
+    for how, built, env in programs:
+        found = check("--kinds=memory,calls,race", built, code=1, env={**os.environ, **env})[0]["findings"]
+        same(how, {(f["kind"], f.get("line"), f["count"]) for f in found}, due)

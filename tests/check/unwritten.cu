@@ -41,7 +41,9 @@ __global__ void by_last(int4 *out) // 32 x 2 threads: the last one's
     __syncthreads();
     int4 v;
     unsigned from = (unsigned)__cvta_generic_to_shared(&s[t]);
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(from));
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(from));
     out[t] = v;
 }
 

@@ -82,6 +82,7 @@ static int findings_alloc_order(const struct mt_alloc_event *a, const struct mt_
         return !b - !a;
     int d = strcmp(a->file, b->file);
     d = d ? d : (a->line > b->line) - (a->line < b->line);
+    d = d ? d : strcmp(findings_text(a->at), findings_text(b->at));
     return d ? d : strcmp(a->name, b->name);
 }
 

@@ -140,8 +140,7 @@ uint64_t mt_padding_read(const struct mt_written *written, const struct mt_writt
                          const struct mt_members *m, uint64_t at, uint64_t n, uint32_t size, int whole)
 {
     uint32_t aligned = whole && size == 8 ? MT_MEMBERS_ALIGNED : size;
-    uint64_t padding =
-        size >= WORD && n == size && !whole ? 0 : mt_padding(written, host, m, at, aligned);
+    uint64_t padding = size >= WORD && n == size && !whole ? 0 : mt_padding(written, host, m, at, aligned);
     return padding < n ? padding : n;
 }
 

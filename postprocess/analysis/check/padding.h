@@ -1,9 +1,9 @@
 /* Which unwritten bytes lie between the members of a struct, or behind the last one: nobody is to write them,
  * and who copies a whole struct reads them.
  *
- * They follow what a kernel wrote, and end where something is aligned to more than their number. Where kernels'
- * stores to other structs begin a member there is none, and whole words are padding only where something is
- * known to be aligned so. */
+ * They follow what a kernel wrote, and end where something is aligned to more than their number. Where
+ * kernels' stores to other structs begin a member there is none, and whole words are padding only where
+ * something is known to be aligned so. */
 #ifndef MT_ANALYSIS_CHECK_PADDING_H
 #define MT_ANALYSIS_CHECK_PADDING_H
 #include "analysis/base/pairmap.h"
@@ -28,17 +28,17 @@ void mt_members_take(struct mt_members *m, const struct mt_members *from);
 /* At least two members of a struct are known. */
 int mt_members_several(const struct mt_members *m);
 
-/* How many bytes from this unwritten one on are padding; 0: none. host: the bytes that the host wrote last, or
- * NULL. aligned: what else is known to be aligned in the block, 0: nothing. */
+/* How many bytes from this unwritten one on are padding; 0: none. host: the bytes that the host wrote last,
+ * or NULL. aligned: what else is known to be aligned in the block, 0: nothing. */
 uint64_t mt_padding(const struct mt_written *written, const struct mt_written *host,
                     const struct mt_members *m, uint64_t at, uint32_t aligned);
 
-/* The same of `n` unwritten bytes that an access of `size` bytes reads. A whole word is what was meant, unless
- * it is a part of a struct that is copied (whole). */
+/* The same of `n` unwritten bytes that an access of `size` bytes reads. A whole word is what was meant,
+ * unless it is a part of a struct that is copied (whole). */
 uint64_t mt_padding_read(const struct mt_written *written, const struct mt_written *host,
                          const struct mt_members *m, uint64_t at, uint64_t n, uint32_t size, int whole);
 
-/* Sites (id, input) of structs that are copied in parts: a place has loads and stores of the same sizes. 0, or
- * -1 without memory. */
+/* Sites (id, input) of structs that are copied in parts: a place has loads and stores of the same sizes. 0,
+ * or -1 without memory. */
 int mt_padding_copies(struct mt_pairmap *sites, const struct mt_source *s);
 #endif

@@ -1,5 +1,5 @@
-/* Reads of shared memory that nothing in the CTA wrote before, in the launch under way. Fed with the runs of a
- * source that has MT_SOURCE_SPACES. */
+/* Reads of shared memory that nothing in the CTA wrote before, in the launch under way. Fed with the runs of
+ * a source that has MT_SOURCE_SPACES. */
 #ifndef MT_ANALYSIS_CHECK_SHARED_H
 #define MT_ANALYSIS_CHECK_SHARED_H
 #include "padding.h"

@@ -64,7 +64,9 @@ static int unwritten_report(struct mt_unwritten *u, const struct mt_unwritten_wo
     struct mt_finding f = {
         .kind = MT_FINDING_OF_UNWRITTEN,
         .kernel = u->kernel,
-        .var = !s ? "" : w->alloc ? s->var : mt_onchip_variable(s),
+        .var = !s         ? ""
+               : w->alloc ? s->var
+                          : mt_onchip_variable(s),
         .here = {.file = s ? s->file : "",
                  .at = s ? s->at : "",
                  .op = unwritten_ops[w->type & 3],

@@ -40,8 +40,18 @@ static int place_same(const char *a, const char *b)
     return strncmp(a, b, n + 1) == 0;
 }
 
-/* "path+0x12". 0; -1: not known; 1: a kernel's stub. */
-static int place_of(struct mt_findings *f, struct opened *o, const char *at, struct mt_finding_side *side)
+/* Of CUDA's headers, too, where no line says so: cudaMalloc<int> is a function of the program. */
+static int place_is_wrapper(const char *function)
+{
+    const char *name = function && strncmp(function, "_Z", 2) == 0 ? function + 2 : "";
+    name += *name == 'L';
+    return *name >= '0' && *name <= '9' && strncmp(name + strspn(name, "0123456789"), "cuda", 4) == 0;
+}
+
+/* "path+0x12". 0; -1: not known; 1: a kernel's stub. *own: it is a function that the program's author wrote.
+ */
+static int place_of(struct mt_findings *f, struct opened *o, const char *at, struct mt_finding_side *side,
+                    int *own)
 {
     const char *plus = at ? strrchr(at, '+') : NULL;
     struct mt_elf *elf = plus ? place_open(o, at, (size_t)(plus - at)) : NULL;
@@ -49,6 +59,7 @@ static int place_of(struct mt_findings *f, struct opened *o, const char *at, str
     char path[4096];
     uint64_t address = elf ? strtoull(plus + 1, NULL, 16) - 1 : 0; /* of the call: it returns behind it */
     const char *function = elf ? mt_elf_function(elf, address) : NULL;
+    *own = function && !place_is_wrapper(function);
     if (function && strstr(function, "__device_stub__"))
         return 1;
     if (!elf || mt_elf_line(elf, address, &l) != 0 || !l.line || place_is_toolkit(l.file))
@@ -60,22 +71,28 @@ static int place_of(struct mt_findings *f, struct opened *o, const char *at, str
     return 0;
 }
 
-/* The innermost call of the file's own code that has a line. */
+/* The innermost call of the file's own code that has a line; without lines that in a function of its own. */
 static void place_find(struct mt_findings *f, struct opened *o, struct mt_finding_side *s)
 {
     char caller[4096];
-    if ((s->file && *s->file) || !s->callers || !s->at)
+    const char *at = s->at, *next = s->callers, *own = NULL;
+    if ((s->file && *s->file) || !next || !at)
         return;
-    int stub = place_of(f, o, s->at, s);
-    for (const char *at = s->callers; stub && *at; at += strspn(at, "\n")) {
+    for (int stub = 0; at; at = *next ? next : NULL) {
         size_t n = strcspn(at, "\n");
+        int is_own = 0, rc = -1;
         snprintf(caller, sizeof caller, "%.*s", (int)n, at);
-        if (stub > 0) /* what is named as the kernel, and calls its stub */
-            stub = -1;
-        else if (place_same(s->at, caller))
-            stub = place_of(f, o, caller, s);
-        at += n;
+        if (stub <= 0 && place_same(s->at, caller)) /* behind a stub: what is named as the kernel */
+            rc = place_of(f, o, caller, s, &is_own);
+        if (rc == 0)
+            return;
+        own = rc < 0 && is_own && !own ? at : own;
+        stub = rc;
+        next += at == s->at ? 0 : n;
+        next += strspn(next, "\n");
     }
+    if (own && own != s->at && (own = mt_findings_text(f, own, strcspn(own, "\n"))))
+        s->at = own;
 }
 
 /* A copy of an allocation with its line; once for each. */
@@ -92,7 +109,9 @@ static const struct mt_alloc_event *place_alloc(struct mt_findings *f, struct op
     struct mt_alloc_event with = *a;
     with.file = s.file;
     with.line = s.line;
-    const char *copy = *s.file ? mt_findings_text(f, (const char *)&with, sizeof with) : NULL;
+    with.at = s.at;
+    const char *copy =
+        *s.file || s.at != a->at ? mt_findings_text(f, (const char *)&with, sizeof with) : NULL;
     *made = (uint64_t)(uintptr_t)(copy ? (const void *)copy : a);
     return (const struct mt_alloc_event *)(uintptr_t)*made;
 }

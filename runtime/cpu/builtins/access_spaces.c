@@ -35,6 +35,14 @@ MT_BUILTIN void __mt_access_any_at(void *p, uint32_t meta, uint32_t site, uint64
         access_record(a, type << 28 | (meta & RECORD_MAX), site, place);
 }
 
+MT_BUILTIN void *__mt_access_any_to(void *p, uint32_t meta, uint32_t site, uint64_t place)
+{
+    if (mt_is_global((uint64_t)p))
+        return (void *)access_place((uint64_t)p, (meta >> 28 & 3) << 28 | (meta & RECORD_MAX), site, place);
+    __mt_access_any_at(p, meta, site, place);
+    return p;
+}
+
 MT_BUILTIN void __mt_access_any_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
 {
     uint64_t a = (uint64_t)p;

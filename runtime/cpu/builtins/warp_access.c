@@ -295,12 +295,12 @@ static MT_INLINE bool warp_where(enum mt_record_of of, uint64_t *address, uint32
 }
 
 /* Lanes of any addresses, `bytes` (NULL: meta's size) and, by their address, kinds: those that are alike are
- * one access. */
-MT_BUILTIN void __mt_warp_each(uint32_t space, const uint64_t *lane, const uint64_t *bytes, uint32_t mask,
-                               uint64_t of, uint32_t warp)
+ * one access. Gives back bad lanes, as all of these do. */
+MT_BUILTIN uint32_t __mt_warp_each(uint32_t space, const uint64_t *lane, const uint64_t *bytes, uint32_t mask,
+                                   uint64_t of, uint32_t warp)
 {
     uint64_t at[LANES], left[LANES], site = of >> 32 << 32;
-    uint32_t type[LANES], some = 0, meta = (uint32_t)of;
+    uint32_t type[LANES], some = 0, bad = 0, meta = (uint32_t)of;
     for (uint32_t m = mask; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
         at[i] = lane[i];
@@ -316,7 +316,7 @@ MT_BUILTIN void __mt_warp_each(uint32_t space, const uint64_t *lane, const uint6
             uint32_t i = (uint32_t)__builtin_ctz(m);
             alike |= (uint32_t)(type[i] == kind && left[i] == n) << i;
         }
-        __mt_warp_end(warp_lanes(at, alike, (struct what){site | kind << 28 | (uint32_t)piece, warp}));
+        bad |= warp_lanes(at, alike, (struct what){site | kind << 28 | (uint32_t)piece, warp});
         for (uint32_t m = alike; m; m &= m - 1) {
             uint32_t i = (uint32_t)__builtin_ctz(m);
             at[i] += piece;
@@ -325,6 +325,7 @@ MT_BUILTIN void __mt_warp_each(uint32_t space, const uint64_t *lane, const uint6
         if (n == piece)
             some &= ~alike;
     }
+    return bad;
 }
 
 /* Here, as all that code for whole warps calls is. */
