@@ -1,4 +1,5 @@
-// Copies to the host of what nothing wrote, each by a call of its own, or of a block of its own (cases_init.py).
+// Copies to the host of what nothing wrote, each by a call of its own, or of a block of its own
+// (cases_init.py).
 #include <cstdlib>
 
 static char to[1024];

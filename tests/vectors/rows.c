@@ -1,7 +1,7 @@
-/* Kernels made by chance. Each is LLVM IR with all the promises (nsw, nuw, disjoint, nneg, exact) that hold in
- * the threads that need its numbers, and in no others: the generator computes each value for each thread as it
- * writes the instruction, and puts flags where the numbers allow them. Constants are such that something wraps
- * round in one of the threads, often. */
+/* Kernels made by chance. Each is LLVM IR with all the promises (nsw, nuw, disjoint, nneg, exact) that hold
+ * in the threads that need its numbers, and in no others: the generator computes each value for each thread
+ * as it writes the instruction, and puts flags where the numbers allow them. Constants are such that
+ * something wraps round in one of the threads, often. */
 #include "rows.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -405,8 +405,8 @@ static int rows_divides(const struct rows_kernel *k, const struct rows_gate *g, 
     return here && breaks;
 }
 
-/* … for which an operation keeps a promise that it breaks in others. It is done behind the guard, or before it
- * and used by those that pass. */
+/* … for which an operation keeps a promise that it breaks in others. It is done behind the guard, or before
+ * it and used by those that pass. */
 static int rows_narrow_guard(struct rows_make *m, LLVMBasicBlockRef end)
 {
     static const LLVMOpcode ops[] = {LLVMAdd, LLVMSub, LLVMMul, LLVMShl};
@@ -435,8 +435,8 @@ static int rows_narrow_guard(struct rows_make *m, LLVMBasicBlockRef end)
     return 0;
 }
 
-/* What two rows are apart, which may be the same in all lanes, for those on one side of where one of them wraps
- * round. */
+/* What two rows are apart, which may be the same in all lanes, for those on one side of where one of them
+ * wraps round. */
 static void rows_apart(struct rows_make *m, LLVMBasicBlockRef end)
 {
     struct rows_kernel *k = m->k;

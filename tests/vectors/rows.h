@@ -1,4 +1,5 @@
-/* Kernels made by chance in which rows of lanes stay rows, or must not: what rows.c makes and test_rows.c runs. */
+/* Kernels made by chance in which rows of lanes stay rows, or must not: what rows.c makes and test_rows.c
+ * runs. */
 #ifndef MT_TEST_ROWS_H
 #define MT_TEST_ROWS_H
 #include "vector/vector.h"

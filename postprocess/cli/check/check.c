@@ -40,6 +40,7 @@ static const struct mt_command command = {
 };
 
 enum format { TEXT, JSON, SARIF };
+enum { KEPT_NAMED = 8 }; /* traces of a run that are named */
 
 struct options {
     struct mt_inputs inputs;
@@ -114,20 +115,42 @@ static int check_option(void *arg, int o)
 
 /* ---- where the trace of a run is ---- */
 
+static int check_is_entry(const struct dirent *e)
+{
+    return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+}
+
+/* Which traces are there now, beside those of earlier runs. */
+static void check_kept(const char *keep, struct dirent *const *list, int n)
+{
+    int traces = 0;
+    for (int i = 0; i < n; i++) {
+        const char *end = strrchr(list[i]->d_name, '.');
+        if (end && strcmp(end, ".mtc") == 0 && ++traces <= KEPT_NAMED)
+            mt_cli_note("kept: %s/%s", keep, list[i]->d_name);
+    }
+    if (traces > KEPT_NAMED)
+        mt_cli_note("kept: %d more traces in %s", traces - KEPT_NAMED, keep);
+}
+
 /* What is in the folder, to the one above, where it is to be kept. */
 static void check_move(const char *folder, const char *keep)
 {
-    DIR *d = opendir(folder);
-    int to = open(keep, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    struct dirent *e;
-    while (d && to >= 0 && (e = readdir(d)))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-            renameat(dirfd(d), e->d_name, to, e->d_name) != 0)
-            mt_cli_say("%s/%s: %s", keep, e->d_name, strerror(errno));
+    struct dirent **list = NULL;
+    int from = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC),
+        to = open(keep, O_PATH | O_DIRECTORY | O_CLOEXEC),
+        n = from >= 0 && to >= 0 ? scandir(folder, &list, check_is_entry, alphasort) : 0;
+    for (int i = 0; i < n; i++)
+        if (renameat(from, list[i]->d_name, to, list[i]->d_name) != 0)
+            mt_cli_say("%s/%s: %s", keep, list[i]->d_name, strerror(errno));
+    check_kept(keep, list, n);
+    for (int i = 0; i < n; i++)
+        free(list[i]);
+    free((void *)list);
+    if (from >= 0)
+        close(from);
     if (to >= 0)
         close(to);
-    if (d)
-        closedir(d);
 }
 
 /* A folder of our own, in the one that is to be kept; to be freed. NULL after saying why. */
@@ -204,8 +227,8 @@ static void check_lines(const struct mt_findings *f)
     for (size_t i = 0; i < f->count; i++) {
         const struct mt_finding_side *s = &f->list[i].here;
         if (s->at && strstr(s->at, "+0x") && !*s->file && !s->known) {
-            mt_cli_note("note: places of host code are known by their addresses alone: build with -g, "
-                        "without -O, for its lines");
+            mt_cli_note("note: places of host code are known by their addresses alone: build with -g for its "
+                        "lines");
             return;
         }
     }

@@ -13,6 +13,7 @@
 struct opened {
     char *path;
     struct mt_elf *elf;
+    const char *stub;         /* a kernel's, which the address before was in; or NULL */
     struct mt_pairmap allocs; /* whose lines were asked for */
 };
 
@@ -45,24 +46,52 @@ static int place_is_wrapper(const char *function)
 {
     const char *name = function && strncmp(function, "_Z", 2) == 0 ? function + 2 : "";
     name += *name == 'L';
-    return *name >= '0' && *name <= '9' && strncmp(name + strspn(name, "0123456789"), "cuda", 4) == 0;
+    name += *name >= '0' && *name <= '9' ? strspn(name, "0123456789") : strlen(name);
+    return strncmp(name, "cuda", 4) == 0 || strncmp(name, "__cuda", 6) == 0;
 }
 
-/* "path+0x12". 0; -1: not known; 1: a kernel's stub. *own: it is a function that the program's author wrote.
- */
+/* The name that both have: what is named as the kernel calls its stub. */
+static const char *place_stub(const char *function)
+{
+    static const char begin[] = "__device_stub_";
+    const char *at = function ? strstr(function, begin) : NULL;
+    return at ? at + strlen(begin) : NULL;
+}
+
+/* The innermost line that is not of CUDA's headers, nor (stub) of what is named as a kernel: of the functions
+ * that are inlined there, too. */
+static int place_line(struct mt_elf *elf, uint64_t address, int stub, struct mt_elf_location *l)
+{
+    const char *function = NULL;
+    int rc = mt_elf_line(elf, address, l);
+    for (unsigned level = 0; rc == 0 && (stub || place_is_toolkit(l->file)); level++) {
+        rc = mt_elf_inlined(elf, address, level, l, &function);
+        stub = place_stub(function) != NULL;
+    }
+    return rc;
+}
+
+/* Is it one that the program's author wrote, and calls from there? */
+static int place_is_own(const char *function, const char *stub)
+{
+    return function && !place_is_wrapper(function) && strcmp(function, "_start") != 0 &&
+           !(stub && strncmp(stub, function, strlen(function)) == 0);
+}
+
+/* "path+0x12". 0; -1: not known; 1: a kernel's stub. *own: in a function of the program's own. */
 static int place_of(struct mt_findings *f, struct opened *o, const char *at, struct mt_finding_side *side,
                     int *own)
 {
-    const char *plus = at ? strrchr(at, '+') : NULL;
+    const char *plus = strrchr(at, '+'), *stub = o->stub;
     struct mt_elf *elf = plus ? place_open(o, at, (size_t)(plus - at)) : NULL;
     struct mt_elf_location l;
     char path[4096];
     uint64_t address = elf ? strtoull(plus + 1, NULL, 16) - 1 : 0; /* of the call: it returns behind it */
     const char *function = elf ? mt_elf_function(elf, address) : NULL;
-    *own = function && !place_is_wrapper(function);
-    if (function && strstr(function, "__device_stub__"))
+    *own = place_is_own(function, stub);
+    if ((o->stub = place_stub(function)))
         return 1;
-    if (!elf || mt_elf_line(elf, address, &l) != 0 || !l.line || place_is_toolkit(l.file))
+    if (!elf || place_line(elf, address, stub != NULL, &l) != 0 || !l.line)
         return -1;
     snprintf(path, sizeof path, "%s%s%s", l.folder, *l.folder ? "/" : "", l.file);
     if (!(side->file = mt_findings_text(f, path, strlen(path))))
@@ -78,16 +107,15 @@ static void place_find(struct mt_findings *f, struct opened *o, struct mt_findin
     const char *at = s->at, *next = s->callers, *own = NULL;
     if ((s->file && *s->file) || !next || !at)
         return;
-    for (int stub = 0; at; at = *next ? next : NULL) {
+    for (o->stub = NULL; at; at = *next ? next : NULL) {
         size_t n = strcspn(at, "\n");
         int is_own = 0, rc = -1;
         snprintf(caller, sizeof caller, "%.*s", (int)n, at);
-        if (stub <= 0 && place_same(s->at, caller)) /* behind a stub: what is named as the kernel */
+        if (place_same(s->at, caller))
             rc = place_of(f, o, caller, s, &is_own);
         if (rc == 0)
             return;
         own = rc < 0 && is_own && !own ? at : own;
-        stub = rc;
         next += at == s->at ? 0 : n;
         next += strspn(next, "\n");
     }

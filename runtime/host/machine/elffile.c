@@ -220,11 +220,10 @@ static const char *unit_folder(Dwarf_Die *unit)
     return folder && *folder == '/' ? folder : "";
 }
 
-int mt_elf_line(struct mt_elf *e, uint64_t address, struct mt_elf_location *place)
+/* 0, or -1: there is none around the address. */
+static int elffile_unit(struct mt_elf *e, uint64_t address, Dwarf_Die *die)
 {
     size_t low = 0, high;
-    Dwarf_Die die;
-    int n;
     if (!e->looked)
         read_units(e);
     high = e->nunits;
@@ -235,7 +234,15 @@ int mt_elf_line(struct mt_elf *e, uint64_t address, struct mt_elf_location *plac
         else
             high = middle;
     }
-    if (low == 0 || address >= e->units[low - 1].high || !dwarf_offdie(e->dwarf, e->units[low - 1].die, &die))
+    return low && address < e->units[low - 1].high && dwarf_offdie(e->dwarf, e->units[low - 1].die, die) ? 0
+                                                                                                         : -1;
+}
+
+int mt_elf_line(struct mt_elf *e, uint64_t address, struct mt_elf_location *place)
+{
+    Dwarf_Die die;
+    int n;
+    if (elffile_unit(e, address, &die) != 0)
         return -1;
     Dwarf_Line *l = dwarf_getsrc_die(&die, address);
     if (!l || !(place->file = dwarf_linesrc(l, NULL, NULL)) || dwarf_lineno(l, &n) != 0)
@@ -244,6 +251,44 @@ int mt_elf_line(struct mt_elf *e, uint64_t address, struct mt_elf_location *plac
     place->line = (uint32_t)n;
     place->column = dwarf_linecol(l, &n) == 0 ? (uint32_t)n : 0;
     return 0;
+}
+
+static uint64_t elffile_number(Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Word value;
+    return dwarf_formudata(dwarf_attr(die, name, &attribute), &value) == 0 ? value : 0;
+}
+
+/* Where an inlined function was called. */
+static int elffile_call(Dwarf_Die *unit, Dwarf_Die *inlined, struct mt_elf_location *place)
+{
+    Dwarf_Files *files;
+    size_t nfiles;
+    uint64_t file = elffile_number(inlined, DW_AT_call_file);
+    if (dwarf_getsrcfiles(unit, &files, &nfiles) != 0 || file >= nfiles ||
+        !(place->file = dwarf_filesrc(files, file, NULL, NULL)))
+        return -1;
+    place->folder = *place->file == '/' ? "" : unit_folder(unit);
+    place->line = (uint32_t)elffile_number(inlined, DW_AT_call_line);
+    place->column = (uint32_t)elffile_number(inlined, DW_AT_call_column);
+    return 0;
+}
+
+int mt_elf_inlined(struct mt_elf *e, uint64_t address, unsigned level, struct mt_elf_location *place,
+                   const char **function)
+{
+    Dwarf_Die unit, *scopes = NULL;
+    Dwarf_Attribute name;
+    int n = elffile_unit(e, address, &unit) == 0 ? dwarf_getscopes(&unit, address, &scopes) : 0, rc = -1;
+    for (int i = 0; i < n; i++)
+        if (dwarf_tag(&scopes[i]) == DW_TAG_inlined_subroutine && level-- == 0) {
+            rc = elffile_call(&unit, &scopes[i], place);
+            *function = dwarf_formstring(dwarf_attr_integrate(&scopes[i], DW_AT_name, &name));
+            break;
+        }
+    free(scopes);
+    return rc;
 }
 
 /* ---- names ---- */

@@ -20,6 +20,10 @@ struct mt_elf_location {
 };
 /* 0 and the place, or -1: no line table covers it. */
 int mt_elf_line(struct mt_elf *e, uint64_t address, struct mt_elf_location *place);
+/* The same of the call of the inlined function number `level` around the address (0: the innermost one), and
+ * the function's name, or NULL. -1, too: there are not so many. */
+int mt_elf_inlined(struct mt_elf *e, uint64_t address, unsigned level, struct mt_elf_location *place,
+                   const char **function);
 /* Calls f for each function. */
 void mt_elf_functions(struct mt_elf *e, void (*f)(void *arg, const char *name, uint64_t address), void *arg);
 /* Address of a data symbol, 0 if there is none. */
