@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define MOST_STRIDE (1 << 24)       /* of what is multiplied */
-#define MOST_SUM ((int64_t)1 << 60) /* two of these are less than 2^63 */
+#define MOST_SUM ((int64_t)1 << 58) /* of all: 31 of these are less than 2^63 */
 
 /* lowest n with x < 2^n */
 static unsigned vec_bits(uint64_t x)
@@ -33,21 +33,21 @@ static unsigned shape_width(LLVMValueRef value)
  * taken out of it) needs to know that nothing does; the rules below say when. */
 
 /* Bits in which the lanes of a row differ when its first one has zeros there: then lane i is first | i *
- * stride, and all lanes have the first one's bits above, the sign with them. 0: that is not known. */
-static unsigned shape_low(const struct vec *v, unsigned width, struct vec_shape a)
+ * stride, and all lanes have the first one's bits above, the sign with them. 0: that is not known. `value`:
+ * of the row's type. */
+static unsigned shape_low(const struct vec *v, LLVMValueRef value, struct vec_shape a)
 {
-    if (a.kind != VEC_ROWS || a.stride <= 0 || a.stride > MOST_STRIDE)
+    if (a.kind != VEC_ROWS || a.stride <= 0)
         return 0;
     unsigned span = vec_bits((uint64_t)a.stride * (v->group - 1));
-    return a.zeros >= span && span < width ? span : 0;
+    return a.zeros >= span && span < shape_width(value) ? span : 0;
 }
 
 /* What is known of all lanes of a row: its first one is 0, or all have the bits above in common. */
-static unsigned shape_whole(const struct vec *v, unsigned width, struct vec_shape a)
+static unsigned shape_whole(const struct vec *v, LLVMValueRef value, struct vec_shape a)
 {
-    if (!width || a.stride > MOST_STRIDE || a.stride < -MOST_STRIDE)
-        return 0;
-    if (shape_low(v, width, a))
+    unsigned width = shape_width(value);
+    if (shape_low(v, value, a))
         return VEC_EXTENDS;
     if (a.zeros < width)
         return 0;
@@ -63,8 +63,10 @@ static struct vec_shape shape_rows(const struct vec *v, LLVMValueRef value, int6
 {
     struct vec_shape s = {VEC_ROWS, (uint8_t)(zeros > VEC_MANY ? VEC_MANY : zeros), VEC_EXTENDS, stride, 0,
                           0};
+    if (stride > MOST_SUM || stride < -MOST_SUM)
+        return shape_lanes;
     if (stride)
-        s.extend = (uint8_t)(extend | shape_whole(v, shape_width(value), s));
+        s.extend = (uint8_t)(extend | shape_whole(v, value, s));
     else if (v->rows == 1) /* one row is the warp */
         s.kind = VEC_UNIFORM;
     return s;
@@ -185,8 +187,7 @@ static struct vec_shape shape_sum(const struct vec *v, LLVMValueRef inst, int si
     if (a.kind == VEC_UNIFORM && b.kind == VEC_UNIFORM)
         return shape_uniform(zeros);
     int64_t stride = a.stride + sign * b.stride;
-    if (a.kind == VEC_LANES || b.kind == VEC_LANES || (a.source && b.source && a.source != b.source) ||
-        stride > MOST_SUM || stride < -MOST_SUM)
+    if (a.kind == VEC_LANES || b.kind == VEC_LANES || (a.source && b.source && a.source != b.source))
         return shape_lanes;
     return shape_from(shape_rows(v, inst, stride, zeros, shape_kept(inst, a, b)), a.source | b.source,
                       a.scale + sign * b.scale);
@@ -235,7 +236,7 @@ static struct vec_shape shape_logic(const struct vec *v, LLVMValueRef inst, LLVM
         unsigned low = a.zeros < b.zeros ? a.zeros : b.zeros, high = a.zeros > b.zeros ? a.zeros : b.zeros;
         return shape_uniform(op == LLVMAnd ? high : low);
     }
-    unsigned span = shape_low(v, shape_width(inst), a);
+    unsigned span = shape_low(v, inst, a);
     if (!span || !shape_constant(LLVMGetOperand(inst, 1), &n))
         return shape_pure(v, inst);
     uint64_t low = ((uint64_t)1 << span) - 1, bits = (uint64_t)n & low;
@@ -253,11 +254,11 @@ static struct vec_shape shape_compare(const struct vec *v, LLVMValueRef inst)
 {
     struct vec_shape a = shape_operand(v, inst, 0);
     LLVMIntPredicate p = LLVMGetICmpPredicate(inst);
-    unsigned span = shape_low(v, shape_width(LLVMGetOperand(inst, 0)), a);
+    unsigned span = shape_low(v, LLVMGetOperand(inst, 0), a);
     int64_t n;
     if (!span || !shape_constant(LLVMGetOperand(inst, 1), &n))
         return shape_pure(v, inst);
-    int64_t low = ((int64_t)1 << span) - 1;
+    int64_t low = (int64_t)(((uint64_t)1 << span) - 1);
     int below = p == LLVMIntULT || p == LLVMIntSLT || p == LLVMIntUGE || p == LLVMIntSGE;
     int above = p == LLVMIntULE || p == LLVMIntSLE || p == LLVMIntUGT || p == LLVMIntSGT;
     return (below && !(n & low)) || (above && (n & low) == low) ? shape_rows(v, inst, 0, 0, 0) : shape_lanes;
@@ -269,7 +270,7 @@ static struct vec_shape shape_right(const struct vec *v, LLVMValueRef inst)
 {
     struct vec_shape a = shape_operand(v, inst, 0);
     int64_t n;
-    unsigned width = shape_width(inst), span = shape_low(v, width, a), zero = width && a.zeros >= width;
+    unsigned width = shape_width(inst), span = shape_low(v, inst, a), zero = width && a.zeros >= width;
     int known = shape_constant(LLVMGetOperand(inst, 1), &n) && n >= 0 && n < VEC_MANY;
     unsigned zeros = zero ? a.zeros : known && a.zeros > n ? a.zeros - (unsigned)n : 0;
     if (a.kind == VEC_UNIFORM && known)
@@ -298,7 +299,8 @@ unsigned vec_extends_as(const struct vec *v, LLVMValueRef inst)
 }
 
 /* The wider row has the narrow one's numbers, which are small for it; those of zext are not negative where
- * they are here. */
+ * they are here. Its first one has the narrow one's zeros: what `extend` speaks of is either that number, or
+ * sums and products of such, whose zeros are counted as theirs. */
 static unsigned shape_extends_wider(LLVMValueRef inst, unsigned how)
 {
     unsigned here = VEC_SIGNED | (LLVMGetInstructionOpcode(inst) == LLVMZExt ? VEC_UNSIGNED : 0u);
@@ -310,12 +312,11 @@ static struct vec_shape shape_wider(const struct vec *v, LLVMValueRef inst)
     struct vec_shape a = shape_operand(v, inst, 0);
     if (a.kind != VEC_ROWS || !a.stride)
         return a.kind == VEC_UNIFORM ? shape_uniform(a.zeros) : a.kind == VEC_LANES ? a : shape_pure(v, inst);
-    unsigned how = vec_extends_as(v, inst), narrow = shape_width(LLVMGetOperand(inst, 0)),
-             zeros = how & (VEC_SIGNED_ALL | VEC_UNSIGNED_ALL) || a.zeros < narrow ? a.zeros : narrow;
-    struct vec_shape s = shape_rows(v, inst, a.stride, zeros, shape_extends_wider(inst, how));
+    unsigned how = vec_extends_as(v, inst);
+    struct vec_shape s = shape_rows(v, inst, a.stride, a.zeros, shape_extends_wider(inst, how));
     if (a.extend & how)
         return s;
-    if (shape_width(inst) != 64 || narrow != 32)
+    if (shape_width(inst) != 64 || shape_width(LLVMGetOperand(inst, 0)) != 32)
         return shape_lanes;
     return shape_from(s, (unsigned)(vec_find(v, inst) - v->value) + 1, 1);
 }
@@ -343,8 +344,7 @@ static struct vec_shape shape_address(const struct vec *v, LLVMValueRef gep)
             at.stride < -MOST_STRIDE)
             return shape_lanes;
         unsigned width = LLVMGetIntTypeWidth(LLVMTypeOf(LLVMGetOperand(gep, (unsigned)i)));
-        if ((at.stride && width < 64 && !(at.extend & VEC_SIGNED_ALL)) || /* made wider with its sign */
-            (at.source && s.source && at.source != s.source))
+        if (width < 64 || (at.source && s.source && at.source != s.source)) /* instcombine leaves none */
             return shape_lanes;
         s = shape_from(shape_rows(v, gep, (s.kind == VEC_ROWS ? s.stride : 0) + at.stride * size, 0, 0),
                        s.source | at.source, s.scale + at.scale * size);
@@ -426,13 +426,12 @@ static struct vec_shape shape_select(const struct vec *v, LLVMValueRef select)
     return c.kind == VEC_UNIFORM ? shape_meet(v, select, a, b) : shape_pure(v, select);
 }
 
+/* 31 steps of that size are less than 2^29. Narrower numbers may come again. */
 int vec_lanes_differ(const struct vec *v, LLVMValueRef value)
 {
     struct vec_shape s = vec_shape_of(v, value);
-    unsigned width = shape_width(value);
-    uint64_t step = (uint64_t)(s.stride < 0 ? -s.stride : s.stride);
-    return v->rows == 1 && s.kind == VEC_ROWS && step && step <= MOST_STRIDE && width &&
-           vec_bits(step * (v->group - 1)) <= width;
+    return v->rows == 1 && s.kind == VEC_ROWS && s.stride && s.stride <= MOST_STRIDE &&
+           s.stride >= -MOST_STRIDE && shape_width(value) >= 32;
 }
 
 int64_t vec_alloca_step(const struct vec *v, LLVMValueRef alloca)

@@ -405,6 +405,17 @@ static int rows_divides(const struct rows_kernel *k, const struct rows_gate *g, 
     return here && breaks;
 }
 
+/* `a`, by a choice between it and another row that all threads make alike. */
+static struct rows_value rows_either(struct rows_make *m, struct rows_value a)
+{
+    struct rows_value other = rows_as(m, m->leaf[rows_below(m->k, LEAVES)], a.width);
+    LLVMValueRef b = rows_binary_of(m, LLVMAdd, other, rows_near(m, LLVMAdd, &other))->ir;
+    LLVMValueRef is =
+        LLVMBuildICmp(m->b, LLVMIntEQ, LLVMGetParam(m->f, 2), LLVMConstInt(rows_type(m, 32), m->k->u, 0), "");
+    a.ir = LLVMBuildSelect(m->b, is, a.ir, b, "");
+    return a;
+}
+
 /* … for which an operation keeps a promise that it breaks in others. It is done behind the guard, or before
  * it and used by those that pass. */
 static int rows_narrow_guard(struct rows_make *m, LLVMBasicBlockRef end)
@@ -424,7 +435,10 @@ static int rows_narrow_guard(struct rows_make *m, LLVMBasicBlockRef end)
                 k->here[t] &= rows_passes(&g, a.of[t], a.width);
         else
             rows_guard(m, end, &a, &g);
-        struct rows_value x = *rows_binary_of(m, op, a, c), wide = rows_wide(m, x);
+        struct rows_value x = *rows_binary_of(m, op, a, c), wide;
+        if (rows_below(k, 2))
+            x = rows_either(m, x);
+        wide = rows_wide(m, x);
         rows_store_wide(m, wide);
         if (early)
             memcpy(k->here, all, sizeof all), rows_guard(m, end, &a, &g);
@@ -435,16 +449,18 @@ static int rows_narrow_guard(struct rows_make *m, LLVMBasicBlockRef end)
     return 0;
 }
 
-/* What two rows are apart, which may be the same in all lanes, for those on one side of where one of them
- * wraps round. */
+/* What the lane's number and another row are apart, which is the same in all lanes, for those on one side of
+ * where the other one wraps round. */
 static void rows_apart(struct rows_make *m, LLVMBasicBlockRef end)
 {
+    static const unsigned rises[] = {0, 1, 4};
     struct rows_kernel *k = m->k;
-    struct rows_value a = m->leaf[rows_below(k, LEAVES)], b = m->leaf[rows_below(k, LEAVES)];
-    b = *rows_binary_of(m, LLVMAdd, b, rows_near(m, LLVMAdd, &b));
-    struct rows_gate g = rows_gate(k, &b);
+    struct rows_value a = m->leaf[LANE], b = m->leaf[rises[rows_below(k, 3)]];
+    unsigned first = rows_below(k, 31), last = first + rows_below(k, 32 - first);
+    b = *rows_binary_of(m, LLVMAdd, b, rows_constant(m, 32, rows_cut(0 - b.of[first], 32)));
+    struct rows_gate g = {rows_below(k, 2) ? LLVMIntULE : LLVMIntUGE, b.of[last]};
     rows_guard(m, end, &b, &g);
-    rows_store(m, *rows_binary_of(m, LLVMSub, a, b));
+    rows_store(m, rows_below(k, 2) ? *rows_binary_of(m, LLVMSub, a, b) : *rows_binary_of(m, LLVMSub, b, a));
 }
 
 /* Two ways that all threads take alike: which, the kernel is told. Each brings a value. */
@@ -583,7 +599,7 @@ void mt_rows_kernel(struct rows_make *m, unsigned number)
         rows_guard(m, end, &a, &g);
     }
     rows_some(m, 3 + rows_below(k, 4));
-    if (rows_below(k, 2) == 0)
+    if (rows_below(k, 3) == 0)
         rows_apart(m, end);
     if (rows_below(k, 3) == 0)
         rows_loop(m);

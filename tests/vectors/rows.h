@@ -10,6 +10,7 @@
 #define STORES 32u  /* of a thread */
 #define VALUES 40u
 #define LEAVES 6u
+#define LANE 3u /* that leaf */
 #define TABLE 4096u
 
 /* A value and what it is in each thread, in its low `width` bits. */

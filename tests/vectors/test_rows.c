@@ -14,6 +14,14 @@
 
 #define BATCH 40u /* kernels of a module */
 
+static const char *const rows_form[] = {"32", "16", "any"};
+
+/* One has no rows: it shows that the generator and the rest are right, and a few kernels do for that. */
+static int rows_is_run(const struct rows_kernel *k, unsigned i, unsigned form)
+{
+    return form == 2 ? i % 8 == 0 : form == (unsigned)k->tiles;
+}
+
 typedef void rows_warp(uint64_t *out, const int32_t *table, uint32_t u, uint32_t rounds, uint32_t nx,
                        uint32_t ny, uint32_t nz, uint32_t cx, uint32_t cy, uint32_t cz, uint32_t gx,
                        uint32_t gy, uint32_t gz, uint32_t linear, uint32_t x0, uint32_t y0, uint32_t z0,
@@ -59,15 +67,27 @@ static int rows_run(LLVMExecutionEngineRef jit, const struct rows_kernel *k, con
     return rows_wrong(k, out, form, number);
 }
 
+/* Who is not run is not compiled. */
+static void rows_keep(LLVMModuleRef module, const struct rows_kernel *k)
+{
+    char name[64];
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
+        if (!LLVMIsDeclaration(f))
+            LLVMSetLinkage(f, LLVMInternalLinkage);
+    for (unsigned i = 0; i < BATCH; i++)
+        for (unsigned form = 0; form < 3; form++) {
+            snprintf(name, sizeof name, "mt.warp.k%u.%s", i, rows_form[form]);
+            LLVMValueRef f = LLVMGetNamedFunction(module, name);
+            if (f && rows_is_run(&k[i], i, form))
+                LLVMSetLinkage(f, LLVMExternalLinkage);
+        }
+}
+
 static LLVMExecutionEngineRef rows_compile(struct mt_lowering *l, LLVMTargetMachineRef machine)
 {
     LLVMExecutionEngineRef jit = NULL;
     struct LLVMMCJITCompilerOptions options;
     char *why = NULL;
-    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
-        if (!LLVMIsDeclaration(f))
-            LLVMSetLinkage(f, !strncmp(LLVMGetValueName(f), "mt.warp.k", 9) ? LLVMExternalLinkage
-                                                                            : LLVMInternalLinkage);
     if (LLVMVerifyModule(l->module, LLVMReturnStatusAction, &why) ||
         mt_run_passes(l->u, l->module,
                       "globaldce,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg)",
@@ -86,7 +106,6 @@ static LLVMExecutionEngineRef rows_compile(struct mt_lowering *l, LLVMTargetMach
 static unsigned rows_batch(uint64_t first, unsigned *ran)
 {
     static struct rows_kernel kernel[BATCH];
-    static const char *const forms[] = {"32", "16", "any"};
     LLVMContextRef context = LLVMContextCreate();
     LLVMModuleRef module = LLVMModuleCreateWithNameInContext("rows", context);
     struct mt_unit u;
@@ -111,18 +130,19 @@ static unsigned rows_batch(uint64_t first, unsigned *ran)
     }
     mt_lower_builtins(&l);
     mt_vector_kernels(&l);
+    rows_keep(module, kernel);
     LLVMExecutionEngineRef jit = rows_compile(&l, machine);
     for (unsigned i = 0; i < BATCH && jit; i++) {
-        unsigned before = *ran;
-        for (unsigned f = kernel[i].tiles ? 1 : 0; f < 3; f += kernel[i].tiles ? 1 : 2) {
-            int result = rows_run(jit, &kernel[i], forms[f], i, (unsigned)first + i);
-            wrong += result > 0;
-            *ran += result >= 0;
+        for (unsigned form = 0; form < 3; form++) {
+            if (!rows_is_run(&kernel[i], i, form))
+                continue;
+            int result = rows_run(jit, &kernel[i], rows_form[form], i, (unsigned)first + i);
+            if (result < 0)
+                printf("kernel %u: not as vectors: %s\n%s\n", (unsigned)first + i, l.vector[i].why,
+                       kernel[i].text);
+            wrong += result != 0;
+            ++*ran;
         }
-        if (*ran - before < 2)
-            printf("kernel %u: not as vectors: %s\n%s\n", (unsigned)first + i, l.vector[i].why,
-                   kernel[i].text),
-                wrong++;
         LLVMDisposeMessage(kernel[i].text);
     }
     if (!jit)
@@ -139,7 +159,7 @@ static unsigned rows_batch(uint64_t first, unsigned *ran)
 int main(int argc, char **argv)
 {
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1,
-             n = argc > 2 ? strtoull(argv[2], NULL, 10) : 10 * BATCH;
+             n = argc > 2 ? strtoull(argv[2], NULL, 10) : 15 * BATCH;
     unsigned wrong = 0, ran = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
     LLVMLinkInMCJIT();
