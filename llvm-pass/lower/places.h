@@ -13,6 +13,8 @@ struct mt_shape_block {
 struct mt_shape_loop {
     unsigned parent; /* the loop around it, counted from 1; 0: none */
     unsigned header; /* block */
+    unsigned meeting; /* block at which the lanes that leave it meet, of those that stay in the loop around it;
+                         nblocks: none before that one's next iteration, or before they end */
     int joined; /* lanes that leave it for the loop around it meet the others at its header: an iteration of
                    one is an iteration of both */
 };

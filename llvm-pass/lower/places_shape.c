@@ -197,12 +197,12 @@ static void shape_adopt(struct mt_loop_shape *s, unsigned b, unsigned l)
         s->loop[in - 1].parent = l;
 }
 
-/* Does the function end with this block, or right after it? */
-static int shape_ends(LLVMBasicBlockRef block)
+/* Does the one way from this block lead to the function's end? */
+static int shape_ends(const struct mt_loop_shape *s, unsigned b)
 {
-    LLVMValueRef t = LLVMGetBasicBlockTerminator(block);
-    return LLVMIsAReturnInst(t) ||
-           (LLVMGetNumSuccessors(t) == 1 && shape_only_returns(LLVMGetSuccessor(t, 0)));
+    for (unsigned steps = 0; b < s->nblocks && steps < s->nblocks && shape_successors(s, b) == 1; steps++)
+        b = shape_successor(s, b, 0);
+    return b < s->nblocks && LLVMIsAReturnInst(LLVMGetBasicBlockTerminator(s->block[b].block));
 }
 
 /* Does a way lead from one block behind loop l to the other, and none back? */
@@ -227,10 +227,24 @@ static int shape_is_usual(struct shape_work *w, unsigned l, unsigned a, unsigned
         return stays;
     if (shape_leads(w, l, a, b) || shape_leads(w, l, b, a))
         return shape_leads(w, l, b, a);
-    int ends = shape_ends(s->block[a].block);
-    if (ends != shape_ends(s->block[b].block))
+    int ends = shape_ends(s, a);
+    if (ends != shape_ends(s, b))
         return !ends;
     return s->block[a].written > s->block[b].written;
+}
+
+/* Behind blocks that do nothing, as LLVM puts them on ways out of a loop. */
+static unsigned shape_behind_empty(const struct mt_loop_shape *s, unsigned b)
+{
+    for (unsigned steps = 0; b < s->nblocks && steps < s->nblocks && shape_successors(s, b) == 1; steps++) {
+        LLVMValueRef i = LLVMGetFirstInstruction(s->block[b].block);
+        while (LLVMIsAPHINode(i))
+            i = LLVMGetNextInstruction(i);
+        if (i != LLVMGetBasicBlockTerminator(s->block[b].block))
+            break;
+        b = shape_successor(s, b, 0);
+    }
+    return b;
 }
 
 /* Where a loop goes on that some lanes leave to return: the way out to which others lead, or that is last in
@@ -243,32 +257,81 @@ static unsigned shape_usual_exit(struct shape_work *w, unsigned l)
         for (unsigned k = 0, n = shape_successors(s, b); k < n && mt_shape_inside(s, s->block[b].inside, l);
              k++) {
             unsigned to = shape_successor(s, b, k);
-            if (to < s->nblocks && to != usual && !mt_shape_inside(s, s->block[to].inside, l) &&
-                !shape_only_returns(s->block[to].block) &&
+            if (to >= s->nblocks || mt_shape_inside(s, s->block[to].inside, l))
+                continue;
+            to = shape_behind_empty(s, to);
+            if (to < s->nblocks && to != usual && !shape_only_returns(s->block[to].block) &&
                 (usual == s->nblocks || shape_is_usual(w, l, to, usual)))
                 usual = to;
         }
     return usual;
 }
 
-/* After loop l, the lanes meet at `meeting`, or never do before they end (NULL):
- * what they do before is l's. */
-static void shape_extend(struct shape_work *w, unsigned l, LLVMBasicBlockRef meeting)
+/* Marks what lanes can come to when they leave loop l, without leaving the loop around it. */
+static void shape_leave(struct shape_work *w, unsigned l)
 {
     struct mt_loop_shape *s = w->s;
-    unsigned char *away = w->seen + s->nblocks, *known = away + s->nblocks;
-    int meets = meeting && !shape_only_returns(meeting);
-    unsigned usual = meets ? s->nblocks : shape_usual_exit(w, l);
-    memset(w->seen, 0, s->nblocks);
-    if (meets)
-        w->seen[mt_shape_number(s, meeting)] = 1;
-    else
-        shape_reach(w, l, usual);
-    memcpy(away, w->seen, s->nblocks);
     for (unsigned b = 0; b < s->nblocks; b++)
         for (unsigned k = 0, n = shape_successors(s, b); k < n && mt_shape_inside(s, s->block[b].inside, l);
              k++)
             shape_reach(w, l, shape_successor(s, b, k));
+}
+
+/* Of what shape_leave has marked: from which blocks do ways lead to the end of an iteration of the loop around
+ * l, or of the function? Not those out of the loop around l, nor those to a trap. */
+static void shape_go_on(struct shape_work *w, unsigned l, unsigned char *on)
+{
+    struct mt_loop_shape *s = w->s;
+    unsigned around = s->loop[l - 1].parent, first = around ? s->loop[around - 1].header : s->nblocks;
+    memset(on, 0, s->nblocks);
+    for (unsigned b = s->nblocks; b--;) {
+        if (!w->seen[b])
+            continue;
+        on[b] = LLVMIsAReturnInst(LLVMGetBasicBlockTerminator(s->block[b].block)) != NULL;
+        for (unsigned k = 0, n = shape_successors(s, b); k < n; k++) {
+            unsigned to = shape_successor(s, b, k);
+            on[b] |= to < s->nblocks && ((around && to == first) || (to > b && on[to]));
+        }
+    }
+}
+
+/* The first block through which all ways lead that leave loop l and go on: none leads past it. */
+static unsigned shape_meeting(struct shape_work *w, unsigned l, unsigned char *on)
+{
+    struct mt_loop_shape *s = w->s;
+    unsigned far = 0, around = s->loop[l - 1].parent;
+    memset(w->seen, 0, s->nblocks);
+    shape_leave(w, l);
+    shape_go_on(w, l, on);
+    for (int behind = 0; behind < 2; behind++)
+        for (unsigned b = 0; b < s->nblocks; b++) {
+            if (behind ? !on[b] : !mt_shape_inside(s, s->block[b].inside, l))
+                continue;
+            if (behind && b >= far)
+                return b;
+            for (unsigned k = 0, n = shape_successors(s, b); k < n; k++) {
+                unsigned to = shape_successor(s, b, k);
+                if (around && to == s->loop[around - 1].header)
+                    return s->nblocks;
+                far = to < s->nblocks && on[to] && to > far ? to : far;
+            }
+        }
+    return s->nblocks;
+}
+
+/* After loop l, the lanes meet at `meeting`, or never do before they end: what they do before is l's. */
+static void shape_extend(struct shape_work *w, unsigned l)
+{
+    struct mt_loop_shape *s = w->s;
+    unsigned char *away = w->seen + s->nblocks, *known = away + s->nblocks;
+    unsigned meeting = shape_meeting(w, l, away);
+    if (!s->loop[l - 1].parent && (meeting == s->nblocks || shape_only_returns(s->block[meeting].block)))
+        meeting = shape_usual_exit(w, l);
+    s->loop[l - 1].meeting = meeting;
+    memset(w->seen, 0, s->nblocks);
+    shape_reach(w, l, meeting);
+    memcpy(away, w->seen, s->nblocks);
+    shape_leave(w, l);
     for (unsigned b = 0; b < s->nblocks; b++)
         if (w->seen[b] && !away[b] && shape_dominates(w, known, s->loop[l - 1].header, b))
             shape_adopt(s, b, l);
@@ -325,13 +388,7 @@ static int shape_extend_all(struct mt_loop_shape *s, LLVMValueRef function)
         list[i] = s->block[i].block;
     mt_shim_post_dominators(function, list, s->nblocks, meeting);
     for (unsigned l = 1; l <= s->nloops; l++) {
-        unsigned at = s->loop[l - 1].header;
-        LLVMBasicBlockRef next = s->block[at].block;
-        do {
-            next = meeting[at];
-            at = next ? mt_shape_number(s, next) : 0;
-        } while (next && mt_shape_inside(s, s->block[at].inside, l));
-        shape_extend(&w, l, next);
+        shape_extend(&w, l);
         if (shape_is_joined(&w, l, meeting))
             shape_join(&w, l);
     }

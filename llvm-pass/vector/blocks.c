@@ -174,8 +174,9 @@ static int blocks_place(struct vec *v, struct vec_order *o)
     LLVMValueRef *first = calloc(o->n + 1, sizeof(LLVMValueRef));
     LLVMBasicBlockRef *next = calloc(o->n + 1, sizeof *next);
     unsigned char *taken = calloc(o->n + 1, 1);
+    struct mt_loop_shape shape = {0};
     int rc = -1;
-    if (!first || !next || !taken)
+    if (!first || !next || !taken || mt_shape_of(&shape, v->from))
         goto out;
     LLVMGetBasicBlocks(v->from, o->block);
     for (unsigned i = 0; i < o->n; i++) {
@@ -192,10 +193,11 @@ static int blocks_place(struct vec *v, struct vec_order *o)
         for (unsigned i = 1; i <= o->nloops; i++)
             o->header[i] = blocks_header(o, i);
         mt_shim_post_dominators(v->from, o->block, o->n, next);
-        vec_take_exits(o, next, taken);
+        vec_take_exits(o, &shape, next, taken);
         rc = blocks_region(o, 0, 0);
     }
 out:
+    mt_shape_free(&shape);
     free(o->in);
     free(o->header);
     free(first);

@@ -11,9 +11,32 @@ static int exits_is_in(const struct vec_order *o, unsigned loop, unsigned around
     return loop == around;
 }
 
+/* The loop that begins at block b, of those right in `outside`; 0: none. */
+static unsigned exits_begins(const struct vec_order *o, unsigned b)
+{
+    unsigned l = o->loop[b];
+    return l && o->header[l] == b ? l : 0;
+}
+
+/* Is the block, or the loop that begins there, right in `outside`? */
+static int exits_is_free(const struct vec_order *o, unsigned b, unsigned outside)
+{
+    unsigned l = exits_begins(o, b);
+    return o->loop[b] == outside ? !l : l && o->parents[l - 1] == outside;
+}
+
+static void exits_put(struct vec_order *o, unsigned b, unsigned loop)
+{
+    unsigned l = exits_begins(o, b);
+    if (l)
+        o->parents[l - 1] = loop;
+    else
+        o->loop[b] = loop;
+}
+
 /* Do the block's values leave the loop through phis alone? Others are kept for the lanes of the last round.
  */
-static int exits_keeps_values(const struct vec_order *o, unsigned b, unsigned loop)
+static int exits_keeps_its(const struct vec_order *o, unsigned b, unsigned loop)
 {
     for (LLVMValueRef i = LLVMGetFirstInstruction(o->block[b]); i; i = LLVMGetNextInstruction(i))
         for (LLVMUseRef use = LLVMGetFirstUse(i); use; use = LLVMGetNextUse(use)) {
@@ -31,14 +54,26 @@ static int exits_keeps_values(const struct vec_order *o, unsigned b, unsigned lo
     return 1;
 }
 
-/* Is the block come to from the loop alone? */
+/* The same of the block or the loop that begins there. */
+static int exits_keeps_values(const struct vec_order *o, unsigned b, unsigned loop)
+{
+    unsigned own = exits_begins(o, b);
+    int keeps = exits_keeps_its(o, b, loop);
+    for (unsigned i = 0; own && keeps && i < o->n; i++)
+        keeps = !exits_is_in(o, o->loop[i], own) || exits_keeps_its(o, i, loop);
+    return keeps;
+}
+
+/* Is the block, or the loop that begins there, come to from the loop alone? */
 static int exits_is_behind(const struct vec_order *o, unsigned b, unsigned loop)
 {
-    unsigned ways = 0;
+    unsigned ways = 0, own = exits_begins(o, b);
     LLVMValueRef block = LLVMBasicBlockAsValue(o->block[b]);
-    for (LLVMUseRef use = LLVMGetFirstUse(block); use; use = LLVMGetNextUse(use), ways++)
-        if (!exits_is_in(o, o->loop[vec_order_index(o, LLVMGetInstructionParent(LLVMGetUser(use)))], loop))
+    for (LLVMUseRef use = LLVMGetFirstUse(block); use; use = LLVMGetNextUse(use), ways++) {
+        unsigned from = o->loop[vec_order_index(o, LLVMGetInstructionParent(LLVMGetUser(use)))];
+        if (!exits_is_in(o, from, loop) && !(own && exits_is_in(o, from, own)))
             return 0;
+    }
     return ways != 0;
 }
 
@@ -92,20 +127,19 @@ static LLVMBasicBlockRef exits_after_lock(const struct vec_order *o, unsigned lo
     return at ? next[vec_order_index(o, at)] : meet;
 }
 
-void vec_take_exits(struct vec_order *o, const LLVMBasicBlockRef *next, unsigned char *taken)
+void vec_take_exits(struct vec_order *o, const struct mt_loop_shape *shape, const LLVMBasicBlockRef *next,
+                    unsigned char *taken)
 {
     for (unsigned loop = 1; loop <= o->nloops; loop++) { /* outer ones first: who leaves two at once */
-        unsigned outside = o->parents[loop - 1], changed = 1;
-        LLVMBasicBlockRef meet = o->block[o->header[loop]];
-        while (meet && exits_is_in(o, o->loop[vec_order_index(o, meet)], loop))
-            meet = next[vec_order_index(o, meet)];
-        meet = exits_after_lock(o, loop, meet, next);
+        unsigned outside = o->parents[loop - 1], changed = 1, at = shape->loop[loop - 1].meeting;
+        LLVMBasicBlockRef meet =
+            exits_after_lock(o, loop, at < shape->nblocks ? shape->block[at].block : NULL, next);
         memset(taken, 0, o->n);
         while (changed) {
             changed = 0;
             for (unsigned b = 0; b < o->n; b++)
-                if (o->loop[b] == outside && o->block[b] != meet && exits_is_behind(o, b, loop)) {
-                    o->loop[b] = loop;
+                if (exits_is_free(o, b, outside) && o->block[b] != meet && exits_is_behind(o, b, loop)) {
+                    exits_put(o, b, loop);
                     changed = taken[b] = 1;
                 }
         }
@@ -113,7 +147,7 @@ void vec_take_exits(struct vec_order *o, const LLVMBasicBlockRef *next, unsigned
             changed = 0;
             for (unsigned b = 0; b < o->n; b++)
                 if (taken[b] && !(exits_is_behind(o, b, loop) && exits_keeps_values(o, b, loop))) {
-                    o->loop[b] = outside;
+                    exits_put(o, b, outside);
                     changed = 1;
                     taken[b] = 0;
                 }
