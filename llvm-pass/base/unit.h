@@ -36,6 +36,7 @@ struct mt_kernel {
     enum mt_word { MT_WORD_NONE, MT_WORD_STORED, MT_WORD_NO_ROOM } word; /* context.c */
     int sync;
     int frames; /* its functions keep frame pointers */
+    int parted; /* lanes that its hardware keeps apart may be put together (lower/ways.c) */
     int flush;  /* runs with the processor's switch for denormals on */
     uint32_t shared_static;
     /* For which launches there is code for whole warps; SOME: of CTAs whose warps are whole, in rows. */

@@ -108,7 +108,7 @@ static LLVMValueRef image_kernels(struct mt_lowering *l)
                         (k->flush ? MT_KERNEL_FLUSH : 0) | (mt_pass_counting ? MT_KERNEL_COUNTED : 0) |
                         (mt_pass_counting == MT_COUNT_ONLY ? MT_KERNEL_NO_RECORDS : 0) |
                         (l->u->options->spaces & MT_SPACES_SHARED ? MT_KERNEL_BARRIERS : 0) |
-                        (l->vector[i].waits ? MT_KERNEL_WARPS : 0),
+                        (l->vector[i].waits ? MT_KERNEL_WARPS : 0) | (k->parted ? MT_KERNEL_PARTED : 0),
                .entry = l->traced.entries[i],
                .plain_entry = l->plain.entries[i],
                .vector_rows = l->vector[i].rows,

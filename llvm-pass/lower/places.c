@@ -9,6 +9,7 @@
  * (join.c of the CPU device sorts such lanes). That two iterations have the same number there takes chance:
  * iterations are odd numbers of steps long, with no common divisor in one nest. */
 #include "places.h"
+#include "reach.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -462,6 +463,17 @@ static void places_build(struct places *p, struct places_function *f, uint64_t *
     }
 }
 
+/* Kernels that come to a function of which some lanes cannot be told apart say so. */
+static void places_part(struct places *p, LLVMValueRef function)
+{
+    for (unsigned k = 0; k < p->l->u->nkernels; k++) {
+        struct mt_reach reach = {0};
+        mt_reach_from(p->l, p->l->traced.kernels[k], &reach);
+        p->l->u->kernels[k].parted |= mt_reach_has(&reach, function);
+        mt_reach_free(&reach);
+    }
+}
+
 void mt_lower_places(struct mt_lowering *l)
 {
     struct places p = {.l = l};
@@ -472,6 +484,9 @@ void mt_lower_places(struct mt_lowering *l)
         chance = (chance ^ (unsigned char)*c) * 1099511628211u;
     if (places_functions(&p))
         p.failed = 1;
+    for (unsigned i = 0; i < p.count; i++)
+        if (mt_ways_apart(l, p.function[i].function, places_is_kernel(&p, p.function[i].function)))
+            places_part(&p, p.function[i].function);
     for (unsigned i = 0; i < p.count; i++)
         places_prepare(&p, &p.function[i]);
     for (unsigned i = 0; i < p.count && !p.failed; i++)

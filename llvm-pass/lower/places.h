@@ -11,10 +11,10 @@ struct mt_shape_block {
     unsigned written; /* the how manieth of the function it is */
 };
 struct mt_shape_loop {
-    unsigned parent; /* the loop around it, counted from 1; 0: none */
-    unsigned header; /* block */
-    unsigned meeting; /* block at which the lanes that leave it meet, of those that stay in the loop around it;
-                         nblocks: none before that one's next iteration, or before they end */
+    unsigned parent;  /* the loop around it, counted from 1; 0: none */
+    unsigned header;  /* block */
+    unsigned meeting; /* block at which the lanes that leave it meet, of those that stay in the loop around
+                         it; nblocks: none before that one's next iteration, or before they end */
     int joined; /* lanes that leave it for the loop around it meet the others at its header: an iteration of
                    one is an iteration of both */
 };
@@ -32,6 +32,12 @@ int mt_shape_of(struct mt_loop_shape *s, LLVMValueRef function);
 void mt_shape_free(struct mt_loop_shape *s);
 /* The block's number; nblocks: control cannot come there. */
 unsigned mt_shape_number(const struct mt_loop_shape *s, LLVMBasicBlockRef block);
+/* Marks the blocks that lanes which leave loop l come to before they meet; 0, or -1: no memory. */
+int mt_shape_ways_out(struct mt_loop_shape *s, unsigned l, unsigned char *mark);
+/* ways.c. Each way into the code between a loop and the place where the lanes that leave it meet gets code of
+ * its own, if there are accesses in it: so lanes that come there by different branches stay apart, as on a
+ * GPU. kernel: parameters are the same in all lanes. Returns 1 if there is too much of it to do so. */
+int mt_ways_apart(struct mt_lowering *l, LLVMValueRef function, int kernel);
 /* Is loop a, or 0, the loop b or inside of it? Everything is inside of 0. */
 int mt_shape_inside(const struct mt_loop_shape *s, unsigned a, unsigned b);
 #endif

@@ -217,20 +217,32 @@ static int shape_leads(struct shape_work *w, unsigned l, unsigned from, unsigned
     return w->seen[to];
 }
 
+/* A way out of a loop, from block to block. */
+struct shape_exit {
+    unsigned from, to;
+};
+
+/* Is it the loop's own condition that is asked there: at its end (2), or at its beginning? */
+static int shape_is_condition(const struct mt_loop_shape *s, unsigned l, unsigned from)
+{
+    for (unsigned k = 0, n = shape_successors(s, from); k < n; k++)
+        if (shape_successor(s, from, k) == s->loop[l - 1].header)
+            return 2;
+    return from == s->loop[l - 1].header;
+}
+
 /* Is the first of two ways out of loop l rather the one where it goes on? */
-static int shape_is_usual(struct shape_work *w, unsigned l, unsigned a, unsigned b)
+static int shape_is_usual(struct shape_work *w, unsigned l, struct shape_exit a, struct shape_exit b)
 {
     struct mt_loop_shape *s = w->s;
-    unsigned around = s->loop[l - 1].parent;
-    int stays = mt_shape_inside(s, s->block[a].inside, around);
-    if (stays != mt_shape_inside(s, s->block[b].inside, around))
-        return stays;
-    if (shape_leads(w, l, a, b) || shape_leads(w, l, b, a))
-        return shape_leads(w, l, b, a);
-    int ends = shape_ends(s, a);
-    if (ends != shape_ends(s, b))
+    if (shape_leads(w, l, a.to, b.to) || shape_leads(w, l, b.to, a.to))
+        return shape_leads(w, l, b.to, a.to);
+    int ends = shape_ends(s, a.to), asks = shape_is_condition(s, l, a.from);
+    if (ends != shape_ends(s, b.to))
         return !ends;
-    return s->block[a].written > s->block[b].written;
+    if (asks != shape_is_condition(s, l, b.from))
+        return asks > shape_is_condition(s, l, b.from);
+    return s->block[a.to].written > s->block[b.to].written;
 }
 
 /* Behind blocks that do nothing, as LLVM puts them on ways out of a loop. */
@@ -247,24 +259,24 @@ static unsigned shape_behind_empty(const struct mt_loop_shape *s, unsigned b)
     return b;
 }
 
-/* Where a loop goes on that some lanes leave to return: the way out to which others lead, or that is last in
- * the code, and in the loop around it if any does. nblocks: none. */
+/* Where a loop that is in no other one goes on when some lanes leave it to return: the way out to which
+ * others lead, or that the loop's own condition is for. nblocks: none. */
 static unsigned shape_usual_exit(struct shape_work *w, unsigned l)
 {
     struct mt_loop_shape *s = w->s;
-    unsigned usual = s->nblocks;
+    struct shape_exit usual = {0, s->nblocks};
     for (unsigned b = 0; b < s->nblocks; b++)
         for (unsigned k = 0, n = shape_successors(s, b); k < n && mt_shape_inside(s, s->block[b].inside, l);
              k++) {
             unsigned to = shape_successor(s, b, k);
             if (to >= s->nblocks || mt_shape_inside(s, s->block[to].inside, l))
                 continue;
-            to = shape_behind_empty(s, to);
-            if (to < s->nblocks && to != usual && !shape_only_returns(s->block[to].block) &&
-                (usual == s->nblocks || shape_is_usual(w, l, to, usual)))
-                usual = to;
+            struct shape_exit way = {b, shape_behind_empty(s, to)};
+            if (way.to < s->nblocks && way.to != usual.to && !shape_only_returns(s->block[way.to].block) &&
+                (usual.to == s->nblocks || shape_is_usual(w, l, way, usual)))
+                usual = way;
         }
-    return usual;
+    return usual.to;
 }
 
 /* Marks what lanes can come to when they leave loop l, without leaving the loop around it. */
@@ -277,8 +289,8 @@ static void shape_leave(struct shape_work *w, unsigned l)
             shape_reach(w, l, shape_successor(s, b, k));
 }
 
-/* Of what shape_leave has marked: from which blocks do ways lead to the end of an iteration of the loop around
- * l, or of the function? Not those out of the loop around l, nor those to a trap. */
+/* Of what shape_leave has marked: from which blocks do ways lead to the end of an iteration of the loop
+ * around l, or of the function? Not those out of the loop around l, nor those to a trap. */
 static void shape_go_on(struct shape_work *w, unsigned l, unsigned char *on)
 {
     struct mt_loop_shape *s = w->s;
@@ -287,7 +299,7 @@ static void shape_go_on(struct shape_work *w, unsigned l, unsigned char *on)
     for (unsigned b = s->nblocks; b--;) {
         if (!w->seen[b])
             continue;
-        on[b] = LLVMIsAReturnInst(LLVMGetBasicBlockTerminator(s->block[b].block)) != NULL;
+        on[b] = !around && LLVMIsAReturnInst(LLVMGetBasicBlockTerminator(s->block[b].block));
         for (unsigned k = 0, n = shape_successors(s, b); k < n; k++) {
             unsigned to = shape_successor(s, b, k);
             on[b] |= to < s->nblocks && ((around && to == first) || (to > b && on[to]));
@@ -319,21 +331,31 @@ static unsigned shape_meeting(struct shape_work *w, unsigned l, unsigned char *o
     return s->nblocks;
 }
 
-/* After loop l, the lanes meet at `meeting`, or never do before they end: what they do before is l's. */
-static void shape_extend(struct shape_work *w, unsigned l)
+/* w->seen: the blocks that lanes come to from loop l, before they meet at its meeting. */
+static void shape_ways_out(struct shape_work *w, unsigned l)
 {
     struct mt_loop_shape *s = w->s;
-    unsigned char *away = w->seen + s->nblocks, *known = away + s->nblocks;
-    unsigned meeting = shape_meeting(w, l, away);
-    if (!s->loop[l - 1].parent && (meeting == s->nblocks || shape_only_returns(s->block[meeting].block)))
-        meeting = shape_usual_exit(w, l);
-    s->loop[l - 1].meeting = meeting;
+    unsigned char *away = w->seen + s->nblocks;
     memset(w->seen, 0, s->nblocks);
-    shape_reach(w, l, meeting);
+    shape_reach(w, l, s->loop[l - 1].meeting);
     memcpy(away, w->seen, s->nblocks);
     shape_leave(w, l);
     for (unsigned b = 0; b < s->nblocks; b++)
-        if (w->seen[b] && !away[b] && shape_dominates(w, known, s->loop[l - 1].header, b))
+        w->seen[b] &= !away[b];
+}
+
+/* What lanes do between leaving loop l and their meeting is l's. */
+static void shape_extend(struct shape_work *w, unsigned l)
+{
+    struct mt_loop_shape *s = w->s;
+    unsigned char *more = w->seen + s->nblocks, *known = more + s->nblocks;
+    unsigned meeting = shape_meeting(w, l, more);
+    if (!s->loop[l - 1].parent && (meeting == s->nblocks || shape_only_returns(s->block[meeting].block)))
+        meeting = shape_usual_exit(w, l);
+    s->loop[l - 1].meeting = meeting;
+    shape_ways_out(w, l);
+    for (unsigned b = 0; b < s->nblocks; b++)
+        if (w->seen[b] && shape_dominates(w, known, s->loop[l - 1].header, b))
             shape_adopt(s, b, l);
 }
 
@@ -372,16 +394,29 @@ static void shape_join(struct shape_work *w, unsigned l)
             shape_adopt(s, b, l);
 }
 
-static int shape_extend_all(struct mt_loop_shape *s, LLVMValueRef function)
+/* 0, or -1: no memory. shape_work_free() in any case. */
+static int shape_work_begin(struct shape_work *w, struct mt_loop_shape *s)
 {
-    struct shape_work w = {.s = s, .seen = malloc(3 * (size_t)s->nblocks)};
-    LLVMBasicBlockRef *list = malloc(s->nblocks * sizeof *list),
-                      *meeting = malloc(s->nblocks * sizeof *meeting);
     size_t edges = 1;
     for (unsigned b = 0; b < s->nblocks; b++)
         edges += shape_successors(s, b);
-    w.stack = malloc(edges * sizeof *w.stack);
-    int rc = w.stack && w.seen && list && meeting ? 0 : -1;
+    *w = (struct shape_work){
+        .s = s, .seen = malloc(3 * (size_t)s->nblocks), .stack = malloc(edges * sizeof *w->stack)};
+    return w->seen && w->stack ? 0 : -1;
+}
+
+static void shape_work_free(struct shape_work *w)
+{
+    free(w->stack);
+    free(w->seen);
+}
+
+static int shape_extend_all(struct mt_loop_shape *s, LLVMValueRef function)
+{
+    struct shape_work w;
+    LLVMBasicBlockRef *list = malloc(s->nblocks * sizeof *list),
+                      *meeting = malloc(s->nblocks * sizeof *meeting);
+    int rc = !shape_work_begin(&w, s) && list && meeting ? 0 : -1;
     if (rc)
         goto out;
     for (unsigned i = 0; i < s->nblocks; i++)
@@ -393,10 +428,21 @@ static int shape_extend_all(struct mt_loop_shape *s, LLVMValueRef function)
             shape_join(&w, l);
     }
 out:
-    free(w.stack);
-    free(w.seen);
+    shape_work_free(&w);
     free(list);
     free(meeting);
+    return rc;
+}
+
+int mt_shape_ways_out(struct mt_loop_shape *s, unsigned l, unsigned char *mark)
+{
+    struct shape_work w;
+    int rc = shape_work_begin(&w, s);
+    if (!rc) {
+        shape_ways_out(&w, l);
+        memcpy(mark, w.seen, s->nblocks);
+    }
+    shape_work_free(&w);
     return rc;
 }
 

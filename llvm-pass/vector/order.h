@@ -21,8 +21,8 @@ struct vec_order {
 
 unsigned vec_order_index(const struct vec_order *o, LLVMBasicBlockRef block);
 /* exits.c: what lanes do between leaving a loop and the place where all that leave it meet, they do in the
- * round in which they leave, as on a GPU: such blocks, and loops, are part of the loop. `next`: where all ways from a
- * block meet; `taken` has room for a mark for each block. */
+ * round in which they leave, as on a GPU: such blocks, and loops, are part of the loop. `next`: where all
+ * ways from a block meet; `taken` has room for a mark for each block. */
 void vec_take_exits(struct vec_order *o, const struct mt_loop_shape *shape, const LLVMBasicBlockRef *next,
                     unsigned char *taken);
 #endif

@@ -1,5 +1,6 @@
 /* Warps as vectors: a copy of a kernel that calls nothing of its own module any more, with simple loops. */
 #include "vector.h"
+#include "lower/places.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,6 +224,19 @@ static void prepare_structures(struct mt_lowering *l, LLVMValueRef f, int called
     }
 }
 
+/* Simple loops. What was inlined may have brought ways into what is behind a loop. */
+static const char *prepare_flow(struct mt_lowering *l, LLVMValueRef f, LLVMValueRef kernel, int called)
+{
+    if (mt_shim_run_passes(f, "sroa,early-cse,adce,simplifycfg,instcombine<no-verify-fixpoint>"))
+        return "LLVM's passes";
+    int parted = mt_ways_apart(l, f, !called);
+    for (unsigned k = 0; k < l->u->nkernels; k++)
+        l->u->kernels[k].parted |= parted && l->traced.kernels[k] == kernel;
+    return mt_shim_run_passes(f, "lower-switch,mergereturn,fix-irreducible,loop-simplify,lcssa")
+               ? "LLVM's passes"
+               : NULL;
+}
+
 LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, int called, const char **why)
 {
     LLVMValueRef f = mt_shim_clone_function(kernel, ".warp");
@@ -235,9 +249,8 @@ LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, int called,
         prepare_structures(l, f, called);
         prepare_registers_once(l, f);
     }
-    if (!*why && mt_shim_run_passes(f, "sroa,early-cse,adce,simplifycfg,instcombine<no-verify-fixpoint>,"
-                                       "lower-switch,mergereturn,fix-irreducible,loop-simplify,lcssa"))
-        *why = "LLVM's passes";
+    if (!*why)
+        *why = prepare_flow(l, f, kernel, called);
     if (!*why)
         return f;
     LLVMDeleteFunction(f);

@@ -74,6 +74,7 @@ enum mt_kernel_flags {
     MT_KERNEL_FLUSH = 256,       /* computes with float alone, whose denormals are zero */
     MT_KERNEL_WARPS = 1024,      /* its vector code runs one warp, and warps wait for one another */
     MT_KERNEL_BARRIERS = 2048,   /* its barriers have records, and so has its shared memory */
+    MT_KERNEL_PARTED = 4096,     /* lanes that hardware keeps apart may be put together in records */
     MT_KERNEL_FRAMES = 8,        /* its functions keep frame pointers: activemask looks at all callers */
 };
 /* Before a variable's name: the pointer of MT_VAR_MANAGED. */

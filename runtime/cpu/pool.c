@@ -134,7 +134,7 @@ static void say_done(struct mt_pool_launch *run)
     l->records = run->records;
     l->untraced = run->untraced;
     l->undefined = run->undefined;
-    l->parted = run->parted;
+    l->parted = run->parted + (l->records && l->kernel->flags & MT_KERNEL_PARTED);
     for (unsigned i = 0; i < MT_COUNTS; i++) {
         l->counts[i] = run->counts[i];
         l->recorded[i] = run->recorded[i];
