@@ -321,7 +321,7 @@ static void places_count(struct places *p, struct places_function *f, unsigned l
             if (LLVMGetSuccessor(t, k) != header)
                 continue;
             unsigned b = mt_shape_number(s, from);
-            int back = b < s->nblocks && mt_shape_inside(s, s->block[b].inside, l);
+            int back = b < s->nblocks && mt_shape_within(s, b, l);
             LLVMValueRef value = b == s->nblocks ? never
                                  : back          ? f->loop[places_counter(f, b, l)].next
                                                  : outer;

@@ -12,6 +12,7 @@ struct mt_shape_block {
 };
 struct mt_shape_loop {
     unsigned parent;  /* the loop around it, counted from 1; 0: none */
+    unsigned around;  /* the same, but for ways out of loops */
     unsigned header;  /* block */
     unsigned meeting; /* block at which the lanes that leave it meet, of those that stay in the loop around
                          it; nblocks: none before that one's next iteration, or before they end */
@@ -40,4 +41,6 @@ int mt_shape_ways_out(struct mt_loop_shape *s, unsigned l, unsigned char *mark);
 int mt_ways_apart(struct mt_lowering *l, LLVMValueRef function, int kernel);
 /* Is loop a, or 0, the loop b or inside of it? Everything is inside of 0. */
 int mt_shape_inside(const struct mt_loop_shape *s, unsigned a, unsigned b);
+/* Is the block in loop l, or 0, as the control flow has it? */
+int mt_shape_within(const struct mt_loop_shape *s, unsigned block, unsigned l);
 #endif

@@ -37,6 +37,14 @@ int mt_shape_inside(const struct mt_loop_shape *s, unsigned a, unsigned b)
     return a == b;
 }
 
+int mt_shape_within(const struct mt_loop_shape *s, unsigned b, unsigned l)
+{
+    unsigned in = s->block[b].inside;
+    while (in && in != l)
+        in = s->loop[in - 1].around;
+    return in == l;
+}
+
 static unsigned shape_successors(const struct mt_loop_shape *s, unsigned b)
 {
     return LLVMGetNumSuccessors(LLVMGetBasicBlockTerminator(s->block[b].block));
@@ -124,10 +132,10 @@ static int shape_loops(struct mt_loop_shape *s, LLVMValueRef function)
     if (!s->loop)
         goto out;
     for (unsigned i = 0; i < s->nloops; i++)
-        s->loop[i] = (struct mt_shape_loop){.parent = parents[i], .header = s->nblocks};
+        s->loop[i] = (struct mt_shape_loop){.parent = parents[i], .around = parents[i], .header = s->nblocks};
     for (unsigned i = 0; i < s->nblocks; i++) {
         unsigned l = s->block[i].loop = s->block[i].inside = innermost[i];
-        for (; l && s->loop[l - 1].header == s->nblocks; l = s->loop[l - 1].parent)
+        for (; l && s->loop[l - 1].header == s->nblocks; l = s->loop[l - 1].around)
             s->loop[l - 1].header = i; /* it dominates the others, and so comes first */
     }
     rc = 0;
@@ -151,12 +159,12 @@ static int shape_only_returns(LLVMBasicBlockRef block)
 static void shape_reach(struct shape_work *w, unsigned l, unsigned from)
 {
     struct mt_loop_shape *s = w->s;
-    unsigned depth = 0, around = s->loop[l - 1].parent;
+    unsigned depth = 0, around = s->loop[l - 1].around;
     unsigned first = around ? s->loop[around - 1].header : s->nblocks;
     w->stack[depth++] = from;
     while (depth) {
         unsigned b = w->stack[--depth];
-        if (b >= s->nblocks || w->seen[b] || b == first || mt_shape_inside(s, s->block[b].inside, l) ||
+        if (b >= s->nblocks || w->seen[b] || b == first || mt_shape_within(s, b, l) ||
             !mt_shape_inside(s, s->block[b].loop, around))
             continue;
         w->seen[b] = 1;
@@ -266,10 +274,9 @@ static unsigned shape_usual_exit(struct shape_work *w, unsigned l)
     struct mt_loop_shape *s = w->s;
     struct shape_exit usual = {0, s->nblocks};
     for (unsigned b = 0; b < s->nblocks; b++)
-        for (unsigned k = 0, n = shape_successors(s, b); k < n && mt_shape_inside(s, s->block[b].inside, l);
-             k++) {
+        for (unsigned k = 0, n = shape_successors(s, b); k < n && mt_shape_within(s, b, l); k++) {
             unsigned to = shape_successor(s, b, k);
-            if (to >= s->nblocks || mt_shape_inside(s, s->block[to].inside, l))
+            if (to >= s->nblocks || mt_shape_within(s, to, l))
                 continue;
             struct shape_exit way = {b, shape_behind_empty(s, to)};
             if (way.to < s->nblocks && way.to != usual.to && !shape_only_returns(s->block[way.to].block) &&
@@ -284,8 +291,7 @@ static void shape_leave(struct shape_work *w, unsigned l)
 {
     struct mt_loop_shape *s = w->s;
     for (unsigned b = 0; b < s->nblocks; b++)
-        for (unsigned k = 0, n = shape_successors(s, b); k < n && mt_shape_inside(s, s->block[b].inside, l);
-             k++)
+        for (unsigned k = 0, n = shape_successors(s, b); k < n && mt_shape_within(s, b, l); k++)
             shape_reach(w, l, shape_successor(s, b, k));
 }
 
@@ -294,7 +300,7 @@ static void shape_leave(struct shape_work *w, unsigned l)
 static void shape_go_on(struct shape_work *w, unsigned l, unsigned char *on)
 {
     struct mt_loop_shape *s = w->s;
-    unsigned around = s->loop[l - 1].parent, first = around ? s->loop[around - 1].header : s->nblocks;
+    unsigned around = s->loop[l - 1].around, first = around ? s->loop[around - 1].header : s->nblocks;
     memset(on, 0, s->nblocks);
     for (unsigned b = s->nblocks; b--;) {
         if (!w->seen[b])
@@ -311,13 +317,13 @@ static void shape_go_on(struct shape_work *w, unsigned l, unsigned char *on)
 static unsigned shape_meeting(struct shape_work *w, unsigned l, unsigned char *on)
 {
     struct mt_loop_shape *s = w->s;
-    unsigned far = 0, around = s->loop[l - 1].parent;
+    unsigned far = 0, around = s->loop[l - 1].around;
     memset(w->seen, 0, s->nblocks);
     shape_leave(w, l);
     shape_go_on(w, l, on);
     for (int behind = 0; behind < 2; behind++)
         for (unsigned b = 0; b < s->nblocks; b++) {
-            if (behind ? !on[b] : !mt_shape_inside(s, s->block[b].inside, l))
+            if (behind ? !on[b] : !mt_shape_within(s, b, l))
                 continue;
             if (behind && b >= far)
                 return b;
@@ -350,7 +356,7 @@ static void shape_extend(struct shape_work *w, unsigned l)
     struct mt_loop_shape *s = w->s;
     unsigned char *more = w->seen + s->nblocks, *known = more + s->nblocks;
     unsigned meeting = shape_meeting(w, l, more);
-    if (!s->loop[l - 1].parent && (meeting == s->nblocks || shape_only_returns(s->block[meeting].block)))
+    if (!s->loop[l - 1].around && (meeting == s->nblocks || shape_only_returns(s->block[meeting].block)))
         meeting = shape_usual_exit(w, l);
     s->loop[l - 1].meeting = meeting;
     shape_ways_out(w, l);
@@ -364,17 +370,16 @@ static void shape_extend(struct shape_work *w, unsigned l)
 static int shape_is_joined(struct shape_work *w, unsigned l, const LLVMBasicBlockRef *meeting)
 {
     struct mt_loop_shape *s = w->s;
-    unsigned around = s->loop[l - 1].parent, header = s->loop[l - 1].header, back = 0;
+    unsigned around = s->loop[l - 1].around, header = s->loop[l - 1].header, back = 0;
     for (unsigned b = 0; around && b < s->nblocks; b++) {
-        if (!mt_shape_inside(s, s->block[b].inside, around))
+        if (!mt_shape_within(s, b, around))
             continue;
         for (unsigned k = 0, n = shape_successors(s, b); k < n; k++) {
             unsigned to = shape_successor(s, b, k);
             if (to == s->loop[around - 1].header && !shape_dominates(w, w->seen, header, b))
                 return 0;
-            if (!mt_shape_inside(s, s->block[b].inside, l) || to >= s->nblocks ||
-                !mt_shape_inside(s, s->block[to].inside, around) ||
-                mt_shape_inside(s, s->block[to].inside, l))
+            if (!mt_shape_within(s, b, l) || to >= s->nblocks || !mt_shape_within(s, to, around) ||
+                mt_shape_within(s, to, l))
                 continue;
             while (to < s->nblocks && to != header && meeting[to])
                 to = mt_shape_number(s, meeting[to]);

@@ -1,5 +1,5 @@
-/* See mt_ways_apart in places.h. A *way* is an edge from elsewhere to what lanes do between leaving a loop and
- * the place where all that leave it meet: out of the loop, or past it, as where LLVM has taken the loop's
+/* See mt_ways_apart in places.h. A *way* is an edge from elsewhere to what lanes do between leaving a loop
+ * and the place where all that leave it meet: out of the loop, or past it, as where LLVM has taken the loop's
  * first test out. NVIDIA's ptxas has lanes meet at the block where the ways of a branch come together
  * (BSYNC), but not at those that are reached from a loop's inside: what comes there by different ways, or in
  * different rounds, runs it apart. */
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_COPIED 400u /* instructions in copies, of a function */
+#define MOST_COPIED 600u /* instructions in copies, of a function */
 #define MOST_ROUNDS 32u
 #define DEEP 4u /* of calls that are looked into */
 
@@ -47,8 +47,9 @@ static int ways_accesses(LLVMValueRef inst)
 /* May there be two of this call? Not of those at which lanes wait for one another. */
 static int ways_may_copy_call(LLVMValueRef inst, unsigned depth)
 {
-    static const char *const waits[] = {"bar",    "shfl", "vote",  "match", "redux",   "sync", "mma",   "matrix",
-                                        "elect", "wait", "sleep", "exit",  "cluster", "mask", "yield", NULL};
+    static const char *const waits[] = {"bar",     "shfl",   "vote",  "match", "redux", "sync",
+                                        "mma",     "matrix", "elect", "wait",  "sleep", "exit",
+                                        "cluster", "mask",   "yield", NULL};
     LLVMValueRef callee = mt_callee(inst);
     if (!callee || depth > DEEP)
         return 0;
@@ -98,7 +99,7 @@ static int ways_is_uniform(const struct ways *w, LLVMValueRef value, unsigned de
 static int ways_go_together(const struct ways *w, unsigned l, unsigned b)
 {
     LLVMValueRef end = LLVMGetBasicBlockTerminator(w->shape.block[b].block);
-    return !mt_shape_inside(&w->shape, w->shape.block[b].inside, l) && LLVMGetNumSuccessors(end) > 1 &&
+    return !mt_shape_within(&w->shape, b, l) && LLVMGetNumSuccessors(end) > 1 &&
            ways_is_uniform(w, LLVMGetOperand(end, 0), 0);
 }
 
@@ -106,7 +107,8 @@ static int ways_go_together(const struct ways *w, unsigned l, unsigned b)
 
 static unsigned ways_successor(const struct ways *w, unsigned b, unsigned k)
 {
-    return mt_shape_number(&w->shape, LLVMGetSuccessor(LLVMGetBasicBlockTerminator(w->shape.block[b].block), k));
+    return mt_shape_number(&w->shape,
+                           LLVMGetSuccessor(LLVMGetBasicBlockTerminator(w->shape.block[b].block), k));
 }
 
 static unsigned ways_successors(const struct ways *w, unsigned b)
@@ -151,7 +153,8 @@ static void ways_reach(struct ways *w, unsigned to)
 static int ways_shares(const struct ways *w)
 {
     for (unsigned b = 0; b < w->shape.nblocks; b++)
-        for (LLVMValueRef i = w->mine[b] && w->taken[b] ? LLVMGetFirstInstruction(w->shape.block[b].block) : NULL;
+        for (LLVMValueRef i = w->mine[b] && w->taken[b] ? LLVMGetFirstInstruction(w->shape.block[b].block)
+                                                        : NULL;
              i; i = LLVMGetNextInstruction(i))
             if (ways_accesses(i))
                 return 1;
@@ -319,9 +322,9 @@ static int ways_copy(struct ways *w, const struct way *way, unsigned size)
             if (!w->mine[b])
                 continue;
             if (step == 0)
-                copy_add(&c, LLVMBasicBlockAsValue(block),
-                         LLVMBasicBlockAsValue(
-                             LLVMAppendBasicBlockInContext(w->l->u->context, w->function, "")));
+                copy_add(
+                    &c, LLVMBasicBlockAsValue(block),
+                    LLVMBasicBlockAsValue(LLVMAppendBasicBlockInContext(w->l->u->context, w->function, "")));
             else if (step == 1)
                 ways_copy_block(w, &c, block);
             else if (step == 2)

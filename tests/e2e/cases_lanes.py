@@ -5,6 +5,7 @@ from collections import Counter
 
 import cases_compact
 import lanes_model
+import ways_model
 from harness import case, same
 
 
@@ -117,8 +118,12 @@ def compare(programs, result, known=frozenset(), threads=32):
 
 
 def build(world, kernels, level, *flags, meets=False, jumps=False):
+    return compile_all(world, [lanes_model.Program(seed, meets, jumps) for seed in range(kernels)], level, *flags)
+
+
+def compile_all(world, made, level, *flags):
     path = os.path.join(world.folder("source"), "lanes.cu")
-    programs = lanes_model.write(path, range(kernels), meets, jumps)
+    programs = lanes_model.write(path, made)
     return programs, world.compile(path, level, "--mt-gpu-trace=off", *flags)  # all runs are on the CPU device
 
 
@@ -147,6 +152,21 @@ def lanes_jumps(world):
     for level, kernels in ("-O0", 24 if world.long else 3), ("-O2", 40 if world.long else 4):
         programs, app = build(world, kernels, level, jumps=True)
         compare(programs, world.run_ok(app, MEMTRACE_FORMAT="compact"), None)
+
+
+def ways(world, seeds, levels):
+    """Loops and gotos: {(level, way): kernels with other requests}."""
+    for level in levels:
+        for flags in (), ("--mt-vectors=off",):
+            programs, app = compile_all(world, [ways_model.Program(seed) for seed in seeds], level, *flags)
+            print(level, *flags)
+            compare(programs, world.run_ok(app, MEMTRACE_FORMAT="compact"), set())
+
+
+@case("lanes.ways", whole=True)
+def lanes_ways(world):
+    """Gotos out of loops, past them and over one another."""
+    ways(world, range(int(os.environ.get("WA","0")), int(os.environ.get("WB","10"))), ("-O0", "-O2"))
 
 
 SHAPES = (1,), (5,), (31,), (32,), (33,), (48,), (96,), (8, 8), (7, 3, 2), (1024,)

@@ -252,11 +252,10 @@ class Program:
         return done
 
 
-def write(path, seeds, meets=False, jumps=False):
+def write(path, programs_made):
     """One source file; the program's arguments are the CTA's shape (32 1 1). Returns [(Program, {line of the file: access})]."""
     programs, lines = [], HELPERS.splitlines()
-    for seed in seeds:
-        p = Program(seed, meets, jumps)
+    for p in programs_made:
         begin = len(lines) + 1
         lines += p.source()
         programs.append((p, {begin + at: access for access, at in p.line.items()}))
