@@ -4,9 +4,10 @@ import os
 from collections import Counter
 
 import cases_compact
+import cases_polls
 import lanes_model
 import ways_model
-from harness import case, same
+from harness import case, holds, same
 
 
 
@@ -111,7 +112,7 @@ def compare(programs, result, known=frozenset(), threads=32):
                 wrong.append((program.seed, len(have), len(want)))
     print("kernels with other requests: seed, requests, those expected:", wrong)
     if known is None:
-        return
+        return {seed for seed, _, _ in wrong}
     same("kernels with other requests", {seed for seed, _, _ in wrong}, known)
     few = [seed for seed, have, want in wrong if abs(have - want) > max(3, want // 4)]
     same("kernels with many other requests", few, [])
@@ -154,19 +155,85 @@ def lanes_jumps(world):
         compare(programs, world.run_ok(app, MEMTRACE_FORMAT="compact"), None)
 
 
-def ways(world, seeds, levels):
-    """Loops and gotos: {(level, way): kernels with other requests}."""
-    for level in levels:
+LEAVES = [{t for t in range(32) if t % 5 != 4 and t % 4 == i} for i in range(4)] + 8 * [set()]  # of ways.cu, round by round
+
+
+def ways_masks():
+    """{mark in ways.cu: requests}, as sets of lanes."""
+    everyone, found, here = set(range(32)), {}, set(range(32))
+    for i in range(12):
+        here = here - LEAVES[i]
+        found.setdefault("rotated: left", []).append(LEAVES[i])
+        found.setdefault("rotated: rounds", []).append(here if i < 11 else set())
+    found["loops: left"] = [lanes_ for i, lanes_ in enumerate(LEAVES[:4]) for _ in range(i + 1)]
+    found["loops: more"] = found["returned: left"] = LEAVES
+    found["returned: rounds"] = [{t for t in here | set().union(*LEAVES[i + 1:]) if i < 12 + t % 4} for i in range(15)]
+    here = set(everyone)
+    for i in range(12):
+        for those in LEAVES[i], {t ^ 1 for t in LEAVES[i]}:
+            found.setdefault("either: left", []).append(here & those)
+            here = here - those
+    here = set(everyone)
+    for j in range(4):
+        for i in range(3):
+            gone = {t for t in here if t ^ j in LEAVES[(j * 3 + i) & 3]}
+            found.setdefault("nested: left", []).append(gone)
+            here = here - gone
+        found.setdefault("nested: inner", []).append(here)
+    away = {t for t in everyone if t % 3}
+    found |= {"gotos: first": [away], "gotos: second": [away - LEAVES[0]], "gotos: shared": [everyone - (away & LEAVES[0])],
+              "unrolled: left": [set().union(*LEAVES)]}
+    for kernel in "rotated", "either", "nested", "loops", "gotos", "unrolled":
+        found[kernel + ": behind"] = [everyone]
+    found["returned: behind"] = [everyone - set().union(*LEAVES)]
+    return {name: Counter(sum(1 << t for t in those) for those in masks if those) for name, masks in found.items()}
+
+
+def check_ways(world, what, result, level=""):
+    with open(os.path.join(world.src, "ways.cu"), encoding="utf-8") as f:
+        mark = {i: text.split("// ")[-1].strip() for i, text in enumerate(f, 1)}
+    got = {name: Counter() for name in ways_masks()}
+    for found in requests(result).values():
+        got_of = ((mark[line], mask) for line, mask, _ in found if mark[line] in got)
+        for name, mask in got_of:
+            got[name][mask] += 1
+    want = ways_masks()
+    if level == "-O0":  # nothing is unrolled
+        want["unrolled: left"] = want["rotated: left"]
+    same(what, got, want)
+    same(f"{what}: parted", [e["kernel"] for e in cases_compact.read(result)[1].all("launch") if e.get("parted")], [])
+
+
+@case("lanes.leaving")
+def lanes_leaving(world):
+    """Ways out of loops whose requests are known, as vectors and by fibers."""
+    for level in "-O0", "-O1", "-O3":
         for flags in (), ("--mt-vectors=off",):
-            programs, app = compile_all(world, [ways_model.Program(seed) for seed in seeds], level, *flags)
-            print(level, *flags)
-            compare(programs, world.run_ok(app, MEMTRACE_FORMAT="compact"), set())
+            app = world.compile(os.path.join(world.src, "ways.cu"), level, "--mt-gpu-trace=off", *flags)
+            check_ways(world, f"{level} {flags}", world.run_ok(app, MEMTRACE_FORMAT="compact"), level)
+
+
+@case("lanes.leaving_nvcc")
+def lanes_leaving_nvcc(world):
+    """The same of nvcc's code."""
+    app = cases_polls.compile_by_nvcc(world, "ways.cu")
+    for how in "", "--mt-vectors=off":
+        check_ways(world, f"nvcc {how}", cases_polls.run_of_nvcc(world, app, how))
 
 
 @case("lanes.ways", whole=True)
 def lanes_ways(world):
-    """Gotos out of loops, past them and over one another."""
-    ways(world, range(int(os.environ.get("WA","0")), int(os.environ.get("WB","10"))), ("-O0", "-O2"))
+    """Loops and gotos made by chance: requests are the model's, or it is said that they are not."""
+    kernels = 30 if world.long else 8
+    for level in "-O0", "-O2":
+        for flags in (), ("--mt-vectors=off",):
+            programs, app = compile_all(world, [ways_model.Program(seed) for seed in range(kernels)], level, *flags)
+            result = world.run_ok(app, MEMTRACE_FORMAT="compact")
+            parted = {int(e["kernel"].strip("k()")) for e in cases_compact.read(result)[1].all("launch") if e.get("parted")}
+            print(level, *flags, "parted:", parted)
+            wrong = compare(programs, result, None)
+            same(f"{level} {flags}: kernels with other requests that are not parted", wrong - parted, set())
+            holds(f"{level} {flags}: most are not parted", len(parted) <= kernels / 2)
 
 
 SHAPES = (1,), (5,), (31,), (32,), (33,), (48,), (96,), (8, 8), (7, 3, 2), (1024,)

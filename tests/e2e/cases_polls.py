@@ -155,19 +155,25 @@ def polls_fibers(world):
     check_all(world, "fibers", lambda threads: world.run_ok([app, str(threads)], MEMTRACE_FORMAT="compact"))
 
 
-@case("polls.nvcc")
-def polls_nvcc(world):
-    """The same of nvcc's code."""
+def compile_by_nvcc(world, source):
     nvcc = nvcc_of()
     if not nvcc:
         raise Skipped("this CUDA toolkit has no nvcc")
     app = os.path.join(world.folder("nvcc"), "app")
-    world.call([nvcc, "-O3", "-arch=sm_90", "-lineinfo", os.path.join(world.src, "polls.cu"), "-o", app])
+    world.call([nvcc, "-O3", "-arch=sm_90", "-lineinfo", os.path.join(world.src, source), "-o", app])
+    return app
 
-    def run(threads):
-        out = world.folder(f"run{threads}")
-        done = world.call([world.tool("memtrace"), "run", "-o", out, app, str(threads)], env={**os.environ, "MEMTRACE_DEVICE": "cpu"})
-        path = os.path.join(out, next(f for f in sorted(os.listdir(out)) if f.endswith(".mtc"))).removesuffix(".mtc")
-        return types.SimpleNamespace(out=done.stdout, path=lambda _: path)
 
-    check_all(world, "nvcc", run)
+def run_of_nvcc(world, app, how, *words):
+    """how: MEMTRACE_PTX_OPTIONS"""
+    out = world.folder("run" + how + "-".join(words))
+    done = world.call([world.tool("memtrace"), "run", "-o", out, app, *words], env={**os.environ, "MEMTRACE_DEVICE": "cpu", "MEMTRACE_PTX_OPTIONS": how})
+    path = os.path.join(out, next(f for f in sorted(os.listdir(out)) if f.endswith(".mtc"))).removesuffix(".mtc")
+    return types.SimpleNamespace(out=done.stdout, path=lambda _=0: path)
+
+
+@case("polls.nvcc")
+def polls_nvcc(world):
+    """The same of nvcc's code."""
+    app = compile_by_nvcc(world, "polls.cu")
+    check_all(world, "nvcc", lambda threads: run_of_nvcc(world, app, "", str(threads)))

@@ -152,8 +152,8 @@ static int gaps_parted(struct mt_gaps *g, const struct mt_launch_event *const *l
         return 0;
     char *kernel = mt_kernel_short(most->kernel);
     int rc = gaps_say(g, MT_GAP_PARTED,
-                      "%s (most in %s) lanes of a warp were taken apart: what is one request on a GPU may "
-                      "be several.",
+                      "%s (most in %s) lanes of a warp were taken apart, or kept together, where a GPU may "
+                      "not: its requests may be fewer or more.",
                       mt_number_many(parted, "time", "times").text, kernel ? kernel : "?");
     free(kernel);
     return rc;
