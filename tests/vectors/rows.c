@@ -257,9 +257,9 @@ static void rows_compare(struct rows_make *m, unsigned width)
 }
 
 /* table[middle + index], whose elements are their numbers, where all that are here stay within it. */
-static void rows_load(struct rows_make *m, unsigned width)
+static void rows_load(struct rows_make *m, struct rows_value a)
 {
-    struct rows_value a = *rows_any(m, width);
+    unsigned width = a.width;
     for (unsigned t = 0; t < THREADS; t++)
         if (m->k->here[t] && (rows_signed(a.of[t], width) < -(int)(TABLE / 2) ||
                               rows_signed(a.of[t], width) >= (int)(TABLE / 2)))
@@ -343,7 +343,7 @@ static void rows_some(struct rows_make *m, unsigned n)
         else if (what == 11)
             rows_compare(m, width);
         else if (what == 12)
-            rows_load(m, width);
+            rows_load(m, *rows_any(m, width));
         else if (what == 13)
             rows_store_broken(m);
         else
@@ -449,6 +449,19 @@ static int rows_narrow_guard(struct rows_make *m, LLVMBasicBlockRef end)
     return 0;
 }
 
+/* Sums and products of a number made wider that may wrap round, as LLVM knows: as values and as indices. */
+static void rows_scaled(struct rows_make *m, struct rows_value narrow)
+{
+    struct rows_kernel *k = m->k;
+    struct rows_value w = rows_widened(m, narrow, 64, (int)rows_below(k, 2)), other = m->leaf[LANE];
+    other = rows_widened(m, other, 64, 0);
+    w = *rows_binary_of(m, LLVMMul, w, rows_constant(m, 64, 1 + rows_below(k, 5)));
+    w = rows_below(k, 2) ? *rows_binary_of(m, LLVMSub, other, w) : *rows_binary_of(m, LLVMAdd, w, other);
+    rows_store(m, w);
+    rows_load(m, w);
+    rows_store(m, k->value[k->n - 1]);
+}
+
 /* What the lane's number and another row are apart, which is the same in all lanes, for those on one side of
  * where the other one wraps round. */
 static void rows_apart(struct rows_make *m, LLVMBasicBlockRef end)
@@ -460,6 +473,7 @@ static void rows_apart(struct rows_make *m, LLVMBasicBlockRef end)
     b = *rows_binary_of(m, LLVMAdd, b, rows_constant(m, 32, rows_cut(0 - b.of[first], 32)));
     struct rows_gate g = {rows_below(k, 2) ? LLVMIntULE : LLVMIntUGE, b.of[last]};
     rows_guard(m, end, &b, &g);
+    rows_scaled(m, b);
     rows_store(m, rows_below(k, 2) ? *rows_binary_of(m, LLVMSub, a, b) : *rows_binary_of(m, LLVMSub, b, a));
 }
 
@@ -470,7 +484,7 @@ static void rows_ways(struct rows_make *m)
     unsigned width = 8u << rows_below(k, 4), taken = rows_below(k, 2);
     LLVMBasicBlockRef way[2] = {rows_block(m), rows_block(m)}, after = rows_block(m), from[2];
     struct rows_value brought[2];
-    int here[THREADS], alike = (int)rows_below(k, 3);
+    int here[THREADS], alike = (int)rows_below(k, 3), flat = !rows_below(k, 3);
     LLVMValueRef is = LLVMBuildICmp(m->b, LLVMIntEQ, LLVMGetParam(m->f, 2),
                                     LLVMConstInt(rows_type(m, 32), taken ? k->u + 1 : k->u, 0), "");
     LLVMBuildCondBr(m->b, is, way[0], way[1]);
@@ -484,7 +498,8 @@ static void rows_ways(struct rows_make *m)
             memset(k->here, 0, sizeof here);
         k->nstores = STORES; /* none on the ways */
         rows_some(m, 2);
-        brought[i] = alike ? rows_as(m, m->leaf[rows_below(k, LEAVES)], width) : *rows_any(m, width);
+        unsigned leaf = flat ? (i ? 2 : 5) : rows_below(k, LEAVES); /* threadIdx.y, the parameter */
+        brought[i] = alike ? rows_as(m, m->leaf[leaf], width) : *rows_any(m, width);
         brought[i] = *rows_binary_of(m, LLVMAdd, brought[i], rows_near(m, LLVMAdd, &brought[i]));
         k->nstores = stores;
         from[i] = LLVMGetInsertBlock(m->b);
