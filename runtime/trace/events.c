@@ -66,6 +66,35 @@ __attribute__((visibility("default"))) void __mt_sequence_moved(void (*tell)(voi
     moved = tell;
 }
 
+/* ---- what copies read of the program's memory ---- */
+
+typedef void events_tell(uint64_t address, uint64_t bytes, const char *file, uint32_t line);
+static events_tell *_Atomic reads;
+
+__attribute__((visibility("default"))) void __mt_host_reads(events_tell *tell)
+{
+    reads = tell;
+}
+
+/* Host tracing on machine code sees that this is called: its first two arguments and its name stay. */
+__attribute__((visibility("default"), noinline)) void __mt_host_read(uint64_t address, uint64_t bytes,
+                                                                     const struct mt_host_site *site)
+{
+    events_tell *tell = reads;
+    if (tell)
+        tell(address, bytes, site ? site->file : NULL, site ? site->line : 0);
+}
+
+static void events_read(const struct mt_event_copy *c, const struct mt_host_site *site)
+{
+    if (*c->kind != 'h')
+        return;
+    if (!c->height)
+        __mt_host_read(c->src, c->bytes, site);
+    for (uint64_t y = 0; y < c->height; y++)
+        __mt_host_read(c->src + y * c->spitch, c->width, site);
+}
+
 uint64_t mt_event_next(void)
 {
     return atomic_load(&__mt_host_seq);
@@ -358,6 +387,7 @@ void mt_event_memcpy(const struct mt_event_copy *c, const struct mt_host_site *s
     events_put_op();
     put_site(site);
     events_end();
+    events_read(c, site);
 }
 
 void mt_event_memset(const struct mt_event_fill *f, const struct mt_host_site *site)

@@ -1,9 +1,11 @@
 """Host and device in one picture: bytes from a host line through copies to CTAs and back (mt-cc --host)."""
+import json
 import os
+import re
 import shutil
 
 from cases_programs import source
-from harness import case, holds, same
+from harness import case, clean, holds, same
 
 
 def marks(path):
@@ -99,6 +101,26 @@ def main_ends_first(world):
     if qemu:
         run = world.run_ok([qemu, world.compile(path, "-O1", "-pthread"), "exit"], timeout=60, MEMTRACE_ENABLE="0")
         same("qemu: output", run.out.split(), ["2", "2", "exit"])
+
+
+@case("host.read")
+def read(world):
+    """What copies to the device read counts as read, by bytes, under each engine; blocks of the CUDA runtime are not the program's."""
+    path = source(world, "host_read.cu")
+    apps = {"llvm": world.compile(path, "-O1", "--host=atomic"), "qemu": (plain := world.compile(path, "-O1", "-g")), "dynamorio": plain}
+    usable = world.call([world.tool("mt-host"), "--engines"]).stdout
+    for engine, app in apps.items():
+        if not re.search(rf"^{engine} +usable", usable, re.M):
+            continue
+        for mode in ("atomic", "mat"):
+            trace = world.path(f"{engine}-{mode}.mtc")
+            world.call([world.tool("mt-host"), f"--engine={engine}", mode, "-o", trace, "--", app], env=clean(MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=world.folder("run")))
+            said = world.call([world.tool("mt-extract"), "-q", "-f", "summary", trace]).stdout
+            findings = re.findall(r"^- (\w+) at .*?\((\d+) bytes", said, re.M)
+            same(f"{engine} {mode}: {said}", sorted(findings), [("leak", "50000"), ("unread", "12000")])
+            lines = json.loads(world.call([world.tool("mt-extract"), "-q", "-s", "lines", trace]).stdout)["lines"]["allocations"]
+            loads = sum(v["Load"] for label, by in lines.items() if "malloc host_read.cu" in label for v in by.values())
+            same(f"{engine} {mode}: bytes loaded of the four blocks", loads, 40000 + 8 * 256 + 125 * 4)
 
 
 @case("host.cancelled")

@@ -147,6 +147,21 @@ def dhat(w):
             holds(f"{place} is never touched", place not in ours)
 
 
+@case("answers.hands_on", *ENGINES)
+def hands_on(w):
+    """What write, send, fwrite and their kin take is read: 1000 to 8000 bytes, each once; of nine blocks one is never read."""
+    program = w.compile("hands_on.c", "-O1", atomic=True)
+    for mode in ("atomic", "mat"):
+        for library in ([],) if w.engine == "llvm" else ([], ["--library=data"]):
+            result = w.host(mode, *library, "--", program)
+            same("it ran as ever", result.out, "36000\n")
+            out = json.loads(extract(w, result.trace, "-s", "lines"))["lines"]["allocations"]
+            loads = sum(v["Load"] for label, by in out.items() if "hands_on.c:" in label for v in by.values())
+            close(f"{mode} {library}: bytes loaded", loads, 36000, 0.005 if library else 0.05)  # some bytes twice in the C library's copy
+            unread = [line for line in extract(w, result.trace, "-f", "summary").splitlines() if " is written and never read" in line]
+            holds(f"{mode} {library}: unread: {unread}", len(unread) == 1 and "(9000 bytes" in unread[0])
+
+
 @case("answers.members", "llvm")
 def members(w):
     """The compile-time engine says which member of which variable, unoptimised and optimised."""

@@ -75,7 +75,7 @@ static void line_alloc(uint64_t id, uint64_t base, uint64_t bytes, enum mt_core_
                  p->function);
         mt_jsonl_string(j, "at", at);
     }
-    if (p->ip && mt_core_code_keeps(p->module, p->function))
+    if (p->ip && mt_core_code_keeps(p->module, mt_g.e->places && !*p->file ? "" : p->function))
         mt_jsonl_bool(j, "runtime", 1);
     mt_core_sink_line_end();
 }

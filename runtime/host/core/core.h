@@ -84,6 +84,9 @@ struct mt_core_engine {
     /* It sets `open` of struct mt_core_thread around what it appends in atomic mode: a thread that is the
      * only one may then append, as in mat mode, accesses of instructions with one operand (alone.c). */
     int marks;
+    /* Traced calls that allocate say their place: what the C library allocates without one was asked for by
+     * code that is not the program's. */
+    int places;
 };
 
 /* Opens the output and starts. 0, or -1: *why is a sentence for the user; everything below then does nothing.
@@ -169,6 +172,9 @@ struct mt_core_site {
 /* Registers the operands (1..4) of one instruction; returns the site of operand 0; operand i has site + i.
  * 0 without memory. Thread-safe. The strings are copied. */
 uint32_t mt_core_sites(const struct mt_core_site *operands, unsigned count);
+/* A site of one operand, the same one for the same key (not 0). 0 without memory, or where there are too
+ * many. */
+uint32_t mt_core_site_of(uint64_t key, const struct mt_core_site *s);
 /* Room for `instructions` instructions at once (compile-time engine: a module's table):
  * the first one's site. */
 uint32_t mt_core_sites_reserve(uint32_t instructions);

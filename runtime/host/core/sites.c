@@ -263,3 +263,27 @@ void mt_site_locate(uint64_t ip, struct mt_code_location *out)
     }
     places_add(out);
 }
+
+uint32_t mt_core_site_of(uint64_t key, const struct mt_core_site *s)
+{
+    static struct {
+        uint64_t key;
+        uint32_t site; /* and 1 */
+    } known[512];
+    unsigned step = 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        uint64_t was = 0;
+        uint32_t site;
+        if (__atomic_compare_exchange_n(&known[i].key, &was, key, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            site = mt_core_sites(s, 1);
+            __atomic_store_n(&known[i].site, site + 1, __ATOMIC_RELEASE);
+            return site;
+        }
+        if (was != key)
+            continue;
+        while (!(site = __atomic_load_n(&known[i].site, __ATOMIC_ACQUIRE)))
+            mt_plat_pause(step++); /* another thread makes it */
+        return site - 1;
+    }
+    return 0;
+}

@@ -38,10 +38,8 @@ static unsigned block_operands(struct mt_client_thread *t, const struct mt_insn 
     return wanted;
 }
 
-static void block_record(struct mt_client_thread *t, const struct mt_insn *n, const struct mt_core_operand *o)
+void mt_client_record(struct mt_client_thread *t, const struct mt_core_operand *o)
 {
-    if (!mt_core_wants(t->core, n->code, o->address))
-        return;
     if (mt_client.mode == MT_CORE_MAT)
         mt_core_access(t->core, o->site, o->address, o->size);
     else if (mt_client.mode == MT_CORE_INSN)
@@ -53,6 +51,12 @@ static void block_record(struct mt_client_thread *t, const struct mt_insn *n, co
         mt_core_atomic_begin_one(t->core, o->address, o->site, o->size);
         mt_core_atomic_end(t->core, NULL, 0, 0);
     }
+}
+
+static void block_record(struct mt_client_thread *t, const struct mt_insn *n, const struct mt_core_operand *o)
+{
+    if (mt_core_wants(t->core, n->code, o->address))
+        mt_client_record(t, o);
 }
 
 /* ---- called before an instruction ---- */

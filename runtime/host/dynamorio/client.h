@@ -79,6 +79,9 @@ void mt_turn_last(struct mt_client_thread *t);
 /* client.c: starts the thread that writes, once the program runs. */
 void mt_client_worker(void);
 
+/* block.c: one access, whatever --library says. */
+void mt_client_record(struct mt_client_thread *t, const struct mt_core_operand *o);
+
 /* block.c: what is put into code. */
 void mt_insert_start(void);
 void mt_insert_stop(void);
@@ -86,6 +89,9 @@ void mt_insert_stop(void);
 /* functions.c: allocators, routines, annotations. `found` only takes note, for mt_modules_start. */
 void mt_functions_found(const struct mt_watch *w);
 void mt_functions_wrap(void);
+
+/* process.c: loads that are no code's (their operands have no site), for the code at `ip`. */
+void mt_client_others(struct mt_client_thread *t, const struct mt_core_operand *o, unsigned n, uint64_t ip);
 
 /* process.c: threads, system calls, signals, forks. */
 void mt_process_start(void);

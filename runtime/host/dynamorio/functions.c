@@ -2,6 +2,16 @@
 #include "insert.h"
 #include "platform.h"
 
+/* What a copy of the CUDA runtime reads of the program's memory. */
+static void functions_copied(struct mt_client_thread *t, const uint64_t args[3])
+{
+    struct mt_core_operand o = {args[0], 0, (uint32_t)args[1]};
+    mt_client_look(t);
+    t->hand.inside++;
+    mt_client_others(t, &o, 1, mt_calls_site(&t->calls));
+    t->hand.inside--;
+}
+
 static void functions_entered(void *wrap, void **user)
 {
     struct mt_client_thread *t = mt_client_thread(drwrap_get_drcontext(wrap));
@@ -11,6 +21,10 @@ static void functions_entered(void *wrap, void **user)
         return;
     uint64_t args[3] = {m->xdi, m->xsi, m->xdx};
     app_pc back = drwrap_get_retaddr(wrap);
+    if (w->alloc == MT_FN_READ) {
+        functions_copied(t, args);
+        return;
+    }
     mt_insert_return(back);
     mt_client_look(t);
     t->hand.inside++;

@@ -235,6 +235,18 @@ static bool on_filter(void *drcontext, int number)
     return true;
 }
 
+void mt_client_others(struct mt_client_thread *t, const struct mt_core_operand *o, unsigned n, uint64_t ip)
+{
+    for (unsigned i = 0; i < n && mt_client.mode != MT_CORE_INSN; i++) {
+        if (!mt_core_wants(t->core, mt_core_options()->others, o[i].address))
+            continue;
+        struct mt_core_operand one = {o[i].address, mt_syscall_site(ip), o[i].size};
+        mt_turn_hold(t);
+        if (one.site)
+            mt_client_record(t, &one);
+    }
+}
+
 static bool on_syscall(void *drcontext, int number)
 {
     struct mt_client_thread *t = mt_client_thread(drcontext);
@@ -256,6 +268,8 @@ static bool on_syscall(void *drcontext, int number)
     if (number == SYS_exit_group)
         mt_core_stop(0);
     process_restricted(number, args);
+    struct mt_core_operand o[MT_CORE_OPERANDS];
+    mt_client_others(t, o, t->calls.silent ? 0 : mt_syscall_reads(number, args, o), site);
     mt_syscall_enter(&t->syscall, t->core, number, args, site);
     t->hand.inside--;
     if (number == SYS_close_range)

@@ -155,6 +155,8 @@ static inline int mt_access_open(const struct mt_self *s)
 }
 /* n 0: nothing. */
 void mt_atomic_begin(const struct mt_core_operand *o, unsigned n);
+void mt_begin(uint32_t site, uint64_t address, uint64_t bytes);
+void mt_end(uint32_t failed);
 /* module.c: is it in an object with instrumented code? */
 int mt_module_code(uint64_t ip);
 /* place.c */

@@ -89,7 +89,8 @@ static const struct mt_core_engine engine = {.name = "llvm",
                                              .spawn = process_spawn,
                                              .join = process_join,
                                              .report = process_report,
-                                             .marks = 1};
+                                             .marks = 1,
+                                             .places = 1};
 
 /* The settings as the CUDA runtime has them, which complains about bad ones when it is there. */
 static const char *from_environment(const char *name, void *context)

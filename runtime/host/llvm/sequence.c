@@ -27,6 +27,24 @@ static void sequence_moved(void)
     mt_leave();
 }
 
+/* A copy of the CUDA runtime reads the program's memory; the call's place, or NULL. */
+static void sequence_read(uint64_t address, uint64_t bytes, const char *file, uint32_t line)
+{
+    struct mt_core_site s = {.op = MT_HOST_LOAD, .file = file, .line = line};
+    uint64_t key = ((uint64_t)(uintptr_t)file << 16) + line + 1;
+    if (mt_phase != MT_PHASE_ON || mt_self.busy)
+        return;
+    mt_enter();
+    mt_self.busy++;
+    uint32_t site = mt_core_site_of(key, &s);
+    mt_self.busy--;
+    mt_leave();
+    if (!site)
+        return;
+    mt_begin(site, address, bytes);
+    mt_end(0);
+}
+
 static int find_range(struct dl_phdr_info *info, size_t size, void *symbol)
 {
     (void)size;
@@ -47,11 +65,16 @@ void mt_llvm_sequence_open(void)
 {
     void *sequence = dlsym(RTLD_DEFAULT, "__mt_sequence");
     void (*on_move)(void (*)(void)) = (void (*)(void (*)(void)))dlsym(RTLD_DEFAULT, "__mt_sequence_moved");
+    typedef void tell_type(uint64_t, uint64_t, const char *, uint32_t);
+    void (*reads)(tell_type *);
     if (!sequence || !on_move)
         return;
     cuda_sequence = (uint64_t (*)(int))sequence;
     dl_iterate_phdr(find_range, sequence);
     on_move(sequence_moved);
+    reads = (void (*)(tell_type *))dlsym(RTLD_DEFAULT, "__mt_host_reads");
+    if (reads)
+        reads(sequence_read);
 }
 
 int mt_not_for_us(uint64_t ip)

@@ -130,9 +130,9 @@ static void modules_consider(void *arg, const char *name, uint64_t address)
     const struct module *module = arg;
     if (mt_core_symbol_is_part(name))
         return;
-    enum mt_alloc_function alloc = module->runtime ? MT_FN_RUNTIME
-                                   : m.allocations ? modules_allocator(name)
-                                                   : MT_FN_NONE;
+    enum mt_alloc_function alloc = !module->runtime ? m.allocations ? modules_allocator(name) : MT_FN_NONE
+                                   : !strcmp(name, "__mt_host_read") ? MT_FN_READ
+                                                                     : MT_FN_RUNTIME;
     int named = *m.options->functions || m.options->routine.count || strstr(name, "atomic_trace") ||
                 !strncmp(name, "mt_", 3);
     uint32_t function = 0;

@@ -17,6 +17,7 @@ enum mt_alloc_function {
     MT_FN_NEW,
     MT_FN_FREE,
     MT_FN_DELETE,
+    MT_FN_READ,    /* what a copy of the CUDA runtime reads of the program's memory: (address, bytes) */
     MT_FN_RUNTIME, /* any function of the CUDA runtime: what it does by itself or in libraries is not the
                       program's */
     MT_FN_MAP,     /* mmap, munmap, mremap, brk, sbrk: for call sites; events come from the system calls */

@@ -16,7 +16,9 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 /* ---- exec: the traced program becomes another one ---- */
 
@@ -274,6 +276,65 @@ void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t nu
     default:
         break;
     }
+}
+
+/* ---- what the kernel reads ---- */
+
+uint32_t mt_syscall_site(uint64_t ip)
+{
+    return mt_core_site_of(ip + 1, &(struct mt_core_site){.ip = ip, .op = MT_HOST_LOAD, .runtime = 1});
+}
+
+/* Of the program's memory, which may not be there. */
+static int syscalls_copy(void *to, uint64_t from, size_t bytes)
+{
+    struct iovec here = {to, bytes}, there = {(void *)(uintptr_t)mt_guest(from), bytes};
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)bytes ? 0 : -1;
+}
+
+static unsigned syscalls_add(struct mt_core_operand *o, unsigned n, uint64_t address, uint64_t bytes)
+{
+    if (!bytes || n == MT_CORE_OPERANDS)
+        return n;
+    o[n] = (struct mt_core_operand){.address = address, .size = bytes < INT_MAX ? (uint32_t)bytes : INT_MAX};
+    return n + 1;
+}
+
+static unsigned syscalls_vectors(struct mt_core_operand *o, uint64_t at, uint64_t count)
+{
+    struct iovec v;
+    unsigned n = 0;
+    for (uint64_t i = 0; i < count && n < MT_CORE_OPERANDS; i++) {
+        if (syscalls_copy(&v, at + i * sizeof v, sizeof v) != 0)
+            break;
+        n = syscalls_add(o, n, (uint64_t)(uintptr_t)v.iov_base, v.iov_len);
+    }
+    return n;
+}
+
+unsigned mt_syscall_reads(int64_t number, const uint64_t args[6], struct mt_core_operand o[MT_CORE_OPERANDS])
+{
+    struct msghdr message;
+    unsigned n = 0;
+    switch (number) {
+    case SYS_write:
+    case SYS_pwrite64:
+    case SYS_sendto:
+        n = syscalls_add(o, 0, args[1], args[2]);
+        break;
+    case SYS_writev:
+    case SYS_pwritev:
+    case SYS_pwritev2:
+        n = syscalls_vectors(o, args[1], args[2]);
+        break;
+    case SYS_sendmsg:
+        if (syscalls_copy(&message, args[1], sizeof message) == 0)
+            n = syscalls_vectors(o, (uint64_t)(uintptr_t)message.msg_iov, message.msg_iovlen);
+        break;
+    default:
+        break;
+    }
+    return n;
 }
 
 static void syscalls_remapped(const struct mt_syscall *s, struct mt_core_thread *t, uint64_t base)

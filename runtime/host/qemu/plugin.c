@@ -276,6 +276,13 @@ static void on_entry(unsigned vcpu, void *watch)
     uint64_t args[3] = {r[MT_RDI], r[MT_RSI], r[MT_RDX]};
     uint64_t ip = mt_guest_map_get(&call_of, mt_guest_u64(r[MT_RSP]));
     t->hand.inside = 1;
+    if (((const struct mt_watch *)watch)->alloc == MT_FN_READ) {
+        if (mt_takes_turns() && mt_baton_holder != &t->hand)
+            mt_turn_wait(t);
+        mt_record_copied(t, args);
+        t->hand.inside = 0;
+        return;
+    }
     mt_calls_enter(&t->calls, t->core, watch, r[MT_RSP], ip, args);
     t->hand.inside = 0;
     plugin_hide(vcpu, t);
@@ -321,6 +328,7 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
     if (!site && mt_registers_live && t->registers)
         site = t->registers[MT_RIP];
     t->syscall.silent = t->calls.silent != 0;
+    mt_record_reads(t, number, args, site);
     mt_syscall_enter(&t->syscall, t->core, number, args, site);
     t->hand.inside = 0;
     mt_core_turn_end(t->core); /* it may wait for others */

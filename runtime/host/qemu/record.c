@@ -177,17 +177,49 @@ void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t ad
 
 /* ---- atomic mode ---- */
 
-static void log_operands(struct mt_thread *t, int failed)
+static void record_atomic(struct mt_thread *t, const struct mt_core_operand *o, unsigned count, int failed)
 {
     if (mt_core_options()->test) { /* other threads run at the same time */
-        mt_core_atomic_begin(t->core, t->operand, t->count);
+        mt_core_atomic_begin(t->core, o, count);
         mt_core_atomic_end(t->core, NULL, 0, failed);
-    } else if (t->count == 1 && !failed) {
-        mt_core_atomic_alone_one(t->core, t->operand[0].address, t->operand[0].site, t->operand[0].size);
+    } else if (count == 1 && !failed) {
+        mt_core_atomic_alone_one(t->core, o[0].address, o[0].site, o[0].size);
     } else {
-        mt_core_atomic_alone(t->core, t->operand, t->count, failed);
+        mt_core_atomic_alone(t->core, o, count, failed);
     }
+}
+
+static void log_operands(struct mt_thread *t, int failed)
+{
+    record_atomic(t, t->operand, t->count, failed);
     t->count = 0;
+}
+
+/* Loads that are no code's, for the code at `ip`. */
+static void record_others(struct mt_thread *t, const struct mt_core_operand *o, unsigned n, uint64_t ip)
+{
+    const struct mt_core_options *given = mt_core_options();
+    for (unsigned i = 0; i < n && given->mode != MT_CORE_INSN; i++) {
+        if (!mt_core_wants(t->core, given->others, o[i].address))
+            continue;
+        struct mt_core_operand one = {o[i].address, mt_syscall_site(ip), o[i].size};
+        if (one.site && given->mode == MT_CORE_MAT)
+            mt_core_access(t->core, one.site, one.address, one.size);
+        else if (one.site)
+            record_atomic(t, &one, 1, 0);
+    }
+}
+
+void mt_record_reads(struct mt_thread *t, int64_t number, const uint64_t args[6], uint64_t ip)
+{
+    struct mt_core_operand o[MT_CORE_OPERANDS];
+    record_others(t, o, t->calls.silent ? 0 : mt_syscall_reads(number, args, o), ip);
+}
+
+void mt_record_copied(struct mt_thread *t, const uint64_t args[3])
+{
+    struct mt_core_operand o = {args[0], 0, (uint32_t)args[1]};
+    record_others(t, &o, 1, mt_calls_site(&t->calls));
 }
 
 void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,

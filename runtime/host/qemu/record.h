@@ -46,6 +46,12 @@ void mt_insn_begin(struct mt_thread *t, const struct mt_insn *n, int counted);
 void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
                     int store);
 
+/* What the kernel is about to read for a system call. */
+void mt_record_reads(struct mt_thread *t, int64_t number, const uint64_t args[6], uint64_t ip);
+
+/* What a copy of the CUDA runtime reads of the program's memory: address, bytes. */
+void mt_record_copied(struct mt_thread *t, const uint64_t args[3]);
+
 /* Atomic mode. */
 void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
                       int store);

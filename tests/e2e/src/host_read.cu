@@ -1,0 +1,30 @@
+// Blocks of the host that only copies to the device read: whole, by rows with a pitch, pinned and
+// asynchronously. One more is never read, and one is never freed.
+#include <cstdio>
+#include <cstdlib>
+
+static int *filled(int n)
+{
+    int *p = (int *)malloc(n * sizeof *p); // kept or freed below
+    for (int i = 0; i < n; i++)
+        p[i] = i;
+    return p;
+}
+
+int main()
+{
+    int *whole = filled(10000), *rows = filled(1024), *never = filled(3000), *leaked = filled(12500), *d,
+        sum = 0;
+    cudaMalloc(&d, 40000);
+    cudaMemcpy(d, whole, 40000, cudaMemcpyHostToDevice);
+    cudaMemcpy2DAsync(d, 256, rows, 512, 256, 8, cudaMemcpyHostToDevice, 0);
+    cudaDeviceSynchronize();
+    for (int i = 0; i < 12500; i += 100)
+        sum += leaked[i];
+    printf("%d\n", sum);
+    cudaFree(d);
+    free(whole);
+    free(rows);
+    free(never);
+    return 0;
+}
