@@ -275,7 +275,7 @@ struct mt_companion {
     int regular; /* a regular file: may be loaded again for more */
     int own;     /* and the user's own (of a container: that file) */
     /* header */
-    uint64_t pid, start_ns, wall_ms, stream, sms;
+    uint64_t pid, start_ns, wall_ms, stream, sms, workers;
     const char *tool, *program, *device, *device_name, *trace;
     const char *engine, *mode; /* host traces */
     const char *job;           /* what was started together has the same; "": it is alone */

@@ -58,6 +58,8 @@ void mt_image_move_var(const struct mt_image_var *v, void *to, uint64_t bytes);
 /* Threads: worker threads (0 = online CPUs); sms: simulated SMs. Safe to call again;
  * returns 0 or an errno. */
 int mt_cpu_init(unsigned threads, unsigned sms);
+/* How many threads run CTAs. */
+unsigned mt_cpu_workers(void);
 /* Bytes of a worker's trace buffer (default 1 MiB) and of one device thread's stack (default 64 KiB; kernels
  * without waits have at least 1 MiB). Both before the first launch; later calls have no effect. */
 void mt_cpu_set_buffer(size_t bytes);

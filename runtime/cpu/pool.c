@@ -207,6 +207,11 @@ int mt_cpu_init(unsigned threads, unsigned sms)
     return 0;
 }
 
+unsigned mt_cpu_workers(void)
+{
+    return pool.active;
+}
+
 static int start_worker(void)
 {
     struct mt_worker *w = pool.spare ? pool.spare : mt_worker_new();

@@ -178,6 +178,8 @@ static void put_header(struct mt_companion_writer *c, const struct mt_companion_
     mt_jsonl_string(&c->line, "device", h->device);
     mt_jsonl_string(&c->line, "device_name", h->device_name);
     mt_jsonl_u64(&c->line, "sms", h->sms);
+    if (h->workers > 1)
+        mt_jsonl_u64(&c->line, "workers", h->workers);
     mt_jsonl_string(&c->line, "clock", "CLOCK_MONOTONIC");
     mt_jsonl_u64(&c->line, "start_ns", companion_once(&process_start, mt_now_ns()));
     mt_jsonl_u64(&c->line, "wall_ms", companion_once(&process_wall_ms, companion_wall_ms()));

@@ -13,7 +13,7 @@ struct mt_companion_writer;
 
 struct mt_companion_head {
     const char *device, *device_name; /* "cpu" or "gpu"; its name */
-    unsigned sms;
+    unsigned sms, workers;
     const char *trace; /* file name of the trace, without folder */
     uint64_t stream;
     const char *format; /* of the trace; NULL: "raw" */

@@ -57,6 +57,11 @@ void mt_trace_device(const char *kind, const char *name, unsigned sms)
     head.sms = sms;
 }
 
+void mt_trace_workers(unsigned n)
+{
+    head.workers = n;
+}
+
 int mt_trace_path(const char *dir, const char *pattern, uint64_t n, char *out, size_t size)
 {
     size_t at = (size_t)snprintf(out, size, "%s/", dir);

@@ -16,6 +16,8 @@ struct mt_trace;
 
 /* What headers say of the device; before the first mt_trace_open. Strings must last. */
 void mt_trace_device(const char *kind, const char *name, unsigned sms);
+/* So many threads write what its CTAs do. */
+void mt_trace_workers(unsigned n);
 /* Never blocks on anything but a FIFO without reader. NULL: out of memory, or this process is not traced. */
 struct mt_trace *mt_trace_open(void);
 /* N, or -1 for NULL. */

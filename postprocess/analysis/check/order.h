@@ -1,11 +1,14 @@
 /* Does the program itself order two CTAs of a launch that touch the same byte? Asked for the example of each
  * conflict, in a second reading. It may, when one of them does an atomic after its last access to the byte,
  * and afterwards the other one reads or updates the same word before its first: a counter that the last CTA
- * of a reduction waits for, a lock, a queue. Strong loads and stores are atomics here (strong.h). */
+ * of a reduction waits for, a lock, a queue. Strong loads and stores are atomics here (strong.h). Where
+ * several workers wrote the trace, which of the two came first is not known: the one is taken that orders
+ * them. */
 #ifndef MT_ANALYSIS_CHECK_ORDER_H
 #define MT_ANALYSIS_CHECK_ORDER_H
 #include "analysis/base/pairmap.h"
 #include "analysis/locality/conflicts.h"
+#include "memtrace/trace.h"
 
 struct mt_check_pair {
     uint64_t step, address, cta[2];
@@ -19,10 +22,11 @@ struct mt_check_order {
     size_t count, first, end;    /* first .. end - 1 are of the launch under way */
     struct mt_pairmap words;     /* (word, pair and side) -> before the first access, after the last one */
     uint32_t now;                /* runs of the launch so far */
+    int loose;                   /* several workers: a CTA's runs are in order, those of two CTAs are not */
 };
 
 /* 0, or -1 without memory: all. */
-int mt_check_order_init(struct mt_check_order *o, const struct mt_conflicts *x);
+int mt_check_order_init(struct mt_check_order *o, const struct mt_conflicts *x, const struct mt_source *s);
 int mt_check_order_item(struct mt_check_order *o, const struct mt_item *item);
 /* Takes the conflicts that may be ordered out of the list; returns how many. */
 size_t mt_check_order_finish(struct mt_check_order *o, struct mt_conflicts *x);

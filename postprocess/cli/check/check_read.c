@@ -143,7 +143,7 @@ static int read_again(struct reading *r)
         return rc == 0 ? 0 : mt_cli_fail("no memory for what the trace says");
     if (mt_source_rewind(r->source, &err) != 0)
         return mt_cli_failed(&err);
-    rc = mt_check_order_init(&order, x);
+    rc = mt_check_order_init(&order, x, r->source);
     while (rc == 0 && (more = mt_source_next(r->source, &item, &err)) > 0)
         rc = item.kind != MT_ITEM_RUNS                             ? 0
              : mt_item_global(&item, &r->global, &r->room, 1) != 0 ? -1

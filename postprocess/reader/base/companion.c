@@ -97,6 +97,7 @@ static int on_header(struct loader *l, const json_t *o)
     c->wall_ms = get_u64(o, "wall_ms", 0);
     c->stream = get_u64(o, "stream", 0);
     c->sms = get_u64(o, "sms", 0);
+    c->workers = get_u64(o, "workers", 0);
     c->tool = get_text(l, o, "tool");
     c->program = get_text(l, o, "program");
     c->device = get_text(l, o, "device");

@@ -278,6 +278,8 @@ static void select_start(void)
     mt_check_start();
     mt_device_heap_start();
     start_error = mt_cpu_init((unsigned)mt_options()->cpu_threads, mt_device_sms());
+    if (!is_gpu)
+        mt_trace_workers(mt_cpu_workers());
     if (start_error)
         mt_report("the CPU device cannot start: %s%s", strerror(start_error),
                   start_error == ENOMEM ? "; is there a limit on memory (ulimit -v)?" : "");
