@@ -144,13 +144,15 @@ def case_container():
 
 
 def case_ends():
-    """exec ends the trace, a failed one does not; a child writes nothing; a fault leaves no record and no lock."""
+    """exec ends the trace, a failed one does not; a child writes nothing, its parent counts it; a fault leaves no record and no lock."""
     def addresses(program):
         trace = tool("-mode", "mat", "-all", "1", "--", program)[2]
         return [int(x.split()[1]) for x in trace.splitlines() if ":" not in x]
 
     assert addresses("exec") == [0x1000, 0x1008], addresses("exec")
     assert 0x1010 not in addresses("fork")
+    end = meta_lines(tool("-mode", "mat", "-all", "1", "-level", "0", "--", "parent", name="t.mtc")[2])[-1]
+    assert (end["ev"], end.get("children"), end["complete"]) == ("end", 2, True), end
     trace = tool("-mode", "atomic", "-l", "1", "--", "fault")[2]
     code, why = script("fmt_check.py", trace, "--all-ended")
     assert code == 0, why

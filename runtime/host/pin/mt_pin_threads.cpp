@@ -131,6 +131,11 @@ static VOID on_fork_child(THREADID, const CONTEXT *, VOID *)
     mt_core_forked();
 }
 
+static VOID on_fork_parent(THREADID, const CONTEXT *, VOID *)
+{
+    mt_core_child();
+}
+
 VOID mt_pin_threads_init(const struct mt_core_options *o)
 {
     key = PIN_CreateThreadDataKey(NULL);
@@ -141,6 +146,7 @@ VOID mt_pin_threads_init(const struct mt_core_options *o)
     PIN_AddContextChangeFunction(on_context_change, NULL);
     PIN_AddForkFunction(FPOINT_BEFORE, on_fork, NULL);
     PIN_AddForkFunction(FPOINT_AFTER_IN_CHILD, on_fork_child, NULL);
+    PIN_AddForkFunction(FPOINT_AFTER_IN_PARENT, on_fork_parent, NULL);
     if (o->signal)
         for (INT32 signal : {(INT32)TURN_ON, (INT32)TURN_OFF}) {
             PIN_InterceptSignal(signal, on_switch, NULL);

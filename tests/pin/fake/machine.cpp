@@ -220,6 +220,12 @@ void machine_context_change(cpu &p)
     on_change(p.tid, CONTEXT_CHANGE_REASON_SIGNAL, &p.c, &p.c, 11, nullptr);
 }
 
+void machine_fork_parent(cpu &p)
+{
+    on_fork[FPOINT_BEFORE](p.tid, &p.c, nullptr);
+    on_fork[FPOINT_AFTER_IN_PARENT](p.tid, &p.c, nullptr);
+}
+
 void machine_fork_child(cpu &p)
 {
     on_fork[FPOINT_BEFORE](p.tid, &p.c, nullptr);

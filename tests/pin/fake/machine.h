@@ -69,6 +69,7 @@ void machine_return(cpu &p, ADDRINT value);
 void machine_syscall(cpu &p, ADDRINT number, ADDRINT a0, ADDRINT a1, ADDRINT a2, ADDRINT result);
 void machine_signal(cpu &p, INT32 signal);
 void machine_context_change(cpu &p);
+void machine_fork_parent(cpu &p);
 void machine_fork_child(cpu &p);
 
 /* The test's. */

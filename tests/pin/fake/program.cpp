@@ -1,5 +1,5 @@
 /* Programs for the made-up machine: "inc N TOTAL", "cas N TOTAL", "mat", "insn",
- * "fork", "exec", "fault". */
+ * "parent", "fork", "exec", "fault". */
 #include "machine.h"
 #include <sched.h>
 #include <stdio.h>
@@ -246,6 +246,18 @@ static void fork_or_exec(bool exec)
     });
 }
 
+/* It is the parent, twice, and goes on. */
+static void parent()
+{
+    routine(&image, 0x401100, "main");
+    machine_load(&image);
+    machine_thread(0, [&](cpu &p) {
+        machine_fork_parent(p);
+        machine_fork_parent(p);
+        touch(p, 0x401200, 0x1000, true);
+    });
+}
+
 /* A faulting access did not happen; its locks must be free for the next thread. */
 static void fault()
 {
@@ -306,6 +318,8 @@ void program(int argc, char **argv)
         share(argc, argv, argv[0][0] == 'c');
     else if (strcmp(argv[0], "mat") == 0)
         mat();
+    else if (strcmp(argv[0], "parent") == 0)
+        parent();
     else if (strcmp(argv[0], "fork") == 0 || strcmp(argv[0], "exec") == 0)
         fork_or_exec(argv[0][0] == 'e');
     else if (strcmp(argv[0], "fault") == 0)
