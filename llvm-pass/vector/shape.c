@@ -409,21 +409,31 @@ static struct vec_shape shape_load(const struct vec *v, LLVMValueRef load)
     return at.kind == VEC_ROWS && !at.stride ? shape_rows(v, load, 0, 0, 0) : shape_lanes;
 }
 
+/* Flags of values that are chosen from: made ahead of the guard for who uses the choice, they may fail in any
+ * lane that does not, so that no lane that is here need have a true number. What holds in all lanes stays. */
+static struct vec_shape shape_chosen(struct vec_shape s)
+{
+    s.extend &= VEC_SIGNED_ALL | VEC_UNSIGNED_ALL | s.extend >> 2;
+    return s;
+}
+
+/* Of a loop's phis lanes that go on use each number: an overflow is the kernel's own. */
 static struct vec_shape shape_phi(const struct vec *v, LLVMValueRef phi, int block)
 {
     struct vec_shape s = {0};
+    unsigned loop = v->block[block].loop;
     if (v->block[block].joins)
         return shape_lanes;
     for (unsigned i = 0; i < LLVMCountIncoming(phi); i++)
         s = shape_meet(v, phi, s, vec_shape_of(v, LLVMGetIncomingValue(phi, i)));
-    return s;
+    return loop && v->loop[loop].first == block ? s : shape_chosen(s);
 }
 
 static struct vec_shape shape_select(const struct vec *v, LLVMValueRef select)
 {
     struct vec_shape c = shape_operand(v, select, 0), a = shape_operand(v, select, 1),
                      b = shape_operand(v, select, 2);
-    return c.kind == VEC_UNIFORM ? shape_meet(v, select, a, b) : shape_pure(v, select);
+    return c.kind == VEC_UNIFORM ? shape_chosen(shape_meet(v, select, a, b)) : shape_pure(v, select);
 }
 
 /* 31 steps of that size are less than 2^29. Narrower numbers may come again. */
