@@ -37,7 +37,8 @@ unsigned mt_shape_number(const struct mt_loop_shape *s, LLVMBasicBlockRef block)
 int mt_shape_ways_out(struct mt_loop_shape *s, unsigned l, unsigned char *mark);
 /* ways.c. Each way into the code between a loop and the place where the lanes that leave it meet gets code of
  * its own, if there are accesses in it: so lanes that come there by different branches stay apart, as on a
- * GPU. kernel: parameters are the same in all lanes. Returns 1 if there is too much of it to do so. */
+ * GPU. kernel: parameters are the same in all lanes. Returns 1 if some cannot: there is too much
+ * of it, or lanes wait for one another in it. */
 int mt_ways_apart(struct mt_lowering *l, LLVMValueRef function, int kernel);
 /* Is loop a, or 0, the loop b or inside of it? Everything is inside of 0. */
 int mt_shape_inside(const struct mt_loop_shape *s, unsigned a, unsigned b);

@@ -24,7 +24,7 @@ struct ways {
     unsigned char *region, *mine, *taken; /* by block: on a way out; of this way; of one before */
     struct way *way;
     unsigned nways, copied;
-    int kernel, left; /* left: ways that have no code of their own for lack of room */
+    int kernel, left; /* left: ways that have no code of their own */
 };
 
 /* ---- what is asked of code ---- */
@@ -351,7 +351,7 @@ static unsigned ways_of_loop(struct ways *w, unsigned loop)
         ways_reach(w, w->way[i].to);
         if (ways_shares(w)) {
             unsigned size = ways_size(w);
-            w->left |= size && w->copied + size > MOST_COPIED;
+            w->left |= !size || w->copied + size > MOST_COPIED;
             if (size && w->copied + size <= MOST_COPIED && !ways_copy(w, &w->way[i], size)) {
                 w->copied += size;
                 made++;
@@ -392,7 +392,8 @@ int mt_ways_apart(struct mt_lowering *l, LLVMValueRef function, int kernel)
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i && !accesses; i = LLVMGetNextInstruction(i))
             accesses = ways_accesses(i);
-    for (unsigned rounds = 0; accesses && rounds < MOST_ROUNDS && ways_round(&w); rounds++)
-        ;
-    return w.left;
+    unsigned rounds = 0;
+    while (accesses && rounds < MOST_ROUNDS && ways_round(&w))
+        rounds++;
+    return w.left || rounds == MOST_ROUNDS;
 }
