@@ -4,10 +4,12 @@ import os
 import re
 import resource
 import signal
+import struct
 import subprocess
+import time
 
 from harness import Failed, case, clean, holds, same, until
-from world import ENGINES, MACHINE
+from world import ENGINES, MACHINE, read_atomic
 
 
 def cells(out):
@@ -274,3 +276,56 @@ def leaks(w):
     result = w.host("atomic", "--", w.compile("leaks.c", "-O1", atomic=True))
     said = w.call([w.tool("mt-extract"), "--format", "summary", result.trace]).stdout
     holds(f"summary: {said}", re.search(r"leak at .*leaks\.c:11 \(and 1 more\): an allocation \(500000 bytes", said))
+
+
+ENDLESS = (("atomic", "mtc", "add"), ("atomic", "mtc", "swap"), ("atomic", "mtc", "copy"), ("mat", "mtc", "add"),
+           ("atomic", "out", "add"), ("atomic", "out", "long"), ("mat", "txt", "swap"),
+           ("insn", "mtc", "add"), ("insn", "txt", "copy"))
+
+
+def counted(w, trace):
+    """Stores and atomics of the lines of endless.c that count."""
+    with open(f"{w.src}/endless.c", encoding="utf-8") as f:
+        lines = [i for i, line in enumerate(f, 1) if "*count;" in line or "*count)" in line or "swap(count," in line]
+    found = w.json("mt-extract", "-q", "-s", "lines", "-f", "json", trace, code=3)["lines"]["lines"]
+    of = [of for place, of in found.items() if re.search(rf"endless\.c:({'|'.join(map(str, lines))})$", place)]
+    return sum(r["stores"] + r["atomics"] for rows in of for r in rows.values())
+
+
+def endless_run(w, program, run, number):
+    mode, ending, way = run
+    trace, page = w.path(f"{mode}-{way}-{number}.{ending}"), w.path("page")
+    with open(page, "wb") as f:
+        f.write(bytes(4096))
+
+    def rounds():
+        with open(page, "rb") as f:
+            return struct.unpack("<Q", f.read(8))[0]
+    command = [w.tool("mt-host"), f"--engine={w.engine}", mode, "-o", trace, "--", program, page, way]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env=clean()) as host:
+        until("rounds", lambda: rounds() > 100, host)
+        time.sleep(0.3)  # a thread has left the cache and is in there again
+        host.send_signal(number)
+        try:
+            host.wait(60)
+        finally:
+            host.kill()
+        code, errors = host.wait(), host.stderr.read().decode()
+    same(f"exit code of {run}; {errors}", code, 128 + number)
+    if mode == "atomic" and ending == "mtc":
+        same(f"{run}: rounds", counted(w, trace), rounds())
+    elif way == "long":
+        stores = collections.Counter(o["w"][0] for _, _, kind, o in read_atomic(trace) if kind == "m" and "w" in o)
+        same(f"{run}: rounds", max(stores.values()), rounds())
+    os.remove(trace)
+
+
+@case("lives.endless", *ENGINES)
+def endless(w):
+    """A signal ends a loop that makes no system call, wherever it comes; up to there nothing is lost or counted twice."""
+    program = w.compile("endless.c", "-O1", atomic=True)
+    for i, run in enumerate(ENDLESS):
+        if run[0] == "insn" and w.engine == "llvm":
+            continue
+        for number in (signal.SIGINT, signal.SIGTERM)[i % 2:][:1 + (i == 0)]:
+            endless_run(w, program, run, number)

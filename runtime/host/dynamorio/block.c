@@ -10,10 +10,15 @@
 
 enum { ZERO_FLAG = 1 << 6, SWAPS = 16 };
 
+/* Who gets it calls mt_leave_sometimes at its end. */
 static struct mt_client_thread *block_thread(void)
 {
     struct mt_client_thread *t = mt_client_thread(dr_get_current_drcontext());
-    return t && t->core && !t->calls.silent && !mt_client.forked ? t : NULL;
+    if (!t || !t->core || mt_client.forked)
+        return NULL;
+    if (t->calls.silent)
+        mt_leave_sometimes(t);
+    return t->calls.silent ? NULL : t;
 }
 
 static void block_mcontext(dr_mcontext_t *m, dr_mcontext_flags_t flags)
@@ -65,8 +70,10 @@ static void block_record(struct mt_client_thread *t, const struct mt_insn *n, co
 static void block_executed(const struct mt_insn *n)
 {
     struct mt_client_thread *t = block_thread();
-    if (t)
-        mt_core_insn(t->core, n->site);
+    if (!t)
+        return;
+    mt_core_insn(t->core, n->site);
+    mt_leave_sometimes(t);
 }
 
 static void block_insn(const struct mt_insn *n, uint64_t packed, uint64_t a0, uint64_t a1, uint64_t a2)
@@ -80,6 +87,7 @@ static void block_insn(const struct mt_insn *n, uint64_t packed, uint64_t a0, ui
         uint32_t size = (uint32_t)(packed >> 8);
         mt_core_insn_operand(t->core, n->operand[i].site, address[i], size ? size : n->operand[i].size);
     }
+    mt_leave_sometimes(t);
 }
 
 static void block_begin_one(const struct mt_insn *n, uint64_t size, uint64_t address)
@@ -88,10 +96,10 @@ static void block_begin_one(const struct mt_insn *n, uint64_t size, uint64_t add
     if (!t)
         return;
     mt_core_atomic_end(t->core, NULL, 0, 0); /* the instruction before */
-    if (!mt_core_wants(t->core, n->code, address))
-        return;
-    mt_core_atomic_begin_one(t->core, address, n->operand[0].site,
-                             size ? (uint32_t)size : n->operand[0].size);
+    if (mt_core_wants(t->core, n->code, address))
+        mt_core_atomic_begin_one(t->core, address, n->operand[0].site,
+                                 size ? (uint32_t)size : n->operand[0].size);
+    mt_leave_sometimes(t);
 }
 
 static void block_begin(const struct mt_insn *n, uint64_t packed, uint64_t a0, uint64_t a1, uint64_t a2)
@@ -106,6 +114,7 @@ static void block_begin(const struct mt_insn *n, uint64_t packed, uint64_t a0, u
     unsigned count = block_operands(t, n, packed & 3, address, size, o);
     if (count)
         mt_core_atomic_begin(t->core, o, count);
+    mt_leave_sometimes(t);
 }
 
 /* By turns: several operands, which have one time. */
@@ -121,6 +130,7 @@ static void block_alone(const struct mt_insn *n, uint64_t packed, uint64_t a0, u
     t->hand.inside++;
     mt_core_atomic_alone(t->core, o, block_operands(t, n, packed & 3, address, size, o), 0);
     t->hand.inside--;
+    mt_leave_sometimes(t);
 }
 
 static void block_end(void)
@@ -143,6 +153,7 @@ static void block_lost(const struct mt_insn *n)
         mt_core_insn(t->core, n->site);
     mt_core_lost(t->core, 1);
     t->hand.inside--;
+    mt_leave_sometimes(t);
 }
 
 static int block_read(uint64_t address, void *to, unsigned bytes)
@@ -179,6 +190,7 @@ static void block_elements(const struct mt_insn *n)
     for (unsigned i = 0; i < count; i++)
         block_record(t, n, &(struct mt_core_operand){e[i].address, n->operand[0].site, e[i].size});
     t->hand.inside--;
+    mt_leave_sometimes(t);
 }
 
 /* ---- compare-and-swap ---- */
@@ -239,10 +251,13 @@ static void block_swapped(void)
 {
     struct mt_client_thread *t = block_thread();
     dr_mcontext_t m;
-    if (!t || !t->swap)
+    if (!t)
         return;
-    block_mcontext(&m, DR_MC_CONTROL);
-    block_swapped_so(t, !(m.xflags & ZERO_FLAG));
+    if (t->swap) {
+        block_mcontext(&m, DR_MC_CONTROL);
+        block_swapped_so(t, !(m.xflags & ZERO_FLAG));
+    }
+    mt_leave_sometimes(t);
 }
 
 /* It ends its block, which only DynamoRIO's limit of a block's length brings about: what it will do is told
@@ -262,6 +277,7 @@ static void block_swap_last(const struct mt_insn *n, uint64_t address)
     wanted[1] = m.xdx;
     if (t->swap)
         block_swapped_so(t, memcmp(now, wanted, bytes) != 0);
+    mt_leave_sometimes(t);
 }
 
 /* ---- where calls come back ---- */
@@ -400,6 +416,10 @@ struct block {
 
 static void block_step(void *d, instrlist_t *bb, const struct mt_step *s, struct block *b)
 {
+    if (s->kind == MT_STEP_SWAP && mt_client.mode == MT_CORE_MAT)
+        mt_insert_look(d, bb, s->instr); /* what is inserted behind it may make room, but not leave */
+    else if (s->kind != MT_STEP_APPEND && s->kind != MT_STEP_LEFT)
+        mt_insert_probe(d, bb, s->instr);
     switch (s->kind) {
     case MT_STEP_NONE:
         block_call(d, bb, s->instr, (void *)block_executed, s->insn); /* insn mode only */

@@ -161,6 +161,7 @@ static void client_exit(void)
     if (!mt_client.forked && (process_id_t)mt_plat_pid() == mt_client.process)
         mt_core_stop(0);
     mt_insert_stop();
+    mt_leave_stop();
     drwrap_exit();
     drutil_exit();
     drreg_exit();

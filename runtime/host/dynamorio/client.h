@@ -33,6 +33,8 @@ struct mt_client_thread {
     struct mt_client_thread *next; /* of those that ended */
     struct mt_calls calls;
     struct mt_syscall syscall;
+    uint64_t inside_ns; /* since when it may not have left DynamoRIO's cache (leave.c); 0: not known */
+    uint32_t calls_inside;
     /* The place in copied code where a signal came last (NULL: not there), and what of cur it leaves to do.
      */
     const byte *stopped;
@@ -75,6 +77,14 @@ void mt_turn_yield(struct mt_client_thread *t);
 void mt_turn_leave(struct mt_client_thread *t);
 /* At the program's end: for some tenths of a second at most. */
 void mt_turn_last(struct mt_client_thread *t);
+
+/* leave.c: at the end of a function that code calls: the thread leaves DynamoRIO's cache at its next probe,
+ * if it did not for a while. Whether it is about to; whether a signal is that. */
+void mt_leave_start(void);
+void mt_leave_stop(void);
+void mt_leave_sometimes(struct mt_client_thread *t);
+int mt_leave_asked(const struct mt_client_thread *t);
+int mt_leave_is(const struct mt_client_thread *t, const dr_siginfo_t *info);
 
 /* client.c: starts the thread that writes, once the program runs. */
 void mt_client_worker(void);

@@ -38,6 +38,8 @@ int mt_insert_filled_at(void *drcontext, instrlist_t *copy, const byte *start, c
 
 /* ---- making room ---- */
 
+static byte *stay; /* as mt_client.look, for who must not fault when it comes back (leave.c) */
+
 static void insert_room(void)
 {
     struct mt_client_thread *t = mt_client_thread(dr_get_current_drcontext());
@@ -45,20 +47,36 @@ static void insert_room(void)
         mt_client_look(t);
 }
 
-/* One piece of code for all blocks: calls insert_room, goes back to where mt_client.back says. */
-void mt_insert_start_room(void)
+static void insert_room_or_leave(void)
+{
+    struct mt_client_thread *t = mt_client_thread(dr_get_current_drcontext());
+    if (!t)
+        return;
+    mt_client_look(t);
+    mt_leave_sometimes(t);
+}
+
+/* A piece of code for all blocks: calls f, goes back to where mt_client.back says. */
+static byte *insert_make(byte *to, void (*f)(void))
 {
     void *drcontext = dr_get_current_drcontext();
     instrlist_t *code = instrlist_create(drcontext);
     opnd_t back = opnd_create_far_base_disp(mt_client.segment, DR_REG_NULL, DR_REG_NULL, 0,
                                             (int)mt_client.back, OPSZ_PTR);
     instr_t *jump = INSTR_CREATE_jmp_ind(drcontext, back);
+    instrlist_meta_append(code, jump);
+    dr_insert_clean_call(drcontext, code, jump, (void *)f, true, 0);
+    to = instrlist_encode(drcontext, code, to, false);
+    instrlist_clear_and_destroy(drcontext, code);
+    return to;
+}
+
+void mt_insert_start_room(void)
+{
     notes = drmgr_reserve_note_range(NOTES);
     mt_client.look = dr_nonheap_alloc(PAGE, DR_MEMPROT_READ | DR_MEMPROT_WRITE | DR_MEMPROT_EXEC);
-    instrlist_meta_append(code, jump);
-    dr_insert_clean_call(drcontext, code, jump, (void *)insert_room, true, 0);
-    instrlist_encode(drcontext, code, mt_client.look, false);
-    instrlist_clear_and_destroy(drcontext, code);
+    stay = insert_make(mt_client.look, insert_room_or_leave);
+    insert_make(stay, insert_room);
     dr_memory_protect(mt_client.look, PAGE, DR_MEMPROT_READ | DR_MEMPROT_EXEC);
 }
 
@@ -91,21 +109,29 @@ static void insert_load(const struct insert_point *at, reg_id_t r, reg_id_t from
     insert_one(at, INSTR_CREATE_mov_ld(at->drcontext, opnd_create_reg(r), OPND_CREATE_MEMPTR(from, offset)));
 }
 
-/* p is the first free entry; r is scratch. */
-static void insert_open(const struct insert_point *at, reg_id_t p, reg_id_t r)
+/* p = the first free entry, by way of the struct's address in r. The thread may leave here (leave.c): then
+ * the program's instruction is where it goes on. */
+static void insert_first(const struct insert_point *at, reg_id_t p, reg_id_t r)
+{
+    instr_t *load = INSTR_CREATE_mov_ld(at->drcontext, opnd_create_reg(p), OPND_CREATE_MEMPTR(r, CUR));
+    insert_which(at, r);
+    insert_one(at, instr_set_translation(load, instr_get_app_pc(at->where)));
+    instr_set_meta_may_fault(load, true);
+}
+
+/* p is the first free entry; r is scratch; `look` makes room. */
+static void insert_open(const struct insert_point *at, reg_id_t p, reg_id_t r, byte *look)
 {
     void *d = at->drcontext;
     instr_t *ok = INSTR_CREATE_label(d), *back = INSTR_CREATE_label(d);
-    insert_which(at, r);
-    insert_load(at, p, r, CUR);
+    insert_first(at, p, r);
     insert_one(at, INSTR_CREATE_cmp(d, opnd_create_reg(p), OPND_CREATE_MEMPTR(r, LIMIT)));
     insert_one(at, INSTR_CREATE_jcc(d, OP_jb, opnd_create_instr(ok)));
     instrlist_insert_mov_instr_addr(d, back, NULL, opnd_create_reg(r), at->bb, at->where, NULL, NULL);
     dr_insert_write_raw_tls(d, at->bb, at->where, mt_client.segment, mt_client.back, r);
-    insert_one(at, INSTR_CREATE_jmp(d, opnd_create_pc(mt_client.look)));
+    insert_one(at, INSTR_CREATE_jmp(d, opnd_create_pc(look)));
     insert_one(at, back);
-    insert_which(at, r);
-    insert_load(at, p, r, CUR);
+    insert_first(at, p, r);
     insert_one(at, ok);
 }
 
@@ -225,7 +251,7 @@ void mt_insert_append(void *drcontext, instrlist_t *bb, const struct mt_step *s,
         scratch = insert_reserve(&at, s->avoid);
     if (s->open) {
         drreg_reserve_aflags(drcontext, bb, s->instr);
-        insert_open(&at, p, r);
+        insert_open(&at, p, r, mt_client.look);
         drreg_unreserve_aflags(drcontext, bb, s->instr);
     }
     if (s->exec)
@@ -277,9 +303,17 @@ void mt_insert_look(void *drcontext, instrlist_t *bb, instr_t *where)
     struct insert_point at = {drcontext, bb, where};
     reg_id_t p = insert_reserve(&at, 0), r = insert_reserve(&at, 0);
     drreg_reserve_aflags(drcontext, bb, where);
-    insert_open(&at, p, r);
+    insert_open(&at, p, r, mt_client.look);
     drreg_unreserve_aflags(drcontext, bb, where);
     insert_release(&at, p);
+    insert_release(&at, r);
+}
+
+void mt_insert_probe(void *d, instrlist_t *bb, instr_t *where)
+{
+    struct insert_point at = {d, bb, where};
+    reg_id_t r = insert_reserve(&at, 0);
+    insert_first(&at, r, r);
     insert_release(&at, r);
 }
 
@@ -315,7 +349,7 @@ void mt_insert_swapped(void *d, instrlist_t *bb, instr_t *where, const struct mt
     insert_one(&at, INSTR_CREATE_cmovcc(d, OP_cmovz, opnd_create_reg(r), opnd_create_reg(p)));
     dr_insert_write_raw_tls(d, bb, where, mt_client.segment, mt_client.site, r);
     drreg_reserve_aflags(d, bb, where);
-    insert_open(&at, p, r);
+    insert_open(&at, p, r, stay);
     drreg_unreserve_aflags(d, bb, where);
     dr_insert_read_raw_tls(d, bb, where, mt_client.segment, mt_client.address, r);
     insert_one(&at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEMPTR(p, 0), opnd_create_reg(r)));

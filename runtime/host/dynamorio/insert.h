@@ -20,6 +20,8 @@ void mt_insert_left(void *drcontext, instrlist_t *bb, instr_t *where, unsigned c
 /* mat mode: a compare-and-swap, before it, and before the instruction that follows it (`where`). */
 void mt_insert_swap(void *drcontext, instrlist_t *bb, const struct mt_step *s);
 void mt_insert_swapped(void *drcontext, instrlist_t *bb, instr_t *where, const struct mt_insn *n);
+/* A look at mt_client.slot, by which the thread may leave the cache (leave.c). */
+void mt_insert_probe(void *drcontext, instrlist_t *bb, instr_t *where);
 /* Looks after the thread's buffer, if somebody asked for it. */
 void mt_insert_look(void *drcontext, instrlist_t *bb, instr_t *where);
 /* block.c: a function of interest that is being entered comes back to `to`; the block there looks from now

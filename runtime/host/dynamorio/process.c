@@ -251,6 +251,8 @@ static bool on_syscall(void *drcontext, int number)
 {
     struct mt_client_thread *t = mt_client_thread(drcontext);
     uint64_t args[6];
+    if (t)
+        t->inside_ns = 0;
     for (int i = 0; i < 6; i++)
         args[i] = (uint64_t)dr_syscall_get_param(drcontext, i);
     if (number == SYS_close_range) /* a child of vfork, too: it would go on for minutes */
@@ -341,6 +343,8 @@ static void process_broken_off(struct mt_client_thread *t, const dr_siginfo_t *i
     if (!info->raw_mcontext_valid || info->raw_mcontext->pc != t->stopped)
         return;
     struct mt_core_thread *to = *t->slot;
+    if (mt_leave_asked(t)) /* nothing is filled there */
+        return;
     __atomic_store_n(&to->cur, to->cur + t->filled, __ATOMIC_RELEASE);
     t->stopped = NULL;
     t->filled = 0;
@@ -358,6 +362,16 @@ static void process_die(int number)
     kill(mt_plat_pid(), number);
 }
 
+/* The thread left the cache: its program's signals are delivered before it goes on. */
+static dr_signal_action_t process_left(struct mt_client_thread *t)
+{
+    t->stopped = NULL;
+    if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns && t->core)
+        mt_core_atomic_end(t->core, NULL, 0, 0);
+    process_aside(t);
+    return DR_SIGNAL_REDIRECT;
+}
+
 static dr_signal_action_t on_signal(void *drcontext, dr_siginfo_t *info)
 {
     struct mt_client_thread *t = mt_client_thread(drcontext);
@@ -365,6 +379,8 @@ static dr_signal_action_t on_signal(void *drcontext, dr_siginfo_t *info)
     uint64_t to = number > 0 && number < SIGNALS ? __atomic_load_n(&handler[number], __ATOMIC_RELAXED) : 1;
     if (mt_client.forked || !t)
         return DR_SIGNAL_DELIVER;
+    if (number == SIGSEGV && mt_leave_is(t, info))
+        return process_left(t);
     if (mt_client.options.signal && (number == SIGUSR1 || number == SIGUSR2)) {
         mt_core_switch(number == SIGUSR1);
         return to > 1 ? DR_SIGNAL_DELIVER : DR_SIGNAL_SUPPRESS;
@@ -402,6 +418,7 @@ void mt_process_start(void)
 {
     struct sigaction now;
     mt_process_ctype();
+    mt_leave_start();
     for (int i = 1; i < SIGNALS; i++) /* what the program inherited */
         if (sigaction(i, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
             handler[i] = 1;
