@@ -162,6 +162,16 @@ def hands_on(w):
             holds(f"{mode} {library}: unread: {unread}", len(unread) == 1 and "(9000 bytes" in unread[0])
 
 
+@case("answers.hands_all", *MACHINE)
+def hands_all(w):
+    """Many places that hand on, and a call of many pieces: each byte is read."""
+    result = w.host("atomic", "--", w.compile("hands_all.c", "-O1", atomic=True))
+    same("it ran as ever", result.out, "1600\n")
+    out = json.loads(extract(w, result.trace, "-s", "lines"))["lines"]["allocations"]
+    loads = sum(v["loads"] for label, by in out.items() if "malloc hands_all.c:" in label for v in by.values())
+    same(f"loads of both blocks: {list(out)}", loads, 600 + 1000)
+
+
 @case("answers.members", "llvm")
 def members(w):
     """The compile-time engine says which member of which variable, unoptimised and optimised."""

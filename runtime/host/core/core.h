@@ -172,8 +172,7 @@ struct mt_core_site {
 /* Registers the operands (1..4) of one instruction; returns the site of operand 0; operand i has site + i.
  * 0 without memory. Thread-safe. The strings are copied. */
 uint32_t mt_core_sites(const struct mt_core_site *operands, unsigned count);
-/* A site of one operand, the same one for the same key (not 0). 0 without memory, or where there are too
- * many. */
+/* A site of one operand, the same one for the same key (not 0). 0 without memory. */
 uint32_t mt_core_site_of(uint64_t key, const struct mt_core_site *s);
 /* Room for `instructions` instructions at once (compile-time engine: a module's table):
  * the first one's site. */

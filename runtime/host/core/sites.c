@@ -264,26 +264,59 @@ void mt_site_locate(uint64_t ip, struct mt_code_location *out)
     places_add(out);
 }
 
+/* ---- sites by a key ---- */
+
+enum { KEYED_FIRST = 512, KEYED_TABLES = 16, KEYED_TRIES = 16 };
+
+struct sites_keyed {
+    uint64_t key;
+    uint32_t site; /* and 1 */
+};
+
+/* Table i, which has room for KEYED_FIRST << i; NULL without memory. They stay where they are, so that nobody
+ * needs a lock. */
+static struct sites_keyed *sites_table(unsigned i)
+{
+    static struct sites_keyed *table[KEYED_TABLES];
+    struct sites_keyed *was = NULL, *now = __atomic_load_n(&table[i], __ATOMIC_ACQUIRE);
+    size_t bytes = ((size_t)KEYED_FIRST << i) * sizeof *now;
+    if (now || !(now = mt_plat_map(bytes)))
+        return now;
+    if (__atomic_compare_exchange_n(&table[i], &was, now, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return now;
+    mt_plat_unmap(now, bytes);
+    return was;
+}
+
+/* The place of a key: one that has it, or a free one that it takes (*mine). */
+static struct sites_keyed *sites_keyed(uint64_t key, int *mine)
+{
+    uint64_t h = key * 0x9e3779b97f4a7c15ull >> 32;
+    struct sites_keyed *table;
+    for (unsigned i = 0; i < KEYED_TABLES && (table = sites_table(i)); i++)
+        for (uint64_t k = 0; k < KEYED_TRIES; k++) {
+            struct sites_keyed *p = &table[(h + k) & (((uint64_t)KEYED_FIRST << i) - 1)];
+            uint64_t was = 0;
+            *mine = __atomic_compare_exchange_n(&p->key, &was, key, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+            if (*mine || was == key)
+                return p;
+        }
+    return NULL;
+}
+
 uint32_t mt_core_site_of(uint64_t key, const struct mt_core_site *s)
 {
-    static struct {
-        uint64_t key;
-        uint32_t site; /* and 1 */
-    } known[512];
-    unsigned step = 0;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        uint64_t was = 0;
-        uint32_t site;
-        if (__atomic_compare_exchange_n(&known[i].key, &was, key, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-            site = mt_core_sites(s, 1);
-            __atomic_store_n(&known[i].site, site + 1, __ATOMIC_RELEASE);
-            return site;
-        }
-        if (was != key)
-            continue;
-        while (!(site = __atomic_load_n(&known[i].site, __ATOMIC_ACQUIRE)))
-            mt_plat_pause(step++); /* another thread makes it */
-        return site - 1;
+    int mine = 0;
+    uint32_t site;
+    struct sites_keyed *p = sites_keyed(key, &mine);
+    if (!p)
+        return 0;
+    if (mine) {
+        site = mt_core_sites(s, 1);
+        __atomic_store_n(&p->site, site + 1, __ATOMIC_RELEASE);
+        return site;
     }
-    return 0;
+    for (unsigned step = 0; !(site = __atomic_load_n(&p->site, __ATOMIC_ACQUIRE));)
+        mt_plat_pause(step++); /* another thread makes it */
+    return site - 1;
 }

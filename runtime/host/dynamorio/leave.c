@@ -1,8 +1,8 @@
 /* A way out of DynamoRIO's cache, now and then. A signal that comes while a function of ours runs waits until
  * the thread leaves the cache, which linked code of a loop without system calls never does. A thread that was
- * not seen outside for a while finds the address of a page without access in mt_client.slot: the next code that
- * looks there faults, between two instructions of the program. on_signal then has DynamoRIO go on from that
- * place, by way of its dispatcher, which delivers what waits. */
+ * not seen outside for a while finds the address of a page without access in mt_client.slot: the next code
+ * that looks there faults, between two instructions of the program. on_signal then has DynamoRIO go on from
+ * that place, by way of its dispatcher, which delivers what waits. */
 #include "insert.h"
 #include "platform.h"
 #include <stddef.h>

@@ -244,7 +244,17 @@ void mt_client_others(struct mt_client_thread *t, const struct mt_core_operand *
         mt_turn_hold(t);
         if (one.site)
             mt_client_record(t, &one);
+        else
+            mt_core_lost(t->core, 1);
     }
+}
+
+static void process_reads(struct mt_client_thread *t, int number, const uint64_t args[6], uint64_t ip)
+{
+    struct mt_core_operand o[MT_CORE_OPERANDS];
+    uint64_t at = 0;
+    for (unsigned n; !t->calls.silent && (n = mt_syscall_reads(number, args, &at, o)) != 0;)
+        mt_client_others(t, o, n, ip);
 }
 
 static bool on_syscall(void *drcontext, int number)
@@ -270,8 +280,7 @@ static bool on_syscall(void *drcontext, int number)
     if (number == SYS_exit_group)
         mt_core_stop(0);
     process_restricted(number, args);
-    struct mt_core_operand o[MT_CORE_OPERANDS];
-    mt_client_others(t, o, t->calls.silent ? 0 : mt_syscall_reads(number, args, o), site);
+    process_reads(t, number, args, site);
     mt_syscall_enter(&t->syscall, t->core, number, args, site);
     t->hand.inside--;
     if (number == SYS_close_range)

@@ -300,19 +300,21 @@ static unsigned syscalls_add(struct mt_core_operand *o, unsigned n, uint64_t add
     return n + 1;
 }
 
-static unsigned syscalls_vectors(struct mt_core_operand *o, uint64_t at, uint64_t count)
+/* The kernel takes no longer ones. */
+static unsigned syscalls_vectors(struct mt_core_operand *o, uint64_t vectors, uint64_t count, uint64_t *at)
 {
     struct iovec v;
     unsigned n = 0;
-    for (uint64_t i = 0; i < count && n < MT_CORE_OPERANDS; i++) {
-        if (syscalls_copy(&v, at + i * sizeof v, sizeof v) != 0)
+    for (; *at < count && count <= IOV_MAX && n < MT_CORE_OPERANDS; ++*at) {
+        if (syscalls_copy(&v, vectors + *at * sizeof v, sizeof v) != 0)
             break;
         n = syscalls_add(o, n, (uint64_t)(uintptr_t)v.iov_base, v.iov_len);
     }
     return n;
 }
 
-unsigned mt_syscall_reads(int64_t number, const uint64_t args[6], struct mt_core_operand o[MT_CORE_OPERANDS])
+unsigned mt_syscall_reads(int64_t number, const uint64_t args[6], uint64_t *at,
+                          struct mt_core_operand o[MT_CORE_OPERANDS])
 {
     struct msghdr message;
     unsigned n = 0;
@@ -320,16 +322,17 @@ unsigned mt_syscall_reads(int64_t number, const uint64_t args[6], struct mt_core
     case SYS_write:
     case SYS_pwrite64:
     case SYS_sendto:
-        n = syscalls_add(o, 0, args[1], args[2]);
+        n = *at ? 0 : syscalls_add(o, 0, args[1], args[2]);
+        *at = 1;
         break;
     case SYS_writev:
     case SYS_pwritev:
     case SYS_pwritev2:
-        n = syscalls_vectors(o, args[1], args[2]);
+        n = syscalls_vectors(o, args[1], args[2], at);
         break;
     case SYS_sendmsg:
         if (syscalls_copy(&message, args[1], sizeof message) == 0)
-            n = syscalls_vectors(o, (uint64_t)(uintptr_t)message.msg_iov, message.msg_iovlen);
+            n = syscalls_vectors(o, (uint64_t)(uintptr_t)message.msg_iov, message.msg_iovlen, at);
         break;
     default:
         break;

@@ -207,13 +207,17 @@ static void record_others(struct mt_thread *t, const struct mt_core_operand *o, 
             mt_core_access(t->core, one.site, one.address, one.size);
         else if (one.site)
             record_atomic(t, &one, 1, 0);
+        else
+            mt_core_lost(t->core, 1);
     }
 }
 
 void mt_record_reads(struct mt_thread *t, int64_t number, const uint64_t args[6], uint64_t ip)
 {
     struct mt_core_operand o[MT_CORE_OPERANDS];
-    record_others(t, o, t->calls.silent ? 0 : mt_syscall_reads(number, args, o), ip);
+    uint64_t at = 0;
+    for (unsigned n; !t->calls.silent && (n = mt_syscall_reads(number, args, &at, o)) != 0;)
+        record_others(t, o, n, ip);
 }
 
 void mt_record_copied(struct mt_thread *t, const uint64_t args[3])
