@@ -139,6 +139,10 @@ def files(w):
          collections.Counter((r[2], r[4] % 2, *r[5:7]) for r in plain if r[6] in SIZES))
     nodes = {k: v for k, v in summary(w.graph(result.trace), {8000})[0].items()}
     same("mt-graph of it", nodes, {k: v for k, v in NODES.items() if k[0] == A})
+    drawn = w.graph(result.trace, "--node", "buffer,stride,type,site")
+    a = {b["id"] for b in drawn["buffers"] if b["size"] == 8000}
+    same("its lines", sorted({n["site"].rsplit("/", 1)[-1] for n in drawn["nodes"] if n["buffer"] in a}),
+         sorted({x[2] for x in want}))
 
 
 @case("mat.files_named", *MACHINE)

@@ -125,9 +125,9 @@ static int read_places(struct mt_mat *m, struct mt_error *err)
     ssize_t n;
     while ((n = next_line(m, &offset, err)) > 0 && !mt_stopped(&m->stop)) {
         int count = mat_text_numbers(m->line, field, &rest);
-        if (is_place(count, rest) && field[0] && add_place(m, field[0], rest) != 0) {
+        m->writes |= count == 7 && field[4] == 2;
+        if (is_place(count, rest) && field[0] && *rest != ':' && add_place(m, field[0], rest) != 0)
             return no_place(m, err);
-        }
     }
     if (n < 0)
         return -1;
@@ -137,6 +137,29 @@ static int read_places(struct mt_mat *m, struct mt_error *err)
     m->offset = 0;
     m->cut = 0;
     return 0;
+}
+
+/* Of MAT's two files this is the one of accesses: the other one, beside it, has the places. */
+static int read_places_beside(struct mt_mat *m, struct mt_error *err)
+{
+    const char *path = m->path, *slash = strrchr(path, '/');
+    FILE *file = m->file;
+    struct stat st;
+    char *beside;
+    int rc = 0;
+    if (m->places || m->writes || strcmp(path, "-") == 0)
+        return 0;
+    if (asprintf(&beside, "%.*ssourcelines.txt", slash ? (int)(slash + 1 - path) : 0, path) < 0)
+        return no_place(m, err);
+    if (stat(beside, &st) == 0 && S_ISREG(st.st_mode) && (m->file = fopen(beside, "re"))) {
+        m->path = beside;
+        rc = read_places(m, err);
+        fclose(m->file);
+    }
+    m->path = path;
+    m->file = file;
+    free(beside);
+    return rc;
 }
 
 /* Takes `fd`. */
@@ -193,7 +216,7 @@ static struct mt_mat *new_mat(const char *path, const volatile sig_atomic_t *sto
 struct mt_mat *mt_mat_open(const char *path, const volatile sig_atomic_t *stop, struct mt_error *err)
 {
     struct mt_mat *m = new_mat(path, stop, err);
-    if (m && (open_file(m, err) != 0 || read_places(m, err) != 0)) {
+    if (m && (open_file(m, err) != 0 || read_places(m, err) != 0 || read_places_beside(m, err) != 0)) {
         mt_mat_close(m);
         return NULL;
     }

@@ -13,7 +13,8 @@ struct mt_mat_record {
 
 struct mt_mat;
 
-/* Reads all `ip file:line` lines; what cannot be read twice goes through an unnamed file. NULL: *err. */
+/* Reads all `ip file:line` lines, those of sourcelines.txt beside a file of MAT itself, too; what cannot be
+ * read twice goes through an unnamed file. NULL: *err. */
 struct mt_mat *mt_mat_open(const char *path, const volatile sig_atomic_t *stop, struct mt_error *err);
 /* The same of a pipe as it is written: takes `fd`, waits for lines,
  * and knows only the places that it has passed. */
