@@ -123,6 +123,18 @@ def read(world):
             same(f"{engine} {mode}: bytes loaded of the four blocks", loads, 40000 + 8 * 256 + 125 * 4)
 
 
+@case("host.read_beside")
+def read_beside(world):
+    """Traces of kernels and of the host read together have what the host's has alone: what is not freed, or never read."""
+    traced = world.run_ok(world.compile(source(world, "host_read.cu"), "-O1", "--host=atomic"))
+    pipes = [traced.path(n) for n in traced.streams()]
+    holds("a trace beside the host's", pipes)
+    said = world.call([world.tool("mt-extract"), "-q", "-f", "summary", *pipes, os.path.join(traced.folder, "MemTrace-host.mtc")]).stdout
+    found = re.findall(r"^- (\w+) at \S+host_read\.cu:\d+( \(and \d+ more\))?: .*?\((\d+) bytes", said, re.M)
+    # Of the device's block, which nothing reads, too, the words are: it is larger.
+    same(said, sorted(found), [("leak", "", "50000"), ("unread", " (and 1 more)", "40000")])
+
+
 @case("host.cancelled")
 def cancelled(world):
     """Threads cancelled at any moment inside CUDA calls take no lock along: others go on, and the end comes."""

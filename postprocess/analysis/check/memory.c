@@ -2,6 +2,7 @@
 #include "memory.h"
 #include "analysis/base/runs.h"
 #include "memtrace/grow.h"
+#include "memtrace/host.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,27 @@ static void memory_shared(struct mt_check_memory *m)
     }
 }
 
+enum { HOST_USED = 1, HOST_READ = 2 };
+
+/* Host traces among those of kernels. */
+static int memory_hosts(struct mt_check_memory *m)
+{
+    size_t n = m->threads ? 0 : mt_source_inputs(m->source);
+    if (!(m->hosts = calloc(n + 1, sizeof *m->hosts)))
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_companion *c = mt_source_companion(m->source, i);
+        if (!c || !*c->engine)
+            continue;
+        struct mt_check_host *h = &m->hosts[m->nhosts++];
+        *h = (struct mt_check_host){i, c, mt_live_allocs_new(c->allocs, c->nallocs),
+                                    calloc(c->nallocs + 1, 1), 0};
+        if (!h->live || !h->used || mt_live_allocs_cut(h->live, c->cuts, c->ncuts) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, struct mt_findings *findings)
 {
     memset(m, 0, sizeof *m);
@@ -55,7 +77,7 @@ int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, st
     m->blocks = calloc(m->nallocs + 1, sizeof *m->blocks);
     if (m->blocks)
         memory_shared(m);
-    return m->blocks && mt_padding_copies(&m->copying, source) == 0 &&
+    return m->blocks && memory_hosts(m) == 0 && mt_padding_copies(&m->copying, source) == 0 &&
                    mt_buffers_init(&m->buffers, m->allocs, m->nallocs) == 0 &&
                    mt_check_unordered_init(&m->unordered, source, findings, &m->buffers) == 0
                ? 0
@@ -68,6 +90,9 @@ void mt_check_memory_free(struct mt_check_memory *m)
         mt_written_free(&m->blocks[i].written), mt_written_free(&m->blocks[i].host);
     for (size_t i = 0; i < m->ncopies; i++)
         free(m->copies[i]);
+    for (size_t i = 0; i < m->nhosts; i++)
+        mt_live_allocs_free(m->hosts[i].live), free(m->hosts[i].used);
+    free(m->hosts);
     free((void *)m->copies);
     free(m->blocks);
     mt_unwritten_free(&m->unwritten);
@@ -457,12 +482,32 @@ static int memory_records(struct mt_check_memory *m, const struct mt_raw_record 
     return 0;
 }
 
+static int memory_host(struct mt_check_memory *m, const struct mt_item *item)
+{
+    struct mt_check_host *h = m->hosts;
+    while (h < m->hosts + m->nhosts && h->input != item->input)
+        h++;
+    if (h == m->hosts + m->nhosts)
+        return 0;
+    h->seen = 1;
+    if (mt_live_allocs_advance(h->live, item->seq) != 0)
+        return -1;
+    for (size_t i = 0; i < item->count; i++) {
+        const struct mt_host_access *x = &item->host[i];
+        const struct mt_alloc_event *a = x->size ? mt_live_allocs_find(h->live, x->address) : NULL;
+        if (a)
+            h->used[a - h->companion->allocs] |=
+                x->site->op == MT_HOST_STORE ? HOST_USED : HOST_USED | HOST_READ;
+    }
+    return 0;
+}
+
 int mt_check_memory_item(struct mt_check_memory *m, const struct mt_item *item)
 {
     if (item->kind == MT_ITEM_COPY)
         return mt_unwritten_end(&m->unwritten) != 0 ? -1 : memory_copy(m, item->copy);
     if (item->kind == MT_ITEM_HOST)
-        return 0;
+        return memory_host(m, item);
     if ((item->flags & MT_BATCH_BEGIN) && memory_launch(m, item) != 0)
         return -1;
     if (item->kind == MT_ITEM_BATCH)
@@ -534,6 +579,23 @@ static int memory_last_copies(struct mt_check_memory *m)
     return rc;
 }
 
+/* A host trace beside kernels: its blocks are none of the source's. */
+static int memory_host_end(struct mt_check_memory *m, const struct mt_check_host *h)
+{
+    const struct mt_companion *c = h->companion;
+    int rc = 0;
+    for (size_t i = 0; i < c->nallocs && rc == 0; i++) {
+        const struct mt_alloc_event *a = &c->allocs[i];
+        if (!memory_is_heap(a) || memory_is_foreign(a))
+            continue;
+        if (c->has_end && a->free_seq == MT_SEQ_NONE)
+            rc = memory_use(m, MT_FINDING_OF_LEAK, a);
+        if (rc == 0 && !m->blind && h->seen && c->complete && !(h->used[i] & HOST_READ))
+            rc = memory_use(m, h->used[i] ? MT_FINDING_OF_UNREAD : MT_FINDING_OF_UNUSED, a);
+    }
+    return rc;
+}
+
 int mt_check_memory_finish(struct mt_check_memory *m)
 {
     size_t damaged;
@@ -546,5 +608,7 @@ int mt_check_memory_finish(struct mt_check_memory *m)
         rc = mt_check_unordered_finish(&m->unordered);
     for (size_t i = 0; i < m->nallocs && rc == 0; i++)
         rc = memory_end(m, i);
+    for (size_t i = 0; i < m->nhosts && rc == 0; i++)
+        rc = memory_host_end(m, &m->hosts[i]);
     return rc;
 }

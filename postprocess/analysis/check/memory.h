@@ -12,6 +12,7 @@
 #ifndef MT_ANALYSIS_CHECK_MEMORY_H
 #define MT_ANALYSIS_CHECK_MEMORY_H
 #include "analysis/base/buffers.h"
+#include "analysis/base/live_allocs.h"
 #include "analysis/base/pairmap.h"
 #include "shared.h"
 #include "unordered.h"
@@ -24,6 +25,15 @@ struct mt_check_block {
     struct mt_written host; /* which bytes the host's copies and fills have written, and no kernel since */
     struct mt_members members;
     const struct mt_copy_event *unread; /* a copy from the host that nothing has read from yet; the list's */
+};
+
+/* A host trace among those of kernels: which blocks its program used, and read. */
+struct mt_check_host {
+    size_t input;
+    const struct mt_companion *companion;
+    struct mt_live_allocs *live;
+    uint8_t *used; /* of each allocation */
+    int seen;      /* there were accesses: the source hands them out */
 };
 
 struct mt_check_memory {
@@ -39,6 +49,8 @@ struct mt_check_memory {
     /* copies, kept: their places */
     struct mt_copy_event **copies;
     size_t ncopies, copy_room;
+    struct mt_check_host *hosts;
+    size_t nhosts;
     int ended;     /* the program came to its end: what it has not freed leaks */
     uint64_t work; /* pages that copies may still look at, and bytes of tables of pages: a hostile trace has
                       an end */
