@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 
-from harness import Skipped, case, holds, same
+from harness import Skipped, case, clean, holds, same
 from world import ENGINES, MACHINE
 
 
@@ -170,6 +170,22 @@ def hands_all(w):
     out = json.loads(extract(w, result.trace, "-s", "lines"))["lines"]["allocations"]
     loads = sum(v["loads"] for label, by in out.items() if "malloc hands_all.c:" in label for v in by.values())
     same(f"loads of both blocks: {list(out)}", loads, 600 + 1000)
+
+
+@case("answers.called", *ENGINES)
+def called(w):
+    """A program has the name that it was called by, and not that of the file where a link leads, by path and from PATH."""
+    program = w.compile("hello.c", "-O1", atomic=True)
+    folder = w.path("links")
+    os.mkdir(folder)
+    os.symlink(program, os.path.join(folder, "greets"))
+    there = clean(PATH=f"{folder}:{os.environ['PATH']}")
+    for word, cwd, env in ((f"{folder}/greets", "/", clean()), ("./greets", folder, clean()), ("greets", "/", there)):
+        result = w.host("atomic", "--", word, trace=w.path("called.mtc"), cwd=cwd, env=env)
+        said = w.call([w.tool("mt-dump"), result.trace]).stdout
+        holds(f"{word}: {said[:300]}", f" of {folder}/greets by " in said)
+        said = extract(w, result.trace, "-f", "summary")
+        holds(f"{word}: {said}", "program, greets, " in said)
 
 
 @case("answers.members", "llvm")

@@ -59,6 +59,7 @@ struct mt_core_location {
 struct mt_core_engine {
     const char *name;    /* "llvm", "qemu", "pin" */
     const char *program; /* path of the traced program; NULL: /proc/self/exe is it */
+    const char *called;  /* the path that it was called by, which may be a link's; NULL: not known */
     /* Source place of an instruction; 0 if at least the module is known. May be NULL. Called once per new
      * site or call site, under no lock of the core. */
     int (*locate)(uint64_t ip, struct mt_core_location *place);

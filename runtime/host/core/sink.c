@@ -5,9 +5,12 @@
 #include "output.h"
 #include "queue.h"
 #include "text.h"
+#include "base/syscall.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
 #define HELP_AT 8u /* so many wait: the thread that brings one more works, too */
 /* Free buffers that are left alone: the worker's core has just read them,
@@ -203,18 +206,36 @@ void mt_core_sink_line_end(void)
         sink_kick();
 }
 
+/* The program's path: that which it was called by (gcc), where it leads to the same file (gcc-12). */
+static void sink_program(char *path, size_t size)
+{
+    const char *called = mt_g.e->called;
+    char link[4096];
+    struct stat a, b;
+    long n = mt_g.e->program ? snprintf(path, size, "%s", mt_g.e->program) : mt_plat_program(path, size);
+    path[n > 0 && (size_t)n < size ? n : 0] = 0;
+    if (!called || mt_sys(__NR_stat, (long)called, (long)&a, 0, 0, 0, 0) != 0 ||
+        mt_sys(__NR_stat, (long)path, (long)&b, 0, 0, 0, 0) != 0 || a.st_dev != b.st_dev ||
+        a.st_ino != b.st_ino || strncmp(called, "/proc/", 6) == 0)
+        return;
+    while (strncmp(called, "./", 2) == 0)
+        called += 2;
+    n = *called == '/' ? 0 : mt_sys(__NR_readlink, (long)"/proc/self/cwd", (long)link, sizeof link, 0, 0, 0);
+    if (n >= 0 && (size_t)n < sizeof link && (size_t)n + strlen(called) + 2 < size)
+        snprintf(path, size, "%.*s%s%s", (int)n, link, *called == '/' ? "" : "/", called);
+}
+
 static void sink_header(void)
 {
     static const char *const modes[] = {"mat", "insn", "atomic"};
     char program[4096];
     const struct mt_core_options *o = mt_g.o;
-    long n = mt_plat_program(program, sizeof program);
-    program[n > 0 ? n : 0] = 0;
+    sink_program(program, sizeof program);
     struct mt_jsonl *j = mt_core_sink_line("header");
     mt_jsonl_u64(j, "version", 1);
     mt_jsonl_string(j, "tool", "memtrace " MEMTRACE_VERSION);
     mt_jsonl_u64(j, "pid", mt_plat_pid());
-    mt_jsonl_string(j, "program", mt_g.e->program ? mt_g.e->program : program);
+    mt_jsonl_string(j, "program", program);
     mt_jsonl_string(j, "engine", mt_g.e->name);
     mt_jsonl_string(j, "mode", modes[o->mode]);
     mt_jsonl_string(j, "clock", "CLOCK_MONOTONIC");

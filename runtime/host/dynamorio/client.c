@@ -184,6 +184,32 @@ static struct mt_core_engine engine = {.name = "dynamorio",
                                        .join = client_join,
                                        .idle = client_idle};
 
+/* By way of PATH. */
+static const char *client_found(const char *word)
+{
+    static char path[4096];
+    const char *at = getenv("PATH");
+    for (size_t n; at && *at; at += n + (at[n] == ':')) {
+        n = strcspn(at, ":");
+        int got = snprintf(path, sizeof path, "%.*s/%s", (int)n, at, word);
+        if (got > 0 && (size_t)got < sizeof path && access(path, X_OK) == 0)
+            return path;
+    }
+    return word;
+}
+
+/* The first word of the command line: DynamoRIO knows only where it leads. */
+static const char *client_called(void)
+{
+    static char word[4096];
+    FILE *f = fopen("/proc/self/cmdline", "re");
+    size_t n = f ? fread(word, 1, sizeof word - 1, f) : 0;
+    word[n] = 0;
+    if (f)
+        fclose(f);
+    return strchr(word, '/') ? word : client_found(word);
+}
+
 static int client_core(int argc, const char **argv, char *why, unsigned size)
 {
     static char program[4096];
@@ -192,6 +218,7 @@ static int client_core(int argc, const char **argv, char *why, unsigned size)
         snprintf(program, sizeof program, "%s", main->full_path);
     dr_free_module_data(main);
     engine.program = *program ? program : NULL;
+    engine.called = client_called();
     mt_follow_program(engine.program);
     if (client_options(argc, argv, why, size) != 0)
         return -1;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #define MAX_WORDS 256
@@ -82,15 +83,15 @@ static void process_report(const char *line)
     mt_report("%s", line);
 }
 
-static const struct mt_core_engine engine = {.name = "llvm",
-                                             .locate = mt_locate,
-                                             .plain = mt_globals_name,
-                                             .sequence = mt_llvm_sequence,
-                                             .spawn = process_spawn,
-                                             .join = process_join,
-                                             .report = process_report,
-                                             .marks = 1,
-                                             .places = 1};
+static struct mt_core_engine engine = {.name = "llvm",
+                                       .locate = mt_locate,
+                                       .plain = mt_globals_name,
+                                       .sequence = mt_llvm_sequence,
+                                       .spawn = process_spawn,
+                                       .join = process_join,
+                                       .report = process_report,
+                                       .marks = 1,
+                                       .places = 1};
 
 /* The settings as the CUDA runtime has them, which complains about bad ones when it is there. */
 static const char *from_environment(const char *name, void *context)
@@ -158,6 +159,7 @@ __attribute__((constructor(101))) static void process_start(void)
         mt_report("no thread-specific data is left; the host is not traced");
         goto off;
     }
+    engine.called = (const char *)getauxval(AT_EXECFN);
     if (mt_core_start(&options, &engine, why, sizeof why)) {
         mt_report("%s; the host is not traced", why);
         goto off;

@@ -530,12 +530,18 @@ static struct mt_core_engine engine = {.name = "qemu",
                                        .addresses_late = 1};
 
 /* qemu's name for the program, while the guest is not there yet; its own before 7.x exported that. */
+static const char *plugin_called(void)
+{
+    const char **path = dlsym(RTLD_DEFAULT, "exec_path");
+    return path ? *path : NULL;
+}
+
 static const char *plugin_program(void)
 {
     static char whole[4096];
-    const char **path = dlsym(RTLD_DEFAULT, "exec_path");
-    int known = path && *path && realpath(*path, whole);
-    mt_follow_program(known ? whole : path && *path && **path == '/' ? *path : NULL);
+    const char *path = plugin_called();
+    int known = path && realpath(path, whole);
+    mt_follow_program(known ? whole : path && *path == '/' ? path : NULL);
     return known ? whole : NULL;
 }
 
@@ -576,6 +582,7 @@ MT_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, 
         plugin_prepare(info, why, sizeof why) != 0)
         return plugin_refuse(why);
     engine.program = plugin_program();
+    engine.called = plugin_called();
     mt_baton_stolen = mt_turn_stolen;
     mt_baton_blocks = (uint32_t)mt_plugin.options.turn;
     if (mt_core_start(&mt_plugin.options, &engine, why, sizeof why) != 0)
