@@ -47,6 +47,16 @@ static int is_temporary(const char *name)
     return !*name;
 }
 
+/* Optimisation makes a malloc of realloc(NULL, n), a new value without the name: not where it has one. */
+static void name_keeps_realloc(LLVMValueRef value)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName("nobuiltin", strlen("nobuiltin"));
+    if (LLVMIsACallInst(value) && mt_callee(value) && !strcmp(mt_name(mt_callee(value)), "realloc"))
+        LLVMAddCallSiteAttribute(
+            value, LLVMAttributeFunctionIndex,
+            LLVMCreateEnumAttribute(LLVMGetModuleContext(LLVMGetGlobalParent(mt_callee(value))), kind, 0));
+}
+
 static void name_function(LLVMValueRef f)
 {
     unsigned n;
@@ -59,8 +69,10 @@ static void name_function(LLVMValueRef f)
         LLVMValueRef slot = store ? LLVMIsAAllocaInst(LLVMGetOperand(store, 1)) : NULL;
         LLVMValueRef value = slot ? LLVMIsAInstruction(LLVMGetOperand(store, 0)) : NULL;
         if (value && mt_starts(mt_name(slot), MARK) && !mt_starts(mt_name(value), MARK) &&
-            LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMPointerTypeKind)
+            LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMPointerTypeKind) {
             name_after(value, mt_name(slot) + strlen(MARK));
+            name_keeps_realloc(value);
+        }
     }
     for (unsigned i = 0; list && i < n; i++)
         if (LLVMIsAGetElementPtrInst(list[i]) && !mt_starts(mt_name(list[i]), MARK))

@@ -69,6 +69,16 @@ def graph(w):
         same("the second buffer of 5008 bytes has the address of the first", fives[0]["base"], fives[1]["base"])
 
 
+@case("mat.grown", "llvm")
+def grown(w):
+    """What realloc makes of NULL is called after its variable, unoptimised and optimised."""
+    for level in ("-O0", "-O1", "-O2"):
+        result = w.host("mat", "--", w.compile("grown.c", level))
+        same(f"{level}: output", result.out, "374250\n")
+        names = {b["size"]: b["name"] for b in w.graph(result.trace)["buffers"]}
+        same(f"{level}: names", (names.get(4000), names.get(8000)), ("constant", "grown"))
+
+
 @case("mat.threshold", *ENGINES)
 def threshold(w):
     program = w.compile("strides.c", "-O1")
