@@ -23,8 +23,8 @@ struct ways {
     struct mt_loop_shape shape;
     unsigned char *region, *mine, *taken; /* by block: on a way out; of this way; of one before */
     struct way *way;
-    unsigned nways, copied;
-    int kernel, left; /* left: ways that have no code of their own */
+    unsigned nways, copied, ntogether; /* the first of them have the code as it is */
+    int kernel, left;                  /* left: ways that have no code of their own */
 };
 
 /* ---- what is asked of code ---- */
@@ -116,12 +116,11 @@ static unsigned ways_successors(const struct ways *w, unsigned b)
     return LLVMGetNumSuccessors(LLVMGetBasicBlockTerminator(w->shape.block[b].block));
 }
 
-/* w->way: the edges into the region, each once. */
-static void ways_find(struct ways *w, unsigned l)
+/* w->way: the edges into the region, each once; first those that all lanes take or none. */
+static void ways_find_some(struct ways *w, unsigned l, int together)
 {
-    w->nways = 0;
     for (unsigned b = 0; b < w->shape.nblocks; b++) {
-        if (w->region[b] || ways_go_together(w, l, b))
+        if (w->region[b] || ways_go_together(w, l, b) != together)
             continue;
         for (unsigned k = 0, n = ways_successors(w, b), first = w->nways; k < n; k++) {
             unsigned to = ways_successor(w, b, k), i = first;
@@ -131,6 +130,14 @@ static void ways_find(struct ways *w, unsigned l)
                 w->way[w->nways++] = (struct way){w->shape.block[b].block, to};
         }
     }
+}
+
+static void ways_find(struct ways *w, unsigned l)
+{
+    w->nways = 0;
+    ways_find_some(w, l, 1);
+    w->ntogether = w->nways;
+    ways_find_some(w, l, 0);
 }
 
 /* w->mine: the region's blocks that are reached from `to`. */
@@ -349,7 +356,7 @@ static unsigned ways_of_loop(struct ways *w, unsigned loop)
     memset(w->taken, 0, w->shape.nblocks);
     for (unsigned i = 0; i < w->nways; i++) {
         ways_reach(w, w->way[i].to);
-        if (ways_shares(w)) {
+        if (i >= w->ntogether && ways_shares(w)) {
             unsigned size = ways_size(w);
             w->left |= !size || w->copied + size > MOST_COPIED;
             if (size && w->copied + size <= MOST_COPIED && !ways_copy(w, &w->way[i], size)) {

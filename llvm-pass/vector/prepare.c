@@ -224,6 +224,20 @@ static void prepare_structures(struct mt_lowering *l, LLVMValueRef f, int called
     }
 }
 
+/* LLVM makes two nested loops of one with a `continue`, which lanes leave in other rounds, but not where
+ * calls that lanes make together would come into the inner one. */
+static void prepare_hold_loops(LLVMValueRef f, int hold)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName("convergent", 10);
+    LLVMAttributeRef convergent = LLVMCreateEnumAttribute(LLVMGetTypeContext(LLVMTypeOf(f)), kind, 0);
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+            if (vec_is_record(i) && hold)
+                LLVMAddCallSiteAttribute(i, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, convergent);
+            else if (vec_is_record(i))
+                LLVMRemoveCallSiteEnumAttribute(i, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, kind);
+}
+
 /* Simple loops. What was inlined may have brought ways into what is behind a loop. */
 static const char *prepare_flow(struct mt_lowering *l, LLVMValueRef f, LLVMValueRef kernel, int called)
 {
@@ -232,9 +246,10 @@ static const char *prepare_flow(struct mt_lowering *l, LLVMValueRef f, LLVMValue
     int parted = mt_ways_apart(l, f, !called);
     for (unsigned k = 0; k < l->u->nkernels; k++)
         l->u->kernels[k].parted |= parted && l->traced.kernels[k] == kernel;
-    return mt_shim_run_passes(f, "lower-switch,mergereturn,fix-irreducible,loop-simplify,lcssa")
-               ? "LLVM's passes"
-               : NULL;
+    prepare_hold_loops(f, 1);
+    int failed = mt_shim_run_passes(f, "lower-switch,mergereturn,fix-irreducible,loop-simplify,lcssa");
+    prepare_hold_loops(f, 0);
+    return failed ? "LLVM's passes" : NULL;
 }
 
 LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, int called, const char **why)

@@ -138,6 +138,41 @@ __global__ void unrolled(const int *t, volatile int *o, int n)
     o[L + 32] = 7; // unrolled: behind
 }
 
+// A guard that all lanes take alike goes past the loop, to what two of its ways out share.
+__global__ void guarded(const int *t, int *o, int n)
+{
+    int i;
+    LOOP for (i = 0; i < n; i++)
+    {
+        HERE(i);
+        if (t[i * 32 + L] == 1)
+            goto end;
+        HERE(i);
+        if (t[i * 32 + (L ^ 1)] == 1)
+            break;
+        HERE(i);
+    }
+    HERE(i);
+    o[L] = i; // guarded: shared
+    HERE(i);
+end:
+    HERE(i);
+    o[L + 32] = i; // guarded: behind
+}
+
+// LLVM makes two loops of such a one.
+__global__ void continued(const int *t, int *o, int n)
+{
+    int i = 0, sum = 0;
+    LOOP while (i++ < n)
+    {
+        if (t[(i & 3) * 32 + L] == 1)
+            continue;
+        sum += t[((i & 3) + 4) * 32 + L]; // continued: rounds
+    }
+    o[L] = sum; // continued: behind
+}
+
 int main()
 {
     static int h[12 * 32];
@@ -155,6 +190,8 @@ int main()
     loops<<<1, 32>>>(t, o, n);
     gotos<<<1, 32>>>(t, o, n);
     unrolled<<<1, 32>>>(t, o, n);
+    guarded<<<1, 32>>>(t, o, n);
+    continued<<<1, 32>>>(t, o, 4);
     int rc = cudaDeviceSynchronize();
     printf("%d\n", rc);
     return rc;
