@@ -164,9 +164,8 @@ end:
 __global__ void continued(const int *t, int *o, int n)
 {
     int i = 0, sum = 0;
-    LOOP while (i++ < n)
-    {
-        if (t[(i & 3) * 32 + L] == 1)
+    while (i++ < n) {
+        if (t[(i & 3) * 32 + L] == 1) // continued: asks
             continue;
         sum += t[((i & 3) + 4) * 32 + L]; // continued: rounds
     }
