@@ -103,11 +103,11 @@ void mt_core_thread_end(struct mt_core_thread *pub)
             mt_mat_end(t);
     }
     mt_spin_lock(&mt_g.threads_lock);
-    if (t->live) {
+    if (t->live && mt_on()) { /* else mt_core_stop takes what there is of threads that live */
         mt_g.lost += t->lost;
         mt_g.outside += t->outside;
         mt_g.left += t->left;
-        if (t->buffer && mt_on())
+        if (t->buffer)
             mt_core_sink_return(t->buffer);
         t->buffer = NULL;
         mt_alone_part(t);
