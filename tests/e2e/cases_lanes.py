@@ -233,7 +233,7 @@ def lanes_leaving_nvcc(world):
 @case("lanes.ways", whole=True)
 def lanes_ways(world):
     """Loops and gotos made by chance: requests are the model's, or it is said that they are not."""
-    kernels = 30 if world.long else 8
+    kernels = 30 if world.long else 5
     for level in "-O0", "-O2":
         for flags in (), ("--mt-vectors=off",):
             programs, app = compile_all(world, [ways_model.Program(seed) for seed in range(kernels)], level, *flags)
