@@ -48,7 +48,7 @@ __global__ void stores(int *a, int *out)
 }
 
 static int *a, *out;
-static void expect(const char *what, int (*value)(int))
+static void left_out_check(const char *what, int (*value)(int))
 {
     int h[THREADS];
     if (cudaDeviceSynchronize() != cudaSuccess)
@@ -70,11 +70,11 @@ int main()
     absolute<<<1, 1>>>();
     misplaced<<<1, 1>>>();
     loads<<<1, THREADS>>>(a, out);
-    expect("loads", [](int t) { return t % 2 == 0 ? t + 1 : t < HAS ? 101 : 1; });
+    left_out_check("loads", [](int t) { return t % 2 == 0 ? t + 1 : t < HAS ? 101 : 1; });
     updates<<<1, THREADS>>>(a, out);
-    expect("updates", [](int t) { return t % 2 == 0 ? 2 * t + 5 : t + (t < HAS ? 100 : 0); });
+    left_out_check("updates", [](int t) { return t % 2 == 0 ? 2 * t + 5 : t + (t < HAS ? 100 : 0); });
     stores<<<1, THREADS>>>(a, out);
-    expect("stores", [](int t) { return t % 2 ? t : 3; });
+    left_out_check("stores", [](int t) { return t % 2 ? t : 3; });
     cudaMemcpy(h, a, sizeof h, cudaMemcpyDeviceToHost);
     cudaMemcpyFromSymbol(k, kept, sizeof k);
     for (int t = 0; t < HAS; t++)

@@ -52,7 +52,7 @@ static void errors(void)
 }
 
 /* Stderr goes to a pipe from here on. */
-static int listen(int *err, FILE **words)
+static int wrong_listen(int *err, FILE **words)
 {
     int p[2];
     *err = dup(2);
@@ -60,7 +60,7 @@ static int listen(int *err, FILE **words)
 }
 
 /* Waits until a line is on stderr, and hands it on; from then on words go where they went before. */
-static int hear(int err, FILE *words)
+static int wrong_hear(int err, FILE *words)
 {
     char line[1024];
     int no = !fgets(line, sizeof line, words) || dup2(err, 2) < 0;
@@ -78,9 +78,9 @@ static void missing(void)
     MUST(ncclCommInitAll(c, 2, NULL));
     MUST(cudaSetDevice(0));
     MUST(cudaMalloc(&p, 64));
-    MUST(listen(&err, &words));
+    MUST(wrong_listen(&err, &words));
     MUST(ncclAllReduce(p, p, 4, ncclInt32, ncclSum, c[0], NULL));
-    MUST(hear(err, words));
+    MUST(wrong_hear(err, words));
     SAME(cudaStreamQuery(NULL), cudaErrorNotReady);
     MUST(ncclCommAbort(c[0]));
     MUST(cudaDeviceSynchronize());
@@ -94,7 +94,7 @@ static void missing(void)
     MUST(ncclCommAbort(c[1]));
 }
 
-static void rest(void *go_on)
+static void wrong_rest(void *go_on)
 {
     sem_wait(go_on);
 }
@@ -112,7 +112,7 @@ static void early(void)
     MUST(ncclCommInitAll(&one, 1, NULL));
     MUST(cudaMalloc(&p, 64));
     MUST(cudaMemcpy(p, &host, sizeof host, cudaMemcpyHostToDevice));
-    MUST(cudaLaunchHostFunc(NULL, rest, &go_on));
+    MUST(cudaLaunchHostFunc(NULL, wrong_rest, &go_on));
     MUST(ncclAllReduce(p, p, 4, ncclInt32, ncclSum, c[0], NULL));
     MUST(ncclAllReduce(p, (char *)p + 32, 1, ncclInt32, ncclSum, one, NULL));
     MUST(ncclCommAbort(c[0]));

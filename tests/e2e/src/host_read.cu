@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-static int *filled(int n)
+static int *host_read_fill(int n)
 {
     int *p = (int *)malloc(n * sizeof *p); // kept or freed below
     for (int i = 0; i < n; i++)
@@ -13,8 +13,8 @@ static int *filled(int n)
 
 int main()
 {
-    int *whole = filled(10000), *rows = filled(1024), *never = filled(3000), *leaked = filled(12500), *d,
-        sum = 0;
+    int *whole = host_read_fill(10000), *rows = host_read_fill(1024), *never = host_read_fill(3000),
+        *leaked = host_read_fill(12500), *d, sum = 0;
     cudaMalloc(&d, 40000);
     cudaMemcpy(d, whole, 40000, cudaMemcpyHostToDevice);
     cudaMemcpy2DAsync(d, 256, rows, 512, 256, 8, cudaMemcpyHostToDevice, 0);

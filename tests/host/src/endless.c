@@ -6,20 +6,20 @@
 
 static uint64_t buffer[100], other[100];
 
-static void add(volatile uint64_t *count)
+static void endless_add(volatile uint64_t *count)
 {
     for (;;)
         ++*count;
 }
 
-static void swap(volatile uint64_t *count)
+static void endless_swap(volatile uint64_t *count)
 {
     for (uint64_t i = 0;;)
         if (__sync_bool_compare_and_swap(count, i, i + 1))
             i++;
 }
 
-static void copy(volatile uint64_t *count)
+static void endless_copy(volatile uint64_t *count)
 {
     for (;; ++*count) {
         void *to = buffer, *from = other;
@@ -28,7 +28,7 @@ static void copy(volatile uint64_t *count)
     }
 }
 
-static void seldom(volatile uint64_t *count)
+static void endless_seldom(volatile uint64_t *count)
 {
     for (uint64_t i = 0;; i++)
         if (i % 1000 == 0)
@@ -37,7 +37,8 @@ static void seldom(volatile uint64_t *count)
 
 int main(int argc, char **argv)
 {
-    static void (*const loop[])(volatile uint64_t *) = {add, swap, copy, seldom};
+    static void (*const loop[])(volatile uint64_t *) = {endless_add, endless_swap, endless_copy,
+                                                        endless_seldom};
     static const char ways[] = "ascl"; /* the first letters of add, swap, copy, long */
     int fd = argc == 3 ? open(argv[1], O_RDWR) : -1;
     void *count = fd < 0 ? MAP_FAILED : mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -247,7 +247,7 @@ static void fork_or_exec(bool exec)
 }
 
 /* It is the parent, twice, and goes on. */
-static void parent()
+static void program_parent()
 {
     routine(&image, 0x401100, "main");
     machine_load(&image);
@@ -319,7 +319,7 @@ void program(int argc, char **argv)
     else if (strcmp(argv[0], "mat") == 0)
         mat();
     else if (strcmp(argv[0], "parent") == 0)
-        parent();
+        program_parent();
     else if (strcmp(argv[0], "fork") == 0 || strcmp(argv[0], "exec") == 0)
         fork_or_exec(argv[0][0] == 'e');
     else if (strcmp(argv[0], "fault") == 0)
