@@ -5,6 +5,7 @@
 #include <cpuid.h>
 #include <dirent.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,26 +99,39 @@ static int is_dead(pid_t thread)
     return state && state[1] == ' ' && (state[2] == 'Z' || state[2] == 'X');
 }
 
-/* 1: there is no thread of the program any more; 0: there is, or it is not known. */
-static int last_alone(void)
+struct look {
+    uint64_t threads, sum; /* of the list: how many, and their numbers added up */
+    int others;            /* one of the program lives, or it is not known */
+};
+
+static struct look last_list(void)
 {
+    struct look l = {0};
     DIR *d = opendir("/proc/self/task");
-    int others = !d;
-    for (struct dirent *e; d && !others && (e = readdir(d));) {
+    l.others = !d;
+    for (const struct dirent *e; d && !l.others && (e = readdir(d));) {
         pid_t thread = (pid_t)strtol(e->d_name, NULL, 10);
-        others = thread > 0 && !is_ours(thread) && !is_dead(thread);
+        l.threads += thread > 0;
+        l.sum += (uint64_t)thread;
+        l.others = thread > 0 && !is_ours(thread) && !is_dead(thread);
     }
     if (d)
         closedir(d);
-    return !others;
+    return l;
 }
 
+/* When a thread ends while the list is read, the kernel may leave out others behind it, which live: a list is
+ * believed when the next is the same. */
 static void *last_watch(void *unused)
 {
     const struct timespec step = {0, LOOK_NS};
     mt_last_ours();
-    while (!last_alone())
+    struct look now = {.others = 1}, before;
+    do {
         nanosleep(&step, NULL);
+        before = now;
+        now = last_list();
+    } while (now.others || before.others || now.threads != before.threads || now.sum != before.sum);
     exit(0);
     return unused;
 }

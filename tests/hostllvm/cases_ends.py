@@ -125,6 +125,16 @@ def main_ends_first(w):
 
 
 @case
+def short_list(w):
+    """A list of threads that lacks one does not end the program."""
+    program = w.compile("exits.c", "-O1", "-pthread")
+    lib = w.path("short_list.so")
+    w.command(["cc", "-shared", "-fPIC", os.path.join(HERE, "src", "short_list.c"), "-o", lib])
+    r = w.run(program, env={"LD_PRELOAD": lib})
+    same("output", r.stdout.split()[1:], ["thread", "exit"])
+
+
+@case
 def taken_out(w):
     """siglongjmp and pthread_exit in handlers, asynchronous pthread_cancel: wherever in the tracer they come, the
     program goes on and ends, and no thread leaves a lock behind."""
