@@ -4,7 +4,7 @@
  * accesses there; `decode` reads the container as tools do, runs and all, `cat` the raw records without a
  * look at them. The least of some repeats, wall time. FILE is removed in the end. */
 #define _GNU_SOURCE
-#include "container/writer.h"
+#include "format/container/writer.h"
 #include "memtrace/trace.h"
 #include "streams.h"
 #include <fcntl.h>

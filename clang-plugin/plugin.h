@@ -1,10 +1,10 @@
-/* What the files of the AST side share. The pass's options (llvm-pass/base/options.h) are the only way from
+/* What the files of the AST side share. The pass's options (llvm-pass/unit/options.h) are the only way from
  * here to the pass, apart from the annotations. All state is that of the one compilation
  * that a cc1 process runs. */
 #ifndef MT_PLUGIN_H
 #define MT_PLUGIN_H
 #include "compat.h"
-#include "base/options.h"
+#include "unit/options.h"
 #include <string>
 #include <vector>
 

@@ -1,13 +1,13 @@
 /* The device side as a whole: which steps there are, in which order, and why in that order. */
-#include "base/modes.h"
+#include "unit/modes.h"
 #include "cpu/cpu.h"
 #include "gpu/gpu.h"
 #include "lower/lower.h"
 #include "ptx/module/module.h"
 #include "trace/trace.h"
 #include "vector/vector.h"
-#include "pass.h"
-#include "../runtime/cpu/abi.h"
+#include "unit/pass.h"
+#include "format/image.h"
 #include <stdio.h>
 #include <llvm-c/DebugInfo.h>
 

@@ -6,7 +6,7 @@
  * back, the number stands for the location that the module had, with all that it was inlined through. */
 #include "trace/trace.h"
 #include "ptx/module/module.h"
-#include "pass.h"
+#include "unit/pass.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

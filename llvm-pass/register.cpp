@@ -1,6 +1,6 @@
 // Registers the passes with LLVM's pipelines: in clang (-fplugin) and, one by one, in opt.
-#include "pass.h"
-#include "base/options.h"
+#include "unit/pass.h"
+#include "unit/options.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Passes/PassPlugin.h"

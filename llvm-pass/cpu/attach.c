@@ -1,6 +1,6 @@
 /* The image on its way: a comment line of PTX, which the overlay's tools take out. */
 #include "cpu.h"
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <stdlib.h>
 #include <string.h>
 

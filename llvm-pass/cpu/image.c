@@ -1,9 +1,9 @@
-/* The image's tables as LLVM constants, in the order of runtime/cpu/image.def. */
+/* The image's tables as LLVM constants, in the order of format/image.def. */
 #include "cpu.h"
 #include "trace/trace.h"
-#include "base/modes.h"
+#include "unit/modes.h"
 #include "ptx/module/module.h"
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static LLVMValueRef image_params(struct mt_lowering *l, unsigned k)
         char *name = mt_param_name(LLVMGetParam(l->traced.kernels[k], i));
         struct {
 #define MT_IMAGE_PARAM DECLARE
-#include "../../runtime/cpu/image.def"
+#include "format/image.def"
         } v = {.name = image_text(l, name),
                .size = (uint32_t)LLVMABISizeOfType(l->u->layout, type),
                .align = LLVMABIAlignmentOfType(l->u->layout, type)};
@@ -81,7 +81,7 @@ static LLVMValueRef image_params(struct mt_lowering *l, unsigned k)
         free(name);
         struct row r = {.n = 0};
 #define MT_IMAGE_PARAM EMIT
-#include "../../runtime/cpu/image.def"
+#include "format/image.def"
         rows[i] = image_row(l, &r);
     }
     LLVMValueRef t = rows ? image_table(l, "mt.params", rows, kernel->nparams) : NULL;
@@ -96,7 +96,7 @@ static LLVMValueRef image_kernels(struct mt_lowering *l)
         struct mt_kernel *k = &l->u->kernels[i];
         struct {
 #define MT_IMAGE_KERNEL DECLARE
-#include "../../runtime/cpu/image.def"
+#include "format/image.def"
         } v = {.name = image_text(l, k->name),
                .pretty = image_text(l, k->pretty),
                .signature = image_text(l, k->signature),
@@ -126,7 +126,7 @@ static LLVMValueRef image_kernels(struct mt_lowering *l)
                .cluster_z = k->cluster[2]};
         struct row r = {.n = 0};
 #define MT_IMAGE_KERNEL EMIT
-#include "../../runtime/cpu/image.def"
+#include "format/image.def"
         rows[i] = image_row(l, &r);
     }
     LLVMValueRef t = rows ? image_table(l, "mt.kernels", rows, l->u->nkernels) : NULL;
@@ -141,7 +141,7 @@ static LLVMValueRef image_sites(struct mt_lowering *l)
         struct mt_site *s = &l->u->sites[i];
         struct {
 #define MT_IMAGE_SITE DECLARE
-#include "../../runtime/cpu/image.def"
+#include "format/image.def"
         } v = {.file = image_text(l, s->file),
                .function = image_text(l, s->function),
                .variable = image_text(l, s->variable),
@@ -153,7 +153,7 @@ static LLVMValueRef image_sites(struct mt_lowering *l)
                .strong = s->strong};
         struct row r = {.n = 0};
 #define MT_IMAGE_SITE EMIT
-#include "../../runtime/cpu/image.def"
+#include "format/image.def"
         rows[i] = image_row(l, &r);
     }
     LLVMValueRef t = rows ? image_table(l, "mt.sites", rows, l->u->nsites) : NULL;
@@ -168,14 +168,14 @@ static LLVMValueRef image_vars(struct mt_lowering *l)
         LLVMValueRef g = l->vars[i].global;
         struct {
 #define MT_IMAGE_VAR DECLARE
-#include "../../runtime/cpu/image.def"
+#include "format/image.def"
         } v = {.name = image_text(l, l->vars[i].name),
                .address = g,
                .size = LLVMABISizeOfType(l->u->layout, l->vars[i].type),
                .kind = l->vars[i].kind};
         struct row r = {.n = 0};
 #define MT_IMAGE_VAR EMIT
-#include "../../runtime/cpu/image.def"
+#include "format/image.def"
         rows[i] = image_row(l, &r);
     }
     LLVMValueRef t = rows ? image_table(l, "mt.vars", rows, l->nvars) : NULL;
@@ -190,12 +190,12 @@ static LLVMValueRef image_notes(struct mt_lowering *l)
         struct mt_note *n = &l->u->notes[i];
         struct {
 #define MT_IMAGE_NOTE DECLARE
-#include "../../runtime/cpu/image.def"
+#include "format/image.def"
         } v = {
             .what = image_text(l, n->what), .file = image_text(l, n->file), .line = n->line, .kind = n->kind};
         struct row r = {.n = 0};
 #define MT_IMAGE_NOTE EMIT
-#include "../../runtime/cpu/image.def"
+#include "format/image.def"
         rows[i] = image_row(l, &r);
     }
     LLVMValueRef t = rows ? image_table(l, "mt.notes", rows, l->u->nnotes) : NULL;
@@ -263,7 +263,7 @@ void mt_image_tables(struct mt_lowering *l)
     size_t length;
     struct {
 #define MT_IMAGE_HEAD DECLARE
-#include "../../runtime/cpu/image.def"
+#include "format/image.def"
     } v = {.magic = MT_IMAGE_MAGIC,
            .version = MT_IMAGE_VERSION,
            .cpu = image_cpu(l),
@@ -283,7 +283,7 @@ void mt_image_tables(struct mt_lowering *l)
            .site_variable = u->site_variable ? image_text(l, u->site_variable) : LLVMConstNull(l->ptr)};
     struct row r = {.n = 0};
 #define MT_IMAGE_HEAD EMIT
-#include "../../runtime/cpu/image.def"
+#include "format/image.def"
     LLVMValueRef value = image_row(l, &r);
     LLVMValueRef g = LLVMAddGlobal(l->module, LLVMTypeOf(value), "mt_image");
     LLVMSetInitializer(g, value);

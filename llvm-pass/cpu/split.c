@@ -3,7 +3,7 @@
  * share, variables and tables, is defined in the first one. */
 #include "cpu.h"
 #include "lower/reach.h"
-#include "pass.h"
+#include "unit/pass.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* What LLVM's back end for GPUs cannot take as it is, or cannot say in PTX. */
 #include "gpu.h"
 #include "trace/trace.h"
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,8 +9,8 @@
  * word, its parameters none for one more, or it sets how many registers it has. */
 #include "gpu.h"
 #include "trace/trace.h"
-#include "base/modes.h"
-#include "../../runtime/device/packet.h"
+#include "unit/modes.h"
+#include "format/packet.h"
 #include "memtrace/grow.h"
 #include "spaces.h"
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The GPU's code of an instrumented module. */
 #ifndef MT_PASS_GPU_H
 #define MT_PASS_GPU_H
-#include "base/unit.h"
+#include "unit/unit.h"
 
 /* context.c. First, on the instrumented module: which kernels can have their context on a GPU;
  * warns of others. */

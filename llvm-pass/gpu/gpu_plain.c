@@ -3,7 +3,7 @@
  * hidden parameter bear another name, which only the runtime knows. */
 #include "gpu.h"
 #include "trace/plain.h"
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

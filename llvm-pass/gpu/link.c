@@ -1,9 +1,9 @@
 /* The GPU's copy of an instrumented module: links the device runtime (runtime/device, bitcode) and lets the
  * record calls have their launch's context. */
-#include "base/options.h"
+#include "unit/options.h"
 #include "gpu.h"
 #include "trace/tensor.h"
-#include "../../runtime/device/packet.h"
+#include "format/packet.h"
 #include <stdio.h>
 #include <string.h>
 #include <llvm-c/Linker.h>

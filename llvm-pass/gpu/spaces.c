@@ -1,6 +1,6 @@
 /* Record calls of shared and local memory in the GPU's code (option spaces): addresses become numbers in
  * their space, and the type says which that is. */
-#include "base/unit.h"
+#include "unit/unit.h"
 #include "spaces.h"
 #include <string.h>
 

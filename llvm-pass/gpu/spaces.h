@@ -1,7 +1,7 @@
 /* Record calls of other memory than global (option spaces) in the GPU's code. */
 #ifndef MT_PASS_GPU_SPACES_H
 #define MT_PASS_GPU_SPACES_H
-#include "base/unit.h"
+#include "unit/unit.h"
 
 /* Of a record call: its address becomes a number in its space. Returns, built before it, i1: there is nothing
  * to record after all; or NULL: nobody asks. */

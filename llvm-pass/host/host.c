@@ -1,8 +1,8 @@
 /* Host side: before each CUDA call, tell the runtime where in the source it is (docs/design/pass.md). */
 #include "host.h"
 #include "host_register.h"
-#include "pass.h"
-#include "../../runtime/trace/site.h"
+#include "unit/pass.h"
+#include "format/site.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,9 +4,9 @@
  * and host_holder.c name allocations after what holds them. */
 #ifndef MT_PASS_HOST_H
 #define MT_PASS_HOST_H
-#include "base/unit.h"
+#include "unit/unit.h"
 #include "memtrace/container.h"
-#include "../../runtime/host/llvm/abi.h"
+#include "format/host_module.h"
 
 /* ---- host_access.c ---- */
 
@@ -19,7 +19,7 @@ enum mt_host_kind {
     MT_HOST_MASKED, /* vector at pointer[0], where mask is set: op[0]; size of an element; lanes */
     MT_HOST_LANES,  /* gather, scatter: a vector of pointers, or one, with index and scale */
     MT_HOST_PACKED, /* expanding load, compressing store: as many elements as mask has bits */
-    MT_HOST_LIBC,   /* call of a function of libc.def */
+    MT_HOST_LIBC,   /* call of a function of format/host_libc.def */
     MT_HOST_BLIND,  /* touches memory in a way that has no record; `what` says how */
 };
 
@@ -91,7 +91,7 @@ void mt_host_recorder_init(struct mt_host_recorder *r, struct mt_unit *u, struct
 void mt_host_record_function(struct mt_host_recorder *r, LLVMValueRef function);
 /* A call of a function of the runtime. */
 LLVMValueRef mt_host_call(struct mt_host_recorder *r, const char *name, LLVMValueRef *args, unsigned n);
-/* The same of one that keeps the registers (runtime/host/llvm/thunk.S). */
+/* The same of one that keeps the registers (host/llvm/thunk.S). */
 LLVMValueRef mt_host_call_kept(struct mt_host_recorder *r, const char *name, LLVMValueRef *args, unsigned n);
 /* Appends an access of host=atomic, of operand 0 of `site` and with begin's `args`; where it cannot be
  * appended it is between begin and end. */

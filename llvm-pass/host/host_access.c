@@ -10,7 +10,7 @@ static const struct {
     int after;
 } libc[] = {
 #define MT_HOST_LIBC(symbol, shape, ops, after) {#symbol, ops, after},
-#include "../../runtime/host/llvm/libc.def"
+#include "format/host_libc.def"
 };
 
 static uint64_t size_of(struct mt_unit *u, LLVMTypeRef type)

@@ -1,5 +1,5 @@
 /* Accesses that are recorded by calls of the runtime: those whose extent is known only when they happen,
- * those inside the C library, and all of host=atomic. Functions of the runtime: runtime/host/llvm/entry.h. */
+ * those inside the C library, and all of host=atomic. Functions of the runtime: host/llvm/entry.h. */
 #include "host.h"
 
 static LLVMValueRef site_number(struct mt_host_recorder *r, uint32_t site)
@@ -186,7 +186,7 @@ static void host_call_blind(struct mt_host_recorder *r, LLVMValueRef inst, const
     mt_host_call(r, "__mt_host_untraced", NULL, 0);
 }
 
-/* Call of a function of libc.def. */
+/* Call of a function of format/host_libc.def. */
 static void host_call_libc(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a)
 {
     LLVMValueRef next = a->lanes || r->atomic ? host_call_behind(inst) : NULL, args[7];

@@ -1,7 +1,7 @@
 /* Host side: a program that was linked to NVIDIA's runtime by mistake says so when it starts, on one line,
  * and goes on. A constructor after the registration of the file's device code asks memtrace's runtime
  * whether it knows the handle. */
-#include "base/unit.h"
+#include "unit/unit.h"
 #include "host_register.h"
 #include <string.h>
 

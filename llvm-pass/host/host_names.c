@@ -2,7 +2,7 @@
  * their caller has for it (docs/design/pass.md). What is asked afterwards: has one of these variables the
  * address of something that was allocated meanwhile? So any wrapper works, and the outermost name counts. */
 #include "host.h"
-#include "../../runtime/trace/site.h"
+#include "format/site.h"
 #include <stdlib.h>
 #include <string.h>
 

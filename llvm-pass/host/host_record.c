@@ -7,7 +7,6 @@
  * hands that over at its end (__mt_host_drain). Contract: struct mt_core_thread begins with cur and limit. */
 #include "host.h"
 #include "trace/trace.h"
-#include "../../runtime/host/core/core.h"
 #include <stdlib.h>
 #include <string.h>
 

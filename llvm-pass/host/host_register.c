@@ -7,7 +7,7 @@
  * linker makes. It gets a weak definition here, so that programs link without that step, too; the device
  * linker's is strong and wins. A reference to __mt_device_linker, which mt-cc's device link defines and else
  * libmemtrace.so, brings the device linker's object in from an archive. */
-#include "base/unit.h"
+#include "unit/unit.h"
 #include "host_register.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The tables of an instrumented host module (runtime/host/llvm/abi.h): gathered while the code is changed,
+/* The tables of an instrumented host module (format/host_module.h): gathered while the code is changed,
  * written at the end together with the constructor that hands them over. */
 #include "host.h"
 #include "memtrace/grow.h"

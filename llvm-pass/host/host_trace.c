@@ -2,7 +2,7 @@
  * so that what became registers is not in the trace, and each access that is left has one record. */
 #include "host.h"
 #include "trace/trace.h"
-#include "pass.h"
+#include "unit/pass.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

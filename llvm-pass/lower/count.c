@@ -7,10 +7,10 @@
  * lowering (mt_asm_mark). */
 #include "lower.h"
 #include "trace/trace.h"
-#include "base/modes.h"
+#include "unit/modes.h"
 #include "ptx/asm/asm.h"
 #include "ptx/module/module.h"
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The control flow of a function: its blocks that can be reached, in an order in which lanes of a warp
  * that part and meet again go through them, and the edges between. */
 #include "flow.h"
-#include "base/shim.h"
+#include "unit/shim.h"
 #include "memtrace/order.h"
 #include <stdint.h>
 #include <stdlib.h>

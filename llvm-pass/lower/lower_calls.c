@@ -2,7 +2,7 @@
 #include "lower.h"
 #include "trace/trace.h"
 #include "ptx/asm/asm.h"
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What all steps of the lowering stand on: its state, builtins by name, the image's processor. */
 #include "lowering.h"
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <stdlib.h>
 #include <string.h>
 #include <llvm-c/Transforms/PassBuilder.h>

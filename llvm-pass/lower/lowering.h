@@ -1,7 +1,7 @@
 /* What the steps stand on that turn an instrumented device module into the CPU image. */
 #ifndef MT_PASS_LOWERING_H
 #define MT_PASS_LOWERING_H
-#include "base/unit.h"
+#include "unit/unit.h"
 #include <llvm-c/TargetMachine.h>
 
 struct mt_var {

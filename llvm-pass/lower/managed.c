@@ -3,7 +3,7 @@
  * variable lies: the runtime puts the host's address there, and the first value to it, before the program's
  * first constructor. */
 #include "lower.h"
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  * iterations are odd numbers of steps long, with no common divisor in one nest. */
 #include "places.h"
 #include "reach.h"
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

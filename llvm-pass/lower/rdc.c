@@ -3,7 +3,7 @@
  * the program is loaded (runtime/cpu/bind.c). So do parts of a module that have images of their own; where
  * none of its functions is called by pointer, they share variables alone. */
 #include "lower.h"
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

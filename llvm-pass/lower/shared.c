@@ -3,7 +3,7 @@
  * when they are loaded (struct mt_image_shared). */
 #include "lower.h"
 #include "reach.h"
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

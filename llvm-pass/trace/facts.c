@@ -1,6 +1,6 @@
 /* Source facts: kernels from nvvm.annotations, what the AST side wrote from llvm.global.annotations. */
 #include "trace.h"
-#include "pass.h"
+#include "unit/pass.h"
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>

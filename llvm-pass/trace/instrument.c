@@ -3,7 +3,7 @@
 #include "trace.h"
 #include "ptx/asm/asm.h"
 #include "tensor.h"
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Functions without record calls, for launches that are not traced (plain.c). */
 #ifndef MT_PASS_PLAIN_H
 #define MT_PASS_PLAIN_H
-#include "base/unit.h"
+#include "unit/unit.h"
 
 struct mt_plain {
     LLVMValueRef *function, *copy; /* copy: NULL until made */

@@ -3,7 +3,7 @@
  * known to NVIDIA alone. */
 #ifndef MT_PASS_TENSOR_H
 #define MT_PASS_TENSOR_H
-#include "base/unit.h"
+#include "unit/unit.h"
 #include "ptx/asm/asm.h"
 
 void mt_record_tensor(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call,

@@ -1,7 +1,7 @@
 /* What the pass finds in a device module, and the record calls that it puts there. */
 #ifndef MT_PASS_TRACE_H
 #define MT_PASS_TRACE_H
-#include "base/unit.h"
+#include "unit/unit.h"
 
 /* facts.c: our entries of llvm.global.annotations become metadata that names functions by text. Were there
  * any? */

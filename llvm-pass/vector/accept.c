@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 
 #define MOST_LANES 2500u /* instructions on vectors */
 #define MOST_FRAME                                                                                           \

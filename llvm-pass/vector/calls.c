@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "memtrace/grow.h"
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 
 /* Behind the program's own arguments: the registers of the CTA, the first thread's number, the mask. */
 #define MOST_PARAMETERS 200u

@@ -3,7 +3,7 @@
 #include "vector.h"
 #include <stdlib.h>
 #include <string.h>
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 
 #define RECORD "__mt_access_"
 #define RECORD_PHASE "mt.record.each.phase" /* looks at the object */

@@ -2,7 +2,7 @@
 #include "vector.h"
 #include <stdlib.h>
 #include <string.h>
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 
 static LLVMValueRef warp_argument(struct vec *v, LLVMValueRef call, unsigned i)
 {

@@ -1,7 +1,7 @@
 /* Reads ahead on a thread: a ring of slots, each an item with room for its records. */
 #define _GNU_SOURCE
 #include "reader/base/processes.h"
-#include "reader/base/thread.h"
+#include "base/thread.h"
 
 enum { SLOTS = 16, SLOT_RECORDS = 1 << 14, HELD = 2, LARGE = 1 << 10 };
 
@@ -106,7 +106,7 @@ struct mt_ahead *mt_ahead_start(struct mt_source_merge *m, unsigned flags, struc
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->filled, NULL);
     pthread_cond_init(&a->emptied, NULL);
-    int e = mt_thread_start(&a->thread, reader_thread, a);
+    int e = mt_base_thread_start(&a->thread, 0, reader_thread, a);
     if (e) {
         mt_error_set(err, MT_E_SYSTEM, e, 0, "reader", "cannot start a thread: %s", strerror(e));
         ahead_free(a);

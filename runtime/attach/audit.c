@@ -1,6 +1,6 @@
 /* The auditor: leads whoever looks for libcudart.so to libmemtrace.so, and takes over static CUDA runtimes in
  * whatever is loaded, before its constructors run. */
-#include "abi.h"
+#include "base/attach.h"
 #include "attach.h"
 #include <dlfcn.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* Writes jumps over the functions of a static CUDA runtime in memory, to libmemtrace.so's. */
 #include "attach.h"
-#include "abi.h"
+#include "base/attach.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "abi.h"
+#include "format/image.h"
 #include "base/held.h"
 
 #define EMPTY {.fd = -1}

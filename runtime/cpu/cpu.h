@@ -4,7 +4,7 @@
 #define MT_CPU_CPU_H
 #include <stddef.h>
 #include <stdint.h>
-#include "abi.h"
+#include "format/image.h"
 #include "memtrace/device.h"
 
 /* A loaded image. Never unloaded while the process lives (kernels may still run at exit). */
@@ -71,7 +71,7 @@ void mt_cpu_set_compact(void);
  * from worker threads. NULL: those of the C library. */
 void mt_cpu_set_heap(void *(*get)(uint64_t bytes), int (*put)(void *p));
 
-struct mt_cta_rule; /* device/ctas.h */
+struct mt_cta_rule; /* format/cta_rule.h */
 struct mt_cpu_launch {
     const struct mt_image *image;
     const struct mt_image_kernel *kernel;
@@ -80,7 +80,7 @@ struct mt_cpu_launch {
     uint32_t cluster[3]; /* CTAs of a cluster in each direction; all 0: no clusters */
     uint32_t dyn_shared;
     uint64_t printf_bytes; /* of the buffer that printf has on a GPU; 0: any (the checker's) */
-    int device;            /* of which GPU of the CPU device (base/devices.h) */
+    int device;            /* of which GPU of the CPU device (trace/devices.h) */
     int priority;          /* CTAs of a launch with a lower number go first; else the older launch */
     uint32_t cooperative;  /* all CTAs must be co-resident (grid barrier) */
     /* Called with whole records (24 bytes each) of one CTA run, from worker threads, at any time during

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "bind.h"
 #include "local.h"
 

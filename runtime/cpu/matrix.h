@@ -1,7 +1,7 @@
 /* Matrices of a warp: what warp.c, matrix.c and matrix_multiply.c share. */
 #ifndef MT_CPU_MATRIX_H
 #define MT_CPU_MATRIX_H
-#include "abi.h"
+#include "format/image.h"
 
 #define MT_MATRIX_LANES 32u
 

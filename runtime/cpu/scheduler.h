@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include "cpu.h"
-#include "device/ctas.h"
+#include "format/cta_rule.h"
 
 #define MT_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MT_UNLIKELY(x) __builtin_expect(!!(x), 0)

@@ -4,7 +4,7 @@
 #include "texture.h"
 #include <math.h>
 #include <string.h>
-#include "abi.h"
+#include "format/image.h"
 
 static float float_of(uint32_t u)
 {

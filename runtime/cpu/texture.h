@@ -1,5 +1,5 @@
 /* Textures and surfaces as device code sees them: what an object's handle stands for. The API layer describes
- * them (runtime/api/memory/texture.c), mt_cpu_tex and its like (abi.h) read them. */
+ * them (runtime/api/memory/texture.c), mt_cpu_tex and its like (format/image.h) read them. */
 #ifndef MT_CPU_TEXTURE_H
 #define MT_CPU_TEXTURE_H
 #include <stddef.h>
@@ -65,6 +65,6 @@ const void *mt_tex_object_take(enum mt_tex_object_kind kind, uint64_t handle);
 
 /* Call it when all else of a texture is set. */
 void mt_tex_prepare(struct mt_texture *t);
-/* The sampler alone, without device thread or handle: mt_cpu_tex of abi.h. */
+/* The sampler alone, without device thread or handle: mt_cpu_tex of format/image.h. */
 void mt_tex_sample(const struct mt_texture *t, uint32_t what, const uint32_t *in, uint32_t out[4]);
 #endif

@@ -1,7 +1,7 @@
 /* The cases that most programs use, without the generality of texture.c,
  * whose results they share bit by bit. */
 #include <string.h>
-#include "abi.h"
+#include "format/image.h"
 #include "texture.h"
 
 #define INLINE static inline __attribute__((always_inline))

@@ -13,7 +13,7 @@
 #define MT_CPU_WARPS_H
 #include <stddef.h>
 #include <stdint.h>
-#include "abi.h"
+#include "format/image.h"
 #include "memtrace/device.h"
 
 /* An entry of a worker's buffer in compact mode, three words: site of the image << 32 | type << 28 | size;

@@ -8,7 +8,7 @@
  * The lanes that run an access together (after divergence a part of the warp) make one packet; the lowest of
  * them reserves it, all write it. All lanes of the group hold the same mask, so every
  * warp operation names exactly the lanes that take part in it, wherever they diverge in between. */
-#include "ctas.h"
+#include "format/cta_rule.h"
 #include "warp.h"
 #include "write.h"
 

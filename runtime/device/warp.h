@@ -4,7 +4,7 @@
 #ifndef MT_DEVICE_WARP_H
 #define MT_DEVICE_WARP_H
 #include <stdint.h>
-#include "packet.h"
+#include "format/packet.h"
 
 /* A special register, in the words of the compiler: clang's, which knows C, and nvcc's. */
 #ifdef __CUDACC__

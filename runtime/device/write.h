@@ -3,7 +3,7 @@
  * Whoever includes this has included warp.h, or what stands in its place, before. */
 #ifndef MT_DEVICE_WRITE_H
 #define MT_DEVICE_WRITE_H
-#include "packet.h"
+#include "format/packet.h"
 #include "memtrace/record.h"
 
 /* ---- the lanes of an access --------------------------------------------------------------------- */

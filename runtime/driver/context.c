@@ -3,7 +3,7 @@
 #include "api/entry.h"
 #include "api/streams/stream.h"
 #include "api/tables/error.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "trace/nvtx.h"
 #include <stdatomic.h>
 #include <stdlib.h>

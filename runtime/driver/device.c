@@ -1,7 +1,7 @@
 /* Devices of the driver API on the CPU device, and the names of errors. */
 #include "driver.h"
 #include "api/device/device.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include <stdio.h>
 #include <string.h>
 

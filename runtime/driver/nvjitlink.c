@@ -6,7 +6,7 @@
 #include "link.h"
 #include "api/device/device.h"
 #include "api/device/library.h"
-#include "attach/abi.h"
+#include "base/attach.h"
 #include "base/fork.h"
 #include "base/report.h"
 #include <pthread.h>

@@ -3,7 +3,7 @@
  * one alone runs. */
 #define _GNU_SOURCE
 #include "compiler.h"
-#include "attach/abi.h"
+#include "base/attach.h"
 #include "api/device/device.h"
 #include "base/fork.h"
 #include "trace/events.h"

@@ -5,7 +5,7 @@
 #include "api/device/device.h"
 #include "api/device/heap.h"
 #include "trace/objects.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "base/fd.h"
 #include "base/fork.h"
 #include <pthread.h>

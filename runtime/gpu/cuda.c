@@ -1,7 +1,7 @@
 /* The functions of the real CUDA runtime and driver that the GPU path itself calls. */
 #define _GNU_SOURCE
 #include "cuda.h"
-#include "device/packet.h"
+#include "format/packet.h"
 #include "base/options.h"
 #include "base/report.h"
 #include <dlfcn.h>

@@ -6,7 +6,7 @@
 #include "base/report.h"
 #include "trace/selection.h"
 #include "trace/trace.h"
-#include "device/ctas.h"
+#include "format/cta_rule.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>

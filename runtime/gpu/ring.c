@@ -1,4 +1,4 @@
-/* Reading end of the rings that a GPU writes (runtime/device/packet.h), and the expansion of packets to
+/* Reading end of the rings that a GPU writes (format/packet.h), and the expansion of packets to
  * raw records. */
 #include "ring.h"
 

@@ -1,10 +1,10 @@
-/* Reading end of the rings that a GPU writes (runtime/device/packet.h), and the expansion of packets to raw
+/* Reading end of the rings that a GPU writes (format/packet.h), and the expansion of packets to raw
  * records. No CUDA, no threads: one reader per ring. */
 #ifndef MT_GPU_RING_H
 #define MT_GPU_RING_H
 #include <stddef.h>
 #include <stdint.h>
-#include "device/packet.h"
+#include "format/packet.h"
 #include "memtrace/record.h"
 
 /* Bits that are set: nearly always all, and processors of which nothing is asked have no instruction for it.

@@ -1,7 +1,7 @@
 /* The libraries that compute: found when they are first needed, and none of them has to be there. */
 #define _GNU_SOURCE
 #include "library.h"
-#include "abi.h"
+#include "api/launch/library.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>

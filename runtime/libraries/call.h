@@ -3,7 +3,7 @@
  * of its enumerations are written out in comments, because not every toolkit has its header. */
 #ifndef MT_LIBRARIES_CALL_H
 #define MT_LIBRARIES_CALL_H
-#include "abi.h"
+#include "api/launch/library.h"
 
 enum { MT_BLAS_ARGS = 24 };
 

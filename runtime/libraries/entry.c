@@ -1,7 +1,7 @@
 /* Where the calls of a library go: to the stand-in, or on a GPU to the real library. */
 #define _GNU_SOURCE
 #include "entry.h"
-#include "abi.h"
+#include "api/launch/library.h"
 #include "library.h"
 #include <dlfcn.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* Plans of cuFFT: handles are numbers. */
-#include "abi.h"
+#include "api/launch/library.h"
 #include "library.h"
 #include <limits.h>
 #include <pthread.h>

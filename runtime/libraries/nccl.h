@@ -4,7 +4,7 @@
  * stream (nccl_work.c). */
 #ifndef MT_LIBRARIES_NCCL_H
 #define MT_LIBRARIES_NCCL_H
-#include "abi.h"
+#include "api/launch/library.h"
 #include <pthread.h>
 
 enum mt_nccl_status {

@@ -1,7 +1,7 @@
 /* cuRAND over the generators for the host that NVIDIA's own library has: they give the numbers that its
  * generators for a device give, and need no GPU. What the program sets is kept here, and given to such a
  * generator when the stream comes to the call that needs it. */
-#include "abi.h"
+#include "api/launch/library.h"
 #include "library.h"
 #include <pthread.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "call.h"
 #include "element.h"
 #include "library.h"
-#include "abi.h"
+#include "api/launch/library.h"
 #include <stdlib.h>
 #include <string.h>
 

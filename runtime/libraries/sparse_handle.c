@@ -1,5 +1,5 @@
 /* Handles and descriptors of cuSPARSE. A handle is one of cuBLAS. */
-#include "abi.h"
+#include "api/launch/library.h"
 #include "call.h"
 #include "library.h"
 #include "sparse.h"

@@ -1,7 +1,7 @@
 /* Calls of cuSPARSE that make matrices of others: what they have in common. */
 #ifndef MT_LIBRARIES_SPARSE_JOB_H
 #define MT_LIBRARIES_SPARSE_JOB_H
-#include "abi.h"
+#include "api/launch/library.h"
 #include "sparse.h"
 
 /* Entries of a matrix, as they are computed. */

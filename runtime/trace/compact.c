@@ -6,7 +6,7 @@
 #include "memtrace/device.h"
 #include "base/file.h"
 #include "base/report.h"
-#include "container/writer.h"
+#include "format/container/writer.h"
 #include "base/fork.h"
 #include <errno.h>
 #include <pthread.h>

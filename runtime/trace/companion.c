@@ -2,9 +2,9 @@
 #define _GNU_SOURCE
 #include "companion.h"
 #include "events.h"
-#include "base/devices.h"
+#include "devices.h"
 #include "base/file.h"
-#include "base/job.h"
+#include "job.h"
 #include "base/json.h"
 #include "base/report.h"
 #include "base/fork.h"

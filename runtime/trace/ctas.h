@@ -2,7 +2,7 @@
 #ifndef MT_COMMON_CTAS_H
 #define MT_COMMON_CTAS_H
 #include <stddef.h>
-#include "device/ctas.h"
+#include "format/cta_rule.h"
 
 /* SPEC of MEMTRACE_CTAS: terms joined by `+`; a term is a range of linear numbers, or two or three ranges for
  * x, y and z joined by `,` (no z: any); a range is `A`, `A:B`, `A:`, `:B` or `*`. 0; -1: *why says what is

@@ -2,17 +2,17 @@
 #define _GNU_SOURCE
 #include "events.h"
 #include "base/demangle.h"
-#include "base/devices.h"
+#include "devices.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/fork.h"
 #include "base/held.h"
-#include "base/job.h"
+#include "job.h"
 #include "base/json.h"
 #include "base/options.h"
 #include "base/report.h"
 #include "sources.h"
-#include "cpu/cpu.h"
+#include "format/image.h"
 #include "memtrace/record.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -609,12 +609,12 @@ void mt_event_site(const struct mt_event_site *s)
     site_tables++;
 }
 
-void mt_event_sites(const struct mt_image *image)
+void mt_event_sites(const struct mt_image_head *head, uint32_t base)
 {
-    const struct mt_image_site *site = image->head->sites;
+    const struct mt_image_site *site = head->sites;
     struct mt_jsonl j = {0};
-    for (uint32_t i = 0; i < image->head->nsites && mt_tracing(); i++, site++) {
-        struct mt_event_site s = {.id = image->site_base + i,
+    for (uint32_t i = 0; i < head->nsites && mt_tracing(); i++, site++) {
+        struct mt_event_site s = {.id = base + i,
                                   .line = site->line,
                                   .column = site->column,
                                   .op = site->op,

@@ -122,9 +122,9 @@ struct mt_event_site {
     int guess;        /* 1: the function may be another one */
 };
 void mt_event_site(const struct mt_event_site *s);
-struct mt_image;
-/* The site lines of an image. */
-void mt_event_sites(const struct mt_image *image);
+struct mt_image_head;
+/* The site lines of an image, numbered from `base`. */
+void mt_event_sites(const struct mt_image_head *head, uint32_t base);
 
 /* ---- for companions ---- */
 struct mt_jsonl;

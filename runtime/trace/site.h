@@ -1,12 +1,8 @@
-/* Source place of a CUDA call in host code, as the pass emits it (docs/design/pass.md,
- * "Host side of the pass"). */
+/* The place in the source of the CUDA call under way. */
 #ifndef MT_COMMON_SITE_H
 #define MT_COMMON_SITE_H
+#include "format/site.h"
 #include <stdint.h>
-struct mt_host_site {
-    const char *file, *function, *name; /* name: callee, or the kernel's mangled stub */
-    uint32_t line, column;
-};
 /* Called from instrumented host code before a CUDA call; keeps `site` for the calling thread. */
 void __mt_host_site(const struct mt_host_site *site);
 /* The place of the CUDA call under way and forgets it;
@@ -31,12 +27,4 @@ extern const char mt_host_code_name[]; /* of such sites */
 const struct mt_host_code *mt_host_code_of(const struct mt_host_site *site);
 /* What was taken last on this thread: within a CUDA call, its place. */
 const struct mt_host_site *mt_host_site_taken(void);
-/* What a variable of the caller is called that may have got memory from a call (llvm-pass/host/host_names.c).
- */
-struct mt_host_name {
-    const char *name, *rest; /* "s->col[]"; what is behind its first variable, ".col[]" */
-    uint32_t bytes, record;  /* of what it is; enum mt_name_record */
-};
-/* A pointer; a record or array, which has pointers somewhere in it; a record that a pointer leads to. */
-enum mt_name_record { MT_NAME_POINTER, MT_NAME_RECORD, MT_NAME_POINTED };
 #endif

@@ -1,10 +1,10 @@
 /* The trace of one CUDA stream: a sink and its companion, numbered in the order of first traced launches. */
 #include "trace.h"
-#include "attach/abi.h"
+#include "base/attach.h"
 #include "compact.h"
 #include "events.h"
 #include "base/file.h"
-#include "base/job.h"
+#include "job.h"
 #include "base/json.h"
 #include "base/options.h"
 #include "base/report.h"

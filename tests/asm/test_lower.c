@@ -253,7 +253,7 @@ static void lower_builtins(void **state)
     assert_true(seen[0] == 0 && seen[1] == 0 && seen[2] == 0);
 }
 
-/* Operands of texture instructions: every word where runtime/cpu/abi.h says, numbers of the enums by hand. */
+/* Operands of texture instructions: every word where format/image.h says, numbers of the enums by hand. */
 static void lower_textures(void **state)
 {
     uint64_t out[16] = {0};

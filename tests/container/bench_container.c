@@ -1,6 +1,6 @@
 /* Speed of encoder and reader, and bytes an access, on patterns: bench_container [MILLIONS]. Not a test. */
 #define _GNU_SOURCE
-#include "container/writer.h"
+#include "format/container/writer.h"
 #include "memtrace/host.h"
 #include <stdio.h>
 #include <stdlib.h>

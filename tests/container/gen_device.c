@@ -3,7 +3,7 @@
  * l SEQ STREAM KERNEL      a launch, KERNEL as its name a META CTA SMID WARP MASK SITE ADDRESS each of its
  * accesses, in order launch by launch. */
 #define _GNU_SOURCE
-#include "container/writer.h"
+#include "format/container/writer.h"
 #include "some_runs.h"
 #include <inttypes.h>
 #include <stdio.h>

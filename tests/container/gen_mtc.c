@@ -2,7 +2,7 @@
 /* Writes a container of random accesses and events with the real writer, and says on stdout what it put in:
  *   gen_mtc SEED TIMED LEVEL FILE
  *   c THREAD FIRST LAST ITEMS / a SITE ADDRESS SIZE TIME / e KIND TIME ARGUMENT... */
-#include "container/writer.h"
+#include "format/container/writer.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Entries with implied times give the same payload as the same accesses with their times written down: random
  * loops, instructions with several operands, events, jumps of the clock both ways. */
-#include "container/writer.h"
+#include "format/container/writer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* A container cut at every byte and with every bit flipped: what is whole before (and after) the damage
  * comes out, the rest is said, and nothing is invented. Also: order of calls, limits, stopping. */
 #define _GNU_SOURCE
-#include "container/writer.h"
+#include "format/container/writer.h"
 #include "memtrace/host.h"
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* Chunks decoded by several threads come out whole, once, and in order: from a file, from a FIFO that fills
  * slowly, after seeking, around damage and through a source. The reference are the runs that were written. */
 #define _GNU_SOURCE
-#include "container/writer.h"
+#include "format/container/writer.h"
 #include "memtrace/host.h"
 #include "some_runs.h"
 #include <pthread.h>

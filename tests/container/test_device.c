@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../../bench/streams.h"
-#include "../../postprocess/reader/container/device_decode.h"
-#include "container/writer.h"
+#include "format/container/device_decode.h"
+#include "format/container/writer.h"
 #include "some_runs.h"
 
 enum { BATCH = 100, MANY = 30000 };

@@ -2,7 +2,7 @@
  * once, the rest is said, nothing is invented. Also: launches by number, seeking, what a source says of one
  * without end. */
 #define _GNU_SOURCE
-#include "container/writer.h"
+#include "format/container/writer.h"
 #include "memtrace/host.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "container/writer.h"
+#include "format/container/writer.h"
 
 enum { MOST = 1 << 16, MAX_PERIOD = 20 };
 

@@ -1,5 +1,5 @@
 /* These programs know one GPU. */
-#include "base/devices.h"
+#include "trace/devices.h"
 
 int mt_devices(void)
 {

@@ -2,8 +2,8 @@
  * inside a good one, since checksums keep mutations from getting that far; and any bytes as runs, which must
  * come back from the encoder as they went in. tests/fuzz/README.md */
 #define _GNU_SOURCE
-#include "reader/container/device_decode.h"
-#include "container/writer.h"
+#include "format/container/device_decode.h"
+#include "format/container/writer.h"
 #include "memtrace/host.h"
 #include <stdio.h>
 #include <stdlib.h>

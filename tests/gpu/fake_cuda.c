@@ -1,6 +1,6 @@
 #include "fake_cuda.h"
 #include "trace/selection.h"
-#include "device/ctas.h"
+#include "format/cta_rule.h"
 #include "gpu/cuda.h"
 #include <pthread.h>
 #include <stdlib.h>

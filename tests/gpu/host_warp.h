@@ -9,7 +9,7 @@
 #define mt_load_acquire_system load_from_host /* counted below */
 #include "device/memory_host.h"
 #undef mt_load_acquire_system
-#include "device/packet.h"
+#include "format/packet.h"
 
 struct host_warp {
     pthread_mutex_t lock;

@@ -1,6 +1,6 @@
 /* Cases of test_path: graphs, code of several files, several devices, waits for some of what runs. */
 #include "path.h"
-#include "device/packet.h"
+#include "format/packet.h"
 #include "gpu/cuda.h"
 #include <pthread.h>
 #include <semaphore.h>

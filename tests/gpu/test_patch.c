@@ -12,7 +12,7 @@
 #include "gpu/ring.h"
 #include "host_warp.h"
 #include "patch_calls.h"
-#include "device/ctas.h"
+#include "format/cta_rule.h"
 
 #define LANES 8u
 #define CTAS 2u

@@ -1,4 +1,4 @@
-/* Packets as runtime/device/packet.h describes them, built by hand,
+/* Packets as format/packet.h describes them, built by hand,
  * against the ring's reader and the expansion. */
 #include <setjmp.h>
 #include <stdarg.h>

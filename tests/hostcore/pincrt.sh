@@ -10,12 +10,12 @@ shift 2
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 own=$($gcc -print-file-name=include)
-for file in "$@" "$root/runtime/base/json.c"; do
+for file in "$@" "$root/base/json.c" "$root/format/host_text.c"; do
     $gcc -std=c11 -Wall -Wextra -Werror -Wno-unused-parameter -nostdinc -isystem "$own" -DPIN_CRT=1 \
         -fno-stack-protector -fno-exceptions -funwind-tables -fasynchronous-unwind-tables -DTARGET_IA32E -DHOST_IA32E \
         -fPIC -DTARGET_LINUX -isystem "$crt" -isystem "$crt/arch-x86_64" -isystem "$crt/kernel/uapi" \
         -isystem "$crt/kernel/uapi/asm-x86" -O3 -fomit-frame-pointer -fno-strict-aliasing -DMEMTRACE_VERSION='"test"' \
-        -I"$root/runtime" -I"$root/include" -c "$file" -o "$work/$(basename "$file").o" || exit 1
+        -I"$root" -I"$root/include" -c "$file" -o "$work/$(basename "$file").o" || exit 1
 done
 # No thread library, no thread-local storage, nothing that only glibc has.
 if nm "$work"/*.o | grep -E ' U (pthread_|__tls|__errno_location|__isoc|__.*_chk|atexit)'; then

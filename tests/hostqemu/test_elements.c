@@ -1,4 +1,4 @@
-/* What masked accesses, gathers and scatters touch (runtime/host/machine/elements.h), beside what this
+/* What masked accesses, gathers and scatters touch (host/machine/elements.h), beside what this
  * processor does: bytes of memory are numbered, so that a load's result says which were read; a store's show
  * in memory. Instructions that the processor lacks are left out, and counted. */
 #include "elements.h"

@@ -1,5 +1,5 @@
 /* Every form of instruction that Zydis knows: registers, operands in memory, their sizes and directions as
- * runtime/host/machine/decode.c has them are Zydis's own, but for the rows below, where Zydis 4.0 is not
+ * host/machine/decode.c has them are Zydis's own, but for the rows below, where Zydis 4.0 is not
  * right. A row that nothing needs any more fails, too. */
 #include "decode.h"
 #include "forms.h"

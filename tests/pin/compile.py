@@ -37,15 +37,15 @@ def flags(kit, language):
 
 
 def sources(source):
-    host = os.path.join(source, "runtime", "host")
+    host = os.path.join(source, "host")
     names = [os.path.join(host, "pin", x) for x in sorted(os.listdir(os.path.join(host, "pin"))) if x.endswith(".cpp")]
     names += [os.path.join(host, "core", x) for x in sorted(os.listdir(os.path.join(host, "core"))) if x.endswith(".c")]
-    names += [os.path.join(source, "runtime/container", x) for x in ("writer.c", "pack.c", "encoder.c")]
-    return names + [os.path.join(source, "runtime/base/json.c")]
+    names += [os.path.join(source, "format/container", x) for x in ("writer.c", "pack.c", "encoder.c")]
+    return names + [os.path.join(source, "base/json.c"), os.path.join(source, "format/host_text.c")]
 
 
 def by_hand(kit, source, work):
-    include = ["-I" + os.path.join(source, x) for x in ("include", "runtime", "runtime/host/core")]
+    include = ["-I" + os.path.join(source, x) for x in ("include", ".", "host/core")]
     for i, name in enumerate(sources(source)):
         cpp = name.endswith(".cpp")
         run("g++" if cpp else "gcc", *flags(kit, "c++" if cpp else "c"), "-DMT_CONTAINER_STORED",
@@ -56,11 +56,11 @@ def by_hand(kit, source, work):
 def by_makefile(kit, source, work):
     """In a copy, so that the source tree stays as it is."""
     tree = os.path.join(work, "tree")
-    for part in ("runtime", "include"):
+    for part in ("base", "format", "host", "include"):
         shutil.copytree(os.path.join(source, part), os.path.join(tree, part),
                         ignore=shutil.ignore_patterns("obj-*", "*.o"))
     shutil.copy(os.path.join(source, "CMakeLists.txt"), tree)
-    pin = os.path.join(tree, "runtime", "host", "pin")
+    pin = os.path.join(tree, "host", "pin")
     whole = os.path.exists(os.path.join(kit, "intel64/lib/libpin.a"))
     run("make", "-C", pin, f"PIN_ROOT={kit}", "obj-intel64/mt-host.so" if whole else "mt-objects")
     print("made " + ("mt-host.so" if whole else "objects (the kit has no libpin.a)") + " by the kit's makefiles")

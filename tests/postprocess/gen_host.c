@@ -5,7 +5,7 @@
  *   A SITE ADDRESS SIZE an access; SIZE 0: what the site says
  *   C TIME              what follows has this time (timed)
  *   E KIND ARG…         any other event */
-#include "../../runtime/container/writer.h"
+#include "format/container/writer.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

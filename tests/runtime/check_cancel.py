@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """No function in which pthread_cancel may end a thread is called by libmemtrace.so's own objects, except through
-runtime/base/uncancelled.c.
+runtime/uncancelled.c.
 
-usage: check_cancel.py runtime/CMakeLists.txt OBJECT...
+usage: check_cancel.py runtime/CMakeLists.txt OBJECT... [--archives OBJECT...]
+Of those behind --archives the ones count that the linker takes: others need what they define.
 """
 import re
 import subprocess
@@ -23,17 +24,24 @@ POINTS += [f"__{name}_chk" for name in POINTS] + ["__open_2"]
 OWN = re.compile(r"/(uncancelled|last)\.c\.o$")
 
 
+def symbols(path, which):
+    return [x.split()[-1] for x in subprocess.run(["nm", which, path], text=True, check=True, capture_output=True).stdout.splitlines()]
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as f:
         wrapped = set(re.search(r"foreach\(name (close .*?)\)", f.read(), re.S)[1].split())
-    used = {}
-    for o in sys.argv[2:]:
-        if OWN.search(o):
-            continue
-        for line in subprocess.run(["nm", "--undefined-only", o], text=True, check=True, capture_output=True).stdout.splitlines():
-            used.setdefault(line.split()[-1], o)
+    words = sys.argv[2:] + ["--archives"]
+    at = words.index("--archives")
+    used, objects, members = {}, words[:at], words[at + 1:-1]
+    while objects:
+        for o in objects:
+            for name in [] if OWN.search(o) else symbols(o, "--undefined-only"):
+                used.setdefault(name, o)
+        objects = [m for m in members if used.keys() & set(symbols(m, "--defined-only"))]
+        members = [m for m in members if m not in objects]
     wrong = [f"{name} in {used[name]}" for name in POINTS if name in used and name not in wrapped]
-    print(f"{len(sys.argv) - 2} objects, {len(wrapped & used.keys())} of {len(wrapped)} wrappers used")
+    print(f"{len(sys.argv) - 2 - len(members)} objects, {len(wrapped & used.keys())} of {len(wrapped)} wrappers used")
     print("\n".join(wrong))
     return 1 if wrong or len(wrapped & used.keys()) < 10 else 0
 

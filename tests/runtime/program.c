@@ -1,6 +1,6 @@
 #include "program.h"
 #include "util.h"
-#include "cpu/abi.h"
+#include "format/image.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

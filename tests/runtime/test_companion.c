@@ -184,7 +184,7 @@ static int companion_sites(void *arg)
     struct mt_image_head head = {.sites = s, .nsites = 2};
     struct mt_image image = {.head = &head, .site_base = 100};
     struct mt_trace *t = mt_trace_open();
-    mt_event_sites(&image);
+    mt_event_sites(image.head, image.site_base);
     companion_launch(t, 0, 0, 0);
     mt_trace_finish();
     json_t *a = companion_load(in_dir(dir, "MemTrace-pipe-0.meta"));

@@ -1,5 +1,5 @@
 """Paths, processes and file formats for the tests. Formats are read here from their description, not with the tools'
-own code: fatbin header and payload as in runtime/cpu/abi.h."""
+own code: fatbin header and payload as in format/image.h."""
 import base64
 import os
 import shutil

@@ -1,6 +1,6 @@
 /* The wrappers of NVIDIA's ptxas and fatbinary: carry the CPU image from the PTX, where the compiler pass
  * leaves it as a comment line, to the place after the fatbin
- * where the runtime looks for it (runtime/cpu/abi.h).
+ * where the runtime looks for it (format/image.h).
  *
  * Two stations, since clang runs two programs and may keep the PTX from the second one:
  *   ptxas      takes the line out, assembles the rest, and puts the object (decoded) at the end of the cubin

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include "cudabin.h"
 
 #define FATBIN_MAGIC 0xba55ed50u

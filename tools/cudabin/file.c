@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "../../runtime/base/trust.h"
+#include "base/trust.h"
 #include "cudabin.h"
 
 /* Two per image and architecture, the object and the linked object: far below this. */

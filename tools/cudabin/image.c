@@ -5,7 +5,7 @@
  * so it is found without knowing the cubin. */
 #include <stdlib.h>
 #include <string.h>
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include "cudabin.h"
 
 #define TRAILER_MAGIC "MTCPUOB1"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include "cudabin.h"
 
 /* Where the parameters of the kernel end, or NULL. The text ends in a NUL. */

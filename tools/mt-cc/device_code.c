@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include "device_link.h"
 
 #define SECTION "__nv_relfatbin" /* of host objects; archives hold the objects as they are */

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "cli/command/create.h"
-#include "cli/command/command.h"
-#include "cli/command/near.h"
+#include "base/create.h"
+#include "base/command.h"
+#include "base/near.h"
 #include "device_link.h"
 #include "mt-cc.h"
-#include "../../runtime/base/trust.h"
+#include "base/trust.h"
 
 #define DEFAULT_ARCH "sm_90"
 #define CLANG "clang++-19"

@@ -4,7 +4,7 @@
 #define MT_TOOLS_MT_CC_H
 #include <stddef.h>
 #include <getopt.h>
-#include "words.h"
+#include "base/words.h"
 
 /* ---- places.c: where memtrace's own files are, relative to this executable ------------------------ */
 struct places {
@@ -78,7 +78,7 @@ struct request {
 #define FORWARD_COMPILER 1
 #define FORWARD_LINKER 2
 /* The options that are not clang's or nvcc's, as a table for shells and for what is misspelt. */
-/* Options of mt-cc's own (cli/command/options.def). */
+/* Options of mt-cc's own (base/command.def). */
 const struct option *mt_cc_options(void);
 /* 0, or 2 after a message about a wrong option. */
 int mt_cc_request_read(struct request *r, int argc, char **argv);

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/command/command.h"
-#include "cli/command/near.h"
+#include "base/command.h"
+#include "base/near.h"
 #include "mt-cc.h"
 
 /* Clang options whose value is the next argument: it must not pass for a file. */

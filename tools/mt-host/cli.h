@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <sys/stat.h>
 #include <time.h>
-#include "files.h"
-#include "words.h"
+#include "base/part.h"
+#include "base/words.h"
 
 enum { EXIT_ENGINE = 1, EXIT_USAGE = 2 };
 
@@ -24,7 +24,7 @@ __attribute__((format(printf, 1, 2))) int mt_hostrun_refuse(const char *format, 
 
 /* ---- the command line ---- */
 
-/* A row of runtime/host/core/options.def. */
+/* A row of host/core/options.def. */
 struct option_row {
     char kind; /* S string, N number, P power of two, B switch (0|1), L list */
     char letter;

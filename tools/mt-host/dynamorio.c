@@ -1,5 +1,5 @@
 /* The command for DynamoRIO with the client memtrace/mt-host-dynamorio.so: drrun … -c CLIENT WORD… --
- * program. The words' syntax: runtime/host/dynamorio/client.c. */
+ * program. The words' syntax: host/dynamorio/client.c. */
 #include "cli.h"
 #include <ctype.h>
 #include <errno.h>

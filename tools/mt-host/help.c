@@ -1,6 +1,6 @@
 /* What mt-host --help says. */
 #include "cli.h"
-#include "cli/command/command.h"
+#include "base/command.h"
 #include <stdio.h>
 #include <string.h>
 

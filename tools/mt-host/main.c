@@ -1,7 +1,7 @@
 /* mt-host: traces the memory accesses of a program; docs/man/memtrace-host.md is its manual. */
 #include "cli.h"
-#include "cli/command/create.h"
-#include "cli/command/near.h"
+#include "base/create.h"
+#include "base/near.h"
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>

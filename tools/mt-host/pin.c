@@ -29,7 +29,7 @@ static int find_pin(char pin[PATH_MAX])
 static int find_tool(char tool[PATH_MAX])
 {
     const char *given = getenv("MEMTRACE_PIN_TOOL");
-    static const char *const places[] = {"memtrace/mt-host.so", "runtime/host/pin/obj-intel64/mt-host.so"};
+    static const char *const places[] = {"memtrace/mt-host.so", "host/pin/obj-intel64/mt-host.so"};
     if (given && *given) {
         if (strlen(given) < PATH_MAX && access(given, R_OK) == 0) {
             strcpy(tool, given);
@@ -41,9 +41,8 @@ static int find_tool(char tool[PATH_MAX])
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (mt_files_part(places[i], tool) == 0)
             return 0;
-    mt_hostrun_say(
-        "the Pin tool is not built: make -C runtime/host/pin PIN_ROOT=… obj-intel64/mt-host.so, then set "
-        "MEMTRACE_PIN_TOOL to it");
+    mt_hostrun_say("the Pin tool is not built: make -C host/pin PIN_ROOT=… obj-intel64/mt-host.so, then set "
+                   "MEMTRACE_PIN_TOOL to it");
     return EXIT_ENGINE;
 }
 

@@ -1,5 +1,5 @@
 /* The command for qemu-user with the plugin memtrace/mt-host-qemu.so.
- * Its argument syntax: runtime/host/qemu/plugin.c. */
+ * Its argument syntax: host/qemu/plugin.c. */
 #include "cli.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -1,12 +1,12 @@
-/* The command line: a getopt_long table made of runtime/host/core/options.def and mt-host's own options. */
+/* The command line: a getopt_long table made of host/core/options.def and mt-host's own options. */
 #include "cli.h"
-#include "cli/command/command.h"
-#include "cli/command/near.h"
+#include "base/command.h"
+#include "base/near.h"
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/core.h"
+#include "host/core/core.h"
 
 #define ROW_STRING 'S'
 #define ROW_NUMBER 'N'
@@ -16,7 +16,7 @@
 const struct option_row option_rows[] = {
 #define MT_HOST_OPTION(kind, field, letter, name, modes, def, values, help)                                  \
     {ROW_##kind, letter, name, modes, values, def, help},
-#include "core/options.def"
+#include "host/core/options.def"
 };
 const size_t option_count = sizeof option_rows / sizeof *option_rows;
 

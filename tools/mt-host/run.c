@@ -1,6 +1,6 @@
 /* Runs the command, or becomes it. */
 #include "cli.h"
-#include "cli/command/child.h"
+#include "base/run.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

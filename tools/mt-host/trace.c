@@ -112,7 +112,7 @@ static int is_descriptor(const char *path)
     return 0;
 }
 
-/* The traces of what the program became by exec: x.mtc, x.exec1.mtc … (runtime/host/machine/follow.h). */
+/* The traces of what the program became by exec: x.mtc, x.exec1.mtc … (host/machine/follow.h). */
 static void later_traces(const char *path, const struct timespec *since)
 {
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');

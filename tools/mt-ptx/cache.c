@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include "../../runtime/base/cache.h"
+#include "base/cache.h"
 #include "mt-ptx.h"
-#include "cli/command/near.h"
+#include "base/near.h"
 
 static void cache_print(const struct mt_cache_file *f, void *sum)
 {

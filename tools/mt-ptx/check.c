@@ -2,7 +2,7 @@
  * of a copy, before any optimisation, so that the function can be named. */
 #include <stdlib.h>
 #include <string.h>
-#include "../../llvm-pass/lower/lowering.h"
+#include "llvm-pass/lower/lowering.h"
 #include "ptx/asm/asm.h"
 #include "mt-ptx.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
-#include "../../llvm-pass/base/options.h"
-#include "../../runtime/api/device/make.h"
+#include "llvm-pass/unit/options.h"
+#include "runtime/api/device/make.h"
 #include "mt-ptx.h"
 
 enum { CPU_DEVICE = 90, MOST_TRIES = 4 };

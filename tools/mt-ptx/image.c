@@ -11,12 +11,12 @@
 #include <llvm-c/Linker.h>
 #include <llvm-c/Support.h>
 #include <llvm-c/Transforms/PassBuilder.h>
-#include "../../llvm-pass/base/options.h"
-#include "../../llvm-pass/pass.h"
+#include "llvm-pass/unit/options.h"
+#include "llvm-pass/unit/pass.h"
 #include "ptx/module/module.h"
-#include "../../runtime/cpu/abi.h"
-#include "../../runtime/api/device/make.h"
-#include "cli/command/create.h"
+#include "format/image.h"
+#include "runtime/api/device/make.h"
+#include "base/create.h"
 #include "linker.h"
 #include "mt-ptx.h"
 

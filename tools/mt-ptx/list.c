@@ -4,9 +4,9 @@
 #include <string.h>
 #include <llvm-c/Core.h>
 #include "mt-ptx.h"
-#include "cli/command/near.h"
-#include "../../llvm-pass/base/shim.h"
-#include "../../runtime/cpu/abi.h"
+#include "base/near.h"
+#include "llvm-pass/unit/shim.h"
+#include "format/image.h"
 
 /* Modules with PTX are looked at first: what has machine code alone may be the linked code of their files. */
 struct list {

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include "../../llvm-pass/base/options.h"
-#include "cli/command/create.h"
-#include "cli/command/command.h"
-#include "cli/command/near.h"
+#include "llvm-pass/unit/options.h"
+#include "base/create.h"
+#include "base/command.h"
+#include "base/near.h"
 #include "linker.h"
 #include "mt-ptx.h"
 

@@ -134,7 +134,7 @@ int mt_ptxtool_image_make(const struct request *r, const char *input, const stru
 
 /* ---- say.c */
 
-/* From here on what goes to stderr is made visible, as other tools do it (postprocess/reader/base/text.h). */
+/* From here on what goes to stderr is made visible, as other tools do it (base/text.h). */
 void mt_ptxtool_say_visibly(void);
 /* A signal that this process brings about (LLVM's code generator dies) is said with a way out; it ends by it
  * all the same. NULL: no kernel is known. */

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
-#include "../../llvm-pass/base/options.h"
-#include "../../runtime/base/short.h"
+#include "llvm-pass/unit/options.h"
+#include "base/short.h"
 #include "mt-ptx.h"
-#include "reader/base/text.h"
+#include "base/text.h"
 
 static FILE *say_plain; /* stderr as it was */
 

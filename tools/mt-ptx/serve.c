@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "../../runtime/base/cache.h"
-#include "../../runtime/base/short.h"
+#include "base/cache.h"
+#include "base/short.h"
 #include "mt-ptx.h"
 
 enum { FD_IMAGE = 1, FD_WORDS = 2, FD_LINE = 3 };

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/trust.h"
-#include "files.h"
+#include "base/part.h"
 
 #define LIBRARY "libsanitizer-public.so"
 #define INJECTION "memtrace/libmemtrace-inject.so"

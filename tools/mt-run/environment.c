@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/binary.h"
-#include "files.h"
-#include "words.h"
+#include "base/part.h"
+#include "base/words.h"
 
 static const struct {
     const char *variable, *file, *separators;

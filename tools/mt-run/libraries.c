@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "mt-run.h"
-#include "words.h"
+#include "base/words.h"
 
 #define LINKER "/lib64/ld-linux-x86-64.so.2"
 

@@ -1,15 +1,15 @@
 /* --list: the device code of a program and of the libraries that it loads; mt-ptx says what is in each, and
  * what is in its cache. */
 #include "mt-run.h"
-#include "cli/command/near.h"
+#include "base/near.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/binary.h"
-#include "files.h"
-#include "words.h"
+#include "base/part.h"
+#include "base/words.h"
 
 static const char *list_runtime(const struct mt_binary *o)
 {

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "cli/command/command.h"
-#include "cli/command/near.h"
-#include "words.h"
+#include "base/command.h"
+#include "base/near.h"
+#include "base/words.h"
 
 static int main_wrong(const char *format, ...);
 static const struct mt_command command = {

@@ -13,7 +13,7 @@
 #define MT_TOOLS_MT_RUN_H
 #include <limits.h>
 #include <spawn.h>
-#include "words.h"
+#include "base/words.h"
 
 enum { EXIT_FAILED = 1, EXIT_REFUSED = 2 };
 

@@ -10,7 +10,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 #include "base/binary.h"
-#include "files.h"
+#include "base/part.h"
 
 #define RELINK                                                                                               \
     "build it with NVCC_APPEND_FLAGS=\"--cudart=shared\" in the environment (or nvcc --cudart=shared)"

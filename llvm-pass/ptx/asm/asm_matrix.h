@@ -3,7 +3,7 @@
 #ifndef MT_PASS_MATRIX_H
 #define MT_PASS_MATRIX_H
 #include <llvm-c/Core.h>
-#include "../../../runtime/cpu/abi.h"
+#include "format/image.h"
 
 /* Fills *op. 0, or -1 when the operation is not one of these, has a word that is not known, or a shape that
  * PTX lacks. */

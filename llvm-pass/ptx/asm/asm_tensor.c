@@ -1,7 +1,7 @@
 /* Tensor copies, cp{.reduce}.async.bulk.tensor in tile mode: what the words and operands say, and a call of
  * the builtin that does them. */
 #include "asm_lower.h"
-#include "../../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <string.h>
 
 /* The reduction that a word names; MT_TENSOR_LOAD: none. */

@@ -1,7 +1,7 @@
 /* Texture and surface instructions: their operands as an array of words for
- * mt_cpu_tex and its like (runtime/cpu/abi.h). */
+ * mt_cpu_tex and its like (format/image.h). */
 #include "asm_lower.h"
-#include "../../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <stdlib.h>
 #include <string.h>
 

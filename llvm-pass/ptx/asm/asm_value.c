@@ -1,7 +1,7 @@
 /* Operands of inline assembly as LLVM values: registers are stack slots,
  * everything is an integer of its width. */
 #include "asm_lower.h"
-#include "../../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Barriers, warp collectives and control of the thread: calls of the CPU device (runtime/cpu/abi.h). */
+/* Barriers, warp collectives and control of the thread: calls of the CPU device (format/image.h). */
 #include "asm_lower.h"
-#include "../../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <stdlib.h>
 #include <string.h>
 

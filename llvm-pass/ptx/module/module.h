@@ -23,7 +23,7 @@ struct mt_ptx_origin {
 
 /* What is wanted of a module. A large one is compiled kernel by kernel: the base is what they share, its
  * variables and the functions that are called by pointer; a kernel comes with what it calls, and finds the
- * base's under names with MT_DEVICE_PREFIX (cpu/abi.h). */
+ * base's under names with MT_DEVICE_PREFIX (format/image.h). */
 enum mt_ptx_part { MT_PTX_WHOLE, MT_PTX_BASE, MT_PTX_KERNEL };
 
 /* Lines of a file, of code that a kernel has. */

@@ -1,7 +1,7 @@
 /* Parts of a module: what all of its kernels share, the base image, or one kernel with what it calls. Which
  * functions are called by pointer is found in the text: bodies that are not wanted are not read. */
 #include "module_parts.h"
-#include "../../../runtime/cpu/abi.h"
+#include "format/image.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

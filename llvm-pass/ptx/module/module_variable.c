@@ -1,7 +1,7 @@
 /* Variables of modules and their initialisers: numbers, addresses of other variables and functions,
  * bytes of such. */
 #include "module_parts.h"
-#include "base/options.h"
+#include "unit/options.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * short times, only over some hundred thousand records. */
 #define _GNU_SOURCE
 #include "team.h"
-#include "reader/base/thread.h"
+#include "base/thread.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -324,7 +324,7 @@ static int team_start(struct team_threads *t, const struct mt_comm_options *opti
     if (t->n == 1)
         return 0;
     mt_comm_shard(&w->comm, i, t->n);
-    w->started = mt_thread_start(&w->thread, team_work, w) == 0;
+    w->started = mt_base_thread_start(&w->thread, 0, team_work, w) == 0;
     return w->started ? 0 : -1;
 }
 

@@ -2,7 +2,7 @@
  * is free takes the dearest one that nobody has taken yet: how dear they are, no table knows for every trace.
  */
 #include "crew.h"
-#include "reader/base/thread.h"
+#include "base/thread.h"
 #include <stdlib.h>
 
 enum { WORTH = 64 }; /* runs, of which a member is worth waking */
@@ -71,7 +71,7 @@ struct mt_crew *mt_crew_new(struct mt_locality *m, unsigned threads)
     pthread_cond_init(&c->done, NULL);
     crew_list(c);
     const unsigned wanted = threads < c->nsections ? threads : c->nsections;
-    while (c->count < wanted && mt_thread_start(&c->members[c->count], crew_work, c) == 0)
+    while (c->count < wanted && mt_base_thread_start(&c->members[c->count], 0, crew_work, c) == 0)
         c->count++;
     if (c->count == wanted)
         return c;

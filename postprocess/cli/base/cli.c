@@ -6,7 +6,7 @@
 #include "memtrace/host.h"
 #include "kind.h"
 #include "stop.h"
-#include "reader/base/text.h"
+#include "base/text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <time.h>
 #include <getopt.h>
-#include "cli/command/command.h"
+#include "base/command.h"
 #include "memtrace/trace.h"
 #include "output/json/json.h"
 

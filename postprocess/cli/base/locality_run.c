@@ -5,7 +5,7 @@
 #include "analysis/comm/shadow.h"
 #include "memtrace/grow.h"
 #include "output/text/locality_text.h"
-#include "reader/base/text.h"
+#include "base/text.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <fcntl.h>

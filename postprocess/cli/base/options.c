@@ -2,7 +2,7 @@
  * reported. */
 #define _GNU_SOURCE
 #include "cli.h"
-#include "cli/command/near.h"
+#include "base/near.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

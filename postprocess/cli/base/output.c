@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "cli.h"
 #include "stop.h"
-#include "cli/command/create.h"
+#include "base/create.h"
 #include "memtrace/grow.h"
 #include <errno.h>
 #include <fcntl.h>

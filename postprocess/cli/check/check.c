@@ -4,7 +4,7 @@
 #include "cli/base/commands.h"
 #include "cli/base/kind.h"
 #include "cli/base/stop.h"
-#include "cli/command/files.h"
+#include "base/files.h"
 #include "output/findings/findings_out.h"
 #include "output/text/numbers.h"
 #include <dirent.h>

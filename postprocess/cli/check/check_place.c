@@ -5,7 +5,7 @@
 #include "check.h"
 #include "analysis/base/pairmap.h"
 #ifdef MT_WITH_ELF
-#include "host/machine/elffile.h"
+#include "base/elffile.h"
 #include <stdlib.h>
 #include <string.h>
 

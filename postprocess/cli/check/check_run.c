@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "check.h"
 #include "cli/base/stop.h"
-#include "cli/command/child.h"
+#include "base/run.h"
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>

@@ -5,7 +5,7 @@
 #include "memtrace/grow.h"
 #include "analysis/base/pairmap.h"
 #include "reader/base/internal.h" /* mt_spool_create */
-#include "../../../runtime/host/core/text.h"
+#include "format/host_text.h"
 #include "memtrace/order.h"
 #include <errno.h>
 #include <fcntl.h>

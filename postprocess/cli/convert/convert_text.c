@@ -5,7 +5,7 @@
 #include "analysis/base/live_allocs.h"
 #include "analysis/base/pairmap.h"
 #include "memtrace/grow.h"
-#include "../../../runtime/host/core/text.h"
+#include "format/host_text.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef MT_CLI_CONVERT_WRITE_H
 #define MT_CLI_CONVERT_WRITE_H
 #include <stdio.h>
-#include "../../../runtime/container/writer.h"
+#include "format/container/writer.h"
 #include "memtrace/host.h"
 
 /* mt_mtc_file.write to a FILE. */

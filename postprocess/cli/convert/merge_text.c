@@ -3,7 +3,7 @@
 #include "merge_text.h"
 #include "cli/base/kind.h"
 #include "merge_queue.h"
-#include "reader/base/text.h"
+#include "base/text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

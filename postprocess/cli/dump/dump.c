@@ -7,7 +7,7 @@
 #include "memtrace/host.h"
 #include "analysis/locality/estimates.h"
 #include "output/rows/csv.h"
-#include "reader/base/text.h"
+#include "base/text.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "dump.h"
 #include "memtrace/grow.h"
 #include "analysis/locality/estimates.h"
-#include "reader/base/text.h"
+#include "base/text.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

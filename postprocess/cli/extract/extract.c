@@ -4,11 +4,7 @@
 #include "analysis/check/collect.h"
 #include "cli/base/commands.h"
 #include "extract_tables.h"
-#ifdef MEMTRACE_MPI
-#include "analysis/mpi/ranks.h"
-#else
 #include "mpirun.h"
-#endif
 #include "output/json/comm_json.h"
 #include "memtrace/container.h"
 #include "memtrace/host.h"
@@ -323,16 +319,17 @@ static void extract_stats(const struct mt_extract *x)
 
 int mt_extract_command(int argc, char **argv)
 {
+    int other = mt_mpirun_hand_over(argv);
+    return other ? other : mt_extract_run(argc, argv, NULL);
+}
+
+int mt_extract_run(int argc, char **argv, const struct mt_session *session)
+{
     static struct mt_extract x; /* holds the output buffer */
     mt_cli_start("mt-extract");
-#ifdef MEMTRACE_MPI
-    x.p.session = &mt_ranks_session;
-    x.p.session->begin(&argc, &argv, &mt_cli_stop);
-#else
-    int other = mt_mpirun_hand_over(argv);
-    if (other)
-        return other;
-#endif
+    x.p.session = session;
+    if (session)
+        session->begin(&argc, &argv, &mt_cli_stop);
     mt_cli_quiet = !session_reports(x.p.session); /* all would say the same */
     opterr = !mt_cli_quiet;
     mt_pipeline_init(&x.p);

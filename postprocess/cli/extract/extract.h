@@ -33,6 +33,9 @@ struct mt_extract {
 #define MT_MANY_ADDRESSES                                                                                    \
     "addresses are left out: more than 1000000 operations; -s all or -s addresses lists them"
 
+/* The command, as one process (NULL) or as a member of several. */
+int mt_extract_run(int argc, char **argv, const struct mt_session *session);
+
 /* 0: go on; -1: done, exit with 0; else the exit code. */
 int mt_extract_parse(struct mt_extract *x, int argc, char **argv);
 

@@ -1,7 +1,7 @@
 /* memtrace: one program for all commands. `memtrace extract …` and `mt-extract …` are the same. */
 #include "cli/base/cli.h"
 #include "cli/base/commands.h"
-#include "cli/command/near.h"
+#include "base/near.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

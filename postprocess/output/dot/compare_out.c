@@ -3,7 +3,7 @@
 #include "compare_out.h"
 #include "output/rows/csv.h"
 #include "graph_out.h"
-#include "reader/base/text.h"
+#include "base/text.h"
 #include <math.h>
 #include <string.h>
 

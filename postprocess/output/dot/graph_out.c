@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "graph_out.h"
 #include "analysis/base/sites.h"
-#include "reader/base/text.h"
+#include "base/text.h"
 #include "memtrace/order.h"
 #include <inttypes.h>
 #include <stdlib.h>

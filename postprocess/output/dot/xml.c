@@ -1,6 +1,6 @@
 /* What GraphML and SVG share. */
 #include "xml.h"
-#include "reader/base/text.h"
+#include "base/text.h"
 #include <stdlib.h>
 #include <string.h>
 

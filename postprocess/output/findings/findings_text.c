@@ -2,7 +2,7 @@
 #include "findings_out.h"
 #include "output/text/finding_words.h"
 #include "output/text/numbers.h"
-#include "reader/base/text.h"
+#include "base/text.h"
 #include <stdlib.h>
 
 enum { MOST_LINES = 1000 }; /* more than anyone reads */

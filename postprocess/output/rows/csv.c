@@ -1,6 +1,6 @@
 /* Fields of CSV files, RFC 4180 with LF. */
 #include "csv.h"
-#include "reader/base/text.h"
+#include "base/text.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* A writer of Parquet files. */
 #define _GNU_SOURCE
 #include "parquet.h"
-#include "reader/base/text.h"
+#include "base/text.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>

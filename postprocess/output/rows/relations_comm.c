@@ -3,7 +3,7 @@
 #include "comm_formats.h"
 #include "sorted.h"
 #include "relations_parts.h"
-#include "reader/base/text.h"
+#include "base/text.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>

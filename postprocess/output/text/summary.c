@@ -7,7 +7,7 @@
 #include "table.h"
 #include "numbers.h"
 #include "words.h"
-#include "reader/base/text.h"
+#include "base/text.h"
 #include "memtrace/order.h"
 #include "memtrace/record.h"
 #include <inttypes.h>

@@ -9,7 +9,7 @@
 #include "memtrace/host.h"
 #include "memtrace/sample.h"
 #include "memtrace/trace.h"
-#include "text.h"
+#include "base/text.h"
 
 /* Sets *err and returns -1; the message is "NAME: byte OFFSET: text" (MT_E_TRUNCATED and MT_E_CORRUPT) or
  * "NAME: text". */
@@ -314,22 +314,4 @@ struct mt_ahead *mt_ahead_start(struct mt_source_merge *m, unsigned flags, struc
 int mt_ahead_next(struct mt_ahead *a, struct mt_item *item, struct mt_error *err);
 /* Ends the thread: after the end, or with `own` stop flag raised before. Frees it. */
 void mt_ahead_stop(struct mt_ahead *a);
-
-/* Length of the valid UTF-8 sequence at s (n bytes left), 0 if there is none. */
-static inline size_t mt_utf8_length(const unsigned char *s, size_t n)
-{
-    unsigned char c = s[0];
-    if (c < 0x80)
-        return 1;
-    size_t want = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
-    if (c < 0xc2 || c > 0xf4 || n < want)
-        return 0;
-    for (size_t i = 1; i < want; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((c == 0xe0 && s[1] < 0xa0) || (c == 0xed && s[1] > 0x9f) || (c == 0xf0 && s[1] < 0x90) ||
-        (c == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return want;
-}
 #endif

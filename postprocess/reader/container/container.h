@@ -12,21 +12,10 @@
  *   ../device_parts.c  device chunks in any order */
 #ifndef MT_READER_CONTAINER_H
 #define MT_READER_CONTAINER_H
-#include "device_decode.h"
+#include "format/container/device_decode.h"
 #include "reader/base/internal.h"
+#include "format/container/host_decode.h"
 #include "memtrace/host.h"
-
-/* A set of 32-bit keys with 32-bit values; zero-initialised is empty. Key 0 is not one. */
-struct mt_map32 {
-    uint32_t *keys, *values;
-    uint32_t count, mask;
-};
-/* The value of `key`, or NULL: not there. */
-uint32_t *mt_map32_find(const struct mt_map32 *m, uint32_t key);
-/* 0, or -1 without memory. The key must not be there yet. */
-int mt_map32_add(struct mt_map32 *m, uint32_t key, uint32_t value);
-void mt_map32_clear(struct mt_map32 *m);
-void mt_map32_free(struct mt_map32 *m);
 
 /* ---- bytes ---- */
 
@@ -104,39 +93,6 @@ int mt_problem_add(struct mt_problems *p, const struct mt_error *e); /* 0, or -1
  * or -1 with *err. */
 int mt_chunks_find(struct mt_chunk_list *l, struct mt_window *w, uint64_t first, struct mt_problems *problems,
                    struct mt_error *err);
-
-/* ---- decoding ---- */
-
-struct mt_decode_site {
-    uint64_t last, stride, difference, offset;
-    uint32_t next, second; /* positions in the array of these; 0: none */
-    uint32_t site, size;   /* size: as in the payload, 0 = what the site table says */
-    uint32_t table;        /* that size */
-    uint32_t relative;
-};
-struct mt_decoder {
-    const unsigned char *begin, *at, *end;
-    int timed;
-    struct mt_decode_site *sites; /* [0] stands for "before the first access" */
-    uint32_t nsites;
-    size_t room;
-    struct mt_map32 numbers; /* site -> position */
-    uint32_t previous;       /* position */
-    unsigned run;            /* accesses left of a run token */
-    uint64_t address, time, seq, items;
-    int failed;
-    const char *why; /* after -1 */
-    uint32_t (*size_of)(void *arg, uint32_t site);
-    void *arg;
-};
-/* `payload` must stay. 0, or -1 without memory. */
-int mt_decode_start(struct mt_decoder *d, const void *payload, size_t bytes, int timed, uint64_t seq);
-/* The next records (at most `capacity`, into `room`; *count says how many) or event (*count is 0 and *event
- * is filled: event, time, seq, nargs, args). 1; 0 at the end; -1: damage, d->why says what and d->at where
- * (`why` NULL: no memory); records before it come first. */
-int mt_decode_next(struct mt_decoder *d, struct mt_host_record *room, size_t capacity, size_t *count,
-                   struct mt_host_item *event);
-void mt_decode_free(struct mt_decoder *d);
 
 /* ---- meta lines ---- */
 

@@ -2,7 +2,7 @@
  * block of runs, which takes 30 to 100 microseconds to decode. */
 #define _GNU_SOURCE
 #include "decoders.h"
-#include "reader/base/thread.h"
+#include "base/thread.h"
 
 enum { MOST = 16 }; /* threads: no analysis takes what more would give */
 
@@ -186,7 +186,7 @@ static void start_threads(struct mt_decoders *d)
 {
     if (!d->wanted || !(d->threads = calloc(d->wanted, sizeof *d->threads)))
         return;
-    while (d->started < d->wanted && mt_thread_start(&d->threads[d->started], decoders_work, d) == 0)
+    while (d->started < d->wanted && mt_base_thread_start(&d->threads[d->started], 0, decoders_work, d) == 0)
         d->started++;
     d->wanted = 0;
 }

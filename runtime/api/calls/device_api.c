@@ -1,7 +1,7 @@
 /* The CPU device as cudaGetDevice* show it: sm_90 devices, all alike. */
 #include "api/entry.h"
 #include "api/streams/capture.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "api/device/device.h"
 #include "api/device/device_heap.h"
 #include "api/launch/event.h"

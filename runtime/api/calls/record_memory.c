@@ -6,7 +6,7 @@
 #include "gpu/gpu.h"
 #include "api/graphs/graph_gpu.h"
 #include "api/device/heap.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "trace/events.h"
 #include "trace/objects.h"
 #include "trace/site.h"

@@ -7,7 +7,7 @@
 #include "api/device/failed.h"
 #include "api/device/heap.h"
 #include "api/streams/queue.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "trace/events.h"
 #include "api/memory/sync.h"
 #include <stdint.h>

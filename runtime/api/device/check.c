@@ -6,7 +6,7 @@
 #include "trace/companion.h"
 #include "trace/trace.h"
 #include "trace/events.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "base/options.h"
 #include "trace/objects.h"
 #include "trace/ranges.h"

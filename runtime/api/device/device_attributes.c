@@ -2,7 +2,7 @@
  * so that the two agree. */
 #include "api/entry.h"
 #include "device.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "api/tables/error.h"
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "device.h"
 #include "failed.h"
 #include "api/tables/error.h"
-#include "attach/abi.h"
+#include "base/attach.h"
 #include "base/report.h"
 #include <dlfcn.h>
 #include <string.h>

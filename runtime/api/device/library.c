@@ -5,7 +5,7 @@
 #include "api/tables/error.h"
 #include "made.h"
 #include "make.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "base/fork.h"
 #include "base/report.h"
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* cudaLimit of each GPU. */
 #include "limits.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "device.h"
 #include <stdatomic.h>
 

@@ -1,6 +1,6 @@
 /* Lines of an image that another version of the program had made: its tables are copied, and stay. */
 #include "lines.h"
-#include "cpu/abi.h"
+#include "format/image.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -82,7 +82,7 @@ static void load_list_variables(const struct mt_image *image, int device)
 static void load_bind_tables(struct mt_module *m)
 {
     for (const struct mt_image *i = m->image; i; i = i->peer)
-        mt_event_sites(i);
+        mt_event_sites(i->head, i->site_base);
     load_bind_functions(m);
 }
 
@@ -284,7 +284,7 @@ static void load_bind_kernel(struct mt_module *m, struct mt_function *f, struct 
     f->kernel = image ? mt_image_find_kernel(image, f->name) : NULL;
     f->why = why;
     if (image)
-        mt_event_sites(image);
+        mt_event_sites(image->head, image->site_base);
 }
 
 /* What messages call it: "KERNEL of FILE". */

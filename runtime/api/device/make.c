@@ -1,7 +1,7 @@
 /* CPU images of device code that came without one: asked of mt-ptx. */
 #define _GNU_SOURCE
 #include "make.h"
-#include "cpu/abi.h"
+#include "format/image.h"
 #include "base/cache.h"
 #include "base/child.h"
 #include "base/fd.h"

@@ -10,7 +10,7 @@
 #include "trace/events.h"
 #include "trace/nvtx.h"
 #include "base/demangle.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "base/report.h"
 #include "base/short.h"
 #include "base/fork.h"

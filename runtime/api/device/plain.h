@@ -1,7 +1,16 @@
 /* The two versions that a kernel has on a GPU: without record calls, and with (plain.c). */
 #ifndef MT_API_PLAIN_H
 #define MT_API_PLAIN_H
-#include "api/launch/launch.h"
+#include "api/device/module.h"
+#include <cuda_runtime_api.h>
+
+struct mt_launch_config {
+    dim3 grid, block;
+    size_t shared; /* dynamic bytes */
+    cudaStream_t stream;
+    int cooperative;
+    dim3 cluster; /* CTAs of a cluster, x 0: the launch does not say */
+};
 
 /* Registers f with the real runtime, and its version with record calls, if the GPU's code has one; f's module
  * is loaded. */

@@ -6,7 +6,7 @@
 #include "api/entry.h"
 #include "gpu/gpu.h"
 #include "module.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "base/file.h"
 #include "base/options.h"
 #include "base/report.h"

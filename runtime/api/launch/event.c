@@ -9,7 +9,7 @@
 #include "api/streams/queue.h"
 #include "api/memory/sync.h"
 #include "trace/events.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "base/fork.h"
 #include "base/fd.h"
 #include <stdatomic.h>

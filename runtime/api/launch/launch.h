@@ -2,17 +2,10 @@
 #ifndef MT_API_LAUNCH_H
 #define MT_API_LAUNCH_H
 #include "api/device/module.h"
+#include "api/device/plain.h"
 #include "api/streams/stream.h"
 #include "trace/site.h"
 #include <cuda_runtime_api.h>
-
-struct mt_launch_config {
-    dim3 grid, block;
-    size_t shared; /* dynamic bytes */
-    cudaStream_t stream;
-    int cooperative;
-    dim3 cluster; /* CTAs of a cluster, x 0: the launch does not say */
-};
 
 /* The kernel that `func` names, with its code. cudaErrorInvalidDeviceFunction, or
  * cudaErrorNoKernelImageForDevice, as the thread's last error. */

@@ -1,7 +1,7 @@
 /* Calls of libraries (cuBLAS and others) as operations of a stream. The trace has them as launches of one
  * CTA: what they read and write are blocks, which their arguments tell. libmemtrace-libraries.so computes. */
 #include "libcall.h"
-#include "attach/abi.h"
+#include "base/attach.h"
 #include "api/streams/capture.h"
 #include "api/device/device.h"
 #include "api/entry.h"

@@ -1,7 +1,7 @@
-/* Calls of libraries as operations of a stream (libraries/abi.h). */
+/* Calls of libraries as operations of a stream (library.h). */
 #ifndef MT_API_LIBCALL_H
 #define MT_API_LIBCALL_H
-#include "libraries/abi.h"
+#include "library.h"
 
 struct mt_op;
 struct mt_stream;

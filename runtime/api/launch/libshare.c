@@ -1,11 +1,11 @@
-/* What calls of a library need between processes: memory that several of them map (libraries/abi.h). */
+/* What calls of a library need between processes: memory that several of them map (library.h). */
 #define _GNU_SOURCE
 #include "api/entry.h"
 #include "api/tables/error.h"
 #include "base/fd.h"
 #include "base/fork.h"
 #include "ipc.h"
-#include "libraries/abi.h"
+#include "library.h"
 #include "trace/events.h"
 #include <pthread.h>
 #include <string.h>

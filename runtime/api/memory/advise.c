@@ -6,7 +6,7 @@
 #include "api/tables/error.h"
 #include "api/device/heap.h"
 #include "api/streams/stream.h"
-#include "cpu/abi.h"
+#include "format/image.h"
 #include "base/fork.h"
 #include "memtrace/grow.h"
 #include <pthread.h>

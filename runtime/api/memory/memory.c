@@ -11,8 +11,8 @@
 #include "pool.h"
 #include "api/streams/stream.h"
 #include "sync.h"
-#include "base/devices.h"
-#include "cpu/abi.h"
+#include "trace/devices.h"
+#include "format/image.h"
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>

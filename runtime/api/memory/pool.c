@@ -12,7 +12,7 @@
 #include "graph_memory.h"
 #include "trace/objects.h"
 #include "api/streams/queue.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "base/fork.h"
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
 #include "capture_state.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "api/launch/event.h"
+#include "event.h"
 #include "queue.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "base/fork.h"
 #include <stdlib.h>
 #include <string.h>

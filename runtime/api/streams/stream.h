@@ -4,7 +4,7 @@
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stdint.h>
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "order.h"
 #include "trace/trace.h"
 
@@ -15,7 +15,7 @@ struct mt_stream {
     uint64_t id;
     unsigned flags;
     int priority;
-    int device;                   /* of the CPU device (base/devices.h) */
+    int device;                   /* of the CPU device (trace/devices.h) */
     int lasting;                  /* not made by the program: the legacy stream, a thread's own */
     int legacy;                   /* it is its device's legacy stream */
     struct mt_stream *own_more;   /* of a thread's own: that of another device */

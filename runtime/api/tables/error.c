@@ -2,7 +2,7 @@
  * device is reset. */
 #include "error.h"
 #include "api/entry.h"
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "base/report.h"
 #include <ctype.h>
 #include <pthread.h>

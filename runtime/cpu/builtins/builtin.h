@@ -6,7 +6,7 @@
 #define MT_BUILTIN_H
 #include <stdbool.h>
 #include <stdint.h>
-#include "abi.h"
+#include "format/image.h"
 
 #define MT_INLINE __attribute__((always_inline)) inline
 #define MT_BUILTIN __attribute__((visibility("hidden"), nothrow))

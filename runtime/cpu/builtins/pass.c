@@ -1,6 +1,6 @@
 /* Builtins that the pass itself calls (llvm-pass/lower/shared.c, kernels.c),
  * beside those that stand for intrinsics. */
-#include "../abi.h"
+#include "format/image.h"
 
 /* Start of this CTA's shared memory. */
 void *mtb_shared_base(void)

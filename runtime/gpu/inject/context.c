@@ -1,6 +1,6 @@
 /* Contexts of the driver: what each has of ours, what the device is called, and the end of the process. */
 #define _GNU_SOURCE
-#include "base/devices.h"
+#include "trace/devices.h"
 #include "base/file.h"
 #include "base/report.h"
 #include "base/thread.h"

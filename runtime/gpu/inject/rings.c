@@ -5,7 +5,7 @@
 #include "gpu/readers.h"
 #include "base/options.h"
 #include "base/report.h"
-#include "device/ctas.h"
+#include "format/cta_rule.h"
 #include "trace/events.h"
 #include "trace/selection.h"
 #include <errno.h>

@@ -5,10 +5,10 @@
  * They return success always (else the warp would be ended), use no shared memory and no stack, and name
  * only parameters that all versions of the API have. Tests compile the file for the host. */
 #ifdef __CUDACC__
-#include "device/ctas.h"
+#include "format/cta_rule.h"
 #include "device/warp.h"
 #else
-#include "device/ctas.h" /* what stands for warp.h was included before */
+#include "format/cta_rule.h" /* what stands for warp.h was included before */
 #endif
 #include "device/write.h"
 

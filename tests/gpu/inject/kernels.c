@@ -1,4 +1,4 @@
-/* Kernels of a GPU whose memory is host memory: packets, written by hand as device/packet.h says they lie. */
+/* Kernels of a GPU whose memory is host memory: packets, written by hand as format/packet.h says they lie. */
 #include "device.h"
 
 static struct mt_gpu_context *device_context(const void *data)

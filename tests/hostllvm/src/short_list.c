@@ -1,5 +1,5 @@
-/* Preloaded: every other list of a process's threads lacks all but the first and the newest, as the kernel may
- * leave out threads when one ends meanwhile. */
+/* Preloaded: every other list of a process's threads lacks all but the first and the newest, as the kernel
+ * may leave out threads when one ends meanwhile. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>

@@ -1,0 +1,282 @@
+/* Reads an ELF file, and finds out which CUDA runtime is in it. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "binary.h"
+#include "attach.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const void *binary_at(const struct mt_binary *o, uint64_t offset, uint64_t count, uint64_t each)
+{
+    return offset <= o->size && (!each || count <= (o->size - offset) / each) && offset % 8 == 0
+               ? o->data + offset
+               : NULL;
+}
+
+/* Strings that end in a NUL, or NULL. */
+static const char *binary_strings(const struct mt_binary *o, const Elf64_Shdr *s, size_t *size)
+{
+    const char *text = s->sh_offset <= o->size && s->sh_size <= o->size - s->sh_offset && s->sh_size
+                           ? (const char *)o->data + s->sh_offset
+                           : NULL;
+    *size = text ? s->sh_size : 0;
+    return text && !text[s->sh_size - 1] ? text : NULL;
+}
+
+static void binary_symbols(const struct mt_binary *o, const Elf64_Shdr *s, struct mt_binary_symbols *out)
+{
+    if (s->sh_entsize != sizeof(Elf64_Sym) || s->sh_link >= o->nsections)
+        return;
+    size_t count = s->sh_size / sizeof(Elf64_Sym);
+    out->entry = binary_at(o, s->sh_offset, count, sizeof(Elf64_Sym));
+    out->strings = binary_strings(o, &o->sections[s->sh_link], &out->size);
+    out->count = out->entry && out->strings ? count : 0;
+}
+
+static void binary_soname(struct mt_binary *o, const Elf64_Shdr *s)
+{
+    size_t count = s->sh_size / sizeof(Elf64_Dyn), size;
+    const Elf64_Dyn *d = binary_at(o, s->sh_offset, count, sizeof *d);
+    const char *text = s->sh_link < o->nsections ? binary_strings(o, &o->sections[s->sh_link], &size) : NULL;
+    for (size_t i = 0; d && text && i < count && d[i].d_tag != DT_NULL; i++)
+        if (d[i].d_tag == DT_SONAME && d[i].d_un.d_val < size)
+            o->soname = text + d[i].d_un.d_val;
+}
+
+static int binary_parse(struct mt_binary *o)
+{
+    const Elf64_Ehdr *h = (const Elf64_Ehdr *)o->data;
+    if (o->size < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 ||
+        h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB || h->e_machine != EM_X86_64)
+        return ENOEXEC;
+    if (h->e_phentsize == sizeof(Elf64_Phdr) &&
+        (o->segments = binary_at(o, h->e_phoff, h->e_phnum, sizeof(Elf64_Phdr))))
+        o->nsegments = h->e_phnum;
+    if (h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shstrndx >= h->e_shnum ||
+        !(o->sections = binary_at(o, h->e_shoff, h->e_shnum, sizeof(Elf64_Shdr))))
+        return 0;
+    o->nsections = h->e_shnum;
+    o->names = binary_strings(o, &o->sections[h->e_shstrndx], &o->names_size);
+    for (unsigned i = 0; i < o->nsections; i++) {
+        const Elf64_Shdr *s = &o->sections[i];
+        if (s->sh_type == SHT_SYMTAB)
+            binary_symbols(o, s, &o->all);
+        else if (s->sh_type == SHT_DYNSYM)
+            binary_symbols(o, s, &o->dynamic);
+        else if (s->sh_type == SHT_DYNAMIC)
+            binary_soname(o, s);
+    }
+    return 0;
+}
+
+int mt_binary_open(struct mt_binary *o, const char *path)
+{
+    struct stat st;
+    *o = (struct mt_binary){0};
+    int why = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0)
+        why = errno;
+    else if (!S_ISREG(st.st_mode) || !st.st_size)
+        why = ENOEXEC;
+    else if ((o->data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
+        why = errno;
+    if (fd >= 0)
+        close(fd);
+    if (why)
+        return why;
+    o->size = (size_t)st.st_size;
+    why = binary_parse(o);
+    if (why)
+        mt_binary_close(o);
+    return why;
+}
+
+void mt_binary_close(struct mt_binary *o)
+{
+    munmap((void *)(uintptr_t)o->data, o->size);
+    *o = (struct mt_binary){0};
+}
+
+const char *mt_binary_linker(const struct mt_binary *o)
+{
+    for (unsigned i = 0; i < o->nsegments; i++) {
+        const Elf64_Phdr *p = &o->segments[i];
+        if (p->p_type == PT_INTERP && p->p_offset < o->size && p->p_filesz &&
+            p->p_filesz <= o->size - p->p_offset && !o->data[p->p_offset + p->p_filesz - 1])
+            return (const char *)o->data + p->p_offset;
+    }
+    return "";
+}
+
+int mt_binary_has_auditors(const char *path)
+{
+    static const char called[] = "la_version"; /* what it looks for in an auditor */
+    struct mt_binary o;
+    if (mt_binary_open(&o, path) != 0)
+        return 1;
+    int has = memmem(o.data, o.size, called, sizeof called) != NULL;
+    mt_binary_close(&o);
+    return has;
+}
+
+const Elf64_Shdr *mt_binary_section(const struct mt_binary *o, const char *name)
+{
+    for (unsigned i = 0; o->names && i < o->nsections; i++)
+        if (o->sections[i].sh_name < o->names_size && strcmp(o->names + o->sections[i].sh_name, name) == 0)
+            return &o->sections[i];
+    return NULL;
+}
+
+const char *mt_binary_name(const struct mt_binary_symbols *s, const Elf64_Sym *y)
+{
+    return y->st_name < s->size ? s->strings + y->st_name : "";
+}
+
+/* A function of this name that the file defines, or with `defined` 0, asks others for. */
+static const Elf64_Sym *binary_find(const struct mt_binary_symbols *s, const char *name, int defined)
+{
+    size_t n = strlen(name) + 1;
+    if (!s->count || !memmem(s->strings, s->size, name, n)) /* large tables: most have no such name */
+        return NULL;
+    for (size_t i = 0; i < s->count; i++) {
+        const Elf64_Sym *y = &s->entry[i];
+        if ((y->st_shndx != SHN_UNDEF) == defined && (!defined || ELF64_ST_TYPE(y->st_info) == STT_FUNC) &&
+            strcmp(mt_binary_name(s, y), name) == 0)
+            return y;
+    }
+    return NULL;
+}
+
+/* Functions of each runtime since CUDA 11, between which most others lie. The first two are what only
+ * NVIDIA's defines, and what a fake one that stands before another would not. Ours has it, too. */
+static const char *const certain[] = {"cudaGetExportTable",
+                                      "__cudaRegisterFatBinary",
+                                      "__cudaRegisterFatBinaryEnd",
+                                      "__cudaUnregisterFatBinary",
+                                      "__cudaRegisterFunction",
+                                      "__cudaRegisterVar",
+                                      "__cudaPushCallConfiguration",
+                                      "__cudaPopCallConfiguration",
+                                      "cudaLaunchKernel",
+                                      "cudaMalloc",
+                                      "cudaFree",
+                                      "cudaMemcpy",
+                                      "cudaMemcpyAsync",
+                                      "cudaMemset",
+                                      "cudaStreamSynchronize",
+                                      "cudaDeviceSynchronize",
+                                      "cudaGetLastError",
+                                      "cudaGraphicsVDPAURegisterOutputSurface"};
+enum { CERTAIN = sizeof certain / sizeof *certain, NEEDED = CERTAIN - 1, CELL = 16 };
+
+static int binary_has_cudart(const struct mt_binary_symbols *s)
+{
+    return binary_find(s, certain[0], 1) && binary_find(s, certain[1], 1);
+}
+
+/* The stretch of code that they span, and 0; or -1: a needed one is missing. */
+static int binary_span(const struct mt_binary_symbols *s, uint64_t *begin, uint64_t *end)
+{
+    *begin = UINT64_MAX;
+    *end = 0;
+    for (unsigned i = 0; i < CERTAIN; i++) {
+        const Elf64_Sym *y = binary_find(s, certain[i], 1);
+        if (!y && i < NEEDED)
+            return -1;
+        if (y && y->st_value < *begin)
+            *begin = y->st_value / CELL * CELL;
+        if (y && y->st_value > *end)
+            *end = y->st_value / CELL * CELL;
+    }
+    return 0;
+}
+
+/* steps[i]: how many functions begin to lie in cell i, less those that do no longer. */
+static void binary_lay(const struct mt_binary_symbols *s, uint64_t begin, uint64_t end, int32_t *steps)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        const Elf64_Sym *y = &s->entry[i];
+        uint64_t from = y->st_value, size = y->st_size < end - begin ? y->st_size : end - begin;
+        if (y->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(y->st_info) != STT_FUNC || from < begin || from >= end)
+            continue;
+        uint64_t to = from + (size ? size : 1);
+        steps[(from - begin) / CELL]++;
+        if (to < end)
+            steps[(to - begin + CELL - 1) / CELL]--;
+    }
+}
+
+/* Is a function among those of the runtime without a symbol? It comes out of one object file, whose functions
+ * lie one behind the other. */
+static int binary_has_holes(const struct mt_binary *o, const struct mt_binary_symbols *s)
+{
+    uint64_t begin, end;
+    if (binary_span(s, &begin, &end) != 0 || end - begin > o->size)
+        return 1;
+    size_t cells = (end - begin) / CELL, bytes = (cells + 1) * sizeof(int32_t);
+    int32_t *steps = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), in = 0;
+    if (steps == MAP_FAILED)
+        return 1;
+    int hole = 0;
+    binary_lay(s, begin, end, steps);
+    for (size_t i = 0; i < cells; i++)
+        hole |= (in += steps[i]) == 0;
+    munmap(steps, bytes);
+    return hole;
+}
+
+/* CUDA's functions come and go with its major versions. */
+static int binary_major(const struct mt_binary_symbols *s)
+{
+    if (binary_find(s, "cudaBindTexture", 1)) /* to 11 */
+        return binary_find(s, "cudaOccupancyAvailableDynamicSMemPerBlock", 1) ? 11 : 0;
+    if (binary_find(s, "cudaGetDeviceProperties_v2", 1))
+        return 12;
+    return binary_find(s, "cudaGetDeviceProperties", 1) ? 13 : 0;
+}
+
+/* The name of its shared memory, which each version since 11 has. In two parts here, or this file would have
+ * it, too. */
+static int binary_has_trace_of_cudart(const struct mt_binary *o)
+{
+    static const char first[] = "/cudart", then[] = ".shm.%x";
+    const size_t n = sizeof first - 1;
+    const Elf64_Shdr *s = mt_binary_section(o, ".rodata");
+    if (!s || s->sh_offset > o->size || s->sh_size > o->size - s->sh_offset)
+        return 0;
+    const unsigned char *begin = o->data + s->sh_offset, *end = begin + s->sh_size, *at = begin;
+    for (; (at = memmem(at, (size_t)(end - at), then, sizeof then - 1)) != NULL; at++)
+        if ((size_t)(at - begin) >= n && memcmp(at - n, first, n) == 0)
+            return 1;
+    return 0;
+}
+
+enum mt_binary_cudart mt_binary_cudart(const struct mt_binary *o, const struct mt_binary_symbols **where,
+                                       int *major)
+{
+    const struct mt_binary_symbols *s = binary_has_cudart(&o->all)       ? &o->all
+                                        : binary_has_cudart(&o->dynamic) ? &o->dynamic
+                                                                         : NULL;
+    if (s && binary_find(&o->dynamic, MT_ATTACH_MISSING, 1))
+        s = NULL;
+    *where = s;
+    *major = s ? binary_major(s) : 0;
+    if (o->soname && strncmp(o->soname, "libcudart", 9) == 0) /* the shared one itself */
+        return MT_CUDART_NONE;
+    if (s) /* .dynsym has what is exported, and cannot be stripped */
+        return s == &o->all && binary_has_holes(o, s) ? MT_CUDART_NAMELESS : MT_CUDART_STATIC;
+    if (binary_find(&o->dynamic, "__cudaRegisterFatBinary", 0) ||
+        binary_find(&o->dynamic, "cudaLaunchKernel", 0))
+        return MT_CUDART_SHARED;
+    return binary_has_trace_of_cudart(o) ? MT_CUDART_NAMELESS : MT_CUDART_NONE;
+}
+
+const char *mt_binary_node(int major)
+{
+    return major == 11 ? "libcudart.so.11.0" : major == 12 ? "libcudart.so.12" : "libcudart.so.13";
+}

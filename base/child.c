@@ -1,0 +1,184 @@
+/* Starts programs of ours beside the traced one. */
+#include "child.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STACK 65536
+
+struct start {
+    const struct mt_child *child;
+    char path[PATH_MAX]; /* "": in PATH alone */
+    char **environment;
+    int error;
+    pid_t pid;
+    char stack[2][STACK];
+};
+
+/* Puts the descriptors where they belong: first out of each other's way. 0, or -1. */
+static int child_descriptors(const int *from)
+{
+    int up[MT_CHILD_FDS], null = open("/dev/null", O_RDWR);
+    for (int i = 0; i < MT_CHILD_FDS; i++) {
+        int fd = from[i] >= 0 && fcntl(from[i], F_GETFD) >= 0 ? from[i] : null;
+        up[i] = i == 3 && from[i] < 0 ? -1 : fcntl(fd, F_DUPFD, 2 * MT_CHILD_FDS);
+        if (up[i] < 0 && i < 3)
+            return -1;
+    }
+    for (int i = 0; i < MT_CHILD_FDS; i++)
+        if (up[i] >= 0 && dup2(up[i], i) < 0)
+            return -1;
+    syscall(SYS_close_range, from[3] < 0 ? 3u : 4u, ~0u, 0u);
+    return 0;
+}
+
+/* clone by a name that no sanitizer in the program puts itself before: ThreadSanitizer's takes what shares
+ * our memory for a fork, and ends the program, or ignores the calling thread from then on. */
+extern int __clone(int (*run)(void *), void *stack, int flags, void *arg, ...);
+
+/* It shares our memory until it runs the program: a sanitizer's sigaction and _exit, which keep books there,
+ * are not for it. */
+static int child_run(void *start)
+{
+    struct start *s = start;
+    const long plain[4] = {0}; /* the kernel's struct sigaction with SIG_DFL */
+    sigset_t none;
+    for (int i = 1; i < NSIG; i++)
+        syscall(SYS_rt_sigaction, i, plain, NULL, NSIG / 8);
+    setsid(); /* Ctrl-C is for the program */
+    if (!child_descriptors(s->child->fd)) {
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        if (*s->path)
+            execve(s->path, s->child->words, s->environment);
+        if (!s->child->file || !*s->child->file)
+            execvpe(s->child->words[0], s->child->words, s->environment);
+    }
+    s->error = errno ? errno : ENOENT;
+    syscall(SYS_exit_group, 127);
+    return 127;
+}
+
+/* Its parent ends at once, so it is not a child of the program. */
+static int child_between(void *start)
+{
+    struct start *s = start;
+    s->pid = __clone(child_run, s->stack[1] + STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, s);
+    if (s->pid < 0)
+        s->error = errno;
+    syscall(SYS_exit_group, 0);
+    return 0;
+}
+
+/* Where this library is. Asked when it is loaded: later the dynamic linker may be somebody's who waits. */
+static const char *child_self(void)
+{
+    static const char *_Atomic self;
+    Dl_info info;
+    if (!self && dladdr((void *)(uintptr_t)&mt_child_start, &info))
+        self = info.dli_fname;
+    return self;
+}
+
+__attribute__((constructor)) static void child_loaded(void)
+{
+    child_self();
+}
+
+void mt_child_file(const struct mt_child *c, char *path, size_t size)
+{
+    const char *self = child_self();
+    char whole[PATH_MAX], *end;
+    *path = 0;
+    if (c->file && *c->file) {
+        snprintf(path, size, "%s", c->file);
+        return;
+    }
+    if (!self || !realpath(self, whole))
+        return;
+    for (int up = 0; up < 4 && (end = strrchr(whole, '/'));
+         up++) { /* lib, or lib/x86_64-linux-gnu/memtrace */
+        *end = 0;
+        snprintf(path, size, "%s/libexec/memtrace/%s", whole, c->words[0]);
+        if (up && access(path, X_OK) == 0)
+            return;
+    }
+    *path = 0;
+}
+
+/* The program's without what is loaded into it, which is not for ours; the array is malloc'ed. */
+static char **child_environment(void)
+{
+    static const char *const left_out[] = {"LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "LD_BIND_NOT="};
+    size_t n = 0, kept = 0;
+    while (environ && environ[n])
+        n++;
+    char **e = malloc((n + 1) * sizeof *e);
+    for (size_t i = 0; e && i < n && environ[i]; i++) {
+        int out = 0;
+        for (size_t k = 0; k < sizeof left_out / sizeof *left_out; k++)
+            out |= !strncmp(environ[i], left_out[k], strlen(left_out[k]));
+        if (!out)
+            e[kept++] = environ[i];
+    }
+    if (e)
+        e[kept] = NULL;
+    return e;
+}
+
+/* qemu has no child that ends without a signal, and takes CLONE_VFORK for a fork. */
+static void child_begin(struct start *s)
+{
+    sigset_t all, old;
+    sigfillset(&all); /* no handler of the program may run there */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int pid = __clone(child_between, s->stack[0] + STACK, CLONE_VM | CLONE_VFORK, s);
+    if (pid < 0 && errno == EINVAL)
+        pid = __clone(child_between, s->stack[0] + STACK, SIGCHLD, s);
+    if (pid < 0)
+        s->error = errno;
+    else
+        while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR) {
+        }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static pid_t child_failed(const struct mt_child *c, const char *path, int error, char *why, size_t size)
+{
+    snprintf(why, size, "%s cannot be started (%s): %s", c->words[0], *path ? path : "it is not in PATH",
+             strerror(error));
+    return -1;
+}
+
+pid_t mt_child_start(const struct mt_child *c, char *why, size_t size)
+{
+    /* Shared: a fork's answer comes back, too. */
+    struct start *s =
+        mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (s == MAP_FAILED)
+        return child_failed(c, c->words[0], errno, why, size);
+    s->child = c;
+    s->environment = child_environment();
+    mt_child_file(c, s->path, sizeof s->path);
+    if (s->environment)
+        child_begin(s);
+    else
+        s->error = ENOMEM;
+    free(s->environment);
+    pid_t pid = s->error ? child_failed(c, s->path, s->error, why, size) : s->pid;
+    munmap(s, sizeof *s);
+    return pid;
+}

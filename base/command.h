@@ -1,0 +1,51 @@
+/* What a command takes: rows of command.def. Used by all programs. */
+#ifndef MT_CLI_COMMAND_H
+#define MT_CLI_COMMAND_H
+
+/* Commands that an option belongs to. */
+enum {
+    MT_OF_RUN = 1,
+    MT_OF_HOST = 2,
+    MT_OF_EXTRACT = 4,
+    MT_OF_REPORT = 8,
+    MT_OF_GRAPH = 16,
+    MT_OF_COMPARE = 32,
+    MT_OF_DUMP = 64,
+    MT_OF_CONVERT = 128,
+    MT_OF_ENV = 256,
+    MT_OF_PTX = 512,
+    MT_OF_CC = 1024,
+    MT_OF_CHECK = 2048,
+    MT_OF_ALL = 4095
+};
+
+enum mt_option_id {
+    MT_OPT_FIRST = 255, /* below: letters, which getopt_long knows */
+#define MT_OPTION(id, name, letter) MT_OPT_##id,
+#define MT_OPTION_OF(id, argument, commands, group, what)
+#include "command.def"
+#undef MT_OPTION
+#undef MT_OPTION_OF
+    MT_OPT_END
+};
+
+struct mt_command {
+    unsigned of;                /* one of MT_OF_… */
+    const char *before, *after; /* the options in its help; before: begins with "Usage: memtrace extract" */
+    int stops;                  /* options end where words begin that are none */
+    /* Says that the command line is wrong; its exit code. */
+    int (*wrong)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+};
+
+/* Options of argv, each to `take` with its argument in optarg: 0: go on; else the exit code. Returns 0, with
+ * the words that are no options from optind on; -1: what was asked for (help, version, completion) is on
+ * stdout; else the exit code. */
+int mt_command_options(const struct mt_command *c, int argc, char **argv, int (*take)(void *arg, int option),
+                       void *arg);
+struct option;
+/* The same as getopt_long wants it, for who calls it himself: into lists with room for MT_OPT_END -
+ * MT_OPT_FIRST and twice as many characters. Without those that are in no list, unless `hidden`. */
+void mt_command_table(unsigned of, int hidden, struct option *list, char *letters);
+/* The rows of the help. */
+void mt_command_help(const struct mt_command *c);
+#endif

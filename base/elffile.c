@@ -1,0 +1,358 @@
+/* An ELF file's functions and source lines, by libelf and libdw. */
+#include "elffile.h"
+#include "memtrace/order.h"
+#include "memtrace/grow.h"
+#include <dlfcn.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct function {
+    uint64_t address, bytes;
+    const char *name;
+};
+
+struct unit { /* a range of addresses of a compilation unit */
+    uint64_t low, high;
+    Dwarf_Off die;
+};
+
+struct mt_elf {
+    Elf *elf;
+    struct function *functions;
+    size_t nfunctions, room;
+    Dwarf *dwarf; /* NULL: none, or not looked for yet */
+    int looked;
+    struct unit *units;
+    size_t nunits, units_room;
+};
+
+static int by_address(const void *a, const void *b)
+{
+    const struct function *x = a, *y = b;
+    if (x->address != y->address)
+        return x->address < y->address ? -1 : 1;
+    return (x->bytes < y->bytes) - (x->bytes > y->bytes); /* sized ones first */
+}
+
+static void add_function(struct mt_elf *e, const GElf_Sym *s, const char *name)
+{
+    int type = GELF_ST_TYPE(s->st_info);
+    if ((type != STT_FUNC && type != STT_GNU_IFUNC) || s->st_shndx == SHN_UNDEF || !s->st_value || !name ||
+        !*name)
+        return;
+    if (mt_grow(&e->functions, &e->room, e->nfunctions + 1, sizeof *e->functions))
+        return;
+    e->functions[e->nfunctions++] = (struct function){s->st_value, s->st_size, name};
+}
+
+static void each_symbol(struct mt_elf *e, void (*f)(struct mt_elf *, const GElf_Sym *, const char *))
+{
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(e->elf, scn)) != NULL;) {
+        GElf_Shdr h;
+        Elf_Data *data;
+        if (!gelf_getshdr(scn, &h) || (h.sh_type != SHT_SYMTAB && h.sh_type != SHT_DYNSYM) || !h.sh_entsize ||
+            !(data = elf_getdata(scn, NULL)))
+            continue;
+        for (size_t i = 0; i < h.sh_size / h.sh_entsize; i++) {
+            GElf_Sym s;
+            if (gelf_getsym(data, (int)i, &s))
+                f(e, &s, elf_strptr(e->elf, h.sh_link, s.st_name));
+        }
+    }
+}
+
+struct mt_elf *mt_elf_open(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return NULL;
+    struct mt_elf *e = calloc(1, sizeof *e);
+    elf_version(EV_CURRENT);
+    if (e)
+        e->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+    if (e && e->elf)
+        elf_cntl(e->elf, ELF_C_FDREAD); /* the descriptor may go: the program must not meet it */
+    close(fd);
+    if (!e || !e->elf || elf_kind(e->elf) != ELF_K_ELF) {
+        if (e)
+            elf_end(e->elf);
+        free(e);
+        return NULL;
+    }
+    each_symbol(e, add_function);
+    if (e->nfunctions)
+        qsort(e->functions, e->nfunctions, sizeof *e->functions, by_address);
+    return e;
+}
+
+int mt_elf_bias(struct mt_elf *e, uint64_t start, uint64_t offset, uint64_t *bias)
+{
+    size_t n = 0;
+    elf_getphdrnum(e->elf, &n);
+    /* Segments may share a page of the file: it is code that is asked for. */
+    for (size_t i = 0; i < 2 * n; i++) {
+        GElf_Phdr p;
+        if (gelf_getphdr(e->elf, (int)(i % n), &p) && p.p_type == PT_LOAD && (i >= n || (p.p_flags & PF_X)) &&
+            offset + 4096 > p.p_offset && offset < p.p_offset + p.p_filesz) {
+            *bias = start - offset + p.p_offset - p.p_vaddr;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+const char *mt_elf_function(struct mt_elf *e, uint64_t address)
+{
+    size_t low = 0, high = e->nfunctions;
+    while (low < high) { /* the first one after the address */
+        size_t middle = (low + high) / 2;
+        if (e->functions[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return NULL;
+    uint64_t start = e->functions[low - 1].address;
+    while (low > 1 && e->functions[low - 2].address == start)
+        low--;
+    const struct function *f = &e->functions[low - 1];
+    return f->bytes == 0 || address < f->address + f->bytes ? f->name : NULL;
+}
+
+void mt_elf_functions(struct mt_elf *e, void (*f)(void *arg, const char *name, uint64_t address), void *arg)
+{
+    for (size_t i = 0; i < e->nfunctions; i++)
+        f(arg, e->functions[i].name, e->functions[i].address);
+}
+
+uint64_t mt_elf_data(struct mt_elf *e, const char *name)
+{
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(e->elf, scn)) != NULL;) {
+        GElf_Shdr h;
+        Elf_Data *data;
+        if (!gelf_getshdr(scn, &h) || h.sh_type != SHT_DYNSYM || !h.sh_entsize ||
+            !(data = elf_getdata(scn, NULL)))
+            continue;
+        for (size_t i = 0; i < h.sh_size / h.sh_entsize; i++) {
+            GElf_Sym s;
+            const char *n = gelf_getsym(data, (int)i, &s) ? elf_strptr(e->elf, h.sh_link, s.st_name) : NULL;
+            if (n && s.st_shndx != SHN_UNDEF && GELF_ST_TYPE(s.st_info) == STT_OBJECT && !strcmp(n, name))
+                return s.st_value;
+        }
+    }
+    return 0;
+}
+
+/* ---- lines ---- */
+
+static void add_unit(struct mt_elf *e, uint64_t low, uint64_t high, Dwarf_Off die)
+{
+    if (low >= high)
+        return;
+    if (mt_grow(&e->units, &e->units_room, e->nunits + 1, sizeof *e->units))
+        return;
+    e->units[e->nunits++] = (struct unit){low, high, die};
+}
+
+MT_ORDER_1(by_low, struct unit, low)
+
+/* The debug information of a stripped file, where distributions put it. */
+static Dwarf *elffile_separate(struct mt_elf *e)
+{
+    const void *id;
+    ssize_t n = dwelf_elf_gnu_build_id(e->elf, &id);
+    char path[128] = "/usr/lib/debug/.build-id/";
+    size_t at = strlen(path);
+    if (n < 2 || n > 32)
+        return NULL;
+    for (ssize_t i = 0; i < n; i++)
+        at += (size_t)snprintf(path + at, sizeof path - at, i == 0 ? "%02x/" : "%02x",
+                               ((const uint8_t *)id)[i]);
+    snprintf(path + at, sizeof path - at, ".debug");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+    if (elf)
+        elf_cntl(elf, ELF_C_FDREAD);
+    close(fd);
+    return elf ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
+}
+
+/* Ranges of all units: .debug_aranges is not there with every compiler. */
+static void read_units(struct mt_elf *e)
+{
+    Dwarf_CU *cu = NULL;
+    Dwarf_Die die;
+    e->looked = 1;
+    e->dwarf = dwarf_begin_elf(e->elf, DWARF_C_READ, NULL);
+    if (!e->dwarf || dwarf_get_units(e->dwarf, NULL, &cu, NULL, NULL, &die, NULL) != 0) {
+        if (e->dwarf)
+            dwarf_end(e->dwarf);
+        e->dwarf = elffile_separate(e);
+        cu = NULL;
+        if (!e->dwarf || dwarf_get_units(e->dwarf, NULL, &cu, NULL, NULL, &die, NULL) != 0)
+            return;
+    }
+    do {
+        Dwarf_Addr base, low, high;
+        for (ptrdiff_t at = 0; (at = dwarf_ranges(&die, at, &base, &low, &high)) > 0;)
+            add_unit(e, low, high, dwarf_dieoffset(&die));
+    } while (dwarf_get_units(e->dwarf, cu, &cu, NULL, NULL, &die, NULL) == 0);
+    if (e->nunits)
+        qsort(e->units, e->nunits, sizeof *e->units, by_low);
+}
+
+/* The folder that a unit's relative file names are relative to, "" if it says none of use. */
+static const char *unit_folder(Dwarf_Die *unit)
+{
+    Dwarf_Attribute attribute;
+    const char *folder = dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attribute));
+    return folder && *folder == '/' ? folder : "";
+}
+
+/* 0, or -1: there is none around the address. */
+static int elffile_unit(struct mt_elf *e, uint64_t address, Dwarf_Die *die)
+{
+    size_t low = 0, high;
+    if (!e->looked)
+        read_units(e);
+    high = e->nunits;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (e->units[middle].low <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low && address < e->units[low - 1].high && dwarf_offdie(e->dwarf, e->units[low - 1].die, die) ? 0
+                                                                                                         : -1;
+}
+
+int mt_elf_line(struct mt_elf *e, uint64_t address, struct mt_elf_location *place)
+{
+    Dwarf_Die die;
+    int n;
+    if (elffile_unit(e, address, &die) != 0)
+        return -1;
+    Dwarf_Line *l = dwarf_getsrc_die(&die, address);
+    if (!l || !(place->file = dwarf_linesrc(l, NULL, NULL)) || dwarf_lineno(l, &n) != 0)
+        return -1;
+    place->folder = *place->file == '/' ? "" : unit_folder(&die);
+    place->line = (uint32_t)n;
+    place->column = dwarf_linecol(l, &n) == 0 ? (uint32_t)n : 0;
+    return 0;
+}
+
+static uint64_t elffile_number(Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Word value;
+    return dwarf_formudata(dwarf_attr(die, name, &attribute), &value) == 0 ? value : 0;
+}
+
+/* Where an inlined function was called. */
+static int elffile_call(Dwarf_Die *unit, Dwarf_Die *inlined, struct mt_elf_location *place)
+{
+    Dwarf_Files *files;
+    size_t nfiles;
+    uint64_t file = elffile_number(inlined, DW_AT_call_file);
+    if (dwarf_getsrcfiles(unit, &files, &nfiles) != 0 || file >= nfiles ||
+        !(place->file = dwarf_filesrc(files, file, NULL, NULL)))
+        return -1;
+    place->folder = *place->file == '/' ? "" : unit_folder(unit);
+    place->line = (uint32_t)elffile_number(inlined, DW_AT_call_line);
+    place->column = (uint32_t)elffile_number(inlined, DW_AT_call_column);
+    return 0;
+}
+
+int mt_elf_inlined(struct mt_elf *e, uint64_t address, unsigned level, struct mt_elf_location *place,
+                   const char **function)
+{
+    Dwarf_Die unit, *scopes = NULL;
+    Dwarf_Attribute name;
+    int n = elffile_unit(e, address, &unit) == 0 ? dwarf_getscopes(&unit, address, &scopes) : 0, rc = -1;
+    for (int i = 0; i < n; i++)
+        if (dwarf_tag(&scopes[i]) == DW_TAG_inlined_subroutine && level-- == 0) {
+            rc = elffile_call(&unit, &scopes[i], place);
+            *function = dwarf_formstring(dwarf_attr_integrate(&scopes[i], DW_AT_name, &name));
+            break;
+        }
+    free(scopes);
+    return rc;
+}
+
+/* ---- names ---- */
+
+typedef char *demangler(const char *, char *, size_t *, int *);
+extern demangler __cxa_demangle __attribute__((weak));
+
+/* "result ns::f<a, b>(x, y) const" -> "ns::f<a, b>", in place; the start is returned. */
+static char *name_only(char *s)
+{
+    char *close = strrchr(s, ')'), *p;
+    int depth = 0;
+    if (close) {
+        for (p = close; p >= s; p--)
+            if ((depth += (*p == ')') - (*p == '(')) == 0)
+                break;
+        if (p > s)
+            *p = 0;
+    }
+    if (strstr(s, "operator"))
+        return s;
+    depth = 0;
+    for (p = s + strlen(s); p > s; p--) {
+        depth += (p[-1] == '>' || p[-1] == ')') - (p[-1] == '<' || p[-1] == '(');
+        if (p[-1] == ' ' && depth == 0)
+            return p;
+    }
+    return s;
+}
+
+/* malloc'ed; NULL: it is not mangled, or there is no C++ library. */
+static char *elffile_demangled(const char *name)
+{
+    static demangler *demangle;
+    static int looked;
+    int status = -1;
+    if (strncmp(name, "_Z", 2) != 0)
+        return NULL;
+    if (!looked && __cxa_demangle) /* the engine was linked with it */
+        demangle = __cxa_demangle;
+    else if (!looked) { /* qemu has no C++ library, the system has */
+        void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
+        if (library)
+            *(void **)&demangle = dlsym(library, "__cxa_demangle");
+    }
+    looked = 1;
+    return demangle ? demangle(name, NULL, NULL, &status) : NULL;
+}
+
+const char *mt_undecorate(const char *name, char *room, unsigned size)
+{
+    char *plain = elffile_demangled(name);
+    if (!plain)
+        return name;
+    snprintf(room, size, "%s", name_only(plain));
+    free(plain);
+    return room;
+}
+
+const char *mt_elf_variable(const char *symbol, char *room, unsigned size)
+{
+    char *plain = elffile_demangled(symbol);
+    if (!plain)
+        return symbol;
+    snprintf(room, size, "%s", plain);
+    free(plain);
+    return room;
+}

@@ -1,0 +1,293 @@
+/* Files that the runtime writes: regular files or FIFOs in a folder that others may write to as well. */
+#include "file.h"
+#include "fork.h"
+#include "held.h"
+#include "report.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WAIT_STEP_NS 5000000
+#define WAIT_WORDS_NS 2000000000u /* until we say that we wait */
+
+/* ---- fork ---- */
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(list_lock, MT_FORK_LEAVES);
+static struct mt_file *list;
+static volatile int forked;
+
+static void in_child(void)
+{
+    forked = 1;
+    for (struct mt_file *f = list; f; f = f->next)
+        mt_fd_close(&f->at); /* a FIFO's reader must see the end when the parent closes it */
+    list = NULL;
+}
+
+int mt_forked(void)
+{
+    return forked;
+}
+
+static void file_install(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+void mt_fork_counts(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, file_install);
+}
+
+static void file_enlist(struct mt_file *f)
+{
+    mt_fork_counts();
+    pthread_mutex_lock(&list_lock);
+    f->next = list;
+    f->prev = &list;
+    if (list)
+        list->prev = &f->next;
+    list = f;
+    pthread_mutex_unlock(&list_lock);
+}
+
+/* ---- open ---- */
+
+#define WAY_OUT "; remove it, or set MEMTRACE_DIR or MEMTRACE_PATTERN"
+
+static int file_refuse(const struct stat *st, const char *path, char *why, size_t size)
+{
+    if (S_ISLNK(st->st_mode))
+        snprintf(why, size, "%s is a symbolic link and is not followed" WAY_OUT, path);
+    else if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))
+        snprintf(why, size, "%s is neither a regular file nor a FIFO" WAY_OUT, path);
+    else if (st->st_uid != geteuid())
+        snprintf(why, size, "%s belongs to user %u, not to us" WAY_OUT, path, (unsigned)st->st_uid);
+    else if (S_ISREG(st->st_mode) && st->st_nlink > 1)
+        snprintf(why, size, "%s has %lu hard links and is not overwritten" WAY_OUT, path,
+                 (unsigned long)st->st_nlink);
+    else
+        return 0;
+    return S_ISLNK(st->st_mode) ? ELOOP : EPERM;
+}
+
+static int open_failed(const char *path, int error, char *why, size_t size)
+{
+    if (error == ENOENT)
+        snprintf(why, size, "%s cannot be written: its folder does not exist; create it, or set MEMTRACE_DIR",
+                 path);
+    else if (error == EMFILE)
+        snprintf(why, size, "%s cannot be written: too many open files; raise the limit (ulimit -n)", path);
+    else
+        snprintf(why, size, "%s cannot be written: %s; set MEMTRACE_DIR or MEMTRACE_PATTERN", path,
+                 strerror(error));
+    return error;
+}
+
+/* Opens without truncating. ENXIO (FIFO, no reader) is turned into EAGAIN. */
+static int open_once(const char *path, int create, int *fd, char *why, size_t size)
+{
+    struct stat st;
+    if (!lstat(path, &st)) {
+        int rc = file_refuse(&st, path, why, size);
+        if (rc)
+            return rc;
+    }
+    int flags = O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (create ? O_CREAT : 0);
+    do
+        *fd = mt_fd_up(open(path, flags, 0600));
+    while (*fd < 0 && errno == EINTR);
+    if (*fd < 0 && errno == ENXIO)
+        return EAGAIN;
+    return *fd < 0 ? open_failed(path, errno, why, size) : 0;
+}
+
+/* The file behind the descriptor is what counts: the path may have changed since lstat. */
+static int file_adopt(struct mt_file *f, int fd, const char *path, enum mt_file_mode mode, char *why,
+                      size_t size)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return open_failed(path, errno, why, size);
+    int rc = file_refuse(&st, path, why, size);
+    if (rc)
+        return rc;
+    f->fifo = S_ISFIFO(st.st_mode);
+    if (mode == MT_FILE_RESUME && (f->fifo || st.st_dev != f->at.dev || st.st_ino != f->at.ino)) {
+        snprintf(why, size, "%s was replaced while the program ran; the rest is lost", path);
+        return ESTALE;
+    }
+    f->at.dev = st.st_dev;
+    f->at.ino = st.st_ino;
+    if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK))
+        return open_failed(path, errno, why, size);
+    if (f->fifo)
+        return 0;
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        snprintf(why, size,
+                 "%s is being written by another traced process; set MEMTRACE_DIR, or MEMTRACE_PATTERN "
+                 "with %%p for the process id",
+                 path);
+        return EBUSY;
+    }
+    if (mode == MT_FILE_RESUME)
+        return lseek(fd, 0, SEEK_END) < 0 ? open_failed(path, errno, why, size) : 0;
+    /* Addresses and names are nobody else's business, though the file was there before. */
+    if ((st.st_mode & 07777) != 0600 && fchmod(fd, 0600))
+        return open_failed(path, errno, why, size);
+    return ftruncate(fd, 0) ? open_failed(path, errno, why, size) : 0;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Where it lies, whatever folder the program goes to; NULL: unknown. */
+static char *path_of(int fd)
+{
+    char link[64], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = 0;
+    return n > 0 && n < (ssize_t)sizeof path - 1 ? strdup(path) : NULL;
+}
+
+int mt_file_open(struct mt_file *f, const char *path, enum mt_file_mode mode, char *why, size_t size)
+{
+    int fd = -1, rc;
+    f->at.fd = -1;
+    f->whole_path = NULL;
+    uint64_t begin = now_ns();
+    for (int told = 0;;) {
+        rc = open_once(path, mode != MT_FILE_RESUME, &fd, why, size);
+        if (rc != EAGAIN || mode != MT_FILE_WAIT)
+            break;
+        if (!told && now_ns() - begin >= WAIT_WORDS_NS) {
+            told = 1;
+            mt_note("%s is a FIFO; waiting for a reader (for example: mt-extract %s)", path, path);
+        }
+        nanosleep(&(struct timespec){0, WAIT_STEP_NS}, NULL);
+    }
+    if (rc) {
+        if (rc == EAGAIN)
+            snprintf(why, size, "%s is a FIFO and nobody reads it", path);
+        return rc;
+    }
+    rc = file_adopt(f, fd, path, mode, why, size);
+    if (rc) {
+        close(fd);
+        return rc;
+    }
+    f->at.fd = fd;
+    f->whole_path = f->fifo ? NULL : path_of(fd);
+    file_enlist(f);
+    return 0;
+}
+
+void mt_file_close(struct mt_file *f)
+{
+    free(f->whole_path);
+    f->whole_path = NULL;
+    if (f->at.fd < 0 || forked)
+        return;
+    pthread_mutex_lock(&list_lock);
+    *f->prev = f->next;
+    if (f->next)
+        f->next->prev = f->prev;
+    pthread_mutex_unlock(&list_lock);
+    mt_fd_close(&f->at);
+}
+
+/* ---- when the program has closed our descriptor ---- */
+
+/* The same file again, at its end. 0 or ESTALE. */
+static int open_again(struct mt_file *f)
+{
+    struct mt_fd again = {.fd = -1};
+    int fd =
+        f->whole_path ? open(f->whole_path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
+    if (fd < 0 || mt_fd_take(&again, fd))
+        return ESTALE;
+    if (again.dev != f->at.dev || again.ino != f->at.ino || flock(again.fd, LOCK_EX | LOCK_NB) ||
+        lseek(again.fd, 0, SEEK_END) < 0) {
+        close(again.fd);
+        return ESTALE;
+    }
+    __atomic_store_n(&f->at.fd, again.fd, __ATOMIC_RELEASE); /* the old number is the program's */
+    return 0;
+}
+
+/* 0 when the descriptor is what it should be, perhaps a new one. */
+static int file_ready(struct mt_file *f)
+{
+    if (f->at.fd < 0 || forked)
+        return EBADF;
+    if (mt_fd_is(&f->at))
+        return 0;
+    pthread_mutex_lock(&list_lock); /* several threads write side by side */
+    int rc = mt_fd_is(&f->at) ? 0 : open_again(f);
+    pthread_mutex_unlock(&list_lock);
+    return rc;
+}
+
+/* ---- write ---- */
+
+static int write_all(int fd, const char *p, size_t bytes, int64_t offset, size_t *done)
+{
+    *done = 0;
+    while (*done < bytes) {
+        ssize_t n = offset < 0 ? write(fd, p + *done, bytes - *done)
+                               : pwrite(fd, p + *done, bytes - *done, offset + (int64_t)*done);
+        if (n > 0)
+            *done += (size_t)n;
+        else if (n == 0)
+            return ENOSPC;
+        else if (errno != EINTR)
+            return errno;
+    }
+    return 0;
+}
+
+int mt_file_write(struct mt_file *f, const void *data, size_t bytes, int64_t offset, size_t *done)
+{
+    *done = 0;
+    int rc = file_ready(f);
+    if (rc)
+        return rc;
+    struct mt_held h = mt_hold(f->fifo ? SIGPIPE : SIGXFSZ);
+    rc = write_all(f->at.fd, data, bytes, offset, done);
+    mt_let_go(&h, rc);
+    return rc;
+}
+
+const char *mt_file_reason(int error)
+{
+    if (error == EPIPE)
+        return "its reader closed the FIFO";
+    if (error == EFBIG)
+        return "the file size limit is reached (ulimit -f)";
+    if (error == ESTALE)
+        return "the program closed its descriptor, and it cannot be opened again";
+    return strerror(error);
+}
+
+int mt_file_cut(struct mt_file *f, uint64_t bytes)
+{
+    int rc = file_ready(f);
+    return rc ? rc : ftruncate(f->at.fd, (off_t)bytes) ? errno : 0;
+}

@@ -1,0 +1,88 @@
+/* fork in a program with several threads: the child has only one, and locks that others held stay taken
+ * there, with what they guard half done. */
+#include "fork.h"
+#include <stddef.h>
+#include <time.h>
+
+#define PATIENCE_NS 500000000 /* a thread that forks in a signal handler may hold one itself */
+#define LOCKS_MAX 128
+
+/* The table's ends; there is none in programs that are linked with parts of the library. */
+extern const struct mt_fork_lock __start_mt_fork_locks[] __attribute__((weak, visibility("hidden")));
+extern const struct mt_fork_lock __stop_mt_fork_locks[] __attribute__((weak, visibility("hidden")));
+
+const int mt_fork_taker = 1;
+static unsigned char taken[LOCKS_MAX]; /* between before and after, by the thread that forks */
+static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER;
+
+static size_t fork_count(void)
+{
+    size_t n = __start_mt_fork_locks ? (size_t)(__stop_mt_fork_locks - __start_mt_fork_locks) : 0;
+    return n < LOCKS_MAX ? n : LOCKS_MAX;
+}
+
+static int fork_take(const struct mt_fork_lock *l, const struct timespec *until)
+{
+    return l->kind == MT_FORK_RWLOCK ? !pthread_rwlock_timedwrlock(l->lock, until)
+                                     : !pthread_mutex_timedlock(l->lock, until);
+}
+
+static void give_back(const struct mt_fork_lock *l)
+{
+    if (l->kind == MT_FORK_RWLOCK)
+        pthread_rwlock_unlock(l->lock);
+    else
+        pthread_mutex_unlock(l->lock);
+}
+
+static void fork_before(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += PATIENCE_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_timedlock(&forking, &until);
+    for (int order = 0; order < MT_FORK_ORDERS; order++)
+        for (size_t i = 0; i < fork_count(); i++)
+            if ((int)__start_mt_fork_locks[i].order == order)
+                taken[i] = (unsigned char)fork_take(&__start_mt_fork_locks[i], &until);
+}
+
+static void in_parent(void)
+{
+    for (size_t i = 0; i < fork_count(); i++) {
+        int ours = taken[i];
+        taken[i] = 0;
+        if (ours)
+            give_back(&__start_mt_fork_locks[i]);
+    }
+    pthread_mutex_unlock(&forking);
+}
+
+/* New ones: a lock remembers the thread that took it by a number which is another's here. Given back before,
+ * so that ThreadSanitizer, which may be in the program, does not take the new one for the locked one. */
+static void in_child(void)
+{
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    for (size_t i = 0; i < fork_count(); i++) {
+        const struct mt_fork_lock *l = &__start_mt_fork_locks[i];
+        if (taken[i])
+            give_back(l);
+        taken[i] = 0;
+        if (l->kind == MT_FORK_RWLOCK)
+            pthread_rwlock_init(l->lock, NULL);
+        else
+            pthread_mutex_init(l->lock, l->kind == MT_FORK_RECURSIVE ? &recursive : NULL);
+    }
+    pthread_mutexattr_destroy(&recursive);
+    pthread_mutex_unlock(&forking);
+    pthread_mutex_init(&forking, NULL);
+}
+
+__attribute__((constructor(101))) static void fork_install(void)
+{
+    pthread_atfork(fork_before, in_parent, in_child);
+}

@@ -1,0 +1,217 @@
+/* The runtime's settings: environment variables, taken when the process begins, understood at first use. */
+#include "options.h"
+#include "environment.h"
+#include "report.h"
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+struct parse {
+    const char *(*get)(const char *, void *);
+    void (*complain)(const char *, void *);
+    void *ctx;
+};
+
+/* "64K" -> 65536. -1: not a number or too large. */
+static int options_number(const char *s, uint64_t *out)
+{
+    if (*s < '0' || *s > '9')
+        return -1;
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(s, &end, 10);
+    unsigned shift = *end == 'K' || *end == 'k'   ? 10
+                     : *end == 'M' || *end == 'm' ? 20
+                     : *end == 'G' || *end == 'g' ? 30
+                                                  : 0;
+    if (errno || end[shift ? 1 : 0] || v > UINT64_MAX >> shift)
+        return -1;
+    *out = v << shift;
+    return 0;
+}
+
+static int in_range(const char *s, const char *values, uint64_t *out)
+{
+    char low[32];
+    const char *dots = strstr(values, "..");
+    uint64_t lo = 0, hi = 0;
+    snprintf(low, sizeof low, "%.*s", (int)(dots - values), values);
+    options_number(low, &lo);
+    options_number(dots + 2, &hi);
+    return options_number(s, out) || *out < lo || *out > hi ? -1 : 0;
+}
+
+/* Index of `s` among words separated by '|'. */
+static int options_choice(const char *s, const char *values, unsigned *out)
+{
+    size_t n = strlen(s);
+    for (unsigned i = 0;; i++) {
+        size_t len = strcspn(values, "|");
+        if (len == n && !memcmp(s, values, n)) {
+            *out = i;
+            return 0;
+        }
+        if (!values[len])
+            return -1;
+        values += len + 1;
+    }
+}
+
+static const char *options_given(const struct parse *p, const char *name)
+{
+    const char *s = p->get(name, p->ctx);
+    return s && *s ? s : NULL;
+}
+
+static void options_refuse(const struct parse *p, const char *name, const char *value, const char *values,
+                           const char *def)
+{
+    char line[512];
+    snprintf(line, sizeof line, "%s=%.200s is not understood (wanted: %s); using %s", name, value, values,
+             *def ? def : "nothing");
+    p->complain(line, p->ctx);
+}
+
+static void take_STRING(const struct parse *p, const char **out, const char *name, const char *def,
+                        const char *values)
+{
+    const char *s = options_given(p, name);
+    *out = s ? s : def;
+}
+
+static void take_NUMBER(const struct parse *p, uint64_t *out, const char *name, const char *def,
+                        const char *values)
+{
+    const char *s = options_given(p, name);
+    if (s && !in_range(s, values, out))
+        return;
+    if (s)
+        options_refuse(p, name, s, values, def);
+    in_range(def, values, out);
+}
+
+static void take_CHOICE(const struct parse *p, unsigned *out, const char *name, const char *def,
+                        const char *values)
+{
+    const char *s = options_given(p, name);
+    if (s && !options_choice(s, values, out))
+        return;
+    if (s)
+        options_refuse(p, name, s, values, def);
+    options_choice(def, values, out);
+}
+
+static void take_SWITCH(const struct parse *p, unsigned *out, const char *name, const char *def,
+                        const char *values)
+{
+    take_CHOICE(p, out, name, def, values);
+}
+
+/* A pattern must name one file in the folder for each stream. */
+static void check_pattern(const struct parse *p, struct mt_options *o)
+{
+    static const char def[] = "MemTrace-pipe-?";
+    if (strchr(o->pattern, '?') && !strchr(o->pattern, '/'))
+        return;
+    options_refuse(p, "MEMTRACE_PATTERN", o->pattern,
+                   "a file name with a `?` for the stream number and no `/`", def);
+    o->pattern = def;
+}
+
+void mt_options_parse(struct mt_options *o, const char *(*get)(const char *, void *),
+                      void (*complain)(const char *, void *), void *ctx)
+{
+    struct parse p = {get, complain, ctx};
+#define MT_OPTION(kind, field, name, def, values, help) take_##kind(&p, &o->field, name, def, values);
+#include "options.def"
+    check_pattern(&p, o);
+}
+
+/* Are two names one letter apart: one more, another one, or two that changed places? Case does not count. */
+static int one_apart(const char *a, size_t n, const char *b)
+{
+    size_t m = strlen(b), head = 0, tail = 0;
+    if (n > m + 1 || m > n + 1)
+        return 0;
+    while (head < n && head < m && toupper((unsigned char)a[head]) == b[head])
+        head++;
+    while (tail < n - head && tail < m - head && toupper((unsigned char)a[n - 1 - tail]) == b[m - 1 - tail])
+        tail++;
+    size_t left = n - head - tail, right = m - head - tail;
+    return (left <= 1 && right <= 1) ||
+           (left == 2 && right == 2 && toupper((unsigned char)a[head]) == b[head + 1] &&
+            toupper((unsigned char)a[head + 1]) == b[head]);
+}
+
+void mt_options_misspelt(char *const *environment, void (*complain)(const char *, void *), void *ctx)
+{
+    static const char *const names[] = {
+#define MT_OPTION(kind, field, name, def, values, help) name,
+#include "options.def"
+    };
+    enum { NAMES = sizeof names / sizeof *names };
+    char line[256];
+    for (; environment && *environment; environment++) {
+        size_t n = strcspn(*environment, "="), meant = NAMES;
+        if (n < 9 || strncasecmp(*environment, "MEMTRACE_", 9) != 0)
+            continue;
+        for (size_t i = 0; i < NAMES; i++) {
+            if (strlen(names[i]) == n && memcmp(names[i], *environment, n) == 0) {
+                meant = NAMES;
+                break;
+            }
+            if (meant == NAMES && one_apart(*environment, n, names[i]))
+                meant = i;
+        }
+        if (meant == NAMES)
+            continue;
+        snprintf(line, sizeof line, "%.*s is not a variable of memtrace and has no effect: is %s meant?",
+                 n > 100 ? 100 : (int)n, *environment, names[meant]);
+        complain(line, ctx);
+    }
+}
+
+static struct mt_options options;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static const char *from_environment(const char *name, void *ctx)
+{
+    return mt_environment_get(name); /* a setuid program writes nothing where its caller says */
+}
+
+static void to_stderr(const char *line, void *ctx)
+{
+    mt_report("%s", line);
+}
+
+static const char *options_copy(const char *s)
+{
+    const char *p = strdup(s);
+    return p ? p : s;
+}
+
+static void read_once(void)
+{
+    mt_options_parse(&options, from_environment, to_stderr, NULL);
+    if (!getauxval(AT_SECURE))
+        mt_options_misspelt(mt_environment(), to_stderr, NULL);
+    /* Copies: the program may change its environment later. */
+#define KEEP_STRING(f) options.f = options_copy(options.f)
+#define KEEP_NUMBER(f) (void)0
+#define KEEP_CHOICE(f) (void)0
+#define KEEP_SWITCH(f) (void)0
+#define MT_OPTION(kind, field, name, def, values, help) KEEP_##kind(field);
+#include "options.def"
+}
+
+const struct mt_options *mt_options(void)
+{
+    pthread_once(&once, read_once);
+    return &options;
+}

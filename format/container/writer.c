@@ -1,0 +1,238 @@
+/* Appends chunks to a container, from any thread, and remembers where they are. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "writer.h"
+#include "pack.h"
+#include "pages.h"
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct mt_mtc_writer {
+    struct mt_mtc_file file;
+    int level;
+    int lock;                  /* guards all below */
+    int off;                   /* errno value of the failure, 0: writing */
+    uint64_t lost;             /* items that came when it was off */
+    uint64_t bytes;            /* written */
+    struct mt_mtc_index *list; /* of the chunks written; NULL with chunks: no memory for an index */
+    uint64_t chunks, room;
+    int no_index;
+    struct mt_packer *idle;
+};
+
+/* The holder may be inside write(2), so waiting ones give the processor away. */
+static void writer_lock(struct mt_mtc_writer *w)
+{
+    for (unsigned tries = 0; __atomic_exchange_n(&w->lock, 1, __ATOMIC_ACQUIRE);)
+        if (++tries % 64 == 0)
+            sched_yield();
+        else
+            __builtin_ia32_pause();
+}
+
+static void writer_unlock(struct mt_mtc_writer *w)
+{
+    __atomic_store_n(&w->lock, 0, __ATOMIC_RELEASE);
+}
+
+static uint64_t writer_now(clockid_t clock)
+{
+    struct timespec t = {0, 0};
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Under the lock. */
+static int writer_append(struct mt_mtc_writer *w, const void *data, size_t bytes)
+{
+    if (w->off)
+        return w->off;
+    int e = w->file.write(w->file.self, data, bytes);
+    if (e)
+        __atomic_store_n(&w->off, e, __ATOMIC_RELAXED); /* looked at without the lock, too */
+    else
+        __atomic_store_n(&w->bytes, w->bytes + bytes, __ATOMIC_RELAXED);
+    return w->off;
+}
+
+struct mt_mtc_writer *mt_mtc_writer_again(const struct mt_mtc_file *file, const struct mt_mtc_head *from,
+                                          int level, char *why, size_t size)
+{
+    struct mt_mtc_head head = *from;
+    struct mt_mtc_writer *w = calloc(1, sizeof *w);
+    if (!w) {
+        snprintf(why, size, "no memory for writing a container");
+        return NULL;
+    }
+    w->file = *file;
+    w->level = level;
+    head.head_bytes = sizeof head;
+    mt_pack_head(&head);
+    int e = writer_append(w, &head, sizeof head);
+    if (e) {
+        snprintf(why, size, "cannot write the head of the container: %s", strerror(e));
+        free(w);
+        return NULL;
+    }
+    return w;
+}
+
+struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_t features, int level,
+                                         char *why, size_t size)
+{
+    struct mt_mtc_head head = {.magic = MT_MTC_MAGIC,
+                               .version = MT_MTC_VERSION,
+                               .minor = features & MT_MTC_HAS_COPIES   ? MT_MTC_MINOR
+                                        : features & MT_MTC_HAS_SPACES ? MT_MTC_MINOR - 1
+                                                                       : MT_MTC_MINOR - 2,
+                               .features = features,
+                               .start_ns = writer_now(CLOCK_MONOTONIC),
+                               .wall_ns = writer_now(CLOCK_REALTIME),
+                               .pid = (uint32_t)getpid()};
+    return mt_mtc_writer_again(file, &head, level, why, size);
+}
+
+/* Under the lock: an entry for the chunk that is about to be at w->bytes. */
+static void writer_remember(struct mt_mtc_writer *w, const struct mt_mtc_chunk *head)
+{
+    if (w->chunks == w->room && !w->no_index) {
+        uint64_t more = w->room ? w->room * 2 : 256;
+        struct mt_mtc_index *p = mt_pages(more * sizeof *p);
+        w->no_index = !p; /* readers find the chunks by scanning, too */
+        if (p) {
+            if (w->room)
+                memcpy(p, w->list, w->room * sizeof *p);
+            mt_pages_free(w->list, w->room * sizeof *p);
+            w->list = p;
+            w->room = more;
+        }
+    }
+    if (!w->no_index)
+        w->list[w->chunks] = (struct mt_mtc_index){.offset = w->bytes,
+                                                   .key = head->key,
+                                                   .first = head->first,
+                                                   .last = head->last,
+                                                   .items = head->items,
+                                                   .type = head->type,
+                                                   .flags = head->flags};
+    w->chunks++;
+}
+
+/* One with room of its own for this caller; NULL: no memory. */
+static struct mt_packer *take_packer(struct mt_mtc_writer *w)
+{
+    writer_lock(w);
+    struct mt_packer *p = w->idle;
+    if (p)
+        w->idle = p->next;
+    writer_unlock(w);
+    return p ? p : mt_packer_new();
+}
+
+int mt_mtc_pack(struct mt_packer *p, int level, enum mt_mtc_chunk_type type, unsigned flags, uint64_t key,
+                uint64_t first, uint64_t last, uint64_t items, const void *plain, size_t bytes)
+{
+    p->head = (struct mt_mtc_chunk){.magic = MT_MTC_CHUNK_MAGIC,
+                                    .type = (uint16_t)type,
+                                    .flags = (uint8_t)flags,
+                                    .items = items,
+                                    .key = key,
+                                    .first = first,
+                                    .last = last};
+    if (bytes > MT_MTC_MAX_PLAIN)
+        return EFBIG;
+    return mt_pack(p, level, plain, bytes) == 0 ? 0 : ENOMEM;
+}
+
+static int has_accesses(unsigned type)
+{
+    return type == MT_MTC_HOST || type == MT_MTC_DEVICE;
+}
+
+/* The chunk in `p`, or what became of it: `e` is an errno value. */
+static int append_chunk(struct mt_mtc_writer *w, const struct mt_packer *p, int e, uint64_t items)
+{
+    if (e && !w->off)
+        __atomic_store_n(&w->off, e, __ATOMIC_RELAXED);
+    if (!w->off) {
+        writer_remember(w, &p->head);
+        writer_append(w, p->buffer, p->bytes);
+    }
+    if (w->off)
+        __atomic_store_n(&w->lost, w->lost + items, __ATOMIC_RELAXED);
+    return w->off;
+}
+
+int mt_mtc_append(struct mt_mtc_writer *w, const struct mt_packer *p)
+{
+    writer_lock(w);
+    int e = append_chunk(w, p, 0, has_accesses(p->head.type) ? p->head.items : 0);
+    writer_unlock(w);
+    return e;
+}
+
+int mt_mtc_write(struct mt_mtc_writer *w, enum mt_mtc_chunk_type type, unsigned flags, uint64_t key,
+                 uint64_t first, uint64_t last, uint64_t items, const void *plain, size_t bytes)
+{
+    int e = __atomic_load_n(&w->off, __ATOMIC_RELAXED);
+    struct mt_packer *p = e ? NULL : take_packer(w);
+    if (!e)
+        e = p ? mt_mtc_pack(p, w->level, type, flags, key, first, last, items, plain, bytes) : ENOMEM;
+    writer_lock(w);
+    e = append_chunk(w, p, e, has_accesses(type) ? items : 0);
+    if (p) {
+        p->next = w->idle;
+        w->idle = p;
+    }
+    writer_unlock(w);
+    return e;
+}
+
+uint64_t mt_mtc_writer_lost(const struct mt_mtc_writer *w)
+{
+    return __atomic_load_n(&w->lost, __ATOMIC_RELAXED);
+}
+
+uint64_t mt_mtc_writer_bytes(const struct mt_mtc_writer *w)
+{
+    return __atomic_load_n(&w->bytes, __ATOMIC_RELAXED);
+}
+
+/* Index and tail, as far as the index fits into a chunk. */
+static void writer_finish(struct mt_mtc_writer *w)
+{
+    struct mt_mtc_tail tail = {.index = w->bytes, .chunks = w->chunks, .magic = MT_MTC_TAIL_MAGIC};
+    size_t bytes = w->chunks * sizeof *w->list;
+    struct mt_packer *p;
+    if (w->off || w->no_index || bytes > MT_MTC_MAX_PLAIN || !(p = take_packer(w)))
+        return;
+    p->next = w->idle;
+    w->idle = p;
+    if (mt_mtc_pack(p, w->level, MT_MTC_INDEX, 0, 0, 0, 0, w->chunks, w->list, bytes) != 0)
+        return; /* no memory: the file is as good without */
+    mt_pack_tail(&tail);
+    if (writer_append(w, p->buffer, p->bytes) == 0)
+        writer_append(w, &tail, sizeof tail);
+}
+
+int mt_mtc_writer_close(struct mt_mtc_writer *w)
+{
+    if (!w)
+        return 0;
+    writer_finish(w);
+    int e = w->off;
+    while (w->idle) {
+        struct mt_packer *p = w->idle;
+        w->idle = p->next;
+        mt_packer_free(p);
+    }
+    mt_pages_free(w->list, w->room * sizeof *w->list);
+    free(w);
+    return e;
+}

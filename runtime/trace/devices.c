@@ -1,0 +1,89 @@
+/* The GPUs that the CPU device shows. */
+#include "devices.h"
+#include "base/options.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* Of several GPUs the process may see some, as CUDA_VISIBLE_DEVICES says: their numbers, in that order. One
+ * that is not there ends the list; where none is left, all are seen. */
+static struct {
+    int n, number[MT_DEVICES_MAX];
+} visible;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void devices_see(void)
+{
+    int all = (int)mt_options()->cpu_devices;
+    const char *at = all > 1 ? getenv("CUDA_VISIBLE_DEVICES") : NULL;
+    while (at && *at >= '0' && *at <= '9' && visible.n < all) {
+        char *end;
+        long number = strtol(at, &end, 10);
+        if (number >= all || (*end && *end != ','))
+            break;
+        visible.number[visible.n++] = (int)number;
+        at = *end ? end + 1 : NULL;
+    }
+    for (int i = 0; !visible.n && i < all; i++)
+        visible.number[i] = i;
+    visible.n = visible.n ? visible.n : all;
+}
+
+static _Thread_local int current;
+static _Atomic int on_gpu;
+static _Atomic unsigned char peers[MT_DEVICES_MAX][MT_DEVICES_MAX];
+
+int mt_devices(void)
+{
+    pthread_once(&once, devices_see);
+    return on_gpu ? on_gpu : visible.n;
+}
+
+int mt_device_number(int device)
+{
+    pthread_once(&once, devices_see);
+    return on_gpu || device < 0 || device >= visible.n ? device : visible.number[device];
+}
+
+int mt_devices_numbered(void)
+{
+    return on_gpu ? on_gpu > 1 : mt_options()->cpu_devices > 1;
+}
+
+void mt_devices_of_gpu(int n)
+{
+    on_gpu = n;
+}
+
+int mt_device_there(int device)
+{
+    return device >= 0 && device < mt_devices();
+}
+
+int mt_device_current(void)
+{
+    return current;
+}
+
+int mt_device_select(int device)
+{
+    int before = current;
+    current = device;
+    return before;
+}
+
+int mt_device_reaches(int device, int owner)
+{
+    return device == owner || peers[device][owner];
+}
+
+int mt_device_reach(int device, int owner, int on)
+{
+    return atomic_exchange(&peers[device][owner], (unsigned char)on);
+}
+
+void mt_device_alone(int device)
+{
+    for (int i = 0; i < MT_DEVICES_MAX; i++)
+        peers[device][i] = 0;
+}
