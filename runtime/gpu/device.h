@@ -16,8 +16,6 @@
 #define MT_GPU_BATCH 4096u    /* packets taken from a ring before others have their turn */
 #endif
 
-#define MT_GPU_ORDINALS 64 /* devices beyond are not traced */
-
 /* Of a context whose launch was given up: it is lent again when nothing of that launch can come any more. */
 struct mt_gpu_debt {
     enum { MT_DEBT_NONE, MT_DEBT_MARK, MT_DEBT_RECORDS } waits_for;

@@ -9,7 +9,7 @@
  * mt_flight_packet and mt_flight_retire are called by one thread, the reader; the rest by any. */
 #ifndef MT_GPU_FLIGHT_H
 #define MT_GPU_FLIGHT_H
-#include "gpu.h"
+#include "device/gpu.h"
 #include "gather.h"
 #include "ring.h"
 

@@ -1,6 +1,6 @@
 /* The GPU path's part in a launch, and the thread that reads the rings. */
 #include "cuda.h"
-#include "errors.h"
+#include "device/errors.h"
 #include "device.h"
 #include "reader.h"
 #include "trace/events.h"

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include "gpu/gpu.h"
+#include "device/gpu.h"
 #include "fake_cuda.h"
 
 #define LANES 6 /* 0 and 1, 5 to 8 of a warp of 32 */

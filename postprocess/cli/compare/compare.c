@@ -6,7 +6,9 @@
 #include "volumes.h"
 #include "output/dot/compare_out.h"
 #include "output/dot/graph_out.h"
+#ifndef MT_WITHOUT_PAGE
 #include "page/walks_page.h"
+#endif
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -328,7 +330,7 @@ static int write_page(struct mt_output *out, const struct mt_compare *c, const s
     FILE *f = mt_output_stream(out);
     if (!f)
         return MT_EXIT_FAILURE;
-#ifdef MT_WITHOUT_REPORT
+#ifdef MT_WITHOUT_PAGE
     int bad = 0; /* compare_wrong has refused it */
     (void)c, (void)v;
 #else
@@ -412,7 +414,7 @@ static int compare_wrong(const struct options *x)
     if (x->format == HTML && x->inputs.npaths > MT_WALKS_MOST)
         return mt_cli_usage("a page has at most %d traces; --svg and the other formats have all",
                             MT_WALKS_MOST);
-#ifdef MT_WITHOUT_REPORT
+#ifdef MT_WITHOUT_PAGE
     if (x->format == HTML)
         return mt_cli_usage("this memtrace was built without pages (package node-d3)");
 #endif

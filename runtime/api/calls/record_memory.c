@@ -3,7 +3,7 @@
 #include "api/device/device.h"
 #include "api/entry.h"
 #include "api/launch/stack.h"
-#include "gpu/gpu.h"
+#include "device/gpu.h"
 #include "api/graphs/graph_gpu.h"
 #include "api/device/heap.h"
 #include "trace/devices.h"

@@ -1,5 +1,5 @@
 /* Stands in when runtime/gpu is not built in. */
-#include "gpu/gpu.h"
+#include "device/gpu.h"
 
 __attribute__((weak)) const struct mt_gpu_ops *mt_gpu(void)
 {

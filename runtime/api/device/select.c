@@ -4,7 +4,7 @@
 #include "check.h"
 #include "device_heap.h"
 #include "api/entry.h"
-#include "gpu/gpu.h"
+#include "device/gpu.h"
 #include "module.h"
 #include "trace/devices.h"
 #include "base/file.h"

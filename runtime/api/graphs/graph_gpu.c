@@ -7,7 +7,7 @@
 #include "api/device/device.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "gpu/gpu.h"
+#include "device/gpu.h"
 #include "api/launch/launch.h"
 #include "api/tables/map.h"
 #include "api/device/plain.h"

@@ -4,7 +4,7 @@
 #include "api/device/device.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "gpu/gpu.h"
+#include "device/gpu.h"
 #include "libcall.h"
 #include "api/device/plain.h"
 #include "stack.h"

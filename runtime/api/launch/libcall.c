@@ -6,7 +6,7 @@
 #include "api/device/device.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "gpu/gpu.h"
+#include "device/gpu.h"
 #include "api/device/heap.h"
 #include "memtrace/device.h"
 #include "memtrace/record.h"

@@ -2,7 +2,7 @@
 #include "api/device/device.h"
 #include "api/entry.h"
 #include "event.h"
-#include "gpu/gpu.h"
+#include "device/gpu.h"
 #include "api/streams/stream.h"
 #include "trace/events.h"
 #include "trace/selection.h"

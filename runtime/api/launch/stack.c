@@ -6,7 +6,7 @@
 #include "api/device/device.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "gpu/device.h"
+#include "device/gpu.h"
 #include "trace/events.h"
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
  * counted. The CPU device does not. */
 #ifndef MT_API_UNTABLED_H
 #define MT_API_UNTABLED_H
-#include "gpu/gpu.h"
+#include "device/gpu.h"
 #include "launch.h"
 
 /* A kernel that was not registered here: of another runtime, or of the driver API; by the handle that it is

@@ -2,7 +2,7 @@
 #ifndef MT_API_STREAMS_EVENT_H
 #define MT_API_STREAMS_EVENT_H
 #include "base/fd.h"
-#include "gpu/gpu.h"
+#include "device/gpu.h"
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 

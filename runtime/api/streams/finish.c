@@ -2,7 +2,7 @@
 #include "api/device/device.h"
 #include "api/device/failed.h"
 #include "stream.h"
-#include "gpu/gpu.h"
+#include "device/gpu.h"
 #include "base/file.h"
 #include "base/report.h"
 #include "trace/nvtx.h"

@@ -3,7 +3,7 @@
 #include "capture.h"
 #include "api/device/device.h"
 #include "api/entry.h"
-#include "gpu/gpu.h"
+#include "device/gpu.h"
 #include "api/tables/map.h"
 #include "queue.h"
 #include "base/fork.h"

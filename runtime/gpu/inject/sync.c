@@ -2,7 +2,7 @@
  * to come, and the counters how many records there must be. Most launches have left before, since all of
  * their threads have said that they end. */
 #include "base/report.h"
-#include "gpu/errors.h"
+#include "device/errors.h"
 #include "inject.h"
 #include "gpu/reader.h"
 #include "rings.h"

@@ -7,6 +7,8 @@
 #include "cpu/cpu.h"
 #include <cuda_runtime_api.h>
 
+#define MT_GPU_ORDINALS 64 /* devices beyond are not traced */
+
 /* Records that are known before a launch is issued, of a library's call. `write` is called once: puts them
  * into the trace (NULL: nowhere, since it was not issued) and gives back *k. */
 struct mt_gpu_known {
