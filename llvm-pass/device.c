@@ -1,7 +1,7 @@
 /* The device side as a whole: which steps there are, in which order, and why in that order. */
 #include "unit/modes.h"
 #include "cpu/cpu.h"
-#include "device/gpu.h"
+#include "gpu/gpu.h"
 #include "lower/lower.h"
 #include "ptx/module/module.h"
 #include "trace/trace.h"
