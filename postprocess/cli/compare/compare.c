@@ -411,12 +411,13 @@ static int compare_wrong(const struct options *x)
         return mt_cli_usage("give at least two traces to compare");
     if (x->inputs.ncompanions > x->inputs.npaths)
         return mt_cli_usage("%zu companions for %zu traces", x->inputs.ncompanions, x->inputs.npaths);
-    if (x->format == HTML && x->inputs.npaths > MT_WALKS_MOST)
-        return mt_cli_usage("a page has at most %d traces; --svg and the other formats have all",
-                            MT_WALKS_MOST);
 #ifdef MT_WITHOUT_PAGE
     if (x->format == HTML)
         return mt_cli_usage("this memtrace was built without pages (package node-d3)");
+#else
+    if (x->format == HTML && x->inputs.npaths > MT_WALKS_MOST)
+        return mt_cli_usage("a page has at most %d traces; --svg and the other formats have all",
+                            MT_WALKS_MOST);
 #endif
     return 0;
 }
