@@ -29,17 +29,50 @@ struct mt_run_options {
 
 struct mt_run_launch {
     uint64_t superstep;
-    const char *kernel;                /* the caller's, kept; one pointer per name */
-    uint64_t seq;                      /* MT_SEQ_NONE: not known, no allocation is then */
-    const struct mt_site_table *sites; /* of its input, the caller's, kept; NULL: none */
-    int begins;                        /* 0: its beginning lies in an earlier part */
-    int moves;                         /* it is under way; `seq` is another one for what comes now (a host
-                                          program): only what looks at allocations is told */
-    int selected;                      /* to be reported */
-    uint64_t life;                     /* with `moves`: as mt_item */
-    int host;                          /* as mt_source_threads: a host program, with its threads in order */
-    int cooperative;                   /* its CTAs may wait for each other */
-    int64_t device;                    /* of several; -1: there is one */
+    const char *kernel;                  /* the caller's, kept; one pointer per name */
+    uint64_t seq;                        /* MT_SEQ_NONE: not known, no allocation is then */
+    const struct mt_site_table *sites;   /* of its input, the caller's, kept; NULL: none */
+    int begins;                          /* 0: its beginning lies in an earlier part */
+    int moves;                           /* it is under way; `seq` is another one for what comes now (a host
+                                            program): only what looks at allocations is told */
+    int selected;                        /* to be reported */
+    uint64_t life;                       /* with `moves`: as mt_item */
+    int host;                            /* as mt_source_threads: a host program, with its threads in order */
+    int cooperative;                     /* its CTAs may wait for each other */
+    int64_t device;                      /* of several; -1: there is one */
+    const struct mt_launch_event *event; /* NULL: no companion has it */
+    size_t input;
+};
+
+enum mt_analysis_needs {
+    MT_NEEDS_ALL = 1,    /* launches that are not selected, too; else these are passed over */
+    MT_NEEDS_SPACES = 2, /* runs of all memory; else of global memory alone */
+    MT_NEEDS_PLACES = 4, /* nothing is read: launches, and where they are (mt_source_options.ends) */
+};
+
+/* An analysis, with its struct: how it is fed, and what becomes of it. Each function gives 0, or -1 without
+ * memory; NULL: it does not matter. */
+struct mt_parcel;
+struct mt_unpack;
+struct mt_analysis {
+    unsigned needs;
+    int (*init)(void *self, const struct mt_run_options *o);
+    int (*launch)(void *self, const struct mt_run_launch *l); /* lives until the next one */
+    void (*moves)(void *self, const struct mt_run_launch *l);
+    int (*runs)(void *self, const struct mt_access_run *runs, size_t n);
+    int (*records)(void *self, const struct mt_raw_record *records, size_t n); /* of raw traces */
+    int (*end)(void *self);                                                    /* of a launch that is whole */
+    int (*copy)(void *self, const struct mt_copy_event *copy);
+    /* Accesses of host code: an item of them, or those (host_count) that the item's runs are made of. */
+    int (*host)(void *self, const struct mt_item *item);
+    int (*place)(void *self, const struct mt_item *item);
+    int (*wait)(void *self);   /* for what it has begun on: its runs are about to go */
+    int (*enough)(void *self); /* 1: it wants no more */
+    int (*merge)(void *self, void *other);
+    int (*finish)(void *self);
+    void (*pack)(struct mt_parcel *p, const void *self); /* parcel.h */
+    void (*unpack)(struct mt_unpack *u, void *self);
+    void (*free)(void *self);
 };
 
 enum { MT_RUNS_AHEAD = 16 }; /* what will be needed by the run so far ahead is brought near */

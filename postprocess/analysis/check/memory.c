@@ -267,16 +267,17 @@ static int memory_run(struct mt_check_memory *m, const struct mt_access_run *r)
     return 0;
 }
 
-static int memory_launch(struct mt_check_memory *m, const struct mt_item *item)
+static int memory_launch(void *self, const struct mt_run_launch *launch)
 {
-    const struct mt_launch_event *l = item->launch;
+    struct mt_check_memory *m = self;
+    const struct mt_launch_event *l = launch->event;
     int rc = mt_unwritten_end(&m->unwritten);
     if (rc == 0)
-        rc = mt_check_unordered_launch(&m->unordered, item);
+        rc = mt_check_unordered_launch(&m->unordered, launch);
     m->unwritten.launch = l;
-    m->unwritten.kernel = item->kernel;
-    m->unwritten.input = item->input;
-    m->unwritten.step = item->superstep;
+    m->unwritten.kernel = launch->kernel;
+    m->unwritten.input = launch->input;
+    m->unwritten.step = launch->superstep;
     mt_check_shared_launch(&m->shared, l && l->untraced);
     m->past = l && !m->threads && l->seq >= m->past ? l->seq + 1 : m->past;
     mt_buffers_launch(&m->buffers, l ? l->seq : MT_SEQ_NONE);
@@ -441,10 +442,13 @@ static int memory_moves(struct mt_check_memory *m, const struct mt_copy_event *c
     return 0;
 }
 
-static int memory_copy(struct mt_check_memory *m, const struct mt_copy_event *c)
+static int memory_copy(void *self, const struct mt_copy_event *c)
 {
+    struct mt_check_memory *m = self;
     const struct mt_copy_event *kept = c;
     int rc = 0;
+    if (mt_unwritten_end(&m->unwritten) != 0)
+        return -1;
     if (c->kind == MT_COPY_NEW || c->kind == MT_COPY_H2H)
         return 0;
     if (m->threads)
@@ -470,8 +474,9 @@ static int memory_copy(struct mt_check_memory *m, const struct mt_copy_event *c)
 }
 
 /* Of a raw trace. */
-static int memory_records(struct mt_check_memory *m, const struct mt_raw_record *records, size_t n)
+static int memory_records(void *self, const struct mt_raw_record *records, size_t n)
 {
+    struct mt_check_memory *m = self;
     struct mt_access_run runs[256];
     for (size_t i = 0, taken; i < n; i += taken) {
         size_t made = mt_runs_from_records(records + i, n - i, runs, sizeof runs / sizeof *runs, &taken);
@@ -482,9 +487,13 @@ static int memory_records(struct mt_check_memory *m, const struct mt_raw_record 
     return 0;
 }
 
-static int memory_host(struct mt_check_memory *m, const struct mt_item *item)
+/* Of a host program, whose runs tell the same, nothing. */
+static int memory_host(void *self, const struct mt_item *item)
 {
+    struct mt_check_memory *m = self;
     struct mt_check_host *h = m->hosts;
+    if (item->kind != MT_ITEM_HOST)
+        return 0;
     while (h < m->hosts + m->nhosts && h->input != item->input)
         h++;
     if (h == m->hosts + m->nhosts)
@@ -502,31 +511,41 @@ static int memory_host(struct mt_check_memory *m, const struct mt_item *item)
     return 0;
 }
 
-int mt_check_memory_item(struct mt_check_memory *m, const struct mt_item *item)
+static void memory_within(void *self, const struct mt_run_launch *l)
 {
-    if (item->kind == MT_ITEM_COPY)
-        return mt_unwritten_end(&m->unwritten) != 0 ? -1 : memory_copy(m, item->copy);
-    if (item->kind == MT_ITEM_HOST)
-        return memory_host(m, item);
-    if ((item->flags & MT_BATCH_BEGIN) && memory_launch(m, item) != 0)
-        return -1;
-    if (item->kind == MT_ITEM_BATCH)
-        return memory_records(m, item->records, item->count);
-    if (item->host)
-        mt_buffers_move(&m->buffers, item->seq);
-    for (size_t i = 0; i < item->count; i++)
-        if (memory_run(m, &item->runs[i]) != 0)
-            return -1;
-    return m->threads ? 0 : mt_check_unordered_runs(&m->unordered, item->runs, item->count);
+    struct mt_check_memory *m = self;
+    mt_buffers_move(&m->buffers, l->seq);
 }
 
-int mt_check_memory_shared(struct mt_check_memory *m, const struct mt_item *item)
+static int memory_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
+    struct mt_check_memory *m = self;
+    for (size_t i = 0; i < n; i++)
+        if (memory_run(m, &runs[i]) != 0)
+            return -1;
+    return m->threads ? 0 : mt_check_unordered_runs(&m->unordered, runs, n);
+}
+
+/* Runs of shared memory are passed over: whoever has them need not take them out. */
+const struct mt_analysis mt_check_memory_analysis = {.needs = MT_NEEDS_ALL | MT_NEEDS_SPACES,
+                                                     .launch = memory_launch,
+                                                     .moves = memory_within,
+                                                     .runs = memory_runs,
+                                                     .records = memory_records,
+                                                     .copy = memory_copy,
+                                                     .host = memory_host};
+
+static int memory_shared_runs(void *self, const struct mt_access_run *runs, size_t n)
+{
+    struct mt_check_memory *m = self;
     int rc = 0;
-    for (size_t i = 0; i < item->count && rc == 0 && !m->threads; i++)
-        rc = mt_check_shared_run(&m->shared, &item->runs[i], memory_copies(m, &item->runs[i]), &m->unwritten);
+    for (size_t i = 0; i < n && rc == 0 && !m->threads; i++)
+        rc = mt_check_shared_run(&m->shared, &runs[i], memory_copies(m, &runs[i]), &m->unwritten);
     return rc;
 }
+
+const struct mt_analysis mt_check_memory_shared_analysis = {.needs = MT_NEEDS_ALL | MT_NEEDS_SPACES,
+                                                            .runs = memory_shared_runs};
 
 /* ---- the end ---- */
 

@@ -14,6 +14,7 @@
 #include "analysis/base/buffers.h"
 #include "analysis/base/live_allocs.h"
 #include "analysis/base/pairmap.h"
+#include "analysis/base/runs.h"
 #include "shared.h"
 #include "unordered.h"
 #include "written.h"
@@ -62,10 +63,9 @@ struct mt_check_memory {
 
 /* `source`: with its companions read. All give 0, or -1 without memory. */
 int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, struct mt_findings *findings);
-/* Runs, records and copies; others are passed over. */
-int mt_check_memory_item(struct mt_check_memory *m, const struct mt_item *item);
-/* What the same runs did to shared memory, after that: `item` is the source's. */
-int mt_check_memory_shared(struct mt_check_memory *m, const struct mt_item *item);
+extern const struct mt_analysis mt_check_memory_analysis;
+/* What the same runs did to shared memory, after that, of the same struct. */
+extern const struct mt_analysis mt_check_memory_shared_analysis;
 /* The trace has ended: leaks, and what nothing used. */
 int mt_check_memory_finish(struct mt_check_memory *m);
 void mt_check_memory_free(struct mt_check_memory *m);

@@ -1,6 +1,5 @@
 /* See order.h. */
 #include "order.h"
-#include "analysis/base/runs.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
@@ -168,15 +167,18 @@ static int order_run(struct mt_check_order *o, const struct mt_access_run *r, si
     return 0;
 }
 
-int mt_check_order_item(struct mt_check_order *o, const struct mt_item *item)
+static int order_begin(void *self, const struct mt_run_launch *l)
 {
-    if (item->kind != MT_ITEM_RUNS)
-        return 0;
-    if (item->flags & MT_BATCH_BEGIN)
-        order_launch(o, item->superstep);
+    order_launch(self, l->superstep);
+    return 0;
+}
+
+static int order_runs(void *self, const struct mt_access_run *runs, size_t n)
+{
+    struct mt_check_order *o = self;
     size_t end = o->end - o->first > MOST_PAIRS ? o->first + MOST_PAIRS : o->end;
-    for (size_t i = 0; i < item->count && o->first < end; i++) {
-        const struct mt_access_run *r = &item->runs[i];
+    for (size_t i = 0; i < n && o->first < end; i++) {
+        const struct mt_access_run *r = &runs[i];
         o->now++;
         if (mt_rec_space(mt_run_type(r)) != MT_IN_GLOBAL)
             continue;
@@ -187,6 +189,8 @@ int mt_check_order_item(struct mt_check_order *o, const struct mt_item *item)
     }
     return 0;
 }
+
+const struct mt_analysis mt_check_order_analysis = {.launch = order_begin, .runs = order_runs};
 
 size_t mt_check_order_finish(struct mt_check_order *o, struct mt_conflicts *x)
 {

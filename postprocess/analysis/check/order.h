@@ -7,6 +7,7 @@
 #ifndef MT_ANALYSIS_CHECK_ORDER_H
 #define MT_ANALYSIS_CHECK_ORDER_H
 #include "analysis/base/pairmap.h"
+#include "analysis/base/runs.h"
 #include "analysis/locality/conflicts.h"
 #include "memtrace/trace.h"
 
@@ -27,7 +28,7 @@ struct mt_check_order {
 
 /* 0, or -1 without memory: all. */
 int mt_check_order_init(struct mt_check_order *o, const struct mt_conflicts *x, const struct mt_source *s);
-int mt_check_order_item(struct mt_check_order *o, const struct mt_item *item);
+extern const struct mt_analysis mt_check_order_analysis;
 /* Takes the conflicts that may be ordered out of the list; returns how many. */
 size_t mt_check_order_finish(struct mt_check_order *o, struct mt_conflicts *x);
 void mt_check_order_free(struct mt_check_order *o);

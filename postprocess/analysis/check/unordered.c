@@ -275,16 +275,16 @@ static int unordered_end(struct mt_check_unordered *u)
     return rc;
 }
 
-int mt_check_unordered_launch(struct mt_check_unordered *u, const struct mt_item *item)
+int mt_check_unordered_launch(struct mt_check_unordered *u, const struct mt_run_launch *launch)
 {
-    const struct mt_launch_event *l = item->launch;
+    const struct mt_launch_event *l = launch->event;
     if (unordered_end(u) != 0)
         return -1;
     struct mt_finding_side by = {0};
     if (!l)
         return 0;
     by = (struct mt_finding_side){.file = l->file, .line = l->line, .at = l->at, .callers = l->callers};
-    return unordered_begin(u, unordered_find(u, l->op), item->kernel, by, item->superstep);
+    return unordered_begin(u, unordered_find(u, l->op), launch->kernel, by, launch->superstep);
 }
 
 int mt_check_unordered_copy(struct mt_check_unordered *u, const struct mt_copy_event *c)

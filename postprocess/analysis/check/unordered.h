@@ -6,6 +6,7 @@
 #define MT_ANALYSIS_CHECK_UNORDERED_H
 #include "analysis/base/buffers.h"
 #include "analysis/base/pairmap.h"
+#include "analysis/base/runs.h"
 #include "findings.h"
 
 enum { MT_UNORDERED_STREAMS = 64 };
@@ -39,7 +40,7 @@ struct mt_check_unordered {
 /* All give 0, or -1 without memory. */
 int mt_check_unordered_init(struct mt_check_unordered *u, struct mt_source *s, struct mt_findings *findings,
                             struct mt_buffers *buffers);
-int mt_check_unordered_launch(struct mt_check_unordered *u, const struct mt_item *item);
+int mt_check_unordered_launch(struct mt_check_unordered *u, const struct mt_run_launch *launch);
 int mt_check_unordered_runs(struct mt_check_unordered *u, const struct mt_access_run *runs, size_t n);
 int mt_check_unordered_copy(struct mt_check_unordered *u, const struct mt_copy_event *c);
 int mt_check_unordered_finish(struct mt_check_unordered *u);

@@ -72,11 +72,11 @@ static int ranges_add(struct mt_range_set *s, uint64_t start, uint64_t end)
     return 0;
 }
 
-int mt_touched_records(struct mt_touched *r, const struct mt_raw_record *records, size_t count)
+static int ranges_records(void *self, const struct mt_raw_record *records, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t meta = (uint32_t)records[i].w[0];
-        struct mt_range_set *s = set_of(r, records[i].w[2], meta >> 28);
+        struct mt_range_set *s = set_of(self, records[i].w[2], meta >> 28);
         if (!s || ranges_add(s, records[i].w[1], records[i].w[1] + (meta & MT_RAW_MAX_SIZE)) != 0)
             return -1;
     }
@@ -97,15 +97,17 @@ static int add_run(struct mt_range_set *s, const struct mt_access_run *run)
     return 0;
 }
 
-int mt_touched_runs(struct mt_touched *r, const struct mt_access_run *runs, size_t count)
+static int ranges_runs(void *self, const struct mt_access_run *runs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct mt_range_set *s = set_of(r, runs[i].cta, runs[i].meta >> 28);
+        struct mt_range_set *s = set_of(self, runs[i].cta, runs[i].meta >> 28);
         if (!s || add_run(s, &runs[i]) != 0)
             return -1;
     }
     return 0;
 }
+
+const struct mt_analysis mt_touched_analysis = {.runs = ranges_runs, .records = ranges_records};
 
 static uint64_t ranges_order(uint64_t cta)
 {

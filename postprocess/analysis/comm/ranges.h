@@ -8,6 +8,7 @@
 #include "memtrace/device.h"
 #include "memtrace/record.h"
 #include "analysis/base/pairmap.h"
+#include "analysis/base/runs.h"
 
 struct mt_touched_range {
     uint64_t start, end;
@@ -29,13 +30,11 @@ struct mt_touched {
     struct mt_range_set *last;
 };
 
-/* Accesses of the launch under way. 0, or -1 without memory. */
-int mt_touched_records(struct mt_touched *r, const struct mt_raw_record *records, size_t count);
-int mt_touched_runs(struct mt_touched *r, const struct mt_access_run *runs, size_t count);
 /* The launch is over: calls `f` for each range, CTAs in the order z, y, x, types and addresses ascending,
  * until it returns other than 0, which is returned; then nothing is left of the launch. */
 int mt_touched_end(struct mt_touched *r,
                    int (*f)(void *arg, uint64_t cta, uint32_t type, const struct mt_touched_range *range),
                    void *arg);
 void mt_touched_free(struct mt_touched *r);
+extern const struct mt_analysis mt_touched_analysis;
 #endif

@@ -373,3 +373,39 @@ struct mt_team *mt_team_of_threads(const struct mt_comm_options *options, unsign
     team_free(&t->team);
     return NULL;
 }
+
+/* ---- any team, as an analysis ---- */
+
+static int team_fed_launch(void *self, const struct mt_run_launch *l)
+{
+    return mt_team_launch(self, l->kernel, l->selected);
+}
+
+static int team_fed_runs(void *self, const struct mt_access_run *runs, size_t n)
+{
+    return mt_team_runs(self, runs, n);
+}
+
+static int team_fed_records(void *self, const struct mt_raw_record *records, size_t n)
+{
+    return mt_team_records(self, records, n);
+}
+
+static int team_fed_copy(void *self, const struct mt_copy_event *c)
+{
+    if (c->kind == MT_COPY_D2D && c->dst == c->src) /* realloc may leave all where it is */
+        return 0;
+    return mt_team_copy(self, c);
+}
+
+static int team_fed_host(void *self, const struct mt_item *item)
+{
+    return mt_team_host(self, item->host, item->kind == MT_ITEM_HOST ? item->count : item->host_count);
+}
+
+const struct mt_analysis mt_team_analysis = {.needs = MT_NEEDS_ALL,
+                                             .launch = team_fed_launch,
+                                             .runs = team_fed_runs,
+                                             .records = team_fed_records,
+                                             .copy = team_fed_copy,
+                                             .host = team_fed_host};

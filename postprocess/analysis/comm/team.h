@@ -4,6 +4,7 @@
  * return 0, or -1 and mt_team_why says why. */
 #ifndef MT_ANALYSIS_TEAM_H
 #define MT_ANALYSIS_TEAM_H
+#include "analysis/base/runs.h"
 #include "comm.h"
 
 struct mt_team {
@@ -25,6 +26,9 @@ struct mt_team_kind {
 /* `shards` >= 1; one works on the caller's thread. NULL without memory or threads. */
 struct mt_team *mt_team_of_threads(const struct mt_comm_options *options, unsigned shards);
 
+/* As all others are fed. */
+extern const struct mt_analysis mt_team_analysis;
+
 static inline int mt_team_launch(struct mt_team *t, const char *kernel, int selected)
 {
     return t->kind->launch(t, kernel, selected);
@@ -40,6 +44,10 @@ static inline int mt_team_runs(struct mt_team *t, const struct mt_access_run *ru
 static inline int mt_team_copy(struct mt_team *t, const struct mt_copy_event *copy)
 {
     return t->kind->copy(t, copy);
+}
+static inline int mt_team_host(struct mt_team *t, const struct mt_host_access *accesses, size_t count)
+{
+    return t->kind->host(t, accesses, count);
 }
 /* Records and host accesses handed in so far. */
 static inline uint64_t mt_team_count(const struct mt_team *t)

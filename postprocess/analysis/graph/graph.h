@@ -10,6 +10,7 @@
 #include "analysis/base/buffers.h"
 #include "analysis/base/countmap.h"
 #include "analysis/base/pairmap.h"
+#include "analysis/base/runs.h"
 
 enum mt_node_field {
     MT_NODE_BUFFER = 1, /* which allocation */
@@ -132,6 +133,8 @@ int mt_stride_graph_finish(struct mt_stride_graph *g, uint64_t min_count);
  * the edges between them. 0, or -1 without memory. */
 int mt_stride_graph_top(struct mt_stride_graph *g, size_t most);
 void mt_stride_graph_free(struct mt_stride_graph *g);
+/* Fed with runs, the one and the other. */
+extern const struct mt_analysis mt_stride_graph_analysis, mt_stride_lanes_analysis;
 
 /* ---- for graph_runs.c ---- */
 

@@ -2,7 +2,6 @@
  * lanes go as one step for as long as they do alike. */
 #include "graph.h"
 #include "memtrace/grow.h"
-#include "analysis/base/runs.h"
 
 enum {
     LANES = MT_GRAPH_LANES,
@@ -436,3 +435,33 @@ int mt_stride_graph_lanes(struct mt_stride_graph *g, const struct mt_access_run 
     }
     return 0;
 }
+
+/* ---- as analyses ---- */
+
+static int graph_runs_launch(void *self, const struct mt_run_launch *l)
+{
+    mt_stride_graph_launch(self, l->kernel, l->seq);
+    return 0;
+}
+
+static void graph_runs_moves(void *self, const struct mt_run_launch *l)
+{
+    struct mt_stride_graph *g = self;
+    if (g->buffers)
+        mt_buffers_move(g->buffers, l->seq);
+}
+
+static int graph_runs_strides(void *self, const struct mt_access_run *runs, size_t n)
+{
+    return mt_stride_graph_runs(self, runs, n);
+}
+
+static int graph_runs_lanes(void *self, const struct mt_access_run *runs, size_t n)
+{
+    return mt_stride_graph_lanes(self, runs, n);
+}
+
+const struct mt_analysis mt_stride_graph_analysis = {
+    .launch = graph_runs_launch, .moves = graph_runs_moves, .runs = graph_runs_strides};
+const struct mt_analysis mt_stride_lanes_analysis = {
+    .launch = graph_runs_launch, .moves = graph_runs_moves, .runs = graph_runs_lanes};

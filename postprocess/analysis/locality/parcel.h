@@ -52,17 +52,4 @@ void mt_unpack_map(struct mt_unpack *u, struct mt_pairmap *m);
 void mt_unpack_counts(struct mt_unpack *u, struct mt_countmap *m);
 void mt_unpack_cells(struct mt_unpack *u, struct mt_cells *c);
 void mt_unpack_stack(struct mt_unpack *u, struct mt_use_stack *s);
-
-/* An analysis of runs, with its struct (runs.h says how it is fed). Each gives 0, or -1 without memory. */
-struct mt_analysis {
-    int (*init)(void *self, const struct mt_run_options *o);
-    int (*launch)(void *self, const struct mt_run_launch *l);
-    void (*moves)(void *self, const struct mt_run_launch *l); /* NULL: it does not matter */
-    int (*runs)(void *self, const struct mt_access_run *runs, size_t n);
-    int (*merge)(void *self, void *other);
-    int (*finish)(void *self); /* NULL: nothing is left open */
-    void (*pack)(struct mt_parcel *p, const void *self);
-    void (*unpack)(struct mt_unpack *u, void *self);
-    void (*free)(void *self);
-};
 #endif

@@ -18,26 +18,24 @@ void mt_onchip_free(struct mt_onchip *x)
     memset(x, 0, sizeof *x);
 }
 
-static int onchip_begin(struct mt_onchip *x, const struct mt_item *item)
+static int onchip_launch(void *self, const struct mt_run_launch *l)
 {
+    struct mt_onchip *x = self;
     if (mt_grow(&x->launches, &x->launch_room, x->nlaunches + 1, sizeof *x->launches) != 0)
         return -1;
-    x->launches[x->nlaunches] = (struct mt_onchip_launch){item->superstep, item->kernel, item->launch};
-    x->untraced += item->launch ? item->launch->untraced : 0;
-    mt_banks_launch(&x->banks, (uint32_t)x->nlaunches, (uint32_t)item->input);
-    mt_hazards_launch(&x->hazards, (uint32_t)x->nlaunches, (uint32_t)item->input, item->kernel);
+    x->launches[x->nlaunches] = (struct mt_onchip_launch){l->superstep, l->kernel, l->event};
+    x->untraced += l->event ? l->event->untraced : 0;
+    mt_banks_launch(&x->banks, (uint32_t)x->nlaunches, (uint32_t)l->input);
+    mt_hazards_launch(&x->hazards, (uint32_t)x->nlaunches, (uint32_t)l->input, l->kernel);
     x->nlaunches++;
     return 0;
 }
 
-int mt_onchip_item(struct mt_onchip *x, const struct mt_item *item, int selected)
+static int onchip_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
-    if (item->kind != MT_ITEM_RUNS || !selected)
-        return 0;
-    if ((item->flags & MT_BATCH_BEGIN) && onchip_begin(x, item) != 0)
-        return -1;
-    return mt_banks_runs(&x->banks, item->runs, item->count) == 0 &&
-                   mt_hazards_runs(&x->hazards, item->runs, item->count) == 0
-               ? 0
-               : -1;
+    struct mt_onchip *x = self;
+    return mt_banks_runs(&x->banks, runs, n) == 0 && mt_hazards_runs(&x->hazards, runs, n) == 0 ? 0 : -1;
 }
+
+const struct mt_analysis mt_onchip_analysis = {
+    .needs = MT_NEEDS_SPACES, .launch = onchip_launch, .runs = onchip_runs};

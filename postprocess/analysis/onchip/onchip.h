@@ -4,7 +4,7 @@
 #define MT_ANALYSIS_ONCHIP_H
 #include "banks.h"
 #include "hazards.h"
-#include "memtrace/trace.h"
+#include "analysis/base/runs.h"
 
 /* A launch that was looked at. */
 struct mt_onchip_launch {
@@ -23,8 +23,7 @@ struct mt_onchip {
 
 int mt_onchip_init(struct mt_onchip *x);
 void mt_onchip_free(struct mt_onchip *x);
-/* The next item of a source; runs of selected launches are looked at, all other items passed over. */
-int mt_onchip_item(struct mt_onchip *x, const struct mt_item *item, int selected);
+extern const struct mt_analysis mt_onchip_analysis;
 
 /* ---- rows ---- */
 

@@ -2,6 +2,7 @@
  * one MAT text trace, fed into a struct mt_stride_graph. */
 #define _GNU_SOURCE
 #include "graph_input.h"
+#include "feed.h"
 #include "memtrace/grow.h"
 #include <inttypes.h>
 #include <stdarg.h>
@@ -179,35 +180,18 @@ const char *mt_stride_graph_input_stride(const struct mt_stride_graph_input *in,
 
 static int read_traces(struct mt_stride_graph_input *in, struct mt_stride_graph *g)
 {
-    struct mt_item item;
-    struct mt_error err;
     struct mt_progress progress;
-    uint64_t launches = 0;
-    int rc, selected = 0;
+    struct mt_feed f = {.source = in->source, .filter = &in->filter, .progress = &progress};
     mt_progress_init(&progress);
-    while ((rc = mt_source_next(in->source, &item, &err)) > 0) {
-        if (item.kind != MT_ITEM_RUNS)
-            continue;
-        if (item.flags & MT_BATCH_BEGIN) {
-            selected = mt_filter_match(&in->filter, item.kernel, item.superstep);
-            in->launches += (uint64_t)selected;
-            launches++;
-            if (selected)
-                mt_stride_graph_launch(g, item.kernel, item.launch ? item.launch->seq : MT_SEQ_NONE);
-        }
-        if (selected &&
-            (in->lanes ? mt_stride_graph_lanes : mt_stride_graph_runs)(g, item.runs, item.count) != 0) {
-            mt_progress_end(&progress);
-            return mt_cli_fail("no memory for the graph");
-        }
-        mt_progress_step(&progress, in->source, g->records);
-    }
-    mt_progress_end(&progress);
-    if (rc < 0)
-        return mt_cli_failed(&err);
+    mt_feed_add(&f, in->lanes ? &mt_stride_lanes_analysis : &mt_stride_graph_analysis, g,
+                "no memory for the graph");
+    int rc = mt_feed_read(&f);
+    if (rc)
+        return mt_feed_failed(&f, rc);
+    in->launches = f.chosen;
     size_t notes;
     int ignored, code = mt_inputs_finish(in->source, &in->complete);
-    mt_filter_explain(&in->filter, launches, in->launches);
+    mt_filter_explain(&in->filter, f.launches, f.chosen);
     const char *const *text = mt_source_notes(in->source, &notes, &ignored);
     in->notes = calloc(notes + 3, sizeof *in->notes);
     for (size_t i = 0; in->notes && i < notes; i++)

@@ -171,105 +171,105 @@ static const struct mt_site_table *table_of(struct mt_locality_run *x, size_t in
     return x->known[input] ? &x->tables[input] : NULL;
 }
 
-static int locality_run_feed(struct mt_locality_run *x, const struct mt_run_launch *launch,
-                             const struct mt_access_run *runs, size_t n)
+/* For the placement; without memory, what ran is not known. */
+static void locality_run_device(struct mt_locality_run *x, const struct mt_run_launch *l)
 {
+    if (l->device < 0 || l->superstep >= UINT32_MAX ||
+        mt_grow(&x->ran, &x->ran_room, l->superstep + 1, sizeof *x->ran) != 0)
+        return;
+    while (x->nran <= l->superstep)
+        x->ran[x->nran++] = -1;
+    x->ran[l->superstep] = l->device;
+}
+
+/* For the devices; without memory, it is left out. */
+static void locality_run_collective(struct mt_locality_run *x, const struct mt_run_launch *l)
+{
+    const struct mt_launch_event *e = l->event;
+    if (!e || !e->collective.op || !*e->collective.op || (e->has_records && !e->records) ||
+        (x->ncollectives && x->collectives[x->ncollectives - 1].superstep == l->superstep) ||
+        mt_grow(&x->collectives, &x->collective_room, x->ncollectives + 1, sizeof *x->collectives) != 0)
+        return;
+    x->collectives[x->ncollectives++] = (struct mt_collective_launch){l->superstep, l->kernel, e};
+}
+
+struct mt_run_launch mt_locality_run_launch(struct mt_locality_run *x, const struct mt_run_launch *l)
+{
+    struct mt_run_launch launch = *l;
+    locality_run_device(x, l);
+    if (l->selected)
+        locality_run_collective(x, l);
+    launch.sites = table_of(x, l->input);
+    return launch;
+}
+
+static int locality_run_begin(void *self, const struct mt_run_launch *l)
+{
+    struct mt_locality_run *x = self;
+    x->launch = mt_locality_run_launch(x, l);
+    x->begins = &x->launch;
+    return 0;
+}
+
+static void locality_run_moves(void *self, const struct mt_run_launch *l)
+{
+    struct mt_locality_run *x = self;
+    if (x->begins || (l->seq == x->launch.seq && !l->life))
+        return;
+    x->launch.seq = l->seq;
+    x->launch.life = l->life;
+    x->launch.moves = 1;
+    x->begins = &x->launch;
+}
+
+static int locality_run_wait(void *self)
+{
+    struct mt_locality_run *x = self;
+    return x->crew ? mt_crew_wait(x->crew) : 0;
+}
+
+static int locality_run_runs(void *self, const struct mt_access_run *runs, size_t n)
+{
+    struct mt_locality_run *x = self;
+    const struct mt_run_launch *launch = x->begins;
+    x->begins = NULL;
     if (!x->crew)
         return mt_locality_feed(&x->more, ~0u, launch, runs, n);
     mt_crew_begin(x->crew, launch, runs, n);
     return 0;
 }
 
-/* For the placement; without memory, what ran is not known. */
-static void locality_run_device(struct mt_locality_run *x, const struct mt_item *item, int64_t device)
+static int locality_run_records(void *self, const struct mt_raw_record *records, size_t count)
 {
-    if (device < 0 || item->superstep >= UINT32_MAX ||
-        mt_grow(&x->ran, &x->ran_room, item->superstep + 1, sizeof *x->ran) != 0)
-        return;
-    while (x->nran <= item->superstep)
-        x->ran[x->nran++] = -1;
-    x->ran[item->superstep] = device;
-}
-
-/* For the devices; without memory, it is left out. */
-static void locality_run_collective(struct mt_locality_run *x, const struct mt_item *item)
-{
-    const struct mt_launch_event *e = item->launch;
-    if (!e || !e->collective.op || !*e->collective.op || (e->has_records && !e->records) ||
-        (x->ncollectives && x->collectives[x->ncollectives - 1].superstep == item->superstep) ||
-        mt_grow(&x->collectives, &x->collective_room, x->ncollectives + 1, sizeof *x->collectives) != 0)
-        return;
-    x->collectives[x->ncollectives++] = (struct mt_collective_launch){item->superstep, item->kernel, e};
-}
-
-struct mt_run_launch mt_locality_run_launch(struct mt_locality_run *x, const struct mt_item *item,
-                                            int selected)
-{
-    locality_run_device(x, item, item->launch ? item->launch->device : -1);
-    if (selected)
-        locality_run_collective(x, item);
-    return (struct mt_run_launch){.superstep = item->superstep,
-                                  .kernel = item->kernel,
-                                  .seq = item->launch ? item->launch->seq : MT_SEQ_NONE,
-                                  .sites = table_of(x, item->input),
-                                  .begins = 1,
-                                  .host = mt_source_threads(x->source),
-                                  .selected = selected,
-                                  .cooperative = item->launch && item->launch->cooperative,
-                                  .device = item->launch ? item->launch->device : -1};
-}
-
-/* `launch`: NULL, or it begins here, even if it has no records. */
-static int feed_records(struct mt_locality_run *x, const struct mt_run_launch *launch,
-                        const struct mt_raw_record *records, size_t count)
-{
+    struct mt_locality_run *x = self;
     size_t i = 0, taken;
-    do {
-        if (mt_locality_run_wait(x) != 0)
+    do { /* a launch begins here even if it has no records */
+        if (locality_run_wait(x) != 0)
             return -1;
         size_t n = mt_runs_from_records(records + i, count - i, x->runs, MT_LOCALITY_RUN_RUNS, &taken);
-        if (locality_run_feed(x, launch, x->runs, n) != 0)
+        if (locality_run_runs(x, x->runs, n) != 0)
             return -1;
-        launch = NULL;
     } while ((i += taken) < count);
     return 0;
 }
 
-int mt_locality_run_begin(struct mt_locality_run *x, const struct mt_item *item, int selected)
-{
-    const struct mt_run_launch *launch = NULL;
-    if (mt_locality_run_wait(x) != 0)
-        return -1;
-    if (!x->options.chosen || (item->kind != MT_ITEM_BATCH && item->kind != MT_ITEM_RUNS))
-        return 0;
-    if (item->flags & MT_BATCH_BEGIN) {
-        x->launch = mt_locality_run_launch(x, item, selected);
-        launch = &x->launch;
-    } else if (item->host && (item->seq != x->launch.seq || item->life)) {
-        x->launch.seq = item->seq;
-        x->launch.life = item->life;
-        x->launch.moves = 1;
-        launch = &x->launch;
-    }
-    return item->kind == MT_ITEM_RUNS ? locality_run_feed(x, launch, item->runs, item->count)
-                                      : feed_records(x, launch, item->records, item->count);
-}
+const struct mt_analysis mt_locality_run_analysis = {.needs = MT_NEEDS_ALL,
+                                                     .launch = locality_run_begin,
+                                                     .moves = locality_run_moves,
+                                                     .runs = locality_run_runs,
+                                                     .records = locality_run_records,
+                                                     .wait = locality_run_wait};
 
 int mt_locality_run_records(struct mt_locality_run *x, const struct mt_raw_record *records, size_t count)
 {
-    int begun = feed_records(x, NULL, records, count), done = mt_locality_run_wait(x);
+    int begun = locality_run_records(x, records, count), done = locality_run_wait(x);
     return begun ? begun : done;
 }
 
 int mt_locality_run_runs(struct mt_locality_run *x, const struct mt_access_run *runs, size_t count)
 {
-    int begun = locality_run_feed(x, NULL, runs, count), done = mt_locality_run_wait(x);
+    int begun = locality_run_runs(x, runs, count), done = locality_run_wait(x);
     return begun ? begun : done;
-}
-
-int mt_locality_run_wait(struct mt_locality_run *x)
-{
-    return x->crew ? mt_crew_wait(x->crew) : 0;
 }
 
 /* ---- placement ---- */

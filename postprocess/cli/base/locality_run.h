@@ -38,6 +38,8 @@ struct mt_locality_run {
     size_t ncollectives, collective_room;
     struct mt_crew *crew; /* NULL: one thread does it all */
     struct mt_run_launch launch;
+    const struct mt_run_launch
+        *begins; /* with the next accesses: it, or what has changed in it; NULL: nothing */
     struct mt_access_run runs[MT_LOCALITY_RUN_RUNS]; /* of records */
     char notes[MT_LOCALITY_RUN_NOTES][200];
 };
@@ -65,13 +67,10 @@ int mt_locality_run_start(struct mt_locality_run *x, struct mt_source *source, s
 int mt_cli_threads_option(unsigned *threads, const char *value);
 /* After the start: `threads` of its own from now on (1: none). */
 int mt_locality_run_threads(struct mt_locality_run *x, unsigned threads);
-/* Ends what is under way and begins on a batch or runs; of other items nothing. The item must stay until the
- * next one, or mt_locality_run_wait. */
-int mt_locality_run_begin(struct mt_locality_run *x, const struct mt_item *item, int selected);
-int mt_locality_run_wait(struct mt_locality_run *x);
-/* For who feeds x->more by himself: the launch that the item begins; accesses of the one fed last. */
-struct mt_run_launch mt_locality_run_launch(struct mt_locality_run *x, const struct mt_item *item,
-                                            int selected);
+/* All of them, as one: what it is given must stay until `wait`. */
+extern const struct mt_analysis mt_locality_run_analysis;
+/* For who feeds x->more by himself: the launch, as they take it; accesses of the one fed last. */
+struct mt_run_launch mt_locality_run_launch(struct mt_locality_run *x, const struct mt_run_launch *l);
 int mt_locality_run_records(struct mt_locality_run *x, const struct mt_raw_record *records, size_t count);
 int mt_locality_run_runs(struct mt_locality_run *x, const struct mt_access_run *runs, size_t count);
 int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm);

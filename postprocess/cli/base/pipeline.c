@@ -3,16 +3,8 @@
 #include "output/json/comm_json.h"
 #include "output/text/words.h"
 #include "memtrace/grow.h"
-#include "memtrace/record.h"
 #include <stdlib.h>
 #include <string.h>
-
-static const char MORE_FAILED[] = "no memory for the further analyses";
-
-static int team_host(struct mt_team *t, const struct mt_host_access *accesses, size_t count)
-{
-    return t->kind->host(t, accesses, count);
-}
 
 void mt_pipeline_init(struct mt_pipeline *p)
 {
@@ -64,129 +56,63 @@ void mt_pipeline_host(struct mt_pipeline *p)
     }
 }
 
+static int pipeline_launch(void *self, const struct mt_run_launch *l)
+{
+    struct mt_pipeline *p = self;
+    if (mt_grow(&p->events, &p->event_room, p->nevents + 1, sizeof *p->events) != 0)
+        return -1;
+    p->events[p->nevents++] = l->event;
+    return 0;
+}
+
+static int pipeline_stopped(void *self)
+{
+    const struct mt_pipeline *p = self;
+    return mt_session_stopped(p->session, p->team);
+}
+
+static const struct mt_analysis pipeline_launches = {
+    .needs = MT_NEEDS_ALL, .launch = pipeline_launch, .enough = pipeline_stopped};
+
+static void pipeline_feed(struct mt_pipeline *p)
+{
+    memset(&p->feed, 0, sizeof p->feed);
+    p->feed.source = p->source;
+    p->feed.filter = &p->filter;
+    p->feed.progress = &p->progress;
+    mt_feed_add(&p->feed, &pipeline_launches, p, "no memory for the launches");
+    if (p->more.options.chosen && !p->inputs.ends) /* first: its threads work while this one goes on */
+        mt_feed_add(&p->feed, &mt_locality_run_analysis, &p->more, "no memory for the further analyses");
+    mt_feed_add(&p->feed, &mt_team_analysis, p->team, NULL);
+}
+
 int mt_pipeline_start(struct mt_pipeline *p, unsigned threads)
 {
     /* One thread reads. With two in all, the other one has the whole analysis. */
     p->team = p->session ? p->session->team(&p->options)
                          : mt_team_of_threads(&p->options, threads > 2 ? threads - 1 : 1);
-    if (p->team && (!p->inputs.ends || p->session->by_parts(p->team) == 0) &&
-        mt_locality_run_start(&p->more, p->source, p->inputs.npaths) == 0 &&
-        mt_locality_run_threads(&p->more, p->threads) == 0)
-        return 0;
-    return mt_cli_fail("no memory or no threads for the analysis");
-}
-
-static int pipeline_launch(struct mt_pipeline *p, const struct mt_item *item)
-{
-    p->selected = mt_filter_match(&p->filter, item->kernel, item->superstep);
-    if (mt_grow(&p->events, &p->event_room, p->nevents + 1, sizeof *p->events) != 0) {
-        p->why = "no memory for the launches";
-        return -1;
-    }
-    p->events[p->nevents++] = item->launch;
-    return mt_team_launch(p->team, item->kernel, p->selected);
-}
-
-int mt_item_global(struct mt_item *item, struct mt_access_run **room, size_t *size, int copy)
-{
-    size_t n = 0;
-    while (n < item->count && mt_rec_space(item->runs[n].meta >> 28) == MT_IN_GLOBAL)
-        n++;
-    if (n == item->count && !copy)
-        return 0;
-    if (mt_grow(room, size, item->count, sizeof **room) != 0)
-        return -1;
-    if (n)
-        memcpy(*room, item->runs, n * sizeof **room);
-    for (size_t i = n; i < item->count; i++)
-        if (mt_rec_space(item->runs[i].meta >> 28) == MT_IN_GLOBAL)
-            (*room)[n++] = item->runs[i];
-    item->runs = *room;
-    item->count = n;
+    if (!p->team || (p->inputs.ends && p->session->by_parts(p->team) != 0) ||
+        mt_locality_run_start(&p->more, p->source, p->inputs.npaths) != 0 ||
+        mt_locality_run_threads(&p->more, p->threads) != 0)
+        return mt_cli_fail("no memory or no threads for the analysis");
+    pipeline_feed(p);
     return 0;
-}
-
-static uint64_t pipeline_count(const struct mt_item *item)
-{
-    uint64_t n = 0;
-    if (item->kind != MT_ITEM_RUNS)
-        return item->count;
-    for (size_t i = 0; i < item->count; i++)
-        n += item->runs[i].count;
-    return n;
-}
-
-static int pipeline_feed(struct mt_pipeline *p, struct mt_item *item)
-{
-    if (p->bytes && mt_check_memory_item(p->bytes, item) != 0) {
-        p->why = "no memory for what becomes of the bytes";
-        return -1;
-    }
-    if ((item->kind == MT_ITEM_COPY || item->kind == MT_ITEM_HOST) &&
-        mt_locality_run_begin(&p->more, item, 0) != 0) {
-        p->why = MORE_FAILED;
-        return -1;
-    }
-    if (item->kind == MT_ITEM_COPY) /* realloc may leave all where it is */
-        return item->copy->kind == MT_COPY_D2D && item->copy->dst == item->copy->src
-                   ? 0
-                   : mt_team_copy(p->team, item->copy);
-    if (item->kind == MT_ITEM_HOST)
-        return team_host(p->team, item->host, item->count);
-    if ((item->flags & MT_BATCH_BEGIN) && pipeline_launch(p, item) != 0)
-        return -1;
-    if (p->inputs.ends)
-        return p->span(p->arg, item, p->selected);
-    if (p->onchip && mt_onchip_item(p->onchip, item, p->selected) != 0) {
-        p->why = "no memory for shared memory";
-        return -1;
-    }
-    if (p->onchip && item->kind == MT_ITEM_RUNS &&
-        mt_item_global(item, &p->global[p->turn], &p->global_room[p->turn], 0) != 0) {
-        p->why = "no memory for the records of shared and local memory";
-        return -1;
-    }
-    if (item->host_count && team_host(p->team, item->host, item->host_count) != 0)
-        return -1;
-    p->unread += item->unread;
-    p->reported += p->selected ? pipeline_count(item) : 0;
-    /* All at a time: the further analyses may still be at this batch when the next one comes. */
-    int more = mt_locality_run_begin(&p->more, item, p->selected);
-    p->turn = !p->turn;
-    int rc = item->kind == MT_ITEM_RUNS ? mt_team_runs(p->team, item->runs, item->count)
-                                        : mt_team_records(p->team, item->records, item->count);
-    if (rc == 0 && p->beside)
-        rc = p->beside(p->arg, item, p->selected);
-    if (rc == 0 && more)
-        p->why = MORE_FAILED;
-    return rc | more ? -1 : 0;
 }
 
 int mt_pipeline_read(struct mt_pipeline *p)
 {
-    struct mt_item item;
-    struct mt_error err;
-    int rc = 0, ok = 0;
-    while (ok == 0 && !mt_session_stopped(p->session, p->team) &&
-           (rc = mt_source_next(p->source, &item, &err)) > 0) {
-        ok = pipeline_feed(p, &item);
-        mt_progress_step(&p->progress, p->source, mt_team_count(p->team));
-    }
-    if (mt_locality_run_wait(&p->more) != 0 && ok == 0) {
-        p->why = MORE_FAILED;
-        ok = -1;
-    }
-    mt_progress_end(&p->progress);
+    int rc = mt_feed_read(&p->feed);
     if (mt_cli_stop && p->progress.terminal && p->progress.on)
         mt_cli_note("interrupted: results of what was read follow; once more ends it at once");
-    if (ok == 0)
+    p->why = p->feed.why ? p->feed.why : p->why;
+    if (rc != MT_FEED_FAILED)
         p->comm = mt_team_finish(p->team);
     if (p->comm)
-        p->comm->records += p->unread;
+        p->comm->records += p->feed.unread;
     if (p->comm)
         p->comm->reported = !p->comm->partial ? p->comm->records
                             : p->inputs.ends  ? p->comm->reported /* ranks count spans */
-                                              : p->reported;
+                                              : p->feed.reported;
     if (mt_session_stopped(p->session, p->team)) {
         mt_source_stop(p->source);
         rc = 0;
@@ -195,7 +121,7 @@ int mt_pipeline_read(struct mt_pipeline *p)
         return MT_EXIT_FAILURE; /* nothing to say yet */
     if (!p->comm)
         return mt_cli_fail("%s", p->why ? p->why : mt_team_why(p->team));
-    return rc < 0 ? mt_cli_failed(&err) : 0;
+    return rc ? mt_feed_failed(&p->feed, rc) : 0;
 }
 
 void mt_pipeline_free(struct mt_pipeline *p)
@@ -205,8 +131,6 @@ void mt_pipeline_free(struct mt_pipeline *p)
     mt_estimates_free(&p->estimates);
     free(p->events);
     mt_locality_run_free(&p->more);
-    free(p->global[0]);
-    free(p->global[1]);
     mt_source_close(p->source);
     mt_filter_free(&p->filter);
     mt_inputs_free(&p->inputs);

@@ -1,15 +1,14 @@
 /* What mt-extract and mt-report do alike: inputs opened, the communication analysis and the further ones fed
  * side by side, on threads or (mt-extract under MPI) by ranks, and their results.
  *
- *   mt_pipeline_init, mt_pipeline_option*, mt_pipeline_start (after p->source is open), mt_pipeline_read,
- * mt_pipeline_free */
+ *   mt_pipeline_init, mt_pipeline_option*, mt_pipeline_start (after p->source is open), mt_feed_add
+ * of the tool's own, mt_pipeline_read, mt_pipeline_free */
 #ifndef MT_CLI_PIPELINE_H
 #define MT_CLI_PIPELINE_H
 #include "cli.h"
 #include "locality_run.h"
-#include "analysis/check/memory.h"
+#include "feed.h"
 #include "analysis/comm/session.h"
-#include "analysis/onchip/onchip.h"
 #include "output/json/estimates_json.h"
 
 struct mt_pipeline {
@@ -28,29 +27,10 @@ struct mt_pipeline {
     struct mt_estimates estimates;
     const struct mt_launch_event **events; /* of each launch, NULL: no companion tells */
     size_t nevents, event_room;
-    int selected;      /* the launch under way is */
-    uint64_t reported; /* records of those that are */
-    uint64_t unread;   /* of launches that were passed over */
-    const char *why;   /* of a failure that is not the team's */
-    /* Runs of batches in which there were others, too: of this one, and the one before. */
-    struct mt_access_run *global[2];
-    size_t global_room[2];
-    int turn;
-    /* The tool's own, with `arg`; NULL: nothing. Each returns 0, or -1 (with why). `beside` gets batches and
-     * runs while the analyses have them; `span` what is not read here (inputs.ends), in place of the
-     * analyses. */
-    int (*beside)(void *arg, const struct mt_item *item, int selected);
-    int (*span)(void *arg, const struct mt_item *item, int selected);
-    void *arg;
-    /* The caller's; NULL: not looked at. With MT_SOURCE_SPACES: has runs of all memory, of which only those
-     * of global memory go on to the others. */
-    struct mt_onchip *onchip;
-    struct mt_check_memory *bytes; /* the same: has all launches and copies, whatever the filter */
+    const char *why; /* of a failure that is not the team's */
+    struct mt_feed feed;
 };
 
-/* Leaves the runs of global memory in the item, as a copy in *room if `copy`, or if there are others, too. 0,
- * or -1 without memory. */
-int mt_item_global(struct mt_item *item, struct mt_access_run **room, size_t *size, int copy);
 void mt_pipeline_init(struct mt_pipeline *p);
 /* Options that mt-extract and mt-report both have: as mt_common_option. */
 int mt_pipeline_option(struct mt_pipeline *p, int o);

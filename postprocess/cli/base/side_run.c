@@ -1,5 +1,6 @@
 /* One run of a program through all analyses, to its figures. */
 #include "side_run.h"
+#include "analysis/onchip/onchip.h"
 #include "output/json/comm_json.h"
 
 static int side_run_sites(struct mt_pipeline *p, struct mt_run_side *side)
@@ -12,15 +13,15 @@ static int side_run_sites(struct mt_pipeline *p, struct mt_run_side *side)
     return 0;
 }
 
-static int side_run_fill(struct mt_pipeline *p, struct mt_run_side *side)
+static int side_run_fill(struct mt_pipeline *p, const struct mt_onchip *onchip, struct mt_run_side *side)
 {
     struct mt_onchip_rows rows = {0};
     struct mt_side_of of = {p->comm, &p->more.more, &p->more.sites, &p->more.placement, NULL};
     int bad = mt_run_parts_gather(&side->parts, p->source, p->inputs.npaths) != 0 ||
               mt_comm_merged(p->comm) != 0 || mt_locality_run_finish(&p->more, p->comm) != 0 ||
               side_run_sites(p, side) != 0;
-    if (!bad && (p->onchip->banks.count || mt_inputs_spaces(&p->inputs))) {
-        bad = mt_onchip_rows_make(&rows, p->onchip, p->source) != 0;
+    if (!bad && (onchip->banks.count || mt_inputs_spaces(&p->inputs))) {
+        bad = mt_onchip_rows_make(&rows, onchip, p->source) != 0;
         of.onchip = &rows;
     }
     bad = bad || mt_side_fill(side, &of) != 0;
@@ -36,7 +37,8 @@ static void side_run_explain(const struct mt_pipeline *p)
     mt_filter_explain(&p->filter, p->comm->nlaunches, chosen);
 }
 
-static int side_run_all(struct mt_pipeline *p, struct mt_run_side *side, int *complete)
+static int side_run_all(struct mt_pipeline *p, struct mt_onchip *onchip, struct mt_run_side *side,
+                        int *complete)
 {
     int code;
     p->inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS | MT_SOURCE_SPACES;
@@ -46,22 +48,23 @@ static int side_run_all(struct mt_pipeline *p, struct mt_run_side *side, int *co
     mt_progress_init(&p->progress);
     mt_pipeline_host(p);
     p->options.transfers = 1;
-    if ((code = mt_pipeline_start(p, p->threads)) != 0 || (code = mt_pipeline_read(p)) != 0)
+    if ((code = mt_pipeline_start(p, p->threads)) != 0)
+        return code;
+    mt_feed_add(&p->feed, &mt_onchip_analysis, onchip, "no memory for shared memory");
+    if ((code = mt_pipeline_read(p)) != 0)
         return code;
     int input = mt_inputs_finish(p->source, complete);
     side_run_explain(p);
-    code = side_run_fill(p, side);
+    code = side_run_fill(p, onchip, side);
     return code ? code : input;
 }
 
 static int side_run_read(struct mt_pipeline *p, struct mt_run_side *side, int *complete)
 {
     struct mt_onchip onchip;
-    p->onchip = &onchip;
-    int code = mt_onchip_init(&onchip) == 0 ? side_run_all(p, side, complete)
+    int code = mt_onchip_init(&onchip) == 0 ? side_run_all(p, &onchip, side, complete)
                                             : mt_cli_fail("no memory for shared memory");
     mt_onchip_free(&onchip);
-    p->onchip = NULL;
     return code;
 }
 

@@ -5,7 +5,9 @@
 #include "analysis/check/order.h"
 #include "analysis/check/strong.h"
 #include "cli/base/locality_run.h"
-#include "cli/base/pipeline.h"
+#include "cli/base/feed.h"
+#include "analysis/onchip/onchip.h"
+#include "memtrace/grow.h"
 #include "memtrace/record.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +21,16 @@ struct reading {
     struct mt_check_strong strong;
     struct mt_pairmap lines; /* of sites: hazards.h */
     struct mt_progress progress;
-    uint64_t records;
     int races, bytes, init; /* what is looked for */
+    /* who gets the runs of global memory with strong ones marked: a copy */
+    const struct mt_analysis *of;
+    void *self;
+    size_t input; /* they are of */
     struct mt_access_run *global;
     size_t room;
 };
 static struct mt_locality_run locality; /* large */
+static const char NO_MEMORY[] = "no memory for what the trace says";
 
 static int read_line_order(const void *a, const void *b)
 {
@@ -96,39 +102,86 @@ static void read_end(struct reading *r)
     free(r->global);
 }
 
+/* ---- rows ---- */
+
+/* 0, or an exit code after saying why. */
+static int read_feed(struct mt_feed *f)
+{
+    int rc = mt_feed_read(f);
+    return rc == MT_FEED_FAILED ? mt_cli_fail("%s", NO_MEMORY) : rc ? mt_feed_failed(f, rc) : 0;
+}
+
 /* Threads of a CTA. What they do to global memory can be judged where barriers are recorded. */
-static int read_threads(struct reading *r, const struct mt_item *item)
+static int read_threads_launch(void *self, const struct mt_run_launch *l)
 {
+    struct reading *r = self;
     struct mt_hazards *h = &r->onchip.hazards;
-    h->strong = mt_check_strong_of(&r->strong, item->input, &h->nstrong);
-    h->global = item->launch && item->launch->barriers;
-    return mt_onchip_item(&r->onchip, item, 1);
+    h->strong = mt_check_strong_of(&r->strong, l->input, &h->nstrong);
+    h->global = l->event && l->event->barriers;
+    return mt_onchip_analysis.launch(&r->onchip, l);
 }
 
-static int read_item(struct reading *r, struct mt_item *item)
+static int read_threads_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
-    r->records += item->count;
-    mt_progress_step(&r->progress, r->source, r->records);
-    if (item->kind != MT_ITEM_RUNS)
-        return r->bytes ? mt_check_memory_item(&r->memory, item) : 0;
-    const struct mt_item whole = *item;
-    if (r->races && read_threads(r, item) != 0)
-        return -1;
-    if (mt_item_global(item, &r->global, &r->room, 1) != 0 ||
-        (r->bytes && mt_check_memory_item(&r->memory, item) != 0) ||
-        (r->init && mt_check_memory_shared(&r->memory, &whole) != 0))
-        return -1;
-    mt_check_strong_mark(&r->strong, item->input, r->global, item->count);
-    return r->races &&
-                   (mt_locality_run_begin(&locality, item, 1) != 0 || mt_locality_run_wait(&locality) != 0)
-               ? -1
-               : 0;
+    struct reading *r = self;
+    return mt_onchip_analysis.runs(&r->onchip, runs, n);
 }
 
-static int read_order(struct reading *r, struct mt_check_order *order, const struct mt_item *item)
+static const struct mt_analysis read_threads = {
+    .needs = MT_NEEDS_SPACES, .launch = read_threads_launch, .runs = read_threads_runs};
+
+static int read_marked_launch(void *self, const struct mt_run_launch *l)
 {
-    mt_check_strong_mark(&r->strong, item->input, r->global, item->count);
-    return mt_check_order_item(order, item);
+    struct reading *r = self;
+    r->input = l->input;
+    return r->of->launch(r->self, l);
+}
+
+static void read_marked_moves(void *self, const struct mt_run_launch *l)
+{
+    struct reading *r = self;
+    if (r->of->moves)
+        r->of->moves(r->self, l);
+}
+
+static int read_marked_runs(void *self, const struct mt_access_run *runs, size_t n)
+{
+    struct reading *r = self;
+    size_t kept = 0;
+    if (mt_grow(&r->global, &r->room, n, sizeof *r->global) != 0)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        if (mt_rec_space(mt_run_type(&runs[i])) == MT_IN_GLOBAL)
+            r->global[kept++] = runs[i];
+    mt_check_strong_mark(&r->strong, r->input, r->global, kept);
+    return r->of->runs(r->self, r->global, kept);
+}
+
+/* Strong loads and stores become atomics on the way. */
+static const struct mt_analysis read_marked = {.needs = MT_NEEDS_SPACES,
+                                               .launch = read_marked_launch,
+                                               .moves = read_marked_moves,
+                                               .runs = read_marked_runs};
+
+static void read_mark(struct mt_feed *f, struct reading *r, const struct mt_analysis *of, void *self)
+{
+    r->of = of;
+    r->self = self;
+    mt_feed_add(f, &read_marked, r, NULL);
+}
+
+static int read_rows(struct reading *r)
+{
+    struct mt_feed f = {.source = r->source, .progress = &r->progress};
+    if (r->races)
+        mt_feed_add(&f, &read_threads, r, NULL);
+    if (r->bytes)
+        mt_feed_add(&f, &mt_check_memory_analysis, &r->memory, NULL);
+    if (r->init)
+        mt_feed_add(&f, &mt_check_memory_shared_analysis, &r->memory, NULL);
+    if (r->races)
+        read_mark(&f, r, &mt_locality_run_analysis, &locality);
+    return read_feed(&f);
 }
 
 /* Conflicts that the program itself orders are none: for that the trace is read again. An exit code, or 0. */
@@ -136,21 +189,18 @@ static int read_again(struct reading *r)
 {
     struct mt_conflicts *x = &locality.more.conflicts;
     struct mt_check_order order;
-    struct mt_error err = {0};
-    struct mt_item item;
-    int more = 0, rc = mt_locality_finish(&locality.more);
+    struct mt_feed f = {.source = r->source};
+    int rc = mt_locality_finish(&locality.more);
     if (rc != 0 || !x->count)
-        return rc == 0 ? 0 : mt_cli_fail("no memory for what the trace says");
-    if (mt_source_rewind(r->source, &err) != 0)
-        return mt_cli_failed(&err);
+        return rc == 0 ? 0 : mt_cli_fail("%s", NO_MEMORY);
+    if (mt_source_rewind(r->source, &f.err) != 0)
+        return mt_cli_failed(&f.err);
     rc = mt_check_order_init(&order, x, r->source);
-    while (rc == 0 && (more = mt_source_next(r->source, &item, &err)) > 0)
-        rc = item.kind != MT_ITEM_RUNS                             ? 0
-             : mt_item_global(&item, &r->global, &r->room, 1) != 0 ? -1
-                                                                   : read_order(r, &order, &item);
+    read_mark(&f, r, &mt_check_order_analysis, &order);
+    int code = rc ? mt_cli_fail("%s", NO_MEMORY) : read_feed(&f);
     r->findings->ordered += mt_check_order_finish(&order, x);
     mt_check_order_free(&order);
-    return more < 0 ? mt_cli_failed(&err) : rc ? mt_cli_fail("no memory for what the trace says") : 0;
+    return code;
 }
 
 static int read_collect(struct reading *r)
@@ -184,20 +234,17 @@ int mt_check_read(struct mt_source *source, const struct mt_check_choice *choice
                   struct mt_findings *f, int *complete)
 {
     struct reading r = {.source = source, .choice = choice, .findings = f};
-    struct mt_error err = {0};
-    struct mt_item item;
     mt_findings_beside(f, source);
-    int more = 0, rc = read_start(&r);
-    while (rc == 0 && (more = mt_source_next(source, &item, &err)) > 0)
-        rc = read_item(&r, &item);
-    int code = more < 0 ? mt_cli_failed(&err) : rc == 0 && r.races ? read_again(&r) : 0;
+    int rc = read_start(&r), code = rc ? 0 : read_rows(&r);
+    if (rc == 0 && !code && r.races)
+        code = read_again(&r);
     if (rc == 0 && !code)
         rc = read_collect(&r);
     if (rc == 0 && !code)
         code = mt_inputs_finish(source, complete);
     read_end(&r);
     if (rc != 0)
-        return mt_cli_fail("no memory for what the trace says");
+        return mt_cli_fail("%s", NO_MEMORY);
     read_choose(f, choice);
     if (ran)
         mt_check_places(f);

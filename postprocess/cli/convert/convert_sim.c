@@ -1,20 +1,26 @@
 /* Accesses of host code, or of kernels, one by one to a simulator's format. */
 #define _GNU_SOURCE
 #include "convert_sim.h"
+#include "cli/base/feed.h"
 #include "reader/container/container.h" /* the list of chunks is not part of the public interface */
 #include <stdlib.h>
 #include <string.h>
 
-struct feed {
+struct simulated {
     struct mt_sim_writer w;
     const struct mt_sim_format *to;
     uint64_t thread; /* the one that is wanted; UINT64_MAX: all */
     uint64_t untyped, longer, sizeless;
     int failed;
+    /* kernels */
+    const struct mt_convert_choice *want;
+    struct mt_source *source;
+    int chosen; /* the launch under way is */
+    uint64_t launches;
 };
 
 /* 0, or -1 when nothing can be written any more. */
-static int convert_sim_one(struct feed *x, const struct mt_sim_access *a)
+static int convert_sim_one(struct simulated *x, const struct mt_sim_access *a)
 {
     if (x->thread != UINT64_MAX && a->thread != x->thread)
         return 0;
@@ -35,7 +41,7 @@ static void convert_sim_say(uint64_t n, const char *what)
         mt_cli_say("%llu accesses are left out: %s", (unsigned long long)n, what);
 }
 
-static int convert_sim_end(struct feed *x, int code)
+static int convert_sim_end(struct simulated *x, int code)
 {
     if (!x->failed && x->to->end(&x->w) != 0)
         x->failed = 1;
@@ -53,7 +59,7 @@ static int convert_sim_end(struct feed *x, int code)
 
 /* ---- host code ---- */
 
-static int convert_sim_record(struct feed *x, struct mt_host_reader *r, const struct mt_host_item *item,
+static int convert_sim_record(struct simulated *x, struct mt_host_reader *r, const struct mt_host_item *item,
                               const struct mt_host_record *a)
 {
     const struct mt_host_site_info *s = mt_host_site(r, a->site);
@@ -128,9 +134,9 @@ int mt_convert_sim_one_thread(const struct mt_host_reader *r)
 
 int mt_convert_sim_host(struct mt_host_reader *r, FILE *f, enum mt_sim to, uint64_t thread)
 {
-    struct feed x = {.w = {.f = f, .companion = mt_host_companion(r), .thread = UINT64_MAX},
-                     .to = &mt_sim_formats[to],
-                     .thread = thread};
+    struct simulated x = {.w = {.f = f, .companion = mt_host_companion(r), .thread = UINT64_MAX},
+                          .to = &mt_sim_formats[to],
+                          .thread = thread};
     struct mt_host_item item;
     int code = 0, stop = 0;
     if (x.to->begin(&x.w) != 0)
@@ -143,11 +149,22 @@ int mt_convert_sim_host(struct mt_host_reader *r, FILE *f, enum mt_sim to, uint6
 
 /* ---- kernels ---- */
 
-static int convert_sim_batch(struct feed *x, const struct mt_item *item)
+static int convert_sim_launch(void *self, const struct mt_run_launch *l)
 {
+    struct simulated *x = self;
+    const struct mt_companion *c = mt_source_companion(x->source, l->input);
+    x->chosen = !x->want->has_stream ||
+                (l->event ? l->event->stream == x->want->stream : c && c->stream == x->want->stream);
+    x->launches += (uint64_t)x->chosen;
+    return 0;
+}
+
+static int convert_sim_records(void *self, const struct mt_raw_record *records, size_t n)
+{
+    struct simulated *x = self;
     int stop = 0;
-    for (size_t i = 0; !stop && i < item->count; i++) {
-        const struct mt_raw_record *r = &item->records[i];
+    for (size_t i = 0; x->chosen && !stop && i < n; i++) {
+        const struct mt_raw_record *r = &records[i];
         uint32_t type = mt_rec_type(r);
         struct mt_sim_access a = {.thread = mt_rec_smid(r),
                                   .address = mt_rec_address(r),
@@ -159,50 +176,42 @@ static int convert_sim_batch(struct feed *x, const struct mt_item *item)
         else
             stop = convert_sim_one(x, &a);
     }
-    return stop;
+    return 0; /* what failed says the end */
 }
 
-static int convert_sim_chosen(struct mt_source *s, const struct mt_convert_choice *want,
-                              const struct mt_item *item)
+static int convert_sim_enough(void *self)
 {
-    if (item->kind != MT_ITEM_BATCH || !mt_filter_match(want->filter, item->kernel, item->superstep))
-        return 0;
-    const struct mt_companion *c = mt_source_companion(s, item->input);
-    return !want->has_stream ||
-           (item->launch ? item->launch->stream == want->stream : c && c->stream == want->stream);
+    const struct simulated *x = self;
+    return x->failed || ferror(x->w.f);
 }
+
+static const struct mt_analysis convert_sim = {
+    .launch = convert_sim_launch, .records = convert_sim_records, .enough = convert_sim_enough};
 
 int mt_convert_sim_kernels(struct mt_inputs *in, const struct mt_convert_choice *want, FILE *f,
                            enum mt_sim to)
 {
-    struct feed x = {.w = {.f = f, .thread = UINT64_MAX}, .to = &mt_sim_formats[to], .thread = UINT64_MAX};
-    struct mt_item item;
-    struct mt_error err;
-    uint64_t launches = 0, chosen = 0;
-    int code = 0, rc = 0, complete;
+    struct simulated x = {
+        .w = {.f = f, .thread = UINT64_MAX}, .to = &mt_sim_formats[to], .thread = UINT64_MAX, .want = want};
+    struct mt_feed feed = {.filter = want->filter};
+    int code = 0, complete;
     in->flags |= MT_SOURCE_NO_HOST | MT_SOURCE_NO_MEMORY;
-    struct mt_source *s = mt_inputs_source(in, &code);
+    struct mt_source *s = x.source = feed.source = mt_inputs_source(in, &code);
     if (!s)
         return code;
     if (x.to->begin(&x.w) != 0) {
         mt_source_close(s);
         return mt_cli_fail("no memory");
     }
-    while (!x.failed && !ferror(f) && (rc = mt_source_next(s, &item, &err)) > 0) {
-        int wanted = convert_sim_chosen(s, want, &item);
-        uint64_t begins = item.kind == MT_ITEM_BATCH && item.flags & MT_BATCH_BEGIN;
-        launches += begins;
-        chosen += wanted ? begins : 0;
-        if (wanted && convert_sim_batch(&x, &item) != 0)
-            break;
-    }
-    code = rc < 0 ? mt_cli_failed(&err) : ferror(f) ? MT_EXIT_FAILURE : mt_inputs_finish(s, &complete);
+    mt_feed_add(&feed, &convert_sim, &x, NULL);
+    int rc = mt_feed_read(&feed);
+    code = rc ? mt_feed_failed(&feed, rc) : ferror(f) ? MT_EXIT_FAILURE : mt_inputs_finish(s, &complete);
     code = convert_sim_end(&x, code);
-    if (!chosen && want->has_stream)
+    if (!x.launches && want->has_stream)
         mt_cli_note("no launch of stream %u was chosen: the trace has %llu of all streams", want->stream,
-                    (unsigned long long)launches);
+                    (unsigned long long)feed.launches);
     else
-        mt_filter_explain(want->filter, launches, chosen);
+        mt_filter_explain(want->filter, feed.launches, x.launches);
     mt_source_close(s);
     return code;
 }

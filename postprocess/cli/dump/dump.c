@@ -4,6 +4,7 @@
 #include "cli/base/commands.h"
 #include "dump.h"
 #include "dump_host.h"
+#include "cli/base/feed.h"
 #include "memtrace/host.h"
 #include "analysis/locality/estimates.h"
 #include "output/rows/csv.h"
@@ -97,15 +98,28 @@ static void show_record(FILE *f, const struct mt_raw_record *r)
             (unsigned)mt_rec_cta_z(r), (unsigned)mt_rec_smid(r));
 }
 
-static void show_launch(FILE *f, const struct options *x, const struct mt_item *item)
+/* Launches as they come. */
+struct showing {
+    const struct options *x;
+    struct mt_source *source;
+    const struct mt_run_launch *launch; /* under way */
+    uint64_t shown;                     /* of its records (runs) */
+    const char *unit;
+};
+
+static int show_launch(void *self, const struct mt_run_launch *l)
 {
-    fprintf(f, "launch %" PRIu64 " %s\n", item->superstep, item->kernel);
-    if (x->inputs.npaths > 1) {
+    struct showing *s = self;
+    FILE *f = s->x->out;
+    const struct mt_launch_event *e = l->event;
+    s->launch = l;
+    s->shown = 0;
+    fprintf(f, "launch %" PRIu64 " %s\n", l->superstep, l->kernel);
+    if (s->x->inputs.npaths > 1) {
         fputs("# of ", f);
-        mt_text_put(f, x->inputs.paths[item->input]);
+        mt_text_put(f, s->x->inputs.paths[l->input]);
         putc('\n', f);
     }
-    const struct mt_launch_event *e = item->launch;
     if (e)
         fprintf(f, "# grid %" PRIu64 ",%" PRIu64 ",%" PRIu64 " block %" PRIu64 ",%" PRIu64 ",%" PRIu64,
                 e->grid[0], e->grid[1], e->grid[2], e->block[0], e->block[1], e->block[2]);
@@ -115,52 +129,77 @@ static void show_launch(FILE *f, const struct options *x, const struct mt_item *
         putc('\n', f);
     if (e && *e->library)
         fprintf(f, "# a call of the library %s\n", e->library);
+    return 0;
 }
 
-/* The same as lines of CSV, launch by launch. */
-static void show_csv(FILE *f, const struct options *x, const struct mt_item *item, uint64_t *shown)
+static int show_records(void *self, const struct mt_raw_record *records, size_t n)
 {
-    if (item->flags & MT_BATCH_BEGIN)
-        *shown = 0;
-    for (size_t i = 0; i < item->count && *shown + i < x->head; i++) {
-        const struct mt_raw_record *r = &item->records[i];
-        fprintf(f, "%" PRIu64 ",", item->superstep);
-        mt_csv_text(f, item->kernel);
+    struct showing *s = self;
+    for (size_t i = 0; i < n && s->shown + i < s->x->head; i++)
+        show_record(s->x->out, &records[i]);
+    s->shown += n;
+    s->unit = "records";
+    return 0;
+}
+
+static int show_runs(void *self, const struct mt_access_run *runs, size_t n)
+{
+    struct showing *s = self;
+    const struct mt_companion *c = mt_source_companion(s->source, s->launch->input);
+    for (size_t i = 0; i < n && s->shown + i < s->x->head; i++)
+        mt_dump_run(s->x->out, &runs[i], c);
+    s->shown += n;
+    s->unit = "runs";
+    return 0;
+}
+
+static int show_end(void *self)
+{
+    const struct showing *s = self;
+    if (s->shown > s->x->head)
+        fprintf(s->x->out, "# %" PRIu64 " more %s\n", s->shown - s->x->head, s->unit);
+    return 0;
+}
+
+static int show_enough(void *self)
+{
+    const struct showing *s = self;
+    return ferror(s->x->out);
+}
+
+static const struct mt_analysis dump_text = {.launch = show_launch,
+                                             .records = show_records,
+                                             .runs = show_runs,
+                                             .end = show_end,
+                                             .enough = show_enough};
+
+/* The same as lines of CSV, launch by launch. */
+static int csv_launch(void *self, const struct mt_run_launch *l)
+{
+    struct showing *s = self;
+    s->launch = l;
+    s->shown = 0;
+    return 0;
+}
+
+static int csv_records(void *self, const struct mt_raw_record *records, size_t n)
+{
+    struct showing *s = self;
+    FILE *f = s->x->out;
+    for (size_t i = 0; i < n && s->shown + i < s->x->head; i++) {
+        const struct mt_raw_record *r = &records[i];
+        fprintf(f, "%" PRIu64 ",", s->launch->superstep);
+        mt_csv_text(f, s->launch->kernel);
         fprintf(f, ",%s,%u,%" PRIu64 ",%u,%u,%u,%u\n", types[mt_rec_type(r)], (unsigned)mt_rec_size(r),
                 mt_rec_address(r), (unsigned)mt_rec_cta_x(r), (unsigned)mt_rec_cta_y(r),
                 (unsigned)mt_rec_cta_z(r), (unsigned)mt_rec_smid(r));
     }
-    *shown += item->count;
+    s->shown += n;
+    return 0;
 }
 
-/* One item of the trace as text; `shown` counts the records (runs) of the launch under way. */
-static void show_item(FILE *f, const struct options *x, const struct mt_item *item,
-                      const struct mt_companion *c, uint64_t *shown)
-{
-    if (item->flags & MT_BATCH_BEGIN) {
-        show_launch(f, x, item);
-        *shown = 0;
-    }
-    for (size_t i = 0; i < item->count && *shown + i < x->head; i++)
-        if (item->kind == MT_ITEM_RUNS)
-            mt_dump_run(f, &item->runs[i], c);
-        else
-            show_record(f, &item->records[i]);
-    *shown += item->count;
-    if (item->flags & MT_BATCH_END && *shown > x->head)
-        fprintf(f, "# %" PRIu64 " more %s\n", *shown - x->head,
-                item->kind == MT_ITEM_RUNS ? "runs" : "records");
-}
-
-/* The launch's sums when it ends; 1 when its two counts differ. Of a count without records there is nothing
- * to compare. */
-static int count_item(FILE *f, const struct mt_item *item, struct mt_tally *tally)
-{
-    if (item->flags & MT_BATCH_BEGIN)
-        memset(tally, 0, sizeof *tally);
-    mt_tally_add(tally, item);
-    return item->flags & MT_BATCH_END ? mt_tally_show(f, tally, item) : 0;
-}
+static const struct mt_analysis dump_csv = {
+    .launch = csv_launch, .records = csv_records, .enough = show_enough};
 
 /* 0, or the exit code of an output that takes no more. */
 static int dump_flush(FILE *f)
@@ -175,14 +214,12 @@ static int dump_run(struct options *x, struct mt_source *s)
 {
     FILE *f = x->out;
     struct mt_stat stat = {0};
-    struct mt_tally tally = {0};
+    struct mt_tally tally = {.f = f};
+    struct showing showing = {.x = x, .source = s};
     struct mt_estimates estimates = {0};
-    struct mt_item item;
-    struct mt_error err;
     struct mt_progress progress;
-    uint64_t shown = 0, records = 0;
-    uint64_t launches = 0, chosen = 0;
-    int rc, selected = 0, ok = 0, complete, differ = 0;
+    struct mt_feed feed = {.source = s, .filter = &x->filter};
+    int ok = 0, complete;
     if (!x->runs && mt_inputs_spaces(&x->inputs))
         mt_cli_note(
             "what there is of shared and local memory is left out: --runs and memtrace extract -s shared "
@@ -195,34 +232,23 @@ static int dump_run(struct options *x, struct mt_source *s)
     for (size_t i = 0; x->chunks && i < x->inputs.npaths; i++)
         if ((ok = mt_dump_chunks(f, x->inputs.paths[i])) != 0)
             return ok;
-    while (ok == 0 && (rc = mt_source_next(s, &item, &err)) > 0 && !ferror(f)) {
-        if (item.kind != MT_ITEM_BATCH && item.kind != MT_ITEM_RUNS)
-            continue;
-        if (item.flags & MT_BATCH_BEGIN) {
-            selected = mt_filter_match(&x->filter, item.kernel, item.superstep);
-            chosen += (uint64_t)selected;
-            launches++;
-        }
-        if (selected && x->stat)
-            ok = mt_stat_add(&stat, &item);
-        else if (selected && x->counts)
-            differ |= count_item(f, &item, &tally);
-        else if (selected && x->csv)
-            show_csv(f, x, &item, &shown);
-        else if (selected)
-            show_item(f, x, &item, mt_source_companion(s, item.input), &shown);
-        records += item.count;
-        if (x->stat || x->counts)
-            mt_progress_step(&progress, s, records);
-    }
-    mt_progress_end(&progress);
+    if (x->stat)
+        mt_feed_add(&feed, &mt_stat_analysis, &stat, NULL);
+    else if (x->counts)
+        mt_feed_add(&feed, &mt_tally_analysis, &tally, NULL);
+    else
+        mt_feed_add(&feed, x->csv ? &dump_csv : &dump_text, &showing, NULL);
+    if (x->stat || x->counts)
+        feed.progress = &progress;
+    int rc = mt_feed_read(&feed);
+    ok = rc == MT_FEED_FAILED;
     int code = dump_flush(f);
     if (code) { /* the trace was not read to its end: nothing is to be said of it */
         mt_stat_free(&stat);
         return code;
     }
     code = mt_inputs_finish(s, &complete);
-    mt_filter_explain(&x->filter, launches, chosen);
+    mt_filter_explain(&x->filter, feed.launches, feed.chosen);
     if (ok == 0 && x->stat) {
         mt_stat_show(f, &stat);
         ok = mt_estimates_gather(&estimates, s, x->inputs.npaths);
@@ -236,9 +262,9 @@ static int dump_run(struct options *x, struct mt_source *s)
     } else if (ok != 0) {
         mt_cli_say("no memory for the sums");
         code = MT_EXIT_FAILURE;
-    } else if (rc < 0)
-        code = mt_cli_failed(&err);
-    if (!code && differ) {
+    } else if (rc)
+        code = mt_feed_failed(&feed, rc);
+    if (!code && tally.differ) {
         mt_cli_say("the records of a launch and the program's own count differ");
         code = MT_EXIT_FAILURE;
     }

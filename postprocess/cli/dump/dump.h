@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include "memtrace/trace.h"
 #include "analysis/base/pairmap.h"
+#include "analysis/base/runs.h"
 
 struct mt_stat_line {
     const char *kernel; /* the source's */
@@ -21,7 +22,7 @@ struct mt_stat {
     struct mt_pairmap ctas;    /* of the launch under way */
 };
 
-int mt_stat_add(struct mt_stat *s, const struct mt_item *item); /* 0, or -1 without memory */
+extern const struct mt_analysis mt_stat_analysis;
 void mt_stat_show(FILE *f, const struct mt_stat *s);
 struct mt_estimates;
 /* After it: a remark for each kernel of which only a sample is traced. */
@@ -29,13 +30,14 @@ void mt_stat_show_estimates(FILE *f, const struct mt_stat *s, const struct mt_es
 void mt_stat_free(struct mt_stat *s);
 
 /* Accesses and bytes of loads, stores and atomics of one launch, of its records; beside them, when the
- * companion has it, the program's own count. Zero it at a launch's begin. */
+ * companion has it, the program's own count. */
 struct mt_tally {
+    FILE *f;
     uint64_t sums[6], unknown;
+    const struct mt_run_launch *launch;
+    int differ; /* in a launch the two do (accesses without a record apart: these may have been counted) */
 };
-void mt_tally_add(struct mt_tally *t, const struct mt_item *item);
-/* Returns 1 when the two differ (accesses without a record apart: these may have been counted). */
-int mt_tally_show(FILE *f, const struct mt_tally *t, const struct mt_item *item);
+extern const struct mt_analysis mt_tally_analysis;
 
 /* A line; `c` knows the sites, NULL: nobody does. */
 void mt_dump_run(FILE *f, const struct mt_access_run *r, const struct mt_companion *c);

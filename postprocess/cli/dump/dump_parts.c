@@ -25,19 +25,24 @@ static int line_of(struct mt_stat *s, const char *kernel)
     return 0;
 }
 
-int mt_stat_add(struct mt_stat *s, const struct mt_item *item)
+static int stat_launch(void *self, const struct mt_run_launch *l)
 {
-    if (item->flags & MT_BATCH_BEGIN) {
-        if (line_of(s, item->kernel) != 0)
-            return -1;
-        mt_pairmap_clear(&s->ctas);
-        s->lines[s->current].launches++;
-    }
+    struct mt_stat *s = self;
+    if (line_of(s, l->kernel) != 0)
+        return -1;
+    mt_pairmap_clear(&s->ctas);
+    s->lines[s->current].launches++;
+    return 0;
+}
+
+static int stat_records(void *self, const struct mt_raw_record *records, size_t n)
+{
+    struct mt_stat *s = self;
     struct mt_stat_line *l = &s->lines[s->current];
-    size_t before = item->flags & MT_BATCH_BEGIN ? 0 : s->ctas.count;
-    l->records += item->count;
-    for (size_t i = 0; i < item->count; i++) {
-        const struct mt_raw_record *r = &item->records[i];
+    size_t before = s->ctas.count;
+    l->records += n;
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_raw_record *r = &records[i];
         uint64_t type = mt_rec_type(r), size = mt_rec_size(r), address = mt_rec_address(r);
         l->of_type[type]++;
         l->load += type == MT_LOAD || type == MT_ATOMIC ? size : 0;
@@ -50,6 +55,8 @@ int mt_stat_add(struct mt_stat *s, const struct mt_item *item)
     l->ctas += s->ctas.count - before;
     return 0;
 }
+
+const struct mt_analysis mt_stat_analysis = {.launch = stat_launch, .records = stat_records};
 
 void mt_stat_show(FILE *f, const struct mt_stat *s)
 {
@@ -105,55 +112,76 @@ void mt_stat_free(struct mt_stat *s)
 
 /* ---- counts per launch ---- */
 
-void mt_tally_add(struct mt_tally *t, const struct mt_item *item)
+static int tally_launch(void *self, const struct mt_run_launch *l)
 {
-    for (size_t i = 0; i < item->count; i++) {
-        uint64_t type = mt_rec_type(&item->records[i]);
+    struct mt_tally *t = self;
+    memset(t->sums, 0, sizeof t->sums);
+    t->unknown = 0;
+    t->launch = l;
+    return 0;
+}
+
+static int tally_records(void *self, const struct mt_raw_record *records, size_t n)
+{
+    struct mt_tally *t = self;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t type = mt_rec_type(&records[i]);
         if (type > MT_ATOMIC) {
             t->unknown++;
             continue;
         }
         t->sums[2 * type]++;
-        t->sums[2 * type + 1] += mt_rec_size(&item->records[i]);
+        t->sums[2 * type + 1] += mt_rec_size(&records[i]);
     }
+    return 0;
 }
 
-static void show_sums(FILE *f, const char *what, const struct mt_item *item, const uint64_t *s)
+static void show_sums(const struct mt_tally *t, const char *what, const uint64_t *s)
 {
-    fprintf(f,
+    fprintf(t->f,
             "%s %" PRIu64 " loads %" PRIu64 " %" PRIu64 " stores %" PRIu64 " %" PRIu64 " atomics %" PRIu64
             " %" PRIu64 " %s\n",
-            what, item->superstep, s[0], s[1], s[2], s[3], s[4], s[5], item->kernel);
+            what, t->launch->superstep, s[0], s[1], s[2], s[3], s[4], s[5], t->launch->kernel);
 }
 
-static void show_scaled(FILE *f, const struct mt_tally *t, const struct mt_item *item)
+static void show_scaled(const struct mt_tally *t)
 {
-    const struct mt_launch_event *e = item->launch;
+    const struct mt_launch_event *e = t->launch->event;
     uint64_t scaled[6];
     if (!e || !e->has_ctas || e->traced_ctas == e->ctas || !e->traced_ctas)
         return;
     for (unsigned i = 0; i < 6; i++)
         scaled[i] = mt_estimate(t->sums[i], e->ctas, e->traced_ctas);
-    show_sums(f, "estimated", item, scaled);
+    show_sums(t, "estimated", scaled);
 }
 
-int mt_tally_show(FILE *f, const struct mt_tally *t, const struct mt_item *item)
+/* The launch's sums when it ends. Of a count without records there is nothing to compare. */
+static int tally_end(void *self)
 {
-    const struct mt_launch_event *e = item->launch;
-    int differ = 0;
-    show_sums(f, "recorded", item, t->sums);
+    struct mt_tally *t = self;
+    const struct mt_launch_event *e = t->launch->event;
+    show_sums(t, "recorded", t->sums);
     if (t->unknown)
-        fprintf(f, "# %" PRIu64 " records of unknown type\n", t->unknown);
-    show_scaled(f, t, item);
+        fprintf(t->f, "# %" PRIu64 " records of unknown type\n", t->unknown);
+    show_scaled(t);
     if (e && e->untraced)
-        fprintf(f, "untraced %" PRIu64 " %" PRIu64 "\n", item->superstep, e->untraced);
+        fprintf(t->f, "untraced %" PRIu64 " %" PRIu64 "\n", t->launch->superstep, e->untraced);
     if (!e || !e->has_counts)
         return 0;
-    show_sums(f, "counted ", item, e->counts);
+    show_sums(t, "counted ", e->counts);
     for (unsigned i = 0; i < 6 && !e->no_records; i++)
-        differ |= e->untraced ? e->counts[i] < t->sums[i] : e->counts[i] != t->sums[i];
-    return differ;
+        t->differ |= e->untraced ? e->counts[i] < t->sums[i] : e->counts[i] != t->sums[i];
+    return 0;
 }
+
+static int tally_enough(void *self)
+{
+    const struct mt_tally *t = self;
+    return ferror(t->f);
+}
+
+const struct mt_analysis mt_tally_analysis = {
+    .launch = tally_launch, .records = tally_records, .end = tally_end, .enough = tally_enough};
 
 /* ---- the companion ---- */
 

@@ -37,18 +37,22 @@ enum { ADDRESSES_MOST = 1000000 };   /* operations that are listed unasked: some
 /* ---- reading ---- */
 
 /* Members read parts of what is not read here. */
-static int extract_span(void *arg, const struct mt_item *item, int selected)
+static int extract_place(void *self, const struct mt_item *item)
 {
-    struct mt_extract *x = arg;
+    struct mt_extract *x = self;
+    const struct mt_run_launch *l = &x->p.feed.launch;
     const struct mt_span span = {x->p.inputs.paths[item->input], item->offset, item->count,
-                                 item->kind == MT_ITEM_RUNS, selected};
+                                 item->kind == MT_ITEM_RUNS, l->selected};
     if (x->p.session->span(x->p.team, &span) != 0)
         return -1;
-    if (mt_extract_share_note(&x->share, &x->p.more, item, &span, selected) == 0)
+    if (mt_extract_share_note(&x->share, &x->p.more, l, &span) == 0)
         return 0;
     x->p.why = "no memory for the further analyses";
     return -1;
 }
+
+static const struct mt_analysis extract_places = {.needs = MT_NEEDS_ALL | MT_NEEDS_PLACES,
+                                                  .place = extract_place};
 
 /* Nobody asked for the section, and it would be longer than most tools can load. */
 static int too_many_addresses(struct mt_extract *x)
@@ -58,12 +62,40 @@ static int too_many_addresses(struct mt_extract *x)
     return x->many_addresses;
 }
 
+static int address_launch(void *self, const struct mt_run_launch *l)
+{
+    struct mt_extract *x = self;
+    x->superstep = l->superstep;
+    return 0;
+}
+
+static int address_runs(void *self, const struct mt_access_run *runs, size_t n)
+{
+    struct mt_extract *x = self;
+    return mt_addresses_runs(&x->addresses, runs, n, x->superstep);
+}
+
+static int address_records(void *self, const struct mt_raw_record *records, size_t n)
+{
+    struct mt_extract *x = self;
+    return mt_addresses_records(&x->addresses, records, n, x->superstep);
+}
+
+static int address_enough(void *self)
+{
+    return mt_cli_stop || too_many_addresses(self);
+}
+
+static const struct mt_analysis extract_addresses = {.needs = MT_NEEDS_ALL,
+                                                     .launch = address_launch,
+                                                     .runs = address_runs,
+                                                     .records = address_records,
+                                                     .enough = address_enough};
+
 /* The second pass over all records: finds the operations on the addresses that the first one found. */
 static int address_pass(struct mt_extract *x)
 {
-    struct mt_item item;
-    struct mt_error err;
-    int rc = 0, ok = 0;
+    struct mt_feed f = {.source = x->p.source, .progress = &x->p.progress};
     if (too_many_addresses(x))
         return 0;
     if (mt_keyset_index(&x->p.comm->keys) != 0 ||
@@ -71,22 +103,14 @@ static int address_pass(struct mt_extract *x)
         return mt_extract_addresses_failed(&x->addresses);
     if (x->p.comm->keys.count == 0)
         return 0;
-    if (mt_source_rewind(x->p.source, &err) != 0)
-        return mt_cli_failed(&err);
-    while (ok == 0 && !mt_cli_stop && (rc = mt_source_next(x->p.source, &item, &err)) > 0) {
-        if (item.kind == MT_ITEM_BATCH)
-            ok = mt_addresses_records(&x->addresses, item.records, item.count, item.superstep);
-        else if (item.kind == MT_ITEM_RUNS)
-            ok = mt_addresses_runs(&x->addresses, item.runs, item.count, item.superstep);
-        mt_progress_step(&x->p.progress, x->p.source, x->addresses.records);
-        if (ok == 0 && too_many_addresses(x))
-            break;
-    }
-    mt_progress_end(&x->p.progress);
-    if (ok != 0)
+    if (mt_source_rewind(x->p.source, &f.err) != 0)
+        return mt_cli_failed(&f.err);
+    mt_feed_add(&f, &extract_addresses, x, NULL);
+    int rc = mt_feed_read(&f);
+    if (rc == MT_FEED_FAILED)
         return mt_extract_addresses_failed(&x->addresses);
-    if (rc < 0)
-        return mt_cli_failed(&err);
+    if (rc)
+        return mt_feed_failed(&f, rc);
     if (!mt_cli_stop && !x->many_addresses && x->addresses.records != x->p.comm->records)
         return mt_cli_fail("the input changed while it was read");
     return 0;
@@ -137,9 +161,9 @@ static int extract_run(struct mt_extract *x)
     }
     if (!x->p.why && mt_locality_run_finish(&x->p.more, x->p.comm) != 0)
         x->p.why = "no memory for the further analyses";
-    if (!x->p.why && x->p.onchip && mt_onchip_rows_make(&x->onchip_rows, &x->onchip, x->p.source) != 0)
+    if (!x->p.why && x->spaces && mt_onchip_rows_make(&x->onchip_rows, &x->onchip, x->p.source) != 0)
         x->p.why = "no memory for shared memory";
-    if (!x->p.why && x->p.bytes &&
+    if (!x->p.why && x->judges &&
         (mt_check_memory_finish(&x->bytes) != 0 || mt_check_events(&x->findings, x->p.source) != 0))
         x->p.why = "no memory for what becomes of the bytes";
     mt_findings_finish(&x->findings);
@@ -227,7 +251,7 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
         extract_passes(x);
     if (x->shared || (x->formats.format == MT_FORMAT_SUMMARY && alone)) {
         x->p.inputs.flags |= MT_SOURCE_SPACES;
-        x->p.onchip = &x->onchip;
+        x->spaces = 1;
         if (mt_onchip_init(&x->onchip) != 0)
             return mt_cli_fail("no memory for shared memory");
     }
@@ -244,6 +268,18 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
     return mt_output_open(&x->p.out, x->output);
 }
 
+/* Besides the pipeline's own. */
+static void extract_rows(struct mt_extract *x)
+{
+    if (x->p.inputs.ends)
+        mt_feed_add(&x->p.feed, &extract_places, x, NULL);
+    if (x->judges)
+        mt_feed_add(&x->p.feed, &mt_check_memory_analysis, &x->bytes,
+                    "no memory for what becomes of the bytes");
+    if (x->spaces)
+        mt_feed_add(&x->p.feed, &mt_onchip_analysis, &x->onchip, "no memory for shared memory");
+}
+
 /* Opens the inputs and begins the analysis; the exit code. */
 static int open_all(struct mt_extract *x)
 {
@@ -255,16 +291,18 @@ static int open_all(struct mt_extract *x)
     mt_progress_init(&x->p.progress);
     x->p.progress.on &= session_reports(x->p.session);
     mt_pipeline_host(&x->p);
-    if (x->formats.format == MT_FORMAT_SUMMARY && x->p.onchip && !(x->p.inputs.flags & MT_SOURCE_NO_HOST)) {
-        x->p.bytes = &x->bytes;
-        if (mt_check_memory_init(&x->bytes, x->p.source, &x->findings) != 0)
-            return mt_cli_fail("no memory for what becomes of the bytes");
-    }
+    x->judges =
+        x->formats.format == MT_FORMAT_SUMMARY && x->spaces && !(x->p.inputs.flags & MT_SOURCE_NO_HOST);
+    if (x->judges && mt_check_memory_init(&x->bytes, x->p.source, &x->findings) != 0)
+        return mt_cli_fail("no memory for what becomes of the bytes");
     x->p.options.volumes =
         session_members(x->p.session) == 1 && !(x->sections & ~DATA_VOLUMES) && !x->p.options.transfers &&
         !x->p.options.host &&
         x->formats.format == MT_FORMAT_JSON; /* others show both kinds of volume side by side */
-    return mt_pipeline_start(&x->p, x->p.options.volumes ? 1 : x->p.threads); /* who reads can add up */
+    code = mt_pipeline_start(&x->p, x->p.options.volumes ? 1 : x->p.threads); /* who reads can add up */
+    if (code == 0)
+        extract_rows(x);
+    return code;
 }
 
 /* Members that read a part each found damage: each reads all, as one alone does, and finds what is whole. */
@@ -333,8 +371,6 @@ int mt_extract_run(int argc, char **argv, const struct mt_session *session)
     mt_cli_quiet = !session_reports(x.p.session); /* all would say the same */
     opterr = !mt_cli_quiet;
     mt_pipeline_init(&x.p);
-    x.p.span = extract_span;
-    x.p.arg = &x;
     x.formats.top = 200;
     x.sections = (1u << MT_SECTIONS) - 1;
     int code = mt_extract_parse(&x, argc, argv);

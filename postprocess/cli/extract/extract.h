@@ -4,7 +4,9 @@
 #include "cli/base/pipeline.h"
 #include "extract_formats.h"
 #include "extract_share.h"
+#include "analysis/check/memory.h"
 #include "analysis/comm/addresses.h"
+#include "analysis/onchip/onchip.h"
 #include "output/text/shared_out.h"
 
 struct mt_extract {
@@ -15,6 +17,7 @@ struct mt_extract {
     int by_parts;                /* they may; the same everywhere */
     struct mt_json json;
     struct mt_addresses addresses;
+    uint64_t superstep;            /* that their pass is at */
     int no_addresses;              /* reading was interrupted */
     int many_addresses;            /* they are left out */
     struct mt_extract_share share; /* of it, when members read a part each */
@@ -25,6 +28,7 @@ struct mt_extract {
     struct mt_onchip onchip; /* of it, and of the summary, by one process */
     struct mt_onchip_rows onchip_rows;
     struct mt_check_memory bytes; /* of the summary, by one process */
+    int spaces, judges;           /* onchip and bytes are looked at */
     struct mt_findings findings;
     int chosen; /* --sections was given */
     int stats;  /* --stats was */

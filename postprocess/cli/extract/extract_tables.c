@@ -1,6 +1,7 @@
 /* mt-extract's tables: a database, a folder of files, or one of the tables. */
 #define _GNU_SOURCE
 #include "extract_tables.h"
+#include "cli/base/feed.h"
 #include "cli/base/stop.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -11,45 +12,76 @@
 
 /* ---- the ranges ---- */
 
+struct tables_pass {
+    struct mt_tuples *w;
+    const struct mt_comm_result *r;
+    struct mt_touched ranges;
+    uint64_t launch; /* UINT64_MAX: none yet */
+    const char *why; /* of a failure that is not the table's */
+};
+
+/* The launch so far is over. */
+static int tables_flush(struct tables_pass *x)
+{
+    return x->launch != UINT64_MAX ? mt_tuples_ranges(x->w, x->launch, &x->ranges) : 0;
+}
+
+static int tables_launch(void *self, const struct mt_run_launch *l)
+{
+    struct tables_pass *x = self;
+    int bad = tables_flush(x);
+    x->launch = l->superstep;
+    return bad;
+}
+
+static int tables_selected(const struct tables_pass *x)
+{
+    return x->launch < x->r->comm->nlaunches && x->r->comm->launches[x->launch].selected;
+}
+
+static int tables_touched(struct tables_pass *x, int rc)
+{
+    x->why = rc ? "no memory for the ranges of a launch" : NULL;
+    return rc;
+}
+
+static int tables_runs(void *self, const struct mt_access_run *runs, size_t n)
+{
+    struct tables_pass *x = self;
+    return tables_selected(x) ? tables_touched(x, mt_touched_analysis.runs(&x->ranges, runs, n)) : 0;
+}
+
+static int tables_records(void *self, const struct mt_raw_record *records, size_t n)
+{
+    struct tables_pass *x = self;
+    return tables_selected(x) ? tables_touched(x, mt_touched_analysis.records(&x->ranges, records, n)) : 0;
+}
+
+static const struct mt_analysis extract_ranges = {
+    .needs = MT_NEEDS_ALL, .launch = tables_launch, .runs = tables_runs, .records = tables_records};
+
 /* Another pass over the records. 0, or -1 after saying why. */
 static int extract_tables_pass(struct mt_tuples *w, const struct mt_comm_result *r,
                                struct mt_progress *progress)
 {
-    struct mt_touched ranges = {.nsets = 0};
-    struct mt_item item;
-    struct mt_error err;
-    uint64_t launch = UINT64_MAX, records = 0;
-    int rc, bad = 0;
-    if (mt_source_rewind(r->source, &err) != 0) {
-        mt_cli_say("%s", err.message);
+    struct tables_pass x = {.w = w, .r = r, .launch = UINT64_MAX};
+    struct mt_feed f = {.source = r->source, .progress = progress};
+    if (mt_source_rewind(r->source, &f.err) != 0) {
+        mt_cli_say("%s", f.err.message);
         return -1;
     }
-    while (bad == 0 && (rc = mt_source_next(r->source, &item, &err)) > 0) {
-        if (item.kind != MT_ITEM_BATCH && item.kind != MT_ITEM_RUNS)
-            continue;
-        if (item.superstep != launch && launch != UINT64_MAX)
-            bad = mt_tuples_ranges(w, launch, &ranges);
-        launch = item.superstep;
-        if (bad || launch >= r->comm->nlaunches || !r->comm->launches[launch].selected)
-            continue;
-        if ((item.kind == MT_ITEM_BATCH ? mt_touched_records(&ranges, item.records, item.count)
-                                        : mt_touched_runs(&ranges, item.runs, item.count)) != 0) {
-            mt_cli_say("no memory for the ranges of a launch");
-            mt_touched_free(&ranges);
-            return -1;
-        }
-        records += item.count;
-        mt_progress_step(progress, r->source, records);
-    }
-    mt_progress_end(progress);
-    if (bad == 0 && launch != UINT64_MAX)
-        bad = mt_tuples_ranges(w, launch, &ranges);
-    mt_touched_free(&ranges);
-    if (bad)
+    mt_feed_add(&f, &extract_ranges, &x, NULL);
+    int rc = mt_feed_read(&f);
+    if (rc != MT_FEED_FAILED && tables_flush(&x) != 0)
+        rc = MT_FEED_FAILED;
+    mt_touched_free(&x.ranges);
+    if (x.why)
+        mt_cli_say("%s", x.why);
+    else if (rc == MT_FEED_FAILED)
         mt_cli_say("the table ranges: %s", w->why);
-    else if (rc < 0)
-        mt_cli_say("%s", err.message);
-    return bad || rc < 0 ? -1 : 0;
+    else if (rc)
+        mt_cli_say("%s", f.err.message);
+    return rc ? -1 : 0;
 }
 
 /* The whole table; *interrupted becomes 1 when not all of it could be read. 0, or -1 after saying why. */

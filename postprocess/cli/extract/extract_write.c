@@ -121,7 +121,7 @@ static struct mt_comm_result extract_result(const struct mt_extract *x, int comp
                                .collectives = x->p.more.collectives,
                                .ncollectives = x->p.more.ncollectives,
                                .way = x->p.more.way,
-                               .onchip = x->p.onchip ? &x->onchip_rows : NULL,
+                               .onchip = x->spaces ? &x->onchip_rows : NULL,
                                .notes = notes};
     for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
         if (x->p.more.notes[i][0])

@@ -9,6 +9,7 @@
 #include "analysis/comm/comm.h"
 #include "analysis/graph/graph.h"
 #include "analysis/check/collect.h"
+#include "analysis/check/memory.h"
 #include "analysis/onchip/onchip.h"
 #include "analysis/comm/team.h"
 #include "output/json/comm_json.h"
@@ -56,6 +57,7 @@ struct make {
     struct mt_pipeline p;
     const char *output, *from, *title;
     int no_source, quick;
+    int judges; /* what becomes of the bytes */
     struct mt_buffers buffers;
     struct mt_stride_graph graph, lanes;
     struct mt_onchip onchip;
@@ -127,26 +129,6 @@ static int report_parse(struct make *m, int argc, char **argv)
 
 /* ---- reading ---- */
 
-/* The stride graphs, on this thread. */
-static int report_graphs(void *arg, const struct mt_item *item, int selected)
-{
-    struct make *m = arg;
-    if (!selected || m->quick)
-        return 0;
-    if (item->flags & MT_BATCH_BEGIN) {
-        uint64_t seq = item->launch ? item->launch->seq : MT_SEQ_NONE;
-        mt_stride_graph_launch(&m->graph, item->kernel, seq);
-        mt_stride_graph_launch(&m->lanes, item->kernel, seq);
-    }
-    if (item->host)
-        mt_buffers_move(&m->buffers, item->seq);
-    if (mt_stride_graph_runs(&m->graph, item->runs, item->count) == 0 &&
-        mt_stride_graph_lanes(&m->lanes, item->runs, item->count) == 0)
-        return 0;
-    m->p.why = "no memory for the stride graphs";
-    return -1;
-}
-
 /* Which companions there are, and what they say. */
 static int take_companions(struct make *m)
 {
@@ -208,7 +190,7 @@ static int report_fill(struct make *m)
         mt_stride_graph_finish(&m->lanes, 0) != 0)
         return mt_cli_fail("no memory for the report");
     if (mt_onchip_rows_make(&m->onchip_rows, &m->onchip, m->p.source) != 0 ||
-        (m->p.bytes &&
+        (m->judges &&
          (mt_check_memory_finish(&m->bytes) != 0 || mt_check_events(&m->findings, m->p.source) != 0)))
         return mt_cli_fail("no memory for the report");
     mt_findings_finish(&m->findings);
@@ -224,6 +206,19 @@ static int report_fill(struct make *m)
     return 0;
 }
 
+/* Besides the pipeline's own. */
+static void report_rows(struct make *m)
+{
+    struct mt_feed *f = &m->p.feed;
+    if (m->judges)
+        mt_feed_add(f, &mt_check_memory_analysis, &m->bytes, "no memory for what becomes of the bytes");
+    if (m->quick)
+        return;
+    mt_feed_add(f, &mt_onchip_analysis, &m->onchip, "no memory for shared memory");
+    mt_feed_add(f, &mt_stride_graph_analysis, &m->graph, "no memory for the stride graphs");
+    mt_feed_add(f, &mt_stride_lanes_analysis, &m->lanes, "no memory for the stride graphs");
+}
+
 static int start_analyses(struct make *m)
 {
     size_t n;
@@ -231,15 +226,12 @@ static int start_analyses(struct make *m)
     mt_pipeline_host(&m->p);
     m->p.options.transfers = 1;
     m->p.options.readers = !m->quick;
+    m->judges = !m->quick && !(m->p.inputs.flags & MT_SOURCE_NO_HOST);
     if (m->quick)
         m->p.more.options.chosen = 0;
-    else if (mt_onchip_init(&m->onchip) == 0)
-        m->p.onchip = &m->onchip;
-    else
+    else if (mt_onchip_init(&m->onchip) != 0)
         return mt_cli_fail("no memory for the report");
-    if (!m->quick && !(m->p.inputs.flags & MT_SOURCE_NO_HOST))
-        m->p.bytes = &m->bytes;
-    if (m->p.bytes && mt_check_memory_init(&m->bytes, m->p.source, &m->findings) != 0)
+    if (m->judges && mt_check_memory_init(&m->bytes, m->p.source, &m->findings) != 0)
         return mt_cli_fail("no memory for the report");
     int code = mt_pipeline_start(&m->p, m->p.threads);
     if (code)
@@ -250,6 +242,7 @@ static int start_analyses(struct make *m)
     mt_stride_graph_init(&m->lanes, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
     m->graph.most_nodes = m->lanes.most_nodes = MOST_NODES;
     m->graph.most_warps = m->lanes.most_warps = MOST_WARPS;
+    report_rows(m);
     return 0;
 }
 
@@ -349,7 +342,6 @@ static int report_two(struct make *m, int argc, char **argv, int middle)
     r.output = m->output;
     r.paths[1] = (const char *const *)argv + middle + optind;
     r.npaths[1] = (size_t)(argc - middle - optind);
-    m->p.beside = NULL;
     if (m->from || m->quick || m->p.inputs.ncompanions)
         return mt_cli_usage("--from, --quick and --companion do not go with two runs");
     if (!r.npaths[1])
@@ -367,8 +359,6 @@ int mt_report_command(int argc, char **argv)
     mt_pipeline_init(&m.p);
     mt_locality_run_section(&m.p.more, "more", 4);
     m.p.more.quiet = 1; /* the page says it */
-    m.p.beside = report_graphs;
-    m.p.arg = &m;
     int code = report_parse(&m, middle, argv), two = code == 0 && middle < argc && optind < middle;
     if (code == 0 && !two && (!m.output || strcmp(m.output, "-") == 0) && isatty(STDOUT_FILENO))
         code = mt_cli_usage("a page is not written to a terminal: give -o FILE");
