@@ -130,13 +130,13 @@ static void feed_launch(struct mt_team *t, const struct launch *l, enum way way)
         if (n > l->n - i)
             n = l->n - i;
         if (way < AS_RUNS) {
-            assert_int_equal(mt_team_records(t, l->r + i, n), 0);
+            assert_int_equal(t->kind->fed.records(t, l->r + i, n), 0);
             continue;
         }
         size_t taken, count = mt_runs_from_records(l->r + i, n, runs, MOST, &taken);
         if (way == WARPS)
             count = dress_up(runs, count, list, &seed);
-        assert_int_equal(mt_team_runs(t, runs, count), 0);
+        assert_int_equal(t->kind->fed.runs(t, runs, count), 0);
     }
 }
 
@@ -148,8 +148,8 @@ static char *comm_results(const struct mt_comm_options *options, enum way way, u
     assert_non_null(t);
     for (int i = 0; i < LAUNCHES; i++) {
         for (int k = 0; k < trace[i].ncopies; k++)
-            assert_int_equal(mt_team_copy(t, &trace[i].copy[k]), 0);
-        assert_int_equal(mt_team_launch(t, i % 2 ? "b" : "a", trace[i].selected), 0);
+            assert_int_equal(t->kind->fed.copy(t, &trace[i].copy[k]), 0);
+        assert_int_equal(t->kind->fed.launch(t, &(struct mt_run_launch){.kernel = i % 2 ? "b" : "a", .selected = trace[i].selected}), 0);
         feed_launch(t, &trace[i], way);
     }
     struct mt_comm *c = mt_team_finish(t);
@@ -241,8 +241,8 @@ static void by_hand(void **state)
          .mask = ~0u},
     };
     struct mt_team *t = mt_team_of_threads(&o, 1);
-    assert_int_equal(mt_team_launch(t, "k", 1), 0);
-    assert_int_equal(mt_team_runs(t, runs, 4), 0);
+    assert_int_equal(t->kind->fed.launch(t, &(struct mt_run_launch){.kernel = "k", .selected = 1}), 0);
+    assert_int_equal(t->kind->fed.runs(t, runs, 4), 0);
     assert_int_equal(mt_team_count(t), 32 + 16 + 32 + 32);
     const struct mt_comm *c = mt_team_finish(t);
     assert_non_null(c);

@@ -473,20 +473,6 @@ static int memory_copy(void *self, const struct mt_copy_event *c)
     return rc;
 }
 
-/* Of a raw trace. */
-static int memory_records(void *self, const struct mt_raw_record *records, size_t n)
-{
-    struct mt_check_memory *m = self;
-    struct mt_access_run runs[256];
-    for (size_t i = 0, taken; i < n; i += taken) {
-        size_t made = mt_runs_from_records(records + i, n - i, runs, sizeof runs / sizeof *runs, &taken);
-        for (size_t k = 0; k < made; k++)
-            if (memory_run(m, &runs[k]) != 0)
-                return -1;
-    }
-    return 0;
-}
-
 /* Of a host program, whose runs tell the same, nothing. */
 static int memory_host(void *self, const struct mt_item *item)
 {
@@ -526,12 +512,10 @@ static int memory_runs(void *self, const struct mt_access_run *runs, size_t n)
     return m->threads ? 0 : mt_check_unordered_runs(&m->unordered, runs, n);
 }
 
-/* Runs of shared memory are passed over: whoever has them need not take them out. */
-const struct mt_analysis mt_check_memory_analysis = {.needs = MT_NEEDS_ALL | MT_NEEDS_SPACES,
+const struct mt_analysis mt_check_memory_analysis = {.needs = MT_NEEDS_ALL,
                                                      .launch = memory_launch,
                                                      .moves = memory_within,
                                                      .runs = memory_runs,
-                                                     .records = memory_records,
                                                      .copy = memory_copy,
                                                      .host = memory_host};
 

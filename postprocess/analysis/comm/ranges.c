@@ -72,17 +72,6 @@ static int ranges_add(struct mt_range_set *s, uint64_t start, uint64_t end)
     return 0;
 }
 
-static int ranges_records(void *self, const struct mt_raw_record *records, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint32_t meta = (uint32_t)records[i].w[0];
-        struct mt_range_set *s = set_of(self, records[i].w[2], meta >> 28);
-        if (!s || ranges_add(s, records[i].w[1], records[i].w[1] + (meta & MT_RAW_MAX_SIZE)) != 0)
-            return -1;
-    }
-    return 0;
-}
-
 static int add_run(struct mt_range_set *s, const struct mt_access_run *run)
 {
     uint32_t size = run->meta & MT_RAW_MAX_SIZE;
@@ -107,7 +96,7 @@ static int ranges_runs(void *self, const struct mt_access_run *runs, size_t coun
     return 0;
 }
 
-const struct mt_analysis mt_touched_analysis = {.runs = ranges_runs, .records = ranges_records};
+const struct mt_analysis mt_touched_analysis = {.runs = ranges_runs};
 
 static uint64_t ranges_order(uint64_t cta)
 {

@@ -42,11 +42,6 @@ struct team_threads {
     struct slot slots[SLOTS];
 };
 
-static struct team_threads *team_of(struct mt_team *team)
-{
-    return (struct team_threads *)team;
-}
-
 /* ---- the threads ---- */
 
 static int team_handle(struct mt_comm *c, const struct slot *s)
@@ -181,14 +176,14 @@ static int team_send_all(struct team_threads *t, size_t count)
 
 /* ---- one who feeds ---- */
 
-static int team_launch(struct mt_team *team, const char *kernel, int selected)
+static int team_launch(void *self, const struct mt_run_launch *l)
 {
-    struct team_threads *t = team_of(team);
+    struct team_threads *t = self;
     if (t->n == 1)
-        return mt_comm_launch(t->comms[0], kernel, selected);
+        return mt_comm_launch(t->comms[0], l->kernel, l->selected);
     struct slot *s = team_slot(t, LAUNCH);
-    s->kernel = kernel;
-    s->selected = selected;
+    s->kernel = l->kernel;
+    s->selected = l->selected;
     return team_send_all(t, 0);
 }
 
@@ -203,23 +198,25 @@ static int hand_in(struct team_threads *t, enum kind kind, const void *data, siz
     return team_send_all(t, count);
 }
 
-static int team_records(struct mt_team *team, const struct mt_raw_record *r, size_t count)
+static int team_records(void *self, const struct mt_raw_record *r, size_t count)
 {
-    struct team_threads *t = team_of(team);
+    struct team_threads *t = self;
     t->count += t->n == 1 ? count : 0;
     return t->n == 1 ? mt_comm_records(t->comms[0], r, count) : hand_in(t, RECORDS, r, count, sizeof *r);
 }
 
-static int team_host(struct mt_team *team, const struct mt_host_access *a, size_t count)
+static int team_host(void *self, const struct mt_item *item)
 {
-    struct team_threads *t = team_of(team);
+    struct team_threads *t = self;
+    const struct mt_host_access *a = item->host;
+    const size_t count = mt_team_host_count(item);
     t->count += t->n == 1 ? count : 0;
     return t->n == 1 ? mt_comm_host(t->comms[0], a, count) : hand_in(t, HOST, a, count, sizeof *a);
 }
 
-static int team_runs(struct mt_team *team, const struct mt_access_run *runs, size_t count)
+static int team_runs(void *self, const struct mt_access_run *runs, size_t count)
 {
-    struct team_threads *t = team_of(team);
+    struct team_threads *t = self;
     size_t accesses = 0, listed = 0;
     for (size_t i = 0; i < count; i++) {
         accesses += runs[i].count;
@@ -246,9 +243,11 @@ static int team_runs(struct mt_team *team, const struct mt_access_run *runs, siz
     return team_send_all(t, accesses);
 }
 
-static int team_copy(struct mt_team *team, const struct mt_copy_event *copy)
+static int team_copy(void *self, const struct mt_copy_event *copy)
 {
-    struct team_threads *t = team_of(team);
+    struct team_threads *t = self;
+    if (mt_team_stays(copy))
+        return 0;
     if (t->n == 1)
         return mt_comm_copy(t->comms[0], copy);
     team_slot(t, COPY)->copy = *copy;
@@ -297,7 +296,7 @@ static void team_end_threads(struct team_threads *t)
 
 static struct mt_comm *team_finish(struct mt_team *team)
 {
-    struct team_threads *t = team_of(team);
+    struct team_threads *t = (void *)team;
     team_end_threads(t);
     struct mt_comm *c = t->comms[0];
     if (t->why || c->why)
@@ -330,7 +329,7 @@ static int team_start(struct team_threads *t, const struct mt_comm_options *opti
 
 static void team_free(struct mt_team *team)
 {
-    struct team_threads *t = team_of(team);
+    struct team_threads *t = (void *)team;
     if (t->n > 0)
         team_end_threads(t);
     for (unsigned i = 0; i < t->n; i++)
@@ -345,8 +344,16 @@ static void team_free(struct mt_team *team)
     free(t);
 }
 
-static const struct mt_team_kind team_kind = {team_launch, team_records, team_runs, team_copy, team_host,
-                                              team_count,  team_finish,  team_why,  team_free};
+static const struct mt_team_kind team_kind = {.fed = {.needs = MT_NEEDS_ALL,
+                                                      .launch = team_launch,
+                                                      .records = team_records,
+                                                      .runs = team_runs,
+                                                      .copy = team_copy,
+                                                      .host = team_host},
+                                              .count = team_count,
+                                              .finish = team_finish,
+                                              .why = team_why,
+                                              .free = team_free};
 
 struct mt_team *mt_team_of_threads(const struct mt_comm_options *options, unsigned shards)
 {
@@ -373,39 +380,3 @@ struct mt_team *mt_team_of_threads(const struct mt_comm_options *options, unsign
     team_free(&t->team);
     return NULL;
 }
-
-/* ---- any team, as an analysis ---- */
-
-static int team_fed_launch(void *self, const struct mt_run_launch *l)
-{
-    return mt_team_launch(self, l->kernel, l->selected);
-}
-
-static int team_fed_runs(void *self, const struct mt_access_run *runs, size_t n)
-{
-    return mt_team_runs(self, runs, n);
-}
-
-static int team_fed_records(void *self, const struct mt_raw_record *records, size_t n)
-{
-    return mt_team_records(self, records, n);
-}
-
-static int team_fed_copy(void *self, const struct mt_copy_event *c)
-{
-    if (c->kind == MT_COPY_D2D && c->dst == c->src) /* realloc may leave all where it is */
-        return 0;
-    return mt_team_copy(self, c);
-}
-
-static int team_fed_host(void *self, const struct mt_item *item)
-{
-    return mt_team_host(self, item->host, item->kind == MT_ITEM_HOST ? item->count : item->host_count);
-}
-
-const struct mt_analysis mt_team_analysis = {.needs = MT_NEEDS_ALL,
-                                             .launch = team_fed_launch,
-                                             .runs = team_fed_runs,
-                                             .records = team_fed_records,
-                                             .copy = team_fed_copy,
-                                             .host = team_fed_host};

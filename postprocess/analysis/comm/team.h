@@ -12,11 +12,7 @@ struct mt_team {
 };
 
 struct mt_team_kind {
-    int (*launch)(struct mt_team *t, const char *kernel, int selected);
-    int (*records)(struct mt_team *t, const struct mt_raw_record *records, size_t count);
-    int (*runs)(struct mt_team *t, const struct mt_access_run *runs, size_t count);
-    int (*copy)(struct mt_team *t, const struct mt_copy_event *copy);
-    int (*host)(struct mt_team *t, const struct mt_host_access *accesses, size_t count);
+    struct mt_analysis fed; /* how; with the team */
     uint64_t (*count)(const struct mt_team *t);
     struct mt_comm *(*finish)(struct mt_team *t);
     const char *(*why)(const struct mt_team *t);
@@ -26,28 +22,14 @@ struct mt_team_kind {
 /* `shards` >= 1; one works on the caller's thread. NULL without memory or threads. */
 struct mt_team *mt_team_of_threads(const struct mt_comm_options *options, unsigned shards);
 
-/* As all others are fed. */
-extern const struct mt_analysis mt_team_analysis;
-
-static inline int mt_team_launch(struct mt_team *t, const char *kernel, int selected)
+/* realloc may leave all where it is: nothing is to be done then. */
+static inline int mt_team_stays(const struct mt_copy_event *c)
 {
-    return t->kind->launch(t, kernel, selected);
+    return c->kind == MT_COPY_D2D && c->dst == c->src;
 }
-static inline int mt_team_records(struct mt_team *t, const struct mt_raw_record *records, size_t count)
+static inline size_t mt_team_host_count(const struct mt_item *item)
 {
-    return t->kind->records(t, records, count);
-}
-static inline int mt_team_runs(struct mt_team *t, const struct mt_access_run *runs, size_t count)
-{
-    return t->kind->runs(t, runs, count);
-}
-static inline int mt_team_copy(struct mt_team *t, const struct mt_copy_event *copy)
-{
-    return t->kind->copy(t, copy);
-}
-static inline int mt_team_host(struct mt_team *t, const struct mt_host_access *accesses, size_t count)
-{
-    return t->kind->host(t, accesses, count);
+    return item->kind == MT_ITEM_HOST ? item->count : item->host_count;
 }
 /* Records and host accesses handed in so far. */
 static inline uint64_t mt_team_count(const struct mt_team *t)

@@ -160,30 +160,30 @@ int mt_ranks_now_and_then(struct mt_ranks *t, int rc)
 
 /* ---- one who feeds: every rank the same ---- */
 
-static int ranks_launch(struct mt_team *team, const char *kernel, int selected)
+static int ranks_launch(void *self, const struct mt_run_launch *l)
 {
-    struct mt_ranks *t = mt_ranks_of(team);
+    struct mt_ranks *t = self;
     if (t->rounds)
-        return mt_rounds_launch(t, kernel, selected);
-    return mt_comm_launch(&t->comm, kernel, selected);
+        return mt_rounds_launch(t, l->kernel, l->selected);
+    return mt_comm_launch(&t->comm, l->kernel, l->selected);
 }
 
-static int ranks_records(struct mt_team *team, const struct mt_raw_record *r, size_t count)
+static int ranks_records(void *self, const struct mt_raw_record *r, size_t count)
 {
-    struct mt_ranks *t = mt_ranks_of(team);
+    struct mt_ranks *t = self;
     return mt_ranks_now_and_then(t, mt_comm_records(&t->comm, r, count));
 }
 
-static int ranks_runs(struct mt_team *team, const struct mt_access_run *runs, size_t count)
+static int ranks_runs(void *self, const struct mt_access_run *runs, size_t count)
 {
-    struct mt_ranks *t = mt_ranks_of(team);
+    struct mt_ranks *t = self;
     return mt_ranks_now_and_then(t, mt_comm_runs(&t->comm, runs, count));
 }
 
-static int ranks_host(struct mt_team *team, const struct mt_host_access *a, size_t count)
+static int ranks_host(void *self, const struct mt_item *item)
 {
-    struct mt_ranks *t = mt_ranks_of(team);
-    return mt_ranks_now_and_then(t, mt_comm_host(&t->comm, a, count));
+    struct mt_ranks *t = self;
+    return mt_ranks_now_and_then(t, mt_comm_host(&t->comm, item->host, mt_team_host_count(item)));
 }
 
 /* ---- copies from shard to shard ---- */
@@ -262,10 +262,12 @@ static int ranks_apart(const struct mt_copy_event *e)
            e->dpitch < 1ull << 24 && e->dst - e->src >= src && e->src - e->dst >= dst;
 }
 
-static int ranks_copy(struct mt_team *team, const struct mt_copy_event *e)
+static int ranks_copy(void *self, const struct mt_copy_event *e)
 {
-    struct mt_ranks *t = mt_ranks_of(team);
+    struct mt_ranks *t = self;
     uint32_t nobody;
+    if (mt_team_stays(e))
+        return 0;
     if (t->rounds && !mt_comm_moves(&t->comm, e))
         return mt_rounds_copy(t, e);
     if ((t->rounds && mt_rounds_flush(t) != 0) || mt_comm_copy(&t->comm, e) != 0)
@@ -410,9 +412,16 @@ static struct mt_comm *ranks_finish(struct mt_team *team)
 
 /* ---- */
 
-static const struct mt_team_kind ranks_kind = {ranks_launch, ranks_records, ranks_runs,
-                                               ranks_copy,   ranks_host,    ranks_count,
-                                               ranks_finish, ranks_why,     ranks_free};
+static const struct mt_team_kind ranks_kind = {.fed = {.needs = MT_NEEDS_ALL,
+                                                       .launch = ranks_launch,
+                                                       .records = ranks_records,
+                                                       .runs = ranks_runs,
+                                                       .copy = ranks_copy,
+                                                       .host = ranks_host},
+                                               .count = ranks_count,
+                                               .finish = ranks_finish,
+                                               .why = ranks_why,
+                                               .free = ranks_free};
 
 static struct mt_team *ranks_team(const struct mt_comm_options *options)
 {

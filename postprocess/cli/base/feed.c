@@ -12,6 +12,7 @@ void mt_feed_add(struct mt_feed *f, const struct mt_analysis *of, void *self, co
     f->rows[f->nrows++].why = why;
     f->needs |= of->needs;
     f->lacks |= ~of->needs;
+    f->makes |= of->runs && !of->records && !(of->needs & MT_NEEDS_SPACES);
 }
 
 static int feed_fail(struct mt_feed *f, size_t row)
@@ -47,6 +48,14 @@ static uint64_t feed_count(const struct mt_item *item)
     return n;
 }
 
+static int feed_room(struct mt_feed *f, size_t n)
+{
+    if (mt_grow(&f->made, &f->room, n, sizeof *f->made) == 0)
+        return 0;
+    f->why = "no memory for the records of shared and local memory";
+    return MT_FEED_FAILED;
+}
+
 /* Leaves the runs of global memory in the item, as a copy if there are others. */
 static int feed_global(struct mt_feed *f, struct mt_item *item)
 {
@@ -55,18 +64,38 @@ static int feed_global(struct mt_feed *f, struct mt_item *item)
         n++;
     if (n == item->count)
         return 0;
-    if (mt_grow(&f->global, &f->global_room, item->count, sizeof *f->global) != 0) {
-        f->why = "no memory for the records of shared and local memory";
+    if (feed_room(f, item->count) != 0)
         return MT_FEED_FAILED;
-    }
     if (n)
-        memcpy(f->global, item->runs, n * sizeof *f->global);
+        memcpy(f->made, item->runs, n * sizeof *f->made);
     for (size_t i = n; i < item->count; i++)
         if (mt_rec_space(mt_run_type(&item->runs[i])) == MT_IN_GLOBAL)
-            f->global[n++] = item->runs[i];
-    item->runs = f->global;
+            f->made[n++] = item->runs[i];
+    item->runs = f->made;
     item->count = n;
     return 0;
+}
+
+/* Makes it one of runs. */
+static int feed_runs(struct mt_feed *f, struct mt_item *item)
+{
+    size_t taken;
+    if (feed_room(f, item->count + 1) != 0)
+        return MT_FEED_FAILED;
+    item->count = mt_runs_from_records(item->records, item->count, f->made, f->room, &taken);
+    item->kind = MT_ITEM_RUNS;
+    item->runs = f->made;
+    return 0;
+}
+
+/* As rows get it who take runs of global memory. */
+static int feed_plain(struct mt_feed *f, struct mt_item *item)
+{
+    if (f->needs & MT_NEEDS_PLACES)
+        return 0;
+    if (item->kind == MT_ITEM_RUNS && f->needs & f->lacks & MT_NEEDS_SPACES)
+        return feed_global(f, item);
+    return item->kind == MT_ITEM_BATCH && f->makes ? feed_runs(f, item) : 0;
 }
 
 static void feed_launch(struct mt_feed *f, const struct mt_item *item)
@@ -112,30 +141,35 @@ static int feed_accesses(const struct mt_feed *f, const struct mt_analysis *of, 
     return (item->flags & MT_BATCH_END) && of->end ? of->end(self) : 0;
 }
 
-static int feed_row(struct mt_feed *f, size_t row, const struct mt_item *item)
+/* `plain`: the same, as it is given to most. */
+static int feed_row(struct mt_feed *f, size_t row, const struct mt_item *item, const struct mt_item *plain)
 {
     const struct mt_analysis *of = f->rows[row].of;
     void *self = f->rows[row].self;
-    int rc = item->kind == MT_ITEM_COPY   ? of->copy && of->copy(self, item->copy) != 0
-             : item->kind == MT_ITEM_HOST ? of->host && of->host(self, item) != 0
-                                          : feed_accesses(f, of, self, item) != 0;
+    int rc = 0, spaces = (of->needs & MT_NEEDS_SPACES) != 0;
+    if (item->kind == MT_ITEM_COPY)
+        rc = of->copy && of->copy(self, item->copy) != 0;
+    else if (item->kind == MT_ITEM_HOST)
+        rc = of->host && of->host(self, item) != 0;
+    else if (item->kind == MT_ITEM_RUNS || !spaces) /* raw traces have global memory alone */
+        rc = feed_accesses(f, of, self, spaces || (item->kind == MT_ITEM_BATCH && of->records) ? item : plain);
     return rc ? feed_fail(f, row) : 0;
 }
 
 static int feed_item(struct mt_feed *f, const struct mt_item *item)
 {
-    struct mt_item global = *item;
+    struct mt_item plain = *item;
     int accesses = item->kind == MT_ITEM_RUNS || item->kind == MT_ITEM_BATCH, rc = feed_wait(f);
-    if (rc == 0 && item->kind == MT_ITEM_RUNS && f->needs & f->lacks & MT_NEEDS_SPACES)
-        rc = feed_global(f, &global);
+    if (rc == 0)
+        rc = feed_plain(f, &plain);
     if (accesses && item->flags & MT_BATCH_BEGIN)
         feed_launch(f, item);
-    const uint64_t n = feed_count(&global);
+    const uint64_t n = feed_count(item->kind == MT_ITEM_BATCH ? item : &plain);
     f->accesses += n;
     f->reported += accesses && f->launch.selected ? n : 0;
     f->unread += accesses ? item->unread : 0;
     for (size_t i = 0; i < f->nrows && rc == 0; i++)
-        rc = feed_row(f, i, f->rows[i].of->needs & MT_NEEDS_SPACES ? item : &global);
+        rc = feed_row(f, i, item, &plain);
     return rc;
 }
 
@@ -151,9 +185,9 @@ int mt_feed_read(struct mt_feed *f)
     int late = feed_wait(f);
     if (f->progress)
         mt_progress_end(f->progress);
-    free(f->global);
-    f->global = NULL;
-    f->global_room = 0;
+    free(f->made);
+    f->made = NULL;
+    f->room = 0;
     return rc ? rc : late ? late : more < 0 ? MT_FEED_UNREADABLE : 0;
 }
 

@@ -20,6 +20,7 @@ struct mt_feed {
     } rows[MT_FEED_ROWS];
     size_t nrows;
     unsigned needs, lacks; /* of all rows together */
+    int makes;             /* a row takes runs alone: of records they are made */
     /* what came */
     uint64_t launches, chosen;   /* of these, selected ones */
     uint64_t accesses, reported; /* of kernels and host code; of selected launches */
@@ -28,8 +29,8 @@ struct mt_feed {
     struct mt_error err;
     /* state */
     struct mt_run_launch launch;   /* under way */
-    struct mt_access_run *global;  /* runs of an item in which there were others, too */
-    size_t global_room;
+    struct mt_access_run *made; /* an item's runs as they are not in the source */
+    size_t room;
 };
 
 /* `why` NULL: the caller knows. */

@@ -239,31 +239,20 @@ static int locality_run_runs(void *self, const struct mt_access_run *runs, size_
     return 0;
 }
 
-static int locality_run_records(void *self, const struct mt_raw_record *records, size_t count)
-{
-    struct mt_locality_run *x = self;
-    size_t i = 0, taken;
-    do { /* a launch begins here even if it has no records */
-        if (locality_run_wait(x) != 0)
-            return -1;
-        size_t n = mt_runs_from_records(records + i, count - i, x->runs, MT_LOCALITY_RUN_RUNS, &taken);
-        if (locality_run_runs(x, x->runs, n) != 0)
-            return -1;
-    } while ((i += taken) < count);
-    return 0;
-}
-
 const struct mt_analysis mt_locality_run_analysis = {.needs = MT_NEEDS_ALL,
                                                      .launch = locality_run_begin,
                                                      .moves = locality_run_moves,
                                                      .runs = locality_run_runs,
-                                                     .records = locality_run_records,
                                                      .wait = locality_run_wait};
 
 int mt_locality_run_records(struct mt_locality_run *x, const struct mt_raw_record *records, size_t count)
 {
-    int begun = locality_run_records(x, records, count), done = locality_run_wait(x);
-    return begun ? begun : done;
+    int rc = 0;
+    for (size_t i = 0, taken; i < count && rc == 0; i += taken) {
+        size_t n = mt_runs_from_records(records + i, count - i, x->runs, MT_LOCALITY_RUN_RUNS, &taken);
+        rc = mt_locality_run_runs(x, x->runs, n);
+    }
+    return rc;
 }
 
 int mt_locality_run_runs(struct mt_locality_run *x, const struct mt_access_run *runs, size_t count)

@@ -83,7 +83,7 @@ static void pipeline_feed(struct mt_pipeline *p)
     mt_feed_add(&p->feed, &pipeline_launches, p, "no memory for the launches");
     if (p->more.options.chosen && !p->inputs.ends) /* first: its threads work while this one goes on */
         mt_feed_add(&p->feed, &mt_locality_run_analysis, &p->more, "no memory for the further analyses");
-    mt_feed_add(&p->feed, &mt_team_analysis, p->team, NULL);
+    mt_feed_add(&p->feed, &p->team->kind->fed, p->team, NULL);
 }
 
 int mt_pipeline_start(struct mt_pipeline *p, unsigned threads)

@@ -39,26 +39,17 @@ static int tables_selected(const struct tables_pass *x)
     return x->launch < x->r->comm->nlaunches && x->r->comm->launches[x->launch].selected;
 }
 
-static int tables_touched(struct tables_pass *x, int rc)
-{
-    x->why = rc ? "no memory for the ranges of a launch" : NULL;
-    return rc;
-}
-
 static int tables_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
     struct tables_pass *x = self;
-    return tables_selected(x) ? tables_touched(x, mt_touched_analysis.runs(&x->ranges, runs, n)) : 0;
-}
-
-static int tables_records(void *self, const struct mt_raw_record *records, size_t n)
-{
-    struct tables_pass *x = self;
-    return tables_selected(x) ? tables_touched(x, mt_touched_analysis.records(&x->ranges, records, n)) : 0;
+    if (!tables_selected(x) || mt_touched_analysis.runs(&x->ranges, runs, n) == 0)
+        return 0;
+    x->why = "no memory for the ranges of a launch";
+    return -1;
 }
 
 static const struct mt_analysis extract_ranges = {
-    .needs = MT_NEEDS_ALL, .launch = tables_launch, .runs = tables_runs, .records = tables_records};
+    .needs = MT_NEEDS_ALL, .launch = tables_launch, .runs = tables_runs};
 
 /* Another pass over the records. 0, or -1 after saying why. */
 static int extract_tables_pass(struct mt_tuples *w, const struct mt_comm_result *r,
