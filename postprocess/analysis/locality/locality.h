@@ -1,15 +1,7 @@
 /* The analyses of runs together: those that were chosen, fed and merged as runs.h says. */
 #ifndef MT_ANALYSIS_LOCALITY_H
 #define MT_ANALYSIS_LOCALITY_H
-#include "bounces.h"
-#include "coalescing.h"
-#include "conflicts.h"
-#include "devices.h"
-#include "lines.h"
-#include "misses.h"
-#include "reuse.h"
-#include "sharing.h"
-#include "traffic.h"
+#include "locality.def"
 
 enum mt_locality_section {
 #define MT_ANALYSIS(NAME, name, cost, every) MT_LOCALITY_##NAME,

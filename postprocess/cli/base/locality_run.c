@@ -86,9 +86,10 @@ int mt_locality_run_option(struct mt_locality_run *x, int option, const char *va
 {
     unsigned long n;
     char why[200];
-    int bits = locality_run_exponent(value);
+    int bits;
     switch (option) {
     case MT_OPT_LINE_SIZE:
+        bits = locality_run_exponent(value);
         if (bits < MT_SECTOR_BITS || bits > 12)
             return mt_cli_usage("--line-size is a power of two from 32 to 4096, not '%s'", value);
         x->options.analysis.line_bits = (unsigned)bits;
@@ -97,6 +98,7 @@ int mt_locality_run_option(struct mt_locality_run *x, int option, const char *va
         x->meant |= 1u << MT_LOCALITY_MISSES;
         return locality_run_cache(&x->options.analysis, value);
     case MT_OPT_SAMPLE:
+        bits = locality_run_exponent(value);
         if (bits < 0 || bits > MT_REUSE_MOST_SAMPLE_BITS)
             return mt_cli_usage("--sample is a power of two up to 2^24 (one of so many lines), not '%s'",
                                 value);
@@ -118,12 +120,14 @@ int mt_locality_run_option(struct mt_locality_run *x, int option, const char *va
     case MT_OPT_COLLECTIVES:
         x->meant |= 1u << MT_LOCALITY_DEVICES;
         return locality_run_way(x, value);
-    default:
+    case MT_OPT_TOP:
         if (!mt_cli_number(value, 0, 1000000, &n))
             return mt_cli_usage("--top is a number up to 1000000, not '%s'", value);
         x->options.analysis.top = n;
         x->rows = n ? n : x->rows;
         return 0;
+    default:
+        return -1;
     }
 }
 

@@ -47,8 +47,7 @@ struct mt_locality_run {
 void mt_locality_run_init(struct mt_locality_run *x);
 /* Chooses the section of this name, or all of them ("more"). 0: there is none. */
 int mt_locality_run_section(struct mt_locality_run *x, const char *name, size_t length);
-/* --line-size, --sample, --devices, --topology, --collectives or --top: 0, or an exit code after saying why.
- */
+/* An option of one of them: 0, or an exit code after saying why; -1: it is none. */
 int mt_locality_run_option(struct mt_locality_run *x, int option, const char *value);
 static inline int mt_locality_run_has(const struct mt_locality_run *x, enum mt_locality_section s)
 {

@@ -15,6 +15,7 @@ void mt_pipeline_init(struct mt_pipeline *p)
 
 int mt_pipeline_option(struct mt_pipeline *p, int o)
 {
+    int code;
     switch (o) {
     case MT_OPT_SAME_CTA:
         p->options.local = strcmp(optarg, "local") == 0;
@@ -27,19 +28,12 @@ int mt_pipeline_option(struct mt_pipeline *p, int o)
     case MT_OPT_NO_HOST:
         p->inputs.flags |= MT_SOURCE_NO_HOST;
         return 0;
-    case MT_OPT_LINE_SIZE:
-    case MT_OPT_DATA_CACHE:
-    case MT_OPT_SAMPLE:
-    case MT_OPT_DEVICES:
-    case MT_OPT_TOPOLOGY:
-    case MT_OPT_COLLECTIVES:
-    case MT_OPT_TOP:
-        p->further = 1;
-        return mt_locality_run_option(&p->more, o, optarg);
     case MT_OPT_THREADS:
         return mt_cli_threads_option(&p->threads, optarg);
     default:
-        return mt_common_option(o, &p->inputs, &p->filter);
+        code = mt_locality_run_option(&p->more, o, optarg);
+        p->further |= code >= 0;
+        return code >= 0 ? code : mt_common_option(o, &p->inputs, &p->filter);
     }
 }
 
