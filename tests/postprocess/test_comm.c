@@ -149,7 +149,9 @@ static char *comm_results(const struct mt_comm_options *options, enum way way, u
     for (int i = 0; i < LAUNCHES; i++) {
         for (int k = 0; k < trace[i].ncopies; k++)
             assert_int_equal(t->kind->fed.copy(t, &trace[i].copy[k]), 0);
-        assert_int_equal(t->kind->fed.launch(t, &(struct mt_run_launch){.kernel = i % 2 ? "b" : "a", .selected = trace[i].selected}), 0);
+        assert_int_equal(t->kind->fed.launch(t, &(struct mt_run_launch){.kernel = i % 2 ? "b" : "a",
+                                                                        .selected = trace[i].selected}),
+                         0);
         feed_launch(t, &trace[i], way);
     }
     struct mt_comm *c = mt_team_finish(t);

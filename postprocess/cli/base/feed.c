@@ -152,7 +152,8 @@ static int feed_row(struct mt_feed *f, size_t row, const struct mt_item *item, c
     else if (item->kind == MT_ITEM_HOST)
         rc = of->host && of->host(self, item) != 0;
     else if (item->kind == MT_ITEM_RUNS || !spaces) /* raw traces have global memory alone */
-        rc = feed_accesses(f, of, self, spaces || (item->kind == MT_ITEM_BATCH && of->records) ? item : plain);
+        rc =
+            feed_accesses(f, of, self, spaces || (item->kind == MT_ITEM_BATCH && of->records) ? item : plain);
     return rc ? feed_fail(f, row) : 0;
 }
 

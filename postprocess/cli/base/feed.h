@@ -1,6 +1,6 @@
 /* A source, read to its end by analyses (analysis/base/runs.h) side by side: the one loop over
- * mt_source_next. An item goes to one row after the other. A row that works on threads of its own has until the
- * next item. */
+ * mt_source_next. An item goes to one row after the other. A row that works on threads of its own has until
+ * the next item. */
 #ifndef MT_CLI_FEED_H
 #define MT_CLI_FEED_H
 #include "cli.h"
@@ -28,8 +28,8 @@ struct mt_feed {
     const char *why;             /* of the row that failed; NULL: it has none */
     struct mt_error err;
     /* state */
-    struct mt_run_launch launch;   /* under way */
-    struct mt_access_run *made; /* an item's runs as they are not in the source */
+    struct mt_run_launch launch; /* under way */
+    struct mt_access_run *made;  /* an item's runs as they are not in the source */
     size_t room;
 };
 
