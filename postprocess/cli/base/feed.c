@@ -48,11 +48,11 @@ static uint64_t feed_count(const struct mt_item *item)
     return n;
 }
 
-static int feed_room(struct mt_feed *f, size_t n)
+static int feed_room(struct mt_feed *f, size_t n, const char *why)
 {
     if (mt_grow(&f->made, &f->room, n, sizeof *f->made) == 0)
         return 0;
-    f->why = "no memory for the records of shared and local memory";
+    f->why = why;
     return MT_FEED_FAILED;
 }
 
@@ -64,7 +64,7 @@ static int feed_global(struct mt_feed *f, struct mt_item *item)
         n++;
     if (n == item->count)
         return 0;
-    if (feed_room(f, item->count) != 0)
+    if (feed_room(f, item->count, "no memory for the records of shared and local memory") != 0)
         return MT_FEED_FAILED;
     if (n)
         memcpy(f->made, item->runs, n * sizeof *f->made);
@@ -80,7 +80,7 @@ static int feed_global(struct mt_feed *f, struct mt_item *item)
 static int feed_runs(struct mt_feed *f, struct mt_item *item)
 {
     size_t taken;
-    if (feed_room(f, item->count + 1) != 0)
+    if (feed_room(f, item->count + 1, "no memory for the records as runs") != 0)
         return MT_FEED_FAILED;
     item->count = mt_runs_from_records(item->records, item->count, f->made, f->room, &taken);
     item->kind = MT_ITEM_RUNS;
