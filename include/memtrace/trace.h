@@ -106,7 +106,6 @@ MT_API int mt_raw_ends_fit(const char *path, uint64_t size, const uint64_t *ends
 #define MT_THREAD_BEGAN (1ull << 63)
 #define MT_SEQ_PROGRAM (UINT64_MAX - (1ull << 32))
 
-/* Strings of a companion are never NULL ("" when the key is missing) and live as long as it does. */
 /* What a rank does in a collective of a library (docs/trace-format.md). */
 struct mt_collective {
     const char *op; /* "allreduce" …; "" or NULL: it is none, or the line says what cannot be */
@@ -114,205 +113,56 @@ struct mt_collective {
     int64_t root, peer; /* -1: it has none */
 };
 
-struct mt_launch_event {
-    uint64_t seq;
-    const char *kernel, *mangled, *signature, *file;
-    const char *at, *callers; /* of a call of which no line is known, "": as in mt_failed_event */
-    uint64_t grid[3], block[3];
-    uint64_t shared, line, stream, begin_ns, end_ns, records, untraced;
-    int traced, status;
-    int cooperative; /* its CTAs may wait for each other (grid.sync) */
-    int has_records; /* the key "records" was there */
-    uint64_t others; /* beside them, of other memory, and barriers */
-    int has_sample;  /* of a raw trace: the hash by which its records are known */
-    uint64_t sample;
-    int has_counts; /* a second count: accesses and bytes of loads, of stores, of atomics */
-    uint64_t counts[6];
-    int no_records; /* compiled with count=only */
-    int has_ctas;   /* MEMTRACE_CTAS or MEMTRACE_SAMPLE was set: of `ctas` CTAs `traced_ctas` are traced */
-    uint64_t ctas, traced_ctas;
-    const char *left_out; /* the setting that left it out, "" */
-    const char *library;  /* a call of this library ("cublas"); "": a kernel */
-    uint64_t parted;      /* times that requests of its warps may have been split (CPU device) */
-    uint64_t undefined;   /* results that CUDA does not define (CPU device) */
-    uint64_t op;          /* the operation of a stream that it is (mt_order_event); 0: not known */
-    int barriers;         /* a compact trace has records of its barriers */
-    int64_t device;       /* of several devices; -1: there is one */
-    struct mt_collective collective;
-};
-
-/* Operation `op` is number `n` of its stream, and comes after the first `after[i].n` of stream
- * after[i].stream. The streams are numbered for this alone. */
+/* An operation comes after the first `n` of this stream. The streams are numbered for this alone. */
 struct mt_order_pair {
     uint64_t stream, n;
 };
-struct mt_order_event {
-    uint64_t op, stream, n;
-    struct mt_order_pair *after;
-    size_t nafter;
-};
 
-/* Accesses of one launch at one place that must not be. */
-struct mt_check_event {
-    uint64_t seq, launch; /* launch: its seq */
-    uint64_t site, line, size, address, count;
-    uint64_t cta[3], thread[3];    /* of the first one */
-    uint64_t alloc, distance;      /* alloc: id of the allocation that was meant, or MT_SEQ_NONE */
-    const char *why, *side, *near; /* docs/trace-format.md */
-    const char *kernel, *file, *op;
-};
-/* Host code: copies of one site, and those of them whose destination held the same bytes already. */
-struct mt_copied_event {
-    uint64_t site, calls, bytes, same_calls, same_bytes;
-};
-/* Calls that returned an error to the program, at one place; or a launch that failed (kernel). */
-enum { MT_FAILED_CALLERS = 6 };
-struct mt_failed_event {
-    uint64_t seq, line, code, count;
-    uint64_t launch, freed; /* seq of the launch; id of the allocation that was freed before: MT_SEQ_NONE */
-    const char *call, *error, *file, *at, *why, *kernel;
-    const char *callers; /* of the function that called, innermost first, a line each; "" */
-};
-
-struct mt_alloc_event {
-    uint64_t seq, free_seq; /* free_seq: MT_SEQ_NONE while it lives */
-    uint64_t ns, free_ns;   /* of processes of a job; 0: not known */
-    uint64_t id, base, bytes, line;
-    const char *kind, *name, *file;
-    int64_t device; /* of several devices: whose memory it is; -1: of none, or there is one */
-    uint64_t ip;    /* host: of the call */
-    const char *at; /* of the call where no line is known: "FILE+0xOFFSET", host: "module:function", "" */
-    const char *callers; /* as of launches */
-    int runtime;         /* host: the C library or the loader called, for itself */
-    /* from a source of host programs (mt_source_threads), else 0: the allocations of one call and name */
-    uint64_t first; /* + 1: place of the first of them in the source's array */
-    uint64_t like;  /* in the first: how many they are; `total`: bytes of all */
-    uint64_t total;
-};
-
+/* NEW: memory that was just allocated, its bytes have no writer (a source hands these out between the
+ * launches; they are in no companion's `copies`, and `file` is NULL). SET: `src` is 0, as of NEW. */
 enum mt_copy_kind { MT_COPY_H2H, MT_COPY_H2D, MT_COPY_D2H, MT_COPY_D2D, MT_COPY_SET, MT_COPY_NEW };
 
-/* memcpy and memset; NEW: memory that was just allocated, its bytes have no writer (a source hands these out
- * between the launches; they are in no companion's `copies`). Row i (0-based, `height` rows of `width`
- * bytes) starts at dst + i * dpitch, src + i * spitch; a plain copy has one row. */
-struct mt_copy_event {
-    uint64_t seq;
-    enum mt_copy_kind kind;
-    uint64_t dst, src; /* src: 0 for a memset and for new memory */
-    uint64_t width, height, dpitch, spitch;
-    int unchanged; /* the destination held these bytes already; 0: it did not, or nobody knows */
-    int64_t dst_device, src_device; /* as in mt_alloc_event */
-    uint64_t begin_ns;              /* 0: not known */
-    int64_t stream;                 /* -1: not known */
-    const char *file;               /* of the call, ""; NULL: new memory */
-    const char *at, *callers;       /* as of launches */
-    uint64_t line, op;              /* op: as of launches */
-};
+enum { MT_FAILED_CALLERS = 6 };
 
-/* An NVTX range; `seq` is of its end, `begin` the number that it got when it began. */
-struct mt_range_event {
-    uint64_t seq, begin, begin_ns, end_ns, thread;
-    const char *name, *domain;
-    int open; /* when the process ended */
-};
-
-struct mt_site_event {
-    uint64_t id, line, column, size;
-    const char *file, *function, *op, *var;
-    const char *space; /* "shared", "local"; "": global, or not known before it runs */
-    int runtime;       /* host: code of the C library */
-    int strong; /* PTX calls it so: .volatile, .relaxed, .acquire, .release; of host code: LOCKed, atomic */
-    /* of machine code, else "": where it is ("kernel+0x120"), in which symbol, the file that has it */
-    const char *at, *symbol, *code;
-    int guess; /* the function may be another one */
-    /* host traces: */
-    uint64_t ip;
-    const char *module, *text, *reads, *writes;
-};
-
-/* Of host traces. */
-struct mt_function_event {
-    uint64_t id;
-    const char *name;
-};
-struct mt_kernel_event { /* of device chunks */
-    uint64_t id;
-    const char *name;
-};
-struct mt_thread_event {
-    uint64_t number, native;
-};
-struct mt_cut_event { /* a part of an allocation was given back */
-    uint64_t seq, id, base, bytes;
-};
-
-/* A rank of a communicator. */
-struct mt_communicator_event {
-    uint64_t comm, rank, ranks;
-    int64_t device; /* as of launches */
-};
-
-/* Memory of the process that others may open, or that is another's and was opened here. */
-struct mt_share_event {
-    uint64_t id; /* of the allocation */
-    int opened;
-    const char *handle; /* of cudaIpcGetMemHandle */
-};
-
-/* A stream of the process that has, or should have, a trace. */
-struct mt_stream_event {
-    uint64_t stream;
-    const char *trace; /* file name without folder */
-    const char *why;   /* that it has none; NULL: it has one */
-};
-struct mt_text_event {         /* what a source file held when the program ran */
-    const char *file, *xxh128; /* 32 digits: XXH3, the high half first */
-    uint64_t bytes;
-};
+/* A struct for each kind of line, with its keys as events.def describes them: mt_launch_event,
+ * mt_alloc_event, mt_copy_event (of memcpy and memset), mt_site_event … Strings of a companion are never NULL
+ * ("" when the key is missing, but mt_stream_event.why) and live as long as it does. */
+typedef uint64_t mt_event_u64, mt_event_id, mt_event_address, mt_event_stream;
+typedef int64_t mt_event_i64, mt_event_device; /* device: -1: of none, or there is one */
+typedef int mt_event_int, mt_event_bool;
+typedef const char *mt_event_string, *mt_event_strings; /* strings: a line each */
+typedef uint64_t mt_event_u32x3[3];
+/* clang-format off */
+#define MT_EV_LIST(ev, name, list, then, words) struct mt_##name##_event {
+#define MT_EV_KEY(type, key, when, absent, words) mt_event_##type key;
+#define MT_EV_EVENT_HAS(...) __VA_ARGS__;
+#define MT_EV_END(words) };
+#define MT_EV_NO_ONES
+#define MT_EV_NO_REST
+#include "memtrace/events.def"
+/* clang-format on */
 
 struct mt_companion {
     const char *path;
     int regular; /* a regular file: may be loaded again for more */
     int own;     /* and the user's own (of a container: that file) */
-    /* header */
-    uint64_t pid, start_ns, wall_ms, stream, sms, workers;
-    const char *tool, *program, *device, *device_name, *trace;
-    const char *engine, *mode; /* host traces */
-    const char *job;           /* what was started together has the same; "": it is alone */
-    uint64_t rank;             /* of the process in it */
-    uint64_t ranks;            /* that it has; 0: not known */
-    int has_header;
-    /* events, each array in the order of the file except where said */
-    struct mt_launch_event *launches; /* traced and untraced ones */
-    struct mt_alloc_event *allocs;    /* ascending id */
-    struct mt_copy_event *copies;     /* ascending seq */
-    struct mt_site_event *sites;
-    struct mt_function_event *functions;
-    struct mt_thread_event *threads;
-    struct mt_cut_event *cuts;
-    struct mt_kernel_event *kernels;
-    struct mt_range_event *ranges;
-    struct mt_stream_event *streams; /* of the whole process */
-    struct mt_text_event *texts;
-    struct mt_check_event *checks;
-    struct mt_failed_event *failed;
-    struct mt_order_event *orders;
-    struct mt_share_event *shares;
-    struct mt_communicator_event *communicators;
-    struct mt_copied_event *copied;
-    size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts, nkernels, nranges, nstreams,
-        ntexts, nchecks, nfailed, norders, nshares, ncommunicators, ncopied;
+    /* keys of `header` and `end`, of the last one */
+#define MT_EV_KEY(type, key, when, absent, words) mt_event_##type key;
+#define MT_EV_NO_LISTS
+#define MT_EV_NO_REST
+#include "memtrace/events.def"
+    int has_header, has_end, has_written; /* written: the key "records_written" was there */
+#define MT_NO_END                                                                                            \
+    "the program was killed, left by _exit or quick_exit, could not write it (a full disk), or still runs"
+    /* launches, allocs … and how many, nlaunches …: in the order of the file, but allocations by id, copies
+     * by seq */
+#define MT_EV_LIST(ev, name, list, then, words)                                                              \
+    struct mt_##name##_event *list;                                                                          \
+    size_t n##list;
+#include "memtrace/events.def"
     const char *shared; /* the process's events are in this companion, without folder; "": in this one */
     uint64_t lost;      /* sum of the counts of `lost` lines */
     const char *lost_why;
-    /* end */
-    int has_end, complete, has_written;
-#define MT_NO_END                                                                                            \
-    "the program was killed, left by _exit or quick_exit, could not write it (a full disk), or still runs"
-    uint64_t records_written, records_counted; /* of global memory */
-    uint64_t others_written;                   /* of other memory, and barriers */
-    uint64_t left_out; /* host traces: accesses of libraries' code without a record (--library) */
-    uint64_t children; /* host traces: processes that the program began, which are not in the trace */
     /* lines that could not be read: count, and what was wrong with the first one (with its offset) */
     uint64_t bad_lines;
     struct mt_error bad;

@@ -1,0 +1,46 @@
+/* Lines of companions and meta chunks, a struct for each kind, made from memtrace/events.def: {"ev":"free","seq":3, …}. */
+#ifndef MT_BASE_LINE_H
+#define MT_BASE_LINE_H
+#include <stddef.h>
+#include <stdint.h>
+
+struct mt_jsonl;
+struct mt_host_site;
+
+/* What the keys' types are for writers. */
+typedef uint64_t mt_line_u64, mt_line_id, mt_line_address;
+typedef int64_t mt_line_i64, mt_line_stream;
+typedef int mt_line_int, mt_line_bool, mt_line_device;
+typedef const char *mt_line_string;
+typedef uint32_t mt_line_u32x3[3];
+typedef struct {
+    const char *const *list; /* NULL: the key is left out */
+    size_t n;
+} mt_line_strings;
+
+/* What a rank does in a collective of a library. */
+struct mt_collective_line {
+    const char *op; /* "allreduce" …; NULL: the launch is none */
+    uint64_t comm, count;
+    int rank, ranks, root, peer; /* root, peer: -1: it has none */
+    uint32_t size;
+};
+
+enum mt_line_kind {
+#define MT_EV_ONLY(ev, words) MT_LINE_##ev,
+#include "memtrace/events.def"
+};
+
+/* clang-format off */
+#define MT_EV_ONLY(ev, words) struct mt_##ev##_line {
+#define MT_EV_KEY(type, key, when, absent, words) mt_line_##type key;
+#define MT_EV_LINE_HAS(...) __VA_ARGS__;
+#define MT_EV_END(words) };
+#include "memtrace/events.def"
+/* clang-format on */
+
+/* Makes `j` this line, with its LF. `line` is the struct of that kind. */
+void mt_line_put(struct mt_jsonl *j, enum mt_line_kind kind, const void *line);
+/* MT_PUT_LINE(&j, thread, .number = 1, .native = 77) */
+#define MT_PUT_LINE(j, ev, ...) mt_line_put((j), MT_LINE_##ev, &(const struct mt_##ev##_line){__VA_ARGS__})
+#endif
