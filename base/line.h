@@ -1,4 +1,5 @@
-/* Lines of companions and meta chunks, a struct for each kind, made from memtrace/events.def: {"ev":"free","seq":3, …}. */
+/* Lines of companions and meta chunks, a struct for each kind, made from memtrace/events.def:
+ * {"ev":"free","seq":3, …}. */
 #ifndef MT_BASE_LINE_H
 #define MT_BASE_LINE_H
 #include <stddef.h>
@@ -41,6 +42,4 @@ enum mt_line_kind {
 
 /* Makes `j` this line, with its LF. `line` is the struct of that kind. */
 void mt_line_put(struct mt_jsonl *j, enum mt_line_kind kind, const void *line);
-/* MT_PUT_LINE(&j, thread, .number = 1, .native = 77) */
-#define MT_PUT_LINE(j, ev, ...) mt_line_put((j), MT_LINE_##ev, &(const struct mt_##ev##_line){__VA_ARGS__})
 #endif

@@ -33,51 +33,48 @@ static int alloc_keeps(void)
 
 static int moved; /* a number was taken since the index lock was */
 
-static void line_seq(struct mt_jsonl *j)
+static uint64_t line_seq(void)
 {
-    mt_jsonl_u64(j, "seq", mt_seq_next());
     moved = 1;
+    return mt_seq_next();
 }
 
-static void line_free(const char *ev, uint64_t id, uint64_t base, uint64_t bytes)
+static void line_free(uint64_t id, uint64_t base)
 {
-    struct mt_jsonl *j = id ? mt_core_sink_line(ev) : NULL;
-    if (!j)
-        return;
-    line_seq(j);
-    mt_jsonl_u64(j, "id", id - 1);
-    mt_jsonl_address(j, "base", base);
-    if (bytes)
-        mt_jsonl_u64(j, "bytes", bytes);
-    mt_core_sink_line_end();
+    if (id && mt_core_sink_line_begin())
+        mt_core_sink_line_end(MT_LINE_free,
+                              &(struct mt_free_line){.seq = line_seq(), .id = id - 1, .base = base});
+}
+
+static void line_cut(uint64_t id, uint64_t base, uint64_t bytes)
+{
+    if (mt_core_sink_line_begin())
+        mt_core_sink_line_end(MT_LINE_cut, &(struct mt_cut_line){line_seq(), id - 1, base, bytes});
 }
 
 static void line_alloc(uint64_t id, uint64_t base, uint64_t bytes, enum mt_core_alloc_kind kind,
                        const char *name, const struct mt_code_location *p)
 {
-    struct mt_jsonl *j = mt_core_sink_line("alloc");
-    if (!j)
+    char at[300];
+    const char *slash = strrchr(p->module, '/');
+    int placed = *p->file || !*p->module;
+    if (!mt_core_sink_line_begin())
         return;
-    line_seq(j);
-    mt_jsonl_u64(j, "id", id - 1);
-    mt_jsonl_address(j, "base", base);
-    mt_jsonl_u64(j, "bytes", bytes);
-    mt_jsonl_string(j, "kind", kinds[kind]);
-    mt_jsonl_string(j, "name", name);
-    mt_jsonl_string(j, "file", p->file);
-    mt_jsonl_u64(j, "line", p->line);
-    if (p->ip)
-        mt_jsonl_address(j, "ip", p->ip);
-    if (!*p->file && *p->module) {
-        char at[300];
-        const char *slash = strrchr(p->module, '/');
-        snprintf(at, sizeof at, "%.140s%s%.140s", slash ? slash + 1 : p->module, *p->function ? ":" : "",
-                 p->function);
-        mt_jsonl_string(j, "at", at);
-    }
-    if (p->ip && mt_core_code_keeps(p->module, mt_g.e->places && !*p->file ? "" : p->function))
-        mt_jsonl_bool(j, "runtime", 1);
-    mt_core_sink_line_end();
+    snprintf(at, sizeof at, "%.140s%s%.140s", slash ? slash + 1 : p->module, *p->function ? ":" : "",
+             p->function);
+    struct mt_alloc_line l = {.seq = line_seq(),
+                              .id = id - 1,
+                              .base = base,
+                              .bytes = bytes,
+                              .kind = kinds[kind],
+                              .name = name,
+                              .device = -1,
+                              .file = p->file,
+                              .line = p->line,
+                              .ip = p->ip,
+                              .at = placed ? NULL : at};
+    l.runtime = p->ip && mt_core_code_keeps(p->module, mt_g.e->places && !*p->file ? "" : p->function);
+    mt_core_sink_line_end(MT_LINE_alloc, &l);
 }
 
 /* ---- taking away ---- */
@@ -89,11 +86,11 @@ static void alloc_gone(const struct mt_core_range *was, int whole, void *arg)
         return;
     int piece = was->base != was->start || was->end != was->start + was->bytes;
     if (whole && !piece) {
-        line_free("free", was->id, was->start, 0);
+        line_free(was->id, was->start);
         return;
     }
     uint64_t low = was->base > c->low ? was->base : c->low, high = was->end < c->high ? was->end : c->high;
-    line_free("cut", was->id, low, high - low);
+    line_cut(was->id, low, high - low);
     if (!whole)
         return;
     unsigned i = 0;
@@ -115,7 +112,7 @@ static int take_away(struct mt_index_tree *t, uint64_t base, uint64_t bytes)
         return -1;
     for (unsigned i = 0; i < c.cuts; i++)
         if (!mt_index_has(t, c.cut[i].start, c.cut[i].end, c.cut[i].id))
-            line_free("free", c.cut[i].id, c.cut[i].start, 0);
+            line_free(c.cut[i].id, c.cut[i].start);
     return 0;
 }
 

@@ -45,14 +45,8 @@ void mt_core_copies(void)
 {
     for (uint32_t i = 0; i < SITES; i++) {
         const struct tally *t = &tallies[i];
-        struct mt_jsonl *j = t->same_calls ? mt_core_sink_line("copied") : NULL;
-        if (!j)
-            continue;
-        mt_jsonl_u64(j, "site", t->site);
-        mt_jsonl_u64(j, "calls", t->calls);
-        mt_jsonl_u64(j, "bytes", t->bytes);
-        mt_jsonl_u64(j, "same_calls", t->same_calls);
-        mt_jsonl_u64(j, "same_bytes", t->same_bytes);
-        mt_core_sink_line_end();
+        if (t->same_calls)
+            mt_core_sink_line(MT_LINE_copied, &(struct mt_copied_line){t->site, t->calls, t->bytes,
+                                                                       t->same_calls, t->same_bytes});
     }
 }

@@ -74,14 +74,8 @@ int mt_functions_start(char *why, unsigned size)
 
 void mt_functions_lines(void)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        struct mt_jsonl *j = mt_core_sink_line("function");
-        if (!j)
-            return;
-        mt_jsonl_u64(j, "id", i + FIRST);
-        mt_jsonl_string(j, "name", names[i].text);
-        mt_core_sink_line_end();
-    }
+    for (uint32_t i = 0; i < count; i++)
+        mt_core_sink_line(MT_LINE_function, &(struct mt_function_line){i + FIRST, names[i].text});
 }
 
 uint32_t mt_core_function(const char *name)

@@ -173,19 +173,18 @@ void mt_core_sink_put(struct mt_buffer *b)
 
 /* ---- meta lines ---- */
 
-struct mt_jsonl *mt_core_sink_line(const char *ev)
+int mt_core_sink_line_begin(void)
 {
     if (!s.writer || mt_g.forked)
-        return NULL;
+        return 0;
     mt_spin_lock(&s.meta_lock);
-    mt_jsonl_begin(&s.line, ev);
-    return &s.line;
+    return 1;
 }
 
-void mt_core_sink_line_end(void)
+void mt_core_sink_line_end(enum mt_line_kind kind, const void *line)
 {
     struct mt_buffer *full = NULL;
-    mt_jsonl_end(&s.line);
+    mt_line_put(&s.line, kind, line);
     if (s.meta && s.meta->count + s.line.n > LINE_RESERVE) {
         full = s.meta;
         s.meta = NULL;
@@ -204,6 +203,12 @@ void mt_core_sink_line_end(void)
     mt_spin_unlock(&s.meta_lock);
     if (full)
         sink_kick();
+}
+
+void mt_core_sink_line(enum mt_line_kind kind, const void *line)
+{
+    if (mt_core_sink_line_begin())
+        mt_core_sink_line_end(kind, line);
 }
 
 /* The program's path: that which it was called by (gcc), where it leads to the same file (gcc-12). */
@@ -231,24 +236,20 @@ static void sink_header(void)
     char program[4096];
     const struct mt_core_options *o = mt_g.o;
     sink_program(program, sizeof program);
-    struct mt_jsonl *j = mt_core_sink_line("header");
-    mt_jsonl_u64(j, "version", 1);
-    mt_jsonl_string(j, "tool", "memtrace " MEMTRACE_VERSION);
-    mt_jsonl_u64(j, "pid", mt_plat_pid());
-    mt_jsonl_string(j, "program", program);
-    mt_jsonl_string(j, "engine", mt_g.e->name);
-    mt_jsonl_string(j, "mode", modes[o->mode]);
-    mt_jsonl_string(j, "clock", "CLOCK_MONOTONIC");
-    mt_jsonl_u64(j, "start_ns", mt_plat_now_ns());
-    mt_jsonl_string(j, "format", "host");
-    mt_jsonl_string(j, "trace", o->output);
-    mt_jsonl_u64(j, "threshold", o->threshold);
-    mt_jsonl_u64(j, "locks", o->locks);
-    mt_jsonl_u64(j, "block", o->block);
-    mt_jsonl_bool(j, "registered", o->registered);
-    mt_jsonl_bool(j, "roi", o->roi);
-    mt_jsonl_bool(j, "failed", o->failed);
-    mt_core_sink_line_end();
+    mt_core_sink_line(MT_LINE_header, &(struct mt_header_line){.tool = "memtrace " MEMTRACE_VERSION,
+                                                               .pid = mt_plat_pid(),
+                                                               .program = program,
+                                                               .engine = mt_g.e->name,
+                                                               .mode = modes[o->mode],
+                                                               .start_ns = mt_plat_now_ns(),
+                                                               .format = "host",
+                                                               .trace = o->output,
+                                                               .threshold = o->threshold,
+                                                               .locks = o->locks,
+                                                               .block = o->block,
+                                                               .registered = o->registered,
+                                                               .roi = o->roi,
+                                                               .failed = o->failed});
 }
 
 /* ---- text ---- */
@@ -396,23 +397,16 @@ static void end_line(int killed)
 {
     struct mt_sums sum = mt_threads_sum();
     uint64_t lost = sum.lost + mt_core_queue_dropped(), written = mt_core_queue_written();
-    struct mt_jsonl *j;
-    if (lost && (j = mt_core_sink_line("lost"))) {
-        mt_jsonl_u64(j, "count", lost);
-        mt_jsonl_string(j, "why", "accesses could not be recorded or written");
-        mt_core_sink_line_end();
-    }
-    if (!(j = mt_core_sink_line("end")))
-        return;
-    mt_jsonl_u64(j, "records_written", written);
-    mt_jsonl_u64(j, "records_counted", written + lost);
-    if (sum.left)
-        mt_jsonl_u64(j, "left_out", sum.left);
-    if (mt_g.children)
-        mt_jsonl_u64(j, "children", mt_g.children);
-    mt_jsonl_bool(j, "killed", killed);
-    mt_jsonl_bool(j, "complete", !lost && !mt_g.incomplete && !killed);
-    mt_core_sink_line_end();
+    if (lost)
+        mt_core_sink_line(MT_LINE_lost,
+                          &(struct mt_lost_line){lost, "accesses could not be recorded or written"});
+    mt_core_sink_line(MT_LINE_end, &(struct mt_end_line){.host = 1,
+                                                         .records_written = written,
+                                                         .records_counted = written + lost,
+                                                         .left_out = sum.left,
+                                                         .children = mt_g.children,
+                                                         .killed = killed,
+                                                         .complete = !lost && !mt_g.incomplete && !killed});
 }
 
 /* Mat text says with its last line that it is whole, or what it lacks. MAT's own layout has no such line. */

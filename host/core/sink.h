@@ -3,6 +3,7 @@
 #ifndef MT_HOST_SINK_H
 #define MT_HOST_SINK_H
 #include "base/json.h"
+#include "base/line.h"
 #include "memtrace/container.h"
 
 #define MT_BUFFER_BYTES (512u << 10)
@@ -43,8 +44,10 @@ void mt_core_sink_put(struct mt_buffer *b);
 void mt_core_sink_return(struct mt_buffer *b);
 
 /* Meta lines: begin takes the lock and returns the object to fill (NULL: no container; then no end). */
-struct mt_jsonl *mt_core_sink_line(const char *ev);
-void mt_core_sink_line_end(void);
+void mt_core_sink_line(enum mt_line_kind kind, const void *line);
+/* The same in two steps, with a lock between them: 1, or 0: there is nothing to write to. */
+int mt_core_sink_line_begin(void);
+void mt_core_sink_line_end(enum mt_line_kind kind, const void *line);
 
 /* Text: whole lines. The file lock may be taken around several calls to keep them together. */
 void mt_core_sink_text(const char *text, size_t bytes);

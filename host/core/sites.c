@@ -55,30 +55,23 @@ static const char *const op_names[] = {
 static void sites_line(uint32_t site, const struct mt_core_kept_site *s, unsigned operand,
                        const char *variable)
 {
-    struct mt_jsonl *j = mt_core_sink_line("site");
-    if (!j)
-        return;
-    mt_jsonl_u64(j, "id", site + operand);
-    mt_jsonl_string(j, "op", op_names[s->op[operand]]);
-    mt_jsonl_u64(j, "size", s->size[operand]);
-    if (s->strong >> operand & 1)
-        mt_jsonl_bool(j, "strong", 1);
-    if (s->runtime)
-        mt_jsonl_bool(j, "runtime", 1);
-    if (s->ip)
-        mt_jsonl_address(j, "ip", s->ip);
-    mt_jsonl_string(j, "file", s->file);
-    mt_jsonl_u64(j, "line", s->line);
-    mt_jsonl_u64(j, "column", s->column);
-    mt_jsonl_string(j, "function", s->function);
-    mt_jsonl_string(j, "module", s->module);
-    mt_jsonl_string(j, "var", variable);
-    if (!operand && *s->text) {
-        mt_jsonl_string(j, "text", s->text);
-        mt_jsonl_string(j, "reads", s->reads);
-        mt_jsonl_string(j, "writes", s->writes);
-    }
-    mt_core_sink_line_end();
+    int whole = !operand && *s->text;
+    mt_core_sink_line(MT_LINE_site, &(struct mt_site_line){.host = 1,
+                                                           .id = site + operand,
+                                                           .op = op_names[s->op[operand]],
+                                                           .size = s->size[operand],
+                                                           .strong = s->strong >> operand & 1,
+                                                           .runtime = s->runtime,
+                                                           .ip = s->ip,
+                                                           .file = s->file,
+                                                           .line = s->line,
+                                                           .column = s->column,
+                                                           .function = s->function,
+                                                           .module = s->module,
+                                                           .var = variable,
+                                                           .text = whole ? s->text : NULL,
+                                                           .reads = s->reads,
+                                                           .writes = s->writes});
 }
 
 /* Asks the engine when the site itself does not say where it is. */

@@ -51,15 +51,9 @@ static void texts_line(const char *file)
     char text[33];
     if (texts_digest(file, &bytes, digest) != 0)
         return;
-    struct mt_jsonl *j = mt_core_sink_line("source");
-    if (!j)
-        return;
     snprintf(text, sizeof text, "%016llx%016llx", (unsigned long long)digest[0],
              (unsigned long long)digest[1]);
-    mt_jsonl_string(j, "file", file);
-    mt_jsonl_u64(j, "bytes", bytes);
-    mt_jsonl_string(j, "xxh128", text);
-    mt_core_sink_line_end();
+    mt_core_sink_line(MT_LINE_source, &(struct mt_source_line){file, bytes, text});
 }
 
 void mt_core_texts(void)

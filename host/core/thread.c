@@ -34,12 +34,7 @@ static void thread_clear(struct mt_core_thread_state *t)
 
 static void thread_line(const struct mt_core_thread_state *t)
 {
-    struct mt_jsonl *j = mt_core_sink_line("thread");
-    if (!j)
-        return;
-    mt_jsonl_u64(j, "number", t->number);
-    mt_jsonl_u64(j, "native", t->native);
-    mt_core_sink_line_end();
+    mt_core_sink_line(MT_LINE_thread, &(struct mt_thread_line){t->number, t->native});
 }
 
 static void thread_refuse(void)

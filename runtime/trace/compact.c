@@ -148,8 +148,8 @@ static void compact_close(void *self)
     free(c);
 }
 
-struct mt_compact *mt_compact_open(const char *path, const struct mt_companion_head *head, int level,
-                                   char *why, size_t size)
+struct mt_compact *mt_compact_open(const char *path, const struct mt_header_line *head, int level, char *why,
+                                   size_t size)
 {
     struct mt_compact *c = calloc(1, sizeof *c);
     if (!c || !(c->path = strdup(path))) {

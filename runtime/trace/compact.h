@@ -8,12 +8,12 @@
 #include "output.h"
 
 struct mt_compact;
-struct mt_companion_head;
+struct mt_header_line;
 
 /* Opens `path` (a FIFO waits for its reader) and writes the head; level: zstd's, 0 stores. NULL: *why is a
  * sentence for the user. */
-struct mt_compact *mt_compact_open(const char *path, const struct mt_companion_head *head, int level,
-                                   char *why, size_t size);
+struct mt_compact *mt_compact_open(const char *path, const struct mt_header_line *head, int level, char *why,
+                                   size_t size);
 /* The companion in the file: it gets what the one beside it gets. It goes with the output. */
 struct mt_companion_writer *mt_compact_inside(const struct mt_compact *c);
 #endif

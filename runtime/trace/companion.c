@@ -134,9 +134,9 @@ static char *companion_room(struct mt_companion_writer *c, size_t bytes)
     return c->off ? NULL : c->out + c->n;
 }
 
-static void put_line(struct mt_companion_writer *c)
+static void put_line(struct mt_companion_writer *c, enum mt_line_kind kind, const void *line)
 {
-    mt_jsonl_end(&c->line);
+    mt_line_put(&c->line, kind, line);
     if (c->line.failed) {
         turn_off(c, "a companion's line does not fit into memory");
         return;
@@ -165,34 +165,21 @@ static uint64_t companion_wall_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static void put_header(struct mt_companion_writer *c, const struct mt_companion_head *h)
+static void put_header(struct mt_companion_writer *c, const struct mt_header_line *head)
 {
+    struct mt_header_line l = *head;
     char program[4096];
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     program[n > 0 ? n : 0] = 0;
-    mt_jsonl_begin(&c->line, "header");
-    mt_jsonl_u64(&c->line, "version", 1);
-    mt_jsonl_string(&c->line, "tool", "memtrace " MEMTRACE_VERSION);
-    mt_jsonl_u64(&c->line, "pid", (uint64_t)getpid());
-    mt_jsonl_string(&c->line, "program", program);
-    mt_jsonl_string(&c->line, "device", h->device);
-    mt_jsonl_string(&c->line, "device_name", h->device_name);
-    mt_jsonl_u64(&c->line, "sms", h->sms);
-    if (h->workers > 1)
-        mt_jsonl_u64(&c->line, "workers", h->workers);
-    mt_jsonl_string(&c->line, "clock", "CLOCK_MONOTONIC");
-    mt_jsonl_u64(&c->line, "start_ns", companion_once(&process_start, mt_now_ns()));
-    mt_jsonl_u64(&c->line, "wall_ms", companion_once(&process_wall_ms, companion_wall_ms()));
-    if (*mt_job()->name) {
-        mt_jsonl_string(&c->line, "job", mt_job()->name);
-        mt_jsonl_u64(&c->line, "rank", mt_job()->rank);
-        if (mt_job()->ranks)
-            mt_jsonl_u64(&c->line, "ranks", mt_job()->ranks);
-    }
-    mt_jsonl_string(&c->line, "trace", h->trace);
-    mt_jsonl_string(&c->line, "format", h->format ? h->format : "raw");
-    mt_jsonl_u64(&c->line, "stream", h->stream);
-    put_line(c);
+    l.tool = "memtrace " MEMTRACE_VERSION;
+    l.pid = (uint64_t)getpid();
+    l.program = program;
+    l.start_ns = companion_once(&process_start, mt_now_ns());
+    l.wall_ms = companion_once(&process_wall_ms, companion_wall_ms());
+    l.job = *mt_job()->name ? mt_job()->name : NULL;
+    l.rank = mt_job()->rank;
+    l.ranks = mt_job()->ranks;
+    put_line(c, MT_LINE_header, &l);
 }
 
 /* 1 when the process's events are not repeated in this companion any more. */
@@ -208,9 +195,7 @@ static int leave_to_first(struct mt_companion_writer *c)
     if (!*name)
         return 0;
     c->shared = 1;
-    mt_jsonl_begin(&c->line, "shared");
-    mt_jsonl_string(&c->line, "file", name);
-    put_line(c);
+    put_line(c, MT_LINE_shared, &(struct mt_shared_line){name});
     return 1;
 }
 
@@ -257,8 +242,8 @@ static void companion_tell_exec(const char *path)
             path);
 }
 
-struct mt_companion_writer *mt_companion_open(const char *path, const struct mt_companion_head *head,
-                                              char *why, size_t size)
+struct mt_companion_writer *mt_companion_open(const char *path, const struct mt_header_line *head, char *why,
+                                              size_t size)
 {
     struct mt_companion_writer *c = calloc(1, sizeof *c);
     if (!c || !(c->path = strdup(path))) {
@@ -290,7 +275,7 @@ struct mt_companion_writer *mt_companion_open(const char *path, const struct mt_
     return c;
 }
 
-struct mt_companion_writer *mt_companion_inside(const struct mt_companion_head *head,
+struct mt_companion_writer *mt_companion_inside(const struct mt_header_line *head,
                                                 int (*write)(void *self, const char *lines, size_t bytes),
                                                 void *self, char *why, size_t size)
 {
@@ -307,69 +292,19 @@ struct mt_companion_writer *mt_companion_inside(const struct mt_companion_head *
     return c;
 }
 
-static void put_collective(struct mt_jsonl *j, const struct mt_collective_line *c)
+/* As it is written: with the place of its call, and the device's number. */
+static struct mt_launch_line companion_launch(const struct mt_launch_line *launch)
 {
-    mt_jsonl_string(j, "collective", c->op);
-    mt_jsonl_address(j, "comm", c->comm);
-    mt_jsonl_i64(j, "rank", c->rank);
-    mt_jsonl_i64(j, "ranks", c->ranks);
-    if (c->root >= 0)
-        mt_jsonl_i64(j, "root", c->root);
-    if (c->peer >= 0)
-        mt_jsonl_i64(j, "peer", c->peer);
-    mt_jsonl_u64(j, "count", c->count);
-    mt_jsonl_u64(j, "size", c->size);
+    struct mt_launch_line l = *launch;
+    l.device = mt_devices_numbered() ? mt_device_number(l.device) : -1;
+    MT_LINE_PLACE(&l, l.site);
+    return l;
 }
 
-void mt_launch_text(struct mt_jsonl *j, const struct mt_launch_line *l)
+void mt_launch_log(const struct mt_launch_line *l)
 {
-    mt_jsonl_begin(j, "launch");
-    mt_jsonl_u64(j, "seq", l->seq);
-    mt_jsonl_u64(j, "called", l->called);
-    mt_jsonl_i64(j, "stream", l->stream);
-    if (mt_devices_numbered())
-        mt_jsonl_i64(j, "device", mt_device_number(l->device));
-    if (l->op)
-        mt_jsonl_u64(j, "op", l->op);
-    mt_jsonl_string(j, "kernel", l->kernel);
-    mt_jsonl_string(j, "mangled", l->mangled);
-    mt_jsonl_string(j, "signature", l->signature);
-    if (l->library)
-        mt_jsonl_string(j, "library", l->library);
-    if (l->collective.op)
-        put_collective(j, &l->collective);
-    mt_jsonl_u32x3(j, "grid", l->grid);
-    mt_jsonl_u32x3(j, "block", l->block);
-    mt_jsonl_u64(j, "shared", l->shared);
-    if (l->cooperative)
-        mt_jsonl_bool(j, "cooperative", 1);
-    if (l->cluster[0])
-        mt_jsonl_u32x3(j, "cluster", l->cluster);
-    mt_site_text(j, l->site);
-    mt_jsonl_u64(j, "begin_ns", l->begin_ns);
-    mt_jsonl_u64(j, "end_ns", l->end_ns);
-    mt_jsonl_u64(j, "records", l->records);
-    if (l->barriers)
-        mt_jsonl_bool(j, "barriers", 1);
-    if (l->others)
-        mt_jsonl_u64(j, "others", l->others);
-    if (l->sampled)
-        mt_jsonl_address(j, "sample", l->sample);
-    mt_jsonl_u64(j, "untraced", l->untraced);
-    if (l->undefined)
-        mt_jsonl_u64(j, "undefined", l->undefined);
-    if (l->parted)
-        mt_jsonl_u64(j, "parted", l->parted);
-    if (l->counted)
-        mt_jsonl_u64s(j, "counted", l->counts, sizeof l->counts / sizeof *l->counts);
-    if (l->no_records)
-        mt_jsonl_bool(j, "recorded", 0);
-    mt_jsonl_bool(j, "traced", l->traced);
-    if (l->left_out)
-        mt_jsonl_string(j, "left_out", l->left_out);
-    if (l->in_parts)
-        mt_jsonl_u64s(j, "ctas", (uint64_t[]){l->traced_ctas, l->ctas}, 2);
-    mt_jsonl_i64(j, "status", l->status);
+    struct mt_launch_line line = companion_launch(l);
+    mt_log_line(MT_LINE_launch, &line);
 }
 
 /* 1, with the lock held, when there is something to write to. */
@@ -393,10 +328,7 @@ void mt_companion_kernel(struct mt_companion_writer *c, uint64_t id, const char 
 {
     if (!companion_enter(c))
         return;
-    mt_jsonl_begin(&c->line, "kernel");
-    mt_jsonl_u64(&c->line, "id", id);
-    mt_jsonl_string(&c->line, "name", name);
-    put_line(c);
+    put_line(c, MT_LINE_kernel, &(struct mt_kernel_line){id, name});
     companion_leave(c);
 }
 
@@ -405,8 +337,8 @@ void mt_companion_launch(struct mt_companion_writer *c, const struct mt_launch_l
     if (!companion_enter(c))
         return;
     catch_up(c);
-    mt_launch_text(&c->line, l);
-    put_line(c);
+    struct mt_launch_line line = companion_launch(l);
+    put_line(c, MT_LINE_launch, &line);
     if (mt_now_ns() - c->flushed_ns > FLUSH_NS)
         write_out(c);
     companion_leave(c);
@@ -416,10 +348,7 @@ void mt_companion_lost(struct mt_companion_writer *c, uint64_t count, const char
 {
     if (!companion_enter(c))
         return;
-    mt_jsonl_begin(&c->line, "lost");
-    mt_jsonl_u64(&c->line, "count", count);
-    mt_jsonl_string(&c->line, "why", why);
-    put_line(c);
+    put_line(c, MT_LINE_lost, &(struct mt_lost_line){count, why});
     companion_leave(c);
 }
 
@@ -434,20 +363,13 @@ void mt_companion_flush(struct mt_companion_writer *c, int force)
     companion_leave(c);
 }
 
-void mt_companion_end(struct mt_companion_writer *c, const struct mt_companion_end *e)
+void mt_companion_end(struct mt_companion_writer *c, const struct mt_end_line *e)
 {
     if (!companion_enter(c))
         return;
     catch_up(c);
     if (!c->ended || c->ended_at != c->log_at) {
-        mt_jsonl_begin(&c->line, "end");
-        mt_jsonl_u64(&c->line, "records_written", e->written);
-        mt_jsonl_u64(&c->line, "records_counted", e->counted);
-        if (e->others)
-            mt_jsonl_u64(&c->line, "others_written", e->others);
-        mt_jsonl_u64(&c->line, "launches", e->launches);
-        mt_jsonl_bool(&c->line, "complete", e->complete);
-        put_line(c);
+        put_line(c, MT_LINE_end, e);
         c->ended = 1;
         c->ended_at = c->log_at;
     }

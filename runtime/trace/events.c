@@ -9,6 +9,7 @@
 #include "base/held.h"
 #include "job.h"
 #include "base/json.h"
+#include "base/line.h"
 #include "base/options.h"
 #include "base/report.h"
 #include "sources.h"
@@ -85,7 +86,7 @@ __attribute__((visibility("default"), noinline)) void __mt_host_read(uint64_t ad
         tell(address, bytes, site ? site->file : NULL, site ? site->line : 0);
 }
 
-static void events_read(const struct mt_event_copy *c, const struct mt_host_site *site)
+static void events_read(const struct mt_memcpy_line *c, const struct mt_host_site *site)
 {
     if (*c->kind != 'h')
         return;
@@ -159,12 +160,13 @@ static void append_locked(const struct mt_jsonl *j)
     }
 }
 
-void mt_log_line(const struct mt_jsonl *j)
+void mt_log_line(enum mt_line_kind kind, const void *l)
 {
     if (!mt_tracing())
         return;
     pthread_mutex_lock(&lock);
-    append_locked(j);
+    mt_line_put(&line, kind, l);
+    append_locked(&line);
     pthread_mutex_unlock(&lock);
 }
 
@@ -209,70 +211,48 @@ size_t mt_log_read(uint64_t from, void *out, size_t bytes)
 /* ---- lines ---- */
 
 /* Between begin and end the lock is held, so that the log is in the order of the sequence numbers. */
-static int events_begin(const char *ev)
+static int events_begin(uint64_t *seq)
 {
     if (!mt_tracing())
         return 0;
     pthread_mutex_lock(&lock);
-    mt_jsonl_begin(&line, ev);
-    mt_jsonl_u64(&line, "seq", mt_event_seq());
+    *seq = mt_event_seq();
     return 1;
 }
 
-static void events_end(void)
+static void events_end(enum mt_line_kind kind, const void *l)
 {
-    mt_jsonl_end(&line);
+    mt_line_put(&line, kind, l);
     append_locked(&line);
     pthread_mutex_unlock(&lock);
 }
 
-void mt_site_text(struct mt_jsonl *j, const struct mt_host_site *site)
+static int events_device(int device)
 {
-    const struct mt_host_code *code = mt_host_code_of(site);
-    mt_jsonl_string(j, "file", site ? site->file : "");
-    mt_jsonl_u64(j, "line", site ? site->line : 0);
-    if (code) {
-        mt_jsonl_string(j, "at", code->at[0]);
-        mt_jsonl_strings(j, "callers", (const char *const *)&code->at[1], code->ncallers);
-    }
-}
-
-static void put_site(const struct mt_host_site *site)
-{
-    mt_site_text(&line, site);
-}
-
-static void put_device(const char *key, int device)
-{
-    if (device >= 0 && mt_devices_numbered())
-        mt_jsonl_i64(&line, key, mt_device_number(device));
+    return device >= 0 && mt_devices_numbered() ? mt_device_number(device) : -1;
 }
 
 /* Of processes of a job the times say which event comes first. */
-static void put_time(void)
+static uint64_t events_time(void)
 {
-    if (*mt_job()->name)
-        mt_jsonl_u64(&line, "ns", mt_now_ns());
+    return *mt_job()->name ? mt_now_ns() : 0;
 }
 
 uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name, int device,
                         const struct mt_host_site *site)
 {
-    if (!events_begin("alloc"))
+    struct mt_alloc_line l = {.base = base, .bytes = bytes, .kind = kind};
+    if (!events_begin(&l.seq))
         return 0;
-    uint64_t id = __atomic_fetch_add(&alloc_id, 1, __ATOMIC_RELAXED);
     char *source_name = mt_demangle(name);
-    mt_jsonl_u64(&line, "id", id);
-    mt_jsonl_address(&line, "base", base);
-    mt_jsonl_u64(&line, "bytes", bytes);
-    mt_jsonl_string(&line, "kind", kind);
-    mt_jsonl_string(&line, "name", source_name ? source_name : name);
-    put_device("device", device);
-    put_time();
-    put_site(site);
-    events_end();
+    l.id = __atomic_fetch_add(&alloc_id, 1, __ATOMIC_RELAXED);
+    l.name = source_name ? source_name : name;
+    l.device = events_device(device);
+    l.ns = events_time();
+    MT_LINE_PLACE(&l, site);
+    events_end(MT_LINE_alloc, &l);
     free(source_name);
-    return id;
+    return l.id;
 }
 
 uint64_t mt_event_allocations(void)
@@ -282,46 +262,38 @@ uint64_t mt_event_allocations(void)
 
 void mt_event_name(uint64_t id, const char *name)
 {
-    struct mt_jsonl j = {0};
-    mt_jsonl_begin(&j, "name");
-    mt_jsonl_u64(&j, "id", id);
-    mt_jsonl_string(&j, "name", name);
-    mt_jsonl_end(&j);
-    mt_log_line(&j);
-    mt_jsonl_free(&j);
+    mt_log_line(MT_LINE_name, &(struct mt_name_line){id, name});
 }
 
 void mt_event_free(uint64_t id, uint64_t base)
 {
-    if (!events_begin("free"))
+    struct mt_free_line l = {.id = id, .base = base};
+    if (!events_begin(&l.seq))
         return;
-    mt_jsonl_u64(&line, "id", id);
-    mt_jsonl_address(&line, "base", base);
-    put_time();
-    events_end();
+    l.ns = events_time();
+    events_end(MT_LINE_free, &l);
 }
 
 void mt_event_share(uint64_t id, int opened, const void *handle, size_t size)
 {
     char text[2 * 64 + 1];
+    struct mt_shared_out_line out = {.id = id, .handle = text};
     for (size_t i = 0; i < size && i < 64; i++)
         snprintf(text + 2 * i, 3, "%02x", ((const unsigned char *)handle)[i]);
-    if (!events_begin(opened ? "opened" : "shared_out"))
+    if (!events_begin(&out.seq))
         return;
-    mt_jsonl_u64(&line, "id", id);
-    mt_jsonl_string(&line, "handle", text);
-    events_end();
+    if (opened)
+        events_end(MT_LINE_opened, &(struct mt_opened_line){out.seq, id, text});
+    else
+        events_end(MT_LINE_shared_out, &out);
 }
 
 void mt_event_communicator(uint64_t comm, int rank, int ranks, int device)
 {
-    if (!events_begin("communicator"))
-        return;
-    mt_jsonl_address(&line, "comm", comm);
-    mt_jsonl_i64(&line, "rank", rank);
-    mt_jsonl_i64(&line, "ranks", ranks);
-    put_device("device", device);
-    events_end();
+    struct mt_communicator_line l = {
+        .comm = comm, .rank = (uint64_t)rank, .ranks = (uint64_t)ranks, .device = events_device(device)};
+    if (events_begin(&l.seq))
+        events_end(MT_LINE_communicator, &l);
 }
 
 static _Thread_local uint64_t operation;
@@ -338,22 +310,9 @@ uint64_t mt_event_op(void)
     return mt_options()->check ? operation : 0;
 }
 
-static void events_put_op(void)
-{
-    if (mt_event_op())
-        mt_jsonl_u64(&line, "op", operation);
-}
-
 void mt_event_order(uint64_t op, uint64_t stream, uint64_t n, const uint64_t *pairs, size_t npairs)
 {
-    struct mt_jsonl j = {0};
-    mt_jsonl_begin(&j, "order");
-    mt_jsonl_u64(&j, "op", op);
-    mt_jsonl_u64s(&j, "at", (uint64_t[]){stream, n}, 2);
-    mt_jsonl_u64s(&j, "after", pairs, npairs);
-    mt_jsonl_end(&j);
-    mt_log_line(&j);
-    mt_jsonl_free(&j);
+    mt_log_line(MT_LINE_order, &(struct mt_order_line){op, stream, n, pairs, npairs});
 }
 
 static _Atomic uint64_t copies;
@@ -363,89 +322,57 @@ uint64_t mt_event_copies(void)
     return copies;
 }
 
-void mt_event_memcpy(const struct mt_event_copy *c, const struct mt_host_site *site)
+void mt_event_memcpy(const struct mt_memcpy_line *c, const struct mt_host_site *site)
 {
-    if (!events_begin("memcpy"))
+    struct mt_memcpy_line l = *c;
+    if (!events_begin(&l.seq))
         return;
     copies++;
-    mt_jsonl_string(&line, "kind", c->kind);
-    mt_jsonl_address(&line, "dst", c->dst);
-    mt_jsonl_address(&line, "src", c->src);
-    mt_jsonl_u64(&line, "bytes", c->bytes);
-    if (c->height) {
-        mt_jsonl_u64(&line, "width", c->width);
-        mt_jsonl_u64(&line, "height", c->height);
-        mt_jsonl_u64(&line, "dpitch", c->dpitch);
-        mt_jsonl_u64(&line, "spitch", c->spitch);
-    }
-    mt_jsonl_i64(&line, "stream", c->stream);
-    if (c->unchanged)
-        mt_jsonl_u64(&line, "unchanged", 1);
-    put_device("dst_device", c->dst_device);
-    put_device("src_device", c->src_device);
-    mt_jsonl_u64(&line, "begin_ns", mt_now_ns());
-    events_put_op();
-    put_site(site);
-    events_end();
+    l.dst_device = events_device(c->dst_device);
+    l.src_device = events_device(c->src_device);
+    l.begin_ns = mt_now_ns();
+    l.op = mt_event_op();
+    MT_LINE_PLACE(&l, site);
+    events_end(MT_LINE_memcpy, &l);
     events_read(c, site);
 }
 
-void mt_event_memset(const struct mt_event_fill *f, const struct mt_host_site *site)
+void mt_event_memset(const struct mt_memset_line *f, const struct mt_host_site *site)
 {
-    if (!events_begin("memset"))
+    struct mt_memset_line l = *f;
+    if (!events_begin(&l.seq))
         return;
-    mt_jsonl_address(&line, "dst", f->dst);
-    mt_jsonl_u64(&line, "value", f->value);
-    mt_jsonl_u64(&line, "bytes", f->bytes);
-    if (f->height) {
-        mt_jsonl_u64(&line, "width", f->width);
-        mt_jsonl_u64(&line, "height", f->height);
-        mt_jsonl_u64(&line, "pitch", f->pitch);
-    }
-    mt_jsonl_i64(&line, "stream", f->stream);
-    mt_jsonl_u64(&line, "begin_ns", mt_now_ns());
-    events_put_op();
-    put_site(site);
-    events_end();
+    l.begin_ns = mt_now_ns();
+    l.op = mt_event_op();
+    MT_LINE_PLACE(&l, site);
+    events_end(MT_LINE_memset, &l);
 }
 
-void mt_event_range(const struct mt_event_range *r, int still_open)
+void mt_event_range(const struct mt_range_line *r, int still_open)
 {
-    if (!events_begin("range"))
+    struct mt_range_line l = *r;
+    if (!events_begin(&l.seq))
         return;
-    mt_jsonl_u64(&line, "begin", r->begin);
-    mt_jsonl_string(&line, "name", r->name);
-    mt_jsonl_string(&line, "domain", r->domain);
-    mt_jsonl_string(&line, "kind", r->kind);
-    mt_jsonl_u64(&line, "thread", r->thread);
-    mt_jsonl_u64(&line, "begin_ns", r->begin_ns);
-    mt_jsonl_u64(&line, "end_ns", mt_now_ns());
-    if (still_open)
-        mt_jsonl_bool(&line, "open", 1);
-    events_end();
+    l.end_ns = mt_now_ns();
+    l.open = still_open;
+    events_end(MT_LINE_range, &l);
 }
 
 void mt_event_sync(const char *what, int64_t id)
 {
-    if (!events_begin("sync"))
-        return;
-    mt_jsonl_string(&line, "what", what);
-    if (strcmp(what, "device"))
-        mt_jsonl_i64(&line, what, id); /* "stream": N or "event": id */
-    events_end();
+    struct mt_sync_line l = {.what = what, .stream = id, .event = id};
+    if (events_begin(&l.seq))
+        events_end(MT_LINE_sync, &l);
 }
 
 void mt_event_event(const char *op, uint64_t event, int64_t stream)
 {
-    if (!events_begin("event"))
-        return;
-    mt_jsonl_string(&line, "op", op);
-    mt_jsonl_u64(&line, "event", event);
-    mt_jsonl_i64(&line, "stream", stream);
-    events_end();
+    struct mt_event_line l = {.op = op, .event = event, .stream = stream};
+    if (events_begin(&l.seq))
+        events_end(MT_LINE_event, &l);
 }
 
-static const char *op_name(uint32_t op)
+const char *mt_op_text(uint32_t op)
 {
     switch (mt_rec_space(op) <= MT_IN_LOCAL ? op & 3 : op) {
 #define MT_ACCESS_SYNC(name, code, text)                                                                     \
@@ -466,72 +393,29 @@ uint64_t mt_event_findings(void)
     return findings;
 }
 
-static void put_access(const struct mt_event_check *c)
+void mt_event_check(const struct mt_check_line *c)
 {
-    mt_jsonl_u64(&line, "site", c->site);
-    mt_jsonl_string(&line, "op", op_name(c->op));
-    mt_jsonl_u64(&line, "size", c->bytes);
-    mt_jsonl_address(&line, "address", c->address);
-}
-
-void mt_event_check(const struct mt_event_check *c)
-{
-    if (!events_begin("check"))
+    struct mt_check_line l = *c;
+    if (!events_begin(&l.seq))
         return;
     findings++;
-    mt_jsonl_string(&line, "why", c->why);
-    mt_jsonl_u64(&line, "count", c->count);
-    mt_jsonl_string(&line, "kernel", c->kernel);
-    mt_jsonl_u64(&line, "launch", c->launch);
-    mt_jsonl_string(&line, "file", c->file);
-    mt_jsonl_u64(&line, "line", c->line);
-    if (c->access)
-        put_access(c);
-    mt_jsonl_u32x3(&line, "cta", c->cta);
-    mt_jsonl_u32x3(&line, "thread", c->thread);
-    mt_jsonl_string(&line, "near", c->near);
-    if (c->side)
-        mt_jsonl_string(&line, "side", c->side);
-    if (c->side && c->alloc >= 0) {
-        mt_jsonl_i64(&line, "alloc", c->alloc);
-        mt_jsonl_u64(&line, "distance", c->distance);
-    }
-    events_end();
+    events_end(MT_LINE_check, &l);
 }
 
-static void put_failed_words(const struct mt_event_failed *f)
+void mt_event_failed(const struct mt_failed_line *f)
 {
+    struct mt_failed_line l = *f;
+    if (!events_begin(&l.seq))
+        return;
+    findings++;
+    l.callers.list = NULL;
+    if (mt_host_site_there(f->site))
+        MT_LINE_PLACE(&l, f->site);
     if (f->at && *f->at)
-        mt_jsonl_string(&line, "at", f->at);
-    if (f->ncallers)
-        mt_jsonl_strings(&line, "callers", f->callers, f->ncallers);
-    if (f->why && *f->why)
-        mt_jsonl_string(&line, "why", f->why);
-    if (f->freed >= 0)
-        mt_jsonl_i64(&line, "freed", f->freed);
-    if (!f->kernel)
-        return;
-    mt_jsonl_string(&line, "kernel", f->kernel);
-    mt_jsonl_u64(&line, "launch", f->launch);
-}
-
-void mt_event_failed(const struct mt_event_failed *f)
-{
-    if (!events_begin("failed"))
-        return;
-    findings++;
-    if (f->more) {
-        mt_jsonl_u64(&line, "more", f->more);
-    } else {
-        mt_jsonl_string(&line, "call", f->call);
-        mt_jsonl_i64(&line, "code", f->code);
-        mt_jsonl_string(&line, "error", f->error);
-        if (mt_host_site_there(f->site))
-            put_site(f->site);
-        put_failed_words(f);
-        mt_jsonl_u64(&line, "count", f->count);
-    }
-    events_end();
+        l.at = f->at;
+    if (f->callers.n)
+        l.callers = f->callers;
+    events_end(MT_LINE_failed, &l);
 }
 
 static _Atomic uint64_t site_tables;
@@ -552,79 +436,42 @@ uint64_t mt_log_sites(void)
 
 void mt_event_stream(uint64_t stream, const char *trace, const char *why)
 {
-    struct mt_jsonl j = {0};
-    mt_jsonl_begin(&j, "stream");
-    mt_jsonl_u64(&j, "stream", stream);
-    mt_jsonl_string(&j, "trace", trace);
-    if (why)
-        mt_jsonl_string(&j, "why", why);
-    mt_jsonl_end(&j);
-    mt_log_line(&j);
-    mt_jsonl_free(&j);
+    mt_log_line(MT_LINE_stream, &(struct mt_stream_line){stream, trace, why});
 }
 
-static void put_code(struct mt_jsonl *j, const struct mt_event_site *s)
+static void log_site(const struct mt_site_line *site, uint32_t op)
 {
-    mt_jsonl_string(j, "at", s->at);
-    mt_jsonl_string(j, "symbol", s->symbol);
-    if (s->code)
-        mt_jsonl_string(j, "code", s->code);
-    if (s->guess)
-        mt_jsonl_bool(j, "guess", 1);
-}
-
-/* `j` is used again and again. */
-static void log_site(struct mt_jsonl *j, const struct mt_event_site *s)
-{
-    const char *file = mt_source_kept_at(s->file);
-    mt_source_line(file);
-    mt_jsonl_begin(j, "site");
-    mt_jsonl_u64(j, "id", s->id);
-    mt_jsonl_string(j, "file", file);
-    mt_jsonl_u64(j, "line", s->line);
-    mt_jsonl_u64(j, "column", s->column);
-    mt_jsonl_string(j, "function", s->function);
-    mt_jsonl_string(j, "op", op_name(s->op));
-    if (mt_rec_space(s->op) == MT_IN_SHARED || mt_rec_space(s->op) == MT_IN_LOCAL)
-        mt_jsonl_string(j, "space", mt_rec_space(s->op) == MT_IN_SHARED ? "shared" : "local");
-    if (mt_rec_space(s->op))
+    struct mt_site_line s = *site;
+    s.file = mt_source_kept_at(s.file);
+    mt_source_line(s.file);
+    s.op = mt_op_text(op);
+    s.space = mt_rec_space(op) == MT_IN_SHARED ? "shared" : mt_rec_space(op) == MT_IN_LOCAL ? "local" : NULL;
+    if (mt_rec_space(op))
         site_spaces = 1;
-    mt_jsonl_u64(j, "size", s->size);
-    mt_jsonl_string(j, "var", s->variable);
-    if (s->strong)
-        mt_jsonl_bool(j, "strong", 1);
-    if (s->at)
-        put_code(j, s);
-    mt_jsonl_end(j);
-    mt_log_line(j);
+    mt_log_line(MT_LINE_site, &s);
 }
 
-void mt_event_site(const struct mt_event_site *s)
+void mt_event_site(const struct mt_site_line *s, uint32_t op)
 {
-    struct mt_jsonl j = {0};
     if (!mt_tracing())
         return;
-    log_site(&j, s);
-    mt_jsonl_free(&j);
+    log_site(s, op);
     site_tables++;
 }
 
 void mt_event_sites(const struct mt_image_head *head, uint32_t base)
 {
     const struct mt_image_site *site = head->sites;
-    struct mt_jsonl j = {0};
     for (uint32_t i = 0; i < head->nsites && mt_tracing(); i++, site++) {
-        struct mt_event_site s = {.id = base + i,
-                                  .line = site->line,
-                                  .column = site->column,
-                                  .op = site->op,
-                                  .size = site->size,
-                                  .strong = (int)site->strong,
-                                  .file = site->file,
-                                  .function = site->function,
-                                  .variable = site->variable};
-        log_site(&j, &s);
+        struct mt_site_line s = {.id = base + i,
+                                 .line = site->line,
+                                 .column = site->column,
+                                 .size = site->size,
+                                 .strong = (int)site->strong,
+                                 .file = site->file,
+                                 .function = site->function,
+                                 .var = site->variable};
+        log_site(&s, site->op);
     }
-    mt_jsonl_free(&j);
     site_tables++;
 }

@@ -29,7 +29,7 @@ struct range {
     const struct name *domain;  /* NULL: the default one */
     uint64_t id;                /* of started ones, from 1; 0: pushed */
     int matches;
-    struct mt_event_range event;
+    struct mt_range_line event;
     char text[];
 };
 
@@ -142,12 +142,12 @@ static struct range *nvtx_begin(const char *text, size_t n, const struct name *d
     memcpy(r->text, text, n + 1);
     r->domain = domain;
     r->matches = rule.chooses && !regexec(&rule.names, r->text, 0, NULL, 0);
-    r->event = (struct mt_event_range){.name = r->text,
-                                       .domain = domain ? domain->text : "",
-                                       .kind = is_start ? "start" : "push",
-                                       .thread = (uint64_t)gettid(),
-                                       .begin = mt_event_seq(),
-                                       .begin_ns = mt_now_ns()};
+    r->event = (struct mt_range_line){.name = r->text,
+                                      .domain = domain ? domain->text : "",
+                                      .kind = is_start ? "start" : "push",
+                                      .thread = (uint64_t)gettid(),
+                                      .begin = mt_event_seq(),
+                                      .begin_ns = mt_now_ns()};
     pthread_mutex_lock(&lock);
     r->id = is_start ? ++started : 0;
     r->next = open_ranges;

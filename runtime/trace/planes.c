@@ -16,12 +16,12 @@ static int planes_are_empty(const struct mt_planes_size *size)
 void mt_planes_copied(struct mt_planes dst, struct mt_planes src, struct mt_planes_size size,
                       const char *kind, int64_t stream, const struct mt_host_site *site)
 {
-    struct mt_event_copy c = {.kind = kind,
-                              .bytes = size.width * size.height,
-                              .stream = stream,
-                              .unchanged = dst.held,
-                              .dst_device = dst.device,
-                              .src_device = src.device};
+    struct mt_memcpy_line c = {.kind = kind,
+                               .bytes = size.width * size.height,
+                               .stream = stream,
+                               .unchanged = (uint64_t)dst.held,
+                               .dst_device = dst.device,
+                               .src_device = src.device};
     if (planes_are_empty(&size))
         return;
     if (planes_have_gaps(&dst, &size) || planes_have_gaps(&src, &size)) {
@@ -40,7 +40,7 @@ void mt_planes_copied(struct mt_planes dst, struct mt_planes src, struct mt_plan
 void mt_planes_filled(struct mt_planes dst, struct mt_planes_size size, uint64_t value, int64_t stream,
                       const struct mt_host_site *site)
 {
-    struct mt_event_fill f = {.value = value, .bytes = size.width * size.height, .stream = stream};
+    struct mt_memset_line f = {.value = value, .bytes = size.width * size.height, .stream = stream};
     if (planes_are_empty(&size))
         return;
     if (planes_have_gaps(&dst, &size)) {

@@ -65,7 +65,6 @@ static int sources_digest(const char *file, uint64_t *bytes, XXH128_hash_t *hash
 
 void mt_source_line(const char *file)
 {
-    struct mt_jsonl j = {0};
     uint64_t bytes;
     XXH128_hash_t hash;
     char text[33];
@@ -73,13 +72,7 @@ void mt_source_line(const char *file)
         return;
     snprintf(text, sizeof text, "%016llx%016llx", (unsigned long long)hash.high64,
              (unsigned long long)hash.low64);
-    mt_jsonl_begin(&j, "source");
-    mt_jsonl_string(&j, "file", file);
-    mt_jsonl_u64(&j, "bytes", bytes);
-    mt_jsonl_string(&j, "xxh128", text);
-    mt_jsonl_end(&j);
-    mt_log_line(&j);
-    mt_jsonl_free(&j);
+    mt_log_line(MT_LINE_source, &(struct mt_source_line){file, bytes, text});
 }
 
 /* ---- texts that are in no file ------------------------------------------------------------------ */

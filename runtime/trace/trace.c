@@ -48,7 +48,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list */
 MT_FORK_LOCK(lock, MT_FORK_TRACES);
 static struct mt_trace *traces;
 static uint64_t count;
-static struct mt_companion_head head = {.device = "cpu", .device_name = ""};
+static struct mt_header_line head = {.device = "cpu", .device_name = ""};
 
 void mt_trace_device(const char *kind, const char *name, unsigned sms)
 {
@@ -180,7 +180,7 @@ static void open_files(struct mt_trace *t)
         strcat(path, SUFFIX);
     snprintf(meta, sizeof meta, "%s.meta", path);
     snprintf(t->name, sizeof t->name, "%s", strrchr(path, '/') + 1);
-    struct mt_companion_head h = head;
+    struct mt_header_line h = head;
     h.trace = t->name;
     h.stream = t->n;
     h.format = compact ? "compact" : "raw";
@@ -325,11 +325,7 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
         return;
     l->end_ns = mt_now_ns();
     if (!t || t->refused) { /* for all companions */
-        struct mt_jsonl j = {0};
-        mt_launch_text(&j, l);
-        mt_jsonl_end(&j);
-        mt_log_line(&j);
-        mt_jsonl_free(&j);
+        mt_launch_log(l);
         if (t) {
             t->counted += l->records;
             t->lost += l->records;
@@ -434,7 +430,11 @@ static void end_companion(struct mt_trace *t)
         mt_companion_lost(t->inside, t->lost, t->why);
         t->told = 1;
     }
-    struct mt_companion_end e = {t->written, t->counted, t->others, t->launches, whole && !mt_log_dropped()};
+    struct mt_end_line e = {.records_written = t->written,
+                            .records_counted = t->counted,
+                            .others_written = t->others,
+                            .launches = t->launches,
+                            .complete = whole && !mt_log_dropped()};
     mt_companion_end(t->inside, &e);
     if (t->inside && whole && !trace_is_on(t)) { /* these lines did not fit any more */
         t->whole = e.complete = 0;

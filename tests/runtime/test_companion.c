@@ -114,11 +114,13 @@ static int companion_lines(void *arg)
     const char *dir = fresh_dir();
     CHECK(mt_event_alloc(0xabc000, 4096, "cudaMalloc", NULL, -1, &site) == 0);
     CHECK(mt_event_alloc(0xdef000, 16, "symbol", "a \"b\" \\ \n\x01\xff\xc3\xa9", -1, NULL) == 1);
-    mt_event_memcpy(&(struct mt_event_copy){.kind = "h2d", .dst = 1, .src = ~0ull, .bytes = 9, .stream = -1},
+    mt_event_memcpy(&(struct mt_memcpy_line){.kind = "h2d", .dst = 1, .src = ~0ull, .bytes = 9, .stream = -1},
                     &site);
     struct mt_trace *t = mt_trace_open();
     companion_launch(t, 3, 3, 0);
-    mt_event_memset(&(struct mt_event_fill){16, 255, 12, 3, 4, 512, 0}, NULL);
+    mt_event_memset(
+        &(struct mt_memset_line){.dst = 16, .value = 255, .bytes = 12, .width = 3, .height = 4, .pitch = 512},
+        NULL);
     mt_event_sync("device", 0);
     mt_event_sync("stream", 0);
     mt_event_event("record", 6, 0);

@@ -419,20 +419,20 @@ static void sum_up(const struct bad_access *p)
     const struct mt_image_site *s = site_of(&p->first);
     const struct mt_launch_line *l = line_of(p->launch);
     int access = !p->first.words;
-    struct mt_event_check c = {
+    struct mt_check_line c = {
         .kernel = p->launch->kernel->pretty,
         .why = p->first.why,
         .near = p->where.near,
         .side = p->where.side,
-        .alloc = p->where.alloc,
+        .alloc = (uint64_t)p->where.alloc,
         .distance = p->where.distance,
         .launch = l ? l->seq : 0,
         .site = (uint64_t)p->first.image->site_base + p->first.site,
         .file = access ? s->file : p->launch->kernel->file,
         .line = access ? s->line : p->launch->kernel->line,
         .access = access,
-        .op = p->first.type,
-        .bytes = p->first.bytes,
+        .op = mt_op_text(p->first.type),
+        .size = p->first.bytes,
         .address = p->first.address,
         .count = p->count,
     };

@@ -41,7 +41,7 @@ struct failed_call {
 /* What failed at one place, in one way. */
 struct failed_place {
     const void *caller;
-    struct mt_event_failed event;
+    struct mt_failed_line event;
     char why[256], *at[1 + MT_SITE_CALLERS]; /* and who has called that */
     uint64_t more;                           /* times since the first one, which was written at once */
 };
@@ -239,18 +239,18 @@ static struct failed_place *failed_make(const struct failed_call *c, int code, c
         return NULL;
     p->caller = c->caller;
     memcpy(p->why, c->why, sizeof p->why);
-    p->event = (struct mt_event_failed){.call = c->name,
-                                        .code = code,
-                                        .error = error,
-                                        .site = c->site,
-                                        .at = p->at[0],
-                                        .callers = (const char *const *)&p->at[1],
-                                        .why = p->why,
-                                        .freed = c->freed,
-                                        .count = 1};
+    p->event = (struct mt_failed_line){.call = c->name,
+                                       .code = code,
+                                       .error = error,
+                                       .site = c->site,
+                                       .at = p->at[0],
+                                       .callers = {(const char *const *)&p->at[1], 0},
+                                       .why = p->why,
+                                       .freed = (uint64_t)c->freed,
+                                       .count = 1};
     void *frame[1 + MT_SITE_CALLERS];
     unsigned n = failed_frames(c->caller, frame);
-    p->event.ncallers = failed_callers(frame, n, &p->at[1]);
+    p->event.callers.n = failed_callers(frame, n, &p->at[1]);
     return p;
 }
 
@@ -298,15 +298,15 @@ void mt_failed_launch(const struct mt_cpu_launch *l, const struct mt_launch_line
 {
     if (!mt_failed_watched() || !status)
         return;
-    struct mt_event_failed e = {.call = "cudaLaunchKernel",
-                                .code = status,
-                                .error = impl_cudaGetErrorName((cudaError_t)status),
-                                .site = line->site,
-                                .why = l->message,
-                                .kernel = line->kernel,
-                                .launch = line->seq,
-                                .freed = -1,
-                                .count = 1};
+    struct mt_failed_line e = {.call = "cudaLaunchKernel",
+                               .code = status,
+                               .error = impl_cudaGetErrorName((cudaError_t)status),
+                               .site = line->site,
+                               .why = l->message,
+                               .kernel = line->kernel,
+                               .launch = line->seq,
+                               .freed = UINT64_MAX,
+                               .count = 1};
     mt_event_failed(&e);
 }
 
@@ -319,7 +319,7 @@ void mt_failed_finish(void)
         if ((places[i]->event.count = places[i]->more))
             mt_event_failed(&places[i]->event);
     if (elsewhere)
-        mt_event_failed(&(struct mt_event_failed){.more = elsewhere});
+        mt_event_failed(&(struct mt_failed_line){.more = elsewhere});
     pthread_mutex_unlock(&lock);
     mt_trace_needed();
 }

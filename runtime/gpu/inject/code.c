@@ -321,17 +321,17 @@ static void spot_log(const struct spot *s, uint32_t id, uint32_t meta)
     const char *symbol = spot_symbol(s);
     char *kernel = name_of(symbol), *function = name_of(spot_function(s, f)),
          *at = spot_text(s, kernel ? kernel : symbol);
-    mt_event_site(&(struct mt_event_site){.id = id,
-                                          .line = f ? f->line : 0,
-                                          .op = meta >> 28,
-                                          .size = meta & ((1u << 28) - 1),
-                                          .file = f ? path : "",
-                                          .function = function ? function : "",
-                                          .variable = "",
-                                          .at = at ? at : "",
-                                          .symbol = symbol,
-                                          .code = *s->code->kept ? s->code->kept : NULL,
-                                          .guess = s->guess});
+    mt_event_site(&(struct mt_site_line){.id = id,
+                                         .line = f ? f->line : 0,
+                                         .size = meta & ((1u << 28) - 1),
+                                         .file = f ? path : "",
+                                         .function = function ? function : "",
+                                         .var = "",
+                                         .at = at ? at : "",
+                                         .symbol = symbol,
+                                         .code = *s->code->kept ? s->code->kept : NULL,
+                                         .guess = s->guess},
+                  meta >> 28);
     free(kernel);
     free(function);
     free(at);
