@@ -172,6 +172,8 @@ struct mt_companion {
  * none). Lines that are not JSON are skipped and counted; unknown events and keys are ignored. Of several
  * `end` lines the last one counts. */
 MT_API struct mt_companion *mt_companion_load(const char *path, struct mt_error *err);
+/* What the first line of a regular file says; NULL: there is none. */
+MT_API struct mt_companion *mt_companion_head(const char *path);
 MT_API void mt_companion_free(struct mt_companion *c);
 /* The site of that number; NULL: not known, or c is NULL. */
 MT_API const struct mt_site_event *mt_companion_site(const struct mt_companion *c, uint64_t id);

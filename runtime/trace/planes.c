@@ -14,14 +14,12 @@ static int planes_are_empty(const struct mt_planes_size *size)
 }
 
 void mt_planes_copied(struct mt_planes dst, struct mt_planes src, struct mt_planes_size size,
-                      const char *kind, int64_t stream, const struct mt_host_site *site)
+                      const struct mt_memcpy_line *what, const struct mt_host_site *site)
 {
-    struct mt_memcpy_line c = {.kind = kind,
-                               .bytes = size.width * size.height,
-                               .stream = stream,
-                               .unchanged = (uint64_t)dst.held,
-                               .dst_device = dst.device,
-                               .src_device = src.device};
+    struct mt_memcpy_line c = *what;
+    c.bytes = size.width * size.height;
+    c.dst_device = dst.device;
+    c.src_device = src.device;
     if (planes_are_empty(&size))
         return;
     if (planes_have_gaps(&dst, &size) || planes_have_gaps(&src, &size)) {

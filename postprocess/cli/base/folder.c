@@ -8,15 +8,10 @@
 #include "reader/run.h"
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-enum { HEADER = 65536 }; /* the first line of a companion is shorter */
 
 struct found {
     char *path;
@@ -32,48 +27,22 @@ struct folder {
     unsigned flags;
 };
 
-static uint64_t folder_number(const json_t *o, const char *key)
+/* Which run is it of? 0, or -1: it does not say. */
+static int folder_known(const struct mt_companion *c, struct found *f)
 {
-    const json_t *v = json_object_get(o, key);
-    return json_is_integer(v) ? (uint64_t)json_integer_value(v) : 0;
+    if (!c || !c->has_header)
+        return -1;
+    f->run = (struct mt_run_id){c->pid, c->start_ns, c->wall_ms, mt_run_job(c->job, strlen(c->job)), 0};
+    f->stream = c->stream;
+    return 0;
 }
 
-static uint64_t folder_job(const json_t *o)
-{
-    const json_t *v = json_object_get(o, "job");
-    return json_is_string(v) ? mt_run_job(json_string_value(v), json_string_length(v)) : 0;
-}
-
-/* How many bytes there are, up to `size`; some file systems hand them out in pieces. */
-static ssize_t folder_head(int fd, char *text, size_t size)
-{
-    size_t done = 0;
-    ssize_t n;
-    while (done < size && ((n = read(fd, text + done, size - done)) > 0 || (n < 0 && errno == EINTR)))
-        done += n > 0 ? (size_t)n : 0;
-    return (ssize_t)done;
-}
-
-/* Which run does the companion say that it is of? 0, or -1: it does not say. */
 static int folder_run_of(const char *meta, struct found *f)
 {
-    char text[HEADER];
-    struct stat st;
-    ssize_t n = -1;
-    int fd = open(meta, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-        n = folder_head(fd, text, sizeof text);
-    if (fd >= 0)
-        close(fd);
-    const char *lf = n > 0 ? memchr(text, '\n', (size_t)n) : NULL;
-    json_t *o = lf ? json_loadb(text, (size_t)(lf - text), 0, NULL) : NULL;
-    const char *ev = json_string_value(json_object_get(o, "ev"));
-    int is_header = ev && !strcmp(ev, "header");
-    f->run = (struct mt_run_id){folder_number(o, "pid"), folder_number(o, "start_ns"),
-                                folder_number(o, "wall_ms"), folder_job(o), 0};
-    f->stream = folder_number(o, "stream");
-    json_decref(o);
-    return is_header ? 0 : -1;
+    struct mt_companion *c = mt_companion_head(meta);
+    int rc = folder_known(c, f);
+    mt_companion_free(c);
+    return rc;
 }
 
 /* The same of a container, which has its companion inside. */
@@ -81,16 +50,11 @@ static int folder_inside_run_of(const char *path, struct found *f)
 {
     struct mt_error err;
     struct mt_host_reader *r = mt_is_container(path) ? mt_host_reader_open(path, &mt_cli_stop, &err) : NULL;
-    const struct mt_companion *c = r ? mt_host_companion(r) : NULL;
-    int known = c && c->has_header;
-    if (known) {
-        f->run = (struct mt_run_id){c->pid, c->start_ns, c->wall_ms, mt_run_job(c->job, strlen(c->job)),
-                                    mt_kind_of(path) == MT_KIND_CONTAINER};
-        f->stream = c->stream;
-        f->inside = 1;
-    }
+    int rc = folder_known(r ? mt_host_companion(r) : NULL, f);
+    f->run.host = mt_kind_of(path) == MT_KIND_CONTAINER;
+    f->inside = 1;
     mt_host_reader_close(r);
-    return known ? 0 : -1;
+    return rc;
 }
 
 static int folder_add(struct folder *all, const struct found *f)

@@ -1,6 +1,8 @@
 /* Lines of companions and meta chunks on their way from one to the other. */
 #define _GNU_SOURCE
 #include "convert_write.h"
+#include "base/json.h"
+#include "base/line.h"
 #include "cli/base/cli.h"
 #include "memtrace/order.h"
 #include "reader/container/container.h" /* mt_companion_speaks */
@@ -54,36 +56,39 @@ static char *text_of(json_t *o)
     return text;
 }
 
+/* A new line, as jansson writes those that are changed on their way. */
+static char *convert_meta_line(enum mt_line_kind kind, const void *line)
+{
+    struct mt_jsonl j = {0};
+    mt_line_put(&j, kind, line);
+    json_t *o = j.failed ? NULL : json_loadb(j.text, j.n, 0, NULL);
+    char *text = text_of(o);
+    json_decref(o);
+    mt_jsonl_free(&j);
+    return text;
+}
+
 char *mt_convert_kernel_line(uint32_t id, const char *name)
 {
-    json_t *o = json_pack("{s:s, s:I, s:s}", "ev", "kernel", "id", (json_int_t)id, "name", name);
-    char *text = text_of(o), *line = NULL;
+    char *text = convert_meta_line(MT_LINE_kernel, &(struct mt_kernel_line){id, name}), *line = NULL;
     if (text && asprintf(&line, "%s\n", text) < 0)
         line = NULL;
     free(text);
-    json_decref(o);
     return line;
 }
 
 char *mt_convert_partial_lines(const char *what, const char *path, const struct mt_companion *c)
 {
-    char *why = NULL, *lost, *end, *lines = NULL;
+    char *why = NULL, *lines = NULL;
     if (asprintf(&why, "%s %s", what, path) < 0)
         return NULL;
-    /* A path need not be UTF-8; a line is. */
-    json_t *o = json_pack("{s:s, s:i, s:s}", "ev", "lost", "count", 0, "why", why);
-    if (!o)
-        o = json_pack("{s:s, s:i, s:s+}", "ev", "lost", "count", 0, "why", what, " it");
-    json_t *e = json_pack("{s:s, s:I, s:I, s:I, s:b}", "ev", "end", "records_written",
-                          (json_int_t)c->records_written, "records_counted", (json_int_t)c->records_counted,
-                          "launches", (json_int_t)c->nlaunches, "complete", 0);
-    lost = text_of(o);
-    end = text_of(e);
+    char *lost = convert_meta_line(MT_LINE_lost, &(struct mt_lost_line){0, why});
+    char *end = convert_meta_line(MT_LINE_end, &(struct mt_end_line){.records_written = c->records_written,
+                                                                     .records_counted = c->records_counted,
+                                                                     .launches = c->nlaunches});
     int ends = c->has_end || !mt_companion_speaks(c);
     if (lost && end && asprintf(&lines, ends ? "%s\n%s\n" : "%s\n", lost, end) < 0)
         lines = NULL;
-    json_decref(o);
-    json_decref(e);
     free(lost);
     free(end);
     free(why);
@@ -114,28 +119,33 @@ int mt_convert_is_chosen(const struct mt_convert_chosen *c, uint64_t seq)
     return c->all || (c->count && bsearch(&seq, c->seq, c->count, sizeof seq, mt_order_u64));
 }
 
+/* The name of a key that such a line has. */
+#define KEY(ev, key) (sizeof((struct mt_##ev##_line *)0)->key ? #key : NULL)
+
 /* 1: the object was changed. */
 static int convert_meta_change(const struct mt_convert_chosen *c, int raw, json_t *o)
 {
     const char *ev = json_string_value(json_object_get(o, "ev"));
-    const char *format = json_string_value(json_object_get(o, "format"));
+    const char *format = json_string_value(json_object_get(o, KEY(header, format)));
     if (!ev)
         return 0;
     if (strcmp(ev, "header") == 0 && raw && format && strcmp(format, "raw") != 0)
-        return json_object_set_new(o, "format", json_string("raw")) == 0;
+        return json_object_set_new(o, KEY(header, format), json_string("raw")) == 0;
     if (c->all)
         return 0;
     if (strcmp(ev, "end") == 0)
-        return json_object_set_new(o, "records_written", json_integer((json_int_t)c->accesses)) == 0 &&
-               json_object_set_new(o, "records_counted", json_integer((json_int_t)c->accesses)) == 0 &&
+        return json_object_set_new(o, KEY(end, records_written), json_integer((json_int_t)c->accesses)) ==
+                   0 &&
+               json_object_set_new(o, KEY(end, records_counted), json_integer((json_int_t)c->accesses)) ==
+                   0 &&
                (!c->others ||
-                json_object_set_new(o, "others_written", json_integer((json_int_t)c->others)) == 0) &&
-               json_object_set_new(o, "launches", json_integer((json_int_t)c->count)) == 0;
-    if (strcmp(ev, "launch") != 0 || !json_is_true(json_object_get(o, "traced")) ||
-        mt_convert_is_chosen(c, (uint64_t)json_integer_value(json_object_get(o, "seq"))))
+                json_object_set_new(o, KEY(end, others_written), json_integer((json_int_t)c->others)) == 0) &&
+               json_object_set_new(o, KEY(end, launches), json_integer((json_int_t)c->count)) == 0;
+    if (strcmp(ev, "launch") != 0 || !json_is_true(json_object_get(o, KEY(launch, traced))) ||
+        mt_convert_is_chosen(c, (uint64_t)json_integer_value(json_object_get(o, KEY(launch, seq)))))
         return 0;
-    return json_object_set_new(o, "traced", json_false()) == 0 &&
-           json_object_set_new(o, "left_out", json_string("mt-convert")) == 0;
+    return json_object_set_new(o, KEY(launch, traced), json_false()) == 0 &&
+           json_object_set_new(o, KEY(launch, left_out), json_string("mt-convert")) == 0;
 }
 
 int mt_convert_line(const struct mt_convert_chosen *c, int raw, const char *line, size_t n, char **out)

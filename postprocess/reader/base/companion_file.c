@@ -6,7 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 16, LINE = 1 << 24 /* bytes: no line of ours is nearly as long */ };
+enum {
+    PIECE = 1 << 16,
+    HEADER = 1 << 16, /* the first line of a companion is shorter */
+    LINE = 1 << 24    /* bytes: no line of ours is nearly as long */
+};
 
 struct companion_buffer {
     char *text;
@@ -101,4 +105,24 @@ struct mt_companion *mt_companion_load(const char *path, struct mt_error *err)
     c->own = c->regular && st.st_uid == geteuid();
     mt_companion_sort(c);
     return c;
+}
+
+struct mt_companion *mt_companion_head(const char *path)
+{
+    char text[HEADER];
+    struct stat st;
+    size_t n = 0;
+    ssize_t got = 1;
+    int fd = companion_open(path, &st);
+    while (fd >= 0 && S_ISREG(st.st_mode) && n < sizeof text && got &&
+           ((got = read(fd, text + n, sizeof text - n)) >= 0 || errno == EINTR))
+        n += got > 0 ? (size_t)got : 0;
+    if (fd >= 0)
+        close(fd);
+    const char *lf = memchr(text, '\n', n);
+    struct mt_companion *c = lf ? mt_companion_new(path) : NULL;
+    if (!c || mt_companion_add(c, text, (size_t)(lf - text), 0) == 0)
+        return c;
+    mt_companion_free(c);
+    return NULL;
 }

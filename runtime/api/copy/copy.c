@@ -133,7 +133,9 @@ struct copy_op {
 
 static void copy_perform(const struct copy_op *c)
 {
-    mt_copy_note(&c->box, c->kind, c->stream, mt_tracing() && copy_is_held(&c->moved), c->op.site);
+    struct mt_memcpy_line line = {
+        .kind = c->kind, .stream = c->stream, .unchanged = mt_tracing() && copy_is_held(&c->moved)};
+    mt_copy_note(&c->box, &line, c->op.site);
     copy_move(&c->moved);
 }
 

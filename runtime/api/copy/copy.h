@@ -14,11 +14,11 @@ cudaError_t mt_copy_op(struct mt_op **out, const struct mt_box *b, int skip, con
 void mt_copy_bind(struct mt_op *op, const struct mt_stream *s);
 const struct mt_box *mt_copy_box(const struct mt_op *op);
 
-/* record_copy.c: "h2h", "h2d", "d2h", "d2d"; and the lines of a copy, which begins now. `stream` is the
- * number of the stream's trace, or -1. held: the destination holds the same already. */
+/* record_copy.c: "h2h", "h2d", "d2h", "d2d"; and the lines of a copy, which begins now. `what`: as of
+ * mt_planes_copied. */
 const char *mt_copy_kind(const struct mt_box *b);
-void mt_copy_note(const struct mt_box *b, const char *kind, int64_t stream, int held,
-                  const struct mt_host_site *site);
+struct mt_memcpy_line;
+void mt_copy_note(const struct mt_box *b, const struct mt_memcpy_line *what, const struct mt_host_site *site);
 
 /* The same for a fill of `depth` planes of `height` rows of `width` bytes. */
 struct mt_fill {

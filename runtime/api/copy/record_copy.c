@@ -5,6 +5,7 @@
 #include "api/device/device.h"
 #include "api/entry.h"
 #include "api/device/heap.h"
+#include "trace/events.h"
 #include "trace/objects.h"
 #include "api/streams/stream.h"
 #include "trace/planes.h"
@@ -31,21 +32,21 @@ const char *mt_copy_kind(const struct mt_box *b)
     return names[(is_device(b->dst.p) ? 1 : 0) | (is_device(b->src.p) ? 2 : 0)];
 }
 
-void mt_copy_note(const struct mt_box *b, const char *kind, int64_t stream, int held,
-                  const struct mt_host_site *site)
+void mt_copy_note(const struct mt_box *b, const struct mt_memcpy_line *what, const struct mt_host_site *site)
 {
     struct mt_planes dst = {record_copy_address(b->dst.p), b->dst.pitch, b->dst.slice,
-                            mt_heap_owner(b->dst.p), held};
+                            mt_heap_owner(b->dst.p)};
     struct mt_planes src = {record_copy_address(b->src.p), b->src.pitch, b->src.slice,
-                            mt_heap_owner(b->src.p), 0};
-    mt_planes_copied(dst, src, (struct mt_planes_size){b->width, b->height, b->depth}, kind, stream, site);
+                            mt_heap_owner(b->src.p)};
+    mt_planes_copied(dst, src, (struct mt_planes_size){b->width, b->height, b->depth}, what, site);
 }
 
 static cudaError_t record_copy_note(cudaError_t e, const struct mt_box *b, cudaStream_t stream)
 {
     const struct mt_host_site *site = mt_host_site_take();
     if (!e && mt_device_is_gpu())
-        mt_copy_note(b, mt_copy_kind(b), mt_stream_number(stream), 0, site);
+        mt_copy_note(b, &(struct mt_memcpy_line){.kind = mt_copy_kind(b), .stream = mt_stream_number(stream)},
+                     site);
     return e;
 }
 

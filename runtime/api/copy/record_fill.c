@@ -7,7 +7,7 @@
 
 void mt_fill_note(const struct mt_fill *f, int64_t stream, const struct mt_host_site *site)
 {
-    struct mt_planes dst = {(uint64_t)(uintptr_t)f->p, f->pitch, f->slice, -1, 0};
+    struct mt_planes dst = {(uint64_t)(uintptr_t)f->p, f->pitch, f->slice, -1};
     mt_planes_filled(dst, (struct mt_planes_size){f->width, f->height, f->depth}, (unsigned char)f->value,
                      stream, site);
 }

@@ -2,6 +2,7 @@
  * planes is not how far they lie from each other: they are taken to follow each other. */
 #include "inject.h"
 #include "memory.h"
+#include "trace/events.h"
 #include "trace/objects.h"
 #include "trace/planes.h"
 
@@ -29,15 +30,15 @@ static struct mt_planes_size copy_size(const Sanitizer_MemcpyData *m)
 static struct mt_planes copy_planes(uint64_t at, uint64_t pitch, const struct mt_planes_size *s)
 {
     pitch = pitch ? pitch : s->width;
-    return (struct mt_planes){at, pitch, pitch * s->height, mt_object_device((void *)(uintptr_t)at), 0};
+    return (struct mt_planes){at, pitch, pitch * s->height, mt_object_device((void *)(uintptr_t)at)};
 }
 
 void mt_inject_copied(const Sanitizer_MemcpyData *m, int64_t stream)
 {
     struct mt_planes_size size = copy_size(m);
     mt_planes_copied(copy_planes(m->dstAddress, m->dstPitch, &size),
-                     copy_planes(m->srcAddress, m->srcPitch, &size), size, copy_kind(m), stream,
-                     mt_host_site_take());
+                     copy_planes(m->srcAddress, m->srcPitch, &size), size,
+                     &(struct mt_memcpy_line){.kind = copy_kind(m), .stream = stream}, mt_host_site_take());
 }
 
 /* Width counts elements, as in the driver's functions. */
@@ -67,7 +68,7 @@ void mt_inject_batch(Sanitizer_CallbackId cbid, const void *data)
     const Sanitizer_BatchMemopData *b = data;
     uint64_t bytes = b->type == SANITIZER_BATCH_MEMOP_TYPE_64B ? 8 : 4;
     if (cbid == SANITIZER_CBID_BATCH_MEMOP_WRITE)
-        mt_planes_filled((struct mt_planes){b->address, bytes, bytes, -1, 0},
+        mt_planes_filled((struct mt_planes){b->address, bytes, bytes, -1},
                          (struct mt_planes_size){bytes, 1, 1}, b->value,
                          mt_inject_stream_number(b->context, b->hStream), mt_host_site_take());
 }
