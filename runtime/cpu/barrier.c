@@ -82,7 +82,7 @@ __attribute__((noinline)) static void barrier_check_site(const struct mt_cta *ct
     if (!b->site || b->site == site)
         return;
     b->site = NULL;
-    mt_check_tell(cta, self->warp * MT_WARP + self->lane, "barrier", code,
+    mt_check_tell(cta, self->warp * MT_WARP + self->lane, MT_FINDING_OF_BARRIER, code,
                   "comes to barrier %u at another place of the code than %u other %s of its CTA", id,
                   b->arrived, cta->run->warps ? "warps" : "threads");
 }
@@ -97,7 +97,7 @@ uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t val
 
 void mt_cpu_warp_apart(uint32_t warp, uint32_t lanes, uint32_t others)
 {
-    mt_check_tell(mt_cta_current(), warp * MT_WARP + (uint32_t)__builtin_ctz(others), "barrier",
+    mt_check_tell(mt_cta_current(), warp * MT_WARP + (uint32_t)__builtin_ctz(others), MT_FINDING_OF_BARRIER,
                   __builtin_return_address(0),
                   "is elsewhere, as are lanes 0x%08x, when lanes 0x%08x of warp %u come to a barrier", others,
                   lanes, warp);
@@ -146,9 +146,9 @@ static void barrier_tell(const struct mt_cta *cta, uint32_t id, const char *othe
     const struct mt_barrier *b = &cta->barrier[id];
     uint32_t each = cta->run->warps ? MT_WARP : 1,
              wait = b->nwaiters ? (uint32_t)(b->waiters.head - cta->fiber) : 0;
-    mt_check_tell(cta, wait * each, "barrier", NULL, "%u of %u %s come to barrier %u, and others %s",
-                  b->arrived, b->expected ? b->expected : cta->alive, each > 1 ? "warps" : "threads", id,
-                  others);
+    mt_check_tell(cta, wait * each, MT_FINDING_OF_BARRIER, NULL,
+                  "%u of %u %s come to barrier %u, and others %s", b->arrived,
+                  b->expected ? b->expected : cta->alive, each > 1 ? "warps" : "threads", id, others);
 }
 
 /* A barrier for part of the CTA does not say which threads: those that exited may be among them. */

@@ -105,7 +105,8 @@ static int check_one(struct mt_pool_launch *run, const struct mt_image *image, u
                              .image = image,
                              .site = site,
                              .align = align,
-                             .why = code == MT_ERR_ADDRESS ? "illegal" : "misaligned"};
+                             .kind =
+                                 code == MT_ERR_ADDRESS ? MT_FINDING_OF_BOUNDS : MT_FINDING_OF_MISALIGNED};
     memcpy(bad.cta, t->ctaid, sizeof bad.cta);
     memcpy(bad.thread, t->tid, sizeof bad.thread);
     check_tell(&bad);
@@ -177,10 +178,10 @@ static void check_say(const struct mt_cta *cta, struct mt_cpu_bad *bad, const ch
     check_tell(bad);
 }
 
-void mt_check_tell(const struct mt_cta *cta, uint32_t thread, const char *why, const void *place,
+void mt_check_tell(const struct mt_cta *cta, uint32_t thread, enum mt_finding_kind kind, const void *place,
                    const char *format, ...)
 {
-    struct mt_cpu_bad bad = {.why = why, .place = place};
+    struct mt_cpu_bad bad = {.kind = kind, .place = place};
     va_list ap;
     if (MT_LIKELY(!mt_check_all))
         return;
@@ -190,10 +191,10 @@ void mt_check_tell(const struct mt_cta *cta, uint32_t thread, const char *why, c
     va_end(ap);
 }
 
-void mt_check_tell_here(const char *why, const void *place, const char *format, ...)
+void mt_check_tell_here(enum mt_finding_kind kind, const void *place, const char *format, ...)
 {
     struct mt_cta *cta = mt_cta_current();
-    struct mt_cpu_bad bad = {.why = why, .place = place};
+    struct mt_cpu_bad bad = {.kind = kind, .place = place};
     va_list ap;
     if (MT_LIKELY(!mt_check_all))
         return;
@@ -205,7 +206,8 @@ void mt_check_tell_here(const char *why, const void *place, const char *format, 
 
 void mt_check_stack(struct mt_pool_launch *run)
 {
-    mt_check_tell_here("stack", NULL, "uses more than its %zu bytes of stack (MEMTRACE_CPU_STACK sets more)",
+    mt_check_tell_here(MT_FINDING_OF_STACK, NULL,
+                       "uses more than its %zu bytes of stack (MEMTRACE_CPU_STACK sets more)",
                        mt_stack_bytes());
     run->told |= mt_check_all;
 }

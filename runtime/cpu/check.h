@@ -3,6 +3,7 @@
 #ifndef MT_CPU_CHECK_H
 #define MT_CPU_CHECK_H
 #include <stdint.h>
+#include "format/finding.h"
 
 struct mt_pool_launch;
 
@@ -21,12 +22,12 @@ _Noreturn void mt_check_end(void);
 /* The running thread waits for something by trying again and again. */
 void mt_check_spins(struct mt_pool_launch *run);
 struct mt_cta;
-/* Something else that must not be, by this thread of the CTA (its number), at this place of the code: why as
- * in companions, and words. Nothing without MEMTRACE_CHECK. */
-void mt_check_tell(const struct mt_cta *cta, uint32_t thread, const char *why, const void *place,
+/* Something else that must not be, by this thread of the CTA (its number), at this place of the code, and
+ * words. Nothing without MEMTRACE_CHECK. */
+void mt_check_tell(const struct mt_cta *cta, uint32_t thread, enum mt_finding_kind kind, const void *place,
                    const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* The same of the thread that runs. */
-void mt_check_tell_here(const char *why, const void *place, const char *format, ...)
+void mt_check_tell_here(enum mt_finding_kind kind, const void *place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The running thread has used up its stack, and the launch fails. */
 void mt_check_stack(struct mt_pool_launch *run);

@@ -4,6 +4,7 @@
 #define MT_CPU_CPU_H
 #include <stddef.h>
 #include <stdint.h>
+#include "format/finding.h"
 #include "format/image.h"
 #include "memtrace/device.h"
 
@@ -131,9 +132,9 @@ struct mt_cpu_bad {
     uint32_t site;                /* of the image */
     uint32_t align;               /* that the access needs */
     uint32_t cta[3], thread[3];
-    const char *why;   /* "illegal", "misaligned"; "mask", "barrier", "heap", "stack": */
-    const char *words; /* of others than accesses, which have no address; NULL of accesses */
-    const void *place; /* and where in the code it was found */
+    enum mt_finding_kind kind; /* BOUNDS (FREED, too) or MISALIGNED; of what is no access another one */
+    const char *words;         /* of others than accesses, which have no address; NULL of accesses */
+    const void *place;         /* and where in the code it was found */
 };
 struct mt_cpu_checker {
     /* Changes whenever an allocation is made or freed, or one device reaches another's; never 0. */

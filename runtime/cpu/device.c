@@ -116,7 +116,7 @@ static void device_printed(size_t bytes)
         return;
     uint64_t before = atomic_fetch_add_explicit(&run->printed, more, memory_order_relaxed);
     if (before <= room && before + more > room)
-        mt_check_tell_here("heap", NULL,
+        mt_check_tell_here(MT_FINDING_OF_HEAP, NULL,
                            "prints more than the %" PRIu64 " bytes that a GPU's printf keeps of a launch: "
                            "what came first is lost there (cudaLimitPrintfFifoSize)",
                            room);
@@ -197,7 +197,7 @@ void *mt_cpu_malloc(uint64_t bytes)
     void *p = !bytes ? NULL : get ? get(bytes) : malloc(bytes);
     leave_device(was);
     if (MT_UNLIKELY(!p && bytes && mt_worker_self))
-        mt_check_tell_here("heap", __builtin_return_address(0),
+        mt_check_tell_here(MT_FINDING_OF_HEAP, __builtin_return_address(0),
                            "malloc of %" PRIu64 " bytes gives NULL: the heap of kernels is full "
                            "(cudaLimitMallocHeapSize)",
                            bytes);

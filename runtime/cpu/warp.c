@@ -131,7 +131,7 @@ __attribute__((noinline)) static void warp_undefined(struct mt_cta *cta, uint32_
 {
     static _Atomic int said;
     atomic_fetch_add_explicit(&cta->run->undefined, 1, memory_order_relaxed);
-    mt_check_tell(cta, warp * MT_WARP + lane, "mask", site, "lane %u %s", lane, what);
+    mt_check_tell(cta, warp * MT_WARP + lane, MT_FINDING_OF_MASK, site, "lane %u %s", lane, what);
     if (mt_check_all)
         return;
     if (!atomic_exchange(&said, 1))
@@ -500,7 +500,8 @@ void mt_warp_exited(struct mt_cta *cta, struct mt_fiber *f)
 static void warp_never(const struct mt_cta *cta, uint32_t warp, const struct mt_group *g)
 {
     const struct mt_warp *w = &cta->warp[warp];
-    mt_check_tell(cta, warp * MT_WARP + (uint32_t)__builtin_ctz(g->arrived), "mask", (const void *)g->site,
+    mt_check_tell(cta, warp * MT_WARP + (uint32_t)__builtin_ctz(g->arrived), MT_FINDING_OF_MASK,
+                  (const void *)g->site,
                   "lanes 0x%08x wait at a warp function with mask 0x%08x, and lanes 0x%08x of it never come",
                   g->arrived, g->mask, g->mask & w->lanes & ~w->exited & ~g->arrived);
 }

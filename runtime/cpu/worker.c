@@ -443,7 +443,8 @@ static void worker_deadlock(struct mt_cta *cta)
 {
     const struct mt_fiber *first = cta->cluster_waiters.head;
     uint32_t number = first ? (uint32_t)(first - cta->fiber) * (cta->run->warps ? MT_WARP : 1) : 0;
-    mt_check_tell(cta, number, "barrier", NULL, "waits at its cluster's barrier, to which others never come");
+    mt_check_tell(cta, number, MT_FINDING_OF_BARRIER, NULL,
+                  "waits at its cluster's barrier, to which others never come");
     cta->run->told |= mt_check_all;
     mt_fault_record(cta->run, MT_ERR_TIMEOUT,
                     "deadlock: threads wait at a cluster's barrier, others never come");
@@ -466,8 +467,8 @@ static int worker_grid_is_stuck(const struct mt_cta *cta)
 static void worker_grid_deadlock(const struct mt_cta *cta)
 {
     struct mt_pool_launch *run = cta->run;
-    mt_check_tell(cta, 0, "barrier", NULL, "waits at its grid's barrier, and %u CTAs have ended without it",
-                  run->gone);
+    mt_check_tell(cta, 0, MT_FINDING_OF_BARRIER, NULL,
+                  "waits at its grid's barrier, and %u CTAs have ended without it", run->gone);
     run->told |= mt_check_all;
     mt_fault_record(run, MT_ERR_TIMEOUT,
                     "deadlock: CTAs wait at the grid's barrier, others have ended without it");

@@ -241,7 +241,7 @@ def twins(world):
 
 def rows_of_kinds():
     """{kind: (group, level, rule)} of the table in the sources."""
-    with open(os.path.join(HERE, "../../postprocess/analysis/check/kinds.def"), encoding="utf-8") as f:
+    with open(os.path.join(HERE, "../../format/kinds.def"), encoding="utf-8") as f:
         rows = re.findall(r'^FINDING\(\w+, "([\w-]+)", (\w+), (\w+), "(.*)"\)', f.read(), re.M)
     return {word: (group.lower(), level.lower(), rule) for word, level, group, rule in rows}
 
@@ -252,6 +252,27 @@ def kinds(world):
     with open(os.path.join(HERE, "../../docs/man/memtrace-check.md"), encoding="utf-8") as f:
         manual = re.findall(r"^\| `([\w-]+)` \| (\w+) \| (\w+) \| (.*) \|$", f.read(), re.M)
     same("kinds in the manual", {word: tuple(rest) for word, *rest in manual}, rows_of_kinds())
+
+
+@case("carried")
+def carried(world):
+    """`check` lines say which kind it is, whatever their other words; those of older runtimes, which do not, are taken by these."""
+    program = world.compile(faults(), "-O1", "--mt-spaces=global,shared")
+    for name, kind in (("end", "out-of-bounds"), ("freed", "use-after-free")):
+        folder = world.path(name)
+        os.makedirs(folder)
+        run([program, name], env={**os.environ, "MEMTRACE_CHECK": "1", "MEMTRACE_DIR": folder, "MEMTRACE_DEVICE": "cpu"}, cwd=HERE)
+        meta = next(os.path.join(folder, x) for x in os.listdir(folder) if x.endswith(".meta"))
+        with open(meta, encoding="utf-8") as f:
+            text = f.read()
+        lines = [x for x in text.splitlines() if x.startswith('{"ev":"check"')]
+        same(f"{name}: lines", {json.loads(x)["kind"] for x in lines}, {kind})
+        for said, want in ((text, kind), (re.sub(r'"kind":"[a-z-]*",("count")', r"\1", text), kind),
+                           (text.replace(f'"kind":"{kind}"', '"kind":"heap"'), "heap")):
+            with open(meta, "w", encoding="utf-8") as f:
+                f.write(said)
+            found, _ = check("--kinds=memory", folder, code=None, cwd=HERE)
+            same(f"{name}: {want}", {f["kind"] for f in found["findings"]}, {want})
 
 
 @case("formats")

@@ -15,7 +15,7 @@ static const char *const ops[] = {"load", "store", "atomic", "access"};
 
 /* ---- bad accesses ---- */
 
-/* What the runtime calls it, and what it is. */
+/* What runtimes called it that did not say `kind`. */
 static const struct {
     const char *why, *side; /* side NULL: any */
     enum mt_finding_kind kind;
@@ -46,18 +46,29 @@ static const char *collect_side(const struct mt_check_event *e)
     return *e->side ? e->side : strstr(e->near, "freed memory") ? "freed" : "";
 }
 
+/* MT_FINDING_KINDS: one that nobody here knows. */
+static enum mt_finding_kind collect_kind(const struct mt_check_event *e)
+{
+    unsigned kind = 0;
+    size_t i = 0;
+    while (kind < MT_FINDING_KINDS && strcmp(mt_finding_rules[kind].word, e->kind) != 0)
+        kind++;
+    if (*e->kind)
+        return kind;
+    while (i < WHYS &&
+           (strcmp(whys[i].why, e->why) != 0 || (whys[i].side && strcmp(whys[i].side, collect_side(e)) != 0)))
+        i++;
+    return i < WHYS ? whys[i].kind : MT_FINDING_KINDS;
+}
+
 static int collect_check(struct mt_findings *f, struct mt_source *s, const struct mt_companion *c,
                          const struct mt_check_event *e)
 {
     const struct mt_site_event *site = e->site ? mt_companion_site(c, e->site) : NULL;
-    const char *side = collect_side(e);
-    int i = 0;
-    while (i < WHYS &&
-           (strcmp(whys[i].why, e->why) != 0 || (whys[i].side && strcmp(whys[i].side, side) != 0)))
-        i++;
-    if (i == WHYS)
+    enum mt_finding_kind kind = collect_kind(e);
+    if (kind == MT_FINDING_KINDS)
         return 0;
-    struct mt_finding x = {.kind = whys[i].kind,
+    struct mt_finding x = {.kind = kind,
                            .kernel = e->kernel,
                            .var = site ? site->var : "",
                            .here = {.file = e->file,
@@ -72,7 +83,7 @@ static int collect_check(struct mt_findings *f, struct mt_source *s, const struc
                            .launches = 1,
                            .launch = e->launch + 1,
                            .alloc = collect_alloc(s, e->alloc),
-                           .side = side,
+                           .side = collect_side(e),
                            .distance = e->distance,
                            .words = e->near};
     return mt_findings_add(f, &x);

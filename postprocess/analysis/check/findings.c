@@ -10,7 +10,7 @@
 const struct mt_finding_rule mt_finding_rules[MT_FINDING_KINDS] = {
 #define FINDING(id, word, level, group, rule)                                                                \
     [MT_FINDING_OF_##id] = {word, rule, MT_FINDING_##level, MT_FINDING_##group},
-#include "kinds.def"
+#include "format/kinds.def"
 #undef FINDING
 };
 const char *const mt_finding_groups[MT_FINDING_GROUPS + 1] = {

@@ -3,6 +3,7 @@
 #define MT_ANALYSIS_FINDINGS_H
 #include <stddef.h>
 #include <stdint.h>
+#include "format/finding.h"
 #include "memtrace/trace.h"
 
 enum mt_finding_level { MT_FINDING_ERROR, MT_FINDING_WARNING, MT_FINDING_HINT };
@@ -14,12 +15,6 @@ enum mt_finding_group {
     MT_FINDING_SYNC,
     MT_FINDING_USE,
     MT_FINDING_GROUPS
-};
-enum mt_finding_kind {
-#define FINDING(id, word, level, group, rule) MT_FINDING_OF_##id,
-#include "kinds.def"
-#undef FINDING
-    MT_FINDING_KINDS
 };
 struct mt_finding_rule {
     const char *word, *rule;

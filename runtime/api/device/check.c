@@ -287,7 +287,7 @@ static void check_print(const struct mt_cpu_bad *bad, const char *near)
     const struct mt_image_site *s = site_of(bad);
     const struct mt_launch_line *l = line_of(bad->launch);
     char how[64] = "", variable[160] = "", launch[160] = "";
-    if (bad->align && !strcmp(bad->why, "misaligned"))
+    if (bad->align && bad->kind == MT_FINDING_OF_MISALIGNED)
         snprintf(how, sizeof how, ", which is not a multiple of %u", bad->align);
     if (s->variable && *(const char *)s->variable)
         snprintf(variable, sizeof variable, " through `%.120s`", (const char *)s->variable);
@@ -331,7 +331,7 @@ static int same_place(const struct bad_access *p, const struct mt_cpu_bad *bad)
     if (bad->words && !same_reason(p->where.near, bad->words))
         return 0;
     return p->launch == bad->launch && p->first.image == bad->image && p->first.site == bad->site &&
-           p->first.place == bad->place && !strcmp(p->first.why, bad->why);
+           p->first.place == bad->place && p->first.kind == bad->kind;
 }
 
 /* Memory that is there, and another device's. */
@@ -378,13 +378,13 @@ static int check_is_said(const struct mt_cpu_bad *bad)
         uint64_t launch;
         const struct mt_image *image;
         const void *place;
-        const char *why;
+        enum mt_finding_kind kind;
         uint32_t site;
     } said[FULL_IN_ALL];
     static unsigned n;
     unsigned i = 0;
     while (i < n && !(said[i].image == bad->image && said[i].site == bad->site &&
-                      said[i].place == bad->place && strcmp(said[i].why, bad->why) == 0))
+                      said[i].place == bad->place && said[i].kind == bad->kind))
         i++;
     if (i < n)
         return l && said[i].launch != l->seq;
@@ -392,7 +392,7 @@ static int check_is_said(const struct mt_cpu_bad *bad)
         said[n].launch = l ? l->seq : 0;
         said[n].image = bad->image;
         said[n].place = bad->place;
-        said[n].why = bad->why;
+        said[n].kind = bad->kind;
         said[n++].site = bad->site;
     }
     return 0;
@@ -414,6 +414,24 @@ static void check_report(const struct mt_cpu_bad *bad)
     pthread_mutex_unlock(&lock);
 }
 
+/* What companions call it: `why` for readers before `kind`. */
+static const char *const check_kinds[] = {
+#define FINDING(id, word, level, group, rule) [MT_FINDING_OF_##id] = word,
+#include "format/kinds.def"
+#undef FINDING
+};
+static const char *const check_whys[MT_FINDING_KINDS] = {
+    [MT_FINDING_OF_BOUNDS] = "illegal", [MT_FINDING_OF_MISALIGNED] = "misaligned",
+    [MT_FINDING_OF_MASK] = "mask",      [MT_FINDING_OF_BARRIER] = "barrier",
+    [MT_FINDING_OF_STACK] = "stack",    [MT_FINDING_OF_HEAP] = "heap",
+};
+
+static enum mt_finding_kind check_kind(const struct bad_access *p)
+{
+    int freed = p->first.kind == MT_FINDING_OF_BOUNDS && p->where.side && !strcmp(p->where.side, "freed");
+    return freed ? MT_FINDING_OF_FREED : p->first.kind;
+}
+
 static void sum_up(const struct bad_access *p)
 {
     const struct mt_image_site *s = site_of(&p->first);
@@ -421,7 +439,8 @@ static void sum_up(const struct bad_access *p)
     int access = !p->first.words;
     struct mt_check_line c = {
         .kernel = p->launch->kernel->pretty,
-        .why = p->first.why,
+        .why = check_whys[p->first.kind],
+        .kind = check_kinds[check_kind(p)],
         .near = p->where.near,
         .side = p->where.side,
         .alloc = (uint64_t)p->where.alloc,
