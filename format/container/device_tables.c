@@ -5,6 +5,7 @@
 #endif
 #include "device_tables.h"
 #include "pages.h"
+#include "memtrace/hash.h"
 #include <string.h>
 
 enum { CONTEXTS = 1024, SLOTS = 32, EPOCHS = 1 << 22 }; /* contexts and slots of a chunk: below 2^21 */
@@ -73,7 +74,7 @@ void mt_tables_free(struct mt_mtc_device_encoder *e)
 
 static uint32_t device_tables_mix(uint64_t a, uint64_t b)
 {
-    uint64_t h = (a * UINT64_C(0x9e3779b97f4a7c15)) ^ (b * UINT64_C(0xc2b2ae3d27d4eb4f));
+    uint64_t h = mt_hash_number(a) ^ (b * UINT64_C(0xc2b2ae3d27d4eb4f));
     return (uint32_t)((h ^ h >> 29) * UINT64_C(0xff51afd7ed558ccd) >> 32);
 }
 

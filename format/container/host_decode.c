@@ -15,7 +15,7 @@ int mt_decode_start(struct mt_decoder *d, const void *payload, size_t bytes, int
             return -1;
         d->room = 64;
     }
-    mt_map32_clear(&d->numbers);
+    mt_hash_clear(&d->numbers);
     memset(&d->sites[0], 0, sizeof d->sites[0]);
     d->nsites = 1;
     d->begin = d->at = payload;
@@ -32,7 +32,7 @@ int mt_decode_start(struct mt_decoder *d, const void *payload, size_t bytes, int
 void mt_decode_free(struct mt_decoder *d)
 {
     free(d->sites);
-    mt_map32_free(&d->numbers);
+    mt_hash_free(&d->numbers);
     memset(d, 0, sizeof *d);
 }
 
@@ -70,14 +70,14 @@ static int get_signed(struct mt_decoder *d, uint64_t *out)
 /* Position of a site; a new one is predicted to touch where the access before did. -1: no memory. */
 static int64_t host_decode_position(struct mt_decoder *d, uint32_t site)
 {
-    uint32_t *known = mt_map32_find(&d->numbers, site);
+    uint64_t known = mt_hash_find(&d->numbers, site);
     if (known)
-        return *known;
+        return (int64_t)known;
     if (d->nsites > MT_MTC_MAX_ITEMS)
         return host_decode_damaged(d, "has more sites than a chunk has items");
     if (mt_grow(&d->sites, &d->room, (size_t)d->nsites + 1, sizeof *d->sites) != 0)
         return -1;
-    if (mt_map32_add(&d->numbers, site, d->nsites) != 0)
+    if (mt_hash_put(&d->numbers, site, d->nsites) != 0)
         return -1;
     d->sites[d->nsites] = (struct mt_decode_site){
         .site = site, .last = d->address, .table = d->size_of ? d->size_of(d->arg, site) : 0};

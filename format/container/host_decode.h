@@ -1,7 +1,7 @@
 /* Payload of a host chunk -> records and events: docs/trace-format.md, "Host chunk". Knows no files. */
 #ifndef MT_HOST_DECODE_H
 #define MT_HOST_DECODE_H
-#include "map.h"
+#include "memtrace/hash.h"
 #include "memtrace/host.h"
 
 struct mt_decode_site {
@@ -17,9 +17,9 @@ struct mt_decoder {
     struct mt_decode_site *sites; /* [0] stands for "before the first access" */
     uint32_t nsites;
     size_t room;
-    struct mt_map32 numbers; /* site -> position */
-    uint32_t previous;       /* position */
-    unsigned run;            /* accesses left of a run token */
+    struct mt_hash numbers; /* site -> position */
+    uint32_t previous;      /* position */
+    unsigned run;           /* accesses left of a run token */
     uint64_t address, time, seq, items;
     int failed;
     const char *why; /* after -1 */

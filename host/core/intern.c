@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "intern.h"
 #include "platform.h"
+#include "memtrace/hash.h"
 #include <string.h>
 
 #define SLAB (1u << 20)
@@ -14,9 +15,7 @@ static uint64_t room, count;
 
 static uint64_t intern_hash(const char *s, size_t n)
 {
-    uint64_t h = 0xcbf29ce484222325ull;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ (unsigned char)s[i]) * 0x100000001b3ull;
+    uint64_t h = mt_hash_bytes(MT_HASH_BEGIN, s, n);
     return h ^ h >> 32;
 }
 

@@ -1,6 +1,7 @@
 /* The site table: read without locks, written under one; and the places of call sites. */
 #include "state.h"
 #include "intern.h"
+#include "memtrace/hash.h"
 #include <string.h>
 
 #define CHUNK 2048u /* instructions */
@@ -199,8 +200,7 @@ static uint64_t places_room, places_count;
 
 static struct mt_code_location *places_find(struct mt_code_location *table, uint64_t room, uint64_t ip)
 {
-    uint64_t h = ip * 0x9e3779b97f4a7c15ull;
-    for (uint64_t i = h >> 32;; i++) {
+    for (uint64_t i = mt_hash_number(ip) >> 32;; i++) {
         struct mt_code_location *p = &table[i & (room - 1)];
         if (!p->ip || p->ip == ip)
             return p;
@@ -284,7 +284,7 @@ static struct sites_keyed *sites_table(unsigned i)
 /* The place of a key: one that has it, or a free one that it takes (*mine). */
 static struct sites_keyed *sites_keyed(uint64_t key, int *mine)
 {
-    uint64_t h = key * 0x9e3779b97f4a7c15ull >> 32;
+    uint64_t h = mt_hash_number(key) >> 32;
     struct sites_keyed *table;
     for (unsigned i = 0; i < KEYED_TABLES && (table = sites_table(i)); i++)
         for (uint64_t k = 0; k < KEYED_TRIES; k++) {

@@ -1,5 +1,6 @@
 /* A map of non-zero 64-bit numbers to numbers; grows, forgets nothing. */
 #include "map.h"
+#include "memtrace/hash.h"
 #include <stdlib.h>
 
 struct mt_guest_map_table {
@@ -10,7 +11,7 @@ struct mt_guest_map_table {
 
 static size_t map_place(const struct mt_guest_map_table *t, uint64_t key)
 {
-    size_t i = (size_t)((key * 0x9e3779b97f4a7c15ull) >> 20) & (t->room - 1);
+    size_t i = (size_t)(mt_hash_number(key) >> 20) & (t->room - 1);
     for (uint64_t k; (k = __atomic_load_n(&t->cell[i][0], __ATOMIC_ACQUIRE)) != 0 && k != key;)
         i = (i + 1) & (t->room - 1);
     return i;

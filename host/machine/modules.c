@@ -5,6 +5,7 @@
 #include "base/elffile.h"
 #include "../core/platform.h"
 #include "memtrace/grow.h"
+#include "memtrace/hash.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +34,8 @@ static struct {
     struct module *modules; /* stay: places of what was unmapped may be asked for */
     struct range *ranges;
     size_t nranges, room;
-    size_t last;               /* the range found last */
-    struct mt_watch **watches; /* open addressing by address */
-    size_t nwatches, watches_room;
+    size_t last;            /* the range found last */
+    struct mt_hash watches; /* struct mt_watch by address */
     const struct mt_core_options *options;
     dev_t device;
     ino_t inode;
@@ -79,42 +79,17 @@ static enum mt_alloc_function modules_allocator(const char *name)
     return MT_FN_NONE;
 }
 
-static size_t modules_slot(uint64_t address)
+static struct mt_watch *modules_watched(uint64_t address)
 {
-    return (size_t)((address * 0x9e3779b97f4a7c15ull) >> 32);
-}
-
-static struct mt_watch *watch_at(uint64_t address, int make)
-{
-    if (make && m.nwatches * 2 >= m.watches_room) {
-        size_t room = m.watches_room ? m.watches_room * 2 : 256;
-        struct mt_watch **w = calloc(room, sizeof *w);
-        if (!w)
-            return NULL;
-        for (size_t i = 0; i < m.watches_room; i++)
-            if (m.watches[i]) {
-                size_t k = modules_slot(m.watches[i]->address);
-                while (w[k & (room - 1)])
-                    k++;
-                w[k & (room - 1)] = m.watches[i];
-            }
-        free(m.watches);
-        m.watches = w;
-        m.watches_room = room;
-    }
-    if (!m.watches_room)
-        return NULL;
-    size_t k = modules_slot(address);
-    for (; m.watches[k & (m.watches_room - 1)]; k++)
-        if (m.watches[k & (m.watches_room - 1)]->address == address)
-            return m.watches[k & (m.watches_room - 1)];
-    struct mt_watch *w = make ? calloc(1, sizeof *w) : NULL;
-    if (w) {
-        w->address = address;
-        m.watches[k & (m.watches_room - 1)] = w;
-        m.nwatches++;
-    }
-    return w;
+    uint64_t known = mt_hash_find(&m.watches, address);
+    struct mt_watch *w = known ? (struct mt_watch *)known : calloc(1, sizeof *w);
+    if (known || !w)
+        return w;
+    w->address = address;
+    if (mt_hash_put(&m.watches, address, (uintptr_t)w) == 0)
+        return w;
+    free(w);
+    return NULL;
 }
 
 static int is_routine(const char *name)
@@ -145,7 +120,7 @@ static void modules_consider(void *arg, const char *name, uint64_t address)
     }
     if (!alloc && !function && !routine)
         return;
-    struct mt_watch *w = watch_at(address + module->bias, 1);
+    struct mt_watch *w = modules_watched(address + module->bias);
     if (!w)
         return;
     if (alloc)
@@ -317,7 +292,7 @@ const struct mt_watch *mt_modules_watch(uint64_t ip)
     mt_spin_lock(&m.lock);
     const struct mt_watch *w = NULL;
     if (module_of(ip))
-        w = watch_at(ip, 0);
+        w = (const struct mt_watch *)mt_hash_find(&m.watches, ip);
     mt_spin_unlock(&m.lock);
     return w;
 }

@@ -6,6 +6,7 @@
 #define MT_PASS_HOST_H
 #include "unit/unit.h"
 #include "memtrace/container.h"
+#include "memtrace/hash.h"
 #include "format/host_module.h"
 
 /* ---- host_access.c ---- */
@@ -52,9 +53,8 @@ struct mt_host_table {
     size_t rows_cap;
     char *strings;
     size_t nstrings, strings_cap;
-    uint32_t *hash; /* offsets of strings, open addressing */
-    size_t hash_cap, hash_used;
-    uint32_t *functions; /* names */
+    struct mt_hash offsets; /* of strings, by their hashes */
+    uint32_t *functions;    /* names */
     unsigned nfunctions;
     size_t functions_cap;
     LLVMValueRef base, ids; /* globals; ids: declared with no elements until the end */

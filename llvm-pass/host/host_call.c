@@ -1,6 +1,7 @@
 /* Accesses that are recorded by calls of the runtime: those whose extent is known only when they happen,
  * those inside the C library, and all of host=atomic. Functions of the runtime: host/llvm/entry.h. */
 #include "host.h"
+#include "memtrace/hash.h"
 
 static LLVMValueRef site_number(struct mt_host_recorder *r, uint32_t site)
 {
@@ -165,9 +166,7 @@ static int said_before(struct mt_host_recorder *r, LLVMValueRef inst)
 {
     struct mt_source_location place;
     mt_shim_location(inst, &place);
-    uint64_t hash = 1469598103934665603u ^ place.line ^ (uint64_t)place.column << 32;
-    for (const char *c = place.file; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    uint64_t hash = mt_hash_text(place.file) ^ place.line ^ (uint64_t)place.column << 32;
     if (!place.line)
         return 0;
     unsigned n = sizeof r->said / sizeof *r->said;

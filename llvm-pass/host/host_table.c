@@ -7,55 +7,24 @@
 #include <string.h>
 #include <llvm-c/Analysis.h>
 
-static size_t hash_of(const char *s)
-{
-    uint64_t h = 1469598103934665603u;
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * 1099511628211u;
-    return (size_t)(h ^ h >> 29);
-}
-
-static int host_table_rehash(struct mt_host_table *t)
-{
-    size_t cap = t->hash_cap ? t->hash_cap * 2 : 1024;
-    uint32_t *grown = calloc(cap, sizeof *grown);
-    if (!grown)
-        return -1;
-    for (size_t i = 0; i < t->hash_cap; i++)
-        if (t->hash[i]) {
-            size_t at = hash_of(t->strings + t->hash[i]) & (cap - 1);
-            while (grown[at])
-                at = (at + 1) & (cap - 1);
-            grown[at] = t->hash[i];
-        }
-    free(t->hash);
-    t->hash = grown;
-    t->hash_cap = cap;
-    return 0;
-}
-
 /* Offset of the string in the blob; the same string is there once. */
 static uint32_t host_table_intern(struct mt_host_table *t, const char *s)
 {
-    size_t n = strlen(s) + 1;
+    size_t n = strlen(s) + 1, here = t->nstrings;
+    uint64_t at, key = mt_hash_text(s);
     if (!s[0])
         return 0;
-    if (t->hash_used * 2 >= t->hash_cap && host_table_rehash(t))
-        goto out;
-    size_t at = hash_of(s) & (t->hash_cap - 1);
-    for (; t->hash[at]; at = (at + 1) & (t->hash_cap - 1))
-        if (!strcmp(t->strings + t->hash[at], s))
-            return t->hash[at];
-    if (t->nstrings + n > UINT32_MAX || mt_grow(&t->strings, &t->strings_cap, t->nstrings + n, 1))
-        goto out;
-    memcpy(t->strings + t->nstrings, s, n);
-    t->hash[at] = (uint32_t)t->nstrings;
-    t->hash_used++;
+    for (; (at = mt_hash_find(&t->offsets, key)); key++)
+        if (!strcmp(t->strings + at, s))
+            return (uint32_t)at;
+    if (here + n > UINT32_MAX || mt_grow(&t->strings, &t->strings_cap, here + n, 1) ||
+        mt_hash_put(&t->offsets, key, here)) {
+        t->failed = 1;
+        return 0;
+    }
+    memcpy(t->strings + here, s, n);
     t->nstrings += n;
-    return t->hash[at];
-out:
-    t->failed = 1;
-    return 0;
+    return (uint32_t)here;
 }
 
 static LLVMValueRef add_global(struct mt_unit *u, LLVMTypeRef type, const char *name)
@@ -82,7 +51,7 @@ void mt_host_table_free(struct mt_host_table *t)
 {
     free(t->rows);
     free(t->strings);
-    free(t->hash);
+    mt_hash_free(&t->offsets);
     free(t->functions);
 }
 

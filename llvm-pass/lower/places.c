@@ -11,6 +11,7 @@
 #include "places.h"
 #include "reach.h"
 #include "format/image.h"
+#include "memtrace/hash.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -427,7 +428,7 @@ static LLVMValueRef places_beyond(struct places *p, LLVMValueRef place, uint64_t
     *chance = *chance * 6364136223846793005u + 1442695040888963407u;
     LLVMBuilderRef b = p->l->builder;
     LLVMValueRef x = LLVMBuildAdd(b, place, places_number(p, *chance >> 11), "");
-    x = LLVMBuildMul(b, x, LLVMConstInt(p->l->i64, 0x9e3779b97f4a7c15u, 0), "");
+    x = LLVMBuildMul(b, x, LLVMConstInt(p->l->i64, mt_hash_number(1), 0), "");
     return LLVMBuildXor(b, x, LLVMBuildLShr(b, x, LLVMConstInt(p->l->i64, 29, 0), ""), "");
 }
 

@@ -3,6 +3,7 @@
 #include "trace.h"
 #include "ptx/module/module.h"
 #include "memtrace/grow.h"
+#include "memtrace/hash.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,23 +82,15 @@ uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, c
     return u->nnotes++;
 }
 
-static uint64_t sites_hash(uint64_t h, const void *data, size_t n)
-{
-    const unsigned char *p = data;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ p[i]) * 1099511628211u;
-    return h;
-}
-
 void mt_unit_name_sites(struct mt_unit *u)
 {
     uint64_t h = 1469598103934665603u;
     for (unsigned i = 0; i < u->nsites; i++) {
         const struct mt_site *s = &u->sites[i];
         const uint32_t numbers[] = {s->line, s->column, s->op, s->size};
-        h = sites_hash(h, s->file, strlen(s->file) + 1);
-        h = sites_hash(h, s->function, strlen(s->function) + 1);
-        h = sites_hash(h, numbers, sizeof numbers);
+        h = mt_hash_bytes(h, s->file, strlen(s->file) + 1);
+        h = mt_hash_bytes(h, s->function, strlen(s->function) + 1);
+        h = mt_hash_bytes(h, numbers, sizeof numbers);
     }
     u->site_variable = u->nsites ? malloc(40) : NULL;
     if (u->site_variable)

@@ -1,6 +1,7 @@
 /* Warps as vectors: the values of a function, and what they are in the new code. One that another block uses
  * has a slot on the stack, which LLVM makes registers of; so no block need know how the lanes came to it. */
 #include "vector.h"
+#include "memtrace/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 
 static unsigned value_hash(const struct vec *v, LLVMValueRef value)
 {
-    return (unsigned)(((uintptr_t)value >> 4) * 0x9e3779b97f4a7c15ull >> 32) & (v->table_size - 1);
+    return (unsigned)(mt_hash_number((uintptr_t)value >> 4) >> 32) & (v->table_size - 1);
 }
 
 struct vec_value *vec_find(const struct vec *v, LLVMValueRef value)

@@ -1,8 +1,7 @@
 /* Of which run a trace is: which traces belong together, and which of two runs is the newer one. */
 #ifndef MT_READER_RUN_H
 #define MT_READER_RUN_H
-#include <stdint.h>
-#include <stddef.h>
+#include "memtrace/hash.h"
 
 struct mt_run_id {
     uint64_t pid, start_ns;
@@ -13,10 +12,7 @@ struct mt_run_id {
 
 static inline uint64_t mt_run_job(const char *name, size_t length)
 {
-    uint64_t h = 14695981039346656037ull; /* FNV-1a */
-    for (size_t i = 0; i < length; i++)
-        h = (h ^ (unsigned char)name[i]) * 1099511628211ull;
-    return length ? h | 1 : 0;
+    return length ? mt_hash_bytes(MT_HASH_BEGIN, name, length) | 1 : 0;
 }
 
 static inline int mt_run_same(const struct mt_run_id *a, const struct mt_run_id *b)

@@ -1,6 +1,7 @@
 /* See join.h. */
 #include "join.h"
 #include "warps.h"
+#include "memtrace/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +63,7 @@ static int keys_make_room(struct mt_warp_keys *k, size_t entries)
 
 static struct key *keys_find(struct mt_warp_keys *k, uint64_t what, uint64_t place, uint32_t nth)
 {
-    uint64_t h = (what ^ place * 0x9e3779b97f4a7c15u ^ nth) * 0xbf58476d1ce4e5b9u;
+    uint64_t h = (what ^ mt_hash_number(place) ^ nth) * 0xbf58476d1ce4e5b9u;
     for (size_t i = (h ^ h >> 32) & k->mask;; i = (i + 1) & k->mask) {
         struct key *s = &k->slot[i];
         if (!s->lanes)

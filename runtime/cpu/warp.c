@@ -8,6 +8,7 @@
 #include "matrix.h"
 #include "scheduler.h"
 #include "warps.h"
+#include "memtrace/hash.h"
 
 enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX, OP_MATRIX };
 #define KEY(op, mode) ((uint32_t)(op) << 8 | (mode))
@@ -452,7 +453,7 @@ static uint64_t call_site(const struct mt_cta *cta, const void *address, void **
         return site;
     char *low = __builtin_frame_address(0), *top = (char *)cta->current->stack;
     while ((char *)frame > low && (char *)frame < top) {
-        site = site * 0x9e3779b97f4a7c15ull + (uint64_t)(uintptr_t)frame[1];
+        site = mt_hash_number(site) + (uint64_t)(uintptr_t)frame[1];
         low = (char *)frame;
         frame = *frame;
     }

@@ -4,6 +4,7 @@
 #include "warps.h"
 #include "join.h"
 #include "memtrace/record.h"
+#include "memtrace/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -351,7 +352,7 @@ static int warps_orders(const uint64_t *entry)
 /* The word's slot, or a free one. */
 static struct written *warps_written_find(struct mt_warps *w, uint64_t word)
 {
-    size_t i = (size_t)(word * 0x9e3779b97f4a7c15u >> 20) & (w->written.room - 1);
+    size_t i = (size_t)(mt_hash_number(word) >> 20) & (w->written.room - 1);
     while (w->written.slot[i].word && w->written.slot[i].word != word)
         i = (i + 1) & (w->written.room - 1);
     return &w->written.slot[i];

@@ -4,6 +4,7 @@
 #include "base/fork.h"
 #include "base/report.h"
 #include "events.h"
+#include "memtrace/hash.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +33,8 @@ static unsigned names_bucket(const struct mt_python_asked *a)
     uint64_t h = 0;
     for (uint32_t i = 0; i < a->places; i++) {
         const struct mt_python_location *p = &a->place[i];
-        h = (h ^ (uintptr_t)p->file ^ (uint64_t)(uint32_t)p->line << 32 ^ (uint32_t)(p->column << 16) ^
-             (uint32_t)p->end_column) *
-            0x9e3779b97f4a7c15u;
+        h = mt_hash_number(h ^ (uintptr_t)p->file ^ (uint64_t)(uint32_t)p->line << 32 ^
+                           (uint32_t)(p->column << 16) ^ (uint32_t)p->end_column);
     }
     return (unsigned)(h >> 52);
 }

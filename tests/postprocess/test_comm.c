@@ -165,7 +165,7 @@ static char *comm_results(const struct mt_comm_options *options, enum way way, u
     assert_int_equal(mt_comm_write(&j, c, (1u << MT_SECTIONS) - 1), 0);
     assert_int_equal(mt_keyset_index(&c->keys), 0);
     mt_json_array(&j, "keys", 0);
-    for (size_t p = 0; p < c->keys.pages; p++)
+    for (size_t p = 0; p < c->keys.pages.count; p++)
         for (unsigned i = 0; i < 4096; i++)
             if (c->keys.page[p]->bits[i / 64] >> i % 64 & 1)
                 mt_json_hex(&j, NULL, c->keys.page[p]->number << MT_KEY_BITS | i);

@@ -58,7 +58,7 @@ static size_t content_number(struct content *c, struct mt_ptx_map *map, const ch
 {
     size_t n = (size_t)mt_ptx_map_get(map, key);
     if (!n)
-        content_keep(c, map, key, n = map->n + 1);
+        content_keep(c, map, key, n = map->places.count + 1);
     return n;
 }
 
@@ -105,12 +105,13 @@ static void content_three(struct content *c, const char **at, const char *end)
 {
     struct mt_ptx_debug *d = &c->x->debug;
     unsigned file = content_unsigned(at, end), line = content_unsigned(at, end);
-    unsigned column = content_unsigned(at, end), before = c->lines.n;
+    unsigned column = content_unsigned(at, end);
+    size_t before = c->lines.places.count;
     char key[32];
     snprintf(key, sizeof key, "%u %u", file, line);
     size_t n = line ? content_number(c, &c->lines, key) : 0;
     fprintf(c->out, " %zu %u", n, column);
-    if (c->lines.n > before) {
+    if (c->lines.places.count > before) {
         LLVMMetadataRef at_file = file < d->nfiles ? d->files[file] : NULL;
         content_place(c, at_file, line, 1);
         if (at_file)

@@ -2,19 +2,23 @@
  * filled; what is read lives in the arena of x->p.a. */
 #ifndef MT_PASS_MODULE_PARTS_H
 #define MT_PASS_MODULE_PARTS_H
+#include "memtrace/hash.h"
 #include "ptx/asm/asm_lower.h"
 #include "ptx/asm/asm_parser.h"
 #include "module.h"
 #include <llvm-c/DebugInfo.h>
 
-/* ---- names to pointers (module_map.c): open addressing; a key lives as long as its map -------------- */
+/* ---- names to pointers (module_map.c): a name lives as long as its map ------------------------------ */
 struct mt_ptx_map {
-    const char **keys;
-    void **values;
-    unsigned n, cap; /* cap: a power of two, or 0 */
+    struct mt_hash places; /* in the list, + 1 */
+    struct mt_ptx_entry {
+        const char *name;
+        void *value;
+    } *entries;
+    size_t room;
 };
-void *mt_ptx_map_get(const struct mt_ptx_map *map, const char *key);      /* NULL: not there */
-int mt_ptx_map_put(struct mt_ptx_map *map, const char *key, void *value); /* 0, or -1: no memory */
+void *mt_ptx_map_get(const struct mt_ptx_map *map, const char *name);      /* NULL: not there */
+int mt_ptx_map_put(struct mt_ptx_map *map, const char *name, void *value); /* 0, or -1: no memory */
 void mt_ptx_map_free(struct mt_ptx_map *map);
 
 /* ---- declarations (module_declare.c) ----------------------------------------------------------------- */

@@ -11,59 +11,27 @@
 /* How sure it is that an integer is an address. */
 enum { POINTER_NO, POINTER_MAYBE, POINTER_SURE };
 
-struct pointer_memo { /* of integers in one address space: open addressing */
-    LLVMValueRef *keys, *values;
-    unsigned n, cap;
-};
-
 struct pointers {
     LLVMContextRef c;
     LLVMBuilderRef b;
     LLVMTypeRef i8, i64;
-    unsigned space; /* the one that is wanted now */
-    struct pointer_memo memo[6];
+    unsigned space;         /* the one that is wanted now */
+    struct mt_hash memo[6]; /* of integers in one address space: pointers */
     unsigned depth, visits;
     LLVMValueRef *dead; /* loads that others have taken the place of */
     unsigned ndead, dead_cap;
 };
 
-static unsigned pointer_slot(const struct pointer_memo *m, LLVMValueRef key)
+static LLVMValueRef pointer_known(struct pointers *p, LLVMValueRef integer)
 {
-    uint64_t h = (uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u;
-    unsigned i = (unsigned)(h >> 40) & (m->cap - 1);
-    while (m->keys[i] && m->keys[i] != key)
-        i = (i + 1) & (m->cap - 1);
-    return i;
+    return (LLVMValueRef)mt_hash_find(&p->memo[p->space], (uintptr_t)integer);
 }
 
-static LLVMValueRef pointer_known(const struct pointer_memo *m, LLVMValueRef key)
+/* Without memory it is found out again. */
+static void pointer_remember(struct pointers *p, LLVMValueRef integer, LLVMValueRef pointer)
 {
-    unsigned i = m->cap ? pointer_slot(m, key) : 0;
-    return m->cap && m->keys[i] ? m->values[i] : NULL;
-}
-
-static void pointer_remember(struct pointer_memo *m, LLVMValueRef key, LLVMValueRef value)
-{
-    if (2 * (m->n + 1) > m->cap) {
-        struct pointer_memo more = {.cap = m->cap ? 2 * m->cap : 64};
-        more.keys = calloc(more.cap, sizeof *more.keys);
-        more.values = calloc(more.cap, sizeof *more.values);
-        if (!more.keys || !more.values) { /* then it is found out again */
-            free(more.keys);
-            free(more.values);
-            return;
-        }
-        for (unsigned i = 0; i < m->cap; i++)
-            if (m->keys[i])
-                pointer_remember(&more, m->keys[i], m->values[i]);
-        free(m->keys);
-        free(m->values);
-        *m = more;
-    }
-    unsigned i = pointer_slot(m, key);
-    m->n += !m->keys[i];
-    m->keys[i] = key;
-    m->values[i] = value;
+    if (pointer)
+        (void)mt_hash_put(&p->memo[p->space], (uintptr_t)integer, (uintptr_t)pointer);
 }
 
 static LLVMOpcode pointer_opcode(LLVMValueRef v)
@@ -132,7 +100,7 @@ static int pointer_phi_how_sure(struct pointers *p, LLVMValueRef phi, unsigned d
 
 static int pointer_how_sure(struct pointers *p, LLVMValueRef v, unsigned depth)
 {
-    if (pointer_known(&p->memo[p->space], v))
+    if (pointer_known(p, v))
         return POINTER_SURE;
     if (depth > MAX_DEPTH || ++p->visits > MAX_VISITS)
         return POINTER_NO;
@@ -243,7 +211,7 @@ static LLVMValueRef pointer_phi(struct pointers *p, LLVMValueRef v)
     LLVMPositionBuilderBefore(p->b, v);
     LLVMSetCurrentDebugLocation2(p->b, NULL);
     LLVMValueRef phi = LLVMBuildPhi(p->b, pointer_type(p), "");
-    pointer_remember(&p->memo[p->space], v, phi);
+    pointer_remember(p, v, phi);
     for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++) {
         LLVMBasicBlockRef from = LLVMGetIncomingBlock(v, i);
         LLVMValueRef one = pointer_or_cast(p, LLVMGetIncomingValue(v, i), LLVMGetBasicBlockTerminator(from));
@@ -289,7 +257,7 @@ static LLVMValueRef pointer_load(struct pointers *p, LLVMValueRef v)
     p->dead[p->ndead++] = v;
     pointer_stand_behind(p, integer);
     LLVMValueRef made = pointer_cast(p, load);
-    pointer_remember(&p->memo[p->space], integer, made);
+    pointer_remember(p, integer, made);
     return made;
 }
 
@@ -325,7 +293,7 @@ static LLVMValueRef pointer_make(struct pointers *p, LLVMValueRef v)
 /* The integer as a pointer in p->space, or NULL: it is not known to be one. */
 static LLVMValueRef pointer_of(struct pointers *p, LLVMValueRef v)
 {
-    LLVMValueRef made = pointer_known(&p->memo[p->space], v);
+    LLVMValueRef made = pointer_known(p, v);
     if (made)
         return made;
     p->visits = 0;
@@ -334,7 +302,7 @@ static LLVMValueRef pointer_of(struct pointers *p, LLVMValueRef v)
     made = pointer_make(p, v);
     p->depth--;
     if (made && (LLVMIsAInstruction(v) || LLVMIsAArgument(v)))
-        pointer_remember(&p->memo[p->space], v, made);
+        pointer_remember(p, v, made);
     return made;
 }
 
@@ -399,10 +367,8 @@ void mt_ptx_find_pointers(LLVMValueRef function)
             pointer_give_up(casts[i]);
         }
     }
-    for (unsigned i = 0; i < sizeof p.memo / sizeof *p.memo; i++) {
-        free(p.memo[i].keys);
-        free(p.memo[i].values);
-    }
+    for (unsigned i = 0; i < sizeof p.memo / sizeof *p.memo; i++)
+        mt_hash_free(&p.memo[i]);
     while (p.ndead)
         LLVMInstructionEraseFromParent(p.dead[--p.ndead]);
     free(p.dead);

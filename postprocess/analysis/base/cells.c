@@ -7,28 +7,6 @@
 
 enum { WORDS = MT_CELLS_PAGE >> MT_CELLS_WORD };
 
-static size_t cells_find(const struct mt_cells *c, uint64_t number)
-{
-    size_t mask = ((size_t)1 << c->bits) - 1, i = mt_cells_place(c, number);
-    while (c->slot[i] && c->slot[i]->number != number)
-        i = (i + 1) & mask;
-    return i;
-}
-
-static int cells_grow(struct mt_cells *c)
-{
-    unsigned bits = c->slot ? c->bits + 1 : 6;
-    struct mt_cells_page **slot = calloc((size_t)1 << bits, sizeof(struct mt_cells_page *));
-    if (!slot)
-        return -1;
-    free((void *)c->slot);
-    c->slot = slot;
-    c->bits = bits;
-    for (size_t i = 0; i < c->count; i++)
-        c->slot[cells_find(c, c->pages[i]->number)] = c->pages[i];
-    return 0;
-}
-
 /* An empty one, of the pool if it has one: all pages of a pool have as many counts. */
 static struct mt_cells_page *cells_take(struct mt_cells *c)
 {
@@ -49,19 +27,15 @@ static struct mt_cells_page *cells_take(struct mt_cells *c)
 
 struct mt_cells_page *mt_cells_page_slow(struct mt_cells *c, uint64_t number)
 {
-    if ((!c->slot || (c->count + 1) * 4 > (size_t)1 << c->bits) && cells_grow(c) != 0)
-        return NULL;
-    const size_t i = cells_find(c, number);
-    if (c->slot[i])
-        return c->slot[i];
-    if (mt_grow((void *)&c->pages, &c->room, c->count + 1, sizeof(struct mt_cells_page *)) != 0)
+    uint64_t *place = mt_hash_at(&c->places, number);
+    if (!place || mt_grow((void *)&c->pages, &c->room, c->count + 1, sizeof(struct mt_cells_page *)) != 0)
         return NULL;
     struct mt_cells_page *p = cells_take(c);
     if (!p)
         return NULL;
     p->number = number;
-    c->pages[c->count++] = p;
-    return c->slot[i] = p;
+    *place = (uintptr_t)p;
+    return c->pages[c->count++] = p;
 }
 
 int mt_cells_refine(struct mt_cells_page *p)
@@ -98,7 +72,7 @@ void mt_cells_free(struct mt_cells *c)
         }
     }
     free((void *)c->pages);
-    free((void *)c->slot);
+    mt_hash_free(&c->places);
     *c = (struct mt_cells){.counts = c->counts, .pool = c->pool};
 }
 

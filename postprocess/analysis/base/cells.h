@@ -3,8 +3,7 @@
  * it is fine and has one for each byte. Zero-initialised is empty. */
 #ifndef MT_ANALYSIS_CELLS_H
 #define MT_ANALYSIS_CELLS_H
-#include <stddef.h>
-#include <stdint.h>
+#include "memtrace/hash.h"
 
 enum { MT_CELLS_BITS = 12, MT_CELLS_PAGE = 1 << MT_CELLS_BITS, MT_CELLS_WORD = 2 };
 
@@ -26,26 +25,16 @@ struct mt_cells {
     size_t counts; /* that a page has; set before the first page is made */
     struct mt_cells_page **pages;
     size_t count, room;
-    struct mt_cells_page **slot; /* by hash of the number, at most a quarter full */
-    unsigned bits;
+    struct mt_hash places;      /* struct mt_cells_page by number */
     struct mt_cells_pool *pool; /* the caller's; NULL: none */
 };
 
 /* The page, made if need be; NULL without memory. */
 struct mt_cells_page *mt_cells_page_slow(struct mt_cells *c, uint64_t number);
-static inline size_t mt_cells_place(const struct mt_cells *c, uint64_t number)
-{
-    return number * 0x9e3779b97f4a7c15ull >> (64 - c->bits);
-}
 /* NULL: there is none yet. */
 static inline struct mt_cells_page *mt_cells_find(const struct mt_cells *c, uint64_t number)
 {
-    if (!c->slot)
-        return NULL;
-    struct mt_cells_page *p;
-    for (size_t i = mt_cells_place(c, number); (p = c->slot[i]) && p->number != number;)
-        i = (i + 1) & (((size_t)1 << c->bits) - 1);
-    return p;
+    return (struct mt_cells_page *)mt_hash_find(&c->places, number);
 }
 static inline struct mt_cells_page *mt_cells_page(struct mt_cells *c, uint64_t number)
 {

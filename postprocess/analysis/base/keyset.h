@@ -2,8 +2,7 @@
  * empty. Once indexed, each address knows its rank. Not thread-safe while addresses are added. */
 #ifndef MT_ANALYSIS_KEYSET_H
 #define MT_ANALYSIS_KEYSET_H
-#include <stddef.h>
-#include <stdint.h>
+#include "memtrace/hash.h"
 
 enum { MT_KEY_BITS = 12, MT_KEY_WORDS = 64, MT_KEY_RECENT = 256 };
 
@@ -15,13 +14,11 @@ struct mt_keypage {
 };
 
 struct mt_keyset {
-    struct mt_keypage **slot; /* by hash of the number; NULL: free */
+    struct mt_hash pages;     /* struct mt_keypage by number */
     struct mt_keypage **page; /* indexed: ascending */
     struct mt_keypage *block; /* of pages; linked through blocks */
     void *blocks;
     size_t in_block;
-    unsigned bits;
-    size_t pages;
     uint64_t count; /* indexed: addresses */
     struct {
         uint64_t number; /* + 1: 0 is nobody */

@@ -2,6 +2,7 @@
  * Zero-initialised is empty. */
 #ifndef MT_ANALYSIS_PAIRMAP_H
 #define MT_ANALYSIS_PAIRMAP_H
+#include "memtrace/hash.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,7 +25,7 @@ uint64_t *mt_pairmap_get(struct mt_pairmap *m, uint64_t a, uint64_t b, uint64_t 
 const uint64_t *mt_pairmap_find(const struct mt_pairmap *m, uint64_t a, uint64_t b);
 static inline size_t mt_pairmap_slot(const struct mt_pairmap *m, uint64_t a, uint64_t b)
 {
-    return ((a ^ (b ^ b >> 29) * 0xd6e8feb86659fd93ull) * 0x9e3779b97f4a7c15ull) >> (64 - m->bits);
+    return mt_hash_number(a ^ (b ^ b >> 29) * 0xd6e8feb86659fd93ull) >> (64 - m->bits);
 }
 /* Will be asked for soon: its place is brought near. */
 static inline void mt_pairmap_soon(const struct mt_pairmap *m, uint64_t a, uint64_t b)

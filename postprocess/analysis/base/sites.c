@@ -9,66 +9,26 @@
 
 enum { MOST_SITES = 1 << 26 }; /* ids beyond are not known: a table by id stays small */
 
-static uint64_t sites_hash(const char *s)
+static int sites_append(struct mt_site_names *n, const char *name)
 {
-    uint64_t h = 0xcbf29ce484222325ull;
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * 0x100000001b3ull;
-    return h * 0x9e3779b97f4a7c15ull;
-}
-
-static uint32_t *slot_of(const struct mt_site_names *n, uint64_t h, const char *name)
-{
-    size_t mask = ((size_t)1 << n->bits) - 1, i = h >> (64 - n->bits);
-    while (n->slot[i] && (n->hashes[n->slot[i]] != h || (name && strcmp(n->names[n->slot[i]], name) != 0)))
-        i = (i + 1) & mask;
-    return &n->slot[i];
-}
-
-static int sites_rehash(struct mt_site_names *n, unsigned bits)
-{
-    uint32_t *slot = calloc((size_t)1 << bits, sizeof *slot);
-    if (!slot)
+    if (mt_grow(&n->names, &n->room, n->count + 1, sizeof *n->names) != 0 ||
+        !(n->names[n->count] = strdup(name)))
         return -1;
-    free(n->slot);
-    n->slot = slot;
-    n->bits = bits;
-    size_t mask = ((size_t)1 << bits) - 1;
-    for (size_t k = 1; k < n->count; k++) {
-        size_t i = n->hashes[k] >> (64 - bits);
-        while (slot[i])
-            i = (i + 1) & mask;
-        slot[i] = (uint32_t)k;
-    }
-    return 0;
-}
-
-static int sites_append(struct mt_site_names *n, const char *name, uint64_t h)
-{
-    size_t room = n->room; /* both arrays have it */
-    if (mt_grow(&n->names, &room, n->count + 1, sizeof *n->names) != 0 ||
-        mt_grow(&n->hashes, &n->room, n->count + 1, sizeof *n->hashes) != 0)
-        return -1;
-    char *copy = strdup(name);
-    if (!copy)
-        return -1;
-    n->names[n->count] = copy;
-    n->hashes[n->count++] = h;
+    n->count++;
     return 0;
 }
 
 /* Its number, or -1 without memory. */
 static int64_t sites_number(struct mt_site_names *n, const char *name)
 {
-    uint64_t h = sites_hash(name);
-    uint32_t *slot = slot_of(n, h, name);
-    if (*slot)
-        return *slot;
-    if (sites_append(n, name, h) != 0)
+    uint64_t *number, key = mt_hash_text(name);
+    while ((number = mt_hash_at(&n->numbers, key)) && *number && strcmp(n->names[*number], name) != 0)
+        key++;
+    if (!number || (!*number && sites_append(n, name) != 0))
         return -1;
-    *slot = (uint32_t)(n->count - 1);
-    int64_t found = *slot;
-    return n->count * 2 > (size_t)1 << n->bits && sites_rehash(n, n->bits + 1) != 0 ? -1 : found;
+    if (!*number)
+        *number = n->count - 1;
+    return (int64_t)*number;
 }
 
 static void names_free(struct mt_site_names *n)
@@ -76,17 +36,15 @@ static void names_free(struct mt_site_names *n)
     for (size_t i = 0; i < n->count; i++)
         free(n->names[i]);
     free(n->names);
-    free(n->hashes);
-    free(n->slot);
+    mt_hash_free(&n->numbers);
     memset(n, 0, sizeof *n);
 }
 
 int mt_sites_init(struct mt_sites *s)
 {
     memset(s, 0, sizeof *s);
-    if (sites_rehash(&s->lines, 8) == 0 && sites_rehash(&s->vars, 8) == 0 &&
-        sites_rehash(&s->place_names, 8) == 0 && sites_append(&s->lines, "?", 0) == 0 &&
-        sites_append(&s->vars, "?", 0) == 0 && sites_append(&s->place_names, "?", 0) == 0 &&
+    if (sites_append(&s->lines, "?") == 0 && sites_append(&s->vars, "?") == 0 &&
+        sites_append(&s->place_names, "?") == 0 &&
         mt_grow(&s->places, &s->places_room, 1, sizeof *s->places) == 0) {
         s->places[0] = (struct mt_site_location){0};
         return 0;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include "memtrace/hash.h"
 #include "memtrace/trace.h"
 
 /* Of one input: line, variable and place of each site. */
@@ -18,10 +19,8 @@ struct mt_site_table {
 
 struct mt_site_names {
     char **names; /* by number; names[0] is "?" */
-    uint64_t *hashes;
     size_t count, room;
-    uint32_t *slot; /* number, 0 is free */
-    unsigned bits;
+    struct mt_hash numbers; /* by names' hashes */
 };
 
 /* Where in a line an access is: several are apart by column and variable. */

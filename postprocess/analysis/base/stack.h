@@ -2,6 +2,7 @@
  * position in a list by last use ("LRU stack"). Time and memory: O(log lines) a use, O(lines). */
 #ifndef MT_ANALYSIS_STACK_H
 #define MT_ANALYSIS_STACK_H
+#include "memtrace/hash.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,7 +38,7 @@ uint64_t mt_use_stack_use(struct mt_use_stack *s, uint64_t line);
 int mt_use_stack_expect(struct mt_use_stack *s, uint32_t lines);
 static inline size_t mt_use_stack_slot(const struct mt_use_stack *s, uint64_t line)
 {
-    return (line ^ line >> 31) * 0x9e3779b97f4a7c15ull >> (64 - s->bits);
+    return mt_hash_number(line ^ line >> 31) >> (64 - s->bits);
 }
 /* A line that will be used soon: its place is brought near. */
 static inline void mt_use_stack_soon(const struct mt_use_stack *s, uint64_t line)

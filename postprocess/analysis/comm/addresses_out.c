@@ -201,7 +201,7 @@ int mt_addresses_visit(struct mt_addresses *a, const struct mt_addresses_visitor
             goto out;
     }
     rc = 0;
-    for (size_t p = 0; p < a->keys->pages && rc == 0; p++) {
+    for (size_t p = 0; p < a->keys->pages.count && rc == 0; p++) {
         const struct mt_keypage *page = a->keys->page[p];
         uint64_t rank = page->first;
         for (unsigned w = 0; w < MT_KEY_WORDS; w++)

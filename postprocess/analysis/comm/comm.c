@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "comm_internal.h"
 #include "memtrace/grow.h"
+#include "memtrace/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +67,7 @@ void mt_comm_free(struct mt_comm *c)
 
 static inline uint64_t comm_mix(uint64_t a, uint64_t b)
 {
-    a = (a ^ b * 0xd6e8feb86659fd93ull) * 0x9e3779b97f4a7c15ull;
+    a = mt_hash_number(a ^ b * 0xd6e8feb86659fd93ull);
     return a ^ a >> 32;
 }
 

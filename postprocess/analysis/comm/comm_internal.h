@@ -3,6 +3,7 @@
 #define MT_ANALYSIS_COMM_INTERNAL_H
 #include "comm.h"
 #include "shadow.h"
+#include "memtrace/hash.h"
 
 int mt_comm_fail(struct mt_comm *c, const char *why); /* -1 */
 /* Room for element n of an array, as mt_grow. */
@@ -15,7 +16,7 @@ size_t mt_comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst);
 enum { MT_REGION_BITS = 16 };
 static inline unsigned mt_comm_owner(uint64_t address, unsigned shards)
 {
-    uint64_t hash = (address >> MT_REGION_BITS) * 0x9e3779b97f4a7c15ull >> 32;
+    uint64_t hash = mt_hash_number(address >> MT_REGION_BITS) >> 32;
     return (unsigned)(hash * shards >> 32);
 }
 static inline int mt_comm_owns(const struct mt_comm *c, uint64_t address)

@@ -3,6 +3,7 @@
 #include "readers.h"
 #include "memtrace/grow.h"
 #include "shadow.h"
+#include "memtrace/hash.h"
 
 struct mt_read_way {
     uint32_t head; /* first set of the path */
@@ -61,7 +62,7 @@ void mt_readers_launch(struct mt_readers *r)
 static size_t readers_hash(uint32_t key, uint32_t kind, uint32_t src, uint32_t dst)
 {
     uint64_t a = (uint64_t)(key | kind) << 32 | src;
-    a = (a ^ dst * 0xd6e8feb86659fd93ull) * 0x9e3779b97f4a7c15ull;
+    a = mt_hash_number(a ^ dst * 0xd6e8feb86659fd93ull);
     return (size_t)(a ^ a >> 32);
 }
 

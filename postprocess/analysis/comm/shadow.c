@@ -3,6 +3,7 @@
 #include "shadow.h"
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
+#include "memtrace/hash.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -64,7 +65,7 @@ static void words_free(struct mt_arena *a, uint32_t *words)
 static size_t slot_of(const struct mt_shadow *s, uint64_t number)
 {
     size_t mask = ((size_t)1 << s->table_bits) - 1;
-    size_t i = (number * 0x9e3779b97f4a7c15ull) >> (64 - s->table_bits);
+    size_t i = mt_hash_number(number) >> (64 - s->table_bits);
     while (s->table[i].page && s->table[i].number != number)
         i = (i + 1) & mask;
     return i;

@@ -17,10 +17,10 @@ void mt_stride_graph_free(struct mt_stride_graph *g)
 {
     free(g->nodes);
     free(g->edges);
-    free(g->index);
+    mt_hash_free(&g->index);
     mt_pairmap_free(&g->previous);
     mt_pairmap_free(&g->current);
-    mt_countmap_free(&g->links);
+    mt_hash_free(&g->links);
     mt_pairmap_free(&g->seen);
     mt_pairmap_free(&g->actors);
     mt_pairmap_free(&g->tracks_of);
@@ -52,36 +52,9 @@ static int same_key(const struct mt_node *a, const struct mt_node *b)
 
 static uint64_t key_hash(const struct mt_node *key)
 {
-    uint64_t h = key->buffer * 0x9e3779b97f4a7c15ull;
-    h = (h ^ h >> 31 ^ (uint64_t)key->stride) * 0xd6e8feb86659fd93ull;
-    return (h ^ h >> 31 ^ key->type ^ key->size << 2 ^ (uint64_t)(uintptr_t)key->site) *
-           0x9e3779b97f4a7c15ull;
-}
-
-/* Where the key is, or would be. */
-static struct mt_graph_index *index_find(const struct mt_stride_graph *g, const struct mt_node *key,
-                                         uint64_t hash)
-{
-    size_t mask = ((size_t)1 << g->index_bits) - 1, i = hash >> (64 - g->index_bits);
-    while (g->index[i].node &&
-           (g->index[i].tag != (uint32_t)hash || !same_key(&g->nodes[g->index[i].node - 1], key)))
-        i = (i + 1) & mask;
-    return &g->index[i];
-}
-
-static int index_grow(struct mt_stride_graph *g)
-{
-    struct mt_graph_index *fresh = calloc(g->index ? (size_t)2 << g->index_bits : 256, sizeof *fresh);
-    if (!fresh)
-        return -1;
-    g->index_bits = g->index ? g->index_bits + 1 : 8;
-    free(g->index);
-    g->index = fresh;
-    for (size_t i = 0; i < g->nnodes; i++) {
-        uint64_t hash = key_hash(&g->nodes[i]);
-        *index_find(g, &g->nodes[i], hash) = (struct mt_graph_index){(uint32_t)i + 1, (uint32_t)hash};
-    }
-    return 0;
+    uint64_t h = mt_hash_number(key->buffer);
+    h = mt_hash_number(h ^ h >> 31 ^ (uint64_t)key->stride);
+    return mt_hash_number(h ^ h >> 31 ^ key->type ^ key->size << 2 ^ (uint64_t)(uintptr_t)key->site);
 }
 
 static struct mt_node key_of(const struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
@@ -97,19 +70,17 @@ static struct mt_node key_of(const struct mt_stride_graph *g, const struct mt_st
 size_t mt_stride_graph_node(struct mt_stride_graph *g, const struct mt_stride_graph_access *a, int64_t stride)
 {
     const struct mt_node key = key_of(g, a, stride);
-    const uint64_t hash = key_hash(&key);
-    if ((!g->index || (g->nnodes + 1) * 2 > (size_t)1 << g->index_bits) && index_grow(g) != 0)
-        return SIZE_MAX;
-    struct mt_graph_index *slot = index_find(g, &key, hash);
-    if (slot->node)
-        return slot->node - 1;
+    uint64_t known, hash = key_hash(&key);
+    for (; (known = mt_hash_find(&g->index, hash)); hash++)
+        if (same_key(&g->nodes[known - 1], &key))
+            return known - 1;
     if (g->most_nodes && g->nnodes >= g->most_nodes)
         return (size_t)MT_GRAPH_NO_NODE;
     if (g->nnodes == UINT32_MAX - 1 ||
-        mt_grow(&g->nodes, &g->node_room, g->nnodes + 1, sizeof *g->nodes) != 0)
+        mt_grow(&g->nodes, &g->node_room, g->nnodes + 1, sizeof *g->nodes) != 0 ||
+        mt_hash_put(&g->index, hash, g->nnodes + 1) != 0)
         return SIZE_MAX;
     g->nodes[g->nnodes] = key;
-    *slot = (struct mt_graph_index){(uint32_t)g->nnodes + 1, (uint32_t)hash};
     return g->nnodes++;
 }
 
@@ -117,17 +88,16 @@ size_t mt_stride_graph_node(struct mt_stride_graph *g, const struct mt_stride_gr
 void mt_stride_graph_soon(const struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
                           const int64_t *stride, size_t n)
 {
-    const struct mt_graph_index *slot[MT_GRAPH_LANES];
-    if (!g->index || n > MT_GRAPH_LANES)
+    const struct mt_hash_slot *slot[MT_GRAPH_LANES];
+    if (n > MT_GRAPH_LANES)
         return;
     for (size_t i = 0; i < n; i++) {
         const struct mt_node key = key_of(g, a, stride[i]);
-        slot[i] = &g->index[key_hash(&key) >> (64 - g->index_bits)];
-        __builtin_prefetch(slot[i]);
+        slot[i] = mt_hash_soon(&g->index, key_hash(&key));
     }
     for (size_t i = 0; i < n; i++)
-        if (slot[i]->node)
-            __builtin_prefetch(&g->nodes[slot[i]->node - 1], 1);
+        if (slot[i] && slot[i]->value)
+            __builtin_prefetch(&g->nodes[slot[i]->value - 1], 1);
 }
 
 int mt_stride_graph_seen(struct mt_stride_graph *g, size_t n, const struct mt_stride_graph_access *a,
@@ -165,7 +135,7 @@ static int graph_step(struct mt_stride_graph *g, const struct mt_stride_graph_ac
         return 0;
     }
     if (mt_stride_graph_seen(g, n, a, 1) != 0 ||
-        (*current && mt_countmap_add(&g->links, (*current - 1) << 32 | n, 1) != 0))
+        (*current && mt_hash_add(&g->links, (*current - 1) << 32 | n, 1) != 0))
         return -1;
     *current = n + 1;
     return g->watch ? g->watch(g->watch_arg, a, stride, n) : 0;
@@ -221,18 +191,15 @@ static int node_order(const void *a, const void *b)
 
 MT_ORDER_2(edge_order, struct mt_edge, from, to)
 
-struct collect {
-    struct mt_stride_graph *g;
-    const uint32_t *place; /* new index + 1 of each node, 0: dropped */
-    uint64_t min_count;
-};
-
-static void collect_edge(void *arg, uint64_t link, uint64_t count)
+/* place: new index + 1 of each node, 0: dropped. */
+static void graph_collect_edges(struct mt_stride_graph *g, const uint32_t *place, uint64_t min_count)
 {
-    struct collect *c = arg;
-    uint32_t from = (uint32_t)(link >> 32), to = (uint32_t)link;
-    if (count >= c->min_count && c->place[from] && c->place[to])
-        c->g->edges[c->g->nedges++] = (struct mt_edge){c->place[from] - 1, c->place[to] - 1, count};
+    const struct mt_hash_slot *link;
+    for (size_t i = 0; (link = mt_hash_next(&g->links, &i));) {
+        uint32_t from = place[link->key >> 32], to = place[(uint32_t)link->key];
+        if (link->value >= min_count && from && to)
+            g->edges[g->nedges++] = (struct mt_edge){from - 1, to - 1, link->value};
+    }
 }
 
 int mt_stride_graph_finish(struct mt_stride_graph *g, uint64_t min_count)
@@ -255,7 +222,7 @@ int mt_stride_graph_finish(struct mt_stride_graph *g, uint64_t min_count)
         }
     g->dropped = g->nnodes - kept;
     g->nnodes = kept;
-    mt_countmap_each(&g->links, collect_edge, &(struct collect){g, place, min_count});
+    graph_collect_edges(g, place, min_count);
     qsort(g->edges, g->nedges, sizeof *g->edges, edge_order);
     free(place);
     return 0;

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "analysis/base/buffers.h"
-#include "analysis/base/countmap.h"
+#include "memtrace/hash.h"
 #include "analysis/base/pairmap.h"
 #include "analysis/base/runs.h"
 
@@ -90,13 +90,9 @@ struct mt_stride_graph {
     const char *kernel;
     struct mt_pairmap previous; /* (actor, buffer) -> address, of the launch under way */
     struct mt_pairmap current;  /* actor -> node + 1, of the launch under way */
-    struct mt_countmap links;   /* from << 32 | to -> count */
+    struct mt_hash links;       /* from << 32 | to -> count */
     struct mt_pairmap seen;     /* (node, kernel) */
-    struct mt_graph_index {
-        uint32_t node; /* + 1; 0: free */
-        uint32_t tag;  /* of the hash: most others are told apart by it */
-    } *index;          /* by hash of the key */
-    unsigned index_bits;
+    struct mt_hash index;       /* by hash of the key: node + 1 */
     /* of runs in the launch under way (graph_runs.c) */
     struct mt_pairmap actors;    /* (CTA, warp) -> number */
     struct mt_pairmap tracks_of; /* (number, buffer) -> index into tracks, of warps with many */

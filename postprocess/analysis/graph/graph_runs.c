@@ -170,7 +170,7 @@ static int graph_link(struct mt_stride_graph *g, uint32_t from, uint32_t to, uin
 {
     if (!from || !to || !times)
         return 0;
-    return mt_countmap_add(&g->links, (uint64_t)(from - 1) << 32 | (to - 1), times);
+    return mt_hash_add(&g->links, (uint64_t)(from - 1) << 32 | (to - 1), times);
 }
 
 /* Lanes of the warp come to node `to` - 1, or (0) to one that is not shown. */
@@ -399,7 +399,7 @@ static int lanes_step(struct mt_stride_graph *g, struct mt_graph_warp *w, struct
             return -1;
         node[i + 1] = at == (size_t)MT_GRAPH_NO_NODE ? 0 : (uint32_t)at + 1;
         if (node[i] && node[i + 1])
-            mt_countmap_soon(&g->links, (uint64_t)(node[i] - 1) << 32 | (node[i + 1] - 1));
+            mt_hash_soon(&g->links, (uint64_t)(node[i] - 1) << 32 | (node[i + 1] - 1));
     }
     for (uint32_t i = 0; i < n; i++) {
         struct step one = {

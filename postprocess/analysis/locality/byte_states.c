@@ -8,7 +8,7 @@ enum { MOST_SIDES = 4096 }; /* of one byte: lines of one program */
 
 static uint64_t byte_states_mixed(uint64_t h, uint64_t n)
 {
-    h = (h ^ n) * 0xbf58476d1ce4e5b9ull;
+    h = mt_hash_number(h ^ n);
     return h ^ h >> 29;
 }
 
@@ -18,7 +18,7 @@ static uint64_t byte_states_hash(const struct mt_byte_side *sides, size_t n)
     for (size_t i = 0; i < n; i++)
         h = byte_states_mixed(byte_states_mixed(byte_states_mixed(h, sides[i].side), sides[i].cta[0]),
                               sides[i].cta[1]);
-    return h * 0x9e3779b97f4a7c15ull;
+    return h;
 }
 
 static int byte_states_equal(const struct mt_byte_side *a, const struct mt_byte_side *b, size_t n)
@@ -27,24 +27,6 @@ static int byte_states_equal(const struct mt_byte_side *a, const struct mt_byte_
         if (a[i].side != b[i].side || a[i].cta[0] != b[i].cta[0] || a[i].cta[1] != b[i].cta[1])
             return 0;
     return 1;
-}
-
-static int byte_states_rehash(struct mt_byte_states *s, unsigned bits)
-{
-    uint32_t *slot = calloc((size_t)1 << bits, sizeof *slot);
-    if (!slot)
-        return -1;
-    size_t mask = ((size_t)1 << bits) - 1;
-    for (size_t k = 1; k < s->nstates; k++) {
-        size_t i = s->states[k].hash >> (64 - bits);
-        while (slot[i])
-            i = (i + 1) & mask;
-        slot[i] = (uint32_t)k;
-    }
-    free(s->slot);
-    s->slot = slot;
-    s->bits = bits;
-    return 0;
 }
 
 static int make_room(struct mt_byte_states *s, size_t sides)
@@ -57,19 +39,15 @@ static int make_room(struct mt_byte_states *s, size_t sides)
 
 uint32_t mt_byte_states_intern(struct mt_byte_states *s, const struct mt_byte_side *sides, size_t n)
 {
-    uint64_t h = byte_states_hash(sides, n);
-    if (s->nstates * 2 > (size_t)1 << s->bits && byte_states_rehash(s, s->bits + 1) != 0)
-        return MT_STATE_FAILED;
-    size_t mask = ((size_t)1 << s->bits) - 1, i = h >> (64 - s->bits);
-    for (; s->slot[i]; i = (i + 1) & mask) {
-        const struct mt_byte_state *t = &s->states[s->slot[i]];
-        if (t->hash == h && t->count == n && byte_states_equal(s->sides + t->first, sides, n))
-            return s->slot[i];
+    uint64_t known, key = byte_states_hash(sides, n);
+    for (; (known = mt_hash_find(&s->numbers, key)); key++) {
+        const struct mt_byte_state *t = &s->states[known];
+        if (t->count == n && byte_states_equal(s->sides + t->first, sides, n))
+            return (uint32_t)known;
     }
-    if (make_room(s, n) != 0)
+    if (make_room(s, n) != 0 || mt_hash_put(&s->numbers, key, s->nstates) != 0)
         return MT_STATE_FAILED;
-    s->slot[i] = (uint32_t)s->nstates;
-    s->states[s->nstates] = (struct mt_byte_state){s->nsides, n, h};
+    s->states[s->nstates] = (struct mt_byte_state){s->nsides, n};
     memcpy(s->sides + s->nsides, sides, n * sizeof *sides);
     s->nsides += n;
     return (uint32_t)s->nstates++;
@@ -78,7 +56,7 @@ uint32_t mt_byte_states_intern(struct mt_byte_states *s, const struct mt_byte_si
 int mt_byte_states_init(struct mt_byte_states *s)
 {
     memset(s, 0, sizeof *s);
-    if (byte_states_rehash(s, 8) != 0 || make_room(s, 0) != 0) {
+    if (make_room(s, 0) != 0) {
         mt_byte_states_free(s);
         return -1;
     }
@@ -131,7 +109,7 @@ void mt_byte_states_free(struct mt_byte_states *s)
 {
     free(s->sides);
     free(s->states);
-    free(s->slot);
+    mt_hash_free(&s->numbers);
     mt_pairmap_free(&s->steps);
     memset(s, 0, sizeof *s);
 }

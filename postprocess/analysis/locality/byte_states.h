@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "analysis/base/pairmap.h"
+#include "memtrace/hash.h"
 
 #define MT_STATE_FAILED UINT32_MAX
 
@@ -17,11 +18,9 @@ struct mt_byte_states {
     struct mt_byte_side *sides; /* of all states; of a state together, ascending side */
     struct mt_byte_state {
         size_t first, count; /* in sides */
-        uint64_t hash;
-    } *states; /* states[0] is that of an untouched byte */
+    } *states;               /* states[0] is that of an untouched byte */
     size_t nsides, nstates, sides_room, states_room;
-    uint32_t *slot;
-    unsigned bits;
+    struct mt_hash numbers;  /* of states, by hashes of their sides */
     struct mt_pairmap steps; /* (state << 32 | side, CTA) -> state */
 };
 

@@ -3,6 +3,7 @@
 #include "coalescing.h"
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
+#include "memtrace/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -217,8 +218,7 @@ coalescing_known(struct mt_coalescing *c, const struct mt_access_run *r, struct 
         *own = coalescing_shape(r);
         return own;
     }
-    const uint64_t h =
-        ((uint64_t)r->stride << 16 ^ in_line << 9 ^ size << 5 ^ r->count) * 0x9e3779b97f4a7c15ull;
+    const uint64_t h = mt_hash_number((uint64_t)r->stride << 16 ^ in_line << 9 ^ size << 5 ^ r->count);
     struct mt_coalescing_shape *s = &c->shapes[h >> 56];
     if (s->count != r->count || s->stride != r->stride || s->in_line != in_line || s->size != size)
         *s = coalescing_shape(r);

@@ -66,16 +66,12 @@ void mt_parcel_map(struct mt_parcel *p, const struct mt_pairmap *m)
     mt_pairmap_each(m, pack_pair, p);
 }
 
-static void parcel_count(void *arg, uint64_t key, uint64_t count)
-{
-    mt_parcel_u64(arg, key);
-    mt_parcel_u64(arg, count);
-}
-
-void mt_parcel_counts(struct mt_parcel *p, const struct mt_countmap *m)
+void mt_parcel_counts(struct mt_parcel *p, const struct mt_hash *m)
 {
     mt_parcel_u64(p, m->count);
-    mt_countmap_each(m, parcel_count, p);
+    const struct mt_hash_slot *s;
+    for (size_t i = 0; (s = mt_hash_next(m, &i));)
+        mt_parcel_bytes(p, s, sizeof *s);
 }
 
 /* Equal neighbours as one. */
@@ -175,11 +171,11 @@ void mt_unpack_map(struct mt_unpack *u, struct mt_pairmap *m)
     }
 }
 
-void mt_unpack_counts(struct mt_unpack *u, struct mt_countmap *m)
+void mt_unpack_counts(struct mt_unpack *u, struct mt_hash *m)
 {
     for (size_t n = mt_unpack_count(u, 2 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
         uint64_t key = mt_unpack_u64(u), count = mt_unpack_u64(u);
-        u->failed |= count == 0 || mt_countmap_add(m, key, count) != 0;
+        u->failed |= count == 0 || mt_hash_add(m, key, count) != 0;
     }
 }
 

@@ -4,7 +4,7 @@
 #ifndef MT_ANALYSIS_PARCEL_H
 #define MT_ANALYSIS_PARCEL_H
 #include "analysis/base/cells.h"
-#include "analysis/base/countmap.h"
+#include "memtrace/hash.h"
 #include "analysis/base/pairmap.h"
 #include "analysis/base/runs.h"
 #include "analysis/base/stack.h"
@@ -25,7 +25,7 @@ void mt_parcel_u64(struct mt_parcel *p, uint64_t v);
 void mt_parcel_launch(struct mt_parcel *p, const struct mt_run_launch *l);
 void mt_parcel_kernel(struct mt_parcel *p, const char *kernel);
 void mt_parcel_map(struct mt_parcel *p, const struct mt_pairmap *m);
-void mt_parcel_counts(struct mt_parcel *p, const struct mt_countmap *m);
+void mt_parcel_counts(struct mt_parcel *p, const struct mt_hash *m);
 void mt_parcel_cells(struct mt_parcel *p, const struct mt_cells *c);
 void mt_parcel_stack(struct mt_parcel *p, const struct mt_use_stack *s);
 
@@ -49,7 +49,7 @@ const char *mt_unpack_kernel(struct mt_unpack *u);
 const char *mt_unpack_kernel_of(struct mt_unpack *u, uint64_t superstep);
 /* Into empty ones. */
 void mt_unpack_map(struct mt_unpack *u, struct mt_pairmap *m);
-void mt_unpack_counts(struct mt_unpack *u, struct mt_countmap *m);
+void mt_unpack_counts(struct mt_unpack *u, struct mt_hash *m);
 void mt_unpack_cells(struct mt_unpack *u, struct mt_cells *c);
 void mt_unpack_stack(struct mt_unpack *u, struct mt_use_stack *s);
 #endif

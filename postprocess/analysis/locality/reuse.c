@@ -23,7 +23,7 @@ struct state {
     struct context *contexts[2]; /* by level */
     size_t count[2], room[2];
     struct mt_pairmap index;               /* (CTA or SM, level) -> index */
-    struct mt_countmap uses;               /* of the lines that the device follows */
+    struct mt_hash uses;                   /* of the lines that the device follows */
     unsigned sample_bits[MT_REUSE_LEVELS]; /* of lines; of the device: of `uses` */
     unsigned context_bits[2];              /* of CTAs, SMs */
     uint64_t lines[2], followed[2];        /* of contexts that are followed; and these */
@@ -42,7 +42,7 @@ static void reuse_drop(struct mt_launch_window_state *w)
         free(s->contexts[level]);
     }
     mt_pairmap_free(&s->index);
-    mt_countmap_free(&s->uses);
+    mt_hash_free(&s->uses);
     free(s);
 }
 
@@ -175,7 +175,14 @@ static int reuse_raise_uses(struct state *s, unsigned bits)
     if (!s || bits <= s->sample_bits[MT_REUSE_DEVICE])
         return 0;
     s->sample_bits[MT_REUSE_DEVICE] = bits;
-    return mt_countmap_keep(&s->uses, mt_reuse_zeros, bits);
+    struct mt_hash all = s->uses;
+    const struct mt_hash_slot *line;
+    int failed = 0;
+    s->uses = (struct mt_hash){0};
+    for (size_t i = 0; !failed && (line = mt_hash_next(&all, &i));)
+        failed = mt_reuse_zeros(line->key) >= bits && mt_hash_add(&s->uses, line->key, line->value) != 0;
+    mt_hash_free(&all);
+    return failed ? -1 : 0;
 }
 
 static int reuse_raise_device(struct mt_reuse *x, unsigned bits)
@@ -254,7 +261,7 @@ static int reuse_use(struct mt_reuse *x, struct context *const by[2], uint64_t l
     if (zeros < x->sample_bits)
         return 0;
     uint64_t distance = mt_use_stack_use(&x->device, line);
-    if (mt_countmap_add(&s->uses, line, uses) != 0 ||
+    if (mt_hash_add(&s->uses, line, uses) != 0 ||
         reuse_count(&l->level[MT_REUSE_DEVICE], distance, x->sample_bits, x->sample_bits, uses - 1) != 0)
         return -1;
     if (distance != MT_STACK_COLD)
@@ -272,7 +279,7 @@ MT_ALWAYS_INLINE void reuse_soon(const struct mt_reuse *x, const struct mt_acces
                                    : NULL; /* it is not made here: it may have no use that is looked at */
     for (uint32_t k = from; k < count; k++) {
         uint64_t line = mt_run_address(r, k) >> x->options.line_bits;
-        mt_countmap_soon(&s->uses, line);
+        mt_hash_soon(&s->uses, line);
         mt_use_stack_soon(&x->device, line);
         if (sm)
             mt_use_stack_soon(&sm->stack, line);
@@ -382,12 +389,6 @@ static int reuse_launch(void *self, const struct mt_run_launch *launch)
     return reuse_fit_device(x); /* the run may have been short until now */
 }
 
-static void add_squares(void *arg, uint64_t line, uint64_t uses)
-{
-    (void)line;
-    *(uint64_t *)arg += uses * uses;
-}
-
 static int close_launch(void *arg, struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
@@ -408,7 +409,9 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
     c->lines = c->largest = (uint64_t)s->uses.count << s->sample_bits[MT_REUSE_DEVICE];
     memcpy(l->sample_bits, s->sample_bits, sizeof l->sample_bits);
     memcpy(l->context_bits, s->context_bits, sizeof l->context_bits);
-    mt_countmap_each(&s->uses, add_squares, &l->squares);
+    const struct mt_hash_slot *line;
+    for (size_t i = 0; (line = mt_hash_next(&s->uses, &i));)
+        l->squares += line->value * line->value;
     return 0;
 }
 
@@ -478,13 +481,6 @@ static void merge_one(void *arg, uint64_t id, uint64_t level, uint64_t index)
         m->failed = 1;
 }
 
-static void merge_uses(void *arg, uint64_t line, uint64_t uses)
-{
-    struct merging *m = arg;
-    if (mt_countmap_add(&m->into->uses, line, uses) != 0)
-        m->failed = 1;
-}
-
 static int merge_launch(void *arg, struct mt_launch_window_state *into, struct mt_launch_window_state *from)
 {
     struct merging m = {arg, (struct state *)into, (struct state *)from, 0};
@@ -494,7 +490,9 @@ static int merge_launch(void *arg, struct mt_launch_window_state *into, struct m
         reuse_raise_uses(m.from, m.into->sample_bits[MT_REUSE_DEVICE]) != 0)
         return -1;
     mt_pairmap_each(&m.from->index, merge_one, &m);
-    mt_countmap_each(&m.from->uses, merge_uses, &m);
+    const struct mt_hash_slot *line;
+    for (size_t i = 0; (line = mt_hash_next(&m.from->uses, &i));)
+        m.failed |= mt_hash_add(&m.into->uses, line->key, line->value) != 0;
     for (int level = 0; level < 2; level++) {
         reuse_tally(m.into, level);
         m.failed |= reuse_fit_level(m.x, m.into, level) != 0;

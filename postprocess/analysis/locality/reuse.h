@@ -11,7 +11,7 @@
  * sample_lines was too few, figures depend on the parts, within errors. */
 #ifndef MT_ANALYSIS_REUSE_H
 #define MT_ANALYSIS_REUSE_H
-#include "analysis/base/countmap.h"
+#include "memtrace/hash.h"
 #include "analysis/base/pairmap.h"
 #include "analysis/base/runs.h"
 #include "analysis/base/stack.h"

@@ -338,12 +338,13 @@ static int ranks_gather_keys(struct mt_ranks *t)
     int rc = 0;
     if (t->rank > 0) {
         size_t n = 0;
-        pages = malloc((keys->pages + 1) * sizeof *pages);
-        for (size_t i = 0; pages && keys->slot && i < (size_t)1 << keys->bits; i++)
-            if (keys->slot[i]) {
-                pages[n][0] = keys->slot[i]->number;
-                memcpy(&pages[n++][1], keys->slot[i]->bits, MT_KEY_WORDS * sizeof(uint64_t));
-            }
+        const struct mt_hash_slot *page;
+        pages = malloc((keys->pages.count + 1) * sizeof *pages);
+        for (size_t i = 0; pages && (page = mt_hash_next(&keys->pages, &i)); n++) {
+            pages[n][0] = page->key;
+            memcpy(&pages[n][1], ((const struct mt_keypage *)page->value)->bits,
+                   MT_KEY_WORDS * sizeof(uint64_t));
+        }
         rc = pages ? mt_exchange_to(0, pages, n, sizeof *pages) : mt_ranks_fail(t, "out of memory");
     }
     for (unsigned from = 1; t->rank == 0 && from < t->size && rc == 0; from++) {

@@ -2,6 +2,7 @@
 #include "banks.h"
 #include "memtrace/grow.h"
 #include "memtrace/record.h"
+#include "memtrace/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +77,7 @@ static uint32_t banks_cost(struct mt_banks *b, const struct mt_access_run *r, ui
     uint32_t offset = (uint32_t)(r->base % (MT_BANKS * WORD));
     if (r->addresses || !r->mask)
         return bank_wavefronts(r, least, worst);
-    uint64_t h = ((uint64_t)r->stride * 0x9e3779b97f4a7c15u) ^
+    uint64_t h = mt_hash_number((uint64_t)r->stride) ^
                  ((uint64_t)r->mask << 20 ^ offset ^ r->meta) * 0xbf58476d1ce4e5b9u;
     struct mt_bank_known *k = &b->known[h >> (64 - KNOWN_BITS)];
     if (!k->mask || k->stride != r->stride || k->offset != offset || k->mask != r->mask ||

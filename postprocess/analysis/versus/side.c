@@ -11,6 +11,7 @@
 const struct mt_figure_words mt_figure_words[MT_FIGURES] = {
 #define MT_FIGURE(NAME, name, words, head, judged) {#name, words, head, judged},
 #include "figures.def"
+#include "memtrace/hash.h"
 #undef MT_FIGURE
 };
 
@@ -296,9 +297,7 @@ static int side_onchip(struct mt_run_side *s, const struct mt_onchip_rows *x)
 
 static uint64_t side_hash(uint64_t h, const char *text)
 {
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 1099511628211u;
-    return h * 31;
+    return mt_hash_bytes(h, text, strlen(text)) * 31;
 }
 
 int mt_side_sites(struct mt_run_side *s, const struct mt_site_event *sites, size_t n)
@@ -306,7 +305,7 @@ int mt_side_sites(struct mt_run_side *s, const struct mt_site_event *sites, size
     if (mt_grow((void **)&s->tokens, &s->token_room, s->ntokens + n, sizeof *s->tokens) != 0)
         return -1;
     for (size_t i = 0; i < n; i++) {
-        uint64_t weak = side_hash(14695981039346656037u, sites[i].op);
+        uint64_t weak = side_hash(MT_HASH_BEGIN, sites[i].op);
         s->tokens[s->ntokens++] = (struct mt_side_token){sites[i].file, sites[i].line, sites[i].column,
                                                          side_hash(weak, sites[i].var), weak};
     }

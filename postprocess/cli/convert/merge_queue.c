@@ -119,57 +119,30 @@ static void heap_remove(struct mt_merge_heap *h, struct mt_merge_thread *t)
 
 /* ---- threads by number ---- */
 
-static size_t slot_of(const struct mt_merge *m, int64_t number)
-{
-    size_t i = (size_t)(((uint64_t)number * 0x9e3779b97f4a7c15u) >> 32) & (m->table_room - 1);
-    while (m->table[i] && m->table[i]->number != number)
-        i = (i + 1) & (m->table_room - 1);
-    return i;
-}
-
-static int table_grow(struct mt_merge *m)
-{
-    struct mt_merge_thread **old = m->table;
-    size_t room = m->table_room;
-    m->table_room = room ? 2 * room : 64;
-    m->table = calloc(m->table_room, sizeof *m->table);
-    if (!m->table) {
-        m->table = old;
-        m->table_room = room;
-        return -1;
-    }
-    for (size_t i = 0; i < room; i++)
-        if (old[i])
-            m->table[slot_of(m, old[i]->number)] = old[i];
-    free(old);
-    return 0;
-}
-
 static struct mt_merge_thread *thread_of(struct mt_merge *m, int64_t number)
 {
-    if (2 * m->threads >= m->table_room && table_grow(m) != 0)
-        return NULL;
-    size_t i = slot_of(m, number);
-    if (!m->table[i]) {
-        m->table[i] = calloc(1, sizeof *m->table[i]);
-        if (!m->table[i])
-            return NULL;
-        m->table[i]->number = number;
-        m->threads++;
-    }
-    return m->table[i];
+    uint64_t known = mt_hash_find(&m->threads, (uint64_t)number);
+    struct mt_merge_thread *t = known ? (struct mt_merge_thread *)known : calloc(1, sizeof *t);
+    if (known || !t)
+        return t;
+    t->number = number;
+    if (mt_hash_put(&m->threads, (uint64_t)number, (uintptr_t)t) == 0)
+        return t;
+    free(t);
+    return NULL;
 }
 
 void mt_merge_free(struct mt_merge *m)
 {
-    for (size_t i = 0; i < m->table_room; i++) {
-        struct mt_merge_thread *t = m->table[i];
-        for (size_t k = 0; t && k < t->count; k++)
+    const struct mt_hash_slot *s;
+    for (size_t i = 0; (s = mt_hash_next(&m->threads, &i));) {
+        struct mt_merge_thread *t = (struct mt_merge_thread *)s->value;
+        for (size_t k = 0; k < t->count; k++)
             mt_merge_block_drop(m, t->ring[(t->head + k) & (t->room - 1)].block);
-        free(t ? t->ring : NULL);
+        free(t->ring);
         free(t);
     }
-    free(m->table);
+    mt_hash_free(&m->threads);
     free(m->first.item);
     free(m->newest.item);
     for (struct mt_merge_block *b = m->spare, *next; b; b = next) {

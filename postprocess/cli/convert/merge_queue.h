@@ -3,8 +3,7 @@
  * before it; a thread's times never go back. Not thread-safe. */
 #ifndef MT_CLI_MERGE_QUEUE_H
 #define MT_CLI_MERGE_QUEUE_H
-#include <stddef.h>
-#include <stdint.h>
+#include "memtrace/hash.h"
 
 /* Input as it was read. Lines stay where they are until they go out; a block is free when none is left. */
 struct mt_merge_block {
@@ -27,8 +26,7 @@ struct mt_merge_heap {
 };
 
 struct mt_merge {
-    struct mt_merge_thread **table; /* by number, open addressing */
-    size_t threads, table_room;
+    struct mt_hash threads;      /* struct mt_merge_thread by number */
     struct mt_merge_heap first;  /* threads with waiting lines, by their first one */
     struct mt_merge_heap newest; /* live threads, by the newest time they have shown */
     struct mt_merge_block *spare;

@@ -108,7 +108,7 @@ int mt_meta_bound(struct mt_meta_bound *b, const char *name, uint64_t offset, co
 struct mt_host_meta {
     struct mt_companion *companion;
     struct mt_meta_bound bound;
-    struct mt_map32 sites; /* number -> position */
+    struct mt_hash sites; /* number -> position + 1 */
     struct mt_host_site_info **blocks;
     size_t nblocks, block_room, nsites, taken; /* taken: of companion->sites */
     /* NULL, or called with the lines of each chunk; not 0 ends the reading as if there were no memory */
@@ -157,7 +157,7 @@ struct mt_device_state {
     size_t nlaunches, nchunks, next;       /* next: position in `chunks` */
     const struct mt_launch_event **events; /* by seq */
     size_t nevents;
-    struct mt_map32 kernels; /* id -> position in the companion's */
+    struct mt_hash kernels; /* id -> position in the companion's, + 1 */
     size_t kernels_taken;
     struct mt_intern unnamed; /* names for kernels that no line names */
     /* decoders.h */

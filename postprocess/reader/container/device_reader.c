@@ -16,7 +16,7 @@ void mt_device_free(struct mt_device_state *d)
     free(d->queue);
     if (d->own_decoders)
         mt_decoders_free(d->decoders);
-    mt_map32_free(&d->kernels);
+    mt_hash_free(&d->kernels);
     mt_intern_free(&d->unnamed);
     free(d->launches);
     free(d->chunks);
@@ -33,14 +33,14 @@ static const char *kernel_name(struct mt_host_reader *r, uint32_t id, int *named
     char text[40];
     for (; d->kernels_taken < c->nkernels; d->kernels_taken++) {
         uint64_t k = c->kernels[d->kernels_taken].id;
-        if (k && k <= UINT32_MAX && !mt_map32_find(&d->kernels, (uint32_t)k) &&
-            mt_map32_add(&d->kernels, (uint32_t)k, (uint32_t)d->kernels_taken) != 0)
+        if (k && k <= UINT32_MAX && !mt_hash_find(&d->kernels, k) &&
+            mt_hash_put(&d->kernels, k, d->kernels_taken + 1) != 0)
             return NULL;
     }
-    uint32_t *at = id ? mt_map32_find(&d->kernels, id) : NULL;
-    *named = at != NULL;
+    uint64_t at = mt_hash_find(&d->kernels, id);
+    *named = at != 0;
     if (at)
-        return c->kernels[*at].name;
+        return c->kernels[at - 1].name;
     int n = snprintf(text, sizeof text, "kernel-%u-without-name", id);
     return mt_intern_add(&d->unnamed, text, (size_t)n);
 }

@@ -29,16 +29,16 @@ static enum mt_host_op op_of(const char *text)
 /* Where the site's row is, made when new. NULL: no memory. */
 static struct mt_host_site_info *meta_row(struct mt_host_meta *m, uint32_t site)
 {
-    uint32_t *known = mt_map32_find(&m->sites, site);
+    uint64_t known = mt_hash_find(&m->sites, site);
     if (known)
-        return &m->blocks[*known / BLOCK][*known % BLOCK];
+        return &m->blocks[(known - 1) / BLOCK][(known - 1) % BLOCK];
     if (m->nsites == m->nblocks * BLOCK) {
         if (mt_grow(&m->blocks, &m->block_room, m->nblocks + 1, sizeof *m->blocks) != 0 ||
             !(m->blocks[m->nblocks] = malloc(BLOCK * sizeof **m->blocks)))
             return NULL;
         m->nblocks++;
     }
-    if (mt_map32_add(&m->sites, site, (uint32_t)m->nsites) != 0)
+    if (mt_hash_put(&m->sites, site, m->nsites + 1) != 0)
         return NULL;
     m->nsites++;
     return &m->blocks[(m->nsites - 1) / BLOCK][(m->nsites - 1) % BLOCK];
@@ -101,8 +101,8 @@ void mt_meta_sort(struct mt_host_meta *m)
 
 const struct mt_host_site_info *mt_meta_site(const struct mt_host_meta *m, uint32_t site)
 {
-    uint32_t *at = mt_map32_find(&m->sites, site);
-    return at ? &m->blocks[*at / BLOCK][*at % BLOCK] : NULL;
+    uint64_t at = mt_hash_find(&m->sites, site);
+    return at ? &m->blocks[(at - 1) / BLOCK][(at - 1) % BLOCK] : NULL;
 }
 
 void mt_meta_free(struct mt_host_meta *m)
@@ -110,7 +110,7 @@ void mt_meta_free(struct mt_host_meta *m)
     for (size_t i = 0; i < m->nblocks; i++)
         free(m->blocks[i]);
     free(m->blocks);
-    mt_map32_free(&m->sites);
+    mt_hash_free(&m->sites);
     mt_companion_free(m->companion);
     memset(m, 0, sizeof *m);
 }

@@ -2,6 +2,7 @@
  * table grows, and then the old one stays for those who still look into it, all old ones together being
  * smaller than the new. */
 #include "known.h"
+#include "memtrace/hash.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -21,7 +22,7 @@ struct mt_known_table {
 
 static uint64_t known_hash(uint64_t key, uint32_t meta)
 {
-    uint64_t h = (key ^ (uint64_t)meta << 20) * 0x9e3779b97f4a7c15u;
+    uint64_t h = mt_hash_number(key ^ (uint64_t)meta << 20);
     return h ^ h >> 32;
 }
 
