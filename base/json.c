@@ -1,5 +1,6 @@
 /* Builds one JSON object as one line of text in a growing buffer. */
 #include "json.h"
+#include "text.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,21 +31,12 @@ static void put_key(struct mt_jsonl *j, const char *key)
     json_put(j, "\":", 2);
 }
 
-/* Length of the UTF-8 sequence at s (shortest form, no surrogates), 0 if there is none. */
-static size_t json_sequence(const unsigned char *s)
+size_t mt_json_escape(char out[6], unsigned char c)
 {
-    if (s[0] < 0x80)
-        return 1;
-    size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || s[0] > 0xf4)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-        (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
+    static const char hex[] = "0123456789abcdef";
+    const int short_one = c == '"' || c == '\\';
+    memcpy(out, (char[]){'\\', short_one ? (char)c : 'u', '0', '0', hex[c >> 4], hex[c & 15]}, 6);
+    return short_one ? 2 : 6;
 }
 
 /* Bytes from s on that are in a string as they are. */
@@ -60,27 +52,21 @@ static void put_string(struct mt_jsonl *j, const char *text)
 {
     json_put(j, "\"", 1);
     for (const unsigned char *s = (const unsigned char *)(text ? text : ""); *s;) {
-        char esc[8];
+        char esc[6];
         size_t n = json_plain(s);
         if (n) {
             json_put(j, (const char *)s, n);
             s += n;
             continue;
         }
-        n = json_sequence(s);
-        if (n == 0) {
+        n = mt_utf8_length(s, 4); /* a NUL is in no longer one */
+        if (n == 0)
             json_put(j, "\xef\xbf\xbd", 3);
-            n = 1;
-        } else if (*s == '"' || *s == '\\') {
-            esc[0] = '\\';
-            esc[1] = (char)*s;
-            json_put(j, esc, 2);
-        } else if (*s < 0x20 || *s == 0x7f) {
-            json_put(j, esc, (size_t)snprintf(esc, sizeof esc, "\\u%04x", *s));
-        } else {
+        else if (n == 1)
+            json_put(j, esc, mt_json_escape(esc, *s));
+        else
             json_put(j, (const char *)s, n);
-        }
-        s += n;
+        s += n ? n : 1;
     }
     json_put(j, "\"", 1);
 }

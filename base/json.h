@@ -13,6 +13,9 @@ struct mt_jsonl {
     int failed;
 };
 
+/* What stands in a string for a character below U+0100 that may not; how many bytes it is. */
+size_t mt_json_escape(char out[6], unsigned char c);
+
 void mt_jsonl_begin(struct mt_jsonl *j, const char *ev);
 void mt_jsonl_u64(struct mt_jsonl *j, const char *key, uint64_t value);
 void mt_jsonl_i64(struct mt_jsonl *j, const char *key, int64_t value);

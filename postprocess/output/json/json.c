@@ -1,6 +1,7 @@
 /* A streaming JSON writer: nothing is kept but one buffer. */
 #define _GNU_SOURCE
 #include "json.h"
+#include "base/json.h"
 #include "reader/base/internal.h"
 #include <errno.h>
 #include <float.h>
@@ -71,15 +72,10 @@ static void put_string(struct mt_json *j, const char *s)
         json_put(j, s + plain, i - plain);
         if (step == 0) {
             json_put(j, "\xef\xbf\xbd", 3);
-        } else if (c == '"' || c == '\\') {
-            put_char(j, '\\');
-            put_char(j, (char)c);
         } else {
-            static const char hex[] = "0123456789abcdef";
-            if (control)
-                c = (unsigned char)s[++i];
-            char e[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
-            json_put(j, e, sizeof e);
+            char escape[6];
+            i += control;
+            json_put(j, escape, mt_json_escape(escape, (unsigned char)s[i]));
         }
         plain = ++i;
     }
