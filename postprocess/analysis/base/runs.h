@@ -13,7 +13,6 @@
 #include "memtrace/trace.h"
 #include "sites.h"
 
-/* A launch, or the rest of one that began in an earlier part. Launches come in ascending supersteps. */
 /* What mt_X_init is told; each takes what concerns it. `allocs`: the caller's, kept. */
 struct mt_run_options {
     unsigned line_bits;               /* of cache lines: 5 to 12 */
@@ -27,6 +26,7 @@ struct mt_run_options {
     size_t nallocs;
 };
 
+/* A launch, or the rest of one that began in an earlier part. Launches come in ascending supersteps. */
 struct mt_run_launch {
     uint64_t superstep;
     const char *kernel;                  /* the caller's, kept; one pointer per name */
