@@ -249,7 +249,7 @@ def interrupted(folder):
 
 
 def main():
-    if not shutil.which("mpirun") or not os.path.exists(PROGRAM + "-mpi"):
+    if not shutil.which("mpirun") or not os.path.exists(os.path.join(BIN, "../libexec/memtrace/mt-extract-mpi")):
         print("no MPI here: skipped")
         return 77
     folder = tempfile.mkdtemp(prefix="mt-mpi-")
