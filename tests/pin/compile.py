@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Builds the Pin tool against a kit, as far as the kit goes: a whole kit gives mt-host.so, headers and makefiles
 give objects. Then every symbol that the objects need must be one that the kit offers.
+Without a kit only that the tool's C has all of its own functions.
 
 compile.py SOURCE; the kit: $PIN_ROOT, else $PIN_HEADERS. Without either: skipped (77)."""
 import os
@@ -37,11 +38,24 @@ def flags(kit, language):
 
 
 def sources(source):
+    """As the makefile has them."""
     host = os.path.join(source, "host")
+    with open(os.path.join(host, "pin", "makefile.rules"), encoding="utf-8") as f:
+        rules = f.read()
     names = [os.path.join(host, "pin", x) for x in sorted(os.listdir(os.path.join(host, "pin"))) if x.endswith(".cpp")]
     names += [os.path.join(host, "core", x) for x in sorted(os.listdir(os.path.join(host, "core"))) if x.endswith(".c")]
-    names += [os.path.join(source, "format/container", x) for x in ("writer.c", "pack.c", "encoder.c")]
-    return names + [os.path.join(source, "base/json.c"), os.path.join(source, "format/host_text.c")]
+    names += [os.path.join(source, "format/container", x + ".c") for x in re.search(r"\(OBJ_SUFFIX\),([a-z_ ]+)\)", rules)[1].split()]
+    return names + [os.path.join(source, room, x + ".c") for room, x in re.findall(r"\(OBJDIR\)(base|format)_(\w+)\$", rules)]
+
+
+def without_kit(source, work):
+    """The tool's C alone, natively: no function of ours is missing."""
+    for i, name in enumerate(x for x in sources(source) if x.endswith(".c")):
+        run("gcc", "-std=c11", "-c", "-DMT_CONTAINER_STORED", '-DMEMTRACE_VERSION="test"',
+            *("-I" + os.path.join(source, x) for x in ("include", ".", "host/core")), name, "-o", os.path.join(work, f"{i}.o"))
+    missing = sorted(x for x in undefined(work) if x.startswith("mt_"))
+    if missing:
+        sys.exit(f"host/pin/makefile.rules lacks the files that have {', '.join(missing)}")
 
 
 def by_hand(kit, source, work):
@@ -126,6 +140,8 @@ def check(kit, names):
 def main():
     kit = os.environ.get("PIN_ROOT") or os.environ.get("PIN_HEADERS")
     if not kit:
+        with tempfile.TemporaryDirectory() as work:
+            without_kit(sys.argv[1], work)
         print("neither PIN_ROOT nor PIN_HEADERS is set: skipped")
         return 77
     kit, source = os.path.abspath(kit), os.path.abspath(sys.argv[1])
