@@ -104,6 +104,7 @@ class Log(Case):
         for quiet in (False, True):
             p = subprocess.Popen([BIN + "/mt-report", *["-q"] * quiet, "-o", os.path.join(self.dir, "r.html"), self.path], stderr=subprocess.PIPE)
             started(p)
+            time.sleep(0.1)  # its clock has begun, too
             p.send_signal(signal.SIGSTOP)
             time.sleep(10.2)
             p.send_signal(signal.SIGCONT)
