@@ -110,20 +110,11 @@ int mt_elf_bias(struct mt_elf *e, uint64_t start, uint64_t offset, uint64_t *bia
 
 const char *mt_elf_function(struct mt_elf *e, uint64_t address)
 {
-    size_t low = 0, high = e->nfunctions;
-    while (low < high) { /* the first one after the address */
-        size_t middle = (low + high) / 2;
-        if (e->functions[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0)
+    size_t n = MT_FIRST(i, e->nfunctions, e->functions[i].address > address);
+    if (n == 0)
         return NULL;
-    uint64_t start = e->functions[low - 1].address;
-    while (low > 1 && e->functions[low - 2].address == start)
-        low--;
-    const struct function *f = &e->functions[low - 1];
+    uint64_t start = e->functions[n - 1].address;
+    const struct function *f = &e->functions[MT_FIRST(i, n, e->functions[i].address >= start)];
     return f->bytes == 0 || address < f->address + f->bytes ? f->name : NULL;
 }
 
@@ -222,19 +213,10 @@ static const char *unit_folder(Dwarf_Die *unit)
 /* 0, or -1: there is none around the address. */
 static int elffile_unit(struct mt_elf *e, uint64_t address, Dwarf_Die *die)
 {
-    size_t low = 0, high;
     if (!e->looked)
         read_units(e);
-    high = e->nunits;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (e->units[middle].low <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low && address < e->units[low - 1].high && dwarf_offdie(e->dwarf, e->units[low - 1].die, die) ? 0
-                                                                                                         : -1;
+    size_t n = MT_FIRST(i, e->nunits, e->units[i].low > address);
+    return n && address < e->units[n - 1].high && dwarf_offdie(e->dwarf, e->units[n - 1].die, die) ? 0 : -1;
 }
 
 int mt_elf_line(struct mt_elf *e, uint64_t address, struct mt_elf_location *place)

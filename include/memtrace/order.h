@@ -1,5 +1,6 @@
-/* Functions for qsort and bsearch that order structs by members, ascending, the first member first:
- * MT_ORDER_2(by_seq, struct mt_copy_event, seq, dst) defines by_seq. Not installed. */
+/* What is in order. Functions for qsort and bsearch that order structs by members, ascending, the first
+ * member first: MT_ORDER_2(by_seq, struct mt_copy_event, seq, dst) defines by_seq. MT_FIRST finds a place.
+ * Not installed. */
 #ifndef MT_ORDER_H
 #define MT_ORDER_H
 #include <stddef.h>
@@ -36,6 +37,21 @@
 #define MT_ORDER_POINTED_1(name, type, m) MT_ORDER_POINTED(name, type, MT_ORDER_DIFFER(x, y, m))
 #define MT_ORDER_POINTED_2(name, type, m, n)                                                                 \
     MT_ORDER_POINTED(name, type, MT_ORDER_DIFFER(x, y, m) MT_ORDER_DIFFER(x, y, n))
+
+/* The first i below n for which `from`, an expression with i, holds, as it does for all after that one; n:
+ * for none. MT_FIRST(i, n, list[i].address > address) is the place behind an address. */
+#define MT_FIRST(i, n, from)                                                                                 \
+    ({                                                                                                       \
+        size_t first_ = 0, end_ = (n);                                                                       \
+        while (first_ < end_) {                                                                              \
+            const size_t i = first_ + (end_ - first_) / 2;                                                   \
+            if (from)                                                                                        \
+                end_ = i;                                                                                    \
+            else                                                                                             \
+                first_ = i + 1;                                                                              \
+        }                                                                                                    \
+        first_;                                                                                              \
+    })
 
 /* Of numbers. */
 static inline int mt_order_u64(const void *a, const void *b)

@@ -101,15 +101,7 @@ struct positions {
 /* Launches shown that came before the event. */
 static size_t report_lists_position(const struct positions *p, uint64_t seq)
 {
-    size_t lo = 0, hi = p->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (p->seq[mid] < seq)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return MT_FIRST(i, p->n, p->seq[i] >= seq);
 }
 
 /* Too many are summed up per place and kind. */

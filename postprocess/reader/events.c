@@ -35,17 +35,10 @@ static void device_memory(struct mt_source_merge *m, const struct mt_companion *
 static const struct mt_alloc_event *given_up(const struct mt_alloc_event *const *freed, size_t n,
                                              const struct mt_alloc_event *a)
 {
-    size_t lo = 0, hi = n; /* the first one freed after a->seq */
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (freed[mid]->free_seq <= a->seq)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    while (lo-- > 0 && freed[lo]->free_seq + 1 >= a->seq)
-        if (freed[lo] != a && freed[lo]->id < a->id)
-            return freed[lo];
+    size_t at = MT_FIRST(i, n, freed[i]->free_seq > a->seq);
+    while (at-- > 0 && freed[at]->free_seq + 1 >= a->seq)
+        if (freed[at] != a && freed[at]->id < a->id)
+            return freed[at];
     return NULL;
 }
 

@@ -74,17 +74,10 @@ static void moments_settle(struct moments *t, size_t first, uint64_t start_ns)
 
 uint64_t mt_process_seq(const struct mt_process *p, uint64_t seq)
 {
-    size_t lo = 0, hi = p ? p->n : 0; /* the first one above */
     if (!p || seq >= MT_SEQ_PROGRAM)
         return seq;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (p->was[mid] <= seq)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo ? p->is[lo - 1] : 0;
+    size_t n = MT_FIRST(i, p->n, p->was[i] > seq);
+    return n ? p->is[n - 1] : 0;
 }
 
 /* ---- companions ---- */

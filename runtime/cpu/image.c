@@ -2,6 +2,7 @@
  * loaded through a memory file. */
 #define _GNU_SOURCE
 #include "image.h"
+#include "memtrace/order.h"
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -99,15 +100,8 @@ int mt_cpu_is_constant(const void *p)
 {
     const struct constants *all = atomic_load(&constants);
     uint64_t a = (uint64_t)(uintptr_t)p;
-    size_t lo = 0, hi = all ? all->n : 0;
-    while (lo < hi) { /* first constant that begins after a */
-        size_t mid = lo + (hi - lo) / 2;
-        if (all->c[mid].base <= a)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo > 0 && a - all->c[lo - 1].base < all->c[lo - 1].bytes;
+    size_t n = all ? MT_FIRST(i, all->n, all->c[i].base > a) : 0;
+    return n > 0 && a - all->c[n - 1].base < all->c[n - 1].bytes;
 }
 
 /* ---- loading

@@ -1,6 +1,7 @@
 /* An ordered table of disjoint address ranges, each with a pointer of its user. */
 #include "ranges.h"
 #include "memtrace/grow.h"
+#include "memtrace/order.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,27 +26,10 @@ static uint64_t ranges_first(const struct mt_ranges *t, size_t leaf)
 /* Behind the last range with base <= address; i is 0 only where there is none. */
 static struct ranges_place ranges_behind(const struct mt_ranges *t, uint64_t address)
 {
-    struct ranges_place p = {0, 0};
-    size_t lo = 0, hi = t->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (ranges_first(t, mid) > address)
-            hi = mid;
-        else
-            lo = mid + 1;
-    }
-    if (!lo)
-        return p;
-    p.leaf = lo - 1;
-    for (lo = 0, hi = t->at[p.leaf]->n; lo < hi;) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (t->at[p.leaf]->at[mid].base > address)
-            hi = mid;
-        else
-            lo = mid + 1;
-    }
-    p.i = lo;
-    return p;
+    size_t leaf = MT_FIRST(i, t->n, ranges_first(t, i) > address);
+    if (!leaf--)
+        return (struct ranges_place){0, 0};
+    return (struct ranges_place){leaf, MT_FIRST(i, t->at[leaf]->n, t->at[leaf]->at[i].base > address)};
 }
 
 /* The two neighbours of a place, or NULL. */

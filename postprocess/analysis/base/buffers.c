@@ -41,15 +41,9 @@ void mt_buffers_free(struct mt_buffers *b)
 
 void mt_buffers_launch(struct mt_buffers *b, uint64_t seq)
 {
-    size_t lo = 0, hi = b->nchanges;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (b->changes[mid] < seq)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    size_t generation = seq == MT_SEQ_NONE ? SIZE_MAX : seq >= MT_SEQ_PROGRAM ? SIZE_MAX - 1 : lo;
+    size_t generation = seq == MT_SEQ_NONE      ? SIZE_MAX
+                        : seq >= MT_SEQ_PROGRAM ? SIZE_MAX - 1
+                                                : MT_FIRST(i, b->nchanges, b->changes[i] >= seq);
     if (b->built && generation == b->generation && !b->within)
         return;
     b->built = 1;
@@ -97,22 +91,16 @@ const struct mt_buffer_stretch *mt_buffers_stretch_slow(struct mt_buffers *b, ui
         s->in = mt_live_allocs_stretch(b->program, address, &s->first, &s->last);
         return s;
     }
-    size_t lo = 0, hi = b->nlive; /* the number of allocations that begin at or before the address */
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (b->live[mid]->base <= address)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    /* The number of allocations that begin at or before the address. */
+    const size_t n = MT_FIRST(i, b->nlive, b->live[i]->base > address);
     if (b->ever) {
-        *s = (struct mt_buffer_stretch){address, address, buffers_last(b, lo, address)};
+        *s = (struct mt_buffer_stretch){address, address, buffers_last(b, n, address)};
         return s;
     }
-    *s = (struct mt_buffer_stretch){0, lo < b->nlive ? b->live[lo]->base - 1 : UINT64_MAX, NULL};
-    if (lo == 0)
+    *s = (struct mt_buffer_stretch){0, n < b->nlive ? b->live[n]->base - 1 : UINT64_MAX, NULL};
+    if (n == 0)
         return s;
-    const struct mt_alloc_event *a = b->live[lo - 1];
+    const struct mt_alloc_event *a = b->live[n - 1];
     uint64_t end = a->base + (a->bytes - 1); /* its last byte; live ones have some */
     if (end < a->base)
         end = UINT64_MAX;

@@ -1,20 +1,13 @@
 /* Stretches of whole pages that were written at once: what a shadow knows of pages that it has not made. */
 #include "spans.h"
 #include "memtrace/grow.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
 size_t mt_spans_at(const struct mt_spans *s, uint64_t page)
 {
-    size_t lo = 0, hi = s->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (s->at[mid].end > page)
-            hi = mid;
-        else
-            lo = mid + 1;
-    }
-    return lo;
+    return MT_FIRST(i, s->n, s->at[i].end > page);
 }
 
 const struct mt_page_span *mt_spans_find(const struct mt_spans *s, uint64_t page)

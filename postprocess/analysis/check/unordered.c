@@ -54,16 +54,8 @@ int mt_check_unordered_init(struct mt_check_unordered *u, struct mt_source *s, s
 
 static const struct mt_order_event *unordered_find(const struct mt_check_unordered *u, uint64_t op)
 {
-    struct mt_order_event key = {.op = op};
-    size_t lo = 0, hi = u->nops;
-    while (op && lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (u->by_op[mid]->op < key.op)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return op && lo < u->nops && u->by_op[lo]->op == op ? u->by_op[lo] : NULL;
+    size_t at = MT_FIRST(i, u->nops, u->by_op[i]->op >= op);
+    return op && at < u->nops && u->by_op[at]->op == op ? u->by_op[at] : NULL;
 }
 
 /* How many operations of that stream come before it. */
@@ -80,15 +72,9 @@ static uint64_t unordered_until(const struct mt_check_unordered *u, const struct
                                 uint64_t stream)
 {
     const struct mt_order_event **list = u->orders[stream];
-    size_t lo = 0, hi = u->norders[stream]; /* counts only grow along a stream */
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (unordered_after(list[mid], e->stream) < e->n)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo ? list[lo - 1]->n : 0;
+    /* Counts only grow along a stream. */
+    size_t n = MT_FIRST(i, u->norders[stream], unordered_after(list[i], e->stream) >= e->n);
+    return n ? list[n - 1]->n : 0;
 }
 
 /* ---- operations ---- */

@@ -1,5 +1,6 @@
 /* The figures of a launch: as bytes, and what they become when all is counted. */
 #include "reuse.h"
+#include "memtrace/order.h"
 #include <math.h>
 
 /* Most buckets are empty. */
@@ -88,15 +89,8 @@ static void reuse_settle(struct mt_reuse_counts *c, uint64_t uses, int contexts)
 
 struct mt_reuse_launch *mt_reuse_launch_of(struct mt_reuse *x, uint64_t superstep)
 {
-    size_t lo = 0, hi = x->count;
-    while (hi - lo > 1) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (x->launches[mid].superstep <= superstep)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return &x->launches[lo];
+    size_t n = MT_FIRST(i, x->count, x->launches[i].superstep > superstep);
+    return &x->launches[n ? n - 1 : 0];
 }
 
 void mt_reuse_launch_settle(struct mt_reuse_launch *l)

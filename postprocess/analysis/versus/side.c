@@ -3,6 +3,7 @@
 #include "side.h"
 #include "analysis/base/sites.h"
 #include "memtrace/grow.h"
+#include "memtrace/order.h"
 #include "memtrace/record.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -329,15 +330,7 @@ static void side_tokens(struct mt_run_side *s, struct mt_side_row *r)
     const char *colon = mt_location_colon(r->place);
     char *file = colon ? strndup(r->place, (size_t)(colon - r->place)) : NULL;
     struct mt_side_token key = {.file = file, .line = colon ? strtoull(colon + 1, NULL, 10) : 0};
-    size_t lo = 0, hi = s->ntokens;
-    while (file && lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (by_place(&s->tokens[mid], &key) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    size_t end = lo;
+    size_t lo = file ? MT_FIRST(i, s->ntokens, by_place(&s->tokens[i], &key) >= 0) : 0, end = lo;
     while (file && end < s->ntokens && s->tokens[end].line == key.line &&
            strcmp(s->tokens[end].file, file) == 0)
         end++;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "locality_parts.h"
 #include "comm_json.h"
+#include "memtrace/order.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -76,24 +77,17 @@ static void write_top(struct mt_json *j, const struct mt_locality *m, const stru
                       size_t n, uint64_t superstep)
 {
     char label[MT_ALLOC_LABEL];
-    size_t lo = 0, hi = n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (top[mid].superstep < superstep)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
     mt_json_array(j, "top", 0);
-    for (; lo < n && top[lo].superstep == superstep; lo++) {
+    for (size_t at = MT_FIRST(i, n, top[i].superstep >= superstep); at < n && top[at].superstep == superstep;
+         at++) {
         mt_json_object(j, NULL, 1);
-        mt_json_hex(j, "address", top[lo].address);
+        mt_json_hex(j, "address", top[at].address);
         mt_json_text(j, "allocation",
-                     top[lo].alloc < m->nallocs ? mt_alloc_label(label, m, top[lo].alloc) : NULL);
-        mt_json_text(j, "sharing", mt_sharing_kinds[top[lo].kind]);
-        mt_json_u64(j, "accesses", top[lo].accesses);
-        if (top[lo].kind == MT_SHARED_FALSE)
-            mt_json_u64(j, "writers", top[lo].writers);
+                     top[at].alloc < m->nallocs ? mt_alloc_label(label, m, top[at].alloc) : NULL);
+        mt_json_text(j, "sharing", mt_sharing_kinds[top[at].kind]);
+        mt_json_u64(j, "accesses", top[at].accesses);
+        if (top[at].kind == MT_SHARED_FALSE)
+            mt_json_u64(j, "writers", top[at].writers);
         mt_json_end(j);
     }
     mt_json_end(j);

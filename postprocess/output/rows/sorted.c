@@ -187,15 +187,7 @@ struct mt_coalescing_stride *mt_coalescing_strides(const struct mt_coalescing *c
 
 size_t mt_coalescing_first_stride(const struct mt_coalescing_stride *strides, size_t n, size_t cell)
 {
-    size_t lo = 0, hi = n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (strides[mid].cell < cell)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return MT_FIRST(i, n, strides[i].cell >= cell);
 }
 
 static int by_side(const void *a, const void *b, void *arg)

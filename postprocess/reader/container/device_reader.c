@@ -65,18 +65,11 @@ const struct mt_launch_event *mt_device_launch_event(struct mt_host_reader *r, u
 {
     const struct mt_device_state *d = &r->device;
     const struct mt_companion *c = r->meta.companion;
-    size_t lo = 0, hi = d->nevents;
     for (size_t i = r->window.regular ? 0 : c->nlaunches; i-- > 0;)
         if (c->launches[i].seq == seq)
             return &c->launches[i];
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (d->events[mid]->seq < seq)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < d->nevents && d->events[lo]->seq == seq ? d->events[lo] : NULL;
+    size_t at = MT_FIRST(i, d->nevents, d->events[i]->seq >= seq);
+    return at < d->nevents && d->events[at]->seq == seq ? d->events[at] : NULL;
 }
 
 /* ---- what is where ---- */
@@ -162,15 +155,8 @@ void mt_device_seek(struct mt_host_reader *r, size_t index)
 /* The launch of the list that begins with device chunk number `chunk`; NULL: none. */
 static const struct mt_device_launch *device_reader_at(const struct mt_device_state *d, size_t chunk)
 {
-    size_t lo = 0, hi = d->nlaunches;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (d->launches[mid].first < chunk)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < d->nlaunches && d->launches[lo].first == chunk ? &d->launches[lo] : NULL;
+    size_t at = MT_FIRST(i, d->nlaunches, d->launches[i].first >= chunk);
+    return at < d->nlaunches && d->launches[at].first == chunk ? &d->launches[at] : NULL;
 }
 
 const struct mt_device_launch *mt_device_pass(struct mt_host_reader *r)

@@ -122,15 +122,8 @@ static int read_sections(struct mt_cubin *c, const struct file *f)
 /* The number of a code section by the file's index; UINT32_MAX: it is none. */
 static uint32_t find_section(const struct mt_cubin *c, uint32_t index)
 {
-    size_t low = 0, high = c->nsections;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (c->sections[middle].index < index)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < c->nsections && c->sections[low].index == index ? (uint32_t)low : UINT32_MAX;
+    size_t at = MT_FIRST(i, c->nsections, c->sections[i].index >= index);
+    return at < c->nsections && c->sections[at].index == index ? (uint32_t)at : UINT32_MAX;
 }
 
 /* ---- symbols ---- */
@@ -289,16 +282,9 @@ int mt_cubin_read(struct mt_cubin *c, const void *data, size_t bytes)
 /* The first function behind a place. */
 static size_t functions_behind(const struct mt_cubin *c, uint32_t section, uint64_t offset)
 {
-    size_t low = 0, high = c->nfunctions;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        const struct mt_cubin_function *f = &c->functions[middle];
-        if (f->section < section || (f->section == section && f->offset <= offset))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    const struct mt_cubin_function *f = c->functions;
+    return MT_FIRST(i, c->nfunctions,
+                    f[i].section > section || (f[i].section == section && f[i].offset > offset));
 }
 
 const struct mt_cubin_function *mt_cubin_around(const struct mt_cubin *c, uint32_t section, uint64_t offset)

@@ -170,18 +170,11 @@ static void set_address(struct machine *m, const uint8_t *at)
 {
     const struct mt_cubin *c = m->cubin;
     uint64_t place = (uint64_t)(at - c->line.data);
-    size_t low = 0, high = c->naddresses;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (c->addresses[middle].at < place)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t at_place = MT_FIRST(i, c->naddresses, c->addresses[i].at >= place);
     m->section = UINT32_MAX;
-    if (low < c->naddresses && c->addresses[low].at == place) {
-        m->section = c->addresses[low].section;
-        m->row.address = c->addresses[low].offset;
+    if (at_place < c->naddresses && c->addresses[at_place].at == place) {
+        m->section = c->addresses[at_place].section;
+        m->row.address = c->addresses[at_place].offset;
     }
 }
 
@@ -341,18 +334,12 @@ static const struct sequence *sequence_around(const struct mt_code_lines *l, uin
                                               uint64_t offset)
 {
     enum { NEAR = 64 }; /* sequences do not overlap */
-    size_t low = 0, high = l->nsequences;
-    while (low < high) { /* the first one behind the place */
-        size_t middle = (low + high) / 2;
-        const struct sequence *s = &l->sequences[middle];
-        if (s->section < section || (s->section == section && s->low <= offset))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (size_t i = low; i-- > 0 && low - i <= NEAR && l->sequences[i].section == section;)
-        if (offset < l->sequences[i].high)
-            return &l->sequences[i];
+    const struct sequence *s = l->sequences;
+    size_t end =
+        MT_FIRST(i, l->nsequences, s[i].section > section || (s[i].section == section && s[i].low > offset));
+    for (size_t i = end; i-- > 0 && end - i <= NEAR && s[i].section == section;)
+        if (offset < s[i].high)
+            return &s[i];
     return NULL;
 }
 
@@ -386,15 +373,7 @@ static int read_rows(struct mt_code_lines *l, const struct sequence *s)
  * sequence is none. 0: there is none; else its number, from 1. */
 static size_t row_at(const struct mt_code_lines *l, uint64_t offset)
 {
-    size_t low = 0, high = l->nrows ? l->nrows - 1 : 0;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (l->rows[middle].address <= offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return MT_FIRST(i, l->nrows ? l->nrows - 1 : 0, l->rows[i].address > offset);
 }
 
 /* The n-th text of a list, from 1; NULL: there is none. With its three numbers, if it is a file's. */
