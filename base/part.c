@@ -1,33 +1,45 @@
 /* memtrace's own parts, by name. */
 #include "part.h"
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define MT_LIBRARY_PLACE "../" MT_INSTALL_LIBDIR
+#define EXE "/proc/self/exe"
+
+int mt_files_self(char path[PATH_MAX], unsigned up)
+{
+    ssize_t n = readlink(EXE, path, PATH_MAX - 1);
+    path[n > 0 ? n : 0] = 0;
+    for (char *slash; up && (slash = strrchr(path, '/')); up--)
+        *slash = 0;
+    return n > 0 ? 0 : -1;
+}
+
+int mt_files_beside(char path[PATH_MAX], const char *format, ...)
+{
+    va_list args;
+    int found = mt_files_self(path, 1) == 0;
+    size_t n = strlen(path);
+    va_start(args, format);
+    if (found) {
+        path[n++] = '/';
+        vsnprintf(path + n, PATH_MAX - n, format, args);
+    } else {
+        strcpy(path, EXE);
+    }
+    va_end(args);
+    return found ? 0 : -1;
+}
 
 int mt_files_part(const char *name, char path[PATH_MAX])
 {
-    static const char *const places[] = {"../lib", MT_LIBRARY_PLACE, "../..", "."};
-    char self[PATH_MAX], first[PATH_MAX] = "";
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0)
-        return -1;
-    self[n] = 0;
-    *strrchr(self, '/') = 0;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        char try[2 * PATH_MAX], *real;
-        snprintf(try, sizeof try, "%s/%s/%s", self, places[i], name);
-        if (i == 0)
-            snprintf(first, sizeof first, "%.*s", PATH_MAX - 1, try);
-        if ((real = realpath(try, NULL)) != NULL && strlen(real) < PATH_MAX) {
-            strcpy(path, real);
-            free(real);
+    static const char *const places[] = {"../lib", "../" MT_INSTALL_LIBDIR, "../..", "."};
+    char try[PATH_MAX];
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (mt_files_beside(try, "%s/%s", places[i], name) == 0 && realpath(try, path))
             return 0;
-        }
-        free(real);
-    }
-    strcpy(path, first);
+    mt_files_beside(path, "%s/%s", places[0], name);
     return -1;
 }

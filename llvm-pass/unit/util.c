@@ -1,6 +1,6 @@
 /* Small helpers over llvm-c. */
 #include "unit.h"
-#include <limits.h>
+#include "base/part.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,13 +72,9 @@ LLVMValueRef mt_declare(LLVMModuleRef module, const char *name, LLVMTypeRef type
 /* For the pass in a program: ROOT/libexec/memtrace/program, ROOT/LIBDIR/memtrace/name. */
 static void util_beside_program(char path[PATH_MAX], const char *libdir, const char *name)
 {
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self);
-    for (int up = 0; up < 3; up++)
-        while (n > 0 && self[--n] != '/')
-            ;
-    if (n > 0)
-        snprintf(path, PATH_MAX, "%.*s/%s/memtrace/%s", (int)n, self, libdir, name);
+    char root[PATH_MAX];
+    if (mt_files_self(root, 3) == 0 && *root)
+        snprintf(path, PATH_MAX, "%s/%s/memtrace/%s", root, libdir, name);
 }
 
 LLVMModuleRef mt_load_bitcode(struct mt_unit *u, const char *name)

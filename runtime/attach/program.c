@@ -1,6 +1,7 @@
 /* Which file an object came from. The program itself has no name in its link map, and its file may be gone.
  */
 #include "attach.h"
+#include "base/part.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -72,9 +73,7 @@ const char *mt_attach_path(const struct link_map *map, char room[PATH_MAX])
     char range[40];
     if (*map->l_name)
         return map->l_name;
-    ssize_t n = program_is_exe() ? readlink("/proc/self/exe", room, PATH_MAX - 1) : 0;
-    room[n > 0 ? n : 0] = 0;
-    if (!program_is_exe() && program_mapped((uintptr_t)map->l_ld, range, room) != 0)
+    if (program_is_exe() ? mt_files_self(room, 0) : program_mapped((uintptr_t)map->l_ld, range, room))
         *room = 0;
     if (!*room && getauxval(AT_EXECFN)) /* there is no /proc */
         snprintf(room, PATH_MAX, "%s", (const char *)getauxval(AT_EXECFN));

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "job.h"
 #include "base/json.h"
+#include "base/part.h"
 #include "base/report.h"
 #include "base/fork.h"
 #include <errno.h>
@@ -168,9 +169,8 @@ static uint64_t companion_wall_ms(void)
 static void put_header(struct mt_companion_writer *c, const struct mt_header_line *head)
 {
     struct mt_header_line l = *head;
-    char program[4096];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[n > 0 ? n : 0] = 0;
+    char program[PATH_MAX];
+    (void)mt_files_self(program, 0);
     l.tool = "memtrace " MEMTRACE_VERSION;
     l.pid = (uint64_t)getpid();
     l.program = program;

@@ -1,12 +1,11 @@
 /* The overlay around this executable: bin/.memtrace-overlay (key=value lines) and bin/real/. */
 #include <errno.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "cudabin.h"
+#include "base/part.h"
 
 int mt_cudabin_tool_error(const struct tool *tool, const char *format, ...)
 {
@@ -41,8 +40,7 @@ int mt_cudabin_tool_find(struct tool *tool)
     char path[PATH_MAX + 32];
     /* The executable's own place, not argv[0]: right also when it is called through a
      * link or found in PATH. */
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    char *slash = n > 0 ? strrchr(self, '/') : NULL;
+    char *slash = mt_files_self(self, 0) == 0 ? strrchr(self, '/') : NULL;
     if (!slash) {
         fprintf(stderr, "memtrace: cannot read /proc/self/exe\n");
         return -1;

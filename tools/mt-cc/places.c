@@ -1,11 +1,11 @@
 /* Finds memtrace's files from /proc/self/exe, so that a build tree or an installed tree can be moved.
  *   build tree:   bin/mt-cc  lib     cuda-overlay                  include (a link to the sources')
  *   install tree: bin/mt-cc  LIBDIR  LIBDIR/memtrace/cuda-overlay  include */
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "mt-cc.h"
+#include "base/part.h"
 
 /* Reads key=value lines of the overlay's marker; 0, or -1 when it is not there. */
 static int read_marker(struct places *p)
@@ -39,17 +39,9 @@ int mt_cc_places_find(struct places *p)
 {
     char root[PATH_MAX];
     memset(p, 0, sizeof *p);
-    ssize_t n = readlink("/proc/self/exe", root, sizeof root - 1);
-    if (n <= 0) {
+    if (mt_files_self(root, 2) != 0) { /* root/bin/mt-cc */
         fputs("mt-cc: cannot read /proc/self/exe\n", stderr);
         return -1;
-    }
-    root[n] = 0;
-    for (int up = 0; up < 2; up++) { /* root/bin/mt-cc */
-        char *slash = strrchr(root, '/');
-        if (slash) {
-            *slash = 0;
-        }
     }
     places_set(p, root, "lib", "cuda-overlay");
     if (read_marker(p) == 0) {

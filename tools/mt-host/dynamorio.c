@@ -41,10 +41,9 @@ static char *dynamorio_words(const struct request *r)
     char *text = NULL, self[PATH_MAX + 8] = "follow=";
     size_t bytes;
     FILE *f = open_memstream(&text, &bytes);
-    ssize_t n = readlink("/proc/self/exe", self + 7, PATH_MAX - 1);
     for (size_t i = 0; f && i < r->core.count; i++)
         dynamorio_put(f, r->core.word[i]);
-    if (f && n > 0)
+    if (f && mt_files_self(self + strlen(self), 0) == 0)
         dynamorio_put(f, self); /* exec is followed by this program */
     if (f && fclose(f) == 0)
         return text;

@@ -111,9 +111,7 @@ static void add_plugin(struct words *w, const struct request *r, const char *plu
             fprintf(f, ",%s=", r->given.word[i]);
             qemu_put(f, r->given.word[i + 1]);
         }
-        ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-        if (n > 0) { /* exec is followed by this program */
-            self[n] = 0;
+        if (mt_files_self(self, 0) == 0) { /* exec is followed by this program */
             fputs(",follow=", f);
             qemu_put(f, self);
         }

@@ -2,9 +2,9 @@
 #define _GNU_SOURCE
 #include "check.h"
 #include "cli/base/stop.h"
+#include "base/part.h"
 #include "base/run.h"
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +15,6 @@ int mt_check_wants_group(const struct mt_check_choice *c, enum mt_finding_group 
     for (int i = 0; i < MT_FINDING_KINDS; i++)
         if (mt_check_wants(c, (enum mt_finding_kind)i) && mt_finding_rules[i].group == group)
             return 1;
-    return 0;
-}
-
-/* The program beside this one. */
-static int run_beside(char *path, size_t size)
-{
-    ssize_t n = readlink("/proc/self/exe", path, size - sizeof "mt-run");
-    char *slash = n > 0 ? (path[n] = 0, strrchr(path, '/')) : NULL;
-    if (!slash)
-        return mt_cli_fail("/proc/self/exe: %s", strerror(errno));
-    strcpy(slash + 1, "mt-run");
     return 0;
 }
 
@@ -66,7 +55,7 @@ int mt_check_run(char **argv, const char *folder, const struct mt_check_choice *
     if (!words)
         return mt_cli_fail("no memory");
     struct mt_program_run child = {.path = run, .argv = words};
-    int rc = run_beside(run, sizeof run);
+    int rc = mt_files_beside(run, "mt-run") ? mt_cli_fail("%s: %s", run, strerror(errno)) : 0;
     snprintf(output, sizeof output, "--output=%s", folder);
     words[at++] = called; /* what it says is ours */
     words[at++] = device;

@@ -3,9 +3,8 @@
 #define _GNU_SOURCE
 #include "mpirun.h"
 #include "cli/base/cli.h"
+#include "base/part.h"
 #include <errno.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,15 +25,11 @@ static int one_of_several(void)
 
 int mt_mpirun_hand_over(char **argv)
 {
-    static char path[PATH_MAX + 64];
+    char path[PATH_MAX];
     if (!one_of_several())
         return 0;
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
-    char *slash = n > 0 && n < PATH_MAX ? (path[n] = 0, strrchr(path, '/')) : NULL;
-    if (slash) {
-        snprintf(slash + 1, sizeof path - (size_t)(slash + 1 - path), "../libexec/memtrace/mt-extract-mpi");
+    if (mt_files_beside(path, "../libexec/memtrace/mt-extract-mpi") == 0)
         execv(path, argv);
-    }
     mt_cli_say("is one of several ranks of an MPI program, but mt-extract-mpi cannot be run: %s (it is built "
                "where MPI is found)",
                strerror(errno));

@@ -2,8 +2,8 @@
 #include "cli/base/cli.h"
 #include "cli/base/commands.h"
 #include "base/near.h"
+#include "base/part.h"
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,15 +54,11 @@ static const struct command *memtrace_find(const char *word)
 /* The program beside this one; comes back when it cannot be run. */
 static int memtrace_exec(const struct command *c, char **argv)
 {
-    char path[PATH_MAX + 32];
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
-    char *slash = n > 0 && n < PATH_MAX ? (path[n] = 0, strrchr(path, '/')) : NULL;
-    if (slash) {
-        snprintf(slash + 1, sizeof path - (size_t)(slash + 1 - path), "mt-%s", c->word);
+    char path[PATH_MAX];
+    if (mt_files_beside(path, "mt-%s", c->word) == 0)
         execv(path, argv);
-    }
     int code = errno == ENOENT ? MT_EXIT_USAGE : MT_EXIT_FAILURE;
-    mt_cli_say("%s: %s: %s", c->word, slash ? path : "/proc/self/exe", strerror(errno));
+    mt_cli_say("%s: %s: %s", c->word, path, strerror(errno));
     return code;
 }
 
