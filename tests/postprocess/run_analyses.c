@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "../../postprocess/output/json/locality_json.h"
+#include "../../postprocess/output/results/results.h"
 
 enum { MOST = 4096, LANES = 64 };
 static struct mt_site_event sites[MOST];

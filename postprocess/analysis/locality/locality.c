@@ -9,7 +9,7 @@ static const struct row {
     unsigned cost;
     int every;
 } rows[MT_LOCALITY_OF_RUNS] = {
-#define MT_ANALYSIS(NAME, name, cost, every)                                                                 \
+#define MT_ANALYSIS(NAME, name, cost, every, what)                                                           \
     {&mt_##name##_analysis, offsetof(struct mt_locality, name), cost, every},
 #include "locality.def"
 #undef MT_ANALYSIS
@@ -21,7 +21,7 @@ static void *locality_self(const struct mt_locality *m, int s)
 }
 
 const char *const mt_locality_names[MT_LOCALITY_SECTIONS] = {
-#define MT_ANALYSIS(NAME, name, cost, every) #name,
+#define MT_ANALYSIS(NAME, name, cost, every, what) #name,
 #include "locality.def"
 #undef MT_ANALYSIS
     "placement",

@@ -4,7 +4,7 @@
 #include "locality.def"
 
 enum mt_locality_section {
-#define MT_ANALYSIS(NAME, name, cost, every) MT_LOCALITY_##NAME,
+#define MT_ANALYSIS(NAME, name, ...) MT_LOCALITY_##NAME,
 #include "locality.def"
 #undef MT_ANALYSIS
     MT_LOCALITY_OF_RUNS,
@@ -27,7 +27,7 @@ struct mt_locality {
     struct mt_locality_options options;
     const struct mt_alloc_event *allocs; /* the caller's */
     size_t nallocs;
-#define MT_ANALYSIS(NAME, name, cost, every) struct mt_##name name;
+#define MT_ANALYSIS(NAME, name, ...) struct mt_##name name;
 #include "locality.def"
 #undef MT_ANALYSIS
     uint64_t longer[MT_LOCALITY_OF_RUNS]; /* accesses that the section left out */

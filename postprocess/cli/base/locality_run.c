@@ -4,7 +4,6 @@
 #include "analysis/base/order.h"
 #include "analysis/comm/shadow.h"
 #include "memtrace/grow.h"
-#include "output/text/locality_text.h"
 #include "base/text.h"
 #include <errno.h>
 #include <inttypes.h>

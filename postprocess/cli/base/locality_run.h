@@ -9,7 +9,7 @@
 #include "analysis/locality/placement.h"
 #include "output/text/gaps.h"
 #include "output/json/json.h"
-#include "output/json/locality_json.h"
+#include "output/results/results.h"
 #include "output/rows/collectives.h"
 #include "output/rows/topology.h"
 

@@ -2,7 +2,7 @@
 #ifndef MT_CLI_EXTRACT_FORMATS_H
 #define MT_CLI_EXTRACT_FORMATS_H
 #include "cli/base/cli.h"
-#include "output/rows/comm_formats.h"
+#include "output/results/results.h"
 
 enum mt_format {
     MT_FORMAT_JSON,

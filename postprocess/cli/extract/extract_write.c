@@ -3,7 +3,7 @@
 #include "extract.h"
 #include "extract_tables.h"
 #include "output/json/comm_json.h"
-#include "output/text/summary.h"
+#include "output/results/summary.h"
 #include "output/json/timeline_json.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -125,14 +125,45 @@ static int rows_json_row(void *arg, const struct mt_relation *r, const struct mt
     return rc;
 }
 
-int mt_relation_json(struct mt_json *j, enum mt_relation_number number, const struct mt_comm_result *r,
+int mt_relation_json(struct mt_json *j, enum mt_relation_number number, mt_tuples_of *rows,
+                     const struct mt_comm_result *r,
                      void (*more)(struct mt_json *, const void *, const struct mt_comm_result *, size_t),
                      const void *arg)
 {
     static const struct mt_tuples_ops ops = {.row = rows_json_row};
     struct writing w = {.j = j, .r = r, .more = more, .arg = arg};
     struct mt_tuples t = {.ops = &ops, .arg = &w};
-    int rc = mt_relation_write(&t, number, r);
+    int rc = mt_tuples_begin(&t, number) != 0 || rows(&t, r) != 0 || mt_tuples_end(&t) != 0 ? -1 : 0;
     rows_json_close(&w, 0);
     return rc;
+}
+
+/* ---- launches ---- */
+
+/* The sections with a part per launch: reuse, sharing, placement. */
+int mt_keys_launch(struct mt_json *j, struct mt_keys *k, const char *kernel, uint64_t superstep, int below)
+{
+    int same = k->kernel && mt_locality_compare_text(k->kernel, kernel) == 0;
+    if (same && k->superstep == superstep)
+        return 0;
+    if (k->below)
+        mt_json_end(j);
+    if (!same) {
+        if (k->kernel)
+            mt_json_end(j);
+        mt_json_object(j, kernel, 0);
+    }
+    *k = (struct mt_keys){.kernel = kernel, .superstep = superstep, .below = below};
+    mt_key_u64(k->step, superstep);
+    return 1;
+}
+
+void mt_keys_end(struct mt_json *j, struct mt_keys *k)
+{
+    if (k->below)
+        mt_json_end(j);
+    if (k->kernel)
+        mt_json_end(j);
+    k->kernel = NULL;
+    k->below = 0;
 }

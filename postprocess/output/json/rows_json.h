@@ -6,10 +6,26 @@
 #include "json.h"
 #include "output/rows/comm_formats.h"
 
+/* Who makes the rows of a table. */
+typedef int mt_tuples_of(struct mt_tuples *w, const struct mt_comm_result *r);
+
 /* Into the object, or array, under way. `more`, which may be NULL, writes further members of a row's object;
  * it gets `arg`. 0, or -1 without memory. */
-int mt_relation_json(struct mt_json *j, enum mt_relation_number number, const struct mt_comm_result *r,
+int mt_relation_json(struct mt_json *j, enum mt_relation_number number, mt_tuples_of *rows,
+                     const struct mt_comm_result *r,
                      void (*more)(struct mt_json *j, const void *arg, const struct mt_comm_result *r,
                                   size_t row),
                      const void *arg);
+
+/* Objects { kernel: { superstep: … } } from launches in this order. */
+struct mt_keys {
+    const char *kernel; /* NULL: none is open */
+    uint64_t superstep;
+    int below; /* a superstep's value is open */
+    char step[64];
+};
+/* 1 if this is another launch than before: the kernel's object is open then, and the caller opens the value
+ * under the key k->step (`below`) or writes it whole. */
+int mt_keys_launch(struct mt_json *j, struct mt_keys *k, const char *kernel, uint64_t superstep, int below);
+void mt_keys_end(struct mt_json *j, struct mt_keys *k);
 #endif

@@ -49,16 +49,6 @@ int mt_dot_write(FILE *f, const struct mt_comm_result *r, enum mt_dot_by by, siz
 
 /* ---- tables: SQLite, CSV, Parquet (relations.h) ---- */
 
-/* The tables that these further analyses (a bit per enum mt_locality_section) and the communication analysis
- * make: a bit each. */
-unsigned mt_relations_of(unsigned chosen);
-/* The bit of the further analysis that the table needs; 0: none. */
-unsigned mt_relations_section(enum mt_relation_number number);
-/* All rows of a table; of `ranges`, none. 0, or -1 with w->why. */
-int mt_relation_write(struct mt_tuples *w, enum mt_relation_number number, const struct mt_comm_result *r);
-/* The ranges of a launch (superstep); ends them. The table is under way. */
-int mt_tuples_ranges(struct mt_tuples *w, uint64_t launch, struct mt_touched *ranges);
-
 struct mt_db;
 /* A new database in the empty file at `path`; nothing is sure to be in it before mt_db_finish. NULL:
  * `why` is a sentence. */

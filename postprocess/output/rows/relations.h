@@ -12,7 +12,7 @@ enum mt_presence { MT_KEY, MT_SURE, MT_MAYBE };
 enum mt_relation_of {
     MT_OF_COMM,
     MT_OF_RANGES,
-#define MT_ANALYSIS(NAME, name, cost, every) MT_OF_##NAME,
+#define MT_ANALYSIS(NAME, name, ...) MT_OF_##NAME,
 #include "analysis/locality/locality.def"
 #undef MT_ANALYSIS
     MT_OF_PLACEMENT

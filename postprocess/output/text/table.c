@@ -95,6 +95,14 @@ char *mt_kernel_short(const char *name)
     return strdup(from);
 }
 
+void mt_table_percent(struct mt_table *t, uint64_t part, uint64_t all)
+{
+    if (all)
+        mt_table_say(t, "%.1f %%", 100.0 * (double)part / (double)all);
+    else
+        mt_table_text(t, "-");
+}
+
 void mt_table_kernel(struct mt_table *t, const char *name)
 {
     table_put(t, mt_kernel_short(name));

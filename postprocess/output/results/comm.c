@@ -1,8 +1,6 @@
-/* Rows of the communication analysis and of what the companions say. */
-#define _GNU_SOURCE
-#include "comm_formats.h"
-#include "sorted.h"
-#include "relations_parts.h"
+/* The communication analysis, and what the companions say: rows and tables of text. */
+#include "results.h"
+#include "summary.h"
 #include "base/text.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
@@ -69,7 +67,7 @@ int mt_tuples_of_host_volumes(struct mt_tuples *w, const struct mt_comm_result *
     return rc;
 }
 
-static void relations_end(struct mt_tuples *w, const struct mt_comm *c, uint32_t id)
+static void comm_end(struct mt_tuples *w, const struct mt_comm *c, uint32_t id)
 {
     if (id & MT_ENTRY_HOST) {
         mt_tuples_null(w, 4);
@@ -88,8 +86,8 @@ int mt_tuples_of_transfers(struct mt_tuples *w, const struct mt_comm_result *r)
     int rc = order ? 0 : mt_tuples_memory(w);
     for (size_t i = 0; rc == 0 && i < c->ntransfers; i++) {
         const struct mt_transfer *x = &c->transfers[order[i]];
-        relations_end(w, c, x->src);
-        relations_end(w, c, x->dst);
+        comm_end(w, c, x->src);
+        comm_end(w, c, x->dst);
         mt_tuples_numbers(w, MT_NUMBERS(x->size, x->count, mt_transfer_unordered(c, x)));
         rc = mt_tuples_next(w);
     }
@@ -104,7 +102,7 @@ struct numbered {
     size_t from; /* place in the order of the inputs */
 };
 
-static int relations_site_order(const void *a, const void *b)
+static int comm_site_order(const void *a, const void *b)
 {
     const struct numbered *x = a, *y = b;
     if (x->site->id != y->site->id)
@@ -113,7 +111,7 @@ static int relations_site_order(const void *a, const void *b)
 }
 
 /* Of all companions of kernels; NULL without memory. */
-static struct numbered *relations_sites(const struct mt_comm_result *r, size_t *count)
+static struct numbered *comm_sites(const struct mt_comm_result *r, size_t *count)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->ninputs; i++) {
@@ -128,7 +126,7 @@ static struct numbered *relations_sites(const struct mt_comm_result *r, size_t *
             list[n] = (struct numbered){&c->sites[k], n};
     }
     if (list)
-        qsort(list, n, sizeof *list, relations_site_order);
+        qsort(list, n, sizeof *list, comm_site_order);
     *count = n;
     return list;
 }
@@ -136,7 +134,7 @@ static struct numbered *relations_sites(const struct mt_comm_result *r, size_t *
 int mt_tuples_of_sites(struct mt_tuples *w, const struct mt_comm_result *r)
 {
     size_t n;
-    struct numbered *list = relations_sites(r, &n);
+    struct numbered *list = comm_sites(r, &n);
     int rc = list ? 0 : mt_tuples_memory(w);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         const struct mt_site_event *s = list[i].site;
@@ -183,7 +181,7 @@ MT_ORDER_POINTED(by_seq, struct mt_copy_event,
                  MT_ORDER_DIFFER(x, y, seq) MT_ORDER_DIFFER(x, y, kind) MT_ORDER_DIFFER(x, y, dst))
 
 /* Of all inputs, each once: those of no stream are in every companion. NULL without memory. */
-static const struct mt_copy_event **relations_copies(const struct mt_comm_result *r, size_t *n)
+static const struct mt_copy_event **comm_copies(const struct mt_comm_result *r, size_t *n)
 {
     size_t room = 0, kept = 0;
     for (size_t i = 0; i < r->ninputs; i++) {
@@ -210,7 +208,7 @@ int mt_tuples_of_copies(struct mt_tuples *w, const struct mt_comm_result *r)
 {
     static const char *const kinds[] = {"h2h", "h2d", "d2h", "d2d", "set"};
     size_t n;
-    const struct mt_copy_event **list = relations_copies(r, &n);
+    const struct mt_copy_event **list = comm_copies(r, &n);
     int rc = list ? 0 : mt_tuples_memory(w);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         const struct mt_copy_event *c = list[i];
@@ -236,7 +234,7 @@ struct ranges {
     uint64_t launch;
 };
 
-static int relations_range(void *arg, uint64_t word, uint32_t type, const struct mt_touched_range *range)
+static int comm_range(void *arg, uint64_t word, uint32_t type, const struct mt_touched_range *range)
 {
     struct ranges *r = arg;
     mt_tuples_number(r->w, r->launch);
@@ -250,7 +248,7 @@ static int relations_range(void *arg, uint64_t word, uint32_t type, const struct
 int mt_tuples_ranges(struct mt_tuples *w, uint64_t launch, struct mt_touched *ranges)
 {
     struct ranges r = {w, launch};
-    return mt_touched_end(ranges, relations_range, &r);
+    return mt_touched_end(ranges, comm_range, &r);
 }
 
 /* They come from a pass of their own. */
@@ -262,7 +260,7 @@ int mt_tuples_of_ranges(struct mt_tuples *w, const struct mt_comm_result *r)
 
 /* ---- meta ---- */
 
-static int relations_say(struct mt_tuples *w, const char *key, const char *value)
+static int comm_say(struct mt_tuples *w, const char *key, const char *value)
 {
     size_t n = strlen(value);
     char *visible =
@@ -274,25 +272,25 @@ static int relations_say(struct mt_tuples *w, const char *key, const char *value
     return rc;
 }
 
-static int relations_say_number(struct mt_tuples *w, const char *key, uint64_t value)
+static int comm_say_number(struct mt_tuples *w, const char *key, uint64_t value)
 {
     char text[32];
     snprintf(text, sizeof text, "%llu", (unsigned long long)value);
-    return relations_say(w, key, text);
+    return comm_say(w, key, text);
 }
 
-static int relations_options(struct mt_tuples *w, const struct mt_comm_result *r)
+static int comm_options(struct mt_tuples *w, const struct mt_comm_result *r)
 {
     int rc = 0;
     for (int i = 0; rc == 0 && i < MT_LOCALITY_SECTIONS; i++)
         if (r->chosen >> i & 1)
-            rc = relations_say(w, mt_locality_names[i], "1");
+            rc = comm_say(w, mt_locality_names[i], "1");
     if (rc == 0 && r->chosen & (1u << MT_LOCALITY_REUSE | 1u << MT_LOCALITY_SHARING))
-        rc = relations_say_number(w, "line_size", 1ull << r->locality->options.analysis.line_bits);
+        rc = comm_say_number(w, "line_size", 1ull << r->locality->options.analysis.line_bits);
     if (rc == 0 && r->chosen & 1u << MT_LOCALITY_REUSE)
-        rc = relations_say_number(w, "sample", 1ull << r->locality->reuse.sample_bits);
+        rc = comm_say_number(w, "sample", 1ull << r->locality->reuse.sample_bits);
     if (rc == 0 && r->chosen & 1u << MT_LOCALITY_PLACEMENT)
-        rc = relations_say_number(w, "placement_devices", r->placement->devices);
+        rc = comm_say_number(w, "placement_devices", r->placement->devices);
     return rc;
 }
 
@@ -313,42 +311,235 @@ int mt_tuples_of_meta(struct mt_tuples *w, const struct mt_comm_result *r)
                                                                  : "0"},
                                     {"tag", tag}};
     for (size_t i = 0; rc == 0 && i < sizeof first / sizeof *first; i++)
-        rc = relations_say(w, first[i][0], first[i][1]);
+        rc = comm_say(w, first[i][0], first[i][1]);
     for (size_t i = 0; rc == 0 && i < r->ninputs; i++) {
         snprintf(key, sizeof key, "input %zu", i);
-        rc = relations_say(w, key, r->inputs[i]);
+        rc = comm_say(w, key, r->inputs[i]);
     }
     for (size_t i = 0; rc == 0 && i < notes + r->nnotes; i++) {
         snprintf(key, sizeof key, "note %zu", i);
-        rc = relations_say(w, key, i < notes ? note[i] : r->notes[i - notes]);
+        rc = comm_say(w, key, i < notes ? note[i] : r->notes[i - notes]);
     }
-    return rc == 0 ? relations_options(w, r) : rc;
+    return rc == 0 ? comm_options(w, r) : rc;
 }
 
-/* ---- all of them ---- */
+/* ---- text ---- */
 
-unsigned mt_relations_section(enum mt_relation_number number)
+static int comm_text_host(FILE *f, const struct mt_comm *c, size_t rows)
 {
-    const int section = (int)mt_relations[number].of - (int)MT_OF_RANGES - 1; /* in the same order */
-    return section < 0 ? 0 : 1u << section;
-}
-
-unsigned mt_relations_of(unsigned chosen)
-{
-    unsigned which = 0;
-    for (int i = 0; i < MT_RELATIONS; i++) {
-        unsigned needs = mt_relations_section((enum mt_relation_number)i);
-        which |= (unsigned)(!needs || needs & chosen ? 1 : 0) << i;
+    struct mt_volume *sum = calloc(c->places.count + 1, sizeof *sum);
+    struct mt_table t;
+    if (!sum)
+        return -1;
+    for (size_t i = 0; i < c->nhosts; i++) {
+        const struct mt_host_actor *h = &c->hosts[i];
+        if (mt_comm_host_selected(c, h))
+            mt_volume_add(&sum[h->place], &(struct mt_volume){.load = h->load,
+                                                              .store = h->store,
+                                                              .comm_load = h->comm_load,
+                                                              .comm_store = h->comm_store});
     }
-    return which;
+    mt_table_init(&t, "Bytes of host code by source line: all, and communication (comm.)",
+                  "line|>loaded|>stored|>comm. loaded|>comm. stored");
+    for (uint32_t i = 0; i < c->places.count; i++) {
+        if (!(sum[i].load | sum[i].store))
+            continue;
+        mt_table_row(&t, sum[i].load + sum[i].store);
+        mt_table_text(&t, mt_comm_location_name(c, i));
+        mt_table_u64(&t, sum[i].load);
+        mt_table_u64(&t, sum[i].store);
+        mt_table_u64(&t, sum[i].comm_load);
+        mt_table_u64(&t, sum[i].comm_store);
+    }
+    free(sum);
+    return mt_table_print(&t, f, rows);
 }
 
-int mt_relation_write(struct mt_tuples *w, enum mt_relation_number number, const struct mt_comm_result *r)
+int mt_comm_text(FILE *f, const struct mt_comm *c, size_t rows)
 {
-    static int (*const rows[MT_RELATIONS])(struct mt_tuples *, const struct mt_comm_result *) = {
-#define MT_RELATION(name, of, what) mt_tuples_of_##name,
-#define MT_COLUMN(name, column, type, presence, refers, json, what)
-#include "relations.def"
-    };
-    return mt_tuples_begin(w, number) != 0 || rows[number](w, r) != 0 || mt_tuples_end(w) != 0 ? -1 : 0;
+    struct mt_table t;
+    size_t *list = mt_launches_sorted(c), n = c->nlaunches;
+    if (!list)
+        return -1;
+    mt_table_init(&t,
+                  "Bytes by kernel: all, and communication (comm.). Who wrote what was loaded as "
+                  "communication: another CTA "
+                  "of the same launch, another CTA of an earlier launch, the same CTA of an earlier launch",
+                  "kernel|>launches|>loaded|>stored|>comm. loaded|>comm. stored|>same launch|>earlier "
+                  "launch|>same CTA");
+    for (size_t i = 0; i < n;) {
+        const char *kernel = c->launches[list[i]].kernel;
+        struct mt_volume sum = {0};
+        uint64_t launches = 0;
+        for (; i < n && mt_locality_compare_text(c->launches[list[i]].kernel, kernel) == 0; i++) {
+            struct mt_volume v = mt_volume_of_launch(c, list[i]);
+            launches += c->launches[list[i]].selected != 0;
+            if (c->launches[list[i]].selected)
+                mt_volume_add(&sum, &v);
+        }
+        if (!launches)
+            continue;
+        mt_table_row(&t, sum.load + sum.store);
+        mt_table_kernel(&t, kernel);
+        mt_table_u64(&t, launches);
+        mt_table_u64(&t, sum.load);
+        mt_table_u64(&t, sum.store);
+        mt_table_u64(&t, sum.comm_load);
+        mt_table_u64(&t, sum.comm_store);
+        for (int s = 0; s < MT_SENDER_KINDS; s++)
+            mt_table_u64(&t, sum.from[s]);
+    }
+    free(list);
+    return mt_table_print(&t, f, rows) | (c->options.host ? comm_text_host(f, c, rows) : 0);
+}
+
+static const char *comm_text_kernel(const struct mt_comm *c, uint32_t id)
+{
+    return id & MT_ENTRY_HOST ? MT_HOST_NAME : c->launches[c->actors[id].launch].kernel;
+}
+
+static void comm_text_group(struct mt_table *t, const struct mt_comm *c, const uint32_t *ranks, uint64_t rank)
+{
+    size_t i = 0;
+    while (rank != MT_SENT_HOST && ranks[i] != rank)
+        i++;
+    mt_table_kernel(t, rank == MT_SENT_HOST ? MT_HOST_NAME : c->launches[i].kernel);
+}
+
+static int comm_text_kernels(FILE *f, const struct mt_comm *c, size_t rows)
+{
+    uint32_t *ranks = mt_kernel_ranks(c);
+    size_t n;
+    struct mt_sent *list = ranks ? mt_sent_of(c, ranks, &n) : NULL;
+    struct mt_table t;
+    if (!list) {
+        free(ranks);
+        return -1;
+    }
+    mt_table_init(&t, "Transfers: bytes that one kernel's CTAs (or the host) wrote and another's loaded",
+                  "from|to|>bytes|>accesses|>pairs of CTAs");
+    for (size_t i = 0; i < n; i++) {
+        mt_table_row(&t, list[i].bytes);
+        comm_text_group(&t, c, ranks, list[i].src);
+        comm_text_group(&t, c, ranks, list[i].dst);
+        mt_table_u64(&t, list[i].bytes);
+        mt_table_u64(&t, list[i].accesses);
+        mt_table_u64(&t, list[i].transfers);
+    }
+    free(ranks);
+    free(list);
+    return mt_table_print(&t, f, rows);
+}
+
+/* Kernel, launch and CTA of an end; of the host its place. */
+static void comm_text_end(struct mt_table *t, const struct mt_comm *c, uint32_t id)
+{
+    char key[64];
+    mt_table_kernel(t, comm_text_kernel(c, id));
+    if (id & MT_ENTRY_HOST) {
+        const struct mt_host_actor *h = &c->hosts[id & MT_ENTRY_MAX];
+        mt_table_u64(t, h->superstep);
+        mt_table_text(t, c->options.host ? mt_comm_location_name(c, h->place) : "-");
+    } else {
+        mt_table_u64(t, c->actors[id].launch);
+        mt_table_text(t, mt_words_cta(key, mt_cta_order(c->actors[id].cta)));
+    }
+}
+
+struct sized {
+    uint64_t bytes;
+    size_t place; /* in the order of the transfers */
+};
+
+static int comm_text_by_bytes(const void *a, const void *b)
+{
+    const struct sized *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static void comm_text_row(struct mt_table *t, const struct mt_comm *c, const struct mt_transfer *x)
+{
+    mt_table_row(t, x->size);
+    comm_text_end(t, c, x->src);
+    comm_text_end(t, c, x->dst);
+    mt_table_u64(t, x->size);
+    mt_table_u64(t, x->count);
+    int known = c->options.threads > 1; /* the order is the one that happened */
+    mt_table_text(t, !known && mt_transfer_unordered(c, x) ? "unordered" : "");
+}
+
+static int comm_text_ctas(FILE *f, const struct mt_comm *c, size_t rows)
+{
+    size_t *order = mt_transfers_sort(c), n = c->ntransfers;
+    struct sized *list = malloc((n + 1) * sizeof *list);
+    struct mt_table t;
+    if (!order || !list) {
+        free(order);
+        free(list);
+        return -1;
+    }
+    for (size_t i = 0; i < n; i++)
+        list[i] = (struct sized){c->transfers[order[i]].size, i};
+    qsort(list, n, sizeof *list, comm_text_by_bytes);
+    mt_table_init(&t, "Between CTAs, largest first", "from|>launch|CTA|to|>launch|CTA|>bytes|>accesses|note");
+    for (size_t i = 0; i < n && i < rows; i++)
+        comm_text_row(&t, c, &c->transfers[order[list[i].place]]);
+    free(order);
+    free(list);
+    int rc = mt_table_print(&t, f, rows);
+    if (rc == 0 && n > rows)
+        fprintf(f, "  ... and %zu more\n", n - rows);
+    return rc;
+}
+
+int mt_transfers_text(FILE *f, const struct mt_comm *c, const struct mt_estimates *e, size_t rows)
+{
+    if (comm_text_kernels(f, c, rows) != 0)
+        return -1;
+    if (e->n)
+        fputs("  a sample: what a CTA that is not traced wrote is not seen, so its bytes have an earlier "
+              "sender here, or "
+              "none\n",
+              f);
+    return comm_text_ctas(f, c, rows);
+}
+
+int mt_estimates_text(FILE *f, const struct mt_estimates *e, const struct mt_comm *c, size_t rows)
+{
+    struct mt_table t;
+    if (!e->n)
+        return 0;
+    mt_table_init(&t, "Estimates: bytes if all CTAs were traced (MEMTRACE_SAMPLE); no other table is scaled",
+                  "kernel|>launches|>traced|>CTAs|>traced|>loaded|>stored|>estimate loaded|>estimate stored");
+    for (size_t i = 0; i < e->n; i++) {
+        const struct mt_estimate *k = &e->list[i];
+        struct mt_volume sum = {0};
+        uint64_t found = 0;
+        for (size_t l = 0; l < c->nlaunches; l++) {
+            if (strcmp(c->launches[l].kernel, k->kernel) != 0)
+                continue;
+            found++;
+            struct mt_volume v = mt_volume_of_launch(c, l);
+            mt_volume_add(&sum, &v);
+        }
+        int known =
+            k->traced_ctas && found == k->traced_launches; /* else the trace is not what its companion says */
+        mt_table_row(&t, sum.load + sum.store);
+        mt_table_kernel(&t, k->kernel);
+        mt_table_u64(&t, k->launches);
+        mt_table_u64(&t, k->traced_launches);
+        mt_table_u64(&t, k->ctas);
+        mt_table_u64(&t, k->traced_ctas);
+        mt_table_u64(&t, sum.load);
+        mt_table_u64(&t, sum.store);
+        for (int w = 0; w < 2; w++) {
+            if (known)
+                mt_table_u64(&t, mt_estimate(w ? sum.store : sum.load, k->ctas, k->traced_ctas));
+            else
+                mt_table_text(&t, "-");
+        }
+    }
+    return mt_table_print(&t, f, rows);
 }

@@ -1,0 +1,124 @@
+/* Cache lines that threads of a host program hand over, modified. */
+#include "summary.h"
+#include <stdlib.h>
+
+/* ---- order ---- */
+
+static int bounces_by_times(const void *a, const void *b, void *arg)
+{
+    (void)arg;
+    const struct mt_bounce *x = a, *y = b;
+    if (x->times != y->times)
+        return x->times > y->times ? -1 : 1;
+    if (x->superstep != y->superstep)
+        return x->superstep < y->superstep ? -1 : 1;
+    for (int i = 0; i < 2; i++)
+        if (x->line[i] != y->line[i])
+            return x->line[i] < y->line[i] ? -1 : 1;
+    return x->alloc != y->alloc ? x->alloc < y->alloc ? -1 : 1 : (int)x->type - (int)y->type;
+}
+
+static struct mt_bounce *bounces_sorted(const struct mt_bounces *x)
+{
+    return mt_sorted_copy(x->list, x->count, sizeof *x->list, bounces_by_times, NULL);
+}
+
+/* ---- rows ---- */
+
+int mt_tuples_of_bounces(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    const struct mt_locality *m = r->locality;
+    struct mt_bounce *list = bounces_sorted(&m->bounces);
+    char room[2][MT_TUPLES_FILE], label[MT_ALLOC_LABEL];
+    int rc = list ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; rc == 0 && i < m->bounces.count; i++) {
+        const struct mt_bounce *b = &list[i];
+        mt_tuples_text(w, b->kernel);
+        mt_tuples_buffer(w, m, b->alloc, label);
+        for (int k = 0; k < 2; k++)
+            mt_tuples_place(w, r->sites->lines.names[b->line[k]], room[k]);
+        mt_tuples_text(w, mt_access_types[b->type]);
+        mt_tuples_numbers(w,
+                          MT_NUMBERS(b->times, b->same, b->thread[0] >> 32, b->thread[1] >> 32, b->address));
+        rc = mt_tuples_next(w);
+    }
+    free(list);
+    return rc;
+}
+
+/* ---- JSON ---- */
+
+int mt_bounces_json(struct mt_json *j, const struct mt_comm_result *r)
+{
+    if (!r->locality->bounces.known)
+        return 0; /* of traces without threads in order there is no such member */
+    mt_json_array(j, mt_locality_names[MT_LOCALITY_BOUNCES], 0);
+    int rc = mt_relation_json(j, MT_REL_bounces, mt_tuples_of_bounces, r, NULL, NULL);
+    mt_json_end(j);
+    return rc;
+}
+
+/* ---- text ---- */
+
+int mt_bounces_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+{
+    const struct mt_locality *m = result->locality;
+    const struct mt_sites *sites = result->sites;
+    char label[MT_ALLOC_LABEL];
+    struct mt_table t;
+    if (!m->bounces.known)
+        return 0;
+    struct mt_bounce *list = bounces_sorted(&m->bounces);
+    if (!list)
+        return -1;
+    mt_table_init(&t,
+                  "Cache lines handed over, modified, from one thread to another: by who stored last and who "
+                  "takes over",
+                  "buffer|stored by|taken by|type|>times|>common bytes|>other bytes|>thread|>thread");
+    for (size_t i = 0; i < m->bounces.count; i++) {
+        const struct mt_bounce *b = &list[i];
+        mt_table_row(&t, b->times);
+        mt_table_text(&t, mt_alloc_label(label, m, b->alloc));
+        for (int k = 0; k < 2; k++)
+            mt_table_text(&t, mt_location_short(sites->lines.names[b->line[k]]));
+        mt_table_text(&t, mt_words_type(b->type));
+        mt_table_u64(&t, b->times);
+        mt_table_u64(&t, b->same);
+        mt_table_u64(&t, b->times - b->same);
+        mt_table_u64(&t, b->thread[0] >> 32);
+        mt_table_u64(&t, b->thread[1] >> 32);
+    }
+    free(list);
+    return mt_table_print(&t, f, rows);
+}
+
+/* ---- sentence ---- */
+
+/* The buffer whose lines go to and fro most, and the pair of source lines that does it most often. */
+void mt_bounces_sentence(struct mt_summary *s)
+{
+    const struct mt_locality *m = s->r->locality;
+    struct mt_bounce *list = bounces_sorted(&m->bounces);
+    char label[MT_ALLOC_LABEL];
+    uint64_t all = 0, same = 0, sum = 0;
+    s->failed |= !list;
+    for (size_t i = 0; list && i < m->bounces.count; i++) {
+        sum += list[i].times;
+        if (list[i].alloc == list[0].alloc) {
+            all += list[i].times;
+            same += list[i].same;
+        }
+    }
+    if (all) {
+        uint32_t from = list[0].line[0], to = list[0].line[1];
+        mt_summary_say(
+            s, 90, all - same > all / 2,
+            "Cache lines go from thread to thread %s, those of %s %s: %s %s, mostly from %s to %s.",
+            mt_number_many(sum, "time", "times").text, mt_alloc_label(label, m, list[0].alloc),
+            mt_number_count(all).text, mt_number_percent(all - same, all).text,
+            "for other bytes than were stored (false sharing)",
+            mt_location_short(s->r->sites->lines.names[from]),
+            mt_location_short(s->r->sites->lines.names[to]));
+    }
+    free(list);
+}

@@ -1,0 +1,332 @@
+/* Requests of warps by source line: sectors, lines, strides of lanes. */
+#include "summary.h"
+#include "memtrace/order.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- order ---- */
+
+struct cells_order {
+    const struct mt_coalescing_cell *cells;
+    const struct mt_sites *sites;
+};
+
+static int coalescing_by_request(const void *a, const void *b, void *arg)
+{
+    const struct cells_order *o = arg;
+    const struct mt_coalescing_cell *x = &o->cells[*(const size_t *)a], *y = &o->cells[*(const size_t *)b];
+    int d = mt_locality_compare_text(x->kernel, y->kernel);
+    if (!d && x->line != y->line)
+        d = strcmp(o->sites->lines.names[x->line], o->sites->lines.names[y->line]);
+    return d ? d : (int)x->type - (int)y->type;
+}
+
+static size_t *coalescing_order(const struct mt_coalescing *c, const struct mt_sites *sites)
+{
+    struct cells_order o = {c->cells, sites};
+    return mt_sorted_numbers(c->count, coalescing_by_request, &o);
+}
+
+static int coalescing_by_site(const void *a, const void *b, void *arg)
+{
+    const struct cells_order *o = arg;
+    const struct mt_coalescing_cell *x = &o->cells[*(const size_t *)a], *y = &o->cells[*(const size_t *)b];
+    const struct mt_site_location *p = &o->sites->places[x->place], *q = &o->sites->places[y->place];
+    int d = strcmp(o->sites->lines.names[x->line], o->sites->lines.names[y->line]);
+    if (!d && p->column != q->column)
+        d = p->column < q->column ? -1 : 1;
+    if (!d)
+        d = strcmp(o->sites->vars.names[p->var], o->sites->vars.names[q->var]);
+    if (!d)
+        d = mt_locality_compare_text(x->kernel, y->kernel);
+    return d ? d : (int)x->type - (int)y->type;
+}
+
+static size_t *coalescing_sites_order(const struct mt_coalescing *c, const struct mt_sites *sites)
+{
+    struct cells_order o = {c->sites.cells, sites};
+    return mt_sorted_numbers(c->sites.count, coalescing_by_site, &o);
+}
+
+static int coalescing_by_stride(const void *a, const void *b, void *arg)
+{
+    const struct mt_coalescing_stride *x = a, *y = b;
+    (void)arg;
+    return x->cell != y->cell      ? (x->cell < y->cell ? -1 : 1)
+           : x->stride < y->stride ? -1
+                                   : x->stride > y->stride;
+}
+
+static struct mt_coalescing_stride *coalescing_strides(const struct mt_coalescing *c)
+{
+    return mt_sorted_copy(c->strides, c->nstrides, sizeof *c->strides, coalescing_by_stride, NULL);
+}
+
+static size_t coalescing_first_stride(const struct mt_coalescing_stride *strides, size_t n, size_t cell)
+{
+    return MT_FIRST(i, n, strides[i].cell >= cell);
+}
+
+/* ---- rows ---- */
+
+static void coalescing_figures(struct mt_tuples *w, const struct mt_coalescing_cell *c)
+{
+    mt_tuples_numbers(w, MT_NUMBERS(c->requests, c->accesses, c->bytes, c->distinct, c->sectors, c->lines));
+}
+
+static void coalescing_request(struct mt_tuples *w, const struct mt_comm_result *r,
+                               const struct mt_coalescing_cell *c, char *room)
+{
+    mt_tuples_text(w, c->kernel);
+    mt_tuples_place(w, r->sites->lines.names[c->line], room);
+    mt_tuples_text(w, mt_access_types[c->type]);
+}
+
+int mt_tuples_of_coalescing(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    const struct mt_coalescing *x = &r->locality->coalescing;
+    size_t *order = coalescing_order(x, r->sites);
+    char room[MT_TUPLES_FILE];
+    int rc = order ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; rc == 0 && i < x->count; i++) {
+        const struct mt_coalescing_cell *c = &x->cells[order[i]];
+        coalescing_request(w, r, c, room);
+        coalescing_figures(w, c);
+        mt_tuples_real(w, mt_efficiency(c->distinct, c->sectors));
+        mt_tuples_number(w, c->single);
+        mt_tuples_number(w, c->irregular);
+        rc = mt_tuples_next(w);
+    }
+    free(order);
+    return rc;
+}
+
+int mt_tuples_of_coalescing_sites(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    const struct mt_coalescing *x = &r->locality->coalescing;
+    size_t *order = coalescing_sites_order(x, r->sites);
+    char room[MT_TUPLES_FILE];
+    int rc = order ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; rc == 0 && i < x->sites.count; i++) {
+        const struct mt_coalescing_cell *c = &x->sites.cells[order[i]];
+        const struct mt_site_location *p = &r->sites->places[c->place];
+        mt_tuples_place(w, r->sites->lines.names[c->line], room);
+        mt_tuples_number(w, p->column);
+        mt_tuples_text(w, p->var ? r->sites->vars.names[p->var] : NULL);
+        mt_tuples_text(w, c->kernel);
+        mt_tuples_text(w, mt_access_types[c->type]);
+        coalescing_figures(w, c);
+        rc = mt_tuples_next(w);
+    }
+    free(order);
+    return rc;
+}
+
+int mt_tuples_of_lane_strides(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    const struct mt_coalescing *x = &r->locality->coalescing;
+    size_t *order = coalescing_order(x, r->sites);
+    struct mt_coalescing_stride *strides = coalescing_strides(x);
+    char room[MT_TUPLES_FILE];
+    int rc = order && strides ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; rc == 0 && i < x->count; i++) {
+        size_t k = coalescing_first_stride(strides, x->nstrides, order[i]);
+        for (; rc == 0 && k < x->nstrides && strides[k].cell == order[i]; k++) {
+            coalescing_request(w, r, &x->cells[order[i]], room);
+            mt_tuples_number(w, (uint64_t)strides[k].stride);
+            mt_tuples_number(w, strides[k].requests);
+            rc = mt_tuples_next(w);
+        }
+    }
+    free(order);
+    free(strides);
+    return rc;
+}
+
+/* ---- JSON ---- */
+
+struct strides {
+    size_t *order;
+    struct mt_coalescing_stride *list;
+};
+
+/* Of the row's requests, by the distance of their lanes. */
+static void coalescing_write_strides(struct mt_json *j, const void *arg, const struct mt_comm_result *r,
+                                     size_t row)
+{
+    const struct strides *s = arg;
+    size_t n = r->locality->coalescing.nstrides, cell = s->order[row];
+    char key[64];
+    mt_json_object(j, "strides", 1);
+    for (size_t i = coalescing_first_stride(s->list, n, cell); i < n && s->list[i].cell == cell; i++) {
+        snprintf(key, sizeof key, "%" PRId64, s->list[i].stride);
+        mt_json_u64(j, key, s->list[i].requests);
+    }
+    mt_json_end(j);
+}
+
+int mt_coalescing_json(struct mt_json *j, const struct mt_comm_result *r)
+{
+    const struct mt_coalescing *c = &r->locality->coalescing;
+    if (!mt_locality_has_masks(r->locality)) {
+        mt_json_text(j, mt_locality_names[MT_LOCALITY_COALESCING], NULL);
+        return 0;
+    }
+    struct strides s = {coalescing_order(c, r->sites), coalescing_strides(c)};
+    int rc = s.order && s.list ? 0 : -1;
+    if (rc == 0) {
+        mt_json_object(j, mt_locality_names[MT_LOCALITY_COALESCING], 0);
+        mt_json_u64(j, "unmasked", c->unmasked);
+        mt_json_object(j, "kernels", 0);
+        rc = mt_relation_json(j, MT_REL_coalescing, mt_tuples_of_coalescing, r, coalescing_write_strides, &s);
+        mt_json_end(j);
+        mt_json_array(j, "sites", 0);
+        rc = rc ? rc
+                : mt_relation_json(j, MT_REL_coalescing_sites, mt_tuples_of_coalescing_sites, r, NULL, NULL);
+        mt_json_end(j);
+        mt_json_end(j);
+    }
+    free(s.order);
+    free(s.list);
+    return rc;
+}
+
+/* ---- text ---- */
+
+/* The lane stride of most requests; of equal ones the smallest. */
+static void coalescing_usual_stride(struct mt_table *t, const struct mt_coalescing *c, size_t cell)
+{
+    const struct mt_coalescing_stride *best = NULL;
+    for (size_t i = 0; i < c->nstrides; i++) {
+        const struct mt_coalescing_stride *s = &c->strides[i];
+        if (s->cell == cell && (!best || s->requests > best->requests ||
+                                (s->requests == best->requests && s->stride < best->stride)))
+            best = s;
+    }
+    if (best && best->requests >= c->cells[cell].irregular && best->requests >= c->cells[cell].single)
+        mt_table_say(t, "%" PRId64, best->stride);
+    else
+        mt_table_text(t, c->cells[cell].irregular >= c->cells[cell].single ? "irregular" : "one lane");
+}
+
+/* Do lanes of a cell (SIZE_MAX: of any) access less than the 16 bytes that they are apart, as in halves of a
+ * float4? */
+static int coalescing_halves(const struct mt_coalescing *c, size_t cell)
+{
+    int some = 0;
+    for (size_t i = 0; i < c->nstrides; i++) {
+        const struct mt_coalescing_cell *x = &c->cells[c->strides[i].cell];
+        some |= (cell == SIZE_MAX || c->strides[i].cell == cell) &&
+                (c->strides[i].stride == 16 || c->strides[i].stride == -16) && x->bytes < 16 * x->accesses;
+    }
+    return some;
+}
+
+int mt_coalescing_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+{
+    const struct mt_locality *m = result->locality;
+    const struct mt_sites *sites = result->sites;
+    const struct mt_coalescing *c = &m->coalescing;
+    struct mt_table t;
+    if (!mt_locality_has_masks(m)) {
+        fputs("\nCoalescing: not known, the trace has no lane masks\n", f);
+        return 0;
+    }
+    mt_table_init(&t,
+                  "Coalescing: 32-byte sectors and 128-byte lines per request of a warp, most traffic first; "
+                  "efficiency: different bytes asked for / bytes moved",
+                  "line|kernel|type|>requests|>lanes|>sectors|>lines|>efficiency|>usual stride");
+    for (size_t i = 0; i < c->count; i++) {
+        const struct mt_coalescing_cell *x = &c->cells[i];
+        double n = (double)x->requests;
+        mt_table_row(&t, x->sectors);
+        mt_table_text(&t, mt_location_short(sites->lines.names[x->line]));
+        mt_table_kernel(&t, x->kernel);
+        mt_table_text(&t, mt_access_types[x->type]);
+        mt_table_u64(&t, x->requests);
+        mt_table_say(&t, "%.1f", (double)x->accesses / n);
+        mt_table_say(&t, "%.2f", (double)x->sectors / n);
+        mt_table_say(&t, "%.2f", (double)x->lines / n);
+        mt_table_say(&t, "%.1f %%", 100.0 * mt_efficiency(x->distinct, x->sectors));
+        coalescing_usual_stride(&t, c, i);
+    }
+    if (mt_table_print(&t, f, rows) != 0)
+        return -1;
+    if (coalescing_halves(c, SIZE_MAX))
+        fputs(mt_table_halves, f);
+    if (c->unmasked)
+        fprintf(f, "  %" PRIu64 " accesses have no lane mask and are left out\n", c->unmasked);
+    return 0;
+}
+
+/* ---- sentence ---- */
+
+static int coalescing_has(const char *const *list, size_t n, const char *name)
+{
+    while (n && strcmp(list[n - 1], name) != 0)
+        n--;
+    return n != 0;
+}
+
+/* Of these kernels one request may be several: nothing is said of how well they go together. */
+static void coalescing_apart(struct mt_summary *s, const char *const *list, size_t n)
+{
+    char *kernel = n && s->r->locality->coalescing.count ? mt_kernel_short(list[0]) : NULL;
+    if (kernel)
+        mt_summary_say(
+            s, 60, 0,
+            "It is not known how well the accesses of %s%s%s go together: lanes of %s warps were taken "
+            "apart.",
+            kernel, n > 1 ? " and " : "",
+            n > 1 ? mt_number_many(n - 1, "other kernel", "other kernels").text : "",
+            n > 1 ? "their" : "its");
+    free(kernel);
+}
+
+void mt_coalescing_sentence(struct mt_summary *s)
+{
+    enum { SECTOR = 1 << MT_SECTOR_BITS };
+    const struct mt_coalescing *x = &s->r->locality->coalescing;
+    uint64_t moved = 0, lost = 0, most = 0;
+    size_t napart, *order = coalescing_order(x, s->r->sites);
+    const char **apart = mt_kernels_apart(s->r->comm, s->r->events, &napart);
+    const struct mt_coalescing_cell *top = NULL;
+    s->failed |= !order || !apart;
+    for (size_t i = 0; order && apart && i < x->count; i++) {
+        const struct mt_coalescing_cell *c = &x->cells[order[i]];
+        if (coalescing_has(apart, napart, c->kernel))
+            continue;
+        uint64_t all = c->sectors * SECTOR, vain = all > c->distinct ? all - c->distinct : 0;
+        moved += all;
+        lost += vain;
+        if (!top || vain > most) {
+            top = c;
+            most = vain;
+        }
+    }
+    free(order);
+    if (apart)
+        coalescing_apart(s, apart, napart);
+    free(apart);
+    if (!moved || !top)
+        return;
+    if ((double)lost < 0.1 * (double)moved) {
+        mt_summary_say(s, 60, 0, "Warps use %s of the sectors that they move: accesses are well coalesced.",
+                       mt_number_percent(moved - lost, moved).text);
+        return;
+    }
+    char *kernel = top->line ? NULL : mt_kernel_short(top->kernel);
+    mt_summary_say(
+        s, 60, 1,
+        "Warps use %s of the %s that they move; most is lost by the %s at %s: %s sectors per "
+        "request, %s used%s.",
+        mt_number_percent(moved - lost, moved).text, mt_number_bytes(moved).text, mt_access_types[top->type],
+        kernel ? kernel : mt_location_short(s->r->sites->lines.names[top->line]),
+        mt_number_decimals((double)top->sectors / (double)top->requests, 1).text,
+        mt_number_percent(top->distinct, top->sectors * SECTOR).text,
+        coalescing_halves(x, (size_t)(top - x->cells))
+            ? " (clang may access values of 16 bytes, float4 or __int128, in two halves; nvcc does not)"
+            : "");
+    free(kernel);
+}

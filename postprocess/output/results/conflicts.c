@@ -1,0 +1,222 @@
+/* Bytes that two CTAs of a launch access, one of them with a plain store. */
+#include "summary.h"
+#include "analysis/base/order.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- order ---- */
+
+static int conflicts_by_side(const void *a, const void *b, void *arg)
+{
+    (void)arg;
+    const struct mt_conflict *x = a, *y = b;
+    int d = mt_locality_compare_text(x->kernel, y->kernel);
+    if (d || x->superstep != y->superstep)
+        return d ? d : x->superstep < y->superstep ? -1 : 1;
+    for (int i = 0; i < 2; i++)
+        if (x->side[i] != y->side[i])
+            return x->side[i] < y->side[i] ? -1 : 1;
+    return 0;
+}
+
+static struct mt_conflict *conflicts_sorted(const struct mt_conflicts *x)
+{
+    return mt_sorted_copy(x->list, x->count, sizeof *x->list, conflicts_by_side, NULL);
+}
+
+/* ---- rows ---- */
+
+static int conflicts_row(struct mt_tuples *w, const struct mt_comm_result *r, const struct mt_conflict *c,
+                         struct mt_buffers *buffers)
+{
+    const struct mt_locality *m = r->locality;
+    char room[2][MT_TUPLES_FILE], label[MT_ALLOC_LABEL];
+    mt_buffers_launch(buffers, c->seq);
+    const struct mt_alloc_event *a = mt_buffers_find(buffers, c->address);
+    mt_tuples_number(w, c->superstep);
+    mt_tuples_text(w, c->kernel);
+    for (int i = 0; i < 2; i++) {
+        mt_tuples_text(w, mt_access_types[mt_side_type(c->side[i])]);
+        mt_tuples_place(w, r->sites->lines.names[mt_side_line(c->side[i])], room[i]);
+        mt_tuples_cta(w, c->cta[i]);
+    }
+    mt_tuples_number(w, c->bytes);
+    mt_tuples_number(w, c->address);
+    mt_tuples_buffer(w, m, a ? mt_buffers_place(buffers, a) : UINT64_MAX, label);
+    mt_tuples_number(w, c->cooperative != 0);
+    return mt_tuples_next(w);
+}
+
+int mt_tuples_of_conflicts(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    const struct mt_locality *m = r->locality;
+    struct mt_conflict *list = conflicts_sorted(&m->conflicts);
+    struct mt_buffers buffers;
+    if (!list || mt_buffers_init(&buffers, m->allocs, m->nallocs) != 0) {
+        free(list);
+        return mt_tuples_memory(w);
+    }
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < m->conflicts.count; i++)
+        rc = conflicts_row(w, r, &list[i], &buffers);
+    mt_buffers_free(&buffers);
+    free(list);
+    return rc;
+}
+
+/* ---- JSON ---- */
+
+static void conflicts_write(struct mt_json *j, const struct mt_conflict *c, const struct mt_locality *m,
+                            const struct mt_sites *sites, struct mt_buffers *buffers)
+{
+    char label[MT_ALLOC_LABEL];
+    mt_buffers_launch(buffers, c->seq);
+    const struct mt_alloc_event *a = mt_buffers_find(buffers, c->address);
+    mt_json_object(j, NULL, 1);
+    for (int i = 0; i < 2; i++) {
+        uint32_t line = mt_side_line(c->side[i]);
+        mt_json_object(j, i ? "b" : "a", 1);
+        mt_json_text(j, "type", mt_access_types[mt_side_type(c->side[i])]);
+        mt_json_text(j, "line", line ? sites->lines.names[line] : NULL);
+        mt_json_end(j);
+    }
+    mt_json_u64(j, "bytes", c->bytes);
+    mt_json_hex(j, "address", c->address);
+    mt_json_text(j, "allocation", a ? mt_alloc_label(label, m, mt_buffers_place(buffers, a)) : NULL);
+    if (c->cooperative)
+        mt_json_bool(j, "cooperative", 1);
+    mt_json_array(j, "ctas", 1);
+    for (int i = 0; i < 2; i++) {
+        mt_json_array(j, NULL, 1);
+        mt_json_u64(j, NULL, c->cta[i] >> 32);
+        mt_json_u64(j, NULL, c->cta[i] >> 16 & 0xffff);
+        mt_json_u64(j, NULL, c->cta[i] & 0xffff);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+    mt_json_end(j);
+}
+
+int mt_conflicts_json(struct mt_json *j, const struct mt_comm_result *r)
+{
+    const struct mt_locality *m = r->locality;
+    size_t n = m->conflicts.count;
+    struct mt_conflict *list = conflicts_sorted(&m->conflicts);
+    struct mt_buffers buffers;
+    if (!list || mt_buffers_init(&buffers, m->allocs, m->nallocs) != 0) {
+        free(list);
+        return -1;
+    }
+    mt_json_object(j, mt_locality_names[MT_LOCALITY_CONFLICTS], 0);
+    struct mt_keys keys = {0};
+    for (size_t i = 0; i < n; i++) {
+        if (mt_keys_launch(j, &keys, list[i].kernel, list[i].superstep, 1))
+            mt_json_array(j, keys.step, 0);
+        conflicts_write(j, &list[i], m, r->sites, &buffers);
+    }
+    mt_keys_end(j, &keys);
+    mt_json_end(j);
+    mt_buffers_free(&buffers);
+    free(list);
+    return 0;
+}
+
+/* ---- text ---- */
+
+static int conflicts_by_pair(const void *a, const void *b)
+{
+    const struct mt_conflict *x = a, *y = b;
+    int d = mt_locality_compare_text(x->kernel, y->kernel);
+    for (int i = 0; i < 2 && !d; i++)
+        d = x->side[i] < y->side[i] ? -1 : x->side[i] > y->side[i];
+    return d ? d : x->superstep < y->superstep ? -1 : x->superstep > y->superstep;
+}
+
+static void conflicts_side(struct mt_table *t, const struct mt_sites *sites, uint32_t side)
+{
+    uint32_t line = mt_side_line(side);
+    mt_table_say(t, "%s %s", mt_words_type(mt_side_type(side)),
+                 line ? mt_location_short(sites->lines.names[line]) : "?");
+}
+
+static void conflicts_cta(struct mt_table *t, uint64_t cta)
+{
+    char key[64];
+    mt_table_text(t, mt_words_cta(key, mt_cta_order(cta)));
+}
+
+int mt_conflicts_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+{
+    const struct mt_locality *m = result->locality;
+    const struct mt_sites *sites = result->sites;
+    size_t n = m->conflicts.count;
+    struct mt_conflict *list = malloc((n + 1) * sizeof *list);
+    struct mt_table t;
+    if (!list)
+        return -1;
+    if (n)
+        memcpy(list, m->conflicts.list, n * sizeof *list);
+    qsort(list, n, sizeof *list, conflicts_by_pair);
+    mt_table_init(&t,
+                  "Conflicts: bytes that two CTAs of one launch access, at least one with a plain store "
+                  "(races, unless the "
+                  "program orders them)",
+                  "kernel|one|other|>launches|>bytes|>launch|address|CTA|CTA|note");
+    for (size_t i = 0, first; i < n;) {
+        uint64_t bytes = 0;
+        for (first = i; i < n && mt_locality_compare_text(list[i].kernel, list[first].kernel) == 0 &&
+                        list[i].side[0] == list[first].side[0] && list[i].side[1] == list[first].side[1];
+             i++)
+            bytes += list[i].bytes;
+        mt_table_row(&t, bytes);
+        mt_table_kernel(&t, list[first].kernel);
+        conflicts_side(&t, sites, list[first].side[0]);
+        conflicts_side(&t, sites, list[first].side[1]);
+        mt_table_u64(&t, i - first);
+        mt_table_u64(&t, bytes);
+        mt_table_u64(&t, list[first].superstep);
+        mt_table_say(&t, "0x%" PRIx64, list[first].address);
+        conflicts_cta(&t, list[first].cta[0]);
+        conflicts_cta(&t, list[first].cta[1]);
+        mt_table_text(&t, list[first].cooperative ? "cooperative" : "");
+    }
+    free(list);
+    return mt_table_print(&t, f, rows);
+}
+
+/* ---- sentence ---- */
+
+void mt_conflicts_sentence(struct mt_summary *s)
+{
+    const struct mt_conflicts *x = &s->r->locality->conflicts;
+    struct mt_conflict *list = s->selected ? conflicts_sorted(x) : NULL;
+    const struct mt_conflict *top = list;
+    struct {
+        char text[300];
+    } side[2];
+    s->failed |= s->selected && !list;
+    for (size_t i = 0; list && i < x->count; i++)
+        top = list[i].bytes > top->bytes ? &list[i] : top;
+    if (list && !x->count)
+        mt_summary_say(
+            s, 10, 0,
+            "No two CTAs of one launch conflict: none writes with a plain store what another one touches.");
+    for (int i = 0; list && x->count && i < 2; i++) {
+        uint32_t line = mt_side_line(top->side[i]);
+        snprintf(side[i].text, sizeof side[i].text, "%.250s%s%s",
+                 line ? mt_location_short(s->r->sites->lines.names[line]) : "", line ? " " : "",
+                 mt_words_type(mt_side_type(top->side[i])));
+    }
+    if (list && x->count) {
+        char *kernel = mt_kernel_short(top->kernel);
+        mt_summary_say(
+            s, 10, 1,
+            "%s between CTAs of one launch (races, unless the program orders them), the largest in "
+            "%s: %s against %s on %s.",
+            mt_number_many(x->count, "conflict", "conflicts").text, kernel ? kernel : "?", side[0].text,
+            side[1].text, mt_number_bytes(top->bytes).text);
+        free(kernel);
+    }
+    free(list);
+}

@@ -1,0 +1,535 @@
+/* Bytes that go from device to device, and between devices and the host: what the analysis has of kernels,
+ * and the companions' copies and collectives. With a topology, what goes over each of its links. */
+#define _GNU_SOURCE
+#include "summary.h"
+#include "memtrace/grow.h"
+#include "output/rows/topology.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_LAUNCH UINT64_MAX
+/* In the order of the output. */
+enum device_flow_how { FLOW_LOAD, FLOW_STORE, FLOW_ATOMIC, FLOW_UNKNOWN, FLOW_COPY, FLOW_COLLECTIVE, FLOWS };
+
+struct device_flow {
+    uint64_t superstep; /* of kernels and collectives; NO_LAUNCH: of copies */
+    const char *kernel; /* NULL: copies */
+    enum device_flow_how how;
+    int64_t from, to; /* devices, or MT_DEVICES_HOST; an atomic goes from the kernel's to the memory's */
+    uint64_t accesses, bytes; /* accesses: or copies, or ranks of which a collective takes something */
+};
+
+/* "0", "host" */
+struct device_flow_place {
+    char text[24];
+};
+
+struct link_load {
+    struct mt_topology_link link;
+    uint64_t superstep; /* as of mt_device_flow */
+    const char *kernel;
+    enum device_flow_how how;
+    uint64_t bytes;
+};
+
+/* ---- flows ---- */
+
+/* Bytes that go from device to device: what the analysis `devices` has of kernels, and the companions'
+ * copies. */
+static const char *const devices_flow_names[FLOWS] = {"load",    "store", "atomic",
+                                                      "unknown", "copy",  "collective"};
+
+struct flows {
+    struct device_flow *list;
+    size_t n, room;
+    int failed;
+};
+
+static void devices_add(struct flows *f, const struct device_flow *one)
+{
+    if (!one->bytes || f->failed)
+        return;
+    f->failed = mt_grow(&f->list, &f->room, f->n + 1, sizeof *f->list) != 0;
+    if (!f->failed)
+        f->list[f->n++] = *one;
+}
+
+static void devices_kernels(struct flows *f, const struct mt_devices *x, int joined)
+{
+    for (size_t i = 0; i < x->count; i++)
+        for (int t = 0; t < FLOW_COPY; t++) {
+            const struct mt_devices_cell *c = &x->cells[i];
+            int in = t == FLOW_LOAD || t == FLOW_UNKNOWN;
+            devices_add(f, &(struct device_flow){.superstep = joined ? 0 : c->superstep,
+                                                 .kernel = c->kernel,
+                                                 .how = (enum device_flow_how)t,
+                                                 .from = in ? c->owner : c->device,
+                                                 .to = in ? c->device : c->owner,
+                                                 .accesses = c->accesses[t],
+                                                 .bytes = c->bytes[t]});
+        }
+}
+
+static int devices_by_seq(const void *a, const void *b)
+{
+    const struct mt_copy_event *x = *(const struct mt_copy_event *const *)a,
+                               *y = *(const struct mt_copy_event *const *)b;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* The copies of all companions, which repeat each other's, by seq; NULL without memory. */
+static const struct mt_copy_event **devices_copies_list(const struct mt_comm_result *r, size_t *n)
+{
+    size_t room = 1;
+    for (size_t i = 0; i < r->ninputs; i++) {
+        const struct mt_companion *c = mt_source_companion(r->source, i);
+        room += c ? c->ncopies : 0;
+    }
+    const struct mt_copy_event **list = calloc(room, sizeof *list);
+    for (size_t i = *n = 0; list && i < r->ninputs; i++) {
+        const struct mt_companion *c = mt_source_companion(r->source, i);
+        for (size_t k = 0; c && k < c->ncopies; k++)
+            list[(*n)++] = &c->copies[k];
+    }
+    if (list)
+        qsort(list, *n, sizeof *list, devices_by_seq);
+    return list;
+}
+
+static void devices_copies(struct flows *f, const struct mt_comm_result *r)
+{
+    size_t n = 0;
+    const struct mt_copy_event **list = devices_copies_list(r, &n);
+    f->failed |= !list;
+    for (size_t i = 0; list && i < n; i++) {
+        const struct mt_copy_event *c = list[i];
+        if ((i && list[i - 1]->seq == c->seq) || c->kind == MT_COPY_SET || c->kind == MT_COPY_H2H)
+            continue;
+        devices_add(f, &(struct device_flow){.superstep = NO_LAUNCH,
+                                             .how = FLOW_COPY,
+                                             .from = c->src_device,
+                                             .to = c->dst_device,
+                                             .accesses = 1,
+                                             .bytes = c->width * c->height});
+    }
+    free(list);
+}
+
+/* What a rank takes from the others. */
+static void devices_collective(struct flows *f, const struct mt_collective_launch *l,
+                               enum mt_collective_way way, const struct mt_collective_places *places,
+                               int joined)
+{
+    const struct mt_collective *c = &l->event->collective;
+    int64_t from, to;
+    if (mt_collective_place(places, c->comm, c->rank, &to) != 0)
+        return;
+    for (uint64_t r = 0; r < c->ranks && !f->failed; r++) {
+        uint64_t bytes = mt_collective_bytes(c, way, r);
+        if (bytes && mt_collective_place(places, c->comm, r, &from) == 0)
+            devices_add(f, &(struct device_flow){.superstep = joined ? 0 : l->superstep,
+                                                 .kernel = l->kernel,
+                                                 .how = FLOW_COLLECTIVE,
+                                                 .from = from,
+                                                 .to = to,
+                                                 .accesses = 1,
+                                                 .bytes = bytes});
+    }
+}
+
+static void devices_collectives(struct flows *f, const struct mt_comm_result *r, int joined)
+{
+    struct mt_collective_places places = {.n = 0};
+    for (size_t i = 0; r->ncollectives && i < r->ninputs; i++) {
+        const struct mt_companion *c = mt_source_companion(r->source, i);
+        f->failed |= c && mt_collective_places_add(&places, c) != 0;
+    }
+    mt_collective_places_order(&places);
+    for (size_t i = 0; i < r->ncollectives; i++)
+        devices_collective(f, &r->collectives[i], r->way, &places, joined);
+    mt_collective_places_free(&places);
+}
+
+static int devices_compare(const void *a, const void *b)
+{
+    const struct device_flow *x = a, *y = b;
+    if (x->superstep != y->superstep)
+        return x->superstep < y->superstep ? -1 : 1;
+    if (x->how != y->how)
+        return (int)x->how - (int)y->how;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return x->to < y->to ? -1 : x->to > y->to;
+}
+
+/* Those that are alike become one; *several: there is a device beside the first. */
+static size_t devices_join(struct device_flow *list, size_t n, int *several)
+{
+    size_t kept = 0;
+    if (n)
+        qsort(list, n, sizeof *list, devices_compare);
+    for (size_t i = 0; i < n; i++) {
+        *several |= list[i].from > 0 || list[i].to > 0;
+        if (!kept || devices_compare(&list[kept - 1], &list[i]) != 0) {
+            list[kept++] = list[i];
+            continue;
+        }
+        list[kept - 1].accesses += list[i].accesses;
+        list[kept - 1].bytes += list[i].bytes;
+    }
+    return kept;
+}
+
+/* By launch, then how, from and to; copies of all launches are one. *n is 0 where there is one device. To be
+ * freed; NULL without memory. `joined`: launches are not told apart. */
+static struct device_flow *devices_flows(const struct mt_comm_result *r, int joined, size_t *n)
+{
+    struct flows f = {.failed = 0};
+    int several = 0;
+    f.failed = mt_grow(&f.list, &f.room, 1, sizeof *f.list) != 0;
+    devices_kernels(&f, &r->locality->devices, joined);
+    devices_copies(&f, r);
+    devices_collectives(&f, r, joined);
+    *n = devices_join(f.list, f.n, &several);
+    if (!several)
+        *n = 0;
+    if (f.failed) {
+        free(f.list);
+        return NULL;
+    }
+    return f.list;
+}
+
+static struct device_flow_place devices_place(int64_t device)
+{
+    struct device_flow_place p = {"host"};
+    if (device >= 0)
+        snprintf(p.text, sizeof p.text, "%" PRId64, device);
+    return p;
+}
+
+/* What goes over the links of a topology: each flow goes over all links of its way. */
+static int devices_by_link(const void *a, const void *b)
+{
+    const struct link_load *x = a, *y = b;
+    int name = strcmp(x->link.name, y->link.name);
+    if (name || x->superstep != y->superstep)
+        return name ? name : x->superstep < y->superstep ? -1 : 1;
+    return (int)x->how - (int)y->how;
+}
+
+/* Those that are alike become one. */
+static size_t devices_join_links(struct link_load *list, size_t n)
+{
+    size_t kept = 0;
+    if (n)
+        qsort(list, n, sizeof *list, devices_by_link);
+    for (size_t i = 0; i < n; i++)
+        if (kept && devices_by_link(&list[kept - 1], &list[i]) == 0)
+            list[kept - 1].bytes += list[i].bytes;
+        else
+            list[kept++] = list[i];
+    return kept;
+}
+
+/* By the link's name, then in the order of devices_flows. *n is 0 without topology; *outside: bytes to or
+ * from devices that it does not have. To be freed; NULL without memory. */
+static struct link_load *devices_loads(const struct mt_comm_result *r, size_t *n, uint64_t *outside)
+{
+    size_t nflows = 0, room = 0;
+    struct mt_topology_link way[MT_TOPOLOGY_ROUTE];
+    struct link_load *list = NULL;
+    struct device_flow *flows = devices_flows(r, 0, &nflows);
+    int failed = !flows || mt_grow(&list, &room, 1, sizeof *list) != 0;
+    *n = *outside = 0;
+    for (size_t i = 0; r->topology && !failed && i < nflows; i++) {
+        const struct device_flow *f = &flows[i];
+        unsigned links = mt_topology_route(r->topology, f->from, f->to, way);
+        *outside += !links && f->from != f->to ? f->bytes : 0;
+        failed = mt_grow(&list, &room, *n + links + 1, sizeof *list) != 0;
+        for (unsigned k = 0; !failed && k < links; k++)
+            list[(*n)++] = (struct link_load){way[k], f->superstep, f->kernel, f->how, f->bytes};
+    }
+    free(flows);
+    if (failed) {
+        free(list);
+        return NULL;
+    }
+    *n = devices_join_links(list, *n);
+    return list;
+}
+
+/* ---- rows ---- */
+
+int mt_tuples_of_devices(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    size_t n;
+    struct device_flow *list = devices_flows(r, 0, &n);
+    int rc = list ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        struct device_flow_place from = devices_place(list[i].from), to = devices_place(list[i].to);
+        mt_tuples_maybe(w, list[i].superstep != NO_LAUNCH, list[i].superstep);
+        mt_tuples_text(w, list[i].kernel ? list[i].kernel : "");
+        mt_tuples_text(w, devices_flow_names[list[i].how]);
+        mt_tuples_text(w, from.text);
+        mt_tuples_text(w, to.text);
+        mt_tuples_numbers(w, MT_NUMBERS(list[i].accesses, list[i].bytes));
+        rc = mt_tuples_next(w);
+    }
+    free(list);
+    return rc;
+}
+
+int mt_tuples_of_links(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    size_t n;
+    uint64_t outside;
+    struct link_load *list = devices_loads(r, &n, &outside);
+    int rc = list ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        mt_tuples_text(w, list[i].link.name);
+        mt_tuples_text(w, mt_topology_words[list[i].link.kind]);
+        mt_tuples_real(w, list[i].link.speed);
+        mt_tuples_maybe(w, list[i].superstep != NO_LAUNCH, list[i].superstep);
+        mt_tuples_text(w, list[i].kernel ? list[i].kernel : "");
+        mt_tuples_text(w, devices_flow_names[list[i].how]);
+        mt_tuples_numbers(w, MT_NUMBERS(list[i].bytes));
+        rc = mt_tuples_next(w);
+    }
+    free(list);
+    return rc;
+}
+
+/* ---- JSON ---- */
+
+int mt_devices_json(struct mt_json *j, const struct mt_comm_result *r)
+{
+    size_t n;
+    struct device_flow *list = devices_flows(r, 1, &n);
+    free(list);
+    if (!list || !n)
+        return list ? 0 : -1; /* where there is one device there is no such member */
+    mt_json_array(j, mt_locality_names[MT_LOCALITY_DEVICES], 0);
+    int rc = mt_relation_json(j, MT_REL_devices, mt_tuples_of_devices, r, NULL, NULL);
+    mt_json_end(j);
+    if (rc != 0 || !r->topology)
+        return rc;
+    mt_json_array(j, mt_relations[MT_REL_links].name, 0);
+    rc = mt_relation_json(j, MT_REL_links, mt_tuples_of_links, r, NULL, NULL);
+    mt_json_end(j);
+    return rc;
+}
+
+/* ---- text ---- */
+
+/* One link with all that goes over it: the list is by link. */
+static void devices_link_row(struct mt_table *t, const struct link_load *list, size_t n)
+{
+    uint64_t by[FLOWS] = {0}, all = 0;
+    const struct link_load *most = list;
+    for (size_t i = 0; i < n; i++) {
+        by[list[i].how] += list[i].bytes;
+        all += list[i].bytes;
+        most = list[i].bytes > most->bytes ? &list[i] : most;
+    }
+    mt_table_row(t, all);
+    mt_table_text(t, list->link.name);
+    mt_table_text(t, mt_topology_words[list->link.kind]);
+    mt_table_say(t, "%.1f", list->link.speed / 1e9);
+    mt_table_u64(t, by[FLOW_LOAD] + by[FLOW_UNKNOWN]);
+    mt_table_u64(t, by[FLOW_STORE] + by[FLOW_ATOMIC]);
+    mt_table_u64(t, by[FLOW_COPY]);
+    mt_table_u64(t, by[FLOW_COLLECTIVE]);
+    mt_table_say(t, "%.3f", (double)all / list->link.speed * 1e3);
+    mt_table_kernel(t, most->kernel ? most->kernel : devices_flow_names[most->how]);
+}
+
+static int devices_links_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+{
+    size_t n, end;
+    uint64_t outside;
+    struct mt_table t;
+    struct link_load *list = devices_loads(result, &n, &outside);
+    if (!list)
+        return -1;
+    mt_table_init(&t, "Over links, in one direction, and how long that takes at the link's speed",
+                  "link|kind|>GB/s|>loads (B)|>stores (B)|>copies (B)|>collectives (B)|>ms|most for");
+    for (size_t i = 0; i < n; i = end) {
+        for (end = i; end < n && strcmp(list[end].link.name, list[i].link.name) == 0;)
+            end++;
+        devices_link_row(&t, list + i, end - i);
+    }
+    free(list);
+    int rc = mt_table_print(&t, f, rows);
+    if (outside)
+        fprintf(f, "  %" PRIu64 " bytes to or from devices that the topology does not have\n", outside);
+    return rc;
+}
+
+int mt_devices_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+{
+    size_t n;
+    struct mt_table t;
+    struct device_flow *list = devices_flows(result, 1, &n);
+    if (!list || !n) {
+        free(list);
+        return list ? 0 : -1;
+    }
+    mt_table_init(&t,
+                  "From device to device, and host: by loads and stores of kernels, copies, and collectives",
+                  "by|from|to|>accesses|>bytes");
+    for (size_t i = 0; i < n; i++) {
+        mt_table_row(&t, list[i].from == list[i].to ? 0 : list[i].bytes);
+        mt_table_text(&t, devices_flow_names[list[i].how]);
+        mt_table_text(&t, devices_place(list[i].from).text);
+        mt_table_text(&t, devices_place(list[i].to).text);
+        mt_table_u64(&t, list[i].accesses);
+        mt_table_u64(&t, list[i].bytes);
+    }
+    free(list);
+    int rc = mt_table_print(&t, f, rows);
+    return rc != 0 || !result->topology ? rc : devices_links_text(f, result, rows);
+}
+
+/* ---- sentence ---- */
+
+/* What goes from device to device, and over the link that needs longest for it. */
+static int devices_by_pair(const void *a, const void *b)
+{
+    const struct device_flow *x = a, *y = b;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return x->to < y->to ? -1 : x->to > y->to;
+}
+
+static int devices_apart(const struct device_flow *f)
+{
+    return f->from >= 0 && f->to >= 0 && f->from != f->to;
+}
+
+/* " (1 KiB by loads, 2 KiB by copies)" */
+static void devices_kinds(FILE *f, const struct device_flow *list, size_t n)
+{
+    static const struct {
+        unsigned how; /* a bit each */
+        const char *word;
+    } kinds[] = {{1u << FLOW_LOAD | 1u << FLOW_UNKNOWN, "loads"},
+                 {1u << FLOW_STORE | 1u << FLOW_ATOMIC, "stores"},
+                 {1u << FLOW_COPY, "copies"},
+                 {1u << FLOW_COLLECTIVE, "collectives"}};
+    const char *between = " (";
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        uint64_t bytes = 0;
+        for (size_t i = 0; i < n; i++)
+            bytes += devices_apart(&list[i]) && kinds[k].how >> list[i].how & 1 ? list[i].bytes : 0;
+        if (bytes) {
+            fprintf(f, "%s%s by %s", between, mt_number_bytes(bytes).text, kinds[k].word);
+            between = ", ";
+        }
+    }
+    if (*between == ',')
+        fputc(')', f);
+}
+
+/* ", most from 0 to 1"; sorts the list by pairs. */
+static void devices_most(FILE *f, struct device_flow *list, size_t n)
+{
+    uint64_t bytes = 0, best = 0;
+    size_t at = 0, end;
+    qsort(list, n, sizeof *list, devices_by_pair);
+    for (size_t i = 0; i < n; i = end) {
+        for (bytes = 0, end = i; end < n && devices_by_pair(&list[end], &list[i]) == 0; end++)
+            bytes += list[end].bytes;
+        if (devices_apart(&list[i]) && bytes > best) {
+            best = bytes;
+            at = i;
+        }
+    }
+    if (best)
+        fprintf(f, ", most from %s to %s", devices_place(list[at].from).text,
+                devices_place(list[at].to).text);
+}
+
+static const char *devices_link_kernel(const struct link_load *l)
+{
+    return l->kernel ? l->kernel : devices_flow_names[l->how];
+}
+
+static int devices_link_by_kernel(const void *a, const void *b)
+{
+    const struct link_load *x = *(const struct link_load *const *)a, *y = *(const struct link_load *const *)b;
+    return strcmp(devices_link_kernel(x), devices_link_kernel(y));
+}
+
+/* The kernel (or "copy") with most bytes of the link's loads, of equal ones the first by name; NULL without
+ * memory. */
+static const char *devices_link_most(const struct link_load *list, size_t n)
+{
+    const struct link_load **by = calloc(n + 1, sizeof *by), *most = NULL;
+    uint64_t best = 0, bytes = 0;
+    for (size_t i = 0; by && i < n; i++)
+        by[i] = &list[i];
+    if (by)
+        qsort(by, n, sizeof *by, devices_link_by_kernel);
+    for (size_t i = 0; by && i < n; i++) {
+        bytes = (i && devices_link_by_kernel(&by[i - 1], &by[i]) == 0 ? bytes : 0) + by[i]->bytes;
+        if (bytes > best) {
+            best = bytes;
+            most = by[i];
+        }
+    }
+    free(by);
+    return most ? devices_link_kernel(most) : NULL;
+}
+
+static int devices_link(FILE *f, const struct link_load *list, size_t n)
+{
+    double seconds = 0;
+    size_t at = 0, count = 0, end;
+    for (size_t i = 0; i < n; i = end) {
+        uint64_t bytes = 0;
+        for (end = i; end < n && strcmp(list[end].link.name, list[i].link.name) == 0; end++)
+            bytes += list[end].bytes;
+        if ((double)bytes / list[i].link.speed > seconds) {
+            seconds = (double)bytes / list[i].link.speed;
+            at = i;
+            count = end - i;
+        }
+    }
+    const char *most = count ? devices_link_most(list + at, count) : NULL;
+    char *kernel = most ? mt_kernel_short(most) : NULL;
+    if (kernel)
+        fprintf(f, " The link that takes longest, %s, needs %s at its speed, most of it for %s.",
+                list[at].link.name, mt_number_duration(seconds * 1e9).text, kernel);
+    free(kernel);
+    return count && !kernel ? -1 : 0;
+}
+
+void mt_devices_sentence(struct mt_summary *s)
+{
+    size_t n = 0, nlinks = 0, size;
+    uint64_t all = 0, host = 0, outside;
+    struct device_flow *list = devices_flows(s->r, 1, &n);
+    struct link_load *links = devices_loads(s->r, &nlinks, &outside);
+    char *sentence = NULL;
+    FILE *f = list && links && n ? open_memstream(&sentence, &size) : NULL;
+    s->failed |= !list || !links || (n && !f);
+    for (size_t i = 0; f && i < n; i++) {
+        all += devices_apart(&list[i]) ? list[i].bytes : 0;
+        host += list[i].from != list[i].to && !devices_apart(&list[i]) ? list[i].bytes : 0;
+    }
+    if (f) {
+        fprintf(f, "From device to device go %s", mt_number_bytes(all).text);
+        devices_kinds(f, list, n);
+        devices_most(f, list, n);
+        fprintf(f, "; between devices and host %s.", mt_number_bytes(host).text);
+        s->failed |= devices_link(f, links, nlinks) != 0;
+        s->failed |= fclose(f) != 0;
+    }
+    if (sentence)
+        mt_summary_say(s, 100, 0, "%s", sentence);
+    free(sentence);
+    free(list);
+    free(links);
+}

@@ -1,0 +1,178 @@
+/* Bytes by source line, variable and allocation. */
+#include "summary.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- order ---- */
+
+struct lines_order {
+    const struct mt_locality *m;
+    const struct mt_sites *sites;
+    enum mt_lines_by by;
+};
+
+static const char *lines_place(char *out, const struct mt_locality *m, const struct mt_sites *sites,
+                               enum mt_lines_by by, uint64_t place)
+{
+    if (by == MT_BY_ALLOC)
+        return mt_alloc_label(out, m, place);
+    return (by == MT_BY_LINE ? &sites->lines : &sites->vars)->names[place];
+}
+
+/* Lines and variables by their bytes, allocations by id, what is not known in front of them. */
+static int lines_by_place(const void *a, const void *b, void *arg)
+{
+    const struct mt_lines_cell *x = a, *y = b;
+    const struct lines_order *o = arg;
+    char left[MT_ALLOC_LABEL], right[MT_ALLOC_LABEL];
+    int d = 0;
+    if (x->place != y->place && o->by == MT_BY_ALLOC)
+        d = x->place + 1 < y->place + 1 ? -1 : 1; /* none is UINT64_MAX */
+    else if (x->place != y->place)
+        d = strcmp(lines_place(left, o->m, o->sites, o->by, x->place),
+                   lines_place(right, o->m, o->sites, o->by, y->place));
+    return d ? d : mt_locality_compare_text(x->kernel, y->kernel);
+}
+
+static struct mt_lines_cell *lines_sorted(const struct mt_locality *m, const struct mt_sites *sites,
+                                          enum mt_lines_by by)
+{
+    struct lines_order o = {m, sites, by};
+    return mt_sorted_copy(m->lines.cells[by], m->lines.count[by], sizeof(struct mt_lines_cell),
+                          lines_by_place, &o);
+}
+
+/* ---- rows ---- */
+
+static int lines_rows_by(struct mt_tuples *w, const struct mt_comm_result *r, enum mt_lines_by by)
+{
+    const struct mt_lines *lines = &r->locality->lines;
+    struct mt_lines_cell *cells = lines_sorted(r->locality, r->sites, by);
+    char room[MT_TUPLES_FILE], label[MT_ALLOC_LABEL];
+    int rc = cells ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; rc == 0 && i < lines->count[by]; i++) {
+        const struct mt_lines_cell *c = &cells[i];
+        mt_tuples_text(w, c->kernel);
+        if (by == MT_BY_LINE)
+            mt_tuples_place(w, r->sites->lines.names[c->place], room);
+        else if (by == MT_BY_VAR)
+            mt_tuples_text(w, c->place ? r->sites->vars.names[c->place] : NULL);
+        else
+            mt_tuples_buffer(w, r->locality, c->place, label);
+        mt_tuples_numbers(w, MT_NUMBERS(c->load, c->store, c->accesses[MT_LOAD], c->accesses[MT_STORE],
+                                        c->accesses[MT_ATOMIC], c->accesses[MT_UNKNOWN]));
+        rc = mt_tuples_next(w);
+    }
+    free(cells);
+    return rc;
+}
+
+int mt_tuples_of_lines(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    return lines_rows_by(w, r, MT_BY_LINE);
+}
+
+int mt_tuples_of_variables(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    return lines_rows_by(w, r, MT_BY_VAR);
+}
+
+int mt_tuples_of_buffers(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    return lines_rows_by(w, r, MT_BY_ALLOC);
+}
+
+/* ---- JSON ---- */
+
+int mt_lines_json(struct mt_json *j, const struct mt_comm_result *r)
+{
+    static const char *const keys[] = {"lines", "variables", "allocations"};
+    static const enum mt_relation_number tables[] = {MT_REL_lines, MT_REL_variables, MT_REL_buffers};
+    static mt_tuples_of *const rows[] = {mt_tuples_of_lines, mt_tuples_of_variables, mt_tuples_of_buffers};
+    int rc = 0;
+    mt_json_object(j, mt_locality_names[MT_LOCALITY_LINES], 0);
+    for (int by = 0; by < MT_LINES_BY && rc == 0; by++) {
+        if (!mt_locality_has_sites(r->locality, (enum mt_lines_by)by)) {
+            mt_json_text(j, keys[by], NULL);
+            continue;
+        }
+        mt_json_object(j, keys[by], 0);
+        rc = mt_relation_json(j, tables[by], rows[by], r, NULL, NULL);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+    return rc;
+}
+
+/* ---- text ---- */
+
+static int lines_text_by(FILE *f, const struct mt_locality *m, const struct mt_sites *sites,
+                         enum mt_lines_by by, size_t rows)
+{
+    static const char *const titles[] = {"Bytes by source line", "Bytes by variable", "Bytes by allocation"};
+    static const char *const heads[] = {
+        "line|kernel|>loads|>stores|>atomics|>bytes loaded|>bytes stored",
+        "variable|kernel|>loads|>stores|>atomics|>bytes loaded|>bytes stored",
+        "allocation|kernel|>loads|>stores|>atomics|>bytes loaded|>bytes stored"};
+    char label[MT_ALLOC_LABEL];
+    struct mt_table t;
+    if (!mt_locality_has_sites(m, by)) {
+        fprintf(f, "\n%s: not known\n", titles[by]);
+        return 0;
+    }
+    mt_table_init(&t, titles[by], heads[by]);
+    for (size_t i = 0; i < m->lines.count[by]; i++) {
+        const struct mt_lines_cell *c = &m->lines.cells[by][i];
+        mt_table_row(&t, c->load + c->store);
+        mt_table_text(&t, by == MT_BY_LINE  ? mt_location_short(sites->lines.names[c->place])
+                          : by == MT_BY_VAR ? sites->vars.names[c->place]
+                                            : mt_alloc_label(label, m, c->place));
+        mt_table_kernel(&t, c->kernel);
+        for (int type = MT_LOAD; type <= MT_ATOMIC; type++)
+            mt_table_u64(&t, c->accesses[type]);
+        mt_table_u64(&t, c->load);
+        mt_table_u64(&t, c->store);
+    }
+    return mt_table_print(&t, f, rows);
+}
+
+int mt_lines_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+{
+    const struct mt_locality *m = result->locality;
+    const struct mt_sites *sites = result->sites;
+    int rc = 0;
+    for (int by = 0; rc == 0 && by < MT_LINES_BY; by++)
+        rc = lines_text_by(f, m, sites, (enum mt_lines_by)by, rows);
+    return rc;
+}
+
+/* ---- sentence ---- */
+
+void mt_lines_sentence(struct mt_summary *s)
+{
+    const struct mt_lines *l = &s->r->locality->lines;
+    size_t n = s->r->sites->lines.count, known = 0, top = 0;
+    uint64_t *sum = calloc(n + 1, sizeof *sum), all = 0;
+    char *there = calloc(n + 1, 1);
+    s->failed |= !sum || !there;
+    for (size_t i = 0; sum && there && i < l->count[MT_BY_LINE]; i++) {
+        const struct mt_lines_cell *c = &l->cells[MT_BY_LINE][i];
+        sum[c->place] += c->load + c->store;
+        there[c->place] = 1;
+        all += c->load + c->store;
+    }
+    for (size_t i = 1; sum && there && i < n; i++) {
+        known += (size_t)there[i];
+        if (there[i] &&
+            (!top || sum[i] > sum[top] ||
+             (sum[i] == sum[top] && strcmp(s->r->sites->lines.names[i], s->r->sites->lines.names[top]) < 0)))
+            top = i;
+    }
+    if (known >= 2 && all)
+        mt_summary_say(s, 50, 0, "Line %s moves most of %s: %s, %s of all bytes.",
+                       mt_location_short(s->r->sites->lines.names[top]),
+                       mt_number_many(known, "line", "lines").text, mt_number_bytes(sum[top]).text,
+                       mt_number_percent(sum[top], all).text);
+    free(sum);
+    free(there);
+}

@@ -1,0 +1,136 @@
+/* Misses of a cache that each thread of a host program has, by source line. */
+#include "summary.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- order ---- */
+
+static int misses_by_number(const void *a, const void *b, void *arg)
+{
+    const struct mt_sites *sites = arg;
+    const struct mt_miss *x = a, *y = b;
+    if (x->misses != y->misses)
+        return x->misses > y->misses ? -1 : 1;
+    if (x->accesses != y->accesses)
+        return x->accesses > y->accesses ? -1 : 1;
+    int d = strcmp(sites->lines.names[x->line], sites->lines.names[y->line]);
+    return d ? d : mt_locality_compare_text(x->kernel, y->kernel);
+}
+
+static struct mt_miss *misses_sorted(const struct mt_misses *x, const struct mt_sites *sites)
+{
+    return mt_sorted_copy(x->list, x->count, sizeof *x->list, misses_by_number, (void *)(uintptr_t)sites);
+}
+
+/* ---- rows ---- */
+
+int mt_tuples_of_misses(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    const struct mt_misses *x = &r->locality->misses;
+    struct mt_miss *list = misses_sorted(x, r->sites);
+    char room[MT_TUPLES_FILE];
+    int rc = list ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; rc == 0 && i < x->count; i++) {
+        const struct mt_miss *m = &list[i];
+        mt_tuples_text(w, m->kernel);
+        mt_tuples_place(w, r->sites->lines.names[m->line], room);
+        mt_tuples_numbers(w, MT_NUMBERS(m->accesses, m->misses, m->store_misses, m->fetched, m->used));
+        rc = mt_tuples_next(w);
+    }
+    free(list);
+    return rc;
+}
+
+/* ---- JSON ---- */
+
+int mt_misses_json(struct mt_json *j, const struct mt_comm_result *r)
+{
+    const struct mt_misses *x = &r->locality->misses;
+    if (!x->known)
+        return 0; /* of traces of kernels there is no such member */
+    mt_json_object(j, mt_locality_names[MT_LOCALITY_MISSES], 0);
+    mt_json_u64(j, "bytes", x->options.cache_bytes);
+    mt_json_u64(j, "ways", x->options.cache_ways);
+    mt_json_u64(j, "line_size", 1ull << x->options.line_bits);
+    mt_json_array(j, "lines", 0);
+    int rc = mt_relation_json(j, MT_REL_misses, mt_tuples_of_misses, r, NULL, NULL);
+    mt_json_end(j);
+    mt_json_end(j);
+    return rc;
+}
+
+/* ---- text ---- */
+
+int mt_misses_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+{
+    const struct mt_locality *m = result->locality;
+    const struct mt_sites *sites = result->sites;
+    const struct mt_misses *x = &m->misses;
+    char title[200];
+    struct mt_table t;
+    if (!x->known)
+        return 0;
+    struct mt_miss *list = misses_sorted(x, sites);
+    if (!list)
+        return -1;
+    snprintf(
+        title, sizeof title,
+        "Misses of a cache of %u bytes, %u ways and lines of %llu bytes that each thread has, and what is "
+        "used of what they fetch",
+        x->options.cache_bytes, x->options.cache_ways, 1ull << x->options.line_bits);
+    mt_table_init(&t, title, "line|>accesses|>misses|>part|>by stores|>bytes fetched|>used|>part");
+    for (size_t i = 0; i < x->count; i++) {
+        const struct mt_miss *r = &list[i];
+        mt_table_row(&t, r->misses);
+        mt_table_text(&t, mt_location_short(sites->lines.names[r->line]));
+        mt_table_u64(&t, r->accesses);
+        mt_table_u64(&t, r->misses);
+        mt_table_percent(&t, r->misses, r->accesses);
+        mt_table_u64(&t, r->store_misses);
+        mt_table_u64(&t, r->fetched);
+        mt_table_u64(&t, r->used);
+        mt_table_percent(&t, r->used, r->fetched);
+    }
+    free(list);
+    return mt_table_print(&t, f, rows);
+}
+
+/* ---- sentence ---- */
+
+/* A quarter of what a line fetches is not used, and it is more than a handful of cache lines. */
+static int misses_wasteful(const struct mt_miss *m)
+{
+    enum { FEW = 64 };
+    return m->misses >= FEW && m->fetched - m->used >= m->fetched / 4;
+}
+
+/* The line that fetches most in vain, if that is worth a word. */
+void mt_misses_sentence(struct mt_summary *s)
+{
+    const struct mt_misses *x = &s->r->locality->misses;
+    struct mt_miss *list = misses_sorted(x, s->r->sites);
+    const struct mt_miss *top = NULL;
+    uint64_t misses = 0, accesses = 0;
+    s->failed |= !list;
+    for (size_t i = 0; list && i < x->count; i++) {
+        misses += list[i].misses;
+        accesses += list[i].accesses;
+        if (!top || list[i].fetched - list[i].used > top->fetched - top->used)
+            top = &list[i];
+    }
+    if (top && misses && misses_wasteful(top))
+        mt_summary_say(
+            s, 80, misses > accesses / 50 && top->used < top->fetched / 2,
+            "Caches of %s miss %s of %s; most is fetched in vain by %s: %s of its accesses miss, %s used of "
+            "what they fetch.",
+            mt_number_bytes(x->options.cache_bytes).text, mt_number_percent(misses, accesses).text,
+            mt_number_many(accesses, "access", "accesses").text,
+            mt_location_short(s->r->sites->lines.names[top->line]),
+            mt_number_percent(top->misses, top->accesses).text,
+            mt_number_percent(top->used, top->fetched).text);
+    else if (misses)
+        mt_summary_say(s, 80, 0, "Caches of %s miss %s of %s.", mt_number_bytes(x->options.cache_bytes).text,
+                       mt_number_percent(misses, accesses).text,
+                       mt_number_many(accesses, "access", "accesses").text);
+    free(list);
+}

@@ -1,0 +1,210 @@
+/* Bytes of communication that would cross if the CTAs ran on several devices. */
+#include "summary.h"
+#include "analysis/base/order.h"
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* ---- rows ---- */
+
+static void placement_distinct(struct mt_tuples *w, const struct mt_placement *p, const uint64_t *bytes,
+                               size_t i)
+{
+    if (p->distinct_known)
+        mt_tuples_number(w, bytes[i]);
+    else
+        mt_tuples_null(w, 1);
+}
+
+int mt_tuples_of_placement(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    const struct mt_placement *p = r->placement;
+    int rc = 0;
+    for (size_t i = 0; i < p->nlaunches; i++)
+        for (int k = 0; rc == 0 && r->comm->launches[i].selected && k < MT_PLACE_POLICIES; k++) {
+            mt_tuples_number(w, i);
+            mt_tuples_text(w, r->comm->launches[i].kernel);
+            mt_tuples_text(w, mt_placement_policies[k]);
+            mt_tuples_number(w, p->launches[i].load);
+            mt_tuples_number(w, p->launches[i].cross[k]);
+            placement_distinct(w, p, p->launches[i].distinct, (size_t)k);
+            rc = mt_tuples_next(w);
+        }
+    return rc;
+}
+
+int mt_tuples_of_placement_traffic(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    const struct mt_placement *p = r->placement;
+    int rc = 0;
+    for (int k = 0; k < MT_PLACE_POLICIES; k++)
+        for (unsigned i = 0; rc == 0 && i < p->devices * p->devices; i++) {
+            mt_tuples_text(w, mt_placement_policies[k]);
+            mt_tuples_numbers(w, MT_NUMBERS(i / p->devices, i % p->devices, p->traffic[k][i]));
+            placement_distinct(w, p, p->distinct_traffic[k], i);
+            rc = mt_tuples_next(w);
+        }
+    return rc;
+}
+
+int mt_tuples_of_placement_ctas(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    const struct mt_placement *p = r->placement;
+    int rc = 0;
+    for (size_t i = 0; i < p->nlaunches; i++)
+        for (size_t k = p->launches[i].first; rc == 0 && k < p->launches[i].end; k++) {
+            mt_tuples_number(w, i);
+            mt_tuples_cta(w, mt_cta_of_order(p->ctas[k]));
+            mt_tuples_number(w, p->device[MT_PLACE_MINCUT][k]);
+            rc = mt_tuples_next(w);
+        }
+    return rc;
+}
+
+/* ---- JSON ---- */
+
+static void placement_matrix(struct mt_json *j, const char *key, const uint64_t *bytes, unsigned devices)
+{
+    if (!bytes) {
+        mt_json_text(j, key, NULL);
+        return;
+    }
+    mt_json_array(j, key, 1);
+    for (unsigned from = 0; from < devices; from++) {
+        mt_json_array(j, NULL, 1);
+        for (unsigned to = 0; to < devices; to++)
+            mt_json_u64(j, NULL, bytes[(size_t)from * devices + to]);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+}
+
+static void placement_policies(struct mt_json *j, const struct mt_placement *p)
+{
+    mt_json_object(j, "policies", 0);
+    for (int policy = 0; policy < MT_PLACE_POLICIES; policy++) {
+        mt_json_object(j, mt_placement_policies[policy], 1);
+        mt_json_u64(j, "cross", p->cross[policy]);
+        if (p->distinct_known)
+            mt_json_u64(j, "distinct", p->distinct[policy]);
+        else
+            mt_json_text(j, "distinct", NULL);
+        placement_matrix(j, "traffic", p->traffic[policy], p->devices);
+        placement_matrix(j, "distinct_traffic", p->distinct_traffic[policy], p->devices);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+}
+
+/* By policy; NULL: not known. */
+static void placement_write_distinct(struct mt_json *j, const uint64_t *bytes)
+{
+    if (!bytes) {
+        mt_json_text(j, "distinct", NULL);
+        return;
+    }
+    mt_json_object(j, "distinct", 1);
+    for (int policy = 0; policy < MT_PLACE_POLICIES; policy++)
+        mt_json_u64(j, mt_placement_policies[policy], bytes[policy]);
+    mt_json_end(j);
+}
+
+static void placement_assignment(struct mt_json *j, const char *key, const struct mt_placement *p,
+                                 const struct mt_placement_launch *l)
+{
+    char cta[64];
+    mt_json_object(j, key, 1);
+    for (size_t i = l->first; i < l->end; i++)
+        mt_json_u64(j, mt_cta_key(cta, p->ctas[i]), p->device[MT_PLACE_MINCUT][i]);
+    mt_json_end(j);
+}
+
+int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const struct mt_comm *c,
+                       int with_assignment)
+{
+    size_t *order = mt_launches_sorted(c);
+    if (!order)
+        return -1;
+    mt_json_object(j, mt_locality_names[MT_LOCALITY_PLACEMENT], 0);
+    mt_json_u64(j, "devices", p->devices);
+    mt_json_u64(j, "load", p->load);
+    if (p->ran_known)
+        mt_json_u64(j, "ran", p->ran);
+    placement_policies(j, p);
+    for (int assignment = 0; assignment <= !!with_assignment; assignment++) {
+        struct mt_keys keys = {0};
+        mt_json_object(j, assignment ? "assignment" : "kernels", 0);
+        for (size_t i = 0; i < p->nlaunches; i++) {
+            const struct mt_placement_launch *l = &p->launches[order[i]];
+            if (!assignment && !c->launches[order[i]].selected)
+                continue;
+            mt_keys_launch(j, &keys, c->launches[order[i]].kernel, order[i], 0);
+            if (assignment) {
+                placement_assignment(j, keys.step, p, l);
+                continue;
+            }
+            mt_json_object(j, keys.step, 1);
+            mt_json_u64(j, "load", l->load);
+            for (int policy = 0; policy < MT_PLACE_POLICIES; policy++)
+                mt_json_u64(j, mt_placement_policies[policy], l->cross[policy]);
+            placement_write_distinct(j, p->distinct_known ? l->distinct : NULL);
+            mt_json_end(j);
+        }
+        mt_keys_end(j, &keys);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+    free(order);
+    return 0;
+}
+
+/* ---- text ---- */
+
+static const char *const placement_words[MT_PLACE_POLICIES] = {"blocks of CTAs", "round robin",
+                                                               "least traffic found"};
+
+int mt_placement_text(FILE *f, const struct mt_placement *p)
+{
+    struct mt_table t;
+    char title[200];
+    snprintf(title, sizeof title,
+             "Placement on %u devices: of %" PRIu64 " bytes of communication, those that cross", p->devices,
+             p->load);
+    mt_table_init(&t, title, "placement|>bytes|>part|>distinct bytes");
+    if (p->ran_known) {
+        mt_table_row(&t, 0);
+        mt_table_text(&t, "as it ran");
+        mt_table_u64(&t, p->ran);
+        mt_table_percent(&t, p->ran, p->load);
+    }
+    for (int policy = 0; policy < MT_PLACE_POLICIES; policy++) {
+        mt_table_row(&t, 0);
+        mt_table_text(&t, placement_words[policy]);
+        mt_table_u64(&t, p->cross[policy]);
+        mt_table_percent(&t, p->cross[policy], p->load);
+        if (p->distinct_known)
+            mt_table_u64(&t, p->distinct[policy]);
+        else
+            mt_table_text(&t, "?");
+    }
+    return mt_table_print(&t, f, MT_PLACE_POLICIES + 1);
+}
+
+/* ---- sentence ---- */
+
+void mt_placement_sentence(struct mt_summary *s)
+{
+    const struct mt_placement *p = s->r->placement;
+    int best = 0;
+    if (!p->load || s->r->comm->options.threads)
+        return;
+    for (int i = 1; i < MT_PLACE_POLICIES; i++)
+        best = p->cross[i] < p->cross[best] ? i : best;
+    if (p->ran_known && p->ran <= p->cross[best]) /* no advice: it ran better */
+        return;
+    struct mt_number ran = mt_number_percent(p->ran, p->load);
+    mt_summary_say(s, 140, 0,
+                   "Over %s, %s of the communication would cross with the best placement tried, %s%s%s.",
+                   mt_number_many(p->devices, "device", "devices").text,
+                   p->cross[best] ? mt_number_percent(p->cross[best], p->load).text : "none",
+                   placement_words[best], p->ran_known ? "; as it ran: " : "", p->ran_known ? ran.text : "");
+}

@@ -1,0 +1,73 @@
+/* The results of all analyses, one after another. */
+#include "results.h"
+#include "summary.h"
+
+void mt_tuples_buffer(struct mt_tuples *w, const struct mt_locality *m, uint64_t alloc, char *label)
+{
+    if (alloc < m->nallocs)
+        mt_tuples_number(w, m->allocs[alloc].id);
+    else
+        mt_tuples_null(w, 1);
+    mt_tuples_text(w, mt_alloc_label(label, m, alloc));
+}
+
+unsigned mt_relations_section(enum mt_relation_number number)
+{
+    const int section = (int)mt_relations[number].of - (int)MT_OF_RANGES - 1; /* in the same order */
+    return section < 0 ? 0 : 1u << section;
+}
+
+unsigned mt_relations_of(unsigned chosen)
+{
+    unsigned which = 0;
+    for (int i = 0; i < MT_RELATIONS; i++) {
+        unsigned needs = mt_relations_section((enum mt_relation_number)i);
+        which |= (unsigned)(!needs || needs & chosen ? 1 : 0) << i;
+    }
+    return which;
+}
+
+int mt_relation_write(struct mt_tuples *w, enum mt_relation_number number, const struct mt_comm_result *r)
+{
+    static int (*const rows[MT_RELATIONS])(struct mt_tuples *, const struct mt_comm_result *) = {
+#define MT_RELATION(name, of, what) mt_tuples_of_##name,
+#define MT_COLUMN(name, column, type, presence, refers, json, what)
+#include "output/rows/relations.def"
+    };
+    return mt_tuples_begin(w, number) != 0 || rows[number](w, r) != 0 || mt_tuples_end(w) != 0 ? -1 : 0;
+}
+
+/* What each analysis of runs has. */
+static const struct {
+    int (*json)(struct mt_json *, const struct mt_comm_result *);
+    int (*text)(FILE *, const struct mt_comm_result *, size_t);
+    void (*sentence)(struct mt_summary *);
+} results[MT_LOCALITY_OF_RUNS] = {
+#define MT_ANALYSIS(NAME, name, ...) {mt_##name##_json, mt_##name##_text, mt_##name##_sentence},
+#include "analysis/locality/locality.def"
+#undef MT_ANALYSIS
+};
+
+int mt_locality_write(struct mt_json *j, const struct mt_comm_result *r)
+{
+    int rc = 0;
+    for (int i = 0; i < MT_LOCALITY_OF_RUNS && rc == 0; i++)
+        if (mt_locality_has(r->locality, (enum mt_locality_section)i))
+            rc = results[i].json(j, r);
+    return rc;
+}
+
+int mt_locality_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+{
+    int rc = 0;
+    for (int i = 0; i < MT_LOCALITY_OF_RUNS && rc == 0; i++)
+        if (mt_locality_has(result->locality, (enum mt_locality_section)i))
+            rc = results[i].text(f, result, rows);
+    return rc;
+}
+
+void mt_locality_sentences(struct mt_summary *s)
+{
+    for (int i = 0; i < MT_LOCALITY_OF_RUNS; i++)
+        results[i].sentence(s);
+}

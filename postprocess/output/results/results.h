@@ -1,0 +1,54 @@
+/* The results of each analysis, told: rows of tables (relations.def), sections of comm.json, tables of text,
+ * sentences of the summary. A file holds all of one analysis. Functions that return int: 0, or -1 without
+ * memory. */
+#ifndef MT_OUTPUT_RESULTS_H
+#define MT_OUTPUT_RESULTS_H
+#include <stdio.h>
+#include "analysis/locality/estimates.h"
+#include "output/json/rows_json.h"
+#include "output/rows/comm_formats.h"
+#include "output/text/numbers.h"
+#include "output/text/table.h"
+#include "output/text/words.h"
+
+/* ---- rows ---- */
+
+/* All rows of a table. -1: w->why. */
+#define MT_RELATION(name, of, what)                                                                          \
+    int mt_tuples_of_##name(struct mt_tuples *w, const struct mt_comm_result *r);
+#define MT_COLUMN(name, column, type, presence, refers, json, what)
+#include "output/rows/relations.def"
+/* An allocation's id and label, as two columns; `label` has room for MT_ALLOC_LABEL. */
+void mt_tuples_buffer(struct mt_tuples *w, const struct mt_locality *m, uint64_t alloc, char *label);
+
+/* The tables that these further analyses (a bit per enum mt_locality_section) and the communication analysis
+ * make: a bit each. */
+unsigned mt_relations_of(unsigned chosen);
+/* The bit of the further analysis that the table needs; 0: none. */
+unsigned mt_relations_section(enum mt_relation_number number);
+/* All rows of a table; of `ranges`, none. -1: w->why. */
+int mt_relation_write(struct mt_tuples *w, enum mt_relation_number number, const struct mt_comm_result *r);
+/* The ranges of a launch (superstep); ends them. The table is under way. */
+int mt_tuples_ranges(struct mt_tuples *w, uint64_t launch, struct mt_touched *ranges);
+
+/* ---- JSON ---- */
+
+/* The sections that were chosen, as members of the object under way; they are finished. */
+int mt_locality_write(struct mt_json *j, const struct mt_comm_result *r);
+/* The section placement, with the device of each CTA if `assignment`; c's launches have the nodes
+ * p->launches. */
+int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const struct mt_comm *c,
+                       int assignment);
+
+/* ---- text: write errors are the stream's ---- */
+
+/* Volumes by kernel, over all its selected launches, at most `rows` of the table; so the others. */
+int mt_comm_text(FILE *f, const struct mt_comm *c, size_t rows);
+/* Who sent how much to whom: by kernel, and the largest of CTAs. */
+int mt_transfers_text(FILE *f, const struct mt_comm *c, const struct mt_estimates *e, size_t rows);
+/* Of a sampled trace; nothing where there are none. */
+int mt_estimates_text(FILE *f, const struct mt_estimates *e, const struct mt_comm *c, size_t rows);
+/* What was chosen of the further analyses. */
+int mt_locality_text(FILE *f, const struct mt_comm_result *result, size_t rows);
+int mt_placement_text(FILE *f, const struct mt_placement *p);
+#endif

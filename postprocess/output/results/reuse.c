@@ -1,0 +1,235 @@
+/* Reuse distances by launch and level; the footprint. */
+#define _GNU_SOURCE
+#include "summary.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- order ---- */
+
+static int reuse_by_kernel(const void *a, const void *b, void *arg)
+{
+    (void)arg;
+    const struct mt_reuse_launch *const *x = a, *const *y = b;
+    int d = mt_locality_compare_text((*x)->kernel, (*y)->kernel);
+    return d ? d : (*x)->superstep<(*y)->superstep ? -1 : (*x)->superstep>(*y)->superstep;
+}
+
+static const struct mt_reuse_launch **reuse_sorted(const struct mt_reuse *r, size_t *n)
+{
+    const struct mt_reuse_launch **order = malloc((r->count + 1) * sizeof *order);
+    *n = 0;
+    for (size_t i = 0; order && i < r->count; i++)
+        if (r->launches[i].selected)
+            order[(*n)++] = &r->launches[i];
+    if (*n)
+        qsort_r(order, *n, sizeof *order, reuse_by_kernel, NULL);
+    return order;
+}
+
+/* ---- rows ---- */
+
+static void reuse_level(struct mt_tuples *w, const struct mt_reuse_launch *l, int level)
+{
+    mt_tuples_number(w, l->superstep);
+    mt_tuples_text(w, l->kernel);
+    mt_tuples_text(w, mt_reuse_levels[level]);
+}
+
+static int reuse_tuple(struct mt_tuples *w, const struct mt_reuse_launch *l, int level)
+{
+    const struct mt_reuse_counts *c = &l->level[level];
+    const double lines = (double)l->level[MT_REUSE_DEVICE].lines,
+                 unseen = (double)(1ull << l->sample_bits[MT_REUSE_DEVICE]) - 1, error = mt_reuse_error(l);
+    reuse_level(w, l, level);
+    mt_tuples_numbers(w, MT_NUMBERS(l->uses, c->contexts, c->lines, c->largest, c->cold));
+    if (error >= 0) {
+        mt_tuples_real(w, error);
+        mt_tuples_real(w, sqrt(unseen * lines));
+    } else {
+        mt_tuples_null(w, 2);
+    }
+    return mt_tuples_next(w);
+}
+
+static int reuse_distances(struct mt_tuples *w, const struct mt_reuse_launch *l, int level)
+{
+    int rc = 0;
+    for (unsigned b = 0; rc == 0 && b < MT_REUSE_BUCKETS; b++) {
+        if (!l->level[level].histogram[b])
+            continue;
+        reuse_level(w, l, level);
+        mt_tuples_number(w, b ? 1ull << (b - 1) : 0);
+        mt_tuples_number(w, l->level[level].histogram[b]);
+        rc = mt_tuples_next(w);
+    }
+    return rc;
+}
+
+/* Calls `row` for each selected launch and level. */
+static int reuse_each(struct mt_tuples *w, const struct mt_comm_result *r,
+                      int (*row)(struct mt_tuples *, const struct mt_reuse_launch *, int))
+{
+    size_t n;
+    const struct mt_reuse_launch **order = reuse_sorted(&r->locality->reuse, &n);
+    int rc = order ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; i < n; i++)
+        for (int level = 0; rc == 0 && level < MT_REUSE_LEVELS; level++)
+            rc = row(w, order[i], level);
+    free(order);
+    return rc;
+}
+
+int mt_tuples_of_reuse(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    return reuse_each(w, r, reuse_tuple);
+}
+
+int mt_tuples_of_reuse_distances(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    return reuse_each(w, r, reuse_distances);
+}
+
+/* ---- JSON ---- */
+
+/* The distances of the row's level. */
+static void reuse_histogram(struct mt_json *j, const void *arg, const struct mt_comm_result *r, size_t row)
+{
+    (void)r;
+    const struct mt_reuse_launch *const *order = arg;
+    const uint64_t *histogram = order[row / MT_REUSE_LEVELS]->level[row % MT_REUSE_LEVELS].histogram;
+    char from[64];
+    mt_json_object(j, "histogram", 1);
+    for (unsigned b = 0; b < MT_REUSE_BUCKETS; b++)
+        if (histogram[b])
+            mt_json_u64(j, mt_key_u64(from, b ? 1ull << (b - 1) : 0), histogram[b]);
+    mt_json_end(j);
+}
+
+int mt_reuse_json(struct mt_json *j, const struct mt_comm_result *result)
+{
+    const struct mt_reuse *r = &result->locality->reuse;
+    size_t n;
+    const struct mt_reuse_launch **order = reuse_sorted(r, &n);
+    if (!order)
+        return -1;
+    mt_json_object(j, mt_locality_names[MT_LOCALITY_REUSE], 0);
+    mt_json_u64(j, "line_size", 1ull << r->options.line_bits);
+    mt_json_u64(j, "sample", 1ull << r->sample_bits);
+    mt_json_u64(j, "footprint", mt_reuse_footprint(r));
+    mt_json_object(j, "kernels", 0);
+    int rc = mt_relation_json(j, MT_REL_reuse, mt_tuples_of_reuse, result, reuse_histogram, order);
+    mt_json_end(j);
+    mt_json_end(j);
+    free(order);
+    return rc;
+}
+
+/* ---- text ---- */
+
+/* Uses below a distance of 2^b lines: what a cache of that many lines would hit. */
+static uint64_t reuse_below(const struct mt_reuse_counts *c, unsigned b)
+{
+    uint64_t n = 0;
+    for (unsigned k = 0; k <= b; k++)
+        n += c->histogram[k];
+    return n;
+}
+
+static void reuse_row(struct mt_table *t, const char *kernel, const char *level,
+                      const struct mt_reuse_counts *c)
+{
+    uint64_t uses = c->cold;
+    for (unsigned b = 0; b < MT_REUSE_BUCKETS; b++)
+        uses += c->histogram[b];
+    mt_table_row(t, 0);
+    mt_table_kernel(t, kernel);
+    mt_table_text(t, level);
+    mt_table_u64(t, c->contexts);
+    mt_table_u64(t, c->largest);
+    mt_table_percent(t, c->cold, uses);
+    for (unsigned b = 6; b <= 18; b += 4)
+        mt_table_percent(t, reuse_below(c, b), uses);
+}
+
+static void reuse_add(struct mt_reuse_counts *sum, const struct mt_reuse_counts *c)
+{
+    for (unsigned b = 0; b < MT_REUSE_BUCKETS; b++)
+        sum->histogram[b] += c->histogram[b];
+    sum->cold += c->cold;
+    sum->contexts += c->contexts;
+    sum->largest = c->largest > sum->largest ? c->largest : sum->largest;
+}
+
+/* Of a sample: what its errors are. */
+static void reuse_sample(FILE *f, const struct mt_reuse *r)
+{
+    double most = -1;
+    for (size_t i = 0; i < r->count; i++) {
+        const struct mt_reuse_launch *l = &r->launches[i];
+        const double error = mt_reuse_error(l), part = l->uses ? error / (double)l->uses : 0;
+        most = l->selected && error >= 0 && part > most ? part : most;
+    }
+    if (most >= 0)
+        fprintf(
+            f,
+            "  an estimate: of the device one of %llu lines is followed, and the standard error of a part of "
+            "a launch's uses is at most %s %% (--sample=1: exact)\n",
+            1ull << r->sample_bits, mt_number_decimals(100 * most, 1).text);
+}
+
+/* How much the whole run touches, as a line. */
+static void reuse_footprint(FILE *f, const struct mt_reuse *r)
+{
+    uint64_t lines = mt_reuse_footprint(r);
+    fprintf(f, "  the run touches %s%s of %llu bytes (%s): its footprint\n", r->sample_bits ? "about " : "",
+            mt_number_many(lines, "line", "lines").text, 1ull << r->options.line_bits,
+            mt_number_bytes(lines << r->options.line_bits).text);
+}
+
+int mt_reuse_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+{
+    const struct mt_locality *m = result->locality;
+    const struct mt_reuse *r = &m->reuse;
+    struct mt_table t;
+    char title[200];
+    size_t n;
+    const struct mt_reuse_launch **list = reuse_sorted(r, &n);
+    if (!list)
+        return -1;
+    snprintf(title, sizeof title,
+             "Reuse of lines of %llu bytes: part of the uses at a distance of fewer lines than",
+             1ull << r->options.line_bits);
+    mt_table_init(&t, title, "kernel|of a|>number|>most lines|>cold|>64|>1024|>16384|>262144");
+    for (size_t i = 0, first; i < n;) {
+        struct mt_reuse_counts sum[MT_REUSE_LEVELS];
+        memset(sum, 0, sizeof sum);
+        for (first = i; i < n && mt_locality_compare_text(list[i]->kernel, list[first]->kernel) == 0; i++)
+            for (int level = 0; level < MT_REUSE_LEVELS; level++)
+                reuse_add(&sum[level], &list[i]->level[level]);
+        sum[MT_REUSE_DEVICE].contexts = 1;
+        for (int level = 0; level < MT_REUSE_LEVELS; level++)
+            reuse_row(&t, list[first]->kernel, mt_reuse_levels[level], &sum[level]);
+    }
+    free(list);
+    if (mt_table_print(&t, f, rows * MT_REUSE_LEVELS) != 0)
+        return -1;
+    reuse_footprint(f, r);
+    reuse_sample(f, r);
+    return 0;
+}
+
+/* ---- sentence ---- */
+
+void mt_reuse_sentence(struct mt_summary *s)
+{
+    const struct mt_reuse *x = &s->r->locality->reuse;
+    uint64_t lines = mt_reuse_footprint(x);
+    if (lines)
+        mt_summary_say(s, 120, 0, "The run%s touches %s%s of %s bytes: its footprint is %s.",
+                       s->r->comm->partial ? ", with launches that are left out here," : "",
+                       x->sample_bits ? "about " : "",
+                       mt_number_many(lines, "cache line", "cache lines").text,
+                       mt_number_count(1ull << x->options.line_bits).text,
+                       mt_number_bytes(lines << x->options.line_bits).text);
+}
