@@ -17,7 +17,7 @@ int mt_container_input_take(struct mt_input *in, struct mt_window *w, unsigned f
     if (!r)
         return -1;
     if (mt_host_reader_head(r)->features & MT_MTC_HAS_DEVICE) {
-        mt_device_use(r, in->decoders, in->threads);
+        mt_device_use(r, in->pool, in->threads);
         in->ops = &mt_device_input;
         in->container = (struct mt_container_state){.reader = r};
         return 0;

@@ -1,7 +1,7 @@
-/* Reads ahead on a thread: a ring of slots, each an item with room for its records. */
+/* Reads ahead: a ring of slots, each an item with room for its records. */
 #define _GNU_SOURCE
 #include "reader/base/processes.h"
-#include "base/thread.h"
+#include "reader/base/pool.h"
 
 enum { SLOTS = 16, SLOT_RECORDS = 1 << 14, HELD = 2, LARGE = 1 << 10 };
 
@@ -15,13 +15,12 @@ struct slot {
 
 struct mt_ahead {
     struct mt_source_merge *merge;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t filled, emptied;
+    struct mt_pool *pool;
+    struct mt_work work;
     size_t head, tail; /* slots filled and slots given back so far */
     size_t held;       /* slots that the consumer may use, from `tail` on; the last one is its newest */
-    int quit;
-    int merges; /* records become runs */
+    int over;          /* the newest is an end or an error */
+    int merges;        /* records become runs */
     struct mt_error error;
     struct slot slots[SLOTS];
     struct mt_raw_record *rooms;
@@ -48,31 +47,31 @@ static void put_together(struct slot *s)
     s->item.records = NULL;
 }
 
-static void *reader_thread(void *arg)
+static void ahead_fill(struct mt_ahead *a, struct slot *s)
 {
-    struct mt_ahead *a = arg;
-    for (int rc = 1; rc > 0;) {
-        pthread_mutex_lock(&a->lock);
-        while (a->head - a->tail == SLOTS && !a->quit)
-            pthread_cond_wait(&a->emptied, &a->lock);
-        int quit = a->quit;
+    s->rc = mt_merge_next(a->merge, s->room, s->runs, SLOT_RECORDS, &s->item, &a->error);
+    readahead_keep(a->merge, s);
+    if (s->rc > 0)
+        mt_process_item(a->merge->inputs[s->item.input].process, &s->item);
+    if (a->merges)
+        put_together(s);
+}
+
+/* Small items (between allocations of a host program) are not worth a switch each: several are a piece. */
+static int ahead_piece(void *self)
+{
+    struct mt_ahead *a = self;
+    if (a->over || a->head - a->tail == SLOTS)
+        return 0;
+    do {
         struct slot *s = &a->slots[a->head % SLOTS];
-        pthread_mutex_unlock(&a->lock);
-        if (quit)
-            break;
-        rc = s->rc = mt_merge_next(a->merge, s->room, s->runs, SLOT_RECORDS, &s->item, &a->error);
-        readahead_keep(a->merge, s);
-        if (s->rc > 0)
-            mt_process_item(a->merge->inputs[s->item.input].process, &s->item);
-        if (a->merges)
-            put_together(s);
-        pthread_mutex_lock(&a->lock);
-        a->head++; /* small items (between allocations of a host program) are not worth a switch each */
-        if (rc <= 0 || s->item.count >= LARGE || a->head - a->tail > SLOTS / 2)
-            pthread_cond_signal(&a->filled);
-        pthread_mutex_unlock(&a->lock);
-    }
-    return NULL;
+        pthread_mutex_unlock(&a->pool->lock);
+        ahead_fill(a, s);
+        pthread_mutex_lock(&a->pool->lock);
+        a->over = s->rc <= 0;
+    } while (++a->head - a->tail <= SLOTS / 2 && !a->over &&
+             a->slots[(a->head - 1) % SLOTS].item.count < LARGE);
+    return 1;
 }
 
 static void ahead_free(struct mt_ahead *a)
@@ -103,15 +102,12 @@ struct mt_ahead *mt_ahead_start(struct mt_source_merge *m, unsigned flags, struc
         a->slots[i].room = a->rooms + i * SLOT_RECORDS;
         a->slots[i].runs = runs ? a->run_rooms + i * SLOT_RECORDS : NULL;
     }
-    pthread_mutex_init(&a->lock, NULL);
-    pthread_cond_init(&a->filled, NULL);
-    pthread_cond_init(&a->emptied, NULL);
-    int e = mt_base_thread_start(&a->thread, 0, reader_thread, a);
-    if (e) {
-        mt_error_set(err, MT_E_SYSTEM, e, 0, "reader", "cannot start a thread: %s", strerror(e));
-        ahead_free(a);
-        return NULL;
-    }
+    a->pool = m->pool;
+    a->work = (struct mt_work){.piece = ahead_piece, .self = a, .alone = 1};
+    mt_pool_add(a->pool, &a->work);
+    pthread_mutex_lock(&a->pool->lock);
+    mt_pool_wake(a->pool, 1);
+    pthread_mutex_unlock(&a->pool->lock);
     return a;
 }
 
@@ -120,17 +116,17 @@ int mt_ahead_next(struct mt_ahead *a, struct mt_item *item, struct mt_error *err
     const int back = a->held == HELD;
     if (back)
         mt_block_put(a->slots[a->tail % SLOTS].block);
-    pthread_mutex_lock(&a->lock);
+    pthread_mutex_lock(&a->pool->lock);
     if (back) {
         a->tail++;
         a->held--;
         if (a->head - a->tail <= SLOTS / 2) /* else it would be woken for every slot */
-            pthread_cond_signal(&a->emptied);
+            mt_pool_wake(a->pool, 1);
     }
     while (a->head == a->tail + a->held)
-        pthread_cond_wait(&a->filled, &a->lock);
+        mt_pool_help(a->pool, &a->work);
     struct slot *s = &a->slots[(a->tail + a->held) % SLOTS];
-    pthread_mutex_unlock(&a->lock);
+    pthread_mutex_unlock(&a->pool->lock);
     if (s->rc > 0) {
         a->held++;
         *item = s->item;
@@ -144,15 +140,8 @@ void mt_ahead_stop(struct mt_ahead *a)
 {
     if (!a)
         return;
-    pthread_mutex_lock(&a->lock);
-    a->quit = 1;
-    pthread_cond_signal(&a->emptied);
-    pthread_mutex_unlock(&a->lock);
-    pthread_join(a->thread, NULL);
+    mt_pool_remove(a->pool, &a->work);
     for (; a->tail < a->head; a->tail++)
         mt_block_put(a->slots[a->tail % SLOTS].block);
-    pthread_mutex_destroy(&a->lock);
-    pthread_cond_destroy(&a->filled);
-    pthread_cond_destroy(&a->emptied);
     ahead_free(a);
 }

@@ -1,18 +1,18 @@
-/* mt_source: opens the inputs, decides on order and spooling, runs the merge on its thread. */
+/* mt_source: opens the inputs, decides on order and spooling, runs the merge in its pool. */
 #define _GNU_SOURCE
 #include "reader/base/internal.h"
+#include "reader/base/pool.h"
 #include "reader/base/processes.h"
-#include "reader/container/decoders.h"
 #include "memtrace/order.h"
 #include "run.h"
 #include <sys/stat.h>
 #include <unistd.h>
 
 struct mt_source {
-    struct mt_source_merge merge; /* belongs to the thread while `ahead` runs */
+    struct mt_source_merge merge; /* belongs to its pool while `ahead` runs */
     unsigned flags;
     struct mt_ahead *ahead;
-    struct mt_error error; /* of the thread, met again at each call */
+    struct mt_error error; /* of `ahead`, met again at each call */
     int ended, rc;
     volatile sig_atomic_t halt;
     uint64_t spooled;
@@ -251,15 +251,15 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
     m->first = o->first;
     m->end = o->end ? o->end : UINT64_MAX;
     m->stop = (struct mt_stop){o->stop, &s->halt};
-    if (o->threads > 1 && !(m->decoders = mt_decoders_new(o->threads))) {
+    if (!(m->pool = mt_pool_new(o->threads ? o->threads : 1))) {
         mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "reader", "no memory");
         goto fail;
     }
     for (size_t i = 0; i < npaths; i++) {
         m->inputs[i].fd = -1;
         m->inputs[i].ends = o->ends ? &o->ends[i] : NULL;
-        m->inputs[i].decoders = m->decoders;
-        m->inputs[i].threads = m->decoders ? source_share(o->threads, npaths) : 1;
+        m->inputs[i].pool = m->pool;
+        m->inputs[i].threads = o->threads > 1 ? source_share(o->threads, npaths) : 1;
     }
     mt_source_spaces(s, (o->flags & MT_SOURCE_SPACES) != 0);
     if (open_inputs(s, paths, o, err) != 0)
@@ -306,7 +306,8 @@ struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *p
 {
     struct mt_source *s = calloc(1, sizeof *s);
     struct mt_source_merge *m = s ? &s->merge : NULL;
-    if (!s || !(m->inputs = calloc(1, sizeof *m->inputs)) || !(m->inputs->meta = strdup(path))) {
+    if (!s || !(m->inputs = calloc(1, sizeof *m->inputs)) || !(m->inputs->meta = strdup(path)) ||
+        !(m->pool = mt_pool_new(1))) {
         mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, path, "no memory");
         mt_host_reader_close(r);
         mt_source_close(s);
@@ -331,6 +332,11 @@ struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *p
     return NULL;
 }
 
+struct mt_pool *mt_source_pool(struct mt_source *s)
+{
+    return s->merge.pool;
+}
+
 void mt_source_spaces(struct mt_source *s, int on)
 {
     s->merge.spaces = on;
@@ -338,8 +344,8 @@ void mt_source_spaces(struct mt_source *s, int on)
         s->merge.inputs[i].spaces = on;
 }
 
-/* Ends the thread; from here on the merge is ours. */
-static void source_stop_thread(struct mt_source *s)
+/* Ends reading ahead; from here on the merge is ours. */
+static void source_stop_ahead(struct mt_source *s)
 {
     if (!s->ended) {
         __atomic_store_n(&s->halt, 1, __ATOMIC_RELAXED);
@@ -368,14 +374,14 @@ int mt_source_next(struct mt_source *s, struct mt_item *item, struct mt_error *e
 
 int mt_source_rewind(struct mt_source *s, struct mt_error *err)
 {
-    source_stop_thread(s);
+    source_stop_ahead(s);
     __atomic_store_n(&s->halt, 0, __ATOMIC_RELAXED);
     s->ended = 0;
     struct mt_source_merge *m = &s->merge;
     mt_merge_finish(m);
     m->again = 1;
     if (!mt_stopped(&m->stop))
-        m->stopped = 0; /* it was we who ended the thread, in the middle of a pass */
+        m->stopped = 0; /* it was we who ended it, in the middle of a pass */
     for (size_t i = 0; i < m->ninputs; i++)
         if (m->inputs[i].live)
             return mt_error_set(err, MT_E_SYSTEM, ESPIPE, 0, m->inputs[i].path, "cannot be read twice");
@@ -386,11 +392,11 @@ void mt_source_close(struct mt_source *s)
 {
     if (!s)
         return;
-    source_stop_thread(s);
+    source_stop_ahead(s);
     struct mt_source_merge *m = &s->merge;
     for (size_t i = 0; i < m->ninputs; i++)
         mt_input_close(&m->inputs[i]);
-    mt_decoders_free(m->decoders);
+    mt_pool_free(m->pool);
     for (size_t i = 0; i < m->nnotes; i++)
         free(m->notes[i]);
     free(m->notes);
@@ -407,7 +413,7 @@ void mt_source_stop(struct mt_source *s)
 {
     struct mt_source_merge *m = &s->merge;
     struct mt_error stopped;
-    source_stop_thread(s);
+    source_stop_ahead(s);
     if (m->stopped || m->ninputs == 0)
         return;
     mt_error_set(&stopped, MT_E_STOPPED, EINTR, 0, m->inputs[m->current < m->ninputs ? m->current : 0].path,
@@ -417,14 +423,14 @@ void mt_source_stop(struct mt_source *s)
 
 const struct mt_error *mt_source_problems(struct mt_source *s, size_t *count)
 {
-    source_stop_thread(s);
+    source_stop_ahead(s);
     *count = s->merge.nproblems;
     return s->merge.problems;
 }
 
 const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *complete)
 {
-    source_stop_thread(s);
+    source_stop_ahead(s);
     mt_merge_finish(&s->merge);
     *count = s->merge.nnotes;
     *complete = !s->merge.incomplete;
@@ -433,7 +439,7 @@ const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *comp
 
 int mt_source_lacks(struct mt_source *s)
 {
-    source_stop_thread(s);
+    source_stop_ahead(s);
     mt_merge_finish(&s->merge);
     return s->merge.out_of_memory ? -1 : (s->merge.incomplete & MT_MISSING) != 0;
 }
@@ -453,7 +459,7 @@ static size_t source_drop_doubles(const struct mt_launch_event **list, size_t n)
 
 const struct mt_launch_event **mt_source_launches(struct mt_source *s, size_t *count)
 {
-    source_stop_thread(s);
+    source_stop_ahead(s);
     mt_merge_finish(&s->merge);
     size_t n = s->merge.ninputs; /* a program without kernels is one */
     for (size_t i = 0; i < s->merge.ninputs; i++)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include "../../postprocess/analysis/comm/team.h"
 #include "../../postprocess/output/json/comm_json.h"
+#include "../../postprocess/reader/base/pool.h"
 
 enum { LAUNCHES = 6, MOST = 700 };
 
@@ -144,7 +145,8 @@ static void feed_launch(struct mt_team *t, const struct launch *l, enum way way)
 static char *comm_results(const struct mt_comm_options *options, enum way way, unsigned shards, size_t *size)
 {
     static struct mt_json j;
-    struct mt_team *t = mt_team_of_threads(options, shards);
+    struct mt_pool *pool = mt_pool_new(shards % 3); /* fewer threads than shards, and none */
+    struct mt_team *t = mt_team_of_threads(options, pool, shards);
     assert_non_null(t);
     for (int i = 0; i < LAUNCHES; i++) {
         for (int k = 0; k < trace[i].ncopies; k++)
@@ -183,6 +185,7 @@ static char *comm_results(const struct mt_comm_options *options, enum way way, u
     text[*size] = 0;
     close(fd);
     mt_team_free(t);
+    mt_pool_free(pool);
     return text;
 }
 
@@ -242,7 +245,8 @@ static void by_hand(void **state)
          .cta = 2ull << 32,
          .mask = ~0u},
     };
-    struct mt_team *t = mt_team_of_threads(&o, 1);
+    struct mt_pool *pool = mt_pool_new(0);
+    struct mt_team *t = mt_team_of_threads(&o, pool, 1);
     assert_int_equal(t->kind->fed.launch(t, &(struct mt_run_launch){.kernel = "k", .selected = 1}), 0);
     assert_int_equal(t->kind->fed.runs(t, runs, 4), 0);
     assert_int_equal(mt_team_count(t), 32 + 16 + 32 + 32);
@@ -264,6 +268,7 @@ static void by_hand(void **state)
     assert_int_equal(c->transfers[1].size, 4);
     assert_int_equal(c->transfers[1].count, 1);
     mt_team_free(t);
+    mt_pool_free(pool);
 }
 
 /* CTAs 2 to 9 read words of CTA 1 in two orders: the first word's set goes through eight, the second one's

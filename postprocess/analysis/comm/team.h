@@ -19,8 +19,10 @@ struct mt_team_kind {
     void (*free)(struct mt_team *t);
 };
 
-/* `shards` >= 1; one works on the caller's thread. NULL without memory or threads. */
-struct mt_team *mt_team_of_threads(const struct mt_comm_options *options, unsigned shards);
+/* `shards` >= 1; one works on the caller's thread. NULL without memory. */
+struct mt_pool;
+struct mt_team *mt_team_of_threads(const struct mt_comm_options *options, struct mt_pool *pool,
+                                   unsigned shards);
 
 /* realloc may leave all where it is: nothing is to be done then. */
 static inline int mt_team_stays(const struct mt_copy_event *c)

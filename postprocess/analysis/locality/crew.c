@@ -1,55 +1,40 @@
-/* Threads that feed the analyses of runs side by side. Each analysis takes all runs of a round in one go; who
+/* The analyses of runs side by side, in a pool. Each analysis takes all runs of a round in one go; who
  * is free takes the dearest one that nobody has taken yet: how dear they are, no table knows for every trace.
  */
 #include "crew.h"
-#include "base/thread.h"
+#include "reader/base/pool.h"
 #include <stdlib.h>
 
-enum { WORTH = 64 }; /* runs, of which a member is worth waking */
+enum { WORTH = 64 }; /* runs, for which a thread is worth waking */
 
 struct mt_crew {
     struct mt_locality *more;
-    pthread_mutex_t lock;
-    pthread_cond_t begun, done;
+    struct mt_pool *pool;
+    struct mt_work work;
     enum mt_locality_section sections[MT_LOCALITY_OF_RUNS]; /* those chosen, the dearest first */
     unsigned nsections;
     unsigned taken, ended; /* of the round's; both nsections: nothing is under way */
-    int quit, failed;
+    int failed;
     /* the round */
     const struct mt_run_launch *launch;
     const struct mt_access_run *runs;
     size_t nruns;
-    unsigned count;
-    pthread_t members[MT_LOCALITY_OF_RUNS];
 };
 
-/* Takes analyses until all are taken. With the lock, which is given up meanwhile. */
-static void crew_take(struct mt_crew *c)
+static int crew_piece(void *self)
 {
-    while (c->taken < c->nsections) {
-        const unsigned section = 1u << c->sections[c->taken++];
-        int failed = c->failed;
-        pthread_mutex_unlock(&c->lock);
-        if (!failed)
-            failed = mt_locality_feed(c->more, section, c->launch, c->runs, c->nruns);
-        pthread_mutex_lock(&c->lock);
-        c->failed |= failed != 0;
-        if (++c->ended == c->nsections)
-            pthread_cond_signal(&c->done);
-    }
-}
-
-static void *crew_work(void *arg)
-{
-    struct mt_crew *c = arg;
-    pthread_mutex_lock(&c->lock);
-    while (!c->quit) {
-        crew_take(c);
-        if (!c->quit)
-            pthread_cond_wait(&c->begun, &c->lock);
-    }
-    pthread_mutex_unlock(&c->lock);
-    return NULL;
+    struct mt_crew *c = self;
+    if (c->taken == c->nsections)
+        return 0;
+    const unsigned section = 1u << c->sections[c->taken++];
+    int failed = c->failed;
+    pthread_mutex_unlock(&c->pool->lock);
+    if (!failed)
+        failed = mt_locality_feed(c->more, section, c->launch, c->runs, c->nruns);
+    pthread_mutex_lock(&c->pool->lock);
+    c->failed |= failed != 0;
+    c->ended++;
+    return 1;
 }
 
 static void crew_list(struct mt_crew *c)
@@ -60,46 +45,39 @@ static void crew_list(struct mt_crew *c)
     c->taken = c->ended = c->nsections;
 }
 
-struct mt_crew *mt_crew_new(struct mt_locality *m, unsigned threads)
+struct mt_crew *mt_crew_new(struct mt_locality *m, struct mt_pool *pool)
 {
     struct mt_crew *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
     c->more = m;
-    pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->begun, NULL);
-    pthread_cond_init(&c->done, NULL);
+    c->pool = pool;
+    c->work = (struct mt_work){.piece = crew_piece, .self = c};
     crew_list(c);
-    const unsigned wanted = threads < c->nsections ? threads : c->nsections;
-    while (c->count < wanted && mt_base_thread_start(&c->members[c->count], 0, crew_work, c) == 0)
-        c->count++;
-    if (c->count == wanted)
-        return c;
-    mt_crew_free(c);
-    return NULL;
+    mt_pool_add(pool, &c->work);
+    return c;
 }
 
 void mt_crew_begin(struct mt_crew *c, const struct mt_run_launch *launch, const struct mt_access_run *runs,
                    size_t n)
 {
-    pthread_mutex_lock(&c->lock);
+    pthread_mutex_lock(&c->pool->lock);
     c->launch = launch;
     c->runs = runs;
     c->nruns = n;
     c->taken = c->ended = 0;
     if (n >= WORTH) /* else mt_crew_wait does it all, before anyone would be awake */
-        pthread_cond_broadcast(&c->begun);
-    pthread_mutex_unlock(&c->lock);
+        mt_pool_wake(c->pool, c->nsections);
+    pthread_mutex_unlock(&c->pool->lock);
 }
 
 int mt_crew_wait(struct mt_crew *c)
 {
-    pthread_mutex_lock(&c->lock);
-    crew_take(c); /* rather than stand by */
+    pthread_mutex_lock(&c->pool->lock);
     while (c->ended < c->nsections)
-        pthread_cond_wait(&c->done, &c->lock);
+        mt_pool_help(c->pool, &c->work);
     int failed = c->failed;
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&c->pool->lock);
     return failed ? -1 : 0;
 }
 
@@ -107,14 +85,6 @@ void mt_crew_free(struct mt_crew *c)
 {
     if (!c)
         return;
-    pthread_mutex_lock(&c->lock);
-    c->quit = 1;
-    pthread_cond_broadcast(&c->begun);
-    pthread_mutex_unlock(&c->lock);
-    for (unsigned i = 0; i < c->count; i++)
-        pthread_join(c->members[i], NULL);
-    pthread_mutex_destroy(&c->lock);
-    pthread_cond_destroy(&c->begun);
-    pthread_cond_destroy(&c->done);
+    mt_pool_remove(c->pool, &c->work);
     free(c);
 }

@@ -1,12 +1,13 @@
-/* Threads that feed the analyses of runs side by side: who is free takes one of them, with all runs. */
+/* The analyses of runs fed side by side: a free thread of the pool takes one of them, with all runs. */
 #ifndef MT_ANALYSIS_CREW_H
 #define MT_ANALYSIS_CREW_H
 #include "locality.h"
 
 struct mt_crew;
 
-/* At most `threads` of them, fewer when fewer sections were chosen. NULL without memory or threads. */
-struct mt_crew *mt_crew_new(struct mt_locality *m, unsigned threads);
+/* NULL without memory. */
+struct mt_pool;
+struct mt_crew *mt_crew_new(struct mt_locality *m, struct mt_pool *pool);
 /* Begins on a launch (or NULL) and runs, which must stay until mt_crew_wait; that comes before the next. */
 void mt_crew_begin(struct mt_crew *c, const struct mt_run_launch *launch, const struct mt_access_run *runs,
                    size_t n);

@@ -5,6 +5,7 @@
 #include "analysis/comm/shadow.h"
 #include "memtrace/grow.h"
 #include "base/text.h"
+#include "reader/base/pool.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <fcntl.h>
@@ -159,9 +160,9 @@ int mt_cli_threads_option(unsigned *threads, const char *value)
     return 0;
 }
 
-int mt_locality_run_threads(struct mt_locality_run *x, unsigned threads)
+int mt_locality_run_threads(struct mt_locality_run *x)
 {
-    return x->options.chosen && threads > 1 && !(x->crew = mt_crew_new(&x->more, threads)) ? -1 : 0;
+    return x->options.chosen && !(x->crew = mt_crew_new(&x->more, mt_source_pool(x->source))) ? -1 : 0;
 }
 
 static const struct mt_site_table *table_of(struct mt_locality_run *x, size_t input)

@@ -64,8 +64,8 @@ static inline int mt_locality_run_of_runs(const struct mt_locality_run *x)
 int mt_locality_run_start(struct mt_locality_run *x, struct mt_source *source, size_t ninputs);
 /* The value of --threads: 0, or an exit code after saying why. */
 int mt_cli_threads_option(unsigned *threads, const char *value);
-/* After the start: `threads` of its own from now on (1: none). */
-int mt_locality_run_threads(struct mt_locality_run *x, unsigned threads);
+/* After the start: on the threads of the source from now on. */
+int mt_locality_run_threads(struct mt_locality_run *x);
 /* All of them, as one: what it is given must stay until `wait`. */
 extern const struct mt_analysis mt_locality_run_analysis;
 /* For who feeds x->more by himself: the launch, as they take it; accesses of the one fed last. */

@@ -3,6 +3,7 @@
 #include "output/json/comm_json.h"
 #include "output/text/words.h"
 #include "memtrace/grow.h"
+#include "reader/base/pool.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,11 +84,12 @@ static void pipeline_feed(struct mt_pipeline *p)
 int mt_pipeline_start(struct mt_pipeline *p, unsigned threads)
 {
     /* One thread reads. With two in all, the other one has the whole analysis. */
-    p->team = p->session ? p->session->team(&p->options)
-                         : mt_team_of_threads(&p->options, threads > 2 ? threads - 1 : 1);
+    p->team = p->session
+                  ? p->session->team(&p->options)
+                  : mt_team_of_threads(&p->options, mt_source_pool(p->source), threads > 2 ? threads - 1 : 1);
     if (!p->team || (p->inputs.ends && p->session->by_parts(p->team) != 0) ||
         mt_locality_run_start(&p->more, p->source, p->inputs.npaths) != 0 ||
-        mt_locality_run_threads(&p->more, p->threads) != 0)
+        (p->threads > 1 && mt_locality_run_threads(&p->more) != 0))
         return mt_cli_fail("no memory or no threads for the analysis");
     pipeline_feed(p);
     return 0;

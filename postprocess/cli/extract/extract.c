@@ -310,11 +310,11 @@ static int once_more(struct mt_extract *x)
 {
     mt_team_free(x->p.team);
     x->p.team = NULL;
+    mt_locality_run_again(&x->p.more);
     mt_source_close(x->p.source);
     x->p.inputs.ends = NULL;
     x->p.nevents = 0;
     mt_extract_share_free(&x->share);
-    mt_locality_run_again(&x->p.more);
     int code = open_all(x);
     return code ? code : mt_pipeline_read(&x->p);
 }

@@ -169,7 +169,7 @@ struct mt_input {
     struct mt_companion *companion;    /* of a container of kernels' accesses it is the container's own */
     struct mt_companion *beside;       /* the file beside a container; `companion` may be the same */
     const struct mt_launch_ends *ends; /* skip records, in the first pass */
-    struct mt_decoders *decoders;      /* NULL, or threads for the chunks of a container: so many */
+    struct mt_pool *pool;              /* of the source, for the chunks of a container: so many threads */
     unsigned threads;
     int spaces;                       /* of a container: runs of all memory */
     const struct mt_process *process; /* of several; NULL */
@@ -251,7 +251,7 @@ struct mt_source_merge {
     int spaces;                   /* runs of all memory, not of global memory alone */
     int hosts;                    /* containers are read along */
     int threads;                  /* there are none but hosts */
-    struct mt_decoders *decoders; /* of all containers */
+    struct mt_pool *pool;         /* of the source */
     struct mt_copy_event *copies; /* to hand out, ascending seq */
     size_t ncopies, next_copy;
     int no_copies;  /* of feed: those of new memory alone are handed out */
@@ -307,11 +307,11 @@ __attribute__((format(printf, 3, 4))) void mt_merge_note(struct mt_source_merge 
 /* Adds to the problems and, as its note, to the notes. */
 void mt_merge_problem(struct mt_source_merge *m, const struct mt_error *problem);
 
-/* Runs mt_merge_next on a thread of its own (readahead.c). */
+/* Runs mt_merge_next in the pool (readahead.c). */
 struct mt_ahead;
 /* `flags`: enum mt_source_flags; those on runs count. */
 struct mt_ahead *mt_ahead_start(struct mt_source_merge *m, unsigned flags, struct mt_error *err);
 int mt_ahead_next(struct mt_ahead *a, struct mt_item *item, struct mt_error *err);
-/* Ends the thread: after the end, or with `own` stop flag raised before. Frees it. */
+/* Ends it: after the end, or with `own` stop flag raised before. Frees it. */
 void mt_ahead_stop(struct mt_ahead *a);
 #endif

@@ -6,7 +6,7 @@
  *   container.c      head, meta chunks, the next chunk, the end
  *   meta.c           meta lines -> sites, functions, companion
  *   device_decode.c  payload of a device chunk -> runs
- *   decoders.c       device chunks decoded by several threads
+ *   decoders.c       device chunks decoded ahead, in a pool
  *   device_reader.c  launches and their chunks
  *   ../host          host chunks: decoded, one thread after each other, several threads in one order
  *   ../device_parts.c  device chunks in any order */
@@ -163,8 +163,8 @@ struct mt_device_state {
     /* decoders.h */
     unsigned threads;
     int spaces; /* runs of all memory */
-    struct mt_decoders *decoders;
-    int own_decoders;
+    struct mt_pool *pool;
+    int own_pool;
     struct mt_chunk_queue *queue;
     size_t fetched;             /* position in `chunks`: these are in the queue */
     struct mt_run_block *block; /* under way: `at` of its runs were handed out */
@@ -182,9 +182,9 @@ struct mt_device_state {
 int mt_device_list(struct mt_host_reader *r);
 /* The launch that comes next is passed over; NULL: none is known to be whole there. */
 const struct mt_device_launch *mt_device_pass(struct mt_host_reader *r);
-/* The reader's chunks are decoded by threads that several readers have. Before the first batch; they must
- * outlive the reader. */
-void mt_device_use(struct mt_host_reader *r, struct mt_decoders *decoders, unsigned threads);
+/* The reader's chunks are decoded in this pool, which has so many threads for it. Before the first batch; it
+ * must outlive the reader. */
+void mt_device_use(struct mt_host_reader *r, struct mt_pool *pool, unsigned threads);
 void mt_device_free(struct mt_device_state *d);
 /* container.c: the next chunk of a FIFO, whose place is *offset; *stored until the window's next use. 1; 0:
  * the end; -1 with *err. */

@@ -1,26 +1,24 @@
 /* Device chunks decoded ahead of their reader, by several threads, and handed out in order.
  *
- * Threads (struct mt_decoders) serve the queues of one reader or several. A reader puts chunks into its queue
- * as they are in the file; whoever is free unpacks and decodes them, a block of runs at a time; the reader
- * takes the blocks of the chunk at the head, and decodes itself while it would wait. With one thread it is
- * the only one, and all is as if there were none. Memory: each chunk of a queue has at most MT_BLOCKS_AHEAD
- * blocks that nobody has taken, a queue as many chunks as there are threads.
+ * A reader puts chunks into its queue as they are in the file; whoever is free in the pool unpacks and
+ * decodes them, a block of runs at a time; the reader takes the blocks of the chunk at the head, and decodes
+ * itself while it would wait. Memory: each chunk of a queue has at most MT_BLOCKS_AHEAD blocks that nobody
+ * has taken, a queue as many chunks as there are threads.
  *
  * What a chunk is and where it is, is the reader's business; damage of a payload comes out where the runs
  * would have. */
 #ifndef MT_LIB_DECODERS_H
 #define MT_LIB_DECODERS_H
 #include "container.h"
+#include "reader/base/pool.h"
 
 /* A block ends after a step with lists of addresses in it. */
 enum { MT_BLOCK_STEP = 1024, MT_BLOCK_RUNS = 8 * MT_BLOCK_STEP, MT_BLOCKS_AHEAD = 8 };
 
-struct mt_decoders;
-
 /* Runs of one chunk. Whoever has one gives it back with mt_block_put, from any thread. */
 struct mt_run_block {
     struct mt_run_block *next;
-    struct mt_decoders *of;
+    struct mt_chunk_queue *of;
     size_t count;
     uint64_t accesses;
     int last; /* of its chunk, which is good to its end */
@@ -49,23 +47,17 @@ struct mt_chunk_job {
 };
 
 struct mt_chunk_queue {
-    struct mt_decoders *decoders;
-    struct mt_chunk_queue *next;
+    struct mt_pool *pool;
+    struct mt_work work;
+    int spaces; /* what is decoded from now on has runs of all memory, not of global memory alone; atomic */
+    struct mt_run_block *spare;
     struct mt_chunk_job *jobs; /* a ring */
     size_t room, head, tail;   /* head: jobs dropped so far, tail: jobs added */
 };
 
-/* `threads`: that decode, the readers' own one among them. They start when they are needed.
- * NULL: no memory. */
-struct mt_decoders *mt_decoders_new(unsigned threads);
-/* on: what they decode from now on has runs of all memory, not of global memory alone. */
-void mt_decoders_spaces(struct mt_decoders *d, int on);
-/* After all its queues; blocks that are out must have been given back. NULL is fine. */
-void mt_decoders_free(struct mt_decoders *d);
-
 /* A queue with chunks for so many of the threads; with one, there is no other chunk than the head. 0, or -1
  * without memory. */
-int mt_queue_open(struct mt_chunk_queue *q, struct mt_decoders *d, unsigned threads);
+int mt_queue_open(struct mt_chunk_queue *q, struct mt_pool *pool, unsigned threads);
 void mt_queue_close(struct mt_chunk_queue *q);
 /* The job that would be added next, to be filled; NULL: the queue is full. */
 struct mt_chunk_job *mt_queue_slot(struct mt_chunk_queue *q);

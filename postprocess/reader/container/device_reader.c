@@ -14,8 +14,8 @@ void mt_device_free(struct mt_device_state *d)
     if (d->queue)
         mt_queue_close(d->queue);
     free(d->queue);
-    if (d->own_decoders)
-        mt_decoders_free(d->decoders);
+    if (d->own_pool)
+        mt_pool_free(d->pool);
     mt_hash_free(&d->kernels);
     mt_intern_free(&d->unnamed);
     free(d->launches);
@@ -192,13 +192,13 @@ void mt_host_reader_threads(struct mt_host_reader *r, unsigned threads)
 void mt_host_reader_spaces(struct mt_host_reader *r, int on)
 {
     r->device.spaces = on;
-    if (r->device.decoders)
-        mt_decoders_spaces(r->device.decoders, on);
+    if (r->device.queue)
+        __atomic_store_n(&r->device.queue->spaces, on, __ATOMIC_RELAXED);
 }
 
-void mt_device_use(struct mt_host_reader *r, struct mt_decoders *decoders, unsigned threads)
+void mt_device_use(struct mt_host_reader *r, struct mt_pool *pool, unsigned threads)
 {
-    r->device.decoders = decoders;
+    r->device.pool = pool;
     r->device.threads = threads;
 }
 
@@ -207,15 +207,15 @@ static int open_queue(struct mt_host_reader *r, struct mt_error *err)
     struct mt_device_state *d = &r->device;
     if (d->queue)
         return 0;
-    if (!d->decoders) {
-        d->decoders = mt_decoders_new(d->threads);
-        d->own_decoders = 1;
-        if (d->decoders)
-            mt_decoders_spaces(d->decoders, d->spaces);
+    if (!d->pool) {
+        d->pool = mt_pool_new(d->threads > 1 ? d->threads - 1 : 0);
+        d->own_pool = 1;
     }
-    d->queue = d->decoders ? calloc(1, sizeof *d->queue) : NULL;
-    if (d->queue && mt_queue_open(d->queue, d->decoders, d->threads) == 0)
+    d->queue = d->pool ? calloc(1, sizeof *d->queue) : NULL;
+    if (d->queue && mt_queue_open(d->queue, d->pool, d->threads) == 0) {
+        d->queue->spaces = d->spaces;
         return 0;
+    }
     free(d->queue);
     d->queue = NULL;
     return device_reader_memory(r, err);
