@@ -1,5 +1,6 @@
 /* Words that were nearly right, and what a tool's table of options tells shells. Used by all mt- programs. */
 #include "near.h"
+#include "say.h"
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -114,10 +115,10 @@ int mt_near_values(int argc, char **argv, const char *letters, const struct opti
     return option == 'o' ? -1 : option; /* a file: none is made for this */
 }
 
-int mt_near_told(const char *program)
+int mt_near_told(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return 0;
-    fprintf(stderr, "%s: standard output: cannot write: %s\n", program, strerror(errno));
+    fprintf(stderr, "%s: standard output: cannot write: %s\n", mt_cli_name, strerror(errno));
     return 1;
 }

@@ -19,5 +19,5 @@ int mt_near_completion(int argc, char **argv, const char *letters, const struct 
  * something else. */
 int mt_near_values(int argc, char **argv, const char *letters, const struct option *list);
 /* All that was asked for were words on stdout, and they are there: 0; else 1, after saying why. */
-int mt_near_told(const char *program);
+int mt_near_told(void);
 #endif

@@ -22,6 +22,7 @@ static char stand_in_name[PATH_MAX]; /* that the dynamic linker knows it by */
 static struct mt_attach_library library;
 static char folder[PATH_MAX - 64]; /* this library's */
 
+/* Not mt_report: its settings and their constructors are for the program, in which this library is not. */
 void mt_attach_say(const char *format, ...)
 {
     char text[1024] = "memtrace: ";

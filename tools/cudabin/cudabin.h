@@ -14,6 +14,7 @@
 #define MT_TOOLS_CUDABIN_H
 #include <stddef.h>
 #include <stdint.h>
+#include "base/say.h"
 
 /* ---- file.c: whole files, temporary files
  * ------------------------------------------------------------------ */
@@ -54,12 +55,8 @@ struct tool {
     char *real;       /* the real tool, resolved */
     unsigned cuda;    /* CUDA_VERSION of the toolkit, e.g. 13000 */
 };
-/* Fills `tool` from the overlay that this executable lies in; 0, or -1 after a message. */
+/* Fills `tool` from the overlay that this executable lies in, and mt_cli_name; 0, or 1 after a message. */
 int mt_cudabin_tool_find(struct tool *tool);
-/* Message on stderr: "memtrace: NAME: …". Returns 1, the exit code for it. */
-int mt_cudabin_tool_error(const struct tool *tool, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
 /* ---- image.c
  * ------------------------------------------------------------------------------------------------ */
 

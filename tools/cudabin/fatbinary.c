@@ -47,7 +47,7 @@ struct job {
 static int add_arg(struct job *job, char *arg)
 {
     if (!arg) {
-        return mt_cudabin_tool_error(job->tool, "out of memory");
+        return mt_cli_fail("out of memory");
     }
     job->args[job->nargs++] = arg;
     job->args[job->nargs] = NULL;
@@ -137,7 +137,7 @@ static int take_input(struct job *job, char **argv, const struct input *in)
     }
     size_t whole = contents.size;
     if (mt_cudabin_image_take(&contents, &image, &why) != 0) {
-        code = mt_cudabin_tool_error(job->tool, "%s: %s; compile it again", file, why);
+        code = mt_cli_fail("%s: %s; compile it again", file, why);
         goto out;
     }
     long sm = strtol(in->sm, NULL, 10);
@@ -155,7 +155,7 @@ static int take_input(struct job *job, char **argv, const struct input *in)
         file = mt_cudabin_temp_write(strcmp(in->kind, "ptx") == 0 ? ".ptx" : ".cubin", contents.data,
                                      contents.size);
         if (!file) {
-            code = mt_cudabin_tool_error(job->tool, "no temporary copy of %s: %s", in->file, strerror(errno));
+            code = mt_cli_fail("no temporary copy of %s: %s", in->file, strerror(errno));
             goto out;
         }
     }
@@ -218,20 +218,19 @@ static int link_image(struct job *job, struct bytes *linked)
     const char *object = mt_cudabin_temp_write(".o", job->image.data, job->image.size);
     const char *out = object ? mt_cudabin_temp_write(".so", "", 0) : NULL;
     if (!out) {
-        return mt_cudabin_tool_error(job->tool, "no temporary file for the CPU image: %s", strerror(errno));
+        return mt_cli_fail("no temporary file for the CPU image: %s", strerror(errno));
     }
     int code = run_linker(object, out);
     if (code < 0) {
-        return mt_cudabin_tool_error(
-            job->tool, "no linker for the CPU image (%s): install binutils or lld-19, or set MEMTRACE_LD",
-            strerror(errno));
+        return mt_cli_fail("no linker for the CPU image (%s): install binutils or lld-19, or set MEMTRACE_LD",
+                           strerror(errno));
     }
     if (code > 0) {
-        mt_cudabin_tool_error(job->tool, "the CPU image does not link");
+        mt_cli_fail("the CPU image does not link");
         return code;
     }
     if (mt_cudabin_file_read(out, linked) != 0) {
-        return mt_cudabin_tool_error(job->tool, "%s: %s", out, strerror(errno));
+        return mt_cli_fail("%s: %s", out, strerror(errno));
     }
     return 0;
 }
@@ -270,7 +269,7 @@ static int append_payload(struct job *job, const struct bytes *linked)
     struct mt_carrier carrier;
     int code = 0;
     if (mt_cudabin_file_read(job->output, &fatbin) != 0) {
-        return mt_cudabin_tool_error(job->tool, "%s: %s", job->output, strerror(errno));
+        return mt_cli_fail("%s: %s", job->output, strerror(errno));
     }
     if (fatbin.size >= sizeof header) {
         memcpy(&header, fatbin.data, sizeof header);
@@ -278,9 +277,8 @@ static int append_payload(struct job *job, const struct bytes *linked)
     if (fatbin.size < sizeof header || header.magic != FATBIN_MAGIC ||
         header.header_size + header.size > fatbin.size ||
         fatbin.size - header.header_size - header.size > 7) {
-        code = mt_cudabin_tool_error(
-            job->tool, "%s has a layout that is not known here (%zu bytes): is this CUDA supported?",
-            job->output, fatbin.size);
+        code = mt_cli_fail("%s has a layout that is not known here (%zu bytes): is this CUDA supported?",
+                           job->output, fatbin.size);
         goto out;
     }
     size_t pad = ((header.header_size + header.size + 7) & ~(uint64_t)7) - fatbin.size;
@@ -289,7 +287,7 @@ static int append_payload(struct job *job, const struct bytes *linked)
         mt_cudabin_file_append(job->output, &carrier, sizeof carrier) != 0 ||
         mt_cudabin_file_append(job->output, linked->data, linked->size) != 0 ||
         mt_cudabin_file_append(job->output, zeros, (8 - linked->size % 8) % 8) != 0) {
-        code = mt_cudabin_tool_error(job->tool, "%s: %s", job->output, strerror(errno));
+        code = mt_cli_fail("%s: %s", job->output, strerror(errno));
     }
 out:
     mt_cudabin_bytes_free(&fatbin);
@@ -302,11 +300,11 @@ static int write_empty(struct job *job)
     struct fatbin_header header = {.magic = FATBIN_MAGIC, .version = 1, .header_size = sizeof header};
     FILE *f = fopen(job->output, "we");
     if (!f) {
-        return mt_cudabin_tool_error(job->tool, "%s: %s", job->output, strerror(errno));
+        return mt_cli_fail("%s: %s", job->output, strerror(errno));
     }
     size_t n = fwrite(&header, sizeof header, 1, f);
     if (fclose(f) != 0 || n != 1) {
-        return mt_cudabin_tool_error(job->tool, "%s: %s", job->output, strerror(errno));
+        return mt_cli_fail("%s: %s", job->output, strerror(errno));
     }
     return 0;
 }
@@ -322,18 +320,16 @@ static int fatbinary_run(struct job *job)
         }
     }
     if (job->images_in == 0 && job->dropped > 0 && job->output) {
-        code =
-            linked.size > 0
-                ? write_empty(job)
-                : mt_cudabin_tool_error(job->tool,
-                                        "nothing to put into %s: no GPU code (MEMTRACE_PTXAS=none), no PTX "
-                                        "and no CPU image",
-                                        job->output);
+        code = linked.size > 0
+                   ? write_empty(job)
+                   : mt_cli_fail("nothing to put into %s: no GPU code (MEMTRACE_PTXAS=none), no PTX "
+                                 "and no CPU image",
+                                 job->output);
     } else {
         code = mt_cudabin_process_run(job->args);
     }
     if (code < 0) {
-        code = mt_cudabin_tool_error(job->tool, "cannot run %s: %s", job->args[0], strerror(errno));
+        code = mt_cli_fail("cannot run %s: %s", job->args[0], strerror(errno));
     }
     /* Not into devices and pipes, and never are those removed. */
     if (code == 0 && linked.size > 0 &&
@@ -353,7 +349,7 @@ int mt_cudabin_fatbinary_main(const struct tool *tool, int argc, char **argv)
     int code = 1;
     job.args = calloc((size_t)argc + 1, sizeof *job.args);
     if (!job.args) {
-        return mt_cudabin_tool_error(tool, "out of memory");
+        return mt_cli_fail("out of memory");
     }
     if (add_arg(&job, strdup(tool->real)) == 0 && read_arguments(&job, argc, argv) == 0) {
         code = fatbinary_run(&job);

@@ -32,27 +32,27 @@ static const char *output_option(int argc, char **argv, int i, int *two)
 }
 
 /* "None": the cubin is empty but for the image; bin/fatbinary leaves an empty cubin out. */
-static int assemble_nothing(const struct tool *tool, const char *output)
+static int assemble_nothing(const char *output)
 {
     FILE *f = fopen(output, "we");
     if (!f || fclose(f) != 0) {
-        return mt_cudabin_tool_error(tool, "%s: %s", output, strerror(errno));
+        return mt_cli_fail("%s: %s", output, strerror(errno));
     }
     return 0;
 }
 
 /* Takes the image out of the input file argv[i], which is replaced by a copy when it is not the same then. */
-static int take_input(const struct tool *tool, char **file, struct bytes *image)
+static int take_input(char **file, struct bytes *image)
 {
     struct bytes ptx = {0}, found = {0};
     const char *why = NULL;
     int code = 0;
     if (mt_cudabin_file_read(*file, &ptx) != 0) {
-        return mt_cudabin_tool_error(tool, "%s: %s", *file, strerror(errno));
+        return mt_cli_fail("%s: %s", *file, strerror(errno));
     }
     size_t whole = ptx.size;
     if (mt_cudabin_image_take(&ptx, &found, &why) != 0) {
-        code = mt_cudabin_tool_error(tool, "%s: %s; compile it again", *file, why);
+        code = mt_cli_fail("%s: %s; compile it again", *file, why);
     } else if (ptx.size != whole) {
         const char *copy = mt_cudabin_temp_write(".ptx", ptx.data, ptx.size);
         if (found.size > 0) {
@@ -62,7 +62,7 @@ static int take_input(const struct tool *tool, char **file, struct bytes *image)
         if (copy) {
             *file = (char *)copy;
         } else {
-            code = mt_cudabin_tool_error(tool, "no temporary copy of %s: %s", *file, strerror(errno));
+            code = mt_cli_fail("no temporary copy of %s: %s", *file, strerror(errno));
         }
     }
     mt_cudabin_bytes_free(&ptx);
@@ -86,19 +86,19 @@ int mt_cudabin_ptxas_main(const struct tool *tool, int argc, char **argv)
             i += two;
         } else if (argv[i][0] != '-' && mt_cudabin_file_is_regular(argv[i])) {
             inputs++;
-            code = take_input(tool, &argv[i], &image);
+            code = take_input(&argv[i], &image);
         }
     }
     if (code == 0) {
-        code = none && inputs > 0 ? assemble_nothing(tool, output) : mt_cudabin_process_run(argv);
+        code = none && inputs > 0 ? assemble_nothing(output) : mt_cudabin_process_run(argv);
     }
     if (code < 0) {
-        code = mt_cudabin_tool_error(tool, "cannot run %s: %s", argv[0], strerror(errno));
+        code = mt_cli_fail("cannot run %s: %s", argv[0], strerror(errno));
     }
     /* Not into devices and pipes: `-o /dev/null` only asks whether it assembles. */
     if (code == 0 && image.size > 0 && mt_cudabin_file_is_regular(output) &&
         mt_cudabin_image_append(output, &image) != 0) {
-        code = mt_cudabin_tool_error(tool, "%s: %s", output, strerror(errno));
+        code = mt_cli_fail("%s: %s", output, strerror(errno));
         unlink(output);
     }
     mt_cudabin_bytes_free(&image);

@@ -47,7 +47,7 @@ static size_t depends_add_target(struct rules *rules, const char *name)
     if (at == rules->target.count) {
         struct words *grown = realloc(rules->files, (at + 1) * sizeof *grown);
         if (!grown) {
-            fputs("mt-cc: out of memory\n", stderr);
+            mt_cli_say("out of memory");
             exit(1);
         }
         rules->files = grown;
@@ -84,8 +84,7 @@ static int depends_write(const struct rules *rules, const char *path)
         fputc('\n', f);
     }
     if (!f || ferror(f) || (path ? fclose(f) : fflush(f)) != 0) {
-        fprintf(stderr, "mt-cc: %s: %s\n", path ? path : "standard output", strerror(errno));
-        return 1;
+        return mt_cli_fail("%s: %s", path ? path : "standard output", strerror(errno));
     }
     return 0;
 }
@@ -119,8 +118,7 @@ int mt_cc_run_depends(const struct request *r)
     size_t room = 0;
     FILE *f = tmpfile();
     if (!f) {
-        fprintf(stderr, "mt-cc: no temporary file: %s\n", strerror(errno));
-        return 1;
+        return mt_cli_fail("no temporary file: %s", strerror(errno));
     }
     int code = mt_cc_run_line(r, &line, r->show ? -1 : fileno(f));
     rewind(f);

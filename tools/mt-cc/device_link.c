@@ -140,8 +140,7 @@ static int compile_stub(const struct request *r, const char *code, const char *f
     if (!r->show) {
         FILE *f = fopen(source, "we");
         if (!f || fputs(code, f) < 0 || fclose(f) != 0) {
-            fprintf(stderr, "mt-cc: %s: %s\n", source, strerror(errno));
-            return 1;
+            return mt_cli_fail("%s: %s", source, strerror(errno));
         }
     }
     mt_words_add(&line, chosen && *chosen ? chosen : "clang++-19");
@@ -165,8 +164,7 @@ int mt_cc_device_link(const struct request *r, const struct words *inputs, const
     int rc = 0, archs = 0;
     *made = 0;
     if (access(mt_words_text("%s/bin/nvlink", r->places->overlay), X_OK) != 0) {
-        fprintf(stderr,
-                "mt-cc: note: the CUDA toolkit has no nvlink: the program runs on the CPU device only\n");
+        mt_cli_say("note: the CUDA toolkit has no nvlink: the program runs on the CPU device only");
         return 0;
     }
     for (int arch = 0; arch < MT_ARCHS && rc == 0; arch++) {

@@ -48,7 +48,7 @@ char *mt_cc_find_clang(void)
         clang = find_program(MT_CLANGXX);
     }
     if (!clang) {
-        fputs("mt-cc: " MT_CC_NO_CLANG "\n", stderr);
+        mt_cli_say(MT_CC_NO_CLANG);
     }
     return clang;
 }
@@ -62,7 +62,7 @@ static char *clang_folder(void)
     }
     cut_name(clang);
     if (access(mt_words_text("%s/clang++", clang), X_OK) != 0) {
-        fprintf(stderr, "mt-cc: note: %s has no clang++: say clang++-19 instead\n", clang);
+        mt_cli_say("note: %s has no clang++: say clang++-19 instead", clang);
     }
     return clang;
 }
@@ -84,13 +84,10 @@ int mt_cc_print_environment(const struct places *p)
         return 1;
     }
     if (!realpath(file, real)) {
-        fprintf(stderr, "mt-cc: %s: no such configuration file; build memtrace first (./setup build)\n",
-                file);
-        return 1;
+        return mt_cli_fail("%s: no such configuration file; build memtrace first (./setup build)", file);
     }
     if (strpbrk(real, " \t\n'") || strpbrk(bin, ":'") || strpbrk(clang, ":'")) {
-        fprintf(stderr, "mt-cc: %s: clang takes no blanks and quotes here; use mt-cc itself\n", real);
-        return 1;
+        return mt_cli_fail("%s: clang takes no blanks and quotes here; use mt-cc itself", real);
     }
     print_path("PATH", mt_words_text("%s/bin:%s", bin, clang));
     print_path("LD_LIBRARY_PATH", lib);

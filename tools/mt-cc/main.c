@@ -32,7 +32,7 @@ static int main_exists(const char *path, const char *what)
     if (access(path, R_OK) == 0) {
         return 1;
     }
-    fprintf(stderr, "mt-cc: %s: no such %s; build memtrace first (./setup build)\n", path, what);
+    mt_cli_say("%s: no such %s; build memtrace first (./setup build)", path, what);
     return 0;
 }
 
@@ -166,9 +166,8 @@ static int main_become(struct words *line)
         line->word[0] = (char *)MT_CLANGXX; /* not in PATH: where it was when memtrace was built */
     }
     execvp(line->word[0], line->word);
-    fprintf(stderr, "mt-cc: cannot run %s: %s%s\n", line->word[0], strerror(errno),
-            is_clang ? "; " MT_CC_NO_CLANG : "");
-    return 1;
+    return mt_cli_fail("cannot run %s: %s%s", line->word[0], strerror(errno),
+                       is_clang ? "; " MT_CC_NO_CLANG : "");
 }
 
 struct words mt_cc_complete(const struct request *r, const struct words *middle, int links)
@@ -208,8 +207,7 @@ int mt_cc_run_line(const struct request *r, struct words *line, int out)
         _exit(main_become(line));
     }
     if (child < 0 || waitpid(child, &status, 0) != child) {
-        fprintf(stderr, "mt-cc: cannot run %s: %s\n", line->word[0], strerror(errno));
-        return 1;
+        return mt_cli_fail("cannot run %s: %s", line->word[0], strerror(errno));
     }
     if (WIFSIGNALED(status)) {
         raise(WTERMSIG(status));
@@ -225,12 +223,12 @@ char *mt_cc_make_folder(const struct request *r)
         return folder;
     }
     if (!mkdtemp(folder)) {
-        fprintf(stderr, "mt-cc: cannot make %s: %s; set TMPDIR to another folder\n", folder, strerror(errno));
+        mt_cli_say("cannot make %s: %s; set TMPDIR to another folder", folder, strerror(errno));
         return NULL;
     }
     if (mt_trust_file(folder, why, sizeof why) != 0) { /* code will be there */
         rmdir(folder);
-        fprintf(stderr, "mt-cc: no temporary folder: %s; set TMPDIR to another folder\n", why);
+        mt_cli_say("no temporary folder: %s; set TMPDIR to another folder", why);
         return NULL;
     }
     return folder;
@@ -291,8 +289,7 @@ static int main_clashes(const struct request *r)
     }
     for (size_t i = 0; output && i < r->files.count; i++) {
         if (mt_output_is_input(output, r->files.word[i])) {
-            fprintf(stderr, "mt-cc: the output %s is one of the inputs\n", output);
-            return 2;
+            return mt_cli_refuse("the output %s is one of the inputs", output);
         }
     }
     return 0;
@@ -307,8 +304,7 @@ static int main_run(const struct request *r)
     const char *tmp = getenv("TMPDIR");
     if (tmp && *tmp && !r->show &&
         access(tmp, W_OK | X_OK) != 0) { /* clang does not say which folder it means */
-        fprintf(stderr, "mt-cc: TMPDIR is %s: %s; set it to another folder\n", tmp, strerror(errno));
-        return 1;
+        return mt_cli_fail("TMPDIR is %s: %s; set it to another folder", tmp, strerror(errno));
     }
     if (r->depends && r->cuda) {
         return mt_cc_run_depends(r);
@@ -329,25 +325,25 @@ int main(int argc, char **argv)
     struct request r = {0};
     struct words all = {0};
 
+    mt_cli_name = "mt-cc";
     mt_words_begin("mt-cc: out of memory");
     if (argc < 2) {
-        fputs("mt-cc: no files; mt-cc --help says how\n", stderr);
-        return 2;
+        return mt_cli_refuse("no files; mt-cc --help says how");
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         mt_command_help(&command);
-        return mt_near_told("mt-cc");
+        return mt_near_told();
     }
     if (mt_near_completion(argc, argv, "qhV", mt_cc_options()) ||
         mt_near_values(argc, argv, "qhV", mt_cc_options())) {
-        return mt_near_told("mt-cc");
+        return mt_near_told();
     }
     if (mt_cc_places_find(&places) != 0) {
         return 1;
     }
     if (strcmp(argv[1], "--env") == 0 && argc == 2) {
         int code = mt_cc_print_environment(&places);
-        return code ? code : mt_near_told("mt-cc");
+        return code ? code : mt_near_told();
     }
     mt_cc_forget_environment();
     r.toolkit = places.cuda;
@@ -357,14 +353,14 @@ int main(int argc, char **argv)
     }
     int code = mt_cc_request_read(&r, (int)all.count, all.word);
     if (code != 0 || main_answers(&r)) {
-        return code ? code : mt_near_told("mt-cc");
+        return code ? code : mt_near_told();
     }
     mt_cc_languages_drop_standard(&r);
     main_print_toolkit(&r);
     if (r.show) {
         fflush(stdout);
         for (size_t i = 0; !r.quiet && i < r.notes.count; i++) {
-            fprintf(stderr, "mt-cc: note: %s\n", r.notes.word[i]);
+            mt_cli_say("note: %s", r.notes.word[i]);
         }
     } else if (!are_there(&r, &places)) {
         return 1;

@@ -4,6 +4,7 @@
 #define MT_TOOLS_MT_CC_H
 #include <stddef.h>
 #include <getopt.h>
+#include "base/say.h"
 #include "base/words.h"
 
 /* ---- places.c: where memtrace's own files are, relative to this executable ------------------------ */

@@ -349,7 +349,7 @@ int mt_cc_nvcc_option(struct request *r, int argc, char **argv, int i)
         return 0;
     }
     if (rule->action == REFUSE) {
-        fprintf(stderr, "mt-cc: %s is not supported: %s\n", argv[i], rule->to);
+        mt_cli_say("%s is not supported: %s", argv[i], rule->to);
         return -1;
     }
     int used = 1;
@@ -361,7 +361,7 @@ int mt_cc_nvcc_option(struct request *r, int argc, char **argv, int i)
             return 0;
         }
         if (!value) {
-            fprintf(stderr, "mt-cc: %s needs a value\n", argv[i]);
+            mt_cli_say("%s needs a value", argv[i]);
             return -1;
         }
     }

@@ -40,7 +40,7 @@ int mt_cc_places_find(struct places *p)
     char root[PATH_MAX];
     memset(p, 0, sizeof *p);
     if (mt_files_self(root, 2) != 0) { /* root/bin/mt-cc */
-        fputs("mt-cc: cannot read /proc/self/exe\n", stderr);
+        mt_cli_say("cannot read /proc/self/exe");
         return -1;
     }
     places_set(p, root, "lib", "cuda-overlay");
@@ -53,12 +53,10 @@ int mt_cc_places_find(struct places *p)
     }
     const char *tool = mt_words_text("%s/libexec/memtrace/mt-overlay", root); /* as installed */
     mt_cc_find_clang();
-    fprintf(stderr,
-            "mt-cc: no CUDA overlay: neither %s/cuda-overlay nor %s\n"
-            "mt-cc: %s: %s --cuda /usr/local/cuda --out %s --runtime %s --compiler %s/bin/mt-cc\n",
-            root, p->overlay,
-            access(tool, X_OK) == 0 ? "make one of your CUDA toolkit"
-                                    : "build memtrace (./setup build), or make one",
-            access(tool, X_OK) == 0 ? tool : "mt-overlay", p->overlay, p->runtime, root);
+    mt_cli_say("no CUDA overlay: neither %s/cuda-overlay nor %s", root, p->overlay);
+    mt_cli_say("%s: %s --cuda /usr/local/cuda --out %s --runtime %s --compiler %s/bin/mt-cc",
+               access(tool, X_OK) == 0 ? "make one of your CUDA toolkit"
+                                       : "build memtrace (./setup build), or make one",
+               access(tool, X_OK) == 0 ? tool : "mt-overlay", p->overlay, p->runtime, root);
     return -1;
 }

@@ -156,8 +156,8 @@ void mt_cc_request_arch(struct request *r, const char *name)
     int use = usable_arch(r, sm);
     const char *suffix = use == sm && sm == LAST_ARCH && *end == 'a' ? "a" : "";
     if (use != sm && !r->quiet) {
-        fprintf(stderr, "mt-cc: note: %s is not for clang 19 with CUDA %u.%u: taking sm_%d\n", name,
-                r->toolkit / 1000, r->toolkit % 1000 / 10, use);
+        mt_cli_say("note: %s is not for clang 19 with CUDA %u.%u: taking sm_%d", name, r->toolkit / 1000,
+                   r->toolkit % 1000 / 10, use);
     }
     char *arch = mt_words_text("sm_%d%s", use, suffix);
     for (size_t i = 0; i < r->archs.count; i++) {
@@ -283,7 +283,7 @@ static int own_option(struct request *r, const char *arg)
         return 1;
     }
     if (strncmp(arg, "--host=", 7) == 0) {
-        fprintf(stderr, "mt-cc: %s: there are --host and --host=atomic\n", arg);
+        mt_cli_say("%s: there are --host and --host=atomic", arg);
         return -1;
     }
     if (strncmp(arg, "--mt-", 5) != 0) {
@@ -298,7 +298,7 @@ static int own_option(struct request *r, const char *arg)
     }
     const char *near = mt_near_option(arg, mt_cc_options());
     if (near) {
-        fprintf(stderr, "mt-cc: unknown option %s; did you mean --%s?\n", arg, near);
+        mt_cli_say("unknown option %s; did you mean --%s?", arg, near);
         return -1;
     }
     fprintf(stderr, "mt-cc: unknown option %s; there are:", arg);

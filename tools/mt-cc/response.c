@@ -62,8 +62,8 @@ static int response_add_file(struct words *out, const char *path, int optional, 
         return 0;
     }
     if (!contents || depth == DEEPEST) {
-        fprintf(stderr, "mt-cc: options file %s: %s\n", path,
-                contents ? "too many files that name files" : strerror(errno));
+        mt_cli_say("options file %s: %s", path,
+                   contents ? "too many files that name files" : strerror(errno));
         return -1;
     }
     for (const char *p = contents; (word = response_next(&p));) {
@@ -93,7 +93,7 @@ static int response_add(struct words *out, int argc, char **argv, int depth)
             list = mt_cc_option_value(argc, argv, i, "-options-file", &used);
         }
         if (used && !list) {
-            fprintf(stderr, "mt-cc: %s needs a value\n", argv[i]);
+            mt_cli_say("%s needs a value", argv[i]);
             return -1;
         }
         if (used ? response_add_files(out, list, depth) != 0

@@ -4,22 +4,11 @@
 #include "base/options.h"
 #include "base/command.h"
 #include "base/near.h"
+#include "base/say.h"
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int mt_env_wrong(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fputs("mt-env: ", stderr);
-    vfprintf(stderr, format, args);
-    fputs(" (see mt-env --help)\n", stderr);
-    va_end(args);
-    return 2;
-}
 
 static const struct mt_command command = {
     .of = MT_OF_ENV,
@@ -27,7 +16,7 @@ static const struct mt_command command = {
         "Usage: memtrace env [OPTION]\n"
         "Lists the MEMTRACE_* variables that traced programs read: name, default, value now, meaning.\n",
     .after = "Exit code: 0 fine, 1 the output failed, 2 wrong usage.\n",
-    .wrong = mt_env_wrong,
+    .wrong = mt_cli_usage,
 };
 
 static const char *mt_env_shown(const char *s)
@@ -86,16 +75,17 @@ static int mt_env_option(void *arg, int o)
 
 int main(int argc, char **argv)
 {
+    mt_cli_name = "mt-env";
     int what = 0, code = mt_command_options(&command, argc, argv, mt_env_option, &what);
     if (code > 0)
         return code;
     if (code == 0 && optind < argc)
-        return mt_env_wrong("'%s' is too much", argv[optind]);
+        return mt_cli_usage("'%s' is too much", argv[optind]);
     if (code == 0 && what == MT_OPT_MARKDOWN)
         mt_env_markdown();
     else if (code == 0 && what == MT_OPT_QUIET)
         mt_env_set();
     else if (code == 0)
         mt_env_plain();
-    return mt_near_told("mt-env");
+    return mt_near_told();
 }

@@ -11,17 +11,13 @@
 #include <sys/stat.h>
 #include <time.h>
 #include "base/part.h"
+#include "base/say.h"
 #include "base/words.h"
 
 enum { EXIT_ENGINE = 1, EXIT_USAGE = 2 };
 
-/* One line on stderr, with "mt-host: " before it. */
-__attribute__((format(printf, 1, 2))) void mt_hostrun_say(const char *format, ...);
-/* The same for a wrong command line; returns EXIT_USAGE. `mode` may be NULL. */
+/* Says what is wrong in a command line; returns EXIT_USAGE. `mode` may be NULL. */
 __attribute__((format(printf, 2, 3))) int mt_hostrun_usage(const char *mode, const char *format, ...);
-/* The same for a program that cannot be traced: without a hint at --help. */
-__attribute__((format(printf, 1, 2))) int mt_hostrun_refuse(const char *format, ...);
-
 /* ---- the command line ---- */
 
 /* A row of host/core/options.def. */

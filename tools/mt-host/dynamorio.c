@@ -69,16 +69,16 @@ int mt_hostrun_dynamorio_command(const struct request *r, const struct program *
     char client[PATH_MAX], *words, *rest;
     const char *why;
     if (mt_hostrun_dynamorio_find(c->path, client, &why) != 0) {
-        mt_hostrun_say("DynamoRIO is not there: %s. Without it: --engine=qemu", why);
+        mt_cli_say("DynamoRIO is not there: %s. Without it: --engine=qemu", why);
         return EXIT_ENGINE;
     }
     if (!(words = dynamorio_words(r))) {
-        mt_hostrun_say("no memory");
+        mt_cli_say("no memory");
         return EXIT_ENGINE;
     }
     if (strlen(words) + strlen(client) > WORDS_MOST) {
         free(words);
-        return mt_hostrun_refuse(
+        return mt_cli_refuse(
             "the options are too long for DynamoRIO: use a shorter --output, or --engine=qemu");
     }
     /* -sandbox_writable: else a store beside code that has run faults, and DynamoRIO goes on after it without

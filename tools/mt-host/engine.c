@@ -23,7 +23,7 @@ static void add_environment(const struct request *r, struct command *c)
         }
     }
     if (!f || fclose(f) != 0) {
-        mt_hostrun_say("no memory");
+        mt_cli_say("no memory");
         exit(EXIT_ENGINE);
     }
     mt_words_addf(&c->env, "MEMTRACE_HOST=%s", text);
@@ -36,8 +36,8 @@ static int llvm_command(const struct request *r, const struct program *p, struct
         return mt_hostrun_usage("insn",
                                 "the compile-time engine knows no machine instructions; use --engine=qemu");
     if (!p->instrumented)
-        return mt_hostrun_refuse("%s was not built with mt-cc --host; build it so, or use --engine=qemu",
-                                 p->path);
+        return mt_cli_refuse("%s was not built with mt-cc --host; build it so, or use --engine=qemu",
+                             p->path);
     strcpy(c->path, p->path);
     for (size_t i = 0; i < p->argv.count; i++)
         mt_words_add(&c->argv, p->argv.word[i]);
@@ -113,5 +113,5 @@ int mt_hostrun_engine_command(const struct request *r, const struct program *p, 
     for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
         if (strcmp(*engine, engines[i].name) == 0)
             return engines[i].command(r, p, c);
-    return mt_hostrun_refuse("unknown engine %s", *engine);
+    return mt_cli_refuse("unknown engine %s", *engine);
 }

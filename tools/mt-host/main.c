@@ -53,15 +53,15 @@ static int main_trace(const struct request *r, const struct command *c, const ch
     struct trace_before before;
     int talk = !r->quiet && (r->verbose || isatty(STDERR_FILENO));
     if (!main_has_place(r))
-        return mt_hostrun_refuse("%s: its folder does not exist: create it or give another -o", r->output);
+        return mt_cli_refuse("%s: its folder does not exist: create it or give another -o", r->output);
     mt_hostrun_trace_before(&before, r->output);
     if (r->verbose)
-        mt_hostrun_say("engine %s: %s", engine, c->path);
+        mt_cli_say("engine %s: %s", engine, c->path);
     if (talk && r->signals)
-        mt_hostrun_say("silent until: kill -USR1 %d; until kill -USR2 %d", (int)getpid(), (int)getpid());
+        mt_cli_say("silent until: kill -USR1 %d; until kill -USR2 %d", (int)getpid(), (int)getpid());
     int number, code = mt_hostrun_command_run(c, &number);
     if (talk && number)
-        mt_hostrun_say("the program was ended by signal %d (%s)", number, strsignal(number));
+        mt_cli_say("the program was ended by signal %d (%s)", number, strsignal(number));
     mt_hostrun_trace_words(r, &before, talk);
     return code;
 }
@@ -72,6 +72,7 @@ int main(int argc, char **argv)
     struct program p = {.path = ""};
     struct command c = {.path = ""};
     const char *engine;
+    mt_cli_name = program_invocation_short_name; /* "mt-host", or "memtrace host" */
     mt_words_begin("memtrace host: no memory");
     int code = mt_hostrun_request_read(&r, argc, argv);
     if (code == 0)
@@ -87,13 +88,12 @@ int main(int argc, char **argv)
     else if (code == 0 && r.exec)
         code = mt_hostrun_command_become(&c);
     else if (code == 0 && main_reads(&r, &p))
-        code = mt_hostrun_refuse("the output %s is what is run or read; give another -o", r.output);
+        code = mt_cli_refuse("the output %s is what is run or read; give another -o", r.output);
     else if (code == 0)
         code = main_trace(&r, &c, engine);
     mt_words_free(&c.argv);
     mt_words_free(&c.env);
     mt_hostrun_program_free(&p);
     mt_hostrun_request_free(&r);
-    return code == -1 ? mt_near_told(program_invocation_short_name)
-                      : code; /* -1: words on stdout were asked for */
+    return code == -1 ? mt_near_told() : code; /* -1: words on stdout were asked for */
 }

@@ -12,7 +12,7 @@ static int find_pin(char pin[PATH_MAX])
     if (root && *root) {
         if (snprintf(pin, PATH_MAX, "%s/pin", root) < PATH_MAX && access(pin, X_OK) == 0)
             return 0;
-        mt_hostrun_say(
+        mt_cli_say(
             "PIN_ROOT is %s, but %s/pin cannot be run: %s; set PIN_ROOT to the folder of the unpacked Pin "
             "kit",
             root, root, strerror(errno));
@@ -20,9 +20,8 @@ static int find_pin(char pin[PATH_MAX])
     }
     if (mt_files_executable("pin", pin) == 0)
         return 0;
-    mt_hostrun_say(
-        "Pin is not there: set PIN_ROOT to the folder of the unpacked Pin kit, or put pin into PATH. "
-        "Without it: --engine=qemu");
+    mt_cli_say("Pin is not there: set PIN_ROOT to the folder of the unpacked Pin kit, or put pin into PATH. "
+               "Without it: --engine=qemu");
     return EXIT_ENGINE;
 }
 
@@ -35,14 +34,14 @@ static int find_tool(char tool[PATH_MAX])
             strcpy(tool, given);
             return 0;
         }
-        mt_hostrun_say("MEMTRACE_PIN_TOOL is %s: %s", given, strerror(errno));
+        mt_cli_say("MEMTRACE_PIN_TOOL is %s: %s", given, strerror(errno));
         return EXIT_ENGINE;
     }
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (mt_files_part(places[i], tool) == 0)
             return 0;
-    mt_hostrun_say("the Pin tool is not built: make -C host/pin PIN_ROOT=… obj-intel64/mt-host.so, then set "
-                   "MEMTRACE_PIN_TOOL to it");
+    mt_cli_say("the Pin tool is not built: make -C host/pin PIN_ROOT=… obj-intel64/mt-host.so, then set "
+               "MEMTRACE_PIN_TOOL to it");
     return EXIT_ENGINE;
 }
 

@@ -28,9 +28,9 @@ static int unfold_script(struct program *p, const char *head)
         rest[--n] = 0;
     int why = *name ? (snprintf(interpreter, sizeof interpreter, "%s", name), 0) : ENOENT;
     if (why == 0 && (why = mt_files_runs(interpreter)))
-        return mt_hostrun_refuse("%s: its interpreter %s cannot be run: %s", p->path, name, strerror(why));
+        return mt_cli_refuse("%s: its interpreter %s cannot be run: %s", p->path, name, strerror(why));
     if (why)
-        return mt_hostrun_refuse("%s: its first line names no interpreter", p->path);
+        return mt_cli_refuse("%s: its first line names no interpreter", p->path);
     mt_words_add(&argv, interpreter);
     if (*rest)
         mt_words_add(&argv, rest);
@@ -47,12 +47,12 @@ static int unfold_script(struct program *p, const char *head)
 static int check_elf(struct program *p, const struct elf_facts *f, mode_t mode)
 {
     if (!f->traceable && f->machine[0] && strcmp(f->machine, "x86-64") != 0)
-        return mt_hostrun_refuse("%s is a program for %s; only x86-64 programs can be traced", p->path,
-                                 f->machine);
+        return mt_cli_refuse("%s is a program for %s; only x86-64 programs can be traced", p->path,
+                             f->machine);
     if (!f->traceable)
-        return mt_hostrun_refuse("%s is an ELF file, but not a program that can be run", p->path);
+        return mt_cli_refuse("%s is an ELF file, but not a program that can be run", p->path);
     if (mode & (S_ISUID | S_ISGID) && geteuid() != 0)
-        mt_hostrun_say("%s is set-user-id: traced, it runs with your own rights", p->path);
+        mt_cli_say("%s is set-user-id: traced, it runs with your own rights", p->path);
     p->instrumented = f->instrumented;
     p->ordered = f->ordered;
     return 0;
@@ -66,7 +66,7 @@ static int program_look(struct program *p)
     char head[HEAD + 1] = "";
     int code, fd = open(p->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0 || st.st_size == 0) {
-        code = -mt_hostrun_refuse("%s cannot be read: %s", p->path, fd < 0 ? strerror(errno) : "it is empty");
+        code = -mt_cli_refuse("%s cannot be read: %s", p->path, fd < 0 ? strerror(errno) : "it is empty");
         goto out;
     }
     ssize_t got = pread(fd, head, HEAD, 0);
@@ -77,7 +77,7 @@ static int program_look(struct program *p)
     }
     void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED) {
-        code = -mt_hostrun_refuse("%s cannot be read: %s", p->path, strerror(errno));
+        code = -mt_cli_refuse("%s cannot be read: %s", p->path, strerror(errno));
         goto out;
     }
     mt_hostrun_elf_read(data, (size_t)st.st_size, &facts);
@@ -100,10 +100,10 @@ int mt_hostrun_program_find(struct program *p, const struct request *r)
     memset(p, 0, sizeof *p);
     int why = mt_files_executable(argv[0], p->path);
     if (why == ENOENT && !strchr(argv[0], '/'))
-        return mt_hostrun_refuse("%s: there is no such program in PATH%s", argv[0],
-                                 r->unasked ? ", nor such a kind of trace (mat, insn, atomic)" : "");
+        return mt_cli_refuse("%s: there is no such program in PATH%s", argv[0],
+                             r->unasked ? ", nor such a kind of trace (mat, insn, atomic)" : "");
     if (why)
-        return mt_hostrun_refuse("%s: %s", argv[0], strerror(why));
+        return mt_cli_refuse("%s: %s", argv[0], strerror(why));
     for (; *argv; argv++)
         mt_words_add(&p->argv, *argv);
     for (int depth = 0; depth <= NESTING; depth++) {
@@ -111,7 +111,7 @@ int mt_hostrun_program_find(struct program *p, const struct request *r)
         if (code <= 0)
             return -code;
     }
-    return mt_hostrun_refuse("%s: scripts that run scripts, too many levels of them", p->path);
+    return mt_cli_refuse("%s: scripts that run scripts, too many levels of them", p->path);
 }
 
 void mt_hostrun_program_free(struct program *p)

@@ -117,7 +117,7 @@ static void add_plugin(struct words *w, const struct request *r, const char *plu
         }
     }
     if (!f || fclose(f) != 0) {
-        mt_hostrun_say("no memory");
+        mt_cli_say("no memory");
         exit(EXIT_ENGINE);
     }
     mt_words_add(w, text);
@@ -129,11 +129,11 @@ int mt_hostrun_qemu_command(const struct request *r, const struct program *p, st
     char plugin[PATH_MAX];
     const char *why;
     if (mt_hostrun_qemu_find(c->path, &why) != 0) {
-        mt_hostrun_say("%s", why);
+        mt_cli_say("%s", why);
         return EXIT_ENGINE;
     }
     if (mt_files_part(PLUGIN, plugin) != 0) {
-        mt_hostrun_say("%s is missing: build or install memtrace whole (./setup build)", plugin);
+        mt_cli_say("%s is missing: build or install memtrace whole (./setup build)", plugin);
         return EXIT_ENGINE;
     }
     mt_words_add(&c->argv, PROGRAM);

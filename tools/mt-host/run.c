@@ -8,7 +8,7 @@
 
 static int run_failed(const struct command *c, int why)
 {
-    mt_hostrun_say("%s cannot be run: %s", c->path, strerror(why));
+    mt_cli_say("%s cannot be run: %s", c->path, strerror(why));
     return EXIT_ENGINE;
 }
 

@@ -90,15 +90,15 @@ static void next_step(const struct request *r)
 {
     switch (*r->mode) {
     case 'm':
-        mt_hostrun_say("next: memtrace graph %s | dot -Tsvg > graph.svg", r->output);
+        mt_cli_say("next: memtrace graph %s | dot -Tsvg > graph.svg", r->output);
         break;
     case 'i':
-        mt_hostrun_say("next: %s %s", r->container ? "memtrace dump" : "less", r->output);
+        mt_cli_say("next: %s %s", r->container ? "memtrace dump" : "less", r->output);
         break;
     default:
-        mt_hostrun_say(r->container ? "next: memtrace report %s -o report.html"
-                                    : "next: memtrace convert --order=time %s | less",
-                       r->output);
+        mt_cli_say(r->container ? "next: memtrace report %s -o report.html"
+                                : "next: memtrace convert --order=time %s | less",
+                   r->output);
     }
 }
 
@@ -125,7 +125,7 @@ static void later_traces(const char *path, const struct timespec *since)
             (st.st_mtim.tv_sec == since->tv_sec && st.st_mtim.tv_nsec < since->tv_nsec))
             return;
         trace_contents(name, text, sizeof text);
-        mt_hostrun_say("trace after exec: %s, %s%s", name, size_text((uint64_t)st.st_size, bytes), text);
+        mt_cli_say("trace after exec: %s, %s%s", name, size_text((uint64_t)st.st_size, bytes), text);
     }
 }
 
@@ -135,26 +135,26 @@ void mt_hostrun_trace_words(const struct request *r, const struct trace_before *
     char text[700], bytes[32];
     if (strstr(r->output, "%p")) { /* the process knows, which may not be our child */
         if (talk)
-            mt_hostrun_say("trace: %s, with the number of the process for %%p", r->output);
+            mt_cli_say("trace: %s, with the number of the process for %%p", r->output);
         return;
     }
     if (is_descriptor(r->output))
         return;
     if (stat(r->output, &st) != 0) {
-        mt_hostrun_say("no trace was written: %s: %s", r->output, strerror(errno));
+        mt_cli_say("no trace was written: %s: %s", r->output, strerror(errno));
         return;
     }
     if (!S_ISREG(st.st_mode)) /* a FIFO or a device: its reader knows */
         return;
     if (before->there && before->st.st_ino == st.st_ino && before->st.st_dev == st.st_dev &&
         before->st.st_size == st.st_size && same_time(&before->st.st_mtim, &st.st_mtim)) {
-        mt_hostrun_say("no trace was written: %s is from an earlier run", r->output);
+        mt_cli_say("no trace was written: %s is from an earlier run", r->output);
         return;
     }
     if (!talk)
         return;
     trace_contents(r->output, text, sizeof text);
-    mt_hostrun_say("trace: %s, %s%s", r->output, size_text((uint64_t)st.st_size, bytes), text);
+    mt_cli_say("trace: %s, %s%s", r->output, size_text((uint64_t)st.st_size, bytes), text);
     later_traces(r->output, &before->now);
     next_step(r);
 }

@@ -50,5 +50,5 @@ int mt_ptxtool_cache(const struct request *r)
         printf("%d images, %llu bytes in %s\n", n, (unsigned long long)sum, path);
     }
     close(folder);
-    return n < 0 || mt_near_told("mt-ptx");
+    return n < 0 || mt_near_told();
 }

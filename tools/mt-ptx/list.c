@@ -222,5 +222,5 @@ int mt_ptxtool_list(const struct input *in)
     free(l.traced);
     free(texts);
     LLVMContextDispose(context);
-    return mt_near_told("mt-ptx") ? 1 : code;
+    return mt_near_told() ? 1 : code;
 }

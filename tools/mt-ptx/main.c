@@ -9,6 +9,7 @@
 #include "base/create.h"
 #include "base/command.h"
 #include "base/near.h"
+#include "base/say.h"
 #include "linker.h"
 #include "mt-ptx.h"
 
@@ -32,10 +33,8 @@ static int usage_error(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fputs("mt-ptx: ", stderr);
-    vfprintf(stderr, format, args);
+    mt_cli_line(format, args, "\nmt-ptx: --help says what there is\n");
     va_end(args);
-    fputs("\nmt-ptx: --help says what there is\n", stderr);
     return 2;
 }
 
@@ -151,7 +150,7 @@ static int parse_arguments(int argc, char **argv, struct request *r)
     int code = take_pass_options(&argc, argv);
     code = code ? code : mt_command_options(&command, argc, argv, main_option, r);
     if (code) {
-        return code < 0 ? mt_near_told("mt-ptx") : code;
+        return code < 0 ? mt_near_told() : code;
     }
     if (r->serve || r->cache_list || r->cache_clear) {
         return optind < argc ? usage_error("%s is too much here", argv[optind]) : -1;
@@ -223,6 +222,7 @@ int main(int argc, char **argv)
     if (mt_ptxtool_linker && argc > 1 && strcmp(argv[1], MT_PTX_LINKER) == 0) {
         return mt_ptxtool_linker(argc - 1, (const char *const *)argv + 1);
     }
+    mt_cli_name = "mt-ptx";
     mt_ptxtool_say_visibly();
     main_stack();
     int code = parse_arguments(argc, argv, &r);

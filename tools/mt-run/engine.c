@@ -142,17 +142,17 @@ int mt_run_engine_check(const struct engine *e)
 {
     const char *other = getenv("CUDA_INJECTION64_PATH");
     if (e->injects && other && *other && !engine_is_ours(other))
-        return mt_run_refuse(
+        return mt_cli_refuse(
             "CUDA_INJECTION64_PATH already names %s: a program takes one such tool alone; unset "
             "it, or trace on the CPU device with -d cpu",
             other);
     if (e->gpu && !e->injects && e->asked)
-        return mt_run_refuse("nothing is traced on a GPU: %s", e->why);
+        return mt_cli_refuse("nothing is traced on a GPU: %s", e->why);
     if (e->asked && !engine_sees_gpu())
-        mt_run_say("no GPU is to be seen here (neither /dev/nvidiactl nor /dev/dxg): if there is none, the "
+        mt_cli_say("no GPU is to be seen here (neither /dev/nvidiactl nor /dev/dxg): if there is none, the "
                    "program's calls of CUDA fail");
     if (e->gpu && !e->injects)
-        mt_run_say("kernels run on the CPU device, not on the GPU: %s", e->why);
+        mt_cli_say("kernels run on the CPU device, not on the GPU: %s", e->why);
     return 0;
 }
 

@@ -81,11 +81,11 @@ static int environment_takes_over(const char *program)
         const char *variable = environment_parts[i].variable, *was = getenv(variable);
         char path[PATH_MAX];
         if (mt_files_part(environment_parts[i].file, path) != 0) {
-            mt_run_say("there is no %s: build memtrace (./setup build) or install it whole", path);
+            mt_cli_say("there is no %s: build memtrace (./setup build) or install it whole", path);
             return EXIT_FAILED;
         }
         if (strpbrk(path, ":; $")) {
-            mt_run_say("%s: a folder whose name has a blank, a colon, a semicolon or a $ cannot be named in "
+            mt_cli_say("%s: a folder whose name has a blank, a colon, a semicolon or a $ cannot be named in "
                        "%s: move memtrace",
                        path, variable);
             return EXIT_FAILED;

@@ -15,7 +15,7 @@ int mt_run_wait(char *const *argv, const posix_spawn_file_actions_t *actions)
     pid_t pid;
     int status, why = posix_spawn(&pid, argv[0], actions, NULL, argv, environ);
     if (why) {
-        mt_run_say("%s: %s", argv[0], strerror(why));
+        mt_cli_say("%s: %s", argv[0], strerror(why));
         return EXIT_FAILED;
     }
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -30,7 +30,7 @@ static char *libraries_line(char *line, int talk)
     char *end = strstr(path, " (0x");
     if (!end && talk && strstr(path, "not found")) {
         line[strcspn(line, "\n")] = 0;
-        mt_run_say("%s", line + strspn(line, "\t "));
+        mt_cli_say("%s", line + strspn(line, "\t "));
     }
     if (!end)
         return NULL;
@@ -45,7 +45,7 @@ int mt_run_libraries(const char *path, struct words *files, int talk)
     posix_spawn_file_actions_t actions;
     FILE *f = tmpfile();
     if (!f) {
-        mt_run_say("no temporary file: %s", strerror(errno));
+        mt_cli_say("no temporary file: %s", strerror(errno));
         return EXIT_FAILED;
     }
     posix_spawn_file_actions_init(&actions);

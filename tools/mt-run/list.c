@@ -74,7 +74,7 @@ static int list_tool(char tool[PATH_MAX])
 {
     if (mt_files_part("../libexec/memtrace/mt-ptx", tool) == 0)
         return 0;
-    mt_run_say("there is no %s, which reads device code", tool);
+    mt_cli_say("there is no %s, which reads device code", tool);
     return EXIT_FAILED;
 }
 
@@ -95,13 +95,13 @@ int mt_run_list(const char *name)
     mt_run_engine_find(&e);
     mt_run_engine_list(&e);
     if (!name)
-        return mt_near_told(program_invocation_short_name);
+        return mt_near_told();
     int why = strchr(name, '/') || access(name, R_OK) == 0 ? (snprintf(path, sizeof path, "%s", name), 0)
                                                            : mt_files_executable(name, path);
     if (!why && access(path, R_OK) != 0)
         why = errno;
     if (why)
-        return mt_run_refuse("%s: %s", name, strerror(why));
+        return mt_cli_refuse("%s: %s", name, strerror(why));
     if ((code = list_tool(tool)) != 0)
         return code;
     mt_words_add(&files, path);
@@ -114,5 +114,5 @@ int mt_run_list(const char *name)
     if (!found && !code)
         printf("%s: no device code, nor in the libraries that it is linked to\n", path);
     mt_words_free(&files);
-    return code ? code : mt_near_told(program_invocation_short_name);
+    return code ? code : mt_near_told();
 }

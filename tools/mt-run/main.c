@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <regex.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,6 @@
 #include "base/near.h"
 #include "base/words.h"
 
-static int main_wrong(const char *format, ...);
 static const struct mt_command command = {
     .of = MT_OF_RUN,
     .before = "Usage: memtrace run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
@@ -34,48 +32,13 @@ static const struct mt_command command = {
              "program's; 2: wrong\n"
              "command line, or PROGRAM cannot be traced, which is said; 1: it could not be started.\n",
     .stops = 1,
-    .wrong = main_wrong,
+    .wrong = mt_cli_usage,
 };
 
 struct request {
     int list, show, verbose;
     const char *of_cache; /* what is asked of mt-ptx about the cache */
 };
-
-static void main_say(const char *format, va_list args, const char *end)
-{
-    fprintf(stderr, "%s: ", program_invocation_short_name); /* "mt-run", or "memtrace run" */
-    vfprintf(stderr, format, args);
-    fputs(end, stderr);
-}
-
-static int main_wrong(const char *format, ...)
-{
-    va_list args;
-    char end[64];
-    snprintf(end, sizeof end, " (see %.40s --help)\n", program_invocation_short_name);
-    va_start(args, format);
-    main_say(format, args, end);
-    va_end(args);
-    return EXIT_REFUSED;
-}
-
-void mt_run_say(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    main_say(format, args, "\n");
-    va_end(args);
-}
-
-int mt_run_refuse(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    main_say(format, args, "\n");
-    va_end(args);
-    return EXIT_REFUSED;
-}
 
 /* With those that it is in. */
 static int main_make(const char *folder)
@@ -98,7 +61,7 @@ static int main_output(const char *folder)
 {
     char whole[PATH_MAX];
     if (main_make(folder) != 0 || !realpath(folder, whole)) {
-        mt_run_say("%s: %s", folder, strerror(errno));
+        mt_cli_say("%s: %s", folder, strerror(errno));
         return EXIT_FAILED;
     }
     setenv("MEMTRACE_DIR", whole, 1);
@@ -111,7 +74,7 @@ static int main_cache(const char *folder)
     char here[PATH_MAX] = "", *whole;
     if ((*folder != '/' && !getcwd(here, sizeof here)) ||
         asprintf(&whole, "%s%s%s", here, *here ? "/" : "", folder) < 0) {
-        mt_run_say("%s: %s", folder, strerror(errno));
+        mt_cli_say("%s: %s", folder, strerror(errno));
         return EXIT_FAILED;
     }
     setenv("MEMTRACE_CACHE", whole, 1);
@@ -127,7 +90,7 @@ static int main_kernels(const char *text)
     int bad = regcomp(&regex, text + (*text == '!'), REG_EXTENDED | REG_NOSUB);
     if (bad) {
         regerror(bad, &regex, why, sizeof why);
-        return main_wrong("'%s' is not a regular expression: %s", text, why);
+        return mt_cli_usage("'%s' is not a regular expression: %s", text, why);
     }
     regfree(&regex);
     setenv("MEMTRACE_KERNELS", text, 1);
@@ -144,8 +107,8 @@ static int main_choice(const char *variable, const char *value, const char *cons
             return 0;
         }
     const char *near = mt_near_word(value, strlen(value), all);
-    return near ? mt_run_refuse("%s is not what %s can be: did you mean %s?", value, variable, near)
-                : mt_run_refuse("%s is not what %s can be: %s", value, variable, choices);
+    return near ? mt_cli_refuse("%s is not what %s can be: did you mean %s?", value, variable, near)
+                : mt_cli_refuse("%s is not what %s can be: %s", value, variable, choices);
 }
 
 static int main_is_spaces(const char *list)
@@ -166,7 +129,7 @@ static int main_is_spaces(const char *list)
 static int main_spaces(const char *list)
 {
     if (!main_is_spaces(list))
-        return mt_run_refuse("'%s' is not global, or a list of global, shared, local with global in it",
+        return mt_cli_refuse("'%s' is not global, or a list of global, shared, local with global in it",
                              list);
     const char *before = getenv("MEMTRACE_PTX_OPTIONS");
     char *options;
@@ -228,7 +191,7 @@ static int main_show(char **argv)
     mt_words_print(&w);
     putchar('\n');
     mt_words_free(&w);
-    return mt_near_told(program_invocation_short_name);
+    return mt_near_told();
 }
 
 /* On a terminal: where the traces go, and what comes next. */
@@ -237,7 +200,7 @@ static void main_next(void)
     const char *folder = getenv("MEMTRACE_DIR"), *quiet = getenv("MEMTRACE_QUIET");
     folder = folder && *folder ? folder : "/tmp";
     if (isatty(STDERR_FILENO) && !(quiet && strcmp(quiet, "1") == 0))
-        mt_run_say("traces go to %s; then: memtrace report %s -o report.html", folder, folder);
+        mt_cli_say("traces go to %s; then: memtrace report %s -o report.html", folder, folder);
 }
 
 static int main_run(const struct request *r, char **argv)
@@ -255,26 +218,27 @@ static int main_run(const struct request *r, char **argv)
     if (r->show)
         return main_show(argv);
     if (r->verbose)
-        mt_run_say("%s: %s", p.path, p.what);
+        mt_cli_say("%s: %s", p.path, p.what);
     main_next();
     execvp(argv[0], argv); /* as p.path, and a text without #! by a shell */
-    mt_run_say("%s: %s", p.path, strerror(errno));
+    mt_cli_say("%s: %s", p.path, strerror(errno));
     return EXIT_FAILED;
 }
 
 int main(int argc, char **argv)
 {
     struct request r = {0};
+    mt_cli_name = program_invocation_short_name; /* "mt-run", or "memtrace run" */
     mt_words_begin("memtrace run: no memory");
     int code = mt_command_options(&command, argc, argv, main_option, &r);
     if (code)
-        return code < 0 ? mt_near_told(program_invocation_short_name) : code;
+        return code < 0 ? mt_near_told() : code;
     if (r.of_cache)
-        return optind < argc ? main_wrong("%s takes no program", r.of_cache) : mt_run_cache(r.of_cache);
+        return optind < argc ? mt_cli_usage("%s takes no program", r.of_cache) : mt_run_cache(r.of_cache);
     setenv("MEMTRACE_FORMAT", "compact", 0); /* unless somebody asked for another one */
     if (optind == argc && !r.list)
-        return main_wrong("no program");
+        return mt_cli_usage("no program");
     if (r.list && optind + 1 < argc)
-        return main_wrong("--list takes one program or library, or none");
+        return mt_cli_usage("--list takes one program or library, or none");
     return r.list ? mt_run_list(argv[optind]) : main_run(&r, argv + optind);
 }

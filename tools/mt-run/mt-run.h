@@ -13,14 +13,10 @@
 #define MT_TOOLS_MT_RUN_H
 #include <limits.h>
 #include <spawn.h>
+#include "base/say.h"
 #include "base/words.h"
 
 enum { EXIT_FAILED = 1, EXIT_REFUSED = 2 };
-
-/* One line on stderr with "mt-run: " before it. */
-void mt_run_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same; returns EXIT_REFUSED. */
-int mt_run_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- engine.c */
 struct engine {

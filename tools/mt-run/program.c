@@ -25,7 +25,7 @@ static int program_check_rights(const char *path, const struct stat *st)
                       : getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0
                           ? "a file with capabilities"
                           : NULL;
-    return bit ? mt_run_refuse(
+    return bit ? mt_cli_refuse(
                      "%s is %s: nothing can be loaded into such a program; run a copy of it without that",
                      path, bit)
                : 0;
@@ -55,7 +55,7 @@ static int program_check_version(const char *path, int major)
     snprintf(name, sizeof name, "memtrace/cudart/%s", mt_binary_node(major));
     return major && mt_files_part(name, file) == 0
                ? 0
-               : mt_run_refuse("%s has the runtime of a CUDA version that this memtrace does not take over",
+               : mt_cli_refuse("%s has the runtime of a CUDA version that this memtrace does not take over",
                                path);
 }
 
@@ -65,7 +65,7 @@ static int program_check_cudart(struct program *p, const char *path, const struc
     int major;
     switch (mt_binary_cudart(o, &where, &major)) {
     case MT_CUDART_NAMELESS:
-        return mt_run_refuse(
+        return mt_cli_refuse(
             "%s has a static CUDA runtime whose symbols were stripped, so that it cannot be taken "
             "over: do not strip it, or " RELINK,
             path);
@@ -85,7 +85,7 @@ static int program_check_cudart(struct program *p, const char *path, const struc
 static int program_check_injected(struct program *p, const char *path, const struct mt_binary *o)
 {
     if (!*mt_binary_linker(o) && !o->soname && mt_binary_section(o, ".nv_fatbin"))
-        return mt_run_refuse(
+        return mt_cli_refuse(
             "%s is linked statically as a whole (-static): nothing can be loaded into it; link it "
             "without -static",
             path);
@@ -99,11 +99,11 @@ static int program_check_object(struct program *p, const char *path, const struc
     if (p->injected)
         return program_check_injected(p, path, o);
     if (*linker && !mt_binary_has_auditors(linker))
-        return mt_run_refuse("%s asks for the dynamic linker %s, which has no auditors as glibc's has: link "
+        return mt_cli_refuse("%s asks for the dynamic linker %s, which has no auditors as glibc's has: link "
                              "it with glibc",
                              path, linker);
     if (!*linker && mt_binary_section(o, ".nv_fatbin"))
-        return mt_run_refuse(
+        return mt_cli_refuse(
             "%s is linked statically as a whole (-static): nothing can be loaded into it; link it "
             "without -static",
             path);
@@ -125,9 +125,9 @@ static int program_check_other(const char *path, const char *head, size_t n)
     if (n < 20 || memcmp(head, ELFMAG, SELFMAG) != 0)
         return 0; /* a shell runs it */
     if (h->e_ident[EI_DATA] != ELFDATA2LSB)
-        return mt_run_refuse("%s is a program for a big-endian machine: only x86-64 programs can be traced",
+        return mt_cli_refuse("%s is a program for a big-endian machine: only x86-64 programs can be traced",
                              path);
-    return mt_run_refuse("%s is a program for %s: only x86-64 programs of 64 bits can be traced", path,
+    return mt_cli_refuse("%s is a program for %s: only x86-64 programs of 64 bits can be traced", path,
                          program_machine(h));
 }
 
@@ -151,7 +151,7 @@ static int program_look(struct program *p, const char *path, int depth)
     int fd = open(path, O_RDONLY | O_CLOEXEC), code = 0;
     ssize_t n = fd < 0 ? -1 : pread(fd, head, HEAD, 0);
     if (fd < 0 || n < 0 || fstat(fd, &st) != 0) {
-        mt_run_say("%s cannot be read, and is not looked at: %s", path, strerror(errno));
+        mt_cli_say("%s cannot be read, and is not looked at: %s", path, strerror(errno));
     } else if ((interpreter = program_interpreter(head)) != NULL) {
         p->what = "it is a script: what runs it is looked at as it loads libraries";
         code = depth < NESTING ? program_look(p, interpreter, depth + 1) : 0;
@@ -163,7 +163,7 @@ static int program_look(struct program *p, const char *path, int depth)
         } else if (why == ENOEXEC) {
             code = program_check_other(path, head, (size_t)n);
         } else {
-            mt_run_say("%s cannot be read, and is not looked at: %s", path, strerror(why));
+            mt_cli_say("%s cannot be read, and is not looked at: %s", path, strerror(why));
         }
     }
     if (fd >= 0)
@@ -176,7 +176,7 @@ int mt_run_program_find(struct program *p, const char *name, const struct engine
     *p = (struct program){.what = "", .injected = e->injects};
     int why = mt_files_executable(name, p->path);
     if (why)
-        return mt_run_refuse("%s: %s", name,
+        return mt_cli_refuse("%s: %s", name,
                              why == ENOENT && !strchr(name, '/') ? "there is no such program in PATH"
                                                                  : strerror(why));
     return program_look(p, p->path, 0);

@@ -1,4 +1,4 @@
-/* What the mt- programs share: words on stderr, exit codes, filters, interruption, progress. */
+/* What the mt- programs share: filters, inputs, exit codes. */
 #define _GNU_SOURCE
 #include "cli.h"
 #include "memtrace/container.h"
@@ -6,11 +6,9 @@
 #include "memtrace/host.h"
 #include "kind.h"
 #include "stop.h"
-#include "base/text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,52 +17,12 @@
 
 enum { THREADS_DEFAULT = 32 };
 
-const char *mt_cli_name = "mt", *mt_cli_called;
-int mt_cli_quiet, mt_cli_brief;
+const char *mt_cli_called;
 
 void mt_cli_start(const char *name)
 {
     mt_cli_name = mt_cli_called ? mt_cli_called : name;
     mt_stop_begin();
-}
-
-/* One line, whatever is in the names and files that it speaks of. */
-static void cli_line(const char *format, va_list args, const char *end, const char *name)
-{
-    static char spare[1024]; /* under stderr's lock: what is to be said may be that there is no memory */
-    char *text = NULL;
-    va_list again;
-    if (mt_cli_quiet)
-        return;
-    flockfile(stderr);
-    va_copy(again, args);
-    if (vasprintf(&text, format, args) < 0) {
-        text = NULL;
-        vsnprintf(spare, sizeof spare, format, again);
-    }
-    va_end(again);
-    fprintf(stderr, "%s: ", mt_cli_name);
-    mt_text_put(stderr, text ? text : spare);
-    fprintf(stderr, end, name);
-    funlockfile(stderr);
-    free(text);
-}
-
-void mt_cli_say(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    cli_line(format, args, "\n", NULL);
-    va_end(args);
-}
-
-void mt_cli_note(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    if (!mt_cli_brief)
-        cli_line(format, args, "\n", NULL);
-    va_end(args);
 }
 
 void mt_cli_waits(const char *path)
@@ -74,27 +32,9 @@ void mt_cli_waits(const char *path)
         mt_cli_note("%s: is a pipe: waits until a program opens it to write", path);
 }
 
-int mt_cli_fail(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    cli_line(format, args, "\n", NULL);
-    va_end(args);
-    return MT_EXIT_FAILURE;
-}
-
 void mt_cli_version(void)
 {
     printf("%s (memtrace) %s\n", mt_cli_name, MEMTRACE_VERSION);
-}
-
-int mt_cli_usage(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    cli_line(format, args, " (see %s --help)\n", mt_cli_name);
-    va_end(args);
-    return MT_EXIT_USAGE;
 }
 
 int mt_cli_exit_code(const struct mt_error *err)

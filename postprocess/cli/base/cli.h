@@ -1,8 +1,5 @@
-/* What the mt- programs share: words on stderr, exit codes, filters, interruption, progress.
- *
- * Exit codes: 0 fine; 1 runtime failure (system, memory, output); 2 usage (options, inputs that cannot be
- * opened); 3 the input is truncated, corrupt or incomplete, or reading was interrupted:
- * what was whole is reported. */
+/* What the mt- programs share: filters, inputs and outputs, interruption, progress; words and exit codes are
+ * in base/say.h. */
 #ifndef MT_CLI_CLI_H
 #define MT_CLI_CLI_H
 #include <regex.h>
@@ -11,32 +8,19 @@
 #include <time.h>
 #include <getopt.h>
 #include "base/command.h"
+#include "base/say.h"
 #include "memtrace/trace.h"
 #include "output/json/json.h"
 
-enum { MT_EXIT_OK = 0, MT_EXIT_FAILURE = 1, MT_EXIT_USAGE = 2, MT_EXIT_INPUT = 3 };
-
-extern const char *mt_cli_name;   /* for messages; set by mt_cli_start */
 extern const char *mt_cli_called; /* "memtrace extract", set before; NULL: by the name it had */
 /* 1 after SIGINT, SIGTERM or SIGHUP. A second one ends the program, and so do three seconds after the first.
  */
 extern volatile sig_atomic_t mt_cli_stop;
-/* While it is not 0, mt_cli_say and mt_cli_usage say nothing: another process says it. */
-extern int mt_cli_quiet;
-/* -q: nothing is said but what makes the program fail, or the trace incomplete. */
-extern int mt_cli_brief;
 /* Says on a terminal that opening `path`, if it is a FIFO, waits for who writes to it. */
 void mt_cli_waits(const char *path);
 
 void mt_cli_start(const char *name);
-__attribute__((format(printf, 1, 2))) void mt_cli_say(const char *format, ...); /* one line on stderr */
-/* The same for what is good to know and no more: not with -q. */
-__attribute__((format(printf, 1, 2))) void mt_cli_note(const char *format, ...);
-/* The same; returns MT_EXIT_FAILURE. */
-__attribute__((format(printf, 1, 2))) int mt_cli_fail(const char *format, ...);
 void mt_cli_version(void);
-/* Says that the command line is wrong and where help is; returns MT_EXIT_USAGE. */
-__attribute__((format(printf, 1, 2))) int mt_cli_usage(const char *format, ...);
 /* Exit code of an error of the reader. */
 int mt_cli_exit_code(const struct mt_error *err);
 /* Says it and returns that. */

@@ -182,10 +182,8 @@ static int folder_list(struct folder *all, const char *dir, const char *pattern)
     DIR *d = opendir(dir);
     struct dirent *e;
     int rc = 0;
-    if (!d) {
-        mt_cli_say("%s: cannot open: %s", dir, strerror(errno));
-        return MT_EXIT_USAGE;
-    }
+    if (!d)
+        return mt_cli_refuse("%s: cannot open: %s", dir, strerror(errno));
     while (rc == 0 && (e = readdir(d)))
         if (!pattern || fnmatch(pattern, e->d_name, 0) == 0)
             rc = folder_look_at(all, dir, e->d_name);
@@ -202,11 +200,11 @@ static int folder_read(struct folder *all, const char *dir, const char *pattern)
     folder_choose(all, dir);
     if (all->n)
         return 0;
-    mt_cli_say("%s: this directory has no trace with a companion (MemTrace-pipe-N and MemTrace-pipe-N.meta, "
-               "or inside "
-               "a .mtc)%s%s",
-               dir, pattern ? " that is called " : "", pattern ? pattern : "");
-    return MT_EXIT_USAGE;
+    return mt_cli_refuse(
+        "%s: this directory has no trace with a companion (MemTrace-pipe-N and MemTrace-pipe-N.meta, "
+        "or inside "
+        "a .mtc)%s%s",
+        dir, pattern ? " that is called " : "", pattern ? pattern : "");
 }
 
 static int folder_append(struct mt_inputs *in, char *path, int owned)

@@ -42,8 +42,7 @@ static const char *kind_readers(enum mt_kind kind)
 
 int mt_kind_refuse(const char *path, enum mt_kind kind, const char *wanted)
 {
-    mt_cli_say("%s: is %s, not %s: %s", path, mt_kind_name(kind), wanted, kind_readers(kind));
-    return MT_EXIT_USAGE;
+    return mt_cli_refuse("%s: is %s, not %s: %s", path, mt_kind_name(kind), wanted, kind_readers(kind));
 }
 
 static size_t head_of(const char *path, char *out, size_t size)

@@ -88,7 +88,7 @@ int mt_cli_options(const struct mt_command *c, int argc, char **argv, int (*take
 {
     mt_cli_quiet |= argc == 3 && strcmp(argv[1], "--completion-values") == 0;
     int rc = mt_command_options(c, argc, argv, take, arg);
-    return rc < 0 && mt_near_told(mt_cli_name) ? MT_EXIT_FAILURE : rc;
+    return rc < 0 && mt_near_told() ? MT_EXIT_FAILURE : rc;
 }
 
 int mt_cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *n)

@@ -97,10 +97,8 @@ int mt_output_open(struct mt_output *o, const char *path)
         o->fd = mt_create(path, &why);
     else if (o->fd < 0)
         why = strerror(errno);
-    if (o->fd < 0 || fstat(o->fd, &st) != 0) {
-        mt_cli_say("%s: cannot write: %s", path, why ? why : strerror(errno));
-        return MT_EXIT_USAGE;
-    }
+    if (o->fd < 0 || fstat(o->fd, &st) != 0)
+        return mt_cli_refuse("%s: cannot write: %s", path, why ? why : strerror(errno));
     output_begins(o);
     return 0;
 }

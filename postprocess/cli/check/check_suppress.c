@@ -76,10 +76,8 @@ int mt_check_suppress(struct mt_findings *f, const char *path, size_t *taken)
     char *line = NULL;
     size_t room = 0;
     int code = 0;
-    if (!in) {
-        mt_cli_say("%s: %s", path, strerror(errno));
-        return MT_EXIT_USAGE;
-    }
+    if (!in)
+        return mt_cli_refuse("%s: %s", path, strerror(errno));
     for (unsigned number = 1; code == 0 && getline(&line, &room, in) >= 0; number++)
         code = suppress_line(f, path, number, line, taken);
     if (code == 0 && ferror(in)) { /* a folder can be opened */

@@ -17,8 +17,7 @@ struct saved {
 
 static int graph_json_bad(const struct saved *g, const char *what)
 {
-    mt_cli_say("%s: %s", g->path, what);
-    return MT_EXIT_USAGE;
+    return mt_cli_refuse("%s: %s", g->path, what);
 }
 
 static int no_memory(const struct saved *g)

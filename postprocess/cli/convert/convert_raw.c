@@ -212,10 +212,8 @@ static int load_companion(struct work *x, const char *path, int optional)
             return 0;
         return mt_cli_failed(&err);
     }
-    if (!optional && !x->companion->has_header) {
-        mt_cli_say("%s: is no companion: no line of it says of what trace it is", path);
-        return MT_EXIT_USAGE;
-    }
+    if (!optional && !x->companion->has_header)
+        return mt_cli_refuse("%s: is no companion: no line of it says of what trace it is", path);
     if (in_order(x->companion) && x->companion->regular && x->companion->stream <= UINT32_MAX)
         return 0;
     mt_cli_say("%s: its launches are not in order, or it is not a regular file", path);

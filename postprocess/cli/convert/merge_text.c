@@ -238,10 +238,8 @@ static int take_path(struct merge_run *r, const char *path)
     int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     r->path = fd == STDIN_FILENO ? "standard input" : path;
     r->number = 0;
-    if (fd < 0) {
-        mt_cli_say("%s: cannot read: %s", path, strerror(errno));
-        return MT_EXIT_USAGE;
-    }
+    if (fd < 0)
+        return mt_cli_refuse("%s: cannot read: %s", path, strerror(errno));
     int code = take_file(r, fd);
     if (fd != STDIN_FILENO)
         close(fd);

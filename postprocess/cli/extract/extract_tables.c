@@ -305,10 +305,8 @@ int mt_tables_folder(const char *folder)
 {
     struct stat st;
     folder_made = mkdir(folder, 0777) == 0;
-    if (!folder_made && errno != EEXIST) {
-        mt_cli_say("%s: cannot be made: %s", folder, strerror(errno));
-        return MT_EXIT_USAGE;
-    }
+    if (!folder_made && errno != EEXIST)
+        return mt_cli_refuse("%s: cannot be made: %s", folder, strerror(errno));
     if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode) || access(folder, W_OK | X_OK) != 0)
         return mt_cli_usage(
             "%s is not a folder to write to: tables are a file each; --table=NAME -o FILE writes one of them",

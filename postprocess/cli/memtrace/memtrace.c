@@ -40,7 +40,7 @@ static int memtrace_help(void)
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-9s %s\n", commands[i].word, commands[i].sentence);
     fputs(last_help, stdout);
-    return mt_near_told("memtrace");
+    return mt_near_told();
 }
 
 static const struct command *memtrace_find(const char *word)
@@ -100,11 +100,11 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < COMMANDS; i++)
             puts(commands[i].word);
         puts("help\n--help\n--version");
-        return mt_near_told("memtrace");
+        return mt_near_told();
     }
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
         mt_cli_version();
-        return mt_near_told("memtrace");
+        return mt_near_told();
     }
     int help = strcmp(word, "help") == 0;
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ||

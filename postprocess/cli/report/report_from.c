@@ -385,10 +385,8 @@ int mt_report_from(struct mt_report *r, struct mt_report_from *f, const char *pa
         return error.line > 0 ? MT_EXIT_INPUT : MT_EXIT_USAGE;
     }
     const char *format = json_string_value(json_object_get(o, "format"));
-    if (!format || strcmp(format, "memtrace-comm") != 0) {
-        mt_cli_say("%s: is not a comm.json: there is no \"format\": \"memtrace-comm\" in it", path);
-        return MT_EXIT_USAGE;
-    }
+    if (!format || strcmp(format, "memtrace-comm") != 0)
+        return mt_cli_refuse("%s: is not a comm.json: there is no \"format\": \"memtrace-comm\" in it", path);
     report_from_head(&x, f, o);
     if (!x.failed)
         report_from_sections(&x, o);
