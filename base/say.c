@@ -73,3 +73,10 @@ int mt_cli_usage(const char *format, ...)
     va_end(args);
     return MT_EXIT_USAGE;
 }
+
+int mt_cli_left_out(const char *part)
+{
+    return mt_cli_refuse(
+        "the part %s was left out of this build; cmake -UMEMTRACE_PARTS gives a build folder all parts",
+        part);
+}

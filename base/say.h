@@ -28,4 +28,7 @@ __attribute__((format(printf, 1, 2))) int mt_cli_fail(const char *format, ...);
 __attribute__((format(printf, 1, 2))) int mt_cli_refuse(const char *format, ...);
 /* Says that the command line is wrong and where help is; returns MT_EXIT_USAGE. */
 __attribute__((format(printf, 1, 2))) int mt_cli_usage(const char *format, ...);
+/* Says that a part was left out of the build (MEMTRACE_PARTS), and how it comes back; returns MT_EXIT_USAGE.
+ */
+int mt_cli_left_out(const char *part);
 #endif

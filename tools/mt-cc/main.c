@@ -36,14 +36,21 @@ static int main_exists(const char *path, const char *what)
     return 0;
 }
 
+static int main_traces_host(const struct request *r, const struct places *p)
+{
+    if (!r->host || main_exists(p->host, "runtime of host tracing")) {
+        return 1;
+    }
+    mt_cli_left_out("host");
+    return 0;
+}
+
 static int are_there(const struct request *r, const struct places *p)
 {
     if (r->compiles && !r->plain && !main_exists(p->plugin, "plugin")) {
         return 0;
     }
-    return !r->links || r->inputs == 0 ||
-           (main_exists(p->runtime, "runtime") &&
-            (!r->host || main_exists(p->host, "runtime of host tracing")));
+    return !r->links || r->inputs == 0 || (main_exists(p->runtime, "runtime") && main_traces_host(r, p));
 }
 
 /* CMake compiles this to ask which compiler it has. It must take mt-cc for clang, whose options mt-cc has. */

@@ -21,6 +21,7 @@ void mt_cli_waits(const char *path);
 
 void mt_cli_start(const char *name);
 void mt_cli_version(void);
+#define MT_PART_PAGE "page, which needs the package node-d3," /* for mt_cli_left_out */
 /* Exit code of an error of the reader. */
 int mt_cli_exit_code(const struct mt_error *err);
 /* Says it and returns that. */

@@ -413,7 +413,7 @@ static int compare_wrong(const struct options *x)
         return mt_cli_usage("%zu companions for %zu traces", x->inputs.ncompanions, x->inputs.npaths);
 #ifdef MT_WITHOUT_PAGE
     if (x->format == HTML)
-        return mt_cli_usage("this memtrace was built without pages (package node-d3)");
+        return mt_cli_left_out(MT_PART_PAGE);
 #else
     if (x->format == HTML && x->inputs.npaths > MT_WALKS_MOST)
         return mt_cli_usage("a page has at most %d traces; --svg and the other formats have all",

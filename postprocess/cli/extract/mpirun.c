@@ -30,8 +30,8 @@ int mt_mpirun_hand_over(char **argv)
         return 0;
     if (mt_files_beside(path, "../libexec/memtrace/mt-extract-mpi") == 0)
         execv(path, argv);
-    return mt_cli_refuse(
-        "is one of several ranks of an MPI program, but mt-extract-mpi cannot be run: %s (it is built "
-        "where MPI is found)",
-        strerror(errno));
+    mt_cli_say("is one of several ranks of an MPI program, but mt-extract-mpi cannot be run: %s (it is built "
+               "where MPI is found)",
+               strerror(errno));
+    return mt_cli_left_out("mpi");
 }

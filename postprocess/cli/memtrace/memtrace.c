@@ -57,9 +57,9 @@ static int memtrace_exec(const struct command *c, char **argv)
     char path[PATH_MAX];
     if (mt_files_beside(path, "mt-%s", c->word) == 0)
         execv(path, argv);
-    int code = errno == ENOENT ? MT_EXIT_USAGE : MT_EXIT_FAILURE;
+    int missing = errno == ENOENT;
     mt_cli_say("%s: %s: %s", c->word, path, strerror(errno));
-    return code;
+    return missing ? mt_cli_left_out(strcmp(c->word, "host") ? "tools" : "host") : MT_EXIT_FAILURE;
 }
 
 static int memtrace_call(const struct command *c, int argc, char **argv)

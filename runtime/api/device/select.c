@@ -210,6 +210,10 @@ static void select_choose(void)
         mt_report("%s", f->said);
     if (is_gpu) {
         mt_devices_of_gpu(1);
+        if (!mt_gpu())
+            mt_report(
+                "kernels are not traced: this build has no part gpu (MEMTRACE_PARTS); MEMTRACE_DEVICE=cpu "
+                "traces them on the processor");
         mt_say("running on the GPU");
         mt_trace_device("gpu", "NVIDIA GPU", 0);
     } else {

@@ -1,0 +1,17 @@
+/* Commands whose part was left out of the build: they say so. */
+#include "cli/base/cli.h"
+#include "cli/base/commands.h"
+
+#define LEFT_OUT(word, part)                                                                                 \
+    int mt_##word##_command(int argc, char **argv)                                                           \
+    {                                                                                                        \
+        (void)argc, (void)argv;                                                                              \
+        mt_cli_start("mt-" #word);                                                                           \
+        return mt_cli_left_out(part);                                                                        \
+    }
+#ifdef MT_WITHOUT_PAGE
+LEFT_OUT(report, MT_PART_PAGE)
+#endif
+#ifdef MT_WITHOUT_CONVERT
+LEFT_OUT(convert, "convert")
+#endif
