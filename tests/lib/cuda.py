@@ -42,8 +42,10 @@ class Standin:
     its PTX, and the runtime does all that it does on a GPU (tests/gpu/standin). `variables`: of each run."""
 
     def __init__(self, build):
-        self.folder, self.tool = os.path.join(build, "tests", "gpu"), os.path.join(build, "libexec", "memtrace", "mt-ptx")
+        self.folder, self.tool = os.path.join(build, "tests", "gpu"), harness.tool("mt-ptx", build)
         folder = self.folder
+        if not os.path.exists(os.path.join(folder, "libmt-standin-device.so")):
+            raise harness.Skipped("the stand-in for a GPU is not built")
         self.variables = {"MEMTRACE_DEVICE": "gpu", "MEMTRACE_CUDART": os.path.join(folder, "libmt-standin-cudart.so"),
                           "MEMTRACE_TEST_DEVICE": os.path.join(folder, "libmt-standin-device.so"), "LD_LIBRARY_PATH": folder,
                           "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=8192"}  # room for a second libmemtrace.so
@@ -76,9 +78,6 @@ class World(harness.World):
         self.standin = Standin(self.build) if standin else None
         self.examples = os.path.join(self.source, "examples")
         self.src = os.path.join(self.source, "tests", "e2e", "src")
-
-    def tool(self, name):
-        return os.path.join(self.build, "bin", name)
 
     def levels(self, *levels):
         """Which a program is compiled with: -O0 and -O2, or those that are named; in ctest's configuration `long` all."""

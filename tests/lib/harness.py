@@ -69,9 +69,9 @@ def call(command, code=0, **more):
     return done
 
 
-def tool(name):
+def tool(name, build=None):
     """A program of ours: one that users call, or one that ours start."""
-    path = os.path.join(BUILD, *(("libexec", "memtrace") if name in ("mt-ptx", "mt-extract-mpi") else ("bin",)), name)
+    path = os.path.join(build or BUILD, *(("libexec", "memtrace") if name in ("mt-ptx", "mt-extract-mpi") else ("bin",)), name)
     if not os.path.exists(path):
         raise Skipped(f"{name} is not built")
     return path
@@ -113,7 +113,7 @@ class World:
         self.counter, self.long = 0, False
 
     def tool(self, name):
-        return tool(name)
+        return tool(name, self.build)
 
     def call(self, command, code=0, **more):
         return call(command, code, **more)

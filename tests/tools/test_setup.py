@@ -92,13 +92,16 @@ add_test(NAME absent COMMAND /no/such/program)
 add_test(NAME crash COMMAND sh -c "kill -SEGV $$")
 add_test(NAME skips COMMAND sh -c "echo trying; echo no GPU here; exit 77")
 set_tests_properties(skips PROPERTIES SKIP_RETURN_CODE 77)
+add_test(NAME left_out COMMAND sh -c "echo 'mt: the part x was left out of this build; y'; echo more; exit 77")
+set_tests_properties(left_out PROPERTIES SKIP_RETURN_CODE 77)
 add_test(NAME slow COMMAND sleep 30)
 set_tests_properties(slow PROPERTIES TIMEOUT 1)
 """)
         self.run_("cmake", "-S", ".", "-B", "b")
         script = self.write("go", RUN_SUITE.format(shlex.quote(world.source)))
         done = self.run_("bash", script, code=1)
-        self.assertEqual(done.stdout.splitlines()[-2:], ["skipped: no GPU here: skips", "2 passed, 4 failed, 1 skipped"])
+        self.assertEqual(done.stdout.splitlines()[-3:], ["skipped: 1: no GPU here: skips", "skipped: 1: the part x was left out of this build: left_out",
+                                                         "2 passed, 4 failed, 2 skipped"])
 
 
 class Packages(Case):

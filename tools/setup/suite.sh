@@ -1,13 +1,15 @@
 # Sourced by ./setup: runs ctest and counts what it said, test by test.
 
-# suite_skipped: for each test that was skipped the last line that it said, equal ones together. ctest shows it of tests that fail alone.
+# suite_skipped: for each test that was skipped which part was left out, or the last line that it said; equal ones together, and counted. ctest
+# shows it of tests that fail alone.
 suite_skipped() {
     awk 'NR == FNR { if (match($0, /: [^ ]+ \.*\*\*\*Skipped/)) { split(substr($0, RSTART + 2), word, " "); skipped[word[1]] = 1 } next }
         /^[0-9]+\/[0-9]+ Testing: / { name = $3; last = "says no reason" }
         /^Output:$/ { on = 1; next }
         /^<end of output>$/ { on = 0; if (name in skipped) { count[last]++; names[last] = names[last] " " name } next }
-        on && NF && !/^-+$/ { last = $0 }
-        END { for (why in count) print "skipped: " why ":" names[why] }' "$1" "$build/Testing/Temporary/LastTest.log" 2>/dev/null | sort
+        on && match($0, /the part .* was left out of this build/) { last = substr($0, RSTART, RLENGTH); on = 0 }
+        on && NF && !/^-+$/ { sub(/^[^ ]+: skipped: /, ""); sub(/ ?\([0-9.]+ s\)$/, ""); if (NF) last = $0 }
+        END { for (why in count) print "skipped: " count[why] ": " why ":" names[why] }' "$1" "$build/Testing/Temporary/LastTest.log" 2>/dev/null | sort
 }
 
 # suite_run [ctest options]: the last line is "N passed, N failed, N skipped", and how many did not run where ctest ended early. Status 0 only
