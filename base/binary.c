@@ -11,86 +11,96 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const void *binary_at(const struct mt_binary *o, uint64_t offset, uint64_t count, uint64_t each)
+/* A table of the file's, to be read in place. */
+static const void *binary_at(const struct mt_binary *o, uint64_t offset, uint64_t bytes)
 {
-    return offset <= o->size && (!each || count <= (o->size - offset) / each) && offset % 8 == 0
-               ? o->data + offset
-               : NULL;
-}
-
-/* Strings that end in a NUL, or NULL. */
-static const char *binary_strings(const struct mt_binary *o, const Elf64_Shdr *s, size_t *size)
-{
-    const char *text = s->sh_offset <= o->size && s->sh_size <= o->size - s->sh_offset && s->sh_size
-                           ? (const char *)o->data + s->sh_offset
-                           : NULL;
-    *size = text ? s->sh_size : 0;
-    return text && !text[s->sh_size - 1] ? text : NULL;
+    return offset % 8 == 0 ? mt_elfview_at(&o->view, offset, bytes) : NULL;
 }
 
 static void binary_symbols(const struct mt_binary *o, const Elf64_Shdr *s, struct mt_binary_symbols *out)
 {
-    if (s->sh_entsize != sizeof(Elf64_Sym) || s->sh_link >= o->nsections)
+    if (s->sh_entsize != sizeof(Elf64_Sym))
         return;
-    size_t count = s->sh_size / sizeof(Elf64_Sym);
-    out->entry = binary_at(o, s->sh_offset, count, sizeof(Elf64_Sym));
-    out->strings = binary_strings(o, &o->sections[s->sh_link], &out->size);
-    out->count = out->entry && out->strings ? count : 0;
+    out->entry = binary_at(o, s->sh_offset, s->sh_size);
+    out->strings = mt_elfview_strings(&o->view, s->sh_link, &out->size);
+    out->count = out->entry && out->strings ? s->sh_size / sizeof(Elf64_Sym) : 0;
 }
 
-static void binary_soname(struct mt_binary *o, const Elf64_Shdr *s)
+/* What lies at an address when the file is loaded. */
+static const void *binary_loaded(const struct mt_binary *o, uint64_t address, uint64_t bytes)
 {
-    size_t count = s->sh_size / sizeof(Elf64_Dyn), size;
-    const Elf64_Dyn *d = binary_at(o, s->sh_offset, count, sizeof *d);
-    const char *text = s->sh_link < o->nsections ? binary_strings(o, &o->sections[s->sh_link], &size) : NULL;
-    for (size_t i = 0; d && text && i < count && d[i].d_tag != DT_NULL; i++)
-        if (d[i].d_tag == DT_SONAME && d[i].d_un.d_val < size)
-            o->soname = text + d[i].d_un.d_val;
+    for (unsigned i = 0; i < o->nsegments; i++) {
+        const Elf64_Phdr *p = &o->segments[i];
+        if (p->p_type == PT_LOAD && address >= p->p_vaddr && address - p->p_vaddr < p->p_filesz)
+            return mt_elfview_at(&o->view, p->p_offset + (address - p->p_vaddr), bytes);
+    }
+    return NULL;
 }
 
-static int binary_parse(struct mt_binary *o)
+/* The dynamic section, as the dynamic linker finds it. */
+static void binary_dynamic(struct mt_binary *o, const Elf64_Phdr *p)
 {
-    const Elf64_Ehdr *h = (const Elf64_Ehdr *)o->data;
-    if (o->size < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 ||
-        h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB || h->e_machine != EM_X86_64)
+    uint64_t strings = 0, size = 0, n = 0;
+    const Elf64_Dyn *d = binary_at(o, p->p_offset, p->p_filesz);
+    for (; d && n < p->p_filesz / sizeof *d && d[n].d_tag != DT_NULL; n++)
+        if (d[n].d_tag == DT_STRTAB)
+            strings = d[n].d_un.d_ptr;
+        else if (d[n].d_tag == DT_STRSZ)
+            size = d[n].d_un.d_val;
+    const char *text = size ? binary_loaded(o, strings, size) : NULL;
+    o->entries = d;
+    o->nentries = n;
+    o->text = text && !text[size - 1] ? text : NULL;
+    o->text_size = o->text ? size : 0;
+}
+
+const char *mt_binary_entry(const struct mt_binary *o, int64_t tag, size_t *at)
+{
+    for (; *at < o->nentries; (*at)++)
+        if (o->entries[*at].d_tag == tag && o->entries[*at].d_un.d_val < o->text_size)
+            return o->text + o->entries[(*at)++].d_un.d_val;
+    return NULL;
+}
+
+static int binary_parse(struct mt_binary *o, const void *data, size_t size)
+{
+    const Elf64_Ehdr *h = &o->view.head;
+    Elf64_Shdr s;
+    size_t at = 0;
+    if (mt_elfview_read(&o->view, data, size) != 0 || h->e_ident[EI_DATA] != ELFDATA2LSB ||
+        h->e_machine != EM_X86_64)
         return ENOEXEC;
     if (h->e_phentsize == sizeof(Elf64_Phdr) &&
-        (o->segments = binary_at(o, h->e_phoff, h->e_phnum, sizeof(Elf64_Phdr))))
+        (o->segments = binary_at(o, h->e_phoff, h->e_phnum * sizeof(Elf64_Phdr))))
         o->nsegments = h->e_phnum;
-    if (h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shstrndx >= h->e_shnum ||
-        !(o->sections = binary_at(o, h->e_shoff, h->e_shnum, sizeof(Elf64_Shdr))))
-        return 0;
-    o->nsections = h->e_shnum;
-    o->names = binary_strings(o, &o->sections[h->e_shstrndx], &o->names_size);
-    for (unsigned i = 0; i < o->nsections; i++) {
-        const Elf64_Shdr *s = &o->sections[i];
-        if (s->sh_type == SHT_SYMTAB)
-            binary_symbols(o, s, &o->all);
-        else if (s->sh_type == SHT_DYNSYM)
-            binary_symbols(o, s, &o->dynamic);
-        else if (s->sh_type == SHT_DYNAMIC)
-            binary_soname(o, s);
-    }
+    for (unsigned i = 0; i < o->nsegments; i++)
+        if (o->segments[i].p_type == PT_DYNAMIC)
+            binary_dynamic(o, &o->segments[i]);
+    o->soname = mt_binary_entry(o, DT_SONAME, &at);
+    o->names = mt_elfview_strings(&o->view, o->view.names, &o->names_size);
+    for (uint64_t i = 0; mt_elfview_section(&o->view, i, &s) == 0; i++)
+        if (s.sh_type == SHT_SYMTAB || s.sh_type == SHT_DYNSYM)
+            binary_symbols(o, &s, s.sh_type == SHT_SYMTAB ? &o->all : &o->dynamic);
     return 0;
 }
 
 int mt_binary_open(struct mt_binary *o, const char *path)
 {
     struct stat st;
+    void *data = NULL;
     *o = (struct mt_binary){0};
     int why = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0)
         why = errno;
     else if (!S_ISREG(st.st_mode) || !st.st_size)
         why = ENOEXEC;
-    else if ((o->data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
+    else if ((data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
         why = errno;
     if (fd >= 0)
         close(fd);
     if (why)
         return why;
-    o->size = (size_t)st.st_size;
-    why = binary_parse(o);
+    why = binary_parse(o, data, (size_t)st.st_size);
     if (why)
         mt_binary_close(o);
     return why;
@@ -98,7 +108,7 @@ int mt_binary_open(struct mt_binary *o, const char *path)
 
 void mt_binary_close(struct mt_binary *o)
 {
-    munmap((void *)(uintptr_t)o->data, o->size);
+    munmap((void *)(uintptr_t)o->view.data, o->view.size);
     *o = (struct mt_binary){0};
 }
 
@@ -106,9 +116,10 @@ const char *mt_binary_linker(const struct mt_binary *o)
 {
     for (unsigned i = 0; i < o->nsegments; i++) {
         const Elf64_Phdr *p = &o->segments[i];
-        if (p->p_type == PT_INTERP && p->p_offset < o->size && p->p_filesz &&
-            p->p_filesz <= o->size - p->p_offset && !o->data[p->p_offset + p->p_filesz - 1])
-            return (const char *)o->data + p->p_offset;
+        const char *text =
+            p->p_type == PT_INTERP && p->p_filesz ? mt_elfview_at(&o->view, p->p_offset, p->p_filesz) : NULL;
+        if (text && !text[p->p_filesz - 1])
+            return text;
     }
     return "";
 }
@@ -119,17 +130,18 @@ int mt_binary_has_auditors(const char *path)
     struct mt_binary o;
     if (mt_binary_open(&o, path) != 0)
         return 1;
-    int has = memmem(o.data, o.size, called, sizeof called) != NULL;
+    int has = memmem(o.view.data, o.view.size, called, sizeof called) != NULL;
     mt_binary_close(&o);
     return has;
 }
 
-const Elf64_Shdr *mt_binary_section(const struct mt_binary *o, const char *name)
+uint64_t mt_binary_section(const struct mt_binary *o, const char *name)
 {
-    for (unsigned i = 0; o->names && i < o->nsections; i++)
-        if (o->sections[i].sh_name < o->names_size && strcmp(o->names + o->sections[i].sh_name, name) == 0)
-            return &o->sections[i];
-    return NULL;
+    Elf64_Shdr s;
+    for (uint64_t i = 0; o->names && mt_elfview_section(&o->view, i, &s) == 0; i++)
+        if (s.sh_name < o->names_size && strcmp(o->names + s.sh_name, name) == 0)
+            return i;
+    return 0;
 }
 
 const char *mt_binary_name(const struct mt_binary_symbols *s, const Elf64_Sym *y)
@@ -216,7 +228,7 @@ static void binary_lay(const struct mt_binary_symbols *s, uint64_t begin, uint64
 static int binary_has_holes(const struct mt_binary *o, const struct mt_binary_symbols *s)
 {
     uint64_t begin, end;
-    if (binary_span(s, &begin, &end) != 0 || end - begin > o->size)
+    if (binary_span(s, &begin, &end) != 0 || end - begin > o->view.size)
         return 1;
     size_t cells = (end - begin) / CELL, bytes = (cells + 1) * sizeof(int32_t);
     int32_t *steps = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), in = 0;
@@ -246,10 +258,13 @@ static int binary_has_trace_of_cudart(const struct mt_binary *o)
 {
     static const char first[] = "/cudart", then[] = ".shm.%x";
     const size_t n = sizeof first - 1;
-    const Elf64_Shdr *s = mt_binary_section(o, ".rodata");
-    if (!s || s->sh_offset > o->size || s->sh_size > o->size - s->sh_offset)
+    Elf64_Shdr s;
+    const unsigned char *begin = NULL;
+    if (mt_elfview_section(&o->view, mt_binary_section(o, ".rodata"), &s) == 0)
+        begin = mt_elfview_contents(&o->view, &s);
+    if (!begin)
         return 0;
-    const unsigned char *begin = o->data + s->sh_offset, *end = begin + s->sh_size, *at = begin;
+    const unsigned char *end = begin + s.sh_size, *at = begin;
     for (; (at = memmem(at, (size_t)(end - at), then, sizeof then - 1)) != NULL; at++)
         if ((size_t)(at - begin) >= n && memcmp(at - n, first, n) == 0)
             return 1;

@@ -1,27 +1,24 @@
 /* An ELF file, and which CUDA runtime is in it. Also for mt-run. malloc is not called, nothing is printed. */
 #ifndef MT_COMMON_BINARY_H
 #define MT_COMMON_BINARY_H
-#include <elf.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "elfview.h"
 
 struct mt_binary_symbols {
     const Elf64_Sym *entry;
     size_t count;
     const char *strings; /* end in a NUL */
-    size_t size;
+    uint64_t size;
 };
 
 /* Of an x86-64 file of 64 bits; a file without sections has none of these. */
 struct mt_binary {
-    const unsigned char *data; /* the file's bytes, mapped */
-    size_t size;
+    struct mt_elfview view; /* of the file's bytes, mapped */
     const Elf64_Phdr *segments;
     unsigned nsegments;
-    const Elf64_Shdr *sections;
-    unsigned nsections;
-    const char *names; /* of sections; end in a NUL */
-    size_t names_size;
+    const Elf64_Dyn *entries; /* of the dynamic section, and the strings that they name */
+    size_t nentries;
+    const char *names, *text; /* of sections, of entries; end in a NUL, or NULL */
+    uint64_t names_size, text_size;
     struct mt_binary_symbols all, dynamic; /* .symtab, .dynsym */
     const char *soname;                    /* or NULL */
 };
@@ -34,8 +31,10 @@ void mt_binary_close(struct mt_binary *o);
 const char *mt_binary_linker(const struct mt_binary *o);
 /* Does the dynamic linker at `path` know auditors, as glibc's does? 1 as well if it cannot be read. */
 int mt_binary_has_auditors(const char *path);
-/* NULL without one of this name. */
-const Elf64_Shdr *mt_binary_section(const struct mt_binary *o, const char *name);
+/* Its number; 0 without one of this name. */
+uint64_t mt_binary_section(const struct mt_binary *o, const char *name);
+/* The next string of this kind (DT_NEEDED) in the dynamic section, or NULL; *at is 0 at first. */
+const char *mt_binary_entry(const struct mt_binary *o, int64_t tag, size_t *at);
 const char *mt_binary_name(const struct mt_binary_symbols *s, const Elf64_Sym *y);
 
 enum mt_binary_cudart {

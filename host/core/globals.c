@@ -28,7 +28,7 @@ struct variable {
     unsigned local;
 };
 
-/* ---- the file ---- */
+/* ---- the file: a few parts of what may be large, without the C library; else it would be an elfview ---- */
 
 static struct part globals_part(int fd, uint64_t offset, uint64_t bytes)
 {

@@ -206,7 +206,7 @@ static void audit_look(uintptr_t *cookie)
         break;
     case MT_CUDART_NAMELESS:
         /* Without kernels, as NVIDIA's bindings for Python: nothing is lost, it fails. */
-        audit_leave(cookie, mt_binary_section(&o, ".nv_fatbin") != NULL &&
+        audit_leave(cookie, mt_binary_section(&o, ".nv_fatbin") != 0 &&
                                     (audit_has_gpu() || !audit_is_told_by_itself(audit_base_name(path)))
                                 ? LEFT_NAMELESS
                                 : LEFT_EMPTY);

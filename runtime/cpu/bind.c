@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "format/image.h"
+#include "base/elfview.h"
 #include "base/held.h"
 
 #define EMPTY {.fd = -1}
@@ -85,30 +86,25 @@ static int make_file(struct file *f, const void *data, uint64_t size, const char
 struct symbols {
     Elf64_Sym *sym;
     const char *names;
-    size_t n, names_size;
+    size_t n;
+    uint64_t names_size;
 };
 
 /* 0, or -1 when the bytes are not a shared object with section headers. */
 static int find_symbols(unsigned char *object, uint64_t size, struct symbols *out)
 {
-    const Elf64_Ehdr *e = (const void *)object;
+    struct mt_elfview f;
+    Elf64_Shdr s;
     memset(out, 0, sizeof *out);
-    if (size < sizeof *e || memcmp(e->e_ident, ELFMAG, SELFMAG) || e->e_shentsize != sizeof(Elf64_Shdr) ||
-        e->e_shoff > size || e->e_shnum > (size - e->e_shoff) / sizeof(Elf64_Shdr))
+    if (mt_elfview_read(&f, object, size) != 0 || f.nsections < f.head.e_shnum)
         return -1;
-    const Elf64_Shdr *s = (const void *)(object + e->e_shoff);
-    for (unsigned i = 0; i < e->e_shnum; i++) {
-        if (s[i].sh_type != SHT_DYNSYM || s[i].sh_link >= e->e_shnum)
+    for (uint64_t i = 0; mt_elfview_section(&f, i, &s) == 0; i++) {
+        if (s.sh_type != SHT_DYNSYM || s.sh_link >= f.nsections)
             continue;
-        const Elf64_Shdr *names = &s[s[i].sh_link];
-        if (s[i].sh_offset > size || s[i].sh_size > size - s[i].sh_offset || names->sh_offset > size ||
-            names->sh_size > size - names->sh_offset)
-            return -1;
-        out->sym = (void *)(object + s[i].sh_offset);
-        out->n = s[i].sh_size / sizeof *out->sym;
-        out->names = (const char *)object + names->sh_offset;
-        out->names_size = names->sh_size;
-        return 0;
+        out->sym = (Elf64_Sym *)(uintptr_t)mt_elfview_contents(&f, &s);
+        out->n = s.sh_size / sizeof *out->sym;
+        out->names = mt_elfview_strings(&f, s.sh_link, &out->names_size);
+        return out->sym && out->names ? 0 : -1;
     }
     return -1;
 }

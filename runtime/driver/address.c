@@ -84,7 +84,7 @@ static int address_has_cudart(const char *path, int *kernels)
     if (mt_binary_open(&b, path) != 0)
         return 0;
     has = mt_binary_cudart(&b, &where, &major) != MT_CUDART_NONE;
-    *kernels = mt_binary_section(&b, ".nv_fatbin") != NULL;
+    *kernels = mt_binary_section(&b, ".nv_fatbin") != 0;
     mt_binary_close(&b);
     return has;
 }

@@ -11,6 +11,7 @@ struct elf_facts {
     int instrumented;    /* needs libmemtrace-host.so: built with mt-cc --host */
     int ordered;         /* its accesses are put in order: --host=atomic */
 };
-/* `data`: the file. Damaged headers give traceable 0 or instrumented 0, never more. */
-void mt_hostrun_elf_read(const void *data, size_t bytes, struct elf_facts *facts);
+/* `data`: what the file begins with, aligned. Damaged headers give traceable 0 or instrumented 0, never more.
+ */
+void mt_hostrun_elf_read(const void *data, size_t bytes, const char *path, struct elf_facts *facts);
 #endif

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { HEAD = 256, NESTING = 4 }; /* as the kernel: length of a #! line, scripts as interpreters of scripts */
@@ -63,31 +62,29 @@ static int program_look(struct program *p)
 {
     struct stat st;
     struct elf_facts facts;
-    char head[HEAD + 1] = "";
+    _Alignas(8) char head[HEAD + 1] = "";
     int code, fd = open(p->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0 || st.st_size == 0) {
         code = -mt_cli_refuse("%s cannot be read: %s", p->path, fd < 0 ? strerror(errno) : "it is empty");
         goto out;
     }
     ssize_t got = pread(fd, head, HEAD, 0);
-    head[got > 0 ? got : 0] = 0;
+    if (got < 0) {
+        code = -mt_cli_refuse("%s cannot be read: %s", p->path, strerror(errno));
+        goto out;
+    }
+    head[got] = 0;
     if (strncmp(head, "#!", 2) == 0) {
         code = unfold_script(p, head) ? -EXIT_USAGE : 1;
         goto out;
     }
-    void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED) {
-        code = -mt_cli_refuse("%s cannot be read: %s", p->path, strerror(errno));
-        goto out;
-    }
-    mt_hostrun_elf_read(data, (size_t)st.st_size, &facts);
+    mt_hostrun_elf_read(head, (size_t)got, p->path, &facts);
     if (facts.is_elf)
         code = -check_elf(p, &facts, st.st_mode);
     else
         code = -mt_hostrun_usage(
             NULL, "%s is neither a program nor a script with a #! line; if it is a shell script: sh %s",
             p->path, p->path);
-    munmap(data, (size_t)st.st_size);
 out:
     if (fd >= 0)
         close(fd);

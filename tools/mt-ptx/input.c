@@ -1,9 +1,9 @@
 /* What a file carries: PTX as text, a fatbin, or an ELF file with fatbins in its sections. */
-#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/elfview.h"
 #include "mt-ptx.h"
 
 static int input_damaged(const struct input *in, const char *what)
@@ -84,35 +84,29 @@ static int input_is_section(const char *name)
 
 static int input_take_elf(struct input *in)
 {
-    const unsigned char *data = in->file.data;
-    size_t size = in->file.size;
-    Elf64_Ehdr h;
-    if (size < sizeof h || data[EI_CLASS] != ELFCLASS64) {
+    struct mt_elfview f;
+    Elf64_Shdr s;
+    uint64_t size, left = in->file.size;
+    if (mt_elfview_read(&f, in->file.data, in->file.size) != 0) {
         return input_damaged(in, "an ELF file, but none of 64 bits");
     }
-    memcpy(&h, data, sizeof h);
-    if (!h.e_shnum || h.e_shentsize != sizeof(Elf64_Shdr) || h.e_shoff > size ||
-        h.e_shnum > (size - h.e_shoff) / sizeof(Elf64_Shdr) || h.e_shstrndx >= h.e_shnum) {
+    if (!f.nsections || f.nsections < f.head.e_shnum || f.names >= f.nsections) {
         return input_damaged(in, "its table of sections is missing or damaged");
     }
-    Elf64_Shdr names, s;
-    uint64_t left = size;
-    memcpy(&names, data + h.e_shoff + h.e_shstrndx * sizeof s, sizeof names);
-    if (names.sh_offset > size || names.sh_size > size - names.sh_offset || !names.sh_size ||
-        data[names.sh_offset + names.sh_size - 1]) {
+    const char *names = mt_elfview_strings(&f, f.names, &size);
+    if (!names) {
         return input_damaged(in, "its names of sections are damaged");
     }
-    for (unsigned i = 0; i < h.e_shnum; i++) {
-        memcpy(&s, data + h.e_shoff + i * sizeof s, sizeof s);
-        if (s.sh_type == SHT_NOBITS || s.sh_name >= names.sh_size ||
-            !input_is_section((const char *)data + names.sh_offset + s.sh_name)) {
+    for (uint64_t i = 0; mt_elfview_section(&f, i, &s) == 0; i++) {
+        if (s.sh_type == SHT_NOBITS || s.sh_name >= size || !input_is_section(names + s.sh_name)) {
             continue;
         }
-        if (s.sh_offset > size || s.sh_size > size - s.sh_offset || s.sh_size > left) {
+        const unsigned char *fatbins = mt_elfview_contents(&f, &s);
+        if (!fatbins || s.sh_size > left) {
             return input_damaged(in, "its section of device code is damaged");
         }
         left -= s.sh_size; /* sections that lie over each other would be read again and again */
-        int code = input_take_fatbins(in, data + s.sh_offset, s.sh_size);
+        int code = input_take_fatbins(in, fatbins, s.sh_size);
         if (code != 0) {
             return code;
         }
@@ -130,12 +124,8 @@ static int input_take_whole(struct input *in, unsigned kind)
 
 static int input_is_cubin(const struct input *in)
 {
-    Elf64_Ehdr h;
-    if (in->file.size < sizeof h) {
-        return 0;
-    }
-    memcpy(&h, in->file.data, sizeof h);
-    return h.e_machine == EM_CUDA;
+    struct mt_elfview f;
+    return mt_elfview_read(&f, in->file.data, in->file.size) == 0 && f.head.e_machine == EM_CUDA;
 }
 
 int mt_ptxtool_input_read(const char *name, struct input *in)

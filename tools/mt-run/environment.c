@@ -34,17 +34,11 @@ static size_t environment_static_tls(const char *path)
     int asks = 0;
     if (mt_binary_open(&o, path) != 0)
         return 0;
-    for (unsigned i = 0; i < o.nsegments; i++) {
-        const Elf64_Phdr *p = &o.segments[i];
-        if (p->p_type == PT_TLS)
-            bytes = p->p_memsz + p->p_align;
-        if (p->p_type == PT_DYNAMIC && p->p_offset % 8 == 0 && p->p_offset <= o.size &&
-            p->p_filesz <= o.size - p->p_offset)
-            for (size_t k = 0; k < p->p_filesz / sizeof(Elf64_Dyn); k++) {
-                const Elf64_Dyn *d = (const Elf64_Dyn *)(o.data + p->p_offset) + k;
-                asks |= d->d_tag == DT_FLAGS && d->d_un.d_val & DF_STATIC_TLS;
-            }
-    }
+    for (unsigned i = 0; i < o.nsegments; i++)
+        if (o.segments[i].p_type == PT_TLS)
+            bytes = o.segments[i].p_memsz + o.segments[i].p_align;
+    for (size_t i = 0; i < o.nentries; i++)
+        asks |= o.entries[i].d_tag == DT_FLAGS && o.entries[i].d_un.d_val & DF_STATIC_TLS;
     mt_binary_close(&o);
     return asks ? bytes : 0;
 }

@@ -1,9 +1,9 @@
 /* The ELF file of a module: sections, symbols and relocations, as far as sites need them. */
 #include "cubin.h"
+#include "base/elfview.h"
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
 #include <ctype.h>
-#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,59 +11,6 @@
 #define EM_CUDA 190
 #endif
 enum { ENTRY = 0x10 /* bit of a symbol's st_other: a kernel */ };
-
-struct file {
-    const uint8_t *data;
-    size_t bytes;
-    uint64_t table; /* where section headers begin */
-    uint32_t nsections;
-    uint32_t names; /* the section that has their names */
-};
-
-/* ---- what is in the file ---- */
-
-/* These bytes of the file; NULL: it ends before. */
-static const uint8_t *file_span(const struct file *f, uint64_t offset, uint64_t bytes)
-{
-    return offset > f->bytes || bytes > f->bytes - offset ? NULL : f->data + offset;
-}
-
-/* 0, or -1: there is no such section. */
-static int file_section(const struct file *f, uint32_t index, Elf64_Shdr *h)
-{
-    const uint8_t *at =
-        index < f->nsections ? file_span(f, f->table + (uint64_t)index * sizeof *h, sizeof *h) : NULL;
-    if (at)
-        memcpy(h, at, sizeof *h);
-    return at ? 0 : -1;
-}
-
-static const uint8_t *file_contents(const struct file *f, const Elf64_Shdr *h)
-{
-    return h->sh_type == SHT_NOBITS ? NULL : file_span(f, h->sh_offset, h->sh_size);
-}
-
-/* The header, with the numbers that do not fit into it, which are in the first section's. 0, or -1. */
-static int file_open(struct file *f, const void *data, size_t bytes)
-{
-    Elf64_Ehdr e;
-    Elf64_Shdr first;
-    *f = (struct file){.data = data, .bytes = bytes};
-    if (!data || bytes < sizeof e)
-        return -1;
-    memcpy(&e, data, sizeof e);
-    if (memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 || e.e_ident[EI_CLASS] != ELFCLASS64 ||
-        e.e_ident[EI_DATA] != ELFDATA2LSB || e.e_machine != EM_CUDA || e.e_shentsize != sizeof first)
-        return -1;
-    f->table = e.e_shoff;
-    f->nsections = 1;
-    if (f->table > bytes || file_section(f, 0, &first) != 0)
-        return -1;
-    uint64_t most = (bytes - f->table) / sizeof first, n = e.e_shnum ? e.e_shnum : first.sh_size;
-    f->nsections = (uint32_t)(n < most ? n : most < UINT32_MAX ? most : UINT32_MAX);
-    f->names = e.e_shstrndx == SHN_XINDEX ? first.sh_link : e.e_shstrndx;
-    return 0;
-}
 
 /* A copy with a 0 behind it. 0, or -1: no memory. */
 static int keep_bytes(struct mt_cubin_bytes *to, const void *data, size_t bytes)
@@ -78,9 +25,9 @@ static int keep_bytes(struct mt_cubin_bytes *to, const void *data, size_t bytes)
 }
 
 /* The first one of its name. */
-static int keep_section(struct mt_cubin_bytes *to, const struct file *f, const Elf64_Shdr *h)
+static int keep_section(struct mt_cubin_bytes *to, const struct mt_elfview *f, const Elf64_Shdr *h)
 {
-    const uint8_t *data = to->data ? NULL : file_contents(f, h);
+    const uint8_t *data = to->data ? NULL : mt_elfview_contents(f, h);
     return data ? keep_bytes(to, data, h->sh_size) : 0;
 }
 
@@ -100,14 +47,14 @@ static int add_section(struct mt_cubin *c, uint32_t index, const Elf64_Shdr *h, 
 }
 
 /* Those of code by their names. 0, or -1: no memory. */
-static int read_sections(struct mt_cubin *c, const struct file *f)
+static int read_sections(struct mt_cubin *c, const struct mt_elfview *f)
 {
     static const char text[] = ".text.";
     Elf64_Shdr h;
     int rc = 0;
-    if (file_section(f, f->names, &h) == 0)
+    if (mt_elfview_section(f, f->names, &h) == 0)
         rc = keep_section(&c->names[0], f, &h);
-    for (uint32_t i = 1; !rc && file_section(f, i, &h) == 0; i++) {
+    for (uint32_t i = 1; !rc && mt_elfview_section(f, i, &h) == 0; i++) {
         const char *name = text_at(&c->names[0], h.sh_name);
         if (!strncmp(name, text, sizeof text - 1) && h.sh_type == SHT_PROGBITS)
             rc = add_section(c, i, &h, name + sizeof text - 1);
@@ -133,17 +80,17 @@ struct symbols {
     uint64_t n, nwide;
 };
 
-static int find_symbols(const struct file *f, struct symbols *s, struct mt_cubin *c)
+static int find_symbols(const struct mt_elfview *f, struct symbols *s, struct mt_cubin *c)
 {
     Elf64_Shdr h, strings;
     int rc = 0;
     *s = (struct symbols){0};
-    for (uint32_t i = 1; !rc && file_section(f, i, &h) == 0; i++) {
-        const uint8_t *data = file_contents(f, &h);
+    for (uint32_t i = 1; !rc && mt_elfview_section(f, i, &h) == 0; i++) {
+        const uint8_t *data = mt_elfview_contents(f, &h);
         if (data && h.sh_type == SHT_SYMTAB && !s->data) {
             s->data = data;
             s->n = h.sh_size / sizeof(Elf64_Sym);
-            if (file_section(f, h.sh_link, &strings) == 0)
+            if (mt_elfview_section(f, h.sh_link, &strings) == 0)
                 rc = keep_section(&c->names[1], f, &strings);
         } else if (data && h.sh_type == SHT_SYMTAB_SHNDX) {
             s->wide = data;
@@ -228,16 +175,16 @@ static Elf64_Rela relocation_at(const struct mt_cubin *c, const uint8_t *at, int
 
 MT_ORDER_1(by_at, struct mt_cubin_address, at)
 
-static int read_addresses(struct mt_cubin *c, const struct file *f, const struct symbols *s)
+static int read_addresses(struct mt_cubin *c, const struct mt_elfview *f, const struct symbols *s)
 {
     Elf64_Shdr h, of;
     int rc = 0;
     uint64_t left = c->line.bytes; /* an address has 8 bytes of it: more of them are no good */
-    for (uint32_t i = 1; !rc && file_section(f, i, &h) == 0; i++) {
+    for (uint32_t i = 1; !rc && mt_elfview_section(f, i, &h) == 0; i++) {
         int rela = h.sh_type == SHT_RELA;
-        const uint8_t *data = rela || h.sh_type == SHT_REL ? file_contents(f, &h) : NULL;
+        const uint8_t *data = rela || h.sh_type == SHT_REL ? mt_elfview_contents(f, &h) : NULL;
         uint64_t each = rela ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
-        if (!data || file_section(f, h.sh_info, &of) != 0 ||
+        if (!data || mt_elfview_section(f, h.sh_info, &of) != 0 ||
             strcmp(text_at(&c->names[0], of.sh_name), ".debug_line") != 0)
             continue;
         for (uint64_t at = 0; !rc && h.sh_size - at >= each && left >= 8; at += each, left -= 8) {
@@ -266,10 +213,11 @@ void mt_cubin_drop(struct mt_cubin *c)
 
 int mt_cubin_read(struct mt_cubin *c, const void *data, size_t bytes)
 {
-    struct file f;
+    struct mt_elfview f;
     struct symbols s;
     *c = (struct mt_cubin){0};
-    if (file_open(&f, data, bytes) != 0)
+    if (mt_elfview_read(&f, data, bytes) != 0 || f.head.e_ident[EI_DATA] != ELFDATA2LSB ||
+        f.head.e_machine != EM_CUDA || !f.nsections)
         return -1;
     if (read_sections(c, &f) || find_symbols(&f, &s, c) || read_functions(c, &s) ||
         (c->line.data && read_addresses(c, &f, &s))) {
