@@ -100,7 +100,7 @@ static void pool_team_left(void **state)
         for (unsigned i = 0; i < 100; i++) /* more than its ring has */
             assert_int_equal(t->kind->fed.records(t, r, 1000), 0);
         assert_int_equal(mt_team_count(t), 100 * 1000);
-        mt_team_free(t);
+        t->kind->fed.free(t);
         mt_pool_free(pool);
     }
 }

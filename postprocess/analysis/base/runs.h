@@ -13,8 +13,9 @@
 #include "memtrace/trace.h"
 #include "sites.h"
 
-/* What mt_X_init is told; each takes what concerns it. `allocs`: the caller's, kept. */
+/* What `init` is told; each takes what concerns it. `allocs`, `source`: the caller's, kept. */
 struct mt_run_options {
+    struct mt_source *source;         /* that is read: of what is no part of struct mt_locality */
     unsigned line_bits;               /* of cache lines: 5 to 12 */
     unsigned cache_bytes, cache_ways; /* of misses */
     unsigned sample_bits;             /* of reuse: one of 2^sample_bits lines */
@@ -69,7 +70,7 @@ struct mt_analysis {
     int (*wait)(void *self);   /* for what it has begun on: its runs are about to go */
     int (*enough)(void *self); /* 1: it wants no more */
     int (*merge)(void *self, void *other);
-    int (*finish)(void *self);
+    int (*finish)(void *self);                           /* all has come, or what could be read */
     void (*pack)(struct mt_parcel *p, const void *self); /* parcel.h */
     void (*unpack)(struct mt_unpack *u, void *self);
     void (*free)(void *self);

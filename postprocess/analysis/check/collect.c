@@ -310,9 +310,9 @@ static const struct mt_alloc_event *collect_buffer(struct mt_buffers *buffers,
     return mt_buffers_find(buffers, address);
 }
 
-int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, const struct mt_onchip_rows *rows,
-                     struct mt_buffers *buffers)
+int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, struct mt_buffers *buffers)
 {
+    const struct mt_onchip_rows *rows = &x->rows;
     int rc = 0;
     for (size_t i = 0; i < rows->nhazards && rc == 0; i++) {
         const struct mt_hazard *h = &rows->hazards[i].h;

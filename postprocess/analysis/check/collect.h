@@ -11,8 +11,7 @@
 /* Bad accesses, calls and launches that failed, lines with many small copies. After the reading. */
 int mt_check_events(struct mt_findings *f, struct mt_source *s);
 /* buffers: to be asked where an address was. */
-int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, const struct mt_onchip_rows *rows,
-                     struct mt_buffers *buffers);
+int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, struct mt_buffers *buffers);
 int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, const struct mt_sites *sites,
                        struct mt_buffers *buffers);
 /* Takes out reads of what nobody wrote where a race says already that they come too early. 0, or -1

@@ -60,11 +60,12 @@ static int memory_hosts(struct mt_check_memory *m)
     return 0;
 }
 
-int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, struct mt_findings *findings)
+static int memory_init(void *self, const struct mt_run_options *o)
 {
-    memset(m, 0, sizeof *m);
-    m->source = source;
-    m->findings = findings;
+    struct mt_check_memory *m = self;
+    struct mt_source *source = o->source;
+    struct mt_findings *findings = m->findings;
+    *m = (struct mt_check_memory){.source = source, .findings = findings};
     m->unwritten.source = source;
     m->unwritten.findings = findings;
     m->work = MOST_WORK;
@@ -84,8 +85,9 @@ int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, st
                : -1;
 }
 
-void mt_check_memory_free(struct mt_check_memory *m)
+static void memory_free(void *self)
 {
+    struct mt_check_memory *m = self;
     for (size_t i = 0; m->blocks && i < m->nallocs; i++)
         mt_written_free(&m->blocks[i].written), mt_written_free(&m->blocks[i].host);
     for (size_t i = 0; i < m->ncopies; i++)
@@ -512,13 +514,6 @@ static int memory_runs(void *self, const struct mt_access_run *runs, size_t n)
     return m->threads ? 0 : mt_check_unordered_runs(&m->unordered, runs, n);
 }
 
-const struct mt_analysis mt_check_memory_analysis = {.needs = MT_NEEDS_ALL,
-                                                     .launch = memory_launch,
-                                                     .moves = memory_within,
-                                                     .runs = memory_runs,
-                                                     .copy = memory_copy,
-                                                     .host = memory_host};
-
 static int memory_shared_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
     struct mt_check_memory *m = self;
@@ -599,8 +594,9 @@ static int memory_host_end(struct mt_check_memory *m, const struct mt_check_host
     return rc;
 }
 
-int mt_check_memory_finish(struct mt_check_memory *m)
+static int memory_finish(void *self)
 {
+    struct mt_check_memory *m = self;
     size_t damaged;
     int rc = mt_unwritten_end(&m->unwritten);
     mt_source_problems(m->source, &damaged);
@@ -615,3 +611,13 @@ int mt_check_memory_finish(struct mt_check_memory *m)
         rc = memory_host_end(m, &m->hosts[i]);
     return rc;
 }
+
+const struct mt_analysis mt_check_memory_analysis = {.needs = MT_NEEDS_ALL,
+                                                     .init = memory_init,
+                                                     .launch = memory_launch,
+                                                     .moves = memory_within,
+                                                     .runs = memory_runs,
+                                                     .copy = memory_copy,
+                                                     .host = memory_host,
+                                                     .finish = memory_finish,
+                                                     .free = memory_free};

@@ -42,7 +42,7 @@ struct mt_check_memory {
     size_t nallocs;
     struct mt_check_block *blocks; /* of each */
     struct mt_buffers buffers;
-    struct mt_findings *findings; /* the caller's */
+    struct mt_findings *findings; /* the caller's, who sets it */
     struct mt_source *source;
     struct mt_unwritten unwritten; /* in the launch under way */
     struct mt_check_shared shared; /* of it */
@@ -61,12 +61,8 @@ struct mt_check_memory {
     int blind;                           /* a launch was not recorded wholly: who uses what is not known */
 };
 
-/* `source`: with its companions read. All give 0, or -1 without memory. */
-int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, struct mt_findings *findings);
+/* Needs `findings`; finish adds leaks, and what nothing used. */
 extern const struct mt_analysis mt_check_memory_analysis;
 /* What the same runs did to shared memory, after that, of the same struct. */
 extern const struct mt_analysis mt_check_memory_shared_analysis;
-/* The trace has ended: leaks, and what nothing used. */
-int mt_check_memory_finish(struct mt_check_memory *m);
-void mt_check_memory_free(struct mt_check_memory *m);
 #endif

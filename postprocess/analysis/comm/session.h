@@ -14,7 +14,7 @@ struct mt_span {
     int selected; /* its launch is reported */
 };
 
-/* Work of each process on its own part of the trace, after mt_team_finish. All return 0 or -1,
+/* Work of each process on its own part of the trace, after the team has finished. All return 0 or -1,
  * if not said otherwise. */
 struct mt_share_ops {
     /* What follows is of this span; begins: from its first access on */

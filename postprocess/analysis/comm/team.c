@@ -243,23 +243,23 @@ static const char *team_why(const struct mt_team *team)
 
 /* ---- beginning and end ---- */
 
-static struct mt_comm *team_finish(struct mt_team *team)
+static int team_finish(void *self)
 {
-    struct team_threads *t = (void *)team;
-    team_wait_until(t, t->head);
+    struct team_threads *t = self;
     struct mt_comm *c = t->comms[0];
-    if (t->why || c->why)
-        return NULL;
-    if (t->n == 1)
-        return c;
-    if (mt_comm_add_crossings(t->comms, t->n) != 0)
-        return NULL;
+    if (team_wait_until(t, t->head) != 0 || c->why)
+        return -1;
+    if (t->n > 1 && mt_comm_add_crossings(t->comms, t->n) != 0)
+        return -1;
     for (unsigned i = 1; i < t->n; i++) {
         if (mt_comm_merge(c, t->comms[i]) != 0)
-            return NULL;
+            return -1;
         mt_comm_free(t->comms[i]);
     }
-    return mt_comm_merged(c) == 0 ? c : NULL;
+    if (t->n > 1 && mt_comm_merged(c) != 0)
+        return -1;
+    t->team.comm = c;
+    return 0;
 }
 
 static int team_start(struct team_threads *t, const struct mt_comm_options *options, unsigned i)
@@ -272,9 +272,9 @@ static int team_start(struct team_threads *t, const struct mt_comm_options *opti
     return 0;
 }
 
-static void team_free(struct mt_team *team)
+static void team_free(void *self)
 {
-    struct team_threads *t = (void *)team;
+    struct team_threads *t = self;
     mt_pool_remove(t->pool, &t->work);
     for (unsigned i = 0; i < t->n; i++)
         mt_comm_free(&t->workers[i].comm);
@@ -290,11 +290,11 @@ static const struct mt_team_kind team_kind = {.fed = {.needs = MT_NEEDS_ALL,
                                                       .records = team_records,
                                                       .runs = team_runs,
                                                       .copy = team_copy,
-                                                      .host = team_host},
+                                                      .host = team_host,
+                                                      .finish = team_finish,
+                                                      .free = team_free},
                                               .count = team_count,
-                                              .finish = team_finish,
-                                              .why = team_why,
-                                              .free = team_free};
+                                              .why = team_why};
 
 struct mt_team *mt_team_of_threads(const struct mt_comm_options *options, struct mt_pool *pool,
                                    unsigned shards)
@@ -314,6 +314,6 @@ struct mt_team *mt_team_of_threads(const struct mt_comm_options *options, struct
         rc = team_start(t, options, i);
     if (rc == 0)
         return &t->team;
-    team_free(&t->team);
+    team_free(t);
     return NULL;
 }

@@ -9,14 +9,13 @@
 
 struct mt_team {
     const struct mt_team_kind *kind;
+    struct mt_comm *comm; /* the results, its own; NULL: it is not finished, or has failed */
 };
 
 struct mt_team_kind {
-    struct mt_analysis fed; /* how; with the team */
+    struct mt_analysis fed; /* with the team; finish puts the members' results together */
     uint64_t (*count)(const struct mt_team *t);
-    struct mt_comm *(*finish)(struct mt_team *t);
     const char *(*why)(const struct mt_team *t);
-    void (*free)(struct mt_team *t);
 };
 
 /* `shards` >= 1; one works on the caller's thread. NULL without memory. */
@@ -38,19 +37,8 @@ static inline uint64_t mt_team_count(const struct mt_team *t)
 {
     return t->kind->count(t);
 }
-/* Waits for the members and puts the results together. They are the team's; NULL on failure. Nothing may be
- * fed any more. */
-static inline struct mt_comm *mt_team_finish(struct mt_team *t)
-{
-    return t->kind->finish(t);
-}
 static inline const char *mt_team_why(const struct mt_team *t)
 {
     return t->kind->why(t);
-}
-static inline void mt_team_free(struct mt_team *t)
-{
-    if (t)
-        t->kind->free(t);
 }
 #endif

@@ -93,9 +93,9 @@ static int ranks_all_as_one(int rc)
 
 /* ---- the team ---- */
 
-static void ranks_free(struct mt_team *team)
+static void ranks_free(void *self)
 {
-    struct mt_ranks *t = mt_ranks_of(team);
+    struct mt_ranks *t = self;
     mt_exchange_free(&t->exchange);
     mt_rounds_free(t->rounds);
     mt_comm_free(&t->comm);
@@ -385,22 +385,19 @@ static int ranks_gather_readers(struct mt_ranks *t)
     return 0;
 }
 
-static struct mt_comm *ranks_finish(struct mt_team *team)
+static int ranks_finish(void *self)
 {
-    struct mt_ranks *t = mt_ranks_of(team);
+    struct mt_ranks *t = mt_ranks_of(self);
     struct mt_comm *c = &t->comm;
     if (t->rounds && mt_rounds_flush(t) != 0)
-        return NULL;
+        return -1;
     mt_stats_phase(MT_RANK_RESULTS);
-    if (ranks_all_as_one(t->why || c->why ? -1 : ranks_add_crossings(t)) != 0) {
-        mt_ranks_fail(t, c->why ? c->why : "another rank failed");
-        return NULL;
-    }
+    if (ranks_all_as_one(t->why || c->why ? -1 : ranks_add_crossings(t)) != 0)
+        return mt_ranks_fail(t, c->why ? c->why : "another rank failed");
     if (!ranks_same_everywhere(c->nactors) || !ranks_same_everywhere(c->nhosts) ||
-        !ranks_same_everywhere(c->nlaunches) || !ranks_same_everywhere(c->records)) {
-        mt_ranks_fail(t, "the ranks read different traces: an input changed, or is another file elsewhere");
-        return NULL;
-    }
+        !ranks_same_everywhere(c->nlaunches) || !ranks_same_everywhere(c->records))
+        return mt_ranks_fail(
+            t, "the ranks read different traces: an input changed, or is another file elsewhere");
     ranks_sum_up(t, &c->actors[0].load, ACTOR_NUMBERS, c->nactors, sizeof *c->actors);
     if (c->nhosts > 0)
         ranks_sum_up(t, &c->hosts[0].load, HOST_NUMBERS, c->nhosts, sizeof *c->hosts);
@@ -408,7 +405,8 @@ static struct mt_comm *ranks_finish(struct mt_team *team)
     MPI_Reduce(&unknown, &c->unknown, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
     int rc = ranks_gather_transfers(t) != 0 || ranks_gather_keys(t) != 0 || ranks_gather_readers(t) != 0;
     mt_stats_phase(MT_RANK_WRITE);
-    return rc ? NULL : c;
+    t->team.comm = rc ? NULL : c;
+    return rc ? -1 : 0;
 }
 
 /* ---- */
@@ -418,11 +416,11 @@ static const struct mt_team_kind ranks_kind = {.fed = {.needs = MT_NEEDS_ALL,
                                                        .records = ranks_records,
                                                        .runs = ranks_runs,
                                                        .copy = ranks_copy,
-                                                       .host = ranks_host},
+                                                       .host = ranks_host,
+                                                       .finish = ranks_finish,
+                                                       .free = ranks_free},
                                                .count = ranks_count,
-                                               .finish = ranks_finish,
-                                               .why = ranks_why,
-                                               .free = ranks_free};
+                                               .why = ranks_why};
 
 static struct mt_team *ranks_team(const struct mt_comm_options *options)
 {
@@ -433,7 +431,7 @@ static struct mt_team *ranks_team(const struct mt_comm_options *options)
     if (!t || mt_exchange_init(&t->exchange, (unsigned)rank, (unsigned)size) != 0 ||
         mt_comm_init(&t->comm, options) != 0) {
         if (t)
-            ranks_free(&t->team);
+            ranks_free(t);
         return NULL;
     }
     t->rank = (unsigned)rank;

@@ -4,14 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-int mt_onchip_init(struct mt_onchip *x)
+static int onchip_init(void *self, const struct mt_run_options *o)
 {
-    memset(x, 0, sizeof *x);
+    struct mt_onchip *x = self;
+    *x = (struct mt_onchip){.source = o->source};
     return mt_banks_init(&x->banks);
 }
 
-void mt_onchip_free(struct mt_onchip *x)
+static int onchip_finish(void *self)
 {
+    struct mt_onchip *x = self;
+    return mt_onchip_rows_make(&x->rows, x);
+}
+
+static void onchip_free(void *self)
+{
+    struct mt_onchip *x = self;
+    mt_onchip_rows_free(&x->rows);
     mt_banks_free(&x->banks);
     mt_hazards_free(&x->hazards);
     free(x->launches);
@@ -37,5 +46,9 @@ static int onchip_runs(void *self, const struct mt_access_run *runs, size_t n)
     return mt_banks_runs(&x->banks, runs, n) == 0 && mt_hazards_runs(&x->hazards, runs, n) == 0 ? 0 : -1;
 }
 
-const struct mt_analysis mt_onchip_analysis = {
-    .needs = MT_NEEDS_SPACES, .launch = onchip_launch, .runs = onchip_runs};
+const struct mt_analysis mt_onchip_analysis = {.needs = MT_NEEDS_SPACES,
+                                               .init = onchip_init,
+                                               .launch = onchip_launch,
+                                               .runs = onchip_runs,
+                                               .finish = onchip_finish,
+                                               .free = onchip_free};

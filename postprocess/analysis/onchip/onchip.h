@@ -13,20 +13,6 @@ struct mt_onchip_launch {
     const struct mt_launch_event *event; /* NULL: no companion has it */
 };
 
-struct mt_onchip {
-    struct mt_banks banks;
-    struct mt_hazards hazards;
-    struct mt_onchip_launch *launches; /* by number in cells and hazards */
-    size_t nlaunches, launch_room;
-    uint64_t untraced; /* accesses of these launches without a record, of any memory */
-};
-
-int mt_onchip_init(struct mt_onchip *x);
-void mt_onchip_free(struct mt_onchip *x);
-extern const struct mt_analysis mt_onchip_analysis;
-
-/* ---- rows ---- */
-
 /* What is at a line with one column and variable, in one kernel, of one type: of all launches. */
 struct mt_onchip_place {
     struct mt_bank_cell sum; /* launch, site and input: of the first one */
@@ -52,13 +38,25 @@ struct mt_onchip_rows {
     struct mt_hazard_share *hazard_cells; /* their `hazard` is one of these rows */
 };
 
+struct mt_onchip {
+    struct mt_banks banks;
+    struct mt_hazards hazards;
+    struct mt_onchip_launch *launches; /* by number in cells and hazards */
+    size_t nlaunches, launch_room;
+    uint64_t untraced; /* accesses of these launches without a record, of any memory */
+    const struct mt_source *source;
+    struct mt_onchip_rows rows; /* when it is finished; strings and sites are the source's */
+};
+
+extern const struct mt_analysis mt_onchip_analysis;
+
 /* Adds the figures of a cell; not its key. */
 void mt_onchip_add(struct mt_bank_cell *sum, const struct mt_bank_cell *c);
 /* The site's line in the companion of that input; NULL: not known. */
 const struct mt_site_event *mt_onchip_site(const struct mt_source *s, uint32_t input, uint32_t site);
 /* Its variable in short ("transpose(float*, int)::tile" is "tile": the kernel stands beside it), or "". */
 const char *mt_onchip_variable(const struct mt_site_event *site);
-/* Of what was found; strings and sites are the source's. To be freed, whatever is returned. */
-int mt_onchip_rows_make(struct mt_onchip_rows *r, const struct mt_onchip *x, const struct mt_source *s);
+/* Of what was found. To be freed, whatever is returned. */
+int mt_onchip_rows_make(struct mt_onchip_rows *r, const struct mt_onchip *x);
 void mt_onchip_rows_free(struct mt_onchip_rows *r);
 #endif

@@ -177,10 +177,9 @@ static int rows_hazards(struct mt_onchip_rows *r, const struct mt_onchip *x, con
     return rc;
 }
 
-int mt_onchip_rows_make(struct mt_onchip_rows *r, const struct mt_onchip *x, const struct mt_source *s)
+int mt_onchip_rows_make(struct mt_onchip_rows *r, const struct mt_onchip *x)
 {
-    memset(r, 0, sizeof *r);
-    return rows_places(r, x, s) == 0 && rows_hazards(r, x, s) == 0 ? 0 : -1;
+    return rows_places(r, x, x->source) == 0 && rows_hazards(r, x, x->source) == 0 ? 0 : -1;
 }
 
 void mt_onchip_rows_free(struct mt_onchip_rows *r)

@@ -5,20 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int feed_fail(struct mt_feed *f, size_t row)
+{
+    f->why = f->rows[row].why;
+    return MT_FEED_FAILED;
+}
+
 void mt_feed_add(struct mt_feed *f, const struct mt_analysis *of, void *self, const char *why)
 {
+    const struct mt_run_options options = {.source = f->source};
     f->rows[f->nrows].of = of;
     f->rows[f->nrows].self = self;
     f->rows[f->nrows++].why = why;
     f->needs |= of->needs;
     f->lacks |= ~of->needs;
     f->makes |= of->runs && !of->records && !(of->needs & MT_NEEDS_SPACES);
-}
-
-static int feed_fail(struct mt_feed *f, size_t row)
-{
-    f->why = f->rows[row].why;
-    return MT_FEED_FAILED;
+    if (!f->failed && of->init && of->init(self, &options) != 0)
+        f->failed = feed_fail(f, f->nrows - 1);
 }
 
 static int feed_wait(struct mt_feed *f)
@@ -174,10 +177,20 @@ static int feed_item(struct mt_feed *f, const struct mt_item *item)
     return rc;
 }
 
+static int feed_finish(struct mt_feed *f)
+{
+    for (size_t i = 0; i < f->nrows; i++)
+        if (f->rows[i].of->finish && f->rows[i].of->finish(f->rows[i].self) != 0)
+            return feed_fail(f, i);
+    return 0;
+}
+
 int mt_feed_read(struct mt_feed *f)
 {
     struct mt_item item;
-    int rc = 0, more = 0;
+    int rc = f->failed, more = 0;
+    if (rc == 0 && f->again && mt_source_rewind(f->source, &f->err) != 0)
+        return MT_FEED_UNREADABLE;
     while (rc == 0 && !feed_enough(f) && (more = mt_source_next(f->source, &item, &f->err)) > 0) {
         rc = feed_item(f, &item);
         if (f->progress)
@@ -189,7 +202,16 @@ int mt_feed_read(struct mt_feed *f)
     free(f->made);
     f->made = NULL;
     f->room = 0;
-    return rc ? rc : late ? late : more < 0 ? MT_FEED_UNREADABLE : 0;
+    rc = rc ? rc : late ? late : feed_finish(f);
+    return rc ? rc : more < 0 ? MT_FEED_UNREADABLE : 0;
+}
+
+void mt_feed_free(struct mt_feed *f)
+{
+    for (size_t i = 0; i < f->nrows; i++)
+        if (f->rows[i].of->free)
+            f->rows[i].of->free(f->rows[i].self);
+    f->nrows = 0;
 }
 
 int mt_feed_failed(const struct mt_feed *f, int rc)

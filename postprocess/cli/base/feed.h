@@ -13,6 +13,7 @@ struct mt_feed {
     struct mt_source *source;
     const struct mt_filter *filter; /* NULL: all launches are selected */
     struct mt_progress *progress;   /* NULL: none is shown */
+    int again;                      /* the source was read before */
     struct {
         const struct mt_analysis *of;
         void *self;
@@ -26,6 +27,7 @@ struct mt_feed {
     uint64_t accesses, reported; /* of kernels and host code; of selected launches */
     uint64_t unread;             /* accesses of launches that were passed over */
     const char *why;             /* of the row that failed; NULL: it has none */
+    int failed;                  /* one did when it was added */
     struct mt_error err;
     /* state */
     struct mt_run_launch launch; /* under way */
@@ -33,10 +35,12 @@ struct mt_feed {
     size_t room;
 };
 
-/* `why` NULL: the caller knows. */
+/* Its init comes at once, with the feed's source. `why` NULL: the caller knows. */
 void mt_feed_add(struct mt_feed *f, const struct mt_analysis *of, void *self, const char *why);
-/* 0: to its end, or until a row had enough; or enum above. */
+/* 0: to its end, or until a row had enough; or enum above. All rows are finished, unless one failed. */
 int mt_feed_read(struct mt_feed *f);
 /* Says what that means; returns an exit code. */
 int mt_feed_failed(const struct mt_feed *f, int rc);
+/* Frees what the rows have. */
+void mt_feed_free(struct mt_feed *f);
 #endif

@@ -87,11 +87,12 @@ int mt_pipeline_start(struct mt_pipeline *p, unsigned threads)
     p->team = p->session
                   ? p->session->team(&p->options)
                   : mt_team_of_threads(&p->options, mt_source_pool(p->source), threads > 2 ? threads - 1 : 1);
+    if (p->team)
+        pipeline_feed(p);
     if (!p->team || (p->inputs.ends && p->session->by_parts(p->team) != 0) ||
         mt_locality_run_start(&p->more, p->source, p->inputs.npaths) != 0 ||
         (p->threads > 1 && mt_locality_run_threads(&p->more) != 0))
         return mt_cli_fail("no memory or no threads for the analysis");
-    pipeline_feed(p);
     return 0;
 }
 
@@ -101,8 +102,7 @@ int mt_pipeline_read(struct mt_pipeline *p)
     if (mt_cli_stop && p->progress.terminal && p->progress.on)
         mt_cli_note("interrupted: results of what was read follow; once more ends it at once");
     p->why = p->feed.why ? p->feed.why : p->why;
-    if (rc != MT_FEED_FAILED)
-        p->comm = mt_team_finish(p->team);
+    p->comm = p->team->comm;
     if (p->comm)
         p->comm->records += p->feed.unread;
     if (p->comm)
@@ -123,7 +123,7 @@ int mt_pipeline_read(struct mt_pipeline *p)
 void mt_pipeline_free(struct mt_pipeline *p)
 {
     mt_output_abandon(&p->out);
-    mt_team_free(p->team);
+    mt_feed_free(&p->feed);
     mt_estimates_free(&p->estimates);
     free(p->events);
     mt_locality_run_free(&p->more);

@@ -1,6 +1,5 @@
 /* One run of a program through all analyses, to its figures. */
 #include "side_run.h"
-#include "analysis/onchip/onchip.h"
 #include "output/json/comm_json.h"
 
 static int side_run_sites(struct mt_pipeline *p, struct mt_run_side *side)
@@ -15,17 +14,13 @@ static int side_run_sites(struct mt_pipeline *p, struct mt_run_side *side)
 
 static int side_run_fill(struct mt_pipeline *p, const struct mt_onchip *onchip, struct mt_run_side *side)
 {
-    struct mt_onchip_rows rows = {0};
     struct mt_side_of of = {p->comm, &p->more.more, &p->more.sites, &p->more.placement, NULL};
     int bad = mt_run_parts_gather(&side->parts, p->source, p->inputs.npaths) != 0 ||
               mt_comm_merged(p->comm) != 0 || mt_locality_run_finish(&p->more, p->comm) != 0 ||
               side_run_sites(p, side) != 0;
-    if (!bad && (onchip->banks.count || mt_inputs_spaces(&p->inputs))) {
-        bad = mt_onchip_rows_make(&rows, onchip, p->source) != 0;
-        of.onchip = &rows;
-    }
+    if (onchip->banks.count || mt_inputs_spaces(&p->inputs))
+        of.onchip = &onchip->rows;
     bad = bad || mt_side_fill(side, &of) != 0;
-    mt_onchip_rows_free(&rows);
     return bad ? mt_cli_fail("no memory for the comparison") : 0;
 }
 
@@ -37,8 +32,8 @@ static void side_run_explain(const struct mt_pipeline *p)
     mt_filter_explain(&p->filter, p->comm->nlaunches, chosen);
 }
 
-static int side_run_all(struct mt_pipeline *p, struct mt_onchip *onchip, struct mt_run_side *side,
-                        int *complete)
+static int side_run_read(struct mt_pipeline *p, struct mt_onchip *onchip, struct mt_run_side *side,
+                         int *complete)
 {
     int code;
     p->inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS | MT_SOURCE_SPACES;
@@ -59,20 +54,11 @@ static int side_run_all(struct mt_pipeline *p, struct mt_onchip *onchip, struct 
     return code ? code : input;
 }
 
-static int side_run_read(struct mt_pipeline *p, struct mt_run_side *side, int *complete)
-{
-    struct mt_onchip onchip;
-    int code = mt_onchip_init(&onchip) == 0 ? side_run_all(p, &onchip, side, complete)
-                                            : mt_cli_fail("no memory for shared memory");
-    mt_onchip_free(&onchip);
-    return code;
-}
-
 int mt_two_runs_read(struct mt_two_runs *t)
 {
     int worst = 0;
     for (int i = 0; i < 2; i++) {
-        int code = side_run_read(t->p[i], &t->side[i], &t->complete[i]);
+        int code = side_run_read(t->p[i], &t->onchip[i], &t->side[i], &t->complete[i]);
         if (code && code != MT_EXIT_INPUT)
             return code;
         worst = code ? code : worst;

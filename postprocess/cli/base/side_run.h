@@ -3,12 +3,14 @@
 #ifndef MT_CLI_SIDE_RUN_H
 #define MT_CLI_SIDE_RUN_H
 #include "pipeline.h"
+#include "analysis/onchip/onchip.h"
 #include "analysis/versus/versus.h"
 
 /* Two runs; static, for they are large. */
 struct mt_two_runs {
     struct mt_pipeline *p[2]; /* the caller's: initialised, with options and inputs */
     struct mt_run_side side[2];
+    struct mt_onchip onchip[2];
     struct mt_versus versus;
     int complete[2];
 };

@@ -21,6 +21,7 @@ struct reading {
     struct mt_check_strong strong;
     struct mt_pairmap lines; /* of sites: hazards.h */
     struct mt_progress progress;
+    struct mt_feed feed;
     int races, bytes, init; /* what is looked for */
     /* who gets the runs of global memory with strong ones marked: a copy */
     const struct mt_analysis *of;
@@ -81,11 +82,7 @@ static int read_start(struct reading *r)
     if (r->races)
         mt_locality_run_section(&locality, "conflicts", strlen("conflicts"));
     mt_progress_init(&r->progress);
-    int onchip = mt_onchip_init(&r->onchip);
-    r->onchip.hazards.words = 1;
-    r->onchip.hazards.lines = &r->lines;
-    return onchip == 0 && mt_check_memory_init(&r->memory, r->source, r->findings) == 0 &&
-                   mt_check_strong_init(&r->strong, r->source) == 0 && read_lines(r) == 0 &&
+    return mt_check_strong_init(&r->strong, r->source) == 0 && read_lines(r) == 0 &&
                    mt_locality_run_start(&locality, r->source, mt_source_inputs(r->source)) == 0
                ? 0
                : -1;
@@ -94,8 +91,7 @@ static int read_start(struct reading *r)
 static void read_end(struct reading *r)
 {
     mt_progress_end(&r->progress);
-    mt_onchip_free(&r->onchip);
-    mt_check_memory_free(&r->memory);
+    mt_feed_free(&r->feed);
     mt_check_strong_free(&r->strong);
     mt_pairmap_free(&r->lines);
     mt_locality_run_free(&locality);
@@ -118,17 +114,11 @@ static int read_threads_launch(void *self, const struct mt_run_launch *l)
     struct mt_hazards *h = &r->onchip.hazards;
     h->strong = mt_check_strong_of(&r->strong, l->input, &h->nstrong);
     h->global = l->event && l->event->barriers;
-    return mt_onchip_analysis.launch(&r->onchip, l);
+    return 0;
 }
 
-static int read_threads_runs(void *self, const struct mt_access_run *runs, size_t n)
-{
-    struct reading *r = self;
-    return mt_onchip_analysis.runs(&r->onchip, runs, n);
-}
-
-static const struct mt_analysis read_threads = {
-    .needs = MT_NEEDS_SPACES, .launch = read_threads_launch, .runs = read_threads_runs};
+/* Of what the next row is told. */
+static const struct mt_analysis read_threads = {.needs = MT_NEEDS_SPACES, .launch = read_threads_launch};
 
 static int read_marked_launch(void *self, const struct mt_run_launch *l)
 {
@@ -172,16 +162,22 @@ static void read_mark(struct mt_feed *f, struct reading *r, const struct mt_anal
 
 static int read_rows(struct reading *r)
 {
-    struct mt_feed f = {.source = r->source, .progress = &r->progress};
-    if (r->races)
-        mt_feed_add(&f, &read_threads, r, NULL);
+    struct mt_feed *f = &r->feed;
+    *f = (struct mt_feed){.source = r->source, .progress = &r->progress};
+    r->memory.findings = r->findings;
+    if (r->races) {
+        mt_feed_add(f, &read_threads, r, NULL);
+        mt_feed_add(f, &mt_onchip_analysis, &r->onchip, NULL);
+        r->onchip.hazards.words = 1;
+        r->onchip.hazards.lines = &r->lines;
+    }
     if (r->bytes)
-        mt_feed_add(&f, &mt_check_memory_analysis, &r->memory, NULL);
+        mt_feed_add(f, &mt_check_memory_analysis, &r->memory, NULL);
     if (r->init)
-        mt_feed_add(&f, &mt_check_memory_shared_analysis, &r->memory, NULL);
+        mt_feed_add(f, &mt_check_memory_shared_analysis, &r->memory, NULL);
     if (r->races)
-        read_mark(&f, r, &mt_locality_run_analysis, &locality);
-    return read_feed(&f);
+        read_mark(f, r, &mt_locality_run_analysis, &locality);
+    return read_feed(f);
 }
 
 /* Conflicts that the program itself orders are none: for that the trace is read again. An exit code, or 0. */
@@ -189,12 +185,10 @@ static int read_again(struct reading *r)
 {
     struct mt_conflicts *x = &locality.more.conflicts;
     struct mt_check_order order;
-    struct mt_feed f = {.source = r->source};
+    struct mt_feed f = {.source = r->source, .again = 1};
     int rc = mt_locality_finish(&locality.more);
     if (rc != 0 || !x->count)
         return rc == 0 ? 0 : mt_cli_fail("%s", NO_MEMORY);
-    if (mt_source_rewind(r->source, &f.err) != 0)
-        return mt_cli_failed(&f.err);
     rc = mt_check_order_init(&order, x, r->source);
     read_mark(&f, r, &mt_check_order_analysis, &order);
     int code = rc ? mt_cli_fail("%s", NO_MEMORY) : read_feed(&f);
@@ -205,18 +199,13 @@ static int read_again(struct reading *r)
 
 static int read_collect(struct reading *r)
 {
-    struct mt_onchip_rows rows = {0};
-    int rc = r->bytes ? mt_check_memory_finish(&r->memory) : 0;
-    if (rc == 0)
-        rc = mt_check_events(r->findings, r->source);
+    int rc = mt_check_events(r->findings, r->source);
     if (rc == 0 && r->races)
-        rc = mt_onchip_rows_make(&rows, &r->onchip, r->source) != 0 ||
-                     mt_check_conflicts(r->findings, &locality.more.conflicts, &locality.sites,
-                                        &r->memory.buffers) != 0 ||
-                     mt_check_threads(r->findings, &r->onchip, &rows, &r->memory.buffers) != 0
+        rc = mt_check_conflicts(r->findings, &locality.more.conflicts, &locality.sites, &r->memory.buffers) !=
+                         0 ||
+                     mt_check_threads(r->findings, &r->onchip, &r->memory.buffers) != 0
                  ? -1
                  : 0;
-    mt_onchip_rows_free(&rows);
     return rc == 0 ? mt_check_early(r->findings) : rc;
 }
 

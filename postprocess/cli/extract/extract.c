@@ -95,7 +95,7 @@ static const struct mt_analysis extract_addresses = {.needs = MT_NEEDS_ALL,
 /* The second pass over all records: finds the operations on the addresses that the first one found. */
 static int address_pass(struct mt_extract *x)
 {
-    struct mt_feed f = {.source = x->p.source, .progress = &x->p.progress};
+    struct mt_feed f = {.source = x->p.source, .progress = &x->p.progress, .again = 1};
     if (too_many_addresses(x))
         return 0;
     if (mt_keyset_index(&x->p.comm->keys) != 0 ||
@@ -103,8 +103,6 @@ static int address_pass(struct mt_extract *x)
         return mt_extract_addresses_failed(&x->addresses);
     if (x->p.comm->keys.count == 0)
         return 0;
-    if (mt_source_rewind(x->p.source, &f.err) != 0)
-        return mt_cli_failed(&f.err);
     mt_feed_add(&f, &extract_addresses, x, NULL);
     int rc = mt_feed_read(&f);
     if (rc == MT_FEED_FAILED)
@@ -161,10 +159,7 @@ static int extract_run(struct mt_extract *x)
     }
     if (!x->p.why && mt_locality_run_finish(&x->p.more, x->p.comm) != 0)
         x->p.why = "no memory for the further analyses";
-    if (!x->p.why && x->spaces && mt_onchip_rows_make(&x->onchip_rows, &x->onchip, x->p.source) != 0)
-        x->p.why = "no memory for shared memory";
-    if (!x->p.why && x->judges &&
-        (mt_check_memory_finish(&x->bytes) != 0 || mt_check_events(&x->findings, x->p.source) != 0))
+    if (!x->p.why && x->judges && mt_check_events(&x->findings, x->p.source) != 0)
         x->p.why = "no memory for what becomes of the bytes";
     mt_findings_finish(&x->findings);
     if (x->p.why)
@@ -252,8 +247,6 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
     if (x->shared || (x->formats.format == MT_FORMAT_SUMMARY && alone)) {
         x->p.inputs.flags |= MT_SOURCE_SPACES;
         x->spaces = 1;
-        if (mt_onchip_init(&x->onchip) != 0)
-            return mt_cli_fail("no memory for shared memory");
     }
     mt_inputs_take(&x->p.inputs, argc, argv);
     int code = mt_inputs_folders(&x->p.inputs);
@@ -273,6 +266,7 @@ static void extract_rows(struct mt_extract *x)
 {
     if (x->p.inputs.ends)
         mt_feed_add(&x->p.feed, &extract_places, x, NULL);
+    x->bytes.findings = &x->findings;
     if (x->judges)
         mt_feed_add(&x->p.feed, &mt_check_memory_analysis, &x->bytes,
                     "no memory for what becomes of the bytes");
@@ -293,8 +287,6 @@ static int open_all(struct mt_extract *x)
     mt_pipeline_host(&x->p);
     x->judges =
         x->formats.format == MT_FORMAT_SUMMARY && x->spaces && !(x->p.inputs.flags & MT_SOURCE_NO_HOST);
-    if (x->judges && mt_check_memory_init(&x->bytes, x->p.source, &x->findings) != 0)
-        return mt_cli_fail("no memory for what becomes of the bytes");
     x->p.options.volumes =
         session_members(x->p.session) == 1 && !(x->sections & ~DATA_VOLUMES) && !x->p.options.transfers &&
         !x->p.options.host &&
@@ -308,7 +300,7 @@ static int open_all(struct mt_extract *x)
 /* Members that read a part each found damage: each reads all, as one alone does, and finds what is whole. */
 static int once_more(struct mt_extract *x)
 {
-    mt_team_free(x->p.team);
+    mt_feed_free(&x->p.feed);
     x->p.team = NULL;
     mt_locality_run_again(&x->p.more);
     mt_source_close(x->p.source);
@@ -331,12 +323,9 @@ static void close_all(struct mt_extract *x)
 {
     size_t n = x->p.inputs.npaths;
     mt_addresses_free(&x->addresses);
-    mt_onchip_rows_free(&x->onchip_rows);
-    mt_onchip_free(&x->onchip);
-    mt_check_memory_free(&x->bytes);
-    mt_findings_free(&x->findings);
     mt_extract_share_free(&x->share);
     mt_pipeline_free(&x->p);
+    mt_findings_free(&x->findings);
     if (x->ends)
         x->p.session->unsplit(x->ends, n);
 }

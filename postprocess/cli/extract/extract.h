@@ -24,9 +24,8 @@ struct mt_extract {
     int sharing;                   /* the others wait for this member */
     int no_more;                   /* the further analyses were interrupted */
     struct mt_formats formats;
-    int shared;              /* the section shared is chosen */
-    struct mt_onchip onchip; /* of it, and of the summary, by one process */
-    struct mt_onchip_rows onchip_rows;
+    int shared;                   /* the section shared is chosen */
+    struct mt_onchip onchip;      /* of it, and of the summary, by one process */
     struct mt_check_memory bytes; /* of the summary, by one process */
     int spaces, judges;           /* onchip and bytes are looked at */
     struct mt_findings findings;

@@ -56,11 +56,7 @@ static int extract_tables_pass(struct mt_tuples *w, const struct mt_comm_result 
                                struct mt_progress *progress)
 {
     struct tables_pass x = {.w = w, .r = r, .launch = UINT64_MAX};
-    struct mt_feed f = {.source = r->source, .progress = progress};
-    if (mt_source_rewind(r->source, &f.err) != 0) {
-        mt_cli_say("%s", f.err.message);
-        return -1;
-    }
+    struct mt_feed f = {.source = r->source, .progress = progress, .again = 1};
     mt_feed_add(&f, &extract_ranges, &x, NULL);
     int rc = mt_feed_read(&f);
     if (rc != MT_FEED_FAILED && tables_flush(&x) != 0)

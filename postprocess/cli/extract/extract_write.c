@@ -121,7 +121,7 @@ static struct mt_comm_result extract_result(const struct mt_extract *x, int comp
                                .collectives = x->p.more.collectives,
                                .ncollectives = x->p.more.ncollectives,
                                .way = x->p.more.way,
-                               .onchip = x->spaces ? &x->onchip_rows : NULL,
+                               .onchip = x->spaces ? &x->onchip.rows : NULL,
                                .notes = notes};
     for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
         if (x->p.more.notes[i][0])
@@ -139,7 +139,7 @@ static int extract_sentences(struct mt_extract *x, FILE *f, const struct mt_extr
 
 static struct mt_shared extract_shared(const struct mt_extract *x)
 {
-    return (struct mt_shared){&x->onchip, &x->onchip_rows, x->p.source, x->p.more.rows};
+    return (struct mt_shared){&x->onchip, &x->onchip.rows, x->p.source, x->p.more.rows};
 }
 
 /* Tables, or sentences. 0, or -1 without memory. */

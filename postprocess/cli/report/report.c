@@ -61,7 +61,6 @@ struct make {
     struct mt_buffers buffers;
     struct mt_stride_graph graph, lanes;
     struct mt_onchip onchip;
-    struct mt_onchip_rows onchip_rows;
     struct mt_check_memory bytes;
     struct mt_findings findings;
     struct mt_report report;
@@ -189,13 +188,11 @@ static int report_fill(struct make *m)
     if (mt_locality_run_finish(&m->p.more, m->p.comm) != 0 || mt_stride_graph_finish(&m->graph, 0) != 0 ||
         mt_stride_graph_finish(&m->lanes, 0) != 0)
         return mt_cli_fail("no memory for the report");
-    if (mt_onchip_rows_make(&m->onchip_rows, &m->onchip, m->p.source) != 0 ||
-        (m->judges &&
-         (mt_check_memory_finish(&m->bytes) != 0 || mt_check_events(&m->findings, m->p.source) != 0)))
+    if (m->judges && mt_check_events(&m->findings, m->p.source) != 0)
         return mt_cli_fail("no memory for the report");
     mt_findings_finish(&m->findings);
     r->onchip = &m->onchip;
-    r->onchip_rows = &m->onchip_rows;
+    r->onchip_rows = &m->onchip.rows;
     r->findings = &m->findings;
     r->graph.graph = &m->graph;
     r->graph.stride = mt_words(mt_stride_graph_kernel_stride(&m->graph, 0));
@@ -210,6 +207,7 @@ static int report_fill(struct make *m)
 static void report_rows(struct make *m)
 {
     struct mt_feed *f = &m->p.feed;
+    m->bytes.findings = &m->findings;
     if (m->judges)
         mt_feed_add(f, &mt_check_memory_analysis, &m->bytes, "no memory for what becomes of the bytes");
     if (m->quick)
@@ -229,10 +227,6 @@ static int start_analyses(struct make *m)
     m->judges = !m->quick && !(m->p.inputs.flags & MT_SOURCE_NO_HOST);
     if (m->quick)
         m->p.more.options.chosen = 0;
-    else if (mt_onchip_init(&m->onchip) != 0)
-        return mt_cli_fail("no memory for the report");
-    if (m->judges && mt_check_memory_init(&m->bytes, m->p.source, &m->findings) != 0)
-        return mt_cli_fail("no memory for the report");
     int code = mt_pipeline_start(&m->p, m->p.threads);
     if (code)
         return code;
@@ -370,12 +364,9 @@ int mt_report_command(int argc, char **argv)
     mt_report_free(&m.report);
     mt_stride_graph_free(&m.graph);
     mt_stride_graph_free(&m.lanes);
-    mt_onchip_rows_free(&m.onchip_rows);
-    mt_onchip_free(&m.onchip);
-    mt_check_memory_free(&m.bytes);
-    mt_findings_free(&m.findings);
     mt_buffers_free(&m.buffers);
     mt_pipeline_free(&m.p);
+    mt_findings_free(&m.findings);
     free(m.roots.at);
     return code < 0 ? MT_EXIT_OK : code;
 }
