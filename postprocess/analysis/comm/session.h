@@ -14,17 +14,16 @@ struct mt_span {
     int selected; /* its launch is reported */
 };
 
-/* Work of each process on its own part of the trace, after the team has finished. All return 0 or -1,
- * if not said otherwise. */
-struct mt_share_ops {
-    /* What follows is of this span; begins: from its first access on */
-    int (*launch)(void *arg, size_t span, int begins);
-    int (*records)(void *arg, const struct mt_raw_record *records, size_t count);
-    int (*runs)(void *arg, const struct mt_access_run *runs, size_t count);
-    /* The results as *n bytes from malloc, NULL without memory;
-     * those of the next part are added to this one's. */
-    char *(*pack)(void *arg, size_t *n);
-    int (*merge)(void *arg, const char *data, size_t n);
+/* An analysis that each process feeds with its own part of the trace, after the team has finished. */
+struct mt_share {
+    const struct mt_analysis *of;
+    void *self;
+    const struct mt_run_launch *launches; /* of each span; `begins`: in this part, for whom it is fed */
+    size_t n;
+    /* The results as *bytes from malloc, NULL without memory; those of the next part are added to this one's:
+     * 0 or -1. */
+    char *(*pack)(const struct mt_share *s, size_t *bytes);
+    int (*merge)(const struct mt_share *s, const char *data, size_t bytes);
 };
 
 struct mt_session {
@@ -56,10 +55,9 @@ struct mt_session {
     int (*stopped)(const struct mt_team *t);
     /* `spans`: all launches of the trace, a span each, the same for all, who call it together. Parts are one
      * after the other. 0; 1: a user wants no more, all end here; -1: all have failed. */
-    int (*share)(struct mt_team *t, const struct mt_span *spans, size_t n, const struct mt_share_ops *ops,
-                 void *arg);
+    int (*share)(struct mt_team *t, const struct mt_span *spans, const struct mt_share *share);
     /* After it, together: all results come to the one that reports. */
-    int (*fold)(struct mt_team *t, const struct mt_share_ops *ops, void *arg);
+    int (*fold)(struct mt_team *t, const struct mt_share *share);
     /* Together: a table of what each of them did, on stderr. */
     void (*stats)(void);
 };

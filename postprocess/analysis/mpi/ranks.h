@@ -74,9 +74,8 @@ struct mt_launch_ends *mt_ranks_split(const char *const *paths, size_t npaths);
 void mt_ranks_unsplit(struct mt_launch_ends *ends, size_t npaths);
 int mt_ranks_by_parts(struct mt_team *team);
 int mt_ranks_span(struct mt_team *team, const struct mt_span *span);
-int mt_ranks_share(struct mt_team *team, const struct mt_span *spans, size_t n,
-                   const struct mt_share_ops *ops, void *arg);
-int mt_ranks_fold(struct mt_team *team, const struct mt_share_ops *ops, void *arg);
+int mt_ranks_share(struct mt_team *team, const struct mt_span *spans, const struct mt_share *share);
+int mt_ranks_fold(struct mt_team *team, const struct mt_share *share);
 
 /* What comes while spans are handed in, all ranks the same. A flush analyses all that came; it must precede
  * what all ranks do together. 0, or -1. */

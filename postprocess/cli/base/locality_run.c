@@ -249,21 +249,19 @@ const struct mt_analysis mt_locality_run_analysis = {.needs = MT_NEEDS_ALL,
                                                      .runs = locality_run_runs,
                                                      .wait = locality_run_wait};
 
-int mt_locality_run_records(struct mt_locality_run *x, const struct mt_raw_record *records, size_t count)
+static int locality_run_part(void *self, const struct mt_run_launch *l)
 {
-    int rc = 0;
-    for (size_t i = 0, taken; i < count && rc == 0; i += taken) {
-        size_t n = mt_runs_from_records(records + i, count - i, x->runs, MT_LOCALITY_RUN_RUNS, &taken);
-        rc = mt_locality_run_runs(x, x->runs, n);
-    }
-    return rc;
+    struct mt_locality_run *x = self;
+    return mt_locality_launch(&x->more, l);
 }
 
-int mt_locality_run_runs(struct mt_locality_run *x, const struct mt_access_run *runs, size_t count)
+static int locality_run_part_runs(void *self, const struct mt_access_run *runs, size_t count)
 {
-    int begun = locality_run_runs(x, runs, count), done = locality_run_wait(x);
+    int begun = locality_run_runs(self, runs, count), done = locality_run_wait(self);
     return begun ? begun : done;
 }
+
+const struct mt_analysis mt_locality_run_part = {.launch = locality_run_part, .runs = locality_run_part_runs};
 
 /* ---- placement ---- */
 

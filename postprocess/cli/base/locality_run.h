@@ -13,7 +13,7 @@
 #include "output/rows/collectives.h"
 #include "output/rows/topology.h"
 
-enum { MT_LOCALITY_RUN_RUNS = 1 << 14, MT_LOCALITY_RUN_NOTES = 4 };
+enum { MT_LOCALITY_RUN_NOTES = 4 };
 
 struct mt_locality_run {
     struct mt_locality_options options;
@@ -40,7 +40,6 @@ struct mt_locality_run {
     struct mt_run_launch launch;
     const struct mt_run_launch
         *begins; /* with the next accesses: it, or what has changed in it; NULL: nothing */
-    struct mt_access_run runs[MT_LOCALITY_RUN_RUNS]; /* of records */
     char notes[MT_LOCALITY_RUN_NOTES][200];
 };
 
@@ -68,10 +67,10 @@ int mt_cli_threads_option(unsigned *threads, const char *value);
 int mt_locality_run_threads(struct mt_locality_run *x);
 /* All of them, as one: what it is given must stay until `wait`. */
 extern const struct mt_analysis mt_locality_run_analysis;
-/* For who feeds x->more by himself: the launch, as they take it; accesses of the one fed last. */
+/* For who feeds parts: each launch of the trace, as it is given to... */
 struct mt_run_launch mt_locality_run_launch(struct mt_locality_run *x, const struct mt_run_launch *l);
-int mt_locality_run_records(struct mt_locality_run *x, const struct mt_raw_record *records, size_t count);
-int mt_locality_run_runs(struct mt_locality_run *x, const struct mt_access_run *runs, size_t count);
+/* ... all of them as one, of a part of the trace. */
+extern const struct mt_analysis mt_locality_run_part;
 int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm);
 /* Members of the object, and of the array of notes, under way. */
 int mt_locality_run_write(struct mt_locality_run *x, struct mt_json *j, const struct mt_comm *comm);

@@ -20,37 +20,12 @@ int mt_extract_share_note(struct mt_extract_share *s, struct mt_locality_run *x,
     return 0;
 }
 
-struct work {
-    struct mt_extract_share *s;
-    struct mt_locality_run *x;
-};
-
-static int extract_share_launch(void *arg, size_t number, int begins)
+static char *extract_share_pack(const struct mt_share *s, size_t *n)
 {
-    struct work *w = arg;
-    struct mt_run_launch l = w->s->launches[number];
-    l.begins = begins;
-    return mt_locality_launch(&w->x->more, &l);
-}
-
-static int extract_share_records(void *arg, const struct mt_raw_record *r, size_t n)
-{
-    struct work *w = arg;
-    return mt_locality_run_records(w->x, r, n);
-}
-
-static int extract_share_runs(void *arg, const struct mt_access_run *r, size_t n)
-{
-    struct work *w = arg;
-    return mt_locality_run_runs(w->x, r, n);
-}
-
-static char *extract_share_pack(void *arg, size_t *n)
-{
-    struct work *w = arg;
+    const struct mt_locality_run *x = s->self;
     struct mt_parcel p;
-    mt_parcel_init(&p, w->s->launches, w->s->count);
-    mt_locality_pack(&p, &w->x->more);
+    mt_parcel_init(&p, s->launches, s->n);
+    mt_locality_pack(&p, &x->more);
     char *data = p.failed ? NULL : p.data;
     *n = p.used;
     if (data)
@@ -59,11 +34,11 @@ static char *extract_share_pack(void *arg, size_t *n)
     return data;
 }
 
-static int extract_share_merge(void *arg, const char *data, size_t n)
+static int extract_share_merge(const struct mt_share *s, const char *data, size_t n)
 {
-    struct work *w = arg;
-    struct mt_locality *m = &w->x->more, from;
-    struct mt_unpack u = {data, data + n, 0, w->s->launches, w->s->count};
+    struct mt_locality_run *x = s->self;
+    struct mt_locality *m = &x->more, from;
+    struct mt_unpack u = {data, data + n, 0, s->launches, s->n};
     int rc = mt_locality_init(&from, &m->options, m->allocs, m->nallocs);
     if (rc == 0)
         mt_locality_unpack(&u, &from);
@@ -75,13 +50,12 @@ static int extract_share_merge(void *arg, const char *data, size_t n)
 int mt_extract_share(struct mt_extract_share *s, struct mt_locality_run *x, const struct mt_session *session,
                      struct mt_team *team)
 {
-    static const struct mt_share_ops ops = {extract_share_launch, extract_share_records, extract_share_runs,
-                                            extract_share_pack, extract_share_merge};
-    struct work w = {s, x};
+    const struct mt_share share = {&mt_locality_run_part, x, s->launches, s->count, extract_share_pack,
+                                   extract_share_merge};
     if (!mt_locality_run_of_runs(x))
         return 0;
-    int rc = session->share(team, s->spans, s->count, &ops, &w);
-    return rc ? rc : session->fold(team, &ops, &w);
+    int rc = session->share(team, s->spans, &share);
+    return rc ? rc : session->fold(team, &share);
 }
 
 void mt_extract_share_free(struct mt_extract_share *s)
