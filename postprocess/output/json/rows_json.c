@@ -8,10 +8,10 @@ enum { DEPTHS = 9 };
 
 struct writing {
     struct mt_json *j;
-    const struct mt_comm_result *r;
-    void (*more)(struct mt_json *, const void *, const struct mt_comm_result *, size_t);
-    const void *arg;
-    size_t rows;
+    const struct mt_rowset *x;
+    size_t i; /* the row under way */
+    void (*more)(struct mt_json *, void *, const struct mt_rowset *, size_t);
+    void *arg;
     unsigned open;         /* objects that are */
     char *key[DEPTHS + 1]; /* by depth, those of the row before */
 };
@@ -119,22 +119,29 @@ static int rows_json_row(void *arg, const struct mt_relation *r, const struct mt
         rows_json_members(w->j, r, v, 0, 1);
     }
     if (w->more && rc == 0)
-        w->more(w->j, w->arg, w->r, w->rows++);
+        w->more(w->j, w->arg, w->x, w->i);
     if (!depths)
         mt_json_end(w->j);
     return rc;
 }
 
-int mt_relation_json(struct mt_json *j, enum mt_relation_number number, mt_tuples_of *rows,
+int mt_relation_json(struct mt_json *j, enum mt_relation_number number, mt_rows_of *of,
                      const struct mt_comm_result *r,
-                     void (*more)(struct mt_json *, const void *, const struct mt_comm_result *, size_t),
-                     const void *arg)
+                     void (*more)(struct mt_json *, void *, const struct mt_rowset *, size_t), void *arg)
 {
     static const struct mt_tuples_ops ops = {.row = rows_json_row};
-    struct writing w = {.j = j, .r = r, .more = more, .arg = arg};
+    struct mt_rowset x = {.r = r};
+    struct writing w = {.j = j, .x = &x, .more = more, .arg = arg};
     struct mt_tuples t = {.ops = &ops, .arg = &w};
-    int rc = mt_tuples_begin(&t, number) != 0 || rows(&t, r) != 0 || mt_tuples_end(&t) != 0 ? -1 : 0;
+    int rc = of(&x);
+    if (rc != 0)
+        return rc;
+    for (mt_tuples_begin(&t, number); w.i < x.n && rc == 0; w.i++) {
+        x.row(&t, &x, w.i);
+        rc = t.at ? mt_tuples_next(&t) : 0;
+    }
     rows_json_close(&w, 0);
+    mt_rows_end(&x);
     return rc;
 }
 

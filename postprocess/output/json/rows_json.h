@@ -6,16 +6,12 @@
 #include "json.h"
 #include "output/rows/comm_formats.h"
 
-/* Who makes the rows of a table. */
-typedef int mt_tuples_of(struct mt_tuples *w, const struct mt_comm_result *r);
-
 /* Into the object, or array, under way. `more`, which may be NULL, writes further members of a row's object;
  * it gets `arg`. 0, or -1 without memory. */
-int mt_relation_json(struct mt_json *j, enum mt_relation_number number, mt_tuples_of *rows,
+int mt_relation_json(struct mt_json *j, enum mt_relation_number number, mt_rows_of *of,
                      const struct mt_comm_result *r,
-                     void (*more)(struct mt_json *j, const void *arg, const struct mt_comm_result *r,
-                                  size_t row),
-                     const void *arg);
+                     void (*more)(struct mt_json *j, void *arg, const struct mt_rowset *x, size_t i),
+                     void *arg);
 
 /* Objects { kernel: { superstep: … } } from launches in this order. */
 struct mt_keys {

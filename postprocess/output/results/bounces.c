@@ -25,25 +25,23 @@ static struct mt_bounce *bounces_sorted(const struct mt_bounces *x)
 
 /* ---- rows ---- */
 
-int mt_tuples_of_bounces(struct mt_tuples *w, const struct mt_comm_result *r)
+static void bounces_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
-    const struct mt_locality *m = r->locality;
-    struct mt_bounce *list = bounces_sorted(&m->bounces);
-    char room[2][MT_TUPLES_FILE], label[MT_ALLOC_LABEL];
-    int rc = list ? 0 : mt_tuples_memory(w);
-    for (size_t i = 0; rc == 0 && i < m->bounces.count; i++) {
-        const struct mt_bounce *b = &list[i];
-        mt_tuples_text(w, b->kernel);
-        mt_tuples_buffer(w, m, b->alloc, label);
-        for (int k = 0; k < 2; k++)
-            mt_tuples_place(w, r->sites->lines.names[b->line[k]], room[k]);
-        mt_tuples_text(w, mt_access_types[b->type]);
-        mt_tuples_numbers(w,
-                          MT_NUMBERS(b->times, b->same, b->thread[0] >> 32, b->thread[1] >> 32, b->address));
-        rc = mt_tuples_next(w);
-    }
-    free(list);
-    return rc;
+    const struct mt_bounce *b = &((const struct mt_bounce *)x->data)[i];
+    mt_tuples_text(w, b->kernel);
+    mt_tuples_buffer(w, x->r->locality, b->alloc);
+    for (int k = 0; k < 2; k++)
+        mt_tuples_place(w, x->r->sites->lines.names[b->line[k]]);
+    mt_tuples_text(w, mt_access_types[b->type]);
+    mt_tuples_numbers(w, MT_NUMBERS(b->times, b->same, b->thread[0] >> 32, b->thread[1] >> 32, b->address));
+}
+
+int mt_rows_of_bounces(struct mt_rowset *x)
+{
+    x->row = bounces_row;
+    x->n = x->r->locality->bounces.count;
+    x->data = bounces_sorted(&x->r->locality->bounces);
+    return x->data ? 0 : -1;
 }
 
 /* ---- JSON ---- */
@@ -53,7 +51,7 @@ int mt_bounces_json(struct mt_json *j, const struct mt_comm_result *r)
     if (!r->locality->bounces.known)
         return 0; /* of traces without threads in order there is no such member */
     mt_json_array(j, mt_locality_names[MT_LOCALITY_BOUNCES], 0);
-    int rc = mt_relation_json(j, MT_REL_bounces, mt_tuples_of_bounces, r, NULL, NULL);
+    int rc = mt_relation_json(j, MT_REL_bounces, mt_rows_of_bounces, r, NULL, NULL);
     mt_json_end(j);
     return rc;
 }

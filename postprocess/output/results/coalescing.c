@@ -49,25 +49,6 @@ static size_t *coalescing_sites_order(const struct mt_coalescing *c, const struc
     return mt_sorted_numbers(c->sites.count, coalescing_by_site, &o);
 }
 
-static int coalescing_by_stride(const void *a, const void *b, void *arg)
-{
-    const struct mt_coalescing_stride *x = a, *y = b;
-    (void)arg;
-    return x->cell != y->cell      ? (x->cell < y->cell ? -1 : 1)
-           : x->stride < y->stride ? -1
-                                   : x->stride > y->stride;
-}
-
-static struct mt_coalescing_stride *coalescing_strides(const struct mt_coalescing *c)
-{
-    return mt_sorted_copy(c->strides, c->nstrides, sizeof *c->strides, coalescing_by_stride, NULL);
-}
-
-static size_t coalescing_first_stride(const struct mt_coalescing_stride *strides, size_t n, size_t cell)
-{
-    return MT_FIRST(i, n, strides[i].cell >= cell);
-}
-
 /* ---- rows ---- */
 
 static void coalescing_figures(struct mt_tuples *w, const struct mt_coalescing_cell *c)
@@ -76,92 +57,110 @@ static void coalescing_figures(struct mt_tuples *w, const struct mt_coalescing_c
 }
 
 static void coalescing_request(struct mt_tuples *w, const struct mt_comm_result *r,
-                               const struct mt_coalescing_cell *c, char *room)
+                               const struct mt_coalescing_cell *c)
 {
     mt_tuples_text(w, c->kernel);
-    mt_tuples_place(w, r->sites->lines.names[c->line], room);
+    mt_tuples_place(w, r->sites->lines.names[c->line]);
     mt_tuples_text(w, mt_access_types[c->type]);
 }
 
-int mt_tuples_of_coalescing(struct mt_tuples *w, const struct mt_comm_result *r)
+static void coalescing_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
-    const struct mt_coalescing *x = &r->locality->coalescing;
-    size_t *order = coalescing_order(x, r->sites);
-    char room[MT_TUPLES_FILE];
-    int rc = order ? 0 : mt_tuples_memory(w);
-    for (size_t i = 0; rc == 0 && i < x->count; i++) {
-        const struct mt_coalescing_cell *c = &x->cells[order[i]];
-        coalescing_request(w, r, c, room);
-        coalescing_figures(w, c);
-        mt_tuples_real(w, mt_efficiency(c->distinct, c->sectors));
-        mt_tuples_number(w, c->single);
-        mt_tuples_number(w, c->irregular);
-        rc = mt_tuples_next(w);
-    }
-    free(order);
-    return rc;
+    const struct mt_coalescing_cell *c = &x->r->locality->coalescing.cells[((const size_t *)x->data)[i]];
+    coalescing_request(w, x->r, c);
+    coalescing_figures(w, c);
+    mt_tuples_real(w, mt_efficiency(c->distinct, c->sectors));
+    mt_tuples_number(w, c->single);
+    mt_tuples_number(w, c->irregular);
 }
 
-int mt_tuples_of_coalescing_sites(struct mt_tuples *w, const struct mt_comm_result *r)
+int mt_rows_of_coalescing(struct mt_rowset *x)
 {
-    const struct mt_coalescing *x = &r->locality->coalescing;
-    size_t *order = coalescing_sites_order(x, r->sites);
-    char room[MT_TUPLES_FILE];
-    int rc = order ? 0 : mt_tuples_memory(w);
-    for (size_t i = 0; rc == 0 && i < x->sites.count; i++) {
-        const struct mt_coalescing_cell *c = &x->sites.cells[order[i]];
-        const struct mt_site_location *p = &r->sites->places[c->place];
-        mt_tuples_place(w, r->sites->lines.names[c->line], room);
-        mt_tuples_number(w, p->column);
-        mt_tuples_text(w, p->var ? r->sites->vars.names[p->var] : NULL);
-        mt_tuples_text(w, c->kernel);
-        mt_tuples_text(w, mt_access_types[c->type]);
-        coalescing_figures(w, c);
-        rc = mt_tuples_next(w);
-    }
-    free(order);
-    return rc;
+    x->row = coalescing_row;
+    x->n = x->r->locality->coalescing.count;
+    x->data = coalescing_order(&x->r->locality->coalescing, x->r->sites);
+    return x->data ? 0 : -1;
 }
 
-int mt_tuples_of_lane_strides(struct mt_tuples *w, const struct mt_comm_result *r)
+static void coalescing_site(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
-    const struct mt_coalescing *x = &r->locality->coalescing;
-    size_t *order = coalescing_order(x, r->sites);
-    struct mt_coalescing_stride *strides = coalescing_strides(x);
-    char room[MT_TUPLES_FILE];
-    int rc = order && strides ? 0 : mt_tuples_memory(w);
-    for (size_t i = 0; rc == 0 && i < x->count; i++) {
-        size_t k = coalescing_first_stride(strides, x->nstrides, order[i]);
-        for (; rc == 0 && k < x->nstrides && strides[k].cell == order[i]; k++) {
-            coalescing_request(w, r, &x->cells[order[i]], room);
-            mt_tuples_number(w, (uint64_t)strides[k].stride);
-            mt_tuples_number(w, strides[k].requests);
-            rc = mt_tuples_next(w);
-        }
-    }
+    const struct mt_sites *sites = x->r->sites;
+    const struct mt_coalescing_cell *c =
+        &x->r->locality->coalescing.sites.cells[((const size_t *)x->data)[i]];
+    const struct mt_site_location *p = &sites->places[c->place];
+    mt_tuples_place(w, sites->lines.names[c->line]);
+    mt_tuples_number(w, p->column);
+    mt_tuples_text(w, p->var ? sites->vars.names[p->var] : NULL);
+    mt_tuples_text(w, c->kernel);
+    mt_tuples_text(w, mt_access_types[c->type]);
+    coalescing_figures(w, c);
+}
+
+int mt_rows_of_coalescing_sites(struct mt_rowset *x)
+{
+    x->row = coalescing_site;
+    x->n = x->r->locality->coalescing.sites.count;
+    x->data = coalescing_sites_order(&x->r->locality->coalescing, x->r->sites);
+    return x->data ? 0 : -1;
+}
+
+/* `arg`: the place of each cell in the order of the output. */
+static int coalescing_by_stride(const void *a, const void *b, void *arg)
+{
+    const struct mt_coalescing_stride *x = a, *y = b;
+    const size_t *place = arg;
+    if (x->cell != y->cell)
+        return place[x->cell] < place[y->cell] ? -1 : 1;
+    return x->stride < y->stride ? -1 : x->stride > y->stride;
+}
+
+/* By cell in the order of the output, then by stride; to be freed, NULL without memory. */
+static struct mt_coalescing_stride *coalescing_strides(const struct mt_coalescing *c, const size_t *order)
+{
+    size_t *place = order ? malloc((c->count + 1) * sizeof *place) : NULL;
+    for (size_t i = 0; place && i < c->count; i++)
+        place[order[i]] = i;
+    struct mt_coalescing_stride *list =
+        place ? mt_sorted_copy(c->strides, c->nstrides, sizeof *list, coalescing_by_stride, place) : NULL;
+    free(place);
+    return list;
+}
+
+static void coalescing_lane_stride(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct mt_coalescing_stride *s = &((const struct mt_coalescing_stride *)x->data)[i];
+    coalescing_request(w, x->r, &x->r->locality->coalescing.cells[s->cell]);
+    mt_tuples_number(w, (uint64_t)s->stride);
+    mt_tuples_number(w, s->requests);
+}
+
+int mt_rows_of_lane_strides(struct mt_rowset *x)
+{
+    const struct mt_coalescing *c = &x->r->locality->coalescing;
+    size_t *order = coalescing_order(c, x->r->sites);
+    x->row = coalescing_lane_stride;
+    x->n = c->nstrides;
+    x->data = coalescing_strides(c, order);
     free(order);
-    free(strides);
-    return rc;
+    return x->data ? 0 : -1;
 }
 
 /* ---- JSON ---- */
 
+/* The strides that the rows have not had yet, in their order. */
 struct strides {
-    size_t *order;
-    struct mt_coalescing_stride *list;
+    const struct mt_coalescing_stride *next, *end;
 };
 
 /* Of the row's requests, by the distance of their lanes. */
-static void coalescing_write_strides(struct mt_json *j, const void *arg, const struct mt_comm_result *r,
-                                     size_t row)
+static void coalescing_write_strides(struct mt_json *j, void *arg, const struct mt_rowset *x, size_t i)
 {
-    const struct strides *s = arg;
-    size_t n = r->locality->coalescing.nstrides, cell = s->order[row];
+    const size_t cell = ((const size_t *)x->data)[i];
     char key[64];
     mt_json_object(j, "strides", 1);
-    for (size_t i = coalescing_first_stride(s->list, n, cell); i < n && s->list[i].cell == cell; i++) {
-        snprintf(key, sizeof key, "%" PRId64, s->list[i].stride);
-        mt_json_u64(j, key, s->list[i].requests);
+    for (struct strides *s = arg; s->next < s->end && s->next->cell == cell; s->next++) {
+        snprintf(key, sizeof key, "%" PRId64, s->next->stride);
+        mt_json_u64(j, key, s->next->requests);
     }
     mt_json_end(j);
 }
@@ -173,22 +172,23 @@ int mt_coalescing_json(struct mt_json *j, const struct mt_comm_result *r)
         mt_json_text(j, mt_locality_names[MT_LOCALITY_COALESCING], NULL);
         return 0;
     }
-    struct strides s = {coalescing_order(c, r->sites), coalescing_strides(c)};
-    int rc = s.order && s.list ? 0 : -1;
-    if (rc == 0) {
-        mt_json_object(j, mt_locality_names[MT_LOCALITY_COALESCING], 0);
-        mt_json_u64(j, "unmasked", c->unmasked);
-        mt_json_object(j, "kernels", 0);
-        rc = mt_relation_json(j, MT_REL_coalescing, mt_tuples_of_coalescing, r, coalescing_write_strides, &s);
-        mt_json_end(j);
-        mt_json_array(j, "sites", 0);
-        rc = rc ? rc
-                : mt_relation_json(j, MT_REL_coalescing_sites, mt_tuples_of_coalescing_sites, r, NULL, NULL);
-        mt_json_end(j);
-        mt_json_end(j);
-    }
-    free(s.order);
-    free(s.list);
+    size_t *order = coalescing_order(c, r->sites);
+    struct mt_coalescing_stride *list = coalescing_strides(c, order);
+    struct strides strides = {list, list + (list ? c->nstrides : 0)};
+    free(order);
+    if (!list)
+        return -1;
+    mt_json_object(j, mt_locality_names[MT_LOCALITY_COALESCING], 0);
+    mt_json_u64(j, "unmasked", c->unmasked);
+    mt_json_object(j, "kernels", 0);
+    int rc =
+        mt_relation_json(j, MT_REL_coalescing, mt_rows_of_coalescing, r, coalescing_write_strides, &strides);
+    mt_json_end(j);
+    mt_json_array(j, "sites", 0);
+    rc = rc ? rc : mt_relation_json(j, MT_REL_coalescing_sites, mt_rows_of_coalescing_sites, r, NULL, NULL);
+    mt_json_end(j);
+    mt_json_end(j);
+    free(list);
     return rc;
 }
 

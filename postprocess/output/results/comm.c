@@ -1,70 +1,78 @@
 /* The communication analysis, and what the companions say: rows and tables of text. */
+#define _GNU_SOURCE
 #include "results.h"
 #include "summary.h"
+#include <stdarg.h>
 #include "base/text.h"
+#include "memtrace/grow.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
-int mt_tuples_of_launches(struct mt_tuples *w, const struct mt_comm_result *r)
+static void comm_launch(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < r->comm->nlaunches; i++) {
-        const struct mt_launch_event *e = r->events[i];
-        mt_tuples_number(w, i);
-        mt_tuples_text(w, r->comm->launches[i].kernel);
-        if (e) {
-            mt_tuples_text(w, e->mangled);
-            mt_tuples_text(w, e->signature);
-            mt_tuples_number(w, e->seq);
-            mt_tuples_number(w, e->stream);
-            for (int k = 0; k < 3; k++)
-                mt_tuples_number(w, e->grid[k]);
-            for (int k = 0; k < 3; k++)
-                mt_tuples_number(w, e->block[k]);
-            mt_tuples_number(w, e->shared);
-            mt_tuples_text(w, e->file);
-            mt_tuples_numbers(w, MT_NUMBERS(e->line, e->begin_ns, e->end_ns, e->untraced));
-        } else {
-            mt_tuples_null(w, 16);
-        }
-        mt_tuples_number(w, r->comm->launches[i].selected != 0);
-        rc = mt_tuples_next(w);
+    const struct mt_launch_event *e = x->r->events[i];
+    mt_tuples_number(w, i);
+    mt_tuples_text(w, x->r->comm->launches[i].kernel);
+    if (e) {
+        mt_tuples_text(w, e->mangled);
+        mt_tuples_text(w, e->signature);
+        mt_tuples_number(w, e->seq);
+        mt_tuples_number(w, e->stream);
+        for (int k = 0; k < 3; k++)
+            mt_tuples_number(w, e->grid[k]);
+        for (int k = 0; k < 3; k++)
+            mt_tuples_number(w, e->block[k]);
+        mt_tuples_number(w, e->shared);
+        mt_tuples_text(w, e->file);
+        mt_tuples_numbers(w, MT_NUMBERS(e->line, e->begin_ns, e->end_ns, e->untraced));
+    } else {
+        mt_tuples_null(w, 16);
     }
-    return rc;
+    mt_tuples_number(w, x->r->comm->launches[i].selected != 0);
 }
 
-int mt_tuples_of_cta_volumes(struct mt_tuples *w, const struct mt_comm_result *r)
+int mt_rows_of_launches(struct mt_rowset *x)
 {
-    const struct mt_comm *c = r->comm;
-    int rc = 0;
-    for (uint32_t i = 1; rc == 0 && i < c->nactors; i++) {
-        const struct mt_actor *a = &c->actors[i];
-        if (!c->launches[a->launch].selected)
-            continue;
-        mt_tuples_number(w, a->launch);
-        mt_tuples_cta(w, a->cta);
-        mt_tuples_numbers(w, MT_NUMBERS(a->smid, a->load, a->store, mt_actor_comm_load(a), a->comm_store));
-        for (int s = 0; s < MT_SENDER_KINDS; s++)
-            mt_tuples_number(w, a->from[s]);
-        rc = mt_tuples_next(w);
-    }
-    return rc;
+    x->row = comm_launch;
+    x->n = x->r->comm->nlaunches;
+    return 0;
 }
 
-int mt_tuples_of_host_volumes(struct mt_tuples *w, const struct mt_comm_result *r)
+static void comm_cta_volume(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
-    const struct mt_comm *c = r->comm;
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < c->nhosts; i++) {
-        const struct mt_host_actor *h = &c->hosts[i];
-        mt_tuples_number(w, i + 1); /* never 0: to SQL a place is true, a CTA's NULL is not */
-        mt_tuples_number(w, h->superstep);
-        mt_tuples_text(w, mt_comm_location_name(c, h->place));
-        mt_tuples_numbers(w, MT_NUMBERS(h->load, h->store, h->comm_load, h->comm_store));
-        rc = mt_tuples_next(w);
-    }
-    return rc;
+    const struct mt_comm *c = x->r->comm;
+    const struct mt_actor *a = &c->actors[i];
+    if (!i || !c->launches[a->launch].selected) /* actor 0 is nobody */
+        return;
+    mt_tuples_number(w, a->launch);
+    mt_tuples_cta(w, a->cta);
+    mt_tuples_numbers(w, MT_NUMBERS(a->smid, a->load, a->store, mt_actor_comm_load(a), a->comm_store));
+    for (int s = 0; s < MT_SENDER_KINDS; s++)
+        mt_tuples_number(w, a->from[s]);
+}
+
+int mt_rows_of_cta_volumes(struct mt_rowset *x)
+{
+    x->row = comm_cta_volume;
+    x->n = x->r->comm->nactors;
+    return 0;
+}
+
+static void comm_host_volume(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct mt_host_actor *h = &x->r->comm->hosts[i];
+    mt_tuples_number(w, i + 1); /* never 0: to SQL a place is true, a CTA's NULL is not */
+    mt_tuples_number(w, h->superstep);
+    mt_tuples_text(w, mt_comm_location_name(x->r->comm, h->place));
+    mt_tuples_numbers(w, MT_NUMBERS(h->load, h->store, h->comm_load, h->comm_store));
+}
+
+int mt_rows_of_host_volumes(struct mt_rowset *x)
+{
+    x->row = comm_host_volume;
+    x->n = x->r->comm->nhosts;
+    return 0;
 }
 
 static void comm_end(struct mt_tuples *w, const struct mt_comm *c, uint32_t id)
@@ -79,20 +87,21 @@ static void comm_end(struct mt_tuples *w, const struct mt_comm *c, uint32_t id)
     }
 }
 
-int mt_tuples_of_transfers(struct mt_tuples *w, const struct mt_comm_result *r)
+static void comm_transfer(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
-    const struct mt_comm *c = r->comm;
-    size_t *order = mt_transfers_sort(c);
-    int rc = order ? 0 : mt_tuples_memory(w);
-    for (size_t i = 0; rc == 0 && i < c->ntransfers; i++) {
-        const struct mt_transfer *x = &c->transfers[order[i]];
-        comm_end(w, c, x->src);
-        comm_end(w, c, x->dst);
-        mt_tuples_numbers(w, MT_NUMBERS(x->size, x->count, mt_transfer_unordered(c, x)));
-        rc = mt_tuples_next(w);
-    }
-    free(order);
-    return rc;
+    const struct mt_comm *c = x->r->comm;
+    const struct mt_transfer *t = &c->transfers[((const size_t *)x->data)[i]];
+    comm_end(w, c, t->src);
+    comm_end(w, c, t->dst);
+    mt_tuples_numbers(w, MT_NUMBERS(t->size, t->count, mt_transfer_unordered(c, t)));
+}
+
+int mt_rows_of_transfers(struct mt_rowset *x)
+{
+    x->row = comm_transfer;
+    x->n = x->r->comm->ntransfers;
+    x->data = mt_transfers_sort(x->r->comm);
+    return x->data ? 0 : -1;
 }
 
 /* ---- sites ---- */
@@ -131,48 +140,50 @@ static struct numbered *comm_sites(const struct mt_comm_result *r, size_t *count
     return list;
 }
 
-int mt_tuples_of_sites(struct mt_tuples *w, const struct mt_comm_result *r)
+static void comm_site(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
-    size_t n;
-    struct numbered *list = comm_sites(r, &n);
-    int rc = list ? 0 : mt_tuples_memory(w);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        const struct mt_site_event *s = list[i].site;
-        if (i && s->id == list[i - 1].site->id)
-            continue; /* streams of one process have the same sites */
-        mt_tuples_number(w, s->id);
-        mt_tuples_text(w, s->file);
-        mt_tuples_number(w, s->line);
-        mt_tuples_number(w, s->column);
-        mt_tuples_text(w, s->function);
-        mt_tuples_text(w, s->op);
-        mt_tuples_number(w, s->size);
-        mt_tuples_text(w, s->var);
-        mt_tuples_text(w, s->at);
-        rc = mt_tuples_next(w);
-    }
-    free(list);
-    return rc;
+    const struct numbered *list = x->data;
+    const struct mt_site_event *s = list[i].site;
+    if (i && s->id == list[i - 1].site->id)
+        return; /* streams of one process have the same sites */
+    mt_tuples_number(w, s->id);
+    mt_tuples_text(w, s->file);
+    mt_tuples_number(w, s->line);
+    mt_tuples_number(w, s->column);
+    mt_tuples_text(w, s->function);
+    mt_tuples_text(w, s->op);
+    mt_tuples_number(w, s->size);
+    mt_tuples_text(w, s->var);
+    mt_tuples_text(w, s->at);
 }
 
-int mt_tuples_of_allocations(struct mt_tuples *w, const struct mt_comm_result *r)
+int mt_rows_of_sites(struct mt_rowset *x)
+{
+    x->row = comm_site;
+    x->data = comm_sites(x->r, &x->n);
+    return x->data ? 0 : -1;
+}
+
+static void comm_allocation(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     size_t n;
-    const struct mt_alloc_event *a = mt_source_allocs(r->source, &n);
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        if (i && a[i].id == a[i - 1].id)
-            continue; /* a companion may say anything */
-        mt_tuples_numbers(w, MT_NUMBERS(a[i].id, a[i].base, a[i].bytes));
-        mt_tuples_text(w, a[i].kind);
-        mt_tuples_text(w, a[i].name);
-        mt_tuples_text(w, a[i].file);
-        mt_tuples_number(w, a[i].line);
-        mt_tuples_number(w, a[i].seq);
-        mt_tuples_maybe(w, a[i].free_seq != MT_SEQ_NONE, a[i].free_seq);
-        rc = mt_tuples_next(w);
-    }
-    return rc;
+    const struct mt_alloc_event *a = &mt_source_allocs(x->r->source, &n)[i];
+    if (i && a->id == a[-1].id)
+        return; /* a companion may say anything */
+    mt_tuples_numbers(w, MT_NUMBERS(a->id, a->base, a->bytes));
+    mt_tuples_text(w, a->kind);
+    mt_tuples_text(w, a->name);
+    mt_tuples_text(w, a->file);
+    mt_tuples_number(w, a->line);
+    mt_tuples_number(w, a->seq);
+    mt_tuples_maybe(w, a->free_seq != MT_SEQ_NONE, a->free_seq);
+}
+
+int mt_rows_of_allocations(struct mt_rowset *x)
+{
+    x->row = comm_allocation;
+    mt_source_allocs(x->r->source, &x->n);
+    return 0;
 }
 
 /* ---- copies ---- */
@@ -204,27 +215,26 @@ static const struct mt_copy_event **comm_copies(const struct mt_comm_result *r, 
     return list;
 }
 
-int mt_tuples_of_copies(struct mt_tuples *w, const struct mt_comm_result *r)
+static void comm_copy(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     static const char *const kinds[] = {"h2h", "h2d", "d2h", "d2d", "set"};
-    size_t n;
-    const struct mt_copy_event **list = comm_copies(r, &n);
-    int rc = list ? 0 : mt_tuples_memory(w);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        const struct mt_copy_event *c = list[i];
-        mt_tuples_number(w, c->seq);
-        mt_tuples_text(w, c->kind <= MT_COPY_SET ? kinds[c->kind] : "?");
-        mt_tuples_number(w, c->dst);
-        mt_tuples_maybe(w, c->kind != MT_COPY_SET, c->src);
-        mt_tuples_numbers(w, MT_NUMBERS(c->width * c->height, c->height));
-        mt_tuples_maybe(w, c->stream >= 0, (uint64_t)c->stream);
-        mt_tuples_maybe(w, c->begin_ns != 0, c->begin_ns);
-        mt_tuples_text(w, c->file && *c->file ? c->file : NULL);
-        mt_tuples_maybe(w, c->file && *c->file, c->line);
-        rc = mt_tuples_next(w);
-    }
-    free(list);
-    return rc;
+    const struct mt_copy_event *c = ((const struct mt_copy_event *const *)x->data)[i];
+    mt_tuples_number(w, c->seq);
+    mt_tuples_text(w, c->kind <= MT_COPY_SET ? kinds[c->kind] : "?");
+    mt_tuples_number(w, c->dst);
+    mt_tuples_maybe(w, c->kind != MT_COPY_SET, c->src);
+    mt_tuples_numbers(w, MT_NUMBERS(c->width * c->height, c->height));
+    mt_tuples_maybe(w, c->stream >= 0, (uint64_t)c->stream);
+    mt_tuples_maybe(w, c->begin_ns != 0, c->begin_ns);
+    mt_tuples_text(w, c->file && *c->file ? c->file : NULL);
+    mt_tuples_maybe(w, c->file && *c->file, c->line);
+}
+
+int mt_rows_of_copies(struct mt_rowset *x)
+{
+    x->row = comm_copy;
+    x->data = comm_copies(x->r, &x->n);
+    return x->data ? 0 : -1;
 }
 
 /* ---- ranges ---- */
@@ -252,75 +262,124 @@ int mt_tuples_ranges(struct mt_tuples *w, uint64_t launch, struct mt_touched *ra
 }
 
 /* They come from a pass of their own. */
-int mt_tuples_of_ranges(struct mt_tuples *w, const struct mt_comm_result *r)
+int mt_rows_of_ranges(struct mt_rowset *x)
 {
-    (void)w, (void)r;
+    x->n = 0;
     return 0;
 }
 
 /* ---- meta ---- */
 
-static int comm_say(struct mt_tuples *w, const char *key, const char *value)
+struct meta {
+    size_t n, room;
+    struct meta_row {
+        char key[40], *value;
+    } *rows;
+    int failed;
+};
+
+__attribute__((format(printf, 3, 4))) static void comm_say(struct meta *m, const char *key,
+                                                           const char *format, ...)
 {
-    size_t n = strlen(value);
-    char *visible =
-        mt_text_is_plain(value, n) ? NULL : mt_text_visible_copy(value, n); /* a path may be anything */
-    mt_tuples_text(w, key);
-    mt_tuples_text(w, visible ? visible : value);
-    int rc = mt_tuples_next(w);
-    free(visible);
-    return rc;
+    va_list args;
+    if (m->failed || mt_grow(&m->rows, &m->room, m->n + 1, sizeof *m->rows) != 0) {
+        m->failed = 1;
+        return;
+    }
+    struct meta_row *row = &m->rows[m->n];
+    snprintf(row->key, sizeof row->key, "%s", key);
+    va_start(args, format);
+    if (vasprintf(&row->value, format, args) < 0)
+        m->failed = 1;
+    else
+        m->n++;
+    va_end(args);
 }
 
-static int comm_say_number(struct mt_tuples *w, const char *key, uint64_t value)
+static void comm_say_list(struct meta *m, const char *word, const char *const *list, size_t from, size_t n)
 {
-    char text[32];
-    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
-    return comm_say(w, key, text);
+    char key[40];
+    for (size_t i = 0; i < n; i++) {
+        snprintf(key, sizeof key, "%s %zu", word, from + i);
+        comm_say(m, key, "%s", list[i]);
+    }
 }
 
-static int comm_options(struct mt_tuples *w, const struct mt_comm_result *r)
+static void comm_say_options(struct meta *m, const struct mt_comm_result *r)
 {
-    int rc = 0;
-    for (int i = 0; rc == 0 && i < MT_LOCALITY_SECTIONS; i++)
+    for (int i = 0; i < MT_LOCALITY_SECTIONS; i++)
         if (r->chosen >> i & 1)
-            rc = comm_say(w, mt_locality_names[i], "1");
-    if (rc == 0 && r->chosen & (1u << MT_LOCALITY_REUSE | 1u << MT_LOCALITY_SHARING))
-        rc = comm_say_number(w, "line_size", 1ull << r->locality->options.analysis.line_bits);
-    if (rc == 0 && r->chosen & 1u << MT_LOCALITY_REUSE)
-        rc = comm_say_number(w, "sample", 1ull << r->locality->reuse.sample_bits);
-    if (rc == 0 && r->chosen & 1u << MT_LOCALITY_PLACEMENT)
-        rc = comm_say_number(w, "placement_devices", r->placement->devices);
-    return rc;
+            comm_say(m, mt_locality_names[i], "1");
+    if (r->chosen & (1u << MT_LOCALITY_REUSE | 1u << MT_LOCALITY_SHARING))
+        comm_say(m, "line_size", "%llu", 1ull << r->locality->options.analysis.line_bits);
+    if (r->chosen & 1u << MT_LOCALITY_REUSE)
+        comm_say(m, "sample", "%llu", 1ull << r->locality->reuse.sample_bits);
+    if (r->chosen & 1u << MT_LOCALITY_PLACEMENT)
+        comm_say(m, "placement_devices", "%u", r->placement->devices);
 }
 
-int mt_tuples_of_meta(struct mt_tuples *w, const struct mt_comm_result *r)
+static void comm_meta_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
+    const struct meta *m = x->data;
+    mt_tuples_text(w, m->rows[i].key);
+    mt_tuples_text(w, m->rows[i].value);
+}
+
+static void comm_meta_end(struct mt_rowset *x)
+{
+    struct meta *m = x->data;
+    for (size_t i = 0; i < m->n; i++)
+        free(m->rows[i].value);
+    free(m->rows);
+    free(m);
+}
+
+/* Paths and notes may be anything: as a terminal may have them. */
+static void comm_meta_visible(struct meta *m)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        const size_t n = strlen(m->rows[i].value);
+        char *visible =
+            mt_text_is_plain(m->rows[i].value, n) ? NULL : mt_text_visible_copy(m->rows[i].value, n);
+        if (visible) {
+            free(m->rows[i].value);
+            m->rows[i].value = visible;
+        }
+    }
+}
+
+int mt_rows_of_meta(struct mt_rowset *x)
+{
+    const struct mt_comm_result *r = x->r;
     const struct mt_companion *c = r->ninputs ? mt_source_companion(r->source, 0) : NULL;
     const char *program = c ? strrchr(c->program, '/') : NULL;
-    const char *tag = r->tag ? r->tag : program ? program + 1 : c && *c->program ? c->program : r->inputs[0];
     size_t notes;
-    int ignored, rc = 0;
+    int ignored;
     const char *const *note = mt_source_notes(r->source, &notes, &ignored);
-    char key[40];
-    const char *const first[][2] = {{"format", "memtrace-comm"},
-                                    {"version", "1"},
-                                    {"tool", "mt-extract " MEMTRACE_VERSION},
-                                    {"complete", r->complete > 0 ? "1"
-                                                 : r->complete   ? "not known"
-                                                                 : "0"},
-                                    {"tag", tag}};
-    for (size_t i = 0; rc == 0 && i < sizeof first / sizeof *first; i++)
-        rc = comm_say(w, first[i][0], first[i][1]);
-    for (size_t i = 0; rc == 0 && i < r->ninputs; i++) {
-        snprintf(key, sizeof key, "input %zu", i);
-        rc = comm_say(w, key, r->inputs[i]);
-    }
-    for (size_t i = 0; rc == 0 && i < notes + r->nnotes; i++) {
-        snprintf(key, sizeof key, "note %zu", i);
-        rc = comm_say(w, key, i < notes ? note[i] : r->notes[i - notes]);
-    }
-    return rc == 0 ? comm_options(w, r) : rc;
+    struct meta *m = calloc(1, sizeof *m);
+    if (!m)
+        return -1;
+    x->row = comm_meta_row;
+    x->end = comm_meta_end;
+    x->data = m;
+    comm_say(m, "format", "memtrace-comm");
+    comm_say(m, "version", "1");
+    comm_say(m, "tool", "mt-extract " MEMTRACE_VERSION);
+    comm_say(m, "complete", "%s", r->complete > 0 ? "1" : r->complete ? "not known" : "0");
+    comm_say(m, "tag", "%s",
+             r->tag             ? r->tag
+             : program          ? program + 1
+             : c && *c->program ? c->program
+                                : r->inputs[0]);
+    comm_say_list(m, "input", r->inputs, 0, r->ninputs);
+    comm_say_list(m, "note", note, 0, notes);
+    comm_say_list(m, "note", r->notes, notes, r->nnotes);
+    comm_say_options(m, r);
+    comm_meta_visible(m);
+    x->n = m->n;
+    if (m->failed)
+        comm_meta_end(x);
+    return m->failed ? -1 : 0;
 }
 
 /* ---- text ---- */

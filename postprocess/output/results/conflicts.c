@@ -27,42 +27,54 @@ static struct mt_conflict *conflicts_sorted(const struct mt_conflicts *x)
 
 /* ---- rows ---- */
 
-static int conflicts_row(struct mt_tuples *w, const struct mt_comm_result *r, const struct mt_conflict *c,
-                         struct mt_buffers *buffers)
+struct conflict_rows {
+    struct mt_conflict *list;
+    struct mt_buffers buffers;
+};
+
+static void conflicts_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
-    const struct mt_locality *m = r->locality;
-    char room[2][MT_TUPLES_FILE], label[MT_ALLOC_LABEL];
-    mt_buffers_launch(buffers, c->seq);
-    const struct mt_alloc_event *a = mt_buffers_find(buffers, c->address);
+    struct conflict_rows *rows = x->data;
+    const struct mt_conflict *c = &rows->list[i];
+    mt_buffers_launch(&rows->buffers, c->seq);
+    const struct mt_alloc_event *a = mt_buffers_find(&rows->buffers, c->address);
     mt_tuples_number(w, c->superstep);
     mt_tuples_text(w, c->kernel);
-    for (int i = 0; i < 2; i++) {
-        mt_tuples_text(w, mt_access_types[mt_side_type(c->side[i])]);
-        mt_tuples_place(w, r->sites->lines.names[mt_side_line(c->side[i])], room[i]);
-        mt_tuples_cta(w, c->cta[i]);
+    for (int k = 0; k < 2; k++) {
+        mt_tuples_text(w, mt_access_types[mt_side_type(c->side[k])]);
+        mt_tuples_place(w, x->r->sites->lines.names[mt_side_line(c->side[k])]);
+        mt_tuples_cta(w, c->cta[k]);
     }
     mt_tuples_number(w, c->bytes);
     mt_tuples_number(w, c->address);
-    mt_tuples_buffer(w, m, a ? mt_buffers_place(buffers, a) : UINT64_MAX, label);
+    mt_tuples_buffer(w, x->r->locality, a ? mt_buffers_place(&rows->buffers, a) : UINT64_MAX);
     mt_tuples_number(w, c->cooperative != 0);
-    return mt_tuples_next(w);
 }
 
-int mt_tuples_of_conflicts(struct mt_tuples *w, const struct mt_comm_result *r)
+static void conflicts_end(struct mt_rowset *x)
 {
-    const struct mt_locality *m = r->locality;
-    struct mt_conflict *list = conflicts_sorted(&m->conflicts);
-    struct mt_buffers buffers;
-    if (!list || mt_buffers_init(&buffers, m->allocs, m->nallocs) != 0) {
+    struct conflict_rows *rows = x->data;
+    mt_buffers_free(&rows->buffers);
+    free(rows->list);
+    free(rows);
+}
+
+int mt_rows_of_conflicts(struct mt_rowset *x)
+{
+    const struct mt_locality *m = x->r->locality;
+    struct conflict_rows *rows = calloc(1, sizeof *rows);
+    struct mt_conflict *list = rows ? conflicts_sorted(&m->conflicts) : NULL;
+    if (!list || mt_buffers_init(&rows->buffers, m->allocs, m->nallocs) != 0) {
         free(list);
-        return mt_tuples_memory(w);
+        free(rows);
+        return -1;
     }
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < m->conflicts.count; i++)
-        rc = conflicts_row(w, r, &list[i], &buffers);
-    mt_buffers_free(&buffers);
-    free(list);
-    return rc;
+    rows->list = list;
+    x->row = conflicts_row;
+    x->end = conflicts_end;
+    x->n = m->conflicts.count;
+    x->data = rows;
+    return 0;
 }
 
 /* ---- JSON ---- */

@@ -262,43 +262,54 @@ static struct link_load *devices_loads(const struct mt_comm_result *r, size_t *n
 
 /* ---- rows ---- */
 
-int mt_tuples_of_devices(struct mt_tuples *w, const struct mt_comm_result *r)
+/* The columns launch and kernel. */
+static void devices_launch(struct mt_tuples *w, uint64_t superstep, const char *kernel)
 {
-    size_t n;
-    struct device_flow *list = devices_flows(r, 0, &n);
-    int rc = list ? 0 : mt_tuples_memory(w);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        struct device_flow_place from = devices_place(list[i].from), to = devices_place(list[i].to);
-        mt_tuples_maybe(w, list[i].superstep != NO_LAUNCH, list[i].superstep);
-        mt_tuples_text(w, list[i].kernel ? list[i].kernel : "");
-        mt_tuples_text(w, devices_flow_names[list[i].how]);
-        mt_tuples_text(w, from.text);
-        mt_tuples_text(w, to.text);
-        mt_tuples_numbers(w, MT_NUMBERS(list[i].accesses, list[i].bytes));
-        rc = mt_tuples_next(w);
-    }
-    free(list);
-    return rc;
+    mt_tuples_maybe(w, superstep != NO_LAUNCH, superstep);
+    mt_tuples_text(w, kernel ? kernel : "");
 }
 
-int mt_tuples_of_links(struct mt_tuples *w, const struct mt_comm_result *r)
+static void devices_text(struct mt_tuples *w, int64_t device)
 {
-    size_t n;
+    char *room = w->place[w->places++ % MT_TUPLES_PLACES];
+    snprintf(room, MT_TUPLES_FILE, "%s", devices_place(device).text);
+    mt_tuples_text(w, room);
+}
+
+static void devices_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct device_flow *f = &((const struct device_flow *)x->data)[i];
+    devices_launch(w, f->superstep, f->kernel);
+    mt_tuples_text(w, devices_flow_names[f->how]);
+    devices_text(w, f->from);
+    devices_text(w, f->to);
+    mt_tuples_numbers(w, MT_NUMBERS(f->accesses, f->bytes));
+}
+
+int mt_rows_of_devices(struct mt_rowset *x)
+{
+    x->row = devices_row;
+    x->data = devices_flows(x->r, 0, &x->n);
+    return x->data ? 0 : -1;
+}
+
+static void devices_link_tuple(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct link_load *l = &((const struct link_load *)x->data)[i];
+    mt_tuples_text(w, l->link.name);
+    mt_tuples_text(w, mt_topology_words[l->link.kind]);
+    mt_tuples_real(w, l->link.speed);
+    devices_launch(w, l->superstep, l->kernel);
+    mt_tuples_text(w, devices_flow_names[l->how]);
+    mt_tuples_number(w, l->bytes);
+}
+
+int mt_rows_of_links(struct mt_rowset *x)
+{
     uint64_t outside;
-    struct link_load *list = devices_loads(r, &n, &outside);
-    int rc = list ? 0 : mt_tuples_memory(w);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        mt_tuples_text(w, list[i].link.name);
-        mt_tuples_text(w, mt_topology_words[list[i].link.kind]);
-        mt_tuples_real(w, list[i].link.speed);
-        mt_tuples_maybe(w, list[i].superstep != NO_LAUNCH, list[i].superstep);
-        mt_tuples_text(w, list[i].kernel ? list[i].kernel : "");
-        mt_tuples_text(w, devices_flow_names[list[i].how]);
-        mt_tuples_numbers(w, MT_NUMBERS(list[i].bytes));
-        rc = mt_tuples_next(w);
-    }
-    free(list);
-    return rc;
+    x->row = devices_link_tuple;
+    x->data = devices_loads(x->r, &x->n, &outside);
+    return x->data ? 0 : -1;
 }
 
 /* ---- JSON ---- */
@@ -311,12 +322,12 @@ int mt_devices_json(struct mt_json *j, const struct mt_comm_result *r)
     if (!list || !n)
         return list ? 0 : -1; /* where there is one device there is no such member */
     mt_json_array(j, mt_locality_names[MT_LOCALITY_DEVICES], 0);
-    int rc = mt_relation_json(j, MT_REL_devices, mt_tuples_of_devices, r, NULL, NULL);
+    int rc = mt_relation_json(j, MT_REL_devices, mt_rows_of_devices, r, NULL, NULL);
     mt_json_end(j);
     if (rc != 0 || !r->topology)
         return rc;
     mt_json_array(j, mt_relations[MT_REL_links].name, 0);
-    rc = mt_relation_json(j, MT_REL_links, mt_tuples_of_links, r, NULL, NULL);
+    rc = mt_relation_json(j, MT_REL_links, mt_rows_of_links, r, NULL, NULL);
     mt_json_end(j);
     return rc;
 }

@@ -44,42 +44,42 @@ static struct mt_lines_cell *lines_sorted(const struct mt_locality *m, const str
 
 /* ---- rows ---- */
 
-static int lines_rows_by(struct mt_tuples *w, const struct mt_comm_result *r, enum mt_lines_by by)
+static void lines_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
-    const struct mt_lines *lines = &r->locality->lines;
-    struct mt_lines_cell *cells = lines_sorted(r->locality, r->sites, by);
-    char room[MT_TUPLES_FILE], label[MT_ALLOC_LABEL];
-    int rc = cells ? 0 : mt_tuples_memory(w);
-    for (size_t i = 0; rc == 0 && i < lines->count[by]; i++) {
-        const struct mt_lines_cell *c = &cells[i];
-        mt_tuples_text(w, c->kernel);
-        if (by == MT_BY_LINE)
-            mt_tuples_place(w, r->sites->lines.names[c->place], room);
-        else if (by == MT_BY_VAR)
-            mt_tuples_text(w, c->place ? r->sites->vars.names[c->place] : NULL);
-        else
-            mt_tuples_buffer(w, r->locality, c->place, label);
-        mt_tuples_numbers(w, MT_NUMBERS(c->load, c->store, c->accesses[MT_LOAD], c->accesses[MT_STORE],
-                                        c->accesses[MT_ATOMIC], c->accesses[MT_UNKNOWN]));
-        rc = mt_tuples_next(w);
-    }
-    free(cells);
-    return rc;
+    const struct mt_lines_cell *c = &((const struct mt_lines_cell *)x->data)[i];
+    mt_tuples_text(w, c->kernel);
+    if (x->which == MT_BY_LINE)
+        mt_tuples_place(w, x->r->sites->lines.names[c->place]);
+    else if (x->which == MT_BY_VAR)
+        mt_tuples_text(w, c->place ? x->r->sites->vars.names[c->place] : NULL);
+    else
+        mt_tuples_buffer(w, x->r->locality, c->place);
+    mt_tuples_numbers(w, MT_NUMBERS(c->load, c->store, c->accesses[MT_LOAD], c->accesses[MT_STORE],
+                                    c->accesses[MT_ATOMIC], c->accesses[MT_UNKNOWN]));
 }
 
-int mt_tuples_of_lines(struct mt_tuples *w, const struct mt_comm_result *r)
+static int lines_rows(struct mt_rowset *x, enum mt_lines_by by)
 {
-    return lines_rows_by(w, r, MT_BY_LINE);
+    x->row = lines_row;
+    x->which = by;
+    x->n = x->r->locality->lines.count[by];
+    x->data = lines_sorted(x->r->locality, x->r->sites, by);
+    return x->data ? 0 : -1;
 }
 
-int mt_tuples_of_variables(struct mt_tuples *w, const struct mt_comm_result *r)
+int mt_rows_of_lines(struct mt_rowset *x)
 {
-    return lines_rows_by(w, r, MT_BY_VAR);
+    return lines_rows(x, MT_BY_LINE);
 }
 
-int mt_tuples_of_buffers(struct mt_tuples *w, const struct mt_comm_result *r)
+int mt_rows_of_variables(struct mt_rowset *x)
 {
-    return lines_rows_by(w, r, MT_BY_ALLOC);
+    return lines_rows(x, MT_BY_VAR);
+}
+
+int mt_rows_of_buffers(struct mt_rowset *x)
+{
+    return lines_rows(x, MT_BY_ALLOC);
 }
 
 /* ---- JSON ---- */
@@ -88,7 +88,7 @@ int mt_lines_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     static const char *const keys[] = {"lines", "variables", "allocations"};
     static const enum mt_relation_number tables[] = {MT_REL_lines, MT_REL_variables, MT_REL_buffers};
-    static mt_tuples_of *const rows[] = {mt_tuples_of_lines, mt_tuples_of_variables, mt_tuples_of_buffers};
+    static mt_rows_of *const rows[] = {mt_rows_of_lines, mt_rows_of_variables, mt_rows_of_buffers};
     int rc = 0;
     mt_json_object(j, mt_locality_names[MT_LOCALITY_LINES], 0);
     for (int by = 0; by < MT_LINES_BY && rc == 0; by++) {

@@ -24,21 +24,20 @@ static struct mt_miss *misses_sorted(const struct mt_misses *x, const struct mt_
 
 /* ---- rows ---- */
 
-int mt_tuples_of_misses(struct mt_tuples *w, const struct mt_comm_result *r)
+static void misses_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
-    const struct mt_misses *x = &r->locality->misses;
-    struct mt_miss *list = misses_sorted(x, r->sites);
-    char room[MT_TUPLES_FILE];
-    int rc = list ? 0 : mt_tuples_memory(w);
-    for (size_t i = 0; rc == 0 && i < x->count; i++) {
-        const struct mt_miss *m = &list[i];
-        mt_tuples_text(w, m->kernel);
-        mt_tuples_place(w, r->sites->lines.names[m->line], room);
-        mt_tuples_numbers(w, MT_NUMBERS(m->accesses, m->misses, m->store_misses, m->fetched, m->used));
-        rc = mt_tuples_next(w);
-    }
-    free(list);
-    return rc;
+    const struct mt_miss *m = &((const struct mt_miss *)x->data)[i];
+    mt_tuples_text(w, m->kernel);
+    mt_tuples_place(w, x->r->sites->lines.names[m->line]);
+    mt_tuples_numbers(w, MT_NUMBERS(m->accesses, m->misses, m->store_misses, m->fetched, m->used));
+}
+
+int mt_rows_of_misses(struct mt_rowset *x)
+{
+    x->row = misses_row;
+    x->n = x->r->locality->misses.count;
+    x->data = misses_sorted(&x->r->locality->misses, x->r->sites);
+    return x->data ? 0 : -1;
 }
 
 /* ---- JSON ---- */
@@ -53,7 +52,7 @@ int mt_misses_json(struct mt_json *j, const struct mt_comm_result *r)
     mt_json_u64(j, "ways", x->options.cache_ways);
     mt_json_u64(j, "line_size", 1ull << x->options.line_bits);
     mt_json_array(j, "lines", 0);
-    int rc = mt_relation_json(j, MT_REL_misses, mt_tuples_of_misses, r, NULL, NULL);
+    int rc = mt_relation_json(j, MT_REL_misses, mt_rows_of_misses, r, NULL, NULL);
     mt_json_end(j);
     mt_json_end(j);
     return rc;

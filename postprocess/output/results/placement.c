@@ -1,6 +1,7 @@
 /* Bytes of communication that would cross if the CTAs ran on several devices. */
 #include "summary.h"
 #include "analysis/base/order.h"
+#include "memtrace/order.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -15,49 +16,56 @@ static void placement_distinct(struct mt_tuples *w, const struct mt_placement *p
         mt_tuples_null(w, 1);
 }
 
-int mt_tuples_of_placement(struct mt_tuples *w, const struct mt_comm_result *r)
+static void placement_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
-    const struct mt_placement *p = r->placement;
-    int rc = 0;
-    for (size_t i = 0; i < p->nlaunches; i++)
-        for (int k = 0; rc == 0 && r->comm->launches[i].selected && k < MT_PLACE_POLICIES; k++) {
-            mt_tuples_number(w, i);
-            mt_tuples_text(w, r->comm->launches[i].kernel);
-            mt_tuples_text(w, mt_placement_policies[k]);
-            mt_tuples_number(w, p->launches[i].load);
-            mt_tuples_number(w, p->launches[i].cross[k]);
-            placement_distinct(w, p, p->launches[i].distinct, (size_t)k);
-            rc = mt_tuples_next(w);
-        }
-    return rc;
+    const size_t launch = i / MT_PLACE_POLICIES, policy = i % MT_PLACE_POLICIES;
+    const struct mt_placement_launch *l = &x->r->placement->launches[launch];
+    if (!x->r->comm->launches[launch].selected)
+        return;
+    mt_tuples_number(w, launch);
+    mt_tuples_text(w, x->r->comm->launches[launch].kernel);
+    mt_tuples_text(w, mt_placement_policies[policy]);
+    mt_tuples_number(w, l->load);
+    mt_tuples_number(w, l->cross[policy]);
+    placement_distinct(w, x->r->placement, l->distinct, policy);
 }
 
-int mt_tuples_of_placement_traffic(struct mt_tuples *w, const struct mt_comm_result *r)
+int mt_rows_of_placement(struct mt_rowset *x)
 {
-    const struct mt_placement *p = r->placement;
-    int rc = 0;
-    for (int k = 0; k < MT_PLACE_POLICIES; k++)
-        for (unsigned i = 0; rc == 0 && i < p->devices * p->devices; i++) {
-            mt_tuples_text(w, mt_placement_policies[k]);
-            mt_tuples_numbers(w, MT_NUMBERS(i / p->devices, i % p->devices, p->traffic[k][i]));
-            placement_distinct(w, p, p->distinct_traffic[k], i);
-            rc = mt_tuples_next(w);
-        }
-    return rc;
+    x->row = placement_row;
+    x->n = x->r->placement->nlaunches * MT_PLACE_POLICIES;
+    return 0;
 }
 
-int mt_tuples_of_placement_ctas(struct mt_tuples *w, const struct mt_comm_result *r)
+static void placement_way(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
-    const struct mt_placement *p = r->placement;
-    int rc = 0;
-    for (size_t i = 0; i < p->nlaunches; i++)
-        for (size_t k = p->launches[i].first; rc == 0 && k < p->launches[i].end; k++) {
-            mt_tuples_number(w, i);
-            mt_tuples_cta(w, mt_cta_of_order(p->ctas[k]));
-            mt_tuples_number(w, p->device[MT_PLACE_MINCUT][k]);
-            rc = mt_tuples_next(w);
-        }
-    return rc;
+    const struct mt_placement *p = x->r->placement;
+    const size_t pairs = (size_t)p->devices * p->devices, policy = i / pairs, pair = i % pairs;
+    mt_tuples_text(w, mt_placement_policies[policy]);
+    mt_tuples_numbers(w, MT_NUMBERS(pair / p->devices, pair % p->devices, p->traffic[policy][pair]));
+    placement_distinct(w, p, p->distinct_traffic[policy], pair);
+}
+
+int mt_rows_of_placement_traffic(struct mt_rowset *x)
+{
+    x->row = placement_way;
+    x->n = (size_t)x->r->placement->devices * x->r->placement->devices * MT_PLACE_POLICIES;
+    return 0;
+}
+
+static void placement_cta(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct mt_placement *p = x->r->placement;
+    mt_tuples_number(w, MT_FIRST(l, p->nlaunches, p->launches[l].end > i));
+    mt_tuples_cta(w, mt_cta_of_order(p->ctas[i]));
+    mt_tuples_number(w, p->device[MT_PLACE_MINCUT][i]);
+}
+
+int mt_rows_of_placement_ctas(struct mt_rowset *x)
+{
+    x->row = placement_cta;
+    x->n = x->r->placement->nnodes;
+    return 0;
 }
 
 /* ---- JSON ---- */

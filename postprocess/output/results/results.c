@@ -2,13 +2,13 @@
 #include "results.h"
 #include "summary.h"
 
-void mt_tuples_buffer(struct mt_tuples *w, const struct mt_locality *m, uint64_t alloc, char *label)
+void mt_tuples_buffer(struct mt_tuples *w, const struct mt_locality *m, uint64_t alloc)
 {
     if (alloc < m->nallocs)
         mt_tuples_number(w, m->allocs[alloc].id);
     else
         mt_tuples_null(w, 1);
-    mt_tuples_text(w, mt_alloc_label(label, m, alloc));
+    mt_tuples_text(w, mt_alloc_label(w->label, m, alloc));
 }
 
 unsigned mt_relations_section(enum mt_relation_number number)
@@ -27,14 +27,15 @@ unsigned mt_relations_of(unsigned chosen)
     return which;
 }
 
-int mt_relation_write(struct mt_tuples *w, enum mt_relation_number number, const struct mt_comm_result *r)
-{
-    static int (*const rows[MT_RELATIONS])(struct mt_tuples *, const struct mt_comm_result *) = {
-#define MT_RELATION(name, of, what) mt_tuples_of_##name,
+mt_rows_of *const mt_rows_of_tables[MT_RELATIONS] = {
+#define MT_RELATION(name, of, what) mt_rows_of_##name,
 #define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "output/rows/relations.def"
-    };
-    return mt_tuples_begin(w, number) != 0 || rows[number](w, r) != 0 || mt_tuples_end(w) != 0 ? -1 : 0;
+};
+
+int mt_relation_write(struct mt_tuples *w, enum mt_relation_number number, const struct mt_comm_result *r)
+{
+    return mt_rows_write(w, number, mt_rows_of_tables[number], r);
 }
 
 /* What each analysis of runs has. */

@@ -13,13 +13,13 @@
 
 /* ---- rows ---- */
 
-/* All rows of a table. -1: w->why. */
-#define MT_RELATION(name, of, what)                                                                          \
-    int mt_tuples_of_##name(struct mt_tuples *w, const struct mt_comm_result *r);
+/* Who has the rows of each table. */
+#define MT_RELATION(name, of, what) mt_rows_of mt_rows_of_##name;
 #define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "output/rows/relations.def"
-/* An allocation's id and label, as two columns; `label` has room for MT_ALLOC_LABEL. */
-void mt_tuples_buffer(struct mt_tuples *w, const struct mt_locality *m, uint64_t alloc, char *label);
+extern mt_rows_of *const mt_rows_of_tables[MT_RELATIONS];
+/* An allocation's id and label, as two columns. */
+void mt_tuples_buffer(struct mt_tuples *w, const struct mt_locality *m, uint64_t alloc);
 
 /* The tables that these further analyses (a bit per enum mt_locality_section) and the communication analysis
  * make: a bit each. */

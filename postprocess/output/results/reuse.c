@@ -29,19 +29,22 @@ static const struct mt_reuse_launch **reuse_sorted(const struct mt_reuse *r, siz
 
 /* ---- rows ---- */
 
-static void reuse_level(struct mt_tuples *w, const struct mt_reuse_launch *l, int level)
+/* The launch and level of a row; also its first columns. */
+static const struct mt_reuse_launch *reuse_level(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
+    const struct mt_reuse_launch *l = ((const struct mt_reuse_launch *const *)x->data)[i / MT_REUSE_LEVELS];
     mt_tuples_number(w, l->superstep);
     mt_tuples_text(w, l->kernel);
-    mt_tuples_text(w, mt_reuse_levels[level]);
+    mt_tuples_text(w, mt_reuse_levels[i % MT_REUSE_LEVELS]);
+    return l;
 }
 
-static int reuse_tuple(struct mt_tuples *w, const struct mt_reuse_launch *l, int level)
+static void reuse_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
-    const struct mt_reuse_counts *c = &l->level[level];
+    const struct mt_reuse_launch *l = reuse_level(w, x, i);
+    const struct mt_reuse_counts *c = &l->level[i % MT_REUSE_LEVELS];
     const double lines = (double)l->level[MT_REUSE_DEVICE].lines,
                  unseen = (double)(1ull << l->sample_bits[MT_REUSE_DEVICE]) - 1, error = mt_reuse_error(l);
-    reuse_level(w, l, level);
     mt_tuples_numbers(w, MT_NUMBERS(l->uses, c->contexts, c->lines, c->largest, c->cold));
     if (error >= 0) {
         mt_tuples_real(w, error);
@@ -49,54 +52,44 @@ static int reuse_tuple(struct mt_tuples *w, const struct mt_reuse_launch *l, int
     } else {
         mt_tuples_null(w, 2);
     }
-    return mt_tuples_next(w);
 }
 
-static int reuse_distances(struct mt_tuples *w, const struct mt_reuse_launch *l, int level)
+int mt_rows_of_reuse(struct mt_rowset *x)
 {
-    int rc = 0;
-    for (unsigned b = 0; rc == 0 && b < MT_REUSE_BUCKETS; b++) {
-        if (!l->level[level].histogram[b])
-            continue;
-        reuse_level(w, l, level);
-        mt_tuples_number(w, b ? 1ull << (b - 1) : 0);
-        mt_tuples_number(w, l->level[level].histogram[b]);
-        rc = mt_tuples_next(w);
-    }
+    x->row = reuse_row;
+    x->data = reuse_sorted(&x->r->locality->reuse, &x->n);
+    x->n *= MT_REUSE_LEVELS;
+    return x->data ? 0 : -1;
+}
+
+static void reuse_distance(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const unsigned b = i % MT_REUSE_BUCKETS;
+    const struct mt_reuse_launch *const *order = x->data;
+    i /= MT_REUSE_BUCKETS;
+    uint64_t uses = order[i / MT_REUSE_LEVELS]->level[i % MT_REUSE_LEVELS].histogram[b];
+    if (!uses)
+        return;
+    reuse_level(w, x, i);
+    mt_tuples_number(w, b ? 1ull << (b - 1) : 0);
+    mt_tuples_number(w, uses);
+}
+
+int mt_rows_of_reuse_distances(struct mt_rowset *x)
+{
+    int rc = mt_rows_of_reuse(x);
+    x->row = reuse_distance;
+    x->n *= MT_REUSE_BUCKETS;
     return rc;
-}
-
-/* Calls `row` for each selected launch and level. */
-static int reuse_each(struct mt_tuples *w, const struct mt_comm_result *r,
-                      int (*row)(struct mt_tuples *, const struct mt_reuse_launch *, int))
-{
-    size_t n;
-    const struct mt_reuse_launch **order = reuse_sorted(&r->locality->reuse, &n);
-    int rc = order ? 0 : mt_tuples_memory(w);
-    for (size_t i = 0; i < n; i++)
-        for (int level = 0; rc == 0 && level < MT_REUSE_LEVELS; level++)
-            rc = row(w, order[i], level);
-    free(order);
-    return rc;
-}
-
-int mt_tuples_of_reuse(struct mt_tuples *w, const struct mt_comm_result *r)
-{
-    return reuse_each(w, r, reuse_tuple);
-}
-
-int mt_tuples_of_reuse_distances(struct mt_tuples *w, const struct mt_comm_result *r)
-{
-    return reuse_each(w, r, reuse_distances);
 }
 
 /* ---- JSON ---- */
 
 /* The distances of the row's level. */
-static void reuse_histogram(struct mt_json *j, const void *arg, const struct mt_comm_result *r, size_t row)
+static void reuse_histogram(struct mt_json *j, void *arg, const struct mt_rowset *x, size_t row)
 {
-    (void)r;
-    const struct mt_reuse_launch *const *order = arg;
+    (void)arg;
+    const struct mt_reuse_launch *const *order = x->data;
     const uint64_t *histogram = order[row / MT_REUSE_LEVELS]->level[row % MT_REUSE_LEVELS].histogram;
     char from[64];
     mt_json_object(j, "histogram", 1);
@@ -109,19 +102,14 @@ static void reuse_histogram(struct mt_json *j, const void *arg, const struct mt_
 int mt_reuse_json(struct mt_json *j, const struct mt_comm_result *result)
 {
     const struct mt_reuse *r = &result->locality->reuse;
-    size_t n;
-    const struct mt_reuse_launch **order = reuse_sorted(r, &n);
-    if (!order)
-        return -1;
     mt_json_object(j, mt_locality_names[MT_LOCALITY_REUSE], 0);
     mt_json_u64(j, "line_size", 1ull << r->options.line_bits);
     mt_json_u64(j, "sample", 1ull << r->sample_bits);
     mt_json_u64(j, "footprint", mt_reuse_footprint(r));
     mt_json_object(j, "kernels", 0);
-    int rc = mt_relation_json(j, MT_REL_reuse, mt_tuples_of_reuse, result, reuse_histogram, order);
+    int rc = mt_relation_json(j, MT_REL_reuse, mt_rows_of_reuse, result, reuse_histogram, NULL);
     mt_json_end(j);
     mt_json_end(j);
-    free(order);
     return rc;
 }
 
@@ -136,8 +124,8 @@ static uint64_t reuse_below(const struct mt_reuse_counts *c, unsigned b)
     return n;
 }
 
-static void reuse_row(struct mt_table *t, const char *kernel, const char *level,
-                      const struct mt_reuse_counts *c)
+static void reuse_text_row(struct mt_table *t, const char *kernel, const char *level,
+                           const struct mt_reuse_counts *c)
 {
     uint64_t uses = c->cold;
     for (unsigned b = 0; b < MT_REUSE_BUCKETS; b++)
@@ -209,7 +197,7 @@ int mt_reuse_text(FILE *f, const struct mt_comm_result *result, size_t rows)
                 reuse_add(&sum[level], &list[i]->level[level]);
         sum[MT_REUSE_DEVICE].contexts = 1;
         for (int level = 0; level < MT_REUSE_LEVELS; level++)
-            reuse_row(&t, list[first]->kernel, mt_reuse_levels[level], &sum[level]);
+            reuse_text_row(&t, list[first]->kernel, mt_reuse_levels[level], &sum[level]);
     }
     free(list);
     if (mt_table_print(&t, f, rows * MT_REUSE_LEVELS) != 0)

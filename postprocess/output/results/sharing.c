@@ -29,64 +29,57 @@ static int sharing_by_accesses(const void *a, const void *b, void *arg)
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
-static int sharing_sorted(const struct mt_sharing *s, struct mt_sharing_cell **cells,
-                          struct mt_sharing_line **top)
-{
-    *cells = mt_sorted_copy(s->cells, s->count, sizeof **cells, sharing_by_alloc, NULL);
-    *top = mt_sorted_copy(s->top, s->ntop, sizeof **top, sharing_by_accesses, NULL);
-    if (*cells && *top)
-        return 0;
-    free(*cells);
-    free(*top);
-    return -1;
-}
-
 /* ---- rows ---- */
 
-int mt_tuples_of_sharing(struct mt_tuples *w, const struct mt_comm_result *r)
+static struct mt_sharing_cell *sharing_cells(const struct mt_sharing *s)
 {
-    struct mt_sharing_cell *cells;
-    struct mt_sharing_line *top;
-    char label[MT_ALLOC_LABEL];
-    if (sharing_sorted(&r->locality->sharing, &cells, &top) != 0)
-        return mt_tuples_memory(w);
-    int rc = 0;
-    for (size_t i = 0; i < r->locality->sharing.count; i++)
-        for (int kind = 0; rc == 0 && kind < MT_SHARING_KINDS; kind++) {
-            mt_tuples_number(w, cells[i].superstep);
-            mt_tuples_text(w, cells[i].kernel);
-            mt_tuples_buffer(w, r->locality, cells[i].alloc, label);
-            mt_tuples_text(w, mt_sharing_kinds[kind]);
-            mt_tuples_number(w, cells[i].lines[kind]);
-            mt_tuples_number(w, cells[i].accesses[kind]);
-            rc = mt_tuples_next(w);
-        }
-    free(cells);
-    free(top);
-    return rc;
+    return mt_sorted_copy(s->cells, s->count, sizeof *s->cells, sharing_by_alloc, NULL);
 }
 
-int mt_tuples_of_shared_lines(struct mt_tuples *w, const struct mt_comm_result *r)
+/* By superstep. */
+static struct mt_sharing_line *sharing_top(const struct mt_sharing *s)
 {
-    struct mt_sharing_cell *cells;
-    struct mt_sharing_line *top;
-    char label[MT_ALLOC_LABEL];
-    if (sharing_sorted(&r->locality->sharing, &cells, &top) != 0)
-        return mt_tuples_memory(w);
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < r->locality->sharing.ntop; i++) {
-        mt_tuples_number(w, top[i].superstep);
-        mt_tuples_text(w, r->comm->launches[top[i].superstep].kernel);
-        mt_tuples_number(w, top[i].address);
-        mt_tuples_buffer(w, r->locality, top[i].alloc, label);
-        mt_tuples_text(w, mt_sharing_kinds[top[i].kind]);
-        mt_tuples_number(w, top[i].accesses);
-        mt_tuples_maybe(w, top[i].kind == MT_SHARED_FALSE, top[i].writers);
-        rc = mt_tuples_next(w);
-    }
-    free(cells);
-    free(top);
-    return rc;
+    return mt_sorted_copy(s->top, s->ntop, sizeof *s->top, sharing_by_accesses, NULL);
+}
+
+static void sharing_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct mt_sharing_cell *c = &((const struct mt_sharing_cell *)x->data)[i / MT_SHARING_KINDS];
+    const int kind = i % MT_SHARING_KINDS;
+    mt_tuples_number(w, c->superstep);
+    mt_tuples_text(w, c->kernel);
+    mt_tuples_buffer(w, x->r->locality, c->alloc);
+    mt_tuples_text(w, mt_sharing_kinds[kind]);
+    mt_tuples_number(w, c->lines[kind]);
+    mt_tuples_number(w, c->accesses[kind]);
+}
+
+int mt_rows_of_sharing(struct mt_rowset *x)
+{
+    x->row = sharing_row;
+    x->n = x->r->locality->sharing.count * MT_SHARING_KINDS;
+    x->data = sharing_cells(&x->r->locality->sharing);
+    return x->data ? 0 : -1;
+}
+
+static void sharing_line(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct mt_sharing_line *top = &((const struct mt_sharing_line *)x->data)[i];
+    mt_tuples_number(w, top->superstep);
+    mt_tuples_text(w, x->r->comm->launches[top->superstep].kernel);
+    mt_tuples_number(w, top->address);
+    mt_tuples_buffer(w, x->r->locality, top->alloc);
+    mt_tuples_text(w, mt_sharing_kinds[top->kind]);
+    mt_tuples_number(w, top->accesses);
+    mt_tuples_maybe(w, top->kind == MT_SHARED_FALSE, top->writers);
+}
+
+int mt_rows_of_shared_lines(struct mt_rowset *x)
+{
+    x->row = sharing_line;
+    x->n = x->r->locality->sharing.ntop;
+    x->data = sharing_top(&x->r->locality->sharing);
+    return x->data ? 0 : -1;
 }
 
 /* ---- JSON ---- */
@@ -129,10 +122,13 @@ int mt_sharing_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     const struct mt_locality *m = r->locality;
     const struct mt_sharing *s = &m->sharing;
-    struct mt_sharing_cell *cells;
-    struct mt_sharing_line *top;
-    if (sharing_sorted(s, &cells, &top) != 0)
+    struct mt_sharing_cell *cells = sharing_cells(s);
+    struct mt_sharing_line *top = sharing_top(s);
+    if (!cells || !top) {
+        free(cells);
+        free(top);
         return -1;
+    }
     mt_json_object(j, mt_locality_names[MT_LOCALITY_SHARING], 0);
     mt_json_u64(j, "line_size", 1ull << s->options.line_bits);
     mt_json_object(j, "kernels", 0);

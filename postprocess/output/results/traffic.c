@@ -9,21 +9,22 @@
 
 /* ---- rows ---- */
 
-int mt_tuples_of_traffic(struct mt_tuples *w, const struct mt_comm_result *r)
+static void traffic_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
-    const struct mt_traffic_grid *g = &r->locality->traffic.launches;
-    char label[MT_ALLOC_LABEL];
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < g->count; i++) {
-        const struct mt_traffic_cell *c = &g->cells[i];
-        mt_tuples_buffer(w, r->locality, c->alloc, label);
-        mt_tuples_numbers(
-            w, MT_NUMBERS((uint64_t)c->superstep << g->step_bits, 1ull << g->step_bits, c->load, c->store));
-        for (int type = MT_LOAD; type <= MT_UNKNOWN; type++)
-            mt_tuples_number(w, c->accesses[type]);
-        rc = mt_tuples_next(w);
-    }
-    return rc;
+    const struct mt_traffic_grid *g = &x->r->locality->traffic.launches;
+    const struct mt_traffic_cell *c = &g->cells[i];
+    mt_tuples_buffer(w, x->r->locality, c->alloc);
+    mt_tuples_numbers(
+        w, MT_NUMBERS((uint64_t)c->superstep << g->step_bits, 1ull << g->step_bits, c->load, c->store));
+    for (int type = MT_LOAD; type <= MT_UNKNOWN; type++)
+        mt_tuples_number(w, c->accesses[type]);
+}
+
+int mt_rows_of_traffic(struct mt_rowset *x)
+{
+    x->row = traffic_row;
+    x->n = x->r->locality->traffic.launches.count;
+    return 0;
 }
 
 /* ---- JSON ---- */

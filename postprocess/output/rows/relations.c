@@ -39,7 +39,7 @@ const char *const mt_relation_names[MT_RELATIONS + 1] = {
 int mt_tuples_begin(struct mt_tuples *w, enum mt_relation_number number)
 {
     w->now = &mt_relations[number];
-    w->at = 0;
+    w->at = w->places = 0;
     return w->ops->begin ? w->ops->begin(w->arg, w->now, w->why) : 0;
 }
 
@@ -88,8 +88,9 @@ void mt_tuples_maybe(struct mt_tuples *w, int known, uint64_t v)
     *relations_value(w) = (struct mt_value){.null = !known, .number = (int64_t)v};
 }
 
-void mt_tuples_place(struct mt_tuples *w, const char *place, char *room)
+void mt_tuples_place(struct mt_tuples *w, const char *place)
 {
+    char *room = w->place[w->places++ % MT_TUPLES_PLACES];
     const char *colon = mt_location_colon(place);
     size_t n = colon ? (size_t)(colon - place) : strlen(place);
     if (n >= MT_TUPLES_FILE || strcmp(place, "?") == 0) {
@@ -115,7 +116,7 @@ void mt_tuples_cta(struct mt_tuples *w, uint64_t word)
 int mt_tuples_next(struct mt_tuples *w)
 {
     unsigned given = w->at;
-    w->at = 0;
+    w->at = w->places = 0;
     if (given == w->now->n)
         return w->ops->row(w->arg, w->now, w->value, w->why);
     snprintf(w->why, sizeof w->why, "the table %s has %u columns and was given %u", w->now->name, w->now->n,
@@ -132,6 +133,31 @@ int mt_tuples_memory(struct mt_tuples *w)
 {
     snprintf(w->why, sizeof w->why, "out of memory");
     return -1;
+}
+
+void mt_rows_end(struct mt_rowset *x)
+{
+    if (x->end)
+        x->end(x);
+    else
+        free(x->data);
+}
+
+int mt_rows_write(struct mt_tuples *w, enum mt_relation_number number, mt_rows_of *of,
+                  const struct mt_comm_result *r)
+{
+    struct mt_rowset x = {.r = r};
+    if (mt_tuples_begin(w, number) != 0)
+        return -1;
+    if (of(&x) != 0)
+        return mt_tuples_memory(w);
+    int rc = 0;
+    for (size_t i = 0; i < x.n && rc == 0; i++) {
+        x.row(w, &x, i);
+        rc = w->at ? mt_tuples_next(w) : 0;
+    }
+    mt_rows_end(&x);
+    return rc == 0 ? mt_tuples_end(w) : rc;
 }
 
 /* ---- CSV ---- */

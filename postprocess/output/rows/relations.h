@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "names.h"
 
 enum mt_value_type { MT_INTEGER, MT_REAL, MT_TEXT, MT_BOOLEAN };
 enum mt_presence { MT_KEY, MT_SURE, MT_MAYBE };
@@ -62,6 +63,8 @@ struct mt_tuples_ops {
     int (*end)(void *arg, const struct mt_relation *r, char *why);
 };
 
+enum { MT_TUPLES_FILE = 4200, MT_TUPLES_PLACES = 2 /* of a row, at most */ };
+
 /* A table under way. Values are given from left to right, then mt_tuples_next writes the row. */
 struct mt_tuples {
     const struct mt_tuples_ops *ops;
@@ -70,7 +73,29 @@ struct mt_tuples {
     unsigned at;
     struct mt_value value[MT_RELATION_COLUMNS];
     char why[300];
+    /* texts of the row that are made for it */
+    char place[MT_TUPLES_PLACES][MT_TUPLES_FILE], label[MT_ALLOC_LABEL];
+    unsigned places;
 };
+
+/* The rows of a table, as who has them gives them. */
+struct mt_comm_result;
+struct mt_rowset {
+    const struct mt_comm_result *r;
+    size_t n;
+    /* Gives the values of row i < n, or none at all where there is no such row. */
+    void (*row)(struct mt_tuples *w, const struct mt_rowset *x, size_t i);
+    /* the table's own: */
+    void *data;                       /* malloc'ed */
+    void (*end)(struct mt_rowset *x); /* NULL: free(data) */
+    unsigned which;                   /* of several tables of one shape */
+};
+/* Fills x, which has `r` and is empty otherwise. 0, or -1 without memory. */
+typedef int mt_rows_of(struct mt_rowset *x);
+void mt_rows_end(struct mt_rowset *x);
+/* All rows of the table. 0, or -1 with w->why. */
+int mt_rows_write(struct mt_tuples *w, enum mt_relation_number number, mt_rows_of *of,
+                  const struct mt_comm_result *r);
 
 int mt_tuples_begin(struct mt_tuples *w, enum mt_relation_number number);
 void mt_tuples_number(struct mt_tuples *w,
@@ -86,10 +111,8 @@ void mt_tuples_real(struct mt_tuples *w, double v);
 void mt_tuples_text(struct mt_tuples *w, const char *v);
 void mt_tuples_maybe(struct mt_tuples *w, int known, uint64_t v); /* NULL: it is not known */
 void mt_tuples_null(struct mt_tuples *w, unsigned columns);
-/* "file:line" as two columns, both NULL for "?". `room`: MT_TUPLES_FILE bytes that live until mt_tuples_next.
- */
-enum { MT_TUPLES_FILE = 4200 };
-void mt_tuples_place(struct mt_tuples *w, const char *place, char *room);
+/* "file:line" as two columns, both NULL for "?". */
+void mt_tuples_place(struct mt_tuples *w, const char *place);
 /* x, y, z of a CTA: word 2 of its records. */
 void mt_tuples_cta(struct mt_tuples *w, uint64_t word);
 int mt_tuples_next(struct mt_tuples *w);
