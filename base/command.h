@@ -16,7 +16,8 @@ enum {
     MT_OF_PTX = 512,
     MT_OF_CC = 1024,
     MT_OF_CHECK = 2048,
-    MT_OF_ALL = 4095
+    MT_OF_QUERY = 4096,
+    MT_OF_ALL = 8191
 };
 
 enum mt_option_id {

@@ -120,6 +120,24 @@ int mt_pipeline_read(struct mt_pipeline *p)
     return rc ? mt_feed_failed(&p->feed, rc) : 0;
 }
 
+struct mt_comm_result mt_pipeline_result(const struct mt_pipeline *p, int complete, const char **notes)
+{
+    struct mt_comm_result r = mt_locality_run_result(&p->more);
+    r.comm = p->comm;
+    r.events = p->events;
+    r.inputs = p->inputs.paths;
+    r.ninputs = p->inputs.npaths;
+    r.source = p->source;
+    r.complete = complete;
+    r.chosen = p->more.options.chosen;
+    r.placement = &p->more.placement;
+    r.notes = notes;
+    for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
+        if (p->more.notes[i][0])
+            notes[r.nnotes++] = p->more.notes[i];
+    return r;
+}
+
 void mt_pipeline_free(struct mt_pipeline *p)
 {
     mt_output_abandon(&p->out);

@@ -41,5 +41,7 @@ void mt_pipeline_host(struct mt_pipeline *p);
 int mt_pipeline_start(struct mt_pipeline *p, unsigned threads);
 /* Reads all, and finishes the communication analysis. 0, or an exit code after saying why. */
 int mt_pipeline_read(struct mt_pipeline *p);
+/* What writers of results get, after the end of all analyses. `notes` has room for MT_LOCALITY_RUN_NOTES. */
+struct mt_comm_result mt_pipeline_result(const struct mt_pipeline *p, int complete, const char **notes);
 void mt_pipeline_free(struct mt_pipeline *p);
 #endif

@@ -102,30 +102,13 @@ static int write_addresses(struct mt_extract *x, int *code)
     return rc;
 }
 
-/* What outputs of other forms than JSON are made of; `notes` has room for MT_LOCALITY_RUN_NOTES. */
+/* Of tables; notes: room for MT_LOCALITY_RUN_NOTES. */
 static struct mt_comm_result extract_result(const struct mt_extract *x, int complete, const char **notes)
 {
-    struct mt_comm_result r = {.comm = x->p.comm,
-                               .source = x->p.source,
-                               .events = x->p.events,
-                               .inputs = x->p.inputs.paths,
-                               .ninputs = x->p.inputs.npaths,
-                               .sections = x->sections,
-                               .complete = complete,
-                               .tag = x->formats.tag,
-                               .chosen = x->p.more.options.chosen,
-                               .locality = &x->p.more.more,
-                               .sites = &x->p.more.sites,
-                               .placement = &x->p.more.placement,
-                               .topology = mt_locality_run_topology(&x->p.more),
-                               .collectives = x->p.more.collectives,
-                               .ncollectives = x->p.more.ncollectives,
-                               .way = x->p.more.way,
-                               .onchip = x->spaces ? &x->onchip.rows : NULL,
-                               .notes = notes};
-    for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
-        if (x->p.more.notes[i][0])
-            notes[r.nnotes++] = x->p.more.notes[i];
+    struct mt_comm_result r = mt_pipeline_result(&x->p, complete, notes);
+    r.sections = x->sections;
+    r.tag = x->formats.tag;
+    r.onchip = x->spaces ? &x->onchip.rows : NULL;
     return r;
 }
 

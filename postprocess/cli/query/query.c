@@ -1,0 +1,333 @@
+/* memtrace query: a statement of SQL on traces. It is looked at first: what it does not read is not analysed.
+ */
+#define _GNU_SOURCE
+#include "cli/base/commands.h"
+#include "cli/base/pipeline.h"
+#include "base/text.h"
+#include "memtrace/grow.h"
+#include "output/results/sql.h"
+#include "output/rows/csv.h"
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const struct mt_command command = {
+    .of = MT_OF_QUERY,
+    .before =
+        "Usage: memtrace query [OPTION]... TRACE... 'SELECT ...'\n"
+        "       memtrace query --list\n"
+        "Answers a question about traces in SQL, as SQLite has it, without a database in between.\n"
+        "\n"
+        "  memtrace query run-2 'SELECT * FROM uncoalesced_lines LIMIT 5'\n"
+        "  memtrace query /tmp/MemTrace-pipe-0 'SELECT kernel, sum(load) FROM cta_volumes\n"
+        "                                       JOIN launches ON launch = id GROUP BY kernel'\n"
+        "  memtrace query --csv run-2 'SELECT * FROM transfers' > transfers.csv\n"
+        "  memtrace query --json run-2 \"SELECT * FROM lines WHERE file LIKE '%.cu'\" | jq .\n"
+        "\n"
+        "Tables and views are those of memtrace extract -f sqlite, but for `ranges` and what is made of it: "
+        "--list names\n"
+        "them with their columns. The statement can only read, and no files.\n",
+    .after =
+        "Exit code: 0 fine, 1 failure, 2 wrong usage (also of SQL), 3 the trace is truncated, corrupt or "
+        "incomplete, or\n"
+        "reading was interrupted (Ctrl-C): the answer is of what was whole.\n",
+    .wrong = mt_cli_usage,
+};
+
+struct query {
+    struct mt_pipeline p;
+    enum { BOX, CSV, JSON } form;
+    int list;
+    const char *text, *output;
+    struct mt_sql sql;
+    sqlite3_stmt *statement;
+};
+
+static int query_option(void *arg, int o)
+{
+    struct query *x = arg;
+    switch (o) {
+    case MT_OPT_LIST:
+        x->list = 1;
+        return 0;
+    case MT_OPT_CSV:
+        x->form = CSV;
+        return 0;
+    case MT_OPT_JSON:
+        x->form = JSON;
+        return 0;
+    case MT_OPT_OUTPUT:
+        x->output = optarg;
+        return 0;
+    default:
+        return mt_pipeline_option(&x->p, o);
+    }
+}
+
+/* ---- answers ---- */
+
+/* A box's cell, as a terminal may have it. NULL: no memory. */
+static char *query_cell(sqlite3_stmt *s, int i)
+{
+    const char *text = (const char *)sqlite3_column_text(s, i);
+    return mt_text_visible_copy(text ? text : "", text ? (size_t)sqlite3_column_bytes(s, i) : 0);
+}
+
+static size_t query_width(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += (*text & 0xc0) != 0x80;
+    return n;
+}
+
+struct box {
+    char **cell; /* of all rows, the heads first */
+    size_t n, room, *width;
+    int columns;
+    uint64_t right; /* columns of numbers: a bit each */
+};
+
+static int query_box_add(struct box *b, char *cell, int i)
+{
+    if (!cell || mt_grow(&b->cell, &b->room, b->n + 1, sizeof *b->cell) != 0) {
+        free(cell);
+        return -1;
+    }
+    const size_t width = query_width(cell);
+    b->width[i] = width > b->width[i] ? width : b->width[i];
+    b->cell[b->n++] = cell;
+    return 0;
+}
+
+static void query_box_rule(FILE *f, const struct box *b, const char *left, const char *cross,
+                           const char *right)
+{
+    for (int i = 0; i < b->columns; i++) {
+        fputs(i ? cross : left, f);
+        for (size_t k = 0; k < b->width[i] + 2; k++)
+            fputs("─", f);
+    }
+    fprintf(f, "%s\n", right);
+}
+
+static void query_box_put(FILE *f, const struct box *b)
+{
+    query_box_rule(f, b, "┌", "┬", "┐");
+    for (size_t at = 0; at < b->n; at++) {
+        const int i = (int)(at % (size_t)b->columns);
+        const int pad = (int)(b->width[i] - query_width(b->cell[at]));
+        const int before = b->right >> (i & 63) & 1 ? pad : 0;
+        fprintf(f, "│ %*s%s%*s %s", before, "", b->cell[at], pad - before, "",
+                i + 1 == b->columns ? "│\n" : "");
+        if (at + 1 == (size_t)b->columns)
+            query_box_rule(f, b, "├", "┼", "┤");
+    }
+    query_box_rule(f, b, "└", "┴", "┘");
+}
+
+/* All rows are needed to know how wide the columns are. */
+static int query_box(struct query *x, FILE *f)
+{
+    struct box b = {.columns = sqlite3_column_count(x->statement)};
+    b.width = calloc((size_t)b.columns, sizeof *b.width);
+    int rc = b.width ? SQLITE_ROW : SQLITE_NOMEM;
+    for (int i = 0; i < b.columns && rc == SQLITE_ROW; i++) {
+        const char *name = sqlite3_column_name(x->statement, i);
+        rc = query_box_add(&b, name ? mt_text_visible_copy(name, strlen(name)) : NULL, i) ? SQLITE_NOMEM : rc;
+        b.right |= 1ull << (i & 63);
+    }
+    while (rc == SQLITE_ROW && (rc = sqlite3_step(x->statement)) == SQLITE_ROW)
+        for (int i = 0; i < b.columns && rc == SQLITE_ROW; i++) {
+            if (sqlite3_column_type(x->statement, i) == SQLITE_TEXT)
+                b.right &= ~(1ull << (i & 63));
+            rc = query_box_add(&b, query_cell(x->statement, i), i) ? SQLITE_NOMEM : rc;
+        }
+    if (rc == SQLITE_DONE && b.n > (size_t)b.columns)
+        query_box_put(f, &b);
+    else if (rc == SQLITE_DONE)
+        mt_cli_note("the answer has no rows");
+    for (size_t i = 0; i < b.n; i++)
+        free(b.cell[i]);
+    free(b.cell);
+    free(b.width);
+    return rc;
+}
+
+static int query_csv(struct query *x, FILE *f)
+{
+    const int columns = sqlite3_column_count(x->statement);
+    int rc;
+    for (int i = 0; i < columns; i++) {
+        fputs(i ? "," : "", f);
+        mt_csv_text(f, sqlite3_column_name(x->statement, i));
+    }
+    fputc('\n', f);
+    while ((rc = sqlite3_step(x->statement)) == SQLITE_ROW) {
+        for (int i = 0; i < columns; i++) {
+            const char *text = (const char *)sqlite3_column_text(x->statement, i);
+            fputs(i ? "," : "", f);
+            if (text && sqlite3_column_type(x->statement, i) == SQLITE_TEXT)
+                mt_csv_text(f, text);
+            else if (text)
+                fputs(text, f);
+        }
+        fputc('\n', f);
+    }
+    return rc;
+}
+
+static void query_json_value(struct mt_json *j, sqlite3_stmt *s, int i)
+{
+    const char *name = sqlite3_column_name(s, i);
+    switch (sqlite3_column_type(s, i)) {
+    case SQLITE_INTEGER:
+        mt_json_i64(j, name, sqlite3_column_int64(s, i));
+        break;
+    case SQLITE_FLOAT:
+        mt_json_real(j, name, sqlite3_column_double(s, i));
+        break;
+    default: /* NULL is null */
+        mt_json_text(j, name, (const char *)sqlite3_column_text(s, i));
+    }
+}
+
+static int query_json(struct query *x, struct mt_json *j)
+{
+    int rc;
+    mt_json_array(j, NULL, 0);
+    while ((rc = sqlite3_step(x->statement)) == SQLITE_ROW) {
+        mt_json_object(j, NULL, 1);
+        for (int i = 0; i < sqlite3_column_count(x->statement); i++)
+            query_json_value(j, x->statement, i);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+    return rc;
+}
+
+/* The exit code. */
+static int query_write(struct query *x)
+{
+    static struct mt_json j; /* holds the output buffer */
+    int rc, code = mt_output_ready(&x->p.out);
+    if (code)
+        return code;
+    if (x->form == JSON) {
+        mt_json_open(&j, x->p.out.fd);
+        rc = query_json(x, &j);
+        code = mt_output_json(&x->p.out, &j);
+    } else {
+        FILE *f = mt_output_stream(&x->p.out);
+        if (!f)
+            return MT_EXIT_FAILURE;
+        rc = x->form == CSV ? query_csv(x, f) : query_box(x, f);
+        code = mt_output_close(&x->p.out, f);
+    }
+    if (rc == SQLITE_INTERRUPT) {
+        mt_cli_say("interrupted: not all rows are in the answer");
+        return MT_EXIT_INPUT;
+    }
+    return code || rc == SQLITE_DONE ? code : mt_cli_fail("%s", sqlite3_errmsg(x->sql.db));
+}
+
+/* ---- reading ---- */
+
+static int query_stopped(void *arg)
+{
+    (void)arg;
+    return mt_cli_stop != 0;
+}
+
+/* The analyses of what the statement reads. */
+static void query_needs(struct query *x)
+{
+    const uint64_t reads = x->sql.reads;
+    for (int i = 0; i < MT_RELATIONS; i++)
+        if (reads >> i & 1)
+            x->p.more.options.chosen |= mt_relations_section((enum mt_relation_number)i);
+    x->p.options.readers = mt_locality_run_has(&x->p.more, MT_LOCALITY_PLACEMENT);
+    x->p.options.transfers = x->p.options.readers || reads >> MT_REL_transfers & 1;
+    x->p.inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_OWN_RUNS;
+    x->p.inputs.threads = x->p.threads > 2 ? x->p.threads - 1 : 1;
+    if (!(reads & (1ull << MT_REL_cta_volumes | 1ull << MT_REL_host_volumes)) && !x->p.options.transfers)
+        x->p.options.volumes = 1; /* nobody asks who wrote what */
+}
+
+/* All of the traces; the exit code. *complete: as of mt_inputs_finish. */
+static int query_read(struct query *x, int *complete)
+{
+    int code;
+    if (!(x->p.source = mt_inputs_source(&x->p.inputs, &code)))
+        return code;
+    mt_progress_init(&x->p.progress);
+    mt_pipeline_host(&x->p);
+    x->p.options.volumes &= !x->p.options.host;
+    if ((code = mt_pipeline_start(&x->p, x->p.options.volumes ? 1 : x->p.threads)) ||
+        (code = mt_pipeline_read(&x->p)))
+        return code;
+    code = mt_inputs_finish(x->p.source, complete);
+    if (mt_comm_merged(x->p.comm) != 0 || mt_locality_run_finish(&x->p.more, x->p.comm) != 0)
+        return mt_cli_fail("no memory for the analyses");
+    return code;
+}
+
+static int query_answer(struct query *x)
+{
+    const char *notes[MT_LOCALITY_RUN_NOTES];
+    int complete = 0, input = query_read(x, &complete);
+    if (!x->p.comm || (input && input != MT_EXIT_INPUT))
+        return input;
+    const struct mt_comm_result r = mt_pipeline_result(&x->p, complete, notes);
+    x->sql.r = &r;
+    if (!mt_cli_stop) /* else the answer is of what was read, and not asked for twice */
+        sqlite3_progress_handler(x->sql.db, 10000, query_stopped, NULL);
+    int code = query_write(x);
+    x->sql.r = NULL;
+    return code ? code : input;
+}
+
+/* The statement is the last word. */
+static int query_prepare(struct query *x, int argc, char **argv)
+{
+    char why[300];
+    if (optind >= argc)
+        return mt_cli_usage("there is no query: memtrace query TRACE 'SELECT ...'");
+    x->text = argv[argc - 1];
+    if (optind == argc - 1)
+        return mt_cli_usage(strpbrk(x->text, " \n") ? "there is no trace: memtrace query TRACE 'SELECT ...'"
+                                                    : "there is no query: memtrace query TRACE 'SELECT ...'");
+    x->statement = mt_sql_prepare(&x->sql, x->text, why, sizeof why);
+    if (!x->statement)
+        return mt_cli_usage("%s", why);
+    if (x->sql.reads >> MT_REL_ranges & 1)
+        return mt_cli_usage(
+            "`ranges` is made by a pass of its own: memtrace extract -f sqlite -o FILE TRACE has it");
+    query_needs(x);
+    mt_inputs_take(&x->p.inputs, argc - 1, argv);
+    int code = mt_inputs_folders(&x->p.inputs);
+    return code ? code : mt_output_open(&x->p.out, x->output);
+}
+
+int mt_query_command(int argc, char **argv)
+{
+    static struct query x;
+    char why[300];
+    mt_cli_start("mt-query");
+    mt_pipeline_init(&x.p);
+    int code = mt_cli_options(&command, argc, argv, query_option, &x);
+    if (code == 0 && mt_sql_open(&x.sql, why, sizeof why) != 0)
+        code = mt_cli_fail("%s", why);
+    if (code == 0 && x.list) {
+        mt_sql_list(stdout);
+        code = -1;
+    }
+    if (code == 0)
+        code = query_prepare(&x, argc, argv);
+    if (code == 0)
+        code = query_answer(&x);
+    sqlite3_finalize(x.statement);
+    mt_sql_close(&x.sql);
+    mt_pipeline_free(&x.p);
+    return code < 0 ? MT_EXIT_OK : code;
+}

@@ -1,0 +1,357 @@
+/* Virtual tables of SQLite over the rows of results. A comparison of an integer column with a value, as joins
+ * make them, goes by an index of that column, which the first one makes. */
+#include "sql.h"
+#include "memtrace/order.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const struct view {
+    const char *name;
+    enum mt_relation_of of;
+    const char *question, *sql;
+} views[] = {
+#define MT_VIEW(name, of, question, sql) {#name, MT_OF_##of, question, sql},
+#include "output/rows/views.def"
+};
+enum { VIEWS = sizeof views / sizeof *views };
+
+/* Of a column: its values in order, and the rows that have them. */
+struct hit {
+    int64_t value;
+    size_t row;
+};
+MT_ORDER_2(sql_hit_order, struct hit, value, row)
+
+struct table {
+    sqlite3_vtab base;
+    struct mt_sql *s;
+    enum mt_relation_number number;
+    struct {
+        struct hit *list; /* NULL: not made yet */
+        size_t n;
+    } index[MT_RELATION_COLUMNS];
+};
+
+struct cursor {
+    sqlite3_vtab_cursor base;
+    struct mt_tuples w; /* the row that it is at */
+    struct mt_rowset x;
+    int open;
+    size_t row;                   /* in x */
+    const struct hit *hit, *last; /* of an index: those that are left; NULL: all rows */
+};
+
+/* The writer of a cursor's row leaves it where it is. */
+static int sql_keep(void *arg, const struct mt_relation *r, const struct mt_value *v, char *why)
+{
+    (void)arg, (void)r, (void)v, (void)why;
+    return 0;
+}
+static const struct mt_tuples_ops sql_ops = {.row = sql_keep};
+
+/* ---- tables ---- */
+
+static int sql_connect(sqlite3 *db, void *arg, int argc, const char *const *argv, sqlite3_vtab **out,
+                       char **why)
+{
+    static const char *const types[] = {
+        [MT_INTEGER] = "INTEGER", [MT_REAL] = "REAL", [MT_TEXT] = "TEXT", [MT_BOOLEAN] = "INTEGER"};
+    (void)argc, (void)why;
+    struct table *t = calloc(1, sizeof *t);
+    sqlite3_str *text = sqlite3_str_new(db);
+    enum mt_relation_number number = 0;
+    while (strcmp(mt_relations[number].name, argv[0]) != 0)
+        number++;
+    for (unsigned i = 0; i < mt_relations[number].n; i++)
+        sqlite3_str_appendf(text, "%s%s %s", i ? ", " : "CREATE TABLE x(",
+                            mt_relations[number].columns[i].name,
+                            types[mt_relations[number].columns[i].type]);
+    sqlite3_str_appendall(text, ")");
+    char *sql = sqlite3_str_finish(text);
+    ((struct mt_sql *)arg)->declares = 1;
+    int rc = t && sql ? sqlite3_declare_vtab(db, sql) : SQLITE_NOMEM;
+    ((struct mt_sql *)arg)->declares = 0;
+    sqlite3_free(sql);
+    if (rc != SQLITE_OK) {
+        free(t);
+        return rc;
+    }
+    t->s = arg;
+    t->number = number;
+    *out = &t->base;
+    return SQLITE_OK;
+}
+
+static int sql_disconnect(sqlite3_vtab *base)
+{
+    struct table *t = (struct table *)base;
+    for (int i = 0; i < MT_RELATION_COLUMNS; i++)
+        free(t->index[i].list);
+    free(t);
+    return SQLITE_OK;
+}
+
+/* The first integer column that is compared with a value, if there is one. */
+static int sql_best(sqlite3_vtab *base, sqlite3_index_info *info)
+{
+    const struct mt_relation *r = &mt_relations[((struct table *)base)->number];
+    info->estimatedCost = 1e6;
+    for (int i = 0; i < info->nConstraint && !info->idxNum; i++) {
+        const int column = info->aConstraint[i].iColumn;
+        if (!info->aConstraint[i].usable || info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ ||
+            column < 0 || r->columns[column].type != MT_INTEGER)
+            continue;
+        info->aConstraintUsage[i].argvIndex = 1; /* SQLite looks at the rows once more */
+        info->idxNum = column + 1;
+        info->estimatedCost = 100;
+        info->estimatedRows = 100;
+    }
+    return SQLITE_OK;
+}
+
+/* ---- rows ---- */
+
+static int sql_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
+{
+    struct cursor *c = calloc(1, sizeof *c);
+    (void)base;
+    if (!c)
+        return SQLITE_NOMEM;
+    c->w.ops = &sql_ops;
+    *out = &c->base;
+    return SQLITE_OK;
+}
+
+static int sql_close(sqlite3_vtab_cursor *base)
+{
+    struct cursor *c = (struct cursor *)base;
+    if (c->open)
+        mt_rows_end(&c->x);
+    free(c);
+    return SQLITE_OK;
+}
+
+/* Has row i values? They are in c->w then. */
+static int sql_row(struct cursor *c, size_t i)
+{
+    c->w.at = c->w.places = 0;
+    c->x.row(&c->w, &c->x, i);
+    return c->w.at != 0;
+}
+
+static int sql_index(struct table *t, struct cursor *c, int column)
+{
+    struct hit *list = malloc((c->x.n + 1) * sizeof *list);
+    size_t n = 0;
+    if (!list)
+        return SQLITE_NOMEM;
+    for (size_t i = 0; i < c->x.n; i++)
+        if (sql_row(c, i) && !c->w.value[column].null)
+            list[n++] = (struct hit){c->w.value[column].number, i};
+    qsort(list, n, sizeof *list, sql_hit_order);
+    t->index[column].list = list;
+    t->index[column].n = n;
+    return SQLITE_OK;
+}
+
+/* On to the next row that is there, from the one under way on. */
+static void sql_settle(struct cursor *c)
+{
+    if (c->hit) {
+        if (c->hit < c->last)
+            sql_row(c, c->row = c->hit->row);
+        return;
+    }
+    while (c->row < c->x.n && !sql_row(c, c->row))
+        c->row++;
+}
+
+static int sql_filter(sqlite3_vtab_cursor *base, int column, const char *text, int argc, sqlite3_value **argv)
+{
+    struct cursor *c = (struct cursor *)base;
+    struct table *t = (struct table *)base->pVtab;
+    (void)text, (void)argc;
+    if (!c->open) {
+        c->x.r = t->s->r;
+        c->w.now = &mt_relations[t->number];
+        if (!c->x.r || mt_rows_of_tables[t->number](&c->x) != 0)
+            return c->x.r ? SQLITE_NOMEM : SQLITE_MISUSE;
+        c->open = 1;
+    }
+    c->row = 0;
+    c->hit = c->last = NULL;
+    if (column-- && sqlite3_value_type(argv[0]) == SQLITE_INTEGER) {
+        if (!t->index[column].list && sql_index(t, c, column) != SQLITE_OK)
+            return SQLITE_NOMEM;
+        const struct hit *list = t->index[column].list;
+        const size_t n = t->index[column].n;
+        const int64_t value = sqlite3_value_int64(argv[0]);
+        c->hit = list + MT_FIRST(i, n, list[i].value >= value);
+        c->last = list + MT_FIRST(i, n, list[i].value > value);
+    }
+    sql_settle(c);
+    return SQLITE_OK;
+}
+
+static int sql_next(sqlite3_vtab_cursor *base)
+{
+    struct cursor *c = (struct cursor *)base;
+    if (c->hit)
+        c->hit++;
+    else
+        c->row++;
+    sql_settle(c);
+    return SQLITE_OK;
+}
+
+static int sql_eof(sqlite3_vtab_cursor *base)
+{
+    const struct cursor *c = (const struct cursor *)base;
+    return c->hit ? c->hit >= c->last : c->row >= c->x.n;
+}
+
+static int sql_column(sqlite3_vtab_cursor *base, sqlite3_context *to, int column)
+{
+    const struct cursor *c = (const struct cursor *)base;
+    const struct mt_value *v = &c->w.value[column];
+    if (v->null)
+        sqlite3_result_null(to);
+    else if (c->w.now->columns[column].type == MT_TEXT)
+        sqlite3_result_text(to, v->text, -1, SQLITE_TRANSIENT);
+    else if (c->w.now->columns[column].type == MT_REAL)
+        sqlite3_result_double(to, v->real);
+    else
+        sqlite3_result_int64(to, v->number);
+    return SQLITE_OK;
+}
+
+static int sql_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *id)
+{
+    *id = (sqlite3_int64)((const struct cursor *)base)->row;
+    return SQLITE_OK;
+}
+
+/* Without xCreate each module is a table by its name. */
+static const sqlite3_module sql_module = {.xConnect = sql_connect,
+                                          .xBestIndex = sql_best,
+                                          .xDisconnect = sql_disconnect,
+                                          .xDestroy = sql_disconnect,
+                                          .xOpen = sql_open,
+                                          .xClose = sql_close,
+                                          .xFilter = sql_filter,
+                                          .xNext = sql_next,
+                                          .xEof = sql_eof,
+                                          .xColumn = sql_column,
+                                          .xRowid = sql_rowid};
+
+/* ---- statements ---- */
+
+static int sql_is_known(struct mt_sql *s, const char *name)
+{
+    static const char *const others[] = {"json_each", "json_tree", "sqlite_schema", "sqlite_master"};
+    for (int i = 0; i < MT_RELATIONS; i++)
+        if (strcmp(mt_relations[i].name, name) == 0) {
+            s->reads |= 1ull << i;
+            return 1;
+        }
+    for (size_t i = 0; i < VIEWS; i++)
+        if (strcmp(views[i].name, name) == 0)
+            return 1;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(others[i], name) == 0)
+            return 1;
+    return 0;
+}
+
+static int sql_may(void *arg, int action, const char *first, const char *second, const char *db,
+                   const char *by)
+{
+    (void)db, (void)by;
+    switch (action) {
+    case SQLITE_SELECT:
+    case SQLITE_RECURSIVE:
+        return SQLITE_OK;
+    case SQLITE_READ:
+        return sql_is_known(arg, first) ? SQLITE_OK : SQLITE_DENY;
+    case SQLITE_FUNCTION:
+        return strcmp(second, "load_extension") == 0 ? SQLITE_DENY : SQLITE_OK;
+    default:
+        return ((const struct mt_sql *)arg)->declares ? SQLITE_OK : SQLITE_DENY;
+    }
+}
+
+static int sql_view(struct mt_sql *s, const struct view *v)
+{
+    char *sql = sqlite3_mprintf("CREATE VIEW %s AS %s", v->name, v->sql);
+    int rc = sql ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+    sqlite3_free(sql);
+    return rc;
+}
+
+int mt_sql_open(struct mt_sql *s, char *why, size_t room)
+{
+    memset(s, 0, sizeof *s);
+    int rc = sqlite3_open(":memory:", &s->db);
+    for (int i = 0; i < MT_RELATIONS && rc == SQLITE_OK; i++)
+        rc = sqlite3_create_module_v2(s->db, mt_relations[i].name, &sql_module, s, NULL);
+    for (size_t i = 0; i < VIEWS && rc == SQLITE_OK; i++)
+        rc = sql_view(s, &views[i]);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_set_authorizer(s->db, sql_may, s);
+    if (rc == SQLITE_OK)
+        return 0;
+    snprintf(why, room, "%s", s->db ? sqlite3_errmsg(s->db) : "out of memory");
+    mt_sql_close(s);
+    return -1;
+}
+
+sqlite3_stmt *mt_sql_prepare(struct mt_sql *s, const char *text, char *why, size_t room)
+{
+    sqlite3_stmt *out = NULL;
+    const char *rest = "";
+    int rc = sqlite3_prepare_v2(s->db, text, -1, &out, &rest);
+    if (rc != SQLITE_OK)
+        snprintf(why, room, "%s",
+                 rc == SQLITE_AUTH
+                     ? "a query only reads, and nothing but the tables of the trace (--list names them)"
+                     : sqlite3_errmsg(s->db));
+    else if (!out)
+        snprintf(why, room, "there is no statement in it");
+    else if (rest[strspn(rest, " \t\r\n;")])
+        snprintf(why, room, "there is more than one statement in it");
+    else if (sqlite3_column_count(out))
+        return out;
+    else
+        snprintf(why, room, "it has no result");
+    sqlite3_finalize(out);
+    return NULL;
+}
+
+void mt_sql_close(struct mt_sql *s)
+{
+    sqlite3_close(s->db);
+    s->db = NULL;
+}
+
+/* ---- the list ---- */
+
+void mt_sql_list(FILE *f)
+{
+    static const char *const types[] = {
+        [MT_INTEGER] = "integer", [MT_REAL] = "real", [MT_TEXT] = "text", [MT_BOOLEAN] = "0 or 1"};
+    for (int i = 0; i < MT_RELATIONS; i++) {
+        const struct mt_relation *r = &mt_relations[i];
+        if (i == MT_REL_ranges)
+            continue;
+        fprintf(f, "%s: %s\n", r->name, r->what);
+        for (unsigned k = 0; k < r->n; k++)
+            fprintf(f, "  %-20s %-8s %s%s%s\n", r->columns[k].name, types[r->columns[k].type],
+                    r->columns[k].what, *r->columns[k].what && r->columns[k].presence == MT_MAYBE ? "; " : "",
+                    r->columns[k].presence == MT_MAYBE ? "NULL: not known" : "");
+        fputc('\n', f);
+    }
+    fputs("Views, ready answers:\n", f);
+    for (size_t i = 0; i < VIEWS; i++)
+        if (views[i].of != MT_OF_RANGES && *views[i].question)
+            fprintf(f, "  %-20s %s\n", views[i].name, views[i].question);
+}

@@ -1,0 +1,23 @@
+/* The tables of results (relations.def) and their views (views.def) to SQL: virtual tables of SQLite that ask
+ * who has the rows, one row at a time; nothing is copied. A statement can only read, and no files. */
+#ifndef MT_OUTPUT_SQL_H
+#define MT_OUTPUT_SQL_H
+#include "results.h"
+#include <sqlite3.h>
+
+struct mt_sql {
+    sqlite3 *db;
+    const struct mt_comm_result *r; /* what there is to read; before the first step */
+    int declares;                   /* a table of ours: SQLite takes it for CREATE TABLE */
+    uint64_t reads;                 /* tables that a statement reads, a bit each (enum mt_relation_number) */
+};
+
+/* 0, or -1 with a sentence in why. */
+int mt_sql_open(struct mt_sql *s, char *why, size_t room);
+/* One statement, which reads no table yet: s->reads says which it will. NULL with a sentence in why. */
+sqlite3_stmt *mt_sql_prepare(struct mt_sql *s, const char *text, char *why, size_t room);
+void mt_sql_close(struct mt_sql *s);
+/* Tables and views, with columns, types and meanings, for people; without `ranges`, whose rows come from a
+ * pass of their own. */
+void mt_sql_list(FILE *f);
+#endif

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""memtrace query beside SQLite's own program: each table and view, and joins by chance, have the rows that Python's sqlite3 finds in
+the database of memtrace extract; statements that would do more than read the trace are refused.
+
+usage: query_test.py BIN GEN_DEVICE [CASES] [SEED]
+"""
+import csv
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+
+import property_test as cases
+
+BIN, GEN_DEVICE = sys.argv[1:3]
+QUERY = [os.path.join(BIN, "memtrace"), "query", "--quiet"]
+SIZES = {"meta", "ranges", "kernels", "ctas", "kernel_buffers", "launch_buffers"}  # a file's own, or made by another pass
+
+
+def ask(text, *args, ok=(0, 3)):
+    p = subprocess.run([*QUERY, *args, text], capture_output=True, text=True)
+    assert p.returncode in ok, (text, args, p.returncode, p.stderr)
+    return p
+
+
+def rows(text, *args):
+    return [tuple(r.values()) for r in json.loads(ask(text, "--json", *args).stdout)]
+
+
+def sure(list_):
+    """Reals as JSON prints them; an order for what has none."""
+    return sorted((tuple(round(v, 6) if isinstance(v, float) else v for v in r) for r in list_), key=repr)
+
+
+def joins(rng, db, tables):
+    """Statements that go by columns of numbers."""
+    numbers = {t: [c for c, kind in db.execute("SELECT name, type FROM pragma_table_info(?)", (t,)) if kind == "INTEGER"] for t in tables}
+    tables = [t for t in tables if numbers[t]]
+    for _ in range(12):
+        a, b = rng.choice(tables), rng.choice(tables)
+        x, y, z = rng.choice(numbers[a]), rng.choice(numbers[b]), rng.choice(numbers[a])
+        some = [v for v, in db.execute("SELECT DISTINCT %s FROM %s LIMIT 20" % (z, a))]
+        value = rng.choice(some) if some and rng.random() < 0.8 else rng.choice([-1, 0, 2.0, "'1'", "NULL", 2**62])
+        value = "NULL" if value is None else value
+        yield rng.choice(("SELECT a.*, b.* FROM (SELECT * FROM {a} LIMIT 40) a JOIN {b} b ON a.{x} = b.{y} LIMIT 3000", "SELECT count(*), sum({x}) FROM {a} WHERE {z} = {value}",
+                          "SELECT {z}, count(*) FROM {a} GROUP BY {z}", "SELECT count(*) FROM {a} a LEFT JOIN {b} b ON b.{y} = a.{x} AND b.{y} > 0 WHERE a.{z} IS {value}",
+                          "SELECT {x} FROM {a} WHERE {z} IN (SELECT {y} FROM {b} WHERE {y} <> {value})", "SELECT * FROM {a} WHERE {z} = {value} AND {x} >= 0")).format(**locals())
+
+
+def case(seed):
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="mt-query-", dir=os.environ.get("MT_TEST_TMP")) as folder:
+        paths = [os.path.join(folder, "t.mtc")]
+        if seed % 2:
+            subprocess.run([GEN_DEVICE, str(seed), "1", paths[0], "64"], check=True, stdout=subprocess.DEVNULL)
+        else:
+            data, metas, _, _, _ = cases.make_case(rng, False)
+            paths = []
+            for i, (d, m) in enumerate(zip(data, metas)):
+                paths.append(os.path.join(folder, "t%d" % i))
+                with open(paths[-1], "wb") as f:
+                    f.write(d)
+                if m is not None:
+                    with open(paths[-1] + ".meta", "w") as f:
+                        f.write(m)
+        args = [*rng.choice([[], ["--no-host"], ["--strict"], ["--launches=1.."], ["--devices=3"], ["--same-cta=local", "--line-size=64"]]), *paths]
+        name = os.path.join(folder, "db")
+        p = subprocess.run([os.path.join(BIN, "memtrace"), "extract", "--format=sqlite", "-s", "more", "-o", name, *args], capture_output=True, text=True)
+        assert p.returncode in (0, 3), p.stderr
+        db = sqlite3.connect(name)
+        there = [(n, kind) for n, kind in db.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')") if n not in SIZES]
+        for table, kind in there:
+            want, got = db.execute("SELECT * FROM " + table).fetchall(), rows("SELECT * FROM " + table, *args)
+            assert sure(got) == sure(want), (seed, table, set(sure(got)) ^ set(sure(want)))
+            if kind == "table":
+                assert [r[0] for r in got] == [r[0] for r in want], table  # in their order
+        for text in joins(rng, db, [n for n, kind in there if kind == "table"]):
+            if "LIMIT" not in text or "JOIN" not in text:
+                assert sure(rows(text, *args)) == sure(db.execute(text).fetchall()), (seed, text)
+            else:
+                assert len(rows(text, *args)) == len(db.execute(text).fetchall()), (seed, text)
+        db.close()
+
+
+def forms():
+    """One answer in three forms; names and texts that a terminal would obey."""
+    with tempfile.TemporaryDirectory(prefix="mt-query-", dir=os.environ.get("MT_TEST_TMP")) as folder:
+        path = os.path.join(folder, "t.mtc")
+        subprocess.run([GEN_DEVICE, "3", "1", path, "64"], check=True, stdout=subprocess.DEVNULL)
+        text = "SELECT id, kernel, begin_ns IS NULL AS n, NULL AS none, 'a,\"b' AS c FROM launches"
+        asked = json.loads(ask(text, "--json", path).stdout)
+        head, *table = csv.reader(ask(text, "--csv", path).stdout.splitlines())
+        assert asked and head == list(asked[0]) and table == [["" if v is None else str(v) for v in r.values()] for r in asked]
+        box = ask(text, path).stdout.splitlines()
+        assert len({len(line) for line in box}) == 1 and len(box) == len(asked) + 4
+        assert [[c.strip() for c in line.split("│")[1:-1]] for line in box[3:-1]] == table
+        p = ask("SELECT char(27, 10, 8238) || 'x' AS a, x'00ff' AS b", path)
+        assert "\\x1b\\x0a" in p.stdout and "\x1b" not in p.stdout and "\u202e" not in p.stdout, p.stdout
+        out = os.path.join(folder, "out.csv")
+        ask(text, "--csv", "-o", out, path)
+        with open(out, encoding="utf-8") as f:
+            assert f.read() == ask(text, "--csv", path).stdout
+        p = subprocess.run([QUERY[0], "query", path, "SELECT 1 WHERE 0"], capture_output=True, text=True)
+        assert p.returncode == 0 and not p.stdout and "no rows" in p.stderr
+        list_ = subprocess.run([*QUERY, "--list"], capture_output=True, text=True, check=True).stdout
+        assert "\nlaunches:" in list_ and "Which lines waste most" in list_ and "ranges" not in list_
+
+
+def refused():
+    with tempfile.TemporaryDirectory(prefix="mt-query-", dir=os.environ.get("MT_TEST_TMP")) as folder:
+        path, other = os.path.join(folder, "t.mtc"), os.path.join(folder, "other")
+        subprocess.run([GEN_DEVICE, "3", "1", path, "64"], check=True, stdout=subprocess.DEVNULL)
+        reads = "a query only reads"
+        for text, word in (("ATTACH '%s' AS o" % other, reads), ("VACUUM INTO '%s'" % other, ""), ("PRAGMA table_list", reads), ("SELECT * FROM pragma_table_list", "not authorized"),
+                           ("SELECT load_extension('x')", "not authorized"), ("CREATE TABLE a (b)", reads), ("CREATE TEMP TABLE a AS SELECT 1", reads), ("INSERT INTO launches VALUES (1)", ""),
+                           ("DELETE FROM launches", ""), ("DROP VIEW races", ""), ("BEGIN", reads), ("SELECT * FROM ranges", "extract -f sqlite"), ("SELECT * FROM kernel_buffers", "extract -f sqlite"),
+                           ("SELECT 1; SELECT 2", "more than one"), ("", "no statement"), ("SELECT nosuch FROM launches", "no such column"), ("SELEC 1", "syntax error"),
+                           ("SELECT * FROM sqlite_dbpage", ""), ("SELECT readfile('/etc/passwd')", "no such function"), ("EXPLAIN SELECT 1", "")):
+            p = ask(text, path, ok=(2,) if word else (0, 1, 2))
+            assert word in p.stderr, (text, p.stderr)
+            assert os.listdir(folder) == ["t.mtc"], text
+        for words, word in ((["SELECT 1"], "no trace"), ([path], "no query"), ([], "no query"), ([other, "SELECT 1"], "cannot open")):
+            p = subprocess.run([*QUERY, *words], capture_output=True, text=True)
+            assert p.returncode == 2 and word in p.stderr, (words, p.stderr)
+        p = subprocess.Popen([*QUERY, path, "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a) SELECT sum(n) FROM a"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(1)  # it would never end; a signal before it runs ends it, too
+        p.send_signal(signal.SIGINT)
+        assert p.wait(60) in (3, 1, 130) or p.returncode < 0, p.returncode
+
+
+def main():
+    count = int(sys.argv[3]) if len(sys.argv) > 3 else 8
+    first = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    forms()
+    refused()
+    for seed in range(first, first + count):
+        case(seed)
+    print("%d cases" % count)
+
+
+if __name__ == "__main__":
+    main()
