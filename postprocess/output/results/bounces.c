@@ -58,36 +58,18 @@ int mt_bounces_json(struct mt_json *j, const struct mt_comm_result *r)
 
 /* ---- text ---- */
 
-int mt_bounces_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+int mt_bounces_text(struct mt_text *t)
 {
-    const struct mt_locality *m = result->locality;
-    const struct mt_sites *sites = result->sites;
-    char label[MT_ALLOC_LABEL];
-    struct mt_table t;
-    if (!m->bounces.known)
+    if (!t->r->locality->bounces.known)
         return 0;
-    struct mt_bounce *list = bounces_sorted(&m->bounces);
-    if (!list)
-        return -1;
-    mt_table_init(&t,
-                  "Cache lines handed over, modified, from one thread to another: by who stored last and who "
-                  "takes over",
-                  "buffer|stored by|taken by|type|>times|>common bytes|>other bytes|>thread|>thread");
-    for (size_t i = 0; i < m->bounces.count; i++) {
-        const struct mt_bounce *b = &list[i];
-        mt_table_row(&t, b->times);
-        mt_table_text(&t, mt_alloc_label(label, m, b->alloc));
-        for (int k = 0; k < 2; k++)
-            mt_table_text(&t, mt_location_short(sites->lines.names[b->line[k]]));
-        mt_table_text(&t, mt_words_type(b->type));
-        mt_table_u64(&t, b->times);
-        mt_table_u64(&t, b->same);
-        mt_table_u64(&t, b->times - b->same);
-        mt_table_u64(&t, b->thread[0] >> 32);
-        mt_table_u64(&t, b->thread[1] >> 32);
-    }
-    free(list);
-    return mt_table_print(&t, f, rows);
+    return mt_text_table(
+        t,
+        "Cache lines handed over, modified, from one thread to another: by who stored last and "
+        "who takes over",
+        "SELECT label AS buffer, place(from_file, from_line) AS 'stored by', place(to_file, "
+        "to_line) AS 'taken by', word(type) AS type, times AS '>times', same_bytes AS "
+        "'>common bytes', times - same_bytes AS '>other bytes', from_thread AS '>thread', "
+        "to_thread AS '>thread' FROM bounces");
 }
 
 /* ---- sentence ---- */

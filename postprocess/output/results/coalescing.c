@@ -194,22 +194,6 @@ int mt_coalescing_json(struct mt_json *j, const struct mt_comm_result *r)
 
 /* ---- text ---- */
 
-/* The lane stride of most requests; of equal ones the smallest. */
-static void coalescing_usual_stride(struct mt_table *t, const struct mt_coalescing *c, size_t cell)
-{
-    const struct mt_coalescing_stride *best = NULL;
-    for (size_t i = 0; i < c->nstrides; i++) {
-        const struct mt_coalescing_stride *s = &c->strides[i];
-        if (s->cell == cell && (!best || s->requests > best->requests ||
-                                (s->requests == best->requests && s->stride < best->stride)))
-            best = s;
-    }
-    if (best && best->requests >= c->cells[cell].irregular && best->requests >= c->cells[cell].single)
-        mt_table_say(t, "%" PRId64, best->stride);
-    else
-        mt_table_text(t, c->cells[cell].irregular >= c->cells[cell].single ? "irregular" : "one lane");
-}
-
 /* Do lanes of a cell (SIZE_MAX: of any) access less than the 16 bytes that they are apart, as in halves of a
  * float4? */
 static int coalescing_halves(const struct mt_coalescing *c, size_t cell)
@@ -223,40 +207,34 @@ static int coalescing_halves(const struct mt_coalescing *c, size_t cell)
     return some;
 }
 
-int mt_coalescing_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+int mt_coalescing_text(struct mt_text *t)
 {
-    const struct mt_locality *m = result->locality;
-    const struct mt_sites *sites = result->sites;
-    const struct mt_coalescing *c = &m->coalescing;
-    struct mt_table t;
-    if (!mt_locality_has_masks(m)) {
-        fputs("\nCoalescing: not known, the trace has no lane masks\n", f);
+    const struct mt_coalescing *c = &t->r->locality->coalescing;
+    if (!mt_locality_has_masks(t->r->locality)) {
+        fputs("\nCoalescing: not known, the trace has no lane masks\n", t->f);
         return 0;
     }
-    mt_table_init(&t,
-                  "Coalescing: 32-byte sectors and 128-byte lines per request of a warp, most traffic first; "
-                  "efficiency: different bytes asked for / bytes moved",
-                  "line|kernel|type|>requests|>lanes|>sectors|>lines|>efficiency|>usual stride");
-    for (size_t i = 0; i < c->count; i++) {
-        const struct mt_coalescing_cell *x = &c->cells[i];
-        double n = (double)x->requests;
-        mt_table_row(&t, x->sectors);
-        mt_table_text(&t, mt_location_short(sites->lines.names[x->line]));
-        mt_table_kernel(&t, x->kernel);
-        mt_table_text(&t, mt_access_types[x->type]);
-        mt_table_u64(&t, x->requests);
-        mt_table_say(&t, "%.1f", (double)x->accesses / n);
-        mt_table_say(&t, "%.2f", (double)x->sectors / n);
-        mt_table_say(&t, "%.2f", (double)x->lines / n);
-        mt_table_say(&t, "%.1f %%", 100.0 * mt_efficiency(x->distinct, x->sectors));
-        coalescing_usual_stride(&t, c, i);
-    }
-    if (mt_table_print(&t, f, rows) != 0)
+    /* the usual stride is that of most requests; of equal ones the smallest */
+    if (mt_text_table(
+            t,
+            "Coalescing: 32-byte sectors and 128-byte lines per request of a warp, most traffic first; "
+            "efficiency: different bytes asked for / bytes moved",
+            "WITH usual AS (SELECT *, row_number() OVER (PARTITION BY kernel, file, line, type "
+            "ORDER BY requests DESC, stride) AS nth FROM lane_strides) "
+            "SELECT place(c.file, c.line) AS line, kernel(c.kernel) AS kernel, c.type, c.requests AS "
+            "'>requests', fixed(1.0 * accesses / c.requests, 1) AS '>lanes', "
+            "fixed(1.0 * sectors / c.requests, 2) AS '>sectors', "
+            "fixed(1.0 * lines / c.requests, 2) AS '>lines', "
+            "fixed(100.0 * efficiency, 1) || ' %' AS '>efficiency', "
+            "CASE WHEN u.requests >= irregular AND u.requests >= single THEN stride "
+            "WHEN irregular >= single THEN 'irregular' ELSE 'one lane' END AS '>usual stride' "
+            "FROM coalescing c LEFT JOIN usual u ON u.nth = 1 AND u.kernel = c.kernel AND u.file IS "
+            "c.file AND u.line IS c.line AND u.type = c.type ORDER BY sectors DESC") != 0)
         return -1;
     if (coalescing_halves(c, SIZE_MAX))
-        fputs(mt_table_halves, f);
+        fputs(mt_table_halves, t->f);
     if (c->unmasked)
-        fprintf(f, "  %" PRIu64 " accesses have no lane mask and are left out\n", c->unmasked);
+        fprintf(t->f, "  %" PRIu64 " accesses have no lane mask and are left out\n", c->unmasked);
     return 0;
 }
 

@@ -136,65 +136,19 @@ int mt_conflicts_json(struct mt_json *j, const struct mt_comm_result *r)
 
 /* ---- text ---- */
 
-static int conflicts_by_pair(const void *a, const void *b)
+int mt_conflicts_text(struct mt_text *t)
 {
-    const struct mt_conflict *x = a, *y = b;
-    int d = mt_locality_compare_text(x->kernel, y->kernel);
-    for (int i = 0; i < 2 && !d; i++)
-        d = x->side[i] < y->side[i] ? -1 : x->side[i] > y->side[i];
-    return d ? d : x->superstep < y->superstep ? -1 : x->superstep > y->superstep;
-}
-
-static void conflicts_side(struct mt_table *t, const struct mt_sites *sites, uint32_t side)
-{
-    uint32_t line = mt_side_line(side);
-    mt_table_say(t, "%s %s", mt_words_type(mt_side_type(side)),
-                 line ? mt_location_short(sites->lines.names[line]) : "?");
-}
-
-static void conflicts_cta(struct mt_table *t, uint64_t cta)
-{
-    char key[64];
-    mt_table_text(t, mt_words_cta(key, mt_cta_order(cta)));
-}
-
-int mt_conflicts_text(FILE *f, const struct mt_comm_result *result, size_t rows)
-{
-    const struct mt_locality *m = result->locality;
-    const struct mt_sites *sites = result->sites;
-    size_t n = m->conflicts.count;
-    struct mt_conflict *list = malloc((n + 1) * sizeof *list);
-    struct mt_table t;
-    if (!list)
-        return -1;
-    if (n)
-        memcpy(list, m->conflicts.list, n * sizeof *list);
-    qsort(list, n, sizeof *list, conflicts_by_pair);
-    mt_table_init(&t,
-                  "Conflicts: bytes that two CTAs of one launch access, at least one with a plain store "
-                  "(races, unless the "
-                  "program orders them)",
-                  "kernel|one|other|>launches|>bytes|>launch|address|CTA|CTA|note");
-    for (size_t i = 0, first; i < n;) {
-        uint64_t bytes = 0;
-        for (first = i; i < n && mt_locality_compare_text(list[i].kernel, list[first].kernel) == 0 &&
-                        list[i].side[0] == list[first].side[0] && list[i].side[1] == list[first].side[1];
-             i++)
-            bytes += list[i].bytes;
-        mt_table_row(&t, bytes);
-        mt_table_kernel(&t, list[first].kernel);
-        conflicts_side(&t, sites, list[first].side[0]);
-        conflicts_side(&t, sites, list[first].side[1]);
-        mt_table_u64(&t, i - first);
-        mt_table_u64(&t, bytes);
-        mt_table_u64(&t, list[first].superstep);
-        mt_table_say(&t, "0x%" PRIx64, list[first].address);
-        conflicts_cta(&t, list[first].cta[0]);
-        conflicts_cta(&t, list[first].cta[1]);
-        mt_table_text(&t, list[first].cooperative ? "cooperative" : "");
-    }
-    free(list);
-    return mt_table_print(&t, f, rows);
+    /* what is of one launch alone is of the first */
+    return mt_text_table(
+        t,
+        "Conflicts: bytes that two CTAs of one launch access, at least one with a plain store "
+        "(races, unless the program orders them)",
+        "SELECT kernel(kernel) AS kernel, word(a_type) || ' ' || place(a_file, a_line) AS one, "
+        "word(b_type) || ' ' || place(b_file, b_line) AS other, count(*) AS '>launches', "
+        "sum(bytes) AS '>bytes', min(launch) AS '>launch', printf('0x%x', address) AS address, "
+        "cta(a_x, a_y, a_z) AS CTA, cta(b_x, b_y, b_z) AS CTA, "
+        "iif(cooperative, 'cooperative', '') AS note FROM conflicts c GROUP BY c.kernel, a_type, "
+        "a_file, a_line, b_type, b_file, b_line ORDER BY 5 DESC, c.kernel, min(launch)");
 }
 
 /* ---- sentence ---- */

@@ -334,73 +334,38 @@ int mt_devices_json(struct mt_json *j, const struct mt_comm_result *r)
 
 /* ---- text ---- */
 
-/* One link with all that goes over it: the list is by link. */
-static void devices_link_row(struct mt_table *t, const struct link_load *list, size_t n)
+int mt_devices_text(struct mt_text *t)
 {
-    uint64_t by[FLOWS] = {0}, all = 0;
-    const struct link_load *most = list;
-    for (size_t i = 0; i < n; i++) {
-        by[list[i].how] += list[i].bytes;
-        all += list[i].bytes;
-        most = list[i].bytes > most->bytes ? &list[i] : most;
-    }
-    mt_table_row(t, all);
-    mt_table_text(t, list->link.name);
-    mt_table_text(t, mt_topology_words[list->link.kind]);
-    mt_table_say(t, "%.1f", list->link.speed / 1e9);
-    mt_table_u64(t, by[FLOW_LOAD] + by[FLOW_UNKNOWN]);
-    mt_table_u64(t, by[FLOW_STORE] + by[FLOW_ATOMIC]);
-    mt_table_u64(t, by[FLOW_COPY]);
-    mt_table_u64(t, by[FLOW_COLLECTIVE]);
-    mt_table_say(t, "%.3f", (double)all / list->link.speed * 1e3);
-    mt_table_kernel(t, most->kernel ? most->kernel : devices_flow_names[most->how]);
-}
-
-static int devices_links_text(FILE *f, const struct mt_comm_result *result, size_t rows)
-{
-    size_t n, end;
-    uint64_t outside;
-    struct mt_table t;
-    struct link_load *list = devices_loads(result, &n, &outside);
-    if (!list)
-        return -1;
-    mt_table_init(&t, "Over links, in one direction, and how long that takes at the link's speed",
-                  "link|kind|>GB/s|>loads (B)|>stores (B)|>copies (B)|>collectives (B)|>ms|most for");
-    for (size_t i = 0; i < n; i = end) {
-        for (end = i; end < n && strcmp(list[end].link.name, list[i].link.name) == 0;)
-            end++;
-        devices_link_row(&t, list + i, end - i);
-    }
-    free(list);
-    int rc = mt_table_print(&t, f, rows);
-    if (outside)
-        fprintf(f, "  %" PRIu64 " bytes to or from devices that the topology does not have\n", outside);
+    size_t n, nlinks;
+    uint64_t outside = 0;
+    struct device_flow *flows = devices_flows(t->r, 1, &n);
+    struct link_load *links = t->r->topology ? devices_loads(t->r, &nlinks, &outside) : NULL;
+    int rc = flows && (links || !t->r->topology) ? 0 : -1;
+    if (rc == 0 && n)
+        rc = mt_text_table(t,
+                           "From device to device, and host: by loads and stores of kernels, copies, and "
+                           "collectives",
+                           "SELECT by, source AS 'from', target AS 'to', sum(accesses) AS '>accesses', "
+                           "sum(bytes) AS '>bytes' FROM devices GROUP BY by, source, target "
+                           "ORDER BY iif(source = target, 0, sum(bytes)) DESC, instr('load store atomic "
+                           "unknown copy collective', "
+                           "by), source = 'host' DESC, source + 0, target = 'host' DESC, target + 0");
+    if (rc == 0 && n && links)
+        rc = mt_text_table(
+            t, "Over links, in one direction, and how long that takes at the link's speed",
+            "SELECT link, kind, fixed(speed / 1e9, 1) AS '>GB/s', "
+            "sum(iif(by IN ('load', 'unknown'), bytes, 0)) AS '>loads (B)', "
+            "sum(iif(by IN ('store', 'atomic'), bytes, 0)) AS '>stores (B)', "
+            "sum(iif(by = 'copy', bytes, 0)) AS '>copies (B)', "
+            "sum(iif(by = 'collective', bytes, 0)) AS '>collectives (B)', "
+            "fixed(sum(bytes) / speed * 1e3, 3) AS '>ms', kernel(most) AS 'most for' FROM (SELECT *, "
+            "first_value(coalesce(kernel, by)) OVER (PARTITION BY link ORDER BY bytes DESC, launch) AS most "
+            "FROM links) GROUP BY link ORDER BY sum(bytes) DESC");
+    if (rc == 0 && n && outside)
+        fprintf(t->f, "  %" PRIu64 " bytes to or from devices that the topology does not have\n", outside);
+    free(flows);
+    free(links);
     return rc;
-}
-
-int mt_devices_text(FILE *f, const struct mt_comm_result *result, size_t rows)
-{
-    size_t n;
-    struct mt_table t;
-    struct device_flow *list = devices_flows(result, 1, &n);
-    if (!list || !n) {
-        free(list);
-        return list ? 0 : -1;
-    }
-    mt_table_init(&t,
-                  "From device to device, and host: by loads and stores of kernels, copies, and collectives",
-                  "by|from|to|>accesses|>bytes");
-    for (size_t i = 0; i < n; i++) {
-        mt_table_row(&t, list[i].from == list[i].to ? 0 : list[i].bytes);
-        mt_table_text(&t, devices_flow_names[list[i].how]);
-        mt_table_text(&t, devices_place(list[i].from).text);
-        mt_table_text(&t, devices_place(list[i].to).text);
-        mt_table_u64(&t, list[i].accesses);
-        mt_table_u64(&t, list[i].bytes);
-    }
-    free(list);
-    int rc = mt_table_print(&t, f, rows);
-    return rc != 0 || !result->topology ? rc : devices_links_text(f, result, rows);
 }
 
 /* ---- sentence ---- */

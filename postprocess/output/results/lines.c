@@ -106,43 +106,24 @@ int mt_lines_json(struct mt_json *j, const struct mt_comm_result *r)
 
 /* ---- text ---- */
 
-static int lines_text_by(FILE *f, const struct mt_locality *m, const struct mt_sites *sites,
-                         enum mt_lines_by by, size_t rows)
+int mt_lines_text(struct mt_text *t)
 {
-    static const char *const titles[] = {"Bytes by source line", "Bytes by variable", "Bytes by allocation"};
-    static const char *const heads[] = {
-        "line|kernel|>loads|>stores|>atomics|>bytes loaded|>bytes stored",
-        "variable|kernel|>loads|>stores|>atomics|>bytes loaded|>bytes stored",
-        "allocation|kernel|>loads|>stores|>atomics|>bytes loaded|>bytes stored"};
-    char label[MT_ALLOC_LABEL];
-    struct mt_table t;
-    if (!mt_locality_has_sites(m, by)) {
-        fprintf(f, "\n%s: not known\n", titles[by]);
-        return 0;
-    }
-    mt_table_init(&t, titles[by], heads[by]);
-    for (size_t i = 0; i < m->lines.count[by]; i++) {
-        const struct mt_lines_cell *c = &m->lines.cells[by][i];
-        mt_table_row(&t, c->load + c->store);
-        mt_table_text(&t, by == MT_BY_LINE  ? mt_location_short(sites->lines.names[c->place])
-                          : by == MT_BY_VAR ? sites->vars.names[c->place]
-                                            : mt_alloc_label(label, m, c->place));
-        mt_table_kernel(&t, c->kernel);
-        for (int type = MT_LOAD; type <= MT_ATOMIC; type++)
-            mt_table_u64(&t, c->accesses[type]);
-        mt_table_u64(&t, c->load);
-        mt_table_u64(&t, c->store);
-    }
-    return mt_table_print(&t, f, rows);
-}
-
-int mt_lines_text(FILE *f, const struct mt_comm_result *result, size_t rows)
-{
-    const struct mt_locality *m = result->locality;
-    const struct mt_sites *sites = result->sites;
+#define LINES_COLUMNS                                                                                        \
+    "kernel(kernel) AS kernel, loads AS '>loads', stores AS '>stores', atomics AS '>atomics', "              \
+    "load AS '>bytes loaded', store AS '>bytes stored'"
+    static const char *const what[][2] = {
+        {"Bytes by source line",
+         "SELECT place(file, line) AS line, " LINES_COLUMNS " FROM lines ORDER BY load + store DESC"},
+        {"Bytes by variable", "SELECT coalesce(variable, '?') AS variable, " LINES_COLUMNS
+                              " FROM variables ORDER BY load + store DESC"},
+        {"Bytes by allocation",
+         "SELECT label AS allocation, " LINES_COLUMNS " FROM buffers ORDER BY load + store DESC"}};
     int rc = 0;
     for (int by = 0; rc == 0 && by < MT_LINES_BY; by++)
-        rc = lines_text_by(f, m, sites, (enum mt_lines_by)by, rows);
+        if (mt_locality_has_sites(t->r->locality, (enum mt_lines_by)by))
+            rc = mt_text_table(t, what[by][0], what[by][1]);
+        else
+            fprintf(t->f, "\n%s: not known\n", what[by][0]);
     return rc;
 }
 

@@ -60,38 +60,21 @@ int mt_misses_json(struct mt_json *j, const struct mt_comm_result *r)
 
 /* ---- text ---- */
 
-int mt_misses_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+int mt_misses_text(struct mt_text *t)
 {
-    const struct mt_locality *m = result->locality;
-    const struct mt_sites *sites = result->sites;
-    const struct mt_misses *x = &m->misses;
+    const struct mt_misses *x = &t->r->locality->misses;
     char title[200];
-    struct mt_table t;
     if (!x->known)
         return 0;
-    struct mt_miss *list = misses_sorted(x, sites);
-    if (!list)
-        return -1;
     snprintf(
         title, sizeof title,
         "Misses of a cache of %u bytes, %u ways and lines of %llu bytes that each thread has, and what is "
         "used of what they fetch",
         x->options.cache_bytes, x->options.cache_ways, 1ull << x->options.line_bits);
-    mt_table_init(&t, title, "line|>accesses|>misses|>part|>by stores|>bytes fetched|>used|>part");
-    for (size_t i = 0; i < x->count; i++) {
-        const struct mt_miss *r = &list[i];
-        mt_table_row(&t, r->misses);
-        mt_table_text(&t, mt_location_short(sites->lines.names[r->line]));
-        mt_table_u64(&t, r->accesses);
-        mt_table_u64(&t, r->misses);
-        mt_table_percent(&t, r->misses, r->accesses);
-        mt_table_u64(&t, r->store_misses);
-        mt_table_u64(&t, r->fetched);
-        mt_table_u64(&t, r->used);
-        mt_table_percent(&t, r->used, r->fetched);
-    }
-    free(list);
-    return mt_table_print(&t, f, rows);
+    return mt_text_table(t, title,
+                         "SELECT place(file, line) AS line, accesses AS '>accesses', misses AS '>misses', "
+                         "percent(misses, accesses) AS '>part', store_misses AS '>by stores', fetched AS "
+                         "'>bytes fetched', used AS '>used', percent(used, fetched) AS '>part' FROM misses");
 }
 
 /* ---- sentence ---- */

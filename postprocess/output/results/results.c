@@ -1,5 +1,6 @@
 /* The results of all analyses, one after another. */
 #include "results.h"
+#include "sql.h"
 #include "summary.h"
 
 void mt_tuples_buffer(struct mt_tuples *w, const struct mt_locality *m, uint64_t alloc)
@@ -41,7 +42,7 @@ int mt_relation_write(struct mt_tuples *w, enum mt_relation_number number, const
 /* What each analysis of runs has. */
 static const struct {
     int (*json)(struct mt_json *, const struct mt_comm_result *);
-    int (*text)(FILE *, const struct mt_comm_result *, size_t);
+    int (*text)(struct mt_text *);
     void (*sentence)(struct mt_summary *);
 } results[MT_LOCALITY_OF_RUNS] = {
 #define MT_ANALYSIS(NAME, name, ...) {mt_##name##_json, mt_##name##_text, mt_##name##_sentence},
@@ -60,10 +61,15 @@ int mt_locality_write(struct mt_json *j, const struct mt_comm_result *r)
 
 int mt_locality_text(FILE *f, const struct mt_comm_result *result, size_t rows)
 {
-    int rc = 0;
+    struct mt_sql sql;
+    struct mt_text t = {f, result, rows, &sql};
+    char why[300];
+    int rc = mt_sql_open(&sql, why, sizeof why);
+    sql.r = result;
     for (int i = 0; i < MT_LOCALITY_OF_RUNS && rc == 0; i++)
         if (mt_locality_has(result->locality, (enum mt_locality_section)i))
-            rc = results[i].text(f, result, rows);
+            rc = results[i].text(&t);
+    mt_sql_close(&sql);
     return rc;
 }
 

@@ -48,6 +48,16 @@ int mt_comm_text(FILE *f, const struct mt_comm *c, size_t rows);
 int mt_transfers_text(FILE *f, const struct mt_comm *c, const struct mt_estimates *e, size_t rows);
 /* Of a sampled trace; nothing where there are none. */
 int mt_estimates_text(FILE *f, const struct mt_estimates *e, const struct mt_comm *c, size_t rows);
+/* Tables of text under way. */
+struct mt_text {
+    FILE *f;
+    const struct mt_comm_result *r;
+    size_t rows; /* of a table, at most */
+    struct mt_sql *sql;
+};
+/* A table whose rows a statement (sql.h) finds, in its order. The names of its columns are the heads; one
+ * that begins with '>' is of numbers. */
+int mt_text_table(struct mt_text *t, const char *title, const char *statement);
 /* What was chosen of the further analyses. */
 int mt_locality_text(FILE *f, const struct mt_comm_result *result, size_t rows);
 int mt_placement_text(FILE *f, const struct mt_placement *p);

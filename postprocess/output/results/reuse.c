@@ -115,40 +115,6 @@ int mt_reuse_json(struct mt_json *j, const struct mt_comm_result *result)
 
 /* ---- text ---- */
 
-/* Uses below a distance of 2^b lines: what a cache of that many lines would hit. */
-static uint64_t reuse_below(const struct mt_reuse_counts *c, unsigned b)
-{
-    uint64_t n = 0;
-    for (unsigned k = 0; k <= b; k++)
-        n += c->histogram[k];
-    return n;
-}
-
-static void reuse_text_row(struct mt_table *t, const char *kernel, const char *level,
-                           const struct mt_reuse_counts *c)
-{
-    uint64_t uses = c->cold;
-    for (unsigned b = 0; b < MT_REUSE_BUCKETS; b++)
-        uses += c->histogram[b];
-    mt_table_row(t, 0);
-    mt_table_kernel(t, kernel);
-    mt_table_text(t, level);
-    mt_table_u64(t, c->contexts);
-    mt_table_u64(t, c->largest);
-    mt_table_percent(t, c->cold, uses);
-    for (unsigned b = 6; b <= 18; b += 4)
-        mt_table_percent(t, reuse_below(c, b), uses);
-}
-
-static void reuse_add(struct mt_reuse_counts *sum, const struct mt_reuse_counts *c)
-{
-    for (unsigned b = 0; b < MT_REUSE_BUCKETS; b++)
-        sum->histogram[b] += c->histogram[b];
-    sum->cold += c->cold;
-    sum->contexts += c->contexts;
-    sum->largest = c->largest > sum->largest ? c->largest : sum->largest;
-}
-
 /* Of a sample: what its errors are. */
 static void reuse_sample(FILE *f, const struct mt_reuse *r)
 {
@@ -175,35 +141,33 @@ static void reuse_footprint(FILE *f, const struct mt_reuse *r)
             mt_number_bytes(lines << r->options.line_bits).text);
 }
 
-int mt_reuse_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+int mt_reuse_text(struct mt_text *t)
 {
-    const struct mt_locality *m = result->locality;
-    const struct mt_reuse *r = &m->reuse;
-    struct mt_table t;
+    const struct mt_reuse *r = &t->r->locality->reuse;
+    const size_t rows = t->rows;
     char title[200];
-    size_t n;
-    const struct mt_reuse_launch **list = reuse_sorted(r, &n);
-    if (!list)
-        return -1;
     snprintf(title, sizeof title,
              "Reuse of lines of %llu bytes: part of the uses at a distance of fewer lines than",
              1ull << r->options.line_bits);
-    mt_table_init(&t, title, "kernel|of a|>number|>most lines|>cold|>64|>1024|>16384|>262144");
-    for (size_t i = 0, first; i < n;) {
-        struct mt_reuse_counts sum[MT_REUSE_LEVELS];
-        memset(sum, 0, sizeof sum);
-        for (first = i; i < n && mt_locality_compare_text(list[i]->kernel, list[first]->kernel) == 0; i++)
-            for (int level = 0; level < MT_REUSE_LEVELS; level++)
-                reuse_add(&sum[level], &list[i]->level[level]);
-        sum[MT_REUSE_DEVICE].contexts = 1;
-        for (int level = 0; level < MT_REUSE_LEVELS; level++)
-            reuse_text_row(&t, list[first]->kernel, mt_reuse_levels[level], &sum[level]);
-    }
-    free(list);
-    if (mt_table_print(&t, f, rows * MT_REUSE_LEVELS) != 0)
+    t->rows *= MT_REUSE_LEVELS;
+    int rc = mt_text_table(
+        t, title,
+        "WITH near AS (SELECT kernel, level, sum(uses) AS uses, sum(uses) FILTER (WHERE distance < 64) AS a, "
+        "sum(uses) FILTER (WHERE distance < 1024) AS b, sum(uses) FILTER (WHERE distance < 16384) AS c, "
+        "sum(uses) FILTER (WHERE distance < 262144) AS d FROM reuse_distances GROUP BY kernel, level), "
+        "sums AS (SELECT kernel, level, iif(level = 'device', 1, sum(contexts)) AS contexts, max(largest) AS "
+        "largest, sum(cold) AS cold FROM reuse GROUP BY kernel, level) "
+        "SELECT kernel(s.kernel) AS kernel, s.level AS 'of a', contexts AS '>number', largest AS "
+        "'>most lines', percent(cold, cold + ifnull(uses, 0)) AS '>cold', percent(a, cold + ifnull(uses, 0)) "
+        "AS '>64', percent(b, cold + ifnull(uses, 0)) AS '>1024', percent(c, cold + ifnull(uses, 0)) AS "
+        "'>16384', percent(d, cold + ifnull(uses, 0)) AS '>262144' FROM sums s LEFT JOIN near n ON n.kernel "
+        "= "
+        "s.kernel AND n.level = s.level ORDER BY s.kernel, s.level");
+    t->rows = rows;
+    if (rc != 0)
         return -1;
-    reuse_footprint(f, r);
-    reuse_sample(f, r);
+    reuse_footprint(t->f, r);
+    reuse_sample(t->f, r);
     return 0;
 }
 

@@ -153,49 +153,21 @@ int mt_sharing_json(struct mt_json *j, const struct mt_comm_result *r)
 
 /* ---- text ---- */
 
-static int sharing_by_buffer(const void *a, const void *b)
+int mt_sharing_text(struct mt_text *t)
 {
-    const struct mt_sharing_cell *x = a, *y = b;
-    int d = mt_locality_compare_text(x->kernel, y->kernel);
-    return d ? d : x->alloc + 1 < y->alloc + 1 ? -1 : x->alloc + 1 > y->alloc + 1;
-}
-
-int mt_sharing_text(FILE *f, const struct mt_comm_result *result, size_t rows)
-{
-    const struct mt_locality *m = result->locality;
-    const struct mt_sharing *s = &m->sharing;
-    struct mt_sharing_cell *cells = malloc((s->count + 1) * sizeof *cells);
-    char title[200], label[MT_ALLOC_LABEL];
-    struct mt_table t;
-    if (!cells)
-        return -1;
-    if (s->count)
-        memcpy(cells, s->cells, s->count * sizeof *cells);
-    qsort(cells, s->count, sizeof *cells, sharing_by_buffer);
+    char title[200];
     snprintf(title, sizeof title,
              "Sharing of lines of %llu bytes between CTAs of a launch, summed over launches",
-             1ull << s->options.line_bits);
-    mt_table_init(&t, title, "kernel|allocation|>private|>read|>true|>false|>accesses to false|>to all");
-    for (size_t i = 0; i < s->count;) {
-        struct mt_sharing_cell sum = cells[i];
-        for (i++; i < s->count && sharing_by_buffer(&cells[i], &sum) == 0; i++)
-            for (int kind = 0; kind < MT_SHARING_KINDS; kind++) {
-                sum.lines[kind] += cells[i].lines[kind];
-                sum.accesses[kind] += cells[i].accesses[kind];
-            }
-        uint64_t all = 0;
-        for (int kind = 0; kind < MT_SHARING_KINDS; kind++)
-            all += sum.accesses[kind];
-        mt_table_row(&t, sum.accesses[MT_SHARED_FALSE]);
-        mt_table_kernel(&t, sum.kernel);
-        mt_table_text(&t, mt_alloc_label(label, m, sum.alloc));
-        for (int kind = 0; kind < MT_SHARING_KINDS; kind++)
-            mt_table_u64(&t, sum.lines[kind]);
-        mt_table_u64(&t, sum.accesses[MT_SHARED_FALSE]);
-        mt_table_u64(&t, all);
-    }
-    free(cells);
-    return mt_table_print(&t, f, rows);
+             1ull << t->r->locality->sharing.options.line_bits);
+    return mt_text_table(t, title,
+                         "SELECT kernel(kernel) AS kernel, label AS allocation, "
+                         "sum(iif(sharing = 'private', lines, 0)) AS '>private', "
+                         "sum(iif(sharing = 'read', lines, 0)) AS '>read', "
+                         "sum(iif(sharing = 'true', lines, 0)) AS '>true', "
+                         "sum(iif(sharing = 'false', lines, 0)) AS '>false', "
+                         "sum(iif(sharing = 'false', accesses, 0)) AS '>accesses to false', "
+                         "sum(accesses) AS '>to all' FROM sharing s GROUP BY s.kernel, s.allocation, s.label "
+                         "ORDER BY 7 DESC, s.kernel, s.allocation");
 }
 
 /* ---- sentence ---- */

@@ -1,6 +1,7 @@
 /* Virtual tables of SQLite over the rows of results. A comparison of an integer column with a value, as joins
  * make them, goes by an index of that column, which the first one makes. */
 #include "sql.h"
+#include "analysis/base/order.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
@@ -244,6 +245,90 @@ static const sqlite3_module sql_module = {.xConnect = sql_connect,
                                           .xColumn = sql_column,
                                           .xRowid = sql_rowid};
 
+/* ---- functions ---- */
+
+static const char *sql_text(sqlite3_value *v)
+{
+    const char *text = (const char *)sqlite3_value_text(v);
+    return text ? text : "";
+}
+
+/* place(file, line): as people read it, "?" where it is not known */
+static void sql_place(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    (void)n;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL) {
+        sqlite3_result_text(to, "?", -1, SQLITE_STATIC);
+        return;
+    }
+    const char *file = mt_location_short(sql_text(v[0]));
+    char *text = sqlite3_value_type(v[1]) == SQLITE_NULL ? sqlite3_mprintf("%s", file)
+                                                         : sqlite3_mprintf("%s:%s", file, sql_text(v[1]));
+    sqlite3_result_text(to, text, -1, sqlite3_free);
+}
+
+/* kernel(name): without namespaces, and where it is long without template arguments */
+static void sql_kernel(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    (void)n;
+    char *name = mt_kernel_short(sql_text(v[0]));
+    sqlite3_result_text(to, name, -1, free);
+}
+
+/* word(type): of an access */
+static void sql_word(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    (void)n;
+    for (unsigned type = 0; type <= MT_UNKNOWN; type++)
+        if (strcmp(mt_access_types[type], sql_text(v[0])) == 0)
+            sqlite3_result_text(to, mt_words_type(type), -1, SQLITE_STATIC);
+}
+
+/* cta(x, y, z): its number in the grid, or that of a thread */
+static void sql_cta(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    char key[64];
+    uint64_t at[3];
+    for (int i = 0; i < n; i++)
+        at[i] = (uint64_t)sqlite3_value_int64(v[i]);
+    mt_words_cta(key, mt_cta_order(at[0] << 32 | (at[1] & 0xffff) << 16 | (at[2] & 0xffff)));
+    sqlite3_result_text(to, key, -1, SQLITE_TRANSIENT);
+}
+
+/* fixed(x, n): with n decimals, as C prints it */
+static void sql_fixed(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    (void)n;
+    char text[400];
+    snprintf(text, sizeof text, "%.*f", sqlite3_value_int(v[1]) & 15, sqlite3_value_double(v[0]));
+    sqlite3_result_text(to, text, -1, SQLITE_TRANSIENT);
+}
+
+/* percent(part, all): "-" of nothing */
+static void sql_percent(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    (void)n;
+    char text[400];
+    const double all = sqlite3_value_double(v[1]);
+    snprintf(text, sizeof text, all != 0 ? "%.1f %%" : "-", 100.0 * sqlite3_value_double(v[0]) / all);
+    sqlite3_result_text(to, text, -1, SQLITE_TRANSIENT);
+}
+
+static int sql_functions(sqlite3 *db)
+{
+    static const struct {
+        const char *name;
+        int arguments;
+        void (*call)(sqlite3_context *, int, sqlite3_value **);
+    } functions[] = {{"place", 2, sql_place}, {"kernel", 1, sql_kernel}, {"word", 1, sql_word},
+                     {"cta", 3, sql_cta},     {"fixed", 2, sql_fixed},   {"percent", 2, sql_percent}};
+    int rc = SQLITE_OK;
+    for (size_t i = 0; rc == SQLITE_OK && i < sizeof functions / sizeof *functions; i++)
+        rc = sqlite3_create_function(db, functions[i].name, functions[i].arguments,
+                                     SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, functions[i].call, NULL, NULL);
+    return rc;
+}
+
 /* ---- statements ---- */
 
 static int sql_is_known(struct mt_sql *s, const char *name)
@@ -297,6 +382,8 @@ int mt_sql_open(struct mt_sql *s, char *why, size_t room)
     for (size_t i = 0; i < VIEWS && rc == SQLITE_OK; i++)
         rc = sql_view(s, &views[i]);
     if (rc == SQLITE_OK)
+        rc = sql_functions(s->db);
+    if (rc == SQLITE_OK)
         rc = sqlite3_set_authorizer(s->db, sql_may, s);
     if (rc == SQLITE_OK)
         return 0;
@@ -331,6 +418,27 @@ void mt_sql_close(struct mt_sql *s)
 {
     sqlite3_close(s->db);
     s->db = NULL;
+}
+
+/* ---- tables of text ---- */
+
+int mt_text_table(struct mt_text *t, const char *title, const char *statement)
+{
+    char why[300];
+    struct mt_table table;
+    sqlite3_stmt *s = mt_sql_prepare(t->sql, statement, why, sizeof why);
+    mt_table_init(&table, title, "");
+    for (int i = 0; i < sqlite3_column_count(s); i++)
+        mt_table_head(&table, sqlite3_column_name(s, i));
+    int rc = SQLITE_NOMEM;
+    while (s && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+        mt_table_row(&table, 0);
+        for (int i = 0; i < sqlite3_column_count(s); i++)
+            mt_table_text(&table, sqlite3_column_text(s, i) ? (const char *)sqlite3_column_text(s, i) : "");
+    }
+    sqlite3_finalize(s);
+    table.failed |= rc != SQLITE_DONE;
+    return mt_table_print(&table, t->f, t->rows);
 }
 
 /* ---- the list ---- */

@@ -27,7 +27,7 @@ __attribute__((format(printf, 4, 5))) void mt_summary_say(struct mt_summary *s, 
 /* What an analysis has to say: 0, 1 or more sentences. */
 #define MT_ANALYSIS(NAME, name, ...)                                                                         \
     int mt_##name##_json(struct mt_json *j, const struct mt_comm_result *r);                                 \
-    int mt_##name##_text(FILE *f, const struct mt_comm_result *result, size_t rows);                         \
+    int mt_##name##_text(struct mt_text *t);                                                                 \
     void mt_##name##_sentence(struct mt_summary *s);
 #include "analysis/locality/locality.def"
 #undef MT_ANALYSIS

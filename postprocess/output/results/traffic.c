@@ -97,9 +97,9 @@ int mt_traffic_json(struct mt_json *j, const struct mt_comm_result *r)
 
 /* ---- text ---- */
 
-int mt_traffic_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+int mt_traffic_text(struct mt_text *text)
 {
-    const struct mt_locality *m = result->locality;
+    const struct mt_locality *m = text->r->locality;
     const struct mt_traffic_grid *g = &m->traffic.launches;
     char label[MT_ALLOC_LABEL];
     struct mt_table t;
@@ -125,7 +125,7 @@ int mt_traffic_text(FILE *f, const struct mt_comm_result *result, size_t rows)
         mt_table_u64(&t, (uint64_t)g->cells[first].superstep << g->step_bits);
         mt_table_u64(&t, (uint64_t)g->cells[i - 1].superstep << g->step_bits);
     }
-    return mt_table_print(&t, f, rows);
+    return mt_table_print(&t, text->f, text->rows);
 }
 
 /* ---- sentence ---- */

@@ -37,19 +37,31 @@ const char mt_table_halves[] =
     "  accesses are those of the code that ran: clang may copy a float4 or an __int128 by two accesses of 8 "
     "bytes, nvcc does by one of 16\n";
 
+static void table_head(struct mt_table *t, const char *head, size_t n)
+{
+    const unsigned right = *head == '>';
+    if (t->columns == MT_TABLE_COLUMNS)
+        return;
+    t->right |= right << t->columns++;
+    table_put(t, strndup(head + right, n - right));
+}
+
 void mt_table_init(struct mt_table *t, const char *title, const char *heads)
 {
     memset(t, 0, sizeof *t);
     t->title = mt_words(title);
     heads = mt_words(heads);
     mt_table_row(t, UINT64_MAX);
-    while (*heads && t->columns < MT_TABLE_COLUMNS) {
+    while (*heads) {
         size_t n = strcspn(heads, "|");
-        unsigned right = *heads == '>';
-        t->right |= right << t->columns++;
-        table_put(t, strndup(heads + right, n - right));
+        table_head(t, heads, n);
         heads += n + (heads[n] == '|');
     }
+}
+
+void mt_table_head(struct mt_table *t, const char *head)
+{
+    table_head(t, mt_words(head), strlen(mt_words(head)));
 }
 
 void mt_table_text(struct mt_table *t, const char *text)

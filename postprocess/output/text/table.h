@@ -24,6 +24,8 @@ struct mt_table {
 
 /* `heads`: column titles separated by '|'; one that begins with '>' is of numbers. */
 void mt_table_init(struct mt_table *t, const char *title, const char *heads);
+/* One more, before the first row. */
+void mt_table_head(struct mt_table *t, const char *head);
 void mt_table_row(struct mt_table *t, uint64_t weight);
 /* The next cell of the row. */
 void mt_table_text(struct mt_table *t, const char *text);
