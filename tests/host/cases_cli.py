@@ -26,6 +26,7 @@ def words(w):
     """Wrong command lines: the option is named, and the way out."""
     for line, says in (([], ["no program"]), (["trace", "ls"], ["trace: there is no such program", "mat, insn, atomic"]),
                        (["--", "trace"], ["trace: there is no such program"]), (["--library=none"], ["no program"]),
+                       (["mat", "a\x1b[31m"], ["a\\x1b[31m: there is no such program"]), # what a terminal could obey
                        (["--threshold=1", "ls"], ["--threshold is for mat"]),
                        (["mat", "--library=", "ls"], ["--library", "all|data|none|NAME"]),
                        (["insn", "--library=all", "ls"], ["--library is for mat and atomic"]),

@@ -208,6 +208,11 @@ class Lines(Case):
         self.assertIn("needs a value", self.run_(mt_cc(), "k.cu", "-arch", code=2).stderr)
         self.assertIn("--help", self.run_(mt_cc(), code=2).stderr)
 
+    def test_what_a_terminal_could_obey(self):
+        name = "no\x1b[31mne\u202e"
+        for line in ([mt_cc(), "--mt-kernel=" + name, "k.cu"], [mt_cc(), "-optf", name], [os.path.join(os.path.dirname(mt_cc()), "memtrace"), "run", name]):
+            self.assertIn("no\\x1b[31mne\\xe2\\x80\\xae", self.run_(*line, code=2).stderr)
+
     def test_help_and_version(self):
         text = self.run_(mt_cc(), "--help").stdout
         with open(os.path.join(world.source, "docs", "man", "mt-cc.md"), encoding="utf-8") as f:
