@@ -38,7 +38,8 @@ int mt_pipeline_option(struct mt_pipeline *p, int o)
     }
 }
 
-void mt_pipeline_host(struct mt_pipeline *p)
+/* The host has a part of its own when its accesses are read. */
+static void pipeline_host(struct mt_pipeline *p)
 {
     p->options.host = mt_source_host(p->source);
     p->options.threads = mt_source_threads(p->source);
@@ -81,9 +82,27 @@ static void pipeline_feed(struct mt_pipeline *p)
     mt_feed_add(&p->feed, &p->team->kind->fed, p->team, NULL);
 }
 
-int mt_pipeline_start(struct mt_pipeline *p, unsigned threads)
+static void pipeline_options(struct mt_pipeline *p)
 {
-    /* One thread reads. With two in all, the other one has the whole analysis. */
+    struct mt_comm_options *o = &p->options;
+    o->transfers = (p->wants & MT_WANTS_TRANSFERS) == MT_WANTS_TRANSFERS;
+    o->readers = (p->wants & MT_WANTS_READERS) == MT_WANTS_READERS;
+    o->addresses = (p->wants & MT_WANTS_ADDRESSES) == MT_WANTS_ADDRESSES;
+    o->volumes = !p->wants && !o->host && (!p->session || p->session->members() == 1);
+}
+
+int mt_pipeline_open(struct mt_pipeline *p)
+{
+    int code;
+    if (!(p->source = mt_inputs_source(&p->inputs, &code)))
+        return code;
+    mt_progress_init(&p->progress);
+    p->progress.on &= !p->session || p->session->reports();
+    pipeline_host(p);
+    pipeline_options(p);
+    /* One thread reads. With two in all, the other one has the whole analysis; who reads can add up volumes.
+     */
+    const unsigned threads = p->options.volumes ? 1 : p->threads;
     p->team = p->session
                   ? p->session->team(&p->options)
                   : mt_team_of_threads(&p->options, mt_source_pool(p->source), threads > 2 ? threads - 1 : 1);

@@ -1,8 +1,8 @@
 /* What mt-extract and mt-report do alike: inputs opened, the communication analysis and the further ones fed
  * side by side, on threads or (mt-extract under MPI) by ranks, and their results.
  *
- *   mt_pipeline_init, mt_pipeline_option*, mt_pipeline_start (after p->source is open), mt_feed_add
- * of the tool's own, mt_pipeline_read, mt_pipeline_free */
+ *   mt_pipeline_init, mt_pipeline_option*, mt_pipeline_open, mt_feed_add of the tool's own,
+ * mt_pipeline_read, mt_pipeline_free */
 #ifndef MT_CLI_PIPELINE_H
 #define MT_CLI_PIPELINE_H
 #include "cli.h"
@@ -11,12 +11,20 @@
 #include "analysis/comm/session.h"
 #include "output/json/estimates_json.h"
 
+/* What results ask of the communication analysis beside data volumes, which are always there. */
+enum {
+    MT_WANTS_COMM = 1,                         /* who wrote what is loaded */
+    MT_WANTS_TRANSFERS = 2 | MT_WANTS_COMM,    /* from whom to whom */
+    MT_WANTS_READERS = 4 | MT_WANTS_TRANSFERS, /* which bytes they read in common */
+    MT_WANTS_ADDRESSES = 8 | MT_WANTS_COMM     /* at which addresses */
+};
+
 struct mt_pipeline {
     struct mt_inputs inputs;
     struct mt_filter filter;
     struct mt_comm_options options;
     struct mt_locality_run more;
-    unsigned threads;
+    unsigned threads, wants;
     int further; /* an option of the further analyses was given */
     struct mt_output out;
     struct mt_source *source;
@@ -34,11 +42,8 @@ struct mt_pipeline {
 void mt_pipeline_init(struct mt_pipeline *p);
 /* Options that mt-extract and mt-report both have: as mt_common_option. */
 int mt_pipeline_option(struct mt_pipeline *p, int o);
-/* The host has a part of its own when its accesses are read. With the source, before the start. */
-void mt_pipeline_host(struct mt_pipeline *p);
-/* Begins the analyses, the communication with so many threads of its own. 0, or an exit code after saying
- * why. */
-int mt_pipeline_start(struct mt_pipeline *p, unsigned threads);
+/* Opens the inputs and begins the analyses, for p->wants. 0, or an exit code after saying why. */
+int mt_pipeline_open(struct mt_pipeline *p);
 /* Reads all, and finishes the communication analysis. 0, or an exit code after saying why. */
 int mt_pipeline_read(struct mt_pipeline *p);
 /* What writers of results get, after the end of all analyses. `notes` has room for MT_LOCALITY_RUN_NOTES. */

@@ -38,12 +38,8 @@ static int side_run_read(struct mt_pipeline *p, struct mt_onchip *onchip, struct
     int code;
     p->inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS | MT_SOURCE_SPACES;
     p->inputs.threads = p->threads;
-    if ((code = mt_inputs_folders(&p->inputs)) != 0 || !(p->source = mt_inputs_source(&p->inputs, &code)))
-        return code;
-    mt_progress_init(&p->progress);
-    mt_pipeline_host(p);
-    p->options.transfers = 1;
-    if ((code = mt_pipeline_start(p, p->threads)) != 0)
+    p->wants = MT_WANTS_TRANSFERS;
+    if ((code = mt_inputs_folders(&p->inputs)) != 0 || (code = mt_pipeline_open(p)) != 0)
         return code;
     mt_feed_add(&p->feed, &mt_onchip_analysis, onchip, "no memory for shared memory");
     if ((code = mt_pipeline_read(p)) != 0)

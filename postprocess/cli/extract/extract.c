@@ -220,18 +220,29 @@ static void extract_passes(struct mt_extract *x)
         mt_locality_run_has(&x->p.more, MT_LOCALITY_REUSE) ||
         mt_locality_run_has(&x->p.more, MT_LOCALITY_PLACEMENT))
         return;
-    x->p.inputs.first = x->p.options.transfers ? 0 : x->p.filter.first;
+    x->p.inputs.first = x->sections & 1u << MT_TRANSFERS ? 0 : x->p.filter.first;
     x->p.inputs.end = x->p.filter.end;
+}
+
+static void extract_wants(struct mt_extract *x)
+{
+    static const unsigned wants[MT_SECTIONS] = {
+        [MT_KCV] = MT_WANTS_COMM,           [MT_CCV] = MT_WANTS_COMM,     [MT_SCV] = MT_WANTS_COMM,
+        [MT_HCV] = MT_WANTS_COMM,           [MT_SENDERS] = MT_WANTS_COMM, [MT_TRANSFERS] = MT_WANTS_TRANSFERS,
+        [MT_ADDRESSES] = MT_WANTS_ADDRESSES};
+    if (x->formats.format != MT_FORMAT_JSON)
+        x->p.wants |= MT_WANTS_COMM; /* both kinds of volume are side by side */
+    if (mt_locality_run_has(&x->p.more, MT_LOCALITY_PLACEMENT))
+        x->p.wants |= MT_WANTS_READERS;
+    for (int i = 0; i < MT_SECTIONS; i++)
+        x->p.wants |= x->sections >> i & 1 ? wants[i] : 0;
 }
 
 /* What follows from the options; the exit code. */
 static int extract_prepare(struct mt_extract *x, int argc, char **argv)
 {
-    x->p.options.transfers =
-        x->sections & 1u << MT_TRANSFERS || mt_locality_run_has(&x->p.more, MT_LOCALITY_PLACEMENT);
-    x->p.options.readers = mt_locality_run_has(&x->p.more, MT_LOCALITY_PLACEMENT);
-    x->p.options.addresses = (x->sections & 1u << MT_ADDRESSES) != 0;
-    if (x->p.options.addresses)
+    extract_wants(x);
+    if (x->sections & 1u << MT_ADDRESSES)
         x->p.inputs.flags |= MT_SOURCE_REWIND;
     x->p.inputs.flags |= MT_SOURCE_HOST;
     x->p.inputs.flags |= MT_SOURCE_OWN_RUNS; /* with lane masks and sites, where the trace has them */
@@ -277,21 +288,11 @@ static void extract_rows(struct mt_extract *x)
 /* Opens the inputs and begins the analysis; the exit code. */
 static int open_all(struct mt_extract *x)
 {
-    int code;
     if (!x->p.inputs.ends && !session_reports(x->p.session))
         x->p.more.options.chosen = 0; /* rank 0 has them to itself */
-    if (!(x->p.source = mt_inputs_source(&x->p.inputs, &code)))
-        return code;
-    mt_progress_init(&x->p.progress);
-    x->p.progress.on &= session_reports(x->p.session);
-    mt_pipeline_host(&x->p);
     x->judges =
         x->formats.format == MT_FORMAT_SUMMARY && x->spaces && !(x->p.inputs.flags & MT_SOURCE_NO_HOST);
-    x->p.options.volumes =
-        session_members(x->p.session) == 1 && !(x->sections & ~DATA_VOLUMES) && !x->p.options.transfers &&
-        !x->p.options.host &&
-        x->formats.format == MT_FORMAT_JSON; /* others show both kinds of volume side by side */
-    code = mt_pipeline_start(&x->p, x->p.options.volumes ? 1 : x->p.threads); /* who reads can add up */
+    int code = mt_pipeline_open(&x->p);
     if (code == 0)
         extract_rows(x);
     return code;

@@ -246,25 +246,18 @@ static void query_needs(struct query *x)
     for (int i = 0; i < MT_RELATIONS; i++)
         if (reads >> i & 1)
             x->p.more.options.chosen |= mt_relations_section((enum mt_relation_number)i);
-    x->p.options.readers = mt_locality_run_has(&x->p.more, MT_LOCALITY_PLACEMENT);
-    x->p.options.transfers = x->p.options.readers || reads >> MT_REL_transfers & 1;
+    x->p.wants = (reads >> MT_REL_cta_volumes & 1 || reads >> MT_REL_host_volumes & 1 ? MT_WANTS_COMM : 0) |
+                 (reads >> MT_REL_transfers & 1 ? MT_WANTS_TRANSFERS : 0) |
+                 (mt_locality_run_has(&x->p.more, MT_LOCALITY_PLACEMENT) ? MT_WANTS_READERS : 0);
     x->p.inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_OWN_RUNS;
     x->p.inputs.threads = x->p.threads > 2 ? x->p.threads - 1 : 1;
-    if (!(reads & (1ull << MT_REL_cta_volumes | 1ull << MT_REL_host_volumes)) && !x->p.options.transfers)
-        x->p.options.volumes = 1; /* nobody asks who wrote what */
 }
 
 /* All of the traces; the exit code. *complete: as of mt_inputs_finish. */
 static int query_read(struct query *x, int *complete)
 {
-    int code;
-    if (!(x->p.source = mt_inputs_source(&x->p.inputs, &code)))
-        return code;
-    mt_progress_init(&x->p.progress);
-    mt_pipeline_host(&x->p);
-    x->p.options.volumes &= !x->p.options.host;
-    if ((code = mt_pipeline_start(&x->p, x->p.options.volumes ? 1 : x->p.threads)) ||
-        (code = mt_pipeline_read(&x->p)))
+    int code = mt_pipeline_open(&x->p);
+    if (code || (code = mt_pipeline_read(&x->p)))
         return code;
     code = mt_inputs_finish(x->p.source, complete);
     if (mt_comm_merged(x->p.comm) != 0 || mt_locality_run_finish(&x->p.more, x->p.comm) != 0)

@@ -220,16 +220,14 @@ static void report_rows(struct make *m)
 static int start_analyses(struct make *m)
 {
     size_t n;
-    const struct mt_alloc_event *allocs = mt_source_allocs(m->p.source, &n);
-    mt_pipeline_host(&m->p);
-    m->p.options.transfers = 1;
-    m->p.options.readers = !m->quick;
+    m->p.wants = m->quick ? MT_WANTS_TRANSFERS : MT_WANTS_READERS;
     m->judges = !m->quick && !(m->p.inputs.flags & MT_SOURCE_NO_HOST);
     if (m->quick)
         m->p.more.options.chosen = 0;
-    int code = mt_pipeline_start(&m->p, m->p.threads);
+    int code = mt_pipeline_open(&m->p);
     if (code)
         return code;
+    const struct mt_alloc_event *allocs = mt_source_allocs(m->p.source, &n);
     if (mt_buffers_init(&m->buffers, allocs, n) != 0)
         return mt_cli_fail("no memory for the report");
     mt_stride_graph_init(&m->graph, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
@@ -242,13 +240,9 @@ static int start_analyses(struct make *m)
 
 static int from_traces(struct make *m)
 {
-    int code;
     m->p.inputs.threads = m->p.threads;
     m->p.inputs.flags |= m->quick ? 0 : MT_SOURCE_SPACES;
-    if (!(m->p.source = mt_inputs_source(&m->p.inputs, &code)))
-        return code;
-    mt_progress_init(&m->p.progress);
-    code = start_analyses(m);
+    int code = start_analyses(m);
     if (code == 0)
         code = mt_pipeline_read(&m->p);
     if (code)
