@@ -36,8 +36,8 @@ class Case(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory(prefix="mt-threads-")
         self.addCleanup(self.folder.cleanup)
 
-    def trace(self, accesses, events=(), timed=True, **more):
-        path = os.path.join(self.folder.name, "h.mtc")
+    def trace(self, accesses, events=(), timed=True, name="h.mtc", **more):
+        path = os.path.join(self.folder.name, name)
         host_traces.write(GEN_HOST, path, host_traces.script(
             accesses, events, header={"mode": "atomic", "program": "/bin/prog", "engine": "qemu"}, **more), timed=timed)
         return path
@@ -281,7 +281,18 @@ class Races(Case):
 
 
 class Random(Case):
+    def compared(self, before, after):
+        """memtrace compare has the figures of host programs, too: of both runs, as the oracles count them."""
+        r = subprocess.run([BIN + "/mt-compare", "-q", "--volumes", "-f", "json", before[0], after[0]], capture_output=True, check=True)
+        got = json.loads(r.stdout)["all"]
+        for key, side in (("a", before), ("b", after)):
+            _, accesses, bounces = side
+            lines = cache_oracle(accesses, 32768, 8).values()
+            want = {"misses": sum(m for _, m, *_ in lines), "fetched": sum(f for *_, f, _ in lines), "bounces": sum(n for n, _ in bounces.values())}
+            self.assertEqual({k: got[k][key] for k in want}, want)
+
     def test_programs(self):
+        before = None
         for seed in range(PROGRAMS):
             rng = random.Random(seed)
             threads, span, accesses = rng.randint(1, 6), rng.choice((64, 256, 5000)), []
@@ -291,7 +302,7 @@ class Random(Case):
                                    0x1000 + rng.randrange(span), size))
             moved, bounces = oracle(accesses)
             size, ways = rng.choice(((256, 2), (128, 1), (1024, 16), (32768, 8)))
-            path = self.trace(accesses, chunk=lambda r=rng: r.random() < 0.02)
+            path = self.trace(accesses, name="%d.mtc" % seed, chunk=lambda r=rng: r.random() < 0.02)
             got = json.loads(self.extract("-s", "transfers,bounces,misses,CDV", "--data-cache=%d,%d" % (size, ways), path))
             self.assertEqual({m["line"]: (m["accesses"], m["misses"], m["store_misses"], m["fetched"], m["used"]) for m in got["misses"]["lines"]},
                              cache_oracle(accesses, size, ways), seed)
@@ -301,6 +312,9 @@ class Random(Case):
                 sums = {"Load": sum(a["size"] for a in accesses if a["thread"] == thread and a["op"] in READS),
                         "Store": sum(a["size"] for a in accesses if a["thread"] == thread and a["op"] in WRITES)}
                 self.assertEqual(got["CDV"]["prog"]["0"].get("%d,0,0" % thread, {"Load": 0, "Store": 0}), sums, (seed, thread))
+            if before and seed % 5 == 0:
+                self.compared(before, (path, accesses, bounces))
+            before = path, accesses, bounces
 
 
 if __name__ == "__main__":
