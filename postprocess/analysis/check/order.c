@@ -33,10 +33,11 @@ static int order_several_workers(const struct mt_source *s)
     return 0;
 }
 
-int mt_check_order_init(struct mt_check_order *o, const struct mt_conflicts *x, const struct mt_source *s)
+static int order_init(void *self, const struct mt_run_options *options)
 {
-    memset(o, 0, sizeof *o);
-    o->loose = order_several_workers(s);
+    struct mt_check_order *o = self;
+    const struct mt_conflicts *x = o->of;
+    *o = (struct mt_check_order){.of = x, .loose = order_several_workers(options->source)};
     o->pairs = calloc(x->count + 1, sizeof *o->pairs);
     if (!o->pairs)
         return -1;
@@ -190,7 +191,8 @@ static int order_runs(void *self, const struct mt_access_run *runs, size_t n)
     return 0;
 }
 
-const struct mt_analysis mt_check_order_analysis = {.launch = order_begin, .runs = order_runs};
+const struct mt_analysis mt_check_order_analysis = {
+    .init = order_init, .launch = order_begin, .runs = order_runs};
 
 size_t mt_check_order_finish(struct mt_check_order *o, struct mt_conflicts *x)
 {

@@ -19,15 +19,14 @@ struct mt_check_pair {
 };
 
 struct mt_check_order {
-    struct mt_check_pair *pairs; /* by launch */
-    size_t count, first, end;    /* first .. end - 1 are of the launch under way */
-    struct mt_pairmap words;     /* (word, pair and side) -> before the first access, after the last one */
-    uint32_t now;                /* runs of the launch so far */
-    int loose;                   /* several workers: a CTA's runs are in order, those of two CTAs are not */
+    const struct mt_conflicts *of; /* the caller's, who sets it */
+    struct mt_check_pair *pairs;   /* by launch */
+    size_t count, first, end;      /* first .. end - 1 are of the launch under way */
+    struct mt_pairmap words;       /* (word, pair and side) -> before the first access, after the last one */
+    uint32_t now;                  /* runs of the launch so far */
+    int loose;                     /* several workers: a CTA's runs are in order, those of two CTAs are not */
 };
 
-/* 0, or -1 without memory: all. */
-int mt_check_order_init(struct mt_check_order *o, const struct mt_conflicts *x, const struct mt_source *s);
 extern const struct mt_analysis mt_check_order_analysis;
 /* Takes the conflicts that may be ordered out of the list; returns how many. */
 size_t mt_check_order_finish(struct mt_check_order *o, struct mt_conflicts *x);

@@ -27,11 +27,19 @@ static uint64_t share_accesses_of(struct mt_parts *p, const struct mt_span *span
     return n;
 }
 
+static int share_runs(const struct share *s, const struct mt_access_run *runs, size_t n)
+{
+    int begun = s->to->of->runs(s->to->self, runs, n), done = s->to->of->wait(s->to->self);
+    return begun ? begun : done;
+}
+
+/* It may have no runs here. */
 static int share_launch(const struct share *s, size_t number, int begins)
 {
     struct mt_run_launch l = s->to->launches[number];
     l.begins = begins;
-    return s->to->of->launch(s->to->self, &l);
+    int rc = s->to->of->launch(s->to->self, &l);
+    return rc ? rc : share_runs(s, NULL, 0);
 }
 
 /* Those of the raw span that begins at access `at`. 0, 1: stopped, -1. */
@@ -52,7 +60,7 @@ static int share_records(const struct share *s, const struct mt_span *span, size
                              (size_t)n) != 0)
             return -1;
         size_t taken, runs = mt_runs_from_records(r->slice, (size_t)n, s->runs, MT_ROUND_PIECE, &taken);
-        if (s->to->of->runs(s->to->self, s->runs, runs) != 0)
+        if (share_runs(s, s->runs, runs) != 0)
             return -1;
     }
     return 0;
@@ -65,7 +73,7 @@ static int share_chunk(const struct share *s, struct mt_device_parts *p, size_t 
     size_t n;
     int rc = mt_device_parts_seek(p, chunk, &err);
     while (rc == 0 && (rc = mt_device_parts_next(p, &runs, &n, &err)) > 0)
-        rc = s->to->of->runs(s->to->self, runs, n);
+        rc = share_runs(s, runs, n);
     return rc;
 }
 

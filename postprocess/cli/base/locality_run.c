@@ -133,22 +133,21 @@ int mt_locality_run_option(struct mt_locality_run *x, int option, const char *va
 
 /* ---- reading ---- */
 
-int mt_locality_run_start(struct mt_locality_run *x, struct mt_source *source, size_t ninputs)
+static int locality_run_init(void *self, const struct mt_run_options *o)
 {
-    size_t nallocs;
-    if (!x->options.chosen)
-        return 0;
-    const struct mt_alloc_event *allocs = mt_source_allocs(source, &nallocs);
+    struct mt_locality_run *x = self;
+    size_t nallocs, ninputs = mt_source_inputs(o->source);
+    const struct mt_alloc_event *allocs = mt_source_allocs(o->source, &nallocs);
     if (!x->options.analysis.line_bits)
-        x->options.analysis.line_bits = mt_source_threads(source) ? HOST_LINE_BITS : MT_LINE_BITS;
-    x->source = source;
+        x->options.analysis.line_bits = mt_source_threads(o->source) ? HOST_LINE_BITS : MT_LINE_BITS;
+    x->source = o->source;
     x->ninputs = ninputs;
     x->tables = calloc(ninputs, sizeof *x->tables);
     x->known = calloc(ninputs, sizeof *x->known);
     if (!x->tables || !x->known || mt_sites_init(&x->sites) != 0 ||
         mt_locality_init(&x->more, &x->options, allocs, nallocs) != 0)
         return -1;
-    return 0;
+    return x->beside && !(x->crew = mt_crew_new(&x->more, mt_source_pool(x->source))) ? -1 : 0;
 }
 
 int mt_cli_threads_option(unsigned *threads, const char *value)
@@ -158,11 +157,6 @@ int mt_cli_threads_option(unsigned *threads, const char *value)
         return mt_cli_usage("--threads is a number from 1 to %d, not '%s'", THREADS_MOST, value);
     *threads = (unsigned)n;
     return 0;
-}
-
-int mt_locality_run_threads(struct mt_locality_run *x)
-{
-    return x->options.chosen && !(x->crew = mt_crew_new(&x->more, mt_source_pool(x->source))) ? -1 : 0;
 }
 
 static const struct mt_site_table *table_of(struct mt_locality_run *x, size_t input)
@@ -191,26 +185,20 @@ static void locality_run_collective(struct mt_locality_run *x, const struct mt_r
 {
     const struct mt_launch_event *e = l->event;
     if (!e || !e->collective.op || !*e->collective.op || (e->has_records && !e->records) ||
-        (x->ncollectives && x->collectives[x->ncollectives - 1].superstep == l->superstep) ||
+        (x->ncollectives && x->collectives[x->ncollectives - 1].superstep >= l->superstep) ||
         mt_grow(&x->collectives, &x->collective_room, x->ncollectives + 1, sizeof *x->collectives) != 0)
         return;
     x->collectives[x->ncollectives++] = (struct mt_collective_launch){l->superstep, l->kernel, e};
 }
 
-struct mt_run_launch mt_locality_run_launch(struct mt_locality_run *x, const struct mt_run_launch *l)
+static int locality_run_launch(void *self, const struct mt_run_launch *l)
 {
-    struct mt_run_launch launch = *l;
+    struct mt_locality_run *x = self;
     locality_run_device(x, l);
     if (l->selected)
         locality_run_collective(x, l);
-    launch.sites = table_of(x, l->input);
-    return launch;
-}
-
-static int locality_run_begin(void *self, const struct mt_run_launch *l)
-{
-    struct mt_locality_run *x = self;
-    x->launch = mt_locality_run_launch(x, l);
+    x->launch = *l;
+    x->launch.sites = table_of(x, l->input);
     x->begins = &x->launch;
     return 0;
 }
@@ -244,24 +232,11 @@ static int locality_run_runs(void *self, const struct mt_access_run *runs, size_
 }
 
 const struct mt_analysis mt_locality_run_analysis = {.needs = MT_NEEDS_ALL,
-                                                     .launch = locality_run_begin,
+                                                     .init = locality_run_init,
+                                                     .launch = locality_run_launch,
                                                      .moves = locality_run_moves,
                                                      .runs = locality_run_runs,
                                                      .wait = locality_run_wait};
-
-static int locality_run_part(void *self, const struct mt_run_launch *l)
-{
-    struct mt_locality_run *x = self;
-    return mt_locality_launch(&x->more, l);
-}
-
-static int locality_run_part_runs(void *self, const struct mt_access_run *runs, size_t count)
-{
-    int begun = locality_run_runs(self, runs, count), done = locality_run_wait(self);
-    return begun ? begun : done;
-}
-
-const struct mt_analysis mt_locality_run_part = {.launch = locality_run_part, .runs = locality_run_part_runs};
 
 /* ---- placement ---- */
 

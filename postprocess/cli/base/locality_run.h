@@ -23,6 +23,7 @@ struct mt_locality_run {
         meant; /* a bit for each section that an option says how to make: who gives it wants the section */
     enum mt_collective_way way;
     int quiet;   /* notes are not said */
+    int beside;  /* of each other, on the threads of the source */
     size_t rows; /* of a table for people, at most */
     /* state */
     struct mt_source *source;
@@ -36,7 +37,7 @@ struct mt_locality_run {
     size_t nran, ran_room;
     struct mt_collective_launch *collectives;
     size_t ncollectives, collective_room;
-    struct mt_crew *crew; /* NULL: one thread does it all */
+    struct mt_crew *crew; /* when `beside` */
     struct mt_run_launch launch;
     const struct mt_run_launch
         *begins; /* with the next accesses: it, or what has changed in it; NULL: nothing */
@@ -59,18 +60,12 @@ static inline int mt_locality_run_of_runs(const struct mt_locality_run *x)
     return (x->options.chosen & ((1u << MT_LOCALITY_OF_RUNS) - 1)) != 0;
 }
 
-/* Functions below return 0, or -1 without memory; they do nothing when no section was chosen. */
-int mt_locality_run_start(struct mt_locality_run *x, struct mt_source *source, size_t ninputs);
 /* The value of --threads: 0, or an exit code after saying why. */
 int mt_cli_threads_option(unsigned *threads, const char *value);
-/* After the start: on the threads of the source from now on. */
-int mt_locality_run_threads(struct mt_locality_run *x);
-/* All of them, as one: what it is given must stay until `wait`. */
+/* All those that were chosen, as one: what it is given must stay until `wait`. A launch is told with the runs
+ * that come next. */
 extern const struct mt_analysis mt_locality_run_analysis;
-/* For who feeds parts: each launch of the trace, as it is given to... */
-struct mt_run_launch mt_locality_run_launch(struct mt_locality_run *x, const struct mt_run_launch *l);
-/* ... all of them as one, of a part of the trace. */
-extern const struct mt_analysis mt_locality_run_part;
+/* Functions below return 0, or -1 without memory; they do nothing when no section was chosen. */
 int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm);
 /* Members of the object, and of the array of notes, under way. */
 int mt_locality_run_write(struct mt_locality_run *x, struct mt_json *j, const struct mt_comm *comm);
@@ -98,6 +93,6 @@ const struct mt_traffic *mt_locality_run_traffic(const struct mt_locality_run *x
 void mt_locality_run_free(struct mt_locality_run *x);
 /* The analyses of runs are left out: nobody fed them. */
 void mt_locality_run_drop(struct mt_locality_run *x);
-/* As before mt_locality_run_start. */
+/* As before its init. */
 void mt_locality_run_again(struct mt_locality_run *x);
 #endif

@@ -77,7 +77,8 @@ static void pipeline_feed(struct mt_pipeline *p)
     p->feed.filter = &p->filter;
     p->feed.progress = &p->progress;
     mt_feed_add(&p->feed, &pipeline_launches, p, "no memory for the launches");
-    if (p->more.options.chosen && !p->inputs.ends) /* first: its threads work while this one goes on */
+    p->more.beside = p->threads > 1;
+    if (p->more.options.chosen) /* first: its threads work while this one goes on */
         mt_feed_add(&p->feed, &mt_locality_run_analysis, &p->more, "no memory for the further analyses");
     mt_feed_add(&p->feed, &p->team->kind->fed, p->team, NULL);
 }
@@ -108,9 +109,7 @@ int mt_pipeline_open(struct mt_pipeline *p)
                   : mt_team_of_threads(&p->options, mt_source_pool(p->source), threads > 2 ? threads - 1 : 1);
     if (p->team)
         pipeline_feed(p);
-    if (!p->team || (p->inputs.ends && p->session->by_parts(p->team) != 0) ||
-        mt_locality_run_start(&p->more, p->source, p->inputs.npaths) != 0 ||
-        (p->threads > 1 && mt_locality_run_threads(&p->more) != 0))
+    if (!p->team || (p->inputs.ends && p->session->by_parts(p->team) != 0))
         return mt_cli_fail("no memory or no threads for the analysis");
     return 0;
 }

@@ -82,10 +82,7 @@ static int read_start(struct reading *r)
     if (r->races)
         mt_locality_run_section(&locality, "conflicts", strlen("conflicts"));
     mt_progress_init(&r->progress);
-    return mt_check_strong_init(&r->strong, r->source) == 0 && read_lines(r) == 0 &&
-                   mt_locality_run_start(&locality, r->source, mt_source_inputs(r->source)) == 0
-               ? 0
-               : -1;
+    return mt_check_strong_init(&r->strong, r->source) == 0 ? read_lines(r) : -1;
 }
 
 static void read_end(struct reading *r)
@@ -120,6 +117,12 @@ static int read_threads_launch(void *self, const struct mt_run_launch *l)
 /* Of what the next row is told. */
 static const struct mt_analysis read_threads = {.needs = MT_NEEDS_SPACES, .launch = read_threads_launch};
 
+static int read_marked_init(void *self, const struct mt_run_options *o)
+{
+    struct reading *r = self;
+    return r->of->init(r->self, o);
+}
+
 static int read_marked_launch(void *self, const struct mt_run_launch *l)
 {
     struct reading *r = self;
@@ -149,6 +152,7 @@ static int read_marked_runs(void *self, const struct mt_access_run *runs, size_t
 
 /* Strong loads and stores become atomics on the way. */
 static const struct mt_analysis read_marked = {.needs = MT_NEEDS_SPACES,
+                                               .init = read_marked_init,
                                                .launch = read_marked_launch,
                                                .moves = read_marked_moves,
                                                .runs = read_marked_runs};
@@ -184,14 +188,13 @@ static int read_rows(struct reading *r)
 static int read_again(struct reading *r)
 {
     struct mt_conflicts *x = &locality.more.conflicts;
-    struct mt_check_order order;
+    struct mt_check_order order = {.of = x};
     struct mt_feed f = {.source = r->source, .again = 1};
     int rc = mt_locality_finish(&locality.more);
     if (rc != 0 || !x->count)
         return rc == 0 ? 0 : mt_cli_fail("%s", NO_MEMORY);
-    rc = mt_check_order_init(&order, x, r->source);
     read_mark(&f, r, &mt_check_order_analysis, &order);
-    int code = rc ? mt_cli_fail("%s", NO_MEMORY) : read_feed(&f);
+    int code = read_feed(&f);
     r->findings->ordered += mt_check_order_finish(&order, x);
     mt_check_order_free(&order);
     return code;

@@ -45,7 +45,7 @@ static int extract_place(void *self, const struct mt_item *item)
                                  item->kind == MT_ITEM_RUNS, l->selected};
     if (x->p.session->span(x->p.team, &span) != 0)
         return -1;
-    if (mt_extract_share_note(&x->share, &x->p.more, l, &span) == 0)
+    if (mt_extract_share_note(&x->share, &x->p.more, &span) == 0)
         return 0;
     x->p.why = "no memory for the further analyses";
     return -1;

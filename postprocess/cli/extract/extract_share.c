@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int mt_extract_share_note(struct mt_extract_share *s, struct mt_locality_run *x,
-                          const struct mt_run_launch *launch, const struct mt_span *span)
+int mt_extract_share_note(struct mt_extract_share *s, const struct mt_locality_run *x,
+                          const struct mt_span *span)
 {
     if (!mt_locality_run_of_runs(x))
         return 0;
@@ -15,7 +15,7 @@ int mt_extract_share_note(struct mt_extract_share *s, struct mt_locality_run *x,
     if (mt_grow(&s->launches, &room, s->count + 1, sizeof *s->launches) != 0 ||
         mt_grow(&s->spans, &s->room, s->count + 1, sizeof *s->spans) != 0)
         return -1;
-    s->launches[s->count] = mt_locality_run_launch(x, launch);
+    s->launches[s->count] = x->launch;
     s->spans[s->count++] = *span;
     return 0;
 }
@@ -50,7 +50,7 @@ static int extract_share_merge(const struct mt_share *s, const char *data, size_
 int mt_extract_share(struct mt_extract_share *s, struct mt_locality_run *x, const struct mt_session *session,
                      struct mt_team *team)
 {
-    const struct mt_share share = {&mt_locality_run_part, x, s->launches, s->count, extract_share_pack,
+    const struct mt_share share = {&mt_locality_run_analysis, x, s->launches, s->count, extract_share_pack,
                                    extract_share_merge};
     if (!mt_locality_run_of_runs(x))
         return 0;

@@ -12,10 +12,10 @@ struct mt_extract_share {
     size_t count, room;
 };
 
-/* A launch that nobody has read. 0, or -1 without memory.
+/* A launch that nobody has read, which `x` was told last. 0, or -1 without memory.
  * Does nothing when no analysis of runs was chosen. */
-int mt_extract_share_note(struct mt_extract_share *s, struct mt_locality_run *x,
-                          const struct mt_run_launch *launch, const struct mt_span *span);
+int mt_extract_share_note(struct mt_extract_share *s, const struct mt_locality_run *x,
+                          const struct mt_span *span);
 /* By all members together, after the last launch: analyses all of them; the member that reports has the
  * results. 0; 1: the user stopped it, there are none; -1: mt_team_why. */
 int mt_extract_share(struct mt_extract_share *s, struct mt_locality_run *x, const struct mt_session *session,
