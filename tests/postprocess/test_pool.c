@@ -16,6 +16,7 @@ enum { PIECES = 5000, THREADS = 5 };
 struct count {
     struct mt_pool *pool;
     struct mt_work work;
+    int waits;                           /* a piece needs another one's */
     unsigned begun, ended, inside, most; /* most: at once */
     unsigned char times[PIECES];
 };
@@ -27,6 +28,8 @@ static int count_piece(void *self)
         return 0;
     const unsigned i = c->begun++;
     c->most = ++c->inside > c->most ? c->inside : c->most;
+    if (c->waits)
+        mt_pool_help(c->pool, &c->work);
     pthread_mutex_unlock(&c->pool->lock);
     c->times[i]++;
     pthread_mutex_lock(&c->pool->lock);
@@ -65,6 +68,29 @@ static void pool_all(void **state)
                 assert_int_equal(c[k].times[i], 1);
             assert_in_range(c[k].most, 1, k ? 1 : threads + 1);
         }
+        mt_pool_free(pool);
+    }
+}
+
+/* Who waits within a piece does others; it begins its own again unless that has to be alone. */
+static void pool_alone(void **state)
+{
+    static struct count c, other;
+    (void)state;
+    for (int alone = 0; alone < 2; alone++) {
+        struct mt_pool *pool = mt_pool_new(0);
+        count_begin(&c, pool, alone);
+        count_begin(&other, pool, 0);
+        c.begun = PIECES - 3;
+        c.waits = 1;
+        pthread_mutex_lock(&pool->lock);
+        mt_pool_help(pool, &c.work);
+        pthread_mutex_unlock(&pool->lock);
+        assert_int_equal(c.most, alone ? 1 : 3);
+        assert_int_equal(c.ended, alone ? 1 : 3);
+        assert_int_equal(other.ended, 1);
+        mt_pool_remove(pool, &c.work);
+        mt_pool_remove(pool, &other.work);
         mt_pool_free(pool);
     }
 }
@@ -109,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pool_all),
+        cmocka_unit_test(pool_alone),
         cmocka_unit_test(pool_removed),
         cmocka_unit_test(pool_team_left),
     };
