@@ -3,24 +3,10 @@
 #include "report.h"
 #include "page_list.h"
 #include "report_files.h"
-#include "output/text/words.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* What the page says instead of its own words. */
-static void write_phrases(struct mt_json *j)
-{
-    mt_json_array(j, "phrases", 0);
-    for (size_t i = 0; i < mt_phrase_count; i++) {
-        mt_json_array(j, NULL, 1);
-        mt_json_text(j, NULL, mt_phrases[i].kernels);
-        mt_json_text(j, NULL, mt_phrases[i].threads);
-        mt_json_end(j);
-    }
-    mt_json_end(j);
-}
 
 static void write_words(struct mt_json *j, const struct mt_report *r)
 {
@@ -52,8 +38,7 @@ static void write_words(struct mt_json *j, const struct mt_report *r)
     mt_json_text(j, "device_name", c ? c->device_name : NULL);
     mt_json_u64(j, "device_sms", c ? c->sms : 0);
     mt_json_u64(j, "companions", r->companions);
-    if (r->threads)
-        write_phrases(j);
+    mt_json_bool(j, "threads", r->threads);
 }
 
 static void write_totals(struct mt_json *j, const struct mt_report *r)

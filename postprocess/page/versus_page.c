@@ -82,7 +82,7 @@ static void page_sums(FILE *f, const struct mt_versus *p)
     for (int i = 0; i < MT_FIGURES; i++) {
         if (!((p->all.a->known | p->all.b->known) >> i & 1))
             continue;
-        mt_static_text(f, "<tr><th scope=\"row\">", mt_words(mt_figure_words[i].words), "</th>");
+        mt_static_text(f, "<tr><th scope=\"row\">", mt_figure_words[i].words[mt_of_threads], "</th>");
         page_figure(f, &p->all, (enum mt_figure)i);
         page_bars(f, &p->all, (enum mt_figure)i);
         fputs("</tr>\n", f);
@@ -118,7 +118,8 @@ static void page_head(FILE *f, const char *first, const enum mt_figure *list, si
             fputs("<th scope=\"col\" class=\"num\">efficiency</th>", f);
         else
             fprintf(f, "<th scope=\"col\" class=\"num\" title=\"%s\">%s</th>",
-                    mt_words(mt_figure_words[list[i]].words), mt_words(mt_figure_words[list[i]].head));
+                    mt_figure_words[list[i]].words[mt_of_threads],
+                    mt_figure_words[list[i]].head[mt_of_threads]);
     fputs("</tr></thead><tbody>\n", f);
 }
 
@@ -175,10 +176,10 @@ static void page_changes(FILE *f, const struct mt_versus_row *r)
         if (mt_versus_moved(r, (enum mt_figure)i)) {
             some = 1;
             fprintf(f, "<span class=\"%s\">%s %s</span>", page_turn(mt_versus_turn(r, (enum mt_figure)i)),
-                    mt_words(mt_figure_words[i].head), mt_versus_cell(cell, r, (enum mt_figure)i, 1));
+                    mt_figure_words[i].head[mt_of_threads], mt_versus_cell(cell, r, (enum mt_figure)i, 1));
         }
     if (!some && mt_versus_both(r, most))
-        fprintf(f, "<span>%s %s, nothing changed</span>", mt_words(mt_figure_words[most].head),
+        fprintf(f, "<span>%s %s, nothing changed</span>", mt_figure_words[most].head[mt_of_threads],
                 mt_versus_cell(cell, r, most, 1));
 }
 
@@ -192,7 +193,7 @@ static void page_kernel(FILE *f, const struct mt_versus_kernel *k, int open)
     fputs("</h2>", f);
     page_changes(f, r);
     fputs("</summary>\n", f);
-    page_head(f, mt_words("kernel"), list, n);
+    page_head(f, MT_EITHER("kernel", "program"), list, n);
     fputs("<tr><th scope=\"row\">all launches</th>", f);
     page_cells(f, r, list, n);
     fputs("</tbody></table></div>\n", f);

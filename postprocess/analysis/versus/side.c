@@ -3,6 +3,7 @@
 #include "side.h"
 #include "analysis/base/sites.h"
 #include "memtrace/grow.h"
+#include "memtrace/hash.h"
 #include "memtrace/order.h"
 #include "memtrace/record.h"
 #include <stdio.h>
@@ -10,10 +11,13 @@
 #include <string.h>
 
 const struct mt_figure_words mt_figure_words[MT_FIGURES] = {
+#define MT_BOTH(words) {words, words}
+#define MT_EACH(kernels, threads) {kernels, threads}
 #define MT_FIGURE(NAME, name, words, head, judged) {#name, words, head, judged},
 #include "figures.def"
-#include "memtrace/hash.h"
 #undef MT_FIGURE
+#undef MT_BOTH
+#undef MT_EACH
 };
 
 /* ---- rows ---- */

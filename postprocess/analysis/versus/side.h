@@ -15,7 +15,7 @@ enum mt_figure {
     MT_FIGURES
 };
 struct mt_figure_words {
-    const char *name, *words, *head; /* head: as a column is called */
+    const char *name, *words[2], *head[2]; /* of kernels and of host programs; head: as a column is called */
     int judged;
 };
 extern const struct mt_figure_words mt_figure_words[MT_FIGURES];

@@ -44,7 +44,7 @@ static void pipeline_host(struct mt_pipeline *p)
     p->options.host = mt_source_host(p->source);
     p->options.threads = mt_source_threads(p->source);
     if (p->options.threads)
-        mt_words_of_threads();
+        mt_of_threads = 1;
     /* The filters know it by its name. */
     if (!p->filter.has_kernels || mt_filter_match(&p->filter, MT_HOST_NAME, p->filter.first)) {
         p->options.host_first = p->filter.first;

@@ -195,7 +195,8 @@ static int report_fill(struct make *m)
     r->onchip_rows = &m->onchip.rows;
     r->findings = &m->findings;
     r->graph.graph = &m->graph;
-    r->graph.stride = mt_words(mt_stride_graph_kernel_stride(&m->graph, 0));
+    r->graph.stride = MT_EITHER(mt_stride_graph_kernel_stride(&m->graph, 0),
+                                "stride: against the previous access of the same thread in the same buffer");
     if (m->lanes.nnodes) {
         r->lanes.graph = &m->lanes;
         r->lanes.stride = mt_stride_graph_kernel_stride(&m->lanes, 1);

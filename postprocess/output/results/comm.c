@@ -420,12 +420,18 @@ int mt_comm_text(FILE *f, const struct mt_comm *c, size_t rows)
     size_t *list = mt_launches_sorted(c), n = c->nlaunches;
     if (!list)
         return -1;
-    mt_table_init(&t,
-                  "Bytes by kernel: all, and communication (comm.). Who wrote what was loaded as "
-                  "communication: another CTA "
-                  "of the same launch, another CTA of an earlier launch, the same CTA of an earlier launch",
-                  "kernel|>launches|>loaded|>stored|>comm. loaded|>comm. stored|>same launch|>earlier "
-                  "launch|>same CTA");
+    mt_table_init(
+        &t,
+        MT_EITHER(
+            "Bytes by kernel: all, and communication (comm.). Who wrote what was loaded as communication: "
+            "another CTA of the same launch, another CTA of an earlier launch, the same CTA of an earlier "
+            "launch",
+            "Bytes by program: all, and communication (comm.). Who wrote what was loaded as communication: "
+            "another thread, another thread of an earlier program, the same thread of an earlier program"),
+        MT_EITHER("kernel|>launches|>loaded|>stored|>comm. loaded|>comm. stored|>same launch|>earlier "
+                  "launch|>same CTA",
+                  "program|>runs|>loaded|>stored|>comm. loaded|>comm. stored|>other thread|>earlier "
+                  "run|>same thread"));
     for (size_t i = 0; i < n;) {
         const char *kernel = c->launches[list[i]].kernel;
         struct mt_volume sum = {0};
@@ -475,8 +481,11 @@ static int comm_text_kernels(FILE *f, const struct mt_comm *c, size_t rows)
         free(ranks);
         return -1;
     }
-    mt_table_init(&t, "Transfers: bytes that one kernel's CTAs (or the host) wrote and another's loaded",
-                  "from|to|>bytes|>accesses|>pairs of CTAs");
+    mt_table_init(
+        &t,
+        MT_EITHER("Transfers: bytes that one kernel's CTAs (or the host) wrote and another's loaded",
+                  "Transfers: bytes that one thread wrote and another one loaded"),
+        MT_EITHER("from|to|>bytes|>accesses|>pairs of CTAs", "from|to|>bytes|>accesses|>pairs of threads"));
     for (size_t i = 0; i < n; i++) {
         mt_table_row(&t, list[i].bytes);
         comm_text_group(&t, c, ranks, list[i].src);
@@ -542,7 +551,9 @@ static int comm_text_ctas(FILE *f, const struct mt_comm *c, size_t rows)
     for (size_t i = 0; i < n; i++)
         list[i] = (struct sized){c->transfers[order[i]].size, i};
     qsort(list, n, sizeof *list, comm_text_by_bytes);
-    mt_table_init(&t, "Between CTAs, largest first", "from|>launch|CTA|to|>launch|CTA|>bytes|>accesses|note");
+    mt_table_init(&t, MT_EITHER("Between CTAs, largest first", "Between threads, largest first"),
+                  MT_EITHER("from|>launch|CTA|to|>launch|CTA|>bytes|>accesses|note",
+                            "from|>run|thread|to|>run|thread|>bytes|>accesses|note"));
     for (size_t i = 0; i < n && i < rows; i++)
         comm_text_row(&t, c, &c->transfers[order[list[i].place]]);
     free(order);

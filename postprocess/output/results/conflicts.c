@@ -141,8 +141,10 @@ int mt_conflicts_text(struct mt_text *t)
     /* what is of one launch alone is of the first */
     return mt_text_table(
         t,
-        "Conflicts: bytes that two CTAs of one launch access, at least one with a plain store "
-        "(races, unless the program orders them)",
+        MT_EITHER("Conflicts: bytes that two CTAs of one launch access, at least one with a plain store "
+                  "(races, unless the program orders them)",
+                  "Conflicts: bytes that two threads access, at least one with a plain store (races, unless "
+                  "the program orders them)"),
         "SELECT kernel(kernel) AS kernel, word(a_type) || ' ' || place(a_file, a_line) AS one, "
         "word(b_type) || ' ' || place(b_file, b_line) AS other, count(*) AS '>launches', "
         "sum(bytes) AS '>bytes', min(launch) AS '>launch', printf('0x%x', address) AS address, "
@@ -165,9 +167,12 @@ void mt_conflicts_sentence(struct mt_summary *s)
     for (size_t i = 0; list && i < x->count; i++)
         top = list[i].bytes > top->bytes ? &list[i] : top;
     if (list && !x->count)
-        mt_summary_say(
-            s, 10, 0,
-            "No two CTAs of one launch conflict: none writes with a plain store what another one touches.");
+        mt_summary_say(s, 10, 0,
+                       MT_EITHER("No two CTAs of one launch conflict: none writes with a plain store what "
+                                 "another one touches.",
+                                 "No two threads conflict in this run: what one writes with a plain store "
+                                 "and another one touches was in order, by locks, atomics, or begin and end "
+                                 "of threads. Threads that took turns by chance may hide a conflict."));
     for (int i = 0; list && x->count && i < 2; i++) {
         uint32_t line = mt_side_line(top->side[i]);
         snprintf(side[i].text, sizeof side[i].text, "%.250s%s%s",
@@ -176,12 +181,13 @@ void mt_conflicts_sentence(struct mt_summary *s)
     }
     if (list && x->count) {
         char *kernel = mt_kernel_short(top->kernel);
-        mt_summary_say(
-            s, 10, 1,
-            "%s between CTAs of one launch (races, unless the program orders them), the largest in "
-            "%s: %s against %s on %s.",
-            mt_number_many(x->count, "conflict", "conflicts").text, kernel ? kernel : "?", side[0].text,
-            side[1].text, mt_number_bytes(top->bytes).text);
+        mt_summary_say(s, 10, 1,
+                       MT_EITHER("%s between CTAs of one launch (races, unless the program orders them), the "
+                                 "largest in %s: %s against %s on %s.",
+                                 "%s between threads (races, unless the program orders them), the largest in "
+                                 "%s: %s against %s on %s."),
+                       mt_number_many(x->count, "conflict", "conflicts").text, kernel ? kernel : "?",
+                       side[0].text, side[1].text, mt_number_bytes(top->bytes).text);
         free(kernel);
     }
     free(list);

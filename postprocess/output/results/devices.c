@@ -342,14 +342,13 @@ int mt_devices_text(struct mt_text *t)
     struct link_load *links = t->r->topology ? devices_loads(t->r, &nlinks, &outside) : NULL;
     int rc = flows && (links || !t->r->topology) ? 0 : -1;
     if (rc == 0 && n)
-        rc = mt_text_table(t,
-                           "From device to device, and host: by loads and stores of kernels, copies, and "
-                           "collectives",
-                           "SELECT by, source AS 'from', target AS 'to', sum(accesses) AS '>accesses', "
-                           "sum(bytes) AS '>bytes' FROM devices GROUP BY by, source, target "
-                           "ORDER BY iif(source = target, 0, sum(bytes)) DESC, instr('load store atomic "
-                           "unknown copy collective', "
-                           "by), source = 'host' DESC, source + 0, target = 'host' DESC, target + 0");
+        rc = mt_text_table(
+            t, "From device to device, and host: by loads and stores of kernels, copies, and collectives",
+            "SELECT by, source AS 'from', target AS 'to', sum(accesses) AS '>accesses', "
+            "sum(bytes) AS '>bytes' FROM devices GROUP BY by, source, target "
+            "ORDER BY iif(source = target, 0, sum(bytes)) DESC, instr('load store atomic "
+            "unknown copy collective', "
+            "by), source = 'host' DESC, source + 0, target = 'host' DESC, target + 0");
     if (rc == 0 && n && links)
         rc = mt_text_table(
             t, "Over links, in one direction, and how long that takes at the link's speed",

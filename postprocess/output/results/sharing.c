@@ -157,7 +157,8 @@ int mt_sharing_text(struct mt_text *t)
 {
     char title[200];
     snprintf(title, sizeof title,
-             "Sharing of lines of %llu bytes between CTAs of a launch, summed over launches",
+             MT_EITHER("Sharing of lines of %llu bytes between CTAs of a launch, summed over launches",
+                       "Sharing of lines of %llu bytes between threads"),
              1ull << t->r->locality->sharing.options.line_bits);
     return mt_text_table(t, title,
                          "SELECT kernel(kernel) AS kernel, label AS allocation, "
@@ -271,7 +272,9 @@ void mt_sharing_sentence(struct mt_summary *s)
         named++;
     if (named) {
         falsely_words(s->r, s->kernels, list, named, words, sizeof words);
-        mt_summary_say(s, 70, falsely_share(list) > 0.1, "CTAs share cache lines of %s bytes falsely: %s.",
+        mt_summary_say(s, 70, falsely_share(list) > 0.1,
+                       MT_EITHER("CTAs share cache lines of %s bytes falsely: %s.",
+                                 "Threads share cache lines of %s bytes falsely: %s."),
                        mt_number_count(1ull << x->options.line_bits).text, words);
     }
     free(list);

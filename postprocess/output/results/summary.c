@@ -26,7 +26,7 @@ void mt_summary_say(struct mt_summary *s, int place, int look, const char *forma
     struct mt_sentence *x = &s->list[s->n];
     *x = (struct mt_sentence){.place = place, .look = look, .number = s->n};
     va_start(args, format);
-    if (vasprintf(&x->text, mt_words(format), args) < 0)
+    if (vasprintf(&x->text, format, args) < 0)
         s->failed = 1;
     else
         s->n++;
@@ -185,14 +185,16 @@ static void summary_senders(const struct mt_summary *s, const struct total *all,
         at += (size_t)snprintf(out + at, room - at, "%s%s (%s)%s by %s", at ? ", " : "",
                                mt_number_bytes(all->v.from[i]).text,
                                mt_number_percent(all->v.from[i], all->v.load).text,
-                               at ? "" : " were last written", mt_words(mt_sender_words[i]));
+                               at ? "" : " were last written", mt_sender_words[i][mt_of_threads]);
     }
 }
 
 static void summary_transfers(struct mt_summary *s, const struct total *all)
 {
-    static const char *const nobody[2][2] = {{"another CTA or an earlier launch", "an earlier launch"},
-                                             {"another CTA", "another CTA of an earlier launch"}};
+    static const char *const nobody[2][2][2] = {
+        {{"another CTA or an earlier launch", "another thread"}, {"an earlier launch", "an earlier run"}},
+        {{"another CTA", "another thread"},
+         {"another CTA of an earlier launch", "another thread of an earlier program"}}};
     const struct mt_comm_options *o = &s->r->comm->options;
     char parts[400];
     struct flow f;
@@ -201,19 +203,21 @@ static void summary_transfers(struct mt_summary *s, const struct total *all)
         return;
     }
     if (!all->v.comm_load) {
-        mt_summary_say(s, 40, 0, "No CTA loads what %s wrote%s",
-                       mt_words(nobody[o->local != 0][o->strict != 0]),
+        mt_summary_say(s, 40, 0, MT_EITHER("No CTA loads what %s wrote%s", "No thread loads what %s wrote%s"),
+                       nobody[o->local != 0][o->strict != 0][mt_of_threads],
                        f.from_host ? ": all that has a writer came from the host." : ".");
     } else {
         char *from = mt_kernel_short(f.pairs ? s->kernels[f.top.src] : "");
         char *to = mt_kernel_short(f.pairs ? s->kernels[f.top.dst] : "");
         summary_senders(s, all, parts, sizeof parts);
-        mt_summary_say(s, 40, 0, "Of what CTAs load, %s%s%s%s%s%s%s.", parts,
-                       f.pairs > 1 ? "; most of it goes from "
-                       : f.pairs   ? "; it goes from "
-                                   : "",
-                       from ? from : "?", f.pairs ? " to " : "", to ? to : "?", f.pairs > 1 ? ": " : "",
-                       f.pairs > 1 ? mt_number_bytes(f.top.bytes).text : "");
+        mt_summary_say(
+            s, 40, 0,
+            MT_EITHER("Of what CTAs load, %s%s%s%s%s%s%s.", "Of what threads load, %s%s%s%s%s%s%s."), parts,
+            f.pairs > 1 ? "; most of it goes from "
+            : f.pairs   ? "; it goes from "
+                        : "",
+            from ? from : "?", f.pairs ? " to " : "", to ? to : "?", f.pairs > 1 ? ": " : "",
+            f.pairs > 1 ? mt_number_bytes(f.top.bytes).text : "");
         free(from);
         free(to);
     }
@@ -244,9 +248,8 @@ static void summary_sample(struct mt_summary *s, const struct mt_estimates *esti
     char *kernel = mt_kernel_short(top->kernel);
     mt_summary_say(
         s, 150, 1,
-        "A sample: %s of %s CTAs of %s are traced; all of them would load about %s and store %s. No "
-        "other figure is scaled, and what a CTA read of one that is not traced has an earlier "
-        "sender, or none.",
+        "A sample: %s of %s CTAs of %s are traced; all of them would load about %s and store %s. No other "
+        "figure is scaled, and what a CTA read of one that is not traced has an earlier sender, or none.",
         mt_number_count(top->traced_ctas).text, mt_number_count(top->ctas).text, kernel ? kernel : "?",
         mt_number_bytes(mt_estimate(sum.v.load, top->ctas, top->traced_ctas)).text,
         mt_number_bytes(mt_estimate(sum.v.store, top->ctas, top->traced_ctas)).text);
@@ -290,12 +293,16 @@ static void summary_make(struct mt_summary *s, const struct mt_estimates *estima
 {
     const struct mt_comm *c = s->r->comm;
     if (!s->selected && !c->host_accesses) {
-        mt_summary_say(s, 0, 0, "No launch is in this trace, or filters left none.");
+        mt_summary_say(s, 0, 0,
+                       MT_EITHER("No launch is in this trace, or filters left none.",
+                                 "No run is in this trace, or filters left none."));
         mt_devices_sentence(s);
     } else if (!c->records && !c->host_accesses) {
         mt_summary_say(s, 0, 0,
-                       "No access of the traced launches %swas recorded: their kernels touch no global "
-                       "memory, or filters left nothing.",
+                       MT_EITHER("No access of the traced launches %swas recorded: their kernels touch no "
+                                 "global memory, or filters left nothing.",
+                                 "No access of the traced runs %swas recorded: the program touches no "
+                                 "memory, or filters left nothing."),
                        s->r->onchip && s->r->onchip->nplaces ? "to global memory " : "");
         summary_onchip(s);
     } else {

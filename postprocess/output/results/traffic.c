@@ -103,8 +103,12 @@ int mt_traffic_text(struct mt_text *text)
     const struct mt_traffic_grid *g = &m->traffic.launches;
     char label[MT_ALLOC_LABEL];
     struct mt_table t;
-    mt_table_init(&t, "Allocations and launches: in how many each was read and written",
-                  "allocation|>bytes|>read in|>written in|>bytes loaded|>bytes stored|>first|>last launch");
+    mt_table_init(
+        &t,
+        MT_EITHER("Allocations and launches: in how many each was read and written",
+                  "Allocations and runs: in how many each was read and written"),
+        MT_EITHER("allocation|>bytes|>read in|>written in|>bytes loaded|>bytes stored|>first|>last launch",
+                  "allocation|>bytes|>read in|>written in|>bytes loaded|>bytes stored|>first|>last run"));
     for (size_t i = 0; i < g->count;) {
         const size_t first = i;
         uint64_t sum[4] = {0};
@@ -273,8 +277,10 @@ static void traffic_turns(struct mt_summary *s)
     for (int i = 0; i < 2; i++)
         mt_alloc_label(label[i], r->locality, t.alloc[i]);
     mt_summary_say(s, 110, 0,
-                   "%s and %s (%s each) take turns: %s reads one and writes the other, and its next launch "
-                   "the other way round, %s%s%s.",
+                   MT_EITHER("%s and %s (%s each) take turns: %s reads one and writes the other, and its "
+                             "next launch the other way round, %s%s%s.",
+                             "%s and %s (%s each) take turns: %s reads one and writes the other, and its "
+                             "next run the other way round, %s%s%s."),
                    label[0], label[1], mt_number_bytes(r->locality->allocs[t.alloc[0]].bytes).text,
                    kernel ? kernel : "?", mt_number_many(t.times, "time", "times").text,
                    t.pairs > 1 ? "; so do others: " : "",

@@ -11,9 +11,10 @@ const char *const mt_section_names[MT_SECTIONS] = {"KCV", "KDV", "CCV",       "C
 
 const char *const mt_sender_names[MT_SENDER_KINDS] = {"same_launch", "earlier_launch", "same_cta"};
 
-const char *const mt_sender_words[MT_SENDER_KINDS] = {"another CTA of the same launch",
-                                                      "another CTA of an earlier launch",
-                                                      "the same CTA of an earlier launch"};
+const char *const mt_sender_words[MT_SENDER_KINDS][2] = {
+    {"another CTA of the same launch", "another thread"},
+    {"another CTA of an earlier launch", "another thread of an earlier program"},
+    {"the same CTA of an earlier launch", "the same thread of an earlier program"}};
 
 const char *const mt_access_types[4] = {
 #define MT_ACCESS_TYPE(name, code, text) [code] = text,

@@ -19,9 +19,9 @@ enum mt_section {
     MT_ADDRESSES,
     MT_SECTIONS
 };
-extern const char *const mt_section_names[MT_SECTIONS];    /* in the order of the output */
-extern const char *const mt_sender_names[MT_SENDER_KINDS]; /* in JSON and tables */
-extern const char *const mt_sender_words[MT_SENDER_KINDS]; /* in sentences */
+extern const char *const mt_section_names[MT_SECTIONS];       /* in the order of the output */
+extern const char *const mt_sender_names[MT_SENDER_KINDS];    /* in JSON and tables */
+extern const char *const mt_sender_words[MT_SENDER_KINDS][2]; /* in sentences: of kernels, of host programs */
 
 #define MT_HOST_NAME "<host>" /* where a kernel's name is */
 

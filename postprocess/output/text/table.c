@@ -49,8 +49,7 @@ static void table_head(struct mt_table *t, const char *head, size_t n)
 void mt_table_init(struct mt_table *t, const char *title, const char *heads)
 {
     memset(t, 0, sizeof *t);
-    t->title = mt_words(title);
-    heads = mt_words(heads);
+    t->title = title;
     mt_table_row(t, UINT64_MAX);
     while (*heads) {
         size_t n = strcspn(heads, "|");
@@ -61,7 +60,7 @@ void mt_table_init(struct mt_table *t, const char *title, const char *heads)
 
 void mt_table_head(struct mt_table *t, const char *head)
 {
-    table_head(t, mt_words(head), strlen(mt_words(head)));
+    table_head(t, mt_words_head(head), strlen(mt_words_head(head)));
 }
 
 void mt_table_text(struct mt_table *t, const char *text)

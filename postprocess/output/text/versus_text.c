@@ -74,7 +74,7 @@ static void versus_one_knows(FILE *f, const struct mt_versus *p)
         const char *between = side ? "; not compared: only B knows " : "; not compared: only A knows ";
         for (int i = 0; i < MT_FIGURES; i++)
             if (mt_figure_words[i].judged && (here->known & ~there->known) >> i & 1) {
-                fprintf(f, "%s%s", between, mt_words(mt_figure_words[i].words));
+                fprintf(f, "%s%s", between, mt_figure_words[i].words[mt_of_threads]);
                 between = ", ";
             }
     }
@@ -120,7 +120,7 @@ static void versus_verdict(FILE *f, const struct mt_versus *p, int page)
         int turn = mt_versus_turn(&p->all, (enum mt_figure)i);
         if (!turn)
             continue;
-        fprintf(f, "%s%s %s", between, mt_words(mt_figure_words[i].words),
+        fprintf(f, "%s%s %s", between, mt_figure_words[i].words[mt_of_threads],
                 mt_versus_cell(cell, &p->all, (enum mt_figure)i, page));
         between = ", ";
     }
@@ -223,7 +223,8 @@ static size_t versus_table(struct mt_table *t, const struct mt_versus *p, const 
            at = (size_t)snprintf(text, sizeof text, "%s", heads);
     for (size_t i = 0; i < kept && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "|>%s",
-                               out[i] == MT_FIGURES ? "efficiency" : mt_words(mt_figure_words[out[i]].head));
+                               out[i] == MT_FIGURES ? "efficiency"
+                                                    : mt_figure_words[out[i]].head[mt_of_threads]);
     mt_table_init(t, title, text);
     return kept;
 }
@@ -237,7 +238,7 @@ static int versus_sums(FILE *f, const struct mt_versus *p)
         if (!((p->all.a->known | p->all.b->known) >> i & 1))
             continue;
         mt_table_row(&t, 0);
-        mt_table_text(&t, mt_words(mt_figure_words[i].words));
+        mt_table_text(&t, mt_figure_words[i].words[mt_of_threads]);
         mt_table_text(&t, mt_versus_cell(cell, &p->all, (enum mt_figure)i, 0));
     }
     mt_table_row(&t, 0);
@@ -254,7 +255,8 @@ static int versus_kernel_table(FILE *f, const struct mt_versus *p)
         MT_FIGURE_LOCAL,     MT_FIGURE_MISSES,   MT_FIGURE_FETCHED, MT_FIGURE_BOUNCES};
     enum mt_figure known[sizeof list / sizeof *list];
     struct mt_table t;
-    size_t n = versus_table(&t, p, "By kernel", "kernel", list, sizeof list / sizeof *list, known);
+    size_t n = versus_table(&t, p, MT_EITHER("By kernel", "By program"), MT_EITHER("kernel", "program"), list,
+                            sizeof list / sizeof *list, known);
     for (size_t i = 0; i < p->count; i++) {
         mt_table_row(&t, 0);
         versus_kernel_name(&t, &p->kernels[i].row);
@@ -277,10 +279,11 @@ static int versus_part_table(FILE *f, const struct mt_versus *p, enum mt_side_by
         fprintf(f, "\nBy source line: %s\n", mt_versus_no_lines(p));
         return 0;
     }
-    size_t n = by == MT_SIDE_LINES ? versus_table(&t, p, "By source line", "line|kernel", lines,
-                                                  sizeof lines / sizeof *lines, known)
-                                   : versus_table(&t, p, "By buffer", "buffer|kernel", buffers,
-                                                  sizeof buffers / sizeof *buffers, known);
+    size_t n = by == MT_SIDE_LINES
+                   ? versus_table(&t, p, "By source line", MT_EITHER("line|kernel", "line|program"), lines,
+                                  sizeof lines / sizeof *lines, known)
+                   : versus_table(&t, p, "By buffer", MT_EITHER("buffer|kernel", "buffer|program"), buffers,
+                                  sizeof buffers / sizeof *buffers, known);
     for (size_t i = 0; i < p->count; i++)
         for (size_t k = 0; k < p->kernels[i].count[by]; k++) {
             const struct mt_versus_row *r = &p->kernels[i].part[by][k];

@@ -21,10 +21,10 @@ function columnsOf(width, step, least) {
 }
 function launchWords(from, to) {
   const name = (i) => kernelNames[launches[i].kernel];
-  return to - from > 1 ? say("launches ") + launches[from].superstep + " … " + launches[to - 1].superstep + ": " + middle(name(from), 60) + " …" : say("launch ") + launches[from].superstep + ": " + name(from);
+  return to - from > 1 ? say("launches ", "runs ") + launches[from].superstep + " … " + launches[to - 1].superstep + ": " + middle(name(from), 60) + " …" : say("launch ", "run ") + launches[from].superstep + ": " + name(from);
 }
 // What columns hide.
-function columnNote(columns) { return columns.most > 1 ? "A column is up to " + count(columns.most) + say(" neighbouring launches, added up; the table has each") + (traffic.launch_step > 1 ? " " + count(traffic.launch_step) : "") + "." : ""; }
+function columnNote(columns) { return columns.most > 1 ? "A column is up to " + count(columns.most) + say(" neighbouring launches, added up; the table has each", " neighbouring runs, added up; the table has each") + (traffic.launch_step > 1 ? " " + count(traffic.launch_step) : "") + "." : ""; }
 // Ticks below columns: numbers of launches.
 function launchAxis(c, columns, left, y, width) {
   const every = Math.max(1, Math.ceil(56 / columns.width));
@@ -51,7 +51,7 @@ function bufferSums(b, columns) {
 }
 function bufferMap(shown) {
   let columns = null, sums = [], cursor = null;
-  const surface = canvas(100, say("Buffers by launch"), draw), e = surface.element, note = el("p", {class: "muted", id: "buffers-note"});
+  const surface = canvas(100, say("Buffers by launch", "Buffers by run"), draw), e = surface.element, note = el("p", {class: "muted", id: "buffers-note"});
   function fit() { surface.setHeight(bufferRow.top + shown().length * bufferRow.height + bufferRow.axis); }
   function draw(c, width, height) {
     const left = labelRoom(width), list = shown();
@@ -147,7 +147,7 @@ function heatSums(b, columns, of) {
 }
 function addressMap(shown) {
   let of = heatKinds[0][2], columns = null, sums = [];
-  const surface = canvas(200, say("Addresses over launches"), draw), e = surface.element, legend = el("div", {class: "legend"});
+  const surface = canvas(200, say("Addresses over launches", "Addresses over runs"), draw), e = surface.element, legend = el("div", {class: "legend"});
   const list = () => { const all = shown().filter((b) => b.bytes), one = buffers.find((b) => b.label === state.buffer && b.bytes); return one ? [one] : all; };
   const strip = () => list().length === 1 ? 260 : list().length < 5 ? 96 : 52;
   function fit() { surface.setHeight(bufferRow.top + list().length * (strip() + 6) + bufferRow.axis); }
@@ -173,7 +173,7 @@ function addressMap(shown) {
     launchAxis(c, columns, left, height - 9, width);
     const bar = el("i", {class: "ramp", style: "background:linear-gradient(to right," + [0.06, 0.25, 0.5, 0.75, 1].map(ramp).join(",") + ")"});
     clear(legend, most ? el("span", {}, exactBytes(least), bar, exactBytes(most), ", logarithmic") : "Nothing here.", el("span", {}, "downwards: addresses from the buffer’s beginning to its end, in " + MOST_PIECES + " pieces at most"
-      + (columns.most > 1 ? say("; to the right: launches, up to ") + count(columns.most) + " in a column, added up" : "")));
+      + (columns.most > 1 ? say("; to the right: launches, up to ", "; to the right: runs, up to ") + count(columns.most) + " in a column, added up" : "")));
   }
   e.addEventListener("pointermove", (event) => {
     const [px, py] = at(event, e), k = Math.floor((py - bufferRow.top) / (strip() + 6)), b = list()[k], i = columns ? Math.floor((px - labelRoom(surface.width)) / columns.width) : -1;
@@ -211,7 +211,7 @@ const firstBuffers = 12;
 function drawBuffers(section) {
   if (!buffers.length || !launches.length) {
     section.append(nothing(data.traffic === undefined ? (data.from_json ? "The comm.json has no section “traffic”; mt-extract writes it with --sections traffic." : "Left out (--quick).")
-      : data.traffic === null ? "Allocations are in the companion (MemTrace-pipe-N.meta), and none was read." : say("No access of the launches shown was recorded.")));
+      : data.traffic === null ? "Allocations are in the companion (MemTrace-pipe-N.meta), and none was read." : say("No access of the launches shown was recorded.", "No access of the runs shown was recorded.")));
     return null;
   }
   if (ofThreads) {
@@ -236,11 +236,11 @@ function drawBuffers(section) {
   const more = el("button", {type: "button", class: "quiet", on: {click() { most = Math.min(most + 50, 500); refit(); }}}, "show more of the " + count(buffers.length) + " buffers");
   const select = el("select", {id: "buffer", "aria-label": "Buffer", on: {change() { setState({buffer: this.value || null}); }}}, el("option", {value: ""}, "those above"),
     ...buffers.slice().sort((a, b) => b.all - a.all).slice(0, 2000).map((b) => el("option", {value: b.label}, b.label)));
-  section.append(lead(say("Which launch reads and writes which allocation, and where in it: of two that swap roles one is read when the other is written. ") + footprintWords()),
-    el("h3", {}, say("Buffer by launch")), figure(say("Buffers by launch"), map.surface, bufferTableRows, bufferColumns), map.note,
+  section.append(lead(say("Which launch reads and writes which allocation, and where in it: of two that swap roles one is read when the other is written. ", "Which run reads and writes which allocation, and where in it: of two that swap roles one is read when the other is written. ") + footprintWords()),
+    el("h3", {}, say("Buffer by launch", "Buffer by run")), figure(say("Buffers by launch", "Buffers by run"), map.surface, bufferTableRows, bufferColumns), map.note,
     el("div", {class: "bar"}, colourLegend([["load", "read (upper half)"], ["store", "written (lower half)"], ["ink", "atomics (line between)"], ["soft", "allocated"]]), more),
-    el("h3", {}, say("Address by launch")), el("div", {class: "bar"}, el("label", {}, "buffer", select), segments("Bytes", heatKinds.map(([k, t]) => [k, t]), "both", (v) => heat.kind(v))),
-    figure(say("Addresses over launches"), heat.surface, () => heatTableRows(heat.list()), heatColumns), heat.legend);
+    el("h3", {}, say("Address by launch", "Address by run")), el("div", {class: "bar"}, el("label", {}, "buffer", select), segments("Bytes", heatKinds.map(([k, t]) => [k, t]), "both", (v) => heat.kind(v))),
+    figure(say("Addresses over launches", "Addresses over runs"), heat.surface, () => heatTableRows(heat.list()), heatColumns), heat.legend);
   onState(refit);
   refit();
   return {map, heat, shown};
@@ -273,7 +273,7 @@ function bufferTurns() {
 function glanceTurns() {
   const pairs = bufferTurns(), top = pairs[0], others = new Set(pairs.map((p) => p.a + "," + p.b)).size - 1;
   return top && glanceItem("turns", "buffers", false, code(buffers[top.a].label), " and ", code(buffers[top.b].label), " (", bytes(buffers[top.a].bytes), " each) take turns: ", kernelWord(kernelNames[top.kernel]),
-    say(" reads one and writes the other, and its next launch the other way round, "), many(top.times, "time"), others ? "; so do others: " + many(others, "pair") : "", ".");
+    say(" reads one and writes the other, and its next launch the other way round, ", " reads one and writes the other, and its next run the other way round, "), many(top.times, "time"), others ? "; so do others: " + many(others, "pair") : "", ".");
 }
 function glanceGrowing() {
   const top = ofThreads ? largest(allocations.filter((a) => a.kind === "realloc" && a.like >= 16), (a) => a.bytes) : null;

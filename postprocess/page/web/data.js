@@ -1,17 +1,11 @@
 // The data that mt-report put into the page, unpacked.
 const data = JSON.parse(document.getElementById("data").textContent);
-// A host program is a launch, its threads are what CTAs are: our own words in its (output/text/words.def). Names of a trace never go through it.
-const ofThreads = !!data.phrases;
-function say(text) {
-  if (!ofThreads || !text) return text;
-  let out = "";
-  for (let at = 0; at < text.length;) {
-    const p = data.phrases.find(([from]) => text.startsWith(from, at));
-    out += p ? p[1] : text[at];
-    at += p ? p[0].length : 1;
-  }
-  return out;
-}
+// A host program is a launch, its threads are what CTAs are: what is said of kernels, and of it.
+const ofThreads = data.threads;
+function say(kernels, threads) { return ofThreads ? threads : kernels; }
+// The name of a column, or of a level of reuse.
+const hostNames = {kernel: "program", launch: "run", launches: "runs", "launches before": "runs before", CTA: "thread"};
+function nameWord(name) { return ofThreads && hostNames[name] || name; }
 
 // An access of a host program that reads and writes, with LOCK or without, is an update.
 function typeWord(type) { return ofThreads && type === "atomic" ? "update" : type; }
@@ -85,9 +79,9 @@ function* unpackParts(list) {
 
 // The volumes of a launch, kernel, CTA or SM; whose bytes its communication is: [words, a volume's bytes, words where room is scarce, does an option leave them out?]
 const volumeKeys = ["load", "store", "commLoad", "commStore", "sameLaunch", "sameCta"];
-const senderKinds = [[say("another CTA of the same launch"), (v) => v.sameLaunch, say("other CTA, same launch"), data.options.strict],
-  [say("another CTA of an earlier launch"), (v) => v.commLoad - v.sameLaunch - v.sameCta, say("other CTA, earlier launch"), false],
-  [say("the same CTA of an earlier launch"), (v) => v.sameCta, say("same CTA, earlier launch"), data.options["same-cta"] === "local"]].filter(([, , , out], i) => !out && !(ofThreads && i));
+const senderKinds = [[say("another CTA of the same launch", "another thread"), (v) => v.sameLaunch, say("other CTA, same launch", "other thread"), data.options.strict],
+  [say("another CTA of an earlier launch", "another thread of an earlier program"), (v) => v.commLoad - v.sameLaunch - v.sameCta, say("other CTA, earlier launch", "other thread, earlier program"), false],
+  [say("the same CTA of an earlier launch", "the same thread of an earlier program"), (v) => v.sameCta, say("same CTA, earlier launch", "same thread, earlier program"), data.options["same-cta"] === "local"]].filter(([, , , out], i) => !out && !(ofThreads && i));
 // In the words of docs/definitions.md.
 const communicationWords = document.getElementById("communication").textContent;
 

@@ -14,26 +14,26 @@ function glanceKernels() {
   const rows = kernelRows(), all = rows.reduce((s, r) => s + r.load + r.store, 0), top = largest(rows, (r) => r.load + r.store);
   if (!data.has.data || !all) return null;
   if (rows.length === 1 && ofThreads) return glanceItem("kernel", "volumes", false, "The program, ", kernelWord(top.name), ", loads ", bytes(top.load), " and stores ", bytes(top.store), " in ", many(top.ctas, "thread"), ".");
-  if (rows.length === 1) return glanceItem("kernel", "volumes", false, say("One kernel, "), kernelWord(top.name), ", moves all bytes: ", bytes(top.load), " loaded, ", bytes(top.store), " stored in ", many(top.launches, "launch", "launches"), ".");
+  if (rows.length === 1) return glanceItem("kernel", "volumes", false, say("One kernel, ", "The program, "), kernelWord(top.name), ", moves all bytes: ", bytes(top.load), " loaded, ", bytes(top.store), " stored in ", many(top.launches, "launch", "launches"), ".");
   return glanceItem("kernel", "volumes", false, kernelWord(top.name), " moves most: ", bytes(top.load + top.store), ", ", percent(top.load + top.store, all), " of all bytes, in ", count(top.launches), " of ", many(launches.length, "launch", "launches"), ".");
 }
 function glanceTransfers() {
   if (!data.has.comm || !data.has.transfers || !launches.length) return null;
   const t = totals();
-  const nobody = [[say("another CTA or an earlier launch"), say("an earlier launch")], [say("another CTA"), say("another CTA of an earlier launch")]][+(data.options["same-cta"] === "local")][+!!data.options.strict];
-  if (!t.commLoad) return glanceItem("comm", "transfers", false, say("No CTA loads what ") + nobody + " wrote", t.fromHost ? ": all that has a writer came from the host." : ".");
+  const nobody = [[say("another CTA or an earlier launch", "another thread"), say("an earlier launch", "an earlier run")], [say("another CTA", "another thread"), say("another CTA of an earlier launch", "another thread of an earlier program")]][+(data.options["same-cta"] === "local")][+!!data.options.strict];
+  if (!t.commLoad) return glanceItem("comm", "transfers", false, say("No CTA loads what ", "No thread loads what ") + nobody + " wrote", t.fromHost ? ": all that has a writer came from the host." : ".");
   const pairs = new Map();
   for (const r of transferRows)
     if (r.source && r.target) pairs.set(r.source + " " + r.target, {from: r.source, to: r.target, size: ((pairs.get(r.source + " " + r.target) || {}).size || 0) + r.size});
   const top = largest([...pairs.values()], (p) => p.size), name = (k) => kernelWord(kernelNames[k]);
   const part = (n) => bytes(n) + (data.has.data ? " (" + percent(n, t.load) + ")" : "");
   const parts = data.has.senders ? senderKinds.map(([words, of], i) => part(of(t)) + (i ? "" : " were last written") + " by " + words).join(", ") : part(t.commLoad) + " are communication";
-  return glanceItem("comm", "transfers", false, say("Of what CTAs load, "), parts, top && pairs.size > 1 ? "; most of it goes from " : top ? "; it goes from " : "", top ? name(top.from) : "", top ? " to " : "", top ? name(top.to) : "", top && pairs.size > 1 ? ": " + bytes(top.size) : "", ".");
+  return glanceItem("comm", "transfers", false, say("Of what CTAs load, ", "Of what threads load, "), parts, top && pairs.size > 1 ? "; most of it goes from " : top ? "; it goes from " : "", top ? name(top.from) : "", top ? " to " : "", top ? name(top.to) : "", top && pairs.size > 1 ? ": " + bytes(top.size) : "", ".");
 }
 function glanceHost() {
   const t = data.HCV ? totals() : null;
   if (!t || !t.toHost) return null;
-  return glanceItem("host", "transfers", false, "Host code loads ", bytes(t.toHost), say(" that CTAs wrote"), t.fromHost ? say("; CTAs load ") + bytes(t.fromHost) + " that the host wrote." : ".");
+  return glanceItem("host", "transfers", false, "Host code loads ", bytes(t.toHost), say(" that CTAs wrote", " that threads wrote"), t.fromHost ? say("; CTAs load ", "; threads load ") + bytes(t.fromHost) + " that the host wrote." : ".");
 }
 function glanceLine() {
   if (!hotLines) return null;
@@ -43,7 +43,7 @@ function glanceLine() {
   return glanceItem("line", "lines&line=" + encodeURIComponent(known[0].key), false, "Line ", code(known[0].name, known[0].title), " moves most of ", many(known.length, "line"), ": ", bytes(of(known[0])), ", ", percent(of(known[0]), all), " of all bytes.");
 }
 function glanceNothing() {
-  return glanceItem("nothing", "timeline", false, launches.length ? say("No access of the traced launches ") + (shared ? "to global memory " : "") + say("was recorded: their kernels touch no global memory") + ", or filters left nothing." : say("No launch is in this trace, or filters left none."));
+  return glanceItem("nothing", "timeline", false, launches.length ? say("No access of the traced launches ", "No access of the traced runs ") + (shared ? "to global memory " : "") + say("was recorded: their kernels touch no global memory", "was recorded: the program touches no memory") + ", or filters left nothing." : say("No launch is in this trace, or filters left none.", "No run is in this trace, or filters left none."));
 }
 // What no panel shows: made of the findings of memtrace check.
 function glanceFindings() { return (data.findings || []).map(([look, text]) => glanceItem("finding", "", !!look, text)); }

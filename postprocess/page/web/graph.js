@@ -43,7 +43,7 @@ const strideColumns = [{name: "buffer", text: bufferName, get: bufferName}, numb
   textColumn("kernel", "kernel", true), numberColumn("times", "count")];
 function nodeLines(n) {
   return [signed(n.stride) + " B, " + typeNames[n.type], bufferName(n), many(n.count, "time") + ", " + percent(n.count, n.all) + " of all accesses",
-          n.kernel + (n.kernels > 1 ? " and " + many(n.kernels - 1, say("other kernel")) : "")];
+          n.kernel + (n.kernels > 1 ? " and " + many(n.kernels - 1, say("other kernel", "other program")) : "")];
 }
 // From rim to rim, a little bent, so that both directions can be distinguished.
 function edgePath(l) {

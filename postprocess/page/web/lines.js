@@ -89,7 +89,7 @@ const halvesWords = "Accesses are those of the code that ran: clang may copy a f
 // Is there a column of bank conflicts?
 const bankColumn = !!data.shared && data.shared.banks.rows.some((r) => r.wavefronts > r.ideal);
 const codeHeads = [["line", "n", ""], ["bytes", "num", "asked for by all lanes; an atomic counts as a load and as a store"], ...(ofThreads ? [["misses", "num", "of the cache that each thread has"], ["used", "num", "of what they fetch"]] : [["sectors/\u200brequest", "num", "of 32 bytes; 4 is best where 32 lanes ask for 4 bytes each. " + atomicWords], ["used", "num", "share of the moved sectors that a request uses"]]),
-                   ["conflicts", "num", say("bytes on which CTAs of one launch conflict")], ...(bankColumn ? [["bank conflicts", "num", "wavefronts of shared memory beyond what its requests would take without"]] : []), ["source", "source", ""], ["accesses", "words", "what the compiler made of the line"]];
+                   ["conflicts", "num", say("bytes on which CTAs of one launch conflict", "bytes on which threads conflict")], ...(bankColumn ? [["bank conflicts", "num", "wavefronts of shared memory beyond what its requests would take without"]] : []), ["source", "source", ""], ["accesses", "words", "what the compiler made of the line"]];
 // The cells of a row after its number; v: sums of requests.
 function codeCells(volume, v, conflicts, banks, source, words, title) {
   return [el("td", {class: "num ops"}, ...volume), el("td", {class: "num", "data-head": ofThreads ? "misses" : "sectors/request"}, v.miss ? count(v.miss.misses) : perRequest(v)),
@@ -198,7 +198,7 @@ function drawLines(section) {
     event.preventDefault();
     step(event.key === "n" ? 1 : -1);
   });
-  section.append(lead(!sites.length ? say("No line is known to access global memory; what launches kernels is shown.") : ofThreads ? "Source lines: the bytes they moved, what they miss in a cache of each thread, and what is used of what they fetch." : hotLines ? "Lines with accesses to global memory: the bytes they moved, how well warps’ requests go together, and what the compiler made of them. Several accesses in one line are apart by column and variable."
+  section.append(lead(!sites.length ? say("No line is known to access global memory; what launches kernels is shown.", "No line is known to access global memory; what runs programs is shown.") : ofThreads ? "Source lines: the bytes they moved, what they miss in a cache of each thread, and what is used of what they fetch." : hotLines ? "Lines with accesses to global memory: the bytes they moved, how well warps’ requests go together, and what the compiler made of them. Several accesses in one line are apart by column and variable."
     : data.lines === undefined ? "Lines with accesses to global memory, and what the compiler made of each; bytes by line were left out" + (data.from_json ? " (mt-extract --sections lines)." : " (--quick).")
     : "Lines with accesses to global memory, and what the compiler made of each. A raw trace does not say which line an access came from, so there are no counts per line; a compact trace does."),
     el("div", {class: "bar"}, el("label", {}, "file", select), heats.length > 1 ? segments("Hottest by", heats.map(([k, t]) => [k, t]), heats[0][0], (v) => { heat = heats.find(([k]) => k === v)[2]; rank(); show(select.value); }) : "",

@@ -197,7 +197,7 @@ const rowsTogether = transferRows.some((r) => r.targetStep === null);
 function rowShown(r) { return state.superstep === null || rowsTogether || r.targetStep === state.superstep; }
 function kernelModel() {
   const used = [...new Set(transferRows.flatMap((r) => [r.source, r.target]))].sort((a, b) => a - b), places = new Map(used.map((k, i) => [k, i]));
-  return {used, origin: 0, left: 150, upright: true, size: () => used.length, unit: () => say("Choose a cell to see its CTAs.") + (used.length > mapSize.allNamed ? say(" Some kernels have their names beside them: zoom in for others.") : "") + (rowsTogether ? say(" Of all launches: they are too many to be told apart here.") : ""), name: (i) => shortKernel(kernelNames[used[i]] || ""),
+  return {used, origin: 0, left: 150, upright: true, size: () => used.length, unit: () => say("Choose a cell to see its CTAs.", "Choose a cell to see its threads.") + (used.length > mapSize.allNamed ? say(" Some kernels have their names beside them: zoom in for others.", " Some programs have their names beside them: zoom in for others.") : "") + (rowsTogether ? say(" Of all launches: they are too many to be told apart here.", " Of all runs: they are too many to be told apart here.") : ""), name: (i) => shortKernel(kernelNames[used[i]] || ""),
     sum(r0, r1, c0, c1, n) {
       const out = {bytes: new Float64Array(n * n), count: new Float64Array(n * n)};
       for (const r of transferRows) {
@@ -209,7 +209,7 @@ function kernelModel() {
       }
       return out;
     },
-    lines: (rows, columns) => [kernelNames[used[rows[0]]] + " → " + kernelNames[used[columns[0]]], rows[1] - rows[0] > 1 ? "and " + count(rows[1] - rows[0] - 1) + say(" kernels beside") : null],
+    lines: (rows, columns) => [kernelNames[used[rows[0]]] + " → " + kernelNames[used[columns[0]]], rows[1] - rows[0] > 1 ? "and " + count(rows[1] - rows[0] - 1) + say(" kernels beside", " programs beside") : null],
   };
 }
 
@@ -237,7 +237,7 @@ function ctaName(place) {
 function ctaRange(range, bin) {
   if (range[0] === 0 && range[1] === 1) return "host";
   const first = axisNames[(Math.max(range[0], 1) - 1) * bin], last = axisNames[Math.min((range[1] - 1) * bin, axisNames.length) - 1];
-  return (range[0] === 0 ? "host and " : "") + (first === last ? say("CTA ") + first : say("CTAs ") + first + " … " + last);
+  return (range[0] === 0 ? "host and " : "") + (first === last ? say("CTA ", "thread ") + first : say("CTAs ", "threads ") + first + " … " + last);
 }
 // Places in [from, to) that are good to name: the host, and beginnings of the grid's rows, or round numbers about `apart` from
 // one another where the grid has one row. null: rows are very many, or places are several CTAs.
@@ -256,8 +256,8 @@ function ctaMarks(from, to, apart) {
 }
 function ctaModel() {
   return {origin: cells.host ? 0 : 1, left: 72, size: () => cells.width, name: ctaName, marks: ctaMarks,
-    unit: () => (cells.bin > 1 ? "One cell is at least " + cells.bin + " × " + cells.bin + say(" CTAs, added up; --supersteps or --kernels show more. ") : "")
-      + (cells.stepBin > 1 ? state.superstep === null ? say("Launches are put together by ") + cells.stepBin + "." : "Of " + partLaunches(cells) + "." : ""),
+    unit: () => (cells.bin > 1 ? "One cell is at least " + cells.bin + " × " + cells.bin + say(" CTAs, added up; --supersteps or --kernels show more. ", " threads, added up; --supersteps or --programs show more. ") : "")
+      + (cells.stepBin > 1 ? state.superstep === null ? say("Launches are put together by ", "Runs are put together by ") + cells.stepBin + "." : "Of " + partLaunches(cells) + "." : ""),
     sum(r0, r1, c0, c1, n) {
       const out = {bytes: new Float64Array(n * n), count: new Float64Array(n * n), work: 0}, rows = n / (r1 - r0), columns = n / (c1 - c0);
       for (const g of cells.groups) {
@@ -312,7 +312,7 @@ function superstepControl() {
   function follow() {
     const i = state.superstep === null ? 0 : steps.indexOf(state.superstep) + 1;
     slider.value = i;
-    words.textContent = i ? say("launch ") + count(steps[i - 1]) + ": " + kernelNames[launches[i - 1].kernel] : say("all launches");
+    words.textContent = i ? say("launch ", "run ") + count(steps[i - 1]) + ": " + kernelNames[launches[i - 1].kernel] : say("all launches", "all runs");
     slider.setAttribute("aria-valuetext", words.textContent);
   }
   onState(follow);
@@ -326,27 +326,27 @@ function drawTransfers(section) {
     return null;
   }
   if (!transferRows.length) {
-    section.append(nothing(say("No bytes went from one CTA instance to another, nor from the host to a CTA.")));
+    section.append(nothing(say("No bytes went from one CTA instance to another, nor from the host to a CTA.", "No bytes went from one thread to another, nor from elsewhere to a thread.")));
     return null;
   }
-  section.append(lead(ofThreads ? "Rows wrote the bytes last, columns loaded them. Wheel or + and − zoom, drag moves, arrows walk from cell to cell." : say("Rows wrote the bytes last, columns loaded them. The launch is the reader’s. Wheel or + and − zoom, drag moves, arrows walk from cell to cell.")));
-  const kernels = heatMap(say("Transfers from kernel to kernel"), kernelModel(), (row, column) => {
+  section.append(lead(ofThreads ? "Rows wrote the bytes last, columns loaded them. Wheel or + and − zoom, drag moves, arrows walk from cell to cell." : say("Rows wrote the bytes last, columns loaded them. The launch is the reader’s. Wheel or + and − zoom, drag moves, arrows walk from cell to cell.", "Rows wrote the bytes last, columns loaded them. The run is the reader’s. Wheel or + and − zoom, drag moves, arrows walk from cell to cell.")));
+  const kernels = heatMap(say("Transfers from kernel to kernel", "Transfers from program to program"), kernelModel(), (row, column) => {
     const same = state.source === model.used[row] && state.target === model.used[column];
     setState({source: same ? null : model.used[row], target: same ? null : model.used[column]});
   });
   const model = kernelModel();
-  const ctas = heatMap(say("Transfers from CTA to CTA"), ctaModel(), null);
+  const ctas = heatMap(say("Transfers from CTA to CTA", "Transfers from thread to thread"), ctaModel(), null);
   const title = el("span"), reset = el("button", {type: "button", class: "quiet", on: {click() { setState({source: null, target: null}); ctas.whole(); }}}, "show all");
   function follow() {
-    clear(title, say("CTA → CTA"), state.source === null ? "" : ": " + kernelNames[state.source] + " → " + kernelNames[state.target]);
+    clear(title, say("CTA → CTA", "thread → thread"), state.source === null ? "" : ": " + kernelNames[state.source] + " → " + kernelNames[state.target]);
     reset.hidden = state.source === null;
     kernels.draw();
     ctas.draw();
   }
   onState(follow);
   section.append(ofThreads ? "" : el("div", {class: "bar"}, superstepControl()),
-    el("div", {class: ofThreads ? "" : "two"}, ofThreads ? "" : el("div", {id: "kernel-map"}, el("h3", {}, say("Kernel → kernel")), figure(say("Transfers from kernel to kernel"), kernels, kernelPairRows, pairColumns("kernel")), kernels.legend),
-      el("div", {id: "cta-map"}, el("h3", {}, title, " ", reset), figure(say("Transfers from CTA to CTA"), ctas, ctaPairRows, pairColumns(say("CTA"))), ctas.legend, el("div", {class: "bar"},
+    el("div", {class: ofThreads ? "" : "two"}, ofThreads ? "" : el("div", {id: "kernel-map"}, el("h3", {}, say("Kernel → kernel", "Program → program")), figure(say("Transfers from kernel to kernel", "Transfers from program to program"), kernels, kernelPairRows, pairColumns("kernel")), kernels.legend),
+      el("div", {id: "cta-map"}, el("h3", {}, title, " ", reset), figure(say("Transfers from CTA to CTA", "Transfers from thread to thread"), ctas, ctaPairRows, pairColumns(say("CTA", "thread"))), ctas.legend, el("div", {class: "bar"},
         el("button", {type: "button", on: {click() { ctas.zoom(0.5); }}}, "Zoom in"), el("button", {type: "button", on: {click() { ctas.zoom(2); }}}, "Zoom out"),
         el("button", {type: "button", on: {click() { ctas.whole(); }}}, "Whole matrix")))));
   follow();

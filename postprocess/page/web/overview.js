@@ -50,13 +50,13 @@ function missing() {
 }
 function limits() {
   const out = [], o = data.options;
-  if (o.kernels !== null) out.push(say("Only kernels whose name matches ") + o.kernels + " are shown.");
-  if (o.supersteps !== null) out.push(say("Only launches ") + o.supersteps + " are shown.");
-  if (filtered) out.push(say("What says “of the run” counts launches that are not shown, too; so do the tables of sites, allocations and copies, copies and ranges in the timeline, and launches that were not traced."));
-  if (o["same-cta"] === "local") out.push(say("A CTA id is one CTA in all launches (--same-cta=local): what it reads of itself is not communication."));
-  if (o.strict) out.push(say("What is written and read in one launch is left out (--strict)."));
+  if (o.kernels !== null) out.push(say("Only kernels whose name matches ", "Only programs whose name matches ") + o.kernels + " are shown.");
+  if (o.supersteps !== null) out.push(say("Only launches ", "Only runs ") + o.supersteps + " are shown.");
+  if (filtered) out.push(say("What says “of the run” counts launches that are not shown, too; so do the tables of sites, allocations and copies, copies and ranges in the timeline, and launches that were not traced.", "What says “of the run” counts runs that are not shown, too; so do the tables of sites, allocations and copies, copies and ranges in the timeline, and runs that were not traced."));
+  if (o["same-cta"] === "local") out.push(say("A CTA id is one CTA in all launches (--same-cta=local): what it reads of itself is not communication.", "A thread id is one thread in all runs (--same-cta=local): what it reads of itself is not communication."));
+  if (o.strict) out.push(say("What is written and read in one launch is left out (--strict).", "What is written and read in one run is left out (--strict)."));
   if (!o.host) out.push("Host copies are not read (--no-host): bytes that only the host wrote have no writer.");
-  if (data.from_json) out.push(say("Made from a comm.json: launch times, copies, allocations, source lines and strides are not in it."));
+  if (data.from_json) out.push(say("Made from a comm.json: launch times, copies, allocations, source lines and strides are not in it.", "Made from a comm.json: run times, copies, allocations, source lines and strides are not in it."));
   else if (!data.companions) out.push("Without companion (MemTrace-pipe-N.meta): no times, no copies, no allocations, no source lines.");
   return out;
 }
@@ -75,16 +75,16 @@ function drawOverview(section) {
   const timed = launches.filter((l) => l.known && l.end > l.begin);
   const span = timed.length ? timed.reduce((m, l) => Math.max(m, l.end), 0) - timed.reduce((m, l) => Math.min(m, l.begin), Infinity) : 0;
   const tiles = ofThreads ? [countTile("threads", t.ctas, "with accesses", "ctas"), recordsTile()] : [countTile("launches", launches.length, (filtered && data.totals.launches ? "of " + count(data.totals.launches) + " of the run; " : "") + many(kernels, "kernel") + (span ? ", " + duration(span) : ""), "launches"),
-    countTile(say("CTA instances"), t.ctas, "with accesses; " + many(axisNames.length, say("CTA id")), "ctas"),
+    countTile(say("CTA instances", "threads"), t.ctas, "with accesses; " + many(axisNames.length, say("CTA id", "thread id")), "ctas"),
     recordsTile()];
   if (data.has.data)
     tiles.push(bytesTile("loaded", t.load, "data volume", "load"), bytesTile("stored", t.store, "data volume", "store"));
   const touched = footprint();
-  if (touched) tiles.push(bytesTile("footprint", touched.bytes, ofThreads ? "in lines of " + bytes(data.reuse.line_size) : say("of the whole run; of the largest launch") + (filtered ? " shown" : "") + " " + bytes(touched.most), "footprint"));
+  if (touched) tiles.push(bytesTile("footprint", touched.bytes, ofThreads ? "in lines of " + bytes(data.reuse.line_size) : say("of the whole run; of the largest launch", "of the whole run; of the largest run") + (filtered ? " shown" : "") + " " + bytes(touched.most), "footprint"));
   if (data.has.comm) tiles.push(communicationTile(t));
   if (data.has.transfers && t.fromHost) tiles.push(bytesTile("from the host", t.fromHost, "loaded, brought by copies", "fromHost"));
-  if (data.has.transfers && t.toHost) tiles.push(bytesTile("to host code", t.toHost, say("read by the host, written by CTAs"), "toHost"));
-  if (t.unordered && !ofThreads) tiles.push(bytesTile("unordered", t.unordered, say("writer and reader in one launch"), "unordered"));
+  if (data.has.transfers && t.toHost) tiles.push(bytesTile("to host code", t.toHost, say("read by the host, written by CTAs", "read by the host, written by threads"), "toHost"));
+  if (t.unordered && !ofThreads) tiles.push(bytesTile("unordered", t.unordered, say("writer and reader in one launch", "writer and reader in one run"), "unordered"));
   const box = el("div", {class: "tiles"}, ...tiles);
   redraws.push(() => { // rows of about the same length: nine are five and four, not eight and one; fewer where it became narrower since
     const fit = Math.max(1, Math.floor((box.clientWidth + 13) / 148)), rows = Math.ceil(tiles.length / fit);

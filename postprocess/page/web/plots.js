@@ -59,7 +59,7 @@ function coalescingBlock() {
   if (!rows.length) return block("coalescing", "Coalescing", null, nothing("No warp accessed global memory."));
   const sum = (key) => whole.reduce((s, r) => s + r[key], 0), moved = sum("sectors") * sectorBytes;
   const picture = bars(whole.map((r) => ({name: (r.line === "?" ? r.kernel : baseName(r.line)) + " " + r.type,
-    title: [r.kernel + (r.kernels > 1 ? " and " + many(r.kernels - 1, say("other kernel")) : ""), r.line + ", " + r.type, many(r.requests, "request") + " of " + many(r.accesses, "lane", "lanes"), many(r.sectors, "sector") + ", " + many(r.lines, "line"), strideWords(r), r.type === "atomic" ? atomicWords : null].filter(Boolean).join("\n"),
+    title: [r.kernel + (r.kernels > 1 ? " and " + many(r.kernels - 1, say("other kernel", "other program")) : ""), r.line + ", " + r.type, many(r.requests, "request") + " of " + many(r.accesses, "lane", "lanes"), many(r.sectors, "sector") + ", " + many(r.lines, "line"), strideWords(r), r.type === "atomic" ? atomicWords : null].filter(Boolean).join("\n"),
     full: [r.line === "?" ? r.kernel : r.line, r.type].join(" "), pick: lineLink(r.line), parts: [[usedBytes(r), "load"], [movedBytes(r) - usedBytes(r), "store-pale"]],
     text: perRequest(r) + " sectors per request, " + usedShare(r) + " used"})), "Sectors moved by line", 14, ["used (B)", "moved in vain (B)"]);
   const out = block("coalescing", "Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them (a byte that several lanes of a request ask for counts once: the efficiency of mt-extract), and what is moved in vain; the lines with most of that first.", el("p", {id: "coalescing-sum"},
@@ -128,11 +128,11 @@ function reusePicture() {
   for (const c of curves) {
     svg.append("path").attr("stroke", `var(--${c.colour})`).style("stroke-width", c.wide).attr("d", d3.line().x((p) => x(p[0])).y((p) => y(p[1]))(c.points));
     svg.append("g").selectAll("circle").data(c.points).join("circle").attr("cx", (p) => x(p[0])).attr("cy", (p) => y(p[1])).attr("r", 2 + c.wide / 2).attr("fill", `var(--${c.colour})`)
-      .on("mousemove", (p) => showTip(d3.event.clientX, d3.event.clientY, ["per " + say(c.level) + ", cache of " + bytes(p[0] * size), percent(p[2], c.uses) + " miss", many(p[2], "use") + " of " + count(c.uses)]))
+      .on("mousemove", (p) => showTip(d3.event.clientX, d3.event.clientY, ["per " + nameWord(c.level) + ", cache of " + bytes(p[0] * size), percent(p[2], c.uses) + " miss", many(p[2], "use") + " of " + count(c.uses)]))
       .on("mouseleave", hideTip);
   }
-  const words = curves.map((c) => [c.colour, (c.level === "device" ? (chosen.length > 1 ? say("one launch touches at most ") : say("the launch touches ")) : "one " + say(c.level) + " touches at most ") + many(c.largest, "line") + " (" + bytes(c.largest * size) + ")"]);
-  return el("div", {}, figure("Misses by size of a cache", svg.node(), () => curves.flatMap((c) => c.points.map((p) => ({level: say(c.level), bytes: p[0] * size, misses: p[2], uses: c.uses}))),
+  const words = curves.map((c) => [c.colour, (c.level === "device" ? (chosen.length > 1 ? say("one launch touches at most ", "one run touches at most ") : say("the launch touches ", "the run touches ")) : "one " + nameWord(c.level) + " touches at most ") + many(c.largest, "line") + " (" + bytes(c.largest * size) + ")"]);
+  return el("div", {}, figure("Misses by size of a cache", svg.node(), () => curves.flatMap((c) => c.points.map((p) => ({level: nameWord(c.level), bytes: p[0] * size, misses: p[2], uses: c.uses}))),
     [textColumn("cache per", "level"), numberColumn("size (B)", "bytes"), numberColumn("misses", "misses"), numberColumn("uses", "uses")]), colourLegend(words), el("p", {class: "muted"}, footprintWords()));
 }
 // What the whole run touches, and its largest launch: [lines, launch with most, its lines]; null: not known.
@@ -154,7 +154,7 @@ function findFootprint() {
 function footprintWords() {
   const f = footprint();
   if (f && ofThreads) return "It touches " + aboutSample() + many(f.lines, "cache line") + " of " + bytes(data.reuse.line_size) + " (" + bytes(f.bytes) + ").";
-  return f ? "The whole run touches " + aboutSample() + many(f.lines, "line") + " (" + bytes(f.bytes) + "); " + (filtered ? say("the largest launch shown, ") : say("its largest launch, ")) + f.step + " (" + middle(shortKernel(f.kernel), 40) + "), " + bytes(f.most) + "." : "";
+  return f ? "The whole run touches " + aboutSample() + many(f.lines, "line") + " (" + bytes(f.bytes) + "); " + (filtered ? say("the largest launch shown, ", "the largest run shown, ") : say("its largest launch, ", "its largest run, ")) + f.step + " (" + middle(shortKernel(f.kernel), 40) + "), " + bytes(f.most) + "." : "";
 }
 // Of a sample the footprint is an estimate, and so is what misses.
 function aboutSample() {
@@ -162,20 +162,20 @@ function aboutSample() {
 }
 function sampleWords() {
   const parts = Object.values(data.reuse.kernels).flatMap((steps) => Object.values(steps)).filter((v) => v.error_uses !== undefined).map((v) => v.uses ? v.error_uses / v.uses : 0);
-  return parts.length ? say(" An estimate: of the device one of ") + count(data.reuse.sample) + " lines is followed, and the standard error of a part of a launch's uses is at most " + (100 * Math.max(...parts)).toFixed(1) + "\u00a0% (--sample=1: exact)." : "";
+  return parts.length ? " An estimate: of the device one of " + count(data.reuse.sample) + " lines is followed, and the standard error of a part of a launch's uses is at most " + (100 * Math.max(...parts)).toFixed(1) + "\u00a0% (--sample=1: exact)." : "";
 }
 function reuseBlock() {
   if (!data.reuse) return null;
-  return living("reuse", "Reuse", say("How much would miss in a cache of a given size, if each CTA, each SM, or the whole device had one (least recently used line replaced, lines of ")
+  return living("reuse", "Reuse", say("How much would miss in a cache of a given size, if each CTA, each SM, or the whole device had one (least recently used line replaced, lines of ", "How much would miss in a cache of a given size, if each thread, or all together had one (least recently used line replaced, lines of ")
     + data.reuse.line_size + " bytes)." + sampleWords(), reusePicture);
 }
 function glanceFootprint() {
   const f = footprint();
-  return f && f.lines ? glanceItem("footprint", "reuse", false, filtered ? say("The run, with launches that are left out here, touches ") : "The run touches ", aboutSample(), many(f.lines, "cache line"), " of ", count(data.reuse.line_size), " bytes: its footprint is ", bytes(f.bytes), ".") : null;
+  return f && f.lines ? glanceItem("footprint", "reuse", false, filtered ? say("The run, with launches that are left out here, touches ", "The run, with runs that are left out here, touches ") : "The run touches ", aboutSample(), many(f.lines, "cache line"), " of ", count(data.reuse.line_size), " bytes: its footprint is ", bytes(f.bytes), ".") : null;
 }
 
 // ---- sharing ----
-const sharingKinds = [["private", "muted", say("one CTA")], ["read", "load", "several read"], ["true", "good", "one writes what others use"], ["false", "store", "false sharing: different bytes of a line"]];
+const sharingKinds = [["private", "muted", say("one CTA", "one thread")], ["read", "load", "several read"], ["true", "good", "one writes what others use"], ["false", "store", "false sharing: different bytes of a line"]];
 function sharingPicture() {
   const sums = new Map(), top = [];
   for (const [kernel, step, v] of chosenLaunches(data.sharing.kernels)) {
@@ -210,9 +210,9 @@ function falselyShared() {
 function glanceSharing() {
   const list = falselyShared(), named = 3;
   if (!list.length) return null;
-  return glanceItem("sharing", "sharing", list[0].bad / list[0].all > 0.1, say("CTAs share cache lines of "), count(data.sharing.line_size), " bytes falsely: ",
+  return glanceItem("sharing", "sharing", list[0].bad / list[0].all > 0.1, say("CTAs share cache lines of ", "Threads share cache lines of "), count(data.sharing.line_size), " bytes falsely: ",
     ...list.slice(0, named).flatMap((k, i) => [(i ? "; " : "") + percent(k.bad, k.all) + " of " + (i ? "those" : "the accesses") + " of ", kernelWord(k.kernel), ", most of them in ", code(largest([...k.sums], (p) => p[1])[0])]),
-    list.length > named ? "; and some of " + many(list.length - named, say("other kernel")) : "", ".");
+    list.length > named ? "; and some of " + many(list.length - named, say("other kernel", "other program")) : "", ".");
 }
 
 // ---- conflicts ----
@@ -228,32 +228,32 @@ function conflictRows() {
 function conflictsBlock() {
   if (!data.conflicts) return null;
   const rows = conflictRows();
-  if (!rows.length) return block("conflicts", say("Conflicts between CTAs"), null, nothing(say("No two CTAs of one launch touched the same byte with a plain store among them.")));
-  const out = block("conflicts", say("Conflicts between CTAs"), say("Bytes that two CTAs of one launch touched, at least one of them with a plain store: CUDA orders neither before the other."),
+  if (!rows.length) return block("conflicts", say("Conflicts between CTAs", "Conflicts between threads"), null, nothing(say("No two CTAs of one launch touched the same byte with a plain store among them.", "No two threads touched the same byte with a plain store among them.")));
+  const out = block("conflicts", say("Conflicts between CTAs", "Conflicts between threads"), say("Bytes that two CTAs of one launch touched, at least one of them with a plain store: CUDA orders neither before the other.", "Bytes that two threads touched, at least one of them with a plain store: CUDA orders neither before the other."),
     virtualTable(rows.sort((a, b) => b.bytes - a.bytes), [textColumn("kernel", "kernel", true), launchColumn("step"), Object.assign(textColumn("one", "a"), {pick: (r) => lineLink(r.lineA)}),
       Object.assign(textColumn("other", "b"), {pick: (r) => lineLink(r.lineB)}), numberColumn("bytes", "bytes"),
-      textColumn("first at", "address", true), Object.assign(textColumn("allocation", "allocation"), {pick: (r) => bufferLink(r.allocation)}), textColumn(say("for example CTAs"), "ctas")], "Conflicts"));
+      textColumn("first at", "address", true), Object.assign(textColumn("allocation", "allocation"), {pick: (r) => bufferLink(r.allocation)}), textColumn(say("for example CTAs", "for example threads"), "ctas")], "Conflicts"));
   out.className = "wide";
   return out;
 }
 function glanceConflicts() {
   if (!data.conflicts || !launches.length) return null;
   const rows = conflictRows();
-  if (!rows.length) return glanceItem("conflicts", "conflicts", false, say("No two CTAs of one launch conflict: none writes with a plain store what another one touches."));
+  if (!rows.length) return glanceItem("conflicts", "conflicts", false, say("No two CTAs of one launch conflict: none writes with a plain store what another one touches.", "No two threads conflict in this run: what one writes with a plain store and another one touches was in order, by locks, atomics, or begin and end of threads. Threads that took turns by chance may hide a conflict."));
   const top = largest(rows, (r) => r.bytes);
-  return glanceItem("conflicts", "conflicts", true, many(rows.length, "conflict"), say(" between CTAs of one launch (races, unless the program orders them), the largest in "), kernelWord(top.kernel), ": ",
+  return glanceItem("conflicts", "conflicts", true, many(rows.length, "conflict"), say(" between CTAs of one launch (races, unless the program orders them), the largest in ", " between threads (races, unless the program orders them), the largest in "), kernelWord(top.kernel), ": ",
     code(top.a), " against ", code(top.b), " on ", bytes(top.bytes), ".");
 }
 
 // ---- placement ----
-const placementNames = {block: say("blocks of CTAs"), robin: "round robin", mincut: "least traffic found"};
+const placementNames = {block: say("blocks of CTAs", "blocks of threads"), robin: "round robin", mincut: "least traffic found"};
 function placementBlock() {
   const p = ofThreads ? null : data.placement;
   if (!p) return null;
   const known = Object.values(p.policies).every((x) => typeof x.distinct === "number");
   if (!p.load) return block("placement", "On " + many(p.devices, "device"), null, nothing("There is no communication: nothing would cross."));
-  return block("placement", "On " + many(p.devices, "device"), say("If each launch’s CTAs were dealt out to ") + p.devices + " devices: bytes that would cross between them, of " + exactBytes(p.load) + " of communication. Each byte counts each time it is read"
-    + (known ? say("; those that differ, once for each launch and device that reads them.") : "; how many differ is not known."),
+  return block("placement", "On " + many(p.devices, "device"), say("If each launch’s CTAs were dealt out to ", "If each run’s threads were dealt out to ") + p.devices + " devices: bytes that would cross between them, of " + exactBytes(p.load) + " of communication. Each byte counts each time it is read"
+    + (known ? say("; those that differ, once for each launch and device that reads them.", "; those that differ, once for each run and device that reads them.") : "; how many differ is not known."),
     bars([...(typeof p.ran === "number" ? [{name: "as it ran", parts: known ? [[p.ran, "store"], [0, "store-pale"]] : [[p.ran, "store"]], title: exactBytes(p.ran), text: bytes(p.ran) + ", " + percent(p.ran, p.load)}] : []), ...Object.keys(p.policies).map((k) => placementRow(k, p.policies[k], p.load, known))], "Bytes across devices", 8, known ? ["different (B)", "read again (B)"] : ["across (B)"]),
     known ? colourLegend([["store", "different"], ["store-pale", "read again"]]) : null);
 }
@@ -331,7 +331,7 @@ function glancePlots() { return [glanceApart(), glanceCoalescing(), glanceSharin
 function drawPlots(section) {
   const l = data.lines || {};
   const panels = [ofThreads ? null : coalescingBlock(), volumesBlock("allocations", "By allocation", l.allocations, bufferLink), volumesBlock("variables", "By variable", l.variables, variableLink), reuseBlock(),
-    data.sharing ? living("sharing", "Sharing of cache lines", say("Accesses by how the CTAs of a launch share the line of ") + data.sharing.line_size + " bytes that they fall in; the buffers with most false sharing first.", sharingPicture) : null,
+    data.sharing ? living("sharing", "Sharing of cache lines", say("Accesses by how the CTAs of a launch share the line of ", "Accesses by how the threads share the line of ") + data.sharing.line_size + " bytes that they fall in; the buffers with most false sharing first.", sharingPicture) : null,
     missesBlock(), bouncesBlock(), placementBlock(), conflictsBlock()].filter(Boolean);
   if (!panels.length) {
     section.append(nothing(data.from_json ? "The comm.json has none of the further analyses; mt-extract makes them with --sections more." : "These analyses were left out (--quick)."));

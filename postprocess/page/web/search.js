@@ -24,7 +24,7 @@ function find(entries, needle) {
 function startSearch() {
   let entries = null;
   const list = el("ul", {id: "found", hidden: true, "aria-label": "Found"}), info = el("li", {class: "muted", role: "status"});
-  const input = el("input", {type: "search", id: "search", placeholder: "Search (/)", "aria-label": say("Search kernels, launches, lines, variables, buffers"), "aria-controls": "found", "aria-keyshortcuts": "/", on: {input() {
+  const input = el("input", {type: "search", id: "search", placeholder: "Search (/)", "aria-label": say("Search kernels, launches, lines, variables, buffers", "Search programs, runs, lines, variables, buffers"), "aria-controls": "found", "aria-keyshortcuts": "/", on: {input() {
     entries = entries || [...searchEntries()];
     const {found, all} = find(entries, this.value);
     info.textContent = all > found.length ? "the first " + found.length + " of " + count(all) : many(all, "match", "matches");

@@ -64,7 +64,7 @@ function banksBlock() {
       title: [r.kernel, r.at + (r.column ? ", column " + r.column : "") + ", " + r.type + (r.variable ? " of " + r.variable : ""), many(r.requests, "request") + " of " + many(r.accesses, "lane"),
         many(r.wavefronts, "wavefront") + ", " + count(r.ideal) + " without conflicts", "worst request: " + ways(r.worst)].join("\n"),
       parts: [[r.ideal, "load"], [bankConflicts(r), "store"]], text: count(r.wavefronts) + " for " + many(r.requests, "request") + ", " + (bankConflicts(r) ? "up to " + ways(r.worst) : "no conflict")}));
-  }, say("The chosen launch has no access to shared memory."));
+  }, say("The chosen launch has no access to shared memory.", "The chosen run has no access to shared memory."));
   const sum = el("p", {id: "banks-sum"}), follow = () => {
     const rows = chosenRows(banks), all = d3.sum(rows, (r) => r.wavefronts), lost = d3.sum(rows, bankConflicts);
     sum.textContent = many(d3.sum(rows, (r) => r.requests), "request") + " in " + many(all, "wavefront") + ", " + (lost ? percent(lost, all) + " of them conflicts" : "none of them a conflict");
@@ -72,7 +72,7 @@ function banksBlock() {
   onState(follow);
   follow();
   const out = block("banks", "Bank conflicts", "Wavefronts that warps’ requests to shared memory take: 32 banks of 4 bytes, each gives one word at a time. What requests would take without conflicts, and what is beyond it."
-    + (!shared.shared_cells && launches.length > 1 ? say(" Of all launches: they are too many to be told apart here.") : "") + leftOut(shared.banks, "lines"), sum, picture, colourLegend([["load", "without conflicts"], ["store", "conflicts"]]),
+    + (!shared.shared_cells && launches.length > 1 ? say(" Of all launches: they are too many to be told apart here.", " Of all runs: they are too many to be told apart here.") : "") + leftOut(shared.banks, "lines"), sum, picture, colourLegend([["load", "without conflicts"], ["store", "conflicts"]]),
     banks.some((r) => r.bytes === 8 * r.accesses && bankConflicts(r)) ? el("p", {class: "muted"}, halvesWords) : null);
   out.className = "wide";
   return out;
@@ -86,7 +86,7 @@ function localBlock() {
       const name = rowName(rows);
       return rows.slice().sort((a, b) => b.bytes - a.bytes).map((r) => ({name: name(r), full: [r.at, r.type, r.variable].filter(Boolean).join(" "), pick: lineLink(r.at), title: [r.kernel, r.at, many(r.requests, "request") + " of " + many(r.accesses, "lane"), exactBytes(r.bytes)].join("\n"),
         parts: [[r.type === "store" ? 0 : r.bytes, "load"], [r.type === "store" ? r.bytes : 0, "store"]], text: bytes(r.bytes) + " in " + many(r.accesses, "access", "accesses")}));
-    }, say("The chosen launch has no access to local memory.")), colourLegend([["load", "loaded"], ["store", "stored"]]));
+    }, say("The chosen launch has no access to local memory.", "The chosen run has no access to local memory.")), colourLegend([["load", "loaded"], ["store", "stored"]]));
 }
 
 // ---- hazards ----
@@ -107,9 +107,9 @@ function sideColumn(name) {
 }
 function hazardNotes() {
   const out = [];
-  if (shared.unjudged) out.push(many(shared.unjudged, "access is", "accesses are") + say(" not looked at: block copies, other CTAs’ memory."));
+  if (shared.unjudged) out.push(many(shared.unjudged, "access is", "accesses are") + say(" not looked at: block copies, other CTAs’ memory.", " not looked at: block copies, other threads’ memory."));
   if (shared.loose) out.push("Threads were " + many(shared.loose, "time", "times") + " at barriers in memory of which is not known which one it was, or whether they waited: hazards may be missing.");
-  if (shared.parted) out.push(many(shared.parted, say("CTA was"), say("CTAs were")) + " under way at a time with too many others: hazards may be missing.");
+  if (shared.parted) out.push(many(shared.parted, say("CTA was", "thread was"), say("CTAs were", "threads were")) + " under way at a time with too many others: hazards may be missing.");
   if (data.totals.untraced) out.push("Accesses without a record may be among them.");
   return out.join(" ");
 }
@@ -123,15 +123,15 @@ function hazardsBlock() {
   };
   onState(follow);
   follow();
-  const out = block("hazards", "Hazards", say("Accesses of two threads of a CTA to the same bytes of shared memory, at least one of them a write, that no barrier orders.")
-    + (!shared.hazards.hazard_cells ? say(" Of all launches: they are too many to be told apart here.") : "") + leftOut(shared.hazards, "pairs"), holder, notes ? el("p", {class: "muted"}, notes) : null);
+  const out = block("hazards", "Hazards", say("Accesses of two threads of a CTA to the same bytes of shared memory, at least one of them a write, that no barrier orders.", "Accesses of two threads of a thread to the same bytes of shared memory, at least one of them a write, that no barrier orders.")
+    + (!shared.hazards.hazard_cells ? say(" Of all launches: they are too many to be told apart here.", " Of all runs: they are too many to be told apart here.") : "") + leftOut(shared.hazards, "pairs"), holder, notes ? el("p", {class: "muted"}, notes) : null);
   out.className = "wide";
   return out;
 }
 function hazardTable(rows, all) {
-  if (!rows.length) return nothing(all ? say("The chosen launch has none.") : "Barriers order all that was looked at.");
+  if (!rows.length) return nothing(all ? say("The chosen launch has none.", "The chosen run has none.") : "Barriers order all that was looked at.");
   return virtualTable(rows, [{name: "kind", get: (r) => r.kind, text: (r) => r.kind, hint: (r) => hazardWords[r.kind]}, sideColumn("first"), sideColumn("second"), textColumn("kernel", "kernel", true), textColumn("between", "between"),
-      numberColumn("words", "words", "of 4 bytes, each time that it happens; bytes, where a smaller access has touched the word"), numberColumn("launches", "launches"), Object.assign(launchColumn("launch", "with the example"), {name: say("in launch")}), textColumn(say("CTA: threads"), "example")], "Hazards");
+      numberColumn("words", "words", "of 4 bytes, each time that it happens; bytes, where a smaller access has touched the word"), numberColumn("launches", "launches"), Object.assign(launchColumn("launch", "with the example"), {name: say("in launch", "in run")}), textColumn(say("CTA: threads", "thread: threads"), "example")], "Hazards");
 }
 
 // Without such records there is no panel.
@@ -156,5 +156,5 @@ function glanceHazards() {
   const rows = shared ? shared.hazards.rows : [];
   if (!rows.length) return null;
   const top = largest(rows, (r) => r.words), side = (s) => code(s.type + " " + placeWords(s), s.file + ":" + s.line);
-  return glanceItem("hazards", "hazards", true, many(rows.length + shared.hazards.left_out, "hazard"), say(" in shared memory (no barrier orders two threads of a CTA), the largest in "), kernelWord(top.kernel), ": ", side(top.first), " before ", side(top.second), " on ", many(top.words, "word"), ".");
+  return glanceItem("hazards", "hazards", true, many(rows.length + shared.hazards.left_out, "hazard"), say(" in shared memory (no barrier orders two threads of a CTA), the largest in ", " in shared memory (no barrier orders two threads of a thread), the largest in "), kernelWord(top.kernel), ": ", side(top.first), " before ", side(top.second), " on ", many(top.words, "word"), ".");
 }

@@ -64,10 +64,10 @@ function virtualTable(rows, columns, label, filter) {
 
 // ---- the tables ----
 function numberColumn(name, key, title) {
-  return {name: say(name), num: true, title: say(title), get: (r) => r[key], text: (r) => count(r[key])};
+  return {name: nameWord(name), num: true, title, get: (r) => r[key], text: (r) => count(r[key])};
 }
 function textColumn(name, key, mono) {
-  return {name: say(name), mono, get: (r) => r[key], text: (r) => r[key] === "" || r[key] === null ? "–" : r[key]};
+  return {name: nameWord(name), mono, get: (r) => r[key], text: (r) => r[key] === "" || r[key] === null ? "–" : r[key]};
 }
 function placeColumn() {
   return {name: "source", csv: (r) => r.file ? r.file + ":" + r.line : "", pick: (r) => lineLink(r.file + ":" + r.line), get: (r) => r.file ? r.file + ":" + String(r.line).padStart(8) : null, text: (r) => place(r.file, r.line),
@@ -135,7 +135,7 @@ function failedColumn() {
 function tableList() {
   const list = [];
   if (!ofThreads) list.push(["Kernels", kernelRows(), [textColumn("kernel", "name", true), ...libraryColumn(), numberColumn("launches", "launches"),
-    numberColumn(say("CTA instances"), "ctas"), ...volumeColumns, ...senderColumns(data.has.senders), numberColumn("time (ns)", "ns")]]);
+    numberColumn(say("CTA instances", "threads"), "ctas"), ...volumeColumns, ...senderColumns(data.has.senders), numberColumn("time (ns)", "ns")]]);
   if (!ofThreads) list.push(["Launches", launches.concat(untracedLaunches).map((l) => Object.assign({name: kernelNames[l.kernel], ns: l.known ? l.end - l.begin : null}, l)), [
     launchColumn("superstep", "– : not traced"), textColumn("kernel", "name", true), ...failedColumn(), ...libraryColumn(), numberColumn("stream", "stream"),
     {name: "grid", get: (r) => r.grid && r.grid[0] * r.grid[1] * r.grid[2], text: (r) => dimText(r.grid), csv: (r) => dimText(r.grid), num: true},
@@ -145,19 +145,19 @@ function tableList() {
   if (data.has.transfers && !ofThreads)
     list.push(["Transfers", transferTableRows(), [textColumn("from", "source", true), launchColumn("sourceStep"),
       textColumn("to", "target", true), launchColumn("targetStep"), numberColumn("bytes", "size"),
-      numberColumn("accesses", "count"), numberColumn("unordered (B)", "unordered", say("of writer and reader in one launch"))]]);
+      numberColumn("accesses", "count"), numberColumn("unordered (B)", "unordered", say("of writer and reader in one launch", "of writer and reader in one run"))]]);
   if (data.HDV)
     list.push(["Host code", hostRows(), [textColumn("place", "name", true), ...(ofThreads ? [] : [numberColumn("launches before", "superstep")]), ...volumeColumns.slice(0, 2), ...(ofThreads ? [] : [
-      numberColumn(say("from CTAs (B)"), "commLoad", say("bytes loaded that a CTA wrote last")), numberColumn(say("for CTAs (B)"), "commStore", say("bytes stored that a CTA loads"))])]]);
+      numberColumn(say("from CTAs (B)", "from threads (B)"), "commLoad", say("bytes loaded that a CTA wrote last", "bytes loaded that a thread wrote last")), numberColumn(say("for CTAs (B)", "for threads (B)"), "commStore", say("bytes stored that a CTA loads", "bytes stored that a thread loads"))])]]);
   if (data.estimates)
-    list.push(["Estimates", estimateRows(), [textColumn("kernel", "name", true), launchColumn("superstep", "– : all of them"), numberColumn(say("CTAs"), "ctas"), numberColumn("traced", "traced"),
+    list.push(["Estimates", estimateRows(), [textColumn("kernel", "name", true), launchColumn("superstep", "– : all of them"), numberColumn(say("CTAs", "threads"), "ctas"), numberColumn("traced", "traced"),
       numberColumn("loaded, counted (B)", "load"), numberColumn("estimated (B)", "loadAll"), numberColumn("stored, counted (B)", "store"), numberColumn("estimated (B)", "storeAll")]]);
   list.push(["Sites", sites, [numberColumn("id", "id"), placeColumn(), numberColumn("column", "column"), textColumn("op", "op"),
     {name: "bytes", num: true, get: (r) => r.size, text: (r) => r.size ? count(r.size) : "run time"}, textColumn("variable", "name", true), textColumn("function", "function", true)]]);
   list.push(["Allocations", allocations, [numberColumn("id", "id"), textColumn("kind", "kind"), textColumn("name", "name", true),
     ...(ofThreads ? [numberColumn("times", "like")] : [textColumn("base", "base", true)]), numberColumn("bytes", "bytes"), placeColumn(),
-    ...(ofThreads ? [] : [numberColumn("made before", "from", say("the launch before which it was made, counted among those shown")), numberColumn("freed before", "to", "– : at the end")])]]);
-  if (!ofThreads) list.push(["Copies", copies, [numberColumn(say("after launches"), "after"), textColumn("kind", "kind"), textColumn("to", "dst", true),
+    ...(ofThreads ? [] : [numberColumn("made before", "from", say("the launch before which it was made, counted among those shown", "the run before which it was made, counted among those shown")), numberColumn("freed before", "to", "– : at the end")])]]);
+  if (!ofThreads) list.push(["Copies", copies, [numberColumn(say("after launches", "after runs"), "after"), textColumn("kind", "kind"), textColumn("to", "dst", true),
     textColumn("from", "src", true), numberColumn("bytes", "bytes"), numberColumn("copies", "count")]]);
   return list;
 }

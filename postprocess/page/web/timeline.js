@@ -64,13 +64,13 @@ function communicationLines(v, told) {
 }
 function failedWords(l) { return "failed with error " + l.status; }
 function launchLines(l) {
-  return [kernelNames[l.kernel], l.superstep === null ? "not traced" : say("launch ") + l.superstep + ", stream " + (l.stream === null ? "not known" : l.stream),
+  return [kernelNames[l.kernel], l.superstep === null ? "not traced" : say("launch ", "run ") + l.superstep + ", stream " + (l.stream === null ? "not known" : l.stream),
     l.status ? failedWords(l) : null,
     l.grid ? "grid " + dimText(l.grid) + ", block " + dimText(l.block) + (l.shared ? ", " + count(l.shared) + " B of dynamic shared memory" : "") : null,
     l.known && l.end > l.begin ? "took " + duration(l.end - l.begin) + ", began at " + duration(l.begin) : null,
     l.superstep === null ? null : "loaded " + exactBytes(l.load) + ", stored " + exactBytes(l.store),
     ...l.superstep === null ? [] : communicationLines(l, data.has.senders),
-    l.file ? say("launched at ") + place(l.file, l.line) : null];
+    l.file ? say("launched at ", "runed at ") + place(l.file, l.line) : null];
 }
 
 function rangeLines(r) {
@@ -86,17 +86,17 @@ function hidden() {
 function drawTimeline(section) {
   const timed = launches.some((l) => l.known && l.end > l.begin);
   if (!launches.length && !copies.length) {
-    section.append(nothing(say("There is no launch.")));
+    section.append(nothing(say("There is no launch.", "There is no run.")));
     return;
   }
   let order = !timed || hidden(), model = timelineItems(order), view = [0, model.most], boxes = [];
-  section.append(lead(say("Kernel launches by stream. The first one holds what is done once, too: loading code, starting the device. Choose one to see its transfers and volumes below; wheel or + and − zoom, drag or arrows move.")
+  section.append(lead(say("Kernel launches by stream. The first one holds what is done once, too: loading code, starting the device. Choose one to see its transfers and volumes below; wheel or + and − zoom, drag or arrows move.", "Program runs by stream. The first one holds what is done once, too: loading code, starting the device. Choose one to see its transfers and volumes below; wheel or + and − zoom, drag or arrows move.")
     + (timed ? " Times are those of the traced run, which tracing makes slower." : "")
-    + (copies.some((c) => c.begin === null) ? say(" Copies without times are shown between the launches where they came.") : "")
-    + (filtered ? say(" Copies, ranges and launches that were not traced are those of the whole run.") : "")
+    + (copies.some((c) => c.begin === null) ? say(" Copies without times are shown between the launches where they came.", " Copies without times are shown between the runs where they came.") : "")
+    + (filtered ? say(" Copies, ranges and launches that were not traced are those of the whole run.", " Copies, ranges and runs that were not traced are those of the whole run.") : "")
     + (copies.length ? " A number beside a copy’s mark says how many it is." : "")
     + (model.left ? " " + many(model.left, "range is", "ranges are") + " nested too deep to be shown." : "")));
-  const surface = canvas(10, say("Timeline of launches and copies"), draw), e = surface.element;
+  const surface = canvas(10, say("Timeline of launches and copies", "Timeline of runs and copies"), draw), e = surface.element;
   function fit() { surface.setHeight(lane.top + model.names.length * (lane.height + lane.gap) + lane.axis); }
   function x(v, width) { return lane.left + (v - view[0]) / (view[1] - view[0]) * (width - lane.left - 8); }
   function row(i) { return lane.top + i * (lane.height + lane.gap); }

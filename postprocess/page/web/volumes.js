@@ -1,5 +1,5 @@
 // Volumes as bars: loads up, stores down; pale all bytes, solid those that were communicated.
-const volumeKinds = [["step", say("By launch")], ["kernel", say("By kernel")], ["cta", say("By CTA")], ["sm", "By SM"]];
+const volumeKinds = [["step", say("By launch", "By run")], ["kernel", say("By kernel", "By program")], ["cta", say("By CTA", "By thread")], ["sm", "By SM"]];
 
 // A list of volumes: {n, name(i), tick(i), an array for each of volumeKeys, pick(i), told: does it know whose bytes the communication is?}.
 function volumeList(rows) {
@@ -9,7 +9,7 @@ function volumeList(rows) {
 }
 function stepVolumes() {
   return Object.assign(volumeList(launches), {unit: "launch", told: data.has.senders,
-          name: (i) => say("launch ") + launches[i].superstep + ": " + kernelNames[launches[i].kernel], tick: (i) => String(launches[i].superstep),
+          name: (i) => say("launch ", "run ") + launches[i].superstep + ": " + kernelNames[launches[i].kernel], tick: (i) => String(launches[i].superstep),
           pick: (i) => setState({superstep: state.superstep === launches[i].superstep ? null : launches[i].superstep}),
           chosen: (i) => launches[i].superstep === state.superstep});
 }
@@ -36,14 +36,14 @@ function partVolumes(parts, names, unit) {
 // Of which launches the volumes of CTAs and SMs are: the page may have several launches as one.
 function partLaunches(parts) {
   const step = state.superstep, from = step === null ? 0 : step - step % parts.stepBin;
-  return step === null ? say("all launches") : parts.stepBin > 1 ? say("launches ") + from + " to " + (from + parts.stepBin - 1) + " together" : say("launch ") + step;
+  return step === null ? say("all launches", "all runs") : parts.stepBin > 1 ? say("launches ", "runs ") + from + " to " + (from + parts.stepBin - 1) + " together" : say("launch ", "run ") + step;
 }
 
 function drawVolumes(section) {
   const has = {step: data.has.data || data.has.comm, kernel: kernelNames.length > 2, cta: !!(ctaParts && ctaParts.groups.length), sm: !!(smParts && smParts.groups.length)};
   const kinds = volumeKinds.filter(([k]) => has[k] && (!ofThreads || k === "cta"));
   if (!kinds.length || !launches.length) {
-    section.append(nothing(say("There are no volumes: mt-extract left the sections out on request, or no launch was traced.")));
+    section.append(nothing(say("There are no volumes: mt-extract left the sections out on request, or no launch was traced.", "There are no volumes: mt-extract left the sections out on request, or no run was traced.")));
     return null;
   }
   if (!launches.some((l) => l.load || l.store || l.commLoad || l.commStore)) {
@@ -54,7 +54,7 @@ function drawVolumes(section) {
   const left = 74, least = 15, surface = canvas(330, "Volumes as bars", draw), e = surface.element; // least: of a bar with a name
   const words = el("output", {}), note = el("p", {class: "muted", id: "volumes-note"});
   function take() {
-    list = kind === "step" ? stepVolumes() : kind === "kernel" ? kernelVolumes() : kind === "cta" ? partVolumes(ctaParts, axisNames, say("CTA")) : partVolumes(smParts, null, "SM");
+    list = kind === "step" ? stepVolumes() : kind === "kernel" ? kernelVolumes() : kind === "cta" ? partVolumes(ctaParts, axisNames, say("CTA", "thread")) : partVolumes(smParts, null, "SM");
     const sum = (a) => a.reduce((x, y) => x + y, 0);
     words.textContent = (kind === "cta" ? partLaunches(ctaParts) : kind === "sm" ? partLaunches(smParts) : ofThreads ? "in all" : "all launches") + ": loaded " + bytes(sum(list.load)) + ", stored " + bytes(sum(list.store));
     e.style.width = list.names ? "max(100%, " + (left + least * Math.min(list.n, 500)) + "px)" : "100%";
@@ -73,7 +73,7 @@ function drawVolumes(section) {
   function noted() {
     const out = [], most = Math.ceil(list.n / bins.n);
     if (most > 1) out.push("Of up to " + most + " neighbouring " + list.unit + (list.unit === "launch" ? "es" : "s") + " a bar shows the largest value of each kind; they are not added up, and the table has each.");
-    if (list.bin > 1) out.push(count(list.bin) + say(" neighbouring CTAs count as one, added up, in the table, too: the page has no more than 400,000 volumes."));
+    if (list.bin > 1) out.push(count(list.bin) + say(" neighbouring CTAs count as one, added up, in the table, too: the page has no more than 400,000 volumes.", " neighbouring threads count as one, added up, in the table, too: the page has no more than 400,000 volumes."));
     return out.join(" ");
   }
   function draw(c, width, height) {
@@ -181,11 +181,11 @@ function drawVolumes(section) {
   }
   onState(change);
   const volumeTableRows = () => d3.range(list.n).map((i) => Object.assign({name: list.name(i), told: list.told}, ...volumeKeys.map((key) => ({[key]: list[key][i]}))));
-  const legend = el("div", {class: "legend"}), legendOf = () => [["load-pale", "loaded"], ...list && list.told && !ofThreads ? [["load-mid", say("of it communication, by the same CTA of an earlier launch")], ["load", say("by another CTA of an earlier launch")],
-    ["load-deep", say("by another CTA of the same launch")]] : [["load", "of it communication"]], ["store-pale", "stored"], ["store", "of it loaded as communication"]];
+  const legend = el("div", {class: "legend"}), legendOf = () => [["load-pale", "loaded"], ...list && list.told && !ofThreads ? [["load-mid", say("of it communication, by the same CTA of an earlier launch", "of it communication, by the same thread of an earlier program")], ["load", say("by another CTA of an earlier launch", "by another thread of an earlier program")],
+    ["load-deep", say("by another CTA of the same launch", "by another thread")]] : [["load", "of it communication"]], ["store-pale", "stored"], ["store", "of it loaded as communication"]];
   const drawLegend = () => clear(legend, ...legendOf().map(([k, t]) => el("span", {title: k.startsWith("load") && k !== "load-pale" ? communicationWords : null}, el("i", {style: "background:" + theme[k]}), t)));
   redraws.push(drawLegend);
-  section.append(lead(ofThreads ? "Bytes loaded (up) and stored (down) by thread. A logarithmic scale shows small ones beside large ones." : say("Bytes loaded (up) and stored (down). By CTA and by SM: of the chosen launch, or of all. A logarithmic scale shows small ones beside large ones; bars are then not to be added up.")),
+  section.append(lead(ofThreads ? "Bytes loaded (up) and stored (down) by thread. A logarithmic scale shows small ones beside large ones." : say("Bytes loaded (up) and stored (down). By CTA and by SM: of the chosen launch, or of all. A logarithmic scale shows small ones beside large ones; bars are then not to be added up.", "Bytes loaded (up) and stored (down). By thread and by SM: of the chosen run, or of all. A logarithmic scale shows small ones beside large ones; bars are then not to be added up.")),
     el("div", {class: "bar"}, segments("Volumes", kinds, kind, (v) => { kind = v; cursor = null; change(); drawLegend(); }),
     segments("Scale of volumes", [["linear", "Linear"], ["log", "Log"]], "linear", (v) => { log = v === "log"; surface.draw(); }), words),
   figure("Volumes", sideways(surface), volumeTableRows, [textColumn("part", "name", true), ...volumeColumns, ...senderColumns(data.has.senders)]), note, legend);
