@@ -128,23 +128,6 @@ static int bounces_runs(void *self, const struct mt_access_run *runs, size_t n)
     return 0;
 }
 
-/* Host programs are not read in parts: there is nothing to put together. */
-static int bounces_merge(void *self, void *other)
-{
-    (void)self, (void)other;
-    return 0;
-}
-
-static void bounces_pack(struct mt_parcel *p, const void *self)
-{
-    (void)p, (void)self;
-}
-
-static void bounces_unpack(struct mt_unpack *u, void *self)
-{
-    (void)u, (void)self;
-}
-
 static void bounces_free(void *self)
 {
     struct mt_bounces *x = self;
@@ -161,8 +144,5 @@ const struct mt_analysis mt_bounces_analysis = {
     .launch = bounces_launch,
     .moves = bounces_moves,
     .runs = bounces_runs,
-    .merge = bounces_merge,
-    .pack = bounces_pack,
-    .unpack = bounces_unpack,
     .free = bounces_free,
 };

@@ -117,7 +117,7 @@ int mt_locality_merge(struct mt_locality *into, struct mt_locality *from)
     int rc = 0;
     for (int s = 0; s < MT_LOCALITY_OF_RUNS && rc == 0; s++) {
         into->longer[s] += from->longer[s];
-        rc = rows[s].of->merge(locality_self(into, s), locality_self(from, s));
+        rc = rows[s].of->merge ? rows[s].of->merge(locality_self(into, s), locality_self(from, s)) : 0;
     }
     return rc ? -1 : 0;
 }
@@ -125,14 +125,16 @@ int mt_locality_merge(struct mt_locality *into, struct mt_locality *from)
 void mt_locality_pack(struct mt_parcel *p, const struct mt_locality *m)
 {
     for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++)
-        rows[s].of->pack(p, locality_self(m, s));
+        if (rows[s].of->pack)
+            rows[s].of->pack(p, locality_self(m, s));
     mt_parcel_bytes(p, m->longer, sizeof m->longer);
 }
 
 void mt_locality_unpack(struct mt_unpack *u, struct mt_locality *m)
 {
     for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++)
-        rows[s].of->unpack(u, locality_self(m, s));
+        if (rows[s].of->unpack)
+            rows[s].of->unpack(u, locality_self(m, s));
     mt_unpack_bytes(u, m->longer, sizeof m->longer);
     u->failed |= u->at != u->end;
 }

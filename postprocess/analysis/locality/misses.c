@@ -150,23 +150,6 @@ static int misses_finish(void *self)
     return 0;
 }
 
-/* Host programs are not read in parts: there is nothing to put together. */
-static int misses_merge(void *self, void *other)
-{
-    (void)self, (void)other;
-    return 0;
-}
-
-static void misses_pack(struct mt_parcel *p, const void *self)
-{
-    (void)p, (void)self;
-}
-
-static void misses_unpack(struct mt_unpack *u, void *self)
-{
-    (void)u, (void)self;
-}
-
 static void misses_free(void *self)
 {
     struct mt_misses *x = self;
@@ -182,9 +165,6 @@ const struct mt_analysis mt_misses_analysis = {
     .init = misses_init,
     .launch = misses_launch,
     .runs = misses_runs,
-    .merge = misses_merge,
     .finish = misses_finish,
-    .pack = misses_pack,
-    .unpack = misses_unpack,
     .free = misses_free,
 };
