@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from tool_case import BIN, ToolCase
+from tool_case import BIN, ToolCase, program
 from traces import LOAD, record, trace
 
 C0 = (0, 0, 0)
@@ -108,7 +108,7 @@ class Alike(ToolCase):
         os.mkfifo(fifo)
         for options, said in (([], True), (["-q"], False)):
             ours, theirs = os.openpty()
-            p = subprocess.Popen([os.path.join(BIN, "mt-convert"), "--order=time", *options, fifo], stdout=subprocess.DEVNULL, stderr=theirs)
+            p = subprocess.Popen([program("mt-convert"), "--order=time", *options, fifo], stdout=subprocess.DEVNULL, stderr=theirs)
             os.close(theirs)
             os.close(os.open(fifo, os.O_WRONLY))
             self.assertEqual(p.wait(60), 0)

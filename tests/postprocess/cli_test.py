@@ -16,7 +16,7 @@ import time
 import unittest
 
 import traces
-from tool_case import BIN, ToolCase, until_idle
+from tool_case import BIN, ToolCase, program, until_idle
 from traces import ATOMIC, LOAD, STORE, companion, record, trace
 
 TOOLS = ("mt-extract", "mt-graph", "mt-dump", "mt-compare")
@@ -492,7 +492,7 @@ class Interruption(Case):
         path = os.path.join(self.dir, "f")
         if not os.path.exists(path):
             os.mkfifo(path)
-        p = subprocess.Popen([os.path.join(BIN, tool), *args, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        p = subprocess.Popen([program(tool), *args, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         with open(path, "wb") as f:
             f.write(trace([("w", WRITE)]) + b"r\n" + READ[0])
             f.flush()
@@ -559,7 +559,7 @@ class Interruption(Case):
         path = os.path.join(self.dir, "f")
         os.mkfifo(path)
         for tool in TOOLS:
-            p = subprocess.Popen([os.path.join(BIN, tool), *given(tool, path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            p = subprocess.Popen([program(tool), *given(tool, path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             until_signals_are_caught(p)
             until_idle(p)
             p.send_signal(signal.SIGINT)

@@ -22,6 +22,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "container"))
 sys.dont_write_bytecode = True
 import mtc  # noqa: E402
+from tool_case import program  # noqa: E402
 from traces import LOAD, STORE, companion, record, trace  # noqa: E402
 
 BIN = os.path.abspath(sys.argv[1])
@@ -29,8 +30,8 @@ MEMORY = 4 << 30  # bytes of address space, most of it the empty tables of mt-ex
 END = {"records_written": 2, "records_counted": 2}
 LAUNCH = {"ev": "launch", "seq": 5, "kernel": "k", "traced": True, "records": 2}
 TIMER = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else None
-with open(os.path.join(BIN, "mt-dump"), "rb") as program:
-    SANITIZED = re.search(b"__[at]san_init", program.read()) is not None
+with open(os.path.join(BIN, "mt-dump"), "rb") as f:
+    SANITIZED = re.search(b"__[at]san_init", f.read()) is not None
 
 
 def until_caught(p):
@@ -67,7 +68,7 @@ class Case(unittest.TestCase):
             if not SANITIZED:
                 resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
-        done = subprocess.run([os.path.join(BIN, tool), *args], capture_output=True, timeout=30, preexec_fn=limit, check=False, **more)
+        done = subprocess.run([program(tool), *args], capture_output=True, timeout=30, preexec_fn=limit, check=False, **more)
         self.assertEqual(done.returncode, code, done.stderr)
         return done
 

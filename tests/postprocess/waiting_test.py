@@ -13,7 +13,7 @@ import sys
 import time
 import unittest
 
-from tool_case import BIN, ToolCase
+from tool_case import ToolCase, program
 from traces import EOT, LOAD, STORE, companion, record, trace
 
 GEN_TRACE = os.path.abspath(sys.argv[2])
@@ -37,8 +37,9 @@ class Case(ToolCase):
     def setUp(self):
         super().setUp()
         self.path = os.path.join(self.dir, "t.mtc")
+        convert = program("mt-convert")
         make = subprocess.Popen([GEN_TRACE, "stencil", str(LAUNCHES * 4096 * 256 * 4)], stdout=subprocess.PIPE)
-        subprocess.run([BIN + "/mt-convert", "-f", "mtc", "--no-companion", "-o", self.path, "-"], stdin=make.stdout, check=True, stderr=subprocess.DEVNULL)
+        subprocess.run([convert, "-f", "mtc", "--no-companion", "-o", self.path, "-"], stdin=make.stdout, check=True, stderr=subprocess.DEVNULL)
         self.assertEqual(make.wait(), 0)
         make.stdout.close()
 
@@ -46,7 +47,7 @@ class Case(ToolCase):
 class Interruption(Case):
     def interrupted(self, tool, *args):
         """What it wrote after a signal in the middle: (standard output, standard error)."""
-        p = subprocess.Popen([os.path.join(BIN, tool), *args, self.path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=PATIENT)
+        p = subprocess.Popen([program(tool), *args, self.path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=PATIENT)
         started(p)
         time.sleep(0.1)
         p.send_signal(signal.SIGINT)
@@ -89,7 +90,7 @@ class Interruption(Case):
 
     def test_again_ends_it(self):
         """The second signal does not wait for results."""
-        p = subprocess.Popen([BIN + "/mt-report", "-o", os.path.join(self.dir, "r.html"), self.path], stderr=subprocess.DEVNULL)
+        p = subprocess.Popen([program("mt-report"), "-o", os.path.join(self.dir, "r.html"), self.path], stderr=subprocess.DEVNULL)
         started(p)
         p.send_signal(signal.SIGSTOP)
         p.send_signal(signal.SIGINT)
@@ -102,7 +103,7 @@ class Interruption(Case):
 class Log(Case):
     def test_a_line_every_ten_seconds(self):
         for quiet in (False, True):
-            p = subprocess.Popen([BIN + "/mt-report", *["-q"] * quiet, "-o", os.path.join(self.dir, "r.html"), self.path], stderr=subprocess.PIPE)
+            p = subprocess.Popen([program("mt-report"), *["-q"] * quiet, "-o", os.path.join(self.dir, "r.html"), self.path], stderr=subprocess.PIPE)
             started(p)
             time.sleep(0.1)  # its clock has begun, too
             p.send_signal(signal.SIGSTOP)

@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "container"))
 sys.dont_write_bytecode = True
 import mtc  # noqa: E402
-from hostile_test import BIN, LAUNCH, SANITIZED, Case  # noqa: E402
+from hostile_test import BIN, LAUNCH, SANITIZED, Case, program  # noqa: E402
 from traces import LOAD, STORE, companion, record, trace  # noqa: E402
 
 
@@ -342,7 +342,7 @@ class Whole(Case):
                 out = self.path("out")
                 if before:
                     self.file("out", before)
-                done = subprocess.run([os.path.join(BIN, tool), *options, path, "-o", out], stderr=subprocess.PIPE, check=False,
+                done = subprocess.run([program(tool), *options, path, "-o", out], stderr=subprocess.PIPE, check=False,
                                       preexec_fn=limit, restore_signals=False)
                 self.assertEqual((done.returncode, os.path.exists(out)), (1, False), (tool, options, before, done.stderr))
                 self.assertIn(b"out: cannot write: File too large", done.stderr)

@@ -7,7 +7,7 @@ suite_skipped() {
         /^[0-9]+\/[0-9]+ Testing: / { name = $3; last = "says no reason" }
         /^Output:$/ { on = 1; next }
         /^<end of output>$/ { on = 0; if (name in skipped) { count[last]++; names[last] = names[last] " " name } next }
-        on && match($0, /the part .* was left out of this build/) { last = substr($0, RSTART, RLENGTH); on = 0 }
+        on && match($0, /the part .* was left out of this build|No such file or directory: .*|cannot find [^ ]*[.]so/) { last = substr($0, RSTART, RLENGTH); on = 0 }
         on && NF && !/^-+$/ { sub(/^[^ ]+: skipped: /, ""); sub(/ ?\([0-9.]+ s\)$/, ""); if (NF) last = $0 }
         END { for (why in count) print "skipped: " count[why] ": " why ":" names[why] }' "$1" "$build/Testing/Temporary/LastTest.log" 2>/dev/null | sort
 }
