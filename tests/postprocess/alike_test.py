@@ -53,11 +53,13 @@ class Alike(ToolCase):
                             ("mt-extract -s KDV,transf", ["KDV,transfers"]), ("mt-extract --table = cta_", ["cta_volumes"]), ("mt-host at", ["atomic"]),
                             ("mt-host --engine = q", ["qemu"]), ("mt-run -f co", ["compact"]), ("mt-extract --output = sq", []), ("mt-extract -q sq", []),
                             ("mt-extract sq", []), ("memtrace extr", ["extract"]), ("memtrace extract --format = sq", ["sqlite"]), ("memtrace dump --hea", ["--head="])):
-            r = subprocess.run(["bash", "-c", f"""PATH={BIN}:$PATH; source "$1"; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
-                                _memtrace "${{COMP_WORDS[0]}}"; printf '%s\n' "${{COMPREPLY[@]}}"
-                                """, "bash", script], capture_output=True, text=True, timeout=60)
-            got = r.stdout.split()
-            self.assertTrue(set(want) <= set(got) and (len(got) == len(want) or words.endswith("=")), (words, got, r.stderr))
+            with self.subTest(words):
+                program(words.split()[0])
+                r = subprocess.run(["bash", "-c", f"""PATH={BIN}:$PATH; source "$1"; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+                                    _memtrace "${{COMP_WORDS[0]}}"; printf '%s\n' "${{COMPREPLY[@]}}"
+                                    """, "bash", script], capture_output=True, text=True, timeout=60)
+                got = r.stdout.split()
+                self.assertTrue(set(want) <= set(got) and (len(got) == len(want) or words.endswith("=")), (words, got, r.stderr))
 
     def test_memtrace(self):
         """memtrace COMMAND is mt-COMMAND, but for its name; what is no command is said to be none."""
