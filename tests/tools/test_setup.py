@@ -21,6 +21,26 @@ exit $CODE
 RUN_SUITE = "build=b log=.\n. {}/tools/setup/suite.sh\nsuite_run\n"
 
 
+class Product(Case):
+    def test_all_that_is_installed_is_built(self):
+        """Each folder that installs something is among what ./setup build makes."""
+        installs = set()
+        for folder, _, names in os.walk(world.source):
+            top = os.path.relpath(folder, world.source).split(os.sep)[0]
+            if "CMakeLists.txt" in names and top not in (".", "tests", "examples", "bench", "build"):
+                with open(os.path.join(folder, "CMakeLists.txt"), encoding="utf-8") as f:
+                    if "install(" in f.read():
+                        installs.add(top + "/all")
+        script = "source_dir=%s build=%s\n" % (shlex.quote(world.source), shlex.quote(world.build))
+        with open(os.path.join(world.source, "setup"), encoding="utf-8") as f:
+            text = f.read()
+        script += text[text.index("product_targets() {"):].split("\n}\n")[0] + "\n}\nproduct_targets\n"
+        built = set(self.run_("bash", "-c", script).stdout.split())
+        self.assertIn("host/all", installs)
+        self.assertLessEqual(installs, built)
+        self.assertFalse(built & {"tests/all", "examples/all", "bench/all"})
+
+
 class Folder(Case):
     """Folders in which something in the build would go wrong late are refused at once, by both ways in."""
 
