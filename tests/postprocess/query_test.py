@@ -107,19 +107,30 @@ def forms():
             assert f.read() == ask(text, "--csv", path).stdout
         p = subprocess.run([QUERY[0], "query", path, "SELECT 1 WHERE 0"], capture_output=True, text=True)
         assert p.returncode == 0 and not p.stdout and "no rows" in p.stderr
+        p = ask("SELECT 1e-9 AS a, 1.0 / 3 AS b, 1e300 AS c, 2.0 AS d, 1e999 AS e, x'00fe' AS f", path)
+        got = json.loads(ask("SELECT 1e-9 AS a, 1.0 / 3 AS b, 1e300 AS c, 2.0 AS d, 1e999 AS e, x'00fe' AS f", "--json", path).stdout)[0]
+        assert got == {"a": 1e-9, "b": 1.0 / 3, "c": 1e300, "d": 2.0, "e": None, "f": "00fe"} and isinstance(got["d"], float) and "00fe" in p.stdout, got
+        old = os.path.join(folder, "old")
+        for more in ([], ["--csv"], ["--json"]):  # what fails before its first row leaves the file
+            with open(old, "w", encoding="utf-8") as f:
+                f.write("old")
+            ask("SELECT abs(-9223372036854775808)", *more, "-o", old, path, ok=(1,))
+            with open(old, encoding="utf-8") as f:
+                assert f.read() == "old", more
+        assert "not both" in ask("SELECT 1", "--csv", "--json", path, ok=(2,)).stderr
         list_ = subprocess.run([*QUERY, "--list"], capture_output=True, text=True, check=True).stdout
-        assert "\nlaunches:" in list_ and "Which lines waste most" in list_ and "ranges" not in list_
+        assert "\nlaunches:" in list_ and "Which lines waste most" in list_ and "  file, line, kernel, type, requests" in list_ and "ranges" not in list_
 
 
 def refused():
     with tempfile.TemporaryDirectory(prefix="mt-query-", dir=os.environ.get("MT_TEST_TMP")) as folder:
         path, other = os.path.join(folder, "t.mtc"), os.path.join(folder, "other")
         subprocess.run([GEN_DEVICE, "3", "1", path, "64"], check=True, stdout=subprocess.DEVNULL)
-        reads = "a query only reads"
+        reads = "a query is a SELECT"
         for text, word in (("ATTACH '%s' AS o" % other, reads), ("VACUUM INTO '%s'" % other, ""), ("PRAGMA table_list", reads), ("SELECT * FROM pragma_table_list", "not authorized"),
                            ("SELECT load_extension('x')", "not authorized"), ("CREATE TABLE a (b)", reads), ("CREATE TEMP TABLE a AS SELECT 1", reads), ("INSERT INTO launches VALUES (1)", ""),
                            ("DELETE FROM launches", ""), ("DROP VIEW races", ""), ("BEGIN", reads), ("SELECT * FROM ranges", "extract -f sqlite"), ("SELECT * FROM kernel_buffers", "extract -f sqlite"),
-                           ("SELECT 1; SELECT 2", "more than one"), ("", "no statement"), ("SELECT nosuch FROM launches", "no such column"), ("SELEC 1", "syntax error"),
+                           ("SELECT 1; SELECT 2", "more than one"), ("", "no statement"), ("SELECT nosuch FROM launches", "--list names"), ("SELEC 1", "syntax error"),
                            ("SELECT * FROM sqlite_dbpage", ""), ("SELECT readfile('/etc/passwd')", "no such function"), ("EXPLAIN SELECT 1", "")):
             p = ask(text, path, ok=(2,) if word else (0, 1, 2))
             assert word in p.stderr, (text, p.stderr)

@@ -26,7 +26,9 @@ static const struct mt_command command = {
         "\n"
         "Tables and views are those of memtrace extract -f sqlite, but for `ranges` and what is made of it: "
         "--list names\n"
-        "them with their columns. The statement can only read, and no files.\n",
+        "them with their columns. The statement can only read, and no files. TRACE is a file, a folder (the "
+        "newest run in it), a\n"
+        "FIFO, or - for standard input.\n",
     .after =
         "Exit code: 0 fine, 1 failure, 2 wrong usage (also of SQL), 3 the trace is truncated, corrupt or "
         "incomplete, or\n"
@@ -51,10 +53,10 @@ static int query_option(void *arg, int o)
         x->list = 1;
         return 0;
     case MT_OPT_CSV:
-        x->form = CSV;
-        return 0;
     case MT_OPT_JSON:
-        x->form = JSON;
+        if (x->form != BOX && x->form != (o == MT_OPT_CSV ? CSV : JSON))
+            return mt_cli_usage("--csv or --json, not both");
+        x->form = o == MT_OPT_CSV ? CSV : JSON;
         return 0;
     case MT_OPT_OUTPUT:
         x->output = optarg;
@@ -66,11 +68,25 @@ static int query_option(void *arg, int o)
 
 /* ---- answers ---- */
 
+/* A value as text; of bytes, two hexadecimal digits each. NULL: there is none, or no memory. To be freed. */
+static char *query_text(sqlite3_stmt *s, int i)
+{
+    if (sqlite3_column_type(s, i) != SQLITE_BLOB)
+        return sqlite3_column_text(s, i) ? strdup((const char *)sqlite3_column_text(s, i)) : NULL;
+    const unsigned char *bytes = sqlite3_column_blob(s, i);
+    const size_t n = (size_t)sqlite3_column_bytes(s, i);
+    char *text = calloc(2 * n + 1, 1);
+    for (size_t k = 0; text && k < n; k++)
+        snprintf(text + 2 * k, 3, "%02x", bytes[k]);
+    return text;
+}
+
 /* A box's cell, as a terminal may have it. NULL: no memory. */
 static char *query_cell(sqlite3_stmt *s, int i)
 {
-    const char *text = (const char *)sqlite3_column_text(s, i);
-    return mt_text_visible_copy(text ? text : "", text ? (size_t)sqlite3_column_bytes(s, i) : 0);
+    char *text = query_text(s, i), *visible = mt_text_visible_copy(text ? text : "", text ? strlen(text) : 0);
+    free(text);
+    return visible;
 }
 
 static size_t query_width(const char *text)
@@ -126,51 +142,55 @@ static void query_box_put(FILE *f, const struct box *b)
     query_box_rule(f, b, "└", "┴", "┘");
 }
 
-/* All rows are needed to know how wide the columns are. */
-static int query_box(struct query *x, FILE *f)
+/* All rows are needed to know how wide the columns are. rc: of the first one's step. */
+static int query_box(struct query *x, struct box *b, int rc)
 {
-    struct box b = {.columns = sqlite3_column_count(x->statement)};
-    b.width = calloc((size_t)b.columns, sizeof *b.width);
-    int rc = b.width ? SQLITE_ROW : SQLITE_NOMEM;
-    for (int i = 0; i < b.columns && rc == SQLITE_ROW; i++) {
+    b->columns = sqlite3_column_count(x->statement);
+    b->width = calloc((size_t)b->columns, sizeof *b->width);
+    if (!b->width)
+        return SQLITE_NOMEM;
+    for (int i = 0; i < b->columns; i++) {
         const char *name = sqlite3_column_name(x->statement, i);
-        rc = query_box_add(&b, name ? mt_text_visible_copy(name, strlen(name)) : NULL, i) ? SQLITE_NOMEM : rc;
-        b.right |= 1ull << (i & 63);
+        if (query_box_add(b, name ? mt_text_visible_copy(name, strlen(name)) : NULL, i) != 0)
+            return SQLITE_NOMEM;
+        b->right |= 1ull << (i & 63);
     }
-    while (rc == SQLITE_ROW && (rc = sqlite3_step(x->statement)) == SQLITE_ROW)
-        for (int i = 0; i < b.columns && rc == SQLITE_ROW; i++) {
-            if (sqlite3_column_type(x->statement, i) == SQLITE_TEXT)
-                b.right &= ~(1ull << (i & 63));
-            rc = query_box_add(&b, query_cell(x->statement, i), i) ? SQLITE_NOMEM : rc;
+    for (; rc == SQLITE_ROW; rc = sqlite3_step(x->statement))
+        for (int i = 0; i < b->columns; i++) {
+            const int type = sqlite3_column_type(x->statement, i);
+            if (type == SQLITE_TEXT || type == SQLITE_BLOB)
+                b->right &= ~(1ull << (i & 63));
+            if (query_box_add(b, query_cell(x->statement, i), i) != 0)
+                return SQLITE_NOMEM;
         }
-    if (rc == SQLITE_DONE && b.n > (size_t)b.columns)
-        query_box_put(f, &b);
-    else if (rc == SQLITE_DONE)
-        mt_cli_note("the answer has no rows");
-    for (size_t i = 0; i < b.n; i++)
-        free(b.cell[i]);
-    free(b.cell);
-    free(b.width);
     return rc;
 }
 
-static int query_csv(struct query *x, FILE *f)
+static void query_box_free(struct box *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        free(b->cell[i]);
+    free(b->cell);
+    free(b->width);
+}
+
+static int query_csv(struct query *x, FILE *f, int rc)
 {
     const int columns = sqlite3_column_count(x->statement);
-    int rc;
     for (int i = 0; i < columns; i++) {
         fputs(i ? "," : "", f);
         mt_csv_text(f, sqlite3_column_name(x->statement, i));
     }
     fputc('\n', f);
-    while ((rc = sqlite3_step(x->statement)) == SQLITE_ROW) {
+    for (; rc == SQLITE_ROW; rc = sqlite3_step(x->statement)) {
         for (int i = 0; i < columns; i++) {
-            const char *text = (const char *)sqlite3_column_text(x->statement, i);
+            char *text = query_text(x->statement, i);
             fputs(i ? "," : "", f);
             if (text && sqlite3_column_type(x->statement, i) == SQLITE_TEXT)
                 mt_csv_text(f, text);
             else if (text)
                 fputs(text, f);
+            free(text);
         }
         fputc('\n', f);
     }
@@ -180,23 +200,25 @@ static int query_csv(struct query *x, FILE *f)
 static void query_json_value(struct mt_json *j, sqlite3_stmt *s, int i)
 {
     const char *name = sqlite3_column_name(s, i);
+    char *text;
     switch (sqlite3_column_type(s, i)) {
     case SQLITE_INTEGER:
         mt_json_i64(j, name, sqlite3_column_int64(s, i));
         break;
     case SQLITE_FLOAT:
-        mt_json_real(j, name, sqlite3_column_double(s, i));
+        mt_json_exact(j, name, sqlite3_column_double(s, i));
         break;
     default: /* NULL is null */
-        mt_json_text(j, name, (const char *)sqlite3_column_text(s, i));
+        text = query_text(s, i);
+        mt_json_text(j, name, text);
+        free(text);
     }
 }
 
-static int query_json(struct query *x, struct mt_json *j)
+static int query_json(struct query *x, struct mt_json *j, int rc)
 {
-    int rc;
     mt_json_array(j, NULL, 0);
-    while ((rc = sqlite3_step(x->statement)) == SQLITE_ROW) {
+    for (; rc == SQLITE_ROW; rc = sqlite3_step(x->statement)) {
         mt_json_object(j, NULL, 1);
         for (int i = 0; i < sqlite3_column_count(x->statement); i++)
             query_json_value(j, x->statement, i);
@@ -206,29 +228,47 @@ static int query_json(struct query *x, struct mt_json *j)
     return rc;
 }
 
-/* The exit code. */
-static int query_write(struct query *x)
+/* What there is to write; *rc: of the first row's step, then of the last one's. The exit code. */
+static int query_put(struct query *x, const struct box *b, int *rc)
 {
     static struct mt_json j; /* holds the output buffer */
-    int rc, code = mt_output_ready(&x->p.out);
+    int code = mt_output_ready(&x->p.out);
     if (code)
         return code;
     if (x->form == JSON) {
         mt_json_open(&j, x->p.out.fd);
-        rc = query_json(x, &j);
-        code = mt_output_json(&x->p.out, &j);
-    } else {
-        FILE *f = mt_output_stream(&x->p.out);
-        if (!f)
-            return MT_EXIT_FAILURE;
-        rc = x->form == CSV ? query_csv(x, f) : query_box(x, f);
-        code = mt_output_close(&x->p.out, f);
+        *rc = query_json(x, &j, *rc);
+        return mt_output_json(&x->p.out, &j);
     }
+    FILE *f = mt_output_stream(&x->p.out);
+    if (!f)
+        return MT_EXIT_FAILURE;
+    if (x->form == CSV)
+        *rc = query_csv(x, f, *rc);
+    else if (b->n > (size_t)b->columns)
+        query_box_put(f, b);
+    else
+        mt_cli_note("the answer has no rows");
+    return mt_output_close(&x->p.out, f);
+}
+
+/* The exit code. What fails before the first row leaves the output as it was. */
+static int query_write(struct query *x)
+{
+    struct box b = {.n = 0};
+    int code = 0, rc = sqlite3_step(x->statement);
+    if (x->form == BOX && (rc == SQLITE_ROW || rc == SQLITE_DONE))
+        rc = query_box(x, &b, rc);
+    if (rc == SQLITE_ROW || rc == SQLITE_DONE)
+        code = query_put(x, &b, &rc);
+    query_box_free(&b);
     if (rc == SQLITE_INTERRUPT) {
         mt_cli_say("interrupted: not all rows are in the answer");
         return MT_EXIT_INPUT;
     }
-    return code || rc == SQLITE_DONE ? code : mt_cli_fail("%s", sqlite3_errmsg(x->sql.db));
+    return code || rc == SQLITE_DONE
+               ? code
+               : mt_cli_fail("%s", rc == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(x->sql.db));
 }
 
 /* ---- reading ---- */
@@ -275,6 +315,11 @@ static int query_answer(struct query *x)
     x->sql.r = &r;
     if (!mt_cli_stop) /* else the answer is of what was read, and not asked for twice */
         sqlite3_progress_handler(x->sql.db, 10000, query_stopped, NULL);
+    const uint64_t requests =
+        1ull << MT_REL_coalescing | 1ull << MT_REL_coalescing_sites | 1ull << MT_REL_lane_strides;
+    const char *remark = x->sql.reads & requests ? mt_coalescing_remark(&r) : NULL;
+    if (remark)
+        mt_cli_note("%s", remark);
     int code = query_write(x);
     x->sql.r = NULL;
     return code ? code : input;
@@ -312,7 +357,7 @@ int mt_query_command(int argc, char **argv)
     if (code == 0 && mt_sql_open(&x.sql, why, sizeof why) != 0)
         code = mt_cli_fail("%s", why);
     if (code == 0 && x.list) {
-        mt_sql_list(stdout);
+        mt_sql_list(&x.sql, stdout);
         code = -1;
     }
     if (code == 0)

@@ -249,6 +249,21 @@ void mt_json_real(struct mt_json *j, const char *key, double value)
     json_put(j, text, n < 0 ? 0 : (size_t)n);
 }
 
+void mt_json_exact(struct mt_json *j, const char *key, double value)
+{
+    char text[REAL_ROOM];
+    int n = 0;
+    for (int digits = 15; digits <= 17; digits++) {
+        n = snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    if (isfinite(value) && !text[strspn(text, "-0123456789")])
+        n += snprintf(text + n, sizeof text - (size_t)n, ".0");
+    json_member(j, key);
+    json_put(j, isfinite(value) ? text : "null", isfinite(value) ? (size_t)n : 4);
+}
+
 void mt_json_bool(struct mt_json *j, const char *key, int value)
 {
     json_member(j, key);

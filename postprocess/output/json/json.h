@@ -30,7 +30,8 @@ void mt_json_end(struct mt_json *j);                                      /* of 
 void mt_json_text(struct mt_json *j, const char *key, const char *value); /* NULL: null */
 void mt_json_u64(struct mt_json *j, const char *key, uint64_t value);
 void mt_json_i64(struct mt_json *j, const char *key, int64_t value);
-void mt_json_real(struct mt_json *j, const char *key, double value); /* six decimals; no number: null */
+void mt_json_real(struct mt_json *j, const char *key, double value);  /* six decimals; no number: null */
+void mt_json_exact(struct mt_json *j, const char *key, double value); /* as many as it takes; the same */
 void mt_json_bool(struct mt_json *j, const char *key, int value);
 void mt_json_known(struct mt_json *j, const char *key, int value);    /* below 0: not known, null */
 void mt_json_hex(struct mt_json *j, const char *key, uint64_t value); /* "0x…" */

@@ -207,6 +207,11 @@ static int coalescing_halves(const struct mt_coalescing *c, size_t cell)
     return some;
 }
 
+const char *mt_coalescing_remark(const struct mt_comm_result *r)
+{
+    return coalescing_halves(&r->locality->coalescing, SIZE_MAX) ? mt_table_halves : NULL;
+}
+
 int mt_coalescing_text(struct mt_text *t)
 {
     const struct mt_coalescing *c = &t->r->locality->coalescing;
@@ -231,8 +236,8 @@ int mt_coalescing_text(struct mt_text *t)
             "FROM coalescing c LEFT JOIN usual u ON u.nth = 1 AND u.kernel = c.kernel AND u.file IS "
             "c.file AND u.line IS c.line AND u.type = c.type ORDER BY sectors DESC") != 0)
         return -1;
-    if (coalescing_halves(c, SIZE_MAX))
-        fputs(mt_table_halves, t->f);
+    if (mt_coalescing_remark(t->r))
+        fprintf(t->f, "  %s\n", mt_coalescing_remark(t->r));
     if (c->unmasked)
         fprintf(t->f, "  %" PRIu64 " accesses have no lane mask and are left out\n", c->unmasked);
     return 0;

@@ -17,7 +17,7 @@ static void comm_launch(struct mt_tuples *w, const struct mt_rowset *x, size_t i
     if (e) {
         mt_tuples_text(w, e->mangled);
         mt_tuples_text(w, e->signature);
-        mt_tuples_number(w, e->seq);
+        mt_tuples_maybe(w, (int64_t)e->seq >= 0, e->seq); /* a host program is no call */
         mt_tuples_number(w, e->stream);
         for (int k = 0; k < 3; k++)
             mt_tuples_number(w, e->grid[k]);
@@ -25,7 +25,10 @@ static void comm_launch(struct mt_tuples *w, const struct mt_rowset *x, size_t i
             mt_tuples_number(w, e->block[k]);
         mt_tuples_number(w, e->shared);
         mt_tuples_text(w, e->file);
-        mt_tuples_numbers(w, MT_NUMBERS(e->line, e->begin_ns, e->end_ns, e->untraced));
+        mt_tuples_maybe(w, e->file && *e->file, e->line);
+        mt_tuples_maybe(w, e->begin_ns || e->end_ns, e->begin_ns);
+        mt_tuples_maybe(w, e->begin_ns || e->end_ns, e->end_ns);
+        mt_tuples_number(w, e->untraced);
     } else {
         mt_tuples_null(w, 16);
     }

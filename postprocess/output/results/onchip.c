@@ -59,7 +59,7 @@ static int banks_text(FILE *f, const struct mt_shared *x, const struct mt_onchip
     }
     int rc = mt_table_print(&t, f, x->top);
     if (halves && rc == 0)
-        fputs(mt_table_halves, f);
+        fprintf(f, "  %s\n", mt_table_halves);
     return rc;
 }
 

@@ -31,6 +31,9 @@ int mt_relation_write(struct mt_tuples *w, enum mt_relation_number number, const
 /* The ranges of a launch (superstep); ends them. The table is under way. */
 int mt_tuples_ranges(struct mt_tuples *w, uint64_t launch, struct mt_touched *ranges);
 
+/* What figures of requests should be read with: a sentence, or NULL. */
+const char *mt_coalescing_remark(const struct mt_comm_result *r);
+
 /* ---- JSON ---- */
 
 /* The sections that were chosen, as members of the object under way; they are finished. */

@@ -397,11 +397,12 @@ sqlite3_stmt *mt_sql_prepare(struct mt_sql *s, const char *text, char *why, size
     sqlite3_stmt *out = NULL;
     const char *rest = "";
     int rc = sqlite3_prepare_v2(s->db, text, -1, &out, &rest);
-    if (rc != SQLITE_OK)
-        snprintf(why, room, "%s",
-                 rc == SQLITE_AUTH
-                     ? "a query only reads, and nothing but the tables of the trace (--list names them)"
-                     : sqlite3_errmsg(s->db));
+    const char *said = sqlite3_errmsg(s->db);
+    if (rc == SQLITE_AUTH)
+        snprintf(why, room, "a query is a SELECT, on the tables of the trace (--list names them)");
+    else if (rc != SQLITE_OK)
+        snprintf(why, room, "%s%s", said,
+                 strncmp(said, "no such ", 8) == 0 ? ": memtrace query --list names tables and columns" : "");
     else if (!out)
         snprintf(why, room, "there is no statement in it");
     else if (rest[strspn(rest, " \t\r\n;")])
@@ -443,7 +444,20 @@ int mt_text_table(struct mt_text *t, const char *title, const char *statement)
 
 /* ---- the list ---- */
 
-void mt_sql_list(FILE *f)
+/* The columns of a view. */
+static void sql_list_view(struct mt_sql *s, FILE *f, const struct view *v)
+{
+    char why[300], *sql = sqlite3_mprintf("SELECT * FROM %s", v->name);
+    sqlite3_stmt *x = sql ? mt_sql_prepare(s, sql, why, sizeof why) : NULL;
+    fprintf(f, "%s: %s\n ", v->name, *v->question ? v->question : "the same in other words");
+    for (int i = 0; i < sqlite3_column_count(x); i++)
+        fprintf(f, " %s%s", sqlite3_column_name(x, i), i + 1 < sqlite3_column_count(x) ? "," : "");
+    fputs("\n\n", f);
+    sqlite3_finalize(x);
+    sqlite3_free(sql);
+}
+
+void mt_sql_list(struct mt_sql *s, FILE *f)
 {
     static const char *const types[] = {
         [MT_INTEGER] = "integer", [MT_REAL] = "real", [MT_TEXT] = "text", [MT_BOOLEAN] = "0 or 1"};
@@ -458,8 +472,8 @@ void mt_sql_list(FILE *f)
                     r->columns[k].presence == MT_MAYBE ? "NULL: not known" : "");
         fputc('\n', f);
     }
-    fputs("Views, ready answers:\n", f);
+    fputs("Views, ready answers:\n\n", f);
     for (size_t i = 0; i < VIEWS; i++)
-        if (views[i].of != MT_OF_RANGES && *views[i].question)
-            fprintf(f, "  %-20s %s\n", views[i].name, views[i].question);
+        if (views[i].of != MT_OF_RANGES)
+            sql_list_view(s, f, &views[i]);
 }

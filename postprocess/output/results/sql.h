@@ -19,5 +19,5 @@ sqlite3_stmt *mt_sql_prepare(struct mt_sql *s, const char *text, char *why, size
 void mt_sql_close(struct mt_sql *s);
 /* Tables and views, with columns, types and meanings, for people; without `ranges`, whose rows come from a
  * pass of their own. */
-void mt_sql_list(FILE *f);
+void mt_sql_list(struct mt_sql *s, FILE *f);
 #endif

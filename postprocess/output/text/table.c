@@ -34,8 +34,8 @@ void mt_table_row(struct mt_table *t, uint64_t weight)
 }
 
 const char mt_table_halves[] =
-    "  accesses are those of the code that ran: clang may copy a float4 or an __int128 by two accesses of 8 "
-    "bytes, nvcc does by one of 16\n";
+    "accesses are those of the code that ran: clang may copy a float4 or an __int128 by two accesses of 8 "
+    "bytes, nvcc does by one of 16";
 
 static void table_head(struct mt_table *t, const char *head, size_t n)
 {
