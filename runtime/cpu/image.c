@@ -3,6 +3,9 @@
 #define _GNU_SOURCE
 #include "image.h"
 #include "memtrace/order.h"
+#include <unistd.h>
+#include <sys/uio.h>
+#include <errno.h>
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -127,6 +130,15 @@ static int cpu_supports(const char *level)
     return v3;
 }
 
+/* Is there memory to read? A fatbin whose size is damaged points anywhere. Where the system does not let us
+ * ask, there is. */
+static int image_is_there(const void *from, size_t n)
+{
+    char bytes[sizeof(struct mt_carrier)];
+    struct iovec to = {bytes, n}, what = {(void *)(uintptr_t)from, n};
+    return process_vm_readv(getpid(), &to, 1, &what, 1, 0) == (ssize_t)n || errno != EFAULT;
+}
+
 /* The payload's shared object or, *list, several; NULL: there is none. */
 static const void *find_payload(const void *fatbin, uint64_t *size, int *list, const char **why)
 {
@@ -137,6 +149,11 @@ static const void *find_payload(const void *fatbin, uint64_t *size, int *list, c
     }
     uint64_t end = ((uint64_t)h->header_size + h->size + 7) & ~7ull;
     const struct mt_carrier *c = (const void *)((const char *)fatbin + end);
+    if (!image_is_there(c, sizeof *c)) {
+        *why =
+            "the embedded GPU code has no CPU image, or its fatbin is damaged: there is no memory behind it";
+        return NULL;
+    }
     int carried = c->magic == MT_CARRIER_MAGIC && c->kind == MT_CARRIER_KIND;
     const struct mt_payload *p = carried ? &c->payload : (const void *)c;
     *list = !memcmp(p->magic, MT_PAYLOAD_LIST, sizeof p->magic);

@@ -103,6 +103,17 @@ def onchip_banks(world):
          {f"{c['line']}:{c['column']}" if len(columns[c["line"]]) > 1 else str(c["line"]) for c in got["banks"]})
 
 
+@case("onchip.addresses")
+def onchip_addresses(world):
+    """The second pass, for addresses, is told of global memory alone, whatever the first one needs."""
+    examples = os.path.join(world.src, "../../../examples")
+    app = world.compile(os.path.join(examples, "reduction/reduction.cu"), "-O2", "-I" + os.path.join(examples, "common"), SPACES)
+    trace = world.run_ok(app, MEMTRACE_FORMAT="compact").path() + ".mtc"
+    got = {s: json.loads(world.call([world.tool("mt-extract"), "-s", s, trace]).stdout) for s in ("addresses", "addresses,shared")}
+    holds("there are addresses", got["addresses"]["addresses"])
+    same("addresses", got["addresses,shared"]["addresses"], got["addresses"]["addresses"])
+
+
 @case("onchip.hazards")
 def onchip_hazards(world):
     """Accesses that no barrier orders are found, word by word, and no others."""

@@ -52,6 +52,13 @@ def joins(rng, db, tables):
                           "SELECT {x} FROM {a} WHERE {z} IN (SELECT {y} FROM {b} WHERE {y} <> {value})", "SELECT * FROM {a} WHERE {z} = {value} AND {x} >= 0")).format(**locals())
 
 
+# Statements whose tables SQLite names in other ways, and what is not a table of ours.
+NAMED = ("SELECT count(*) FROM transfers a JOIN transfers b USING (src_launch, dst_launch, src_x)", "SELECT launch, count(*) FROM cta_volumes JOIN sharing USING (launch) GROUP BY launch",
+         "SELECT count(*) FROM sharing LEFT JOIN reuse USING (launch)", "SELECT count(*) FROM lines NATURAL JOIN coalescing", "SELECT count(*) FROM LAUNCHES", "SELECT 1 WHERE EXISTS (SELECT 1 FROM Launches)",
+         "WITH t(a) AS (VALUES (1), (2)) SELECT count(*) FROM t", "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 9) SELECT count(*) FROM r", "WITH t(a) AS (VALUES (1)) SELECT 1 FROM t, launches",
+         "SELECT value FROM json_each('[1, 2]')", "SELECT 1; -- done", " ; SELECT 2; /* done */ ;", "SELECT count(*) FROM (SELECT 1 FROM reuse) x CROSS JOIN busiest_kernels")
+
+
 def case(seed):
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="mt-query-", dir=os.environ.get("MT_TEST_TMP")) as folder:
@@ -79,6 +86,9 @@ def case(seed):
             assert sure(got) == sure(want), (seed, table, set(sure(got)) ^ set(sure(want)))
             if kind == "table":
                 assert [r[0] for r in got] == [r[0] for r in want], table  # in their order
+        for text in NAMED:
+            plain = text.strip(" ;").split(";")[0]
+            assert sure(rows(text, *args)) == sure(db.execute(plain).fetchall()), (seed, text)
         for text in joins(rng, db, [n for n, kind in there if kind == "table"]):
             if "LIMIT" not in text or "JOIN" not in text:
                 assert sure(rows(text, *args)) == sure(db.execute(text).fetchall()), (seed, text)
@@ -130,7 +140,7 @@ def refused():
         for text, word in (("ATTACH '%s' AS o" % other, reads), ("VACUUM INTO '%s'" % other, ""), ("PRAGMA table_list", reads), ("SELECT * FROM pragma_table_list", "not authorized"),
                            ("SELECT load_extension('x')", "not authorized"), ("CREATE TABLE a (b)", reads), ("CREATE TEMP TABLE a AS SELECT 1", reads), ("INSERT INTO launches VALUES (1)", ""),
                            ("DELETE FROM launches", ""), ("DROP VIEW races", ""), ("BEGIN", reads), ("SELECT * FROM ranges", "extract -f sqlite"), ("SELECT * FROM kernel_buffers", "extract -f sqlite"),
-                           ("SELECT 1; SELECT 2", "more than one"), ("", "no statement"), ("SELECT nosuch FROM launches", "--list names"), ("SELEC 1", "syntax error"),
+                           ("SELECT 1; SELECT 2", "more than one"), ("SELECT ?", "no value"), ("SELECT fts3_tokenizer('simple')", ""), ("SELECT count(*) FROM ranges JOIN cta_volumes USING (launch)", "extract -f sqlite"), ("SELECT count(*) FROM pragma_database_list", ""), ("", "no statement"), ("SELECT nosuch FROM launches", "--list names"), ("SELEC 1", "syntax error"),
                            ("SELECT * FROM sqlite_dbpage", ""), ("SELECT readfile('/etc/passwd')", "no such function"), ("EXPLAIN SELECT 1", "")):
             p = ask(text, path, ok=(2,) if word else (0, 1, 2))
             assert word in p.stderr, (text, p.stderr)
@@ -144,11 +154,31 @@ def refused():
         assert p.wait(60) in (3, 1, 130) or p.returncode < 0, p.returncode
 
 
+def kept():
+    """No command writes over a trace that it finds in a folder, whatever the output is called."""
+    with tempfile.TemporaryDirectory(prefix="mt-query-", dir=os.environ.get("MT_TEST_TMP")) as folder:
+        path, link, hard = (os.path.join(folder, n) for n in ("run/MemTrace-pipe-0.mtc", "link", "hard"))
+        os.mkdir(os.path.dirname(path))
+        subprocess.run([GEN_DEVICE, "3", "1", path, "64"], check=True, stdout=subprocess.DEVNULL)
+        os.symlink(path, link)
+        os.link(path, hard)
+        with open(path, "rb") as f:
+            before = f.read()
+        run = os.path.dirname(path)
+        for name in (link, hard):
+            for words in (["query", run, "-o", name, "SELECT 1"], ["extract", run, "-o", name], ["graph", run, "-o", name], ["compare", "--volumes", run, run, "-o", name]):
+                p = subprocess.run([QUERY[0], *words], capture_output=True, text=True)
+                assert p.returncode == 2 and "is one of the inputs" in p.stderr, (words, p.returncode, p.stderr)
+                with open(path, "rb") as f:
+                    assert f.read() == before, words
+
+
 def main():
     count = int(sys.argv[3]) if len(sys.argv) > 3 else 8
     first = int(sys.argv[4]) if len(sys.argv) > 4 else 1
     forms()
     refused()
+    kept()
     for seed in range(first, first + count):
         case(seed)
     print("%d cases" % count)

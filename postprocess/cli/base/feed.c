@@ -189,6 +189,8 @@ int mt_feed_read(struct mt_feed *f)
 {
     struct mt_item item;
     int rc = f->failed, more = 0;
+    if (f->again)
+        mt_source_spaces(f->source, (f->needs & MT_NEEDS_SPACES) != 0);
     if (rc == 0 && f->again && mt_source_rewind(f->source, &f->err) != 0)
         return MT_FEED_UNREADABLE;
     while (rc == 0 && !feed_enough(f) && (more = mt_source_next(f->source, &item, &f->err)) > 0) {

@@ -218,6 +218,7 @@ static int folder_append(struct mt_inputs *in, char *path, int owned)
         return MT_EXIT_FAILURE;
     }
     in->listed[in->nlisted++] = own;
+    mt_output_spare(own);
     return 0;
 }
 

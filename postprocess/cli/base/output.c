@@ -19,10 +19,13 @@ static int spared_lost;
 
 void mt_output_spare(const char *path)
 {
-    if (mt_grow(&spared, &spared_room, nspared + 1, sizeof *spared) != 0)
+    char *own = strdup(path);
+    if (!own || mt_grow(&spared, &spared_room, nspared + 1, sizeof *spared) != 0) {
         spared_lost = 1;
-    else
-        spared[nspared++] = path;
+        free(own);
+    } else {
+        spared[nspared++] = own;
+    }
 }
 
 int mt_output_other(const char *path)
@@ -108,6 +111,10 @@ int mt_output_ready(struct mt_output *o)
     struct stat st;
     if (o->ready)
         return 0;
+    int code = o->path && o->fd != STDOUT_FILENO ? mt_output_other(o->path)
+                                                 : 0; /* folders have been read meanwhile */
+    if (code)
+        return code;
     o->created = 0;
     o->ready = 1;
     if (o->fd == STDOUT_FILENO || (fstat(o->fd, &st) == 0 && !S_ISREG(st.st_mode)) ||

@@ -78,7 +78,7 @@ int mt_rows_of_coalescing(struct mt_rowset *x)
 {
     x->row = coalescing_row;
     x->n = x->r->locality->coalescing.count;
-    x->data = coalescing_order(&x->r->locality->coalescing, x->r->sites);
+    x->order = x->data = coalescing_order(&x->r->locality->coalescing, x->r->sites);
     return x->data ? 0 : -1;
 }
 
@@ -234,7 +234,7 @@ int mt_coalescing_text(struct mt_text *t)
             "CASE WHEN u.requests >= irregular AND u.requests >= single THEN stride "
             "WHEN irregular >= single THEN 'irregular' ELSE 'one lane' END AS '>usual stride' "
             "FROM coalescing c LEFT JOIN usual u ON u.nth = 1 AND u.kernel = c.kernel AND u.file IS "
-            "c.file AND u.line IS c.line AND u.type = c.type ORDER BY sectors DESC") != 0)
+            "c.file AND u.line IS c.line AND u.type = c.type ORDER BY sectors DESC, c.rowid") != 0)
         return -1;
     if (mt_coalescing_remark(t->r))
         fprintf(t->f, "  %s\n", mt_coalescing_remark(t->r));

@@ -22,8 +22,9 @@ static const char *lines_place(char *out, const struct mt_locality *m, const str
 /* Lines and variables by their bytes, allocations by id, what is not known in front of them. */
 static int lines_by_place(const void *a, const void *b, void *arg)
 {
-    const struct mt_lines_cell *x = a, *y = b;
     const struct lines_order *o = arg;
+    const struct mt_lines_cell *cells = o->m->lines.cells[o->by], *x = &cells[*(const size_t *)a],
+                               *y = &cells[*(const size_t *)b];
     char left[MT_ALLOC_LABEL], right[MT_ALLOC_LABEL];
     int d = 0;
     if (x->place != y->place && o->by == MT_BY_ALLOC)
@@ -34,19 +35,18 @@ static int lines_by_place(const void *a, const void *b, void *arg)
     return d ? d : mt_locality_compare_text(x->kernel, y->kernel);
 }
 
-static struct mt_lines_cell *lines_sorted(const struct mt_locality *m, const struct mt_sites *sites,
-                                          enum mt_lines_by by)
+/* The places of cells in the order of the output; to be freed, NULL without memory. */
+static size_t *lines_order(const struct mt_locality *m, const struct mt_sites *sites, enum mt_lines_by by)
 {
     struct lines_order o = {m, sites, by};
-    return mt_sorted_copy(m->lines.cells[by], m->lines.count[by], sizeof(struct mt_lines_cell),
-                          lines_by_place, &o);
+    return mt_sorted_numbers(m->lines.count[by], lines_by_place, &o);
 }
 
 /* ---- rows ---- */
 
 static void lines_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
-    const struct mt_lines_cell *c = &((const struct mt_lines_cell *)x->data)[i];
+    const struct mt_lines_cell *c = &x->r->locality->lines.cells[x->which][x->order[i]];
     mt_tuples_text(w, c->kernel);
     if (x->which == MT_BY_LINE)
         mt_tuples_place(w, x->r->sites->lines.names[c->place]);
@@ -63,7 +63,7 @@ static int lines_rows(struct mt_rowset *x, enum mt_lines_by by)
     x->row = lines_row;
     x->which = by;
     x->n = x->r->locality->lines.count[by];
-    x->data = lines_sorted(x->r->locality, x->r->sites, by);
+    x->order = x->data = lines_order(x->r->locality, x->r->sites, by);
     return x->data ? 0 : -1;
 }
 
@@ -113,11 +113,11 @@ int mt_lines_text(struct mt_text *t)
     "load AS '>bytes loaded', store AS '>bytes stored'"
     static const char *const what[][2] = {
         {"Bytes by source line",
-         "SELECT place(file, line) AS line, " LINES_COLUMNS " FROM lines ORDER BY load + store DESC"},
+         "SELECT place(file, line) AS line, " LINES_COLUMNS " FROM lines ORDER BY load + store DESC, rowid"},
         {"Bytes by variable", "SELECT coalesce(variable, '?') AS variable, " LINES_COLUMNS
-                              " FROM variables ORDER BY load + store DESC"},
+                              " FROM variables ORDER BY load + store DESC, rowid"},
         {"Bytes by allocation",
-         "SELECT label AS allocation, " LINES_COLUMNS " FROM buffers ORDER BY load + store DESC"}};
+         "SELECT label AS allocation, " LINES_COLUMNS " FROM buffers ORDER BY load + store DESC, rowid"}};
     int rc = 0;
     for (int by = 0; rc == 0 && by < MT_LINES_BY; by++)
         if (mt_locality_has_sites(t->r->locality, (enum mt_lines_by)by))

@@ -5,6 +5,7 @@
 #include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const struct view {
     const char *name;
@@ -79,6 +80,7 @@ static int sql_connect(sqlite3 *db, void *arg, int argc, const char *const *argv
     }
     t->s = arg;
     t->number = number;
+    t->s->reads |= 1ull << number; /* USING names columns that nobody asks about */
     *out = &t->base;
     return SQLITE_OK;
 }
@@ -228,7 +230,8 @@ static int sql_column(sqlite3_vtab_cursor *base, sqlite3_context *to, int column
 
 static int sql_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *id)
 {
-    *id = (sqlite3_int64)((const struct cursor *)base)->row;
+    const struct cursor *c = (const struct cursor *)base;
+    *id = (sqlite3_int64)(c->x.order ? c->x.order[c->row] : c->row);
     return SQLITE_OK;
 }
 
@@ -300,7 +303,12 @@ static void sql_fixed(sqlite3_context *to, int n, sqlite3_value **v)
 {
     (void)n;
     char text[400];
-    snprintf(text, sizeof text, "%.*f", sqlite3_value_int(v[1]) & 15, sqlite3_value_double(v[0]));
+    const int digits = sqlite3_value_int(v[1]);
+    snprintf(text, sizeof text, "%.*f",
+             digits < 0    ? 0
+             : digits > 15 ? 15
+                           : digits,
+             sqlite3_value_double(v[0]));
     sqlite3_result_text(to, text, -1, SQLITE_TRANSIENT);
 }
 
@@ -331,21 +339,21 @@ static int sql_functions(sqlite3 *db)
 
 /* ---- statements ---- */
 
-static int sql_is_known(struct mt_sql *s, const char *name)
+/* Our tables say themselves that they are read (sql_connect). `column` is empty where a table, or what WITH
+ * calls so, is read without any. */
+static int sql_is_known(const char *name, const char *column)
 {
     static const char *const others[] = {"json_each", "json_tree", "sqlite_schema", "sqlite_master"};
     for (int i = 0; i < MT_RELATIONS; i++)
-        if (strcmp(mt_relations[i].name, name) == 0) {
-            s->reads |= 1ull << i;
+        if (strcasecmp(mt_relations[i].name, name) == 0)
             return 1;
-        }
     for (size_t i = 0; i < VIEWS; i++)
-        if (strcmp(views[i].name, name) == 0)
+        if (strcasecmp(views[i].name, name) == 0)
             return 1;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(others[i], name) == 0)
+        if (strcasecmp(others[i], name) == 0)
             return 1;
-    return 0;
+    return !*column && strncasecmp(name, "pragma_", 7) != 0 && strncasecmp(name, "sqlite_", 7) != 0;
 }
 
 static int sql_may(void *arg, int action, const char *first, const char *second, const char *db,
@@ -357,9 +365,11 @@ static int sql_may(void *arg, int action, const char *first, const char *second,
     case SQLITE_RECURSIVE:
         return SQLITE_OK;
     case SQLITE_READ:
-        return sql_is_known(arg, first) ? SQLITE_OK : SQLITE_DENY;
+        return sql_is_known(first, second ? second : "") ? SQLITE_OK : SQLITE_DENY;
     case SQLITE_FUNCTION:
-        return strcmp(second, "load_extension") == 0 ? SQLITE_DENY : SQLITE_OK;
+        return strcasecmp(second, "load_extension") == 0 || strcasecmp(second, "fts3_tokenizer") == 0
+                   ? SQLITE_DENY
+                   : SQLITE_OK;
     default:
         return ((const struct mt_sql *)arg)->declares ? SQLITE_OK : SQLITE_DENY;
     }
@@ -383,6 +393,8 @@ int mt_sql_open(struct mt_sql *s, char *why, size_t room)
         rc = sql_view(s, &views[i]);
     if (rc == SQLITE_OK)
         rc = sql_functions(s->db);
+    if (rc == SQLITE_OK) /* so that SQLite has made these tables, where there are any */
+        sqlite3_exec(s->db, "SELECT 1 FROM json_each('[]'), json_tree('[]')", NULL, NULL, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_set_authorizer(s->db, sql_may, s);
     if (rc == SQLITE_OK)
@@ -392,25 +404,42 @@ int mt_sql_open(struct mt_sql *s, char *why, size_t room)
     return -1;
 }
 
-sqlite3_stmt *mt_sql_prepare(struct mt_sql *s, const char *text, char *why, size_t room)
+/* The next statement of *text, which moves behind it; NULL: there is none, or *rc says why. */
+static sqlite3_stmt *sql_statement(sqlite3 *db, const char **text, int *rc)
 {
     sqlite3_stmt *out = NULL;
-    const char *rest = "";
-    int rc = sqlite3_prepare_v2(s->db, text, -1, &out, &rest);
+    do
+        *rc = sqlite3_prepare_v2(db, *text, -1, &out, text);
+    while (*rc == SQLITE_OK && !out && **text);
+    return out;
+}
+
+sqlite3_stmt *mt_sql_prepare(struct mt_sql *s, const char *text, char *why, size_t room)
+{
+    int rc, more;
+    sqlite3_stmt *out = sql_statement(s->db, &text, &rc);
     const char *said = sqlite3_errmsg(s->db);
-    if (rc == SQLITE_AUTH)
+    if (rc == SQLITE_AUTH) {
         snprintf(why, room, "a query is a SELECT, on the tables of the trace (--list names them)");
-    else if (rc != SQLITE_OK)
+        return NULL;
+    }
+    if (rc != SQLITE_OK) {
         snprintf(why, room, "%s%s", said,
                  strncmp(said, "no such ", 8) == 0 ? ": memtrace query --list names tables and columns" : "");
-    else if (!out)
+        return NULL;
+    }
+    sqlite3_stmt *second = out ? sql_statement(s->db, &text, &more) : NULL;
+    if (!out)
         snprintf(why, room, "there is no statement in it");
-    else if (rest[strspn(rest, " \t\r\n;")])
+    else if (second || more != SQLITE_OK)
         snprintf(why, room, "there is more than one statement in it");
+    else if (sqlite3_bind_parameter_count(out))
+        snprintf(why, room, "a parameter (?) has no value here");
     else if (sqlite3_column_count(out))
         return out;
     else
         snprintf(why, room, "it has no result");
+    sqlite3_finalize(second);
     sqlite3_finalize(out);
     return NULL;
 }

@@ -89,6 +89,7 @@ struct mt_rowset {
     void *data;                       /* malloc'ed */
     void (*end)(struct mt_rowset *x); /* NULL: free(data) */
     unsigned which;                   /* of several tables of one shape */
+    const size_t *order;              /* where the analysis holds row i; NULL: at i */
 };
 /* Fills x, which has `r` and is empty otherwise. 0, or -1 without memory. */
 typedef int mt_rows_of(struct mt_rowset *x);
