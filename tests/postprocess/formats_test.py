@@ -162,14 +162,7 @@ def one(bin_folder, seed, gen_host):
     data, metas, options, _, accesses = cases.make_case(rng, gen_host is not None)
     options["sections"] = cases.SECTIONS[:10] # without addresses
     folder = tempfile.mkdtemp(prefix="mt-formats-", dir=os.environ.get("MT_TEST_TMP"))
-    paths = []
-    for i, (d, m) in enumerate(zip(data, metas)):
-        paths.append(os.path.join(folder, "t%d" % i))
-        with open(paths[-1], "wb") as f:
-            f.write(d)
-        if m is not None:
-            with open(paths[-1] + ".meta", "w") as f:
-                f.write(m)
+    paths = cases.write_case(folder, data, metas)
     tool = os.path.join(bin_folder, "mt-extract")
     if accesses is not None:
         paths.append(os.path.join(folder, "host.mtc"))

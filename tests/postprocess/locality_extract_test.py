@@ -152,14 +152,7 @@ def run_case(job):
         return None  # too slow to count byte by byte
     devices, line, bits = rng.choice([1, 2, 3, 4]), rng.choice([32, 64, 128, 4096]), rng.choice([0, 0, 2])
     folder = tempfile.mkdtemp(prefix="mt-more-", dir=os.environ.get("MT_TEST_TMP"))
-    paths = []
-    for i, (d, m) in enumerate(zip(data, metas)):
-        paths.append(os.path.join(folder, "t%d" % i))
-        with open(paths[-1], "wb") as f:
-            f.write(d)
-        if m is not None:
-            with open(paths[-1] + ".meta", "w") as f:
-                f.write(m)
+    paths = property_test.write_case(folder, data, metas)
     flags = ["--devices=%d" % devices, "--line-size=%d" % line, "--sample=%d" % 2**bits,
              "--threads=%d" % rng.choice([1, 2, 3, 8])]
     chosen = property_test.command(program, paths, dict(options, sections=["more"]))[3:-len(paths)]

@@ -120,6 +120,19 @@ def make_host(rng, style, base, span, last):
     return accesses
 
 
+def write_case(folder, data, metas):
+    """The traces of make_case, with their companions where they have one: paths."""
+    paths = []
+    for i, (d, m) in enumerate(zip(data, metas)):
+        paths.append(os.path.join(folder, "t%d" % i))
+        with open(paths[-1], "wb") as f:
+            f.write(d)
+        if m is not None:
+            with open(paths[-1] + ".meta", "w") as f:
+                f.write(m)
+    return paths
+
+
 def make_case(rng, with_host):
     """Traces, companions (text or None), options, whether all is whole, and accesses of the host (or None)."""
     style = rng.choice(["words", "vectors", "parts", "parts", "bytes", "any", "any"])
@@ -238,14 +251,7 @@ def run_case(job):
     rng = random.Random(seed)
     data, metas, options, whole, accesses = make_case(rng, gen_host is not None)
     folder = tempfile.mkdtemp(prefix="mt-property-", dir=os.environ.get("MT_TEST_TMP"))
-    paths = []
-    for i, (d, m) in enumerate(zip(data, metas)):
-        paths.append(os.path.join(folder, "t%d" % i))
-        with open(paths[-1], "wb") as f:
-            f.write(d)
-        if m is not None:
-            with open(paths[-1] + ".meta", "w") as f:
-                f.write(m)
+    paths = write_case(folder, data, metas)
     piped = len(paths) == 1 and metas[0] is None and rng.random() < 0.3
     traces_given = ["-"] if piped else list(paths)
     convert = os.path.join(os.path.dirname(program), "mt-convert")

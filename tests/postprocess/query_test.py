@@ -67,14 +67,7 @@ def case(seed):
             subprocess.run([GEN_DEVICE, str(seed), "1", paths[0], "64"], check=True, stdout=subprocess.DEVNULL)
         else:
             data, metas, _, _, _ = cases.make_case(rng, False)
-            paths = []
-            for i, (d, m) in enumerate(zip(data, metas)):
-                paths.append(os.path.join(folder, "t%d" % i))
-                with open(paths[-1], "wb") as f:
-                    f.write(d)
-                if m is not None:
-                    with open(paths[-1] + ".meta", "w") as f:
-                        f.write(m)
+            paths = cases.write_case(folder, data, metas)
         args = [*rng.choice([[], ["--no-host"], ["--strict"], ["--launches=1.."], ["--devices=3"], ["--same-cta=local", "--line-size=64"]]), *paths]
         name = os.path.join(folder, "db")
         p = subprocess.run([os.path.join(BIN, "memtrace"), "extract", "--format=sqlite", "-s", "more", "-o", name, *args], capture_output=True, text=True)

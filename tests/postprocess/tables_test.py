@@ -174,13 +174,7 @@ def random_case(seed):
         subprocess.run([GEN_DEVICE, str(seed), "1", paths[0], "64"], check=True, stdout=subprocess.DEVNULL)
     else:
         data, metas, _, _, _ = cases.make_case(rng, False)
-        for i, (d, m) in enumerate(zip(data, metas)):
-            paths.append(os.path.join(folder, "t%d" % i))
-            with open(paths[-1], "wb") as f:
-                f.write(d)
-            if m is not None:
-                with open(paths[-1] + ".meta", "w") as f:
-                    f.write(m)
+        paths = cases.write_case(folder, data, metas)
     try:
         compare([*paths, *rng.choice([[], ["--no-host"], ["--strict"], ["--launches=1.."], ["--devices=3", "--top=2"]])],
                 rng.choice([(), (), ("--sample=2",), ("--line-size=32",)]))

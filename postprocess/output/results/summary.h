@@ -1,4 +1,4 @@
-/* What stands out, in sentences: those of "At a glance" of the page (page/web/glance.js), for a terminal. A
+/* What stands out, in sentences: those of "At a glance" of the page (page/web/), for a terminal. A
  * sentence is only where the trace knows enough for it. */
 #ifndef MT_OUTPUT_SUMMARY_H
 #define MT_OUTPUT_SUMMARY_H
