@@ -30,10 +30,10 @@ def run(*args, ok=(0, 3)):
 
 
 def relations():
-    """{table: [(column, type, presence)]} of relations.def."""
+    """{table: [(column, type, presence)]} of relations.def, those that files have."""
     out = {}
     with open(os.path.join(SOURCE, "postprocess/output/rows/relations.def"), encoding="utf-8") as f:
-        for table, column, kind, presence in re.findall(r"^MT_(?:RELATION\((\w+)|COLUMN\(\w+, (\w+), (\w+), (\w+))", f.read(), re.M):
+        for table, column, kind, presence in re.findall(r"^MT_(?:RELATION\((\w+)|COLUMN\(\w+, (\w+), (\w+), (\w+))", f.read().split("\nMT_FACTS\n")[0], re.M):
             if table:
                 out[table] = []
             else:
@@ -246,7 +246,7 @@ def by_hand():
     sql = re.search(r'"(SELECT DISTINCT [^"]*)"', man)[1]  # the manual's own: which kernel writes which buffer
     assert set(q(sql)) == {("fill", "mid", 11), ("sum", "total", 12)}, q(sql)
     with open(os.path.join(SOURCE, "postprocess/output/rows/views.def"), encoding="utf-8") as f:
-        views = re.findall(r'^MT_VIEW\((\w+), \w+, "([^"]*)"', f.read(), re.M)
+        views = re.findall(r'^MT_VIEW\((\w+), \w+, "([^"]*)"', f.read().split("\nMT_FACTS\n")[0], re.M)
     assert {v for v, in q("SELECT name FROM sqlite_master WHERE type = 'view'")} == {v for v, _ in views}
     for view, question in views:
         assert not question or "| %s | `%s` |" % (question, view) in man, "mt-extract(1) lacks " + view

@@ -149,6 +149,7 @@ struct mt_comm_result mt_pipeline_result(const struct mt_pipeline *p, int comple
     r.complete = complete;
     r.chosen = p->more.options.chosen;
     r.placement = &p->more.placement;
+    r.estimates = &p->estimates;
     r.notes = notes;
     for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
         if (p->more.notes[i][0])

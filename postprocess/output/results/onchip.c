@@ -12,6 +12,61 @@ static const char *const types[] = {
 #include "memtrace/record.def"
 };
 
+/* ---- rows ---- */
+
+static void onchip_place(struct mt_tuples *w, const struct mt_site_event *s)
+{
+    char room[MT_TUPLES_FILE];
+    const char *words = mt_site_words(s, room, sizeof room);
+    mt_tuples_place(w, words ? words : "?");
+}
+
+static void onchip_bank(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct mt_onchip_place *p = &x->r->onchip->places[i];
+    const struct mt_bank_cell *c = &p->sum;
+    mt_tuples_text(w, p->kernel);
+    onchip_place(w, p->site);
+    mt_tuples_maybe(w, p->site && *p->site->file, p->site ? p->site->column : 0);
+    mt_tuples_text(w, mt_onchip_variable(p->site));
+    mt_tuples_text(w, mt_rec_space(c->type) == MT_IN_LOCAL ? "local" : "shared");
+    mt_tuples_text(w, types[c->type & 3]);
+    mt_tuples_numbers(
+        w, MT_NUMBERS(c->requests, c->accesses, c->bytes, c->wavefronts, c->least, c->worst, p->launches));
+}
+
+int mt_rows_of_banks(struct mt_rowset *x)
+{
+    x->row = onchip_bank;
+    x->n = x->r->onchip->nplaces;
+    return 0;
+}
+
+static void onchip_hazard(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct mt_onchip_hazard *z = &x->r->onchip->hazards[i];
+    const struct mt_hazard *h = &z->h;
+    mt_tuples_text(w, h->kernel);
+    mt_tuples_text(w, mt_hazard_words[h->kind]);
+    for (int k = 0; k < 2; k++) {
+        mt_tuples_text(w, types[h->type[k] & 3]);
+        onchip_place(w, z->side[k]);
+    }
+    mt_tuples_text(w, mt_hazard_between_words[h->between]);
+    mt_tuples_numbers(w, MT_NUMBERS(h->count, h->launches));
+    mt_tuples_cta(w, h->cta);
+    mt_tuples_numbers(w, MT_NUMBERS(h->thread[0], h->thread[1], h->address));
+}
+
+int mt_rows_of_hazards(struct mt_rowset *x)
+{
+    x->row = onchip_hazard;
+    x->n = x->r->onchip->nhazards;
+    return 0;
+}
+
+/* ---- text ---- */
+
 /* "file:line" without folders, after a word on what is there, or "". */
 static void put_place(struct mt_table *t, const char *what, const struct mt_site_event *s)
 {

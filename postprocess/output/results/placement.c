@@ -68,6 +68,21 @@ int mt_rows_of_placement_ctas(struct mt_rowset *x)
     return 0;
 }
 
+static void placement_run(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct mt_placement *p = x->r->placement;
+    (void)i;
+    mt_tuples_numbers(w, MT_NUMBERS(p->devices, p->load));
+    mt_tuples_maybe(w, p->ran_known, p->ran);
+}
+
+int mt_rows_of_placed(struct mt_rowset *x)
+{
+    x->row = placement_run;
+    x->n = 1;
+    return 0;
+}
+
 /* ---- JSON ---- */
 
 static void placement_matrix(struct mt_json *j, const char *key, const uint64_t *bytes, unsigned devices)

@@ -14,8 +14,9 @@ void mt_tuples_buffer(struct mt_tuples *w, const struct mt_locality *m, uint64_t
 
 unsigned mt_relations_section(enum mt_relation_number number)
 {
-    const int section = (int)mt_relations[number].of - (int)MT_OF_RANGES - 1; /* in the same order */
-    return section < 0 ? 0 : 1u << section;
+    const enum mt_relation_of of = mt_relations[number].of;
+    return of <= MT_OF_RANGES || of == MT_OF_ONCHIP ? 0
+                                                    : 1u << (of - MT_OF_RANGES - 1); /* in the same order */
 }
 
 unsigned mt_relations_of(unsigned chosen)
@@ -28,7 +29,7 @@ unsigned mt_relations_of(unsigned chosen)
     return which;
 }
 
-mt_rows_of *const mt_rows_of_tables[MT_RELATIONS] = {
+mt_rows_of *const mt_rows_of_tables[MT_TABLES] = {
 #define MT_RELATION(name, of, what) mt_rows_of_##name,
 #define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "output/rows/relations.def"

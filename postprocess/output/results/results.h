@@ -17,7 +17,7 @@
 #define MT_RELATION(name, of, what) mt_rows_of mt_rows_of_##name;
 #define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "output/rows/relations.def"
-extern mt_rows_of *const mt_rows_of_tables[MT_RELATIONS];
+extern mt_rows_of *const mt_rows_of_tables[MT_TABLES];
 /* An allocation's id and label, as two columns. */
 void mt_tuples_buffer(struct mt_tuples *w, const struct mt_locality *m, uint64_t alloc);
 

@@ -83,6 +83,20 @@ int mt_rows_of_reuse_distances(struct mt_rowset *x)
     return rc;
 }
 
+static void reuse_run(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct mt_reuse *u = &x->r->locality->reuse;
+    (void)i;
+    mt_tuples_numbers(w, MT_NUMBERS(mt_reuse_footprint(u), 1ull << u->sample_bits));
+}
+
+int mt_rows_of_footprint(struct mt_rowset *x)
+{
+    x->row = reuse_run;
+    x->n = 1;
+    return 0;
+}
+
 /* ---- JSON ---- */
 
 /* The distances of the row's level. */

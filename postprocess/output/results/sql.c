@@ -344,7 +344,7 @@ static int sql_functions(sqlite3 *db)
 static int sql_is_known(const char *name, const char *column)
 {
     static const char *const others[] = {"json_each", "json_tree", "sqlite_schema", "sqlite_master"};
-    for (int i = 0; i < MT_RELATIONS; i++)
+    for (int i = 0; i < MT_TABLES; i++)
         if (strcasecmp(mt_relations[i].name, name) == 0)
             return 1;
     for (size_t i = 0; i < VIEWS; i++)
@@ -387,7 +387,7 @@ int mt_sql_open(struct mt_sql *s, char *why, size_t room)
 {
     memset(s, 0, sizeof *s);
     int rc = sqlite3_open(":memory:", &s->db);
-    for (int i = 0; i < MT_RELATIONS && rc == SQLITE_OK; i++)
+    for (int i = 0; i < MT_TABLES && rc == SQLITE_OK; i++)
         rc = sqlite3_create_module_v2(s->db, mt_relations[i].name, &sql_module, s, NULL);
     for (size_t i = 0; i < VIEWS && rc == SQLITE_OK; i++)
         rc = sql_view(s, &views[i]);
@@ -490,7 +490,7 @@ void mt_sql_list(struct mt_sql *s, FILE *f)
 {
     static const char *const types[] = {
         [MT_INTEGER] = "integer", [MT_REAL] = "real", [MT_TEXT] = "text", [MT_BOOLEAN] = "0 or 1"};
-    for (int i = 0; i < MT_RELATIONS; i++) {
+    for (int i = 0; i < MT_TABLES; i++) {
         const struct mt_relation *r = &mt_relations[i];
         if (i == MT_REL_ranges)
             continue;

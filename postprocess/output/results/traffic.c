@@ -27,6 +27,22 @@ int mt_rows_of_traffic(struct mt_rowset *x)
     return 0;
 }
 
+static void traffic_reallocation(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct mt_alloc_event *a = &x->r->locality->allocs[i];
+    if (a->like < 2 || strcmp(a->kind, "realloc") != 0 || !*a->file)
+        return;
+    mt_tuples_text(w, a->file);
+    mt_tuples_numbers(w, MT_NUMBERS(a->line, a->like, a->total));
+}
+
+int mt_rows_of_reallocations(struct mt_rowset *x)
+{
+    x->row = traffic_reallocation;
+    x->n = x->r->locality->nallocs;
+    return 0;
+}
+
 /* ---- JSON ---- */
 
 /* superstep, bytes loaded and stored, accesses by type */

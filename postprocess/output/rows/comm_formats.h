@@ -4,6 +4,7 @@
 #define MT_OUTPUT_COMM_FORMATS_H
 #include <stdio.h>
 #include "memtrace/trace.h"
+#include "analysis/locality/estimates.h"
 #include "analysis/comm/ranges.h"
 #include "analysis/onchip/onchip.h"
 #include "collectives.h"
@@ -28,6 +29,7 @@ struct mt_comm_result {
     const struct mt_collective_launch *collectives; /* by launch; those that are reported */
     size_t ncollectives;
     enum mt_collective_way way;
+    const struct mt_estimates *estimates;
     const struct mt_onchip_rows *onchip; /* of the summary; NULL: no records of shared and local memory */
     const char *const *notes;            /* besides the source's */
     size_t nnotes;

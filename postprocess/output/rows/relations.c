@@ -16,7 +16,7 @@ __attribute__((unused)) static const struct mt_column columns_before[] = {{0}
 };
 /* clang-format on */
 
-const struct mt_relation mt_relations[MT_RELATIONS] = {
+const struct mt_relation mt_relations[MT_TABLES] = {
 #define MT_RELATION(name, of, what)                                                                          \
     {#name, what, MT_OF_##of, columns_##name, sizeof columns_##name / sizeof *columns_##name},
 #define MT_COLUMN(name, column, type, presence, refers, json, what)
@@ -28,9 +28,10 @@ const struct mt_relation mt_relations[MT_RELATIONS] = {
 #define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "relations.def"
 
-const char *const mt_relation_names[MT_RELATIONS + 1] = {
+const char *const mt_relation_names[] = {
 #define MT_RELATION(name, of, what) #name,
 #define MT_COLUMN(name, column, type, presence, refers, json, what)
+#define MT_FACTS NULL,
 #include "relations.def"
 };
 

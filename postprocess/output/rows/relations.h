@@ -16,14 +16,16 @@ enum mt_relation_of {
 #define MT_ANALYSIS(NAME, name, ...) MT_OF_##NAME,
 #include "analysis/locality/locality.def"
 #undef MT_ANALYSIS
-    MT_OF_PLACEMENT
+    MT_OF_PLACEMENT,
+    MT_OF_ONCHIP
 };
 
 enum mt_relation_number {
 #define MT_RELATION(name, of, what) MT_REL_##name,
 #define MT_COLUMN(name, column, type, presence, refers, json, what)
+#define MT_FACTS MT_RELATIONS, MT_REL_last = MT_RELATIONS - 1, /* those that files have */
 #include "relations.def"
-    MT_RELATIONS,
+    MT_TABLES, /* all that SQL sees */
     MT_REL_NONE
 };
 
@@ -44,9 +46,9 @@ struct mt_relation {
     const struct mt_column *columns;
     unsigned n;
 };
-extern const struct mt_relation mt_relations[MT_RELATIONS];
+extern const struct mt_relation mt_relations[MT_TABLES];
 
-extern const char *const mt_relation_names[MT_RELATIONS + 1]; /* NULL ends them */
+extern const char *const mt_relation_names[]; /* those that files have; NULL ends them */
 
 struct mt_value {
     int null;
