@@ -14,7 +14,7 @@ struct mt_stride_graph;
 struct mt_comm;
 struct mt_onchip;
 struct mt_onchip_rows;
-struct mt_findings;
+struct mt_summary;
 struct mt_tuples;
 struct mt_report_name;
 
@@ -87,7 +87,7 @@ struct mt_report {
     /* Shared and local memory (analysis/onchip/onchip.h), the caller's; NULL: not looked at. */
     const struct mt_onchip *onchip;
     const struct mt_onchip_rows *onchip_rows;
-    const struct mt_findings *findings; /* of what no panel shows, the caller's; NULL: not looked for */
+    const struct mt_summary *summary; /* "At a glance", the caller's */
     /* words */
     const char *const *inputs;
     size_t ninputs;

@@ -3,6 +3,7 @@
 #include "report.h"
 #include "page_list.h"
 #include "report_files.h"
+#include "output/results/summary.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,7 @@ static int report_json(struct mt_json *j, const struct mt_report *r)
     mt_json_object(j, NULL, 0);
     write_words(j, r);
     write_totals(j, r);
+    mt_summary_json(j, r->summary);
     mt_page_names(j);
     mt_json_array(j, "kernels", 0);
     for (size_t i = 0; i < r->kernels.n; i++)

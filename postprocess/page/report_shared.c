@@ -2,7 +2,6 @@
 #include "report.h"
 #include "page_list.h"
 #include "analysis/onchip/onchip.h"
-#include "output/text/finding_words.h"
 #include "memtrace/record.h"
 #include <stdlib.h>
 
@@ -172,31 +171,9 @@ static int shared_hazards(struct mt_json *j, const struct mt_report *r)
     return rc;
 }
 
-/* A sentence for "At a glance". */
-static void shared_finding(void *arg, int look, const char *sentence)
-{
-    struct mt_json *j = arg;
-    mt_json_array(j, NULL, 1);
-    mt_json_u64(j, NULL, (uint64_t)look);
-    mt_json_text(j, NULL, sentence);
-    mt_json_end(j);
-}
-
-static int shared_findings(struct mt_json *j, const struct mt_report *r)
-{
-    if (!r->findings || !r->findings->count)
-        return 0;
-    mt_json_array(j, "findings", 0);
-    int rc = mt_findings_summary(r->findings, shared_finding, j);
-    mt_json_end(j);
-    return rc;
-}
-
 int mt_report_write_shared(struct mt_json *j, const struct mt_report *r)
 {
     const struct mt_onchip_rows *rows = r->onchip_rows;
-    if (shared_findings(j, r) != 0)
-        return -1;
     if (!rows || !rows->nplaces)
         return 0;
     const struct mt_onchip_place **shown = malloc(rows->nplaces * sizeof *shown);

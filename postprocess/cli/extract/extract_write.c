@@ -116,8 +116,13 @@ static int extract_sentences(struct mt_extract *x, FILE *f, const struct mt_extr
 {
     const char *more[MT_LOCALITY_RUN_NOTES];
     struct mt_comm_result r = extract_result(x, head->complete, more);
+    struct mt_summary s = {.n = 0};
     mt_locality_run_head(&x->p.more, f, x->p.comm, head);
-    return mt_summary_write(f, &r, &x->p.estimates, &x->findings);
+    int rc = mt_summary_of(&s, &r, &x->findings);
+    if (rc == 0)
+        mt_summary_print(&s, f);
+    mt_summary_free(&s);
+    return rc;
 }
 
 static struct mt_shared extract_shared(const struct mt_extract *x)

@@ -14,6 +14,7 @@
 #include "analysis/comm/team.h"
 #include "output/json/comm_json.h"
 #include "output/text/words.h"
+#include "output/results/summary.h"
 #include "page/report.h"
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,7 @@ struct make {
     struct mt_onchip onchip;
     struct mt_check_memory bytes;
     struct mt_findings findings;
+    struct mt_summary summary;
     struct mt_report report;
     MT_REPORT_LIST(const char *) roots;
 };
@@ -159,6 +161,16 @@ static int write_more(void *arg, struct mt_json *j)
                : -1;
 }
 
+/* What stands out. An exit code. */
+static int report_glance(struct make *m)
+{
+    const char *notes[MT_LOCALITY_RUN_NOTES];
+    struct mt_comm_result result = mt_pipeline_result(&m->p, m->report.complete, notes);
+    result.onchip = m->report.onchip_rows;
+    return mt_summary_of(&m->summary, &result, &m->findings) == 0 ? 0
+                                                                  : mt_cli_fail("no memory for the report");
+}
+
 /* What was found, as the report has it. An exit code. */
 static int report_fill(struct make *m)
 {
@@ -184,7 +196,7 @@ static int report_fill(struct make *m)
     r->more = write_more;
     r->more_arg = m;
     if (m->quick)
-        return 0;
+        return report_glance(m);
     if (mt_locality_run_finish(&m->p.more, m->p.comm) != 0 || mt_stride_graph_finish(&m->graph, 0) != 0 ||
         mt_stride_graph_finish(&m->lanes, 0) != 0)
         return mt_cli_fail("no memory for the report");
@@ -193,7 +205,6 @@ static int report_fill(struct make *m)
     mt_findings_finish(&m->findings);
     r->onchip = &m->onchip;
     r->onchip_rows = &m->onchip.rows;
-    r->findings = &m->findings;
     r->graph.graph = &m->graph;
     r->graph.stride = MT_EITHER(mt_stride_graph_kernel_stride(&m->graph, 0),
                                 "stride: against the previous access of the same thread in the same buffer");
@@ -201,7 +212,7 @@ static int report_fill(struct make *m)
         r->lanes.graph = &m->lanes;
         r->lanes.stride = mt_stride_graph_kernel_stride(&m->lanes, 1);
     }
-    return 0;
+    return report_glance(m);
 }
 
 /* Besides the pipeline's own. */
@@ -267,6 +278,7 @@ static int write_page(struct make *m)
 {
     int error, code = mt_output_ready(&m->p.out);
     m->report.title = m->title;
+    m->report.summary = &m->summary;
     m->report.with_sources = !m->no_source;
     m->report.roots = m->roots.at;
     m->report.nroots = m->roots.n;
@@ -357,6 +369,7 @@ int mt_report_command(int argc, char **argv)
     else if (code == 0)
         code = report_one(&m, argc, argv, middle);
     mt_report_free(&m.report);
+    mt_summary_free(&m.summary);
     mt_stride_graph_free(&m.graph);
     mt_stride_graph_free(&m.lanes);
     mt_buffers_free(&m.buffers);

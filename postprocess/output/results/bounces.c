@@ -72,33 +72,15 @@ int mt_bounces_text(struct mt_text *t)
         "to_thread AS '>thread' FROM bounces");
 }
 
-/* ---- sentence ---- */
+/* ---- sentences ---- */
 
-/* The buffer whose lines go to and fro most, and the pair of source lines that does it most often. */
-void mt_bounces_sentence(struct mt_summary *s)
-{
-    const struct mt_locality *m = s->r->locality;
-    struct mt_bounce *list = bounces_sorted(&m->bounces);
-    char label[MT_ALLOC_LABEL];
-    uint64_t all = 0, same = 0, sum = 0;
-    s->failed |= !list;
-    for (size_t i = 0; list && i < m->bounces.count; i++) {
-        sum += list[i].times;
-        if (list[i].alloc == list[0].alloc) {
-            all += list[i].times;
-            same += list[i].same;
-        }
-    }
-    if (all) {
-        uint32_t from = list[0].line[0], to = list[0].line[1];
-        mt_summary_say(
-            s, 90, all - same > all / 2,
-            "Cache lines go from thread to thread %s, those of %s %s: %s %s, mostly from %s to %s.",
-            mt_number_many(sum, "time", "times").text, mt_alloc_label(label, m, list[0].alloc),
-            mt_number_count(all).text, mt_number_percent(all - same, all).text,
-            "for other bytes than were stored (false sharing)",
-            mt_location_short(s->r->sites->lines.names[from]),
-            mt_location_short(s->r->sites->lines.names[to]));
-    }
-    free(list);
-}
+const char mt_bounces_sentences[] =
+    "WITH t AS (SELECT sum(times) AS times FROM bounces), top AS (SELECT * FROM bounces ORDER BY rowid LIMIT "
+    "1), "
+    "b AS (SELECT sum(b.times) AS times, sum(b.times - b.same_bytes) AS others FROM bounces b, top WHERE "
+    "b.label = top.label) "
+    "SELECT 'bounces', 'bounces', 90, others > b.times / 2, printf('Cache lines go from thread to thread %s, "
+    "those of %s %s: %s for other bytes than were stored (false sharing), mostly from %s to %s.', "
+    "many(t.times, 'time', 'times'), mark(label, ''), grouped(b.times), share(others, b.times), "
+    "mark(place(from_file, from_line), from_file || ':' || from_line), mark(place(to_file, to_line), to_file "
+    "|| ':' || to_line)) FROM t, top, b WHERE b.times";

@@ -243,73 +243,25 @@ int mt_coalescing_text(struct mt_text *t)
     return 0;
 }
 
-/* ---- sentence ---- */
+/* ---- sentences ---- */
 
-static int coalescing_has(const char *const *list, size_t n, const char *name)
-{
-    while (n && strcmp(list[n - 1], name) != 0)
-        n--;
-    return n != 0;
-}
-
-/* Of these kernels one request may be several: nothing is said of how well they go together. */
-static void coalescing_apart(struct mt_summary *s, const char *const *list, size_t n)
-{
-    char *kernel = n && s->r->locality->coalescing.count ? mt_kernel_short(list[0]) : NULL;
-    if (kernel)
-        mt_summary_say(
-            s, 60, 0,
-            "It is not known how well the accesses of %s%s%s go together: lanes of %s warps were taken "
-            "apart.",
-            kernel, n > 1 ? " and " : "",
-            n > 1 ? mt_number_many(n - 1, "other kernel", "other kernels").text : "",
-            n > 1 ? "their" : "its");
-    free(kernel);
-}
-
-void mt_coalescing_sentence(struct mt_summary *s)
-{
-    enum { SECTOR = 1 << MT_SECTOR_BITS };
-    const struct mt_coalescing *x = &s->r->locality->coalescing;
-    uint64_t moved = 0, lost = 0, most = 0;
-    size_t napart, *order = coalescing_order(x, s->r->sites);
-    const char **apart = mt_kernels_apart(s->r->comm, s->r->events, &napart);
-    const struct mt_coalescing_cell *top = NULL;
-    s->failed |= !order || !apart;
-    for (size_t i = 0; order && apart && i < x->count; i++) {
-        const struct mt_coalescing_cell *c = &x->cells[order[i]];
-        if (coalescing_has(apart, napart, c->kernel))
-            continue;
-        uint64_t all = c->sectors * SECTOR, vain = all > c->distinct ? all - c->distinct : 0;
-        moved += all;
-        lost += vain;
-        if (!top || vain > most) {
-            top = c;
-            most = vain;
-        }
-    }
-    free(order);
-    if (apart)
-        coalescing_apart(s, apart, napart);
-    free(apart);
-    if (!moved || !top)
-        return;
-    if ((double)lost < 0.1 * (double)moved) {
-        mt_summary_say(s, 60, 0, "Warps use %s of the sectors that they move: accesses are well coalesced.",
-                       mt_number_percent(moved - lost, moved).text);
-        return;
-    }
-    char *kernel = top->line ? NULL : mt_kernel_short(top->kernel);
-    mt_summary_say(
-        s, 60, 1,
-        "Warps use %s of the %s that they move; most is lost by the %s at %s: %s sectors per "
-        "request, %s used%s.",
-        mt_number_percent(moved - lost, moved).text, mt_number_bytes(moved).text, mt_access_types[top->type],
-        kernel ? kernel : mt_location_short(s->r->sites->lines.names[top->line]),
-        mt_number_decimals((double)top->sectors / (double)top->requests, 1).text,
-        mt_number_percent(top->distinct, top->sectors * SECTOR).text,
-        coalescing_halves(x, (size_t)(top - x->cells))
-            ? " (clang may access values of 16 bytes, float4 or __int128, in two halves; nvcc does not)"
-            : "");
-    free(kernel);
-}
+const char mt_coalescing_sentences[] =
+    "SELECT 'apart', 'coalescing', 60, 0, printf('It is not known how well the accesses of %s%s go together: "
+    "lanes of %s warps were taken apart.', mark(kernel(first), first), iif(n > 1, ' and ' || many(n - 1, "
+    "'other kernel', 'other kernels'), ''), iif(n > 1, 'their', 'its')) "
+    "FROM (SELECT min(kernel) AS first, count(*) AS n FROM apart) WHERE n AND EXISTS (SELECT 1 FROM "
+    "coalescing); "
+    "WITH c AS (SELECT *, rowid AS id, 32 * sectors AS moved, max(32 * sectors - distinct_bytes, 0) AS vain "
+    "FROM coalescing WHERE kernel NOT IN (SELECT kernel FROM apart)), "
+    "t AS (SELECT sum(moved) AS everything, sum(vain) AS lost FROM c) "
+    "SELECT 'coalescing', 'coalescing', 60, lost >= 0.1 * everything, CASE WHEN lost < 0.1 * everything THEN "
+    "printf('Warps use %s of the sectors that they move: accesses are well coalesced.', share(everything - "
+    "lost, everything)) "
+    "ELSE printf('Warps use %s of the %s that they move; most is lost by the %s at %s: %s sectors per "
+    "request, %s used%s.', share(everything - lost, everything), bytes(everything), type, "
+    "iif(file IS NULL, mark(kernel(kernel), kernel), mark(place(file, line), coalesce(file || ':' || line, "
+    "file))), rounded(1.0 * sectors / requests, 1), share(distinct_bytes, moved), "
+    "iif(EXISTS (SELECT 1 FROM lane_strides s WHERE s.kernel = c.kernel AND s.file IS c.file AND s.line IS "
+    "c.line AND s.type = c.type AND abs(s.stride) = 16 AND c.bytes < 16 * c.accesses), "
+    "' (clang may access values of 16 bytes, float4 or __int128, in two halves; nvcc does not)', '')) END "
+    "FROM c, t WHERE everything ORDER BY vain DESC, id LIMIT 1";

@@ -153,42 +153,20 @@ int mt_conflicts_text(struct mt_text *t)
         "a_file, a_line, b_type, b_file, b_line ORDER BY 5 DESC, c.kernel, min(launch)");
 }
 
-/* ---- sentence ---- */
+/* ---- sentences ---- */
 
-void mt_conflicts_sentence(struct mt_summary *s)
-{
-    const struct mt_conflicts *x = &s->r->locality->conflicts;
-    struct mt_conflict *list = s->selected ? conflicts_sorted(x) : NULL;
-    const struct mt_conflict *top = list;
-    struct {
-        char text[300];
-    } side[2];
-    s->failed |= s->selected && !list;
-    for (size_t i = 0; list && i < x->count; i++)
-        top = list[i].bytes > top->bytes ? &list[i] : top;
-    if (list && !x->count)
-        mt_summary_say(s, 10, 0,
-                       MT_EITHER("No two CTAs of one launch conflict: none writes with a plain store what "
-                                 "another one touches.",
-                                 "No two threads conflict in this run: what one writes with a plain store "
-                                 "and another one touches was in order, by locks, atomics, or begin and end "
-                                 "of threads. Threads that took turns by chance may hide a conflict."));
-    for (int i = 0; list && x->count && i < 2; i++) {
-        uint32_t line = mt_side_line(top->side[i]);
-        snprintf(side[i].text, sizeof side[i].text, "%.250s%s%s",
-                 line ? mt_location_short(s->r->sites->lines.names[line]) : "", line ? " " : "",
-                 mt_words_type(mt_side_type(top->side[i])));
-    }
-    if (list && x->count) {
-        char *kernel = mt_kernel_short(top->kernel);
-        mt_summary_say(s, 10, 1,
-                       MT_EITHER("%s between CTAs of one launch (races, unless the program orders them), the "
-                                 "largest in %s: %s against %s on %s.",
-                                 "%s between threads (races, unless the program orders them), the largest in "
-                                 "%s: %s against %s on %s."),
-                       mt_number_many(x->count, "conflict", "conflicts").text, kernel ? kernel : "?",
-                       side[0].text, side[1].text, mt_number_bytes(top->bytes).text);
-        free(kernel);
-    }
-    free(list);
-}
+const char mt_conflicts_sentences[] =
+    "SELECT 'conflicts', 'conflicts', 10, 0, either('No two CTAs of one launch conflict: none writes with a "
+    "plain store what another one touches.', "
+    "'No two threads conflict in this run: what one writes with a plain store and another one touches was in "
+    "order, by locks, atomics, or begin and end of threads. Threads that took turns by chance may hide a "
+    "conflict.') "
+    "FROM run WHERE launches AND records + host_accesses AND NOT EXISTS (SELECT 1 FROM conflicts); "
+    "SELECT 'conflicts', 'conflicts', 10, 1, printf(either('%s between CTAs of one launch (races, unless the "
+    "program orders them), the largest in %s: %s against %s on %s.', "
+    "'%s between threads (races, unless the program orders them), the largest in %s: %s against %s on %s.'), "
+    "many(count(*) OVER (), 'conflict', 'conflicts'), mark(kernel(kernel), kernel), "
+    "mark(iif(a_file IS NULL, '', place(a_file, a_line) || ' ') || word(a_type), a_file || ':' || a_line), "
+    "mark(iif(b_file IS NULL, '', place(b_file, b_line) || ' ') || word(b_type), b_file || ':' || b_line), "
+    "bytes(bytes)) "
+    "FROM conflicts ORDER BY bytes DESC, rowid LIMIT 1";

@@ -367,144 +367,26 @@ int mt_devices_text(struct mt_text *t)
     return rc;
 }
 
-/* ---- sentence ---- */
+/* ---- sentences ---- */
 
-/* What goes from device to device, and over the link that needs longest for it. */
-static int devices_by_pair(const void *a, const void *b)
-{
-    const struct device_flow *x = a, *y = b;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return x->to < y->to ? -1 : x->to > y->to;
-}
-
-static int devices_apart(const struct device_flow *f)
-{
-    return f->from >= 0 && f->to >= 0 && f->from != f->to;
-}
-
-/* " (1 KiB by loads, 2 KiB by copies)" */
-static void devices_kinds(FILE *f, const struct device_flow *list, size_t n)
-{
-    static const struct {
-        unsigned how; /* a bit each */
-        const char *word;
-    } kinds[] = {{1u << FLOW_LOAD | 1u << FLOW_UNKNOWN, "loads"},
-                 {1u << FLOW_STORE | 1u << FLOW_ATOMIC, "stores"},
-                 {1u << FLOW_COPY, "copies"},
-                 {1u << FLOW_COLLECTIVE, "collectives"}};
-    const char *between = " (";
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        uint64_t bytes = 0;
-        for (size_t i = 0; i < n; i++)
-            bytes += devices_apart(&list[i]) && kinds[k].how >> list[i].how & 1 ? list[i].bytes : 0;
-        if (bytes) {
-            fprintf(f, "%s%s by %s", between, mt_number_bytes(bytes).text, kinds[k].word);
-            between = ", ";
-        }
-    }
-    if (*between == ',')
-        fputc(')', f);
-}
-
-/* ", most from 0 to 1"; sorts the list by pairs. */
-static void devices_most(FILE *f, struct device_flow *list, size_t n)
-{
-    uint64_t bytes = 0, best = 0;
-    size_t at = 0, end;
-    qsort(list, n, sizeof *list, devices_by_pair);
-    for (size_t i = 0; i < n; i = end) {
-        for (bytes = 0, end = i; end < n && devices_by_pair(&list[end], &list[i]) == 0; end++)
-            bytes += list[end].bytes;
-        if (devices_apart(&list[i]) && bytes > best) {
-            best = bytes;
-            at = i;
-        }
-    }
-    if (best)
-        fprintf(f, ", most from %s to %s", devices_place(list[at].from).text,
-                devices_place(list[at].to).text);
-}
-
-static const char *devices_link_kernel(const struct link_load *l)
-{
-    return l->kernel ? l->kernel : devices_flow_names[l->how];
-}
-
-static int devices_link_by_kernel(const void *a, const void *b)
-{
-    const struct link_load *x = *(const struct link_load *const *)a, *y = *(const struct link_load *const *)b;
-    return strcmp(devices_link_kernel(x), devices_link_kernel(y));
-}
-
-/* The kernel (or "copy") with most bytes of the link's loads, of equal ones the first by name; NULL without
- * memory. */
-static const char *devices_link_most(const struct link_load *list, size_t n)
-{
-    const struct link_load **by = calloc(n + 1, sizeof *by), *most = NULL;
-    uint64_t best = 0, bytes = 0;
-    for (size_t i = 0; by && i < n; i++)
-        by[i] = &list[i];
-    if (by)
-        qsort(by, n, sizeof *by, devices_link_by_kernel);
-    for (size_t i = 0; by && i < n; i++) {
-        bytes = (i && devices_link_by_kernel(&by[i - 1], &by[i]) == 0 ? bytes : 0) + by[i]->bytes;
-        if (bytes > best) {
-            best = bytes;
-            most = by[i];
-        }
-    }
-    free(by);
-    return most ? devices_link_kernel(most) : NULL;
-}
-
-static int devices_link(FILE *f, const struct link_load *list, size_t n)
-{
-    double seconds = 0;
-    size_t at = 0, count = 0, end;
-    for (size_t i = 0; i < n; i = end) {
-        uint64_t bytes = 0;
-        for (end = i; end < n && strcmp(list[end].link.name, list[i].link.name) == 0; end++)
-            bytes += list[end].bytes;
-        if ((double)bytes / list[i].link.speed > seconds) {
-            seconds = (double)bytes / list[i].link.speed;
-            at = i;
-            count = end - i;
-        }
-    }
-    const char *most = count ? devices_link_most(list + at, count) : NULL;
-    char *kernel = most ? mt_kernel_short(most) : NULL;
-    if (kernel)
-        fprintf(f, " The link that takes longest, %s, needs %s at its speed, most of it for %s.",
-                list[at].link.name, mt_number_duration(seconds * 1e9).text, kernel);
-    free(kernel);
-    return count && !kernel ? -1 : 0;
-}
-
-void mt_devices_sentence(struct mt_summary *s)
-{
-    size_t n = 0, nlinks = 0, size;
-    uint64_t all = 0, host = 0, outside;
-    struct device_flow *list = devices_flows(s->r, 1, &n);
-    struct link_load *links = devices_loads(s->r, &nlinks, &outside);
-    char *sentence = NULL;
-    FILE *f = list && links && n ? open_memstream(&sentence, &size) : NULL;
-    s->failed |= !list || !links || (n && !f);
-    for (size_t i = 0; f && i < n; i++) {
-        all += devices_apart(&list[i]) ? list[i].bytes : 0;
-        host += list[i].from != list[i].to && !devices_apart(&list[i]) ? list[i].bytes : 0;
-    }
-    if (f) {
-        fprintf(f, "From device to device go %s", mt_number_bytes(all).text);
-        devices_kinds(f, list, n);
-        devices_most(f, list, n);
-        fprintf(f, "; between devices and host %s.", mt_number_bytes(host).text);
-        s->failed |= devices_link(f, links, nlinks) != 0;
-        s->failed |= fclose(f) != 0;
-    }
-    if (sentence)
-        mt_summary_say(s, 100, 0, "%s", sentence);
-    free(sentence);
-    free(list);
-    free(links);
-}
+const char mt_devices_sentences[] =
+    "WITH d AS (SELECT *, source <> target AND source <> 'host' AND target <> 'host' AS across, CASE by WHEN "
+    "'load' THEN 0 WHEN 'unknown' THEN 0 WHEN 'store' THEN 1 WHEN 'atomic' THEN 1 WHEN 'copy' THEN 2 ELSE 3 "
+    "END AS way FROM devices), "
+    "t AS (SELECT sum(iif(across, bytes, 0)) AS between_devices, sum(iif(source <> target AND NOT across, "
+    "bytes, 0)) AS host FROM d), "
+    "ways AS (SELECT group_concat(words, ', ') AS words FROM (SELECT bytes(sum(bytes)) || ' by ' || CASE way "
+    "WHEN 0 THEN 'loads' WHEN 1 THEN 'stores' WHEN 2 THEN 'copies' ELSE 'collectives' END AS words FROM d "
+    "WHERE across GROUP BY way HAVING sum(bytes) ORDER BY way)), "
+    "most AS (SELECT source, target FROM d WHERE across GROUP BY source, target ORDER BY sum(bytes) DESC, "
+    "CAST(source AS INTEGER), CAST(target AS INTEGER) LIMIT 1), "
+    "slow AS (SELECT link, sum(bytes) / speed AS seconds FROM links GROUP BY link ORDER BY seconds DESC, "
+    "link LIMIT 1), "
+    "whose AS (SELECT coalesce(kernel, by) AS name FROM links JOIN slow USING (link) GROUP BY 1 ORDER BY "
+    "sum(bytes) DESC, 1 LIMIT 1) "
+    "SELECT 'devices', 'devices', 100, 0, printf('From device to device go %s%s; between devices and host "
+    "%s.', bytes(between_devices), coalesce(printf(' (%s), most from %s to %s', words, (SELECT source FROM "
+    "most), (SELECT target FROM most)), ''), bytes(host)) || "
+    "coalesce((SELECT printf(' The link that takes longest, %s, needs %s at its speed, most of it for %s.', "
+    "link, duration(seconds * 1e9), mark(kernel(name), name)) FROM slow, whose WHERE seconds), '') "
+    "FROM t, ways WHERE EXISTS (SELECT 1 FROM d)";

@@ -127,33 +127,13 @@ int mt_lines_text(struct mt_text *t)
     return rc;
 }
 
-/* ---- sentence ---- */
+/* ---- sentences ---- */
 
-void mt_lines_sentence(struct mt_summary *s)
-{
-    const struct mt_lines *l = &s->r->locality->lines;
-    size_t n = s->r->sites->lines.count, known = 0, top = 0;
-    uint64_t *sum = calloc(n + 1, sizeof *sum), all = 0;
-    char *there = calloc(n + 1, 1);
-    s->failed |= !sum || !there;
-    for (size_t i = 0; sum && there && i < l->count[MT_BY_LINE]; i++) {
-        const struct mt_lines_cell *c = &l->cells[MT_BY_LINE][i];
-        sum[c->place] += c->load + c->store;
-        there[c->place] = 1;
-        all += c->load + c->store;
-    }
-    for (size_t i = 1; sum && there && i < n; i++) {
-        known += (size_t)there[i];
-        if (there[i] &&
-            (!top || sum[i] > sum[top] ||
-             (sum[i] == sum[top] && strcmp(s->r->sites->lines.names[i], s->r->sites->lines.names[top]) < 0)))
-            top = i;
-    }
-    if (known >= 2 && all)
-        mt_summary_say(s, 50, 0, "Line %s moves most of %s: %s, %s of all bytes.",
-                       mt_location_short(s->r->sites->lines.names[top]),
-                       mt_number_many(known, "line", "lines").text, mt_number_bytes(sum[top]).text,
-                       mt_number_percent(sum[top], all).text);
-    free(sum);
-    free(there);
-}
+const char mt_lines_sentences[] =
+    "WITH l AS (SELECT file, line, sum(load + store) AS moved FROM lines GROUP BY file, line), "
+    "t AS (SELECT sum(moved) AS everything, count(file) AS known FROM l) "
+    "SELECT 'line', 'lines&line=' || file || ':' || line, 50, 0, printf('Line %s moves most of %s: %s, %s of "
+    "all bytes.', mark(place(file, line), file || ':' || line), many(known, 'line', 'lines'), bytes(moved), "
+    "share(moved, everything)) "
+    "FROM l, t WHERE file IS NOT NULL AND known > 1 AND everything ORDER BY moved DESC, file || ':' || line "
+    "LIMIT 1";

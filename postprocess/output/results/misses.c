@@ -77,42 +77,15 @@ int mt_misses_text(struct mt_text *t)
                          "'>bytes fetched', used AS '>used', percent(used, fetched) AS '>part' FROM misses");
 }
 
-/* ---- sentence ---- */
+/* ---- sentences ---- */
 
-/* A quarter of what a line fetches is not used, and it is more than a handful of cache lines. */
-static int misses_wasteful(const struct mt_miss *m)
-{
-    enum { FEW = 64 };
-    return m->misses >= FEW && m->fetched - m->used >= m->fetched / 4;
-}
-
-/* The line that fetches most in vain, if that is worth a word. */
-void mt_misses_sentence(struct mt_summary *s)
-{
-    const struct mt_misses *x = &s->r->locality->misses;
-    struct mt_miss *list = misses_sorted(x, s->r->sites);
-    const struct mt_miss *top = NULL;
-    uint64_t misses = 0, accesses = 0;
-    s->failed |= !list;
-    for (size_t i = 0; list && i < x->count; i++) {
-        misses += list[i].misses;
-        accesses += list[i].accesses;
-        if (!top || list[i].fetched - list[i].used > top->fetched - top->used)
-            top = &list[i];
-    }
-    if (top && misses && misses_wasteful(top))
-        mt_summary_say(
-            s, 80, misses > accesses / 50 && top->used < top->fetched / 2,
-            "Caches of %s miss %s of %s; most is fetched in vain by %s: %s of its accesses miss, %s used of "
-            "what they fetch.",
-            mt_number_bytes(x->options.cache_bytes).text, mt_number_percent(misses, accesses).text,
-            mt_number_many(accesses, "access", "accesses").text,
-            mt_location_short(s->r->sites->lines.names[top->line]),
-            mt_number_percent(top->misses, top->accesses).text,
-            mt_number_percent(top->used, top->fetched).text);
-    else if (misses)
-        mt_summary_say(s, 80, 0, "Caches of %s miss %s of %s.", mt_number_bytes(x->options.cache_bytes).text,
-                       mt_number_percent(misses, accesses).text,
-                       mt_number_many(accesses, "access", "accesses").text);
-    free(list);
-}
+const char mt_misses_sentences[] =
+    "WITH t AS (SELECT sum(misses) AS missed, sum(accesses) AS everything FROM misses) "
+    "SELECT 'misses', 'misses', 80, worth AND missed > everything / 50 AND used < fetched / 2, "
+    "printf('Caches of %s miss %s of %s', bytes(cache_size), share(missed, everything), many(everything, "
+    "'access', 'accesses')) || "
+    "iif(worth, printf('; most is fetched in vain by %s: %s of its accesses miss, %s used of what they "
+    "fetch.', mark(place(file, line), coalesce(file || ':' || line, file)), share(misses, accesses), "
+    "share(used, fetched)), '.') "
+    "FROM (SELECT *, rowid AS id, misses >= 64 AND fetched - used >= fetched / 4 AS worth FROM misses), t, "
+    "run WHERE missed ORDER BY fetched - used DESC, id LIMIT 1";

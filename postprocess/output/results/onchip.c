@@ -276,56 +276,16 @@ void mt_shared_json(struct mt_json *j, const struct mt_shared *x)
 
 /* ---- sentences ---- */
 
-/* "kernel.cu:12", "kernel+0x120", or "?" */
-static struct mt_number onchip_site(const struct mt_site_event *site)
-{
-    struct mt_number w;
-    char room[1024];
-    const char *words = mt_site_words(site, room, sizeof room);
-    snprintf(w.text, sizeof w.text, "%.60s", words ? mt_location_short(words) : "?");
-    return w;
-}
-
-void mt_banks_sentence(struct mt_summary *s)
-{
-    const struct mt_onchip_rows *x = s->r->onchip;
-    const struct mt_bank_cell *top = NULL;
-    const struct mt_site_event *site = NULL;
-    uint64_t lost = 0, all = 0;
-    for (size_t i = 0; i < x->nplaces; i++) {
-        const struct mt_bank_cell *c = &x->places[i].sum;
-        if (mt_rec_space(c->type) != MT_IN_SHARED)
-            continue;
-        lost += c->wavefronts - c->least;
-        all += c->wavefronts;
-        if (!top || c->wavefronts - c->least > top->wavefronts - top->least) {
-            top = c;
-            site = x->places[i].site;
-        }
-    }
-    if (lost)
-        mt_summary_say(s, 130, (double)lost > 0.1 * (double)all,
-                       "%s of the wavefronts of shared memory are bank conflicts, most of them of the %s at "
-                       "%s (%" PRIu32 "-way).",
-                       mt_number_percent(lost, all).text, mt_access_types[top->type & 3],
-                       onchip_site(site).text, top->worst);
-}
-
-void mt_hazards_sentence(struct mt_summary *s)
-{
-    const struct mt_onchip_rows *x = s->r->onchip;
-    if (!x->nhazards)
-        return;
-    const struct mt_onchip_hazard *top = x->hazards;
-    for (size_t i = 0; i < x->nhazards; i++)
-        top = x->hazards[i].h.count > top->h.count ? &x->hazards[i] : top;
-    char *kernel = mt_kernel_short(top->h.kernel);
-    mt_summary_say(s, 20, 1,
-                   "%s in shared memory (no barrier orders two threads of a CTA), the largest in %s: %s %s "
-                   "before %s %s on %s.",
-                   mt_number_many(x->nhazards, "hazard", "hazards").text, kernel ? kernel : "?",
-                   mt_access_types[top->h.type[0] & 3], onchip_site(top->side[0]).text,
-                   mt_access_types[top->h.type[1] & 3], onchip_site(top->side[1]).text,
-                   mt_number_many(top->h.count, "word", "words").text);
-    free(kernel);
-}
+const char mt_onchip_sentences[] =
+    "WITH b AS (SELECT *, rowid AS id, wavefronts - least AS conflicts FROM banks WHERE memory = 'shared'), "
+    "t AS (SELECT sum(conflicts) AS lost, sum(wavefronts) AS everything FROM b) "
+    "SELECT 'banks', 'banks', 130, lost > 0.1 * everything, printf('%s of the wavefronts of shared memory "
+    "are bank conflicts, most of them of the %s at %s (%s-way).', share(lost, everything), type, iif(file IS "
+    "NULL, '?', mark(place(file, line), coalesce(file || ':' || line, file))), worst) "
+    "FROM b, t WHERE lost ORDER BY conflicts DESC, id LIMIT 1; "
+    "SELECT 'hazards', 'hazards', 20, 1, printf('%s in shared memory (no barrier orders two threads of a "
+    "CTA), the largest in %s: %s before %s on %s.', many(count(*) OVER (), 'hazard', 'hazards'), "
+    "mark(kernel(kernel), kernel), "
+    "mark(a_type || ' ' || place(a_file, a_line), a_file || ':' || a_line), mark(b_type || ' ' || "
+    "place(b_file, b_line), b_file || ':' || b_line), many(words, 'word', 'words')) "
+    "FROM hazards ORDER BY words DESC, rowid LIMIT 1";

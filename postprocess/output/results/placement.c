@@ -212,22 +212,14 @@ int mt_placement_text(FILE *f, const struct mt_placement *p)
     return mt_table_print(&t, f, MT_PLACE_POLICIES + 1);
 }
 
-/* ---- sentence ---- */
+/* ---- sentences ---- */
 
-void mt_placement_sentence(struct mt_summary *s)
-{
-    const struct mt_placement *p = s->r->placement;
-    int best = 0;
-    if (!p->load || s->r->comm->options.threads)
-        return;
-    for (int i = 1; i < MT_PLACE_POLICIES; i++)
-        best = p->cross[i] < p->cross[best] ? i : best;
-    if (p->ran_known && p->ran <= p->cross[best]) /* no advice: it ran better */
-        return;
-    struct mt_number ran = mt_number_percent(p->ran, p->load);
-    mt_summary_say(s, 140, 0,
-                   "Over %s, %s of the communication would cross with the best placement tried, %s%s%s.",
-                   mt_number_many(p->devices, "device", "devices").text,
-                   p->cross[best] ? mt_number_percent(p->cross[best], p->load).text : "none",
-                   placement_words[best], p->ran_known ? "; as it ran: " : "", p->ran_known ? ran.text : "");
-}
+const char mt_placement_sentences[] =
+    "WITH p AS (SELECT policy, sum(crossing) AS crossing FROM placement GROUP BY policy) "
+    "SELECT 'placement', 'placement', 140, 0, printf('Over %s, %s of the communication would cross with the "
+    "best placement tried, %s%s.', many(devices, 'device', 'devices'), iif(crossing, share(crossing, load), "
+    "'none'), "
+    "CASE policy WHEN 'block' THEN 'blocks of CTAs' WHEN 'robin' THEN 'round robin' ELSE 'least traffic "
+    "found' END, coalesce('; as it ran: ' || iif(ran IS NULL, NULL, share(ran, load)), '')) "
+    "FROM placed, run, (SELECT * FROM p ORDER BY crossing, CASE policy WHEN 'block' THEN 0 WHEN 'robin' THEN "
+    "1 ELSE 2 END LIMIT 1) WHERE load AND NOT threads AND (ran IS NULL OR ran > crossing)";

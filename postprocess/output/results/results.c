@@ -44,9 +44,8 @@ int mt_relation_write(struct mt_tuples *w, enum mt_relation_number number, const
 static const struct {
     int (*json)(struct mt_json *, const struct mt_comm_result *);
     int (*text)(struct mt_text *);
-    void (*sentence)(struct mt_summary *);
 } results[MT_LOCALITY_OF_RUNS] = {
-#define MT_ANALYSIS(NAME, name, ...) {mt_##name##_json, mt_##name##_text, mt_##name##_sentence},
+#define MT_ANALYSIS(NAME, name, ...) {mt_##name##_json, mt_##name##_text},
 #include "analysis/locality/locality.def"
 #undef MT_ANALYSIS
 };
@@ -72,10 +71,4 @@ int mt_locality_text(FILE *f, const struct mt_comm_result *result, size_t rows)
             rc = results[i].text(&t);
     mt_sql_close(&sql);
     return rc;
-}
-
-void mt_locality_sentences(struct mt_summary *s)
-{
-    for (int i = 0; i < MT_LOCALITY_OF_RUNS; i++)
-        results[i].sentence(s);
 }

@@ -185,17 +185,10 @@ int mt_reuse_text(struct mt_text *t)
     return 0;
 }
 
-/* ---- sentence ---- */
+/* ---- sentences ---- */
 
-void mt_reuse_sentence(struct mt_summary *s)
-{
-    const struct mt_reuse *x = &s->r->locality->reuse;
-    uint64_t lines = mt_reuse_footprint(x);
-    if (lines)
-        mt_summary_say(s, 120, 0, "The run%s touches %s%s of %s bytes: its footprint is %s.",
-                       s->r->comm->partial ? ", with launches that are left out here," : "",
-                       x->sample_bits ? "about " : "",
-                       mt_number_many(lines, "cache line", "cache lines").text,
-                       mt_number_count(1ull << x->options.line_bits).text,
-                       mt_number_bytes(lines << x->options.line_bits).text);
-}
+const char mt_reuse_sentences[] =
+    "SELECT 'footprint', 'reuse', 120, 0, printf('The run%s touches %s%s of %s bytes: its footprint is %s.', "
+    "iif(partial, ', with launches that are left out here,', ''), iif(sample > 1, 'about ', ''), many(lines, "
+    "'cache line', 'cache lines'), grouped(line_size), bytes(lines * line_size)) "
+    "FROM footprint, run WHERE lines";

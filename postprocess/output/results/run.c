@@ -1,5 +1,5 @@
 /* The whole run, and sums of what the communication analysis found: tables for SQL alone. */
-#include "results.h"
+#include "summary.h"
 #include <stdlib.h>
 
 static void run_whole(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
@@ -11,7 +11,8 @@ static void run_whole(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
         selected += c->launches[k].selected != 0;
     mt_tuples_numbers(w, MT_NUMBERS((uint64_t)c->options.threads, (uint64_t)c->options.host,
                                     (uint64_t)c->options.local, (uint64_t)c->options.strict, c->partial != 0,
-                                    selected, c->nlaunches, c->records, c->host_accesses));
+                                    selected, c->nlaunches, c->records, c->host_accesses,
+                                    x->r->onchip && x->r->onchip->nplaces));
     const unsigned line = x->r->locality->options.analysis.line_bits;
     mt_tuples_maybe(w, line != 0, 1ull << line);
     mt_tuples_maybe(w, x->r->locality->misses.options.cache_bytes != 0,
@@ -109,3 +110,61 @@ int mt_rows_of_apart(struct mt_rowset *x)
     x->data = mt_kernels_apart(x->r->comm, x->r->events, &x->n);
     return x->data ? 0 : -1;
 }
+
+/* ---- sentences ---- */
+
+const char mt_run_sentences[] =
+    "WITH k AS (SELECT kernel, count(*) AS n, sum(ctas) AS ctas, sum(load) AS load, sum(store) AS store, "
+    "min(launch) AS first FROM launch_volumes GROUP BY kernel), "
+    "t AS (SELECT count(*) AS kernels, sum(n) AS runs, sum(load + store) AS moved FROM k) "
+    "SELECT 'kernel', 'volumes', 30, 0, CASE WHEN kernels > 1 THEN printf('%s moves most: %s, %s of all "
+    "bytes, in %s of %s.', mark(kernel(kernel), kernel), bytes(load + store), share(load + store, moved), "
+    "grouped(n), many(runs, 'launch', 'launches')) "
+    "WHEN threads THEN printf('The program, %s, loads %s and stores %s in %s.', mark(kernel(kernel), "
+    "kernel), bytes(load), bytes(store), many(ctas, 'thread', 'threads')) "
+    "ELSE printf('One kernel, %s, moves all bytes: %s loaded, %s stored in %s.', mark(kernel(kernel), "
+    "kernel), bytes(load), bytes(store), many(n, 'launch', 'launches')) END "
+    "FROM k, t, run WHERE moved > 0 ORDER BY load + store DESC, first LIMIT 1; "
+    "WITH t AS (SELECT count(*) AS n, sum(load) AS load, sum(comm_load) AS comm, sum(from_same_launch) AS "
+    "same, sum(from_earlier_launch) AS earlier, sum(from_same_cta) AS own FROM launch_volumes), "
+    "senders AS (SELECT 0 AS kind, same AS sent FROM t, run WHERE NOT strict UNION ALL SELECT 1, earlier "
+    "FROM t, run WHERE NOT threads OR all_launches > 1 UNION ALL SELECT 2, own FROM t, run WHERE NOT local "
+    "AND (NOT threads OR all_launches > 1)), "
+    "said AS (SELECT group_concat(bytes(sent) || coalesce(' (' || share(sent, load) || ')', '') || iif(nth = "
+    "1, ' were last written', '') || ' by ' || sender(kind), ', ') AS words FROM (SELECT *, row_number() "
+    "OVER (ORDER BY kind) AS nth FROM senders), t), "
+    "pairs AS (SELECT *, count(*) OVER () AS n FROM sends WHERE source IS NOT NULL AND reader IS NOT NULL "
+    "ORDER BY bytes DESC, launch, source LIMIT 1) "
+    "SELECT 'comm', 'transfers', 40, 0, CASE WHEN comm = 0 THEN printf(either('No CTA loads what %s "
+    "wrote%s', 'No thread loads what %s wrote%s'), "
+    "CASE strict + 2 * local WHEN 0 THEN either('another CTA or an earlier launch', 'another thread') WHEN 1 "
+    "THEN either('an earlier launch', 'an earlier run') WHEN 2 THEN either('another CTA', 'another thread') "
+    "ELSE sender(1) END, "
+    "iif(EXISTS (SELECT 1 FROM sends WHERE source IS NULL AND reader IS NOT NULL), ': all that has a writer "
+    "came from the host.', '.')) "
+    "ELSE printf(either('Of what CTAs load, %s%s.', 'Of what threads load, %s%s.'), iif(same IS NULL, "
+    "bytes(comm) || coalesce(' (' || share(comm, load) || ')', '') || ' are communication', words), "
+    "coalesce((SELECT printf('; %s %s to %s', iif(n > 1, 'most of it goes from', 'it goes from'), "
+    "mark(kernel(source), source), mark(kernel(reader), reader)) || iif(n > 1, ': ' || bytes(bytes), '') "
+    "FROM pairs), '')) END "
+    "FROM t, said, run WHERE t.n AND comm IS NOT NULL AND records + host_accesses; "
+    "WITH t AS (SELECT sum(iif(reader IS NULL, bytes, 0)) AS there, sum(iif(reader IS NULL, 0, bytes)) AS "
+    "back FROM sends WHERE source IS NULL OR reader IS NULL) "
+    "SELECT 'host', 'transfers', 40, 0, 'Host code loads ' || bytes(there) || either(' that CTAs wrote', ' "
+    "that threads wrote') || iif(back, either('; CTAs load ', '; threads load ') || bytes(back) || ' that "
+    "the host wrote.', '.') "
+    "FROM t, run WHERE host AND there AND launches; "
+    "WITH k AS (SELECT kernel, sum(load) AS load, sum(store) AS store FROM launch_volumes GROUP BY kernel) "
+    "SELECT 'sample', '', 150, 1, printf('A sample: %s of %s CTAs of %s are traced; all of them would load "
+    "about %s and store %s. No other figure is scaled, and what a CTA read of one that is not traced has an "
+    "earlier sender, or none.', "
+    "grouped(traced_ctas), grouped(ctas), mark(kernel(kernel), kernel), bytes(CAST(round(1.0 * load * ctas / "
+    "traced_ctas) AS INTEGER)), bytes(CAST(round(1.0 * store * ctas / traced_ctas) AS INTEGER))) "
+    "FROM (SELECT * FROM samples JOIN k USING (kernel) WHERE traced_ctas ORDER BY load + store DESC, kernel "
+    "DESC LIMIT 1), run WHERE traced_ctas <> ctas AND records + host_accesses; "
+    "SELECT 'nothing', 'timeline', 0, 0, CASE WHEN NOT launches THEN either('No launch is in this trace, or "
+    "filters left none.', 'No run is in this trace, or filters left none.') "
+    "ELSE printf(either('No access of the traced launches %swas recorded: their kernels touch no global "
+    "memory, or filters left nothing.', 'No access of the traced runs %swas recorded: the program touches no "
+    "memory, or filters left nothing.'), iif(onchip, 'to global memory ', '')) END "
+    "FROM run WHERE NOT host_accesses AND (NOT launches OR NOT records);";

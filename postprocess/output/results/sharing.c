@@ -171,111 +171,18 @@ int mt_sharing_text(struct mt_text *t)
                          "ORDER BY 7 DESC, s.kernel, s.allocation");
 }
 
-/* ---- sentence ---- */
+/* ---- sentences ---- */
 
-/* False sharing of one kernel (rank) in a buffer (index; those of no allocation last): accesses to such
- * lines, and all. */
-struct falsely {
-    uint64_t kernel, buffer, bad, all, most; /* most: of one buffer */
-};
-
-MT_ORDER_2(falsely_order, struct falsely, kernel, buffer)
-
-static double falsely_share(const struct falsely *x)
-{
-    return x->all ? (double)x->bad / (double)x->all : 0;
-}
-
-/* Where it is most of a kernel's accesses first: in a long run the worst kernel may be a small one. */
-static int falsely_by_share(const void *a, const void *b)
-{
-    const struct falsely *x = a, *y = b;
-    if (falsely_share(x) != falsely_share(y))
-        return falsely_share(x) > falsely_share(y) ? -1 : 1;
-    if (x->bad != y->bad)
-        return x->bad > y->bad ? -1 : 1;
-    return x->kernel < y->kernel ? -1 : x->kernel > y->kernel;
-}
-
-static void falsely_add(struct falsely *to, const struct falsely *x)
-{
-    to->bad += x->bad;
-    to->all += x->all;
-    if (x->bad > to->most) {
-        to->most = x->bad;
-        to->buffer = x->buffer;
-    }
-}
-
-/* One for each kernel, its buffer that with most, in list[], which has room for one per cell; how many. */
-static size_t falsely_gather(const struct mt_comm_result *r, const uint32_t *rank, struct falsely *list)
-{
-    const struct mt_sharing *x = &r->locality->sharing;
-    const size_t nowhere = r->locality->nallocs;
-    size_t out = 0;
-    for (size_t i = 0; i < x->count; i++) {
-        const struct mt_sharing_cell *c = &x->cells[i];
-        list[i] = (struct falsely){.kernel = rank[c->superstep],
-                                   .buffer = c->alloc < nowhere ? c->alloc : nowhere,
-                                   .bad = c->accesses[MT_SHARED_FALSE]};
-        for (int kind = 0; kind < MT_SHARING_KINDS; kind++)
-            list[i].all += c->accesses[kind];
-    }
-    qsort(list, x->count, sizeof *list, falsely_order);
-    for (size_t i = 0; i < x->count;) {
-        struct falsely one = list[i];
-        for (i++; i < x->count && falsely_order(&list[i], &one) == 0; i++) {
-            one.bad += list[i].bad;
-            one.all += list[i].all;
-        }
-        one.most = one.bad;
-        if (out && list[out - 1].kernel == one.kernel)
-            falsely_add(&list[out - 1], &one);
-        else
-            list[out++] = one;
-    }
-    return out;
-}
-
-enum { NAMED = 3 };
-
-/* "50.0 % of the accesses of fill, most of them in #2 out; …" */
-static void falsely_words(const struct mt_comm_result *r, const char *const *kernels,
-                          const struct falsely *list, size_t n, char *out, size_t room)
-{
-    char label[MT_ALLOC_LABEL];
-    size_t at = 0;
-    for (size_t i = 0; i < n && i < NAMED && at < room; i++) {
-        char *name = mt_kernel_short(kernels[list[i].kernel]);
-        at += (size_t)snprintf(
-            out + at, room - at, "%s%s of %s of %s, most of them in %s", i ? "; " : "",
-            mt_number_percent(list[i].bad, list[i].all).text, i ? "those" : "the accesses", name ? name : "?",
-            mt_alloc_label(label, r->locality,
-                           list[i].buffer < r->locality->nallocs ? list[i].buffer : UINT64_MAX));
-        free(name);
-    }
-    if (n > NAMED && at < room)
-        snprintf(out + at, room - at, "; and some of %s",
-                 mt_number_many(n - NAMED, "other kernel", "other kernels").text);
-}
-
-void mt_sharing_sentence(struct mt_summary *s)
-{
-    const struct mt_sharing *x = &s->r->locality->sharing;
-    struct falsely *list = calloc(x->count + 1, sizeof *list);
-    size_t n = list ? falsely_gather(s->r, s->rank, list) : 0, named = 0;
-    char words[NAMED * (MT_ALLOC_LABEL + 200)];
-    s->failed |= !list;
-    if (n)
-        qsort(list, n, sizeof *list, falsely_by_share);
-    while (named < n && list[named].bad && falsely_share(&list[named]) >= 0.01)
-        named++;
-    if (named) {
-        falsely_words(s->r, s->kernels, list, named, words, sizeof words);
-        mt_summary_say(s, 70, falsely_share(list) > 0.1,
-                       MT_EITHER("CTAs share cache lines of %s bytes falsely: %s.",
-                                 "Threads share cache lines of %s bytes falsely: %s."),
-                       mt_number_count(1ull << x->options.line_bits).text, words);
-    }
-    free(list);
-}
+const char mt_sharing_sentences[] =
+    "WITH b AS (SELECT kernel, label, coalesce(allocation, 1 << 62) AS at, sum(iif(sharing = 'false', "
+    "accesses, 0)) AS bad, sum(accesses) AS n FROM sharing GROUP BY kernel, allocation, label), "
+    "k AS (SELECT DISTINCT kernel, sum(bad) OVER w AS bad, sum(n) OVER w AS n, first_value(label) OVER "
+    "(PARTITION BY kernel ORDER BY bad DESC, at) AS label FROM b WINDOW w AS (PARTITION BY kernel)), "
+    "s AS (SELECT *, 1.0 * bad / n AS part, row_number() OVER (ORDER BY 1.0 * bad / n DESC, bad DESC, "
+    "kernel) AS nth FROM k WHERE bad AND 1.0 * bad / n >= 0.01 ORDER BY nth) "
+    "SELECT 'sharing', 'sharing', 70, max(part) > 0.1, printf(either('CTAs share cache lines of %s bytes "
+    "falsely: %s%s.', 'Threads share cache lines of %s bytes falsely: %s%s.'), grouped(line_size), "
+    "(SELECT group_concat(printf('%s of %s of %s, most of them in %s', share(bad, n), iif(nth > 1, 'those', "
+    "'the accesses'), mark(kernel(kernel), kernel), mark(label, '')), '; ') FROM s WHERE nth < 4), "
+    "iif(count(*) > 3, '; and some of ' || many(count(*) - 3, 'other kernel', 'other kernels'), '')) "
+    "FROM s, run GROUP BY line_size";

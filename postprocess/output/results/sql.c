@@ -322,14 +322,102 @@ static void sql_percent(sqlite3_context *to, int n, sqlite3_value **v)
     sqlite3_result_text(to, text, -1, SQLITE_TRANSIENT);
 }
 
+/* ---- functions of sentences ---- */
+
+static void sql_number(sqlite3_context *to, struct mt_number n)
+{
+    sqlite3_result_text(to, n.text, -1, SQLITE_TRANSIENT);
+}
+
+static uint64_t sql_count(sqlite3_value *v)
+{
+    return (uint64_t)sqlite3_value_int64(v);
+}
+
+/* grouped(n): 1,234,567 */
+static void sql_grouped(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    (void)n;
+    sql_number(to, mt_number_count(sql_count(v[0])));
+}
+
+/* bytes(n): 1.50 KiB */
+static void sql_bytes(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    (void)n;
+    sql_number(to, mt_number_bytes(sql_count(v[0])));
+}
+
+/* share(part, all): 12.5 %; 100 % is all of it, 0 % is nothing */
+static void sql_share(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    (void)n;
+    sql_number(to, mt_number_percent(sql_count(v[0]), sql_count(v[1])));
+}
+
+/* many(n, one, more): 2 launches */
+static void sql_many(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    (void)n;
+    sql_number(to, mt_number_many(sql_count(v[0]), sql_text(v[1]), sql_text(v[2])));
+}
+
+/* rounded(x, n): with n decimals, halves are rounded up */
+static void sql_rounded(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    (void)n;
+    sql_number(to, mt_number_decimals(sqlite3_value_double(v[0]), sqlite3_value_int(v[1]) & 7));
+}
+
+/* duration(nanoseconds) */
+static void sql_duration(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    (void)n;
+    sql_number(to, mt_number_duration(sqlite3_value_double(v[0])));
+}
+
+/* either(kernels, threads): of a trace of kernels, or of a host program */
+static void sql_either(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    (void)n;
+    sqlite3_result_value(to, v[mt_of_threads]);
+}
+
+/* sender(n): by whom communication comes (enum mt_sender) */
+static void sql_sender(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    (void)n;
+    const uint64_t kind = sql_count(v[0]);
+    if (kind < MT_SENDER_KINDS)
+        sqlite3_result_text(to, mt_sender_words[kind][mt_of_threads], -1, SQLITE_STATIC);
+}
+
+/* mark(shown, whole): a name that is longer than what is shown of it (summary.h) */
+static void sql_mark(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    char *text = sqlite3_mprintf("%s\n%s", sql_text(v[0]), sql_text(v[1]));
+    (void)n;
+    for (char *at = text; at && *at; at++)
+        if ((unsigned char)*at < ' ')
+            *at = '?';
+    char *mark = text ? sqlite3_mprintf("\1%.*s\2%s\3", sqlite3_value_bytes(v[0]), text,
+                                        text + sqlite3_value_bytes(v[0]) + 1)
+                      : NULL;
+    sqlite3_free(text);
+    sqlite3_result_text(to, mark, -1, sqlite3_free);
+}
+
 static int sql_functions(sqlite3 *db)
 {
     static const struct {
         const char *name;
         int arguments;
         void (*call)(sqlite3_context *, int, sqlite3_value **);
-    } functions[] = {{"place", 2, sql_place}, {"kernel", 1, sql_kernel}, {"word", 1, sql_word},
-                     {"cta", 3, sql_cta},     {"fixed", 2, sql_fixed},   {"percent", 2, sql_percent}};
+    } functions[] = {{"place", 2, sql_place},     {"kernel", 1, sql_kernel},   {"word", 1, sql_word},
+                     {"cta", 3, sql_cta},         {"fixed", 2, sql_fixed},     {"percent", 2, sql_percent},
+                     {"grouped", 1, sql_grouped}, {"bytes", 1, sql_bytes},     {"share", 2, sql_share},
+                     {"many", 3, sql_many},       {"rounded", 2, sql_rounded}, {"duration", 1, sql_duration},
+                     {"either", 2, sql_either},   {"sender", 1, sql_sender},   {"mark", 2, sql_mark}};
     int rc = SQLITE_OK;
     for (size_t i = 0; rc == SQLITE_OK && i < sizeof functions / sizeof *functions; i++)
         rc = sqlite3_create_function(db, functions[i].name, functions[i].arguments,
@@ -339,14 +427,16 @@ static int sql_functions(sqlite3 *db)
 
 /* ---- statements ---- */
 
-/* Our tables say themselves that they are read (sql_connect). `column` is empty where a table, or what WITH
- * calls so, is read without any. */
-static int sql_is_known(const char *name, const char *column)
+/* Tables of ours say so themselves, too, when they are first asked for (sql_connect). `column` is empty where
+ * a table, or what WITH calls so, is read without any. */
+static int sql_is_known(struct mt_sql *s, const char *name, const char *column)
 {
     static const char *const others[] = {"json_each", "json_tree", "sqlite_schema", "sqlite_master"};
     for (int i = 0; i < MT_TABLES; i++)
-        if (strcasecmp(mt_relations[i].name, name) == 0)
+        if (strcasecmp(mt_relations[i].name, name) == 0) {
+            s->reads |= 1ull << i;
             return 1;
+        }
     for (size_t i = 0; i < VIEWS; i++)
         if (strcasecmp(views[i].name, name) == 0)
             return 1;
@@ -365,7 +455,7 @@ static int sql_may(void *arg, int action, const char *first, const char *second,
     case SQLITE_RECURSIVE:
         return SQLITE_OK;
     case SQLITE_READ:
-        return sql_is_known(first, second ? second : "") ? SQLITE_OK : SQLITE_DENY;
+        return sql_is_known(arg, first, second ? second : "") ? SQLITE_OK : SQLITE_DENY;
     case SQLITE_FUNCTION:
         return strcasecmp(second, "load_extension") == 0 || strcasecmp(second, "fts3_tokenizer") == 0
                    ? SQLITE_DENY
@@ -381,6 +471,17 @@ static int sql_view(struct mt_sql *s, const struct view *v)
     int rc = sql ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
     sqlite3_free(sql);
     return rc;
+}
+
+uint64_t mt_sql_there(const struct mt_comm_result *r)
+{
+    uint64_t there = 0;
+    for (int i = 0; i < MT_TABLES; i++) {
+        const unsigned needs = mt_relations_section((enum mt_relation_number)i);
+        const int is = mt_relations[i].of == MT_OF_ONCHIP ? r->onchip != NULL : !needs || needs & r->chosen;
+        there |= (uint64_t)is << i;
+    }
+    return there & ~(1ull << MT_REL_ranges);
 }
 
 int mt_sql_open(struct mt_sql *s, char *why, size_t room)

@@ -9,9 +9,13 @@ struct mt_sql {
     sqlite3 *db;
     const struct mt_comm_result *r; /* what there is to read; before the first step */
     int declares;                   /* a table of ours: SQLite takes it for CREATE TABLE */
-    uint64_t reads;                 /* tables that a statement reads, a bit each (enum mt_relation_number) */
+    uint64_t
+        reads; /* tables that statements read, a bit each (enum mt_relation_number); who asks makes it 0 */
+    uint64_t there; /* tables whose analyses were made, the same; sentences read no others */
 };
 
+/* Of tables: those that the analyses of r made, a bit each. */
+uint64_t mt_sql_there(const struct mt_comm_result *r);
 /* 0, or -1 with a sentence in why. */
 int mt_sql_open(struct mt_sql *s, char *why, size_t room);
 /* One statement, which reads no table yet: s->reads says which it will. NULL with a sentence in why. */

@@ -1,44 +1,42 @@
-/* What stands out, in sentences: those of "At a glance" of the page (page/web/), for a terminal. A
- * sentence is only where the trace knows enough for it. */
+/* What stands out, in sentences: said once, for terminals ("memtrace summary") and for the page's "At a
+ * glance". A sentence is a SELECT on the tables of results (relations.def), in the file of what it is about;
+ * its rows are
+ *
+ *   id, panel of the page that shows it ("lines&line=a.cu:7"; '': none), place among sentences (ascending),
+ *   look (1: it deserves one, and comes first), the sentence
+ *
+ * A sentence is asked only where all tables that it reads are there; one without rows is not said. What is
+ * said of kernels and of host programs is told apart by either(kernels, threads); mark(shown, whole) is a
+ * name whose whole form the page has, too. Several SELECTs are separated by semicolons. Functions that return
+ * int: 0, or -1 without memory. */
 #ifndef MT_OUTPUT_SUMMARY_H
 #define MT_OUTPUT_SUMMARY_H
-#include "results.h"
+#include "sql.h"
 #include "analysis/check/findings.h"
 
-/* The summary under way. */
-struct mt_summary {
-    const struct mt_comm_result *r;
-    uint32_t *rank; /* of each launch's kernel among the kernels */
-    const char **kernels;
-    size_t nkernels;
-    int failed; /* no memory */
-    /* state */
-    struct mt_sentence *list;
-    size_t n, room;
-    uint32_t *first; /* of each kernel: which one was launched first; those that filters left before */
-    size_t selected; /* launches that filters left */
-};
-
-/* A sentence. `look`: it deserves one, and comes before those that do not; `place`: among these, in ascending
- * order. */
-__attribute__((format(printf, 4, 5))) void mt_summary_say(struct mt_summary *s, int place, int look,
-                                                          const char *format, ...);
-
-/* What an analysis has to say: 0, 1 or more sentences. */
 #define MT_ANALYSIS(NAME, name, ...)                                                                         \
     int mt_##name##_json(struct mt_json *j, const struct mt_comm_result *r);                                 \
     int mt_##name##_text(struct mt_text *t);                                                                 \
-    void mt_##name##_sentence(struct mt_summary *s);
+    extern const char mt_##name##_sentences[];
 #include "analysis/locality/locality.def"
 #undef MT_ANALYSIS
-void mt_locality_sentences(struct mt_summary *s); /* all of these */
-void mt_placement_sentence(struct mt_summary *s);
-/* Of bank conflicts and of hazards in shared memory; s->r->onchip is there. */
-void mt_banks_sentence(struct mt_summary *s);
-void mt_hazards_sentence(struct mt_summary *s);
+extern const char mt_run_sentences[], mt_placement_sentences[], mt_onchip_sentences[];
 
-/* A line each, those that deserve a look first, marked "! ". `r` has its transfers and all further analyses.
- * findings: of what no other sentence speaks of. 0, or -1 without memory; write errors are the stream's. */
-int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_estimates *estimates,
-                     const struct mt_findings *findings);
+struct mt_sentence;
+/* In their order; zero-initialised is empty. */
+struct mt_summary {
+    struct mt_sentence *list;
+    size_t n, room;
+};
+
+/* Those of the tables, and of `findings` (NULL: none were looked for) what no other sentence speaks of. */
+int mt_summary_make(struct mt_summary *s, struct mt_sql *sql, const struct mt_findings *findings);
+/* The same of results whose analyses have all come to their end. */
+int mt_summary_of(struct mt_summary *s, const struct mt_comm_result *r, const struct mt_findings *findings);
+/* A line each, "! " before those that deserve a look; marks are gone then. */
+void mt_summary_print(struct mt_summary *s, FILE *f);
+/* Member `glance` of the page's data: [[id, panel, look, sentence], …]; a marked name is U+0001, as shown,
+ * U+0002, whole, U+0003. */
+void mt_summary_json(struct mt_json *j, const struct mt_summary *s);
+void mt_summary_free(struct mt_summary *s);
 #endif

@@ -148,183 +148,32 @@ int mt_traffic_text(struct mt_text *text)
     return mt_table_print(&t, text->f, text->rows);
 }
 
-/* ---- sentence ---- */
+/* ---- sentences ---- */
 
-/* The pair that changed roles most often. */
-struct turns {
-    uint64_t alloc[2];         /* indices */
-    size_t rank, times, pairs; /* its kernel's; 0: there are none; how many pairs there are */
-};
-
-enum { FLIPS = 64 }; /* buffers that change between two launches, of which pairs are made */
-
-/* A buffer in a launch. */
-struct use {
-    uint64_t rank, launch, alloc;
-    int reads, writes;
-};
-
-MT_ORDER_3(turns_use_order, struct use, rank, launch, alloc)
-
-struct pair {
-    uint64_t rank, a, b;
-};
-
-MT_ORDER_3(turns_pair_order, struct pair, a, b, rank)
-
-struct pairs {
-    struct pair *list;
-    size_t n, room;
-};
-
-static struct use *turns_uses(const struct mt_comm_result *r, const uint32_t *rank, size_t *count)
-{
-    const struct mt_traffic_grid *g = &r->locality->traffic.launches;
-    struct use *list = malloc((g->count + 1) * sizeof *list);
-    *count = 0;
-    if (g->step_bits)
-        return list; /* neighbouring launches are one: nothing is known */
-    for (size_t i = 0; list && i < g->count; i++) {
-        const struct mt_traffic_cell *c = &g->cells[i];
-        if (c->alloc < r->locality->nallocs && c->superstep < r->comm->nlaunches)
-            list[(*count)++] =
-                (struct use){rank[c->superstep], c->superstep, c->alloc, c->load != 0, c->store != 0};
-    }
-    if (*count)
-        qsort(list, *count, sizeof *list, turns_use_order);
-    return list;
-}
-
-static size_t turns_launch_end(const struct use *list, size_t n, size_t from)
-{
-    size_t i = from;
-    while (i < n && list[i].rank == list[from].rank && list[i].launch == list[from].launch)
-        i++;
-    return i;
-}
-
-/* Buffers that one launch only reads and the other one only writes, in the order of allocation. */
-static size_t turns_flips(const struct use *reader, const struct use *reader_end, const struct use *writer,
-                          const struct use *writer_end, uint64_t out[FLIPS])
-{
-    size_t n = 0;
-    while (n < FLIPS && reader < reader_end && writer < writer_end) {
-        uint64_t a = reader->alloc, b = writer->alloc;
-        if (a == b && reader->reads && !reader->writes && writer->writes && !writer->reads)
-            out[n++] = a;
-        reader += a <= b;
-        writer += b <= a;
-    }
-    return n;
-}
-
-/* Pairs of equal size of what became written and what became read. 0, or -1 without memory. */
-static int turns_pair(struct pairs *p, const struct mt_comm_result *r, uint64_t rank, const uint64_t *written,
-                      size_t nwritten, uint64_t *read, size_t nread)
-{
-    const struct mt_alloc_event *allocs = r->locality->allocs;
-    for (size_t i = 0; i < nwritten; i++)
-        for (size_t k = 0; k < nread; k++) {
-            uint64_t a = written[i], b = read[k];
-            if (b == UINT64_MAX || allocs[a].bytes != allocs[b].bytes)
-                continue;
-            read[k] = UINT64_MAX;
-            if (mt_grow(&p->list, &p->room, p->n + 1, sizeof *p->list) != 0)
-                return -1;
-            p->list[p->n++] = (struct pair){rank, a < b ? a : b, a < b ? b : a};
-            break;
-        }
-    return 0;
-}
-
-/* The pair that did it most often; of equal ones the larger buffers. */
-static struct turns turns_most(struct pairs *p, const struct mt_alloc_event *allocs)
-{
-    struct turns most = {.times = 0};
-    if (p->n)
-        qsort(p->list, p->n, sizeof *p->list, turns_pair_order);
-    for (size_t i = 0, first; i < p->n;) {
-        for (first = i; i < p->n && turns_pair_order(&p->list[i], &p->list[first]) == 0;)
-            i++;
-        const struct pair *x = &p->list[first];
-        most.pairs += !first || x[-1].a != x->a || x[-1].b != x->b;
-        if (i - first > most.times ||
-            (i - first == most.times && allocs[x->a].bytes > allocs[most.alloc[0]].bytes)) {
-            most.times = i - first;
-            most.rank = (size_t)x->rank;
-            most.alloc[0] = x->a;
-            most.alloc[1] = x->b;
-        }
-    }
-    return most;
-}
-
-static int turns_find(const struct mt_comm_result *r, const uint32_t *rank, struct turns *out)
-{
-    struct pairs p = {.list = NULL};
-    size_t n, before = 0, at = 0, end;
-    struct use *list = turns_uses(r, rank, &n);
-    int rc = list ? 0 : -1;
-    for (; rc == 0 && at < n; before = at, at = end) {
-        uint64_t written[FLIPS], read[FLIPS];
-        end = turns_launch_end(list, n, at);
-        if (!at || list[before].rank != list[at].rank)
-            continue;
-        size_t nw = turns_flips(list + before, list + at, list + at, list + end, written),
-               nr = turns_flips(list + at, list + end, list + before, list + at, read);
-        rc = turns_pair(&p, r, list[at].rank, written, nw, read, nr);
-    }
-    if (rc == 0)
-        *out = turns_most(&p, r->locality->allocs);
-    free(list);
-    free(p.list);
-    return rc;
-}
-
-static void traffic_turns(struct mt_summary *s)
-{
-    const struct mt_comm_result *r = s->r;
-    struct turns t = {.times = 0};
-    char label[2][MT_ALLOC_LABEL];
-    s->failed |= turns_find(r, s->rank, &t) != 0;
-    if (!t.times)
-        return;
-    char *kernel = mt_kernel_short(s->kernels[t.rank]);
-    for (int i = 0; i < 2; i++)
-        mt_alloc_label(label[i], r->locality, t.alloc[i]);
-    mt_summary_say(s, 110, 0,
-                   MT_EITHER("%s and %s (%s each) take turns: %s reads one and writes the other, and its "
-                             "next launch the other way round, %s%s%s.",
-                             "%s and %s (%s each) take turns: %s reads one and writes the other, and its "
-                             "next run the other way round, %s%s%s."),
-                   label[0], label[1], mt_number_bytes(r->locality->allocs[t.alloc[0]].bytes).text,
-                   kernel ? kernel : "?", mt_number_many(t.times, "time", "times").text,
-                   t.pairs > 1 ? "; so do others: " : "",
-                   t.pairs > 1 ? mt_number_many(t.pairs - 1, "pair", "pairs").text : "");
-    free(kernel);
-}
-
-/* A call that reallocates again and again. */
-static void traffic_growing(struct mt_summary *s)
-{
-    enum { MANY = 16 };
-    const struct mt_locality *m = s->r->locality;
-    const struct mt_alloc_event *top = NULL;
-    for (size_t i = 0; i < m->nallocs; i++) {
-        const struct mt_alloc_event *a = &m->allocs[i];
-        if (a->like >= MANY && strcmp(a->kind, "realloc") == 0 && (!top || a->total > top->total))
-            top = a;
-    }
-    if (top && *top->file)
-        mt_summary_say(s, 85, 0,
-                       "realloc at %s:%" PRIu64
-                       " is called %s times, for %s in all: does it grow in small steps?",
-                       mt_location_short(top->file), top->line, mt_number_count(top->like).text,
-                       mt_number_bytes(top->total).text);
-}
-
-void mt_traffic_sentence(struct mt_summary *s)
-{
-    traffic_turns(s);
-    traffic_growing(s);
-}
+const char mt_traffic_sentences[] =
+    "WITH u AS (SELECT l.kernel, t.launch, t.allocation, t.label, t.load AND NOT t.store AS reads, t.store "
+    "AND NOT t.load AS writes FROM traffic t JOIN launches l ON l.id = t.launch WHERE t.allocation IS NOT "
+    "NULL AND t.load + t.store), "
+    "o AS (SELECT kernel, launch, lag(launch) OVER (PARTITION BY kernel ORDER BY launch) AS before FROM "
+    "(SELECT DISTINCT kernel, launch FROM u)), "
+    "flips AS (SELECT x.kernel, x.launch, x.allocation, x.label, x.writes, a.bytes, row_number() OVER "
+    "(PARTITION BY x.kernel, x.launch, x.writes, a.bytes ORDER BY x.allocation) AS nth "
+    "FROM o JOIN u x ON x.launch = o.launch JOIN u y ON y.launch = o.before AND y.allocation = x.allocation "
+    "AND y.kernel = x.kernel JOIN allocations a ON a.id = x.allocation WHERE (x.writes AND y.reads) OR "
+    "(x.reads AND y.writes)), "
+    "pairs AS (SELECT w.kernel, w.bytes, min(w.allocation, r.allocation) AS a, max(w.allocation, "
+    "r.allocation) AS b, iif(w.allocation < r.allocation, w.label, r.label) AS one, iif(w.allocation < "
+    "r.allocation, r.label, w.label) AS two, count(*) AS times "
+    "FROM flips w JOIN flips r ON r.launch = w.launch AND r.bytes = w.bytes AND r.nth = w.nth AND r.kernel = "
+    "w.kernel WHERE w.writes AND NOT r.writes GROUP BY w.kernel, 3, 4) "
+    "SELECT 'turns', 'buffers', 110, 0, printf(either('%s and %s (%s each) take turns: %s reads one and "
+    "writes the other, and its next launch the other way round, %s%s.', '%s and %s (%s each) take turns: %s "
+    "reads one and writes the other, and its next run the other way round, %s%s.'), "
+    "mark(one, ''), mark(two, ''), bytes(bytes), mark(kernel(kernel), kernel), many(times, 'time', 'times'), "
+    "iif(n > 1, '; so do others: ' || many(n - 1, 'pair', 'pairs'), '')) "
+    "FROM pairs, (SELECT count(DISTINCT a || ',' || b) AS n FROM pairs) WHERE NOT EXISTS (SELECT 1 FROM "
+    "traffic WHERE launches > 1) ORDER BY times DESC, bytes DESC, a, b, kernel LIMIT 1; "
+    "SELECT 'growing', 'buffers', 85, 0, printf('realloc at %s is called %s times, for %s in all: does it "
+    "grow in small steps?', mark(place(file, line), file || ':' || line), grouped(times), bytes(bytes)) "
+    "FROM reallocations, run WHERE times >= 16 AND records + host_accesses ORDER BY bytes DESC, "
+    "reallocations.rowid LIMIT 1";

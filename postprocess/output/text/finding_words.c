@@ -328,7 +328,7 @@ char *mt_finding_place(const struct mt_finding_side *s)
 /* ---- the first of each kind ---- */
 
 static int words_first(const struct mt_finding *x, size_t more,
-                       void (*say)(void *arg, int look, const char *sentence), void *arg)
+                       int (*say)(void *arg, int look, const char *sentence), void *arg)
 {
     const struct mt_finding_rule *rule = &mt_finding_rules[x->kind];
     char *place = mt_finding_place(&x->here), *words = mt_finding_sentence(x);
@@ -341,12 +341,11 @@ static int words_first(const struct mt_finding *x, size_t more,
         fprintf(w.f, ": %s.", words);
     }
     char *text = words_end(&w);
-    if (text)
-        say(arg, rule->level != MT_FINDING_HINT, text);
+    int rc = text ? say(arg, rule->level != MT_FINDING_HINT, text) : -1;
     free(place);
     free(words);
     free(text);
-    return text ? 0 : -1;
+    return rc;
 }
 
 /* Which one of a kind is named: of allocations that with most bytes, else the first. */
@@ -357,7 +356,7 @@ static uint64_t words_weight(const struct mt_finding *x)
     return use ? x->size : 0;
 }
 
-int mt_findings_summary(const struct mt_findings *x, void (*say)(void *arg, int look, const char *sentence),
+int mt_findings_summary(const struct mt_findings *x, int (*say)(void *arg, int look, const char *sentence),
                         void *arg)
 {
     int rc = 0;

@@ -10,7 +10,7 @@ char *mt_finding_sentence(const struct mt_finding *f);
  * without memory. */
 char *mt_finding_place(const struct mt_finding_side *s);
 /* The first finding of each kind, and how many more there are: a sentence each, to `say`; look: it deserves
- * one. 0, or -1 without memory. */
-int mt_findings_summary(const struct mt_findings *x, void (*say)(void *arg, int look, const char *sentence),
+ * one; it returns 0, or -1 without memory, and so does this one. */
+int mt_findings_summary(const struct mt_findings *x, int (*say)(void *arg, int look, const char *sentence),
                         void *arg);
 #endif

@@ -245,37 +245,3 @@ function drawBuffers(section) {
   refit();
   return {map, heat, shown};
 }
-
-// ---- at a glance ----
-// Buffers of equal size of which a kernel reads one and writes the other, and its next launch the other way round, as output/results/traffic.c
-// finds them: {a, b: places in `buffers`, kernel, times}, what did it most often first.
-function bufferTurns() {
-  const uses = launches.map(() => new Map()), last = new Map(), pairs = new Map();
-  if (!traffic || traffic.launch_step > 1) return []; // neighbouring launches are one: nothing is known
-  buffers.forEach((b, i) => {
-    for (const r of b.id === undefined ? [] : b.launches || []) (uses[launchPlace(r.superstep)] || new Map()).set(i, (r.load ? "read" : "") + (r.store ? "written" : ""));
-  });
-  const flips = (reader, writer) => [...reader.keys()].filter((i) => reader.get(i) === "read" && writer.get(i) === "written").slice(0, 64);
-  uses.forEach((now, place) => {
-    const kernel = launches[place].kernel, before = last.get(kernel) || new Map(), read = flips(now, before);
-    if (!now.size) return;
-    last.set(kernel, now);
-    for (const x of flips(before, now)) {
-      const y = read.find((i) => buffers[i].bytes === buffers[x].bytes), a = Math.min(x, y), b = Math.max(x, y), key = [a, b, kernel].join();
-      if (y === undefined) continue;
-      read.splice(read.indexOf(y), 1);
-      if (!pairs.has(key)) pairs.set(key, {a, b, kernel, times: 0});
-      pairs.get(key).times++;
-    }
-  });
-  return [...pairs.values()].sort((p, q) => q.times - p.times || buffers[q.a].bytes - buffers[p.a].bytes || p.a - q.a || p.b - q.b || (kernelNames[p.kernel] < kernelNames[q.kernel] ? -1 : 1));
-}
-function glanceTurns() {
-  const pairs = bufferTurns(), top = pairs[0], others = new Set(pairs.map((p) => p.a + "," + p.b)).size - 1;
-  return top && glanceItem("turns", "buffers", false, code(buffers[top.a].label), " and ", code(buffers[top.b].label), " (", bytes(buffers[top.a].bytes), " each) take turns: ", kernelWord(kernelNames[top.kernel]),
-    say(" reads one and writes the other, and its next launch the other way round, ", " reads one and writes the other, and its next run the other way round, "), many(top.times, "time"), others ? "; so do others: " + many(others, "pair") : "", ".");
-}
-function glanceGrowing() {
-  const top = ofThreads ? largest(allocations.filter((a) => a.kind === "realloc" && a.like >= 16), (a) => a.bytes) : null;
-  return top && top.file ? glanceItem("growing", "buffers", false, "realloc at ", code(place(top.file, top.line), top.file + ":" + top.line), " is called ", count(top.like), " times, for ", bytes(top.bytes), " in all: does it grow in small steps?") : null;
-}

@@ -129,11 +129,3 @@ function drawDevices(section) {
     ...flowBlock(), block("device-rows", "Rows", null, deviceTable()));
   return {rows: flowRows, links: () => data.links ? linkLoads(data.links) : []};
 }
-
-function glanceDevices() {
-  const rows = (data.devices || []).filter(crossing), all = d3.sum(rows, (r) => r.bytes);
-  if (!data.devices) return null;
-  const top = rows.length ? mostOf(rows.map((r) => Object.assign({pair: r.from.padStart(20) + " to " + r.to.padStart(20)}, r)), (r) => r.pair).replace(/ +/g, " ").trim() : "", link = data.links ? linkLoads(data.links)[0] : null;
-  return glanceItem("devices", "devices", false, "From device to device go ", bytes(all), all ? " (" + flowWords(rows) + "), most from " + top : "", "; between devices and host ",
-    bytes(d3.sum(data.devices, (r) => r.from !== r.to && !crossing(r) ? r.bytes : 0)), ".", ...(link ? [" The link that takes longest, " + link.name + ", needs " + duration(link.seconds * 1e9) + " at its speed, most of it for ", kernelWord(link.most), "."] : []));
-}

@@ -68,21 +68,6 @@ function coalescingBlock() {
   out.className = "wide";
   return out;
 }
-// Kernels of which one request may be several.
-function coalescingApart() { return (data.apart || []).filter((kernel) => data.coalescing && data.coalescing.kernels[kernel]).sort(); }
-function glanceApart() {
-  const list = coalescingApart();
-  return list.length ? glanceItem("apart", "coalescing", false, "It is not known how well the accesses of ", kernelWord(list[0]), list.length > 1 ? " and " + many(list.length - 1, "other kernel") : "",
-    " go together: lanes of " + (list.length > 1 ? "their" : "its") + " warps were taken apart.") : null;
-}
-function glanceCoalescing() {
-  const rows = data.coalescing ? coalescingLines(coalescingRows().filter((r) => !coalescingApart().includes(r.kernel))) : [], vain = (r) => Math.max(0, r.sectors * sectorBytes - r.distinct);
-  const moved = d3.sum(rows, (r) => r.sectors * sectorBytes), lost = d3.sum(rows, vain), top = largest(rows, vain);
-  if (!moved) return null;
-  if (lost < 0.1 * moved) return glanceItem("coalescing", "coalescing", false, "Warps use ", percent(moved - lost, moved), " of the sectors that they move: accesses are well coalesced.");
-  return glanceItem("coalescing", "coalescing", true, "Warps use ", percent(moved - lost, moved), " of the ", bytes(moved), " that they move; most is lost by the ", top.type, " at ",
-    top.line === "?" ? kernelWord(top.kernel) : code(baseName(top.line), top.line), ": ", (top.sectors / top.requests).toFixed(1), " sectors per request, ", percent(top.distinct, top.sectors * sectorBytes), " used", halved(top) ? " (clang may access values of 16 bytes, float4 or __int128, in two halves; nvcc does not)" : "", ".");
-}
 
 // ---- reuse ----
 const levels = [["CTA", "load", 6], ["SM", "store", 3.6], ["device", "good", 1.4]].filter(([level]) => !ofThreads || level !== "SM"); // the narrower ones lie over the wider ones
@@ -169,10 +154,6 @@ function reuseBlock() {
   return living("reuse", "Reuse", say("How much would miss in a cache of a given size, if each CTA, each SM, or the whole device had one (least recently used line replaced, lines of ", "How much would miss in a cache of a given size, if each thread, or all together had one (least recently used line replaced, lines of ")
     + data.reuse.line_size + " bytes)." + sampleWords(), reusePicture);
 }
-function glanceFootprint() {
-  const f = footprint();
-  return f && f.lines ? glanceItem("footprint", "reuse", false, filtered ? say("The run, with launches that are left out here, touches ", "The run, with runs that are left out here, touches ") : "The run touches ", aboutSample(), many(f.lines, "cache line"), " of ", count(data.reuse.line_size), " bytes: its footprint is ", bytes(f.bytes), ".") : null;
-}
 
 // ---- sharing ----
 const sharingKinds = [["private", "muted", say("one CTA", "one thread")], ["read", "load", "several read"], ["true", "good", "one writes what others use"], ["false", "store", "false sharing: different bytes of a line"]];
@@ -191,28 +172,6 @@ function sharingPicture() {
   top.sort((a, b) => b.accesses - a.accesses);
   return el("div", {}, rows.length ? bars(rows, "Accesses by sharing", 8, sharingKinds.map(([k]) => k)) : nothing("No accesses here."), colourLegend(sharingKinds.map(([, c, w]) => [c, w])),
     top.length ? el("p", {class: "muted"}, "Most falsely shared: " + top.slice(0, 3).map((t) => t.address + " of " + (t.allocation || "no allocation that is known") + " (" + many(t.writers, "writer") + ", " + many(t.accesses, "access", "accesses") + ")").join("; ") + ".") : null);
-}
-// False sharing by kernel, where it is most of a kernel's accesses first: [{kernel, bad, all, buffer: that with most}].
-function falselyShared() {
-  const by = new Map();
-  for (const [kernel, , v] of data.sharing ? chosenLaunches(data.sharing.kernels) : []) {
-    if (!by.has(kernel)) by.set(kernel, {kernel, bad: 0, all: 0, sums: new Map(buffers.map((b) => [b.label, 0]))}); // of equal ones the first allocated
-    const k = by.get(kernel);
-    for (const name in v.allocations) {
-      const bad = v.allocations[name].false.accesses;
-      k.all += d3.sum(sharingKinds, ([kind]) => v.allocations[name][kind].accesses);
-      k.bad += bad;
-      k.sums.set(name, (k.sums.get(name) || 0) + bad);
-    }
-  }
-  return [...by.values()].filter((k) => k.bad && k.bad / k.all >= 0.01).sort((a, b) => b.bad / b.all - a.bad / a.all || b.bad - a.bad || (a.kernel < b.kernel ? -1 : 1));
-}
-function glanceSharing() {
-  const list = falselyShared(), named = 3;
-  if (!list.length) return null;
-  return glanceItem("sharing", "sharing", list[0].bad / list[0].all > 0.1, say("CTAs share cache lines of ", "Threads share cache lines of "), count(data.sharing.line_size), " bytes falsely: ",
-    ...list.slice(0, named).flatMap((k, i) => [(i ? "; " : "") + percent(k.bad, k.all) + " of " + (i ? "those" : "the accesses") + " of ", kernelWord(k.kernel), ", most of them in ", code(largest([...k.sums], (p) => p[1])[0])]),
-    list.length > named ? "; and some of " + many(list.length - named, say("other kernel", "other program")) : "", ".");
 }
 
 // ---- conflicts ----
@@ -236,14 +195,6 @@ function conflictsBlock() {
   out.className = "wide";
   return out;
 }
-function glanceConflicts() {
-  if (!data.conflicts || !launches.length) return null;
-  const rows = conflictRows();
-  if (!rows.length) return glanceItem("conflicts", "conflicts", false, say("No two CTAs of one launch conflict: none writes with a plain store what another one touches.", "No two threads conflict in this run: what one writes with a plain store and another one touches was in order, by locks, atomics, or begin and end of threads. Threads that took turns by chance may hide a conflict."));
-  const top = largest(rows, (r) => r.bytes);
-  return glanceItem("conflicts", "conflicts", true, many(rows.length, "conflict"), say(" between CTAs of one launch (races, unless the program orders them), the largest in ", " between threads (races, unless the program orders them), the largest in "), kernelWord(top.kernel), ": ",
-    code(top.a), " against ", code(top.b), " on ", bytes(top.bytes), ".");
-}
 
 // ---- placement ----
 const placementNames = {block: say("blocks of CTAs", "blocks of threads"), robin: "round robin", mincut: "least traffic found"};
@@ -263,15 +214,6 @@ function placementRow(name, policy, load, known) {
   return {name: placementNames[name] || name, parts: known ? [[distinct, "store"], [cross - distinct, "store-pale"]] : [[cross, "store"]],
     title: exactBytes(cross) + (known ? ", " + exactBytes(distinct) + " of them different" : ""),
     text: bytes(cross) + ", " + percent(cross, load) + (known ? "; " + bytes(distinct) + " different" : "")};
-}
-function glancePlacement() {
-  const p = data.placement;
-  if (!p || !p.load || ofThreads) return null;
-  const best = largest(Object.keys(p.policies), (k) => -p.policies[k].cross);
-  const cross = p.policies[best].cross;
-  const ran = typeof p.ran === "number";
-  if (ran && p.ran <= cross) return null; // no advice: it ran better
-  return glanceItem("placement", "placement", false, "Over ", many(p.devices, "device"), ", ", cross ? percent(cross, p.load) : "none", " of the communication would cross with the best placement tried, ", placementNames[best] || best, ran ? "; as it ran: " + percent(p.ran, p.load) : "", ".");
 }
 
 // link: what goes from a name to its line or buffer.
@@ -299,14 +241,6 @@ function missesBlock() {
     rows.length ? bars(whole, "Cache misses", 10, ["used (B)", "in vain (B)"]) : nothing("Nothing missed."), colourLegend([["load", "used"], ["store-pale", "fetched in vain"]]),
     virtualTable(rows, [Object.assign(textColumn("line", "line"), {text: (r) => baseName(r.line), hint: (r) => r.line, pick: (r) => lineLink(r.line)}), numberColumn("accesses", "accesses"), numberColumn("misses", "misses"), wordColumn("of its accesses", "part"), numberColumn("by stores", "store_misses"), numberColumn("fetched (B)", "fetched"), numberColumn("used (B)", "used"), wordColumn("used", "use")], "Cache misses"));
 }
-function glanceMisses() {
-  const m = data.misses, rows = m ? m.lines : [], top = largest(rows, (r) => r.fetched - r.used), misses = d3.sum(rows, (r) => r.misses), accesses = d3.sum(rows, (r) => r.accesses);
-  if (!misses) return null;
-  const start = ["Caches of ", bytes(m.bytes), " miss ", percent(misses, accesses), " of ", many(accesses, "access", "accesses")];
-  if (top.misses < 64 || top.fetched - top.used < top.fetched / 4) return glanceItem("misses", "misses", false, ...start, ".");
-  return glanceItem("misses", "misses", misses > accesses / 50 && top.used < top.fetched / 2, ...start, "; most is fetched in vain by ", code(baseName(top.line), top.line), ": ",
-    percent(top.misses, top.accesses), " of its accesses miss, ", percent(top.used, top.fetched), " used of what they fetch.");
-}
 
 // ---- lines that go to and fro between threads ----
 function bounceRows() {
@@ -319,14 +253,7 @@ function bouncesBlock() {
   return block("bounces", "Lines that go to and fro", text, virtualTable(rows, [Object.assign(textColumn("buffer", "label"), {pick: (r) => bufferLink(r.label)}), Object.assign(textColumn("stored by", "from"), {text: (r) => baseName(r.from), hint: (r) => r.from, pick: (r) => lineLink(r.from)}),
     Object.assign(textColumn("taken by", "to"), {text: (r) => baseName(r.to), hint: (r) => r.to, pick: (r) => lineLink(r.to)}), textColumn("type", "type"), numberColumn("times", "times"), numberColumn("common bytes", "same"), numberColumn("other bytes", "other", "false sharing"), textColumn("first", "first")], "Lines that go to and fro"));
 }
-function glanceBounces() {
-  const rows = data.bounces || [], top = rows[0], of = rows.filter((r) => r.label === (top && top.label)), all = d3.sum(of, (r) => r.times), other = all - d3.sum(of, (r) => r.same);
-  return top ? glanceItem("bounces", "bounces", other > all / 2, "Cache lines go from thread to thread ", many(d3.sum(rows, (r) => r.times), "time"), ", those of ", code(top.label), " ", count(all), ": ", percent(other, all),
-    " for other bytes than were stored (false sharing), mostly from ", code(baseName(top.from), top.from), " to ", code(baseName(top.to), top.to), ".") : null;
-}
 
-// What of this, and of buffers, is told at a glance, in this order.
-function glancePlots() { return [glanceApart(), glanceCoalescing(), glanceSharing(), glanceMisses(), glanceGrowing(), glanceBounces(), glanceTurns(), glanceFootprint()]; }
 
 function drawPlots(section) {
   const l = data.lines || {};

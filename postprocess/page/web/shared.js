@@ -143,18 +143,3 @@ function drawShared(section) {
   section.append(el("div", {class: "blocks"}, ...[banksBlock(), hazardsBlock(), localBlock()].filter(Boolean)));
   return {rows: sharedRows};
 }
-
-// ---- at a glance ----
-function glanceBanks() {
-  const rows = shared ? shared.banks.rows : [], lost = d3.sum(rows, bankConflicts), all = d3.sum(rows, (r) => r.wavefronts);
-  if (!lost) return null;
-  const top = largest(rows, bankConflicts);
-  return glanceItem("banks", "banks", lost > 0.1 * all, percent(lost, all), " of the wavefronts of shared memory are bank conflicts, most of them of the ", top.type, " at ",
-    top.file ? code(place(top.file, top.line), top.file + ":" + top.line) : kernelWord(top.kernel), " (" + ways(top.worst) + ").");
-}
-function glanceHazards() {
-  const rows = shared ? shared.hazards.rows : [];
-  if (!rows.length) return null;
-  const top = largest(rows, (r) => r.words), side = (s) => code(s.type + " " + placeWords(s), s.file + ":" + s.line);
-  return glanceItem("hazards", "hazards", true, many(rows.length + shared.hazards.left_out, "hazard"), say(" in shared memory (no barrier orders two threads of a CTA), the largest in ", " in shared memory (no barrier orders two threads of a thread), the largest in "), kernelWord(top.kernel), ": ", side(top.first), " before ", side(top.second), " on ", many(top.words, "word"), ".");
-}
