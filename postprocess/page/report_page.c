@@ -3,6 +3,7 @@
 #include "report.h"
 #include "page_list.h"
 #include "report_files.h"
+#include "analysis/versus/side.h"
 #include "output/results/summary.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -42,6 +43,22 @@ static void write_words(struct mt_json *j, const struct mt_report *r)
     mt_json_bool(j, "threads", r->threads);
 }
 
+/* Words that C has, too. */
+static void write_shared_words(struct mt_json *j)
+{
+    mt_json_object(j, "words", 0);
+    mt_json_text(j, "halves", mt_table_halves);
+    mt_json_array(j, "senders", 0);
+    for (int i = 0; i < MT_SENDER_KINDS; i++) {
+        mt_json_array(j, NULL, 1);
+        mt_json_text(j, NULL, mt_sender_words[i][mt_of_threads]);
+        mt_json_text(j, NULL, mt_figure_words[MT_FIGURE_SAME_LAUNCH + i].head[mt_of_threads]);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+    mt_json_end(j);
+}
+
 static void write_totals(struct mt_json *j, const struct mt_report *r)
 {
     mt_json_object(j, "totals", 1);
@@ -73,6 +90,7 @@ static int report_json(struct mt_json *j, const struct mt_report *r)
     mt_json_object(j, NULL, 0);
     write_words(j, r);
     write_totals(j, r);
+    write_shared_words(j);
     mt_summary_json(j, r->summary);
     mt_page_names(j);
     mt_json_array(j, "kernels", 0);

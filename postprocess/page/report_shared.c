@@ -1,7 +1,7 @@
 /* Shared and local memory in the page: the rows of the text's tables, the heaviest ones first. */
 #include "report.h"
 #include "page_list.h"
-#include "analysis/onchip/onchip.h"
+#include "output/results/shared_out.h"
 #include "memtrace/record.h"
 #include <stdlib.h>
 
@@ -171,6 +171,11 @@ static int shared_hazards(struct mt_json *j, const struct mt_report *r)
     return rc;
 }
 
+static void shared_note(void *j, const char *note)
+{
+    mt_json_text(j, NULL, note);
+}
+
 int mt_report_write_shared(struct mt_json *j, const struct mt_report *r)
 {
     const struct mt_onchip_rows *rows = r->onchip_rows;
@@ -182,9 +187,9 @@ int mt_report_write_shared(struct mt_json *j, const struct mt_report *r)
         return -1;
     mt_json_object(j, "shared", 0);
     mt_json_u64(j, "blocks", r->onchip->banks.blocks);
-    mt_json_u64(j, "unjudged", r->onchip->hazards.unjudged);
-    mt_json_u64(j, "loose", r->onchip->hazards.loose);
-    mt_json_u64(j, "parted", r->onchip->hazards.parted);
+    mt_json_array(j, "notes", 0);
+    mt_shared_notes(r->onchip, shared_note, j);
+    mt_json_end(j);
     shared_places(j, rows, MT_IN_SHARED, shown, &banks);
     shared_places(j, rows, MT_IN_LOCAL, shown + banks, &local);
     int rc = shared_cells(j, r, shown, banks + local);

@@ -56,7 +56,7 @@ class Devices(Panels):
         self.assertEqual(self.titles(), ["0 → 1: 64 B by loads"])
 
     def test_by_launch(self):
-        rows = self.csv("From device to device by launch")[1:]
+        rows = self.csv("Devices by launch")[1:]
         self.assertEqual(sorted(rows), [["0 → 1", "1", "load", "64"], ["0 → 1", "2", "store", "32"], ["0 → 1", "3", "load", "64"],
                                         ["1 → 0", "0", "load", "128"], ["1 → 0", "2", "load", "128"]])
         self.page.move("#devices canvas", 0.6, 0.2)
@@ -417,7 +417,7 @@ class Crowded(Panels):
         tile = lambda key: self.page.text(f"[data-figure={key}]").replace("\u00a0", " ").split("\n")
         self.assertEqual(tile("launches")[1:3], ["3", "of 2,000 of the run; 3 kernels, 290 ns"])
         self.assertEqual(tile("records")[1:3], ["8", f"accesses of threads, of {grouped(self.records)} of the run"])
-        self.assertIn("of the whole run; of the largest launch shown 128 B", tile("footprint")[-1])
+        self.assertIn("of the whole run; largest launch shown 128 B", tile("footprint")[-1])
         self.assertIn("The run, with launches that are left out here, touches", self.glance()["footprint"])
         self.assertIn("Copies of the run 9", self.page.text("#tables .tabs"))
         self.assertTrue(run(BIN + "/mt-extract", "--format=summary", "-t", "999..1001", self.path("t")).startswith(f"3 of the run's 2000 launches, 8 of its {self.records} accesses\n"))

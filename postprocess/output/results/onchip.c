@@ -161,30 +161,40 @@ static int local_text(FILE *f, const struct mt_shared *x, const struct mt_onchip
     return mt_table_print(&t, f, x->top);
 }
 
-static void shared_head(FILE *f, const struct mt_shared *x)
+void mt_shared_notes(const struct mt_onchip *x, void (*say)(void *arg, const char *note), void *arg)
 {
-    if (x->found->hazards.unjudged)
-        fprintf(f,
-                "note: %" PRIu64
-                " accesses to shared memory are not looked at for hazards: block copies, wide "
-                "matrices, other CTAs' memory\n",
-                x->found->hazards.unjudged);
-    if (x->found->hazards.loose)
-        fprintf(f,
-                "note: threads were %" PRIu64
-                " times at barriers in memory of which is not known which one it was, or "
-                "whether they waited: hazards may be missing\n",
-                x->found->hazards.loose);
-    if (x->found->hazards.parted)
-        fprintf(f,
-                "note: %" PRIu64
-                " CTAs were under way at a time with too many others: hazards may be missing\n",
-                x->found->hazards.parted);
+    char note[200];
+    if (x->hazards.unjudged) {
+        snprintf(note, sizeof note,
+                 "%" PRIu64 " accesses to shared memory are not looked at for hazards: block copies, wide "
+                 "matrices, other CTAs' memory",
+                 x->hazards.unjudged);
+        say(arg, note);
+    }
+    if (x->hazards.loose) {
+        snprintf(note, sizeof note,
+                 "threads were %" PRIu64
+                 " times at barriers in memory of which is not known which one it was, or "
+                 "whether they waited: hazards may be missing",
+                 x->hazards.loose);
+        say(arg, note);
+    }
+    if (x->hazards.parted) {
+        snprintf(note, sizeof note,
+                 "%" PRIu64 " CTAs were under way at a time with too many others: hazards may be missing",
+                 x->hazards.parted);
+        say(arg, note);
+    }
+}
+
+static void shared_note(void *f, const char *note)
+{
+    fprintf(f, "note: %s\n", note);
 }
 
 int mt_shared_text(FILE *f, const struct mt_shared *x)
 {
-    shared_head(f, x);
+    mt_shared_notes(x->found, shared_note, f);
     int rc = banks_text(f, x, x->rows);
     rc = rc ? rc : hazards_text(f, x, x->rows);
     return rc ? rc : local_text(f, x, x->rows);

@@ -16,6 +16,8 @@ struct mt_shared {
 
 /* Three tables, after what is to be said of them. 0, or -1 without memory. */
 int mt_shared_text(FILE *f, const struct mt_shared *x);
+/* What figures of shared memory should be read with. */
+void mt_shared_notes(const struct mt_onchip *x, void (*say)(void *arg, const char *note), void *arg);
 /* The section "shared": {"launches", "banks", "hazards", "local", …}. */
 void mt_shared_json(struct mt_json *j, const struct mt_shared *x);
 #endif

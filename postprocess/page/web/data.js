@@ -79,9 +79,8 @@ function* unpackParts(list) {
 
 // The volumes of a launch, kernel, CTA or SM; whose bytes its communication is: [words, a volume's bytes, words where room is scarce, does an option leave them out?]
 const volumeKeys = ["load", "store", "commLoad", "commStore", "sameLaunch", "sameCta"];
-const senderKinds = [[say("another CTA of the same launch", "another thread"), (v) => v.sameLaunch, say("other CTA, same launch", "other thread"), data.options.strict],
-  [say("another CTA of an earlier launch", "another thread of an earlier program"), (v) => v.commLoad - v.sameLaunch - v.sameCta, say("other CTA, earlier launch", "other thread, earlier program"), false],
-  [say("the same CTA of an earlier launch", "the same thread of an earlier program"), (v) => v.sameCta, say("same CTA, earlier launch", "same thread, earlier program"), data.options["same-cta"] === "local"]].filter(([, , , out], i) => !out && !(ofThreads && i));
+const senderKinds = [[(v) => v.sameLaunch, data.options.strict], [(v) => v.commLoad - v.sameLaunch - v.sameCta, false], [(v) => v.sameCta, data.options["same-cta"] === "local"]]
+  .map(([of, out], i) => [data.words.senders[i][0], of, data.words.senders[i][1], out]).filter(([, , , out], i) => !out && !(ofThreads && i));
 // In the words of docs/definitions.md.
 const communicationWords = document.getElementById("communication").textContent;
 

@@ -26,7 +26,7 @@ function deviceMatrix() {
     const colour = ramp(0.1 + 0.9 * Math.sqrt(sum / most));
     return el("td", {class: "num", title: words, style: "background:" + colour + ";color:" + (d3.lab(colour).l > 60 ? "#14181c" : "#ffffff")}, bytes(sum));
   };
-  return el("div", {class: "flows"}, el("table", {"aria-label": "Bytes from device to device"},
+  return el("div", {class: "flows"}, el("table", {"aria-label": "Bytes by pair of devices"},
     el("thead", {}, el("tr", {}, el("th", {scope: "col"}, "from ↓ to →"), ...places.map((p) => el("th", {scope: "col", class: "num"}, p)))),
     el("tbody", {}, ...places.map((from) => el("tr", {}, el("th", {scope: "row"}, from), ...places.map((to) => cell(from, to)))))));
 }
@@ -34,7 +34,7 @@ function kernelFlows() {
   const rows = flowRows().filter(crossing), by = d3.group(rows, (r) => r.kernel || r.by);
   const list = [...by].map(([kernel, of]) => ({name: shortKernel(kernel), full: kernel, title: kernel + ": " + flowWords(of), parts: flowParts(of), text: bytes(d3.sum(of, (r) => r.bytes)) + " in " + many(new Set(of.map((r) => r.superstep)).size, "launch", "launches")}));
   list.sort((a, b) => d3.sum(b.parts, (p) => p[0]) - d3.sum(a.parts, (p) => p[0]));
-  return list.length ? bars(list, "Across devices by kernel", 8, flowKinds.map(([name]) => name + " (B)")) : nothing("Nothing goes from device to device.");
+  return list.length ? bars(list, "Across devices by kernel", 8, flowKinds.map(([name]) => name + " (B)")) : nothing("Nothing goes between devices.");
 }
 
 // ---- over the launches ----
@@ -47,7 +47,7 @@ function flowPairs() {
 }
 function flowMap(pairs) {
   let columns = null, sums = [];
-  const surface = canvas(bufferRow.top + pairs.length * bufferRow.height + bufferRow.axis, "From device to device by launch", draw), e = surface.element, room = () => Math.min(90, labelRoom(surface.width));
+  const surface = canvas(bufferRow.top + pairs.length * bufferRow.height + bufferRow.axis, "Devices by launch", draw), e = surface.element, room = () => Math.min(90, labelRoom(surface.width));
   function draw(c, width, height) {
     const left = room();
     columns = columnsOf(width - left - 4, 1, 3);
@@ -99,7 +99,7 @@ function flowBlock() {
   const pairs = launches.length > 1 ? flowPairs() : [];
   if (!pairs.length) return [];
   const map = flowMap(pairs);
-  return [block("flow-launches", "Over the launches", "A row for each two devices, height: bytes" + (pairs.length === MOST_PAIRS ? "; those between which most goes" : "") + ". Copies, which belong to no launch, are not in it.", figure("From device to device by launch", map.surface, map.rows, flowColumns))];
+  return [block("flow-launches", "Over the launches", "A row for each two devices, height: bytes" + (pairs.length === MOST_PAIRS ? "; those between which most goes" : "") + ". Copies, which belong to no launch, are not in it.", figure("Devices by launch", map.surface, map.rows, flowColumns))];
 }
 
 // The key with most bytes; of equal ones the first by name.
@@ -119,12 +119,12 @@ function linkPicture() {
 }
 function deviceTable() {
   return virtualTable(data.devices, [numberColumn("launch", "superstep"), Object.assign(textColumn("kernel", "kernel", true), {text: (r) => shortKernel(r.kernel || "–")}), textColumn("by", "by"), textColumn("from", "from"), textColumn("to", "to"),
-    numberColumn("accesses", "accesses", "of copies: how many"), numberColumn("bytes", "bytes")], "From device to device");
+    numberColumn("accesses", "accesses", "of copies: how many"), numberColumn("bytes", "bytes")], "Between devices");
 }
 function drawDevices(section) {
   const legend = colourLegend(usedKinds(data.devices).map(([name, colour]) => [colour, name]));
   section.append(lead("Rows are whose memory the bytes come from, columns where they go; a kernel waits for what it loads. " + (launches.length > 1 ? "Follows the chosen launch; copies belong to none." : "")), legend,
-    el("div", {class: "blocks"}, living("flows", "From device to device", null, deviceMatrix), living("crossing", "By kernel", null, kernelFlows),
+    el("div", {class: "blocks"}, living("flows", "Between devices", null, deviceMatrix), living("crossing", "By kernel", null, kernelFlows),
       data.links ? living("links", "Over links", "In one direction each, and how long that takes at the link’s speed, one after the other.", linkPicture) : block("links", "Over links", null, nothing("memtrace report --topology=FILE (nvidia-smi topo -m) says what goes over which link."))),
     ...flowBlock(), block("device-rows", "Rows", null, deviceTable()));
   return {rows: flowRows, links: () => data.links ? linkLoads(data.links) : []};

@@ -35,7 +35,7 @@ function signed(n) { return n > 0 ? "+" + count(n) : n < 0 ? "−" + count(-n) :
 // In the circle: +45.1k for +45,056; the tooltip has all digits.
 function strideLabel(n) { return Math.abs(n.stride) < 10000 ? signed(n.stride) : (n.stride > 0 ? "+" : "−") + d3.format(".3s")(Math.abs(n.stride)); }
 function bufferName(n) {
-  if (n.buffer === null) return "outside all allocations";
+  if (n.buffer === null) return "in no allocation";
   const a = allocations.find((k) => k.id === n.buffer);
   return "buffer #" + n.buffer + (a && a.name ? " (" + a.name + ")" : "") + (n.size ? ", " + bytes(n.size) : "");
 }

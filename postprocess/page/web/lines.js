@@ -85,7 +85,6 @@ const atomicWords = "Of atomics: 1 where all lanes add to one word, as smsp__sas
 // Do lanes access less than the 16 bytes that they are apart? Accesses of 8 bytes may be halves.
 function halved(r) { return (r.strides["16"] || r.strides["-16"]) && r.bytes < 16 * r.accesses; }
 // Below figures of accesses that may be parts of one that another compiler makes; as in output/text/table.c.
-const halvesWords = "Accesses are those of the code that ran: clang may copy a float4 or an __int128 by two accesses of 8 bytes, nvcc does by one of 16.";
 // Is there a column of bank conflicts?
 const bankColumn = !!data.shared && data.shared.banks.rows.some((r) => r.wavefronts > r.ideal);
 const codeHeads = [["line", "n", ""], ["bytes", "num", "asked for by all lanes; an atomic counts as a load and as a store"], ...(ofThreads ? [["misses", "num", "of the cache that each thread has"], ["used", "num", "of what they fetch"]] : [["sectors/\u200brequest", "num", "of 32 bytes; 4 is best where 32 lanes ask for 4 bytes each. " + atomicWords], ["used", "num", "share of the moved sectors that a request uses"]]),

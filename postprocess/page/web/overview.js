@@ -80,7 +80,7 @@ function drawOverview(section) {
   if (data.has.data)
     tiles.push(bytesTile("loaded", t.load, "data volume", "load"), bytesTile("stored", t.store, "data volume", "store"));
   const touched = footprint();
-  if (touched) tiles.push(bytesTile("footprint", touched.bytes, ofThreads ? "in lines of " + bytes(data.reuse.line_size) : say("of the whole run; of the largest launch", "of the whole run; of the largest run") + (filtered ? " shown" : "") + " " + bytes(touched.most), "footprint"));
+  if (touched) tiles.push(bytesTile("footprint", touched.bytes, ofThreads ? "in lines of " + bytes(data.reuse.line_size) : say("of the whole run; largest launch", "of the whole run; largest run") + (filtered ? " shown" : "") + " " + bytes(touched.most), "footprint"));
   if (data.has.comm) tiles.push(communicationTile(t));
   if (data.has.transfers && t.fromHost) tiles.push(bytesTile("from the host", t.fromHost, "loaded, brought by copies", "fromHost"));
   if (data.has.transfers && t.toHost) tiles.push(bytesTile("to host code", t.toHost, say("read by the host, written by CTAs", "read by the host, written by threads"), "toHost"));
@@ -93,7 +93,7 @@ function drawOverview(section) {
   section.append(box);
   if (gaps.length || !data.complete)
     section.append(el("div", {class: "warn", id: "missing"}, data.complete ? "Not in these figures:" :
-      data.complete === null ? "Nothing says whether the trace is complete." : "The trace is not complete; what was whole is shown.",
+      data.complete === null ? "Nothing says whether the trace is complete." : "The trace is not complete: the page has what could be read.",
       el("ul", {}, ...data.notes.map((n) => el("li", {}, n)), ...gaps.map((n) => el("li", {}, n)))));
   const glance = drawGlance();
   if (glance) section.append(glance);

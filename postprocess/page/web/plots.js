@@ -64,7 +64,7 @@ function coalescingBlock() {
     text: perRequest(r) + " sectors per request, " + usedShare(r) + " used"})), "Sectors moved by line", 14, ["used (B)", "moved in vain (B)"]);
   const out = block("coalescing", "Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them (a byte that several lanes of a request ask for counts once: the efficiency of mt-extract), and what is moved in vain; the lines with most of that first.", el("p", {id: "coalescing-sum"},
     many(sum("requests"), "request") + ", " + many(sum("sectors"), "sector") + " (" + bytes(moved) + "), " + percent(sum("distinct"), moved) + " of it used"), picture,
-    colourLegend([["load", "used"], ["store-pale", "moved in vain"]]), rows.some(halved) ? el("p", {class: "muted"}, halvesWords) : null);
+    colourLegend([["load", "used"], ["store-pale", "moved in vain"]]), rows.some(halved) ? el("p", {class: "muted"}, data.words.halves) : null);
   out.className = "wide";
   return out;
 }
@@ -147,7 +147,7 @@ function aboutSample() {
 }
 function sampleWords() {
   const parts = Object.values(data.reuse.kernels).flatMap((steps) => Object.values(steps)).filter((v) => v.error_uses !== undefined).map((v) => v.uses ? v.error_uses / v.uses : 0);
-  return parts.length ? " An estimate: of the device one of " + count(data.reuse.sample) + " lines is followed, and the standard error of a part of a launch's uses is at most " + (100 * Math.max(...parts)).toFixed(1) + "\u00a0% (--sample=1: exact)." : "";
+  return parts.length ? " An estimate from one in " + count(data.reuse.sample) + " lines of the device (standard error of a part of the uses: up to " + (100 * Math.max(...parts)).toFixed(1) + "\u00a0%; --sample=1 is exact)." : "";
 }
 function reuseBlock() {
   if (!data.reuse) return null;

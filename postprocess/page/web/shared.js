@@ -73,7 +73,7 @@ function banksBlock() {
   follow();
   const out = block("banks", "Bank conflicts", "Wavefronts that warps’ requests to shared memory take: 32 banks of 4 bytes, each gives one word at a time. What requests would take without conflicts, and what is beyond it."
     + (!shared.shared_cells && launches.length > 1 ? say(" Of all launches: they are too many to be told apart here.", " Of all runs: they are too many to be told apart here.") : "") + leftOut(shared.banks, "lines"), sum, picture, colourLegend([["load", "without conflicts"], ["store", "conflicts"]]),
-    banks.some((r) => r.bytes === 8 * r.accesses && bankConflicts(r)) ? el("p", {class: "muted"}, halvesWords) : null);
+    banks.some((r) => r.bytes === 8 * r.accesses && bankConflicts(r)) ? el("p", {class: "muted"}, data.words.halves) : null);
   out.className = "wide";
   return out;
 }
@@ -106,10 +106,7 @@ function sideColumn(name) {
   return {name, get: words, text: words, csv: full, hint: full, pick: (r) => lineLink(r[name].file + ":" + r[name].line)};
 }
 function hazardNotes() {
-  const out = [];
-  if (shared.unjudged) out.push(many(shared.unjudged, "access is", "accesses are") + say(" not looked at: block copies, other CTAs’ memory.", " not looked at: block copies, other threads’ memory."));
-  if (shared.loose) out.push("Threads were " + many(shared.loose, "time", "times") + " at barriers in memory of which is not known which one it was, or whether they waited: hazards may be missing.");
-  if (shared.parted) out.push(many(shared.parted, say("CTA was", "thread was"), say("CTAs were", "threads were")) + " under way at a time with too many others: hazards may be missing.");
+  const out = shared.notes.map((note) => note[0].toUpperCase() + note.slice(1) + ".");
   if (data.totals.untraced) out.push("Accesses without a record may be among them.");
   return out.join(" ");
 }

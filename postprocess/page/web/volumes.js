@@ -181,8 +181,7 @@ function drawVolumes(section) {
   }
   onState(change);
   const volumeTableRows = () => d3.range(list.n).map((i) => Object.assign({name: list.name(i), told: list.told}, ...volumeKeys.map((key) => ({[key]: list[key][i]}))));
-  const legend = el("div", {class: "legend"}), legendOf = () => [["load-pale", "loaded"], ...list && list.told && !ofThreads ? [["load-mid", say("of it communication, by the same CTA of an earlier launch", "of it communication, by the same thread of an earlier program")], ["load", say("by another CTA of an earlier launch", "by another thread of an earlier program")],
-    ["load-deep", say("by another CTA of the same launch", "by another thread")]] : [["load", "of it communication"]], ["store-pale", "stored"], ["store", "of it loaded as communication"]];
+  const legend = el("div", {class: "legend"}), legendOf = () => [["load-pale", "loaded"], ...list && list.told && !ofThreads ? [["load-mid", "of it communication, by " + data.words.senders[2][0]], ["load", "by " + data.words.senders[1][0]], ["load-deep", "by " + data.words.senders[0][0]]] : [["load", "of it communication"]], ["store-pale", "stored"], ["store", "of it loaded as communication"]];
   const drawLegend = () => clear(legend, ...legendOf().map(([k, t]) => el("span", {title: k.startsWith("load") && k !== "load-pale" ? communicationWords : null}, el("i", {style: "background:" + theme[k]}), t)));
   redraws.push(drawLegend);
   section.append(lead(ofThreads ? "Bytes loaded (up) and stored (down) by thread. A logarithmic scale shows small ones beside large ones." : say("Bytes loaded (up) and stored (down). By CTA and by SM: of the chosen launch, or of all. A logarithmic scale shows small ones beside large ones; bars are then not to be added up.", "Bytes loaded (up) and stored (down). By thread and by SM: of the chosen run, or of all. A logarithmic scale shows small ones beside large ones; bars are then not to be added up.")),
