@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""mt-extract --format=summary says what the page's "At a glance" says, sentence by sentence and in its order; on random traces and on
-the worked example, whose sentences are derived by hand in page_test.py. Buffers that take turns are counted here by hand. usage: summary_test.py BIN SOURCE GEN_DEVICE"""
+"""mt-extract --format=summary says what the page's "At a glance" says, sentence by sentence and in its order, and what is made here of the
+figures of its comm.json, sentence by sentence; on random traces and on the worked example, whose sentences are derived by hand in page_test.py.
+usage: summary_test.py BIN SOURCE GEN_DEVICE"""
 import json
+import math
 import os
 import random
 import subprocess
@@ -13,6 +15,178 @@ from spaces import LOAD, SHARED, STORE, container
 import traces
 
 GEN_DEVICE = sys.argv.pop(3)
+
+
+# ---- sentences from the figures of a comm.json ----
+
+def size(n):
+    units = ["B", "KiB", "MiB", "GiB"]
+    u = 0
+    while n >= 1024 and u < 3:
+        n, u = n / 1024, u + 1
+    return "%s %s" % (format(n, ",d") if not u else "%.*f" % (2 if n < 10 else 1 if n < 100 else 0, math.nextafter(n, math.inf)), units[u])
+
+
+def share(part, whole):
+    p = 100 * part / whole if whole else 0
+    words = "%.0f" % p if part == whole or not part else "< 0.1" if p < 0.1 else "> 99.9" if p > 99.9 else "%.1f" % math.nextafter(p, math.inf)
+    return words + " %"
+
+
+def many(n, word):
+    return "%s %s" % (format(n, ",d"), word if n == 1 else word + ("es" if word[-2:] in ("ch", "ss") else "s"))
+
+
+def base(place):
+    return place.rsplit("/", 1)[-1]
+
+
+def short(kernel):
+    name, angle, rest = kernel.partition("<")
+    name = name.rsplit("::", 1)[-1]
+    return name + ("<…>" if angle and len(name + angle + rest) > 40 else angle + rest)
+
+
+def most(rows, key):
+    return min(enumerate(rows), key=lambda x: (-key(x[1]), x[0]))[1]
+
+
+def of_kernels(c):
+    sums = {}
+    for kernel, steps in c["KDV"].items():
+        sums[kernel] = (sum(v["Load"] for v in steps.values()), sum(v["Store"] for v in steps.values()), len(steps), min(map(int, steps)))
+    moved = sum(a + b for a, b, *_ in sums.values())
+    if moved:
+        top = min(sums, key=lambda k: (-sums[k][0] - sums[k][1], sums[k][3]))
+        load, store, n, _ = sums[top]
+        if len(sums) == 1:
+            yield "One kernel, %s, moves all bytes: %s loaded, %s stored in %s." % (short(top), size(load), size(store), many(n, "launch"))
+        else:
+            yield "%s moves most: %s, %s of all bytes, in %d of %s." % (short(top), size(load + store), share(load + store, moved), n, many(sum(s[2] for s in sums.values()), "launch"))
+
+
+def of_transfers(c, local, strict):
+    sent = {}
+    for source, ctas in c["transfers"].items():
+        for steps in ctas.values():
+            for step, targets in steps.items():
+                for target, places in targets.items():
+                    for place in places.values():
+                        for reader, t in place.items():
+                            row = sent.setdefault((source, target), [0, int(reader), int(step)])
+                            sent[source, target] = [row[0] + t["Size"], min(row[1], int(reader)), min(row[2], int(step))]
+    load = sum(v["Load"] for steps in c["KDV"].values() for v in steps.values())
+    by = [sum(v[kind] for steps in c["senders"].values() for v in steps.values()) for kind in ("same_launch", "earlier_launch", "same_cta")]
+    if not sum(by):
+        return
+    who = ["another CTA of the same launch", "another CTA of an earlier launch", "the same CTA of an earlier launch"]
+    parts = ["%s (%s)%%s by %s" % (size(n), share(n, load).replace("%", "%%"), w) for i, (n, w) in enumerate(zip(by, who)) if not (i == 0 and strict or i == 2 and local)]
+    words = ", ".join([parts[0] % " were last written"] + [p % "" for p in parts[1:]])
+    pairs = {k: v for k, v in sent.items() if "<host>" not in k}
+    top = min(pairs, key=lambda k: (-pairs[k][0], pairs[k][1], pairs[k][2])) if pairs else None
+    yield "Of what CTAs load, %s%s." % (words, "" if not pairs else "; %s %s to %s%s" % ("most of it goes from" if len(pairs) > 1 else "it goes from", *map(short, top),
+                                        ": " + size(pairs[top][0]) if len(pairs) > 1 else ""))
+
+
+def of_lines(c):
+    sums = {line: sum(v["Load"] + v["Store"] for v in kernels.values()) for line, kernels in ((c["lines"] or {}).get("lines") or {}).items()}
+    known = {k: v for k, v in sums.items() if k != "?"}
+    if len(known) > 1 and sum(sums.values()):
+        top = min(known, key=lambda k: (-known[k], k))
+        yield "Line %s moves most of %s: %s, %s of all bytes." % (base(top), many(len(known), "line"), size(known[top]), share(known[top], sum(sums.values())))
+
+
+def of_coalescing(c):
+    rows = [(kernel, line, kind, r) for kernel, lines in ((c["coalescing"] or {}).get("kernels") or {}).items() if kernel not in c.get("apart", [])
+            for line, kinds in lines.items() for kind, r in kinds.items()]
+    vain = lambda x: max(0, 32 * x[3]["sectors"] - x[3]["distinct"])
+    moved, lost = sum(32 * x[3]["sectors"] for x in rows), sum(map(vain, rows))
+    if moved and lost < 0.1 * moved:
+        yield "Warps use %s of the sectors that they move: accesses are well coalesced." % share(moved - lost, moved)
+    elif moved:
+        kernel, line, kind, r = most(rows, vain)
+        halves = any(r["strides"].get(s) for s in ("16", "-16")) and r["bytes"] < 16 * r["accesses"]
+        yield "Warps use %s of the %s that they move; most is lost by the %s at %s: %.1f sectors per request, %s used%s." % (
+            share(moved - lost, moved), size(moved), kind, short(kernel) if line == "?" else base(line), math.nextafter(r["sectors"] / r["requests"], math.inf), share(r["distinct"], 32 * r["sectors"]),
+            " (clang may access values of 16 bytes, float4 or __int128, in two halves; nvcc does not)" if halves else "")
+
+
+def of_sharing(c):
+    found = []
+    for kernel, steps in c["sharing"]["kernels"].items():
+        sums = {}
+        for v in steps.values():
+            for label, kinds in v["allocations"].items():
+                bad, n = sums.get(label, (0, 0))
+                sums[label] = (bad + kinds["false"]["accesses"], n + sum(k["accesses"] for k in kinds.values()))
+        bad, n = (sum(x) for x in zip(*sums.values())) if sums else (0, 0)
+        at = lambda label: (-sums[label][0], int(label[1:].split()[0]) if label[0] == "#" else 1 << 62)
+        if bad and bad / n >= 0.01:
+            found.append((-bad / n, -bad, kernel, n, min(sums, key=at)))
+    found.sort()
+    if found:
+        parts = ["%s of %s of %s, most of them in %s" % (share(-bad, n), "those" if i else "the accesses", short(kernel), label) for i, (_, bad, kernel, n, label) in enumerate(found[:3])]
+        yield "CTAs share cache lines of %d bytes falsely: %s%s." % (c["sharing"]["line_size"], "; ".join(parts), "; and some of " + many(len(found) - 3, "other kernel") if len(found) > 3 else "")
+
+
+def of_conflicts(c):
+    rows = [(kernel, x) for kernel, steps in c["conflicts"].items() for found in steps.values() for x in found]
+    if rows:
+        kernel, top = most(rows, lambda x: x[1]["bytes"])
+        side = lambda s: (base(s["line"]) + " " if s["line"] else "") + s["type"]
+        yield "%s between CTAs of one launch (races, unless the program orders them), the largest in %s: %s against %s on %s." % (
+            many(len(rows), "conflict"), short(kernel), side(top["a"]), side(top["b"]), size(top["bytes"]))
+
+
+def of_placement(c):
+    p = c["placement"]
+    if p["load"]:
+        best = most(["block", "robin", "mincut"], lambda k: -p["policies"][k]["cross"])
+        cross = p["policies"][best]["cross"]
+        if "ran" not in p or p["ran"] > cross:
+            yield "Over %s, %s of the communication would cross with the best placement tried, %s%s." % (many(p["devices"], "device"), share(cross, p["load"]) if cross else "none",
+                  {"block": "blocks of CTAs", "robin": "round robin", "mincut": "least traffic found"}[best], "; as it ran: " + share(p["ran"], p["load"]) if "ran" in p else "")
+
+
+def of_turns(c):
+    """Buffers that a launch only reads and its kernel's next one only writes, and the other way round, in pairs of one size."""
+    if c["traffic"] is None or c["traffic"].get("launch_step", 1) > 1:
+        return
+    uses, kernel_of, found = {}, {int(s): k for k, steps in c["KDV"].items() for s in steps}, {}
+    for label, a in c["traffic"]["allocations"].items():
+        for step, load, store, *_ in a["launches"] if "id" in a else ():
+            if load or store:
+                uses.setdefault(step, {})[a["id"]] = (label, a["bytes"], bool(load), bool(store))
+    last = {}
+    for step in sorted(s for s in uses if s in kernel_of):
+        kernel, now, before = kernel_of[step], uses[step], last.get(kernel_of[step], {})
+        last[kernel] = now
+        both = sorted(set(now) & set(before))
+        read = [i for i in both if now[i][2:] == (True, False) and before[i][2:] == (False, True)]
+        for i in [i for i in both if now[i][2:] == (False, True) and before[i][2:] == (True, False)]:
+            other = next((k for k in read if now[k][1] == now[i][1]), None)
+            if other is not None:
+                read.remove(other)
+                key = (min(i, other), max(i, other), kernel)
+                found[key] = found.get(key, 0) + 1
+    names = {i: (label, n) for use in uses.values() for i, (label, n, *_) in use.items()}
+    if found:
+        a, b, kernel = min(found, key=lambda k: (-found[k], -names[k[0]][1], k))
+        others = len({k[:2] for k in found}) - 1
+        yield "%s and %s (%s each) take turns: %s reads one and writes the other, and its next launch the other way round, %s%s." % (
+            names[a][0], names[b][0], size(names[a][1]), short(kernel), many(found[a, b, kernel], "time"), "; so do others: " + many(others, "pair") if others else "")
+
+
+# How sentences of each kind begin or go on, so that none is missed.
+KINDS = {"kernel": ("moves all bytes:", "moves most:"), "comm": ("Of what CTAs load",), "line": ("moves most of",), "coalescing": ("Warps use",), "sharing": ("falsely:",),
+         "conflicts": ("between CTAs of one launch (",), "placement": ("best placement tried",), "turns": ("take turns:",)}
+
+
+def model(c, options):
+    yield from of_kernels(c)
+    yield from of_transfers(c, "--same-cta=local" in options, "--strict" in options)
+    for of in (of_lines, of_coalescing, of_sharing, of_conflicts, of_placement, of_turns):
+        yield from of(c)
 
 
 class Summary(Case):
@@ -68,6 +242,9 @@ class Summary(Case):
                 done = subprocess.run([BIN + "/mt-extract", "--format=summary", *options, *paths], capture_output=True, text=True)
                 self.assertIn(done.returncode, (0, 3), done.stderr)
                 said = [" ".join(x.split()) for x in done.stdout.splitlines() if x[:2] in ("! ", "- ")]
+                comm = json.loads(subprocess.run([BIN + "/mt-extract", "-s", "all,more", *options, *paths], capture_output=True, text=True).stdout)
+                words = [x[2:] for x in said]
+                self.assertEqual(sorted(x for x in words if any(w in x for of in KINDS.values() for w in of)), sorted(model(comm, options)), (paths, options))
                 page = subprocess.run([BIN + "/mt-report", *options, *paths, "-o", self.path("r.html")], capture_output=True, text=True)
                 self.assertEqual(page.returncode, done.returncode)
                 self.page.open(self.path("r.html"))
