@@ -26,7 +26,8 @@ static const struct {
     [MT_KIND_COMPANION] = {"the companion of a trace",
                            "it is read along with its trace, the file without .meta"},
     [MT_KIND_GRAPH] = {"a memory graph", "memtrace compare reads it"},
-    [MT_KIND_COMM] = {"the output of mt-extract", "memtrace report --from reads it, jq and the like"},
+    [MT_KIND_COMM] = {"the output of mt-extract",
+                      "memtrace report --from and memtrace query read it, jq and the like"},
     [MT_KIND_OTHER] = {"a file of another kind", "traced programs write files MemTrace-pipe-N or .mtc"},
 };
 

@@ -38,6 +38,12 @@ int mt_pipeline_option(struct mt_pipeline *p, int o)
     }
 }
 
+int mt_pipeline_asked(const struct mt_pipeline *p)
+{
+    return p->filter.kernels_text || p->filter.supersteps_text || p->options.local || p->options.strict ||
+           p->inputs.flags || p->inputs.ncompanions || p->further;
+}
+
 /* The host has a part of its own when its accesses are read. */
 static void pipeline_host(struct mt_pipeline *p)
 {

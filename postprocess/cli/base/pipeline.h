@@ -42,6 +42,8 @@ struct mt_pipeline {
 void mt_pipeline_init(struct mt_pipeline *p);
 /* Options that mt-extract and mt-report both have: as mt_common_option. */
 int mt_pipeline_option(struct mt_pipeline *p, int o);
+/* After the options: was anything asked for that only traces can answer? */
+int mt_pipeline_asked(const struct mt_pipeline *p);
 /* Opens the inputs and begins the analyses, for p->wants. 0, or an exit code after saying why. */
 int mt_pipeline_open(struct mt_pipeline *p);
 /* Reads all, and finishes the communication analysis. 0, or an exit code after saying why. */

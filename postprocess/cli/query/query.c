@@ -1,7 +1,9 @@
 /* memtrace query: a statement of SQL on traces. It is looked at first: what it does not read is not analysed.
  */
 #define _GNU_SOURCE
+#include "cli/base/comm_file.h"
 #include "cli/base/commands.h"
+#include "cli/base/kind.h"
 #include "cli/base/pipeline.h"
 #include "base/text.h"
 #include "memtrace/grow.h"
@@ -253,10 +255,18 @@ static int query_put(struct query *x, const struct box *b, int *rc)
     return mt_output_close(&x->p.out, f);
 }
 
+static int query_stopped(void *arg)
+{
+    (void)arg;
+    return mt_cli_stop != 0;
+}
+
 /* The exit code. What fails before the first row leaves the output as it was. */
 static int query_write(struct query *x)
 {
     struct box b = {.n = 0};
+    if (!mt_cli_stop) /* else the answer is of what was read, and not asked for twice */
+        sqlite3_progress_handler(x->sql.db, 10000, query_stopped, NULL);
     int code = 0, rc = sqlite3_step(x->statement);
     if (x->form == BOX && (rc == SQLITE_ROW || rc == SQLITE_DONE))
         rc = query_box(x, &b, rc);
@@ -273,12 +283,6 @@ static int query_write(struct query *x)
 }
 
 /* ---- reading ---- */
-
-static int query_stopped(void *arg)
-{
-    (void)arg;
-    return mt_cli_stop != 0;
-}
 
 /* Shared and local memory are asked for. */
 static int query_onchip(const struct query *x)
@@ -326,8 +330,6 @@ static int query_answer(struct query *x)
     struct mt_comm_result r = mt_pipeline_result(&x->p, complete, notes);
     r.onchip = &x->onchip.rows;
     x->sql.r = &r;
-    if (!mt_cli_stop) /* else the answer is of what was read, and not asked for twice */
-        sqlite3_progress_handler(x->sql.db, 10000, query_stopped, NULL);
     const uint64_t requests =
         1ull << MT_REL_coalescing | 1ull << MT_REL_coalescing_sites | 1ull << MT_REL_lane_strides;
     const char *remark = x->sql.reads & requests ? mt_coalescing_remark(&r) : NULL;
@@ -338,26 +340,82 @@ static int query_answer(struct query *x)
     return code ? code : input;
 }
 
-/* The statement is the last word. */
-static int query_prepare(struct query *x, int argc, char **argv)
+/* The statement, and in s->reads what it reads. An exit code. */
+static int query_statement(struct query *x)
 {
     char why[300];
-    if (optind >= argc)
-        return mt_cli_usage("there is no query: memtrace query TRACE 'SELECT ...'");
-    x->text = argv[argc - 1];
-    if (optind == argc - 1)
-        return mt_cli_usage(strpbrk(x->text, " \n") ? "there is no trace: memtrace query TRACE 'SELECT ...'"
-                                                    : "there is no query: memtrace query TRACE 'SELECT ...'");
+    sqlite3_finalize(x->statement);
+    x->sql.reads = 0;
     x->statement = mt_sql_prepare(&x->sql, x->text, why, sizeof why);
-    if (!x->statement)
-        return mt_cli_usage("%s", why);
+    return x->statement ? 0 : mt_cli_usage("%s", why);
+}
+
+/* The tables that the statement reads, of a comm.json. An exit code. */
+static int query_tables(struct query *x, const char *path, const json_t *file)
+{
+    char why[300];
+    if (mt_sql_fill(&x->sql, file, x->sql.reads, why, sizeof why) != 0) {
+        mt_cli_say("%s: %s", path, why);
+        return MT_EXIT_INPUT;
+    }
+    for (int i = 0; i < MT_TABLES; i++)
+        if ((x->sql.reads & ~x->sql.there) >> i & 1) {
+            mt_rows_missing((enum mt_relation_number)i, file, why, sizeof why);
+            return mt_cli_refuse("%s: %s", path, why);
+        }
+    return query_statement(x);
+}
+
+static int query_file(struct query *x, const char *path)
+{
+    int code, complete, input;
+    if (mt_pipeline_asked(&x->p))
+        return mt_cli_usage("a comm.json has its figures already: give filters and analyses to mt-extract, "
+                            "not along with it");
+    mt_output_spare(path);
+    json_t *file = mt_comm_file(path, &code);
+    if (!file)
+        return code;
+    input = mt_comm_file_complete(file, &complete);
+    if (!complete)
+        mt_cli_note("%s: is of a trace that was not complete", path);
+    code = query_tables(x, path, file);
+    json_decref(file);
+    if (code == 0)
+        code = mt_output_open(&x->p.out, x->output);
+    if (code == 0)
+        code = query_write(x);
+    return code ? code : input;
+}
+
+/* Of traces. An exit code. */
+static int query_traces(struct query *x, int argc, char **argv)
+{
     if (x->sql.reads >> MT_REL_ranges & 1)
         return mt_cli_usage(
             "`ranges` is made by a pass of its own: memtrace extract -f sqlite -o FILE TRACE has it");
     query_needs(x);
     mt_inputs_take(&x->p.inputs, argc - 1, argv);
     int code = mt_inputs_folders(&x->p.inputs);
-    return code ? code : mt_output_open(&x->p.out, x->output);
+    if (code == 0)
+        code = mt_output_open(&x->p.out, x->output);
+    return code ? code : query_answer(x);
+}
+
+/* The statement is the last word. */
+static int query_run(struct query *x, int argc, char **argv)
+{
+    if (optind >= argc)
+        return mt_cli_usage("there is no query: memtrace query TRACE 'SELECT ...'");
+    x->text = argv[argc - 1];
+    if (optind == argc - 1)
+        return mt_cli_usage(strpbrk(x->text, " \n") ? "there is no trace: memtrace query TRACE 'SELECT ...'"
+                                                    : "there is no query: memtrace query TRACE 'SELECT ...'");
+    const int code = query_statement(x);
+    if (code)
+        return code;
+    return optind == argc - 2 && mt_kind_of(argv[optind]) == MT_KIND_COMM ? query_file(x, argv[optind])
+                                                                          : query_traces(x, argc, argv);
 }
 
 int mt_query_command(int argc, char **argv)
@@ -374,9 +432,7 @@ int mt_query_command(int argc, char **argv)
         code = -1;
     }
     if (code == 0)
-        code = query_prepare(&x, argc, argv);
-    if (code == 0)
-        code = query_answer(&x);
+        code = query_run(&x, argc, argv);
     sqlite3_finalize(x.statement);
     mt_sql_close(&x.sql);
     mt_pipeline_free(&x.p);

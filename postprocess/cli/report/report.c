@@ -109,19 +109,12 @@ static int report_option(void *arg, int o)
     }
 }
 
-/* Was anything asked for that only traces can answer? */
-static int of_traces(const struct make *m)
-{
-    return m->p.filter.kernels_text || m->p.filter.supersteps_text || m->p.options.local ||
-           m->p.options.strict || m->p.inputs.flags || m->p.inputs.ncompanions || m->quick || m->p.further;
-}
-
 static int report_parse(struct make *m, int argc, char **argv)
 {
     int rc = mt_cli_options(&command, argc, argv, report_option, m);
     if (rc == 0 && m->from && optind < argc)
         rc = mt_cli_usage("--from takes the place of traces: '%s' is one too many", argv[optind]);
-    if (rc == 0 && m->from && of_traces(m))
+    if (rc == 0 && m->from && (m->quick || mt_pipeline_asked(&m->p)))
         rc = mt_cli_usage(
             "a comm.json has its figures already: give filters and analyses to mt-extract, not along "
             "with --from");
@@ -295,7 +288,7 @@ static int report_run(struct make *m)
     struct mt_report_from from = {0};
     int code = mt_report_init(&m->report) == 0 ? 0 : mt_cli_fail("no memory for the report");
     if (code == 0)
-        code = m->from ? mt_report_from(&m->report, &from, m->from) : from_traces(m);
+        code = m->from ? mt_report_from(&m->report, &from, &m->summary, m->from) : from_traces(m);
     /* What was whole of a damaged trace is shown. */
     if (code == 0 || (code == MT_EXIT_INPUT && m->report.has)) {
         int written = write_page(m);

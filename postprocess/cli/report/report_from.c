@@ -1,147 +1,72 @@
 /* Reads the sections of a comm.json (docs/man/memtrace-extract.md) back into the flat lists of a report. */
 #define _GNU_SOURCE
 #include "report_from.h"
-#include "analysis/locality/locality.h"
+#include "cli/base/comm_file.h"
 #include "cli/base/cli.h"
-#include "cli/base/kind.h"
-#include "analysis/base/pairmap.h"
-#include "output/json/comm_json.h"
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct reading {
     struct mt_report *r;
-    const char *path;
-    int failed;              /* an exit code */
-    struct mt_pairmap index; /* (superstep, kernel) -> launch + 1 */
+    char why[300]; /* it is not as it should be, or "": there is no memory */
+    /* of the section under way: */
+    int comm, ctas;
 };
 
-static void report_from_wrong(struct reading *x, const char *where, const char *key)
+static uint32_t report_from_superstep(struct mt_found *f, unsigned star)
 {
-    if (!x->failed)
-        mt_cli_say("%s: '%s' in '%s' is not as mt-extract writes it", x->path, key, where);
-    x->failed = MT_EXIT_INPUT;
-}
-
-static void no_memory(struct reading *x)
-{
-    if (!x->failed)
-        mt_cli_say("%s: no memory", x->path);
-    x->failed = MT_EXIT_FAILURE;
-}
-
-static uint64_t report_from_number(struct reading *x, const char *where, const char *text)
-{
-    char *end;
-    uint64_t n = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end)
-        report_from_wrong(x, where, text);
-    return n;
-}
-
-static uint32_t report_from_superstep(struct reading *x, const char *where, const char *text)
-{
-    uint64_t n = report_from_number(x, where, text);
+    const uint64_t n = mt_found_key(f, star);
     if (n >= MT_REPORT_ALL)
-        report_from_wrong(x, where, text);
+        mt_found_wrong(f, f->key[star]);
     return (uint32_t)n;
 }
 
-/* "x,y,z" as its place in the order; x->failed if it is not one. */
-static uint64_t cta_order(struct reading *x, const char *where, const char *text)
+static int report_from_parts(struct mt_found *f)
 {
-    unsigned long long a, b, c;
-    int used = 0;
-    if (sscanf(text, "%llu,%llu,%llu%n", &a, &b, &c, &used) != 3 || text[used] || a > UINT32_MAX ||
-        b > 0xffff || c > 0xffff)
-        report_from_wrong(x, where, text);
-    else
-        return (uint64_t)c << 48 | (uint64_t)b << 32 | (uint64_t)a;
-    return 0;
+    struct reading *x = f->arg;
+    struct mt_report_part *p = x->ctas ? MT_REPORT_ADD(x->r->ctas) : MT_REPORT_ADD(x->r->sms);
+    if (!p)
+        return -1;
+    p->superstep = report_from_superstep(f, 2);
+    p->key = x->ctas ? mt_found_cta(f, 3) : mt_found_key(f, 3);
+    *(x->comm ? &p->volume.comm_load : &p->volume.load) = mt_found_number(f, "Load");
+    *(x->comm ? &p->volume.comm_store : &p->volume.store) = mt_found_number(f, "Store");
+    return f->failed ? -1 : 0;
 }
 
-static uint64_t report_from_value(struct reading *x, const char *where, const json_t *o, const char *key)
+/* ---- launches ---- */
+
+static int report_from_launch(struct reading *x, sqlite3_stmt *row)
 {
-    const json_t *v = json_object_get(o, key);
-    if (!json_is_integer(v))
-        report_from_wrong(x, where, key);
-    return (uint64_t)json_integer_value(v);
+    const uint64_t superstep = (uint64_t)sqlite3_column_int64(row, 0);
+    const char *name = (const char *)sqlite3_column_text(row, 1);
+    const uint32_t kernel = name ? mt_report_kernel(x->r, name) : UINT32_MAX;
+    struct mt_report_launch *l = kernel == UINT32_MAX ? NULL : MT_REPORT_ADD(x->r->launches);
+    if (!l)
+        return -1;
+    if (superstep >= MT_REPORT_ALL)
+        snprintf(x->why, sizeof x->why, "there are launches beyond %u", MT_REPORT_ALL - 1);
+    l->kernel = kernel;
+    l->superstep = (uint32_t)superstep;
+    uint64_t *const volume[] = {&l->volume.load,       &l->volume.store,       &l->volume.comm_load,
+                                &l->volume.comm_store, &l->volume.same_launch, &l->volume.same_cta};
+    for (int i = 0; i < 6; i++)
+        *volume[i] = (uint64_t)sqlite3_column_int64(row, i + 2);
+    return *x->why ? -1 : 0;
 }
 
-/* ---- volumes ---- */
-
-static struct mt_report_launch *launch_of(struct reading *x, const char *kernel, uint32_t superstep)
+/* By kernel, as the sections have them: kernels have their numbers in this order. */
+static int report_from_launches(struct reading *x, struct mt_sql *sql)
 {
-    uint32_t number = mt_report_kernel(x->r, kernel);
-    uint64_t *at = number == UINT32_MAX ? NULL : mt_pairmap_get(&x->index, superstep, number, 0);
-    if (at && *at)
-        return &x->r->launches.at[*at - 1];
-    struct mt_report_launch *l = at ? MT_REPORT_ADD(x->r->launches) : NULL;
-    if (!l) {
-        no_memory(x);
-        return NULL;
-    }
-    *at = x->r->launches.n;
-    l->kernel = number;
-    l->superstep = superstep;
-    return l;
-}
-
-static void add_volume(struct reading *x, const char *where, const json_t *o, int comm,
-                       struct mt_report_volume *v)
-{
-    *(comm ? &v->comm_load : &v->load) += report_from_value(x, where, o, "Load");
-    *(comm ? &v->comm_store : &v->store) += report_from_value(x, where, o, "Store");
-}
-
-static void add_senders(struct reading *x, const char *where, const json_t *o, int comm,
-                        struct mt_report_volume *v)
-{
-    (void)comm;
-    v->same_launch += report_from_value(x, where, o, mt_sender_names[MT_FROM_SAME_LAUNCH]);
-    v->same_cta += report_from_value(x, where, o, mt_sender_names[MT_FROM_SAME_CTA]);
-}
-
-static void kernel_section(struct reading *x, json_t *section, const char *name, int comm,
-                           void (*add)(struct reading *, const char *, const json_t *, int,
-                                       struct mt_report_volume *))
-{
-    const char *kernel, *step;
-    json_t *steps, *leaf;
-    json_object_foreach(section, kernel, steps) json_object_foreach(steps, step, leaf)
-    {
-        struct mt_report_launch *l = launch_of(x, kernel, report_from_superstep(x, name, step));
-        if (!l || x->failed)
-            return;
-        add(x, name, leaf, comm, &l->volume);
-    }
-}
-
-/* CCV, CDV (ctas), SCV, SDV. Launches without a kernel section come from here. */
-static void part_section(struct reading *x, json_t *section, const char *name, int comm, int ctas)
-{
-    const char *kernel, *step, *key;
-    json_t *steps, *parts, *leaf;
-    json_object_foreach(section, kernel, steps) json_object_foreach(steps, step, parts)
-    {
-        uint32_t s = report_from_superstep(x, name, step);
-        if (x->failed || !launch_of(x, kernel, s))
-            return;
-        json_object_foreach(parts, key, leaf)
-        {
-            struct mt_report_part *p = ctas ? MT_REPORT_ADD(x->r->ctas) : MT_REPORT_ADD(x->r->sms);
-            if (!p) {
-                no_memory(x);
-                return;
-            }
-            p->superstep = s;
-            p->key = ctas ? cta_order(x, name, key) : report_from_number(x, name, key);
-            add_volume(x, name, leaf, comm, &p->volume);
-            if (x->failed)
-                return;
-        }
-    }
+    static const char text[] = "SELECT launch, kernel, load, store, comm_load, comm_store, from_same_launch, "
+                               "from_same_cta FROM launch_volumes ORDER BY kernel, launch";
+    sqlite3_stmt *row =
+        sql->there >> MT_REL_launch_volumes & 1 ? mt_sql_prepare(sql, text, x->why, sizeof x->why) : NULL;
+    int rc = 0;
+    while (row && rc == 0 && sqlite3_step(row) == SQLITE_ROW)
+        rc = report_from_launch(x, row);
+    sqlite3_finalize(row);
+    return rc;
 }
 
 static int launch_order(const void *a, const void *b)
@@ -172,51 +97,27 @@ static void settle_launches(struct reading *x)
 
 /* ---- transfers ---- */
 
-static struct mt_report_end end_at(struct reading *x, const char *kernel, const char *cta, const char *step)
+/* Its kernel, CTA and superstep are these stars. */
+static struct mt_report_end report_from_end(struct mt_found *f, unsigned star)
 {
-    struct mt_report_end end = {.kernel = mt_report_kernel(x->r, kernel),
-                                .superstep = report_from_superstep(x, "transfers", step)};
-    if (end.kernel == UINT32_MAX)
-        no_memory(x);
-    end.cta = end.kernel == MT_REPORT_HOST ? MT_REPORT_NO_CTA : cta_order(x, "transfers", cta);
+    struct reading *x = f->arg;
+    struct mt_report_end end = {.kernel = mt_report_kernel(x->r, f->key[star] ? f->key[star] : ""),
+                                .superstep = report_from_superstep(f, star + 2)};
+    end.cta = end.kernel == MT_REPORT_HOST ? MT_REPORT_NO_CTA : mt_found_cta(f, star + 1);
     return end;
 }
 
-/* All that one end sent. */
-static void transfers_of(struct reading *x, const struct mt_report_end *src, json_t *to)
+static int report_from_transfer(struct mt_found *f)
 {
-    const char *kernel, *cta, *step;
-    json_t *ctas, *steps, *leaf;
-    json_object_foreach(to, kernel, ctas) json_object_foreach(ctas, cta, steps)
-        json_object_foreach(steps, step, leaf)
-    {
-        struct mt_report_transfer *t = MT_REPORT_ADD(x->r->transfers);
-        if (!t) {
-            no_memory(x);
-            return;
-        }
-        t->src = *src;
-        t->dst = end_at(x, kernel, cta, step);
-        t->size = report_from_value(x, "transfers", leaf, "Size");
-        t->count = report_from_value(x, "transfers", leaf, "cnt");
-        if (x->failed)
-            return;
-    }
-}
-
-static void transfers_section(struct reading *x, json_t *section)
-{
-    const char *kernel, *cta, *step;
-    json_t *ctas, *steps, *to;
-    json_object_foreach(section, kernel, ctas) json_object_foreach(ctas, cta, steps)
-        json_object_foreach(steps, step, to)
-    {
-        struct mt_report_end src = end_at(x, kernel, cta, step);
-        if (!x->failed)
-            transfers_of(x, &src, to);
-        if (x->failed)
-            return;
-    }
+    struct reading *x = f->arg;
+    struct mt_report_transfer *t = MT_REPORT_ADD(x->r->transfers);
+    if (!t)
+        return -1;
+    t->src = report_from_end(f, 1);
+    t->dst = report_from_end(f, 4);
+    t->size = mt_found_number(f, "Size");
+    t->count = mt_found_number(f, "cnt");
+    return f->failed || t->src.kernel == UINT32_MAX || t->dst.kernel == UINT32_MAX ? -1 : 0;
 }
 
 /* ---- the whole ---- */
@@ -256,20 +157,15 @@ static int report_from_gaps(struct mt_report *r, const json_t *o)
            mt_gaps_untraced(&r->gaps, &untraced, of_run);
 }
 
-static void report_from_head(struct reading *x, struct mt_report_from *f, json_t *o)
+static int report_from_head(struct mt_report *r, struct mt_report_from *f, json_t *o)
 {
-    struct mt_report *r = x->r;
     const json_t *options = json_object_get(o, "options");
     const char *same = json_string_value(json_object_get(options, "same-cta"));
     f->inputs = report_from_texts(json_object_get(o, "inputs"), &r->ninputs);
     f->notes = report_from_texts(json_object_get(o, "notes"), &r->nnotes);
-    if (!f->inputs || !f->notes)
-        no_memory(x);
     r->inputs = f->inputs;
     r->notes = f->notes;
     r->from_json = 1;
-    const json_t *complete = json_object_get(o, "complete");
-    r->complete = json_is_null(complete) ? -1 : json_is_true(complete);
     r->local = same && strcmp(same, "local") == 0;
     r->strict = json_is_true(json_object_get(options, "strict"));
     r->host = json_is_true(json_object_get(options, "host"));
@@ -280,42 +176,38 @@ static void report_from_head(struct reading *x, struct mt_report_from *f, json_t
     r->reported = r->kernels_text || r->supersteps_text ? UINT64_MAX : r->records;
     r->unknown = report_from_total(o, "unknown");
     r->untraced_accesses = report_from_total(o, "untraced");
-    if (report_from_gaps(r, o) != 0)
-        no_memory(x);
     r->host_accesses = report_from_total(o, "host_accesses");
+    return f->inputs && f->notes ? report_from_gaps(r, o) : -1;
 }
 
-static void report_from_sections(struct reading *x, json_t *o)
+static int report_from_sections(struct reading *x, struct mt_found *f, struct mt_sql *sql)
 {
     static const struct {
-        const char *name;
-        int comm, kind; /* 0 kernels, 1 CTAs, 2 SMs */
+        const char *pattern;
+        int comm, ctas;
         unsigned has;
-    } known[] = {{"KDV", 0, 0, MT_REPORT_DATA_VOLUMES}, {"KCV", 1, 0, MT_REPORT_COMM_VOLUMES},
-                 {"CDV", 0, 1, MT_REPORT_CTAS},         {"CCV", 1, 1, MT_REPORT_CTAS},
-                 {"SDV", 0, 2, MT_REPORT_SMS},          {"SCV", 1, 2, MT_REPORT_SMS}};
-    for (size_t i = 0; i < sizeof known / sizeof *known && !x->failed; i++) {
-        json_t *section = json_object_get(o, known[i].name);
-        if (!json_is_object(section))
+        int (*f)(struct mt_found *); /* NULL: of launches */
+    } known[] = {{"KDV/*/*", 0, 0, MT_REPORT_DATA_VOLUMES, NULL},
+                 {"KCV/*/*", 1, 0, MT_REPORT_COMM_VOLUMES, NULL},
+                 {"senders/*/*", 1, 0, MT_REPORT_SENDERS, NULL},
+                 {"CDV/*/*/*", 0, 1, MT_REPORT_CTAS, report_from_parts},
+                 {"CCV/*/*/*", 1, 1, MT_REPORT_CTAS, report_from_parts},
+                 {"SDV/*/*/*", 0, 0, MT_REPORT_SMS, report_from_parts},
+                 {"SCV/*/*/*", 1, 0, MT_REPORT_SMS, report_from_parts},
+                 {"transfers/*/*/*/*/*/*", 0, 0, MT_REPORT_TRANSFERS, report_from_transfer}};
+    int rc = report_from_launches(x, sql);
+    for (size_t i = 0; i < sizeof known / sizeof *known && rc == 0; i++) {
+        if (!mt_found_section(known[i].pattern, f->root))
             continue;
         x->r->has |= known[i].has;
-        if (known[i].kind == 0)
-            kernel_section(x, section, known[i].name, known[i].comm, add_volume);
-        else
-            part_section(x, section, known[i].name, known[i].comm, known[i].kind == 1);
+        x->comm = known[i].comm;
+        x->ctas = known[i].ctas;
+        rc = known[i].f ? mt_found_each(f, known[i].pattern, known[i].f) : 0;
     }
-    json_t *senders = json_object_get(o, mt_section_names[MT_SENDERS]);
-    if (json_is_object(senders) && x->r->has & MT_REPORT_COMM_VOLUMES && !x->failed) {
-        x->r->has |= MT_REPORT_SENDERS;
-        kernel_section(x, senders, "senders", 1, add_senders);
-    }
-    json_t *transfers = json_object_get(o, "transfers");
-    if (json_is_object(transfers) && !x->failed) {
-        x->r->has |= MT_REPORT_TRANSFERS;
-        transfers_section(x, transfers);
-    }
-    if (!x->failed)
-        settle_launches(x);
+    if (!(x->r->has & MT_REPORT_COMM_VOLUMES))
+        x->r->has &= ~(unsigned)MT_REPORT_SENDERS;
+    settle_launches(x);
+    return rc;
 }
 
 /* ---- what the page shows as it is in the file ---- */
@@ -371,33 +263,55 @@ static int copy_members(void *arg, struct mt_json *j)
     return 0;
 }
 
-int mt_report_from(struct mt_report *r, struct mt_report_from *f, const char *path)
+/* All tables. One that is not as it should be is left out: what the page shows as it is may be anything. 0,
+ * or -1 with x->why. */
+static int report_from_tables(struct reading *x, struct mt_sql *sql, const json_t *root, const char *path)
 {
-    struct reading x = {.r = r, .path = path};
-    json_error_t error;
-    int other = strcmp(path, "-") == 0 ? 0 : mt_kind_expect(path, NULL, 0, MT_KIND_COMM);
-    if (other)
-        return other;
-    json_t *o = strcmp(path, "-") == 0 ? json_loadf(stdin, 0, &error) : json_load_file(path, 0, &error);
-    f->json = o;
-    if (!o) {
-        mt_cli_say("%s: %s (line %d)", path, error.text, error.line);
-        return error.line > 0 ? MT_EXIT_INPUT : MT_EXIT_USAGE;
+    char before[sizeof x->why] = "";
+    for (int i = 0; i < MT_TABLES; i++) {
+        if (mt_sql_fill(sql, root, 1ull << i, x->why, sizeof x->why) == 0)
+            continue;
+        if (i == MT_REL_launches || i == MT_REL_launch_volumes)
+            return -1;
+        if (strcmp(before, x->why) != 0)
+            mt_cli_note("%s: %s", path, x->why);
+        memcpy(before, x->why, sizeof before);
+        *x->why = 0;
     }
-    const char *format = json_string_value(json_object_get(o, "format"));
-    if (!format || strcmp(format, "memtrace-comm") != 0)
-        return mt_cli_refuse("%s: is not a comm.json: there is no \"format\": \"memtrace-comm\" in it", path);
-    report_from_head(&x, f, o);
-    if (!x.failed)
-        report_from_sections(&x, o);
-    r->more = copy_members;
-    r->more_arg = o;
-    mt_pairmap_free(&x.index);
-    if (x.failed) {
-        r->has = 0; /* nothing to show */
-        return x.failed;
-    }
-    return r->complete ? 0 : MT_EXIT_INPUT;
+    return 0;
+}
+
+/* 0, or -1 with x->why. */
+static int report_from_read(struct reading *x, struct mt_report_from *f, struct mt_sql *sql,
+                            struct mt_summary *summary, const char *path)
+{
+    struct mt_found found = {.root = f->json, .arg = x, .why = x->why};
+    x->r->threads = mt_of_threads = json_object_get(f->json, "misses") || json_object_get(f->json, "bounces");
+    x->r->more = copy_members;
+    x->r->more_arg = f->json;
+    if (report_from_tables(x, sql, f->json, path) != 0 || report_from_head(x->r, f, f->json) != 0 ||
+        report_from_sections(x, &found, sql) != 0)
+        return -1;
+    return mt_summary_make(summary, sql, NULL);
+}
+
+int mt_report_from(struct mt_report *r, struct mt_report_from *f, struct mt_summary *summary,
+                   const char *path)
+{
+    struct reading x = {.r = r};
+    struct mt_sql sql;
+    int code;
+    if (!(f->json = mt_comm_file(path, &code)))
+        return code;
+    if (mt_sql_open(&sql, x.why, sizeof x.why) != 0)
+        return mt_cli_fail("%s", x.why);
+    const int failed = report_from_read(&x, f, &sql, summary, path) != 0;
+    mt_sql_close(&sql);
+    if (!failed)
+        return mt_comm_file_complete(f->json, &r->complete);
+    r->has = 0; /* nothing to show */
+    mt_cli_say("%s: %s", path, *x.why ? x.why : "no memory");
+    return *x.why ? MT_EXIT_INPUT : MT_EXIT_FAILURE;
 }
 
 void mt_report_from_free(struct mt_report_from *f)

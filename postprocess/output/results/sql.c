@@ -56,19 +56,13 @@ static const struct mt_tuples_ops sql_ops = {.row = sql_keep};
 static int sql_connect(sqlite3 *db, void *arg, int argc, const char *const *argv, sqlite3_vtab **out,
                        char **why)
 {
-    static const char *const types[] = {
-        [MT_INTEGER] = "INTEGER", [MT_REAL] = "REAL", [MT_TEXT] = "TEXT", [MT_BOOLEAN] = "INTEGER"};
     (void)argc, (void)why;
     struct table *t = calloc(1, sizeof *t);
     sqlite3_str *text = sqlite3_str_new(db);
     enum mt_relation_number number = 0;
     while (strcmp(mt_relations[number].name, argv[0]) != 0)
         number++;
-    for (unsigned i = 0; i < mt_relations[number].n; i++)
-        sqlite3_str_appendf(text, "%s%s %s", i ? ", " : "CREATE TABLE x(",
-                            mt_relations[number].columns[i].name,
-                            types[mt_relations[number].columns[i].type]);
-    sqlite3_str_appendall(text, ")");
+    mt_relation_declare(text, "x", &mt_relations[number], MT_DECLARE_TYPES);
     char *sql = sqlite3_str_finish(text);
     ((struct mt_sql *)arg)->declares = 1;
     int rc = t && sql ? sqlite3_declare_vtab(db, sql) : SQLITE_NOMEM;
@@ -503,6 +497,21 @@ int mt_sql_open(struct mt_sql *s, char *why, size_t room)
     snprintf(why, room, "%s", s->db ? sqlite3_errmsg(s->db) : "out of memory");
     mt_sql_close(s);
     return -1;
+}
+
+int mt_sql_fill(struct mt_sql *s, const json_t *root, uint64_t which, char *why, size_t room)
+{
+    struct mt_db *db = mt_db_lend(s->db, why, room);
+    int rc = db ? 0 : -1;
+    s->declares = 1;
+    for (int i = 0; i < MT_TABLES && rc >= 0; i++)
+        if ((rc = which >> i & 1 ? mt_rows_read(mt_db_rows(db), (enum mt_relation_number)i, root) : 0) > 0)
+            s->there |= 1ull << i;
+    s->declares = 0;
+    if (db && rc < 0)
+        snprintf(why, room, "%s", mt_db_rows(db)->why);
+    mt_db_close(db);
+    return rc < 0 ? -1 : 0;
 }
 
 /* The next statement of *text, which moves behind it; NULL: there is none, or *rc says why. */

@@ -2,6 +2,7 @@
  * who has the rows, one row at a time; nothing is copied. A statement can only read, and no files. */
 #ifndef MT_OUTPUT_SQL_H
 #define MT_OUTPUT_SQL_H
+#include "output/json/rows_read.h"
 #include "results.h"
 #include <sqlite3.h>
 
@@ -11,13 +12,17 @@ struct mt_sql {
     int declares;                   /* a table of ours: SQLite takes it for CREATE TABLE */
     uint64_t
         reads; /* tables that statements read, a bit each (enum mt_relation_number); who asks makes it 0 */
-    uint64_t there; /* tables whose analyses were made, the same; sentences read no others */
+    uint64_t there; /* tables whose analyses were made, or that a comm.json has, the same; sentences read no
+                       others */
 };
 
 /* Of tables: those that the analyses of r made, a bit each. */
 uint64_t mt_sql_there(const struct mt_comm_result *r);
 /* 0, or -1 with a sentence in why. */
 int mt_sql_open(struct mt_sql *s, char *why, size_t room);
+/* In place of s->r: the tables of these that a comm.json has, as tables of their own; those that it lacks
+ * stay as they are, and statements that read them say so in s->reads. 0, or -1 with a sentence in why. */
+int mt_sql_fill(struct mt_sql *s, const json_t *root, uint64_t which, char *why, size_t room);
 /* One statement, which reads no table yet: s->reads says which it will. NULL with a sentence in why. */
 sqlite3_stmt *mt_sql_prepare(struct mt_sql *s, const char *text, char *why, size_t room);
 void mt_sql_close(struct mt_sql *s);

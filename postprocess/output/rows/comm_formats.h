@@ -55,9 +55,18 @@ struct mt_db;
 /* A new database in the empty file at `path`; nothing is sure to be in it before mt_db_finish. NULL:
  * `why` is a sentence. */
 struct mt_db *mt_db_open(const char *path, char *why, size_t size);
+/* The same for tables in an open database, which stays the caller's: they may lack values, and are there at
+ * once. */
+struct sqlite3;
+struct mt_db *mt_db_lend(struct sqlite3 *db, char *why, size_t size);
 /* For tables, each once; MT_OF_COMM and MT_OF_RANGES are to be there in the end. */
 struct mt_tuples *mt_db_rows(struct mt_db *db);
 /* Indexes, views of the tables that are there (views.def), commit. 0, or -1 with mt_db_rows(db)->why. */
 int mt_db_finish(struct mt_db *db);
 void mt_db_close(struct mt_db *db);
+/* CREATE TABLE: names and types, keys, what else holds. */
+enum mt_declare { MT_DECLARE_TYPES, MT_DECLARE_KEYS, MT_DECLARE_ALL };
+struct sqlite3_str;
+void mt_relation_declare(struct sqlite3_str *s, const char *name, const struct mt_relation *r,
+                         enum mt_declare how);
 #endif

@@ -7,6 +7,7 @@
 
 struct mt_db {
     sqlite3 *db;
+    int borrowed;         /* it is the caller's; of rows that may lack anything */
     sqlite3_stmt *insert; /* of the table under way */
     struct mt_tuples rows;
     unsigned of; /* parts of the results that are there, a bit each */
@@ -40,18 +41,19 @@ static int relations_sqlite_do(struct mt_db *d, const char *sql, char *why)
     return sql && sqlite3_exec(d->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : relations_sqlite_fail(d, why);
 }
 
-/* CREATE TABLE from the description. */
-static void relations_sqlite_create(sqlite3_str *s, const struct mt_relation *r)
+void mt_relation_declare(sqlite3_str *s, const char *name, const struct mt_relation *r, enum mt_declare how)
 {
     static const char *const types[] = {
         [MT_INTEGER] = "INTEGER", [MT_REAL] = "REAL", [MT_TEXT] = "TEXT", [MT_BOOLEAN] = "INTEGER"};
-    static const char *const presence[] = {
-        [MT_KEY] = " PRIMARY KEY", [MT_SURE] = " NOT NULL", [MT_MAYBE] = ""};
-    sqlite3_str_appendf(s, "CREATE TABLE %s (", r->name);
+    sqlite3_str_appendf(s, "CREATE TABLE %s (", name);
     for (unsigned i = 0; i < r->n; i++) {
         const struct mt_column *c = &r->columns[i];
-        sqlite3_str_appendf(s, "%s%s %s%s", i ? ", " : "", c->name, types[c->type], presence[c->presence]);
-        if (c->refers != MT_REL_NONE)
+        sqlite3_str_appendf(s, "%s%s %s", i ? ", " : "", c->name, types[c->type]);
+        if (how >= MT_DECLARE_KEYS && c->presence == MT_KEY)
+            sqlite3_str_appendall(s, " PRIMARY KEY");
+        if (how == MT_DECLARE_ALL && c->presence == MT_SURE)
+            sqlite3_str_appendall(s, " NOT NULL");
+        if (how == MT_DECLARE_ALL && c->refers != MT_REL_NONE)
             sqlite3_str_appendf(s, " REFERENCES %s(id)", mt_relations[c->refers].name);
     }
     sqlite3_str_appendall(s, ");");
@@ -61,7 +63,7 @@ static int relations_sqlite_begin(void *arg, const struct mt_relation *r, char *
 {
     struct mt_db *d = arg;
     sqlite3_str *create = sqlite3_str_new(d->db), *insert = sqlite3_str_new(d->db);
-    relations_sqlite_create(create, r);
+    mt_relation_declare(create, r->name, r, d->borrowed ? MT_DECLARE_KEYS : MT_DECLARE_ALL);
     sqlite3_str_appendf(insert, "INSERT INTO %s VALUES (?", r->name);
     for (unsigned i = 1; i < r->n; i++)
         sqlite3_str_appendall(insert, ",?");
@@ -106,13 +108,21 @@ static int relations_sqlite_end(void *arg, const struct mt_relation *r, char *wh
 
 static const struct mt_tuples_ops ops = {relations_sqlite_begin, relations_sqlite_row, relations_sqlite_end};
 
-struct mt_db *mt_db_open(const char *path, char *why, size_t size)
+static struct mt_db *relations_sqlite_new(char *why, size_t size)
 {
     struct mt_db *d = calloc(1, sizeof *d);
-    if (!d) {
+    if (!d)
         snprintf(why, size, "out of memory");
+    else
+        d->rows = (struct mt_tuples){.ops = &ops, .arg = d};
+    return d;
+}
+
+struct mt_db *mt_db_open(const char *path, char *why, size_t size)
+{
+    struct mt_db *d = relations_sqlite_new(why, size);
+    if (!d)
         return NULL;
-    }
     if (sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE, NULL) ||
         sqlite3_exec(d->db, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN;", NULL, NULL,
                      NULL)) {
@@ -120,8 +130,16 @@ struct mt_db *mt_db_open(const char *path, char *why, size_t size)
         mt_db_close(d);
         return NULL;
     }
-    d->rows.ops = &ops;
-    d->rows.arg = d;
+    return d;
+}
+
+struct mt_db *mt_db_lend(struct sqlite3 *db, char *why, size_t size)
+{
+    struct mt_db *d = relations_sqlite_new(why, size);
+    if (d) {
+        d->db = db;
+        d->borrowed = 1;
+    }
     return d;
 }
 
@@ -148,6 +166,7 @@ void mt_db_close(struct mt_db *d)
     if (!d)
         return;
     sqlite3_finalize(d->insert);
-    sqlite3_close(d->db);
+    if (!d->borrowed)
+        sqlite3_close(d->db);
     free(d);
 }
