@@ -1,7 +1,7 @@
 /* Shared and local memory in the page: the rows of the text's tables, the heaviest ones first. */
 #include "report.h"
 #include "page_list.h"
-#include "output/results/shared_out.h"
+#include "output/results/results.h"
 #include "memtrace/record.h"
 #include <stdlib.h>
 

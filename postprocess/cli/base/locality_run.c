@@ -415,20 +415,6 @@ const struct mt_traffic *mt_locality_run_traffic(const struct mt_locality_run *x
     return mt_locality_run_has(x, MT_LOCALITY_TRAFFIC) ? &x->more.traffic : NULL;
 }
 
-int mt_locality_run_text(struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
-                         const struct mt_extract_text *head)
-{
-    mt_locality_run_head(x, f, comm, head);
-    if ((head->volumes && mt_comm_text(f, comm, x->rows) != 0) ||
-        mt_estimates_text(f, head->estimates, comm, x->rows) != 0 ||
-        (head->transfers && mt_transfers_text(f, comm, head->estimates, x->rows) != 0))
-        return -1;
-    const struct mt_comm_result result = mt_locality_run_result(x);
-    if (x->options.chosen && mt_locality_text(f, &result, x->rows) != 0)
-        return -1;
-    return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? mt_placement_text(f, &x->placement) : 0;
-}
-
 void mt_locality_run_free(struct mt_locality_run *x)
 {
     mt_crew_free(x->crew);

@@ -69,20 +69,15 @@ extern const struct mt_analysis mt_locality_run_analysis;
 int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm);
 /* Members of the object, and of the array of notes, under way. */
 int mt_locality_run_write(struct mt_locality_run *x, struct mt_json *j, const struct mt_comm *comm);
-/* What is above the tables. */
+/* What is above tables and sentences. */
 struct mt_extract_text {
     const char *const *notes;
     size_t nnotes;
-    int complete, volumes, transfers; /* volumes, transfers: a table of these, too */
-    const struct mt_estimates *estimates;
+    int complete;
     struct mt_gaps gaps;
 };
-/* That alone. */
 void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
                           const struct mt_extract_text *head);
-/* Everything as tables. 0, or -1 without memory; a write error is the stream's. */
-int mt_locality_run_text(struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
-                         const struct mt_extract_text *head);
 void mt_locality_run_notes(const struct mt_locality_run *x, struct mt_json *j);
 /* --topology; NULL: it was not given. */
 const struct mt_topology *mt_locality_run_topology(const struct mt_locality_run *x);

@@ -7,7 +7,6 @@
 #include "analysis/check/memory.h"
 #include "analysis/comm/addresses.h"
 #include "analysis/onchip/onchip.h"
-#include "output/results/shared_out.h"
 
 struct mt_extract {
     struct mt_pipeline p;

@@ -112,47 +112,31 @@ static struct mt_comm_result extract_result(const struct mt_extract *x, int comp
     return r;
 }
 
-static int extract_sentences(struct mt_extract *x, FILE *f, const struct mt_extract_text *head)
+static int extract_sentences(struct mt_extract *x, FILE *f, const struct mt_comm_result *r)
 {
-    const char *more[MT_LOCALITY_RUN_NOTES];
-    struct mt_comm_result r = extract_result(x, head->complete, more);
     struct mt_summary s = {.n = 0};
-    mt_locality_run_head(&x->p.more, f, x->p.comm, head);
-    int rc = mt_summary_of(&s, &r, &x->findings);
+    int rc = mt_summary_of(&s, r, &x->findings);
     if (rc == 0)
         mt_summary_print(&s, f);
     mt_summary_free(&s);
     return rc;
 }
 
-static struct mt_shared extract_shared(const struct mt_extract *x)
-{
-    return (struct mt_shared){&x->onchip, &x->onchip.rows, x->p.source, x->p.more.rows};
-}
-
 /* Tables, or sentences. 0, or -1 without memory. */
 static int extract_text(struct mt_extract *x, FILE *f, int complete)
 {
-    size_t notes;
-    int ignored;
-    const char *const *note = mt_source_notes(x->p.source, &notes, &ignored);
-    struct mt_extract_text head = {.notes = note,
-                                   .nnotes = notes,
-                                   .complete = complete,
-                                   .volumes = (x->sections & ~(1u << MT_TRANSFERS)) != 0,
-                                   .transfers = (x->sections & 1u << MT_TRANSFERS) != 0,
-                                   .estimates = &x->p.estimates};
-    int rc = extract_gaps(x, &head.gaps);
-    if (rc == 0)
-        rc = mt_estimates_gather(&x->p.estimates, x->p.source, x->p.inputs.npaths);
-    if (rc == 0)
-        rc = mt_comm_merged(x->p.comm);
-    if (rc == 0)
-        rc = x->formats.format == MT_FORMAT_TEXT ? mt_locality_run_text(&x->p.more, f, x->p.comm, &head)
-                                                 : extract_sentences(x, f, &head);
-    if (rc == 0 && x->shared) {
-        struct mt_shared shared = extract_shared(x);
-        rc = mt_shared_text(f, &shared);
+    int ignored, rc;
+    const char *more[MT_LOCALITY_RUN_NOTES];
+    struct mt_extract_text head = {.complete = complete};
+    head.notes = mt_source_notes(x->p.source, &head.nnotes, &ignored);
+    if ((rc = extract_gaps(x, &head.gaps)) == 0 &&
+        (rc = mt_estimates_gather(&x->p.estimates, x->p.source, x->p.inputs.npaths)) == 0 &&
+        (rc = mt_comm_merged(x->p.comm)) == 0) {
+        const struct mt_comm_result r = extract_result(x, complete, more);
+        mt_locality_run_head(&x->p.more, f, x->p.comm, &head);
+        rc = x->formats.format == MT_FORMAT_TEXT
+                 ? mt_results_text(f, &r, x->p.more.rows, x->shared ? &x->onchip : NULL)
+                 : extract_sentences(x, f, &r);
     }
     mt_gaps_free(&head.gaps);
     return rc;
@@ -194,10 +178,8 @@ int mt_extract_write(struct mt_extract *x, int complete)
         mt_estimates_write(j, &x->p.estimates, x->p.comm, x->p.events) != 0 ||
         mt_comm_write(j, x->p.comm, x->sections) != 0 || mt_locality_run_write(&x->p.more, j, x->p.comm) != 0)
         return mt_cli_fail("no memory to sort the results");
-    if (x->shared) {
-        struct mt_shared shared = extract_shared(x);
-        mt_shared_json(j, &shared);
-    }
+    if (x->shared)
+        mt_shared_json(j, &x->onchip);
     if (x->sections & 1u << MT_ADDRESSES && !x->many_addresses)
         cut = write_addresses(x, &code);
     mt_json_end(j);

@@ -12,8 +12,8 @@ int mt_found_wrong(struct mt_found *x, const char *member)
 {
     const int n = (int)strcspn(x->pattern, "/");
     if (!x->failed)
-        snprintf(x->why, 300, "'%.100s'%s%.*s%s is not as mt-extract writes it", member, n ? " in '" : "", n, x->pattern,
-                 n ? "'" : "");
+        snprintf(x->why, 300, "'%.100s'%s%.*s%s is not as mt-extract writes it", member, n ? " in '" : "", n,
+                 x->pattern, n ? "'" : "");
     x->failed = 1;
     return -1;
 }
@@ -187,7 +187,9 @@ static void rows_read_one(struct mt_found *x, const struct mt_column *c)
     case MT_TEXT:
         if (v && !text)
             mt_found_wrong(x, c->json);
-        mt_tuples_text(w, !text && c->presence != MT_MAYBE ? "?" : key && c->presence == MT_MAYBE && strcmp(text, "?") == 0 ? NULL : text);
+        mt_tuples_text(w, !text && c->presence != MT_MAYBE                           ? "?"
+                          : key && c->presence == MT_MAYBE && strcmp(text, "?") == 0 ? NULL
+                                                                                     : text);
         break;
     case MT_BOOLEAN: /* said where it is so */
         if (v && !json_is_boolean(v))
@@ -248,7 +250,8 @@ static int rows_read_row(struct mt_found *x)
     struct mt_tuples *w = x->arg;
     if (rows_read_beside(x, w->now))
         return 0;
-    if (!json_is_object(x->here) && !json_is_array(x->here) && strcmp(w->now->columns[w->now->n - 1].json, ".") != 0)
+    if (!json_is_object(x->here) && !json_is_array(x->here) &&
+        strcmp(w->now->columns[w->now->n - 1].json, ".") != 0)
         return mt_found_wrong(x, x->key[x->depth] ? x->key[x->depth] : "*");
     for (unsigned i = 0; i < w->now->n;)
         i = rows_read_columns(x, w->now, i);
@@ -289,7 +292,9 @@ static int rows_read_launch(struct mt_found *x)
         l->list[l->n++] = (struct launch){.id = id, .kernel = x->key[1]};
     struct launch *one = &l->list[*at];
     one->of[l->section] = x->here;
-    return !x->failed && x->key[1] && strcmp(one->kernel, x->key[1]) == 0 ? 0 : mt_found_wrong(x, x->key[2] ? x->key[2] : "*");
+    return !x->failed && x->key[1] && strcmp(one->kernel, x->key[1]) == 0
+               ? 0
+               : mt_found_wrong(x, x->key[2] ? x->key[2] : "*");
 }
 
 /* Those that a section with a part for each launch names. */
@@ -351,7 +356,8 @@ static int rows_read_by_launch(struct mt_tuples *w, const json_t *root)
     struct launches l = {.there = 0};
     int rc = rows_read_launches(&l, root, w->why);
     for (size_t i = 0; i < l.n && rc == 0; i++)
-        rc = (w->now == &mt_relations[MT_REL_launches] ? rows_read_launches_row : rows_read_volumes_row)(&x, &l.list[i]);
+        rc = (w->now == &mt_relations[MT_REL_launches] ? rows_read_launches_row
+                                                       : rows_read_volumes_row)(&x, &l.list[i]);
     free(l.list);
     return rc;
 }
@@ -370,9 +376,12 @@ static int rows_read_run(struct mt_tuples *w, const json_t *root)
     free(l.list);
     for (int i = 0; i < MT_LOCALITY_SECTIONS && !line; i++)
         line = json_object_get(json_object_get(root, mt_locality_names[i]), "line_size");
-    mt_tuples_numbers(w, MT_NUMBERS(misses || json_object_get(root, "bounces"), host != NULL, same && strcmp(same, "local") == 0,
-                                    json_is_true(json_object_get(options, "strict")), launches < all, launches, all,
-                                    mt_found_number(&x, "records"), (uint64_t)json_integer_value(host), json_object_get(root, "shared") != NULL));
+    mt_tuples_numbers(w,
+                      MT_NUMBERS(misses || json_object_get(root, "bounces"), host != NULL,
+                                 same && strcmp(same, "local") == 0,
+                                 json_is_true(json_object_get(options, "strict")), launches < all, launches,
+                                 all, mt_found_number(&x, "records"), (uint64_t)json_integer_value(host),
+                                 json_object_get(root, "shared") != NULL, 0, INT64_MAX, 0));
     mt_tuples_maybe(w, json_is_integer(line), (uint64_t)json_integer_value(line));
     mt_tuples_maybe(w, misses != NULL, (uint64_t)json_integer_value(json_object_get(misses, "bytes")));
     return rc || x.failed ? -1 : mt_tuples_next(w);
@@ -407,7 +416,9 @@ static int rows_read_sent(struct mt_found *x)
     if (!of)
         json_object_set_new(x->arg, x->key[1], of = json_object());
     if (!sum)
-        json_object_set_new(of, x->key[4], sum = json_pack("[IIII]", (json_int_t)launch, (json_int_t)0, (json_int_t)0, (json_int_t)0));
+        json_object_set_new(
+            of, x->key[4],
+            sum = json_pack("[IIII]", (json_int_t)launch, (json_int_t)0, (json_int_t)0, (json_int_t)0));
     if (!sum) {
         snprintf(x->why, 300, "out of memory");
         return -1;
@@ -436,7 +447,8 @@ static int rows_read_sends_row(struct mt_found *x)
 static int rows_read_sends(struct mt_tuples *w, const json_t *root)
 {
     json_t *sums = json_object();
-    struct mt_found x = {.root = root, .arg = sums, .why = w->why}, y = {.root = sums, .arg = w, .why = w->why};
+    struct mt_found x = {.root = root, .arg = sums, .why = w->why},
+                    y = {.root = sums, .arg = w, .why = w->why};
     int rc = mt_found_each(&x, "transfers/*/*/*/*/*/*", rows_read_sent);
     rc = rc ? rc : mt_found_each(&y, "*/*", rows_read_sends_row);
     json_decref(sums);
@@ -483,7 +495,8 @@ static const struct {
 static int rows_read_there(enum mt_relation_number number, const json_t *root)
 {
     if (tables[number].read != rows_read_by_launch)
-        return tables[number].pattern && (tables[number].always || mt_found_section(tables[number].pattern, root));
+        return tables[number].pattern &&
+               (tables[number].always || mt_found_section(tables[number].pattern, root));
     for (int s = MT_KCV; s <= MT_SENDERS; s++)
         if ((s <= MT_SDV || s == MT_SENDERS) && mt_found_section(mt_section_names[s], root))
             return 1;
@@ -499,19 +512,22 @@ int mt_rows_read(struct mt_tuples *w, enum mt_relation_number number, const json
     if (rc == 0 && tables[number].read)
         rc = tables[number].read(w, root);
     else if (rc == 0)
-        rc = mt_found_each(&x, tables[number].pattern, tables[number].row ? tables[number].row : rows_read_row);
+        rc = mt_found_each(&x, tables[number].pattern,
+                           tables[number].row ? tables[number].row : rows_read_row);
     return rc == 0 && mt_tuples_end(w) == 0 ? 1 : -1;
 }
 
 void mt_rows_missing(enum mt_relation_number number, const json_t *root, char *why, size_t room)
 {
-    const char *name = mt_relations[number].name, *pattern = tables[number].pattern, *section = tables[number].section;
+    const char *name = mt_relations[number].name, *pattern = tables[number].pattern,
+               *section = tables[number].section;
     const int n = (int)strcspn(pattern ? pattern : "", "/");
     if (!pattern)
         snprintf(why, room, "no comm.json has the table %s: the trace has it", name);
     else if (rows_read_member(root, pattern, (size_t)n))
         snprintf(why, room, "the table %s is not known: the trace did not have what it takes", name);
     else
-        snprintf(why, room, "the table %s is not in it: memtrace extract --sections=%.*s writes it, where there is any", name,
-                 section ? (int)strlen(section) : n, section ? section : pattern);
+        snprintf(why, room,
+                 "the table %s is not in it: memtrace extract --sections=%.*s writes it, where there is any",
+                 name, section ? (int)strlen(section) : n, section ? section : pattern);
 }

@@ -387,232 +387,83 @@ int mt_rows_of_meta(struct mt_rowset *x)
 
 /* ---- text ---- */
 
-static int comm_text_host(FILE *f, const struct mt_comm *c, size_t rows)
+int mt_comm_text(struct mt_text *t)
 {
-    struct mt_volume *sum = calloc(c->places.count + 1, sizeof *sum);
-    struct mt_table t;
-    if (!sum)
-        return -1;
-    for (size_t i = 0; i < c->nhosts; i++) {
-        const struct mt_host_actor *h = &c->hosts[i];
-        if (mt_comm_host_selected(c, h))
-            mt_volume_add(&sum[h->place], &(struct mt_volume){.load = h->load,
-                                                              .store = h->store,
-                                                              .comm_load = h->comm_load,
-                                                              .comm_store = h->comm_store});
-    }
-    mt_table_init(&t, "Bytes of host code by source line: all, and communication (comm.)",
-                  "line|>loaded|>stored|>comm. loaded|>comm. stored");
-    for (uint32_t i = 0; i < c->places.count; i++) {
-        if (!(sum[i].load | sum[i].store))
-            continue;
-        mt_table_row(&t, sum[i].load + sum[i].store);
-        mt_table_text(&t, mt_comm_location_name(c, i));
-        mt_table_u64(&t, sum[i].load);
-        mt_table_u64(&t, sum[i].store);
-        mt_table_u64(&t, sum[i].comm_load);
-        mt_table_u64(&t, sum[i].comm_store);
-    }
-    free(sum);
-    return mt_table_print(&t, f, rows);
-}
-
-int mt_comm_text(FILE *f, const struct mt_comm *c, size_t rows)
-{
-    struct mt_table t;
-    size_t *list = mt_launches_sorted(c), n = c->nlaunches;
-    if (!list)
-        return -1;
-    mt_table_init(
-        &t,
+    int rc = mt_text_table(
+        t,
         MT_EITHER(
             "Bytes by kernel: all, and communication (comm.). Who wrote what was loaded as communication: "
             "another CTA of the same launch, another CTA of an earlier launch, the same CTA of an earlier "
             "launch",
             "Bytes by program: all, and communication (comm.). Who wrote what was loaded as communication: "
             "another thread, another thread of an earlier program, the same thread of an earlier program"),
-        MT_EITHER("kernel|>launches|>loaded|>stored|>comm. loaded|>comm. stored|>same launch|>earlier "
-                  "launch|>same CTA",
-                  "program|>runs|>loaded|>stored|>comm. loaded|>comm. stored|>other thread|>earlier "
-                  "run|>same thread"));
-    for (size_t i = 0; i < n;) {
-        const char *kernel = c->launches[list[i]].kernel;
-        struct mt_volume sum = {0};
-        uint64_t launches = 0;
-        for (; i < n && mt_locality_compare_text(c->launches[list[i]].kernel, kernel) == 0; i++) {
-            struct mt_volume v = mt_volume_of_launch(c, list[i]);
-            launches += c->launches[list[i]].selected != 0;
-            if (c->launches[list[i]].selected)
-                mt_volume_add(&sum, &v);
-        }
-        if (!launches)
-            continue;
-        mt_table_row(&t, sum.load + sum.store);
-        mt_table_kernel(&t, kernel);
-        mt_table_u64(&t, launches);
-        mt_table_u64(&t, sum.load);
-        mt_table_u64(&t, sum.store);
-        mt_table_u64(&t, sum.comm_load);
-        mt_table_u64(&t, sum.comm_store);
-        for (int s = 0; s < MT_SENDER_KINDS; s++)
-            mt_table_u64(&t, sum.from[s]);
-    }
-    free(list);
-    return mt_table_print(&t, f, rows) | (c->options.host ? comm_text_host(f, c, rows) : 0);
+        "SELECT kernel(kernel) AS kernel, count(*) AS '>launches', sum(load) AS '>loaded', sum(store) AS "
+        "'>stored', sum(comm_load) AS '>comm. loaded', sum(comm_store) AS '>comm. stored', "
+        "sum(from_same_launch) AS '>same launch', sum(from_earlier_launch) AS '>earlier launch', "
+        "sum(from_same_cta) AS '>same CTA' FROM launch_volumes v GROUP BY v.kernel ORDER BY sum(load) + "
+        "sum(store) DESC, v.kernel");
+    if (rc != 0 || !t->r->comm->options.host)
+        return rc;
+    return mt_text_table(t, "Bytes of host code by source line: all, and communication (comm.)",
+                         "SELECT place AS line, sum(load) AS '>loaded', sum(store) AS '>stored', "
+                         "sum(comm_load) AS '>comm. loaded', sum(comm_store) AS '>comm. stored' FROM "
+                         "host_volumes v, run WHERE superstep >= host_first AND superstep < host_end GROUP "
+                         "BY place HAVING sum(load) + sum(store) > 0 ORDER BY sum(load) + sum(store) DESC, "
+                         "min(v.rowid)");
 }
 
-static const char *comm_text_kernel(const struct mt_comm *c, uint32_t id)
+/* The largest ones alone are told in words: there may be very many. */
+static int comm_text_ctas(struct mt_text *t)
 {
-    return id & MT_ENTRY_HOST ? MT_HOST_NAME : c->launches[c->actors[id].launch].kernel;
-}
-
-static void comm_text_group(struct mt_table *t, const struct mt_comm *c, const uint32_t *ranks, uint64_t rank)
-{
-    size_t i = 0;
-    while (rank != MT_SENT_HOST && ranks[i] != rank)
-        i++;
-    mt_table_kernel(t, rank == MT_SENT_HOST ? MT_HOST_NAME : c->launches[i].kernel);
-}
-
-static int comm_text_kernels(FILE *f, const struct mt_comm *c, size_t rows)
-{
-    uint32_t *ranks = mt_kernel_ranks(c);
-    size_t n;
-    struct mt_sent *list = ranks ? mt_sent_of(c, ranks, &n) : NULL;
-    struct mt_table t;
-    if (!list) {
-        free(ranks);
-        return -1;
-    }
-    mt_table_init(
-        &t,
-        MT_EITHER("Transfers: bytes that one kernel's CTAs (or the host) wrote and another's loaded",
-                  "Transfers: bytes that one thread wrote and another one loaded"),
-        MT_EITHER("from|to|>bytes|>accesses|>pairs of CTAs", "from|to|>bytes|>accesses|>pairs of threads"));
-    for (size_t i = 0; i < n; i++) {
-        mt_table_row(&t, list[i].bytes);
-        comm_text_group(&t, c, ranks, list[i].src);
-        comm_text_group(&t, c, ranks, list[i].dst);
-        mt_table_u64(&t, list[i].bytes);
-        mt_table_u64(&t, list[i].accesses);
-        mt_table_u64(&t, list[i].transfers);
-    }
-    free(ranks);
-    free(list);
-    return mt_table_print(&t, f, rows);
-}
-
-/* Kernel, launch and CTA of an end; of the host its place. */
-static void comm_text_end(struct mt_table *t, const struct mt_comm *c, uint32_t id)
-{
-    char key[64];
-    mt_table_kernel(t, comm_text_kernel(c, id));
-    if (id & MT_ENTRY_HOST) {
-        const struct mt_host_actor *h = &c->hosts[id & MT_ENTRY_MAX];
-        mt_table_u64(t, h->superstep);
-        mt_table_text(t, c->options.host ? mt_comm_location_name(c, h->place) : "-");
-    } else {
-        mt_table_u64(t, c->actors[id].launch);
-        mt_table_text(t, mt_words_cta(key, mt_cta_order(c->actors[id].cta)));
-    }
-}
-
-struct sized {
-    uint64_t bytes;
-    size_t place; /* in the order of the transfers */
-};
-
-static int comm_text_by_bytes(const void *a, const void *b)
-{
-    const struct sized *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes > y->bytes ? -1 : 1;
-    return x->place < y->place ? -1 : x->place > y->place;
-}
-
-static void comm_text_row(struct mt_table *t, const struct mt_comm *c, const struct mt_transfer *x)
-{
-    mt_table_row(t, x->size);
-    comm_text_end(t, c, x->src);
-    comm_text_end(t, c, x->dst);
-    mt_table_u64(t, x->size);
-    mt_table_u64(t, x->count);
-    int known = c->options.threads > 1; /* the order is the one that happened */
-    mt_table_text(t, !known && mt_transfer_unordered(c, x) ? "unordered" : "");
-}
-
-static int comm_text_ctas(FILE *f, const struct mt_comm *c, size_t rows)
-{
-    size_t *order = mt_transfers_sort(c), n = c->ntransfers;
-    struct sized *list = malloc((n + 1) * sizeof *list);
-    struct mt_table t;
-    if (!order || !list) {
-        free(order);
-        free(list);
-        return -1;
-    }
-    for (size_t i = 0; i < n; i++)
-        list[i] = (struct sized){c->transfers[order[i]].size, i};
-    qsort(list, n, sizeof *list, comm_text_by_bytes);
-    mt_table_init(&t, MT_EITHER("Between CTAs, largest first", "Between threads, largest first"),
-                  MT_EITHER("from|>launch|CTA|to|>launch|CTA|>bytes|>accesses|note",
-                            "from|>run|thread|to|>run|thread|>bytes|>accesses|note"));
-    for (size_t i = 0; i < n && i < rows; i++)
-        comm_text_row(&t, c, &c->transfers[order[list[i].place]]);
-    free(order);
-    free(list);
-    int rc = mt_table_print(&t, f, rows);
-    if (rc == 0 && n > rows)
-        fprintf(f, "  ... and %zu more\n", n - rows);
+    char statement[2000];
+    const size_t n = t->r->comm->ntransfers;
+    snprintf(statement, sizeof statement,
+             "SELECT kernel(ifnull(a.kernel, '" MT_HOST_NAME "')) AS 'from', ifnull(src_launch, p.superstep) "
+             "AS '>launch', iif(src_host, iif(run.host, p.place, '-'), cta(src_x, src_y, src_z)) AS CTA, "
+             "kernel(ifnull(b.kernel, '" MT_HOST_NAME "')) AS 'to', ifnull(dst_launch, q.superstep) AS "
+             "'>launch', iif(dst_host, iif(run.host, q.place, '-'), cta(dst_x, dst_y, dst_z)) AS CTA, "
+             "bytes AS '>bytes', accesses AS '>accesses', iif(unordered AND NOT timed, 'unordered', '') AS "
+             "note FROM run, (SELECT rowid AS nth, bytes AS most FROM transfers ORDER BY bytes DESC, "
+             "nth LIMIT %zu) JOIN transfers t ON t.rowid = nth "
+             "LEFT JOIN launches a ON a.id = src_launch LEFT JOIN launches b ON b.id = dst_launch "
+             "LEFT JOIN host_volumes p ON p.id = src_host LEFT JOIN host_volumes q ON q.id = dst_host "
+             "ORDER BY most DESC, nth",
+             t->rows);
+    int rc = mt_text_table(t, MT_EITHER("Between CTAs, largest first", "Between threads, largest first"),
+                           statement);
+    if (rc == 0 && n > t->rows)
+        fprintf(t->f, "  ... and %zu more\n", n - t->rows);
     return rc;
 }
 
-int mt_transfers_text(FILE *f, const struct mt_comm *c, const struct mt_estimates *e, size_t rows)
+int mt_transfers_text(struct mt_text *t)
 {
-    if (comm_text_kernels(f, c, rows) != 0)
+    if (mt_text_table(
+            t,
+            MT_EITHER("Transfers: bytes that one kernel's CTAs (or the host) wrote and another's loaded",
+                      "Transfers: bytes that one thread wrote and another one loaded"),
+            "SELECT kernel(ifnull(source, '" MT_HOST_NAME
+            "')) AS 'from', kernel(ifnull(reader, '" MT_HOST_NAME
+            "')) AS 'to', bytes AS '>bytes', accesses AS '>accesses', transfers AS '>pairs of CTAs' FROM "
+            "sends s ORDER BY bytes DESC, s.rowid") != 0)
         return -1;
-    if (e->n)
+    if (t->r->estimates->n)
         fputs("  a sample: what a CTA that is not traced wrote is not seen, so its bytes have an earlier "
               "sender here, or "
               "none\n",
-              f);
-    return comm_text_ctas(f, c, rows);
+              t->f);
+    return comm_text_ctas(t);
 }
 
-int mt_estimates_text(FILE *f, const struct mt_estimates *e, const struct mt_comm *c, size_t rows)
+int mt_estimates_text(struct mt_text *t)
 {
-    struct mt_table t;
-    if (!e->n)
+    if (!t->r->estimates->n)
         return 0;
-    mt_table_init(&t, "Estimates: bytes if all CTAs were traced (MEMTRACE_SAMPLE); no other table is scaled",
-                  "kernel|>launches|>traced|>CTAs|>traced|>loaded|>stored|>estimate loaded|>estimate stored");
-    for (size_t i = 0; i < e->n; i++) {
-        const struct mt_estimate *k = &e->list[i];
-        struct mt_volume sum = {0};
-        uint64_t found = 0;
-        for (size_t l = 0; l < c->nlaunches; l++) {
-            if (strcmp(c->launches[l].kernel, k->kernel) != 0)
-                continue;
-            found++;
-            struct mt_volume v = mt_volume_of_launch(c, l);
-            mt_volume_add(&sum, &v);
-        }
-        int known =
-            k->traced_ctas && found == k->traced_launches; /* else the trace is not what its companion says */
-        mt_table_row(&t, sum.load + sum.store);
-        mt_table_kernel(&t, k->kernel);
-        mt_table_u64(&t, k->launches);
-        mt_table_u64(&t, k->traced_launches);
-        mt_table_u64(&t, k->ctas);
-        mt_table_u64(&t, k->traced_ctas);
-        mt_table_u64(&t, sum.load);
-        mt_table_u64(&t, sum.store);
-        for (int w = 0; w < 2; w++) {
-            if (known)
-                mt_table_u64(&t, mt_estimate(w ? sum.store : sum.load, k->ctas, k->traced_ctas));
-            else
-                mt_table_text(&t, "-");
-        }
-    }
-    return mt_table_print(&t, f, rows);
+    return mt_text_table(
+        t, "Estimates: bytes if all CTAs were traced (MEMTRACE_SAMPLE); no other table is scaled",
+        "SELECT kernel(kernel) AS kernel, launches AS '>launches', traced_launches AS '>traced', ctas AS "
+        "'>CTAs', traced_ctas AS '>traced', counted_load AS '>loaded', counted_store AS '>stored', "
+        "ifnull(all_load, '-') AS "
+        "'>estimate loaded', ifnull(all_store, '-') AS '>estimate stored' FROM samples s ORDER BY "
+        "counted_load + counted_store DESC, s.rowid");
 }

@@ -1,5 +1,4 @@
-/* Shared and local memory as tables for people and as JSON. */
-#include "shared_out.h"
+/* Shared and local memory. */
 #include "summary.h"
 #include "analysis/base/sites.h"
 #include "memtrace/record.h"
@@ -67,100 +66,6 @@ int mt_rows_of_hazards(struct mt_rowset *x)
 
 /* ---- text ---- */
 
-/* "file:line" without folders, after a word on what is there, or "". */
-static void put_place(struct mt_table *t, const char *what, const struct mt_site_event *s)
-{
-    char room[1024];
-    const char *words = mt_site_words(s, room, sizeof room);
-    mt_table_say(t, "%s%s%s", what, *what ? " " : "", words ? mt_location_short(words) : "?");
-}
-
-/* A site's place, with its column where the table has two sites on one line. */
-static void put_site(struct mt_table *t, const struct mt_onchip_rows *r, const struct mt_site_event *s)
-{
-    int several = 0;
-    for (size_t i = 0; s && i < r->nplaces; i++) {
-        const struct mt_site_event *o = r->places[i].site;
-        several |= o && o->line == s->line && o->column != s->column && strcmp(o->file, s->file) == 0;
-    }
-    if (s && *s->file && several)
-        mt_table_say(t, "%s:%" PRIu64 ":%" PRIu64, mt_location_short(s->file), s->line, s->column);
-    else
-        put_place(t, "", s);
-}
-static int banks_text(FILE *f, const struct mt_shared *x, const struct mt_onchip_rows *r)
-{
-    struct mt_table t;
-    int halves = 0;
-    mt_table_init(&t,
-                  "Bank conflicts of shared memory: wavefronts beyond what the accesses would take without",
-                  "line|variable|kernel|type|>requests|>wavefronts|>conflicts|>a request|>worst");
-    for (size_t i = 0; i < r->nplaces; i++) {
-        const struct mt_onchip_place *p = &r->places[i];
-        const struct mt_bank_cell *c = &p->sum;
-        if (mt_rec_space(c->type) != MT_IN_SHARED)
-            continue;
-        halves |= c->bytes == 8 * c->accesses && c->wavefronts > c->least;
-        mt_table_row(&t, (c->wavefronts - c->least) << 1 | (c->wavefronts > 0));
-        put_site(&t, r, p->site);
-        mt_table_text(&t, mt_onchip_variable(p->site));
-        mt_table_kernel(&t, p->kernel);
-        mt_table_text(&t, types[c->type & 3]);
-        mt_table_u64(&t, c->requests);
-        mt_table_u64(&t, c->wavefronts);
-        mt_table_u64(&t, c->wavefronts - c->least);
-        mt_table_say(&t, "%.2f", (double)c->wavefronts / (double)c->requests);
-        mt_table_say(&t, "%" PRIu32 "-way", c->worst);
-    }
-    int rc = mt_table_print(&t, f, x->top);
-    if (halves && rc == 0)
-        fprintf(f, "  %s\n", mt_table_halves);
-    return rc;
-}
-
-static int hazards_text(FILE *f, const struct mt_shared *x, const struct mt_onchip_rows *r)
-{
-    struct mt_table t;
-    mt_table_init(&t, "Hazards of shared memory: no barrier orders the two accesses",
-                  "kind|first|second|kernel|between|>words|>launches|example");
-    for (size_t i = 0; i < r->nhazards; i++) {
-        const struct mt_hazard *h = &r->hazards[i].h;
-        mt_table_row(&t, h->count);
-        mt_table_text(&t, mt_hazard_words[h->kind]);
-        for (int k = 0; k < 2; k++)
-            put_place(&t, types[h->type[k]], r->hazards[i].side[k]);
-        mt_table_kernel(&t, h->kernel);
-        mt_table_text(&t, mt_hazard_between_words[h->between]);
-        mt_table_u64(&t, h->count);
-        mt_table_u64(&t, h->launches);
-        mt_table_say(&t, "CTA %u,%u,%u threads %u, %u at 0x%" PRIx64, (unsigned)(h->cta >> 32),
-                     (unsigned)(h->cta >> 16 & 0xffff), (unsigned)(h->cta & 0xffff), h->thread[0],
-                     h->thread[1], h->address);
-    }
-    return mt_table_print(&t, f, x->top);
-}
-
-static int local_text(FILE *f, const struct mt_shared *x, const struct mt_onchip_rows *r)
-{
-    struct mt_table t;
-    mt_table_init(&t, "Local memory", "line|variable|kernel|type|>requests|>accesses|>bytes");
-    for (size_t i = 0; i < r->nplaces; i++) {
-        const struct mt_onchip_place *p = &r->places[i];
-        const struct mt_bank_cell *c = &p->sum;
-        if (mt_rec_space(c->type) != MT_IN_LOCAL)
-            continue;
-        mt_table_row(&t, c->bytes);
-        put_site(&t, r, p->site);
-        mt_table_text(&t, mt_onchip_variable(p->site));
-        mt_table_kernel(&t, p->kernel);
-        mt_table_text(&t, types[c->type & 3]);
-        mt_table_u64(&t, c->requests);
-        mt_table_u64(&t, c->accesses);
-        mt_table_u64(&t, c->bytes);
-    }
-    return mt_table_print(&t, f, x->top);
-}
-
 void mt_shared_notes(const struct mt_onchip *x, void (*say)(void *arg, const char *note), void *arg)
 {
     char note[200];
@@ -187,17 +92,51 @@ void mt_shared_notes(const struct mt_onchip *x, void (*say)(void *arg, const cha
     }
 }
 
-static void shared_note(void *f, const char *note)
+static void onchip_note(void *f, const char *note)
 {
     fprintf(f, "note: %s\n", note);
 }
 
-int mt_shared_text(FILE *f, const struct mt_shared *x)
+/* Do lanes of 8 bytes have bank conflicts? */
+static int onchip_halves(const struct mt_onchip_rows *r)
 {
-    mt_shared_notes(x->found, shared_note, f);
-    int rc = banks_text(f, x, x->rows);
-    rc = rc ? rc : hazards_text(f, x, x->rows);
-    return rc ? rc : local_text(f, x, x->rows);
+    int halves = 0;
+    for (size_t i = 0; i < r->nplaces; i++) {
+        const struct mt_bank_cell *c = &r->places[i].sum;
+        halves |=
+            mt_rec_space(c->type) == MT_IN_SHARED && c->bytes == 8 * c->accesses && c->wavefronts > c->least;
+    }
+    return halves;
+}
+
+/* A place has its column where the table has two sites on one line. */
+#define SITE                                                                                                 \
+    "place(file, line) || iif(EXISTS (SELECT 1 FROM banks o WHERE o.line = b.line AND o.file = b.file AND "  \
+    "o.column != b.column), ':' || column, '') AS line, variable, kernel(kernel) AS kernel, type, requests " \
+    "AS '>requests', "
+
+int mt_shared_text(struct mt_text *t, const struct mt_onchip *x)
+{
+    mt_shared_notes(x, onchip_note, t->f);
+    int rc = mt_text_table(
+        t, "Bank conflicts of shared memory: wavefronts beyond what the accesses would take without",
+        "SELECT " SITE "wavefronts AS '>wavefronts', wavefronts - least AS '>conflicts', fixed(1.0 * "
+        "wavefronts / requests, 2) AS '>a request', worst || '-way' AS '>worst' FROM banks b WHERE memory = "
+        "'shared' "
+        "ORDER BY wavefronts - least DESC, wavefronts > 0 DESC, b.rowid");
+    if (rc == 0 && onchip_halves(&x->rows))
+        fprintf(t->f, "  %s\n", mt_table_halves);
+    if (rc == 0)
+        rc = mt_text_table(
+            t, "Hazards of shared memory: no barrier orders the two accesses",
+            "SELECT kind, a_type || ' ' || place(a_file, a_line) AS first, b_type || ' ' || place(b_file, "
+            "b_line) AS second, kernel(kernel) AS kernel, who AS 'between', words AS '>words', launches AS "
+            "'>launches', printf('CTA %d,%d,%d threads %d, %d at 0x%x', x, y, z, a_thread, b_thread, "
+            "address) AS example FROM hazards h ORDER BY words DESC, h.rowid");
+    return rc ? rc
+              : mt_text_table(t, "Local memory",
+                              "SELECT " SITE "accesses AS '>accesses', bytes AS '>bytes' FROM banks b WHERE "
+                              "memory = 'local' ORDER BY bytes DESC, b.rowid");
 }
 
 /* ---- JSON ---- */
@@ -210,10 +149,10 @@ static void json_place(struct mt_json *j, const struct mt_site_event *s)
     mt_json_text(j, "variable", s ? s->var : "");
 }
 
-static void json_cells(struct mt_json *j, const struct mt_shared *x, enum mt_access_space space)
+static void json_cells(struct mt_json *j, const struct mt_onchip *x, enum mt_access_space space)
 {
-    for (size_t i = 0; i < x->found->banks.count; i++) {
-        const struct mt_bank_cell *c = &x->found->banks.cells[i];
+    for (size_t i = 0; i < x->banks.count; i++) {
+        const struct mt_bank_cell *c = &x->banks.cells[i];
         if (mt_rec_space(c->type) != (uint32_t)space)
             continue;
         mt_json_object(j, NULL, 1);
@@ -232,7 +171,7 @@ static void json_cells(struct mt_json *j, const struct mt_shared *x, enum mt_acc
     }
 }
 
-static void json_hazard(struct mt_json *j, const struct mt_shared *x, const struct mt_hazard *h)
+static void json_hazard(struct mt_json *j, const struct mt_onchip *x, const struct mt_hazard *h)
 {
     static const char *const keys[] = {
         [MT_HAZARD_IN_CTA] = "warps", [MT_HAZARD_IN_WARP] = "lanes", [MT_HAZARD_THREAD] = "thread"};
@@ -256,14 +195,14 @@ static void json_hazard(struct mt_json *j, const struct mt_shared *x, const stru
     mt_json_end(j);
 }
 
-void mt_shared_json(struct mt_json *j, const struct mt_shared *x)
+void mt_shared_json(struct mt_json *j, const struct mt_onchip *x)
 {
     mt_json_object(j, "shared", 0);
     mt_json_array(j, "launches", 0);
-    for (size_t i = 0; i < x->found->nlaunches; i++) {
+    for (size_t i = 0; i < x->nlaunches; i++) {
         mt_json_object(j, NULL, 1);
-        mt_json_u64(j, "superstep", x->found->launches[i].superstep);
-        mt_json_text(j, "kernel", x->found->launches[i].kernel);
+        mt_json_u64(j, "superstep", x->launches[i].superstep);
+        mt_json_text(j, "kernel", x->launches[i].kernel);
         mt_json_end(j);
     }
     mt_json_end(j);
@@ -271,16 +210,16 @@ void mt_shared_json(struct mt_json *j, const struct mt_shared *x)
     json_cells(j, x, MT_IN_SHARED);
     mt_json_end(j);
     mt_json_array(j, "hazards", 0);
-    for (size_t i = 0; i < x->found->hazards.count; i++)
-        json_hazard(j, x, &x->found->hazards.list[i]);
+    for (size_t i = 0; i < x->hazards.count; i++)
+        json_hazard(j, x, &x->hazards.list[i]);
     mt_json_end(j);
     mt_json_array(j, "local", 0);
     json_cells(j, x, MT_IN_LOCAL);
     mt_json_end(j);
-    mt_json_u64(j, "untraced", x->found->untraced);
-    mt_json_u64(j, "unjudged", x->found->hazards.unjudged);
-    mt_json_u64(j, "loose", x->found->hazards.loose);
-    mt_json_u64(j, "parted", x->found->hazards.parted);
+    mt_json_u64(j, "untraced", x->untraced);
+    mt_json_u64(j, "unjudged", x->hazards.unjudged);
+    mt_json_u64(j, "loose", x->hazards.loose);
+    mt_json_u64(j, "parted", x->hazards.parted);
     mt_json_end(j);
 }
 

@@ -182,34 +182,23 @@ int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const st
 
 /* ---- text ---- */
 
-static const char *const placement_words[MT_PLACE_POLICIES] = {"blocks of CTAs", "round robin",
-                                                               "least traffic found"};
-
-int mt_placement_text(FILE *f, const struct mt_placement *p)
+int mt_placement_text(struct mt_text *t)
 {
-    struct mt_table t;
+    struct mt_text all = *t;
     char title[200];
+    all.rows = MT_PLACE_POLICIES + 1;
     snprintf(title, sizeof title,
-             "Placement on %u devices: of %" PRIu64 " bytes of communication, those that cross", p->devices,
-             p->load);
-    mt_table_init(&t, title, "placement|>bytes|>part|>distinct bytes");
-    if (p->ran_known) {
-        mt_table_row(&t, 0);
-        mt_table_text(&t, "as it ran");
-        mt_table_u64(&t, p->ran);
-        mt_table_percent(&t, p->ran, p->load);
-    }
-    for (int policy = 0; policy < MT_PLACE_POLICIES; policy++) {
-        mt_table_row(&t, 0);
-        mt_table_text(&t, placement_words[policy]);
-        mt_table_u64(&t, p->cross[policy]);
-        mt_table_percent(&t, p->cross[policy], p->load);
-        if (p->distinct_known)
-            mt_table_u64(&t, p->distinct[policy]);
-        else
-            mt_table_text(&t, "?");
-    }
-    return mt_table_print(&t, f, MT_PLACE_POLICIES + 1);
+             "Placement on %u devices: of %" PRIu64 " bytes of communication, those that cross",
+             t->r->placement->devices, t->r->placement->load);
+    return mt_text_table(
+        &all, title,
+        "SELECT 'as it ran' AS placement, ran AS '>bytes', percent(ran, load) AS '>part', '' AS "
+        "'>distinct bytes' FROM placed WHERE ran IS NOT NULL UNION ALL SELECT * FROM (SELECT column2, "
+        "ifnull(sum(crossing), 0), percent(sum(crossing), sum(load)), iif(count(distinct_bytes) < "
+        "count(policy), '?', ifnull(sum(distinct_bytes), 0)) "
+        "FROM (VALUES ('block', 'blocks of CTAs'), ('robin', 'round robin'), ('mincut', 'least traffic "
+        "found')) LEFT JOIN placement ON policy = column1 GROUP BY column1, column2 ORDER BY column1 = "
+        "'mincut', column1)");
 }
 
 /* ---- sentences ---- */

@@ -59,16 +59,24 @@ int mt_locality_write(struct mt_json *j, const struct mt_comm_result *r)
     return rc;
 }
 
-int mt_locality_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+int mt_results_text(FILE *f, const struct mt_comm_result *r, size_t rows, const struct mt_onchip *shared)
 {
     struct mt_sql sql;
-    struct mt_text t = {f, result, rows, &sql};
+    struct mt_text t = {f, r, rows, &sql};
     char why[300];
     int rc = mt_sql_open(&sql, why, sizeof why);
-    sql.r = result;
+    sql.r = r;
+    if (rc == 0 && r->sections & ~(1u << MT_TRANSFERS))
+        rc = mt_comm_text(&t);
+    rc = rc ? rc : mt_estimates_text(&t);
+    if (rc == 0 && r->sections & 1u << MT_TRANSFERS)
+        rc = mt_transfers_text(&t);
     for (int i = 0; i < MT_LOCALITY_OF_RUNS && rc == 0; i++)
-        if (mt_locality_has(result->locality, (enum mt_locality_section)i))
+        if (mt_locality_has(r->locality, (enum mt_locality_section)i))
             rc = results[i].text(&t);
+    if (rc == 0 && r->chosen >> MT_LOCALITY_PLACEMENT & 1)
+        rc = mt_placement_text(&t);
+    rc = rc || !shared ? rc : mt_shared_text(&t, shared);
     mt_sql_close(&sql);
     return rc;
 }

@@ -42,15 +42,13 @@ int mt_locality_write(struct mt_json *j, const struct mt_comm_result *r);
  * p->launches. */
 int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const struct mt_comm *c,
                        int assignment);
+/* What figures of shared memory should be read with. */
+void mt_shared_notes(const struct mt_onchip *x, void (*say)(void *arg, const char *note), void *arg);
+/* The section "shared": {"launches", "banks", "hazards", "local", …}. */
+void mt_shared_json(struct mt_json *j, const struct mt_onchip *x);
 
 /* ---- text: write errors are the stream's ---- */
 
-/* Volumes by kernel, over all its selected launches, at most `rows` of the table; so the others. */
-int mt_comm_text(FILE *f, const struct mt_comm *c, size_t rows);
-/* Who sent how much to whom: by kernel, and the largest of CTAs. */
-int mt_transfers_text(FILE *f, const struct mt_comm *c, const struct mt_estimates *e, size_t rows);
-/* Of a sampled trace; nothing where there are none. */
-int mt_estimates_text(FILE *f, const struct mt_estimates *e, const struct mt_comm *c, size_t rows);
 /* Tables of text under way. */
 struct mt_text {
     FILE *f;
@@ -61,7 +59,15 @@ struct mt_text {
 /* A table whose rows a statement (sql.h) finds, in its order. The names of its columns are the heads; one
  * that begins with '>' is of numbers. */
 int mt_text_table(struct mt_text *t, const char *title, const char *statement);
-/* What was chosen of the further analyses. */
-int mt_locality_text(FILE *f, const struct mt_comm_result *result, size_t rows);
-int mt_placement_text(FILE *f, const struct mt_placement *p);
+/* Volumes by kernel, over all its selected launches. */
+int mt_comm_text(struct mt_text *t);
+/* Of a sampled trace; nothing where there are none. */
+int mt_estimates_text(struct mt_text *t);
+/* Who sent how much to whom: by kernel, and the largest of CTAs. */
+int mt_transfers_text(struct mt_text *t);
+int mt_placement_text(struct mt_text *t);
+/* Of shared and local memory, after what is to be said of them. */
+int mt_shared_text(struct mt_text *t, const struct mt_onchip *x);
+/* All of these that are chosen, with those of the further analyses; shared: NULL, or the section is, too. */
+int mt_results_text(FILE *f, const struct mt_comm_result *r, size_t rows, const struct mt_onchip *shared);
 #endif

@@ -1,18 +1,21 @@
 /* The whole run, and sums of what the communication analysis found: tables for SQL alone. */
 #include "summary.h"
 #include <stdlib.h>
+#include <string.h>
 
 static void run_whole(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_comm *c = x->r->comm;
+    const uint64_t host_end = c->options.host_end;
     uint64_t selected = 0;
     (void)i;
     for (size_t k = 0; k < c->nlaunches; k++)
         selected += c->launches[k].selected != 0;
-    mt_tuples_numbers(w, MT_NUMBERS((uint64_t)c->options.threads, (uint64_t)c->options.host,
+    mt_tuples_numbers(w, MT_NUMBERS(c->options.threads != 0, (uint64_t)c->options.host,
                                     (uint64_t)c->options.local, (uint64_t)c->options.strict, c->partial != 0,
                                     selected, c->nlaunches, c->records, c->host_accesses,
-                                    x->r->onchip && x->r->onchip->nplaces));
+                                    x->r->onchip && x->r->onchip->nplaces, c->options.host_first,
+                                    host_end < INT64_MAX ? host_end : INT64_MAX, c->options.threads > 1));
     const unsigned line = x->r->locality->options.analysis.line_bits;
     mt_tuples_maybe(w, line != 0, 1ull << line);
     mt_tuples_maybe(w, x->r->locality->misses.options.cache_bytes != 0,
@@ -87,9 +90,23 @@ int mt_rows_of_sends(struct mt_rowset *x)
 
 static void run_sample(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
+    const struct mt_comm *c = x->r->comm;
     const struct mt_estimate *e = &x->r->estimates->list[i];
+    struct mt_volume sum = {0};
+    uint64_t found = 0;
+    for (size_t k = 0; k < c->nlaunches; k++)
+        if (strcmp(c->launches[k].kernel, e->kernel) == 0) {
+            const struct mt_volume v = mt_volume_of_launch(c, k);
+            mt_volume_add(&sum, &v);
+            found++;
+        }
+    /* else the trace is not what its companion says */
+    const int known = e->traced_ctas && found == e->traced_launches;
     mt_tuples_text(w, e->kernel);
-    mt_tuples_numbers(w, MT_NUMBERS(e->ctas, e->traced_ctas, e->launches, e->traced_launches));
+    mt_tuples_numbers(
+        w, MT_NUMBERS(e->launches, e->traced_launches, e->ctas, e->traced_ctas, sum.load, sum.store));
+    mt_tuples_maybe(w, known, known ? mt_estimate(sum.load, e->ctas, e->traced_ctas) : 0);
+    mt_tuples_maybe(w, known, known ? mt_estimate(sum.store, e->ctas, e->traced_ctas) : 0);
 }
 
 int mt_rows_of_samples(struct mt_rowset *x)

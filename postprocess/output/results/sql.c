@@ -28,6 +28,8 @@ struct table {
     sqlite3_vtab base;
     struct mt_sql *s;
     enum mt_relation_number number;
+    int open;
+    struct mt_rowset x; /* when it is */
     struct {
         struct hit *list; /* NULL: not made yet */
         size_t n;
@@ -37,10 +39,10 @@ struct table {
 struct cursor {
     sqlite3_vtab_cursor base;
     struct mt_tuples w; /* the row that it is at */
-    struct mt_rowset x;
-    int open;
+    const struct mt_rowset *x;
     size_t row;                   /* in x */
     const struct hit *hit, *last; /* of an index: those that are left; NULL: all rows */
+    struct hit one;               /* that rowid asks for */
 };
 
 /* The writer of a cursor's row leaves it where it is. */
@@ -84,11 +86,13 @@ static int sql_disconnect(sqlite3_vtab *base)
     struct table *t = (struct table *)base;
     for (int i = 0; i < MT_RELATION_COLUMNS; i++)
         free(t->index[i].list);
+    if (t->open)
+        mt_rows_end(&t->x);
     free(t);
     return SQLITE_OK;
 }
 
-/* The first integer column that is compared with a value, if there is one. */
+/* The first integer column that is compared with a value, if there is one, or rowid. */
 static int sql_best(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     const struct mt_relation *r = &mt_relations[((struct table *)base)->number];
@@ -96,12 +100,12 @@ static int sql_best(sqlite3_vtab *base, sqlite3_index_info *info)
     for (int i = 0; i < info->nConstraint && !info->idxNum; i++) {
         const int column = info->aConstraint[i].iColumn;
         if (!info->aConstraint[i].usable || info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ ||
-            column < 0 || r->columns[column].type != MT_INTEGER)
+            (column >= 0 && r->columns[column].type != MT_INTEGER))
             continue;
         info->aConstraintUsage[i].argvIndex = 1; /* SQLite looks at the rows once more */
-        info->idxNum = column + 1;
-        info->estimatedCost = 100;
-        info->estimatedRows = 100;
+        info->idxNum = column < 0 ? -1 : column + 1;
+        info->estimatedCost = column < 0 ? 1 : 100;
+        info->estimatedRows = column < 0 ? 1 : 100;
     }
     return SQLITE_OK;
 }
@@ -111,20 +115,18 @@ static int sql_best(sqlite3_vtab *base, sqlite3_index_info *info)
 static int sql_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
 {
     struct cursor *c = calloc(1, sizeof *c);
-    (void)base;
     if (!c)
         return SQLITE_NOMEM;
     c->w.ops = &sql_ops;
+    c->w.now = &mt_relations[((struct table *)base)->number];
+    c->x = &((struct table *)base)->x;
     *out = &c->base;
     return SQLITE_OK;
 }
 
 static int sql_close(sqlite3_vtab_cursor *base)
 {
-    struct cursor *c = (struct cursor *)base;
-    if (c->open)
-        mt_rows_end(&c->x);
-    free(c);
+    free(base);
     return SQLITE_OK;
 }
 
@@ -132,17 +134,17 @@ static int sql_close(sqlite3_vtab_cursor *base)
 static int sql_row(struct cursor *c, size_t i)
 {
     c->w.at = c->w.places = 0;
-    c->x.row(&c->w, &c->x, i);
+    c->x->row(&c->w, c->x, i);
     return c->w.at != 0;
 }
 
 static int sql_index(struct table *t, struct cursor *c, int column)
 {
-    struct hit *list = malloc((c->x.n + 1) * sizeof *list);
+    struct hit *list = malloc((c->x->n + 1) * sizeof *list);
     size_t n = 0;
     if (!list)
         return SQLITE_NOMEM;
-    for (size_t i = 0; i < c->x.n; i++)
+    for (size_t i = 0; i < c->x->n; i++)
         if (sql_row(c, i) && !c->w.value[column].null)
             list[n++] = (struct hit){c->w.value[column].number, i};
     qsort(list, n, sizeof *list, sql_hit_order);
@@ -159,7 +161,7 @@ static void sql_settle(struct cursor *c)
             sql_row(c, c->row = c->hit->row);
         return;
     }
-    while (c->row < c->x.n && !sql_row(c, c->row))
+    while (c->row < c->x->n && !sql_row(c, c->row))
         c->row++;
 }
 
@@ -168,16 +170,20 @@ static int sql_filter(sqlite3_vtab_cursor *base, int column, const char *text, i
     struct cursor *c = (struct cursor *)base;
     struct table *t = (struct table *)base->pVtab;
     (void)text, (void)argc;
-    if (!c->open) {
-        c->x.r = t->s->r;
-        c->w.now = &mt_relations[t->number];
-        if (!c->x.r || mt_rows_of_tables[t->number](&c->x) != 0)
-            return c->x.r ? SQLITE_NOMEM : SQLITE_MISUSE;
-        c->open = 1;
+    if (!t->open) {
+        t->x = (struct mt_rowset){.r = t->s->r};
+        if (!t->x.r || mt_rows_of_tables[t->number](&t->x) != 0)
+            return t->x.r ? SQLITE_NOMEM : SQLITE_MISUSE;
+        t->open = 1;
     }
     c->row = 0;
     c->hit = c->last = NULL;
-    if (column-- && sqlite3_value_type(argv[0]) == SQLITE_INTEGER) {
+    const int known = column && sqlite3_value_type(argv[0]) == SQLITE_INTEGER;
+    if (known && column < 0 && !c->x->order) {
+        c->one.row = (size_t)sqlite3_value_int64(argv[0]);
+        c->hit = &c->one;
+        c->last = c->hit + (c->one.row < c->x->n && sql_row(c, c->one.row));
+    } else if (known && column-- > 0) {
         if (!t->index[column].list && sql_index(t, c, column) != SQLITE_OK)
             return SQLITE_NOMEM;
         const struct hit *list = t->index[column].list;
@@ -204,7 +210,7 @@ static int sql_next(sqlite3_vtab_cursor *base)
 static int sql_eof(sqlite3_vtab_cursor *base)
 {
     const struct cursor *c = (const struct cursor *)base;
-    return c->hit ? c->hit >= c->last : c->row >= c->x.n;
+    return c->hit ? c->hit >= c->last : c->row >= c->x->n;
 }
 
 static int sql_column(sqlite3_vtab_cursor *base, sqlite3_context *to, int column)
@@ -225,7 +231,7 @@ static int sql_column(sqlite3_vtab_cursor *base, sqlite3_context *to, int column
 static int sql_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *id)
 {
     const struct cursor *c = (const struct cursor *)base;
-    *id = (sqlite3_int64)(c->x.order ? c->x.order[c->row] : c->row);
+    *id = (sqlite3_int64)(c->x->order ? c->x->order[c->row] : c->row);
     return SQLITE_OK;
 }
 

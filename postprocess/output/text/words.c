@@ -17,8 +17,15 @@ const char *mt_words_cta(char *out, uint64_t order)
 
 const char *mt_words_head(const char *column)
 {
-    static const char *const heads[][2] = {
-        {"kernel", "program"}, {"CTA", "thread"}, {">launch", ">run"}, {">launches", ">runs"}};
+    static const char *const heads[][2] = {{"kernel", "program"},
+                                           {"CTA", "thread"},
+                                           {">launch", ">run"},
+                                           {">launches", ">runs"},
+                                           {">last launch", ">last run"},
+                                           {">earlier launch", ">earlier run"},
+                                           {">same launch", ">other thread"},
+                                           {">same CTA", ">same thread"},
+                                           {">pairs of CTAs", ">pairs of threads"}};
     for (size_t i = 0; mt_of_threads && i < sizeof heads / sizeof *heads; i++)
         if (strcmp(heads[i][0], column) == 0)
             return heads[i][1];
