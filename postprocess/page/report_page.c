@@ -3,7 +3,7 @@
 #include "report.h"
 #include "page_list.h"
 #include "report_files.h"
-#include "analysis/versus/side.h"
+#include "output/versus/versus.h"
 #include "output/results/summary.h"
 #include <errno.h>
 #include <stdlib.h>

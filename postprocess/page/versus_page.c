@@ -3,8 +3,8 @@
 #include "output/text/words.h"
 #include "versus_page.h"
 #include "static_page.h"
-#include "output/text/numbers.h"
 #include "output/dot/xml.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,56 +17,28 @@ static const char *page_turn(int turn)
     return turn > 0 ? "num better" : turn < 0 ? "num worse" : "num";
 }
 
-static void page_number(FILE *f, const struct mt_side_row *r, enum mt_figure figure)
-{
-    if (!r || !(r->known >> figure & 1))
-        fputs("–", f);
-    else
-        fputs(mt_number_count(r->v[figure]).text, f);
-}
-
-static int page_equal(const struct mt_versus_row *r, enum mt_figure figure)
-{
-    return mt_versus_both(r, figure) && r->a->v[figure] == r->b->v[figure];
-}
-
-/* "4,608 → 1,024 −77.8 %", one number where both are equal. */
+/* "4,608 → 1,024 −77.8 %", one number where both are equal or only one has the row. */
 static void page_figure(FILE *f, const struct mt_versus_row *r, enum mt_figure figure)
 {
+    char a[MT_VERSUS_CELL], b[MT_VERSUS_CELL];
     double change;
-    fprintf(f, "<td class=\"%s\">", page_turn(mt_versus_turn(r, figure)));
-    page_number(f, r->a ? r->a : r->b, figure);
-    if (!page_equal(r, figure) && r->a && r->b && (r->a->known | r->b->known) >> figure & 1) {
-        fputs(" → ", f);
-        page_number(f, r->b, figure);
-        if (mt_versus_change(r, figure, &change))
-            fprintf(f, " <small>%s%.1f\u00a0%%</small>", change < 0 ? "−" : "+",
-                    100 * (change < 0 ? -change : change));
-    }
+    mt_versus_side(a, r, !r->kernel[0], figure, 1);
+    mt_versus_side(b, r, r->kernel[1] != NULL, figure, 1);
+    fprintf(f, "<td class=\"%s\">%s", page_turn(mt_versus_turn(r, figure)), a);
+    if (strcmp(a, b) != 0)
+        fprintf(f, " → %s", b);
+    if (strcmp(a, b) != 0 && mt_versus_change(r, figure, &change))
+        fprintf(f, " <small>%s%.1f\u00a0%%</small>", change < 0 ? "−" : "+", 100 * fabs(change));
     fputs("</td>", f);
-}
-
-static void page_efficiency(FILE *f, const struct mt_versus_row *r)
-{
-    char cell[MT_VERSUS_CELL];
-    const struct mt_versus_row one = {r->a ? r->a : r->b, r->b ? r->b : r->a}; /* where there is one only */
-    double a = mt_side_efficiency(one.a), b = mt_side_efficiency(one.b);
-    int turn = a < 0 || b < 0 ? 0 : b - a > MT_VERSUS_SLACK ? 1 : a - b > MT_VERSUS_SLACK ? -1 : 0;
-    fprintf(f, "<td class=\"%s\">", page_turn(turn));
-    fprintf(f, "%s</td>", mt_versus_efficiency(cell, &one, 1));
 }
 
 /* ---- the whole runs ---- */
 
-static double page_part(const struct mt_side_row *r, enum mt_figure figure, uint64_t most)
-{
-    return most && r->known >> figure & 1 ? 100.0 * (double)r->v[figure] / (double)most : 0;
-}
-
 static void page_bars(FILE *f, const struct mt_versus_row *r, enum mt_figure figure)
 {
-    uint64_t a = r->a->v[figure], b = r->b->v[figure], most = a > b ? a : b;
-    mt_static_bars(f, page_part(r->a, figure, most), page_part(r->b, figure, most));
+    const double a = fmax(mt_versus_value(r, 0, figure), 0), b = fmax(mt_versus_value(r, 1, figure), 0),
+                 most = figure == MT_FIGURE_EFFICIENCY ? 1 : fmax(fmax(a, b), 1);
+    mt_static_bars(f, 100 * a / most, 100 * b / most);
 }
 
 static void page_sums(FILE *f, const struct mt_versus *p)
@@ -79,64 +51,23 @@ static void page_sums(FILE *f, const struct mt_versus *p)
           "B</th><th "
           "scope=\"col\" class=\"bars\">in proportion</th></tr></thead><tbody>\n",
           f);
-    for (int i = 0; i < MT_FIGURES; i++) {
-        if (!((p->all.a->known | p->all.b->known) >> i & 1))
+    for (int i = 0; i < MT_FIGURES_ALL; i++) {
+        if (!mt_versus_has(p->all, i))
             continue;
         mt_static_text(f, "<tr><th scope=\"row\">", mt_figure_words[i].words[mt_of_threads], "</th>");
-        page_figure(f, &p->all, (enum mt_figure)i);
-        page_bars(f, &p->all, (enum mt_figure)i);
+        page_figure(f, p->all, i);
+        page_bars(f, p->all, i);
         fputs("</tr>\n", f);
     }
-    fputs("<tr><th scope=\"row\">efficiency</th>", f);
-    page_efficiency(f, &p->all);
-    double before = mt_side_efficiency(p->all.a), after = mt_side_efficiency(p->all.b);
-    mt_static_bars(f, before > 0 ? 100 * before : 0, after > 0 ? 100 * after : 0);
-    fputs("</tr>\n</tbody></table></section>\n", f);
+    fputs("</tbody></table></section>\n", f);
 }
 
 /* ---- kernels ---- */
 
-static const enum mt_figure of_kernel[] =
-    {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,  MT_FIGURE_STORED, MT_FIGURE_SAME_LAUNCH, MT_FIGURE_EARLIER_LAUNCH,
-     MT_FIGURE_SAME_CTA, MT_FIGURE_SECTORS, MT_FIGURES,       MT_FIGURE_FALSELY,     MT_FIGURE_CONFLICTS,
-     MT_FIGURE_CROSSING, MT_FIGURE_LARGEST, MT_FIGURE_BANKS,  MT_FIGURE_HAZARDS,     MT_FIGURE_LOCAL,
-     MT_FIGURE_MISSES,   MT_FIGURE_FETCHED, MT_FIGURE_BOUNCES},
-                            of_line[] = {MT_FIGURE_ACCESSES,  MT_FIGURE_LOADED,  MT_FIGURE_STORED,
-                                         MT_FIGURE_REQUESTS,  MT_FIGURE_SECTORS, MT_FIGURES,
-                                         MT_FIGURE_CONFLICTS, MT_FIGURE_BANKS,   MT_FIGURE_HAZARDS,
-                                         MT_FIGURE_LOCAL,     MT_FIGURE_MISSES,  MT_FIGURE_FETCHED,
-                                         MT_FIGURE_BOUNCES},
-                            of_buffer[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED,
-                                           MT_FIGURE_FALSELY, MT_FIGURE_BOUNCES};
-#define LENGTH(list) (sizeof list / sizeof *list)
-
-static void page_head(FILE *f, const char *first, const enum mt_figure *list, size_t n)
-{
-    fprintf(f, "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">%s</th>", first);
-    for (size_t i = 0; i < n; i++)
-        if (list[i] == MT_FIGURES)
-            fputs("<th scope=\"col\" class=\"num\">efficiency</th>", f);
-        else
-            fprintf(f, "<th scope=\"col\" class=\"num\" title=\"%s\">%s</th>",
-                    mt_figure_words[list[i]].words[mt_of_threads],
-                    mt_figure_words[list[i]].head[mt_of_threads]);
-    fputs("</tr></thead><tbody>\n", f);
-}
-
-static void page_cells(FILE *f, const struct mt_versus_row *r, const enum mt_figure *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (list[i] == MT_FIGURES)
-            page_efficiency(f, r);
-        else
-            page_figure(f, r, list[i]);
-    fputs("</tr>\n", f);
-}
-
 /* Both names where they differ; what one run lacks says so. */
-static void page_name(FILE *f, const char *a, const char *b, int places)
+static void page_name(FILE *f, char *const name[2], int places)
 {
-    const char *one = a ? a : b;
+    const char *a = name[0], *b = name[1], *one = a ? a : b;
     if (places)
         mt_static_text(f, "<span title=\"", one, "\">");
     mt_static_text(f, "", places ? mt_location_short(one) : one, "");
@@ -147,21 +78,30 @@ static void page_name(FILE *f, const char *a, const char *b, int places)
         fputs(a ? " <em>A only</em>" : " <em>B only</em>", f);
 }
 
-static void page_rows(FILE *f, const struct mt_versus_kernel *k, enum mt_side_by by)
+/* Their rows, with a column for each of the figures that one of the runs has here. */
+static void page_table(FILE *f, const char *first, struct mt_versus_list list, char in)
 {
-    enum mt_figure list[LENGTH(of_line)];
-    const int lines = by == MT_SIDE_LINES;
-    size_t n = mt_versus_shown(k->part[by], k->count[by], lines ? of_line : of_buffer,
-                               lines ? LENGTH(of_line) : LENGTH(of_buffer), list);
-    if (!k->count[by])
-        return;
-    page_head(f, lines ? "source line" : "buffer", list, n);
-    for (size_t i = 0; i < k->count[by]; i++) {
-        const struct mt_versus_row *r = &k->part[by][i];
+    enum mt_figure column[MT_FIGURES_ALL];
+    const size_t n = mt_versus_columns(list, in, column);
+    fprintf(f, "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">%s</th>", first);
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_figure_words *w = &mt_figure_words[column[i]];
+        fputs("<th scope=\"col\" class=\"num\"", f);
+        if (column[i] != MT_FIGURE_EFFICIENCY)
+            fprintf(f, " title=\"%s\"", w->words[mt_of_threads]);
+        fprintf(f, ">%s</th>", w->head[mt_of_threads]);
+    }
+    fputs("</tr></thead><tbody>\n", f);
+    for (const struct mt_versus_row *r = list.row; r < list.row + list.n; r++) {
         fputs("<tr><th scope=\"row\">", f);
-        page_name(f, r->a ? r->a->place : NULL, r->b ? r->b->place : NULL, lines);
+        if (in == 'K')
+            fputs("all launches", f);
+        else
+            page_name(f, r->place, in == 'L');
         fputs("</th>", f);
-        page_cells(f, r, list, n);
+        for (size_t i = 0; i < n; i++)
+            page_figure(f, r, column[i]);
+        fputs("</tr>\n", f);
     }
     fputs("</tbody></table></div>\n", f);
 }
@@ -172,11 +112,11 @@ static void page_changes(FILE *f, const struct mt_versus_row *r)
     char cell[MT_VERSUS_CELL];
     enum mt_figure most = mt_versus_both(r, MT_FIGURE_SECTORS) ? MT_FIGURE_SECTORS : MT_FIGURE_LOADED;
     int some = 0;
-    for (int i = 0; i < MT_FIGURES && r->a && r->b; i++)
-        if (mt_versus_moved(r, (enum mt_figure)i)) {
+    for (int i = 0; i < MT_FIGURES && r->kernel[0] && r->kernel[1]; i++)
+        if (mt_versus_moved(r, i)) {
             some = 1;
-            fprintf(f, "<span class=\"%s\">%s %s</span>", page_turn(mt_versus_turn(r, (enum mt_figure)i)),
-                    mt_figure_words[i].head[mt_of_threads], mt_versus_cell(cell, r, (enum mt_figure)i, 1));
+            fprintf(f, "<span class=\"%s\">%s %s</span>", page_turn(mt_versus_turn(r, i)),
+                    mt_figure_words[i].head[mt_of_threads], mt_versus_cell(cell, r, i, 1));
         }
     if (!some && mt_versus_both(r, most))
         fprintf(f, "<span>%s %s, nothing changed</span>", mt_figure_words[most].head[mt_of_threads],
@@ -185,20 +125,16 @@ static void page_changes(FILE *f, const struct mt_versus_row *r)
 
 static void page_kernel(FILE *f, const struct mt_versus_kernel *k, int open)
 {
-    enum mt_figure list[LENGTH(of_kernel)];
-    const struct mt_versus_row *r = &k->row;
-    size_t n = mt_versus_shown(r, 1, of_kernel, LENGTH(of_kernel), list);
     fprintf(f, "<details class=\"card\"%s><summary><h2>", open ? " open" : "");
-    page_name(f, r->a ? r->a->kernel : NULL, r->b ? r->b->kernel : NULL, 0);
+    page_name(f, k->row->kernel, 0);
     fputs("</h2>", f);
-    page_changes(f, r);
+    page_changes(f, k->row);
     fputs("</summary>\n", f);
-    page_head(f, MT_EITHER("kernel", "program"), list, n);
-    fputs("<tr><th scope=\"row\">all launches</th>", f);
-    page_cells(f, r, list, n);
-    fputs("</tbody></table></div>\n", f);
-    page_rows(f, k, MT_SIDE_LINES);
-    page_rows(f, k, MT_SIDE_BUFFERS);
+    page_table(f, MT_EITHER("kernel", "program"), mt_versus_rows(k, 'k'), 'K');
+    if (k->lines.n)
+        page_table(f, "source line", k->lines, 'L');
+    if (k->buffers.n)
+        page_table(f, "buffer", k->buffers, 'b');
     fputs("</details>\n", f);
 }
 
@@ -216,13 +152,13 @@ static void page_inputs(FILE *f, const struct mt_versus_words *w, int i)
     fputs("</p>\n", f);
 }
 
-int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w, const char *title)
+int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w)
 {
     static const char *const classes[] = {"same", "better", "worse", "mixed", "none"};
     char *sentence = mt_versus_sentence(p, 1);
     if (!sentence)
         return -1;
-    mt_static_begin(f, title ? title : "Before and after", p->verdict == MT_VERDICT_NONE ? "none" : "");
+    mt_static_begin(f, w->title ? w->title : "Before and after", p->verdict == MT_VERDICT_NONE ? "none" : "");
     page_inputs(f, w, 0);
     page_inputs(f, w, 1);
     fprintf(f, "<p class=\"verdict %s\">", classes[p->verdict]);

@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "cli/base/graph_input.h"
 #include "cli/base/commands.h"
+#include "cli/base/two_runs.h"
 #include "graph_json.h"
-#include "volumes.h"
 #include "output/dot/compare_out.h"
 #include "output/dot/graph_out.h"
 #ifndef MT_WITHOUT_PAGE
@@ -385,6 +385,31 @@ static int compare_run(struct options *x, struct mt_compare *c, struct mt_output
     return code ? code : input;
 }
 
+/* --volumes: what two runs moved. */
+static int compare_volumes(const struct options *x, struct mt_output *out)
+{
+    static struct mt_pipeline asked, p[2];
+    static struct mt_two_runs t = {.p = {&p[0], &p[1]}};
+    int code = 0;
+    mt_pipeline_init(&asked);
+    mt_locality_run_section(&asked.more, "more", 4);
+    asked.inputs.flags = x->inputs.flags;
+    asked.filter = x->filter;
+    t.words = (struct mt_versus_words){{x->inputs.paths, x->inputs.paths + 1}, {1, 1}, .title = NULL};
+    for (size_t i = 0; i < 2; i++) {
+        code = code ? code : mt_two_runs_ask(&p[i], &asked);
+        p[i].inputs.paths = &x->inputs.paths[i];
+        p[i].inputs.npaths = 1;
+        if (code == 0 && i < x->inputs.ncompanions)
+            code = mt_inputs_companion(&p[i].inputs, x->inputs.companions[i]);
+    }
+    if (code == 0)
+        code = mt_two_runs_run(&t, out, x->format == JSON ? NULL : mt_versus_text);
+    mt_pipeline_free(&p[0]);
+    mt_pipeline_free(&p[1]);
+    return code;
+}
+
 static void compare_release(struct mt_compare *c)
 {
     for (size_t i = 0; c->rows && i < c->n; i++) {
@@ -440,8 +465,7 @@ int mt_compare_command(int argc, char **argv)
     if (code == 0 && x.svg)
         code = mt_output_open(&picture, x.svg);
     if (code == 0)
-        code = x.volumes ? mt_volumes_run(&(struct mt_volumes){&x.inputs, &x.filter, &out, x.format == JSON})
-                         : compare_run(&x, &c, &out, &picture);
+        code = x.volumes ? compare_volumes(&x, &out) : compare_run(&x, &c, &out, &picture);
     mt_output_abandon(&out);
     mt_output_abandon(&picture);
     compare_release(&c);

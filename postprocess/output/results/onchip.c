@@ -37,7 +37,7 @@ static void onchip_bank(struct mt_tuples *w, const struct mt_rowset *x, size_t i
 int mt_rows_of_banks(struct mt_rowset *x)
 {
     x->row = onchip_bank;
-    x->n = x->r->onchip->nplaces;
+    x->n = x->r->onchip ? x->r->onchip->nplaces : 0;
     return 0;
 }
 
@@ -60,7 +60,7 @@ static void onchip_hazard(struct mt_tuples *w, const struct mt_rowset *x, size_t
 int mt_rows_of_hazards(struct mt_rowset *x)
 {
     x->row = onchip_hazard;
-    x->n = x->r->onchip->nhazards;
+    x->n = x->r->onchip ? x->r->onchip->nhazards : 0;
     return 0;
 }
 

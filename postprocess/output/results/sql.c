@@ -484,12 +484,20 @@ uint64_t mt_sql_there(const struct mt_comm_result *r)
     return there & ~(1ull << MT_REL_ranges);
 }
 
+int mt_sql_take(struct mt_sql *s, const struct mt_comm_result *r)
+{
+    int rc = SQLITE_OK;
+    for (int i = 0; i < MT_TABLES && rc == SQLITE_OK; i++)
+        rc = sqlite3_create_module_v2(s->db, mt_relations[i].name, &sql_module, s, NULL);
+    s->r = r;
+    return rc;
+}
+
 int mt_sql_open(struct mt_sql *s, char *why, size_t room)
 {
     memset(s, 0, sizeof *s);
     int rc = sqlite3_open(":memory:", &s->db);
-    for (int i = 0; i < MT_TABLES && rc == SQLITE_OK; i++)
-        rc = sqlite3_create_module_v2(s->db, mt_relations[i].name, &sql_module, s, NULL);
+    rc = rc == SQLITE_OK ? mt_sql_take(s, NULL) : rc;
     for (size_t i = 0; i < VIEWS && rc == SQLITE_OK; i++)
         rc = sql_view(s, &views[i]);
     if (rc == SQLITE_OK)

@@ -23,6 +23,8 @@ int mt_sql_open(struct mt_sql *s, char *why, size_t room);
 /* In place of s->r: the tables of these that a comm.json has, as tables of their own; those that it lacks
  * stay as they are, and statements that read them say so in s->reads. 0, or -1 with a sentence in why. */
 int mt_sql_fill(struct mt_sql *s, const json_t *root, uint64_t which, char *why, size_t room);
+/* The results of another run; no statement is prepared. An error code of SQLite. */
+int mt_sql_take(struct mt_sql *s, const struct mt_comm_result *r);
 /* One statement, which reads no table yet: s->reads says which it will. NULL with a sentence in why. */
 sqlite3_stmt *mt_sql_prepare(struct mt_sql *s, const char *text, char *why, size_t room);
 void mt_sql_close(struct mt_sql *s);

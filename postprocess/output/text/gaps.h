@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include "analysis/comm/comm.h"
 #include "analysis/locality/traffic.h"
-#include "analysis/versus/parts.h"
+#include "analysis/base/parts.h"
 #include "memtrace/trace.h"
 #include "output/json/json.h"
 

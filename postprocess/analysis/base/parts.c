@@ -1,6 +1,6 @@
 /* See parts.h. */
 #include "parts.h"
-#include "analysis/base/launches.h"
+#include "launches.h"
 #include <stdlib.h>
 #include <string.h>
 

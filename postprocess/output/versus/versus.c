@@ -1,0 +1,529 @@
+/* Puts two runs side by side. The figures of each are questions to its tables (figures.def); kernels are
+ * found again by name, buffers by name, lines by what they access. */
+#define _GNU_SOURCE
+#include "versus.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MT_BOTH(words) {words, words}
+#define MT_EACH(kernels, threads) {kernels, threads}
+const struct mt_figure_words mt_figure_words[MT_FIGURES_ALL] = {
+#define MT_FIGURE(NAME, name, fold, known, in, judged, words, head) {#name, words, head, in, judged},
+#include "figures.def"
+#undef MT_FIGURE
+    {"efficiency", MT_BOTH("efficiency"), MT_BOTH("efficiency"), "kKlL", 0}};
+const char *const mt_verdict_words[5] = {"same", "better", "worse", "mixed", "none"};
+
+enum { MOST_CELLS = 1 << 22 }; /* of the table that aligns the lines of a kernel */
+
+/* ---- figures of a run ---- */
+
+/* `by`: 'a' the whole run, 'k' a kernel, 'l' one of its lines, 'b' one of its buffers. In `raw` a row is of
+ * as many as `levels` has letters. `mate`: of the other run; `of`: one number for a kernel, its mate, and
+ * their lines and buffers. */
+static const char versus_tables[] =
+    "PRAGMA journal_mode = OFF; BEGIN;"
+    "CREATE TABLE runs(run INTEGER PRIMARY KEY, threads, lanes, caches, turns, onchip);"
+    "CREATE TABLE site(run, file, line, col, op, variable);"
+    "CREATE TABLE raw(levels, kernel, file, line, buffer"
+#define MT_FIGURE(NAME, name, fold, known, in, judged, words, head) ", [" #name "]"
+#include "figures.def"
+    "); CREATE TABLE figures(id INTEGER PRIMARY KEY, run, by, kernel, place, file, line, first"
+#include "figures.def"
+#undef MT_FIGURE
+    ", tokens, mate, of DEFAULT 0);"
+    "INSERT INTO figures(run, by, kernel, place) VALUES (1, 'a', '', ''), (2, 'a', '', '');";
+
+/* A conflict, and a hazard, counts at both of its lines, once where they are the same. Each access is of one
+ * buffer, or of none: so the kernel's are summed. */
+static const char versus_raw[] =
+    "INSERT INTO raw(levels, kernel, launches, loaded, stored, received, same_launch, earlier_launch, "
+    "same_cta) "
+    "SELECT 'k', kernel, 1, load, store, comm_load, from_same_launch, iif(ctas, from_earlier_launch, NULL), "
+    "iif(ctas, from_same_cta, NULL) "
+    "FROM launch_volumes;"
+    "INSERT INTO raw(levels, kernel, crossing) SELECT 'k', kernel, crossing FROM placement WHERE policy = "
+    "'block';"
+    "INSERT INTO raw(levels, kernel, largest_launch) SELECT 'k', kernel, lines * line_size FROM reuse, run "
+    "WHERE "
+    "level = 'device';"
+    "INSERT INTO raw(levels, kernel, file, line, accesses, loaded, stored) "
+    "SELECT 'l', kernel, file, line, loads + stores + atomics, load, store FROM lines;"
+    "INSERT INTO raw(levels, kernel, buffer, loaded, stored) SELECT 'b', kernel, allocation, load, store "
+    "FROM "
+    "buffers;"
+    "INSERT INTO raw(levels, kernel, buffer, accesses) SELECT 'kb', kernel, allocation, loads + stores + "
+    "atomics "
+    "FROM buffers;"
+    "INSERT INTO raw(levels, kernel, file, line, requests, sectors, [distinct]) "
+    "SELECT 'kl', kernel, file, line, requests, sectors, distinct_bytes FROM coalescing;"
+    "INSERT INTO raw(levels, kernel, file, line, conflicts) SELECT 'kl', kernel, a_file, a_line, bytes FROM "
+    "conflicts UNION ALL "
+    "SELECT 'l', kernel, b_file, b_line, bytes FROM conflicts WHERE (a_file, a_line) IS NOT (b_file, b_line);"
+    "INSERT INTO raw(levels, kernel, buffer, falsely_shared) "
+    "SELECT 'kb', kernel, allocation, accesses FROM sharing WHERE sharing = 'false';"
+    "INSERT INTO raw(levels, kernel, file, line, misses, fetched) SELECT 'kl', program, file, line, misses, "
+    "fetched FROM misses;"
+    "INSERT INTO raw(levels, kernel, file, line, buffer, bounces) "
+    "SELECT 'klb', program, to_file, to_line, allocation, times FROM bounces;"
+    "INSERT INTO raw(levels, kernel, file, line, bank_conflicts) "
+    "SELECT 'kl', kernel, iif(line IS NULL, NULL, file), line, wavefronts - least FROM banks WHERE memory = "
+    "'shared';"
+    "INSERT INTO raw(levels, kernel, file, line, local) "
+    "SELECT 'kl', kernel, iif(line IS NULL, NULL, file), line, bytes FROM banks WHERE memory = 'local';"
+    "INSERT INTO raw(levels, kernel, file, line, hazards) "
+    "SELECT 'kl', kernel, iif(a_line IS NULL, NULL, a_file), a_line, words FROM hazards UNION ALL "
+    "SELECT 'l', kernel, iif(b_line IS NULL, NULL, b_file), b_line, words FROM hazards "
+    "WHERE (a_file, a_line) IS NOT (b_file, b_line) AND coalesce(a_line, b_line) IS NOT NULL;";
+
+/* What an analysis looked for and did not find is zero, not unknown. A buffer without a name is called by
+ * kind and place. */
+static const char versus_figures[] =
+    "INSERT INTO figures SELECT NULL, runs.run, v.by, kernel, CASE v.by "
+    "WHEN 'l' THEN coalesce(raw.file || coalesce(':' || raw.line, ''), '?') "
+    "WHEN 'b' THEN iif(a.id IS NULL, '?', coalesce(a.name, coalesce(a.kind, '') || "
+    "iif(a.file IS NULL, '', ' ' || place(a.file, a.line)))) ELSE '' END AS place, "
+    "max(raw.file), max(raw.line), min(a.id)"
+#define MT_FIGURE(NAME, name, fold, known, in, judged, words, head)                                          \
+    ", coalesce(" #fold "([" #name "]), iif(" known ", 0, NULL))"
+#include "figures.def"
+#undef MT_FIGURE
+    ", NULL, NULL, 0 FROM runs, raw JOIN (SELECT 'k' AS by UNION ALL VALUES ('l'), ('b')) v ON instr(levels, "
+    "v.by) "
+    "LEFT JOIN allocations a ON v.by = 'b' AND a.id = buffer WHERE runs.run = (SELECT max(run) FROM runs) "
+    "GROUP BY v.by, kernel, place;"
+    "REPLACE INTO figures SELECT (SELECT max(run) FROM runs), (SELECT max(run) FROM runs), 'a', '', '', "
+    "NULL, NULL, NULL"
+#define MT_FIGURE(NAME, name, fold, known, in, judged, words, head) ", " #fold "([" #name "])"
+#include "figures.def"
+#undef MT_FIGURE
+    ", NULL, NULL, 0 FROM figures WHERE by = 'k' AND run = (SELECT max(run) FROM runs);"
+    "UPDATE figures SET footprint = (SELECT coalesce(lines * line_size, 0) FROM footprint, run) WHERE id = "
+    "last_insert_rowid();"
+    "DELETE FROM raw;";
+
+static int versus_do(struct mt_versus *p, const char *sql)
+{
+    return sqlite3_exec(p->sql.db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -1;
+}
+
+__attribute__((format(printf, 2, 3))) static int versus_say(struct mt_versus *p, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *sql = sqlite3_vmprintf(format, args);
+    va_end(args);
+    int rc = sql ? versus_do(p, sql) : -1;
+    sqlite3_free(sql);
+    return rc;
+}
+
+/* A table of texts, heads first (sqlite3_free_table), of *n rows. NULL: no memory. */
+static char **versus_ask(struct mt_versus *p, size_t *n, const char *sql)
+{
+    char **table = NULL;
+    int rows = 0, rc = sqlite3_get_table(p->sql.db, sql, &table, &rows, NULL, NULL);
+    *n = (size_t)rows;
+    return rc == SQLITE_OK ? table : NULL;
+}
+
+/* What it looked for. */
+static int versus_run(struct mt_versus *p, int run, const struct mt_comm_result *r)
+{
+    const struct mt_locality *m = r->locality;
+    return versus_say(p, "INSERT INTO runs VALUES (%d, %d, %d, %d, %d, %d)", run + 1,
+                      r->comm->options.threads != 0, m->coalescing.masked || !m->coalescing.unmasked,
+                      m->misses.known, m->bounces.known, r->onchip != NULL);
+}
+
+/* What is accessed in each line. */
+static int versus_sites(struct mt_versus *p, const struct mt_comm_result *r)
+{
+    sqlite3_stmt *s;
+    int rc = sqlite3_prepare_v2(p->sql.db, "INSERT INTO site SELECT max(run), ?, ?, ?, ?, ? FROM runs", -1,
+                                &s, NULL);
+    for (size_t i = 0; rc == SQLITE_OK && i < r->ninputs; i++) {
+        const struct mt_companion *c = mt_source_companion(r->source, i);
+        for (size_t k = 0; c && rc == SQLITE_OK && k < c->nsites; k++) {
+            sqlite3_bind_text(s, 1, c->sites[k].file, -1, SQLITE_STATIC);
+            sqlite3_bind_int64(s, 2, (sqlite3_int64)c->sites[k].line);
+            sqlite3_bind_int64(s, 3, (sqlite3_int64)c->sites[k].column);
+            sqlite3_bind_text(s, 4, c->sites[k].op, -1, SQLITE_STATIC);
+            sqlite3_bind_text(s, 5, c->sites[k].var, -1, SQLITE_STATIC);
+            sqlite3_step(s);
+            rc = sqlite3_reset(s);
+        }
+    }
+    sqlite3_finalize(s);
+    return rc == SQLITE_OK ? 0 : -1;
+}
+
+static int versus_open(struct mt_versus *p)
+{
+    char why[300];
+    return p->sql.db ? 0
+                     : mt_sql_open(&p->sql, why, sizeof why) ||
+                           sqlite3_set_authorizer(p->sql.db, NULL, NULL) || versus_do(p, versus_tables);
+}
+
+int mt_versus_take(struct mt_versus *p, int run, const struct mt_comm_result *r)
+{
+    return versus_open(p) || mt_sql_take(&p->sql, r) ||
+                   mt_run_parts_gather(&p->parts[run], r->source, r->ninputs) || versus_run(p, run, r) ||
+                   versus_sites(p, r) || versus_do(p, versus_raw) || versus_do(p, versus_figures)
+               ? -1
+               : 0;
+}
+
+/* ---- which is which ---- */
+
+/* Joins what has the same key and no partner, in the order of allocations, then of names. */
+static int versus_match(struct mt_versus *p, const char *where, const char *key)
+{
+    return versus_say(p,
+                      "WITH keyed AS (SELECT *, %s AS key FROM figures WHERE mate IS NULL AND %s), "
+                      "ordered AS (SELECT *, row_number() OVER (PARTITION BY run, of, by, key ORDER BY first "
+                      "NULLS LAST, place, kernel) AS n "
+                      "FROM keyed WHERE key IS NOT NULL) UPDATE figures SET mate = m.mate FROM (SELECT x.id, "
+                      "y.id AS mate FROM ordered x "
+                      "JOIN ordered y ON y.run <> x.run AND (x.of, x.by, x.key, x.n) = (y.of, y.by, y.key, "
+                      "y.n)) m WHERE figures.id = m.id",
+                      key, where);
+}
+
+/* Kernels by name, then by template; if each run has one left, these two belong together. */
+static int versus_kernels(struct mt_versus *p)
+{
+    return versus_match(p, "by IN ('a', 'k')", "kernel") ||
+           versus_match(p, "by = 'k'", "nullif(substr(kernel, 1, instr(kernel || '<', '<') - 1), '')") ||
+           versus_match(p, "by = 'k'", "iif(count(*) OVER (PARTITION BY run) = 1, 1, NULL)") ||
+           versus_do(p, "UPDATE figures SET of = iif(k.run = 1, coalesce(k.mate, k.id), k.id) FROM "
+                        "(SELECT id, run, kernel, mate FROM figures WHERE by = 'k') k "
+                        "WHERE figures.by <> 'a' AND (figures.run, figures.kernel) = (k.run, k.kernel)");
+}
+
+/* Without names: of one kind ("cudaMalloc main.cu:12"), in the order in which they were allocated. */
+static int versus_buffers(struct mt_versus *p)
+{
+    return versus_match(p, "by = 'b'", "place") ||
+           versus_match(p, "by = 'b'",
+                        "iif(place LIKE '%% %%:%%', substr(place, 1, instr(place, ' ')), NULL)");
+}
+
+/* ---- lines ---- */
+
+enum {
+    TOKEN = 16
+}; /* an access: its operation and variable, then its operation alone, as numbers of both runs */
+
+static const char versus_tokens[] = "UPDATE figures SET tokens = t.tokens FROM (SELECT DISTINCT run, file, "
+                                    "line, group_concat(token, '') OVER "
+                                    "(PARTITION BY run, file, line ORDER BY token ROWS BETWEEN UNBOUNDED "
+                                    "PRECEDING AND UNBOUNDED FOLLOWING) AS tokens FROM "
+                                    "(SELECT run, file, line, printf('%08x%08x', dense_rank() OVER (ORDER BY "
+                                    "op, variable), dense_rank() OVER (ORDER BY op)) "
+                                    "AS token FROM (SELECT DISTINCT * FROM site))) t WHERE by = 'l' AND "
+                                    "(figures.run, figures.file, figures.line) = "
+                                    "(t.run, t.file, t.line)";
+
+/* A row of the answer. */
+struct line {
+    char *id, *of, *run, *place, *tokens;
+};
+
+/* How alike the accesses of two lines are, up to 1000: by operation and variable, or by operation alone. */
+static unsigned versus_alike(const struct line *x, const struct line *y, size_t from)
+{
+    const size_t n = strlen(x->tokens) / TOKEN, m = strlen(y->tokens) / TOKEN, most = n > m ? n : m;
+    size_t same = 0;
+    uint64_t taken = 0; /* of the first 64 of y: more are in no line that people write */
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < m && k < 64; k++)
+            if (!(taken >> k & 1) &&
+                memcmp(x->tokens + i * TOKEN + from, y->tokens + k * TOKEN + from, TOKEN / 2) == 0) {
+                taken |= (uint64_t)1 << k;
+                same++;
+                break;
+            }
+    return most ? (unsigned)(1000 * same / most) : 0;
+}
+
+static unsigned versus_score(const struct line *x, const struct line *y)
+{
+    unsigned strong = versus_alike(x, y, 0), weak = versus_alike(x, y, TOKEN / 2) / 4,
+             score = strong > weak ? strong : weak;
+    if (!*x->tokens && !*y->tokens)
+        return strcmp(x->place, y->place) == 0 ? 1000 : 0;
+    return score ? score + (strcmp(mt_location_short(x->place), mt_location_short(y->place)) == 0 ? 10 : 0)
+                 : 0;
+}
+
+static int versus_join(struct mt_versus *p, const struct line *a, const struct line *b)
+{
+    return versus_say(p, "UPDATE figures SET mate = %s + %s - id WHERE id IN (%s, %s)", a->id, b->id, a->id,
+                      b->id);
+}
+
+/* The pairs in the order of both that are most alike in sum: as diff does it, with degrees. */
+static int versus_align(struct mt_versus *p, const struct line *a, size_t na, const struct line *b, size_t nb)
+{
+    const size_t w = nb + 1;
+    uint32_t *best = calloc((na + 1) * w, sizeof *best);
+    int rc = best ? 0 : -1;
+    for (size_t i = na; rc == 0 && i-- > 0;)
+        for (size_t k = nb; k-- > 0;) {
+            uint32_t skip =
+                best[(i + 1) * w + k] > best[i * w + k + 1] ? best[(i + 1) * w + k] : best[i * w + k + 1];
+            unsigned score = versus_score(&a[i], &b[k]);
+            uint32_t take = score ? best[(i + 1) * w + k + 1] + score : 0;
+            best[i * w + k] = take > skip ? take : skip;
+        }
+    for (size_t i = 0, k = 0; rc == 0 && i < na && k < nb;) {
+        unsigned score = versus_score(&a[i], &b[k]);
+        if (score && best[i * w + k] == best[(i + 1) * w + k + 1] + score)
+            rc = versus_join(p, &a[i++], &b[k++]);
+        else if (best[i * w + k] == best[(i + 1) * w + k])
+            i++;
+        else
+            k++;
+    }
+    free(best);
+    return rc;
+}
+
+/* Those of one kernel, of A and then of B. */
+static int versus_kernel_lines(struct mt_versus *p, const struct line *list, size_t n)
+{
+    char where[64];
+    size_t na = 0;
+    while (na < n && *list[na].run == '1')
+        na++;
+    if ((na + 1) * (n - na + 1) <= MOST_CELLS)
+        return versus_align(p, list, na, list + na, n - na);
+    snprintf(where, sizeof where, "by = 'l' AND of = %s", list->of);
+    return versus_match(p, where, "place");
+}
+
+static int versus_lines(struct mt_versus *p)
+{
+    size_t n, end;
+    char **table =
+        versus_do(p, versus_tokens) == 0
+            ? versus_ask(p, &n,
+                         "SELECT id, of, run, place, coalesce(tokens, '') FROM figures WHERE by = 'l' "
+                         "ORDER BY of, run, coalesce(file, '?'), line")
+            : NULL;
+    const struct line *list = table ? (const void *)(table + sizeof *list / sizeof *table) : NULL;
+    int rc = table ? 0 : -1;
+    for (size_t i = 0; rc == 0 && i < n; i = end) {
+        for (end = i; end < n && strcmp(list[end].of, list[i].of) == 0;)
+            end++;
+        rc = versus_kernel_lines(p, list + i, end - i);
+    }
+    sqlite3_free_table(table);
+    return rc ? rc : versus_match(p, "by = 'l'", "nullif(tokens, '')"); /* lines that changed places */
+}
+
+/* ---- together ---- */
+
+static const char versus_pairs[] =
+    "SELECT p.of, p.by, a.kernel, b.kernel, a.place, b.place"
+#define MT_FIGURE(NAME, name, fold, known, in, judged, words, head) ", a.[" #name "], b.[" #name "]"
+#include "figures.def"
+#undef MT_FIGURE
+    " FROM (SELECT of, by, mate AS a, id AS b FROM figures WHERE run = 2 UNION ALL "
+    "SELECT of, by, id, NULL FROM figures WHERE run = 1 AND mate IS NULL) p LEFT JOIN figures a ON a.id = "
+    "p.a "
+    "LEFT JOIN figures b ON b.id = p.b ORDER BY p.of, p.by, b.place IS NULL, coalesce(b.place, a.place)";
+
+int mt_versus_both(const struct mt_versus_row *r, enum mt_figure f)
+{
+    return mt_versus_value(r, 0, f) >= 0 && mt_versus_value(r, 1, f) >= 0;
+}
+
+double mt_versus_value(const struct mt_versus_row *r, int run, enum mt_figure f)
+{
+    if (f != MT_FIGURE_EFFICIENCY)
+        return r->v[f][run] ? (double)mt_versus_number(r, run, f) : -1;
+    const uint64_t sectors = mt_versus_number(r, run, MT_FIGURE_SECTORS);
+    return sectors ? mt_efficiency(mt_versus_number(r, run, MT_FIGURE_DISTINCT), sectors) : -1;
+}
+
+int mt_versus_change(const struct mt_versus_row *r, enum mt_figure f, double *change)
+{
+    const double a = mt_versus_value(r, 0, f), b = mt_versus_value(r, 1, f);
+    if (f == MT_FIGURE_EFFICIENCY || a <= 0 || b < 0)
+        return 0;
+    *change = (b - a) / a;
+    return 1;
+}
+
+int mt_versus_moved(const struct mt_versus_row *r, enum mt_figure f)
+{
+    double v[2] = {0, 0};
+    if (!mt_figure_words[f].judged && f != MT_FIGURE_LOADED && f != MT_FIGURE_STORED)
+        return 0;
+    for (int run = 0; run < 2; run++)
+        if (r->kernel[run] && (v[run] = mt_versus_value(r, run, f)) < 0)
+            return 0;
+    double least = v[0] * MT_VERSUS_SLACK, change = v[1] - v[0];
+    return change == 0 ? 0 : change <= -least ? -1 : change >= least;
+}
+
+double mt_versus_share(const struct mt_versus_row *all, const struct mt_versus_row *r)
+{
+    double most = 0;
+    for (int f = 0; f < MT_FIGURES; f++) {
+        if (!mt_versus_moved(r, (enum mt_figure)f))
+            continue;
+        const double a = (double)mt_versus_number(r, 0, f), b = (double)mt_versus_number(r, 1, f);
+        const uint64_t x = mt_versus_number(all, 0, f), y = mt_versus_number(all, 1, f);
+        const double part = (a < b ? b - a : a - b) / (double)(x > y ? x : y);
+        most = part > most ? part : most;
+    }
+    return most;
+}
+
+static uint64_t versus_weight(const struct mt_versus_row *r)
+{
+    uint64_t most = 0;
+    for (int run = 0; run < 2; run++) {
+        const uint64_t n = r->v[MT_FIGURE_SECTORS][run] ? mt_versus_number(r, run, MT_FIGURE_SECTORS)
+                                                        : mt_versus_number(r, run, MT_FIGURE_LOADED) +
+                                                              mt_versus_number(r, run, MT_FIGURE_STORED);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static int versus_order_kernels(const void *a, const void *b)
+{
+    const struct mt_versus_kernel *x = a, *y = b;
+    if (x->change != y->change)
+        return x->change < y->change ? 1 : -1;
+    uint64_t p = versus_weight(x->row), q = versus_weight(y->row);
+    return p != q ? (p < q ? 1 : -1) : strcmp(mt_versus_kernel_name(x->row), mt_versus_kernel_name(y->row));
+}
+
+static void versus_add(struct mt_versus *p, const struct mt_versus_row *r)
+{
+    struct mt_versus_kernel *k = &p->kernels[p->count - 1];
+    if (*r->by == 'k') {
+        k->row = r;
+        k->change = mt_versus_share(p->all, r);
+        return;
+    }
+    struct mt_versus_list *list = *r->by == 'l' ? &k->lines : &k->buffers;
+    list->row = list->n++ ? list->row : r;
+    p->moved += *r->by == 'l' && r->place[0] && r->place[1] &&
+                strcmp(mt_location_short(r->place[0]), mt_location_short(r->place[1])) != 0;
+}
+
+static int versus_rows(struct mt_versus *p)
+{
+    size_t n;
+    if (!(p->table = versus_ask(p, &n, versus_pairs)) || !(p->kernels = calloc(n + 1, sizeof *p->kernels)))
+        return -1;
+    const struct mt_versus_row *r = (const void *)(p->table + sizeof *r / sizeof *p->table);
+    p->all = r;
+    for (size_t i = 1; i < n; i++) {
+        p->count += strcmp(r[i].of, r[i - 1].of) != 0;
+        versus_add(p, &r[i]);
+    }
+    qsort(p->kernels, p->count, sizeof *p->kernels, versus_order_kernels);
+    return 0;
+}
+
+static void versus_judge(struct mt_versus *p)
+{
+    int less = 0, more = 0;
+    for (int f = 0; f < MT_FIGURES; f++)
+        if (mt_figure_words[f].judged) {
+            less |= mt_versus_moved(p->all, (enum mt_figure)f) < 0;
+            more |= mt_versus_moved(p->all, (enum mt_figure)f) > 0;
+        }
+    p->verdict = less && more ? MT_VERDICT_MIXED
+                 : less       ? MT_VERDICT_BETTER
+                 : more       ? MT_VERDICT_WORSE
+                              : MT_VERDICT_SAME;
+    for (int f = MT_FIGURE_LOADED; f <= MT_FIGURE_STORED; f++)
+        p->other_work |= mt_versus_number(p->all, 0, f) != mt_versus_number(p->all, 1, f);
+}
+
+/* What a run moves to where it has no record looks like less. */
+static void versus_untraced(struct mt_versus *p)
+{
+    double all[2], n[2];
+    for (int run = 0; run < 2; run++) {
+        for (size_t i = 0; i < p->count; i++) {
+            const char *kernel = p->kernels[i].row->kernel[run];
+            const struct mt_run_part *part = kernel ? mt_run_parts_find(&p->parts[run], kernel) : NULL;
+            if (part)
+                mt_untraced_add(&p->untraced[run], part);
+        }
+        n[run] = (double)p->untraced[run].accesses;
+        all[run] = n[run] + (double)mt_versus_number(p->all, run, MT_FIGURE_ACCESSES);
+    }
+    p->unseen = fabs(n[1] - n[0]) > MT_VERSUS_SLACK * fmax(all[0], all[1]);
+    if (p->unseen)
+        p->verdict = MT_VERDICT_NONE;
+}
+
+/* Sampled or selected differently? What is by less than the verdict's slack is rounding. */
+static void versus_parts(struct mt_versus *p)
+{
+    double most = MT_VERSUS_SLACK;
+    for (size_t i = 0; i < p->count; i++) {
+        char *const *kernel = p->kernels[i].row->kernel;
+        const struct mt_run_part *x = mt_run_parts_find(&p->parts[0], kernel[!kernel[0]]),
+                                 *y = mt_run_parts_find(&p->parts[1], kernel[!!kernel[1]]);
+        if (!x || !y || !x->ctas || !y->ctas)
+            continue;
+        const double left = (double)x->traced / (double)x->ctas, right = (double)y->traced / (double)y->ctas,
+                     apart = fabs(left - right);
+        if (apart <= most * fmax(left, right))
+            continue;
+        most = apart / fmax(left, right);
+        p->unlike = kernel[!kernel[0]];
+        p->part[0] = x;
+        p->part[1] = y;
+    }
+    if (p->unlike || !p->count)
+        p->verdict = MT_VERDICT_NONE;
+}
+
+/* A run that knows no source line has none that could be compared. */
+static int versus_drop_lines(struct mt_versus *p)
+{
+    size_t n;
+    char **run = versus_ask(
+        p, &n,
+        "SELECT run FROM figures WHERE by = 'l' GROUP BY run HAVING min(place) = '?' AND max(place) = '?' "
+        "UNION ALL SELECT run FROM figures WHERE by = 'a' AND run NOT IN (SELECT run FROM runs)");
+    for (size_t i = 0; run && i < n; i++)
+        p->no_lines |= atoi(run[i + 1]);
+    sqlite3_free_table(run);
+    return !run || (p->no_lines && versus_do(p, "DELETE FROM figures WHERE by = 'l'"));
+}
+
+int mt_versus_make(struct mt_versus *p)
+{
+    if (versus_open(p) || versus_drop_lines(p) || versus_kernels(p) || versus_buffers(p) || versus_lines(p) ||
+        versus_rows(p))
+        return -1;
+    versus_judge(p);
+    versus_untraced(p);
+    versus_parts(p);
+    return 0;
+}
+
+void mt_versus_free(struct mt_versus *p)
+{
+    sqlite3_free_table(p->table);
+    free(p->kernels);
+    mt_run_parts_free(&p->parts[0]);
+    mt_run_parts_free(&p->parts[1]);
+    mt_sql_close(&p->sql);
+    *p = (struct mt_versus){0};
+}
