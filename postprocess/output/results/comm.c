@@ -194,8 +194,7 @@ int mt_rows_of_allocations(struct mt_rowset *x)
 MT_ORDER_POINTED(by_seq, struct mt_copy_event,
                  MT_ORDER_DIFFER(x, y, seq) MT_ORDER_DIFFER(x, y, kind) MT_ORDER_DIFFER(x, y, dst))
 
-/* Of all inputs, each once: those of no stream are in every companion. NULL without memory. */
-static const struct mt_copy_event **comm_copies(const struct mt_comm_result *r, size_t *n)
+const struct mt_copy_event **mt_copies_of(const struct mt_comm_result *r, size_t *n)
 {
     size_t room = 0, kept = 0;
     for (size_t i = 0; i < r->ninputs; i++) {
@@ -236,7 +235,7 @@ static void comm_copy(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 int mt_rows_of_copies(struct mt_rowset *x)
 {
     x->row = comm_copy;
-    x->data = comm_copies(x->r, &x->n);
+    x->data = mt_copies_of(x->r, &x->n);
     return x->data ? 0 : -1;
 }
 

@@ -20,11 +20,6 @@ struct device_flow {
     uint64_t accesses, bytes; /* accesses: or copies, or ranks of which a collective takes something */
 };
 
-/* "0", "host" */
-struct device_flow_place {
-    char text[24];
-};
-
 struct link_load {
     struct mt_topology_link link;
     uint64_t superstep; /* as of mt_device_flow */
@@ -55,13 +50,13 @@ static void devices_add(struct flows *f, const struct device_flow *one)
         f->list[f->n++] = *one;
 }
 
-static void devices_kernels(struct flows *f, const struct mt_devices *x, int joined)
+static void devices_kernels(struct flows *f, const struct mt_devices *x)
 {
     for (size_t i = 0; i < x->count; i++)
         for (int t = 0; t < FLOW_COPY; t++) {
             const struct mt_devices_cell *c = &x->cells[i];
             int in = t == FLOW_LOAD || t == FLOW_UNKNOWN;
-            devices_add(f, &(struct device_flow){.superstep = joined ? 0 : c->superstep,
+            devices_add(f, &(struct device_flow){.superstep = c->superstep,
                                                  .kernel = c->kernel,
                                                  .how = (enum device_flow_how)t,
                                                  .from = in ? c->owner : c->device,
@@ -71,36 +66,10 @@ static void devices_kernels(struct flows *f, const struct mt_devices *x, int joi
         }
 }
 
-static int devices_by_seq(const void *a, const void *b)
-{
-    const struct mt_copy_event *x = *(const struct mt_copy_event *const *)a,
-                               *y = *(const struct mt_copy_event *const *)b;
-    return x->seq < y->seq ? -1 : x->seq > y->seq;
-}
-
-/* The copies of all companions, which repeat each other's, by seq; NULL without memory. */
-static const struct mt_copy_event **devices_copies_list(const struct mt_comm_result *r, size_t *n)
-{
-    size_t room = 1;
-    for (size_t i = 0; i < r->ninputs; i++) {
-        const struct mt_companion *c = mt_source_companion(r->source, i);
-        room += c ? c->ncopies : 0;
-    }
-    const struct mt_copy_event **list = calloc(room, sizeof *list);
-    for (size_t i = *n = 0; list && i < r->ninputs; i++) {
-        const struct mt_companion *c = mt_source_companion(r->source, i);
-        for (size_t k = 0; c && k < c->ncopies; k++)
-            list[(*n)++] = &c->copies[k];
-    }
-    if (list)
-        qsort(list, *n, sizeof *list, devices_by_seq);
-    return list;
-}
-
 static void devices_copies(struct flows *f, const struct mt_comm_result *r)
 {
     size_t n = 0;
-    const struct mt_copy_event **list = devices_copies_list(r, &n);
+    const struct mt_copy_event **list = mt_copies_of(r, &n);
     f->failed |= !list;
     for (size_t i = 0; list && i < n; i++) {
         const struct mt_copy_event *c = list[i];
@@ -118,8 +87,7 @@ static void devices_copies(struct flows *f, const struct mt_comm_result *r)
 
 /* What a rank takes from the others. */
 static void devices_collective(struct flows *f, const struct mt_collective_launch *l,
-                               enum mt_collective_way way, const struct mt_collective_places *places,
-                               int joined)
+                               enum mt_collective_way way, const struct mt_collective_places *places)
 {
     const struct mt_collective *c = &l->event->collective;
     int64_t from, to;
@@ -128,7 +96,7 @@ static void devices_collective(struct flows *f, const struct mt_collective_launc
     for (uint64_t r = 0; r < c->ranks && !f->failed; r++) {
         uint64_t bytes = mt_collective_bytes(c, way, r);
         if (bytes && mt_collective_place(places, c->comm, r, &from) == 0)
-            devices_add(f, &(struct device_flow){.superstep = joined ? 0 : l->superstep,
+            devices_add(f, &(struct device_flow){.superstep = l->superstep,
                                                  .kernel = l->kernel,
                                                  .how = FLOW_COLLECTIVE,
                                                  .from = from,
@@ -138,7 +106,7 @@ static void devices_collective(struct flows *f, const struct mt_collective_launc
     }
 }
 
-static void devices_collectives(struct flows *f, const struct mt_comm_result *r, int joined)
+static void devices_collectives(struct flows *f, const struct mt_comm_result *r)
 {
     struct mt_collective_places places = {.n = 0};
     for (size_t i = 0; r->ncollectives && i < r->ninputs; i++) {
@@ -147,7 +115,7 @@ static void devices_collectives(struct flows *f, const struct mt_comm_result *r,
     }
     mt_collective_places_order(&places);
     for (size_t i = 0; i < r->ncollectives; i++)
-        devices_collective(f, &r->collectives[i], r->way, &places, joined);
+        devices_collective(f, &r->collectives[i], r->way, &places);
     mt_collective_places_free(&places);
 }
 
@@ -182,15 +150,15 @@ static size_t devices_join(struct device_flow *list, size_t n, int *several)
 }
 
 /* By launch, then how, from and to; copies of all launches are one. *n is 0 where there is one device. To be
- * freed; NULL without memory. `joined`: launches are not told apart. */
-static struct device_flow *devices_flows(const struct mt_comm_result *r, int joined, size_t *n)
+ * freed; NULL without memory. */
+static struct device_flow *devices_flows(const struct mt_comm_result *r, size_t *n)
 {
     struct flows f = {.failed = 0};
     int several = 0;
     f.failed = mt_grow(&f.list, &f.room, 1, sizeof *f.list) != 0;
-    devices_kernels(&f, &r->locality->devices, joined);
+    devices_kernels(&f, &r->locality->devices);
     devices_copies(&f, r);
-    devices_collectives(&f, r, joined);
+    devices_collectives(&f, r);
     *n = devices_join(f.list, f.n, &several);
     if (!several)
         *n = 0;
@@ -199,14 +167,6 @@ static struct device_flow *devices_flows(const struct mt_comm_result *r, int joi
         return NULL;
     }
     return f.list;
-}
-
-static struct device_flow_place devices_place(int64_t device)
-{
-    struct device_flow_place p = {"host"};
-    if (device >= 0)
-        snprintf(p.text, sizeof p.text, "%" PRId64, device);
-    return p;
 }
 
 /* What goes over the links of a topology: each flow goes over all links of its way. */
@@ -240,7 +200,7 @@ static struct link_load *devices_loads(const struct mt_comm_result *r, size_t *n
     size_t nflows = 0, room = 0;
     struct mt_topology_link way[MT_TOPOLOGY_ROUTE];
     struct link_load *list = NULL;
-    struct device_flow *flows = devices_flows(r, 0, &nflows);
+    struct device_flow *flows = devices_flows(r, &nflows);
     int failed = !flows || mt_grow(&list, &room, 1, sizeof *list) != 0;
     *n = *outside = 0;
     for (size_t i = 0; r->topology && !failed && i < nflows; i++) {
@@ -272,8 +232,8 @@ static void devices_launch(struct mt_tuples *w, uint64_t superstep, const char *
 static void devices_text(struct mt_tuples *w, int64_t device)
 {
     char *room = w->place[w->places++ % MT_TUPLES_PLACES];
-    snprintf(room, MT_TUPLES_FILE, "%s", devices_place(device).text);
-    mt_tuples_text(w, room);
+    snprintf(room, MT_TUPLES_FILE, "%" PRId64, device);
+    mt_tuples_text(w, device < 0 ? "host" : room);
 }
 
 static void devices_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
@@ -289,7 +249,7 @@ static void devices_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i
 int mt_rows_of_devices(struct mt_rowset *x)
 {
     x->row = devices_row;
-    x->data = devices_flows(x->r, 0, &x->n);
+    x->data = devices_flows(x->r, &x->n);
     return x->data ? 0 : -1;
 }
 
@@ -317,7 +277,7 @@ int mt_rows_of_links(struct mt_rowset *x)
 int mt_devices_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     size_t n;
-    struct device_flow *list = devices_flows(r, 1, &n);
+    struct device_flow *list = devices_flows(r, &n);
     free(list);
     if (!list || !n)
         return list ? 0 : -1; /* where there is one device there is no such member */
@@ -338,9 +298,11 @@ int mt_devices_text(struct mt_text *t)
 {
     size_t n, nlinks;
     uint64_t outside = 0;
-    struct device_flow *flows = devices_flows(t->r, 1, &n);
-    struct link_load *links = t->r->topology ? devices_loads(t->r, &nlinks, &outside) : NULL;
-    int rc = flows && (links || !t->r->topology) ? 0 : -1;
+    struct device_flow *flows = devices_flows(t->r, &n);
+    struct link_load *links = devices_loads(t->r, &nlinks, &outside);
+    int rc = flows && links ? 0 : -1;
+    free(flows);
+    free(links);
     if (rc == 0 && n)
         rc = mt_text_table(
             t, "From device to device, and host: by loads and stores of kernels, copies, and collectives",
@@ -349,7 +311,7 @@ int mt_devices_text(struct mt_text *t)
             "ORDER BY iif(source = target, 0, sum(bytes)) DESC, instr('load store atomic "
             "unknown copy collective', "
             "by), source = 'host' DESC, source + 0, target = 'host' DESC, target + 0");
-    if (rc == 0 && n && links)
+    if (rc == 0 && n && t->r->topology)
         rc = mt_text_table(
             t, "Over links, in one direction, and how long that takes at the link's speed",
             "SELECT link, kind, fixed(speed / 1e9, 1) AS '>GB/s', "
@@ -362,8 +324,6 @@ int mt_devices_text(struct mt_text *t)
             "FROM links) GROUP BY link ORDER BY sum(bytes) DESC");
     if (rc == 0 && n && outside)
         fprintf(t->f, "  %" PRIu64 " bytes to or from devices that the topology does not have\n", outside);
-    free(flows);
-    free(links);
     return rc;
 }
 

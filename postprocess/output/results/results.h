@@ -18,6 +18,9 @@
 #define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "output/rows/relations.def"
 extern mt_rows_of *const mt_rows_of_tables[MT_TABLES];
+/* The copies of all inputs by number, each once: those of no stream are in every companion. To be freed; NULL
+ * without memory. */
+const struct mt_copy_event **mt_copies_of(const struct mt_comm_result *r, size_t *n);
 /* An allocation's id and label, as two columns. */
 void mt_tuples_buffer(struct mt_tuples *w, const struct mt_locality *m, uint64_t alloc);
 

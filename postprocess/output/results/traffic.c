@@ -27,18 +27,18 @@ int mt_rows_of_traffic(struct mt_rowset *x)
     return 0;
 }
 
-static void traffic_reallocation(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+static void traffic_call(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_alloc_event *a = &x->r->locality->allocs[i];
-    if (a->like < 2 || strcmp(a->kind, "realloc") != 0 || !*a->file)
-        return;
+    mt_tuples_number(w, a->id);
+    mt_tuples_text(w, a->kind);
     mt_tuples_text(w, a->file);
-    mt_tuples_numbers(w, MT_NUMBERS(a->line, a->like, a->total));
+    mt_tuples_numbers(w, MT_NUMBERS(a->line, a->like > 1 ? a->like : 1, mt_alloc_bytes(a)));
 }
 
-int mt_rows_of_reallocations(struct mt_rowset *x)
+int mt_rows_of_calls(struct mt_rowset *x)
 {
-    x->row = traffic_reallocation;
+    x->row = traffic_call;
     x->n = x->r->locality->nallocs;
     return 0;
 }
@@ -113,39 +113,17 @@ int mt_traffic_json(struct mt_json *j, const struct mt_comm_result *r)
 
 /* ---- text ---- */
 
-int mt_traffic_text(struct mt_text *text)
+int mt_traffic_text(struct mt_text *t)
 {
-    const struct mt_locality *m = text->r->locality;
-    const struct mt_traffic_grid *g = &m->traffic.launches;
-    char label[MT_ALLOC_LABEL];
-    struct mt_table t;
-    mt_table_init(
-        &t,
+    return mt_text_table(
+        t,
         MT_EITHER("Allocations and launches: in how many each was read and written",
                   "Allocations and runs: in how many each was read and written"),
-        MT_EITHER("allocation|>bytes|>read in|>written in|>bytes loaded|>bytes stored|>first|>last launch",
-                  "allocation|>bytes|>read in|>written in|>bytes loaded|>bytes stored|>first|>last run"));
-    for (size_t i = 0; i < g->count;) {
-        const size_t first = i;
-        uint64_t sum[4] = {0};
-        for (; i < g->count && g->cells[i].alloc == g->cells[first].alloc; i++) {
-            sum[0] += g->cells[i].load != 0;
-            sum[1] += g->cells[i].store != 0;
-            sum[2] += g->cells[i].load;
-            sum[3] += g->cells[i].store;
-        }
-        mt_table_row(&t, sum[2] + sum[3]);
-        mt_table_text(&t, mt_alloc_label(label, m, g->cells[first].alloc));
-        if (g->cells[first].alloc < m->nallocs)
-            mt_table_u64(&t, mt_alloc_bytes(&m->allocs[g->cells[first].alloc]));
-        else
-            mt_table_text(&t, "-");
-        for (int k = 0; k < 4; k++)
-            mt_table_u64(&t, sum[k]);
-        mt_table_u64(&t, (uint64_t)g->cells[first].superstep << g->step_bits);
-        mt_table_u64(&t, (uint64_t)g->cells[i - 1].superstep << g->step_bits);
-    }
-    return mt_table_print(&t, text->f, text->rows);
+        "SELECT label AS allocation, ifnull(bytes, '-') AS '>bytes', sum(load > 0) AS '>read in', sum(store "
+        "> 0) "
+        "AS '>written in', sum(load) AS '>bytes loaded', sum(store) AS '>bytes stored', min(launch) AS "
+        "'>first', max(launch) AS '>last launch' FROM traffic t LEFT JOIN calls c ON c.allocation = "
+        "t.allocation GROUP BY t.allocation ORDER BY sum(load) + sum(store) DESC, min(t.rowid)");
 }
 
 /* ---- sentences ---- */
@@ -175,5 +153,5 @@ const char mt_traffic_sentences[] =
     "traffic WHERE launches > 1) ORDER BY times DESC, bytes DESC, a, b, kernel LIMIT 1; "
     "SELECT 'growing', 'buffers', 85, 0, printf('realloc at %s is called %s times, for %s in all: does it "
     "grow in small steps?', mark(place(file, line), file || ':' || line), grouped(times), bytes(bytes)) "
-    "FROM reallocations, run WHERE times >= 16 AND records + host_accesses ORDER BY bytes DESC, "
-    "reallocations.rowid LIMIT 1";
+    "FROM calls, run WHERE kind = 'realloc' AND times >= 16 AND file IS NOT NULL AND records + host_accesses "
+    "ORDER BY bytes DESC, calls.rowid LIMIT 1";

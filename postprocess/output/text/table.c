@@ -3,7 +3,6 @@
 #include "table.h"
 #include "words.h"
 #include "memtrace/grow.h"
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,11 +78,6 @@ void mt_table_say(struct mt_table *t, const char *format, ...)
     table_put(t, text);
 }
 
-void mt_table_u64(struct mt_table *t, uint64_t n)
-{
-    mt_table_say(t, "%" PRIu64, n);
-}
-
 /* Columns on a screen: bytes that begin a character of UTF-8. */
 static int width_of(const char *s)
 {
@@ -104,14 +98,6 @@ char *mt_kernel_short(const char *name)
     if (open > name && width_of(from) > LONG)
         return asprintf(&text, "%.*s<…>", (int)(open - from), from) < 0 ? NULL : text;
     return strdup(from);
-}
-
-void mt_table_percent(struct mt_table *t, uint64_t part, uint64_t all)
-{
-    if (all)
-        mt_table_say(t, "%.1f %%", 100.0 * (double)part / (double)all);
-    else
-        mt_table_text(t, "-");
 }
 
 void mt_table_kernel(struct mt_table *t, const char *name)

@@ -33,8 +33,6 @@ void mt_table_text(struct mt_table *t, const char *text);
  * without template arguments; to be freed, NULL without memory. And as a cell. */
 char *mt_kernel_short(const char *name);
 void mt_table_kernel(struct mt_table *t, const char *name);
-void mt_table_u64(struct mt_table *t, uint64_t n);
-void mt_table_percent(struct mt_table *t, uint64_t part, uint64_t all); /* "-" of nothing */
 __attribute__((format(printf, 2, 3))) void mt_table_say(struct mt_table *t, const char *format, ...);
 /* Below tables of accesses of 4 or 8 bytes that lie 16 apart, or that have bank conflicts. */
 extern const char mt_table_halves[];
