@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """memtrace query beside SQLite's own program: each table and view, and joins by chance, have the rows that Python's sqlite3 finds in
-the database of memtrace extract; statements that would do more than read the trace are refused.
+the database of memtrace extract; statements that would do more than read the trace are refused. Asked of that database, and of a comm.json with
+the same sections, the answers are the same; files that nobody's mt-extract wrote get a sentence.
 
 usage: query_test.py BIN GEN_DEVICE [CASES] [SEED]
 """
@@ -59,6 +60,30 @@ NAMED = ("SELECT count(*) FROM transfers a JOIN transfers b USING (src_launch, d
          "SELECT value FROM json_each('[1, 2]')", "SELECT 1; -- done", " ; SELECT 2; /* done */ ;", "SELECT count(*) FROM (SELECT 1 FROM reuse) x CROSS JOIN busiest_kernels")
 
 
+# Tables of a comm.json, and what of them it has: all columns, some, or those of some rows.
+OF_COMM = dict.fromkeys("sends samples apart lines variables buffers coalescing coalescing_sites lane_strides reuse reuse_distances footprint sharing shared_lines conflicts devices links bounces misses traffic "
+                        "placement placement_ctas placed".split(), "SELECT * FROM %s")
+OF_COMM.update(launches="SELECT id, kernel, selected FROM %s WHERE selected", allocations="SELECT id, bytes FROM %s WHERE id IN (SELECT allocation FROM traffic)",
+               launch_volumes="SELECT launch, kernel, load, store, comm_load, comm_store, from_same_launch, from_earlier_launch, from_same_cta FROM %s",
+               run="SELECT threads, host, local, strict, partial, launches, all_launches, records, host_accesses, onchip FROM %s")
+
+
+def same_of_comm(folder, args, seed):
+    """A comm.json of all sections has the rows of the trace. A table that it lacks is not known, or has none. How many are the same."""
+    comm, same = os.path.join(folder, "comm.json"), 0
+    p = subprocess.run([os.path.join(BIN, "memtrace"), "extract", "-q", "-s", "quick,more", "-o", comm, *args], capture_output=True, text=True)
+    assert p.returncode in (0, 3), p.stderr
+    for table, text in OF_COMM.items():
+        got, want = ask(text % table, "--json", comm, ok=(0, 2, 3)), rows(text % table, *args)
+        if got.returncode == 2:
+            assert "the table %s is not " % table in got.stderr and comm in got.stderr and (not want or "is not known" in got.stderr), (seed, table, got.stderr, want)
+            continue
+        assert sure(tuple(r.values()) for r in json.loads(got.stdout)) == sure(want), (seed, table, got.stdout, want)
+        assert got.returncode == p.returncode, (seed, table, got.stderr)
+        same += want != []
+    return same
+
+
 def case(seed):
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="mt-query-", dir=os.environ.get("MT_TEST_TMP")) as folder:
@@ -77,6 +102,7 @@ def case(seed):
         for table, kind in there:
             want, got = db.execute("SELECT * FROM " + table).fetchall(), rows("SELECT * FROM " + table, *args)
             assert sure(got) == sure(want), (seed, table, set(sure(got)) ^ set(sure(want)))
+            assert sure(rows("SELECT * FROM " + table, name)) == sure(want), (seed, table)
             if kind == "table":
                 assert [r[0] for r in got] == [r[0] for r in want], table  # in their order
         for text in NAMED:
@@ -88,6 +114,84 @@ def case(seed):
             else:
                 assert len(rows(text, *args)) == len(db.execute(text).fetchall()), (seed, text)
         db.close()
+        same_of_comm(folder, args, seed)
+
+
+def golden():
+    """Traces whose figures are derived by hand, and host threads beside each other."""
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/succeed")
+    for paths in (["worked-example.trace"], ["stencil.trace"], ["stride.trace"], ["split.trace"], ["streams-a.trace", "streams-b.trace"], ["no-access.trace"]):
+        for options in ([], ["-t", "1.."]):
+            with tempfile.TemporaryDirectory(prefix="mt-query-", dir=os.environ.get("MT_TEST_TMP")) as folder:
+                same = same_of_comm(folder, [*options, *(os.path.join(here, p) for p in paths)], paths)
+                assert same >= (15 if paths == ["worked-example.trace"] and not options else 1), (paths, options, same)
+
+
+VOLUME = {"KDV": {"k": {"0": {"Load": 8, "Store": 0}}}}
+# A section, the statement, and the words that are wrong in it.
+HOSTILE = (({"KDV": {"k": {"0": {"Load": "8", "Store": 0}}}}, "launch_volumes", "KDV"), ({"KDV": 5}, "launches", "'*' in 'KDV'"), ({"KDV": {"k": 5}}, "launches", "'k' in 'KDV'"),
+           ({"KDV": {"k": {"x": {}}}}, "launches", "'x' in 'KDV'"), ({"KDV": {"k": {"99999999999999999999": {}}}}, "launches", "'99999999999999999999'"), ({"KDV": {"k": {"0": {}}, "l": {"0": {}}}}, "launches", "launches.id"),
+           ({"transfers": {"k": {"0,0,0": {"0": {"k": {"0,0,0": {"1": {"Size": 1.5, "cnt": 1}}}}}}}}, "sends", "'Size' in 'transfers'"), ({"transfers": {"k": {"0,0,0": {"0": 7}}}}, "sends", "'0' in 'transfers'"),
+           ({"transfers": {"k": {"0": {"0": {"k": {"0": {str(i): {"Size": 2**63 - 1, "cnt": 1} for i in range(2)}}}}}}}, "sends", "integer overflow"), ({"reuse": {"kernels": {"k": {"0": {"CTA": 5}}}}}, "reuse", "'CTA' in 'reuse'"),
+           ({"conflicts": {"k": {"0": [{"a": {"type": 1}}]}}}, "conflicts", "'a.type' in 'conflicts'"), ({"conflicts": {"k": {"0": [{"address": "0xx"}]}}}, "conflicts", "'0xx' in 'conflicts'"),
+           ({"placement": {"assignment": {"k": {"0": {"0,70000,0": 1}}}}}, "placement_ctas", "'0,70000,0' in 'placement'"), ({"apart": [["k"]]}, "apart", "'.' in 'apart'"), ({"apart": ["k", "k"]}, "apart", "apart.kernel"),
+           ({"launches": "4"}, "run", "'launches' is not"), ({"devices": [5]}, "devices", "in 'devices'"), ({"links": [{"speed": "fast"}], "devices": []}, "links", "'speed' in 'links'"),
+           ({"coalescing": None}, "coalescing", "is not known"), ({}, "sharing", "--sections=sharing"), ({}, "links", "--sections=devices"), ({}, "launches", "--sections=KDV"), ({}, "banks", "only the trace"))
+
+
+def hostile():
+    """Each gets a sentence that names the file and what is wrong in it; so do texts that are no JSON."""
+    with tempfile.TemporaryDirectory(prefix="mt-query-", dir=os.environ.get("MT_TEST_TMP")) as folder:
+        path = os.path.join(folder, "c.json")
+
+        def asked(text, table, ok):
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(text)
+            p = ask("SELECT * FROM " + table, "--csv", path, ok=ok)
+            assert p.returncode == 0 or path in p.stderr, p.stderr
+            return p
+
+        head = {"format": "memtrace-comm", "complete": True}
+        for sections, table, words in HOSTILE:
+            p = asked(json.dumps({**head, **sections}), table, (2, 3))
+            assert words in p.stderr, (sections, p.stderr)
+        for text, words in (('"KDV": {"a": {}, "a": {}}', "duplicate"), ('"x": %s%s' % ("[" * 3000, "]" * 3000), "depth"), ('"launches": 99999999999999999999', "too big"), ('"x": 1e999', "overflow"), ('"x": "\\u0000"', "\\u0000"), ('"x": ', "unexpected")):
+            assert words in asked('{"format": "memtrace-comm", %s}' % text, "launches", (3,)).stderr, text
+        assert "--from" not in ask("SELECT 1", "--strict", path, ok=(2,)).stderr
+        deep = {"x": 1}
+        for _ in range(300):
+            deep = {"0": deep}
+        good = {**head, "launches": 1, "records": 2, **VOLUME, "KCV": VOLUME["KDV"], "lines": {"lines": {"a.cu:7": {"k": {"Load": 8, "loads": 2}}}}, "reuse": {"kernels": {"k": {"0": {"uses": 4, "CTA": {"lines": 1, "histogram": {"0": 4}}}}}},
+                "sharing": {"kernels": {"k": {"0": {"allocations": {"#1 a": {"false": {"lines": 1, "accesses": 2}}}, "top": [{"address": "0x10", "allocation": None}]}}}}, "traffic": {"launch_step": 1, "allocations": {"#1 a": {"id": 1, "bytes": 8, "launches": [[0, 1, 2, 3, 4, 5, 6]]}}},
+                "transfers": {"k": {"0,0,0": {"0": {"k": {"0,0,0": {"1": {"Size": 4, "cnt": 1}}}}}}}, "placement": {"devices": 2, "load": 4, "kernels": {"k": {"0": {"load": 4, "block": 0, "distinct": {"block": 0}}}}}, "conflicts": {"k": {"0": [{"ctas": [[0, 0, 0], [1, 0, 0]]}]}}}
+        rng = random.Random(1)
+        for _ in range(60):  # one value of it is another one
+            one, at = json.loads(json.dumps(good)), None
+            at = one
+            while True:
+                key = rng.choice(list(at) if isinstance(at, dict) else range(len(at)))
+                if not isinstance(at[key], (dict, list)) or not at[key] or rng.random() < 0.2:
+                    break
+                at = at[key]
+            if key != "format":
+                at[key] = rng.choice((None, -1, 2**63 - 1, 1e308, "x", "", [], {}, True, deep, [[0]], {"a": {"b": {"c": {"d": {"e": {"f": {}}}}}}}))
+            for table in OF_COMM:
+                asked(json.dumps(one), table, (0, 2, 3))
+            p = subprocess.run([QUERY[0], "report", "--from", path, "-o", os.path.join(folder, "r.html")], capture_output=True, text=True)
+            assert p.returncode in (0, 2, 3) and (p.returncode == 0 or path in p.stderr or one["complete"] is not True), (one, p.returncode, p.stderr)
+        db = os.path.join(folder, "other")
+        sqlite3.connect(db).execute("CREATE TABLE a (b)").connection.close()
+        assert "no table meta" in ask("SELECT 1", db, ok=(2,)).stderr
+        with sqlite3.connect(db) as c:
+            c.executescript("CREATE TABLE meta (key, value); CREATE VIEW launches AS SELECT load_extension('x') AS id; CREATE VIEW races AS SELECT b FROM a")
+        for text in ("SELECT * FROM launches", "SELECT * FROM races", "SELECT * FROM a", "SELECT * FROM lines"):
+            p = ask(text, db, ok=(1, 2))
+            assert p.stderr and not p.stdout, (text, p)
+        with open(db, "rb") as f:
+            data = f.read()
+        with open(db, "wb") as f:
+            f.write(data[:100] + bytes(len(data) - 100))
+        assert db in ask("SELECT 1", db, ok=(1, 2, 3)).stderr
 
 
 def forms():
@@ -172,6 +276,8 @@ def main():
     forms()
     refused()
     kept()
+    golden()
+    hostile()
     for seed in range(first, first + count):
         case(seed)
     print("%d cases" % count)

@@ -28,6 +28,7 @@ static const struct {
     [MT_KIND_GRAPH] = {"a memory graph", "memtrace compare reads it"},
     [MT_KIND_COMM] = {"the output of mt-extract",
                       "memtrace report --from and memtrace query read it, jq and the like"},
+    [MT_KIND_DATABASE] = {"an SQLite database", "memtrace query reads those of mt-extract, sqlite3 any"},
     [MT_KIND_OTHER] = {"a file of another kind", "traced programs write files MemTrace-pipe-N or .mtc"},
 };
 
@@ -123,7 +124,13 @@ static enum mt_kind kind_of_rest(const char *head, size_t n)
 
 static enum mt_kind kind_of_text(const char *head, size_t n)
 {
-    if (n == 0 || memchr(head, 0, n) || !memchr(head, '\n', n))
+    if (n >= 16 && memcmp(head, "SQLite format 3", 16) == 0)
+        return MT_KIND_DATABASE;
+    if (n == 0 || memchr(head, 0, n))
+        return kind_of_rest(head, n);
+    if (head[0] == '{' && strstr(head, "\"memtrace-comm\""))
+        return MT_KIND_COMM;
+    if (!memchr(head, '\n', n))
         return kind_of_rest(head, n);
     if (is_atomic(head))
         return MT_KIND_ATOMIC;
@@ -135,8 +142,6 @@ static enum mt_kind kind_of_text(const char *head, size_t n)
         return MT_KIND_COMPANION;
     if (head[0] == '{' && strstr(head, "\"memtrace-graph\""))
         return MT_KIND_GRAPH;
-    if (head[0] == '{' && strstr(head, "\"memtrace-comm\""))
-        return MT_KIND_COMM;
     return kind_of_rest(head, n);
 }
 

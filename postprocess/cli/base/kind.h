@@ -13,6 +13,7 @@ enum mt_kind {
     MT_KIND_COMPANION, /* MemTrace-pipe-N.meta */
     MT_KIND_GRAPH,     /* mt-graph --format=json */
     MT_KIND_COMM,      /* mt-extract's output */
+    MT_KIND_DATABASE,  /* SQLite's: mt-extract --format=sqlite, or anybody's */
     MT_KIND_OTHER      /* not one of ours: source code, a program */
 };
 

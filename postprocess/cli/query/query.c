@@ -30,7 +30,8 @@ static const struct mt_command command = {
         "--list names\n"
         "them with their columns. The statement can only read, and no files. TRACE is a file, a folder (the "
         "newest run in it), a\n"
-        "FIFO, or - for standard input.\n",
+        "FIFO, or - for standard input; or one comm.json or database of memtrace extract, which has what it "
+        "was made with.\n",
     .after =
         "Exit code: 0 fine, 1 failure, 2 wrong usage (also of SQL), 3 the trace is truncated, corrupt or "
         "incomplete, or\n"
@@ -350,42 +351,78 @@ static int query_statement(struct query *x)
     return x->statement ? 0 : mt_cli_usage("%s", why);
 }
 
-/* The tables that the statement reads, of a comm.json. An exit code. */
-static int query_tables(struct query *x, const char *path, const json_t *file)
+/* Are all tables there that the statement reads? An exit code. */
+static int query_there(const struct query *x, const char *path, const json_t *file)
 {
+    const uint64_t missing = x->sql.reads & ~x->sql.there;
     char why[300];
-    if (mt_sql_fill(&x->sql, file, x->sql.reads, why, sizeof why) != 0) {
-        mt_cli_say("%s: %s", path, why);
-        return MT_EXIT_INPUT;
-    }
-    for (int i = 0; i < MT_TABLES; i++)
-        if ((x->sql.reads & ~x->sql.there) >> i & 1) {
-            mt_rows_missing((enum mt_relation_number)i, file, why, sizeof why);
-            return mt_cli_refuse("%s: %s", path, why);
-        }
-    return query_statement(x);
+    if (!missing)
+        return 0;
+    mt_rows_missing((enum mt_relation_number)__builtin_ctzll(missing), file, why, sizeof why);
+    return mt_cli_refuse("%s: %s", path, why);
 }
 
-static int query_file(struct query *x, const char *path)
+/* The tables that the statement reads, of a comm.json. An exit code. */
+static int query_comm(struct query *x, const char *path, int *complete)
 {
-    int code, complete, input;
-    if (mt_pipeline_asked(&x->p))
-        return mt_cli_usage("a comm.json has its figures already: give filters and analyses to mt-extract, "
-                            "not along with it");
-    mt_output_spare(path);
+    char why[300];
+    int code;
     json_t *file = mt_comm_file(path, &code);
     if (!file)
         return code;
-    input = mt_comm_file_complete(file, &complete);
-    if (!complete)
-        mt_cli_note("%s: is of a trace that was not complete", path);
-    code = query_tables(x, path, file);
+    mt_comm_file_complete(file, complete);
+    if (mt_sql_fill(&x->sql, file, x->sql.reads, why, sizeof why) != 0) {
+        mt_cli_say("%s: %s", path, why);
+        code = MT_EXIT_INPUT;
+    } else {
+        code = query_there(x, path, file);
+    }
     json_decref(file);
+    return code ? code : query_statement(x);
+}
+
+static int query_said(void *arg, int columns, char **value, char **heads)
+{
+    (void)columns, (void)heads;
+    *(int *)arg = *value && strcmp(*value, "0") != 0;
+    return 0;
+}
+
+/* A database. An exit code. */
+static int query_database(struct query *x, const char *path, int *complete)
+{
+    char why[300];
+    sqlite3_finalize(x->statement);
+    x->statement = NULL;
+    mt_sql_close(&x->sql);
+    if (mt_sql_open_file(&x->sql, path, why, sizeof why) != 0) {
+        mt_cli_say("%s: %s", path, why);
+        return MT_EXIT_INPUT;
+    }
+    if (!(x->sql.there >> MT_REL_meta & 1))
+        return mt_cli_refuse("%s: is a database that mt-extract has not made: there is no table meta in it",
+                             path);
+    sqlite3_exec(x->sql.db, "SELECT value FROM meta WHERE key = 'complete'", query_said, complete, NULL);
+    const int code = query_statement(x);
+    return code ? code : query_there(x, path, NULL);
+}
+
+/* Of a file that has results already. An exit code. */
+static int query_file(struct query *x, const char *path, enum mt_kind kind)
+{
+    int complete = 1;
+    if (mt_pipeline_asked(&x->p))
+        return mt_cli_usage(
+            "%s has its figures already: give filters and analyses to mt-extract, not along with it", path);
+    mt_output_spare(path);
+    int code = kind == MT_KIND_COMM ? query_comm(x, path, &complete) : query_database(x, path, &complete);
+    if (code == 0 && !complete)
+        mt_cli_say("%s: is of a trace that was not complete", path);
     if (code == 0)
         code = mt_output_open(&x->p.out, x->output);
     if (code == 0)
         code = query_write(x);
-    return code ? code : input;
+    return code ? code : complete ? MT_EXIT_OK : MT_EXIT_INPUT;
 }
 
 /* Of traces. An exit code. */
@@ -414,8 +451,9 @@ static int query_run(struct query *x, int argc, char **argv)
     const int code = query_statement(x);
     if (code)
         return code;
-    return optind == argc - 2 && mt_kind_of(argv[optind]) == MT_KIND_COMM ? query_file(x, argv[optind])
-                                                                          : query_traces(x, argc, argv);
+    const enum mt_kind kind = optind == argc - 2 ? mt_kind_of(argv[optind]) : MT_KIND_TRACE;
+    return kind == MT_KIND_COMM || kind == MT_KIND_DATABASE ? query_file(x, argv[optind], kind)
+                                                            : query_traces(x, argc, argv);
 }
 
 int mt_query_command(int argc, char **argv)

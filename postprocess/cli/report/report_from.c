@@ -77,11 +77,11 @@ static int launch_order(const void *a, const void *b)
     return p->kernel < q->kernel ? -1 : p->kernel > q->kernel;
 }
 
-/* Launches in order, with their numbers of CTAs and SMs. */
-static void settle_launches(struct reading *x)
+/* Launches in order, with their numbers of CTAs and SMs. 0, or -1 with x->why: others have some. */
+static int report_from_settle(struct reading *x)
 {
     struct mt_report *r = x->r;
-    size_t cta = 0, sm = 0;
+    size_t cta = 0, sm = 0, found = 0;
     r->ctas.n = mt_report_merge_parts(r->ctas.at, r->ctas.n);
     r->sms.n = mt_report_merge_parts(r->sms.at, r->sms.n);
     if (r->launches.n)
@@ -92,7 +92,12 @@ static void settle_launches(struct reading *x)
             l->ctas += r->ctas.at[cta].superstep == l->superstep;
         for (; sm < r->sms.n && r->sms.at[sm].superstep <= l->superstep; sm++)
             l->sms += r->sms.at[sm].superstep == l->superstep;
+        found += l->ctas + l->sms;
     }
+    if (found == r->ctas.n + r->sms.n)
+        return 0;
+    snprintf(x->why, sizeof x->why, "CTAs and SMs are of other launches than volumes");
+    return -1;
 }
 
 /* ---- transfers ---- */
@@ -206,8 +211,7 @@ static int report_from_sections(struct reading *x, struct mt_found *f, struct mt
     }
     if (!(x->r->has & MT_REPORT_COMM_VOLUMES))
         x->r->has &= ~(unsigned)MT_REPORT_SENDERS;
-    settle_launches(x);
-    return rc;
+    return rc ? rc : report_from_settle(x);
 }
 
 /* ---- what the page shows as it is in the file ---- */

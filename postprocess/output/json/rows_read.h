@@ -37,6 +37,6 @@ int mt_found_wrong(struct mt_found *x, const char *member);
 /* All rows of the table; it is not begun where the file has no section for it. 1: it is there; 0: it is not;
  * -1 with w->why. */
 int mt_rows_read(struct mt_tuples *w, enum mt_relation_number number, const json_t *root);
-/* Why it is not there: a sentence. */
+/* Why it is not there: a sentence. root: NULL of a database. */
 void mt_rows_missing(enum mt_relation_number number, const json_t *root, char *why, size_t room);
 #endif

@@ -493,13 +493,11 @@ int mt_sql_take(struct mt_sql *s, const struct mt_comm_result *r)
     return rc;
 }
 
-int mt_sql_open(struct mt_sql *s, char *why, size_t room)
+/* What both kinds have, and from here on nothing is written. */
+static int sql_ready(struct mt_sql *s, int rc, char *why, size_t room)
 {
-    memset(s, 0, sizeof *s);
-    int rc = sqlite3_open(":memory:", &s->db);
-    rc = rc == SQLITE_OK ? mt_sql_take(s, NULL) : rc;
-    for (size_t i = 0; i < VIEWS && rc == SQLITE_OK; i++)
-        rc = sql_view(s, &views[i]);
+    if (rc == SQLITE_OK)
+        rc = mt_sql_take(s, NULL);
     if (rc == SQLITE_OK)
         rc = sql_functions(s->db);
     if (rc == SQLITE_OK) /* so that SQLite has made these tables, where there are any */
@@ -513,6 +511,49 @@ int mt_sql_open(struct mt_sql *s, char *why, size_t room)
     return -1;
 }
 
+int mt_sql_open(struct mt_sql *s, char *why, size_t room)
+{
+    memset(s, 0, sizeof *s);
+    int rc = sqlite3_open(":memory:", &s->db);
+    for (size_t i = 0; i < VIEWS && rc == SQLITE_OK; i++)
+        rc = sql_view(s, &views[i]);
+    return sql_ready(s, rc, why, room);
+}
+
+static int sql_has(void *arg, int columns, char **name, char **heads)
+{
+    (void)columns, (void)heads;
+    for (int i = 0; i < MT_TABLES; i++)
+        if (strcmp(*name, mt_relations[i].name) == 0)
+            ((struct mt_sql *)arg)->there |= 1ull << i;
+    return 0;
+}
+
+int mt_sql_open_file(struct mt_sql *s, const char *path, char *why, size_t room)
+{
+    memset(s, 0, sizeof *s);
+    int rc = sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, NULL);
+    if (rc == SQLITE_OK) /* views of a file may ask for anything */
+        rc = sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(s->db, "SELECT name FROM sqlite_schema WHERE type = 'table'", sql_has, s, NULL);
+    return sql_ready(s, rc, why, room);
+}
+
+/* Rows of transfers become sums. */
+static int sql_sends(struct mt_sql *s, char *why)
+{
+    const int rc = sqlite3_exec(s->db,
+                                "INSERT INTO sends SELECT nullif(source, '" MT_HOST_NAME
+                                "'), nullif(reader, '" MT_HOST_NAME "'), iif(reader = '" MT_HOST_NAME
+                                "', NULL, min(launch)), sum(bytes), sum(accesses), count(*) FROM sends "
+                                "GROUP BY source, reader; DELETE FROM sends WHERE transfers IS NULL",
+                                NULL, NULL, NULL);
+    if (rc != SQLITE_OK)
+        snprintf(why, 300, "%s", sqlite3_errmsg(s->db));
+    return rc == SQLITE_OK ? 0 : -1;
+}
+
 int mt_sql_fill(struct mt_sql *s, const json_t *root, uint64_t which, char *why, size_t room)
 {
     struct mt_db *db = mt_db_lend(s->db, why, room);
@@ -521,6 +562,8 @@ int mt_sql_fill(struct mt_sql *s, const json_t *root, uint64_t which, char *why,
     for (int i = 0; i < MT_TABLES && rc >= 0; i++)
         if ((rc = which >> i & 1 ? mt_rows_read(mt_db_rows(db), (enum mt_relation_number)i, root) : 0) > 0)
             s->there |= 1ull << i;
+    if (rc >= 0 && which & s->there & 1ull << MT_REL_sends)
+        rc = sql_sends(s, mt_db_rows(db)->why);
     s->declares = 0;
     if (db && rc < 0)
         snprintf(why, room, "%s", mt_db_rows(db)->why);

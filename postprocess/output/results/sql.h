@@ -20,6 +20,8 @@ struct mt_sql {
 uint64_t mt_sql_there(const struct mt_comm_result *r);
 /* 0, or -1 with a sentence in why. */
 int mt_sql_open(struct mt_sql *s, char *why, size_t room);
+/* The same of a database that memtrace extract has made: its tables and views, and s->there. */
+int mt_sql_open_file(struct mt_sql *s, const char *path, char *why, size_t room);
 /* In place of s->r: the tables of these that a comm.json has, as tables of their own; those that it lacks
  * stay as they are, and statements that read them say so in s->reads. 0, or -1 with a sentence in why. */
 int mt_sql_fill(struct mt_sql *s, const json_t *root, uint64_t which, char *why, size_t room);
