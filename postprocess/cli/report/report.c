@@ -3,8 +3,8 @@
 #include "cli/base/pipeline.h"
 #include "cli/base/commands.h"
 #include "cli/base/graph_input.h"
+#include "cli/base/two_runs.h"
 #include "report_from.h"
-#include "report_versus.h"
 #include "analysis/base/buffers.h"
 #include "analysis/comm/comm.h"
 #include "analysis/graph/graph.h"
@@ -16,6 +16,7 @@
 #include "output/text/words.h"
 #include "output/results/summary.h"
 #include "page/report.h"
+#include "page/versus_page.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -321,28 +322,45 @@ static int report_one(struct make *m, int argc, char **argv, int middle)
     return code ? code : report_run(m);
 }
 
-/* Two runs. An exit code. */
+/* Two runs; those of the first are in m->p. An exit code. */
+static int report_versus(struct make *m, struct mt_two_runs *t)
+{
+    static struct mt_pipeline b;
+    int code = mt_two_runs_ask(&b, &m->p);
+    t->p[0] = &m->p;
+    t->p[1] = &b;
+    t->words.title = m->title;
+    b.inputs.paths = t->words.paths[1];
+    b.inputs.npaths = t->words.npaths[1];
+    for (size_t i = 0; i < b.inputs.npaths; i++) /* the first run's are known */
+        mt_output_spare(b.inputs.paths[i]);
+    if (code == 0)
+        code = mt_output_open(&m->p.out, m->output);
+    if (code == 0)
+        code = mt_two_runs_run(t, &m->p.out, mt_versus_page);
+    mt_pipeline_free(&b);
+    return code;
+}
+
 static int report_two(struct make *m, int argc, char **argv, int middle)
 {
-    struct mt_report_versus r = {.a = &m->p};
+    static struct mt_two_runs t;
     mt_inputs_take(&m->p.inputs, middle, argv);
-    r.paths[0] = m->p.inputs.paths;
-    r.npaths[0] = m->p.inputs.npaths;
+    t.words.paths[0] = m->p.inputs.paths;
+    t.words.npaths[0] = m->p.inputs.npaths;
     optind = 0; /* options may be behind "--", too */
     int code = report_parse(m, argc - middle, argv + middle);
     if (code)
         return code;
-    r.title = m->title;
-    r.output = m->output;
-    r.paths[1] = (const char *const *)argv + middle + optind;
-    r.npaths[1] = (size_t)(argc - middle - optind);
+    t.words.paths[1] = (const char *const *)argv + middle + optind;
+    t.words.npaths[1] = (size_t)(argc - middle - optind);
     if (m->from || m->quick || m->p.inputs.ncompanions)
         return mt_cli_usage("--from, --quick and --companion do not go with two runs");
-    if (!r.npaths[1])
+    if (!t.words.npaths[1])
         return mt_cli_usage("two runs are compared: there is none behind --");
     if (!m->output && isatty(STDOUT_FILENO))
         return mt_cli_usage("a page is not written to a terminal: give -o FILE");
-    return mt_report_versus(&r);
+    return report_versus(m, &t);
 }
 
 int mt_report_command(int argc, char **argv)

@@ -7,13 +7,10 @@ static void run_whole(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_comm *c = x->r->comm;
     const uint64_t host_end = c->options.host_end;
-    uint64_t selected = 0;
     (void)i;
-    for (size_t k = 0; k < c->nlaunches; k++)
-        selected += c->launches[k].selected != 0;
     mt_tuples_numbers(w, MT_NUMBERS(c->options.threads != 0, (uint64_t)c->options.host,
                                     (uint64_t)c->options.local, (uint64_t)c->options.strict, c->partial != 0,
-                                    selected, c->nlaunches, c->records, c->host_accesses,
+                                    x->which, c->nlaunches, c->records, c->host_accesses,
                                     x->r->onchip && x->r->onchip->nplaces, c->options.host_first,
                                     host_end < INT64_MAX ? host_end : INT64_MAX, c->options.threads > 1));
     const unsigned line = x->r->locality->options.analysis.line_bits;
@@ -26,6 +23,8 @@ int mt_rows_of_run(struct mt_rowset *x)
 {
     x->row = run_whole;
     x->n = 1;
+    for (size_t i = 0; i < x->r->comm->nlaunches; i++) /* once: joins ask for the row again and again */
+        x->which += x->r->comm->launches[i].selected != 0;
     return 0;
 }
 

@@ -11,7 +11,6 @@
 const struct mt_figure_words mt_figure_words[MT_FIGURES_ALL] = {
 #define MT_FIGURE(NAME, name, fold, known, in, judged, words, head) {#name, words, head, in, judged},
 #include "figures.def"
-#undef MT_FIGURE
     {"efficiency", MT_BOTH("efficiency"), MT_BOTH("efficiency"), "kKlL", 0}};
 const char *const mt_verdict_words[5] = {"same", "better", "worse", "mixed", "none"};
 
@@ -30,52 +29,16 @@ static const char versus_tables[] =
 #define MT_FIGURE(NAME, name, fold, known, in, judged, words, head) ", [" #name "]"
 #include "figures.def"
     "); CREATE TABLE figures(id INTEGER PRIMARY KEY, run, by, kernel, place, file, line, first"
+#define MT_FIGURE(NAME, name, fold, known, in, judged, words, head) ", [" #name "]"
 #include "figures.def"
-#undef MT_FIGURE
     ", tokens, mate, of DEFAULT 0);"
     "INSERT INTO figures(run, by, kernel, place) VALUES (1, 'a', '', ''), (2, 'a', '', '');";
 
-/* A conflict, and a hazard, counts at both of its lines, once where they are the same. Each access is of one
- * buffer, or of none: so the kernel's are summed. */
 static const char versus_raw[] =
-    "INSERT INTO raw(levels, kernel, launches, loaded, stored, received, same_launch, earlier_launch, "
-    "same_cta) "
-    "SELECT 'k', kernel, 1, load, store, comm_load, from_same_launch, iif(ctas, from_earlier_launch, NULL), "
-    "iif(ctas, from_same_cta, NULL) "
-    "FROM launch_volumes;"
-    "INSERT INTO raw(levels, kernel, crossing) SELECT 'k', kernel, crossing FROM placement WHERE policy = "
-    "'block';"
-    "INSERT INTO raw(levels, kernel, largest_launch) SELECT 'k', kernel, lines * line_size FROM reuse, run "
-    "WHERE "
-    "level = 'device';"
-    "INSERT INTO raw(levels, kernel, file, line, accesses, loaded, stored) "
-    "SELECT 'l', kernel, file, line, loads + stores + atomics, load, store FROM lines;"
-    "INSERT INTO raw(levels, kernel, buffer, loaded, stored) SELECT 'b', kernel, allocation, load, store "
-    "FROM "
-    "buffers;"
-    "INSERT INTO raw(levels, kernel, buffer, accesses) SELECT 'kb', kernel, allocation, loads + stores + "
-    "atomics "
-    "FROM buffers;"
-    "INSERT INTO raw(levels, kernel, file, line, requests, sectors, [distinct]) "
-    "SELECT 'kl', kernel, file, line, requests, sectors, distinct_bytes FROM coalescing;"
-    "INSERT INTO raw(levels, kernel, file, line, conflicts) SELECT 'kl', kernel, a_file, a_line, bytes FROM "
-    "conflicts UNION ALL "
-    "SELECT 'l', kernel, b_file, b_line, bytes FROM conflicts WHERE (a_file, a_line) IS NOT (b_file, b_line);"
-    "INSERT INTO raw(levels, kernel, buffer, falsely_shared) "
-    "SELECT 'kb', kernel, allocation, accesses FROM sharing WHERE sharing = 'false';"
-    "INSERT INTO raw(levels, kernel, file, line, misses, fetched) SELECT 'kl', program, file, line, misses, "
-    "fetched FROM misses;"
-    "INSERT INTO raw(levels, kernel, file, line, buffer, bounces) "
-    "SELECT 'klb', program, to_file, to_line, allocation, times FROM bounces;"
-    "INSERT INTO raw(levels, kernel, file, line, bank_conflicts) "
-    "SELECT 'kl', kernel, iif(line IS NULL, NULL, file), line, wavefronts - least FROM banks WHERE memory = "
-    "'shared';"
-    "INSERT INTO raw(levels, kernel, file, line, local) "
-    "SELECT 'kl', kernel, iif(line IS NULL, NULL, file), line, bytes FROM banks WHERE memory = 'local';"
-    "INSERT INTO raw(levels, kernel, file, line, hazards) "
-    "SELECT 'kl', kernel, iif(a_line IS NULL, NULL, a_file), a_line, words FROM hazards UNION ALL "
-    "SELECT 'l', kernel, iif(b_line IS NULL, NULL, b_file), b_line, words FROM hazards "
-    "WHERE (a_file, a_line) IS NOT (b_file, b_line) AND coalesce(a_line, b_line) IS NOT NULL;";
+#define MT_FROM(levels, columns, select)                                                                     \
+    "INSERT INTO raw(levels, kernel, " columns ") SELECT '" #levels "', " select ";"
+#include "figures.def"
+    ;
 
 /* What an analysis looked for and did not find is zero, not unknown. A buffer without a name is called by
  * kind and place. */
@@ -88,7 +51,6 @@ static const char versus_figures[] =
 #define MT_FIGURE(NAME, name, fold, known, in, judged, words, head)                                          \
     ", coalesce(" #fold "([" #name "]), iif(" known ", 0, NULL))"
 #include "figures.def"
-#undef MT_FIGURE
     ", NULL, NULL, 0 FROM runs, raw JOIN (SELECT 'k' AS by UNION ALL VALUES ('l'), ('b')) v ON instr(levels, "
     "v.by) "
     "LEFT JOIN allocations a ON v.by = 'b' AND a.id = buffer WHERE runs.run = (SELECT max(run) FROM runs) "
@@ -97,7 +59,6 @@ static const char versus_figures[] =
     "NULL, NULL, NULL"
 #define MT_FIGURE(NAME, name, fold, known, in, judged, words, head) ", " #fold "([" #name "])"
 #include "figures.def"
-#undef MT_FIGURE
     ", NULL, NULL, 0 FROM figures WHERE by = 'k' AND run = (SELECT max(run) FROM runs);"
     "UPDATE figures SET footprint = (SELECT coalesce(lines * line_size, 0) FROM footprint, run) WHERE id = "
     "last_insert_rowid();"
@@ -331,11 +292,11 @@ static const char versus_pairs[] =
     "SELECT p.of, p.by, a.kernel, b.kernel, a.place, b.place"
 #define MT_FIGURE(NAME, name, fold, known, in, judged, words, head) ", a.[" #name "], b.[" #name "]"
 #include "figures.def"
-#undef MT_FIGURE
     " FROM (SELECT of, by, mate AS a, id AS b FROM figures WHERE run = 2 UNION ALL "
     "SELECT of, by, id, NULL FROM figures WHERE run = 1 AND mate IS NULL) p LEFT JOIN figures a ON a.id = "
     "p.a "
-    "LEFT JOIN figures b ON b.id = p.b ORDER BY p.of, p.by, b.place IS NULL, coalesce(b.place, a.place)";
+    "LEFT JOIN figures b ON b.id = p.b WHERE p.of OR p.by = 'a' ORDER BY p.of, p.by, b.place IS NULL, "
+    "coalesce(b.place, a.place)";
 
 int mt_versus_both(const struct mt_versus_row *r, enum mt_figure f)
 {

@@ -9,7 +9,6 @@
 enum mt_figure {
 #define MT_FIGURE(NAME, name, fold, known, in, judged, words, head) MT_FIGURE_##NAME,
 #include "figures.def"
-#undef MT_FIGURE
     MT_FIGURES,
     MT_FIGURE_EFFICIENCY = MT_FIGURES, /* of docs/definitions.md, made of others */
     MT_FIGURES_ALL
