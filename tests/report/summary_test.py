@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""mt-extract --format=summary says what the page's "At a glance" says, sentence by sentence and in its order, and what is made here of the
+"""mt-extract --format=summary says what the page's "At a glance" says, sentence by sentence and in its order (one made of a comm.json, too, but for
+what its sections do not have), and what is made here of the
 figures of its comm.json, sentence by sentence; on random traces and on the worked example, whose sentences are derived by hand in page_test.py.
 usage: summary_test.py BIN SOURCE GEN_DEVICE"""
 import json
 import math
 import os
 import random
+import re
 import subprocess
 import sys
 
@@ -252,6 +254,28 @@ class Summary(Case):
                 self.assertEqual(said, [("! " if look else "- ") + words.removesuffix(" see") for look, _, words in shown], (paths, options))
                 seen |= {name for _, name, _ in shown}
         self.assertGreaterEqual(seen, {"comm", "kernel", "conflicts", "coalescing", "sharing", "placement", "nothing", "hazards", "banks", "turns", "footprint"})
+
+    # Of tables that no comm.json has: shared memory (of which a sentence says that there is some), calls that allocated, findings.
+    OF_TRACES = {"banks", "hazards", "growing", "finding"}
+
+    def glance(self, *words):
+        run(BIN + "/mt-report", *words, "-o", self.path("r.html"))
+        with open(self.path("r.html"), encoding="utf-8") as f:
+            (data,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', f.read(), re.S)
+        return json.loads(data.replace(" to global memory was", " was"))["glance"]
+
+    def test_of_a_comm_json(self):
+        """The same sentences, where the file has what they are of."""
+        seen = 0
+        for paths in self.cases:
+            for options in ((), ("-t", "1.."), ("--devices=3", "--line-size=64", "--same-cta=local")):
+                comm = self.write("g.json", run(BIN + "/mt-extract", "-q", "-s", "quick,more", *options, *paths))
+                said = [x for x in self.glance(*options, *paths) if x[0] not in self.OF_TRACES]
+                self.assertEqual(self.glance("--from", comm), said, (paths, options))
+                seen += len(said)
+                part = self.write("g.json", run(BIN + "/mt-extract", "-q", "-s", "KDV,sharing", *options, *paths))
+                self.assertEqual(self.glance("--from", part), [x for x in said if x[0] in ("kernel", "sharing", "nothing", *["placement"] * (len(options) > 2))], (paths, options))
+        self.assertGreater(seen, 100)
 
     def test_by_hand(self):
         said = run(BIN + "/mt-extract", "--format=summary", self.cases[0][0]).splitlines()

@@ -559,11 +559,13 @@ int mt_sql_fill(struct mt_sql *s, const json_t *root, uint64_t which, char *why,
     struct mt_db *db = mt_db_lend(s->db, why, room);
     int rc = db ? 0 : -1;
     s->declares = 1;
+    sqlite3_exec(s->db, "BEGIN", NULL, NULL, NULL);
     for (int i = 0; i < MT_TABLES && rc >= 0; i++)
         if ((rc = which >> i & 1 ? mt_rows_read(mt_db_rows(db), (enum mt_relation_number)i, root) : 0) > 0)
             s->there |= 1ull << i;
     if (rc >= 0 && which & s->there & 1ull << MT_REL_sends)
         rc = sql_sends(s, mt_db_rows(db)->why);
+    sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
     s->declares = 0;
     if (db && rc < 0)
         snprintf(why, room, "%s", mt_db_rows(db)->why);
