@@ -154,14 +154,13 @@ static void page_inputs(FILE *f, const struct mt_versus_words *w, int i)
 
 int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w)
 {
-    static const char *const classes[] = {"same", "better", "worse", "mixed", "none"};
     char *sentence = mt_versus_sentence(p, 1);
     if (!sentence)
         return -1;
     mt_static_begin(f, w->title ? w->title : "Before and after", p->verdict == MT_VERDICT_NONE ? "none" : "");
     page_inputs(f, w, 0);
     page_inputs(f, w, 1);
-    fprintf(f, "<p class=\"verdict %s\">", classes[p->verdict]);
+    fprintf(f, "<p class=\"verdict %s\">", mt_verdict_words[p->verdict]);
     mt_xml_text(f, sentence);
     fputs("</p>\n", f);
     if (p->moved)

@@ -30,14 +30,6 @@ static int two_runs_take(struct mt_two_runs *t, int i)
     return bad || mt_versus_take(&t->versus, i, &r) != 0 ? mt_cli_fail("no memory for the comparison") : 0;
 }
 
-static void two_runs_explain(const struct mt_pipeline *p)
-{
-    uint64_t chosen = 0;
-    for (uint32_t i = 0; i < p->comm->nlaunches; i++)
-        chosen += (uint64_t)p->comm->launches[i].selected;
-    mt_filter_explain(&p->filter, p->comm->nlaunches, chosen);
-}
-
 static int two_runs_one(struct mt_two_runs *t, int i)
 {
     struct mt_pipeline *p = t->p[i];
@@ -51,7 +43,7 @@ static int two_runs_one(struct mt_two_runs *t, int i)
     if ((code = mt_pipeline_read(p)) != 0)
         return code;
     int input = mt_inputs_finish(p->source, &t->words.complete[i]);
-    two_runs_explain(p);
+    mt_filter_explain(&p->filter, p->comm->nlaunches, mt_comm_reported_launches(p->comm));
     code = two_runs_take(t, i);
     return code ? code : input;
 }

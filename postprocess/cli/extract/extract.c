@@ -145,11 +145,8 @@ static int extract_run(struct mt_extract *x)
     if (code || !session_reports(x->p.session))
         return code;
     int input = mt_inputs_finish(x->p.source, &complete), known = complete;
-    uint64_t chosen = 0;
-    for (uint32_t i = 0; i < x->p.comm->nlaunches; i++)
-        chosen += (uint64_t)x->p.comm->launches[i].selected;
     if (!x->p.options.host)
-        mt_filter_explain(&x->p.filter, x->p.comm->nlaunches, chosen);
+        mt_filter_explain(&x->p.filter, x->p.comm->nlaunches, mt_comm_reported_launches(x->p.comm));
     /* Their order must not depend on the number of threads. */
     if (mt_locality_run_has(&x->p.more, MT_LOCALITY_PLACEMENT) && mt_comm_merged(x->p.comm) != 0)
         x->p.why = "no memory to sort the transfers";

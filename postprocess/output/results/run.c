@@ -23,8 +23,8 @@ int mt_rows_of_run(struct mt_rowset *x)
 {
     x->row = run_whole;
     x->n = 1;
-    for (size_t i = 0; i < x->r->comm->nlaunches; i++) /* once: joins ask for the row again and again */
-        x->which += x->r->comm->launches[i].selected != 0;
+    x->which =
+        (unsigned)mt_comm_reported_launches(x->r->comm); /* once: joins ask for the row again and again */
     return 0;
 }
 

@@ -1,14 +1,7 @@
 /* Two runs side by side, as JSON. */
 #include "versus.h"
+#include <math.h>
 #include <stdlib.h>
-
-static void versus_json_real(struct mt_json *j, const char *key, int known, double value)
-{
-    if (known)
-        mt_json_real(j, key, value);
-    else
-        mt_json_text(j, key, NULL);
-}
 
 static void versus_json_side(struct mt_json *j, const struct mt_versus_row *r, int run, enum mt_figure f)
 {
@@ -16,22 +9,22 @@ static void versus_json_side(struct mt_json *j, const struct mt_versus_row *r, i
     if (value >= 0 && f != MT_FIGURE_EFFICIENCY)
         mt_json_u64(j, run ? "b" : "a", mt_versus_number(r, run, f));
     else
-        versus_json_real(j, run ? "b" : "a", value >= 0, value);
+        mt_json_real(j, run ? "b" : "a", value >= 0 ? value : NAN);
 }
 
 /* The figures that one of the two knows. */
 static void versus_json_figures(struct mt_json *j, const struct mt_versus_row *r)
 {
     for (int f = 0; f < MT_FIGURES_ALL; f++) {
-        double change = 0;
+        double change = NAN;
         if (!mt_versus_has(r, f))
             continue;
         mt_json_object(j, mt_figure_words[f].name, 1);
         versus_json_side(j, r, 0, f);
         versus_json_side(j, r, 1, f);
-        const int known = mt_versus_change(r, f, &change);
+        mt_versus_change(r, f, &change);
         if (f != MT_FIGURE_EFFICIENCY)
-            versus_json_real(j, "change", known, change);
+            mt_json_real(j, "change", change);
         mt_json_end(j);
     }
 }
