@@ -21,6 +21,7 @@ enum { MOST_CELLS = 1 << 22 }; /* of the table that aligns the lines of a kernel
 /* `by`: 'a' the whole run, 'k' a kernel, 'l' one of its lines, 'b' one of its buffers. In `raw` a row is of
  * as many as `levels` has letters. `mate`: of the other run; `of`: one number for a kernel, its mate, and
  * their lines and buffers. */
+/* clang-format off */
 static const char versus_tables[] =
     "PRAGMA journal_mode = OFF; BEGIN;"
     "CREATE TABLE runs(run INTEGER PRIMARY KEY, threads, lanes, caches, turns, onchip);"
@@ -35,34 +36,64 @@ static const char versus_tables[] =
     "INSERT INTO figures(run, by, kernel, place) VALUES (1, 'a', '', ''), (2, 'a', '', '');";
 
 static const char versus_raw[] =
-#define MT_FROM(levels, columns, select)                                                                     \
-    "INSERT INTO raw(levels, kernel, " columns ") SELECT '" #levels "', " select ";"
+#define MT_FROM(levels, columns, select) "INSERT INTO raw(levels, kernel, " columns ") SELECT '" #levels "', " select ";"
 #include "figures.def"
     ;
 
-/* What an analysis looked for and did not find is zero, not unknown. A buffer without a name is called by
- * kind and place. */
+/* What an analysis looked for and did not find is zero, not unknown. A buffer without a name is called by kind and place. */
 static const char versus_figures[] =
-    "INSERT INTO figures SELECT NULL, runs.run, v.by, kernel, CASE v.by "
-    "WHEN 'l' THEN coalesce(raw.file || coalesce(':' || raw.line, ''), '?') "
-    "WHEN 'b' THEN iif(a.id IS NULL, '?', coalesce(a.name, coalesce(a.kind, '') || "
-    "iif(a.file IS NULL, '', ' ' || place(a.file, a.line)))) ELSE '' END AS place, "
+    "INSERT INTO figures SELECT NULL, runs.run, v.by, kernel, CASE v.by WHEN 'l' THEN coalesce(raw.file || coalesce(':' || raw.line, ''), '?') "
+    "WHEN 'b' THEN iif(a.id IS NULL, '?', coalesce(a.name, coalesce(a.kind, '') || iif(a.file IS NULL, '', ' ' || place(a.file, a.line)))) ELSE '' END AS place, "
     "max(raw.file), max(raw.line), min(a.id)"
-#define MT_FIGURE(NAME, name, fold, known, in, judged, words, head)                                          \
-    ", coalesce(" #fold "([" #name "]), iif(" known ", 0, NULL))"
+#define MT_FIGURE(NAME, name, fold, known, in, judged, words, head) ", coalesce(" #fold "([" #name "]), iif(" known ", 0, NULL))"
 #include "figures.def"
-    ", NULL, NULL, 0 FROM runs, raw JOIN (SELECT 'k' AS by UNION ALL VALUES ('l'), ('b')) v ON instr(levels, "
-    "v.by) "
-    "LEFT JOIN allocations a ON v.by = 'b' AND a.id = buffer WHERE runs.run = (SELECT max(run) FROM runs) "
-    "GROUP BY v.by, kernel, place;"
-    "REPLACE INTO figures SELECT (SELECT max(run) FROM runs), (SELECT max(run) FROM runs), 'a', '', '', "
-    "NULL, NULL, NULL"
+    ", NULL, NULL, 0 FROM runs, raw JOIN (SELECT 'k' AS by UNION ALL VALUES ('l'), ('b')) v ON instr(levels, v.by) "
+    "LEFT JOIN allocations a ON v.by = 'b' AND a.id = buffer WHERE runs.run = (SELECT max(run) FROM runs) GROUP BY v.by, kernel, place;"
+    "REPLACE INTO figures SELECT (SELECT max(run) FROM runs), (SELECT max(run) FROM runs), 'a', '', '', NULL, NULL, NULL"
 #define MT_FIGURE(NAME, name, fold, known, in, judged, words, head) ", " #fold "([" #name "])"
 #include "figures.def"
     ", NULL, NULL, 0 FROM figures WHERE by = 'k' AND run = (SELECT max(run) FROM runs);"
-    "UPDATE figures SET footprint = (SELECT coalesce(lines * line_size, 0) FROM footprint, run) WHERE id = "
-    "last_insert_rowid();"
+    "UPDATE figures SET footprint = (SELECT coalesce(lines * line_size, 0) FROM footprint, run) WHERE id = last_insert_rowid();"
     "DELETE FROM raw;";
+
+/* Joins what has the same key and no partner, in the order of allocations, then of names. */
+#define VERSUS_MATCH(key, where)                                                                                                      \
+    "WITH keyed AS (SELECT *, " key " AS key FROM figures WHERE mate IS NULL AND " where "), ordered AS (SELECT *, row_number() OVER " \
+    "(PARTITION BY run, of, by, key ORDER BY first NULLS LAST, place, kernel) AS n FROM keyed WHERE key IS NOT NULL) "                \
+    "UPDATE figures SET mate = m.mate FROM (SELECT x.id, y.id AS mate FROM ordered x JOIN ordered y ON y.run <> x.run "               \
+    "AND (x.of, x.by, x.key, x.n) = (y.of, y.by, y.key, y.n)) m WHERE figures.id = m.id;"
+
+/* Kernels by name, then by template; if each run has one left, these two belong together. Buffers by name; without names those of one
+ * kind ("cudaMalloc main.cu:12"), in the order in which they were allocated. */
+static const char versus_mates[] =
+    VERSUS_MATCH("kernel", "by IN ('a', 'k')")
+    VERSUS_MATCH("nullif(substr(kernel, 1, instr(kernel || '<', '<') - 1), '')", "by = 'k'")
+    VERSUS_MATCH("iif(count(*) OVER (PARTITION BY run) = 1, 1, NULL)", "by = 'k'")
+    "UPDATE figures SET of = iif(k.run = 1, coalesce(k.mate, k.id), k.id) FROM (SELECT id, run, kernel, mate FROM figures WHERE by = 'k') k "
+    "WHERE figures.by <> 'a' AND (figures.run, figures.kernel) = (k.run, k.kernel);"
+    VERSUS_MATCH("place", "by = 'b'")
+    VERSUS_MATCH("iif(place LIKE '% %:%', substr(place, 1, instr(place, ' ')), NULL)", "by = 'b'");
+
+enum { TOKEN = 16 }; /* an access: its operation and variable, then its operation alone, as numbers of both runs */
+static const char versus_tokens[] =
+    "UPDATE figures SET tokens = t.tokens FROM (SELECT DISTINCT run, file, line, group_concat(token, '') OVER (PARTITION BY run, file, line "
+    "ORDER BY token ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS tokens FROM (SELECT run, file, line, "
+    "printf('%08x%08x', dense_rank() OVER (ORDER BY op, variable), dense_rank() OVER (ORDER BY op)) AS token FROM (SELECT DISTINCT * FROM site))) t "
+    "WHERE by = 'l' AND (figures.run, figures.file, figures.line) = (t.run, t.file, t.line)";
+
+/* Runs that know no source line, or nothing at all. */
+static const char versus_lineless[] =
+    "SELECT run FROM figures WHERE by = 'l' GROUP BY run HAVING min(place) = '?' AND max(place) = '?' "
+    "UNION ALL SELECT run FROM figures WHERE by = 'a' AND run NOT IN (SELECT run FROM runs)";
+
+static const char versus_pairs[] =
+    "SELECT p.of, p.by, a.kernel, b.kernel, a.place, b.place"
+#define MT_FIGURE(NAME, name, fold, known, in, judged, words, head) ", a.[" #name "], b.[" #name "]"
+#include "figures.def"
+    " FROM (SELECT of, by, mate AS a, id AS b FROM figures WHERE run = 2 UNION ALL SELECT of, by, id, NULL FROM figures WHERE run = 1 AND mate IS NULL) p "
+    "LEFT JOIN figures a ON a.id = p.a LEFT JOIN figures b ON b.id = p.b WHERE p.of OR p.by = 'a' "
+    "ORDER BY p.of, p.by, b.place IS NULL, coalesce(b.place, a.place)";
+/* clang-format on */
 
 static int versus_do(struct mt_versus *p, const char *sql)
 {
@@ -137,56 +168,7 @@ int mt_versus_take(struct mt_versus *p, int run, const struct mt_comm_result *r)
                : 0;
 }
 
-/* ---- which is which ---- */
-
-/* Joins what has the same key and no partner, in the order of allocations, then of names. */
-static int versus_match(struct mt_versus *p, const char *where, const char *key)
-{
-    return versus_say(p,
-                      "WITH keyed AS (SELECT *, %s AS key FROM figures WHERE mate IS NULL AND %s), "
-                      "ordered AS (SELECT *, row_number() OVER (PARTITION BY run, of, by, key ORDER BY first "
-                      "NULLS LAST, place, kernel) AS n "
-                      "FROM keyed WHERE key IS NOT NULL) UPDATE figures SET mate = m.mate FROM (SELECT x.id, "
-                      "y.id AS mate FROM ordered x "
-                      "JOIN ordered y ON y.run <> x.run AND (x.of, x.by, x.key, x.n) = (y.of, y.by, y.key, "
-                      "y.n)) m WHERE figures.id = m.id",
-                      key, where);
-}
-
-/* Kernels by name, then by template; if each run has one left, these two belong together. */
-static int versus_kernels(struct mt_versus *p)
-{
-    return versus_match(p, "by IN ('a', 'k')", "kernel") ||
-           versus_match(p, "by = 'k'", "nullif(substr(kernel, 1, instr(kernel || '<', '<') - 1), '')") ||
-           versus_match(p, "by = 'k'", "iif(count(*) OVER (PARTITION BY run) = 1, 1, NULL)") ||
-           versus_do(p, "UPDATE figures SET of = iif(k.run = 1, coalesce(k.mate, k.id), k.id) FROM "
-                        "(SELECT id, run, kernel, mate FROM figures WHERE by = 'k') k "
-                        "WHERE figures.by <> 'a' AND (figures.run, figures.kernel) = (k.run, k.kernel)");
-}
-
-/* Without names: of one kind ("cudaMalloc main.cu:12"), in the order in which they were allocated. */
-static int versus_buffers(struct mt_versus *p)
-{
-    return versus_match(p, "by = 'b'", "place") ||
-           versus_match(p, "by = 'b'",
-                        "iif(place LIKE '%% %%:%%', substr(place, 1, instr(place, ' ')), NULL)");
-}
-
 /* ---- lines ---- */
-
-enum {
-    TOKEN = 16
-}; /* an access: its operation and variable, then its operation alone, as numbers of both runs */
-
-static const char versus_tokens[] = "UPDATE figures SET tokens = t.tokens FROM (SELECT DISTINCT run, file, "
-                                    "line, group_concat(token, '') OVER "
-                                    "(PARTITION BY run, file, line ORDER BY token ROWS BETWEEN UNBOUNDED "
-                                    "PRECEDING AND UNBOUNDED FOLLOWING) AS tokens FROM "
-                                    "(SELECT run, file, line, printf('%08x%08x', dense_rank() OVER (ORDER BY "
-                                    "op, variable), dense_rank() OVER (ORDER BY op)) "
-                                    "AS token FROM (SELECT DISTINCT * FROM site))) t WHERE by = 'l' AND "
-                                    "(figures.run, figures.file, figures.line) = "
-                                    "(t.run, t.file, t.line)";
 
 /* A row of the answer. */
 struct line {
@@ -256,14 +238,12 @@ static int versus_align(struct mt_versus *p, const struct line *a, size_t na, co
 /* Those of one kernel, of A and then of B. */
 static int versus_kernel_lines(struct mt_versus *p, const struct line *list, size_t n)
 {
-    char where[64];
     size_t na = 0;
     while (na < n && *list[na].run == '1')
         na++;
-    if ((na + 1) * (n - na + 1) <= MOST_CELLS)
-        return versus_align(p, list, na, list + na, n - na);
-    snprintf(where, sizeof where, "by = 'l' AND of = %s", list->of);
-    return versus_match(p, where, "place");
+    return (na + 1) * (n - na + 1) <= MOST_CELLS
+               ? versus_align(p, list, na, list + na, n - na)
+               : versus_say(p, VERSUS_MATCH("place", "by = 'l' AND of = %s"), list->of);
 }
 
 static int versus_lines(struct mt_versus *p)
@@ -283,20 +263,11 @@ static int versus_lines(struct mt_versus *p)
         rc = versus_kernel_lines(p, list + i, end - i);
     }
     sqlite3_free_table(table);
-    return rc ? rc : versus_match(p, "by = 'l'", "nullif(tokens, '')"); /* lines that changed places */
+    return rc ? rc
+              : versus_do(p, VERSUS_MATCH("nullif(tokens, '')", "by = 'l'")); /* lines that changed places */
 }
 
 /* ---- together ---- */
-
-static const char versus_pairs[] =
-    "SELECT p.of, p.by, a.kernel, b.kernel, a.place, b.place"
-#define MT_FIGURE(NAME, name, fold, known, in, judged, words, head) ", a.[" #name "], b.[" #name "]"
-#include "figures.def"
-    " FROM (SELECT of, by, mate AS a, id AS b FROM figures WHERE run = 2 UNION ALL "
-    "SELECT of, by, id, NULL FROM figures WHERE run = 1 AND mate IS NULL) p LEFT JOIN figures a ON a.id = "
-    "p.a "
-    "LEFT JOIN figures b ON b.id = p.b WHERE p.of OR p.by = 'a' ORDER BY p.of, p.by, b.place IS NULL, "
-    "coalesce(b.place, a.place)";
 
 int mt_versus_both(const struct mt_versus_row *r, enum mt_figure f)
 {
@@ -458,10 +429,7 @@ static void versus_parts(struct mt_versus *p)
 static int versus_drop_lines(struct mt_versus *p)
 {
     size_t n;
-    char **run = versus_ask(
-        p, &n,
-        "SELECT run FROM figures WHERE by = 'l' GROUP BY run HAVING min(place) = '?' AND max(place) = '?' "
-        "UNION ALL SELECT run FROM figures WHERE by = 'a' AND run NOT IN (SELECT run FROM runs)");
+    char **run = versus_ask(p, &n, versus_lineless);
     for (size_t i = 0; run && i < n; i++)
         p->no_lines |= atoi(run[i + 1]);
     sqlite3_free_table(run);
@@ -470,7 +438,7 @@ static int versus_drop_lines(struct mt_versus *p)
 
 int mt_versus_make(struct mt_versus *p)
 {
-    if (versus_open(p) || versus_drop_lines(p) || versus_kernels(p) || versus_buffers(p) || versus_lines(p) ||
+    if (versus_open(p) || versus_drop_lines(p) || versus_do(p, versus_mates) || versus_lines(p) ||
         versus_rows(p))
         return -1;
     versus_judge(p);
