@@ -26,6 +26,7 @@ static size_t nsites, nallocs, nparts, nkernels, nlaunches;
 static struct mt_sites names;
 static struct mt_site_table table;
 static struct mt_run_launch launch, launches[MOST]; /* by superstep */
+static struct mt_comm_launch told[MOST];            /* the same */
 static int fresh;                                   /* the part knows no launch yet */
 
 static void run_analyses_check(int rc)
@@ -168,8 +169,11 @@ int main(int argc, char **argv)
     run_analyses_check(mt_locality_finish(&parts[0]));
     mt_json_open(&json, STDOUT_FILENO);
     mt_json_object(&json, NULL, 0);
-    run_analyses_check(
-        mt_locality_write(&json, &(struct mt_comm_result){.locality = &parts[0], .sites = &names}));
+    for (size_t i = 0; i < nlaunches; i++)
+        told[i].kernel = launches[i].kernel;
+    struct mt_comm comm = {.launches = told, .nlaunches = nlaunches};
+    run_analyses_check(mt_locality_write(
+        &json, &(struct mt_comm_result){.comm = &comm, .locality = &parts[0], .sites = &names}, 0));
     mt_json_end(&json);
     int rc = mt_json_close(&json);
     mt_locality_free(&parts[0]);

@@ -349,16 +349,6 @@ void mt_locality_run_notes(const struct mt_locality_run *x, struct mt_json *j)
             mt_json_text(j, NULL, x->notes[i]);
 }
 
-int mt_locality_run_write(struct mt_locality_run *x, struct mt_json *j, const struct mt_comm *comm)
-{
-    if (!x->options.chosen)
-        return 0;
-    const struct mt_comm_result result = mt_locality_run_result(x);
-    if (mt_locality_write(j, &result) != 0)
-        return -1;
-    return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? mt_placement_write(j, &x->placement, comm, 1) : 0;
-}
-
 void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
                           const struct mt_extract_text *head)
 {
@@ -396,18 +386,6 @@ void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct
 const struct mt_topology *mt_locality_run_topology(const struct mt_locality_run *x)
 {
     return x->topology.devices ? &x->topology : NULL;
-}
-
-struct mt_comm_result mt_locality_run_result(const struct mt_locality_run *x)
-{
-    return (struct mt_comm_result){.source = x->source,
-                                   .ninputs = x->ninputs,
-                                   .locality = &x->more,
-                                   .sites = &x->sites,
-                                   .topology = mt_locality_run_topology(x),
-                                   .collectives = x->collectives,
-                                   .ncollectives = x->ncollectives,
-                                   .way = x->way};
 }
 
 const struct mt_traffic *mt_locality_run_traffic(const struct mt_locality_run *x)

@@ -67,8 +67,6 @@ int mt_cli_threads_option(unsigned *threads, const char *value);
 extern const struct mt_analysis mt_locality_run_analysis;
 /* Functions below return 0, or -1 without memory; they do nothing when no section was chosen. */
 int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm);
-/* Members of the object, and of the array of notes, under way. */
-int mt_locality_run_write(struct mt_locality_run *x, struct mt_json *j, const struct mt_comm *comm);
 /* What is above tables and sentences. */
 struct mt_extract_text {
     const char *const *notes;
@@ -78,11 +76,10 @@ struct mt_extract_text {
 };
 void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
                           const struct mt_extract_text *head);
+/* Members of the array of notes under way. */
 void mt_locality_run_notes(const struct mt_locality_run *x, struct mt_json *j);
 /* --topology; NULL: it was not given. */
 const struct mt_topology *mt_locality_run_topology(const struct mt_locality_run *x);
-/* The further analyses alone, as the writers of results have them. */
-struct mt_comm_result mt_locality_run_result(const struct mt_locality_run *x);
 /* What kernels read and wrote; NULL: that was not looked at. */
 const struct mt_traffic *mt_locality_run_traffic(const struct mt_locality_run *x);
 void mt_locality_run_free(struct mt_locality_run *x);

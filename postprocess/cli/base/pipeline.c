@@ -146,17 +146,23 @@ int mt_pipeline_read(struct mt_pipeline *p)
 
 struct mt_comm_result mt_pipeline_result(const struct mt_pipeline *p, int complete, const char **notes)
 {
-    struct mt_comm_result r = mt_locality_run_result(&p->more);
-    r.comm = p->comm;
-    r.events = p->events;
-    r.inputs = p->inputs.paths;
-    r.ninputs = p->inputs.npaths;
-    r.source = p->source;
-    r.complete = complete;
-    r.chosen = p->more.options.chosen;
-    r.placement = &p->more.placement;
-    r.estimates = &p->estimates;
-    r.notes = notes;
+    const struct mt_locality_run *x = &p->more;
+    struct mt_comm_result r = {.comm = p->comm,
+                               .events = p->events,
+                               .inputs = p->inputs.paths,
+                               .ninputs = p->inputs.npaths,
+                               .source = p->source,
+                               .complete = complete,
+                               .chosen = x->options.chosen,
+                               .locality = &x->more,
+                               .sites = &x->sites,
+                               .topology = mt_locality_run_topology(x),
+                               .collectives = x->collectives,
+                               .ncollectives = x->ncollectives,
+                               .way = x->way,
+                               .placement = &x->placement,
+                               .estimates = &p->estimates,
+                               .notes = notes};
     for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
         if (p->more.notes[i][0])
             notes[r.nnotes++] = p->more.notes[i];

@@ -9,7 +9,7 @@
 #include "locality_run.h"
 #include "feed.h"
 #include "analysis/comm/session.h"
-#include "output/json/estimates_json.h"
+#include "analysis/locality/estimates.h"
 
 /* What results ask of the communication analysis beside data volumes, which are always there. */
 enum {

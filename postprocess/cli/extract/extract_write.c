@@ -159,6 +159,7 @@ int mt_extract_write(struct mt_extract *x, int complete)
 {
     struct mt_json *j = &x->json;
     uint64_t untraced, untraced_launches;
+    const char *notes[MT_LOCALITY_RUN_NOTES];
     struct mt_error err;
     struct mt_gaps gaps;
     int cut = 0, code = mt_output_ready(&x->p.out);
@@ -174,9 +175,10 @@ int mt_extract_write(struct mt_extract *x, int complete)
     mt_json_object(j, NULL, 0);
     write_head(x, complete, untraced, untraced_launches, &gaps);
     mt_gaps_free(&gaps);
+    const struct mt_comm_result r = extract_result(x, complete, notes);
     if (mt_estimates_gather(&x->p.estimates, x->p.source, x->p.inputs.npaths) != 0 ||
-        mt_estimates_write(j, &x->p.estimates, x->p.comm, x->p.events) != 0 ||
-        mt_comm_write(j, x->p.comm, x->sections) != 0 || mt_locality_run_write(&x->p.more, j, x->p.comm) != 0)
+        mt_estimates_write(j, &r) != 0 || mt_comm_write(j, x->p.comm, x->sections) != 0 ||
+        mt_locality_write(j, &r, 1) != 0)
         return mt_cli_fail("no memory to sort the results");
     if (x->shared)
         mt_shared_json(j, &x->onchip);

@@ -143,16 +143,13 @@ static int take_companions(struct make *m)
 static int write_more(void *arg, struct mt_json *j)
 {
     struct make *m = arg;
+    const char *notes[MT_LOCALITY_RUN_NOTES];
+    const struct mt_comm_result r = mt_pipeline_result(&m->p, m->report.complete, notes);
     if (m->p.options.host && mt_comm_write(j, m->p.comm, 1u << MT_HCV | 1u << MT_HDV) != 0)
         return -1;
-    if (mt_estimates_write(j, &m->p.estimates, m->p.comm, m->p.events) != 0)
+    if (mt_estimates_write(j, &r) != 0)
         return -1;
-    if (m->quick)
-        return 0;
-    const struct mt_comm_result more = mt_locality_run_result(&m->p.more);
-    return mt_locality_write(j, &more) == 0 && mt_placement_write(j, &m->p.more.placement, m->p.comm, 0) == 0
-               ? 0
-               : -1;
+    return m->quick ? 0 : mt_locality_write(j, &r, 0);
 }
 
 /* What stands out. An exit code. */

@@ -282,38 +282,15 @@ static int rows_read_row(struct mt_found *x)
 
 /* ---- tables ---- */
 
-#define LAUNCHES "*" /* the first section that has a part for each launch */
+/* Those of other sections than their path says: where this is there they are, too; and if it is not there ...
+ */
 static const struct {
-    const char *pattern,
-        *section; /* of the rows; where they are if this is there, NULL: as the pattern begins */
-    int always;   /* if it is not there, there are no rows */
+    const char *section;
+    int always; /* there are no rows */
 } tables[MT_TABLES] = {
-    [MT_REL_launches] = {LAUNCHES, "KDV"},
-    [MT_REL_launch_volumes] = {LAUNCHES, "KDV"},
-    [MT_REL_sends] = {"transfers/*/*/*/*/*/*"},
-    [MT_REL_samples] = {"estimates/*", .always = 1},
-    [MT_REL_apart] = {"apart/*", .always = 1},
-    [MT_REL_lines] = {"lines/lines/*/*"},
-    [MT_REL_variables] = {"lines/variables/*/*"},
-    [MT_REL_buffers] = {"lines/allocations/*/*"},
-    [MT_REL_coalescing] = {"coalescing/kernels/*/*/*"},
-    [MT_REL_coalescing_sites] = {"coalescing/sites/*"},
-    [MT_REL_lane_strides] = {"coalescing/kernels/*/*/*/strides/*"},
-    [MT_REL_reuse] = {"reuse/kernels/*/*/*"},
-    [MT_REL_reuse_distances] = {"reuse/kernels/*/*/*/histogram/*"},
-    [MT_REL_footprint] = {"reuse"},
-    [MT_REL_sharing] = {"sharing/kernels/*/*/allocations/*/*"},
-    [MT_REL_shared_lines] = {"sharing/kernels/*/*/top/*"},
-    [MT_REL_conflicts] = {"conflicts/*/*/*"},
-    [MT_REL_devices] = {"devices/*"},
-    [MT_REL_links] = {"links/*", "devices"},
-    [MT_REL_bounces] = {"bounces/*"},
-    [MT_REL_misses] = {"misses/lines/*"},
-    [MT_REL_traffic] = {"traffic/allocations/*/launches/*"},
-    [MT_REL_allocations] = {"traffic/allocations/*"},
-    [MT_REL_placement] = {"placement/kernels/*/*/*"},
-    [MT_REL_placement_ctas] = {"placement/assignment/*/*/*"},
-    [MT_REL_placed] = {"placement"},
+    [MT_REL_launches] = {"KDV"},      [MT_REL_launch_volumes] = {"KDV"},
+    [MT_REL_samples] = {.always = 1}, [MT_REL_sampled_launches] = {.always = 1},
+    [MT_REL_apart] = {.always = 1},   [MT_REL_links] = {"devices"},
 };
 
 /* The pattern of the rows; NULL: there is no section for them. */
@@ -321,13 +298,12 @@ static const char *rows_read_pattern(enum mt_relation_number number, const json_
 {
     static const char *const launches[] = {"KDV/*/*", "KCV/*/*", "CDV/*/*",    "CCV/*/*",
                                            "SDV/*/*", "SCV/*/*", "senders/*/*"};
-    const char *pattern = tables[number].pattern,
-               *section = tables[number].section ? tables[number].section : pattern;
-    for (size_t i = 0; pattern && strcmp(pattern, LAUNCHES) == 0 && i < sizeof launches / sizeof *launches;
-         i++)
+    const char *path = mt_relations[number].path,
+               *section = tables[number].section ? tables[number].section : path;
+    for (size_t i = 0; strcmp(path, "*") == 0 && i < sizeof launches / sizeof *launches; i++)
         if (mt_found_section(launches[i], root))
             return launches[i];
-    return section && (tables[number].always || mt_found_section(section, root)) ? pattern : NULL;
+    return *path && (tables[number].always || mt_found_section(section, root)) ? path : NULL;
 }
 
 static int rows_read_count(struct mt_found *x)
@@ -376,9 +352,9 @@ int mt_rows_read(struct mt_tuples *w, enum mt_relation_number number, const json
 void mt_rows_missing(enum mt_relation_number number, const json_t *root, char *why, size_t room)
 {
     const char *name = mt_relations[number].name,
-               *section = tables[number].section ? tables[number].section : tables[number].pattern;
-    const int n = (int)strcspn(section ? section : "", "/");
-    if (!section || (!root && number >= MT_RELATIONS))
+               *section = tables[number].section ? tables[number].section : mt_relations[number].path;
+    const int n = (int)strcspn(section, "/");
+    if (!*section || (!root && number >= MT_RELATIONS))
         snprintf(why, room, "only the trace has the table %s", name);
     else if (rows_read_member(root, section, (size_t)n))
         snprintf(why, room, "the table %s is not known: the trace did not have what it takes", name);

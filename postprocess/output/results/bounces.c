@@ -50,10 +50,7 @@ int mt_bounces_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     if (!r->locality->bounces.known)
         return 0; /* of traces without threads in order there is no such member */
-    mt_json_array(j, mt_locality_names[MT_LOCALITY_BOUNCES], 0);
-    int rc = mt_relation_json(j, MT_REL_bounces, mt_rows_of_bounces, r, NULL, NULL);
-    mt_json_end(j);
-    return rc;
+    return mt_relation_json(j, r, MT_REL_bounces, MT_REL_NONE, 0);
 }
 
 /* ---- text ---- */

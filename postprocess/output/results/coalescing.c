@@ -147,48 +147,17 @@ int mt_rows_of_lane_strides(struct mt_rowset *x)
 
 /* ---- JSON ---- */
 
-/* The strides that the rows have not had yet, in their order. */
-struct strides {
-    const struct mt_coalescing_stride *next, *end;
-};
-
-/* Of the row's requests, by the distance of their lanes. */
-static void coalescing_write_strides(struct mt_json *j, void *arg, const struct mt_rowset *x, size_t i)
-{
-    const size_t cell = ((const size_t *)x->data)[i];
-    char key[64];
-    mt_json_object(j, "strides", 1);
-    for (struct strides *s = arg; s->next < s->end && s->next->cell == cell; s->next++) {
-        snprintf(key, sizeof key, "%" PRId64, s->next->stride);
-        mt_json_u64(j, key, s->next->requests);
-    }
-    mt_json_end(j);
-}
-
 int mt_coalescing_json(struct mt_json *j, const struct mt_comm_result *r)
 {
-    const struct mt_coalescing *c = &r->locality->coalescing;
     if (!mt_locality_has_masks(r->locality)) {
         mt_json_text(j, mt_locality_names[MT_LOCALITY_COALESCING], NULL);
         return 0;
     }
-    size_t *order = coalescing_order(c, r->sites);
-    struct mt_coalescing_stride *list = coalescing_strides(c, order);
-    struct strides strides = {list, list + (list ? c->nstrides : 0)};
-    free(order);
-    if (!list)
-        return -1;
     mt_json_object(j, mt_locality_names[MT_LOCALITY_COALESCING], 0);
-    mt_json_u64(j, "unmasked", c->unmasked);
-    mt_json_object(j, "kernels", 0);
-    int rc =
-        mt_relation_json(j, MT_REL_coalescing, mt_rows_of_coalescing, r, coalescing_write_strides, &strides);
+    mt_json_u64(j, "unmasked", r->locality->coalescing.unmasked);
+    int rc = mt_relation_json(j, r, MT_REL_coalescing, MT_REL_lane_strides, 1);
+    rc = rc ? rc : mt_relation_json(j, r, MT_REL_coalescing_sites, MT_REL_NONE, 1);
     mt_json_end(j);
-    mt_json_array(j, "sites", 0);
-    rc = rc ? rc : mt_relation_json(j, MT_REL_coalescing_sites, mt_rows_of_coalescing_sites, r, NULL, NULL);
-    mt_json_end(j);
-    mt_json_end(j);
-    free(list);
     return rc;
 }
 

@@ -79,59 +79,9 @@ int mt_rows_of_conflicts(struct mt_rowset *x)
 
 /* ---- JSON ---- */
 
-static void conflicts_write(struct mt_json *j, const struct mt_conflict *c, const struct mt_locality *m,
-                            const struct mt_sites *sites, struct mt_buffers *buffers)
-{
-    char label[MT_ALLOC_LABEL];
-    mt_buffers_launch(buffers, c->seq);
-    const struct mt_alloc_event *a = mt_buffers_find(buffers, c->address);
-    mt_json_object(j, NULL, 1);
-    for (int i = 0; i < 2; i++) {
-        uint32_t line = mt_side_line(c->side[i]);
-        mt_json_object(j, i ? "b" : "a", 1);
-        mt_json_text(j, "type", mt_access_types[mt_side_type(c->side[i])]);
-        mt_json_text(j, "line", line ? sites->lines.names[line] : NULL);
-        mt_json_end(j);
-    }
-    mt_json_u64(j, "bytes", c->bytes);
-    mt_json_hex(j, "address", c->address);
-    mt_json_text(j, "allocation", a ? mt_alloc_label(label, m, mt_buffers_place(buffers, a)) : NULL);
-    if (c->cooperative)
-        mt_json_bool(j, "cooperative", 1);
-    mt_json_array(j, "ctas", 1);
-    for (int i = 0; i < 2; i++) {
-        mt_json_array(j, NULL, 1);
-        mt_json_u64(j, NULL, c->cta[i] >> 32);
-        mt_json_u64(j, NULL, c->cta[i] >> 16 & 0xffff);
-        mt_json_u64(j, NULL, c->cta[i] & 0xffff);
-        mt_json_end(j);
-    }
-    mt_json_end(j);
-    mt_json_end(j);
-}
-
 int mt_conflicts_json(struct mt_json *j, const struct mt_comm_result *r)
 {
-    const struct mt_locality *m = r->locality;
-    size_t n = m->conflicts.count;
-    struct mt_conflict *list = conflicts_sorted(&m->conflicts);
-    struct mt_buffers buffers;
-    if (!list || mt_buffers_init(&buffers, m->allocs, m->nallocs) != 0) {
-        free(list);
-        return -1;
-    }
-    mt_json_object(j, mt_locality_names[MT_LOCALITY_CONFLICTS], 0);
-    struct mt_keys keys = {0};
-    for (size_t i = 0; i < n; i++) {
-        if (mt_keys_launch(j, &keys, list[i].kernel, list[i].superstep, 1))
-            mt_json_array(j, keys.step, 0);
-        conflicts_write(j, &list[i], m, r->sites, &buffers);
-    }
-    mt_keys_end(j, &keys);
-    mt_json_end(j);
-    mt_buffers_free(&buffers);
-    free(list);
-    return 0;
+    return mt_relation_json(j, r, MT_REL_conflicts, MT_REL_NONE, 0);
 }
 
 /* ---- text ---- */

@@ -281,15 +281,8 @@ int mt_devices_json(struct mt_json *j, const struct mt_comm_result *r)
     free(list);
     if (!list || !n)
         return list ? 0 : -1; /* where there is one device there is no such member */
-    mt_json_array(j, mt_locality_names[MT_LOCALITY_DEVICES], 0);
-    int rc = mt_relation_json(j, MT_REL_devices, mt_rows_of_devices, r, NULL, NULL);
-    mt_json_end(j);
-    if (rc != 0 || !r->topology)
-        return rc;
-    mt_json_array(j, mt_relations[MT_REL_links].name, 0);
-    rc = mt_relation_json(j, MT_REL_links, mt_rows_of_links, r, NULL, NULL);
-    mt_json_end(j);
-    return rc;
+    int rc = mt_relation_json(j, r, MT_REL_devices, MT_REL_NONE, 0);
+    return rc || !r->topology ? rc : mt_relation_json(j, r, MT_REL_links, MT_REL_NONE, 0);
 }
 
 /* ---- text ---- */

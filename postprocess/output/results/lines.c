@@ -88,18 +88,13 @@ int mt_lines_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     static const char *const keys[] = {"lines", "variables", "allocations"};
     static const enum mt_relation_number tables[] = {MT_REL_lines, MT_REL_variables, MT_REL_buffers};
-    static mt_rows_of *const rows[] = {mt_rows_of_lines, mt_rows_of_variables, mt_rows_of_buffers};
     int rc = 0;
     mt_json_object(j, mt_locality_names[MT_LOCALITY_LINES], 0);
-    for (int by = 0; by < MT_LINES_BY && rc == 0; by++) {
-        if (!mt_locality_has_sites(r->locality, (enum mt_lines_by)by)) {
+    for (int by = 0; by < MT_LINES_BY && rc == 0; by++)
+        if (mt_locality_has_sites(r->locality, (enum mt_lines_by)by))
+            rc = mt_relation_json(j, r, tables[by], MT_REL_NONE, 1);
+        else
             mt_json_text(j, keys[by], NULL);
-            continue;
-        }
-        mt_json_object(j, keys[by], 0);
-        rc = mt_relation_json(j, tables[by], rows[by], r, NULL, NULL);
-        mt_json_end(j);
-    }
     mt_json_end(j);
     return rc;
 }

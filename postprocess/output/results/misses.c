@@ -51,9 +51,7 @@ int mt_misses_json(struct mt_json *j, const struct mt_comm_result *r)
     mt_json_u64(j, "bytes", x->options.cache_bytes);
     mt_json_u64(j, "ways", x->options.cache_ways);
     mt_json_u64(j, "line_size", 1ull << x->options.line_bits);
-    mt_json_array(j, "lines", 0);
-    int rc = mt_relation_json(j, MT_REL_misses, mt_rows_of_misses, r, NULL, NULL);
-    mt_json_end(j);
+    int rc = mt_relation_json(j, r, MT_REL_misses, MT_REL_NONE, 1);
     mt_json_end(j);
     return rc;
 }

@@ -131,19 +131,27 @@ static void placement_write_distinct(struct mt_json *j, const uint64_t *bytes)
     mt_json_end(j);
 }
 
-static void placement_assignment(struct mt_json *j, const char *key, const struct mt_placement *p,
+static void placement_assignment(struct mt_json *j, const struct mt_placement *p,
                                  const struct mt_placement_launch *l)
 {
     char cta[64];
-    mt_json_object(j, key, 1);
     for (size_t i = l->first; i < l->end; i++)
         mt_json_u64(j, mt_cta_key(cta, p->ctas[i]), p->device[MT_PLACE_MINCUT][i]);
-    mt_json_end(j);
 }
 
-int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const struct mt_comm *c,
-                       int with_assignment)
+static void placement_launch(struct mt_json *j, const struct mt_placement *p,
+                             const struct mt_placement_launch *l)
 {
+    mt_json_u64(j, "load", l->load);
+    for (int policy = 0; policy < MT_PLACE_POLICIES; policy++)
+        mt_json_u64(j, mt_placement_policies[policy], l->cross[policy]);
+    placement_write_distinct(j, p->distinct_known ? l->distinct : NULL);
+}
+
+int mt_placement_write(struct mt_json *j, const struct mt_comm_result *r, int with_assignment)
+{
+    const struct mt_placement *p = r->placement;
+    const struct mt_comm *c = r->comm;
     size_t *order = mt_launches_sorted(c);
     if (!order)
         return -1;
@@ -154,25 +162,27 @@ int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const st
         mt_json_u64(j, "ran", p->ran);
     placement_policies(j, p);
     for (int assignment = 0; assignment <= !!with_assignment; assignment++) {
-        struct mt_keys keys = {0};
+        const char *kernel = NULL;
+        char step[64];
         mt_json_object(j, assignment ? "assignment" : "kernels", 0);
         for (size_t i = 0; i < p->nlaunches; i++) {
             const struct mt_placement_launch *l = &p->launches[order[i]];
-            if (!assignment && !c->launches[order[i]].selected)
+            const struct mt_comm_launch *of = &c->launches[order[i]];
+            if (!assignment && !of->selected)
                 continue;
-            mt_keys_launch(j, &keys, c->launches[order[i]].kernel, order[i], 0);
-            if (assignment) {
-                placement_assignment(j, keys.step, p, l);
-                continue;
-            }
-            mt_json_object(j, keys.step, 1);
-            mt_json_u64(j, "load", l->load);
-            for (int policy = 0; policy < MT_PLACE_POLICIES; policy++)
-                mt_json_u64(j, mt_placement_policies[policy], l->cross[policy]);
-            placement_write_distinct(j, p->distinct_known ? l->distinct : NULL);
+            if (kernel && mt_locality_compare_text(kernel, of->kernel) != 0)
+                mt_json_end(j);
+            if (!kernel || mt_locality_compare_text(kernel, of->kernel) != 0)
+                mt_json_object(j, kernel = of->kernel, 0);
+            mt_json_object(j, mt_key_u64(step, order[i]), 1);
+            if (assignment)
+                placement_assignment(j, p, l);
+            else
+                placement_launch(j, p, l);
             mt_json_end(j);
         }
-        mt_keys_end(j, &keys);
+        if (kernel)
+            mt_json_end(j);
         mt_json_end(j);
     }
     mt_json_end(j);

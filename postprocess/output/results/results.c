@@ -30,7 +30,7 @@ unsigned mt_relations_of(unsigned chosen)
 }
 
 mt_rows_of *const mt_rows_of_tables[MT_TABLES] = {
-#define MT_RELATION(name, of, what) mt_rows_of_##name,
+#define MT_RELATION(name, of, path, what) mt_rows_of_##name,
 #define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "output/rows/relations.def"
 };
@@ -50,13 +50,13 @@ static const struct {
 #undef MT_ANALYSIS
 };
 
-int mt_locality_write(struct mt_json *j, const struct mt_comm_result *r)
+int mt_locality_write(struct mt_json *j, const struct mt_comm_result *r, int assignment)
 {
     int rc = 0;
     for (int i = 0; i < MT_LOCALITY_OF_RUNS && rc == 0; i++)
         if (mt_locality_has(r->locality, (enum mt_locality_section)i))
             rc = results[i].json(j, r);
-    return rc;
+    return rc || !(r->chosen >> MT_LOCALITY_PLACEMENT & 1) ? rc : mt_placement_write(j, r, assignment);
 }
 
 int mt_results_text(FILE *f, const struct mt_comm_result *r, size_t rows, const struct mt_onchip *shared)

@@ -5,7 +5,7 @@
 #define MT_OUTPUT_RESULTS_H
 #include <stdio.h>
 #include "analysis/locality/estimates.h"
-#include "output/json/rows_json.h"
+#include "output/json/json.h"
 #include "output/rows/comm_formats.h"
 #include "output/text/numbers.h"
 #include "output/text/table.h"
@@ -14,7 +14,7 @@
 /* ---- rows ---- */
 
 /* Who has the rows of each table. */
-#define MT_RELATION(name, of, what) mt_rows_of mt_rows_of_##name;
+#define MT_RELATION(name, of, path, what) mt_rows_of mt_rows_of_##name;
 #define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "output/rows/relations.def"
 extern mt_rows_of *const mt_rows_of_tables[MT_TABLES];
@@ -39,12 +39,17 @@ const char *mt_coalescing_remark(const struct mt_comm_result *r);
 
 /* ---- JSON ---- */
 
-/* The sections that were chosen, as members of the object under way; they are finished. */
-int mt_locality_write(struct mt_json *j, const struct mt_comm_result *r);
-/* The section placement, with the device of each CTA if `assignment`; c's launches have the nodes
- * p->launches. */
-int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const struct mt_comm *c,
-                       int assignment);
+/* Rows of a table, as its path and the `json` of its columns say, within the object that the first `open`
+ * words of the path stand for. beside: MT_REL_NONE, or a table in the same order whose rows are in the same
+ * objects. 0, or -1 without memory. */
+int mt_relation_json(struct mt_json *j, const struct mt_comm_result *r, enum mt_relation_number number,
+                     enum mt_relation_number beside, unsigned open);
+/* The sections that were chosen, as members of the object under way; they are finished. `assignment`:
+ * placement with the device of each CTA. */
+int mt_locality_write(struct mt_json *j, const struct mt_comm_result *r, int assignment);
+int mt_placement_write(struct mt_json *j, const struct mt_comm_result *r, int assignment);
+/* Of a sampled trace: data volumes as they would be if all CTAs were traced. Nothing where there are none. */
+int mt_estimates_write(struct mt_json *j, const struct mt_comm_result *r);
 /* What figures of shared memory should be read with. */
 void mt_shared_notes(const struct mt_onchip *x, void (*say)(void *arg, const char *note), void *arg);
 /* The section "shared": {"launches", "banks", "hazards", "local", …}. */

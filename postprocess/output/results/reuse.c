@@ -99,20 +99,6 @@ int mt_rows_of_footprint(struct mt_rowset *x)
 
 /* ---- JSON ---- */
 
-/* The distances of the row's level. */
-static void reuse_histogram(struct mt_json *j, void *arg, const struct mt_rowset *x, size_t row)
-{
-    (void)arg;
-    const struct mt_reuse_launch *const *order = x->data;
-    const uint64_t *histogram = order[row / MT_REUSE_LEVELS]->level[row % MT_REUSE_LEVELS].histogram;
-    char from[64];
-    mt_json_object(j, "histogram", 1);
-    for (unsigned b = 0; b < MT_REUSE_BUCKETS; b++)
-        if (histogram[b])
-            mt_json_u64(j, mt_key_u64(from, b ? 1ull << (b - 1) : 0), histogram[b]);
-    mt_json_end(j);
-}
-
 int mt_reuse_json(struct mt_json *j, const struct mt_comm_result *result)
 {
     const struct mt_reuse *r = &result->locality->reuse;
@@ -120,9 +106,7 @@ int mt_reuse_json(struct mt_json *j, const struct mt_comm_result *result)
     mt_json_u64(j, "line_size", 1ull << r->options.line_bits);
     mt_json_u64(j, "sample", 1ull << r->sample_bits);
     mt_json_u64(j, "footprint", mt_reuse_footprint(r));
-    mt_json_object(j, "kernels", 0);
-    int rc = mt_relation_json(j, MT_REL_reuse, mt_rows_of_reuse, result, reuse_histogram, NULL);
-    mt_json_end(j);
+    int rc = mt_relation_json(j, result, MT_REL_reuse, MT_REL_reuse_distances, 1);
     mt_json_end(j);
     return rc;
 }

@@ -87,6 +87,16 @@ int mt_rows_of_sends(struct mt_rowset *x)
     return s && s->list ? 0 : -1;
 }
 
+/* CTAs and bytes of a sample, and what they stand for; without traced CTAs that is not known. */
+static void run_both(struct mt_tuples *w, uint64_t ctas, uint64_t traced, const struct mt_volume *v,
+                     int known)
+{
+    known &= traced != 0;
+    mt_tuples_numbers(w, MT_NUMBERS(ctas, traced, v->load, v->store));
+    mt_tuples_maybe(w, known, known ? mt_estimate(v->load, ctas, traced) : 0);
+    mt_tuples_maybe(w, known, known ? mt_estimate(v->store, ctas, traced) : 0);
+}
+
 static void run_sample(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_comm *c = x->r->comm;
@@ -99,13 +109,10 @@ static void run_sample(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
             mt_volume_add(&sum, &v);
             found++;
         }
-    /* else the trace is not what its companion says */
-    const int known = e->traced_ctas && found == e->traced_launches;
     mt_tuples_text(w, e->kernel);
-    mt_tuples_numbers(
-        w, MT_NUMBERS(e->launches, e->traced_launches, e->ctas, e->traced_ctas, sum.load, sum.store));
-    mt_tuples_maybe(w, known, known ? mt_estimate(sum.load, e->ctas, e->traced_ctas) : 0);
-    mt_tuples_maybe(w, known, known ? mt_estimate(sum.store, e->ctas, e->traced_ctas) : 0);
+    mt_tuples_numbers(w, MT_NUMBERS(e->launches, e->traced_launches));
+    /* if others were found, the trace is not what its companion says */
+    run_both(w, e->ctas, e->traced_ctas, &sum, found == e->traced_launches);
 }
 
 int mt_rows_of_samples(struct mt_rowset *x)
@@ -113,6 +120,32 @@ int mt_rows_of_samples(struct mt_rowset *x)
     x->row = run_sample;
     x->n = x->r->estimates->n;
     return 0;
+}
+
+static void run_sampled(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const size_t launch = ((const size_t *)x->data)[i];
+    const struct mt_launch_event *e = x->r->events[launch];
+    const char *kernel = x->r->comm->launches[launch].kernel;
+    const struct mt_volume v = mt_volume_of_launch(x->r->comm, launch);
+    if (!e || !e->has_ctas || !mt_estimates_find(x->r->estimates, kernel))
+        return;
+    mt_tuples_text(w, kernel);
+    mt_tuples_number(w, launch);
+    run_both(w, e->ctas, e->traced_ctas, &v, 1);
+}
+
+int mt_rows_of_sampled_launches(struct mt_rowset *x)
+{
+    x->row = run_sampled;
+    x->n = x->r->comm->nlaunches;
+    x->data = mt_launches_sorted(x->r->comm);
+    return x->data ? 0 : -1;
+}
+
+int mt_estimates_write(struct mt_json *j, const struct mt_comm_result *r)
+{
+    return r->estimates->n ? mt_relation_json(j, r, MT_REL_samples, MT_REL_sampled_launches, 0) : 0;
 }
 
 static void run_apart(struct mt_tuples *w, const struct mt_rowset *x, size_t i)

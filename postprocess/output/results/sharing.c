@@ -18,8 +18,12 @@ static int sharing_by_alloc(const void *a, const void *b, void *arg)
 
 static int sharing_by_accesses(const void *a, const void *b, void *arg)
 {
-    (void)arg;
+    const struct mt_comm *c = arg; /* NULL: kernels do not matter */
     const struct mt_sharing_line *x = a, *y = b;
+    int d =
+        c ? mt_locality_compare_text(c->launches[x->superstep].kernel, c->launches[y->superstep].kernel) : 0;
+    if (d)
+        return d;
     if (x->superstep != y->superstep)
         return x->superstep < y->superstep ? -1 : 1;
     if (x->kind != y->kind)
@@ -34,12 +38,6 @@ static int sharing_by_accesses(const void *a, const void *b, void *arg)
 static struct mt_sharing_cell *sharing_cells(const struct mt_sharing *s)
 {
     return mt_sorted_copy(s->cells, s->count, sizeof *s->cells, sharing_by_alloc, NULL);
-}
-
-/* By superstep. */
-static struct mt_sharing_line *sharing_top(const struct mt_sharing *s)
-{
-    return mt_sorted_copy(s->top, s->ntop, sizeof *s->top, sharing_by_accesses, NULL);
 }
 
 static void sharing_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
@@ -76,79 +74,23 @@ static void sharing_line(struct mt_tuples *w, const struct mt_rowset *x, size_t 
 
 int mt_rows_of_shared_lines(struct mt_rowset *x)
 {
+    const struct mt_sharing *s = &x->r->locality->sharing;
     x->row = sharing_line;
-    x->n = x->r->locality->sharing.ntop;
-    x->data = sharing_top(&x->r->locality->sharing);
+    x->n = s->ntop;
+    x->data = mt_sorted_copy(s->top, s->ntop, sizeof *s->top, sharing_by_accesses,
+                             x->by_kernel ? (void *)(uintptr_t)x->r->comm : NULL);
     return x->data ? 0 : -1;
 }
 
 /* ---- JSON ---- */
 
-static void sharing_write_top(struct mt_json *j, const struct mt_locality *m,
-                              const struct mt_sharing_line *top, size_t n, uint64_t superstep)
-{
-    char label[MT_ALLOC_LABEL];
-    mt_json_array(j, "top", 0);
-    for (size_t at = MT_FIRST(i, n, top[i].superstep >= superstep); at < n && top[at].superstep == superstep;
-         at++) {
-        mt_json_object(j, NULL, 1);
-        mt_json_hex(j, "address", top[at].address);
-        mt_json_text(j, "allocation",
-                     top[at].alloc < m->nallocs ? mt_alloc_label(label, m, top[at].alloc) : NULL);
-        mt_json_text(j, "sharing", mt_sharing_kinds[top[at].kind]);
-        mt_json_u64(j, "accesses", top[at].accesses);
-        if (top[at].kind == MT_SHARED_FALSE)
-            mt_json_u64(j, "writers", top[at].writers);
-        mt_json_end(j);
-    }
-    mt_json_end(j);
-}
-
-static void sharing_write_cell(struct mt_json *j, const struct mt_locality *m,
-                               const struct mt_sharing_cell *c)
-{
-    char label[MT_ALLOC_LABEL];
-    mt_json_object(j, mt_alloc_label(label, m, c->alloc), 1);
-    for (int kind = 0; kind < MT_SHARING_KINDS; kind++) {
-        mt_json_object(j, mt_sharing_kinds[kind], 1);
-        mt_json_u64(j, "lines", c->lines[kind]);
-        mt_json_u64(j, "accesses", c->accesses[kind]);
-        mt_json_end(j);
-    }
-    mt_json_end(j);
-}
-
 int mt_sharing_json(struct mt_json *j, const struct mt_comm_result *r)
 {
-    const struct mt_locality *m = r->locality;
-    const struct mt_sharing *s = &m->sharing;
-    struct mt_sharing_cell *cells = sharing_cells(s);
-    struct mt_sharing_line *top = sharing_top(s);
-    if (!cells || !top) {
-        free(cells);
-        free(top);
-        return -1;
-    }
     mt_json_object(j, mt_locality_names[MT_LOCALITY_SHARING], 0);
-    mt_json_u64(j, "line_size", 1ull << s->options.line_bits);
-    mt_json_object(j, "kernels", 0);
-    struct mt_keys keys = {0};
-    for (size_t i = 0; i < s->count;) {
-        uint64_t superstep = cells[i].superstep;
-        mt_keys_launch(j, &keys, cells[i].kernel, superstep, 1);
-        mt_json_object(j, keys.step, 0);
-        mt_json_object(j, "allocations", 0);
-        for (; i < s->count && cells[i].superstep == superstep; i++)
-            sharing_write_cell(j, m, &cells[i]);
-        mt_json_end(j);
-        sharing_write_top(j, m, top, s->ntop, superstep);
-    }
-    mt_keys_end(j, &keys);
+    mt_json_u64(j, "line_size", 1ull << r->locality->sharing.options.line_bits);
+    int rc = mt_relation_json(j, r, MT_REL_sharing, MT_REL_shared_lines, 1);
     mt_json_end(j);
-    mt_json_end(j);
-    free(cells);
-    free(top);
-    return 0;
+    return rc;
 }
 
 /* ---- text ---- */

@@ -10,26 +10,26 @@
 /* An array of columns for each table: a table's row ends the array before it. */
 /* clang-format off */
 __attribute__((unused)) static const struct mt_column columns_before[] = {{0}
-#define MT_RELATION(name, of, what) }; static const struct mt_column columns_##name[] = {
+#define MT_RELATION(name, of, path, what) }; static const struct mt_column columns_##name[] = {
 #define MT_COLUMN(name, column, type, presence, refers, json, what) {#column, MT_##type, MT_##presence, MT_REL_##refers, json, what},
 #include "relations.def"
 };
 /* clang-format on */
 
 const struct mt_relation mt_relations[MT_TABLES] = {
-#define MT_RELATION(name, of, what)                                                                          \
-    {#name, what, MT_OF_##of, columns_##name, sizeof columns_##name / sizeof *columns_##name},
+#define MT_RELATION(name, of, path, what)                                                                    \
+    {#name, path, what, MT_OF_##of, columns_##name, sizeof columns_##name / sizeof *columns_##name},
 #define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "relations.def"
 };
 
-#define MT_RELATION(name, of, what)                                                                          \
+#define MT_RELATION(name, of, path, what)                                                                    \
     _Static_assert(sizeof columns_##name / sizeof *columns_##name <= MT_RELATION_COLUMNS, #name);
 #define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "relations.def"
 
 const char *const mt_relation_names[] = {
-#define MT_RELATION(name, of, what) #name,
+#define MT_RELATION(name, of, path, what) #name,
 #define MT_COLUMN(name, column, type, presence, refers, json, what)
 #define MT_FACTS NULL,
 #include "relations.def"

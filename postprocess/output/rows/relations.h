@@ -21,7 +21,7 @@ enum mt_relation_of {
 };
 
 enum mt_relation_number {
-#define MT_RELATION(name, of, what) MT_REL_##name,
+#define MT_RELATION(name, of, path, what) MT_REL_##name,
 #define MT_COLUMN(name, column, type, presence, refers, json, what)
 #define MT_FACTS MT_RELATIONS, MT_REL_last = MT_RELATIONS - 1, /* those that files have */
 #include "relations.def"
@@ -41,7 +41,7 @@ struct mt_column {
 enum { MT_RELATION_COLUMNS = 28 }; /* of a table, at most */
 
 struct mt_relation {
-    const char *name, *what;
+    const char *name, *path, *what; /* path: of its rows in comm.json */
     enum mt_relation_of of;
     const struct mt_column *columns;
     unsigned n;
@@ -84,6 +84,7 @@ struct mt_tuples {
 struct mt_comm_result;
 struct mt_rowset {
     const struct mt_comm_result *r;
+    int by_kernel; /* launches come by kernel, where they do not by themselves: for comm.json */
     size_t n;
     /* Gives the values of row i < n, or none at all where there is no such row. */
     void (*row)(struct mt_tuples *w, const struct mt_rowset *x, size_t i);
@@ -93,7 +94,7 @@ struct mt_rowset {
     unsigned which;                   /* of several tables of one shape */
     const size_t *order;              /* where the analysis holds row i; NULL: at i */
 };
-/* Fills x, which has `r` and is empty otherwise. 0, or -1 without memory. */
+/* Fills x, which has `r`, maybe by_kernel, and is empty otherwise. 0, or -1 without memory. */
 typedef int mt_rows_of(struct mt_rowset *x);
 void mt_rows_end(struct mt_rowset *x);
 /* All rows of the table. 0, or -1 with w->why. */
