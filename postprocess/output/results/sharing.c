@@ -117,7 +117,8 @@ int mt_sharing_text(struct mt_text *t)
 
 const char mt_sharing_sentences[] =
     "WITH b AS (SELECT kernel, label, coalesce(allocation, 1 << 62) AS at, sum(iif(sharing = 'false', "
-    "accesses, 0)) AS bad, sum(accesses) AS n FROM sharing GROUP BY kernel, allocation, label), "
+    "accesses, 0)) AS bad, sum(accesses) AS n FROM sharing WHERE accesses GROUP BY kernel, allocation, "
+    "label), "
     "k AS (SELECT DISTINCT kernel, sum(bad) OVER w AS bad, sum(n) OVER w AS n, first_value(label) OVER "
     "(PARTITION BY kernel ORDER BY bad DESC, at) AS label FROM b WINDOW w AS (PARTITION BY kernel)), "
     "s AS (SELECT *, 1.0 * bad / n AS part, row_number() OVER (ORDER BY 1.0 * bad / n DESC, bad DESC, "
