@@ -61,7 +61,7 @@ NAMED = ("SELECT count(*) FROM transfers a JOIN transfers b USING (src_launch, d
 
 
 # Tables of a comm.json, and what of them it has: all columns, some, or those of some rows.
-OF_COMM = dict.fromkeys("sends samples apart lines variables buffers coalescing coalescing_sites lane_strides reuse reuse_distances footprint sharing shared_lines conflicts devices links bounces misses traffic "
+OF_COMM = dict.fromkeys("sends samples sampled_launches apart lines variables buffers coalescing coalescing_sites lane_strides reuse reuse_distances footprint sharing shared_lines conflicts devices links bounces misses traffic "
                         "placement placement_ctas placed".split(), "SELECT * FROM %s")
 OF_COMM.update(launches="SELECT id, kernel, selected FROM %s WHERE selected", allocations="SELECT id, bytes FROM %s WHERE id IN (SELECT allocation FROM traffic)",
                launch_volumes="SELECT launch, kernel, load, store, comm_load, comm_store, from_same_launch, from_earlier_launch, from_same_cta FROM %s",
@@ -121,7 +121,7 @@ def golden():
     """Traces whose figures are derived by hand, and host threads beside each other."""
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/succeed")
     for paths in (["worked-example.trace"], ["stencil.trace"], ["stride.trace"], ["split.trace"], ["streams-a.trace", "streams-b.trace"], ["no-access.trace"]):
-        for options in ([], ["-t", "1.."]):
+        for options in ([], ["-t", "1.."])[:1 + (paths[0] == "worked-example.trace")]:
             with tempfile.TemporaryDirectory(prefix="mt-query-", dir=os.environ.get("MT_TEST_TMP")) as folder:
                 same = same_of_comm(folder, [*options, *(os.path.join(here, p) for p in paths)], paths)
                 assert same >= (15 if paths == ["worked-example.trace"] and not options else 1), (paths, options, same)
@@ -165,7 +165,7 @@ def hostile():
                 "sharing": {"kernels": {"k": {"0": {"allocations": {"#1 a": {"false": {"lines": 1, "accesses": 2}}}, "top": [{"address": "0x10", "allocation": None}]}}}}, "traffic": {"launch_step": 1, "allocations": {"#1 a": {"id": 1, "bytes": 8, "launches": [[0, 1, 2, 3, 4, 5, 6]]}}},
                 "transfers": {"k": {"0,0,0": {"0": {"k": {"0,0,0": {"1": {"Size": 4, "cnt": 1}}}}}}}, "placement": {"devices": 2, "load": 4, "kernels": {"k": {"0": {"load": 4, "block": 0, "distinct": {"block": 0}}}}}, "conflicts": {"k": {"0": [{"ctas": [[0, 0, 0], [1, 0, 0]]}]}}}
         rng = random.Random(1)
-        for _ in range(60):  # one value of it is another one
+        for _ in range(40):  # one value of it is another one
             one, at = json.loads(json.dumps(good)), None
             at = one
             while True:
@@ -175,7 +175,7 @@ def hostile():
                 at = at[key]
             if key != "format":
                 at[key] = rng.choice((None, -1, 2**63 - 1, 1e308, "x", "", [], {}, True, deep, [[0]], {"a": {"b": {"c": {"d": {"e": {"f": {}}}}}}}))
-            for table in OF_COMM:
+            for table in rng.sample(sorted(OF_COMM), 4):  # the page reads all
                 asked(json.dumps(one), table, (0, 2, 3))
             p = subprocess.run([QUERY[0], "report", "--from", path, "-o", os.path.join(folder, "r.html")], capture_output=True, text=True)
             assert p.returncode in (0, 2, 3) and (p.returncode == 0 or path in p.stderr or one["complete"] is not True), (one, p.returncode, p.stderr)
