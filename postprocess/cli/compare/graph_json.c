@@ -30,20 +30,16 @@ static const json_t *graph_json_node(const struct saved *g, size_t i)
     return json_array_get(json_object_get(g->root, "nodes"), i);
 }
 
-static int has_fields(const struct saved *g)
+/* Do its nodes have it? */
+static int graph_json_has(const struct saved *g, const char *field)
 {
-    static const char *const wanted[] = {"buffer", "stride", "type"};
     const json_t *fields = json_object_get(g->root, "node");
-    for (size_t k = 0; k < 3; k++) {
-        int found = 0;
-        for (size_t i = 0; i < json_array_size(fields); i++) {
-            const char *s = json_string_value(json_array_get(fields, i));
-            found |= s && strcmp(s, wanted[k]) == 0;
-        }
-        if (!found)
-            return 0;
+    for (size_t i = 0; i < json_array_size(fields); i++) {
+        const char *s = json_string_value(json_array_get(fields, i));
+        if (s && strcmp(s, field) == 0)
+            return 1;
     }
-    return 1;
+    return 0;
 }
 
 /* Token of node i, UINT32_MAX without memory. */
@@ -131,7 +127,7 @@ static int graph_json_take(struct saved *g, struct mt_sequence *s, int *complete
     const json_t *runs = json_object_get(g->root, "sequence");
     const json_t *whole = json_object_get(g->root, "complete");
     *complete = json_is_null(whole) ? -1 : !json_is_false(whole);
-    if (!has_fields(g))
+    if (!graph_json_has(g, "buffer") || !graph_json_has(g, "stride") || !graph_json_has(g, "type"))
         return graph_json_bad(
             g, "was made with other nodes: memtrace compare needs memtrace graph --node buffer,stride,type");
     g->n = json_array_size(json_object_get(g->root, "nodes"));

@@ -78,7 +78,8 @@ enum { TOKEN = 16 }; /* an access: its operation and variable, then its operatio
 static const char versus_tokens[] =
     "UPDATE figures SET tokens = t.tokens FROM (SELECT DISTINCT run, file, line, group_concat(token, '') OVER (PARTITION BY run, file, line "
     "ORDER BY token ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS tokens FROM (SELECT run, file, line, "
-    "printf('%08x%08x', dense_rank() OVER (ORDER BY op, variable), dense_rank() OVER (ORDER BY op)) AS token FROM (SELECT DISTINCT * FROM site))) t "
+    "printf('%08x%08x', dense_rank() OVER (ORDER BY op, variable), dense_rank() OVER (ORDER BY op)) AS token FROM (SELECT DISTINCT * FROM site "
+    "WHERE (run, file, line) IN (SELECT run, file, line FROM figures WHERE by = 'l')))) t "
     "WHERE by = 'l' AND (figures.run, figures.file, figures.line) = (t.run, t.file, t.line)";
 
 /* Runs that know no source line, or nothing at all. */
@@ -175,21 +176,19 @@ struct line {
     char *id, *of, *run, *place, *tokens;
 };
 
-/* How alike the accesses of two lines are, up to 1000: by operation and variable, or by operation alone. */
+/* How alike the accesses of two lines are, up to 1000: by operation and variable, or (`from` the half) by
+ * operation alone. Both are in order. */
 static unsigned versus_alike(const struct line *x, const struct line *y, size_t from)
 {
-    const size_t n = strlen(x->tokens) / TOKEN, m = strlen(y->tokens) / TOKEN, most = n > m ? n : m;
+    const size_t n = strlen(x->tokens), m = strlen(y->tokens);
     size_t same = 0;
-    uint64_t taken = 0; /* of the first 64 of y: more are in no line that people write */
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < m && k < 64; k++)
-            if (!(taken >> k & 1) &&
-                memcmp(x->tokens + i * TOKEN + from, y->tokens + k * TOKEN + from, TOKEN / 2) == 0) {
-                taken |= (uint64_t)1 << k;
-                same++;
-                break;
-            }
-    return most ? (unsigned)(1000 * same / most) : 0;
+    for (size_t i = 0, k = 0; i < n && k < m;) {
+        const int d = memcmp(x->tokens + i + from, y->tokens + k + from, TOKEN / 2);
+        same += d == 0 ? TOKEN : 0;
+        i += d <= 0 ? TOKEN : 0;
+        k += d >= 0 ? TOKEN : 0;
+    }
+    return same ? (unsigned)(1000 * same / (n > m ? n : m)) : 0;
 }
 
 static unsigned versus_score(const struct line *x, const struct line *y)
@@ -200,12 +199,6 @@ static unsigned versus_score(const struct line *x, const struct line *y)
         return strcmp(x->place, y->place) == 0 ? 1000 : 0;
     return score ? score + (strcmp(mt_location_short(x->place), mt_location_short(y->place)) == 0 ? 10 : 0)
                  : 0;
-}
-
-static int versus_join(struct mt_versus *p, const struct line *a, const struct line *b)
-{
-    return versus_say(p, "UPDATE figures SET mate = %s + %s - id WHERE id IN (%s, %s)", a->id, b->id, a->id,
-                      b->id);
 }
 
 /* The pairs in the order of both that are most alike in sum: as diff does it, with degrees. */
@@ -224,12 +217,16 @@ static int versus_align(struct mt_versus *p, const struct line *a, size_t na, co
         }
     for (size_t i = 0, k = 0; rc == 0 && i < na && k < nb;) {
         unsigned score = versus_score(&a[i], &b[k]);
-        if (score && best[i * w + k] == best[(i + 1) * w + k + 1] + score)
-            rc = versus_join(p, &a[i++], &b[k++]);
-        else if (best[i * w + k] == best[(i + 1) * w + k])
+        if (score && best[i * w + k] == best[(i + 1) * w + k + 1] + score) {
+            rc = versus_say(p, "UPDATE figures SET mate = %s + %s - id WHERE id IN (%s, %s)", a[i].id,
+                            b[k].id, a[i].id, b[k].id);
             i++;
-        else
             k++;
+        } else if (best[i * w + k] == best[(i + 1) * w + k]) {
+            i++;
+        } else {
+            k++;
+        }
     }
     free(best);
     return rc;
