@@ -4,24 +4,9 @@
 
 /* ---- order ---- */
 
-static int bounces_by_times(const void *a, const void *b, void *arg)
-{
-    (void)arg;
-    const struct mt_bounce *x = a, *y = b;
-    if (x->times != y->times)
-        return x->times > y->times ? -1 : 1;
-    if (x->superstep != y->superstep)
-        return x->superstep < y->superstep ? -1 : 1;
-    for (int i = 0; i < 2; i++)
-        if (x->line[i] != y->line[i])
-            return x->line[i] < y->line[i] ? -1 : 1;
-    return x->alloc != y->alloc ? x->alloc < y->alloc ? -1 : 1 : (int)x->type - (int)y->type;
-}
-
-static struct mt_bounce *bounces_sorted(const struct mt_bounces *x)
-{
-    return mt_sorted_copy(x->list, x->count, sizeof *x->list, bounces_by_times, NULL);
-}
+MT_ORDER_BY(bounces_by_times, struct mt_bounce,
+            MT_ORDER_DIFFER(y, x, times) MT_ORDER_DIFFER(x, y, superstep) MT_ORDER_DIFFER(x, y, line[0])
+                MT_ORDER_DIFFER(x, y, line[1]) MT_ORDER_DIFFER(x, y, alloc) MT_ORDER_DIFFER(x, y, type))
 
 /* ---- rows ---- */
 
@@ -36,13 +21,10 @@ static void bounces_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i
     mt_tuples_numbers(w, MT_NUMBERS(b->times, b->same, b->thread[0] >> 32, b->thread[1] >> 32, b->address));
 }
 
-int mt_rows_of_bounces(struct mt_rowset *x)
-{
-    x->row = bounces_row;
-    x->n = x->r->locality->bounces.count;
-    x->data = bounces_sorted(&x->r->locality->bounces);
-    return x->data ? 0 : -1;
-}
+MT_ROWS_OF_LIST(bounces, bounces_row,
+                mt_sorted_copy(x->r->locality->bounces.list, x->r->locality->bounces.count,
+                               sizeof(struct mt_bounce), bounces_by_times, NULL),
+                x->r->locality->bounces.count)
 
 /* ---- JSON ---- */
 

@@ -96,13 +96,9 @@ static void coalescing_site(struct mt_tuples *w, const struct mt_rowset *x, size
     coalescing_figures(w, c);
 }
 
-int mt_rows_of_coalescing_sites(struct mt_rowset *x)
-{
-    x->row = coalescing_site;
-    x->n = x->r->locality->coalescing.sites.count;
-    x->data = coalescing_sites_order(&x->r->locality->coalescing, x->r->sites);
-    return x->data ? 0 : -1;
-}
+MT_ROWS_OF_LIST(coalescing_sites, coalescing_site,
+                coalescing_sites_order(&x->r->locality->coalescing, x->r->sites),
+                x->r->locality->coalescing.sites.count)
 
 /* `arg`: the place of each cell in the order of the output. */
 static int coalescing_by_stride(const void *a, const void *b, void *arg)

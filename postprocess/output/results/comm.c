@@ -35,12 +35,7 @@ static void comm_launch(struct mt_tuples *w, const struct mt_rowset *x, size_t i
     mt_tuples_number(w, x->r->comm->launches[i].selected != 0);
 }
 
-int mt_rows_of_launches(struct mt_rowset *x)
-{
-    x->row = comm_launch;
-    x->n = x->r->comm->nlaunches;
-    return 0;
-}
+MT_ROWS(launches, comm_launch, x->r->comm->nlaunches)
 
 static void comm_cta_volume(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -55,12 +50,7 @@ static void comm_cta_volume(struct mt_tuples *w, const struct mt_rowset *x, size
         mt_tuples_number(w, a->from[s]);
 }
 
-int mt_rows_of_cta_volumes(struct mt_rowset *x)
-{
-    x->row = comm_cta_volume;
-    x->n = x->r->comm->nactors;
-    return 0;
-}
+MT_ROWS(cta_volumes, comm_cta_volume, x->r->comm->nactors)
 
 static void comm_host_volume(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -71,12 +61,7 @@ static void comm_host_volume(struct mt_tuples *w, const struct mt_rowset *x, siz
     mt_tuples_numbers(w, MT_NUMBERS(h->load, h->store, h->comm_load, h->comm_store));
 }
 
-int mt_rows_of_host_volumes(struct mt_rowset *x)
-{
-    x->row = comm_host_volume;
-    x->n = x->r->comm->nhosts;
-    return 0;
-}
+MT_ROWS(host_volumes, comm_host_volume, x->r->comm->nhosts)
 
 static void comm_end(struct mt_tuples *w, const struct mt_comm *c, uint32_t id)
 {
@@ -99,13 +84,7 @@ static void comm_transfer(struct mt_tuples *w, const struct mt_rowset *x, size_t
     mt_tuples_numbers(w, MT_NUMBERS(t->size, t->count, mt_transfer_unordered(c, t)));
 }
 
-int mt_rows_of_transfers(struct mt_rowset *x)
-{
-    x->row = comm_transfer;
-    x->n = x->r->comm->ntransfers;
-    x->data = mt_transfers_sort(x->r->comm);
-    return x->data ? 0 : -1;
-}
+MT_ROWS_OF_LIST(transfers, comm_transfer, mt_transfers_sort(x->r->comm), x->r->comm->ntransfers)
 
 /* ---- sites ---- */
 
@@ -160,12 +139,7 @@ static void comm_site(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
     mt_tuples_text(w, s->at);
 }
 
-int mt_rows_of_sites(struct mt_rowset *x)
-{
-    x->row = comm_site;
-    x->data = comm_sites(x->r, &x->n);
-    return x->data ? 0 : -1;
-}
+MT_ROWS_OF_LIST(sites, comm_site, comm_sites(x->r, &x->n), x->n)
 
 static void comm_allocation(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -232,12 +206,7 @@ static void comm_copy(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
     mt_tuples_maybe(w, c->file && *c->file, c->line);
 }
 
-int mt_rows_of_copies(struct mt_rowset *x)
-{
-    x->row = comm_copy;
-    x->data = mt_copies_of(x->r, &x->n);
-    return x->data ? 0 : -1;
-}
+MT_ROWS_OF_LIST(copies, comm_copy, mt_copies_of(x->r, &x->n), x->n)
 
 /* ---- ranges ---- */
 
@@ -264,11 +233,7 @@ int mt_tuples_ranges(struct mt_tuples *w, uint64_t launch, struct mt_touched *ra
 }
 
 /* They come from a pass of their own. */
-int mt_rows_of_ranges(struct mt_rowset *x)
-{
-    x->n = 0;
-    return 0;
-}
+MT_ROWS(ranges, NULL, 0)
 
 /* ---- meta ---- */
 

@@ -7,23 +7,9 @@
 
 /* ---- order ---- */
 
-static int conflicts_by_side(const void *a, const void *b, void *arg)
-{
-    (void)arg;
-    const struct mt_conflict *x = a, *y = b;
-    int d = mt_locality_compare_text(x->kernel, y->kernel);
-    if (d || x->superstep != y->superstep)
-        return d ? d : x->superstep < y->superstep ? -1 : 1;
-    for (int i = 0; i < 2; i++)
-        if (x->side[i] != y->side[i])
-            return x->side[i] < y->side[i] ? -1 : 1;
-    return 0;
-}
-
-static struct mt_conflict *conflicts_sorted(const struct mt_conflicts *x)
-{
-    return mt_sorted_copy(x->list, x->count, sizeof *x->list, conflicts_by_side, NULL);
-}
+MT_ORDER_BY(conflicts_by_side, struct mt_conflict,
+            MT_ORDER_TEXT(x->kernel, y->kernel) MT_ORDER_DIFFER(x, y, superstep)
+                MT_ORDER_DIFFER(x, y, side[0]) MT_ORDER_DIFFER(x, y, side[1]))
 
 /* ---- rows ---- */
 
@@ -63,7 +49,9 @@ int mt_rows_of_conflicts(struct mt_rowset *x)
 {
     const struct mt_locality *m = x->r->locality;
     struct conflict_rows *rows = calloc(1, sizeof *rows);
-    struct mt_conflict *list = rows ? conflicts_sorted(&m->conflicts) : NULL;
+    struct mt_conflict *list =
+        rows ? mt_sorted_copy(m->conflicts.list, m->conflicts.count, sizeof *list, conflicts_by_side, NULL)
+             : NULL;
     if (!list || mt_buffers_init(&rows->buffers, m->allocs, m->nallocs) != 0) {
         free(list);
         free(rows);

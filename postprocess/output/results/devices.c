@@ -119,17 +119,7 @@ static void devices_collectives(struct flows *f, const struct mt_comm_result *r)
     mt_collective_places_free(&places);
 }
 
-static int devices_compare(const void *a, const void *b)
-{
-    const struct device_flow *x = a, *y = b;
-    if (x->superstep != y->superstep)
-        return x->superstep < y->superstep ? -1 : 1;
-    if (x->how != y->how)
-        return (int)x->how - (int)y->how;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return x->to < y->to ? -1 : x->to > y->to;
-}
+MT_ORDER_4(devices_compare, struct device_flow, superstep, how, from, to)
 
 /* Those that are alike become one; *several: there is a device beside the first. */
 static size_t devices_join(struct device_flow *list, size_t n, int *several)
@@ -246,12 +236,7 @@ static void devices_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i
     mt_tuples_numbers(w, MT_NUMBERS(f->accesses, f->bytes));
 }
 
-int mt_rows_of_devices(struct mt_rowset *x)
-{
-    x->row = devices_row;
-    x->data = devices_flows(x->r, &x->n);
-    return x->data ? 0 : -1;
-}
+MT_ROWS_OF_LIST(devices, devices_row, devices_flows(x->r, &x->n), x->n)
 
 static void devices_link_tuple(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {

@@ -5,22 +5,11 @@
 
 /* ---- order ---- */
 
-static int misses_by_number(const void *a, const void *b, void *arg)
-{
-    const struct mt_sites *sites = arg;
-    const struct mt_miss *x = a, *y = b;
-    if (x->misses != y->misses)
-        return x->misses > y->misses ? -1 : 1;
-    if (x->accesses != y->accesses)
-        return x->accesses > y->accesses ? -1 : 1;
-    int d = strcmp(sites->lines.names[x->line], sites->lines.names[y->line]);
-    return d ? d : mt_locality_compare_text(x->kernel, y->kernel);
-}
-
-static struct mt_miss *misses_sorted(const struct mt_misses *x, const struct mt_sites *sites)
-{
-    return mt_sorted_copy(x->list, x->count, sizeof *x->list, misses_by_number, (void *)(uintptr_t)sites);
-}
+MT_ORDER_BY(misses_by_number, struct mt_miss,
+            MT_ORDER_DIFFER(y, x, misses) MT_ORDER_DIFFER(y, x, accesses)
+                MT_ORDER_TEXT(((const struct mt_sites *)arg)->lines.names[x->line],
+                              ((const struct mt_sites *)arg)->lines.names[y->line])
+                    MT_ORDER_TEXT(x->kernel, y->kernel))
 
 /* ---- rows ---- */
 
@@ -32,13 +21,10 @@ static void misses_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
     mt_tuples_numbers(w, MT_NUMBERS(m->accesses, m->misses, m->store_misses, m->fetched, m->used));
 }
 
-int mt_rows_of_misses(struct mt_rowset *x)
-{
-    x->row = misses_row;
-    x->n = x->r->locality->misses.count;
-    x->data = misses_sorted(&x->r->locality->misses, x->r->sites);
-    return x->data ? 0 : -1;
-}
+MT_ROWS_OF_LIST(misses, misses_row,
+                mt_sorted_copy(x->r->locality->misses.list, x->r->locality->misses.count,
+                               sizeof(struct mt_miss), misses_by_number, (void *)(uintptr_t)x->r->sites),
+                x->r->locality->misses.count)
 
 /* ---- JSON ---- */
 

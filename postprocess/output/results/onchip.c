@@ -34,12 +34,7 @@ static void onchip_bank(struct mt_tuples *w, const struct mt_rowset *x, size_t i
         w, MT_NUMBERS(c->requests, c->accesses, c->bytes, c->wavefronts, c->least, c->worst, p->launches));
 }
 
-int mt_rows_of_banks(struct mt_rowset *x)
-{
-    x->row = onchip_bank;
-    x->n = x->r->onchip ? x->r->onchip->nplaces : 0;
-    return 0;
-}
+MT_ROWS(banks, onchip_bank, x->r->onchip ? x->r->onchip->nplaces : 0)
 
 static void onchip_hazard(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -57,12 +52,7 @@ static void onchip_hazard(struct mt_tuples *w, const struct mt_rowset *x, size_t
     mt_tuples_numbers(w, MT_NUMBERS(h->thread[0], h->thread[1], h->address));
 }
 
-int mt_rows_of_hazards(struct mt_rowset *x)
-{
-    x->row = onchip_hazard;
-    x->n = x->r->onchip ? x->r->onchip->nhazards : 0;
-    return 0;
-}
+MT_ROWS(hazards, onchip_hazard, x->r->onchip ? x->r->onchip->nhazards : 0)
 
 /* ---- text ---- */
 

@@ -30,12 +30,7 @@ static void placement_row(struct mt_tuples *w, const struct mt_rowset *x, size_t
     placement_distinct(w, x->r->placement, l->distinct, policy);
 }
 
-int mt_rows_of_placement(struct mt_rowset *x)
-{
-    x->row = placement_row;
-    x->n = x->r->placement->nlaunches * MT_PLACE_POLICIES;
-    return 0;
-}
+MT_ROWS(placement, placement_row, x->r->placement->nlaunches *MT_PLACE_POLICIES)
 
 static void placement_way(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -46,12 +41,8 @@ static void placement_way(struct mt_tuples *w, const struct mt_rowset *x, size_t
     placement_distinct(w, p, p->distinct_traffic[policy], pair);
 }
 
-int mt_rows_of_placement_traffic(struct mt_rowset *x)
-{
-    x->row = placement_way;
-    x->n = (size_t)x->r->placement->devices * x->r->placement->devices * MT_PLACE_POLICIES;
-    return 0;
-}
+MT_ROWS(placement_traffic, placement_way,
+        (size_t)x->r->placement->devices * x->r->placement->devices * MT_PLACE_POLICIES)
 
 static void placement_cta(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -61,12 +52,7 @@ static void placement_cta(struct mt_tuples *w, const struct mt_rowset *x, size_t
     mt_tuples_number(w, p->device[MT_PLACE_MINCUT][i]);
 }
 
-int mt_rows_of_placement_ctas(struct mt_rowset *x)
-{
-    x->row = placement_cta;
-    x->n = x->r->placement->nnodes;
-    return 0;
-}
+MT_ROWS(placement_ctas, placement_cta, x->r->placement->nnodes)
 
 static void placement_run(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -76,12 +62,7 @@ static void placement_run(struct mt_tuples *w, const struct mt_rowset *x, size_t
     mt_tuples_maybe(w, p->ran_known, p->ran);
 }
 
-int mt_rows_of_placed(struct mt_rowset *x)
-{
-    x->row = placement_run;
-    x->n = 1;
-    return 0;
-}
+MT_ROWS(placed, placement_run, 1)
 
 /* ---- JSON ---- */
 

@@ -7,13 +7,8 @@
 
 /* ---- order ---- */
 
-static int reuse_by_kernel(const void *a, const void *b, void *arg)
-{
-    (void)arg;
-    const struct mt_reuse_launch *const *x = a, *const *y = b;
-    int d = mt_locality_compare_text((*x)->kernel, (*y)->kernel);
-    return d ? d : (*x)->superstep<(*y)->superstep ? -1 : (*x)->superstep>(*y)->superstep;
-}
+MT_ORDER_BY(reuse_by_kernel, struct mt_reuse_launch *,
+            MT_ORDER_TEXT((*x)->kernel, (*y)->kernel) MT_ORDER_DIFFER(*x, *y, superstep))
 
 static const struct mt_reuse_launch **reuse_sorted(const struct mt_reuse *r, size_t *n)
 {
@@ -90,12 +85,7 @@ static void reuse_run(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
     mt_tuples_numbers(w, MT_NUMBERS(mt_reuse_footprint(u), 1ull << u->sample_bits));
 }
 
-int mt_rows_of_footprint(struct mt_rowset *x)
-{
-    x->row = reuse_run;
-    x->n = 1;
-    return 0;
-}
+MT_ROWS(footprint, reuse_run, 1)
 
 /* ---- JSON ---- */
 

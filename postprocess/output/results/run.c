@@ -40,12 +40,7 @@ static void run_launch_volume(struct mt_tuples *w, const struct mt_rowset *x, si
     mt_tuples_numbers(w, MT_SENDER_KINDS, v.from);
 }
 
-int mt_rows_of_launch_volumes(struct mt_rowset *x)
-{
-    x->row = run_launch_volume;
-    x->n = x->r->comm->nlaunches;
-    return 0;
-}
+MT_ROWS(launch_volumes, run_launch_volume, x->r->comm->nlaunches)
 
 struct sends {
     const char **kernels; /* by rank */
@@ -115,12 +110,7 @@ static void run_sample(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
     run_both(w, e->ctas, e->traced_ctas, &sum, found == e->traced_launches);
 }
 
-int mt_rows_of_samples(struct mt_rowset *x)
-{
-    x->row = run_sample;
-    x->n = x->r->estimates->n;
-    return 0;
-}
+MT_ROWS(samples, run_sample, x->r->estimates->n)
 
 static void run_sampled(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -135,13 +125,7 @@ static void run_sampled(struct mt_tuples *w, const struct mt_rowset *x, size_t i
     run_both(w, e->ctas, e->traced_ctas, &v, 1);
 }
 
-int mt_rows_of_sampled_launches(struct mt_rowset *x)
-{
-    x->row = run_sampled;
-    x->n = x->r->comm->nlaunches;
-    x->data = mt_launches_sorted(x->r->comm);
-    return x->data ? 0 : -1;
-}
+MT_ROWS_OF_LIST(sampled_launches, run_sampled, mt_launches_sorted(x->r->comm), x->r->comm->nlaunches)
 
 int mt_estimates_write(struct mt_json *j, const struct mt_comm_result *r)
 {
@@ -153,12 +137,7 @@ static void run_apart(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
     mt_tuples_text(w, ((const char *const *)x->data)[i]);
 }
 
-int mt_rows_of_apart(struct mt_rowset *x)
-{
-    x->row = run_apart;
-    x->data = mt_kernels_apart(x->r->comm, x->r->events, &x->n);
-    return x->data ? 0 : -1;
-}
+MT_ROWS_OF_LIST(apart, run_apart, mt_kernels_apart(x->r->comm, x->r->events, &x->n), x->n)
 
 /* ---- sentences ---- */
 

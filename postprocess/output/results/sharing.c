@@ -6,39 +6,21 @@
 
 /* ---- order ---- */
 
-static int sharing_by_alloc(const void *a, const void *b, void *arg)
+MT_ORDER_BY(sharing_by_alloc, struct mt_sharing_cell,
+            MT_ORDER_TEXT(x->kernel, y->kernel) MT_ORDER_DIFFER(x, y, superstep)
+                MT_ORDER_DIFFER(x, y, alloc + 1)) /* none is UINT64_MAX */
+
+static const char *sharing_kernel(const struct mt_comm *c, const struct mt_sharing_line *line)
 {
-    (void)arg;
-    const struct mt_sharing_cell *x = a, *y = b;
-    int d = mt_locality_compare_text(x->kernel, y->kernel);
-    if (d || x->superstep != y->superstep)
-        return d ? d : x->superstep < y->superstep ? -1 : 1;
-    return x->alloc + 1 < y->alloc + 1 ? -1 : x->alloc + 1 > y->alloc + 1; /* none is UINT64_MAX */
+    return c ? c->launches[line->superstep].kernel : NULL;
 }
 
-static int sharing_by_accesses(const void *a, const void *b, void *arg)
-{
-    const struct mt_comm *c = arg; /* NULL: kernels do not matter */
-    const struct mt_sharing_line *x = a, *y = b;
-    int d =
-        c ? mt_locality_compare_text(c->launches[x->superstep].kernel, c->launches[y->superstep].kernel) : 0;
-    if (d)
-        return d;
-    if (x->superstep != y->superstep)
-        return x->superstep < y->superstep ? -1 : 1;
-    if (x->kind != y->kind)
-        return x->kind > y->kind ? -1 : 1; /* false sharing first: it can be avoided */
-    if (x->accesses != y->accesses)
-        return x->accesses > y->accesses ? -1 : 1;
-    return x->address < y->address ? -1 : x->address > y->address;
-}
+/* False sharing first: it can be avoided. arg: NULL, kernels do not matter. */
+MT_ORDER_BY(sharing_by_accesses, struct mt_sharing_line,
+            MT_ORDER_TEXT(sharing_kernel(arg, x), sharing_kernel(arg, y)) MT_ORDER_DIFFER(x, y, superstep)
+                MT_ORDER_DIFFER(y, x, kind) MT_ORDER_DIFFER(y, x, accesses) MT_ORDER_DIFFER(x, y, address))
 
 /* ---- rows ---- */
-
-static struct mt_sharing_cell *sharing_cells(const struct mt_sharing *s)
-{
-    return mt_sorted_copy(s->cells, s->count, sizeof *s->cells, sharing_by_alloc, NULL);
-}
 
 static void sharing_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -52,13 +34,10 @@ static void sharing_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i
     mt_tuples_number(w, c->accesses[kind]);
 }
 
-int mt_rows_of_sharing(struct mt_rowset *x)
-{
-    x->row = sharing_row;
-    x->n = x->r->locality->sharing.count * MT_SHARING_KINDS;
-    x->data = sharing_cells(&x->r->locality->sharing);
-    return x->data ? 0 : -1;
-}
+MT_ROWS_OF_LIST(sharing, sharing_row,
+                mt_sorted_copy(x->r->locality->sharing.cells, x->r->locality->sharing.count,
+                               sizeof(struct mt_sharing_cell), sharing_by_alloc, NULL),
+                MT_SHARING_KINDS * x->r->locality->sharing.count)
 
 static void sharing_line(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {

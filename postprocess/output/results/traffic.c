@@ -20,12 +20,7 @@ static void traffic_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i
         mt_tuples_number(w, c->accesses[type]);
 }
 
-int mt_rows_of_traffic(struct mt_rowset *x)
-{
-    x->row = traffic_row;
-    x->n = x->r->locality->traffic.launches.count;
-    return 0;
-}
+MT_ROWS(traffic, traffic_row, x->r->locality->traffic.launches.count)
 
 static void traffic_call(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -36,12 +31,7 @@ static void traffic_call(struct mt_tuples *w, const struct mt_rowset *x, size_t 
     mt_tuples_numbers(w, MT_NUMBERS(a->line, a->like > 1 ? a->like : 1, mt_alloc_bytes(a)));
 }
 
-int mt_rows_of_calls(struct mt_rowset *x)
-{
-    x->row = traffic_call;
-    x->n = x->r->locality->nallocs;
-    return 0;
-}
+MT_ROWS(calls, traffic_call, x->r->locality->nallocs)
 
 /* ---- JSON ---- */
 

@@ -96,6 +96,23 @@ struct mt_rowset {
 };
 /* Fills x, which has `r`, maybe by_kernel, and is empty otherwise. 0, or -1 without memory. */
 typedef int mt_rows_of(struct mt_rowset *x);
+/* Such a function, of x: how many rows `how` gives; and with x->data, a list that is made for it, before they
+ * are counted. */
+#define MT_ROWS(table, how, count)                                                                           \
+    int mt_rows_of_##table(struct mt_rowset *x)                                                              \
+    {                                                                                                        \
+        x->row = how;                                                                                        \
+        x->n = count;                                                                                        \
+        return 0;                                                                                            \
+    }
+#define MT_ROWS_OF_LIST(table, how, list, count)                                                             \
+    int mt_rows_of_##table(struct mt_rowset *x)                                                              \
+    {                                                                                                        \
+        x->row = how;                                                                                        \
+        x->data = list;                                                                                      \
+        x->n = count;                                                                                        \
+        return x->data ? 0 : -1;                                                                             \
+    }
 void mt_rows_end(struct mt_rowset *x);
 /* All rows of the table. 0, or -1 with w->why. */
 int mt_rows_write(struct mt_tuples *w, enum mt_relation_number number, mt_rows_of *of,

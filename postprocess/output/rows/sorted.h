@@ -2,6 +2,7 @@
 #ifndef MT_OUTPUT_SORTED_H
 #define MT_OUTPUT_SORTED_H
 #include "names.h"
+#include "memtrace/order.h"
 #include "analysis/base/order.h"
 #include "analysis/base/sites.h"
 #include "analysis/comm/shadow.h"
@@ -20,6 +21,22 @@ size_t mt_volumes_room(const struct mt_comm *c); /* enough for any launch */
 struct mt_volume mt_volume_of_launch(const struct mt_comm *c, size_t launch);
 void mt_volume_add(struct mt_volume *to, const struct mt_volume *v);
 
+/* An order for these: of x and y, which point to a `type`; arg is theirs. Members of y and x, in turn,
+ * descend. */
+#define MT_ORDER_BY(name, type, body)                                                                        \
+    static int name(const void *a, const void *b, void *arg)                                                 \
+    {                                                                                                        \
+        const type *x = (const type *)a;                                                                     \
+        const type *y = (const type *)b;                                                                     \
+        (void)arg;                                                                                           \
+        body return 0;                                                                                       \
+    }
+#define MT_ORDER_TEXT(p, q)                                                                                  \
+    {                                                                                                        \
+        const int d = mt_locality_compare_text(p, q);                                                        \
+        if (d)                                                                                               \
+            return d;                                                                                        \
+    }
 /* A copy in order, and 0 … n - 1 in order; malloc'ed, NULL without memory. */
 void *mt_sorted_copy(const void *from, size_t n, size_t size,
                      int (*order)(const void *, const void *, void *), void *arg);
