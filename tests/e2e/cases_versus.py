@@ -113,6 +113,22 @@ def volumes(world):
     world.call([*compare, "--format=csv", before, after], code=2)
 
 
+@case("versus.long_lines")
+def long_lines(world):
+    """Two lines of 70 loads each that changed places: one pair is in order, the other one is found by its accesses."""
+    folder, lines = world.folder("long"), [" + ".join(f"{name}[{i}]" for i in range(70)) for name in "ab"]
+    runs = []
+    for side, order in (("before", (0, 1)), ("after", (1, 0))):
+        path = os.path.join(folder, side + ".cu")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("#include <cuda_runtime.h>\n__global__ void sums(const volatile int *a, const volatile int *b, int *out)\n{\n    int s = 0;\n" +
+                    "".join(f"    s += {lines[i]};\n" for i in order) + "    *out = s;\n}\nint main()\n{\n    int *m;\n"
+                    "    cudaMalloc(&m, 1024);\n    cudaMemset(m, 0, 1024);\n    sums<<<1, 1>>>(m, m + 70, m + 140);\n    return cudaDeviceSynchronize();\n}\n")
+        runs.append(world.run_ok([world.compile(path, "-O1")], MEMTRACE_FORMAT="compact").folder)
+    out = json.loads(world.call([world.tool("mt-compare"), "--volumes", "--format=json", *runs]).stdout)
+    same("each sum is found", {tuple(int(line[side].rpartition(":")[2]) for side in "ab") for line in out["kernels"][0]["lines"]}, {(5, 6), (6, 5), (7, 7)})
+
+
 @case("versus.page")
 def page(world):
     before, after = runs(world)
