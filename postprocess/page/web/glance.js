@@ -3,7 +3,7 @@ function code(text, title) { return el("b", {class: "mono", title: title && titl
 function largest(list, of) { return list.reduce((m, r) => m === null || of(r) > of(m) ? r : m, null); }
 // A name in a sentence is U+0001, as it is shown, U+0002, whole, U+0003.
 function glanceParts(text) {
-  return text.split(/\u0001(.*?)\u0002(.*?)\u0003/s).map((part, i, all) => i % 3 === 0 ? part : i % 3 === 1 ? code(part, all[i + 1]) : "").filter((p) => p !== "");
+  return text.replaceAll(" %", "\u00a0%").split(/\u0001(.*?)\u0002(.*?)\u0003/s).map((part, i, all) => i % 3 === 0 ? part : i % 3 === 1 ? code(part, all[i + 1]) : "").filter((p) => p !== "");
 }
 function glanceLink(panel) {
   const [name, line] = panel.split("&line=");
