@@ -12,15 +12,13 @@ struct cells_order {
     const struct mt_sites *sites;
 };
 
-static int coalescing_by_request(const void *a, const void *b, void *arg)
-{
-    const struct cells_order *o = arg;
-    const struct mt_coalescing_cell *x = &o->cells[*(const size_t *)a], *y = &o->cells[*(const size_t *)b];
-    int d = mt_locality_compare_text(x->kernel, y->kernel);
-    if (!d && x->line != y->line)
-        d = strcmp(o->sites->lines.names[x->line], o->sites->lines.names[y->line]);
-    return d ? d : (int)x->type - (int)y->type;
-}
+#define ORDER ((const struct cells_order *)arg)
+#define CELL(x) (&ORDER->cells[*(x)])
+#define SITE(x) (&ORDER->sites->places[CELL(x)->place])
+#define LINE(x) ORDER->sites->lines.names[CELL(x)->line]
+MT_ORDER_BY(coalescing_by_request, size_t,
+            MT_ORDER_TEXT(CELL(x)->kernel, CELL(y)->kernel) MT_ORDER_TEXT(LINE(x), LINE(y))
+                MT_ORDER_DIFFER(CELL(x), CELL(y), type))
 
 static size_t *coalescing_order(const struct mt_coalescing *c, const struct mt_sites *sites)
 {
@@ -28,20 +26,10 @@ static size_t *coalescing_order(const struct mt_coalescing *c, const struct mt_s
     return mt_sorted_numbers(c->count, coalescing_by_request, &o);
 }
 
-static int coalescing_by_site(const void *a, const void *b, void *arg)
-{
-    const struct cells_order *o = arg;
-    const struct mt_coalescing_cell *x = &o->cells[*(const size_t *)a], *y = &o->cells[*(const size_t *)b];
-    const struct mt_site_location *p = &o->sites->places[x->place], *q = &o->sites->places[y->place];
-    int d = strcmp(o->sites->lines.names[x->line], o->sites->lines.names[y->line]);
-    if (!d && p->column != q->column)
-        d = p->column < q->column ? -1 : 1;
-    if (!d)
-        d = strcmp(o->sites->vars.names[p->var], o->sites->vars.names[q->var]);
-    if (!d)
-        d = mt_locality_compare_text(x->kernel, y->kernel);
-    return d ? d : (int)x->type - (int)y->type;
-}
+MT_ORDER_BY(coalescing_by_site, size_t,
+            MT_ORDER_TEXT(LINE(x), LINE(y)) MT_ORDER_DIFFER(SITE(x), SITE(y), column)
+                MT_ORDER_TEXT(ORDER->sites->vars.names[SITE(x)->var], ORDER->sites->vars.names[SITE(y)->var])
+                    MT_ORDER_TEXT(CELL(x)->kernel, CELL(y)->kernel) MT_ORDER_DIFFER(CELL(x), CELL(y), type))
 
 static size_t *coalescing_sites_order(const struct mt_coalescing *c, const struct mt_sites *sites)
 {
@@ -110,18 +98,6 @@ static int coalescing_by_stride(const void *a, const void *b, void *arg)
     return x->stride < y->stride ? -1 : x->stride > y->stride;
 }
 
-/* By cell in the order of the output, then by stride; to be freed, NULL without memory. */
-static struct mt_coalescing_stride *coalescing_strides(const struct mt_coalescing *c, const size_t *order)
-{
-    size_t *place = order ? malloc((c->count + 1) * sizeof *place) : NULL;
-    for (size_t i = 0; place && i < c->count; i++)
-        place[order[i]] = i;
-    struct mt_coalescing_stride *list =
-        place ? mt_sorted_copy(c->strides, c->nstrides, sizeof *list, coalescing_by_stride, place) : NULL;
-    free(place);
-    return list;
-}
-
 static void coalescing_lane_stride(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_coalescing_stride *s = &((const struct mt_coalescing_stride *)x->data)[i];
@@ -130,14 +106,19 @@ static void coalescing_lane_stride(struct mt_tuples *w, const struct mt_rowset *
     mt_tuples_number(w, s->requests);
 }
 
+/* By cell in the order of the output, then by stride. */
 int mt_rows_of_lane_strides(struct mt_rowset *x)
 {
     const struct mt_coalescing *c = &x->r->locality->coalescing;
-    size_t *order = coalescing_order(c, x->r->sites);
+    size_t *order = coalescing_order(c, x->r->sites), *place = malloc((c->count + 1) * sizeof *place);
+    for (size_t i = 0; order && place && i < c->count; i++)
+        place[order[i]] = i;
+    if (order && place)
+        x->data = mt_sorted_copy(c->strides, c->nstrides, sizeof *c->strides, coalescing_by_stride, place);
     x->row = coalescing_lane_stride;
     x->n = c->nstrides;
-    x->data = coalescing_strides(c, order);
     free(order);
+    free(place);
     return x->data ? 0 : -1;
 }
 
@@ -159,22 +140,16 @@ int mt_coalescing_json(struct mt_json *j, const struct mt_comm_result *r)
 
 /* ---- text ---- */
 
-/* Do lanes of a cell (SIZE_MAX: of any) access less than the 16 bytes that they are apart, as in halves of a
- * float4? */
-static int coalescing_halves(const struct mt_coalescing *c, size_t cell)
-{
-    int some = 0;
-    for (size_t i = 0; i < c->nstrides; i++) {
-        const struct mt_coalescing_cell *x = &c->cells[c->strides[i].cell];
-        some |= (cell == SIZE_MAX || c->strides[i].cell == cell) &&
-                (c->strides[i].stride == 16 || c->strides[i].stride == -16) && x->bytes < 16 * x->accesses;
-    }
-    return some;
-}
-
+/* Do lanes access less than the 16 bytes that they are apart, as in halves of a float4? */
 const char *mt_coalescing_remark(const struct mt_comm_result *r)
 {
-    return coalescing_halves(&r->locality->coalescing, SIZE_MAX) ? mt_table_halves : NULL;
+    const struct mt_coalescing *c = &r->locality->coalescing;
+    for (size_t i = 0; i < c->nstrides; i++) {
+        const struct mt_coalescing_cell *x = &c->cells[c->strides[i].cell];
+        if ((c->strides[i].stride == 16 || c->strides[i].stride == -16) && x->bytes < 16 * x->accesses)
+            return mt_table_halves;
+    }
+    return NULL;
 }
 
 int mt_coalescing_text(struct mt_text *t)

@@ -254,13 +254,16 @@ __attribute__((format(printf, 3, 4))) static void comm_say(struct meta *m, const
         return;
     }
     struct meta_row *row = &m->rows[m->n];
+    char *text = NULL;
     snprintf(row->key, sizeof row->key, "%s", key);
     va_start(args, format);
-    if (vasprintf(&row->value, format, args) < 0)
-        m->failed = 1;
-    else
-        m->n++;
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
     va_end(args);
+    row->value = text ? mt_text_visible_copy(text, strlen(text)) : NULL; /* paths and notes may be anything */
+    free(text);
+    m->failed = !row->value;
+    m->n += !m->failed;
 }
 
 static void comm_say_list(struct meta *m, const char *word, const char *const *list, size_t from, size_t n)
@@ -301,20 +304,6 @@ static void comm_meta_end(struct mt_rowset *x)
     free(m);
 }
 
-/* Paths and notes may be anything: as a terminal may have them. */
-static void comm_meta_visible(struct meta *m)
-{
-    for (size_t i = 0; i < m->n; i++) {
-        const size_t n = strlen(m->rows[i].value);
-        char *visible =
-            mt_text_is_plain(m->rows[i].value, n) ? NULL : mt_text_visible_copy(m->rows[i].value, n);
-        if (visible) {
-            free(m->rows[i].value);
-            m->rows[i].value = visible;
-        }
-    }
-}
-
 int mt_rows_of_meta(struct mt_rowset *x)
 {
     const struct mt_comm_result *r = x->r;
@@ -342,7 +331,6 @@ int mt_rows_of_meta(struct mt_rowset *x)
     comm_say_list(m, "note", note, 0, notes);
     comm_say_list(m, "note", r->notes, notes, r->nnotes);
     comm_say_options(m, r);
-    comm_meta_visible(m);
     x->n = m->n;
     if (m->failed)
         comm_meta_end(x);

@@ -90,13 +90,12 @@ static void onchip_note(void *f, const char *note)
 /* Do lanes of 8 bytes have bank conflicts? */
 static int onchip_halves(const struct mt_onchip_rows *r)
 {
-    int halves = 0;
     for (size_t i = 0; i < r->nplaces; i++) {
         const struct mt_bank_cell *c = &r->places[i].sum;
-        halves |=
-            mt_rec_space(c->type) == MT_IN_SHARED && c->bytes == 8 * c->accesses && c->wavefronts > c->least;
+        if (mt_rec_space(c->type) == MT_IN_SHARED && c->bytes == 8 * c->accesses && c->wavefronts > c->least)
+            return 1;
     }
-    return halves;
+    return 0;
 }
 
 /* A place has its column where the table has two sites on one line. */

@@ -37,7 +37,16 @@ mt_rows_of *const mt_rows_of_tables[MT_TABLES] = {
 
 int mt_relation_write(struct mt_tuples *w, enum mt_relation_number number, const struct mt_comm_result *r)
 {
-    return mt_rows_write(w, number, mt_rows_of_tables[number], r);
+    struct mt_rowset x = {.r = r};
+    int rc = mt_tuples_begin(w, number);
+    if (rc == 0 && mt_rows_of_tables[number](&x) != 0)
+        return mt_tuples_memory(w);
+    for (size_t i = 0; i < x.n && rc == 0; i++) {
+        x.row(w, &x, i);
+        rc = w->at ? mt_tuples_next(w) : 0;
+    }
+    mt_rows_end(&x);
+    return rc == 0 ? mt_tuples_end(w) : rc;
 }
 
 /* What each analysis of runs has. */

@@ -144,23 +144,6 @@ void mt_rows_end(struct mt_rowset *x)
         free(x->data);
 }
 
-int mt_rows_write(struct mt_tuples *w, enum mt_relation_number number, mt_rows_of *of,
-                  const struct mt_comm_result *r)
-{
-    struct mt_rowset x = {.r = r};
-    if (mt_tuples_begin(w, number) != 0)
-        return -1;
-    if (of(&x) != 0)
-        return mt_tuples_memory(w);
-    int rc = 0;
-    for (size_t i = 0; i < x.n && rc == 0; i++) {
-        x.row(w, &x, i);
-        rc = w->at ? mt_tuples_next(w) : 0;
-    }
-    mt_rows_end(&x);
-    return rc == 0 ? mt_tuples_end(w) : rc;
-}
-
 /* ---- CSV ---- */
 
 static int relations_csv_begin(void *arg, const struct mt_relation *r, char *why)

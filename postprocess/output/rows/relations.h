@@ -114,9 +114,6 @@ typedef int mt_rows_of(struct mt_rowset *x);
         return x->data ? 0 : -1;                                                                             \
     }
 void mt_rows_end(struct mt_rowset *x);
-/* All rows of the table. 0, or -1 with w->why. */
-int mt_rows_write(struct mt_tuples *w, enum mt_relation_number number, mt_rows_of *of,
-                  const struct mt_comm_result *r);
 
 int mt_tuples_begin(struct mt_tuples *w, enum mt_relation_number number);
 void mt_tuples_number(struct mt_tuples *w,
