@@ -82,11 +82,6 @@ void mt_sequence_init(struct mt_sequence *s, struct mt_alphabet *a, size_t cap)
 
 void mt_sequence_free(struct mt_sequence *s)
 {
-    for (size_t i = 0; i < s->nnamed; i++) {
-        free(s->named[i].name);
-        free(s->named[i].place);
-    }
-    free(s->named);
     free(s->counts);
     free(s->runs);
     free(s->actors);
@@ -204,25 +199,6 @@ int mt_sequence_add(struct mt_sequence *s, uint64_t actor, uint64_t buffer, int6
     return token == UINT32_MAX ? -1 : mt_sequence_run(s, actor, token, 1);
 }
 
-int mt_sequence_name(struct mt_sequence *s, uint64_t buffer, const char *name, const char *file,
-                     uint64_t line)
-{
-    const uint64_t *order = mt_pairmap_find(&s->buffers, buffer, 0);
-    struct mt_sequence_buffer *b;
-    if (!order)
-        return 0;
-    if (*order >= s->nnamed) {
-        if (mt_grow(&s->named, &s->named_room, *order + 1, sizeof *s->named) != 0)
-            return -1;
-        memset(s->named + s->nnamed, 0, (*order + 1 - s->nnamed) * sizeof *s->named);
-        s->nnamed = *order + 1;
-    }
-    b = &s->named[*order];
-    if (name && *name && !b->name && !(b->name = strdup(name)))
-        return -1;
-    return file && *file && !b->place && asprintf(&b->place, "%s:%" PRIu64, file, line) < 0 ? -1 : 0;
-}
-
 int mt_sequence_runs(const struct mt_sequence *s, struct mt_node_run *out)
 {
     size_t *place = calloc((size_t)s->next_actor + 2, sizeof *place);
@@ -255,22 +231,4 @@ uint32_t *mt_sequence_elements(const struct mt_sequence *s, int each_run, size_t
 out:
     free(runs);
     return out;
-}
-
-int mt_sequence_same(const struct mt_sequence *a, const struct mt_sequence *b)
-{
-    struct mt_node_run *x = NULL, *y = NULL;
-    int same = a->has_order && b->has_order && a->nruns == a->all_runs && b->nruns == b->all_runs &&
-               a->nruns == b->nruns && a->next_actor == b->next_actor;
-    if (!same)
-        return 0;
-    x = malloc((a->nruns + 1) * sizeof *x);
-    y = malloc((b->nruns + 1) * sizeof *y);
-    if (!x || !y || mt_sequence_runs(a, x) != 0 || mt_sequence_runs(b, y) != 0)
-        same = -1;
-    for (size_t i = 0; same > 0 && i < a->nruns; i++)
-        same = x[i].actor == y[i].actor && x[i].token == y[i].token && x[i].count == y[i].count;
-    free(x);
-    free(y);
-    return same;
 }

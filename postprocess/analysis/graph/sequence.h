@@ -30,11 +30,6 @@ struct mt_alphabet {
     struct mt_pairmap token_index, gram_index;
 };
 
-/* What a trace says of a buffer; NULL: nothing. */
-struct mt_sequence_buffer {
-    char *name, *place; /* "file:line" of the allocation */
-};
-
 struct mt_node_run {
     uint32_t actor, token;
     uint64_t count;
@@ -51,8 +46,6 @@ struct mt_sequence {
     int has_grams;           /* n-grams of the alphabet's n are known */
     struct mt_pairmap grams; /* number -> count */
     uint64_t all_grams;
-    struct mt_sequence_buffer *named; /* in order of first use */
-    size_t nnamed, named_room;
     /* state */
     struct mt_actor_state *actors;
     size_t nactors, actor_room;
@@ -84,16 +77,10 @@ int mt_sequence_buffer(struct mt_sequence *s, uint64_t buffer, uint64_t *name);
 int mt_sequence_gram(struct mt_sequence *s, uint32_t gram, uint64_t count);
 /* `count` elements of a token whose order is not known. */
 int mt_sequence_count(struct mt_sequence *s, uint32_t token, uint64_t count);
-/* What the trace says of a buffer of its own ("" or NULL: nothing); forgotten if no node is in it. */
-int mt_sequence_name(struct mt_sequence *s, uint64_t buffer, const char *name, const char *file,
-                     uint64_t line);
 /* The kept runs with the actors one after the other: `out` has room for nruns. 0, or -1 without memory. */
 int mt_sequence_runs(const struct mt_sequence *s, struct mt_node_run *out);
 /* The elements in order, *n of them, the caller frees: `each_run` 1: one per run. NULL without memory. */
 uint32_t *mt_sequence_elements(const struct mt_sequence *s, int each_run, size_t *n);
-
-/* Are all runs of both kept, and the same, actor by actor? -1 without memory. */
-int mt_sequence_same(const struct mt_sequence *a, const struct mt_sequence *b);
 
 /* ---- measures ---- */
 
@@ -111,16 +98,4 @@ struct mt_gram_share *mt_frequent_grams(const struct mt_sequence *s, double thre
 /* What two lists of these have in common, 0..1: sum over all n-grams of the smaller of both shares, a share
  * being count over the sum of the counts in its list. Two empty lists are equal. -1 without memory. */
 double mt_gram_similarity(const struct mt_gram_share *a, size_t na, const struct mt_gram_share *b, size_t nb);
-
-struct mt_count_pair {
-    uint32_t what; /* a token or an n-gram */
-    uint64_t a, b;
-};
-/* How often each token, or each n-gram, of either is in both, and *n: how many these are. First are those
- * whose shares of all tokens (n-grams) differ most, and of equal ones those whose counts do. The caller
- * frees; NULL without memory. */
-struct mt_count_pair *mt_sequence_pairs(const struct mt_sequence *a, const struct mt_sequence *b, int grams,
-                                        size_t *n);
-/* What part of all tokens, or n-grams, so many are: 0..1. */
-double mt_sequence_share(const struct mt_sequence *s, int grams, uint64_t count);
 #endif

@@ -6,9 +6,6 @@
 #include "graph_json.h"
 #include "output/dot/compare_out.h"
 #include "output/dot/graph_out.h"
-#ifndef MT_WITHOUT_PAGE
-#include "page/walks_page.h"
-#endif
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -24,9 +21,8 @@ static const struct mt_command command = {
         "in common.\n"
         "\n"
         "  memtrace compare before.mtc after.mtc                     two runs of a program\n"
-        "  memtrace compare --svg heat.svg runs/*.mtc > matrix.txt   many, with a picture\n"
+        "  memtrace compare runs/*.mtc > matrix.txt                  many\n"
         "  memtrace compare run-1 run-2                              folders: the newest run in each\n"
-        "  memtrace compare -f html -o walks.html run-1 run-2        a page: how alike, and what differs\n"
         "  memtrace compare --format json --ngram 4 a.mtc b.mtc      also the n-grams that are frequent\n"
         "  memtrace compare --volumes before/ after/                 what moved, by kernel, line and buffer\n"
         "\n"
@@ -63,8 +59,8 @@ struct options {
     struct mt_compare *compare;
     struct mt_inputs inputs;
     struct mt_filter filter;
-    const char *output, *svg;
-    enum { TEXT, CSV, JSON, HTML } format;
+    const char *output;
+    enum { TEXT, CSV, JSON } format;
     struct mt_compare_view view;
     int all, lanes;
     int volumes, of_walks;            /* --volumes; an option that does not go with it */
@@ -99,14 +95,13 @@ static int compare_percent(const char *text, double *share)
 static int compare_is_of_walks(int o)
 {
     return o == MT_OPT_MEASURE || o == MT_OPT_DISTANCE || o == MT_OPT_NGRAM || o == MT_OPT_THRESHOLD ||
-           o == MT_OPT_CAP || o == MT_OPT_SVG || o == MT_OPT_ALL || o == MT_OPT_LANES;
+           o == MT_OPT_CAP || o == MT_OPT_ALL || o == MT_OPT_LANES;
 }
 
 static int compare_option(void *arg, int o)
 {
-    static const char *const formats[] = {"text", "csv", "json", "html", NULL}, *const measures[] = {
-                                                                                    "levenshtein", "ngrams",
-                                                                                    NULL};
+    static const char *const formats[] = {"text", "csv", "json", NULL};
+    static const char *const measures[] = {"levenshtein", "ngrams", NULL};
     struct options *x = arg;
     unsigned chosen = 0;
     uint64_t n = 0;
@@ -117,7 +112,7 @@ static int compare_option(void *arg, int o)
         x->volumes = 1;
         return 0;
     case MT_OPT_FORMAT:
-        rc = compare_word(formats, "text, csv, json, html", &chosen);
+        rc = compare_word(formats, "text, csv, json", &chosen);
         x->format = chosen;
         return rc;
     case MT_OPT_MEASURE:
@@ -139,9 +134,6 @@ static int compare_option(void *arg, int o)
         return rc;
     case MT_OPT_OUTPUT:
         x->output = optarg;
-        return 0;
-    case MT_OPT_SVG:
-        x->svg = optarg;
         return 0;
     case MT_OPT_ALL:
         x->all = 1;
@@ -173,19 +165,6 @@ static int compare_see(void *arg, const struct mt_stride_graph_access *a, int64_
     return mt_sequence_add(w->sequence, a->actor, a->buffer, stride, a->type);
 }
 
-/* Names and places of the buffers that have nodes. */
-static int compare_names(struct mt_sequence *s, const struct mt_stride_graph_input *in)
-{
-    const struct mt_stride_graph_words w = {
-        .allocs = in->allocs, .nallocs = in->nallocs, .called = (const char *const *)in->called};
-    for (size_t i = 0; i < in->nallocs; i++) {
-        const struct mt_alloc_event *a = &in->allocs[i];
-        if (mt_sequence_name(s, a->id, mt_stride_graph_buffer_name(&w, a->id), a->file, a->line) != 0)
-            return -1;
-    }
-    return 0;
-}
-
 static int read_trace(struct options *x, struct mt_compare_row *r, size_t i)
 {
     struct mt_stride_graph_input in = {
@@ -205,8 +184,6 @@ static int read_trace(struct options *x, struct mt_compare_row *r, size_t i)
         code = mt_stride_graph_input_read(&in, &graph);
         r->complete = in.complete;
         r->stride = mt_stride_graph_input_stride(&in, &graph);
-        if (x->format == HTML && compare_names(&r->sequence, &in) != 0)
-            code = mt_cli_fail("no memory for the names of buffers");
         if (in.kind == MT_KIND_TRACE && graph.records)
             *(graph.threads ? &x->of_threads : &x->of_ctas) = r->path;
     }
@@ -325,23 +302,7 @@ static int write_text(struct mt_output *out, const struct mt_compare *c, const s
     return mt_output_close(out, f);
 }
 
-static int write_page(struct mt_output *out, const struct mt_compare *c, const struct mt_compare_view *v)
-{
-    FILE *f = mt_output_stream(out);
-    if (!f)
-        return MT_EXIT_FAILURE;
-#ifdef MT_WITHOUT_PAGE
-    int bad = 0; /* compare_wrong has refused it */
-    (void)c, (void)v;
-#else
-    int bad = mt_walks_page(f, c, v);
-#endif
-    int code = mt_output_close(out, f);
-    return bad ? mt_cli_fail("no memory for the page") : code;
-}
-
-static int write_all(const struct options *x, const struct mt_compare *c, struct mt_output *out,
-                     struct mt_output *picture)
+static int write_all(const struct options *x, const struct mt_compare *c, struct mt_output *out)
 {
     static struct mt_json json; /* holds the output buffer */
     int code = mt_output_ready(out);
@@ -349,20 +310,13 @@ static int write_all(const struct options *x, const struct mt_compare *c, struct
         mt_json_open(&json, out->fd);
         mt_compare_write_json(&json, c);
         code = mt_output_json(out, &json);
-    } else if (code == 0 && x->format == HTML) {
-        code = write_page(out, c, &x->view);
     } else if (code == 0) {
         code = write_text(out, c, &x->view, x->format == CSV ? mt_compare_write_csv : mt_compare_write_text);
     }
-    if (code == 0 && x->svg)
-        code = mt_output_ready(picture);
-    if (code == 0 && x->svg)
-        code = write_text(picture, c, &x->view, mt_compare_write_svg);
     return code;
 }
 
-static int compare_run(struct options *x, struct mt_compare *c, struct mt_output *out,
-                       struct mt_output *picture)
+static int compare_run(struct options *x, struct mt_compare *c, struct mt_output *out)
 {
     c->n = x->inputs.npaths;
     c->rows = calloc(c->n, sizeof *c->rows);
@@ -381,7 +335,7 @@ static int compare_run(struct options *x, struct mt_compare *c, struct mt_output
     compare_decide(c);
     if (edit_matrix(c) != 0 || gram_matrix(c) != 0)
         return mt_cli_fail("no memory for the comparison");
-    int code = write_all(x, c, out, picture);
+    int code = write_all(x, c, out);
     return code ? code : input;
 }
 
@@ -426,24 +380,13 @@ static void compare_release(struct mt_compare *c)
 /* 0, or the exit code of wrong usage. */
 static int compare_wrong(const struct options *x)
 {
-    if (x->volumes && x->format == HTML)
-        return mt_cli_usage("--volumes has no page of its own: memtrace report BEFORE -- AFTER makes it");
     if (x->volumes && (x->inputs.npaths != 2 || x->of_walks || x->format == CSV))
-        return mt_cli_usage(
-            "--volumes takes two runs, and of the formats text and json; it has no measures, no "
-            "picture and no lanes");
+        return mt_cli_usage("--volumes takes two runs, and of the formats text and json; it has no measures "
+                            "and no lanes");
     if (x->inputs.npaths < 2)
         return mt_cli_usage("give at least two traces to compare");
     if (x->inputs.ncompanions > x->inputs.npaths)
         return mt_cli_usage("%zu companions for %zu traces", x->inputs.ncompanions, x->inputs.npaths);
-#ifdef MT_WITHOUT_PAGE
-    if (x->format == HTML)
-        return mt_cli_left_out(MT_PART_PAGE);
-#else
-    if (x->format == HTML && x->inputs.npaths > MT_WALKS_MOST)
-        return mt_cli_usage("a page has at most %d traces; --svg and the other formats have all",
-                            MT_WALKS_MOST);
-#endif
     return 0;
 }
 
@@ -451,7 +394,7 @@ int mt_compare_command(int argc, char **argv)
 {
     struct mt_compare c = {.cap = 65536, .threshold = 0.01};
     struct options x = {.compare = &c};
-    struct mt_output out = {0}, picture = {0};
+    struct mt_output out = {0};
     mt_cli_start("mt-compare");
     mt_filter_init(&x.filter);
     mt_alphabet_init(&c.alphabet, 3);
@@ -462,12 +405,9 @@ int mt_compare_command(int argc, char **argv)
     }
     if (code == 0)
         code = mt_output_open(&out, x.output);
-    if (code == 0 && x.svg)
-        code = mt_output_open(&picture, x.svg);
     if (code == 0)
-        code = x.volumes ? compare_volumes(&x, &out) : compare_run(&x, &c, &out, &picture);
+        code = x.volumes ? compare_volumes(&x, &out) : compare_run(&x, &c, &out);
     mt_output_abandon(&out);
-    mt_output_abandon(&picture);
     compare_release(&c);
     mt_filter_free(&x.filter);
     mt_inputs_free(&x.inputs);

@@ -108,20 +108,6 @@ static int take_counts(struct saved *g, struct mt_sequence *s)
     return 0;
 }
 
-/* Of the buffers that have nodes. */
-static int take_names(struct saved *g, struct mt_sequence *s)
-{
-    const json_t *buffers = json_object_get(g->root, "buffers");
-    for (size_t i = 0; i < json_array_size(buffers); i++) {
-        const json_t *b = json_array_get(buffers, i);
-        if (mt_sequence_name(s, graph_json_number(b, "id"), json_string_value(json_object_get(b, "name")),
-                             json_string_value(json_object_get(b, "file")),
-                             graph_json_number(b, "line")) != 0)
-            return no_memory(g);
-    }
-    return 0;
-}
-
 static int graph_json_take(struct saved *g, struct mt_sequence *s, int *complete)
 {
     const json_t *runs = json_object_get(g->root, "sequence");
@@ -141,7 +127,7 @@ static int graph_json_take(struct saved *g, struct mt_sequence *s, int *complete
         g->buffers[i] = json_is_integer(buffer) ? (uint64_t)json_integer_value(buffer) : MT_BUFFER_NONE;
     }
     int code = runs ? take_sequence(g, s, runs) : take_counts(g, s);
-    return code ? code : take_names(g, s);
+    return code;
 }
 
 int mt_stride_graph_json_load(const char *path, struct mt_sequence *s, int *complete)

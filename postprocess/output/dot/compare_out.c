@@ -1,4 +1,4 @@
-/* How alike traces are: text, CSV, JSON and a heat map as SVG (docs/man/memtrace-compare.md). */
+/* How alike traces are: text, CSV and JSON (docs/man/memtrace-compare.md). */
 #define _GNU_SOURCE
 #include "compare_out.h"
 #include "output/rows/csv.h"
@@ -10,13 +10,13 @@
 static const char *const compared[] = {
     [MT_COMPARED_NODES] = "nodes", [MT_COMPARED_RUNS] = "runs", [MT_COMPARED_FIRST_RUNS] = "first runs"};
 
-double mt_compare_value(const struct mt_compare *c, const struct mt_compare_view *v, size_t i, size_t k)
+static double compare_value(const struct mt_compare *c, const struct mt_compare_view *v, size_t i, size_t k)
 {
     double s = (v->grams ? c->gram : c->edit)[i * c->n + k];
     return v->distance ? 1 - s : s;
 }
 
-void mt_compare_title(char *out, size_t size, const struct mt_compare *c, const struct mt_compare_view *v)
+static void compare_title(char *out, size_t size, const struct mt_compare *c, const struct mt_compare_view *v)
 {
     const char *what = v->distance ? "distance" : "similarity";
     const char *range = v->distance ? "0 same, 1 nothing in common" : "1 same, 0 nothing in common";
@@ -35,7 +35,7 @@ void mt_compare_title(char *out, size_t size, const struct mt_compare *c, const 
 void mt_compare_write_text(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v)
 {
     char title[200];
-    mt_compare_title(title, sizeof title, c, v);
+    compare_title(title, sizeof title, c, v);
     fprintf(f, "# %s\n    ", title);
     for (size_t k = 0; k < c->n; k++)
         fprintf(f, " %7zu", k + 1);
@@ -43,7 +43,7 @@ void mt_compare_write_text(FILE *f, const struct mt_compare *c, const struct mt_
     for (size_t i = 0; i < c->n; i++) {
         fprintf(f, "%4zu", i + 1);
         for (size_t k = 0; k < c->n; k++) {
-            double x = mt_compare_value(c, v, i, k);
+            double x = compare_value(c, v, i, k);
             if (isnan(x))
                 fputs("       -", f);
             else
@@ -67,7 +67,7 @@ void mt_compare_write_csv(FILE *f, const struct mt_compare *c, const struct mt_c
         fputs("\r\n", f);
         mt_csv_text(f, c->rows[i].path);
         for (size_t k = 0; k < c->n; k++) {
-            double x = mt_compare_value(c, v, i, k);
+            double x = compare_value(c, v, i, k);
             fputc(',', f);
             if (!isnan(x))
                 fprintf(f, "%.6f", x);
@@ -84,7 +84,7 @@ static void json_matrix(struct mt_json *j, const struct mt_compare *c, const str
     for (size_t i = 0; i < c->n; i++) {
         mt_json_array(j, NULL, 1);
         for (size_t k = 0; k < c->n; k++)
-            mt_json_real(j, NULL, mt_compare_value(c, v, i, k));
+            mt_json_real(j, NULL, compare_value(c, v, i, k));
         mt_json_end(j);
     }
     mt_json_end(j);

@@ -1,9 +1,8 @@
-/* How alike traces are: text, CSV, JSON and a heat map as SVG (docs/man/memtrace-compare.md). */
+/* How alike traces are: text, CSV and JSON (docs/man/memtrace-compare.md). */
 #ifndef MT_OUTPUT_COMPARE_OUT_H
 #define MT_OUTPUT_COMPARE_OUT_H
 #include <stdio.h>
 #include "output/json/json.h"
-#include "analysis/graph/cluster.h"
 #include "analysis/graph/sequence.h"
 
 enum mt_compared { MT_COMPARED_NODES, MT_COMPARED_RUNS, MT_COMPARED_FIRST_RUNS };
@@ -29,24 +28,13 @@ struct mt_compare {
     double *edit, *gram; /* [n * n] similarities 0..1; NAN: not known */
 };
 
-/* What is shown: one of the two matrices, as similarities or as distances (1 - similarity). The others are of
- * pictures only. */
+/* What is shown: one of the two matrices, as similarities or as distances (1 - similarity). */
 struct mt_compare_view {
     int grams, distance;
-    const uint32_t *order;               /* of the rows and columns; NULL: as they were given */
-    const struct mt_cluster_join *joins; /* n - 1: the tree, beside the cells; NULL: none */
-    int inside; /* of a page that has a title and a list of names, and its own colours */
 };
-/* A line that says what the numbers of the view are; no LF. */
-void mt_compare_title(char *out, size_t size, const struct mt_compare *c, const struct mt_compare_view *v);
-double mt_compare_value(const struct mt_compare *c, const struct mt_compare_view *v, size_t i, size_t k);
-
-/* What differs between the paths begins here: after the folders that all have. */
-size_t mt_compare_common(const struct mt_compare *c);
 
 void mt_compare_write_text(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v);
 void mt_compare_write_csv(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v);
-void mt_compare_write_svg(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v);
 /* Both matrices and the frequent n-grams. */
 void mt_compare_write_json(struct mt_json *j, const struct mt_compare *c);
 #endif
