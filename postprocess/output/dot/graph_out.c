@@ -208,11 +208,7 @@ static void json_sequence(struct mt_json *j, const struct mt_stride_graph *g, co
         for (size_t i = 0; i < s->nruns; i++) {
             if (place[runs[i].token] == UINT32_MAX)
                 continue; /* counted less than --min-count */
-            mt_json_array(j, NULL, 1);
-            mt_json_u64(j, NULL, runs[i].actor);
-            mt_json_u64(j, NULL, place[runs[i].token]);
-            mt_json_u64(j, NULL, runs[i].count);
-            mt_json_end(j);
+            mt_json_numbers(j, NULL, MT_NUMBERS(runs[i].actor, place[runs[i].token], runs[i].count));
         }
     }
     mt_json_end(j);

@@ -9,14 +9,6 @@
 
 /* ---- JSON ---- */
 
-static void json_three(struct mt_json *j, const char *key, const uint64_t v[3])
-{
-    mt_json_array(j, key, 1);
-    for (int i = 0; i < 3; i++)
-        mt_json_u64(j, NULL, v[i]);
-    mt_json_end(j);
-}
-
 static void json_given(struct mt_json *j, const char *key, const char *value)
 {
     if (value && *value)
@@ -31,9 +23,9 @@ static void json_side(struct mt_json *j, const struct mt_finding_side *s)
     json_given(j, "at", s->at);
     json_given(j, "op", s->op);
     if (s->known)
-        json_three(j, "cta", s->cta);
+        mt_json_numbers(j, "cta", 3, s->cta);
     if (s->known == 2)
-        json_three(j, "thread", s->thread);
+        mt_json_numbers(j, "thread", 3, s->thread);
 }
 
 static void json_alloc(struct mt_json *j, const struct mt_finding *x)

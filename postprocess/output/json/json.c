@@ -278,6 +278,14 @@ void mt_json_known(struct mt_json *j, const char *key, int value)
         mt_json_bool(j, key, value);
 }
 
+void mt_json_numbers(struct mt_json *j, const char *key, size_t n, const uint64_t *v)
+{
+    mt_json_array(j, key, 1);
+    for (size_t i = 0; i < n; i++)
+        mt_json_u64(j, NULL, v[i]);
+    mt_json_end(j);
+}
+
 void mt_json_hex(struct mt_json *j, const char *key, uint64_t value)
 {
     char text[64];

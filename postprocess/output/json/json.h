@@ -30,6 +30,8 @@ void mt_json_end(struct mt_json *j);                                      /* of 
 void mt_json_text(struct mt_json *j, const char *key, const char *value); /* NULL: null */
 void mt_json_u64(struct mt_json *j, const char *key, uint64_t value);
 void mt_json_i64(struct mt_json *j, const char *key, int64_t value);
+/* An array of them (MT_NUMBERS). */
+void mt_json_numbers(struct mt_json *j, const char *key, size_t n, const uint64_t *v);
 void mt_json_real(struct mt_json *j, const char *key, double value);  /* six decimals; no number: null */
 void mt_json_exact(struct mt_json *j, const char *key, double value); /* as many as it takes; the same */
 void mt_json_bool(struct mt_json *j, const char *key, int value);

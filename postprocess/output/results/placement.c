@@ -73,12 +73,8 @@ static void placement_matrix(struct mt_json *j, const char *key, const uint64_t 
         return;
     }
     mt_json_array(j, key, 1);
-    for (unsigned from = 0; from < devices; from++) {
-        mt_json_array(j, NULL, 1);
-        for (unsigned to = 0; to < devices; to++)
-            mt_json_u64(j, NULL, bytes[(size_t)from * devices + to]);
-        mt_json_end(j);
-    }
+    for (unsigned from = 0; from < devices; from++)
+        mt_json_numbers(j, NULL, devices, bytes + (size_t)from * devices);
     mt_json_end(j);
 }
 

@@ -35,29 +35,6 @@ MT_ROWS(calls, traffic_call, x->r->locality->nallocs)
 
 /* ---- JSON ---- */
 
-/* superstep, bytes loaded and stored, accesses by type */
-static void traffic_write_launch(struct mt_json *j, const struct mt_traffic_cell *c, unsigned step_bits)
-{
-    mt_json_array(j, NULL, 1);
-    mt_json_u64(j, NULL, (uint64_t)c->superstep << step_bits);
-    mt_json_u64(j, NULL, c->load);
-    mt_json_u64(j, NULL, c->store);
-    for (int type = 0; type < 4; type++)
-        mt_json_u64(j, NULL, c->accesses[type]);
-    mt_json_end(j);
-}
-
-/* superstep, piece, bytes loaded and stored */
-static void traffic_write_piece(struct mt_json *j, const struct mt_traffic_cell *c, unsigned step_bits)
-{
-    mt_json_array(j, NULL, 1);
-    mt_json_u64(j, NULL, (uint64_t)c->superstep << step_bits);
-    mt_json_u64(j, NULL, c->piece);
-    mt_json_u64(j, NULL, c->load);
-    mt_json_u64(j, NULL, c->store);
-    mt_json_end(j);
-}
-
 /* The allocation of launches[*i]; moves *i and *k behind its cells. */
 static void traffic_write_alloc(struct mt_json *j, const struct mt_locality *m, size_t *i, size_t *k)
 {
@@ -72,12 +49,19 @@ static void traffic_write_alloc(struct mt_json *j, const struct mt_locality *m, 
         mt_json_u64(j, "piece", 1ull << (mt_traffic_piece_bits(a->bytes) + t->heat.piece_bits));
     }
     mt_json_array(j, "launches", 0);
-    for (; *i < t->launches.count && t->launches.cells[*i].alloc == alloc; ++*i)
-        traffic_write_launch(j, &t->launches.cells[*i], t->launches.step_bits);
+    for (; *i < t->launches.count && t->launches.cells[*i].alloc == alloc; ++*i) {
+        const struct mt_traffic_cell *c = &t->launches.cells[*i];
+        mt_json_numbers(j, NULL,
+                        MT_NUMBERS((uint64_t)c->superstep << t->launches.step_bits, c->load, c->store,
+                                   c->accesses[0], c->accesses[1], c->accesses[2], c->accesses[3]));
+    }
     mt_json_end(j);
     mt_json_array(j, "heat", 0);
-    for (; *k < t->heat.count && t->heat.cells[*k].alloc == alloc; ++*k)
-        traffic_write_piece(j, &t->heat.cells[*k], t->heat.step_bits);
+    for (; *k < t->heat.count && t->heat.cells[*k].alloc == alloc; ++*k) {
+        const struct mt_traffic_cell *c = &t->heat.cells[*k];
+        mt_json_numbers(j, NULL,
+                        MT_NUMBERS((uint64_t)c->superstep << t->heat.step_bits, c->piece, c->load, c->store));
+    }
     mt_json_end(j);
     mt_json_end(j);
 }

@@ -31,6 +31,13 @@ extern const char *const mt_reuse_levels[MT_REUSE_LEVELS];
 extern const char *const mt_sharing_kinds[MT_SHARING_KINDS];
 extern const char *const mt_placement_policies[MT_PLACE_POLICIES];
 
+/* How many, and their list: two arguments. */
+#define MT_NUMBERS(...)                                                                                      \
+    sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t), (const uint64_t[])                                 \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
+
 /* The digits of a number end before `end`, which has room for 20; where they begin. */
 char *mt_digits(char *end, uint64_t value);
 /* Keys from numbers; `out` has room for 64. Each returns out. */

@@ -119,11 +119,6 @@ int mt_tuples_begin(struct mt_tuples *w, enum mt_relation_number number);
 void mt_tuples_number(struct mt_tuples *w,
                       uint64_t v); /* also of a boolean; addresses of 2^63 and more are negative */
 void mt_tuples_numbers(struct mt_tuples *w, size_t n, const uint64_t *v);
-#define MT_NUMBERS(...)                                                                                      \
-    sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t), (const uint64_t[])                                 \
-    {                                                                                                        \
-        __VA_ARGS__                                                                                          \
-    }
 void mt_tuples_real(struct mt_tuples *w, double v);
 /* "" is NULL where the column may be. */
 void mt_tuples_text(struct mt_tuples *w, const char *v);
