@@ -55,6 +55,7 @@ def joins(rng, db, tables):
 
 # Statements whose tables SQLite names in other ways, and what is not a table of ours.
 NAMED = ("SELECT count(*) FROM transfers a JOIN transfers b USING (src_launch, dst_launch, src_x)", "SELECT launch, count(*) FROM cta_volumes JOIN sharing USING (launch) GROUP BY launch",
+         "SELECT count(*), sum(a.bytes), sum(b.bytes), sum(a.accesses = b.accesses) FROM transfers a JOIN transfers b ON b.rowid = a.rowid + 1", "SELECT count(*) FROM transfers WHERE rowid IN (-7, 1e9)",
          "SELECT count(*) FROM sharing LEFT JOIN reuse USING (launch)", "SELECT count(*) FROM lines NATURAL JOIN coalescing", "SELECT count(*) FROM LAUNCHES", "SELECT 1 WHERE EXISTS (SELECT 1 FROM Launches)",
          "WITH t(a) AS (VALUES (1), (2)) SELECT count(*) FROM t", "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 9) SELECT count(*) FROM r", "WITH t(a) AS (VALUES (1)) SELECT 1 FROM t, launches",
          "SELECT value FROM json_each('[1, 2]')", "SELECT 1; -- done", " ; SELECT 2; /* done */ ;", "SELECT count(*) FROM (SELECT 1 FROM reuse) x CROSS JOIN busiest_kernels")
