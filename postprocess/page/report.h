@@ -13,7 +13,6 @@
 struct mt_stride_graph;
 struct mt_comm;
 struct mt_onchip;
-struct mt_onchip_rows;
 struct mt_summary;
 struct mt_tuples;
 struct mt_report_name;
@@ -86,7 +85,6 @@ struct mt_report {
     void *more_arg;
     /* Shared and local memory (analysis/onchip/onchip.h), the caller's; NULL: not looked at. */
     const struct mt_onchip *onchip;
-    const struct mt_onchip_rows *onchip_rows;
     const struct mt_summary *summary; /* "At a glance", the caller's */
     /* words */
     const char *const *inputs;

@@ -88,8 +88,8 @@ static int shared_cells(struct mt_json *j, const struct mt_report *r, const stru
         return 0;
     mt_page_begin(&p, j, MT_PAGE_shared_cells);
     for (size_t i = 0; i < n; i++) {
-        const struct mt_bank_cell *c = r->onchip_rows->cells + shown[i]->first,
-                                  *end = r->onchip_rows->cells + shown[i]->end;
+        const struct mt_bank_cell *c = r->onchip->rows.cells + shown[i]->first,
+                                  *end = r->onchip->rows.cells + shown[i]->end;
         while (c < end) {
             struct mt_bank_cell sum = {.launch = c->launch};
             for (; c < end && c->launch == sum.launch; c++)
@@ -138,7 +138,7 @@ static int shared_hazard_cells(struct mt_json *j, const struct mt_report *r,
     mt_page_begin(&p, j, MT_PAGE_hazard_cells);
     for (size_t i = 0; i < n; i++)
         for (size_t k = shown[i]->first; k < shown[i]->end; k++) {
-            const struct mt_hazard_share *c = &r->onchip_rows->hazard_cells[k];
+            const struct mt_hazard_share *c = &r->onchip->rows.hazard_cells[k];
             mt_tuples_numbers(&p.w, MT_NUMBERS(i, r->onchip->launches[c->launch].superstep, c->count));
             mt_page_row(&p);
         }
@@ -147,7 +147,7 @@ static int shared_hazard_cells(struct mt_json *j, const struct mt_report *r,
 
 static int shared_hazards(struct mt_json *j, const struct mt_report *r)
 {
-    const struct mt_onchip_rows *rows = r->onchip_rows;
+    const struct mt_onchip_rows *rows = r->onchip ? &r->onchip->rows : NULL;
     const struct mt_onchip_hazard **shown = malloc((rows->nhazards + 1) * sizeof *shown);
     size_t n = rows->nhazards < MOST_ROWS ? rows->nhazards : MOST_ROWS;
     if (!shown)
@@ -174,7 +174,7 @@ static void shared_note(void *j, const char *note)
 
 int mt_report_write_shared(struct mt_json *j, const struct mt_report *r)
 {
-    const struct mt_onchip_rows *rows = r->onchip_rows;
+    const struct mt_onchip_rows *rows = r->onchip ? &r->onchip->rows : NULL;
     if (!rows || !rows->nplaces)
         return 0;
     const struct mt_onchip_place **shown = malloc(rows->nplaces * sizeof *shown);

@@ -105,7 +105,7 @@ class CommandLine(Case):
             shutil.copy(GOLDEN + "/worked-example.trace" + os.path.splitext(name)[1], os.path.join(folder, name))
         trace = folder + "/MemTrace-pipe-0"
         for tool, *words in (("mt-graph", "--svg", trace), ("mt-graph", "--svg", trace + ".meta"), ("mt-report", "-o", trace + ".meta"),
-                             ("mt-extract", "-o", trace + ".meta"), ("mt-compare", "--svg", trace, folder)):
+                             ("mt-extract", "-o", trace + ".meta"), ("mt-compare", "-o", trace, folder)):
             for what in trace, folder:
                 done = self.run_(tool, *words, what, code=2)
                 self.assertIn("is one of the inputs", done.stderr, (tool, words))

@@ -87,6 +87,8 @@ static void pipeline_feed(struct mt_pipeline *p)
     if (p->more.options.chosen) /* first: its threads work while this one goes on */
         mt_feed_add(&p->feed, &mt_locality_run_analysis, &p->more, "no memory for the further analyses");
     mt_feed_add(&p->feed, &p->team->kind->fed, p->team, NULL);
+    if (p->spaces)
+        mt_feed_add(&p->feed, &mt_onchip_analysis, &p->onchip, "no memory for shared memory");
 }
 
 static void pipeline_options(struct mt_pipeline *p)
@@ -101,6 +103,7 @@ static void pipeline_options(struct mt_pipeline *p)
 int mt_pipeline_open(struct mt_pipeline *p)
 {
     int code;
+    p->inputs.flags |= p->spaces ? MT_SOURCE_SPACES : 0;
     if (!(p->source = mt_inputs_source(&p->inputs, &code)))
         return code;
     mt_progress_init(&p->progress);
@@ -144,6 +147,15 @@ int mt_pipeline_read(struct mt_pipeline *p)
     return rc ? mt_feed_failed(&p->feed, rc) : 0;
 }
 
+int mt_pipeline_finish(struct mt_pipeline *p, int *complete)
+{
+    int code = mt_inputs_finish(p->source, complete);
+    return mt_comm_merged(p->comm) == 0 && mt_locality_run_finish(&p->more, p->comm) == 0 &&
+                   mt_estimates_gather(&p->estimates, p->source, p->inputs.npaths) == 0
+               ? code
+               : mt_cli_fail("no memory for the analyses");
+}
+
 struct mt_comm_result mt_pipeline_result(const struct mt_pipeline *p, int complete, const char **notes)
 {
     const struct mt_locality_run *x = &p->more;
@@ -162,6 +174,7 @@ struct mt_comm_result mt_pipeline_result(const struct mt_pipeline *p, int comple
                                .way = x->way,
                                .placement = &x->placement,
                                .estimates = &p->estimates,
+                               .onchip = p->spaces ? &p->onchip.rows : NULL,
                                .notes = notes};
     for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
         if (p->more.notes[i][0])

@@ -9,6 +9,7 @@
 #include "locality_run.h"
 #include "feed.h"
 #include "analysis/comm/session.h"
+#include "analysis/onchip/onchip.h"
 #include "analysis/locality/estimates.h"
 
 /* What results ask of the communication analysis beside data volumes, which are always there. */
@@ -33,6 +34,8 @@ struct mt_pipeline {
     struct mt_comm *comm; /* its results */
     struct mt_progress progress;
     struct mt_estimates estimates;
+    int spaces; /* shared and local memory are looked at */
+    struct mt_onchip onchip;
     const struct mt_launch_event **events; /* of each launch, NULL: no companion tells */
     size_t nevents, event_room;
     const char *why; /* of a failure that is not the team's */
@@ -48,6 +51,9 @@ int mt_pipeline_asked(const struct mt_pipeline *p);
 int mt_pipeline_open(struct mt_pipeline *p);
 /* Reads all, and finishes the communication analysis. 0, or an exit code after saying why. */
 int mt_pipeline_read(struct mt_pipeline *p);
+/* After that: the inputs' end (*complete: 1, 0, or -1 for not known), all other analyses, transfers in an
+ * order that does not depend on the number of threads. An exit code. */
+int mt_pipeline_finish(struct mt_pipeline *p, int *complete);
 /* What writers of results get, after the end of all analyses. `notes` has room for MT_LOCALITY_RUN_NOTES. */
 struct mt_comm_result mt_pipeline_result(const struct mt_pipeline *p, int complete, const char **notes);
 void mt_pipeline_free(struct mt_pipeline *p);

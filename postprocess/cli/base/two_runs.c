@@ -19,33 +19,26 @@ int mt_two_runs_ask(struct mt_pipeline *p, const struct mt_pipeline *as)
     return code;
 }
 
-static int two_runs_take(struct mt_two_runs *t, int i)
+static int two_runs_one(struct mt_two_runs *t, int i)
 {
     const char *notes[MT_LOCALITY_RUN_NOTES];
     struct mt_pipeline *p = t->p[i];
-    int bad = mt_comm_merged(p->comm) || mt_locality_run_finish(&p->more, p->comm);
-    struct mt_comm_result r = mt_pipeline_result(p, t->words.complete[i], notes);
-    if (t->onchip[i].banks.count || mt_inputs_spaces(&p->inputs))
-        r.onchip = &t->onchip[i].rows;
-    return bad || mt_versus_take(&t->versus, i, &r) != 0 ? mt_cli_fail("no memory for the comparison") : 0;
-}
-
-static int two_runs_one(struct mt_two_runs *t, int i)
-{
-    struct mt_pipeline *p = t->p[i];
-    int code;
-    p->inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS | MT_SOURCE_SPACES;
+    int code, input;
+    p->inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS;
     p->inputs.threads = p->threads;
     p->wants = MT_WANTS_TRANSFERS;
-    if ((code = mt_inputs_folders(&p->inputs)) != 0 || (code = mt_pipeline_open(p)) != 0)
+    p->spaces = 1;
+    if ((code = mt_inputs_folders(&p->inputs)) != 0 || (code = mt_pipeline_open(p)) != 0 ||
+        (code = mt_pipeline_read(p)) != 0)
         return code;
-    mt_feed_add(&p->feed, &mt_onchip_analysis, &t->onchip[i], "no memory for shared memory");
-    if ((code = mt_pipeline_read(p)) != 0)
-        return code;
-    int input = mt_inputs_finish(p->source, &t->words.complete[i]);
+    input = mt_pipeline_finish(p, &t->words.complete[i]);
+    if (input && input != MT_EXIT_INPUT)
+        return input;
     mt_filter_explain(&p->filter, p->comm->nlaunches, mt_comm_reported_launches(p->comm));
-    code = two_runs_take(t, i);
-    return code ? code : input;
+    struct mt_comm_result r = mt_pipeline_result(p, t->words.complete[i], notes);
+    if (!p->onchip.banks.count && !mt_inputs_spaces(&p->inputs))
+        r.onchip = NULL; /* nothing is known of it */
+    return mt_versus_take(&t->versus, i, &r) == 0 ? input : mt_cli_fail("no memory for the comparison");
 }
 
 static int two_runs_read(struct mt_two_runs *t)

@@ -4,13 +4,11 @@
 #ifndef MT_CLI_TWO_RUNS_H
 #define MT_CLI_TWO_RUNS_H
 #include "pipeline.h"
-#include "analysis/onchip/onchip.h"
 #include "output/versus/versus.h"
 
 /* Static, for they are large. */
 struct mt_two_runs {
     struct mt_pipeline *p[2]; /* the caller's: with options and inputs */
-    struct mt_onchip onchip[2];
     struct mt_versus versus;
     struct mt_versus_words words; /* but for `complete` */
 };

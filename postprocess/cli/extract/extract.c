@@ -253,8 +253,7 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
     if (alone)
         extract_passes(x);
     if (x->shared || (x->formats.format == MT_FORMAT_SUMMARY && alone)) {
-        x->p.inputs.flags |= MT_SOURCE_SPACES;
-        x->spaces = 1;
+        x->p.spaces = 1;
     }
     mt_inputs_take(&x->p.inputs, argc, argv);
     int code = mt_inputs_folders(&x->p.inputs);
@@ -278,8 +277,6 @@ static void extract_rows(struct mt_extract *x)
     if (x->judges)
         mt_feed_add(&x->p.feed, &mt_check_memory_analysis, &x->bytes,
                     "no memory for what becomes of the bytes");
-    if (x->spaces)
-        mt_feed_add(&x->p.feed, &mt_onchip_analysis, &x->onchip, "no memory for shared memory");
 }
 
 /* Opens the inputs and begins the analysis; the exit code. */
@@ -288,7 +285,7 @@ static int open_all(struct mt_extract *x)
     if (!x->p.inputs.ends && !session_reports(x->p.session))
         x->p.more.options.chosen = 0; /* rank 0 has them to itself */
     x->judges =
-        x->formats.format == MT_FORMAT_SUMMARY && x->spaces && !(x->p.inputs.flags & MT_SOURCE_NO_HOST);
+        x->formats.format == MT_FORMAT_SUMMARY && x->p.spaces && !(x->p.inputs.flags & MT_SOURCE_NO_HOST);
     int code = mt_pipeline_open(&x->p);
     if (code == 0)
         extract_rows(x);

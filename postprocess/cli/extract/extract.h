@@ -6,7 +6,6 @@
 #include "extract_share.h"
 #include "analysis/check/memory.h"
 #include "analysis/comm/addresses.h"
-#include "analysis/onchip/onchip.h"
 
 struct mt_extract {
     struct mt_pipeline p;
@@ -24,9 +23,8 @@ struct mt_extract {
     int no_more;                   /* the further analyses were interrupted */
     struct mt_formats formats;
     int shared;                   /* the section shared is chosen */
-    struct mt_onchip onchip;      /* of it, and of the summary, by one process */
     struct mt_check_memory bytes; /* of the summary, by one process */
-    int spaces, judges;           /* onchip and bytes are looked at */
+    int judges;                   /* bytes are looked at */
     struct mt_findings findings;
     int chosen; /* --sections was given */
     int stats;  /* --stats was */

@@ -108,7 +108,6 @@ static struct mt_comm_result extract_result(const struct mt_extract *x, int comp
     struct mt_comm_result r = mt_pipeline_result(&x->p, complete, notes);
     r.sections = x->sections;
     r.tag = x->formats.tag;
-    r.onchip = x->spaces ? &x->onchip.rows : NULL;
     return r;
 }
 
@@ -135,7 +134,7 @@ static int extract_text(struct mt_extract *x, FILE *f, int complete)
         const struct mt_comm_result r = extract_result(x, complete, more);
         mt_locality_run_head(&x->p.more, f, x->p.comm, &head);
         rc = x->formats.format == MT_FORMAT_TEXT
-                 ? mt_results_text(f, &r, x->p.more.rows, x->shared ? &x->onchip : NULL)
+                 ? mt_results_text(f, &r, x->p.more.rows, x->shared ? &x->p.onchip : NULL)
                  : extract_sentences(x, f, &r);
     }
     mt_gaps_free(&head.gaps);
@@ -181,7 +180,7 @@ int mt_extract_write(struct mt_extract *x, int complete)
         mt_locality_write(j, &r, 1) != 0)
         return mt_cli_fail("no memory to sort the results");
     if (x->shared)
-        mt_shared_json(j, &x->onchip);
+        mt_shared_json(j, &x->p.onchip);
     if (x->sections & 1u << MT_ADDRESSES && !x->many_addresses)
         cut = write_addresses(x, &code);
     mt_json_end(j);

@@ -46,7 +46,6 @@ struct query {
     const char *text, *output;
     struct mt_sql sql;
     sqlite3_stmt *statement;
-    struct mt_onchip onchip;
 };
 
 static int query_option(void *arg, int o)
@@ -285,12 +284,6 @@ static int query_write(struct query *x)
 
 /* ---- reading ---- */
 
-/* Shared and local memory are asked for. */
-static int query_onchip(const struct query *x)
-{
-    return (x->sql.reads & (1ull << MT_REL_banks | 1ull << MT_REL_hazards)) != 0;
-}
-
 /* The analyses of what the statement reads. */
 static void query_needs(struct query *x)
 {
@@ -303,33 +296,21 @@ static void query_needs(struct query *x)
     const uint64_t transfers = 1ull << MT_REL_transfers | 1ull << MT_REL_sends;
     x->p.wants = (reads & volumes ? MT_WANTS_COMM : 0) | (reads & transfers ? MT_WANTS_TRANSFERS : 0) |
                  (mt_locality_run_has(&x->p.more, MT_LOCALITY_PLACEMENT) ? MT_WANTS_READERS : 0);
-    x->p.inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_OWN_RUNS | (query_onchip(x) ? MT_SOURCE_SPACES : 0);
+    x->p.spaces = (reads & (1ull << MT_REL_banks | 1ull << MT_REL_hazards)) != 0;
+    x->p.inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_OWN_RUNS;
     x->p.inputs.threads = x->p.threads > 2 ? x->p.threads - 1 : 1;
-}
-
-/* All of the traces; the exit code. *complete: as of mt_inputs_finish. */
-static int query_read(struct query *x, int *complete)
-{
-    int code = mt_pipeline_open(&x->p);
-    if (code == 0 && query_onchip(x))
-        mt_feed_add(&x->p.feed, &mt_onchip_analysis, &x->onchip, "no memory for shared memory");
-    if (code || (code = mt_pipeline_read(&x->p)))
-        return code;
-    code = mt_inputs_finish(x->p.source, complete);
-    if (mt_comm_merged(x->p.comm) != 0 || mt_locality_run_finish(&x->p.more, x->p.comm) != 0 ||
-        mt_estimates_gather(&x->p.estimates, x->p.source, x->p.inputs.npaths) != 0)
-        return mt_cli_fail("no memory for the analyses");
-    return code;
 }
 
 static int query_answer(struct query *x)
 {
     const char *notes[MT_LOCALITY_RUN_NOTES];
-    int complete = 0, input = query_read(x, &complete);
-    if (!x->p.comm || (input && input != MT_EXIT_INPUT))
+    int complete = 0, input = mt_pipeline_open(&x->p);
+    if (input || (input = mt_pipeline_read(&x->p)))
         return input;
-    struct mt_comm_result r = mt_pipeline_result(&x->p, complete, notes);
-    r.onchip = &x->onchip.rows;
+    input = mt_pipeline_finish(&x->p, &complete);
+    if (input && input != MT_EXIT_INPUT)
+        return input;
+    const struct mt_comm_result r = mt_pipeline_result(&x->p, complete, notes);
     x->sql.r = &r;
     const uint64_t requests =
         1ull << MT_REL_coalescing | 1ull << MT_REL_coalescing_sites | 1ull << MT_REL_lane_strides;

@@ -62,7 +62,6 @@ struct make {
     int judges; /* what becomes of the bytes */
     struct mt_buffers buffers;
     struct mt_stride_graph graph, lanes;
-    struct mt_onchip onchip;
     struct mt_check_memory bytes;
     struct mt_findings findings;
     struct mt_summary summary;
@@ -156,8 +155,7 @@ static int write_more(void *arg, struct mt_json *j)
 static int report_glance(struct make *m)
 {
     const char *notes[MT_LOCALITY_RUN_NOTES];
-    struct mt_comm_result result = mt_pipeline_result(&m->p, m->report.complete, notes);
-    result.onchip = m->report.onchip_rows;
+    const struct mt_comm_result result = mt_pipeline_result(&m->p, m->report.complete, notes);
     return mt_summary_of(&m->summary, &result, &m->findings) == 0 ? 0
                                                                   : mt_cli_fail("no memory for the report");
 }
@@ -182,20 +180,16 @@ static int report_fill(struct make *m)
     r->notes = mt_source_notes(m->p.source, &r->nnotes, &ignored);
     if (mt_report_take_comm(r, m->p.comm) != 0 || take_companions(m) != 0)
         return mt_cli_fail("no memory for the report");
-    if (mt_estimates_gather(&m->p.estimates, m->p.source, m->p.inputs.npaths) != 0)
-        return mt_cli_fail("no memory for the report");
     r->more = write_more;
     r->more_arg = m;
     if (m->quick)
         return report_glance(m);
-    if (mt_locality_run_finish(&m->p.more, m->p.comm) != 0 || mt_stride_graph_finish(&m->graph, 0) != 0 ||
-        mt_stride_graph_finish(&m->lanes, 0) != 0)
+    if (mt_stride_graph_finish(&m->graph, 0) != 0 || mt_stride_graph_finish(&m->lanes, 0) != 0)
         return mt_cli_fail("no memory for the report");
     if (m->judges && mt_check_events(&m->findings, m->p.source) != 0)
         return mt_cli_fail("no memory for the report");
     mt_findings_finish(&m->findings);
-    r->onchip = &m->onchip;
-    r->onchip_rows = &m->onchip.rows;
+    r->onchip = &m->p.onchip;
     r->graph.graph = &m->graph;
     r->graph.stride = MT_EITHER(mt_stride_graph_kernel_stride(&m->graph, 0),
                                 "stride: against the previous access of the same thread in the same buffer");
@@ -215,7 +209,6 @@ static void report_rows(struct make *m)
         mt_feed_add(f, &mt_check_memory_analysis, &m->bytes, "no memory for what becomes of the bytes");
     if (m->quick)
         return;
-    mt_feed_add(f, &mt_onchip_analysis, &m->onchip, "no memory for shared memory");
     mt_feed_add(f, &mt_stride_graph_analysis, &m->graph, "no memory for the stride graphs");
     mt_feed_add(f, &mt_stride_lanes_analysis, &m->lanes, "no memory for the stride graphs");
 }
@@ -244,16 +237,15 @@ static int start_analyses(struct make *m)
 static int from_traces(struct make *m)
 {
     m->p.inputs.threads = m->p.threads;
-    m->p.inputs.flags |= m->quick ? 0 : MT_SOURCE_SPACES;
+    m->p.spaces = !m->quick;
     int code = start_analyses(m);
     if (code == 0)
         code = mt_pipeline_read(&m->p);
     if (code)
         return code;
-    /* Their order must not depend on the number of threads. */
-    if (mt_comm_merged(m->p.comm) != 0)
-        return mt_cli_fail("no memory for the report");
-    int input = mt_inputs_finish(m->p.source, &m->report.complete);
+    int input = mt_pipeline_finish(&m->p, &m->report.complete);
+    if (input && input != MT_EXIT_INPUT)
+        return input;
     code = report_fill(m);
     if (code == 0 &&
         mt_gaps_find(&m->report.gaps, m->p.source, m->p.comm, mt_locality_run_traffic(&m->p.more)) != 0)
