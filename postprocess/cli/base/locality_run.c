@@ -415,18 +415,13 @@ void mt_locality_run_drop(struct mt_locality_run *x)
 
 void mt_locality_run_again(struct mt_locality_run *x)
 {
-    const struct mt_locality_options options = x->options;
-    const unsigned devices = x->devices;
-    const struct mt_topology topology = x->topology;
-    const enum mt_collective_way way = x->way;
-    const int quiet = x->quiet;
-    const size_t rows = x->rows;
+    const struct mt_locality_run old = *x;
     mt_locality_run_free(x);
     mt_locality_run_init(x);
-    x->options = options;
-    x->devices = devices;
-    x->topology = topology;
-    x->way = way;
-    x->quiet = quiet;
-    x->rows = rows;
+    x->options = old.options;
+    x->devices = old.devices;
+    x->topology = old.topology;
+    x->way = old.way;
+    x->quiet = old.quiet;
+    x->rows = old.rows;
 }

@@ -6,40 +6,19 @@
 /* ---- order ---- */
 
 struct lines_order {
-    const struct mt_locality *m;
-    const struct mt_sites *sites;
-    enum mt_lines_by by;
+    const struct mt_lines_cell *cells;
+    char *const *names; /* of their places; NULL: they are allocations */
 };
 
-static const char *lines_place(char *out, const struct mt_locality *m, const struct mt_sites *sites,
-                               enum mt_lines_by by, uint64_t place)
-{
-    if (by == MT_BY_ALLOC)
-        return mt_alloc_label(out, m, place);
-    return (by == MT_BY_LINE ? &sites->lines : &sites->vars)->names[place];
-}
-
-/* Lines and variables by their bytes, allocations by id, what is not known in front of them. */
+/* Lines and variables by their bytes, allocations by id, what is not known (UINT64_MAX) in front of them. */
 static int lines_by_place(const void *a, const void *b, void *arg)
 {
     const struct lines_order *o = arg;
-    const struct mt_lines_cell *cells = o->m->lines.cells[o->by], *x = &cells[*(const size_t *)a],
-                               *y = &cells[*(const size_t *)b];
-    char left[MT_ALLOC_LABEL], right[MT_ALLOC_LABEL];
-    int d = 0;
-    if (x->place != y->place && o->by == MT_BY_ALLOC)
-        d = x->place + 1 < y->place + 1 ? -1 : 1; /* none is UINT64_MAX */
-    else if (x->place != y->place)
-        d = strcmp(lines_place(left, o->m, o->sites, o->by, x->place),
-                   lines_place(right, o->m, o->sites, o->by, y->place));
-    return d ? d : mt_locality_compare_text(x->kernel, y->kernel);
-}
-
-/* The places of cells in the order of the output; to be freed, NULL without memory. */
-static size_t *lines_order(const struct mt_locality *m, const struct mt_sites *sites, enum mt_lines_by by)
-{
-    struct lines_order o = {m, sites, by};
-    return mt_sorted_numbers(m->lines.count[by], lines_by_place, &o);
+    const struct mt_lines_cell *x = &o->cells[*(const size_t *)a], *y = &o->cells[*(const size_t *)b];
+    if (o->names)
+        MT_ORDER_TEXT(o->names[x->place], o->names[y->place])
+    MT_ORDER_DIFFER(x, y, place + 1)
+    return mt_locality_compare_text(x->kernel, y->kernel);
 }
 
 /* ---- rows ---- */
@@ -60,10 +39,14 @@ static void lines_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 
 static int lines_rows(struct mt_rowset *x, enum mt_lines_by by)
 {
+    const struct mt_sites *sites = x->r->sites;
+    struct lines_order o = {x->r->locality->lines.cells[by], by == MT_BY_LINE  ? sites->lines.names
+                                                             : by == MT_BY_VAR ? sites->vars.names
+                                                                               : NULL};
     x->row = lines_row;
     x->which = by;
     x->n = x->r->locality->lines.count[by];
-    x->order = x->data = lines_order(x->r->locality, x->r->sites, by);
+    x->order = x->data = mt_sorted_numbers(x->n, lines_by_place, &o);
     return x->data ? 0 : -1;
 }
 
