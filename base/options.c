@@ -149,14 +149,15 @@ static int one_apart(const char *a, size_t n, const char *b)
             toupper((unsigned char)a[head + 1]) == b[head]);
 }
 
-void mt_options_misspelt(char *const *environment, void (*complain)(const char *, void *), void *ctx)
+/* Reports each variable MEMTRACE_… of `environment` ("NAME=value", ended by NULL) that is one letter away
+ * from a variable of ours, without being one: it would be without effect, and nobody would notice. */
+static void options_misspelt(char *const *environment)
 {
     static const char *const names[] = {
 #define MT_OPTION(kind, field, name, def, values, help) name,
 #include "options.def"
     };
     enum { NAMES = sizeof names / sizeof *names };
-    char line[256];
     for (; environment && *environment; environment++) {
         size_t n = strcspn(*environment, "="), meant = NAMES;
         if (n < 9 || strncasecmp(*environment, "MEMTRACE_", 9) != 0)
@@ -169,11 +170,9 @@ void mt_options_misspelt(char *const *environment, void (*complain)(const char *
             if (meant == NAMES && one_apart(*environment, n, names[i]))
                 meant = i;
         }
-        if (meant == NAMES)
-            continue;
-        snprintf(line, sizeof line, "%.*s is not a variable of memtrace and has no effect: is %s meant?",
-                 n > 100 ? 100 : (int)n, *environment, names[meant]);
-        complain(line, ctx);
+        if (meant != NAMES)
+            mt_report("%.*s is not a variable of memtrace and has no effect: is %s meant?",
+                      n > 100 ? 100 : (int)n, *environment, names[meant]);
     }
 }
 
@@ -200,7 +199,7 @@ static void read_once(void)
 {
     mt_options_parse(&options, from_environment, to_stderr, NULL);
     if (!getauxval(AT_SECURE))
-        mt_options_misspelt(mt_environment(), to_stderr, NULL);
+        options_misspelt(mt_environment());
     /* Copies: the program may change its environment later. */
 #define KEEP_STRING(f) options.f = options_copy(options.f)
 #define KEEP_NUMBER(f) (void)0

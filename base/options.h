@@ -22,11 +22,6 @@ struct mt_options {
  * line on stderr and the default is taken. */
 const struct mt_options *mt_options(void);
 
-/* Calls `complain` for each variable MEMTRACE_… of `environment` ("NAME=value", ended by NULL) that is one
- * letter away from a variable of ours, without being one: it would be without effect,
- * and nobody would notice. */
-void mt_options_misspelt(char *const *environment, void (*complain)(const char *line, void *ctx), void *ctx);
-
 /* The parser that it uses. `get` stands for getenv; `complain` is called with one sentence per bad value. */
 void mt_options_parse(struct mt_options *o, const char *(*get)(const char *name, void *ctx),
                       void (*complain)(const char *line, void *ctx), void *ctx);

@@ -171,7 +171,8 @@ void mt_end(uint32_t failed)
 
 /* ---- functions ---- */
 
-void mt_frames_above(uint64_t sp)
+/* Functions that an exception has left. */
+static void access_left(uint64_t sp)
 {
     struct mt_self *s = &mt_self;
     while (s->frames && s->frame[s->frames - 1].sp < sp) {
@@ -200,7 +201,7 @@ void __mt_host_enter(uint32_t function, uint64_t sp, uint64_t a, uint64_t b, uin
         return;
     s->told = (struct mt_frame){caller ? function : 0, sp};
     mt_enter();
-    mt_frames_above(sp);
+    access_left(sp);
     if (s->frames < MT_FRAMES)
         s->frame[s->frames++] = (struct mt_frame){function, sp};
     struct mt_core_thread *t = mt_llvm_thread();
@@ -218,7 +219,7 @@ void __mt_host_leave(uint32_t function, uint64_t sp, uint64_t value)
         return;
     s->left = (struct mt_frame){caller ? 0 : function, sp};
     mt_enter();
-    mt_frames_above(sp);
+    access_left(sp);
     if (s->frames && s->frame[s->frames - 1].sp == sp)
         s->frames--;
     struct mt_core_thread *t = mt_llvm_thread();
@@ -234,7 +235,7 @@ void __mt_host_unwound(uint64_t sp)
         return;
     mt_enter();
     mt_llvm_thread();
-    mt_frames_above(sp);
+    access_left(sp);
     mt_leave();
 }
 

@@ -75,7 +75,7 @@ void mt_told_alloc(enum mt_core_alloc_kind kind, void *p, size_t bytes, uint64_t
     mt_leave();
 }
 
-void mt_told_free(void *p)
+static void alloc_told_free(void *p)
 {
     struct mt_self *s = &mt_self;
     if (!p || s->ours || s->busy || mt_phase != MT_PHASE_ON)
@@ -115,7 +115,7 @@ MT_ENTRY void free(void *p)
     int saved = errno;
     if (in_arena(p) || !real_free)
         return;
-    mt_told_free(p);
+    alloc_told_free(p);
     errno = saved;
     real_free(p);
 }

@@ -115,7 +115,6 @@ void mt_waste(void);
  * came meanwhile are delivered: their handlers may leave us, and so may pthread_cancel. */
 void mt_enter(void);
 void mt_leave(void);
-void mt_cancel_hold(void);
 void mt_cancel_ask(void);
 void mt_cancel_restore(void);
 /* Inside of them: a function of the program's is called. */
@@ -146,8 +145,6 @@ int mt_signals_open(int switches); /* switches: SIGUSR1 and SIGUSR2 turn tracing
 void mt_handlers_end(void);        /* the thread dies in a handler: what it has recorded is taken over */
 void mt_signals_close(void);       /* what would end the program ends it without us again */
 void mt_handler_left(void);        /* out of a handler by longjmp: the thread goes on as usual */
-/* access.c: functions that an exception has left. */
-void mt_frames_above(uint64_t sp);
 /* An access of atomic mode that was appended is under way. */
 static inline int mt_access_open(const struct mt_self *s)
 {
@@ -170,7 +167,6 @@ uint64_t mt_llvm_sequence(int next);
 /* alloc.c */
 int mt_not_for_us(uint64_t ip); /* the caller is the CUDA runtime */
 void mt_told_alloc(enum mt_core_alloc_kind kind, void *p, size_t bytes, uint64_t ip);
-void mt_told_free(void *p);
 void *mt_next(const char *name); /* the function that we are in front of */
 /* exit.c */
 void mt_exit_open(void);

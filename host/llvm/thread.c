@@ -48,7 +48,7 @@ void mt_thread_off(void)
     use_scratch(&mt_self, 1);
 }
 
-void mt_cancel_hold(void)
+static void thread_hold(void)
 {
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mt_self.cancel_state);
     pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &mt_self.cancel_type);
@@ -57,7 +57,7 @@ void mt_cancel_hold(void)
 void mt_cancel_ask(void)
 {
     if (mt_self.state != 1)
-        mt_cancel_hold();
+        thread_hold();
     else
         pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &mt_self.cancel_type);
 }
@@ -86,7 +86,7 @@ void mt_cancel_restore(void)
 void mt_enter(void)
 {
     if (!mt_self.inside++)
-        mt_cancel_hold();
+        thread_hold();
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 

@@ -40,8 +40,6 @@ int mt_shape_ways_out(struct mt_loop_shape *s, unsigned l, unsigned char *mark);
  * GPU. kernel: parameters are the same in all lanes. Returns 1 if some cannot: there is too much
  * of it, or lanes wait for one another in it. */
 int mt_ways_apart(struct mt_lowering *l, LLVMValueRef function, int kernel);
-/* Is loop a, or 0, the loop b or inside of it? Everything is inside of 0. */
-int mt_shape_inside(const struct mt_loop_shape *s, unsigned a, unsigned b);
 /* Is the block in loop l, or 0, as the control flow has it? */
 int mt_shape_within(const struct mt_loop_shape *s, unsigned block, unsigned l);
 #endif

@@ -30,7 +30,8 @@ unsigned mt_shape_number(const struct mt_loop_shape *s, LLVMBasicBlockRef block)
     return shape_find(s->name, s->nblocks, block);
 }
 
-int mt_shape_inside(const struct mt_loop_shape *s, unsigned a, unsigned b)
+/* Is loop a, or 0, the loop b or inside of it? Everything is inside of 0. */
+static int shape_inside(const struct mt_loop_shape *s, unsigned a, unsigned b)
 {
     while (a && a != b)
         a = s->loop[a - 1].parent;
@@ -165,7 +166,7 @@ static void shape_reach(struct shape_work *w, unsigned l, unsigned from)
     while (depth) {
         unsigned b = w->stack[--depth];
         if (b >= s->nblocks || w->seen[b] || b == first || mt_shape_within(s, b, l) ||
-            !mt_shape_inside(s, s->block[b].loop, around))
+            !shape_inside(s, s->block[b].loop, around))
             continue;
         w->seen[b] = 1;
         for (unsigned k = 0, n = shape_successors(s, b); k < n; k++)
@@ -394,8 +395,8 @@ static void shape_join(struct shape_work *w, unsigned l)
     struct mt_loop_shape *s = w->s;
     s->loop[l - 1].joined = 1;
     for (unsigned b = 0; b < s->nblocks; b++)
-        if (mt_shape_inside(s, s->block[b].loop, s->loop[l - 1].parent) &&
-            !mt_shape_inside(s, s->block[b].loop, l) && shape_dominates(w, w->seen, s->loop[l - 1].header, b))
+        if (shape_inside(s, s->block[b].loop, s->loop[l - 1].parent) &&
+            !shape_inside(s, s->block[b].loop, l) && shape_dominates(w, w->seen, s->loop[l - 1].header, b))
             shape_adopt(s, b, l);
 }
 

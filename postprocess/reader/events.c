@@ -9,7 +9,7 @@ MT_ORDER_1(by_id, struct mt_alloc_event, id)
 MT_ORDER_POINTED_2(by_release, struct mt_alloc_event, free_seq, id)
 
 /* What an address held before it was allocated anew is nobody's message to who reads it now. */
-struct mt_copy_event mt_new_memory(const struct mt_alloc_event *a, uint64_t from)
+static struct mt_copy_event events_new(const struct mt_alloc_event *a, uint64_t from)
 {
     return (struct mt_copy_event){.seq = a->seq,
                                   .kind = MT_COPY_NEW,
@@ -18,7 +18,8 @@ struct mt_copy_event mt_new_memory(const struct mt_alloc_event *a, uint64_t from
                                   .height = a->bytes > from};
 }
 
-int mt_is_new_memory(const struct mt_alloc_event *a)
+/* 0: where it was before its first access is not known (symbols, malloc in kernels). */
+static int events_is_new(const struct mt_alloc_event *a)
 {
     return strcmp(a->kind, "symbol") != 0 && strcmp(a->kind, "device") != 0;
 }
@@ -27,8 +28,8 @@ int mt_is_new_memory(const struct mt_alloc_event *a)
 static void device_memory(struct mt_source_merge *m, const struct mt_companion *c)
 {
     for (size_t k = 0; k < c->nallocs; k++)
-        if (mt_is_new_memory(&c->allocs[k]))
-            m->copies[m->ncopies++] = mt_new_memory(&c->allocs[k], 0);
+        if (events_is_new(&c->allocs[k]))
+            m->copies[m->ncopies++] = events_new(&c->allocs[k], 0);
 }
 
 /* The allocation that a realloc gave up: freed with its number, or just before. */
@@ -67,7 +68,7 @@ static int host_memory(struct mt_source_merge *m, const struct mt_companion *c)
                                                              .src = old->base,
                                                              .width = kept,
                                                              .height = 1};
-        m->copies[m->ncopies++] = mt_new_memory(a, kept);
+        m->copies[m->ncopies++] = events_new(a, kept);
     }
     free(freed);
     return 0;

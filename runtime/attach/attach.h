@@ -14,9 +14,6 @@
 #include <link.h>
 #include "base/binary.h"
 
-/* One line on stderr: "memtrace: …". */
-void mt_attach_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 /* ---- program.c */
 /* The object's path, which may be gone: its own, or in `room`. */
 const char *mt_attach_path(const struct link_map *map, char room[PATH_MAX]);

@@ -22,8 +22,9 @@ static char stand_in_name[PATH_MAX]; /* that the dynamic linker knows it by */
 static struct mt_attach_library library;
 static char folder[PATH_MAX - 64]; /* this library's */
 
-/* Not mt_report: its settings and their constructors are for the program, in which this library is not. */
-void mt_attach_say(const char *format, ...)
+/* One line on stderr: "memtrace: …". Not mt_report: its settings and their constructors are for the program,
+ * in which this library is not. */
+__attribute__((format(printf, 1, 2))) static void audit_say(const char *format, ...)
 {
     char text[1024] = "memtrace: ";
     va_list ap;
@@ -59,7 +60,7 @@ static const char *audit_base_name(const char *path)
 static int audit_take_over(const char *path, struct mt_attach_takeover *t, int major)
 {
     if (!library.symbols) {
-        mt_attach_say(
+        audit_say(
             "%s: its CUDA runtime is left as it is: libmemtrace.so is not loaded; was LD_PRELOAD changed?",
             path);
         return -1;
@@ -68,16 +69,16 @@ static int audit_take_over(const char *path, struct mt_attach_takeover *t, int m
     t->library = &library;
     t->node = major ? mt_attach_library_node(&library, mt_binary_node(major)) : 0;
     if (!t->node)
-        mt_attach_say(
+        audit_say(
             "%s: the CUDA runtime in it is %s than this memtrace knows: it is left as it is, and not traced",
             path, major ? "of another version" : "older");
     else if (!(done = mt_attach_takeover(t) == 0))
-        mt_attach_say("%s: its CUDA runtime cannot be taken over: %s%s%s%s%s; it is not traced: " RELINK,
-                      path, t->name, *t->name ? ": " : "", t->why, t->error ? ": " : "",
-                      t->error ? strerrordesc_np(t->error) : "");
+        audit_say("%s: its CUDA runtime cannot be taken over: %s%s%s%s%s; it is not traced: " RELINK, path,
+                  t->name, *t->name ? ": " : "", t->why, t->error ? ": " : "",
+                  t->error ? strerrordesc_np(t->error) : "");
     else if (verbose)
-        mt_attach_say("%s: the CUDA %d runtime in it is taken over: %u functions, %u of them not supported",
-                      path, major, t->taken + t->missing, t->missing);
+        audit_say("%s: the CUDA %d runtime in it is taken over: %u functions, %u of them not supported", path,
+                  major, t->taken + t->missing, t->missing);
     return done ? 0 : -1;
 }
 
@@ -118,7 +119,7 @@ static void audit_tell_left(uintptr_t *cookie)
         library.symbols ? mt_attach_library_find(&library, MT_ATTACH_LEFT, 0) : NULL;
     audit_set_left(cookie, LEFT_TOLD);
     if (state == LEFT_NAMELESS || (state == LEFT_EMPTY && verbose))
-        mt_attach_say(
+        audit_say(
             "%s: the CUDA runtime in it cannot be taken over, for its symbols were stripped: its kernels "
             "are not traced, and do not run on the CPU device; do not strip it, or " RELINK,
             path);
@@ -153,9 +154,9 @@ static int audit_open(struct mt_binary *o, const struct link_map *map, const cha
 {
     int why = mt_attach_program_open(o, map, path);
     if (why)
-        mt_attach_say("%s: it cannot be read (%s), so that a CUDA runtime in it would not be traced: run a "
-                      "copy that can be",
-                      path, strerrordesc_np(why));
+        audit_say("%s: it cannot be read (%s), so that a CUDA runtime in it would not be traced: run a "
+                  "copy that can be",
+                  path, strerrordesc_np(why));
     return why;
 }
 
@@ -292,8 +293,8 @@ static int audit_knows(const char *path, const char *begin)
     }
     mt_binary_close(&o);
     if (!known)
-        mt_attach_say("%s: newer than this memtrace: what it makes for a GPU does not run on the CPU device",
-                      path);
+        audit_say("%s: newer than this memtrace: what it makes for a GPU does not run on the CPU device",
+                  path);
     return known;
 }
 
@@ -355,8 +356,8 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
     if (major > 13 || (major && major < 11) || !known) {
         static int said;
         if (access(name, R_OK) == 0 && !said++)
-            mt_attach_say(
-                "%s: a CUDA runtime of a version that this memtrace does not know: it is not traced", name);
+            audit_say("%s: a CUDA runtime of a version that this memtrace does not know: it is not traced",
+                      name);
         return (char *)(uintptr_t)name;
     }
     return ours;
@@ -378,8 +379,7 @@ EXPORT unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie
     if (nwaiting < WAITING)
         waiting[nwaiting++] = cookie;
     else if (!lost++)
-        mt_attach_say("more than %d libraries at once: CUDA runtimes in the others are not taken over",
-                      WAITING);
+        audit_say("more than %d libraries at once: CUDA runtimes in the others are not taken over", WAITING);
     return 0; /* its calls are none of ours */
 }
 

@@ -49,8 +49,8 @@ static int context_alive(const struct CUctx_st *c)
     return 0;
 }
 
-/* The runtime API makes the current device's primary context current by itself. */
-CUcontext mt_context_current(void)
+/* This thread's, or NULL. The runtime API makes the current device's primary context current by itself. */
+static CUcontext context_current(void)
 {
     int device = mt_device_current();
     if (top && top->context->device == device)
@@ -60,7 +60,7 @@ CUcontext mt_context_current(void)
 
 CUcontext mt_context_on(int device)
 {
-    CUcontext c = mt_context_current();
+    CUcontext c = context_current();
     if (c && c->device == device)
         return c;
     for (c = contexts; c; c = c->next)
@@ -77,7 +77,7 @@ CUresult mt_context_check(enum mt_driver_needs needs)
         return CUDA_ERROR_NOT_INITIALIZED;
     if (needs == MT_NEEDS_INIT)
         return CUDA_SUCCESS;
-    CUcontext c = mt_context_current();
+    CUcontext c = context_current();
     return !c                 ? CUDA_ERROR_INVALID_CONTEXT
            : context_alive(c) ? CUDA_SUCCESS
                               : CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -128,10 +128,10 @@ CUresult drv_cuCtxPushCurrent_v2(CUcontext c)
 
 CUresult drv_cuCtxPopCurrent_v2(CUcontext *c)
 {
-    if (!mt_context_current())
+    if (!context_current())
         return CUDA_ERROR_INVALID_CONTEXT;
     if (c)
-        *c = mt_context_current();
+        *c = context_current();
     context_drop();
     return CUDA_SUCCESS;
 }
@@ -153,7 +153,7 @@ CUresult drv_cuCtxGetCurrent(CUcontext *c)
 {
     if (!c)
         return CUDA_ERROR_INVALID_VALUE;
-    *c = mt_context_current();
+    *c = context_current();
     return CUDA_SUCCESS;
 }
 
@@ -323,19 +323,19 @@ CUresult drv_cuCtxGetFlags(unsigned *flags)
 {
     if (!flags)
         return CUDA_ERROR_INVALID_VALUE;
-    *flags = mt_context_current()->flags;
+    *flags = context_current()->flags;
     return CUDA_SUCCESS;
 }
 
 CUresult drv_cuCtxSetFlags(unsigned flags)
 {
-    mt_context_current()->flags = flags;
+    context_current()->flags = flags;
     return CUDA_SUCCESS;
 }
 
 CUresult drv_cuCtxGetId(CUcontext c, unsigned long long *id)
 {
-    c = c ? c : mt_context_current();
+    c = c ? c : context_current();
     if (!id)
         return CUDA_ERROR_INVALID_VALUE;
     if (!c || !context_alive(c))
@@ -346,7 +346,7 @@ CUresult drv_cuCtxGetId(CUcontext c, unsigned long long *id)
 
 CUresult drv_cuCtxGetApiVersion(CUcontext c, unsigned *version)
 {
-    c = c ? c : mt_context_current();
+    c = c ? c : context_current();
     if (!version)
         return CUDA_ERROR_INVALID_VALUE;
     if (!c || !context_alive(c))

@@ -6,8 +6,6 @@
 
 /* CUDA_SUCCESS when a function with these needs may be called now in this thread. */
 CUresult mt_context_check(enum mt_driver_needs needs);
-/* The current one of this thread, or NULL. */
-CUcontext mt_context_current(void);
 /* One of the device: the current one, if it is. */
 CUcontext mt_context_on(int device);
 #endif

@@ -113,7 +113,6 @@ struct mt_nccl_item {
 int mt_nccl_exchange(struct mt_nccl_comm *c, const char *name, struct mt_nccl_item *items, size_t n);
 /* Makes shared memory and names it. */
 int mt_nccl_segment_new(mt_nccl_id *id);
-uint64_t mt_nccl_segment_number(const mt_nccl_id *id);
 /* This rank is there. */
 int mt_nccl_attach(struct mt_nccl_comm *c, const mt_nccl_id *id);
 /* Waits until all are. */

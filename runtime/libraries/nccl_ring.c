@@ -45,13 +45,6 @@ static uint64_t *ring_number(const mt_nccl_id *id)
     return (uint64_t *)(id->bytes + MT_LIBRARY_HANDLE);
 }
 
-uint64_t mt_nccl_segment_number(const mt_nccl_id *id)
-{
-    uint64_t n;
-    memcpy(&n, ring_number(id), sizeof n);
-    return n;
-}
-
 int mt_nccl_segment_new(mt_nccl_id *id)
 {
     uint64_t number = 0;
@@ -280,7 +273,7 @@ int mt_nccl_attach(struct mt_nccl_comm *c, const mt_nccl_id *id)
             MT_NCCL_ARGUMENT,
             "ncclCommInitRank: the id is none, or the process that made it has ended, or is another "
             "user's or on another machine");
-    c->id = mt_nccl_segment_number(id);
+    memcpy(&c->id, ring_number(id), sizeof c->id);
     c->handle = *id;
     if (!atomic_compare_exchange_strong(&c->segment->n, &none, c->n) && none != c->n)
         return mt_nccl_fail(MT_NCCL_USAGE,

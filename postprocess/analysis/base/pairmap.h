@@ -27,12 +27,6 @@ static inline size_t mt_pairmap_slot(const struct mt_pairmap *m, uint64_t a, uin
 {
     return mt_hash_number(a ^ (b ^ b >> 29) * 0xd6e8feb86659fd93ull) >> (64 - m->bits);
 }
-/* Will be asked for soon: its place is brought near. */
-static inline void mt_pairmap_soon(const struct mt_pairmap *m, uint64_t a, uint64_t b)
-{
-    if (m->slot)
-        __builtin_prefetch(&m->slot[mt_pairmap_slot(m, a, b)]);
-}
 void mt_pairmap_clear(struct mt_pairmap *m);
 /* Calls for all pairs, in no order. */
 void mt_pairmap_each(const struct mt_pairmap *m, void (*f)(void *arg, uint64_t a, uint64_t b, uint64_t value),

@@ -91,19 +91,6 @@ static inline uint64_t mt_run_address(const struct mt_access_run *r, uint32_t i)
     return r->addresses ? r->addresses[i] : r->base + (uint64_t)r->stride * i;
 }
 
-/* Lines (or sectors) of 1 << bits bytes that `size` >= 1 bytes at `address` touch: *first and, modulo the
- * number of lines there are, those after it; returns how many. */
-static inline uint64_t mt_lines_of(uint64_t address, uint64_t size, unsigned bits, uint64_t *first)
-{
-    uint64_t in = address & ((1ull << bits) - 1);
-    *first = address >> bits;
-    return ((in + size - 1) >> bits) + 1;
-}
-static inline uint64_t mt_line_after(uint64_t first, uint64_t i, unsigned bits)
-{
-    return (first + i) & (~0ull >> bits);
-}
-
 /* How many accesses from number `i` on, which begins in [first, last], begin there one after another. */
 static inline uint32_t mt_run_within(const struct mt_access_run *r, uint32_t i, uint64_t first, uint64_t last)
 {

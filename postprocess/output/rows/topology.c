@@ -57,7 +57,7 @@ static const struct preset {
                {"dgx-1", 0, topology_mesh, 8},
                {"dgx-a100", 12, NULL, 8},
                {"dgx-h100", MOST_NVLINKS, NULL, 8}};
-const char *const mt_topology_presets = "nvlink, pcie, dgx-1, dgx-a100 or dgx-h100";
+static const char *const topology_presets = "nvlink, pcie, dgx-1, dgx-a100 or dgx-h100";
 
 static void topology_preset(struct mt_topology *t, const struct preset *p, unsigned devices)
 {
@@ -211,7 +211,7 @@ static int topology_file(struct mt_topology *t, const char *path, char *why, siz
     char *text = f ? calloc(1, MOST_BYTES + 1) : NULL;
     int rc = -1;
     if (!f)
-        snprintf(why, size, "%s (a file, or %s)", strerror(errno), mt_topology_presets);
+        snprintf(why, size, "%s (a file, or %s)", strerror(errno), topology_presets);
     else if (!text)
         snprintf(why, size, "out of memory");
     else if (fread(text, 1, MOST_BYTES, f) == 0 && ferror(f))

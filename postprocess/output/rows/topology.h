@@ -34,9 +34,7 @@ struct mt_topology_link {
     double speed;  /* bytes a second */
 };
 
-/* The words for --topology that are no file, "a, b or c". */
-extern const char *const mt_topology_presets;
-/* `name`: one of these, for `devices`, or a file. 0, or -1 with a sentence in why. */
+/* `name`: "nvlink" or another preset, for `devices`, or a file. 0, or -1 with a sentence in why. */
 int mt_topology_read(struct mt_topology *t, const char *name, unsigned devices, char *why, size_t size);
 /* The links between two devices, or a device and the host (-1), in the order of the way. 0: there is none, as
  * one of the two is not in the table, or they are the same. */

@@ -291,9 +291,6 @@ void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_acce
                         struct mt_item *item);
 /* Copies and allocations of all inputs (events.c): fills m->copies; *allocs, owned by the caller, has those
  * that the companions of traces have, by id. 0, or -1 with *err. */
-/* 0: where it was before its first access is not known (symbols, malloc in kernels). */
-int mt_is_new_memory(const struct mt_alloc_event *a);
-struct mt_copy_event mt_new_memory(const struct mt_alloc_event *a, uint64_t from);
 int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc_event **allocs,
                       size_t *nallocs, struct mt_error *err);
 /* Streams of the inputs' process that are not among the inputs (streams.c): notes. 0,

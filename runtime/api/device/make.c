@@ -474,10 +474,3 @@ int mt_image_end(struct mt_making *w, const char *what, struct mt_made *out, cha
     errno = saved;
     return rc;
 }
-
-int mt_image_make(const struct mt_to_make *m, struct mt_made *out, char *why, size_t size)
-{
-    struct mt_making *w = mt_image_begin(m, why, size);
-    *out = (struct mt_made){0};
-    return w ? mt_image_end(w, m->what, out, why, size) : -1;
-}

@@ -75,17 +75,13 @@ struct mt_to_make {
                             share */
     const char *content; /* what that is made of (mt_made_kernel), or "" */
 };
-/* Makes one image of the code, or takes it from the folder. May take seconds, and says so then. 0, or -1 with
- * a sentence in *why. */
-int mt_image_make(const struct mt_to_make *m, struct mt_made *out, char *why, size_t size);
-
-/* The same in two steps: others may be begun while one is waited for. The code must stay where it is until
- * the end. Begins; NULL with *why. */
+/* Makes one image of the code, or takes it from the folder, in two steps: others may be begun while one is
+ * waited for. The code must stay where it is until the end. Begins; NULL with a sentence in *why. */
 struct mt_making;
 struct mt_making *mt_image_begin(const struct mt_to_make *m, char *why, size_t size);
 int mt_image_begun_here(const struct mt_making *w); /* 0: before a fork; what is waited for is another's */
 int mt_image_was_kept(const struct mt_making *w);
-/* Waits for it as `what`, and frees w. */
+/* Waits for it as `what`, and frees w. May take seconds, and says so then. 0, or -1 with *why. */
 int mt_image_end(struct mt_making *w, const char *what, struct mt_made *out, char *why, size_t size);
 void mt_image_drop(struct mt_making *w); /* mt-ptx sees it, and ends */
 #endif
