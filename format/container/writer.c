@@ -18,7 +18,6 @@ struct mt_mtc_writer {
     int level;
     int lock;                  /* guards all below */
     int off;                   /* errno value of the failure, 0: writing */
-    uint64_t lost;             /* items that came when it was off */
     uint64_t bytes;            /* written */
     struct mt_mtc_index *list; /* of the chunks written; NULL with chunks: no memory for an index */
     uint64_t chunks, room;
@@ -150,13 +149,8 @@ int mt_mtc_pack(struct mt_packer *p, int level, enum mt_mtc_chunk_type type, uns
     return mt_pack(p, level, plain, bytes) == 0 ? 0 : ENOMEM;
 }
 
-static int has_accesses(unsigned type)
-{
-    return type == MT_MTC_HOST || type == MT_MTC_DEVICE;
-}
-
 /* The chunk in `p`, or what became of it: `e` is an errno value. */
-static int append_chunk(struct mt_mtc_writer *w, const struct mt_packer *p, int e, uint64_t items)
+static int append_chunk(struct mt_mtc_writer *w, const struct mt_packer *p, int e)
 {
     if (e && !w->off)
         __atomic_store_n(&w->off, e, __ATOMIC_RELAXED);
@@ -164,15 +158,13 @@ static int append_chunk(struct mt_mtc_writer *w, const struct mt_packer *p, int 
         writer_remember(w, &p->head);
         writer_append(w, p->buffer, p->bytes);
     }
-    if (w->off)
-        __atomic_store_n(&w->lost, w->lost + items, __ATOMIC_RELAXED);
     return w->off;
 }
 
 int mt_mtc_append(struct mt_mtc_writer *w, const struct mt_packer *p)
 {
     writer_lock(w);
-    int e = append_chunk(w, p, 0, has_accesses(p->head.type) ? p->head.items : 0);
+    int e = append_chunk(w, p, 0);
     writer_unlock(w);
     return e;
 }
@@ -185,18 +177,13 @@ int mt_mtc_write(struct mt_mtc_writer *w, enum mt_mtc_chunk_type type, unsigned 
     if (!e)
         e = p ? mt_mtc_pack(p, w->level, type, flags, key, first, last, items, plain, bytes) : ENOMEM;
     writer_lock(w);
-    e = append_chunk(w, p, e, has_accesses(type) ? items : 0);
+    e = append_chunk(w, p, e);
     if (p) {
         p->next = w->idle;
         w->idle = p;
     }
     writer_unlock(w);
     return e;
-}
-
-uint64_t mt_mtc_writer_lost(const struct mt_mtc_writer *w)
-{
-    return __atomic_load_n(&w->lost, __ATOMIC_RELAXED);
 }
 
 uint64_t mt_mtc_writer_bytes(const struct mt_mtc_writer *w)

@@ -24,8 +24,8 @@ struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_
 /* The same with a head that another container had; its checksum is made anew. */
 struct mt_mtc_writer *mt_mtc_writer_again(const struct mt_mtc_file *file, const struct mt_mtc_head *head,
                                           int level, char *why, size_t size);
-/* One chunk. 0, or an errno value: the writer is then off,
- * later chunks are only counted (mt_mtc_writer_lost). */
+/* One chunk. 0, or an errno value: the writer is then off
+ * and takes no more. */
 int mt_mtc_write(struct mt_mtc_writer *w, enum mt_mtc_chunk_type type, unsigned flags, uint64_t key,
                  uint64_t first, uint64_t last, uint64_t items, const void *plain, size_t bytes);
 
@@ -42,8 +42,6 @@ int mt_mtc_pack(struct mt_packer *p, int level, enum mt_mtc_chunk_type type, uns
 /* As mt_mtc_write; `p` can then be packed anew. */
 int mt_mtc_append(struct mt_mtc_writer *w, const struct mt_packer *p);
 
-/* Items that came after the writer was off. */
-uint64_t mt_mtc_writer_lost(const struct mt_mtc_writer *w);
 /* Bytes written so far. */
 uint64_t mt_mtc_writer_bytes(const struct mt_mtc_writer *w);
 /* Writes index and tail and frees the writer (not the file). 0 or an errno value. */

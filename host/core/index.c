@@ -6,12 +6,6 @@
 
 #define SLAB 262144u /* bytes */
 
-struct slab {
-    struct slab *next;
-    uint64_t pad;
-    struct mt_core_range node[];
-};
-
 /* At least `n` nodes in `spare`. */
 static int index_reserve(struct mt_index_tree *t, int n)
 {
@@ -19,14 +13,12 @@ static int index_reserve(struct mt_index_tree *t, int n)
         n--;
     if (n <= 0)
         return 0;
-    struct slab *s = mt_plat_map(SLAB);
-    if (!s)
+    struct mt_core_range *slab = mt_plat_map(SLAB);
+    if (!slab)
         return -1;
-    s->next = t->slabs;
-    t->slabs = s;
-    for (uint64_t i = 0; i < (SLAB - sizeof *s) / sizeof *s->node; i++) {
-        s->node[i].right = t->spare;
-        t->spare = &s->node[i];
+    for (uint64_t i = 0; i < SLAB / sizeof *slab; i++) {
+        slab[i].right = t->spare;
+        t->spare = &slab[i];
     }
     return 0;
 }
@@ -212,13 +204,4 @@ int mt_index_insert(struct mt_index_tree *t, uint64_t base, uint64_t bytes, uint
     }
     t->root = r;
     return 0;
-}
-
-void mt_index_free(struct mt_index_tree *t)
-{
-    for (struct slab *s = t->slabs, *next; s; s = next) {
-        next = s->next;
-        mt_plat_unmap(s, SLAB);
-    }
-    *t = (struct mt_index_tree){0};
 }

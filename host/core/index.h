@@ -17,7 +17,6 @@ struct mt_core_range {
 struct mt_index_tree {
     struct mt_core_range *root;
     struct mt_core_range *spare; /* nodes given back */
-    void *slabs;
     uint64_t count;
 };
 
@@ -34,5 +33,4 @@ int mt_index_insert(struct mt_index_tree *t, uint64_t base, uint64_t bytes, uint
  * 0, or -1 without memory for a split (nothing changed). */
 int mt_index_remove(struct mt_index_tree *t, uint64_t base, uint64_t bytes,
                     void (*gone)(const struct mt_core_range *was, int whole, void *arg), void *arg);
-void mt_index_free(struct mt_index_tree *t);
 #endif

@@ -84,8 +84,8 @@ struct mt_cpu_launch {
     int device;            /* of which GPU of the CPU device (trace/devices.h) */
     int priority;          /* CTAs of a launch with a lower number go first; else the older launch */
     uint32_t cooperative;  /* all CTAs must be co-resident (grid barrier) */
-    /* Called with whole records (24 bytes each) of one CTA run, from worker threads, at any time during
-     * mt_cpu_run; calls of different workers may overlap. NULL: not traced. */
+    /* Called with whole records (24 bytes each) of one CTA run, from worker threads, at any time until
+     * `done`; calls of different workers may overlap. NULL: not traced. */
     void (*flush)(void *ctx, const void *records, size_t count);
     /* The same under mt_cpu_set_compact: `count` accesses of warps, of one or several CTAs, which are
      * `accesses` of threads. `flush` is not called then. */
@@ -110,10 +110,8 @@ struct mt_cpu_launch {
     int told;          /* MEMTRACE_CHECK: that why it failed was reported */
     char message[512]; /* why it failed, where: a phrase without the kernel's name; "" otherwise */
 };
-/* Runs the launch to its end. Returns 0 or a cudaError_t value (e.g. 710 assert, 719 launch failure,
- * 801 not supported). */
-int mt_cpu_run(struct mt_cpu_launch *launch);
-/* Begins the launch: 0, and `done` gets what mt_cpu_run would return; or what went wrong, and nothing runs.
+/* Begins the launch: 0, and `done` gets 0 or a cudaError_t value (e.g. 710 assert, 719 launch failure, 801
+ * not supported); or what went wrong, and nothing runs.
  * The arguments are copied, `launch` must stay until `done` is called. CTAs of launches under way share the
  * workers: one that only spins gives way to the others. May be called from `done`. */
 int mt_cpu_start(struct mt_cpu_launch *launch);

@@ -381,36 +381,3 @@ fail:
     free(run);
     return rc;
 }
-
-struct waiter {
-    pthread_mutex_t lock;
-    pthread_cond_t moved;
-    int done, status;
-};
-
-static void pool_wake(void *ctx, int status)
-{
-    struct waiter *w = ctx;
-    pthread_mutex_lock(&w->lock);
-    w->status = status;
-    w->done = 1;
-    pthread_cond_signal(&w->moved);
-    pthread_mutex_unlock(&w->lock);
-}
-
-int mt_cpu_run(struct mt_cpu_launch *l)
-{
-    struct waiter w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
-    l->done = pool_wake;
-    l->done_ctx = &w;
-    int rc = mt_worker_self ? pool_reject(l, MT_ERR_LAUNCH, "launched from device code") : mt_cpu_start(l);
-    if (rc)
-        return rc;
-    pthread_mutex_lock(&w.lock);
-    while (!w.done)
-        pthread_cond_wait(&w.moved, &w.lock);
-    pthread_mutex_unlock(&w.lock);
-    pthread_mutex_destroy(&w.lock);
-    pthread_cond_destroy(&w.moved);
-    return w.status;
-}

@@ -21,12 +21,10 @@ struct mt_sink {
     pthread_mutex_t lock;    /* FIFO: one block after the other; failure state */
     _Atomic uint64_t offset; /* regular: where the next block goes */
     _Atomic int off;
-    uint64_t fail_offset;     /* first byte that is not in the file, when off */
-    uint64_t launch;          /* offset of this launch's name */
-    uint64_t first;           /* offset of this launch's first record */
-    _Atomic uint64_t dropped; /* records of this launch that came while off */
-    uint64_t written, lost;
-    uint64_t kept; /* of the launch that ended last */
+    uint64_t fail_offset; /* first byte that is not in the file, when off */
+    uint64_t launch;      /* offset of this launch's name */
+    uint64_t first;       /* offset of this launch's first record */
+    uint64_t kept;        /* of the launch that ended last */
     struct mt_sample sample;
     int in_launch, opened;
     char error[256];
@@ -142,7 +140,6 @@ static int sink_begin(void *self, const struct mt_launch_line *l)
         return -1;
     }
     s->first = s->offset;
-    s->dropped = 0;
     s->in_launch = 1;
     return 0;
 }
@@ -150,10 +147,8 @@ static int sink_begin(void *self, const struct mt_launch_line *l)
 static void sink_append(void *self, const void *records, size_t count)
 {
     struct mt_sink *s = self;
-    if (s->off) {
-        atomic_fetch_add(&s->dropped, count);
+    if (s->off)
         return;
-    }
     uint64_t at = sink_put(s, records, count * MT_RAW_RECORD_SIZE);
     mt_sample_add(&s->sample, (at - s->first) / MT_RAW_RECORD_SIZE, records, count);
 }
@@ -174,8 +169,6 @@ static uint64_t sink_end(void *self, uint64_t *bytes)
     }
     s->in_launch = 0;
     s->kept = kept;
-    s->written += kept;
-    s->lost += came - kept + s->dropped;
     *bytes = kept * MT_RAW_RECORD_SIZE;
     return kept;
 }
@@ -190,21 +183,6 @@ static int sink_sample(const void *self, uint64_t *hash)
 static int sink_on(const void *self)
 {
     return !((const struct mt_sink *)self)->off;
-}
-
-int mt_sink_is_fifo(const struct mt_sink *s)
-{
-    return s->file.fifo;
-}
-
-uint64_t mt_sink_written(const struct mt_sink *s)
-{
-    return s->written;
-}
-
-uint64_t mt_sink_lost(const struct mt_sink *s)
-{
-    return s->lost;
 }
 
 static const char *sink_error(const void *self)

@@ -12,8 +12,4 @@ struct mt_sink;
 /* Opens `path` (a FIFO waits for its reader) and writes the file header. NULL:
  * *why is a sentence for the user. */
 struct mt_sink *mt_sink_open(const char *path, char *why, size_t size);
-int mt_sink_is_fifo(const struct mt_sink *sink);
-/* Records in the file, and records that came but are not in it. */
-uint64_t mt_sink_written(const struct mt_sink *sink);
-uint64_t mt_sink_lost(const struct mt_sink *sink);
 #endif

@@ -1,4 +1,5 @@
 #include "harness.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,39 @@ struct mt_image *load_test_image(void)
     return image;
 }
 
+struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    int done, status;
+};
+
+static void harness_wake(void *ctx, int status)
+{
+    struct waiter *w = ctx;
+    pthread_mutex_lock(&w->lock);
+    w->status = status;
+    w->done = 1;
+    pthread_cond_signal(&w->moved);
+    pthread_mutex_unlock(&w->lock);
+}
+
+int run(struct mt_cpu_launch *l)
+{
+    struct waiter w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
+    l->done = harness_wake;
+    l->done_ctx = &w;
+    int rc = mt_cpu_start(l);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&w.lock);
+    while (!w.done)
+        pthread_cond_wait(&w.moved, &w.lock);
+    pthread_mutex_unlock(&w.lock);
+    pthread_mutex_destroy(&w.lock);
+    pthread_cond_destroy(&w.moved);
+    return w.status;
+}
+
 int launch(struct mt_cpu_launch *l, const struct mt_image *image, const char *name, struct dim grid,
            struct dim block, uint32_t dyn_shared, void **args)
 {
@@ -70,7 +104,7 @@ int launch(struct mt_cpu_launch *l, const struct mt_image *image, const char *na
     memcpy(l->grid, &grid, sizeof grid);
     memcpy(l->block, &block, sizeof block);
     l->dyn_shared = dyn_shared;
-    int rc = mt_cpu_run(l);
+    int rc = run(l);
     l->args = NULL;
     return rc;
 }

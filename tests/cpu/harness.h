@@ -10,6 +10,8 @@ void *wrap_fatbin(const void *object, size_t size, const char *magic);
 struct dim {
     uint32_t x, y, z;
 };
+/* Runs the launch to its end. Returns 0 or a cudaError_t value. */
+int run(struct mt_cpu_launch *l);
 /* Launches `name` untraced; args: pointers to the parameters. Returns the error code,
  * message in l->message. */
 int launch(struct mt_cpu_launch *l, const struct mt_image *image, const char *name, struct dim grid,

@@ -140,7 +140,7 @@ static void large_grid(void **state)
                               .grid = {CTAS, 1, 1},
                               .block = {N, 1, 1},
                               .cooperative = 1};
-    assert_int_equal(mt_cpu_run(&l), 0);
+    assert_int_equal(run(&l), 0);
     for (uint32_t i = 0; i < CTAS * CTAS; i++)
         assert_int_equal(out[i], 3 * (i % CTAS + 1));
     free(out);

@@ -210,7 +210,7 @@ static void cooperative_grid(void **state)
                               .grid = {CTAS, 1, 1},
                               .block = {N, 1, 1},
                               .cooperative = 1};
-    assert_int_equal(mt_cpu_run(&l), 0);
+    assert_int_equal(run(&l), 0);
     for (uint32_t i = 0; i < CTAS; i++)
         expect[i] = (i + 1) * ROUNDS * (ROUNDS + 1) / 2;
     for (uint32_t c = 0; c < CTAS; c++)
@@ -220,7 +220,7 @@ static void cooperative_grid(void **state)
     counter = 0;
     out = calloc(CTAS * CTAS, 4);
     l.cooperative = 0;
-    assert_int_equal(mt_cpu_run(&l), 0);
+    assert_int_equal(run(&l), 0);
     for (uint32_t c = 0; c < CTAS; c++)
         assert_memory_equal(out + c * CTAS, expect, sizeof expect);
     free(out);

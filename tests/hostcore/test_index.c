@@ -238,8 +238,6 @@ int main(int argc, char **argv)
                (unsigned long long)(maps[g] ? allocation[maps[g]].id : 0));
     mt_core_stop(0);
     mt_core_options_free(&o);
-    mt_index_free(&mt_g.blocks);
-    mt_index_free(&mt_g.maps);
     free(allocation);
     return 0;
 }

@@ -74,10 +74,10 @@ static void run_analyses_run(char *words[], size_t n)
         r.addresses = addresses;
     if (fresh) {
         launch.begins = 0;
-        run_analyses_check(mt_locality_launch(&parts[nparts - 1], &launch));
+        run_analyses_check(mt_locality_feed(&parts[nparts - 1], ~0u, &launch, NULL, 0));
         fresh = 0;
     }
-    run_analyses_check(mt_locality_runs(&parts[nparts - 1], &r, 1));
+    run_analyses_check(mt_locality_feed(&parts[nparts - 1], ~0u, NULL, &r, 1));
 }
 
 static void run_analyses_line(char *words[], size_t n, const struct mt_locality_options *o)
@@ -113,7 +113,7 @@ static void run_analyses_line(char *words[], size_t n, const struct mt_locality_
                                         .kernel = run_analyses_kernel(words[4]),
                                         .begins = 1,
                                         .sites = &table};
-        run_analyses_check(mt_locality_launch(&parts[nparts - 1], &launch));
+        run_analyses_check(mt_locality_feed(&parts[nparts - 1], ~0u, &launch, NULL, 0));
         launches[nlaunches++] = launch;
         fresh = 0;
     }

@@ -51,7 +51,7 @@ static void graph_runs_threads(void **state)
     struct mt_access_run runs[] = {warp_run(0x100, 4, 0x23, 0), warp_run(0x140, 4, 0x23, 0),
                                    warp_run(0x400, 4, 0x20, 1)};
     graph_runs_start(&g);
-    assert_int_equal(mt_stride_graph_runs(&g, runs, 3), 0);
+    assert_int_equal(mt_stride_graph_analysis.runs(&g, runs, 3), 0);
     assert_int_equal(mt_stride_graph_finish(&g, 0), 0);
     assert_int_equal(g.records, 7);
     assert_int_equal(g.threads, 7);
@@ -69,7 +69,7 @@ static void masked_lanes(void **state)
     struct mt_access_run runs[] = {warp_run(0x100, 4, 0x3, 0), warp_run(0x110, 0, 0x1, 0),
                                    warp_run(0x1fc, 4, 0x3, 0)};
     graph_runs_start(&g);
-    assert_int_equal(mt_stride_graph_runs(&g, runs, 3), 0);
+    assert_int_equal(mt_stride_graph_analysis.runs(&g, runs, 3), 0);
     assert_int_equal(mt_stride_graph_finish(&g, 0), 0);
     expect_node(&g, 0, 0x10, 1);          /* lane 0: 0x100 0x110 */
     expect_node(&g, 1, 0x1fc - 0x110, 1); /* lane 0: 0x110 0x1fc */
@@ -87,15 +87,19 @@ static void without_lanes(void **state)
     struct mt_stride_graph g, by_records;
     struct mt_access_run runs[2] = {warp_run(0x100, 8, 0, MT_RUN_NO_WARP),
                                     warp_run(0x300, 0, 0, MT_RUN_NO_WARP)};
-    struct mt_raw_record records[6];
+    struct mt_stride_graph_access records[6];
     runs[0].count = 5;
     runs[1].count = 1;
-    for (uint64_t i = 0; i < 6; i++)
-        records[i] = mt_rec_pack(0, MT_LOAD, 4, i < 5 ? 0x100 + 8 * i : 0x300, mt_rec_cta(1, 0, 0));
     graph_runs_start(&g);
     graph_runs_start(&by_records);
-    assert_int_equal(mt_stride_graph_runs(&g, runs, 2), 0);
-    assert_int_equal(mt_stride_graph_records(&by_records, records, 6), 0);
+    for (uint64_t i = 0; i < 6; i++)
+        records[i] = (struct mt_stride_graph_access){.actor = mt_rec_cta(1, 0, 0),
+                                                     .address = i < 5 ? 0x100 + 8 * i : 0x300,
+                                                     .type = MT_LOAD,
+                                                     .site = by_records.kernel};
+    assert_int_equal(mt_stride_graph_analysis.runs(&g, runs, 2), 0);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(mt_stride_graph_access(&by_records, &records[i]), 0);
     struct mt_stride_graph *both[] = {&g, &by_records};
     for (int i = 0; i < 2; i++) {
         assert_int_equal(mt_stride_graph_finish(both[i], 0), 0);
@@ -119,7 +123,7 @@ static void graph_runs_lanes(void **state)
     runs[1].addresses = addresses;
     runs[3].count = 9;
     graph_runs_start(&g);
-    assert_int_equal(mt_stride_graph_lanes(&g, runs, 4), 0);
+    assert_int_equal(mt_stride_lanes_analysis.runs(&g, runs, 4), 0);
     assert_int_equal(mt_stride_graph_finish(&g, 0), 0);
     assert_int_equal(g.records, 17);
     assert_int_equal(g.threads, 8);
@@ -145,7 +149,7 @@ static void graph_runs_limits(void **state)
     graph_runs_start(&g);
     g.most_nodes = 1;
     g.most_warps = 1;
-    assert_int_equal(mt_stride_graph_runs(&g, runs, 6), 0);
+    assert_int_equal(mt_stride_graph_analysis.runs(&g, runs, 6), 0);
     assert_int_equal(mt_stride_graph_finish(&g, 0), 0);
     assert_int_equal(g.nnodes, 1);
     expect_node(&g, 0, 4, 3);
@@ -166,7 +170,7 @@ static void graph_runs_top(void **state)
         graph_runs_start(&g);
         for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
             struct mt_access_run r = warp_run(0x100 + at[i], 0, 0x1, 0);
-            assert_int_equal(mt_stride_graph_runs(&g, &r, 1), 0);
+            assert_int_equal(mt_stride_graph_analysis.runs(&g, &r, 1), 0);
         }
         assert_int_equal(mt_stride_graph_finish(&g, 0), 0);
         assert_int_equal(mt_stride_graph_top(&g, most), 0);
@@ -295,7 +299,7 @@ static void graph_runs_by_chance(void **state)
             struct mt_access_run r = some_run(&seed, addresses);
             for (int i = 0; i < 2 && n % 30 == 0; i++)
                 mt_stride_graph_launch(&g[i], kernel, 7);
-            assert_int_equal(mt_stride_graph_runs(&g[0], &r, 1), 0);
+            assert_int_equal(mt_stride_graph_analysis.runs(&g[0], &r, 1), 0);
             assert_int_equal(one_by_one(&g[1], &b[1], &r), 0);
         }
         assert_int_equal(seen[0].hash, seen[1].hash);
@@ -330,8 +334,8 @@ static void graph_runs_lanes_by_chance(void **state)
             for (uint32_t i = 0; i < r.count; i++)
                 listed[i] = address_of(&r, i);
             one.addresses = listed;
-            assert_int_equal(mt_stride_graph_lanes(&g[0], &r, 1), 0);
-            assert_int_equal(mt_stride_graph_lanes(&g[1], &one, 1), 0);
+            assert_int_equal(mt_stride_lanes_analysis.runs(&g[0], &r, 1), 0);
+            assert_int_equal(mt_stride_lanes_analysis.runs(&g[1], &one, 1), 0);
         }
         uint64_t counted = 0;
         for (size_t i = 0; i < g[0].nnodes; i++)

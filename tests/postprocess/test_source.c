@@ -306,6 +306,15 @@ static void source_buffers(void **state)
     mt_buffers_free(&b);
 }
 
+static void shadow_copy(struct mt_shadow *s, uint64_t to, uint64_t from, uint64_t n)
+{
+    struct mt_shadow *const one[] = {s};
+    const struct mt_shadow_parts parts = {one, 1, NULL, 0};
+    const struct mt_rows rows = {.dst = to, .src = from, .width = n, .height = 1};
+    if (n > 0)
+        mt_shadow_move(&parts, &rows, 0);
+}
+
 /* Fills and copies of a shadow against a plain array of writers. */
 static void source_shadow(void **state)
 {
@@ -326,7 +335,7 @@ static void source_shadow(void **state)
                 to = to / 4 * 4;
             memcpy(moved, plain + from, n * sizeof *plain);
             memcpy(plain + to, moved, n * sizeof *plain);
-            mt_shadow_copy(&s, BASE + to, BASE + from, n, 0);
+            shadow_copy(&s, BASE + to, BASE + from, n);
         } else {
             uint32_t entry = rand_r(&seed) % 5 == 0 ? MT_ENTRY_HOST | (unsigned)rand_r(&seed) % 3
                                                     : (unsigned)rand_r(&seed) % 50;

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "api/tables/arena.h"
 
 #define MOST 300
@@ -42,6 +43,21 @@ static void arena_get(struct out *o, uint64_t *seed)
     memset(o->p, o->mark, o->bytes);
 }
 
+/* Of blocks that were given back, those whose memory is still there lie in one segment. */
+static void one_stays(unsigned char *const *p, int n)
+{
+    uintptr_t low = UINTPTR_MAX, high = 0;
+    for (int i = 0; i < n; i++) {
+        uintptr_t page = (uintptr_t)p[i] & ~(uintptr_t)4095;
+        unsigned char there;
+        if (mincore((void *)page, 1, &there))
+            continue;
+        low = page < low ? page : low;
+        high = page > high ? page : high;
+    }
+    assert_true(low > high || high - low < MT_ARENA_SEGMENT);
+}
+
 static void random_requests(void **state)
 {
     static struct out out[MOST];
@@ -54,10 +70,14 @@ static void random_requests(void **state)
         else
             arena_get(o, &seed);
     }
+    unsigned char *was[MOST];
+    int n = 0;
     for (int i = 0; i < MOST; i++)
-        if (out[i].p)
+        if (out[i].p) {
+            was[n++] = out[i].p;
             arena_put(&out[i]);
-    assert_true(mt_arena_segments() <= 1);
+        }
+    one_stays(was, n);
 }
 
 /* What was given back is given out again, and blocks fill a segment to its end. */
@@ -68,9 +88,10 @@ static void arena_space(void **state)
     (void)state;
     for (int i = 0; i < N; i++)
         o[i].p = mt_arena_get(8192, 512, &o[i].from);
-    assert_int_equal(mt_arena_segments(), 1);
+    for (int i = 1; i < N; i++)
+        assert_ptr_equal(o[i].from, o[0].from);
     one.p = mt_arena_get(1, 512, &one.from);
-    assert_int_equal(mt_arena_segments(), 2);
+    assert_ptr_not_equal(one.from, o[0].from);
     mt_arena_put(o[5].from, o[5].p, 8192);
     unsigned char *again = mt_arena_get(8192, 512, &o[5].from);
     assert_true(again == o[5].p || o[5].from == one.from);
@@ -78,7 +99,7 @@ static void arena_space(void **state)
     for (int i = 0; i < N; i++)
         mt_arena_put(o[i].from, o[i].p, 8192);
     mt_arena_put(one.from, one.p, 1);
-    assert_true(mt_arena_segments() <= 1);
+    one_stays((unsigned char *[]){o[0].p, one.p}, 2);
 }
 
 int main(void)

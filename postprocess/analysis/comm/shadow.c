@@ -424,12 +424,3 @@ size_t mt_shadow_stretches(struct mt_shadow *s, uint64_t address, unsigned lengt
     }
     return n;
 }
-
-void mt_shadow_copy(struct mt_shadow *s, uint64_t dst, uint64_t src, uint64_t length, uint32_t nobody)
-{
-    struct mt_shadow *const one[] = {s};
-    const struct mt_shadow_parts parts = {one, 1, NULL, 0};
-    const struct mt_rows rows = {.dst = dst, .src = src, .width = length, .height = 1};
-    if (length > 0)
-        mt_shadow_move(&parts, &rows, nobody);
-}

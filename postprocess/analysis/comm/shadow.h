@@ -112,10 +112,6 @@ struct mt_stretch {
 /* Splits [address, address + length), inside one page, into stretches without marks of reading; how many.
  * Room: one per byte. */
 size_t mt_shadow_stretches(struct mt_shadow *s, uint64_t address, unsigned length, struct mt_stretch *out);
-/* Bytes keep their writers (and starts) when copied; as memmove. The copies have not been read. Bytes without
- * a writer become `nobody`'s: 0 or an entry. */
-void mt_shadow_copy(struct mt_shadow *s, uint64_t dst, uint64_t src, uint64_t length, uint32_t nobody);
-
 /* Copies of any size between shadows that share memory: a page counts as its owner has it, spans and combs
  * are the same in all (shadow_move.c). */
 struct mt_shadow_parts {

@@ -155,24 +155,6 @@ int mt_stride_graph_access(struct mt_stride_graph *g, const struct mt_stride_gra
     return graph_step(g, a, stride);
 }
 
-int mt_stride_graph_records(struct mt_stride_graph *g, const struct mt_raw_record *r, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        const struct mt_alloc_event *in = g->buffers ? mt_buffers_find(g->buffers, r[i].w[1]) : NULL;
-        struct mt_stride_graph_access a = {.actor = r[i].w[2],
-                                           .buffer = in           ? in->id
-                                                     : g->buffers ? MT_BUFFER_NONE
-                                                                  : 0,
-                                           .bytes = in ? in->bytes : 0,
-                                           .address = r[i].w[1],
-                                           .type = (uint32_t)mt_rec_type(&r[i]),
-                                           .site = g->kernel};
-        if (mt_stride_graph_access(g, &a) != 0)
-            return -1;
-    }
-    return 0;
-}
-
 /* ---- order ---- */
 
 static int node_order(const void *a, const void *b)

@@ -116,12 +116,6 @@ void mt_stride_graph_init(struct mt_stride_graph *g, unsigned key, struct mt_buf
 void mt_stride_graph_launch(struct mt_stride_graph *g, const char *kernel, uint64_t seq);
 /* Any accesses; those of one actor in their order. */
 int mt_stride_graph_access(struct mt_stride_graph *g, const struct mt_stride_graph_access *a);
-int mt_stride_graph_records(struct mt_stride_graph *g, const struct mt_raw_record *records, size_t count);
-/* Accesses as runs: the actor is the thread where warp and lanes are known, else the CTA. */
-int mt_stride_graph_runs(struct mt_stride_graph *g, const struct mt_access_run *runs, size_t count);
-/* The graph of lanes instead: the stride is the address of a lane less that of the next lower active lane in
- * the same access of a warp; the actor is the warp. Runs without lanes have none. */
-int mt_stride_graph_lanes(struct mt_stride_graph *g, const struct mt_access_run *runs, size_t count);
 /* Drops nodes and edges counted less than min_count times and puts the rest in order: nodes by buffer,
  * stride, type, size, site; edges by nodes. */
 int mt_stride_graph_finish(struct mt_stride_graph *g, uint64_t min_count);

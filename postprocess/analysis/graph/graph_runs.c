@@ -346,8 +346,9 @@ static uint32_t lanes_among(uint32_t lanes, uint32_t first, uint32_t count)
     return some;
 }
 
-int mt_stride_graph_runs(struct mt_stride_graph *g, const struct mt_access_run *runs, size_t count)
+static int graph_runs_strides(void *self, const struct mt_access_run *runs, size_t count)
 {
+    struct mt_stride_graph *g = self;
     for (size_t k = 0; k < count; k++) {
         const struct mt_access_run *r = &runs[k];
         const int threads = knows_threads(r);
@@ -414,8 +415,9 @@ static int lanes_step(struct mt_stride_graph *g, struct mt_graph_warp *w, struct
     return 0;
 }
 
-int mt_stride_graph_lanes(struct mt_stride_graph *g, const struct mt_access_run *runs, size_t count)
+static int graph_runs_lanes(void *self, const struct mt_access_run *runs, size_t count)
 {
+    struct mt_stride_graph *g = self;
     for (size_t k = 0; k < count; k++) {
         const struct mt_access_run *r = &runs[k];
         g->records += r->count;
@@ -449,16 +451,6 @@ static void graph_runs_moves(void *self, const struct mt_run_launch *l)
     struct mt_stride_graph *g = self;
     if (g->buffers)
         mt_buffers_move(g->buffers, l->seq);
-}
-
-static int graph_runs_strides(void *self, const struct mt_access_run *runs, size_t n)
-{
-    return mt_stride_graph_runs(self, runs, n);
-}
-
-static int graph_runs_lanes(void *self, const struct mt_access_run *runs, size_t n)
-{
-    return mt_stride_graph_lanes(self, runs, n);
 }
 
 const struct mt_analysis mt_stride_graph_analysis = {

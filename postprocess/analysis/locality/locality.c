@@ -102,16 +102,6 @@ int mt_locality_feed(struct mt_locality *m, unsigned sections, const struct mt_r
     return 0;
 }
 
-int mt_locality_launch(struct mt_locality *m, const struct mt_run_launch *l)
-{
-    return mt_locality_feed(m, ~0u, l, NULL, 0);
-}
-
-int mt_locality_runs(struct mt_locality *m, const struct mt_access_run *runs, size_t n)
-{
-    return mt_locality_feed(m, ~0u, NULL, runs, n);
-}
-
 int mt_locality_merge(struct mt_locality *into, struct mt_locality *from)
 {
     int rc = 0;

@@ -40,9 +40,7 @@ static inline int mt_locality_has(const struct mt_locality *m, enum mt_locality_
 /* `allocs`: the caller's, kept. 0, or -1 without memory; so the others. */
 int mt_locality_init(struct mt_locality *m, const struct mt_locality_options *options,
                      const struct mt_alloc_event *allocs, size_t n);
-int mt_locality_launch(struct mt_locality *m, const struct mt_run_launch *launch);
-int mt_locality_runs(struct mt_locality *m, const struct mt_access_run *runs, size_t n);
-/* The same for the sections in `sections` (a bit each) only, a launch (or NULL) and then runs of it: disjoint
+/* Feeds the sections in `sections` (a bit each) a launch (or NULL) and then runs of it: disjoint
  * sections may be fed on different threads. */
 int mt_locality_feed(struct mt_locality *m, unsigned sections, const struct mt_run_launch *launch,
                      const struct mt_access_run *runs, size_t n);

@@ -164,13 +164,3 @@ int mt_arena_share(struct mt_segment *s, const void *p, const struct mt_fd **fil
     *offset = (uint64_t)((const char *)p - s->base);
     return rc;
 }
-
-unsigned mt_arena_segments(void)
-{
-    unsigned n = 0;
-    pthread_mutex_lock(&lock);
-    for (struct mt_segment *s = segments; s; s = s->next)
-        n++;
-    pthread_mutex_unlock(&lock);
-    return n;
-}

@@ -21,6 +21,4 @@ void mt_arena_put(struct mt_segment *from, void *p, size_t bytes);
 int mt_arena_share(struct mt_segment *s, const void *p, const struct mt_fd **file, uint64_t *offset);
 /* Memory, whole pages, as it is but on an unnamed shared file. 0, or an errno value. */
 int mt_memory_share(void *base, size_t bytes, struct mt_fd *file);
-/* Segments that are there; for tests. */
-unsigned mt_arena_segments(void);
 #endif
