@@ -1,4 +1,5 @@
-/* An ELF file, and which CUDA runtime is in it. Also for mt-run. malloc is not called, nothing is printed. */
+/* An ELF file, and which CUDA runtime is in it. Also for memtrace run. malloc is not called, nothing is
+ * printed. */
 #ifndef MT_COMMON_BINARY_H
 #define MT_COMMON_BINARY_H
 #include "elfview.h"

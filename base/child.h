@@ -1,5 +1,5 @@
-/* Programs of ours that run beside the traced one: mt-extract, mt-ptx. The traced program has no child more
- * than before: it sees no signal of it and cannot wait for it by mistake. Ctrl-C does not reach it. Its
+/* Programs of ours that run beside the traced one: memtrace extract, mt-ptx. The traced program has no child
+ * more than before: it sees no signal of it and cannot wait for it by mistake. Ctrl-C does not reach it. Its
  * environment is the program's without what the dynamic linker would load into it. */
 #ifndef MT_BASE_CHILD_H
 #define MT_BASE_CHILD_H

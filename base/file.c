@@ -179,7 +179,7 @@ int mt_file_open(struct mt_file *f, const char *path, enum mt_file_mode mode, ch
             break;
         if (!told && now_ns() - begin >= WAIT_WORDS_NS) {
             told = 1;
-            mt_note("%s is a FIFO; waiting for a reader (for example: mt-extract %s)", path, path);
+            mt_note("%s is a FIFO; waiting for a reader (for example: memtrace extract %s)", path, path);
         }
         nanosleep(&(struct timespec){0, WAIT_STEP_NS}, NULL);
     }

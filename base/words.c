@@ -1,4 +1,4 @@
-/* Lists of words: command lines of the programs that mt-cc and mt-host run. */
+/* Lists of words: command lines of the programs that mt-cc and memtrace host run. */
 #include "words.h"
 #include <stdarg.h>
 #include <stdio.h>

@@ -100,7 +100,7 @@ $(for name in $examples; do echo "  $out/$name/report.html"; done)
 "
 else
     reports=
-    echo "demo: mt-report was not built (node-d3 is missing); no reports" >&2
+    echo "demo: memtrace report was not built (node-d3 is missing); no reports" >&2
 fi
 cat <<END
 
@@ -112,5 +112,5 @@ $pictures
 $reports
 Each folder in $out holds the program, MemTrace-pipe-N with its companion MemTrace-pipe-N.meta, and comm.json:
   jq '.transfers | keys' $out/stencil_1d/comm.json
-  $build/bin/mt-dump $out/stencil_1d/MemTrace-pipe-0 | less
+  $build/bin/memtrace dump $out/stencil_1d/MemTrace-pipe-0 | less
 END

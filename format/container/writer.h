@@ -1,6 +1,6 @@
 /* Writes a compact container (.mtc). Used inside traced programs: never aborts, reports through `why`, keeps
  * the file readable at every moment (each chunk is one write). Builds with glibc and, without zstd
- * (MT_CONTAINER_STORED), with PinCRT; then chunks are stored and mt-convert packs them.
+ * (MT_CONTAINER_STORED), with PinCRT; then chunks are stored and memtrace convert packs them.
  *
  * Thread-safe: mt_mtc_write may be called from several threads; compression happens in the caller, only the
  * append to the file is under a lock (a spin lock with yield: no pthread). */

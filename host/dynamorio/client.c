@@ -20,8 +20,8 @@ struct mt_client mt_client;
 enum { WORDS = 64 };
 enum { LOCKS = 64 }; /* the default of --locks */
 
-/* ---- options: words after the client's name, in which mt-host writes %XX for all but letters, digits and
- * some signs ---- */
+/* ---- options: words after the client's name, in which memtrace host writes %XX for all but letters, digits
+ * and some signs ---- */
 
 static int client_digit(char c)
 {

@@ -1,7 +1,7 @@
 /* Annotations for host tracing: what a program tells a tracer that may be watching. C and C++. Link with
- * -lmemtrace-annotation (static or shared). All functions do nothing by themselves; the engines of mt-host
- * see that they are called. Safe from any thread and from signal handlers,
- * except special_malloc and special_free.
+ * -lmemtrace-annotation (static or shared). All functions do nothing by themselves; the engines of memtrace
+ * host see that they are called. Safe from any thread and from signal handlers, except special_malloc and
+ * special_free.
  *
  * Names in namespace atomic_trace are source-compatible with atomic-memory-trace's annotation.h. */
 #ifndef MEMTRACE_ATOMIC_TRACE_H
@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* This thread is called `number` in the trace from here on. With -r 1 (mt-host atomic) only threads that said
- * so are traced. */
+/* This thread is called `number` in the trace from here on. With -r 1 (memtrace host atomic) only threads
+ * that said so are traced. */
 void mt_register_thread(unsigned long number);
 /* Begin and end of the region of interest, for all threads; with -i 1 accesses outside are not traced. */
 void mt_start_roi(void);

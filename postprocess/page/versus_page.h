@@ -1,4 +1,4 @@
-/* The page of two runs side by side: mt-report A -- B. */
+/* The page of two runs side by side: memtrace report A -- B. */
 #ifndef MT_PAGE_VERSUS_PAGE_H
 #define MT_PAGE_VERSUS_PAGE_H
 #include "output/versus/versus.h"

@@ -27,7 +27,7 @@ int mt_container_input_take(struct mt_input *in, struct mt_window *w, unsigned f
     mt_error_set(err, MT_E_INPUT, 0, 0, in->path,
                  "is a compact container of host accesses, not a trace of kernels: memtrace dump and "
                  "memtrace graph read "
-                 "it alone, mt-extract together with the traces of the same process");
+                 "it alone, memtrace extract together with the traces of the same process");
     mt_host_reader_close(r);
     return -1;
 }

@@ -250,8 +250,8 @@ static int audit_is_driver_name(const char *name)
            strcmp(audit_base_name(name), "libcuda.so") == 0;
 }
 
-/* In the folder that mt-run names in LD_LIBRARY_PATH, for programs which look for the driver there. Nothing
- * else is in it: places where other libraries really may be come later. */
+/* In the folder that memtrace run names in LD_LIBRARY_PATH, for programs which look for the driver there.
+ * Nothing else is in it: places where other libraries really may be come later. */
 static int audit_is_shown(const char *name)
 {
     static const char below[] = "memtrace/driver/";

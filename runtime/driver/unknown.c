@@ -1,5 +1,5 @@
 /* The driver API in programs of mt-cc on a GPU. What it launches has no records, and what it copies and fills
- * no line: both are said, and make traces incomplete. mt-run traces such programs whole. */
+ * no line: both are said, and make traces incomplete. memtrace run traces such programs whole. */
 #define _GNU_SOURCE
 #include "launch.h"
 #include "api/device/device.h"

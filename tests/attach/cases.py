@@ -1,4 +1,4 @@
-"""Programs that nvcc built, under mt-run. The first case makes them all; each other runs some, with results and numbers of records
+"""Programs that nvcc built, under memtrace run. The first case makes them all; each other runs some, with results and numbers of records
 that are counted by hand (src/*.cu say them)."""
 import collections
 import glob
@@ -321,7 +321,7 @@ def case_refused():
 
 @case("environment", FIXTURES_REQUIRED="attach")
 def case_environment():
-    """What was preloaded stays; mt-run twice is once; options become variables; thread-local storage has room."""
+    """What was preloaded stays; memtrace run twice is once; options become variables; thread-local storage has room."""
     check(*mt_run("./reserve"), "main 1 7\n", {}, code=1)
     said = os.path.join(WORK, "said.so")
     done, _ = mt_run("./older", LD_PRELOAD=said, LD_AUDIT=said)
@@ -407,7 +407,7 @@ def nvrtc_texts():
 
 @by_nvcc
 def case_nvrtc():
-    """Machine code of NVRTC's, which is PTX here: linked, opened by its path, and without mt-run. Lines are of the texts, which are
+    """Machine code of NVRTC's, which is PTX here: linked, opened by its path, and without memtrace run. Lines are of the texts, which are
     kept."""
     if not os.path.exists(os.path.join(WORK, "nvrtc")):
         raise Skipped("this CUDA toolkit has no NVRTC")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-compare against plain Python on random traces, and cases computed by hand. usage: compare_test.py BIN [CASES]"""
+"""memtrace compare against plain Python on random traces, and cases computed by hand. usage: compare_test.py BIN [CASES]"""
 import collections
 import csv
 import io

@@ -1,6 +1,6 @@
-"""mt-convert and mt-dump on containers as users meet them: exit codes, messages, FIFOs, full disks.
+"""memtrace convert and memtrace dump on containers as users meet them: exit codes, messages, FIFOs, full disks.
 
-    cli_test.py BIN GOLDEN [--live]     --live: BIN has mt-host and the qemu engine, too"""
+    cli_test.py BIN GOLDEN [--live]     --live: BIN has memtrace host and the qemu engine, too"""
 import os
 import shutil
 import struct

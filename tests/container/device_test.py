@@ -1,6 +1,6 @@
 """Random containers of kernels' accesses: what the writer was given, what a decoder written from the specification finds
 in the file, what libmemtrace-reader hands out (by launches, as records, as runs, through a pipe, without index) and what
-mt-convert makes of it must be one thing.
+memtrace convert makes of it must be one thing.
 
     device_test.py GEN_DEVICE READ_DEVICE MT_CONVERT MT_DUMP [CASES]
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A reader of others: docs/trace-format.md alone says what is in the files (mtc.py and below), and all golden ones give the lines that mt-dump shows.
+"""A reader of others: docs/trace-format.md alone says what is in the files (mtc.py and below), and all golden ones give the lines that memtrace dump shows.
 
 usage: foreign_test.py BIN_FOLDER GOLDEN_FOLDER"""
 import json
@@ -177,7 +177,7 @@ def read(path, **more):
     return t
 
 
-# ---- beside mt-dump ----
+# ---- beside memtrace dump ----
 
 def dumped(path, *options):
     p = subprocess.run([DUMP, *options, path], capture_output=True, text=True, check=False)
@@ -186,7 +186,7 @@ def dumped(path, *options):
 
 
 def runs_of(lines):
-    """mt-dump --runs, an access a line, with warp, mask and site."""
+    """memtrace dump --runs, an access a line, with warp, mask and site."""
     out = []
     for line in lines:
         if line.startswith("launch"):
@@ -229,10 +229,10 @@ def fail(path, want):
     if not t.readable:
         check(f"{path}: {words}", (lines, code in (2, 3)), ([], True))
         return
-    if "index-other" in path:  # the index is not needed to find the chunks: mt-dump goes by it
+    if "index-other" in path:  # the index is not needed to find the chunks: memtrace dump goes by it
         check(path, bool(t.damage), True)
         return
-    # Of a chunk with too many items mt-dump keeps none.
+    # Of a chunk with too many items memtrace dump keeps none.
     check(path, t.out[1:] if "items-few" in path else t.out, lines)
     check(f"{path}: exit code, {words}", code in (2, 3), bool(t.damage or t.missing))
     if t.damage:

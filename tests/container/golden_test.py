@@ -2,7 +2,7 @@
 
 succeed/NAME.mtc: NAME.txt is what the reader hands out in file order, NAME.seq.txt by sequence number,
 NAME.device.txt, NAME.all.txt (with shared and local memory)
-accesses of kernels, by launches; NAME.FORMAT.txt what mt-convert makes of it; each also after packing it anew. fail/NAME.mtc: fail/expected.json says
+accesses of kernels, by launches; NAME.FORMAT.txt what memtrace convert makes of it; each also after packing it anew. fail/NAME.mtc: fail/expected.json says
 the offset, words of the message and how many records are whole."""
 import json
 import os

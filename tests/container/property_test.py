@@ -3,7 +3,7 @@ file, and what libmemtrace-reader hands out must be one thing; in all three orde
 
     property_test.py GEN_MTC READ_MTC MT_CONVERT [CASES]
 
-And what mt-convert makes of it must be what the text formats say.
+And what memtrace convert makes of it must be what the text formats say.
 """
 import os
 import subprocess

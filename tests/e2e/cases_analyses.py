@@ -1,4 +1,4 @@
-"""The further analyses of mt-extract on compact traces of kernels whose sectors, conflicts and shared lines are known, and
+"""The further analyses of memtrace extract on compact traces of kernels whose sectors, conflicts and shared lines are known, and
 on examples: the figures are counted by hand or come from the examples' own expectations."""
 import ctypes
 import json
@@ -231,7 +231,7 @@ class Hash128(ctypes.Structure):
 
 @case("analyses.sources")
 def sources(world):
-    """A program says what its sources held, raw and compact; the page of mt-report shows them while that is so."""
+    """A program says what its sources held, raw and compact; the page of memtrace report shows them while that is so."""
     folder = world.folder("source")
     source = shutil.copy(os.path.join(world.src, "analyses.cu"), folder)
     app = world.compile(source, "-O2")

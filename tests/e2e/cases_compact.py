@@ -115,7 +115,7 @@ for example in EXAMPLES:
 
 
 def same_tools(world, what, raw, packed):
-    """mt-extract says the same of both, and mt-convert makes the records that the container holds."""
+    """memtrace extract says the same of both, and memtrace convert makes the records that the container holds."""
     def comm(result, suffix):
         said = world.extract([result.path(s) + suffix for s in raw.streams()], "--sections", "KCV,KDV,CCV,CDV,SCV,SDV,transfers")
         return {k: v for k, v in said.items() if k != "inputs"}
@@ -239,7 +239,7 @@ def full(world):
 
 @case("compact.limit")
 def limits(world):
-    """The file size limit in the index, in the last lines, in the records: message, companion and mt-extract say the same."""
+    """The file size limit in the index, in the last lines, in the records: message, companion and memtrace extract say the same."""
     app = world.compile(world.example("histogram"), "-O2")
 
     def run(name, limit):

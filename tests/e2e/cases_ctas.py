@@ -119,7 +119,7 @@ def bad(world):
 
 @case("ctas.launches")
 def launches(world):
-    """Every third launch of each kernel, and the estimates of mt-extract and mt-dump."""
+    """Every third launch of each kernel, and the estimates of memtrace extract and memtrace dump."""
     app = program(world)
     result = world.run_ok([app, "7"], MEMTRACE_SAMPLE="launch:3,cta:8")
     lines = result.companion().all("launch")

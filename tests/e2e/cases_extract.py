@@ -1,4 +1,4 @@
-"""mt-extract, mt-graph and mt-dump on traces of the examples, against formulas."""
+"""memtrace extract, memtrace graph and memtrace dump on traces of the examples, against formulas."""
 import json
 import os
 import re
@@ -303,7 +303,7 @@ def options(world):
 
 @case("dump")
 def dump(world):
-    """mt-dump prints each record that the independent reader sees, in order."""
+    """memtrace dump prints each record that the independent reader sees, in order."""
     _, _, result = run_example(world, "producer_consumer")
     part = 3 if len(result.streams()) > 1 else 0  # one of several streams is not the whole run
     for stream in result.streams():
@@ -338,7 +338,7 @@ def stride_graph(result):
 
 @case("graph")
 def graph(world):
-    """mt-graph's nodes, edges and their counts; its DOT is one that Graphviz draws."""
+    """memtrace graph's nodes, edges and their counts; its DOT is one that Graphviz draws."""
     for name, arguments in (("vector_add", [96, 32, 1]), ("vector_add", None), ("stencil_1d", None),
                             ("stencil_2d", None), ("histogram", None), ("reduction", None)):
         _, _, result = run_example(world, name, arguments, MEMTRACE_CPU_THREADS=1)

@@ -1,4 +1,4 @@
-"""Records of shared and local memory, and what mt-extract -s shared makes of them. The program is src/onchip.cu."""
+"""Records of shared and local memory, and what memtrace extract -s shared makes of them. The program is src/onchip.cu."""
 import json
 import os
 import re
@@ -167,7 +167,7 @@ def onchip_local(world):
 
 
 def sums(world, result):
-    """Launches, CTAs, records, loads, stores, atomics, bytes of each kernel: what mt-dump --stat says but for addresses."""
+    """Launches, CTAs, records, loads, stores, atomics, bytes of each kernel: what memtrace dump --stat says but for addresses."""
     path = result.path() if os.path.exists(result.path()) else result.path() + ".mtc"
     rows = [row.split() for row in world.call([world.tool("mt-dump"), "--stat", path]).stdout.splitlines()[1:]]
     return [(row[:9], row[-1]) for row in rows]

@@ -124,7 +124,7 @@ def assembly(world):
 
 @case("counts")
 def counts(world):
-    """The second count agrees with the records in every example, instead of them too; mt-dump shows and compares."""
+    """The second count agrees with the records in every example, instead of them too; memtrace dump shows and compares."""
     names = [n for n in sorted(os.listdir(world.examples)) if os.path.exists(world.example(n))]
     holds("there are examples", len(names) >= 8)
     for name in names:
@@ -156,7 +156,7 @@ def counts_overwritten(world):
 
 
 def show_counts(world, result, said):
-    """mt-dump --counts; then with a count that is one off, as the companion has it."""
+    """memtrace dump --counts; then with a count that is one off, as the companion has it."""
     shown = world.call([world.tool("mt-dump"), "--counts", result.path()]).stdout.splitlines()
     want = []
     for i, e in enumerate(said):

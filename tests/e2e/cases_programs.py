@@ -242,7 +242,7 @@ def host_threads(world):
 
 @case("killed")
 def killed(world):
-    """A program that is killed: whole launches stay readable, the companion has no end, mt-extract says so (3)."""
+    """A program that is killed: whole launches stay readable, the companion has no end, memtrace extract says so (3)."""
     app = world.compile(source(world, "endless.cu"), "-O2")
     folder = world.folder("killed")
     process = subprocess.Popen([app], stdout=subprocess.PIPE, text=True,

@@ -1,4 +1,4 @@
-"""Two runs side by side (mt-compare --volumes, mt-report A -- B): tests/e2e/src/versus before and after, counted by hand."""
+"""Two runs side by side (memtrace compare --volumes, memtrace report A -- B): tests/e2e/src/versus before and after, counted by hand."""
 import json
 import os
 import re

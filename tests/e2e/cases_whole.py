@@ -16,7 +16,7 @@ def source(world):
 
 
 def extract(world, *words, code, cwd=None):
-    """comm.json and what mt-extract says on stderr."""
+    """comm.json and what memtrace extract says on stderr."""
     process = world.call([world.tool("mt-extract"), *words], code, cwd=cwd)
     return json.loads(process.stdout), process.stderr
 

@@ -1,5 +1,5 @@
 """What run-gpu traces on a GPU through injection: programs as nvcc made them (inject/*.cu) and Python's packages, under the kit's
-mt-run. All numbers are counted by hand from the sources. With --device cpu the same programs run on the CPU device.
+memtrace run. All numbers are counted by hand from the sources. With --device cpu the same programs run on the CPU device.
 
 A case returns figures in words, or None."""
 import collections
@@ -115,7 +115,7 @@ def added(threads, launches=1):
 
 @case("injection: what is found")
 def found(world):
-    """NVIDIA's library and ours are in the kit, and mt-run takes them."""
+    """NVIDIA's library and ours are in the kit, and memtrace run takes them."""
     words = subprocess.run([os.path.join(world.build, "tools", "mt-run"), "--list"], capture_output=True, text=True, timeout=60,
                            env={k: v for k, v in os.environ.items() if k != "MEMTRACE_SANITIZER"} | {"MEMTRACE_DEVICE": "gpu"})
     print(words.stdout, words.stderr)

@@ -27,7 +27,7 @@ def replay(w, merged, name, failed_writes=False):
 
 
 def through_pipe(w, program, name, words, threads, total, code=0):
-    """The seed's tool chain: program -> FIFO -> mt-convert --order=time -> simulator. ("" if they agree, what the program printed)."""
+    """The seed's tool chain: program -> FIFO -> memtrace convert --order=time -> simulator. ("" if they agree, what the program printed)."""
     pipe = w.path("pipe")
     os.mkfifo(pipe)
     merge = subprocess.Popen(["sh", "-c", f'exec "{w.tool("mt-convert")}" --order=time < "{pipe}"'], stdout=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""mt-host itself: its words, its exit codes, the programs it takes."""
+"""memtrace host itself: its words, its exit codes, the programs it takes."""
 import os
 import shutil
 import signal
@@ -11,7 +11,7 @@ from world import MACHINE, ENGINES
 
 
 def refused(w, *words, says, code=2, **variables):
-    """mt-host must exit with `code` and one line on stderr that has all of `says`."""
+    """memtrace host must exit with `code` and one line on stderr that has all of `says`."""
     process = subprocess.run([w.tool("mt-host"), *words], capture_output=True, text=True, cwd=w.work,
                              env=clean(**variables), timeout=300)
     same(f"mt-host {' '.join(words)}: exit code; {process.stderr}", process.returncode, code)
@@ -183,7 +183,7 @@ def names(w, program):
 
 @case("cli.signals", *ENGINES)
 def signals(w):
-    """Signals to mt-host reach the program; the trace is whole up to there, and mt-host's exit code says it."""
+    """Signals to memtrace host reach the program; the trace is whole up to there, and memtrace host's exit code says it."""
     program = w.compile("lives.c")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         trace = w.path("t.mtc")

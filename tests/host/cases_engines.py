@@ -134,7 +134,7 @@ def counts_of_sample(w):
 
 @case("engines.drcachesim")
 def cache_simulator(w):
-    """DynamoRIO's own tools read what mt-convert makes of a trace: as many loads and stores."""
+    """DynamoRIO's own tools read what memtrace convert makes of a trace: as many loads and stores."""
     drrun, _ = sample(w)
     trace, converted = w.path("threads.mtc"), w.path("app.trace")
     w.call([w.tool("mt-host"), "-q", "--engine=dynamorio", "atomic", "-o", trace, "--", w.compile("lives.c", "-O1", engine="dynamorio"), "many", "3"])

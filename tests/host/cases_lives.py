@@ -106,7 +106,7 @@ def execs(w):
 
 @case("lives.killed", *ENGINES)
 def killed(w):
-    """Killed by a signal: mt-host says which by its exit code; what it did before is in the trace."""
+    """Killed by a signal: memtrace host says which by its exit code; what it did before is in the trace."""
     for number in (signal.SIGTERM, signal.SIGABRT, signal.SIGSEGV):
         check(w, programs_words=("killed", int(number)), code=128 + number)
     program = w.compile("lives.c", "-O1", atomic=True)
@@ -137,7 +137,7 @@ def container(w):
 
 @case("lives.orphan", *ENGINES)
 def orphan(w):
-    """SIGKILL of mt-host ends the program and what runs it, too."""
+    """SIGKILL of memtrace host ends the program and what runs it, too."""
     command = [w.tool("mt-host"), f"--engine={w.engine}", "mat", "-o", w.path("orphan.mtc"), "--", "/bin/sh", "-c",
                "echo $$; read forever"]
     if w.engine == "llvm":

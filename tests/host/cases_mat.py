@@ -202,7 +202,7 @@ def signals(w):
 
 @case("mat.signal_from_outside", *ENGINES)
 def signals_outside(w):
-    """Sent to mt-host, as a user does, while the program runs. It stores again and again where the signals come: the trace grows, or not."""
+    """Sent to memtrace host, as a user does, while the program runs. It stores again and again where the signals come: the trace grows, or not."""
     program, position, trace = w.compile("switched.c", "-O1"), w.path("position"), w.path("out.txt")
 
     def now():

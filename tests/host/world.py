@@ -1,4 +1,4 @@
-"""How the tests of host tracing build programs, run them under mt-host, and read what comes out."""
+"""How the tests of host tracing build programs, run them under memtrace host, and read what comes out."""
 import os
 import re
 import shlex
@@ -71,7 +71,7 @@ class World(harness.World):
         return [f"-I{os.path.join(self.source, 'include')}", f"-L{library}", f"-Wl,-rpath,{library}"]
 
     def host(self, mode, *words, trace="trace.mtc", engine=None, code=0, timeout=120, stdin=None, cwd=None, env=None):
-        """Runs mt-host; `words`: options, "--", program and arguments. `trace`: name of a new output file, or a path."""
+        """Runs memtrace host; `words`: options, "--", program and arguments. `trace`: name of a new output file, or a path."""
         if not os.path.isabs(trace):
             trace = self.path(trace)
         command = [self.tool("mt-host"), f"--engine={engine or self.engine or 'auto'}", mode, "-o", trace,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The text that the core writes and the text that mt-convert makes of the core's container are the same; --order=time
+"""The text that the core writes and the text that memtrace convert makes of the core's container are the same; --order=time
 puts the core's lines in the order that sort does. usage: test_convert.py FOLDER-OF-PROGRAMS MT-CONVERT"""
 import os
 import subprocess

@@ -2,7 +2,7 @@
  *   A thread op address size file:line:column function variable      an access
  *   E thread event args…                                             an event
  *   S seq                                                            when the number in force changes
- * mt-dump is for people and may change. */
+ * memtrace dump is for people and may change. */
 #include <stdio.h>
 #include <string.h>
 #include "memtrace/host.h"

@@ -159,7 +159,7 @@ class World(harness.World):
         return result
 
     def extract(self, paths, *options, code=0):
-        """comm.json of mt-extract as a Python object."""
+        """comm.json of memtrace extract as a Python object."""
         return self.json("mt-extract", *options, *paths, code=code)
 
     def example(self, name):

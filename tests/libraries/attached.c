@@ -1,4 +1,5 @@
-/* A program that asks for libraries of NVIDIA, under mt-run. Its cuRAND is the test's own: all numbers are 1.
+/* A program that asks for libraries of NVIDIA, under memtrace run. Its cuRAND is the test's own: all numbers
+ * are 1.
  */
 int cublasCreate_v2(void **handle);
 int cublasDscal_v2(void *handle, int n, const double *alpha, double *x, int incx);

@@ -1,5 +1,5 @@
 """Calls of libraries. The program compares results with naive algorithms of its own, and prints what each call must read and write; here
-that is compared with the trace, byte by byte, and with the transfers that mt-extract finds."""
+that is compared with the trace, byte by byte, and with the transfers that memtrace extract finds."""
 import ctypes
 import json
 import os
@@ -47,7 +47,7 @@ def expected(text):
 
 
 def traced(traces, code=0):
-    """The same of all traces of a run, by mt-dump; 3 is its exit code for those that are not complete."""
+    """The same of all traces of a run, by memtrace dump; 3 is its exit code for those that are not complete."""
     text = call([tool("mt-dump"), *traces], code).stdout
     out, kinds = [], {"load": "r", "store": "w"}
     for line in text.splitlines():
@@ -188,7 +188,7 @@ int curandGenerateUniformDouble(void *g, double *out, unsigned long n) { while (
 
 
 def test_attached(work):
-    """Programs that NVIDIA's libraries were meant for, those of CUDA 13 and 12, under mt-run."""
+    """Programs that NVIDIA's libraries were meant for, those of CUDA 13 and 12, under memtrace run."""
     names = os.path.join(BUILD, "lib/memtrace/cudart")
     for version in ("13", "12"):
         shutil.rmtree(work, ignore_errors=True)

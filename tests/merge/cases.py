@@ -1,4 +1,4 @@
-"""mt-convert --order=time against GNU sort."""
+"""memtrace convert --order=time against GNU sort."""
 import collections
 import os
 import random

@@ -60,7 +60,7 @@ def single_bytes():
 
 
 def peak(launches):
-    """Records read from a pipe, and the most memory that mt-extract had (KiB)."""
+    """Records read from a pipe, and the most memory that memtrace extract had (KiB)."""
     gen = subprocess.Popen([GEN, "matmul16", str((launches - 1) * LAUNCH + 1)], stdout=subprocess.PIPE)
     out = subprocess.Popen([BIN + "/mt-extract", "-s", "quick", "--threads=2", "-"], stdin=gen.stdout,
                            stdout=subprocess.PIPE)

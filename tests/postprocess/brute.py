@@ -1,6 +1,6 @@
 """The communication analysis once more, byte by byte in dictionaries, from docs/definitions.md alone.
 
-Slow on purpose: no ranges, no pages, no caches. Used to check mt-extract, from which it shares nothing.
+Slow on purpose: no ranges, no pages, no caches. Used to check memtrace extract, from which it shares nothing.
 """
 import json
 import re

@@ -80,7 +80,7 @@ class Usage(Case):
 
 
 def given(tool, path):
-    """mt-compare needs two."""
+    """memtrace compare needs two."""
     return [path, path] if tool == "mt-compare" else [path]
 
 
@@ -422,7 +422,7 @@ class Output(Case):
 
 class Progress(Case):
     def feed(self, stderr, enough):
-        """Runs mt-extract on a pipe that gets a launch every 5 ms until it is enough; its standard error is `stderr`."""
+        """Runs memtrace extract on a pipe that gets a launch every 5 ms until it is enough; its standard error is `stderr`."""
         p = subprocess.Popen([BIN + "/mt-extract", "-s", "quick", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
         p.stdin.write(b"\x18")
         while not enough():
@@ -529,7 +529,7 @@ class Interruption(Case):
         self.assertEqual((p.returncode, got["complete"], got["records"]), (3, False, 3), err)
 
     def test_full_pipe(self):
-        """Who reads mt-dump's output is slow: no line is lost in the middle, and what is said is that reading was interrupted."""
+        """Who reads memtrace dump's output is slow: no line is lost in the middle, and what is said is that reading was interrupted."""
         path = self.file("t", trace([("k", WRITE + READ)] * 4000))
         p = subprocess.Popen([BIN + "/mt-dump", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         until_signals_are_caught(p)

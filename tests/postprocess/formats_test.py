@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-extract --format=csv, sqlite and dot on random traces: the same figures as comm.json, ranges as counted here.
+"""memtrace extract --format=csv, sqlite and dot on random traces: the same figures as comm.json, ranges as counted here.
 
 usage: formats_test.py BIN [CASES] [SEED] [GEN_HOST]     a failing case is kept and its folder printed
 """

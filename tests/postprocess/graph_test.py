@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-graph and mt-dump against a few lines of Python, on random traces. usage: graph_test.py BIN_FOLDER [CASES]"""
+"""memtrace graph and memtrace dump against a few lines of Python, on random traces. usage: graph_test.py BIN_FOLDER [CASES]"""
 import json
 import os
 import random
@@ -115,7 +115,7 @@ def check(binary, folder, rng):
     ]
     counts = re.findall(r"^  n\d+ \[label=\".* - (\d+)\"", dot, re.M)
     assert counts == [str(n["count"]) for n in got["nodes"]], dot
-    # mt-dump says each record
+    # memtrace dump says each record
     text = subprocess.run([binary + "/mt-dump", path], capture_output=True, check=True).stdout.decode()
     lines = []
     for step, (_, kernel, records) in enumerate(launches):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-extract with a host trace: a case computed by hand, memory that is handed out again, inputs that do not fit.
+"""memtrace extract with a host trace: a case computed by hand, memory that is handed out again, inputs that do not fit.
 
 usage: host_extract_test.py BIN_FOLDER GEN_HOST
 """

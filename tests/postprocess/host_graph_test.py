@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-graph on host traces, containers and MAT text, against a few lines of Python.
+"""memtrace graph on host traces, containers and MAT text, against a few lines of Python.
 
 usage: host_graph_test.py BIN_FOLDER GEN_HOST [CASES]
 """
@@ -269,7 +269,7 @@ def by_hand(binary, gen_host, folder):
 
 
 def through_pipe(binary, path, pieces, name, **env):
-    """What mt-graph makes of the bytes `pieces`, written one after the other into a FIFO, or with name "-" into its
+    """What memtrace graph makes of the bytes `pieces`, written one after the other into a FIFO, or with name "-" into its
     standard input."""
     command = [binary + "/mt-graph", "-f", "json", name if name == "-" else path]
     if name != "-":

@@ -26,7 +26,7 @@ from tool_case import program  # noqa: E402
 from traces import LOAD, STORE, companion, record, trace  # noqa: E402
 
 BIN = os.path.abspath(sys.argv[1])
-MEMORY = 4 << 30  # bytes of address space, most of it the empty tables of mt-extract
+MEMORY = 4 << 30  # bytes of address space, most of it the empty tables of memtrace extract
 END = {"records_written": 2, "records_counted": 2}
 LAUNCH = {"ev": "launch", "seq": 5, "kernel": "k", "traced": True, "records": 2}
 TIMER = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else None
@@ -91,7 +91,7 @@ class Numbers(Case):
         self.assertIn(f'"Load": {1e308:.6f}, "Store": {-1e308:.6f}'.encode(), page)
 
     def loads_of_filled(self, event, address):
-        """mt-extract of two CTAs that read what a fill or copy wrote at `address`."""
+        """memtrace extract of two CTAs that read what a fill or copy wrote at `address`."""
         path = self.pair([record(0, LOAD, 4, address, (i, 0, 0)) for i in (0, 1)], [event])
         for threads in ("1", "3"):
             o = self.extract("--threads", threads, "-s", "all,more", path)
@@ -330,7 +330,7 @@ class Outputs(Case):
 
 
 class Sources(Case):
-    """mt-report puts into its page what the user could have meant, and nothing else."""
+    """memtrace report puts into its page what the user could have meant, and nothing else."""
 
     def setUp(self):
         super().setUp()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The further analyses of mt-extract: on random raw traces against brute force, placements computed again and, where
+"""The further analyses of memtrace extract: on random raw traces against brute force, placements computed again and, where
 there are few CTAs, compared with all placements there are; options and cases by hand.
 
 usage: locality_extract_test.py MT_EXTRACT [CASES]

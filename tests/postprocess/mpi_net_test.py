@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""mt-extract under mpirun on four hosts that have nothing but TCP between them: network namespaces, joined by a bridge. The
-same bytes as mt-extract alone, and as many bytes on the wires as the ranks say that they sent.
+"""memtrace extract under mpirun on four hosts that have nothing but TCP between them: network namespaces, joined by a bridge. The
+same bytes as memtrace extract alone, and as many bytes on the wires as the ranks say that they sent.
 
 usage: mpi_net_test.py BIN_FOLDER GEN_TRACE GEN_DEVICE     exit code 77 (skipped) where there is no MPI or no namespaces
 

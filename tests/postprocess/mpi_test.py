@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-extract under mpirun against mt-extract alone: the same bytes and exit codes, and no rank waits for one that failed.
+"""memtrace extract under mpirun against memtrace extract alone: the same bytes and exit codes, and no rank waits for one that failed.
 
 usage: mpi_test.py BIN_FOLDER GEN_HOST GEN_DEVICE [CASES]     exit code 77 (skipped) where there is no MPI
 """
@@ -37,7 +37,7 @@ def mpirun(ranks, *args):
 
 
 def write_case(seed, folder):
-    """Arguments of mt-extract for a random case."""
+    """Arguments of memtrace extract for a random case."""
     rng = random.Random(seed)
     with_host = seed % 3 == 0
     data, metas, options, _, accesses = property_test.make_case(rng, with_host)

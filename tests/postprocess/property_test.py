@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-extract against the brute-force extractor on random small traces.
+"""memtrace extract against the brute-force extractor on random small traces.
 
 usage: property_test.py MT_EXTRACT [CASES] [SEED] [GEN_HOST]     a failing case is kept and its command printed
 With GEN_HOST each case has a host trace of several threads beside the traces of kernels.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """memtrace query beside SQLite's own program: each table and view, and joins by chance, have the rows that Python's sqlite3 finds in
 the database of memtrace extract; statements that would do more than read the trace are refused. Asked of that database, and of a comm.json with
-the same sections, the answers are the same; files that nobody's mt-extract wrote get a sentence.
+the same sections, the answers are the same; files that nobody's memtrace extract wrote get a sentence.
 
 usage: query_test.py BIN GEN_DEVICE [CASES] [SEED]
 """

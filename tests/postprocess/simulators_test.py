@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-convert --to drmemtrace, champsim, ramulator and gem5: each read back by a reader written here from the simulator's own definition
+"""memtrace convert --to drmemtrace, champsim, ramulator and gem5: each read back by a reader written here from the simulator's own definition
 (docs/simulators.md names the files), and compared with the accesses that went in. usage: simulators_test.py BIN GEN_HOST"""
 import json
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-extract's Parquet files as others read them: DuckDB, PyArrow and pandas against the database of the same trace.
+"""memtrace extract's Parquet files as others read them: DuckDB, PyArrow and pandas against the database of the same trace.
 
 usage: tables_foreign.py BIN VENV    77: they are in neither VENV (./setup python-tests) nor this Python
 """

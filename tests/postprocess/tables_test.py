@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-extract's tables: one thing in SQLite, CSV and Parquet (read by parquet_file.py, from its specification), the same figures
+"""memtrace extract's tables: one thing in SQLite, CSV and Parquet (read by parquet_file.py, from its specification), the same figures
 as comm.json, the views by hand, and the manual's lists of tables, columns and views.
 
 usage: tables_test.py BIN SOURCE GEN_DEVICE [CASES] [SEED]
@@ -249,10 +249,10 @@ def by_hand():
         views = re.findall(r'^MT_VIEW\((\w+), \w+, "([^"]*)"', f.read().split("\nMT_FACTS\n")[0], re.M)
     assert {v for v, in q("SELECT name FROM sqlite_master WHERE type = 'view'")} == {v for v, _ in views}
     for view, question in views:
-        assert not question or "| %s | `%s` |" % (question, view) in man, "mt-extract(1) lacks " + view
+        assert not question or "| %s | `%s` |" % (question, view) in man, "memtrace-extract(1) lacks " + view
     for table, columns in relations().items():
         row = re.search(r"^\| `%s` \| (.*?) \|" % table, man, re.M)
-        assert row, "mt-extract(1) lacks " + table
+        assert row, "memtrace-extract(1) lacks " + table
         assert re.findall(r"`(\w+)`", row[1]) == [c for c, _, _ in columns], (table, row[1])
     db.close()
     shutil.rmtree(folder)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-extract --format=perfetto: the rules of Chrome's Trace Event Format (Trace Event Format Definition, Chromium project), and the
+"""memtrace extract --format=perfetto: the rules of Chrome's Trace Event Format (Trace Event Format Definition, Chromium project), and the
 events of companions written here, one by one. usage: timeline_test.py BIN"""
 import json
 import os

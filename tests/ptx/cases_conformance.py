@@ -1,6 +1,6 @@
 """The conformance programs through nvcc.
 
-nvcc compiles tests/conformance/TOPIC.cu, mt-run runs it, and the rows must give what they give through clang: results and
+nvcc compiles tests/conformance/TOPIC.cu, memtrace run runs it, and the rows must give what they give through clang: results and
 accesses. Rows that cannot hold are in table.DIFFERENT, with the reason. All rows that docs/conformance.md counts must be
 there, and none may be skipped."""
 import os
@@ -21,7 +21,7 @@ LEVELS = {"block", "ptx_memory", "warp"}  # the suite has the first
 
 
 def build_program(source, flags, out):
-    """A shell script at `out` that runs the program under mt-run."""
+    """A shell script at `out` that runs the program under memtrace run."""
     optimise = ["-G"] if "-O0" in flags else ["-O3", "-lineinfo"]
     number = next((f.partition("=sm_")[2] for f in flags if f.startswith("-arch=")), "90")
     command = [nvcc_of(), "-std=c++17", "--expt-relaxed-constexpr",

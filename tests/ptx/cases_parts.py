@@ -1,7 +1,7 @@
 """Modules that are compiled kernel by kernel.
 
 parts.cu, built by nvcc, prints what the arithmetic gives whether its module becomes one image or one for each kernel; what
-mt-extract finds in the traces of both is the same. How often mt-ptx is called says which kernels were compiled."""
+memtrace extract finds in the traces of both is the same. How often mt-ptx is called says which kernels were compiled."""
 import os
 import re
 import shutil

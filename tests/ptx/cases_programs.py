@@ -1,4 +1,4 @@
-"""Programs of nvcc under mt-run beside those of mt-cc: they print the same, and make the same accesses."""
+"""Programs of nvcc under memtrace run beside those of mt-cc: they print the same, and make the same accesses."""
 import glob
 import os
 from collections import Counter

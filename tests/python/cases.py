@@ -1,4 +1,4 @@
-"""Kernels of Numba, CuPy and Triton under mt-run.
+"""Kernels of Numba, CuPy and Triton under memtrace run.
 
 The programs in programs/ compare their results themselves. A comment "LINE kernel kind bytes [kind bytes]" in them says what
 the line does in all launches together, "CALL" what the driver is asked for from there; sums over kernels are below. All are

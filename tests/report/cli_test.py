@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-report's command line and the data in its pages, without a browser. usage: cli_test.py BIN_FOLDER SOURCE_FOLDER"""
+"""memtrace report's command line and the data in its pages, without a browser. usage: cli_test.py BIN_FOLDER SOURCE_FOLDER"""
 import base64
 import json
 import os
@@ -195,7 +195,7 @@ class CommandLine(Case):
 
 
 class Figures(Case):
-    """Random traces: what the page holds is what mt-extract says, number by number."""
+    """Random traces: what the page holds is what memtrace extract says, number by number."""
 
     def comm_view(self, comm):
         """comm.json as flat dictionaries."""
@@ -307,7 +307,7 @@ class Figures(Case):
                 self.assertEqual(compact[name], raw[name], (seed, name))
 
     def test_further_analyses(self):
-        """They are in the page as mt-extract writes them, but for the device of each CTA."""
+        """They are in the page as memtrace extract writes them, but for the device of each CTA."""
         for seed in range(100, 112):
             path = self.random_trace(random.Random(seed))
             comm = json.loads(self.run_("mt-extract", "-s", "more", "--line-size=32", "--devices=3", path).stdout)
@@ -320,7 +320,7 @@ class Figures(Case):
             self.assertNotIn("reuse", self.data("--quick", path))
 
     def test_buffers(self):
-        """Two buffers that swap roles over four launches, one that lives for two of them; by hand, and as mt-extract has it."""
+        """Two buffers that swap roles over four launches, one that lives for two of them; by hand, and as memtrace extract has it."""
         a, b, c = 0x10000, 0x20000, 0x30000
         events = [{"ev": "alloc", "seq": i, "id": i, "base": hex(base), "bytes": n, "kind": "cudaMalloc", "name": name}
                   for i, (base, n, name) in enumerate(((a, 1024, "ping"), (b, 1024, "pong")))]
@@ -371,7 +371,7 @@ class Figures(Case):
         self.assertEqual(sum(r[2] for a in section["allocations"].values() for r in a["launches"]), 4 * 4000 * len(records))
 
     def test_deep_json(self):
-        """A file that nobody's mt-extract wrote nests as deep as it likes."""
+        """A file that nobody's memtrace extract wrote nests as deep as it likes."""
         deep = '{"format": "memtrace-comm", "complete": true, "reuse": ' + "[" * 500 + "]" * 500 + "}"
         self.assertIn("reuse", self.data("--from", self.file("c.json", deep)))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-report's pages in a browser: --from, the further analyses, lanes, the timeline, damaged traces."""
+"""memtrace report's pages in a browser: --from, the further analyses, lanes, the timeline, damaged traces."""
 import json
 import os
 import re
@@ -128,7 +128,7 @@ class Analyses(Case):
 
 
 class Lanes(Case):
-    """The golden trace with lanes, which was written by hand: its coalescing is comm.json's, its graph of lanes mt-graph's."""
+    """The golden trace with lanes, which was written by hand: its coalescing is comm.json's, its graph of lanes memtrace graph's."""
     @classmethod
     def make(cls):
         trace_path = os.path.join(SOURCE, "tests/golden/container/succeed/device.mtc")

@@ -1,4 +1,4 @@
-"""What the tests of mt-report's pages share: a trace that becomes a page, and the page in a browser."""
+"""What the tests of memtrace report's pages share: a trace that becomes a page, and the page in a browser."""
 import atexit
 import json
 import os

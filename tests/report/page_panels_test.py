@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-report's pages in a browser: buffers by launch, the source view, search, links, files of pictures and tables, keys, narrow screens, and
+"""memtrace report's pages in a browser: buffers by launch, the source view, search, links, files of pictures and tables, keys, narrow screens, and
 a program of 500 instances of a template and 2,000 launches."""
 import base64
 import csv
@@ -439,7 +439,7 @@ class Crowded(Panels):
 
 
 class Nonsense(Panels):
-    """A comm.json that nobody's mt-extract wrote: what cannot be drawn says so, the rest is there."""
+    """A comm.json that nobody's memtrace extract wrote: what cannot be drawn says so, the rest is there."""
     @classmethod
     def make(cls):
         volume = {"KDV": {"k": {"0": {"Load": 8, "Store": 0}}}}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shared and local memory in mt-report's page: shared.cu, whose figures are derived here by hand, and traces written by hand."""
+"""Shared and local memory in memtrace report's page: shared.cu, whose figures are derived here by hand, and traces written by hand."""
 import base64
 import csv
 import io

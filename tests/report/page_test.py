@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-report's pages in a browser: figures against comm.json and against numbers derived by hand, clicks, keys, sliders,
+"""memtrace report's pages in a browser: figures against comm.json and against numbers derived by hand, clicks, keys, sliders,
 names that look like HTML, and a trace of 10,000 CTAs, of which the page may have only so many elements."""
 import json
 import os

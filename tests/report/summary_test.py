@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mt-extract --format=summary says what the page's "At a glance" says, sentence by sentence and in its order (one made of a comm.json, too, but for
+"""memtrace extract --format=summary says what the page's "At a glance" says, sentence by sentence and in its order (one made of a comm.json, too, but for
 what its sections do not have), and what is made here of the
 figures of its comm.json, sentence by sentence; on random traces and on the worked example, whose sentences are derived by hand in page_test.py.
 usage: summary_test.py BIN SOURCE GEN_DEVICE"""

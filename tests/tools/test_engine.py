@@ -1,4 +1,4 @@
-"""mt-run: which engine traces. An installation of its own (programs and libraries are names only), NVIDIA's library a file;
+"""memtrace run: which engine traces. An installation of its own (programs and libraries are names only), NVIDIA's library a file;
 MEMTRACE_DEVICE=gpu says that there is a GPU."""
 import os
 import shlex

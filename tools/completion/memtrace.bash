@@ -1,5 +1,5 @@
 # bash: commands of memtrace, options of it and the mt- programs, and the words that an option's value can be, as each of them lists its own; else files.
-# mt-run and mt-host: the program's words are completed as files.
+# memtrace run and memtrace host: the program's words are completed as files.
 _memtrace() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} option= begun= values
     COMPREPLY=()

@@ -1,5 +1,5 @@
-/* mt-env: prints the table of environment variables that the runtime reads, with this process's values.
- * `mt-env --markdown` prints the table as it is in the documentation. Exit codes: 0,
+/* memtrace env: prints the table of environment variables that the runtime reads, with this process's values.
+ * `memtrace env --markdown` prints the table as it is in the documentation. Exit codes: 0,
  * 1 write error, 2 usage. */
 #include "base/options.h"
 #include "base/command.h"

@@ -1,4 +1,4 @@
-/* mt-host: what its files share. docs/man/memtrace-host.md is its manual.
+/* memtrace host: what its files share. docs/man/memtrace-host.md is its manual.
  *
  * Exit status: that of the traced program (128 + number when a signal ended it); 2 when the command line is
  * wrong or names a program that cannot be traced; 1 when the engine cannot run. Functions that return an int
@@ -85,8 +85,8 @@ void mt_hostrun_engines_print(void);
 int mt_hostrun_pin_command(const struct request *r, const struct program *p, struct command *c);
 /* ---- run, and words on the trace ---- */
 
-/* Runs the command; signals sent to mt-host go to the program. Returns the exit status for mt-host. *number:
- * of the signal that ended it, 0: none. */
+/* Runs the command; signals sent to memtrace host go to the program. Returns the exit status for memtrace
+ * host. *number: of the signal that ended it, 0: none. */
 int mt_hostrun_command_run(const struct command *c, int *number);
 /* Becomes the command; returns an exit code only when that fails. */
 int mt_hostrun_command_become(const struct command *c);

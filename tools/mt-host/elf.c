@@ -1,4 +1,4 @@
-/* What mt-host must know of an ELF file. */
+/* What memtrace host must know of an ELF file. */
 #include "elf.h"
 #include "base/binary.h"
 #include <stdio.h>

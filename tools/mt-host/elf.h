@@ -1,4 +1,4 @@
-/* What mt-host must know of an ELF file. */
+/* What memtrace host must know of an ELF file. */
 #ifndef MT_HOST_CLI_ELF_H
 #define MT_HOST_CLI_ELF_H
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What mt-host --help says. */
+/* What memtrace host --help says. */
 #include "cli.h"
 #include "base/command.h"
 #include <stdio.h>

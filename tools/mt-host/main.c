@@ -1,4 +1,4 @@
-/* mt-host: traces the memory accesses of a program; docs/man/memtrace-host.md is its manual. */
+/* memtrace host: traces the memory accesses of a program; docs/man/memtrace-host.md is its manual. */
 #include "cli.h"
 #include "base/create.h"
 #include "base/near.h"

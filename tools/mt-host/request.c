@@ -1,4 +1,4 @@
-/* The command line: a getopt_long table made of host/core/options.def and mt-host's own options. */
+/* The command line: a getopt_long table made of host/core/options.def and memtrace host's own options. */
 #include "cli.h"
 #include "base/command.h"
 #include "base/near.h"

@@ -1,4 +1,4 @@
-/* What mt-host says of a wrong command line. */
+/* What memtrace host says of a wrong command line. */
 #include "cli.h"
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* What mt-host says about the trace after the run. */
+/* What memtrace host says about the trace after the run. */
 #include "cli.h"
 #include <errno.h>
 #include <inttypes.h>

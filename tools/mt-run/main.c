@@ -1,4 +1,4 @@
-/* mt-run: the command line. */
+/* memtrace run: the command line. */
 #include "mt-run.h"
 #include <errno.h>
 #include <getopt.h>

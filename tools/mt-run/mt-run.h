@@ -1,4 +1,5 @@
-/* mt-run: runs a program that was not built for memtrace, traced. docs/man/memtrace-run.md is its manual.
+/* memtrace run: runs a program that was not built for memtrace, traced. docs/man/memtrace-run.md is its
+ * manual.
  *
  * main.c         the command line
  * engine.c       GPU or CPU device, and what is needed for that

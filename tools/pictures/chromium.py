@@ -1,5 +1,5 @@
 """A Chromium without a screen, driven over its debugging pipe (Chrome DevTools Protocol): no package of Python's is
-needed. Used by the tests of mt-report's pages and by make_pictures.py."""
+needed. Used by the tests of memtrace report's pages and by make_pictures.py."""
 import base64
 import fcntl
 import json

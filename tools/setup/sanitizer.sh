@@ -1,4 +1,4 @@
-# Sourced by ./setup: NVIDIA's Compute Sanitizer API, by which mt-run traces programs on a GPU: headers for the build, and the library.
+# Sourced by ./setup: NVIDIA's Compute Sanitizer API, by which memtrace run traces programs on a GPU: headers for the build, and the library.
 
 # Prints the first folder of sanitizer.h that there is; the same question as in cmake/MemtraceSanitizer.cmake.
 sanitizer_headers() {
@@ -51,7 +51,7 @@ sanitizer_install() {
     return 1
 }
 
-# What is there of a GPU, in words: the driver's files, as mt-run looks for them.
+# What is there of a GPU, in words: the driver's files, as memtrace run looks for them.
 sanitizer_gpu() {
     if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then
         say "no GPU: there is neither /dev/nvidiactl nor /dev/dxg (NVIDIA's driver is not loaded)"
@@ -63,7 +63,7 @@ sanitizer_gpu() {
     say "a GPU's device file is there, and nvidia-smi says nothing"
 }
 
-# ./setup gpu: 0 when mt-run would trace on a GPU here.
+# ./setup gpu: 0 when memtrace run would trace on a GPU here.
 sanitizer_report() {
     local code=0
     sanitizer_gpu || code=1

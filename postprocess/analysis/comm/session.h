@@ -1,4 +1,4 @@
-/* A program that runs as several processes, which share one analysis: mt-extract under mpirun
+/* A program that runs as several processes, which share one analysis: memtrace extract under mpirun
  * (analysis/mpi/ranks.c). NULL stands for one process alone. All processes feed the same. */
 #ifndef MT_ANALYSIS_SESSION_H
 #define MT_ANALYSIS_SESSION_H

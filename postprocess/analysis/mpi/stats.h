@@ -1,4 +1,4 @@
-/* What this rank did, for mt-extract --stats. One rank is one process: there is one of it. */
+/* What this rank did, for memtrace extract --stats. One rank is one process: there is one of it. */
 #ifndef MT_MPI_STATS_H
 #define MT_MPI_STATS_H
 #include <stdint.h>

@@ -114,7 +114,7 @@ static int folder_by_stream(const void *a, const void *b)
     return x->inside != y->inside ? x->inside - y->inside : folder_by_name(a, b);
 }
 
-/* Of the traces of one run: without what mt-convert made of a stream that is there, too. */
+/* Of the traces of one run: without what memtrace convert made of a stream that is there, too. */
 static void folder_drop_copies(struct folder *all)
 {
     size_t kept = 0;

@@ -1,5 +1,5 @@
 /* What memory graphs are made of: raw traces (several, of one process), one container of host accesses or one
- * MAT text trace, fed into a struct mt_stride_graph. Shared by mt-graph and mt-compare. */
+ * MAT text trace, fed into a struct mt_stride_graph. Shared by memtrace graph and memtrace compare. */
 #ifndef MT_CLI_GRAPH_INPUT_H
 #define MT_CLI_GRAPH_INPUT_H
 #include "cli.h"

@@ -13,11 +13,12 @@ static const struct {
 } kinds[] = {
     [MT_KIND_TRACE] =
         {"a trace of kernels",
-         "mt-extract, memtrace report, memtrace graph, memtrace compare and memtrace dump read it"},
-    [MT_KIND_CONTAINER] = {"a compact container of host accesses",
-                           "memtrace dump, memtrace graph and memtrace compare read it, mt-extract together "
-                           "with the traces of the same process, "
-                           "and memtrace convert makes it a text"},
+         "memtrace extract, memtrace report, memtrace graph, memtrace compare and memtrace dump read it"},
+    [MT_KIND_CONTAINER] =
+        {"a compact container of host accesses",
+         "memtrace dump, memtrace graph and memtrace compare read it, memtrace extract together "
+         "with the traces of the same process, "
+         "and memtrace convert makes it a text"},
     [MT_KIND_MAT] = {"a MAT text trace", "memtrace graph and memtrace compare read it"},
     [MT_KIND_ATOMIC] = {"a text trace of atomic mode",
                         "memtrace convert --order=time reads it, and simulators read what that writes"},
@@ -28,7 +29,8 @@ static const struct {
     [MT_KIND_GRAPH] = {"a memory graph", "memtrace compare reads it"},
     [MT_KIND_COMM] = {"the output of mt-extract",
                       "memtrace report --from and memtrace query read it, jq and the like"},
-    [MT_KIND_DATABASE] = {"an SQLite database", "memtrace query reads those of mt-extract, sqlite3 any"},
+    [MT_KIND_DATABASE] = {"an SQLite database",
+                          "memtrace query reads those of memtrace extract, sqlite3 any"},
     [MT_KIND_OTHER] = {"a file of another kind", "traced programs write files MemTrace-pipe-N or .mtc"},
 };
 

@@ -11,9 +11,9 @@ enum mt_kind {
     MT_KIND_ATOMIC,    /* text of atomic mode */
     MT_KIND_INSN,      /* instruction log */
     MT_KIND_COMPANION, /* MemTrace-pipe-N.meta */
-    MT_KIND_GRAPH,     /* mt-graph --format=json */
-    MT_KIND_COMM,      /* mt-extract's output */
-    MT_KIND_DATABASE,  /* SQLite's: mt-extract --format=sqlite, or anybody's */
+    MT_KIND_GRAPH,     /* memtrace graph --format=json */
+    MT_KIND_COMM,      /* memtrace extract's output */
+    MT_KIND_DATABASE,  /* SQLite's: memtrace extract --format=sqlite, or anybody's */
     MT_KIND_OTHER      /* not one of ours: source code, a program */
 };
 
@@ -22,7 +22,7 @@ enum mt_kind mt_kind_of(const char *path);
 enum mt_kind mt_kind_of_head(const char *head, size_t n);
 /* Do they suffice to decide? 0: there should be more of them. */
 int mt_kind_is_clear(const char *head, size_t n);
-/* "a MAT text trace", and who reads it: "mt-graph and mt-compare read it". */
+/* "a MAT text trace", and who reads it: "memtrace graph and memtrace compare read it". */
 const char *mt_kind_name(enum mt_kind kind);
 /* Says that `path` is of this kind and not what is wanted ("a trace of kernels"), and who reads it: exit
  * code 2.

@@ -1,4 +1,5 @@
-/* The further analyses (analysis/locality/) on a source: what mt-extract and mt-report have in common. */
+/* The further analyses (analysis/locality/) on a source: what memtrace extract and memtrace report have in
+ * common. */
 #define _GNU_SOURCE
 #include "locality_run.h"
 #include "analysis/base/order.h"

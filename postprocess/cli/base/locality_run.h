@@ -1,4 +1,5 @@
-/* The further analyses (analysis/locality/) on a source: what mt-extract and mt-report have in common. */
+/* The further analyses (analysis/locality/) on a source: what memtrace extract and memtrace report have in
+ * common. */
 #ifndef MT_CLI_LOCALITY_RUN_H
 #define MT_CLI_LOCALITY_RUN_H
 #include "cli.h"

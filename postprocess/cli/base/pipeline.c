@@ -1,4 +1,4 @@
-/* What mt-extract and mt-report do alike: traces through the analyses. */
+/* What memtrace extract and memtrace report do alike: traces through the analyses. */
 #include "pipeline.h"
 #include "output/json/comm_json.h"
 #include "output/text/words.h"

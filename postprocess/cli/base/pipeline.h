@@ -1,5 +1,5 @@
-/* What mt-extract and mt-report do alike: inputs opened, the communication analysis and the further ones fed
- * side by side, on threads or (mt-extract under MPI) by ranks, and their results.
+/* What memtrace extract and memtrace report do alike: inputs opened, the communication analysis and the
+ * further ones fed side by side, on threads or (memtrace extract under MPI) by ranks, and their results.
  *
  *   mt_pipeline_init, mt_pipeline_option*, mt_pipeline_open, mt_feed_add of the tool's own,
  * mt_pipeline_read, mt_pipeline_free */
@@ -43,7 +43,7 @@ struct mt_pipeline {
 };
 
 void mt_pipeline_init(struct mt_pipeline *p);
-/* Options that mt-extract and mt-report both have: as mt_common_option. */
+/* Options that memtrace extract and memtrace report both have: as mt_common_option. */
 int mt_pipeline_option(struct mt_pipeline *p, int o);
 /* After the options: was anything asked for that only traces can answer? */
 int mt_pipeline_asked(const struct mt_pipeline *p);

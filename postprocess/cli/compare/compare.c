@@ -1,4 +1,4 @@
-/* mt-compare: traces in, how alike they are out. */
+/* memtrace compare: traces in, how alike they are out. */
 #define _GNU_SOURCE
 #include "cli/base/graph_input.h"
 #include "cli/base/commands.h"

@@ -1,4 +1,4 @@
-/* Reading saved graphs (mt-graph --format=json) back as sequences. */
+/* Reading saved graphs (memtrace graph --format=json) back as sequences. */
 #define _GNU_SOURCE
 #include "graph_json.h"
 #include "cli/base/cli.h"

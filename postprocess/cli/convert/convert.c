@@ -1,4 +1,4 @@
-/* mt-convert: raw traces to containers and back, containers of host traces to text, and packed anew. */
+/* memtrace convert: raw traces to containers and back, containers of host traces to text, and packed anew. */
 #define _GNU_SOURCE
 #include "convert.h"
 #include "cli/base/commands.h"

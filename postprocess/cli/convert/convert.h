@@ -1,4 +1,4 @@
-/* Parts of mt-convert: a container as text, or as another container. */
+/* Parts of memtrace convert: a container as text, or as another container. */
 #ifndef MT_CLI_CONVERT_H
 #define MT_CLI_CONVERT_H
 #include <stdio.h>

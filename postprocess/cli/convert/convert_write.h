@@ -1,4 +1,4 @@
-/* What the writers of containers in mt-convert share. */
+/* What the writers of containers in memtrace convert share. */
 #ifndef MT_CLI_CONVERT_WRITE_H
 #define MT_CLI_CONVERT_WRITE_H
 #include <stdio.h>

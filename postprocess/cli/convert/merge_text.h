@@ -1,5 +1,5 @@
-/* convert --order=time of atomic text traces (mt-host atomic): merges the threads' lines by timestamp, as
- * they arrive. */
+/* convert --order=time of atomic text traces (memtrace host atomic): merges the threads' lines by timestamp,
+ * as they arrive. */
 #ifndef MT_CLI_MERGE_TEXT_H
 #define MT_CLI_MERGE_TEXT_H
 #include "cli/base/cli.h"

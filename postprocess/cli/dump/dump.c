@@ -1,4 +1,4 @@
-/* mt-dump: a trace as text. */
+/* memtrace dump: a trace as text. */
 #define _GNU_SOURCE
 #include "cli/base/cli.h"
 #include "cli/base/commands.h"
@@ -292,7 +292,8 @@ static int dump_containers(const struct options *x, int argc, char **argv, int *
     else if (!n && optind < argc && (x->sites || (x->chunks && !mt_is_container(argv[optind]))))
         *code = mt_cli_usage("--sites and --chunks are for containers (.mtc)");
     else if (x->csv && (x->stat || x->counts || x->companion || x->sites || x->chunks || x->runs))
-        *code = mt_cli_usage("--format=csv is of records alone; mt-extract --format=csv has tables of sums");
+        *code = mt_cli_usage(
+            "--format=csv is of records alone; memtrace extract --format=csv has tables of sums");
     else if (x->csv && n && !any_fifo)
         *code = mt_cli_usage("--format=csv is of kernels' records: this is a container of host accesses");
     else if (x->runs && ((n && !any_fifo) || x->stat || x->counts))

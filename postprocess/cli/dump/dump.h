@@ -1,4 +1,4 @@
-/* Parts of mt-dump: sums per kernel, and the companion as text. */
+/* Parts of memtrace dump: sums per kernel, and the companion as text. */
 #ifndef MT_CLI_DUMP_H
 #define MT_CLI_DUMP_H
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* mt-dump on containers of host accesses. */
+/* memtrace dump on containers of host accesses. */
 #define _GNU_SOURCE
 #include "dump_host.h"
 #include "memtrace/grow.h"

@@ -1,4 +1,4 @@
-/* mt-dump on containers of host accesses. */
+/* memtrace dump on containers of host accesses. */
 #ifndef MT_CLI_DUMP_HOST_H
 #define MT_CLI_DUMP_HOST_H
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* mt-dump: sums per kernel, and the companion as text. */
+/* memtrace dump: sums per kernel, and the companion as text. */
 #define _GNU_SOURCE
 #include "dump.h"
 #include "memtrace/grow.h"

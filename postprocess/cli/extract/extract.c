@@ -1,4 +1,4 @@
-/* mt-extract: traces in, comm.json out. */
+/* memtrace extract: traces in, comm.json out. */
 #define _GNU_SOURCE
 #include "extract.h"
 #include "analysis/check/collect.h"

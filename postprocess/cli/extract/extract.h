@@ -1,4 +1,4 @@
-/* The parts of mt-extract: options, reading (extract.c), writing. */
+/* The parts of memtrace extract: options, reading (extract.c), writing. */
 #ifndef MT_CLI_EXTRACT_H
 #define MT_CLI_EXTRACT_H
 #include "cli/base/pipeline.h"

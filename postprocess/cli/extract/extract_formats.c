@@ -1,4 +1,4 @@
-/* mt-extract --format: other forms of the result than JSON. */
+/* memtrace extract --format: other forms of the result than JSON. */
 #define _GNU_SOURCE
 #include "extract_formats.h"
 #include <string.h>

@@ -1,4 +1,4 @@
-/* mt-extract --format: other forms of the result than JSON. */
+/* memtrace extract --format: other forms of the result than JSON. */
 #ifndef MT_CLI_EXTRACT_FORMATS_H
 #define MT_CLI_EXTRACT_FORMATS_H
 #include "cli/base/cli.h"

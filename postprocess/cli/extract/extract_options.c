@@ -1,4 +1,4 @@
-/* The command line of mt-extract. */
+/* The command line of memtrace extract. */
 #define _GNU_SOURCE
 #include "extract.h"
 #include "mpirun.h"

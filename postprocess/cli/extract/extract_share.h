@@ -1,4 +1,4 @@
-/* What mt-extract does for the further analyses when several members of a team read a
+/* What memtrace extract does for the further analyses when several members of a team read a
  * part of the trace each. */
 #ifndef MT_CLI_EXTRACT_SHARE_H
 #define MT_CLI_EXTRACT_SHARE_H

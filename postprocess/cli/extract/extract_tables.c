@@ -1,4 +1,4 @@
-/* mt-extract's tables: a database, a folder of files, or one of the tables. */
+/* memtrace extract's tables: a database, a folder of files, or one of the tables. */
 #define _GNU_SOURCE
 #include "extract_tables.h"
 #include "cli/base/feed.h"

@@ -1,4 +1,4 @@
-/* mt-extract's tables: a database, a folder of files, or one of the tables. */
+/* memtrace extract's tables: a database, a folder of files, or one of the tables. */
 #ifndef MT_CLI_EXTRACT_TABLES_H
 #define MT_CLI_EXTRACT_TABLES_H
 #include "extract_formats.h"

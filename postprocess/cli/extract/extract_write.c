@@ -1,4 +1,4 @@
-/* Writing the result of mt-extract: JSON, text, or another format. */
+/* Writing the result of memtrace extract: JSON, text, or another format. */
 #define _GNU_SOURCE
 #include "extract.h"
 #include "extract_tables.h"

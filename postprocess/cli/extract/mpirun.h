@@ -1,4 +1,4 @@
-/* Under mpirun or srun, mt-extract is mt-extract-mpi: the one program needs no MPI library,
+/* Under mpirun or srun, memtrace extract is mt-extract-mpi: the one program needs no MPI library,
  * the other one does. */
 #ifndef MT_CLI_MPIRUN_H
 #define MT_CLI_MPIRUN_H

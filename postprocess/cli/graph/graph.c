@@ -1,4 +1,4 @@
-/* mt-graph: traces in, the memory (stride) graph out. */
+/* memtrace graph: traces in, the memory (stride) graph out. */
 #define _GNU_SOURCE
 #include "cli/base/graph_input.h"
 #include "cli/base/commands.h"

@@ -394,7 +394,8 @@ static int query_file(struct query *x, const char *path, enum mt_kind kind)
     int complete = 1;
     if (mt_pipeline_asked(&x->p))
         return mt_cli_usage(
-            "%s has its figures already: give filters and analyses to mt-extract, not along with it", path);
+            "%s has its figures already: give filters and analyses to memtrace extract, not along with it",
+            path);
     mt_output_spare(path);
     int code = kind == MT_KIND_COMM ? query_comm(x, path, &complete) : query_database(x, path, &complete);
     if (code == 0 && !complete)

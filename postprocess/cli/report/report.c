@@ -1,4 +1,4 @@
-/* mt-report: traces in, one HTML page out. */
+/* memtrace report: traces in, one HTML page out. */
 #define _GNU_SOURCE
 #include "cli/base/pipeline.h"
 #include "cli/base/commands.h"
@@ -116,7 +116,7 @@ static int report_parse(struct make *m, int argc, char **argv)
         rc = mt_cli_usage("--from takes the place of traces: '%s' is one too many", argv[optind]);
     if (rc == 0 && m->from && (m->quick || mt_pipeline_asked(&m->p)))
         rc = mt_cli_usage(
-            "a comm.json has its figures already: give filters and analyses to mt-extract, not along "
+            "a comm.json has its figures already: give filters and analyses to memtrace extract, not along "
             "with --from");
     return rc;
 }

@@ -216,7 +216,7 @@ static int report_from_sections(struct reading *x, struct mt_found *f, struct mt
 
 /* ---- what the page shows as it is in the file ---- */
 
-enum { DEEPEST = 40 }; /* of a file that mt-extract did not write; what lies below becomes null */
+enum { DEEPEST = 40 }; /* of a file that memtrace extract did not write; what lies below becomes null */
 
 static void copy_value(struct mt_json *j, const char *key, json_t *v, int depth)
 {

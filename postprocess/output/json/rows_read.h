@@ -31,7 +31,7 @@ uint64_t mt_found_number(struct mt_found *x, const char *member);
 /* The key of a star, which is to be a number; "x,y,z" as its place in the order of CTAs. */
 uint64_t mt_found_key(struct mt_found *x, unsigned star);
 uint64_t mt_found_cta(struct mt_found *x, unsigned star);
-/* Says that this is not as mt-extract writes it; -1. */
+/* Says that this is not as memtrace extract writes it; -1. */
 int mt_found_wrong(struct mt_found *x, const char *member);
 
 /* All rows of the table; it is not begun where the file has no section for it. 1: it is there; 0: it is not;

@@ -210,7 +210,7 @@ const programColumns = [Object.assign(textColumn("buffer", "label", true), {pick
 const firstBuffers = 12;
 function drawBuffers(section) {
   if (!buffers.length || !launches.length) {
-    section.append(nothing(data.traffic === undefined ? (data.from_json ? "The comm.json has no section “traffic”; mt-extract writes it with --sections traffic." : "Left out (--quick).")
+    section.append(nothing(data.traffic === undefined ? (data.from_json ? "The comm.json has no section “traffic”; memtrace extract writes it with --sections traffic." : "Left out (--quick).")
       : data.traffic === null ? "Allocations are in the companion (MemTrace-pipe-N.meta), and none was read." : say("No access of the launches shown was recorded.", "No access of the runs shown was recorded.")));
     return null;
   }

@@ -1,4 +1,4 @@
-// The data that mt-report put into the page, unpacked.
+// The data that memtrace report put into the page, unpacked.
 const data = JSON.parse(document.getElementById("data").textContent);
 // A host program is a launch, its threads are what CTAs are: what is said of kernels, and of it.
 const ofThreads = data.threads;

@@ -198,7 +198,7 @@ function drawLines(section) {
     step(event.key === "n" ? 1 : -1);
   });
   section.append(lead(!sites.length ? say("No line is known to access global memory; what launches kernels is shown.", "No line is known to access global memory; what runs programs is shown.") : ofThreads ? "Source lines: the bytes they moved, what they miss in a cache of each thread, and what is used of what they fetch." : hotLines ? "Lines with accesses to global memory: the bytes they moved, how well warps’ requests go together, and what the compiler made of them. Several accesses in one line are apart by column and variable."
-    : data.lines === undefined ? "Lines with accesses to global memory, and what the compiler made of each; bytes by line were left out" + (data.from_json ? " (mt-extract --sections lines)." : " (--quick).")
+    : data.lines === undefined ? "Lines with accesses to global memory, and what the compiler made of each; bytes by line were left out" + (data.from_json ? " (memtrace extract --sections lines)." : " (--quick).")
     : "Lines with accesses to global memory, and what the compiler made of each. A raw trace does not say which line an access came from, so there are no counts per line; a compact trace does."),
     el("div", {class: "bar"}, el("label", {}, "file", select), heats.length > 1 ? segments("Hottest by", heats.map(([k, t]) => [k, t]), heats[0][0], (v) => { heat = heats.find(([k]) => k === v)[2]; rank(); show(select.value); }) : "",
       heats.length ? el("span", {class: "seg"}, el("button", {type: "button", id: "hotter", "aria-label": "the one before", "aria-keyshortcuts": "p", on: {click() { step(-1); }}}, "‹ p"),

@@ -60,7 +60,7 @@ async function drawPage() {
     try {
       panels[id] = draws[id](section);
       for (const f of redraws.slice(before)) f();
-    } catch (e) { // of data that mt-extract did not write; the other panels are drawn
+    } catch (e) { // of data that memtrace extract did not write; the other panels are drawn
       redraws.length = before;
       state.listeners.length = heard;
       console.error(e);

@@ -322,7 +322,7 @@ function superstepControl() {
 
 function drawTransfers(section) {
   if (!data.has.transfers) {
-    section.append(nothing("The comm.json has no section “transfers”; mt-extract writes it with --sections transfers."));
+    section.append(nothing("The comm.json has no section “transfers”; memtrace extract writes it with --sections transfers."));
     return null;
   }
   if (!transferRows.length) {

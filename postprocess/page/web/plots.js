@@ -1,4 +1,4 @@
-// What mt-extract's further analyses found (the members of comm.json by the same names): coalescing, reuse, sharing,
+// What memtrace extract's further analyses found (the members of comm.json by the same names): coalescing, reuse, sharing,
 // conflicts, placement; bytes by allocation and variable.
 function block(id, title, text, ...children) {
   return el("div", {id}, el("h3", {}, title), text ? lead(text) : null, ...children);
@@ -62,7 +62,7 @@ function coalescingBlock() {
     title: [r.kernel + (r.kernels > 1 ? " and " + many(r.kernels - 1, say("other kernel", "other program")) : ""), r.line + ", " + r.type, many(r.requests, "request") + " of " + many(r.accesses, "lane", "lanes"), many(r.sectors, "sector") + ", " + many(r.lines, "line"), strideWords(r), r.type === "atomic" ? atomicWords : null].filter(Boolean).join("\n"),
     full: [r.line === "?" ? r.kernel : r.line, r.type].join(" "), pick: lineLink(r.line), parts: [[usedBytes(r), "load"], [movedBytes(r) - usedBytes(r), "store-pale"]],
     text: perRequest(r) + " sectors per request, " + usedShare(r) + " used"})), "Sectors moved by line", 14, ["used (B)", "moved in vain (B)"]);
-  const out = block("coalescing", "Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them (a byte that several lanes of a request ask for counts once: the efficiency of mt-extract), and what is moved in vain; the lines with most of that first.", el("p", {id: "coalescing-sum"},
+  const out = block("coalescing", "Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them (a byte that several lanes of a request ask for counts once: the efficiency of memtrace extract), and what is moved in vain; the lines with most of that first.", el("p", {id: "coalescing-sum"},
     many(sum("requests"), "request") + ", " + many(sum("sectors"), "sector") + " (" + bytes(moved) + "), " + percent(sum("distinct"), moved) + " of it used"), picture,
     colourLegend([["load", "used"], ["store-pale", "moved in vain"]]), rows.some(halved) ? el("p", {class: "muted"}, data.words.halves) : null);
   out.className = "wide";
@@ -261,7 +261,7 @@ function drawPlots(section) {
     data.sharing ? living("sharing", "Sharing of cache lines", say("Accesses by how the CTAs of a launch share the line of ", "Accesses by how the threads share the line of ") + data.sharing.line_size + " bytes that they fall in; the buffers with most false sharing first.", sharingPicture) : null,
     missesBlock(), bouncesBlock(), placementBlock(), conflictsBlock()].filter(Boolean);
   if (!panels.length) {
-    section.append(nothing(data.from_json ? "The comm.json has none of the further analyses; mt-extract makes them with --sections more." : "These analyses were left out (--quick)."));
+    section.append(nothing(data.from_json ? "The comm.json has none of the further analyses; memtrace extract makes them with --sections more." : "These analyses were left out (--quick)."));
     return;
   }
   section.append(el("div", {class: "blocks"}, ...panels));

@@ -1,4 +1,4 @@
-// Shared and local memory: bank conflicts and local memory by line, hazards. data.shared has the rows of the text's tables (mt-extract -s shared); it is there
+// Shared and local memory: bank conflicts and local memory by line, hazards. data.shared has the rows of the text's tables (memtrace extract -s shared); it is there
 // only where the trace has records of such memory.
 const shared = data.shared || null;
 const sharedFigures = ["requests", "accesses", "bytes", "wavefronts", "ideal", "worst"];

@@ -43,7 +43,7 @@ function drawVolumes(section) {
   const has = {step: data.has.data || data.has.comm, kernel: kernelNames.length > 2, cta: !!(ctaParts && ctaParts.groups.length), sm: !!(smParts && smParts.groups.length)};
   const kinds = volumeKinds.filter(([k]) => has[k] && (!ofThreads || k === "cta"));
   if (!kinds.length || !launches.length) {
-    section.append(nothing(say("There are no volumes: mt-extract left the sections out on request, or no launch was traced.", "There are no volumes: mt-extract left the sections out on request, or no run was traced.")));
+    section.append(nothing(say("There are no volumes: memtrace extract left the sections out on request, or no launch was traced.", "There are no volumes: memtrace extract left the sections out on request, or no run was traced.")));
     return null;
   }
   if (!launches.some((l) => l.load || l.store || l.commLoad || l.commStore)) {

@@ -1,5 +1,5 @@
-"""What Python imports first in a program under mt-run: puts memtrace's hook in place, then the sitecustomize that is there
-without it. mt-run names this folder in PYTHONPATH; the program does not see it in sys.path."""
+"""What Python imports first in a program under memtrace run: puts memtrace's hook in place, then the sitecustomize that is there
+without it. memtrace run names this folder in PYTHONPATH; the program does not see it in sys.path."""
 import os
 import sys
 
