@@ -1,5 +1,5 @@
 /* What memtrace report shows: results of the analyses and events of companions, flat, whoever they come from
- * (report.c: the analyses themselves; cli/report/report_from.c: a comm.json), and how they are written into
+ * (report.c: the analyses themselves; cli/report/report.c: a comm.json), and how they are written into
  * the page (report_page.c). All strings belong to others and live longer than the report,
  * except where said. Functions that return int: 0, or -1 without memory. */
 #ifndef MT_OUTPUT_REPORT_H

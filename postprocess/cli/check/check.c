@@ -1,21 +1,714 @@
 /* memtrace check: the command line, and what is told. */
 #define _GNU_SOURCE
-#include "check.h"
+#include "analysis/base/pairmap.h"
+#include "cli/base/stop.h"
+#include "base/part.h"
+#include "base/run.h"
+#include "analysis/check/collect.h"
+#include "analysis/check/memory.h"
+#include "analysis/check/order.h"
+#include "analysis/check/strong.h"
+#include "cli/base/locality_run.h"
+#include "cli/base/feed.h"
+#include "analysis/onchip/onchip.h"
+#include "memtrace/grow.h"
+#include "memtrace/record.h"
 #include "cli/base/commands.h"
 #include "cli/base/kind.h"
-#include "cli/base/stop.h"
 #include "base/files.h"
 #include "output/findings/findings_out.h"
 #include "output/text/numbers.h"
+#include "analysis/check/findings.h"
+#include "cli/base/cli.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* What is looked for: a bit for each of mt_finding_kinds. */
+struct mt_check_choice {
+    uint32_t kinds;
+};
+
+static inline int mt_check_wants(const struct mt_check_choice *c, enum mt_finding_kind kind)
+{
+    return c->kinds >> kind & 1;
+}
+
+/* What the traces of one program or several say. */
+struct mt_check_answer {
+    struct mt_findings findings; /* with texts of their own */
+    const char *program;         /* the first one; "": not known */
+    const char **notes;
+    size_t nnotes, note_room;
+    int complete; /* all are, as of mt_inputs_finish */
+    int left;     /* a trace has no end */
+    int blind;    /* threads have something between them of which a trace has no record */
+};
+
+/* Source lines of the program's own calls, where the compiler has not told them (nvcc): by the return
+ * addresses and the program's line tables. Only of a program that was run just now: a trace may name any
+ * file. */
+
+#ifdef MT_WITH_ELF
+#include "base/elffile.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The file of the last address: most are of one program. */
+struct opened {
+    char *path;
+    struct mt_elf *elf;
+    const char *stub;         /* a kernel's, which the address before was in; or NULL */
+    struct mt_pairmap allocs; /* whose lines were asked for */
+};
+
+static struct mt_elf *place_open(struct opened *o, const char *path, size_t n)
+{
+    if (!o->path || strlen(o->path) != n || strncmp(o->path, path, n) != 0) {
+        free(o->path);
+        o->path = strndup(path, n);
+        o->elf = o->path ? mt_elf_open(o->path) : NULL; /* there is no close: the program ends soon */
+    }
+    return o->elf;
+}
+
+/* Of CUDA's own headers: who calls them is meant. */
+static int place_is_toolkit(const char *file)
+{
+    return strstr(file, "cuda_runtime") || strstr(file, "/crt/") || strstr(file, "/usr/include/") ||
+           strstr(file, "device_launch") || strstr(file, ".cudafe1.stub.c");
+}
+
+/* Are they in one file? Those of another one, a library's that called, are not meant. */
+static int place_same(const char *a, const char *b)
+{
+    size_t n = (size_t)(strchrnul(a, '+') - a);
+    return strncmp(a, b, n + 1) == 0;
+}
+
+/* Of CUDA's headers, too, where no line says so: cudaMalloc<int> is a function of the program. */
+static int place_is_wrapper(const char *function)
+{
+    const char *name = function && strncmp(function, "_Z", 2) == 0 ? function + 2 : "";
+    name += *name == 'L';
+    name += *name >= '0' && *name <= '9' ? strspn(name, "0123456789") : strlen(name);
+    return strncmp(name, "cuda", 4) == 0 || strncmp(name, "__cuda", 6) == 0;
+}
+
+/* The name that both have: what is named as the kernel calls its stub. */
+static const char *place_stub(const char *function)
+{
+    static const char begin[] = "__device_stub_";
+    const char *at = function ? strstr(function, begin) : NULL;
+    return at ? at + strlen(begin) : NULL;
+}
+
+/* The innermost line that is not of CUDA's headers, nor (stub) of what is named as a kernel: of the functions
+ * that are inlined there, too. */
+static int place_line(struct mt_elf *elf, uint64_t address, int stub, struct mt_elf_location *l)
+{
+    const char *function = NULL;
+    int rc = mt_elf_line(elf, address, l);
+    for (unsigned level = 0; rc == 0 && (stub || place_is_toolkit(l->file)); level++) {
+        rc = mt_elf_inlined(elf, address, level, l, &function);
+        stub = place_stub(function) != NULL;
+    }
+    return rc;
+}
+
+/* Is it one that the program's author wrote, and calls from there? */
+static int place_is_own(const char *function, const char *stub)
+{
+    return function && !place_is_wrapper(function) && strcmp(function, "_start") != 0 &&
+           !(stub && strncmp(stub, function, strlen(function)) == 0);
+}
+
+/* "path+0x12". 0; -1: not known; 1: a kernel's stub. *own: in a function of the program's own. */
+static int place_of(struct mt_findings *f, struct opened *o, const char *at, struct mt_finding_side *side,
+                    int *own)
+{
+    const char *plus = strrchr(at, '+'), *stub = o->stub;
+    struct mt_elf *elf = plus ? place_open(o, at, (size_t)(plus - at)) : NULL;
+    struct mt_elf_location l;
+    char path[4096];
+    uint64_t address = elf ? strtoull(plus + 1, NULL, 16) - 1 : 0; /* of the call: it returns behind it */
+    const char *function = elf ? mt_elf_function(elf, address) : NULL;
+    *own = place_is_own(function, stub);
+    if ((o->stub = place_stub(function)))
+        return 1;
+    if (!elf || place_line(elf, address, stub != NULL, &l) != 0 || !l.line)
+        return -1;
+    snprintf(path, sizeof path, "%s%s%s", l.folder, *l.folder ? "/" : "", l.file);
+    if (!(side->file = mt_findings_text(f, path, strlen(path))))
+        return -1;
+    side->line = l.line;
+    return 0;
+}
+
+/* The innermost call of the file's own code that has a line; without lines that in a function of its own. */
+static void place_find(struct mt_findings *f, struct opened *o, struct mt_finding_side *s)
+{
+    char caller[4096];
+    const char *at = s->at, *next = s->callers, *own = NULL;
+    if ((s->file && *s->file) || !next || !at)
+        return;
+    for (o->stub = NULL; at; at = *next ? next : NULL) {
+        size_t n = strcspn(at, "\n");
+        int is_own = 0, rc = -1;
+        snprintf(caller, sizeof caller, "%.*s", (int)n, at);
+        if (place_same(s->at, caller))
+            rc = place_of(f, o, caller, s, &is_own);
+        if (rc == 0)
+            return;
+        own = rc < 0 && is_own && !own ? at : own;
+        next += at == s->at ? 0 : n;
+        next += strspn(next, "\n");
+    }
+    if (own && own != s->at && (own = mt_findings_text(f, own, strcspn(own, "\n"))))
+        s->at = own;
+}
+
+/* A copy of an allocation with its line; once for each. */
+static const struct mt_alloc_event *place_alloc(struct mt_findings *f, struct opened *o,
+                                                const struct mt_alloc_event *a)
+{
+    struct mt_finding_side s = {.file = a->file, .at = a->at, .callers = a->callers};
+    uint64_t *made = *a->file || !a->at || !*a->at || !a->callers
+                         ? NULL
+                         : mt_pairmap_get(&o->allocs, (uint64_t)(uintptr_t)a, 0, 0);
+    if (!made || *made)
+        return made ? (const struct mt_alloc_event *)(uintptr_t)*made : a;
+    place_find(f, o, &s);
+    struct mt_alloc_event with = *a;
+    with.file = s.file;
+    with.line = s.line;
+    with.at = s.at;
+    const char *copy =
+        *s.file || s.at != a->at ? mt_findings_text(f, (const char *)&with, sizeof with) : NULL;
+    *made = (uint64_t)(uintptr_t)(copy ? (const void *)copy : a);
+    return (const struct mt_alloc_event *)(uintptr_t)*made;
+}
+
+/* Lines of calls whose addresses alone are known. */
+static void check_places(struct mt_findings *f)
+{
+    struct opened o = {0};
+    for (size_t i = 0; i < f->count; i++) {
+        struct mt_finding *x = &f->list[i];
+        place_find(f, &o, &x->here);
+        place_find(f, &o, &x->other);
+        x->alloc = x->alloc ? place_alloc(f, &o, x->alloc) : NULL;
+    }
+    mt_pairmap_free(&o.allocs);
+    free(o.path);
+}
+#else
+void check_places(struct mt_findings *f)
+{
+    (void)f;
+}
+#endif
+
+/* Findings that are known and accepted. A line of the file is
+ *
+ *     KIND [KERNEL [FILE]]      KIND: a word, a group's, or *; KERNEL, FILE: patterns of the shell, of the
+ * whole name; # begins a remark
+ */
+
+struct rule {
+    char *kind, *kernel, *file; /* NULL: any */
+};
+
+static int suppress_text(const char *pattern, const char *text)
+{
+    return !pattern || strcmp(pattern, "*") == 0 || (text && fnmatch(pattern, text, 0) == 0);
+}
+
+static int suppress_kind(const char *kind, const struct mt_finding_rule *rule)
+{
+    return strcmp(kind, mt_finding_groups[rule->group]) == 0 || suppress_text(kind, rule->word);
+}
+
+static int suppress_match(const struct rule *r, const struct mt_finding *f)
+{
+    return suppress_kind(r->kind, &mt_finding_rules[f->kind]) && suppress_text(r->kernel, f->kernel) &&
+           (suppress_text(r->file, f->here.file) || suppress_text(r->file, f->other.file));
+}
+
+static void suppress_apply(struct mt_findings *f, const struct rule *r, size_t *taken)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->count; i++)
+        if (!suppress_match(r, &f->list[i]))
+            f->list[n++] = f->list[i];
+    *taken += f->count - n;
+    f->count = n;
+}
+
+static int suppress_known(const char *kind)
+{
+    const char *words[MT_FINDING_KINDS + 1] = {NULL};
+    for (int i = 0; i < MT_FINDING_KINDS; i++)
+        words[i] = mt_finding_rules[i].word;
+    return strpbrk(kind, "*?[") != NULL || mt_cli_word(kind, words) >= 0 ||
+           mt_cli_word(kind, mt_finding_groups) >= 0;
+}
+
+static int suppress_line(struct mt_findings *f, const char *path, unsigned number, char *line, size_t *taken)
+{
+    char *save;
+    if (number == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0) /* editors put it there */
+        line += 3;
+    line[strcspn(line, "#")] = 0;
+    for (size_t n = strlen(line); n && strchr(" \t\r\n", line[n - 1]);)
+        line[--n] = 0;
+    struct rule r = {.kind = strtok_r(line, " \t", &save)};
+    if (!r.kind)
+        return 0;
+    r.kernel = strtok_r(NULL, " \t", &save);
+    r.file = r.kernel ? strtok_r(NULL, "", &save) : NULL;
+    if (!suppress_known(r.kind))
+        return mt_cli_usage("%s:%u: '%s' is no kind of finding", path, number, r.kind);
+    while (r.file && (*r.file == ' ' || *r.file == '\t'))
+        r.file++;
+    suppress_apply(f, &r, taken);
+    return 0;
+}
+
+/* Takes out what `path` (see the manual) lists; *taken is how many. 0, or an exit code after saying why. */
+static int check_suppress(struct mt_findings *f, const char *path, size_t *taken)
+{
+    FILE *in = fopen(path, "re");
+    char *line = NULL;
+    size_t room = 0;
+    int code = 0;
+    if (!in)
+        return mt_cli_refuse("%s: %s", path, strerror(errno));
+    for (unsigned number = 1; code == 0 && getline(&line, &room, in) >= 0; number++)
+        code = suppress_line(f, path, number, line, taken);
+    if (code == 0 && ferror(in)) { /* a folder can be opened */
+        mt_cli_say("%s: cannot be read: %s", path, strerror(errno));
+        code = MT_EXIT_USAGE;
+    }
+    free(line);
+    fclose(in);
+    return code;
+}
+
+/* ---- A program under `memtrace run`, with what is to be checked ---- */
+
+/* Is one of this group wanted? */
+static int check_wants_group(const struct mt_check_choice *c, enum mt_finding_group group)
+{
+    for (int i = 0; i < MT_FINDING_KINDS; i++)
+        if (mt_check_wants(c, (enum mt_finding_kind)i) && mt_finding_rules[i].group == group)
+            return 1;
+    return 0;
+}
+
+static void run_environment(const struct mt_check_choice *choice, int stop)
+{
+    setenv("MEMTRACE_CHECK", stop ? "stop" : "1", 1);
+    setenv("MEMTRACE_FORMAT", "compact", 1);
+    setenv("MEMTRACE_ENABLE", "1", 1);
+    setenv("MEMTRACE_PATTERN", "MemTrace-%p-pipe-?", 1); /* of all programs that it runs */
+    setenv("MEMTRACE_QUIET", "1", 0);
+    if (check_wants_group(choice, MT_FINDING_RACE))
+        setenv("MEMTRACE_CPU_THREADS", "1", 0); /* CTAs of a launch then have an order in the trace */
+    else if (!check_wants_group(choice, MT_FINDING_INIT) && !check_wants_group(choice, MT_FINDING_USE))
+        setenv("MEMTRACE_KERNELS", "!.", 0); /* the runtime finds them: no accesses are needed */
+}
+
+/* Somebody wants an end of both: it was told to this program, or the terminal told it to both. */
+static void run_stopped(const struct mt_program_run *child)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (child->passed == ends[i] || child->ended == ends[i]) {
+            mt_cli_note("signal %d: what the program's trace has is told", ends[i]);
+            mt_stop_soon(ends[i]);
+            return;
+        }
+}
+
+/* The program that `argv` names, its trace into `folder`. *code: its exit code, as a shell has it. 0, or an
+ * exit code after saying why. */
+static int check_run(char **argv, const char *folder, const struct mt_check_choice *choice, int stop,
+                     int *code)
+{
+    static char device[] = "-dcpu", shared[] = "--spaces=global,shared", global[] = "--spaces=global",
+                end[] = "--", called[] = "memtrace check";
+    char run[PATH_MAX], output[PATH_MAX + 16];
+    size_t n = 0, at = 0;
+    while (argv[n])
+        n++;
+    char **words = calloc(n + 8, sizeof *words);
+    if (!words)
+        return mt_cli_fail("no memory");
+    struct mt_program_run child = {.path = run, .argv = words};
+    int rc = mt_files_beside(run, "mt-run") ? mt_cli_fail("%s: %s", run, strerror(errno)) : 0;
+    snprintf(output, sizeof output, "--output=%s", folder);
+    words[at++] = called; /* what it says is ours */
+    words[at++] = device;
+    words[at++] = output;
+    words[at++] =
+        check_wants_group(choice, MT_FINDING_RACE) || mt_check_wants(choice, MT_FINDING_OF_UNWRITTEN)
+            ? shared
+            : global;
+    words[at++] = end;
+    memcpy(words + at, argv, n * sizeof *words);
+    run_environment(choice, stop);
+    *code = rc ? 0 : mt_child_run(&child);
+    free(words);
+    if (rc == 0 && *code < 0)
+        return mt_cli_fail("%s: %s", run, strerror(child.why));
+    if (rc == 0)
+        run_stopped(&child);
+    return rc;
+}
+
+/* ---- The trace of a checked program, read once ---- */
+
+struct reading {
+    struct mt_source *source;
+    const struct mt_check_choice *choice;
+    struct mt_findings *findings;
+    struct mt_onchip onchip;
+    struct mt_check_memory memory;
+    struct mt_check_strong strong;
+    struct mt_pairmap lines; /* of sites: hazards.h */
+    struct mt_progress progress;
+    struct mt_feed feed;
+    int races, bytes, init; /* what is looked for */
+    /* who gets the runs of global memory with strong ones marked: a copy */
+    const struct mt_analysis *of;
+    void *self;
+    size_t input; /* they are of */
+    struct mt_access_run *global;
+    size_t room;
+};
+static struct mt_locality_run locality; /* large */
+static const char NO_MEMORY[] = "no memory for what the trace says";
+
+static int read_line_order(const void *a, const void *b)
+{
+    const struct mt_site_event *x = *(const struct mt_site_event *const *)a,
+                               *y = *(const struct mt_site_event *const *)b;
+    int d = strcmp(x->file, y->file);
+    d = d ? d : (x->line > y->line) - (x->line < y->line);
+    d = d ? d : strcmp(x->at, y->at);
+    return d ? d : (x->id > y->id) - (x->id < y->id);
+}
+
+/* The first site of each site's line. 0, or -1 without memory. */
+static int read_lines_of(struct reading *r, size_t input, const struct mt_companion *c)
+{
+    const struct mt_site_event **list = malloc((c->nsites + 1) * sizeof *list), *first = NULL;
+    int rc = list ? 0 : -1;
+    for (size_t i = 0; rc == 0 && i < c->nsites; i++)
+        list[i] = &c->sites[i];
+    if (rc == 0)
+        qsort(list, c->nsites, sizeof *list, read_line_order);
+    for (size_t i = 0; rc == 0 && i < c->nsites; i++) {
+        if (!first || first->line != list[i]->line || strcmp(first->file, list[i]->file) != 0 ||
+            strcmp(first->at, list[i]->at) != 0)
+            first = list[i];
+        rc = mt_pairmap_get(&r->lines, list[i]->id, input, first->id) ? 0 : -1;
+    }
+    free((void *)list);
+    return rc;
+}
+
+static int read_lines(struct reading *r)
+{
+    const struct mt_companion *c;
+    int rc = 0;
+    for (size_t i = 0; r->races && rc == 0 && i < mt_source_inputs(r->source); i++)
+        if ((c = mt_source_companion(r->source, i)))
+            rc = read_lines_of(r, i, c);
+    return rc;
+}
+
+static int read_start(struct reading *r)
+{
+    r->init = check_wants_group(r->choice, MT_FINDING_INIT);
+    r->races = check_wants_group(r->choice, MT_FINDING_RACE) || r->init;
+    r->bytes = r->races || r->init || check_wants_group(r->choice, MT_FINDING_USE);
+    mt_locality_run_init(&locality);
+    locality.quiet = 1;
+    if (r->races)
+        mt_locality_run_section(&locality, "conflicts", strlen("conflicts"));
+    mt_progress_init(&r->progress);
+    return mt_check_strong_init(&r->strong, r->source) == 0 ? read_lines(r) : -1;
+}
+
+static void read_end(struct reading *r)
+{
+    mt_progress_end(&r->progress);
+    mt_feed_free(&r->feed);
+    mt_check_strong_free(&r->strong);
+    mt_pairmap_free(&r->lines);
+    mt_locality_run_free(&locality);
+    free(r->global);
+}
+
+/* ---- rows ---- */
+
+/* 0, or an exit code after saying why. */
+static int read_feed(struct mt_feed *f)
+{
+    int rc = mt_feed_read(f);
+    return rc == MT_FEED_FAILED ? mt_cli_fail("%s", NO_MEMORY) : rc ? mt_feed_failed(f, rc) : 0;
+}
+
+/* Threads of a CTA. What they do to global memory can be judged where barriers are recorded. */
+static int read_threads_launch(void *self, const struct mt_run_launch *l)
+{
+    struct reading *r = self;
+    struct mt_hazards *h = &r->onchip.hazards;
+    h->strong = mt_check_strong_of(&r->strong, l->input, &h->nstrong);
+    h->global = l->event && l->event->barriers;
+    return 0;
+}
+
+/* Of what the next row is told. */
+static const struct mt_analysis read_threads = {.needs = MT_NEEDS_SPACES, .launch = read_threads_launch};
+
+static int read_marked_init(void *self, const struct mt_run_options *o)
+{
+    struct reading *r = self;
+    return r->of->init(r->self, o);
+}
+
+static int read_marked_launch(void *self, const struct mt_run_launch *l)
+{
+    struct reading *r = self;
+    r->input = l->input;
+    return r->of->launch(r->self, l);
+}
+
+static void read_marked_moves(void *self, const struct mt_run_launch *l)
+{
+    struct reading *r = self;
+    if (r->of->moves)
+        r->of->moves(r->self, l);
+}
+
+static int read_marked_runs(void *self, const struct mt_access_run *runs, size_t n)
+{
+    struct reading *r = self;
+    size_t kept = 0;
+    if (mt_grow(&r->global, &r->room, n, sizeof *r->global) != 0)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        if (mt_rec_space(mt_run_type(&runs[i])) == MT_IN_GLOBAL)
+            r->global[kept++] = runs[i];
+    mt_check_strong_mark(&r->strong, r->input, r->global, kept);
+    return r->of->runs(r->self, r->global, kept);
+}
+
+/* Strong loads and stores become atomics on the way. */
+static const struct mt_analysis read_marked = {.needs = MT_NEEDS_SPACES,
+                                               .init = read_marked_init,
+                                               .launch = read_marked_launch,
+                                               .moves = read_marked_moves,
+                                               .runs = read_marked_runs};
+
+static void read_mark(struct mt_feed *f, struct reading *r, const struct mt_analysis *of, void *self)
+{
+    r->of = of;
+    r->self = self;
+    mt_feed_add(f, &read_marked, r, NULL);
+}
+
+static int read_rows(struct reading *r)
+{
+    struct mt_feed *f = &r->feed;
+    *f = (struct mt_feed){.source = r->source, .progress = &r->progress};
+    r->memory.findings = r->findings;
+    if (r->races) {
+        mt_feed_add(f, &read_threads, r, NULL);
+        mt_feed_add(f, &mt_onchip_analysis, &r->onchip, NULL);
+        r->onchip.hazards.words = 1;
+        r->onchip.hazards.lines = &r->lines;
+    }
+    if (r->bytes)
+        mt_feed_add(f, &mt_check_memory_analysis, &r->memory, NULL);
+    if (r->init)
+        mt_feed_add(f, &mt_check_memory_shared_analysis, &r->memory, NULL);
+    if (r->races)
+        read_mark(f, r, &mt_locality_run_analysis, &locality);
+    return read_feed(f);
+}
+
+/* Conflicts that the program itself orders are none: for that the trace is read again. An exit code, or 0. */
+static int read_again(struct reading *r)
+{
+    struct mt_conflicts *x = &locality.more.conflicts;
+    struct mt_check_order order = {.of = x};
+    struct mt_feed f = {.source = r->source, .again = 1};
+    int rc = mt_locality_finish(&locality.more);
+    if (rc != 0 || !x->count)
+        return rc == 0 ? 0 : mt_cli_fail("%s", NO_MEMORY);
+    read_mark(&f, r, &mt_check_order_analysis, &order);
+    int code = read_feed(&f);
+    r->findings->ordered += mt_check_order_finish(&order, x);
+    mt_check_order_free(&order);
+    return code;
+}
+
+static int read_collect(struct reading *r)
+{
+    int rc = mt_check_events(r->findings, r->source);
+    if (rc == 0 && r->races)
+        rc = mt_check_conflicts(r->findings, &locality.more.conflicts, &locality.sites, &r->memory.buffers) !=
+                         0 ||
+                     mt_check_threads(r->findings, &r->onchip, &r->memory.buffers) != 0
+                 ? -1
+                 : 0;
+    return rc == 0 ? mt_check_early(r->findings) : rc;
+}
+
+/* What nobody asked for goes. */
+static void read_choose(struct mt_findings *f, const struct mt_check_choice *choice)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->count; i++)
+        if (mt_check_wants(choice, f->list[i].kind))
+            f->list[n++] = f->list[i];
+    f->count = n;
+}
+
+/* What the trace says. 0 or MT_EXIT_INPUT; *complete as of mt_inputs_finish; others: an exit code after
+ * saying why. `source` stays open: texts are its. ran: the program was run just now. */
+static int check_read(struct mt_source *source, const struct mt_check_choice *choice, int ran,
+                      struct mt_findings *f, int *complete)
+{
+    struct reading r = {.source = source, .choice = choice, .findings = f};
+    mt_findings_beside(f, source);
+    int rc = read_start(&r), code = rc ? 0 : read_rows(&r);
+    if (rc == 0 && !code && r.races)
+        code = read_again(&r);
+    if (rc == 0 && !code)
+        rc = read_collect(&r);
+    if (rc == 0 && !code)
+        code = mt_inputs_finish(source, complete);
+    read_end(&r);
+    if (rc != 0)
+        return mt_cli_fail("%s", NO_MEMORY);
+    read_choose(f, choice);
+    if (ran)
+        check_places(f);
+    mt_findings_finish(f);
+    return code;
+}
+
+/* What the traces of one program, or of several, say: each is read by itself, as what one leaves another does
+ * not use, and closed again. */
+
+struct taking {
+    struct mt_check_answer *answer;
+    struct mt_inputs *inputs;
+    const struct mt_check_choice *choice;
+};
+
+static int answer_notes(struct mt_check_answer *a, struct mt_source *s)
+{
+    size_t n;
+    int known;
+    const char *const *notes = mt_source_notes(s, &n, &known);
+    if (mt_grow((void *)&a->notes, &a->note_room, a->nnotes + n, sizeof *a->notes) != 0)
+        return -1;
+    for (size_t i = 0; i < n; i++, a->nnotes++)
+        if (!(a->notes[a->nnotes] = mt_findings_text(&a->findings, notes[i], strlen(notes[i]))))
+            return -1;
+    return 0;
+}
+
+/* Have threads of this launch something between them of which there is no record? */
+static int answer_blind(const struct mt_launch_event *l)
+{
+    return l->traced && !*l->library && !l->barriers && l->block[0] * l->block[1] * l->block[2] > 1;
+}
+
+/* Barriers and shared memory are in a trace only where they were asked for. */
+static void answer_spaces(struct mt_check_answer *a, const struct mt_source *s)
+{
+    int any = 0, blind = 0;
+    for (size_t i = 0; i < mt_source_inputs(s); i++) {
+        const struct mt_companion *c = mt_source_companion(s, i);
+        a->left |= c && !c->has_end;
+        for (size_t k = 0; c && k < c->nlaunches && !any; k++) {
+            any = c->launches[k].others != 0;
+            blind |= answer_blind(&c->launches[k]);
+        }
+    }
+    a->blind |= blind && !any;
+}
+
+static int answer_add(struct mt_check_answer *a, struct mt_source *s, const struct mt_findings *f,
+                      int complete)
+{
+    const struct mt_companion *c = mt_source_inputs(s) ? mt_source_companion(s, 0) : NULL;
+    const char *program = c ? c->program : "";
+    a->complete = !complete || !a->complete ? 0 : complete < a->complete ? complete : a->complete;
+    answer_spaces(a, s);
+    if (!*a->program && !(a->program = mt_findings_text(&a->findings, program, strlen(program))))
+        return -1;
+    return answer_notes(a, s) == 0 ? mt_findings_take(&a->findings, f) : -1;
+}
+
+static void check_answer_init(struct mt_check_answer *a)
+{
+    *a = (struct mt_check_answer){.program = "", .complete = 1};
+}
+
+static void check_answer_free(struct mt_check_answer *a)
+{
+    mt_findings_free(&a->findings);
+    free((void *)a->notes);
+}
+
+/* Adds what the inputs say, or the traces of all programs in a folder, as check_read; the inputs then have
+ * the options. */
+static int check_answer_read(struct mt_check_answer *a, struct mt_inputs *in,
+                             const struct mt_check_choice *choice, int ran)
+{
+    struct mt_findings found = {0};
+    int code, complete = 0;
+    struct mt_source *s = mt_inputs_source(in, &code);
+    if (s)
+        code = check_read(s, choice, ran, &found, &complete);
+    if (s && (code == 0 || code == MT_EXIT_INPUT) && answer_add(a, s, &found, complete) != 0)
+        code = mt_cli_fail("no memory for the findings");
+    mt_findings_free(&found);
+    mt_source_close(s);
+    return code;
+}
+
+static int answer_run(void *arg, const char *const *paths, size_t n)
+{
+    struct taking *t = arg;
+    t->inputs->paths = paths;
+    t->inputs->npaths = n;
+    int code = check_answer_read(t->answer, t->inputs, t->choice, 1);
+    t->inputs->npaths = 0;
+    return code;
+}
+
+static int check_answer_folder(struct mt_check_answer *a, const char *folder, struct mt_inputs *in,
+                               const struct mt_check_choice *choice)
+{
+    struct taking t = {a, in, choice};
+    return mt_inputs_runs(folder, in->flags, answer_run, &t);
+}
 
 static const struct mt_command command = {
     .of = MT_OF_CHECK,
@@ -238,7 +931,7 @@ static int check_tell(const struct options *x, struct mt_check_answer *a, struct
 {
     size_t taken = 0;
     mt_findings_finish(&a->findings);
-    int code = x->suppress ? mt_check_suppress(&a->findings, x->suppress, &taken) : 0;
+    int code = x->suppress ? check_suppress(&a->findings, x->suppress, &taken) : 0;
     struct mt_findings_head head = {.program = a->program,
                                     .notes = a->notes,
                                     .nnotes = a->nnotes,
@@ -276,11 +969,11 @@ static int check_traces(struct options *x, const char *folder, int status, struc
 {
     struct mt_check_answer a;
     int code = folder ? 0 : mt_inputs_folders(&x->inputs), told;
-    mt_check_answer_init(&a);
+    check_answer_init(&a);
     if (folder)
-        code = mt_check_answer_folder(&a, folder, &x->inputs, &x->choice);
+        code = check_answer_folder(&a, folder, &x->inputs, &x->choice);
     else if (code == 0)
-        code = mt_check_answer_read(&a, &x->inputs, &x->choice, 0);
+        code = check_answer_read(&a, &x->inputs, &x->choice, 0);
     if (code == 0 || code == MT_EXIT_INPUT) {
         check_spaces(x, &a);
         if (folder && code == MT_EXIT_INPUT)
@@ -289,7 +982,7 @@ static int check_traces(struct options *x, const char *folder, int status, struc
         *found = (code == 0 || code == MT_EXIT_INPUT) && (mt_findings_of(&a.findings, MT_FINDING_ERROR) ||
                                                           mt_findings_of(&a.findings, MT_FINDING_WARNING));
     }
-    mt_check_answer_free(&a);
+    check_answer_free(&a);
     return code;
 }
 
@@ -309,7 +1002,7 @@ static int check_any(const char *folder)
 static int check_program(struct options *x, char **argv, struct mt_output *out, int *found)
 {
     char *folder = check_folder(x->keep);
-    int status = 0, code = folder ? mt_check_run(argv, folder, &x->choice, x->stop, &status) : MT_EXIT_USAGE;
+    int status = 0, code = folder ? check_run(argv, folder, &x->choice, x->stop, &status) : MT_EXIT_USAGE;
     signal(SIGPIPE, SIG_IGN); /* the folder is to be removed whatever happens */
     if (code == 0 && check_any(folder)) {
         code = check_traces(x, folder, status, out, found);
@@ -377,7 +1070,7 @@ int mt_check_command(int argc, char **argv)
     if (code == 0 && x.suppress) { /* what is wrong with it is said before anything runs */
         struct mt_findings none = {0};
         size_t taken = 0;
-        code = mt_check_suppress(&none, x.suppress, &taken);
+        code = check_suppress(&none, x.suppress, &taken);
     }
     if (code == 0)
         code =

@@ -1,19 +1,988 @@
 /* memtrace extract: traces in, comm.json out. */
 #define _GNU_SOURCE
 #include "extract.h"
+#include "cli/base/cli.h"
+#include "base/part.h"
+#include "cli/base/feed.h"
+#include "cli/base/stop.h"
+#include "memtrace/grow.h"
+#include "output/json/comm_json.h"
+#include "output/results/summary.h"
+#include "output/json/timeline_json.h"
 #include "analysis/check/collect.h"
 #include "cli/base/commands.h"
-#include "extract_tables.h"
-#include "mpirun.h"
-#include "output/json/comm_json.h"
 #include "memtrace/container.h"
 #include "memtrace/host.h"
+#include "output/results/results.h"
+#include "cli/base/locality_run.h"
+#include "analysis/comm/session.h"
+#include "cli/base/pipeline.h"
+#include "analysis/check/memory.h"
+#include "analysis/comm/addresses.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+enum mt_format {
+    MT_FORMAT_JSON,
+    MT_FORMAT_SQLITE,
+    MT_FORMAT_CSV,
+    MT_FORMAT_DOT,
+    MT_FORMAT_TEXT,
+    MT_FORMAT_PARQUET,
+    MT_FORMAT_SUMMARY,
+    MT_FORMAT_PERFETTO
+};
+
+struct mt_formats {
+    enum mt_format format;
+    enum mt_dot_by by;
+    uint64_t top;
+    const char *tag;
+    enum mt_relation_number table; /* --table, with `one` */
+    int one;
+    int folder; /* all tables, a file each; set by formats_check */
+};
+
+/* Is the result tables? After formats_check. */
+static inline int mt_formats_tables(const struct mt_formats *f)
+{
+    return f->format == MT_FORMAT_SQLITE || f->folder || f->one;
+}
+
+/* All launches, where they are. Zero-initialised is empty. */
+struct mt_extract_share {
+    struct mt_run_launch *launches; /* by superstep */
+    struct mt_span *spans;
+    size_t count, room;
+};
+
+struct mt_extract {
+    struct mt_pipeline p;
+    const char *output;
+    unsigned sections;           /* a bit per enum mt_section */
+    struct mt_launch_ends *ends; /* of the inputs' launches, when members read a part each */
+    int by_parts;                /* they may; the same everywhere */
+    struct mt_json json;
+    struct mt_addresses addresses;
+    uint64_t superstep;            /* that their pass is at */
+    int no_addresses;              /* reading was interrupted */
+    int many_addresses;            /* they are left out */
+    struct mt_extract_share share; /* of it, when members read a part each */
+    int sharing;                   /* the others wait for this member */
+    int no_more;                   /* the further analyses were interrupted */
+    struct mt_formats formats;
+    int shared;                   /* the section shared is chosen */
+    struct mt_check_memory bytes; /* of the summary, by one process */
+    int judges;                   /* bytes are looked at */
+    struct mt_findings findings;
+    int chosen; /* --sections was given */
+    int stats;  /* --stats was */
+};
+
+#define MT_MANY_ADDRESSES                                                                                    \
+    "addresses are left out: more than 1000000 operations; -s all or -s addresses lists them"
+
+/* Under mpirun or srun, memtrace extract is mt-extract-mpi: the one program needs no MPI library,
+ * the other one does. */
+
+static long mpirun_number(const char *name)
+{
+    const char *text = getenv(name);
+    return text ? strtol(text, NULL, 10) : 0;
+}
+
+/* As Open MPI's mpirun, MPICH's and Slurm's srun say to their processes. In a batch script itself, where
+ * Slurm's number of tasks is set, too, there is no rank. */
+static int one_of_several(void)
+{
+    return mpirun_number("OMPI_COMM_WORLD_SIZE") > 1 || mpirun_number("PMI_SIZE") > 1 ||
+           (getenv("PMIX_RANK") && mpirun_number("SLURM_NTASKS") > 1);
+}
+
+/* When this process is one of several ranks: becomes mt-extract-mpi, which came with the running program.
+ * Returns 0 when it is not, or an exit code after saying why it cannot be done. */
+static int mpirun_hand_over(char **argv)
+{
+    char path[PATH_MAX];
+    if (!one_of_several())
+        return 0;
+    if (mt_files_beside(path, "../libexec/memtrace/mt-extract-mpi") == 0)
+        execv(path, argv);
+    mt_cli_say("is one of several ranks of an MPI program, but mt-extract-mpi cannot be run: %s (it is built "
+               "where MPI is found)",
+               strerror(errno));
+    return mt_cli_left_out("mpi");
+}
+
+/* ---- memtrace extract --format: other forms of the result than JSON ---- */
+
+#define TRANSFERS (1u << MT_TRANSFERS)
+#define SENDERS (1u << MT_SENDERS)
+#define ADDRESSES (1u << MT_ADDRESSES)
+
+static int extract_formats_word(const char *value, const char *const *words, const char *option)
+{
+    int i = mt_cli_word(value, words);
+    if (i < 0)
+        mt_cli_usage("'%s' is nothing for %s", value, option);
+    return i;
+}
+
+/* 0, or an exit code after saying why. */
+static int formats_option(struct mt_formats *f, int o, const char *value)
+{
+    static const char *const formats[] = {"json",    "sqlite",  "csv",      "dot", "text",
+                                          "parquet", "summary", "perfetto", NULL};
+    static const char *const nodes[] = {"kernel", "launch", "cta", NULL};
+    int i;
+    switch (o) {
+    case MT_OPT_FORMAT:
+        i = extract_formats_word(value, formats,
+                                 "--format (json, sqlite, csv, dot, text, parquet, summary, perfetto)");
+        f->format = i < 0 ? f->format : (enum mt_format)i;
+        return i < 0 ? MT_EXIT_USAGE : 0;
+    case MT_OPT_BY:
+        i = extract_formats_word(value, nodes, "--by (kernel, launch, cta)");
+        f->by = i < 0 ? f->by : (enum mt_dot_by)i;
+        return i < 0 ? MT_EXIT_USAGE : 0;
+    case MT_OPT_TAG:
+        f->tag = value;
+        return 0;
+    case MT_OPT_TABLE:
+        i = mt_cli_word(value, mt_relation_names);
+        f->table = (enum mt_relation_number)i;
+        f->one = i >= 0;
+        return f->one ? 0 : mt_cli_usage("'%s' is not a table; the manual has a list of them", value);
+    default:
+        return mt_cli_number(value, 0, UINT64_MAX, &f->top)
+                   ? 0
+                   : mt_cli_usage("'%s' is not a number of edges", value);
+    }
+}
+
+/* Tables: all that there are, or one. 0, or an exit code after saying why. */
+static int extract_formats_tables(struct mt_formats *f, unsigned *sections, unsigned *more, int chosen,
+                                  const char *output, unsigned *flags)
+{
+    int to_stdout = !output || strcmp(output, "-") == 0;
+    if (f->format == MT_FORMAT_SQLITE && f->one)
+        return mt_cli_usage("--table is for csv and parquet: a database has all tables");
+    if (f->format == MT_FORMAT_SQLITE && to_stdout)
+        return mt_cli_usage("a database needs a file: --format=sqlite -o FILE");
+    if (f->folder && to_stdout)
+        return mt_cli_usage("tables are a file each: -o FOLDER, or one of them with --table=NAME");
+    if (f->one && f->format == MT_FORMAT_PARQUET && to_stdout && isatty(STDOUT_FILENO))
+        return mt_cli_usage("a Parquet file is nothing for a terminal: -o FILE");
+    if (chosen && *sections == ADDRESSES)
+        return mt_cli_usage(
+            "the section addresses is not a table; the table ranges says who touched which bytes");
+    if (f->one)
+        *more |= mt_relations_section(f->table);
+    *sections = TRANSFERS;
+    if (!f->one || f->table == MT_REL_ranges)
+        *flags |= MT_SOURCE_REWIND;
+    return 0;
+}
+
+/* After all options: do they go together? Chooses the sections where the user did not (`chosen` 0), the
+ * further analyses that a table needs (*more, a bit each) and the source's flags. */
+static int formats_check(struct mt_formats *f, unsigned *sections, unsigned *more, int chosen,
+                         const char *output, unsigned *flags)
+{
+    struct stat st;
+    size_t n = output ? strlen(output) : 0;
+    if (f->one && f->format != MT_FORMAT_CSV && f->format != MT_FORMAT_PARQUET &&
+        f->format != MT_FORMAT_SQLITE)
+        return mt_cli_usage("--table is for --format=csv and parquet");
+    /* A CSV file has room for one table: more of them are a folder, as with Parquet. */
+    int several = *more || (chosen && !(*sections & ADDRESSES) && mt_csv_tables(*sections) > 1);
+    f->folder =
+        !f->one && (f->format == MT_FORMAT_PARQUET ||
+                    (f->format == MT_FORMAT_CSV && n && strcmp(output, "-") != 0 &&
+                     (several || output[n - 1] == '/' || (stat(output, &st) == 0 && S_ISDIR(st.st_mode)))));
+    if (mt_formats_tables(f))
+        return extract_formats_tables(f, sections, more, chosen, output, flags);
+    switch (f->format) {
+    case MT_FORMAT_CSV:
+        if (*more)
+            return mt_cli_usage(
+                "the further analyses are several tables: -o FOLDER, or one of them with --table=NAME");
+        if (!chosen)
+            *sections = TRANSFERS - 1;
+        if (*sections & ADDRESSES)
+            return mt_cli_usage(
+                "the section addresses is not a table; take --format=json, or --table=ranges");
+        if (chosen && *sections == SENDERS)
+            return mt_cli_usage(
+                "the section senders is not a table; take --format=json, or --table=cta_volumes");
+        if (mt_csv_tables(*sections) > 1)
+            return mt_cli_usage(
+                "a CSV file holds one table: volumes (-s KCV,…) or -s transfers; all tables: -o FOLDER");
+        return 0;
+    case MT_FORMAT_TEXT:
+        *sections &= ~ADDRESSES;
+        return 0;
+    case MT_FORMAT_PERFETTO:
+    case MT_FORMAT_SUMMARY:
+        if (chosen)
+            return mt_cli_usage("--sections is nothing for summary and perfetto: they take what they need");
+        *sections = TRANSFERS;
+        if (f->format == MT_FORMAT_SUMMARY)
+            *more = (1u << MT_LOCALITY_SECTIONS) - 1;
+        return 0;
+    case MT_FORMAT_DOT:
+        if (*more || (chosen && *sections != TRANSFERS))
+            return mt_cli_usage("--format=dot draws transfers, no other section");
+        *sections = TRANSFERS;
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* Writes one table of volumes or transfers (CSV), or a graph (DOT). Returns the exit code. */
+static int formats_write(const struct mt_formats *f, const struct mt_comm_result *r, struct mt_output *out)
+{
+    int rc = mt_output_ready(out);
+    FILE *file = rc ? NULL : mt_output_stream(out);
+    if (!file)
+        return rc ? rc : MT_EXIT_FAILURE;
+    int failed = f->format == MT_FORMAT_CSV ? mt_csv_write(file, r) : mt_dot_write(file, r, f->by, f->top);
+    if (failed)
+        mt_cli_say("no memory for the output");
+    rc = mt_output_close(out, file);
+    return failed ? MT_EXIT_FAILURE : rc;
+}
+
+/* ---- memtrace extract's tables: a database, a folder of files, or one of the tables ---- */
+
+/* ---- the ranges ---- */
+
+struct tables_pass {
+    struct mt_tuples *w;
+    const struct mt_comm_result *r;
+    struct mt_touched ranges;
+    uint64_t launch; /* UINT64_MAX: none yet */
+    const char *why; /* of a failure that is not the table's */
+};
+
+/* The launch so far is over. */
+static int tables_flush(struct tables_pass *x)
+{
+    return x->launch != UINT64_MAX ? mt_tuples_ranges(x->w, x->launch, &x->ranges) : 0;
+}
+
+static int tables_launch(void *self, const struct mt_run_launch *l)
+{
+    struct tables_pass *x = self;
+    int bad = tables_flush(x);
+    x->launch = l->superstep;
+    return bad;
+}
+
+static int tables_selected(const struct tables_pass *x)
+{
+    return x->launch < x->r->comm->nlaunches && x->r->comm->launches[x->launch].selected;
+}
+
+static int tables_runs(void *self, const struct mt_access_run *runs, size_t n)
+{
+    struct tables_pass *x = self;
+    if (!tables_selected(x) || mt_touched_analysis.runs(&x->ranges, runs, n) == 0)
+        return 0;
+    x->why = "no memory for the ranges of a launch";
+    return -1;
+}
+
+static const struct mt_analysis extract_ranges = {
+    .needs = MT_NEEDS_ALL, .launch = tables_launch, .runs = tables_runs};
+
+/* Another pass over the records. 0, or -1 after saying why. */
+static int extract_tables_pass(struct mt_tuples *w, const struct mt_comm_result *r,
+                               struct mt_progress *progress)
+{
+    struct tables_pass x = {.w = w, .r = r, .launch = UINT64_MAX};
+    struct mt_feed f = {.source = r->source, .progress = progress, .again = 1};
+    mt_feed_add(&f, &extract_ranges, &x, NULL);
+    int rc = mt_feed_read(&f);
+    if (rc != MT_FEED_FAILED && tables_flush(&x) != 0)
+        rc = MT_FEED_FAILED;
+    mt_touched_free(&x.ranges);
+    if (x.why)
+        mt_cli_say("%s", x.why);
+    else if (rc == MT_FEED_FAILED)
+        mt_cli_say("the table ranges: %s", w->why);
+    else if (rc)
+        mt_cli_say("%s", f.err.message);
+    return rc ? -1 : 0;
+}
+
+/* The whole table; *interrupted becomes 1 when not all of it could be read. 0, or -1 after saying why. */
+static int extract_tables_ranges(struct mt_tuples *w, const struct mt_comm_result *r,
+                                 struct mt_progress *progress, int *interrupted)
+{
+    int rc = mt_tuples_begin(w, MT_REL_ranges);
+    if (rc != 0)
+        mt_cli_say("the table ranges: %s", w->why);
+    if (rc == 0 && !mt_cli_stop)
+        rc = extract_tables_pass(w, r, progress);
+    if (rc == 0 && mt_tuples_end(w) != 0) {
+        mt_cli_say("the table ranges: %s", w->why);
+        rc = -1;
+    }
+    if (rc == 0 && mt_cli_stop) {
+        *interrupted = 1;
+        mt_cli_say("interrupted: not all ranges are in the output");
+    }
+    return rc;
+}
+
+/* One table. 0, or -1 after saying why. */
+static int extract_tables_one(struct mt_tuples *w, enum mt_relation_number number,
+                              const struct mt_comm_result *r, struct mt_progress *progress, int *interrupted)
+{
+    if (number == MT_REL_ranges)
+        return extract_tables_ranges(w, r, progress, interrupted);
+    if (mt_relation_write(w, number, r) == 0)
+        return 0;
+    mt_cli_say("the table %s: %s", mt_relations[number].name, w->why);
+    return -1;
+}
+
+/* The order of the tables: meta is last, when it is known whether all is there. */
+static enum mt_relation_number extract_tables_nth(int i)
+{
+    return i + 1 < MT_RELATIONS ? (enum mt_relation_number)(i + 1) : MT_REL_meta;
+}
+
+/* ---- database ---- */
+
+/* A database needs a path while it is made: a file in a folder of our own, beside the output as a rule. */
+struct making {
+    char *folder, *path;
+    char *target; /* the regular file that the database takes the place of, links resolved; NULL: there is
+                     none */
+};
+
+/* Is `path` itself the regular file behind `fd`? */
+static int is_file_of(const char *path, int fd, mode_t *mode)
+{
+    struct stat a, b;
+    if (lstat(path, &a) != 0 || fstat(fd, &b) != 0 || !S_ISREG(a.st_mode))
+        return 0;
+    *mode = b.st_mode & 0777;
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* 0, or -1 after saying why. */
+static int making_begin(struct making *m, const struct mt_output *out)
+{
+    const char *dir = getenv("TMPDIR");
+    mode_t mode = 0600;
+    m->target = realpath(out->path, NULL);
+    if (m->target && !is_file_of(m->target, out->fd, &mode)) {
+        free(m->target);
+        m->target = NULL;
+    }
+    if (m->target && asprintf(&m->folder, "%s.XXXXXX", m->target) < 0)
+        m->folder = NULL;
+    if (!m->folder || !mkdtemp(m->folder)) { /* nothing can be made beside it */
+        free(m->folder);
+        free(m->target);
+        m->target = NULL;
+        if (asprintf(&m->folder, "%s/mt-extract.XXXXXX", dir && *dir ? dir : "/tmp") < 0)
+            m->folder = NULL;
+        if (!m->folder || !mkdtemp(m->folder)) {
+            mt_cli_say("no temporary folder (its place is $TMPDIR): %s", strerror(errno));
+            free(m->folder);
+            m->folder = NULL;
+            return -1;
+        }
+    }
+    mt_stop_scratch(m->folder);
+    if (asprintf(&m->path, "%s/database", m->folder) < 0)
+        m->path = NULL;
+    int fd = m->path ? open(m->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    if (fd < 0 || fchmod(fd, mode) != 0 || close(fd) != 0) {
+        mt_cli_say("%s: %s", m->path ? m->path : out->path, strerror(errno));
+        return -1;
+    }
+    return 0;
+}
+
+static int copy_through(const char *path, int to)
+{
+    static char piece[1 << 16];
+    ssize_t n = -1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && ((n = read(fd, piece, sizeof piece)) > 0 || (n < 0 && errno == EINTR)))
+        for (ssize_t done = 0, put; done < n; done += put > 0 ? put : 0)
+            if ((put = write(to, piece + done, (size_t)(n - done))) < 0 && errno != EINTR) {
+                close(fd);
+                return -1;
+            }
+    if (fd >= 0)
+        close(fd);
+    return n == 0 ? 0 : -1;
+}
+
+/* Whoever reads there finds the old database or the new one. What is not a regular file is written through: a
+ * rename would put a file in the place of a device. 0, or an exit code. */
+static int making_end(struct making *m, struct mt_output *out)
+{
+    mode_t mode;
+    int rc;
+    if (m->target && is_file_of(m->target, out->fd, &mode)) {
+        if ((rc = rename(m->path, m->target)) == 0)
+            out->created = 0;
+    } else {
+        if ((rc = mt_output_ready(out)) != 0)
+            return rc;
+        rc = copy_through(m->path, out->fd);
+    }
+    return mt_output_end(out, rc, errno);
+}
+
+static void making_free(struct making *m)
+{
+    mt_stop_scratch(NULL);
+    if (m->folder)
+        mt_stop_remove(m->folder); /* the database is gone already if it was renamed */
+    free(m->path);
+    free(m->folder);
+    free(m->target);
+}
+
+static int extract_tables_database(const struct mt_comm_result *r, struct mt_output *out,
+                                   struct mt_progress *progress, int *interrupted)
+{
+    struct making m = {NULL, NULL, NULL};
+    struct mt_comm_result result = *r;
+    char why[300];
+    int code = MT_EXIT_FAILURE, rc = 0;
+    unsigned which = mt_relations_of(r->chosen);
+    struct mt_db *db = NULL;
+    if (making_begin(&m, out) != 0)
+        goto out;
+    if (!(db = mt_db_open(m.path, why, sizeof why))) {
+        mt_cli_say("%s: %s", m.path, why);
+        goto out;
+    }
+    for (int i = 0; rc == 0 && i < MT_RELATIONS; i++) {
+        enum mt_relation_number number = extract_tables_nth(i);
+        result.complete = *interrupted ? 0 : r->complete;
+        if (which >> number & 1)
+            rc = extract_tables_one(mt_db_rows(db), number, &result, progress, interrupted);
+    }
+    if (rc != 0)
+        goto out;
+    if (mt_db_finish(db) != 0) {
+        mt_cli_say("%s: %s", m.path, mt_db_rows(db)->why);
+        goto out;
+    }
+    mt_db_close(db);
+    db = NULL;
+    code = making_end(&m, out);
+out:
+    mt_db_close(db);
+    making_free(&m);
+    return code;
+}
+
+/* ---- files ---- */
+
+/* A table into an open output. Returns the exit code. */
+static int extract_tables_file(enum mt_format format, enum mt_relation_number number,
+                               const struct mt_comm_result *r, struct mt_output *out,
+                               struct mt_progress *progress, int *interrupted)
+{
+    int code = mt_output_ready(out);
+    FILE *f = code ? NULL : mt_output_stream(out);
+    if (!f)
+        return code ? code : MT_EXIT_FAILURE;
+    struct mt_tuples_parquet parquet = {f, NULL};
+    struct mt_tuples w = {.ops = format == MT_FORMAT_CSV ? &mt_tuples_as_csv : &mt_tuples_as_parquet,
+                          .arg = format == MT_FORMAT_CSV ? (void *)f : &parquet};
+    int failed = extract_tables_one(&w, number, r, progress, interrupted);
+    mt_tuples_parquet_free(&parquet);
+    code = mt_output_close(out, f);
+    return failed ? MT_EXIT_FAILURE : code;
+}
+
+/* A file for each table, FOLDER/NAME.csv. Returns the exit code. */
+static int extract_tables_files(enum mt_format format, const struct mt_comm_result *r, const char *folder,
+                                struct mt_progress *progress, int *interrupted)
+{
+    struct mt_comm_result result = *r;
+    unsigned which = mt_relations_of(r->chosen);
+    int code = 0;
+    for (int i = 0; code == 0 && i < MT_RELATIONS; i++) {
+        enum mt_relation_number number = extract_tables_nth(i);
+        struct mt_output out;
+        char *path;
+        if (asprintf(&path, "%s/%s.%s", folder, mt_relations[number].name,
+                     format == MT_FORMAT_CSV ? "csv" : "parquet") < 0)
+            return mt_cli_fail("no memory for a path");
+        if (!(which >> number & 1)) {
+            if (access(path, F_OK) == 0)
+                mt_cli_say("%s: is of another run, it was not asked for now", path);
+            free(path);
+            continue;
+        }
+        result.complete = *interrupted ? 0 : r->complete;
+        code = mt_output_open(&out, path);
+        if (code == 0) {
+            code = extract_tables_file(format, number, &result, &out, progress, interrupted);
+            mt_output_abandon(&out);
+            close(out.fd);
+        }
+        free(path);
+    }
+    return code;
+}
+
+static int folder_made; /* by us */
+
+/* FOLDER is made, if it is not there. 0, or an exit code after saying why. */
+static int tables_folder(const char *folder)
+{
+    struct stat st;
+    folder_made = mkdir(folder, 0777) == 0;
+    if (!folder_made && errno != EEXIST)
+        return mt_cli_refuse("%s: cannot be made: %s", folder, strerror(errno));
+    if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode) || access(folder, W_OK | X_OK) != 0)
+        return mt_cli_usage(
+            "%s is not a folder to write to: tables are a file each; --table=NAME -o FILE writes one of them",
+            folder);
+    return 0;
+}
+
+/* Writes the tables (mt_formats_tables); `output`: FILE or FOLDER. Returns the exit code; *interrupted: not
+ * all ranges are there. */
+static int tables_write(const struct mt_formats *f, const struct mt_comm_result *r, struct mt_output *out,
+                        const char *output, struct mt_progress *progress, int *interrupted)
+{
+    if (f->format == MT_FORMAT_SQLITE)
+        return extract_tables_database(r, out, progress, interrupted);
+    if (!f->folder)
+        return extract_tables_file(f->format, f->table, r, out, progress, interrupted);
+    int code = extract_tables_files(f->format, r, output, progress, interrupted);
+    if (code && folder_made)
+        rmdir(output); /* if nothing is in it */
+    return code;
+}
+
+/* The further analyses by parts: each member of the team has those of its part of the trace, and all come
+ * together at the one that reports. */
+
+/* A launch that nobody has read, which `x` was told last. 0, or -1 without memory.
+ * Does nothing when no analysis of runs was chosen. */
+static int extract_share_note(struct mt_extract_share *s, const struct mt_locality_run *x,
+                              const struct mt_span *span)
+{
+    if (!mt_locality_run_of_runs(x))
+        return 0;
+    size_t room = s->room; /* both arrays have it */
+    if (mt_grow(&s->launches, &room, s->count + 1, sizeof *s->launches) != 0 ||
+        mt_grow(&s->spans, &s->room, s->count + 1, sizeof *s->spans) != 0)
+        return -1;
+    s->launches[s->count] = x->launch;
+    s->spans[s->count++] = *span;
+    return 0;
+}
+
+static char *extract_share_pack(const struct mt_share *s, size_t *n)
+{
+    const struct mt_locality_run *x = s->self;
+    struct mt_parcel p;
+    mt_parcel_init(&p, s->launches, s->n);
+    mt_locality_pack(&p, &x->more);
+    char *data = p.failed ? NULL : p.data;
+    *n = p.used;
+    if (data)
+        p.data = NULL;
+    mt_parcel_free(&p);
+    return data;
+}
+
+static int extract_share_merge(const struct mt_share *s, const char *data, size_t n)
+{
+    struct mt_locality_run *x = s->self;
+    struct mt_locality *m = &x->more, from;
+    struct mt_unpack u = {data, data + n, 0, s->launches, s->n};
+    int rc = mt_locality_init(&from, &m->options, m->allocs, m->nallocs);
+    if (rc == 0)
+        mt_locality_unpack(&u, &from);
+    rc = rc == 0 && !u.failed ? mt_locality_merge(m, &from) : -1;
+    mt_locality_free(&from);
+    return rc;
+}
+
+/* By all members together, after the last launch: analyses all of them; the member that reports has the
+ * results. 0; 1: the user stopped it, there are none; -1: mt_team_why. */
+static int mt_extract_share(struct mt_extract_share *s, struct mt_locality_run *x,
+                            const struct mt_session *session, struct mt_team *team)
+{
+    const struct mt_share share = {&mt_locality_run_analysis, x, s->launches, s->count, extract_share_pack,
+                                   extract_share_merge};
+    if (!mt_locality_run_of_runs(x))
+        return 0;
+    int rc = session->share(team, s->spans, &share);
+    return rc ? rc : session->fold(team, &share);
+}
+
+static void extract_share_free(struct mt_extract_share *s)
+{
+    free(s->launches);
+    free(s->spans);
+    memset(s, 0, sizeof *s);
+}
+
+/* ---- The command line of memtrace extract ---- */
+
+static const struct mt_command command = {
+    .of = MT_OF_EXTRACT,
+    .before =
+        "Usage: memtrace extract [OPTION]... TRACE...\n"
+        "Extracts from memory traces who communicated with whom. Communication is the bytes that a CTA loads "
+        "and\n"
+        "that were last written by another CTA of the same launch, by another CTA of an earlier launch, or "
+        "by the\n"
+        "same CTA of an earlier launch (the one with the same number, of whichever kernel).\n"
+        "\n"
+        "  memtrace extract /tmp/MemTrace-pipe-0 > comm.json     one CUDA stream\n"
+        "  memtrace extract -o comm.json /tmp/MemTrace-pipe-*    all streams of a program, in launch order\n"
+        "  memtrace extract -o comm.json run-2                   a folder: all of the newest run in it\n"
+        "  mkfifo /tmp/MemTrace-pipe-0; ./app & memtrace extract /tmp/MemTrace-pipe-0 > comm.json   while it "
+        "runs\n"
+        "  zstd -dc trace.zst | memtrace extract - > comm.json   from a pipe\n"
+        "  memtrace extract MemTrace-pipe-0 MemTrace-host.mtc > comm.json   kernels and the host code around "
+        "them\n"
+        "  jq '.KCV' comm.json                                   loads and stores per kernel and superstep\n"
+        "\n"
+        "TRACE is a file, a FIFO, or - for standard input. TRACE.meta, the companion that the traced program "
+        "wrote, is\n"
+        "read when it exists: it orders the launches of several streams and says what the host copied. A "
+        "host trace\n"
+        "(compact container, .mtc) of the same process may be among the TRACEs: then the host is shown by "
+        "file and\n"
+        "line, and copied bytes keep their writers.\n"
+        "\n"
+        "What comes out:\n"
+        "  KDV CDV SDV   data volume: all bytes loaded and stored, per kernel, CTA and SM of each superstep "
+        "(launch)\n"
+        "  KCV CCV SCV   communication volume: of these, the bytes that are communication\n"
+        "  HDV HCV       the same for host code, per file:line (with a host trace only)\n"
+        "  transfers     source kernel, CTA, superstep -> reader's kernel, CTA, superstep: bytes and "
+        "accesses\n"
+        "  senders       the communication loaded by each launch, by who wrote it: the three kinds, told "
+        "apart\n"
+        "  addresses     each address involved in communication with all operations on it (a second pass: "
+        "the slow one)\n"
+        "Without being named, of a trace made with MEMTRACE_SAMPLE: estimates, data volumes scaled to all "
+        "CTAs.\n"
+        "Further analyses, only when --sections names them:\n"
+#define MT_ANALYSIS(NAME, name, cost, every, what) what
+#include "analysis/locality/locality.def"
+#undef MT_ANALYSIS
+        "  placement     bytes that would cross if the CTAs ran on several devices\n"
+        "  shared        bank conflicts and hazards of shared memory, and what goes to local memory (JSON "
+        "and text\n"
+        "                alone; of programs built with --mt-spaces=global,shared,local)\n",
+    .after = "Under mpirun or srun the ranks share the work: raw traces and compact ones with an index are "
+             "read by parts,\n"
+             "damaged ones and host traces by every rank (docs/mpi.md).\n"
+             "\n"
+             "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, "
+             "or reading was\n"
+             "interrupted (Ctrl-C): what was whole is in the output, which then says \"complete\": false and "
+             "why.\n"
+             "Definitions with a worked example: docs/definitions.md.\n",
+    .wrong = mt_cli_usage,
+};
+
+static int no_section(const char *text, size_t n)
+{
+    const char *all[MT_SECTIONS + MT_LOCALITY_SECTIONS + 5] = {"all", "quick", "more", "shared"};
+    memcpy(all + 4, mt_section_names, sizeof mt_section_names);
+    memcpy(all + 4 + MT_SECTIONS, mt_locality_names, sizeof mt_locality_names);
+    mt_cli_hint(text, n, all);
+    return mt_cli_usage("'%.*s' is not a section", (int)n, text);
+}
+
+static int parse_sections(struct mt_extract *x, const char *text)
+{
+    x->sections = x->p.more.options.chosen = 0;
+    x->shared = 0;
+    while (*text) {
+        size_t n = strcspn(text, ",");
+        unsigned i = 0;
+        while (i < MT_SECTIONS &&
+               (strlen(mt_section_names[i]) != n || strncasecmp(text, mt_section_names[i], n) != 0))
+            i++;
+        if (i < MT_SECTIONS)
+            x->sections |= 1u << i;
+        else if (n == 3 && strncasecmp(text, "all", 3) == 0)
+            x->sections |= (1u << MT_SECTIONS) - 1;
+        else if (n == 5 && strncasecmp(text, "quick", 5) == 0)
+            x->sections |= ((1u << MT_SECTIONS) - 1) & ~(1u << MT_ADDRESSES);
+        else if (n == 6 && strncasecmp(text, "shared", 6) == 0)
+            x->shared = 1;
+        else if (!mt_locality_run_section(&x->p.more, text, n))
+            return no_section(text, n);
+        text += n + (text[n] == ',');
+    }
+    return x->sections | x->p.more.options.chosen | (unsigned)x->shared ? 0
+                                                                        : mt_cli_usage("no section chosen");
+}
+
+static int extract_option(void *arg, int o)
+{
+    struct mt_extract *x = arg;
+    switch (o) {
+    case MT_OPT_OUTPUT:
+        x->output = optarg;
+        return 0;
+    case MT_OPT_SECTIONS:
+        x->chosen = 1;
+        return parse_sections(x, optarg);
+    case MT_OPT_FORMAT:
+    case MT_OPT_BY:
+    case MT_OPT_EDGES:
+    case MT_OPT_TAG:
+    case MT_OPT_TABLE:
+        return formats_option(&x->formats, o, optarg);
+    case MT_OPT_STATS:
+        x->stats = 1;
+        return 0;
+    default:
+        return mt_pipeline_option(&x->p, o);
+    }
+}
+
+/* 0: go on; -1: done, exit with 0; else the exit code. */
+static int extract_parse(struct mt_extract *x, int argc, char **argv)
+{
+    return mt_cli_options(&command, argc, argv, extract_option, x);
+}
+
+/* ---- Writing the result of memtrace extract: JSON, text, or another format ---- */
+
+/* Says why, returns the exit code. */
+static int extract_addresses_failed(const struct mt_addresses *a)
+{
+    return mt_cli_fail("%s%s%s", a->why ? a->why : "no memory for the addresses", a->sys ? ": " : "",
+                       a->sys ? strerror(a->sys) : "");
+}
+
+/* {"cublasSgemm": "cublas"}: launches that are calls of libraries. */
+static void write_libraries(struct mt_extract *x)
+{
+    const char *seen[512];
+    size_t n = 0;
+    for (size_t i = 0; x->p.events && i < x->p.comm->nlaunches && n < sizeof seen / sizeof *seen; i++) {
+        const struct mt_launch_event *e = x->p.events[i];
+        size_t k = 0;
+        if (!e || !*e->library)
+            continue;
+        while (k < n && strcmp(seen[k], e->kernel) != 0)
+            k++;
+        if (k < n)
+            continue;
+        if (!n)
+            mt_json_object(&x->json, "libraries", 1);
+        seen[n++] = e->kernel;
+        mt_json_text(&x->json, e->kernel, e->library);
+    }
+    if (n)
+        mt_json_end(&x->json);
+}
+
+static int extract_gaps(struct mt_extract *x, struct mt_gaps *gaps)
+{
+    return mt_gaps_find(gaps, x->p.source, x->p.comm, mt_locality_run_traffic(&x->p.more));
+}
+
+static void write_head(struct mt_extract *x, int complete, uint64_t untraced, uint64_t untraced_launches,
+                       const struct mt_gaps *gaps)
+{
+    struct mt_json *j = &x->json;
+    size_t notes;
+    int ignored;
+    const char *const *note = mt_source_notes(x->p.source, &notes, &ignored);
+    mt_json_text(j, "format", "memtrace-comm");
+    mt_json_u64(j, "version", 1);
+    mt_json_array(j, "inputs", 1);
+    for (size_t i = 0; i < x->p.inputs.npaths; i++)
+        mt_json_text(j, NULL, x->p.inputs.paths[i]);
+    mt_json_end(j);
+    mt_json_known(j, "complete", complete);
+    mt_json_array(j, "notes", 0);
+    for (size_t i = 0; i < notes; i++)
+        mt_json_text(j, NULL, note[i]);
+    if (x->no_addresses)
+        mt_json_text(j, NULL, "addresses are left out: reading was interrupted");
+    if (x->many_addresses)
+        mt_json_text(j, NULL, MT_MANY_ADDRESSES);
+    if (x->no_more)
+        mt_json_text(j, NULL, "the further analyses are left out: reading was interrupted");
+    mt_locality_run_notes(&x->p.more, j);
+    mt_json_end(j);
+    mt_json_object(j, "options", 1);
+    mt_json_text(j, "same-cta", x->p.options.local ? "local" : "instance");
+    mt_json_bool(j, "strict", x->p.options.strict);
+    mt_json_bool(j, "host", !(x->p.inputs.flags & MT_SOURCE_NO_HOST));
+    mt_json_text(j, "kernels", x->p.filter.kernels_text);
+    mt_json_text(j, "supersteps", x->p.filter.supersteps_text);
+    mt_json_end(j);
+    mt_json_u64(j, "launches", x->p.comm->nlaunches);
+    mt_json_u64(j, "records", x->p.comm->records);
+    if (x->p.options.host)
+        mt_json_u64(j, "host_accesses", x->p.comm->host_accesses);
+    mt_json_u64(j, "unknown", x->p.comm->unknown);
+    mt_json_u64(j, "untraced", untraced);
+    mt_json_u64(j, "untraced_launches", untraced_launches);
+    mt_gaps_write(j, gaps);
+    write_libraries(x);
+}
+
+/* The section addresses; 1 if it was cut short. -1: *code says why. */
+static int write_addresses(struct mt_extract *x, int *code)
+{
+    struct mt_json *j = &x->json;
+    mt_json_object(j, mt_section_names[MT_ADDRESSES], 0);
+    int rc = x->no_addresses ? 0 : mt_addresses_write(j, &x->addresses, x->p.comm, &mt_cli_stop);
+    mt_json_end(j);
+    if (rc < 0)
+        *code = extract_addresses_failed(&x->addresses);
+    if (rc > 0 && !j->error) { /* the head is already */
+        mt_cli_say("interrupted: not all addresses are in the output");
+        mt_json_bool(j, "interrupted", 1);
+    }
+    return rc;
+}
+
+/* Of tables; notes: room for MT_LOCALITY_RUN_NOTES. */
+static struct mt_comm_result extract_result(const struct mt_extract *x, int complete, const char **notes)
+{
+    struct mt_comm_result r = mt_pipeline_result(&x->p, complete, notes);
+    r.sections = x->sections;
+    r.tag = x->formats.tag;
+    return r;
+}
+
+static int extract_sentences(struct mt_extract *x, FILE *f, const struct mt_comm_result *r)
+{
+    struct mt_summary s = {.n = 0};
+    int rc = mt_summary_of(&s, r, &x->findings);
+    if (rc == 0)
+        mt_summary_print(&s, f);
+    mt_summary_free(&s);
+    return rc;
+}
+
+/* Tables, or sentences. 0, or -1 without memory. */
+static int extract_text(struct mt_extract *x, FILE *f, int complete)
+{
+    int ignored, rc;
+    const char *more[MT_LOCALITY_RUN_NOTES];
+    struct mt_extract_text head = {.complete = complete};
+    head.notes = mt_source_notes(x->p.source, &head.nnotes, &ignored);
+    if ((rc = extract_gaps(x, &head.gaps)) == 0 &&
+        (rc = mt_estimates_gather(&x->p.estimates, x->p.source, x->p.inputs.npaths)) == 0 &&
+        (rc = mt_comm_merged(x->p.comm)) == 0) {
+        const struct mt_comm_result r = extract_result(x, complete, more);
+        mt_locality_run_head(&x->p.more, f, x->p.comm, &head);
+        rc = x->formats.format == MT_FORMAT_TEXT
+                 ? mt_results_text(f, &r, x->p.more.rows, x->shared ? &x->p.onchip : NULL)
+                 : extract_sentences(x, f, &r);
+    }
+    mt_gaps_free(&head.gaps);
+    return rc;
+}
+
+static int extract_write_text(struct mt_extract *x, int complete)
+{
+    int code = mt_output_ready(&x->p.out);
+    FILE *f = code ? NULL : mt_output_stream(&x->p.out);
+    if (!f)
+        return code ? code : MT_EXIT_FAILURE;
+    int failed = extract_text(x, f, complete);
+    if (failed)
+        mt_cli_say("no memory to sort the results");
+    code = mt_output_close(&x->p.out, f);
+    return failed ? MT_EXIT_FAILURE : code;
+}
+
+/* The result as JSON, as text, or in another format. Returns the exit code; *complete becomes 0 when not all
+ * came out. */
+static int extract_write(struct mt_extract *x, int complete)
+{
+    struct mt_json *j = &x->json;
+    uint64_t untraced, untraced_launches;
+    const char *notes[MT_LOCALITY_RUN_NOTES];
+    struct mt_error err;
+    struct mt_gaps gaps;
+    int cut = 0, code = mt_output_ready(&x->p.out);
+    if (code)
+        return code;
+    if (mt_source_untraced(x->p.source, &untraced, &untraced_launches, &err) != 0)
+        return mt_cli_failed(&err);
+    if (extract_gaps(x, &gaps) != 0) {
+        mt_gaps_free(&gaps);
+        return mt_cli_fail("no memory for the notes");
+    }
+    mt_json_open(j, x->p.out.fd);
+    mt_json_object(j, NULL, 0);
+    write_head(x, complete, untraced, untraced_launches, &gaps);
+    mt_gaps_free(&gaps);
+    const struct mt_comm_result r = extract_result(x, complete, notes);
+    if (mt_estimates_gather(&x->p.estimates, x->p.source, x->p.inputs.npaths) != 0 ||
+        mt_estimates_write(j, &r) != 0 || mt_comm_write(j, x->p.comm, x->sections) != 0 ||
+        mt_locality_write(j, &r, 1) != 0)
+        return mt_cli_fail("no memory to sort the results");
+    if (x->shared)
+        mt_shared_json(j, &x->p.onchip);
+    if (x->sections & 1u << MT_ADDRESSES && !x->many_addresses)
+        cut = write_addresses(x, &code);
+    mt_json_end(j);
+    int failed = mt_output_json(&x->p.out, j);
+    return failed ? failed : code ? code : cut ? MT_EXIT_INPUT : 0;
+}
+
+static int extract_timeline(struct mt_extract *x, const struct mt_comm_result *r)
+{
+    int code = mt_output_ready(&x->p.out);
+    if (code)
+        return code;
+    mt_json_open(&x->json, x->p.out.fd);
+    int failed = mt_timeline_write(&x->json, r);
+    if ((code = mt_output_json(&x->p.out, &x->json)) != 0)
+        return code;
+    return failed ? mt_cli_fail("no memory for the timeline") : 0;
+}
+
+static int extract_write_other(struct mt_extract *x, int *complete)
+{
+    const char *notes[MT_LOCALITY_RUN_NOTES];
+    struct mt_comm_result r = extract_result(x, *complete, notes);
+    if (mt_comm_merged(x->p.comm) != 0)
+        return mt_cli_fail("no memory for the transfers");
+    if (x->formats.format == MT_FORMAT_PERFETTO)
+        return extract_timeline(x, &r);
+    if (!mt_formats_tables(&x->formats))
+        return formats_write(&x->formats, &r, &x->p.out);
+    int interrupted = 0,
+        code = tables_write(&x->formats, &r, &x->p.out, x->output, &x->p.progress, &interrupted);
+    if (interrupted)
+        *complete = 0;
+    return code;
+}
 
 static int session_agree(const struct mt_session *s, int code)
 {
@@ -45,7 +1014,7 @@ static int extract_place(void *self, const struct mt_item *item)
                                  item->kind == MT_ITEM_RUNS, l->selected};
     if (x->p.session->span(x->p.team, &span) != 0)
         return -1;
-    if (mt_extract_share_note(&x->share, &x->p.more, &span) == 0)
+    if (extract_share_note(&x->share, &x->p.more, &span) == 0)
         return 0;
     x->p.why = "no memory for the further analyses";
     return -1;
@@ -100,13 +1069,13 @@ static int address_pass(struct mt_extract *x)
         return 0;
     if (mt_keyset_index(&x->p.comm->keys) != 0 ||
         mt_addresses_init(&x->addresses, &x->p.comm->keys, ADDRESSES_BUDGET) != 0)
-        return mt_extract_addresses_failed(&x->addresses);
+        return extract_addresses_failed(&x->addresses);
     if (x->p.comm->keys.count == 0)
         return 0;
     mt_feed_add(&f, &extract_addresses, x, NULL);
     int rc = mt_feed_read(&f);
     if (rc == MT_FEED_FAILED)
-        return mt_extract_addresses_failed(&x->addresses);
+        return extract_addresses_failed(&x->addresses);
     if (rc)
         return mt_feed_failed(&f, rc);
     if (!mt_cli_stop && !x->many_addresses && x->addresses.records != x->p.comm->records)
@@ -173,10 +1142,10 @@ static int extract_run(struct mt_extract *x)
             complete = 0;
         }
     }
-    code = x->formats.format == MT_FORMAT_JSON ? mt_extract_write(x, complete)
+    code = x->formats.format == MT_FORMAT_JSON ? extract_write(x, complete)
            : x->formats.format == MT_FORMAT_TEXT || x->formats.format == MT_FORMAT_SUMMARY
-               ? mt_extract_write_text(x, complete)
-               : mt_extract_write_other(x, &complete);
+               ? extract_write_text(x, complete)
+               : extract_write_other(x, &complete);
     return code ? code : input ? input : complete == known ? MT_EXIT_OK : MT_EXIT_INPUT;
 }
 
@@ -264,7 +1233,7 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
     if (code || !session_reports(x->p.session))
         return code;
     if (x->formats.folder)
-        return mt_tables_folder(x->output);
+        return tables_folder(x->output);
     return mt_output_open(&x->p.out, x->output);
 }
 
@@ -301,7 +1270,7 @@ static int once_more(struct mt_extract *x)
     mt_source_close(x->p.source);
     x->p.inputs.ends = NULL;
     x->p.nevents = 0;
-    mt_extract_share_free(&x->share);
+    extract_share_free(&x->share);
     int code = open_all(x);
     return code ? code : mt_pipeline_read(&x->p);
 }
@@ -318,7 +1287,7 @@ static void close_all(struct mt_extract *x)
 {
     size_t n = x->p.inputs.npaths;
     mt_addresses_free(&x->addresses);
-    mt_extract_share_free(&x->share);
+    extract_share_free(&x->share);
     mt_pipeline_free(&x->p);
     mt_findings_free(&x->findings);
     if (x->ends)
@@ -341,7 +1310,7 @@ static void extract_stats(const struct mt_extract *x)
 
 int mt_extract_command(int argc, char **argv)
 {
-    int other = mt_mpirun_hand_over(argv);
+    int other = mpirun_hand_over(argv);
     return other ? other : mt_extract_run(argc, argv, NULL);
 }
 
@@ -357,11 +1326,11 @@ int mt_extract_run(int argc, char **argv, const struct mt_session *session)
     mt_pipeline_init(&x.p);
     x.formats.top = 200;
     x.sections = (1u << MT_SECTIONS) - 1;
-    int code = mt_extract_parse(&x, argc, argv);
+    int code = extract_parse(&x, argc, argv);
     x.p.more.options.chosen |= x.p.more.meant;
     if (code == 0)
-        code = mt_formats_check(&x.formats, &x.sections, &x.p.more.options.chosen, x.chosen, x.output,
-                                &x.p.inputs.flags);
+        code = formats_check(&x.formats, &x.sections, &x.p.more.options.chosen, x.chosen, x.output,
+                             &x.p.inputs.flags);
     if (code == 0)
         code = extract_prepare(&x, argc, argv);
     code = session_agree(x.p.session, code);
