@@ -11,8 +11,8 @@
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
 #define MT_IMAGE_VERSION 18u
-/* Images before this one are beside GPU code in which the program's own
- * kernels have the hidden parameter. */
+/* Images before this one are refused on a GPU, too: there the program's own kernels have the hidden
+ * parameter. */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
 
 #define MT_PAYLOAD_MAGIC "MTCPUIM1" /* 8 bytes, no NUL */
@@ -23,7 +23,7 @@ struct mt_payload {
     /* unsigned char image[size]; */
 };
 /* NVIDIA's tools read a section fatbin by fatbin and end at what is not one: the payload is the one entry of
- * a fatbin, of a kind that they do not know. Programs made by earlier versions have the payload alone. */
+ * a fatbin, of a kind that they do not know. What mt-ptx makes has the payload alone. */
 #define MT_CARRIER_MAGIC 0xba55ed50u
 #define MT_CARRIER_KIND 0x4d54u
 #define MT_CARRIER_ENTRY 64u /* bytes of the entry's head */

@@ -217,7 +217,8 @@ static int add_payload(struct group *g, const void *fatbin, const char **why)
     return 0;
 }
 
-const char mt_image_too_old[] = "its CPU image was made by an older version of memtrace: compile it again";
+const char mt_image_too_old[] =
+    "its CPU image was made by an older version of memtrace: compile the program again";
 static int tables_only;
 
 void mt_image_tables_only(void)

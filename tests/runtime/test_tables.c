@@ -91,7 +91,9 @@ static void tables_run(void **state)
          0},
         {IMAGES "/image-young.so", "_Zfill",
          "run on the GPU without a trace: its CPU image was made by another", 0, 0},
-        {IMAGES "/image-old.so", NULL, "cannot run: its CPU image was made by an older version", 98, 0},
+        {IMAGES "/image-old.so", NULL,
+         "cannot run: its CPU image was made by an older version of memtrace: compile the program again", 98,
+         0},
         {IMAGES "/image-fast.so", "_Zfill__memtrace_traced", "", 0, 1},
     };
     dlopen("libstdc++.so.6", RTLD_NOW | RTLD_GLOBAL); /* as C++ programs have it, for names */
