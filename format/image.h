@@ -352,10 +352,9 @@ struct mt_matrix_op {
     uint16_t row_a, row_b; /* row-major; load and store: row_a */
     uint16_t type[4];      /* of d, a, b, c; load and store: type[0] */
     uint16_t flags, count; /* count: matrices of ldmatrix, stmatrix */
-    uint16_t nin, nout;    /* registers of a lane */
+    uint16_t nin, nout;    /* registers of a lane: at most 32 */
 };
 #define MT_MATRIX_FIELDS (sizeof(struct mt_matrix_op) / sizeof(uint16_t))
-#define MT_MATRIX_REGISTERS 32 /* in or out: no operation has more */
 MT_CONVERGENT void mt_cpu_matrix(const struct mt_matrix_op *op, void *p, uint64_t stride, const uint64_t *in,
                                  uint64_t *out);
 

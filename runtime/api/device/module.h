@@ -107,10 +107,6 @@ void mt_module_need(struct mt_module *m);
 /* A kernel is needed: where it is one of those that have their own image, that is made. */
 void mt_module_drop_begun(struct mt_module *m); /* what was begun for it ahead of time; before it goes */
 void mt_function_need(struct mt_function *f);
-/* For a GPU, of code that came without tables: they are made, and code with record calls, *made, which the
- * GPU gets. NULL: *why. */
-struct mt_made_code;
-struct mt_image *mt_module_for_gpu(struct mt_module *m, struct mt_made_code **made, const char **why);
 /* Gives a module its image, or says why there is none (the module's to keep), with all that its tables name.
  */
 void mt_module_bind(struct mt_module *m, struct mt_image *image, const char *why);
