@@ -156,8 +156,13 @@ static int threads_input_pull(struct mt_input *in, const struct mt_stop *stop, s
         item->flags = MT_BATCH_BEGIN;
         return 1;
     }
-    item->life = h->life;
-    h->life = 0;
+    if (h->life) {
+        /* Nothing but that: new memory may come before the thread's accesses. */
+        item->life = h->life;
+        item->seq = h->seq;
+        h->life = 0;
+        return 1;
+    }
     host = threads_collect(in, (struct mt_host_access *)(void *)room, runs, capacity, &n, &p->bytes);
     if (host == 0 && h->has_problem) {
         h->has_problem = 0;
@@ -169,7 +174,7 @@ static int threads_input_pull(struct mt_input *in, const struct mt_stop *stop, s
     item->host_count = host;
     item->seq = h->seq;
     p->accesses = threads_accesses(runs, n);
-    if (host == 0 && !h->life && !item->life)
+    if (host == 0 && !h->life)
         item->flags = MT_BATCH_END;
     return 1;
 }

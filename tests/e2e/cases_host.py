@@ -142,3 +142,25 @@ def cancelled(world):
     for variables in ({}, {"MEMTRACE_CPU_THREADS": "1"}):
         run = world.run_ok([app, "cancel"], timeout=120, **variables)
         same(f"{variables}: output", run.out.split(), ["40", "40"])
+
+
+@case("host.before_a_thread")
+def before_a_thread(world):
+    """What main wrote before the first thread began has a writer: 1024 bytes to the thread, and 4 back, by each mode and engine."""
+    path = source(world, "host_before.c")
+    usable = world.call([world.tool("mt-host"), "--engines"]).stdout
+    for engine, flags in (("llvm", {"mat": "--host", "atomic": "--host=atomic"}), ("qemu", {})):
+        if not re.search(rf"^{engine} +usable", usable, re.M):
+            continue
+        for mode in ("mat", "atomic"):
+            trace, app = world.path(f"before-{engine}-{mode}.mtc"), world.path(f"before-{engine}-{mode}")
+            cc = [world.tool("mt-cc"), flags[mode]] if flags else ["cc"]
+            world.call([*cc, "-O0", "-g", "-pthread", "-o", app, path])
+            world.call([world.tool("mt-host"), f"--engine={engine}", mode, "-o", trace, "--", app])
+            sent = {}
+            for (_, writer, _, _, reader, _), n in flat(world.extract([trace])["transfers"]).items():
+                sent[writer, reader] = sent.get((writer, reader), 0) + n
+            data = sent.get(("0,0,0", "1,0,0"), 0)
+            holds(f"{engine} {mode}: {sent}", data == 1024 if flags else 1024 <= data < 2048)  # machine code has the stack and the loader's data, too
+            if mode == "atomic":  # a mat trace knows no order of what came after the thread's begin
+                holds(f"{engine} {mode}: back, {sent}", sent.get(("1,0,0", "0,0,0"), 0) >= 4)

@@ -18,8 +18,10 @@ except ImportError:
     print("no jsonschema: the package python3-jsonschema has it")
     sys.exit(77)
 
+sys.path.append(os.path.join(sys.argv[2], "tests/report"))
 import host_traces
 import property_test as cases
+import spaces
 import traces
 
 BIN, SOURCE, GEN_HOST, GEN_DEVICE = sys.argv[1:5]
@@ -30,6 +32,15 @@ def extract(*args):
     p = subprocess.run([os.path.join(BIN, "mt-extract"), *args], capture_output=True)
     assert p.returncode in (0, 3), p.stderr
     return json.loads(p.stdout)
+
+
+def onchip(folder):
+    """Bank conflicts and a hazard in shared memory."""
+    path = os.path.join(folder, "onchip.mtc")
+    with open(path, "wb") as f:
+        f.write(spaces.container([("k", [(1, spaces.LOAD + spaces.SHARED, 4, 0xffffffff, 0, 64), (2, spaces.STORE + spaces.SHARED, 4, 3, 0, 4), (1, spaces.LOAD + spaces.SHARED, 4, 2, 0, 4)])],
+                                 [("a.cu", 1 + i, "v") for i in range(4)]))
+    return path
 
 
 def check(validator, out):
@@ -150,6 +161,7 @@ def main():
             [os.path.join(BIN, "mt-extract"), "--format=text", "-s", "transfers", "--no-companion", sampled(folder)], capture_output=True, text=True).stdout
         check(validator, out)
         check(validator, extract("-s", "all,more", threads(folder)))
+        check(validator, extract("-s", "all,more,shared", onchip(folder)))
         several = extract("-s", "all,more", "--topology=pcie", devices(folder))
         check(validator, several)
         got = sorted((r["by"], r["from"], r["to"], r["bytes"], r["superstep"]) for r in several["devices"])

@@ -86,6 +86,13 @@ class ByHand(Case):
         self.assertEqual({k: (v["prog"]["Load"], v["prog"]["Store"]) for k, v in got["lines"]["allocations"].items()},
                          {"#0 malloc app.c:5": (0, 16), "#1 malloc app.c:6": (8, 0), "?": (8, 0)})
 
+    def test_memory_from_before_a_thread(self):
+        """What is there before a thread begins is new before its first access, also where nothing else comes between: what it writes has
+        a writer."""
+        events = [alloc(1, 0, 0x1000, 64, 5)]
+        got = self.json(self.trace([at(2, 0, 10, "store", 0x1000, 8, seq=2), at(4, 1, 11, "load", 0x1000, 8, seq=2)], events, begins={0: 1, 1: 3}), "transfers")
+        self.assertEqual(transfers(got), {(0, 1): 8})
+
     def test_realloc_takes_along(self):
         events = [alloc(1, 0, 0x1000, 16, 5), free(2, 0, 0x1000), alloc(3, 1, 0x2000, 32, 6, "realloc")]
         got = self.json(self.trace([at(1, 0, 10, "store", 0x1000, 8), at(2, 1, 11, "load", 0x2000, 8, seq=3)], events))

@@ -18,10 +18,14 @@ json_t *mt_comm_file(const char *path, int *code)
         return NULL;
     }
     const char *format = json_string_value(json_object_get(o, "format"));
-    if (format && strcmp(format, "memtrace-comm") == 0)
+    const int is = format && strcmp(format, "memtrace-comm") == 0;
+    const json_t *version = json_object_get(o, "version");
+    if (is && (!version || json_integer_value(version) == 1))
         return o;
+    *code =
+        is ? mt_cli_refuse("%s: its version is not 1, the only one that is known here", path)
+           : mt_cli_refuse("%s: is not a comm.json: there is no \"format\": \"memtrace-comm\" in it", path);
     json_decref(o);
-    *code = mt_cli_refuse("%s: is not a comm.json: there is no \"format\": \"memtrace-comm\" in it", path);
     return NULL;
 }
 

@@ -56,7 +56,7 @@ function limits() {
   if (o["same-cta"] === "local") out.push(say("A CTA id is one CTA in all launches (--same-cta=local): what it reads of itself is not communication.", "A thread id is one thread in all runs (--same-cta=local): what it reads of itself is not communication."));
   if (o.strict) out.push(say("What is written and read in one launch is left out (--strict).", "What is written and read in one run is left out (--strict)."));
   if (!o.host) out.push("Host copies are not read (--no-host): bytes that only the host wrote have no writer.");
-  if (data.from_json) out.push(say("Made from a comm.json: launch times, copies, allocations, source lines and strides are not in it.", "Made from a comm.json: run times, copies, allocations, source lines and strides are not in it."));
+  if (data.from_json) out.push(say("Made from a comm.json: launch times, copies, allocations, source lines, strides and shared memory are not shown.", "Made from a comm.json: run times, copies, allocations, source lines, strides and shared memory are not shown."));
   else if (!data.companions) out.push("Without companion (MemTrace-pipe-N.meta): no times, no copies, no allocations, no source lines.");
   return out;
 }
