@@ -126,7 +126,11 @@ class ByHand(Case):
         """No order between threads: no such section, and everything else is there."""
         got = self.json(self.trace([dict(at(1, 0, 10, "store", 0x100, 8)), at(2, 1, 11, "load", 0x100, 8)], timed=False), "more,transfers")
         self.assertNotIn("bounces", got)
+        self.assertNotIn("conflicts", got)
         self.assertIn("sharing", got)
+        said = self.extract("-f", "summary", os.path.join(self.folder.name, "h.mtc"))
+        self.assertIn("Whether threads conflict is not known", said)
+        self.assertNotIn("No two threads conflict", said)
 
     def test_words(self):
         path = self.trace([at(1, 0, 10, "store", 0x100, 8), at(2, 1, 11, "load", 0x100, 8)])

@@ -82,6 +82,8 @@ static int memtrace_unknown(const char *word)
             "'%s' is no command, but a file: memtrace report, extract and dump read traces, memtrace "
             "run runs programs",
             word);
+    if (strcmp(word, "summary") == 0)
+        return mt_cli_usage("the summary is a format: memtrace extract -f summary TRACE");
     return near ? mt_cli_usage("there is no command '%s'; did you mean '%s'?", word, near)
                 : mt_cli_usage("there is no command '%s'", word);
 }

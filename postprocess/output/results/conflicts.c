@@ -65,10 +65,18 @@ int mt_rows_of_conflicts(struct mt_rowset *x)
     return 0;
 }
 
+/* A mat trace of a host program has no order. */
+static int conflicts_known(const struct mt_comm_result *r)
+{
+    return r->comm->options.threads != 1;
+}
+
 /* ---- JSON ---- */
 
 int mt_conflicts_json(struct mt_json *j, const struct mt_comm_result *r)
 {
+    if (!conflicts_known(r))
+        return 0;
     return mt_relation_json(j, r, MT_REL_conflicts, MT_REL_NONE, 0);
 }
 
@@ -76,6 +84,8 @@ int mt_conflicts_json(struct mt_json *j, const struct mt_comm_result *r)
 
 int mt_conflicts_text(struct mt_text *t)
 {
+    if (!conflicts_known(t->r))
+        return 0;
     /* what is of one launch alone is of the first */
     return mt_text_table(
         t,
