@@ -44,7 +44,7 @@ static void write_words(struct mt_json *j, const struct mt_report *r)
 }
 
 /* Words that C has, too. */
-static void write_shared_words(struct mt_json *j)
+static void report_page_words(struct mt_json *j)
 {
     mt_json_object(j, "words", 0);
     mt_json_text(j, "halves", mt_table_halves);
@@ -90,7 +90,7 @@ static int report_json(struct mt_json *j, const struct mt_report *r)
     mt_json_object(j, NULL, 0);
     write_words(j, r);
     write_totals(j, r);
-    write_shared_words(j);
+    report_page_words(j);
     mt_summary_json(j, r->summary);
     mt_page_names(j);
     mt_json_array(j, "kernels", 0);

@@ -167,7 +167,7 @@ static int shared_hazards(struct mt_json *j, const struct mt_report *r)
     return rc;
 }
 
-static void shared_note(void *j, const char *note)
+static void report_shared_note(void *j, const char *note)
 {
     mt_json_text(j, NULL, note);
 }
@@ -184,7 +184,7 @@ int mt_report_write_shared(struct mt_json *j, const struct mt_report *r)
     mt_json_object(j, "shared", 0);
     mt_json_u64(j, "blocks", r->onchip->banks.blocks);
     mt_json_array(j, "notes", 0);
-    mt_shared_notes(r->onchip, shared_note, j);
+    mt_shared_notes(r->onchip, report_shared_note, j);
     mt_json_end(j);
     shared_places(j, rows, MT_IN_SHARED, shown, &banks);
     shared_places(j, rows, MT_IN_LOCAL, shown + banks, &local);

@@ -36,7 +36,7 @@ struct mt_check_choice {
     uint32_t kinds;
 };
 
-static inline int mt_check_wants(const struct mt_check_choice *c, enum mt_finding_kind kind)
+static inline int check_wants(const struct mt_check_choice *c, enum mt_finding_kind kind)
 {
     return c->kinds >> kind & 1;
 }
@@ -308,7 +308,7 @@ static int check_suppress(struct mt_findings *f, const char *path, size_t *taken
 static int check_wants_group(const struct mt_check_choice *c, enum mt_finding_group group)
 {
     for (int i = 0; i < MT_FINDING_KINDS; i++)
-        if (mt_check_wants(c, (enum mt_finding_kind)i) && mt_finding_rules[i].group == group)
+        if (check_wants(c, (enum mt_finding_kind)i) && mt_finding_rules[i].group == group)
             return 1;
     return 0;
 }
@@ -358,10 +358,9 @@ static int check_run(char **argv, const char *folder, const struct mt_check_choi
     words[at++] = called; /* what it says is ours */
     words[at++] = device;
     words[at++] = output;
-    words[at++] =
-        check_wants_group(choice, MT_FINDING_RACE) || mt_check_wants(choice, MT_FINDING_OF_UNWRITTEN)
-            ? shared
-            : global;
+    words[at++] = check_wants_group(choice, MT_FINDING_RACE) || check_wants(choice, MT_FINDING_OF_UNWRITTEN)
+                      ? shared
+                      : global;
     words[at++] = end;
     memcpy(words + at, argv, n * sizeof *words);
     run_environment(choice, stop);
@@ -581,7 +580,7 @@ static void read_choose(struct mt_findings *f, const struct mt_check_choice *cho
 {
     size_t n = 0;
     for (size_t i = 0; i < f->count; i++)
-        if (mt_check_wants(choice, f->list[i].kind))
+        if (check_wants(choice, f->list[i].kind))
             f->list[n++] = f->list[i];
     f->count = n;
 }
@@ -948,7 +947,7 @@ static int check_tell(const struct options *x, struct mt_check_answer *a, struct
 
 static void check_spaces(const struct options *x, const struct mt_check_answer *a)
 {
-    if (a->blind && mt_check_wants(&x->choice, MT_FINDING_OF_SHARED_RACE))
+    if (a->blind && check_wants(&x->choice, MT_FINDING_OF_SHARED_RACE))
         mt_cli_note("note: no barrier and no access to shared memory is in the trace, so that races of a "
                     "CTA's threads are not found (of what mt-cc builds they are in it with "
                     "--mt-spaces=global,shared)");

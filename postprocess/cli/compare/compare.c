@@ -142,7 +142,7 @@ static int graph_json_take(struct saved *g, struct mt_sequence *s, int *complete
 /* Fills `s`, which was initialised. With "sequence" (memtrace graph --sequence) all is known; without it
  * n-grams up to n = 2 are (nodes and edges), buffers being named in order of allocation, and has_order is 0.
  * Returns an exit code after saying why; *complete as the graph says. */
-static int stride_graph_json_load(const char *path, struct mt_sequence *s, int *complete)
+static int compare_graph_load(const char *path, struct mt_sequence *s, int *complete)
 {
     json_error_t why;
     struct saved g = {.path = path, .root = json_load_file(path, 0, &why)};
@@ -349,7 +349,7 @@ static int read_all(struct options *x, struct mt_compare *c)
         struct mt_compare_row *r = &c->rows[i];
         enum mt_kind kind = mt_kind_of(r->path);
         r->kind = mt_kind_name(kind);
-        int code = kind == MT_KIND_GRAPH ? stride_graph_json_load(r->path, &r->sequence, &r->complete)
+        int code = kind == MT_KIND_GRAPH ? compare_graph_load(r->path, &r->sequence, &r->complete)
                                          : read_trace(x, r, i);
         if (code == 0 && !r->complete)
             code = MT_EXIT_INPUT;

@@ -55,7 +55,7 @@ struct mt_dump_host {
 /* ---- Runs as text: what a warp did at once, or neighbouring records that are evenly spaced ---- */
 
 /* A line; `c` knows the sites, NULL: nobody does. */
-static void mt_dump_run(FILE *f, const struct mt_access_run *r, const struct mt_companion *c)
+static void dump_access_run(FILE *f, const struct mt_access_run *r, const struct mt_companion *c)
 {
     static const char *const types[] = {
 #define MT_ACCESS_TYPE(name, code, text) [code] = text,
@@ -144,7 +144,7 @@ static int stat_records(void *self, const struct mt_raw_record *records, size_t 
 
 static const struct mt_analysis stat_analysis = {.launch = stat_launch, .records = stat_records};
 
-static void stat_show(FILE *f, const struct mt_stat *s)
+static void dump_stat_show(FILE *f, const struct mt_stat *s)
 {
     fprintf(f, "# %8s %10s %12s %12s %12s %10s %8s %14s %14s %18s %18s  %s\n", "launches", "CTAs", "records",
             "loads", "stores", "atomics", "unknown", "load-bytes", "store-bytes", "lowest", "highest",
@@ -171,7 +171,7 @@ static uint64_t dump_parts_scaled(uint64_t n, const struct mt_estimate *k)
 }
 
 /* After it: a remark for each kernel of which only a sample is traced. */
-static void stat_show_estimates(FILE *f, const struct mt_stat *s, const struct mt_estimates *e)
+static void dump_stat_estimates(FILE *f, const struct mt_stat *s, const struct mt_estimates *e)
 {
     for (size_t i = 0; i < s->n; i++) {
         const struct mt_stat_line *l = &s->lines[i];
@@ -189,7 +189,7 @@ static void stat_show_estimates(FILE *f, const struct mt_stat *s, const struct m
     }
 }
 
-static void stat_free(struct mt_stat *s)
+static void dump_stat_free(struct mt_stat *s)
 {
     free(s->lines);
     mt_pairmap_free(&s->kernels);
@@ -312,7 +312,7 @@ static void show_copy(FILE *f, const struct mt_copy_event *c)
     fputc('\n', f);
 }
 
-static void dump_parts_show_launch(FILE *f, const struct mt_launch_event *e)
+static void dump_tally_launch(FILE *f, const struct mt_launch_event *e)
 {
     fprintf(f,
             "launched %s seq %" PRIu64 " grid %" PRIu64 ",%" PRIu64 ",%" PRIu64 " block %" PRIu64 ",%" PRIu64
@@ -362,7 +362,7 @@ static void dump_companion(FILE *f, const char *trace, const struct mt_companion
     for (size_t i = 0; i < c->ncopies; i++)
         show_copy(f, &c->copies[i]);
     for (size_t i = 0; i < c->nlaunches; i++)
-        dump_parts_show_launch(f, &c->launches[i]);
+        dump_tally_launch(f, &c->launches[i]);
     if (c->lost || *c->lost_why)
         fprintf(f, "lost %" PRIu64 " records: %s\n", c->lost, c->lost_why);
     if (c->bad_lines)
@@ -818,7 +818,7 @@ static int show_runs(void *self, const struct mt_access_run *runs, size_t n)
     struct showing *s = self;
     const struct mt_companion *c = mt_source_companion(s->source, s->launch->input);
     for (size_t i = 0; i < n && s->shown + i < s->x->head; i++)
-        mt_dump_run(s->x->out, &runs[i], c);
+        dump_access_run(s->x->out, &runs[i], c);
     s->shown += n;
     s->unit = "runs";
     return 0;
@@ -915,18 +915,18 @@ static int dump_run(struct options *x, struct mt_source *s)
     ok = rc == MT_FEED_FAILED;
     int code = dump_flush(f);
     if (code) { /* the trace was not read to its end: nothing is to be said of it */
-        stat_free(&stat);
+        dump_stat_free(&stat);
         return code;
     }
     code = mt_inputs_finish(s, &complete);
     mt_filter_explain(&x->filter, feed.launches, feed.chosen);
     if (ok == 0 && x->stat) {
-        stat_show(f, &stat);
+        dump_stat_show(f, &stat);
         ok = mt_estimates_gather(&estimates, s, x->inputs.npaths);
-        stat_show_estimates(f, &stat, &estimates);
+        dump_stat_estimates(f, &stat, &estimates);
     }
     mt_estimates_free(&estimates);
-    stat_free(&stat);
+    dump_stat_free(&stat);
     int failed = dump_flush(f);
     if (failed) {
         code = failed;

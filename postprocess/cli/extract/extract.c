@@ -45,11 +45,11 @@ struct mt_formats {
     const char *tag;
     enum mt_relation_number table; /* --table, with `one` */
     int one;
-    int folder; /* all tables, a file each; set by formats_check */
+    int folder; /* all tables, a file each; set by extract_formats_check */
 };
 
-/* Is the result tables? After formats_check. */
-static inline int mt_formats_tables(const struct mt_formats *f)
+/* Is the result tables? After extract_formats_check. */
+static inline int extract_has_tables(const struct mt_formats *f)
 {
     return f->format == MT_FORMAT_SQLITE || f->folder || f->one;
 }
@@ -106,7 +106,7 @@ static int one_of_several(void)
 
 /* When this process is one of several ranks: becomes mt-extract-mpi, which came with the running program.
  * Returns 0 when it is not, or an exit code after saying why it cannot be done. */
-static int mpirun_hand_over(char **argv)
+static int extract_hand_over(char **argv)
 {
     char path[PATH_MAX];
     if (!one_of_several())
@@ -134,7 +134,7 @@ static int extract_formats_word(const char *value, const char *const *words, con
 }
 
 /* 0, or an exit code after saying why. */
-static int formats_option(struct mt_formats *f, int o, const char *value)
+static int extract_formats_option(struct mt_formats *f, int o, const char *value)
 {
     static const char *const formats[] = {"json",    "sqlite",  "csv",      "dot", "text",
                                           "parquet", "summary", "perfetto", NULL};
@@ -191,8 +191,8 @@ static int extract_formats_tables(struct mt_formats *f, unsigned *sections, unsi
 
 /* After all options: do they go together? Chooses the sections where the user did not (`chosen` 0), the
  * further analyses that a table needs (*more, a bit each) and the source's flags. */
-static int formats_check(struct mt_formats *f, unsigned *sections, unsigned *more, int chosen,
-                         const char *output, unsigned *flags)
+static int extract_formats_check(struct mt_formats *f, unsigned *sections, unsigned *more, int chosen,
+                                 const char *output, unsigned *flags)
 {
     struct stat st;
     size_t n = output ? strlen(output) : 0;
@@ -205,7 +205,7 @@ static int formats_check(struct mt_formats *f, unsigned *sections, unsigned *mor
         !f->one && (f->format == MT_FORMAT_PARQUET ||
                     (f->format == MT_FORMAT_CSV && n && strcmp(output, "-") != 0 &&
                      (several || output[n - 1] == '/' || (stat(output, &st) == 0 && S_ISDIR(st.st_mode)))));
-    if (mt_formats_tables(f))
+    if (extract_has_tables(f))
         return extract_formats_tables(f, sections, more, chosen, output, flags);
     switch (f->format) {
     case MT_FORMAT_CSV:
@@ -246,7 +246,8 @@ static int formats_check(struct mt_formats *f, unsigned *sections, unsigned *mor
 }
 
 /* Writes one table of volumes or transfers (CSV), or a graph (DOT). Returns the exit code. */
-static int formats_write(const struct mt_formats *f, const struct mt_comm_result *r, struct mt_output *out)
+static int extract_formats_write(const struct mt_formats *f, const struct mt_comm_result *r,
+                                 struct mt_output *out)
 {
     int rc = mt_output_ready(out);
     FILE *file = rc ? NULL : mt_output_stream(out);
@@ -549,7 +550,7 @@ static int extract_tables_files(enum mt_format format, const struct mt_comm_resu
 static int folder_made; /* by us */
 
 /* FOLDER is made, if it is not there. 0, or an exit code after saying why. */
-static int tables_folder(const char *folder)
+static int extract_tables_folder(const char *folder)
 {
     struct stat st;
     folder_made = mkdir(folder, 0777) == 0;
@@ -562,10 +563,11 @@ static int tables_folder(const char *folder)
     return 0;
 }
 
-/* Writes the tables (mt_formats_tables); `output`: FILE or FOLDER. Returns the exit code; *interrupted: not
+/* Writes the tables (extract_has_tables); `output`: FILE or FOLDER. Returns the exit code; *interrupted: not
  * all ranges are there. */
-static int tables_write(const struct mt_formats *f, const struct mt_comm_result *r, struct mt_output *out,
-                        const char *output, struct mt_progress *progress, int *interrupted)
+static int extract_tables_write(const struct mt_formats *f, const struct mt_comm_result *r,
+                                struct mt_output *out, const char *output, struct mt_progress *progress,
+                                int *interrupted)
 {
     if (f->format == MT_FORMAT_SQLITE)
         return extract_tables_database(r, out, progress, interrupted);
@@ -756,7 +758,7 @@ static int extract_option(void *arg, int o)
     case MT_OPT_EDGES:
     case MT_OPT_TAG:
     case MT_OPT_TABLE:
-        return formats_option(&x->formats, o, optarg);
+        return extract_formats_option(&x->formats, o, optarg);
     case MT_OPT_STATS:
         x->stats = 1;
         return 0;
@@ -975,10 +977,10 @@ static int extract_write_other(struct mt_extract *x, int *complete)
         return mt_cli_fail("no memory for the transfers");
     if (x->formats.format == MT_FORMAT_PERFETTO)
         return extract_timeline(x, &r);
-    if (!mt_formats_tables(&x->formats))
-        return formats_write(&x->formats, &r, &x->p.out);
+    if (!extract_has_tables(&x->formats))
+        return extract_formats_write(&x->formats, &r, &x->p.out);
     int interrupted = 0,
-        code = tables_write(&x->formats, &r, &x->p.out, x->output, &x->p.progress, &interrupted);
+        code = extract_tables_write(&x->formats, &r, &x->p.out, x->output, &x->p.progress, &interrupted);
     if (interrupted)
         *complete = 0;
     return code;
@@ -1233,7 +1235,7 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
     if (code || !session_reports(x->p.session))
         return code;
     if (x->formats.folder)
-        return tables_folder(x->output);
+        return extract_tables_folder(x->output);
     return mt_output_open(&x->p.out, x->output);
 }
 
@@ -1310,7 +1312,7 @@ static void extract_stats(const struct mt_extract *x)
 
 int mt_extract_command(int argc, char **argv)
 {
-    int other = mpirun_hand_over(argv);
+    int other = extract_hand_over(argv);
     return other ? other : mt_extract_run(argc, argv, NULL);
 }
 
@@ -1329,8 +1331,8 @@ int mt_extract_run(int argc, char **argv, const struct mt_session *session)
     int code = extract_parse(&x, argc, argv);
     x.p.more.options.chosen |= x.p.more.meant;
     if (code == 0)
-        code = formats_check(&x.formats, &x.sections, &x.p.more.options.chosen, x.chosen, x.output,
-                             &x.p.inputs.flags);
+        code = extract_formats_check(&x.formats, &x.sections, &x.p.more.options.chosen, x.chosen, x.output,
+                                     &x.p.inputs.flags);
     if (code == 0)
         code = extract_prepare(&x, argc, argv);
     code = session_agree(x.p.session, code);
