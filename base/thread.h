@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <time.h>
 
 /* Starts one with all signals blocked, or all but those of faults, where it runs code of the program whose
  * handlers must get them. `thread` NULL: detached. 0, or an errno as of pthread_create. */
@@ -23,5 +24,16 @@ static inline int mt_base_thread_start(pthread_t *thread, int faults, void *(*ru
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     return e;
+}
+
+/* So many milliseconds from now, for pthread_cond_clockwait with CLOCK_MONOTONIC. */
+static inline struct timespec mt_base_in_ms(unsigned ms)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_nsec += (long)(ms % 1000) * 1000000;
+    t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
 }
 #endif

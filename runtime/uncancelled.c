@@ -45,6 +45,9 @@ UNCANCELLED(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status,
 UNCANCELLED(int, pthread_cond_wait, (pthread_cond_t * c, pthread_mutex_t *m), (c, m))
 UNCANCELLED(int, pthread_cond_timedwait,
             (pthread_cond_t * c, pthread_mutex_t *m, const struct timespec *until), (c, m, until))
+UNCANCELLED(int, pthread_cond_clockwait,
+            (pthread_cond_t * c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until),
+            (c, m, clock, until))
 /* The same as compilers check them by default in some distributions. */
 UNCANCELLED(char *, __fgets_chk, (char *s, size_t room, int n, FILE *f), (s, room, n, f))
 UNCANCELLED(ssize_t, __pread_chk, (int fd, void *p, size_t n, off_t at, size_t room), (fd, p, n, at, room))

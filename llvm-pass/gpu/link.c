@@ -21,7 +21,7 @@ static void replace_loads(LLVMValueRef variable, LLVMValueRef value)
     }
 }
 
-/* What the record functions add to their sites: with -fgpu-rdc the host writes it (runtime/gpu/sites.c). Else
+/* What the record functions add to their sites: with -fgpu-rdc the host writes it (runtime/gpu/gpu.c). Else
  * it is 0, and that the variable is there says whose sites these are. */
 static void link_site_base(struct mt_unit *u)
 {

@@ -1,8 +1,6 @@
 /* The functions of the real CUDA runtime and driver that the GPU path itself calls. */
 #define _GNU_SOURCE
 #include "cuda.h"
-#include "format/packet.h"
-#include "base/options.h"
 #include "base/report.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -53,14 +51,6 @@ static void cuda_load(void)
 void mt_cuda_from(void *(*find)(const char *name))
 {
     cuda_find = find;
-}
-
-uint64_t mt_cuda_ring_slots(void)
-{
-    uint64_t n = 32;
-    while (n < mt_options()->ring_slots && n < 1ull << (MT_RING_BITS - 1))
-        n *= 2;
-    return n;
 }
 
 const struct mt_cuda *mt_cuda(void)

@@ -53,6 +53,4 @@ struct mt_cuda {
 void mt_cuda_from(void *(*find)(const char *name));
 /* NULL with a report when something is missing. The same in each call. */
 const struct mt_cuda *mt_cuda(void);
-/* Slots of a ring, as the user wants it: a power of two, 32 at least. */
-uint64_t mt_cuda_ring_slots(void);
 #endif

@@ -1,24 +1,322 @@
-/* The GPU path's part in a launch, and the thread that reads the rings. */
+/* Kernels of mt-cc on a GPU: devices with their rings, and the API layer's launches, graphs and waits. A
+ * launch's end is a mark: in its stream, its context's counters are copied to host memory and then the
+ * lending's number is written beside them. So a reader that sees the number has in its rings all that the
+ * launch wrote. */
+#define _GNU_SOURCE
 #include "cuda.h"
+#include "rings.h"
 #include "device/errors.h"
-#include "device.h"
-#include "reader.h"
-#include "trace/events.h"
 #include "base/file.h"
-#include "trace/last.h"
 #include "base/report.h"
 #include "base/short.h"
+#include "base/thread.h"
+#include "trace/events.h"
+#include "trace/trace.h"
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
-#include <errno.h>
+#include <string.h>
+
+#define PATIENCE_SYNCED 20 /* times MT_STALL_MS without a packet, after the device said that it is done */
+#define PATIENCE_EXIT 4
+#define PATIENCE_LEND 20
+
+/* Of a context whose launch was given up: it is lent again when nothing of that launch can come any more. */
+struct debt {
+    enum { MT_DEBT_NONE, MT_DEBT_MARK, MT_DEBT_RECORDS } waits_for;
+    uint64_t taken, counted;  /* records that came, and, when the mark has, that were made */
+    struct mt_gpu_node *node; /* whose counters the mark brings; NULL: the context's own */
+};
+
+/* A program whose sites have their base on a device. */
+struct sites {
+    const struct mt_image *first;
+    int known;
+    struct sites *next;
+};
+
+struct device {
+    struct mt_rings rings; /* first: they stand for it */
+    int ordinal;
+    struct mt_gpu_context *mirror; /* counters of each context as of its last end, in host memory */
+    uint32_t *ends;                /* number of the lending that ended last, by context, in host memory */
+    uint64_t ends_device;          /* the same, as the device addresses it */
+    struct mt_gpu_context before[MT_GPU_CONTEXTS]; /* counters when it was lent */
+    struct debt debt[MT_GPU_CONTEXTS];             /* the reader's, while nobody has the context */
+    struct mt_gpu_node *nodes;                     /* free ones */
+    uint32_t *numbers; /* numbers[i] = i, in host memory: what contexts of nodes get as their id */
+    struct sites *sites;
+};
+
+/* A kernel of a graph. Its launches follow each other, so one context does for all; its id is that of the
+ * context that was lent to the launch under way, written in stream order before the graph and taken back
+ * after it. */
+struct mt_gpu_node {
+    struct device *device;
+    struct mt_gpu_context *context; /* on the device */
+    struct mt_gpu_context before;   /* its counters when the launch before ended; the reader's */
+    struct mt_flight *first;        /* launches under way, the oldest first */
+    int freed;
+    struct mt_gpu_node *next; /* of the free ones */
+};
+
+static pthread_cond_t node_ended = PTHREAD_COND_INITIALIZER; /* with mt_rings_lock */
+/* Held while a device is set up. The reader never takes it: an allocation may wait for kernels that wait for
+ * it. */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+static struct device *_Atomic devices[MT_GPU_ORDINALS]; /* those in use */
+static struct device *rooms[MT_GPU_ORDINALS]; /* the same, and those that were reset; under `making` */
+static int failed[MT_GPU_ORDINALS];           /* under `making` */
+
+/* ---- the primary context --------------------------------------------------------------------------
+ *
+ * Contexts that the program made with the driver (cuCtxCreate) have memory of their own: kernels in one
+ * cannot reach our rings, which are in the device's primary context, and nobody tells us when one ends. So
+ * what is launched there runs without a trace. */
+
+static void *_Atomic primary[MT_GPU_ORDINALS]; /* as it was last */
+
+/* Is the thread's current context the primary one? 1 when nothing is known. */
+static int is_primary(const struct mt_cuda *cu, int ordinal)
+{
+    void *current = NULL, *its = NULL;
+    unsigned flags;
+    int active = 1;
+    if (!cu->CurrentContext || !cu->RetainPrimary || !cu->ReleasePrimary || cu->CurrentContext(&current))
+        return 1;
+    if (!current || current == primary[ordinal]) /* none yet: the runtime takes the primary one */
+        return 1;
+    if (cu->PrimaryState && !cu->PrimaryState(ordinal, &flags, &active) && !active)
+        return 0;
+    if (cu->RetainPrimary(&its, ordinal))
+        return 1;
+    cu->ReleasePrimary(ordinal);
+    primary[ordinal] = its;
+    return current == its;
+}
+
+/* ---- setting up --------------------------------------------------------------------------------- */
+
+/* Copies to the device, and waits until it is there. */
+static cudaError_t device_write(void *to, const void *from, size_t bytes)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    cudaStream_t s;
+    cudaError_t e = cu->StreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    if (e)
+        return e;
+    e = cu->MemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, s);
+    cudaError_t done = cu->StreamSynchronize(s);
+    cu->StreamDestroy(s);
+    return e ? e : done;
+}
+
+static int device_get(struct mt_rings_maker *m, size_t bytes, int host, void **at, uint64_t *device)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    void *there = NULL;
+    (void)m;
+    cudaError_t e =
+        host ? cu->HostAlloc(at, bytes, cudaHostAllocMapped | cudaHostAllocPortable) : cu->Malloc(at, bytes);
+    if (!e && host)
+        e = cu->HostGetDevicePointer(&there, *at, 0);
+    *device = (uint64_t)(uintptr_t)(host ? there : *at);
+    return (int)e;
+}
+
+static int device_put(struct mt_rings_maker *m, void *to, const void *from, size_t bytes)
+{
+    (void)m;
+    return (int)device_write(to, from, bytes);
+}
+
+static const struct mt_rings_ops device_ops;
+
+static void device_fill(struct device *d, struct mt_rings_maker *m)
+{
+    uint64_t unused;
+    mt_rings_make(&d->rings, &device_ops, 0, m);
+    d->mirror = mt_rings_memory(m, MT_GPU_CONTEXTS * sizeof *d->mirror, 1, &unused);
+    d->ends = mt_rings_memory(m, MT_GPU_CONTEXTS * sizeof *d->ends, 1, &d->ends_device);
+    d->numbers = mt_rings_memory(m, MT_PACKET_CONTEXTS * sizeof *d->numbers, 1, &unused);
+    for (uint32_t i = 0; i < MT_PACKET_CONTEXTS && d->numbers; i++)
+        d->numbers[i] = i;
+}
+
+/* What is half made when this fails is kept: it is not tried again before the device is reset. */
+static struct device *device_make(int ordinal)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    struct mt_rings_maker m = {.no_memory = cudaErrorMemoryAllocation, .get = device_get, .put = device_put};
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* someone may be capturing a graph */
+    struct device *d = rooms[ordinal] ? rooms[ordinal] : malloc(sizeof *d);
+    if (!d)
+        m.error = m.no_memory;
+    cu->ThreadExchangeStreamCaptureMode(&mode);
+    if (d) {
+        memset(d, 0, sizeof *d);
+        d->ordinal = ordinal;
+        device_fill(d, &m);
+    }
+    cu->ThreadExchangeStreamCaptureMode(&mode);
+    rooms[ordinal] = d;
+    if (!m.error)
+        return d;
+    mt_report("GPU %d cannot be traced: %s", ordinal, cu->GetErrorString((cudaError_t)m.error));
+    cu->GetLastError();
+    return NULL;
+}
+
+/* The current device of this thread if it was set up already. */
+static struct device *device_in_use(void)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    int ordinal;
+    return cu && !cu->GetDevice(&ordinal) && ordinal >= 0 && ordinal < MT_GPU_ORDINALS ? devices[ordinal]
+                                                                                       : NULL;
+}
+
+/* The current device, if kernels in the current context can be traced; -1: they cannot. */
+static int device_ordinal(const struct mt_cuda *cu)
+{
+    static atomic_int said;
+    int ordinal;
+    if (!cu || cu->GetDevice(&ordinal) || ordinal < 0 || ordinal >= MT_GPU_ORDINALS)
+        return -1;
+    if (is_primary(cu, ordinal))
+        return ordinal;
+    if (!atomic_exchange(&said, 1))
+        mt_report(
+            "kernels in contexts that the program made itself (cuCtxCreate) are not traced (said once)");
+    return -1;
+}
+
+static void gpu_finish(void);
+
+/* The current device of this thread; set up at its first use. NULL: it cannot be traced (reported once). */
+static struct device *device_current(void)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    int ordinal = device_ordinal(cu);
+    struct device *d = ordinal < 0 ? NULL : devices[ordinal];
+    if (ordinal < 0 || d)
+        return d;
+    pthread_mutex_lock(&making);
+    if (!(d = devices[ordinal]) && !failed[ordinal]) {
+        d = device_make(ordinal);
+        failed[ordinal] = !d;
+        if (d &&
+            cu->ends_at_exit) /* the driver has its context now, and with it its handlers, which run later */
+            atexit(gpu_finish);
+        if (d)
+            mt_rings_add(&d->rings);
+        devices[ordinal] = d;
+    }
+    pthread_mutex_unlock(&making);
+    return d;
+}
+
+/* ---- which sites the GPU's code has ---------------------------------------------------------------
+ *
+ * The CPU image has their table, and the name of a variable that the code has if its sites are these: another
+ * architecture's code may make other accesses. Where the code of several files makes one program (-fgpu-rdc)
+ * each file's numbers its sites from 0 and adds the variable (llvm-pass/gpu/link.c), which has its value
+ * before the program's first launch on a device. */
+
+/* Held while variables are written: who finds a program in the list may launch it.
+ * The reader needs it never. */
+static pthread_mutex_t sites_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int sites_number(const struct mt_cuda *cu, void *module, const struct mt_image *image)
+{
+    unsigned long long at;
+    size_t bytes;
+    if (!image->head->site_variable)
+        return 0;
+    int e = cu->GlobalOf(&at, &bytes, module, image->head->site_variable);
+    if (!e && image->head->site_base && bytes == sizeof image->site_base)
+        e = (int)device_write((void *)(uintptr_t)at, &image->site_base, bytes);
+    return e;
+}
+
+/* 0, or -1: sites of the program, or of some of its files, are not known on this device. */
+static int number_all(const struct mt_cuda *cu, const struct mt_gpu_launch *l)
+{
+    void *function = NULL, *module;
+    int bad = 0;
+    if (!cu->FunctionOf || !cu->ModuleOf || !cu->GlobalOf || cu->FunctionOf(&function, l->symbol) ||
+        cu->ModuleOf(&module, function))
+        return l->image->head->site_base ? -1 : 0; /* a file alone: most likely they are the image's */
+    for (const struct mt_image *i = l->image; i; i = i->peer)
+        bad |= sites_number(cu, module, i);
+    return bad ? -1 : 0;
+}
+
+static struct sites *sites_find(const struct device *d, const struct mt_image *first)
+{
+    struct sites *s = d->sites;
+    while (s && s->first != first)
+        s = s->next;
+    return s;
+}
+
+/* On the device, which need not be the thread's current one; with its lock. */
+static int number_on(struct device *d, const struct mt_gpu_launch *l)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* someone may be capturing a graph */
+    int clean = cu->PeekAtLastError() == cudaSuccess, current = d->ordinal, bad;
+    cu->GetDevice(&current);
+    if (current != d->ordinal)
+        cu->SetDevice(d->ordinal);
+    cu->ThreadExchangeStreamCaptureMode(&mode);
+    bad = number_all(cu, l);
+    cu->ThreadExchangeStreamCaptureMode(&mode);
+    if (bad)
+        mt_report("kernel %s: sites of its program are not known on GPU %d (its code was compiled for "
+                  "another architecture than the CPU image, or the driver is too old)",
+                  mt_short(l->line.kernel).text, d->ordinal);
+    if (bad && clean)
+        cu->GetLastError();
+    if (current != d->ordinal)
+        cu->SetDevice(current);
+    return !bad;
+}
+
+/* Before a launch: the code of its program knows the numbers of its sites on this device. 0: some are not
+ * known. */
+static int sites_known(struct device *d, const struct mt_gpu_launch *l)
+{
+    if (!l->image || !l->image->head->site_variable || !l->symbol || !mt_trace_compact())
+        return 1;
+    pthread_mutex_lock(&sites_lock);
+    struct sites *s = sites_find(d, l->image);
+    if (!s && (s = malloc(sizeof *s))) {
+        *s = (struct sites){.first = l->image, .known = number_on(d, l), .next = d->sites};
+        d->sites = s;
+    }
+    int known = s && s->known;
+    pthread_mutex_unlock(&sites_lock);
+    return known;
+}
+
+static void sites_forget(struct device *d)
+{
+    pthread_mutex_lock(&sites_lock);
+    for (struct sites *s = d->sites, *next; s; s = next) {
+        next = s->next;
+        free(s);
+    }
+    d->sites = NULL;
+    pthread_mutex_unlock(&sites_lock);
+}
 
 /* ---- Kernels of graphs: the launch context that each has as long as its graph is ready ---- */
 
 #define NODES_AT_ONCE 64
 
 /* Outside of the lock: the reader needs it to give contexts back, and this may wait for a kernel. */
-static struct mt_gpu_node *node_make_some(struct mt_gpu_device *d)
+static struct mt_gpu_node *node_make_some(struct device *d)
 {
     const struct mt_cuda *cu = mt_cuda();
     struct mt_gpu_context image[NODES_AT_ONCE], *on_device;
@@ -26,15 +324,11 @@ static struct mt_gpu_node *node_make_some(struct mt_gpu_device *d)
     void *memory = NULL;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     for (unsigned i = 0; i < NODES_AT_ONCE; i++)
-        image[i] = (struct mt_gpu_context){.rings = (uint64_t)(uintptr_t)d->on_device,
-                                           .ring_mask = MT_GPU_RINGS - 1,
-                                           .id = MT_PACKET_NOBODY,
-                                           .ctas = d->ctas,
-                                           .spaces = mt_trace_compact() != 0};
+        image[i] = mt_rings_context(&d->rings, MT_PACKET_NOBODY, 0);
     cu->ThreadExchangeStreamCaptureMode(&mode);
     cudaError_t e = cu->Malloc(&memory, sizeof image);
     if (!e)
-        e = mt_gpu_write(cu, memory, image, sizeof image);
+        e = device_write(memory, image, sizeof image);
     cu->ThreadExchangeStreamCaptureMode(&mode);
     on_device = memory;
     for (unsigned i = 0; i < NODES_AT_ONCE && !e; i++) {
@@ -49,9 +343,9 @@ static struct mt_gpu_node *node_make_some(struct mt_gpu_device *d)
     return list;
 }
 
-static struct mt_gpu_node *node_take(struct mt_gpu_device *d, struct mt_gpu_node *more)
+static struct mt_gpu_node *node_take(struct device *d, struct mt_gpu_node *more)
 {
-    pthread_mutex_lock(&mt_gpu_lock);
+    pthread_mutex_lock(&mt_rings_lock);
     while (more) {
         struct mt_gpu_node *next = more->next;
         more->next = d->nodes;
@@ -63,11 +357,11 @@ static struct mt_gpu_node *node_take(struct mt_gpu_device *d, struct mt_gpu_node
         d->nodes = node->next;
         node->freed = 0;
     }
-    pthread_mutex_unlock(&mt_gpu_lock);
+    pthread_mutex_unlock(&mt_rings_lock);
     return node;
 }
 
-static struct mt_gpu_node *gpu_node_new(struct mt_gpu_device *d)
+static struct mt_gpu_node *gpu_node_new(struct device *d)
 {
     struct mt_gpu_node *node = node_take(d, NULL);
     return node ? node : node_take(d, node_make_some(d));
@@ -84,18 +378,19 @@ static void node_recycle(struct mt_gpu_node *node)
 
 static void gpu_node_free(struct mt_gpu_node *node)
 {
-    pthread_mutex_lock(&mt_gpu_lock);
+    pthread_mutex_lock(&mt_rings_lock);
     node->freed = 1;
     node_recycle(node);
-    pthread_mutex_unlock(&mt_gpu_lock);
+    pthread_mutex_unlock(&mt_rings_lock);
 }
 
 static void *gpu_node_context(const struct mt_gpu_node *node)
 {
-    return (char *)node->context + (node->device->ctas ? MT_CONTEXT_IN_PARTS : 0);
+    return (char *)node->context + (node->device->rings.ctas ? MT_CONTEXT_IN_PARTS : 0);
 }
 
-void mt_gpu_node_left(struct mt_flight *f)
+/* A launch of a node has ended, or will never be. Called with the lock. */
+static void node_left(struct mt_flight *f)
 {
     struct mt_flight **at = &f->node->first;
     while (*at && *at != f)
@@ -103,19 +398,20 @@ void mt_gpu_node_left(struct mt_flight *f)
     if (!*at)
         return;
     *at = f->node_next;
-    pthread_cond_broadcast(&mt_gpu_returned);
+    pthread_cond_broadcast(&node_ended);
     node_recycle(f->node);
 }
 
 /* NULL: no memory. */
 static int gpu_node_idle(struct mt_gpu_node *node, unsigned ms)
 {
-    const struct timespec end = mt_gpu_in_ms(ms);
-    pthread_mutex_lock(&mt_gpu_lock);
-    while (node->first && pthread_cond_timedwait(&mt_gpu_returned, &mt_gpu_lock, &end) != ETIMEDOUT)
+    const struct timespec end = mt_base_in_ms(ms);
+    pthread_mutex_lock(&mt_rings_lock);
+    while (node->first &&
+           pthread_cond_clockwait(&node_ended, &mt_rings_lock, CLOCK_MONOTONIC, &end) != ETIMEDOUT)
         ;
     int idle = !node->first;
-    pthread_mutex_unlock(&mt_gpu_lock);
+    pthread_mutex_unlock(&mt_rings_lock);
     return idle;
 }
 
@@ -129,17 +425,177 @@ static cudaError_t gpu_node_is(struct mt_gpu_node *node, uint32_t id, cudaStream
                            stream);
 }
 
-#define PATIENCE_SYNCED                                                                                      \
-    20 /* times MT_READER_STALL_MS without a packet, after the device said that it is done */
-#define PATIENCE_EXIT 4
-#define PATIENCE_LEND 20
+/* ---- marks --------------------------------------------------------------------------------------- */
 
-/* A launch is under way: the reader reads. 0, or -1 when there is no thread. */
-static int gpu_wake(void)
+static struct device *device_of(const struct mt_rings *r)
 {
-    static const struct mt_reader_ops ops = {mt_gpu_poll, mt_gpu_return, NULL};
-    return mt_reader_wake(&ops);
+    return (struct device *)(uintptr_t)r;
 }
+
+static void device_lent(struct mt_rings *r, struct mt_flight *f)
+{
+    struct mt_flight **last = f->node ? &f->node->first : NULL;
+    (void)r;
+    while (last && *last)
+        last = &(*last)->node_next;
+    if (last)
+        *last = f;
+}
+
+/* What a launch that was given up still owes. Its records come first in the next launch that has the context,
+ * if there is one before they have come. */
+static struct debt debt_of(const struct mt_flight *f)
+{
+    struct debt d = {.taken = f->taken, .counted = f->counted, .node = f->node};
+    if (f->gone && !f->ended)
+        d.waits_for = MT_DEBT_MARK;
+    else if (f->taken < f->counted)
+        d.waits_for = MT_DEBT_RECORDS;
+    return d;
+}
+
+static int device_returned(struct mt_rings *r, struct mt_flight *f)
+{
+    struct debt *debt = &device_of(r)->debt[f->context];
+    *debt = debt_of(f);
+    if (f->node)
+        node_left(f);
+    return !debt->waits_for;
+}
+
+/* Records of a launch that was given up have come, or its mark has. Reader only. */
+static void device_take_debt(struct device *d, uint32_t context, uint64_t records)
+{
+    struct debt *debt = &d->debt[context];
+    debt->taken += records;
+    if (debt->waits_for != MT_DEBT_RECORDS || debt->taken < debt->counted)
+        return;
+    debt->waits_for = MT_DEBT_NONE;
+    mt_rings_free(&d->rings, context);
+}
+
+/* Where the driver cannot write a value in stream order: its thread calls this, maybe when the launch was
+ * given up. */
+struct mark {
+    uint32_t *to, value;
+};
+
+static void CUDART_CB write_mark(void *data)
+{
+    struct mark *m = data;
+    if (!mt_rings_closed())
+        __atomic_store_n(m->to, m->value, __ATOMIC_RELEASE);
+    free(m);
+}
+
+static cudaError_t mark_by_host(struct device *d, struct mt_flight *f, cudaStream_t stream)
+{
+    struct mark *m = malloc(sizeof *m);
+    if (!m)
+        return cudaErrorMemoryAllocation;
+    *m = (struct mark){&d->ends[f->context], f->generation};
+    cudaError_t e = mt_cuda()->LaunchHostFunc(stream, write_mark, m);
+    if (e)
+        free(m);
+    return e;
+}
+
+/* After the launch, in its stream: the copy and the mark. */
+static cudaError_t device_mark(struct mt_flight *f, cudaStream_t stream)
+{
+    struct device *d = device_of(f->rings);
+    const struct mt_cuda *cu = mt_cuda();
+    uint32_t i = f->context;
+    struct mt_gpu_context *from = f->node ? f->node->context : &d->rings.contexts[i];
+    cudaError_t e = cu->MemcpyAsync(&d->mirror[i], from, sizeof *from, cudaMemcpyDeviceToHost, stream);
+    if (!e && cu->WriteValue &&
+        !cu->WriteValue(stream, d->ends_device + i * sizeof *d->ends, f->generation, 0))
+        return cudaSuccess;
+    return e ? e : mark_by_host(d, f, stream);
+}
+
+/* ---- the reader's side -------------------------------------------------------------------------- */
+
+static void take_counters(struct mt_flight *f, const struct mt_gpu_context *now,
+                          struct mt_gpu_context *before)
+{
+    f->counted = mt_rings_records(now) - mt_rings_records(before);
+    f->untraced = now->untraced - before->untraced;
+    for (unsigned k = 0; k < sizeof f->counts / sizeof *f->counts; k++)
+        f->counts[k] = now->counts[k] - before->counts[k];
+    *before = *now;
+}
+
+/* Is it the oldest launch of its node? Counters are differences, so they are taken in order. */
+static int is_next(const struct mt_flight *f)
+{
+    if (!f->node)
+        return 1;
+    pthread_mutex_lock(&mt_rings_lock);
+    int next = f->node->first == f;
+    pthread_mutex_unlock(&mt_rings_lock);
+    return next;
+}
+
+/* Counters only grow. */
+static int device_is_later(const struct mt_gpu_context *a, const struct mt_gpu_context *b)
+{
+    int later = mt_rings_records(a) > mt_rings_records(b) || a->untraced > b->untraced;
+    for (unsigned k = 0; k < sizeof a->counts / sizeof *a->counts; k++)
+        later |= a->counts[k] > b->counts[k];
+    return later;
+}
+
+/* The mark of a launch that was given up: now it is known what is still to come. A node may have been
+ * launched again for another graph since. */
+static void take_late_mark(struct device *d, uint32_t i)
+{
+    const struct mt_gpu_context *now = &d->mirror[i];
+    struct debt *debt = &d->debt[i];
+    struct mt_gpu_context *before = debt->node ? &debt->node->before : &d->before[i];
+    debt->counted = 0;
+    if (device_is_later(now, before)) {
+        debt->counted = mt_rings_records(now) - mt_rings_records(before);
+        *before = *now;
+    }
+    debt->waits_for = MT_DEBT_RECORDS;
+    device_take_debt(d, i, 0);
+}
+
+static int device_is_marked(const struct device *d, uint32_t i)
+{
+    return __atomic_load_n(&d->ends[i], __ATOMIC_ACQUIRE) == d->rings.lending[i];
+}
+
+/* Launches whose mark is there: their counters are, too. Late marks are looked for after those and taken in
+ * front of them: one of a node is there if that of the node's next launch is. */
+static unsigned device_marked(struct mt_rings *r, struct mt_flight **ended)
+{
+    struct device *d = device_of(r);
+    unsigned n = 0;
+    for (unsigned i = 0; i < MT_GPU_CONTEXTS; i++) {
+        struct mt_flight *f = atomic_load(&d->rings.flight[i]);
+        if (f && !f->ended && device_is_marked(d, i) && is_next(f))
+            ended[n++] = f;
+    }
+    for (unsigned i = 0; i < MT_GPU_CONTEXTS; i++)
+        if (d->debt[i].waits_for == MT_DEBT_MARK && device_is_marked(d, i))
+            take_late_mark(d, i);
+    for (unsigned k = 0; k < n; k++) {
+        uint32_t i = ended[k]->context;
+        take_counters(ended[k], &d->mirror[i], ended[k]->node ? &ended[k]->node->before : &d->before[i]);
+    }
+    return n;
+}
+
+static void device_came(struct mt_rings *r, uint32_t context, uint64_t records, int known)
+{
+    if (!known)
+        device_take_debt(device_of(r), context, records);
+}
+
+static const struct mt_rings_ops device_ops = {device_lent, device_returned, device_marked, device_came,
+                                               NULL};
 
 /* ---- launches ----------------------------------------------------------------------------------- */
 
@@ -168,24 +624,22 @@ static void say_once(enum reason r, const char *kernel, const char *why)
         mt_report("kernel %s is not traced: %s (said once)", mt_short(kernel).text, why);
 }
 
-static void gpu_finish(void);
-
 /* Nothing is traced any more, since the rings are not looked at. */
 static int is_over(const char *kernel)
 {
-    if (mt_gpu_closed())
+    if (mt_rings_closed())
         say_once(AT_EXIT, kernel, "it was launched when the CUDA driver was about to shut down");
-    return mt_gpu_closed();
+    return mt_rings_closed();
 }
 
 /* A launch with a context; NULL: there is none. */
-static struct mt_flight *gpu_lend(const struct mt_gpu_launch *l, struct mt_gpu_device *d,
-                                  struct mt_gpu_node *node, void **context)
+static struct mt_flight *gpu_lend(const struct mt_gpu_launch *l, struct device *d, struct mt_gpu_node *node,
+                                  void **context)
 {
     struct mt_flight *f = d ? calloc(1, sizeof *f) : NULL;
     if (!f)
         return NULL;
-    if (d->damaged) {
+    if (d->rings.damaged) {
         say_once(DAMAGED, l->line.kernel, "a ring for records of its GPU was written over");
         free(f);
         return NULL;
@@ -194,11 +648,8 @@ static struct mt_flight *gpu_lend(const struct mt_gpu_launch *l, struct mt_gpu_d
     f->launch.line.seq = mt_event_seq();
     f->launch.line.begin_ns = mt_now_ns();
     f->node = node;
-    f->no_sites = !mt_gpu_number_sites(d, l);
-    struct mt_patience p = mt_reader_patience();
-    do
-        *context = mt_gpu_lend(d, f, MT_READER_STALL_MS);
-    while (!*context && !mt_reader_quiet(&p, PATIENCE_LEND));
+    f->no_sites = !sites_known(d, l);
+    *context = mt_rings_lend(&d->rings, f, PATIENCE_LEND);
     return f;
 }
 
@@ -206,19 +657,15 @@ static struct mt_flight *gpu_lend(const struct mt_gpu_launch *l, struct mt_gpu_d
 static struct mt_flight *gpu_prepare(struct mt_gpu_launch *l, void **context)
 {
     const char *kernel = l->line.kernel;
-    struct mt_flight *f = is_over(kernel) ? NULL : gpu_lend(l, mt_gpu_device(gpu_finish), NULL, context);
+    struct mt_flight *f = is_over(kernel) ? NULL : gpu_lend(l, device_current(), NULL, context);
     if (!f)
         return NULL;
-    struct mt_flight_queue *q = *context ? mt_queue_enter(l->trace) : NULL;
-    if (q && !gpu_wake()) {
-        mt_flight_add(q, f);
+    struct mt_flight_queue *q = NULL;
+    if (*context && !mt_flight_begin(f, &q))
         return f;
-    }
     say_once(NO_MEANS, kernel,
              *context ? "there is no memory or no thread for it" : "too many launches are waiting");
-    if (q)
-        mt_queue_leave(q);
-    mt_gpu_return(f);
+    mt_rings_return(f);
     free(f);
     return NULL;
 }
@@ -251,7 +698,7 @@ static void gpu_mark(struct mt_flight *f, cudaError_t status)
         mt_flight_cancel(f, (int)status);
         return;
     }
-    cudaError_t e = mt_gpu_mark(f->device, f, f->launch.stream);
+    cudaError_t e = device_mark(f, f->launch.stream);
     if (e) { /* no end can be seen: what comes until the next look is taken, and the program sees its own
                 errors */
         mt_report("the end of kernel %s cannot be seen (%s); its trace may be incomplete",
@@ -281,7 +728,7 @@ static void gpu_issued(struct mt_gpu_launch *l, cudaError_t status)
 
 static struct mt_gpu_node *node_new(void)
 {
-    struct mt_gpu_device *d = mt_gpu_closed() ? NULL : mt_gpu_device(gpu_finish);
+    struct device *d = mt_rings_closed() ? NULL : device_current();
     return d ? gpu_node_new(d) : NULL;
 }
 
@@ -305,8 +752,7 @@ static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
         struct mt_flight *f = is_over(launches[i].line.kernel)
                                   ? NULL
                                   : gpu_lend(&launches[i], nodes[i]->device, nodes[i], &context);
-        if (context && (q || (q = mt_queue_enter(launches[i].trace))) && !gpu_wake()) {
-            mt_flight_add(q, f);
+        if (context && !mt_flight_begin(f, &q)) {
             launches[i].state = f;
             cudaError_t e = gpu_node_is(nodes[i], f->context, f->launch.stream);
             if (e)
@@ -316,7 +762,7 @@ static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
         if (f) {
             say_once(NO_MEANS, launches[i].line.kernel,
                      "too many launches are waiting, or there is no memory");
-            mt_gpu_return(f);
+            mt_rings_return(f);
         }
         free(f);
     }
@@ -345,28 +791,9 @@ static void graph_issued(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
  * In a forked child there is no reader, and locks may be held by threads that are not there: what is under
  * way is the parent's. */
 
-struct verdict {
-    const struct mt_flight_filter *filter;
-    cudaError_t status;
-};
-
-static void give_up(struct mt_flight *f, void *data)
-{
-    struct verdict *v = data;
-    if (!mt_flight_matches(f, v->filter))
-        return;
-    f->gone = 1;
-    f->status = (int)v->status;
-}
-
-/* They will never end: what is there is all. */
 static void gpu_end(const struct mt_flight_filter *filter, cudaError_t e)
 {
-    struct verdict v = {filter, e};
-    mt_report("kernels on the GPU did not end (%s); their traces hold what had arrived",
-              mt_cuda() ? mt_cuda()->GetErrorString(e) : "no CUDA runtime");
-    mt_flight_each(give_up, &v);
-    mt_flight_wait(filter, MT_READER_STALL_MS);
+    mt_flight_give_up(filter, (int)e, mt_cuda() ? mt_cuda()->GetErrorString(e) : "no CUDA runtime");
 }
 
 /* What is wrong with the device, if anything. The program's error state stays as it is. */
@@ -382,29 +809,25 @@ static cudaError_t gpu_ask(cudaStream_t stream)
     return e == cudaErrorNotReady ? cudaSuccess : e;
 }
 
+static int gpu_ask_of(const void *stream)
+{
+    return (int)gpu_ask(*(const cudaStream_t *)stream);
+}
+
 /* Waits until the launches of a filter have ended. A device that has failed will never end them; nor is there
  * hope when nothing comes. */
 static void wait_for(const struct mt_flight_filter *filter, const cudaStream_t *stream, unsigned patience)
 {
-    struct mt_patience p = mt_reader_patience();
-    while (mt_flight_wait(filter, MT_READER_STALL_MS)) {
-        int over = mt_reader_quiet(&p, patience);
-        cudaError_t e = stream ? gpu_ask(*stream) : cudaSuccess;
-        if (!e && over)
-            e = cudaErrorTimeout;
-        if (e) {
-            gpu_end(filter, e);
-            return;
-        }
-    }
+    int e = mt_flight_end(filter, patience, stream ? gpu_ask_of : NULL, stream);
+    if (e)
+        gpu_end(filter, e < 0 ? cudaErrorTimeout : (cudaError_t)e);
 }
 
 /* The program may end at once now: what had arrived is written before it hears of the failure. A wait for all
  * may have heard of another device. */
 static void gpu_failed(const struct mt_gpu_point *p, const struct mt_flight_filter *filter, cudaError_t e)
 {
-    if (mt_error_stays((int)e) && (p->trace || gpu_ask(p->stream)) &&
-        mt_flight_wait(filter, MT_READER_STALL_MS))
+    if (mt_error_stays((int)e) && (p->trace || gpu_ask(p->stream)) && mt_flight_wait(filter, MT_STALL_MS))
         gpu_end(filter, e);
 }
 
@@ -412,14 +835,14 @@ static struct mt_gpu_point gpu_point(cudaStream_t stream, const struct mt_trace 
 {
     struct mt_gpu_point p = {.stream = stream, .trace = all ? NULL : trace};
     int any = p.stream == cudaStreamLegacy || p.stream == cudaStreamPerThread;
-    p.device = any ? mt_gpu_device_in_use() : NULL; /* else the stream says it */
+    p.device = any ? device_in_use() : NULL; /* else the stream says it */
     p.launches = (all || trace) && (p.device || !any) && !mt_forked() ? mt_flight_issued_so_far() : 0;
     return p;
 }
 
 static void gpu_synced(const struct mt_gpu_point *p, cudaError_t error)
 {
-    struct mt_flight_filter filter = {p->trace, p->device, p->launches};
+    struct mt_flight_filter filter = {p->trace, p->device, p->launches, NULL};
     if (!p->launches || mt_forked() || !mt_flight_count(&filter))
         return;
     if (error)
@@ -443,13 +866,15 @@ static void stream_ends(cudaStream_t stream, struct mt_trace *trace)
 static void gpu_reset(void)
 {
     const struct mt_cuda *cu = mt_cuda();
-    struct mt_gpu_device *d = mt_gpu_device_in_use();
-    struct mt_flight_filter its = {.device = d};
+    struct device *d = device_in_use();
+    struct mt_flight_filter its = {.rings = d};
     cudaStream_t legacy = cudaStreamLegacy;
     int ordinal;
     if (!mt_forked() && cu && !cu->GetDevice(&ordinal) && ordinal >= 0 && ordinal < MT_GPU_ORDINALS) {
-        mt_gpu_forget_primary(ordinal);
-        mt_gpu_try_again(ordinal);
+        primary[ordinal] = NULL;
+        pthread_mutex_lock(&making);
+        failed[ordinal] = 0;
+        pthread_mutex_unlock(&making);
     }
     if (!d || mt_forked())
         return;
@@ -458,7 +883,9 @@ static void gpu_reset(void)
         gpu_end(&its, e);
     else if (mt_flight_count(&its))
         wait_for(&its, &legacy, PATIENCE_SYNCED);
-    mt_gpu_retire(d);
+    sites_forget(d);
+    devices[d->ordinal] = NULL;
+    mt_rings_retire(&d->rings);
 }
 
 /* The last look at a GPU's rings: what the program launched and never waited for. After this the driver may
@@ -466,13 +893,13 @@ static void gpu_reset(void)
  * what they launch is not traced. */
 static void gpu_finish(void)
 {
-    struct mt_flight_filter any = {NULL, NULL, 0};
-    if (mt_forked() || mt_gpu_closed())
+    struct mt_flight_filter any = {0};
+    if (mt_forked() || mt_rings_closed())
         return;
     if (mt_flight_count(&any))
         wait_for(&any, NULL, PATIENCE_EXIT);
     if (mt_cuda() && mt_cuda()->ends_at_exit)
-        mt_gpu_close();
+        mt_rings_close();
 }
 
 static void gpu_start(void)

@@ -1,10 +1,11 @@
 /* Reading end of the rings that a GPU writes (format/packet.h), and the expansion of packets to raw
- * records. No CUDA, no threads: one reader per ring. */
+ * records and runs. No CUDA, no threads: one reader per ring. */
 #ifndef MT_GPU_RING_H
 #define MT_GPU_RING_H
 #include <stddef.h>
 #include <stdint.h>
 #include "format/packet.h"
+#include "memtrace/device.h"
 #include "memtrace/record.h"
 
 /* Bits that are set: nearly always all, and processors of which nothing is asked have no instruction for it.
@@ -42,4 +43,24 @@ int mt_ring_waits(const struct mt_ring *r);
 uint64_t mt_packet_count(const struct mt_packet *p);
 /* Writes the records from number `from` on, at most `cap` of them, lanes ascending; returns how many. */
 size_t mt_packet_expand(const struct mt_packet *p, uint64_t from, struct mt_raw_record *out, size_t cap);
+
+/* ---- runs, for compact traces: a packet is what a warp did already ---- */
+
+#define MT_GATHER_RUNS 4096u
+#define MT_GATHER_ADDRESSES (8u * MT_GATHER_RUNS)
+
+struct mt_gather {
+    size_t runs, addresses;
+    uint64_t accesses; /* of threads, in the runs */
+    struct mt_gather *next;
+    struct mt_access_run run[MT_GATHER_RUNS];
+    uint64_t address[MT_GATHER_ADDRESSES];
+};
+
+/* Puts the packet's records from number `from` on after those that are there, as far as there is room, and
+ * returns how many. `site`: the number that readers know, 0: none. */
+uint64_t mt_gather_put(struct mt_gather *g, const struct mt_packet *p, uint64_t from, uint32_t site);
+void mt_gather_clear(struct mt_gather *g);
+/* Puts what is in the other one behind it. 0: there is no room. */
+int mt_gather_join(struct mt_gather *g, const struct mt_gather *more);
 #endif

@@ -354,8 +354,3 @@ const struct mt_cuda *mt_cuda(void)
         table.ends_at_exit = fake_unmaps_at_exit;
     return &table;
 }
-
-uint64_t mt_cuda_ring_slots(void)
-{
-    return 32;
-}

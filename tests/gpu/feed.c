@@ -4,39 +4,40 @@
  *
  * A CTA's packets are in one ring; packet j of CTA c stores or loads 4 bytes a lane at c << 24 | j << 7. A
  * launch's packets come while its predecessor's do, and then while its successor's do. */
-#include "gpu/flight.h"
-#include "gpu/readers.h"
+#include "gpu/rings.h"
 #include "memtrace/device.h"
 #include "trace/trace.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-enum { RINGS = 32, CTAS = 8, LAUNCHES = 64, SLOTS_LEAST = 1024 };
-static struct mt_ring rings[RINGS];
-static struct mt_flight *_Atomic flights[LAUNCHES];
+enum { RINGS = MT_GPU_RINGS, CTAS = 8, LAUNCHES = 64, SLOTS_LEAST = 1024 };
+static struct mt_rings rings;
 static uint64_t records[LAUNCHES], counts[LAUNCHES][RINGS * CTAS];
-static unsigned launches = 1, left, batch = 4096; /* packets that are taken from a ring at once */
+static unsigned launches = 1;
 
-static void feed_damaged(void *owner)
+static void feed_lent(struct mt_rings *r, struct mt_flight *f)
 {
-    (void)owner;
-    fprintf(stderr, "feed: a packet made no sense\n");
-    exit(1);
+    (void)r, (void)f;
 }
 
-static void feed_came(void *owner, uint32_t context, uint64_t n, int known)
+static int feed_returned(struct mt_rings *r, struct mt_flight *f)
 {
-    (void)owner, (void)context, (void)n;
-    if (!known)
-        feed_damaged(NULL);
+    (void)r, (void)f;
+    return 0;
 }
 
-static void feed_left(struct mt_flight *f)
+/* All have ended, and each has all its packets in the rings. */
+static unsigned feed_marked(struct mt_rings *r, struct mt_flight **ended)
 {
-    flights[f->context] = NULL;
-    left++;
+    unsigned n = 0;
+    for (unsigned i = 0; i < launches; i++)
+        if (r->flight[i])
+            ended[n++] = r->flight[i];
+    return n;
 }
+
+static const struct mt_rings_ops feed_ops = {feed_lent, feed_returned, feed_marked, NULL, NULL};
 
 /* Of packet number i of a ring. */
 static uint32_t feed_launch_of(uint64_t i, uint64_t slots)
@@ -67,7 +68,7 @@ static int feed_fill(uint64_t slots)
             return -1;
         for (uint64_t i = 0; i < slots; i++)
             feed_slot(&s[i], r, i, slots);
-        rings[r] = (struct mt_ring){s, tail, slots - 1, 0, 0};
+        rings.ring[r] = (struct mt_ring){s, tail, slots - 1, 0, 0};
     }
     return 0;
 }
@@ -75,9 +76,9 @@ static int feed_fill(uint64_t slots)
 static void feed_launch(struct mt_trace *trace, uint32_t number)
 {
     struct mt_flight *f = calloc(1, sizeof *f);
-    struct mt_flight_queue *q = mt_queue_enter(trace);
-    if (!f || !q)
-        feed_damaged(NULL);
+    struct mt_flight_queue *q = NULL;
+    if (!f)
+        exit(1);
     f->launch.trace = trace;
     f->launch.line = (struct mt_launch_line){.kernel = "fed",
                                              .mangled = "fed",
@@ -89,19 +90,13 @@ static void feed_launch(struct mt_trace *trace, uint32_t number)
                                              .stream = 0,
                                              .traced = 1};
     f->context = number;
-    flights[number] = f;
-    mt_flight_add(q, f);
+    f->counted = records[number];
+    f->rings = &rings;
+    rings.flight[number] = f;
+    if (mt_flight_begin(f, &q))
+        exit(1);
     mt_flight_issued(f);
     mt_queue_leave(q);
-}
-
-static unsigned feed_drain(void)
-{
-    static const struct mt_readers_ops ops = {feed_came, feed_damaged};
-    struct mt_readers_ring all[RINGS];
-    for (unsigned r = 0; r < RINGS; r++)
-        all[r] = (struct mt_readers_ring){&rings[r], flights, LAUNCHES, NULL};
-    return mt_readers_drain(all, RINGS, batch, &ops);
 }
 
 static double feed_now(void)
@@ -111,36 +106,26 @@ static double feed_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Launches end when all their packets are there, one after the other. */
-static void feed_end(void)
-{
-    for (struct mt_flight *f; left < launches && (f = flights[left]) && f->taken == records[left];) {
-        f->counted = f->taken;
-        f->ended = 1;
-        mt_flight_retire(feed_left, 1, 1);
-    }
-}
-
 int main(int argc, char **argv)
 {
-    uint64_t slots = argc > 1 ? strtoull(argv[1], NULL, 10) : 0, packets = 0;
+    uint64_t slots = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     launches = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 1;
     if (slots < SLOTS_LEAST || slots & (slots - 1) || slots > 1u << 24 || !launches || launches > LAUNCHES)
         return fprintf(stderr, "usage: feed SLOTS [LAUNCHES]: a power of two from 1024 on, 1 to 64\n"), 2;
-    if (slots / 16 < batch)
-        batch = (unsigned)slots / 16;
     if (feed_fill(slots))
         return fprintf(stderr, "feed: no memory\n"), 1;
+    rings.ops = &feed_ops;
     mt_trace_device("gpu", "fed", RINGS);
     struct mt_trace *trace = mt_trace_open();
     for (unsigned i = 0; i < launches; i++)
         feed_launch(trace, i);
     double begin = feed_now();
-    for (unsigned n; (n = feed_drain()); feed_end())
-        packets += n;
+    rings.batch = slots / 16 < MT_GPU_BATCH ? (unsigned)slots / 16 : MT_GPU_BATCH;
+    mt_rings_add(&rings);
+    int lost = mt_flight_end(&(struct mt_flight_filter){0}, 20, NULL, NULL);
     double seconds = feed_now() - begin;
     mt_trace_close(trace);
     mt_trace_finish();
-    printf("%llu %.6f\n", (unsigned long long)packets, seconds);
-    return packets == slots * RINGS && left == launches ? 0 : 1;
+    printf("%llu %.6f\n", (unsigned long long)slots * RINGS, seconds);
+    return lost || rings.damaged;
 }

@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include "gpu/gather.h"
 #include "gpu/ring.h"
 
 #define SLOTS 64
@@ -265,7 +264,7 @@ static void check_run(const struct mt_access_run *r, uint32_t mask, uint32_t cou
 /* Packets as runs: warps and sites stay, lanes with block copies of their own lengths come one by one. */
 static void ring_gathered(void **state)
 {
-    static struct mt_gather g;
+    static struct mt_gather g, other;
     struct mt_packet p = {.kind = MT_PACKET_REGULAR,
                           .smid = 3,
                           .mask = 0xf0f0,
@@ -285,6 +284,20 @@ static void ring_gathered(void **state)
     assert_int_equal(mt_gather_put(&g, &p, 0, 77), 3);
     check_run(&g.run[1], 0x80000005, 3, 4096, 1u << 28 | 4);
     assert_memory_equal(g.run[1].addresses, p.words, 3 * sizeof *p.words);
+    memcpy(&other, &g, sizeof g);
+    other.run[1].addresses = other.address;
+    assert_int_equal(mt_gather_join(&g, &other), 1);
+    memset(&other, 0x5a, sizeof other); /* nothing of it is asked for any more */
+    check_run(&g.run[2], 0xf0f0, 8, 4096, 1u << 28 | 4);
+    check_run(&g.run[3], 0x80000005, 3, 4096, 1u << 28 | 4);
+    assert_ptr_equal(g.run[3].addresses, g.address + 3);
+    assert_memory_equal(g.run[3].addresses, p.words, 3 * sizeof *p.words);
+    assert_int_equal(g.accesses, 22);
+    other.addresses = 0;
+    other.runs = MT_GATHER_RUNS - 3;
+    assert_int_equal(mt_gather_join(&g, &other), 0);
+    g.runs = 2;
+    g.accesses = 11;
     const uint64_t most = MT_RAW_MAX_SIZE, pieces = MT_GATHER_RUNS + 100;
     p.kind = MT_PACKET_BLOCKS;
     p.mask = 6;

@@ -1,7 +1,6 @@
 /* Calls of the driver's and the runtime's functions: what launches ask for that launches' callbacks do not
  * say, and what the program hears of a wait. A call of the runtime has one of the driver inside. */
 #include "device/errors.h"
-#include "gpu/flight.h"
 #include "inject.h"
 #include "trace/selection.h"
 #include <generated_cuda_meta.h>

@@ -5,7 +5,6 @@
 #include "base/report.h"
 #include "base/thread.h"
 #include "inject.h"
-#include "rings.h"
 #include <dlfcn.h>
 #include <dirent.h>
 #include <errno.h>
@@ -133,7 +132,7 @@ int mt_inject_context_ready(struct mt_inject_context *c)
     if (r)
         snprintf(why, sizeof why, "patches cannot be loaded there: %s", mt_sanitizer_text(r));
     else
-        c->rings = mt_rings_new(c->handle, context_code(c->handle), why, sizeof why);
+        c->rings = mt_inject_rings(c->handle, context_code(c->handle), why, sizeof why);
     if (!c->rings)
         mt_report("kernels in a context of a GPU are not traced: %s", why);
     return c->rings ? 0 : -1;
@@ -224,13 +223,9 @@ static void name_begin(void)
 /* 1: the driver has said it. */
 static int name_wait(void)
 {
-    struct timespec end;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_nsec += 100000000;
-    end.tv_sec += end.tv_nsec / 1000000000;
-    end.tv_nsec %= 1000000000;
+    const struct timespec end = mt_base_in_ms(100);
     pthread_mutex_lock(&naming);
-    while (asked && !answered && pthread_cond_timedwait(&named, &naming, &end) != ETIMEDOUT)
+    while (asked && !answered && pthread_cond_clockwait(&named, &naming, CLOCK_MONOTONIC, &end) != ETIMEDOUT)
         ;
     int said = answered;
     pthread_mutex_unlock(&naming);
@@ -250,8 +245,7 @@ void mt_inject_device_is(int device)
     mt_trace_device("gpu", system_name, 0);
 }
 
-/* ---- contexts that begin and end
- * ------------------------------------------------------------------------------------ */
+/* ---- contexts that begin and end ---- */
 
 void mt_inject_context_new(Sanitizer_CallbackId cbid, const void *data)
 {

@@ -4,18 +4,18 @@
 #ifndef MT_INJECT_INJECT_H
 #define MT_INJECT_INJECT_H
 #include "api.h"
+#include "gpu/rings.h"
 #include "trace/trace.h"
 #include <stdint.h>
 
-struct mt_inject_rings;
 struct mt_gpu_code;
 
 /* A CUcontext of the program. Never freed. */
 struct mt_inject_context {
-    CUcontext handle;              /* NULL: it was destroyed, and another one may have its address */
-    uint64_t number;               /* of the contexts; the place of its code, above bit 56 of a pc */
-    int tried;                     /* to make what is below; under the lock of patching */
-    struct mt_inject_rings *rings; /* NULL: there are none, or not yet */
+    CUcontext handle;       /* NULL: it was destroyed, and another one may have its address */
+    uint64_t number;        /* of the contexts; the place of its code, above bit 56 of a pc */
+    int tried;              /* to make what is below; under the lock of patching */
+    struct mt_rings *rings; /* NULL: there are none, or not yet */
     struct mt_inject_context *next;
 };
 
@@ -96,6 +96,13 @@ void mt_inject_launched(const Sanitizer_LaunchData *l, CUcontext context, Saniti
 /* The call that made launches `first` to `after` - 1 has failed: they will not run. */
 void mt_inject_launch_failed(uint64_t first, uint64_t after, int status);
 
+/* Rings in the memory of `context`; `code`: a pc in the middle of what will run there, 0: not known. NULL:
+ * *why is a sentence. */
+struct mt_rings *mt_inject_rings(CUcontext context, uint64_t code, char *why, size_t size);
+/* Lends f a context of theirs and sets its code; waits for one if none is free. What the patches get as their
+ * data; NULL: there is none, or it cannot be told where the code is, which is at `pc` (0: not known). */
+const void *mt_inject_lend(struct mt_inject_context *c, struct mt_flight *f, uint64_t pc,
+                           Sanitizer_StreamHandle stream);
 /* The program has waited for `stream` (trace NULL: for all of the context) and heard `error`. */
 void mt_inject_synced(struct mt_inject_context *c, Sanitizer_StreamHandle stream,
                       const struct mt_trace *trace, int error);

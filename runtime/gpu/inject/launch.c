@@ -5,16 +5,12 @@
 #include "base/short.h"
 #include "code.h"
 #include "inject.h"
-#include "gpu/reader.h"
-#include "rings.h"
 #include "trace/events.h"
 #include "trace/selection.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define PATIENCE_LEND 20 /* times MT_READER_STALL_MS in which no context came back */
 
 /* ---- names: launch lines refer to them for as long as the process lives ---- */
 
@@ -146,27 +142,6 @@ static struct mt_flight *launch_flight(const struct launching *g)
     return f;
 }
 
-/* Where launches end at waits only, and the program does not wait, one of ours makes room. */
-static void launch_make_room(struct mt_inject_context *c, Sanitizer_StreamHandle stream)
-{
-    if (!mt_inject_exits_count() && !mt_sanitizer()->StreamSynchronize(stream))
-        mt_inject_synced(c, stream, mt_inject_stream_known(c->handle, stream), 0);
-}
-
-static void *launch_lend(const struct launching *g, struct mt_flight *f)
-{
-    struct mt_inject_context *c = g->module->context;
-    struct mt_patience p = mt_reader_patience();
-    uint64_t pc = launch_pc(g);
-    void *data = mt_rings_lend(c->rings, f, pc, g->data->hStream, 0);
-    if (!data)
-        launch_make_room(c, g->data->hStream);
-    while (!data && !mt_reader_quiet(&p, PATIENCE_LEND))
-        data = mt_rings_lend(c->rings, f, pc, g->data->hStream, MT_READER_STALL_MS);
-    f->code |= c->number << 56;
-    return data;
-}
-
 /* ---- launches that are to be traced and are not ---- */
 
 static const char *launch_why_not(const struct launching *g)
@@ -180,9 +155,8 @@ static const char *launch_why_not(const struct launching *g)
         return m->why;
     if (!m->patched)
         return "its name is not among those of its module";
-    return m->context->rings && mt_rings_damaged(m->context->rings)
-               ? "a ring for records of its GPU was written over"
-               : NULL;
+    return m->context->rings && m->context->rings->damaged ? "a ring for records of its GPU was written over"
+                                                           : NULL;
 }
 
 static void launch_say(const struct launching *g, const char *why)
@@ -222,13 +196,9 @@ static void launch_remember(uint64_t number)
 /* The flight is its queue's from the addition on. */
 static int launch_go(struct launching *g, struct mt_flight *f, const void *data)
 {
-    struct mt_flight_queue *q = mt_queue_enter(g->trace);
-    if (!q || mt_rings_wake()) {
-        if (q)
-            mt_queue_leave(q);
+    struct mt_flight_queue *q = NULL;
+    if (mt_flight_begin(f, &q))
         return -1;
-    }
-    mt_flight_add(q, f);
     launch_remember(f->number);
     SanitizerResult r = launch_tell(g, data);
     if (r) {
@@ -244,7 +214,7 @@ static const char *launch_trace(struct launching *g)
 {
     const char *why = launch_why_not(g);
     struct mt_flight *f = why ? NULL : launch_flight(g);
-    void *data = f ? launch_lend(g, f) : NULL;
+    const void *data = f ? mt_inject_lend(g->module->context, f, launch_pc(g), g->data->hStream) : NULL;
     if (data && !launch_go(g, f, data))
         return NULL;
     if (f)

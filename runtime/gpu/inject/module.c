@@ -4,10 +4,7 @@
 #include "base/options.h"
 #include "base/report.h"
 #include "code.h"
-#include "gpu/flight.h"
 #include "inject.h"
-#include "gpu/reader.h"
-#include "rings.h"
 #include "trace/selection.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -151,31 +148,10 @@ void mt_inject_module_loaded(Sanitizer_CallbackId cbid, const void *data)
     module_add(m);
 }
 
-struct module_launches {
-    CUmodule module;
-    unsigned n;
-};
-
-static void module_count(struct mt_flight *f, void *data)
-{
-    struct module_launches *l = data;
-    l->n += f->module == l->module;
-}
-
-static unsigned module_under_way(CUmodule handle)
-{
-    struct module_launches l = {.module = handle};
-    mt_flight_each(module_count, &l);
-    return l.n;
-}
-
 /* Records of its kernels are given their places before those are another module's. */
 static void module_drain(CUmodule handle)
 {
-    struct mt_patience p = mt_reader_patience();
-    struct mt_flight_filter any = {0};
-    while (module_under_way(handle) && !mt_reader_quiet(&p, MT_READER_STALL_MS))
-        mt_flight_wait(&any, 1);
+    mt_flight_end(&(struct mt_flight_filter){.module = handle}, 1, NULL, NULL);
 }
 
 void mt_inject_module_unloads(Sanitizer_CallbackId cbid, const void *data)

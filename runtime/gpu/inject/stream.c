@@ -1,6 +1,5 @@
 /* Streams of the program and their traces: a stream has one from its first traced launch on. */
 #include "base/fork.h"
-#include "gpu/flight.h"
 #include "inject.h"
 #include <pthread.h>
 #include <stdatomic.h>

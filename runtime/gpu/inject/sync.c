@@ -1,20 +1,217 @@
-/* Waits of the program. What it waited for has ended: the heads of the rings then say how far the reader has
- * to come, and the counters how many records there must be. Most launches have left before, since all of
- * their threads have said that they end. */
+/* Rings of a context, and waits of the program. What it waited for has ended: the heads of the rings then say
+ * how far the reader has to come, and the counters how many records there must be. Most launches have left
+ * before, since all of their threads have said that they end. */
+#include "inject.h"
 #include "base/report.h"
 #include "device/errors.h"
-#include "inject.h"
-#include "gpu/reader.h"
-#include "rings.h"
 #include "trace/events.h"
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-#define PATIENCE_SYNCED 20 /* times MT_READER_STALL_MS without a packet */
+#define PATIENCE_SYNCED 20 /* times MT_STALL_MS without a packet */
 #define PATIENCE_EXIT 4
+#define PATIENCE_LEND 20
+#define CODE_REACH (4ull << 30) /* bytes from `code` that sites reach at least: half of what they can */
+
+/* ---- rings --------------------------------------------------------------------------------------- */
+
+struct mt_inject_rings {
+    struct mt_rings rings;                   /* first: they stand for it */
+    _Atomic uint64_t came[MT_GPU_CONTEXTS];  /* records, since the start */
+    uint64_t before[MT_GPU_CONTEXTS];        /* the same when it was lent */
+    uint64_t code[MT_GPU_CONTEXTS];          /* as it is on the device */
+    struct mt_trace *trace[MT_GPU_CONTEXTS]; /* of its present or last lending */
+    unsigned used;                           /* contexts from this number on were never lent */
+    _Atomic int unseen;                      /* some were since all were compared */
+};
+
+static struct mt_inject_rings *sync_rings(const struct mt_rings *r)
+{
+    return (struct mt_inject_rings *)(uintptr_t)r;
+}
+
+static void sync_lent(struct mt_rings *rings, struct mt_flight *f)
+{
+    struct mt_inject_rings *r = sync_rings(rings);
+    uint32_t i = f->context;
+    r->before[i] = r->came[i];
+    r->trace[i] = f->launch.trace;
+    r->used = i >= r->used ? i + 1 : r->used;
+    r->unseen = 1;
+}
+
+/* Nothing more can come of it. */
+static int sync_is_done(const struct mt_flight *f)
+{
+    int by_threads = !f->exits || f->exited >= f->exits;
+    return f->cancelled || (!f->gone && f->taken >= f->counted && by_threads);
+}
+
+/* One that may still be written to, nobody gets any more: records would come into another launch's trace. */
+static int sync_returned(struct mt_rings *rings, struct mt_flight *f)
+{
+    if (f->counted > f->taken) /* that was said, and is not to be said again */
+        sync_rings(rings)->came[f->context] += f->counted - f->taken;
+    return sync_is_done(f) || !f->queue;
+}
+
+static void sync_came(struct mt_rings *rings, uint32_t context, uint64_t records, int known)
+{
+    struct mt_inject_rings *r = sync_rings(rings);
+    r->came[context] += records;
+    if (!known && records)
+        mt_trace_miss(r->trace[context], "records of a launch came after it was thought to have ended");
+}
+
+static const struct mt_rings_ops sync_ops = {sync_lent, sync_returned, NULL, sync_came,
+                                             mt_inject_streams_close};
+
+struct making {
+    struct mt_rings_maker maker; /* first */
+    CUcontext context;
+    Sanitizer_StreamHandle stream;
+};
+
+/* Host memory of the API has one address for host and device (unified addressing). */
+static int sync_get(struct mt_rings_maker *maker, size_t bytes, int host, void **at, uint64_t *device)
+{
+    const struct making *m = (struct making *)maker;
+    SanitizerResult e = (host ? mt_sanitizer()->AllocHost : mt_sanitizer()->Alloc)(m->context, at, bytes);
+    *device = (uint64_t)(uintptr_t)*at;
+    return (int)e;
+}
+
+static int sync_put(struct mt_rings_maker *maker, void *to, const void *from, size_t bytes)
+{
+    const struct making *m = (struct making *)maker;
+    SanitizerResult e =
+        mt_sanitizer()->MemcpyHostToDeviceAsync(to, (void *)(uintptr_t)from, bytes, m->stream);
+    return (int)(e ? e : mt_sanitizer()->StreamSynchronize(m->stream)); /* kernels of other streams find it */
+}
+
+struct mt_rings *mt_inject_rings(CUcontext context, uint64_t code, char *why, size_t size)
+{
+    struct making m = {
+        {.no_memory = SANITIZER_ERROR_OUT_OF_MEMORY, .get = sync_get, .put = sync_put}, context, NULL};
+    struct mt_inject_rings *r = calloc(1, sizeof *r);
+    m.maker.error = r ? (int)mt_sanitizer()->GetStreamHandle(context, NULL, &m.stream) : m.maker.no_memory;
+    if (r)
+        mt_rings_make(&r->rings, &sync_ops, code, &m.maker);
+    if (m.maker.error) {
+        snprintf(why, size, "no memory for records: %s", mt_sanitizer_text((SanitizerResult)m.maker.error));
+        free(r);
+        return NULL;
+    }
+    for (unsigned i = 0; i < MT_GPU_CONTEXTS; i++)
+        r->code[i] = code;
+    mt_rings_add(&r->rings);
+    return &r->rings;
+}
+
+/* ---- launch contexts ----------------------------------------------------------------------------- */
+
+/* The context of f knows a place near pc. In the order of the stream: its last launch has ended. */
+static int sync_place(struct mt_inject_rings *r, uint32_t i, uint64_t pc, Sanitizer_StreamHandle stream)
+{
+    uint64_t near = pc & ~15ull;
+    if (!pc || pc - r->code[i] + CODE_REACH < 2 * CODE_REACH)
+        return 0;
+    if (mt_sanitizer()->MemcpyHostToDeviceAsync(&r->rings.contexts[i].code, &near, sizeof near, stream))
+        return -1;
+    r->code[i] = near;
+    return 0;
+}
+
+/* Where launches end at waits only, and the program does not wait, one of ours makes room. */
+static void sync_make_room(struct mt_inject_context *c, Sanitizer_StreamHandle stream)
+{
+    if (!mt_inject_exits_count() && !mt_sanitizer()->StreamSynchronize(stream))
+        mt_inject_synced(c, stream, mt_inject_stream_known(c->handle, stream), 0);
+}
+
+const void *mt_inject_lend(struct mt_inject_context *c, struct mt_flight *f, uint64_t pc,
+                           Sanitizer_StreamHandle stream)
+{
+    struct mt_inject_rings *r = sync_rings(c->rings);
+    void *data = mt_rings_lend(c->rings, f, 0);
+    if (!data) {
+        sync_make_room(c, stream);
+        data = mt_rings_lend(c->rings, f, PATIENCE_LEND);
+    }
+    if (data && sync_place(r, f->context, pc, stream)) {
+        mt_rings_return(f);
+        f->rings = NULL;
+        return NULL;
+    }
+    f->code = data ? r->code[f->context] | c->number << 56 : 0;
+    return data;
+}
+
+/* ---- looks at the device ------------------------------------------------------------------------- */
+
+/* What a device said of itself at one time, all work of which it was waited for. */
+struct look {
+    uint64_t heads[MT_GPU_RINGS];
+    unsigned top;                      /* contexts below this number were lent so far */
+    uint64_t records[MT_GPU_CONTEXTS]; /* made by each */
+    uint32_t lending[MT_GPU_CONTEXTS]; /* the last one that had it; 0: somebody has it */
+};
+
+static void sync_look_at_lendings(struct mt_inject_rings *r, struct look *l)
+{
+    pthread_mutex_lock(&mt_rings_lock);
+    l->top = r->used;
+    r->unseen = 0;
+    for (unsigned i = 0; i < l->top; i++)
+        r->unseen |= !(l->lending[i] = r->rings.flight[i] ? 0 : r->rings.lending[i]);
+    pthread_mutex_unlock(&mt_rings_lock);
+}
+
+/* Copies it, in the order of `stream`. */
+static SanitizerResult sync_look(struct mt_inject_rings *r, struct look *l, Sanitizer_StreamHandle stream)
+{
+    struct mt_gpu_ring heads[MT_GPU_RINGS];
+    sync_look_at_lendings(r, l);
+    struct mt_gpu_context *contexts = malloc((l->top + 1) * sizeof *contexts);
+    if (!contexts)
+        return SANITIZER_ERROR_OUT_OF_MEMORY;
+    SanitizerResult e = mt_sanitizer()->MemcpyDeviceToHost(heads, r->rings.on_device, sizeof heads, stream);
+    if (!e && l->top)
+        e = mt_sanitizer()->MemcpyDeviceToHost(contexts, r->rings.contexts, l->top * sizeof *contexts,
+                                               stream);
+    for (unsigned i = 0; i < MT_GPU_RINGS && !e; i++)
+        l->heads[i] = heads[i].head;
+    for (unsigned i = 0; i < l->top && !e; i++)
+        l->records[i] = mt_rings_records(&contexts[i]);
+    free(contexts);
+    return e;
+}
+
+static void sync_differs(struct mt_trace *trace, uint64_t made, uint64_t came)
+{
+    static atomic_int said;
+    if (!atomic_exchange(&said, 1))
+        mt_report("a launch context made %llu records, %llu arrived; its trace is incomplete (said once)",
+                  (unsigned long long)made, (unsigned long long)came);
+    mt_trace_miss(trace, "the device counted other records than arrived");
+}
+
+/* Compares records that were made with those that came, of contexts that nobody had then nor since. A
+ * difference is told once. */
+static void sync_compare(struct mt_inject_rings *r, const struct look *l)
+{
+    for (unsigned i = 0; i < l->top; i++) {
+        pthread_mutex_lock(&mt_rings_lock);
+        int same = l->lending[i] && l->lending[i] == r->rings.lending[i] && !r->rings.flight[i];
+        uint64_t came = r->came[i];
+        if (same && came != l->records[i])
+            r->came[i] = l->records[i];
+        pthread_mutex_unlock(&mt_rings_lock);
+        if (same && came != l->records[i])
+            sync_differs(r->trace[i], l->records[i], came);
+    }
+}
 
 /* ---- how launches end ---- */
 
@@ -27,8 +224,8 @@ int mt_inject_exits_count(void)
 
 struct sync_mark {
     const struct mt_flight_filter *filter;
-    const struct mt_rings_look *look;
-    int status;
+    const struct mt_inject_rings *rings;
+    const struct look *look;
     unsigned wrong; /* threads of so many launches did not say that they end */
 };
 
@@ -38,91 +235,34 @@ static void sync_end_one(struct mt_flight *f, void *data)
     struct sync_mark *m = data;
     if (!mt_flight_matches(f, m->filter) || f->ended || f->gone || f->cancelled || f->issuing)
         return;
-    f->counted = mt_rings_counted(m->look, f);
+    f->counted = f->context < m->look->top ? m->look->records[f->context] - m->rings->before[f->context] : 0;
     m->wrong += f->exits && (f->exited || f->counted); /* else it may never have run */
     f->ended = 1;
-}
-
-static void sync_give_up_one(struct mt_flight *f, void *data)
-{
-    struct sync_mark *m = data;
-    if (!mt_flight_matches(f, m->filter))
-        return;
-    f->gone = 1;
-    f->status = m->status;
-}
-
-static void sync_give_up(const struct mt_flight_filter *filter, int status, const char *why)
-{
-    struct sync_mark m = {.filter = filter, .status = status};
-    mt_report("kernels on the GPU did not end (%s); their traces hold what had arrived", why);
-    mt_flight_each(sync_give_up_one, &m);
-    mt_flight_wait(filter, MT_READER_STALL_MS);
-}
-
-/* Waits until those of the filter have left; 0, or -1 when nothing came for too long. */
-static int sync_wait(const struct mt_flight_filter *filter, unsigned patience)
-{
-    struct mt_patience p = mt_reader_patience();
-    while (mt_flight_wait(filter, MT_READER_STALL_MS))
-        if (mt_reader_quiet(&p, patience))
-            return -1;
-    return 0;
-}
-
-/* Until the reader has taken what was there, or nothing of the filter is left. */
-static int sync_pass(const struct mt_inject_rings *r, const struct mt_rings_look *look,
-                     const struct mt_flight_filter *filter)
-{
-    struct mt_patience p = mt_reader_patience();
-    uint64_t since = mt_now_ns();
-    struct timespec t = {0, 50000};
-    for (unsigned turn = 0; !mt_rings_passed(r, look) && mt_flight_count(filter); turn++) {
-        if (turn < 100)
-            sched_yield();
-        else
-            nanosleep(&t, NULL);
-        if (mt_now_ns() - since < MT_READER_STALL_MS * 1000000ull)
-            continue;
-        since = mt_now_ns();
-        if (mt_reader_quiet(&p, PATIENCE_SYNCED))
-            return -1;
-    }
-    return 0;
-}
-
-static void sync_differs(struct mt_trace *trace, uint64_t made, uint64_t came)
-{
-    static atomic_int said;
-    if (!atomic_exchange(&said, 1))
-        mt_report("a launch context made %llu records, %llu arrived; its trace is incomplete (said once)",
-                  (unsigned long long)made, (unsigned long long)came);
-    mt_trace_miss(trace, "the device counted other records than arrived");
 }
 
 /* ---- waits ---- */
 
 /* All launches of the filter have ended. */
 static void sync_ended(struct mt_inject_rings *r, const struct mt_flight_filter *filter,
-                       const struct mt_rings_look *look)
+                       const struct look *look)
 {
-    struct sync_mark m = {.filter = filter, .look = look};
-    if (sync_pass(r, look, filter)) {
-        sync_give_up(filter, 0, "what they wrote was not read");
+    struct sync_mark m = {.filter = filter, .rings = r, .look = look};
+    if (mt_rings_pass(&r->rings, look->heads, filter, PATIENCE_SYNCED)) {
+        mt_flight_give_up(filter, 0, "what they wrote was not read");
         return;
     }
     mt_flight_each(sync_end_one, &m);
     if (m.wrong && !atomic_exchange(&exits_wrong, 1))
         mt_say("threads do not say when they end as expected; launches end when the program waits for them");
-    if (sync_wait(filter, PATIENCE_SYNCED))
-        sync_give_up(filter, 0, "records that it counted have not come");
+    if (mt_flight_end(filter, PATIENCE_SYNCED, NULL, NULL))
+        mt_flight_give_up(filter, 0, "records that it counted have not come");
 }
 
 /* They have ended, but how much they wrote is not known: only their threads can say it. */
 static void sync_unseen(const struct mt_flight_filter *filter)
 {
-    if (sync_wait(filter, 1))
-        sync_give_up(filter, 0, "how much they wrote cannot be read");
+    if (mt_flight_end(filter, 1, NULL, NULL))
+        mt_flight_give_up(filter, 0, "how much they wrote cannot be read");
 }
 
 /* How far the wait reached: launches before this number have ended. 0: it is not known that any has, since
@@ -138,10 +278,10 @@ static uint64_t sync_reached(void)
 static void sync_success(struct mt_inject_rings *r, Sanitizer_StreamHandle stream,
                          struct mt_flight_filter *filter)
 {
-    if (!mt_rings_unseen(r) && !mt_flight_count(filter))
+    if (!r->unseen && !mt_flight_count(filter))
         return;
-    struct mt_rings_look *look = calloc(1, sizeof *look);
-    if (look && mt_rings_look(r, look, stream)) {
+    struct look *look = calloc(1, sizeof *look);
+    if (look && sync_look(r, look, stream)) {
         free(look);
         look = NULL;
     }
@@ -153,7 +293,7 @@ static void sync_success(struct mt_inject_rings *r, Sanitizer_StreamHandle strea
             sync_unseen(filter);
     }
     if (look)
-        mt_rings_compare(r, look, sync_differs);
+        sync_compare(r, look);
     free(look);
 }
 
@@ -163,8 +303,8 @@ static void sync_failure(const struct mt_flight_filter *filter, int error)
     if (!mt_flight_count(filter))
         return;
     snprintf(why, sizeof why, "CUDA error %d", error);
-    if (sync_wait(filter, 1))
-        sync_give_up(filter, error, why);
+    if (mt_flight_end(filter, 1, NULL, NULL))
+        mt_flight_give_up(filter, error, why);
 }
 
 void mt_inject_synced(struct mt_inject_context *c, Sanitizer_StreamHandle stream,
@@ -172,11 +312,11 @@ void mt_inject_synced(struct mt_inject_context *c, Sanitizer_StreamHandle stream
 {
     if (!c || !c->rings || mt_rings_closed())
         return;
-    struct mt_flight_filter filter = {.trace = trace, .device = c->rings};
+    struct mt_flight_filter filter = {.trace = trace, .rings = c->rings};
     if (mt_error_stays(error))
         sync_failure(&filter, error);
     else if (!error)
-        sync_success(c->rings, stream, &filter);
+        sync_success(sync_rings(c->rings), stream, &filter);
 }
 
 /* A copy waits, too, and has no line of its own for that. */
@@ -216,11 +356,11 @@ static void sync_stream(CUcontext context, Sanitizer_StreamHandle stream, const 
 
 void mt_inject_drain(struct mt_inject_context *c, const char *why)
 {
-    struct mt_flight_filter filter = {.device = c ? c->rings : NULL};
+    struct mt_flight_filter filter = {.rings = c ? c->rings : NULL};
     if (!mt_flight_count(&filter))
         return;
     if (!mt_inject_exits_count())
         mt_inject_streams(sync_stream, c);
-    if (sync_wait(&filter, PATIENCE_EXIT))
-        sync_give_up(&filter, 0, why);
+    if (mt_flight_end(&filter, PATIENCE_EXIT, NULL, NULL))
+        mt_flight_give_up(&filter, 0, why);
 }

@@ -3,7 +3,6 @@
 #ifndef MT_TEST_INJECT_DEVICE_H
 #define MT_TEST_INJECT_DEVICE_H
 #include "gpu/inject/inject.h"
-#include "gpu/inject/rings.h"
 #include "fake_cuda.h"
 
 /* What the next calls of the API's copy to the host answer. */

@@ -19,7 +19,7 @@ static int set_up(void **state)
 {
     char why[200];
     b = (struct bench){.trace = fake_trace_new()};
-    b.context.rings = mt_rings_new(NULL, 0x7000000000, why, sizeof why);
+    b.context.rings = mt_inject_rings(NULL, 0x7000000000, why, sizeof why);
     device_call = (struct mt_inject_call){0};
     return !b.context.rings;
 }
@@ -38,14 +38,13 @@ static const void *begin(uint64_t threads, struct mt_flight **out)
     f->launch.trace = b.trace;
     f->site = site_is;
     f->exits = threads;
-    const void *data = mt_rings_lend(b.context.rings, f, 0, stream, 0);
+    const void *data = mt_inject_lend(&b.context, f, 0, stream);
     if (!data) {
         free(f);
         return NULL;
     }
-    struct mt_flight_queue *q = mt_queue_enter(b.trace);
-    assert_int_equal(mt_rings_wake(), 0);
-    mt_flight_add(q, f);
+    struct mt_flight_queue *q = NULL;
+    assert_int_equal(mt_flight_begin(f, &q), 0);
     mt_flight_issued(f);
     mt_queue_leave(q);
     if (out)
@@ -55,7 +54,7 @@ static const void *begin(uint64_t threads, struct mt_flight **out)
 
 static unsigned left_after(unsigned ms)
 {
-    struct mt_flight_filter its = {.device = b.context.rings};
+    struct mt_flight_filter its = {.rings = b.context.rings};
     return mt_flight_wait(&its, ms);
 }
 
@@ -102,10 +101,6 @@ static void many_launches(void **state)
 {
     for (int i = 0; i < 100; i++) {
         const void *data = begin(32, NULL);
-        for (int k = 0; !data && k < 60000; k++) {
-            usleep(1000);
-            data = begin(32, NULL);
-        }
         assert_non_null(data);
         for (uint32_t k = 0; k < 10; k++)
             device_store(data, (uint32_t)i, 32, 0x1000, 0);
@@ -124,7 +119,7 @@ static void no_context_is_free(void **state)
     const void *data[MT_GPU_CONTEXTS];
     for (unsigned i = 0; i < MT_GPU_CONTEXTS; i++)
         assert_non_null(data[i] = begin(1, NULL));
-    assert_null(begin(1, NULL));
+    assert_null(mt_rings_lend(b.context.rings, &(struct mt_flight){0}, 0));
     for (unsigned i = 0; i < MT_GPU_CONTEXTS; i++)
         device_exit(data[i], i, 1);
     assert_int_equal(left_after(60000), 0);

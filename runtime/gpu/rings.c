@@ -1,0 +1,1209 @@
+/* Launches in flight on GPUs: the order in which they reach their traces, the rings and launch contexts that
+ * they are lent, and the threads that read the rings. Of several readers, each takes packets from rings of
+ * its own, puts them together by launch, and hands on what belongs to launches that are open, which is where
+ * the work is (compact traces encode it on the calling thread). Then the first reader alone gives the
+ * launches what they have, and those that open then get theirs. A CTA's packets are in one ring, which always
+ * the same thread reads, so their order stays. */
+#define _GNU_SOURCE
+#include "rings.h"
+#include "base/options.h"
+#include "base/report.h"
+#include "base/short.h"
+#include "base/thread.h"
+#include "format/cta_rule.h"
+#include "trace/events.h"
+#include "trace/last.h"
+#include "trace/selection.h"
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXPAND 256          /* records expanded at a time */
+#define HELD_MAX (1u << 30) /* bytes one waiting launch may hold */
+#ifndef MT_GPU_PATIENCE_MS  /* tests wait less */
+#define MT_GPU_PATIENCE_MS 5000u
+#endif
+
+struct mt_flight_queue {
+    struct mt_trace *trace;
+    pthread_mutex_t order; /* held while a launch is being issued */
+    struct mt_flight *first, **last;
+    struct mt_flight *open; /* mt_trace_begin was called for it */
+    struct mt_flight_queue *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* queues, and the lists in them */
+static pthread_cond_t left = PTHREAD_COND_INITIALIZER;
+static struct mt_flight_queue *queues;
+static uint64_t issued;
+
+/* ---- queues ------------------------------------------------------------------------------------- */
+
+/* Locks the order of a trace's launches. NULL: no memory. */
+static struct mt_flight_queue *queue_enter(struct mt_trace *trace)
+{
+    pthread_mutex_lock(&lock);
+    struct mt_flight_queue *q = queues;
+    while (q && q->trace != trace)
+        q = q->next;
+    if (!q && (q = calloc(1, sizeof *q))) {
+        q->trace = trace;
+        q->last = &q->first;
+        pthread_mutex_init(&q->order, NULL);
+        q->next = queues;
+        queues = q;
+    }
+    pthread_mutex_unlock(&lock);
+    if (q)
+        pthread_mutex_lock(&q->order);
+    return q;
+}
+
+void mt_queue_leave(struct mt_flight_queue *q)
+{
+    pthread_mutex_unlock(&q->order);
+}
+
+void mt_queue_forget(struct mt_trace *trace)
+{
+    pthread_mutex_lock(&lock);
+    struct mt_flight_queue **at = &queues;
+    while (*at && (*at)->trace != trace)
+        at = &(*at)->next;
+    struct mt_flight_queue *q = *at;
+    if (q && !q->first)
+        *at = q->next;
+    else
+        q = NULL;
+    pthread_mutex_unlock(&lock);
+    if (q)
+        pthread_mutex_destroy(&q->order);
+    free(q);
+}
+
+static void flight_add(struct mt_flight_queue *q, struct mt_flight *f)
+{
+    f->queue = q;
+    f->next = NULL;
+    f->issuing = 1;
+    pthread_mutex_lock(&lock);
+    f->number = issued++;
+    *q->last = f;
+    q->last = &f->next;
+    pthread_mutex_unlock(&lock);
+}
+
+void mt_flight_issued(struct mt_flight *f)
+{
+    pthread_mutex_lock(&lock);
+    f->issuing = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+void mt_flight_cancel(struct mt_flight *f, int status)
+{
+    pthread_mutex_lock(&lock);
+    f->issuing = 0;
+    f->cancelled = 1;
+    f->status = status;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- records ------------------------------------------------------------------------------------ */
+
+/* It has its turn in the trace, until it is retired. */
+static int flight_is_open(const struct mt_flight *f)
+{
+    return f->queue->open == f;
+}
+
+static void flight_complain(struct mt_flight *f)
+{
+    if (!f->dropped)
+        mt_report("kernel %s: no memory for records that wait for an earlier launch; its trace is incomplete",
+                  mt_short(f->launch.line.kernel).text);
+}
+
+static void flight_hold(struct mt_flight *f, const struct mt_raw_record *records, size_t n)
+{
+    if (f->nheld + n > f->held_cap) {
+        size_t cap = f->held_cap ? 2 * f->held_cap : 4096;
+        struct mt_raw_record *more =
+            cap * sizeof *more > HELD_MAX ? NULL : realloc(f->held, cap * sizeof *more);
+        if (!more) {
+            flight_complain(f);
+            f->dropped += n;
+            return;
+        }
+        f->held = more;
+        f->held_cap = cap;
+    }
+    memcpy(f->held + f->nheld, records, n * sizeof *records);
+    f->nheld += n;
+}
+
+/* Of an open launch; by any thread. The block stays the caller's. */
+static void flight_hand_on(struct mt_flight *f, struct mt_gather *g)
+{
+    if (g->runs)
+        mt_trace_append_runs(f->queue->trace, g->run, g->runs, g->accesses);
+}
+
+/* Hands on what was gathered. */
+static void hand_on_all(struct mt_flight *f)
+{
+    for (struct mt_gather *g = f->gathered, *next; g; g = next) {
+        next = g->next;
+        flight_hand_on(f, g);
+        free(g);
+    }
+    f->gathered = f->last = NULL;
+    f->blocks = 0;
+}
+
+/* The number of the packet's site in the process; by any thread. With -fgpu-rdc the code has added its file's
+ * base already. */
+static uint32_t flight_site(const struct mt_flight *f, const struct mt_packet *p)
+{
+    const struct mt_image *image = f->launch.image;
+    uint32_t site = p->site;
+    if (f->site)
+        return f->site(f, p);
+    if (image && image->head->site_base)
+        return site < MT_SITE_UNKNOWN ? site : 0;
+    return !image || f->no_sites || site >= image->head->nsites ? 0 : image->site_base + site;
+}
+
+/* The first of a queue becomes open: what it held goes out. Reader only. */
+static void open_first(struct mt_flight_queue *q, struct mt_flight *f)
+{
+    q->open = f;
+    mt_trace_open_launch(q->trace, &f->launch.line);
+    hand_on_all(f);
+    if (f->nheld)
+        mt_trace_append(q->trace, f->held, f->nheld);
+    free(f->held);
+    f->held = NULL;
+    f->nheld = f->held_cap = 0;
+}
+
+/* So many threads more have ended; all that they wrote was taken before. */
+static void flight_exited(struct mt_flight *f, uint64_t lanes)
+{
+    f->exited += lanes;
+    if (lanes && f->exits && f->exited >= f->exits) {
+        f->counted = f->taken;
+        f->ended = 1;
+    }
+}
+
+/* Packets without records. 1: this was one. All of a thread's other packets come before that of its end. */
+static int flight_heard(struct mt_flight *f, const struct mt_packet *p)
+{
+    if (p->kind == MT_PACKET_NOTE)
+        f->untraced += p->words[0];
+    if (p->kind == MT_PACKET_EXIT)
+        flight_exited(f, mt_ring_lanes(p->mask));
+    return p->kind == MT_PACKET_EXIT || p->kind == MT_PACKET_NOTE;
+}
+
+static int flight_is_first(struct mt_flight *f)
+{
+    pthread_mutex_lock(&lock);
+    int first = f->queue->first == f;
+    pthread_mutex_unlock(&lock);
+    if (first && !flight_is_open(f))
+        open_first(f->queue, f);
+    return first;
+}
+
+/* Records of a launch, in a raw trace. */
+static void flight_packet(struct mt_flight *f, const struct mt_packet *p)
+{
+    struct mt_raw_record records[EXPAND];
+    if (flight_heard(f, p))
+        return;
+    uint64_t total = mt_packet_count(p);
+    int first = flight_is_first(f);
+    for (uint64_t from = 0; from < total;) {
+        size_t n = mt_packet_expand(p, from, records, EXPAND);
+        if (first)
+            mt_trace_append(f->queue->trace, records, n);
+        else
+            flight_hold(f, records, n);
+        from += n;
+    }
+    f->taken += total;
+}
+
+/* What one reader has gathered of a launch, in compact traces. */
+struct part {
+    struct mt_gather *first, *last; /* blocks, in order */
+    uint64_t taken;                 /* records */
+    uint64_t notes;                 /* accesses without one */
+    uint64_t exited;                /* threads that ended */
+    uint64_t dropped;               /* records for which there was no memory */
+};
+
+/* Blocks of a launch that is not open wait behind what it has; what fits into its last one goes there.
+ * Returns the accesses for which there is no room. */
+static uint64_t flight_keep(struct mt_flight *f, struct mt_gather *first)
+{
+    uint64_t lost = 0;
+    for (struct mt_gather *g = first, *next; g; g = next) {
+        next = g->next;
+        g->next = NULL;
+        int joined = f->last && mt_gather_join(f->last, g);
+        if (!joined && (f->blocks + 1) * sizeof *g <= HELD_MAX) {
+            *(f->last ? &f->last->next : &f->gathered) = g;
+            f->last = g;
+            f->blocks++;
+            continue;
+        }
+        lost += joined ? 0 : g->accesses;
+        free(g);
+    }
+    return lost;
+}
+
+/* Is it open? What it had before goes into the file before what readers write from now on. */
+static int flight_opens(struct mt_flight *f)
+{
+    int kept = f->gathered && f->gathered->runs, first = flight_is_first(f);
+    if (first && kept) {
+        hand_on_all(f);
+        mt_trace_fence(f->queue->trace);
+    }
+    return first;
+}
+
+/* Gives it what a reader has. 1: it is open, and the reader hands the blocks on before it may end; 0: it has
+ * them. */
+static int flight_merge(struct mt_flight *f, const struct part *p)
+{
+    int open = flight_opens(f);
+    uint64_t dropped = p->dropped + (open ? 0 : flight_keep(f, p->first));
+    if (dropped)
+        flight_complain(f);
+    f->dropped += dropped;
+    f->untraced += p->notes;
+    f->taken += p->taken;
+    flight_exited(f, p->exited);
+    return open;
+}
+
+/* ---- ends --------------------------------------------------------------------------------------- */
+
+static int is_complete(struct mt_flight *f, uint64_t looked, uint64_t moved)
+{
+    if (f->issuing)
+        return 0;
+    if (f->gone || f->cancelled)
+        return 1;
+    if (!f->ended)
+        return 0;
+    if (f->taken >= f->counted)
+        return 1;
+    if (!f->missing_ns || f->missing_ns < moved)
+        f->missing_ns = looked;
+    return looked - f->missing_ns > MT_GPU_PATIENCE_MS * 1000000ull;
+}
+
+static void flight_finish(struct mt_flight_queue *q, struct mt_flight *f)
+{
+    struct mt_launch_line *l = &f->launch.line;
+    struct mt_gpu_known *known = f->launch.known;
+    if (f->cancelled) {
+        if (known)
+            known->write(known, NULL);
+        l->status = f->status;
+        if (!l->status)
+            mt_trace_miss(q->trace, NULL);
+        mt_trace_open_launch(NULL, l);
+        mt_trace_end(NULL, l);
+        return;
+    }
+    if (!flight_is_open(f))
+        open_first(q, f);
+    hand_on_all(f);
+    l->records = f->counted > f->taken ? f->counted : f->taken;
+    if (f->gone)
+        l->records++; /* how many are missing is not known; one stands for them */
+    l->untraced = f->untraced;
+    memcpy(l->counts, f->counts, sizeof l->counts);
+    l->status = f->status;
+    if (known && !l->status) {
+        l->records += known->records;
+        memcpy(l->recorded, known->recorded, sizeof l->recorded);
+    }
+    if (known) /* of a call that failed nobody knows how far it came */
+        known->write(known, l->status ? NULL : q->trace);
+    if (f->taken < f->counted)
+        mt_report("kernel %s: the GPU made %llu records, %llu arrived", mt_short(l->kernel).text,
+                  (unsigned long long)l->records, (unsigned long long)f->taken);
+    q->open = NULL;
+    mt_trace_end(q->trace, l);
+}
+
+/* The first flight that can be finished; its queue in *in. */
+static struct mt_flight *next_complete(struct mt_flight_queue **in, uint64_t looked, uint64_t moved)
+{
+    struct mt_flight *f = NULL;
+    pthread_mutex_lock(&lock);
+    for (struct mt_flight_queue *q = queues; q && !f; q = q->next)
+        if (q->first && is_complete(q->first, looked, moved)) {
+            *in = q;
+            f = q->first;
+        }
+    pthread_mutex_unlock(&lock);
+    return f;
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------ */
+
+int mt_flight_matches(const struct mt_flight *f, const struct mt_flight_filter *filter)
+{
+    return (!filter->trace || filter->trace == f->queue->trace) &&
+           (!filter->rings || filter->rings == f->rings) &&
+           (!filter->module || filter->module == f->module) &&
+           (!filter->before || f->number < filter->before);
+}
+
+uint64_t mt_flight_issued_so_far(void)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t n = issued;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+static unsigned flight_count(const struct mt_flight_filter *filter, uint64_t before)
+{
+    unsigned n = 0;
+    for (struct mt_flight_queue *q = queues; q; q = q->next)
+        for (struct mt_flight *f = q->first; f; f = f->next)
+            n += f->number < before && mt_flight_matches(f, filter);
+    return n;
+}
+
+unsigned mt_flight_count(const struct mt_flight_filter *filter)
+{
+    pthread_mutex_lock(&lock);
+    unsigned n = flight_count(filter, UINT64_MAX);
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+unsigned mt_flight_wait(const struct mt_flight_filter *filter, unsigned ms)
+{
+    const struct timespec end = mt_base_in_ms(ms);
+    unsigned n;
+    pthread_mutex_lock(&lock);
+    uint64_t before = issued;
+    while ((n = flight_count(filter, before)) &&
+           pthread_cond_clockwait(&left, &lock, CLOCK_MONOTONIC, &end) != ETIMEDOUT)
+        ;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+void mt_flight_each(void (*f)(struct mt_flight *flight, void *data), void *data)
+{
+    pthread_mutex_lock(&lock);
+    for (struct mt_flight_queue *q = queues; q; q = q->next)
+        for (struct mt_flight *i = q->first; i; i = i->next)
+            f(i, data);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- waiting for something to come --------------------------------------------------------------- */
+
+static pthread_mutex_t awake = PTHREAD_MUTEX_INITIALIZER;
+static unsigned under_way;                /* launches; under `awake` */
+static _Atomic uint64_t progress, rounds; /* packets and launches done; turns of the reader */
+
+/* How long nothing has come, in calls of patience_over that are MT_STALL_MS apart. */
+struct patience {
+    uint64_t seen, turn;
+    unsigned quiet;
+};
+
+static struct patience patience_new(void)
+{
+    return (struct patience){progress, rounds, 0};
+}
+
+/* 1: so many times nothing had come: the reader turned and turned, or has nothing to do. */
+static int patience_over(struct patience *p, unsigned most)
+{
+    uint64_t now = progress, turns = rounds;
+    pthread_mutex_lock(&awake);
+    int asleep = !under_way;
+    pthread_mutex_unlock(&awake);
+    p->quiet = now != p->seen ? 0 : turns > p->turn + 1 || asleep ? p->quiet + 1 : p->quiet;
+    p->seen = now;
+    p->turn = turns;
+    return p->quiet >= most;
+}
+
+int mt_flight_end(const struct mt_flight_filter *filter, unsigned patience, int (*ask)(const void *data),
+                  const void *data)
+{
+    struct patience p = patience_new();
+    while (mt_flight_wait(filter, MT_STALL_MS)) {
+        int over = patience_over(&p, patience), e = ask ? ask(data) : 0;
+        if (e || over)
+            return e ? e : -1;
+    }
+    return 0;
+}
+
+struct verdict {
+    const struct mt_flight_filter *filter;
+    int status;
+};
+
+static void flight_gone(struct mt_flight *f, void *data)
+{
+    const struct verdict *v = data;
+    if (!mt_flight_matches(f, v->filter))
+        return;
+    f->gone = 1;
+    f->status = v->status;
+}
+
+void mt_flight_give_up(const struct mt_flight_filter *filter, int status, const char *why)
+{
+    struct verdict v = {filter, status};
+    mt_report("kernels on the GPU did not end (%s); their traces hold what had arrived", why);
+    mt_flight_each(flight_gone, &v);
+    mt_flight_wait(filter, MT_STALL_MS);
+}
+
+static int rings_passed(const struct mt_rings *r, const uint64_t heads[MT_GPU_RINGS])
+{
+    int passed = 1;
+    for (unsigned i = 0; i < MT_GPU_RINGS; i++)
+        passed &= r->passed[i] >= heads[i];
+    return passed;
+}
+
+int mt_rings_pass(const struct mt_rings *r, const uint64_t heads[MT_GPU_RINGS],
+                  const struct mt_flight_filter *filter, unsigned patience)
+{
+    struct patience p = patience_new();
+    uint64_t since = mt_now_ns();
+    struct timespec t = {0, 50000};
+    for (unsigned turn = 0; !rings_passed(r, heads) && mt_flight_count(filter); turn++) {
+        if (turn < 100)
+            sched_yield();
+        else
+            nanosleep(&t, NULL);
+        if (mt_now_ns() - since < MT_STALL_MS * 1000000ull)
+            continue;
+        since = mt_now_ns();
+        if (patience_over(&p, patience))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- launch contexts ----------------------------------------------------------------------------- */
+
+pthread_mutex_t mt_rings_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
+
+/* Called with the lock. What the launch hands to its kernel. */
+static void *rings_give(struct mt_rings *r, struct mt_flight *f)
+{
+    uint32_t i = r->free[--r->nfree];
+    f->rings = r;
+    f->context = i;
+    f->generation = ++r->lending[i] ? r->lending[i] : ++r->lending[i]; /* 0 is what memory begins with */
+    r->ops->lent(r, f);
+    atomic_store(&r->flight[i], f);
+    return (char *)(r->contexts + i) + (r->ctas ? MT_CONTEXT_IN_PARTS : 0);
+}
+
+static void *rings_try(struct mt_rings *r, struct mt_flight *f, unsigned ms)
+{
+    const struct timespec end = mt_base_in_ms(ms);
+    pthread_mutex_lock(&mt_rings_lock);
+    while (!r->nfree && pthread_cond_clockwait(&returned, &mt_rings_lock, CLOCK_MONOTONIC, &end) != ETIMEDOUT)
+        ;
+    void *address = r->nfree ? rings_give(r, f) : NULL;
+    pthread_mutex_unlock(&mt_rings_lock);
+    return address;
+}
+
+void *mt_rings_lend(struct mt_rings *r, struct mt_flight *f, unsigned patience)
+{
+    struct patience p = patience_new();
+    void *address = rings_try(r, f, 0);
+    while (!address && !patience_over(&p, patience))
+        address = rings_try(r, f, MT_STALL_MS);
+    return address;
+}
+
+/* Called with the lock. */
+static void rings_free(struct mt_rings *r, uint32_t context)
+{
+    r->free[r->nfree++] = context;
+    pthread_cond_broadcast(&returned);
+}
+
+void mt_rings_free(struct mt_rings *r, uint32_t context)
+{
+    pthread_mutex_lock(&mt_rings_lock);
+    rings_free(r, context);
+    pthread_mutex_unlock(&mt_rings_lock);
+}
+
+void mt_rings_return(struct mt_flight *f)
+{
+    struct mt_rings *r = f->rings;
+    if (!r)
+        return;
+    pthread_mutex_lock(&mt_rings_lock);
+    int again = r->ops->returned(r, f);
+    atomic_store(&r->flight[f->context], NULL);
+    if (again)
+        rings_free(r, f->context);
+    pthread_mutex_unlock(&mt_rings_lock);
+}
+
+uint64_t mt_rings_records(const struct mt_gpu_context *c)
+{
+    uint64_t n = 0;
+    for (unsigned i = 0; i < MT_GPU_COUNTERS; i++)
+        n += c->records[i];
+    return n;
+}
+
+/* ---- setting up ---------------------------------------------------------------------------------- */
+
+void *mt_rings_memory(struct mt_rings_maker *m, size_t bytes, int host, uint64_t *device)
+{
+    void *p = NULL;
+    if (!m->error)
+        m->error = m->get(m, bytes, host, &p, device);
+    if (!m->error && !p)
+        m->error = m->no_memory;
+    if (m->error)
+        return NULL;
+    if (host)
+        memset(p, 0, bytes);
+    return p;
+}
+
+static void rings_put(struct mt_rings_maker *m, void *to, const void *from, size_t bytes)
+{
+    if (!m->error)
+        m->error = m->put(m, to, from, bytes);
+}
+
+static uint64_t rings_slots(void)
+{
+    uint64_t n = 32;
+    while (n < mt_options()->ring_slots && n < 1ull << (MT_RING_BITS - 1))
+        n *= 2;
+    return n;
+}
+
+static void rings_make(struct mt_rings *r, struct mt_rings_maker *m)
+{
+    struct mt_gpu_ring image[MT_GPU_RINGS] = {0};
+    uint64_t count = rings_slots(), slots_at = 0, tails_at = 0, unused;
+    size_t bytes = count * sizeof(struct mt_slot);
+    char *slots = mt_rings_memory(m, MT_GPU_RINGS * bytes, 1, &slots_at);
+    char *tails = mt_rings_memory(m, MT_GPU_RINGS * 64, 1, &tails_at); /* a line each */
+    r->on_device = mt_rings_memory(m, sizeof image, 0, &unused);
+    for (unsigned i = 0; i < MT_GPU_RINGS && !m->error; i++) {
+        r->ring[i].slots = (struct mt_slot *)(void *)(slots + i * bytes);
+        r->ring[i].tail = (uint64_t *)(void *)(tails + i * 64);
+        r->ring[i].mask = count - 1;
+        image[i].slots = slots_at + i * bytes;
+        image[i].tail = tails_at + i * 64;
+        image[i].mask = count - 1;
+    }
+    rings_put(m, r->on_device, image, sizeof image);
+}
+
+/* MEMTRACE_CTAS, for the device. */
+static void rings_make_rule(struct mt_rings *r, struct mt_rings_maker *m)
+{
+    const struct mt_cta_rule *rule = mt_selection_ctas();
+    if (rule)
+        rings_put(m, mt_rings_memory(m, sizeof *rule, 0, &r->ctas), rule, sizeof *rule);
+}
+
+struct mt_gpu_context mt_rings_context(const struct mt_rings *r, uint32_t id, uint64_t code)
+{
+    return (struct mt_gpu_context){.rings = (uint64_t)(uintptr_t)r->on_device,
+                                   .ring_mask = MT_GPU_RINGS - 1,
+                                   .id = id,
+                                   .ctas = r->ctas,
+                                   .spaces = mt_trace_compact() != 0,
+                                   .code = code};
+}
+
+void mt_rings_make(struct mt_rings *r, const struct mt_rings_ops *ops, uint64_t code,
+                   struct mt_rings_maker *m)
+{
+    struct mt_gpu_context *image = calloc(MT_GPU_CONTEXTS, sizeof *image);
+    uint64_t unused;
+    r->ops = ops;
+    r->batch = MT_GPU_BATCH;
+    rings_make(r, m);
+    rings_make_rule(r, m);
+    r->contexts = mt_rings_memory(m, MT_GPU_CONTEXTS * sizeof *image, 0, &unused);
+    if (!image && !m->error)
+        m->error = m->no_memory;
+    for (uint32_t i = 0; i < MT_GPU_CONTEXTS && image; i++) {
+        image[i] = mt_rings_context(r, i, code);
+        r->free[r->nfree++] = MT_GPU_CONTEXTS - 1 - i;
+    }
+    rings_put(m, r->contexts, image, MT_GPU_CONTEXTS * sizeof *image);
+    free(image);
+}
+
+/* ---- all rings ----------------------------------------------------------------------------------- */
+
+static pthread_mutex_t polling = PTHREAD_MUTEX_INITIALIZER; /* held while the reader is at rings */
+static struct mt_rings *_Atomic all;                        /* taken from while `polling` is held, too */
+static atomic_int closed;                                   /* set while `polling` is held */
+
+void mt_rings_add(struct mt_rings *r)
+{
+    pthread_mutex_lock(&mt_rings_lock);
+    r->next = all;
+    all = r;
+    pthread_mutex_unlock(&mt_rings_lock);
+}
+
+/* Called with `polling`: what runs still shall not wait for room. */
+static void rings_shut(struct mt_rings *r)
+{
+    for (unsigned i = 0; i < MT_GPU_RINGS; i++) {
+        r->ring[i].damaged = 1;
+        mt_ring_publish(&r->ring[i]);
+        r->passed[i] = MT_RING_CLOSED;
+    }
+}
+
+void mt_rings_retire(struct mt_rings *r)
+{
+    pthread_mutex_lock(&polling);
+    pthread_mutex_lock(&mt_rings_lock);
+    struct mt_rings *before = all;
+    if (before == r)
+        all = r->next;
+    while (before && before->next != r)
+        before = before->next;
+    if (before)
+        before->next = r->next;
+    pthread_mutex_unlock(&mt_rings_lock);
+    rings_shut(r);
+    pthread_mutex_unlock(&polling);
+}
+
+void mt_rings_close(void)
+{
+    pthread_mutex_lock(&polling);
+    closed = 1;
+    for (struct mt_rings *r = all; r; r = r->next)
+        rings_shut(r);
+    pthread_mutex_unlock(&polling);
+}
+
+int mt_rings_closed(void)
+{
+    return closed;
+}
+
+static void rings_complain(struct mt_rings *r)
+{
+    if (!atomic_exchange(&r->damaged, 1))
+        mt_report("a GPU wrote something that is not a record into a ring (did the program write out of "
+                  "bounds?); traces of kernels under way are incomplete, and later kernels run without");
+}
+
+#define READERS_MAX 8u
+#define BINS 64u /* launches of which one thread may have packets in one turn */
+#define PUBLISH 64u
+#define SPARE 16u
+#define SEEN 256u /* sites whose numbers a thread keeps for a turn: looking them up may need a lock */
+
+/* What a thread has of one context's launch, or of a context without one. */
+struct bin {
+    uint32_t context;
+    struct mt_flight *flight;
+    struct part part;
+    int open; /* what comes is handed on at once */
+};
+
+struct seen {
+    unsigned turn, bin; /* of that turn */
+    uint32_t packets, process;
+};
+
+struct reader {
+    struct bin bin[BINS];
+    unsigned bins, last, packets, turn;
+    struct seen seen[SEEN];
+    struct mt_gather *spare; /* blocks for the next turns, not more than SPARE */
+    unsigned spares, late;   /* bins of launches that opened in this turn */
+    pthread_cond_t begin;
+    int busy; /* under the job's lock */
+};
+
+enum phase { TAKE, HAND_ON };
+static struct reader *readers[READERS_MAX];
+static unsigned threads; /* 0: not looked at */
+
+/* What the threads are at. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+    unsigned busy;
+    enum phase phase;
+    struct mt_rings *rings;
+} job = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, TAKE, NULL};
+
+/* ---- taking -------------------------------------------------------------------------------------- */
+
+static struct mt_gather *reader_block(struct reader *r)
+{
+    struct mt_gather *g = r->spare;
+    if (g) {
+        r->spare = g->next;
+        r->spares--;
+    } else
+        g = malloc(sizeof *g);
+    if (g)
+        mt_gather_clear(g);
+    return g;
+}
+
+static void reader_give_block(struct reader *r, struct mt_gather *g)
+{
+    if (r->spares == SPARE) {
+        free(g);
+        return;
+    }
+    g->next = r->spare;
+    r->spare = g;
+    r->spares++;
+}
+
+static int bin_add_block(struct reader *r, struct part *p)
+{
+    struct mt_gather *g = reader_block(r);
+    if (!g)
+        return 0;
+    if (p->last)
+        p->last->next = g;
+    else
+        p->first = g;
+    p->last = g;
+    return 1;
+}
+
+/* Of an open launch. */
+static void bin_hand_on(struct reader *r, struct bin *b)
+{
+    for (struct mt_gather *g = b->part.first, *next; g; g = next) {
+        next = g->next;
+        flight_hand_on(b->flight, g);
+        reader_give_block(r, g);
+    }
+    b->part.first = b->part.last = NULL;
+}
+
+/* There is room for one more. */
+static struct bin *reader_bin(struct reader *r, uint32_t context)
+{
+    struct mt_flight *f = atomic_load(&job.rings->flight[context]);
+    for (unsigned k = 0; k < r->bins; k++) {
+        unsigned i = (r->last + k) % r->bins;
+        struct bin *b = &r->bin[i];
+        if (b->context == context && b->flight == f) {
+            r->last = i;
+            return b;
+        }
+    }
+    r->last = r->bins;
+    r->bin[r->bins] = (struct bin){.context = context, .flight = f, .open = f && flight_is_open(f)};
+    return &r->bin[r->bins++];
+}
+
+static uint32_t reader_site(struct reader *r, const struct bin *b, const struct mt_packet *p)
+{
+    struct seen *s = &r->seen[(p->site ^ p->site >> 8) % SEEN];
+    unsigned bin = (unsigned)(b - r->bin);
+    if (s->turn != r->turn || s->bin != bin || s->packets != p->site)
+        *s = (struct seen){r->turn, bin, p->site, flight_site(b->flight, p)};
+    return s->process;
+}
+
+static void bin_put(struct reader *r, struct bin *b, const struct mt_packet *p)
+{
+    uint64_t total = mt_packet_count(p), from = 0;
+    struct part *part = &b->part;
+    if (p->kind == MT_PACKET_NOTE)
+        part->notes += p->words[0];
+    if (p->kind == MT_PACKET_EXIT)
+        part->exited += mt_ring_lanes(p->mask);
+    part->taken += total;
+    if (!b->flight || !total)
+        return;
+    uint32_t site = reader_site(r, b, p);
+    while (from < total) {
+        uint64_t n = part->last ? mt_gather_put(part->last, p, from, site) : 0;
+        from += n;
+        if (!n && b->open)
+            bin_hand_on(r, b);
+        if (!n && !bin_add_block(r, part))
+            break;
+    }
+    part->dropped += total - from;
+}
+
+static void reader_take_ring(struct reader *r, struct mt_ring *ring)
+{
+    struct mt_packet p;
+    unsigned n = 0;
+    while (n < job.rings->batch && r->bins < BINS && mt_ring_take(ring, &p) > 0) {
+        if (p.context < MT_GPU_CONTEXTS)
+            bin_put(r, reader_bin(r, p.context), &p);
+        if (++n % PUBLISH == 0)
+            mt_ring_publish(ring);
+    }
+    if (n % PUBLISH || ring->damaged)
+        mt_ring_publish(ring);
+    r->packets += n;
+}
+
+/* The first ring of a thread, which has all before the next one's: neighbours share cache lines. */
+static unsigned reader_first(unsigned number)
+{
+    return MT_GPU_RINGS * number / threads;
+}
+
+/* What came for launches that are open. */
+static void reader_hand_on(struct reader *r)
+{
+    for (unsigned i = 0; i < r->bins; i++)
+        if (r->bin[i].open)
+            bin_hand_on(r, &r->bin[i]);
+}
+
+static void reader_take(struct reader *r, unsigned number)
+{
+    r->turn++;
+    for (unsigned i = reader_first(number); i < reader_first(number + 1); i++)
+        reader_take_ring(r, &job.rings->ring[i]);
+    reader_hand_on(r);
+}
+
+/* ---- threads ------------------------------------------------------------------------------------- */
+
+static void reader_run(unsigned number, enum phase phase)
+{
+    if (phase == TAKE)
+        reader_take(readers[number], number);
+    else
+        reader_hand_on(readers[number]);
+}
+
+static void *readers_main(void *number)
+{
+    unsigned me = (unsigned)(size_t)number;
+    struct reader *r = readers[me];
+    mt_last_ours();
+    pthread_mutex_lock(&job.lock);
+    for (;;) {
+        while (!r->busy)
+            pthread_cond_wait(&r->begin, &job.lock);
+        enum phase phase = job.phase;
+        pthread_mutex_unlock(&job.lock);
+        reader_run(me, phase);
+        pthread_mutex_lock(&job.lock);
+        r->busy = 0;
+        if (--job.busy == 0)
+            pthread_cond_signal(&job.done);
+    }
+    return number;
+}
+
+/* Is there something for this thread? Always the same thread reads a ring. */
+static int reader_has_work(unsigned number, enum phase phase)
+{
+    int work = phase == HAND_ON && readers[number]->late;
+    for (unsigned i = reader_first(number); phase == TAKE && i < reader_first(number + 1) && !work; i++)
+        work = mt_ring_waits(&job.rings->ring[i]);
+    return work;
+}
+
+/* All threads, the caller for the first, do what they have of this; returns when all have. */
+static void readers_do(enum phase phase)
+{
+    pthread_mutex_lock(&job.lock);
+    job.phase = phase;
+    for (unsigned i = 1; i < threads; i++)
+        if ((readers[i]->busy = reader_has_work(i, phase))) {
+            job.busy++;
+            pthread_cond_signal(&readers[i]->begin);
+        }
+    pthread_mutex_unlock(&job.lock);
+    reader_run(0, phase);
+    pthread_mutex_lock(&job.lock);
+    while (job.busy)
+        pthread_cond_wait(&job.done, &job.lock);
+    pthread_mutex_unlock(&job.lock);
+}
+
+static unsigned readers_wanted(void)
+{
+    uint64_t wish = mt_options()->gpu_readers;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (!wish)
+        wish = processors > 2 ? (uint64_t)processors / 2 : 1;
+    return wish < READERS_MAX ? (unsigned)wish : READERS_MAX;
+}
+
+static struct reader *reader_new(void)
+{
+    struct reader *r = calloc(1, sizeof *r);
+    if (r)
+        pthread_cond_init(&r->begin, NULL);
+    return r;
+}
+
+/* As many as there can be. */
+static void readers_start(void)
+{
+    static struct reader caller;
+    unsigned wanted = threads ? 0 : readers_wanted();
+    for (unsigned i = 0; i < wanted; i++) {
+        if (!(readers[i] = i ? reader_new() : &caller) ||
+            (i && mt_base_thread_start(NULL, 0, readers_main, (void *)(size_t)i)))
+            break;
+        threads = i + 1;
+    }
+}
+
+/* ---- a turn -------------------------------------------------------------------------------------- */
+
+static void rings_came(struct mt_rings *r, uint32_t context, uint64_t records, int known)
+{
+    if (r->ops->came)
+        r->ops->came(r, context, records, known);
+}
+
+static void reader_merge(struct reader *r)
+{
+    for (unsigned i = 0; i < r->bins; i++) {
+        struct bin *b = &r->bin[i];
+        rings_came(job.rings, b->context, b->part.taken, b->flight != NULL);
+        b->open = b->flight && flight_merge(b->flight, &b->part);
+        r->late += b->open && b->part.first;
+    }
+}
+
+/* Compact traces. */
+static unsigned readers_gather(struct mt_rings *rings)
+{
+    unsigned packets = 0, late = 0;
+    readers_start();
+    job.rings = rings;
+    for (unsigned t = 0; t < threads; t++)
+        readers[t]->packets = readers[t]->bins = readers[t]->last = readers[t]->late = 0;
+    readers_do(TAKE);
+    for (unsigned t = 0; t < threads; t++) {
+        packets += readers[t]->packets;
+        reader_merge(readers[t]);
+        late += readers[t]->late;
+    }
+    if (late)
+        readers_do(HAND_ON);
+    return packets;
+}
+
+/* Raw traces. */
+static void rings_packet(struct mt_rings *r, const struct mt_packet *p)
+{
+    if (p->context >= MT_GPU_CONTEXTS)
+        return;
+    struct mt_flight *f = atomic_load(&r->flight[p->context]);
+    if (f)
+        flight_packet(f, p);
+    rings_came(r, p->context, mt_packet_count(p), f != NULL);
+}
+
+static unsigned ring_drain(struct mt_rings *r, struct mt_ring *ring)
+{
+    struct mt_packet p;
+    unsigned n = 0;
+    while (n < r->batch && mt_ring_take(ring, &p) > 0) {
+        rings_packet(r, &p);
+        if (++n % PUBLISH == 0)
+            mt_ring_publish(ring);
+    }
+    if (n % PUBLISH || ring->damaged)
+        mt_ring_publish(ring);
+    return n;
+}
+
+static unsigned rings_drain(struct mt_rings *r)
+{
+    int compact = mt_trace_compact();
+    unsigned packets = compact ? readers_gather(r) : 0;
+    for (unsigned i = 0; i < MT_GPU_RINGS; i++) {
+        packets += compact ? 0 : ring_drain(r, &r->ring[i]);
+        if (r->ring[i].damaged)
+            rings_complain(r);
+        r->passed[i] = r->ring[i].damaged ? MT_RING_CLOSED : r->ring[i].at;
+    }
+    return packets;
+}
+
+/* Launches whose end was seen before their rings were looked at have all that they wrote. */
+static unsigned rings_poll(void)
+{
+    static struct mt_flight *ended[MT_GPU_CONTEXTS];
+    unsigned packets = 0;
+    pthread_mutex_lock(&polling);
+    for (struct mt_rings *r = closed ? NULL : all; r; r = r->next) {
+        unsigned n = r->ops->marked ? r->ops->marked(r, ended) : 0;
+        packets += rings_drain(r);
+        for (unsigned i = 0; i < n; i++)
+            ended[i]->ended = 1;
+    }
+    pthread_mutex_unlock(&polling);
+    return packets;
+}
+
+/* ---- the thread ---------------------------------------------------------------------------------- */
+
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
+static int running;           /* under `awake` */
+static void (*on_left)(void); /* likewise */
+
+static void reader_left(void)
+{
+    pthread_mutex_lock(&awake);
+    under_way--;
+    pthread_mutex_unlock(&awake);
+}
+
+static void flight_drop(struct mt_gather *first)
+{
+    for (struct mt_gather *g = first, *next; g; g = next) {
+        next = g->next;
+        free(g);
+    }
+}
+
+/* Ends what can be ended, in order, and frees it. Returns how many left. Records that are missing are given
+ * up when no packet has come for a while: the rings were looked at last at `looked`, and one came last at
+ * `moved` (mt_now_ns; a slow sink can be between this and that, not after `looked`). */
+static unsigned flight_retire(uint64_t looked, uint64_t moved)
+{
+    struct mt_flight_queue *q;
+    struct mt_flight *f;
+    unsigned n = 0;
+    while ((f = next_complete(&q, looked, moved))) {
+        flight_finish(q, f);
+        mt_rings_return(f);
+        reader_left();
+        pthread_mutex_lock(&lock);
+        q->first = f->next;
+        if (!q->first)
+            q->last = &q->first;
+        pthread_cond_broadcast(&left);
+        pthread_mutex_unlock(&lock);
+        flight_drop(f->gathered);
+        free(f->held);
+        free(f);
+        n++;
+    }
+    return n;
+}
+
+/* Longer and longer, as long as nothing comes. */
+static void reader_rest(unsigned idle)
+{
+    struct timespec t = {0, idle < 2000 ? 20000 : 200000};
+    if (idle < 200)
+        sched_yield();
+    else
+        nanosleep(&t, NULL);
+}
+
+static void reader_await(void)
+{
+    pthread_mutex_lock(&awake);
+    while (!under_way)
+        pthread_cond_wait(&work, &awake);
+    pthread_mutex_unlock(&awake);
+}
+
+/* 1: something came, or left. *last: when packets came last. */
+static int reader_turn(uint64_t *last)
+{
+    unsigned moved = rings_poll();
+    uint64_t now = mt_now_ns();
+    *last = moved ? now : *last;
+    unsigned gone = flight_retire(now, *last);
+    if (gone && on_left)
+        on_left();
+    progress += moved + gone;
+    rounds++;
+    return moved + gone != 0;
+}
+
+static void *reader_main(void *unused)
+{
+    unsigned idle = 0;
+    uint64_t last = 0;
+    mt_last_ours();
+    for (;;) {
+        reader_await();
+        idle = reader_turn(&last) ? 0 : idle + 1;
+        if (idle)
+            reader_rest(idle);
+    }
+    return unused;
+}
+
+/* A launch is under way: the reader reads until it has left. -1: there is no thread. */
+static int reader_wake(const struct mt_rings *r)
+{
+    pthread_mutex_lock(&awake);
+    on_left = r->ops->left;
+    if (!running)
+        running = !mt_base_thread_start(NULL, 0, reader_main, NULL);
+    int ok = running;
+    under_way += (unsigned)ok;
+    pthread_cond_signal(&work);
+    pthread_mutex_unlock(&awake);
+    return ok ? 0 : -1;
+}
+
+int mt_flight_begin(struct mt_flight *f, struct mt_flight_queue **q)
+{
+    struct mt_flight_queue *had = *q;
+    *q = had ? had : queue_enter(f->launch.trace);
+    if (*q && !reader_wake(f->rings)) {
+        flight_add(*q, f);
+        return 0;
+    }
+    if (*q != had)
+        mt_queue_leave(*q);
+    *q = had;
+    return -1;
+}
