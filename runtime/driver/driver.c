@@ -4,7 +4,6 @@
 #include "driver.h"
 #include "context.h"
 #include "api/device/device.h"
-#include "api/device/failed.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
 #include "base/report.h"

@@ -36,7 +36,7 @@ struct mt_driver_call {
     int held, clean;       /* the runtime's last error of this thread: calls below do not change it */
     int called;            /* mt_entry_called: not by what is called below */
     int per_thread, outer; /* a variant for per-thread default streams */
-    int watched;           /* the call is told to api/device/failed.h */
+    int watched;           /* the call is told to api/device/device.h */
 };
 /* What is to be called for entry `index`, or NULL with c->result. */
 void *mt_driver_enter(struct mt_driver_call *c, enum mt_driver_index index, int per_thread,

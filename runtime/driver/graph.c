@@ -2,7 +2,7 @@
  * functions. */
 #include "copy.h"
 #include "launch.h"
-#include "api/device/module.h"
+#include "api/device/device.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Launches of the driver API. */
 #include "launch.h"
-#include "api/device/module.h"
+#include "api/device/device.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,7 @@
 #define _GNU_SOURCE
 #include "driver.h"
 #include "link.h"
-#include "api/device/library.h"
-#include "api/device/make.h"
+#include "api/device/device.h"
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
-/* Device code that is put together at run time (cuLink*, nvJitLink): api/device/make.h's linked code as it
- * grows. */
+/* Device code that is put together at run time (cuLink*, nvJitLink): api/device/made_image.h's linked code as
+ * it grows. */
 #ifndef MT_DRIVER_LINK_H
 #define MT_DRIVER_LINK_H
-#include "api/device/make.h"
+#include "api/device/device.h"
 
 enum mt_link_kind { MT_LINK_PTX, MT_LINK_CUBIN, MT_LINK_FATBIN };
 

@@ -1,6 +1,6 @@
 /* Memory of the driver API: what its functions ask of an address, and pitched memory. */
 #include "context.h"
-#include "api/device/heap.h"
+#include "api/device/device.h"
 #include <string.h>
 
 CUresult drv_cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t width, size_t height, unsigned element)

@@ -1,9 +1,7 @@
 /* Modules, libraries, kernels and functions of the driver API. On the CPU device a module and a library are
  * the same, and so are a kernel and its function. */
 #include "driver.h"
-#include "api/device/make.h"
 #include "api/device/device.h"
-#include "api/device/library.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #include "compiler.h"
 #include "link.h"
 #include "api/device/device.h"
-#include "api/device/library.h"
 #include "base/attach.h"
 #include "base/fork.h"
 #include "base/report.h"

@@ -2,7 +2,7 @@
  * wait is a host function: it may last, and takes no worker of the device. */
 #include "driver.h"
 #include "api/copy/copy.h"
-#include "api/device/heap.h"
+#include "api/device/device.h"
 #include "trace/site.h"
 #include <stdint.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "driver.h"
 #include "api/device/device.h"
-#include "api/device/heap.h"
 #include "trace/objects.h"
 #include "trace/devices.h"
 #include "base/fd.h"

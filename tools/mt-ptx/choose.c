@@ -5,7 +5,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include "llvm-pass/unit/options.h"
-#include "runtime/api/device/make.h"
+#include "runtime/api/device/made_image.h"
 #include "mt-ptx.h"
 
 enum { CPU_DEVICE = 90, MOST_TRIES = 4 };

@@ -15,7 +15,7 @@
 #include "llvm-pass/unit/pass.h"
 #include "ptx/module/module.h"
 #include "format/image.h"
-#include "runtime/api/device/make.h"
+#include "runtime/api/device/made_image.h"
 #include "base/create.h"
 #include "linker.h"
 #include "mt-ptx.h"

@@ -5,7 +5,6 @@
 #include "api/launch/stack.h"
 #include "device/gpu.h"
 #include "api/graphs/graph_gpu.h"
-#include "api/device/heap.h"
 #include "trace/devices.h"
 #include "trace/events.h"
 #include "trace/objects.h"

@@ -2,7 +2,7 @@
 #include "api/streams/capture.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "api/device/heap.h"
+#include "api/device/device.h"
 #include "api/streams/queue.h"
 #include "api/memory/sync.h"
 #include <stdlib.h>

@@ -3,8 +3,7 @@
 #include "copy.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "api/device/failed.h"
-#include "api/device/heap.h"
+#include "api/device/device.h"
 #include "api/streams/queue.h"
 #include "api/memory/sync.h"
 #include <stdint.h>

@@ -4,7 +4,6 @@
 #include "copy.h"
 #include "api/device/device.h"
 #include "api/entry.h"
-#include "api/device/heap.h"
 #include "trace/events.h"
 #include "trace/objects.h"
 #include "api/streams/stream.h"

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "api/entry.h"
 #include "device.h"
-#include "failed.h"
 #include "api/tables/error.h"
 #include "base/attach.h"
 #include "base/report.h"

@@ -1,10 +1,8 @@
 /* Libraries of device code that the program loads by itself, on the CPU device. */
 #define _GNU_SOURCE
-#include "library.h"
+#include "device.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "made.h"
-#include "make.h"
 #include "trace/devices.h"
 #include "base/fork.h"
 #include "base/report.h"
@@ -60,7 +58,9 @@ static struct library *library_new(const struct mt_device_code *code, size_t n)
         copy[code[i].bytes] = '\0'; /* PTX ends so */
         l->code[l->module.nfatbins++] = copy;
     }
-    l->module.ended = l->module.tried = l->module.loaded = l->module.lazy.made = l->module.foreign = 1;
+    l->module.state = MT_MODULE_LOADED;
+    l->module.made.state = MT_MADE_SETTLED;
+    l->module.foreign = 1;
     return l;
 }
 

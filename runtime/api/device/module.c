@@ -1,107 +1,112 @@
-/* What the program registered: fat binaries with their kernels and variables. */
+/* What the program registered: fat binaries with their kernels and variables; and its loading, with images
+ * made where none came with the code. A constructor of the program may launch, and then the dynamic linker's
+ * lock is held before any of ours. So nothing is loaded under a lock: a thread that finds another one at it
+ * waits for that one a moment, for it may be waiting for the dynamic linker, and then loads as well; the
+ * first image counts. */
 #define _GNU_SOURCE
-#include "module.h"
 #include "device.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "made.h"
 #include "api/tables/map.h"
-#include "plain.h"
-#include "trace/events.h"
-#include "trace/nvtx.h"
 #include "base/demangle.h"
-#include "trace/devices.h"
+#include "base/fd.h"
+#include "base/fork.h"
+#include "base/options.h"
 #include "base/report.h"
 #include "base/short.h"
-#include "base/fork.h"
-#include "heap.h"
+#include "trace/devices.h"
+#include "trace/events.h"
+#include "trace/nvtx.h"
 #include <ctype.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-/* ---- Device variables as the program registers them ---- */
+#define PATIENCE_MS 1000
+#define AHEAD_MOST 8 /* kernels that are made at once for nobody yet */
+#define WRONG_MOST 2
 
-static struct mt_map variables = MT_MAP_INIT;
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+MT_FORK_ENTRY(lock, &lock, MT_FORK_RECURSIVE, MT_FORK_MODULES);
+static struct mt_module *modules, **modules_end = &modules;
+static _Atomic unsigned modules_unloaded; /* before MT_MODULE_LOADED */
+static int to_gpu, symbols_logged;
+static struct mt_map functions = MT_MAP_INIT, variables = MT_MAP_INIT;
+MT_FORK_TABLE(functions);
 MT_FORK_TABLE(variables);
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* mt-ptx may take seconds */
+MT_FORK_LOCK(making, MT_FORK_MODULES);
+static _Thread_local int module_inside; /* constructors of images run then */
 
-struct mt_variable *mt_variable_find(const void *host)
+const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n)
 {
-    mt_modules_load();
-    struct mt_variable *v = host ? mt_map_get(&variables, host) : NULL;
-    if (v)
-        mt_module_need(v->module);
-    return v;
+    if (!m->fatbins)
+        return mt_image_fatbins(m->wrapper, n);
+    *n = m->nfatbins;
+    return m->fatbins;
 }
 
-/* ---- registration, as compiled code calls it ---- */
-
-static struct mt_variable *variable_add(void **handle, const void *host, void **managed, char *device,
-                                        const char *name, int ext, size_t size, int constant, int global)
+/* Says once per module why its kernels cannot run; `kernel` (or variable) is the first that is missing.
+ * 1: it was said now. */
+static int module_complain(struct mt_module *m, const char *mangled)
 {
-    struct mt_module *m = (struct mt_module *)handle;
-    struct mt_variable *v = m ? calloc(1, sizeof *v) : NULL;
-    if (!v || !(v->name = strdup(name)) || mt_map_set(&variables, host, v)) {
-        mt_report("out of memory: device variable %s is not registered", mt_short(name).text);
-        return NULL;
-    }
-    v->host = host;
-    v->managed = managed;
-    v->device = device;
-    v->ext = ext;
-    v->size = size;
-    v->constant = constant;
-    v->global = global;
-    v->module = m;
-    mt_modules_enter();
-    v->next = m->variables;
-    m->variables = v;
-    mt_modules_leave();
-    return v;
+    pthread_mutex_lock(&lock);
+    int said = m->said;
+    m->said = 1;
+    pthread_mutex_unlock(&lock);
+    mt_demangle_prepare();
+    char *demangled = mt_demangle(mangled);
+    const char *kernel = demangled ? demangled : mangled;
+    if (!said && m->why == mt_image_limit)
+        mt_report("kernel %s cannot run on the CPU device: %s", mt_short(kernel).text, m->why);
+    else if (!said && m->foreign)
+        mt_report("%s has no code for the CPU device: %s; mt-cc compiles its file with such code",
+                  mt_short(kernel).text, m->why ? m->why : "there is no memory");
+    else if (!said)
+        mt_report(
+            "kernel %s cannot run on the CPU device: %s; compile its file with mt-cc (without --plain: "
+            "MEMTRACE_ENABLE=0 runs a program untraced), or with clang++ -fplugin=libMemtrace-AA.so and "
+            "--cuda-path=<build>/cuda-overlay",
+            mt_short(kernel).text, m->why ? m->why : "its file has no CPU image");
+    free(demangled);
+    return !said;
 }
 
-void rec___cudaRegisterVar(void **handle, char *host, char *device, const char *name, int ext, size_t size,
-                           int constant, int global)
+void mt_function_complain(struct mt_function *f)
 {
-    variable_add(handle, host, NULL, device, name, ext, size, constant, global);
+    int said = atomic_exchange(&f->told, 1), alone = f->module->image && f->module->foreign;
+    if ((!alone && module_complain(f->module, f->name)) || said || !f->module->foreign)
+        return;
+    mt_demangle_prepare();
+    char *name = mt_demangle(f->name);
+    if (alone)
+        mt_report("kernel %s cannot run on the CPU device: %s", mt_short(name ? name : f->name).text,
+                  f->why ? f->why : "there is no PTX of it beside that of others of its file");
+    else
+        mt_report("kernel %s cannot run on the CPU device, like others of its file",
+                  mt_short(name ? name : f->name).text);
+    free(name);
 }
 
-void rec___cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int ext,
-                                  size_t size, int constant, int global)
+void mt_module_untraced(struct mt_module *m, const char *kernel)
 {
-    variable_add(handle, host, host, device, name, ext, size, constant, global);
+    pthread_mutex_lock(&lock);
+    int said = m->said || m->why == mt_image_too_old;
+    m->said = 1;
+    pthread_mutex_unlock(&lock);
+    if (!said)
+        mt_note("kernel %s and others of its file run on the GPU without a trace: %s", mt_short(kernel).text,
+                m->why ? m->why : "its file has no CPU image");
 }
 
-/* What the pass makes of the registration of such a variable. */
-__attribute__((visibility("default"))) void __mt_register_managed(void **handle, void *host, const char *name,
-                                                                  size_t size)
-{
-    struct mt_variable *v = variable_add(handle, host, NULL, NULL, name, 0, size, 0, 0);
-    if (v)
-        v->own = 1;
-}
-
-void rec___cudaRegisterHostVar(void **handle, const char *name, char *host, size_t size)
-{
-    variable_add(handle, host, NULL, host, name, 0, size, 0, 1);
-}
-
-/* Texture and surface references: gone from CUDA 12; what uses them is reported where it is called. */
-void rec___cudaRegisterTexture(void **handle, const void *host, const void **device, const char *name,
-                               int dim, int norm, int ext)
-{
-    mt_say("texture reference %s is not registered: texture references are not supported", name);
-}
-
-void rec___cudaRegisterSurface(void **handle, const void *host, const void **device, const char *name,
-                               int dim, int ext)
-{
-    mt_say("surface reference %s is not registered: surface references are not supported", name);
-}
-
-/* ---- of a module ---- */
+/* ---- variables ---- */
 
 static int variables_are_managed(const struct mt_module *m)
 {
@@ -111,7 +116,8 @@ static int variables_are_managed(const struct mt_module *m)
     return v != NULL;
 }
 
-void mt_variable_lies(struct mt_variable *v, void *address)
+/* On the CPU device; NULL: nowhere. */
+static void variable_lies(struct mt_variable *v, void *address)
 {
     v->address = address;
     if (!v->managed || !address)
@@ -119,14 +125,6 @@ void mt_variable_lies(struct mt_variable *v, void *address)
     *v->managed = address;
     if (mt_map_set(&variables, address, v)) /* nvcc's host code names it by that */
         mt_report("out of memory: device variable %s has no address", mt_short(v->name).text);
-}
-
-void *mt_variable_address(struct mt_variable *v)
-{
-    int device = mt_device_current();
-    struct mt_image *i = device && v->address ? mt_module_image_on(v->module->image, device) : NULL;
-    const struct mt_image_var *var = i ? mt_image_find_var(i, v->name) : NULL;
-    return !device ? v->address : var ? mt_image_var_address(var) : NULL;
 }
 
 static int variables_are_for_gpu(const struct mt_module *m)
@@ -164,90 +162,428 @@ static void variables_forget(struct mt_module *m)
     }
 }
 
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-MT_FORK_ENTRY(lock, &lock, MT_FORK_RECURSIVE, MT_FORK_MODULES);
-static struct mt_module *modules, **modules_end = &modules;
-_Atomic unsigned mt_modules_unloaded;
-static int to_gpu, symbols_logged;
-static struct mt_map functions = MT_MAP_INIT;
-MT_FORK_TABLE(functions);
+/* ---- loading ---- */
 
-void mt_modules_enter(void)
+/* state: below `done` until another thread is through. */
+static void module_wait(const _Atomic int *loading, const _Atomic unsigned *state, unsigned done)
 {
-    pthread_mutex_lock(&lock);
+    const struct timespec moment = {.tv_nsec = 1000000};
+    for (unsigned i = 0; i < PATIENCE_MS && *loading && *state < done; i++)
+        nanosleep(&moment, NULL);
 }
 
-void mt_modules_leave(void)
+/* States only go forward. */
+static void module_reach(_Atomic unsigned *state, unsigned next)
 {
+    unsigned now = *state;
+    while (now < next && !atomic_compare_exchange_weak(state, &now, next))
+        ;
+}
+
+static void module_bind_functions(struct mt_module *m)
+{
+    for (struct mt_function *f = m->functions; f; f = f->next) {
+        f->kernel = m->image ? mt_image_find_kernel(m->image, f->name) : NULL;
+        f->image = m->image;
+    }
+}
+
+static void module_bind_variables(struct mt_module *m)
+{
+    for (struct mt_variable *v = m->variables; v; v = v->next) {
+        const struct mt_image_var *iv = m->image ? mt_image_find_var(m->image, v->name) : NULL;
+        if (iv && v->own)
+            mt_image_move_var(iv, (void *)(uintptr_t)v->host, v->size);
+        variable_lies(v, iv ? mt_image_var_address(iv) : NULL);
+    }
+}
+
+/* All variables of the image, registered or not, are memory that kernels may touch. Managed ones are device
+ * 0's image's, and no device's memory. */
+static void module_list_variables(const struct mt_image *image, int device)
+{
+    const struct mt_image_var *v = image->head->vars;
+    for (uint32_t i = 0; i < image->head->nvars; i++, v++) {
+        if (!mt_image_owns(image, v->address)) /* an inline variable: another image's is the one */
+            continue;
+        int managed = v->kind == MT_VAR_MANAGED;
+        if (managed && device > 0)
+            continue;
+        void *at = mt_image_var_address(v);
+        mt_heap_adopt(device, at, v->size, MT_HEAP_SYMBOL, v->kind);
+        uint64_t id =
+            mt_event_alloc((uint64_t)(uintptr_t)at, v->size, "symbol", v->name, managed ? -1 : device, NULL);
+        if (mt_tracing())
+            mt_heap_identify(at, (int64_t)id);
+    }
+}
+
+/* What an image says of itself, on both devices. */
+static void module_bind_tables(struct mt_module *m)
+{
+    for (const struct mt_image *i = m->image; i; i = i->peer)
+        mt_event_sites(i->head, i->site_base);
+    module_bind_functions(m);
+}
+
+static void module_bind_addresses(struct mt_module *m)
+{
+    module_bind_variables(m);
+    for (const struct mt_image *i = m->image; i; i = i->peer)
+        module_list_variables(i, 0);
+}
+
+struct mt_image *mt_module_image_on(struct mt_image *image, int device)
+{
+    const char *why = NULL;
+    struct mt_image *loaded, *on = mt_image_on(image, device, &loaded, &why);
+    if (!on)
+        mt_report("device code of %s is not loaded for GPU %d: %s", (const char *)image->head->source, device,
+                  why);
+    for (const struct mt_image *i = loaded; i && i->copies == loaded->copies; i = i->peer)
+        module_list_variables(i, device);
+    return on;
+}
+
+void mt_module_bind(struct mt_module *m, struct mt_image *image, const char *why)
+{
+    pthread_mutex_lock(&lock);
+    m->image = image;
+    m->why = why;
+    module_bind_tables(m);
+    if (!mt_device_chosen_gpu())
+        module_bind_addresses(m);
     pthread_mutex_unlock(&lock);
 }
 
-struct mt_module *mt_modules_next(int (*wanted)(const struct mt_module *))
+/* Its image, if it has one. */
+static struct mt_image *module_load_carried(struct mt_module *m, int *foreign, const char **why)
+{
+    size_t n;
+    const void *const *fatbins = mt_module_fatbins(m, &n);
+    int carried = !fatbins || mt_image_carried(fatbins, n);
+    if (mt_device_cudart()) { /* a GPU runs the code, and not this processor */
+        mt_image_tables_only();
+    } else if (!carried) {
+        *foreign = 1;
+        return NULL;
+    }
+    return fatbins ? mt_image_load_all(fatbins, n, NULL, why) : mt_image_load(m->wrapper, why);
+}
+
+static void module_read(struct mt_module *m)
+{
+    const char *why = NULL;
+    int foreign = 0;
+    module_wait(&m->loading, &m->state, MT_MODULE_READ);
+    if (m->state >= MT_MODULE_READ)
+        return;
+    m->loading++;
+    module_inside = 1;
+    struct mt_image *image = module_load_carried(m, &foreign, &why);
+    module_inside = 0;
+    mt_demangle_prepare();
+    pthread_mutex_lock(&lock);
+    if (m->state < MT_MODULE_READ) {
+        m->foreign = foreign;
+        m->image = image;
+        m->why = image || !why || why == mt_image_too_old || why == mt_image_limit ? why : strdup(why);
+        module_bind_tables(m);
+        m->state = MT_MODULE_READ;
+    }
+    pthread_mutex_unlock(&lock);
+    m->loading--;
+}
+
+static void module_send(struct mt_module *m)
+{
+    if (!mt_device_cudart())
+        return;
+    if (m->fatbins) {
+        mt_report("device code of several files (-fgpu-rdc) is not linked for the GPU: link the program with "
+                  "mt-cc");
+        return;
+    }
+    if (!variables_are_for_gpu(m))
+        return;
+    int too_old = m->why == mt_image_too_old; /* its kernels would take an argument that nobody gives */
+    m->real = MT_NEXT(__cudaRegisterFatBinary)((void *)(uintptr_t)m->wrapper);
+    if (too_old && m->functions)
+        mt_report("kernel %s and others of its file cannot run: %s", mt_short(m->functions->name).text,
+                  m->why);
+    for (struct mt_function *f = too_old ? NULL : m->functions; f; f = f->next)
+        mt_function_register(m->real, f);
+    variables_to_gpu(m);
+    MT_NEXT(__cudaRegisterFatBinaryEnd)(m->real);
+}
+
+/* Makes it known to the device in use; under the lock. */
+static void module_load(struct mt_module *m, int gpu)
+{
+    m->state = MT_MODULE_LOADED;
+    if (gpu)
+        module_send(m);
+    else /* names and sites are the image's, addresses are not */
+        module_bind_addresses(m);
+    modules_unloaded--; /* at the end: other threads' lookups pass the lock by when nothing is left */
+}
+
+static struct mt_module *modules_due(void)
 {
     struct mt_module *m = modules;
-    while (m && !wanted(m))
+    while (m && m->state != MT_MODULE_ENDED && m->state != MT_MODULE_READ)
         m = m->next;
     return m;
 }
 
-const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n)
+static void modules_load(int gpu)
 {
-    if (!m->fatbins)
-        return mt_image_fatbins(m->wrapper, n);
-    *n = m->nfatbins;
-    return m->fatbins;
-}
-
-int mt_module_complain(struct mt_module *m, const char *mangled)
-{
-    mt_modules_enter();
-    int said = m->said;
-    m->said = 1;
-    mt_modules_leave();
-    mt_demangle_prepare();
-    char *demangled = mt_demangle(mangled);
-    const char *kernel = demangled ? demangled : mangled;
-    if (!said && m->limited)
-        mt_report("kernel %s cannot run on the CPU device: %s", mt_short(kernel).text,
-                  m->why ? m->why : "no memory");
-    else if (!said && m->foreign)
-        mt_report("%s has no code for the CPU device: %s; mt-cc compiles its file with such code",
-                  mt_short(kernel).text, m->why ? m->why : "there is no memory");
-    else if (!said)
-        mt_report(
-            "kernel %s cannot run on the CPU device: %s; compile its file with mt-cc (without --plain: "
-            "MEMTRACE_ENABLE=0 runs a program untraced), or with clang++ -fplugin=libMemtrace-AA.so and "
-            "--cuda-path=<build>/cuda-overlay",
-            mt_short(kernel).text, m->why ? m->why : "its file has no CPU image");
-    free(demangled);
-    return !said;
-}
-
-void mt_function_complain(struct mt_function *f)
-{
-    int said = atomic_exchange(&f->told, 1), alone = f->module->image && f->module->foreign;
-    if ((!alone && mt_module_complain(f->module, f->name)) || said || !f->module->foreign)
+    if (module_inside)
         return;
-    mt_demangle_prepare();
-    char *name = mt_demangle(f->name);
-    if (alone)
-        mt_report("kernel %s cannot run on the CPU device: %s", mt_short(name ? name : f->name).text,
-                  f->why ? f->why : "there is no PTX of it beside that of others of its file");
-    else
-        mt_report("kernel %s cannot run on the CPU device, like others of its file",
-                  mt_short(name ? name : f->name).text);
-    free(name);
+    pthread_mutex_lock(&lock);
+    for (struct mt_module *m; (m = modules_due());) {
+        pthread_mutex_unlock(&lock);
+        module_read(m);
+        pthread_mutex_lock(&lock);
+        if (m->state == MT_MODULE_READ)
+            module_load(m, gpu);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
-void mt_module_untraced(struct mt_module *m, const char *kernel)
+/* Loads what is registered and not loaded yet. */
+static void modules_need(void)
 {
-    mt_modules_enter();
-    int said = m->said || m->too_old;
-    m->said = 1;
-    mt_modules_leave();
-    if (!said)
-        mt_note("kernel %s and others of its file run on the GPU without a trace: %s", mt_short(kernel).text,
-                m->why ? m->why : "its file has no CPU image");
+    if (modules_unloaded)
+        modules_load(mt_device_is_gpu());
+}
+
+void mt_modules_to_gpu(void)
+{
+    to_gpu = 1;
+    modules_load(1);
+}
+
+/* ---- images that are made ---- */
+
+/* Of a kernel that has an image of its own; NULL: it is none. */
+static const struct mt_made_kernel *module_later(const struct mt_module *m, const char *kernel)
+{
+    const struct mt_made_kernel *k = NULL;
+    while (m->later && (k = mt_made_kernel_next(m->later, m->later_end, k)) &&
+           strcmp(mt_made_kernel_name(k), kernel) != 0)
+        ;
+    return k;
+}
+
+/* Once, and others wait for it: the dynamic linker has no part in it. */
+static void module_ask(struct mt_made_image *i, pthread_mutex_t *one, struct mt_module *m,
+                       const struct mt_made_kernel *kernel, const char *name,
+                       struct mt_making *(*begin)(struct mt_made_image *i, struct mt_module *m,
+                                                  const struct mt_made_kernel *kernel, const char *name))
+{
+    pthread_mutex_lock(one);
+    if (i->state < MT_MADE_ASKED)
+        i->code = mt_made_ask(m, name, kernel, begin ? begin(i, m, kernel, name) : NULL);
+    module_reach(&i->state, MT_MADE_ASKED);
+    pthread_mutex_unlock(one);
+}
+
+/* It was asked for: loads it, and binds it with the lock of the modules. */
+static void module_made(struct mt_made_image *i, struct mt_module *m, struct mt_function *f,
+                        void (*bind)(struct mt_module *m, struct mt_function *f, struct mt_image *image,
+                                     const char *why))
+{
+    module_wait(&i->loading, &i->state, MT_MADE_SETTLED);
+    i->loading++;
+    if (i->state < MT_MADE_SETTLED && !module_inside) {
+        const char *why = NULL;
+        module_inside = 1;
+        struct mt_image *image =
+            mt_made_load(i->code, f ? m->image : NULL, f ? module_later(m, f->name) : NULL, &why);
+        module_inside = 0;
+        pthread_mutex_lock(&lock);
+        if (i->state < MT_MADE_SETTLED)
+            bind(m, f, image, why);
+        i->state = MT_MADE_SETTLED;
+        pthread_mutex_unlock(&lock);
+    }
+    if (--i->loading == 0 && i->state == MT_MADE_SETTLED)
+        mt_made_free(atomic_exchange(&i->code, NULL));
+}
+
+static void module_bind_made(struct mt_module *m, struct mt_function *f, struct mt_image *image,
+                             const char *why)
+{
+    m->later = mt_made_kernels(m->made.code, &m->later_end);
+    mt_module_bind(m, image, why);
+}
+
+/* Something of the module is needed: its image is made where it carried none. */
+static void module_need(struct mt_module *m)
+{
+    if (!m->foreign || m->made.state == MT_MADE_SETTLED)
+        return;
+    module_ask(&m->made, &making, m, NULL, mt_made_name(m), NULL);
+    module_made(&m->made, m, NULL, module_bind_made);
+}
+
+/* ---- kernels of large modules ---- */
+
+/* Several are made at once, each once; which lock is a kernel's follows from its name. */
+#define SLOTS 8
+static pthread_mutex_t slots[SLOTS] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
+                                       PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
+                                       PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
+                                       PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+#define SLOT(n) MT_FORK_ENTRY(slot##n, &slots[n], MT_FORK_MUTEX, MT_FORK_MODULES)
+SLOT(0);
+SLOT(1);
+SLOT(2);
+SLOT(3);
+SLOT(4);
+SLOT(5);
+SLOT(6);
+SLOT(7);
+
+static unsigned module_processors(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+}
+
+static pthread_mutex_t *module_slot(const char *name)
+{
+    unsigned hash = 0, n = module_processors();
+    for (; *name; name++)
+        hash = hash * 31 + (unsigned char)*name;
+    return &slots[hash % (n < 1 ? 1 : n < SLOTS ? n : SLOTS)];
+}
+
+static void module_bind_kernel(struct mt_module *m, struct mt_function *f, struct mt_image *image,
+                               const char *why)
+{
+    f->image = image;
+    f->kernel = image ? mt_image_find_kernel(image, f->name) : NULL;
+    f->why = why;
+    if (image)
+        mt_event_sites(image->head, image->site_base);
+}
+
+/* What messages call it: "KERNEL of FILE". */
+static char *module_name_kernel(const struct mt_module *m, const struct mt_function *f)
+{
+    char *name = NULL, *pretty = (mt_demangle_prepare(), mt_demangle(f->name));
+    if (asprintf(&name, "%s of %s", pretty ? pretty : f->name, mt_made_name(m)) < 0)
+        name = NULL;
+    free(pretty);
+    return name;
+}
+
+/* ---- ahead of time: while one kernel is made, other processors make those that come after it in the module.
+ * A few that nobody asks for, and no more are begun. ---- */
+
+static pthread_mutex_t ahead = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(ahead, MT_FORK_TRACES); /* taken under a slot */
+static unsigned unclaimed;
+
+static struct mt_function *module_function(struct mt_module *m, const char *name)
+{
+    pthread_mutex_lock(&lock);
+    struct mt_function *f = m->functions;
+    while (f && strcmp(f->name, name) != 0)
+        f = f->next;
+    pthread_mutex_unlock(&lock);
+    return f;
+}
+
+/* Processors with nothing to do beside `ours`, images that are being made. What else runs is what the system
+ * says, without this thread and the two processes that an image has at most. */
+static unsigned module_idle(unsigned ours)
+{
+    char text[64];
+    unsigned all = module_processors(), running = 0;
+    int fd = mt_fd_up(open("/proc/loadavg", O_RDONLY | O_CLOEXEC));
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    if (sscanf(text, "%*s %*s %*s %u/", &running) != 1)
+        running = 0;
+    unsigned busy = ours + (running > 1 + 2 * ours ? running - 1 - 2 * ours : 0);
+    return busy < all ? all - busy : 0;
+}
+
+static void module_ahead(struct mt_module *m, const struct mt_made_kernel *kernel, const char *what)
+{
+    pthread_mutex_lock(&ahead);
+    unsigned ours = 1 + unclaimed;
+    pthread_mutex_unlock(&ahead);
+    unsigned more = mt_options()->ahead ? (unsigned)mt_options()->ahead - 1 : module_idle(ours);
+    more = more < AHEAD_MOST ? more : AHEAD_MOST;
+    const unsigned most = more ? more + WRONG_MOST : 0;
+    for (; more && (kernel = mt_made_kernel_next(m->later, m->later_end, kernel)); more--) {
+        struct mt_function *f = module_function(m, mt_made_kernel_name(kernel));
+        pthread_mutex_lock(&ahead);
+        if (f && f->made.state == MT_MADE_UNASKED && unclaimed < most &&
+            (f->made.begun = mt_made_begin(m, what, kernel))) {
+            f->made.state = MT_MADE_BEGUN;
+            unclaimed++;
+        }
+        pthread_mutex_unlock(&ahead);
+    }
+}
+
+/* Takes what was begun for it: from now on it is not begun ahead of time. Under `ahead`. */
+static struct mt_making *module_claim(struct mt_made_image *i)
+{
+    struct mt_making *begun = i->begun;
+    i->begun = NULL;
+    unclaimed -= begun != NULL;
+    module_reach(&i->state, MT_MADE_CLAIMED);
+    return begun;
+}
+
+static struct mt_making *module_begin(struct mt_made_image *i, struct mt_module *m,
+                                      const struct mt_made_kernel *kernel, const char *what)
+{
+    pthread_mutex_lock(&ahead);
+    struct mt_making *begun = module_claim(i);
+    pthread_mutex_unlock(&ahead);
+    if (!begun)
+        begun = mt_made_begin(m, what, kernel);
+    if (begun && !mt_making_kept(begun))
+        module_ahead(m, kernel, what);
+    return begun;
+}
+
+/* What was begun for it ahead of time ends. */
+static void module_drop_begun(struct mt_module *m)
+{
+    pthread_mutex_lock(&ahead);
+    for (struct mt_function *f = m->functions; f; f = f->next) {
+        struct mt_making *begun = module_claim(&f->made);
+        if (begun)
+            mt_making_drop(begun);
+    }
+    pthread_mutex_unlock(&ahead);
+}
+
+/* A kernel is needed: where it is one of those that have their own image, that is made. */
+static void function_need(struct mt_function *f)
+{
+    struct mt_module *m = f->module;
+    if (!m->later || f->made.state == MT_MADE_SETTLED || !m->image)
+        return;
+    const struct mt_made_kernel *kernel = module_later(m, f->name);
+    if (!kernel) {
+        f->made.state = MT_MADE_SETTLED;
+        return;
+    }
+    char *name = module_name_kernel(m, f);
+    module_ask(&f->made, module_slot(f->name), m, kernel, name ? name : f->name, module_begin);
+    free(name);
+    module_made(&f->made, m, f, module_bind_kernel);
 }
 
 /* ---- lookup ---- */
@@ -298,13 +634,13 @@ int mt_function_is_folded(const void *host)
 
 struct mt_function *mt_function_find(const void *host)
 {
-    mt_modules_load();
+    modules_need();
     struct mt_function *f = host ? mt_map_get(&functions, host) : NULL;
     if (f && module_is_folded(f, host))
         return NULL;
     if (f) {
-        mt_module_need(f->module);
-        mt_function_need(f);
+        module_need(f->module);
+        function_need(f);
     }
     return f;
 }
@@ -319,53 +655,23 @@ void mt_function_alias(const void *alias, struct mt_function *f)
     mt_map_set(&functions, alias, f);
 }
 
-/* ---- the real runtime ---- */
-
-static int module_lacks_tables(const struct mt_module *m)
+/* The variable whose host shadow is at `host`; loaded. NULL: none. */
+static struct mt_variable *variable_find(const void *host)
 {
-    return m->ended && !m->tried;
+    modules_need();
+    struct mt_variable *v = host ? mt_map_get(&variables, host) : NULL;
+    if (v)
+        module_need(v->module);
+    return v;
 }
 
-static int module_is_unsent(const struct mt_module *m)
+/* Where the current device has it; NULL: nowhere. */
+static void *variable_address(struct mt_variable *v)
 {
-    return m->ended && !m->sent;
-}
-
-static void register_real(struct mt_module *m)
-{
-    m->sent = 1;
-    if (!mt_device_cudart())
-        return;
-    if (m->fatbins) {
-        mt_report("device code of several files (-fgpu-rdc) is not linked for the GPU: link the program with "
-                  "mt-cc");
-        return;
-    }
-    if (!variables_are_for_gpu(m))
-        return;
-    m->real = MT_NEXT(__cudaRegisterFatBinary)((void *)(uintptr_t)m->wrapper);
-    mt_module_load_tables(m);
-    if (m->too_old && m->functions) /* they would take an argument that nobody gives */
-        mt_report("kernel %s and others of its file cannot run: %s", mt_short(m->functions->name).text,
-                  m->why);
-    for (struct mt_function *f = m->too_old ? NULL : m->functions; f; f = f->next)
-        mt_plain_register(m->real, f);
-    variables_to_gpu(m);
-    MT_NEXT(__cudaRegisterFatBinaryEnd)(m->real);
-}
-
-void mt_modules_to_gpu(void)
-{
-    mt_modules_enter();
-    to_gpu = 1;
-    for (struct mt_module *m; (m = mt_modules_next(module_lacks_tables));) {
-        mt_modules_leave();
-        mt_module_load_tables(m);
-        mt_modules_enter();
-    }
-    for (struct mt_module *m; (m = mt_modules_next(module_is_unsent));)
-        register_real(m);
-    mt_modules_leave();
+    int device = mt_device_current();
+    struct mt_image *i = device && v->address ? mt_module_image_on(v->module->image, device) : NULL;
+    const struct mt_image_var *var = i ? mt_image_find_var(i, v->name) : NULL;
+    return !device ? v->address : var ? mt_image_var_address(var) : NULL;
 }
 
 void mt_modules_log_symbols(void)
@@ -374,7 +680,7 @@ void mt_modules_log_symbols(void)
         return;
     int clean = mt_error_hold();
     mt_demangle_prepare();
-    mt_modules_enter();
+    pthread_mutex_lock(&lock);
     for (struct mt_module *m = modules; m && !symbols_logged; m = m->next)
         for (struct mt_variable *v = m->variables; v; v = v->next) {
             void *p;
@@ -383,7 +689,7 @@ void mt_modules_log_symbols(void)
                 mt_event_alloc((uint64_t)(uintptr_t)p, v->size, "symbol", v->name, -1, NULL);
         }
     symbols_logged = 1;
-    mt_modules_leave();
+    pthread_mutex_unlock(&lock);
     mt_error_release(clean);
 }
 
@@ -398,11 +704,11 @@ void **rec___cudaRegisterFatBinary(void *wrapper)
     }
     m->wrapper = wrapper;
     mt_registered = 1;
-    mt_modules_enter();
+    pthread_mutex_lock(&lock);
     *modules_end = m;
     modules_end = &m->next;
-    mt_modules_unloaded++;
-    mt_modules_leave();
+    modules_unloaded++;
+    pthread_mutex_unlock(&lock);
     return (void **)m;
 }
 
@@ -420,7 +726,7 @@ void rec___cudaRegisterFunction(void **handle, const char *host, char *device, c
     f->thread_limit = thread_limit;
     f->module = m;
     f->dynamic_shared_max = f->carveout = -1;
-    mt_modules_enter();
+    pthread_mutex_lock(&lock);
     f->before = mt_map_get(&functions, host);
     if (mt_map_set(&functions, host, f))
         mt_report("out of memory: kernel %s is not registered", mt_short(name).text);
@@ -429,7 +735,70 @@ void rec___cudaRegisterFunction(void **handle, const char *host, char *device, c
     if (m->image)
         f->kernel = mt_image_find_kernel(m->image, f->name);
     f->image = m->image;
-    mt_modules_leave();
+    pthread_mutex_unlock(&lock);
+}
+
+static struct mt_variable *variable_add(void **handle, const void *host, void **managed, char *device,
+                                        const char *name, int ext, size_t size, int constant, int global)
+{
+    struct mt_module *m = (struct mt_module *)handle;
+    struct mt_variable *v = m ? calloc(1, sizeof *v) : NULL;
+    if (!v || !(v->name = strdup(name)) || mt_map_set(&variables, host, v)) {
+        mt_report("out of memory: device variable %s is not registered", mt_short(name).text);
+        return NULL;
+    }
+    v->host = host;
+    v->managed = managed;
+    v->device = device;
+    v->ext = ext;
+    v->size = size;
+    v->constant = constant;
+    v->global = global;
+    v->module = m;
+    pthread_mutex_lock(&lock);
+    v->next = m->variables;
+    m->variables = v;
+    pthread_mutex_unlock(&lock);
+    return v;
+}
+
+void rec___cudaRegisterVar(void **handle, char *host, char *device, const char *name, int ext, size_t size,
+                           int constant, int global)
+{
+    variable_add(handle, host, NULL, device, name, ext, size, constant, global);
+}
+
+void rec___cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int ext,
+                                  size_t size, int constant, int global)
+{
+    variable_add(handle, host, host, device, name, ext, size, constant, global);
+}
+
+/* What the pass makes of the registration of such a variable. */
+__attribute__((visibility("default"))) void __mt_register_managed(void **handle, void *host, const char *name,
+                                                                  size_t size)
+{
+    struct mt_variable *v = variable_add(handle, host, NULL, NULL, name, 0, size, 0, 0);
+    if (v)
+        v->own = 1;
+}
+
+void rec___cudaRegisterHostVar(void **handle, const char *name, char *host, size_t size)
+{
+    variable_add(handle, host, NULL, host, name, 0, size, 0, 1);
+}
+
+/* Texture and surface references: gone from CUDA 12; what uses them is reported where it is called. */
+void rec___cudaRegisterTexture(void **handle, const void *host, const void **device, const char *name,
+                               int dim, int norm, int ext)
+{
+    mt_say("texture reference %s is not registered: texture references are not supported", name);
+}
+
+void rec___cudaRegisterSurface(void **handle, const void *host, const void **device, const char *name,
+                               int dim, int ext)
+{
+    mt_say("surface reference %s is not registered: surface references are not supported", name);
 }
 
 void rec___cudaRegisterFatBinaryEnd(void **handle)
@@ -437,16 +806,15 @@ void rec___cudaRegisterFatBinaryEnd(void **handle)
     struct mt_module *m = (struct mt_module *)handle;
     if (!m)
         return;
-    if (to_gpu)
-        mt_module_load_tables(m);
-    mt_modules_enter();
-    m->ended = 1;
-    if (to_gpu && !m->sent)
-        register_real(m);
-    mt_modules_leave();
+    pthread_mutex_lock(&lock);
+    module_reach(&m->state, MT_MODULE_ENDED);
+    int load_now = to_gpu;
+    pthread_mutex_unlock(&lock);
+    if (load_now)
+        modules_load(1);
     /* A __managed__ variable, or its pointer, must be right before main. */
     if (variables_are_managed(m) && !mt_device_is_gpu())
-        mt_modules_load();
+        modules_need();
 }
 
 char rec___cudaInitModule(void **handle)
@@ -454,9 +822,9 @@ char rec___cudaInitModule(void **handle)
     struct mt_module *m = (struct mt_module *)handle;
     if (mt_device_is_gpu())
         return m && m->real ? MT_NEXT(__cudaInitModule)(m->real) : 0;
-    mt_modules_load();
+    modules_need();
     if (m)
-        mt_module_need(m);
+        module_need(m);
     return 1;
 }
 
@@ -479,21 +847,22 @@ static void module_forget_function(struct mt_function *f)
  * others may come to lie there. What was launched has all it needs. */
 void mt_module_forget(struct mt_module *m)
 {
-    mt_module_drop_begun(m);
-    mt_modules_enter();
+    module_drop_begun(m);
+    pthread_mutex_lock(&lock);
     for (struct mt_module **at = &modules; *at; at = &(*at)->next)
         if (*at == m) {
             *at = m->next;
             modules_end = *at ? modules_end : at;
             break;
         }
-    if (!m->loaded)
-        mt_modules_unloaded--;
-    m->loaded = m->tried = m->lazy.made = 1;
+    if (m->state < MT_MODULE_LOADED)
+        modules_unloaded--;
+    m->state = MT_MODULE_GONE;
+    m->made.state = MT_MADE_SETTLED;
     for (struct mt_function *f = m->functions; f; f = f->next)
         module_forget_function(f);
     variables_forget(m);
-    mt_modules_leave();
+    pthread_mutex_unlock(&lock);
 }
 
 void rec___cudaUnregisterFatBinary(void **handle)
@@ -511,11 +880,11 @@ void rec___cudaUnregisterFatBinary(void **handle)
  * was linked. */
 __attribute__((visibility("default"))) int __mt_is_registered(void **handle)
 {
-    mt_modules_enter();
+    pthread_mutex_lock(&lock);
     struct mt_module *m = modules;
     while (m && handle && m != (struct mt_module *)handle)
         m = m->next;
-    mt_modules_leave();
+    pthread_mutex_unlock(&lock);
     return m != NULL;
 }
 
@@ -526,10 +895,10 @@ __attribute__((visibility("default"))) const char __mt_device_linker = 0;
 static struct mt_module *unlinked_module(const void *object)
 {
     struct mt_module *m;
-    mt_modules_enter();
-    for (m = modules; m && !(m->fatbins && m->object == object && !m->loaded); m = m->next) {
+    pthread_mutex_lock(&lock);
+    for (m = modules; m && !(m->fatbins && m->object == object && m->state < MT_MODULE_LOADED); m = m->next) {
     }
-    mt_modules_leave();
+    pthread_mutex_unlock(&lock);
     return m ? m : (struct mt_module *)__cudaRegisterFatBinary(NULL);
 }
 
@@ -562,6 +931,47 @@ __attribute__((visibility("default"))) void __mt_register_linked_binary(void (*c
 __attribute__((visibility("default"))) void __mt_linked_binaries_done(void)
 {
     for (struct mt_module *m = modules; m; m = m->next)
-        if (m->fatbins && !m->ended)
+        if (m->fatbins && m->state == MT_MODULE_OPEN)
             __cudaRegisterFatBinaryEnd((void **)m);
+}
+
+/* ---- variables as symbols, on the CPU device ---- */
+
+/* A variable whose file has no CPU image: there is no memory for it. */
+static cudaError_t symbol_find(const void *symbol, struct mt_variable **v)
+{
+    *v = variable_find(symbol);
+    if (!*v)
+        return cudaErrorInvalidSymbol;
+    if ((*v)->address)
+        return cudaSuccess;
+    if (!(*v)->module->image) {
+        module_complain((*v)->module, (*v)->name);
+        return cudaErrorNoKernelImageForDevice;
+    }
+    return cudaErrorInvalidSymbol;
+}
+
+cudaError_t impl_cudaGetSymbolAddress(void **out, const void *symbol)
+{
+    struct mt_variable *v;
+    MT_RETURN_IF_FAILED();
+    if (!out)
+        return mt_fail(cudaErrorInvalidValue);
+    cudaError_t e = symbol_find(symbol, &v);
+    if (!e && !(*out = variable_address(v)))
+        e = cudaErrorMemoryAllocation;
+    return mt_fail(e);
+}
+
+cudaError_t impl_cudaGetSymbolSize(size_t *out, const void *symbol)
+{
+    struct mt_variable *v;
+    MT_RETURN_IF_FAILED();
+    if (!out)
+        return mt_fail(cudaErrorInvalidValue);
+    cudaError_t e = symbol_find(symbol, &v);
+    if (!e)
+        *out = v->size;
+    return mt_fail(e);
 }

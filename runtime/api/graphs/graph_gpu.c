@@ -10,7 +10,6 @@
 #include "device/gpu.h"
 #include "api/launch/launch.h"
 #include "api/tables/map.h"
-#include "api/device/plain.h"
 #include "api/launch/stack.h"
 #include "api/launch/untabled.h"
 #include "trace/events.h"
@@ -105,12 +104,12 @@ static cudaError_t set_kernel(cudaGraphNode_t node, const void *function, void *
 /* What runs when it can never be traced, or NULL. */
 static const void *untraced_version(struct mt_function *f, const struct mt_launch_config *c)
 {
-    const void *plain = mt_plain_of(f);
+    const void *plain = mt_function_plain(f);
     if (!plain || mt_selection_never(f->kernel->pretty))
         return plain;
-    cudaError_t e = mt_tracing() ? mt_plain_must(f, c) : cudaSuccess;
+    cudaError_t e = mt_tracing() ? mt_function_must_plain(f, c) : cudaSuccess;
     if (e)
-        mt_plain_tell(f, c, e);
+        mt_function_tell_plain(f, c, e);
     return e ? plain : NULL;
 }
 
@@ -155,7 +154,8 @@ static int graph_gpu_give(struct kernel_node *k, cudaGraphNode_t node, struct mt
     k->gpu = plain ? NULL : had ? had : mt_gpu()->node_new();
     if (!plain && !k->gpu)
         return 0;
-    if (!set_kernel(node, plain ? plain : mt_traced_of(k->f), plain ? NULL : mt_gpu()->node_context(k->gpu)))
+    if (!set_kernel(node, plain ? plain : mt_function_traced(k->f),
+                    plain ? NULL : mt_gpu()->node_context(k->gpu)))
         return 1;
     say_once(NOT_SET, "the runtime does not take their launch context");
     if (k->gpu != had)
@@ -281,7 +281,7 @@ static void *graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node,
     if (!k->gpu) /* it was a kernel that is never traced */
         k->gpu = mt_gpu()->node_new();
     if (k->gpu)
-        *func = mt_traced_of(f);
+        *func = mt_function_traced(f);
     return k->gpu ? mt_gpu()->node_context(k->gpu) : NULL;
 }
 

@@ -6,7 +6,7 @@
 #include "api/tables/error.h"
 #include "api/launch/event.h"
 #include "graph.h"
-#include "api/device/heap.h"
+#include "api/device/device.h"
 #include "api/launch/launch.h"
 #include "trace/objects.h"
 #include <stdlib.h>

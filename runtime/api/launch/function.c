@@ -3,7 +3,6 @@
 #include "api/device/device.h"
 #include "api/tables/error.h"
 #include "launch.h"
-#include "api/device/module.h"
 #include <string.h>
 
 cudaError_t mt_function_get(const void *func, struct mt_function **f)

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "api/device/heap.h"
+#include "api/device/device.h"
 #include "ipc.h"
 #include "api/tables/map.h"
 #include "api/streams/stream.h"

@@ -1,7 +1,6 @@
 /* Launches: checks, the hidden launch context, the trace. */
 #include "launch.h"
 #include "api/device/device.h"
-#include "api/device/failed.h"
 #include "api/entry.h"
 #include "device/errors.h"
 #include "device/gpu.h"
@@ -14,7 +13,6 @@
 #include "untabled.h"
 #include "trace/events.h"
 #include "trace/devices.h"
-#include "api/device/limits.h"
 #include "base/options.h"
 #include "base/report.h"
 #include "base/short.h"

@@ -1,8 +1,7 @@
 /* Launches: checks, the hidden launch context, the trace. */
 #ifndef MT_API_LAUNCH_H
 #define MT_API_LAUNCH_H
-#include "api/device/module.h"
-#include "api/device/plain.h"
+#include "api/device/device.h"
 #include "api/streams/stream.h"
 #include "trace/site.h"
 #include <cuda_runtime_api.h>

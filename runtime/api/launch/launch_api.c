@@ -6,7 +6,6 @@
 #include "api/tables/error.h"
 #include "device/gpu.h"
 #include "libcall.h"
-#include "api/device/plain.h"
 #include "stack.h"
 #include "api/streams/stream.h"
 #include "untabled.h"
@@ -107,7 +106,7 @@ static void launch_api_describe(struct gpu_call *g, const struct mt_host_site *s
 static void **launch_api_as_it_is(struct gpu_call *g, void **args)
 {
     const char *name = g->function->kernel->pretty;
-    int plain = mt_plain_of(g->function) != NULL;
+    int plain = mt_function_plain(g->function) != NULL;
     mt_report("out of memory: kernel %s is not %s", mt_short(name).text, plain ? "traced" : "launched");
     g->ours = !plain;
     g->counted = plain && mt_gpu() && !g->captured;
@@ -167,7 +166,7 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
         mt_stack_raise();
     if (ops && !g->captured)
         g->context = ops->launch(&g->launch);
-    g->clean = mt_plain_of(f) && MT_NEXT(cudaPeekAtLastError)() == cudaSuccess;
+    g->clean = mt_function_plain(f) && MT_NEXT(cudaPeekAtLastError)() == cudaSuccess;
     if (k->nparams)
         memcpy(g->args, args, k->nparams * sizeof *args);
     g->args[k->nparams] = &g->context;
@@ -178,7 +177,7 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
  * captured it is decided when the graph is ready. */
 static const void *launch_api_version(const struct gpu_call *g, const void *func)
 {
-    return g->ours && g->context && mt_plain_of(g->function) ? mt_traced_of(g->function) : func;
+    return g->ours && g->context && mt_function_plain(g->function) ? mt_function_traced(g->function) : func;
 }
 
 /* 1: it is to be launched again, without record calls: with them it needs more registers than there are, and
@@ -187,8 +186,8 @@ static int launch_api_again(struct gpu_call *g, cudaError_t e)
 {
     int refused = e == cudaErrorLaunchOutOfResources || e == cudaErrorCooperativeLaunchTooLarge;
     if (e == cudaErrorInvalidValue && g->ours && g->context)
-        refused = mt_plain_must(g->function, g->config) == e;
-    if (!refused || !g->ours || g->why || !g->context || !mt_plain_of(g->function))
+        refused = mt_function_must_plain(g->function, g->config) == e;
+    if (!refused || !g->ours || g->why || !g->context || !mt_function_plain(g->function))
         return 0;
     if (g->clean)
         MT_NEXT(cudaGetLastError)();
@@ -205,7 +204,7 @@ static cudaError_t gpu_end(struct gpu_call *g, cudaError_t e)
         return e;
     g->launch.plain = g->why != cudaSuccess;
     if (g->why && !e)
-        mt_plain_tell(g->function, g->config, g->why);
+        mt_function_tell_plain(g->function, g->config, g->why);
     if (g->captured) {
         /* not a launch yet */
     } else if (mt_gpu()) {
@@ -221,8 +220,8 @@ static cudaError_t gpu_end(struct gpu_call *g, cudaError_t e)
 }
 
 /* Where records leave by contexts: on a GPU. `run` launches a version of `func`,
- * itself or what mt_traced_of says, with arguments of which the last one is the context; a GPU's refusal
- * brings a second call. */
+ * itself or what mt_function_traced says, with arguments of which the last one is the context; a GPU's
+ * refusal brings a second call. */
 static cudaError_t launch_traced(const void *func, const struct mt_launch_config *c, void **args,
                                  mt_launch_run *run, void *call)
 {
@@ -270,7 +269,7 @@ static cudaError_t launch_api_run_handle(void *call, const void *version, void *
 {
     const struct mt_launch_config *c = call;
     struct mt_function *f = mt_function_find(version);
-    cudaKernel_t traced = f && version == mt_traced_of(f) ? mt_traced_handle(f) : NULL;
+    cudaKernel_t traced = f && version == mt_function_traced(f) ? mt_function_traced_handle(f) : NULL;
     return MT_NEXT(__cudaLaunchKernel)(traced ? traced : (cudaKernel_t)(uintptr_t)version, c->grid, c->block,
                                        args, c->shared, c->stream);
 }

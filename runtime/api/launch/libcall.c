@@ -7,7 +7,6 @@
 #include "api/entry.h"
 #include "api/tables/error.h"
 #include "device/gpu.h"
-#include "api/device/heap.h"
 #include "memtrace/device.h"
 #include "memtrace/record.h"
 #include "api/streams/queue.h"

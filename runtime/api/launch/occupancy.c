@@ -4,7 +4,6 @@
 #include "api/device/device.h"
 #include "api/tables/error.h"
 #include "launch.h"
-#include "api/device/module.h"
 
 cudaError_t impl_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *func,
                                                                         int threads, size_t shared,

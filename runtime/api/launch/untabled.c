@@ -21,10 +21,8 @@
 
 static struct mt_module untabled_module = {
     .why = "it was not registered with this runtime (the driver API, or another CUDA runtime, has loaded it)",
-    .ended = 1,
-    .loaded = 1,
-    .tried = 1,
-    .lazy.made = 1,
+    .state = MT_MODULE_LOADED,
+    .made.state = MT_MADE_SETTLED,
 };
 static struct mt_map untabled_known = MT_MAP_INIT; /* by handle */
 MT_FORK_TABLE(untabled_known);

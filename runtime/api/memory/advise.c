@@ -4,7 +4,7 @@
 #include "advise.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "api/device/heap.h"
+#include "api/device/device.h"
 #include "api/streams/stream.h"
 #include "format/image.h"
 #include "base/fork.h"

@@ -4,7 +4,6 @@
 #include "array.h"
 #include "api/device/device.h"
 #include "api/entry.h"
-#include "api/device/module.h"
 #include <stdint.h>
 
 struct mt_box mt_box_1d(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)

@@ -1,6 +1,6 @@
 /* Memory of allocation nodes: at one address for all launches of their graph. */
 #include "graph_memory.h"
-#include "api/device/heap.h"
+#include "api/device/device.h"
 #include "api/tables/map.h"
 #include "trace/objects.h"
 #include "base/fork.h"

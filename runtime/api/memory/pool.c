@@ -5,8 +5,6 @@
 #include "api/entry.h"
 #include "api/device/device.h"
 #include "api/tables/error.h"
-#include "api/device/failed.h"
-#include "api/device/heap.h"
 #include "api/tables/map.h"
 #include "api/streams/capture.h"
 #include "graph_memory.h"

@@ -6,7 +6,6 @@
 #include "api/device/device.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "api/device/heap.h"
 #include "api/tables/map.h"
 #include "api/streams/stream.h"
 #include "base/fork.h"

@@ -1,6 +1,5 @@
 /* The end of the process: what is under way ends, and files get their ends. */
 #include "api/device/device.h"
-#include "api/device/failed.h"
 #include "stream.h"
 #include "device/gpu.h"
 #include "base/file.h"

@@ -6,8 +6,6 @@
 #include "device.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "module.h"
-#include "plain.h"
 #include "base/report.h"
 #include "base/short.h"
 #include <stdatomic.h>
@@ -21,7 +19,7 @@ static void plain_register_as(void **real, struct mt_function *f, const void *ke
     (real, key, name, name, f->thread_limit, NULL, NULL, NULL, NULL, NULL);
 }
 
-void mt_plain_register(void **real, struct mt_function *f)
+void mt_function_register(void **real, struct mt_function *f)
 {
     uint32_t flags = f->kernel ? f->kernel->flags : 0;
     size_t n = strlen(f->name) + sizeof MT_TRACED_SUFFIX;
@@ -41,12 +39,12 @@ void mt_plain_register(void **real, struct mt_function *f)
     f->has_traced = 1;
 }
 
-const void *mt_traced_of(const struct mt_function *f)
+const void *mt_function_traced(const struct mt_function *f)
 {
     return f->has_traced ? &f->traced_key : f->host;
 }
 
-const void *mt_plain_of(const struct mt_function *f)
+const void *mt_function_plain(const struct mt_function *f)
 {
     return f && f->has_traced ? f->host : NULL;
 }
@@ -79,13 +77,13 @@ static cudaError_t plain_refusal(const void *func, const struct mt_launch_config
     return cudaSuccess;
 }
 
-cudaError_t mt_plain_must(const struct mt_function *f, const struct mt_launch_config *c)
+cudaError_t mt_function_must_plain(const struct mt_function *f, const struct mt_launch_config *c)
 {
-    cudaError_t e = mt_plain_of(f) ? plain_refusal(mt_traced_of(f), c) : cudaSuccess;
-    return e && !plain_refusal(mt_plain_of(f), c) ? e : cudaSuccess;
+    cudaError_t e = mt_function_plain(f) ? plain_refusal(mt_function_traced(f), c) : cudaSuccess;
+    return e && !plain_refusal(mt_function_plain(f), c) ? e : cudaSuccess;
 }
 
-void mt_plain_tell(struct mt_function *f, const struct mt_launch_config *c, cudaError_t why)
+void mt_function_tell_plain(struct mt_function *f, const struct mt_launch_config *c, cudaError_t why)
 {
     const char *name = f->kernel->pretty;
     if (atomic_exchange(&f->told, 1))
@@ -107,12 +105,12 @@ void mt_plain_tell(struct mt_function *f, const struct mt_launch_config *c, cuda
             mt_short(name).text, threads_of(c));
 }
 
-cudaKernel_t mt_traced_handle(struct mt_function *f)
+cudaKernel_t mt_function_traced_handle(struct mt_function *f)
 {
     cudaKernel_t k = NULL;
     if (!f->has_traced)
         return NULL;
-    if (!f->traced_handle && !MT_NEXT(__cudaGetKernel)(&k, mt_traced_of(f)))
+    if (!f->traced_handle && !MT_NEXT(__cudaGetKernel)(&k, mt_function_traced(f)))
         f->traced_handle = k;
     return f->traced_handle;
 }
@@ -121,7 +119,7 @@ cudaKernel_t mt_traced_handle(struct mt_function *f)
 static const void *plain_other(const void *func)
 {
     struct mt_function *f = mt_device_is_gpu() ? mt_function_find(func) : NULL;
-    return f && f->has_traced && func != &f->traced_key ? mt_traced_of(f) : NULL;
+    return f && f->has_traced && func != &f->traced_key ? mt_function_traced(f) : NULL;
 }
 
 cudaError_t rec_cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *func)

@@ -1,6 +1,6 @@
-/* CPU images of device code that came without one: asked of mt-ptx. */
+/* CPU images of device code that came without one: asked of mt-ptx, then loaded. */
 #define _GNU_SOURCE
-#include "make.h"
+#include "device.h"
 #include "format/image.h"
 #include "base/cache.h"
 #include "base/child.h"
@@ -9,6 +9,9 @@
 #include "base/options.h"
 #include "base/report.h"
 #include "base/trust.h"
+#include "trace/events.h"
+#include "trace/sources.h"
+#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <limits.h>
@@ -27,6 +30,25 @@
 #define TELL_S 2 /* on a terminal: how long it has taken so far, from here on; */
 #define SAY_S 10 /* elsewhere: that it takes long, once */
 #define LOOK_MS 250
+
+struct mt_made {
+    void *block;        /* the caller's to free when the image is loaded */
+    const void *fatbin; /* with the image after: for mt_image_load_all */
+    const char *words;  /* what mt-ptx had to say, lines without a prefix; not ended by NUL */
+    size_t nwords;
+    const struct mt_made_text *texts; /* `ntexts` bytes of them */
+    size_t ntexts;
+    int kept; /* it was there already */
+};
+
+struct to_make {
+    const struct mt_device_code *code; /* fatbins that belong together (-rdc), or one piece of any kind */
+    size_t n;
+    const char *what;    /* messages call it so */
+    const char *kernel;  /* of a module that is divided: this kernel's image. NULL: all of it, or what kernels
+                            share */
+    const char *content; /* what that is made of (mt_made_kernel), or "" */
+};
 
 /* ---- code in memory ---------------------------------------------------------------------------- */
 
@@ -95,7 +117,7 @@ static void make_key_part(char *key, const char *tool, const char *name)
 }
 
 /* Of `content` alone: any version of the program has the same. NULL: of the whole code. */
-static void make_key(char *key, const char *tool, const struct mt_to_make *m, const char *content)
+static void make_key(char *key, const char *tool, const struct to_make *m, const char *content)
 {
     const uint32_t version = MT_IMAGE_VERSION;
     const char *kernel = m->kernel ? m->kernel : "";
@@ -130,7 +152,7 @@ static int make_file(const char *name)
 }
 
 /* One after the other, each at a multiple of 8. */
-static int make_put_input(struct work *w, const struct mt_to_make *m)
+static int make_put_input(struct work *w, const struct to_make *m)
 {
     off_t at = 0;
     int error = 0;
@@ -150,7 +172,7 @@ static int make_put_input(struct work *w, const struct mt_to_make *m)
     return error ? -1 : 0;
 }
 
-static int make_open(struct work *w, const struct mt_to_make *m)
+static int make_open(struct work *w, const struct to_make *m)
 {
     w->input = make_file("memtrace-device-code");
     w->output = make_file("memtrace-image");
@@ -171,8 +193,8 @@ static void make_close(struct work *w)
             close(fd[i]);
 }
 
-static int make_start(struct work *w, const struct mt_to_make *m, const char *key, const char *folder,
-                      char *why, size_t size)
+static int make_start(struct work *w, const struct to_make *m, const char *key, const char *folder, char *why,
+                      size_t size)
 {
     const struct mt_options *o = mt_options();
     char *words[WORDS + 11], limit[32], *options = strdup(o->ptx_options), *save = NULL;
@@ -266,7 +288,7 @@ static void make_why(const struct work *w, char *why, size_t size)
 }
 
 /* mt-ptx is at it; else *why. */
-static int make_by_tool(struct work *w, const struct mt_to_make *m, const char *key, const char *folder,
+static int make_by_tool(struct work *w, const struct to_make *m, const char *key, const char *folder,
                         char *why, size_t size)
 {
     int rc = make_open(w, m);
@@ -366,7 +388,8 @@ static int make_take(const struct mt_cache_entry *e, struct mt_made *out)
     return 0;
 }
 
-const struct mt_made_text *mt_made_next(const struct mt_made *made, const struct mt_made_text *last)
+/* The first text, or the next one; NULL: there is no more. Its bytes come after the head. */
+static const struct mt_made_text *made_next(const struct mt_made *made, const struct mt_made_text *last)
 {
     const char *end = (const char *)made->texts + made->ntexts;
     const char *at =
@@ -396,7 +419,7 @@ struct mt_making {
     pid_t owner;
 };
 
-static int make_find_or_begin(struct mt_making *w, const struct mt_to_make *m, char *why, size_t size)
+static int make_find_or_begin(struct mt_making *w, const struct to_make *m, char *why, size_t size)
 {
     char tool[PATH_MAX], path[PATH_MAX], key[MT_CACHE_KEY], keys[2 * MT_CACHE_KEY];
     const char *content = m->content && *m->content ? m->content : NULL;
@@ -423,7 +446,7 @@ static int make_find_or_begin(struct mt_making *w, const struct mt_to_make *m, c
     return w->kept ? 0 : make_by_tool(&w->work, m, keys, path, why, size);
 }
 
-struct mt_making *mt_image_begin(const struct mt_to_make *m, char *why, size_t size)
+static struct mt_making *making_begin(const struct to_make *m, char *why, size_t size)
 {
     int saved = errno;
     struct mt_making *w = malloc(sizeof *w);
@@ -436,31 +459,32 @@ struct mt_making *mt_image_begin(const struct mt_to_make *m, char *why, size_t s
         .work = {
             .what = m->what, .input = -1, .output = -1, .words = -1, .line = {-1, -1}, .stage = "starting"}};
     if (make_find_or_begin(w, m, why, size)) {
-        mt_image_drop(w);
+        mt_making_drop(w);
         w = NULL;
     }
     errno = saved;
     return w;
 }
 
-int mt_image_begun_here(const struct mt_making *w)
+static int making_here(const struct mt_making *w)
 {
     return w->owner == getpid();
 }
 
-int mt_image_was_kept(const struct mt_making *w)
+int mt_making_kept(const struct mt_making *w)
 {
     return w->kept;
 }
 
-void mt_image_drop(struct mt_making *w)
+void mt_making_drop(struct mt_making *w)
 {
     make_close(&w->work);
     free(w->entry.block);
     free(w);
 }
 
-int mt_image_end(struct mt_making *w, const char *what, struct mt_made *out, char *why, size_t size)
+/* Waits for it as `what`, and frees w. May take seconds, and says so then. 0, or -1 with *why. */
+static int making_end(struct mt_making *w, const char *what, struct mt_made *out, char *why, size_t size)
 {
     int saved = errno;
     *out = (struct mt_made){.kept = w->kept};
@@ -470,7 +494,204 @@ int mt_image_end(struct mt_making *w, const char *what, struct mt_made *out, cha
         snprintf(why, size, "what mt-ptx has made of it is damaged");
     if (!rc)
         w->entry.block = NULL; /* it is the caller's */
-    mt_image_drop(w);
+    mt_making_drop(w);
     errno = saved;
     return rc;
+}
+
+/* Lines of an image that another version of the program had made: its tables are copied, and stay. */
+
+struct lines {
+    const struct mt_made_kernel *then, *now;
+    const char *ptx; /* now's, to stay */
+};
+
+/* A line of a file, which are changed. Files are the same in both versions, but for PTX that is its own
+ * source. */
+static void lines_change(const struct lines *l, const char **file, uint32_t *line)
+{
+    int own = !strcmp(*file, l->then->ptx);
+    uint32_t hash = own ? 0 : mt_made_file(*file);
+    for (uint64_t i = 0; i < l->then->nplaces && *line; i++) {
+        const struct mt_made_place *from = &l->then->places[i];
+        if (from->file == hash && *line - from->line < from->lines) {
+            *line += l->now->places[i].line - from->line;
+            break;
+        }
+    }
+    if (own)
+        *file = l->ptx;
+}
+
+static int lines_are_those(const struct mt_made_kernel *then, const struct mt_made_kernel *now)
+{
+    return !strcmp(then->ptx, now->ptx) &&
+           !memcmp(then->places, now->places, now->nplaces * sizeof *now->places);
+}
+
+static void *lines_copy(const void *table, size_t bytes)
+{
+    void *copy = malloc(bytes ? bytes : 1);
+    return copy && bytes ? memcpy(copy, table, bytes) : copy;
+}
+
+static int lines_move(struct mt_image *image, const struct mt_made_kernel *then,
+                      const struct mt_made_kernel *now)
+{
+    struct lines l = {.then = then, .now = now};
+    const struct mt_image_head *old = image->head;
+    if (then->nplaces != now->nplaces || lines_are_those(then, now))
+        return 0;
+    struct mt_image_head *head = lines_copy(old, sizeof *head);
+    struct mt_image_kernel *kernels = lines_copy(old->kernels, old->nkernels * sizeof *kernels);
+    struct mt_image_site *sites = lines_copy(old->sites, old->nsites * sizeof *sites);
+    struct mt_image_note *notes = lines_copy(old->notes, old->nnotes * sizeof *notes);
+    l.ptx = strdup(now->ptx);
+    if (!head || !kernels || !sites || !notes || !l.ptx) {
+        free(head);
+        free(kernels);
+        free(sites);
+        free(notes);
+        free((void *)(uintptr_t)l.ptx);
+        return -1;
+    }
+    for (uint32_t i = 0; i < old->nkernels; i++)
+        lines_change(&l, (const char **)&kernels[i].file, &kernels[i].line);
+    for (uint32_t i = 0; i < old->nsites; i++)
+        lines_change(&l, (const char **)&sites[i].file, &sites[i].line);
+    for (uint32_t i = 0; i < old->nnotes; i++)
+        lines_change(&l, (const char **)&notes[i].file, &notes[i].line);
+    head->kernels = kernels;
+    head->sites = sites;
+    head->notes = notes;
+    image->head = head;
+    return 0;
+}
+
+/* ---- Images of modules that came without one: the code of other compilers ---- */
+
+#define LINES 16 /* of what mt-ptx has said; then how many more there are */
+
+struct mt_made_code {
+    struct mt_made made;
+    char *name;
+    char why[2048]; /* "": it was made */
+};
+
+const char *mt_made_name(const struct mt_module *m)
+{
+    Dl_info info;
+    size_t n;
+    const void *const *fatbins = mt_module_fatbins(m, &n);
+    const char *name = n && dladdr(fatbins[0], &info) && info.dli_fname ? info.dli_fname
+                                                                        : "code loaded at run time",
+               *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+static void made_tell(const char *what, const struct mt_made *made)
+{
+    const char *at = made->words, *end = at + made->nwords;
+    unsigned n = 0;
+    for (; at < end; n++) {
+        const char *lf = memchr(at, '\n', (size_t)(end - at)), *stop = lf ? lf : end;
+        if (n < LINES)
+            mt_report_once("%s: %.*s", what, (int)(stop - at), at);
+        at = stop + 1;
+    }
+    if (n > LINES)
+        mt_report("%s: %u more lines of this kind: mt-ptx says all of them", what, n - LINES);
+}
+
+static struct mt_making *made_begin(const struct mt_module *m, const char *name,
+                                    const struct mt_made_kernel *kernel, char *why, size_t size)
+{
+    size_t n;
+    const void *const *fatbins = mt_module_fatbins(m, &n);
+    struct mt_device_code *code = calloc(n ? n : 1, sizeof *code);
+    for (size_t i = 0; code && i < n; i++)
+        code[i] = (struct mt_device_code){fatbins[i], mt_device_code_bytes(fatbins[i])};
+    const struct to_make make = {code, n, name, kernel ? mt_made_kernel_name(kernel) : NULL,
+                                 kernel ? kernel->content : NULL};
+    struct mt_making *w = code && n ? making_begin(&make, why, size) : NULL;
+    free(code);
+    return w;
+}
+
+struct mt_making *mt_made_begin(const struct mt_module *m, const char *name,
+                                const struct mt_made_kernel *kernel)
+{
+    char why[64]; /* who asks for it in earnest will hear it */
+    return made_begin(m, name, kernel, why, sizeof why);
+}
+
+struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name,
+                                 const struct mt_made_kernel *kernel, struct mt_making *begun)
+{
+    struct mt_made_code *c = calloc(1, sizeof *c);
+    if (begun && (!c || !making_here(begun))) {
+        mt_making_drop(begun);
+        begun = NULL;
+    }
+    if (!c)
+        return NULL;
+    strcpy(c->why, "no memory");
+    c->name = strdup(name);
+    if (!begun)
+        begun = made_begin(m, name, kernel, c->why, sizeof c->why);
+    if (begun && making_end(begun, name, &c->made, c->why, sizeof c->why) == 0)
+        *c->why = 0;
+    for (const struct mt_made_text *t = NULL; !*c->why && mt_tracing() && (t = made_next(&c->made, t));)
+        if (*t->name)
+            mt_source_keep(t->name, t + 1, t->bytes);
+    return c;
+}
+
+static const struct mt_made_text *made_kernels(const struct mt_made_code *c)
+{
+    const struct mt_made_text *t = NULL;
+    while (!*c->why && (t = made_next(&c->made, t)) && *t->name)
+        ;
+    return *c->why ? NULL : t;
+}
+
+void *mt_made_kernels(const struct mt_made_code *c, size_t *bytes)
+{
+    const struct mt_made_text *t = c ? made_kernels(c) : NULL;
+    void *copy = t && t->bytes ? malloc(t->bytes) : NULL;
+    if (!copy)
+        return NULL;
+    *bytes = t->bytes;
+    return memcpy(copy, t + 1, t->bytes);
+}
+
+/* Another version of the program had it made. */
+static void made_move(const struct mt_made_code *c, struct mt_image *image, const struct mt_made_kernel *now)
+{
+    const struct mt_made_text *t = made_kernels(c);
+    const struct mt_made_kernel *then = t ? mt_made_kernel_next(t + 1, t->bytes, NULL) : NULL;
+    if (then && lines_move(image, then, now))
+        mt_report("%s: no memory: lines of accesses are those of an older version", c->name);
+}
+
+struct mt_image *mt_made_load(struct mt_made_code *c, struct mt_image *base,
+                              const struct mt_made_kernel *kernel, const char **why)
+{
+    const char *bad = NULL;
+    struct mt_image *image = c && !*c->why ? mt_image_load_all(&c->made.fatbin, 1, base, &bad) : NULL;
+    if (image && kernel)
+        made_move(c, image, kernel);
+    if (c && !*c->why)
+        made_tell(c->name ? c->name : "device code", &c->made);
+    *why = image ? NULL : strdup(bad ? bad : c ? c->why : "no memory");
+    return image;
+}
+
+void mt_made_free(struct mt_made_code *c)
+{
+    if (c) {
+        free(c->made.block);
+        free(c->name);
+    }
+    free(c);
 }

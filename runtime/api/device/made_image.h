@@ -1,10 +1,12 @@
-/* CPU images of device code that came without one: made by mt-ptx, a process beside the program's, and kept
- * in a folder of the user's (base/cache.h). Thread-safe. */
-#ifndef MT_API_MAKE_H
-#define MT_API_MAKE_H
+/* CPU images of device code that came without one: made by mt-ptx, a process beside the program's, kept in a
+ * folder of the user's (base/cache.h), then loaded. Thread-safe. */
+#ifndef MT_API_MADE_IMAGE_H
+#define MT_API_MADE_IMAGE_H
 #include <stddef.h>
 #include <stdint.h>
 
+struct mt_module;
+struct mt_image;
 /* Device code in memory: PTX as text, a fatbin, a cubin, or what a linker of ours has made: fatbins after
  * such a head, each at a multiple of 8, that are to become one image. */
 struct mt_device_code {
@@ -53,35 +55,36 @@ static inline uint32_t mt_made_file(const char *path)
     return h ? h : 1;
 }
 
-struct mt_made {
-    void *block;        /* the caller's to free when the image is loaded */
-    const void *fatbin; /* with the image after: for mt_image_load_all */
-    const char *words;  /* what mt-ptx had to say, lines without a prefix; not ended by NUL */
-    size_t nwords;
-    const struct mt_made_text *texts; /* `ntexts` bytes of them */
-    size_t ntexts;
-    int kept; /* it was there already */
-};
-/* The first text, or the next one; NULL: there is no more. Its bytes come after the head. */
-const struct mt_made_text *mt_made_next(const struct mt_made *made, const struct mt_made_text *last);
 /* In a text of kernels of that many bytes: the first one, or the next one; NULL: there is no more. */
 const struct mt_made_kernel *mt_made_kernel_next(const void *text, size_t bytes,
                                                  const struct mt_made_kernel *last);
-struct mt_to_make {
-    const struct mt_device_code *code; /* fatbins that belong together (-rdc), or one piece of any kind */
-    size_t n;
-    const char *what;    /* messages call it so */
-    const char *kernel;  /* of a module that is divided: this kernel's image. NULL: all of it, or what kernels
-                            share */
-    const char *content; /* what that is made of (mt_made_kernel), or "" */
-};
-/* Makes one image of the code, or takes it from the folder, in two steps: others may be begun while one is
- * waited for. The code must stay where it is until the end. Begins; NULL with a sentence in *why. */
+
+/* ---- an image that mt-ptx makes, or that the folder has already; others may be begun while one is waited
+ * for ---- */
+
 struct mt_making;
-struct mt_making *mt_image_begin(const struct mt_to_make *m, char *why, size_t size);
-int mt_image_begun_here(const struct mt_making *w); /* 0: before a fork; what is waited for is another's */
-int mt_image_was_kept(const struct mt_making *w);
-/* Waits for it as `what`, and frees w. May take seconds, and says so then. 0, or -1 with *why. */
-int mt_image_end(struct mt_making *w, const char *what, struct mt_made *out, char *why, size_t size);
-void mt_image_drop(struct mt_making *w); /* mt-ptx sees it, and ends */
+struct mt_made_code;
+int mt_making_kept(const struct mt_making *w); /* it was in the folder */
+void mt_making_drop(struct mt_making *w);      /* mt-ptx sees it, and ends */
+
+/* ---- images of modules that came without one ---- */
+
+/* What the program or library is called that the module's code is in; the dynamic linker knows. */
+const char *mt_made_name(const struct mt_module *m);
+/* Begins to have a kernel's image made; NULL: it cannot be. */
+struct mt_making *mt_made_begin(const struct mt_module *m, const char *name,
+                                const struct mt_made_kernel *kernel);
+/* Has an image made of the module's device code, which takes seconds at times: that of a kernel of which
+ * its base has said so, or NULL;
+ * `begun` is used up, or NULL. NULL: no memory. */
+struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name,
+                                 const struct mt_made_kernel *kernel, struct mt_making *begun);
+/* The kernels that are to be asked for by name (mt_made_kernel_next), the caller's to free; NULL: all are in
+ * the image. */
+void *mt_made_kernels(const struct mt_made_code *c, size_t *bytes);
+/* Loads it, a kernel's under the `base` that came before and with its lines there, or NULL; and says what
+ * could not be done of the code. NULL: *why is a sentence, which stays. */
+struct mt_image *mt_made_load(struct mt_made_code *c, struct mt_image *base,
+                              const struct mt_made_kernel *kernel, const char **why);
+void mt_made_free(struct mt_made_code *c);
 #endif
