@@ -15,8 +15,6 @@
 #include <cmocka.h>
 #include "base/demangle.h"
 #include "gpu/inject/code.h"
-#include "gpu/inject/cubin.h"
-#include "gpu/inject/lines.h"
 #include "memtrace/record.h"
 #include "memtrace/device.h"
 #include "trace/events.h"

@@ -1,9 +1,10 @@
 /* From a program counter to a site: modules, where their functions lie, which sites there are. */
 #define _GNU_SOURCE
+#include "memtrace/hash.h"
+#include "base/elfview.h"
+#include "memtrace/grow.h"
+#include "memtrace/order.h"
 #include "code.h"
-#include "cubin.h"
-#include "known.h"
-#include "lines.h"
 #include "base/demangle.h"
 #include "base/fork.h"
 #include "base/options.h"
@@ -11,11 +12,808 @@
 #include "trace/events.h"
 #include "trace/ranges.h"
 #include "trace/sources.h"
+#include <ctype.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct mt_known { /* all zeros: empty */
+    struct mt_known_table *_Atomic now;
+};
+
+/* A table from a number and an access's meta to an id: open addressing; entries stay where they are until the
+ * table grows, and then the old one stays for those who still look into it, all old ones together being
+ * smaller than the new. */
+
+#define GONE UINT32_MAX /* as id */
+enum { LEAST = 1024 };
+
+struct entry {
+    _Atomic uint64_t key;   /* 0: empty. Written after: */
+    _Atomic uint64_t value; /* meta << 32 | id */
+};
+
+struct mt_known_table {
+    struct mt_known_table *before;
+    uint64_t mask, used;
+    struct entry at[];
+};
+
+static uint64_t known_hash(uint64_t key, uint32_t meta)
+{
+    uint64_t h = mt_hash_number(key ^ (uint64_t)meta << 20);
+    return h ^ h >> 32;
+}
+
+/* The entry, or the empty one where it would be. */
+static struct entry *known_find(struct mt_known_table *t, uint64_t key, uint32_t meta)
+{
+    for (uint64_t i = known_hash(key, meta);; i++) {
+        struct entry *e = &t->at[i & t->mask];
+        uint64_t there = atomic_load_explicit(&e->key, memory_order_acquire);
+        if (!there || (there == key && atomic_load_explicit(&e->value, memory_order_relaxed) >> 32 == meta))
+            return e;
+    }
+}
+
+/* 1 and *id, or 0: there is no such entry. A key of 0 is never there. */
+static int known_get(const struct mt_known *k, uint64_t key, uint32_t meta, uint32_t *id)
+{
+    struct mt_known_table *t = atomic_load_explicit(&k->now, memory_order_acquire);
+    struct entry *e = t && key ? known_find(t, key, meta) : NULL;
+    if (!e || atomic_load_explicit(&e->key, memory_order_acquire) !=
+                  key) /* it was empty, and may be another's now */
+        return 0;
+    uint64_t value = atomic_load_explicit(&e->value, memory_order_relaxed);
+    *id = (uint32_t)value;
+    return value >> 32 == meta && *id != GONE;
+}
+
+static void known_put(struct mt_known_table *t, uint64_t key, uint32_t meta, uint32_t id)
+{
+    struct entry *e = known_find(t, key, meta);
+    t->used += !atomic_load_explicit(&e->key, memory_order_relaxed);
+    atomic_store_explicit(&e->value, (uint64_t)meta << 32 | id, memory_order_relaxed);
+    atomic_store_explicit(&e->key, key, memory_order_release);
+}
+
+/* The next table, without what is gone. NULL: no memory. */
+static struct mt_known_table *known_grow(struct mt_known_table *old)
+{
+    uint64_t n = old ? 2 * (old->mask + 1) : LEAST;
+    struct mt_known_table *t = calloc(1, sizeof *t + n * sizeof *t->at);
+    if (!t)
+        return NULL;
+    t->before = old;
+    t->mask = n - 1;
+    for (uint64_t i = 0; old && i <= old->mask; i++) {
+        uint64_t key = atomic_load_explicit(&old->at[i].key, memory_order_relaxed);
+        uint64_t value = atomic_load_explicit(&old->at[i].value, memory_order_relaxed);
+        if (key && (uint32_t)value != GONE)
+            known_put(t, key, (uint32_t)(value >> 32), (uint32_t)value);
+    }
+    return t;
+}
+
+/* The id is not UINT32_MAX. 0, or -1: no memory. */
+static int known_set(struct mt_known *k, uint64_t key, uint32_t meta, uint32_t id)
+{
+    struct mt_known_table *t = atomic_load_explicit(&k->now, memory_order_relaxed);
+    if (!t || 2 * (t->used + 1) > t->mask) {
+        t = known_grow(t);
+        if (!t)
+            return -1;
+        atomic_store_explicit(&k->now, t, memory_order_release);
+    }
+    if (key)
+        known_put(t, key, meta, id);
+    return 0;
+}
+
+/* Entries with keys from `from` on, so many, are there no more. */
+static void known_forget(struct mt_known *k, uint64_t from, uint64_t count)
+{
+    struct mt_known_table *t = atomic_load_explicit(&k->now, memory_order_relaxed);
+    for (uint64_t i = 0; t && i <= t->mask; i++) {
+        uint64_t key = atomic_load_explicit(&t->at[i].key, memory_order_relaxed);
+        uint64_t value = atomic_load_explicit(&t->at[i].value, memory_order_relaxed);
+        if (key && key - from < count)
+            atomic_store_explicit(&t->at[i].value, value | GONE, memory_order_relaxed);
+    }
+}
+
+/* For tests: nobody may ask any more. */
+__attribute__((unused)) static void known_free(struct mt_known *k)
+{
+    for (struct mt_known_table *t = k->now, *before; t; t = before) {
+        before = t->before;
+        free(t);
+    }
+    k->now = NULL;
+}
+
+/* ---- The ELF file of a module: sections, symbols and relocations, as far as sites need them ---- */
+
+#ifndef EM_CUDA
+#define EM_CUDA 190
+#endif
+enum { ENTRY = 0x10 /* bit of a symbol's st_other: a kernel */ };
+
+/* A copy with a 0 behind it. 0, or -1: no memory. */
+static int keep_bytes(struct mt_cubin_bytes *to, const void *data, size_t bytes)
+{
+    to->data = malloc(bytes + 1);
+    if (!to->data)
+        return -1;
+    memcpy(to->data, data, bytes);
+    to->data[bytes] = 0;
+    to->bytes = bytes;
+    return 0;
+}
+
+/* The first one of its name. */
+static int keep_section(struct mt_cubin_bytes *to, const struct mt_elfview *f, const Elf64_Shdr *h)
+{
+    const uint8_t *data = to->data ? NULL : mt_elfview_contents(f, h);
+    return data ? keep_bytes(to, data, h->sh_size) : 0;
+}
+
+static const char *text_at(const struct mt_cubin_bytes *b, uint64_t offset)
+{
+    return offset < b->bytes ? (const char *)b->data + offset : "";
+}
+
+/* ---- sections ---- */
+
+static int add_section(struct mt_cubin *c, uint32_t index, const Elf64_Shdr *h, const char *name)
+{
+    if (mt_grow(&c->sections, &c->sections_room, c->nsections + 1, sizeof *c->sections))
+        return -1;
+    c->sections[c->nsections++] = (struct mt_cubin_section){index, h->sh_offset, h->sh_size, name};
+    return 0;
+}
+
+/* Those of code by their names. 0, or -1: no memory. */
+static int read_sections(struct mt_cubin *c, const struct mt_elfview *f)
+{
+    static const char text[] = ".text.";
+    Elf64_Shdr h;
+    int rc = 0;
+    if (mt_elfview_section(f, f->names, &h) == 0)
+        rc = keep_section(&c->names[0], f, &h);
+    for (uint32_t i = 1; !rc && mt_elfview_section(f, i, &h) == 0; i++) {
+        const char *name = text_at(&c->names[0], h.sh_name);
+        if (!strncmp(name, text, sizeof text - 1) && h.sh_type == SHT_PROGBITS)
+            rc = add_section(c, i, &h, name + sizeof text - 1);
+        else if (!strcmp(name, ".debug_line"))
+            rc = keep_section(&c->line, f, &h);
+        else if (!strcmp(name, ".debug_str"))
+            rc = keep_section(&c->str, f, &h);
+    }
+    return rc;
+}
+
+/* The number of a code section by the file's index; UINT32_MAX: it is none. */
+static uint32_t find_section(const struct mt_cubin *c, uint32_t index)
+{
+    size_t at = MT_FIRST(i, c->nsections, c->sections[i].index >= index);
+    return at < c->nsections && c->sections[at].index == index ? (uint32_t)at : UINT32_MAX;
+}
+
+/* ---- symbols ---- */
+
+struct symbols {
+    const uint8_t *data, *wide; /* wide: sections of symbols that a symbol has no room for; NULL: none */
+    uint64_t n, nwide;
+};
+
+static int find_symbols(const struct mt_elfview *f, struct symbols *s, struct mt_cubin *c)
+{
+    Elf64_Shdr h, strings;
+    int rc = 0;
+    *s = (struct symbols){0};
+    for (uint32_t i = 1; !rc && mt_elfview_section(f, i, &h) == 0; i++) {
+        const uint8_t *data = mt_elfview_contents(f, &h);
+        if (data && h.sh_type == SHT_SYMTAB && !s->data) {
+            s->data = data;
+            s->n = h.sh_size / sizeof(Elf64_Sym);
+            if (mt_elfview_section(f, h.sh_link, &strings) == 0)
+                rc = keep_section(&c->names[1], f, &strings);
+        } else if (data && h.sh_type == SHT_SYMTAB_SHNDX) {
+            s->wide = data;
+            s->nwide = h.sh_size / 4;
+        }
+    }
+    return rc;
+}
+
+/* The code section of a symbol. */
+static uint32_t symbol_section(const struct mt_cubin *c, const struct symbols *s, uint64_t i, Elf64_Sym *y)
+{
+    uint32_t index;
+    memcpy(y, s->data + i * sizeof *y, sizeof *y);
+    index = y->st_shndx;
+    if (index == SHN_XINDEX && i < s->nwide)
+        memcpy(&index, s->wide + 4 * i, 4);
+    return find_section(c, index);
+}
+
+static int add_function(struct mt_cubin *c, uint32_t section, const Elf64_Sym *y)
+{
+    const char *name = text_at(&c->names[1], y->st_name);
+    uint64_t bytes = c->sections[section].bytes;
+    if (!*name || y->st_value > bytes)
+        return 0;
+    if (mt_grow(&c->functions, &c->functions_room, c->nfunctions + 1, sizeof *c->functions))
+        return -1;
+    c->functions[c->nfunctions++] =
+        (struct mt_cubin_function){section, (y->st_other & ENTRY) != 0, y->st_value,
+                                   y->st_size < bytes - y->st_value ? y->st_size : bytes - y->st_value, name};
+    return 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct mt_cubin_function *x = a, *y = b;
+    MT_ORDER_DIFFER(x, y, section)
+    MT_ORDER_DIFFER(x, y, offset)
+    return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+static int read_functions(struct mt_cubin *c, const struct symbols *s)
+{
+    int rc = 0;
+    for (uint64_t i = 0; i < s->n && !rc; i++) {
+        Elf64_Sym y;
+        uint32_t section = symbol_section(c, s, i, &y);
+        if (section != UINT32_MAX && ELF64_ST_TYPE(y.st_info) == STT_FUNC)
+            rc = add_function(c, section, &y);
+    }
+    if (c->nfunctions)
+        qsort(c->functions, c->nfunctions, sizeof *c->functions, by_place);
+    return rc;
+}
+
+/* ---- addresses in .debug_line ---- */
+
+static int add_address(struct mt_cubin *c, const struct symbols *s, const Elf64_Rela *r)
+{
+    Elf64_Sym y;
+    uint64_t i = ELF64_R_SYM(r->r_info);
+    uint32_t section = i < s->n ? symbol_section(c, s, i, &y) : UINT32_MAX;
+    if (section == UINT32_MAX)
+        return 0;
+    if (mt_grow(&c->addresses, &c->addresses_room, c->naddresses + 1, sizeof *c->addresses))
+        return -1;
+    c->addresses[c->naddresses++] =
+        (struct mt_cubin_address){r->r_offset, section, y.st_value + (uint64_t)r->r_addend};
+    return 0;
+}
+
+/* A relocation of either kind; one without an addend has it in the place. */
+static Elf64_Rela relocation_at(const struct mt_cubin *c, const uint8_t *at, int rela)
+{
+    Elf64_Rela r = {0};
+    memcpy(&r, at, rela ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel));
+    if (!rela && c->line.bytes >= 8 && r.r_offset <= c->line.bytes - 8)
+        memcpy(&r.r_addend, c->line.data + r.r_offset, 8);
+    return r;
+}
+
+MT_ORDER_1(by_at, struct mt_cubin_address, at)
+
+static int read_addresses(struct mt_cubin *c, const struct mt_elfview *f, const struct symbols *s)
+{
+    Elf64_Shdr h, of;
+    int rc = 0;
+    uint64_t left = c->line.bytes; /* an address has 8 bytes of it: more of them are no good */
+    for (uint32_t i = 1; !rc && mt_elfview_section(f, i, &h) == 0; i++) {
+        int rela = h.sh_type == SHT_RELA;
+        const uint8_t *data = rela || h.sh_type == SHT_REL ? mt_elfview_contents(f, &h) : NULL;
+        uint64_t each = rela ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
+        if (!data || mt_elfview_section(f, h.sh_info, &of) != 0 ||
+            strcmp(text_at(&c->names[0], of.sh_name), ".debug_line") != 0)
+            continue;
+        for (uint64_t at = 0; !rc && h.sh_size - at >= each && left >= 8; at += each, left -= 8) {
+            Elf64_Rela r = relocation_at(c, data + at, rela);
+            rc = add_address(c, s, &r);
+        }
+    }
+    if (c->naddresses)
+        qsort(c->addresses, c->naddresses, sizeof *c->addresses, by_at);
+    return rc;
+}
+
+/* ---- the whole ---- */
+
+void mt_cubin_drop(struct mt_cubin *c)
+{
+    free(c->sections);
+    free(c->functions);
+    free(c->addresses);
+    free(c->line.data);
+    free(c->str.data);
+    free(c->names[0].data);
+    free(c->names[1].data);
+    *c = (struct mt_cubin){0};
+}
+
+int mt_cubin_read(struct mt_cubin *c, const void *data, size_t bytes)
+{
+    struct mt_elfview f;
+    struct symbols s;
+    *c = (struct mt_cubin){0};
+    if (mt_elfview_read(&f, data, bytes) != 0 || f.head.e_ident[EI_DATA] != ELFDATA2LSB ||
+        f.head.e_machine != EM_CUDA || !f.nsections)
+        return -1;
+    if (read_sections(c, &f) || find_symbols(&f, &s, c) || read_functions(c, &s) ||
+        (c->line.data && read_addresses(c, &f, &s))) {
+        mt_cubin_drop(c);
+        return -1;
+    }
+    return 0;
+}
+
+/* The first function behind a place. */
+static size_t functions_behind(const struct mt_cubin *c, uint32_t section, uint64_t offset)
+{
+    const struct mt_cubin_function *f = c->functions;
+    return MT_FIRST(i, c->nfunctions,
+                    f[i].section > section || (f[i].section == section && f[i].offset > offset));
+}
+
+const struct mt_cubin_function *mt_cubin_around(const struct mt_cubin *c, uint32_t section, uint64_t offset)
+{
+    enum { NEAR = 64 }; /* functions are not in each other, but for copies in kernels */
+    size_t end = functions_behind(c, section, offset), first = functions_behind(c, section, 0);
+    for (size_t i = end; i-- > 0 && end - i <= NEAR && c->functions[i].section == section;)
+        if (offset - c->functions[i].offset < c->functions[i].bytes)
+            return &c->functions[i];
+    const struct mt_cubin_function *f =
+        first ? &c->functions[first - 1] : NULL; /* what begins where the section does */
+    return f && f->section == section && offset < f->bytes ? f : NULL;
+}
+
+void mt_cubin_name(const char *symbol, const char **name, size_t *length)
+{
+    size_t n = strlen(symbol), digits = n, at = 0;
+    while (digits && isdigit((unsigned char)symbol[digits - 1]))
+        digits--;
+    if (digits < n && digits > 1 && symbol[digits - 1] == '$')
+        n = digits - 1;
+    for (size_t i = 1; *symbol == '$' && i + 1 < n; i++)
+        if (symbol[i] == '$')
+            at = i + 1;
+    *name = symbol + at;
+    *length = n - at;
+}
+
+/* Line programs of cubins: DWARF 2 to 4 as NVIDIA's assembler writes it.
+ *
+ * Extended opcode 0x90 has two numbers: the row of the sequence, counted from 1, that the following rows were
+ * inlined at (0: nowhere), not counting a row that says the same as the one before it (functions that are no
+ * kernels begin so); and the place in .debug_str of the name of the function that was inlined. nvlink puts
+ * the programs of several files behind each other, and their .debug_str too, but leaves the places in
+ * .debug_str as they were: only those of the first program are right. */
+
+enum { COPY = 1, ADVANCE_PC, ADVANCE_LINE, SET_FILE, SET_COLUMN, CONST_ADD_PC = 8, FIXED_ADVANCE_PC };
+enum { END_SEQUENCE = 1, SET_ADDRESS, INLINED = 0x90 };
+enum { DEPTH = 64 /* of inlined calls */ };
+
+struct cursor {
+    const uint8_t *at, *end;
+    int bad; /* it was to read behind the end */
+};
+
+struct unit {
+    const uint8_t *folders, *files, *program, *end;
+    uint8_t minimum, range, opcodes;
+    int8_t base;
+    int first;              /* of the section: names of what was inlined are right */
+    const uint8_t *lengths; /* how many numbers a standard opcode has */
+};
+
+struct sequence {
+    uint32_t section, unit;
+    uint64_t low, high; /* in the section */
+    const uint8_t *begin, *end;
+};
+
+struct row {
+    uint64_t address;
+    uint32_t file, line, context, name;
+};
+
+struct mt_code_lines {
+    const struct mt_cubin *cubin;
+    struct unit *units;
+    struct sequence *sequences; /* by section, then low */
+    size_t nunits, units_room, nsequences, sequences_room;
+    struct row *rows; /* of the sequence that was asked for last */
+    size_t nrows, rows_room;
+    const struct sequence *read;
+};
+
+/* ---- bytes ---- */
+
+static uint64_t take_fixed(struct cursor *c, unsigned bytes)
+{
+    uint64_t v = 0;
+    if ((size_t)(c->end - c->at) < bytes) {
+        c->bad = 1;
+        c->at = c->end;
+        return 0;
+    }
+    memcpy(&v, c->at, bytes);
+    c->at += bytes;
+    return v;
+}
+
+static uint64_t take_number(struct cursor *c, int is_signed)
+{
+    uint64_t v = 0;
+    unsigned shift = 0, byte = 0x80;
+    while (byte & 0x80) {
+        if (c->at == c->end) {
+            c->bad = 1;
+            return 0;
+        }
+        byte = *c->at++;
+        if (shift < 64)
+            v |= (uint64_t)(byte & 0x7f) << shift;
+        shift += 7;
+    }
+    return is_signed && (byte & 0x40) && shift < 64 ? v | ~0ull << shift : v;
+}
+
+static const char *take_text(struct cursor *c)
+{
+    const void *end = memchr(c->at, 0, (size_t)(c->end - c->at));
+    const char *text = (const char *)c->at;
+    c->bad |= !end;
+    c->at = end ? (const uint8_t *)end + 1 : c->end;
+    return end ? text : "";
+}
+
+static void skip_bytes(struct cursor *c, uint64_t n)
+{
+    uint64_t left = (uint64_t)(c->end - c->at);
+    c->bad |= n > left;
+    c->at += n < left ? n : left;
+}
+
+/* ---- the head of a unit ---- */
+
+static void skip_files(struct cursor *c)
+{
+    while (!c->bad && *take_text(c))
+        for (unsigned i = 0; i < 3; i++)
+            take_number(c, 0);
+}
+
+/* What is behind the length, of which `c` is the unit. 0, or -1: it is of a kind that is not read. */
+static int unit_head(struct unit *u, struct cursor *c, unsigned word)
+{
+    uint16_t version = (uint16_t)take_fixed(c, 2);
+    uint64_t head = take_fixed(c, word);
+    if (c->bad || version < 2 || version > 4 || head > (uint64_t)(c->end - c->at))
+        return -1;
+    u->program = c->at + head;
+    u->end = c->end;
+    u->minimum = (uint8_t)take_fixed(c, 1);
+    skip_bytes(c, version >= 4); /* operations of an instruction */
+    skip_bytes(c, 1);
+    u->base = (int8_t)take_fixed(c, 1);
+    u->range = (uint8_t)take_fixed(c, 1);
+    u->opcodes = (uint8_t)take_fixed(c, 1);
+    u->lengths = c->at;
+    skip_bytes(c, u->opcodes ? u->opcodes - 1u : 0);
+    u->folders = c->at;
+    while (!c->bad && *take_text(c))
+        ;
+    u->files = c->at;
+    skip_files(c);
+    return c->bad || !u->range || !u->opcodes || c->at > u->program ? -1 : 0;
+}
+
+/* The unit at the cursor, which goes behind it. 1: it can be read, 0: it cannot, -1: there is none. */
+static int unit_next(struct unit *u, struct cursor *c)
+{
+    unsigned word = 4;
+    uint64_t length = take_fixed(c, 4);
+    if (length == UINT32_MAX) {
+        word = 8;
+        length = take_fixed(c, 8);
+    }
+    if (c->bad || length > (uint64_t)(c->end - c->at))
+        return -1;
+    struct cursor inner = {c->at, c->at + length, 0};
+    c->at += length;
+    return unit_head(u, &inner, word) == 0;
+}
+
+/* ---- the program ---- */
+
+struct machine {
+    const struct mt_cubin *cubin;
+    const struct unit *unit;
+    struct cursor c;
+    struct row row;
+    uint32_t section; /* UINT32_MAX: not known */
+    int made, ended;  /* by the last step: a row; the sequence's end */
+};
+
+static void machine_reset(struct machine *m)
+{
+    m->row = (struct row){.file = 1, .line = 1};
+    m->section = UINT32_MAX;
+    m->made = m->ended = 0;
+}
+
+/* The address is where the relocation for this place of the section leads. */
+static void set_address(struct machine *m, const uint8_t *at)
+{
+    const struct mt_cubin *c = m->cubin;
+    uint64_t place = (uint64_t)(at - c->line.data);
+    size_t at_place = MT_FIRST(i, c->naddresses, c->addresses[i].at >= place);
+    m->section = UINT32_MAX;
+    if (at_place < c->naddresses && c->addresses[at_place].at == place) {
+        m->section = c->addresses[at_place].section;
+        m->row.address = c->addresses[at_place].offset;
+    }
+}
+
+static void step_extended(struct machine *m)
+{
+    uint64_t length = take_number(&m->c, 0);
+    struct cursor inner = m->c;
+    skip_bytes(&m->c, length);
+    if (m->c.bad || !length)
+        return;
+    inner.end = m->c.at;
+    switch (take_fixed(&inner, 1)) {
+    case END_SEQUENCE:
+        m->made = m->ended = 1;
+        break;
+    case SET_ADDRESS:
+        set_address(m, inner.at);
+        break;
+    case INLINED:
+        m->row.context = (uint32_t)take_number(&inner, 0);
+        m->row.name = (uint32_t)take_number(&inner, 0);
+        break;
+    }
+}
+
+static void step_special(struct machine *m, unsigned opcode)
+{
+    m->row.address += (uint64_t)(opcode / m->unit->range) * m->unit->minimum;
+    m->row.line += (uint32_t)(m->unit->base + (int)(opcode % m->unit->range));
+}
+
+static void step_standard(struct machine *m, unsigned opcode)
+{
+    switch (opcode) {
+    case COPY:
+        m->made = 1;
+        break;
+    case ADVANCE_PC:
+        m->row.address += take_number(&m->c, 0) * m->unit->minimum;
+        break;
+    case ADVANCE_LINE:
+        m->row.line += (uint32_t)take_number(&m->c, 1);
+        break;
+    case SET_FILE:
+        m->row.file = (uint32_t)take_number(&m->c, 0);
+        break;
+    case CONST_ADD_PC:
+        m->row.address += (uint64_t)((255u - m->unit->opcodes) / m->unit->range) * m->unit->minimum;
+        break;
+    case FIXED_ADVANCE_PC:
+        m->row.address += take_fixed(&m->c, 2);
+        break;
+    default:
+        for (unsigned n = m->unit->lengths[opcode - 1]; n-- > 0;)
+            take_number(&m->c, 0);
+    }
+}
+
+/* One opcode. 0: the program has ended. */
+static int machine_step(struct machine *m)
+{
+    m->made = m->ended = 0;
+    if (m->c.at == m->c.end || m->c.bad)
+        return 0;
+    unsigned opcode = *m->c.at++;
+    if (opcode >= m->unit->opcodes) {
+        step_special(m, opcode - m->unit->opcodes);
+        m->made = 1;
+    } else if (opcode)
+        step_standard(m, opcode);
+    else
+        step_extended(m);
+    return !m->c.bad;
+}
+
+/* ---- sequences ---- */
+
+static int add_sequence(struct mt_code_lines *l, const struct machine *m, uint64_t low, const uint8_t *begin)
+{
+    if (m->section == UINT32_MAX || m->row.address <= low) /* the linker has taken the function out */
+        return 0;
+    if (mt_grow(&l->sequences, &l->sequences_room, l->nsequences + 1, sizeof *l->sequences))
+        return -1;
+    l->sequences[l->nsequences++] =
+        (struct sequence){m->section, (uint32_t)l->nunits - 1, low, m->row.address, begin, m->c.at};
+    return 0;
+}
+
+/* 0, or -1: no memory. */
+static int read_sequences(struct mt_code_lines *l, const struct unit *u)
+{
+    struct machine m = {.cubin = l->cubin, .unit = u, .c = {u->program, u->end, 0}};
+    const uint8_t *begin = u->program;
+    uint64_t low = UINT64_MAX;
+    int rc = 0;
+    machine_reset(&m);
+    while (!rc && machine_step(&m)) {
+        if (m.made && m.row.address < low)
+            low = m.row.address;
+        if (m.ended) {
+            rc = add_sequence(l, &m, low, begin);
+            machine_reset(&m);
+            low = UINT64_MAX;
+            begin = m.c.at;
+        }
+    }
+    return rc;
+}
+
+MT_ORDER_3(sequence_by_place, struct sequence, section, low, begin)
+
+static int read_units(struct mt_code_lines *l)
+{
+    const struct mt_cubin_bytes *b = &l->cubin->line;
+    struct cursor c = {b->data, b->data + b->bytes, 0};
+    struct unit u;
+    int found, rc = 0;
+    for (int first = 1; !rc && (found = unit_next(&u, &c)) >= 0; first = 0) {
+        u.first = first;
+        if (!found)
+            continue;
+        if (mt_grow(&l->units, &l->units_room, l->nunits + 1, sizeof *l->units))
+            return -1;
+        l->units[l->nunits++] = u;
+        rc = read_sequences(l, &u);
+    }
+    if (l->nsequences)
+        qsort(l->sequences, l->nsequences, sizeof *l->sequences, sequence_by_place);
+    return rc;
+}
+
+struct mt_code_lines *mt_code_lines_open(const struct mt_cubin *cubin)
+{
+    struct mt_code_lines *l = cubin->line.data && cubin->naddresses ? calloc(1, sizeof *l) : NULL;
+    if (!l)
+        return NULL;
+    l->cubin = cubin;
+    if (read_units(l) == 0)
+        return l;
+    mt_code_lines_close(l);
+    return NULL;
+}
+
+void mt_code_lines_close(struct mt_code_lines *l)
+{
+    if (!l)
+        return;
+    free(l->units);
+    free(l->sequences);
+    free(l->rows);
+    free(l);
+}
+
+/* ---- places ---- */
+
+static const struct sequence *sequence_around(const struct mt_code_lines *l, uint32_t section,
+                                              uint64_t offset)
+{
+    enum { NEAR = 64 }; /* sequences do not overlap */
+    const struct sequence *s = l->sequences;
+    size_t end =
+        MT_FIRST(i, l->nsequences, s[i].section > section || (s[i].section == section && s[i].low > offset));
+    for (size_t i = end; i-- > 0 && end - i <= NEAR && s[i].section == section;)
+        if (offset < s[i].high)
+            return &s[i];
+    return NULL;
+}
+
+static int rows_same(const struct row *a, const struct row *b)
+{
+    return a->address == b->address && a->file == b->file && a->line == b->line && a->context == b->context &&
+           a->name == b->name;
+}
+
+/* Its rows become l->rows. 0, or -1: no memory. */
+static int read_rows(struct mt_code_lines *l, const struct sequence *s)
+{
+    struct machine m = {.cubin = l->cubin, .unit = &l->units[s->unit], .c = {s->begin, s->end, 0}};
+    if (l->read == s)
+        return 0;
+    l->read = NULL;
+    l->nrows = 0;
+    machine_reset(&m);
+    while (machine_step(&m)) {
+        if (!m.made || (l->nrows && !m.ended && rows_same(&l->rows[l->nrows - 1], &m.row)))
+            continue;
+        if (mt_grow(&l->rows, &l->rows_room, l->nrows + 1, sizeof *l->rows))
+            return -1;
+        l->rows[l->nrows++] = m.row;
+    }
+    l->read = s;
+    return 0;
+}
+
+/* The last row at or before the place, addresses being in order as the format wants it; the end of the
+ * sequence is none. 0: there is none; else its number, from 1. */
+static size_t row_at(const struct mt_code_lines *l, uint64_t offset)
+{
+    return MT_FIRST(i, l->nrows ? l->nrows - 1 : 0, l->rows[i].address > offset);
+}
+
+/* The n-th text of a list, from 1; NULL: there is none. With its three numbers, if it is a file's. */
+static const char *nth_text(const uint8_t *at, const uint8_t *end, uint64_t n, uint64_t *folder)
+{
+    struct cursor c = {at, end, 0};
+    while (!c.bad) {
+        const char *text = take_text(&c);
+        uint64_t first = folder ? take_number(&c, 0) : 0;
+        if (!*text || c.bad)
+            return NULL;
+        if (!--n) {
+            if (folder)
+                *folder = first;
+            return text;
+        }
+        if (folder) {
+            take_number(&c, 0);
+            take_number(&c, 0);
+        }
+    }
+    return NULL;
+}
+
+static struct mt_code_frame frame_of(const struct mt_code_lines *l, const struct unit *u, const struct row *r)
+{
+    uint64_t folder = 0;
+    const char *file = r->file ? nth_text(u->files, u->program, r->file, &folder) : NULL;
+    const char *in = folder ? nth_text(u->folders, u->files, folder, NULL) : NULL;
+    struct mt_code_frame f = {in && file && *file != '/' ? in : "", file ? file : "", r->line, NULL};
+    if (r->context)
+        f.function =
+            u->first && r->name < l->cubin->str.bytes ? (const char *)l->cubin->str.data + r->name : "";
+    return f;
+}
+
+unsigned mt_code_lines_at(struct mt_code_lines *l, uint32_t section, uint64_t offset,
+                          struct mt_code_frame *out, unsigned room)
+{
+    const struct sequence *s = sequence_around(l, section, offset);
+    unsigned n = 0;
+    if (!s || read_rows(l, s) != 0)
+        return 0;
+    for (size_t at = row_at(l, offset), next; at && n < room && n < DEPTH; at = next) {
+        const struct row *r = &l->rows[at - 1];
+        out[n++] = frame_of(l, &l->units[s->unit], r);
+        next = r->context < at ? r->context : 0; /* a call is before what was inlined at it */
+    }
+    return n;
+}
+
 #define XXH_INLINE_ALL
 #define XXH_NO_STREAM
 #include <xxhash.h>
@@ -167,7 +965,7 @@ static void code_guess(struct mt_gpu_code *c)
         if (!c->places[i].known)
             code_put(c, i, c->cubin.sections[i].offset + add, c->cubin.sections[i].bytes, 1);
     if (unsure) { /* some may be known now; the others are met again, and cost little */
-        mt_known_forget(&by_pc, 0, UINT64_MAX);
+        known_forget(&by_pc, 0, UINT64_MAX);
         unsure = 0;
     }
     pthread_mutex_unlock(&lock);
@@ -193,7 +991,7 @@ void mt_code_unload(struct mt_gpu_code *c)
             high = r.base + r.bytes > high ? r.base + r.bytes : high;
         }
     if (low < high) /* what is another's between them is found again */
-        mt_known_forget(&by_pc, low - c->bytes, high - low + 2 * c->bytes);
+        known_forget(&by_pc, low - c->bytes, high - low + 2 * c->bytes);
     pthread_mutex_unlock(&lock);
     mt_code_lines_close(c->lines);
     mt_cubin_drop(&c->cubin);
@@ -348,11 +1146,11 @@ static uint32_t site_find(uint64_t pc, uint32_t meta, int *sure)
         return 0;
     *sure = !s.guess;
     uint64_t key = spot_key(&s);
-    if (mt_known_get(&by_content, key, meta, &id))
+    if (known_get(&by_content, key, meta, &id))
         return id;
     id = sites++;
     spot_log(&s, id, meta);
-    mt_known_set(&by_content, key, meta, id);
+    known_set(&by_content, key, meta, id);
     return id;
 }
 
@@ -361,11 +1159,11 @@ static uint32_t site_ask(uint64_t pc, uint32_t meta)
     uint32_t id = 0;
     int sure;
     pthread_mutex_lock(&lock);
-    if (!mt_known_get(&by_pc, pc, meta, &id)) {
+    if (!known_get(&by_pc, pc, meta, &id)) {
         id = site_find(pc, meta, &sure);
         unsure += !sure;
         if (id || unsure < MOST_UNKNOWN)
-            mt_known_set(&by_pc, pc, meta, id);
+            known_set(&by_pc, pc, meta, id);
     }
     pthread_mutex_unlock(&lock);
     return id;
@@ -374,5 +1172,5 @@ static uint32_t site_ask(uint64_t pc, uint32_t meta)
 uint32_t mt_code_site(uint64_t pc, uint32_t meta)
 {
     uint32_t id;
-    return mt_known_get(&by_pc, pc, meta, &id) ? id : site_ask(pc, meta);
+    return known_get(&by_pc, pc, meta, &id) ? id : site_ask(pc, meta);
 }

@@ -1,12 +1,18 @@
-/* Contexts of the driver: what each has of ours, what the device is called, and the end of the process. */
+/* What the program has in the driver: contexts, streams with their traces, modules; what the device is
+ * called, and the end of the process. */
 #define _GNU_SOURCE
 #include "trace/devices.h"
 #include "base/file.h"
 #include "base/report.h"
 #include "base/thread.h"
 #include "inject.h"
-#include <dlfcn.h>
+#include "base/fork.h"
+#include "base/demangle.h"
+#include "base/options.h"
+#include "code.h"
+#include "trace/selection.h"
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -15,6 +21,183 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+/* ---- streams: one has a trace from its first traced launch on ---- */
+
+/* By context and handle: a context's default streams have handles of their own. */
+struct stream {
+    CUcontext context;
+    Sanitizer_StreamHandle handle;
+    struct mt_trace *trace;
+    int ends; /* it was destroyed: its trace is closed when its launches have left */
+    struct stream *next;
+};
+
+static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER; /* the list */
+MT_FORK_LOCK(stream_lock, MT_FORK_CAPTURES);
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER; /* taken before it; a FIFO may be waited for */
+static struct stream *streams;
+
+static struct stream *stream_find(CUcontext context, Sanitizer_StreamHandle handle)
+{
+    struct stream *s = streams;
+    while (s && (s->ends || s->handle != handle || (context && s->context != context)))
+        s = s->next;
+    return s;
+}
+
+struct mt_trace *mt_inject_stream_known(CUcontext context, Sanitizer_StreamHandle handle)
+{
+    pthread_mutex_lock(&stream_lock);
+    struct stream *s = stream_find(context, handle);
+    struct mt_trace *t = s ? s->trace : NULL;
+    pthread_mutex_unlock(&stream_lock);
+    return t;
+}
+
+int64_t mt_inject_stream_number(CUcontext context, Sanitizer_StreamHandle handle)
+{
+    return mt_trace_number(mt_inject_stream_known(context, handle));
+}
+
+static struct mt_trace *stream_open(CUcontext context, Sanitizer_StreamHandle handle)
+{
+    struct stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    *s = (struct stream){.context = context, .handle = handle, .trace = mt_trace_open()};
+    pthread_mutex_lock(&stream_lock);
+    s->next = streams;
+    streams = s;
+    pthread_mutex_unlock(&stream_lock);
+    return s->trace;
+}
+
+struct mt_trace *mt_inject_stream_trace(CUcontext context, Sanitizer_StreamHandle handle)
+{
+    struct mt_trace *t = mt_inject_stream_known(context, handle);
+    if (t)
+        return t;
+    pthread_mutex_lock(&opening);
+    t = mt_inject_stream_known(context, handle);
+    if (!t)
+        t = stream_open(context, handle);
+    pthread_mutex_unlock(&opening);
+    return t;
+}
+
+/* Takes out of the list: one that has ended and whose launches have left. */
+static struct stream *stream_take_done(void)
+{
+    struct stream **at = &streams, *s;
+    pthread_mutex_lock(&stream_lock);
+    while ((s = *at)) {
+        struct mt_flight_filter its = {.trace = s->trace};
+        if (s->ends && (!s->trace || !mt_flight_count(&its)))
+            break;
+        at = &s->next;
+    }
+    if (s)
+        *at = s->next;
+    pthread_mutex_unlock(&stream_lock);
+    return s;
+}
+
+void mt_inject_streams_close(void)
+{
+    struct stream *s;
+    while ((s = stream_take_done())) {
+        if (s->trace) {
+            mt_queue_forget(s->trace);
+            mt_trace_close(s->trace);
+        }
+        free(s);
+    }
+}
+
+/* The context is gone, and with it its streams. */
+static void inject_streams_end(CUcontext context)
+{
+    pthread_mutex_lock(&stream_lock);
+    for (struct stream *s = streams; s; s = s->next)
+        s->ends |= s->context == context;
+    pthread_mutex_unlock(&stream_lock);
+    mt_inject_streams_close();
+}
+
+/* ---- the data of callbacks, in two layouts ---- */
+
+struct stream_words {
+    CUcontext context;
+    void *word[3]; /* stream and handle, or green context, stream and handle */
+};
+static atomic_int green = -1;
+
+int mt_inject_green(void)
+{
+    return green;
+}
+
+static int stream_fits(const struct stream_words *d, int at)
+{
+    Sanitizer_StreamHandle h = NULL;
+    return d->word[at + 1] && !mt_sanitizer()->GetStreamHandle(d->context, d->word[at], &h) &&
+           (void *)h == d->word[at + 1];
+}
+
+/* No function tells the API's version: the first stream does. The third word is there in both: of the older
+ * layout it is behind the data, in the caller's memory. */
+void mt_inject_stream_new(Sanitizer_CallbackId cbid, const void *data)
+{
+    (void)cbid;
+    if (green < 0 && stream_fits(data, 0))
+        green = 0;
+    else if (green < 0 && stream_fits(data, 1))
+        green = 1;
+}
+
+/* Its work goes on without it. */
+void mt_inject_stream_ends(Sanitizer_CallbackId cbid, const void *data)
+{
+    const struct stream_words *d = data;
+    (void)cbid;
+    if (green < 0)
+        mt_inject_stream_new(cbid, data);
+    pthread_mutex_lock(&stream_lock);
+    struct stream *s = stream_find(d->context, d->word[green > 0 ? 2 : 1]);
+    if (s)
+        s->ends = 1;
+    pthread_mutex_unlock(&stream_lock);
+    mt_inject_streams_close();
+}
+
+/* A copy of the list: what is done with it may wait. */
+static size_t stream_copy(struct stream **out)
+{
+    size_t n = 0, room = 0;
+    pthread_mutex_lock(&stream_lock);
+    for (struct stream *s = streams; s; s = s->next)
+        room++;
+    *out = calloc(room + 1, sizeof **out);
+    for (struct stream *s = streams; s && *out; s = s->next)
+        if (!s->ends)
+            (*out)[n++] = *s;
+    pthread_mutex_unlock(&stream_lock);
+    return n;
+}
+
+void mt_inject_streams(void (*f)(CUcontext context, Sanitizer_StreamHandle stream,
+                                 const struct mt_trace *trace, void *data),
+                       void *data)
+{
+    struct stream *copy;
+    size_t n = stream_copy(&copy);
+    for (size_t i = 0; i < n; i++)
+        f(copy[i].context, copy[i].handle, copy[i].trace, data);
+    free(copy);
+}
+
+/* ---- contexts ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list */
 static struct mt_inject_context *contexts;
@@ -50,7 +233,7 @@ static void inject_contexts(void (*f)(struct mt_inject_context *c, void *data), 
         f(c, data);
 }
 
-/* ---- the end of the process --------------------------------------------------------------------- */
+/* ---- the end of the process ---- */
 
 /* The driver registered its own handler before its first context was there, so this runs before that, and the
  * rings are there still. What is launched later, by handlers that the program registered before, is not
@@ -75,7 +258,7 @@ static void context_first(void)
     pthread_once(&once, context_register);
 }
 
-/* ---- patches ------------------------------------------------------------------------------------ */
+/* ---- patches ---- */
 
 static char *image; /* of all patches, for all devices */
 
@@ -119,7 +302,9 @@ static uint64_t context_code(CUcontext handle)
     return mt_sanitizer()->GetCallbackPcAndSize(handle, "mt_patch_exit", &pc, &bytes) ? 0 : pc & ~15ull;
 }
 
-int mt_inject_context_ready(struct mt_inject_context *c)
+/* It has rings, patches and launch contexts, made now if they are not there. 0; -1: it cannot have, which was
+ * said. Called with the lock of patching. */
+static int inject_context_ready(struct mt_inject_context *c)
 {
     char why[256] = "";
     if (!c || mt_rings_closed())
@@ -138,7 +323,7 @@ int mt_inject_context_ready(struct mt_inject_context *c)
     return c->rings ? 0 : -1;
 }
 
-/* ---- what the devices are called ---------------------------------------------------------------- */
+/* ---- what the devices are called ---- */
 
 #define DEVICES 64
 
@@ -270,8 +455,181 @@ void mt_inject_context_ends(Sanitizer_CallbackId cbid, const void *data)
         mt_inject_drain(c, "their context was destroyed");
         mt_rings_retire(c->rings);
     }
-    mt_inject_streams_end(d->context);
+    inject_streams_end(d->context);
     pthread_mutex_lock(&lock);
     c->handle = NULL;
     pthread_mutex_unlock(&lock);
+}
+
+/* ---- modules: those that have kernels to be traced are patched ---- */
+
+/* Patching is one thing at a time, as the API says. The list is asked at every launch. */
+static pthread_mutex_t patching = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t module_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mt_inject_module *modules;
+
+struct mt_inject_module *mt_inject_module(CUmodule handle)
+{
+    pthread_mutex_lock(&module_lock);
+    struct mt_inject_module *m = modules;
+    while (m && m->handle != handle)
+        m = m->next;
+    pthread_mutex_unlock(&module_lock);
+    return m;
+}
+
+/* ---- which are to be patched ---- */
+
+static int module_may(void *unused, const char *mangled)
+{
+    (void)unused;
+    char *name = mt_demangle_name(mangled);
+    int may = !name || !mt_selection_never(name);
+    free(name);
+    return may;
+}
+
+/* The functions by which device code launches kernels are in the cubin's table of symbols. */
+static int module_launches(const char *cubin, size_t bytes)
+{
+    static const char *const names[] = {"cudaLaunchDevice", "cudaCDP2LaunchDevice"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (memmem(cubin, bytes, names[i], strlen(names[i])))
+            return 1;
+    return 0;
+}
+
+/* ---- patching ---- */
+
+enum { GLOBAL = 0, SHARED = 1, LOCAL = 2, ON_CHIP = SHARED | LOCAL }; /* of which memory */
+static const struct {
+    Sanitizer_InstructionId id;
+    const char *function;
+    int spaces, since; /* since: 0, or an older library does not know it */
+} patches[] = {
+#define MT_PATCH(instruction, number, function, what, since)                                                 \
+    {(Sanitizer_InstructionId)(number), #function, what, since},
+#include "gpu/patch/patch.def"
+};
+
+static int module_spaces(void)
+{
+    const char *asked = mt_options()->spaces;
+    return (strstr(asked, "shared") ? SHARED : 0) | (strstr(asked, "local") ? LOCAL : 0);
+}
+
+static SanitizerResult module_patch_all(CUmodule handle)
+{
+    SanitizerResult r = SANITIZER_SUCCESS;
+    for (size_t i = 0; i < sizeof patches / sizeof *patches && !r; i++) {
+        if (patches[i].spaces && !(patches[i].spaces & module_spaces()))
+            continue;
+        r = mt_sanitizer()->PatchInstructions(patches[i].id, handle, patches[i].function);
+        if (r && patches[i].since)
+            r = SANITIZER_SUCCESS;
+    }
+    return r ? r : mt_sanitizer()->PatchModule(handle);
+}
+
+static void module_complain(SanitizerResult r)
+{
+    static atomic_int said;
+    if (!atomic_exchange(&said, 1))
+        mt_report("kernels of a module are not traced: it cannot be patched: %s (said once)",
+                  mt_sanitizer_text(r));
+}
+
+static void module_patch(struct mt_inject_module *m)
+{
+    pthread_mutex_lock(&patching);
+    SanitizerResult r = SANITIZER_SUCCESS;
+    if (inject_context_ready(m->context))
+        m->why = "its GPU's memory has no rings or no patches";
+    else if ((r = module_patch_all(m->handle)))
+        m->why = "its code could not be patched";
+    pthread_mutex_unlock(&patching);
+    if (r)
+        module_complain(r);
+    m->patched = !m->why;
+}
+
+/* ---- where its functions are ---- */
+
+static int module_where(void *module, const char *function, uint64_t *pc, uint64_t *size)
+{
+    const struct mt_inject_module *m = module;
+    if (mt_sanitizer()->GetFunctionPcAndSize(m->handle, function, pc, size) || !*pc)
+        return -1;
+    *pc |= m->context->number << 56;
+    return 0;
+}
+
+static void module_place(struct mt_inject_module *m)
+{
+    if (m->code)
+        mt_code_place(m->code, module_where, m);
+}
+
+/* ---- handlers ---- */
+
+static void module_add(struct mt_inject_module *m)
+{
+    pthread_mutex_lock(&module_lock);
+    m->next = modules;
+    modules = m;
+    pthread_mutex_unlock(&module_lock);
+}
+
+void mt_inject_module_loaded(Sanitizer_CallbackId cbid, const void *data)
+{
+    const Sanitizer_ResourceModuleData *d = data;
+    struct mt_inject_module *m = calloc(1, sizeof *m);
+    (void)cbid;
+    if (!m) {
+        mt_report("out of memory: kernels of a module are not traced");
+        return;
+    }
+    *m = (struct mt_inject_module){.handle = d->module, .context = mt_inject_context(d->context)};
+    m->code = mt_code_new(d->pCubin, d->cubinSize);
+    if (m->code && mt_code_each_kernel(m->code, module_may, NULL)) {
+        m->launches = module_launches(d->pCubin, d->cubinSize);
+        module_patch(m);
+    }
+    if (m->patched)
+        module_place(m);
+    module_add(m);
+}
+
+/* Records of its kernels are given their places before those are another module's. */
+static void module_drain(CUmodule handle)
+{
+    mt_flight_end(&(struct mt_flight_filter){.module = handle}, 1, NULL, NULL);
+}
+
+void mt_inject_module_unloads(Sanitizer_CallbackId cbid, const void *data)
+{
+    const Sanitizer_ResourceModuleData *d = data;
+    struct mt_inject_module **at = &modules, *m;
+    (void)cbid;
+    pthread_mutex_lock(&module_lock);
+    while ((m = *at) && m->handle != d->module)
+        at = &m->next;
+    if (m)
+        *at = m->next;
+    pthread_mutex_unlock(&module_lock);
+    if (!m)
+        return;
+    if (m->patched)
+        module_drain(m->handle);
+    mt_code_unload(m->code);
+    free(m);
+}
+
+void mt_inject_functions(Sanitizer_CallbackId cbid, const void *data)
+{
+    const Sanitizer_ResourceFunctionsLazyLoadedData *d = data;
+    struct mt_inject_module *m = mt_inject_module(d->module);
+    (void)cbid;
+    if (m && m->patched)
+        module_place(m);
 }

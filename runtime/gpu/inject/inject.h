@@ -3,10 +3,41 @@
  * called in a callback; sanitizer* functions are. The thread that reads the rings calls neither. */
 #ifndef MT_INJECT_INJECT_H
 #define MT_INJECT_INJECT_H
-#include "api.h"
 #include "gpu/rings.h"
 #include "trace/trace.h"
+#include <sanitizer.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* The functions of Compute Sanitizer's API that we call. They are looked up while the program runs: what is
+ * built here needs no library of NVIDIA's. */
+#define MT_SANITIZER_FUNCTIONS(F)                                                                            \
+    F(Subscribe)                                                                                             \
+    F(EnableCallback)                                                                                        \
+    F(EnableDomain)                                                                                          \
+    F(GetResultString)                                                                                       \
+    F(Alloc)                                                                                                 \
+    F(AllocHost)                                                                                             \
+    F(MemcpyHostToDeviceAsync)                                                                               \
+    F(MemcpyDeviceToHost)                                                                                    \
+    F(StreamSynchronize)                                                                                     \
+    F(GetStreamHandle)                                                                                       \
+    F(AddPatches)                                                                                            \
+    F(PatchInstructions)                                                                                     \
+    F(PatchModule)                                                                                           \
+    F(SetLaunchCallbackData)                                                                                 \
+    F(GetFunctionPcAndSize)                                                                                  \
+    F(GetCallbackPcAndSize)
+
+struct mt_sanitizer {
+#define MT_SANITIZER_MEMBER(name) __typeof__(sanitizer##name) *name;
+    MT_SANITIZER_FUNCTIONS(MT_SANITIZER_MEMBER)
+};
+
+/* From any thread, after the library was opened. */
+const struct mt_sanitizer *mt_sanitizer(void);
+/* What a result means. */
+const char *mt_sanitizer_text(SanitizerResult r);
 
 struct mt_gpu_code;
 
@@ -44,28 +75,39 @@ struct mt_inject_call {
 struct mt_inject_call *mt_inject_call(void);
 
 /* ---- handlers, with the data that the API has for the callback ---- */
-void mt_inject_context_new(Sanitizer_CallbackId cbid, const void *data);    /* context.c */
-void mt_inject_context_ends(Sanitizer_CallbackId cbid, const void *data);   /* context.c */
-void mt_inject_module_loaded(Sanitizer_CallbackId cbid, const void *data);  /* module.c */
-void mt_inject_module_unloads(Sanitizer_CallbackId cbid, const void *data); /* module.c */
-void mt_inject_functions(Sanitizer_CallbackId cbid, const void *data);      /* module.c: loaded lazily */
-void mt_inject_launch(Sanitizer_CallbackId cbid, const void *data);         /* launch.c */
-void mt_inject_graph(Sanitizer_CallbackId cbid, const void *data);          /* graph.c */
-void mt_inject_stream_new(Sanitizer_CallbackId cbid, const void *data);     /* stream.c */
-void mt_inject_stream_ends(Sanitizer_CallbackId cbid, const void *data);    /* stream.c */
-void mt_inject_synchronized(Sanitizer_CallbackId cbid, const void *data);   /* sync.c */
-void mt_inject_calls(Sanitizer_CallbackId cbid, const void *data);          /* call.c: functions that wait */
-void mt_inject_launches(Sanitizer_CallbackId cbid, const void *data); /* call.c: functions that launch */
+void mt_inject_context_new(Sanitizer_CallbackId cbid, const void *data);
+void mt_inject_context_ends(Sanitizer_CallbackId cbid, const void *data);
+void mt_inject_module_loaded(Sanitizer_CallbackId cbid, const void *data);
+void mt_inject_module_unloads(Sanitizer_CallbackId cbid, const void *data);
+void mt_inject_functions(Sanitizer_CallbackId cbid, const void *data);
+void mt_inject_launch(Sanitizer_CallbackId cbid, const void *data);
+void mt_inject_graph(Sanitizer_CallbackId cbid, const void *data);
+void mt_inject_stream_new(Sanitizer_CallbackId cbid, const void *data);
+void mt_inject_stream_ends(Sanitizer_CallbackId cbid, const void *data);
+void mt_inject_synchronized(Sanitizer_CallbackId cbid, const void *data);
+void mt_inject_calls(Sanitizer_CallbackId cbid, const void *data);
+void mt_inject_launches(Sanitizer_CallbackId cbid, const void *data);
 void mt_inject_runtime_launches(Sanitizer_CallbackId cbid, const void *data);
-void mt_inject_profiler_on(Sanitizer_CallbackId cbid, const void *data); /* call.c */
+void mt_inject_profiler_on(Sanitizer_CallbackId cbid, const void *data);
 void mt_inject_profiler_off(Sanitizer_CallbackId cbid, const void *data);
+
+/* memory.c: the lines that the CPU device writes */
+void mt_inject_memory(Sanitizer_CallbackId cbid, const void *data);
+/* Nodes of graphs that allocate and free, when the graph is launched. */
+void mt_inject_allocated(const Sanitizer_ResourceMemoryData *m);
+void mt_inject_freed(uint64_t address);
+void mt_inject_memcpy(Sanitizer_CallbackId cbid, const void *data);
+void mt_inject_memset(Sanitizer_CallbackId cbid, const void *data);
+void mt_inject_batch(Sanitizer_CallbackId cbid, const void *data);
+/* A copy or fill that begins now in the stream of this number (mt_event_copy); also of a graph's node. */
+void mt_inject_copied(const Sanitizer_MemcpyData *m, int64_t stream);
+void mt_inject_filled(const Sanitizer_MemsetData *m, int64_t stream);
+/* Events, what records them and waits for them. */
+void mt_inject_event(Sanitizer_CallbackId cbid, const void *data);
 
 /* ---- between the files ---- */
 /* The context of this handle; NULL: no memory, or `handle` is. */
 struct mt_inject_context *mt_inject_context(CUcontext handle);
-/* It has rings, patches and launch contexts, made now if they are not there. 0; -1: it cannot have, which was
- * said. Called with the lock of patching. */
-int mt_inject_context_ready(struct mt_inject_context *c);
 /* Before the first trace is opened: traces are of this device. Waits up to 100 ms for its name. */
 void mt_inject_device_is(int device);
 /* The patches' image; before the first callback. NULL: it cannot be read, *why is a sentence. */
@@ -86,15 +128,8 @@ void mt_inject_streams(void (*f)(CUcontext context, Sanitizer_StreamHandle strea
 /* 1: this version of the API has the context's green context in front of the stream in its data of streams
  * and events (from 13.1 on); 0: it has not; -1: not known yet. */
 int mt_inject_green(void);
-/* The context is gone, and with it its streams. */
-void mt_inject_streams_end(CUcontext context);
 /* A launch has left: traces of streams that were destroyed are closed when they have none. Reader only. */
 void mt_inject_streams_close(void);
-
-/* A launch that begins now, by itself or as a node of a graph; `stream` is what it belongs to. */
-void mt_inject_launched(const Sanitizer_LaunchData *l, CUcontext context, Sanitizer_StreamHandle stream);
-/* The call that made launches `first` to `after` - 1 has failed: they will not run. */
-void mt_inject_launch_failed(uint64_t first, uint64_t after, int status);
 
 /* Rings in the memory of `context`; `code`: a pc in the middle of what will run there, 0: not known. NULL:
  * *why is a sentence. */

@@ -1,4 +1,5 @@
-/* Launches: what is traced, the launch context that each gets, and those that come to nothing. */
+/* Launches: what is traced, the launch context that each gets, and those that come to nothing; calls of CUDA
+ * and graphs that make them. */
 #include "base/demangle.h"
 #include "base/fork.h"
 #include "base/report.h"
@@ -7,6 +8,11 @@
 #include "inject.h"
 #include "trace/events.h"
 #include "trace/selection.h"
+#include "device/errors.h"
+#include "trace/ranges.h"
+#include "trace/trace.h"
+#include <generated_cuda_meta.h>
+#include <generated_cuda_runtime_api_meta.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -223,7 +229,8 @@ static const char *launch_trace(struct launching *g)
     return why ? why : data ? "there is no memory or no thread for it" : "too many launches are waiting";
 }
 
-void mt_inject_launched(const Sanitizer_LaunchData *l, CUcontext context, Sanitizer_StreamHandle stream)
+/* A launch that begins now, by itself or as a node of a graph; `stream` is what it belongs to. */
+static void inject_launched(const Sanitizer_LaunchData *l, CUcontext context, Sanitizer_StreamHandle stream)
 {
     struct launching g = {.data = l, .module = mt_inject_module(l->module)};
     const char *why = NULL;
@@ -246,7 +253,7 @@ void mt_inject_launch(Sanitizer_CallbackId cbid, const void *data)
 {
     const Sanitizer_LaunchData *l = data;
     if (cbid == SANITIZER_CBID_LAUNCH_BEGIN)
-        mt_inject_launched(l, l->context, l->hStream);
+        inject_launched(l, l->context, l->hStream);
 }
 
 /* ---- launches that came to nothing ---- */
@@ -267,8 +274,253 @@ static void launch_cancel(struct mt_flight *f, void *data)
     f->status = v->status;
 }
 
-void mt_inject_launch_failed(uint64_t first, uint64_t after, int status)
+/* The call that made launches `first` to `after` - 1 has failed: they will not run. */
+static void inject_launch_failed(uint64_t first, uint64_t after, int status)
 {
     struct launch_failure v = {first, after, mt_inject_call(), status};
     mt_flight_each(launch_cancel, &v);
+}
+
+/* Calls of the driver's and the runtime's functions: what launches ask for that launches' callbacks do not
+ * say, and what the program hears of a wait. A call of the runtime has one of the driver inside. */
+
+static _Thread_local struct mt_inject_call call;
+
+struct mt_inject_call *mt_inject_call(void)
+{
+    return &call;
+}
+
+/* 1: the call begins. */
+static int call_begins(const Sanitizer_CallbackData *d)
+{
+    if (d->callbackSite != SANITIZER_API_ENTER)
+        return 0;
+    if (!call.depth++)
+        call = (struct mt_inject_call){.depth = 1, .launches = mt_flight_issued_so_far()};
+    return 1;
+}
+
+/* What it returned; both APIs number the errors that matter here alike. */
+static int call_ends(const Sanitizer_CallbackData *d)
+{
+    if (call.depth && !--call.depth)
+        call.waits = 0;
+    return d->functionReturnValue ? *(const int *)d->functionReturnValue : 0;
+}
+
+/* ---- launches ---- */
+
+static void call_config(const CUlaunchConfig *c)
+{
+    if (!c)
+        return;
+    call.shared = c->sharedMemBytes;
+    for (unsigned i = 0; c->attrs && i < c->numAttrs; i++)
+        if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+            call.cooperative = c->attrs[i].value.cooperative != 0;
+}
+
+static void call_asks(Sanitizer_CallbackId id, const void *params)
+{
+    switch (id) {
+    case SANITIZER_CBID_DRIVER_API_cuLaunchKernel:
+    case SANITIZER_CBID_DRIVER_API_cuLaunchKernel_ptsz:
+        call.shared = ((const cuLaunchKernel_params *)params)->sharedMemBytes;
+        break;
+    case SANITIZER_CBID_DRIVER_API_cuLaunchCooperativeKernel:
+    case SANITIZER_CBID_DRIVER_API_cuLaunchCooperativeKernel_ptsz:
+        call.shared = ((const cuLaunchCooperativeKernel_params *)params)->sharedMemBytes;
+        call.cooperative = 1;
+        break;
+    case SANITIZER_CBID_DRIVER_API_cuLaunchCooperativeKernelMultiDevice:
+        call.cooperative = 1;
+        break;
+    case SANITIZER_CBID_DRIVER_API_cuLaunchKernelEx:
+    case SANITIZER_CBID_DRIVER_API_cuLaunchKernelEx_ptsz:
+        call_config(((const cuLaunchKernelEx_params *)params)->config);
+        break;
+    default:
+        break;
+    }
+}
+
+static void call_launched(int status)
+{
+    if (status && call.after > call.first)
+        inject_launch_failed(call.first, call.after, status);
+    if (!call.depth)
+        call.first = call.after = 0;
+}
+
+void mt_inject_launches(Sanitizer_CallbackId cbid, const void *data)
+{
+    const Sanitizer_CallbackData *d = data;
+    if (!call_begins(d))
+        call_launched(call_ends(d));
+    else if (d->functionParams)
+        call_asks(cbid, d->functionParams);
+}
+
+void mt_inject_runtime_launches(Sanitizer_CallbackId cbid, const void *data)
+{
+    const Sanitizer_CallbackData *d = data;
+    if (!call_begins(d)) {
+        call_launched(call_ends(d));
+        return;
+    }
+    call.cooperative = cbid == SANITIZER_CBID_RUNTIME_API_cudaLaunchCooperativeKernel ||
+                       cbid == SANITIZER_CBID_RUNTIME_API_cudaLaunchCooperativeKernel_ptsz;
+    if (cbid == SANITIZER_CBID_RUNTIME_API_cudaLaunchKernel && d->functionParams)
+        call.shared = ((const cudaLaunchKernel_v7000_params *)d->functionParams)->sharedMem;
+}
+
+/* ---- waits ---- */
+
+/* 1: what is copied is the host's when the call returns. Other copies need not have waited for anything. */
+static int call_copies_back(const Sanitizer_CallbackData *d)
+{
+    const cudaMemcpy_v3020_params *p = d->functionParams; /* with per-thread default streams the same */
+    if (!d->functionName || strstr(d->functionName, "DtoH"))
+        return d->functionName != NULL;
+    return !strncmp(d->functionName, "cudaMemcpy", 10) && p && p->kind == cudaMemcpyDeviceToHost;
+}
+
+/* A copy has waited for what was before it in its stream, which is a default one. */
+static void call_copied(const Sanitizer_CallbackData *d)
+{
+    struct mt_inject_context *c = mt_inject_context(d->context);
+    CUstream s = strstr(d->functionName, "_ptds") ? CU_STREAM_PER_THREAD : NULL;
+    Sanitizer_StreamHandle stream = NULL;
+    if (!c || mt_sanitizer()->GetStreamHandle(d->context, s, &stream))
+        return;
+    struct mt_trace *t = mt_inject_stream_known(d->context, stream);
+    if (t)
+        mt_inject_synced(c, stream, t, 0);
+}
+
+static void call_waited(const Sanitizer_CallbackData *d, int error)
+{
+    if (mt_error_stays(error))
+        mt_inject_synced(mt_inject_context(d->context), NULL, NULL, error);
+    else if (!error && call.copies && call_copies_back(d))
+        call_copied(d);
+}
+
+void mt_inject_calls(Sanitizer_CallbackId cbid, const void *data)
+{
+    const Sanitizer_CallbackData *d = data;
+    (void)cbid;
+    if (call_begins(d)) {
+        call.waits = 1;
+        call.copies = d->functionName && strstr(d->functionName, "Memcpy") != NULL;
+        return;
+    }
+    int waited = call.depth == 1;
+    int error = d->functionReturnValue ? *(const int *)d->functionReturnValue : 0;
+    if (waited)
+        call_waited(d, error);
+    call_ends(d);
+}
+
+void mt_inject_profiler_on(Sanitizer_CallbackId cbid, const void *data)
+{
+    const Sanitizer_CallbackData *d = data;
+    (void)cbid;
+    if (d->callbackSite == SANITIZER_API_ENTER)
+        mt_selection_profiler(1);
+}
+
+void mt_inject_profiler_off(Sanitizer_CallbackId cbid, const void *data)
+{
+    const Sanitizer_CallbackData *d = data;
+    (void)cbid;
+    if (d->callbackSite == SANITIZER_API_ENTER)
+        mt_selection_profiler(0);
+}
+
+/* Launches of graphs: each node is what it would be by itself, in the stream that the graph was launched in.
+ */
+
+/* Ready graphs that may launch graphs from the device, by their handles. */
+static struct mt_ranges graph_launching = MT_RANGES_INIT;
+MT_FORK_TABLE(graph_launching);
+
+static uint64_t graph_key(CUgraphExec g)
+{
+    return (uint64_t)(uintptr_t)g;
+}
+
+static void graph_created(const Sanitizer_GraphExecData *d)
+{
+    if (d->containsDeviceGraphLaunches)
+        mt_ranges_add(&graph_launching, graph_key(d->graphExec), 1, NULL);
+}
+
+static void graph_gone(const Sanitizer_GraphExecData *d)
+{
+    struct mt_range r;
+    mt_ranges_take(&graph_launching, graph_key(d->graphExec), &r);
+}
+
+static void graph_launched(const Sanitizer_GraphLaunchData *d)
+{
+    struct mt_range r;
+    if (!d->isGraphUpload && mt_ranges_find(&graph_launching, graph_key(d->graphExec), &r))
+        mt_trace_miss(mt_inject_stream_trace(d->context, d->hStream),
+                      "graphs were launched from the device: their launches cannot be told apart");
+}
+
+static void graph_kernel(const Sanitizer_LaunchData *l)
+{
+    int known = l->hApiStream != NULL;
+    inject_launched(l, known ? l->apiContext : l->context, known ? l->hApiStream : l->hStream);
+}
+
+static void graph_node(const Sanitizer_GraphNodeLaunchData *n)
+{
+    const Sanitizer_MemcpyData *copy = &n->memcpyData;
+    const Sanitizer_MemsetData *fill = &n->memsetData;
+    switch ((int)n->nodeType) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        graph_kernel(&n->launchData);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        mt_inject_copied(copy, mt_inject_stream_number(copy->apiContext, copy->hApiStream));
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        mt_inject_filled(fill, mt_inject_stream_number(fill->context, fill->hStream));
+        break;
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+        mt_inject_allocated(&n->memAllocData);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+        mt_inject_freed(n->memFreeAddress);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Nodes are called back when a graph is uploaded, too, which launches nothing. */
+void mt_inject_graph(Sanitizer_CallbackId cbid, const void *data)
+{
+    const Sanitizer_GraphNodeLaunchData *n = data;
+    switch (cbid) {
+    case SANITIZER_CBID_GRAPHS_GRAPHEXEC_CREATED:
+        graph_created(data);
+        break;
+    case SANITIZER_CBID_GRAPHS_GRAPHEXEC_DESTROYING:
+        graph_gone(data);
+        break;
+    case SANITIZER_CBID_GRAPHS_LAUNCH_BEGIN:
+        graph_launched(data);
+        break;
+    case SANITIZER_CBID_GRAPHS_NODE_LAUNCH_BEGIN:
+        if (!n->isGraphUpload)
+            graph_node(n);
+        break;
+    default:
+        break;
+    }
 }

@@ -67,7 +67,7 @@ FUNCTIONS = {"Subscribe", "EnableCallback", "EnableDomain", "GetResultString", "
 def check_failures():
     """Each function of the API fails, always, or the first or a later time: the program runs to its end as ever, and the traces are
     right, or say that they are not whole, or are not there and the user was told."""
-    with open(os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../runtime/gpu/inject/api.h"), encoding="utf-8") as f:
+    with open(os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../runtime/gpu/inject/inject.h"), encoding="utf-8") as f:
         check("functions of the table", set(re.findall(r"F\((\w+)\)", f.read())) - {"F"}, FUNCTIONS)
     for name in sorted(FUNCTIONS):
         for when in ("", ":1", ":2", ":5"):
