@@ -33,41 +33,34 @@ typedef unsigned long long u64;
 // TICKETS("name", T, start, operation, set of old values): the values before each operation, in any order,
 // are start + step * 0 … 63.
 
-ATOMIC("atomicAdd of int", int, 5, atomicAdd(p, (int)(i + 1)), 5 + 2080)
-ATOMIC("atomicAdd of unsigned", u32, 5, atomicAdd(p, (u32)(i + 1)), 5 + 2080)
-ATOMIC("atomicAdd of unsigned long long", u64, 5, atomicAdd(p, (u64)(i + 1)), 5 + 2080)
-ATOMIC("atomicAdd of float", float, 5, atomicAdd(p, (float)(i + 1)), 5 + 2080)
-ATOMIC("atomicAdd of double", double, 5, atomicAdd(p, (double)(i + 1)), 5 + 2080)
-ATOMIC("atomicSub of int", int, 5000, atomicSub(p, (int)(i + 1)), 5000 - 2080)
-ATOMIC("atomicSub of unsigned", u32, 5000, atomicSub(p, (u32)(i + 1)), 5000 - 2080)
-ATOMIC("atomicMin of int", int, 40, atomicMin(p, (int)(i - 20)), -20)
-ATOMIC("atomicMax of int", int, 40, atomicMax(p, (int)(i - 20)), 43)
-ATOMIC("atomicMin of unsigned", u32, 40, atomicMin(p, (u32)(i - 20)), 0)
-ATOMIC("atomicMax of unsigned", u32, 40, atomicMax(p, (u32)(i - 20)), -1ll)
-ATOMIC("atomicMin of unsigned long long", u64, 40, atomicMin(p, (u64)(i - 20)), 0)
-ATOMIC("atomicMax of unsigned long long", u64, 40, atomicMax(p, (u64)(i - 20)), -1ll)
-ATOMIC("atomicMin of long long", s64, 40, atomicMin(p, (s64)(i - 20)), -20)
-ATOMIC("atomicMax of long long", s64, 40, atomicMax(p, (s64)(i - 20)), 43)
-ATOMIC("atomicAnd of int", int, ~(1ull << 40), atomicAnd(p, (int)~(1ull << i % 16)),
-       ~(1ull << 40) & ~0xffffull)
-ATOMIC("atomicOr of int", int, 1ull << 20, atomicOr(p, (int)(1 << i % 16)), 1ull << 20 | 0xffff)
-ATOMIC("atomicXor of int", int, 0x100, atomicXor(p, (int)(i + 1)), 0x100 ^ 64)
-ATOMIC("atomicAnd of unsigned", u32, ~(1ull << 40), atomicAnd(p, (u32) ~(1ull << i % 16)),
-       ~(1ull << 40) & ~0xffffull)
-ATOMIC("atomicOr of unsigned", u32, 1ull << 20, atomicOr(p, (u32)(1 << i % 16)), 1ull << 20 | 0xffff)
-ATOMIC("atomicXor of unsigned", u32, 0x100, atomicXor(p, (u32)(i + 1)), 0x100 ^ 64)
-ATOMIC("atomicAnd of unsigned long long", u64, ~(1ull << 40), atomicAnd(p, (u64) ~(1ull << i % 16)),
-       ~(1ull << 40) & ~0xffffull)
-ATOMIC("atomicOr of unsigned long long", u64, 1ull << 20, atomicOr(p, (u64)(1 << i % 16)),
-       1ull << 20 | 0xffff)
-ATOMIC("atomicXor of unsigned long long", u64, 0x100, atomicXor(p, (u64)(i + 1)), 0x100 ^ 64)
-ATOMIC("atomicExch of int", int, 5, atomicExch(p, (int)77), 77)
-ATOMIC("atomicExch of unsigned", u32, 5, atomicExch(p, (u32)77), 77)
-ATOMIC("atomicExch of unsigned long long", u64, 5, atomicExch(p, (u64)77), 77)
-ATOMIC("atomicExch of float", float, 5, atomicExch(p, (float)77), 77)
-ATOMIC("atomicCAS of int", int, 5, atomicCAS(p, (int)5, (int)66), 66)
-ATOMIC("atomicCAS of unsigned", u32, 5, atomicCAS(p, (u32)5, (u32)66), 66)
-ATOMIC("atomicCAS of unsigned long long", u64, 5, atomicCAS(p, (u64)5, (u64)66), 66)
+// A row of the operation in the scope `s` (empty: device) on the type T, which the row's name calls t.
+#define OF(s, name, T, t, start, operand, want)                                                              \
+    ATOMIC("atomic" #name #s " of " #t, T, start, atomic##name##s(p, (T)(operand)), want)
+#define INTEGERS(s, X) X(s, int, int) X(s, u32, unsigned) X(s, u64, unsigned long long)
+#define SUM(s, T, t) OF(s, Add, T, t, 5, i + 1, 5 + 2080)
+#define DIFFERENCE(s, T, t) OF(s, Sub, T, t, 5000, i + 1, 5000 - 2080)
+#define EXTREMES(s, T, t, least, most)                                                                       \
+    OF(s, Min, T, t, 40, i - 20, least)                                                                      \
+    OF(s, Max, T, t, 40, i - 20, most)
+#define BITS(s, T, t)                                                                                        \
+    OF(s, And, T, t, ~(1ull << 40), ~(1ull << i % 16), ~(1ull << 40) & ~0xffffull)                           \
+    OF(s, Or, T, t, 1ull << 20, 1 << i % 16, 1ull << 20 | 0xffff)                                            \
+    OF(s, Xor, T, t, 0x100, i + 1, 0x100 ^ 64)
+#define EXCHANGE(s, T, t) OF(s, Exch, T, t, 5, 77, 77)
+#define SWAP(s, T, t) ATOMIC("atomicCAS" #s " of " #t, T, 5, atomicCAS##s(p, (T)5, (T)66), 66)
+#define SCOPE(s)                                                                                             \
+    INTEGERS(s, SUM)                                                                                         \
+    SUM(s, float, float)                                                                                     \
+    SUM(s, double, double)                                                                                   \
+    DIFFERENCE(s, int, int) DIFFERENCE(s, u32, unsigned) EXTREMES(s, int, int, -20, 43)                      \
+        EXTREMES(s, u32, unsigned, 0, -1ll) EXTREMES(s, u64, unsigned long long, 0, -1ll)                    \
+            EXTREMES(s, s64, long long, -20, 43) INTEGERS(s, BITS) INTEGERS(s, EXCHANGE)                     \
+                EXCHANGE(s, float, float) INTEGERS(s, SWAP)                                                  \
+                    ATOMIC("atomicInc" #s, u32, 5, atomicInc##s(p, 20u), (5 + 64) % 21)                      \
+                        ATOMIC("atomicDec" #s, u32, 5, atomicDec##s(p, 20u), (5 + 21 * 4 - 64) % 21)
+SCOPE()
+SCOPE(_block)
+SCOPE(_system)
 // LLVM 19 makes a loop over the whole word of it: a load of the word, then compare-and-swap of 4 bytes until
 // it is done.
 static __global__ void cas_half_word(unsigned short *p)
@@ -83,84 +76,6 @@ ROW("atomicCAS of unsigned short", "64 threads on one address: the word is loade
     r.at_least(conf::LOAD, 64, 4);
     r.at_least(conf::ATOMIC, 64, 4);
 }
-ATOMIC("atomicInc", u32, 5, atomicInc(p, 20u), (5 + 64) % 21)
-ATOMIC("atomicDec", u32, 5, atomicDec(p, 20u), (5 + 21 * 4 - 64) % 21)
-ATOMIC("atomicAdd_block of int", int, 5, atomicAdd_block(p, (int)(i + 1)), 5 + 2080)
-ATOMIC("atomicAdd_block of unsigned", u32, 5, atomicAdd_block(p, (u32)(i + 1)), 5 + 2080)
-ATOMIC("atomicAdd_block of unsigned long long", u64, 5, atomicAdd_block(p, (u64)(i + 1)), 5 + 2080)
-ATOMIC("atomicAdd_block of float", float, 5, atomicAdd_block(p, (float)(i + 1)), 5 + 2080)
-ATOMIC("atomicAdd_block of double", double, 5, atomicAdd_block(p, (double)(i + 1)), 5 + 2080)
-ATOMIC("atomicSub_block of int", int, 5000, atomicSub_block(p, (int)(i + 1)), 5000 - 2080)
-ATOMIC("atomicSub_block of unsigned", u32, 5000, atomicSub_block(p, (u32)(i + 1)), 5000 - 2080)
-ATOMIC("atomicMin_block of int", int, 40, atomicMin_block(p, (int)(i - 20)), -20)
-ATOMIC("atomicMax_block of int", int, 40, atomicMax_block(p, (int)(i - 20)), 43)
-ATOMIC("atomicMin_block of unsigned", u32, 40, atomicMin_block(p, (u32)(i - 20)), 0)
-ATOMIC("atomicMax_block of unsigned", u32, 40, atomicMax_block(p, (u32)(i - 20)), -1ll)
-ATOMIC("atomicMin_block of unsigned long long", u64, 40, atomicMin_block(p, (u64)(i - 20)), 0)
-ATOMIC("atomicMax_block of unsigned long long", u64, 40, atomicMax_block(p, (u64)(i - 20)), -1ll)
-ATOMIC("atomicMin_block of long long", s64, 40, atomicMin_block(p, (s64)(i - 20)), -20)
-ATOMIC("atomicMax_block of long long", s64, 40, atomicMax_block(p, (s64)(i - 20)), 43)
-ATOMIC("atomicAnd_block of int", int, ~(1ull << 40), atomicAnd_block(p, (int)~(1ull << i % 16)),
-       ~(1ull << 40) & ~0xffffull)
-ATOMIC("atomicOr_block of int", int, 1ull << 20, atomicOr_block(p, (int)(1 << i % 16)), 1ull << 20 | 0xffff)
-ATOMIC("atomicXor_block of int", int, 0x100, atomicXor_block(p, (int)(i + 1)), 0x100 ^ 64)
-ATOMIC("atomicAnd_block of unsigned", u32, ~(1ull << 40), atomicAnd_block(p, (u32) ~(1ull << i % 16)),
-       ~(1ull << 40) & ~0xffffull)
-ATOMIC("atomicOr_block of unsigned", u32, 1ull << 20, atomicOr_block(p, (u32)(1 << i % 16)),
-       1ull << 20 | 0xffff)
-ATOMIC("atomicXor_block of unsigned", u32, 0x100, atomicXor_block(p, (u32)(i + 1)), 0x100 ^ 64)
-ATOMIC("atomicAnd_block of unsigned long long", u64, ~(1ull << 40),
-       atomicAnd_block(p, (u64) ~(1ull << i % 16)), ~(1ull << 40) & ~0xffffull)
-ATOMIC("atomicOr_block of unsigned long long", u64, 1ull << 20, atomicOr_block(p, (u64)(1 << i % 16)),
-       1ull << 20 | 0xffff)
-ATOMIC("atomicXor_block of unsigned long long", u64, 0x100, atomicXor_block(p, (u64)(i + 1)), 0x100 ^ 64)
-ATOMIC("atomicExch_block of int", int, 5, atomicExch_block(p, (int)77), 77)
-ATOMIC("atomicExch_block of unsigned", u32, 5, atomicExch_block(p, (u32)77), 77)
-ATOMIC("atomicExch_block of unsigned long long", u64, 5, atomicExch_block(p, (u64)77), 77)
-ATOMIC("atomicExch_block of float", float, 5, atomicExch_block(p, (float)77), 77)
-ATOMIC("atomicCAS_block of int", int, 5, atomicCAS_block(p, (int)5, (int)66), 66)
-ATOMIC("atomicCAS_block of unsigned", u32, 5, atomicCAS_block(p, (u32)5, (u32)66), 66)
-ATOMIC("atomicCAS_block of unsigned long long", u64, 5, atomicCAS_block(p, (u64)5, (u64)66), 66)
-ATOMIC("atomicInc_block", u32, 5, atomicInc_block(p, 20u), (5 + 64) % 21)
-ATOMIC("atomicDec_block", u32, 5, atomicDec_block(p, 20u), (5 + 21 * 4 - 64) % 21)
-ATOMIC("atomicAdd_system of int", int, 5, atomicAdd_system(p, (int)(i + 1)), 5 + 2080)
-ATOMIC("atomicAdd_system of unsigned", u32, 5, atomicAdd_system(p, (u32)(i + 1)), 5 + 2080)
-ATOMIC("atomicAdd_system of unsigned long long", u64, 5, atomicAdd_system(p, (u64)(i + 1)), 5 + 2080)
-ATOMIC("atomicAdd_system of float", float, 5, atomicAdd_system(p, (float)(i + 1)), 5 + 2080)
-ATOMIC("atomicAdd_system of double", double, 5, atomicAdd_system(p, (double)(i + 1)), 5 + 2080)
-ATOMIC("atomicSub_system of int", int, 5000, atomicSub_system(p, (int)(i + 1)), 5000 - 2080)
-ATOMIC("atomicSub_system of unsigned", u32, 5000, atomicSub_system(p, (u32)(i + 1)), 5000 - 2080)
-ATOMIC("atomicMin_system of int", int, 40, atomicMin_system(p, (int)(i - 20)), -20)
-ATOMIC("atomicMax_system of int", int, 40, atomicMax_system(p, (int)(i - 20)), 43)
-ATOMIC("atomicMin_system of unsigned", u32, 40, atomicMin_system(p, (u32)(i - 20)), 0)
-ATOMIC("atomicMax_system of unsigned", u32, 40, atomicMax_system(p, (u32)(i - 20)), -1ll)
-ATOMIC("atomicMin_system of unsigned long long", u64, 40, atomicMin_system(p, (u64)(i - 20)), 0)
-ATOMIC("atomicMax_system of unsigned long long", u64, 40, atomicMax_system(p, (u64)(i - 20)), -1ll)
-ATOMIC("atomicMin_system of long long", s64, 40, atomicMin_system(p, (s64)(i - 20)), -20)
-ATOMIC("atomicMax_system of long long", s64, 40, atomicMax_system(p, (s64)(i - 20)), 43)
-ATOMIC("atomicAnd_system of int", int, ~(1ull << 40), atomicAnd_system(p, (int)~(1ull << i % 16)),
-       ~(1ull << 40) & ~0xffffull)
-ATOMIC("atomicOr_system of int", int, 1ull << 20, atomicOr_system(p, (int)(1 << i % 16)), 1ull << 20 | 0xffff)
-ATOMIC("atomicXor_system of int", int, 0x100, atomicXor_system(p, (int)(i + 1)), 0x100 ^ 64)
-ATOMIC("atomicAnd_system of unsigned", u32, ~(1ull << 40), atomicAnd_system(p, (u32) ~(1ull << i % 16)),
-       ~(1ull << 40) & ~0xffffull)
-ATOMIC("atomicOr_system of unsigned", u32, 1ull << 20, atomicOr_system(p, (u32)(1 << i % 16)),
-       1ull << 20 | 0xffff)
-ATOMIC("atomicXor_system of unsigned", u32, 0x100, atomicXor_system(p, (u32)(i + 1)), 0x100 ^ 64)
-ATOMIC("atomicAnd_system of unsigned long long", u64, ~(1ull << 40),
-       atomicAnd_system(p, (u64) ~(1ull << i % 16)), ~(1ull << 40) & ~0xffffull)
-ATOMIC("atomicOr_system of unsigned long long", u64, 1ull << 20, atomicOr_system(p, (u64)(1 << i % 16)),
-       1ull << 20 | 0xffff)
-ATOMIC("atomicXor_system of unsigned long long", u64, 0x100, atomicXor_system(p, (u64)(i + 1)), 0x100 ^ 64)
-ATOMIC("atomicExch_system of int", int, 5, atomicExch_system(p, (int)77), 77)
-ATOMIC("atomicExch_system of unsigned", u32, 5, atomicExch_system(p, (u32)77), 77)
-ATOMIC("atomicExch_system of unsigned long long", u64, 5, atomicExch_system(p, (u64)77), 77)
-ATOMIC("atomicExch_system of float", float, 5, atomicExch_system(p, (float)77), 77)
-ATOMIC("atomicCAS_system of int", int, 5, atomicCAS_system(p, (int)5, (int)66), 66)
-ATOMIC("atomicCAS_system of unsigned", u32, 5, atomicCAS_system(p, (u32)5, (u32)66), 66)
-ATOMIC("atomicCAS_system of unsigned long long", u64, 5, atomicCAS_system(p, (u64)5, (u64)66), 66)
-ATOMIC("atomicInc_system", u32, 5, atomicInc_system(p, 20u), (5 + 64) % 21)
-ATOMIC("atomicDec_system", u32, 5, atomicDec_system(p, 20u), (5 + 21 * 4 - 64) % 21)
 
 // ---- what an operation returns: each thread gets another old value ----
 #define TICKETS(name, T, operation, old) TICKETS_ID(__COUNTER__, name, T, operation, old)
@@ -187,11 +102,10 @@ ATOMIC("atomicDec_system", u32, 5, atomicDec_system(p, 20u), (5 + 21 * 4 - 64) %
         r.stores(64, sizeof(T));                                                                             \
     }
 
-TICKETS("atomicAdd of int, old values", int, atomicAdd(p, (int)3), 100 + 3 * k)
-TICKETS("atomicAdd of unsigned, old values", u32, atomicAdd(p, (u32)3), 100 + 3 * k)
-TICKETS("atomicAdd of unsigned long long, old values", u64, atomicAdd(p, (u64)3), 100 + 3 * k)
-TICKETS("atomicAdd of float, old values", float, atomicAdd(p, (float)3), 100 + 3 * k)
-TICKETS("atomicAdd of double, old values", double, atomicAdd(p, (double)3), 100 + 3 * k)
+#define OLD_SUMS(s, T, t) TICKETS("atomicAdd of " #t ", old values", T, atomicAdd(p, (T)3), 100 + 3 * k)
+INTEGERS(, OLD_SUMS)
+OLD_SUMS(, float, float)
+OLD_SUMS(, double, double)
 TICKETS("atomicSub of int, old values", int, atomicSub(p, 3), 100 - 3 * k)
 TICKETS("atomicInc, old values", u32, atomicInc(p, 1000u), 100 + k)
 TICKETS("atomicDec, old values", u32, atomicDec(p, 1000u), k <= 100 ? 100 - k : 0)

@@ -29,14 +29,9 @@ struct wait_syncthreads {
         __syncthreads();
     }
 };
-ROW("__syncthreads", "256 threads exchange values through shared memory, three times")
-{
-    run_exchange(r, 256, wait_syncthreads());
-}
-ROW("__syncthreads, 100 threads", "a last warp that is not full")
-{
-    run_exchange(r, 100, wait_syncthreads());
-}
+ROW_OF("__syncthreads", "256 threads exchange values through shared memory, three times",
+       run_exchange(r, 256, wait_syncthreads()))
+ROW_OF("__syncthreads, 100 threads", "a last warp that is not full", run_exchange(r, 100, wait_syncthreads()))
 #define WAIT(name, text)                                                                                     \
     struct name {                                                                                            \
         __device__ void operator()() const                                                                   \
@@ -50,30 +45,12 @@ WAIT(wait_barrier, "barrier.sync 3;")
 WAIT(wait_barrier_count, "barrier.sync 2, 128;")
 WAIT(wait_aligned, "barrier.sync.aligned 0;")
 WAIT(wait_cta, "barrier.cta.sync.aligned 4;")
-ROW("bar.sync 0", "all threads")
-{
-    run_exchange(r, 128, wait_bar0());
-}
-ROW("bar.sync 1, 128", "a named barrier with a count")
-{
-    run_exchange(r, 128, wait_bar1());
-}
-ROW("barrier.sync 3", "a named barrier for all")
-{
-    run_exchange(r, 128, wait_barrier());
-}
-ROW("barrier.sync 2, 128", "a named barrier with a count")
-{
-    run_exchange(r, 128, wait_barrier_count());
-}
-ROW("barrier.sync.aligned 0", "all threads")
-{
-    run_exchange(r, 96, wait_aligned());
-}
-ROW("barrier.cta.sync.aligned 4", "all threads")
-{
-    run_exchange(r, 96, wait_cta());
-}
+ROW_OF("bar.sync 0", "all threads", run_exchange(r, 128, wait_bar0()))
+ROW_OF("bar.sync 1, 128", "a named barrier with a count", run_exchange(r, 128, wait_bar1()))
+ROW_OF("barrier.sync 3", "a named barrier for all", run_exchange(r, 128, wait_barrier()))
+ROW_OF("barrier.sync 2, 128", "a named barrier with a count", run_exchange(r, 128, wait_barrier_count()))
+ROW_OF("barrier.sync.aligned 0", "all threads", run_exchange(r, 96, wait_aligned()))
+ROW_OF("barrier.cta.sync.aligned 4", "all threads", run_exchange(r, 96, wait_cta()))
 
 // Two halves of a CTA, each with a barrier of its own, different numbers of rounds.
 static __global__ void halves(int *out)

@@ -176,21 +176,13 @@ static void registers_are(conf::row &r, void (*kernel)(u32 *), dim3 grid, dim3 s
     out.is([&](long i) { return register_of(i / WORDS, (int)(i % WORDS), grid, size, given); });
     r.stores(ctas * WORDS, 4);
 }
-ROW("%cluster_ctaid, %cluster_nctaid, %clusterid, %nclusterid, ranks, %is_explicit_cluster",
-    "a launch without clusters")
-{
-    registers_are(r, plain_registers, dim3(3, 2, 2), dim3(1, 1, 1), false, false);
-}
-ROW("the same with __cluster_dims__(2, 1, 1)", "six CTAs")
-{
-    if (has_clusters(r))
-        registers_are(r, pair_registers, dim3(6, 2, 1), dim3(2, 1, 1), true, false);
-}
-ROW("the same with __cluster_dims__ of a template", "a grid of 4 x 4 x 2")
-{
-    if (has_clusters(r))
-        registers_are(r, square_registers<2>, dim3(4, 4, 2), dim3(2, 2, 1), true, false);
-}
+ROW_OF("%cluster_ctaid, %cluster_nctaid, %clusterid, %nclusterid, ranks, %is_explicit_cluster",
+       "a launch without clusters",
+       registers_are(r, plain_registers, dim3(3, 2, 2), dim3(1, 1, 1), false, false))
+ROW_OF("the same with __cluster_dims__(2, 1, 1)", "six CTAs",
+       if (has_clusters(r)) registers_are(r, pair_registers, dim3(6, 2, 1), dim3(2, 1, 1), true, false))
+ROW_OF("the same with __cluster_dims__ of a template", "a grid of 4 x 4 x 2",
+       if (has_clusters(r)) registers_are(r, square_registers<2>, dim3(4, 4, 2), dim3(2, 2, 1), true, false))
 ROW("the same with the launch's attribute", "clusters of 1 x 2 x 3 CTAs; the size that __cluster_dims__ has")
 {
     if (!has_clusters(r))

@@ -184,6 +184,11 @@ template <class T> struct buffer {
     static conf::row CONF_JOIN(row_, id)(name_, what_, CONF_JOIN(body_, id), alone_);                        \
     static void CONF_JOIN(body_, id)(conf::row & r)
 #define ROW(name_, what_) ROW_(name_, what_, false, __COUNTER__)
+#define ROW_OF(name_, what_, ...)                                                                            \
+    ROW(name_, what_)                                                                                        \
+    {                                                                                                        \
+        __VA_ARGS__;                                                                                         \
+    }
 // The same in a process of its own: rows that leave an error behind, set variables, or take over stdout.
 #define ROW_ALONE(name_, what_) ROW_(name_, what_, true, __COUNTER__)
 

@@ -116,74 +116,32 @@ static void run_product(conf::row &r, int more = 0, bool c_rows = true)
 typedef wmma::row_major row_t;
 typedef wmma::col_major col_t;
 
-ROW("wmma half, float, row x col", "16x16x16")
-{
-    run_product<16, 16, 16, __half, float, row_t, col_t>(r);
-}
-ROW("wmma half, float, row x row", "16x16x16")
-{
-    run_product<16, 16, 16, __half, float, row_t, row_t>(r);
-}
-ROW("wmma half, float, col x col", "16x16x16")
-{
-    run_product<16, 16, 16, __half, float, col_t, col_t>(r);
-}
-ROW("wmma half, float, col x row", "16x16x16, rows of 24 elements in memory, c and d by columns")
-{
-    run_product<16, 16, 16, __half, float, col_t, row_t>(r, 8, false);
-}
-ROW("wmma half, half, row x col", "16x16x16")
-{
-    run_product<16, 16, 16, __half, __half, row_t, col_t>(r);
-}
-ROW("wmma half, float, 32x8x16", "row x col")
-{
-    run_product<32, 8, 16, __half, float, row_t, col_t>(r);
-}
-ROW("wmma half, half, 8x32x16", "col x row")
-{
-    run_product<8, 32, 16, __half, __half, col_t, row_t>(r, 8);
-}
-ROW("wmma bfloat16, float, row x col", "16x16x16")
-{
-    run_product<16, 16, 16, __nv_bfloat16, float, row_t, col_t>(r);
-}
-ROW("wmma bfloat16, float, 8x32x16", "row x row")
-{
-    run_product<8, 32, 16, __nv_bfloat16, float, row_t, row_t>(r);
-}
-ROW("wmma bfloat16, float, 32x8x16", "col x col")
-{
-    run_product<32, 8, 16, __nv_bfloat16, float, col_t, col_t>(r, 8, false);
-}
-ROW("wmma tf32, float, row x col", "16x16x8")
-{
-    run_product<16, 16, 8, wmma::precision::tf32, float, row_t, col_t>(r);
-}
-ROW("wmma tf32, float, col x row", "16x16x8")
-{
-    run_product<16, 16, 8, wmma::precision::tf32, float, col_t, row_t>(r, 4);
-}
-ROW("wmma double, row x col", "8x8x4")
-{
-    run_product<8, 8, 4, double, double, row_t, col_t>(r);
-}
-ROW("wmma double, col x row", "8x8x4")
-{
-    run_product<8, 8, 4, double, double, col_t, row_t>(r, 2, false);
-}
-ROW("wmma signed char, int, row x col", "16x16x16")
-{
-    run_product<16, 16, 16, signed char, int, row_t, col_t>(r);
-}
-ROW("wmma signed char, int, 32x8x16", "col x row")
-{
-    run_product<32, 8, 16, signed char, int, col_t, row_t>(r, 16);
-}
-ROW("wmma unsigned char, int, 8x32x16", "row x col; negative numbers are large ones")
-{
-    run_product<8, 32, 16, unsigned char, int, row_t, col_t>(r);
-}
+ROW_OF("wmma half, float, row x col", "16x16x16", run_product<16, 16, 16, __half, float, row_t, col_t>(r))
+ROW_OF("wmma half, float, row x row", "16x16x16", run_product<16, 16, 16, __half, float, row_t, row_t>(r))
+ROW_OF("wmma half, float, col x col", "16x16x16", run_product<16, 16, 16, __half, float, col_t, col_t>(r))
+ROW_OF("wmma half, float, col x row", "16x16x16, rows of 24 elements in memory, c and d by columns",
+       run_product<16, 16, 16, __half, float, col_t, row_t>(r, 8, false))
+ROW_OF("wmma half, half, row x col", "16x16x16", run_product<16, 16, 16, __half, __half, row_t, col_t>(r))
+ROW_OF("wmma half, float, 32x8x16", "row x col", run_product<32, 8, 16, __half, float, row_t, col_t>(r))
+ROW_OF("wmma half, half, 8x32x16", "col x row", run_product<8, 32, 16, __half, __half, col_t, row_t>(r, 8))
+ROW_OF("wmma bfloat16, float, row x col", "16x16x16",
+       run_product<16, 16, 16, __nv_bfloat16, float, row_t, col_t>(r))
+ROW_OF("wmma bfloat16, float, 8x32x16", "row x row",
+       run_product<8, 32, 16, __nv_bfloat16, float, row_t, row_t>(r))
+ROW_OF("wmma bfloat16, float, 32x8x16", "col x col",
+       run_product<32, 8, 16, __nv_bfloat16, float, col_t, col_t>(r, 8, false))
+ROW_OF("wmma tf32, float, row x col", "16x16x8",
+       run_product<16, 16, 8, wmma::precision::tf32, float, row_t, col_t>(r))
+ROW_OF("wmma tf32, float, col x row", "16x16x8",
+       run_product<16, 16, 8, wmma::precision::tf32, float, col_t, row_t>(r, 4))
+ROW_OF("wmma double, row x col", "8x8x4", run_product<8, 8, 4, double, double, row_t, col_t>(r))
+ROW_OF("wmma double, col x row", "8x8x4", run_product<8, 8, 4, double, double, col_t, row_t>(r, 2, false))
+ROW_OF("wmma signed char, int, row x col", "16x16x16",
+       run_product<16, 16, 16, signed char, int, row_t, col_t>(r))
+ROW_OF("wmma signed char, int, 32x8x16", "col x row",
+       run_product<32, 8, 16, signed char, int, col_t, row_t>(r, 16))
+ROW_OF("wmma unsigned char, int, 8x32x16", "row x col; negative numbers are large ones",
+       run_product<8, 32, 16, unsigned char, int, row_t, col_t>(r))
 
 // ---- what is done with fragments ----
 
@@ -342,18 +300,11 @@ template <class F> static void run_small(conf::row &r, int bits, bool is_signed)
     r.stores(64, 4);
     r.only_bytes();
 }
-ROW("wmma experimental::precision::s4", "8x8x32")
-{
-    run_small<wmma::experimental::precision::s4>(r, 4, true);
-}
-ROW("wmma experimental::precision::u4", "8x8x32")
-{
-    run_small<wmma::experimental::precision::u4>(r, 4, false);
-}
-ROW("wmma experimental::precision::b1", "8x8x128, bmma_sync")
-{
-    run_small<wmma::experimental::precision::b1>(r, 1, false);
-}
+ROW_OF("wmma experimental::precision::s4", "8x8x32", run_small<wmma::experimental::precision::s4>(r, 4, true))
+ROW_OF("wmma experimental::precision::u4", "8x8x32",
+       run_small<wmma::experimental::precision::u4>(r, 4, false))
+ROW_OF("wmma experimental::precision::b1", "8x8x128, bmma_sync",
+       run_small<wmma::experimental::precision::b1>(r, 1, false))
 #define TIMES8(x) x x x x x x x x
 static __global__ void repeated(const __half *a, const __half *b, float *d)
 {

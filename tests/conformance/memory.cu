@@ -354,18 +354,9 @@ template <int BYTES> static void run_pipeline(conf::row &r)
     r.loads(32, BYTES);
     r.stores(8 * BYTES, 4);
 }
-ROW("__pipeline_memcpy_async, 4 bytes", "a load of 4 per thread")
-{
-    run_pipeline<4>(r);
-}
-ROW("__pipeline_memcpy_async, 8 bytes", "a load of 8 per thread")
-{
-    run_pipeline<8>(r);
-}
-ROW("__pipeline_memcpy_async, 16 bytes", "a load of 16 per thread")
-{
-    run_pipeline<16>(r);
-}
+ROW_OF("__pipeline_memcpy_async, 4 bytes", "a load of 4 per thread", run_pipeline<4>(r))
+ROW_OF("__pipeline_memcpy_async, 8 bytes", "a load of 8 per thread", run_pipeline<8>(r))
+ROW_OF("__pipeline_memcpy_async, 16 bytes", "a load of 16 per thread", run_pipeline<16>(r))
 static __global__ void zero_fill(const int4 *in, int4 *out)
 {
     __shared__ int4 cell[4];

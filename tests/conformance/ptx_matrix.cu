@@ -248,14 +248,8 @@ template <class L> static void run_doubles(conf::row &r)
     r.stores(32 * L::EC, 8);
     r.only_bytes();
 }
-ROW("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", "m8n8k4_64")
-{
-    run_doubles<m8n8k4_64>(r);
-}
-ROW("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64", "m16n8k8_64")
-{
-    run_doubles<m16n8k8_64>(r);
-}
+ROW_OF("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", "m8n8k4_64", run_doubles<m8n8k4_64>(r))
+ROW_OF("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64", "m16n8k8_64", run_doubles<m16n8k8_64>(r))
 
 // ---- mma.m8n8k4 of halves: four products, each by lanes 4q to 4q + 3 and 4q + 16 to 4q + 19 ----
 
@@ -309,22 +303,10 @@ template <bool ROWS_A, bool ROWS_B> static void run_quads(conf::row &r)
     r.stores(256, 4);
     r.only_bytes();
 }
-ROW("mma.sync.aligned.m8n8k4.row.row.f32.f16.f16.f32", "four products")
-{
-    run_quads<true, true>(r);
-}
-ROW("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32", "four products")
-{
-    run_quads<true, false>(r);
-}
-ROW("mma.sync.aligned.m8n8k4.col.row.f32.f16.f16.f32", "four products")
-{
-    run_quads<false, true>(r);
-}
-ROW("mma.sync.aligned.m8n8k4.col.col.f32.f16.f16.f32", "four products")
-{
-    run_quads<false, false>(r);
-}
+ROW_OF("mma.sync.aligned.m8n8k4.row.row.f32.f16.f16.f32", "four products", run_quads<true, true>(r))
+ROW_OF("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32", "four products", run_quads<true, false>(r))
+ROW_OF("mma.sync.aligned.m8n8k4.col.row.f32.f16.f16.f32", "four products", run_quads<false, true>(r))
+ROW_OF("mma.sync.aligned.m8n8k4.col.col.f32.f16.f16.f32", "four products", run_quads<false, false>(r))
 
 // ---- matrices of 8 x 8 16-bit elements in shared memory; a row of each from the address of one lane ----
 
@@ -367,22 +349,11 @@ template <int X, bool TRANS> static void run_ld_matrix(conf::row &r)
     out.is([](long i) { return pair((int)i / 32, (int)i % 32, TRANS); });
     r.stores(X * 32, 4);
 }
-ROW("ldmatrix.sync.aligned.m8n8.x1.shared.b16", "rows are 32 bytes apart")
-{
-    run_ld_matrix<1, false>(r);
-}
-ROW("ldmatrix.sync.aligned.m8n8.x2.shared.b16", "rows are 32 bytes apart")
-{
-    run_ld_matrix<2, false>(r);
-}
-ROW("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "rows are 32 bytes apart")
-{
-    run_ld_matrix<4, false>(r);
-}
-ROW("ldmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16", "columns instead of rows")
-{
-    run_ld_matrix<4, true>(r);
-}
+ROW_OF("ldmatrix.sync.aligned.m8n8.x1.shared.b16", "rows are 32 bytes apart", run_ld_matrix<1, false>(r))
+ROW_OF("ldmatrix.sync.aligned.m8n8.x2.shared.b16", "rows are 32 bytes apart", run_ld_matrix<2, false>(r))
+ROW_OF("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "rows are 32 bytes apart", run_ld_matrix<4, false>(r))
+ROW_OF("ldmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16", "columns instead of rows",
+       run_ld_matrix<4, true>(r))
 
 template <bool TRANS> static __global__ void st_matrix(unsigned short *out)
 {

@@ -145,22 +145,14 @@ template <class S, class T, bool SCRAMBLED> static void run_sobol(conf::row &r)
     r.stores(256, sizeof(T));
     r.only_bytes();
 }
-ROW("curand, Sobol32", "256 numbers from the 1000th on, 8 by each thread")
-{
-    run_sobol<curandStateSobol32_t, u32, false>(r);
-}
-ROW("curand, scrambled Sobol32", "256 numbers from the 1000th on, 8 by each thread")
-{
-    run_sobol<curandStateScrambledSobol32_t, u32, true>(r);
-}
-ROW("curand, Sobol64", "256 numbers from the 1000th on, 8 by each thread")
-{
-    run_sobol<curandStateSobol64_t, u64, false>(r);
-}
-ROW("curand, scrambled Sobol64", "256 numbers from the 1000th on, 8 by each thread")
-{
-    run_sobol<curandStateScrambledSobol64_t, u64, true>(r);
-}
+ROW_OF("curand, Sobol32", "256 numbers from the 1000th on, 8 by each thread",
+       run_sobol<curandStateSobol32_t, u32, false>(r))
+ROW_OF("curand, scrambled Sobol32", "256 numbers from the 1000th on, 8 by each thread",
+       run_sobol<curandStateScrambledSobol32_t, u32, true>(r))
+ROW_OF("curand, Sobol64", "256 numbers from the 1000th on, 8 by each thread",
+       run_sobol<curandStateSobol64_t, u64, false>(r))
+ROW_OF("curand, scrambled Sobol64", "256 numbers from the 1000th on, 8 by each thread",
+       run_sobol<curandStateScrambledSobol64_t, u64, true>(r))
 
 // Box and Muller's transform of two numbers of Philox.
 static __global__ void normals(float *out)
@@ -221,16 +213,8 @@ static void run_draws(conf::row &r, int kind, double mean, double variance)
     r.stores(64, 4);
     r.at_least(conf::LOAD, 1, 4); // tables of the library
 }
-ROW("curand_normal, XORWOW", "mean and variance of 32,000 numbers")
-{
-    run_draws(r, 0, 0, 1);
-}
-ROW("curand_poisson, XORWOW", "mean and variance of 32,000 numbers")
-{
-    run_draws(r, 1, 4, 4);
-}
-ROW("curand_log_normal, XORWOW", "mean and variance of 32,000 numbers")
-{
-    run_draws(r, 2, exp(0.125), (exp(0.25) - 1) * exp(0.25));
-}
+ROW_OF("curand_normal, XORWOW", "mean and variance of 32,000 numbers", run_draws(r, 0, 0, 1))
+ROW_OF("curand_poisson, XORWOW", "mean and variance of 32,000 numbers", run_draws(r, 1, 4, 4))
+ROW_OF("curand_log_normal, XORWOW", "mean and variance of 32,000 numbers",
+       run_draws(r, 2, exp(0.125), (exp(0.25) - 1) * exp(0.25)))
 CONF_MAIN

@@ -4,187 +4,54 @@
 #include "map.h"
 #include "rounding_reference.h"
 
-MAP2(float, float, float, __fadd_rn(a, b), ROUND(float, FE_TONEAREST, x + y, a, b, 0))
-MAP2(float, float, float, __fsub_rn(a, b), ROUND(float, FE_TONEAREST, x - y, a, b, 0))
-MAP2(float, float, float, __fmul_rn(a, b), ROUND(float, FE_TONEAREST, x *y, a, b, 0))
-MAP2(float, float, float, __fdiv_rn(a, b), ROUND(float, FE_TONEAREST, x / y, a, b, 0))
-MAP3(float, float, float, float, __fmaf_rn(a, b, c), ROUND(float, FE_TONEAREST, fmaf(x, y, z), a, b, c))
-MAP1(float, float, __fsqrt_rn(a), ROUND(float, FE_TONEAREST, sqrtf(x), a, 0, 0))
-MAP1(float, float, __frcp_rn(a), ROUND(float, FE_TONEAREST, 1 / x, a, 0, 0))
-MAP2(float, float, float, __fadd_rz(a, b), ROUND(float, FE_TOWARDZERO, x + y, a, b, 0))
-MAP2(float, float, float, __fsub_rz(a, b), ROUND(float, FE_TOWARDZERO, x - y, a, b, 0))
-MAP2(float, float, float, __fmul_rz(a, b), ROUND(float, FE_TOWARDZERO, x *y, a, b, 0))
-MAP2(float, float, float, __fdiv_rz(a, b), ROUND(float, FE_TOWARDZERO, x / y, a, b, 0))
-MAP3(float, float, float, float, __fmaf_rz(a, b, c), ROUND(float, FE_TOWARDZERO, fmaf(x, y, z), a, b, c))
-MAP1(float, float, __fsqrt_rz(a), ROUND(float, FE_TOWARDZERO, sqrtf(x), a, 0, 0))
-MAP1(float, float, __frcp_rz(a), ROUND(float, FE_TOWARDZERO, 1 / x, a, 0, 0))
-MAP2(float, float, float, __fadd_ru(a, b), ROUND(float, FE_UPWARD, x + y, a, b, 0))
-MAP2(float, float, float, __fsub_ru(a, b), ROUND(float, FE_UPWARD, x - y, a, b, 0))
-MAP2(float, float, float, __fmul_ru(a, b), ROUND(float, FE_UPWARD, x *y, a, b, 0))
-MAP2(float, float, float, __fdiv_ru(a, b), ROUND(float, FE_UPWARD, x / y, a, b, 0))
-MAP3(float, float, float, float, __fmaf_ru(a, b, c), ROUND(float, FE_UPWARD, fmaf(x, y, z), a, b, c))
-MAP1(float, float, __fsqrt_ru(a), ROUND(float, FE_UPWARD, sqrtf(x), a, 0, 0))
-MAP1(float, float, __frcp_ru(a), ROUND(float, FE_UPWARD, 1 / x, a, 0, 0))
-MAP2(float, float, float, __fadd_rd(a, b), ROUND(float, FE_DOWNWARD, x + y, a, b, 0))
-MAP2(float, float, float, __fsub_rd(a, b), ROUND(float, FE_DOWNWARD, x - y, a, b, 0))
-MAP2(float, float, float, __fmul_rd(a, b), ROUND(float, FE_DOWNWARD, x *y, a, b, 0))
-MAP2(float, float, float, __fdiv_rd(a, b), ROUND(float, FE_DOWNWARD, x / y, a, b, 0))
-MAP3(float, float, float, float, __fmaf_rd(a, b, c), ROUND(float, FE_DOWNWARD, fmaf(x, y, z), a, b, c))
-MAP1(float, float, __fsqrt_rd(a), ROUND(float, FE_DOWNWARD, sqrtf(x), a, 0, 0))
-MAP1(float, float, __frcp_rd(a), ROUND(float, FE_DOWNWARD, 1 / x, a, 0, 0))
-MAP2(double, double, double, __dadd_rn(a, b), ROUND(double, FE_TONEAREST, x + y, a, b, 0))
-MAP2(double, double, double, __dsub_rn(a, b), ROUND(double, FE_TONEAREST, x - y, a, b, 0))
-MAP2(double, double, double, __dmul_rn(a, b), ROUND(double, FE_TONEAREST, x *y, a, b, 0))
-MAP2(double, double, double, __ddiv_rn(a, b), ROUND(double, FE_TONEAREST, x / y, a, b, 0))
-MAP3(double, double, double, double, __fma_rn(a, b, c), ROUND(double, FE_TONEAREST, fma(x, y, z), a, b, c))
-MAP1(double, double, __dsqrt_rn(a), ROUND(double, FE_TONEAREST, sqrt(x), a, 0, 0))
-MAP1(double, double, __drcp_rn(a), ROUND(double, FE_TONEAREST, 1 / x, a, 0, 0))
-MAP2(double, double, double, __dadd_rz(a, b), ROUND(double, FE_TOWARDZERO, x + y, a, b, 0))
-MAP2(double, double, double, __dsub_rz(a, b), ROUND(double, FE_TOWARDZERO, x - y, a, b, 0))
-MAP2(double, double, double, __dmul_rz(a, b), ROUND(double, FE_TOWARDZERO, x *y, a, b, 0))
-MAP2(double, double, double, __ddiv_rz(a, b), ROUND(double, FE_TOWARDZERO, x / y, a, b, 0))
-MAP3(double, double, double, double, __fma_rz(a, b, c), ROUND(double, FE_TOWARDZERO, fma(x, y, z), a, b, c))
-MAP1(double, double, __dsqrt_rz(a), ROUND(double, FE_TOWARDZERO, sqrt(x), a, 0, 0))
-MAP1(double, double, __drcp_rz(a), ROUND(double, FE_TOWARDZERO, 1 / x, a, 0, 0))
-MAP2(double, double, double, __dadd_ru(a, b), ROUND(double, FE_UPWARD, x + y, a, b, 0))
-MAP2(double, double, double, __dsub_ru(a, b), ROUND(double, FE_UPWARD, x - y, a, b, 0))
-MAP2(double, double, double, __dmul_ru(a, b), ROUND(double, FE_UPWARD, x *y, a, b, 0))
-MAP2(double, double, double, __ddiv_ru(a, b), ROUND(double, FE_UPWARD, x / y, a, b, 0))
-MAP3(double, double, double, double, __fma_ru(a, b, c), ROUND(double, FE_UPWARD, fma(x, y, z), a, b, c))
-MAP1(double, double, __dsqrt_ru(a), ROUND(double, FE_UPWARD, sqrt(x), a, 0, 0))
-MAP1(double, double, __drcp_ru(a), ROUND(double, FE_UPWARD, 1 / x, a, 0, 0))
-MAP2(double, double, double, __dadd_rd(a, b), ROUND(double, FE_DOWNWARD, x + y, a, b, 0))
-MAP2(double, double, double, __dsub_rd(a, b), ROUND(double, FE_DOWNWARD, x - y, a, b, 0))
-MAP2(double, double, double, __dmul_rd(a, b), ROUND(double, FE_DOWNWARD, x *y, a, b, 0))
-MAP2(double, double, double, __ddiv_rd(a, b), ROUND(double, FE_DOWNWARD, x / y, a, b, 0))
-MAP3(double, double, double, double, __fma_rd(a, b, c), ROUND(double, FE_DOWNWARD, fma(x, y, z), a, b, c))
-MAP1(double, double, __dsqrt_rd(a), ROUND(double, FE_DOWNWARD, sqrt(x), a, 0, 0))
-MAP1(double, double, __drcp_rd(a), ROUND(double, FE_DOWNWARD, 1 / x, a, 0, 0))
+// X(suffix of the function, rounding mode of the host, …) for each mode.
+#define MODES(X, ...)                                                                                        \
+    X(rn, FE_TONEAREST, __VA_ARGS__)                                                                         \
+    X(rz, FE_TOWARDZERO, __VA_ARGS__) X(ru, FE_UPWARD, __VA_ARGS__) X(rd, FE_DOWNWARD, __VA_ARGS__)
+
+#define ARITHMETIC(m, mode, T, prefix, fma, sqrt)                                                            \
+    MAP2(T, T, T, __##prefix##add_##m(a, b), ROUND(T, mode, x + y, a, b, 0))                                 \
+    MAP2(T, T, T, __##prefix##sub_##m(a, b), ROUND(T, mode, x - y, a, b, 0))                                 \
+    MAP2(T, T, T, __##prefix##mul_##m(a, b), ROUND(T, mode, x *y, a, b, 0))                                  \
+    MAP2(T, T, T, __##prefix##div_##m(a, b), ROUND(T, mode, x / y, a, b, 0))                                 \
+    MAP3(T, T, T, T, __##fma##_##m(a, b, c), ROUND(T, mode, fma(x, y, z), a, b, c))                          \
+    MAP1(T, T, __##prefix##sqrt_##m(a), ROUND(T, mode, sqrt(x), a, 0, 0))                                    \
+    MAP1(T, T, __##prefix##rcp_##m(a), ROUND(T, mode, 1 / x, a, 0, 0))
+MODES(ARITHMETIC, float, f, fmaf, sqrtf)
+MODES(ARITHMETIC, double, d, fma, sqrt)
 ULP1(float, float, in(1e-30, 1e30), 0, __frsqrt_rn(a), 1 / sqrtl(a))
-MAP1(int, float, __float2int_rn(a), conf_to_integer<int>(a, FE_TONEAREST, -0x1p31L, 0x1p31L - 1, (int)0))
-MAP1(int, float, __float2int_rz(a), conf_to_integer<int>(a, FE_TOWARDZERO, -0x1p31L, 0x1p31L - 1, (int)0))
-MAP1(int, float, __float2int_ru(a), conf_to_integer<int>(a, FE_UPWARD, -0x1p31L, 0x1p31L - 1, (int)0))
-MAP1(int, float, __float2int_rd(a), conf_to_integer<int>(a, FE_DOWNWARD, -0x1p31L, 0x1p31L - 1, (int)0))
-MAP1(unsigned, float, __float2uint_rn(a),
-     conf_to_integer<unsigned>(a, FE_TONEAREST, 0, 0x1p32L - 1, (unsigned)0))
-MAP1(unsigned, float, __float2uint_rz(a),
-     conf_to_integer<unsigned>(a, FE_TOWARDZERO, 0, 0x1p32L - 1, (unsigned)0))
-MAP1(unsigned, float, __float2uint_ru(a),
-     conf_to_integer<unsigned>(a, FE_UPWARD, 0, 0x1p32L - 1, (unsigned)0))
-MAP1(unsigned, float, __float2uint_rd(a),
-     conf_to_integer<unsigned>(a, FE_DOWNWARD, 0, 0x1p32L - 1, (unsigned)0))
-MAP1(long long, float, __float2ll_rn(a),
-     conf_to_integer<long long>(a, FE_TONEAREST, -0x1p63L, 0x1p63L - 1, (long long)INT64_MIN))
-MAP1(long long, float, __float2ll_rz(a),
-     conf_to_integer<long long>(a, FE_TOWARDZERO, -0x1p63L, 0x1p63L - 1, (long long)INT64_MIN))
-MAP1(long long, float, __float2ll_ru(a),
-     conf_to_integer<long long>(a, FE_UPWARD, -0x1p63L, 0x1p63L - 1, (long long)INT64_MIN))
-MAP1(long long, float, __float2ll_rd(a),
-     conf_to_integer<long long>(a, FE_DOWNWARD, -0x1p63L, 0x1p63L - 1, (long long)INT64_MIN))
-MAP1(unsigned long long, float, __float2ull_rn(a),
-     conf_to_integer<unsigned long long>(a, FE_TONEAREST, 0, 0x1p64L - 1,
-                                         (unsigned long long)0x8000000000000000ull))
-MAP1(unsigned long long, float, __float2ull_rz(a),
-     conf_to_integer<unsigned long long>(a, FE_TOWARDZERO, 0, 0x1p64L - 1,
-                                         (unsigned long long)0x8000000000000000ull))
-MAP1(unsigned long long, float, __float2ull_ru(a),
-     conf_to_integer<unsigned long long>(a, FE_UPWARD, 0, 0x1p64L - 1,
-                                         (unsigned long long)0x8000000000000000ull))
-MAP1(unsigned long long, float, __float2ull_rd(a),
-     conf_to_integer<unsigned long long>(a, FE_DOWNWARD, 0, 0x1p64L - 1,
-                                         (unsigned long long)0x8000000000000000ull))
-MAP1(int, double, __double2int_rn(a),
-     conf_to_integer<int>(a, FE_TONEAREST, -0x1p31L, 0x1p31L - 1, (int)INT32_MIN))
-MAP1(int, double, __double2int_rz(a),
-     conf_to_integer<int>(a, FE_TOWARDZERO, -0x1p31L, 0x1p31L - 1, (int)INT32_MIN))
-MAP1(int, double, __double2int_ru(a),
-     conf_to_integer<int>(a, FE_UPWARD, -0x1p31L, 0x1p31L - 1, (int)INT32_MIN))
-MAP1(int, double, __double2int_rd(a),
-     conf_to_integer<int>(a, FE_DOWNWARD, -0x1p31L, 0x1p31L - 1, (int)INT32_MIN))
-MAP1(unsigned, double, __double2uint_rn(a),
-     conf_to_integer<unsigned>(a, FE_TONEAREST, 0, 0x1p32L - 1, (unsigned)0x80000000u))
-MAP1(unsigned, double, __double2uint_rz(a),
-     conf_to_integer<unsigned>(a, FE_TOWARDZERO, 0, 0x1p32L - 1, (unsigned)0x80000000u))
-MAP1(unsigned, double, __double2uint_ru(a),
-     conf_to_integer<unsigned>(a, FE_UPWARD, 0, 0x1p32L - 1, (unsigned)0x80000000u))
-MAP1(unsigned, double, __double2uint_rd(a),
-     conf_to_integer<unsigned>(a, FE_DOWNWARD, 0, 0x1p32L - 1, (unsigned)0x80000000u))
-MAP1(long long, double, __double2ll_rn(a),
-     conf_to_integer<long long>(a, FE_TONEAREST, -0x1p63L, 0x1p63L - 1, (long long)INT64_MIN))
-MAP1(long long, double, __double2ll_rz(a),
-     conf_to_integer<long long>(a, FE_TOWARDZERO, -0x1p63L, 0x1p63L - 1, (long long)INT64_MIN))
-MAP1(long long, double, __double2ll_ru(a),
-     conf_to_integer<long long>(a, FE_UPWARD, -0x1p63L, 0x1p63L - 1, (long long)INT64_MIN))
-MAP1(long long, double, __double2ll_rd(a),
-     conf_to_integer<long long>(a, FE_DOWNWARD, -0x1p63L, 0x1p63L - 1, (long long)INT64_MIN))
-MAP1(unsigned long long, double, __double2ull_rn(a),
-     conf_to_integer<unsigned long long>(a, FE_TONEAREST, 0, 0x1p64L - 1,
-                                         (unsigned long long)0x8000000000000000ull))
-MAP1(unsigned long long, double, __double2ull_rz(a),
-     conf_to_integer<unsigned long long>(a, FE_TOWARDZERO, 0, 0x1p64L - 1,
-                                         (unsigned long long)0x8000000000000000ull))
-MAP1(unsigned long long, double, __double2ull_ru(a),
-     conf_to_integer<unsigned long long>(a, FE_UPWARD, 0, 0x1p64L - 1,
-                                         (unsigned long long)0x8000000000000000ull))
-MAP1(unsigned long long, double, __double2ull_rd(a),
-     conf_to_integer<unsigned long long>(a, FE_DOWNWARD, 0, 0x1p64L - 1,
-                                         (unsigned long long)0x8000000000000000ull))
-MAP1(float, int, __int2float_rn(a), ROUND_FROM(float, int, FE_TONEAREST, a))
-MAP1(float, int, __int2float_rz(a), ROUND_FROM(float, int, FE_TOWARDZERO, a))
-MAP1(float, int, __int2float_ru(a), ROUND_FROM(float, int, FE_UPWARD, a))
-MAP1(float, int, __int2float_rd(a), ROUND_FROM(float, int, FE_DOWNWARD, a))
-MAP1(float, unsigned, __uint2float_rn(a), ROUND_FROM(float, unsigned, FE_TONEAREST, a))
-MAP1(float, unsigned, __uint2float_rz(a), ROUND_FROM(float, unsigned, FE_TOWARDZERO, a))
-MAP1(float, unsigned, __uint2float_ru(a), ROUND_FROM(float, unsigned, FE_UPWARD, a))
-MAP1(float, unsigned, __uint2float_rd(a), ROUND_FROM(float, unsigned, FE_DOWNWARD, a))
-MAP1(float, long long, __ll2float_rn(a), ROUND_FROM(float, long long, FE_TONEAREST, a))
-MAP1(double, long long, __ll2double_rn(a), ROUND_FROM(double, long long, FE_TONEAREST, a))
-MAP1(float, long long, __ll2float_rz(a), ROUND_FROM(float, long long, FE_TOWARDZERO, a))
-MAP1(double, long long, __ll2double_rz(a), ROUND_FROM(double, long long, FE_TOWARDZERO, a))
-MAP1(float, long long, __ll2float_ru(a), ROUND_FROM(float, long long, FE_UPWARD, a))
-MAP1(double, long long, __ll2double_ru(a), ROUND_FROM(double, long long, FE_UPWARD, a))
-MAP1(float, long long, __ll2float_rd(a), ROUND_FROM(float, long long, FE_DOWNWARD, a))
-MAP1(double, long long, __ll2double_rd(a), ROUND_FROM(double, long long, FE_DOWNWARD, a))
-MAP1(float, unsigned long long, __ull2float_rn(a), ROUND_FROM(float, unsigned long long, FE_TONEAREST, a))
-MAP1(double, unsigned long long, __ull2double_rn(a), ROUND_FROM(double, unsigned long long, FE_TONEAREST, a))
-MAP1(float, unsigned long long, __ull2float_rz(a), ROUND_FROM(float, unsigned long long, FE_TOWARDZERO, a))
-MAP1(double, unsigned long long, __ull2double_rz(a), ROUND_FROM(double, unsigned long long, FE_TOWARDZERO, a))
-MAP1(float, unsigned long long, __ull2float_ru(a), ROUND_FROM(float, unsigned long long, FE_UPWARD, a))
-MAP1(double, unsigned long long, __ull2double_ru(a), ROUND_FROM(double, unsigned long long, FE_UPWARD, a))
-MAP1(float, unsigned long long, __ull2float_rd(a), ROUND_FROM(float, unsigned long long, FE_DOWNWARD, a))
-MAP1(double, unsigned long long, __ull2double_rd(a), ROUND_FROM(double, unsigned long long, FE_DOWNWARD, a))
+
+// `nan`: what NaN becomes; from float, an integer of 32 bits has 0 for it.
+#define TO_INTEGER(m, mode, T, F, name, lo, hi, nan)                                                         \
+    MAP1(T, F, __##F##2##name##_##m(a), conf_to_integer<T>(a, mode, lo, hi, (T)nan))
+MODES(TO_INTEGER, int, float, int, -0x1p31L, 0x1p31L - 1, 0)
+MODES(TO_INTEGER, unsigned, float, uint, 0, 0x1p32L - 1, 0)
+MODES(TO_INTEGER, long long, float, ll, -0x1p63L, 0x1p63L - 1, INT64_MIN)
+MODES(TO_INTEGER, unsigned long long, float, ull, 0, 0x1p64L - 1, 0x8000000000000000ull)
+MODES(TO_INTEGER, int, double, int, -0x1p31L, 0x1p31L - 1, INT32_MIN)
+MODES(TO_INTEGER, unsigned, double, uint, 0, 0x1p32L - 1, 0x80000000u)
+MODES(TO_INTEGER, long long, double, ll, -0x1p63L, 0x1p63L - 1, INT64_MIN)
+MODES(TO_INTEGER, unsigned long long, double, ull, 0, 0x1p64L - 1, 0x8000000000000000ull)
+
+#define TO_FLOATING(m, mode, T, F, name) MAP1(T, F, __##name##2##T##_##m(a), ROUND_FROM(T, F, mode, a))
+MODES(TO_FLOATING, float, int, int)
+MODES(TO_FLOATING, float, unsigned, uint)
+MODES(TO_FLOATING, float, long long, ll)
+MODES(TO_FLOATING, double, long long, ll)
+MODES(TO_FLOATING, float, unsigned long long, ull)
+MODES(TO_FLOATING, double, unsigned long long, ull)
+MODES(TO_FLOATING, float, double, double)
 MAP1(double, int, __int2double_rn(a), (double)a)
 MAP1(double, unsigned, __uint2double_rn(a), (double)a)
-MAP1(float, double, __double2float_rn(a), ROUND_FROM(float, double, FE_TONEAREST, a))
-MAP1(float, double, __double2float_rz(a), ROUND_FROM(float, double, FE_TOWARDZERO, a))
-MAP1(float, double, __double2float_ru(a), ROUND_FROM(float, double, FE_UPWARD, a))
-MAP1(float, double, __double2float_rd(a), ROUND_FROM(float, double, FE_DOWNWARD, a))
-MAP1_NAMED("(int)a of float", int, float, (int)(a > 0 && a < 100 ? a : 7.5f),
-           (int)(a > 0 && a < 100 ? a : 7.5f))
-MAP1_NAMED("(unsigned)a of float", unsigned, float, (unsigned)(a > 0 && a < 100 ? a : 7.5f),
-           (unsigned)(a > 0 && a < 100 ? a : 7.5f))
-MAP1_NAMED("(long long)a of float", long long, float, (long long)(a > 0 && a < 100 ? a : 7.5f),
-           (long long)(a > 0 && a < 100 ? a : 7.5f))
-MAP1_NAMED("(unsigned long long)a of float", unsigned long long, float,
-           (unsigned long long)(a > 0 && a < 100 ? a : 7.5f),
-           (unsigned long long)(a > 0 && a < 100 ? a : 7.5f))
-MAP1_NAMED("(short)a of float", short, float, (short)(a > 0 && a < 100 ? a : 7.5f),
-           (short)(a > 0 && a < 100 ? a : 7.5f))
-MAP1_NAMED("(unsigned char)a of float", unsigned char, float, (unsigned char)(a > 0 && a < 100 ? a : 7.5f),
-           (unsigned char)(a > 0 && a < 100 ? a : 7.5f))
-MAP1_NAMED("(int)a of double", int, double, (int)(a > 0 && a < 100 ? a : 7.5f),
-           (int)(a > 0 && a < 100 ? a : 7.5f))
-MAP1_NAMED("(unsigned)a of double", unsigned, double, (unsigned)(a > 0 && a < 100 ? a : 7.5f),
-           (unsigned)(a > 0 && a < 100 ? a : 7.5f))
-MAP1_NAMED("(long long)a of double", long long, double, (long long)(a > 0 && a < 100 ? a : 7.5f),
-           (long long)(a > 0 && a < 100 ? a : 7.5f))
-MAP1_NAMED("(unsigned long long)a of double", unsigned long long, double,
-           (unsigned long long)(a > 0 && a < 100 ? a : 7.5f),
-           (unsigned long long)(a > 0 && a < 100 ? a : 7.5f))
-MAP1_NAMED("(short)a of double", short, double, (short)(a > 0 && a < 100 ? a : 7.5f),
-           (short)(a > 0 && a < 100 ? a : 7.5f))
-MAP1_NAMED("(unsigned char)a of double", unsigned char, double, (unsigned char)(a > 0 && a < 100 ? a : 7.5f),
-           (unsigned char)(a > 0 && a < 100 ? a : 7.5f))
+
+#define CAST(T, F)                                                                                           \
+    MAP1_NAMED("(" #T ")a of " #F, T, F, (T)(a > 0 && a < 100 ? a : 7.5f), (T)(a > 0 && a < 100 ? a : 7.5f))
+#define CASTS(F)                                                                                             \
+    CAST(int, F)                                                                                             \
+    CAST(unsigned, F)                                                                                        \
+    CAST(long long, F) CAST(unsigned long long, F) CAST(short, F) CAST(unsigned char, F)
+CASTS(float)
+CASTS(double)
 MAP1_NAMED("(float)a of double", float, double, (float)a, (float)a)
 MAP1_NAMED("(double)a of float", double, float, (double)a, (double)a)
 MAP1(float, float, __saturatef(a), a > 0 ? a < 1 ? a : 1 : 0)
@@ -248,83 +115,27 @@ ULP2_NAMED("div.approx.f32", float, float, float, in(0.001, 1000), 2, ({
                d_;
            }),
            (long double)a / b)
-#define ASM2F(op, a, b)                                                                                      \
+#define ASM2(T, letter, op, a, b)                                                                            \
     ({                                                                                                       \
-        float d_;                                                                                            \
-        asm(op " %0, %1, %2;" : "=f"(d_) : "f"(a), "f"(b));                                                  \
+        T d_;                                                                                                \
+        asm(op " %0, %1, %2;" : "=" letter(d_) : letter(a), letter(b));                                      \
         d_;                                                                                                  \
     })
-#define ASM2D(op, a, b)                                                                                      \
-    ({                                                                                                       \
-        double d_;                                                                                           \
-        asm(op " %0, %1, %2;" : "=d"(d_) : "d"(a), "d"(b));                                                  \
-        d_;                                                                                                  \
-    })
+#define ASM2F(op, a, b) ASM2(float, "f", op, a, b)
+#define ASM2D(op, a, b) ASM2(double, "d", op, a, b)
 
-MAP2_NAMED("add.rn.f32", float, float, float, ASM2F("add.rn.f32", a, b),
-           ROUND(float, FE_TONEAREST, x + y, a, b, 0))
-MAP2_NAMED("add.rn.f64", double, double, double, ASM2D("add.rn.f64", a, b),
-           ROUND(double, FE_TONEAREST, x + y, a, b, 0))
-MAP2_NAMED("sub.rn.f32", float, float, float, ASM2F("sub.rn.f32", a, b),
-           ROUND(float, FE_TONEAREST, x - y, a, b, 0))
-MAP2_NAMED("sub.rn.f64", double, double, double, ASM2D("sub.rn.f64", a, b),
-           ROUND(double, FE_TONEAREST, x - y, a, b, 0))
-MAP2_NAMED("mul.rn.f32", float, float, float, ASM2F("mul.rn.f32", a, b),
-           ROUND(float, FE_TONEAREST, x *y, a, b, 0))
-MAP2_NAMED("mul.rn.f64", double, double, double, ASM2D("mul.rn.f64", a, b),
-           ROUND(double, FE_TONEAREST, x *y, a, b, 0))
-MAP2_NAMED("div.rn.f32", float, float, float, ASM2F("div.rn.f32", a, b),
-           ROUND(float, FE_TONEAREST, x / y, a, b, 0))
-MAP2_NAMED("div.rn.f64", double, double, double, ASM2D("div.rn.f64", a, b),
-           ROUND(double, FE_TONEAREST, x / y, a, b, 0))
-MAP2_NAMED("add.rz.f32", float, float, float, ASM2F("add.rz.f32", a, b),
-           ROUND(float, FE_TOWARDZERO, x + y, a, b, 0))
-MAP2_NAMED("add.rz.f64", double, double, double, ASM2D("add.rz.f64", a, b),
-           ROUND(double, FE_TOWARDZERO, x + y, a, b, 0))
-MAP2_NAMED("sub.rz.f32", float, float, float, ASM2F("sub.rz.f32", a, b),
-           ROUND(float, FE_TOWARDZERO, x - y, a, b, 0))
-MAP2_NAMED("sub.rz.f64", double, double, double, ASM2D("sub.rz.f64", a, b),
-           ROUND(double, FE_TOWARDZERO, x - y, a, b, 0))
-MAP2_NAMED("mul.rz.f32", float, float, float, ASM2F("mul.rz.f32", a, b),
-           ROUND(float, FE_TOWARDZERO, x *y, a, b, 0))
-MAP2_NAMED("mul.rz.f64", double, double, double, ASM2D("mul.rz.f64", a, b),
-           ROUND(double, FE_TOWARDZERO, x *y, a, b, 0))
-MAP2_NAMED("div.rz.f32", float, float, float, ASM2F("div.rz.f32", a, b),
-           ROUND(float, FE_TOWARDZERO, x / y, a, b, 0))
-MAP2_NAMED("div.rz.f64", double, double, double, ASM2D("div.rz.f64", a, b),
-           ROUND(double, FE_TOWARDZERO, x / y, a, b, 0))
-MAP2_NAMED("add.rp.f32", float, float, float, ASM2F("add.rp.f32", a, b),
-           ROUND(float, FE_UPWARD, x + y, a, b, 0))
-MAP2_NAMED("add.rp.f64", double, double, double, ASM2D("add.rp.f64", a, b),
-           ROUND(double, FE_UPWARD, x + y, a, b, 0))
-MAP2_NAMED("sub.rp.f32", float, float, float, ASM2F("sub.rp.f32", a, b),
-           ROUND(float, FE_UPWARD, x - y, a, b, 0))
-MAP2_NAMED("sub.rp.f64", double, double, double, ASM2D("sub.rp.f64", a, b),
-           ROUND(double, FE_UPWARD, x - y, a, b, 0))
-MAP2_NAMED("mul.rp.f32", float, float, float, ASM2F("mul.rp.f32", a, b),
-           ROUND(float, FE_UPWARD, x *y, a, b, 0))
-MAP2_NAMED("mul.rp.f64", double, double, double, ASM2D("mul.rp.f64", a, b),
-           ROUND(double, FE_UPWARD, x *y, a, b, 0))
-MAP2_NAMED("div.rp.f32", float, float, float, ASM2F("div.rp.f32", a, b),
-           ROUND(float, FE_UPWARD, x / y, a, b, 0))
-MAP2_NAMED("div.rp.f64", double, double, double, ASM2D("div.rp.f64", a, b),
-           ROUND(double, FE_UPWARD, x / y, a, b, 0))
-MAP2_NAMED("add.rm.f32", float, float, float, ASM2F("add.rm.f32", a, b),
-           ROUND(float, FE_DOWNWARD, x + y, a, b, 0))
-MAP2_NAMED("add.rm.f64", double, double, double, ASM2D("add.rm.f64", a, b),
-           ROUND(double, FE_DOWNWARD, x + y, a, b, 0))
-MAP2_NAMED("sub.rm.f32", float, float, float, ASM2F("sub.rm.f32", a, b),
-           ROUND(float, FE_DOWNWARD, x - y, a, b, 0))
-MAP2_NAMED("sub.rm.f64", double, double, double, ASM2D("sub.rm.f64", a, b),
-           ROUND(double, FE_DOWNWARD, x - y, a, b, 0))
-MAP2_NAMED("mul.rm.f32", float, float, float, ASM2F("mul.rm.f32", a, b),
-           ROUND(float, FE_DOWNWARD, x *y, a, b, 0))
-MAP2_NAMED("mul.rm.f64", double, double, double, ASM2D("mul.rm.f64", a, b),
-           ROUND(double, FE_DOWNWARD, x *y, a, b, 0))
-MAP2_NAMED("div.rm.f32", float, float, float, ASM2F("div.rm.f32", a, b),
-           ROUND(float, FE_DOWNWARD, x / y, a, b, 0))
-MAP2_NAMED("div.rm.f64", double, double, double, ASM2D("div.rm.f64", a, b),
-           ROUND(double, FE_DOWNWARD, x / y, a, b, 0))
+#define INSTRUCTION(op, sign, m, mode)                                                                       \
+    MAP2_NAMED(op m ".f32", float, float, float, ASM2F(op m ".f32", a, b),                                   \
+               ROUND(float, mode, x sign y, a, b, 0))                                                        \
+    MAP2_NAMED(op m ".f64", double, double, double, ASM2D(op m ".f64", a, b),                                \
+               ROUND(double, mode, x sign y, a, b, 0))
+#define INSTRUCTIONS(m, mode)                                                                                \
+    INSTRUCTION("add", +, m, mode)                                                                           \
+    INSTRUCTION("sub", -, m, mode) INSTRUCTION("mul", *, m, mode) INSTRUCTION("div", /, m, mode)
+INSTRUCTIONS(".rn", FE_TONEAREST)
+INSTRUCTIONS(".rz", FE_TOWARDZERO)
+INSTRUCTIONS(".rp", FE_UPWARD)
+INSTRUCTIONS(".rm", FE_DOWNWARD)
 MAP2_NAMED("add.ftz.f32", float, float, float, ASM2F("add.ftz.f32", a, b), FTZ(FTZ(a) + FTZ(b)))
 MAP2_NAMED("mul.ftz.f32", float, float, float, ASM2F("mul.ftz.f32", a, b), FTZ(FTZ(a) * FTZ(b)))
 MAP2_NAMED("add.sat.f32", float, float, float, ASM2F("add.sat.f32", a, b),

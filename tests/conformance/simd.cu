@@ -42,193 +42,79 @@ static u32 sum(int width, u32 v) // of the lanes
 // Signed average: halves away from zero, as vavrg of PTX.
 #define AVGS(x, y) (int64_t)round((double)(x + y) / 2)
 
-MAP1(u32, u32, __vabs2(a), L1(16, true, x < 0 ? -x : x))
-MAP1(u32, u32, __vabsss2(a), L1(16, true, clamp(x < 0 ? -x : x, 16, true)))
-MAP1(u32, u32, __vneg2(a), L1(16, true, -x))
-MAP1(u32, u32, __vnegss2(a), L1(16, true, clamp(-x, 16, true)))
-MAP2(u32, u32, u32, __vadd2(a, b), L2(16, false, x + y))
-MAP2(u32, u32, u32, __vsub2(a, b), L2(16, false, x - y))
-MAP2(u32, u32, u32, __vaddss2(a, b), L2(16, true, clamp(x + y, 16, true)))
-MAP2(u32, u32, u32, __vsubss2(a, b), L2(16, true, clamp(x - y, 16, true)))
-MAP2(u32, u32, u32, __vaddus2(a, b), L2(16, false, clamp(x + y, 16, false)))
-MAP2(u32, u32, u32, __vsubus2(a, b), L2(16, false, clamp(x - y, 16, false)))
-MAP2(u32, u32, u32, __vabsdiffs2(a, b), L2(16, true, x > y ? x - y : y - x))
-MAP2(u32, u32, u32, __vabsdiffu2(a, b), L2(16, false, x > y ? x - y : y - x))
-MAP2(u32, u32, u32, __vavgs2(a, b), L2(16, true, AVGS(x, y)))
-MAP2(u32, u32, u32, __vavgu2(a, b), L2(16, false, (x + y + 1) / 2))
-MAP2(u32, u32, u32, __vhaddu2(a, b), L2(16, false, (x + y) / 2))
-MAP2(u32, u32, u32, __vmaxs2(a, b), L2(16, true, x > y ? x : y))
-MAP2(u32, u32, u32, __vmins2(a, b), L2(16, true, x < y ? x : y))
-MAP2(u32, u32, u32, __vsads2(a, b), sum(16, L2(16, true, x > y ? x - y : y - x)))
-MAP2(u32, u32, u32, __vmaxu2(a, b), L2(16, false, x > y ? x : y))
-MAP2(u32, u32, u32, __vminu2(a, b), L2(16, false, x < y ? x : y))
-MAP2(u32, u32, u32, __vsadu2(a, b), sum(16, L2(16, false, x > y ? x - y : y - x)))
-MAP2(u32, u32, u32, __vcmpeq2(a, b), L2(16, false, x == y ? -1 : 0))
-MAP2(u32, u32, u32, __vseteq2(a, b), L2(16, false, x == y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmpne2(a, b), L2(16, false, x != y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetne2(a, b), L2(16, false, x != y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmpges2(a, b), L2(16, true, x >= y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetges2(a, b), L2(16, true, x >= y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmpgeu2(a, b), L2(16, false, x >= y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetgeu2(a, b), L2(16, false, x >= y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmpgts2(a, b), L2(16, true, x > y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetgts2(a, b), L2(16, true, x > y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmpgtu2(a, b), L2(16, false, x > y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetgtu2(a, b), L2(16, false, x > y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmples2(a, b), L2(16, true, x <= y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetles2(a, b), L2(16, true, x <= y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmpleu2(a, b), L2(16, false, x <= y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetleu2(a, b), L2(16, false, x <= y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmplts2(a, b), L2(16, true, x < y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetlts2(a, b), L2(16, true, x < y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmpltu2(a, b), L2(16, false, x < y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetltu2(a, b), L2(16, false, x < y ? 1 : 0))
-MAP1(u32, u32, __vabs4(a), L1(8, true, x < 0 ? -x : x))
-MAP1(u32, u32, __vabsss4(a), L1(8, true, clamp(x < 0 ? -x : x, 8, true)))
-MAP1(u32, u32, __vneg4(a), L1(8, true, -x))
-MAP1(u32, u32, __vnegss4(a), L1(8, true, clamp(-x, 8, true)))
-MAP2(u32, u32, u32, __vadd4(a, b), L2(8, false, x + y))
-MAP2(u32, u32, u32, __vsub4(a, b), L2(8, false, x - y))
-MAP2(u32, u32, u32, __vaddss4(a, b), L2(8, true, clamp(x + y, 8, true)))
-MAP2(u32, u32, u32, __vsubss4(a, b), L2(8, true, clamp(x - y, 8, true)))
-MAP2(u32, u32, u32, __vaddus4(a, b), L2(8, false, clamp(x + y, 8, false)))
-MAP2(u32, u32, u32, __vsubus4(a, b), L2(8, false, clamp(x - y, 8, false)))
-MAP2(u32, u32, u32, __vabsdiffs4(a, b), L2(8, true, x > y ? x - y : y - x))
-MAP2(u32, u32, u32, __vabsdiffu4(a, b), L2(8, false, x > y ? x - y : y - x))
-MAP2(u32, u32, u32, __vavgs4(a, b), L2(8, true, AVGS(x, y)))
-MAP2(u32, u32, u32, __vavgu4(a, b), L2(8, false, (x + y + 1) / 2))
-MAP2(u32, u32, u32, __vhaddu4(a, b), L2(8, false, (x + y) / 2))
-MAP2(u32, u32, u32, __vmaxs4(a, b), L2(8, true, x > y ? x : y))
-MAP2(u32, u32, u32, __vmins4(a, b), L2(8, true, x < y ? x : y))
-MAP2(u32, u32, u32, __vsads4(a, b), sum(8, L2(8, true, x > y ? x - y : y - x)))
-MAP2(u32, u32, u32, __vmaxu4(a, b), L2(8, false, x > y ? x : y))
-MAP2(u32, u32, u32, __vminu4(a, b), L2(8, false, x < y ? x : y))
-MAP2(u32, u32, u32, __vsadu4(a, b), sum(8, L2(8, false, x > y ? x - y : y - x)))
-MAP2(u32, u32, u32, __vcmpeq4(a, b), L2(8, false, x == y ? -1 : 0))
-MAP2(u32, u32, u32, __vseteq4(a, b), L2(8, false, x == y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmpne4(a, b), L2(8, false, x != y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetne4(a, b), L2(8, false, x != y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmpges4(a, b), L2(8, true, x >= y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetges4(a, b), L2(8, true, x >= y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmpgeu4(a, b), L2(8, false, x >= y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetgeu4(a, b), L2(8, false, x >= y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmpgts4(a, b), L2(8, true, x > y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetgts4(a, b), L2(8, true, x > y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmpgtu4(a, b), L2(8, false, x > y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetgtu4(a, b), L2(8, false, x > y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmples4(a, b), L2(8, true, x <= y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetles4(a, b), L2(8, true, x <= y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmpleu4(a, b), L2(8, false, x <= y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetleu4(a, b), L2(8, false, x <= y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmplts4(a, b), L2(8, true, x < y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetlts4(a, b), L2(8, true, x < y ? 1 : 0))
-MAP2(u32, u32, u32, __vcmpltu4(a, b), L2(8, false, x < y ? -1 : 0))
-MAP2(u32, u32, u32, __vsetltu4(a, b), L2(8, false, x < y ? 1 : 0))
+// A comparison of lanes, as a mask and as 0 or 1.
+#define COMPARED(n, w, op, sign, is)                                                                         \
+    MAP2(u32, u32, u32, __vcmp##op##n(a, b), L2(w, sign, x is y ? -1 : 0))                                   \
+    MAP2(u32, u32, u32, __vset##op##n(a, b), L2(w, sign, x is y ? 1 : 0))
+#define SIGNED_AND_UNSIGNED(n, w, u, sign)                                                                   \
+    MAP2(u32, u32, u32, __vabsdiff##u##n(a, b), L2(w, sign, x > y ? x - y : y - x))                          \
+    MAP2(u32, u32, u32, __vmax##u##n(a, b), L2(w, sign, x > y ? x : y))                                      \
+    MAP2(u32, u32, u32, __vmin##u##n(a, b), L2(w, sign, x < y ? x : y))                                      \
+    MAP2(u32, u32, u32, __vsad##u##n(a, b), sum(w, L2(w, sign, x > y ? x - y : y - x)))                      \
+    MAP2(u32, u32, u32, __vadd##u##s##n(a, b), L2(w, sign, clamp(x + y, w, sign)))                           \
+    MAP2(u32, u32, u32, __vsub##u##s##n(a, b), L2(w, sign, clamp(x - y, w, sign)))                           \
+    COMPARED(n, w, ge##u, sign, >=)                                                                          \
+    COMPARED(n, w, gt##u, sign, >)                                                                           \
+    COMPARED(n, w, le##u, sign, <=)                                                                          \
+    COMPARED(n, w, lt##u, sign, <)
+#define LANES(n, w)                                                                                          \
+    MAP1(u32, u32, __vabs##n(a), L1(w, true, x < 0 ? -x : x))                                                \
+    MAP1(u32, u32, __vabsss##n(a), L1(w, true, clamp(x < 0 ? -x : x, w, true)))                              \
+    MAP1(u32, u32, __vneg##n(a), L1(w, true, -x))                                                            \
+    MAP1(u32, u32, __vnegss##n(a), L1(w, true, clamp(-x, w, true)))                                          \
+    MAP2(u32, u32, u32, __vadd##n(a, b), L2(w, false, x + y))                                                \
+    MAP2(u32, u32, u32, __vsub##n(a, b), L2(w, false, x - y))                                                \
+    MAP2(u32, u32, u32, __vavgs##n(a, b), L2(w, true, AVGS(x, y)))                                           \
+    MAP2(u32, u32, u32, __vavgu##n(a, b), L2(w, false, (x + y + 1) / 2))                                     \
+    MAP2(u32, u32, u32, __vhaddu##n(a, b), L2(w, false, (x + y) / 2))                                        \
+    COMPARED(n, w, eq, false, ==)                                                                            \
+    COMPARED(n, w, ne, false, !=)                                                                            \
+    SIGNED_AND_UNSIGNED(n, w, s, true)                                                                       \
+    SIGNED_AND_UNSIGNED(n, w, u, false)
+LANES(2, 16)
+LANES(4, 8)
+
 // ---- minima and maxima of three operands, of sums, with a floor of zero ----
-MAP3(int, int, int, int, __vimax3_s32(a, b, c),
-     (int)L3(32, true, (x > (y > z ? y : z) ? x : (y > z ? y : z))))
-MAP3(int, int, int, int, __viaddmax_s32(a, b, c),
-     (int)L3(32, true, (low(x + y, 32) > z ? low(x + y, 32) : z)))
-MAP2(int, int, int, __vimax_s32_relu(a, b),
-     (int)L2(32, true, [&](int64_t v) { return v > 0 ? v : 0; }((x > y ? x : y))))
-MAP3(int, int, int, int, __vimax3_s32_relu(a, b, c),
-     (int)L3(32, true, [&](int64_t v) { return v > 0 ? v : 0; }((x > (y > z ? y : z) ? x : (y > z ? y : z)))))
-MAP3(int, int, int, int, __viaddmax_s32_relu(a, b, c),
-     (int)L3(32, true, [&](int64_t v) { return v > 0 ? v : 0; }((low(x + y, 32) > z ? low(x + y, 32) : z))))
-MAP2_NAMED("__vibmax_s32(a, b, &p)", int, int, int, ({
-               bool p;
-               int r = __vibmax_s32(a, b, &p);
-               r ^ (p ? 0x5a5a5a5a : 0);
-           }),
-           (int)((a > b ? a : b) ^ (a >= b ? 0x5a5a5a5a : 0)))
-MAP3(u32, u32, u32, u32, __vimax3_u32(a, b, c),
-     (u32)L3(32, false, (x > (y > z ? y : z) ? x : (y > z ? y : z))))
-MAP3(u32, u32, u32, u32, __viaddmax_u32(a, b, c),
-     (u32)L3(32, false, (((x + y) & ((1ll << 32) - 1)) > z ? ((x + y) & ((1ll << 32) - 1)) : z)))
-MAP2_NAMED("__vibmax_u32(a, b, &p)", u32, u32, u32, ({
-               bool p;
-               u32 r = __vibmax_u32(a, b, &p);
-               r ^ (p ? 0x5a5a5a5a : 0);
-           }),
-           (u32)((a > b ? a : b) ^ (a >= b ? 0x5a5a5a5a : 0)))
-MAP3(u32, u32, u32, u32, __vimax3_s16x2(a, b, c),
-     (u32)L3(16, true, (x > (y > z ? y : z) ? x : (y > z ? y : z))))
-MAP3(u32, u32, u32, u32, __viaddmax_s16x2(a, b, c),
-     (u32)L3(16, true, (low(x + y, 16) > z ? low(x + y, 16) : z)))
-MAP2(u32, u32, u32, __vimax_s16x2_relu(a, b),
-     (u32)L2(16, true, [&](int64_t v) { return v > 0 ? v : 0; }((x > y ? x : y))))
-MAP3(u32, u32, u32, u32, __vimax3_s16x2_relu(a, b, c),
-     (u32)L3(16, true, [&](int64_t v) { return v > 0 ? v : 0; }((x > (y > z ? y : z) ? x : (y > z ? y : z)))))
-MAP3(u32, u32, u32, u32, __viaddmax_s16x2_relu(a, b, c),
-     (u32)L3(16, true, [&](int64_t v) { return v > 0 ? v : 0; }((low(x + y, 16) > z ? low(x + y, 16) : z))))
-MAP2_NAMED("__vibmax_s16x2(a, b, &hi, &lo)", u32, u32, u32, ({
-               bool h, l;
-               u32 r = __vibmax_s16x2(a, b, &h, &l);
-               r ^ (h ? 0x5a5a0000 : 0) ^ (l ? 0xa5a5 : 0);
-           }),
-           L2(16, true, x > y ? x : y) ^ (L2(16, true, x >= y ? -1 : 0) & 0x5a5aa5a5))
-MAP3(u32, u32, u32, u32, __vimax3_u16x2(a, b, c),
-     (u32)L3(16, false, (x > (y > z ? y : z) ? x : (y > z ? y : z))))
-MAP3(u32, u32, u32, u32, __viaddmax_u16x2(a, b, c),
-     (u32)L3(16, false, (((x + y) & ((1ll << 16) - 1)) > z ? ((x + y) & ((1ll << 16) - 1)) : z)))
-MAP2_NAMED("__vibmax_u16x2(a, b, &hi, &lo)", u32, u32, u32, ({
-               bool h, l;
-               u32 r = __vibmax_u16x2(a, b, &h, &l);
-               r ^ (h ? 0x5a5a0000 : 0) ^ (l ? 0xa5a5 : 0);
-           }),
-           L2(16, false, x > y ? x : y) ^ (L2(16, false, x >= y ? -1 : 0) & 0x5a5aa5a5))
-MAP3(int, int, int, int, __vimin3_s32(a, b, c),
-     (int)L3(32, true, (x < (y < z ? y : z) ? x : (y < z ? y : z))))
-MAP3(int, int, int, int, __viaddmin_s32(a, b, c),
-     (int)L3(32, true, (low(x + y, 32) < z ? low(x + y, 32) : z)))
-MAP2(int, int, int, __vimin_s32_relu(a, b),
-     (int)L2(32, true, [&](int64_t v) { return v > 0 ? v : 0; }((x < y ? x : y))))
-MAP3(int, int, int, int, __vimin3_s32_relu(a, b, c),
-     (int)L3(32, true, [&](int64_t v) { return v > 0 ? v : 0; }((x < (y < z ? y : z) ? x : (y < z ? y : z)))))
-MAP3(int, int, int, int, __viaddmin_s32_relu(a, b, c),
-     (int)L3(32, true, [&](int64_t v) { return v > 0 ? v : 0; }((low(x + y, 32) < z ? low(x + y, 32) : z))))
-MAP2_NAMED("__vibmin_s32(a, b, &p)", int, int, int, ({
-               bool p;
-               int r = __vibmin_s32(a, b, &p);
-               r ^ (p ? 0x5a5a5a5a : 0);
-           }),
-           (int)((a < b ? a : b) ^ (a <= b ? 0x5a5a5a5a : 0)))
-MAP3(u32, u32, u32, u32, __vimin3_u32(a, b, c),
-     (u32)L3(32, false, (x < (y < z ? y : z) ? x : (y < z ? y : z))))
-MAP3(u32, u32, u32, u32, __viaddmin_u32(a, b, c),
-     (u32)L3(32, false, (((x + y) & ((1ll << 32) - 1)) < z ? ((x + y) & ((1ll << 32) - 1)) : z)))
-MAP2_NAMED("__vibmin_u32(a, b, &p)", u32, u32, u32, ({
-               bool p;
-               u32 r = __vibmin_u32(a, b, &p);
-               r ^ (p ? 0x5a5a5a5a : 0);
-           }),
-           (u32)((a < b ? a : b) ^ (a <= b ? 0x5a5a5a5a : 0)))
-MAP3(u32, u32, u32, u32, __vimin3_s16x2(a, b, c),
-     (u32)L3(16, true, (x < (y < z ? y : z) ? x : (y < z ? y : z))))
-MAP3(u32, u32, u32, u32, __viaddmin_s16x2(a, b, c),
-     (u32)L3(16, true, (low(x + y, 16) < z ? low(x + y, 16) : z)))
-MAP2(u32, u32, u32, __vimin_s16x2_relu(a, b),
-     (u32)L2(16, true, [&](int64_t v) { return v > 0 ? v : 0; }((x < y ? x : y))))
-MAP3(u32, u32, u32, u32, __vimin3_s16x2_relu(a, b, c),
-     (u32)L3(16, true, [&](int64_t v) { return v > 0 ? v : 0; }((x < (y < z ? y : z) ? x : (y < z ? y : z)))))
-MAP3(u32, u32, u32, u32, __viaddmin_s16x2_relu(a, b, c),
-     (u32)L3(16, true, [&](int64_t v) { return v > 0 ? v : 0; }((low(x + y, 16) < z ? low(x + y, 16) : z))))
-MAP2_NAMED("__vibmin_s16x2(a, b, &hi, &lo)", u32, u32, u32, ({
-               bool h, l;
-               u32 r = __vibmin_s16x2(a, b, &h, &l);
-               r ^ (h ? 0x5a5a0000 : 0) ^ (l ? 0xa5a5 : 0);
-           }),
-           L2(16, true, x < y ? x : y) ^ (L2(16, true, x <= y ? -1 : 0) & 0x5a5aa5a5))
-MAP3(u32, u32, u32, u32, __vimin3_u16x2(a, b, c),
-     (u32)L3(16, false, (x < (y < z ? y : z) ? x : (y < z ? y : z))))
-MAP3(u32, u32, u32, u32, __viaddmin_u16x2(a, b, c),
-     (u32)L3(16, false, (((x + y) & ((1ll << 16) - 1)) < z ? ((x + y) & ((1ll << 16) - 1)) : z)))
-MAP2_NAMED("__vibmin_u16x2(a, b, &hi, &lo)", u32, u32, u32, ({
-               bool h, l;
-               u32 r = __vibmin_u16x2(a, b, &h, &l);
-               r ^ (h ? 0x5a5a0000 : 0) ^ (l ? 0xa5a5 : 0);
-           }),
-           L2(16, false, x < y ? x : y) ^ (L2(16, false, x <= y ? -1 : 0) & 0x5a5aa5a5))
+#define FLOOR(x) [&](int64_t v) { return v > 0 ? v : 0; }(x)
+#define UNSIGNED_SUM(w) ((x + y) & ((1ll << w) - 1))
+#define THREE(T, m, is, type, w, sign, sum)                                                                  \
+    MAP3(T, T, T, T, __vi##m##3_##type(a, b, c),                                                             \
+         (T)L3(w, sign, (x is(y is z ? y : z) ? x : (y is z ? y : z))))                                      \
+    MAP3(T, T, T, T, __viadd##m##_##type(a, b, c), (T)L3(w, sign, (sum is z ? sum : z)))
+#define WITH_FLOOR(T, m, is, type, w)                                                                        \
+    MAP2(T, T, T, __vi##m##_##type##_relu(a, b), (T)L2(w, true, FLOOR((x is y ? x : y))))                    \
+    MAP3(T, T, T, T, __vi##m##3_##type##_relu(a, b, c),                                                      \
+         (T)L3(w, true, FLOOR((x is(y is z ? y : z) ? x : (y is z ? y : z)))))                               \
+    MAP3(T, T, T, T, __viadd##m##_##type##_relu(a, b, c),                                                    \
+         (T)L3(w, true, FLOOR((low(x + y, w) is z ? low(x + y, w) : z))))
+// The extreme, and which operand it is.
+#define OF_WHICH(T, m, is, or_same, type)                                                                    \
+    MAP2_NAMED("__vib" #m "_" #type "(a, b, &p)", T, T, T, ({                                                \
+                   bool p;                                                                                   \
+                   T r = __vib##m##_##type(a, b, &p);                                                        \
+                   r ^ (p ? 0x5a5a5a5a : 0);                                                                 \
+               }),                                                                                           \
+               (T)((a is b ? a : b) ^ (a or_same b ? 0x5a5a5a5a : 0)))
+#define OF_WHICH_PAIR(m, is, or_same, type, sign)                                                            \
+    MAP2_NAMED("__vib" #m "_" #type "(a, b, &hi, &lo)", u32, u32, u32, ({                                    \
+                   bool h, l;                                                                                \
+                   u32 r = __vib##m##_##type(a, b, &h, &l);                                                  \
+                   r ^ (h ? 0x5a5a0000 : 0) ^ (l ? 0xa5a5 : 0);                                              \
+               }),                                                                                           \
+               L2(16, sign, x is y ? x : y) ^ (L2(16, sign, x or_same y ? -1 : 0) & 0x5a5aa5a5))
+#define EXTREMES(m, is, or_same)                                                                             \
+    THREE(int, m, is, s32, 32, true, low(x + y, 32))                                                         \
+    THREE(u32, m, is, u32, 32, false, UNSIGNED_SUM(32))                                                      \
+    THREE(u32, m, is, s16x2, 16, true, low(x + y, 16))                                                       \
+    THREE(u32, m, is, u16x2, 16, false, UNSIGNED_SUM(16))                                                    \
+    WITH_FLOOR(int, m, is, s32, 32)                                                                          \
+    WITH_FLOOR(u32, m, is, s16x2, 16)                                                                        \
+    OF_WHICH(int, m, is, or_same, s32)                                                                       \
+    OF_WHICH(u32, m, is, or_same, u32)                                                                       \
+    OF_WHICH_PAIR(m, is, or_same, s16x2, true)                                                               \
+    OF_WHICH_PAIR(m, is, or_same, u16x2, false)
+EXTREMES(max, >, >=)
+EXTREMES(min, <, <=)
 
 // ---- scalar video instructions (PTX), and others of the kind ----
 #define ASM2(op, a, b)                                                                                       \

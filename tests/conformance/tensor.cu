@@ -350,15 +350,9 @@ static void try_multicast(conf::row &r, bool tensors)
     r.loads(1, 64);
     r.stores(64, 4);
 }
-ROW("cp.async.bulk.tensor with multicast",
-    "one load for three of four CTAs, each with its barrier; with a cache policy")
-{
-    try_multicast(r, true);
-}
-ROW("cp.async.bulk with multicast", "the same")
-{
-    try_multicast(r, false);
-}
+ROW_OF("cp.async.bulk.tensor with multicast",
+       "one load for three of four CTAs, each with its barrier; with a cache policy", try_multicast(r, true))
+ROW_OF("cp.async.bulk with multicast", "the same", try_multicast(r, false))
 #define SET(field, text, value)                                                                              \
     asm volatile("tensormap.replace.tile." field ".shared::cta.b1024." text ", %1;" ::"r"(shared_of(&map)),  \
                  value                                                                                       \
