@@ -12,7 +12,6 @@ import tempfile
 import mtc
 
 DUMP, GOLDEN = os.path.join(os.path.abspath(sys.argv[1]), "mt-dump"), os.path.abspath(sys.argv[2])
-EVENTS = {1: "tr", 2: "tf", 3: "fc", 4: "fr", 5: "start_roi", 6: "end_roi", 7: "ctxt_change", 8: "thread_sync", 9: "seq", 10: "clock", 11: "lost"}
 
 
 class Trace:
@@ -89,7 +88,7 @@ def host_event(lines, thread, item, seq, timed):
     if kind in (3, 4):
         words[0] = lines.functions.get(arguments[0], {}).get("name", "?")
         words = words[:5 if kind == 3 else 3]
-    return " ".join([str(thread), EVENTS.get(kind, "?"), *words]) + (f" time {time}" if timed else "") + f" seq {seq}"
+    return " ".join([str(thread), mtc.EVENTS.get(kind, "?"), *words]) + (f" time {time}" if timed else "") + f" seq {seq}"
 
 
 def host_chunk(t, lines, chunk, timed):

@@ -2,10 +2,12 @@
 
 succeed/NAME.mtc: NAME.txt is what the reader hands out in file order, NAME.seq.txt by sequence number,
 NAME.device.txt, NAME.all.txt (with shared and local memory)
-accesses of kernels, by launches; NAME.FORMAT.txt what memtrace convert makes of it; each also after packing it anew. fail/NAME.mtc: fail/expected.json says
+accesses of kernels, by launches; NAME.FORMAT.txt what memtrace convert makes of it; each also after packing it anew. "N x LINE" in
+these files stands for N lines. fail/NAME.mtc: fail/expected.json says
 the offset, words of the message and how many records are whole."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,12 +24,23 @@ def check(what, got, want):
     global bad
     if got != want:
         bad += 1
-        print("%s: got\n%s\nwanted\n%s" % (what, str(got)[:1500], str(want)[:1500]))
+        at = differs(got, want) if isinstance(got, bytes) else 0
+        print("%s, from line %d on: got\n%s\nwanted\n%s" % (what, at + 1, tail(got, at), tail(want, at)))
+
+
+def differs(got, want):
+    """The first line, from 0, in which two outputs differ."""
+    return next((i for i, pair in enumerate(zip(got.splitlines(), want.splitlines())) if pair[0] != pair[1]),
+                min(got.count(b"\n"), want.count(b"\n")))
+
+
+def tail(said, line):
+    return (b"\n".join(said.splitlines()[line:]).decode() if isinstance(said, bytes) else str(said))[:1500]
 
 
 def slurp(path):
     with open(path, "rb") as f:
-        return f.read()
+        return re.sub(rb"^(\d+) x (.*\n)", lambda m: m[2] * int(m[1]), f.read(), flags=re.M)
 
 
 def succeed(name, mtc, base):

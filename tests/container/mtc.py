@@ -139,6 +139,7 @@ class Site:
     seen = False
 
 
+EVENTS = {1: "tr", 2: "tf", 3: "fc", 4: "fr", 5: "start_roi", 6: "end_roi", 7: "ctxt_change", 8: "thread_sync", 9: "seq", 10: "clock", 11: "lost"}
 EVENT_ARGUMENTS = {1: 1, 3: 5, 4: 3, 9: 1, 10: 1, 11: 1}  # at least
 
 

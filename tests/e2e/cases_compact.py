@@ -88,7 +88,7 @@ def in_turn(what, raw, packed, kernel):
 
 
 def records_of(launches):
-    return sum(len(r[4]) for x in launches for r in x.runs)
+    return sum(len(r[6]) for x in launches for r in x.runs)
 
 
 def both(world, app, *arguments, **env):
@@ -229,7 +229,7 @@ def full(world):
     holds("not longer than there was room", os.path.getsize(path) <= limit)
     with open(path, "rb") as f:
         chunks = list(compact.mtc.chunks(f.read()))
-    kept = sum(c.items for c in chunks if c.type == compact.DEVICE)
+    kept = sum(c.items for c in chunks if c.type == compact.mtc.DEVICE)
     end = trace.Companion(path + ".meta").end()
     same("what the companion says", (end["complete"], end["records_written"]), (False, kept))
     holds("something is lost", kept < end["records_counted"] and trace.Companion(path + ".meta").all("lost"))
@@ -284,7 +284,7 @@ def killed(world):
     ended, items = [], 0
     try:
         for chunk in compact.mtc.chunks(data):
-            if chunk.type == compact.DEVICE:  # a launch has several where several workers ran it
+            if chunk.type == compact.mtc.DEVICE:  # a launch has several where several workers ran it
                 items = chunk.items + (0 if chunk.flags & compact.BEGIN else items)
                 ended += [items] if chunk.flags & compact.END else []
     except compact.mtc.Bad as why:  # the last one may be cut

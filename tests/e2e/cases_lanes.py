@@ -22,8 +22,8 @@ def requests_of_warps(result):
     line, found = {e["id"]: e["line"] for e in events.all("site")}, {}
     for launch in launches:
         warps = found.setdefault(launch.kernel, {0: []})
-        for context, site, _, mask, addresses in launch.runs:
-            warps.setdefault(context.warp, []).append((line[site], mask, tuple(addresses)))
+        for _, _, _, warp, mask, site, addresses in launch.runs:
+            warps.setdefault(warp, []).append((line[site], mask, tuple(addresses)))
     return found
 
 

@@ -117,7 +117,7 @@ def requests(result, mark):
     launches, events = cases_compact.read(result)
     line, count = {e["id"]: e["line"] for e in events.all("site")}, Counter()
     for launch in launches:
-        for _, site, *_ in launch.runs:
+        for *_, site, _ in launch.runs:
             count[mark.get(line[site])] += 1
     parted = {e["kernel"] for e in events.all("launch") if e.get("parted")}
     return count, parted

@@ -7,9 +7,6 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "container"))
 import mtc  # noqa: E402
 
-EVENTS = {1: "tr", 2: "tf", 3: "fc", 4: "fr", 5: "start_roi", 6: "end_roi", 7: "ctxt_change", 8: "thread_sync",
-          9: "seq", 10: "clock", 11: "lost"}
-
 
 def read(path):
     with open(path, "rb") as f:
@@ -22,7 +19,7 @@ def read(path):
             assert len(lines) == c.items
             meta += lines
         elif c.type == mtc.HOST:
-            items = [("access", *i[1:]) if i[0] == "a" else ("event", EVENTS[i[1]], *i[2:])
+            items = [("access", *i[1:]) if i[0] == "a" else ("event", mtc.EVENTS[i[1]], *i[2:])
                      for i in mtc.host(c.payload, timed)]
             assert len(items) == c.items
             chunks.append((c.key, c.first, c.last, items))
