@@ -329,5 +329,5 @@ def endless(w):
             continue
         if run[0] == "insn" and w.engine == "llvm":
             continue
-        for number in (signal.SIGINT, signal.SIGTERM)[i % 2:][:1 + (i == 0)]:
+        for number in (signal.SIGINT, signal.SIGTERM)[i % 2:][:1 + (w.long and i == 0)]:
             endless_run(w, program, run, number)

@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -33,15 +34,18 @@ def started(p):
         time.sleep(0.01)
 
 
+def setUpModule():
+    """All read one trace."""
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    Case.path = os.path.join(folder.name, "t.mtc")
+    with subprocess.Popen([GEN_TRACE, "stencil", str(LAUNCHES * 4096 * 256 * 4)], stdout=subprocess.PIPE) as make:
+        subprocess.run([program("mt-convert"), "-f", "mtc", "--no-companion", "-o", Case.path, "-"], stdin=make.stdout, check=True, stderr=subprocess.DEVNULL)
+    assert make.returncode == 0
+
+
 class Case(ToolCase):
-    def setUp(self):
-        super().setUp()
-        self.path = os.path.join(self.dir, "t.mtc")
-        convert = program("mt-convert")
-        make = subprocess.Popen([GEN_TRACE, "stencil", str(LAUNCHES * 4096 * 256 * 4)], stdout=subprocess.PIPE)
-        subprocess.run([convert, "-f", "mtc", "--no-companion", "-o", self.path, "-"], stdin=make.stdout, check=True, stderr=subprocess.DEVNULL)
-        self.assertEqual(make.wait(), 0)
-        make.stdout.close()
+    path = ""
 
 
 class Interruption(Case):
@@ -102,12 +106,15 @@ class Interruption(Case):
 
 class Log(Case):
     def test_a_line_every_ten_seconds(self):
+        both = []
         for quiet in (False, True):
-            p = subprocess.Popen([program("mt-report"), *["-q"] * quiet, "-o", os.path.join(self.dir, "r.html"), self.path], stderr=subprocess.PIPE)
-            started(p)
+            page = os.path.join(self.dir, f"r{quiet}.html")
+            both.append(subprocess.Popen([program("mt-report"), *["-q"] * quiet, "-o", page, self.path], stderr=subprocess.PIPE))
+            started(both[-1])
             time.sleep(0.1)  # its clock has begun, too
-            p.send_signal(signal.SIGSTOP)
-            time.sleep(10.2)
+            both[-1].send_signal(signal.SIGSTOP)
+        time.sleep(10.2)
+        for quiet, p in enumerate(both):
             p.send_signal(signal.SIGCONT)
             _, err = p.communicate(timeout=100)
             self.assertEqual(p.returncode, 0, err)

@@ -195,9 +195,9 @@ def fatbins(tool, nvcc, work):
     for how in (["-arch=sm_90", "-Xfatbin=-compress-mode=none"], ["-arch=sm_90", "-Xfatbin=-compress-mode=speed"],
                 ["-arch=sm_90", "-Xfatbin=-compress-mode=size"], ["-arch=sm_90", "-Xfatbin=-compress-all"], several,
                 ["-arch=sm_90", "-rdc=true"]):
-        for flags, name in ((["-fatbin"], "x.fatbin"), (["-c"], "x.o"), ([], "x")):
+        for flags, name, of in ((["-fatbin"], "x.fatbin", "add.cu"), (["-c"], "x.o", "add.cu"), ([], "x", "x.o")):
             out = os.path.join(work, name)
-            if call(nvcc, *how, *flags, source, "-o", out).returncode != 0:
+            if call(nvcc, *how, *flags, os.path.join(work, of), "-o", out).returncode != 0:
                 print(f"left out: {how} {flags}")
                 continue
             modules = call(tool, "--list", out).stdout
