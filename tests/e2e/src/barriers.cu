@@ -5,38 +5,7 @@
 #include <cstdio>
 #include <cuda/barrier>
 #include "../../../examples/common/example.h"
-
-typedef unsigned long long object;
-
-__device__ __forceinline__ unsigned place(const void *p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-
-__device__ __forceinline__ void set_up(object *o, unsigned count)
-{
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(place(o)), "r"(count) : "memory");
-}
-
-__device__ __forceinline__ void arrive(object *o)
-{
-    asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(place(o)) : "memory");
-}
-
-/* As many programs have it: a loop within the assembly. */
-__device__ __forceinline__ void wait_for(object *o, unsigned parity)
-{
-    asm volatile("{\n"
-                 ".reg .pred over;\n"
-                 "AGAIN:\n"
-                 "mbarrier.try_wait.parity.shared.b64 over, [%0], %1;\n"
-                 "@over bra DONE;\n"
-                 "bra AGAIN;\n"
-                 "DONE:\n"
-                 "}" ::"r"(place(o)),
-                 "r"(parity)
-                 : "memory");
-}
+#include "mbarrier.h"
 
 __device__ __forceinline__ bool is_over(object *o, unsigned parity)
 {
@@ -56,9 +25,7 @@ __global__ void same_object(int *out)
     __shared__ object o;
     __shared__ int s[32];
     int t = threadIdx.x;
-    if (t == 0)
-        set_up(&o, 32);
-    __syncthreads();
+    set_up(&o, 32);
     if (t < 32) {
         s[t] = t;
         arrive(&o);
@@ -75,7 +42,7 @@ __global__ void other_object(int *out)
     __shared__ int s[32];
     int t = threadIdx.x;
     if (t < 2)
-        set_up(&o[t], 32);
+        begin(&o[t], 32);
     __syncthreads();
     if (t < 32) {
         s[t] = t; // stored for one
@@ -94,9 +61,7 @@ __global__ void next_phase(int *out)
     __shared__ object o;
     __shared__ int first[32], second[32];
     int t = threadIdx.x;
-    if (t == 0)
-        set_up(&o, 64);
-    __syncthreads();
+    set_up(&o, 64);
     if (t < 32) {
         first[t] = t;
         arrive(&o);
@@ -117,9 +82,7 @@ __global__ void not_over(int *out)
     __shared__ object o;
     __shared__ int s[32];
     int t = threadIdx.x;
-    if (t == 0)
-        set_up(&o, 33);
-    __syncthreads();
+    set_up(&o, 33);
     if (t < 32) {
         s[t] = t; // stored, and not waited for
         arrive(&o);
@@ -134,9 +97,7 @@ __global__ void polled(int *out)
     __shared__ object o;
     __shared__ int s[32];
     int t = threadIdx.x;
-    if (t == 0)
-        set_up(&o, 32);
-    __syncthreads();
+    set_up(&o, 32);
     if (t < 32) {
         s[t] = t;
         arrive(&o);
@@ -153,9 +114,7 @@ __global__ void set_up_again(int *out)
     __shared__ int s[64];
     int t = threadIdx.x;
     for (int i = 0; i < 2; i++) {
-        if (t == 0)
-            set_up(&o, 32);
-        __syncthreads();
+        set_up(&o, 32);
         if (t < 32) {
             s[32 * i + t] = t;
             arrive(&o);
@@ -200,9 +159,7 @@ __global__ void elected(int *out)
     __shared__ object o;
     __shared__ int s[32];
     int t = threadIdx.x;
-    if (t == 0)
-        set_up(&o, 1);
-    __syncthreads();
+    set_up(&o, 1);
     if (t < 32) {
         s[t] = t; // stored by all lanes
         if (t == 0)
@@ -218,9 +175,7 @@ __global__ void elected_after_all(int *out)
     __shared__ object o;
     __shared__ int s[32];
     int t = threadIdx.x;
-    if (t == 0)
-        set_up(&o, 1);
-    __syncthreads();
+    set_up(&o, 1);
     if (t < 32) {
         s[t] = t;
         __syncwarp();
@@ -238,9 +193,7 @@ __global__ void waited_by_one(int *out)
     __shared__ object o;
     __shared__ int s[32];
     int t = threadIdx.x;
-    if (t == 0)
-        set_up(&o, 32);
-    __syncthreads();
+    set_up(&o, 32);
     if (t < 32) {
         s[t] = t; // stored for one lane
         arrive(&o);
@@ -258,7 +211,7 @@ __global__ void within_a_warp(int *out)
     __shared__ int s[16];
     int t = threadIdx.x;
     if (t == 0)
-        set_up(&o, 16);
+        begin(&o, 16);
     __syncwarp();
     if (t >= 16) {
         wait_for(&o, 0);

@@ -8,13 +8,7 @@
 #include <cuda/barrier>
 #include <cuda/pipeline>
 #include "../../../examples/common/example.h"
-
-typedef unsigned long long object;
-
-__device__ __forceinline__ unsigned place(const void *p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
-}
+#include "mbarrier.h"
 
 /* As macros: the line is that of the call. */
 #define COPY(to, from)                                                                                       \
@@ -35,18 +29,6 @@ __device__ __forceinline__ unsigned place(const void *p)
 #define BULK_COMMIT() asm volatile("cp.async.bulk.commit_group;" ::: "memory")
 #define BULK_WAIT(left) asm volatile("cp.async.bulk.wait_group.read " #left ";" ::: "memory")
 
-__device__ __forceinline__ void set_up(object *o, unsigned count)
-{
-    if (threadIdx.x == 0)
-        asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(place(o)), "r"(count) : "memory");
-    __syncthreads();
-}
-
-__device__ __forceinline__ void arrive(object *o)
-{
-    asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(place(o)) : "memory");
-}
-
 __device__ __forceinline__ void arrive_with_copies(object *o)
 {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(place(o)) : "memory");
@@ -56,20 +38,6 @@ __device__ __forceinline__ void expect(object *o, unsigned bytes)
 {
     asm volatile("{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1; }" ::"r"(place(o)),
                  "r"((unsigned)(bytes))
-                 : "memory");
-}
-
-__device__ __forceinline__ void wait_for(object *o, unsigned parity)
-{
-    asm volatile("{\n"
-                 ".reg .pred over;\n"
-                 "AGAIN:\n"
-                 "mbarrier.try_wait.parity.shared.b64 over, [%0], %1;\n"
-                 "@over bra DONE;\n"
-                 "bra AGAIN;\n"
-                 "DONE:\n"
-                 "}" ::"r"(place(o)),
-                 "r"(parity)
                  : "memory");
 }
 

@@ -6,18 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <vector>
-#include <cuda_runtime.h>
+#include "../../../examples/common/example.h"
 
 enum { CELLS = 128, WIDE = 8, MOST = 8 };
-
-#define DO(call)                                                                                             \
-    do {                                                                                                     \
-        cudaError_t e = (call);                                                                              \
-        if (e) {                                                                                             \
-            printf("%s: %s\n", #call, cudaGetErrorName(e));                                                  \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 // left, right: WIDE cells of the neighbours, or NULL.
 __global__ void step(int *out, const int *in, const int *left, const int *right)
@@ -50,14 +41,14 @@ static void exchange(const char *how, int devices, int now)
     for (int d = 0; d < devices; d++) {
         int *left = d ? halo[d - 1][1] : NULL, *right = d < devices - 1 ? halo[d + 1][0] : NULL;
         int *in = cells[d][now], bytes = WIDE * sizeof(int);
-        DO(cudaSetDevice(d));
+        CHECK(cudaSetDevice(d));
         if (!strcmp(how, "store"))
             push<<<1, WIDE>>>(in, left, right);
         if (!strcmp(how, "copy") && left)
-            DO(cudaMemcpyPeer(left, d - 1, in, d, bytes));
+            CHECK(cudaMemcpyPeer(left, d - 1, in, d, bytes));
         if (!strcmp(how, "copy") && right)
-            DO(cudaMemcpyPeer(right, d + 1, in + CELLS - WIDE, d, bytes));
-        DO(cudaDeviceSynchronize());
+            CHECK(cudaMemcpyPeer(right, d + 1, in + CELLS - WIDE, d, bytes));
+        CHECK(cudaDeviceSynchronize());
     }
 }
 
@@ -67,13 +58,13 @@ static void compute(const char *how, int devices, int now)
     for (int d = 0; d < devices; d++) {
         const int *left = !d ? NULL : loads ? cells[d - 1][now] + CELLS - WIDE : halo[d][0];
         const int *right = d == devices - 1 ? NULL : loads ? cells[d + 1][now] : halo[d][1];
-        DO(cudaSetDevice(d));
+        CHECK(cudaSetDevice(d));
         step<<<1, CELLS>>>(cells[d][!now], cells[d][now], left, right);
-        DO(cudaGetLastError());
+        CHECK(cudaGetLastError());
     }
     for (int d = 0; d < devices; d++) {
-        DO(cudaSetDevice(d));
-        DO(cudaDeviceSynchronize());
+        CHECK(cudaSetDevice(d));
+        CHECK(cudaDeviceSynchronize());
     }
 }
 
@@ -84,17 +75,17 @@ int main(int argc, char **argv)
     std::vector<int> want(n), next(n), got(n);
     for (int i = 0; i < n; i++)
         want[i] = i % 7;
-    DO(cudaGetDeviceCount(&there));
+    CHECK(cudaGetDeviceCount(&there));
     for (int d = 0; d < devices; d++) {
-        DO(cudaSetDevice(d));
+        CHECK(cudaSetDevice(d));
         for (int k = 0; k < devices; k++)
             if (k == d - 1 || k == d + 1)
-                DO(cudaDeviceEnablePeerAccess(k, 0));
+                CHECK(cudaDeviceEnablePeerAccess(k, 0));
         for (int k = 0; k < 2; k++) {
-            DO(cudaMalloc(&cells[d][k], CELLS * sizeof(int)));
-            DO(cudaMalloc(&halo[d][k], WIDE * sizeof(int)));
+            CHECK(cudaMalloc(&cells[d][k], CELLS * sizeof(int)));
+            CHECK(cudaMalloc(&halo[d][k], WIDE * sizeof(int)));
         }
-        DO(cudaMemcpy(cells[d][0], &want[d * CELLS], CELLS * sizeof(int), cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(cells[d][0], &want[d * CELLS], CELLS * sizeof(int), cudaMemcpyHostToDevice));
     }
     for (int r = 0; r < rounds; r++) {
         if (strcmp(how, "load"))
@@ -105,7 +96,7 @@ int main(int argc, char **argv)
         want.swap(next);
     }
     for (int d = 0; d < devices; d++)
-        DO(cudaMemcpy(&got[d * CELLS], cells[d][rounds % 2], CELLS * sizeof(int), cudaMemcpyDeviceToHost));
+        CHECK(cudaMemcpy(&got[d * CELLS], cells[d][rounds % 2], CELLS * sizeof(int), cudaMemcpyDeviceToHost));
     printf("%s\n", got == want ? "ok" : "wrong");
     return 0;
 }

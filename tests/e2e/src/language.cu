@@ -2,15 +2,8 @@
 // threads in one block each; each thread loads in[i] and stores out[i], each of 4 bytes,
 // unless said otherwise.
 #include <cstdio>
+#include "../../../examples/common/example.h"
 #define N 64
-#define CHECK(call)                                                                                          \
-    do {                                                                                                     \
-        cudaError_t e = (call);                                                                              \
-        if (e) {                                                                                             \
-            printf("%s: %s\n", #call, cudaGetErrorString(e));                                                \
-            return 1;                                                                                        \
-        }                                                                                                    \
-    } while (0)
 
 extern "C" __global__ void plain_name(const int *in, int *out)
 {

@@ -4,18 +4,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <unistd.h>
-#include <cuda_runtime.h>
+#include "../../../examples/common/example.h"
 
 enum { CELLS = 1 << 18, TAKEN = 1 << 10, STEPS = 2 };
-
-#define DO(call)                                                                                             \
-    do {                                                                                                     \
-        cudaError_t e = (call);                                                                              \
-        if (e) {                                                                                             \
-            printf("%s: %s\n", #call, cudaGetErrorName(e));                                                  \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 __global__ void fill(int *out, int value)
 {
@@ -61,36 +52,36 @@ int main(int argc, char **argv)
     int rank = atoi(argv[1]), ranks = atoi(argv[2]), *mine, *theirs, *got, *copied, cells[TAKEN];
     folder = argv[3];
     cudaIpcMemHandle_t handle;
-    DO(cudaSetDevice(argc > 4 ? atoi(argv[4]) : 0));
-    DO(cudaMalloc(&mine, CELLS * sizeof(int)));
-    DO(cudaMalloc(&got, TAKEN * sizeof(int)));
-    DO(cudaMalloc(&copied, TAKEN * sizeof(int)));
-    DO(cudaIpcGetMemHandle(&handle, mine));
+    CHECK(cudaSetDevice(argc > 4 ? atoi(argv[4]) : 0));
+    CHECK(cudaMalloc(&mine, CELLS * sizeof(int)));
+    CHECK(cudaMalloc(&got, TAKEN * sizeof(int)));
+    CHECK(cudaMalloc(&copied, TAKEN * sizeof(int)));
+    CHECK(cudaIpcGetMemHandle(&handle, mine));
     put("handle", rank, &handle, sizeof handle);
     get("handle", (rank + ranks - 1) % ranks, &handle, sizeof handle);
-    DO(cudaIpcOpenMemHandle((void **)&theirs, handle, cudaIpcMemLazyEnablePeerAccess));
+    CHECK(cudaIpcOpenMemHandle((void **)&theirs, handle, cudaIpcMemLazyEnablePeerAccess));
     for (int s = 0; s < STEPS; s++) {
         char name[32];
         fill<<<CELLS / 256, 256>>>(mine, rank * 1000 + s);
-        DO(cudaDeviceSynchronize());
+        CHECK(cudaDeviceSynchronize());
         snprintf(name, sizeof name, "filled%d", s);
         meet(name, rank, ranks);
         take<<<TAKEN / 256, 256>>>(got, theirs);
-        DO(cudaMemcpy(copied, theirs, TAKEN * sizeof(short), cudaMemcpyDeviceToDevice));
-        DO(cudaDeviceSynchronize());
+        CHECK(cudaMemcpy(copied, theirs, TAKEN * sizeof(short), cudaMemcpyDeviceToDevice));
+        CHECK(cudaDeviceSynchronize());
         snprintf(name, sizeof name, "taken%d", s);
         meet(name, rank, ranks);
-        DO(cudaMemcpy(cells, got, sizeof cells, cudaMemcpyDeviceToHost));
+        CHECK(cudaMemcpy(cells, got, sizeof cells, cudaMemcpyDeviceToHost));
         for (int i = 0; i < TAKEN; i++)
             if (cells[i] != (rank + ranks - 1) % ranks * 1000 + s + i) {
                 printf("%d is %d\n", i, cells[i]);
                 return 1;
             }
     }
-    DO(cudaIpcCloseMemHandle(theirs));
+    CHECK(cudaIpcCloseMemHandle(theirs));
     meet("closed", rank, ranks);
-    DO(cudaFree(copied));
-    DO(cudaFree(mine));
-    DO(cudaFree(got));
+    CHECK(cudaFree(copied));
+    CHECK(cudaFree(mine));
+    CHECK(cudaFree(got));
     puts("ok");
 }

@@ -5,15 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <vector>
-
-#define OK(call)                                                                                             \
-    do {                                                                                                     \
-        cudaError_t e_ = (call);                                                                             \
-        if (e_) {                                                                                            \
-            printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorName(e_));                      \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
+#include "../../../examples/common/example.h"
 
 static long wrong, checked, accesses;
 static void expect(const char *what, bool holds)
@@ -76,16 +68,17 @@ struct Array {
     Array(cudaChannelFormatDesc desc, int w_, int h_, int d_, unsigned flags)
         : w(w_), h(h_ ? h_ : 1), d(d_ ? d_ : 1), element((size_t)(desc.x + desc.y + desc.z + desc.w) / 8)
     {
-        OK(cudaMalloc3DArray(&array, &desc, make_cudaExtent(w_, h_, d_), flags | cudaArraySurfaceLoadStore));
+        CHECK(
+            cudaMalloc3DArray(&array, &desc, make_cudaExtent(w_, h_, d_), flags | cudaArraySurfaceLoadStore));
         cudaResourceDesc r = {};
         r.resType = cudaResourceTypeArray;
         r.res.array.array = array;
-        OK(cudaCreateSurfaceObject(&surface, &r));
+        CHECK(cudaCreateSurfaceObject(&surface, &r));
     }
     ~Array()
     {
-        OK(cudaDestroySurfaceObject(surface));
-        OK(cudaFreeArray(array));
+        CHECK(cudaDestroySurfaceObject(surface));
+        CHECK(cudaFreeArray(array));
     }
     size_t bytes() const
     {
@@ -99,7 +92,7 @@ struct Array {
         (to ? p.srcPtr : p.dstPtr) = ptr;
         p.extent = make_cudaExtent(w, h, d);
         p.kind = to ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
-        OK(cudaMemcpy3D(&p));
+        CHECK(cudaMemcpy3D(&p));
     }
 };
 
@@ -112,19 +105,19 @@ template <class T> static void one(Geometry g, int w, int h, int d, unsigned fla
     in.move(a.data(), true);
     out.move(b.data(), true);
     T *k;
-    OK(cudaMalloc(&k, a.size()));
+    CHECK(cudaMalloc(&k, a.size()));
     const int shift = 2; // the last two of each row fall off, and the first two stay as they are
     copy<T><<<1, dim3(in.w, in.h, in.d)>>>(in.surface, out.surface, g, k, shift);
     accesses += 2l * in.w * in.h * in.d;
     want = b;
     out.move(b.data(), false);
-    OK(cudaMemcpy(kept.data(), k, a.size(), cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(kept.data(), k, a.size(), cudaMemcpyDeviceToHost));
     expect(name, kept == a);
     for (int row = 0; row < in.h * in.d; row++)
         memcpy(&want[(row * in.w + shift) * sizeof(T)], &a[row * in.w * sizeof(T)],
                (in.w - shift) * sizeof(T));
     expect(name, b == want);
-    OK(cudaFree(k));
+    CHECK(cudaFree(k));
 }
 
 template <class T> static void geometries(const char *name)
@@ -155,11 +148,11 @@ static void boundaries()
     for (int i = 0; i < w * h; i++)
         host[i / w][i % w] = make_int2(i + 1, -i - 1);
     s.move(host, true);
-    OK(cudaMalloc(&out, sizeof got));
+    CHECK(cudaMalloc(&out, sizeof got));
     for (int clamp = 0; clamp < 2; clamp++) {
         outside<<<1, dim3(W, H)>>>(s.surface, out, clamp);
         accesses += W * H;
-        OK(cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost));
+        CHECK(cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost));
         for (int j = 0; j < H; j++)
             for (int i = 0; i < W; i++) {
                 int x = i - 2, y = j - 2, cx = x < 0 ? 0 : x > 3 ? 3 : x, cy = y < 0 ? 0 : y > 2 ? 2 : y;
@@ -167,7 +160,7 @@ static void boundaries()
                 expect("boundary", got[j][i].x == want.x && got[j][i].y == want.y);
             }
     }
-    OK(cudaFree(out));
+    CHECK(cudaFree(out));
 }
 
 // A texture of the array that a surface wrote to; levels of a mipmapped array, each of one value.
@@ -189,19 +182,19 @@ static void mipmaps()
     const int n = 48;
     cudaChannelFormatDesc desc = cudaCreateChannelDesc<float>();
     cudaMipmappedArray_t m;
-    OK(cudaMallocMipmappedArray(&m, &desc, make_cudaExtent(16, 16, 0), 5, cudaArraySurfaceLoadStore));
+    CHECK(cudaMallocMipmappedArray(&m, &desc, make_cudaExtent(16, 16, 0), 5, cudaArraySurfaceLoadStore));
     for (unsigned i = 0; i < 5; i++) {
         cudaResourceDesc r = {};
         cudaSurfaceObject_t s;
         r.resType = cudaResourceTypeArray;
-        OK(cudaGetMipmappedArrayLevel(&r.res.array.array, m, i));
-        OK(cudaCreateSurfaceObject(&s, &r));
+        CHECK(cudaGetMipmappedArrayLevel(&r.res.array.array, m, i));
+        CHECK(cudaCreateSurfaceObject(&s, &r));
         fill<<<1, dim3(16 >> i, 16 >> i)>>>(s, (float)(10 * i));
         accesses += (16 >> i) * (16 >> i);
-        OK(cudaDestroySurfaceObject(s));
+        CHECK(cudaDestroySurfaceObject(s));
     }
     float *out, got[3 * n];
-    OK(cudaMalloc(&out, sizeof got));
+    CHECK(cudaMalloc(&out, sizeof got));
     for (int linear = 0; linear < 2; linear++)
         for (int first = 0; first < 2; first++) {
             cudaResourceDesc r = {};
@@ -219,10 +212,10 @@ static void mipmaps()
             v.width = v.height = (size_t)(16 >> first);
             v.firstMipmapLevel = (unsigned)first;
             v.lastMipmapLevel = 4;
-            OK(cudaCreateTextureObject(&t, &r, &d, first ? &v : NULL));
+            CHECK(cudaCreateTextureObject(&t, &r, &d, first ? &v : NULL));
             levels<<<1, n>>>(t, out, n);
             accesses += 3 * n;
-            OK(cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost));
+            CHECK(cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost));
             for (int i = 0; i < 3 * n; i++) {
                 // A gradient of 2^lod / 16 in normalised coordinates is 2^lod texels of 16, half of that
                 // of 8.
@@ -232,10 +225,10 @@ static void mipmaps()
                 // Linear: weights of 8 bits.
                 expect("level of detail", std::fabs(got[i] - want) <= (linear ? 10.0 / 256 : 0) + 1e-5);
             }
-            OK(cudaDestroyTextureObject(t));
+            CHECK(cudaDestroyTextureObject(t));
         }
-    OK(cudaFreeMipmappedArray(m));
-    OK(cudaFree(out));
+    CHECK(cudaFreeMipmappedArray(m));
+    CHECK(cudaFree(out));
 }
 
 __global__ void traps(cudaSurfaceObject_t s)
@@ -258,7 +251,7 @@ int main(int argc, char **argv)
     }
     if (argc > 1) {
         float *out;
-        OK(cudaMalloc(&out, 4));
+        CHECK(cudaMalloc(&out, 4));
         foreign<<<1, 1>>>(4711, out);
         printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
         return 0;

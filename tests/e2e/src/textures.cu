@@ -5,15 +5,7 @@
 #include <cstdlib>
 #include <cuda_fp16.h>
 #include <vector>
-
-#define OK(call)                                                                                             \
-    do {                                                                                                     \
-        cudaError_t e_ = (call);                                                                             \
-        if (e_) {                                                                                            \
-            printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorName(e_));                      \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
+#include "../../../examples/common/example.h"
 
 enum Geometry { G1D, G2D, G3D, G1DLayered, G2DLayered, GCube, GCubeLayered, GFetch, GGather };
 struct Place {
@@ -243,14 +235,14 @@ template <class R> static std::vector<R> run(cudaTextureObject_t t, Geometry g, 
     Place *d;
     R *out;
     std::vector<R> result(at.size());
-    OK(cudaMalloc(&d, at.size() * sizeof(Place)));
-    OK(cudaMalloc(&out, at.size() * sizeof(R)));
-    OK(cudaMemcpy(d, at.data(), at.size() * sizeof(Place), cudaMemcpyHostToDevice));
+    CHECK(cudaMalloc(&d, at.size() * sizeof(Place)));
+    CHECK(cudaMalloc(&out, at.size() * sizeof(R)));
+    CHECK(cudaMemcpy(d, at.data(), at.size() * sizeof(Place), cudaMemcpyHostToDevice));
     fetch<R><<<1, (unsigned)at.size()>>>(t, g, d, out);
     launches++;
-    OK(cudaMemcpy(result.data(), out, at.size() * sizeof(R), cudaMemcpyDeviceToHost));
-    OK(cudaFree(d));
-    OK(cudaFree(out));
+    CHECK(cudaMemcpy(result.data(), out, at.size() * sizeof(R), cudaMemcpyDeviceToHost));
+    CHECK(cudaFree(d));
+    CHECK(cudaFree(out));
     return result;
 }
 
@@ -270,18 +262,18 @@ template <class T, class R> static void one(const Shape &s, const cudaTextureDes
     }
     cudaArray_t array;
     cudaChannelFormatDesc format = cudaCreateChannelDesc<T>();
-    OK(cudaMalloc3DArray(&array, &format, make_cudaExtent(s.w, s.h, s.d), s.flags));
+    CHECK(cudaMalloc3DArray(&array, &format, make_cudaExtent(s.w, s.h, s.d), s.flags));
     cudaMemcpy3DParms copy = {};
     copy.srcPtr = make_cudaPitchedPtr(raw.data(), s.w * sizeof(T), s.w, image.h);
     copy.dstArray = array;
     copy.extent = make_cudaExtent(s.w, image.h, image.d);
     copy.kind = cudaMemcpyHostToDevice;
-    OK(cudaMemcpy3D(&copy));
+    CHECK(cudaMemcpy3D(&copy));
     cudaResourceDesc resource = {};
     resource.resType = cudaResourceTypeArray;
     resource.res.array.array = array;
     cudaTextureObject_t t;
-    OK(cudaCreateTextureObject(&t, &resource, &desc, NULL));
+    CHECK(cudaCreateTextureObject(&t, &resource, &desc, NULL));
     std::vector<Place> at = places(s, desc.normalizedCoords, n);
     std::vector<R> got = run<R>(t, s.g, at);
     Sampler sampler = {&image, desc, s.dims};
@@ -300,8 +292,8 @@ template <class T, class R> static void one(const Shape &s, const cudaTextureDes
                     : promoted                              ? 1e-7
                                                             : 0);
     }
-    OK(cudaDestroyTextureObject(t));
-    OK(cudaFreeArray(array));
+    CHECK(cudaDestroyTextureObject(t));
+    CHECK(cudaFreeArray(array));
 }
 
 static cudaTextureDesc description(int address, bool normalized, bool linear, bool promoted)
@@ -344,8 +336,8 @@ static void memory()
     for (int i = 0; i < n; i++)
         raw[i] = make_int2(i * 3 - 50, ~i);
     int2 *d;
-    OK(cudaMalloc(&d, n * sizeof(int2)));
-    OK(cudaMemcpy(d, raw.data(), n * sizeof(int2), cudaMemcpyHostToDevice));
+    CHECK(cudaMalloc(&d, n * sizeof(int2)));
+    CHECK(cudaMemcpy(d, raw.data(), n * sizeof(int2), cudaMemcpyHostToDevice));
     cudaResourceDesc r = {};
     r.resType = cudaResourceTypeLinear;
     r.res.linear.devPtr = d;
@@ -353,7 +345,7 @@ static void memory()
     r.res.linear.sizeInBytes = n * sizeof(int2);
     cudaTextureDesc desc = {};
     cudaTextureObject_t t;
-    OK(cudaCreateTextureObject(&t, &r, &desc, NULL));
+    CHECK(cudaCreateTextureObject(&t, &r, &desc, NULL));
     for (int i = -2; i < n + 2; i++)
         at.push_back({(float)i, 0, 0, 0});
     std::vector<int2> got = run<int2>(t, GFetch, at);
@@ -362,16 +354,16 @@ static void memory()
         compare("fetch x", got[i].x, in ? raw[i - 2].x : 0, 0);
         compare("fetch y", got[i].y, in ? raw[i - 2].y : 0, 0);
     }
-    OK(cudaDestroyTextureObject(t));
-    OK(cudaFree(d));
+    CHECK(cudaDestroyTextureObject(t));
+    CHECK(cudaFree(d));
 
     Image image = {w, h, 1, 1, {}};
     float *p, host[w * h];
     size_t pitch;
     for (float &f : host)
         image.v.push_back(f = some<float>());
-    OK(cudaMallocPitch(&p, &pitch, w * sizeof(float), h));
-    OK(cudaMemcpy2D(p, pitch, host, w * sizeof(float), w * sizeof(float), h, cudaMemcpyHostToDevice));
+    CHECK(cudaMallocPitch(&p, &pitch, w * sizeof(float), h));
+    CHECK(cudaMemcpy2D(p, pitch, host, w * sizeof(float), w * sizeof(float), h, cudaMemcpyHostToDevice));
     r = {};
     r.resType = cudaResourceTypePitch2D;
     r.res.pitch2D.devPtr = p;
@@ -380,7 +372,7 @@ static void memory()
     r.res.pitch2D.height = h;
     r.res.pitch2D.pitchInBytes = pitch;
     desc = description(0, true, true, false);
-    OK(cudaCreateTextureObject(&t, &r, &desc, NULL));
+    CHECK(cudaCreateTextureObject(&t, &r, &desc, NULL));
     Shape shape = {G2D, w, h, 0, 0, 2};
     at = places(shape, true, 64);
     std::vector<float> f = run<float>(t, G2D, at);
@@ -389,8 +381,8 @@ static void memory()
         double c[3] = {at[i].x, at[i].y, 0};
         compare("pitched", f[i], sampler.sample(c, 0, 0), 0.002);
     }
-    OK(cudaDestroyTextureObject(t));
-    OK(cudaFree(p));
+    CHECK(cudaDestroyTextureObject(t));
+    CHECK(cudaFree(p));
 }
 
 // Half precision in the array, floats out; and a gather: lower left, lower right, upper right, upper left.
@@ -405,14 +397,14 @@ static void halves_and_gather()
     }
     cudaChannelFormatDesc format = cudaCreateChannelDescHalf2();
     cudaArray_t array;
-    OK(cudaMallocArray(&array, &format, w, h, cudaArrayTextureGather));
-    OK(cudaMemcpy2DToArray(array, 0, 0, host, w * 4, w * 4, h, cudaMemcpyHostToDevice));
+    CHECK(cudaMallocArray(&array, &format, w, h, cudaArrayTextureGather));
+    CHECK(cudaMemcpy2DToArray(array, 0, 0, host, w * 4, w * 4, h, cudaMemcpyHostToDevice));
     cudaResourceDesc r = {};
     r.resType = cudaResourceTypeArray;
     r.res.array.array = array;
     cudaTextureDesc desc = description(1, true, true, false);
     cudaTextureObject_t t;
-    OK(cudaCreateTextureObject(&t, &r, &desc, NULL));
+    CHECK(cudaCreateTextureObject(&t, &r, &desc, NULL));
     Shape shape = {G2D, w, h, 0, 0, 2};
     std::vector<Place> at = places(shape, true, 64);
     std::vector<float2> got = run<float2>(t, G2D, at);
@@ -424,13 +416,13 @@ static void halves_and_gather()
     }
     Place *d;
     float4 *out, quad[64];
-    OK(cudaMalloc(&d, sizeof(Place) * 64));
-    OK(cudaMalloc(&out, sizeof quad));
-    OK(cudaMemcpy(d, at.data(), sizeof(Place) * 64, cudaMemcpyHostToDevice));
+    CHECK(cudaMalloc(&d, sizeof(Place) * 64));
+    CHECK(cudaMalloc(&out, sizeof quad));
+    CHECK(cudaMemcpy(d, at.data(), sizeof(Place) * 64, cudaMemcpyHostToDevice));
     for (int channel = 0; channel < 2; channel++) {
         gather<<<1, 64>>>(t, channel, d, out);
         launches++;
-        OK(cudaMemcpy(quad, out, sizeof quad, cudaMemcpyDeviceToHost));
+        CHECK(cudaMemcpy(quad, out, sizeof quad, cudaMemcpyDeviceToHost));
         for (int i = 0; i < 64; i++) {
             int x = (int)std::floor(at[i].x * w - 0.5), y = (int)std::floor(at[i].y * h - 0.5);
             const int places[4][3] = {{x, y + 1, 0}, {x + 1, y + 1, 0}, {x + 1, y, 0}, {x, y, 0}};
@@ -439,10 +431,10 @@ static void halves_and_gather()
                 compare("gather", q[k], sampler.one(places[k], 0, channel), 0);
         }
     }
-    OK(cudaDestroyTextureObject(t));
-    OK(cudaFreeArray(array));
-    OK(cudaFree(d));
-    OK(cudaFree(out));
+    CHECK(cudaDestroyTextureObject(t));
+    CHECK(cudaFreeArray(array));
+    CHECK(cudaFree(d));
+    CHECK(cudaFree(out));
 }
 
 int main()

@@ -8,47 +8,21 @@
 SanitizerResult device_copy_result;
 struct mt_inject_call device_call;
 
-/* ---- the API ---- */
-
-static SanitizerResult device_alloc(CUcontext c, void **p, size_t bytes)
-{
-    *p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-    memset(*p, 0x5a, bytes); /* nobody promises zeros */
-    return *p ? SANITIZER_SUCCESS : SANITIZER_ERROR_OUT_OF_MEMORY;
-}
-
-static SanitizerResult device_to(void *to, void *from, size_t bytes, Sanitizer_StreamHandle s)
-{
-    memcpy(to, from, bytes);
-    return SANITIZER_SUCCESS;
-}
+/* ---- the API: that of api.c ---- */
 
 static SanitizerResult device_from(void *to, void *from, size_t bytes, Sanitizer_StreamHandle s)
 {
-    if (!device_copy_result)
-        memcpy(to, from, bytes);
-    return device_copy_result;
-}
-
-static SanitizerResult device_synchronize(Sanitizer_StreamHandle s)
-{
-    return SANITIZER_SUCCESS;
-}
-
-static SanitizerResult device_stream(CUcontext c, CUstream s, Sanitizer_StreamHandle *h)
-{
-    *h = (Sanitizer_StreamHandle)(void *)1;
-    return SANITIZER_SUCCESS;
+    return device_copy_result ? device_copy_result : sanitizerMemcpyDeviceToHost(to, from, bytes, s);
 }
 
 const struct mt_sanitizer *mt_sanitizer(void)
 {
-    static const struct mt_sanitizer functions = {.Alloc = device_alloc,
-                                                  .AllocHost = device_alloc,
-                                                  .MemcpyHostToDeviceAsync = device_to,
+    static const struct mt_sanitizer functions = {.Alloc = sanitizerAlloc,
+                                                  .AllocHost = sanitizerAllocHost,
+                                                  .MemcpyHostToDeviceAsync = sanitizerMemcpyHostToDeviceAsync,
                                                   .MemcpyDeviceToHost = device_from,
-                                                  .StreamSynchronize = device_synchronize,
-                                                  .GetStreamHandle = device_stream};
+                                                  .StreamSynchronize = sanitizerStreamSynchronize,
+                                                  .GetStreamHandle = sanitizerGetStreamHandle};
     return &functions;
 }
 

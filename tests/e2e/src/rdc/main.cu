@@ -1,15 +1,8 @@
 // Kernels that use functions and variables of parts.cu. 64 threads in one block each.
 #include <cstdio>
 #include "parts.h"
+#include "../../../../examples/common/example.h"
 #define N 64
-#define CHECK(call)                                                                                          \
-    do {                                                                                                     \
-        cudaError_t e = (call);                                                                              \
-        if (e) {                                                                                             \
-            printf("%s: %s\n", #call, cudaGetErrorString(e));                                                \
-            return 1;                                                                                        \
-        }                                                                                                    \
-    } while (0)
 #define EXPECT(what, want)                                                                                   \
     do {                                                                                                     \
         CHECK(cudaDeviceSynchronize());                                                                      \
