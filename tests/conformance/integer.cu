@@ -138,52 +138,21 @@ MAP2_NAMED("a % b, also by 0", u64, u64, u64, unknown(a % unknown(b)) | (b == 0 
 MAP2(int, int, u32, a >> (b & 31), (int)floor((double)a / (double)(1ll << (b & 31))))
 
 // ---- reading bits as another type ----
-MAP1(float, int, __int_as_float(a), ({
-         float f;
-         memcpy(&f, &a, 4);
-         f;
-     }))
-MAP1(int, float, __float_as_int(a), ({
-         int f;
-         memcpy(&f, &a, 4);
-         f;
-     }))
-MAP1(float, u32, __uint_as_float(a), ({
-         float f;
-         memcpy(&f, &a, 4);
-         f;
-     }))
-MAP1(u32, float, __float_as_uint(a), ({
-         u32 f;
-         memcpy(&f, &a, 4);
-         f;
-     }))
-MAP1(double, s64, __longlong_as_double(a), ({
-         double f;
-         memcpy(&f, &a, 8);
-         f;
-     }))
-MAP1(s64, double, __double_as_longlong(a), ({
-         s64 f;
-         memcpy(&f, &a, 8);
-         f;
-     }))
-MAP1(int, double, __double2hiint(a), ({
-         u64 f;
-         memcpy(&f, &a, 8);
-         (int)(f >> 32);
-     }))
-MAP1(int, double, __double2loint(a), ({
-         u64 f;
-         memcpy(&f, &a, 8);
-         (int)f;
-     }))
-MAP2(double, int, int, __hiloint2double(a, b), ({
-         u64 f = (u64)(u32)a << 32 | (u32)b;
-         double d;
-         memcpy(&d, &f, 8);
-         d;
-     }))
+template <class R, class A> static R bits_as(A a)
+{
+    R r;
+    memcpy(&r, &a, sizeof r);
+    return r;
+}
+MAP1(float, int, __int_as_float(a), bits_as<float>(a))
+MAP1(int, float, __float_as_int(a), bits_as<int>(a))
+MAP1(float, u32, __uint_as_float(a), bits_as<float>(a))
+MAP1(u32, float, __float_as_uint(a), bits_as<u32>(a))
+MAP1(double, s64, __longlong_as_double(a), bits_as<double>(a))
+MAP1(s64, double, __double_as_longlong(a), bits_as<s64>(a))
+MAP1(int, double, __double2hiint(a), (int)(bits_as<u64>(a) >> 32))
+MAP1(int, double, __double2loint(a), (int)bits_as<u64>(a))
+MAP2(double, int, int, __hiloint2double(a, b), bits_as<double>((u64)(u32)a << 32 | (u32)b))
 
 // ---- dot products of bytes and half words ----
 static s64 dot(u32 a, u32 b, int n, int width_a, int width_b, bool sign_a, bool sign_b)
