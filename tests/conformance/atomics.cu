@@ -54,11 +54,16 @@ typedef unsigned long long u64;
     SUM(s, double, double)                                                                                   \
     DIFFERENCE(s, int, int)                                                                                  \
     DIFFERENCE(s, u32, unsigned)                                                                             \
-    EXTREMES(s, int, int, -20, 43) EXTREMES(s, u32, unsigned, 0, -1ll)                                       \
-        EXTREMES(s, u64, unsigned long long, 0, -1ll) EXTREMES(s, s64, long long, -20, 43) INTEGERS(s, BITS) \
-            INTEGERS(s, EXCHANGE) EXCHANGE(s, float, float) INTEGERS(s, SWAP)                                \
-                ATOMIC("atomicInc" #s, u32, 5, atomicInc##s(p, 20u), (5 + 64) % 21)                          \
-                    ATOMIC("atomicDec" #s, u32, 5, atomicDec##s(p, 20u), (5 + 21 * 4 - 64) % 21)
+    EXTREMES(s, int, int, -20, 43)                                                                           \
+    EXTREMES(s, u32, unsigned, 0, -1ll)                                                                      \
+    EXTREMES(s, u64, unsigned long long, 0, -1ll)                                                            \
+    EXTREMES(s, s64, long long, -20, 43)                                                                     \
+    INTEGERS(s, BITS)                                                                                        \
+    INTEGERS(s, EXCHANGE)                                                                                    \
+    EXCHANGE(s, float, float)                                                                                \
+    INTEGERS(s, SWAP)                                                                                        \
+    ATOMIC("atomicInc" #s, u32, 5, atomicInc##s(p, 20u), (5 + 64) % 21)                                      \
+    ATOMIC("atomicDec" #s, u32, 5, atomicDec##s(p, 20u), (5 + 21 * 4 - 64) % 21)
 SCOPE()
 SCOPE(_block)
 SCOPE(_system)

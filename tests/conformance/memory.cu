@@ -49,8 +49,16 @@ COPY("volatile load, store of long long", long long,
     X(f, char)                                                                                               \
     X(f, short)                                                                                              \
     X(f, int)                                                                                                \
-    X(f, unsigned) X(f, long long) X(f, float) X(f, double) X(f, int2) X(f, float2) X(f, int4) X(f, float4)  \
-        X(f, double2) X(f, uchar4)
+    X(f, unsigned)                                                                                           \
+    X(f, long long)                                                                                          \
+    X(f, float)                                                                                              \
+    X(f, double)                                                                                             \
+    X(f, int2)                                                                                               \
+    X(f, float2)                                                                                             \
+    X(f, int4)                                                                                               \
+    X(f, float4)                                                                                             \
+    X(f, double2)                                                                                            \
+    X(f, uchar4)
 #define LOAD(f, T) COPY(#f " of " #T, T, out[i] = f(in + i))
 #define LOADS(f) TYPES(LOAD, f) LOAD(f, u64) LOAD(f, uint4) LOAD(f, longlong2) LOAD(f, short2)
 #define STORE(f, T) COPY(#f " of " #T, T, f(out + i, in[i]))
