@@ -1,14 +1,386 @@
-/* The auditor: leads whoever looks for libcudart.so to libmemtrace.so, and takes over static CUDA runtimes in
- * whatever is loaded, before its constructors run. */
+/* libmemtrace-attach.so: makes libmemtrace.so the CUDA runtime of programs that were not built for it. An
+ * auditor of the dynamic linker (LD_AUDIT): docs/design/attach.md. Below: which file the program is;
+ * functions of libmemtrace.so as it lies in memory; jumps over the functions of a static CUDA runtime; what
+ * the dynamic linker calls.
+ *
+ * Runs before all constructors and under the dynamic linker's lock: no malloc, no stdio, no calls into the
+ * program. */
+#include "base/part.h"
 #include "base/attach.h"
-#include "attach.h"
+#include "base/binary.h"
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+/* Tables of libmemtrace.so, in memory. */
+struct attach_library {
+    uintptr_t base;
+    const Elf64_Sym *symbols;
+    const char *strings;
+    const uint32_t *hash; /* DT_GNU_HASH */
+    const Elf64_Versym *versions;
+    const Elf64_Verdef *nodes;
+};
+
+struct attach_takeover {
+    const struct mt_binary *object;
+    const struct mt_binary_symbols *symbols;
+    uintptr_t base;                       /* where the object lies */
+    const struct attach_library *library; /* libmemtrace.so */
+    unsigned node;                        /* of the object's version of CUDA */
+    unsigned taken, missing;              /* out: functions */
+    const char *why;                      /* out: what went wrong */
+    int error;                            /* out: its errno, or 0 */
+    char name[80];                        /* out: the function it went wrong with, or "" */
+};
+
+/* Which file an object came from. The program itself has no name in its link map, and its file may be gone.
+ */
+
+/* Did the kernel start the program, or the dynamic linker, which then is /proc/self/exe? */
+static int program_is_exe(void)
+{
+    return getauxval(AT_BASE) != 0;
+}
+
+/* "55d0-55d8 r--p 0000 08:01 17    /x/y": is the address in it? range: its first word; path: "" for none. */
+static int program_line(const char *line, uintptr_t address, char range[40], char path[PATH_MAX])
+{
+    char *end;
+    uintptr_t begin = strtoull(line, &end, 16), over = *end == '-' ? strtoull(end + 1, &end, 16) : 0;
+    const char *slash = strchr(line, '/');
+    if (address < begin || address >= over)
+        return 0;
+    snprintf(range, 40, "%.*s", (int)(end - line), line);
+    snprintf(path, PATH_MAX, "%s", slash ? slash : "");
+    return 1;
+}
+
+/* A line feed in a name is written as \012 there. */
+static void program_feeds(char *path)
+{
+    char *to = path;
+    if (access(path, F_OK) == 0)
+        return;
+    for (const char *at = path; *at; to++) {
+        int feed = strncmp(at, "\\012", 4) == 0;
+        *to = feed ? '\n' : *at;
+        at += feed ? 4 : 1;
+    }
+    *to = 0;
+}
+
+/* The file that is mapped at an address, as /proc/self/maps has it. 0, or -1. */
+static int program_mapped(uintptr_t address, char range[40], char path[PATH_MAX])
+{
+    char text[4 * PATH_MAX], *feed;
+    size_t have = 0;
+    ssize_t n;
+    int found = 0, fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && !found && (n = read(fd, text + have, sizeof text - 1 - have)) > 0) {
+        have += (size_t)n;
+        text[have] = 0;
+        char *line = text;
+        for (; !found && (feed = strchr(line, '\n')) != NULL; line = feed + 1) {
+            *feed = 0;
+            found = program_line(line, address, range, path);
+        }
+        have -= (size_t)(line - text);
+        memmove(text, line, have);
+    }
+    if (fd >= 0)
+        close(fd);
+    if (found)
+        program_feeds(path);
+    return found ? 0 : -1;
+}
+
+/* The object's path, which may be gone: its own, or in `room`. */
+static const char *attach_path(const struct link_map *map, char room[PATH_MAX])
+{
+    char range[40];
+    if (*map->l_name)
+        return map->l_name;
+    if (program_is_exe() ? mt_files_self(room, 0) : program_mapped((uintptr_t)map->l_ld, range, room))
+        *room = 0;
+    if (!*room && getauxval(AT_EXECFN)) /* there is no /proc */
+        snprintf(room, PATH_MAX, "%s", (const char *)getauxval(AT_EXECFN));
+    return room;
+}
+
+/* Its file, also of a program that was deleted or never had a name, or that is run by the dynamic linker as a
+ * command; as mt_binary_open. */
+static int attach_program_open(struct mt_binary *o, const struct link_map *map, const char *path)
+{
+    char range[40], room[PATH_MAX], link[64] = "/proc/self/exe";
+    if (*map->l_name)
+        return mt_binary_open(o, path);
+    if (!program_is_exe() && program_mapped((uintptr_t)map->l_ld, range, room) == 0)
+        snprintf(link, sizeof link, "/proc/self/map_files/%s", range); /* not for everybody */
+    int first = mt_binary_open(o, program_is_exe() ? link : path);
+    return first && mt_binary_open(o, program_is_exe() ? path : link) != 0 ? first : 0;
+}
+
+/* Functions of a loaded library by name and version node, without the dynamic linker, which is at work. */
+
+/* Addresses in the dynamic section have been relocated, or not, as the dynamic linker likes. */
+static const void *library_at(const struct attach_library *l, uint64_t address)
+{
+    return (const void *)(address < l->base ? l->base + address : address);
+}
+
+/* 0, or -1: it lacks one of these tables. */
+static int attach_library_read(struct attach_library *l, const struct link_map *map)
+{
+    *l = (struct attach_library){.base = map->l_addr};
+    for (const Elf64_Dyn *d = map->l_ld; d->d_tag != DT_NULL; d++)
+        switch (d->d_tag) {
+        case DT_SYMTAB:
+            l->symbols = library_at(l, d->d_un.d_ptr);
+            break;
+        case DT_STRTAB:
+            l->strings = library_at(l, d->d_un.d_ptr);
+            break;
+        case DT_GNU_HASH:
+            l->hash = library_at(l, d->d_un.d_ptr);
+            break;
+        case DT_VERSYM:
+            l->versions = library_at(l, d->d_un.d_ptr);
+            break;
+        case DT_VERDEF:
+            l->nodes = library_at(l, d->d_un.d_ptr);
+            break;
+        default:
+            break;
+        }
+    return l->symbols && l->strings && l->hash && l->versions && l->nodes ? 0 : -1;
+}
+
+/* Number of the version node of this name, or 0. */
+static unsigned attach_library_node(const struct attach_library *l, const char *name)
+{
+    for (const Elf64_Verdef *v = l->nodes;; v = (const Elf64_Verdef *)((const char *)v + v->vd_next)) {
+        const Elf64_Verdaux *a = (const Elf64_Verdaux *)((const char *)v + v->vd_aux);
+        if (strcmp(l->strings + a->vda_name, name) == 0)
+            return v->vd_ndx;
+        if (!v->vd_next)
+            return 0;
+    }
+}
+
+static uint32_t library_hash(const char *name)
+{
+    uint32_t h = 5381;
+    for (; *name; name++)
+        h = h * 33 + (unsigned char)*name;
+    return h;
+}
+
+/* The function under this node (0: any), or NULL. */
+static void *attach_library_find(const struct attach_library *l, const char *name, unsigned node)
+{
+    /* buckets, first symbol, words of the Bloom filter, its shift; the filter; the buckets; the chains */
+    const uint32_t *t = l->hash, h = library_hash(name);
+    const uint32_t *buckets = t + 4 + 2 * (size_t)t[2], *chains = buckets + t[0];
+    uint32_t i = buckets[h % t[0]];
+    if (i < t[1])
+        return NULL;
+    for (;; i++) {
+        const Elf64_Sym *y = &l->symbols[i];
+        uint32_t chain = chains[i - t[1]];
+        if ((chain | 1) == (h | 1) && y->st_shndx != SHN_UNDEF &&
+            (!node || (l->versions[i] & 0x7fff) == node) && strcmp(l->strings + y->st_name, name) == 0)
+            return (void *)(l->base + y->st_value);
+        if (chain & 1)
+            return NULL;
+    }
+}
+
+/* Writes jumps over the functions of a static CUDA runtime in memory, to libmemtrace.so's. */
+
+enum { JUMP = 14, THUNK = 32, NEAR = 16 };
+
+struct stretch {
+    uint64_t begin, end; /* addresses as in the file */
+};
+
+static int takeover_fail(struct attach_takeover *t, const char *why, int error, const char *name)
+{
+    t->why = why;
+    t->error = error;
+    snprintf(t->name, sizeof t->name, "%s", name);
+    return -1;
+}
+
+/* A function of the runtime by its name: cudaX or __cudaX. Those of C++ have other names. */
+static int takeover_is_named(const char *name)
+{
+    name += strncmp(name, "__", 2) == 0 ? 2 : 0;
+    return strncmp(name, "cuda", 4) == 0 && name[4] >= 'A' && name[4] <= 'Z';
+}
+
+static int takeover_is_function(const struct attach_takeover *t, const Elf64_Sym *y)
+{
+    return ELF64_ST_TYPE(y->st_info) == STT_FUNC && y->st_shndx != SHN_UNDEF &&
+           takeover_is_named(mt_binary_name(t->symbols, y));
+}
+
+/* Where the runtime's code lies: between those of its functions that are known. A function of the program's
+ * own whose name begins like theirs is outside: the runtime comes out of one object file. */
+static struct stretch takeover_range(const struct attach_takeover *t)
+{
+    struct stretch r = {UINT64_MAX, 0};
+    for (size_t i = 0; i < t->symbols->count; i++) {
+        const Elf64_Sym *y = &t->symbols->entry[i];
+        if (!takeover_is_function(t, y) ||
+            !attach_library_find(t->library, mt_binary_name(t->symbols, y), t->node))
+            continue;
+        r.begin = y->st_value < r.begin ? y->st_value : r.begin;
+        r.end = y->st_value + JUMP > r.end ? y->st_value + JUMP : r.end;
+    }
+    return r;
+}
+
+/* Is there room for a jump at a function that is shorter than one? What lies between functions is never run.
+ */
+static int takeover_has_room(const struct attach_takeover *t, const Elf64_Sym *y)
+{
+    if (y->st_size >= JUMP)
+        return 1;
+    if (y->st_value % NEAR)
+        return 0;
+    for (size_t i = 0; i < t->symbols->count; i++) {
+        uint64_t other = t->symbols->entry[i].st_value;
+        if (other > y->st_value && other < y->st_value + JUMP)
+            return 0;
+    }
+    return 1;
+}
+
+/* The segment of code that has all of it, or NULL. */
+static const Elf64_Phdr *takeover_segment(const struct attach_takeover *t, struct stretch r)
+{
+    for (unsigned i = 0; i < t->object->nsegments; i++) {
+        const Elf64_Phdr *p = &t->object->segments[i];
+        if (p->p_type == PT_LOAD && p->p_flags & PF_X && r.begin >= p->p_vaddr &&
+            r.end <= p->p_vaddr + p->p_filesz)
+            return p;
+    }
+    return NULL;
+}
+
+/* 1 with y->st_value in r: it is to be taken over. *to is NULL where libmemtrace.so has no such function. */
+static int takeover_wants(const struct attach_takeover *t, struct stretch r, const Elf64_Sym *y, void **to)
+{
+    if (!takeover_is_function(t, y) || y->st_value < r.begin || y->st_value >= r.end)
+        return 0;
+    *to = attach_library_find(t->library, mt_binary_name(t->symbols, y), t->node);
+    return 1;
+}
+
+/* Counts, and looks whether all can be done before anything is. */
+static int takeover_count(struct attach_takeover *t, struct stretch r)
+{
+    void *to;
+    for (size_t i = 0; i < t->symbols->count; i++) {
+        const Elf64_Sym *y = &t->symbols->entry[i];
+        if (!takeover_wants(t, r, y, &to))
+            continue;
+        if (!takeover_has_room(t, y))
+            return takeover_fail(t, "a function is too short for a jump", 0, mt_binary_name(t->symbols, y));
+        t->taken += to != NULL;
+        t->missing += to == NULL;
+    }
+    return 0;
+}
+
+/* For functions that libmemtrace.so lacks: code that calls it with the name. Both tables stay as long as the
+ * process. */
+struct thunks {
+    unsigned char *code;
+    struct attach_missing *names;
+    unsigned used, room;
+    void *report;
+};
+
+static int takeover_make_thunks(struct attach_takeover *t, struct thunks *h)
+{
+    *h = (struct thunks){.room = t->missing, .report = attach_library_find(t->library, MT_ATTACH_MISSING, 0)};
+    if (!h->report)
+        return takeover_fail(t, "its libmemtrace.so is of another version", 0, "");
+    if (!h->room)
+        return 0;
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    h->code = mmap(NULL, h->room * (size_t)THUNK, PROT_READ | PROT_WRITE, flags, -1, 0);
+    h->names = mmap(NULL, h->room * sizeof *h->names, PROT_READ | PROT_WRITE, flags, -1, 0);
+    return h->code == MAP_FAILED || h->names == MAP_FAILED ? takeover_fail(t, "mmap", errno, "") : 0;
+}
+
+static void *takeover_thunk(struct thunks *h, const char *name)
+{
+    unsigned char *p = h->code + h->used * (size_t)THUNK;
+    struct attach_missing *m = &h->names[h->used++];
+    snprintf(m->name, sizeof m->name, "%s", name);
+    memcpy(p, "\x48\xbf", 2); /* mov $m, %rdi */
+    memcpy(p + 2, &m, 8);
+    memcpy(p + 10, "\x48\xb8", 2); /* mov $report, %rax */
+    memcpy(p + 12, &h->report, 8);
+    memcpy(p + 20, "\xff\xe0", 2); /* jmp *%rax */
+    return p;
+}
+
+static void takeover_write(struct attach_takeover *t, struct stretch r, struct thunks *h)
+{
+    void *to;
+    for (size_t i = 0; i < t->symbols->count; i++) {
+        const Elf64_Sym *y = &t->symbols->entry[i];
+        if (!takeover_wants(t, r, y, &to))
+            continue;
+        if (!to)
+            to = takeover_thunk(h, mt_binary_name(t->symbols, y));
+        unsigned char *p = (unsigned char *)t->base + y->st_value;
+        memcpy(p, "\xff\x25\0\0\0\0", 6); /* jmp *0(%rip) */
+        memcpy(p + 6, &to, 8);
+    }
+}
+
+static int takeover_protection(const Elf64_Phdr *p)
+{
+    return (p->p_flags & PF_R ? PROT_READ : 0) | (p->p_flags & PF_W ? PROT_WRITE : 0) |
+           (p->p_flags & PF_X ? PROT_EXEC : 0);
+}
+
+/* 0, or -1 and words in t: the object is as it was. */
+static int attach_takeover(struct attach_takeover *t)
+{
+    struct stretch r = takeover_range(t);
+    struct thunks h;
+    t->taken = t->missing = 0;
+    const Elf64_Phdr *segment = takeover_segment(t, r);
+    if (!segment)
+        return takeover_fail(t, "its code is not where its symbols say", 0, "");
+    if (takeover_count(t, r) != 0 || takeover_make_thunks(t, &h) != 0)
+        return -1;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (t->base + r.begin) & -page,
+              end = (t->base + r.end + page - 1) & -page;
+    /* Never writable and executable at once: nobody runs this code yet, and this one lies elsewhere. */
+    if (mprotect((void *)begin, end - begin, PROT_READ | PROT_WRITE) != 0)
+        return takeover_fail(t, "mprotect", errno, "");
+    takeover_write(t, r, &h);
+    if (mprotect((void *)begin, end - begin, takeover_protection(segment)) != 0 ||
+        (h.room && mprotect(h.code, h.room * (size_t)THUNK, PROT_READ | PROT_EXEC) != 0))
+        return takeover_fail(t, "mprotect", errno, ""); /* it ends there with a segmentation fault */
+    return 0;
+}
 
 #define EXPORT __attribute__((visibility("default")))
 #define RELINK "relink it with NVCC_APPEND_FLAGS=\"--cudart=shared\" (or nvcc --cudart=shared)"
@@ -19,7 +391,7 @@ static unsigned nwaiting, lost;
 static struct link_map *runtime;     /* libmemtrace.so */
 static struct link_map *stand_in;    /* libmemtrace-libraries.so: what it asks for is what it stands in for */
 static char stand_in_name[PATH_MAX]; /* that the dynamic linker knows it by */
-static struct mt_attach_library library;
+static struct attach_library library;
 static char folder[PATH_MAX - 64]; /* this library's */
 
 /* One line on stderr: "memtrace: …". Not mt_report: its settings and their constructors are for the program,
@@ -57,7 +429,7 @@ static const char *audit_base_name(const char *path)
 /* ---- static runtimes ---- */
 
 /* 0; -1: it is left as it is, which was said. */
-static int audit_take_over(const char *path, struct mt_attach_takeover *t, int major)
+static int audit_take_over(const char *path, struct attach_takeover *t, int major)
 {
     if (!library.symbols) {
         audit_say(
@@ -67,12 +439,12 @@ static int audit_take_over(const char *path, struct mt_attach_takeover *t, int m
     }
     int done = 0;
     t->library = &library;
-    t->node = major ? mt_attach_library_node(&library, mt_binary_node(major)) : 0;
+    t->node = major ? attach_library_node(&library, mt_binary_node(major)) : 0;
     if (!t->node)
         audit_say(
             "%s: the CUDA runtime in it is %s than this memtrace knows: it is left as it is, and not traced",
             path, major ? "of another version" : "older");
-    else if (!(done = mt_attach_takeover(t) == 0))
+    else if (!(done = attach_takeover(t) == 0))
         audit_say("%s: its CUDA runtime cannot be taken over: %s%s%s%s%s; it is not traced: " RELINK, path,
                   t->name, *t->name ? ": " : "", t->why, t->error ? ": " : "",
                   t->error ? strerrordesc_np(t->error) : "");
@@ -114,9 +486,8 @@ static void audit_tell_left(uintptr_t *cookie)
 {
     enum audit_left state = *cookie & LEFT_BITS;
     char room[PATH_MAX];
-    const char *path = mt_attach_path(audit_map(cookie), room);
-    struct mt_attach_left *told =
-        library.symbols ? mt_attach_library_find(&library, MT_ATTACH_LEFT, 0) : NULL;
+    const char *path = attach_path(audit_map(cookie), room);
+    struct attach_left *told = library.symbols ? attach_library_find(&library, MT_ATTACH_LEFT, 0) : NULL;
     audit_set_left(cookie, LEFT_TOLD);
     if (state == LEFT_NAMELESS || (state == LEFT_EMPTY && verbose))
         audit_say(
@@ -152,7 +523,7 @@ static int audit_is_told_by_itself(const char *base)
 /* 0, or an errno value, which was said: nobody can know what is in it. */
 static int audit_open(struct mt_binary *o, const struct link_map *map, const char *path)
 {
-    int why = mt_attach_program_open(o, map, path);
+    int why = attach_program_open(o, map, path);
     if (why)
         audit_say("%s: it cannot be read (%s), so that a CUDA runtime in it would not be traced: run a "
                   "copy that can be",
@@ -191,9 +562,9 @@ static void audit_look(uintptr_t *cookie)
 {
     char room[PATH_MAX], ours[PATH_MAX];
     const struct link_map *map = audit_map(cookie);
-    const char *path = mt_attach_path(map, room);
+    const char *path = attach_path(map, room);
     struct mt_binary o;
-    struct mt_attach_takeover t = {.object = &o, .base = map->l_addr};
+    struct attach_takeover t = {.object = &o, .base = map->l_addr};
     int major, tabled = audit_is_tabled(audit_base_name(path));
     if ((*map->l_name && !strchr(path, '/')) ||           /* the kernel's */
         (tabled && stand_in) ||                           /* it knows their calls */
@@ -289,7 +660,7 @@ static int audit_knows(const char *path, const char *begin)
         const char *name = mt_binary_name(&o.dynamic, y), *plain = name + (strncmp(name, "__", 2) ? 0 : 2);
         if (ELF64_ST_TYPE(y->st_info) == STT_FUNC && y->st_shndx != SHN_UNDEF &&
             !strncmp(plain, begin, strlen(begin)))
-            known &= mt_attach_library_find(&library, name, 0) != NULL;
+            known &= attach_library_find(&library, name, 0) != NULL;
     }
     mt_binary_close(&o);
     if (!known)
@@ -305,7 +676,7 @@ static const char *audit_before(const char *name)
     for (size_t i = 0; library.symbols && i < sizeof before / sizeof *before; i++) {
         if (strncmp(audit_base_name(name), before[i].file, strlen(before[i].file)) != 0)
             continue;
-        char *place = mt_attach_library_find(&library, before[i].place, 0);
+        char *place = attach_library_find(&library, before[i].place, 0);
         if (!place || strlen(name) >= MT_ATTACH_PATH || access(name, R_OK) != 0)
             return NULL;
         if (*place)
@@ -322,7 +693,7 @@ static const char *audit_before(const char *name)
 static void audit_tell_place(const char *name)
 {
     char *place = library.symbols && strncmp(audit_base_name(name), "libcurand.so", 12) == 0
-                      ? mt_attach_library_find(&library, "__mt_attach_curand", 0)
+                      ? attach_library_find(&library, "__mt_attach_curand", 0)
                       : NULL;
     if (place && !*place && strlen(name) < MT_ATTACH_PATH && access(name, R_OK) == 0)
         strcpy(place, name);
@@ -366,9 +737,9 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
 EXPORT unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie)
 {
     *cookie = (uintptr_t)map;
-    struct mt_attach_library l;
+    struct attach_library l;
     if (!runtime && strcmp(audit_base_name(map->l_name), "libmemtrace.so") == 0 &&
-        mt_attach_library_read(&l, map) == 0 && mt_attach_library_find(&l, MT_ATTACH_MISSING, 0)) {
+        attach_library_read(&l, map) == 0 && attach_library_find(&l, MT_ATTACH_MISSING, 0)) {
         runtime = map;
         library = l;
     }

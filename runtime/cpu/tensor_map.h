@@ -1,5 +1,5 @@
 /* What the CPU device has in the 128 opaque bytes of a CUtensorMap, and where the bytes of a tensor copy lie.
- * cuTensorMapEncodeTiled (runtime/driver/tensor.c) writes it, tensormap.replace and the copies
+ * cuTensorMapEncodeTiled (runtime/driver/memory.c) writes it, tensormap.replace and the copies
  * (builtins/tensor.c) read and change it. Of a GPU's own maps nothing is known here.
  *
  * Dimensions count from the innermost one, whose elements lie side by side. */

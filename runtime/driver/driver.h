@@ -42,21 +42,22 @@ struct mt_driver_call {
 void *mt_driver_enter(struct mt_driver_call *c, enum mt_driver_index index, int per_thread,
                       const void *caller);
 CUresult mt_driver_leave(struct mt_driver_call *c, CUresult result);
-/* unknown.c: on a GPU this function is called for the first time. */
-void mt_driver_unseen(const char *name);
-/* address.c: our function of this name and version of CUDA; NULL: there is none. */
-void *mt_driver_address(const char *symbol, int version, int per_thread);
 /* The driver's code for an error of the runtime API. */
 CUresult mt_driver_result(cudaError_t e);
+
+/* context.c: CUDA_SUCCESS when a function with these needs may be called now in this thread. */
+CUresult mt_context_check(enum mt_driver_needs needs);
+/* A context of the device: the current one, if it is. */
+CUcontext mt_context_on(int device);
+/* memory.c: a copy in the runtime's terms. Widths and x positions become elements where an array takes part.
+ * CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_HANDLE. */
+CUresult mt_driver_copy_params(struct cudaMemcpy3DParms *p, const CUDA_MEMCPY3D_v2 *c);
 
 /* Somebody asks for NVIDIA's private tables. */
 void mt_driver_asks(const void *caller);
 
 /* Tells a program what it asked to be told (CU_JIT_ERROR_LOG_BUFFER and the like); `why` may be NULL. */
 void mt_driver_log(unsigned n, const CUjit_option *options, void **values, const char *why);
-
-/* The real driver's, for per-thread default streams where such a variant was called; NULL: it lacks it. */
-void *mt_driver_real(enum mt_driver_index index);
 
 #define MT_POINTER(address) ((void *)(uintptr_t)(address))
 #endif

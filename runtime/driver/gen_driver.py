@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import gen_entries  # noqa: E402
 
 DECL = re.compile(r"^\s*CUresult\s+(?P<name>cu[A-Z]\w*)\s*\((?P<args>.*)\)\s*$")
-ROW = re.compile(r"^(SAME|NEED|NOW|FREE|BOTH)\((\w+)(?:,\s*(\w+))?\)")
+ROW = re.compile(r"^(SAME|LIKE|NEED|NOW|FREE|BOTH)\((\w+)(?:,\s*(\w+))?\)")
 HEADERS = "cuda.h", "cudaProfiler.h"
 COMMENTED = re.compile(r"/\*\*((?:[^*]|\*(?!/))*)\*/\s*(?:#[^\n]*\n\s*|__CUDA_DEPRECATED\s*)*CUresult\s+(?:CUDAAPI\s+)?(cu\w+)\s*\(")
 PER_THREAD = re.compile(r"_pt[ds][sz]$")
@@ -67,16 +67,18 @@ def is_narrow(args):
 
 
 def rows(path):
-    same, now, both = {}, {}, set()
+    same, like, now, both = {}, {}, {}, set()
     for line in open(path, encoding="utf-8"):
         m = ROW.match(line)
         if m and m[1] == "SAME":
             same[m[2]] = m[3]
+        elif m and m[1] == "LIKE":
+            like[m[2]] = m[3]
         elif m and m[1] == "BOTH":
             both.add(m[2])
         elif m:
             now[m[2]] = ("NEED", "NOW", "FREE").index(m[1])
-    return same, now, both
+    return same, like, now, both
 
 
 def base_of(name):
@@ -135,11 +137,11 @@ def main():
     plain = [n for n in functions if not PER_THREAD.search(n)]
     if len(plain) < 300 or len(runtime) < 150:
         sys.exit(f"gen_driver.py: only {len(plain)} functions found in {o.include_}/cuda.h: its layout is not understood")
-    same_rows, now, both = rows(o.def_)
+    same_rows, like, now, both = rows(o.def_)
     says = documented(o.include_)
     if len(says) < 200:
         sys.exit(f"gen_driver.py: the comments of {o.include_}/cuda.h name the errors of {len(says)} functions: they are not understood")
-    for n in [*same_rows, *now, *both]:
+    for n in [*same_rows, *like, *now, *both]:
         if n not in functions:
             print(f"gen_driver.py: {n} of driver.def is not in cuda.h", file=sys.stderr)
 
@@ -161,9 +163,11 @@ def main():
             print(f"gen_driver.py: {n} and {same_rows[n]} differ in this version of CUDA: not supported", file=sys.stderr)
         f.write("struct mt_driver_entry mt_driver_entries[MT_DRIVER_ENTRIES] = {\n")
         for n in plain:
-            own = f"same_{n}" if n in done else f"drv_{n}"
+            own = f"same_{n}" if n in done else f"drv_{like.get(n, n)}"
             f.write(f'    {{"{n}", (void (*)(void)){own}, (void (*)(void)){own if n in both else f"gpu_{n}"}, (void (*)(void)){n}, {{0, 0}}, 0, {needs(n, now, says)}}},\n')
         f.write("};\n")
+        f.writelines(f'_Static_assert(__builtin_types_compatible_p(__typeof__({n}), __typeof__({to})), "{n} is like {to}");\n'
+                     for n, to in like.items() if n in functions)
         for n, args in functions.items():
             if PER_THREAD.sub("", n) in functions:
                 exported(f, n, args, PER_THREAD.sub("", n))
