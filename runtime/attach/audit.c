@@ -307,7 +307,7 @@ static int takeover_count(struct attach_takeover *t, struct stretch r)
  * process. */
 struct thunks {
     unsigned char *code;
-    struct attach_missing *names;
+    struct mt_attach_missing *names;
     unsigned used, room;
     void *report;
 };
@@ -328,7 +328,7 @@ static int takeover_make_thunks(struct attach_takeover *t, struct thunks *h)
 static void *takeover_thunk(struct thunks *h, const char *name)
 {
     unsigned char *p = h->code + h->used * (size_t)THUNK;
-    struct attach_missing *m = &h->names[h->used++];
+    struct mt_attach_missing *m = &h->names[h->used++];
     snprintf(m->name, sizeof m->name, "%s", name);
     memcpy(p, "\x48\xbf", 2); /* mov $m, %rdi */
     memcpy(p + 2, &m, 8);
@@ -487,7 +487,7 @@ static void audit_tell_left(uintptr_t *cookie)
     enum audit_left state = *cookie & LEFT_BITS;
     char room[PATH_MAX];
     const char *path = attach_path(audit_map(cookie), room);
-    struct attach_left *told = library.symbols ? attach_library_find(&library, MT_ATTACH_LEFT, 0) : NULL;
+    struct mt_attach_left *told = library.symbols ? attach_library_find(&library, MT_ATTACH_LEFT, 0) : NULL;
     audit_set_left(cookie, LEFT_TOLD);
     if (state == LEFT_NAMELESS || (state == LEFT_EMPTY && verbose))
         audit_say(
