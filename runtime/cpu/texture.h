@@ -1,5 +1,5 @@
 /* Textures and surfaces as device code sees them: what an object's handle stands for. The API layer describes
- * them (runtime/api/memory/texture.c), mt_cpu_tex and its like (format/image.h) read them. */
+ * them (runtime/api/memory/array.c), mt_cpu_tex and its like (format/image.h) read them. */
 #ifndef MT_CPU_TEXTURE_H
 #define MT_CPU_TEXTURE_H
 #include <stddef.h>

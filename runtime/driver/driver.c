@@ -3,10 +3,9 @@
 #define _GNU_SOURCE
 #include "api/device/device.h"
 #include "api/entry.h"
-#include "api/graphs/graph_gpu.h"
+#include "api/graphs/graph.h"
 #include "api/launch/launch.h"
 #include "api/streams/stream.h"
-#include "api/launch/untabled.h"
 #include "trace/trace.h"
 #include "driver.h"
 #include "api/tables/error.h"

@@ -2,7 +2,7 @@
  * and tensor maps. */
 #define _GNU_SOURCE
 #include "api/device/device.h"
-#include "api/memory/array.h"
+#include "api/memory/memory.h"
 #include "api/copy/copy.h"
 #include "driver.h"
 #include "trace/objects.h"

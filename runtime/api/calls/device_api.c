@@ -1,16 +1,20 @@
 /* The CPU device as cudaGetDevice* show it: sm_90 devices, all alike. */
 #include "api/entry.h"
-#include "api/streams/capture.h"
+#include "api/streams/stream.h"
 #include "trace/devices.h"
 #include "api/device/device.h"
-#include "api/launch/event.h"
+#include "api/launch/launch.h"
 #include "api/tables/error.h"
-#include "api/memory/advise.h"
-#include "api/memory/array.h"
-#include "api/memory/texture.h"
-#include "api/memory/pool.h"
-#include "api/streams/stream.h"
-#include "api/memory/sync.h"
+#include "api/memory/memory.h"
+#include "base/fork.h"
+#include "trace/objects.h"
+#include "memtrace/annotate.h"
+#include "trace/events.h"
+#include "device/gpu.h"
+#include "api/graphs/graph.h"
+#include "trace/site.h"
+#include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -290,4 +294,304 @@ cudaError_t impl_cudaProfilerStart(void)
 cudaError_t impl_cudaProfilerStop(void)
 {
     return mt_failed();
+}
+
+/* What the runtime says of the driver, its log and its notifications, where there is none. */
+
+#if CUDART_VERSION >= 13000
+/* One device is not a peer of its own. */
+cudaError_t impl_cudaDeviceGetP2PAtomicCapabilities(unsigned *capabilities,
+                                                    const enum cudaAtomicOperation *operations,
+                                                    unsigned count, int from, int to)
+{
+    return mt_fail(cudaErrorInvalidDevice);
+}
+#endif
+
+/* The driver's log of errors, on the CPU device: nothing is in it, for memtrace says on stderr what is wrong.
+ * Programs may ask to be called for what comes, and never are. */
+
+#if CUDART_VERSION >= 12090
+struct CUlogsCallbackEntry_st {
+    struct CUlogsCallbackEntry_st *next;
+};
+static cudaLogsCallbackHandle asked;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(lock, MT_FORK_LEAVES);
+
+cudaError_t impl_cudaLogsRegisterCallback(cudaLogsCallback_t callback, void *data,
+                                          cudaLogsCallbackHandle *out)
+{
+    cudaLogsCallbackHandle h = callback && out ? malloc(sizeof *h) : NULL;
+    if (!h)
+        return mt_fail(callback && out ? cudaErrorMemoryAllocation : cudaErrorInvalidValue);
+    pthread_mutex_lock(&lock);
+    h->next = asked;
+    asked = h;
+    pthread_mutex_unlock(&lock);
+    *out = h;
+    return cudaSuccess;
+}
+
+cudaError_t impl_cudaLogsUnregisterCallback(cudaLogsCallbackHandle callback)
+{
+    pthread_mutex_lock(&lock);
+    cudaLogsCallbackHandle *at = &asked, found;
+    while (*at && *at != callback)
+        at = &(*at)->next;
+    if ((found = *at) != NULL)
+        *at = found->next;
+    pthread_mutex_unlock(&lock);
+    free(found);
+    return found ? cudaSuccess : mt_fail(cudaErrorInvalidValue);
+}
+#endif
+
+/* What allocations are called: by the variables of the caller that hold their addresses, and by
+ * memtrace_name. */
+
+enum { NAME = 512 };
+
+__attribute__((visibility("default"))) uint64_t __mt_host_allocations(void)
+{
+    return mt_event_allocations();
+}
+
+/* The name with the index that was used in its last "[]". */
+static const char *names_indexed(char out[NAME], const char *name, uint64_t index)
+{
+    const char *at = NULL;
+    for (const char *c = name; (c = strstr(c, "[]")); c++)
+        at = c;
+    if (!at || index == UINT64_MAX)
+        return name;
+    snprintf(out, NAME, "%.*s[%lld]%s", (int)(at - name), name, (long long)index, at + 2);
+    return out;
+}
+
+/* An array's handle stands for its memory. */
+static uint64_t names_base(uint64_t word)
+{
+    struct mt_array *array = word ? mt_array_get((cudaArray_const_t)(uintptr_t)word) : NULL;
+    return array ? (uint64_t)(uintptr_t)array->data : word;
+}
+
+__attribute__((visibility("default"))) void __mt_host_named(const struct mt_host_name *what, uint64_t before,
+                                                            const void *slot, uint64_t value, uint64_t index)
+{
+    char name[NAME], rest[NAME];
+    if (mt_event_allocations() == before) /* nothing was allocated meanwhile: nearly always */
+        return;
+    struct mt_object_name n = {names_indexed(name, what->name, index), names_indexed(rest, what->rest, index),
+                               what->record};
+    if (!slot)
+        mt_object_name(names_base(value), before, &n);
+    for (uint32_t i = 0; slot && i + sizeof value <= what->bytes; i += sizeof value) {
+        memcpy(&value, (const char *)slot + i, sizeof value);
+        mt_object_name(names_base(value), before, &n);
+    }
+}
+
+__attribute__((visibility("default"))) void memtrace_name(const void *p, const char *name)
+{
+    if (name && *name)
+        mt_object_name_whole(p, name);
+}
+
+/* Recorders of allocations and frees: each calls the device's function and writes down what came of it. */
+
+/* Evaluates `call`; when it succeeds notes `p` of `bytes`. */
+#define ALLOC(call, p, bytes, kind)                                                                          \
+    const struct mt_host_site *site = mt_host_site_take();                                                   \
+    cudaError_t e = (call);                                                                                  \
+    if (!e)                                                                                                  \
+        mt_heap_identify((p), mt_object_add((p), (bytes), (kind), mt_heap_owner(p), site));                  \
+    return e
+
+cudaError_t rec_cudaMalloc(void **out, size_t bytes)
+{
+    ALLOC(MT_NEXT(cudaMalloc)(out, bytes), *out, bytes, "cudaMalloc");
+}
+
+cudaError_t rec_cudaMallocHost(void **out, size_t bytes)
+{
+    ALLOC(MT_NEXT(cudaMallocHost)(out, bytes), *out, bytes, "host");
+}
+
+cudaError_t rec_cudaHostAlloc(void **out, size_t bytes, unsigned flags)
+{
+    ALLOC(MT_NEXT(cudaHostAlloc)(out, bytes, flags), *out, bytes, "host");
+}
+
+cudaError_t rec_cudaHostRegister(void *p, size_t bytes, unsigned flags)
+{
+    ALLOC(MT_NEXT(cudaHostRegister)(p, bytes, flags), p, bytes, "host");
+}
+
+cudaError_t rec_cudaMallocManaged(void **out, size_t bytes, unsigned flags)
+{
+    ALLOC(MT_NEXT(cudaMallocManaged)(out, bytes, flags), *out, bytes, "managed");
+}
+
+cudaError_t rec_cudaMallocPitch(void **out, size_t *pitch, size_t width, size_t height)
+{
+    ALLOC(MT_NEXT(cudaMallocPitch)(out, pitch, width, height), *out, *pitch * height, "cudaMalloc");
+}
+
+cudaError_t rec_cudaMalloc3D(struct cudaPitchedPtr *out, struct cudaExtent extent)
+{
+    ALLOC(MT_NEXT(cudaMalloc3D)(out, extent), out->ptr, out->pitch * extent.height * extent.depth,
+          "cudaMalloc");
+}
+
+cudaError_t rec_cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream)
+{
+    ALLOC(MT_NEXT(cudaMallocAsync)(out, bytes, stream), *out, bytes, "async");
+}
+
+cudaError_t rec_cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)
+{
+    ALLOC(MT_NEXT(cudaMallocFromPoolAsync)(out, bytes, pool, stream), *out, bytes, "async");
+}
+
+/* A GPU's arrays have no address: their handle stands for it, with no bytes. */
+static const void *array_base(cudaArray_t a)
+{
+    struct mt_array *known = mt_array_get(a);
+    return known ? (const void *)known->data : (const void *)a;
+}
+
+static uint64_t array_bytes(cudaArray_t a)
+{
+    struct mt_array *known = mt_array_get(a);
+    return known ? (uint64_t)known->slice * known->planes : 0;
+}
+
+cudaError_t rec_cudaMallocArray(cudaArray_t *out, const struct cudaChannelFormatDesc *desc, size_t width,
+                                size_t height, unsigned flags)
+{
+    ALLOC(MT_NEXT(cudaMallocArray)(out, desc, width, height, flags), array_base(*out), array_bytes(*out),
+          "array");
+}
+
+cudaError_t rec_cudaMalloc3DArray(cudaArray_t *out, const struct cudaChannelFormatDesc *desc,
+                                  struct cudaExtent extent, unsigned flags)
+{
+    ALLOC(MT_NEXT(cudaMalloc3DArray)(out, desc, extent, flags), array_base(*out), array_bytes(*out), "array");
+}
+
+/* How much of another process's memory it is, only the CPU device knows. */
+static uint64_t known_bytes(const void *p)
+{
+    struct mt_block b;
+    return mt_heap_find(p, &b) ? b.bytes : 0;
+}
+
+cudaError_t rec_cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *p)
+{
+    mt_host_site_take();
+    cudaError_t e = MT_NEXT(cudaIpcGetMemHandle)(out, p);
+    int64_t id = e ? -1 : mt_object_id(p);
+    if (id >= 0)
+        mt_event_share((uint64_t)id, 0, out, sizeof *out);
+    return e;
+}
+
+cudaError_t rec_cudaIpcOpenMemHandle(void **out, cudaIpcMemHandle_t handle, unsigned flags)
+{
+    const struct mt_host_site *site = mt_host_site_take();
+    cudaError_t e = MT_NEXT(cudaIpcOpenMemHandle)(out, handle, flags);
+    int64_t id = e ? -1 : mt_object_add(*out, known_bytes(*out), "ipc", mt_heap_owner(*out), site);
+    mt_heap_identify(e ? NULL : *out, id);
+    if (id >= 0)
+        mt_event_share((uint64_t)id, 1, &handle, sizeof handle);
+    return e;
+}
+
+static const void *mipmap_base(cudaMipmappedArray_t m)
+{
+    struct mt_mipmap *known = mt_mipmap_get(m);
+    return known ? (const void *)known->level[0]->data : (const void *)m;
+}
+
+static uint64_t mipmap_bytes(cudaMipmappedArray_t m)
+{
+    struct mt_mipmap *known = mt_mipmap_get(m);
+    return known ? known->bytes : 0;
+}
+
+/* All levels are one object. */
+cudaError_t rec_cudaMallocMipmappedArray(cudaMipmappedArray_t *out, const struct cudaChannelFormatDesc *desc,
+                                         struct cudaExtent extent, unsigned levels, unsigned flags)
+{
+    ALLOC(MT_NEXT(cudaMallocMipmappedArray)(out, desc, extent, levels, flags), mipmap_base(*out),
+          mipmap_bytes(*out), "array");
+}
+
+#define FREE(p, call)                                                                                        \
+    mt_host_site_take();                                                                                     \
+    struct mt_object *o = mt_object_take(p);                                                                 \
+    cudaError_t e = (call);                                                                                  \
+    mt_object_done(o, !e);                                                                                   \
+    return e
+
+cudaError_t rec_cudaFree(void *p)
+{
+    FREE(p, MT_NEXT(cudaFree)(p));
+}
+
+cudaError_t rec_cudaIpcCloseMemHandle(void *p)
+{
+    FREE(p, MT_NEXT(cudaIpcCloseMemHandle)(p));
+}
+
+cudaError_t rec_cudaFreeHost(void *p)
+{
+    FREE(p, MT_NEXT(cudaFreeHost)(p));
+}
+
+cudaError_t rec_cudaHostUnregister(void *p)
+{
+    FREE(p, MT_NEXT(cudaHostUnregister)(p));
+}
+
+/* The CPU device writes it down when the stream comes to it (memory.c). */
+cudaError_t rec_cudaFreeAsync(void *p, cudaStream_t stream)
+{
+    if (!mt_device_is_gpu()) {
+        mt_host_site_take();
+        return MT_NEXT(cudaFreeAsync)(p, stream);
+    }
+    FREE(p, MT_NEXT(cudaFreeAsync)(p, stream));
+}
+
+cudaError_t rec_cudaFreeArray(cudaArray_t a)
+{
+    FREE(a ? array_base(a) : NULL, MT_NEXT(cudaFreeArray)(a));
+}
+
+cudaError_t rec_cudaFreeMipmappedArray(cudaMipmappedArray_t m)
+{
+    FREE(m ? mipmap_base(m) : NULL, MT_NEXT(cudaFreeMipmappedArray)(m));
+}
+
+static int record_gone(uint64_t base)
+{
+    struct mt_block b;
+    return !mt_heap_find((const void *)(uintptr_t)base, &b);
+}
+
+cudaError_t rec_cudaDeviceReset(void)
+{
+    mt_host_site_take();
+    if (mt_device_is_gpu() && mt_gpu()) {
+        mt_gpu()->reset();
+        mt_graph_gpu_reset();
+    }
+    cudaError_t e = MT_NEXT(cudaDeviceReset)();
+    if (!e) {
+        mt_objects_reset(mt_devices() > 1 ? record_gone : NULL);
+        mt_stack_reset();
+    }
+    return e;
 }

@@ -1,17 +1,267 @@
-/* cudaMemcpy in all its forms, on the CPU device. */
-#include "api/memory/box.h"
-#include "api/streams/capture.h"
+/* Copies and fills: operations of the CPU device, and what they mean for the trace. */
+#include "api/memory/memory.h"
 #include "copy.h"
-#include "api/entry.h"
-#include "api/tables/error.h"
 #include "api/device/device.h"
-#include "api/streams/queue.h"
-#include "trace/devices.h"
+#include "api/entry.h"
 #include "trace/events.h"
-#include "api/memory/sync.h"
+#include "trace/objects.h"
+#include "api/streams/stream.h"
+#include "trace/planes.h"
+#include "trace/site.h"
+#include "api/tables/error.h"
+#include "trace/devices.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Recorders of copies. A 3-D copy is written down as one 2-D copy per plane. On a GPU they write down what
+ * the program asks for, when it asks; the CPU device writes down each copy when it carries it out. */
+
+static uint64_t record_copy_address(const void *p)
+{
+    return (uint64_t)(uintptr_t)p;
+}
+
+static int is_device(const void *p)
+{
+    struct mt_block b;
+    return mt_object_is_device(p) || (mt_heap_find(p, &b) && b.kind == MT_HEAP_SYMBOL);
+}
+
+const char *mt_copy_kind(const struct mt_box *b)
+{
+    static const char *const names[] = {"h2h", "h2d", "d2h", "d2d"};
+    if ((unsigned)b->kind < cudaMemcpyDefault)
+        return names[b->kind];
+    return names[(is_device(b->dst.p) ? 1 : 0) | (is_device(b->src.p) ? 2 : 0)];
+}
+
+static void copy_note(const struct mt_box *b, const struct mt_memcpy_line *what,
+                      const struct mt_host_site *site)
+{
+    struct mt_planes dst = {record_copy_address(b->dst.p), b->dst.pitch, b->dst.slice,
+                            mt_heap_owner(b->dst.p)};
+    struct mt_planes src = {record_copy_address(b->src.p), b->src.pitch, b->src.slice,
+                            mt_heap_owner(b->src.p)};
+    mt_planes_copied(dst, src, (struct mt_planes_size){b->width, b->height, b->depth}, what, site);
+}
+
+static cudaError_t record_copy_note(cudaError_t e, const struct mt_box *b, cudaStream_t stream)
+{
+    const struct mt_host_site *site = mt_host_site_take();
+    if (!e && mt_device_is_gpu())
+        copy_note(b, &(struct mt_memcpy_line){.kind = mt_copy_kind(b), .stream = mt_stream_number(stream)},
+                  site);
+    return e;
+}
+
+/* Evaluates `call`, then writes down the box. */
+#define COPY(box, stream, call)                                                                              \
+    struct mt_box b = box;                                                                                   \
+    return record_copy_note((call), &b, (stream))
+
+cudaError_t rec_cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)
+{
+    COPY(mt_box_1d(dst, src, bytes, kind), NULL, MT_NEXT(cudaMemcpy)(dst, src, bytes, kind));
+}
+
+cudaError_t rec_cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
+                                cudaStream_t stream)
+{
+    COPY(mt_box_1d(dst, src, bytes, kind), stream, MT_NEXT(cudaMemcpyAsync)(dst, src, bytes, kind, stream));
+}
+
+cudaError_t rec_cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_device, size_t bytes)
+{
+    COPY(mt_box_1d(dst, src, bytes, cudaMemcpyDeviceToDevice), NULL,
+         MT_NEXT(cudaMemcpyPeer)(dst, dst_device, src, src_device, bytes));
+}
+
+cudaError_t rec_cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t bytes,
+                                    cudaStream_t stream)
+{
+    COPY(mt_box_1d(dst, src, bytes, cudaMemcpyDeviceToDevice), stream,
+         MT_NEXT(cudaMemcpyPeerAsync)(dst, dst_device, src, src_device, bytes, stream));
+}
+
+cudaError_t rec_cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                             size_t height, enum cudaMemcpyKind kind)
+{
+    COPY(mt_box_2d(dst, dpitch, src, spitch, width, height, kind), NULL,
+         MT_NEXT(cudaMemcpy2D)(dst, dpitch, src, spitch, width, height, kind));
+}
+
+cudaError_t rec_cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                                  size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    COPY(mt_box_2d(dst, dpitch, src, spitch, width, height, kind), stream,
+         MT_NEXT(cudaMemcpy2DAsync)(dst, dpitch, src, spitch, width, height, kind, stream));
+}
+
+/* ---- 3-D ---- */
+
+static cudaError_t record_copy_note_3d(cudaError_t e, const struct cudaMemcpy3DParms *p, cudaStream_t stream)
+{
+    struct mt_box b = {0};
+    return record_copy_note(e, e || mt_box_3d(&b, p) ? &(struct mt_box){0} : &b, stream);
+}
+
+static cudaError_t note_3d_peer(cudaError_t e, const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
+{
+    struct mt_box b = {0};
+    return record_copy_note(e, e || mt_box_3d_peer(&b, p) ? &(struct mt_box){0} : &b, stream);
+}
+
+cudaError_t rec_cudaMemcpy3D(const struct cudaMemcpy3DParms *p)
+{
+    return record_copy_note_3d(MT_NEXT(cudaMemcpy3D)(p), p, NULL);
+}
+
+cudaError_t rec_cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
+{
+    return record_copy_note_3d(MT_NEXT(cudaMemcpy3DAsync)(p, stream), p, stream);
+}
+
+cudaError_t rec_cudaMemcpy3DPeer(const struct cudaMemcpy3DPeerParms *p)
+{
+    return note_3d_peer(MT_NEXT(cudaMemcpy3DPeer)(p), p, NULL);
+}
+
+cudaError_t rec_cudaMemcpy3DPeerAsync(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
+{
+    return note_3d_peer(MT_NEXT(cudaMemcpy3DPeerAsync)(p, stream), p, stream);
+}
+
+/* ---- symbols ---- */
+
+static cudaError_t note_symbol(cudaError_t e, const void *symbol, size_t offset, const void *other,
+                               size_t bytes, int to, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    struct mt_box b = mt_box_1d((void *)(uintptr_t)other, other, bytes, kind);
+    if (!e && mt_side_symbol(to ? &b.dst : &b.src, symbol, offset, bytes))
+        b.width = 0;
+    if (kind == cudaMemcpyDefault)
+        b.kind = is_device(other) ? cudaMemcpyDeviceToDevice
+                 : to             ? cudaMemcpyHostToDevice
+                                  : cudaMemcpyDeviceToHost;
+    return record_copy_note(e, &b, stream);
+}
+
+cudaError_t rec_cudaMemcpyToSymbol(const void *symbol, const void *src, size_t bytes, size_t offset,
+                                   enum cudaMemcpyKind kind)
+{
+    return note_symbol(MT_NEXT(cudaMemcpyToSymbol)(symbol, src, bytes, offset, kind), symbol, offset, src,
+                       bytes, 1, kind, NULL);
+}
+
+cudaError_t rec_cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t bytes, size_t offset,
+                                        enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return note_symbol(MT_NEXT(cudaMemcpyToSymbolAsync)(symbol, src, bytes, offset, kind, stream), symbol,
+                       offset, src, bytes, 1, kind, stream);
+}
+
+cudaError_t rec_cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t bytes, size_t offset,
+                                     enum cudaMemcpyKind kind)
+{
+    return note_symbol(MT_NEXT(cudaMemcpyFromSymbol)(dst, symbol, bytes, offset, kind), symbol, offset, dst,
+                       bytes, 0, kind, NULL);
+}
+
+cudaError_t rec_cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t bytes, size_t offset,
+                                          enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return note_symbol(MT_NEXT(cudaMemcpyFromSymbolAsync)(dst, symbol, bytes, offset, kind, stream), symbol,
+                       offset, dst, bytes, 0, kind, stream);
+}
+
+/* ---- arrays ---- */
+
+static cudaError_t note_array(cudaError_t e, struct mt_box b, cudaArray_const_t dst, size_t dx, size_t dy,
+                              cudaArray_const_t src, size_t sx, size_t sy, cudaStream_t stream)
+{
+    if (!e && dst)
+        mt_side_array(&b.dst, dst, dx, dy, b.width, b.height);
+    if (!e && src)
+        mt_side_array(&b.src, src, sx, sy, b.width, b.height);
+    return record_copy_note(e, &b, stream);
+}
+
+cudaError_t rec_cudaMemcpy2DToArray(cudaArray_t dst, size_t x, size_t y, const void *src, size_t spitch,
+                                    size_t width, size_t height, enum cudaMemcpyKind kind)
+{
+    return note_array(MT_NEXT(cudaMemcpy2DToArray)(dst, x, y, src, spitch, width, height, kind),
+                      mt_box_2d(NULL, width, src, spitch, width, height, kind), dst, x, y, NULL, 0, 0, NULL);
+}
+
+cudaError_t rec_cudaMemcpy2DToArrayAsync(cudaArray_t dst, size_t x, size_t y, const void *src, size_t spitch,
+                                         size_t width, size_t height, enum cudaMemcpyKind kind,
+                                         cudaStream_t stream)
+{
+    return note_array(MT_NEXT(cudaMemcpy2DToArrayAsync)(dst, x, y, src, spitch, width, height, kind, stream),
+                      mt_box_2d(NULL, width, src, spitch, width, height, kind), dst, x, y, NULL, 0, 0,
+                      stream);
+}
+
+cudaError_t rec_cudaMemcpy2DFromArray(void *dst, size_t dpitch, cudaArray_const_t src, size_t x, size_t y,
+                                      size_t width, size_t height, enum cudaMemcpyKind kind)
+{
+    return note_array(MT_NEXT(cudaMemcpy2DFromArray)(dst, dpitch, src, x, y, width, height, kind),
+                      mt_box_2d(dst, dpitch, NULL, width, width, height, kind), NULL, 0, 0, src, x, y, NULL);
+}
+
+cudaError_t rec_cudaMemcpy2DFromArrayAsync(void *dst, size_t dpitch, cudaArray_const_t src, size_t x,
+                                           size_t y, size_t width, size_t height, enum cudaMemcpyKind kind,
+                                           cudaStream_t stream)
+{
+    return note_array(
+        MT_NEXT(cudaMemcpy2DFromArrayAsync)(dst, dpitch, src, x, y, width, height, kind, stream),
+        mt_box_2d(dst, dpitch, NULL, width, width, height, kind), NULL, 0, 0, src, x, y, stream);
+}
+
+cudaError_t rec_cudaMemcpyToArray(cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes,
+                                  enum cudaMemcpyKind kind)
+{
+    return note_array(MT_NEXT(cudaMemcpyToArray)(dst, x, y, src, bytes, kind),
+                      mt_box_1d(NULL, src, bytes, kind), dst, x, y, NULL, 0, 0, NULL);
+}
+
+cudaError_t rec_cudaMemcpyToArrayAsync(cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes,
+                                       enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return note_array(MT_NEXT(cudaMemcpyToArrayAsync)(dst, x, y, src, bytes, kind, stream),
+                      mt_box_1d(NULL, src, bytes, kind), dst, x, y, NULL, 0, 0, stream);
+}
+
+cudaError_t rec_cudaMemcpyFromArray(void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
+                                    enum cudaMemcpyKind kind)
+{
+    return note_array(MT_NEXT(cudaMemcpyFromArray)(dst, src, x, y, bytes, kind),
+                      mt_box_1d(dst, NULL, bytes, kind), NULL, 0, 0, src, x, y, NULL);
+}
+
+cudaError_t rec_cudaMemcpyFromArrayAsync(void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
+                                         enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return note_array(MT_NEXT(cudaMemcpyFromArrayAsync)(dst, src, x, y, bytes, kind, stream),
+                      mt_box_1d(dst, NULL, bytes, kind), NULL, 0, 0, src, x, y, stream);
+}
+
+cudaError_t rec_cudaMemcpy2DArrayToArray(cudaArray_t dst, size_t dx, size_t dy, cudaArray_const_t src,
+                                         size_t sx, size_t sy, size_t width, size_t height,
+                                         enum cudaMemcpyKind kind)
+{
+    return note_array(MT_NEXT(cudaMemcpy2DArrayToArray)(dst, dx, dy, src, sx, sy, width, height, kind),
+                      mt_box_2d(NULL, width, NULL, width, width, height, kind), dst, dx, dy, src, sx, sy,
+                      NULL);
+}
+
+cudaError_t rec_cudaMemcpyArrayToArray(cudaArray_t dst, size_t dx, size_t dy, cudaArray_const_t src,
+                                       size_t sx, size_t sy, size_t bytes, enum cudaMemcpyKind kind)
+{
+    return note_array(MT_NEXT(cudaMemcpyArrayToArray)(dst, dx, dy, src, sx, sy, bytes, kind),
+                      mt_box_1d(NULL, NULL, bytes, kind), dst, dx, dy, src, sx, sy, NULL);
+}
 
 #define STAGED_MAX ((size_t)64 << 20) /* bytes of the program's own memory kept aside for a waiting copy */
 
@@ -134,7 +384,7 @@ static void copy_perform(const struct copy_op *c)
 {
     struct mt_memcpy_line line = {
         .kind = c->kind, .stream = c->stream, .unchanged = mt_tracing() && copy_is_held(&c->moved)};
-    mt_copy_note(&c->box, &line, c->op.site);
+    copy_note(&c->box, &line, c->op.site);
     copy_move(&c->moved);
 }
 
@@ -501,4 +751,245 @@ cudaError_t impl_cudaMemcpyArrayToArray(cudaArray_t dst, size_t dx, size_t dy, c
 {
     struct mt_box b = mt_box_1d(NULL, NULL, bytes, kind);
     return array_to_array(&b, dst, dx, dy, src, sx, sy);
+}
+
+/* Recorders of fills. A 3-D fill is written down as one 2-D fill per plane. On a GPU they write down what the
+ * program asks for, when it asks; the CPU device writes down each fill when it carries it out. */
+
+void mt_fill_note(const struct mt_fill *f, int64_t stream, const struct mt_host_site *site)
+{
+    struct mt_planes dst = {(uint64_t)(uintptr_t)f->p, f->pitch, f->slice, -1};
+    mt_planes_filled(dst, (struct mt_planes_size){f->width, f->height, f->depth}, (unsigned char)f->value,
+                     stream, site);
+}
+
+/* The CPU device takes the call's site itself, maybe later than the arguments of note() are evaluated. */
+static const struct mt_host_site *site_on_gpu(void)
+{
+    return mt_device_is_gpu() ? mt_host_site_take() : NULL;
+}
+
+static cudaError_t note_box(cudaError_t e, struct mt_fill f, cudaStream_t stream,
+                            const struct mt_host_site *site)
+{
+    if (!e && mt_device_is_gpu())
+        mt_fill_note(&f, mt_stream_number(stream), site);
+    return e;
+}
+
+static cudaError_t record_fill_note(cudaError_t e, void *p, size_t pitch, int value, size_t width,
+                                    size_t height, cudaStream_t stream, const struct mt_host_site *site)
+{
+    return note_box(e, (struct mt_fill){p, pitch, 0, width, height, 1, value, 1}, stream, site);
+}
+
+cudaError_t rec_cudaMemset(void *p, int value, size_t bytes)
+{
+    return record_fill_note(MT_NEXT(cudaMemset)(p, value, bytes), p, bytes, value, bytes, 1, NULL,
+                            site_on_gpu());
+}
+
+cudaError_t rec_cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t stream)
+{
+    return record_fill_note(MT_NEXT(cudaMemsetAsync)(p, value, bytes, stream), p, bytes, value, bytes, 1,
+                            stream, site_on_gpu());
+}
+
+cudaError_t rec_cudaMemset2D(void *p, size_t pitch, int value, size_t width, size_t height)
+{
+    return record_fill_note(MT_NEXT(cudaMemset2D)(p, pitch, value, width, height), p, pitch, value, width,
+                            height, NULL, site_on_gpu());
+}
+
+cudaError_t rec_cudaMemset2DAsync(void *p, size_t pitch, int value, size_t width, size_t height,
+                                  cudaStream_t stream)
+{
+    return record_fill_note(MT_NEXT(cudaMemset2DAsync)(p, pitch, value, width, height, stream), p, pitch,
+                            value, width, height, stream, site_on_gpu());
+}
+
+static cudaError_t record_fill_note_3d(cudaError_t e, struct cudaPitchedPtr p, int value,
+                                       struct cudaExtent extent, cudaStream_t stream)
+{
+    size_t slice = p.pitch * (p.ysize ? p.ysize : extent.height);
+    struct mt_fill f = {p.ptr, p.pitch, slice, extent.width, extent.height, extent.depth, value, 1};
+    return note_box(e, f, stream, site_on_gpu());
+}
+
+cudaError_t rec_cudaMemset3D(struct cudaPitchedPtr p, int value, struct cudaExtent extent)
+{
+    return record_fill_note_3d(MT_NEXT(cudaMemset3D)(p, value, extent), p, value, extent, NULL);
+}
+
+cudaError_t rec_cudaMemset3DAsync(struct cudaPitchedPtr p, int value, struct cudaExtent extent,
+                                  cudaStream_t stream)
+{
+    return record_fill_note_3d(MT_NEXT(cudaMemset3DAsync)(p, value, extent, stream), p, value, extent,
+                               stream);
+}
+
+/* ---- cudaMemset in all its forms, on the CPU device ---- */
+
+struct fill_op {
+    struct mt_op op;
+    struct mt_fill fill;
+    int64_t stream;
+};
+
+static void set_row(char *p, const struct mt_fill *f)
+{
+    if (f->element == 2)
+        for (size_t i = 0; i < f->width; i += 2)
+            memcpy(p + i, &(uint16_t){(uint16_t)f->value}, 2);
+    else if (f->element == 4)
+        for (size_t i = 0; i < f->width; i += 4)
+            memcpy(p + i, &f->value, 4);
+    else
+        memset(p, f->value, f->width);
+}
+
+static void fill_perform(const struct mt_fill *f, int64_t stream, const struct mt_host_site *site)
+{
+    mt_fill_note(f, stream, site);
+    for (size_t z = 0; z < f->depth; z++)
+        for (size_t y = 0; y < f->height; y++)
+            set_row(f->p + z * f->slice + y * f->pitch, f);
+}
+
+static int fill_run(struct mt_op *op)
+{
+    struct fill_op *f = (struct fill_op *)op;
+    fill_perform(&f->fill, f->stream, op->site);
+    return MT_OP_DONE;
+}
+
+/* *host: the program can look at the memory without a copy. */
+static cudaError_t fill_check(const struct mt_fill *f, int *host)
+{
+    struct mt_block b;
+    uint64_t rows, planes, bytes, reach = mt_heap_reach(f->p, -1, &b);
+    if (f->height * f->depth > 1 && f->width > f->pitch)
+        return cudaErrorInvalidPitchValue;
+    if (__builtin_mul_overflow(f->height - 1, f->pitch, &rows) ||
+        __builtin_mul_overflow(f->depth - 1, f->slice, &planes) ||
+        __builtin_add_overflow(rows, planes, &bytes) || __builtin_add_overflow(bytes, f->width, &bytes))
+        return cudaErrorInvalidValue;
+    if (!reach || bytes > reach) {
+        mt_failed_range("destination", f->p, bytes);
+        return cudaErrorInvalidValue;
+    }
+    *host = b.kind != MT_HEAP_DEVICE && b.kind != MT_HEAP_SYMBOL && b.kind != MT_HEAP_IPC;
+    return cudaSuccess;
+}
+
+static int fill_empty(const struct mt_fill *f)
+{
+    return !f->width || !f->height || !f->depth;
+}
+
+cudaError_t mt_fill_op(struct mt_op **out, const struct mt_fill *f, const struct mt_host_site *site)
+{
+    int host;
+    cudaError_t e = fill_empty(f) ? cudaSuccess : fill_check(f, &host);
+    if (e)
+        return mt_fail(e);
+    struct fill_op *o = mt_op_new(sizeof *o, MT_OP_FILL, fill_run);
+    if (!o)
+        return mt_fail(cudaErrorMemoryAllocation);
+    o->op.site = site;
+    o->fill = *f;
+    o->stream = -1;
+    *out = &o->op;
+    return cudaSuccess;
+}
+
+void mt_fill_bind(struct mt_op *op, const struct mt_stream *s)
+{
+    ((struct fill_op *)op)->stream = mt_stream_number_of(s);
+}
+
+const struct mt_fill *mt_fill_of(const struct mt_op *op)
+{
+    return &((const struct fill_op *)op)->fill;
+}
+
+cudaError_t mt_fill_start(struct mt_fill f, cudaStream_t stream, int sync)
+{
+    const struct mt_host_site *site = mt_host_site_take();
+    struct mt_turn t;
+    struct mt_op *op = NULL;
+    int host = 0;
+    MT_RETURN_IF_FAILED();
+    struct mt_stream *s = mt_stream_get(stream);
+    if (!s)
+        return mt_fail(cudaErrorInvalidResourceHandle);
+    cudaError_t e = mt_capture_check(s, sync ? MT_CALL_SYNC : MT_CALL_ASYNC);
+    if (e || fill_empty(&f))
+        return e;
+    e = fill_check(&f, &host);
+    if (e)
+        return mt_fail(e);
+    int turn = !mt_capturing(s) && mt_turn_try(&t, s);
+    if (!turn && !(sync && host)) {
+        e = mt_fill_op(&op, &f, site);
+        if (e)
+            return e;
+        mt_fill_bind(op, s);
+        return mt_op_submit(s, op);
+    }
+    if (!turn)
+        mt_turn_begin(&t, s);
+    if (!mt_fail_of(s->device))
+        fill_perform(&f, mt_stream_number_of(s), site);
+    mt_turn_end(&t);
+    return mt_failed();
+}
+
+static struct mt_fill fill_1d(void *p, int value, size_t bytes)
+{
+    return (struct mt_fill){p, bytes, bytes, bytes, 1, 1, value, 1};
+}
+
+static struct mt_fill fill_2d(void *p, size_t pitch, int value, size_t width, size_t height)
+{
+    return (struct mt_fill){p, pitch, 0, width, height, 1, value, 1};
+}
+
+static struct mt_fill fill_3d(struct cudaPitchedPtr p, int value, struct cudaExtent extent)
+{
+    size_t rows = p.ysize ? p.ysize : extent.height;
+    return (struct mt_fill){p.ptr,         p.pitch,      p.pitch * rows, extent.width,
+                            extent.height, extent.depth, value,          1};
+}
+
+cudaError_t impl_cudaMemset(void *p, int value, size_t bytes)
+{
+    return mt_fill_start(fill_1d(p, value, bytes), NULL, 1);
+}
+
+cudaError_t impl_cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t stream)
+{
+    return mt_fill_start(fill_1d(p, value, bytes), stream, 0);
+}
+
+cudaError_t impl_cudaMemset2D(void *p, size_t pitch, int value, size_t width, size_t height)
+{
+    return mt_fill_start(fill_2d(p, pitch, value, width, height), NULL, 1);
+}
+
+cudaError_t impl_cudaMemset2DAsync(void *p, size_t pitch, int value, size_t width, size_t height,
+                                   cudaStream_t stream)
+{
+    return mt_fill_start(fill_2d(p, pitch, value, width, height), stream, 0);
+}
+
+cudaError_t impl_cudaMemset3DAsync(struct cudaPitchedPtr p, int value, struct cudaExtent extent,
+                                   cudaStream_t stream)
+{
+    return mt_fill_start(fill_3d(p, value, extent), stream, 0);
+}
+
+cudaError_t impl_cudaMemset3D(struct cudaPitchedPtr p, int value, struct cudaExtent extent)
+{
+    return mt_fill_start(fill_3d(p, value, extent), NULL, 1);
 }

@@ -1,7 +1,7 @@
 /* Copies and fills as operations of the CPU device, and their lines in companions. */
 #ifndef MT_API_COPY_H
 #define MT_API_COPY_H
-#include "api/memory/box.h"
+#include "api/memory/memory.h"
 #include "api/streams/stream.h"
 #include "trace/site.h"
 #include <stdint.h>
@@ -14,11 +14,10 @@ cudaError_t mt_copy_op(struct mt_op **out, const struct mt_box *b, int skip, con
 void mt_copy_bind(struct mt_op *op, const struct mt_stream *s);
 const struct mt_box *mt_copy_box(const struct mt_op *op);
 
-/* record_copy.c: "h2h", "h2d", "d2h", "d2d"; and the lines of a copy, which begins now. `what`: as of
+/* "h2h", "h2d", "d2h", "d2d"; and the lines of a copy, which begins now. `what`: as of
  * mt_planes_copied. */
 const char *mt_copy_kind(const struct mt_box *b);
 struct mt_memcpy_line;
-void mt_copy_note(const struct mt_box *b, const struct mt_memcpy_line *what, const struct mt_host_site *site);
 
 /* The same for a fill of `depth` planes of `height` rows of `width` bytes. */
 struct mt_fill {
@@ -33,6 +32,6 @@ cudaError_t mt_fill_op(struct mt_op **out, const struct mt_fill *f, const struct
 cudaError_t mt_fill_start(struct mt_fill f, cudaStream_t stream, int sync);
 void mt_fill_bind(struct mt_op *op, const struct mt_stream *s);
 const struct mt_fill *mt_fill_of(const struct mt_op *op);
-/* record_fill.c */
+/* The line of a fill, which happens now. */
 void mt_fill_note(const struct mt_fill *f, int64_t stream, const struct mt_host_site *site);
 #endif

@@ -241,7 +241,7 @@ struct mt_function {
     struct mt_function *_Atomic before;       /* registered with the same address */
     _Atomic int told_folded;                  /* that it is another kernel */
     char *_Atomic pretty, *_Atomic signature; /* without a table: its name; made when it is first needed */
-    const char *_Atomic shown;                /* what traces call it (shown.h); NULL: not asked for yet */
+    const char *_Atomic shown;                /* what traces call it; NULL: not asked for yet */
     struct mt_function *next;                 /* of the module */
 };
 

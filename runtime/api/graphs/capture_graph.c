@@ -1,6 +1,5 @@
 /* Captures make graphs: while a stream is captured, what is put into it becomes nodes of one. */
-#include "api/streams/capture.h"
-#include "api/streams/capture_state.h"
+#include "api/streams/stream.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
 #include "graph.h"

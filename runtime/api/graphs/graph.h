@@ -1,10 +1,10 @@
-/* Graphs on the CPU device. A node that does something has an operation (queue.h) as its template: each
- * launch of the graph queues a copy of it. Like CUDA's, graphs are not for several threads at once; what is
- * known of them is. */
+/* Graphs on the CPU device. A node that does something has an operation (streams/stream.h) as its template:
+ * each launch of the graph queues a copy of it. Like CUDA's, graphs are not for several threads at once; what
+ * is known of them is. */
 #ifndef MT_API_GRAPH_H
 #define MT_API_GRAPH_H
-#include "api/memory/graph_memory.h"
-#include "api/streams/queue.h"
+#include "api/memory/memory.h"
+#include "api/streams/stream.h"
 #include <cuda_runtime_api.h>
 
 struct CUgraphNode_st {
@@ -49,9 +49,6 @@ struct CUgraph_st *mt_graph_clone(const struct CUgraph_st *g);
 /* A new node after `after`. The operation becomes the node's in any case. NULL: out of memory. */
 struct CUgraphNode_st *mt_graph_add(struct CUgraph_st *g, enum cudaGraphNodeType type, struct mt_op *op,
                                     struct CUgraphNode_st *const *after, size_t n);
-/* For graph_edges.c: more nodes that `n` follows, 0 or -1; and the end of a node that nobody follows. */
-int mt_graph_follow(struct CUgraphNode_st *n, struct CUgraphNode_st *const *after, size_t count);
-void mt_graph_free_node(struct CUgraphNode_st *n);
 /* 1 if `n` is `of` or comes before it. */
 int mt_graph_precedes(const struct CUgraphNode_st *n, struct CUgraphNode_st *of);
 /* The nodes so that each comes after those it follows; the caller frees it. NULL: a cycle, or no memory. */
@@ -59,38 +56,28 @@ struct CUgraphNode_st **mt_graph_sorted(struct CUgraph_st *g);
 /* The allocation node of this graph whose memory begins at `p`, or NULL. */
 struct CUgraphNode_st *mt_graph_allocated(struct CUgraph_st *g, const void *p);
 
-/* graph_nodes.c: templates from what the program says. */
-cudaError_t mt_graph_kernel_op(struct mt_op **out, const struct cudaKernelNodeParams *p);
-cudaError_t mt_graph_copy_op(struct mt_op **out, const struct cudaMemcpy3DParms *p);
-cudaError_t mt_graph_fill_op(struct mt_op **out, const struct cudaMemsetParams *p);
-cudaError_t mt_graph_host_op(struct mt_op **out, const struct cudaHostNodeParams *p);
-cudaError_t mt_graph_copy_1d(struct mt_op **out, void *dst, const void *src, size_t bytes,
-                             enum cudaMemcpyKind kind);
-cudaError_t mt_graph_copy_symbol(struct mt_op **out, const void *symbol, const void *other, size_t bytes,
-                                 size_t offset, enum cudaMemcpyKind kind, int to);
 /* Gives a node a new template when it has one of this type; the operation is taken in any case. */
 cudaError_t mt_graph_replace(struct CUgraphNode_st *n, enum cudaGraphNodeType type, struct mt_op *op);
 
-/* graph_launch.c: queues the graph's operations in `s`; or, behind the operation of `s` that runs now, which
+/* Queues the graph's operations in `s`; or, behind the operation of `s` that runs now, which
  * *behind is at first, and the last one of them then. */
 cudaError_t mt_graph_run(struct CUgraph_st *g, struct mt_stream *s, struct mt_op **behind);
 
 /* What a conditional node does: `type` is an enum cudaGraphConditionalNodeType. Its bodies
  * are empty at first. */
 struct mt_branch;
-cudaError_t mt_branch_new(struct mt_branch **out, unsigned long long handle, int type, unsigned size);
-void mt_branch_forget(struct mt_branch *b); /* no node came of it: another one may have its handle */
-struct mt_branch *mt_branch_clone(const struct mt_branch *b);
-void mt_branch_free(struct mt_branch *b);
 unsigned mt_branch_bodies(const struct mt_branch *b, struct CUgraph_st *const **body);
 /* 1: of the same handle, type and number of bodies. */
 int mt_branch_like(const struct mt_branch *a, const struct mt_branch *b);
 /* 1 when there are conditional nodes; -1: of which a body has what CUDA does not let into one. */
 int mt_graph_conditions(const struct CUgraph_st *g);
-/* Handles of a graph get the values with which a launch begins; in its clone, and when it goes. */
-int mt_condition_clone(const struct CUgraph_st *from, struct CUgraph_st *to);
-void mt_condition_drop(struct CUgraph_st *g);
-/* user.c: shares of a graph, in its clone and when it goes. */
-int mt_user_clone(const struct CUgraph_st *from, struct CUgraph_st *to);
-void mt_user_drop(struct CUgraph_st *g);
+
+/* ---- Graphs whose kernels are traced by runtime/gpu ---- */
+
+/* Was it made ready here? */
+int mt_graph_gpu_knows(cudaGraphExec_t exec);
+/* Launches it, whether it is known or not. */
+cudaError_t mt_graph_gpu_launch(cudaGraphExec_t exec, cudaStream_t stream);
+/* The device is reset: its graphs are gone. */
+void mt_graph_gpu_reset(void);
 #endif

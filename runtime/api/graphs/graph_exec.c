@@ -1,13 +1,502 @@
 /* Graphs that are ready to be launched, on the CPU device. */
-#include "api/streams/capture.h"
+#include "api/memory/memory.h"
+#include "api/streams/stream.h"
+#include "api/copy/copy.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "api/launch/event.h"
+#include "api/launch/launch.h"
 #include "graph.h"
+#include "api/device/device.h"
+#include "trace/objects.h"
 #include "api/tables/map.h"
 #include "base/fork.h"
 #include <stdlib.h>
 #include <string.h>
+
+/* Nodes of graphs on the CPU device: made from the program's parameters, and the parameters given back. */
+
+/* ---- templates ---- */
+
+/* Arguments as one block: {CU_LAUNCH_PARAM_BUFFER_POINTER, block,
+ * CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END}. */
+static int graph_nodes_unpack(void **extra, const struct mt_image_kernel *k, void **args)
+{
+    const struct mt_image_param *p = k->params;
+    char *block = NULL;
+    size_t bytes = 0, at = 0;
+    for (; extra[0]; extra += 2) {
+        if (extra[0] == (void *)1)
+            block = extra[1];
+        else if (extra[0] == (void *)2)
+            bytes = *(size_t *)extra[1];
+        else
+            return -1;
+    }
+    for (uint32_t i = 0; i < k->nparams; i++) {
+        size_t align = p[i].align ? p[i].align : 1;
+        at = (at + align - 1) / align * align;
+        args[i] = block + at;
+        at += p[i].size;
+    }
+    return block && at <= bytes ? 0 : -1;
+}
+
+/* A template from what the program says. */
+static cudaError_t graph_kernel_op(struct mt_op **out, const struct cudaKernelNodeParams *p)
+{
+    const struct mt_host_site *site = mt_host_site_take();
+    if (!p || (p->kernelParams && p->extra))
+        return mt_fail(cudaErrorInvalidValue);
+    struct mt_launch_config c = {p->gridDim, p->blockDim, p->sharedMemBytes, NULL, 0, {0}};
+    struct mt_function *f = p->extra ? mt_function_find(p->func) : NULL;
+    if (!f || !f->kernel)
+        return mt_launch_op(out, p->func, &c, p->kernelParams, site);
+    void **args = malloc((f->kernel->nparams + 1) * sizeof *args);
+    if (!args)
+        return mt_fail(cudaErrorMemoryAllocation);
+    void *untraced = NULL;
+    args[f->kernel->nparams] = &untraced; /* the launch context */
+    cudaError_t e = graph_nodes_unpack(p->extra, f->kernel, args)
+                        ? mt_fail(cudaErrorInvalidValue)
+                        : mt_launch_op(out, p->func, &c, args, site);
+    free(args);
+    return e;
+}
+
+/* A template from what the program says. */
+static cudaError_t graph_copy_op(struct mt_op **out, const struct cudaMemcpy3DParms *p)
+{
+    const struct mt_host_site *site = mt_host_site_take();
+    struct mt_box b;
+    cudaError_t e = p ? mt_box_3d(&b, p) : cudaErrorInvalidValue;
+    return e ? mt_fail(e) : mt_copy_op(out, &b, (p->dstArray ? 1 : 0) | (p->srcArray ? 2 : 0), site);
+}
+
+static cudaError_t graph_copy_1d(struct mt_op **out, void *dst, const void *src, size_t bytes,
+                                 enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_1d(dst, src, bytes, kind);
+    return mt_copy_op(out, &b, 0, mt_host_site_take());
+}
+
+static cudaError_t graph_copy_symbol(struct mt_op **out, const void *symbol, const void *other, size_t bytes,
+                                     size_t offset, enum cudaMemcpyKind kind, int to)
+{
+    const struct mt_host_site *site = mt_host_site_take();
+    struct mt_box b = mt_box_1d((void *)(uintptr_t)other, other, bytes, kind);
+    cudaError_t e = mt_side_symbol(to ? &b.dst : &b.src, symbol, offset, bytes);
+    if (!e &&
+        (kind == cudaMemcpyHostToHost || kind == (to ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice)))
+        e = cudaErrorInvalidMemcpyDirection;
+    return e ? mt_fail(e) : mt_copy_op(out, &b, to ? 1 : 2, site);
+}
+
+/* A template from what the program says. */
+static cudaError_t graph_fill_op(struct mt_op **out, const struct cudaMemsetParams *p)
+{
+    const struct mt_host_site *site = mt_host_site_take();
+    if (!p || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4))
+        return mt_fail(cudaErrorInvalidValue);
+    struct mt_fill f = {p->dst,        p->pitch,      0, p->width * p->elementSize, p->height, 1,
+                        (int)p->value, p->elementSize};
+    if (f.height == 1) /* the pitch does not matter then */
+        f.pitch = f.width;
+    return mt_fill_op(out, &f, site);
+}
+
+/* A template from what the program says. */
+static cudaError_t graph_host_op(struct mt_op **out, const struct cudaHostNodeParams *p)
+{
+    if (!p || !p->fn)
+        return mt_fail(cudaErrorInvalidValue);
+    *out = mt_host_op(p->fn, NULL, NULL, p->userData);
+    return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
+}
+
+static cudaError_t graph_nodes_event_op(struct mt_op **out, cudaEvent_t event, int wait)
+{
+    if (!mt_event_get(event))
+        return mt_fail(cudaErrorInvalidValue);
+    *out = wait ? mt_event_wait_op(event) : mt_event_record_op(event);
+    return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
+}
+
+cudaError_t mt_graph_replace(struct CUgraphNode_st *n, enum cudaGraphNodeType type, struct mt_op *op)
+{
+    if (!n || n->type != type) {
+        mt_op_free(op);
+        return mt_fail(cudaErrorInvalidValue);
+    }
+    mt_op_free(n->op);
+    n->op = op;
+    return cudaSuccess;
+}
+
+/* ---- adding ---- */
+
+static cudaError_t graph_nodes_valid(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                     size_t n)
+{
+    MT_RETURN_IF_FAILED();
+    struct CUgraph_st *g = mt_graph_get(graph);
+    if (!out || !g || (n && !after))
+        return mt_fail(cudaErrorInvalidValue);
+    for (size_t i = 0; i < n; i++) {
+        struct CUgraphNode_st *a = mt_graph_node(after[i]);
+        if (!a || a->graph != g)
+            return mt_fail(cudaErrorInvalidValue);
+        for (size_t k = 0; k < i; k++)
+            if (after[k] == after[i])
+                return mt_fail(cudaErrorInvalidValue);
+    }
+    return cudaSuccess;
+}
+
+/* `make` fills `op`. */
+#define ADD(type, make)                                                                                      \
+    struct mt_op *op = NULL;                                                                                 \
+    cudaError_t e = graph_nodes_valid(out, graph, after, n);                                                 \
+    if (!e)                                                                                                  \
+        e = (make);                                                                                          \
+    if (e)                                                                                                   \
+        return e;                                                                                            \
+    *out = mt_graph_add(graph, type, op, after, n);                                                          \
+    return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation)
+
+cudaError_t impl_cudaGraphAddKernelNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                        size_t n, const struct cudaKernelNodeParams *params)
+{
+    ADD(cudaGraphNodeTypeKernel, graph_kernel_op(&op, params));
+}
+
+cudaError_t impl_cudaGraphAddMemcpyNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                        size_t n, const struct cudaMemcpy3DParms *params)
+{
+    ADD(cudaGraphNodeTypeMemcpy, graph_copy_op(&op, params));
+}
+
+cudaError_t impl_cudaGraphAddMemcpyNode1D(cudaGraphNode_t *out, cudaGraph_t graph,
+                                          const cudaGraphNode_t *after, size_t n, void *dst, const void *src,
+                                          size_t bytes, enum cudaMemcpyKind kind)
+{
+    ADD(cudaGraphNodeTypeMemcpy, graph_copy_1d(&op, dst, src, bytes, kind));
+}
+
+cudaError_t impl_cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t *out, cudaGraph_t graph,
+                                                const cudaGraphNode_t *after, size_t n, const void *symbol,
+                                                const void *src, size_t bytes, size_t offset,
+                                                enum cudaMemcpyKind kind)
+{
+    ADD(cudaGraphNodeTypeMemcpy, graph_copy_symbol(&op, symbol, src, bytes, offset, kind, 1));
+}
+
+cudaError_t impl_cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t *out, cudaGraph_t graph,
+                                                  const cudaGraphNode_t *after, size_t n, void *dst,
+                                                  const void *symbol, size_t bytes, size_t offset,
+                                                  enum cudaMemcpyKind kind)
+{
+    ADD(cudaGraphNodeTypeMemcpy, graph_copy_symbol(&op, symbol, dst, bytes, offset, kind, 0));
+}
+
+cudaError_t impl_cudaGraphAddMemsetNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                        size_t n, const struct cudaMemsetParams *params)
+{
+    ADD(cudaGraphNodeTypeMemset, graph_fill_op(&op, params));
+}
+
+cudaError_t impl_cudaGraphAddHostNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                      size_t n, const struct cudaHostNodeParams *params)
+{
+    ADD(cudaGraphNodeTypeHost, graph_host_op(&op, params));
+}
+
+cudaError_t impl_cudaGraphAddEmptyNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                       size_t n)
+{
+    ADD(cudaGraphNodeTypeEmpty, cudaSuccess);
+}
+
+cudaError_t impl_cudaGraphAddEventRecordNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                             const cudaGraphNode_t *after, size_t n, cudaEvent_t event)
+{
+    ADD(cudaGraphNodeTypeEventRecord, graph_nodes_event_op(&op, event, 0));
+}
+
+cudaError_t impl_cudaGraphAddEventWaitNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                           const cudaGraphNode_t *after, size_t n, cudaEvent_t event)
+{
+    ADD(cudaGraphNodeTypeWaitEvent, graph_nodes_event_op(&op, event, 1));
+}
+
+cudaError_t impl_cudaGraphAddChildGraphNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                            const cudaGraphNode_t *after, size_t n, cudaGraph_t child)
+{
+    cudaError_t e = graph_nodes_valid(out, graph, after, n);
+    if (e)
+        return e;
+    struct CUgraph_st *c = mt_graph_get(child);
+    if (!c || c == graph || mt_graph_conditions(c))
+        return mt_fail(cudaErrorInvalidValue);
+    struct CUgraph_st *clone = mt_graph_clone(c);
+    struct CUgraphNode_st *node = clone ? mt_graph_add(graph, cudaGraphNodeTypeGraph, NULL, after, n) : NULL;
+    if (!node) {
+        if (clone)
+            mt_graph_free(clone);
+        return mt_fail(cudaErrorMemoryAllocation);
+    }
+    clone->owned = 1;
+    node->child = clone;
+    *out = node;
+    return cudaSuccess;
+}
+
+cudaError_t impl_cudaGraphAddMemAllocNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                          const cudaGraphNode_t *after, size_t n,
+                                          struct cudaMemAllocNodeParams *params)
+{
+    const struct mt_host_site *site = mt_host_site_take();
+    cudaError_t e = graph_nodes_valid(out, graph, after, n);
+    if (e)
+        return e;
+    if (!params || !params->bytesize || params->poolProps.allocType != cudaMemAllocationTypePinned ||
+        !mt_device_there(params->poolProps.location.id))
+        return mt_fail(cudaErrorInvalidValue);
+    void *p = mt_heap_alloc(params->poolProps.location.id, params->bytesize, MT_HEAP_DEVICE, 0);
+    struct mt_graph_memory *m = p ? mt_graph_memory_new(p, params->bytesize) : NULL;
+    struct CUgraphNode_st *node = m ? mt_graph_add(graph, cudaGraphNodeTypeMemAlloc, NULL, after, n) : NULL;
+    if (!node) {
+        mt_graph_memory_release(m);
+        if (p)
+            mt_heap_free(p, 1u << MT_HEAP_DEVICE);
+        return mt_fail(cudaErrorMemoryAllocation);
+    }
+    mt_heap_identify(p, mt_object_add(p, params->bytesize, "async", mt_heap_owner(p), site));
+    node->memory = m;
+    params->dptr = p;
+    *out = node;
+    return cudaSuccess;
+}
+
+struct CUgraphNode_st *mt_graph_allocated(struct CUgraph_st *g, const void *p)
+{
+    for (size_t i = 0; i < g->n; i++)
+        if (g->node[i]->type == cudaGraphNodeTypeMemAlloc && g->node[i]->memory->p == p)
+            return g->node[i];
+    return NULL;
+}
+
+struct give_back {
+    struct mt_op op;
+    void *p;
+    int known; /* it was there when the graph was launched */
+};
+
+/* Memory that another graph allocated. */
+static int renew_give_back(struct mt_op *op)
+{
+    struct give_back *g = (struct give_back *)op;
+    g->known = mt_graph_gave_back(g->p) > 0;
+    return g->known ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+static int give_back(struct mt_op *op)
+{
+    struct give_back *g = (struct give_back *)op;
+    mt_object_done(mt_object_take(g->p), g->known);
+    return MT_OP_DONE;
+}
+
+cudaError_t impl_cudaGraphAddMemFreeNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                         const cudaGraphNode_t *after, size_t n, void *p)
+{
+    cudaError_t e = graph_nodes_valid(out, graph, after, n);
+    if (e)
+        return e;
+    struct CUgraphNode_st *node, *from = mt_graph_allocated(graph, p);
+    struct give_back *op = NULL;
+    struct mt_block b;
+    if (!p || (from && from->memory->freed) || (!from && !mt_heap_find(p, &b)))
+        return mt_fail(cudaErrorInvalidValue);
+    if (!from) {
+        if (!(op = mt_op_new(sizeof *op, MT_OP_OTHER, give_back)))
+            return mt_fail(cudaErrorMemoryAllocation);
+        op->op.renew = renew_give_back;
+        op->p = p;
+    }
+    if (!(node = mt_graph_add(graph, cudaGraphNodeTypeMemFree, op ? &op->op : NULL, after, n)))
+        return mt_fail(cudaErrorMemoryAllocation);
+    if (from)
+        from->memory->freed = 1;
+    node->freed = p;
+    *out = node;
+    return cudaSuccess;
+}
+
+/* ---- asking ---- */
+
+/* The node, if it is of the type. */
+static struct CUgraphNode_st *of_type(cudaGraphNode_t node, enum cudaGraphNodeType type, const void *out)
+{
+    struct CUgraphNode_st *n = mt_graph_node(node);
+    if (n && n->type == type && out)
+        return n;
+    mt_fail(cudaErrorInvalidValue);
+    return NULL;
+}
+
+cudaError_t impl_cudaGraphKernelNodeGetParams(cudaGraphNode_t node, struct cudaKernelNodeParams *out)
+{
+    struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeKernel, out);
+    struct mt_launch_config c;
+    if (!n)
+        return cudaErrorInvalidValue;
+    void **args = realloc(n->args, (mt_launch_nparams(n->op) + 1) * sizeof *args);
+    if (!args)
+        return mt_fail(cudaErrorMemoryAllocation);
+    n->args = args;
+    const struct mt_function *f = mt_launch_parts(n->op, &c, args);
+    *out = (struct cudaKernelNodeParams){(void *)(uintptr_t)f->host, c.grid, c.block,
+                                         (unsigned)c.shared,         args,   NULL};
+    return cudaSuccess;
+}
+
+cudaError_t impl_cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node, struct cudaMemcpy3DParms *out)
+{
+    struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeMemcpy, out);
+    if (!n)
+        return cudaErrorInvalidValue;
+    const struct mt_box *b = mt_copy_box(n->op);
+    size_t drows = b->dst.pitch ? b->dst.slice / b->dst.pitch : 0,
+           srows = b->src.pitch ? b->src.slice / b->src.pitch : 0;
+    *out = (struct cudaMemcpy3DParms){
+        .srcPtr = {b->src.p, b->src.pitch, b->width, srows},
+        .dstPtr = {b->dst.p, b->dst.pitch, b->width, drows},
+        .extent = {b->width, b->height, b->depth},
+        .kind = b->kind,
+    };
+    return cudaSuccess;
+}
+
+cudaError_t impl_cudaGraphMemsetNodeGetParams(cudaGraphNode_t node, struct cudaMemsetParams *out)
+{
+    struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeMemset, out);
+    if (!n)
+        return cudaErrorInvalidValue;
+    const struct mt_fill *f = mt_fill_of(n->op);
+    *out = (struct cudaMemsetParams){
+        f->p, f->pitch, (unsigned)f->value, f->element, f->width / f->element, f->height};
+    return cudaSuccess;
+}
+
+cudaError_t impl_cudaGraphHostNodeGetParams(cudaGraphNode_t node, struct cudaHostNodeParams *out)
+{
+    struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeHost, out);
+    if (!n)
+        return cudaErrorInvalidValue;
+    mt_host_parts(n->op, &out->fn, &out->userData);
+    return cudaSuccess;
+}
+
+cudaError_t impl_cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t node, cudaGraph_t *out)
+{
+    struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeGraph, out);
+    if (n)
+        *out = n->child;
+    return n ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t impl_cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t node, cudaEvent_t *out)
+{
+    struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeEventRecord, out);
+    if (n)
+        *out = mt_event_of(n->op);
+    return n ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t impl_cudaGraphEventWaitNodeGetEvent(cudaGraphNode_t node, cudaEvent_t *out)
+{
+    struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeWaitEvent, out);
+    if (n)
+        *out = mt_event_of(n->op);
+    return n ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t impl_cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node, struct cudaMemAllocNodeParams *out)
+{
+    struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeMemAlloc, out);
+    if (!n)
+        return cudaErrorInvalidValue;
+    memset(out, 0, sizeof *out);
+    out->poolProps.allocType = cudaMemAllocationTypePinned;
+    out->poolProps.location.type = cudaMemLocationTypeDevice;
+    out->bytesize = n->memory->bytes;
+    out->dptr = n->memory->p;
+    return cudaSuccess;
+}
+
+cudaError_t impl_cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void *out)
+{
+    struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeMemFree, out);
+    if (n)
+        *(void **)out = n->freed;
+    return n ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+/* ---- changing ---- */
+
+#define SET(node_type, make)                                                                                 \
+    struct mt_op *op = NULL;                                                                                 \
+    cudaError_t e = (make);                                                                                  \
+    return e ? e : mt_graph_replace(mt_graph_node(node), node_type, op)
+
+cudaError_t impl_cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const struct cudaKernelNodeParams *params)
+{
+    SET(cudaGraphNodeTypeKernel, graph_kernel_op(&op, params));
+}
+
+cudaError_t impl_cudaGraphMemcpyNodeSetParams(cudaGraphNode_t node, const struct cudaMemcpy3DParms *params)
+{
+    SET(cudaGraphNodeTypeMemcpy, graph_copy_op(&op, params));
+}
+
+cudaError_t impl_cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void *dst, const void *src,
+                                                size_t bytes, enum cudaMemcpyKind kind)
+{
+    SET(cudaGraphNodeTypeMemcpy, graph_copy_1d(&op, dst, src, bytes, kind));
+}
+
+cudaError_t impl_cudaGraphMemcpyNodeSetParamsToSymbol(cudaGraphNode_t node, const void *symbol,
+                                                      const void *src, size_t bytes, size_t offset,
+                                                      enum cudaMemcpyKind kind)
+{
+    SET(cudaGraphNodeTypeMemcpy, graph_copy_symbol(&op, symbol, src, bytes, offset, kind, 1));
+}
+
+cudaError_t impl_cudaGraphMemcpyNodeSetParamsFromSymbol(cudaGraphNode_t node, void *dst, const void *symbol,
+                                                        size_t bytes, size_t offset, enum cudaMemcpyKind kind)
+{
+    SET(cudaGraphNodeTypeMemcpy, graph_copy_symbol(&op, symbol, dst, bytes, offset, kind, 0));
+}
+
+cudaError_t impl_cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const struct cudaMemsetParams *params)
+{
+    SET(cudaGraphNodeTypeMemset, graph_fill_op(&op, params));
+}
+
+cudaError_t impl_cudaGraphHostNodeSetParams(cudaGraphNode_t node, const struct cudaHostNodeParams *params)
+{
+    SET(cudaGraphNodeTypeHost, graph_host_op(&op, params));
+}
+
+cudaError_t impl_cudaGraphEventRecordNodeSetEvent(cudaGraphNode_t node, cudaEvent_t event)
+{
+    SET(cudaGraphNodeTypeEventRecord, graph_nodes_event_op(&op, event, 0));
+}
+
+cudaError_t impl_cudaGraphEventWaitNodeSetEvent(cudaGraphNode_t node, cudaEvent_t event)
+{
+    SET(cudaGraphNodeTypeWaitEvent, graph_nodes_event_op(&op, event, 1));
+}
 
 struct CUgraphExec_st {
     struct CUgraph_st *graph; /* a clone; its nodes know theirs in `from` */
@@ -173,7 +662,7 @@ static struct CUgraphNode_st *graph_exec_find(cudaGraphExec_t exec, cudaGraphNod
     return x ? made_from(x->graph, node) : NULL;
 }
 
-#define SET(type, make)                                                                                      \
+#define SET_EXEC(type, make)                                                                                 \
     struct mt_op *op = NULL;                                                                                 \
     cudaError_t e = (make);                                                                                  \
     return e ? e : mt_graph_replace(graph_exec_find(exec, node), type, op)
@@ -181,45 +670,45 @@ static struct CUgraphNode_st *graph_exec_find(cudaGraphExec_t exec, cudaGraphNod
 cudaError_t impl_cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                   const struct cudaKernelNodeParams *params)
 {
-    SET(cudaGraphNodeTypeKernel, mt_graph_kernel_op(&op, params));
+    SET_EXEC(cudaGraphNodeTypeKernel, graph_kernel_op(&op, params));
 }
 
 cudaError_t impl_cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                   const struct cudaMemcpy3DParms *params)
 {
-    SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_op(&op, params));
+    SET_EXEC(cudaGraphNodeTypeMemcpy, graph_copy_op(&op, params));
 }
 
 cudaError_t impl_cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNode_t node, void *dst,
                                                     const void *src, size_t bytes, enum cudaMemcpyKind kind)
 {
-    SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_1d(&op, dst, src, bytes, kind));
+    SET_EXEC(cudaGraphNodeTypeMemcpy, graph_copy_1d(&op, dst, src, bytes, kind));
 }
 
 cudaError_t impl_cudaGraphExecMemcpyNodeSetParamsToSymbol(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                           const void *symbol, const void *src, size_t bytes,
                                                           size_t offset, enum cudaMemcpyKind kind)
 {
-    SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_symbol(&op, symbol, src, bytes, offset, kind, 1));
+    SET_EXEC(cudaGraphNodeTypeMemcpy, graph_copy_symbol(&op, symbol, src, bytes, offset, kind, 1));
 }
 
 cudaError_t impl_cudaGraphExecMemcpyNodeSetParamsFromSymbol(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                             void *dst, const void *symbol, size_t bytes,
                                                             size_t offset, enum cudaMemcpyKind kind)
 {
-    SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_symbol(&op, symbol, dst, bytes, offset, kind, 0));
+    SET_EXEC(cudaGraphNodeTypeMemcpy, graph_copy_symbol(&op, symbol, dst, bytes, offset, kind, 0));
 }
 
 cudaError_t impl_cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                   const struct cudaMemsetParams *params)
 {
-    SET(cudaGraphNodeTypeMemset, mt_graph_fill_op(&op, params));
+    SET_EXEC(cudaGraphNodeTypeMemset, graph_fill_op(&op, params));
 }
 
 cudaError_t impl_cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                 const struct cudaHostNodeParams *params)
 {
-    SET(cudaGraphNodeTypeHost, mt_graph_host_op(&op, params));
+    SET_EXEC(cudaGraphNodeTypeHost, graph_host_op(&op, params));
 }
 
 static cudaError_t event_op(struct mt_op **out, cudaEvent_t event, int wait)
@@ -233,13 +722,13 @@ static cudaError_t event_op(struct mt_op **out, cudaEvent_t event, int wait)
 cudaError_t impl_cudaGraphExecEventRecordNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                       cudaEvent_t event)
 {
-    SET(cudaGraphNodeTypeEventRecord, event_op(&op, event, 0));
+    SET_EXEC(cudaGraphNodeTypeEventRecord, event_op(&op, event, 0));
 }
 
 cudaError_t impl_cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                     cudaEvent_t event)
 {
-    SET(cudaGraphNodeTypeWaitEvent, event_op(&op, event, 1));
+    SET_EXEC(cudaGraphNodeTypeWaitEvent, event_op(&op, event, 1));
 }
 
 cudaError_t impl_cudaGraphNodeSetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled)

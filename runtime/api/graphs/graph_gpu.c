@@ -3,15 +3,13 @@
  * the moment in which the runtime copies them. Of kernels that can never be traced it gets the version
  * without record calls instead. Each launch of the graph is a launch of each of its kernels, in the trace of
  * the stream in which the graph is launched. */
-#include "graph_gpu.h"
-#include "api/device/device.h"
 #include "api/entry.h"
+#include "graph.h"
+#include "api/device/device.h"
 #include "api/tables/error.h"
 #include "device/gpu.h"
 #include "api/launch/launch.h"
 #include "api/tables/map.h"
-#include "api/launch/stack.h"
-#include "api/launch/untabled.h"
 #include "trace/events.h"
 #include "base/report.h"
 #include "trace/selection.h"
@@ -20,6 +18,66 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- An order of a graph's nodes, asked of the real runtime ---- */
+
+static cudaError_t order_before(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *n)
+{
+#if CUDART_VERSION >= 13000
+    return MT_NEXT(cudaGraphNodeGetDependencies)(node, out, NULL, n);
+#else
+    return MT_NEXT(cudaGraphNodeGetDependencies)(node, out, n);
+#endif
+}
+
+static int order_has(const cudaGraphNode_t *list, size_t n, cudaGraphNode_t node)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == node)
+            return 1;
+    return 0;
+}
+
+/* Do all nodes that this one waits for are in the list? */
+static int order_allows(cudaGraphNode_t node, const cudaGraphNode_t *list, size_t n)
+{
+    size_t count = 0;
+    if (order_before(node, NULL, &count) || !count)
+        return 1;
+    cudaGraphNode_t *before = malloc(count * sizeof *before);
+    int ready = 1;
+    if (before && !order_before(node, before, &count))
+        for (size_t i = 0; i < count && ready; i++)
+            ready = order_has(list, n, before[i]);
+    free(before);
+    return ready;
+}
+
+/* The nodes of a graph, each after those that it waits for. To be freed. */
+static cudaGraphNode_t *graph_sorted_nodes(cudaGraph_t graph, size_t *n)
+{
+    *n = 0;
+    if (MT_NEXT(cudaGraphGetNodes)(graph, NULL, n) || !*n)
+        return NULL;
+    cudaGraphNode_t *all = malloc(*n * sizeof *all), *out = malloc(*n * sizeof *out);
+    size_t done = 0, before;
+    if (!all || !out || MT_NEXT(cudaGraphGetNodes)(graph, all, n)) {
+        free(all);
+        free(out);
+        return NULL;
+    }
+    do { /* mostly they come in that order already */
+        before = done;
+        for (size_t i = 0; i < *n; i++)
+            if (all[i] && order_allows(all[i], out, done)) {
+                out[done++] = all[i];
+                all[i] = NULL;
+            }
+    } while (done != before);
+    *n = done;
+    free(all);
+    return out;
+}
 
 #define KERNELS_MAX 512u /* of a graph: each needs a context per launch */
 #define IDLE_MS 10000
@@ -197,7 +255,7 @@ static void take_graph(struct mt_graph_exec *x, cudaGraph_t graph, struct mt_gra
 {
     size_t n;
     int clean = mt_error_hold(); /* nodes of libraries are not known to this runtime */
-    cudaGraphNode_t *nodes = mt_graph_sorted_nodes(graph, &n);
+    cudaGraphNode_t *nodes = graph_sorted_nodes(graph, &n);
     for (size_t i = 0; nodes && i < n; i++) {
         enum cudaGraphNodeType type;
         cudaGraph_t child;

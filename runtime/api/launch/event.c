@@ -1,32 +1,36 @@
 /* Events, on both devices. */
 #define _GNU_SOURCE
-#include "event.h"
-#include "api/streams/capture.h"
+#include "launch.h"
+#include "api/streams/stream.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "ipc.h"
 #include "api/tables/map.h"
-#include "api/streams/queue.h"
-#include "api/memory/sync.h"
+#include "api/memory/memory.h"
 #include "trace/events.h"
 #include "trace/devices.h"
 #include "base/fork.h"
 #include "base/fd.h"
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "api/device/device.h"
+#include "device/gpu.h"
+#include "trace/selection.h"
+#include "trace/site.h"
+#include "trace/trace.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ---- Events between processes on the CPU device, and the shared files after all handles ---- */
 
-#define MAGIC "MTIPCEV1"
+#define EVENT_MAGIC "MTIPCEV1"
 #define PAGE 4096u
 #define PAUSE_NS 200000 /* between two looks at an event of another process */
 
@@ -62,7 +66,7 @@ void *mt_ipc_map(const struct mt_ipc_handle *h)
     return !p || p == MAP_FAILED ? NULL : (char *)p + in;
 }
 
-void mt_ipc_unmap(const struct mt_ipc_handle *h, void *p)
+static void ipc_unmap(const struct mt_ipc_handle *h, void *p)
 {
     munmap((char *)p - h->offset % PAGE, h->offset % PAGE + h->bytes);
 }
@@ -142,7 +146,7 @@ cudaError_t impl_cudaIpcGetEventHandle(cudaIpcEventHandle_t *out, cudaEvent_t ev
     if (!e ||
         !mt_fd_is(&e->shared_file)) /* none, not made for it, another process's, or closed by the program */
         return mt_fail(cudaErrorInvalidResourceHandle);
-    if (mt_ipc_name(&h, MAGIC, e->shared_file.fd, PAGE))
+    if (mt_ipc_name(&h, EVENT_MAGIC, e->shared_file.fd, PAGE))
         return mt_fail(cudaErrorMapBufferObjectFailed);
     memset(out, 0, sizeof *out);
     memcpy(out, &h, sizeof h);
@@ -156,7 +160,7 @@ cudaError_t impl_cudaIpcOpenEventHandle(cudaEvent_t *out, cudaIpcEventHandle_t h
     memcpy(&h, &handle, sizeof h);
     if (!out)
         return mt_fail(cudaErrorInvalidValue);
-    void *p = memcmp(h.magic, MAGIC, sizeof h.magic) || h.bytes != PAGE ? NULL : mt_ipc_map(&h);
+    void *p = memcmp(h.magic, EVENT_MAGIC, sizeof h.magic) || h.bytes != PAGE ? NULL : mt_ipc_map(&h);
     if (!p)
         return mt_fail(cudaErrorInvalidResourceHandle);
     struct mt_event *e = mt_event_add(NULL, cudaEventDisableTiming | cudaEventInterprocess);
@@ -198,7 +202,7 @@ struct mt_event *mt_event_get(cudaEvent_t handle)
     return mt_map_get(&events, handle);
 }
 
-void mt_event_remove(struct mt_event *e)
+static void event_remove(struct mt_event *e)
 {
     if (!e || !mt_map_take(&events, e->handle))
         return;
@@ -227,7 +231,7 @@ void mt_events_reset(int device)
     do {
         l = (struct event_search){device, NULL};
         mt_map_each(&events, event_look, &l);
-        mt_event_remove(l.found);
+        event_remove(l.found);
     } while (l.found);
 }
 
@@ -243,7 +247,7 @@ cudaError_t impl_cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
     if (!e)
         return mt_fail(cudaErrorMemoryAllocation);
     if (flags & cudaEventInterprocess && !(e->shared = shared_event_new(&e->shared_file))) {
-        mt_event_remove(e);
+        event_remove(e);
         return mt_fail(cudaErrorMemoryAllocation);
     }
     *out = e->handle;
@@ -260,7 +264,7 @@ cudaError_t impl_cudaEventDestroy(cudaEvent_t handle)
     struct mt_event *e = mt_event_get(handle);
     if (!e)
         return mt_fail(cudaErrorInvalidResourceHandle);
-    mt_event_remove(e);
+    event_remove(e);
     return cudaSuccess;
 }
 
@@ -540,4 +544,274 @@ cudaError_t impl_cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t 
     mt_mark_release(from);
     mt_mark_release(to);
     return e;
+}
+
+/* Memory of one process in another on the CPU device. An exported allocation becomes an unnamed shared file,
+ * mapped where it was; a handle says whose file it is and which, and another process of the same user maps
+ * it, too. */
+
+#define MEMORY_MAGIC "MTIPCME1"
+_Static_assert(sizeof(struct mt_ipc_handle) <= sizeof(cudaIpcMemHandle_t), "a handle has room");
+
+/* What this process has opened. */
+struct opened {
+    struct mt_ipc_handle handle;
+    void *base;
+    unsigned uses;
+    struct opened *next;
+};
+static pthread_mutex_t ipc_lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(ipc_lock, MT_FORK_CAPTURES);
+static struct opened *all;
+
+cudaError_t impl_cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *p)
+{
+    struct mt_ipc_handle h;
+    struct mt_heap_file f;
+    MT_RETURN_IF_FAILED();
+    if (!out || !p)
+        return mt_fail(cudaErrorInvalidValue);
+    mt_stream_wait_all(MT_ALL_DEVICES); /* nothing may write while the memory moves */
+    int rc = mt_heap_share(p, &f);
+    if (rc || mt_ipc_name(&h, MEMORY_MAGIC, f.fd, f.bytes))
+        return mt_fail(rc == EINVAL    ? cudaErrorInvalidValue
+                       : rc == ENOTSUP ? cudaErrorNotSupported
+                                       : cudaErrorMapBufferObjectFailed);
+    h.offset = f.offset;
+    h.serial = f.serial;
+    memset(out, 0, sizeof *out);
+    memcpy(out, &h, sizeof h);
+    return cudaSuccess;
+}
+
+static cudaError_t open_locked(const struct mt_ipc_handle *h, void **out)
+{
+    struct opened *o;
+    for (o = all; o; o = o->next)
+        if (o->handle.inode == h->inode && o->handle.device == h->device && o->handle.serial == h->serial) {
+            o->uses++;
+            *out = o->base;
+            return cudaSuccess;
+        }
+    if (!(o = calloc(1, sizeof *o)))
+        return cudaErrorMemoryAllocation;
+    o->handle = *h;
+    o->uses = 1;
+    o->base = mt_ipc_map(h);
+    if (!o->base || mt_heap_adopt(mt_device_current(), o->base, h->bytes, MT_HEAP_IPC, 0)) {
+        cudaError_t e = o->base ? cudaErrorMapBufferObjectFailed : cudaErrorInvalidResourceHandle;
+        if (o->base)
+            ipc_unmap(h, o->base);
+        free(o);
+        return e;
+    }
+    o->next = all;
+    all = o;
+    *out = o->base;
+    return cudaSuccess;
+}
+
+cudaError_t impl_cudaIpcOpenMemHandle(void **out, cudaIpcMemHandle_t handle, unsigned flags)
+{
+    struct mt_ipc_handle h;
+    MT_RETURN_IF_FAILED();
+    memcpy(&h, &handle, sizeof h);
+    if (!out || flags != cudaIpcMemLazyEnablePeerAccess)
+        return mt_fail(cudaErrorInvalidValue);
+    if (memcmp(h.magic, MEMORY_MAGIC, sizeof h.magic))
+        return mt_fail(cudaErrorInvalidResourceHandle);
+    if (h.pid == getpid()) /* a process cannot open what is its own */
+        return mt_fail(cudaErrorDeviceUninitialized);
+    pthread_mutex_lock(&ipc_lock);
+    cudaError_t e = open_locked(&h, out);
+    pthread_mutex_unlock(&ipc_lock);
+    return mt_fail(e);
+}
+
+cudaError_t impl_cudaIpcCloseMemHandle(void *p)
+{
+    struct opened *gone = NULL;
+    int known = 0;
+    MT_RETURN_IF_FAILED();
+    mt_stream_wait_all(MT_ALL_DEVICES); /* kernels may use it */
+    pthread_mutex_lock(&ipc_lock);
+    for (struct opened **at = &all; *at && !known; at = &(*at)->next)
+        if ((*at)->base == p) {
+            known = 1;
+            if (!--(*at)->uses) {
+                gone = *at;
+                *at = gone->next;
+            }
+            break;
+        }
+    pthread_mutex_unlock(&ipc_lock);
+    if (gone && mt_heap_free(gone->base, 1u << MT_HEAP_IPC))
+        ipc_unmap(&gone->handle, gone->base);
+    free(gone);
+    return known ? cudaSuccess : mt_fail(cudaErrorInvalidValue);
+}
+
+/* Recorders of streams, events and synchronisation. On a GPU they also make streams and events known. */
+
+/* ---- streams ---- */
+
+static cudaError_t record_sync_created(cudaError_t e, cudaStream_t *out, unsigned flags, int priority)
+{
+    mt_host_site_take();
+    if (!e && !mt_stream_get(*out))
+        mt_stream_add(*out, flags, priority);
+    return e;
+}
+
+cudaError_t rec_cudaStreamCreate(cudaStream_t *out)
+{
+    return record_sync_created(MT_NEXT(cudaStreamCreate)(out), out, 0, 0);
+}
+
+cudaError_t rec_cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
+{
+    return record_sync_created(MT_NEXT(cudaStreamCreateWithFlags)(out, flags), out, flags, 0);
+}
+
+cudaError_t rec_cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority)
+{
+    return record_sync_created(MT_NEXT(cudaStreamCreateWithPriority)(out, flags, priority), out, flags,
+                               priority);
+}
+
+cudaError_t rec_cudaStreamDestroy(cudaStream_t stream)
+{
+    mt_host_site_take();
+    if (!mt_device_is_gpu())
+        return MT_NEXT(cudaStreamDestroy)(stream);
+    struct mt_stream *s = mt_stream_get(stream);
+    int own = stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
+    if (own && s && s->trace && mt_gpu())
+        mt_gpu()->stream_ends(stream, s->trace);
+    cudaError_t e = MT_NEXT(cudaStreamDestroy)(stream);
+    if (!e && own && mt_device_is_gpu())
+        mt_stream_remove(s);
+    return e;
+}
+
+/* ---- what the program marks as worth a look ---- */
+
+cudaError_t rec_cudaProfilerStart(void)
+{
+    mt_selection_profiler(1);
+    return MT_NEXT(cudaProfilerStart)();
+}
+
+cudaError_t rec_cudaProfilerStop(void)
+{
+    mt_selection_profiler(0);
+    return MT_NEXT(cudaProfilerStop)();
+}
+
+/* ---- synchronisation ---- */
+
+/* Taken before the wait: what other threads launch meanwhile is not waited for. */
+static struct mt_gpu_point record_sync_point(cudaStream_t stream, int all)
+{
+    struct mt_stream *s = all || !mt_device_is_gpu() ? NULL : mt_stream_get(stream);
+    const struct mt_trace *trace = s ? __atomic_load_n(&s->trace, __ATOMIC_ACQUIRE) : NULL;
+    if (!mt_device_is_gpu() || !mt_gpu())
+        return (struct mt_gpu_point){0};
+    return mt_gpu()->point(mt_stream_named(all ? NULL : stream), trace, all);
+}
+
+static cudaError_t record_sync_synced(cudaError_t e, const char *what, int64_t id,
+                                      const struct mt_gpu_point *p)
+{
+    mt_host_site_take();
+    if (mt_device_is_gpu() && mt_gpu())
+        mt_gpu()->synced(p, e);
+    if (e)
+        return e;
+    mt_event_sync(what, id);
+    if (mt_device_is_gpu())
+        mt_trace_flush(0);
+    return e;
+}
+
+cudaError_t rec_cudaDeviceSynchronize(void)
+{
+    struct mt_gpu_point p = record_sync_point(NULL, 1);
+    return record_sync_synced(MT_NEXT(cudaDeviceSynchronize)(), "device", 0, &p);
+}
+
+cudaError_t rec_cudaStreamSynchronize(cudaStream_t stream)
+{
+    struct mt_gpu_point p = record_sync_point(stream, 0);
+    return record_sync_synced(MT_NEXT(cudaStreamSynchronize)(stream), "stream", mt_stream_number(stream), &p);
+}
+
+cudaError_t rec_cudaEventSynchronize(cudaEvent_t event)
+{
+    struct mt_event *e = mt_event_get(event);
+    struct mt_gpu_point p = e ? e->point : (struct mt_gpu_point){0};
+    return record_sync_synced(MT_NEXT(cudaEventSynchronize)(event), "event", e ? (int64_t)e->id : -1, &p);
+}
+
+/* ---- events ---- */
+
+static cudaError_t event_created(cudaError_t e, cudaEvent_t *out, unsigned flags)
+{
+    mt_host_site_take();
+    if (!e && !mt_event_get(*out))
+        mt_event_add(*out, flags);
+    return e;
+}
+
+cudaError_t rec_cudaEventCreate(cudaEvent_t *out)
+{
+    return event_created(MT_NEXT(cudaEventCreate)(out), out, 0);
+}
+
+cudaError_t rec_cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
+{
+    return event_created(MT_NEXT(cudaEventCreateWithFlags)(out, flags), out, flags);
+}
+
+cudaError_t rec_cudaEventDestroy(cudaEvent_t event)
+{
+    struct mt_event *known = mt_device_is_gpu() ? mt_event_get(event) : NULL;
+    mt_host_site_take();
+    cudaError_t e = MT_NEXT(cudaEventDestroy)(event);
+    if (!e)
+        event_remove(known);
+    return e;
+}
+
+static cudaError_t record_sync_note(cudaError_t e, const char *op, cudaEvent_t event, cudaStream_t stream)
+{
+    struct mt_event *known = mt_device_is_gpu() ? mt_event_get(event) : NULL; /* the CPU device: event.c */
+    mt_host_site_take();
+    if (!e && known)
+        mt_event_event(op, known->id, mt_stream_number(stream));
+    return e;
+}
+
+static void set_point(cudaEvent_t event, cudaStream_t stream)
+{
+    struct mt_event *e = mt_device_is_gpu() ? mt_event_get(event) : NULL;
+    if (e)
+        e->point = record_sync_point(stream, 0);
+}
+
+cudaError_t rec_cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    set_point(event, stream);
+    return record_sync_note(MT_NEXT(cudaEventRecord)(event, stream), "record", event, stream);
+}
+
+cudaError_t rec_cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags)
+{
+    set_point(event, stream);
+    return record_sync_note(MT_NEXT(cudaEventRecordWithFlags)(event, stream, flags), "record", event, stream);
+}
+
+cudaError_t rec_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    return record_sync_note(MT_NEXT(cudaStreamWaitEvent)(stream, event, flags), "wait", event, stream);
 }

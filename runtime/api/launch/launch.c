@@ -1,29 +1,275 @@
-/* Launches: checks, the hidden launch context, the trace. */
+/* Launches of kernels, and kernels as objects. */
+#define _GNU_SOURCE
 #include "launch.h"
+#include "base/fork.h"
 #include "api/device/device.h"
 #include "api/entry.h"
-#include "device/errors.h"
-#include "device/gpu.h"
 #include "api/tables/error.h"
-#include "api/streams/capture.h"
-#include "format/packet.h"
-#include "api/streams/queue.h"
-#include "shown.h"
-#include "api/memory/sync.h"
-#include "untabled.h"
+#include "device/gpu.h"
 #include "trace/events.h"
+#include "api/tables/map.h"
+#include "base/demangle.h"
+#include "base/short.h"
+#include "base/source_name.h"
+#include "trace/selection.h"
+#include "trace/trace.h"
+#include "device/errors.h"
+#include "api/streams/stream.h"
+#include "format/packet.h"
+#include "api/memory/memory.h"
 #include "trace/devices.h"
 #include "base/options.h"
 #include "base/report.h"
-#include "base/short.h"
-#include "trace/selection.h"
 #include "trace/site.h"
-#include "trace/trace.h"
+#include "memtrace/grow.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-size_t mt_launch_dynamic_max(const struct mt_function *f)
+/* ---- What kernels are called in traces: tables of results go by the name ---- */
+
+struct shown {
+    struct shown *next;
+    const struct mt_function *f;
+    const char *name, *signature, *text;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(lock, MT_FORK_LEAVES);
+static struct shown *all; /* a row for each kernel that was launched */
+
+static const char *shown_file(const struct mt_function *f)
+{
+    return f->kernel ? (const char *)f->kernel->file : "";
+}
+
+static int shown_is_same(const struct mt_function *a, const struct mt_function *b)
+{
+    if (!a->device ||
+        !b->device) /* of the driver API: the same code is compiled and loaded again and again */
+        return 1;
+    if (*shown_file(a) && *shown_file(b))
+        return a->kernel->line == b->kernel->line && !strcmp(shown_file(a), shown_file(b));
+    return !strcmp(a->name, b->name);
+}
+
+/* Its text; NULL: no memory. */
+static const char *shown_add(const struct mt_function *f, const char *name, const char *signature)
+{
+    struct shown **at = &all, *made;
+    unsigned others = 0;
+    char *text = NULL;
+    for (; *at; at = &(*at)->next)
+        if (!strcmp((*at)->name, name) && !strcmp((*at)->signature, signature)) {
+            if (shown_is_same((*at)->f, f))
+                return (*at)->text;
+            others++;
+        }
+    if (others && asprintf(&text, "%s#%u", name, others + 1) < 0)
+        return NULL;
+    if ((made = malloc(sizeof *made)) == NULL) {
+        free(text);
+        return NULL;
+    }
+    *made = (struct shown){NULL, f, name, signature, text ? text : name};
+    *at = made;
+    return made->text;
+}
+
+/* `name`, or, for the second kernel of this name and signature that is launched, "NAME#2", and so on: static
+ * kernels of two files. What is defined at one place is one kernel, however many files have it; and so is
+ * what one mangled name stands for, where the place is not known. Lasts. */
+static const char *function_shown(struct mt_function *f, const char *name, const char *signature)
+{
+    if (!f->shown) {
+        pthread_mutex_lock(&lock);
+        const char *text = shown_add(f, name, signature);
+        pthread_mutex_unlock(&lock);
+        f->shown = text ? text : name;
+    }
+    return f->shown;
+}
+
+/* The stack of a GPU's threads (cudaLimitStackSize). Functions that are called by pointer, or call
+ * themselves, have larger frames with record calls than without: 56 bytes where a function that calls itself
+ * between two loads has 32 (sm_90, ptxas 13.0), and the record function's own 56 once. So a traced program
+ * gets twice what it asks for, and a bit; it sees what it asked for. */
+
+#define STACK_ONCE 256 /* bytes: the record function's, and what leads there */
+
+/* By device: what the program has, or 0: as the GPU has it, and not looked at. */
+static _Atomic size_t stack_wanted[MT_GPU_ORDINALS];
+
+static int stack_device(void)
+{
+    int d;
+    return mt_device_is_gpu() && mt_tracing() && !MT_NEXT(cudaGetDevice)(&d) && d >= 0 && d < MT_GPU_ORDINALS
+               ? d
+               : -1;
+}
+
+/* Where there is not as much, the program gets what it asked for. */
+static cudaError_t stack_set(int device, size_t value)
+{
+    int clean = mt_error_hold();
+    cudaError_t e = MT_NEXT(cudaDeviceSetLimit)(cudaLimitStackSize, 2 * value + STACK_ONCE);
+    mt_error_release(clean);
+    if (e)
+        e = MT_NEXT(cudaDeviceSetLimit)(cudaLimitStackSize, value);
+    if (!e)
+        stack_wanted[device] = value;
+    return e;
+}
+
+void mt_stack_raise(void)
+{
+    size_t now;
+    int device = stack_device();
+    if (device < 0 || stack_wanted[device])
+        return;
+    int clean = mt_error_hold();
+    if (!MT_NEXT(cudaDeviceGetLimit)(&now, cudaLimitStackSize))
+        stack_set(device, now);
+    mt_error_release(clean);
+}
+
+void mt_stack_reset(void)
+{
+    int device = stack_device();
+    if (device >= 0)
+        stack_wanted[device] = 0;
+}
+
+cudaError_t rec_cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
+{
+    int device = limit == cudaLimitStackSize && value < SIZE_MAX / 4 ? stack_device() : -1;
+    return device < 0 ? MT_NEXT(cudaDeviceSetLimit)(limit, value) : stack_set(device, value);
+}
+
+cudaError_t rec_cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
+{
+    int device = limit == cudaLimitStackSize ? stack_device() : -1;
+    cudaError_t e = MT_NEXT(cudaDeviceGetLimit)(value, limit);
+    if (!e && device >= 0 && stack_wanted[device])
+        *value = stack_wanted[device];
+    return e;
+}
+
+/* Kernels of which the runtime has no table: their file was compiled without the plugin or with cpu-
+ * image=off, or its image is of another version. */
+
+/* ---- kernels that were not registered ---- */
+
+static struct mt_module untabled_module = {
+    .why = "it was not registered with this runtime (the driver API, or another CUDA runtime, has loaded it)",
+    .state = MT_MODULE_LOADED,
+    .made.state = MT_MADE_SETTLED,
+};
+static struct mt_map untabled_known = MT_MAP_INIT; /* by handle */
+MT_FORK_TABLE(untabled_known);
+
+struct mt_function *mt_untabled_know(const void *handle, const char *name)
+{
+    struct mt_function *f = mt_map_get(&untabled_known, handle);
+    if (f || !(f = calloc(1, sizeof *f)))
+        return f;
+    *f = (struct mt_function){.host = handle, .module = &untabled_module};
+    f->name = strdup(name ? name : "a kernel of another loader");
+    if (f->name && !mt_map_set(&untabled_known, handle, f))
+        return f;
+    free(f->name);
+    free(f);
+    return NULL;
+}
+
+/* ---- lines ---- */
+
+/* With parameters, as tables have it; the mangled name where the program has no C++ library. */
+static char *untabled_signature(const char *mangled)
+{
+    mt_demangle_prepare();
+    char *name = mt_demangle(mangled);
+    return name ? name : strdup(mangled);
+}
+
+/* The same without the parameters, and the result that templates have. */
+static char *untabled_name(const char *signature)
+{
+    char *name = strdup(signature);
+    if (name)
+        mt_source_function(name);
+    return name;
+}
+
+static const char *untabled_keep(char *_Atomic *place, char *made)
+{
+    char *there = NULL;
+    if (made && atomic_compare_exchange_strong(place, &there, made))
+        return made;
+    free(made); /* another thread was faster, or there is no memory */
+    return there;
+}
+
+static void untabled_names(struct mt_function *f)
+{
+    if (!f->signature)
+        untabled_keep(&f->signature, untabled_signature(f->name));
+    if (f->signature && !f->pretty)
+        untabled_keep(&f->pretty, untabled_name(f->signature));
+}
+
+static struct mt_launch_line untabled_line(struct mt_function *f, const struct mt_launch_config *c,
+                                           const struct mt_host_site *site)
+{
+    untabled_names(f);
+    const char *name = f->pretty ? f->pretty : f->name, *signature = f->signature ? f->signature : f->name;
+    return (struct mt_launch_line){.kernel = function_shown(f, name, signature),
+                                   .source = name,
+                                   .mangled = f->name,
+                                   .signature = signature,
+                                   .grid = {c->grid.x, c->grid.y, c->grid.z},
+                                   .block = {c->block.x, c->block.y, c->block.z},
+                                   .shared = c->shared,
+                                   .cooperative = c->cooperative,
+                                   .site = site};
+}
+
+void mt_untabled_describe(struct mt_gpu_launch *l, struct mt_function *f, const struct mt_launch_config *c,
+                          const struct mt_host_site *site)
+{
+    mt_module_untraced(f->module, f->name);
+    *l = (struct mt_gpu_launch){.symbol = f->host,
+                                .stream = mt_stream_named(c->stream),
+                                .cooperative = c->cooperative,
+                                .line = untabled_line(f, c, site)};
+}
+
+/* On the CPU device: the launch has failed with `status`. The companions have it, and the stream's trace is
+ * incomplete, if it was to be traced. */
+static void untabled_refused(struct mt_stream *s, struct mt_function *f, const struct mt_launch_config *c,
+                             const struct mt_host_site *site, int status)
+{
+    char why[256];
+    struct mt_launch_line line = untabled_line(f, c, site);
+    line.called = mt_event_next();
+    if (!mt_tracing() || !mt_selection_takes(&line))
+        return;
+    struct mt_trace *t = mt_stream_trace(s);
+    snprintf(why, sizeof why, "kernel %s has no code for the CPU device and did not run",
+             mt_short(line.kernel).text);
+    mt_trace_miss(t, why);
+    mt_trace_begin(NULL, &line);
+    line.stream = mt_trace_number(t);
+    line.status = status;
+    mt_trace_end(NULL, &line);
+}
+
+/* Bytes of dynamic shared memory a launch of `f` may ask for. */
+static size_t launch_dynamic_max(const struct mt_function *f)
 {
     uint32_t fixed = f->kernel ? f->kernel->shared_static : 0;
     if (f->dynamic_shared_max >= 0)
@@ -31,16 +277,18 @@ size_t mt_launch_dynamic_max(const struct mt_function *f)
     return fixed < MT_DEV_SHARED_BLOCK ? MT_DEV_SHARED_BLOCK - fixed : 0;
 }
 
-unsigned mt_launch_threads_max(const struct mt_function *f)
+/* Threads per block a launch of `f` may have. */
+static unsigned launch_threads_max(const struct mt_function *f)
 {
     uint32_t bound = f->kernel ? f->kernel->max_threads : 0;
     return bound && bound < MT_DEV_THREADS_PER_BLOCK ? bound : MT_DEV_THREADS_PER_BLOCK;
 }
 
-unsigned mt_launch_resident(const struct mt_function *f, unsigned threads, size_t shared)
+/* Resident CTAs of `f` on one SM, with blocks of `threads` and `shared` dynamic bytes; 0: cannot run. */
+static unsigned launch_resident(const struct mt_function *f, unsigned threads, size_t shared)
 {
     size_t used = (f->kernel ? f->kernel->shared_static : 0) + shared + MT_DEV_SHARED_RESERVED;
-    if (!threads || threads > mt_launch_threads_max(f) || shared > mt_launch_dynamic_max(f))
+    if (!threads || threads > launch_threads_max(f) || shared > launch_dynamic_max(f))
         return 0;
     unsigned warps = (threads + 31) / 32, n = MT_DEV_BLOCKS_PER_SM;
     unsigned by_threads = MT_DEV_THREADS_PER_SM / (warps * 32);
@@ -51,7 +299,9 @@ unsigned mt_launch_resident(const struct mt_function *f, unsigned threads, size_
     return by_shared < n ? by_shared : n;
 }
 
-cudaError_t mt_launch_cluster(const struct mt_function *f, dim3 asked, uint32_t out[3])
+/* CTAs of the clusters that a launch of `f` has when it asks for `asked` (x 0: it does not); all 0: none.
+ * cudaErrorInvalidClusterSize when there can be no such. */
+static cudaError_t launch_cluster(const struct mt_function *f, dim3 asked, uint32_t out[3])
 {
     const struct mt_image_kernel *k = f->kernel;
     const uint32_t compiled[] = {k->cluster_x, k->cluster_y, k->cluster_z};
@@ -73,7 +323,7 @@ cudaError_t mt_launch_cluster(const struct mt_function *f, dim3 asked, uint32_t 
 static cudaError_t check_cluster(const struct mt_function *f, const struct mt_launch_config *c)
 {
     uint32_t size[3];
-    cudaError_t e = mt_launch_cluster(f, c->cluster, size);
+    cudaError_t e = launch_cluster(f, c->cluster, size);
     if (e || !size[0])
         return e;
     return c->grid.x % size[0] || c->grid.y % size[1] || c->grid.z % size[2] ? cudaErrorInvalidClusterSize
@@ -89,13 +339,12 @@ static cudaError_t launch_sizes(const struct mt_function *f, const struct mt_lau
     if (!threads || b->x > MT_DEV_THREADS_PER_BLOCK || b->y > MT_DEV_THREADS_PER_BLOCK ||
         b->z > MT_DEV_BLOCK_Z || threads > MT_DEV_THREADS_PER_BLOCK)
         return cudaErrorInvalidConfiguration;
-    if (threads > mt_launch_threads_max(f))
+    if (threads > launch_threads_max(f))
         return cudaErrorLaunchOutOfResources;
-    if (c->shared > mt_launch_dynamic_max(f))
+    if (c->shared > launch_dynamic_max(f))
         return cudaErrorInvalidValue;
     uint64_t ctas = (uint64_t)g->x * g->y * g->z;
-    if (c->cooperative &&
-        ctas > (uint64_t)mt_launch_resident(f, (unsigned)threads, c->shared) * mt_device_sms())
+    if (c->cooperative && ctas > (uint64_t)launch_resident(f, (unsigned)threads, c->shared) * mt_device_sms())
         return cudaErrorCooperativeLaunchTooLarge;
     return check_cluster(f, c);
 }
@@ -108,8 +357,8 @@ static cudaError_t launch_check(const struct mt_function *f, const struct mt_lau
             "kernel %s: grid (%u,%u,%u), block (%u,%u,%u) of at most %u threads, %llu dynamic bytes of "
             "shared memory of at most %llu",
             mt_short((const char *)f->kernel->pretty).text, c->grid.x, c->grid.y, c->grid.z, c->block.x,
-            c->block.y, c->block.z, mt_launch_threads_max(f), (unsigned long long)c->shared,
-            (unsigned long long)mt_launch_dynamic_max(f));
+            c->block.y, c->block.z, launch_threads_max(f), (unsigned long long)c->shared,
+            (unsigned long long)launch_dynamic_max(f));
     return e;
 }
 
@@ -118,7 +367,7 @@ void mt_launch_describe(struct mt_launch_line *l, struct mt_function *f, const s
 {
     const struct mt_image_kernel *k = f->kernel;
     *l = (struct mt_launch_line){
-        .kernel = mt_function_shown(f, k->pretty, k->signature),
+        .kernel = function_shown(f, k->pretty, k->signature),
         .source = k->pretty,
         .mangled = k->name,
         .signature = k->signature,
@@ -262,7 +511,7 @@ static struct launch_op *launch_make(struct mt_function *f, const struct mt_laun
         .device = mt_device_current(),
         .cooperative = (uint32_t)c->cooperative,
     };
-    mt_launch_cluster(f, c->cluster, l->run.cluster);
+    launch_cluster(f, c->cluster, l->run.cluster);
     mt_launch_describe(&l->line, f, c, site);
     l->line.device = l->run.device;
     memcpy(l->line.cluster, l->run.cluster, sizeof l->line.cluster);
@@ -329,7 +578,8 @@ cudaError_t mt_launch_op(struct mt_op **out, const void *func, const struct mt_l
     return l ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
 }
 
-cudaError_t mt_launch_cpu(const void *func, const struct mt_launch_config *c, void **args)
+/* Puts a launch into its stream on the CPU device. */
+static cudaError_t launch_cpu(const void *func, const struct mt_launch_config *c, void **args)
 {
     const struct mt_host_site *site = mt_host_site_take();
     struct mt_op *op;
@@ -342,10 +592,614 @@ cudaError_t mt_launch_cpu(const void *func, const struct mt_launch_config *c, vo
     if (!e)
         e = mt_launch_op(&op, func, c, args, site);
     if (e == cudaErrorNoKernelImageForDevice)
-        mt_untabled_refused(s, mt_function_find(func), c, site, e);
+        untabled_refused(s, mt_function_find(func), c, site, e);
     if (e)
         return e;
     if (!mt_capturing(s)) /* a graph's launch has its trace from the stream that launches the graph */
         mt_launch_bind(op, s);
     return mt_op_submit(s, op);
+}
+
+/* ---- Kernels as objects, on the CPU device: attributes, names, handles ---- */
+
+/* The kernel that `func` names, with its code. cudaErrorInvalidDeviceFunction, or
+ * cudaErrorNoKernelImageForDevice, as the thread's last error. */
+static cudaError_t function_get(const void *func, struct mt_function **f)
+{
+    *f = NULL;
+    cudaError_t e = mt_failed();
+    if (e)
+        return e;
+    *f = mt_function_find(func);
+    if (!*f)
+        return mt_fail(cudaErrorInvalidDeviceFunction);
+    if ((*f)->kernel)
+        return cudaSuccess;
+    mt_function_complain(*f);
+    return mt_fail(cudaErrorNoKernelImageForDevice);
+}
+
+cudaError_t impl_cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *func)
+{
+    struct mt_function *f = NULL;
+    cudaError_t e = a ? function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
+    if (e)
+        return e;
+    memset(a, 0, sizeof *a);
+    a->sharedSizeBytes = f->kernel->shared_static;
+    a->maxThreadsPerBlock = (int)launch_threads_max(f);
+    a->numRegs = MT_DEV_KERNEL_REGISTERS;
+    /* Host code chooses launch shapes by it (CUB), as device code was compiled for it. */
+    a->binaryVersion = MT_DEV_MAJOR * 10 + MT_DEV_MINOR;
+    a->ptxVersion = (int)f->image->head->arch;
+    if (!a->ptxVersion)
+        a->ptxVersion = a->binaryVersion;
+    a->maxDynamicSharedSizeBytes = (int)launch_dynamic_max(f);
+    a->preferredShmemCarveout = f->carveout;
+#if CUDART_VERSION >= 12000
+    const struct mt_image_kernel *k = f->kernel;
+    a->clusterDimMustBeSet = k->cluster_x || f->cluster_must;
+    a->requiredClusterWidth = k->cluster_x ? (int)k->cluster_x : f->cluster[0];
+    a->requiredClusterHeight = k->cluster_x ? (int)k->cluster_y : f->cluster[1];
+    a->requiredClusterDepth = k->cluster_x ? (int)k->cluster_z : f->cluster[2];
+    a->clusterSchedulingPolicyPreference = f->cluster_policy;
+    a->nonPortableClusterSizeAllowed = f->cluster_nonportable;
+#endif
+    return cudaSuccess;
+}
+
+#if CUDART_VERSION >= 12000
+static cudaError_t set_cluster(struct mt_function *f, enum cudaFuncAttribute a, int value)
+{
+    int most = a == cudaFuncAttributeClusterSchedulingPolicyPreference ? 2 : 1;
+    switch ((int)a) {
+    case cudaFuncAttributeRequiredClusterWidth:
+    case cudaFuncAttributeRequiredClusterHeight:
+    case cudaFuncAttributeRequiredClusterDepth:
+        if (f->kernel->cluster_x)
+            return cudaErrorNotPermitted;
+        if (value < 0)
+            return cudaErrorInvalidValue;
+        f->cluster[a - cudaFuncAttributeRequiredClusterWidth] = value;
+        return cudaSuccess;
+    case cudaFuncAttributeClusterDimMustBeSet:
+    case cudaFuncAttributeNonPortableClusterSizeAllowed:
+    case cudaFuncAttributeClusterSchedulingPolicyPreference:
+        if (value < 0 || value > most)
+            return cudaErrorInvalidValue;
+        *(a == cudaFuncAttributeClusterDimMustBeSet             ? &f->cluster_must
+          : a == cudaFuncAttributeNonPortableClusterSizeAllowed ? &f->cluster_nonportable
+                                                                : &f->cluster_policy) = value;
+        return cudaSuccess;
+    default:
+        return cudaErrorInvalidValue;
+    }
+}
+#endif
+
+cudaError_t impl_cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute a, int value)
+{
+    struct mt_function *f = NULL;
+    cudaError_t e = function_get(func, &f);
+    if (e)
+        return e;
+    if (a == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+        if (value < 0 || (unsigned)value + f->kernel->shared_static > MT_DEV_SHARED_OPTIN)
+            return mt_fail(cudaErrorInvalidValue);
+        f->dynamic_shared_max = value;
+        return cudaSuccess;
+    }
+    if (a == cudaFuncAttributePreferredSharedMemoryCarveout) {
+        if (value < -1 || value > 100)
+            return mt_fail(cudaErrorInvalidValue);
+        f->carveout = value;
+        return cudaSuccess;
+    }
+#if CUDART_VERSION >= 12000
+    e = set_cluster(f, a, value);
+    return e ? mt_fail(e) : e;
+#else
+    return mt_fail(cudaErrorInvalidValue);
+#endif
+}
+
+cudaError_t impl_cudaFuncSetCacheConfig(const void *func, enum cudaFuncCache config)
+{
+    struct mt_function *f = NULL;
+    cudaError_t e = function_get(func, &f);
+    return !e && (unsigned)config > cudaFuncCachePreferEqual ? mt_fail(cudaErrorInvalidValue) : e;
+}
+
+#if CUDART_VERSION < 14000
+cudaError_t impl_cudaFuncSetSharedMemConfig(const void *func, enum cudaSharedMemConfig config)
+{
+    struct mt_function *f = NULL;
+    return function_get(func, &f);
+}
+#endif
+
+#if CUDART_VERSION >= 12030
+cudaError_t impl_cudaFuncGetName(const char **name, const void *func)
+{
+    struct mt_function *f = NULL;
+    cudaError_t e = name ? function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
+    if (!e)
+        *name = f->name;
+    return e;
+}
+#endif
+
+#if CUDART_VERSION >= 12040
+cudaError_t impl_cudaFuncGetParamInfo(const void *func, size_t index, size_t *offset, size_t *size)
+{
+    struct mt_function *f = NULL;
+    cudaError_t e = offset ? function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
+    if (e)
+        return e;
+    const struct mt_image_param *p = f->kernel->params;
+    if (index >= f->kernel->nparams)
+        return mt_fail(cudaErrorInvalidValue);
+    *offset = 0;
+    for (size_t i = 0; i <= index; i++) {
+        size_t align = p[i].align ? p[i].align : 1;
+        *offset = (*offset + align - 1) / align * align + (i < index ? p[i].size : 0);
+    }
+    if (size)
+        *size = p[index].size;
+    return cudaSuccess;
+}
+#endif
+
+#if CUDART_VERSION >= 12010
+cudaError_t impl_cudaGetKernel(cudaKernel_t *kernel, const void *func)
+{
+    struct mt_function *f = NULL;
+    cudaError_t e = kernel ? function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
+    if (!e)
+        *kernel = mt_function_handle(f);
+    return e;
+}
+#endif
+
+cudaError_t impl_cudaGetFuncBySymbol(cudaFunction_t *out, const void *func)
+{
+    struct mt_function *f = NULL;
+    cudaError_t e = out ? function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
+    if (!e)
+        *out = (cudaFunction_t)mt_function_handle(f);
+    return e;
+}
+
+/* How many CTAs of a kernel fit on the CPU device's SMs: by the limits of an sm_90, with the registers that
+ * cudaFuncGetAttributes names. */
+
+cudaError_t impl_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *func,
+                                                                        int threads, size_t shared,
+                                                                        unsigned flags)
+{
+    struct mt_function *f = NULL;
+    if (flags & ~(unsigned)cudaOccupancyDisableCachingOverride)
+        return mt_fail(cudaErrorInvalidValue);
+    cudaError_t e = blocks && threads > 0 ? function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
+    if (!e)
+        *blocks = (int)launch_resident(f, (unsigned)threads, shared);
+    return e;
+}
+
+cudaError_t impl_cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *func, int threads,
+                                                               size_t shared)
+{
+    return impl_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, func, threads, shared, 0);
+}
+
+cudaError_t impl_cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *func, int blocks,
+                                                           int threads)
+{
+    struct mt_function *f = NULL;
+    cudaError_t e =
+        bytes && blocks > 0 && threads > 0 ? function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
+    if (e)
+        return e;
+    size_t each = MT_DEV_SHARED_SM / (size_t)blocks,
+           fixed = f->kernel->shared_static + MT_DEV_SHARED_RESERVED;
+    size_t left = each > fixed ? each - fixed : 0, most = launch_dynamic_max(f);
+    *bytes = left < most ? left : most;
+    return cudaSuccess;
+}
+
+#if CUDART_VERSION >= 11080
+/* The clusters of a launch; the threads of a block, in *threads. */
+static cudaError_t cluster_of(const struct mt_function *f, const cudaLaunchConfig_t *config, uint32_t size[3],
+                              unsigned *threads)
+{
+    dim3 asked = {0, 0, 0};
+    uint64_t n = (uint64_t)config->blockDim.x * config->blockDim.y * config->blockDim.z;
+    *threads = n > MT_DEV_THREADS_PER_BLOCK ? 0 : (unsigned)n;
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        if (config->attrs[i].id == cudaLaunchAttributeClusterDimension) {
+            asked = (dim3){config->attrs[i].val.clusterDim.x, config->attrs[i].val.clusterDim.y,
+                           config->attrs[i].val.clusterDim.z};
+            if (!asked.x)
+                return cudaErrorInvalidClusterSize;
+        }
+    return *threads ? launch_cluster(f, asked, size) : cudaErrorInvalidConfiguration;
+}
+
+cudaError_t impl_cudaOccupancyMaxPotentialClusterSize(int *size, const void *func,
+                                                      const cudaLaunchConfig_t *config)
+{
+    struct mt_function *f = NULL;
+    cudaError_t e = size && config ? function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
+    uint32_t must[3];
+    if (e)
+        return e;
+    e = launch_cluster(f, (dim3){0, 0, 0}, must);
+    *size = must[0]                  ? (int)(must[0] * must[1] * must[2])
+            : f->cluster_nonportable ? MT_DEV_CLUSTER_NONPORTABLE
+                                     : MT_DEV_CLUSTER;
+    return cudaSuccess;
+}
+
+cudaError_t impl_cudaOccupancyMaxActiveClusters(int *clusters, const void *func,
+                                                const cudaLaunchConfig_t *config)
+{
+    struct mt_function *f = NULL;
+    uint32_t size[3] = {0};
+    unsigned threads = 0;
+    cudaError_t e = clusters && config ? function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
+    if (e)
+        return e;
+    if ((e = cluster_of(f, config, size, &threads)))
+        return mt_fail(e);
+    unsigned ctas = size[0] ? size[0] * size[1] * size[2] : 1,
+             resident = launch_resident(f, threads, config->dynamicSmemBytes) * mt_device_sms();
+    /* A cluster always runs as one, however few SMs are shown. */
+    *clusters = (int)(resident && resident < ctas ? 1 : resident / ctas);
+    return cudaSuccess;
+}
+#endif
+
+/* The launch entry points, for both devices: each has its own way to say the configuration
+ * and the same way on. */
+
+/* ---- <<<>>>: the configuration waits on a stack of the thread until the host stub takes it ---- */
+
+static _Thread_local struct mt_launch_config *pushed;
+static _Thread_local size_t npushed, capacity;
+
+unsigned rec___cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream)
+{
+    if (mt_grow(&pushed, &capacity, npushed + 1, sizeof *pushed))
+        return (unsigned)mt_fail(cudaErrorMemoryAllocation); /* not 0: the call is skipped */
+    pushed[npushed++] = (struct mt_launch_config){grid, block, shared, stream, 0, {0}};
+    return 0;
+}
+
+cudaError_t rec___cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream)
+{
+    if (!npushed)
+        return mt_fail(cudaErrorMissingConfiguration);
+    struct mt_launch_config c = pushed[--npushed];
+    if (!npushed) { /* nothing is kept for threads that end */
+        free(pushed);
+        pushed = NULL;
+        capacity = 0;
+    }
+    *grid = c.grid;
+    *block = c.block;
+    *shared = c.shared;
+    *(cudaStream_t *)stream = c.stream;
+    return cudaSuccess;
+}
+
+/* ---- a real GPU ---- */
+
+struct gpu_call {
+    struct mt_gpu_launch launch;
+    const struct mt_launch_config *config;
+    int ours;    /* an instrumented kernel */
+    int counted; /* it runs as it is, which the companions have */
+    struct mt_function *function;
+    int captured;    /* into a graph: it is traced when that is launched */
+    int clean;       /* the program had no error to ask for */
+    cudaError_t why; /* with record calls it was refused so */
+    void *context, **args, *few[64];
+};
+
+static int launch_api_captured(cudaStream_t stream)
+{
+    return mt_gpu() && mt_tracing() && mt_gpu()->capturing(mt_stream_named(stream));
+}
+
+/* Is it to be in the trace of its stream? If it then runs without records, that is not complete. */
+static void launch_api_select(struct gpu_call *g, struct mt_stream *s)
+{
+    if (s && !mt_libcall_inside() && mt_tracing() && mt_selection_takes(&g->launch.line))
+        g->launch.trace = mt_stream_trace(s);
+}
+
+/* A kernel without a table: it runs as it is, and is counted. */
+static void launch_api_count(struct gpu_call *g, struct mt_stream *s, const struct mt_host_site *site)
+{
+    if (!mt_tracing() || !mt_gpu() || !mt_device_is_gpu() || launch_api_captured(g->config->stream))
+        return;
+    mt_untabled_describe(&g->launch, g->function, g->config, site);
+    g->launch.line.called = mt_event_next();
+    launch_api_select(g, s);
+    g->counted = 1;
+}
+
+static void launch_api_describe(struct gpu_call *g, const struct mt_host_site *site)
+{
+    const struct mt_launch_config *c = g->config;
+    const struct mt_image_kernel *k = g->function->kernel;
+    g->launch = (struct mt_gpu_launch){
+        .image = g->function->module->image,
+        .kernel = k,
+        .symbol = g->function->host,
+        .stream = mt_stream_named(c->stream),
+        .cooperative = c->cooperative,
+    };
+    mt_launch_describe(&g->launch.line, g->function, c, site);
+    g->launch.line.counted = g->launch.line.no_records; /* a GPU does either */
+    launch_cluster(g->function, c->cluster, g->launch.line.cluster);
+    g->launch.line.called = mt_event_next();
+}
+
+/* There is no room for one argument more: it runs without, if it has a version that takes that. */
+static void **launch_api_as_it_is(struct gpu_call *g, void **args)
+{
+    const char *name = g->function->kernel->pretty;
+    int plain = mt_function_plain(g->function) != NULL;
+    mt_report("out of memory: kernel %s is not %s", mt_short(name).text, plain ? "traced" : "launched");
+    g->ours = !plain;
+    g->counted = plain && mt_gpu() && !g->captured;
+    g->args = plain ? args : NULL;
+    return g->args;
+}
+
+/* What the real runtime calls a kernel that is not ours; NULL: it does not say. */
+static const char *launch_api_name(const void *func)
+{
+    const char *name = NULL;
+#if CUDART_VERSION >= 12030
+    int clean = mt_error_hold();
+    if (MT_NEXT(cudaFuncGetName)(&name, func))
+        name = NULL;
+    mt_error_release(clean);
+#else
+    (void)func;
+#endif
+    return name;
+}
+
+/* The argument array for the real runtime: instrumented kernels get their launch context after the program's
+ * own arguments, others go as they are. NULL for one of ours: no memory. */
+static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_launch_config *c, void **args)
+{
+    const struct mt_gpu_ops *ops = mt_gpu();
+    struct mt_function *f = mt_function_find(func);
+    struct mt_stream *s = mt_stream_get(c->stream);
+    const struct mt_image_kernel *k = f ? f->kernel : NULL;
+    const struct mt_host_site *site = mt_host_site_take();
+    g->ours = k && (args || !k->nparams); /* else the runtime says what is wrong */
+    g->counted = g->captured = 0;
+    g->function = f;
+    g->config = c;
+    g->why = cudaSuccess;
+    g->args = args;
+    if (!f && func && mt_device_is_gpu())
+        g->function = mt_untabled_know(func, launch_api_name(func));
+    if (g->function && !k)
+        launch_api_count(g, s, site);
+    if (!g->ours)
+        return args;
+    if (mt_device_is_gpu())
+        mt_modules_log_symbols();
+    launch_api_describe(g, site);
+    int traced = s && k->flags & MT_KERNEL_TRACED;
+    g->captured = traced && launch_api_captured(c->stream);
+    if (ops && traced && !g->captured)
+        launch_api_select(g, s);
+    g->context = NULL;
+    g->args =
+        k->nparams < sizeof g->few / sizeof *g->few ? g->few : malloc((k->nparams + 1) * sizeof *g->args);
+    if (!g->args)
+        return launch_api_as_it_is(g, args);
+    if (g->launch.trace)
+        mt_stack_raise();
+    if (ops && !g->captured)
+        g->context = ops->launch(&g->launch);
+    g->clean = mt_function_plain(f) && MT_NEXT(cudaPeekAtLastError)() == cudaSuccess;
+    if (k->nparams)
+        memcpy(g->args, args, k->nparams * sizeof *args);
+    g->args[k->nparams] = &g->context;
+    return g->args;
+}
+
+/* What the real runtime is to launch for `func`: with a context the version with record calls. Of what is
+ * captured it is decided when the graph is ready. */
+static const void *launch_api_version(const struct gpu_call *g, const void *func)
+{
+    return g->ours && g->context && mt_function_plain(g->function) ? mt_function_traced(g->function) : func;
+}
+
+/* 1: it is to be launched again, without record calls: with them it needs more registers than there are, and
+ * the program shall not fail for that. */
+static int launch_api_again(struct gpu_call *g, cudaError_t e)
+{
+    int refused = e == cudaErrorLaunchOutOfResources || e == cudaErrorCooperativeLaunchTooLarge;
+    if (e == cudaErrorInvalidValue && g->ours && g->context)
+        refused = mt_function_must_plain(g->function, g->config) == e;
+    if (!refused || !g->ours || g->why || !g->context || !mt_function_plain(g->function))
+        return 0;
+    if (g->clean)
+        MT_NEXT(cudaGetLastError)();
+    g->why = e;
+    g->context = NULL;
+    return 1;
+}
+
+static cudaError_t gpu_end(struct gpu_call *g, cudaError_t e)
+{
+    if (g->counted)
+        mt_gpu()->issued(&g->launch, e);
+    if (!g->ours)
+        return e;
+    g->launch.plain = g->why != cudaSuccess;
+    if (g->why && !e)
+        mt_function_tell_plain(g->function, g->config, g->why);
+    if (g->captured) {
+        /* not a launch yet */
+    } else if (mt_gpu()) {
+        mt_gpu()->issued(&g->launch, e);
+    } else {
+        mt_trace_begin(NULL, &g->launch.line);
+        g->launch.line.status = (int)e;
+        mt_trace_end(NULL, &g->launch.line);
+    }
+    if (g->args != g->few)
+        free(g->args);
+    return e;
+}
+
+/* Where records leave by contexts: on a GPU. `run` launches a version of `func`,
+ * itself or what mt_function_traced says, with arguments of which the last one is the context; a GPU's
+ * refusal brings a second call. */
+static cudaError_t launch_traced(const void *func, const struct mt_launch_config *c, void **args,
+                                 mt_launch_run *run, void *call)
+{
+    struct gpu_call g;
+    cudaError_t e;
+    if (mt_function_is_folded(func)) /* NVIDIA's runtime would take one of them */
+        return mt_fail(cudaErrorInvalidDeviceFunction);
+    void **all = gpu_begin(&g, func, c, args);
+    if (g.ours && !all)
+        return gpu_end(&g, mt_fail(cudaErrorMemoryAllocation));
+    do
+        e = mt_device_is_gpu() ? run(call, launch_api_version(&g, func), all) : launch_cpu(func, c, all);
+    while (launch_api_again(&g, e));
+    return gpu_end(&g, e);
+}
+
+cudaError_t mt_launch_untraced(struct mt_function *f, const struct mt_launch_config *c, mt_launch_run *run,
+                               void *call)
+{
+    struct gpu_call g = {.function = f, .config = c};
+    if (f)
+        launch_api_count(&g, mt_stream_get(c->stream), mt_host_site_take());
+    cudaError_t e = run(call, NULL, NULL);
+    if (g.counted)
+        mt_gpu()->issued(&g.launch, e);
+    return e;
+}
+
+/* ---- entry points ---- */
+
+static cudaError_t launch_api_run(void *call, const void *version, void **args)
+{
+    const struct mt_launch_config *c = call;
+    return MT_NEXT(cudaLaunchKernel)(version, c->grid, c->block, args, c->shared, c->stream);
+}
+
+static cudaError_t launch_api_run_together(void *call, const void *version, void **args)
+{
+    const struct mt_launch_config *c = call;
+    return MT_NEXT(cudaLaunchCooperativeKernel)(version, c->grid, c->block, args, c->shared, c->stream);
+}
+
+/* By handle; the version with record calls is known by an address. */
+static cudaError_t launch_api_run_handle(void *call, const void *version, void **args)
+{
+    const struct mt_launch_config *c = call;
+    struct mt_function *f = mt_function_find(version);
+    cudaKernel_t traced = f && version == mt_function_traced(f) ? mt_function_traced_handle(f) : NULL;
+    return MT_NEXT(__cudaLaunchKernel)(traced ? traced : (cudaKernel_t)(uintptr_t)version, c->grid, c->block,
+                                       args, c->shared, c->stream);
+}
+
+cudaError_t rec_cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
+                                 cudaStream_t stream)
+{
+    struct mt_launch_config c = {grid, block, shared, stream, 0, {0}};
+    return mt_device_is_gpu() ? launch_traced(func, &c, args, launch_api_run, &c)
+                              : launch_cpu(func, &c, args);
+}
+
+cudaError_t rec_cudaLaunchCooperativeKernel(const void *func, dim3 grid, dim3 block, void **args,
+                                            size_t shared, cudaStream_t stream)
+{
+    struct mt_launch_config c = {grid, block, shared, stream, 1, {0}};
+    return mt_device_is_gpu() ? launch_traced(func, &c, args, launch_api_run_together, &c)
+                              : launch_cpu(func, &c, args);
+}
+
+cudaError_t rec___cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
+                                   cudaStream_t stream)
+{
+    struct mt_launch_config c = {grid, block, shared, stream, 0, {0}};
+    return mt_device_is_gpu() ? launch_traced(kernel, &c, args, launch_api_run_handle, &c)
+                              : launch_cpu(kernel, &c, args);
+}
+
+/* What a launch attribute asks for, as far as we need to know it. */
+static cudaError_t launch_api_attribute(const cudaLaunchAttribute *a, struct mt_launch_config *c)
+{
+    switch ((int)a->id) {
+    case cudaLaunchAttributeCooperative:
+        c->cooperative = a->val.cooperative != 0;
+        return cudaSuccess;
+    case cudaLaunchAttributeClusterDimension:
+        c->cluster = (dim3){a->val.clusterDim.x, a->val.clusterDim.y, a->val.clusterDim.z};
+        if (!c->cluster.x && (c->cluster.y || c->cluster.z))
+            return cudaErrorInvalidClusterSize;
+        return cudaSuccess;
+    default:
+        return cudaSuccess; /* scheduling hints */
+    }
+}
+
+static cudaError_t launch_api_run_config(void *call, const void *version, void **args)
+{
+    return MT_NEXT(cudaLaunchKernelExC)(call, version, args);
+}
+
+cudaError_t mt_launch_attributes(struct mt_launch_config *c, const cudaLaunchAttribute *a, unsigned n)
+{
+    cudaError_t first = cudaSuccess;
+    for (unsigned i = 0; i < n; i++) {
+        cudaError_t e = launch_api_attribute(&a[i], c);
+        first = first ? first : e;
+    }
+    return first;
+}
+
+cudaError_t rec_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)
+{
+    if (!config)
+        return mt_fail(cudaErrorInvalidValue);
+    struct mt_launch_config c = {
+        config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream, 0, {0}};
+    cudaError_t e = mt_launch_attributes(&c, config->attrs, config->numAttrs);
+    if (e && !mt_device_is_gpu())
+        return mt_fail(e);
+    return mt_device_is_gpu()
+               ? launch_traced(func, &c, args, launch_api_run_config, (void *)(uintptr_t)config)
+               : launch_cpu(func, &c, args);
+}
+
+/* A launch by handle and a launch by host address are the same kernel. */
+cudaError_t rec___cudaGetKernel(cudaKernel_t *kernel, const void *host)
+{
+    struct mt_function *f = mt_function_find(host);
+    if (mt_device_is_gpu()) {
+        cudaError_t e = MT_NEXT(__cudaGetKernel)(kernel, host);
+        if (!e && f)
+            mt_function_alias(*kernel, f);
+        return e;
+    }
+    if (!f || !kernel)
+        return mt_fail(f ? cudaErrorInvalidValue : cudaErrorInvalidDeviceFunction);
+    *kernel = mt_function_handle(f);
+    return cudaSuccess;
 }

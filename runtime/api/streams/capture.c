@@ -1,11 +1,8 @@
 /* Which streams are being captured, what may be called meanwhile, and events, which carry captures from
  * stream to stream. */
-#include "capture.h"
-#include "capture_state.h"
+#include "stream.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "event.h"
-#include "queue.h"
 #include "trace/devices.h"
 #include "base/fork.h"
 #include <stdlib.h>

@@ -45,7 +45,7 @@ MT_BUILTIN uint64_t mtb_cudaCGGetIntrinsicHandle(uint32_t scope)
     return scope == CG_SCOPE_GRID ? (uint64_t)mt_cpu_tls.grid_workspace : 0;
 }
 
-/* The handle of a conditional node of a graph is the address of its value (api/graphs/graph_launch.c). */
+/* The handle of a conditional node of a graph is the address of its value (api/graphs/graph.c). */
 MT_BUILTIN void mtb_cudaGraphSetConditional(uint64_t handle, uint32_t value)
 {
     __atomic_store_n((uint32_t *)handle, value, __ATOMIC_RELEASE);
