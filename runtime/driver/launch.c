@@ -758,7 +758,7 @@ CUresult drv_cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode 
     }
 }
 
-/* Edges mean their order (api/graphs/graph_any.c). */
+/* Edges mean their order (api/graphs/graph.c). */
 CUresult drv_cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
                                const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *p)
 {
