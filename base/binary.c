@@ -6,6 +6,7 @@
 #include "attach.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -294,4 +295,24 @@ enum mt_binary_cudart mt_binary_cudart(const struct mt_binary *o, const struct m
 const char *mt_binary_node(int major)
 {
     return major == 11 ? "libcudart.so.11.0" : major == 12 ? "libcudart.so.12" : "libcudart.so.13";
+}
+
+const char *mt_binary_machine(const Elf64_Ehdr *head)
+{
+    static const struct {
+        unsigned number;
+        const char *name;
+    } known[] = {{EM_X86_64, "x86-64"},  {EM_386, "32-bit x86"}, {EM_AARCH64, "AArch64"},
+                 {EM_ARM, "32-bit ARM"}, {EM_PPC64, "PowerPC"},  {EM_RISCV, "RISC-V"},
+                 {EM_S390, "S/390"},     {EM_MIPS, "MIPS"}};
+    static char other[32];
+    if (head->e_ident[EI_DATA] == ELFDATA2MSB)
+        return "a big-endian machine";
+    if (head->e_machine == EM_X86_64 && head->e_ident[EI_CLASS] == ELFCLASS32)
+        return "x32";
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].number == head->e_machine)
+            return known[i].name;
+    snprintf(other, sizeof other, "machine %u", head->e_machine);
+    return other;
 }

@@ -48,6 +48,9 @@ enum mt_binary_cudart {
  * not known) in *major. */
 enum mt_binary_cudart mt_binary_cudart(const struct mt_binary *o, const struct mt_binary_symbols **where,
                                        int *major);
+/* Whose programs these are, by the first 20 bytes of the file: "x86-64", "AArch64" …; "machine N" (in a
+ * static buffer) if it has no name here. */
+const char *mt_binary_machine(const Elf64_Ehdr *head);
 /* "libcudart.so.12" of 12. */
 const char *mt_binary_node(int major);
 #endif

@@ -1,6 +1,7 @@
 /* What a command takes: rows of command.def. */
 #include "command.h"
 #include "near.h"
+#include "say.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,8 +26,10 @@ static const struct {
 #include "command.def"
 #undef MT_OPTION
 #undef MT_OPTION_OF
+#define MT_HOST_OPTION(kind, field, letter, name, modes, def, values, help)                                  \
+    {MT_OPT_HOST_##field, name, letter},
+#include "host_options.def"
 };
-#define OPTIONS (sizeof options / sizeof *options)
 
 static const struct row {
     enum mt_option_id id;
@@ -34,17 +37,36 @@ static const struct row {
     unsigned of;
     enum group group;
     const char *what;
+    const char *kinds, *standard; /* of host_options.def: its modes, and its default value */
 } rows[] = {
 #define MT_OPTION(id, name, letter)
 #define MT_OPTION_OF(id, argument, commands, group, what)                                                    \
-    {MT_OPT_##id, argument, commands, MT_GROUP_##group, what},
+    {MT_OPT_##id, argument, commands, MT_GROUP_##group, what, NULL, ""},
 #include "command.def"
 #undef MT_OPTION
 #undef MT_OPTION_OF
+#define ARGUMENT_STRING(values) values
+#define ARGUMENT_NUMBER(values) values
+#define ARGUMENT_POWER(values) values
+#define ARGUMENT_LIST(values) values
+#define ARGUMENT_SWITCH(values) "[=" values "]"
+#define MT_HOST_OPTION(kind, field, letter, name, modes, def, values, help)                                  \
+    {MT_OPT_HOST_##field, ARGUMENT_##kind(values), MT_OF_HOST, MT_GROUP_RESULT, help, modes, def},
+#include "host_options.def"
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
 enum { INDENT = 24, WIDTH = 100 };
+
+const char *mt_command_option(int id)
+{
+    return options[id - MT_OPT_FIRST - 1].name;
+}
+
+static int command_letter(const struct row *r)
+{
+    return options[r->id - MT_OPT_FIRST - 1].letter;
+}
 
 static int command_argument(const struct row *r)
 {
@@ -57,8 +79,8 @@ void mt_command_table(unsigned of, int hidden, struct option *list, char *letter
         const struct row *r = &rows[i];
         if (!(r->of & of) || (!r->what && !hidden))
             continue;
-        int letter = options[r->id - MT_OPT_FIRST - 1].letter, argument = command_argument(r);
-        *list++ = (struct option){options[r->id - MT_OPT_FIRST - 1].name, argument, NULL, (int)r->id};
+        int letter = command_letter(r), argument = command_argument(r);
+        *list++ = (struct option){mt_command_option((int)r->id), argument, NULL, (int)r->id};
         if (letter)
             *letters++ = (char)letter;
         for (int k = 0; letter && k < argument; k++)
@@ -91,15 +113,23 @@ static void command_wrapped(const char *text, int column)
 
 static void command_row(const struct row *r)
 {
-    const char *name = options[r->id - MT_OPT_FIRST - 1].name;
-    int letter = options[r->id - MT_OPT_FIRST - 1].letter;
+    char text[600];
+    const char *name = mt_command_option((int)r->id);
+    int letter = command_letter(r);
     const char *equals = *r->argument && *r->argument != '[' ? "=" : "";
     int n = letter ? printf("  -%c, --%s%s%s", letter, name, equals, r->argument)
                    : printf("      --%s%s%s", name, equals, r->argument);
     if (n + 1 >= INDENT)
         n = printf("\n") - 1;
     printf("%*s", INDENT - n, "");
-    command_wrapped(r->what, INDENT);
+    snprintf(text, sizeof text, *r->standard ? "%s (default %s)" : "%s", r->what, r->standard);
+    command_wrapped(*r->standard ? text : r->what, INDENT);
+}
+
+/* Is the row in the help? */
+static int command_helps(const struct mt_command *c, const struct row *r)
+{
+    return r->of & c->of && r->what && (c->kind ? r->kinds && strchr(r->kinds, c->kind) : !r->kinds);
 }
 
 void mt_command_help(const struct mt_command *c)
@@ -107,29 +137,29 @@ void mt_command_help(const struct mt_command *c)
     fputs(c->before, stdout);
     for (int g = 0; g < MT_GROUPS; g++)
         for (size_t i = 0, any = 0; i < ROWS; i++) {
-            if (!(rows[i].of & c->of) || rows[i].group != (enum group)g || !rows[i].what)
+            if (rows[i].group != (enum group)g || !command_helps(c, &rows[i]))
                 continue;
             if (!any++)
-                printf("\n%s:\n", headings[g]);
+                printf("\n%s%s", c->kind ? "" : headings[g], c->kind ? "" : ":\n");
             command_row(&rows[i]);
         }
     printf("\n%s", c->after);
 }
 
 /* The same for a manual page, a row of a table for each. */
-static void command_markdown(unsigned of)
+static void command_markdown(const struct mt_command *c)
 {
     puts("| option | meaning |\n|---|---|");
     for (size_t i = 0; i < ROWS; i++) {
         const struct row *r = &rows[i];
-        if (!(r->of & of) || !r->what)
+        if (!command_helps(c, r))
             continue;
-        int letter = options[r->id - MT_OPT_FIRST - 1].letter;
+        int letter = command_letter(r);
         const char *equals = *r->argument && *r->argument != '[' ? "=" : "";
         fputs("| ", stdout);
         if (letter)
             printf("`-%c`, ", letter);
-        printf("`--%s%s", options[r->id - MT_OPT_FIRST - 1].name, equals);
+        printf("`--%s%s", mt_command_option((int)r->id), equals);
         for (const char *p = r->argument; *p; p++)
             printf("%s%c", *p == '|' ? "\\" : "", *p);
         fputs("` | ", stdout);
@@ -141,12 +171,27 @@ static void command_markdown(unsigned of)
 
 /* ---- parsing ---- */
 
-static enum mt_option_id command_id(int o)
+/* The command's option that getopt_long means by its letter or its number; NULL: none. */
+static const struct row *command_find(const struct mt_command *c, int o)
 {
-    for (size_t i = 0; o <= MT_OPT_FIRST && i < OPTIONS; i++)
-        if (options[i].letter == o)
-            return options[i].id;
-    return (enum mt_option_id)o;
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].of & c->of && o && ((int)rows[i].id == o || command_letter(&rows[i]) == o))
+            return &rows[i];
+    return NULL;
+}
+
+/* For a shell: the words that the option's value can be. */
+static void command_values(const struct row *r, int (*take)(void *arg, int option), void *arg)
+{
+    const char *p = strchr(r->argument, '|') ? r->argument : "";
+    for (size_t n; *p; p += n + (p[n] == '|')) {
+        p += strspn(p, "[=");
+        n = strcspn(p, "|]");
+        if (*p < 'A' || *p > 'Z') /* NAME stands for others */
+            printf("%.*s\n", (int)n, p);
+    }
+    if (r->id != MT_OPT_OUTPUT && !r->kinds)
+        take(arg, (int)r->id);
 }
 
 /* What is asked for in place of work: words on stdout. 1: it was. */
@@ -154,24 +199,33 @@ static int command_asked(const struct mt_command *c, int argc, char **argv,
                          int (*take)(void *arg, int option), void *arg)
 {
     struct option list[MT_OPT_END - MT_OPT_FIRST];
-    char letters[2 * (MT_OPT_END - MT_OPT_FIRST)];
+    char letters[MT_OPT_LETTERS];
     mt_command_table(c->of, 0, list, letters);
     if (mt_near_completion(argc, argv, letters, list))
         return 1;
     if (argc == 2 && strcmp(argv[1], "--help-markdown") == 0) {
-        command_markdown(c->of);
+        command_markdown(c);
         return 1;
     }
     int o = mt_near_values(argc, argv, letters, list);
     if (o > 0)
-        take(arg, (int)command_id(o));
+        command_values(command_find(c, o), take, arg);
     return o != 0;
 }
 
-static int command_refuse(const struct mt_command *c, const char *argument, const struct option *list)
+/* Says what is wrong with an option; `o` and `word`: of getopt_long. */
+static int command_refuse(const struct mt_command *c, int o, const char *word, const struct option *list)
 {
-    const char *near = mt_near_option(argument, list);
-    return near ? c->wrong("did you mean --%s?", near) : c->wrong("unknown or incomplete option");
+    const struct row *r = command_find(c, optopt);
+    if (o == ':')
+        return mt_cli_usage("--%s needs a value (%s)", mt_command_option((int)r->id), r->argument);
+    if (r)
+        return mt_cli_usage("%s: this option takes no value", word);
+    if (optopt)
+        return mt_cli_usage("unknown option -%c", optopt);
+    const char *near = mt_near_option(word, list);
+    return near ? mt_cli_usage("option %s is unknown: did you mean --%s?", word, near)
+                : mt_cli_usage("option %s is unknown, or short for several", word);
 }
 
 static void command_version(const char *path)
@@ -184,21 +238,22 @@ int mt_command_options(const struct mt_command *c, int argc, char **argv, int (*
                        void *arg)
 {
     struct option list[MT_OPT_END - MT_OPT_FIRST];
-    char letters[2 * (MT_OPT_END - MT_OPT_FIRST) + 1] = "+";
+    char letters[MT_OPT_LETTERS + 2] = "+:";
     int rc = 0, o;
+    opterr = 0;
     if (command_asked(c, argc, argv, take, arg))
         return -1;
-    mt_command_table(c->of, 1, list, letters + (c->stops != 0));
-    while (rc == 0 && (o = getopt_long(argc, argv, letters, list, NULL)) != -1) {
-        enum mt_option_id id = command_id(o);
-        if (o == '?')
-            rc = command_refuse(c, argv[optind - 1], list);
+    mt_command_table(c->of, 1, list, letters + 2);
+    while (rc == 0 && (o = getopt_long(argc, argv, letters + !c->stops, list, NULL)) != -1) {
+        int id = o == '?' || o == ':' ? 0 : (int)command_find(c, o)->id;
+        if (!id)
+            rc = command_refuse(c, o, argv[optind - 1], list);
         else if (id == MT_OPT_HELP)
             mt_command_help(c);
         else if (id == MT_OPT_VERSION)
             command_version(argv[0]);
         else
-            rc = take(arg, (int)id);
+            rc = take(arg, id);
         if (id == MT_OPT_HELP || id == MT_OPT_VERSION)
             return -1;
     }

@@ -27,15 +27,17 @@ enum mt_option_id {
 #include "command.def"
 #undef MT_OPTION
 #undef MT_OPTION_OF
-    MT_OPT_END
+#define MT_HOST_OPTION(kind, field, letter, name, modes, def, values, help) MT_OPT_HOST_##field,
+#include "host_options.def"
+    MT_OPT_END,
+    MT_OPT_LETTERS = 3 * (MT_OPT_END - MT_OPT_FIRST) /* room for all letters, for getopt_long */
 };
 
 struct mt_command {
-    unsigned of;                /* one of MT_OF_… */
+    unsigned of; /* one of MT_OF_… */
+    char kind;   /* of memtrace host: 'M', 'A' or 'I', whose options its help lists; 0: the others */
     const char *before, *after; /* the options in its help; before: begins with "Usage: memtrace extract" */
     int stops;                  /* options end where words begin that are none */
-    /* Says that the command line is wrong; its exit code. */
-    int (*wrong)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 };
 
 /* Options of argv, each to `take` with its argument in optarg: 0: go on; else the exit code. Returns 0, with
@@ -44,9 +46,11 @@ struct mt_command {
 int mt_command_options(const struct mt_command *c, int argc, char **argv, int (*take)(void *arg, int option),
                        void *arg);
 struct option;
-/* The same as getopt_long wants it, for who calls it himself: into lists with room for MT_OPT_END -
- * MT_OPT_FIRST and twice as many characters. Without those that are in no list, unless `hidden`. */
+/* The same as getopt_long wants it, for a caller of getopt_long: into lists with room for MT_OPT_END -
+ * MT_OPT_FIRST options and MT_OPT_LETTERS characters. Without those that are in no list, unless `hidden`. */
 void mt_command_table(unsigned of, int hidden, struct option *list, char *letters);
-/* The rows of the help. */
+/* The name of an option. */
+const char *mt_command_option(int id);
+/* The help. */
 void mt_command_help(const struct mt_command *c);
 #endif

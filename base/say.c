@@ -1,13 +1,15 @@
 /* Words of a command on stderr. */
 #include "say.h"
 #include "text.h"
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 const char *mt_cli_name = "mt";
 int mt_cli_quiet, mt_cli_brief;
 
-void mt_cli_line(const char *format, va_list args, const char *end)
+/* `end`: what follows the sentence, with the line's end. */
+static void say_line(const char *format, va_list args, const char *end)
 {
     static char spare[1024]; /* under stderr's lock: what is to be said may be that there is no memory */
     char *text = NULL;
@@ -32,7 +34,7 @@ void mt_cli_say(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    mt_cli_line(format, args, "\n");
+    say_line(format, args, "\n");
     va_end(args);
 }
 
@@ -41,7 +43,7 @@ void mt_cli_note(const char *format, ...)
     va_list args;
     va_start(args, format);
     if (!mt_cli_brief)
-        mt_cli_line(format, args, "\n");
+        say_line(format, args, "\n");
     va_end(args);
 }
 
@@ -49,7 +51,7 @@ int mt_cli_fail(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    mt_cli_line(format, args, "\n");
+    say_line(format, args, "\n");
     va_end(args);
     return MT_EXIT_FAILURE;
 }
@@ -58,7 +60,7 @@ int mt_cli_refuse(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    mt_cli_line(format, args, "\n");
+    say_line(format, args, "\n");
     va_end(args);
     return MT_EXIT_USAGE;
 }
@@ -69,7 +71,7 @@ int mt_cli_usage(const char *format, ...)
     va_list args;
     snprintf(end, sizeof end, " (see %.100s --help)\n", mt_cli_name);
     va_start(args, format);
-    mt_cli_line(format, args, end);
+    say_line(format, args, end);
     va_end(args);
     return MT_EXIT_USAGE;
 }

@@ -6,7 +6,6 @@
  * what was whole is reported. */
 #ifndef MT_BASE_SAY_H
 #define MT_BASE_SAY_H
-#include <stdarg.h>
 
 enum { MT_EXIT_OK = 0, MT_EXIT_FAILURE = 1, MT_EXIT_USAGE = 2, MT_EXIT_INPUT = 3 };
 
@@ -16,9 +15,7 @@ extern int mt_cli_quiet;
 /* -q: nothing is said but what makes the program fail, or the trace incomplete. */
 extern int mt_cli_brief;
 
-/* What the others are made of: `end` is what follows, with the line's end. Names that a terminal could obey
- * become visible in the sentence. */
-void mt_cli_line(const char *format, va_list args, const char *end);
+/* Names that a terminal could obey become visible in the sentence. */
 __attribute__((format(printf, 1, 2))) void mt_cli_say(const char *format, ...);
 /* The same for what is good to know and no more: not with -q. */
 __attribute__((format(printf, 1, 2))) void mt_cli_note(const char *format, ...);

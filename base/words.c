@@ -1,22 +1,16 @@
 /* Lists of words: command lines of the programs that mt-cc and memtrace host run. */
 #include "words.h"
+#include "say.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "memtrace/grow.h"
 
-static const char *words_no_memory = "no memory";
-
-void mt_words_begin(const char *no_memory)
-{
-    words_no_memory = no_memory;
-}
-
 static char *words_must(char *word)
 {
     if (!word) {
-        fprintf(stderr, "%s\n", words_no_memory);
+        mt_cli_say("no memory");
         exit(1);
     }
     return word;

@@ -1,5 +1,5 @@
-/* A growing list of words that ends in NULL as argv does. Without memory the program ends: exit code 1, after
- * the line that mt_words_begin was given. */
+/* A growing list of words that ends in NULL as argv does. Without memory the command ends: exit code 1, after
+ * it has said so. */
 #ifndef MT_TOOLS_WORDS_H
 #define MT_TOOLS_WORDS_H
 #include <stddef.h>
@@ -9,8 +9,6 @@ struct words {
     size_t count, room;
 };
 
-/* `no_memory`: what is written to stderr then, with the tool's name; it must stay. Before all others. */
-void mt_words_begin(const char *no_memory);
 /* A string on the heap, the caller's. */
 char *mt_words_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Adds a copy. */

@@ -12,43 +12,7 @@
 #include "format/host_module.h"
 #include <stdint.h>
 #include "memtrace/container.h"
-
-enum mt_core_mode { MT_CORE_MAT, MT_CORE_INSN, MT_CORE_ATOMIC };
-
-/* What is recorded of a piece of code. */
-enum mt_core_code {
-    MT_CODE_HIDDEN, /* nothing, and nobody asks for it */
-    MT_CODE_NONE,   /* nothing; its accesses are counted (mt_core_left_out) */
-    MT_CODE_DATA,   /* accesses to the program's data; the others are counted */
-    MT_CODE_ALL
-};
-
-struct mt_core_list {
-    const char **item;
-    unsigned count;
-};
-
-struct mt_core_options {
-    enum mt_core_mode mode;
-    int container;            /* output ends in .mtc */
-    enum mt_core_code others; /* of code of libraries that --library does not name; DATA: ALL outside of the C
-                                 runtime */
-    /* fields of options.def: STRING const char *, NUMBER and POWER uint64_t, SWITCH int, LIST mt_core_list */
-#define MT_CORE_FIELD_STRING(f) const char *f;
-#define MT_CORE_FIELD_NUMBER(f) uint64_t f;
-#define MT_CORE_FIELD_POWER(f) uint64_t f;
-#define MT_CORE_FIELD_SWITCH(f) int f;
-#define MT_CORE_FIELD_LIST(f) struct mt_core_list f;
-#define MT_HOST_OPTION(kind, field, letter, name, modes, def, values, help) MT_CORE_FIELD_##kind(field)
-#include "options.def"
-};
-
-/* Parses "mat" "-o" "x" "--threshold=4096" "--routine" "main" … (no program name; the mode first; a SWITCH
- * may be without value, then it is 1). Strings are kept, not copied. 0, or -1: *why is a sentence that
- * names the option, what was given and what is wanted. */
-int mt_core_options_parse(struct mt_core_options *o, int argc, char *const *argv, char *why, unsigned size);
-/* Frees the lists. */
-void mt_core_options_free(struct mt_core_options *o);
+#include "base/host_options.h"
 
 /* ---- what an engine gives ---- */
 
@@ -288,8 +252,6 @@ void mt_core_brk(struct mt_core_thread *t, uint64_t old_break, uint64_t new_brea
 
 /* How much of the code of this file ("": of no file) is recorded. program: it is the program's own. */
 enum mt_core_code mt_core_code(const char *path, int program);
-/* The code that --library's word stands for; -1: it is a name. */
-int mt_core_code_word(const char *word);
 /* Says which of --library's names were no file's. */
 void mt_core_library_unmet(void);
 /* 1 if what this function of this file allocates is the C runtime's own (buffers of FILE, not strdup's). */

@@ -1,12 +1,12 @@
-/* exec: the traced program becomes another one. mt-host (whose path the engine was given) then runs that
- * one under the same engine with the same options, in the same process; its trace is NAME.exec1.EXT, the next
- * one's NAME.exec2.EXT and so on; a FIFO stays what it is. */
+/* exec: the traced program becomes another one. memtrace host, whose path the engine was given, then runs
+ * that one under the same engine with the same options, in the same process; its trace is NAME.exec1.EXT, the
+ * next one's NAME.exec2.EXT and so on; a FIFO stays what it is. */
 #ifndef MT_HOST_MACHINE_FOLLOW_H
 #define MT_HOST_MACHINE_FOLLOW_H
 #include <limits.h>
 #include "../core/core.h"
 
-/* Keeps what is needed later: path of mt-host (NULL: exec is not followed), the engine's name, the core's
+/* Keeps what is needed later: path of memtrace (NULL: exec is not followed), the engine's name, the core's
  * words (mode first) and the output's absolute name. */
 void mt_follow_start(const char *host, const char *engine, char *const *words, int count,
                      const struct mt_core_options *o);

@@ -22,7 +22,7 @@
 
 /* ---- exec: the traced program becomes another one ---- */
 
-enum { OWN = 6 }; /* mt-host --engine=ENGINE --exec --argv0=… … -- PATH */
+enum { OWN = 7 }; /* memtrace host --engine=ENGINE --exec --argv0=… … -- PATH */
 
 static const char *follower;
 static char engine_word[64];
@@ -55,7 +55,7 @@ void mt_follow_program(const char *path)
     snprintf(program, sizeof program, "%s", path ? path : "");
 }
 
-/* What another process of this engine runs: its command line is mt-host's, with the program behind -0 ARGV0.
+/* What another process of this engine runs: its command line is memtrace's, with the program behind -0 ARGV0.
  */
 static int follow_other(const char *pid, char out[PATH_MAX])
 {
@@ -95,7 +95,7 @@ static const char *follow_file(const char *path, char out[PATH_MAX])
     return *out ? out : path;
 }
 
-/* 1 if mt-host can trace this file: an x86-64 program or a script. */
+/* 1 if memtrace host can trace this file: an x86-64 program or a script. */
 static int follow_can(const char *path)
 {
     union {
@@ -136,8 +136,8 @@ static int next_output(char next[PATH_MAX])
     return n > 0 && n < PATH_MAX ? 0 : -1;
 }
 
-/* Becomes mt-host, the trace being closed. A file that has its name in /proc alone (a descriptor, which exec
- * may close) stays open in it. Returns only when that fails (or exec is not followed). */
+/* Becomes memtrace host, the trace being closed. A file that has its name in /proc alone (a descriptor, which
+ * exec may close) stays open in it. Returns only when that fails (or exec is not followed). */
 static void mt_follow(const char *path, char *const *argv, char *const *envp)
 {
     static char *no_words[] = {NULL};
@@ -157,7 +157,8 @@ static void mt_follow(const char *path, char *const *argv, char *const *envp)
         snprintf(file, sizeof file, "/proc/self/fd/%d", fd);
     else
         snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./", path);
-    line[n++] = "memtrace host";
+    line[n++] = "memtrace";
+    line[n++] = "host";
     line[n++] = engine_word;
     line[n++] = "--exec";
     line[n++] = first;

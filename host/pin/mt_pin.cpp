@@ -23,7 +23,7 @@ static const struct option options[] = {
 #define MT_IS_LIST_LIST TRUE
 #define MT_HOST_OPTION(kind, field, letter, name, modes, def, values, help)                                  \
     {letter, name, values, help, MT_IS_LIST_##kind},
-#include "options.def"
+#include "base/host_options.def"
 };
 #define OPTIONS (sizeof options / sizeof *options)
 

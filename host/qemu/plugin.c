@@ -4,7 +4,7 @@
  *
  *     qemu-x86_64 -plugin LIBDIR/memtrace/mt-host-qemu.so,mode=MODE[,NAME=VALUE]... PROGRAM [ARGUMENT]...
  *
- * MODE is mat, insn or atomic. NAME is a long option of host/core/options.def without the dashes
+ * MODE is mat, insn or atomic. NAME is a long option of base/host_options.def without the dashes
  * (output=FILE, threshold=4096, locks=1); `routine` may be given several times; a switch takes 0, 1, on or
  * off or no value. A comma in a value is written twice. follow=MT-HOST: when the program becomes
  * another one (exec), that one is traced, too (follow.h). No environment variable is read.

@@ -3,7 +3,7 @@
  * Packages give up the interpreter's lock around such calls, and it must not be asked for here: another
  * thread may hold it and wait for what this one holds. But the thread's own frames stand still meanwhile, so
  * they are read as they lie in memory. How they lie, the hook finds out and tests
- * (tools/mt-run/python/memtrace_python/lines.py).
+ * (runtime/attach/python/memtrace_python/lines.py).
  *
  * The source's name for an allocation needs the source, which the hook reads: a thread of its own waits for
  * places that it has not been asked for yet (python_names.c). */

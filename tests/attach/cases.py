@@ -312,7 +312,7 @@ def case_refused():
         os.chmod(suid, 0o755 | stat.S_ISUID)
         check(*mt_run("./suid"), "", {}, code=2, err=r"mt-run: [^\n]*set-user-id[^\n]*\n")
         check(*mt_run("sh", "-c", "./suid; echo $?"), "0\n", {})
-    for words, code, err in (((), 2, "no program"), (("-x",), 2, "invalid option"), (("./nothing",), 2, "No such file"),
+    for words, code, err in (((), 2, "no program"), (("-x",), 2, "unknown option -x"), (("./nothing",), 2, "No such file"),
                              (("nothing-here",), 2, "in PATH"), (("-f", "text", "true"), 2, "text is not"),
                              (("-o", "/proc/none/x", "true"), 1, "/proc/none"), (("--list", "a", "b"), 2, "--list takes one")):
         done = run([tool("mt-run"), *words], cwd=WORK, env=clean_environment())

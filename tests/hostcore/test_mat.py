@@ -312,13 +312,13 @@ def names():
     assert text.startswith(b"before\n") and text.count(b"\n") == want.count(b"\n") + 1
 
 
-OPTIONS = [(["mat", "-l", "4"], "--locks is not for mode mat"), (["atomic", "-l", "3"], "'3' is not a power of two in 1"),
+OPTIONS = [(["mat", "-l", "4"], "--locks is for atomic, not for mat"), (["atomic", "-l", "3"], "'3' is not a power of two in 1"),
            (["atomic", "-b", "8192"], "'8192' is not a power of two in 1..4096"), (["atomic", "-b"], "wants a value"),
            (["atomic", "--lag=x"], "--lag (-d): 'x' is not 1..1000000000"), (["atomic", "-a", "0"], "'0' is not 1.."),
            (["mat", "--threshold", "-1"], "'-1' is not BYTES"), (["mat", "--threshold", "1q"], "'1q' is not BYTES"),
            (["mat", "--level=20"], "'20' is not 0..19"), (["mat", "--nothing"], "'--nothing' is not known"),
            (["mat", "word"], "'word' is not known"), (["mat", "--signal=2"], "'2' is not 0|1"),
-           (["dance"], "mode 'dance' is not mat, insn or atomic"), (["insn", "-r"], "not for mode insn"),
+           (["dance"], "mode 'dance' is not mat, insn or atomic"), (["insn", "-r"], "is for atomic, not for insn"),
            (["mat", "--routine="], "'' is not NAME"), (["atomic", "-f", "missing", "-o", "t.out"], "missing cannot be read"),
            (["mat", "--threshold", "99999999999999999999"], "is not BYTES"), (["atomic", "-l", "0"], "'0' is not a power")]
 

@@ -333,7 +333,6 @@ int main(int argc, char **argv)
     struct words all = {0};
 
     mt_cli_name = "mt-cc";
-    mt_words_begin("mt-cc: out of memory");
     if (argc < 2) {
         return mt_cli_refuse("no files; mt-cc --help says how");
     }

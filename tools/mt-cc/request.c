@@ -67,7 +67,7 @@ static const char *const no_link[] = {"-c",        "-S",           "-E",       "
 const struct option *mt_cc_options(void)
 {
     static struct option list[MT_OPT_END - MT_OPT_FIRST];
-    char letters[2 * (MT_OPT_END - MT_OPT_FIRST)];
+    char letters[MT_OPT_LETTERS];
     if (!list[0].name) {
         mt_command_table(MT_OF_CC, 0, list, letters);
     }

@@ -1,6 +1,5 @@
 /* mt-ptx: the command line. */
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,6 @@
 #include "linker.h"
 #include "mt-ptx.h"
 
-static int usage_error(const char *format, ...);
 static const struct mt_command command = {
     .of = MT_OF_PTX,
     .before =
@@ -24,19 +22,9 @@ static const struct mt_command command = {
     .after = "--mt-KEY=VALUE is an option of the pass, as mt-cc has them: kernels, exclude, only, vectors, "
              "count, cpu.\n"
              "Exit code: 0 fine, 1 failure, 2 wrong usage.\n",
-    .wrong = usage_error,
 };
 
 static const char *const formats[] = {"image", "ir", NULL};
-
-static int usage_error(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    mt_cli_line(format, args, "\nmt-ptx: --help says what there is\n");
-    va_end(args);
-    return 2;
-}
 
 /* --mt-KEY=VALUE goes to the pass, and out of argv. 0, or 2. */
 static int take_pass_options(int *argc, char **argv)
@@ -47,8 +35,7 @@ static int take_pass_options(int *argc, char **argv)
         if (strncmp(argv[i], "--mt-", 5) != 0) {
             argv[kept++] = argv[i];
         } else if (mt_pass_option_set(argv[i] + 5, &why) != 0) {
-            fprintf(stderr, "mt-ptx: %s: %s\n", argv[i], why);
-            return 2;
+            return mt_cli_refuse("%s: %s", argv[i], why);
         }
     }
     argv[kept] = NULL;
@@ -61,7 +48,7 @@ static int parse_number(const char *word, int *out)
     char *end;
     long n = strtol(word, &end, 10);
     if (end == word || *end || n < 0 || n > 1000000) {
-        return usage_error("%s is not the number of a module", word);
+        return mt_cli_usage("%s is not the number of a module", word);
     }
     *out = (int)n;
     return 0;
@@ -76,7 +63,7 @@ static int parse_size(const char *word, uint64_t *out)
     if (strcmp(word, "off") == 0) {
         *out = UINT64_MAX / 2;
     } else if (end == word || *word == '-' || end[shift != 0] || n > UINT32_MAX) {
-        return usage_error("%s is not a size: 256K and so on, or off", word);
+        return mt_cli_usage("%s is not a size: 256K and so on, or off", word);
     }
     return 0;
 }
@@ -88,8 +75,8 @@ static int main_format(struct request *r, const char *word)
     if (r->emit_ir || strcmp(word, "image") == 0) {
         return 0;
     }
-    return near ? usage_error("did you mean --format=%s?", near)
-                : usage_error("%s is not a format: image or ir", word);
+    return near ? mt_cli_usage("did you mean --format=%s?", near)
+                : mt_cli_usage("%s is not a format: image or ir", word);
 }
 
 static int main_option(void *arg, int o)
@@ -153,19 +140,19 @@ static int parse_arguments(int argc, char **argv, struct request *r)
         return code < 0 ? mt_near_told() : code;
     }
     if (r->serve || r->cache_list || r->cache_clear) {
-        return optind < argc ? usage_error("%s is too much here", argv[optind]) : -1;
+        return optind < argc ? mt_cli_usage("%s is too much here", argv[optind]) : -1;
     }
     if (optind + 1 != argc) {
-        return usage_error("%s", optind == argc ? "no input" : "more than one input");
+        return mt_cli_usage("%s", optind == argc ? "no input" : "more than one input");
     }
     r->input = argv[optind];
     if (!r->output && r->emit_ir) {
         r->output = "-";
     }
     if (r->output && mt_output_is_input(r->output, r->input)) {
-        return usage_error("the output %s is the input", r->output);
+        return mt_cli_usage("the output %s is the input", r->output);
     }
-    return r->output || r->list ? -1 : usage_error("%s", "no -o IMAGE");
+    return r->output || r->list ? -1 : mt_cli_usage("%s", "no -o IMAGE");
 }
 
 /* The one that is wanted; NULL after a message. */

@@ -16,7 +16,7 @@ import zipfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 # What a build has, by where it is in the tree; {}: some are not built everywhere.
-PROGRAMS = ["bin/memtrace", "bin/mt-cc", "bin/mt-env", "bin/mt-host", "bin/mt-run", "libexec/memtrace/mt-cudabin"]
+PROGRAMS = ["bin/memtrace", "bin/mt-cc", "libexec/memtrace/mt-cudabin"]
 WHOLE = "libexec/memtrace/mt-ptx-whole"  # becomes mt-ptx
 LIBRARIES = ["lib/libmemtrace.so", "lib/libmemtrace-attach.so", "lib/libmemtrace-libraries.so", "lib/libmemtrace-host.so",
              "lib/libMemtrace-AA.so", "lib/memtrace/driver/libcuda.so.1"]

@@ -17,14 +17,6 @@
 
 enum { THREADS_DEFAULT = 32 };
 
-const char *mt_cli_called;
-
-void mt_cli_start(const char *name)
-{
-    mt_cli_name = mt_cli_called ? mt_cli_called : name;
-    mt_stop_begin();
-}
-
 void mt_cli_waits(const char *path)
 {
     struct stat st;

@@ -12,14 +12,14 @@
 #include "memtrace/trace.h"
 #include "output/json/json.h"
 
-extern const char *mt_cli_called; /* "memtrace extract", set before; NULL: by the name it had */
 /* 1 after SIGINT, SIGTERM or SIGHUP. A second one ends the program, and so do three seconds after the first.
  */
 extern volatile sig_atomic_t mt_cli_stop;
+/* Signals are caught from here on; those that are ignored stay so. */
+void mt_stop_begin(void);
 /* Says on a terminal that opening `path`, if it is a FIFO, waits for who writes to it. */
 void mt_cli_waits(const char *path);
 
-void mt_cli_start(const char *name);
 void mt_cli_version(void);
 #define MT_PART_PAGE "page, which needs the package node-d3," /* for mt_cli_left_out */
 /* Exit code of an error of the reader. */

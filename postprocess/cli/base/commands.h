@@ -2,9 +2,7 @@
 #ifndef MT_CLI_COMMANDS_H
 #define MT_CLI_COMMANDS_H
 
-#define PROGRAM(word, sentence)
 #define COMMAND(word, sentence) int mt_##word##_command(int argc, char **argv);
 #include "commands.def"
 #undef COMMAND
-#undef PROGRAM
 #endif

@@ -3,8 +3,6 @@
 #define MT_CLI_STOP_H
 #include "cli.h"
 
-/* Signals are caught from here on; those that are ignored stay so. */
-void mt_stop_begin(void);
 /* 1: other processes stop at the same place, which the caller agrees on with them. There is no limit then. */
 void mt_stop_together(int together);
 /* A signal has come to a program that ran for the command, and ended it. What it left is read for a second or

@@ -344,18 +344,19 @@ static int check_run(char **argv, const char *folder, const struct mt_check_choi
                      int *code)
 {
     static char device[] = "-dcpu", shared[] = "--spaces=global,shared", global[] = "--spaces=global",
-                end[] = "--", called[] = "memtrace check";
+                end[] = "--", called[] = "memtrace check", command[] = "run";
     char run[PATH_MAX], output[PATH_MAX + 16];
     size_t n = 0, at = 0;
     while (argv[n])
         n++;
-    char **words = calloc(n + 8, sizeof *words);
+    char **words = calloc(n + 9, sizeof *words);
     if (!words)
         return mt_cli_fail("no memory");
     struct mt_program_run child = {.path = run, .argv = words};
-    int rc = mt_files_beside(run, "mt-run") ? mt_cli_fail("%s: %s", run, strerror(errno)) : 0;
+    int rc = mt_files_self(run, 0) ? mt_cli_fail("%s: %s", run, strerror(errno)) : 0;
     snprintf(output, sizeof output, "--output=%s", folder);
     words[at++] = called; /* what it says is ours */
+    words[at++] = command;
     words[at++] = device;
     words[at++] = output;
     words[at++] = check_wants_group(choice, MT_FINDING_RACE) || check_wants(choice, MT_FINDING_OF_UNWRITTEN)
@@ -728,7 +729,6 @@ static const struct mt_command command = {
         "or 3 when one is\n"
         "damaged or incomplete). Hints make no difference.\n",
     .stops = 1,
-    .wrong = mt_cli_usage,
 };
 
 enum format { TEXT, JSON, SARIF };
@@ -1054,7 +1054,7 @@ int mt_check_command(int argc, char **argv)
     static struct options x;
     struct mt_output out = {.fd = -1};
     int found = 0;
-    mt_cli_start("memtrace check");
+    mt_stop_begin();
     mt_filter_init(&x.filter);
     x.choice.kinds = (1u << MT_FINDING_KINDS) - 1;
     int code = mt_cli_options(&command, argc, argv, check_option, &x);

@@ -199,7 +199,6 @@ static const struct mt_command command = {
     .after = "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 a trace is truncated, corrupt or incomplete, or "
              "reading was\n"
              "interrupted: what was whole is compared.\n",
-    .wrong = mt_cli_usage,
 };
 
 struct options {
@@ -542,7 +541,7 @@ int mt_compare_command(int argc, char **argv)
     struct mt_compare c = {.cap = 65536, .threshold = 0.01};
     struct options x = {.compare = &c};
     struct mt_output out = {0};
-    mt_cli_start("mt-compare");
+    mt_stop_begin();
     mt_filter_init(&x.filter);
     mt_alphabet_init(&c.alphabet, 3);
     int code = mt_cli_options(&command, argc, argv, compare_option, &x);

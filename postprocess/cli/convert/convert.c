@@ -40,7 +40,6 @@ static const struct mt_command command = {
              "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, "
              "or reading was\n"
              "interrupted: what was whole is in the output.\n",
-    .wrong = mt_cli_usage,
 };
 
 enum format { BY_MODE, MAT, ATOMIC, INSN, MTC, RAW, SIM };
@@ -475,7 +474,7 @@ int mt_convert_command(int argc, char **argv)
 {
     struct options x = {.order = MT_HOST_BY_TIME, .level = 3, .thread = UINT64_MAX};
     struct mt_output out = {0};
-    mt_cli_start("mt-convert");
+    mt_stop_begin();
     mt_filter_init(&x.filter);
     x.choice.filter = &x.filter;
     int code = convert_parse(&x, argc, argv), merged = code == 0 && x.by_time;

@@ -711,7 +711,6 @@ static const struct mt_command command = {
     .after = "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, "
              "or reading was\n"
              "interrupted: what was whole is shown.\n",
-    .wrong = mt_cli_usage,
 };
 
 struct options {
@@ -986,7 +985,7 @@ int mt_dump_command(int argc, char **argv)
 {
     struct options x = {.head = UINT64_MAX, .out = mt_output_whole(dup(STDOUT_FILENO))};
     struct mt_source *s = NULL;
-    mt_cli_start("mt-dump");
+    mt_stop_begin();
     mt_filter_init(&x.filter);
     int code = mt_cli_options(&command, argc, argv, dump_option, &x);
     if (code == 0 && !x.out)

@@ -705,7 +705,6 @@ static const struct mt_command command = {
              "interrupted (Ctrl-C): what was whole is in the output, which then says \"complete\": false and "
              "why.\n"
              "Definitions with a worked example: docs/definitions.md.\n",
-    .wrong = mt_cli_usage,
 };
 
 static int no_section(const char *text, size_t n)
@@ -1319,12 +1318,11 @@ int mt_extract_command(int argc, char **argv)
 int mt_extract_run(int argc, char **argv, const struct mt_session *session)
 {
     static struct mt_extract x; /* holds the output buffer */
-    mt_cli_start("mt-extract");
+    mt_stop_begin();
     x.p.session = session;
     if (session)
         session->begin(&argc, &argv, &mt_cli_stop);
     mt_cli_quiet = !session_reports(x.p.session); /* all would say the same */
-    opterr = !mt_cli_quiet;
     mt_pipeline_init(&x.p);
     x.formats.top = 200;
     x.sections = (1u << MT_SECTIONS) - 1;

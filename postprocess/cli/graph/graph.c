@@ -43,7 +43,6 @@ static const struct mt_command command = {
     .after = "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, "
              "or reading was\n"
              "interrupted: what was whole is in the output.\n",
-    .wrong = mt_cli_usage,
 };
 
 struct options {
@@ -284,7 +283,7 @@ int mt_graph_command(int argc, char **argv)
 {
     struct options x = {.key = MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE};
     struct mt_output out = {0};
-    mt_cli_start("mt-graph");
+    mt_stop_begin();
     x.in.pipes = 1;
     mt_filter_init(&x.in.filter);
     int code = mt_cli_options(&command, argc, argv, graph_option, &x);

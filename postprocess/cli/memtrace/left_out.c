@@ -6,11 +6,13 @@
     int mt_##word##_command(int argc, char **argv)                                                           \
     {                                                                                                        \
         (void)argc, (void)argv;                                                                              \
-        mt_cli_start("mt-" #word);                                                                           \
         return mt_cli_left_out(part);                                                                        \
     }
 #ifdef MT_WITHOUT_PAGE
 LEFT_OUT(report, MT_PART_PAGE)
+#endif
+#ifdef MT_WITHOUT_HOST
+LEFT_OUT(host, "host")
 #endif
 #ifdef MT_WITHOUT_CONVERT
 LEFT_OUT(convert, "convert")

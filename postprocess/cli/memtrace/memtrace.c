@@ -10,13 +10,11 @@
 
 static const struct command {
     const char *word, *sentence;
-    int (*main)(int argc, char **argv); /* NULL: a program of its own */
+    int (*main)(int argc, char **argv);
 } commands[] = {
 #define COMMAND(word, sentence) {#word, sentence, mt_##word##_command},
-#define PROGRAM(word, sentence) {#word, sentence, NULL},
 #include "cli/base/commands.def"
 #undef COMMAND
-#undef PROGRAM
 };
 #define COMMANDS (sizeof commands / sizeof *commands)
 
@@ -51,24 +49,24 @@ static const struct command *memtrace_find(const char *word)
     return NULL;
 }
 
-/* The program beside this one; comes back when it cannot be run. */
-static int memtrace_exec(const struct command *c, char **argv)
+int mt_cc_command(int argc, char **argv)
 {
     char path[PATH_MAX];
-    if (mt_files_beside(path, "mt-%s", c->word) == 0)
+    if (mt_files_beside(path, "mt-cc") == 0)
         execv(path, argv);
     int missing = errno == ENOENT;
-    mt_cli_say("%s: %s: %s", c->word, path, strerror(errno));
-    return missing ? mt_cli_left_out(strcmp(c->word, "host") ? "tools" : "host") : MT_EXIT_FAILURE;
+    mt_cli_say("cc: %s: %s", path, strerror(errno));
+    return missing ? mt_cli_left_out("tools") : MT_EXIT_FAILURE;
 }
 
-static int memtrace_call(const struct command *c, int argc, char **argv)
+/* `called`: the name in the program's command line. "memtrace check" runs `memtrace run` by its own name. */
+static int memtrace_call(const struct command *c, const char *called, int argc, char **argv)
 {
     static char name[32];
-    snprintf(name, sizeof name, "memtrace %s", c->word);
-    mt_cli_called = name;
-    argv[0] = name;
-    return c->main ? c->main(argc, argv) : memtrace_exec(c, argv);
+    int for_another = strchr(called, ' ') != NULL;
+    snprintf(name, sizeof name, "%s%s", for_another ? called : "memtrace ", for_another ? "" : c->word);
+    mt_cli_name = argv[0] = name;
+    return c->main(argc, argv);
 }
 
 static int memtrace_unknown(const char *word)
@@ -94,9 +92,9 @@ int main(int argc, char **argv)
                                                                        : argc ? argv[0]
                                                                               : "";
     const struct command *c = strncmp(called, "mt-", 3) == 0 ? memtrace_find(called + 3) : NULL;
-    if (c && c->main)
+    mt_cli_name = c ? called : "memtrace";
+    if (c)
         return c->main(argc, argv);
-    mt_cli_name = "memtrace";
     const char *word = argc > 1 ? argv[1] : "help";
     if (strcmp(word, "--completion-options") == 0) { /* what shells can offer first */
         for (size_t i = 0; i < COMMANDS; i++)
@@ -117,7 +115,7 @@ int main(int argc, char **argv)
         return memtrace_unknown(help ? argv[2] : word);
     if (help) {
         char option[] = "--help", *asked[] = {NULL, option, NULL};
-        return memtrace_call(c, 2, asked);
+        return memtrace_call(c, "", 2, asked);
     }
-    return memtrace_call(c, argc - 1, argv + 1);
+    return memtrace_call(c, called, argc - 1, argv + 1);
 }

@@ -36,7 +36,6 @@ static const struct mt_command command = {
         "Exit code: 0 fine, 1 failure, 2 wrong usage (also of SQL), 3 the trace is truncated, corrupt or "
         "incomplete, or\n"
         "reading was interrupted (Ctrl-C): the answer is of what was whole.\n",
-    .wrong = mt_cli_usage,
 };
 
 struct query {
@@ -442,7 +441,7 @@ int mt_query_command(int argc, char **argv)
 {
     static struct query x;
     char why[300];
-    mt_cli_start("mt-query");
+    mt_stop_begin();
     mt_pipeline_init(&x.p);
     int code = mt_cli_options(&command, argc, argv, query_option, &x);
     if (code == 0 && mt_sql_open(&x.sql, why, sizeof why) != 0)

@@ -382,7 +382,6 @@ static const struct mt_command command = {
         "of their own.\n",
     .after =
         "Exit code: as memtrace extract. The page of an incomplete trace says so, and what is missing.\n",
-    .wrong = mt_cli_usage,
 };
 
 struct make {
@@ -686,7 +685,7 @@ int mt_report_command(int argc, char **argv)
 {
     static struct make m;
     int middle = report_middle(argc, argv);
-    mt_cli_start("mt-report");
+    mt_stop_begin();
     mt_pipeline_init(&m.p);
     mt_locality_run_section(&m.p.more, "more", 4);
     m.p.more.quiet = 1; /* the page says it */

@@ -1,5 +1,5 @@
-/* The options of host tracing, from words NAME=VALUE (options.def). */
-#include "core.h"
+/* The options of host tracing, from words NAME=VALUE (host_options.def). */
+#include "host_options.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct option {
 static const struct option options[] = {
 #define MT_HOST_OPTION(kind, field, letter, name, modes, def, values, help)                                  \
     {kind, offsetof(struct mt_core_options, field), letter, name, modes, def, values},
-#include "options.def"
+#include "host_options.def"
 };
 #define COUNT (sizeof options / sizeof *options)
 
@@ -138,6 +138,18 @@ static int options_defaults(struct mt_core_options *o, char *why, unsigned size)
     return 0;
 }
 
+/* "mat", "mat and atomic" … of "MA". */
+static const char *options_modes(const char *letters, char text[64])
+{
+    size_t n = strlen(letters);
+    *text = 0;
+    for (size_t i = 0; i < n; i++) {
+        strcat(text, i == 0 ? "" : i + 1 == n ? " and " : ", ");
+        strcat(text, letters[i] == 'M' ? "mat" : letters[i] == 'I' ? "insn" : "atomic");
+    }
+    return text;
+}
+
 /* A SWITCH takes the next word only if it is 0 or 1. */
 static int takes_next(const struct option *d, const char *next)
 {
@@ -174,7 +186,9 @@ static int options_parse(struct mt_core_options *o, int argc, char *const *argv,
             return -1;
         }
         if (!strchr(d->modes, modes[o->mode].letter)) {
-            snprintf(why, size, "option --%s is not for mode %s", d->name, modes[o->mode].name);
+            char text[64];
+            snprintf(why, size, "option --%s is for %s, not for %s", d->name, options_modes(d->modes, text),
+                     modes[o->mode].name);
             return -1;
         }
         if (!value && takes_next(d, i + 1 < argc ? argv[i + 1] : NULL))

@@ -1,0 +1,876 @@
+/* memtrace run: runs a program that was not built for memtrace, traced. docs/man/memtrace-run.md is its
+ * manual. Functions return 0, or the exit code after a message: 1 failure, 2 usage or a program that cannot
+ * be traced. */
+#define _GNU_SOURCE
+#include "cli/base/commands.h"
+#include "cli/base/cli.h"
+#include "base/trust.h"
+#include "base/part.h"
+#include "base/words.h"
+#include "base/binary.h"
+#include "base/near.h"
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <regex.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+struct engine {
+    int gpu;     /* there is one, or the user says so */
+    int asked;   /* -d gpu */
+    int injects; /* the program is traced on the GPU as it is; else on the CPU device */
+    char injection[PATH_MAX], library[PATH_MAX]; /* ours, and NVIDIA's; "": there is none */
+    char why[2 * PATH_MAX];                      /* a sentence: what is missing, and the way out */
+};
+
+struct program {
+    char path[PATH_MAX]; /* what is started: of a script, the script */
+    const char *what;    /* a word on its CUDA runtime for -v */
+    int injected;        /* it is traced on a GPU, where its runtime stays as it is */
+};
+
+/* Where a program's kernels run and how they are traced: on a GPU as they are, through NVIDIA's Compute
+ * Sanitizer API, or on the CPU device. */
+
+#define LIBRARY "libsanitizer-public.so"
+#define INJECTION "memtrace/libmemtrace-inject.so"
+
+static int engine_sees_gpu(void)
+{
+    return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
+}
+
+/* As the auditor has it; "gpu": the user says that there is one. */
+static int engine_has_gpu(void)
+{
+    const char *device = getenv("MEMTRACE_DEVICE");
+    if (device && (strcmp(device, "cpu") == 0 || strcmp(device, "gpu") == 0))
+        return *device == 'g';
+    return engine_sees_gpu();
+}
+
+/* ---- NVIDIA's library ---------------------------------------------------------------------------- */
+
+/* Where it may be below a root: a toolkit, what ./setup took from PyPI, a Python's packages. */
+static const char *const engine_places[] = {"compute-sanitizer", "lib", "extras/Sanitizer", NULL};
+static const char *const engine_packages[] = {"nvidia/cu*/compute-sanitizer", "nvidia/cu*/lib",
+                                              "nvidia/cuda_sanitizer_api/lib", NULL};
+
+/* The last file that the pattern has: with versions in it, the newest. */
+static int engine_glob(const char *pattern, char path[PATH_MAX])
+{
+    glob_t found = {0};
+    int has = glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc && strlen(found.gl_pathv[0]) < PATH_MAX;
+    if (has)
+        snprintf(path, PATH_MAX, "%s", found.gl_pathv[found.gl_pathc - 1]);
+    globfree(&found);
+    return has;
+}
+
+static int engine_below(const char *root, const char *between, const char *const *places, char path[PATH_MAX])
+{
+    char pattern[PATH_MAX];
+    for (; root && *root && *places; places++)
+        if (snprintf(pattern, sizeof pattern, "%s/%s%s/" LIBRARY, root, between, *places) <
+                (int)sizeof pattern &&
+            engine_glob(pattern, path))
+            return 1;
+    return 0;
+}
+
+/* The folder above that of a program in PATH, its links followed; NULL: there is no such program. */
+static const char *engine_root_of(const char *program, char root[PATH_MAX])
+{
+    char path[PATH_MAX];
+    if (mt_files_executable(program, path) != 0 || !realpath(path, root))
+        return NULL;
+    for (int up = 0; up < 2; up++) {
+        char *slash = strrchr(root, '/');
+        if (slash)
+            *slash = 0;
+    }
+    return root;
+}
+
+/* MEMTRACE_SANITIZER: the file, or its folder. */
+static int engine_named(const char *name, char path[PATH_MAX])
+{
+    struct stat st;
+    int folder = stat(name, &st) == 0 && S_ISDIR(st.st_mode);
+    snprintf(path, PATH_MAX, folder ? "%s/" LIBRARY : "%s", name);
+    return access(path, R_OK) == 0;
+}
+
+static int engine_search(char path[PATH_MAX])
+{
+    char own[PATH_MAX], tool[PATH_MAX], python[PATH_MAX];
+    const char *named = getenv("MEMTRACE_SANITIZER");
+    if (named && *named)
+        return engine_named(named, path);
+    return engine_below(engine_root_of("/proc/self/exe", own), "sanitizer/", engine_places, path) ||
+           engine_below(own, "../../", engine_packages, path) || /* a wheel's neighbours */
+           engine_below(getenv("CUDA_PATH"), "", engine_places, path) ||
+           engine_below(getenv("CUDA_HOME"), "", engine_places, path) ||
+           engine_below(engine_root_of("nvcc", tool), "", engine_places, path) ||
+           engine_below("/usr/local/cuda", "", engine_places, path) ||
+           engine_below(getenv("VIRTUAL_ENV"), "lib/python3*/site-packages/", engine_packages, path) ||
+           engine_below(engine_root_of("python3", python), "lib/python3*/site-packages/", engine_packages,
+                        path);
+}
+
+/* ---- the choice ---------------------------------------------------------------------------------- */
+
+/* Sets what can be known without a GPU: both libraries, or the sentence why one is missing. */
+static void engine_look(struct engine *e)
+{
+    const char *named = getenv("MEMTRACE_SANITIZER");
+    if (mt_files_part(INJECTION, e->injection) != 0) {
+        snprintf(
+            e->why, sizeof e->why,
+            "this memtrace was built without NVIDIA's Compute Sanitizer API: ./setup gpu gets it and builds");
+        return;
+    }
+    if (!engine_search(e->library)) {
+        snprintf(e->why, sizeof e->why,
+                 named && *named
+                     ? "MEMTRACE_SANITIZER: there is no " LIBRARY " at %s"
+                     : "NVIDIA's " LIBRARY " is not found: ./setup gpu gets it, or pip install "
+                       "nvidia-cuda-sanitizer-api, or a CUDA toolkit (its folder compute-sanitizer), or "
+                       "MEMTRACE_SANITIZER names it",
+                 named);
+        *e->library = 0;
+    } else if (mt_trust_file(e->library, e->why, sizeof e->why) != 0) {
+        *e->library = 0;
+    }
+}
+
+static void engine_find(struct engine *e)
+{
+    const char *device = getenv("MEMTRACE_DEVICE");
+    *e = (struct engine){0};
+    e->gpu = engine_has_gpu();
+    e->asked = device && strcmp(device, "gpu") == 0;
+    engine_look(e);
+    e->injects = e->gpu && *e->library;
+}
+
+static int engine_is_ours(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return !strcmp(slash ? slash + 1 : path, strrchr(INJECTION, '/') + 1);
+}
+
+/* Says what is not as the user would expect; refuses what cannot be. */
+static int engine_check(const struct engine *e)
+{
+    const char *other = getenv("CUDA_INJECTION64_PATH");
+    if (e->injects && other && *other && !engine_is_ours(other))
+        return mt_cli_refuse(
+            "CUDA_INJECTION64_PATH already names %s: a program takes one such tool alone; unset "
+            "it, or trace on the CPU device with -d cpu",
+            other);
+    if (e->gpu && !e->injects && e->asked)
+        return mt_cli_refuse("nothing is traced on a GPU: %s", e->why);
+    if (e->asked && !engine_sees_gpu())
+        mt_cli_say("no GPU is to be seen here (neither /dev/nvidiactl nor /dev/dxg): if there is none, the "
+                   "program's calls of CUDA fail");
+    if (e->gpu && !e->injects)
+        mt_cli_say("kernels run on the CPU device, not on the GPU: %s", e->why);
+    return 0;
+}
+
+/* ---- --list -------------------------------------------------------------------------------------- */
+
+static void engine_list_here(const struct engine *e)
+{
+    printf("here: %s\n", e->injects ? "there is a GPU, and kernels run and are traced there"
+                         : e->gpu   ? "there is a GPU, but kernels run on the CPU device, from their PTX"
+                                    : "no GPU (neither /dev/nvidiactl nor /dev/dxg): kernels run on the CPU "
+                                      "device, from their PTX");
+}
+
+/* --list: what would happen on a GPU, and what happens here. */
+static void engine_list(const struct engine *e)
+{
+    if (*e->library)
+        printf("on a GPU: all machine code that runs there is traced as it is, by %s\n", e->library);
+    else
+        printf("on a GPU: nothing would be traced: %s\n", e->why);
+    if (e->asked && !engine_sees_gpu())
+        printf("here: a GPU is asked for, but none is to be seen (neither /dev/nvidiactl nor /dev/dxg)\n");
+    else
+        engine_list_here(e);
+}
+
+/* ---- The libraries that the dynamic linker would load into a program ---- */
+
+#define LINKER "/lib64/ld-linux-x86-64.so.2"
+
+/* Runs a program and waits for it. The exit code, or MT_EXIT_FAILURE after a message. */
+static int run_wait(char *const *argv, const posix_spawn_file_actions_t *actions)
+{
+    pid_t pid;
+    int status, why = posix_spawn(&pid, argv[0], actions, NULL, argv, environ);
+    if (why)
+        return mt_cli_fail("%s: %s", argv[0], strerror(why));
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : MT_EXIT_FAILURE;
+}
+
+/* "	libx.so.1 => /lib/libx.so.1 (0x…)" or "	/lib/ld.so (0x…)": the path, in place; NULL: none. */
+static char *libraries_line(char *line, int talk)
+{
+    char *arrow = strstr(line, " => "), *path = arrow ? arrow + 4 : line + strspn(line, "\t ");
+    char *end = strstr(path, " (0x");
+    if (!end && talk && strstr(path, "not found")) {
+        line[strcspn(line, "\n")] = 0;
+        mt_cli_say("%s", line + strspn(line, "\t "));
+    }
+    if (!end)
+        return NULL;
+    *end = 0;
+    return strchr(path, '/') ? path : NULL; /* not the kernel's own */
+}
+
+/* Adds the paths of all libraries that the program or library is linked to. Nothing of them runs. With `talk`
+ * those that are not found are said. */
+static int run_libraries(const char *path, struct words *files, int talk)
+{
+    char *argv[] = {(char *)LINKER, (char *)"--list", (char *)path, NULL}, *line = NULL, *found;
+    size_t room = 0;
+    posix_spawn_file_actions_t actions;
+    FILE *f = tmpfile();
+    if (!f)
+        return mt_cli_fail("no temporary file: %s", strerror(errno));
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fileno(f), STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", 1, 0);
+    run_wait(argv, &actions); /* a static program has none, and is an error to it */
+    posix_spawn_file_actions_destroy(&actions);
+    rewind(f);
+    while (getline(&line, &room, f) > 0)
+        if ((found = libraries_line(line, talk)) != NULL)
+            mt_words_add(files, found);
+    free(line);
+    fclose(f);
+    return 0;
+}
+
+/* ---- The environment in which the dynamic linker loads memtrace into a program ---- */
+
+static const struct {
+    const char *variable, *file, *separators;
+} environment_parts[] = {{"LD_AUDIT", "libmemtrace-attach.so", ":"},
+                         {"LD_PRELOAD", "libmemtrace.so", ": "},
+                         {"LD_LIBRARY_PATH", "memtrace/driver", ":;"},
+                         {"PYTHONPATH", "memtrace/python", ":"}};
+#define RESERVE "glibc.rtld.optional_static_tls"
+enum { PARTS = sizeof environment_parts / sizeof *environment_parts };
+
+static int environment_has(const char *list, const char *path, const char *separators)
+{
+    size_t n = strlen(path);
+    for (const char *at = list; (at = strstr(at, path)) != NULL; at += n)
+        if ((at == list || strchr(separators, at[-1])) && (!at[n] || strchr(separators, at[n])))
+            return 1;
+    return 0;
+}
+
+/* Bytes of static thread-local storage that a library asks for, or 0. */
+static size_t environment_static_tls(const char *path)
+{
+    struct mt_binary o;
+    size_t bytes = 0;
+    int asks = 0;
+    if (mt_binary_open(&o, path) != 0)
+        return 0;
+    for (unsigned i = 0; i < o.nsegments; i++)
+        if (o.segments[i].p_type == PT_TLS)
+            bytes = o.segments[i].p_memsz + o.segments[i].p_align;
+    for (size_t i = 0; i < o.nentries; i++)
+        asks |= o.entries[i].d_tag == DT_FLAGS && o.entries[i].d_un.d_val & DF_STATIC_TLS;
+    mt_binary_close(&o);
+    return asks ? bytes : 0;
+}
+
+/* With an auditor glibc takes the static thread-local storage of all libraries out of a reserve of some
+ * hundred bytes, which is there for dlopen, and without one does not: it must be as much larger as they ask
+ * for. */
+static void environment_set_reserve(const char *program)
+{
+    enum { FLOOR = 4096 };
+    const char *was = getenv("GLIBC_TUNABLES");
+    struct words files = {0};
+    size_t bytes = FLOOR;
+    if (was && strstr(was, RESERVE))
+        return;
+    for (unsigned i = 0; i < PARTS; i++) {
+        char path[PATH_MAX];
+        if (mt_files_part(environment_parts[i].file, path) == 0)
+            mt_words_add(&files, path);
+    }
+    run_libraries(program, &files, 0);
+    for (size_t i = 0; i < files.count; i++)
+        bytes += environment_static_tls(files.word[i]);
+    mt_words_free(&files);
+    char *now = mt_words_text("%s%s" RESERVE "=%zu", was ? was : "", was && *was ? ":" : "", bytes);
+    setenv("GLIBC_TUNABLES", now, 1);
+    free(now);
+}
+
+/* On the CPU device libmemtrace.so is the CUDA runtime and the driver. */
+static int environment_takes_over(const char *program)
+{
+    for (unsigned i = 0; i < PARTS; i++) {
+        const char *variable = environment_parts[i].variable, *was = getenv(variable);
+        char path[PATH_MAX];
+        if (mt_files_part(environment_parts[i].file, path) != 0)
+            return mt_cli_fail("there is no %s: build memtrace (./setup build) or install it whole", path);
+        if (strpbrk(path, ":; $"))
+            return mt_cli_fail(
+                "%s: a folder whose name has a blank, a colon, a semicolon or a $ cannot be named in "
+                "%s: move memtrace",
+                path, variable);
+        if (was && environment_has(was, path, environment_parts[i].separators))
+            continue;
+        char *now = was && *was ? mt_words_text("%s:%s", path, was) : mt_words_text("%s", path);
+        setenv(variable, now, 1);
+        free(now);
+    }
+    environment_set_reserve(program);
+    return 0;
+}
+
+/* On a GPU the driver loads our library into the program, and NVTX does. */
+static const char *const environment_injected[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"};
+
+/* For the program at `path`: puts ours before what is there, once. */
+static int environment_set(const char *program, const struct engine *e)
+{
+    if (!e->injects) {
+        if (e->gpu) /* that it cannot be traced there was said */
+            setenv("MEMTRACE_DEVICE", "cpu", 1);
+        return environment_takes_over(program);
+    }
+    for (unsigned i = 0; i < sizeof environment_injected / sizeof *environment_injected; i++)
+        setenv(environment_injected[i], e->injection, 1);
+    setenv("MEMTRACE_SANITIZER", e->library, 1);
+    setenv("MEMTRACE_ENGINE", "inject", 1);
+    return 0;
+}
+
+/* The variables as words for a shell, on stdout. */
+static void environment_print(void)
+{
+    struct words w = {0};
+    for (unsigned i = 0; i < PARTS; i++)
+        if (getenv(environment_parts[i].variable))
+            mt_words_addf(&w, "%s=%s", environment_parts[i].variable, getenv(environment_parts[i].variable));
+    for (unsigned i = 0; i < sizeof environment_injected / sizeof *environment_injected; i++)
+        if (getenv(environment_injected[i]))
+            mt_words_addf(&w, "%s=%s", environment_injected[i], getenv(environment_injected[i]));
+    if (getenv("GLIBC_TUNABLES"))
+        mt_words_addf(&w, "GLIBC_TUNABLES=%s", getenv("GLIBC_TUNABLES"));
+    for (char **e = environ; *e; e++)
+        if (strncmp(*e, "MEMTRACE_", 9) == 0)
+            mt_words_add(&w, *e);
+    mt_words_print(&w);
+    mt_words_free(&w);
+}
+
+/* --list: the device code of a program and of the libraries that it loads; mt-ptx says what is in each, and
+ * what is in its cache. */
+
+static const char *list_runtime(const struct mt_binary *o)
+{
+    const struct mt_binary_symbols *where;
+    int major;
+    switch (mt_binary_cudart(o, &where, &major)) {
+    case MT_CUDART_STATIC:
+        return major == 11   ? "static runtime of CUDA 11, is taken over"
+               : major == 12 ? "static runtime of CUDA 12, is taken over"
+               : major == 13 ? "static runtime of CUDA 13, is taken over"
+                             : "static runtime of a CUDA version that is not known here: cannot be traced";
+    case MT_CUDART_NAMELESS:
+        return "static runtime without symbols: cannot be traced; do not strip it, or link with "
+               "--cudart=shared";
+    case MT_CUDART_SHARED:
+        return "shared runtime, is replaced";
+    default:
+        return NULL;
+    }
+}
+
+/* A library of NVIDIA's whose place libmemtrace-libraries.so takes: its kernels do not run. */
+static int list_is_stood_in_for(const char *path)
+{
+    static const char *const names[] = {MT_LIBRARY_NAMES};
+    const char *slash = strrchr(path, '/');
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(slash ? slash + 1 : path, names[i]))
+            return 1;
+    return 0;
+}
+
+/* 1: it has device code or a runtime, and was listed; less: an exit code, negative. */
+static int list_file(const char *tool, const char *path)
+{
+    struct mt_binary o;
+    if (list_is_stood_in_for(path)) {
+        printf(
+            "%s: on the CPU device memtrace does what it does, and its calls are launches of the trace; on a "
+            "GPU its own kernels are traced\n",
+            path);
+        return 1;
+    }
+    int code = 0, why = mt_binary_open(&o, path);
+    if (why)
+        return 0;
+    const char *runtime = list_runtime(&o);
+    int has = mt_binary_section(&o, ".nv_fatbin") || mt_binary_section(&o, "__nv_relfatbin");
+    mt_binary_close(&o);
+    if (!has && !runtime)
+        return 0;
+    printf("%s: %s\n", path, runtime ? runtime : "no CUDA runtime of its own");
+    fflush(stdout);
+    if (has) {
+        char *argv[] = {(char *)tool, (char *)"--list", (char *)path, NULL};
+        code = run_wait(argv, NULL);
+    }
+    return code ? -code : 1;
+}
+
+static int list_tool(char tool[PATH_MAX])
+{
+    if (mt_files_part("../libexec/memtrace/mt-ptx", tool) == 0)
+        return 0;
+    return mt_cli_fail("there is no %s, which reads device code", tool);
+}
+
+/* --cache-list or --cache-clear of the folder where programs keep images; the exit code. */
+static int run_cache(const char *what)
+{
+    char tool[PATH_MAX];
+    char *argv[] = {tool, (char *)what, NULL};
+    int code = list_tool(tool);
+    return code ? code : run_wait(argv, NULL);
+}
+
+/* What traces here, and which device code the file and its libraries carry; NULL: the first alone. */
+static int run_list(const char *name)
+{
+    char path[PATH_MAX], tool[PATH_MAX];
+    struct words files = {0};
+    int found = 0, code = 0;
+    struct engine e;
+    engine_find(&e);
+    engine_list(&e);
+    if (!name)
+        return mt_near_told();
+    int why = strchr(name, '/') || access(name, R_OK) == 0 ? (snprintf(path, sizeof path, "%s", name), 0)
+                                                           : mt_files_executable(name, path);
+    if (!why && access(path, R_OK) != 0)
+        why = errno;
+    if (why)
+        return mt_cli_refuse("%s: %s", name, strerror(why));
+    if ((code = list_tool(tool)) != 0)
+        return code;
+    mt_words_add(&files, path);
+    code = run_libraries(path, &files, 1);
+    for (size_t i = 0; i < files.count && code == 0; i++) {
+        int one = list_file(tool, files.word[i]);
+        found += one > 0;
+        code = one < 0 ? -one : 0;
+    }
+    if (!found && !code)
+        printf("%s: no device code, nor in the libraries that it is linked to\n", path);
+    mt_words_free(&files);
+    return code ? code : mt_near_told();
+}
+
+/* ---- What a program is, and why it cannot be traced ---- */
+
+#define RELINK                                                                                               \
+    "build it with NVCC_APPEND_FLAGS=\"--cudart=shared\" in the environment (or nvcc --cudart=shared)"
+enum { HEAD = 256, NESTING = 4 }; /* as the kernel: length of a #! line, scripts as interpreters of scripts */
+
+/* With rights that its caller lacks the dynamic linker takes nothing from the environment. */
+static int program_check_rights(const char *path, const struct stat *st)
+{
+    const char *bit = st->st_mode & S_ISUID && st->st_uid != getuid() ? "set-user-id"
+                      : (st->st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && st->st_gid != getgid()
+                          ? "set-group-id"
+                      : getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0
+                          ? "a file with capabilities"
+                          : NULL;
+    return bit ? mt_cli_refuse(
+                     "%s is %s: nothing can be loaded into such a program; run a copy of it without that",
+                     path, bit)
+               : 0;
+}
+
+static int program_check_version(const char *path, int major)
+{
+    char name[64], file[PATH_MAX];
+    snprintf(name, sizeof name, "memtrace/cudart/%s", mt_binary_node(major));
+    return major && mt_files_part(name, file) == 0
+               ? 0
+               : mt_cli_refuse("%s has the runtime of a CUDA version that this memtrace does not take over",
+                               path);
+}
+
+static int program_check_cudart(struct program *p, const char *path, const struct mt_binary *o)
+{
+    const struct mt_binary_symbols *where;
+    int major;
+    switch (mt_binary_cudart(o, &where, &major)) {
+    case MT_CUDART_NAMELESS:
+        return mt_cli_refuse(
+            "%s has a static CUDA runtime whose symbols were stripped, so that it cannot be taken "
+            "over: do not strip it, or " RELINK,
+            path);
+    case MT_CUDART_STATIC:
+        p->what = "its static CUDA runtime is taken over in memory";
+        return program_check_version(path, major);
+    case MT_CUDART_SHARED:
+        p->what = "its shared CUDA runtime is replaced";
+        return 0;
+    default:
+        p->what = "it has no CUDA runtime itself; its libraries are looked at as they are loaded";
+        return 0;
+    }
+}
+
+/* On a GPU the driver loads us, into whatever loads the driver. */
+static int program_check_injected(struct program *p, const char *path, const struct mt_binary *o)
+{
+    if (!*mt_binary_linker(o) && !o->soname && mt_binary_section(o, ".nv_fatbin"))
+        return mt_cli_refuse(
+            "%s is linked statically as a whole (-static): nothing can be loaded into it; link it "
+            "without -static",
+            path);
+    p->what = "its kernels are traced on the GPU as they are";
+    return 0;
+}
+
+static int program_check_object(struct program *p, const char *path, const struct mt_binary *o)
+{
+    const char *linker = mt_binary_linker(o);
+    if (p->injected)
+        return program_check_injected(p, path, o);
+    if (*linker && !mt_binary_has_auditors(linker))
+        return mt_cli_refuse("%s asks for the dynamic linker %s, which has no auditors as glibc's has: link "
+                             "it with glibc",
+                             path, linker);
+    if (!*linker && mt_binary_section(o, ".nv_fatbin"))
+        return mt_cli_refuse(
+            "%s is linked statically as a whole (-static): nothing can be loaded into it; link it "
+            "without -static",
+            path);
+    if (!*linker && o->soname) {
+        p->what = "it is a dynamic linker: the program that it runs is looked at as it is loaded";
+        return 0;
+    }
+    if (!*linker) {
+        p->what = "it is linked statically: only programs that it starts are traced";
+        return 0;
+    }
+    return program_check_cudart(p, path, o);
+}
+
+/* Not what mt_binary_open reads: a text, or for another machine. */
+static int program_check_other(const char *path, const char *head, size_t n)
+{
+    const Elf64_Ehdr *h = (const Elf64_Ehdr *)head; /* these fields are where those of 32 bits are */
+    if (n < 20 || memcmp(head, ELFMAG, SELFMAG) != 0)
+        return 0; /* a shell runs it */
+    return mt_cli_refuse("%s is a program for %s: only x86-64 programs of 64 bits can be traced", path,
+                         mt_binary_machine(h));
+}
+
+/* The interpreter of a #! line, cut out of it in place; NULL: no such line. */
+static char *program_interpreter(char *head)
+{
+    if (strncmp(head, "#!", 2) != 0)
+        return NULL;
+    head[strcspn(head, "\n")] = 0;
+    char *name = head + 2 + strspn(head + 2, " \t");
+    name[strcspn(name, " \t\r")] = 0;
+    return name;
+}
+
+static int program_look(struct program *p, const char *path, int depth)
+{
+    struct stat st;
+    struct mt_binary o;
+    _Alignas(8) char head[HEAD + 1] = "";
+    char *interpreter;
+    int fd = open(path, O_RDONLY | O_CLOEXEC), code = 0;
+    ssize_t n = fd < 0 ? -1 : pread(fd, head, HEAD, 0);
+    if (fd < 0 || n < 0 || fstat(fd, &st) != 0) {
+        mt_cli_say("%s cannot be read, and is not looked at: %s", path, strerror(errno));
+    } else if ((interpreter = program_interpreter(head)) != NULL) {
+        p->what = "it is a script: what runs it is looked at as it loads libraries";
+        code = depth < NESTING ? program_look(p, interpreter, depth + 1) : 0;
+    } else if ((code = program_check_rights(path, &st)) == 0) {
+        int why = mt_binary_open(&o, path);
+        if (why == 0) {
+            code = program_check_object(p, path, &o);
+            mt_binary_close(&o);
+        } else if (why == ENOEXEC) {
+            code = program_check_other(path, head, (size_t)n);
+        } else {
+            mt_cli_say("%s cannot be read, and is not looked at: %s", path, strerror(why));
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    return code;
+}
+
+/* Finds it in PATH as a shell does, and makes sure that it can be traced by this engine. */
+static int program_find(struct program *p, const char *name, const struct engine *e)
+{
+    *p = (struct program){.what = "", .injected = e->injects};
+    int why = mt_files_executable(name, p->path);
+    if (why)
+        return mt_cli_refuse("%s: %s", name,
+                             why == ENOENT && !strchr(name, '/') ? "there is no such program in PATH"
+                                                                 : strerror(why));
+    return program_look(p, p->path, 0);
+}
+
+/* ---- memtrace run: the command line ---- */
+
+static const struct mt_command command = {
+    .of = MT_OF_RUN,
+    .before = "Usage: memtrace run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+              "Runs a CUDA program as it is, built by nvcc or another compiler, and traces its kernels: on a "
+              "GPU all\n"
+              "machine code, with NVIDIA's libsanitizer-public.so; without a GPU on the CPU device.\n"
+              "\n"
+              "  nvcc -O3 -arch=sm_90 -lineinfo app.cu -o app     or whatever the Makefile does\n"
+              "  memtrace run ./app                               writes MemTrace-pipe-N.mtc to /tmp\n"
+              "  memtrace report /tmp -o report.html              a page about it\n"
+              "\n"
+              "  memtrace run -o run-1 ./app                      traces in a folder of their own\n"
+              "  memtrace run python3 train.py                    what a script loads is traced, too\n"
+              "  mpirun -n 4 memtrace run ./app                   each rank\n"
+              "  memtrace run --list ./app                        which device code is there, and what can "
+              "be traced\n",
+    .after = "All else is set by MEMTRACE_... variables; memtrace env lists them. Exit status: the "
+             "program's; 2: wrong\n"
+             "command line, or PROGRAM cannot be traced, which is said; 1: it could not be started.\n",
+    .stops = 1,
+};
+
+struct request {
+    int list, show, verbose;
+    const char *of_cache; /* what is asked of mt-ptx about the cache */
+};
+
+/* With those that it is in. */
+static int run_make(const char *folder)
+{
+    char path[PATH_MAX];
+    if ((size_t)snprintf(path, sizeof path, "%s", folder) >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
+        *slash = '\0';
+        mkdir(path, 0777); /* if it is not there then, the next one says it */
+        *slash = '/';
+    }
+    return mkdir(folder, 0777) != 0 && errno != EEXIST ? -1 : 0;
+}
+
+/* The program may go to another folder before it writes: the whole path. */
+static int run_output(const char *folder)
+{
+    char whole[PATH_MAX];
+    if (run_make(folder) != 0 || !realpath(folder, whole))
+        return mt_cli_fail("%s: %s", folder, strerror(errno));
+    setenv("MEMTRACE_DIR", whole, 1);
+    return 0;
+}
+
+/* As in run_output, but who needs the folder makes it, and looks at whose it is. */
+static int run_cache_folder(const char *folder)
+{
+    char here[PATH_MAX] = "", *whole;
+    if ((*folder != '/' && !getcwd(here, sizeof here)) ||
+        asprintf(&whole, "%s%s%s", here, *here ? "/" : "", folder) < 0)
+        return mt_cli_fail("%s: %s", folder, strerror(errno));
+    setenv("MEMTRACE_CACHE", whole, 1);
+    free(whole);
+    return 0;
+}
+
+/* The program itself would only say what is wrong, and trace all. */
+static int run_kernels(const char *text)
+{
+    char why[200];
+    regex_t regex;
+    int bad = regcomp(&regex, text + (*text == '!'), REG_EXTENDED | REG_NOSUB);
+    if (bad) {
+        regerror(bad, &regex, why, sizeof why);
+        return mt_cli_usage("'%s' is not a regular expression: %s", text, why);
+    }
+    regfree(&regex);
+    setenv("MEMTRACE_KERNELS", text, 1);
+    return 0;
+}
+
+/* `choices`: `words` as people read them. */
+static int run_choice(const char *variable, const char *value, const char *const *words, const char *choices)
+{
+    const char *const *all = words;
+    for (; *words; words++)
+        if (strcmp(*words, value) == 0) {
+            setenv(variable, value, 1);
+            return 0;
+        }
+    const char *near = mt_near_word(value, strlen(value), all);
+    return near ? mt_cli_refuse("%s is not what %s can be: did you mean %s?", value, variable, near)
+                : mt_cli_refuse("%s is not what %s can be: %s", value, variable, choices);
+}
+
+static int run_is_spaces(const char *list)
+{
+    static const char *const words[] = {"global", "shared", "local", NULL};
+    unsigned has = 0;
+    mt_near_word(list, 0, words); /* a shell may ask for them */
+    while (*list) {
+        size_t n = strcspn(list, ","), i = 0;
+        while (i < 3 && (strlen(words[i]) != n || strncmp(words[i], list, n) != 0))
+            i++;
+        has |= 1u << i;
+        list += n + (list[n] == ',');
+    }
+    return has & 1 && !(has & 8);
+}
+
+static int run_spaces(const char *list)
+{
+    if (!run_is_spaces(list))
+        return mt_cli_refuse("'%s' is not global, or a list of global, shared, local with global in it",
+                             list);
+    const char *before = getenv("MEMTRACE_PTX_OPTIONS");
+    char *options;
+    if (asprintf(&options, "%s%s--mt-spaces=%s", before ? before : "", before && *before ? " " : "", list) <
+        0)
+        return MT_EXIT_FAILURE;
+    setenv("MEMTRACE_PTX_OPTIONS", options, 1);
+    setenv("MEMTRACE_SPACES", list, 1);
+    setenv("MEMTRACE_FORMAT", "compact", 0);
+    free(options);
+    return 0;
+}
+
+static int run_option(void *arg, int o)
+{
+    struct request *r = arg;
+    static const char *const formats[] = {"raw", "compact", NULL}, *const devices[] = {"auto", "gpu", "cpu",
+                                                                                       NULL};
+    switch (o) {
+    case MT_OPT_OUTPUT:
+        return run_output(optarg);
+    case MT_OPT_FORMAT:
+        return run_choice("MEMTRACE_FORMAT", optarg, formats, "raw or compact");
+    case MT_OPT_DEVICE:
+        return run_choice("MEMTRACE_DEVICE", optarg, devices, "auto, gpu or cpu");
+    case MT_OPT_KERNELS:
+        return run_kernels(optarg);
+    case MT_OPT_SPACES:
+        return run_spaces(optarg);
+    case MT_OPT_VERBOSE:
+        r->verbose = 1;
+        setenv("MEMTRACE_VERBOSE", "1", 1);
+        return 0;
+    case MT_OPT_QUIET:
+        setenv("MEMTRACE_QUIET", "1", 1);
+        return 0;
+    case MT_OPT_CACHE:
+        return run_cache_folder(optarg);
+    case MT_OPT_CACHE_LIST:
+    case MT_OPT_CACHE_CLEAR:
+        r->of_cache = o == MT_OPT_CACHE_LIST ? "--cache-list" : "--cache-clear";
+        return 0;
+    case MT_OPT_LIST:
+        r->list = 1;
+        return 0;
+    default:
+        r->show = 1;
+        return 0;
+    }
+}
+
+static int run_show(char **argv)
+{
+    struct words w = {0};
+    environment_print();
+    for (; *argv; argv++)
+        mt_words_add(&w, *argv);
+    putchar(' ');
+    mt_words_print(&w);
+    putchar('\n');
+    mt_words_free(&w);
+    return mt_near_told();
+}
+
+/* On a terminal: where the traces go, and what comes next. */
+static void run_next(void)
+{
+    const char *folder = getenv("MEMTRACE_DIR"), *quiet = getenv("MEMTRACE_QUIET");
+    folder = folder && *folder ? folder : "/tmp";
+    if (isatty(STDERR_FILENO) && !(quiet && strcmp(quiet, "1") == 0))
+        mt_cli_say("traces go to %s; then: memtrace report %s -o report.html", folder, folder);
+}
+
+static int run_program(const struct request *r, char **argv)
+{
+    struct program p;
+    struct engine e;
+    engine_find(&e);
+    int code = engine_check(&e);
+    if (code == 0)
+        code = program_find(&p, argv[0], &e);
+    if (code == 0)
+        code = environment_set(p.path, &e);
+    if (code)
+        return code;
+    if (r->show)
+        return run_show(argv);
+    if (r->verbose)
+        mt_cli_say("%s: %s", p.path, p.what);
+    run_next();
+    execvp(argv[0], argv); /* as p.path, and a text without #! by a shell */
+    return mt_cli_fail("%s: %s", p.path, strerror(errno));
+}
+
+int mt_run_command(int argc, char **argv)
+{
+    struct request r = {0};
+    int code = mt_cli_options(&command, argc, argv, run_option, &r);
+    if (code)
+        return code < 0 ? MT_EXIT_OK : code;
+    if (r.of_cache)
+        return optind < argc ? mt_cli_usage("%s takes no program", r.of_cache) : run_cache(r.of_cache);
+    setenv("MEMTRACE_FORMAT", "compact", 0); /* unless somebody asked for another one */
+    if (optind == argc && !r.list)
+        return mt_cli_usage("no program");
+    if (r.list && optind + 1 < argc)
+        return mt_cli_usage("--list takes one program or library, or none");
+    return r.list ? run_list(argv[optind]) : run_program(&r, argv + optind);
+}
