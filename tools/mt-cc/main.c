@@ -1,18 +1,195 @@
 /* mt-cc: puts the command line together and becomes clang++-19. docs/man/mt-cc.md is its manual. */
-#include <errno.h>
-#include <limits.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "mt-cc.h"
+#include "base/part.h"
 #include "base/create.h"
 #include "base/command.h"
 #include "base/near.h"
-#include "device_link.h"
-#include "mt-cc.h"
 #include "base/trust.h"
+#include "format/image.h"
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MT_ARCHS 256 /* architectures by number (90) */
+
+/* What the device code of some files has in common. Zero-initialise. */
+struct device_code {
+    int fatbins;
+    unsigned char arch[MT_ARCHS]; /* 1: all of them have GPU code for it */
+};
+
+/* mt-cc --env: lines for a shell in which clang itself does what mt-cc does, so that
+ *     clang++ -fplugin=libMemtrace-AA.so kernel.cu
+ * needs nothing else. clang 19 takes more options from CCC_OVERRIDE_OPTIONS: there,
+ * the configuration file. */
+
+#define OVERRIDES "CCC_OVERRIDE_OPTIONS"
+#define CONFIGURATION "memtrace.cfg"
+
+static void cut_name(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash) {
+        *slash = 0;
+    }
+}
+
+/* The program that a shell would run by this name: its real path; NULL if there is none. */
+static char *find_program(const char *name)
+{
+    char real[PATH_MAX];
+    const char *path = getenv("PATH");
+    if (strchr(name, '/')) {
+        return realpath(name, real) ? mt_words_text("%s", real) : NULL;
+    }
+    for (const char *p = path ? path : ""; *p; p += *p == ':') {
+        size_t n = strcspn(p, ":");
+        char *file = mt_words_text("%.*s/%s", (int)n, p, name);
+        p += n;
+        if (access(file, X_OK) == 0 && realpath(file, real)) {
+            return mt_words_text("%s", real);
+        }
+    }
+    return NULL;
+}
+
+/* The clang++ 19 that mt-cc would run; NULL after a message. */
+static char *cc_find_clang(void)
+{
+    const char *chosen = getenv("MEMTRACE_CLANG");
+    int choice = chosen && *chosen;
+    char *clang = find_program(choice ? chosen : "clang++-19");
+    if (!clang && !choice) {
+        clang = find_program(MT_CLANGXX);
+    }
+    if (!clang) {
+        mt_cli_say(MT_CC_NO_CLANG);
+    }
+    return clang;
+}
+
+/* A folder in which clang 19 is called clang++; NULL after a message. */
+static char *clang_folder(void)
+{
+    char *clang = cc_find_clang();
+    if (!clang) {
+        return NULL;
+    }
+    cut_name(clang);
+    if (access(mt_words_text("%s/clang++", clang), X_OK) != 0) {
+        mt_cli_say("note: %s has no clang++: say clang++-19 instead", clang);
+    }
+    return clang;
+}
+
+/* NAME=value, `value` in front of what was there. */
+static void print_path(const char *name, const char *value)
+{
+    printf("export %s='%s'${%s:+\":$%s\"}\n", name, value, name, name);
+}
+
+/* On stdout: lines for a shell that make it so. An exit code. */
+static int cc_print_environment(const struct places *p)
+{
+    char *bin = mt_words_text("%s", p->include), *lib = mt_words_text("%s", p->plugin),
+         *clang = clang_folder();
+    cut_name(bin); /* the root */
+    cut_name(lib);
+    char *file = mt_words_text("%s/../" CONFIGURATION, p->overlay), real[PATH_MAX];
+    if (!clang) {
+        return 1;
+    }
+    if (!realpath(file, real)) {
+        return mt_cli_fail("%s: no such configuration file; build memtrace first (./setup build)", file);
+    }
+    if (strpbrk(real, " \t\n'") || strpbrk(bin, ":'") || strpbrk(clang, ":'")) {
+        return mt_cli_fail("%s: clang takes no blanks and quotes here; use mt-cc itself", real);
+    }
+    print_path("PATH", mt_words_text("%s/bin:%s", bin, clang));
+    print_path("LD_LIBRARY_PATH", lib);
+    printf("export " OVERRIDES "='# ^-Wno-unknown-cuda-version ^--config=%s'\n", real);
+    return 0;
+}
+
+/* Takes back what they say to clang: mt-cc gives clang all flags itself. */
+static void cc_forget_environment(void)
+{
+    const char *overrides = getenv(OVERRIDES);
+    if (overrides && strstr(overrides, "/" CONFIGURATION)) {
+        unsetenv(OVERRIDES);
+    }
+}
+
+/* Finds memtrace's files from /proc/self/exe, so that a build tree or an installed tree can be moved.
+ *   build tree:   bin/mt-cc  lib     cuda-overlay                  include (a link to the sources')
+ *   install tree: bin/mt-cc  LIBDIR  LIBDIR/memtrace/cuda-overlay  include */
+
+/* Reads key=value lines of the overlay's marker; 0, or -1 when it is not there. */
+static int read_marker(struct places *p)
+{
+    char line[PATH_MAX + 16];
+    FILE *f = fopen(mt_words_text("%s/bin/.memtrace-overlay", p->overlay), "re");
+    if (!f) {
+        return -1;
+    }
+    while (fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        if (strncmp(line, "cuda=", 5) == 0) {
+            p->toolkit = mt_words_text("%s", line + 5);
+        }
+        sscanf(line, "version=%u", &p->cuda);
+    }
+    fclose(f);
+    return p->toolkit && p->cuda ? 0 : -1;
+}
+
+static void places_set(struct places *p, const char *root, const char *libdir, const char *overlay)
+{
+    p->overlay = mt_words_text("%s/%s", root, overlay);
+    p->plugin = mt_words_text("%s/%s/libMemtrace-AA.so", root, libdir);
+    p->runtime = mt_words_text("%s/%s/libmemtrace.so", root, libdir);
+    p->host = mt_words_text("%s/%s/libmemtrace-host.so", root, libdir);
+    p->include = mt_words_text("%s/include", root);
+}
+
+/* Build tree or install tree, whichever this executable lies in. 0, or -1 after a message. */
+static int cc_places_find(struct places *p)
+{
+    char root[PATH_MAX];
+    memset(p, 0, sizeof *p);
+    if (mt_files_self(root, 2) != 0) { /* root/bin/mt-cc */
+        mt_cli_say("cannot read /proc/self/exe");
+        return -1;
+    }
+    places_set(p, root, "lib", "cuda-overlay");
+    if (read_marker(p) == 0) {
+        return 0;
+    }
+    places_set(p, root, MT_INSTALL_LIBDIR, MT_INSTALL_LIBDIR "/memtrace/cuda-overlay");
+    if (read_marker(p) == 0) {
+        return 0;
+    }
+    const char *tool = mt_words_text("%s/libexec/memtrace/mt-overlay", root); /* as installed */
+    cc_find_clang();
+    mt_cli_say("no CUDA overlay: neither %s/cuda-overlay nor %s", root, p->overlay);
+    mt_cli_say("%s: %s --cuda /usr/local/cuda --out %s --runtime %s --compiler %s/bin/mt-cc",
+               access(tool, X_OK) == 0 ? "make one of your CUDA toolkit"
+                                       : "build memtrace (./setup build), or make one",
+               access(tool, X_OK) == 0 ? tool : "mt-overlay", p->overlay, p->runtime, root);
+    return -1;
+}
+
+/* ---- The command line for clang, and running it ---- */
 
 #define DEFAULT_ARCH "sm_90"
 #define CLANG "clang++-19"
@@ -177,7 +354,8 @@ static int main_become(struct words *line)
                        is_clang ? "; " MT_CC_NO_CLANG : "");
 }
 
-struct words mt_cc_complete(const struct request *r, const struct words *middle, int links)
+/* clang's whole command line from the words in its middle, the inputs and options. */
+static struct words cc_complete(const struct request *r, const struct words *middle, int links)
 {
     const char *chosen = getenv("MEMTRACE_CLANG");
     struct request part = *r;
@@ -197,7 +375,8 @@ struct words mt_cc_complete(const struct request *r, const struct words *middle,
     return line;
 }
 
-int mt_cc_run_line(const struct request *r, struct words *line, int out)
+/* Runs a command, or shows it; its exit code. With `out` (a file, or -1) its standard output goes there. */
+static int cc_run_line(const struct request *r, struct words *line, int out)
 {
     int status = 0;
     if (r->show) {
@@ -222,7 +401,8 @@ int mt_cc_run_line(const struct request *r, struct words *line, int out)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-char *mt_cc_make_folder(const struct request *r)
+/* A folder for temporary files; NULL after a message. With --show it is only named. */
+static char *cc_make_folder(const struct request *r)
 {
     const char *tmp = getenv("TMPDIR");
     char *folder = mt_words_text("%s/mt-cc-XXXXXX", tmp && *tmp ? tmp : "/tmp"), why[PATH_MAX + 128];
@@ -241,13 +421,791 @@ char *mt_cc_make_folder(const struct request *r)
     return folder;
 }
 
+/* C files beside C++ and CUDA sources, and a standard for one of them. clang has one -std for all inputs of a
+ * command, and refuses C++'s for C and C's for C++. */
+
+static int is_cxx_standard(const char *word)
+{
+    return strncmp(word, "-std=c++", 8) == 0 || strncmp(word, "-std=gnu++", 10) == 0;
+}
+
+static int is_c_standard(const char *word)
+{
+    return strncmp(word, "-std=", 5) == 0 && !is_cxx_standard(word) && strncmp(word, "-std=cuda", 9) != 0;
+}
+
+static int languages_holds(const struct words *list, const char *pointer)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->word[i] == pointer) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Is there a standard that is for C (cxx 0) or for C++ (cxx 1)? */
+static int languages_has_standard(const struct request *r, int cxx)
+{
+    for (size_t i = 0; i < r->user.count; i++) {
+        if (cxx ? is_cxx_standard(r->user.word[i]) : is_c_standard(r->user.word[i])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* 1: C and other sources, and a standard that is not for both: the command must be run in parts. */
+static int cc_languages_mixed(const struct request *r)
+{
+    return r->c_files.count > 0 && r->cxx_sources > 0 &&
+           (languages_has_standard(r, 0) || languages_has_standard(r, 1));
+}
+
+/* r->user without the other language's standard: for a request whose sources are all C,
+ * or all C++ or CUDA. */
+static void cc_languages_drop_standard(struct request *r)
+{
+    size_t kept = 0;
+    int c = r->c_files.count > 0;
+    if (c == (r->cxx_sources > 0)) {
+        return;
+    }
+    for (size_t i = 0; i < r->user.count; i++) {
+        if (c ? is_cxx_standard(r->user.word[i]) : is_c_standard(r->user.word[i])) {
+            mt_cc_request_note(r, "%s dropped: the sources are %s", r->user.word[i], c ? "C" : "C++");
+        } else {
+            r->user.word[kept++] = r->user.word[i];
+        }
+    }
+    r->user.count = kept;
+}
+
+/* The words that compile C file `i` into `object`, or all C files where they end
+ * up by themselves (object NULL). */
+static struct words cc_languages_c(const struct request *r, size_t file, const char *object)
+{
+    struct words out = {0};
+    mt_words_add(&out, "-Qunused-arguments"); /* what is for linking or for CUDA */
+    if (object) {
+        mt_words_add(&out, "-c");
+        mt_words_add(&out, "-o");
+        mt_words_add(&out, object);
+    }
+    for (size_t i = 0; i < r->user.count; i++) {
+        char *word = r->user.word[i];
+        if (languages_holds(&r->files, word)) {
+            if (object ? word == r->c_files.word[file] : languages_holds(&r->c_files, word)) {
+                mt_words_take(&out, word);
+            }
+        } else if (object && strcmp(word, "-o") == 0) {
+            i++;
+        } else if (!is_cxx_standard(word) && !(object && strncmp(word, "-o", 2) == 0)) {
+            mt_words_take(&out, word);
+        }
+    }
+    return out;
+}
+
+/* "-x c -x none": nothing between them any more, and clang would warn. */
+static struct words without_idle_languages(const struct words *list)
+{
+    struct words out = {0};
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->word[i], "-x") == 0 &&
+            (i + 2 >= list->count || strcmp(list->word[i + 2], "-x") == 0)) {
+            i++;
+        } else {
+            mt_words_take(&out, list->word[i]);
+        }
+    }
+    return out;
+}
+
+/* The words that compile one source into `object`. */
+static struct words cc_languages_one(const struct request *r, const char *source, const char *object)
+{
+    struct words out = {0};
+    int is_c = languages_holds(&r->c_files, source);
+    mt_words_add(&out, "-Qunused-arguments");
+    mt_words_add(&out, "-c");
+    mt_words_add(&out, "-o");
+    mt_words_add(&out, object);
+    for (size_t i = 0; i < r->user.count; i++) {
+        char *word = r->user.word[i];
+        if (strcmp(word, "-o") == 0) {
+            i++;
+        } else if (languages_holds(&r->files, word) ? word == source
+                                                    : !(is_c ? is_cxx_standard(word) : is_c_standard(word)) &&
+                                                          strncmp(word, "-o", 2) != 0) {
+            mt_words_take(&out, word);
+        }
+    }
+    return without_idle_languages(&out);
+}
+
+/* The words of a link: each source is replaced by its object. */
+static struct words cc_languages_linked(const struct request *r, const struct words *objects)
+{
+    struct words out = {0};
+    size_t next = 0;
+    mt_words_add(&out, "-Qunused-arguments");
+    for (size_t i = 0; i < r->user.count; i++) {
+        char *word = r->user.word[i];
+        if (strcmp(word, "-x") == 0) {
+            i++;
+        } else if (!is_c_standard(word)) {
+            mt_words_take(&out, languages_holds(&r->sources, word) ? objects->word[next++] : word);
+        }
+    }
+    return out;
+}
+
+/* The words for the rest: each C file is replaced by its object, or left out (objects NULL). */
+static struct words cc_languages_rest(const struct request *r, const struct words *objects)
+{
+    struct words out = {0};
+    size_t next = 0;
+    for (size_t i = 0; i < r->user.count; i++) {
+        char *word = r->user.word[i];
+        if (!languages_holds(&r->c_files, word)) {
+            if (!is_c_standard(word)) {
+                mt_words_take(&out, word);
+            }
+        } else if (objects) {
+            mt_words_add(&out, "-x");
+            mt_words_add(&out, "none");
+            mt_words_take(&out, objects->word[next++]);
+            mt_words_add(&out, "-x");
+            mt_words_add(&out, "c");
+        }
+    }
+    return out;
+}
+
+/* Which inputs hold relocatable device code, and for which architectures: read from the files themselves. */
+
+#define SECTION "__nv_relfatbin" /* of host objects; archives hold the objects as they are */
+#define LINKED                                                                                               \
+    "def __nv_" /* of what a device link made: names the files that it linked, for nvlink to leave out */
+#define KIND_ELF 2
+
+/* As CUDA 8 to 13 write them: a header, then entries. */
+struct fatbin_header {
+    uint32_t magic;
+    uint16_t version, header_size;
+    uint64_t size;
+};
+struct fatbin_entry {
+    uint16_t kind, version;
+    uint32_t header_size;
+    uint64_t size;
+    uint32_t unknown[3], arch;
+};
+
+/* Adds the architectures of the fatbin at `at` to `found`; how many entries it had. */
+static int read_fatbin(const unsigned char *at, const unsigned char *end, unsigned char *found)
+{
+    struct fatbin_header h;
+    struct fatbin_entry e;
+    int n = 0;
+    memcpy(&h, at, sizeof h);
+    if (h.version != 1 || h.header_size < sizeof h || h.size > (uint64_t)(end - at) - sizeof h) {
+        return 0;
+    }
+    const unsigned char *last = at + h.header_size + h.size;
+    for (at += h.header_size; at + sizeof e <= last; at += e.header_size + e.size) {
+        memcpy(&e, at, sizeof e);
+        if (e.header_size < sizeof e || e.size > (uint64_t)(last - at)) {
+            break;
+        }
+        if (e.kind == KIND_ELF && e.arch < MT_ARCHS) {
+            found[e.arch] = 1;
+        }
+        n += e.kind != MT_CARRIER_KIND; /* what we appended */
+    }
+    return n;
+}
+
+/* Searches a file that is mapped at [data, end). */
+static int device_code_scan(const unsigned char *data, const unsigned char *end, struct device_code *code)
+{
+    static const unsigned char magic[] = {0x50, 0xed, 0x55, 0xba};
+    if (!memmem(data, (size_t)(end - data), SECTION, sizeof SECTION - 1)) {
+        return memmem(data, (size_t)(end - data), LINKED, sizeof LINKED - 1) != NULL;
+    }
+    const unsigned char *at = data;
+    while ((at = memmem(at, (size_t)(end - at), magic, sizeof magic)) &&
+           (size_t)(end - at) >= sizeof(struct fatbin_header)) {
+        unsigned char found[MT_ARCHS] = {0};
+        if (read_fatbin(at, end, found) > 0) {
+            for (int i = 0; i < MT_ARCHS; i++) {
+                code->arch[i] = found[i] && (code->fatbins == 0 || code->arch[i]);
+            }
+            code->fatbins++;
+        }
+        at += sizeof magic;
+    }
+    return 1;
+}
+
+/* 1 if an object or archive holds relocatable device code,
+ * or registers what was linked before. */
+static int cc_device_code_in(const char *path, struct device_code *code)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC), found = 0;
+    if (fd < 0) {
+        return 0;
+    }
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
+        unsigned char *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data != MAP_FAILED) {
+            found = device_code_scan(data, data + st.st_size, code);
+            munmap(data, (size_t)st.st_size);
+        }
+    }
+    close(fd);
+    return found;
+}
+
+/* The archive that -lNAME means, or NULL: none, or a shared library is found first. */
+static char *find_library(const struct words *folders, const char *name)
+{
+    for (size_t i = 0; i < folders->count; i++) {
+        if (name[0] == ':') {
+            char *file = mt_words_text("%s/%s", folders->word[i], name + 1);
+            if (access(file, R_OK) == 0) {
+                return file;
+            }
+            continue;
+        }
+        if (access(mt_words_text("%s/lib%s.so", folders->word[i], name), R_OK) == 0) {
+            return NULL;
+        }
+        char *file = mt_words_text("%s/lib%s.a", folders->word[i], name);
+        if (access(file, R_OK) == 0) {
+            return file;
+        }
+    }
+    return NULL;
+}
+
+static void add_if_device_code(struct words *out, const char *file, struct device_code *code)
+{
+    size_t n = strlen(file);
+    int usual =
+        n > 2 && (strcmp(file + n - 2, ".o") == 0 || strcmp(file + n - 2, ".a") == 0 ||
+                  (n > 4 && (strcmp(file + n - 4, ".obj") == 0 || strcmp(file + n - 4, ".lib") == 0)));
+    if ((usual || access(file, R_OK) == 0) && cc_device_code_in(file, code)) {
+        mt_words_add(out, file);
+    }
+}
+
+/* -Wl,a,b,c and the value of -Xlinker: files among them. */
+static void add_listed(struct words *out, const char *list, struct device_code *code)
+{
+    char *copy = mt_words_text("%s", list), *save = NULL;
+    for (char *item = strtok_r(copy, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
+        if (item[0] != '-') {
+            add_if_device_code(out, item, code);
+        }
+    }
+    free(copy);
+}
+
+/* The objects and archives with relocatable device code among the words of a link, in their order; -l is
+ * looked up in the -L folders. */
+static struct words device_code_inputs(const struct words *line, struct device_code *code)
+{
+    struct words out = {0}, folders = {0};
+    for (size_t i = 0; i < line->count; i++) {
+        const char *w = line->word[i];
+        if (strncmp(w, "-L", 2) == 0 && (w[2] || i + 1 < line->count)) {
+            mt_words_add(&folders, w[2] ? w + 2 : line->word[i + 1]);
+        }
+    }
+    for (size_t i = 0; i < line->count; i++) {
+        const char *w = line->word[i];
+        int two = i + 1 < line->count && !w[0] == 0 && !w[2];
+        if (strncmp(w, "-l", 2) == 0 && (w[2] || two)) {
+            char *file = find_library(&folders, w[2] ? w + 2 : line->word[++i]);
+            if (file) {
+                add_if_device_code(&out, file, code);
+            }
+        } else if (strncmp(w, "-Wl,", 4) == 0) {
+            add_listed(&out, w + 4, code);
+        } else if (strcmp(w, "-Xlinker") == 0 && i + 1 < line->count) {
+            add_listed(&out, line->word[++i], code);
+        } else if (strcmp(w, "-o") == 0) {
+            i++;
+        } else if (w[0] != '-') {
+            add_if_device_code(&out, w, code);
+        }
+    }
+    return out;
+}
+
+/* The device link: nvlink for each architecture, fatbinary, and the object that registers the result. */
+
+/* What registers the linked code: called once by each file's constructor (the names are those that clang and
+ * nvcc give them), it waits for the last one. A reference to each file's fatbin brings
+ * it in from an archive. */
+static const char stub[] =
+    "struct wrapper { int magic, version; const void *data; void **more; };\n"
+    "extern void **__cudaRegisterFatBinary(void *);\n"
+    "extern void __cudaRegisterFatBinaryEnd(void **);\n"
+    "extern void __cudaUnregisterFatBinary(void **);\n"
+    "extern int atexit(void (*)(void));\n"
+    "#define DEFINE_REGISTER_FUNC(id) enum { registers##id };\n"
+    "#include \"registered.h\"\n"
+    "#undef DEFINE_REGISTER_FUNC\n"
+    "static void *prelinked[NUM_PRELINKED_OBJECTS + 1];\n"
+    "static void (*callbacks[NUM_PRELINKED_OBJECTS + 1])(void **);\n"
+    "static int count;\n"
+    "char __mt_device_linker __attribute__((weak, visibility(\"hidden\")));\n"
+    "static void **handle;\n"
+    "__asm__(\".section .nv_fatbin,\\\"a\\\",@progbits\\n.balign 16\\nmt_linked_fatbin:\\n\"\n"
+    "        \".incbin \\\"linked.fatbin\\\"\\n.balign 16\\n.previous\\n\");\n"
+    "extern const char mt_linked_fatbin[] __attribute__((visibility(\"hidden\")));\n"
+    "static const struct wrapper linked __attribute__((section(\".nvFatBinSegment\"), aligned(8))) =\n"
+    "    {0x466243b1, 2, mt_linked_fatbin, prelinked};\n"
+    "static void unregister(void) { __cudaUnregisterFatBinary(handle); }\n"
+    "static void add(const struct wrapper *w, void (*callback)(void **))\n"
+    "{\n"
+    "    prelinked[count] = (void *)w->data;\n"
+    "    callbacks[count++] = callback;\n"
+    "    if (count < NUM_PRELINKED_OBJECTS) return;\n"
+    "    handle = __cudaRegisterFatBinary((void *)&linked);\n"
+    "    atexit(unregister);\n"
+    "    for (int i = 0; i < count; i++) callbacks[i](handle);\n"
+    "    __cudaRegisterFatBinaryEnd(handle);\n"
+    "}\n"
+    "#define DEFINE_REGISTER_FUNC(id) \\\n"
+    "    extern const struct wrapper __fatbinwrap##id __attribute__((visibility(\"hidden\"))); \\\n"
+    "    static const char defined##id[] __attribute__((used, aligned(1), section(\"__nv_module_id\"))) = "
+    "\\\n"
+    "        \"def \" #id; \\\n"
+    "    void __cudaRegisterLinkedBinary##id(void (*callback)(void **), void *wrapper, void *name, \\\n"
+    "                                        void (*unused)(void *)) \\\n"
+    "    { \\\n"
+    "        add(&__fatbinwrap##id, callback); \\\n"
+    "    }\n"
+    "#undef NUM_PRELINKED_OBJECTS\n"
+    "#include \"registered.h\"\n";
+
+static const char *const temporary[] = {"registered.h", "linked.fatbin", "register.c"};
+
+static char *device_link_in(const char *folder, const char *file)
+{
+    return mt_words_text("%s/%s", folder, file);
+}
+
+/* Removes the temporary files of device_link. */
+static void cc_device_link_clean(const char *folder)
+{
+    for (size_t i = 0; i < sizeof temporary / sizeof *temporary; i++) {
+        unlink(device_link_in(folder, temporary[i]));
+    }
+    for (int arch = 0; arch < MT_ARCHS; arch++) {
+        unlink(mt_words_text("%s/sm_%d.cubin", folder, arch));
+    }
+}
+
+/* Is the architecture among those that the command line names, if it names any? */
+static int asked_for(const struct request *r, const struct device_code *code, int arch)
+{
+    int any = 0;
+    for (size_t i = 0; i < r->archs.count; i++) {
+        int named = atoi(r->archs.word[i] + strlen("sm_"));
+        if (named == arch) {
+            return 1;
+        }
+        any |= named < MT_ARCHS && code->arch[named];
+    }
+    return !any; /* names none that the objects have: theirs serve */
+}
+
+static int link_for(const struct request *r, const struct words *inputs, int arch, const char *folder)
+{
+    struct words line = {0};
+    char *devrt = mt_words_text("%s/lib64", r->places->overlay);
+    mt_words_addf(&line, "%s/bin/nvlink", r->places->overlay);
+    mt_words_add(&line, "-m64");
+    mt_words_add(&line, "-cpu-arch=X86_64");
+    mt_words_addf(&line, "--arch=sm_%d", arch);
+    mt_words_addf(&line, "--register-link-binaries=%s/registered.h", folder);
+    mt_words_append(&line, &r->nvlink);
+    mt_words_append(&line, inputs);
+    if (access(mt_words_text("%s/libcudadevrt.a", devrt), R_OK) == 0) {
+        mt_words_addf(&line, "-L%s", devrt);
+        mt_words_add(&line, "-lcudadevrt");
+    }
+    mt_words_add(&line, "-o");
+    mt_words_addf(&line, "%s/sm_%d.cubin", folder, arch);
+    return cc_run_line(r, &line, -1);
+}
+
+static int device_link_bundle(const struct request *r, const struct device_code *code, const char *folder)
+{
+    struct words line = {0};
+    mt_words_addf(&line, "%s/bin/fatbinary", r->places->overlay);
+    mt_words_add(&line, "-64");
+    mt_words_add(&line, "--create");
+    mt_words_add(&line, device_link_in(folder, "linked.fatbin"));
+    for (int arch = 0; arch < MT_ARCHS; arch++) {
+        if (code->arch[arch] && asked_for(r, code, arch)) {
+            mt_words_addf(&line, "--image=profile=sm_%d,file=%s/sm_%d.cubin", arch, folder, arch);
+        }
+    }
+    return cc_run_line(r, &line, -1);
+}
+
+/* How many files' code was linked; none: it was linked before, and they bring the object with them. */
+static int device_link_registered(const char *folder)
+{
+    int n = 0;
+    FILE *f = fopen(device_link_in(folder, "registered.h"), "re");
+    if (f && fscanf(f, " #define NUM_PRELINKED_OBJECTS %d", &n) != 1) {
+        n = 0;
+    }
+    if (f) {
+        fclose(f);
+    }
+    return n;
+}
+
+static int compile_stub(const struct request *r, const char *code, const char *folder, const char *object)
+{
+    const char *chosen = getenv("MEMTRACE_CLANG");
+    char *source = device_link_in(folder, "register.c");
+    struct words line = {0};
+    if (!r->show) {
+        FILE *f = fopen(source, "we");
+        if (!f || fputs(code, f) < 0 || fclose(f) != 0) {
+            return mt_cli_fail("%s: %s", source, strerror(errno));
+        }
+    }
+    mt_words_add(&line, chosen && *chosen ? chosen : "clang++-19");
+    mt_words_add(&line, "-x");
+    mt_words_add(&line, "c");
+    mt_words_add(&line, "-w");
+    mt_words_add(&line, "-O1");
+    mt_words_add(&line, "-fPIC");
+    mt_words_add(&line, "-Xassembler");
+    mt_words_addf(&line, "-I%s", folder);
+    mt_words_add(&line, "-c");
+    mt_words_add(&line, source);
+    mt_words_add(&line, "-o");
+    mt_words_add(&line, object);
+    return cc_run_line(r, &line, -1);
+}
+
+/* Links the device code of `inputs` in `folder` (for temporary files) and makes `object`,
+ * which must be linked with them. Returns 0, or an exit code after a message; *made says whether there is an
+ * object: not without GPU code, nor when all is linked already. */
+static int cc_device_link(const struct request *r, const struct words *inputs, const struct device_code *code,
+                          const char *folder, const char *object, int *made)
+{
+    int rc = 0, archs = 0;
+    *made = 0;
+    if (access(mt_words_text("%s/bin/nvlink", r->places->overlay), X_OK) != 0) {
+        mt_cli_say("note: the CUDA toolkit has no nvlink: the program runs on the CPU device only");
+        return 0;
+    }
+    for (int arch = 0; arch < MT_ARCHS && rc == 0; arch++) {
+        if (code->arch[arch] && asked_for(r, code, arch)) {
+            rc = link_for(r, inputs, arch, folder);
+            archs++;
+        }
+    }
+    if (rc != 0 || archs == 0 || (!r->show && device_link_registered(folder) == 0)) {
+        return rc;
+    }
+    rc = device_link_bundle(r, code, folder);
+    if (rc == 0) {
+        rc = compile_stub(r, stub, folder, object);
+    }
+    *made = rc == 0;
+    return rc;
+}
+
+/* -dlink where there is nothing to link: an object without contents. */
+static int cc_device_link_nothing(const struct request *r, const char *folder, const char *object)
+{
+    return compile_stub(r, "typedef int nothing;\n", folder, object);
+}
+
+/* -M and -MM of CUDA sources. clang prints a rule for each side and knows no -o then; nvcc prints one rule,
+ * with one file on each line, and programs that read it (CMake's FindCUDA) rely on that. */
+
+/* Targets and files as they are in the make file, with its escapes. */
+struct rules {
+    struct words target;
+    struct words *files; /* of each target */
+};
+
+/* The next word at *p; NULL at the end. A backslash keeps the character after it; before the end of a line
+ * it is a blank. */
+static char *depends_next(const char **p)
+{
+    for (;; ++*p) {
+        if (**p == '\\' && (*p)[1] == '\n') {
+            ++*p;
+        } else if (!isspace((unsigned char)**p)) {
+            break;
+        }
+    }
+    const char *start = *p;
+    while (**p && !isspace((unsigned char)**p) && !(**p == '\\' && (*p)[1] == '\n')) {
+        *p += **p == '\\' && (*p)[1] ? 2 : 1;
+    }
+    return *p > start ? mt_words_text("%.*s", (int)(*p - start), start) : NULL;
+}
+
+static size_t depends_find(const struct words *w, const char *word)
+{
+    size_t i = 0;
+    while (i < w->count && strcmp(w->word[i], word) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static size_t depends_add_target(struct rules *rules, const char *name)
+{
+    size_t at = depends_find(&rules->target, name);
+    if (at == rules->target.count) {
+        struct words *grown = realloc(rules->files, (at + 1) * sizeof *grown);
+        if (!grown) {
+            mt_cli_say("out of memory");
+            exit(1);
+        }
+        rules->files = grown;
+        memset(&rules->files[at], 0, sizeof rules->files[at]);
+        mt_words_add(&rules->target, name);
+    }
+    return at;
+}
+
+static void depends_read(struct rules *rules, const char *contents)
+{
+    size_t at = 0;
+    char *word;
+    for (const char *p = contents; (word = depends_next(&p)); free(word)) {
+        size_t n = strlen(word);
+        if (word[n - 1] == ':') {
+            word[n - 1] = 0;
+            at = depends_add_target(rules, word);
+        } else if (at < rules->target.count &&
+                   depends_find(&rules->files[at], word) == rules->files[at].count) {
+            mt_words_add(&rules->files[at], word);
+        }
+    }
+}
+
+static int depends_write(const struct rules *rules, const char *path)
+{
+    FILE *f = path ? fopen(path, "we") : stdout;
+    for (size_t t = 0; f && t < rules->target.count; t++) {
+        fprintf(f, "%s :", rules->target.word[t]);
+        for (size_t i = 0; i < rules->files[t].count; i++) {
+            fprintf(f, "%s%s", i == 0 ? " " : " \\\n    ", rules->files[t].word[i]);
+        }
+        fputc('\n', f);
+    }
+    if (!f || ferror(f) || (path ? fclose(f) : fflush(f)) != 0) {
+        return mt_cli_fail("%s: %s", path ? path : "standard output", strerror(errno));
+    }
+    return 0;
+}
+
+/* The words without -o and -MF; *path gets the file, or NULL. */
+static struct words depends_words(const struct request *r, const char **path)
+{
+    struct words out = {0};
+    *path = NULL;
+    for (size_t i = 0; i < r->user.count; i++) {
+        const char *word = r->user.word[i];
+        size_t n = strncmp(word, "-MF", 3) == 0 ? 3 : strncmp(word, "-o", 2) == 0 ? 2 : 0;
+        if (n == 0) {
+            mt_words_take(&out, r->user.word[i]);
+        } else if (word[n]) {
+            *path = word + n;
+        } else if (i + 1 < r->user.count) {
+            *path = r->user.word[++i];
+        }
+    }
+    return out;
+}
+
+/* One rule for each source with what both its sides include, in nvcc's layout,
+ * into the file that -o or -MF names. */
+static int cc_run_depends(const struct request *r)
+{
+    const char *path;
+    struct words words = depends_words(r, &path);
+    struct words line = cc_complete(r, &words, 0);
+    struct rules rules = {0};
+    char *contents = NULL;
+    size_t room = 0;
+    FILE *f = tmpfile();
+    if (!f) {
+        return mt_cli_fail("no temporary file: %s", strerror(errno));
+    }
+    int code = cc_run_line(r, &line, r->show ? -1 : fileno(f));
+    rewind(f);
+    if (code == 0 && !r->show && getdelim(&contents, &room, 0, f) >= 0) {
+        depends_read(&rules, contents);
+    }
+    if (code == 0 && !r->show) {
+        code = depends_write(&rules, path);
+    }
+    free(contents);
+    fclose(f);
+    return code;
+}
+
+/* ---- Commands that take clang several times, over objects in a folder of their own ---- */
+
+static void parts_clean(const struct request *r, const char *folder, const struct words *objects)
+{
+    if (r->show) {
+        return;
+    }
+    for (size_t i = 0; i < objects->count; i++) {
+        unlink(objects->word[i]);
+    }
+    rmdir(folder);
+}
+
+/* C files apart from the others: first theirs, into objects, if there is a link. */
+static int cc_run_languages(const struct request *r)
+{
+    struct words objects = {0}, middle, line;
+    char *folder = r->links ? cc_make_folder(r) : NULL;
+    int code = r->links && !folder;
+    for (size_t i = 0; code == 0 && i < (r->links ? r->c_files.count : 1); i++) {
+        if (r->links) {
+            mt_words_addf(&objects, "%s/%zu.o", folder, i);
+        }
+        middle = cc_languages_c(r, i, r->links ? objects.word[i] : NULL);
+        line = cc_complete(r, &middle, 0);
+        code = cc_run_line(r, &line, -1);
+    }
+    if (code == 0) {
+        middle = cc_languages_rest(r, r->links ? &objects : NULL);
+        line = cc_complete(r, &middle, r->links);
+        code = cc_run_line(r, &line, -1);
+    }
+    if (folder) {
+        parts_clean(r, folder, &objects);
+    }
+    return code;
+}
+
+/* Each source into an object, whose names `objects` gets. */
+static int compile_sources(const struct request *r, const char *folder, struct words *objects)
+{
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < r->sources.count; i++) {
+        mt_words_addf(objects, "%s/%zu.o", folder, i);
+        struct words middle = cc_languages_one(r, r->sources.word[i], objects->word[i]);
+        struct words line = cc_complete(r, &middle, 0);
+        code = cc_run_line(r, &line, -1);
+    }
+    return code;
+}
+
+/* --show: the objects are not there to be asked. */
+static void parts_suppose(const struct request *r, const struct words *objects, struct words *inputs,
+                          struct device_code *code)
+{
+    if (!r->show || objects->count == 0) {
+        return;
+    }
+    for (size_t i = 0; i < objects->count; i++) {
+        mt_words_add(inputs, objects->word[i]);
+    }
+    memset(code->arch, 0, sizeof code->arch);
+    code->arch[90] = r->archs.count == 0;
+    for (size_t i = 0; i < r->archs.count; i++) {
+        int arch = atoi(r->archs.word[i] + strlen("sm_"));
+        code->arch[arch < MT_ARCHS ? arch : 0] = 1;
+    }
+}
+
+/* The value of -o among the words, or what nvcc takes. */
+static const char *dlink_output(const struct request *r)
+{
+    for (size_t i = 0; i < r->user.count; i++) {
+        if (strncmp(r->user.word[i], "-o", 2) == 0) {
+            return r->user.word[i][2]      ? r->user.word[i] + 2
+                   : i + 1 < r->user.count ? r->user.word[i + 1]
+                                           : NULL;
+        }
+    }
+    return "a_dlink.o";
+}
+
+/* The program's link, with the object that the device link made. */
+static int link_program(const struct request *r, const struct words *words, const char *made, int all_objects)
+{
+    struct request part = *r;
+    struct words middle = {0}, line;
+    if (all_objects) {
+        part.compiles = part.cuda = 0;
+        part.language = NULL;
+    }
+    if (made) {
+        mt_words_add(&middle, made);
+    }
+    mt_words_append(&middle, words);
+    line = cc_complete(&part, &middle, 1);
+    return cc_run_line(r, &line, -1);
+}
+
+/* A link of device code, with the compilations before it. */
+static int cc_run_device_link(const struct request *r)
+{
+    struct words objects = {0}, words = r->user, inputs;
+    struct device_code device = {0};
+    char *folder = cc_make_folder(r);
+    if (!folder) {
+        return 1;
+    }
+    const char *object = r->dlink ? dlink_output(r) : mt_words_text("%s/link.o", folder);
+    int made = 0, code = 0, apart = (r->rdc && r->sources.count > 0) || cc_languages_mixed(r);
+    if (apart) {
+        code = compile_sources(r, folder, &objects);
+        words = cc_languages_linked(r, &objects);
+    }
+    if (code == 0) {
+        inputs = device_code_inputs(&words, &device);
+        parts_suppose(r, &objects, &inputs, &device);
+        code = cc_device_link(r, &inputs, &device, folder, object, &made);
+    }
+    if (code == 0 && r->dlink && !made) {
+        code = cc_device_link_nothing(r, folder, object);
+    } else if (code == 0 && !r->dlink) {
+        code = link_program(r, &words, made ? object : NULL, apart || r->sources.count == 0);
+    }
+    cc_device_link_clean(folder);
+    if (made && !r->dlink) {
+        mt_words_add(&objects, object);
+    }
+    parts_clean(r, folder, &objects);
+    return code;
+}
+
+/* ---- What the command asks for, done ---- */
+
 /* Is there relocatable device code to be linked, and by us? */
 static int links_device_code(const struct request *r)
 {
     struct device_code code = {0};
     return r->links && !r->no_device_link && !r->relocatable &&
-           (r->dlink || (r->rdc && r->sources.count > 0) ||
-            mt_cc_device_code_inputs(&r->user, &code).count > 0);
+           (r->dlink || (r->rdc && r->sources.count > 0) || device_code_inputs(&r->user, &code).count > 0);
 }
 
 /* CMake takes who says "clang version" for clang, whose options mt-cc has, and asks who names nvcc's driver
@@ -314,16 +1272,16 @@ static int main_run(const struct request *r)
         return mt_cli_fail("TMPDIR is %s: %s; set it to another folder", tmp, strerror(errno));
     }
     if (r->depends && r->cuda) {
-        return mt_cc_run_depends(r);
+        return cc_run_depends(r);
     }
     if (links_device_code(r)) {
-        return mt_cc_run_device_link(r);
+        return cc_run_device_link(r);
     }
-    if (mt_cc_languages_mixed(r)) {
-        return mt_cc_run_languages(r);
+    if (cc_languages_mixed(r)) {
+        return cc_run_languages(r);
     }
-    struct words line = mt_cc_complete(r, &r->user, r->links);
-    return r->show ? mt_cc_run_line(r, &line, -1) : main_become(&line);
+    struct words line = cc_complete(r, &r->user, r->links);
+    return r->show ? cc_run_line(r, &line, -1) : main_become(&line);
 }
 
 int main(int argc, char **argv)
@@ -344,14 +1302,14 @@ int main(int argc, char **argv)
         mt_near_values(argc, argv, "qhV", mt_cc_options())) {
         return mt_near_told();
     }
-    if (mt_cc_places_find(&places) != 0) {
+    if (cc_places_find(&places) != 0) {
         return 1;
     }
     if (strcmp(argv[1], "--env") == 0 && argc == 2) {
-        int code = mt_cc_print_environment(&places);
+        int code = cc_print_environment(&places);
         return code ? code : mt_near_told();
     }
-    mt_cc_forget_environment();
+    cc_forget_environment();
     r.toolkit = places.cuda;
     r.places = &places;
     if (mt_cc_response_expand(&all, argc, argv) != 0) {
@@ -361,7 +1319,7 @@ int main(int argc, char **argv)
     if (code != 0 || main_answers(&r)) {
         return code ? code : mt_near_told();
     }
-    mt_cc_languages_drop_standard(&r);
+    cc_languages_drop_standard(&r);
     main_print_toolkit(&r);
     if (r.show) {
         fflush(stdout);

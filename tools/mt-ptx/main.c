@@ -1,16 +1,1186 @@
-/* mt-ptx: the command line. */
+/* mt-ptx: CPU images of device code that another compiler has turned into PTX. Messages go to stderr as
+ * "FILE:LINE: …" or "memtrace: …". Functions return 0, or the exit code after a message: 1 failure, 3 input
+ * that is damaged. */
+#include "llvm-pass/unit/options.h"
+#include "base/short.h"
+#include "input.h"
+#include "base/text.h"
+#include "llvm-pass/lower/lowering.h"
+#include "ptx/asm/asm.h"
+#include "llvm-pass/unit/pass.h"
+#include "ptx/module/module.h"
+#include "format/image.h"
+#include "runtime/api/device/made_image.h"
+#include "base/create.h"
+#include "linker.h"
+#include "base/near.h"
+#include "llvm-pass/unit/shim.h"
+#include "base/cache.h"
+#include "base/command.h"
+#include "base/say.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Linker.h>
+#include <llvm-c/Support.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
-#include "llvm-pass/unit/options.h"
-#include "base/create.h"
-#include "base/command.h"
-#include "base/near.h"
-#include "base/say.h"
-#include "linker.h"
-#include "mt-ptx.h"
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+struct reading {
+    LLVMModuleRef module; /* the caller's; NULL: not even outside of functions was it understood */
+    struct mt_ptx_result result;
+    const struct fatbin_entry *entry;
+    int later;            /* that is not the first choice */
+    struct bytes kernels; /* of a part: struct mt_made_kernel, as the runtime gets them */
+    struct bytes text;
+    char *said;    /* messages, each ended by LF; "" */
+    char name[48]; /* of the text, for lines that are its own */
+};
+/* What is wanted of a module. */
+struct wanted {
+    enum mt_ptx_part part;
+    const char *kernel; /* of such a part */
+    uint64_t divide;    /* bytes of PTX that are not worth it: no base is made of so few */
+};
+
+struct request {
+    const char *input, *output;
+    int emit_ir, list, verbose, number; /* number: of the module that is wanted; -1: there is but one */
+    int serve, cache_list, cache_clear;
+    const char *cache; /* the folder, NULL: the user's */
+    /* The name there, NULL: it is not kept; or two: of what any version of the program may take, and, where
+     * there is more to it than its contents, of this version's */
+    const char *cache_key;
+    int *alone; /* set to 1 when that is so */
+    uint64_t cache_limit;
+    void (*stage)(const char *name); /* told what begins now, NULL: nobody */
+    int base; /* of one module with more than `divide` bytes of PTX only what its kernels share, */
+    uint64_t divide;
+    const char *kernel; /* and of such a module this one; NULL: all */
+};
+
+/* What mt-ptx says holds names of its input: what a terminal could obey in them becomes visible. */
+
+static FILE *say_plain; /* stderr as it was */
+
+/* Lines stay lines. */
+static void say_put(FILE *to, const char *text, size_t n)
+{
+    const char *end = text + n;
+    while (text < end) {
+        const char *lf = memchr(text, '\n', (size_t)(end - text));
+        char *visible = mt_text_visible_copy(text, (size_t)((lf ? lf : end) - text));
+        fputs(visible ? visible : "out of memory", to);
+        free(visible);
+        if (lf) {
+            fputc('\n', to);
+        }
+        text = lf ? lf + 1 : end;
+    }
+}
+
+/* Lines of text, made visible. */
+static void ptxtool_put(FILE *to, const char *text)
+{
+    say_put(to, text, strlen(text));
+}
+
+static ssize_t say_write(void *unused, const char *text, size_t n)
+{
+    (void)unused;
+    say_put(say_plain, text, n);
+    return (ssize_t)n;
+}
+
+/* From here on what goes to stderr is made visible, as other tools do it (base/text.h). */
+static void ptxtool_say_visibly(void)
+{
+    FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){.write = say_write});
+    if (f) {
+        setvbuf(f, NULL, _IOLBF, BUFSIZ); /* characters stay whole */
+        say_plain = stderr;
+        stderr = f;
+    }
+}
+
+/* ---- signals that LLVM brings about: what there is to say is put together before ---- */
+
+static char say_end[1024];
+
+static void say_signal(int number)
+{
+    const char *name = sigabbrev_np(number);
+    struct iovec parts[] = {{(void *)(uintptr_t)"memtrace: SIG", 13},
+                            {(void *)(uintptr_t)name, strlen(name)},
+                            {say_end, strlen(say_end)}};
+    if (writev(2, parts, 3) < 0) {
+        return; /* nobody listens */
+    }
+    raise(number); /* now as it is by default, when this returns */
+}
+
+/* A signal that this process brings about (LLVM's code generator dies) is said with a way out; it ends by it
+ * all the same. NULL: no kernel is known. */
+static void ptxtool_say_signals(const char *kernel)
+{
+    static char stack[65536]; /* the program's own may be what is used up */
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+    struct sigaction action = {.sa_handler = say_signal, .sa_flags = SA_ONSTACK | SA_RESETHAND | SA_NODEFER};
+    snprintf(
+        say_end, sizeof say_end,
+        " while LLVM compiled %s%s: %s in MEMTRACE_PTX_OPTIONS makes other code of it, which may go well\n",
+        kernel ? "kernel " : "the module", kernel ? mt_short(kernel).text : "",
+        mt_pass_options.vectors ? "--mt-vectors=off" : "--mt-cpu=x86-64-v2");
+    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        sigaction(numbers[i], &action, NULL);
+    }
+}
+
+/* What the CPU device will not be able to run of a module that was read: found by lowering the instructions
+ * of a copy, before any optimisation, so that the function can be named. */
+
+static LLVMValueRef check_builtin(void *ctx, const char *name, LLVMTypeRef *type)
+{
+    return mt_builtin(ctx, name, type);
+}
+
+static int check_is_asm(LLVMValueRef i)
+{
+    return LLVMGetInstructionOpcode(i) == LLVMCall && LLVMIsAInlineAsm(LLVMGetCalledValue(i)) != NULL;
+}
+
+/* The function's calls of inline asm, malloc'ed: lowering splits blocks. */
+static LLVMValueRef *check_list(LLVMValueRef f, unsigned *n)
+{
+    LLVMValueRef *list = NULL;
+    *n = 0;
+    for (int fill = 0; fill < 2; fill++) {
+        unsigned k = 0;
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b)) {
+            for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+                if (check_is_asm(i) && ++k && list) {
+                    list[k - 1] = i;
+                }
+            }
+        }
+        if (!k || (!fill && !(list = calloc(k, sizeof *list)))) {
+            return NULL;
+        }
+        *n = k;
+    }
+    return list;
+}
+
+/* 1 when one of them cannot be lowered, which is said once for the function. */
+static int check_function(struct mt_lowering *l, LLVMValueRef f, FILE *said)
+{
+    struct mt_asm_builtins b = {.lookup = check_builtin, .ctx = l};
+    unsigned n;
+    int bad = 0;
+    LLVMValueRef *list = check_list(f, &n);
+    for (unsigned i = 0; i < n && !bad; i++) {
+        struct mt_asm_error error = {0};
+        struct mt_source_location place = {0};
+        mt_shim_location(list[i], &place);
+        bad = mt_asm_lower(l->module, list[i], &b, &error) != 0;
+        if (bad && strcmp(error.message, "unreadable.ptx") != 0) { /* which was said when it was read */
+            fprintf(said, "%s:%u: %.90s cannot run: %s\n", place.file, place.line, LLVMGetValueName(f),
+                    error.message);
+        } else if (bad) {
+            bad = 0;
+            break;
+        }
+    }
+    free(list);
+    return bad;
+}
+
+/* Most code has none. */
+static int check_has_asm(LLVMModuleRef module)
+{
+    unsigned n = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f && !n; f = LLVMGetNextFunction(f)) {
+        free(check_list(f, &n));
+    }
+    return n != 0;
+}
+
+static unsigned ptxtool_check(LLVMModuleRef module, FILE *said)
+{
+    if (!check_has_asm(module)) {
+        return 0;
+    }
+    struct mt_unit u = {.module = module, .context = LLVMGetModuleContext(module)};
+    unsigned failed = 0;
+    struct mt_lowering l = {.u = &u, .builtins = mt_load_bitcode(&u, "cpu-builtins.bc")};
+    if (!l.builtins) {
+        return 0;
+    }
+    l.module = LLVMCloneModule(module);
+    for (LLVMValueRef f = LLVMGetFirstFunction(l.module); f; f = LLVMGetNextFunction(f)) {
+        failed += (unsigned)check_function(&l, f, said);
+    }
+    LLVMDisposeModule(l.module);
+    LLVMDisposeModule(l.builtins);
+    return failed;
+}
+
+/* ---- Which PTX of several is taken, and what is read of it ---- */
+
+enum { CPU_DEVICE = 90, MOST_TRIES = 4 };
+
+struct told {
+    FILE *to;
+    const char *name;
+    struct reading *reading;
+};
+
+static void choose_tell(void *ctx, unsigned line, const char *message)
+{
+    struct told *t = ctx;
+    if (line) {
+        fprintf(t->to, "%s:%u: %s\n", t->name, line, message);
+    } else {
+        fprintf(t->to, "%s: %s\n", t->name, message);
+    }
+}
+
+/* The lower the better. Code for one architecture alone comes after code for it and all newer ones. */
+static unsigned choose_rank(const struct fatbin_entry *e, unsigned device)
+{
+    unsigned apart = (e->flags & (FATBIN_ALONE | FATBIN_FAMILY)) != 0;
+    return 2 * (e->arch <= device ? device - e->arch : 1000 + e->arch) + apart;
+}
+
+/* The best one after `last`; NULL: there is no more. */
+static const struct fatbin_entry *choose_next(const struct module *m, const struct fatbin_entry *last,
+                                              unsigned device)
+{
+    const struct fatbin_entry *found = NULL;
+    for (unsigned i = 0; i < m->n; i++) {
+        const struct fatbin_entry *e = &m->entries[i];
+        unsigned rank = choose_rank(e, device), before = last ? choose_rank(last, device) : 0;
+        int behind = !last || rank > before || (rank == before && e > last);
+        if (e->kind == FATBIN_PTX && behind && (!found || rank < choose_rank(found, device))) {
+            found = e;
+        }
+    }
+    return found;
+}
+
+/* As the runtime gets it: behind the others. */
+static int choose_add_kernel(struct bytes *all, const struct mt_made_kernel *head,
+                             const struct mt_ptx_content *c)
+{
+    size_t n = strlen(c->kernel);
+    unsigned char *more = realloc(all->data, all->size + head->bytes);
+    if (!more)
+        return -1;
+    struct mt_made_kernel *k = (void *)(more + all->size);
+    all->data = more;
+    all->size += head->bytes;
+    memset(k, 0, head->bytes);
+    memcpy(k, head, sizeof *head);
+    for (unsigned i = 0; i < c->nplaces; i++) {
+        char *path = mt_ptx_place_file(&c->places[i]);
+        k->places[i] = (struct mt_made_place){
+            .file = path ? mt_made_file(path) : 0, .line = c->places[i].line, .lines = c->places[i].lines};
+        free(path);
+    }
+    memcpy(k->places + k->nplaces, c->kernel, n);
+    return 0;
+}
+
+/* Which of several PTX was taken, and lines that are named to the pass, are this version's alone. */
+static int choose_content(void *ctx, const struct mt_ptx_content *c)
+{
+    struct told *t = ctx;
+    struct mt_made_kernel k = {.nplaces = c->nplaces};
+    k.bytes = (sizeof k + c->nplaces * sizeof *k.places + strlen(c->kernel) + 1 + 7) & ~(uint64_t)7;
+    snprintf(k.ptx, sizeof k.ptx, "%s", t->reading->name);
+    if (!t->reading->later && !mt_pass_options.noff) {
+        XXH128_hash_t h = XXH3_128bits(c->text, c->length);
+        snprintf(k.content, sizeof k.content, "%016llx%016llx", (unsigned long long)h.high64,
+                 (unsigned long long)h.low64);
+    }
+    return choose_add_kernel(&t->reading->kernels, &k, c);
+}
+
+static int choose_read(LLVMContextRef context, const char *input, const char *name, const struct wanted *w,
+                       struct reading *r)
+{
+    size_t size;
+    int code = mt_ptxtool_fatbin_unpack(input, r->entry, &r->text);
+    struct told told = {
+        .to = code ? NULL : open_memstream(&r->said, &size), .name = name ? name : r->name, .reading = r};
+    if (!told.to) {
+        return code ? code : 1;
+    }
+    r->text.size = strnlen((const char *)r->text.data, r->text.size); /* NULs are at the end */
+    snprintf(r->name, sizeof r->name, "MemTrace-%016llx.ptx",
+             (unsigned long long)XXH3_64bits(r->text.data, r->text.size));
+    struct mt_ptx_source source = {.name = told.name,
+                                   .text = (const char *)r->text.data,
+                                   .length = r->text.size,
+                                   .tell = choose_tell,
+                                   .content = choose_content,
+                                   .ctx = &told,
+                                   .part = w->part,
+                                   .kernel = w->kernel,
+                                   .limit = mt_ptxtool_limit};
+    if (w->part == MT_PTX_BASE && r->text.size <= w->divide)
+        r->result.undivided = "it is small";
+    else
+        r->module = mt_ptx_read(context, &source, &r->result);
+    r->result.failed += r->module ? ptxtool_check(r->module, told.to) : 0;
+    return fclose(told.to) ? 1 : 0;
+}
+
+/* but not the module */
+static void ptxtool_reading_free(struct reading *r)
+{
+    mt_cudabin_bytes_free(&r->text);
+    free(r->said);
+    mt_cudabin_bytes_free(&r->kernels);
+    r->said = NULL;
+}
+
+static void choose_drop(struct reading *r)
+{
+    if (r->module) {
+        LLVMDisposeModule(r->module);
+    }
+    ptxtool_reading_free(r);
+}
+
+static int choose_is_better(const struct reading *a, const struct reading *b)
+{
+    return a->module && (!b->module || a->result.failed < b->result.failed);
+}
+
+/* Reads the PTX of the module that is the best for the CPU device. It says that it is an sm_90, and programs
+ * choose what they do by that; so the newest up to it comes first, as the driver takes it, then what is
+ * newer; the first one is taken of which everything is understood, or of which the least is not. `name`: what
+ * messages call it; NULL: by what it holds. 0, or the exit code when there is none or it is damaged. Of a
+ * module that cannot be divided no base is read, and the result says so. */
+static int ptxtool_read_best(LLVMContextRef context, const char *input, const struct module *m,
+                             const char *name, const struct wanted *w, struct reading *out)
+{
+    const struct fatbin_entry *e = NULL;
+    *out = (struct reading){0};
+    for (int tries = 0; tries < MOST_TRIES && (e = choose_next(m, e, CPU_DEVICE)); tries++) {
+        struct reading r = {.entry = e, .later = tries > 0};
+        int code = choose_read(context, input, name, w, &r);
+        if (code != 0) {
+            choose_drop(&r);
+            choose_drop(out);
+            return code;
+        }
+        if (!out->entry || choose_is_better(&r, out)) {
+            choose_drop(out);
+            *out = r;
+        } else {
+            choose_drop(&r);
+        }
+        if ((out->module && !out->result.failed) || out->result.undivided) {
+            break;
+        }
+    }
+    return out->entry ? 0 : 1;
+}
+
+/* PTX to IR, through LLVM's pipeline and our pass to an object, and with the linker to what the runtime
+ * loads: a fatbin with nothing in it and the image after, as bin/fatbinary of the overlay writes for
+ * programs without GPU code. */
+
+/* What the pass says of an instruction that the CPU device cannot run was said before, with the function's
+ * name. */
+static int image_was_said(const char *text)
+{
+    return strstr(text, "the CPU device cannot run this: inline asm: ") != NULL;
+}
+
+static void image_diagnose(LLVMDiagnosticInfoRef info, void *ctx)
+{
+    int *errors = ctx;
+    LLVMDiagnosticSeverity severity = LLVMGetDiagInfoSeverity(info);
+    if (severity == LLVMDSRemark) {
+        return;
+    }
+    char *text = LLVMGetDiagInfoDescription(info);
+    *errors += severity == LLVMDSError;
+    if (!image_was_said(text))
+        fprintf(stderr, "%s%s\n",
+                severity == LLVMDSError     ? "error: "
+                : severity == LLVMDSWarning ? "warning: "
+                                            : "",
+                text);
+    LLVMDisposeMessage(text);
+}
+
+/* ---- files -------------------------------------------------------------------------------------------- */
+
+static int image_failed(const char *name)
+{
+    return mt_cli_fail("%s: %s", name, strerror(errno));
+}
+
+/* The output, empty; NULL after saying why. */
+static FILE *image_create(const char *path)
+{
+    const char *why;
+    int fd = mt_create(path, &why);
+    int whole = fd >= 0 && (ftruncate(fd, 0) == 0 || errno == EINVAL); /* a pipe has nothing to cut */
+    FILE *f = whole ? fdopen(fd, "w") : NULL;
+    if (!f) {
+        mt_cli_say("%s: %s", path, why ? why : strerror(errno));
+    }
+    return f;
+}
+
+static int image_run_linker(const char *const *objects, unsigned n, const char *out)
+{
+    const char *set = getenv("MEMTRACE_LD");
+    const char *linkers[] = {set && *set ? set : "ld", "ld.lld-19", "ld.lld"};
+    const char *argv[16 + MT_PARTS_MAX] = {"/proc/self/exe",  MT_PTX_LINKER, "-shared", "--hash-style=gnu",
+                                           "--build-id=none", "-z",          "now",     "-z",
+                                           "noexecstack",     "-o",          out};
+    int code = -1;
+    memcpy(&argv[11], objects, n * sizeof *argv);
+    if (mt_ptxtool_linker && !(set && *set)) {
+        return mt_cudabin_process_run((char *const *)argv);
+    }
+    for (size_t i = 0; i < (set && *set ? 1 : sizeof linkers / sizeof *linkers) && code < 0; i++) {
+        argv[1] = linkers[i];
+        code = mt_cudabin_process_run((char *const *)argv + 1);
+    }
+    return code;
+}
+
+/* A fatbin with nothing in it, the payload's head and the shared object. */
+static int image_write(const struct request *r, const struct bytes *linked)
+{
+    struct fatbin_header head = {.magic = 0xba55ed50u, .version = 1, .header_size = sizeof head};
+    struct mt_payload payload = {.size = linked->size};
+    memcpy(payload.magic, MT_PAYLOAD_MAGIC, sizeof payload.magic);
+    FILE *f = image_create(r->output);
+    if (!f) {
+        return 1;
+    }
+    int bad = fwrite(&head, sizeof head, 1, f) != 1 || fwrite(&payload, sizeof payload, 1, f) != 1 ||
+              fwrite(linked->data, linked->size, 1, f) != 1;
+    if (fclose(f) != 0 || bad) {
+        unlink(r->output);
+        return image_failed(r->output);
+    }
+    return 0;
+}
+
+static int image_link(const struct request *r, const LLVMMemoryBufferRef *objects, unsigned n)
+{
+    struct bytes linked = {0};
+    const char *from[MT_PARTS_MAX], *to = mt_cudabin_temp_write(".so", "", 0);
+    for (unsigned i = 0; i < n && to; i++) {
+        from[i] = mt_cudabin_temp_write(".o", LLVMGetBufferStart(objects[i]), LLVMGetBufferSize(objects[i]));
+        to = from[i] ? to : NULL;
+    }
+    if (!to) {
+        return image_failed("temporary file");
+    }
+    int code = image_run_linker(from, n, to);
+    if (code < 0) {
+        mt_cli_say("no linker (%s): install binutils or lld-19, or set MEMTRACE_LD", strerror(errno));
+    } else if (code > 0) {
+        mt_cli_say("the CPU image does not link");
+    }
+    if (code != 0) {
+        return 1;
+    }
+    if (mt_cudabin_file_read(to, &linked) != 0) {
+        return image_failed(to);
+    }
+    code = image_write(r, &linked);
+    mt_cudabin_bytes_free(&linked);
+    return code;
+}
+
+static void image_stage(const struct request *r, const char *name)
+{
+    if (r->stage) {
+        r->stage(name);
+    }
+}
+
+static int image_put_text(const struct request *r, const char *text, size_t n)
+{
+    int named = strcmp(r->output, "-") != 0;
+    FILE *f = named ? image_create(r->output) : stdout;
+    if (!f) {
+        return 1;
+    }
+    int bad = fwrite(text, 1, n, f) != n || fflush(f) != 0;
+    if (named) {
+        bad |= fclose(f) != 0;
+    }
+    return bad ? image_failed(named ? r->output : "standard output") : 0;
+}
+
+static int image_emit_ir(const struct request *r, LLVMModuleRef module)
+{
+    char *text = LLVMPrintModuleToString(module);
+    int code = image_put_text(r, text, strlen(text));
+    LLVMDisposeMessage(text);
+    return code;
+}
+
+/* How many this process may use. */
+static unsigned image_processors(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n < MT_PARTS_MAX ? (unsigned)n : MT_PARTS_MAX;
+}
+
+/* The kernel that an annotation of the module names, or NULL. */
+static LLVMValueRef image_kernel(LLVMValueRef annotation)
+{
+    LLVMValueRef part[3];
+    unsigned n;
+    if (LLVMGetMDNodeNumOperands(annotation) != 3) {
+        return NULL;
+    }
+    LLVMGetMDNodeOperands(annotation, part);
+    const char *word = LLVMGetMDString(part[1], &n);
+    return part[0] && word && n == 6 && memcmp(word, "kernel", 6) == 0 ? LLVMIsAFunction(part[0]) : NULL;
+}
+
+/* A whole program's functions that none of its kernels leads to, as nearly all of libcudadevrt: they go
+ * before anybody is told that they cannot run. */
+static void image_drop_uncalled(LLVMModuleRef module)
+{
+    static const char name[] = "nvvm.annotations";
+    unsigned n = LLVMGetNamedMetadataNumOperands(module, name);
+    LLVMValueRef *kernels = calloc(n + 1, sizeof *kernels), k;
+    if (!kernels) {
+        return;
+    }
+    LLVMGetNamedMetadataOperands(module, name, kernels);
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+        if (!LLVMIsDeclaration(f)) {
+            LLVMSetLinkage(f, LLVMInternalLinkage);
+        }
+    }
+    for (unsigned i = 0; i < n; i++) {
+        if ((k = image_kernel(kernels[i]))) {
+            LLVMSetLinkage(k, LLVMExternalLinkage);
+        }
+    }
+    free(kernels);
+    LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef e = LLVMRunPasses(module, "globaldce", NULL, o);
+    LLVMDisposePassBuilderOptions(o);
+    if (e) {
+        LLVMConsumeError(e);
+    }
+}
+
+/* The module is used up. */
+static int image_build(const struct request *r, LLVMModuleRef module, const int *errors)
+{
+    LLVMMemoryBufferRef objects[MT_PARTS_MAX];
+    if (!mt_pass_options.part) {
+        image_drop_uncalled(module);
+    }
+    mt_pass_promote(module);
+    image_stage(r, "compiling");
+    unsigned n = mt_pass_image_parts(module, image_processors(), objects);
+    int code = !n || *errors;
+    if (code == 0) {
+        code = image_link(r, objects, n);
+    }
+    while (n) {
+        LLVMDisposeMemoryBuffer(objects[--n]);
+    }
+    return code;
+}
+
+static int image_of_module(const struct request *r, LLVMModuleRef module, const int *errors)
+{
+    return r->emit_ir ? image_emit_ir(r, module) : image_build(r, module, errors);
+}
+
+/* Another text for the runtime. */
+static int image_add_text(struct bytes *texts, const char *name, const void *data, size_t bytes)
+{
+    struct mt_made_text head = {.bytes = bytes};
+    size_t all = sizeof head + ((head.bytes + 7) & ~(size_t)7);
+    unsigned char *more = realloc(texts->data, texts->size + all);
+    if (!more) {
+        return -1;
+    }
+    snprintf(head.name, sizeof head.name, "%s", name);
+    memset(more + texts->size, 0, all);
+    memcpy(more + texts->size, &head, sizeof head);
+    memcpy(more + texts->size + sizeof head, data, bytes);
+    texts->data = more;
+    texts->size += all;
+    return 0;
+}
+
+/* What the runtime is to have beside the image: the text whose lines are those of accesses, to keep it beside
+ * the trace, and the kernels that it may ask for. */
+static void image_add_texts(struct bytes *texts, const struct wanted *w, const struct reading *reading)
+{
+    const struct mt_ptx_result *result = &reading->result;
+    int bad = 0;
+    if (!result->lines && (w->part != MT_PTX_KERNEL || reading->later)) { /* else it has come with the base */
+        bad = image_add_text(texts, reading->name, reading->text.data, reading->text.size);
+    }
+    if (w->part != MT_PTX_WHOLE) {
+        bad |= image_add_text(texts, "", reading->kernels.data, reading->kernels.size);
+    }
+    if (bad) {
+        mt_cli_say("out of memory: the PTX is not kept");
+    }
+}
+
+/* The best PTX of one module; NULL after messages, or as it cannot be divided. `texts` as below. */
+static LLVMModuleRef image_read(const struct request *r, const struct wanted *w, LLVMContextRef context,
+                                const char *input, const struct module *m, struct bytes *texts,
+                                struct mt_ptx_result *sum, int *code)
+{
+    struct reading reading;
+    char numbered[4200];
+    snprintf(numbered, sizeof numbered, m->number ? "%s#%u" : "%s", input, m->number);
+    *code = ptxtool_read_best(context, input, m, texts ? NULL : numbered, w, &reading);
+    if (*code != 0) {
+        return NULL;
+    }
+    const struct mt_ptx_result *result = &reading.result;
+    if (!result->undivided) {
+        fputs(reading.said, stderr);
+    }
+    *code = reading.module ? 0 : 3;
+    if (reading.module && r->verbose) {
+        mt_cli_say("%s: %u kernels, %u other functions, %u not understood; lines of the %s",
+                   texts ? reading.name : numbered, result->kernels, result->functions - result->kernels,
+                   result->failed, result->lines ? "source" : "PTX");
+    }
+    if (r->alone) {
+        *r->alone |= reading.later || *reading.said || mt_pass_options.noff;
+    }
+    if (reading.module && texts) {
+        image_add_texts(texts, w, &reading);
+    }
+    sum->undivided = result->undivided;
+    sum->pointers |= result->pointers;
+    sum->architecture = result->architecture > sum->architecture ? result->architecture : sum->architecture;
+    sum->failed += result->failed;
+    ptxtool_reading_free(&reading);
+    return reading.module;
+}
+
+/* All modules as one; NULL after messages. `sum`: the newest architecture, and what was not understood. */
+static LLVMModuleRef image_read_all(const struct request *r, const struct wanted *w, LLVMContextRef context,
+                                    const char *input, const struct module *modules, unsigned n,
+                                    struct bytes *texts, struct mt_ptx_result *sum, int *code)
+{
+    LLVMModuleRef all = NULL;
+    *sum = (struct mt_ptx_result){0};
+    *code = 1;
+    for (unsigned i = 0; i < n; i++) {
+        if (!mt_ptxtool_module_has(&modules[i], FATBIN_PTX)) {
+            continue;
+        }
+        LLVMModuleRef module = image_read(r, w, context, input, &modules[i], texts, sum, code);
+        if (module && all && LLVMLinkModules2(all, module)) { /* says why */
+            *code = 1;
+            module = NULL;
+        }
+        if (!module) {
+            if (all) {
+                LLVMDisposeModule(all);
+            }
+            return NULL;
+        }
+        all = all ? all : module;
+    }
+    return all;
+}
+
+static struct wanted image_wanted(const struct request *r, const struct module *modules, unsigned n)
+{
+    unsigned have = 0;
+    for (unsigned i = 0; i < n; i++) {
+        have += mt_ptxtool_module_has(&modules[i], FATBIN_PTX) != 0;
+    }
+    return (struct wanted){.kernel = r->kernel,
+                           .divide = r->divide,
+                           .part = r->kernel              ? MT_PTX_KERNEL
+                                   : r->base && have == 1 ? MT_PTX_BASE
+                                                          : MT_PTX_WHOLE};
+}
+
+/* Reads the modules, which make one program, and writes what is asked for. `texts` gets those whose lines
+ * nobody else's source has, one after the other (struct mt_made_text), or is NULL. Behind them, without a
+ * name: the kernels of a module of which a base was made, each ended by NUL. */
+static int ptxtool_image_make(const struct request *r, const char *input, const struct module *modules,
+                              unsigned n, struct bytes *texts)
+{
+    int errors = 0, code;
+    struct mt_ptx_result sum;
+    LLVMContextRef context = LLVMContextCreate();
+    LLVMContextSetDiagnosticHandler(context, image_diagnose, &errors);
+    image_stage(r, "reading");
+    struct wanted w = image_wanted(r, modules, n);
+    LLVMModuleRef module = image_read_all(r, &w, context, input, modules, n, texts, &sum, &code);
+    if (!module && sum.undivided) {
+        w.part = MT_PTX_WHOLE;
+        module = image_read_all(r, &w, context, input, modules, n, texts, &sum, &code);
+    }
+    if (module) {
+        mt_pass_options.part = w.part != MT_PTX_WHOLE;
+        mt_pass_options.rdc = w.part != MT_PTX_WHOLE && sum.pointers;
+        code = image_of_module(r, module, &errors);
+        LLVMDisposeModule(module);
+    }
+    LLVMContextDispose(context);
+    return code;
+}
+
+/* --list: which device code a file has, module by module and kernel by kernel, and what can be traced. */
+
+/* Modules with PTX are looked at first: what has machine code alone may be the linked code of their files. */
+struct list {
+    FILE *to;
+    char **traced; /* names of kernels in PTX; malloc'ed */
+    size_t n;
+    unsigned lone; /* kernels of the machine code that is looked at */
+};
+
+/* Of kernels of mt-cc the version with record calls is a kernel, too, and nothing that people know. */
+static void list_kernel(struct list *l, const char *name, const char *what)
+{
+    size_t n = strlen(name), end = strlen(MT_TRACED_SUFFIX);
+    if (n > end && !strcmp(name + n - end, MT_TRACED_SUFFIX)) {
+        return;
+    }
+    char *pretty = mt_shim_demangle(name, 1);
+    fprintf(l->to, "    kernel %s: %s\n", pretty ? pretty : name, what);
+    free(pretty);
+}
+
+/* compute_75, compute_90a … of the entries of one kind. */
+static void list_architectures(struct list *l, const struct module *m, unsigned kind, const char *prefix)
+{
+    const char *comma = "";
+    for (unsigned i = 0; i < m->n; i++) {
+        const struct fatbin_entry *e = &m->entries[i];
+        if (e->kind == kind && e->arch) {
+            fprintf(l->to, "%s%s%u%s", comma, prefix, e->arch,
+                    e->flags & FATBIN_ALONE    ? "a"
+                    : e->flags & FATBIN_FAMILY ? "f"
+                                               : "");
+            comma = ", ";
+        }
+    }
+}
+
+/* What was said of a function that cannot run; malloc'ed. NULL: nothing. Messages: "FILE:LINE: NAME cannot
+ * run: WHY". */
+static char *list_said(const struct reading *r, const char *name)
+{
+    char wanted[128], *text = NULL;
+    size_t size;
+    snprintf(wanted, sizeof wanted, ": %.90s cannot run: ", name);
+    const char *at = r->said ? strstr(r->said, wanted) : NULL;
+    FILE *f = at ? open_memstream(&text, &size) : NULL;
+    if (!f) {
+        return NULL;
+    }
+    const char *place = at, *why = at + strlen(wanted);
+    while (place > r->said && place[-1] != '\n') {
+        place--;
+    }
+    fprintf(f, "cannot run: %.*s (%.*s)", (int)strcspn(why, "\n"), why, (int)(at - place), place);
+    fclose(f);
+    return text;
+}
+
+/* Is there !{f, "kernel", 1} among the module's annotations? */
+static int list_is_kernel(LLVMModuleRef module, LLVMValueRef f)
+{
+    unsigned n = LLVMGetNamedMetadataNumOperands(module, "nvvm.annotations"), length;
+    LLVMValueRef *all = calloc(n + 1, sizeof *all), parts[3];
+    int found = 0;
+    if (all) {
+        LLVMGetNamedMetadataOperands(module, "nvvm.annotations", all);
+    }
+    for (unsigned i = 0; all && i < n && !found; i++) {
+        if (LLVMGetMDNodeNumOperands(all[i]) != 3) {
+            continue;
+        }
+        LLVMGetMDNodeOperands(all[i], parts);
+        const char *what = LLVMGetMDString(parts[1], &length);
+        found = parts[0] == f && what && length == 6 && memcmp(what, "kernel", 6) == 0;
+    }
+    free(all);
+    return found;
+}
+
+static void list_remember(struct list *l, const char *name)
+{
+    char **more = realloc(l->traced, (l->n + 1) * sizeof *more);
+    if (more) {
+        l->traced = more;
+        if ((more[l->n] = strdup(name))) {
+            l->n++;
+        }
+    }
+}
+
+static void list_ptx(struct list *l, const struct reading *r)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(r->module); f; f = LLVMGetNextFunction(f)) {
+        size_t n;
+        const char *name = LLVMGetValueName2(f, &n);
+        char *why = list_said(r, name);
+        if (list_is_kernel(r->module, f)) {
+            list_kernel(l, name, why ? why : "can be traced");
+            list_remember(l, name);
+        } else if (why) {
+            fprintf(l->to, "    function %s: %s\n", name, why);
+        }
+        free(why);
+    }
+}
+
+static void list_lone(void *ctx, const char *name)
+{
+    struct list *l = ctx;
+    int found = 0;
+    for (size_t i = 0; i < l->n && !found; i++) {
+        found = strcmp(l->traced[i], name) == 0;
+    }
+    l->lone++;
+    list_kernel(l, name, found ? "linked; its PTX is in another module" : "cannot run: machine code alone");
+}
+
+/* The kernels of machine code without PTX beside it; one architecture has them all. */
+static int list_machine_code(struct list *l, const struct input *in, const struct module *m)
+{
+    l->lone = 0;
+    for (unsigned i = 0; i < m->n; i++) {
+        struct bytes cubin = {0};
+        if (m->entries[i].kind != FATBIN_ELF) {
+            continue;
+        }
+        int code = mt_ptxtool_fatbin_unpack(in->name, &m->entries[i], &cubin);
+        if (code == 0 && (code = mt_ptxtool_cubin_kernels(&cubin, list_lone, l)) != 0) {
+            mt_cli_say("%s: its machine code is damaged", in->name);
+        }
+        mt_cudabin_bytes_free(&cubin);
+        if (code != 0 || l->lone) {
+            return code;
+        }
+    }
+    return 0;
+}
+
+/* The line of the module; `e`: the PTX that is taken of it, or NULL. */
+static void list_head(struct list *l, const struct module *m, const struct fatbin_entry *e)
+{
+    fprintf(l->to, "%u: ", m->number);
+    if (!e) {
+        fprintf(l->to, "no PTX");
+    } else {
+        fprintf(l->to, e->arch ? "PTX for compute_%u%s" : "PTX", e->arch,
+                e->flags & FATBIN_ALONE    ? "a"
+                : e->flags & FATBIN_FAMILY ? "f"
+                                           : "");
+    }
+    if (mt_ptxtool_module_has(m, FATBIN_PTX) > 1) {
+        fprintf(l->to, " (of ");
+        list_architectures(l, m, FATBIN_PTX, "compute_");
+        fprintf(l->to, ")");
+    }
+    if (mt_ptxtool_module_has(m, FATBIN_ELF)) {
+        fprintf(l->to, ", machine code for ");
+        list_architectures(l, m, FATBIN_ELF, "sm_");
+    }
+    if (mt_ptxtool_module_has(m, FATBIN_LTO)) {
+        fprintf(l->to, ", code for link-time optimisation, which is not read");
+    }
+    fputc('\n', l->to);
+}
+
+static int list_module(struct list *l, LLVMContextRef context, const struct input *in, const struct module *m)
+{
+    struct reading r = {0};
+    int code = mt_ptxtool_module_has(m, FATBIN_PTX)
+                   ? ptxtool_read_best(context, in->name, m, "PTX", &(struct wanted){0}, &r)
+                   : 0;
+    if (code != 0) {
+        return code;
+    }
+    list_head(l, m, r.entry);
+    if (r.module) {
+        list_ptx(l, &r);
+        LLVMDisposeModule(r.module);
+    } else if (r.entry) {
+        fprintf(l->to, "    cannot be read: %s", r.said);
+    } else {
+        code = list_machine_code(l, in, m);
+    }
+    ptxtool_reading_free(&r);
+    return code;
+}
+
+static int ptxtool_list(const struct input *in)
+{
+    int code = 0;
+    struct list l = {0};
+    LLVMContextRef context = LLVMContextCreate();
+    char **texts = calloc(in->n + 1, sizeof *texts);
+    for (unsigned i = 0; i < 2 * in->n && code == 0; i++) {
+        const struct module *m = &in->modules[i % in->n];
+        size_t size;
+        if (!mt_ptxtool_module_has(m, FATBIN_PTX) != (i >= in->n)) {
+            continue;
+        }
+        l.to = texts ? open_memstream(&texts[i % in->n], &size) : NULL;
+        code = l.to ? list_module(&l, context, in, m) : 1;
+        if (l.to) {
+            fclose(l.to);
+        }
+    }
+    for (unsigned i = 0; texts && i < in->n; i++) {
+        ptxtool_put(stdout, texts[i] ? texts[i] : "");
+        free(texts[i]);
+    }
+    while (l.n) {
+        free(l.traced[--l.n]);
+    }
+    free(l.traced);
+    free(texts);
+    LLVMContextDispose(context);
+    return mt_near_told() ? 1 : code;
+}
+
+/* ---- What is kept of images that programs had made: --cache-list, --cache-clear ---- */
+
+static void cache_print(const struct mt_cache_file *f, void *sum)
+{
+    char when[32] = "?";
+    time_t used = (time_t)f->used;
+    struct tm tm;
+    if (localtime_r(&used, &tm)) {
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
+    }
+    printf("%s  %12llu  %s\n", when, (unsigned long long)f->bytes, f->name);
+    *(uint64_t *)sum += f->bytes;
+}
+
+static int ptxtool_cache(const struct request *r)
+{
+    char path[4096], why[4200];
+    const char *set = r->cache ? r->cache : getenv("MEMTRACE_CACHE");
+    uint64_t sum = 0;
+    struct stat st;
+    if ((set && strcmp(set, "off") == 0) || mt_cache_path(set, path, sizeof path) != 0) {
+        return mt_cli_fail("there is no cache folder: set MEMTRACE_CACHE or HOME");
+    }
+    if (stat(path, &st) != 0 && errno == ENOENT) {
+        printf("0 images, 0 bytes in %s\n", path);
+        return 0;
+    }
+    int folder = mt_cache_open(path, why, sizeof why), n = -1;
+    if (folder < 0) {
+        return mt_cli_fail("%s", why);
+    }
+    if (!r->cache_clear || mt_cache_clear(folder) == 0) {
+        n = mt_cache_walk(folder, cache_print, &sum);
+    }
+    if (n < 0) {
+        mt_cli_say("%s: %s", path, strerror(errno));
+    } else {
+        printf("%d images, %llu bytes in %s\n", n, (unsigned long long)sum, path);
+    }
+    close(folder);
+    return n < 0 || mt_near_told();
+}
+
+/* mt-ptx as the runtime of a traced program calls it: descriptors in place of names,
+ * and what is made is kept. */
+
+enum { FD_IMAGE = 1, FD_WORDS = 2, FD_LINE = 3 };
+static _Atomic int finished;
+
+static void serve_stage(const char *name)
+{
+    char line[64];
+    int n = snprintf(line, sizeof line, "%s\n", name);
+    if (send(FD_LINE, line, (size_t)n, MSG_NOSIGNAL) < 0 && errno == EPIPE && !finished) {
+        mt_cudabin_temp_remove();
+        _exit(1);
+    }
+}
+
+/* The program has ended, and nobody needs the image: sees it while LLVM works. */
+static void *serve_watch(void *unused)
+{
+    char c;
+    (void)unused;
+    while (recv(FD_LINE, &c, 1, 0) < 0 && errno == EINTR) {
+    }
+    if (!finished) {
+        mt_cudabin_temp_remove();
+        _exit(1);
+    }
+    return NULL;
+}
+
+/* Words name lines of this version. */
+static const char *serve_key(const struct request *r, const struct bytes *words, char key[MT_CACHE_KEY])
+{
+    const char *second = r->cache_key ? strchr(r->cache_key, ',') : NULL;
+    int alone = second && (words->size || *r->alone);
+    if (!second)
+        return r->cache_key;
+    snprintf(key, MT_CACHE_KEY, "%.*s", alone ? MT_CACHE_KEY - 1 : (int)(second - r->cache_key),
+             alone ? second + 1 : r->cache_key);
+    return key;
+}
+
+/* The image with texts after it, and all that was said, to descriptor 1; then to the cache. */
+static int serve_hand_over(const struct request *r, const struct bytes *texts)
+{
+    struct bytes image = {0}, words = {0};
+    char why[4200], name[MT_CACHE_KEY];
+    fflush(stderr);
+    int bad =
+        mt_cudabin_file_read(r->output, &image) != 0 || mt_cudabin_file_read("/dev/stderr", &words) != 0;
+    size_t at = (image.size + 7) & ~(size_t)7;
+    unsigned char *all = bad ? NULL : calloc(1, at + texts->size + 1);
+    if (all) {
+        memcpy(all, image.data, image.size);
+        if (texts->size) {
+            memcpy(all + at, texts->data, texts->size);
+        }
+        bad = mt_cache_write(FD_IMAGE, (const char *)words.data, words.size, all, at + texts->size) != 0;
+    }
+    const char *key = serve_key(r, &words, name);
+    free(all);
+    mt_cudabin_bytes_free(&image);
+    mt_cudabin_bytes_free(&words);
+    if (bad || !all) {
+        return mt_cli_fail("the image cannot be handed over: %s", strerror(errno));
+    }
+    finished = 1;
+    serve_stage("done");
+    int folder = r->cache && key ? mt_cache_open(r->cache, why, sizeof why) : -1;
+    if (folder >= 0) {
+        mt_cache_store(folder, key, FD_IMAGE, r->cache_limit); /* it has its image, kept or not */
+        close(folder);
+    }
+    return 0;
+}
+
+enum { NAMED = 2 }; /* kernels, of perhaps hundreds */
+
+static void serve_name(void *ctx, const char *name)
+{
+    unsigned *n = ctx;
+    if (++*n <= NAMED) {
+        fprintf(stderr, "%s%s", *n > 1 ? ", " : " (kernels ", mt_short(name).text);
+    }
+}
+
+/* Says of a module without PTX what it has. */
+static void serve_lament(const struct module *m)
+{
+    unsigned n = 0, elf = mt_ptxtool_module_has(m, FATBIN_ELF);
+    fputs(elf ? "there is machine code alone" : "there is code for link-time optimisation alone", stderr);
+    for (unsigned i = 0; i < m->n && !n; i++) {
+        struct bytes cubin = {0};
+        if (m->entries[i].kind == FATBIN_ELF &&
+            mt_ptxtool_fatbin_unpack("its device code", &m->entries[i], &cubin) == 0) {
+            mt_ptxtool_cubin_kernels(&cubin, serve_name, &n);
+            mt_cudabin_bytes_free(&cubin);
+        }
+    }
+    if (n > NAMED) {
+        fprintf(stderr, " and %u more", n - NAMED);
+    }
+    fprintf(stderr, "%s, no PTX: compile it with -gencode=arch=compute_90,code=compute_90\n", n ? ")" : "");
+}
+
+/* Modules without PTX are left out; when none has any, that is an error. */
+static int serve_make(struct request *r, const struct input *in, struct bytes *texts)
+{
+    unsigned with = 0;
+    for (unsigned i = 0; i < in->n; i++) {
+        with += mt_ptxtool_module_has(&in->modules[i], FATBIN_PTX) != 0;
+    }
+    for (unsigned i = 0; i < in->n; i++) {
+        if (!mt_ptxtool_module_has(&in->modules[i], FATBIN_PTX) && in->modules[i].n) {
+            serve_lament(&in->modules[i]);
+        }
+    }
+    int fd = with ? memfd_create("memtrace-image", MFD_CLOEXEC) : -1; /* a kill leaves nothing behind */
+    if (fd >= 0) {
+        static char path[32];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        r->output = path;
+        return ptxtool_image_make(r, "its device code", in->modules, in->n, texts);
+    }
+    if (with) {
+        mt_cli_say("a file in memory: %s", strerror(errno));
+    } else if (!in->n) {
+        fputs("it has no device code\n", stderr);
+    }
+    return 1;
+}
+
+static int ptxtool_serve(struct request *r)
+{
+    int alone = 0;
+    struct input in;
+    struct bytes texts = {0};
+    pthread_t thread;
+    fcntl(FD_LINE, F_SETFD, FD_CLOEXEC);
+    if (pthread_create(&thread, NULL, serve_watch, NULL) == 0) {
+        pthread_detach(thread);
+    }
+    r->stage = serve_stage;
+    r->alone = &alone;
+    int code = mt_ptxtool_input_read("/dev/stdin", &in);
+    in.name = "its device code";
+    code = code == 0 ? serve_make(r, &in, &texts) : code;
+    mt_ptxtool_input_free(&in);
+    code = code == 0 ? serve_hand_over(r, &texts) : code;
+    mt_cudabin_bytes_free(&texts);
+    finished = 1;
+    mt_cudabin_temp_remove();
+    return code;
+}
 
 static const struct mt_command command = {
     .of = MT_OF_PTX,
@@ -171,16 +1341,13 @@ static const struct module *choose_module(const struct request *r, const struct 
         return found;
     }
     if (have > 1) {
-        fprintf(stderr, "memtrace: %s has PTX of %u modules: choose with --module=N (--list names them)\n",
-                in->name, have);
+        mt_cli_say("%s has PTX of %u modules: choose with --module=N (--list names them)", in->name, have);
     } else if (in->n) {
-        fprintf(
-            stderr,
-            "memtrace: %s has machine code alone here, no PTX (--list names its kernels): compile it with "
-            "-gencode=arch=compute_90,code=compute_90\n",
-            in->name);
+        mt_cli_say("%s has machine code alone here, no PTX (--list names its kernels): compile it with "
+                   "-gencode=arch=compute_90,code=compute_90",
+                   in->name);
     } else {
-        fprintf(stderr, "memtrace: %s has no device code\n", in->name);
+        mt_cli_say("%s has no device code", in->name);
     }
     return NULL;
 }
@@ -188,7 +1355,7 @@ static const struct module *choose_module(const struct request *r, const struct 
 static int make_from(const struct request *r, const struct input *in)
 {
     const struct module *m = choose_module(r, in);
-    return m ? mt_ptxtool_image_make(r, in->name, m, 1, NULL) : 1;
+    return m ? ptxtool_image_make(r, in->name, m, 1, NULL) : 1;
 }
 
 /* LLVM's passes call themselves for each step of a long chain of instructions: as deep as Linux leaves room.
@@ -210,23 +1377,24 @@ int main(int argc, char **argv)
         return mt_ptxtool_linker(argc - 1, (const char *const *)argv + 1);
     }
     mt_cli_name = "mt-ptx";
-    mt_ptxtool_say_visibly();
+    ptxtool_say_visibly();
     main_stack();
     int code = parse_arguments(argc, argv, &r);
+    mt_cli_name = "memtrace"; /* whose user reads what follows */
     if (code >= 0) {
         return code;
     }
     if (r.cache_list || r.cache_clear) {
-        return mt_ptxtool_cache(&r);
+        return ptxtool_cache(&r);
     }
     mt_cudabin_process_guard();
-    mt_ptxtool_say_signals(r.kernel);
+    ptxtool_say_signals(r.kernel);
     if (r.serve) {
-        return mt_ptxtool_serve(&r);
+        return ptxtool_serve(&r);
     }
     code = mt_ptxtool_input_read(r.input, &in);
     if (code == 0) {
-        code = r.list ? mt_ptxtool_list(&in) : make_from(&r, &in);
+        code = r.list ? ptxtool_list(&in) : make_from(&r, &in);
     }
     mt_ptxtool_input_free(&in);
     mt_cudabin_temp_remove();
