@@ -3,9 +3,457 @@
 #include "call.h"
 #include "library.h"
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Elements of any type, as complex numbers of double ---- */
+
+char mt_blas_letter(int64_t cuda_type)
+{
+    static const char letters[] = {
+        [0] = 'S', [1] = 'D', [2] = 'H', [3] = 'i', [4] = 'C', [5] = 'Z', [10] = 'I', [14] = 'B'};
+    return cuda_type < 0 || cuda_type >= (int64_t)sizeof letters ? 0 : letters[cuda_type];
+}
+
+size_t mt_blas_letter_bytes(char letter)
+{
+    switch (letter) {
+    case 'S':
+    case 'I':
+        return 4;
+    case 'D':
+    case 'C':
+        return 8;
+    case 'Z':
+        return 16;
+    case 'H':
+    case 'B':
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+static float element_from_bf16(uint16_t v)
+{
+    float f;
+    memcpy(&f, &(uint32_t){(uint32_t)v << 16}, sizeof f);
+    return f;
+}
+
+/* To the nearest, ties to even. */
+static uint16_t element_to_bf16(float f)
+{
+    uint32_t v;
+    memcpy(&v, &f, sizeof v);
+    return isnan(f) ? 0x7fff : (uint16_t)((v + 0x7fff + (v >> 16 & 1)) >> 16);
+}
+
+double _Complex mt_element_get(char letter, const void *p, int64_t i)
+{
+    switch (letter) {
+    case 'S':
+        return ((const float *)p)[i];
+    case 'D':
+        return ((const double *)p)[i];
+    case 'C':
+        return ((const float _Complex *)p)[i];
+    case 'Z':
+        return ((const double _Complex *)p)[i];
+    case 'H':
+        return (double)((const _Float16 *)p)[i];
+    case 'B':
+        return element_from_bf16(((const uint16_t *)p)[i]);
+    case 'I':
+        return ((const int32_t *)p)[i];
+    default:
+        return ((const int8_t *)p)[i];
+    }
+}
+
+static int64_t element_whole(double v, int64_t low, int64_t high)
+{
+    return v<(double)low ? low : v>(double) high ? high : (int64_t)nearbyint(v);
+}
+
+void mt_element_put(char letter, void *p, int64_t i, double _Complex v)
+{
+    double re = __real__ v;
+    switch (letter) {
+    case 'S':
+        ((float *)p)[i] = (float)re;
+        break;
+    case 'D':
+        ((double *)p)[i] = re;
+        break;
+    case 'C':
+        ((float _Complex *)p)[i] = (float _Complex)v;
+        break;
+    case 'Z':
+        ((double _Complex *)p)[i] = v;
+        break;
+    case 'H':
+        ((_Float16 *)p)[i] = (_Float16)re;
+        break;
+    case 'B':
+        ((uint16_t *)p)[i] = element_to_bf16((float)re);
+        break;
+    case 'I':
+        ((int32_t *)p)[i] = (int32_t)element_whole(re, INT32_MIN, INT32_MAX);
+        break;
+    default:
+        ((int8_t *)p)[i] = (int8_t)element_whole(re, INT8_MIN, INT8_MAX);
+    }
+}
+
+/* Goes through the memory of a call of cuBLAS: are its shapes right, what is read, what is written. */
+
+static size_t shapes_size(const struct mt_blas *b, const struct mt_blas_operand *o)
+{
+    size_t own = mt_blas_letter_bytes(b->letter);
+    switch (o->type) {
+    case -1:
+        return own;
+    case -2:
+        return sizeof(int);
+    case -3:
+        return b->letter == 'C' || b->letter == 'Z' ? own / 2 : own;
+    case -4:
+        return sizeof(int64_t);
+    default:
+        return mt_blas_letter_bytes(mt_blas_letter(b->a[o->type]));
+    }
+}
+
+/* The pointers of an array: once for all of a batch. */
+static void shapes_array(struct mt_blas_walk *w, const struct mt_blas *b, int at)
+{
+    size_t bytes = (size_t)mt_blas_batches(b) * sizeof(void *);
+    if (w->pass == MT_BLAS_READS && !w->batch)
+        w->bad |=
+            __mt_library_note(w->notes, MT_LIBRARY_READ, (const void *)(intptr_t)b->a[at], bytes, 1, 0) != 0;
+}
+
+static int shapes_wanted(const struct mt_blas_walk *w, const struct mt_blas *b,
+                         const struct mt_blas_operand *o)
+{
+    int zero = o->scalar >= 0 && mt_blas_is_zero(b->scalar, mt_blas_scalar(b, o->scalar));
+    if (w->pass == MT_BLAS_READS)
+        return (o->mode & MT_BLAS_IN) && !zero;
+    return (o->mode & MT_BLAS_OUT) && !(zero && o->zero);
+}
+
+int mt_blas_operand(struct mt_blas_walk *w, const struct mt_blas *b, const struct mt_blas_operand *o)
+{
+    w->size = shapes_size(b, o);
+    if (w->pass == MT_BLAS_CHECK) {
+        w->p = (const char *)(intptr_t)b->a[o->at];
+        return 1;
+    }
+    if (o->array)
+        shapes_array(w, b, o->at);
+    if (w->bad || !shapes_wanted(w, b, o))
+        return 0;
+    w->p = mt_blas_pointer(b, o->at, o->stride, w->size, w->batch);
+    return 1;
+}
+
+static void shapes_note(struct mt_blas_walk *w, int64_t first, int64_t elements, int64_t count,
+                        int64_t stride)
+{
+    if (w->bad || elements <= 0 || count <= 0)
+        return;
+    w->bad |= __mt_library_note(w->notes, w->pass == MT_BLAS_READS ? MT_LIBRARY_READ : MT_LIBRARY_WRITE,
+                                w->p + first * (int64_t)w->size, (size_t)elements * w->size, (size_t)count,
+                                stride * (int64_t)w->size) != 0;
+}
+
+/* With a negative inc the vector is the same memory, from its end. */
+void mt_blas_vec(struct mt_blas_walk *w, int64_t n, int64_t inc)
+{
+    if (w->pass == MT_BLAS_CHECK)
+        w->bad |= !w->p && n > 0;
+    else
+        shapes_note(w, 0, 1, inc ? n : n > 0, inc < 0 ? -inc : inc);
+}
+
+void mt_blas_mat(struct mt_blas_walk *w, int64_t rows, int64_t cols, int64_t ld)
+{
+    if (w->pass == MT_BLAS_CHECK)
+        w->bad |= ld < (rows > 1 ? rows : 1) || (!w->p && rows > 0 && cols > 0);
+    else
+        shapes_note(w, 0, rows, cols, ld);
+}
+
+void mt_blas_opmat(struct mt_blas_walk *w, int64_t op, int64_t rows, int64_t cols, int64_t ld)
+{
+    mt_blas_mat(w, op ? cols : rows, op ? rows : cols, ld);
+}
+
+void mt_blas_tri(struct mt_blas_walk *w, int64_t fill, int64_t diag, int64_t n, int64_t ld)
+{
+    if (w->pass == MT_BLAS_CHECK || fill == 2) {
+        mt_blas_mat(w, n, n, ld);
+        return;
+    }
+    for (int64_t j = 0; j < n && !w->bad; j++)
+        if (fill)
+            shapes_note(w, j * ld, j + 1 - diag, 1, 0);
+        else
+            shapes_note(w, j * ld + j + diag, n - j - diag, 1, 0);
+}
+
+/* Its eigenvectors come where a triangle was. */
+void mt_blas_eig(struct mt_blas_walk *w, int64_t vectors, int64_t fill, int64_t n, int64_t ld)
+{
+    mt_blas_tri(w, vectors && w->pass == MT_BLAS_WRITES ? 2 : fill, 0, n, ld);
+}
+
+void mt_blas_sym(struct mt_blas_walk *w, int64_t fill, int64_t n, int64_t ld)
+{
+    mt_blas_tri(w, fill, 0, n, ld);
+}
+
+void mt_blas_under(struct mt_blas_walk *w, int64_t rows, int64_t cols, int64_t ld)
+{
+    if (w->pass == MT_BLAS_CHECK)
+        mt_blas_mat(w, rows, cols, ld);
+    for (int64_t j = 0; w->pass != MT_BLAS_CHECK && j < cols && !w->bad; j++)
+        shapes_note(w, j * ld + j + 1, rows - j - 1, 1, 0);
+}
+
+void mt_blas_band(struct mt_blas_walk *w, int64_t rows, int64_t cols, int64_t below, int64_t above,
+                  int64_t ld)
+{
+    if (w->pass == MT_BLAS_CHECK) {
+        w->bad |= ld <= below + above || (!w->p && rows > 0 && cols > 0);
+        return;
+    }
+    for (int64_t j = 0; j < cols && !w->bad; j++) {
+        int64_t first = j > above ? j - above : 0, end = j + below < rows ? j + below + 1 : rows;
+        shapes_note(w, j * ld + above - j + first, end - first, 1, 0);
+    }
+}
+
+/* ---- Handles of cuBLAS, and what it says of itself ---- */
+
+#define MAGIC 0x6d74626c61730001ull
+enum { VERSION_MAJOR = 13, VERSION_MINOR = 0, VERSION_PATCH = 0 };
+
+struct mt_blas_handle *mt_blas_handle(void *handle)
+{
+    struct mt_blas_handle *h = handle;
+    return h && h->magic == MAGIC ? h : NULL;
+}
+
+int impl_cublasCreate_v2(void **out)
+{
+    if (!out)
+        return MT_BLAS_INVALID_VALUE;
+    struct mt_blas_handle *h = calloc(1, sizeof *h);
+    if (!h)
+        return MT_BLAS_ALLOC_FAILED;
+    h->magic = MAGIC;
+    *out = h;
+    return MT_BLAS_OK;
+}
+
+/* As the library does, it waits for what it has under way. */
+int impl_cublasDestroy_v2(void *handle)
+{
+    struct mt_blas_handle *h = mt_blas_handle(handle);
+    if (!h)
+        return MT_BLAS_NOT_INITIALIZED;
+    h->magic = 0;
+    free(h);
+    return MT_BLAS_OK;
+}
+
+/* Set and get of one field; `good` is about the value. */
+#define FIELD(set, get, type, field, good)                                                                   \
+    int impl_##set(void *handle, type value)                                                                 \
+    {                                                                                                        \
+        struct mt_blas_handle *h = mt_blas_handle(handle);                                                   \
+        if (!h)                                                                                              \
+            return MT_BLAS_NOT_INITIALIZED;                                                                  \
+        if (!(good))                                                                                         \
+            return MT_BLAS_INVALID_VALUE;                                                                    \
+        h->field = value;                                                                                    \
+        return MT_BLAS_OK;                                                                                   \
+    }                                                                                                        \
+    int impl_##get(void *handle, type *value)                                                                \
+    {                                                                                                        \
+        struct mt_blas_handle *h = mt_blas_handle(handle);                                                   \
+        if (!h)                                                                                              \
+            return MT_BLAS_NOT_INITIALIZED;                                                                  \
+        if (!value)                                                                                          \
+            return MT_BLAS_INVALID_VALUE;                                                                    \
+        *value = h->field;                                                                                   \
+        return MT_BLAS_OK;                                                                                   \
+    }
+
+FIELD(cublasSetStream_v2, cublasGetStream_v2, void *, stream, 1)
+FIELD(cublasSetPointerMode_v2, cublasGetPointerMode_v2, int, pointer_mode, value == 0 || value == 1)
+FIELD(cublasSetMathMode, cublasGetMathMode, int, math_mode, value >= 0)
+FIELD(cublasSetAtomicsMode, cublasGetAtomicsMode, int, atomics_mode, value == 0 || value == 1)
+FIELD(cublasSetSmCountTarget, cublasGetSmCountTarget, int, sms, value >= 0)
+
+/* Kept, and not needed: nothing is written to it. */
+int impl_cublasSetWorkspace_v2(void *handle, void *workspace, size_t bytes)
+{
+    struct mt_blas_handle *h = mt_blas_handle(handle);
+    if (!h)
+        return MT_BLAS_NOT_INITIALIZED;
+    if ((uintptr_t)workspace % 256)
+        return MT_BLAS_INVALID_VALUE;
+    h->workspace = workspace;
+    h->workspace_bytes = bytes;
+    return MT_BLAS_OK;
+}
+
+int impl_cublasGetVersion_v2(void *handle, int *version)
+{
+    if (!version)
+        return MT_BLAS_INVALID_VALUE;
+    *version = VERSION_MAJOR * 10000 + VERSION_MINOR * 100 + VERSION_PATCH;
+    return MT_BLAS_OK;
+}
+
+size_t impl_cublasGetCudartVersion(void)
+{
+    return VERSION_MAJOR * 1000 + VERSION_MINOR * 10;
+}
+
+int impl_cublasGetProperty(int what, int *value)
+{
+    static const int parts[] = {VERSION_MAJOR, VERSION_MINOR, VERSION_PATCH};
+    if (what < 0 || what > 2 || !value)
+        return MT_BLAS_INVALID_VALUE;
+    *value = parts[what];
+    return MT_BLAS_OK;
+}
+
+static const struct {
+    int status;
+    const char *name, *words;
+} statuses[] = {
+    {0, "CUBLAS_STATUS_SUCCESS", "success"},
+    {1, "CUBLAS_STATUS_NOT_INITIALIZED", "the library was not initialized"},
+    {3, "CUBLAS_STATUS_ALLOC_FAILED", "the resource allocation failed"},
+    {7, "CUBLAS_STATUS_INVALID_VALUE", "an unsupported value or parameter was passed to the function"},
+    {8, "CUBLAS_STATUS_ARCH_MISMATCH", "the device lacks a feature that is needed"},
+    {11, "CUBLAS_STATUS_MAPPING_ERROR", "memory could not be accessed"},
+    {13, "CUBLAS_STATUS_EXECUTION_FAILED", "the program failed to execute on the device"},
+    {14, "CUBLAS_STATUS_INTERNAL_ERROR", "an internal operation failed"},
+    {15, "CUBLAS_STATUS_NOT_SUPPORTED", "the functionality is not supported"},
+    {16, "CUBLAS_STATUS_LICENSE_ERROR", "a licence could not be checked"},
+};
+
+const char *impl_cublasGetStatusName(int status)
+{
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
+        if (statuses[i].status == status)
+            return statuses[i].name;
+    return "UNKNOWN";
+}
+
+const char *impl_cublasGetStatusString(int status)
+{
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
+        if (statuses[i].status == status)
+            return statuses[i].words;
+    return "unknown status";
+}
+
+/* There is no log: the settings have nothing to act upon. */
+int impl_cublasLoggerConfigure(int on, int to_stdout, int to_stderr, const char *file)
+{
+    return MT_BLAS_OK;
+}
+
+static void (*logger)(const char *);
+
+int impl_cublasSetLoggerCallback(void (*callback)(const char *))
+{
+    logger = callback;
+    return MT_BLAS_OK;
+}
+
+int impl_cublasGetLoggerCallback(void (**callback)(const char *))
+{
+    if (!callback)
+        return MT_BLAS_INVALID_VALUE;
+    *callback = logger;
+    return MT_BLAS_OK;
+}
+
+/* ---- vectors and matrices between host and device: copies, and recorded as such */
+
+int cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+                 int kind);
+int cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+                      int kind, void *stream);
+
+enum { TO_DEVICE = 1, TO_HOST = 2 };
+
+struct copy {
+    const void *from;
+    void *to;
+    int64_t from_ld, to_ld; /* elements */
+    size_t element;
+    int64_t rows, cols;
+    int kind, async;
+    void *stream;
+};
+
+static int handle_copy(const struct copy *c)
+{
+    size_t dpitch = (size_t)c->to_ld * c->element, spitch = (size_t)c->from_ld * c->element;
+    size_t width = (size_t)c->rows * c->element, height = (size_t)c->cols;
+    if (c->rows < 0 || c->cols < 0 || !c->element || c->from_ld < 1 || c->to_ld < 1)
+        return MT_BLAS_INVALID_VALUE;
+    if (!c->rows || !c->cols)
+        return MT_BLAS_OK;
+    if (!c->from || !c->to || c->from_ld < c->rows || c->to_ld < c->rows)
+        return MT_BLAS_INVALID_VALUE;
+    int e = c->async ? cudaMemcpy2DAsync(c->to, dpitch, c->from, spitch, width, height, c->kind, c->stream)
+                     : cudaMemcpy2D(c->to, dpitch, c->from, spitch, width, height, c->kind);
+    return e ? MT_BLAS_MAPPING_ERROR : MT_BLAS_OK;
+}
+
+/* A vector is a matrix of one row. */
+#define COPIES(name, kind_, number, suffix)                                                                  \
+    int impl_cublas##name##Vector##suffix(number n, number bytes, const void *x, number incx, void *y,       \
+                                          number incy)                                                       \
+    {                                                                                                        \
+        return handle_copy(                                                                                  \
+            &(struct copy){x, y, incx, incy, bytes > 0 ? (size_t)bytes : 0, 1, n, kind_, 0, 0});             \
+    }                                                                                                        \
+    int impl_cublas##name##VectorAsync##suffix(number n, number bytes, const void *x, number incx, void *y,  \
+                                               number incy, void *stream)                                    \
+    {                                                                                                        \
+        return handle_copy(                                                                                  \
+            &(struct copy){x, y, incx, incy, bytes > 0 ? (size_t)bytes : 0, 1, n, kind_, 1, stream});        \
+    }                                                                                                        \
+    int impl_cublas##name##Matrix##suffix(number rows, number cols, number bytes, const void *a, number lda, \
+                                          void *b, number ldb)                                               \
+    {                                                                                                        \
+        return handle_copy(                                                                                  \
+            &(struct copy){a, b, lda, ldb, bytes > 0 ? (size_t)bytes : 0, rows, cols, kind_, 0, 0});         \
+    }                                                                                                        \
+    int impl_cublas##name##MatrixAsync##suffix(number rows, number cols, number bytes, const void *a,        \
+                                               number lda, void *b, number ldb, void *stream)                \
+    {                                                                                                        \
+        return handle_copy(                                                                                  \
+            &(struct copy){a, b, lda, ldb, bytes > 0 ? (size_t)bytes : 0, rows, cols, kind_, 1, stream});    \
+    }
+
+COPIES(Set, TO_DEVICE, int, )
+COPIES(Get, TO_HOST, int, )
+COPIES(Set, TO_DEVICE, int64_t, _64)
+COPIES(Get, TO_HOST, int64_t, _64)
 
 static size_t blas_scalar_bytes(const struct mt_blas *b, int i);
 

@@ -72,7 +72,7 @@ int64_t mt_blas_batches(const struct mt_blas *b);
 /* The first argument of this kind from `from` on, or -1. */
 int mt_blas_find(const struct mt_blas *b, char kind, int from);
 
-/* ---- shapes.c: goes through the memory of a call */
+/* ---- shapes: goes through the memory of a call */
 enum mt_blas_pass { MT_BLAS_CHECK, MT_BLAS_READS, MT_BLAS_WRITES };
 enum mt_blas_mode { MT_BLAS_IN = 1, MT_BLAS_OUT = 2, MT_BLAS_IO = 3 };
 
@@ -108,7 +108,7 @@ void mt_blas_band(struct mt_blas_walk *w, int64_t rows, int64_t cols, int64_t be
 /* What lies below the diagonal. */
 void mt_blas_under(struct mt_blas_walk *w, int64_t rows, int64_t cols, int64_t ld);
 
-/* ---- handle.c */
+/* ---- handles */
 struct mt_blas_handle {
     uint64_t magic;
     void *stream, *workspace;
@@ -117,7 +117,7 @@ struct mt_blas_handle {
 };
 struct mt_blas_handle *mt_blas_handle(void *handle); /* NULL: it is none */
 
-/* ---- gemm.c */
+/* ---- products */
 /* C = alpha op(A) op(B) + beta C with elements of any of the types, column-major; alpha and beta are of type
  * `scalar`. 0, or -1, which was said. */
 struct mt_gemm {
@@ -127,5 +127,9 @@ struct mt_gemm {
     char types[3], scalar;
     const char *name;
 };
-int mt_gemm_run(const struct mt_gemm *g);
+
+/* ---- elements of any type as complex numbers of double: for what need not be fast */
+double _Complex mt_element_get(char letter, const void *p, int64_t i);
+/* Rounded to the nearest; integers saturate. */
+void mt_element_put(char letter, void *p, int64_t i, double _Complex v);
 #endif

@@ -1,8 +1,10 @@
-/* Products of matrices whose elements have any of the types: converted, computed by OpenBLAS in float or
- * double, and converted back. */
+/* Matrix products of any types, cuBLASLt, and what cuBLAS has beyond Fortran's BLAS. */
 #include "call.h"
-#include "element.h"
 #include "library.h"
+#include <limits.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,7 +80,7 @@ static int gemm_converted(const struct mt_gemm *g, char work)
     return rc;
 }
 
-int mt_gemm_run(const struct mt_gemm *g)
+static int gemm_run(const struct mt_gemm *g)
 {
     char work = gemm_work(g);
     const char same[] = {work, work, work};
@@ -162,7 +164,851 @@ int mt_blas_gemm_ex(struct mt_blas *b)
         g.a = mt_blas_pointer(b, at[0], stride[0], mt_blas_letter_bytes(g.types[0]), i);
         g.b = mt_blas_pointer(b, at[1], stride[1], mt_blas_letter_bytes(g.types[1]), i);
         g.c = mt_blas_pointer(b, at[2], stride[2], mt_blas_letter_bytes(g.types[2]), i);
-        rc = mt_gemm_run(&g);
+        rc = gemm_run(&g);
     }
     return rc;
+}
+
+/* cublasAxpyEx and its kind: operations on vectors whose types are arguments. Computed in double, rounded
+ * once. */
+
+int mt_blas_vector_types(struct mt_blas *b);
+int mt_blas_axpy_ex(struct mt_blas *b);
+int mt_blas_scal_ex(struct mt_blas *b);
+int mt_blas_dot_ex(struct mt_blas *b);
+int mt_blas_norm_ex(struct mt_blas *b);
+int mt_blas_move_ex(struct mt_blas *b);
+int mt_blas_extreme_ex(struct mt_blas *b);
+int mt_blas_rot_ex(struct mt_blas *b);
+
+/* The types have to be known here; that of a scalar or a result is `scalar`. */
+int mt_blas_vector_types(struct mt_blas *b)
+{
+    for (int i = 0; b->f->row->kinds[i]; i++) {
+        char kind = b->f->row->kinds[i], letter = strchr("yz", kind) ? mt_blas_letter(b->a[i]) : 'S';
+        if (!letter) {
+            if (!__mt_library_on_gpu())
+                mt_lib_say("%s: elements of cudaDataType %d are not there on the CPU device", b->call.name,
+                           (int)b->a[i]);
+            return MT_BLAS_NOT_SUPPORTED;
+        }
+        if (kind == 'z')
+            b->scalar = letter;
+    }
+    return MT_BLAS_OK;
+}
+
+struct vector {
+    char letter, *p;
+    int64_t n, inc;
+};
+
+/* Pointer, type and increment are arguments one after the other; how long it is, the first one. */
+static struct vector vectors_take(const struct mt_blas *b, int at)
+{
+    return (struct vector){mt_blas_letter(b->a[at + 1]), (char *)(intptr_t)b->a[at], b->a[0], b->a[at + 2]};
+}
+
+static int64_t vectors_at(const struct vector *v, int64_t i)
+{
+    return v->inc < 0 ? (i - v->n + 1) * v->inc : i * v->inc;
+}
+
+static double _Complex vectors_get(const struct vector *v, int64_t i)
+{
+    return mt_element_get(v->letter, v->p, vectors_at(v, i));
+}
+
+static void vectors_put(const struct vector *v, int64_t i, double _Complex value)
+{
+    mt_element_put(v->letter, v->p, vectors_at(v, i), value);
+}
+
+static double _Complex vectors_scalar(const struct mt_blas *b, int at)
+{
+    return mt_element_get(b->scalar, mt_blas_scalar(b, at), 0);
+}
+
+/* n alpha type x type incx y type incy execution */
+int mt_blas_axpy_ex(struct mt_blas *b)
+{
+    struct vector x = vectors_take(b, 3), y = vectors_take(b, 6);
+    double _Complex alpha = vectors_scalar(b, 1);
+    for (int64_t i = 0; alpha != 0 && i < x.n; i++)
+        vectors_put(&y, i, alpha * vectors_get(&x, i) + vectors_get(&y, i));
+    return 0;
+}
+
+/* n alpha type x type incx execution */
+int mt_blas_scal_ex(struct mt_blas *b)
+{
+    struct vector x = vectors_take(b, 3);
+    double _Complex alpha = vectors_scalar(b, 1);
+    for (int64_t i = 0; i < x.n; i++)
+        vectors_put(&x, i, alpha * vectors_get(&x, i));
+    return 0;
+}
+
+/* n x type incx y type incy result type execution */
+int mt_blas_dot_ex(struct mt_blas *b)
+{
+    struct vector x = vectors_take(b, 1), y = vectors_take(b, 4);
+    int conjugated = strstr(b->call.name, "Dotc") != NULL;
+    double _Complex sum = 0;
+    for (int64_t i = 0; i < x.n; i++) {
+        double _Complex u = vectors_get(&x, i);
+        sum += (conjugated ? ~u : u) * vectors_get(&y, i);
+    }
+    mt_element_put(b->scalar, (void *)(intptr_t)b->a[7], 0, sum);
+    return 0;
+}
+
+static double vectors_length(double _Complex v)
+{
+    return fabs(__real__ v) + fabs(__imag__ v);
+}
+
+/* n x type incx result type execution */
+int mt_blas_norm_ex(struct mt_blas *b)
+{
+    struct vector x = vectors_take(b, 1);
+    int squares = strstr(b->call.name, "Nrm2") != NULL;
+    double sum = 0;
+    for (int64_t i = 0; i < x.n; i++) {
+        double _Complex v = vectors_get(&x, i);
+        sum += squares ? __real__(v * ~v) : vectors_length(v);
+    }
+    mt_element_put(b->scalar, (void *)(intptr_t)b->a[4], 0, squares ? sqrt(sum) : sum);
+    return 0;
+}
+
+/* n x type incx y type incy */
+int mt_blas_move_ex(struct mt_blas *b)
+{
+    struct vector x = vectors_take(b, 1), y = vectors_take(b, 4);
+    int both = strstr(b->call.name, "Swap") != NULL;
+    for (int64_t i = 0; i < x.n; i++) {
+        double _Complex u = vectors_get(&x, i), v = both ? vectors_get(&y, i) : 0;
+        vectors_put(&y, i, u);
+        if (both)
+            vectors_put(&x, i, v);
+    }
+    return 0;
+}
+
+/* n x type incx result: a number from 1; 0: of nothing. */
+int mt_blas_extreme_ex(struct mt_blas *b)
+{
+    struct vector x = vectors_take(b, 1);
+    int least = strstr(b->call.name, "Iamin") != NULL;
+    int64_t best = 0;
+    for (int64_t i = 1; i < x.n; i++) {
+        double have = vectors_length(vectors_get(&x, best)), other = vectors_length(vectors_get(&x, i));
+        best = least ? (other < have ? i : best) : (other > have ? i : best);
+    }
+    best += x.n > 0;
+    memcpy((void *)(intptr_t)b->a[4], &best, b->wide ? sizeof(int64_t) : sizeof(int));
+    return 0;
+}
+
+/* n x type incx y type incy c s type execution */
+int mt_blas_rot_ex(struct mt_blas *b)
+{
+    struct vector x = vectors_take(b, 1), y = vectors_take(b, 4);
+    double _Complex c = vectors_scalar(b, 7), s = vectors_scalar(b, 8);
+    for (int64_t i = 0; i < x.n; i++) {
+        double _Complex u = vectors_get(&x, i), v = vectors_get(&y, i);
+        vectors_put(&x, i, c * u + s * v);
+        vectors_put(&y, i, c * v - ~s * u);
+    }
+    return 0;
+}
+
+/* ---- The extensions of cuBLAS: functions that BLAS does not have, or has otherwise ---- */
+
+int mt_blas_dot(struct mt_blas *b);
+int mt_blas_trmm(struct mt_blas *b);
+int mt_blas_geam(struct mt_blas *b);
+int mt_blas_dgmm(struct mt_blas *b);
+
+int mt_blas_is_zero(char letter, const void *p)
+{
+    return mt_element_get(letter, p, 0) == 0;
+}
+
+static void *extensions_at(const struct mt_blas *b, int i)
+{
+    return (void *)(intptr_t)b->a[i];
+}
+
+/* n x incx y incy result; Fortran's way of returning complex numbers differs between compilers. */
+int mt_blas_dot(struct mt_blas *b)
+{
+    int conjugated = b->call.name[strlen(b->call.name) - 1] == 'c'; /* cublasCdotc */
+    const char *x = extensions_at(b, 1), *y = extensions_at(b, 3);
+    int64_t n = b->a[0], incx = b->a[2], incy = b->a[4];
+    double _Complex sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double _Complex u = mt_element_get(b->letter, x, incx < 0 ? (i - n + 1) * incx : i * incx);
+        double _Complex v = mt_element_get(b->letter, y, incy < 0 ? (i - n + 1) * incy : i * incy);
+        sum += (conjugated ? ~u : u) * v;
+    }
+    mt_element_put(b->letter, extensions_at(b, 5), 0, sum);
+    return 0;
+}
+
+/* side uplo trans diag m n alpha A lda B ldb C ldc. Fortran's overwrites B, so C begins as a copy of it. */
+int mt_blas_trmm(struct mt_blas *b)
+{
+    typedef void trmm(const char *, const char *, const char *, const char *, const int *, const int *,
+                      const void *, const void *, const int *, void *, const int *, size_t, size_t, size_t,
+                      size_t);
+    char name[] = {(char)(b->letter | 0x20), 't', 'r', 'm', 'm', '_', 0};
+    trmm *f = (trmm *)mt_lib_function(MT_LIB_OPENBLAS, name, b->call.name);
+    int m = (int)b->a[4], n = (int)b->a[5], lda = (int)b->a[8], ldc = (int)b->a[12];
+    size_t element = mt_blas_letter_bytes(b->letter);
+    const char *from = extensions_at(b, 9);
+    char *to = extensions_at(b, 11);
+    if (!f)
+        return -1;
+    int zero = mt_blas_is_zero(b->scalar, mt_blas_scalar(b, 6));
+    for (int64_t j = 0; j < n; j++) {
+        char *column = to + (size_t)(j * ldc) * element;
+        if (zero)
+            memset(column, 0, (size_t)m * element);
+        else if (to != from)
+            memmove(column, from + (size_t)(j * b->a[10]) * element, (size_t)m * element);
+    }
+    if (!zero)
+        f(&"LR"[b->a[0]], &"LU"[b->a[1]], &"NTC"[b->a[2]], &"NU"[b->a[3]], &m, &n, mt_blas_scalar(b, 6),
+          extensions_at(b, 7), &lda, to, &ldc, 1, 1, 1, 1);
+    return 0;
+}
+
+/* Element i, j of op(p). */
+static double _Complex extensions_op(const struct mt_blas *b, const void *p, int64_t op, int64_t ld,
+                                     int64_t i, int64_t j)
+{
+    double _Complex v = mt_element_get(b->letter, p, op ? i * ld + j : j * ld + i);
+    return op == 2 ? ~v : v;
+}
+
+/* transa transb m n alpha A lda beta B ldb C ldc. C may be A or B where that is not transposed. */
+int mt_blas_geam(struct mt_blas *b)
+{
+    double _Complex alpha = mt_element_get(b->scalar, mt_blas_scalar(b, 4), 0);
+    double _Complex beta = mt_element_get(b->scalar, mt_blas_scalar(b, 7), 0);
+    for (int64_t j = 0; j < b->a[3]; j++)
+        for (int64_t i = 0; i < b->a[2]; i++) {
+            double _Complex v =
+                alpha == 0 ? 0 : alpha * extensions_op(b, extensions_at(b, 5), b->a[0], b->a[6], i, j);
+            v += beta == 0 ? 0 : beta * extensions_op(b, extensions_at(b, 8), b->a[1], b->a[9], i, j);
+            mt_element_put(b->letter, extensions_at(b, 10), j * b->a[11] + i, v);
+        }
+    return 0;
+}
+
+/* mode m n A lda x incx C ldc: the rows (mode 0) or columns of A times the elements of x. */
+int mt_blas_dgmm(struct mt_blas *b)
+{
+    int64_t m = b->a[1], n = b->a[2], inc = b->a[6], count = b->a[0] ? n : m;
+    int64_t first = inc < 0 ? (1 - count) * inc : 0;
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < m; i++) {
+            double _Complex x =
+                mt_element_get(b->letter, extensions_at(b, 5), first + (b->a[0] ? j : i) * inc);
+            double _Complex v = x * mt_element_get(b->letter, extensions_at(b, 3), j * b->a[4] + i);
+            mt_element_put(b->letter, extensions_at(b, 7), j * b->a[8] + i, v);
+        }
+    return 0;
+}
+
+/* ---- Handles and descriptors of cuBLASLt ---- */
+
+struct mt_lt_layout {
+    int32_t type, order, batches; /* order: 0 columns, 1 rows */
+    int32_t unused;
+    uint64_t rows, cols;
+    int64_t ld, stride; /* elements */
+};
+
+struct mt_lt_desc {
+    int32_t compute, scale, pointer_mode, transa, transb, transc, fill, bias_type;
+    uint32_t epilogue, unused;
+    const void *bias;
+    int64_t bias_stride;
+};
+
+struct mt_lt_preference {
+    uint64_t workspace;
+};
+
+_Static_assert(sizeof(struct mt_lt_layout) <= 64 && sizeof(struct mt_lt_preference) <= 64,
+               "room in the program's");
+_Static_assert(sizeof(struct mt_lt_desc) <= 256, "room in the program's");
+
+static int lt_read_layout(struct mt_lt_layout *l, const void *real);
+
+static int lt_read_desc(struct mt_lt_desc *d, const void *real);
+
+/* ---- cublasLtMatmul: D = f(alpha op(A) op(B) + beta C + bias), f nothing, max(0, x) or GELU ---- */
+
+enum { RELU = 2, BIAS = 4, GELU = 32 }; /* bits of CUBLASLT_EPILOGUE_*; 1: nothing */
+
+struct lt_call {
+    struct mt_library_call call;
+    struct mt_lt_desc d;
+    struct mt_lt_layout a, b, c, out;
+    const void *pa, *pb, *pc, *alpha, *beta; /* alpha and beta: on the device */
+    void *pd;
+    char scalar;
+    unsigned char value[2][16];
+    int fetched; /* alpha and beta are on the device, but what they are is in `value` */
+    void (*real)(void);
+    int64_t arguments[16]; /* on a GPU */
+};
+
+/* ---- checks */
+
+static char lt_scalar(const struct mt_lt_desc *d)
+{
+    return mt_blas_letter(d->scale);
+}
+
+static int lt_matmul_layout(const struct mt_lt_layout *l)
+{
+    uint64_t rows = l->order ? l->cols : l->rows;
+    return mt_blas_letter(l->type) && (l->order == 0 || l->order == 1) && l->batches >= 0 &&
+           l->rows <= INT_MAX && l->cols <= INT_MAX && l->ld <= INT_MAX && l->ld >= (int64_t)rows;
+}
+
+static uint64_t lt_matmul_rows(const struct mt_lt_layout *l, int op)
+{
+    return op ? l->cols : l->rows;
+}
+
+static int lt_matmul_fits(const struct mt_lt_desc *d, const struct mt_lt_layout *a,
+                          const struct mt_lt_layout *b, const struct mt_lt_layout *c,
+                          const struct mt_lt_layout *out)
+{
+    return lt_matmul_rows(a, d->transa) == out->rows && lt_matmul_rows(b, !d->transb) == out->cols &&
+           lt_matmul_rows(a, !d->transa) == lt_matmul_rows(b, d->transb) && c->rows == out->rows &&
+           c->cols == out->cols && a->batches == out->batches && b->batches == out->batches &&
+           c->batches == out->batches;
+}
+
+/* Fortran can transpose, and conjugate what it transposes, but not conjugate alone. */
+static int lt_matmul_op(int op, int turned)
+{
+    return op == 2 ? turned ? -1 : 2 : op ^ turned;
+}
+
+/* What is not there, in words; NULL: all is. */
+static const char *lt_matmul_lacks(const struct mt_lt_desc *d, const struct mt_lt_layout *a,
+                                   const struct mt_lt_layout *b, const struct mt_lt_layout *c,
+                                   const struct mt_lt_layout *out)
+{
+    if (!lt_matmul_layout(a) || !lt_matmul_layout(b) || !lt_matmul_layout(c) || !lt_matmul_layout(out))
+        return "this type, order or size of a matrix";
+    if (!lt_scalar(d) || d->pointer_mode < 0 || d->pointer_mode > 1)
+        return "this type or place of alpha and beta";
+    if ((d->epilogue & ~(unsigned)(1 | RELU | BIAS | GELU)) || d->transc || d->fill != 2)
+        return "this epilogue";
+    if (d->bias_type >= 0 && !mt_blas_letter(d->bias_type))
+        return "this type of the bias";
+    if (c->order != out->order || lt_matmul_op(d->transa, a->order ^ out->order) < 0 ||
+        lt_matmul_op(d->transb, b->order ^ out->order) < 0)
+        return "this mixture of orders";
+    return NULL;
+}
+
+/* Can it be done? A status; `name` says why not, NULL: nobody. */
+static int lt_check(const struct mt_lt_desc *d, const struct mt_lt_layout *a, const struct mt_lt_layout *b,
+                    const struct mt_lt_layout *c, const struct mt_lt_layout *out, const char *name)
+{
+    if (d->transa < 0 || d->transa > 2 || d->transb < 0 || d->transb > 2 || !lt_matmul_fits(d, a, b, c, out))
+        return MT_BLAS_INVALID_VALUE;
+    const char *lacks = lt_matmul_lacks(d, a, b, c, out);
+    if (lacks && !__mt_library_on_gpu())
+        mt_lib_say("%s: %s is not there on the CPU device", name, lacks);
+    return lacks ? MT_BLAS_NOT_SUPPORTED : MT_BLAS_OK;
+}
+
+/* ---- what it touches */
+
+static const void *lt_matmul_scalar(const struct lt_call *c, int i)
+{
+    return c->d.pointer_mode && !c->fetched ? i ? c->beta : c->alpha : c->value[i];
+}
+
+static char lt_matmul_bias_letter(const struct lt_call *c)
+{
+    return mt_blas_letter(c->d.bias_type < 0 ? c->out.type : c->d.bias_type);
+}
+
+static int lt_matmul_has_bias(const struct lt_call *c)
+{
+    return (c->d.epilogue & BIAS) != 0;
+}
+
+static int lt_matmul_note(struct mt_library_notes *notes, int type, const struct mt_lt_layout *l,
+                          const void *p)
+{
+    size_t element = mt_blas_letter_bytes(mt_blas_letter(l->type));
+    uint64_t run = l->order ? l->cols : l->rows, count = l->order ? l->rows : l->cols;
+    int bad = 0;
+    for (int64_t i = 0; i < l->batches && !bad; i++)
+        bad = __mt_library_note(notes, type, (const char *)p + i * l->stride * (int64_t)element,
+                                run * element, count, l->ld * (int64_t)element);
+    return bad;
+}
+
+static void lt_matmul_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
+{
+    struct lt_call *c = (struct lt_call *)call;
+    size_t scalar = mt_blas_letter_bytes(c->scalar), element = mt_blas_letter_bytes(lt_matmul_bias_letter(c));
+    if (c->d.pointer_mode && (__mt_library_note(notes, MT_LIBRARY_READ, c->alpha, scalar, 1, 0) ||
+                              __mt_library_note(notes, MT_LIBRARY_READ, c->beta, scalar, 1, 0)))
+        return;
+    if (!mt_blas_is_zero(c->scalar, lt_matmul_scalar(c, 0))) {
+        lt_matmul_note(notes, MT_LIBRARY_READ, &c->a, c->pa);
+        lt_matmul_note(notes, MT_LIBRARY_READ, &c->b, c->pb);
+    }
+    if (!mt_blas_is_zero(c->scalar, lt_matmul_scalar(c, 1)))
+        lt_matmul_note(notes, MT_LIBRARY_READ, &c->c, c->pc);
+    for (int64_t i = 0; lt_matmul_has_bias(c) && i < c->out.batches; i++)
+        if (!i || c->d.bias_stride)
+            __mt_library_note(notes, MT_LIBRARY_READ,
+                              (const char *)c->d.bias + i * c->d.bias_stride * (int64_t)element,
+                              c->out.rows * element, 1, 0);
+    lt_matmul_note(notes, MT_LIBRARY_WRITE, &c->out, c->pd);
+}
+
+/* ---- computing */
+
+static char *lt_matmul_at(const struct mt_lt_layout *l, const void *p, int64_t batch)
+{
+    return (char *)(uintptr_t)p + batch * l->stride * (int64_t)mt_blas_letter_bytes(mt_blas_letter(l->type));
+}
+
+static double _Complex lt_matmul_finish(const struct lt_call *c, double _Complex v)
+{
+    double x = __real__ v;
+    if (c->d.epilogue & RELU)
+        return x > 0 ? x : 0;
+    if (c->d.epilogue & GELU)
+        return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    return v;
+}
+
+/* Rows before columns where the result is in that order: then all is transposed. */
+static struct mt_gemm lt_matmul_gemm(const struct lt_call *c, int64_t batch, char work)
+{
+    int turned = c->out.order;
+    const struct mt_lt_layout *a = turned ? &c->b : &c->a, *b = turned ? &c->a : &c->b;
+    int transa = turned ? c->d.transb : c->d.transa, transb = turned ? c->d.transa : c->d.transb;
+    return (struct mt_gemm){.transa = lt_matmul_op(transa, a->order ^ turned),
+                            .transb = lt_matmul_op(transb, b->order ^ turned),
+                            .m = (int64_t)(turned ? c->out.cols : c->out.rows),
+                            .n = (int64_t)(turned ? c->out.rows : c->out.cols),
+                            .k = (int64_t)lt_matmul_rows(&c->b, c->d.transb),
+                            .lda = a->ld,
+                            .ldb = b->ld,
+                            .ldc = turned ? (int64_t)c->out.cols : (int64_t)c->out.rows,
+                            .a = lt_matmul_at(a, turned ? c->pb : c->pa, batch),
+                            .b = lt_matmul_at(b, turned ? c->pa : c->pb, batch),
+                            .alpha = lt_matmul_scalar(c, 0),
+                            .beta = lt_matmul_scalar(c, 1),
+                            .types = {mt_blas_letter(a->type), mt_blas_letter(b->type), work},
+                            .scalar = c->scalar,
+                            .name = c->call.name};
+}
+
+/* Into `t`, without gaps: C before the product, or out of it into D. */
+static void lt_matmul_move(const struct lt_call *c, int64_t batch, void *t, char work, int back)
+{
+    const struct mt_lt_layout *l = back ? &c->out : &c->c;
+    char *p = lt_matmul_at(l, back ? c->pd : c->pc, batch), letter = mt_blas_letter(l->type),
+         bias = lt_matmul_bias_letter(c);
+    const char *add =
+        lt_matmul_has_bias(c)
+            ? (const char *)c->d.bias + batch * c->d.bias_stride * (int64_t)mt_blas_letter_bytes(bias)
+            : NULL;
+    int64_t inner = (int64_t)(l->order ? l->cols : l->rows), outer = (int64_t)(l->order ? l->rows : l->cols);
+    for (int64_t j = 0; j < outer; j++)
+        for (int64_t i = 0; i < inner; i++) {
+            if (!back) {
+                mt_element_put(work, t, j * inner + i, mt_element_get(letter, p, j * l->ld + i));
+                continue;
+            }
+            double _Complex v = mt_element_get(work, t, j * inner + i);
+            v += add ? mt_element_get(bias, add, l->order ? j : i) : 0;
+            mt_element_put(letter, p, j * l->ld + i, lt_matmul_finish(c, v));
+        }
+}
+
+static char lt_matmul_work(const struct lt_call *c)
+{
+    const char used[] = {mt_blas_letter(c->a.type), mt_blas_letter(c->out.type), c->scalar, 0};
+    int wide = strpbrk(used, "DZI") != NULL;
+    return strpbrk(used, "CZ") ? wide ? 'Z' : 'C' : wide ? 'D' : 'S';
+}
+
+static int lt_matmul_run(struct mt_library_call *call)
+{
+    struct lt_call *c = (struct lt_call *)call;
+    char work = lt_matmul_work(c);
+    void *t = malloc(c->out.rows * c->out.cols * mt_blas_letter_bytes(work) + 1);
+    int rc = t ? 0 : -1;
+    for (int64_t i = 0; i < c->out.batches && !rc; i++) {
+        struct mt_gemm g = lt_matmul_gemm(c, i, work);
+        g.c = t;
+        if (!mt_blas_is_zero(c->scalar, g.beta))
+            lt_matmul_move(c, i, t, work, 0);
+        rc = gemm_run(&g);
+        if (!rc)
+            lt_matmul_move(c, i, t, work, 1);
+    }
+    if (!t)
+        mt_lib_say("%s: out of memory", c->call.name);
+    free(t);
+    return rc;
+}
+
+static void lt_matmul_take(struct lt_call *l, const void *alpha, const void *pa, const void *pb,
+                           const void *beta, const void *pc, void *pd)
+{
+    l->pa = pa, l->pb = pb, l->pc = pc, l->pd = pd, l->alpha = alpha, l->beta = beta;
+    l->scalar = lt_scalar(&l->d);
+    if (!l->d.pointer_mode) {
+        memcpy(l->value[0], alpha, mt_blas_letter_bytes(l->scalar));
+        memcpy(l->value[1], beta, mt_blas_letter_bytes(l->scalar));
+    }
+}
+
+/* NVIDIA's; all arguments are integers or pointers. */
+static int lt_matmul_run_gpu(struct mt_library_call *call)
+{
+    const struct lt_call *l = (const struct lt_call *)call;
+    const int64_t *a = l->arguments;
+    typedef int matmul(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                       int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
+    return ((matmul *)l->real)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11],
+                               a[12], a[13], a[14], a[15]);
+}
+
+/* 0, or -1: what it touches is not known. */
+static int lt_matmul_know(struct lt_call *l, const void *d, const void *a, const void *b, const void *c,
+                          const void *out)
+{
+    return lt_read_desc(&l->d, d) || lt_read_layout(&l->a, a) || lt_read_layout(&l->b, b) ||
+                   lt_read_layout(&l->c, c) || lt_read_layout(&l->out, out) ||
+                   lt_check(&l->d, &l->a, &l->b, &l->c, &l->out, l->call.name)
+               ? -1
+               : 0;
+}
+
+static int lt_matmul_fetch(struct lt_call *l, void *stream)
+{
+    size_t bytes = mt_blas_letter_bytes(l->scalar);
+    if (!l->d.pointer_mode)
+        return 0;
+    l->fetched = 1;
+    return __mt_library_fetch(stream, l->value[0], l->alpha, bytes) ||
+           __mt_library_fetch(stream, l->value[1], l->beta, bytes);
+}
+
+int impl_cublasLtMatmul(void *handle, const void *d, const void *alpha, const void *pa, const void *a,
+                        const void *pb, const void *b, const void *beta, const void *pc, const void *c,
+                        void *pd, const void *out, const void *algorithm, void *workspace, size_t bytes,
+                        void *stream)
+{
+    struct lt_call l = {.call = {sizeof l, "cublasLtMatmul", "cublasLt", lt_matmul_ranges, lt_matmul_run}};
+    int gpu = __mt_library_on_gpu(), status;
+    if (!gpu && !mt_blas_handle(handle))
+        return MT_BLAS_NOT_INITIALIZED;
+    if (!gpu && (!d || !alpha || !beta || !a || !b || !c || !out || !pa || !pb || !pd))
+        return MT_BLAS_INVALID_VALUE;
+    if (gpu) {
+        const void *const p[] = {handle, d, alpha, pa, a, pb, b, beta, pc, c, pd, out, algorithm, workspace};
+        for (int i = 0; i < 14; i++)
+            l.arguments[i] = (int64_t)(intptr_t)p[i];
+        l.arguments[14] = (int64_t)bytes;
+        l.arguments[15] = (int64_t)(intptr_t)stream;
+        l.real = mt_lib_real("cublasLt", l.call.name);
+        l.call.run = lt_matmul_run_gpu;
+        int known = !lt_matmul_know(&l, d, a, b, c, out);
+        if (known) {
+            lt_matmul_take(&l, alpha, pa, pb, beta, pc, pd);
+            known = !lt_matmul_fetch(&l, stream);
+        }
+        status = known ? __mt_library_submit(stream, &l.call) : __mt_library_forward(&l.call);
+        if (!known && !status)
+            __mt_library_miss(l.call.name);
+        return status;
+    }
+    status = lt_check(d, a, b, c, out, l.call.name);
+    if (status)
+        return status;
+    l.d = *(const struct mt_lt_desc *)d;
+    l.a = *(const struct mt_lt_layout *)a, l.b = *(const struct mt_lt_layout *)b;
+    l.c = *(const struct mt_lt_layout *)c, l.out = *(const struct mt_lt_layout *)out;
+    lt_matmul_take(&l, alpha, pa, pb, beta, pc, pd);
+    if (lt_matmul_has_bias(&l) && !l.d.bias)
+        return MT_BLAS_INVALID_VALUE;
+    if (!mt_lib_function(MT_LIB_OPENBLAS, "sgemm_", l.call.name))
+        return MT_BLAS_NOT_SUPPORTED;
+    return __mt_library_submit(stream, &l.call) ? MT_BLAS_EXECUTION_FAILED : MT_BLAS_OK;
+}
+
+int impl_cublasCreate_v2(void **out);
+int impl_cublasDestroy_v2(void *handle);
+size_t impl_cublasGetCudartVersion(void);
+int impl_cublasGetProperty(int what, int *value);
+const char *impl_cublasGetStatusName(int status);
+const char *impl_cublasGetStatusString(int status);
+
+int impl_cublasLtCreate(void **out)
+{
+    return impl_cublasCreate_v2(out);
+}
+
+int impl_cublasLtDestroy(void *handle)
+{
+    return impl_cublasDestroy_v2(handle);
+}
+
+size_t impl_cublasLtGetVersion(void)
+{
+    return 130000;
+}
+
+size_t impl_cublasLtGetCudartVersion(void)
+{
+    return impl_cublasGetCudartVersion();
+}
+
+int impl_cublasLtGetProperty(int what, int *value)
+{
+    return impl_cublasGetProperty(what, value);
+}
+
+const char *impl_cublasLtGetStatusName(int status)
+{
+    return impl_cublasGetStatusName(status);
+}
+
+const char *impl_cublasLtGetStatusString(int status)
+{
+    return impl_cublasGetStatusString(status);
+}
+
+/* ---- attributes: where each is in a descriptor */
+
+struct attribute {
+    int number;
+    size_t at, bytes;
+};
+
+#define AT(number, type, field) {number, offsetof(struct type, field), sizeof(((struct type *)0)->field)}
+static const struct attribute of_layout[] = {AT(0, mt_lt_layout, type),   AT(1, mt_lt_layout, order),
+                                             AT(2, mt_lt_layout, rows),   AT(3, mt_lt_layout, cols),
+                                             AT(4, mt_lt_layout, ld),     AT(5, mt_lt_layout, batches),
+                                             AT(6, mt_lt_layout, stride), {-1, 0, 0}};
+static const struct attribute of_desc[] = {
+    AT(0, mt_lt_desc, compute),      AT(1, mt_lt_desc, scale),      AT(2, mt_lt_desc, pointer_mode),
+    AT(3, mt_lt_desc, transa),       AT(4, mt_lt_desc, transb),     AT(5, mt_lt_desc, transc),
+    AT(6, mt_lt_desc, fill),         AT(7, mt_lt_desc, epilogue),   AT(8, mt_lt_desc, bias),
+    AT(10, mt_lt_desc, bias_stride), AT(26, mt_lt_desc, bias_type), {-1, 0, 0}};
+static const struct attribute of_preference[] = {AT(1, mt_lt_preference, workspace), {-1, 0, 0}};
+
+static const struct attribute *lt_find(const struct attribute *table, int number)
+{
+    while (table->number >= 0 && table->number != number)
+        table++;
+    return table->number < 0 ? NULL : table;
+}
+
+/* Those that only say how fast it is to be: of a product, how many SMs and which sums; of a preference, all.
+ */
+static int lt_is_hint(const struct attribute *table, int number)
+{
+    return table == of_preference || (table == of_desc && (number == 15 || number == 25));
+}
+
+static int lt_set(void *d, const struct attribute *table, int number, const void *from, size_t bytes)
+{
+    const struct attribute *a = lt_find(table, number);
+    if (!d || !from)
+        return MT_BLAS_INVALID_VALUE;
+    if (!a && lt_is_hint(table, number))
+        return MT_BLAS_OK;
+    if (!a) {
+        mt_lib_say("cublasLt: attribute %d of a %s is not there on the CPU device", number,
+                   table == of_desc ? "product" : "layout");
+        return MT_BLAS_NOT_SUPPORTED;
+    }
+    if (bytes < a->bytes)
+        return MT_BLAS_INVALID_VALUE;
+    memcpy((char *)d + a->at, from, a->bytes);
+    return MT_BLAS_OK;
+}
+
+static int lt_get(const void *d, const struct attribute *table, int number, void *to, size_t bytes,
+                  size_t *written)
+{
+    const struct attribute *a = lt_find(table, number);
+    if (!a)
+        return MT_BLAS_NOT_SUPPORTED;
+    if (written)
+        *written = a->bytes;
+    if (!bytes && written)
+        return MT_BLAS_OK;
+    if (!d || !to || bytes < a->bytes)
+        return MT_BLAS_INVALID_VALUE;
+    memcpy(to, (const char *)d + a->at, a->bytes);
+    return MT_BLAS_OK;
+}
+
+/* A new one with these contents, or into the program's memory. */
+static int lt_new(void **out, const void *contents, size_t bytes)
+{
+    if (!out)
+        return MT_BLAS_INVALID_VALUE;
+    *out = malloc(bytes);
+    if (!*out)
+        return MT_BLAS_ALLOC_FAILED;
+    memcpy(*out, contents, bytes);
+    return MT_BLAS_OK;
+}
+
+static int lt_init(void *out, size_t room, const void *contents, size_t bytes)
+{
+    if (!out || room < bytes)
+        return MT_BLAS_INVALID_VALUE;
+    memcpy(out, contents, bytes);
+    return MT_BLAS_OK;
+}
+
+#define ATTRIBUTES(name, table)                                                                              \
+    int impl_cublasLt##name##Destroy(void *d)                                                                \
+    {                                                                                                        \
+        free(d);                                                                                             \
+        return MT_BLAS_OK;                                                                                   \
+    }                                                                                                        \
+    int impl_cublasLt##name##SetAttribute(void *d, int number, const void *from, size_t bytes)               \
+    {                                                                                                        \
+        return lt_set(d, table, number, from, bytes);                                                        \
+    }                                                                                                        \
+    int impl_cublasLt##name##GetAttribute(const void *d, int number, void *to, size_t bytes,                 \
+                                          size_t *written)                                                   \
+    {                                                                                                        \
+        return lt_get(d, table, number, to, bytes, written);                                                 \
+    }
+
+ATTRIBUTES(MatrixLayout, of_layout)
+ATTRIBUTES(MatmulDesc, of_desc)
+ATTRIBUTES(MatmulPreference, of_preference)
+
+static struct mt_lt_layout lt_layout(int type, uint64_t rows, uint64_t cols, int64_t ld)
+{
+    return (struct mt_lt_layout){.type = type, .batches = 1, .rows = rows, .cols = cols, .ld = ld};
+}
+
+int impl_cublasLtMatrixLayoutCreate(void **out, int type, uint64_t rows, uint64_t cols, int64_t ld)
+{
+    struct mt_lt_layout l = lt_layout(type, rows, cols, ld);
+    return lt_new(out, &l, sizeof l);
+}
+
+int impl_cublasLtMatrixLayoutInit_internal(void *out, size_t room, int type, uint64_t rows, uint64_t cols,
+                                           int64_t ld)
+{
+    struct mt_lt_layout l = lt_layout(type, rows, cols, ld);
+    return lt_init(out, room, &l, sizeof l);
+}
+
+static struct mt_lt_desc lt_desc(int compute, int scale)
+{
+    return (struct mt_lt_desc){.compute = compute, .scale = scale, .fill = 2, .bias_type = -1, .epilogue = 1};
+}
+
+int impl_cublasLtMatmulDescCreate(void **out, int compute, int scale)
+{
+    struct mt_lt_desc d = lt_desc(compute, scale);
+    return lt_new(out, &d, sizeof d);
+}
+
+int impl_cublasLtMatmulDescInit_internal(void *out, size_t room, int compute, int scale)
+{
+    struct mt_lt_desc d = lt_desc(compute, scale);
+    return lt_init(out, room, &d, sizeof d);
+}
+
+int impl_cublasLtMatmulPreferenceCreate(void **out)
+{
+    return lt_new(out, &(struct mt_lt_preference){0}, sizeof(struct mt_lt_preference));
+}
+
+int impl_cublasLtMatmulPreferenceInit_internal(void *out, size_t room)
+{
+    return lt_init(out, room, &(struct mt_lt_preference){0}, sizeof(struct mt_lt_preference));
+}
+
+/* ---- on a GPU */
+
+typedef int lt_get_real(const void *, int, void *, size_t, size_t *);
+
+/* All that the table has, and none of the others, whose numbers `others` lists: it ends with -1. */
+static int lt_read(const char *name, const void *real, const struct attribute *table, void *to,
+                   const int *others)
+{
+    lt_get_real *get = (lt_get_real *)mt_lib_real("cublasLt", name);
+    size_t written;
+    uint64_t value = 0;
+    int bad = !get || !real;
+    for (; !bad && table->number >= 0; table++)
+        bad = get(real, table->number, (char *)to + table->at, table->bytes, &written);
+    for (; !bad && *others >= 0; others++, value = 0) /* of older libraries some are not there */
+        bad = !get(real, *others, &value, sizeof value, &written) && value;
+    return bad ? -1 : 0;
+}
+
+static int lt_read_desc(struct mt_lt_desc *d, const void *real)
+{
+    static const int pointers[] = {11, 17, 18, 19, 20, 21, 23, 24, 36, -1};
+    *d = lt_desc(0, 0);
+    return lt_read("cublasLtMatmulDescGetAttribute", real, of_desc, d, pointers);
+}
+
+/* On a GPU: what NVIDIA's descriptors say. 0; -1: something that is not known here. */
+static int lt_read_layout(struct mt_lt_layout *l, const void *real)
+{
+    static const int planes[] = {7, -1};
+    *l = lt_layout(0, 0, 0, 0);
+    return lt_read("cublasLtMatrixLayoutGetAttribute", real, of_layout, l, planes);
+}
+
+/* One way to compute it, which needs no workspace. */
+int impl_cublasLtMatmulAlgoGetHeuristic(void *handle, const struct mt_lt_desc *d,
+                                        const struct mt_lt_layout *a, const struct mt_lt_layout *b,
+                                        const struct mt_lt_layout *c, const struct mt_lt_layout *out,
+                                        const void *preference, int room, void *results, int *count)
+{
+    struct {
+        uint64_t algorithm[8];
+        size_t workspace;
+        int status;
+        float waves;
+        int reserved[4];
+    } one = {.waves = 1};
+    if (!mt_blas_handle(handle))
+        return MT_BLAS_NOT_INITIALIZED;
+    if (!d || !a || !b || !c || !out || room < 1 || !results || !count)
+        return MT_BLAS_INVALID_VALUE;
+    int status = lt_check(d, a, b, c, out, "cublasLtMatmulAlgoGetHeuristic");
+    *count = !status;
+    if (!status)
+        memcpy(results, &one, sizeof one);
+    return status;
 }

@@ -24,7 +24,7 @@ ENUMS = {"op": "cublasOperation_t", "fill": "cublasFillMode_t", "side": "cublasS
 PLAIN = {"job": "signed char", "opaque": "cusolverDnParams_t", "buffer": "void *", "wbuffer": "void *", "bytes": "size_t", "wbytes": "size_t",
          "syevj": "syevjInfo_t", "gesvdj": "gesvdjInfo_t"}
 ELEMENT = {"H": "__half", "S": "float", "D": "double", "C": "cuComplex", "Z": "cuDoubleComplex"}
-# On a GPU: how a call gets where it belongs, as runtime/libraries/entry.h has it.
+# On a GPU: how a call gets where it belongs, as runtime/libraries/library.h has it.
 FORWARD, OURS, UNKNOWN = range(3)
 # Of memory whose elements are not the call's; as mt_blas_operand has them.
 OWN_TYPES = {"int": -2, "real": -3, "int64": -4}
@@ -200,7 +200,7 @@ def calls_c(calls):
 
 
 def names_c(libraries, names):
-    out = ['/* Made by gen_libraries.py. */\n#include "entry.h"\n'
+    out = ['/* Made by gen_libraries.py. */\n#include "library.h"\n'
            "const struct mt_lib_library mt_lib_libraries[] = {\n"]
     out += [f'    {{"{n}", "{soname}", {status}}},\n' for n, soname, status, _ in libraries]
     out.append("};\nstruct mt_lib_entry mt_lib_entries[] = {\n")

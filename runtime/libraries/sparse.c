@@ -1,17 +1,99 @@
-/* Products with sparse matrices: cusparseSpMV and cusparseSpMM. Of the dense factor only those rows are read
- * that the sparse one has entries for: its indices are looked at when the call runs. */
-#include "sparse.h"
+/* cuSPARSE: matrices and vectors, products, and matrices that are made of others. */
 #include "call.h"
-#include "element.h"
 #include "library.h"
 #include "api/launch/library.h"
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+    MT_SPARSE_OK = 0,
+    MT_SPARSE_NOT_INITIALIZED = 1,
+    MT_SPARSE_ALLOC_FAILED = 2,
+    MT_SPARSE_INVALID_VALUE = 3,
+    MT_SPARSE_EXECUTION_FAILED = 6,
+    MT_SPARSE_NOT_SUPPORTED = 10,
+};
+
+/* In rows (offsets: rows + 1 of them) or as coordinates (offsets: the row of each). by_column: it is the
+ * transpose of the program's. letter 0: without values. */
+struct mt_sparse {
+    int64_t rows, cols, entries;
+    const void *offsets, *columns, *values;
+    int coordinates, by_column, offset_bytes, column_bytes, base;
+    char letter;
+    int attribute[2]; /* kept for who asks */
+    const void *read_offsets,
+        *read_columns; /* what is in offsets and columns, if that is not to be read there */
+};
+
+/* Column-major, or row-major. A vector has one column. */
+struct mt_dense {
+    int64_t rows, cols, ld;
+    void *values;
+    char letter;
+    int row_major;
+};
+
+/* Of the older functions. */
+struct mt_sparse_descriptor {
+    int type, base, fill, diag;
+};
+
+/* ---- sparse.c: going through a matrix */
+struct mt_sparse_entry {
+    int64_t at, row, col; /* of op(a), from 0 */
+};
+
+/* Notes its indices, and its values if it has some. 0, or -1: memory is not there. */
+enum { MT_SPARSE_OFFSETS = 1, MT_SPARSE_COLUMNS = 2, MT_SPARSE_VALUES = 4, MT_SPARSE_ALL = 7 };
+
+/* The same on a GPU by NVIDIA's function, whose arguments these are, the handle first. */
+struct mt_sparse_arguments {
+    int64_t list[11]; /* in their order; of cusparseSpMV the last is none */
+    int opa, opb, compute;
+    const void *alpha, *a, *b, *beta, *c;
+};
+
+/* Entries of a matrix, as they are computed. */
+struct mt_triplet {
+    int64_t row, col, order; /* order: as they came */
+    double _Complex value;
+};
+
+struct mt_triplets {
+    struct mt_triplet *at;
+    size_t n, room;
+    int bad; /* no memory, or an index is not one */
+};
+
+struct mt_sparse_job {
+    struct mt_library_call call;
+    struct mt_sparse a, b, c;
+    struct mt_dense dense;
+    char scalar; /* type of alpha and beta */
+    int device;
+    const void *alpha, *beta;
+    unsigned char value[2][16];
+    int numeric;              /* with values */
+    int *rows, *cols, *order; /* of sorts */
+    int major;                /* sorted by: 0 rows, 1 columns */
+    void *count;              /* int: entries of the result */
+    struct mt_sparse *target; /* whose number of entries is set, on the host */
+    struct mt_triplets *kept; /* the host's: a product between its two calls */
+};
 
 /* Matrices of cuSPARSE on a GPU: what NVIDIA's descriptors of them say, and their indices, which are there.
  */
 
-enum { CSR = 1, COO = 3, ROW_MAJOR = 2 };
+/* Of a cusparseIndexType_t; 0: it is not there. */
+static int sparse_index_bytes(int type)
+{
+    return type == 2 ? 4 : type == 3 ? 8 : 0; /* CUSPARSE_INDEX_32I, 64I */
+}
+
+enum { CSR = 1, CSC = 2, COO = 3, ROW_MAJOR = 2 };
 
 static void (*sparse_gpu_real(const char *name))(void)
 {
@@ -51,8 +133,8 @@ static int sparse_read(struct mt_sparse *out, const void *real)
                                              &s.values, &types[0], &s.base, &type))
         return -1;
     types[1] = format == COO ? types[0] : types[1];
-    s.offset_bytes = mt_sparse_index_bytes(types[0]);
-    s.column_bytes = mt_sparse_index_bytes(types[1]);
+    s.offset_bytes = sparse_index_bytes(types[0]);
+    s.column_bytes = sparse_index_bytes(types[1]);
     s.letter = mt_blas_letter(type);
     *out = s;
     return s.offset_bytes && s.column_bytes && s.letter ? 0 : -1;
@@ -128,26 +210,28 @@ static double _Complex sparse_number(const struct sparse_call *c, int i)
 
 /* ---- entries */
 
-int64_t mt_sparse_index(const void *p, int bytes, int64_t i)
+static int64_t sparse_index(const void *p, int bytes, int64_t i)
 {
     return bytes == 8 ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];
 }
 
-int mt_sparse_next(const struct mt_sparse *a, int op, int64_t *row, struct mt_sparse_entry *e)
+/* The next one; e->at begins at -1, *row at 0 (with rows: of the matrix as it is). 0: there is none; -1: an
+ * index is not one. */
+static int sparse_next(const struct mt_sparse *a, int op, int64_t *row, struct mt_sparse_entry *e)
 {
     if (++e->at >= a->entries)
         return 0;
     const void *offsets = a->read_offsets ? a->read_offsets : a->offsets;
     const void *columns = a->read_columns ? a->read_columns : a->columns;
-    int64_t col = columns ? mt_sparse_index(columns, a->column_bytes, e->at) - a->base : 0;
+    int64_t col = columns ? sparse_index(columns, a->column_bytes, e->at) - a->base : 0;
     if (a->coordinates)
-        *row = mt_sparse_index(offsets, a->offset_bytes, e->at) - a->base;
+        *row = sparse_index(offsets, a->offset_bytes, e->at) - a->base;
     while (!a->coordinates && *row < a->rows &&
-           mt_sparse_index(offsets, a->offset_bytes, *row + 1) - a->base <= e->at)
+           sparse_index(offsets, a->offset_bytes, *row + 1) - a->base <= e->at)
         ++*row;
     if (!a->coordinates && *row < a->rows &&
-        (mt_sparse_index(offsets, a->offset_bytes, *row) - a->base > e->at ||
-         mt_sparse_index(offsets, a->offset_bytes, *row + 1) - a->base > a->entries))
+        (sparse_index(offsets, a->offset_bytes, *row) - a->base > e->at ||
+         sparse_index(offsets, a->offset_bytes, *row + 1) - a->base > a->entries))
         return -1;
     if (*row < 0 || *row >= a->rows || col < 0 || col >= a->cols)
         return -1;
@@ -163,7 +247,7 @@ static int64_t sparse_inner(const struct sparse_call *c)
     return c->opa ? c->a.rows : c->a.cols;
 }
 
-int mt_sparse_note(const struct mt_sparse *a, struct mt_library_notes *notes, int type, int parts)
+static int sparse_note(const struct mt_sparse *a, struct mt_library_notes *notes, int type, int parts)
 {
     size_t offsets = (size_t)(a->coordinates ? a->entries : a->rows + 1), entries = (size_t)a->entries;
     const struct {
@@ -207,7 +291,7 @@ static int64_t *sparse_used(const struct sparse_call *c, struct mt_library_notes
     struct mt_sparse_entry e = {-1, 0, 0};
     int more = -1;
     *count = 0;
-    while (used && (more = mt_sparse_next(&c->a, c->opa, &row, &e)) > 0)
+    while (used && (more = sparse_next(&c->a, c->opa, &row, &e)) > 0)
         used[(*count)++] = e.col;
     if (more < 0) {
         __mt_library_refuse(notes, used ? "an index is outside of the sparse matrix" : "out of memory");
@@ -245,7 +329,7 @@ static void sparse_ranges(struct mt_library_call *call, struct mt_library_notes 
                       __mt_library_note(notes, MT_LIBRARY_READ, c->beta, scalar, 1, 0)))
         return;
     if (sparse_number(c, 0) != 0) {
-        if (mt_sparse_note(&c->a, notes, MT_LIBRARY_READ, MT_SPARSE_ALL))
+        if (sparse_note(&c->a, notes, MT_LIBRARY_READ, MT_SPARSE_ALL))
             return;
         sparse_note_b(c, notes);
     }
@@ -272,7 +356,7 @@ static int sparse_sum(const struct sparse_call *c, double _Complex *sums)
     struct mt_sparse_entry e = {-1, 0, 0};
     int64_t row = 0;
     int more = 0;
-    while (sparse_number(c, 0) != 0 && (more = mt_sparse_next(&c->a, c->opa, &row, &e)) > 0) {
+    while (sparse_number(c, 0) != 0 && (more = sparse_next(&c->a, c->opa, &row, &e)) > 0) {
         double _Complex v = mt_element_get(c->a.letter, c->a.values, e.at);
         v = c->conjugated ? ~v : v;
         for (int64_t j = 0; j < c->c.cols; j++)
@@ -312,9 +396,10 @@ static int sparse_fits(const struct sparse_call *c)
            (c->opb ? c->b.rows : c->b.cols) == c->c.cols;
 }
 
-int mt_sparse_multiply(void *handle, const char *name, int opa, int opb, const void *alpha,
-                       const struct mt_sparse *a, const struct mt_dense *b, const void *beta,
-                       const struct mt_dense *c, int compute)
+/* c = alpha op(a) op(b) + beta c as a call of `name`. A status. */
+static int sparse_multiply(void *handle, const char *name, int opa, int opb, const void *alpha,
+                           const struct mt_sparse *a, const struct mt_dense *b, const void *beta,
+                           const struct mt_dense *c, int compute)
 {
     struct mt_blas_handle *h = mt_blas_handle(handle);
     struct sparse_call call = {.call = {sizeof call, name, "cusparse", sparse_ranges, sparse_run}};
@@ -376,7 +461,7 @@ static int sparse_know(struct sparse_call *c, const struct mt_sparse_arguments *
     return sparse_fetch(&c->a, *stream);
 }
 
-int mt_sparse_multiply_gpu(const char *name, const struct mt_sparse_arguments *s)
+static int sparse_multiply_gpu(const char *name, const struct mt_sparse_arguments *s)
 {
     struct sparse_call c = {.call = {sizeof c, name, "cusparse", sparse_ranges, sparse_run_gpu}};
     void *stream = NULL;
@@ -388,4 +473,1406 @@ int mt_sparse_multiply_gpu(const char *name, const struct mt_sparse_arguments *s
         __mt_library_miss(name);
     sparse_release(&c.a);
     return status;
+}
+
+/* ---- Calls of cuSPARSE that make matrices of others ---- */
+
+int cudaStreamSynchronize(void *stream);
+
+/* ---- entries */
+
+static void triplets_add(struct mt_triplets *t, int64_t row, int64_t col, double _Complex value)
+{
+    if (t->n == t->room) {
+        size_t room = t->room ? 2 * t->room : 256;
+        struct mt_triplet *more = realloc(t->at, room * sizeof *more);
+        if (!more) {
+            t->bad = 1;
+            return;
+        }
+        t->at = more;
+        t->room = room;
+    }
+    t->at[t->n] = (struct mt_triplet){row, col, (int64_t)t->n, value};
+    t->n++;
+}
+
+/* All entries of a, times `by`. turned: of its transpose. */
+static void triplets_of(struct mt_triplets *t, const struct mt_sparse *a, int turned, double _Complex by)
+{
+    struct mt_sparse_entry e = {-1, 0, 0};
+    int64_t row = 0;
+    int more;
+    while ((more = sparse_next(a, turned, &row, &e)) > 0 && !t->bad)
+        triplets_add(t, e.row, e.col, a->letter ? by * mt_element_get(a->letter, a->values, e.at) : 0);
+    t->bad |= more < 0;
+}
+
+static int triplets_order(const void *a, const void *b)
+{
+    const struct mt_triplet *x = a, *y = b;
+    if (x->row != y->row)
+        return x->row < y->row ? -1 : 1;
+    if (x->col != y->col)
+        return x->col < y->col ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+/* By rows, within a row by columns; those of one place become one. */
+static void triplets_sort(struct mt_triplets *t)
+{
+    if (t->n)
+        qsort(t->at, t->n, sizeof *t->at, triplets_order);
+}
+
+static void triplets_merge(struct mt_triplets *t)
+{
+    size_t n = 0;
+    triplets_sort(t);
+    for (size_t i = 0; i < t->n; i++)
+        if (n && t->at[n - 1].row == t->at[i].row && t->at[n - 1].col == t->at[i].col)
+            t->at[n - 1].value += t->at[i].value;
+        else
+            t->at[n++] = t->at[i];
+    t->n = n;
+}
+
+static void sparse_put_index(const void *p, int bytes, int64_t i, int64_t value)
+{
+    if (bytes == 8)
+        ((int64_t *)(uintptr_t)p)[i] = value;
+    else
+        ((int32_t *)(uintptr_t)p)[i] = (int32_t)value;
+}
+
+/* Into a matrix with room for n entries. 0, or -1: it has room for another number. */
+static int triplets_put(const struct mt_triplets *t, const struct mt_sparse *to, int parts)
+{
+    if (t->n != (size_t)to->entries && parts & (MT_SPARSE_COLUMNS | MT_SPARSE_VALUES))
+        return -1;
+    size_t next = 0;
+    for (int64_t row = 0; parts & MT_SPARSE_OFFSETS && !to->coordinates && row <= to->rows; row++) {
+        while (next < t->n && t->at[next].row < row)
+            next++;
+        sparse_put_index(to->offsets, to->offset_bytes, row, (int64_t)next + to->base);
+    }
+    for (size_t i = 0; i < t->n; i++) {
+        if (parts & MT_SPARSE_OFFSETS && to->coordinates)
+            sparse_put_index(to->offsets, to->offset_bytes, (int64_t)i, t->at[i].row + to->base);
+        if (parts & MT_SPARSE_COLUMNS)
+            sparse_put_index(to->columns, to->column_bytes, (int64_t)i, t->at[i].col + to->base);
+        if (parts & MT_SPARSE_VALUES && to->letter)
+            mt_element_put(to->letter, (void *)(uintptr_t)to->values, (int64_t)i, t->at[i].value);
+    }
+    return 0;
+}
+
+/* Refuses the call if an index is not one. */
+static void sparse_look(const struct mt_sparse *a, struct mt_library_notes *notes)
+{
+    struct mt_sparse_entry e = {-1, 0, 0};
+    int64_t row = 0;
+    int more = 0;
+    while ((more = sparse_next(a, 0, &row, &e)) > 0)
+        ;
+    if (more < 0)
+        __mt_library_refuse(notes, "an index is outside of the sparse matrix");
+}
+
+/* ---- calls */
+
+/* A job of a handle; 0, or NOT_INITIALIZED. */
+static int sparse_job(struct mt_sparse_job *j, void *handle, const char *name,
+                      void (*ranges)(struct mt_library_call *, struct mt_library_notes *),
+                      int (*run)(struct mt_library_call *))
+{
+    struct mt_blas_handle *h = mt_blas_handle(handle);
+    if (!h)
+        return MT_SPARSE_NOT_INITIALIZED;
+    *j =
+        (struct mt_sparse_job){.call = {sizeof *j, name, "cusparse", ranges, run}, .device = h->pointer_mode};
+    return MT_SPARSE_OK;
+}
+
+static void sparse_scalars(struct mt_sparse_job *j, char type, const void *alpha, const void *beta)
+{
+    const void *const p[] = {alpha, beta};
+    j->scalar = type;
+    j->alpha = alpha, j->beta = beta;
+    for (int i = 0; i < 2 && !j->device; i++)
+        if (p[i])
+            memcpy(j->value[i], p[i], mt_blas_letter_bytes(type));
+}
+
+static double _Complex mt_sparse_scalar(const struct mt_sparse_job *j, int i)
+{
+    return mt_element_get(j->scalar, !j->device ? j->value[i] : i ? j->beta : j->alpha, 0);
+}
+
+/* Notes them if they are on the device. */
+static int sparse_note_scalars(const struct mt_sparse_job *j, struct mt_library_notes *notes)
+{
+    size_t bytes = mt_blas_letter_bytes(j->scalar);
+    return j->device && (__mt_library_note(notes, MT_LIBRARY_READ, j->alpha, bytes, 1, 0) ||
+                         __mt_library_note(notes, MT_LIBRARY_READ, j->beta, bytes, 1, 0));
+}
+
+/* wait: it has run when this returns. */
+static int sparse_submit(struct mt_sparse_job *j, void *handle, int wait)
+{
+    void *stream = mt_blas_handle(handle)->stream;
+    int e = __mt_library_submit(stream, &j->call);
+    if (!e && wait)
+        e = cudaStreamSynchronize(stream);
+    return e ? MT_SPARSE_EXECUTION_FAILED : MT_SPARSE_OK;
+}
+
+/* An older function's matrix, with 32-bit indices. */
+static struct mt_sparse sparse_older(int m, int n, int entries, int base, char letter, const void *values,
+                                     const void *offsets, const void *columns)
+{
+    return (struct mt_sparse){.rows = m,
+                              .cols = n,
+                              .entries = entries,
+                              .offsets = offsets,
+                              .columns = columns,
+                              .values = values,
+                              .offset_bytes = 4,
+                              .column_bytes = 4,
+                              .base = base,
+                              .letter = letter};
+}
+
+/* ---- Handles and descriptors of cuSPARSE. A handle is one of cuBLAS ---- */
+
+int impl_cublasCreate_v2(void **out);
+int impl_cublasDestroy_v2(void *handle);
+
+int impl_cusparseCreate(void **out)
+{
+    return !out ? MT_SPARSE_INVALID_VALUE : impl_cublasCreate_v2(out) ? MT_SPARSE_ALLOC_FAILED : MT_SPARSE_OK;
+}
+
+int impl_cusparseDestroy(void *handle)
+{
+    return impl_cublasDestroy_v2(handle) ? MT_SPARSE_NOT_INITIALIZED : MT_SPARSE_OK;
+}
+
+#define FIELD(name, type, field)                                                                             \
+    int impl_cusparseSet##name(void *handle, type value)                                                     \
+    {                                                                                                        \
+        struct mt_blas_handle *h = mt_blas_handle(handle);                                                   \
+        if (!h)                                                                                              \
+            return MT_SPARSE_NOT_INITIALIZED;                                                                \
+        h->field = value;                                                                                    \
+        return MT_SPARSE_OK;                                                                                 \
+    }                                                                                                        \
+    int impl_cusparseGet##name(void *handle, type *value)                                                    \
+    {                                                                                                        \
+        struct mt_blas_handle *h = mt_blas_handle(handle);                                                   \
+        if (!h || !value)                                                                                    \
+            return h ? MT_SPARSE_INVALID_VALUE : MT_SPARSE_NOT_INITIALIZED;                                  \
+        *value = h->field;                                                                                   \
+        return MT_SPARSE_OK;                                                                                 \
+    }
+FIELD(Stream, void *, stream)
+FIELD(PointerMode, int, pointer_mode)
+
+int impl_cusparseGetVersion(void *handle, int *version)
+{
+    if (!mt_blas_handle(handle) || !version)
+        return MT_SPARSE_INVALID_VALUE;
+    *version = 12600;
+    return MT_SPARSE_OK;
+}
+
+int impl_cusparseGetProperty(int what, int *value)
+{
+    static const int parts[] = {12, 6, 0};
+    if (what < 0 || what > 2 || !value)
+        return MT_SPARSE_INVALID_VALUE;
+    *value = parts[what];
+    return MT_SPARSE_OK;
+}
+
+static const char *const names[][2] = {
+    {"CUSPARSE_STATUS_SUCCESS", "success"},
+    {"CUSPARSE_STATUS_NOT_INITIALIZED", "initialization error"},
+    {"CUSPARSE_STATUS_ALLOC_FAILED", "out of memory"},
+    {"CUSPARSE_STATUS_INVALID_VALUE", "invalid value"},
+    {"CUSPARSE_STATUS_ARCH_MISMATCH", "architecture mismatch"},
+    {"CUSPARSE_STATUS_MAPPING_ERROR", "memory could not be accessed"},
+    {"CUSPARSE_STATUS_EXECUTION_FAILED", "execution failed"},
+    {"CUSPARSE_STATUS_INTERNAL_ERROR", "internal error"},
+    {"CUSPARSE_STATUS_MATRIX_TYPE_NOT_SUPPORTED", "matrix type not supported"},
+    {"CUSPARSE_STATUS_ZERO_PIVOT", "zero pivot"},
+    {"CUSPARSE_STATUS_NOT_SUPPORTED", "operation not supported"},
+    {"CUSPARSE_STATUS_INSUFFICIENT_RESOURCES", "insufficient resources"}};
+
+static const char *sparse_handle_words(int status, int which)
+{
+    return status >= 0 && status < (int)(sizeof names / sizeof *names) ? names[status][which]
+                                                                       : "unrecognized error code";
+}
+
+const char *impl_cusparseGetErrorName(int status)
+{
+    return sparse_handle_words(status, 0);
+}
+
+const char *impl_cusparseGetErrorString(int status)
+{
+    return sparse_handle_words(status, 1);
+}
+
+/* ---- matrices */
+
+static int sparse_handle_keep(void **out, const struct mt_sparse *s, int row_type, int column_type)
+{
+    if (!out || s->rows < 0 || s->cols < 0 || s->entries < 0 ||
+        (s->entries && (!s->offsets || !s->columns || !s->values)))
+        return MT_SPARSE_INVALID_VALUE;
+    if (!sparse_index_bytes(row_type) || !sparse_index_bytes(column_type) || !s->letter) {
+        mt_lib_say("cusparse: this type of indices or elements is not there on the CPU device");
+        return MT_SPARSE_NOT_SUPPORTED;
+    }
+    struct mt_sparse *m = malloc(sizeof *m);
+    if (!m)
+        return MT_SPARSE_ALLOC_FAILED;
+    *m = *s;
+    m->offset_bytes = sparse_index_bytes(row_type);
+    m->column_bytes = sparse_index_bytes(column_type);
+    *out = m;
+    return MT_SPARSE_OK;
+}
+
+int impl_cusparseCreateCsr(void **out, int64_t rows, int64_t cols, int64_t entries, const void *offsets,
+                           const void *columns, const void *values, int offset_type, int column_type,
+                           int base, int type)
+{
+    struct mt_sparse s = {.rows = rows,
+                          .cols = cols,
+                          .entries = entries,
+                          .offsets = offsets,
+                          .columns = columns,
+                          .values = values,
+                          .base = base,
+                          .letter = mt_blas_letter(type)};
+    return sparse_handle_keep(out, &s, offset_type, column_type);
+}
+
+int impl_cusparseCreateConstCsr(void **out, int64_t rows, int64_t cols, int64_t entries, const void *offsets,
+                                const void *columns, const void *values, int offset_type, int column_type,
+                                int base, int type)
+{
+    return impl_cusparseCreateCsr(out, rows, cols, entries, offsets, columns, values, offset_type,
+                                  column_type, base, type);
+}
+
+int impl_cusparseCreateCoo(void **out, int64_t rows, int64_t cols, int64_t entries, const void *row,
+                           const void *col, const void *values, int index_type, int base, int type)
+{
+    struct mt_sparse s = {.rows = rows,
+                          .cols = cols,
+                          .entries = entries,
+                          .offsets = row,
+                          .columns = col,
+                          .values = values,
+                          .coordinates = 1,
+                          .base = base,
+                          .letter = mt_blas_letter(type)};
+    return sparse_handle_keep(out, &s, index_type, index_type);
+}
+
+int impl_cusparseCreateConstCoo(void **out, int64_t rows, int64_t cols, int64_t entries, const void *row,
+                                const void *col, const void *values, int index_type, int base, int type)
+{
+    return impl_cusparseCreateCoo(out, rows, cols, entries, row, col, values, index_type, base, type);
+}
+
+int impl_cusparseCreateDnMat(void **out, int64_t rows, int64_t cols, int64_t ld, void *values, int type,
+                             int order)
+{
+    struct mt_dense d = {rows, cols, ld, values, mt_blas_letter(type), order == 2};
+    if (!out || rows < 0 || cols < 0 || ld < (order == 2 ? cols : rows) || order < 1 || order > 2)
+        return MT_SPARSE_INVALID_VALUE;
+    if (!d.letter)
+        return MT_SPARSE_NOT_SUPPORTED;
+    struct mt_dense *m = malloc(sizeof *m);
+    if (!m)
+        return MT_SPARSE_ALLOC_FAILED;
+    *m = d;
+    *out = m;
+    return MT_SPARSE_OK;
+}
+
+int impl_cusparseCreateConstDnMat(void **out, int64_t rows, int64_t cols, int64_t ld, const void *values,
+                                  int type, int order)
+{
+    return impl_cusparseCreateDnMat(out, rows, cols, ld, (void *)(uintptr_t)values, type, order);
+}
+
+int impl_cusparseCreateDnVec(void **out, int64_t size, void *values, int type)
+{
+    return impl_cusparseCreateDnMat(out, size, 1, size, values, type, 1);
+}
+
+int impl_cusparseCreateConstDnVec(void **out, int64_t size, const void *values, int type)
+{
+    return impl_cusparseCreateDnMat(out, size, 1, size, (void *)(uintptr_t)values, type, 1);
+}
+
+#define MATRIX(name, type)                                                                                   \
+    int impl_cusparseDestroy##name(void *m)                                                                  \
+    {                                                                                                        \
+        free(m);                                                                                             \
+        return MT_SPARSE_OK;                                                                                 \
+    }                                                                                                        \
+    int impl_cusparse##name##SetValues(struct type *m, void *values)                                         \
+    {                                                                                                        \
+        if (!m)                                                                                              \
+            return MT_SPARSE_INVALID_VALUE;                                                                  \
+        m->values = values;                                                                                  \
+        return MT_SPARSE_OK;                                                                                 \
+    }
+MATRIX(SpMat, mt_sparse)
+MATRIX(DnVec, mt_dense)
+MATRIX(DnMat, mt_dense)
+
+/* ---- products; buffers are not needed */
+
+static int sparse_handle_buffer(void *handle, size_t *bytes)
+{
+    if (!mt_blas_handle(handle) || !bytes)
+        return bytes ? MT_SPARSE_NOT_INITIALIZED : MT_SPARSE_INVALID_VALUE;
+    *bytes = 0;
+    return MT_SPARSE_OK;
+}
+
+int impl_cusparseSpMV_bufferSize(void *handle, int op, const void *alpha, const void *a, const void *x,
+                                 const void *beta, void *y, int compute, int algorithm, size_t *bytes)
+{
+    return sparse_handle_buffer(handle, bytes);
+}
+
+int impl_cusparseSpMV_preprocess(void *handle, int op, const void *alpha, const void *a, const void *x,
+                                 const void *beta, void *y, int compute, int algorithm, void *buffer)
+{
+    return mt_blas_handle(handle) ? MT_SPARSE_OK : MT_SPARSE_NOT_INITIALIZED;
+}
+
+#define WORD(p) ((int64_t)(intptr_t)(p))
+
+int impl_cusparseSpMV(void *handle, int op, const void *alpha, const struct mt_sparse *a,
+                      const struct mt_dense *x, const void *beta, const struct mt_dense *y, int compute,
+                      int algorithm, void *buffer)
+{
+    if (__mt_library_on_gpu())
+        return sparse_multiply_gpu(
+            "cusparseSpMV",
+            &(struct mt_sparse_arguments){{WORD(handle), op, WORD(alpha), WORD(a), WORD(x), WORD(beta),
+                                           WORD(y), compute, algorithm, WORD(buffer), 0},
+                                          op,
+                                          0,
+                                          compute,
+                                          alpha,
+                                          a,
+                                          x,
+                                          beta,
+                                          y});
+    return sparse_multiply(handle, "cusparseSpMV", op, 0, alpha, a, x, beta, y, compute);
+}
+
+int impl_cusparseSpMM_bufferSize(void *handle, int opa, int opb, const void *alpha, const void *a,
+                                 const void *b, const void *beta, void *c, int compute, int algorithm,
+                                 size_t *bytes)
+{
+    return sparse_handle_buffer(handle, bytes);
+}
+
+int impl_cusparseSpMM_preprocess(void *handle, int opa, int opb, const void *alpha, const void *a,
+                                 const void *b, const void *beta, void *c, int compute, int algorithm,
+                                 void *buffer)
+{
+    return mt_blas_handle(handle) ? MT_SPARSE_OK : MT_SPARSE_NOT_INITIALIZED;
+}
+
+int impl_cusparseSpMM(void *handle, int opa, int opb, const void *alpha, const struct mt_sparse *a,
+                      const struct mt_dense *b, const void *beta, const struct mt_dense *c, int compute,
+                      int algorithm, void *buffer)
+{
+    if (__mt_library_on_gpu())
+        return sparse_multiply_gpu(
+            "cusparseSpMM",
+            &(struct mt_sparse_arguments){{WORD(handle), opa, opb, WORD(alpha), WORD(a), WORD(b), WORD(beta),
+                                           WORD(c), compute, algorithm, WORD(buffer)},
+                                          opa,
+                                          opb,
+                                          compute,
+                                          alpha,
+                                          a,
+                                          b,
+                                          beta,
+                                          c});
+    return sparse_multiply(handle, "cusparseSpMM", opa, opb, alpha, a, b, beta, c, compute);
+}
+
+/* ---- What descriptors of cuSPARSE say, and those of the older functions ---- */
+
+static int sparse_get_index(int bytes)
+{
+    return bytes == 8 ? 3 : 2; /* CUSPARSE_INDEX_64I, 32I */
+}
+
+static int sparse_get_type(char letter)
+{
+    int type = 0;
+    while (mt_blas_letter(type) != letter)
+        type++;
+    return type;
+}
+
+/* ---- matrices */
+
+int impl_cusparseCreateCsr(void **out, int64_t rows, int64_t cols, int64_t entries, const void *offsets,
+                           const void *columns, const void *values, int offset_type, int column_type,
+                           int base, int type);
+
+int impl_cusparseCreateCsc(void **out, int64_t rows, int64_t cols, int64_t entries, const void *offsets,
+                           const void *row, const void *values, int offset_type, int row_type, int base,
+                           int type)
+{
+    int status = impl_cusparseCreateCsr(out, cols, rows, entries, offsets, row, values, offset_type, row_type,
+                                        base, type);
+    if (!status)
+        ((struct mt_sparse *)*out)->by_column = 1;
+    return status;
+}
+
+int impl_cusparseCreateConstCsc(void **out, int64_t rows, int64_t cols, int64_t entries, const void *offsets,
+                                const void *row, const void *values, int offset_type, int row_type, int base,
+                                int type)
+{
+    return impl_cusparseCreateCsc(out, rows, cols, entries, offsets, row, values, offset_type, row_type, base,
+                                  type);
+}
+
+static int sparse_get_format(const struct mt_sparse *m)
+{
+    return m->coordinates ? COO : m->by_column ? CSC : CSR;
+}
+
+int impl_cusparseSpMatGetSize(const struct mt_sparse *m, int64_t *rows, int64_t *cols, int64_t *entries)
+{
+    if (!m || !rows || !cols || !entries)
+        return MT_SPARSE_INVALID_VALUE;
+    *rows = m->by_column ? m->cols : m->rows;
+    *cols = m->by_column ? m->rows : m->cols;
+    *entries = m->entries;
+    return MT_SPARSE_OK;
+}
+
+#define ONE(name, value)                                                                                     \
+    int impl_cusparse##name(const struct mt_sparse *m, int *out)                                             \
+    {                                                                                                        \
+        if (!m || !out)                                                                                      \
+            return MT_SPARSE_INVALID_VALUE;                                                                  \
+        *out = value;                                                                                        \
+        return MT_SPARSE_OK;                                                                                 \
+    }
+ONE(SpMatGetFormat, sparse_get_format(m))
+ONE(SpMatGetIndexBase, m->base)
+ONE(SpVecGetIndexBase, m->base)
+
+static int sparse_get_all(const struct mt_sparse *m, int format, int64_t *rows, int64_t *cols,
+                          int64_t *entries, const void **offsets, const void **columns, const void **values,
+                          int *offset_type, int *column_type, int *base, int *type)
+{
+    int status = impl_cusparseSpMatGetSize(m, rows, cols, entries);
+    if (status || sparse_get_format(m) != format)
+        return MT_SPARSE_INVALID_VALUE;
+    *offsets = m->offsets, *columns = m->columns, *values = m->values;
+    *offset_type = sparse_get_index(m->offset_bytes);
+    if (column_type)
+        *column_type = sparse_get_index(m->column_bytes);
+    *base = m->base;
+    *type = sparse_get_type(m->letter);
+    return MT_SPARSE_OK;
+}
+
+#define COMPRESSED(name, format)                                                                             \
+    int impl_cusparse##name(const struct mt_sparse *m, int64_t *rows, int64_t *cols, int64_t *entries,       \
+                            const void **offsets, const void **columns, const void **values,                 \
+                            int *offset_type, int *column_type, int *base, int *type)                        \
+    {                                                                                                        \
+        return sparse_get_all(m, format, rows, cols, entries, offsets, columns, values, offset_type,         \
+                              column_type, base, type);                                                      \
+    }
+COMPRESSED(CsrGet, CSR)
+COMPRESSED(ConstCsrGet, CSR)
+COMPRESSED(CscGet, CSC)
+COMPRESSED(ConstCscGet, CSC)
+
+#define COORDINATES(name)                                                                                    \
+    int impl_cusparse##name(const struct mt_sparse *m, int64_t *rows, int64_t *cols, int64_t *entries,       \
+                            const void **row, const void **col, const void **values, int *index_type,        \
+                            int *base, int *type)                                                            \
+    {                                                                                                        \
+        return sparse_get_all(m, COO, rows, cols, entries, row, col, values, index_type, NULL, base, type);  \
+    }
+COORDINATES(CooGet)
+COORDINATES(ConstCooGet)
+
+#define POINTERS(name, format)                                                                               \
+    int impl_cusparse##name(struct mt_sparse *m, const void *offsets, const void *columns,                   \
+                            const void *values)                                                              \
+    {                                                                                                        \
+        if (!m || sparse_get_format(m) != format)                                                            \
+            return MT_SPARSE_INVALID_VALUE;                                                                  \
+        m->offsets = offsets, m->columns = columns, m->values = values;                                      \
+        return MT_SPARSE_OK;                                                                                 \
+    }
+POINTERS(CsrSetPointers, CSR)
+POINTERS(CscSetPointers, CSC)
+POINTERS(CooSetPointers, COO)
+
+/* CUSPARSE_SPMAT_FILL_MODE and DIAG_TYPE: kept. */
+int impl_cusparseSpMatSetAttribute(struct mt_sparse *m, int which, const int *value, size_t bytes)
+{
+    if (!m || which < 0 || which > 1 || !value || bytes != sizeof *value)
+        return MT_SPARSE_INVALID_VALUE;
+    m->attribute[which] = *value;
+    return MT_SPARSE_OK;
+}
+
+int impl_cusparseSpMatGetAttribute(const struct mt_sparse *m, int which, int *value, size_t bytes)
+{
+    if (!m || which < 0 || which > 1 || !value || bytes != sizeof *value)
+        return MT_SPARSE_INVALID_VALUE;
+    *value = m->attribute[which];
+    return MT_SPARSE_OK;
+}
+
+#define VALUES(name, matrix)                                                                                 \
+    int impl_cusparse##name(const struct matrix *m, const void **out)                                        \
+    {                                                                                                        \
+        if (!m || !out)                                                                                      \
+            return MT_SPARSE_INVALID_VALUE;                                                                  \
+        *out = m->values;                                                                                    \
+        return MT_SPARSE_OK;                                                                                 \
+    }
+VALUES(SpMatGetValues, mt_sparse)
+VALUES(ConstSpMatGetValues, mt_sparse)
+VALUES(SpVecGetValues, mt_sparse)
+VALUES(ConstSpVecGetValues, mt_sparse)
+VALUES(DnVecGetValues, mt_dense)
+VALUES(ConstDnVecGetValues, mt_dense)
+VALUES(DnMatGetValues, mt_dense)
+VALUES(ConstDnMatGetValues, mt_dense)
+
+#define DENSE(vector, matrix)                                                                                \
+    int impl_cusparse##vector(const struct mt_dense *m, int64_t *size, const void **values, int *type)       \
+    {                                                                                                        \
+        if (!m || !size || !values || !type)                                                                 \
+            return MT_SPARSE_INVALID_VALUE;                                                                  \
+        *size = m->rows, *values = m->values, *type = sparse_get_type(m->letter);                            \
+        return MT_SPARSE_OK;                                                                                 \
+    }                                                                                                        \
+    int impl_cusparse##matrix(const struct mt_dense *m, int64_t *rows, int64_t *cols, int64_t *ld,           \
+                              const void **values, int *type, int *order)                                    \
+    {                                                                                                        \
+        if (!m || !rows || !cols || !ld || !values || !type || !order)                                       \
+            return MT_SPARSE_INVALID_VALUE;                                                                  \
+        *rows = m->rows, *cols = m->cols, *ld = m->ld, *values = m->values;                                  \
+        *type = sparse_get_type(m->letter), *order = m->row_major ? 2 : 1;                                   \
+        return MT_SPARSE_OK;                                                                                 \
+    }
+DENSE(DnVecGet, DnMatGet)
+DENSE(ConstDnVecGet, ConstDnMatGet)
+
+/* ---- sparse vectors: one row without offsets */
+
+int impl_cusparseCreateSpVec(void **out, int64_t size, int64_t entries, const void *indices,
+                             const void *values, int index_type, int base, int type)
+{
+    int bytes = sparse_index_bytes(index_type);
+    if (!out || size < 0 || entries < 0 || entries > size || (entries && (!indices || !values)))
+        return MT_SPARSE_INVALID_VALUE;
+    if (!bytes || !mt_blas_letter(type))
+        return MT_SPARSE_NOT_SUPPORTED;
+    struct mt_sparse *v = calloc(1, sizeof *v);
+    if (!v)
+        return MT_SPARSE_ALLOC_FAILED;
+    v->cols = size, v->entries = entries, v->columns = indices, v->values = values;
+    v->column_bytes = bytes, v->base = base, v->letter = mt_blas_letter(type);
+    *out = v;
+    return MT_SPARSE_OK;
+}
+
+int impl_cusparseCreateConstSpVec(void **out, int64_t size, int64_t entries, const void *indices,
+                                  const void *values, int index_type, int base, int type)
+{
+    return impl_cusparseCreateSpVec(out, size, entries, indices, values, index_type, base, type);
+}
+
+int impl_cusparseDestroySpVec(void *v)
+{
+    free(v);
+    return MT_SPARSE_OK;
+}
+
+int impl_cusparseSpVecSetValues(struct mt_sparse *v, void *values)
+{
+    if (!v)
+        return MT_SPARSE_INVALID_VALUE;
+    v->values = values;
+    return MT_SPARSE_OK;
+}
+
+#define VECTOR(name)                                                                                         \
+    int impl_cusparse##name(const struct mt_sparse *v, int64_t *size, int64_t *entries,                      \
+                            const void **indices, const void **values, int *index_type, int *base,           \
+                            int *type)                                                                       \
+    {                                                                                                        \
+        if (!v || !size || !entries || !indices || !values || !index_type || !base || !type)                 \
+            return MT_SPARSE_INVALID_VALUE;                                                                  \
+        *size = v->cols, *entries = v->entries, *indices = v->columns, *values = v->values;                  \
+        *index_type = sparse_get_index(v->column_bytes), *base = v->base;                                    \
+        *type = sparse_get_type(v->letter);                                                                  \
+        return MT_SPARSE_OK;                                                                                 \
+    }
+VECTOR(SpVecGet)
+VECTOR(ConstSpVecGet)
+
+/* ---- descriptors of the older functions: only their base has a meaning here */
+
+int impl_cusparseCreateMatDescr(void **out)
+{
+    if (!out)
+        return MT_SPARSE_INVALID_VALUE;
+    *out = calloc(1, sizeof(struct mt_sparse_descriptor));
+    return *out ? MT_SPARSE_OK : MT_SPARSE_ALLOC_FAILED;
+}
+
+int impl_cusparseDestroyMatDescr(void *d)
+{
+    free(d);
+    return MT_SPARSE_OK;
+}
+
+#undef FIELD
+#define FIELD(name, field, most)                                                                             \
+    int impl_cusparseSetMat##name(struct mt_sparse_descriptor *d, int value)                                 \
+    {                                                                                                        \
+        if (!d || value < 0 || value > (most))                                                               \
+            return MT_SPARSE_INVALID_VALUE;                                                                  \
+        d->field = value;                                                                                    \
+        return MT_SPARSE_OK;                                                                                 \
+    }                                                                                                        \
+    int impl_cusparseGetMat##name(const struct mt_sparse_descriptor *d)                                      \
+    {                                                                                                        \
+        return d ? d->field : 0;                                                                             \
+    }
+FIELD(Type, type, 3)
+FIELD(IndexBase, base, 1)
+FIELD(FillMode, fill, 1)
+FIELD(DiagType, diag, 1)
+
+/* The older functions of cuSPARSE: indices into other forms and orders, the transpose, and sums. Indices have
+ * 32 bits. */
+
+static int sparse_index_say(const struct mt_sparse_job *j, int bad)
+{
+    if (bad)
+        mt_lib_say("%s: no memory, or another number of entries than before", j->call.name);
+    return bad ? -1 : 0;
+}
+
+static int sparse_index_buffer(void *handle, size_t *bytes)
+{
+    if (!mt_blas_handle(handle) || !bytes)
+        return bytes ? MT_SPARSE_NOT_INITIALIZED : MT_SPARSE_INVALID_VALUE;
+    *bytes = 16; /* nobody uses it, but a program may take 0 for "nothing to be done" */
+    return MT_SPARSE_OK;
+}
+
+/* ---- rows and offsets: a has the one form, c the other */
+
+static void sparse_index_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    if (sparse_note(&j->a, notes, MT_LIBRARY_READ, MT_SPARSE_OFFSETS))
+        return;
+    sparse_look(&j->a, notes);
+    sparse_note(&j->c, notes, MT_LIBRARY_WRITE, MT_SPARSE_OFFSETS);
+}
+
+static int sparse_index_run(struct mt_library_call *call)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    struct mt_triplets t = {0};
+    triplets_of(&t, &j->a, 0, 0);
+    triplets_sort(&t);
+    int bad = t.bad || triplets_put(&t, &j->c, MT_SPARSE_OFFSETS);
+    free(t.at);
+    return sparse_index_say(j, bad);
+}
+
+static int sparse_index_form(void *handle, const char *name, const int *from, int n, int m, int *to, int base,
+                             int coordinates)
+{
+    struct mt_sparse_job j;
+    int status = sparse_job(&j, handle, name, sparse_index_ranges, sparse_index_run);
+    if (status || n < 0 || m < 0 || (n && (!from || !to)))
+        return status ? status : MT_SPARSE_INVALID_VALUE;
+    j.a = sparse_older(m, 1, n, base, 0, NULL, from, NULL);
+    j.c = sparse_older(m, 1, n, base, 0, NULL, to, NULL);
+    j.a.coordinates = coordinates;
+    j.c.coordinates = !coordinates;
+    return sparse_submit(&j, handle, 0);
+}
+
+int impl_cusparseXcoo2csr(void *handle, const int *rows, int n, int m, int *offsets, int base)
+{
+    return sparse_index_form(handle, "cusparseXcoo2csr", rows, n, m, offsets, base, 1);
+}
+
+int impl_cusparseXcsr2coo(void *handle, const int *offsets, int n, int m, int *rows, int base)
+{
+    return sparse_index_form(handle, "cusparseXcsr2coo", offsets, n, m, rows, base, 0);
+}
+
+/* ---- orders */
+
+static void sparse_index_order_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
+{
+    const struct mt_sparse_job *j = (const struct mt_sparse_job *)call;
+    size_t bytes = (size_t)j->a.entries * sizeof(int);
+    int *const list[] = {j->rows, j->cols, j->order};
+    if (j->a.offsets && sparse_note(&j->a, notes, MT_LIBRARY_READ, MT_SPARSE_OFFSETS))
+        return;
+    for (int type = MT_LIBRARY_READ; type <= MT_LIBRARY_WRITE; type++)
+        for (int i = 0; i < 3; i++)
+            if (list[i] && (type == MT_LIBRARY_WRITE || j->numeric))
+                __mt_library_note(notes, type, list[i], bytes, 1, 0);
+}
+
+/* `major` and `minor` become row and column, so that both orders are one. */
+static int sparse_index_sort(struct mt_library_call *call)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    int64_t n = j->a.entries, row = 0;
+    struct mt_triplets t = {0};
+    const int *major = j->major ? j->cols : j->rows, *minor = j->major ? j->rows : j->cols;
+    for (int64_t i = 0; i < n && !t.bad; i++) {
+        while (j->a.offsets && row < j->a.rows && sparse_index(j->a.offsets, 4, row + 1) - j->a.base <= i)
+            row++;
+        triplets_add(&t, j->a.offsets ? row : major[i], minor[i], j->order ? j->order[i] : 0);
+    }
+    triplets_sort(&t);
+    for (int64_t i = 0; i < n && !t.bad; i++) {
+        if (j->rows)
+            j->rows[i] = (int)(j->major ? t.at[i].col : t.at[i].row);
+        j->cols[i] = (int)(j->major ? t.at[i].row : t.at[i].col);
+        if (j->order)
+            j->order[i] = (int)__real__ t.at[i].value;
+    }
+    free(t.at);
+    return sparse_index_say(j, t.bad);
+}
+
+/* offsets NULL: of coordinates, by `major`. */
+static int sparse_index_order(void *handle, const char *name, int lines, int n,
+                              const struct mt_sparse_descriptor *d, const int *offsets, int *rows, int *cols,
+                              int *order, int major)
+{
+    struct mt_sparse_job j;
+    int status = sparse_job(&j, handle, name, sparse_index_order_ranges, sparse_index_sort);
+    if (status || n < 0 || lines < 0 || (n && !cols))
+        return status ? status : MT_SPARSE_INVALID_VALUE;
+    j.a = sparse_older(lines, 0, n, d ? d->base : 0, 0, NULL, offsets, NULL);
+    j.rows = rows, j.cols = cols, j.order = order, j.major = major;
+    j.numeric = 1; /* they are read, too */
+    return n ? sparse_submit(&j, handle, 0) : MT_SPARSE_OK;
+}
+
+int impl_cusparseXcsrsort(void *handle, int m, int n, int entries, const struct mt_sparse_descriptor *d,
+                          const int *offsets, int *columns, int *order, void *buffer)
+{
+    return sparse_index_order(handle, "cusparseXcsrsort", m, entries, d, offsets, NULL, columns, order, 0);
+}
+
+int impl_cusparseXcscsort(void *handle, int m, int n, int entries, const struct mt_sparse_descriptor *d,
+                          const int *offsets, int *rows, int *order, void *buffer)
+{
+    return sparse_index_order(handle, "cusparseXcscsort", n, entries, d, offsets, NULL, rows, order, 0);
+}
+
+int impl_cusparseXcoosortByRow(void *handle, int m, int n, int entries, int *rows, int *cols, int *order,
+                               void *buffer)
+{
+    return sparse_index_order(handle, "cusparseXcoosortByRow", m, entries, NULL, NULL, rows, cols, order, 0);
+}
+
+int impl_cusparseXcoosortByColumn(void *handle, int m, int n, int entries, int *rows, int *cols, int *order,
+                                  void *buffer)
+{
+    return sparse_index_order(handle, "cusparseXcoosortByColumn", m, entries, NULL, NULL, rows, cols, order,
+                              1);
+}
+
+#define SORT_BUFFER(name)                                                                                    \
+    int impl_cusparse##name##_bufferSizeExt(void *handle, int m, int n, int entries, const int *a,           \
+                                            const int *b, size_t *bytes)                                     \
+    {                                                                                                        \
+        return sparse_index_buffer(handle, bytes);                                                           \
+    }
+SORT_BUFFER(Xcsrsort)
+SORT_BUFFER(Xcscsort)
+SORT_BUFFER(Xcoosort)
+
+static int sparse_index_count_up(struct mt_library_call *call)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    for (int i = 0; i < j->a.entries; i++)
+        j->order[i] = i;
+    return 0;
+}
+
+int impl_cusparseCreateIdentityPermutation(void *handle, int n, int *order)
+{
+    struct mt_sparse_job j;
+    int status = sparse_job(&j, handle, "cusparseCreateIdentityPermutation", sparse_index_order_ranges,
+                            sparse_index_count_up);
+    if (status || n < 0 || (n && !order))
+        return status ? status : MT_SPARSE_INVALID_VALUE;
+    j.a.entries = n;
+    j.order = order;
+    return n ? sparse_submit(&j, handle, 0) : MT_SPARSE_OK;
+}
+
+/* ---- the transpose */
+
+static int sparse_index_parts(const struct mt_sparse_job *j)
+{
+    return j->numeric ? MT_SPARSE_ALL : MT_SPARSE_OFFSETS | MT_SPARSE_COLUMNS;
+}
+
+static void sparse_index_turn_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
+{
+    const struct mt_sparse_job *j = (const struct mt_sparse_job *)call;
+    if (sparse_note(&j->a, notes, MT_LIBRARY_READ, sparse_index_parts(j)))
+        return;
+    sparse_look(&j->a, notes);
+    sparse_note(&j->c, notes, MT_LIBRARY_WRITE, sparse_index_parts(j));
+}
+
+static int sparse_index_turn(struct mt_library_call *call)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    struct mt_triplets t = {0};
+    triplets_of(&t, &j->a, 1, 1);
+    triplets_sort(&t);
+    int bad = t.bad || triplets_put(&t, &j->c, sparse_index_parts(j));
+    free(t.at);
+    return sparse_index_say(j, bad);
+}
+
+int impl_cusparseCsr2cscEx2(void *handle, int m, int n, int entries, const void *values, const int *offsets,
+                            const int *columns, void *to_values, int *to_offsets, int *to_rows, int type,
+                            int copy, int base, int algorithm, void *buffer)
+{
+    struct mt_sparse_job j;
+    char letter = mt_blas_letter(type);
+    int status = sparse_job(&j, handle, "cusparseCsr2cscEx2", sparse_index_turn_ranges, sparse_index_turn);
+    if (status || m < 0 || n < 0 || entries < 0)
+        return status ? status : MT_SPARSE_INVALID_VALUE;
+    if (!letter)
+        return MT_SPARSE_NOT_SUPPORTED;
+    j.numeric = copy == 1; /* CUSPARSE_ACTION_NUMERIC */
+    letter = j.numeric ? letter : 0;
+    j.a = sparse_older(m, n, entries, base, letter, values, offsets, columns);
+    j.c = sparse_older(n, m, entries, base, letter, to_values, to_offsets, to_rows);
+    return sparse_submit(&j, handle, 0);
+}
+
+int impl_cusparseCsr2cscEx2_bufferSize(void *handle, int m, int n, int entries, const void *values,
+                                       const int *offsets, const int *columns, void *to_values,
+                                       int *to_offsets, int *to_rows, int type, int copy, int base,
+                                       int algorithm, size_t *bytes)
+{
+    return sparse_index_buffer(handle, bytes);
+}
+
+/* ---- sums: first how many entries they have, then the entries */
+
+static void sparse_index_geam_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    if ((j->numeric && sparse_note_scalars(j, notes)) ||
+        sparse_note(&j->a, notes, MT_LIBRARY_READ, sparse_index_parts(j)) ||
+        sparse_note(&j->b, notes, MT_LIBRARY_READ, sparse_index_parts(j)))
+        return;
+    sparse_look(&j->a, notes);
+    sparse_look(&j->b, notes);
+    if (!j->numeric) {
+        sparse_note(&j->c, notes, MT_LIBRARY_WRITE, MT_SPARSE_OFFSETS);
+        if (j->device)
+            __mt_library_note(notes, MT_LIBRARY_WRITE, j->count, sizeof(int), 1, 0);
+        return;
+    }
+    if (sparse_note(&j->c, notes, MT_LIBRARY_READ, MT_SPARSE_OFFSETS))
+        return;
+    j->c.entries = sparse_index(j->c.offsets, 4, j->c.rows) - j->c.base;
+    if (j->c.entries < 0)
+        __mt_library_refuse(notes, "an offset is outside of the sparse matrix");
+    else
+        sparse_note(&j->c, notes, MT_LIBRARY_WRITE, MT_SPARSE_COLUMNS | MT_SPARSE_VALUES);
+}
+
+static int sparse_index_geam(struct mt_library_call *call)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    struct mt_triplets t = {0};
+    triplets_of(&t, &j->a, 0, j->numeric ? mt_sparse_scalar(j, 0) : 0);
+    triplets_of(&t, &j->b, 0, j->numeric ? mt_sparse_scalar(j, 1) : 0);
+    triplets_merge(&t);
+    int bad = t.bad ||
+              triplets_put(&t, &j->c, j->numeric ? MT_SPARSE_COLUMNS | MT_SPARSE_VALUES : MT_SPARSE_OFFSETS);
+    if (!bad && !j->numeric)
+        *(int *)j->count = (int)t.n;
+    free(t.at);
+    return sparse_index_say(j, bad);
+}
+
+int impl_cusparseXcsrgeam2Nnz(void *handle, int m, int n, const struct mt_sparse_descriptor *da, int na,
+                              const int *oa, const int *ca, const struct mt_sparse_descriptor *db, int nb,
+                              const int *ob, const int *cb, const struct mt_sparse_descriptor *dc, int *oc,
+                              int *count, void *buffer)
+{
+    struct mt_sparse_job j;
+    int status = sparse_job(&j, handle, "cusparseXcsrgeam2Nnz", sparse_index_geam_ranges, sparse_index_geam);
+    if (status || m < 0 || n < 0 || na < 0 || nb < 0 || !da || !db || !dc || !count)
+        return status ? status : MT_SPARSE_INVALID_VALUE;
+    j.a = sparse_older(m, n, na, da->base, 0, NULL, oa, ca);
+    j.b = sparse_older(m, n, nb, db->base, 0, NULL, ob, cb);
+    j.c = sparse_older(m, n, 0, dc->base, 0, NULL, oc, NULL);
+    j.count = count;
+    return sparse_submit(&j, handle, !j.device);
+}
+
+struct geam {
+    const void *alpha, *values_a, *beta, *values_b;
+    void *values_c;
+    const struct mt_sparse_descriptor *da, *db, *dc;
+    const int *oa, *ca, *ob, *cb, *oc;
+    int *cc, m, n, na, nb;
+};
+
+static int sparse_index_geam_call(void *handle, const char *name, char letter, const struct geam *g)
+{
+    struct mt_sparse_job j;
+    int status = sparse_job(&j, handle, name, sparse_index_geam_ranges, sparse_index_geam);
+    if (status || g->m < 0 || g->n < 0 || g->na < 0 || g->nb < 0 || !g->da || !g->db || !g->dc || !g->alpha ||
+        !g->beta)
+        return status ? status : MT_SPARSE_INVALID_VALUE;
+    j.numeric = 1;
+    sparse_scalars(&j, letter, g->alpha, g->beta);
+    j.a = sparse_older(g->m, g->n, g->na, g->da->base, letter, g->values_a, g->oa, g->ca);
+    j.b = sparse_older(g->m, g->n, g->nb, g->db->base, letter, g->values_b, g->ob, g->cb);
+    j.c = sparse_older(g->m, g->n, 0, g->dc->base, letter, g->values_c, g->oc, g->cc);
+    return sparse_submit(&j, handle, 0);
+}
+
+#define GEAM(t, letter)                                                                                      \
+    int impl_cusparse##t##csrgeam2(                                                                          \
+        void *handle, int m, int n, const void *alpha, const struct mt_sparse_descriptor *da, int na,        \
+        const void *va, const int *oa, const int *ca, const void *beta,                                      \
+        const struct mt_sparse_descriptor *db, int nb, const void *vb, const int *ob, const int *cb,         \
+        const struct mt_sparse_descriptor *dc, void *vc, const int *oc, int *cc, void *buffer)               \
+    {                                                                                                        \
+        const struct geam g = {alpha, va, beta, vb, vc, da, db, dc, oa, ca, ob, cb, oc, cc, m, n, na, nb};   \
+        return sparse_index_geam_call(handle, "cusparse" #t "csrgeam2", letter, &g);                         \
+    }                                                                                                        \
+    int impl_cusparse##t##csrgeam2_bufferSizeExt(                                                            \
+        void *handle, int m, int n, const void *alpha, const void *da, int na, const void *va,               \
+        const int *oa, const int *ca, const void *beta, const void *db, int nb, const void *vb,              \
+        const int *ob, const int *cb, const void *dc, const void *vc, const int *oc, const int *cc,          \
+        size_t *bytes)                                                                                       \
+    {                                                                                                        \
+        return sparse_index_buffer(handle, bytes);                                                           \
+    }
+GEAM(S, 'S')
+GEAM(D, 'D')
+GEAM(C, 'C')
+GEAM(Z, 'Z')
+
+/* cuSPARSE's conversions to and from dense matrices, its products of two sparse ones, and sparse vectors. */
+
+static int sparse_generic_say(const struct mt_sparse_job *j, int bad)
+{
+    if (bad)
+        mt_lib_say("%s: no memory, or another number of entries than before", j->call.name);
+    return bad ? -1 : 0;
+}
+
+static int sparse_generic_size(void *handle, size_t *bytes)
+{
+    if (!mt_blas_handle(handle) || !bytes)
+        return bytes ? MT_SPARSE_NOT_INITIALIZED : MT_SPARSE_INVALID_VALUE;
+    *bytes = 16; /* nobody uses it; without a buffer some calls only ask for its size */
+    return MT_SPARSE_OK;
+}
+
+/* Row i, column j of the sparse matrix as it is here. */
+static int64_t sparse_generic_place(const struct mt_sparse_job *j, int64_t row, int64_t col)
+{
+    int64_t i = j->a.by_column ? col : row, k = j->a.by_column ? row : col;
+    return j->dense.row_major ? i * j->dense.ld + k : k * j->dense.ld + i;
+}
+
+static void sparse_generic_note_dense(const struct mt_dense *d, struct mt_library_notes *notes, int type)
+{
+    size_t element = mt_blas_letter_bytes(d->letter);
+    int64_t run = d->row_major ? d->cols : d->rows, count = d->row_major ? d->rows : d->cols;
+    __mt_library_note(notes, type, d->values, (size_t)run * element, (size_t)count, d->ld * (int64_t)element);
+}
+
+/* ---- to a dense matrix */
+
+static void sparse_generic_spread_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
+{
+    const struct mt_sparse_job *j = (const struct mt_sparse_job *)call;
+    if (sparse_note(&j->a, notes, MT_LIBRARY_READ, MT_SPARSE_ALL))
+        return;
+    sparse_look(&j->a, notes);
+    sparse_generic_note_dense(&j->dense, notes, MT_LIBRARY_WRITE);
+}
+
+static int sparse_generic_spread(struct mt_library_call *call)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    struct mt_sparse_entry e = {-1, 0, 0};
+    int64_t row = 0;
+    for (int64_t r = 0; r < j->a.rows; r++)
+        for (int64_t c = 0; c < j->a.cols; c++)
+            mt_element_put(j->dense.letter, j->dense.values, sparse_generic_place(j, r, c), 0);
+    while (sparse_next(&j->a, 0, &row, &e) > 0)
+        mt_element_put(j->dense.letter, j->dense.values, sparse_generic_place(j, e.row, e.col),
+                       mt_element_get(j->a.letter, j->a.values, e.at));
+    return 0;
+}
+
+static int sparse_generic_fits(const struct mt_sparse *a, const struct mt_dense *d)
+{
+    return a && d && (a->by_column ? a->cols : a->rows) == d->rows &&
+           (a->by_column ? a->rows : a->cols) == d->cols;
+}
+
+int impl_cusparseSparseToDense(void *handle, const struct mt_sparse *a, const struct mt_dense *d,
+                               int algorithm, void *buffer)
+{
+    struct mt_sparse_job j;
+    int status =
+        sparse_job(&j, handle, "cusparseSparseToDense", sparse_generic_spread_ranges, sparse_generic_spread);
+    if (status || !sparse_generic_fits(a, d))
+        return status ? status : MT_SPARSE_INVALID_VALUE;
+    j.a = *a, j.dense = *d;
+    return d->rows && d->cols ? sparse_submit(&j, handle, 0) : MT_SPARSE_OK;
+}
+
+int impl_cusparseSparseToDense_bufferSize(void *handle, const void *a, const void *d, int algorithm,
+                                          size_t *bytes)
+{
+    return sparse_generic_size(handle, bytes);
+}
+
+/* ---- from one: how many entries there are, then the entries */
+
+static void sparse_generic_gather_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
+{
+    const struct mt_sparse_job *j = (const struct mt_sparse_job *)call;
+    sparse_generic_note_dense(&j->dense, notes, MT_LIBRARY_READ);
+    if (j->numeric)
+        sparse_note(&j->a, notes, MT_LIBRARY_WRITE, MT_SPARSE_ALL);
+    else if (!j->a.coordinates)
+        sparse_note(&j->a, notes, MT_LIBRARY_WRITE, MT_SPARSE_OFFSETS);
+}
+
+static int sparse_generic_collect(struct mt_library_call *call)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    struct mt_triplets t = {0};
+    for (int64_t r = 0; r < j->a.rows; r++)
+        for (int64_t c = 0; c < j->a.cols && !t.bad; c++) {
+            double _Complex v =
+                mt_element_get(j->dense.letter, j->dense.values, sparse_generic_place(j, r, c));
+            if (v != 0)
+                triplets_add(&t, r, c, v);
+        }
+    if (j->target && !t.bad)
+        j->target->entries = (int64_t)t.n;
+    int parts = j->numeric ? MT_SPARSE_ALL : j->a.coordinates ? 0 : MT_SPARSE_OFFSETS;
+    int bad = t.bad || triplets_put(&t, &j->a, parts);
+    free(t.at);
+    return sparse_generic_say(j, bad);
+}
+
+static int sparse_generic_dense(void *handle, const char *name, const struct mt_dense *d, struct mt_sparse *a,
+                                int numeric)
+{
+    struct mt_sparse_job j;
+    int status = sparse_job(&j, handle, name, sparse_generic_gather_ranges, sparse_generic_collect);
+    if (status || !sparse_generic_fits(a, d))
+        return status ? status : MT_SPARSE_INVALID_VALUE;
+    j.a = *a, j.dense = *d, j.numeric = numeric;
+    j.target = numeric ? NULL : a;
+    return sparse_submit(&j, handle, !numeric);
+}
+
+int impl_cusparseDenseToSparse_analysis(void *handle, const struct mt_dense *d, struct mt_sparse *a,
+                                        int algorithm, void *buffer)
+{
+    return sparse_generic_dense(handle, "cusparseDenseToSparse_analysis", d, a, 0);
+}
+
+int impl_cusparseDenseToSparse_convert(void *handle, const struct mt_dense *d, struct mt_sparse *a,
+                                       int algorithm, void *buffer)
+{
+    return sparse_generic_dense(handle, "cusparseDenseToSparse_convert", d, a, 1);
+}
+
+int impl_cusparseDenseToSparse_bufferSize(void *handle, const void *d, const void *a, int algorithm,
+                                          size_t *bytes)
+{
+    return sparse_generic_size(handle, bytes);
+}
+
+/* ---- products: a descriptor keeps the entries between two calls, which both wait */
+
+int impl_cusparseSpGEMM_createDescr(void **out)
+{
+    if (!out)
+        return MT_SPARSE_INVALID_VALUE;
+    *out = calloc(1, sizeof(struct mt_triplets));
+    return *out ? MT_SPARSE_OK : MT_SPARSE_ALLOC_FAILED;
+}
+
+int impl_cusparseSpGEMM_destroyDescr(struct mt_triplets *kept)
+{
+    if (kept)
+        free(kept->at);
+    free(kept);
+    return MT_SPARSE_OK;
+}
+
+static void sparse_generic_gemm_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
+{
+    const struct mt_sparse_job *j = (const struct mt_sparse_job *)call;
+    if (j->numeric) {
+        sparse_note(&j->c, notes, MT_LIBRARY_WRITE, MT_SPARSE_ALL);
+        return;
+    }
+    if (sparse_note_scalars(j, notes) || sparse_note(&j->a, notes, MT_LIBRARY_READ, MT_SPARSE_ALL) ||
+        sparse_note(&j->b, notes, MT_LIBRARY_READ, MT_SPARSE_ALL))
+        return;
+    sparse_look(&j->a, notes);
+    sparse_look(&j->b, notes);
+    if (mt_sparse_scalar(j, 1) != 0)
+        sparse_note(&j->c, notes, MT_LIBRARY_READ, MT_SPARSE_ALL);
+}
+
+/* c's pattern has what a b has, and what it had if beta is not 0. */
+static int sparse_generic_gemm(struct mt_library_call *call)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    struct mt_triplets t = {0};
+    struct mt_sparse_entry e = {-1, 0, 0};
+    double _Complex alpha = mt_sparse_scalar(j, 0), beta = mt_sparse_scalar(j, 1);
+    int64_t row = 0;
+    while (sparse_next(&j->a, 0, &row, &e) > 0 && !t.bad) {
+        double _Complex v = alpha * mt_element_get(j->a.letter, j->a.values, e.at);
+        int64_t from = sparse_index(j->b.offsets, j->b.offset_bytes, e.col) - j->b.base,
+                to = sparse_index(j->b.offsets, j->b.offset_bytes, e.col + 1) - j->b.base;
+        for (int64_t i = from; i < to && !t.bad; i++)
+            triplets_add(&t, e.row, sparse_index(j->b.columns, j->b.column_bytes, i) - j->b.base,
+                         v * mt_element_get(j->b.letter, j->b.values, i));
+    }
+    if (beta != 0)
+        triplets_of(&t, &j->c, 0, beta);
+    triplets_merge(&t);
+    free(j->kept->at);
+    *j->kept = t;
+    if (!t.bad)
+        j->target->entries = (int64_t)t.n;
+    return sparse_generic_say(j, t.bad);
+}
+
+static int sparse_generic_gemm_copy(struct mt_library_call *call)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    return sparse_generic_say(j, triplets_put(j->kept, &j->c, MT_SPARSE_ALL));
+}
+
+struct product {
+    const void *alpha, *beta;
+    const struct mt_sparse *a, *b;
+    struct mt_sparse *c;
+    struct mt_triplets *kept;
+    int opa, opb, compute, numeric;
+};
+
+static int sparse_generic_product(void *handle, const char *name, const struct product *p)
+{
+    struct mt_sparse_job j;
+    int status = sparse_job(&j, handle, name, sparse_generic_gemm_ranges,
+                            p->numeric ? sparse_generic_gemm_copy : sparse_generic_gemm);
+    if (status || !p->alpha || !p->beta || !p->a || !p->b || !p->c || !p->kept || p->a->cols != p->b->rows ||
+        p->a->rows != p->c->rows || p->b->cols != p->c->cols)
+        return status ? status : MT_SPARSE_INVALID_VALUE;
+    if (p->opa || p->opb || !mt_blas_letter(p->compute) || p->a->coordinates || p->b->coordinates ||
+        p->c->coordinates || p->a->by_column || p->b->by_column || p->c->by_column)
+        return MT_SPARSE_NOT_SUPPORTED;
+    sparse_scalars(&j, mt_blas_letter(p->compute), p->alpha, p->beta);
+    j.a = *p->a, j.b = *p->b, j.c = *p->c;
+    j.kept = p->kept, j.target = p->c, j.numeric = p->numeric;
+    return sparse_submit(&j, handle, 1);
+}
+
+int impl_cusparseSpGEMM_workEstimation(void *handle, int opa, int opb, const void *alpha, const void *a,
+                                       const void *b, const void *beta, void *c, int compute, int algorithm,
+                                       void *kept, size_t *bytes, void *buffer)
+{
+    return sparse_generic_size(handle, bytes);
+}
+
+int impl_cusparseSpGEMM_compute(void *handle, int opa, int opb, const void *alpha, const void *a,
+                                const void *b, const void *beta, void *c, int compute, int algorithm,
+                                void *kept, size_t *bytes, void *buffer)
+{
+    const struct product p = {alpha, beta, a, b, c, kept, opa, opb, compute, 0};
+    int status = sparse_generic_size(handle, bytes);
+    return status || !buffer ? status : sparse_generic_product(handle, "cusparseSpGEMM_compute", &p);
+}
+
+int impl_cusparseSpGEMM_copy(void *handle, int opa, int opb, const void *alpha, const void *a, const void *b,
+                             const void *beta, void *c, int compute, int algorithm, void *kept)
+{
+    const struct product p = {alpha, beta, a, b, c, kept, opa, opb, compute, 1};
+    return sparse_generic_product(handle, "cusparseSpGEMM_copy", &p);
+}
+
+/* ---- sparse vectors: j->a its indices, j->dense the other one */
+
+static void sparse_generic_pick_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
+{
+    const struct mt_sparse_job *j = (const struct mt_sparse_job *)call;
+    size_t element = mt_blas_letter_bytes(j->dense.letter);
+    int from_dense = j->major;
+    if (sparse_note(&j->a, notes, MT_LIBRARY_READ,
+                    from_dense ? MT_SPARSE_COLUMNS : MT_SPARSE_COLUMNS | MT_SPARSE_VALUES))
+        return;
+    for (int64_t i = 0; i < j->a.entries; i++) {
+        int64_t at = sparse_index(j->a.columns, j->a.column_bytes, i) - j->a.base;
+        if (at < 0 || at >= j->dense.rows) {
+            __mt_library_refuse(notes, "an index is outside of the vector");
+            return;
+        }
+        __mt_library_note(notes, from_dense ? MT_LIBRARY_READ : MT_LIBRARY_WRITE,
+                          (char *)j->dense.values + at * (int64_t)element, element, 1, 0);
+    }
+    if (from_dense)
+        sparse_note(&j->a, notes, MT_LIBRARY_WRITE, MT_SPARSE_VALUES);
+}
+
+static int sparse_generic_pick(struct mt_library_call *call)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    void *values = (void *)(uintptr_t)j->a.values;
+    for (int64_t i = 0; i < j->a.entries; i++) {
+        int64_t at = sparse_index(j->a.columns, j->a.column_bytes, i) - j->a.base;
+        if (j->major)
+            mt_element_put(j->a.letter, values, i, mt_element_get(j->dense.letter, j->dense.values, at));
+        else
+            mt_element_put(j->dense.letter, j->dense.values, at, mt_element_get(j->a.letter, values, i));
+    }
+    return 0;
+}
+
+static int sparse_generic_vector(void *handle, const char *name, const struct mt_sparse *v,
+                                 const struct mt_dense *d, int from_dense)
+{
+    struct mt_sparse_job j;
+    int status = sparse_job(&j, handle, name, sparse_generic_pick_ranges, sparse_generic_pick);
+    if (status || !v || !d || v->letter != d->letter || v->cols != d->rows)
+        return status ? status : MT_SPARSE_INVALID_VALUE;
+    j.a = *v, j.dense = *d, j.major = from_dense;
+    return v->entries ? sparse_submit(&j, handle, 0) : MT_SPARSE_OK;
+}
+
+int impl_cusparseGather(void *handle, const struct mt_dense *y, const struct mt_sparse *x)
+{
+    return sparse_generic_vector(handle, "cusparseGather", x, y, 1);
+}
+
+int impl_cusparseScatter(void *handle, const struct mt_sparse *x, const struct mt_dense *y)
+{
+    return sparse_generic_vector(handle, "cusparseScatter", x, y, 0);
+}
+
+/* ---- y = alpha x + beta y */
+
+/* With a beta of 1 only what x has entries for is touched; with 0, y is not read. */
+static void sparse_generic_axpby_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    size_t element = mt_blas_letter_bytes(j->dense.letter), all = element * (size_t)j->dense.rows;
+    if (sparse_note_scalars(j, notes) ||
+        sparse_note(&j->a, notes, MT_LIBRARY_READ, MT_SPARSE_COLUMNS | MT_SPARSE_VALUES))
+        return;
+    double _Complex beta = mt_sparse_scalar(j, 1);
+    if (beta != 1 && beta != 0)
+        __mt_library_note(notes, MT_LIBRARY_READ, j->dense.values, all, 1, 0);
+    if (beta != 1)
+        __mt_library_note(notes, MT_LIBRARY_WRITE, j->dense.values, all, 1, 0);
+    for (int64_t i = 0; i < j->a.entries; i++) {
+        int64_t at = sparse_index(j->a.columns, j->a.column_bytes, i) - j->a.base;
+        if (at < 0 || at >= j->dense.rows) {
+            __mt_library_refuse(notes, "an index is outside of the vector");
+            return;
+        }
+        char *p = (char *)j->dense.values + at * (int64_t)element;
+        if (beta == 1) {
+            __mt_library_note(notes, MT_LIBRARY_READ, p, element, 1, 0);
+            __mt_library_note(notes, MT_LIBRARY_WRITE, p, element, 1, 0);
+        }
+    }
+}
+
+static int sparse_generic_axpby(struct mt_library_call *call)
+{
+    struct mt_sparse_job *j = (struct mt_sparse_job *)call;
+    double _Complex alpha = mt_sparse_scalar(j, 0), beta = mt_sparse_scalar(j, 1);
+    char letter = j->dense.letter;
+    void *y = j->dense.values;
+    for (int64_t i = 0; beta != 1 && i < j->dense.rows; i++)
+        mt_element_put(letter, y, i, beta == 0 ? 0 : beta * mt_element_get(letter, y, i));
+    for (int64_t i = 0; i < j->a.entries; i++) {
+        int64_t at = sparse_index(j->a.columns, j->a.column_bytes, i) - j->a.base;
+        mt_element_put(letter, y, at,
+                       mt_element_get(letter, y, at) + alpha * mt_element_get(j->a.letter, j->a.values, i));
+    }
+    return 0;
+}
+
+int impl_cusparseAxpby(void *handle, const void *alpha, const struct mt_sparse *x, const void *beta,
+                       const struct mt_dense *y)
+{
+    struct mt_sparse_job j;
+    int status = sparse_job(&j, handle, "cusparseAxpby", sparse_generic_axpby_ranges, sparse_generic_axpby);
+    if (status || !x || !y || !alpha || !beta || x->letter != y->letter || x->cols != y->rows)
+        return status ? status : MT_SPARSE_INVALID_VALUE;
+    j.a = *x, j.dense = *y;
+    sparse_scalars(&j, y->letter, alpha, beta);
+    return y->rows ? sparse_submit(&j, handle, 0) : MT_SPARSE_OK;
 }

@@ -1,0 +1,1967 @@
+/* NCCL on the CPU device. The ranks of a communicator are threads, here and in other processes, over one
+ * piece of shared memory: a ring for each pair of ranks, through which all data goes. A rank's
+ * thread does its calls one after the other, in the order in which the program made them; each waits for its
+ * stream. */
+#define _GNU_SOURCE
+#include "library.h"
+#include "base/thread.h"
+#include "api/launch/library.h"
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum mt_nccl_status {
+    MT_NCCL_OK,
+    MT_NCCL_CUDA,
+    MT_NCCL_SYSTEM,
+    MT_NCCL_INTERNAL,
+    MT_NCCL_ARGUMENT,
+    MT_NCCL_USAGE,
+    MT_NCCL_REMOTE,
+    MT_NCCL_STATUSES = 8
+};
+
+/* In the order of NCCL's header. */
+enum mt_nccl_type {
+    MT_NCCL_I8,
+    MT_NCCL_U8,
+    MT_NCCL_I32,
+    MT_NCCL_U32,
+    MT_NCCL_I64,
+    MT_NCCL_U64,
+    MT_NCCL_F16,
+    MT_NCCL_F32,
+    MT_NCCL_F64,
+    MT_NCCL_BF16,
+    MT_NCCL_E4M3,
+    MT_NCCL_E5M2,
+    MT_NCCL_TYPES
+};
+
+enum mt_nccl_op {
+    MT_NCCL_SUM,
+    MT_NCCL_PROD,
+    MT_NCCL_MAX,
+    MT_NCCL_MIN,
+    MT_NCCL_AVG,
+    MT_NCCL_OPS
+}; /* then those that are made */
+
+enum { MT_NCCL_RANKS = 64, MT_NCCL_MADE = 64 /* operations of a communicator at a time */, MT_NCCL_ID = 128 };
+
+typedef struct {
+    char bytes[MT_NCCL_ID];
+} mt_nccl_id;
+
+/* ncclRedOpCreatePreMulSum's */
+struct mt_nccl_made {
+    int used, type;
+    const void *device; /* where the scalar is; NULL: it is in `value` */
+    char value[8];
+};
+
+/* What a call does. */
+enum mt_nccl_what {
+    MT_NCCL_ALLREDUCE,
+    MT_NCCL_BROADCAST,
+    MT_NCCL_REDUCE,
+    MT_NCCL_ALLGATHER,
+    MT_NCCL_REDUCESCATTER,
+    MT_NCCL_ALLTOALL,
+    MT_NCCL_GATHER,
+    MT_NCCL_SCATTER,
+    MT_NCCL_SEND,
+    MT_NCCL_RECV
+};
+
+struct mt_nccl_do {
+    const char *name; /* "ncclAllReduce" */
+    enum mt_nccl_what what;
+    const void *send;
+    void *recv;
+    size_t count;
+    int type, op, root; /* root: or the peer; -1: none */
+    struct mt_nccl_made made;
+};
+
+/* Never given back to the system: graphs may have calls of one that is destroyed. */
+struct mt_nccl_comm {
+    uint64_t magic, id;
+    int rank, n, device;
+    struct mt_nccl_segment *segment;
+    mt_nccl_id handle;
+    int said;        /* for whom it waits */
+    uint32_t splits; /* so many there have been */
+    struct mt_nccl_made made[MT_NCCL_MADE];
+    /* Of the lock: */
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    struct mt_nccl_job *first, *last;
+    pthread_t thread;
+    int started, quit;
+    _Atomic int aborted;
+    _Atomic int broken; /* a status: what comes is given up */
+};
+
+/* Bytes to or from a rank, in order with others of the same. */
+struct mt_nccl_item {
+    int peer, out;
+    char *p;
+    size_t bytes, done;
+    const void *same; /* not NULL: what must come, else ranks do different things */
+};
+
+/* Tells the others that this rank will do nothing more. */
+enum mt_nccl_gone { MT_NCCL_ABORTED = 1, MT_NCCL_DESTROYED };
+
+/* All ranks tell each other color, key and an id: says this one's; waits for those of all. */
+struct mt_nccl_split {
+    int color, key;
+    mt_nccl_id id;
+};
+
+/* Calls that a rank does together: one collective, or the sends and receives of a group. */
+struct mt_nccl_part {
+    struct mt_nccl_do what;
+    int first;                     /* of its stream */
+    struct mt_library_call *begun; /* the stream has come to it */
+};
+
+struct mt_nccl_job {
+    struct mt_nccl_job *next;
+    struct mt_nccl_job *now; /* of one that is captured: the copy that runs */
+    int refs, streams, begun, dead, done, how, captured;
+    unsigned n, met; /* met: parts that a launch of the graph has come to */
+    struct mt_nccl_part parts[];
+};
+
+int cudaGetDevice(int *device);
+int cudaSetDevice(int device);
+int cudaGetDeviceCount(int *count);
+int cudaMalloc(void **p, size_t bytes);
+int cudaFree(void *p);
+int cudaStreamIsCapturing(void *stream, int *status);
+
+enum { VERSION = 22809, HOST_IMMEDIATE = 1, NO_COLOR = -1 };
+#define COMM_MAGIC 0x6c63636e6d6d6f63u
+
+/* ---- errors */
+
+static _Thread_local char comm_words[512];
+
+/* Keeps the words for ncclGetLastError; `status`. */
+static int nccl_fail(int status, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(comm_words, sizeof comm_words, format, ap);
+    va_end(ap);
+    mt_lib_say("%s", comm_words);
+    return status;
+}
+
+const char *impl_ncclGetErrorString(int status)
+{
+    static const char *const words[MT_NCCL_STATUSES] = {
+        "no error",
+        "unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+        "unhandled system error (run with NCCL_DEBUG=INFO for details)",
+        "internal error - please report this issue to the NCCL developers",
+        "invalid argument (run with NCCL_DEBUG=WARN for details)",
+        "invalid usage (run with NCCL_DEBUG=WARN for details)",
+        "remote process exited or there was a network error",
+        "NCCL operation in progress"};
+    return status >= 0 && status < MT_NCCL_STATUSES ? words[status] : "unknown result code";
+}
+
+const char *impl_ncclGetLastError(const struct mt_nccl_comm *c)
+{
+    return comm_words;
+}
+
+int impl_ncclGetVersion(int *version)
+{
+    if (!version)
+        return MT_NCCL_ARGUMENT;
+    *version = VERSION;
+    return MT_NCCL_OK;
+}
+
+void impl_ncclResetDebugInit(void)
+{
+}
+
+void impl_ncclResetDebugInitInternal(void)
+{
+}
+
+static int nccl_is_comm(const struct mt_nccl_comm *c)
+{
+    return c && c->magic == COMM_MAGIC;
+}
+
+/* Elements of NCCL's types, and what is made of those of several ranks: in double or 64 bits, rounded once.
+ */
+
+static size_t nccl_size(int type)
+{
+    static const char sizes[MT_NCCL_TYPES] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+    return (size_t)sizes[type];
+}
+
+enum { PIECE = 1024 };
+
+/* ---- small floats */
+
+static double reduce_bf16(uint16_t v)
+{
+    float f;
+    memcpy(&f, &(uint32_t){(uint32_t)v << 16}, sizeof f);
+    return f;
+}
+
+/* A number of `mantissa` bits behind the point that is nearest, ties to even; `low`: the exponent of the
+ * smallest that is not subnormal. */
+static double reduce_round(double v, int mantissa, int low)
+{
+    int e;
+    if (v == 0 || !isfinite(v))
+        return v;
+    frexp(v, &e);
+    e = e - 1 < low ? low : e - 1;
+    return ldexp(nearbyint(ldexp(v, mantissa - e)), e - mantissa);
+}
+
+static uint16_t reduce_to_bf16(double v)
+{
+    float f = (float)reduce_round(v, 7, -126);
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return isnan(v) ? 0x7fff : (uint16_t)(bits >> 16);
+}
+
+/* FP8 with `mantissa` bits: E4M3 has NaN and no infinity, E5M2 is like half. */
+static double reduce_fp8(uint8_t v, int mantissa)
+{
+    int bias = mantissa == 3 ? 7 : 15, e = (v & 0x7f) >> mantissa, m = v & ((1 << mantissa) - 1);
+    double out = e ? ldexp((1 << mantissa) + m, e - bias - mantissa) : ldexp(m, 1 - bias - mantissa);
+    if (mantissa == 3 ? (v & 0x7f) == 0x7f : e == 31 && m)
+        out = NAN;
+    else if (mantissa == 2 && e == 31)
+        out = INFINITY;
+    return v & 0x80 ? -out : out;
+}
+
+/* What is too large becomes the largest, as CUDA's conversions have it. */
+static uint8_t reduce_to_fp8(double v, int mantissa)
+{
+    int bias = mantissa == 3 ? 7 : 15, e;
+    double most = mantissa == 3 ? 448 : 57344, r = fabs(reduce_round(v, mantissa, 1 - bias));
+    uint8_t sign = signbit(v) ? 0x80 : 0;
+    if (isnan(v))
+        return mantissa == 3 ? 0x7f : 0x7e;
+    r = r > most ? most : r;
+    if (r < ldexp(1, 1 - bias))
+        return (uint8_t)(sign | (int)ldexp(r, bias - 1 + mantissa));
+    frexp(r, &e);
+    return (uint8_t)(sign | ((e - 1 + bias) << mantissa) |
+                     ((int)ldexp(r, mantissa - e + 1) - (1 << mantissa)));
+}
+
+/* ---- as double, or as 64 bits */
+
+#define EACH(what)                                                                                           \
+    for (size_t i = 0; i < n; i++)                                                                           \
+        what;                                                                                                \
+    return
+
+static void reduce_get(int type, const void *p, size_t n, double *out)
+{
+    switch (type) {
+    case MT_NCCL_F16:
+        EACH(out[i] = (double)((const _Float16 *)p)[i]);
+    case MT_NCCL_F32:
+        EACH(out[i] = ((const float *)p)[i]);
+    case MT_NCCL_F64:
+        EACH(out[i] = ((const double *)p)[i]);
+    case MT_NCCL_BF16:
+        EACH(out[i] = reduce_bf16(((const uint16_t *)p)[i]));
+    default:
+        EACH(out[i] = reduce_fp8(((const uint8_t *)p)[i], type == MT_NCCL_E4M3 ? 3 : 2));
+    }
+}
+
+static void reduce_put(int type, void *p, size_t n, const double *in)
+{
+    switch (type) {
+    case MT_NCCL_F16:
+        EACH(((_Float16 *)p)[i] = (_Float16)in[i]);
+    case MT_NCCL_F32:
+        EACH(((float *)p)[i] = (float)in[i]);
+    case MT_NCCL_F64:
+        EACH(((double *)p)[i] = in[i]);
+    case MT_NCCL_BF16:
+        EACH(((uint16_t *)p)[i] = reduce_to_bf16(in[i]));
+    default:
+        EACH(((uint8_t *)p)[i] = reduce_to_fp8(in[i], type == MT_NCCL_E4M3 ? 3 : 2));
+    }
+}
+
+static void reduce_get_int(int type, const void *p, size_t n, int64_t *out)
+{
+    switch (type) {
+    case MT_NCCL_I8:
+        EACH(out[i] = ((const int8_t *)p)[i]);
+    case MT_NCCL_U8:
+        EACH(out[i] = ((const uint8_t *)p)[i]);
+    case MT_NCCL_I32:
+        EACH(out[i] = ((const int32_t *)p)[i]);
+    case MT_NCCL_U32:
+        EACH(out[i] = ((const uint32_t *)p)[i]);
+    default:
+        EACH(out[i] = ((const int64_t *)p)[i]);
+    }
+}
+
+static void reduce_put_int(int type, void *p, size_t n, const int64_t *in)
+{
+    switch (nccl_size(type)) {
+    case 1:
+        EACH(((int8_t *)p)[i] = (int8_t)in[i]);
+    case 4:
+        EACH(((int32_t *)p)[i] = (int32_t)in[i]);
+    default:
+        EACH(((int64_t *)p)[i] = in[i]);
+    }
+}
+
+/* ---- operations */
+
+static void reduce_add(int op, double *acc, const double *v, size_t n)
+{
+    switch (op) {
+    case MT_NCCL_PROD:
+        EACH(acc[i] *= v[i]);
+    case MT_NCCL_MAX:
+        EACH(acc[i] = fmax(acc[i], v[i]));
+    case MT_NCCL_MIN:
+        EACH(acc[i] = fmin(acc[i], v[i]));
+    default:
+        EACH(acc[i] += v[i]);
+    }
+}
+
+static void reduce_add_int(int op, int wide, int64_t *acc, const int64_t *v, size_t n)
+{
+    const uint64_t top = wide ? (uint64_t)1 << 63 : 0; /* unsigned numbers compare as signed ones less this */
+#define LESS(a, b) ((int64_t)((uint64_t)(a) ^ top) < (int64_t)((uint64_t)(b) ^ top))
+    switch (op) {
+    case MT_NCCL_PROD:
+        EACH(acc[i] = (int64_t)((uint64_t)acc[i] * (uint64_t)v[i]));
+    case MT_NCCL_MAX:
+        EACH(acc[i] = LESS(acc[i], v[i]) ? v[i] : acc[i]);
+    case MT_NCCL_MIN:
+        EACH(acc[i] = LESS(v[i], acc[i]) ? v[i] : acc[i]);
+    default:
+        EACH(acc[i] = (int64_t)((uint64_t)acc[i] + (uint64_t)v[i]));
+    }
+#undef LESS
+}
+
+static int64_t reduce_divide(int type, int64_t sum, int n)
+{
+    int64_t v;
+    reduce_put_int(type, &v, 1, &sum); /* as the sum is in the type */
+    reduce_get_int(type, &v, 1, &sum);
+    return type == MT_NCCL_U64 ? (int64_t)((uint64_t)sum / (uint64_t)n) : sum / n;
+}
+
+static void reduce_floats(int type, int op, const void *const *in, int n, size_t at, void *out, size_t count)
+{
+    double acc[PIECE], v[PIECE];
+    reduce_get(type, (const char *)in[0] + at, count, acc);
+    for (int r = 1; r < n; r++) {
+        reduce_get(type, (const char *)in[r] + at, count, v);
+        reduce_add(op, acc, v, count);
+    }
+    for (size_t i = 0; op == MT_NCCL_AVG && i < count; i++)
+        acc[i] /= n;
+    reduce_put(type, (char *)out + at, count, acc);
+}
+
+static void reduce_ints(int type, int op, const void *const *in, int n, size_t at, void *out, size_t count)
+{
+    int64_t acc[PIECE], v[PIECE];
+    reduce_get_int(type, (const char *)in[0] + at, count, acc);
+    for (int r = 1; r < n; r++) {
+        reduce_get_int(type, (const char *)in[r] + at, count, v);
+        reduce_add_int(op, type == MT_NCCL_U64, acc, v, count);
+    }
+    for (size_t i = 0; op == MT_NCCL_AVG && i < count; i++)
+        acc[i] = reduce_divide(type, acc[i], n);
+    reduce_put_int(type, (char *)out + at, count, acc);
+}
+
+/* out[i] = op of in[0][i] … in[n - 1][i]; out may be one of them. ranks: by which an average is divided. */
+static void mt_nccl_reduce(int type, int op, const void *const *in, int n, void *out, size_t count)
+{
+    size_t size = nccl_size(type);
+    for (size_t i = 0; i < count; i += PIECE) {
+        size_t some = count - i < PIECE ? count - i : PIECE;
+        (type < MT_NCCL_F16 ? reduce_ints : reduce_floats)(type, op, in, n, i * size, out, some);
+    }
+}
+
+/* out[i] = in[i] times the scalar. */
+static void nccl_scale(int type, const void *scalar, const void *in, void *out, size_t count)
+{
+    size_t size = nccl_size(type);
+    double by = 0, v[PIECE];
+    int64_t by_int = 0, v_int[PIECE];
+    if (type < MT_NCCL_F16)
+        reduce_get_int(type, scalar, 1, &by_int);
+    else
+        reduce_get(type, scalar, 1, &by);
+    for (size_t i = 0; i < count; i += PIECE) {
+        size_t some = count - i < PIECE ? count - i : PIECE;
+        const char *from = (const char *)in + i * size;
+        char *to = (char *)out + i * size;
+        if (type < MT_NCCL_F16) {
+            reduce_get_int(type, from, some, v_int);
+            for (size_t k = 0; k < some; k++)
+                v_int[k] = (int64_t)((uint64_t)v_int[k] * (uint64_t)by_int);
+            reduce_put_int(type, to, some, v_int);
+        } else {
+            reduce_get(type, from, some, v);
+            for (size_t k = 0; k < some; k++)
+                v[k] *= by;
+            reduce_put(type, to, some, v);
+        }
+    }
+}
+
+/* The shared memory of a communicator: who is there, and a ring of bytes from each rank to each. It is an
+ * unnamed file, so that nothing is left of it when its processes have ended, however they end. */
+
+enum { DATA = 64 << 20, MOST = 256 << 10 /* of a ring */, PATIENCE_S = 10 };
+#define MAGIC 0x6c63636e65636d74u
+
+struct slot {
+    _Atomic int32_t pid;          /* 0: not there yet */
+    _Atomic int32_t gone;         /* it will do nothing more */
+    _Atomic uint32_t bell, waits; /* bell: it is rung when something of this rank's has moved */
+    _Atomic uint32_t splits[2];   /* so many, odd and even ones: of `split` */
+    struct mt_nccl_split split[2];
+};
+
+struct ring {
+    _Atomic uint64_t written, read;
+    char apart[48];
+};
+
+struct mt_nccl_segment {
+    uint64_t magic;
+    _Atomic int32_t n; /* ranks; 0: nobody is there */
+    struct slot slots[MT_NCCL_RANKS];
+    struct ring rings[MT_NCCL_RANKS][MT_NCCL_RANKS]; /* from, to */
+    char data[DATA];
+};
+
+/* What is in an id, behind the handle of the memory. */
+static uint64_t *ring_number(const mt_nccl_id *id)
+{
+    return (uint64_t *)(id->bytes + MT_LIBRARY_HANDLE);
+}
+
+/* Makes shared memory and names it. */
+static int nccl_segment_new(mt_nccl_id *id)
+{
+    uint64_t number = 0;
+    memset(id, 0, sizeof *id);
+    while (!number)
+        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number && errno != EINTR)
+            return nccl_fail(MT_NCCL_SYSTEM, "no random number for an id: %s", strerror(errno));
+    if (__mt_library_share(sizeof(struct mt_nccl_segment), id->bytes))
+        return nccl_fail(MT_NCCL_SYSTEM, "no shared memory for a communicator: %s", strerror(errno));
+    memcpy(ring_number(id), &number, sizeof number);
+    return MT_NCCL_OK;
+}
+
+/* ---- bells */
+
+static void ring_bell(struct slot *s)
+{
+    atomic_fetch_add(&s->bell, 1);
+    if (atomic_load(&s->waits))
+        syscall(SYS_futex, &s->bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static void ring_bell_all(struct mt_nccl_segment *g)
+{
+    for (int r = 0; r < g->n && r < MT_NCCL_RANKS; r++)
+        ring_bell(&g->slots[r]);
+}
+
+/* Until the bell is not `heard` any more, a second at most. */
+static void ring_wait(struct slot *s, uint32_t heard)
+{
+    const struct timespec second = {1, 0};
+    atomic_fetch_add(&s->waits, 1);
+    syscall(SYS_futex, &s->bell, FUTEX_WAIT, heard, &second, NULL, 0);
+    atomic_fetch_sub(&s->waits, 1);
+}
+
+static void nccl_wake(struct mt_nccl_comm *c)
+{
+    ring_bell(&c->segment->slots[c->rank]);
+}
+
+static void nccl_leave(struct mt_nccl_comm *c, enum mt_nccl_gone how)
+{
+    c->segment->slots[c->rank].gone = (int32_t)how;
+    ring_bell_all(c->segment);
+}
+
+/* ---- others */
+
+/* 1: the process is there, and no zombie. */
+static int ring_lives(int pid)
+{
+    char path[64], text[512], *p;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *f = fopen(path, "re");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f)
+        fclose(f);
+    text[n] = '\0';
+    p = strrchr(text, ')');
+    return p && p[1] && p[2] != 'Z' && p[2] != 'X';
+}
+
+/* Of a wait: says once, after a while, for whom; finds that they will not come. */
+struct patience {
+    struct mt_nccl_comm *c;
+    const char *name;
+    time_t since;
+};
+
+static time_t ring_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec;
+}
+
+static void ring_say(struct patience *w, const char *missing)
+{
+    char list[256];
+    int at = 0, n = 0;
+    for (int r = 0; r < w->c->n && at < (int)sizeof list - 32; r++)
+        if (missing[r])
+            at += snprintf(list + at, sizeof list - (size_t)at, "%s%d", n++ ? ", " : "", r);
+    list[at] = '\0';
+    mt_lib_say(
+        "%s: rank %d of %d waits for rank%s %s, which did not come in %d s (said once); it waits on, until "
+        "ncclCommAbort",
+        w->name, w->c->rank, w->c->n, n == 1 ? "" : "s", list, PATIENCE_S);
+    w->c->said = 1;
+}
+
+/* NULL: it may still come. */
+static const char *ring_gone(const struct slot *s, int late)
+{
+    return s->gone == MT_NCCL_ABORTED     ? "has given up"
+           : s->gone == MT_NCCL_DESTROYED ? "has destroyed its communicator"
+           : late && !ring_lives(s->pid)  ? "has ended"
+                                          : NULL;
+}
+
+/* Nothing has moved since `heard`; for whom: missing[rank]. A status: there is nothing to wait for. */
+static int ring_rest(struct patience *w, uint32_t heard, const char *missing)
+{
+    struct slot *slots = w->c->segment->slots, *mine = &slots[w->c->rank];
+    ring_wait(mine, heard);
+    if (w->c->aborted)
+        return MT_NCCL_USAGE;
+    for (int r = 0; r < w->c->n; r++) {
+        int waits = missing[r] && slots[r].pid && &slots[r] != mine;
+        const char *why = waits ? ring_gone(&slots[r], mine->bell == heard) : NULL;
+        if (why && mine->bell != heard)
+            return MT_NCCL_OK; /* it has left something */
+        if (why)
+            return nccl_fail(MT_NCCL_REMOTE, "%s: rank %d of %d gets no result: rank %d %s", w->name,
+                             w->c->rank, w->c->n, r, why);
+    }
+    if (!w->c->said && ring_now() - w->since >= PATIENCE_S)
+        ring_say(w, missing);
+    return MT_NCCL_OK;
+}
+
+/* ---- moving bytes */
+
+static size_t ring_room(int n)
+{
+    size_t room = MOST;
+    while (room * (size_t)n * (size_t)n > DATA)
+        room /= 2;
+    return room;
+}
+
+/* Some of an item, as much as goes. */
+static size_t ring_move(struct mt_nccl_comm *c, struct mt_nccl_item *m)
+{
+    struct mt_nccl_segment *g = c->segment;
+    int from = m->out ? c->rank : m->peer, to = m->out ? m->peer : c->rank;
+    struct ring *r = &g->rings[from][to];
+    size_t room = ring_room(c->n), moved = 0;
+    char *data = g->data + room * (size_t)(from * c->n + to);
+    uint64_t written = r->written, read = r->read;
+    while (m->done < m->bytes) {
+        uint64_t at = m->out ? written : read;
+        size_t left = m->out ? room - (size_t)(written - read) : (size_t)(written - read), in = at % room;
+        left = left < room - in ? left : room - in;
+        left = left < m->bytes - m->done ? left : m->bytes - m->done;
+        if (!left || left > room)
+            break;
+        if (m->out)
+            memcpy(data + in, m->p + m->done, left);
+        else
+            memcpy(m->p + m->done, data + in, left);
+        *(m->out ? &written : &read) += left;
+        m->done += left;
+        moved += left;
+    }
+    if (!moved)
+        return 0;
+    if (m->out)
+        r->written = written;
+    else
+        r->read = read;
+    ring_bell(&g->slots[m->peer]);
+    return moved;
+}
+
+/* All that can move does. A status; *moved: something did; *left: items that are not done; missing: of whom.
+ */
+static int ring_pass(struct mt_nccl_comm *c, const char *name, struct mt_nccl_item *items, size_t n,
+                     int *moved, size_t *left, char *missing)
+{
+    char busy[2][MT_NCCL_RANKS] = {{0}};
+    memset(missing, 0, MT_NCCL_RANKS);
+    *left = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct mt_nccl_item *m = &items[i];
+        if (m->done == m->bytes || busy[m->out][m->peer]) {
+            *left += m->done != m->bytes;
+            continue;
+        }
+        *moved |= ring_move(c, m) != 0;
+        if (m->done != m->bytes) {
+            missing[m->peer] = busy[m->out][m->peer] = 1;
+            ++*left;
+            continue;
+        }
+        if (m->same && memcmp(m->same, m->p, m->bytes) != 0)
+            return nccl_fail(MT_NCCL_USAGE,
+                             "%s: rank %d of %d calls it, and rank %d calls another function, or with "
+                             "another count, type, operation or root",
+                             name, c->rank, c->n, m->peer);
+    }
+    return MT_NCCL_OK;
+}
+
+/* Moves all of them, side by side. A status: it is over; which was said. name: the call's, for words. */
+static int nccl_exchange(struct mt_nccl_comm *c, const char *name, struct mt_nccl_item *items, size_t n)
+{
+    struct patience w = {c, name, ring_now()};
+    struct slot *mine = &c->segment->slots[c->rank];
+    char missing[MT_NCCL_RANKS];
+    for (;;) {
+        uint32_t heard = mine->bell;
+        int moved = 0, status;
+        size_t left;
+        if (c->aborted)
+            return MT_NCCL_USAGE;
+        if ((status = ring_pass(c, name, items, n, &moved, &left, missing)) || !left)
+            return status;
+        if (moved)
+            w.since = ring_now();
+        else if ((status = ring_rest(&w, heard, missing)))
+            return status;
+    }
+}
+
+/* ---- being there */
+
+/* Bytes of the file that are touched are its pages: the mapping's size costs nothing. */
+static int nccl_attach(struct mt_nccl_comm *c, const mt_nccl_id *id)
+{
+    int none = 0, alone = 0;
+    c->segment = __mt_library_map(id->bytes);
+    if (!c->segment)
+        return nccl_fail(
+            MT_NCCL_ARGUMENT,
+            "ncclCommInitRank: the id is none, or the process that made it has ended, or is another "
+            "user's or on another machine");
+    memcpy(&c->id, ring_number(id), sizeof c->id);
+    c->handle = *id;
+    if (!atomic_compare_exchange_strong(&c->segment->n, &none, c->n) && none != c->n)
+        return nccl_fail(MT_NCCL_USAGE, "ncclCommInitRank: %d ranks, but another rank of the id has said %d",
+                         c->n, none);
+    if (!atomic_compare_exchange_strong(&c->segment->slots[c->rank].pid, &alone, getpid()))
+        return nccl_fail(MT_NCCL_USAGE, "ncclCommInitRank: rank %d of %d is there already", c->rank, c->n);
+    ring_bell_all(c->segment);
+    return MT_NCCL_OK;
+}
+
+/* Waits until all are. */
+static int nccl_wait_all(struct mt_nccl_comm *c)
+{
+    struct patience w = {c, "ncclCommInitRank", ring_now()};
+    struct slot *slots = c->segment->slots;
+    char missing[MT_NCCL_RANKS] = {0};
+    for (;;) {
+        uint32_t heard = slots[c->rank].bell;
+        int left = 0, status;
+        for (int r = 0; r < c->n; r++)
+            left += missing[r] = !slots[r].pid;
+        if (!left) {
+            __mt_library_unshare(c->handle.bytes);
+            return MT_NCCL_OK;
+        }
+        if ((status = ring_rest(&w, heard, missing)))
+            return status;
+    }
+}
+
+static void nccl_detach(struct mt_nccl_comm *c)
+{
+    if (c->segment)
+        munmap(c->segment, sizeof *c->segment);
+    c->segment = NULL;
+}
+
+/* ---- splits: each rank says what it has in one of two places by turns, so that those who are late find it
+ */
+
+static void nccl_split_say(struct mt_nccl_comm *c, const struct mt_nccl_split *mine)
+{
+    struct slot *s = &c->segment->slots[c->rank];
+    uint32_t now = ++c->splits;
+    s->split[now % 2] = *mine;
+    s->splits[now % 2] = now;
+    ring_bell_all(c->segment);
+}
+
+static int nccl_split_hear(struct mt_nccl_comm *c, struct mt_nccl_split all[MT_NCCL_RANKS])
+{
+    struct patience w = {c, "ncclCommSplit", ring_now()};
+    struct slot *slots = c->segment->slots;
+    char missing[MT_NCCL_RANKS] = {0};
+    for (uint32_t now = c->splits;;) {
+        uint32_t heard = slots[c->rank].bell;
+        int left = 0, status;
+        for (int r = 0; r < c->n; r++)
+            left += missing[r] = slots[r].splits[now % 2] != now;
+        for (int r = 0; !left && r < c->n; r++)
+            all[r] = slots[r].split[now % 2];
+        if (!left)
+            return MT_NCCL_OK;
+        if ((status = ring_rest(&w, heard, missing)))
+            return status;
+    }
+}
+
+/* ---- What NCCL's functions do, as bytes that go between ranks ---- */
+
+enum { BLOCK = 16384 /* elements that are reduced at a time */ };
+
+/* What all ranks of a collective, or both ends of a message, must have in common. */
+struct sign {
+    uint32_t what, type, op;
+    int32_t root;
+    uint64_t count, bytes;
+};
+
+struct moves {
+    struct mt_nccl_comm *c;
+    const struct mt_nccl_do *d;
+    size_t n;
+    struct mt_nccl_item items[4 * MT_NCCL_RANKS];
+};
+
+static void do_out(struct moves *m, int peer, const void *p, size_t bytes)
+{
+    m->items[m->n++] = (struct mt_nccl_item){.peer = peer, .out = 1, .p = (char *)p, .bytes = bytes};
+}
+
+static void do_in(struct moves *m, int peer, void *p, size_t bytes)
+{
+    m->items[m->n++] = (struct mt_nccl_item){.peer = peer, .p = p, .bytes = bytes};
+}
+
+static int do_move(struct moves *m)
+{
+    int status = nccl_exchange(m->c, m->d->name, m->items, m->n);
+    m->n = 0;
+    return status;
+}
+
+static int do_is_root(const struct moves *m)
+{
+    return m->c->rank == m->d->root;
+}
+
+/* Do all call the same? */
+static int do_sign(struct moves *m)
+{
+    const struct mt_nccl_do *d = m->d;
+    const struct sign mine = {d->what, (uint32_t)d->type, (uint32_t)d->op, d->root, d->count, 0};
+    struct sign theirs[MT_NCCL_RANKS];
+    for (int r = 0; r < m->c->n; r++)
+        if (r != m->c->rank) {
+            do_out(m, r, &mine, sizeof mine);
+            do_in(m, r, &theirs[r], sizeof mine);
+            m->items[m->n - 1].same = &mine;
+        }
+    return do_move(m);
+}
+
+/* ---- without reduction */
+
+/* Piece r of `send` goes to rank r (each: of one of its own, else all of it), and what comes from it to piece
+ * r of `recv`. NULL: nothing goes, or comes. */
+static int do_spread(struct moves *m, const char *send, int each, char *recv, const char *from,
+                     const char *to)
+{
+    size_t bytes = m->d->count * nccl_size(m->d->type);
+    int me = m->c->rank;
+    for (int r = 0; r < m->c->n; r++) {
+        const char *out = send ? send + (each ? (size_t)r * bytes : 0) : NULL;
+        char *in = recv ? recv + (size_t)r * bytes : NULL;
+        if (r == me) {
+            if (out && in && in != out)
+                memmove(in, out, bytes);
+            continue;
+        }
+        if (out && to[r])
+            do_out(m, r, out, bytes);
+        if (in && from[r])
+            do_in(m, r, in, bytes);
+    }
+    return do_move(m);
+}
+
+static int do_broadcast(struct moves *m)
+{
+    const struct mt_nccl_do *d = m->d;
+    size_t bytes = d->count * nccl_size(d->type);
+    if (!do_is_root(m)) {
+        do_in(m, d->root, d->recv, bytes);
+        return do_move(m);
+    }
+    for (int r = 0; r < m->c->n; r++)
+        if (r != d->root)
+            do_out(m, r, d->send, bytes);
+    int status = do_move(m);
+    if (!status && d->recv != d->send)
+        memmove(d->recv, d->send, bytes);
+    return status;
+}
+
+static int do_scatter(struct moves *m)
+{
+    const struct mt_nccl_do *d = m->d;
+    size_t bytes = d->count * nccl_size(d->type);
+    if (!do_is_root(m)) {
+        do_in(m, d->root, d->recv, bytes);
+        return do_move(m);
+    }
+    const char *own = (const char *)d->send + (size_t)d->root * bytes;
+    for (int r = 0; r < m->c->n; r++)
+        if (r != d->root)
+            do_out(m, r, (const char *)d->send + (size_t)r * bytes, bytes);
+    int status = do_move(m);
+    if (!status && d->recv != own)
+        memmove(d->recv, own, bytes);
+    return status;
+}
+
+static int do_gather(struct moves *m)
+{
+    char all[MT_NCCL_RANKS], root[MT_NCCL_RANKS] = {0};
+    memset(all, 1, sizeof all);
+    root[m->d->root] = 1;
+    return do_spread(m, m->d->send, 0, do_is_root(m) ? m->d->recv : NULL, all, root);
+}
+
+static int do_all(struct moves *m, int each)
+{
+    char all[MT_NCCL_RANKS];
+    memset(all, 1, sizeof all);
+    return do_spread(m, m->d->send, each, m->d->recv, all, all);
+}
+
+/* ---- with reduction: each rank owns a part of the result, and gets all ranks' data for it */
+
+struct reduction {
+    struct moves *m;
+    char *room;                      /* n blocks: what comes, or what goes where a scalar is multiplied */
+    char *scaled;                    /* n blocks */
+    size_t size, at;                 /* of an element; how far in each part */
+    size_t begin[MT_NCCL_RANKS + 1]; /* parts, as elements */
+};
+
+static void do_parts(struct reduction *x)
+{
+    const struct mt_nccl_do *d = x->m->d;
+    int n = x->m->c->n;
+    for (int r = 0; r <= n; r++)
+        x->begin[r] = d->what == MT_NCCL_REDUCE ? (r > d->root ? d->count : 0)
+                      : d->what == MT_NCCL_REDUCESCATTER
+                          ? d->count * (size_t)r
+                          : d->count / (size_t)n * (size_t)r +
+                                ((size_t)r < d->count % (size_t)n ? (size_t)r : d->count % (size_t)n);
+}
+
+/* Elements of rank r's part that are next. */
+static size_t do_some(const struct reduction *x, int r)
+{
+    size_t length = x->begin[r + 1] - x->begin[r], left = x->at < length ? length - x->at : 0;
+    return left < BLOCK ? left : BLOCK;
+}
+
+static const char *do_mine(struct reduction *x, int r)
+{
+    const struct mt_nccl_do *d = x->m->d;
+    const char *from = (const char *)d->send + (x->begin[r] + x->at) * x->size;
+    char *to = x->scaled + (size_t)r * BLOCK * x->size;
+    if (d->op < MT_NCCL_OPS)
+        return from;
+    nccl_scale(d->type, d->made.device ? d->made.device : d->made.value, from, to, do_some(x, r));
+    return to;
+}
+
+static int do_reduce_block(struct reduction *x)
+{
+    struct moves *m = x->m;
+    const struct mt_nccl_do *d = m->d;
+    int me = m->c->rank, n = m->c->n;
+    size_t own = do_some(x, me);
+    const void *in[MT_NCCL_RANKS];
+    for (int r = 0; r < n; r++) {
+        in[r] = r == me ? do_mine(x, r) : x->room + (size_t)r * BLOCK * x->size;
+        if (r == me)
+            continue;
+        if (do_some(x, r))
+            do_out(m, r, do_mine(x, r), do_some(x, r) * x->size);
+        if (own)
+            do_in(m, r, (char *)in[r], own * x->size);
+    }
+    int status = do_move(m);
+    char *to = (char *)d->recv + (x->at + (d->what == MT_NCCL_ALLREDUCE ? x->begin[me] : 0)) * x->size;
+    if (!status && own)
+        mt_nccl_reduce(d->type, d->op, in, n, to, own);
+    for (int r = 0; !status && d->what == MT_NCCL_ALLREDUCE && r < n; r++) {
+        if (r == me)
+            continue;
+        if (own)
+            do_out(m, r, to, own * x->size);
+        if (do_some(x, r))
+            do_in(m, r, (char *)d->recv + (x->begin[r] + x->at) * x->size, do_some(x, r) * x->size);
+    }
+    return status ? status : do_move(m);
+}
+
+static int do_reduce(struct moves *m)
+{
+    struct reduction x = {.m = m, .size = nccl_size(m->d->type)};
+    size_t longest = 0, blocks = (size_t)m->c->n * BLOCK * x.size;
+    int status = MT_NCCL_OK;
+    do_parts(&x);
+    for (int r = 0; r < m->c->n; r++)
+        longest = x.begin[r + 1] - x.begin[r] > longest ? x.begin[r + 1] - x.begin[r] : longest;
+    x.room = malloc(2 * blocks);
+    if (!x.room)
+        return nccl_fail(MT_NCCL_SYSTEM, "%s: no memory", m->d->name);
+    x.scaled = x.room + blocks;
+    for (; x.at < longest && !status; x.at += BLOCK)
+        status = do_reduce_block(&x);
+    free(x.room);
+    return status;
+}
+
+/* ---- what each function is. 0, or a status, which was said */
+static int nccl_collective(struct mt_nccl_comm *c, const struct mt_nccl_do *d)
+{
+    struct moves m = {.c = c, .d = d};
+    int status = do_sign(&m);
+    if (status)
+        return status;
+    switch (d->what) {
+    case MT_NCCL_BROADCAST:
+        return do_broadcast(&m);
+    case MT_NCCL_ALLGATHER:
+        return do_all(&m, 0);
+    case MT_NCCL_ALLTOALL:
+        return do_all(&m, 1);
+    case MT_NCCL_GATHER:
+        return do_gather(&m);
+    case MT_NCCL_SCATTER:
+        return do_scatter(&m);
+    default:
+        return do_reduce(&m);
+    }
+}
+
+/* ---- sends and receives of a group: each has a sign before it */
+
+static int nccl_messages(struct mt_nccl_comm *c, const struct mt_nccl_job *j)
+{
+    struct mt_nccl_item *items = calloc(2 * (size_t)j->n, sizeof *items);
+    struct sign *want = calloc(2 * (size_t)j->n, sizeof *want);
+    int status =
+        items && want ? MT_NCCL_OK : nccl_fail(MT_NCCL_SYSTEM, "%s: no memory", j->parts[0].what.name);
+    for (unsigned i = 0; !status && i < j->n; i++) {
+        const struct mt_nccl_do *d = &j->parts[i].what;
+        int out = d->what == MT_NCCL_SEND;
+        size_t bytes = d->count * nccl_size(d->type);
+        want[2 * i] = (struct sign){.what = MT_NCCL_SEND, .bytes = bytes};
+        items[2 * i] = (struct mt_nccl_item){.peer = d->root,
+                                             .out = out,
+                                             .p = (char *)&want[2 * i + !out],
+                                             .bytes = sizeof *want,
+                                             .same = out ? NULL : &want[2 * i]};
+        items[2 * i + 1] = (struct mt_nccl_item){
+            .peer = d->root, .out = out, .p = out ? (char *)d->send : d->recv, .bytes = bytes};
+    }
+    if (!status)
+        status = nccl_exchange(c, j->parts[0].what.name, items, 2 * (size_t)j->n);
+    free(items);
+    free(want);
+    return status;
+}
+
+/* The thread of a rank: it does the rank's calls in their order, each when its stream has come to it. */
+
+static struct mt_nccl_job *nccl_job_new(unsigned n)
+{
+    struct mt_nccl_job *j = calloc(1, sizeof *j + n * sizeof *j->parts);
+    if (!j)
+        return NULL;
+    j->n = n;
+    j->refs = (int)n + 1; /* its parts, and the queue */
+    return j;
+}
+
+/* All with the lock. */
+static void work_release(struct mt_nccl_job *j)
+{
+    if (--j->refs == 0)
+        free(j);
+}
+
+static void work_append(struct mt_nccl_comm *c, struct mt_nccl_job *j)
+{
+    j->next = NULL;
+    *(c->first ? &c->last->next : &c->first) = j;
+    c->last = j;
+}
+
+static int work_perform(struct mt_nccl_comm *c, const struct mt_nccl_job *j)
+{
+    const struct mt_nccl_do *d = &j->parts[0].what;
+    if (c->broken || c->aborted)
+        return c->broken ? c->broken : MT_NCCL_USAGE;
+    return d->what >= MT_NCCL_SEND ? nccl_messages(c, j) : nccl_collective(c, d);
+}
+
+/* Its streams go on. Takes the lock away for that. */
+static void work_end(struct mt_nccl_comm *c, struct mt_nccl_job *j, int status)
+{
+    j->how = status ? MT_LIBRARY_GIVEN_UP : MT_LIBRARY_DONE;
+    j->done = 1;
+    c->first = j->next;
+    for (unsigned i = 0; i < j->n; i++) {
+        struct mt_library_call *call = j->parts[i].begun;
+        if (!call)
+            continue;
+        pthread_mutex_unlock(&c->lock);
+        __mt_library_end(call, j->how);
+        pthread_mutex_lock(&c->lock);
+    }
+    work_release(j);
+    pthread_cond_broadcast(&c->moved);
+}
+
+static void *work_thread(void *arg)
+{
+    struct mt_nccl_comm *c = arg;
+    pthread_mutex_lock(&c->lock);
+    while (!c->quit || (c->first && c->aborted)) {
+        struct mt_nccl_job *j = c->first;
+        if (!j || !(j->begun == j->streams || j->dead || c->aborted)) {
+            pthread_cond_wait(&c->moved, &c->lock);
+            continue;
+        }
+        if (j->dead && !c->broken) {
+            c->broken = MT_NCCL_CUDA;
+            nccl_leave(c, MT_NCCL_ABORTED);
+        }
+        pthread_mutex_unlock(&c->lock);
+        int status = work_perform(c, j);
+        pthread_mutex_lock(&c->lock);
+        if (status && !c->broken) {
+            c->broken = status;
+            nccl_leave(c, MT_NCCL_ABORTED); /* the rings are no more in step */
+        }
+        work_end(c, j, status);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* With the lock. 0, or -1. */
+static int work_begin(struct mt_nccl_comm *c)
+{
+    if (!c->started && mt_base_thread_start(&c->thread, 0, work_thread, c))
+        return -1;
+    c->started = 1;
+    return 0;
+}
+
+/* Not captured: it is the rank's next one. */
+static void nccl_job_queue(struct mt_nccl_comm *c, struct mt_nccl_job *j)
+{
+    pthread_mutex_lock(&c->lock);
+    work_append(c, j);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Of what was captured: the copy of this launch of the graph. */
+static struct mt_nccl_job *work_copy(struct mt_nccl_comm *c, struct mt_nccl_job *j)
+{
+    struct mt_nccl_job *now = j->now;
+    if (now)
+        return now;
+    now = nccl_job_new(j->n);
+    if (!now)
+        return NULL;
+    now->streams = j->streams;
+    memcpy(now->parts, j->parts, j->n * sizeof *j->parts);
+    work_append(c, now);
+    return j->now = now;
+}
+
+/* As mt_library_call.run and .drop, of a part. */
+static int nccl_part_run(struct mt_nccl_comm *c, struct mt_nccl_job *j, unsigned part,
+                         struct mt_library_call *call)
+{
+    int how = MT_LIBRARY_FAILED;
+    pthread_mutex_lock(&c->lock);
+    struct mt_nccl_job *now = !j->captured ? j : nccl_is_comm(c) ? work_copy(c, j) : NULL;
+    if (now && now->done) {
+        how = now->how;
+    } else if (!nccl_is_comm(c)) {
+        mt_lib_say("%s: its communicator was destroyed before", call->name);
+    } else if (!now || work_begin(c)) {
+        mt_lib_say("%s: no memory, or no thread", call->name);
+    } else {
+        how = MT_LIBRARY_LATER;
+        now->parts[part].begun = call;
+        now->begun += now->parts[part].first;
+        pthread_cond_broadcast(&c->moved);
+    }
+    if (now && j->captured) {
+        j->now = ++now->met < now->n ? now : NULL;
+        work_release(now);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return how;
+}
+
+static void nccl_part_drop(struct mt_nccl_comm *c, struct mt_nccl_job *j, unsigned part)
+{
+    if (j->captured)
+        return;
+    pthread_mutex_lock(&c->lock);
+    if (!j->parts[part].begun && !j->done) { /* its stream will not come to it */
+        j->dead = 1;
+        work_begin(c);
+        pthread_cond_broadcast(&c->moved);
+    }
+    work_release(j);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Waits until all is done. */
+static void nccl_drain(struct mt_nccl_comm *c)
+{
+    pthread_mutex_lock(&c->lock);
+    while (c->first)
+        pthread_cond_wait(&c->moved, &c->lock);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* The thread ends; what is not done is given up. */
+static void nccl_stop(struct mt_nccl_comm *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->quit = 1;
+    int started = c->started;
+    while (!started && c->first)
+        work_end(c, c->first, MT_NCCL_USAGE);
+    pthread_cond_broadcast(&c->moved);
+    if (c->segment)
+        nccl_wake(c);
+    pthread_mutex_unlock(&c->lock);
+    if (started)
+        pthread_join(c->thread, NULL);
+}
+
+/* ---- NCCL's calls: their arguments, groups, and how they become operations of streams ---- */
+
+/* ---- what a call reads and writes */
+
+struct nccl_call {
+    struct mt_library_call call;
+    struct mt_nccl_comm *c;
+    struct mt_nccl_job *job;
+    unsigned part;
+    int rank, n;
+    struct mt_nccl_do what;
+};
+
+/* Bytes of `n` pieces, but for the one that is there already. */
+static void call_note(struct mt_library_notes *notes, int type, const void *p, size_t piece, int n, int but)
+{
+    const char *at = p;
+    if (but < 0)
+        __mt_library_note(notes, type, at, piece * (size_t)n, 1, 0);
+    else {
+        __mt_library_note(notes, type, at, piece * (size_t)but, 1, 0);
+        __mt_library_note(notes, type, at + piece * (size_t)(but + 1), piece * (size_t)(n - but - 1), 1, 0);
+    }
+}
+
+/* How many pieces are at `send` and `recv`, of this rank. */
+static void call_pieces(const struct nccl_call *k, int *send, int *recv)
+{
+    int root = k->rank == k->what.root, n = k->n;
+    *send = *recv = 1;
+    switch (k->what.what) {
+    case MT_NCCL_BROADCAST:
+        *send = root;
+        *recv = !root || k->what.send != k->what.recv;
+        break;
+    case MT_NCCL_REDUCE:
+        *recv = root;
+        break;
+    case MT_NCCL_ALLGATHER:
+        *recv = n;
+        break;
+    case MT_NCCL_REDUCESCATTER:
+        *send = n;
+        break;
+    case MT_NCCL_ALLTOALL:
+        *send = *recv = n;
+        break;
+    case MT_NCCL_GATHER:
+        *recv = root ? n : 0;
+        break;
+    case MT_NCCL_SCATTER:
+        *send = root ? n : 0;
+        break;
+    case MT_NCCL_SEND:
+        *recv = 0;
+        break;
+    case MT_NCCL_RECV:
+        *send = 0;
+        break;
+    default:
+        break;
+    }
+}
+
+static void call_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
+{
+    const struct nccl_call *k = (const struct nccl_call *)call;
+    const struct mt_nccl_do *d = &k->what;
+    size_t bytes = d->count * nccl_size(d->type), own = (size_t)k->rank * bytes;
+    int send, recv, there = -1;
+    call_pieces(k, &send, &recv);
+    if (d->op >= MT_NCCL_OPS && d->made.device)
+        __mt_library_note(notes, MT_LIBRARY_READ, d->made.device, nccl_size(d->type), 1, 0);
+    if (send)
+        call_note(notes, MT_LIBRARY_READ, d->send, bytes, send, -1);
+    if ((d->what == MT_NCCL_ALLGATHER || d->what == MT_NCCL_GATHER) && recv &&
+        d->send == (char *)d->recv + own)
+        there = k->rank;
+    if (d->what == MT_NCCL_SCATTER && send && d->recv == (char *)d->send + own)
+        recv = 0;
+    if (recv)
+        call_note(notes, MT_LIBRARY_WRITE, d->recv, bytes, recv, there);
+}
+
+static int call_run(struct mt_library_call *call)
+{
+    struct nccl_call *k = (struct nccl_call *)call;
+    return nccl_part_run(k->c, k->job, k->part, call);
+}
+
+static void call_drop(struct mt_library_call *call)
+{
+    struct nccl_call *k = (struct nccl_call *)call;
+    nccl_part_drop(k->c, k->job, k->part);
+}
+
+/* Where a part goes, and where the program called it. */
+struct target {
+    void *stream;
+    const void *site;
+};
+
+static int call_submit(struct mt_nccl_comm *c, struct mt_nccl_job *j, unsigned part, const struct target *t)
+{
+    static const char *const ops[] = {"allreduce", "broadcast", "reduce",  "allgather", "reducescatter",
+                                      "alltoall",  "gather",    "scatter", "send",      "recv"};
+    const struct mt_nccl_do *d = &j->parts[part].what;
+    int message = d->what >= MT_NCCL_SEND;
+    struct nccl_call k = {.call = {.bytes = sizeof k,
+                                   .name = d->name,
+                                   .library = "nccl",
+                                   .ranges = call_ranges,
+                                   .run = call_run,
+                                   .drop = call_drop,
+                                   .site = t->site,
+                                   .collective = {.comm = c->id,
+                                                  .op = ops[d->what],
+                                                  .rank = c->rank,
+                                                  .ranks = c->n,
+                                                  .root = message ? -1 : d->root,
+                                                  .peer = message ? d->root : -1,
+                                                  .count = d->count,
+                                                  .size = (uint32_t)nccl_size(d->type)}},
+                          .c = c,
+                          .job = j,
+                          .part = part,
+                          .rank = c->rank,
+                          .n = c->n,
+                          .what = *d};
+    return __mt_library_submit(t->stream, &k.call) ? MT_NCCL_CUDA : MT_NCCL_OK;
+}
+
+/* ---- groups */
+
+struct waiting {
+    struct mt_nccl_comm *c;
+    void *stream;
+    struct mt_nccl_do what;
+    const void *site;
+    int taken;
+};
+struct finishing {
+    int (*finish)(void *);
+    void *arg;
+};
+static _Thread_local struct group {
+    int depth, status;
+    struct waiting *calls;
+    struct finishing *ends;
+    size_t ncalls, call_room, nends, end_room;
+} group;
+
+/* of a call: in a group the group's end returns it, too */
+static int nccl_noted(int status)
+{
+    if (group.depth && status && !group.status)
+        group.status = status;
+    return status;
+}
+
+/* Room for one more. 0, or -1. */
+static int call_grow(void *list, size_t *room, size_t n, size_t size)
+{
+    if (n < *room)
+        return 0;
+    size_t more = *room ? 2 * *room : 16;
+    void *p = realloc(*(void **)list, more * size);
+    if (!p)
+        return -1;
+    *(void **)list = p;
+    *room = more;
+    return 0;
+}
+
+/* In a group: `finish` is called at its end. Else at once. arg: of malloc; freed. */
+static int nccl_later(int (*finish)(void *), void *arg)
+{
+    if (!group.depth || call_grow(&group.ends, &group.end_room, group.nends, sizeof *group.ends)) {
+        int status = finish(arg);
+        free(arg);
+        return status;
+    }
+    group.ends[group.nends++] = (struct finishing){finish, arg};
+    return MT_NCCL_OK;
+}
+
+static int nccl_group_begin(void)
+{
+    group.depth++;
+    return MT_NCCL_OK;
+}
+
+/* What comes in while they finish comes behind: a split makes a communicator, for which all of it have to
+ * wait. */
+static int call_finish_ends(void)
+{
+    int first = MT_NCCL_OK;
+    for (size_t i = 0; i < group.nends; i++) {
+        int status = group.ends[i].finish(group.ends[i].arg);
+        free(group.ends[i].arg);
+        first = first ? first : status;
+    }
+    group.nends = 0;
+    return first;
+}
+
+/* The calls from `first` on that go together with it: itself, or with a message all messages of its
+ * communicator. */
+static int call_together(const struct waiting *first, const struct waiting *w)
+{
+    int message = first->what.what >= MT_NCCL_SEND;
+    return !w->taken && (w == first || (message && w->c == first->c && w->what.what >= MT_NCCL_SEND));
+}
+
+static int call_captured(void *stream)
+{
+    int status = 0;
+    return !cudaStreamIsCapturing(stream, &status) && status == 1;
+}
+
+/* One job, with the device of its communicator. */
+static int call_put(size_t at)
+{
+    struct waiting *first = &group.calls[at];
+    unsigned n = 0, i = 0;
+    for (size_t k = at; k < group.ncalls; k++)
+        n += (unsigned)call_together(first, &group.calls[k]);
+    struct mt_nccl_job *j = nccl_job_new(n);
+    struct target *to = malloc(n * sizeof *to);
+    if (!j || !to) {
+        free(j);
+        free(to);
+        return MT_NCCL_SYSTEM;
+    }
+    for (size_t k = at; i < n; k++) {
+        struct waiting *w = &group.calls[k];
+        if (!call_together(first, w))
+            continue;
+        j->parts[i] = (struct mt_nccl_part){.what = w->what, .first = 1};
+        for (unsigned before = 0; before < i; before++)
+            j->parts[i].first &= to[before].stream != w->stream;
+        j->streams += j->parts[i].first;
+        to[i++] = (struct target){w->stream, w->site};
+        w->taken = w != first;
+    }
+    first->taken = 1;
+    j->captured = call_captured(to[0].stream);
+    if (!j->captured)
+        nccl_job_queue(first->c, j);
+    int status = MT_NCCL_OK;
+    for (i = 0; i < n; i++) {
+        int e = call_submit(first->c, j, i, &to[i]);
+        if (e && !j->captured)
+            nccl_part_drop(first->c, j, i);
+        status = status ? status : e;
+    }
+    free(to);
+    return status;
+}
+
+/* Collectives first: ranks may have them in another order with messages. */
+static int call_put_all(void)
+{
+    int status = MT_NCCL_OK, before, known = !cudaGetDevice(&before);
+    for (int messages = 0; messages < 2; messages++)
+        for (size_t i = 0; i < group.ncalls; i++) {
+            struct waiting *w = &group.calls[i];
+            if (w->taken || (w->what.what >= MT_NCCL_SEND) != messages)
+                continue;
+            int e = cudaSetDevice(w->c->device) ? MT_NCCL_CUDA : call_put(i);
+            status = status ? status : e;
+        }
+    if (known)
+        cudaSetDevice(before);
+    return status;
+}
+
+static int nccl_group_end(void)
+{
+    if (!group.depth)
+        return nccl_fail(MT_NCCL_USAGE, "ncclGroupEnd: not in a group call");
+    if (group.depth > 1) {
+        group.depth--;
+        return MT_NCCL_OK;
+    }
+    int status = call_finish_ends();
+    status = group.status ? group.status : status;
+    if (!status)
+        status = call_put_all();
+    group.depth = 0;
+    group.status = MT_NCCL_OK;
+    group.ncalls = 0;
+    free(group.calls);
+    free(group.ends);
+    group.calls = NULL;
+    group.ends = NULL;
+    group.call_room = group.end_room = 0;
+    return status;
+}
+
+int impl_ncclGroupStart(void)
+{
+    return nccl_group_begin();
+}
+
+int impl_ncclGroupEnd(void)
+{
+    return nccl_group_end();
+}
+
+/* ---- NCCL's communicators ---- */
+
+/* ---- making */
+
+int impl_ncclGetUniqueId(mt_nccl_id *id)
+{
+    return id ? nccl_segment_new(id) : MT_NCCL_ARGUMENT;
+}
+
+static void comm_free(struct mt_nccl_comm *c)
+{
+    nccl_detach(c);
+    pthread_mutex_destroy(&c->lock);
+    pthread_cond_destroy(&c->moved);
+    free(c);
+}
+
+struct making {
+    struct mt_nccl_comm *c, **out;
+};
+
+static int comm_finish_init(void *arg)
+{
+    struct making *m = arg;
+    int status = nccl_wait_all(m->c);
+    if (!status)
+        __mt_library_communicator(m->c->id, m->c->rank, m->c->n, m->c->device);
+    if (status) {
+        m->c->magic = 0; /* the others may see it still */
+        *m->out = NULL;
+    }
+    return status;
+}
+
+/* On the current device; its memory is there. */
+static int comm_init(struct mt_nccl_comm **out, int n, const mt_nccl_id *id, int rank)
+{
+    struct making *m = NULL;
+    struct mt_nccl_comm *c;
+    if (!out || n < 1 || rank < 0 || rank >= n)
+        return MT_NCCL_ARGUMENT;
+    *out = NULL;
+    if (n > MT_NCCL_RANKS)
+        return nccl_fail(MT_NCCL_USAGE,
+                         "ncclCommInitRank: %d ranks, but on the CPU device there are %d at most", n,
+                         MT_NCCL_RANKS);
+    if (!(c = calloc(1, sizeof *c)) || !(m = malloc(sizeof *m))) {
+        free(c);
+        return MT_NCCL_SYSTEM;
+    }
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->moved, NULL);
+    c->rank = rank;
+    c->n = n;
+    int status = cudaGetDevice(&c->device) ? MT_NCCL_CUDA : nccl_attach(c, id);
+    if (status) {
+        comm_free(c);
+        free(m);
+        return status;
+    }
+    c->magic = COMM_MAGIC;
+    *out = c;
+    *m = (struct making){c, out};
+    return nccl_later(comm_finish_init, m);
+}
+
+int impl_ncclCommInitRank(struct mt_nccl_comm **out, int n, mt_nccl_id id, int rank)
+{
+    return nccl_noted(comm_init(out, n, &id, rank));
+}
+
+/* The configuration has nothing that would matter here. */
+int impl_ncclCommInitRankConfig(struct mt_nccl_comm **out, int n, mt_nccl_id id, int rank, const void *config)
+{
+    return nccl_noted(comm_init(out, n, &id, rank));
+}
+
+int impl_ncclCommInitRankScalable(struct mt_nccl_comm **out, int n, int rank, int nids, const mt_nccl_id *ids,
+                                  const void *config)
+{
+    return nccl_noted(nids < 1 || !ids ? MT_NCCL_ARGUMENT : comm_init(out, n, &ids[0], rank));
+}
+
+static int comm_devices(int n, const int *devices, int count)
+{
+    for (int i = 0; i < n; i++) {
+        int d = devices ? devices[i] : i;
+        if (d < 0 || d >= count)
+            return nccl_fail(MT_NCCL_CUDA,
+                             "ncclCommInitAll: device %d of %d; MEMTRACE_CPU_DEVICES=%d makes as many", d,
+                             count, d < 0 ? n : d + 1);
+        for (int k = 0; devices && k < i; k++)
+            if (devices[k] == d)
+                return nccl_fail(MT_NCCL_USAGE, "ncclCommInitAll: device %d is there twice", d);
+    }
+    return MT_NCCL_OK;
+}
+
+int impl_ncclCommInitAll(struct mt_nccl_comm **out, int n, const int *devices)
+{
+    mt_nccl_id id;
+    int before, count;
+    if (!out || n < 1)
+        return nccl_noted(MT_NCCL_ARGUMENT);
+    if (cudaGetDeviceCount(&count) || cudaGetDevice(&before))
+        return nccl_noted(MT_NCCL_CUDA);
+    int status = comm_devices(n, devices, count);
+    if (!status)
+        status = nccl_segment_new(&id);
+    if (status)
+        return nccl_noted(status);
+    nccl_group_begin();
+    for (int i = 0; i < n; i++) {
+        int e = cudaSetDevice(devices ? devices[i] : i) ? MT_NCCL_CUDA : comm_init(&out[i], n, &id, i);
+        status = status ? status : nccl_noted(e);
+    }
+    cudaSetDevice(before);
+    int end = nccl_group_end();
+    return nccl_noted(status ? status : end);
+}
+
+/* ---- splitting */
+
+struct splitting {
+    struct mt_nccl_comm *c, **out;
+    struct mt_nccl_split mine;
+};
+
+/* Ranks of this color, by key and then by their old rank: which one is it, of how many; *first: the first of
+ * them. */
+static int comm_place(const struct mt_nccl_split *all, int n, int me, int *count, int *first)
+{
+    int place = 0, least = me;
+    *count = 0;
+    for (int r = 0; r < n; r++) {
+        if (all[r].color != all[me].color)
+            continue;
+        ++*count;
+        place += all[r].key < all[me].key || (all[r].key == all[me].key && r < me);
+        if (all[r].key < all[least].key || (all[r].key == all[least].key && r < least))
+            least = r;
+    }
+    *first = least;
+    return place;
+}
+
+static int comm_finish_split(void *arg)
+{
+    struct splitting *s = arg;
+    struct mt_nccl_split all[MT_NCCL_RANKS];
+    struct mt_nccl_comm *c = s->c;
+    int count, first, before, status = nccl_split_hear(c, all);
+    if (status)
+        return status;
+    int place = comm_place(all, c->n, c->rank, &count, &first);
+    if (s->mine.color == NO_COLOR || first != c->rank)
+        __mt_library_unshare(s->mine.id.bytes);
+    if (s->mine.color == NO_COLOR)
+        return MT_NCCL_OK;
+    if (cudaGetDevice(&before) || cudaSetDevice(c->device))
+        return MT_NCCL_CUDA;
+    status = comm_init(s->out, count, &all[first].id, place);
+    cudaSetDevice(before);
+    return status;
+}
+
+static int comm_split(struct mt_nccl_comm *c, int color, int key, struct mt_nccl_comm **out)
+{
+    if (!nccl_is_comm(c) || !out || color < NO_COLOR)
+        return MT_NCCL_ARGUMENT;
+    struct splitting *s = malloc(sizeof *s);
+    if (!s)
+        return MT_NCCL_SYSTEM;
+    *out = NULL;
+    *s = (struct splitting){.c = c, .out = out, .mine = {.color = color, .key = key}};
+    int status = nccl_segment_new(&s->mine.id);
+    if (status) {
+        free(s);
+        return status;
+    }
+    nccl_split_say(c, &s->mine);
+    return nccl_later(comm_finish_split, s);
+}
+
+int impl_ncclCommSplit(struct mt_nccl_comm *c, int color, int key, struct mt_nccl_comm **out,
+                       const void *config)
+{
+    return nccl_noted(comm_split(c, color, key, out));
+}
+
+/* ---- ending */
+
+int impl_ncclCommFinalize(struct mt_nccl_comm *c)
+{
+    if (!nccl_is_comm(c))
+        return MT_NCCL_ARGUMENT;
+    nccl_drain(c);
+    return MT_NCCL_OK;
+}
+
+static void comm_end(struct mt_nccl_comm *c, enum mt_nccl_gone how)
+{
+    nccl_leave(c, how);
+    nccl_stop(c);
+    c->magic = 0;
+    nccl_detach(c);
+}
+
+int impl_ncclCommDestroy(struct mt_nccl_comm *c)
+{
+    if (!c)
+        return MT_NCCL_OK;
+    if (!nccl_is_comm(c))
+        return MT_NCCL_ARGUMENT;
+    nccl_drain(c);
+    comm_end(c, MT_NCCL_DESTROYED);
+    return MT_NCCL_OK;
+}
+
+int impl_ncclCommAbort(struct mt_nccl_comm *c)
+{
+    if (!c)
+        return MT_NCCL_OK;
+    if (!nccl_is_comm(c))
+        return MT_NCCL_ARGUMENT;
+    c->aborted = 1;
+    comm_end(c, MT_NCCL_ABORTED);
+    return MT_NCCL_OK;
+}
+
+/* ---- asking */
+
+int impl_ncclCommCount(const struct mt_nccl_comm *c, int *n)
+{
+    if (!nccl_is_comm(c) || !n)
+        return MT_NCCL_ARGUMENT;
+    *n = c->n;
+    return MT_NCCL_OK;
+}
+
+int impl_ncclCommCuDevice(const struct mt_nccl_comm *c, int *device)
+{
+    if (!nccl_is_comm(c) || !device)
+        return MT_NCCL_ARGUMENT;
+    *device = c->device;
+    return MT_NCCL_OK;
+}
+
+int impl_ncclCommUserRank(const struct mt_nccl_comm *c, int *rank)
+{
+    if (!nccl_is_comm(c) || !rank)
+        return MT_NCCL_ARGUMENT;
+    *rank = c->rank;
+    return MT_NCCL_OK;
+}
+
+int impl_ncclCommGetAsyncError(struct mt_nccl_comm *c, int *status)
+{
+    if (!nccl_is_comm(c) || !status)
+        return MT_NCCL_ARGUMENT;
+    *status = c->broken;
+    return MT_NCCL_OK;
+}
+
+/* ---- memory and operations */
+
+int impl_ncclMemAlloc(void **p, size_t bytes)
+{
+    return !p || !bytes ? MT_NCCL_ARGUMENT : cudaMalloc(p, bytes) ? MT_NCCL_CUDA : MT_NCCL_OK;
+}
+
+int impl_ncclMemFree(void *p)
+{
+    return cudaFree(p) ? MT_NCCL_CUDA : MT_NCCL_OK;
+}
+
+/* Nothing is to be done for memory that is known. */
+int impl_ncclCommRegister(const struct mt_nccl_comm *c, void *p, size_t bytes, void **handle)
+{
+    if (!nccl_is_comm(c) || !p || !handle)
+        return MT_NCCL_ARGUMENT;
+    *handle = p;
+    return MT_NCCL_OK;
+}
+
+int impl_ncclCommDeregister(const struct mt_nccl_comm *c, void *handle)
+{
+    return nccl_is_comm(c) ? MT_NCCL_OK : MT_NCCL_ARGUMENT;
+}
+
+int impl_ncclRedOpCreatePreMulSum(int *op, void *scalar, int type, int residence, struct mt_nccl_comm *c)
+{
+    if (!nccl_is_comm(c) || !op || !scalar || type < 0 || type >= MT_NCCL_TYPES || residence < 0 ||
+        residence > HOST_IMMEDIATE)
+        return MT_NCCL_ARGUMENT;
+    pthread_mutex_lock(&c->lock);
+    int i = 0;
+    while (i < MT_NCCL_MADE && c->made[i].used)
+        i++;
+    if (i < MT_NCCL_MADE) {
+        c->made[i] = (struct mt_nccl_made){
+            .used = 1, .type = type, .device = residence == HOST_IMMEDIATE ? NULL : scalar};
+        if (residence == HOST_IMMEDIATE)
+            memcpy(c->made[i].value, scalar, nccl_size(type));
+        *op = MT_NCCL_OPS + i;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return i < MT_NCCL_MADE
+               ? MT_NCCL_OK
+               : nccl_fail(MT_NCCL_USAGE, "ncclRedOpCreatePreMulSum: more than %d operations at a time",
+                           MT_NCCL_MADE);
+}
+
+int impl_ncclRedOpDestroy(int op, struct mt_nccl_comm *c)
+{
+    int i = op - MT_NCCL_OPS;
+    if (!nccl_is_comm(c) || i < 0 || i >= MT_NCCL_MADE || !c->made[i].used)
+        return MT_NCCL_ARGUMENT;
+    c->made[i].used = 0;
+    return MT_NCCL_OK;
+}
+
+/* ---- calls */
+
+static int call_check(const struct mt_nccl_comm *c, const struct mt_nccl_do *d)
+{
+    int reduces =
+        d->what == MT_NCCL_ALLREDUCE || d->what == MT_NCCL_REDUCE || d->what == MT_NCCL_REDUCESCATTER;
+    int rooted = d->what != MT_NCCL_ALLREDUCE && d->what != MT_NCCL_ALLGATHER &&
+                 d->what != MT_NCCL_REDUCESCATTER && d->what != MT_NCCL_ALLTOALL;
+    size_t bytes;
+    if (!nccl_is_comm(c))
+        return nccl_fail(MT_NCCL_ARGUMENT, "%s: the communicator is none", d->name);
+    if (rooted && (d->root < 0 || d->root >= c->n))
+        return nccl_fail(MT_NCCL_ARGUMENT, "%s: rank %d of %d", d->name, d->root, c->n);
+    if (d->type < 0 || d->type >= MT_NCCL_TYPES)
+        return nccl_fail(MT_NCCL_ARGUMENT, "%s: data type %d", d->name, d->type);
+    int made = d->op - MT_NCCL_OPS;
+    if (reduces && (d->op < 0 || made >= MT_NCCL_MADE ||
+                    (made >= 0 && (!c->made[made].used || c->made[made].type != d->type))))
+        return nccl_fail(MT_NCCL_ARGUMENT, "%s: operation %d", d->name, d->op);
+    if (__builtin_mul_overflow(d->count, 8 * MT_NCCL_RANKS, &bytes) || bytes > PTRDIFF_MAX)
+        return nccl_fail(MT_NCCL_ARGUMENT, "%s: %zu elements", d->name, d->count);
+    return MT_NCCL_OK;
+}
+
+static int call_make(struct mt_nccl_do d, struct mt_nccl_comm *c, void *stream)
+{
+    int status = call_check(c, &d);
+    if (status || !d.count)
+        return nccl_noted(status);
+    if (d.op >= MT_NCCL_OPS)
+        d.made = c->made[d.op - MT_NCCL_OPS];
+    if (call_grow(&group.calls, &group.call_room, group.ncalls, sizeof *group.calls))
+        return nccl_noted(MT_NCCL_SYSTEM);
+    nccl_group_begin();
+    group.calls[group.ncalls++] = (struct waiting){c, stream, d, __mt_library_site(), 0};
+    return nccl_group_end();
+}
+
+#define DO(what, ...) call_make((struct mt_nccl_do){"nccl" what, __VA_ARGS__, {0}}, c, stream)
+
+int impl_ncclAllReduce(const void *send, void *recv, size_t count, int type, int op, struct mt_nccl_comm *c,
+                       void *stream)
+{
+    return DO("AllReduce", MT_NCCL_ALLREDUCE, send, recv, count, type, op, -1);
+}
+
+int impl_ncclBroadcast(const void *send, void *recv, size_t count, int type, int root, struct mt_nccl_comm *c,
+                       void *stream)
+{
+    return DO("Broadcast", MT_NCCL_BROADCAST, send, recv, count, type, 0, root);
+}
+
+int impl_ncclBcast(void *p, size_t count, int type, int root, struct mt_nccl_comm *c, void *stream)
+{
+    return DO("Bcast", MT_NCCL_BROADCAST, p, p, count, type, 0, root);
+}
+
+int impl_ncclReduce(const void *send, void *recv, size_t count, int type, int op, int root,
+                    struct mt_nccl_comm *c, void *stream)
+{
+    return DO("Reduce", MT_NCCL_REDUCE, send, recv, count, type, op, root);
+}
+
+int impl_ncclAllGather(const void *send, void *recv, size_t count, int type, struct mt_nccl_comm *c,
+                       void *stream)
+{
+    return DO("AllGather", MT_NCCL_ALLGATHER, send, recv, count, type, 0, -1);
+}
+
+int impl_ncclReduceScatter(const void *send, void *recv, size_t count, int type, int op,
+                           struct mt_nccl_comm *c, void *stream)
+{
+    return DO("ReduceScatter", MT_NCCL_REDUCESCATTER, send, recv, count, type, op, -1);
+}
+
+int impl_ncclAlltoAll(const void *send, void *recv, size_t count, int type, struct mt_nccl_comm *c,
+                      void *stream)
+{
+    return DO("AlltoAll", MT_NCCL_ALLTOALL, send, recv, count, type, 0, -1);
+}
+
+int impl_ncclGather(const void *send, void *recv, size_t count, int type, int root, struct mt_nccl_comm *c,
+                    void *stream)
+{
+    return DO("Gather", MT_NCCL_GATHER, send, recv, count, type, 0, root);
+}
+
+int impl_ncclScatter(const void *send, void *recv, size_t count, int type, int root, struct mt_nccl_comm *c,
+                     void *stream)
+{
+    return DO("Scatter", MT_NCCL_SCATTER, send, recv, count, type, 0, root);
+}
+
+int impl_ncclSend(const void *send, size_t count, int type, int peer, struct mt_nccl_comm *c, void *stream)
+{
+    return DO("Send", MT_NCCL_SEND, send, NULL, count, type, 0, peer);
+}
+
+int impl_ncclRecv(void *recv, size_t count, int type, int peer, struct mt_nccl_comm *c, void *stream)
+{
+    return DO("Recv", MT_NCCL_RECV, NULL, recv, count, type, 0, peer);
+}
