@@ -35,13 +35,8 @@ static __global__ void rounds(int *out)
         __syncthreads();
     }
 }
-ROW("mbarrier init, arrive, try_wait.parity", "64 threads, four phases")
-{
-    conf::buffer<int> out(r, 256);
-    rounds<<<1, 64>>>(out);
-    out.is([](long i) { return 63 - i % 64 + 100 * (i / 64); });
-    r.stores(256, 4);
-}
+ROW_OUT("mbarrier init, arrive, try_wait.parity", "64 threads, four phases", int, 256,
+        (rounds<<<1, 64>>>(out)), 63 - i % 64 + 100 * (i / 64))
 // Each form of arrive counts once, or as often as it says; `drop` leaves the later phases, too. `forms`
 // arrivals in all.
 #define ARRIVE_FORM(name, text, count)                                                                       \

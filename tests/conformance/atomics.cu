@@ -234,13 +234,8 @@ static __global__ void in_shared(int *out)
         out[1] = (int)(wide >> 33);
     }
 }
-ROW("atomics in shared memory", "right, and without a record")
-{
-    conf::buffer<int> out(r, 2);
-    in_shared<<<1, 100>>>(out);
-    out.is([](long i) { return i ? 99 : 4950; });
-    r.stores(2, 4);
-}
+ROW_OUT("atomics in shared memory", "right, and without a record", int, 2, (in_shared<<<1, 100>>>(out)),
+        i ? 99 : 4950)
 
 // ---- cuda::atomic_ref, cuda::atomic, cuda::std::atomic ----
 using cuda::memory_order_acq_rel;

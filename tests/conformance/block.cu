@@ -71,13 +71,8 @@ static __global__ void halves(int *out)
     }
     out[i] = sum;
 }
-ROW("two named barriers", "halves of a CTA, with different numbers of rounds")
-{
-    conf::buffer<int> out(r, 128);
-    halves<<<1, 128>>>(out);
-    out.is([](long i) { return i < 64 ? 2 * (i ^ 63) + 1 : 5 * (i ^ 63) + 10; });
-    r.stores(128, 4);
-}
+ROW_OUT("two named barriers", "halves of a CTA, with different numbers of rounds", int, 128,
+        (halves<<<1, 128>>>(out)), i < 64 ? 2 * (i ^ 63) + 1 : 5 * (i ^ 63) + 10)
 
 // Producers arrive, consumers wait.
 static __global__ void produce(int *out)
@@ -92,13 +87,8 @@ static __global__ void produce(int *out)
         out[i - 64] = cell[127 - i];
     }
 }
-ROW("bar.arrive", "two warps fill, two wait for them")
-{
-    conf::buffer<int> out(r, 64);
-    produce<<<1, 128>>>(out);
-    out.is([](long i) { return (63 - i) * (63 - i); });
-    r.stores(64, 4);
-}
+ROW_OUT("bar.arrive", "two warps fill, two wait for them", int, 64, (produce<<<1, 128>>>(out)),
+        (63 - i) * (63 - i))
 KERNEL_ROW("__syncthreads_count", "how many are true", 100, int, __syncthreads_count(i % 3 == 0), 34)
 KERNEL_ROW("__syncthreads_and, all", "all true", 100, int, __syncthreads_and(i >= 0) != 0, 1)
 KERNEL_ROW("__syncthreads_and, not all", "one false", 100, int, __syncthreads_and(i != 77) != 0, 0)
@@ -130,13 +120,8 @@ static __global__ void early(int *out)
     __syncthreads();
     out[threadIdx.x] = cell[63 - threadIdx.x];
 }
-ROW("__syncthreads after exits", "whole warps have left before the barrier")
-{
-    conf::buffer<int> out(r, 64);
-    early<<<1, 128>>>(out);
-    out.is([](long i) { return 63 - i; });
-    r.stores(64, 4);
-}
+ROW_OUT("__syncthreads after exits", "whole warps have left before the barrier", int, 64,
+        (early<<<1, 128>>>(out)), 63 - i)
 
 // ---- shared memory: no record of its own ----
 static __global__ void dynamic(int *out, int n)
@@ -318,13 +303,7 @@ static __global__ void indirect(int *out)
     int (*f)(int) = threadIdx.x & 1 ? square : twice;
     out[threadIdx.x] = f(threadIdx.x);
 }
-ROW("function pointer", "chosen at run time")
-{
-    conf::buffer<int> out(r, 32);
-    indirect<<<1, 32>>>(out);
-    out.is([](long i) { return i & 1 ? i * i : 2 * i; });
-    r.stores(32, 4);
-}
+ROW_OUT("function pointer", "chosen at run time", int, 32, (indirect<<<1, 32>>>(out)), i & 1 ? i * i : 2 * i)
 struct shape {
     __device__ virtual int area() const = 0;
     __device__ virtual ~shape()

@@ -42,13 +42,8 @@ static __global__ void remote(int *out)
     out[threadIdx.x] = mine[31 - threadIdx.x] + 1000 * (int)cluster.query_shared_rank(cell);
     cluster.barrier_wait(cluster.barrier_arrive());
 }
-ROW("map_shared_rank, query_shared_rank, barrier_arrive", "the CTA's own shared memory, rank 0")
-{
-    conf::buffer<int> out(r, 32);
-    remote<<<1, 32>>>(out);
-    out.is([](long i) { return (31 - i) * 3; });
-    r.stores(32, 4);
-}
+ROW_OUT("map_shared_rank, query_shared_rank, barrier_arrive", "the CTA's own shared memory, rank 0", int, 32,
+        (remote<<<1, 32>>>(out)), (31 - i) * 3)
 static __global__ void by_asm(int *out)
 {
     __shared__ int cell[32];

@@ -189,7 +189,19 @@ template <class T> struct buffer {
     {                                                                                                        \
         __VA_ARGS__;                                                                                         \
     }
-// The same in a process of its own: rows that leave an error behind, set variables, or take over stdout.
+// What a kernel stores at `out`, n elements: element i is `want`.
+#define ROW_OUT(name_, what_, T, n, launch, want)                                                            \
+    ROW(name_, what_)                                                                                        \
+    {                                                                                                        \
+        conf::buffer<T> out(r, n);                                                                           \
+        launch;                                                                                              \
+        out.is([](long i) {                                                                                  \
+            (void)i;                                                                                         \
+            return want;                                                                                     \
+        });                                                                                                  \
+        r.stores(n, sizeof(T));                                                                              \
+    }
+// A row in a process of its own: rows that leave an error behind, set variables, or take over stdout.
 #define ROW_ALONE(name_, what_) ROW_(name_, what_, true, __COUNTER__)
 
 static __global__ void conf_mark() // is in the trace before each row

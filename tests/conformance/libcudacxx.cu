@@ -64,13 +64,8 @@ static __global__ void drops(int *out)
     bar.arrive_and_wait(); // the 32 that stayed
     out[t] = first;
 }
-ROW("cuda::barrier arrive_and_drop", "those that stay go on without the others")
-{
-    conf::buffer<int> out(r, 32);
-    drops<<<1, 64>>>(out);
-    out.is([](long) { return 32; });
-    r.stores(32, 4);
-}
+ROW_OUT("cuda::barrier arrive_and_drop", "those that stay go on without the others", int, 32,
+        (drops<<<1, 64>>>(out)), 32)
 
 static __global__ void completion(int *out)
 {
@@ -94,13 +89,8 @@ static __global__ void completion(int *out)
         bar->arrive_and_wait();
     out[threadIdx.x] = n;
 }
-ROW("cuda::barrier with a completion function", "it runs once in each of five phases")
-{
-    conf::buffer<int> out(r, 32);
-    completion<<<1, 32>>>(out);
-    out.is([](long) { return 5; });
-    r.stores(32, 4);
-}
+ROW_OUT("cuda::barrier with a completion function", "it runs once in each of five phases", int, 32,
+        (completion<<<1, 32>>>(out)), 5)
 
 static __global__ void copied_by_barrier(const int *in, int *out)
 {
@@ -258,13 +248,7 @@ static __global__ void guarded(int *out)
     __syncthreads();
     out[threadIdx.x] = n;
 }
-ROW("cuda::binary_semaphore", "64 threads add one by one")
-{
-    conf::buffer<int> out(r, 64);
-    guarded<<<1, 64>>>(out);
-    out.is([](long) { return 64; });
-    r.stores(64, 4);
-}
+ROW_OUT("cuda::binary_semaphore", "64 threads add one by one", int, 64, (guarded<<<1, 64>>>(out)), 64)
 
 static __global__ void latched(int *out)
 {

@@ -395,13 +395,8 @@ static __global__ void mov_matrix(u32 *out)
     asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(v));
     out[lane] = v;
 }
-ROW("movmatrix.sync.aligned.m8n8.trans.b16", "transposed")
-{
-    conf::buffer<u32> out(r, 32);
-    mov_matrix<<<1, 32>>>(out);
-    out.is([](long i) { return pair(0, (int)i, true); });
-    r.stores(32, 4);
-}
+ROW_OUT("movmatrix.sync.aligned.m8n8.trans.b16", "transposed", u32, 32, (mov_matrix<<<1, 32>>>(out)),
+        pair(0, (int)i, true))
 
 // ---- wmma as assembly ----
 

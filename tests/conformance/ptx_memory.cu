@@ -145,23 +145,11 @@ static __global__ void shared_address(int *out)
     asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(v + 1));
     out[threadIdx.x] = cell[threadIdx.x];
 }
-ROW("__cvta_generic_to_shared, ld.shared, st.shared", "no record for shared memory")
-{
-    conf::buffer<int> out(r, 32);
-    shared_address<<<1, 32>>>(out);
-    out.is([](long i) { return 2 * i + 1; });
-    r.stores(32, 4);
-}
+ROW_OUT("__cvta_generic_to_shared, ld.shared, st.shared", "no record for shared memory", int, 32,
+        (shared_address<<<1, 32>>>(out)), 2 * i + 1)
 
 // ---- atomics and reductions in asm: ATOM("text", operands, start, final value for 32 threads) ----
-#define ATOM_(id, text, T, reg, argument, start, want)                                                       \
-    static __global__ void CONF_JOIN(kernel_, id)(T * p)                                                     \
-    {                                                                                                        \
-        int i = threadIdx.x;                                                                                 \
-        T old;                                                                                               \
-        asm volatile(text " %0, [%1], %2;" : "=" reg(old) : "l"(p), reg((T)(argument)) : "memory");          \
-        (void)i;                                                                                             \
-    }                                                                                                        \
+#define ON_ONE(id, text, T, start, want)                                                                     \
     ROW_(text, "32 threads on one address", false, CONF_JOIN(k, id))                                         \
     {                                                                                                        \
         conf::buffer<T> p(r, 1, [](long) { return (T)(start); });                                            \
@@ -170,6 +158,15 @@ ROW("__cvta_generic_to_shared, ld.shared, st.shared", "no record for shared memo
         r.check(p.h[0] == (T)(want), "got %.17g, expected %.17g", (double)p.h[0], (double)(T)(want));        \
         r.atomics(32, sizeof(T));                                                                            \
     }
+#define ATOM_(id, text, T, reg, argument, start, want)                                                       \
+    static __global__ void CONF_JOIN(kernel_, id)(T * p)                                                     \
+    {                                                                                                        \
+        int i = threadIdx.x;                                                                                 \
+        T old;                                                                                               \
+        asm volatile(text " %0, [%1], %2;" : "=" reg(old) : "l"(p), reg((T)(argument)) : "memory");          \
+        (void)i;                                                                                             \
+    }                                                                                                        \
+    ON_ONE(id, text, T, start, want)
 #define ATOM_ID(id, ...) ATOM_(id, __VA_ARGS__)
 #define ATOM(...) ATOM_ID(__COUNTER__, __VA_ARGS__)
 #define RED_(id, text, T, reg, argument, start, want)                                                        \
@@ -179,14 +176,7 @@ ROW("__cvta_generic_to_shared, ld.shared, st.shared", "no record for shared memo
         asm volatile(text " [%0], %1;" ::"l"(p), reg((T)(argument)) : "memory");                             \
         (void)i;                                                                                             \
     }                                                                                                        \
-    ROW_(text, "32 threads on one address", false, CONF_JOIN(k, id))                                         \
-    {                                                                                                        \
-        conf::buffer<T> p(r, 1, [](long) { return (T)(start); });                                            \
-        CONF_JOIN(kernel_, id)<<<1, 32>>>(p);                                                                \
-        p.get();                                                                                             \
-        r.check(p.h[0] == (T)(want), "got %.17g, expected %.17g", (double)p.h[0], (double)(T)(want));        \
-        r.atomics(32, sizeof(T));                                                                            \
-    }
+    ON_ONE(id, text, T, start, want)
 #define RED_ID(id, ...) RED_(id, __VA_ARGS__)
 #define RED(...) RED_ID(__COUNTER__, __VA_ARGS__)
 #define BOTH(operation, ...) ATOM("atom." #operation, __VA_ARGS__) RED("red." #operation, __VA_ARGS__)

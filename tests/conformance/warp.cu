@@ -165,13 +165,7 @@ static __global__ void exited(u32 *out)
         return;
     out[threadIdx.x] = __ballot_sync(0xfffff, threadIdx.x & 1) + __popc(__activemask());
 }
-ROW("lanes that have left", "12 lanes return, 20 vote")
-{
-    conf::buffer<u32> out(r, 20);
-    exited<<<1, 32>>>(out);
-    out.is([](long) { return 0xaaaaa + 20; });
-    r.stores(20, 4);
-}
+ROW_OUT("lanes that have left", "12 lanes return, 20 vote", u32, 20, (exited<<<1, 32>>>(out)), 0xaaaaa + 20)
 static __device__ __noinline__ u32 pick_leader(u32 mask, int v)
 {
     return __shfl_sync(mask, v, __ffs(mask) - 1);
@@ -180,13 +174,8 @@ static __global__ void called(u32 *out)
 {
     out[threadIdx.x] = pick_leader(threadIdx.x & 1 ? 0xaaaaaaaa : 0x55555555, threadIdx.x + 100);
 }
-ROW("__shfl_sync in a function", "masks of the caller's choice")
-{
-    conf::buffer<u32> out(r, 32);
-    called<<<1, 32>>>(out);
-    out.is([](long i) { return 100 + (i & 1); });
-    r.stores(32, 4);
-}
+ROW_OUT("__shfl_sync in a function", "masks of the caller's choice", u32, 32, (called<<<1, 32>>>(out)),
+        100 + (i & 1))
 
 // ---- instructions ----
 static __device__ u32 elected(u32 mask)

@@ -311,5 +311,4 @@ if __name__ == "__main__":
             f.write(data)
         expected[name] = {"offset": offset, "message": words, "accesses": records}
     with open(os.path.join(folder, "fail", "expected.json"), "w") as f:
-        json.dump(expected, f, indent=1)
-        f.write("\n")
+        f.write("{\n" + ",\n".join(f" {json.dumps(name)}: {json.dumps(one)}" for name, one in expected.items()) + "\n}\n")

@@ -12,68 +12,19 @@ static void run_copy(conf::row &r, int error)
     copy<<<1, 32>>>(from, to);
     to.is([error](long i) { return i * 5 + (i == 31 ? error : 0); });
 }
-ROW("right", "nothing is wrong")
-{
-    run_copy(r, 0);
-    r.loads(32, 4);
-    r.stores(32, 4);
-}
-ROW("right in bytes", "sizes differ, bytes do not")
-{
-    run_copy(r, 0);
-    r.loads(16, 8);
-    r.stores(32, 4);
-    r.only_bytes();
-}
-ROW("right at least", "a lower bound")
-{
-    run_copy(r, 0);
-    r.at_least(conf::LOAD, 31, 4);
-    r.stores(32, 4);
-}
-ROW("wrong value", "one result of 32")
-{
-    run_copy(r, 1);
-    r.loads(32, 4);
-    r.stores(32, 4);
-}
-ROW("wrong count", "one load too many is expected")
-{
-    run_copy(r, 0);
-    r.loads(33, 4);
-    r.stores(32, 4);
-}
-ROW("wrong kind", "stores where loads are expected")
-{
-    run_copy(r, 0);
-    r.loads(64, 4);
-}
-ROW("wrong size", "bytes are right, sizes are not")
-{
-    run_copy(r, 0);
-    r.loads(16, 8);
-    r.stores(32, 4);
-}
-ROW("wrong bytes", "compared in bytes")
-{
-    run_copy(r, 0);
-    r.loads(17, 8);
-    r.stores(32, 4);
-    r.only_bytes();
-}
-ROW("wrong least", "a lower bound that is too high")
-{
-    run_copy(r, 0);
-    r.at_least(conf::LOAD, 33, 4);
-    r.stores(32, 4);
-}
-ROW("wrong untraced", "an access without a record that is not there")
-{
-    run_copy(r, 0);
-    r.loads(32, 4);
-    r.stores(32, 4);
-    r.untraced(1);
-}
+ROW_OF("right", "nothing is wrong", run_copy(r, 0), r.loads(32, 4), r.stores(32, 4))
+ROW_OF("right in bytes", "sizes differ, bytes do not", run_copy(r, 0), r.loads(16, 8), r.stores(32, 4),
+       r.only_bytes())
+ROW_OF("right at least", "a lower bound", run_copy(r, 0), r.at_least(conf::LOAD, 31, 4), r.stores(32, 4))
+ROW_OF("wrong value", "one result of 32", run_copy(r, 1), r.loads(32, 4), r.stores(32, 4))
+ROW_OF("wrong count", "one load too many is expected", run_copy(r, 0), r.loads(33, 4), r.stores(32, 4))
+ROW_OF("wrong kind", "stores where loads are expected", run_copy(r, 0), r.loads(64, 4))
+ROW_OF("wrong size", "bytes are right, sizes are not", run_copy(r, 0), r.loads(16, 8), r.stores(32, 4))
+ROW_OF("wrong bytes", "compared in bytes", run_copy(r, 0), r.loads(17, 8), r.stores(32, 4), r.only_bytes())
+ROW_OF("wrong least", "a lower bound that is too high", run_copy(r, 0), r.at_least(conf::LOAD, 33, 4),
+       r.stores(32, 4))
+ROW_OF("wrong untraced", "an access without a record that is not there", run_copy(r, 0), r.loads(32, 4),
+       r.stores(32, 4), r.untraced(1))
 ROW("wrong error", "a launch that fails")
 {
     copy<<<1, 100000>>>(nullptr, nullptr);
