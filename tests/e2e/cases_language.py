@@ -3,6 +3,7 @@ import os
 import re
 import sys
 
+from checks import totals
 from harness import case, holds, same
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "postprocess"))
@@ -21,14 +22,6 @@ WANTED = [
     ("sum_all<", STORES),
     ("by_reference", STORES),
 ]
-
-
-def totals(launch):
-    out = {}
-    for counts in launch.ctas().values():
-        for key, n in counts.items():
-            out[key] = out.get(key, 0) + n
-    return {key: n for key, n in out.items() if n}
 
 
 @case("language")

@@ -6,20 +6,12 @@ import subprocess
 
 import checks
 import trace
+from checks import totals
 from harness import case, holds, same
 
 
 def source(world, name):
     return os.path.join(world.src, name)
-
-
-def totals(launch):
-    """{(type, size): accesses} over all CTAs."""
-    out = {}
-    for counts in launch.ctas().values():
-        for key, n in counts.items():
-            out[key] = out.get(key, 0) + n
-    return out
 
 
 def every_level(world, name, wanted, flags=(), levels=()):

@@ -5,6 +5,7 @@ import subprocess
 from collections import Counter
 
 import compact
+from checks import totals
 from cuda import Standin
 from harness import case, holds, nvcc_of, same
 
@@ -31,14 +32,6 @@ WANTED = [
 
 def sources(world):
     return [os.path.join(world.src, "rdc", name) for name in ("main.cu", "parts.cu")]
-
-
-def totals(launch):
-    out = {}
-    for counts in launch.ctas().values():
-        for key, n in counts.items():
-            out[key] = out.get(key, 0) + n
-    return {key: n for key, n in out.items() if n}
 
 
 def check(world, what, app):

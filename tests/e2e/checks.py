@@ -1,9 +1,18 @@
 """Checks of whole runs that several cases share."""
 import os
 import re
+from collections import Counter
 
 import trace
 from harness import Failed, holds, same
+
+
+def totals(launch):
+    """{(type, size): accesses} over all CTAs."""
+    out = Counter()
+    for counts in launch.ctas().values():
+        out.update(counts)
+    return dict(+out)
 
 
 def kernels_and_counts(result, expected):

@@ -20,7 +20,6 @@ import time
 
 import mutate
 
-JSON_TOOLS = ("mt-extract", "mt-graph", "mt-compare")
 TOOLS = [["mt-extract", "-s", "all"], ["mt-extract", "-s", "more"], ["mt-extract", "-s", "all,more", "--strict", "--same-cta=local"],
          ["mt-extract", "-s", "all,more", "--threads", "5", "--line-size", "32", "--sample", "2", "--devices", "7", "--top", "3"],
          ["mt-extract", "-s", "KCV,HCV", "--format", "csv"], ["mt-extract", "-s", "transfers", "--format", "csv"],

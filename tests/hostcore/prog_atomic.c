@@ -7,8 +7,7 @@
  *   names    registration, region of interest, functions; one thread, and unregistered ones
  *   die      a thread ends between begin and end, another one keeps its locks for ever
  *   fork     a child is forked in the middle of an access and goes on
- *   wide     operands over several blocks, in both directions; more operands than a line takes
- *   speed    cost of begin and end */
+ *   wide     operands over several blocks, in both directions; more operands than a line takes */
 #define _GNU_SOURCE
 #include "synthetic.h"
 #include <string.h>
@@ -269,30 +268,6 @@ static void prog_atomic_wide(void)
     mt_core_thread_end(t);
 }
 
-static double prog_atomic_seconds(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
-
-static void *speed_thread(void *arg)
-{
-    struct mt_core_thread *t = begin_thread();
-    for (unsigned i = 0; i < count; i++)
-        access_once(t, 65536 * (1 + (uint64_t)arg) + i % 512 * 8, site_load);
-    mt_core_thread_end(t);
-    return NULL;
-}
-
-static void prog_atomic_speed(void)
-{
-    double start = prog_atomic_seconds();
-    run_all(speed_thread);
-    printf("begin+end: %u threads, %.1f ns of processor time an access\n", threads,
-           (prog_atomic_seconds() - start) * 1e9 / (double)count / (double)threads);
-}
-
 int main(int argc, char **argv)
 {
     if (argc < 5)
@@ -324,8 +299,6 @@ int main(int argc, char **argv)
         prog_atomic_forks();
     else if (!strcmp(argv[1], "wide"))
         prog_atomic_wide();
-    else if (!strcmp(argv[1], "speed"))
-        prog_atomic_speed();
     else
         return 2;
     mt_core_stop(0);

@@ -8,8 +8,7 @@
  *   switch   the signal switch, a routine and a region of interest, around numbered accesses
  *   running  stop while the threads still run
  *   fill     COUNT accesses that do not compress
- *   stream   COUNT accesses of each thread at known addresses, as fast as it can
- *   speed    cost of mt_core_access compared with a plain store */
+ *   stream   COUNT accesses of each thread at known addresses, as fast as it can */
 #define _GNU_SOURCE
 #include "synthetic.h"
 #include <signal.h>
@@ -210,38 +209,6 @@ static void *prog_mat_stream(void *arg)
     return NULL;
 }
 
-/* Of this thread's processor time: the machine may be busy with something else. */
-static double prog_mat_seconds(clockid_t clock)
-{
-    struct timespec ts;
-    clock_gettime(clock, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
-
-static void prog_mat_speed(void)
-{
-    static volatile uint64_t data[512];
-    struct mt_core_thread *t = mt_core_thread_start(1);
-    mt_core_alloc(t, MT_CORE_MALLOC, (uint64_t)data, sizeof data, 1);
-    double start = prog_mat_seconds(CLOCK_THREAD_CPUTIME_ID);
-    for (unsigned i = 0; i < count; i++)
-        data[i % 512] = i;
-    double plain = prog_mat_seconds(CLOCK_THREAD_CPUTIME_ID) - start,
-           all = prog_mat_seconds(CLOCK_PROCESS_CPUTIME_ID);
-    start = prog_mat_seconds(CLOCK_THREAD_CPUTIME_ID);
-    for (unsigned i = 0; i < count; i++) {
-        mt_core_access(t, store, (uint64_t)&data[i % 512], 8);
-        data[i % 512] = i;
-    }
-    double traced = prog_mat_seconds(CLOCK_THREAD_CPUTIME_ID) - start;
-    mt_core_thread_end(t);
-    mt_core_stop(0);
-    all = prog_mat_seconds(CLOCK_PROCESS_CPUTIME_ID) - all;
-    printf(
-        "store %.2f ns, with mt_core_access %.2f ns (ratio %.1f), all threads until it is written %.2f ns\n",
-        plain * 1e9 / count, traced * 1e9 / count, traced / plain, all * 1e9 / count);
-}
-
 int main(int argc, char **argv)
 {
     if (argc < 5)
@@ -271,8 +238,6 @@ int main(int argc, char **argv)
         prog_mat_running();
     } else if (!strcmp(argv[1], "fill")) {
         prog_mat_fill();
-    } else if (!strcmp(argv[1], "speed")) {
-        prog_mat_speed();
     } else {
         return 2;
     }

@@ -8,12 +8,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
 BIN, SOURCE = map(os.path.abspath, sys.argv[1:3])
 sys.path.insert(0, os.path.join(SOURCE, "tests/postprocess"))
+from tool_case import ToolCase
 from traces import ATOMIC, LOAD, STORE, companion, record, trace
 
 GOLDEN = os.path.join(SOURCE, "tests/golden/succeed")
@@ -53,17 +53,7 @@ def data_of(html):
     return json.loads(text)
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="mt-report-")
-        self.addCleanup(shutil.rmtree, self.dir)
-
-    def file(self, name, data):
-        path = os.path.join(self.dir, name)
-        with open(path, "wb") as f:
-            f.write(data if isinstance(data, bytes) else data.encode())
-        return path
-
+class Case(ToolCase):
     def run_(self, tool, *args, code=0):
         done = subprocess.run([os.path.join(BIN, tool), *args], capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, code, done.stderr)

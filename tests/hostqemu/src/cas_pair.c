@@ -14,39 +14,25 @@ static uint64_t pair8 __attribute__((aligned(64)));
 static uint64_t swapped[2], kept[2];
 
 /* The address is made in the same block, in front of the instruction, if `late`. */
-static int cas_pair_swap16(char *base, long late, uint64_t low, uint64_t high, uint64_t new_low,
-                           uint64_t new_high)
-{
-    unsigned char done;
-    if (late)
-        __asm__ volatile("lea (%[base], %[late]), %%rsi\n\tlock cmpxchg16b -8(%%rsi)\n\tsetz %[done]"
-                         : [done] "=q"(done), "+a"(low), "+d"(high)
-                         : [base] "r"(base), [late] "r"(late), "b"(new_low), "c"(new_high)
-                         : "memory", "cc", "rsi");
-    else
-        __asm__ volatile("lock cmpxchg16b (%[base])\n\tsetz %[done]"
-                         : [done] "=q"(done), "+a"(low), "+d"(high)
-                         : [base] "r"(base), "b"(new_low), "c"(new_high)
-                         : "memory", "cc");
-    return done;
-}
-
-static int cas_pair_swap8(char *base, long late, uint32_t low, uint32_t high, uint32_t new_low,
-                          uint32_t new_high)
-{
-    unsigned char done;
-    if (late)
-        __asm__ volatile("lea (%[base], %[late]), %%rsi\n\tlock cmpxchg8b -8(%%rsi)\n\tsetz %[done]"
-                         : [done] "=q"(done), "+a"(low), "+d"(high)
-                         : [base] "r"(base), [late] "r"(late), "b"(new_low), "c"(new_high)
-                         : "memory", "cc", "rsi");
-    else
-        __asm__ volatile("lock cmpxchg8b (%[base])\n\tsetz %[done]"
-                         : [done] "=q"(done), "+a"(low), "+d"(high)
-                         : [base] "r"(base), "b"(new_low), "c"(new_high)
-                         : "memory", "cc");
-    return done;
-}
+#define CAS_PAIR(bytes, T)                                                                                   \
+    static int cas_pair_swap##bytes(char *base, long late, T low, T high, T new_low, T new_high)             \
+    {                                                                                                        \
+        unsigned char done;                                                                                  \
+        if (late)                                                                                            \
+            __asm__ volatile("lea (%[base], %[late]), %%rsi\n\tlock cmpxchg" #bytes                          \
+                             "b -8(%%rsi)\n\tsetz %[done]"                                                   \
+                             : [done] "=q"(done), "+a"(low), "+d"(high)                                      \
+                             : [base] "r"(base), [late] "r"(late), "b"(new_low), "c"(new_high)               \
+                             : "memory", "cc", "rsi");                                                       \
+        else                                                                                                 \
+            __asm__ volatile("lock cmpxchg" #bytes "b (%[base])\n\tsetz %[done]"                             \
+                             : [done] "=q"(done), "+a"(low), "+d"(high)                                      \
+                             : [base] "r"(base), "b"(new_low), "c"(new_high)                                 \
+                             : "memory", "cc");                                                              \
+        return done;                                                                                         \
+    }
+CAS_PAIR(16, uint64_t)
+CAS_PAIR(8, uint32_t)
 
 static void cas_pair_count(int which, int done)
 {
