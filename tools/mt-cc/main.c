@@ -47,20 +47,8 @@ static void cut_name(char *path)
 /* The program that a shell would run by this name: its real path; NULL if there is none. */
 static char *find_program(const char *name)
 {
-    char real[PATH_MAX];
-    const char *path = getenv("PATH");
-    if (strchr(name, '/')) {
-        return realpath(name, real) ? mt_words_text("%s", real) : NULL;
-    }
-    for (const char *p = path ? path : ""; *p; p += *p == ':') {
-        size_t n = strcspn(p, ":");
-        char *file = mt_words_text("%.*s/%s", (int)n, p, name);
-        p += n;
-        if (access(file, X_OK) == 0 && realpath(file, real)) {
-            return mt_words_text("%s", real);
-        }
-    }
-    return NULL;
+    char path[PATH_MAX], real[PATH_MAX];
+    return mt_files_executable(name, path) == 0 && realpath(path, real) ? mt_words_text("%s", real) : NULL;
 }
 
 /* The clang++ 19 that mt-cc would run; NULL after a message. */

@@ -70,15 +70,6 @@ struct trace_before {
     struct timespec now;
 };
 
-struct elf_facts {
-    int is_elf;
-    int bits;            /* 32, 64 */
-    const char *machine; /* "x86-64", "AArch64" …; "machine N" in a static buffer if it has no name here */
-    int traceable;       /* a 64-bit x86-64 program */
-    int instrumented;    /* needs libmemtrace-host.so: built with mt-cc --host */
-    int ordered;         /* its accesses are put in order: --host=atomic */
-};
-
 /* ---- What memtrace host --help says, in all and of each kind ---- */
 
 static const char *const modes[] = {"mat", "insn", "atomic", NULL};
@@ -397,25 +388,20 @@ static int dynamorio_command(const struct request *r, const struct program *p, s
 
 /* ---- The command for Intel Pin: pin -t TOOL -mode MODE -option value … -- program ---- */
 
-static int find_pin(char pin[PATH_MAX])
+static int pin_find(char pin[PATH_MAX], const char **why)
 {
+    static char text[PATH_MAX];
     const char *root = getenv("PIN_ROOT");
-    if (root && *root) {
-        if (snprintf(pin, PATH_MAX, "%s/pin", root) < PATH_MAX && access(pin, X_OK) == 0)
-            return 0;
-        return mt_cli_fail(
-            "PIN_ROOT is %s, but %s/pin cannot be run: %s; set PIN_ROOT to the folder of the unpacked Pin "
-            "kit",
-            root, root, strerror(errno));
-    }
-    if (mt_files_executable("pin", pin) == 0)
+    *why = "PIN_ROOT names no Pin kit, and pin is not in PATH";
+    if (!root || !*root)
+        return mt_files_executable("pin", pin) == 0 ? 0 : -1;
+    if (snprintf(pin, PATH_MAX, "%s/pin", root) < PATH_MAX && access(pin, X_OK) == 0)
         return 0;
-    return mt_cli_fail(
-        "Pin is not there: set PIN_ROOT to the folder of the unpacked Pin kit, or put pin into PATH. "
-        "Without it: --engine=qemu");
+    snprintf(text, sizeof text, "PIN_ROOT names no Pin kit: %s/pin: %s", root, strerror(errno));
+    return *why = text, -1;
 }
 
-static int find_tool(char tool[PATH_MAX])
+static int pin_tool(char tool[PATH_MAX])
 {
     const char *given = getenv("MEMTRACE_PIN_TOOL");
     static const char *const places[] = {"memtrace/mt-host.so", "host/pin/obj-intel64/mt-host.so"};
@@ -437,9 +423,10 @@ static int find_tool(char tool[PATH_MAX])
 static int pin_command(const struct request *r, const struct program *p, struct command *c)
 {
     char tool[PATH_MAX];
-    int code = find_pin(c->path);
-    if (code == 0)
-        code = find_tool(tool);
+    const char *why;
+    if (pin_find(c->path, &why) != 0)
+        return mt_cli_fail("Pin is not there: %s. Without it: --engine=qemu", why);
+    int code = pin_tool(tool);
     if (code != 0)
         return code;
     mt_words_add(&c->argv, c->path);
@@ -504,15 +491,6 @@ static int engine_dynamorio(char text[PATH_MAX], const char **why)
     return dynamorio_find(text, client, why);
 }
 
-static int engine_pin(char text[PATH_MAX], const char **why)
-{
-    const char *root = getenv("PIN_ROOT");
-    *why = "PIN_ROOT names no Pin kit, and pin is not in PATH";
-    if (root && *root)
-        return snprintf(text, PATH_MAX, "%s/pin", root) < PATH_MAX && access(text, X_OK) == 0 ? 0 : -1;
-    return mt_files_executable("pin", text) == 0 ? 0 : -1;
-}
-
 static const struct {
     const char *name;
     int (*usable)(char path[PATH_MAX], const char **why); /* 0 and what runs, or -1 */
@@ -521,7 +499,7 @@ static const struct {
 } machines[] = {
     {"dynamorio", engine_dynamorio, dynamorio_command, 1},
     {"qemu", qemu_find, qemu_command, 1},
-    {"pin", engine_pin, pin_command, 0},
+    {"pin", pin_find, pin_command, 0},
 };
 
 /* Of those that are chosen unasked the first that is usable; the last one if none is: its command says what
@@ -725,7 +703,7 @@ static void request_free(struct request *r)
     mt_words_free(&r->core);
 }
 
-/* ---- What memtrace host must know of an ELF file ---- */
+/* ---- Finds the program as a shell and the kernel would: PATH, #! lines, kind of ELF file ---- */
 
 #define RUNTIME "libmemtrace-host.so"
 #define ORDERS "__mt_host_begin" /* entry.h of the compile-time engine */
@@ -747,27 +725,6 @@ static int needs_runtime(const char *path, int *ordered)
     mt_binary_close(&o);
     return needs;
 }
-
-/* `data`: what the file begins with, aligned. Damaged headers give traceable 0 or instrumented 0, never more.
- */
-static void elf_read(const void *data, size_t bytes, const char *path, struct elf_facts *facts)
-{
-    const Elf64_Ehdr *head = data; /* the fields used are at the same place in 32-bit files */
-    memset(facts, 0, sizeof *facts);
-    facts->machine = "";
-    if (bytes < sizeof(Elf32_Ehdr) || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0)
-        return;
-    facts->is_elf = 1;
-    facts->bits = head->e_ident[EI_CLASS] == ELFCLASS64 ? 64 : 32;
-    facts->machine = mt_binary_machine(head);
-    if (bytes < sizeof *head || head->e_ident[EI_DATA] == ELFDATA2MSB)
-        return;
-    facts->traceable = facts->bits == 64 && head->e_machine == EM_X86_64 &&
-                       (head->e_type == ET_EXEC || head->e_type == ET_DYN) && head->e_entry != 0;
-    facts->instrumented = facts->traceable && needs_runtime(path, &facts->ordered);
-}
-
-/* ---- Finds the program as a shell and the kernel would: PATH, #! lines, kind of ELF file ---- */
 
 enum { HEAD = 256, NESTING = 4 }; /* as the kernel: length of a #! line, scripts as interpreters of scripts */
 
@@ -804,17 +761,18 @@ static int unfold_script(struct program *p, const char *head)
     return 0;
 }
 
-static int check_elf(struct program *p, const struct elf_facts *f, mode_t mode)
+/* `head`: what the file begins with. */
+static int check_elf(struct program *p, const Elf64_Ehdr *head, size_t bytes, mode_t mode)
 {
-    if (!f->traceable && f->machine[0] && strcmp(f->machine, "x86-64") != 0)
-        return mt_cli_refuse("%s is a program for %s; only x86-64 programs can be traced", p->path,
-                             f->machine);
-    if (!f->traceable)
+    const char *machine = mt_binary_machine(head); /* of a file of 32 bits, too */
+    if (strcmp(machine, "x86-64") != 0)
+        return mt_cli_refuse("%s is a program for %s; only x86-64 programs can be traced", p->path, machine);
+    if (bytes < sizeof *head || head->e_ident[EI_CLASS] != ELFCLASS64 || !head->e_entry ||
+        (head->e_type != ET_EXEC && head->e_type != ET_DYN))
         return mt_cli_refuse("%s is an ELF file, but not a program that can be run", p->path);
     if (mode & (S_ISUID | S_ISGID) && geteuid() != 0)
         mt_cli_say("%s is set-user-id: traced, it runs with your own rights", p->path);
-    p->instrumented = f->instrumented;
-    p->ordered = f->ordered;
+    p->instrumented = needs_runtime(p->path, &p->ordered);
     return 0;
 }
 
@@ -822,7 +780,6 @@ static int check_elf(struct program *p, const struct elf_facts *f, mode_t mode)
 static int program_look(struct program *p)
 {
     struct stat st;
-    struct elf_facts facts;
     _Alignas(8) char head[HEAD + 1] = "";
     int code, fd = open(p->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0 || st.st_size == 0) {
@@ -839,9 +796,8 @@ static int program_look(struct program *p)
         code = unfold_script(p, head) ? -MT_EXIT_USAGE : 1;
         goto out;
     }
-    elf_read(head, (size_t)got, p->path, &facts);
-    if (facts.is_elf)
-        code = -check_elf(p, &facts, st.st_mode);
+    if (got >= (ssize_t)sizeof(Elf32_Ehdr) && memcmp(head, ELFMAG, SELFMAG) == 0)
+        code = -check_elf(p, (const Elf64_Ehdr *)head, (size_t)got, st.st_mode);
     else
         code = -mt_cli_usage(
             "%s is neither a program nor a script with a #! line; if it is a shell script: sh %s", p->path,
