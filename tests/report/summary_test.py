@@ -240,13 +240,15 @@ class Summary(Case):
     def test_the_same_sentences(self):
         seen = set()
         for i, paths in enumerate(self.cases):
-            for options in ((), ("-t", "1.."), ("--devices=3", "--line-size=64"), *([("--same-cta=local",), ("--strict",)] if i < 2 else [])):
+            for k, options in enumerate(((), ("-t", "1.."), ("--devices=3", "--line-size=64"), *([("--same-cta=local",), ("--strict",)] if i < 2 else []))):
                 done = subprocess.run([BIN + "/mt-extract", "--format=summary", *options, *paths], capture_output=True, text=True)
                 self.assertIn(done.returncode, (0, 3), done.stderr)
                 said = [" ".join(x.split()) for x in done.stdout.splitlines() if x[:2] in ("! ", "- ")]
                 comm = json.loads(subprocess.run([BIN + "/mt-extract", "-s", "all,more", *options, *paths], capture_output=True, text=True).stdout)
                 words = [x[2:] for x in said]
                 self.assertEqual(sorted(x for x in words if any(w in x for of in KINDS.values() for w in of)), sorted(model(comm, options)), (paths, options))
+                if k in (1, 2) and (i + k) % 2:
+                    continue  # a page takes longer than all the rest: of these options each second trace has one
                 page = subprocess.run([BIN + "/mt-report", *options, *paths, "-o", self.path("r.html")], capture_output=True, text=True)
                 self.assertEqual(page.returncode, done.returncode)
                 self.page.open(self.path("r.html"))
