@@ -7,7 +7,6 @@
 #include "base/attach.h"
 #include "base/fork.h"
 #include "trace/events.h"
-#include "trace/sources.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <glob.h>

@@ -6,7 +6,7 @@
 #include "api/entry.h"
 #include "api/streams/stream.h"
 #include "api/tables/error.h"
-#include "trace/nvtx.h"
+#include "trace/selection.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

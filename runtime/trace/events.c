@@ -1,30 +1,265 @@
 /* What happens in the process besides launches: the lines that are in every companion. */
 #define _GNU_SOURCE
 #include "events.h"
-#include "base/demangle.h"
-#include "devices.h"
+#include "base/options.h"
 #include "base/fd.h"
-#include "base/file.h"
 #include "base/fork.h"
 #include "base/held.h"
-#include "job.h"
 #include "base/json.h"
-#include "base/line.h"
-#include "base/options.h"
 #include "base/report.h"
-#include "sources.h"
+#include "base/demangle.h"
+#include "devices.h"
+#include "base/file.h"
+#include "base/line.h"
 #include "format/image.h"
 #include "memtrace/record.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+/* ---- Of which job this process is ---- */
+
+/* What launchers tell their processes: rank, how many, and what the job is called (two parts, or one). */
+static const struct launcher {
+    const char *rank, *ranks, *name[2];
+} launchers[] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"PMIX_NAMESPACE", NULL}},
+    {"PMI_RANK", "PMI_SIZE", {"PMI_JOBID", NULL}},
+    {"SLURM_PROCID", "SLURM_NTASKS", {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+    {"RANK", "WORLD_SIZE", {"TORCHELASTIC_RUN_ID", "MASTER_PORT"}},
+};
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct mt_job job;
+
+/* 0, or -1: it is no number. */
+static int job_number(const char *name, unsigned *out)
+{
+    const char *text = name ? getenv(name) : NULL;
+    char *end;
+    unsigned long n = text ? strtoul(text, &end, 10) : 0;
+    if (!text || *text < '0' || *text > '9' || *end || n >= 1u << 20)
+        return -1;
+    *out = (unsigned)n;
+    return 0;
+}
+
+static void job_find(void)
+{
+    const struct launcher *l = NULL;
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers && !l; i++)
+        if (job_number(launchers[i].rank, &job.rank) == 0 &&
+            job_number(launchers[i].ranks, &job.ranks) == 0 && job.ranks > 1 && job.rank < job.ranks)
+            l = &launchers[i];
+    if (!l)
+        job.rank = job.ranks = 0;
+    const char *given = mt_options()->job, *first = l ? getenv(l->name[0]) : NULL,
+               *second = l && l->name[1] ? getenv(l->name[1]) : NULL;
+    if (*given)
+        snprintf(job.name, sizeof job.name, "%s", given);
+    else if (l && (first || second))
+        snprintf(job.name, sizeof job.name, "%s%s%s", first ? first : "", first && second ? "." : "",
+                 second ? second : "");
+    else if (l) /* who started us started the others */
+        snprintf(job.name, sizeof job.name, "of %ld", (long)getppid());
+}
+
+const struct mt_job *mt_job(void)
+{
+    pthread_once(&once, job_find);
+    return &job;
+}
+
+/* What the source files of a program's code held while it ran: `source` lines of companions. */
+
+#define XXH_INLINE_ALL
+#define XXH_NO_STREAM
+#include <xxhash.h>
+
+enum { MOST_FILES = 256, LARGEST = 16 << 20 }; /* PTX may be as long as that */
+
+static char *seen[MOST_FILES];
+static unsigned nseen;
+static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(noting, MT_FORK_LEAVES);
+
+/* 1 when the name is new. */
+static int sources_note(const char *file)
+{
+    int found = 0;
+    pthread_mutex_lock(&noting);
+    for (unsigned i = nseen; i-- > 0 && !found;) /* sites of one file are together */
+        found = strcmp(seen[i], file) == 0;
+    if (nseen == MOST_FILES || (!found && !(seen[nseen] = strdup(file))))
+        found = 1;
+    nseen += !found;
+    pthread_mutex_unlock(&noting);
+    return !found;
+}
+
+/* A FIFO or a terminal by that name is not waited for. 0, or -1. */
+static int sources_digest(const char *file, uint64_t *bytes, XXH128_hash_t *hash)
+{
+    struct stat st;
+    int fd = mt_fd_up(open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)), rc = -1;
+    char *copy = NULL;
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && st.st_size <= LARGEST &&
+        (copy = malloc((size_t)st.st_size)))
+        rc = pread(fd, copy, (size_t)st.st_size, 0) == (ssize_t)st.st_size ? 0 : -1;
+    if (rc == 0) {
+        *bytes = (uint64_t)st.st_size;
+        *hash = XXH3_128bits(copy, (size_t)st.st_size);
+    }
+    free(copy);
+    close(fd);
+    return rc;
+}
+
+void mt_source_line(const char *file)
+{
+    uint64_t bytes;
+    XXH128_hash_t hash;
+    char text[33];
+    if (!*file || !sources_note(file) || sources_digest(file, &bytes, &hash) != 0)
+        return;
+    snprintf(text, sizeof text, "%016llx%016llx", (unsigned long long)hash.high64,
+             (unsigned long long)hash.low64);
+    mt_log_line(MT_LINE_source, &(struct mt_source_line){file, bytes, text});
+}
+
+/* ---- texts that are in no file ------------------------------------------------------------------ */
+
+static struct {
+    char *name, *path;
+} kept[MOST_FILES];
+static _Atomic unsigned nkept; /* readers take no lock */
+static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(keeping, MT_FORK_LEAVES);
+
+/* The path of what was kept under this name, or the name itself. */
+static const char *source_kept_at(const char *name)
+{
+    for (unsigned i = nkept; i-- > 0;)
+        if (!strcmp(kept[i].name, name))
+            return kept[i].path;
+    return name;
+}
+
+static int sources_put(int fd, const char *text, size_t bytes)
+{
+    int error = 0;
+    struct mt_held h = mt_hold(SIGXFSZ);
+    for (size_t done = 0; done < bytes && !error;) {
+        ssize_t n = pwrite(fd, text + done, bytes - done, (off_t)done);
+        if (n > 0)
+            done += (size_t)n;
+        else if (n == 0 || errno != EINTR)
+            error = n ? errno : ENOSPC;
+    }
+    mt_let_go(&h, error);
+    return error;
+}
+
+/* Under another name first: who reads it finds it whole. 0 or an errno value. */
+static int sources_write(const char *path, const char *text, size_t bytes)
+{
+    char temporary[PATH_MAX + 128];
+    struct timespec t; /* so that nobody foresees the name */
+    clock_gettime(CLOCK_REALTIME, &t);
+    snprintf(temporary, sizeof temporary, "%s.%ld-%ld", path, (long)getpid(), t.tv_nsec);
+    int fd = mt_fd_up(open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (fd < 0)
+        return errno;
+    int error = sources_put(fd, text, bytes);
+    close(fd);
+    if (!error && rename(temporary, path))
+        error = errno;
+    if (error)
+        unlink(temporary);
+    return error;
+}
+
+static int sources_is_there(const char *path, const void *text, size_t n)
+{
+    uint64_t bytes;
+    XXH128_hash_t hash;
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+           sources_digest(path, &bytes, &hash) == 0 && bytes == n &&
+           XXH128_isEqual(hash, XXH3_128bits(text, n));
+}
+
+static const char nobody[] = "accesses have lines of a text that nobody has";
+
+/* Its path. 0, or -1 after saying why, and what follows from it. */
+static int sources_file(const char *folder, const char *name, const void *text, size_t bytes,
+                        char path[PATH_MAX], const char *so)
+{
+    char whole[PATH_MAX];
+    if (!realpath(folder, whole)) /* trace files will say so */
+        return -1;
+    if (snprintf(path, PATH_MAX, "%s/%s", whole, name) >= PATH_MAX)
+        return -1;
+    int error = sources_is_there(path, text, bytes) ? 0 : sources_write(path, text, bytes);
+    if (error)
+        mt_note("%s cannot be written: %s; %s; set MEMTRACE_DIR to another folder", path, strerror(error),
+                so);
+    return error ? -1 : 0;
+}
+
+static void sources_keep(const char *name, const void *text, size_t bytes)
+{
+    char path[PATH_MAX];
+    if (nkept == MOST_FILES || !bytes || source_kept_at(name) != name ||
+        sources_file(mt_options()->dir, name, text, bytes, path, nobody))
+        return;
+    kept[nkept].name = strdup(name);
+    kept[nkept].path = strdup(path);
+    if (kept[nkept].name && kept[nkept].path)
+        nkept++;
+}
+
+/* The hook in Python has a source that is in no file: it gets one in the folder, which is MEMTRACE_DIR if it
+ * is NULL. 0, or -1. */
+__attribute__((visibility("default"))) int __mt_source_file(const char *folder, const char *text,
+                                                            size_t bytes, char *path, size_t size)
+{
+    char name[64];
+    XXH128_hash_t hash = XXH3_128bits(text, bytes);
+    snprintf(name, sizeof name, "MemTrace-%016llx.cu", (unsigned long long)hash.high64);
+    pthread_mutex_lock(&keeping);
+    int rc = size < PATH_MAX
+                 ? -1
+                 : sources_file(folder ? folder : mt_options()->dir, name, text, bytes, path, nobody);
+    pthread_mutex_unlock(&keeping);
+    return rc;
+}
+
+void mt_source_keep(const char *name, const void *text, size_t bytes)
+{
+    pthread_mutex_lock(&keeping);
+    sources_keep(name, text, bytes);
+    pthread_mutex_unlock(&keeping);
+}
+
+int mt_source_put(const char *name, const void *data, size_t bytes)
+{
+    char path[PATH_MAX];
+    pthread_mutex_lock(&keeping);
+    int rc = sources_file(mt_options()->dir, name, data, bytes, path, "the machine code is not kept");
+    pthread_mutex_unlock(&keeping);
+    return rc;
+}
 
 #define LOG_MEMORY (1u << 20) /* the log's tail in memory; what is older moves to an unnamed file */
 
@@ -442,7 +677,7 @@ void mt_event_stream(uint64_t stream, const char *trace, const char *why)
 static void log_site(const struct mt_site_line *site, uint32_t op)
 {
     struct mt_site_line s = *site;
-    s.file = mt_source_kept_at(s.file);
+    s.file = source_kept_at(s.file);
     mt_source_line(s.file);
     s.op = mt_op_text(op);
     s.space = mt_rec_space(op) == MT_IN_SHARED ? "shared" : mt_rec_space(op) == MT_IN_LOCAL ? "local" : NULL;
@@ -474,4 +709,56 @@ void mt_event_sites(const struct mt_image_head *head, uint32_t base)
         log_site(&s, site->op);
     }
     site_tables++;
+}
+
+/* ---- Lines of copies and fills of several planes ---- */
+
+/* Rows that follow each other without a gap are one block. */
+static int planes_have_gaps(const struct mt_planes *p, const struct mt_planes_size *size)
+{
+    return size->height > 1 && p->pitch != size->width;
+}
+
+static int planes_are_empty(const struct mt_planes_size *size)
+{
+    return !mt_tracing() || !size->width || !size->height;
+}
+
+void mt_planes_copied(struct mt_planes dst, struct mt_planes src, struct mt_planes_size size,
+                      const struct mt_memcpy_line *what, const struct mt_host_site *site)
+{
+    struct mt_memcpy_line c = *what;
+    c.bytes = size.width * size.height;
+    c.dst_device = dst.device;
+    c.src_device = src.device;
+    if (planes_are_empty(&size))
+        return;
+    if (planes_have_gaps(&dst, &size) || planes_have_gaps(&src, &size)) {
+        c.width = size.width;
+        c.height = size.height;
+        c.dpitch = dst.pitch;
+        c.spitch = src.pitch;
+    }
+    for (uint64_t z = 0; z < size.depth; z++) {
+        c.dst = dst.at + z * dst.slice;
+        c.src = src.at + z * src.slice;
+        mt_event_memcpy(&c, site);
+    }
+}
+
+void mt_planes_filled(struct mt_planes dst, struct mt_planes_size size, uint64_t value, int64_t stream,
+                      const struct mt_host_site *site)
+{
+    struct mt_memset_line f = {.value = value, .bytes = size.width * size.height, .stream = stream};
+    if (planes_are_empty(&size))
+        return;
+    if (planes_have_gaps(&dst, &size)) {
+        f.width = size.width;
+        f.height = size.height;
+        f.pitch = dst.pitch;
+    }
+    for (uint64_t z = 0; z < size.depth; z++) {
+        f.dst = dst.at + z * dst.slice;
+        mt_event_memset(&f, site);
+    }
 }

@@ -3,10 +3,10 @@
  * logged while tracing is off (MEMTRACE_ENABLE=0, or in a forked child). */
 #ifndef MT_COMMON_EVENTS_H
 #define MT_COMMON_EVENTS_H
-#include <stddef.h>
-#include <stdint.h>
 #include "base/line.h"
 #include "site.h"
+#include <stddef.h>
+#include <stdint.h>
 
 uint64_t mt_now_ns(void); /* CLOCK_MONOTONIC */
 /* 1 when this process is traced. */
@@ -91,4 +91,47 @@ uint64_t mt_log_size(void);
 size_t mt_log_read(uint64_t from, void *out, size_t bytes);
 /* Bytes that never came into the log because memory or disk ran out. */
 uint64_t mt_log_dropped(void);
+
+/* ---- Lines of copies and fills of several planes: one for each plane, as docs/trace-format.md has
+ * them. Addresses and strides are in bytes, `slice` being from one plane to the next ---- */
+
+struct mt_planes {
+    uint64_t at, pitch, slice;
+    int device; /* as of mt_event_alloc */
+};
+/* What of each side is copied or filled: `width` bytes of each of `height` rows of each of `depth` planes. */
+struct mt_planes_size {
+    uint64_t width, height, depth;
+};
+/* `what`: all that the lines say beside these: `kind`, `stream` …; `site` may be NULL. */
+struct mt_memcpy_line;
+void mt_planes_copied(struct mt_planes dst, struct mt_planes src, struct mt_planes_size size,
+                      const struct mt_memcpy_line *what, const struct mt_host_site *site);
+/* `stream`: number of the stream's trace, or -1; `value`: of a byte, or of an element. */
+void mt_planes_filled(struct mt_planes dst, struct mt_planes_size size, uint64_t value, int64_t stream,
+                      const struct mt_host_site *site);
+
+/* ---- What the source files of a program's code held while it ran: `source` lines of companions.
+ * Whoever reads a trace can see from them whether a file is still the one that was meant, and that the
+ * trace's writer knew it ---- */
+
+/* Writes the line of a file when its name is met for the first time, if it is a regular file of a size that
+ * sources have and can be read. */
+void mt_source_line(const char *file);
+/* Writes a text that is in no file (PTX of the program's) into MEMTRACE_DIR, under a name that says what is
+ * in it; it is not written again when it is there. From here on sites that call their file so have its path.
+ */
+void mt_source_keep(const char *name, const void *text, size_t bytes);
+/* Writes what is no text (machine code) there in the same way. `name`: without a folder. 0, or -1 after
+ * saying why. */
+int mt_source_put(const char *name, const void *data, size_t bytes);
+
+/* ---- Of which job this process is: what mpirun, srun or torchrun started together ---- */
+
+struct mt_job {
+    char name[128]; /* "": it is alone, or nobody says */
+    unsigned rank, ranks;
+};
+/* MEMTRACE_JOB's name, else the launcher's; looked up once. */
+const struct mt_job *mt_job(void);
 #endif

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "objects.h"
 #include "trace/events.h"
-#include "trace/python.h"
+#include "site.h"
 #include "trace/ranges.h"
 #include "base/fork.h"
 #include <pthread.h>

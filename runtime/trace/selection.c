@@ -4,17 +4,415 @@
 #define _GNU_SOURCE
 #include "selection.h"
 #include "events.h"
-#include "ctas.h"
-#include "nvtx.h"
 #include "base/options.h"
 #include "base/report.h"
+#include "site.h"
 #include "base/fork.h"
+#include "ctas.h"
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <regex.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <wchar.h>
+
+/* What NVTX 3 and a tool that it loads agree on, as far as we use it. Programs compiled with any NVTX 3
+ * header call through pointers, which are in tables that the tool asks for and fills. */
+
+struct nvtx_attributes {
+    uint16_t version, size;
+    uint32_t category;
+    int32_t color_type;
+    uint32_t color;
+    int32_t payload_type, reserved;
+    uint64_t payload;
+    int32_t message_type;
+    const void *message;
+};
+enum { NVTX_ASCII = 1, NVTX_WIDE = 2, NVTX_REGISTERED = 3 }; /* message_type */
+#define NVTX_NO_LEVEL (-2)                                   /* no push and pop here */
+
+enum { NVTX_CALLBACKS = 1 };            /* export table */
+enum { NVTX_CORE = 1, NVTX_CORE2 = 5 }; /* its modules */
+typedef void (*nvtx_function)(void);
+struct nvtx_callbacks {
+    size_t size;
+    int (*module)(int module, nvtx_function ***table, unsigned *size);
+};
+
+/* NVTX ranges: libmemtrace.so is the tool that the program's NVTX loads (InitializeInjectionNvtx2). */
+
+#define EXPORT __attribute__((visibility("default")))
+#define NAME_MAX_BYTES 1000 /* of a range; more is cut */
+
+/* Domains and registered strings are names that the program holds on to; they are few and kept. */
+struct name {
+    char text[1]; /* allocated as long as it is */
+};
+
+struct range {
+    struct range *next, **link; /* of all that are open */
+    struct range *below;        /* pushed by this thread before */
+    const struct name *domain;  /* NULL: the default one */
+    uint64_t id;                /* of started ones, from 1; 0: pushed */
+    int matches;
+    struct mt_range_line event;
+    char text[];
+};
+
+_Atomic int mt_registered;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list */
+MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
+static struct range *open_ranges;
+static uint64_t started;
+static _Atomic int started_matches;
+static _Thread_local struct range *pushed;
+static _Thread_local int pushed_matches;
+
+/* ---- MEMTRACE_NVTX ------------------------------------------------------------------------------ */
+
+static pthread_once_t nvtx_once = PTHREAD_ONCE_INIT;
+static struct {
+    regex_t names;
+    int chooses, others;
+} nvtx_rule;
+
+static void read_option(void)
+{
+    const char *text = mt_options()->nvtx;
+    char why[200];
+    if (!*text)
+        return;
+    nvtx_rule.others = *text == '!';
+    int bad = regcomp(&nvtx_rule.names, text + nvtx_rule.others, REG_EXTENDED | REG_NOSUB);
+    nvtx_rule.chooses = !bad;
+    if (bad && regerror(bad, &nvtx_rule.names, why, sizeof why))
+        mt_report("MEMTRACE_NVTX=%s: %s; launches are traced inside and outside of all ranges", text, why);
+}
+
+/* Is a launch that this thread makes now inside a range whose name MEMTRACE_NVTX matches: one that this
+ * thread pushed, or one that any thread started? With `!` in front of the expression: is it inside none?
+ * Without the setting 1. */
+static int nvtx_takes(void)
+{
+    pthread_once(&nvtx_once, read_option);
+    return !nvtx_rule.chooses || (pushed_matches > 0 || started_matches > 0) != nvtx_rule.others;
+}
+
+/* ---- names -------------------------------------------------------------------------------------- */
+
+static size_t nvtx_narrow(char *out, const wchar_t *text)
+{
+    size_t n = 0;
+    for (; *text && n + 4 < NAME_MAX_BYTES; text++) {
+        uint32_t c = (uint32_t)*text;
+        unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+        static const unsigned char first[] = {0, 0xc0, 0xe0, 0xf0};
+        out[n++] = (char)(first[more] | (c >> 6 * more & 0x7f));
+        while (more--)
+            out[n++] = (char)(0x80 | (c >> 6 * more & 0x3f));
+    }
+    out[n] = 0;
+    return n;
+}
+
+/* Cut between two characters. */
+static size_t nvtx_copy(char *out, const char *text)
+{
+    size_t n = strnlen(text, NAME_MAX_BYTES - 1);
+    while (n == NAME_MAX_BYTES - 1 && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
+        n--;
+    memcpy(out, text, n);
+    out[n] = 0;
+    return n;
+}
+
+static size_t name_of(char *out, const struct nvtx_attributes *a)
+{
+    const void *m = a && a->size >= sizeof *a ? a->message : NULL;
+    *out = 0;
+    if (!m)
+        return 0;
+    switch (a->message_type) {
+    case NVTX_ASCII:
+        return nvtx_copy(out, m);
+    case NVTX_WIDE:
+        return nvtx_narrow(out, m);
+    case NVTX_REGISTERED:
+        return nvtx_copy(out, ((const struct name *)m)->text);
+    default:
+        return 0;
+    }
+}
+
+static void *nvtx_keep(const char *text)
+{
+    size_t n = strlen(text);
+    struct name *s = malloc(sizeof *s + n);
+    if (s)
+        memcpy(s->text, text, n + 1);
+    return s;
+}
+
+static void *keep_wide(const wchar_t *text)
+{
+    char name[NAME_MAX_BYTES];
+    nvtx_narrow(name, text);
+    return nvtx_keep(name);
+}
+
+/* ---- ranges ------------------------------------------------------------------------------------- */
+
+static struct range *nvtx_begin(const char *text, size_t n, const struct name *domain, int is_start)
+{
+    struct range *r = calloc(1, sizeof *r + n + 1);
+    if (!r)
+        return NULL;
+    pthread_once(&nvtx_once, read_option);
+    memcpy(r->text, text, n + 1);
+    r->domain = domain;
+    r->matches = nvtx_rule.chooses && !regexec(&nvtx_rule.names, r->text, 0, NULL, 0);
+    r->event = (struct mt_range_line){.name = r->text,
+                                      .domain = domain ? domain->text : "",
+                                      .kind = is_start ? "start" : "push",
+                                      .thread = (uint64_t)gettid(),
+                                      .begin = mt_event_seq(),
+                                      .begin_ns = mt_now_ns()};
+    pthread_mutex_lock(&lock);
+    r->id = is_start ? ++started : 0;
+    r->next = open_ranges;
+    r->link = &open_ranges;
+    if (r->next)
+        r->next->link = &r->next;
+    open_ranges = r;
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+static void end_locked(struct range *r)
+{
+    *r->link = r->next;
+    if (r->next)
+        r->next->link = r->link;
+}
+
+/* A child of fork shares none of this: its parent's threads may hold the lock. */
+static int nvtx_push(const char *text, size_t n, const struct name *domain)
+{
+    struct range *r = mt_tracing() ? nvtx_begin(text, n, domain, 0) : NULL;
+    int level = 0;
+    if (!r)
+        return NVTX_NO_LEVEL;
+    for (struct range *p = pushed; p; p = p->below)
+        level += p->domain == domain;
+    r->below = pushed;
+    pushed = r;
+    pushed_matches += r->matches;
+    return level;
+}
+
+static int nvtx_pop(const struct name *domain)
+{
+    struct range **at = &pushed, *r;
+    int level = 0;
+    while (*at && (*at)->domain != domain)
+        at = &(*at)->below;
+    if (!(r = *at) || !mt_tracing())
+        return NVTX_NO_LEVEL;
+    *at = r->below;
+    for (struct range *p = r->below; p; p = p->below)
+        level += p->domain == domain;
+    pushed_matches -= r->matches;
+    pthread_mutex_lock(&lock);
+    end_locked(r);
+    pthread_mutex_unlock(&lock);
+    mt_event_range(&r->event, 0);
+    free(r);
+    return level;
+}
+
+static uint64_t nvtx_start(const char *text, size_t n, const struct name *domain)
+{
+    struct range *r = mt_tracing() ? nvtx_begin(text, n, domain, 1) : NULL;
+    if (!r)
+        return 0;
+    uint64_t id = r->id; /* who has it may end the range at nvtx_once */
+    started_matches += r->matches;
+    return id;
+}
+
+static void nvtx_end(uint64_t id)
+{
+    if (!id || !mt_tracing())
+        return;
+    pthread_mutex_lock(&lock);
+    struct range *r = open_ranges;
+    while (r && r->id != id)
+        r = r->next;
+    if (r)
+        end_locked(r);
+    pthread_mutex_unlock(&lock);
+    if (!r)
+        return;
+    started_matches -= r->matches;
+    mt_event_range(&r->event, 0);
+    free(r);
+}
+
+void mt_nvtx_finish(void)
+{
+    if (!mt_tracing())
+        return;
+    pthread_mutex_lock(&lock);
+    for (struct range *r = open_ranges; r; r = r->next)
+        mt_event_range(&r->event, 1);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- the API: what the tables get, and what programs of the old libnvToolsExt call by name ------------- */
+
+EXPORT int nvtxRangePushA(const char *text)
+{
+    char name[NAME_MAX_BYTES];
+    size_t n = nvtx_copy(name, text ? text : "");
+    return nvtx_push(name, n, NULL);
+}
+EXPORT int nvtxRangePushW(const wchar_t *text)
+{
+    char name[NAME_MAX_BYTES];
+    size_t n = nvtx_narrow(name, text ? text : L"");
+    return nvtx_push(name, n, NULL);
+}
+EXPORT int nvtxDomainRangePushEx(void *domain, const struct nvtx_attributes *a)
+{
+    char name[NAME_MAX_BYTES];
+    size_t n = name_of(name, a);
+    return nvtx_push(name, n, domain);
+}
+EXPORT int nvtxRangePushEx(const struct nvtx_attributes *a)
+{
+    return nvtxDomainRangePushEx(NULL, a);
+}
+EXPORT int nvtxRangePop(void)
+{
+    return nvtx_pop(NULL);
+}
+EXPORT int nvtxDomainRangePop(void *domain)
+{
+    return nvtx_pop(domain);
+}
+EXPORT uint64_t nvtxRangeStartA(const char *text)
+{
+    char name[NAME_MAX_BYTES];
+    size_t n = nvtx_copy(name, text ? text : "");
+    return nvtx_start(name, n, NULL);
+}
+EXPORT uint64_t nvtxRangeStartW(const wchar_t *text)
+{
+    char name[NAME_MAX_BYTES];
+    size_t n = nvtx_narrow(name, text ? text : L"");
+    return nvtx_start(name, n, NULL);
+}
+EXPORT uint64_t nvtxDomainRangeStartEx(void *domain, const struct nvtx_attributes *a)
+{
+    char name[NAME_MAX_BYTES];
+    size_t n = name_of(name, a);
+    return nvtx_start(name, n, domain);
+}
+EXPORT uint64_t nvtxRangeStartEx(const struct nvtx_attributes *a)
+{
+    return nvtxDomainRangeStartEx(NULL, a);
+}
+EXPORT void nvtxRangeEnd(uint64_t id)
+{
+    nvtx_end(id);
+}
+EXPORT void nvtxDomainRangeEnd(void *domain, uint64_t id)
+{
+    (void)domain;
+    nvtx_end(id);
+}
+EXPORT void *nvtxDomainCreateA(const char *text)
+{
+    return nvtx_keep(text ? text : "");
+}
+EXPORT void *nvtxDomainCreateW(const wchar_t *text)
+{
+    return keep_wide(text ? text : L"");
+}
+EXPORT void nvtxDomainDestroy(void *domain)
+{
+    (void)domain; /* ranges in it may be open */
+}
+EXPORT void *nvtxDomainRegisterStringA(void *domain, const char *text)
+{
+    (void)domain;
+    return nvtx_keep(text ? text : "");
+}
+EXPORT void *nvtxDomainRegisterStringW(void *domain, const wchar_t *text)
+{
+    (void)domain;
+    return keep_wide(text ? text : L"");
+}
+
+/* By the number of the callback in its table. */
+static const struct entry {
+    unsigned module, id;
+    nvtx_function f;
+} entries[] = {
+#define ENTRY(module, id, f) {module, id, (nvtx_function)f},
+    ENTRY(NVTX_CORE, 4, nvtxRangeStartEx) ENTRY(NVTX_CORE, 5, nvtxRangeStartA) ENTRY(
+        NVTX_CORE, 6, nvtxRangeStartW) ENTRY(NVTX_CORE, 7, nvtxRangeEnd) ENTRY(NVTX_CORE, 8, nvtxRangePushEx)
+        ENTRY(NVTX_CORE, 9, nvtxRangePushA) ENTRY(NVTX_CORE, 10, nvtxRangePushW)
+            ENTRY(NVTX_CORE, 11, nvtxRangePop) ENTRY(NVTX_CORE2, 2, nvtxDomainRangeStartEx)
+                ENTRY(NVTX_CORE2, 3, nvtxDomainRangeEnd) ENTRY(NVTX_CORE2, 4, nvtxDomainRangePushEx)
+                    ENTRY(NVTX_CORE2, 5, nvtxDomainRangePop) ENTRY(NVTX_CORE2, 10, nvtxDomainRegisterStringA)
+                        ENTRY(NVTX_CORE2, 11, nvtxDomainRegisterStringW)
+                            ENTRY(NVTX_CORE2, 12, nvtxDomainCreateA) ENTRY(NVTX_CORE2, 13, nvtxDomainCreateW)
+                                ENTRY(NVTX_CORE2, 14, nvtxDomainDestroy)};
+
+/* A process that a traced one started has our name in its environment, too, and NVTX may load us there for
+ * nothing: into a scope of our own, and no kernels have come with us.
+ * Ranges that belong to no trace are not kept. */
+static int is_wanted(void)
+{
+    void *program = dlopen(NULL, RTLD_LAZY);
+    int linked = program && dlsym(program, "__mt_host_site") == (void *)&__mt_host_site;
+    if (program)
+        dlclose(program);
+    return linked || mt_registered;
+}
+
+/* NVTX calls this nvtx_once for each copy of it in the process. 1: the tool is there; 0: NVTX does nothing.
+ */
+EXPORT int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id))
+{
+    const struct nvtx_callbacks *c = get_table ? get_table(NVTX_CALLBACKS) : NULL;
+    if (!mt_tracing() || !is_wanted() || !c || c->size < sizeof *c || !c->module)
+        return 0;
+    for (unsigned i = 0; i < sizeof entries / sizeof *entries; i++) {
+        nvtx_function **table = NULL;
+        unsigned size = 0;
+        if (c->module((int)entries[i].module, &table, &size) && table && entries[i].id < size &&
+            table[entries[i].id])
+            *table[entries[i].id] = entries[i].f;
+    }
+    return 1;
+}
+
+/* NVTX looks for a tool in the environment, at the program's first call of it.
+ * Another tool keeps its place. */
+__attribute__((constructor)) static void nvtx_offer(void)
+{
+    const char *enable = secure_getenv("MEMTRACE_ENABLE");
+    Dl_info info;
+    if ((!enable || strcmp(enable, "0") != 0) && dladdr((void *)&InitializeInjectionNvtx2, &info) &&
+        info.dli_fname && strstr(info.dli_fname, ".so"))
+        setenv("NVTX_INJECTION64_PATH", info.dli_fname, 0);
+}
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct {
@@ -143,7 +541,7 @@ static const char *selection_reason(const struct mt_launch_line *l)
 {
     if (!on)
         return "memtrace_stop";
-    if (!mt_nvtx_takes())
+    if (!nvtx_takes())
         return "MEMTRACE_NVTX";
     if (is_left_out(l->source ? l->source : l->kernel))
         return "MEMTRACE_KERNELS";

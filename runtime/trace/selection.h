@@ -4,7 +4,7 @@
  * and count as untraced launches. Thread-safe. */
 #ifndef MT_COMMON_SELECTION_H
 #define MT_COMMON_SELECTION_H
-#include "companion.h"
+#include "trace.h"
 
 /* 1: the launch is to be traced; 0: l->left_out is the setting that leaves it out, by its name. Needs kernel
  * (demangled, without parameters) and grid of *l and fills left_out and the counts of CTAs. Counts the
@@ -21,4 +21,13 @@ uint64_t mt_selection_left_out(void);
 void mt_selection_wrote(uint64_t bytes);
 /* cudaProfilerStart and cudaProfilerStop: the same, if MEMTRACE_FROM_START is 0. */
 void mt_selection_profiler(int on);
+
+/* ---- NVTX ranges: libmemtrace.so is the tool that the program's NVTX loads (InitializeInjectionNvtx2).
+ * Ranges go into the log as `range` lines when they end, and MEMTRACE_NVTX traces only launches inside of
+ * some ---- */
+
+/* The process ends: ranges that are still open are logged. */
+void mt_nvtx_finish(void);
+/* Kernels have been registered: this process is one that was made to be traced. */
+extern _Atomic int mt_registered;
 #endif

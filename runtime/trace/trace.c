@@ -1,20 +1,23 @@
-/* The trace of one CUDA stream: a sink and its companion, numbered in the order of first traced launches. */
+/* The trace of one CUDA stream: its companion, its output (raw or compact), and both together. */
+#define _GNU_SOURCE
 #include "trace.h"
-#include "base/attach.h"
-#include "compact.h"
 #include "events.h"
+#include "devices.h"
 #include "base/file.h"
-#include "job.h"
 #include "base/json.h"
-#include "base/options.h"
+#include "base/part.h"
 #include "base/report.h"
+#include "base/fork.h"
+#include "memtrace/record.h"
+#include "memtrace/sample.h"
+#include "memtrace/device.h"
+#include "format/container/writer.h"
+#include "base/attach.h"
+#include "base/options.h"
 #include "base/short.h"
 #include "selection.h"
-#include "sink.h"
-#include "memtrace/device.h"
-#include "memtrace/record.h"
-#include "base/fork.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,7 +25,954 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+/* ---- companions, MemTrace-pipe-N.meta: JSON lines as docs/trace-format.md says. Lines of the process's log
+ * (events.h) are copied in before each line of its own, so a companion that begins late has them all. Regular
+ * file or FIFO; a FIFO without reader holds nothing up: lines wait in memory until one comes. Calls on one
+ * companion may come from many threads. When writing fails the reason is reported once and the companion is
+ * off.
+ *
+ * A compact trace has the same lines inside, too, for readers of a FIFO and of a file that was moved alone.
+ * The companion beside it goes on when the stream has ended (later frees), and says how it ended when the
+ * trace itself could not take its last lines. ---- */
+
+#define CHUNK 65536u               /* bytes gathered before a write */
+#define HELD (16u << 20)           /* bytes that may wait for a FIFO's reader */
+#define FLUSH_NS 50000000u         /* at most this old in memory when a launch ends */
+#define LAST_WAIT_NS 2000000000ull /* for a FIFO's reader at the end */
+
+uint64_t mt_companion_repeats = 256u << 20;
+static _Atomic uint64_t repeated;
+static pthread_mutex_t first_lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(first_lock, MT_FORK_LEAVES);
+static struct mt_companion_writer *_Atomic first; /* has every event; NULL: none yet, or it is off */
+static char first_name[256];                      /* its file name */
+
+struct mt_companion_writer {
+    pthread_mutex_t lock;
+    struct mt_file file;
+    int (*write)(void *self, const char *lines, size_t bytes); /* instead of the file, or NULL */
+    void *self;
+    char *path;
+    int off, parked, waiting; /* waiting: a FIFO that nobody reads yet */
+    char *out;
+    size_t n, capacity;
+    int shared;        /* the log is left to the first companion */
+    uint64_t log_at;   /* how far the log is copied */
+    uint64_t ended_at; /* log_at when `end` was written */
+    int ended;
+    uint64_t flushed_ns;
+    struct mt_jsonl line;
+};
+
+static void turn_off(struct mt_companion_writer *c, const char *why)
+{
+    if (!c->off && !c->write)
+        mt_report_file("%s; this companion is incomplete", why);
+    pthread_mutex_lock(&first_lock);
+    if (first == c)
+        first = NULL;
+    pthread_mutex_unlock(&first_lock);
+    c->off = 1;
+    c->n = 0;
+    mt_file_close(&c->file);
+}
+
+/* Makes the descriptor usable: a parked file, or a FIFO whose reader may have come. 0, or EAGAIN. */
+static int companion_wake(struct mt_companion_writer *c)
+{
+    char why[512];
+    if (!c->parked && !c->waiting)
+        return 0;
+    int rc = mt_file_open(&c->file, c->path, c->parked ? MT_FILE_RESUME : MT_FILE_TRY, why, sizeof why);
+    if (!rc)
+        c->parked = c->waiting = 0;
+    else if (rc != EAGAIN)
+        turn_off(c, why);
+    return rc;
+}
+
+/* What comes in pieces of the log may end inside a line: that waits for its rest. */
+static void companion_write_lines(struct mt_companion_writer *c)
+{
+    const char *last = memrchr(c->out, '\n', c->n);
+    size_t whole = last ? (size_t)(last + 1 - c->out) : 0;
+    if (!whole)
+        return;
+    if (c->write(c->self, c->out, whole)) {
+        turn_off(c, "");
+        return;
+    }
+    memmove(c->out, c->out + whole, c->n - whole);
+    c->n -= whole;
+    c->flushed_ns = mt_now_ns();
+}
+
+static void write_out(struct mt_companion_writer *c)
+{
+    size_t done;
+    if (c->off || c->n == 0 || mt_forked())
+        return;
+    if (c->write) {
+        companion_write_lines(c);
+        return;
+    }
+    if (companion_wake(c)) {
+        if (c->n > HELD)
+            turn_off(c, "a companion's FIFO has no reader and its lines fill the memory set aside");
+        return;
+    }
+    int rc = mt_file_write(&c->file, c->out, c->n, -1, &done);
+    if (rc) {
+        char why[512];
+        snprintf(why, sizeof why, "%s: %s", c->path,
+                 rc == EPIPE ? "its reader closed the FIFO" : strerror(rc));
+        turn_off(c, why);
+        return;
+    }
+    c->n = 0;
+    c->flushed_ns = mt_now_ns();
+}
+
+/* Room for `bytes` more, or NULL. */
+static char *companion_room(struct mt_companion_writer *c, size_t bytes)
+{
+    if (c->n + bytes > CHUNK)
+        write_out(c);
+    if (c->n + bytes > c->capacity) {
+        size_t capacity = c->n + bytes + CHUNK;
+        char *p = realloc(c->out, capacity);
+        if (!p) {
+            turn_off(c, "a companion's lines do not fit into memory");
+            return NULL;
+        }
+        c->out = p;
+        c->capacity = capacity;
+    }
+    return c->off ? NULL : c->out + c->n;
+}
+
+static void put_line(struct mt_companion_writer *c, enum mt_line_kind kind, const void *line)
+{
+    mt_line_put(&c->line, kind, line);
+    if (c->line.failed) {
+        turn_off(c, "a companion's line does not fit into memory");
+        return;
+    }
+    char *p = companion_room(c, c->line.n);
+    if (p) {
+        memcpy(p, c->line.text, c->line.n);
+        c->n += c->line.n;
+    }
+}
+
+/* When tracing began, by two clocks: the same in all companions of the process, so that readers know them for
+ * one run. The second one goes on when the machine starts anew. */
+static uint64_t process_start, process_wall_ms;
+
+static uint64_t companion_once(uint64_t *start, uint64_t now)
+{
+    uint64_t none = 0;
+    return __atomic_compare_exchange_n(start, &none, now, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ? now : none;
+}
+
+static uint64_t companion_wall_ms(void)
+{
+    struct timespec t = {0};
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void put_header(struct mt_companion_writer *c, const struct mt_header_line *head)
+{
+    struct mt_header_line l = *head;
+    char program[PATH_MAX];
+    (void)mt_files_self(program, 0);
+    l.tool = "memtrace " MEMTRACE_VERSION;
+    l.pid = (uint64_t)getpid();
+    l.program = program;
+    l.start_ns = companion_once(&process_start, mt_now_ns());
+    l.wall_ms = companion_once(&process_wall_ms, companion_wall_ms());
+    l.job = *mt_job()->name ? mt_job()->name : NULL;
+    l.rank = mt_job()->rank;
+    l.ranks = mt_job()->ranks;
+    put_line(c, MT_LINE_header, &l);
+}
+
+/* 1 when the process's events are not repeated in this companion any more. */
+static int leave_to_first(struct mt_companion_writer *c)
+{
+    char name[sizeof first_name] = "";
+    if (c->shared || repeated <= mt_companion_repeats)
+        return c->shared;
+    pthread_mutex_lock(&first_lock);
+    if (first && first != c)
+        memcpy(name, first_name, sizeof name);
+    pthread_mutex_unlock(&first_lock);
+    if (!*name)
+        return 0;
+    c->shared = 1;
+    put_line(c, MT_LINE_shared, &(struct mt_shared_line){name});
+    return 1;
+}
+
+static void catch_up(struct mt_companion_writer *c)
+{
+    char *p;
+    size_t got;
+    if (leave_to_first(c))
+        return;
+    while (!c->off && c->log_at < mt_log_size() && (p = companion_room(c, CHUNK / 2))) {
+        got = mt_log_read(c->log_at, p, CHUNK / 2);
+        if (!got) {
+            turn_off(c, "a companion cannot read back the process's events");
+            return;
+        }
+        c->n += got;
+        c->log_at += got;
+        repeated += first == c ? 0 : got;
+    }
+}
+
+static uint64_t companion_number(const char *line, const char *key)
+{
+    const char *at = strstr(line, key);
+    return at ? strtoull(at + strlen(key), NULL, 10) : 0;
+}
+
+/* exec leaves the process its number, and so the names of its traces: says which trace goes. */
+static void companion_tell_exec(const char *path)
+{
+    char line[8192] = "";
+    struct stat st;
+    int fd =
+        lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
+    if (fd >= 0)
+        close(fd);
+    line[n > 0 ? n : 0] = 0;
+    if (companion_number(line, "\"pid\":") == (uint64_t)getpid() &&
+        companion_number(line, "\"start_ns\":") != companion_once(&process_start, mt_now_ns()))
+        mt_report(
+            "%s and its trace are of the program that this process was before an exec, and are replaced; to "
+            "keep them, trace it alone (MEMTRACE_ENABLE=0 for what follows), or let it set MEMTRACE_DIR",
+            path);
+}
+
+static void companion_close(struct mt_companion_writer *c)
+{
+    if (!c)
+        return;
+    for (uint64_t until = mt_now_ns() + LAST_WAIT_NS; c->waiting && c->n && !c->off && mt_now_ns() < until;) {
+        write_out(c);
+        nanosleep(&(struct timespec){0, 5000000}, NULL);
+    }
+    if (c->waiting && c->n && !c->off)
+        mt_report("%s: nobody read this FIFO; its lines are lost", c->path);
+    mt_file_close(&c->file);
+    pthread_mutex_destroy(&c->lock);
+    mt_jsonl_free(&c->line);
+    free(c->out);
+    free(c->path);
+    free(c);
+}
+
+/* head: of its keys `device` to `workers`, `trace`, `format` and `stream`. NULL: *why is a sentence for the
+ * user. */
+static struct mt_companion_writer *companion_open(const char *path, const struct mt_header_line *head,
+                                                  char *why, size_t size)
+{
+    struct mt_companion_writer *c = calloc(1, sizeof *c);
+    if (!c || !(c->path = strdup(path))) {
+        snprintf(why, size, "%.400s: out of memory", path);
+        free(c);
+        return NULL;
+    }
+    pthread_mutex_init(&c->lock, NULL);
+    companion_tell_exec(path);
+    int rc = mt_file_open(&c->file, path, MT_FILE_TRY, why, size);
+    if (rc && rc != EAGAIN) {
+        companion_close(c);
+        return NULL;
+    }
+    c->waiting = rc == EAGAIN;
+    put_header(c, head);
+    write_out(c);
+    if (c->off) {
+        snprintf(why, size, "%.400s: the first line cannot be written", path);
+        companion_close(c);
+        return NULL;
+    }
+    pthread_mutex_lock(&first_lock);
+    if (!first && !*first_name) {
+        first = c;
+        snprintf(first_name, sizeof first_name, "%.255s", strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
+    }
+    pthread_mutex_unlock(&first_lock);
+    return c;
+}
+
+/* The same lines into a compact trace: `write` gets whole lines and returns 0 or an errno value; the
+ * companion is then off without a word. One call at a time. */
+static struct mt_companion_writer *companion_inside(const struct mt_header_line *head,
+                                                    int (*write)(void *self, const char *lines, size_t bytes),
+                                                    void *self, char *why, size_t size)
+{
+    struct mt_companion_writer *c = calloc(1, sizeof *c);
+    if (!c) {
+        snprintf(why, size, "%s: out of memory", head->trace);
+        return NULL;
+    }
+    pthread_mutex_init(&c->lock, NULL);
+    c->file.at.fd = -1;
+    c->write = write;
+    c->self = self;
+    put_header(c, head);
+    return c;
+}
+
+/* As it is written: with the place of its call, and the device's number. */
+static struct mt_launch_line companion_launch(const struct mt_launch_line *launch)
+{
+    struct mt_launch_line l = *launch;
+    l.device = mt_devices_numbered() ? mt_device_number(l.device) : -1;
+    MT_LINE_PLACE(&l, l.site);
+    return l;
+}
+
+/* A line of the log, for all companions. */
+static void launch_log(const struct mt_launch_line *l)
+{
+    struct mt_launch_line line = companion_launch(l);
+    mt_log_line(MT_LINE_launch, &line);
+}
+
+/* 1, with the lock held, when there is something to write to. */
+static int companion_enter(struct mt_companion_writer *c)
+{
+    if (!c || mt_forked())
+        return 0;
+    pthread_mutex_lock(&c->lock);
+    if (!c->off)
+        return 1;
+    pthread_mutex_unlock(&c->lock);
+    return 0;
+}
+
+static void companion_leave(struct mt_companion_writer *c)
+{
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* A `kernel` line: what the chunks of a compact trace call it. */
+static void companion_kernel(struct mt_companion_writer *c, uint64_t id, const char *name)
+{
+    if (!companion_enter(c))
+        return;
+    put_line(c, MT_LINE_kernel, &(struct mt_kernel_line){id, name});
+    companion_leave(c);
+}
+
+/* A `kernel` line: what the chunks of a compact trace call it. */
+static void mt_companion_launch(struct mt_companion_writer *c, const struct mt_launch_line *l)
+{
+    if (!companion_enter(c))
+        return;
+    catch_up(c);
+    struct mt_launch_line line = companion_launch(l);
+    put_line(c, MT_LINE_launch, &line);
+    if (mt_now_ns() - c->flushed_ns > FLUSH_NS)
+        write_out(c);
+    companion_leave(c);
+}
+
+/* A `kernel` line: what the chunks of a compact trace call it. */
+static void companion_lost(struct mt_companion_writer *c, uint64_t count, const char *why)
+{
+    if (!companion_enter(c))
+        return;
+    put_line(c, MT_LINE_lost, &(struct mt_lost_line){count, why});
+    companion_leave(c);
+}
+
+/* Writes what waits in memory. force 0: only if the last time is a while ago; 1: the log, too. */
+static void companion_flush(struct mt_companion_writer *c, int force)
+{
+    if (!companion_enter(c))
+        return;
+    if (force)
+        catch_up(c);
+    if (force || mt_now_ns() - c->flushed_ns > FLUSH_NS)
+        write_out(c);
+    companion_leave(c);
+}
+
+/* Catches up with the log and writes an `end` line, unless nothing came since the last one. */
+static void companion_end(struct mt_companion_writer *c, const struct mt_end_line *e)
+{
+    if (!companion_enter(c))
+        return;
+    catch_up(c);
+    if (!c->ended || c->ended_at != c->log_at) {
+        put_line(c, MT_LINE_end, e);
+        c->ended = 1;
+        c->ended_at = c->log_at;
+    }
+    write_out(c);
+    companion_leave(c);
+}
+
+/* Gives the file descriptor back (regular files); a later flush opens the same file again. */
+static void companion_park(struct mt_companion_writer *c)
+{
+    if (!companion_enter(c))
+        return;
+    write_out(c);
+    if (!c->off && !c->waiting && !c->file.fifo) {
+        mt_file_close(&c->file);
+        c->parked = 1;
+        free(c->out);
+        c->out = NULL;
+        c->n = c->capacity = 0;
+    }
+    companion_leave(c);
+}
+
+/* ---- raw traces ---- */
+
+#define XXH_INLINE_ALL
+#define XXH_NO_STREAM
+#include <xxhash.h>
+
+struct mt_sink {
+    struct mt_file file;
+    char *path;
+    pthread_mutex_t lock;    /* FIFO: one block after the other; failure state */
+    _Atomic uint64_t offset; /* regular: where the next block goes */
+    _Atomic int off;
+    uint64_t fail_offset; /* first byte that is not in the file, when off */
+    uint64_t launch;      /* offset of this launch's name */
+    uint64_t first;       /* offset of this launch's first record */
+    uint64_t kept;        /* of the launch that ended last */
+    struct mt_sample sample;
+    int in_launch, opened;
+    char error[256];
+};
+
+static void sink_fail(struct mt_sink *s, uint64_t at, int error)
+{
+    pthread_mutex_lock(&s->lock);
+    int first = !s->off;
+    if (at < s->fail_offset)
+        s->fail_offset = at;
+    if (first)
+        snprintf(s->error, sizeof s->error, "%s after %llu bytes", mt_file_reason(error),
+                 (unsigned long long)at);
+    s->off = 1;
+    pthread_mutex_unlock(&s->lock);
+    if (first && s->opened &&
+        error != EBADF) /* at once, the kernel may run for hours; not in a forked child */
+        mt_report_file("%s: %s; the trace of this stream ends here and is incomplete", s->path, s->error);
+}
+
+/* Regular files: blocks get their place first and are then written side by side. FIFOs: in turn. Returns that
+ * place. */
+static uint64_t sink_put(struct mt_sink *s, const void *data, size_t bytes)
+{
+    size_t done;
+    if (s->file.fifo)
+        pthread_mutex_lock(&s->lock);
+    uint64_t at = atomic_fetch_add(&s->offset, bytes);
+    int off = s->off;
+    int rc = off ? 0 : mt_file_write(&s->file, data, bytes, s->file.fifo ? -1 : (int64_t)at, &done);
+    if (s->file.fifo)
+        pthread_mutex_unlock(&s->lock);
+    if (off || rc)
+        sink_fail(s, off ? at : at + done, rc);
+    return at;
+}
+
+static void sink_close(void *self)
+{
+    struct mt_sink *s = self;
+    mt_file_close(&s->file);
+    pthread_mutex_destroy(&s->lock);
+    free(s->path);
+    free(s);
+}
+
+struct mt_sink *mt_sink_open(const char *path, char *why, size_t size)
+{
+    static const unsigned char header = MT_RAW_RECORD_SIZE;
+    struct mt_sink *s = calloc(1, sizeof *s);
+    if (!s || !(s->path = strdup(path))) {
+        snprintf(why, size, "%.400s: out of memory", path);
+        free(s);
+        return NULL;
+    }
+    pthread_mutex_init(&s->lock, NULL);
+    s->fail_offset = UINT64_MAX;
+    if (mt_file_open(&s->file, path, MT_FILE_WAIT, why, size)) {
+        sink_close(s);
+        return NULL;
+    }
+    sink_put(s, &header, 1);
+    if (s->off) {
+        snprintf(why, size, "%s: %s", path, s->error);
+        sink_close(s);
+        return NULL;
+    }
+    s->opened = 1;
+    return s;
+}
+
+/* Cuts the file back to whole records and says why, once. */
+static void sink_stop(struct mt_sink *s)
+{
+    uint64_t keep = s->fail_offset;
+    if (s->in_launch && keep >= s->first)
+        keep -= (keep - s->first) % MT_RAW_RECORD_SIZE;
+    else
+        keep = s->launch;
+    int rc = s->file.fifo ? 0 : mt_file_cut(&s->file, keep);
+    if (rc == EBADF) /* a forked child */
+        return;
+    s->fail_offset = keep;
+    if (rc)
+        mt_report("%s: cannot be cut to its last whole record: %s", s->path, strerror(rc));
+    mt_file_close(&s->file);
+}
+
+/* An LF in the name becomes a space. */
+static int sink_begin(void *self, const struct mt_launch_line *l)
+{
+    struct mt_sink *s = self;
+    const char *kernel = l->kernel;
+    size_t n = strlen(kernel);
+    if (s->off)
+        return -1;
+    char *line = malloc(n + 1);
+    if (!line) {
+        sink_fail(s, s->offset, ENOMEM);
+        s->launch = s->offset;
+        sink_stop(s);
+        return -1;
+    }
+    for (size_t i = 0; i < n; i++)
+        line[i] = kernel[i] == '\n' ? ' ' : kernel[i];
+    line[n] = '\n';
+    s->launch = s->offset;
+    sink_put(s, line, n + 1);
+    free(line);
+    if (s->off) {
+        sink_stop(s);
+        return -1;
+    }
+    s->first = s->offset;
+    s->in_launch = 1;
+    return 0;
+}
+
+static void sink_append(void *self, const void *records, size_t count)
+{
+    struct mt_sink *s = self;
+    if (s->off)
+        return;
+    uint64_t at = sink_put(s, records, count * MT_RAW_RECORD_SIZE);
+    mt_sample_add(&s->sample, (at - s->first) / MT_RAW_RECORD_SIZE, records, count);
+}
+
+static uint64_t sink_end(void *self, uint64_t *bytes)
+{
+    static const struct mt_raw_record eot;
+    struct mt_sink *s = self;
+    *bytes = 0;
+    if (!s->in_launch)
+        return 0;
+    uint64_t came = (s->offset - s->first) / MT_RAW_RECORD_SIZE, kept = came;
+    if (!s->off)
+        sink_put(s, &eot, sizeof eot);
+    if (s->off) {
+        sink_stop(s);
+        kept = s->fail_offset > s->first ? (s->fail_offset - s->first) / MT_RAW_RECORD_SIZE : 0;
+    }
+    s->in_launch = 0;
+    s->kept = kept;
+    *bytes = kept * MT_RAW_RECORD_SIZE;
+    return kept;
+}
+
+static int sink_sample(const void *self, uint64_t *hash)
+{
+    const struct mt_sink *s = self;
+    *hash = XXH3_64bits(s->sample.at, mt_sample_bytes(s->kept));
+    return s->kept && !s->off;
+}
+
+static int sink_on(const void *self)
+{
+    return !((const struct mt_sink *)self)->off;
+}
+
+static const char *sink_error(const void *self)
+{
+    return ((const struct mt_sink *)self)->error;
+}
+
+const struct mt_output_ops mt_sink_ops = {
+    .begin = sink_begin,
+    .append = sink_append,
+    .end = sink_end,
+    .sample = sink_sample,
+    .on = sink_on,
+    .error = sink_error,
+    .close = sink_close,
+};
+
+/* Writes one compact trace, MemTrace-pipe-N.mtc: a container with the accesses of a stream's launches as
+ * runs of warps and, in meta chunks, what its companion says. */
+
+#define CHUNK_RUNS 8192u /* of a chunk; what the encoder knows of so many stays in the cache */
+
+struct mt_compact {
+    struct mt_file file;
+    char *path;
+    struct mt_mtc_writer *writer;
+    struct mt_companion_writer *inside; /* the meta chunks */
+    uint64_t stream;
+    uint64_t good; /* bytes in the file, all of them whole chunks; under the writer's lock */
+    _Atomic int off;
+    int closing; /* index and tail are under way */
+    char error[256];
+
+    char **kernels; /* that have a line; ids are 1, 2, … */
+    size_t nkernels;
+    int spaces;     /* the head says that there are accesses to shared or local memory */
+    uint64_t sites; /* mt_log_sites when meta lines were written out last */
+
+    /* This launch. Each thread that brings runs has a chunk in the making. */
+    pthread_mutex_t lock; /* guards `open`, and the order of chunks */
+    uint64_t key, seq;
+    int begun; /* its first chunk is written */
+    struct encoder *open;
+    _Atomic uint64_t kept; /* accesses in the file */
+    uint64_t before;       /* bytes in the file */
+};
+
+/* ---- encoders: as many as threads ever wrote at once ---- */
+
+struct encoder {
+    struct mt_mtc_device_encoder *e;
+    pthread_t owner; /* while it is open */
+    struct encoder *next;
+};
+static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(idle_lock, MT_FORK_LEAVES);
+static struct encoder *idle;
+
+static struct encoder *take_encoder(void)
+{
+    pthread_mutex_lock(&idle_lock);
+    struct encoder *x = idle;
+    if (x)
+        idle = x->next;
+    pthread_mutex_unlock(&idle_lock);
+    if (x || !(x = calloc(1, sizeof *x)))
+        return x;
+    x->e = mt_mtc_device_encoder_new();
+    if (x->e)
+        return x;
+    free(x);
+    return NULL;
+}
+
+static void give_encoder(struct encoder *x)
+{
+    pthread_mutex_lock(&idle_lock);
+    x->next = idle;
+    idle = x;
+    pthread_mutex_unlock(&idle_lock);
+}
+
+/* ---- the file ---- */
+
+static void compact_fail(struct mt_compact *c, const char *why, uint64_t bytes)
+{
+    if (atomic_exchange(&c->off, 1))
+        return;
+    snprintf(c->error, sizeof c->error, "%s after %llu bytes", why, (unsigned long long)bytes);
+    if (c->closing) /* all chunks are there: without index readers find them */
+        mt_report_file("%s: %s; the trace is whole, but for its index: reading it takes longer", c->path,
+                       c->error);
+    else if (c->inside && !mt_forked()) /* at once, the kernel may run for hours */
+        mt_report_file("%s: %s; the trace of this stream ends here and is incomplete", c->path, c->error);
+}
+
+/* The writer's: one call at a time. */
+static int write_file(void *self, const void *data, size_t bytes)
+{
+    struct mt_compact *c = self;
+    size_t done;
+    int rc = mt_file_write(&c->file, data, bytes, c->file.fifo ? -1 : (int64_t)c->good, &done);
+    if (!rc) {
+        c->good += bytes;
+        return 0;
+    }
+    compact_fail(c, mt_file_reason(rc), c->good + done);
+    if (!c->file.fifo && rc != EBADF)
+        mt_file_cut(&c->file, c->good);
+    return rc;
+}
+
+static int compact_write_lines(void *self, const char *lines, size_t bytes)
+{
+    struct mt_compact *c = self;
+    uint64_t n = 0;
+    for (const char *p = lines, *end = lines + bytes; p < end && (p = memchr(p, '\n', (size_t)(end - p)));
+         p++)
+        n++;
+    return mt_mtc_write(c->writer, MT_MTC_META, 0, 0, 0, 0, n, lines, bytes);
+}
+
+static void write_chunk(struct mt_compact *c, unsigned flags, const void *payload, size_t bytes,
+                        uint64_t items)
+{
+    int rc = mt_mtc_write(c->writer, MT_MTC_DEVICE, flags, c->key, c->seq, c->seq, items, payload, bytes);
+    if (!rc)
+        c->kept += items;
+    else
+        compact_fail(c, mt_file_reason(rc), mt_mtc_writer_bytes(c->writer));
+}
+
+/* Writes index and tail. */
+static void compact_close(void *self)
+{
+    struct mt_compact *c = self;
+    companion_close(c->inside);
+    c->closing = c->inside && !c->off && !mt_forked();
+    if (mt_mtc_writer_close(c->writer) && c->inside)
+        compact_fail(c, strerror(ENOMEM), c->good);
+    mt_file_close(&c->file);
+    pthread_mutex_destroy(&c->lock);
+    for (size_t i = 0; i < c->nkernels; i++)
+        free(c->kernels[i]);
+    free(c->kernels);
+    for (struct encoder *x; (x = c->open);) { /* of a launch that did not end */
+        c->open = x->next;
+        give_encoder(x);
+    }
+    free(c->path);
+    free(c);
+}
+
+/* Opens `path` (a FIFO waits for its reader) and writes the head; level: zstd's, 0 stores. NULL: *why is a
+ * sentence for the user. */
+static struct mt_compact *compact_open(const char *path, const struct mt_header_line *head, int level,
+                                       char *why, size_t size)
+{
+    struct mt_compact *c = calloc(1, sizeof *c);
+    if (!c || !(c->path = strdup(path))) {
+        snprintf(why, size, "%.400s: out of memory", path);
+        free(c);
+        return NULL;
+    }
+    pthread_mutex_init(&c->lock, NULL);
+    c->stream = head->stream;
+    c->file.at.fd = -1;
+    if (mt_file_open(&c->file, path, MT_FILE_WAIT, why, size))
+        goto fail;
+    struct mt_mtc_file file = {write_file, c};
+    c->spaces = mt_log_spaces();
+    uint64_t features = c->spaces ? MT_MTC_HAS_SPACES | MT_MTC_HAS_COPIES : 0;
+    c->writer = mt_mtc_writer_open(&file, MT_MTC_HAS_DEVICE | features, level, why, size);
+    if (!c->writer) {
+        snprintf(why, size, "%s: %s", path, *c->error ? c->error : "no memory for a compact trace");
+        goto fail;
+    }
+    c->inside = companion_inside(head, compact_write_lines, c, why, size);
+    if (c->inside)
+        return c;
+fail:
+    compact_close(c);
+    return NULL;
+}
+
+/* ---- launches ---- */
+
+/* The kernel's number in this file; 0: no memory. Sites and names are before what needs them. */
+static uint32_t kernel_of(struct mt_compact *c, const char *name)
+{
+    size_t i = 0;
+    while (i < c->nkernels && strcmp(c->kernels[i], name))
+        i++;
+    if (i < c->nkernels)
+        return (uint32_t)i + 1;
+    char **more = realloc(c->kernels, (i + 1) * sizeof *more);
+    if (!more)
+        return 0;
+    c->kernels = more;
+    if (!(more[i] = strdup(name)))
+        return 0;
+    c->nkernels++;
+    companion_kernel(c->inside, i + 1, name);
+    c->sites = UINT64_MAX; /* to be written out */
+    return (uint32_t)i + 1;
+}
+
+/* Writes the sites that are new. */
+static void compact_sites(struct mt_compact *c)
+{
+    uint64_t sites = mt_log_sites();
+    if (c->off || c->sites == sites)
+        return;
+    companion_flush(c->inside, 1);
+    c->sites = sites;
+}
+
+static int compact_begin(void *self, const struct mt_launch_line *l)
+{
+    struct mt_compact *c = self;
+    c->before = mt_mtc_writer_bytes(c->writer);
+    uint32_t kernel = c->off ? 0 : kernel_of(c, l->kernel);
+    if (!c->off && !kernel)
+        compact_fail(c, strerror(ENOMEM), c->good);
+    compact_sites(c);
+    if (!c->off && !c->spaces && mt_log_spaces())
+        compact_fail(c,
+                     "code that records shared or local memory was loaded after this trace began: load it "
+                     "before the first traced launch",
+                     c->good);
+    if (c->off)
+        return -1;
+    c->key = MT_MTC_DEVICE_KEY(c->stream, kernel);
+    c->seq = l->seq;
+    c->begun = 0;
+    c->kept = 0;
+    return 0;
+}
+
+/* Writes what the encoder has; `last` of the launch. */
+static void compact_put(struct mt_compact *c, struct encoder *x, unsigned last)
+{
+    const void *payload;
+    uint64_t items;
+    size_t bytes = mt_mtc_device_end(x->e, &items, &payload);
+    pthread_mutex_lock(&c->lock);
+    compact_sites(c); /* those of machine code are met while the kernel runs */
+    unsigned first = c->begun ? 0 : MT_MTC_BEGIN;
+    c->begun = 1;
+    if (first || last) /* others do not wait for the compression */
+        write_chunk(c, first | last, payload, bytes, items);
+    pthread_mutex_unlock(&c->lock);
+    if (!first && !last)
+        write_chunk(c, 0, payload, bytes, items);
+}
+
+/* The calling thread's; a new one has begun a chunk. NULL: *why. */
+static struct encoder *compact_encoder(struct mt_compact *c, const char **why)
+{
+    pthread_mutex_lock(&c->lock);
+    struct encoder *x = c->open;
+    while (x && !pthread_equal(x->owner, pthread_self()))
+        x = x->next;
+    pthread_mutex_unlock(&c->lock);
+    if (x)
+        return x;
+    x = take_encoder();
+    *why = x ? mt_mtc_device_begin(x->e, CHUNK_RUNS) : strerror(ENOMEM);
+    if (*why) {
+        if (x)
+            give_encoder(x);
+        return NULL;
+    }
+    x->owner = pthread_self();
+    pthread_mutex_lock(&c->lock);
+    x->next = c->open;
+    c->open = x;
+    pthread_mutex_unlock(&c->lock);
+    return x;
+}
+
+static void compact_append(void *self, const struct mt_access_run *runs, size_t count, uint64_t accesses)
+{
+    struct mt_compact *c = self;
+    const char *why = NULL;
+    (void)accesses;
+    if (c->off)
+        return;
+    struct encoder *x = compact_encoder(c, &why);
+    int rc = x ? mt_mtc_device_add(x->e, runs, count, &why) : -1;
+    if (rc == 0) {
+        compact_put(c, x, 0);
+        why = mt_mtc_device_begin(x->e, count > CHUNK_RUNS ? count : CHUNK_RUNS);
+        rc = why ? -1 : mt_mtc_device_add(x->e, runs, count, &why);
+    }
+    if (rc <= 0)
+        compact_fail(c, why ? why : "too many runs for a chunk", c->good);
+}
+
+/* Writes what the calling thread's encoder has. */
+static void compact_fence(void *self)
+{
+    struct mt_compact *c = self;
+    pthread_mutex_lock(&c->lock);
+    struct encoder **at = &c->open, *x;
+    while (*at && !pthread_equal((*at)->owner, pthread_self()))
+        at = &(*at)->next;
+    if ((x = *at))
+        *at = x->next;
+    pthread_mutex_unlock(&c->lock);
+    if (!x)
+        return;
+    if (!c->off)
+        compact_put(c, x, 0);
+    give_encoder(x);
+}
+
+static uint64_t compact_end(void *self, uint64_t *bytes)
+{
+    static const struct mt_mtc_columns nothing;
+    struct mt_compact *c = self;
+    if (!c->off && !c->open)
+        write_chunk(c, MT_MTC_END | (c->begun ? 0 : MT_MTC_BEGIN), &nothing, sizeof nothing, 0);
+    for (struct encoder *x; (x = c->open);) {
+        c->open = x->next;
+        if (!c->off)
+            compact_put(c, x, c->open ? 0 : MT_MTC_END);
+        give_encoder(x);
+    }
+    *bytes = mt_mtc_writer_bytes(c->writer) - c->before;
+    return c->kept;
+}
+
+/* The companion in the file: it gets what the one beside it gets. It goes with the output. */
+static struct mt_companion_writer *compact_inside(const struct mt_compact *c)
+{
+    return c->inside;
+}
+
+static int compact_on(const void *self)
+{
+    return !((const struct mt_compact *)self)->off;
+}
+
+static const char *compact_error(const void *self)
+{
+    return ((const struct mt_compact *)self)->error;
+}
+
+static const struct mt_output_ops compact_ops = {
+    .spaces = 1,
+    .begin = compact_begin,
+    .append_runs = compact_append,
+    .fence = compact_fence,
+    .end = compact_end,
+    .on = compact_on,
+    .error = compact_error,
+    .close = compact_close,
+};
 
 struct mt_trace {
     uint64_t n;
@@ -141,8 +1091,8 @@ static void trace_refuse(struct mt_trace *t)
 static void open_compact(struct mt_trace *t, struct mt_compact *c)
 {
     t->out = c;
-    t->ops = &mt_compact_ops;
-    t->inside = c ? mt_compact_inside(c) : NULL;
+    t->ops = &compact_ops;
+    t->inside = c ? compact_inside(c) : NULL;
 }
 
 /* In a folder that is not there, or is a file, no stream gets a file: one message, not two for each. No
@@ -186,11 +1136,11 @@ static void open_files(struct mt_trace *t)
     h.format = compact ? "compact" : "raw";
     if (trace_no_folder(t, path))
         return;
-    t->companion = mt_companion_open(meta, &h, t->why, sizeof t->why);
+    t->companion = companion_open(meta, &h, t->why, sizeof t->why);
     if (!t->companion)
         mt_report_file("%s; stream %llu has no companion", t->why, (unsigned long long)t->n);
     if (compact) {
-        open_compact(t, mt_compact_open(path, &h, (int)o->level, t->why, sizeof t->why));
+        open_compact(t, compact_open(path, &h, (int)o->level, t->why, sizeof t->why));
     } else {
         t->out = mt_sink_open(path, t->why, sizeof t->why);
         t->ops = &mt_sink_ops;
@@ -325,7 +1275,7 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
         return;
     l->end_ns = mt_now_ns();
     if (!t || t->refused) { /* for all companions */
-        mt_launch_log(l);
+        launch_log(l);
         if (t) {
             t->counted += l->records;
             t->lost += l->records;
@@ -426,8 +1376,8 @@ static void end_companion(struct mt_trace *t)
     if (!t->told && !whole) {
         if (t->out && !trace_is_on(t))
             snprintf(t->why, sizeof t->why, "%s", trace_error(t));
-        mt_companion_lost(t->companion, t->lost, t->why);
-        mt_companion_lost(t->inside, t->lost, t->why);
+        companion_lost(t->companion, t->lost, t->why);
+        companion_lost(t->inside, t->lost, t->why);
         t->told = 1;
     }
     struct mt_end_line e = {.records_written = t->written,
@@ -435,13 +1385,13 @@ static void end_companion(struct mt_trace *t)
                             .others_written = t->others,
                             .launches = t->launches,
                             .complete = whole && !mt_log_dropped()};
-    mt_companion_end(t->inside, &e);
+    companion_end(t->inside, &e);
     if (t->inside && whole && !trace_is_on(t)) { /* these lines did not fit any more */
         t->whole = e.complete = 0;
-        mt_companion_lost(t->companion, t->lost, trace_error(t));
+        companion_lost(t->companion, t->lost, trace_error(t));
         t->told = 1;
     }
-    mt_companion_end(t->companion, &e);
+    companion_end(t->companion, &e);
 }
 
 void mt_trace_close(struct mt_trace *t)
@@ -450,7 +1400,7 @@ void mt_trace_close(struct mt_trace *t)
         return;
     pthread_mutex_lock(&lock); /* mt_trace_flush or mt_trace_finish may be at it, from another thread */
     end_companion(t);
-    mt_companion_park(t->companion);
+    companion_park(t->companion);
     t->closed = 1;
     trace_close_output(t);
     pthread_mutex_unlock(&lock);
@@ -458,8 +1408,8 @@ void mt_trace_close(struct mt_trace *t)
 
 static void flush_lines(struct mt_trace *t, int all)
 {
-    mt_companion_flush(t->companion, all);
-    mt_companion_flush(t->inside, all);
+    companion_flush(t->companion, all);
+    companion_flush(t->inside, all);
 }
 
 void mt_trace_flush(int all)
@@ -498,7 +1448,7 @@ void mt_trace_finish(void)
         end_companion(t);
         if (t->busy)
             continue; /* a thread still writes; the process is about to end */
-        mt_companion_close(t->companion);
+        companion_close(t->companion);
         t->companion = NULL;
         trace_close_output(t);
     }

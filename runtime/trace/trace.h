@@ -8,11 +8,13 @@
  * All of it may be called whatever went wrong before; what is lost is counted and said. */
 #ifndef MT_COMMON_TRACE_H
 #define MT_COMMON_TRACE_H
+#include "base/line.h"
+#include "site.h"
 #include <stddef.h>
 #include <stdint.h>
-#include "companion.h"
 
 struct mt_trace;
+struct mt_access_run;
 
 /* What headers say of the device; before the first mt_trace_open. Strings must last. */
 void mt_trace_device(const char *kind, const char *name, unsigned sms);
@@ -29,7 +31,6 @@ void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l);
 /* Under MEMTRACE_FORMAT=compact: traces take runs (mt_trace_append_runs), not records. */
 int mt_trace_compact(void);
 /* Has the signature of mt_cpu_launch.flush_runs. */
-struct mt_access_run;
 void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t count, uint64_t accesses);
 /* Has the signature of mt_cpu_launch.flush; `trace` is the struct mt_trace. */
 void mt_trace_append(void *trace, const void *records, size_t count);
@@ -57,4 +58,50 @@ void mt_trace_finish(void);
 
 /* The path of trace n under the options `dir` and `pattern`. 0, or -1 when it does not fit. */
 int mt_trace_path(const char *dir, const char *pattern, uint64_t n, char *out, size_t size);
+
+/* Bytes of the log that companions after the process's first one may repeat, all together (default 256 MiB).
+ * Beyond it they name the first one in a `shared` line and leave the process's events to it: many streams
+ * times many events would fill any disk. */
+extern uint64_t mt_companion_repeats;
+
+/* ---- Where the accesses of one stream's launches go: into a raw file or into a compact one. Each has one
+ * row of functions, over what its own open function gave:
+ *
+ *   open { begin (append | fence)* end }* close
+ *
+ * begin, end and close come from one thread at a time; appends and fences of one launch come from many
+ * threads at once, with none under way at begin and end. None of them fails but begin: what goes wrong is
+ * reported once, and from then on the output is off and says why. ---- */
+
+struct mt_output_ops {
+    int spaces; /* takes runs of other memory than global, and of barriers (record.def), too */
+    /* Begins the launch of this line. 0, or -1 when it is off. */
+    int (*begin)(void *self, const struct mt_launch_line *l);
+    /* One of the two is NULL: `count` whole records of 24 bytes; or `accesses` of threads,
+     * in `count` runs. */
+    void (*append)(void *self, const void *records, size_t count);
+    void (*append_runs)(void *self, const struct mt_access_run *runs, size_t count, uint64_t accesses);
+    /* What the calling thread has appended comes before what any thread appends from now on. NULL: it does so
+     * anyway. */
+    void (*fence)(void *self);
+    /* Ends the launch. Returns how many of its accesses are there; *bytes: how much they take. */
+    uint64_t (*end)(void *self, uint64_t *bytes);
+    /* What the line of the launch that has just ended knows its records by (memtrace/sample.h): 1, or 0 if
+     * nothing does. NULL: the output itself says of which run it is. */
+    int (*sample)(const void *self, uint64_t *hash);
+    /* 1 while it writes; why it does not, or "". */
+    int (*on)(const void *self);
+    const char *(*error)(const void *self);
+    /* Ends it and frees all. NULL: it stays until the process ends. */
+    void (*close)(void *self);
+};
+
+/* A raw trace, MemTrace-pipe-N, byte-exact to docs/trace-format.md: an output of records, into a regular file
+ * or FIFO. Each append is written in one piece, straight from the caller's memory. When writing fails a
+ * regular file is cut back to its last whole record; what comes later is only counted. */
+struct mt_sink;
+extern const struct mt_output_ops mt_sink_ops;
+/* Opens `path` (a FIFO waits for its reader) and writes the file header. NULL:
+ * *why is a sentence for the user. */
+struct mt_sink *mt_sink_open(const char *path, char *why, size_t size);
 #endif

@@ -1,8 +1,7 @@
 /* For tests of what goes through a sink. */
 #ifndef TEST_RUNTIME_SINK_H
 #define TEST_RUNTIME_SINK_H
-#include "trace/companion.h"
-#include "trace/sink.h"
+#include "trace/trace.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

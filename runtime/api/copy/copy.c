@@ -6,7 +6,6 @@
 #include "trace/events.h"
 #include "trace/objects.h"
 #include "api/streams/stream.h"
-#include "trace/planes.h"
 #include "trace/site.h"
 #include "api/tables/error.h"
 #include "trace/devices.h"

@@ -2,7 +2,6 @@
  * counted per place and written into companions. */
 #define _GNU_SOURCE
 #include "device.h"
-#include "trace/companion.h"
 #include "trace/trace.h"
 #include "trace/events.h"
 #include "trace/devices.h"
@@ -16,7 +15,6 @@
 #include "base/fork.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "trace/python.h"
 #include "trace/site.h"
 #include <dlfcn.h>
 #include <execinfo.h>

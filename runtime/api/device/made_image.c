@@ -10,7 +10,6 @@
 #include "base/report.h"
 #include "base/trust.h"
 #include "trace/events.h"
-#include "trace/sources.h"
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>

@@ -16,7 +16,7 @@
 #include "base/short.h"
 #include "trace/devices.h"
 #include "trace/events.h"
-#include "trace/nvtx.h"
+#include "trace/selection.h"
 #include <ctype.h>
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -13,7 +13,7 @@
 #include "api/tables/map.h"
 #include "base/fork.h"
 #include "base/file.h"
-#include "trace/nvtx.h"
+#include "trace/selection.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>

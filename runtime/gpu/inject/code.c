@@ -11,7 +11,6 @@
 #include "base/source_file.h"
 #include "trace/events.h"
 #include "trace/ranges.h"
-#include "trace/sources.h"
 #include <ctype.h>
 #include <limits.h>
 #include <pthread.h>

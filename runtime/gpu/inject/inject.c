@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/report.h"
 #include "trace/events.h"
-#include "trace/nvtx.h"
+#include "trace/selection.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdatomic.h>

@@ -5,7 +5,6 @@
 #include "trace/events.h"
 #include "trace/ranges.h"
 #include "trace/objects.h"
-#include "trace/planes.h"
 #include "trace/site.h"
 #include <stdatomic.h>
 #include <stdint.h>

@@ -7,19 +7,16 @@ import os
 
 DEPTH = 4
 
-
 class Place(ctypes.Structure):
-    """struct mt_python_location of runtime/trace/python.h."""
+    """struct mt_python_location of runtime/trace/site.h."""
     _fields_ = [("file", ctypes.c_char_p)] + [(name, ctypes.c_int) for name in ("line", "column", "end_line", "end_column")]
 
     def values(self):
         return os.fsdecode(self.file), self.line, self.column, self.end_line, self.end_column
 
-
 class Asked(ctypes.Structure):
     """struct mt_python_asked there."""
     _fields_ = [("number", ctypes.c_uint64), ("places", ctypes.c_uint32), ("unused", ctypes.c_uint32), ("place", Place * DEPTH)]
-
 
 def answer(driver, names, asked):
     try:
@@ -28,14 +25,12 @@ def answer(driver, names, asked):
         name = ""
     driver.__mt_python_answer(asked.number, name.encode("utf-8", "replace"))
 
-
 def work(driver, ended):
     from memtrace_python.names import Names
     names, asked = Names(), Asked()
     while driver.__mt_python_ask(ctypes.byref(asked)):
         answer(driver, names, asked)
     ended.release()
-
 
 def begin(driver):
     """`driver`: a library of ctypes. At the process' end all is answered."""

@@ -18,18 +18,15 @@ HOLDERS = {(3, 11): (56, 8), (3, 12): (56, 0)}
 PACKAGES = ("numba", "numba_cuda", "llvmlite", "cupy", "cupyx", "cupy_backends", "triton", "torch", "functorch", "cuda", "pycuda", "numpy")
 kept = []  # what the driver has pointers to
 
-
 class Layout(ctypes.Structure):
-    """struct mt_python of runtime/trace/python.h."""
+    """struct mt_python of runtime/trace/site.h."""
     _fields_ = [(name, ctypes.c_uint32) for name in (
         "bytes", "thread_frame", "holder_frame", "frame_code", "frame_previous", "frame_instruction", "code_file", "code_instructions",
         "string_length", "string_state", "state_ascii", "state_kind", "string_ascii", "string_other")] + [
         (name, ctypes.c_void_p) for name in ("code_type", "thread", "line", "place", "skip")]
 
-
 def words(address, n):
     return (ctypes.c_uint64 * n).from_address(address)[:]
-
 
 def place(found, value, what):
     """Where one of these words is the value, in bytes. The low bits of a pointer may be in use."""
@@ -37,7 +34,6 @@ def place(found, value, what):
         if value in (word, word & ~7):
             return at * 8
     raise Unknown(f"there is no {what}")
-
 
 def add_strings(layout):
     """The state of a string: three bits for the bytes of a character, one that is always set here, one for ASCII."""
@@ -52,7 +48,6 @@ def add_strings(layout):
             layout.state_kind, layout.state_ascii = shift, shift + 4
             return
     raise Unknown("strings are others")
-
 
 def add_frames(layout, state):
     """This function's frame is the one that runs; who called it stands still."""
@@ -75,7 +70,6 @@ def add_frames(layout, state):
         layout.holder_frame = DIRECT
         layout.thread_frame = place((ctypes.c_uint64 * 24).from_address(state)[:], frame, "frame")
 
-
 def add_skipped(layout):
     paths = [os.path.dirname(os.path.abspath(__file__)) + os.sep]
     for name in PACKAGES:
@@ -90,13 +84,11 @@ def add_skipped(layout):
     kept.append(skip)
     layout.skip = ctypes.addressof(skip)
 
-
 def tried(driver):
     """The line of the call below, as the driver finds it."""
     file = ctypes.create_string_buffer(4096)
     line, known = driver.__mt_python_line(file, 4096), sys._getframe().f_lineno
     return os.fsdecode(file.value) == __file__ and line == known
-
 
 def make(driver):
     if sys.version_info < (3, 11) or sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
@@ -114,7 +106,6 @@ def make(driver):
     if not tried(driver):
         raise Unknown("a known line is not found")
     add_skipped(layout)
-
 
 def on():
     """Once in a process."""
