@@ -1,12 +1,1689 @@
 /* The lists of a report, and what it takes over from the analysis and from companions. */
 #define _GNU_SOURCE
+
 #include "report.h"
 #include "memtrace/grow.h"
-#include "output/rows/sorted.h"
+#include "analysis/graph/graph.h"
+#include "analysis/onchip/onchip.h"
 #include "memtrace/order.h"
+#include "output/results/results.h"
+#include "memtrace/record.h"
+#include "analysis/base/pairmap.h"
+#include "output/versus/versus.h"
+#include "output/results/summary.h"
+#include "output/text/table.h"
+#include "output/dot/dot.h"
+#include "output/rows/sorted.h"
+#include "output/json/json.h"
+#include "output/rows/relations.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <uthash.h>
+
+enum mt_page_list {
+#define MT_LIST(name, columns) MT_PAGE_##name,
+#include "page.def"
+    MT_PAGE_LISTS
+};
+
+/* A list under way: an object, into which the caller may write members before the first row of a pack.
+ * After the values of a row (mt_tuples_number(&p->w, …) and so on) comes page_row. The end returns 0, or
+ * -1 without memory. */
+struct mt_page_rows {
+    struct mt_tuples w;
+    struct mt_relation list;
+    struct mt_column columns[MT_RELATION_COLUMNS];
+    char names[300];
+    struct mt_json *j;
+    unsigned keys; /* 0: it is no pack */
+    int failed;
+    unsigned char *bytes; /* of a pack */
+    size_t n, room;
+    uint64_t *group; /* rows of the group under way, without its keys */
+    size_t ngroup, group_room, count;
+    uint64_t key[MT_RELATION_COLUMNS];
+};
+
+#define MT_REPORT_FILE(name) extern const char mt_report_##name[], mt_report_##name##_end[]
+
+MT_REPORT_FILE(html);
+
+MT_REPORT_FILE(css);
+
+MT_REPORT_FILE(js);
+
+MT_REPORT_FILE(d3);
+
+MT_REPORT_FILE(versus_css);
+
+MT_REPORT_FILE(licence);
+
+#undef MT_REPORT_FILE
+
+/* ---- Lists in the page's data ---- */
+
+static const struct {
+    const char *name, *columns;
+} lists[MT_PAGE_LISTS] = {
+#define MT_LIST(name, columns) {#name, columns},
+#include "page.def"
+};
+
+#define MT_LIST(name, columns)                                                                               \
+    _Static_assert(sizeof columns <= sizeof((struct mt_page_rows *)NULL)->names, #name);
+#include "page.def"
+
+/* ---- rows ---- */
+
+static void page_list_array(struct mt_json *j, unsigned n, const struct mt_value *v)
+{
+    mt_json_array(j, NULL, 1);
+    for (unsigned i = 0; i < n; i++)
+        if (v[i].null || v[i].text)
+            mt_json_text(j, NULL, v[i].null ? NULL : v[i].text);
+        else
+            mt_json_i64(j, NULL, v[i].number);
+    mt_json_end(j);
+}
+
+/* ---- packs ---- */
+
+static int page_list_put(struct mt_page_rows *to, uint64_t v)
+{
+    if (mt_grow(&to->bytes, &to->room, to->n + 10, 1) != 0)
+        return -1;
+    for (; v > 127; v >>= 7)
+        to->bytes[to->n++] = (unsigned char)(v | 128);
+    to->bytes[to->n++] = (unsigned char)v;
+    return 0;
+}
+
+/* The group under way: its keys, how many rows, and these. */
+static int page_list_flush(struct mt_page_rows *to)
+{
+    unsigned width = to->list.n - to->keys;
+    int rc = 0;
+    if (!to->ngroup)
+        return 0;
+    for (unsigned i = 0; rc == 0 && i < to->keys; i++)
+        rc = page_list_put(to, to->key[i]);
+    if (rc == 0)
+        rc = page_list_put(to, to->ngroup / width);
+    for (size_t i = 0; rc == 0 && i < to->ngroup; i++)
+        rc = page_list_put(to, to->group[i] - (i % width || !i ? 0 : to->group[i - width]));
+    to->ngroup = 0;
+    return rc;
+}
+
+static int page_list_packed(struct mt_page_rows *to, const struct mt_value *v)
+{
+    const unsigned keys = to->keys, n = to->list.n;
+    int same = to->ngroup != 0;
+    for (unsigned i = 0; i < keys; i++)
+        same &= to->key[i] == (uint64_t)v[i].number;
+    if (!same && page_list_flush(to) != 0)
+        return -1;
+    if (mt_grow(&to->group, &to->group_room, to->ngroup + n, sizeof *to->group) != 0)
+        return -1;
+    for (unsigned i = 0; i < n; i++)
+        *(i < keys ? &to->key[i] : &to->group[to->ngroup++]) = (uint64_t)v[i].number;
+    to->count++;
+    return 0;
+}
+
+static int page_list_base64(const struct mt_page_rows *to)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *text = malloc((to->n + 2) / 3 * 4 + 1);
+    size_t out = 0;
+    for (size_t i = 0; text && i < to->n; i += 3) {
+        size_t left = to->n - i;
+        uint32_t v = (uint32_t)to->bytes[i] << 16 | (left > 1 ? (uint32_t)to->bytes[i + 1] << 8 : 0) |
+                     (left > 2 ? to->bytes[i + 2] : 0);
+        text[out++] = digits[v >> 18];
+        text[out++] = digits[v >> 12 & 63];
+        text[out++] = left > 1 ? digits[v >> 6 & 63] : '=';
+        text[out++] = left > 2 ? digits[v & 63] : '=';
+    }
+    if (!text)
+        return -1;
+    text[out] = 0;
+    mt_json_text(to->j, "data", text);
+    free(text);
+    return 0;
+}
+
+/* ---- both ---- */
+
+static int page_list_row(void *arg, const struct mt_relation *r, const struct mt_value *v, char *why)
+{
+    struct mt_page_rows *to = arg;
+    (void)why;
+    if (to->keys)
+        return page_list_packed(to, v);
+    page_list_array(to->j, r->n, v);
+    return 0;
+}
+
+/* The names of its columns. */
+static void page_list_columns(struct mt_page_rows *p, const char *key, enum mt_page_list list)
+{
+    snprintf(p->names, sizeof p->names, "%s", lists[list].columns);
+    mt_json_array(p->j, key, 1);
+    for (char *save, *name = strtok_r(p->names, " ", &save); name; name = strtok_r(NULL, " ", &save))
+        if (*name == '|') {
+            p->keys = p->list.n;
+        } else if (p->list.n < MT_RELATION_COLUMNS) {
+            p->columns[p->list.n++].name = name;
+            mt_json_text(p->j, NULL, name);
+        }
+    mt_json_end(p->j);
+}
+
+static void page_begin(struct mt_page_rows *p, struct mt_json *j, enum mt_page_list list)
+{
+    static const struct mt_tuples_ops ops = {.row = page_list_row};
+    *p = (struct mt_page_rows){.w = {.ops = &ops, .arg = p, .now = &p->list},
+                               .list = {.name = lists[list].name, .columns = p->columns},
+                               .j = j};
+    mt_json_object(j, lists[list].name, strchr(lists[list].columns, '|') != NULL);
+    page_list_columns(p, "columns", list);
+    if (!p->keys)
+        mt_json_array(j, "rows", 0);
+}
+
+static void page_row(struct mt_page_rows *p)
+{
+    p->failed |= mt_tuples_next(&p->w) != 0;
+}
+
+static int page_end(struct mt_page_rows *p)
+{
+    if (p->keys) {
+        p->failed |= page_list_flush(p) != 0;
+        mt_json_u64(p->j, "keys", p->keys);
+        mt_json_u64(p->j, "count", p->count);
+        p->failed |= page_list_base64(p) != 0;
+    } else {
+        mt_json_end(p->j);
+    }
+    mt_json_end(p->j);
+    free(p->bytes);
+    free(p->group);
+    return p->failed ? -1 : 0;
+}
+
+/* The member "columns": names of the columns of lists that come with sections of comm.json. */
+static void page_names(struct mt_json *j)
+{
+    mt_json_object(j, "columns", 0);
+    for (int i = MT_PAGE_traffic_launches; i <= MT_PAGE_traffic_heat; i++)
+        page_list_columns(&(struct mt_page_rows){.j = j}, lists[i].name, i);
+    mt_json_end(j);
+}
+
+/* ---- Lists of the report: launches, copies, allocations, sites, the stride graph ---- */
+
+enum { MOST_LISTED = 50000, MOST_COPIES = 20000, MOST_NODES = 60, MOST_EDGES = 240 };
+
+/* ---- launches ---- */
+
+/* From the stream to the library; none of it without an event. */
+static void write_event(struct mt_tuples *w, const struct mt_launch_event *e, uint64_t zero)
+{
+    if (!e) {
+        mt_tuples_null(w, 10);
+        mt_tuples_text(w, "");
+        mt_tuples_null(w, 5);
+        return;
+    }
+    mt_tuples_number(w, e->stream);
+    for (int i = 0; i < 3; i++)
+        mt_tuples_number(w, e->grid[i]);
+    for (int i = 0; i < 3; i++)
+        mt_tuples_number(w, e->block[i]);
+    mt_tuples_numbers(w, MT_NUMBERS(e->shared, e->begin_ns >= zero ? e->begin_ns - zero : 0,
+                                    e->end_ns >= zero ? e->end_ns - zero : 0));
+    mt_tuples_text(w, e->file);
+    mt_tuples_number(w, e->line);
+    mt_tuples_maybe(w, e->has_records, e->records);
+    mt_tuples_number(w, e->untraced);
+    mt_tuples_number(w, (uint64_t)(int64_t)e->status);
+    if (*e->library)
+        mt_tuples_text(w, e->library);
+    else
+        mt_tuples_null(w, 1);
+}
+
+static void report_write_volume(struct mt_tuples *w, const struct mt_report_volume *v)
+{
+    mt_tuples_numbers(
+        w, MT_NUMBERS(v->load, v->store, v->comm_load, v->comm_store, v->same_launch, v->same_cta));
+}
+
+/* When the first thing happened; the page's times count from here. */
+static uint64_t zero_of(const struct mt_report *r)
+{
+    uint64_t zero = UINT64_MAX;
+    for (size_t i = 0; i < r->copies.n; i++)
+        if (r->copies.at[i].begin_ns && r->copies.at[i].begin_ns < zero)
+            zero = r->copies.at[i].begin_ns;
+    for (size_t i = 0; i < r->ranges.n; i++)
+        if (r->ranges.at[i].begin_ns && r->ranges.at[i].begin_ns < zero)
+            zero = r->ranges.at[i].begin_ns;
+    for (size_t i = 0; i < r->launches.n; i++)
+        if (r->launches.at[i].event && r->launches.at[i].event->begin_ns < zero)
+            zero = r->launches.at[i].event->begin_ns;
+    for (size_t i = 0; i < r->untraced.n; i++)
+        if (r->untraced.at[i]->begin_ns && r->untraced.at[i]->begin_ns < zero)
+            zero = r->untraced.at[i]->begin_ns;
+    return zero == UINT64_MAX ? 0 : zero;
+}
+
+static int write_launches(struct mt_json *j, const struct mt_report *r, uint64_t zero)
+{
+    struct mt_page_rows p;
+    page_begin(&p, j, MT_PAGE_launches);
+    for (size_t i = 0; i < r->launches.n; i++) {
+        const struct mt_report_launch *l = &r->launches.at[i];
+        mt_tuples_number(&p.w, l->superstep);
+        mt_tuples_number(&p.w, l->kernel);
+        report_write_volume(&p.w, &l->volume);
+        mt_tuples_number(&p.w, l->ctas);
+        mt_tuples_number(&p.w, l->sms);
+        write_event(&p.w, l->event, zero);
+        page_row(&p);
+    }
+    for (size_t i = 0; i < r->untraced.n && i < MOST_LISTED; i++) {
+        static const struct mt_report_volume none;
+        mt_tuples_null(&p.w, 1);
+        mt_tuples_number(&p.w, mt_report_kernel((struct mt_report *)r, r->untraced.at[i]->kernel));
+        report_write_volume(&p.w, &none);
+        mt_tuples_number(&p.w, 0);
+        mt_tuples_number(&p.w, 0);
+        write_event(&p.w, r->untraced.at[i], zero);
+        page_row(&p);
+    }
+    return page_end(&p);
+}
+
+/* ---- copies ---- */
+
+struct positions {
+    uint64_t *seq; /* of launches that are shown, ascending */
+    size_t n;
+};
+
+/* Launches shown that came before the event. */
+static size_t report_lists_position(const struct positions *p, uint64_t seq)
+{
+    return MT_FIRST(i, p->n, p->seq[i] >= seq);
+}
+
+/* Too many are summed up per place and kind. */
+static int write_copies(struct mt_json *j, const struct mt_report *r, const struct positions *p,
+                        uint64_t zero)
+{
+    static const char *const kinds[] = {"h2h", "h2d", "d2h", "d2d", "set", "new"};
+    int sum = r->copies.n > MOST_COPIES;
+    struct mt_page_rows page;
+    page_begin(&page, j, MT_PAGE_copies);
+    for (size_t i = 0; i < r->copies.n; i++) {
+        const struct mt_copy_event *c = &r->copies.at[i];
+        size_t at = report_lists_position(p, c->seq);
+        uint64_t bytes = c->width * c->height, count = 1;
+        char to[64], from[64];
+        while (sum && i + 1 < r->copies.n && r->copies.at[i + 1].kind == c->kind &&
+               report_lists_position(p, r->copies.at[i + 1].seq) == at) {
+            i++;
+            bytes += r->copies.at[i].width * r->copies.at[i].height;
+            count++;
+        }
+        mt_tuples_number(&page.w, at);
+        mt_tuples_text(&page.w, kinds[c->kind]);
+        if (sum) {
+            mt_tuples_null(&page.w, 2);
+        } else {
+            mt_tuples_text(&page.w, mt_key_hex(to, c->dst));
+            mt_tuples_text(&page.w, mt_key_hex(from, c->src));
+        }
+        mt_tuples_number(&page.w, bytes);
+        mt_tuples_number(&page.w, count);
+        mt_tuples_maybe(&page.w, c->begin_ns != 0, c->begin_ns - zero);
+        page_row(&page);
+    }
+    return page_end(&page);
+}
+
+static int write_ranges(struct mt_json *j, const struct mt_report *r, uint64_t zero)
+{
+    struct mt_page_rows p;
+    page_begin(&p, j, MT_PAGE_ranges);
+    for (size_t i = 0; i < r->ranges.n && i < MOST_LISTED; i++) {
+        const struct mt_range_event *e = &r->ranges.at[i];
+        mt_tuples_text(&p.w, e->name);
+        mt_tuples_text(&p.w, e->domain);
+        mt_tuples_numbers(&p.w, MT_NUMBERS(e->thread, e->begin_ns >= zero ? e->begin_ns - zero : 0,
+                                           e->end_ns >= zero ? e->end_ns - zero : 0, e->open != 0));
+        page_row(&p);
+    }
+    return page_end(&p);
+}
+
+/* ---- allocations and sites ---- */
+
+static int write_allocs(struct mt_json *j, const struct mt_report *r, const struct positions *p)
+{
+    struct mt_page_rows page;
+    page_begin(&page, j, MT_PAGE_allocations);
+    for (size_t i = 0, n = 0; i < r->nallocs && n < MOST_LISTED; i++) {
+        const struct mt_alloc_event *a = &r->allocs[i];
+        char base[64];
+        if (a->first && a->first - 1 != i)
+            continue; /* of a host program a row for each call */
+        n++;
+        mt_tuples_number(&page.w, a->id);
+        mt_tuples_text(&page.w, a->kind);
+        mt_tuples_text(&page.w, a->name);
+        mt_tuples_text(&page.w, mt_key_hex(base, a->base));
+        mt_tuples_number(&page.w, mt_alloc_bytes(a));
+        mt_tuples_number(&page.w, a->like ? a->like : 1);
+        mt_tuples_text(&page.w, a->file);
+        mt_tuples_number(&page.w, a->line);
+        mt_tuples_number(&page.w, report_lists_position(p, a->seq));
+        mt_tuples_maybe(&page.w, a->free_seq != MT_SEQ_NONE, report_lists_position(p, a->free_seq));
+        page_row(&page);
+    }
+    int rc = page_end(&page);
+    mt_json_u64(j, "allocations_in_all", r->nallocs);
+    return rc;
+}
+
+static int write_sites(struct mt_json *j, const struct mt_report *r)
+{
+    struct mt_page_rows p;
+    page_begin(&p, j, MT_PAGE_sites);
+    for (size_t i = 0; i < r->sites.n && i < MOST_LISTED; i++) {
+        const struct mt_site_event *s = &r->sites.at[i];
+        mt_tuples_number(&p.w, s->id);
+        mt_tuples_text(&p.w, s->file);
+        mt_tuples_number(&p.w, s->line);
+        mt_tuples_number(&p.w, s->column);
+        mt_tuples_text(&p.w, s->op);
+        mt_tuples_number(&p.w, s->size);
+        mt_tuples_text(&p.w, s->function);
+        mt_tuples_text(&p.w, *s->space ? mt_onchip_variable(s) : s->var);
+        page_row(&p);
+    }
+    int rc = page_end(&p);
+    mt_json_u64(j, "sites_in_all", r->sites.n);
+    return rc;
+}
+
+/* Launches, copies, allocations, sites, graph. */
+static int report_write_lists(struct mt_json *j, const struct mt_report *r)
+{
+    struct positions p = {.seq = malloc((r->launches.n + 1) * sizeof *p.seq)};
+    if (!p.seq)
+        return -1;
+    for (size_t i = 0; i < r->launches.n; i++)
+        if (r->launches.at[i].event)
+            p.seq[p.n++] = r->launches.at[i].event->seq;
+    qsort(p.seq, p.n, sizeof *p.seq, mt_order_u64);
+    uint64_t zero = zero_of(r);
+    int bad = write_launches(j, r, zero) || write_copies(j, r, &p, zero) || write_ranges(j, r, zero) ||
+              write_allocs(j, r, &p) || write_sites(j, r);
+    free(p.seq);
+    return bad ? -1 : 0;
+}
+
+/* ---- the stride graph ---- */
+
+static int by_count(const void *a, const void *b, void *arg)
+{
+    const struct mt_stride_graph *g = arg;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    if (g->nodes[x].count != g->nodes[y].count)
+        return g->nodes[x].count > g->nodes[y].count ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static int edge_by_count(const void *a, const void *b)
+{
+    const struct mt_edge *x = a, *y = b;
+    if (x->count != y->count)
+        return x->count > y->count ? -1 : 1;
+    return x->from != y->from ? (x->from < y->from ? -1 : 1) : x->to < y->to ? -1 : x->to > y->to;
+}
+
+static int write_nodes(struct mt_json *j, const struct mt_stride_graph *g, const uint32_t *order,
+                       uint32_t *place)
+{
+    struct mt_page_rows p;
+    page_begin(&p, j, MT_PAGE_nodes);
+    for (size_t i = 0; i < g->nnodes && i < MOST_NODES; i++) {
+        const struct mt_node *n = &g->nodes[order[i]];
+        place[order[i]] = (uint32_t)i + 1;
+        mt_tuples_maybe(&p.w, n->buffer != MT_BUFFER_NONE, n->buffer);
+        mt_tuples_numbers(&p.w, MT_NUMBERS((uint64_t)n->stride, n->type, n->bytes));
+        mt_tuples_text(&p.w, n->kernel);
+        mt_tuples_number(&p.w, n->kernels);
+        mt_tuples_number(&p.w, n->count);
+        page_row(&p);
+    }
+    return page_end(&p);
+}
+
+static int write_edges(struct mt_json *j, const struct mt_stride_graph *g, const uint32_t *place,
+                       struct mt_edge *edges)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->nedges; i++)
+        if (place[g->edges[i].from] && place[g->edges[i].to])
+            edges[n++] =
+                (struct mt_edge){place[g->edges[i].from] - 1, place[g->edges[i].to] - 1, g->edges[i].count};
+    qsort(edges, n, sizeof *edges, edge_by_count);
+    struct mt_page_rows p;
+    page_begin(&p, j, MT_PAGE_edges);
+    for (size_t i = 0; i < n && i < MOST_EDGES; i++) {
+        mt_tuples_numbers(&p.w, MT_NUMBERS(edges[i].from, edges[i].to, edges[i].count));
+        page_row(&p);
+    }
+    return page_end(&p);
+}
+
+static int write_graph(struct mt_json *j, const char *key, const struct mt_report_graph *from)
+{
+    const struct mt_stride_graph *g = from->graph;
+    if (!g)
+        return 0;
+    uint32_t *order = malloc((g->nnodes + 1) * sizeof *order), *place = calloc(g->nnodes + 1, sizeof *place);
+    struct mt_edge *edges = malloc((g->nedges + 1) * sizeof *edges);
+    int rc = order && place && edges ? 0 : -1;
+    if (rc != 0)
+        goto out;
+    for (size_t i = 0; i < g->nnodes; i++)
+        order[i] = (uint32_t)i;
+    qsort_r(order, g->nnodes, sizeof *order, by_count, (void *)g);
+    uint64_t all = 0;
+    for (size_t i = 0; i < g->nnodes; i++)
+        all += g->nodes[i].count;
+    mt_json_object(j, key, 0);
+    mt_json_text(j, "stride", from->stride);
+    mt_json_u64(j, "nodes_in_all", g->nnodes);
+    mt_json_u64(j, "edges_in_all", g->nedges);
+    mt_json_u64(j, "strides", all);
+    mt_json_u64(j, "accesses", g->records);
+    mt_json_u64(j, "left_out", g->left_out);
+    rc = write_nodes(j, g, order, place) || write_edges(j, g, place, edges) ? -1 : 0;
+    mt_json_end(j);
+out:
+    free(order);
+    free(place);
+    free(edges);
+    return rc;
+}
+
+static int report_write_graph(struct mt_json *j, const struct mt_report *r)
+{
+    return write_graph(j, "graph", &r->graph) == 0 && write_graph(j, "lane_graph", &r->lanes) == 0 ? 0 : -1;
+}
+
+/* Shared and local memory in the page: the rows of the text's tables, the heaviest ones first. */
+
+enum { REPORT_SHARED_MOST_ROWS = 2000, REPORT_SHARED_MOST_CELLS = 1 << 16 };
+
+static const char *const types[] = {
+#define MT_ACCESS_TYPE(name, code, text) [code] = text,
+#include "memtrace/record.def"
+};
+
+static int shared_by_conflicts(const void *a, const void *b)
+{
+    const struct mt_onchip_place *p = *(const struct mt_onchip_place *const *)a,
+                                 *q = *(const struct mt_onchip_place *const *)b;
+    uint64_t x = p->sum.wavefronts - p->sum.least, y = q->sum.wavefronts - q->sum.least;
+    if (x != y)
+        return x < y ? 1 : -1;
+    if (p->sum.bytes != q->sum.bytes)
+        return p->sum.bytes < q->sum.bytes ? 1 : -1;
+    return (p > q) - (p < q);
+}
+
+static int shared_by_count(const void *a, const void *b)
+{
+    const struct mt_onchip_hazard *p = *(const struct mt_onchip_hazard *const *)a,
+                                  *q = *(const struct mt_onchip_hazard *const *)b;
+    return p->h.count != q->h.count ? (p->h.count < q->h.count ? 1 : -1) : (p > q) - (p < q);
+}
+
+static void shared_site(struct mt_json *j, const struct mt_site_event *s)
+{
+    mt_json_text(j, "file", s ? s->file : "");
+    mt_json_u64(j, "line", s ? s->line : 0);
+    mt_json_u64(j, "column", s ? s->column : 0);
+    mt_json_text(j, "variable", mt_onchip_variable(s));
+    if (s && !*s->file && *s->at) /* machine code without lines */
+        mt_json_text(j, "at", s->at);
+}
+
+static void shared_figures(struct mt_json *j, const struct mt_bank_cell *c)
+{
+    mt_json_u64(j, "requests", c->requests);
+    mt_json_u64(j, "accesses", c->accesses);
+    mt_json_u64(j, "bytes", c->bytes);
+    mt_json_u64(j, "wavefronts", c->wavefronts);
+    mt_json_u64(j, "ideal", c->least);
+    mt_json_u64(j, "worst", c->worst);
+}
+
+/* Rows of one kind of memory; *n: those written, to `shown`. */
+static void shared_places(struct mt_json *j, const struct mt_onchip_rows *r, uint32_t space,
+                          const struct mt_onchip_place **shown, size_t *n)
+{
+    size_t all = 0;
+    for (size_t i = 0; i < r->nplaces; i++)
+        if (mt_rec_space(r->places[i].sum.type) == space)
+            shown[all++] = &r->places[i];
+    qsort(shown, all, sizeof *shown, shared_by_conflicts);
+    *n = all < REPORT_SHARED_MOST_ROWS ? all : REPORT_SHARED_MOST_ROWS;
+    mt_json_object(j, space == MT_IN_SHARED ? "banks" : "local", 0);
+    mt_json_u64(j, "left_out", all - *n);
+    mt_json_array(j, "rows", 0);
+    for (size_t i = 0; i < *n; i++) {
+        mt_json_object(j, NULL, 1);
+        shared_site(j, shown[i]->site);
+        mt_json_text(j, "kernel", shown[i]->kernel);
+        mt_json_text(j, "type", types[shown[i]->sum.type & 3]);
+        mt_json_u64(j, "launches", shown[i]->launches);
+        shared_figures(j, &shown[i]->sum);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+    mt_json_end(j);
+}
+
+static int shared_cells(struct mt_json *j, const struct mt_report *r, const struct mt_onchip_place **shown,
+                        size_t n)
+{
+    struct mt_page_rows p;
+    uint64_t cells = 0;
+    for (size_t i = 0; i < n; i++)
+        cells += shown[i]->launches;
+    if (cells > REPORT_SHARED_MOST_CELLS)
+        return 0;
+    page_begin(&p, j, MT_PAGE_shared_cells);
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_bank_cell *c = r->onchip->rows.cells + shown[i]->first,
+                                  *end = r->onchip->rows.cells + shown[i]->end;
+        while (c < end) {
+            struct mt_bank_cell sum = {.launch = c->launch};
+            for (; c < end && c->launch == sum.launch; c++)
+                mt_onchip_add(&sum, c);
+            mt_tuples_numbers(&p.w,
+                              MT_NUMBERS(i, r->onchip->launches[sum.launch].superstep, sum.requests,
+                                         sum.accesses, sum.bytes, sum.wavefronts, sum.least, sum.worst));
+            page_row(&p);
+        }
+    }
+    return page_end(&p);
+}
+
+static void shared_hazard(struct mt_json *j, const struct mt_report *r, const struct mt_onchip_hazard *x)
+{
+    static const char *const sides[] = {"first", "second"};
+    const struct mt_hazard *h = &x->h;
+    mt_json_object(j, NULL, 1);
+    mt_json_text(j, "kind", mt_hazard_words[h->kind]);
+    mt_json_text(j, "kernel", h->kernel);
+    mt_json_text(j, "between", mt_hazard_between_words[h->between]);
+    for (int i = 0; i < 2; i++) {
+        mt_json_object(j, sides[i], 1);
+        shared_site(j, x->side[i]);
+        mt_json_text(j, "type", types[h->type[i]]);
+        mt_json_u64(j, "thread", h->thread[i]);
+        mt_json_end(j);
+    }
+    mt_json_u64(j, "words", h->count);
+    mt_json_u64(j, "launches", h->launches);
+    mt_json_u64(j, "launch", r->onchip->launches[h->launch].superstep);
+    mt_json_numbers(j, "cta", MT_NUMBERS(h->cta >> 32, h->cta >> 16 & 0xffff, h->cta & 0xffff));
+    mt_json_u64(j, "address", h->address);
+    mt_json_end(j);
+}
+
+static int shared_hazard_cells(struct mt_json *j, const struct mt_report *r,
+                               const struct mt_onchip_hazard **shown, size_t n)
+{
+    struct mt_page_rows p;
+    uint64_t cells = 0;
+    for (size_t i = 0; i < n; i++)
+        cells += shown[i]->h.launches;
+    if (cells > REPORT_SHARED_MOST_CELLS)
+        return 0;
+    page_begin(&p, j, MT_PAGE_hazard_cells);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = shown[i]->first; k < shown[i]->end; k++) {
+            const struct mt_hazard_share *c = &r->onchip->rows.hazard_cells[k];
+            mt_tuples_numbers(&p.w, MT_NUMBERS(i, r->onchip->launches[c->launch].superstep, c->count));
+            page_row(&p);
+        }
+    return page_end(&p);
+}
+
+static int shared_hazards(struct mt_json *j, const struct mt_report *r)
+{
+    const struct mt_onchip_rows *rows = r->onchip ? &r->onchip->rows : NULL;
+    const struct mt_onchip_hazard **shown = malloc((rows->nhazards + 1) * sizeof *shown);
+    size_t n = rows->nhazards < REPORT_SHARED_MOST_ROWS ? rows->nhazards : REPORT_SHARED_MOST_ROWS;
+    if (!shown)
+        return -1;
+    for (size_t i = 0; i < rows->nhazards; i++)
+        shown[i] = &rows->hazards[i];
+    qsort(shown, rows->nhazards, sizeof *shown, shared_by_count);
+    mt_json_object(j, "hazards", 0);
+    mt_json_u64(j, "left_out", rows->nhazards - n);
+    mt_json_array(j, "rows", 0);
+    for (size_t i = 0; i < n; i++)
+        shared_hazard(j, r, shown[i]);
+    mt_json_end(j);
+    int rc = shared_hazard_cells(j, r, shown, n);
+    mt_json_end(j);
+    free(shown);
+    return rc;
+}
+
+static void report_shared_note(void *j, const char *note)
+{
+    mt_json_text(j, NULL, note);
+}
+
+/* Shared and local memory; nothing where there is none. */
+static int report_write_shared(struct mt_json *j, const struct mt_report *r)
+{
+    const struct mt_onchip_rows *rows = r->onchip ? &r->onchip->rows : NULL;
+    if (!rows || !rows->nplaces)
+        return 0;
+    const struct mt_onchip_place **shown = malloc(rows->nplaces * sizeof *shown);
+    size_t banks, local;
+    if (!shown)
+        return -1;
+    mt_json_object(j, "shared", 0);
+    mt_json_u64(j, "blocks", r->onchip->banks.blocks);
+    mt_json_array(j, "notes", 0);
+    mt_shared_notes(r->onchip, report_shared_note, j);
+    mt_json_end(j);
+    shared_places(j, rows, MT_IN_SHARED, shown, &banks);
+    shared_places(j, rows, MT_IN_LOCAL, shown + banks, &local);
+    int rc = shared_cells(j, r, shown, banks + local);
+    rc = rc ? rc : shared_hazards(j, r);
+    mt_json_end(j);
+    free(shown);
+    return rc;
+}
+
+/* Lines of source files, as they are when the report is made: those that the report speaks of and a few
+ * around them. A file that is not there any more, or is not one that the user could mean, has none. */
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum { AROUND = 4, MOST_FILES = 200, MOST_BYTES = 1 << 20, LONGEST = 400, LARGEST = 16 << 20 };
+
+struct mention {
+    const char *file;
+    uint64_t line;
+};
+
+struct mentions {
+    struct mention *at;
+    size_t n, room;
+};
+
+static int mention_order(const void *a, const void *b)
+{
+    const struct mention *x = a, *y = b;
+    int d = strcmp(x->file, y->file);
+    return d ? d : x->line < y->line ? -1 : x->line > y->line;
+}
+
+static int report_source_mention(struct mentions *m, const char *file, uint64_t line)
+{
+    if (!file || !*file || line == 0)
+        return 0;
+    struct mention *at = mt_report_more(m, sizeof *at);
+    if (at)
+        *at = (struct mention){file, line};
+    return at ? 0 : -1;
+}
+
+static int report_source_collect(struct mentions *m, const struct mt_report *r)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < r->sites.n; i++)
+        rc = report_source_mention(m, r->sites.at[i].file, r->sites.at[i].line);
+    for (size_t i = 0; rc == 0 && i < r->launches.n; i++)
+        if (r->launches.at[i].event)
+            rc = report_source_mention(m, r->launches.at[i].event->file, r->launches.at[i].event->line);
+    for (size_t i = 0; rc == 0 && i < r->nallocs; i++)
+        rc = report_source_mention(m, r->allocs[i].file, r->allocs[i].line);
+    if (m->n)
+        qsort(m->at, m->n, sizeof *m->at, mention_order);
+    return rc;
+}
+
+/* ---- which files ---- */
+
+/* A source file, read once: what is looked at is what is shown. */
+struct contents {
+    char *at;
+    size_t n;
+};
+
+/* Where the open file lies, links resolved: in one of the folders that the user named? */
+static int in_a_root(const struct mt_report *r, int fd)
+{
+    char link[64], path[PATH_MAX], root[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = 0;
+    for (size_t i = 0; n > 0 && i < r->nroots; i++) {
+        size_t length = realpath(r->roots[i], root) ? strlen(root) : 0;
+        if (length && strncmp(path, root, length) == 0 && (path[length] == '/' || root[length - 1] == '/'))
+            return 1;
+    }
+    return 0;
+}
+
+/* Did the program that wrote the trace know what is in it? */
+static int is_known(const struct mt_report *r, const char *file, const struct contents *c)
+{
+    char text[33];
+    XXH128_hash_t hash = XXH3_128bits(c->at, c->n);
+    snprintf(text, sizeof text, "%016llx%016llx", (unsigned long long)hash.high64,
+             (unsigned long long)hash.low64);
+    for (size_t i = 0; i < r->texts.n; i++) {
+        const struct mt_text_event *t = &r->texts.at[i];
+        if (t->bytes == c->n && strcmp(t->file, file) == 0 && strcmp(t->xxh128, text) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* A regular file only: a FIFO by that name would wait for ever. 0, or -1. */
+static int report_source_slurp(int fd, struct contents *c)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > LARGEST)
+        return -1;
+    c->n = 0;
+    if (!(c->at = malloc((size_t)st.st_size)))
+        return -1;
+    for (ssize_t n = 1; n > 0 && c->n < (size_t)st.st_size; c->n += n > 0 ? (size_t)n : 0)
+        do
+            n = read(fd, c->at + c->n, (size_t)st.st_size - c->n);
+        while (n < 0 && errno == EINTR);
+    return 0;
+}
+
+/* The file by one path: 1 with its contents, if it may be shown. */
+static int try_source(const struct mt_report *r, const char *file, const char *path, struct contents *c)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), good = 0;
+    if (fd < 0)
+        return 0;
+    if (report_source_slurp(fd, c) == 0) {
+        good = c->n > 0 && (in_a_root(r, fd) || is_known(r, file, c));
+        if (!good)
+            free(c->at);
+    }
+    close(fd);
+    return good;
+}
+
+/* PTX that the runtime wrote beside a trace, which may have been moved since with the trace. */
+static int source_beside(const struct mt_report *r, const char *file, struct contents *c)
+{
+    const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
+    char path[PATH_MAX];
+    for (size_t i = 0; i < r->ninputs; i++) {
+        struct stat st;
+        const char *in = r->inputs[i], *end = strrchr(in, '/');
+        int folder = stat(in, &st) == 0 && S_ISDIR(st.st_mode);
+        int n = folder ? snprintf(path, sizeof path, "%s/%s", in, name)
+                       : snprintf(path, sizeof path, "%.*s%s", end ? (int)(end + 1 - in) : 0, in, name);
+        if (n > 0 && n < (int)sizeof path && try_source(r, file, path, c))
+            return 1;
+    }
+    return 0;
+}
+
+static int get_source(const struct mt_report *r, const char *file, struct contents *c)
+{
+    int known = 0;
+    for (size_t i = 0; i < r->texts.n && !known; i++)
+        known = strcmp(r->texts.at[i].file, file) == 0;
+    if ((known || r->nroots) && try_source(r, file, file, c))
+        return 1;
+    for (size_t i = 0; i < r->nroots && *file != '/'; i++) {
+        char path[PATH_MAX];
+        int n = snprintf(path, sizeof path, "%s/%s", r->roots[i], file);
+        if (n > 0 && n < (int)sizeof path && try_source(r, file, path, c))
+            return 1;
+    }
+    return known && source_beside(r, file, c);
+}
+
+/* ---- lines ---- */
+
+/* Is so little left out in front of this mention that it can as well be shown? */
+static int small_gap(const struct mention *m, size_t next)
+{
+    return next > 0 && m[next].line <= m[next - 1].line + 2 * AROUND + 3;
+}
+
+/* The lines near mentions [0, n) of one file: [number, text]. */
+static void write_file(struct mt_json *j, FILE *f, const struct mention *m, size_t n, size_t *left)
+{
+    char *line = NULL;
+    size_t room = 0, next = 0;
+    ssize_t length;
+    mt_json_array(j, "lines", 0);
+    for (uint64_t number = 1; next < n && (length = getline(&line, &room, f)) > 0; number++) {
+        while (next < n && m[next].line + AROUND < number)
+            next++;
+        if (next == n || (m[next].line > number + AROUND && !small_gap(m, next)))
+            continue;
+        while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
+            line[--length] = 0;
+        if (length > LONGEST)
+            line[LONGEST] = 0;
+        if (strlen(line) > *left)
+            break;
+        *left -= strlen(line);
+        mt_json_array(j, NULL, 1);
+        mt_json_u64(j, NULL, number);
+        mt_json_text(j, NULL, line);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+    free(line);
+}
+
+/* Lines of source files around those that the report speaks of. A trace may name any file,
+ * and a page is made to be given away: only files are read that the user named a folder of, or whose contents
+ * a companion of the user's own knew. */
+static int report_write_sources(struct mt_json *j, const struct mt_report *r)
+{
+    struct mentions m = {0};
+    size_t left = MOST_BYTES;
+    int rc = report_source_collect(&m, r);
+    mt_json_object(j, "sources", 0);
+    for (size_t i = 0, end, files = 0; rc == 0 && r->with_sources && i < m.n && files < MOST_FILES; i = end) {
+        for (end = i; end < m.n && strcmp(m.at[end].file, m.at[i].file) == 0;)
+            end++;
+        struct contents c;
+        if (!get_source(r, m.at[i].file, &c))
+            continue;
+        FILE *f = fmemopen(c.at, c.n, "r");
+        files++;
+        mt_json_object(j, m.at[i].file, 0);
+        if (f) {
+            write_file(j, f, m.at + i, end - i, &left);
+            fclose(f);
+        }
+        mt_json_end(j);
+        free(c.at);
+    }
+    mt_json_end(j);
+    free(m.at);
+    return rc;
+}
+
+/* Who sent what to whom, at two scales: launch to launch as rows, CTA to CTA as cells of a matrix. Both stay
+ * below a number of entries that a browser handles at once: rows lose their supersteps, cells are put
+ * together two by two (CTAs first, supersteps when the matrix is small) until they fit. */
+
+enum { REPORT_MATRIX_MOST_ROWS = 40000, REPORT_MATRIX_MOST_CELLS = 1000000, REPORT_MATRIX_SMALL_AXIS = 512 };
+
+/* ---- launch to launch ---- */
+
+struct row {
+    uint32_t src_kernel, src_step, dst_kernel, dst_step;
+    uint64_t size, count, unordered; /* unordered: bytes */
+};
+
+MT_ORDER_4(row_order, struct row, dst_step, dst_kernel, src_kernel, src_step)
+
+static size_t merge_rows(struct row *rows, size_t n)
+{
+    size_t kept = 0;
+    if (n)
+        qsort(rows, n, sizeof *rows, row_order);
+    for (size_t i = 0; i < n; i++) {
+        if (kept == 0 || row_order(&rows[kept - 1], &rows[i]) != 0) {
+            rows[kept++] = rows[i];
+            continue;
+        }
+        rows[kept - 1].size += rows[i].size;
+        rows[kept - 1].count += rows[i].count;
+        rows[kept - 1].unordered += rows[i].unordered;
+    }
+    return kept;
+}
+
+static void write_end(struct mt_tuples *w, uint32_t kernel, uint32_t step)
+{
+    mt_tuples_number(w, kernel);
+    mt_tuples_maybe(w, step != MT_REPORT_ALL, step);
+}
+
+/* report.c: `transfers` by launch, `cells` by CTA. */
+static int report_write_transfers(struct mt_json *j, const struct mt_report *r)
+{
+    MT_REPORT_LIST(struct row) list = {0};
+    for (size_t i = 0; i < r->transfers.n; i++) {
+        const struct mt_report_transfer *t = &r->transfers.at[i];
+        int unordered = t->src.kernel != MT_REPORT_HOST && t->dst.kernel != MT_REPORT_HOST &&
+                        t->src.superstep == t->dst.superstep;
+        struct row row = {t->src.kernel, t->src.superstep, t->dst.kernel,          t->dst.superstep,
+                          t->size,       t->count,         unordered ? t->size : 0};
+        /* Those of one CTA are together: most are of the launches of the one before. */
+        struct row *at = list.n && row_order(&list.at[list.n - 1], &row) == 0 ? &list.at[list.n - 1] : NULL;
+        if (at) {
+            at->size += row.size;
+            at->count += row.count;
+            at->unordered += row.unordered;
+        } else if ((at = MT_REPORT_ADD(list))) {
+            *at = row;
+        } else {
+            free(list.at);
+            return -1;
+        }
+    }
+    struct row *rows = list.at;
+    size_t n = merge_rows(rows, list.n);
+    for (int level = 0; level < 2 && n > REPORT_MATRIX_MOST_ROWS; level++) {
+        for (size_t i = 0; i < n; i++)
+            *(level ? &rows[i].dst_step : &rows[i].src_step) = MT_REPORT_ALL;
+        n = merge_rows(rows, n);
+    }
+    struct mt_page_rows p;
+    page_begin(&p, j, MT_PAGE_transfers);
+    for (size_t i = 0; i < n; i++) {
+        write_end(&p.w, rows[i].src_kernel, rows[i].src_step);
+        write_end(&p.w, rows[i].dst_kernel, rows[i].dst_step);
+        mt_tuples_numbers(&p.w, MT_NUMBERS(rows[i].size, rows[i].count, rows[i].unordered));
+        page_row(&p);
+    }
+    free(rows);
+    return page_end(&p);
+}
+
+/* ---- CTA to CTA ---- */
+
+struct cell {
+    uint32_t step, kernel; /* the reader's superstep, the writer's kernel */
+    uint32_t row, column;  /* writer, reader: places in the axis; `host`: the host */
+    uint64_t size, count;
+};
+
+/* Cells as they come: no more than fit into a page at any time, so that neither memory nor time grow with
+ * what the page does not show. */
+struct matrix {
+    MT_REPORT_LIST(struct cell) cells;
+    struct mt_pairmap index; /* step and kernel, row and column: place in `cells` */
+    size_t axis;
+    uint32_t bin, step_bin; /* powers of two: so many CTAs, supersteps are one */
+    uint32_t most_step;
+};
+
+MT_ORDER_4(cell_order, struct cell, step, kernel, row, column)
+
+/* Adds a cell in the matrix' own places. 0, or -1 without memory. */
+static int add_cell(struct matrix *m, struct cell c)
+{
+    uint64_t *at = mt_pairmap_get(&m->index, (uint64_t)c.step << 32 | c.kernel,
+                                  (uint64_t)c.row << 32 | c.column, m->cells.n);
+    if (!at)
+        return -1;
+    if (*at < m->cells.n) {
+        m->cells.at[*at].size += c.size;
+        m->cells.at[*at].count += c.count;
+        return 0;
+    }
+    struct cell *cell = MT_REPORT_ADD(m->cells);
+    if (!cell)
+        return -1;
+    *cell = c;
+    return 0;
+}
+
+/* Place 0 is the host's, before and after. */
+static uint32_t report_matrix_shrink(uint32_t place, uint32_t by)
+{
+    return place ? (place - 1) / by + 1 : 0;
+}
+
+/* Puts CTAs together two by two, or supersteps when the matrix is small. */
+static int report_matrix_coarsen(struct matrix *m)
+{
+    int steps = m->axis / m->bin <= REPORT_MATRIX_SMALL_AXIS && m->most_step / m->step_bin > 0;
+    size_t n = m->cells.n;
+    *(steps ? &m->step_bin : &m->bin) *= 2;
+    mt_pairmap_clear(&m->index);
+    m->cells.n = 0;
+    for (size_t i = 0; i < n; i++) { /* none goes after the place where it was */
+        struct cell c = m->cells.at[i];
+        c.step /= 1u + (unsigned)steps;
+        c.row = report_matrix_shrink(c.row, 2u - (unsigned)steps);
+        c.column = report_matrix_shrink(c.column, 2u - (unsigned)steps);
+        if (add_cell(m, c) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static size_t report_position(const uint64_t *axis, size_t n, uint64_t key);
+
+static uint32_t place_of(const uint64_t *axis, size_t n, const struct mt_report_end *end)
+{
+    return end->cta == MT_REPORT_NO_CTA ? 0 : (uint32_t)report_position(axis, n, end->cta) + 1;
+}
+
+static int write_cells(struct mt_json *j, const struct matrix *m)
+{
+    uint64_t width = (m->axis + m->bin - 1) / m->bin + 1;
+    struct mt_page_rows p;
+    page_begin(&p, j, MT_PAGE_cells);
+    mt_json_u64(j, "bin", m->bin);
+    mt_json_u64(j, "step_bin", m->step_bin);
+    mt_json_u64(j, "width", width);
+    for (size_t i = 0; i < m->cells.n; i++) {
+        const struct cell *c = &m->cells.at[i];
+        mt_tuples_numbers(&p.w,
+                          MT_NUMBERS(c->step, c->kernel, c->row * width + c->column, c->size, c->count));
+        page_row(&p);
+    }
+    return page_end(&p);
+}
+
+/* All transfers, and then in the order in which they are written. 0, or -1 without memory. */
+static int report_matrix_gather(struct matrix *m, const struct mt_report *r, const uint64_t *axis,
+                                size_t naxis)
+{
+    for (size_t i = 0; i < r->transfers.n; i++)
+        if (r->transfers.at[i].dst.superstep > m->most_step)
+            m->most_step = r->transfers.at[i].dst.superstep;
+    for (size_t i = 0; i < r->transfers.n; i++) {
+        const struct mt_report_transfer *t = &r->transfers.at[i];
+        struct cell c = {t->dst.superstep / m->step_bin,
+                         t->src.kernel,
+                         report_matrix_shrink(place_of(axis, naxis, &t->src), m->bin),
+                         report_matrix_shrink(place_of(axis, naxis, &t->dst), m->bin),
+                         t->size,
+                         t->count};
+        if (add_cell(m, c) != 0)
+            return -1;
+        while (m->cells.n > REPORT_MATRIX_MOST_CELLS)
+            if (report_matrix_coarsen(m) != 0)
+                return -1;
+    }
+    if (m->cells.n)
+        qsort(m->cells.at, m->cells.n, sizeof *m->cells.at, cell_order);
+    return 0;
+}
+
+static int report_write_cells(struct mt_json *j, const struct mt_report *r, const uint64_t *axis,
+                              size_t naxis)
+{
+    struct matrix m = {.axis = naxis, .bin = 1, .step_bin = 1};
+    int rc = report_matrix_gather(&m, r, axis, naxis) == 0 ? write_cells(j, &m) : -1;
+    mt_pairmap_free(&m.index);
+    free(m.cells.at);
+    return rc;
+}
+
+/* ---- Volumes of CTAs and SMs, launch by launch; and the axis of all CTAs ---- */
+
+enum { MOST_PARTS = 400000, REPORT_PARTS_SMALL_AXIS = 512 };
+
+struct axis_keys {
+    uint64_t *at;
+    size_t n, room;
+};
+
+/* Once each: there are far fewer CTAs than ends of transfers. 0, or -1 without memory. */
+static int add_key(struct axis_keys *keys, struct mt_pairmap *known, uint64_t key)
+{
+    uint64_t *seen = mt_pairmap_get(known, key, 0, 0), *at;
+    if (!seen)
+        return -1;
+    if (*seen)
+        return 0;
+    *seen = 1;
+    if (!(at = mt_report_more(keys, sizeof *at)))
+        return -1;
+    *at = key;
+    return 0;
+}
+
+/* All CTA keys that occur, ascending, each once; the caller's. NULL without memory. */
+static uint64_t *report_axis(const struct mt_report *r, size_t *n)
+{
+    struct mt_pairmap known = {0};
+    struct axis_keys keys = {0};
+    int bad = add_key(&keys, &known, MT_REPORT_NO_CTA); /* so that there is a list */
+    for (size_t i = 0; !bad && i < r->ctas.n; i++)
+        bad = add_key(&keys, &known, r->ctas.at[i].key);
+    for (size_t i = 0; !bad && i < r->transfers.n; i++)
+        bad = add_key(&keys, &known, r->transfers.at[i].src.cta) ||
+              add_key(&keys, &known, r->transfers.at[i].dst.cta);
+    mt_pairmap_free(&known);
+    if (bad) {
+        free(keys.at);
+        keys = (struct axis_keys){0};
+    } else {
+        qsort(keys.at, keys.n, sizeof *keys.at, mt_order_u64);
+    }
+    *n = keys.n ? keys.n - 1 : 0; /* the host's is the last one */
+    return keys.at;
+}
+
+/* The place of a key in the axis. */
+static size_t report_position(const uint64_t *axis, size_t n, uint64_t key)
+{
+    const uint64_t *at = n ? bsearch(&key, axis, n, sizeof key, mt_order_u64) : NULL;
+    return at ? (size_t)(at - axis) : 0;
+}
+
+MT_ORDER_2(part_order, struct mt_report_part, superstep, key)
+
+static void report_add_volume(struct mt_report_volume *to, const struct mt_report_volume *v);
+
+size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n)
+{
+    size_t kept = 0;
+    if (n)
+        qsort(parts, n, sizeof *parts, part_order);
+    for (size_t i = 0; i < n; i++) {
+        if (kept == 0 || part_order(&parts[kept - 1], &parts[i]) != 0) {
+            parts[kept++] = parts[i];
+            continue;
+        }
+        report_add_volume(&parts[kept - 1].volume, &parts[i].volume);
+    }
+    return kept;
+}
+
+/* `axis`: of CTAs, whose keys become places; NULL: keys stay as they are. */
+static int write_parts(struct mt_json *j, enum mt_page_list list, const struct mt_report_part *all, size_t n,
+                       const uint64_t *axis, size_t naxis)
+{
+    struct mt_report_part *p = malloc((n + 1) * sizeof *p);
+    uint32_t bin = 1, step_bin = 1, most = 0;
+    if (!p)
+        return -1;
+    if (n)
+        memcpy(p, all, n * sizeof *p);
+    for (size_t i = 0; i < n; i++) {
+        if (axis)
+            p[i].key = report_position(axis, naxis, p[i].key);
+        most = p[i].superstep > most ? p[i].superstep : most;
+    }
+    n = mt_report_merge_parts(p, n);
+    while (n > MOST_PARTS) {
+        int steps = !axis || (naxis / bin <= REPORT_PARTS_SMALL_AXIS && most / step_bin > 0);
+        for (size_t i = 0; i < n; i++) {
+            p[i].superstep /= 1u + (unsigned)steps;
+            p[i].key /= 2u - (unsigned)steps;
+        }
+        *(steps ? &step_bin : &bin) *= 2;
+        n = mt_report_merge_parts(p, n);
+    }
+    struct mt_page_rows page;
+    page_begin(&page, j, list);
+    mt_json_u64(j, "bin", bin);
+    mt_json_u64(j, "step_bin", step_bin);
+    for (size_t i = 0; i < n; i++) {
+        mt_tuples_number(&page.w, p[i].superstep);
+        mt_tuples_number(&page.w, p[i].key);
+        report_write_volume(&page.w, &p[i].volume);
+        page_row(&page);
+    }
+    free(p);
+    return page_end(&page);
+}
+
+static int write_axis(struct mt_json *j, const uint64_t *axis, size_t n)
+{
+    struct mt_page_rows p;
+    page_begin(&p, j, MT_PAGE_axis);
+    for (size_t i = 0; i < n; i++) {
+        mt_tuples_numbers(&p.w, MT_NUMBERS(axis[i] >> 48, axis[i] >> 32 & 0xffff, axis[i] & 0xffffffff));
+        page_row(&p);
+    }
+    return page_end(&p);
+}
+
+/* Volumes by CTA and SM. */
+static int report_write_volumes(struct mt_json *j, const struct mt_report *r)
+{
+    size_t n;
+    uint64_t *axis = report_axis(r, &n);
+    int rc = -1;
+    if (axis && write_axis(j, axis, n) == 0 &&
+        (!(r->has & MT_REPORT_CTAS) || write_parts(j, MT_PAGE_ctas, r->ctas.at, r->ctas.n, axis, n) == 0) &&
+        (!(r->has & MT_REPORT_SMS) || write_parts(j, MT_PAGE_sms, r->sms.at, r->sms.n, NULL, 0) == 0) &&
+        (!(r->has & MT_REPORT_TRANSFERS) || report_write_cells(j, r, axis, n) == 0))
+        rc = 0;
+    free(axis);
+    return rc;
+}
+
+/* The page: its text (postprocess/page/web/, embedded by report_files.S) with the data in its midst. */
+
+static void write_words(struct mt_json *j, const struct mt_report *r)
+{
+    const struct mt_companion *c = r->companion;
+    mt_json_text(j, "format", "memtrace-report");
+    mt_json_u64(j, "version", 1);
+    mt_json_text(j, "tool", MEMTRACE_VERSION);
+    mt_json_text(j, "title", r->title);
+    mt_json_array(j, "inputs", 1);
+    for (size_t i = 0; i < r->ninputs; i++)
+        mt_json_text(j, NULL, r->inputs[i]);
+    mt_json_end(j);
+    mt_json_bool(j, "from_json", r->from_json);
+    mt_json_known(j, "complete", r->complete);
+    mt_json_array(j, "notes", 0);
+    for (size_t i = 0; i < r->nnotes; i++)
+        mt_json_text(j, NULL, r->notes[i]);
+    mt_json_end(j);
+    mt_gaps_write(j, &r->gaps);
+    mt_json_object(j, "options", 1);
+    mt_json_text(j, "same-cta", r->local ? "local" : "instance");
+    mt_json_bool(j, "strict", r->strict);
+    mt_json_bool(j, "host", r->host);
+    mt_json_text(j, "kernels", r->kernels_text);
+    mt_json_text(j, "supersteps", r->supersteps_text);
+    mt_json_end(j);
+    mt_json_text(j, "program", c ? c->program : NULL);
+    mt_json_text(j, "device", c ? c->device : NULL);
+    mt_json_text(j, "device_name", c ? c->device_name : NULL);
+    mt_json_u64(j, "device_sms", c ? c->sms : 0);
+    mt_json_u64(j, "companions", r->companions);
+    mt_json_bool(j, "threads", r->threads);
+}
+
+/* Words that C has, too. */
+static void report_page_words(struct mt_json *j)
+{
+    mt_json_object(j, "words", 0);
+    mt_json_text(j, "halves", mt_table_halves);
+    mt_json_array(j, "senders", 0);
+    for (int i = 0; i < MT_SENDER_KINDS; i++) {
+        mt_json_array(j, NULL, 1);
+        mt_json_text(j, NULL, mt_sender_words[i][mt_of_threads]);
+        mt_json_text(j, NULL, mt_figure_words[MT_FIGURE_SAME_LAUNCH + i].head[mt_of_threads]);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+    mt_json_end(j);
+}
+
+static void write_totals(struct mt_json *j, const struct mt_report *r)
+{
+    mt_json_object(j, "totals", 1);
+    mt_json_u64(j, "launches", r->run_launches);
+    mt_json_u64(j, "records", r->records);
+    if (r->reported == UINT64_MAX)
+        mt_json_text(j, "reported", NULL);
+    else
+        mt_json_u64(j, "reported", r->reported);
+    mt_json_u64(j, "unknown", r->unknown);
+    mt_json_u64(j, "untraced", r->untraced_accesses);
+    mt_json_u64(j, "host_accesses", r->host_accesses);
+    mt_json_u64(j, "lost", r->lost);
+    mt_json_end(j);
+    mt_json_object(j, "has", 1);
+    mt_json_bool(j, "data", (r->has & MT_REPORT_DATA_VOLUMES) != 0);
+    mt_json_bool(j, "comm", (r->has & MT_REPORT_COMM_VOLUMES) != 0);
+    mt_json_bool(j, "senders", (r->has & MT_REPORT_SENDERS) != 0);
+    mt_json_bool(j, "part_senders", (r->has & MT_REPORT_PART_SENDERS) != 0);
+    mt_json_bool(j, "ctas", (r->has & MT_REPORT_CTAS) != 0);
+    mt_json_bool(j, "sms", (r->has & MT_REPORT_SMS) != 0);
+    mt_json_bool(j, "transfers", (r->has & MT_REPORT_TRANSFERS) != 0);
+    mt_json_end(j);
+}
+
+/* The data as one JSON value. 0, or -1 without memory. */
+static int report_json(struct mt_json *j, const struct mt_report *r)
+{
+    mt_json_object(j, NULL, 0);
+    write_words(j, r);
+    write_totals(j, r);
+    report_page_words(j);
+    mt_summary_json(j, r->summary);
+    page_names(j);
+    mt_json_array(j, "kernels", 0);
+    for (size_t i = 0; i < r->kernels.n; i++)
+        mt_json_text(j, NULL, r->kernels.at[i]);
+    mt_json_end(j);
+    int bad = report_write_lists(j, r) != 0 || report_write_volumes(j, r) != 0 ||
+              ((r->has & MT_REPORT_TRANSFERS) && report_write_transfers(j, r) != 0) ||
+              report_write_graph(j, r) != 0 || report_write_sources(j, r) != 0 ||
+              report_write_shared(j, r) != 0 || (r->more && r->more(r->more_arg, j) != 0);
+    mt_json_end(j);
+    return bad ? -1 : 0;
+}
+
+/* ---- the page ---- */
+
+static int report_page_put(int fd, const char *text, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = write(fd, text, n);
+        if (done < 0 && errno != EINTR)
+            return errno;
+        text += done > 0 ? done : 0;
+        n -= done > 0 ? (size_t)done : 0;
+    }
+    return 0;
+}
+
+/* Text as HTML shows it. */
+static int put_escaped(int fd, const char *text, size_t n)
+{
+    int e = 0;
+    for (size_t i = 0, from = 0; e == 0 && i <= n; i++) {
+        const char *as = i == n ? "" : text[i] == '<' ? "&lt;" : text[i] == '&' ? "&amp;" : NULL;
+        if (!as)
+            continue;
+        e = report_page_put(fd, text + from, i - from);
+        if (e == 0)
+            e = report_page_put(fd, as, strlen(as));
+        from = i + 1;
+    }
+    return e;
+}
+
+/* 0, errno, or -1 without memory. */
+static int put_data(int fd, const struct mt_report *r)
+{
+    struct mt_json *j = malloc(sizeof *j);
+    if (!j)
+        return -1;
+    mt_json_open(j, fd);
+    j->html = 1;
+    int rc = report_json(j, r);
+    if (mt_json_close(j) != 0 && rc == 0)
+        rc = j->error;
+    free(j);
+    return rc;
+}
+
+/* What is in place of the page's marks. */
+static int put_part(int fd, const struct mt_report *r, const char *mark, size_t n)
+{
+#define PART(name) (size_t)(mt_report_##name##_end - mt_report_##name)
+    if (n == 5 && memcmp(mark, "style", 5) == 0)
+        return report_page_put(fd, mt_report_css, PART(css));
+    if (n == 2 && memcmp(mark, "d3", 2) == 0)
+        return report_page_put(fd, mt_report_d3, PART(d3));
+    if (n == 6 && memcmp(mark, "script", 6) == 0)
+        return report_page_put(fd, mt_report_js, PART(js));
+    if (n == 7 && memcmp(mark, "licence", 7) == 0)
+        return put_escaped(fd, mt_report_licence, PART(licence));
+    return n == 4 && memcmp(mark, "data", 4) == 0 ? put_data(fd, r) : 0;
+#undef PART
+}
+
+int mt_report_page(int fd, const struct mt_report *r, int *error)
+{
+    static const char open[] = "<!--@";
+    const char *at = mt_report_html, *end = mt_report_html_end;
+    int e = 0;
+    while (e == 0 && at < end) {
+        const char *mark = memmem(at, (size_t)(end - at), open, sizeof open - 1);
+        const char *close = mark ? memmem(mark, (size_t)(end - mark), "-->", 3) : NULL;
+        e = report_page_put(fd, at, (size_t)((close ? mark : end) - at));
+        if (e != 0 || !close)
+            break;
+        mark += sizeof open - 1;
+        e = put_part(fd, r, mark, (size_t)(close - mark));
+        at = close + 3;
+    }
+    *error = e > 0 ? e : 0;
+    return e ? -1 : 0;
+}
+
+/* ---- The page of two runs side by side: written as it is shown, without a script ---- */
+
+enum { OPEN_KERNELS = 20 }; /* of those that changed; the others are folded up */
+
+/* ---- cells ---- */
+
+static const char *page_turn(int turn)
+{
+    return turn > 0 ? "num better" : turn < 0 ? "num worse" : "num";
+}
+
+/* "4,608 → 1,024 −77.8 %", one number where both are equal or only one has the row. */
+static void page_figure(FILE *f, const struct mt_versus_row *r, enum mt_figure figure)
+{
+    char a[MT_VERSUS_CELL], b[MT_VERSUS_CELL];
+    double change;
+    mt_versus_side(a, r, !r->kernel[0], figure, 1);
+    mt_versus_side(b, r, r->kernel[1] != NULL, figure, 1);
+    fprintf(f, "<td class=\"%s\">%s", page_turn(mt_versus_turn(r, figure)), a);
+    if (strcmp(a, b) != 0)
+        fprintf(f, " → %s", b);
+    if (strcmp(a, b) != 0 && mt_versus_change(r, figure, &change))
+        fprintf(f, " <small>%s%.1f\u00a0%%</small>", change < 0 ? "−" : "+", 100 * fabs(change));
+    fputs("</td>", f);
+}
+
+/* ---- the whole runs ---- */
+
+static void static_bars(FILE *f, double a, double b);
+
+static void page_bars(FILE *f, const struct mt_versus_row *r, enum mt_figure figure)
+{
+    const double a = fmax(mt_versus_value(r, 0, figure), 0), b = fmax(mt_versus_value(r, 1, figure), 0),
+                 most = figure == MT_FIGURE_EFFICIENCY ? 1 : fmax(fmax(a, b), 1);
+    static_bars(f, 100 * a / most, 100 * b / most);
+}
+
+static void static_text(FILE *f, const char *open, const char *text, const char *close);
+
+static void page_sums(FILE *f, const struct mt_versus *p)
+{
+    fputs("<section class=\"card\"><h2>The whole runs</h2>\n<p class=\"lead\"><i class=\"key a\"></i>A <i "
+          "class=\"key "
+          "b\"></i>B. Figures that are better where less is moved are coloured; the others only say how much "
+          "was "
+          "done.</p>\n<table><thead><tr><th scope=\"col\">figure</th><th scope=\"col\" class=\"num\">A → "
+          "B</th><th "
+          "scope=\"col\" class=\"bars\">in proportion</th></tr></thead><tbody>\n",
+          f);
+    for (int i = 0; i < MT_FIGURES_ALL; i++) {
+        if (!mt_versus_has(p->all, i))
+            continue;
+        static_text(f, "<tr><th scope=\"row\">", mt_figure_words[i].words[mt_of_threads], "</th>");
+        page_figure(f, p->all, i);
+        page_bars(f, p->all, i);
+        fputs("</tr>\n", f);
+    }
+    fputs("</tbody></table></section>\n", f);
+}
+
+/* ---- kernels ---- */
+
+/* Both names where they differ; what one run lacks says so. */
+static void page_name(FILE *f, char *const name[2], int places)
+{
+    const char *a = name[0], *b = name[1], *one = a ? a : b;
+    if (places)
+        static_text(f, "<span title=\"", one, "\">");
+    static_text(f, "", places ? mt_location_short(one) : one, "");
+    if (a && b && strcmp(places ? mt_location_short(a) : a, places ? mt_location_short(b) : b) != 0)
+        static_text(f, " → ", places ? mt_location_short(b) : b, "");
+    fputs(places ? "</span>" : "", f);
+    if (!a || !b)
+        fputs(a ? " <em>A only</em>" : " <em>B only</em>", f);
+}
+
+/* Their rows, with a column for each of the figures that one of the runs has here. */
+static void page_table(FILE *f, const char *first, struct mt_versus_list list, char in)
+{
+    enum mt_figure column[MT_FIGURES_ALL];
+    const size_t n = mt_versus_columns(list, in, column);
+    fprintf(f, "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">%s</th>", first);
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_figure_words *w = &mt_figure_words[column[i]];
+        fputs("<th scope=\"col\" class=\"num\"", f);
+        if (column[i] != MT_FIGURE_EFFICIENCY)
+            fprintf(f, " title=\"%s\"", w->words[mt_of_threads]);
+        fprintf(f, ">%s</th>", w->head[mt_of_threads]);
+    }
+    fputs("</tr></thead><tbody>\n", f);
+    for (const struct mt_versus_row *r = list.row; r < list.row + list.n; r++) {
+        fputs("<tr><th scope=\"row\">", f);
+        if (in == 'K')
+            fputs("all launches", f);
+        else
+            page_name(f, r->place, in == 'L');
+        fputs("</th>", f);
+        for (size_t i = 0; i < n; i++)
+            page_figure(f, r, column[i]);
+        fputs("</tr>\n", f);
+    }
+    fputs("</tbody></table></div>\n", f);
+}
+
+/* Figures that changed, or what the kernel has most of. */
+static void page_changes(FILE *f, const struct mt_versus_row *r)
+{
+    char cell[MT_VERSUS_CELL];
+    enum mt_figure most = mt_versus_both(r, MT_FIGURE_SECTORS) ? MT_FIGURE_SECTORS : MT_FIGURE_LOADED;
+    int some = 0;
+    for (int i = 0; i < MT_FIGURES && r->kernel[0] && r->kernel[1]; i++)
+        if (mt_versus_moved(r, i)) {
+            some = 1;
+            fprintf(f, "<span class=\"%s\">%s %s</span>", page_turn(mt_versus_turn(r, i)),
+                    mt_figure_words[i].head[mt_of_threads], mt_versus_cell(cell, r, i, 1));
+        }
+    if (!some && mt_versus_both(r, most))
+        fprintf(f, "<span>%s %s, nothing changed</span>", mt_figure_words[most].head[mt_of_threads],
+                mt_versus_cell(cell, r, most, 1));
+}
+
+static void page_kernel(FILE *f, const struct mt_versus_kernel *k, int open)
+{
+    fprintf(f, "<details class=\"card\"%s><summary><h2>", open ? " open" : "");
+    page_name(f, k->row->kernel, 0);
+    fputs("</h2>", f);
+    page_changes(f, k->row);
+    fputs("</summary>\n", f);
+    page_table(f, MT_EITHER("kernel", "program"), mt_versus_rows(k, 'k'), 'K');
+    if (k->lines.n)
+        page_table(f, "source line", k->lines, 'L');
+    if (k->buffers.n)
+        page_table(f, "buffer", k->buffers, 'b');
+    fputs("</details>\n", f);
+}
+
+/* ---- the page ---- */
+
+static void page_inputs(FILE *f, const struct mt_versus_words *w, int i)
+{
+    fprintf(f, "<p class=\"input\"><b><i class=\"key %c\"></i>%c</b> ", 'a' + i, 'A' + i);
+    for (size_t k = 0; k < w->npaths[i]; k++)
+        static_text(f, k ? ", <code>" : "<code>", w->paths[i][k], "</code>");
+    fputs(w->complete[i] == 0  ? " <em>incomplete: something is missing in this run</em>"
+          : w->complete[i] < 0 ? " <em>not known whether it is complete</em>"
+                               : "",
+          f);
+    fputs("</p>\n", f);
+}
+
+static void static_begin(FILE *f, const char *title, const char *look);
+static void static_end(FILE *f, const char *footer);
+
+int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w)
+{
+    char *sentence = mt_versus_sentence(p, 1);
+    if (!sentence)
+        return -1;
+    static_begin(f, w->title ? w->title : "Before and after", p->verdict == MT_VERDICT_NONE ? "none" : "");
+    page_inputs(f, w, 0);
+    page_inputs(f, w, 1);
+    fprintf(f, "<p class=\"verdict %s\">", mt_verdict_words[p->verdict]);
+    mt_xml_text(f, sentence);
+    fputs("</p>\n", f);
+    if (p->moved)
+        fprintf(f, "<p class=\"lead\">%zu %s found again at another place by what %s.</p>\n", p->moved,
+                p->moved == 1 ? "source line was" : "source lines were",
+                p->moved == 1 ? "it accesses" : "they access");
+    if (p->no_lines)
+        fprintf(f, "<p class=\"lead\">Source lines: %s.</p>\n", mt_versus_no_lines(p));
+    page_sums(f, p);
+    for (size_t i = 0; i < p->count; i++)
+        page_kernel(f, &p->kernels[i], i < OPEN_KERNELS && p->kernels[i].change > 0);
+    static_end(f, "Efficiency: different bytes asked for / bytes moved in sectors of 32. Between devices: if "
+                  "the CTAs ran on two, in blocks. Words and rules: definitions.md, memtrace compare.");
+    free(sentence);
+    return 0;
+}
+
+/* ---- The frame of pages without a script ---- */
+
+/* A text of a trace, escaped, between HTML of ours. */
+static void static_text(FILE *f, const char *open, const char *text, const char *close)
+{
+    fputs(open, f);
+    mt_xml_text(f, text);
+    fputs(close, f);
+}
+
+/* All up to the end of the headline; `look` is a class of the page's style, or "". No network, no other file.
+ */
+static void static_begin(FILE *f, const char *title, const char *look)
+{
+    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+          "content=\"width=device-width, initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
+          "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" "
+          "href=\"data:,\">\n",
+          f);
+    static_text(f, "<title>", title, "</title>\n<style>\n");
+    fwrite(mt_report_versus_css, 1, (size_t)(mt_report_versus_css_end - mt_report_versus_css), f);
+    fprintf(f, "</style></head><body><main%s%s%s>\n", *look ? " class=\"" : "", look, *look ? "\"" : "");
+    static_text(f, "<h1>", title, "</h1>\n");
+}
+
+/* `footer` is HTML of ours. */
+static void static_end(FILE *f, const char *footer)
+{
+    fprintf(f, "<footer>%s</footer>\n</main></body></html>\n", footer);
+}
+
+/* A cell with two bars, in percent of its width. */
+static void static_bars(FILE *f, double a, double b)
+{
+    fprintf(f,
+            "<td class=\"bars\" aria-hidden=\"true\"><i class=\"a\" style=\"width:%.1f%%\"></i>"
+            "<i class=\"b\" style=\"width:%.1f%%\"></i></td>",
+            a, b);
+}
 
 struct any_list {
     char *at;
@@ -78,7 +1755,7 @@ void mt_report_free(struct mt_report *r)
 
 /* ---- of the analysis ---- */
 
-void mt_report_add_volume(struct mt_report_volume *to, const struct mt_report_volume *v)
+static void report_add_volume(struct mt_report_volume *to, const struct mt_report_volume *v)
 {
     to->load += v->load;
     to->store += v->store;
@@ -113,7 +1790,7 @@ static int take_launch(struct mt_report *r, const struct mt_comm *c, uint32_t su
                                                              a->comm_store,
                                                              a->from[MT_FROM_SAME_LAUNCH],
                                                              a->from[MT_FROM_SAME_CTA]};
-        mt_report_add_volume(&launch->volume, &cta->volume);
+        report_add_volume(&launch->volume, &cta->volume);
     }
     if (l->end > l->first) {
         r->ctas.n = ctas + mt_report_merge_parts(r->ctas.at + ctas, r->ctas.n - ctas);

@@ -1,14 +1,22 @@
 /* What memtrace report shows: results of the analyses and events of companions, flat, whoever they come from
  * (report.c: the analyses themselves; cli/report/report.c: a comm.json), and how they are written into
- * the page (report_page.c). All strings belong to others and live longer than the report,
+ * the page. All strings belong to others and live longer than the report,
  * except where said. Functions that return int: 0, or -1 without memory. */
 #ifndef MT_OUTPUT_REPORT_H
 #define MT_OUTPUT_REPORT_H
-#include <stddef.h>
-#include <stdint.h>
+
+#include "output/versus/versus.h"
 #include "output/text/gaps.h"
 #include "output/json/json.h"
 #include "memtrace/trace.h"
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- The page of two runs side by side: memtrace report A -- B ---- */
+
+/* One HTML document that needs no script, no network and no other file; all of a trace's texts are escaped.
+ * 0, or -1 without memory; errors of writing are the stream's. */
+int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w);
 
 struct mt_stride_graph;
 struct mt_comm;
@@ -16,7 +24,6 @@ struct mt_onchip;
 struct mt_summary;
 struct mt_tuples;
 struct mt_report_name;
-
 #define MT_REPORT_HOST 0u           /* the kernel number of "<host>" */
 #define MT_REPORT_ALL UINT32_MAX    /* in place of a superstep: all of them together */
 #define MT_REPORT_NO_CTA UINT64_MAX /* in place of a CTA: the host */
@@ -117,38 +124,25 @@ struct mt_report {
 
 int mt_report_init(struct mt_report *r);
 void mt_report_free(struct mt_report *r);
+
 /* Number of a kernel's name; UINT32_MAX without memory. */
 uint32_t mt_report_kernel(struct mt_report *r, const char *name);
+
 /* Room for one more element of a list, zeroed; NULL without memory. */
 void *mt_report_more(void *list, size_t size);
+
 #define MT_REPORT_ADD(list) mt_report_more(&(list), sizeof *(list).at)
 
-void mt_report_add_volume(struct mt_report_volume *to, const struct mt_report_volume *v);
 /* Takes over what the analysis found in selected launches. */
 int mt_report_take_comm(struct mt_report *r, const struct mt_comm *c);
+
 /* Takes over a companion's launches that are in no trace, copies and sites. Call for each companion. */
 int mt_report_take_companion(struct mt_report *r, const struct mt_companion *c);
 
 /* The same inside the page, a whole HTML document, to `fd`. 0; -1 without memory or with *error = errno. */
 int mt_report_page(int fd, const struct mt_report *r, int *error);
 
-/* report_matrix.c: `transfers` by launch, `cells` by CTA. */
-int mt_report_write_transfers(struct mt_json *j, const struct mt_report *r);
-int mt_report_write_cells(struct mt_json *j, const struct mt_report *r, const uint64_t *axis, size_t naxis);
-/* report_parts.c: volumes by CTA and SM. */
-int mt_report_write_volumes(struct mt_json *j, const struct mt_report *r);
 /* Puts parts in the order of supersteps and keys, and equal ones together; how many are left. */
 size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n);
-/* The place of a key in the axis. */
-size_t mt_report_position(const uint64_t *axis, size_t n, uint64_t key);
-/* report_lists.c: launches, copies, allocations, sites, graph. */
-int mt_report_write_lists(struct mt_json *j, const struct mt_report *r);
-int mt_report_write_graph(struct mt_json *j, const struct mt_report *r);
-void mt_report_write_volume(struct mt_tuples *w, const struct mt_report_volume *v);
-/* report_shared.c: shared and local memory; nothing where there is none. */
-int mt_report_write_shared(struct mt_json *j, const struct mt_report *r);
-/* report_source.c: lines of source files around those that the report speaks of. A trace may name any file,
- * and a page is made to be given away: only files are read that the user named a folder of, or whose contents
- * a companion of the user's own knew. */
-int mt_report_write_sources(struct mt_json *j, const struct mt_report *r);
+
 #endif

@@ -1,12 +1,370 @@
 /* mt_source: opens the inputs, decides on order and spooling, runs the merge in its pool. */
 #define _GNU_SOURCE
+
 #include "reader/base/internal.h"
-#include "reader/base/pool.h"
-#include "reader/base/processes.h"
 #include "memtrace/order.h"
+#include "reader/base/processes.h"
+#include "reader/base/pool.h"
 #include "run.h"
+
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* What happens to memory besides accesses: copies, fills and allocations of all inputs in one order. */
+
+MT_ORDER_3(by_seq, struct mt_copy_event, seq, kind, dst)
+
+MT_ORDER_1(by_id, struct mt_alloc_event, id)
+
+MT_ORDER_POINTED_2(by_release, struct mt_alloc_event, free_seq, id)
+
+/* What an address held before it was allocated anew is nobody's message to who reads it now. */
+static struct mt_copy_event events_new(const struct mt_alloc_event *a, uint64_t from)
+{
+    return (struct mt_copy_event){.seq = a->seq,
+                                  .kind = MT_COPY_NEW,
+                                  .dst = a->base + from,
+                                  .width = a->bytes - from,
+                                  .height = a->bytes > from};
+}
+
+/* 0: where it was before its first access is not known (symbols, malloc in kernels). */
+static int events_is_new(const struct mt_alloc_event *a)
+{
+    return strcmp(a->kind, "symbol") != 0 && strcmp(a->kind, "device") != 0;
+}
+
+/* Allocations of a trace's companion. */
+static void device_memory(struct mt_source_merge *m, const struct mt_companion *c)
+{
+    for (size_t k = 0; k < c->nallocs; k++)
+        if (events_is_new(&c->allocs[k]))
+            m->copies[m->ncopies++] = events_new(&c->allocs[k], 0);
+}
+
+/* The allocation that a realloc gave up: freed with its number, or just before. */
+static const struct mt_alloc_event *given_up(const struct mt_alloc_event *const *freed, size_t n,
+                                             const struct mt_alloc_event *a)
+{
+    size_t at = MT_FIRST(i, n, freed[i]->free_seq > a->seq);
+    while (at-- > 0 && freed[at]->free_seq + 1 >= a->seq)
+        if (freed[at] != a && freed[at]->id < a->id)
+            return freed[at];
+    return NULL;
+}
+
+/* Allocations of host code. A realloc carries its bytes along. The program break moves over memory that
+ * malloc deals out again, and says so itself. 0, or -1 without memory. */
+static int host_memory(struct mt_source_merge *m, const struct mt_companion *c)
+{
+    const struct mt_alloc_event **freed = malloc((c->nallocs + 1) * sizeof *freed);
+    size_t n = 0;
+    if (!freed)
+        return -1;
+    for (size_t k = 0; k < c->nallocs; k++)
+        if (c->allocs[k].free_seq != MT_SEQ_NONE)
+            freed[n++] = &c->allocs[k];
+    qsort(freed, n, sizeof *freed, by_release);
+    for (size_t k = 0; k < c->nallocs; k++) {
+        const struct mt_alloc_event *a = &c->allocs[k];
+        const struct mt_alloc_event *old = strcmp(a->kind, "realloc") == 0 ? given_up(freed, n, a) : NULL;
+        uint64_t kept = !old ? 0 : old->bytes < a->bytes ? old->bytes : a->bytes;
+        if (strcmp(a->kind, "brk") == 0)
+            continue;
+        if (kept && (m->threads || old->base != a->base))
+            m->copies[m->ncopies++] = (struct mt_copy_event){.seq = a->seq,
+                                                             .kind = MT_COPY_D2D,
+                                                             .dst = a->base,
+                                                             .src = old->base,
+                                                             .width = kept,
+                                                             .height = 1};
+        m->copies[m->ncopies++] = events_new(a, kept);
+    }
+    free(freed);
+    return 0;
+}
+
+static int same_event(const struct mt_copy_event *a, const struct mt_copy_event *b)
+{
+    return a->seq == b->seq && a->kind == b->kind && a->dst == b->dst;
+}
+
+/* Events of no stream are in every companion: each once. */
+static void drop_doubles(struct mt_source_merge *m, struct mt_alloc_event *allocs, size_t *nallocs)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->ncopies; i++)
+        if (n == 0 || !same_event(&m->copies[n - 1], &m->copies[i]))
+            m->copies[n++] = m->copies[i];
+    m->ncopies = n;
+    n = 0;
+    for (size_t i = 0; i < *nallocs; i++) {
+        struct mt_alloc_event *last = n ? &allocs[n - 1] : NULL;
+        if (!last || last->id != allocs[i].id)
+            allocs[n++] = allocs[i];
+        else {
+            if (allocs[i].free_seq < last->free_seq)
+                last->free_seq = allocs[i].free_seq;
+            if (!*last->name)
+                last->name = allocs[i].name;
+        }
+    }
+    *nallocs = n;
+}
+
+MT_ORDER_POINTED_1(by_place, struct mt_alloc_event, id)
+static int events_same_call(const void *a, const void *b)
+{
+    const struct mt_alloc_event *x = *(const struct mt_alloc_event *const *)a,
+                                *y = *(const struct mt_alloc_event *const *)b;
+    int order = strcmp(x->kind, y->kind);
+    order = order ? order : strcmp(x->name, y->name);
+    order = order ? order : strcmp(x->file, y->file);
+    if (order || x->line != y->line)
+        return order ? order : x->line < y->line ? -1 : 1;
+    return *x->file || x->ip == y->ip ? 0 : x->ip < y->ip ? -1 : 1;
+}
+
+static int events_by_call(const void *a, const void *b)
+{
+    int order = events_same_call(a, b);
+    return order ? order : by_place(a, b);
+}
+
+/* What one call of a host program allocated again and again is one buffer to people. 0, or -1 without
+ * memory. */
+static int events_group(struct mt_alloc_event *allocs, size_t n)
+{
+    struct mt_alloc_event **list = malloc((n + 1) * sizeof *list), *first = NULL;
+    if (!list)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        list[i] = &allocs[i];
+    qsort(list, n, sizeof *list, events_by_call);
+    for (size_t i = 0; i < n; i++) {
+        if (!first || events_same_call(&first, &list[i]) != 0)
+            first = list[i];
+        list[i]->first = (uint64_t)(first - allocs) + 1;
+        first->like++;
+        first->total += list[i]->bytes;
+    }
+    free(list);
+    return 0;
+}
+
+/* What the host did to memory is left out; which memory there was is not. */
+static void keep_new_memory(struct mt_source_merge *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->ncopies; i++)
+        if (m->copies[i].kind == MT_COPY_NEW)
+            m->copies[n++] = m->copies[i];
+    m->ncopies = n;
+}
+
+/* Copies and allocations of all inputs: fills m->copies; *allocs, owned by the caller, has those
+ * that the companions of traces have, by id. 0, or -1 with *err. */
+static int collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc_event **allocs,
+                          size_t *nallocs, struct mt_error *err)
+{
+    size_t copies = 0, most = 0;
+    for (size_t i = 0; i < m->ninputs; i++) {
+        const struct mt_companion *c = mt_input_companion(&m->inputs[i]);
+        copies += c ? c->ncopies + 2 * c->nallocs : 0;
+        most += c ? c->nallocs : 0;
+        most += m->inputs[i].beside ? m->inputs[i].beside->nallocs : 0;
+    }
+    m->copies = malloc((copies + 1) * sizeof *m->copies);
+    *allocs = malloc((most + 1) * sizeof **allocs);
+    if (!m->copies || !*allocs)
+        goto memory;
+    for (size_t i = 0; i < m->ninputs; i++) {
+        const struct mt_companion *c = mt_input_companion(&m->inputs[i]);
+        if (!c)
+            continue;
+        if (c->ncopies)
+            memcpy(m->copies + m->ncopies, c->copies, c->ncopies * sizeof *c->copies);
+        m->ncopies += c->ncopies;
+        if (mt_input_is_host(&m->inputs[i])) {
+            if (m->inputs[i].host.merged && host_memory(m, c) != 0)
+                goto memory;
+            if (!m->threads)
+                continue;
+        } else {
+            device_memory(m, c);
+        }
+        if (c->nallocs)
+            memcpy(*allocs + *nallocs, c->allocs, c->nallocs * sizeof *c->allocs);
+        *nallocs += c->nallocs;
+        /* A container was closed with its stream, and the file goes on: what is freed later is there. */
+        const struct mt_companion *b = m->inputs[i].beside;
+        if (b && b != c && b->nallocs) {
+            memcpy(*allocs + *nallocs, b->allocs, b->nallocs * sizeof *b->allocs);
+            *nallocs += b->nallocs;
+        }
+    }
+    qsort(m->copies, m->ncopies, sizeof *m->copies, by_seq);
+    qsort(*allocs, *nallocs, sizeof **allocs, by_id);
+    drop_doubles(m, *allocs, nallocs);
+    if (m->threads && events_group(*allocs, *nallocs) != 0)
+        goto memory;
+    if (!m->ordered || (flags & MT_SOURCE_NO_MEMORY))
+        m->ncopies = 0;
+    else if (flags & MT_SOURCE_NO_HOST)
+        keep_new_memory(m);
+    return 0;
+memory:
+    return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[0].path,
+                        "no memory for the companion's events");
+}
+
+/* ---- Reads ahead: a ring of slots, each an item with room for its records ---- */
+
+enum { SLOTS = 16, SLOT_RECORDS = 1 << 14, HELD = 2, LARGE = 1 << 10 };
+
+struct slot {
+    struct mt_item item;
+    struct mt_raw_record *room;
+    struct mt_access_run *runs; /* SLOT_RECORDS of them, or NULL: not asked for */
+    struct mt_run_block *block; /* of a container, which its item shows */
+    int rc;                     /* of mt_merge_next */
+};
+
+struct mt_ahead {
+    struct mt_source_merge *merge;
+    struct mt_pool *pool;
+    struct mt_work work;
+    size_t head, tail; /* slots filled and slots given back so far */
+    size_t held;       /* slots that the consumer may use, from `tail` on; the last one is its newest */
+    int over;          /* the newest is an end or an error */
+    int merges;        /* records become runs */
+    struct mt_error error;
+    struct slot slots[SLOTS];
+    struct mt_raw_record *rooms;
+    struct mt_access_run *run_rooms;
+};
+
+/* Runs of a container stay where they were decoded until the consumer is done with them. */
+static void readahead_keep(const struct mt_source_merge *m, struct slot *s)
+{
+    struct mt_host_reader *r =
+        s->rc > 0 && s->item.kind == MT_ITEM_RUNS ? mt_input_container(&m->inputs[s->item.input]) : NULL;
+    s->block = r ? mt_device_keep(r) : NULL;
+}
+
+/* A batch of records becomes one of runs. */
+static void put_together(struct slot *s)
+{
+    size_t taken;
+    if (s->rc <= 0 || s->item.kind != MT_ITEM_BATCH)
+        return;
+    s->item.count = mt_runs_from_records(s->item.records, s->item.count, s->runs, SLOT_RECORDS, &taken);
+    s->item.kind = MT_ITEM_RUNS;
+    s->item.runs = s->runs;
+    s->item.records = NULL;
+}
+
+static void ahead_fill(struct mt_ahead *a, struct slot *s)
+{
+    s->rc = mt_merge_next(a->merge, s->room, s->runs, SLOT_RECORDS, &s->item, &a->error);
+    readahead_keep(a->merge, s);
+    if (s->rc > 0)
+        mt_process_item(a->merge->inputs[s->item.input].process, &s->item);
+    if (a->merges)
+        put_together(s);
+}
+
+/* Small items (between allocations of a host program) are not worth a switch each: several are a piece. */
+static int ahead_piece(void *self)
+{
+    struct mt_ahead *a = self;
+    if (a->over || a->head - a->tail == SLOTS)
+        return 0;
+    do {
+        struct slot *s = &a->slots[a->head % SLOTS];
+        pthread_mutex_unlock(&a->pool->lock);
+        ahead_fill(a, s);
+        pthread_mutex_lock(&a->pool->lock);
+        a->over = s->rc <= 0;
+    } while (++a->head - a->tail <= SLOTS / 2 && !a->over &&
+             a->slots[(a->head - 1) % SLOTS].item.count < LARGE);
+    return 1;
+}
+
+static void ahead_free(struct mt_ahead *a)
+{
+    if (!a)
+        return;
+    free(a->rooms);
+    free(a->run_rooms);
+    free(a);
+}
+
+/* `flags`: enum mt_source_flags; those on runs count. */
+static struct mt_ahead *ahead_start(struct mt_source_merge *m, unsigned flags, struct mt_error *err)
+{
+    int runs = m->threads || (flags & (MT_SOURCE_RUNS | MT_SOURCE_OWN_RUNS)) != 0;
+    struct mt_ahead *a = calloc(1, sizeof *a);
+    if (a)
+        a->rooms = malloc(sizeof *a->rooms * SLOTS * SLOT_RECORDS);
+    if (a && runs)
+        a->run_rooms = malloc(sizeof *a->run_rooms * SLOTS * SLOT_RECORDS);
+    if (!a || !a->rooms || (runs && !a->run_rooms)) {
+        ahead_free(a);
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "reader", "no memory for reading ahead");
+        return NULL;
+    }
+    a->merge = m;
+    a->merges = (flags & MT_SOURCE_RUNS) != 0;
+    for (size_t i = 0; i < SLOTS; i++) {
+        a->slots[i].room = a->rooms + i * SLOT_RECORDS;
+        a->slots[i].runs = runs ? a->run_rooms + i * SLOT_RECORDS : NULL;
+    }
+    a->pool = m->pool;
+    a->work = (struct mt_work){.piece = ahead_piece, .self = a, .alone = 1};
+    mt_pool_add(a->pool, &a->work);
+    pthread_mutex_lock(&a->pool->lock);
+    mt_pool_wake(a->pool, 1);
+    pthread_mutex_unlock(&a->pool->lock);
+    return a;
+}
+
+/* `flags`: enum mt_source_flags; those on runs count. */
+static int ahead_next(struct mt_ahead *a, struct mt_item *item, struct mt_error *err)
+{
+    const int back = a->held == HELD;
+    if (back)
+        mt_block_put(a->slots[a->tail % SLOTS].block);
+    pthread_mutex_lock(&a->pool->lock);
+    if (back) {
+        a->tail++;
+        a->held--;
+        if (a->head - a->tail <= SLOTS / 2) /* else it would be woken for every slot */
+            mt_pool_wake(a->pool, 1);
+    }
+    while (a->head == a->tail + a->held)
+        mt_pool_help(a->pool, &a->work);
+    struct slot *s = &a->slots[(a->tail + a->held) % SLOTS];
+    pthread_mutex_unlock(&a->pool->lock);
+    if (s->rc > 0) {
+        a->held++;
+        *item = s->item;
+    } else if (s->rc < 0) {
+        *err = a->error;
+    }
+    return s->rc; /* an end or error is never given back: it is met again */
+}
+
+/* Ends it: after the end, or with `own` stop flag raised before. Frees it. */
+static void ahead_stop(struct mt_ahead *a)
+{
+    if (!a)
+        return;
+    mt_pool_remove(a->pool, &a->work);
+    for (; a->tail < a->head; a->tail++)
+        mt_block_put(a->slots[a->tail % SLOTS].block);
+    ahead_free(a);
+}
 
 struct mt_source {
     struct mt_source_merge merge; /* belongs to its pool while `ahead` runs */
@@ -283,7 +641,7 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
                       : s->flags & MT_SOURCE_NO_HOST ? ", allocations are not known"
                                                      : ", allocations and host copies are not known");
     if (source_processes(m, err) != 0 || one_process(m, err) != 0 || source_threads(m, err) != 0 ||
-        mt_collect_events(m, s->flags, &s->allocs, &s->nallocs, err) != 0 || mt_merge_start(m, err) != 0)
+        collect_events(m, s->flags, &s->allocs, &s->nallocs, err) != 0 || mt_merge_start(m, err) != 0)
         goto fail;
     return s;
 fail:
@@ -326,7 +684,7 @@ struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *p
     in->ops = &mt_device_input;
     in->container.reader = r;
     mt_container_set_stop(r, &m->stop);
-    if (mt_collect_events(m, s->flags, &s->allocs, &s->nallocs, err) == 0 && mt_merge_start(m, err) == 0)
+    if (collect_events(m, s->flags, &s->allocs, &s->nallocs, err) == 0 && mt_merge_start(m, err) == 0)
         return s;
     mt_source_close(s);
     return NULL;
@@ -352,17 +710,17 @@ static void source_stop_ahead(struct mt_source *s)
         s->ended = 1;
         s->rc = 0;
     }
-    mt_ahead_stop(s->ahead);
+    ahead_stop(s->ahead);
     s->ahead = NULL;
 }
 
 int mt_source_next(struct mt_source *s, struct mt_item *item, struct mt_error *err)
 {
-    if (!s->ended && !s->ahead && !(s->ahead = mt_ahead_start(&s->merge, s->flags, &s->error))) {
+    if (!s->ended && !s->ahead && !(s->ahead = ahead_start(&s->merge, s->flags, &s->error))) {
         s->ended = 1;
         s->rc = -1;
     }
-    int rc = s->ended ? s->rc : mt_ahead_next(s->ahead, item, &s->error);
+    int rc = s->ended ? s->rc : ahead_next(s->ahead, item, &s->error);
     if (rc > 0)
         return 1;
     s->ended = 1;

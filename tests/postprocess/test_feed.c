@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "cli/base/feed.h"
+#include "cli/base/pipeline.h"
 #include "memtrace/record.h"
 
 static char path[] = "/tmp/mt-feed-XXXXXX", meta[sizeof path + 5];

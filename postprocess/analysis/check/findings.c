@@ -1,6 +1,12 @@
 /* See findings.h. */
+#define _GNU_SOURCE
+
 #include "findings.h"
 #include "memtrace/grow.h"
+#include "analysis/base/pairmap.h"
+#include "memtrace/order.h"
+#include "memtrace/record.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,4 +257,417 @@ size_t mt_findings_of(const struct mt_findings *f, enum mt_finding_level level)
     for (size_t i = 0; i < f->count; i++)
         n += mt_finding_rules[f->list[i].kind].level == level;
     return n;
+}
+
+/* Bytes of a small copy; so many at one line are worth a word; so are so many bytes that were there already.
+ */
+enum { TINY = 4096, MANY = 100, HELD = 65536 };
+
+static const char *const ops[] = {"load", "store", "atomic", "access"};
+
+/* ---- bad accesses ---- */
+
+/* What runtimes called it that did not say `kind`. */
+static const struct {
+    const char *why, *side; /* side NULL: any */
+    enum mt_finding_kind kind;
+} whys[] = {
+    {"illegal", "freed", MT_FINDING_OF_FREED},
+    {"illegal", NULL, MT_FINDING_OF_BOUNDS},
+    {"misaligned", NULL, MT_FINDING_OF_MISALIGNED},
+    {"mask", NULL, MT_FINDING_OF_MASK},
+    {"barrier", NULL, MT_FINDING_OF_BARRIER},
+    {"stack", NULL, MT_FINDING_OF_STACK},
+    {"heap", NULL, MT_FINDING_OF_HEAP},
+};
+enum { WHYS = sizeof whys / sizeof *whys };
+
+MT_ORDER_1(collect_by_id, struct mt_alloc_event, id)
+
+static const struct mt_alloc_event *collect_alloc(struct mt_source *s, uint64_t id)
+{
+    size_t n;
+    struct mt_alloc_event key = {.id = id};
+    const struct mt_alloc_event *allocs = mt_source_allocs(s, &n);
+    return n && id != MT_SEQ_NONE ? bsearch(&key, allocs, n, sizeof *allocs, collect_by_id) : NULL;
+}
+
+/* The words that an older runtime has for it alone. */
+static const char *collect_side(const struct mt_check_event *e)
+{
+    return *e->side ? e->side : strstr(e->near, "freed memory") ? "freed" : "";
+}
+
+/* MT_FINDING_KINDS: one that nobody here knows. */
+static enum mt_finding_kind collect_kind(const struct mt_check_event *e)
+{
+    unsigned kind = 0;
+    size_t i = 0;
+    while (kind < MT_FINDING_KINDS && strcmp(mt_finding_rules[kind].word, e->kind) != 0)
+        kind++;
+    if (*e->kind)
+        return kind;
+    while (i < WHYS &&
+           (strcmp(whys[i].why, e->why) != 0 || (whys[i].side && strcmp(whys[i].side, collect_side(e)) != 0)))
+        i++;
+    return i < WHYS ? whys[i].kind : MT_FINDING_KINDS;
+}
+
+static int collect_check(struct mt_findings *f, struct mt_source *s, const struct mt_companion *c,
+                         const struct mt_check_event *e)
+{
+    const struct mt_site_event *site = e->site ? mt_companion_site(c, e->site) : NULL;
+    enum mt_finding_kind kind = collect_kind(e);
+    if (kind == MT_FINDING_KINDS)
+        return 0;
+    struct mt_finding x = {.kind = kind,
+                           .kernel = e->kernel,
+                           .var = site ? site->var : "",
+                           .here = {.file = e->file,
+                                    .at = site ? site->at : "",
+                                    .op = e->op,
+                                    .line = e->line,
+                                    .cta = {e->cta[0], e->cta[1], e->cta[2]},
+                                    .thread = {e->thread[0], e->thread[1], e->thread[2]},
+                                    .known = 2},
+                           .size = e->size,
+                           .count = e->count,
+                           .launches = 1,
+                           .launch = e->launch + 1,
+                           .alloc = collect_alloc(s, e->alloc),
+                           .side = collect_side(e),
+                           .distance = e->distance,
+                           .words = e->near};
+    return mt_findings_add(f, &x);
+}
+
+/* ---- calls and launches ---- */
+
+static int collect_failed(struct mt_findings *f, struct mt_source *s, const struct mt_failed_event *e)
+{
+    struct mt_finding x = {.kind = *e->kernel                ? MT_FINDING_OF_FAILED_LAUNCH
+                                   : e->freed != MT_SEQ_NONE ? MT_FINDING_OF_DOUBLE_FREE
+                                                             : MT_FINDING_OF_FAILED_CALL,
+                           .kernel = e->kernel,
+                           .here = {.file = e->file, .at = e->at, .callers = e->callers, .line = e->line},
+                           .alloc = collect_alloc(s, e->freed),
+                           .size = e->code,
+                           .count = e->count,
+                           .words = e->why,
+                           .call = e->call,
+                           .error = e->error};
+    return mt_findings_add(f, &x);
+}
+
+static int collect_launch(struct mt_findings *f, const struct mt_launch_event *l)
+{
+    struct mt_finding x = {.kind = MT_FINDING_OF_FAILED_LAUNCH,
+                           .kernel = l->kernel,
+                           .here = {.file = l->file, .line = l->line, .at = l->at, .callers = l->callers},
+                           .size = (uint64_t)l->status,
+                           .count = 1,
+                           .launches = 1};
+    return mt_findings_add(f, &x);
+}
+
+/* Events of the process are in each companion, and a launch whose bad accesses are known says nothing new:
+ * numbers that were seen. */
+enum { SEEN_EVENT, SEEN_LAUNCH };
+
+static int collect_companion(struct mt_findings *f, struct mt_source *s, const struct mt_companion *c,
+                             size_t input, struct mt_pairmap *seen)
+{
+    int rc = 0;
+    for (size_t i = 0; i < c->nchecks && rc == 0; i++) {
+        const struct mt_check_event *e = &c->checks[i];
+        const uint64_t *first = mt_pairmap_get(seen, e->seq, SEEN_EVENT, input);
+        if (!first || !mt_pairmap_get(seen, e->launch, SEEN_LAUNCH, input))
+            return -1;
+        first = mt_pairmap_find(seen, e->seq, SEEN_EVENT);
+        rc = *first == input ? collect_check(f, s, c, e) : 0;
+    }
+    for (size_t i = 0; i < c->nfailed && rc == 0; i++) {
+        const uint64_t *first = mt_pairmap_get(seen, c->failed[i].seq, SEEN_EVENT, input);
+        rc = !first || !mt_pairmap_get(seen, c->failed[i].launch, SEEN_LAUNCH, input) ? -1 : 0;
+        first = rc == 0 ? mt_pairmap_find(seen, c->failed[i].seq, SEEN_EVENT) : NULL;
+        rc = rc == 0 && *first == input ? collect_failed(f, s, &c->failed[i]) : rc;
+    }
+    return rc;
+}
+
+static int collect_launches(struct mt_findings *f, const struct mt_companion *c,
+                            const struct mt_pairmap *seen)
+{
+    int rc = 0;
+    for (size_t i = 0; i < c->nlaunches && rc == 0; i++)
+        rc = c->launches[i].status && !mt_pairmap_find(seen, c->launches[i].seq, SEEN_LAUNCH)
+                 ? collect_launch(f, &c->launches[i])
+                 : 0;
+    return rc;
+}
+
+/* ---- copies ---- */
+
+static int collect_copy_order(const void *a, const void *b)
+{
+    const struct mt_copy_event *x = *(const struct mt_copy_event *const *)a,
+                               *y = *(const struct mt_copy_event *const *)b;
+    int d = strcmp(x->file, y->file);
+    return d ? d : (x->line > y->line) - (x->line < y->line);
+}
+
+/* Of copies at one line: `n`, `bytes` in all, `of` more or less like them. */
+static int collect_copies_at(struct mt_findings *f, enum mt_finding_kind kind, const char *file,
+                             uint64_t line, uint64_t n, uint64_t bytes, uint64_t of)
+{
+    struct mt_finding x = {
+        .kind = kind, .here = {.file = file, .line = line}, .size = bytes, .count = n, .launches = of};
+    return mt_findings_add(f, &x);
+}
+
+static uint64_t collect_bytes(const struct mt_copy_event *c)
+{
+    return c->width * c->height;
+}
+
+/* list[n] are those of one line. held: for each of `copies`, 1: see collect_held. */
+static int collect_copies_of(struct mt_findings *f, const struct mt_copy_event *const *list, size_t n,
+                             const struct mt_copy_event *copies, const unsigned char *held)
+{
+    uint64_t tiny = 0, tiny_bytes = 0, same = 0, same_bytes = 0;
+    int rc = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t bytes = collect_bytes(list[i]);
+        tiny += bytes < TINY;
+        tiny_bytes += bytes < TINY ? bytes : 0;
+        same += held[list[i] - copies];
+        same_bytes += held[list[i] - copies] ? bytes : 0;
+    }
+    if (tiny >= MANY)
+        rc = collect_copies_at(f, MT_FINDING_OF_TINY_COPIES, list[0]->file, list[0]->line, tiny, tiny_bytes,
+                               0);
+    if (rc == 0 && same_bytes >= HELD)
+        rc = collect_copies_at(f, MT_FINDING_OF_UNCHANGED_COPY, list[0]->file, list[0]->line, same,
+                               same_bytes, n);
+    return rc;
+}
+
+/* Those to a device whose destination was copied to or filled before and holds the same. What the host does
+ * with its memory meanwhile is not known. -1: no memory. */
+static int collect_held(const struct mt_companion *c, unsigned char *held)
+{
+    struct mt_pairmap seen = {0};
+    int rc = 0;
+    for (size_t i = 0; i < c->ncopies && rc == 0; i++) {
+        uint64_t *before = mt_pairmap_get(&seen, c->copies[i].dst, 0, 0);
+        if (before)
+            held[i] = c->copies[i].unchanged && c->copies[i].kind != MT_COPY_D2H &&
+                      *before >= collect_bytes(&c->copies[i]);
+        if (before && *before < collect_bytes(&c->copies[i]))
+            *before = collect_bytes(&c->copies[i]);
+        rc = before ? 0 : -1;
+    }
+    mt_pairmap_free(&seen);
+    return rc;
+}
+
+static int collect_copies(struct mt_findings *f, const struct mt_companion *c)
+{
+    const struct mt_copy_event **list = malloc((c->ncopies + 1) * sizeof *list);
+    unsigned char *held = calloc(c->ncopies + 1, 1);
+    size_t n = 0;
+    int rc = list && held ? collect_held(c, held) : -1;
+    for (size_t i = 0; rc == 0 && i < c->ncopies; i++)
+        if (c->copies[i].kind != MT_COPY_H2H && c->copies[i].kind != MT_COPY_SET && c->copies[i].file &&
+            *c->copies[i].file)
+            list[n++] = &c->copies[i];
+    if (n)
+        qsort(list, n, sizeof *list, collect_copy_order);
+    for (size_t i = 0, j; i < n && rc == 0; i = j) {
+        for (j = i + 1; j < n && collect_copy_order(&list[i], &list[j]) == 0;)
+            j++;
+        rc = collect_copies_of(f, list + i, j - i, c->copies, held);
+    }
+    free(held);
+    free(list);
+    return rc;
+}
+
+/* Of host code, which the runtime has compared. */
+static int collect_copied(struct mt_findings *f, const struct mt_companion *c)
+{
+    int rc = 0;
+    for (size_t i = 0; i < c->ncopied && rc == 0; i++) {
+        const struct mt_copied_event *e = &c->copied[i];
+        const struct mt_site_event *site = mt_companion_site(c, e->site);
+        if (e->same_bytes >= HELD && site && *site->file)
+            rc = collect_copies_at(f, MT_FINDING_OF_UNCHANGED_COPY, site->file, site->line, e->same_calls,
+                                   e->same_bytes, e->calls);
+    }
+    return rc;
+}
+
+int mt_check_events(struct mt_findings *f, struct mt_source *s)
+{
+    struct mt_pairmap seen = {0};
+    const struct mt_companion *fullest = mt_findings_companion(f, s), *c;
+    size_t n = mt_source_inputs(s);
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if ((c = mt_source_companion(s, i)))
+            rc = collect_companion(f, s, c, i, &seen);
+    if (rc == 0 && f->beside)
+        rc = collect_companion(f, s, f->beside, n, &seen);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if ((c = mt_source_companion(s, i)))
+            rc = collect_launches(f, c, &seen) != 0 ? -1 : collect_copied(f, c);
+    mt_pairmap_free(&seen);
+    return rc == 0 && fullest ? collect_copies(f, fullest) : rc;
+}
+
+/* ---- races ---- */
+
+static struct mt_finding_side collect_side_of(const struct mt_site_event *site, uint32_t type)
+{
+    return (struct mt_finding_side){.file = site ? site->file : "",
+                                    .at = site ? site->at : "",
+                                    .line = site ? site->line : 0,
+                                    .op = site && *site->op ? site->op : ops[type & 3]};
+}
+
+static void collect_cta(struct mt_finding_side *side, uint64_t cta)
+{
+    side->cta[0] = cta >> 32;
+    side->cta[1] = cta >> 16 & 0xffff;
+    side->cta[2] = cta & 0xffff;
+    side->known = 1;
+}
+
+static void collect_thread(struct mt_finding_side *side, const struct mt_launch_event *l, uint32_t thread)
+{
+    if (!l || !l->block[0] || !l->block[1])
+        return;
+    side->thread[0] = thread % l->block[0];
+    side->thread[1] = thread / l->block[0] % l->block[1];
+    side->thread[2] = thread / l->block[0] / l->block[1];
+    side->known = 2;
+}
+
+static const struct mt_alloc_event *collect_buffer(struct mt_buffers *buffers,
+                                                   const struct mt_launch_event *l, uint64_t address)
+{
+    if (!l)
+        return NULL;
+    mt_buffers_launch(buffers, l->seq);
+    return mt_buffers_find(buffers, address);
+}
+
+int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, struct mt_buffers *buffers)
+{
+    const struct mt_onchip_rows *rows = &x->rows;
+    int rc = 0;
+    for (size_t i = 0; i < rows->nhazards && rc == 0; i++) {
+        const struct mt_hazard *h = &rows->hazards[i].h;
+        const struct mt_launch_event *l = h->launch < x->nlaunches ? x->launches[h->launch].event : NULL;
+        int global = h->space == MT_IN_GLOBAL;
+        struct mt_finding y = {.kind = global ? MT_FINDING_OF_GLOBAL_RACE : MT_FINDING_OF_SHARED_RACE,
+                               .kernel = h->kernel,
+                               .var = global ? "" : mt_onchip_variable(rows->hazards[i].side[1]),
+                               .here = collect_side_of(rows->hazards[i].side[1], h->type[1]),
+                               .other = collect_side_of(rows->hazards[i].side[0], h->type[0]),
+                               .count = h->words,
+                               .launches = h->launches,
+                               .launch = (uint64_t)h->launch + 1,
+                               .alloc = global ? collect_buffer(buffers, l, h->address) : NULL};
+        collect_cta(&y.here, h->cta);
+        collect_cta(&y.other, h->cta);
+        collect_thread(&y.here, l, h->thread[1]);
+        collect_thread(&y.other, l, h->thread[0]);
+        if (h->type[1] != MT_STORE) { /* of two the store comes first: RAW and WAR of the same are one */
+            struct mt_finding_side side = y.here;
+            y.here = y.other;
+            y.other = side;
+        }
+        rc = mt_findings_add(f, &y);
+    }
+    return rc;
+}
+
+static int collect_same_place(const struct mt_finding_side *a, const struct mt_finding_side *b)
+{
+    return a->line == b->line && strcmp(a->file, b->file) == 0 && strcmp(a->at, b->at) == 0;
+}
+
+/* Do races of the same memory say of that read that it may come too early? They are list[n] of f. */
+static int collect_reads_early(const struct mt_findings *f, const size_t *list, size_t n,
+                               const struct mt_finding *x)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_finding *y = &f->list[list[i]];
+        if ((y->kind == MT_FINDING_OF_GLOBAL_RACE) == (x->alloc != NULL) &&
+            strcmp(y->kernel, x->kernel) == 0 &&
+            (collect_same_place(&y->here, &x->here) || collect_same_place(&y->other, &x->here)))
+            return 1;
+    }
+    return 0;
+}
+
+int mt_check_early(struct mt_findings *f)
+{
+    size_t n = 0, races = 0, *list = malloc((f->count + 1) * sizeof *list);
+    unsigned char *gone = calloc(f->count + 1, 1);
+    int rc = list && gone ? 0 : -1;
+    for (size_t i = 0; rc == 0 && i < f->count; i++)
+        if (f->list[i].kind == MT_FINDING_OF_GLOBAL_RACE || f->list[i].kind == MT_FINDING_OF_SHARED_RACE)
+            list[races++] = i;
+    for (size_t i = 0; races && i < f->count; i++)
+        gone[i] =
+            f->list[i].kind == MT_FINDING_OF_UNWRITTEN && collect_reads_early(f, list, races, &f->list[i]);
+    for (size_t i = 0; races && i < f->count; i++)
+        if (!gone[i])
+            f->list[n++] = f->list[i];
+    f->count = races ? n : f->count;
+    free(gone);
+    free(list);
+    return rc;
+}
+
+/* "file:line", or a place in machine code, as a side. 0, or -1 without memory. */
+static int collect_line(struct mt_findings *f, struct mt_finding_side *side, const char *words)
+{
+    const char *colon = mt_location_colon(words), *text;
+    if (strcmp(words, "?") == 0)
+        return 0;
+    if (!(text = mt_findings_text(f, words, colon ? (size_t)(colon - words) : strlen(words))))
+        return -1;
+    *(colon ? &side->file : &side->at) = text;
+    side->line = colon ? strtoull(colon + 1, NULL, 10) : 0;
+    return 0;
+}
+
+int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, const struct mt_sites *sites,
+                       struct mt_buffers *buffers)
+{
+    for (size_t i = 0; i < x->count; i++) {
+        const struct mt_conflict *c = &x->list[i];
+        int here = mt_side_type(c->side[1]) == MT_STORE; /* the store first */
+        struct mt_finding y = {.kind = MT_FINDING_OF_GLOBAL_RACE,
+                               .kernel = c->kernel,
+                               .here = {.file = "", .at = "", .op = ops[mt_side_type(c->side[here])]},
+                               .other = {.file = "", .at = "", .op = ops[mt_side_type(c->side[!here])]},
+                               .count = c->words,
+                               .launches = 1,
+                               .launch = c->superstep + 1};
+        if (c->cooperative)
+            continue;
+        mt_buffers_launch(buffers, c->seq);
+        y.alloc = mt_buffers_find(buffers, c->address);
+        collect_cta(&y.here, c->cta[here]);
+        collect_cta(&y.other, c->cta[!here]);
+        if (collect_line(f, &y.here, sites->lines.names[mt_side_line(c->side[here])]) != 0 ||
+            collect_line(f, &y.other, sites->lines.names[mt_side_line(c->side[!here])]) != 0 ||
+            mt_findings_add(f, &y) != 0)
+            return -1;
+    }
+    return 0;
 }

@@ -1,10 +1,16 @@
 /* What a run did that it should not have done: a list of findings, each once for a place in the program. */
 #ifndef MT_ANALYSIS_FINDINGS_H
 #define MT_ANALYSIS_FINDINGS_H
-#include <stddef.h>
-#include <stdint.h>
+
+#include "analysis/base/buffers.h"
+#include "analysis/base/sites.h"
+#include "analysis/locality/conflicts.h"
+#include "analysis/onchip/onchip.h"
 #include "format/finding.h"
 #include "memtrace/trace.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 enum mt_finding_level { MT_FINDING_ERROR, MT_FINDING_WARNING, MT_FINDING_HINT };
 enum mt_finding_group {
@@ -80,4 +86,18 @@ const char *mt_findings_text(struct mt_findings *f, const char *text, size_t n);
 void mt_findings_free(struct mt_findings *f);
 /* How many of a level. */
 size_t mt_findings_of(const struct mt_findings *f, enum mt_finding_level level);
+
+/* Findings that others have found already: the runtime (events of companions), and the analyses of threads
+ * of one CTA and of CTAs of one launch. All give 0, or -1 without memory; texts are the source's. */
+
+/* Bad accesses, calls and launches that failed, lines with many small copies. After the reading. */
+int mt_check_events(struct mt_findings *f, struct mt_source *s);
+/* buffers: to be asked where an address was. */
+int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, struct mt_buffers *buffers);
+int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, const struct mt_sites *sites,
+                       struct mt_buffers *buffers);
+/* Takes out reads of what nobody wrote where a race says already that they come too early. 0, or -1
+ * without memory. */
+int mt_check_early(struct mt_findings *f);
+
 #endif

@@ -1,11 +1,911 @@
 /* See memory.h. */
 #include "memory.h"
 #include "analysis/base/runs.h"
+#include "memtrace/record.h"
+#include "analysis/onchip/onchip.h"
 #include "memtrace/grow.h"
-#include "memtrace/host.h"
 #include "memtrace/order.h"
+#include "memtrace/host.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+enum { PADDING_WORD = 4 };
+
+/* ---- members ---- */
+
+static uint64_t padding_divisor(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static uint64_t padding_distance(uint64_t a, uint64_t b)
+{
+    return a < b ? b - a : a - b;
+}
+
+/* From lane to lane; 0: not known. */
+static uint64_t padding_step(const struct mt_access_run *r)
+{
+    uint64_t step = 0;
+    for (uint32_t i = 1; i < (r->addresses ? r->count : r->count > 1 ? 2 : 1); i++)
+        step = padding_divisor(step, padding_distance(mt_run_address(r, i - 1), mt_run_address(r, i)));
+    return step;
+}
+
+static int members_known(const struct mt_members *m)
+{
+    return m->step && m->step <= MT_MEMBERS_STEP;
+}
+
+static void members_begin(struct mt_members *m, uint64_t offset)
+{
+    m->begins[offset % m->step / 64] |= 1ull << offset % m->step % 64;
+}
+
+static int members_begins(const struct mt_members *m, uint64_t offset)
+{
+    return m->begins[offset % m->step / 64] >> offset % m->step % 64 & 1;
+}
+
+/* A smaller step: what is known moves there. */
+static void members_fold(struct mt_members *m, uint64_t step)
+{
+    struct mt_members old = *m;
+    m->step = step;
+    memset(m->begins, 0, sizeof m->begins);
+    for (uint64_t i = 0; members_known(m) && members_known(&old) && i < old.step; i++)
+        if (members_begins(&old, i))
+            members_begin(m, i);
+}
+
+/* A run of stores, `offset` bytes into the block. whole: they copy structs, and begin anywhere. */
+static void members_store(struct mt_members *m, const struct mt_access_run *r, uint64_t offset, int whole)
+{
+    uint64_t step = padding_divisor(m->step, padding_step(r));
+    if (m->widest < mt_run_size(r))
+        m->widest = mt_run_size(r);
+    if (step != m->step)
+        members_fold(m, step);
+    if (members_known(m) && !whole)
+        members_begin(m, offset);
+}
+
+/* What the host's, or (from != NULL) another block's bytes were is copied there. */
+static void members_take(struct mt_members *m, const struct mt_members *from)
+{
+    uint32_t widest = m->widest;
+    if (from && !m->step)
+        *m = *from;
+    m->host |= !from || from->host;
+    if (m->widest < widest)
+        m->widest = widest;
+    if (from && m->widest < from->widest)
+        m->widest = from->widest;
+}
+
+/* At least two members of a struct are known. */
+static int members_several(const struct mt_members *m)
+{
+    int n = 0;
+    for (uint64_t i = 0; members_known(m) && i < m->step; i++)
+        n += members_begins(m, i);
+    return n > 1;
+}
+
+/* ---- padding ---- */
+
+static uint64_t written_run(const struct mt_written *w, uint64_t from, uint64_t n, int *set);
+
+static int padding_unwritten(const struct mt_written *w, uint64_t at)
+{
+    int set;
+    written_run(w, at, 1, &set);
+    return !set;
+}
+
+/* May bytes from .. to - 1 be padding that ends where something is aligned to so much? */
+static int padding_fits(const struct mt_members *m, uint64_t from, uint64_t to, uint64_t align,
+                        uint32_t aligned)
+{
+    const int words = from % PADDING_WORD == 0 && to % PADDING_WORD == 0;
+    uint64_t most = words || (m->widest < PADDING_WORD && !m->host) ? m->widest : MT_MEMBERS_ALIGNED;
+    if (to % align || to - from >= align)
+        return 0;
+    for (uint64_t i = from; members_known(m) && i < to; i++)
+        if (members_begins(m, i))
+            return 0;
+    if (to - from >= PADDING_WORD && most < aligned)
+        most = aligned;
+    return align <= most;
+}
+
+/* How many bytes from this unwritten one on are padding; 0: none. host: the bytes that the host wrote last,
+ * or NULL. aligned: what else is known to be aligned in the block, 0: nothing. */
+static uint64_t mt_padding(const struct mt_written *written, const struct mt_written *host,
+                           const struct mt_members *m, uint64_t at, uint32_t aligned)
+{
+    uint64_t from = at, left;
+    int set = 0;
+    while (from && at - from < MT_MEMBERS_ALIGNED && padding_unwritten(written, from - 1))
+        from--;
+    if (!from || at - from == MT_MEMBERS_ALIGNED)
+        return 0;
+    if (host)
+        written_run(host, from - 1, 1, &set);
+    left = written_run(written, at, MT_MEMBERS_ALIGNED, &(int){0});
+    for (uint64_t align = 2; !set && align <= MT_MEMBERS_ALIGNED; align *= 2) {
+        uint64_t n = align - at % align;
+        n = n < left ? n : left;
+        if (padding_fits(m, from, at + n, align, aligned))
+            return n;
+    }
+    return 0;
+}
+
+/* clang copies what is aligned to 16 as two halves. */
+static uint64_t padding_read(const struct mt_written *written, const struct mt_written *host,
+                             const struct mt_members *m, uint64_t at, uint64_t n, uint32_t size, int whole)
+{
+    uint32_t aligned = whole && size == 8 ? MT_MEMBERS_ALIGNED : size;
+    uint64_t padding =
+        size >= PADDING_WORD && n == size && !whole ? 0 : mt_padding(written, host, m, at, aligned);
+    return padding < n ? padding : n;
+}
+
+/* ---- copies of structs ---- */
+
+static int padding_place_order(const void *a, const void *b)
+{
+    const struct mt_site_event *x = *(const struct mt_site_event *const *)a,
+                               *y = *(const struct mt_site_event *const *)b;
+    int d = strcmp(x->file, y->file);
+    d = d ? d : (x->line > y->line) - (x->line < y->line);
+    d = d ? d : (x->column > y->column) - (x->column < y->column);
+    return d ? d : strcmp(x->function, y->function);
+}
+
+/* list[n] are those of one place. */
+static int padding_copies_at(struct mt_pairmap *sites, size_t input, const struct mt_site_event **list,
+                             size_t n)
+{
+    uint64_t sizes[2] = {0, 0}, count[2] = {0, 0};
+    int rc = 0;
+    for (size_t i = 0; i < n; i++) {
+        int store = strcmp(list[i]->op, "store") == 0;
+        sizes[store] |= list[i]->size;
+        count[store]++;
+    }
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if (count[0] > 1 && count[1] > 1 && list[i]->size & sizes[0] & sizes[1])
+            rc = mt_pairmap_get(sites, list[i]->id, input, 1) ? 0 : -1;
+    return rc;
+}
+
+static int padding_copies_of(struct mt_pairmap *sites, size_t input, const struct mt_companion *c)
+{
+    const struct mt_site_event **list = malloc((c->nsites + 1) * sizeof *list);
+    size_t n = 0;
+    int rc = list ? 0 : -1;
+    for (size_t i = 0; rc == 0 && i < c->nsites; i++)
+        if (*c->sites[i].file)
+            list[n++] = &c->sites[i];
+    if (n)
+        qsort(list, n, sizeof *list, padding_place_order);
+    for (size_t i = 0, end; i < n && rc == 0; i = end) {
+        for (end = i + 1; end < n && padding_place_order(&list[i], &list[end]) == 0;)
+            end++;
+        rc = padding_copies_at(sites, input, list + i, end - i);
+    }
+    free((void *)list);
+    return rc;
+}
+
+/* Sites (id, input) of structs that are copied in parts: a place has loads and stores of the same sizes. 0,
+ * or -1 without memory. */
+static int padding_copies(struct mt_pairmap *sites, const struct mt_source *s)
+{
+    const struct mt_companion *c;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < mt_source_inputs(s); i++)
+        if ((c = mt_source_companion(s, i)))
+            rc = padding_copies_of(sites, i, c);
+    return rc;
+}
+
+enum { BYTES = 1 << 20, WARPS = 32, MOST_SIZE = 16, MOST_SHARE = 32 }; /* BYTES: more than GPUs have */
+
+static void written_free(struct mt_written *w);
+
+/* blind: its trace lacks accesses. */
+static void check_shared_launch(struct mt_check_shared *x, int blind)
+{
+    for (uint64_t i = 0; x->written && i < x->count && i < MT_SHARED_CTAS; i++)
+        written_free(&x->written[i]);
+    mt_pairmap_clear(&x->numbers);
+    x->count = 0;
+    x->members = (struct mt_members){0};
+    x->blind = blind;
+}
+
+static void check_shared_free(struct mt_check_shared *x)
+{
+    check_shared_launch(x, 0);
+    mt_pairmap_free(&x->numbers);
+    free(x->written);
+    memset(x, 0, sizeof *x);
+}
+
+static int written_init(struct mt_written *w, uint64_t bytes);
+
+/* What a CTA has written, or *w NULL: it has been forgotten. 0, or -1 without memory. */
+static int shared_cta(struct mt_check_shared *x, uint64_t cta, struct mt_written **w, uint64_t *number)
+{
+    const uint64_t *at = mt_pairmap_get(&x->numbers, cta, 0, x->count);
+    if (!at || (!x->written && !(x->written = calloc(MT_SHARED_CTAS, sizeof *x->written))))
+        return -1;
+    *number = *at;
+    *w = *at + MT_SHARED_CTAS < x->count ? NULL : &x->written[*at % MT_SHARED_CTAS];
+    if (*at != x->count)
+        return 0;
+    x->count++;
+    written_free(*w);
+    return written_init(*w, BYTES);
+}
+
+static int unwritten_add(struct mt_unwritten *u, const struct mt_access_run *r, uint32_t first,
+                         uint64_t begin, uint64_t address, uint64_t n, uint64_t memory,
+                         const struct mt_alloc_event *alloc);
+
+/* A lane's read. */
+static int shared_read(const struct mt_check_shared *x, const struct mt_written *w,
+                       const struct mt_access_run *r, uint32_t access, uint64_t memory, int whole,
+                       struct mt_unwritten *u)
+{
+    const uint64_t size = mt_run_size(r), address = mt_run_address(r, access);
+    for (uint64_t i = 0, n; i < size; i += n) {
+        int set;
+        n = written_run(w, address + i, size - i, &set);
+        uint64_t padding =
+            set ? n : padding_read(w, NULL, &x->members, address + i, n, (uint32_t)size, whole);
+        if (padding)
+            n = padding;
+        else if (unwritten_add(u, r, access, address, address + i, n, memory, NULL) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Accesses that follow each other, `first` and on. */
+static int shared_piece(const struct mt_check_shared *x, const struct mt_written *w,
+                        const struct mt_access_run *r, const struct mt_piece *p, uint32_t first,
+                        uint64_t memory, int whole, struct mt_unwritten *u)
+{
+    int set, rc = 0;
+    if (written_run(w, p->address, p->bytes, &set) == p->bytes && set)
+        return 0;
+    for (uint32_t i = 0; i < p->accesses && rc == 0; i++)
+        rc = shared_read(x, w, r, first + i, memory, whole, u);
+    return rc;
+}
+
+static int written_set(struct mt_written *w, uint64_t from, uint64_t n);
+
+/* whole: it copies structs. 0, or -1 without memory. */
+static int check_shared_run(struct mt_check_shared *x, const struct mt_access_run *r, int whole,
+                            struct mt_unwritten *u)
+{
+    const uint32_t type = mt_run_type(r), way = type & 3, size = mt_run_size(r);
+    const int loads = way != MT_STORE && size <= (r->mask == UINT32_MAX ? MOST_SHARE : MOST_SIZE);
+    struct mt_written *w;
+    struct mt_piece p;
+    uint64_t number;
+    uint32_t at = 0, first = 0;
+    if (type >= MT_SYNC_BARRIER || mt_rec_space(type) != MT_IN_SHARED || x->blind || !r->count)
+        return 0;
+    if (r->warp >= WARPS || !r->mask) {
+        x->blind = 1;
+        return 0;
+    }
+    if (shared_cta(x, r->cta, &w, &number) != 0)
+        return -1;
+    if (w && way != MT_LOAD)
+        members_store(&x->members, r, mt_run_address(r, 0), whole);
+    for (; w && mt_run_piece(r, &at, &p); first = at)
+        if (p.address > BYTES || p.bytes > BYTES - p.address) /* another CTA's of the cluster */
+            x->blind |= way != MT_LOAD;
+        else if ((loads && shared_piece(x, w, r, &p, first, 1 + number, whole, u) != 0) ||
+                 (way != MT_LOAD && written_set(w, p.address, p.bytes) != 0))
+            return -1;
+    return 0;
+}
+
+enum { WRITTEN_PAGE_BITS = 12, WRITTEN_PAGE = 1 << WRITTEN_PAGE_BITS, WRITTEN_WORDS = WRITTEN_PAGE / 64 };
+static uint64_t full[1]; /* stands for a page of which all is written */
+
+static uint64_t written_least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* No byte of `bytes` is written. 0, or -1 without memory. */
+static int written_init(struct mt_written *w, uint64_t bytes)
+{
+    w->bytes = bytes;
+    w->page = calloc((bytes >> WRITTEN_PAGE_BITS) + 1, sizeof(uint64_t *));
+    return w->page ? 0 : -1;
+}
+
+static void written_drop(struct mt_written *w)
+{
+    for (uint64_t i = 0; w->page && i <= w->bytes >> WRITTEN_PAGE_BITS; i++)
+        if (w->page[i] != full)
+            free(w->page[i]);
+    free((void *)w->page);
+    w->page = NULL;
+}
+
+static void written_free(struct mt_written *w)
+{
+    written_drop(w);
+    *w = (struct mt_written){0};
+}
+
+static void written_all(struct mt_written *w)
+{
+    written_drop(w);
+    w->all = 1;
+}
+
+/* Bytes of memory that the table of pages takes for so many. */
+static uint64_t written_room(uint64_t bytes)
+{
+    return ((bytes >> WRITTEN_PAGE_BITS) + 1) * sizeof(uint64_t *);
+}
+
+/* Bits from `bit` on of a word: `n` of them, at most up to its end. */
+static uint64_t written_mask(unsigned bit, uint64_t n)
+{
+    return (n >= 64 - bit ? UINT64_MAX : (1ull << (bit + n)) - 1) & (UINT64_MAX << bit);
+}
+
+/* A page all of whose words are set needs no words. */
+static void written_close(uint64_t **page)
+{
+    for (int i = 0; i < WRITTEN_WORDS; i++)
+        if ((*page)[i] != UINT64_MAX)
+            return;
+    free(*page);
+    *page = full;
+}
+
+/* A page without words gets some. */
+static int written_open(uint64_t **page)
+{
+    int set = *page == full;
+    if (*page && !set)
+        return 0;
+    if (!(*page = malloc(WRITTEN_WORDS * sizeof(uint64_t))))
+        return -1;
+    memset(*page, set ? 0xff : 0, WRITTEN_WORDS * sizeof(uint64_t));
+    return 0;
+}
+
+static int written_page(uint64_t **page, unsigned from, uint64_t n)
+{
+    if (*page == full)
+        return 0;
+    if (n == WRITTEN_PAGE) {
+        free(*page);
+        *page = full;
+        return 0;
+    }
+    if (written_open(page) != 0)
+        return -1;
+    int whole = 0;
+    for (unsigned at = from, end = from + (unsigned)n; at < end; at = (at | 63) + 1) {
+        (*page)[at / 64] |= written_mask(at % 64, end - at);
+        whole |= (*page)[at / 64] == UINT64_MAX;
+    }
+    if (whole && from + n == WRITTEN_PAGE) /* mostly written upwards: looked at once */
+        written_close(page);
+    return 0;
+}
+
+/* Bytes from .. from + n - 1 are. What lies beyond the end does not count. 0, or -1 without memory. */
+static int written_set(struct mt_written *w, uint64_t from, uint64_t n)
+{
+    uint64_t end = from >= w->bytes || w->all ? from : from + written_least(n, w->bytes - from);
+    while (from < end) {
+        uint64_t here = written_least(end - from, WRITTEN_PAGE - from % WRITTEN_PAGE);
+        if (written_page(&w->page[from >> WRITTEN_PAGE_BITS], from % WRITTEN_PAGE, here) != 0)
+            return -1;
+        from += here;
+    }
+    return 0;
+}
+
+/* They are not any more. */
+static int written_clear(struct mt_written *w, uint64_t from, uint64_t n)
+{
+    uint64_t end = from >= w->bytes || w->all || !w->page ? from : from + written_least(n, w->bytes - from);
+    while (from < end) {
+        uint64_t **page = &w->page[from >> WRITTEN_PAGE_BITS];
+        uint64_t here = written_least(end - from, WRITTEN_PAGE - from % WRITTEN_PAGE);
+        if (*page && written_open(page) != 0)
+            return -1;
+        for (uint64_t at = from, to = from + here; *page && at < to; at = (at | 63) + 1)
+            (*page)[at % WRITTEN_PAGE / 64] &= ~written_mask(at % 64, to - at);
+        from += here;
+    }
+    return 0;
+}
+
+/* Within a page. */
+static uint64_t written_same(const uint64_t *page, unsigned from, uint64_t n, int *set)
+{
+    if (!page || page == full) {
+        *set = page == full;
+        return n;
+    }
+    *set = page[from / 64] >> from % 64 & 1;
+    unsigned at = from, end = from + (unsigned)n;
+    while (at < end) {
+        uint64_t other = (*set ? ~page[at / 64] : page[at / 64]) & (UINT64_MAX << at % 64);
+        if (other)
+            return written_least((at & ~63u) + (unsigned)__builtin_ctzll(other), end) - from;
+        at = (at | 63) + 1;
+    }
+    return n;
+}
+
+/* How many of `n` bytes, from this one on, are what the first one is; *set: 1, it was written. Beyond the end
+ * all count as written. */
+static uint64_t written_run(const struct mt_written *w, uint64_t from, uint64_t n, int *set)
+{
+    uint64_t end = from >= w->bytes ? from : from + written_least(n, w->bytes - from), at = from;
+    int same = 1;
+    *set = 1;
+    if (from >= w->bytes || w->all)
+        return n;
+    while (at < end) {
+        int here;
+        uint64_t part = written_least(end - at, WRITTEN_PAGE - at % WRITTEN_PAGE),
+                 run = written_same(w->page[at >> WRITTEN_PAGE_BITS], at % WRITTEN_PAGE, part, &here);
+        *set = at == from ? here : *set;
+        same = here == *set;
+        if (!same)
+            break;
+        at += run;
+        if (run < part)
+            break;
+    }
+    return at - from;
+}
+
+enum { MOST = 1 << 20, UNWRITTEN_WORD = 4 };
+
+static const char *const unwritten_ops[] = {"load", "store", "atomic", "access"};
+
+/* The lane of an access: lanes that do not take part are not counted. */
+static uint32_t unwritten_lane(const struct mt_access_run *r, uint32_t access)
+{
+    uint32_t lanes = r->mask;
+    for (uint32_t i = 0; i < access && lanes; i++)
+        lanes &= lanes - 1;
+    return lanes ? (uint32_t)__builtin_ctz(lanes) : 0;
+}
+
+static int unwritten_word(struct mt_unwritten *u, const struct mt_access_run *r, uint32_t access,
+                          uint64_t byte, uint64_t memory, const struct mt_alloc_event *alloc)
+{
+    uint64_t *at = mt_pairmap_get(&u->words, byte / UNWRITTEN_WORD, memory, u->count);
+    if (!at || mt_grow(&u->list, &u->room, u->count + 1, sizeof *u->list) != 0)
+        return -1;
+    if (*at == u->count)
+        u->list[u->count++] = (struct mt_unwritten_word){.cta = r->cta,
+                                                         .site = r->site,
+                                                         .warp = r->warp,
+                                                         .lane = unwritten_lane(r, access),
+                                                         .type = mt_run_type(r),
+                                                         .bytes = mt_run_size(r),
+                                                         .alloc = alloc,
+                                                         .byte = alloc ? byte - alloc->base : byte};
+    return 0;
+}
+
+/* `n` unwritten bytes at `address`, of accesses of a run that follow each other and begin at `begin`, the
+ * first of which is number `first`. memory: 0, or 1 + the number of a CTA. 0, or -1 without memory. */
+static int unwritten_add(struct mt_unwritten *u, const struct mt_access_run *r, uint32_t first,
+                         uint64_t begin, uint64_t address, uint64_t n, uint64_t memory,
+                         const struct mt_alloc_event *alloc)
+{
+    for (uint64_t word = address / UNWRITTEN_WORD;
+         word <= (address + n - 1) / UNWRITTEN_WORD && u->count < MOST; word++) {
+        uint64_t byte = word * UNWRITTEN_WORD > address ? word * UNWRITTEN_WORD : address;
+        if (unwritten_word(u, r, first + (uint32_t)((byte - begin) / mt_run_size(r)), byte, memory, alloc))
+            return -1;
+    }
+    return 0;
+}
+
+/* A CTA stores to global memory. */
+static void unwritten_settle(struct mt_unwritten *u, uint64_t cta, uint64_t address, uint64_t n)
+{
+    for (uint64_t word = address / UNWRITTEN_WORD; u->count && word <= (address + n - 1) / UNWRITTEN_WORD;
+         word++) {
+        const uint64_t *at = mt_pairmap_find(&u->words, word, 0);
+        if (at)
+            u->list[*at].stored |= u->list[*at].cta != cta;
+    }
+}
+
+static int unwritten_report(struct mt_unwritten *u, const struct mt_unwritten_word *w)
+{
+    const struct mt_site_event *s = mt_companion_site(mt_source_companion(u->source, u->input), w->site);
+    uint64_t x = u->launch ? u->launch->block[0] : 1024, y = u->launch ? u->launch->block[1] : 1,
+             thread = (uint64_t)w->warp * 32 + w->lane;
+    struct mt_finding f = {
+        .kind = MT_FINDING_OF_UNWRITTEN,
+        .kernel = u->kernel,
+        .var = !s         ? ""
+               : w->alloc ? s->var
+                          : mt_onchip_variable(s),
+        .here = {.file = s ? s->file : "",
+                 .at = s ? s->at : "",
+                 .op = unwritten_ops[w->type & 3],
+                 .line = s ? s->line : 0,
+                 .cta = {w->cta >> 32, w->cta >> 16 & 0xffff, w->cta & 0xffff},
+                 .known = w->warp == MT_RUN_NO_WARP || !x || !y ? 1 : 2},
+        .size = w->bytes,
+        .count = 1,
+        .launches = 1,
+        .launch = u->step + 1,
+        .alloc = w->alloc,
+        .side = "inside",
+        .distance = w->byte,
+    };
+    if (f.here.known == 2) {
+        f.here.thread[0] = thread % x;
+        f.here.thread[1] = thread / x % y;
+        f.here.thread[2] = thread / x / y;
+    }
+    return mt_findings_add(u->findings, &f);
+}
+
+/* The launch has ended: findings. 0, or -1 without memory. */
+static int unwritten_end(struct mt_unwritten *u)
+{
+    int rc = 0;
+    for (size_t i = 0; i < u->count && rc == 0; i++)
+        rc = u->list[i].stored ? 0 : unwritten_report(u, &u->list[i]);
+    u->count = 0;
+    mt_pairmap_clear(&u->words);
+    return rc;
+}
+
+static void unwritten_free(struct mt_unwritten *u)
+{
+    free(u->list);
+    mt_pairmap_free(&u->words);
+}
+
+enum {
+    UNORDERED_MOST_ROWS = 4096,
+    UNORDERED_PAGE_BITS = 12,
+    UNORDERED_WORDS = (1 << UNORDERED_PAGE_BITS) / 64,
+    MOST_PAGES = 1 << 17
+};
+
+struct mt_unordered_page {
+    uint64_t number;
+    uint64_t bits[3][UNORDERED_WORDS]; /* by MT_LOAD, MT_STORE, MT_ATOMIC */
+};
+
+/* ---- the order ---- */
+
+MT_ORDER_POINTED_2(unordered_by_n, struct mt_order_event, n, op)
+MT_ORDER_POINTED_2(unordered_by_op, struct mt_order_event, op, n)
+
+static int unordered_collect(struct mt_check_unordered *u, const struct mt_companion *c)
+{
+    size_t room[MT_UNORDERED_STREAMS] = {0}, rooms = 0;
+    for (size_t i = 0; i < c->norders; i++) {
+        const struct mt_order_event *e = &c->orders[i];
+        if (e->stream >= MT_UNORDERED_STREAMS)
+            continue;
+        if (mt_grow((void *)&u->orders[e->stream], &room[e->stream], u->norders[e->stream] + 1,
+                    sizeof(void *)) != 0 ||
+            mt_grow((void *)&u->by_op, &rooms, u->nops + 1, sizeof(void *)) != 0)
+            return -1;
+        u->orders[e->stream][u->norders[e->stream]++] = e;
+        u->by_op[u->nops++] = e;
+    }
+    return 0;
+}
+
+/* All give 0, or -1 without memory. */
+static int check_unordered_init(struct mt_check_unordered *u, struct mt_source *s,
+                                struct mt_findings *findings, struct mt_buffers *buffers)
+{
+    memset(u, 0, sizeof *u);
+    u->findings = findings;
+    u->buffers = buffers;
+    const struct mt_companion *c = mt_findings_companion(findings, s);
+    if (c && unordered_collect(u, c) != 0)
+        return -1;
+    for (int i = 0; i < MT_UNORDERED_STREAMS; i++)
+        if (u->norders[i])
+            qsort(u->orders[i], u->norders[i], sizeof(void *), unordered_by_n);
+    if (u->nops)
+        qsort(u->by_op, u->nops, sizeof(void *), unordered_by_op);
+    return 0;
+}
+
+static const struct mt_order_event *unordered_find(const struct mt_check_unordered *u, uint64_t op)
+{
+    size_t at = MT_FIRST(i, u->nops, u->by_op[i]->op >= op);
+    return op && at < u->nops && u->by_op[at]->op == op ? u->by_op[at] : NULL;
+}
+
+/* How many operations of that stream come before it. */
+static uint64_t unordered_after(const struct mt_order_event *e, uint64_t stream)
+{
+    for (size_t i = 0; i < e->nafter; i++)
+        if (e->after[i].stream == stream)
+            return e->after[i].n;
+    return e->stream == stream ? e->n - 1 : 0;
+}
+
+/* The last operation of the stream that does not come after it. */
+static uint64_t unordered_until(const struct mt_check_unordered *u, const struct mt_order_event *e,
+                                uint64_t stream)
+{
+    const struct mt_order_event **list = u->orders[stream];
+    /* Counts only grow along a stream. */
+    size_t n = MT_FIRST(i, u->norders[stream], unordered_after(list[i], e->stream) >= e->n);
+    return n ? list[n - 1]->n : 0;
+}
+
+/* ---- operations ---- */
+
+static void unordered_drop(struct mt_check_unordered *u, struct mt_unordered_op *o)
+{
+    u->pages -= o->npages;
+    free(o->pages);
+    mt_pairmap_free(&o->at);
+    free(o);
+}
+
+static int unordered_is_over(const struct mt_check_unordered *u, const struct mt_unordered_op *o)
+{
+    for (uint64_t t = 0; t < MT_UNORDERED_STREAMS; t++)
+        if (t != o->order->stream && o->until[t] > u->done[t])
+            return 0;
+    return 1;
+}
+
+static void unordered_sweep(struct mt_check_unordered *u)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < u->nopen; i++)
+        if (unordered_is_over(u, u->open[i]))
+            unordered_drop(u, u->open[i]);
+        else
+            u->open[n++] = u->open[i];
+    u->nopen = n;
+}
+
+/* Can something run beside it? */
+static int unordered_begin(struct mt_check_unordered *u, const struct mt_order_event *e, const char *kernel,
+                           struct mt_finding_side by, uint64_t step)
+{
+    struct mt_unordered_op *o = e && e->stream < MT_UNORDERED_STREAMS ? calloc(1, sizeof *o) : NULL;
+    int any = 0;
+    if (!o)
+        return e && e->stream < MT_UNORDERED_STREAMS ? -1 : 0;
+    *o = (struct mt_unordered_op){.order = e, .kernel = kernel, .by = by, .step = step};
+    for (uint64_t t = 0; t < MT_UNORDERED_STREAMS; t++)
+        if (t != e->stream && u->norders[t]) {
+            o->until[t] = unordered_until(u, e, t);
+            any |= o->until[t] > unordered_after(e, t);
+        }
+    if (e->n > u->done[e->stream])
+        u->done[e->stream] = e->n;
+    if (any && u->pages < MOST_PAGES) {
+        u->now = o;
+        return 0;
+    }
+    u->left_out += (uint64_t)any;
+    free(o);
+    return 0;
+}
+
+/* ---- what they touch ---- */
+
+static struct mt_unordered_page *unordered_page(struct mt_check_unordered *u, uint64_t number)
+{
+    struct mt_unordered_op *o = u->now;
+    uint64_t *at = mt_pairmap_get(&o->at, number, 0, o->npages);
+    if (!at || (*at == o->npages && mt_grow(&o->pages, &o->page_room, o->npages + 1, sizeof *o->pages) != 0))
+        return NULL;
+    if (*at == o->npages) {
+        memset(&o->pages[o->npages], 0, sizeof *o->pages);
+        o->pages[o->npages++].number = number;
+        u->pages++;
+    }
+    return &o->pages[*at];
+}
+
+static int unordered_touch(struct mt_check_unordered *u, uint64_t address, uint64_t n, uint32_t type)
+{
+    for (uint64_t i = 0, here; i < n && u->pages < MOST_PAGES; i += here) {
+        uint64_t in = (address + i) & ((1 << UNORDERED_PAGE_BITS) - 1),
+                 left = (1 << UNORDERED_PAGE_BITS) - in;
+        struct mt_unordered_page *p = unordered_page(u, (address + i) >> UNORDERED_PAGE_BITS);
+        if (!p)
+            return -1;
+        here = n - i < left ? n - i : left;
+        for (uint64_t b = in; b < in + here;) {
+            uint64_t bits = in + here - b < 64 - b % 64 ? in + here - b : 64 - b % 64;
+            p->bits[type][b / 64] |= (bits == 64 ? UINT64_MAX : (1ull << bits) - 1) << b % 64;
+            b += bits;
+        }
+    }
+    return 0;
+}
+
+static int check_unordered_runs(struct mt_check_unordered *u, const struct mt_access_run *runs, size_t n)
+{
+    struct mt_piece p;
+    for (size_t i = 0; u->now && i < n; i++) {
+        uint32_t type = mt_run_type(&runs[i]), at = 0;
+        if (mt_rec_space(type) != MT_IN_GLOBAL || type > MT_ATOMIC || u->pages >= MOST_PAGES)
+            continue;
+        while (mt_run_piece(&runs[i], &at, &p))
+            if (unordered_touch(u, p.address, p.bytes, type) != 0)
+                return -1;
+    }
+    return 0;
+}
+
+/* ---- two of them ---- */
+
+static const char *const ops[] = {"load", "store", "atomic"};
+
+struct meeting {
+    uint64_t bytes, first;
+    int here, other; /* kinds of access, of the first byte */
+};
+
+/* Bytes of a word at which these kinds of access do not go together. */
+static uint64_t unordered_word(const struct mt_unordered_page *a, const struct mt_unordered_page *b, int w)
+{
+    uint64_t sa = a->bits[MT_STORE][w], sb = b->bits[MT_STORE][w], la = a->bits[MT_LOAD][w],
+             lb = b->bits[MT_LOAD][w], aa = a->bits[MT_ATOMIC][w], ab = b->bits[MT_ATOMIC][w];
+    return (sa & (sb | lb | ab)) | (sb & (la | aa)) | (aa & lb) | (ab & la);
+}
+
+static int unordered_kind(const struct mt_unordered_page *p, int w, int bit)
+{
+    return p->bits[MT_STORE][w] >> bit & 1    ? MT_STORE
+           : p->bits[MT_ATOMIC][w] >> bit & 1 ? MT_ATOMIC
+                                              : MT_LOAD;
+}
+
+static void unordered_pages(struct meeting *m, const struct mt_unordered_page *a,
+                            const struct mt_unordered_page *b)
+{
+    for (int w = 0; w < UNORDERED_WORDS; w++) {
+        uint64_t bad = unordered_word(a, b, w);
+        if (bad && (!m->bytes || (a->number << UNORDERED_PAGE_BITS) + (uint64_t)w * 64 < m->first)) {
+            int bit = __builtin_ctzll(bad);
+            m->first = (a->number << UNORDERED_PAGE_BITS) + (uint64_t)w * 64 + (uint64_t)bit;
+            m->here = unordered_kind(a, w, bit);
+            m->other = unordered_kind(b, w, bit);
+        }
+        m->bytes += (uint64_t)__builtin_popcountll(bad);
+    }
+}
+
+static int unordered_meet(struct mt_check_unordered *u, const struct mt_unordered_op *a,
+                          const struct mt_unordered_op *b)
+{
+    struct meeting m = {0};
+    for (size_t i = 0; i < a->npages; i++) {
+        const uint64_t *at = mt_pairmap_find(&b->at, a->pages[i].number, 0);
+        if (at)
+            unordered_pages(&m, &a->pages[i], &b->pages[*at]);
+    }
+    struct mt_finding f = {.kind = MT_FINDING_OF_UNORDERED,
+                           .kernel = a->kernel,
+                           .other_kernel = b->kernel,
+                           .here = a->by,
+                           .other = b->by,
+                           .count = m.bytes,
+                           .launches = 1,
+                           .alloc = m.bytes ? mt_buffers_find(u->buffers, m.first) : NULL};
+    f.here.op = ops[m.here];
+    f.other.op = ops[m.other];
+    return m.bytes ? mt_findings_add(u->findings, &f) : 0;
+}
+
+/* The one under way has ended. */
+static int unordered_end(struct mt_check_unordered *u)
+{
+    struct mt_unordered_op *o = u->now;
+    int rc = 0;
+    u->now = NULL;
+    for (size_t i = 0; o && i < u->nopen && rc == 0; i++) {
+        const struct mt_order_event *e = u->open[i]->order;
+        if (e->stream != o->order->stream && unordered_after(o->order, e->stream) < e->n &&
+            unordered_after(e, o->order->stream) < o->order->n)
+            rc = unordered_meet(u, o, u->open[i]);
+    }
+    if (o && (rc != 0 || mt_grow((void *)&u->open, &u->open_room, u->nopen + 1, sizeof *u->open) != 0)) {
+        unordered_drop(u, o);
+        return -1;
+    }
+    if (o)
+        u->open[u->nopen++] = o;
+    unordered_sweep(u);
+    return rc;
+}
+
+static int check_unordered_launch(struct mt_check_unordered *u, const struct mt_run_launch *launch)
+{
+    const struct mt_launch_event *l = launch->event;
+    if (unordered_end(u) != 0)
+        return -1;
+    struct mt_finding_side by = {0};
+    if (!l)
+        return 0;
+    by = (struct mt_finding_side){.file = l->file, .line = l->line, .at = l->at, .callers = l->callers};
+    return unordered_begin(u, unordered_find(u, l->op), launch->kernel, by, launch->superstep);
+}
+
+static int check_unordered_copy(struct mt_check_unordered *u, const struct mt_copy_event *c)
+{
+    struct mt_finding_side by = {.file = c->file, .line = c->line, .at = c->at, .callers = c->callers};
+    if (unordered_end(u) != 0 ||
+        unordered_begin(u, unordered_find(u, c->op), c->kind == MT_COPY_SET ? "<fill>" : "", by, 0) != 0)
+        return -1;
+    if (u->now && c->height > UNORDERED_MOST_ROWS) {
+        u->left_out++;
+        return 0;
+    }
+    for (uint64_t row = 0; u->now && row < c->height && u->pages < MOST_PAGES; row++) {
+        int reads = c->kind == MT_COPY_D2H || c->kind == MT_COPY_D2D,
+            writes = c->kind == MT_COPY_H2D || c->kind == MT_COPY_D2D || c->kind == MT_COPY_SET;
+        if ((reads && unordered_touch(u, c->src + row * c->spitch, c->width, MT_LOAD) != 0) ||
+            (writes && unordered_touch(u, c->dst + row * c->dpitch, c->width, MT_STORE) != 0))
+            return -1;
+    }
+    return 0;
+}
+
+static int check_unordered_finish(struct mt_check_unordered *u)
+{
+    return unordered_end(u);
+}
+
+static void check_unordered_free(struct mt_check_unordered *u)
+{
+    if (u->now)
+        unordered_drop(u, u->now);
+    for (size_t i = 0; i < u->nopen; i++)
+        unordered_drop(u, u->open[i]);
+    for (int i = 0; i < MT_UNORDERED_STREAMS; i++)
+        free((void *)u->orders[i]);
+    free((void *)u->by_op);
+    free((void *)u->open);
+    memset(u, 0, sizeof *u);
+}
 
 enum { MOST_ROWS = 4096, PAGE = 4096 };
 #define MOST_BYTES (1ull << 36)
@@ -78,9 +978,9 @@ static int memory_init(void *self, const struct mt_run_options *o)
     m->blocks = calloc(m->nallocs + 1, sizeof *m->blocks);
     if (m->blocks)
         memory_shared(m);
-    return m->blocks && memory_hosts(m) == 0 && mt_padding_copies(&m->copying, source) == 0 &&
+    return m->blocks && memory_hosts(m) == 0 && padding_copies(&m->copying, source) == 0 &&
                    mt_buffers_init(&m->buffers, m->allocs, m->nallocs) == 0 &&
-                   mt_check_unordered_init(&m->unordered, source, findings, &m->buffers) == 0
+                   check_unordered_init(&m->unordered, source, findings, &m->buffers) == 0
                ? 0
                : -1;
 }
@@ -89,7 +989,7 @@ static void memory_free(void *self)
 {
     struct mt_check_memory *m = self;
     for (size_t i = 0; m->blocks && i < m->nallocs; i++)
-        mt_written_free(&m->blocks[i].written), mt_written_free(&m->blocks[i].host);
+        written_free(&m->blocks[i].written), written_free(&m->blocks[i].host);
     for (size_t i = 0; i < m->ncopies; i++)
         free(m->copies[i]);
     for (size_t i = 0; i < m->nhosts; i++)
@@ -97,10 +997,10 @@ static void memory_free(void *self)
     free(m->hosts);
     free((void *)m->copies);
     free(m->blocks);
-    mt_unwritten_free(&m->unwritten);
-    mt_check_shared_free(&m->shared);
+    unwritten_free(&m->unwritten);
+    check_shared_free(&m->shared);
     mt_pairmap_free(&m->copying);
-    mt_check_unordered_free(&m->unordered);
+    check_unordered_free(&m->unordered);
     mt_buffers_free(&m->buffers);
     memset(m, 0, sizeof *m);
 }
@@ -128,14 +1028,14 @@ static int memory_is_judged(const struct mt_alloc_event *a)
 /* Its bits; those of a trace that asks for too much are all set. */
 static int memory_make(struct mt_check_memory *m, struct mt_check_block *b, uint64_t bytes)
 {
-    uint64_t room = 2 * mt_written_room(bytes);
+    uint64_t room = 2 * written_room(bytes);
     if (m->threads || room > m->work) {
         m->blind |= !m->threads;
-        mt_written_all(&b->written);
+        written_all(&b->written);
         return 0;
     }
     m->work -= room;
-    return mt_written_init(&b->written, bytes) != 0 ? -1 : mt_written_init(&b->host, bytes);
+    return written_init(&b->written, bytes) != 0 ? -1 : written_init(&b->host, bytes);
 }
 
 /* The part of n bytes that lies in one allocation, or in none (*block NULL). Returns its bytes, or 0 without
@@ -165,7 +1065,7 @@ static void memory_blind(struct mt_check_memory *m)
     m->findings->unjudged++;
     for (size_t i = 0; i < m->buffers.nlive; i++) {
         struct mt_check_block *b = &m->blocks[m->buffers.live[i] - m->allocs];
-        mt_written_all(&b->written);
+        written_all(&b->written);
         b->loaded = b->stored = 1;
         b->unread = NULL;
     }
@@ -191,11 +1091,11 @@ static int memory_read(struct mt_check_memory *m, const struct mt_access_run *r,
     for (uint64_t i = 0; i < n; i += part) {
         part = size - (at + i) % size;
         part = size < 4 || part > n - i ? n - i : part;
-        padding = mt_padding_read(&b->written, &b->host, &b->members, offset + i, part, size, whole);
+        padding = padding_read(&b->written, &b->host, &b->members, offset + i, part, size, whole);
         if (padding)
             part = padding;
-        else if (mt_unwritten_add(&m->unwritten, r, first, p->address, p->address + at + i, part, 0,
-                                  &m->allocs[b - m->blocks]) != 0)
+        else if (unwritten_add(&m->unwritten, r, first, p->address, p->address + at + i, part, 0,
+                               &m->allocs[b - m->blocks]) != 0)
             return -1;
     }
     return 0;
@@ -216,7 +1116,7 @@ static int memory_load(struct mt_check_memory *m, const struct mt_access_run *r,
         uint64_t run;
         for (uint64_t i = 0; i < part; i += run) {
             int set;
-            run = mt_written_run(&b->written, offset + i, part - i, &set);
+            run = written_run(&b->written, offset + i, part - i, &set);
             if (!set && memory_read(m, r, p, first, at + i, run, b, offset + i) != 0)
                 return -1;
         }
@@ -229,12 +1129,11 @@ static int memory_store(struct mt_check_memory *m, const struct mt_access_run *r
     struct mt_check_block *b;
     uint64_t offset = 0, part;
     if (mt_run_type(r) == MT_STORE)
-        mt_unwritten_settle(&m->unwritten, r->cta, p->address, p->bytes);
+        unwritten_settle(&m->unwritten, r->cta, p->address, p->bytes);
     for (uint64_t at = 0; at < p->bytes; at += part) {
         if (!(part = memory_part(m, p->address + at, p->bytes - at, &b, &offset)))
             return -1;
-        if (b &&
-            (mt_written_set(&b->written, offset, part) != 0 || mt_written_clear(&b->host, offset, part) != 0))
+        if (b && (written_set(&b->written, offset, part) != 0 || written_clear(&b->host, offset, part) != 0))
             return -1;
         if (b)
             b->stored = 1;
@@ -250,7 +1149,7 @@ static int memory_members(struct mt_check_memory *m, const struct mt_access_run 
     if (r->count && !memory_part(m, mt_run_address(r, 0), 1, &b, &offset))
         return -1;
     if (b)
-        mt_members_store(&b->members, r, offset, memory_copies(m, r));
+        members_store(&b->members, r, offset, memory_copies(m, r));
     return 0;
 }
 
@@ -273,14 +1172,14 @@ static int memory_launch(void *self, const struct mt_run_launch *launch)
 {
     struct mt_check_memory *m = self;
     const struct mt_launch_event *l = launch->event;
-    int rc = mt_unwritten_end(&m->unwritten);
+    int rc = unwritten_end(&m->unwritten);
     if (rc == 0)
-        rc = mt_check_unordered_launch(&m->unordered, launch);
+        rc = check_unordered_launch(&m->unordered, launch);
     m->unwritten.launch = l;
     m->unwritten.kernel = launch->kernel;
     m->unwritten.input = launch->input;
     m->unwritten.step = launch->superstep;
-    mt_check_shared_launch(&m->shared, l && l->untraced);
+    check_shared_launch(&m->shared, l && l->untraced);
     m->past = l && !m->threads && l->seq >= m->past ? l->seq + 1 : m->past;
     mt_buffers_launch(&m->buffers, l ? l->seq : MT_SEQ_NONE);
     if (rc == 0 && (!l || !l->traced || l->untraced || l->no_records || l->has_ctas))
@@ -301,7 +1200,7 @@ static int memory_set(struct mt_check_memory *m, uint64_t address, uint64_t n,
             return -1;
         if (!b)
             continue;
-        if (mt_written_set(&b->written, offset, part) != 0 || mt_written_set(&b->host, offset, part) != 0)
+        if (written_set(&b->written, offset, part) != 0 || written_set(&b->host, offset, part) != 0)
             return -1;
         b->members.host = 1;
         b->copied_in = 1;
@@ -312,7 +1211,7 @@ static int memory_set(struct mt_check_memory *m, uint64_t address, uint64_t n,
 
 static int memory_put(struct mt_written *w, int set, uint64_t from, uint64_t n)
 {
-    return set ? mt_written_set(w, from, n) : mt_written_clear(w, from, n);
+    return set ? written_set(w, from, n) : written_clear(w, from, n);
 }
 
 /* What is known of n bytes at `offset` of a block (NULL: they are written) holds of those at `address`, too,
@@ -328,8 +1227,8 @@ static int memory_hand_on(struct mt_check_memory *m, const struct mt_check_block
         for (uint64_t i = 0; b && i < part; i += run) {
             uint64_t here = offset + at + i, host_run;
             int set = 1, host = 0;
-            run = from ? mt_written_run(&from->written, here, part - i, &set) : part;
-            host_run = from ? mt_written_run(&from->host, here, run, &host) : run;
+            run = from ? written_run(&from->written, here, part - i, &set) : part;
+            host_run = from ? written_run(&from->host, here, run, &host) : run;
             run = host_run < run ? host_run : run;
             if (memory_put(&b->written, set, to + i, run) != 0 ||
                 memory_put(&b->host, host, to + i, run) != 0)
@@ -338,7 +1237,7 @@ static int memory_hand_on(struct mt_check_memory *m, const struct mt_check_block
         if (b)
             b->copied_in = 1;
         if (b)
-            mt_members_take(&b->members, from ? &from->members : NULL);
+            members_take(&b->members, from ? &from->members : NULL);
     }
     return 0;
 }
@@ -359,11 +1258,11 @@ static int memory_copy_finding(struct mt_check_memory *m, enum mt_finding_kind k
 /* How many of n bytes of a block go to the host although nobody wrote them. */
 static uint64_t memory_bad(const struct mt_check_block *b, uint64_t offset, uint64_t n)
 {
-    const uint32_t aligned = mt_members_several(&b->members) ? MT_MEMBERS_ALIGNED : 0;
+    const uint32_t aligned = members_several(&b->members) ? MT_MEMBERS_ALIGNED : 0;
     uint64_t run, padding, bad = 0;
     for (uint64_t i = 0; i < n; i += run) {
         int set;
-        run = mt_written_run(&b->written, offset + i, n - i, &set);
+        run = written_run(&b->written, offset + i, n - i, &set);
         padding = set ? run : mt_padding(&b->written, &b->host, &b->members, offset + i, aligned);
         bad += padding ? 0 : run;
         run = padding && padding < run ? padding : run;
@@ -449,13 +1348,13 @@ static int memory_copy(void *self, const struct mt_copy_event *c)
     struct mt_check_memory *m = self;
     const struct mt_copy_event *kept = c;
     int rc = 0;
-    if (mt_unwritten_end(&m->unwritten) != 0)
+    if (unwritten_end(&m->unwritten) != 0)
         return -1;
     if (c->kind == MT_COPY_NEW || c->kind == MT_COPY_H2H)
         return 0;
     if (m->threads)
         return memory_moves(m, c);
-    if (mt_check_unordered_copy(&m->unordered, c) != 0)
+    if (check_unordered_copy(&m->unordered, c) != 0)
         return -1;
     mt_buffers_launch(&m->buffers, c->seq);
     m->past = c->seq >= m->past ? c->seq + 1 : m->past;
@@ -511,7 +1410,7 @@ static int memory_runs(void *self, const struct mt_access_run *runs, size_t n)
     for (size_t i = 0; i < n; i++)
         if (memory_run(m, &runs[i]) != 0)
             return -1;
-    return m->threads ? 0 : mt_check_unordered_runs(&m->unordered, runs, n);
+    return m->threads ? 0 : check_unordered_runs(&m->unordered, runs, n);
 }
 
 static int memory_shared_runs(void *self, const struct mt_access_run *runs, size_t n)
@@ -519,7 +1418,7 @@ static int memory_shared_runs(void *self, const struct mt_access_run *runs, size
     struct mt_check_memory *m = self;
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0 && !m->threads; i++)
-        rc = mt_check_shared_run(&m->shared, &runs[i], memory_copies(m, &runs[i]), &m->unwritten);
+        rc = check_shared_run(&m->shared, &runs[i], memory_copies(m, &runs[i]), &m->unwritten);
     return rc;
 }
 
@@ -598,13 +1497,13 @@ static int memory_finish(void *self)
 {
     struct mt_check_memory *m = self;
     size_t damaged;
-    int rc = mt_unwritten_end(&m->unwritten);
+    int rc = unwritten_end(&m->unwritten);
     mt_source_problems(m->source, &damaged);
     m->blind |= damaged > 0; /* what is missing may have used it */
     if (rc == 0 && !damaged)
         rc = memory_last_copies(m);
     if (rc == 0)
-        rc = mt_check_unordered_finish(&m->unordered);
+        rc = check_unordered_finish(&m->unordered);
     for (size_t i = 0; i < m->nallocs && rc == 0; i++)
         rc = memory_end(m, i);
     for (size_t i = 0; i < m->nhosts && rc == 0; i++)

@@ -7,13 +7,15 @@
  * or -1 without memory or past a limit (mt_comm_why). */
 #ifndef MT_ANALYSIS_COMM_H
 #define MT_ANALYSIS_COMM_H
-#include <stddef.h>
-#include <stdint.h>
+
+#include "shadow.h"
+#include "memtrace/hash.h"
 #include "memtrace/host.h"
 #include "memtrace/trace.h"
 #include "analysis/base/keyset.h"
 #include "analysis/base/locations.h"
-#include "readers.h"
+#include <stddef.h>
+#include <stdint.h>
 
 struct mt_comm_options {
     int local;     /* a CTA id is one CTA in all supersteps */
@@ -41,6 +43,7 @@ struct mt_actor {
     uint32_t instance; /* the first actor of its CTA instance (itself as a rule) */
     uint64_t load, store, comm_store, from[MT_SENDER_KINDS]; /* bytes; from: loaded as communication */
 };
+
 /* The sum of the three: KCV Load. */
 static inline uint64_t mt_actor_comm_load(const struct mt_actor *a)
 {
@@ -71,6 +74,7 @@ struct mt_transfer {
 
 /* Where the transfer from src to dst is; dst 0: nowhere. */
 enum { MT_RECENT_TRANSFERS = 64 };
+
 struct mt_recent_transfer {
     uint32_t src, dst;
     size_t at;
@@ -115,7 +119,7 @@ struct mt_comm {
     struct mt_actor_index actor_index, instance_index, transfer_index;
     struct mt_recent_transfer recent_transfers[MT_RECENT_TRANSFERS]; /* by both ends */
     size_t launch_room, actor_room, transfer_room, host_room, first_transfer;
-    struct mt_host_recent *host_recent; /* comm_host.c */
+    struct mt_host_recent *host_recent;
     struct mt_pairmap host_index;       /* (place, superstep) -> index into hosts, + 1 */
     unsigned shard, shards;             /* of how many; 0 or 1: it has all memory */
     struct mt_crossing *crossings;
@@ -129,16 +133,22 @@ struct mt_comm {
 
 int mt_comm_init(struct mt_comm *c, const struct mt_comm_options *options);
 void mt_comm_free(struct mt_comm *c);
+
 /* Gives the memory of the shadow back; nothing may be fed any more, the results stay. */
 void mt_comm_forget(struct mt_comm *c);
+
 /* A launch begins. `kernel` must live as long as `c`. */
 int mt_comm_launch(struct mt_comm *c, const char *kernel, int selected);
+
 /* Records of the launch under way, in file order. */
 int mt_comm_records(struct mt_comm *c, const struct mt_raw_record *records, size_t count);
+
 /* The same as runs. */
 int mt_comm_runs(struct mt_comm *c, const struct mt_access_run *runs, size_t count);
+
 /* A host copy or fill, after the launches so far. */
 int mt_comm_copy(struct mt_comm *c, const struct mt_copy_event *copy);
+
 /* Accesses of host code after the launches so far, in their order (options.host). The sites must live as long
  * as `c`; a place may have several. */
 int mt_comm_host(struct mt_comm *c, const struct mt_host_access *accesses, size_t count);
@@ -151,18 +161,24 @@ int mt_comm_host(struct mt_comm *c, const struct mt_host_access *accesses, size_
 
 /* Before anything is fed. */
 void mt_comm_shard(struct mt_comm *c, unsigned shard, unsigned shards);
+
 /* There is a record of this CTA and SM. 0, or -1. */
 int mt_comm_meet(struct mt_comm *c, uint64_t cta, uint32_t smid);
+
 /* A copy that moves writers from shard to shard: to be done by mt_comm_move with all shards at rest, after
  * each was given it with mt_comm_copy. */
 int mt_comm_moves(const struct mt_comm *c, const struct mt_copy_event *copy);
+
 int mt_comm_move(struct mt_comm *const *shards, unsigned n, const struct mt_copy_event *copy);
+
 /* Sorts the notes on accesses that cross shards and adds them up; now and then, so that they stay few. 0 or
  * -1. All of one access must be among those of `shards`. */
 int mt_comm_add_crossings(struct mt_comm *const *shards, unsigned n);
+
 /* Adds the results of shard `from` to `into`,
  * whose transfers are in disorder and doubled until mt_comm_merged. */
 int mt_comm_merge(struct mt_comm *into, const struct mt_comm *from);
+
 int mt_comm_merged(struct mt_comm *into);
 
 static inline size_t mt_comm_reported_launches(const struct mt_comm *c)
@@ -178,4 +194,29 @@ static inline int mt_comm_host_selected(const struct mt_comm *c, const struct mt
 {
     return h->superstep >= c->options.host_first && h->superstep < c->options.host_end;
 }
+
+/* ---- Shared by the files of the communication analysis ---- */
+
+/* Shards own memory by regions of this many bytes (a power of two), in no order that a program could have. */
+enum { MT_REGION_BITS = 16 };
+
+static inline unsigned mt_comm_owner(uint64_t address, unsigned shards)
+{
+    uint64_t hash = mt_hash_number(address >> MT_REGION_BITS) >> 32;
+    return (unsigned)(hash * shards >> 32);
+}
+
+static inline int mt_comm_owns(const struct mt_comm *c, uint64_t address)
+{
+    return mt_comm_owner(address, c->shards) == c->shard;
+}
+
+/* An access with parts in several shards took bytes of src (record: its number). */
+void mt_comm_cross(struct mt_comm *c, uint64_t record, uint32_t src, uint32_t dst);
+
+
+
+/* The entry of bytes of which a copy knows no writer. 0, or -1. */
+int mt_comm_nobody(struct mt_comm *c, const struct mt_copy_event *e, uint32_t *nobody);
+
 #endif

@@ -1,9 +1,11 @@
 /* Pages, their table and memory; ranges written and copied. The hot paths are in shadow.h and comm.c. */
 #define _GNU_SOURCE
+
 #include "shadow.h"
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
 #include "memtrace/hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -295,7 +297,7 @@ static void fill_page(struct mt_shadow *s, uint64_t number, unsigned from, unsig
 }
 
 /* Whichever is less: asking for each page, or looking at all that exist. */
-uint64_t *mt_shadow_existing(struct mt_shadow *s, uint64_t first, uint64_t end, size_t *n)
+static uint64_t *shadow_existing(struct mt_shadow *s, uint64_t first, uint64_t end, size_t *n)
 {
     size_t slots = (size_t)1 << s->table_bits,
            room = end - first < s->pages ? (size_t)(end - first) : s->pages;
@@ -323,7 +325,7 @@ uint64_t *mt_shadow_existing(struct mt_shadow *s, uint64_t first, uint64_t end, 
 static void fill_span(struct mt_shadow *s, uint64_t first, uint64_t end, uint32_t entry, uint64_t start)
 {
     size_t n, kept = 0;
-    uint64_t *pages = mt_shadow_existing(s, first, end, &n);
+    uint64_t *pages = shadow_existing(s, first, end, &n);
     for (size_t i = 0; pages && i < n; i++)
         fill_page(s, pages[i], 0, MT_PAGE_BYTES, entry, start);
     free(pages);
@@ -380,8 +382,7 @@ void mt_shadow_fill_rows(struct mt_shadow *s, const struct mt_comb *rows)
     if (far || (c.entry == 0 && s->spans.n == 0 && s->pages == 0 && s->ncombs == 0))
         return; /* no memory has such rows; or there is nothing to forget */
     size_t n, kept = 0;
-    uint64_t *pages =
-        mt_shadow_existing(s, c.dst >> MT_PAGE_BITS, ((c.dst + length) >> MT_PAGE_BITS) + 1, &n);
+    uint64_t *pages = shadow_existing(s, c.dst >> MT_PAGE_BITS, ((c.dst + length) >> MT_PAGE_BITS) + 1, &n);
     for (size_t i = 0; pages && i < n; i++)
         comb_apply(s, &c, pages[i]);
     free(pages);
@@ -423,4 +424,583 @@ size_t mt_shadow_stretches(struct mt_shadow *s, uint64_t address, unsigned lengt
         i += step;
     }
     return n;
+}
+
+/* Sets as a tree. To find whether a set has a pair, the tree is cut into paths: the first that follows a set
+ * is on its path, others begin a path each. On a path indices ascend. */
+
+struct mt_read_way {
+    uint32_t head; /* first set of the path */
+    uint32_t next; /* set on it; 0: none yet */
+};
+
+#define BRANCH 0x80000000u /* in a slot: the set is found by the one before it, else by its path */
+enum {
+    PATHS = 64 /* looked at; a pair that is in the set unseen comes in once more, which changes no count */
+};
+
+void mt_readers_forget(struct mt_readers *r)
+{
+    if (r->state)
+        mt_shadow_free(r->state);
+    free(r->state);
+    free(r->ways);
+    free(r->slot);
+    r->state = NULL;
+    r->ways = NULL;
+    r->slot = NULL;
+}
+
+void mt_readers_free(struct mt_readers *r)
+{
+    mt_readers_forget(r);
+    free(r->sets);
+    memset(r, 0, sizeof *r);
+}
+
+static void readers_lose(struct mt_readers *r)
+{
+    mt_readers_free(r);
+    r->lost = 1;
+}
+
+void mt_readers_init(struct mt_readers *r)
+{
+    memset(r, 0, sizeof *r);
+    r->n = r->first = 1;
+    r->most = MT_READERS_MOST;
+    r->state = malloc(sizeof *r->state);
+    if (!r->state || mt_shadow_init(r->state, 0) != 0 || mt_grow(&r->sets, &r->room, 1, sizeof *r->sets) != 0)
+        readers_lose(r);
+    else
+        memset(r->sets, 0, sizeof *r->sets);
+}
+
+void mt_readers_launch(struct mt_readers *r)
+{
+    r->first = (uint32_t)r->n;
+}
+
+/* ---- the index: what is of earlier launches is free ---- */
+
+static size_t readers_hash(uint32_t key, uint32_t kind, uint32_t src, uint32_t dst)
+{
+    uint64_t a = (uint64_t)(key | kind) << 32 | src;
+    a = mt_hash_number(a ^ dst * 0xd6e8feb86659fd93ull);
+    return (size_t)(a ^ a >> 32);
+}
+
+static uint32_t readers_key(const struct mt_readers *r, uint32_t value)
+{
+    uint32_t set = value & ~BRANCH;
+    return value & BRANCH ? r->sets[set].before : r->ways[set - r->first].head;
+}
+
+/* The slot of the pair after set `key`, or on the path `key`; free if there is none. */
+static uint32_t *readers_slot(const struct mt_readers *r, uint32_t key, uint32_t kind, uint32_t src,
+                              uint32_t dst)
+{
+    size_t mask = ((size_t)1 << r->bits) - 1, i = readers_hash(key, kind, src, dst) & mask;
+    for (;; i = (i + 1) & mask) {
+        uint32_t value = r->slot[i];
+        const struct mt_read_set *s = &r->sets[value & ~BRANCH];
+        if ((value & ~BRANCH) < r->first ||
+            ((value & BRANCH) == kind && s->src == src && s->dst == dst && readers_key(r, value) == key))
+            return &r->slot[i];
+    }
+}
+
+static uint32_t readers_find(const struct mt_readers *r, uint32_t key, uint32_t kind, uint32_t src,
+                             uint32_t dst)
+{
+    uint32_t set = *readers_slot(r, key, kind, src, dst) & ~BRANCH;
+    return set < r->first ? 0 : set;
+}
+
+static void readers_put(struct mt_readers *r, uint32_t set, uint32_t kind)
+{
+    const struct mt_read_set *s = &r->sets[set];
+    uint32_t key = kind ? s->before : r->ways[set - r->first].head;
+    *readers_slot(r, key, kind, s->src, s->dst) = set | kind;
+}
+
+/* Room for the two entries of one more set. */
+static int readers_reserve(struct mt_readers *r)
+{
+    if (r->slot && (r->n - r->first + 1) * 4 <= (size_t)1 << r->bits)
+        return 0;
+    unsigned bits = r->slot ? r->bits + 1 : 10;
+    uint32_t *slot = calloc((size_t)1 << bits, sizeof *slot);
+    if (!slot)
+        return -1;
+    free(r->slot);
+    r->slot = slot;
+    r->bits = bits;
+    for (uint32_t set = r->first; set < r->n; set++) {
+        readers_put(r, set, 0);
+        if (r->ways[set - r->first].head == set)
+            readers_put(r, set, BRANCH);
+    }
+    return 0;
+}
+
+/* ---- sets ---- */
+
+static int readers_has(const struct mt_readers *r, uint32_t set, uint32_t src, uint32_t dst)
+{
+    for (int i = 0; set && i < PATHS; i++) {
+        uint32_t head = r->ways[set - r->first].head, found = readers_find(r, head, 0, src, dst);
+        if (found && found <= set)
+            return 1;
+        set = r->sets[head].before;
+    }
+    return 0;
+}
+
+/* The one with the pair more, if there is one; else 0. */
+static uint32_t readers_after(const struct mt_readers *r, uint32_t set, uint32_t src, uint32_t dst)
+{
+    uint32_t next = set ? r->ways[set - r->first].next : 0;
+    if (next && r->sets[next].src == src && r->sets[next].dst == dst)
+        return next;
+    return readers_find(r, set, BRANCH, src, dst);
+}
+
+static uint32_t readers_new(struct mt_readers *r, uint32_t set, uint32_t src, uint32_t dst)
+{
+    if (r->n > r->most || mt_grow(&r->sets, &r->room, r->n + 1, sizeof *r->sets) != 0 ||
+        mt_grow(&r->ways, &r->way_room, r->n - r->first + 1, sizeof *r->ways) != 0)
+        return 0;
+    uint32_t made = (uint32_t)r->n++;
+    struct mt_read_way *before = set ? &r->ways[set - r->first] : NULL;
+    int goes_on = before && !before->next;
+    r->sets[made] = (struct mt_read_set){set, src, dst, 0};
+    r->ways[made - r->first] = (struct mt_read_way){goes_on ? before->head : made, 0};
+    if (goes_on)
+        before->next = made;
+    else
+        readers_put(r, made, BRANCH);
+    readers_put(r, made, 0);
+    return made;
+}
+
+/* The set of bytes of `set` after the pair came; 0 on failure. */
+static uint32_t readers_step(struct mt_readers *r, uint32_t set, uint32_t src, uint32_t dst)
+{
+    set = set < r->first ? 0 : set;
+    struct mt_read_step *s = &r->recent[(set ^ src ^ dst << 2) % 64];
+    if (s->set == set && s->src == src && s->dst == dst && s->to >= r->first)
+        return s->to;
+    if (readers_reserve(r) != 0)
+        return 0;
+    uint32_t to = readers_has(r, set, src, dst) ? set : readers_after(r, set, src, dst);
+    to = to ? to : readers_new(r, set, src, dst);
+    *s = (struct mt_read_step){set, src, dst, to};
+    return to;
+}
+
+/* Entries [i, end) of a page, `width` bytes each. */
+static int readers_entries(struct mt_readers *r, uint32_t src, uint32_t dst, uint32_t *entry, uint32_t *end,
+                           unsigned width)
+{
+    for (; entry < end; entry++) {
+        uint32_t to = readers_step(r, *entry, src, dst);
+        if (!to)
+            return -1;
+        r->sets[to].bytes += to == *entry ? 0 : width;
+        *entry = to;
+    }
+    return 0;
+}
+
+/* Bytes [from, to) of a page. */
+static int readers_page(struct mt_readers *r, uint32_t src, uint32_t dst, uint64_t number, unsigned from,
+                        unsigned to)
+{
+    struct mt_page *p = mt_shadow_make(r->state, number);
+    if (!p || (((from | to) & 3) && mt_page_to_bytes(r->state, p) != 0))
+        return -1;
+    unsigned shift = p->mask == MT_PAGE_BYTES - 1 ? 0 : 2;
+    return readers_entries(r, src, dst, p->entry + (from >> shift), p->entry + (to >> shift), 1u << shift);
+}
+
+void mt_readers_read(struct mt_readers *r, uint32_t src, uint32_t dst, uint64_t address, uint64_t size)
+{
+    for (uint64_t n; size > 0 && !r->lost; address += n, size -= n) {
+        unsigned from = address & (MT_PAGE_BYTES - 1);
+        n = size < MT_PAGE_BYTES - from ? size : MT_PAGE_BYTES - from;
+        if (readers_page(r, src, dst, address >> MT_PAGE_BITS, from, from + (unsigned)n) != 0)
+            readers_lose(r);
+    }
+}
+
+/* ---- many pages ---- */
+
+int mt_readers_stretch(const struct mt_readers *r, uint64_t page, uint64_t end, uint64_t *next)
+{
+    const struct mt_spans *spans = &r->state->spans;
+    if (mt_shadow_peek(r->state, page))
+        return 0;
+    size_t at = mt_spans_at(spans, page);
+    if (at < spans->n) {
+        const struct mt_page_span *s = &spans->at[at];
+        uint64_t limit = s->first <= page ? s->end : s->first;
+        end = end < limit ? end : limit;
+    }
+    for (*next = page + 1; *next < end && !mt_shadow_peek(r->state, *next);)
+        ++*next;
+    return 1;
+}
+
+void mt_readers_read_stretch(struct mt_readers *r, uint32_t src, uint32_t dst, uint64_t page, uint64_t end,
+                             uint64_t bytes)
+{
+    const struct mt_page_span *s = mt_spans_find(&r->state->spans, page);
+    uint32_t set = s ? s->entry : 0, to = readers_step(r, set, src, dst);
+    struct mt_page_span read = {page, end, to, 0, 0};
+    if (!to || (to != set && mt_spans_set(&r->state->spans, &read) != 0)) {
+        readers_lose(r);
+        return;
+    }
+    r->sets[to].bytes += to == set ? 0 : bytes;
+}
+
+/* ---- results ---- */
+
+void mt_readers_add(struct mt_readers *r, const struct mt_read_set *sets, size_t n)
+{
+    size_t offset = r->n - 1;
+    if (r->lost || !sets || r->n + n > UINT32_MAX ||
+        mt_grow(&r->sets, &r->room, r->n + n, sizeof *r->sets) != 0) {
+        readers_lose(r);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct mt_read_set s = sets[i];
+        s.before += s.before ? (uint32_t)offset : 0;
+        r->sets[r->n++] = s;
+    }
+}
+
+/* Copies in the shadow: what exists is taken page by page, what lies between in stretches of any length. */
+
+enum { MOST_PAGES = 1 << 18 }; /* that copies may make of rows */
+
+struct move {
+    const struct mt_shadow_parts *p;
+    uint32_t nobody;
+    uint64_t *pages; /* of the source, that exist */
+    size_t n;
+    struct mt_stretch *room; /* of a page */
+};
+
+static unsigned move_owner(const struct mt_shadow_parts *p, uint64_t address)
+{
+    return p->n > 1 ? p->owner(address, p->n) : 0;
+}
+
+static int move_failed(const struct mt_shadow_parts *p)
+{
+    int failed = 0;
+    for (unsigned i = 0; i < p->n; i++)
+        failed |= p->part[i]->failed;
+    return failed ? -1 : 0;
+}
+
+/* What is far goes to all, as other writes do; the rest to its owners. */
+static void move_put(const struct mt_shadow_parts *p, uint64_t to, uint64_t length, uint32_t entry,
+                     uint64_t start)
+{
+    if (p->n == 1 || length >= MT_SHADOW_FAR) {
+        for (unsigned i = 0; i < p->n; i++)
+            mt_shadow_fill(p->part[i], to, length, entry, start);
+        return;
+    }
+    for (uint64_t n; length > 0; to += n, length -= n) {
+        n = p->region - (to & (p->region - 1));
+        n = n < length ? n : length;
+        mt_shadow_fill(p->part[move_owner(p, to)], to, n, entry, start);
+    }
+}
+
+/* ---- what is there ---- */
+
+/* Rows of the comb inside [src, last] become pages. 0, -1, or -2: too many. */
+static int move_unfold(const struct mt_shadow_parts *p, const struct mt_comb *c, uint64_t src, uint64_t last,
+                       uint64_t *made)
+{
+    uint64_t end = c->dst + (c->height - 1) * c->pitch + (c->width - 1);
+    if (src > end || last < c->dst)
+        return 0;
+    uint64_t row = src < c->dst + c->width ? 0 : (src - c->dst - c->width) / c->pitch + 1;
+    uint64_t before = UINT64_MAX;
+    for (; row < c->height && c->dst + row * c->pitch <= last; row++) {
+        uint64_t at = c->dst + row * c->pitch, page = at >> MT_PAGE_BITS;
+        for (; page <= (at + c->width - 1) >> MT_PAGE_BITS; page++) {
+            if (page == before || page < src >> MT_PAGE_BITS || page > last >> MT_PAGE_BITS)
+                continue;
+            before = page;
+            mt_shadow_find(p->part[move_owner(p, page << MT_PAGE_BITS)], page);
+            if (++*made > MOST_PAGES)
+                return -2;
+        }
+        if (move_failed(p) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Fills in m->pages: those of [src, last] that exist with their owners. 0, -1 or -2. */
+static int move_list(struct move *m, uint64_t src, uint64_t last)
+{
+    uint64_t made = 0;
+    int rc = 0;
+    for (unsigned i = 0; i < m->p->n && rc == 0; i++)
+        for (size_t k = 0; k < m->p->part[i]->ncombs && rc == 0; k++)
+            rc = move_unfold(m->p, &m->p->part[i]->combs[k], src, last, &made);
+    free(m->pages);
+    m->pages = NULL;
+    m->n = 0;
+    size_t room = 0;
+    for (unsigned i = 0; i < m->p->n && rc == 0; i++) {
+        size_t n;
+        uint64_t *pages = shadow_existing(m->p->part[i], src >> MT_PAGE_BITS, (last >> MT_PAGE_BITS) + 1, &n);
+        rc = pages ? mt_grow(&m->pages, &room, m->n + n, sizeof *m->pages) : -1;
+        for (size_t k = 0; rc == 0 && k < n; k++)
+            if (move_owner(m->p, pages[k] << MT_PAGE_BITS) == i)
+                m->pages[m->n++] = pages[k];
+        free(pages);
+    }
+    if (m->p->n > 1 && m->n)
+        qsort(m->pages, m->n, sizeof *m->pages, mt_order_u64);
+    if (rc == -1)
+        m->p->part[0]->failed = 1;
+    return rc;
+}
+
+/* ---- one row ---- */
+
+static void move_page(struct move *m, uint64_t to, uint64_t from, unsigned bytes)
+{
+    struct mt_shadow *s = m->p->part[move_owner(m->p, from)];
+    size_t count = mt_shadow_stretches(s, from, bytes, m->room);
+    for (size_t i = 0; i < count; to += m->room[i++].length)
+        move_put(m->p, to, m->room[i].length, m->room[i].entry ? m->room[i].entry : m->nobody,
+                 m->room[i].start);
+}
+
+/* Pages of the source that do not exist, from `at` on, at most `most` bytes: how many have one writer. */
+static uint64_t gap_forward(const struct move *m, uint64_t at, uint64_t most,
+                            const struct mt_page_span **span)
+{
+    const struct mt_spans *s = &m->p->part[0]->spans;
+    uint64_t page = at >> MT_PAGE_BITS;
+    size_t i = mt_spans_at(s, page);
+    *span = i < s->n && s->at[i].first <= page ? &s->at[i] : NULL;
+    uint64_t n = *span      ? ((*span)->end << MT_PAGE_BITS) - at
+                 : i < s->n ? (s->at[i].first << MT_PAGE_BITS) - at
+                            : most;
+    return n < most ? n : most;
+}
+
+/* The same backwards, from the byte `at` on. */
+static uint64_t gap_backward(const struct move *m, uint64_t at, uint64_t most,
+                             const struct mt_page_span **span)
+{
+    const struct mt_spans *s = &m->p->part[0]->spans;
+    uint64_t page = at >> MT_PAGE_BITS;
+    size_t i = mt_spans_at(s, page);
+    *span = i < s->n && s->at[i].first <= page ? &s->at[i] : NULL;
+    uint64_t low = *span ? (*span)->first : i > 0 ? s->at[i - 1].end : 0, n = at - (low << MT_PAGE_BITS) + 1;
+    return n && n < most ? n : most;
+}
+
+static void move_gap(struct move *m, uint64_t to, uint64_t bytes, const struct mt_page_span *span)
+{
+    uint32_t entry = span ? span->entry & ~MT_ENTRY_READ : 0;
+    uint64_t start = entry ? span->start : 0;
+    move_put(m->p, to, bytes, entry ? entry : m->nobody, start);
+}
+
+/* From the end when the copy would overwrite what it has still to read. */
+static int move_row(struct move *m, uint64_t dst, uint64_t src, uint64_t length)
+{
+    if (dst == src && m->nobody == 0)
+        return 0;
+    int backward = dst - src < length, rc = move_list(m, src, src + length - 1);
+    size_t k = backward ? m->n : 0;
+    for (uint64_t done = 0, n; rc == 0 && done < length; done += n) {
+        const struct mt_page_span *span;
+        uint64_t left = length - done, at = backward ? src + left - 1 : src + done, page = at >> MT_PAGE_BITS;
+        uint64_t in = at & (MT_PAGE_BYTES - 1);
+        while (backward ? k > 0 && m->pages[k - 1] > page : k < m->n && m->pages[k] < page)
+            k += backward ? (size_t)-1 : 1;
+        int exists = backward ? k > 0 && m->pages[k - 1] == page : k < m->n && m->pages[k] == page;
+        if (exists) {
+            n = backward ? in + 1 : MT_PAGE_BYTES - in;
+            n = n < left ? n : left;
+        } else if (backward) {
+            uint64_t most = k > 0 ? at - ((m->pages[k - 1] + 1) << MT_PAGE_BITS) + 1 : left;
+            n = gap_backward(m, at, most < left ? most : left, &span);
+        } else {
+            uint64_t most = k < m->n ? (m->pages[k] << MT_PAGE_BITS) - at : left;
+            n = gap_forward(m, at, most < left ? most : left, &span);
+        }
+        uint64_t offset = backward ? left - n : done;
+        if (exists)
+            move_page(m, dst + offset, src + offset, (unsigned)n);
+        else
+            move_gap(m, dst + offset, n, span);
+        rc = move_failed(m->p);
+    }
+    return rc;
+}
+
+/* ---- many rows ---- */
+
+/* Rows [first, end) become `entry`'s. */
+static void rows_put(struct move *m, const struct mt_rows *r, uint64_t first, uint64_t end, uint32_t entry,
+                     uint64_t start)
+{
+    struct mt_comb c = {r->dst + first * r->dpitch, r->width, end - first, r->dpitch, entry, start, 0};
+    if (end - first > MT_SHADOW_TALL)
+        for (unsigned i = 0; i < m->p->n; i++)
+            mt_shadow_fill_rows(m->p->part[i], &c);
+    else
+        for (uint64_t row = first; row < end; row++)
+            move_put(m->p, r->dst + row * r->dpitch, r->width, entry, start);
+}
+
+/* Bytes [low, high] of the source, as far as they are of rows. */
+static void rows_clip(struct move *m, const struct mt_rows *r, uint64_t row, uint64_t low, uint64_t high,
+                      uint32_t entry, uint64_t start)
+{
+    uint64_t at = r->src + row * r->spitch, last = at + (r->width - 1);
+    if (row >= r->height || last < low || at > high)
+        return;
+    uint64_t from = at > low ? at : low, to = last < high ? last : high;
+    move_put(m->p, r->dst + row * r->dpitch + (from - at), to - from + 1, entry, start);
+}
+
+/* All rows inside the span at once, those at its ends by themselves. */
+static void rows_of_span(struct move *m, const struct mt_rows *r, const struct mt_page_span *span)
+{
+    uint64_t low = span->first << MT_PAGE_BITS, high = (span->end << MT_PAGE_BITS) - 1;
+    uint32_t entry = span->entry & ~MT_ENTRY_READ;
+    if (!entry || high < r->src)
+        return;
+    uint64_t first = low <= r->src ? 0 : (low - r->src + r->spitch - 1) / r->spitch;
+    uint64_t end = high - r->src < r->width - 1 ? 0 : (high - r->src - (r->width - 1)) / r->spitch + 1;
+    end = end < r->height ? end : r->height;
+    first = first < r->height ? first : r->height;
+    if (first > 0)
+        rows_clip(m, r, first - 1, low, high, entry, span->start);
+    if (first < end)
+        rows_put(m, r, first, end, entry, span->start);
+    if (end >= first)
+        rows_clip(m, r, end, low, high, entry, span->start);
+}
+
+/* A stretch of the source that exists, and where it goes. */
+struct rows_piece {
+    uint64_t to, length, start;
+    uint32_t entry;
+};
+struct rows_pieces {
+    struct rows_piece *at;
+    size_t n, room;
+};
+
+static int rows_piece(struct rows_pieces *x, const struct rows_piece *piece)
+{
+    if (mt_grow(&x->at, &x->room, x->n + 1, sizeof *x->at) != 0)
+        return -1;
+    x->at[x->n++] = *piece;
+    return 0;
+}
+
+static int rows_of_page(struct move *m, const struct mt_rows *r, uint64_t page, struct rows_pieces *x)
+{
+    uint64_t low = page << MT_PAGE_BITS, high = low + (MT_PAGE_BYTES - 1);
+    uint64_t row = low < r->src + r->width ? 0 : (low - r->src - r->width) / r->spitch + 1;
+    for (; row < r->height && r->src + row * r->spitch <= high; row++) {
+        uint64_t at = r->src + row * r->spitch, last = at + (r->width - 1);
+        uint64_t from = at > low ? at : low, end = last < high ? last : high;
+        size_t count = mt_shadow_stretches(m->p->part[move_owner(m->p, from)], from,
+                                           (unsigned)(end - from) + 1, m->room);
+        struct rows_piece piece = {.to = r->dst + row * r->dpitch + (from - at)};
+        for (size_t i = 0; i < count; i++) {
+            piece.length = m->room[i].length;
+            piece.entry = m->room[i].entry ? m->room[i].entry : m->nobody;
+            piece.start = m->room[i].start;
+            if (rows_piece(x, &piece) != 0)
+                return -1;
+            piece.to += piece.length;
+        }
+    }
+    return 0;
+}
+
+/* What is there is noted before anything is written. */
+static int move_rows(struct move *m, const struct mt_rows *r)
+{
+    struct rows_pieces x = {0};
+    uint64_t last = r->src + (r->height - 1) * r->spitch + (r->width - 1);
+    int rc = move_list(m, r->src, last);
+    const struct mt_spans *spans = &m->p->part[0]->spans;
+    size_t first = mt_spans_at(spans, r->src >> MT_PAGE_BITS), n = 0;
+    while (first + n < spans->n && spans->at[first + n].first <= last >> MT_PAGE_BITS)
+        n++;
+    struct mt_page_span *copy = malloc((n + 1) * sizeof *copy);
+    for (size_t i = 0; rc == 0 && i < m->n; i++)
+        rc = rows_of_page(m, r, m->pages[i], &x);
+    if (rc == 0 && !copy)
+        rc = -1;
+    if (rc == -1)
+        m->p->part[0]->failed = 1;
+    if (rc == 0) {
+        if (n)
+            memcpy(copy, spans->at + first, n * sizeof *copy);
+        rows_put(m, r, 0, r->height, m->nobody, 0);
+        for (size_t i = 0; i < n; i++)
+            rows_of_span(m, r, &copy[i]);
+        for (size_t i = 0; i < x.n; i++)
+            move_put(m->p, x.at[i].to, x.at[i].length, x.at[i].entry, x.at[i].start);
+        rc = move_failed(m->p);
+    }
+    free(copy);
+    free(x.at);
+    return rc;
+}
+
+/* Do all rows lie below the end of the address space, none over another? */
+static int rows_fit(uint64_t base, uint64_t pitch, const struct mt_rows *r)
+{
+    uint64_t length;
+    return pitch >= r->width && !__builtin_mul_overflow(r->height - 1, pitch, &length) &&
+           !__builtin_add_overflow(length, r->width - 1, &length) && base + length >= base;
+}
+
+int mt_shadow_move(const struct mt_shadow_parts *p, const struct mt_rows *rows, uint32_t nobody)
+{
+    struct move m = {.p = p, .nobody = nobody, .room = malloc(MT_PAGE_BYTES * sizeof *m.room)};
+    struct mt_rows r = *rows;
+    int rc = m.room ? 0 : -1;
+    if (!m.room)
+        p->part[0]->failed = 1;
+    uint64_t all, apart = r.dst - r.src < r.src - r.dst ? r.dst - r.src : r.src - r.dst;
+    if (r.height > 1 && r.dpitch == r.width && r.spitch == r.width &&
+        !__builtin_mul_overflow(r.width, r.height, &all) &&
+        apart >= all) { /* else the order of rows matters */
+        r.width = all;
+        r.height = 1;
+    }
+    if (rc == 0 && r.height > MT_SHADOW_TALL)
+        rc = rows_fit(r.dst, r.dpitch, &r) && rows_fit(r.src, r.spitch, &r) ? move_rows(&m, &r) : -2;
+    else
+        for (uint64_t row = 0; row < r.height && rc == 0; row++)
+            rc = move_row(&m, r.dst + row * r.dpitch, r.src + row * r.spitch, r.width);
+    free(m.pages);
+    free(m.room);
+    return rc;
 }

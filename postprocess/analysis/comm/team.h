@@ -1,5 +1,5 @@
 /* The communication analysis by several members: each has a shard of the memory (comm.h) and goes through all
- * records for what lies in it. Members are threads of this process (team.c), or processes (session.h). Fed
+ * records for what lies in it. Members are threads of this process, or processes (session.h). Fed
  * like an analysis, by one thread; results are those of one analysis. What is handed in is copied. Functions
  * return 0, or -1 and mt_team_why says why. */
 #ifndef MT_ANALYSIS_TEAM_H

@@ -1,10 +1,479 @@
 /* The memory (stride) graph of accesses. */
 #define _GNU_SOURCE
+
 #include "graph.h"
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+/* The memory graph of runs: by thread where the trace knows threads, or of the lanes of a warp. A warp's
+ * lanes go as one step for as long as they do alike. */
+
+enum {
+    LANES = MT_GRAPH_LANES,
+    LISTED = 8,        /* tracks of a warp */
+    ACTORS = LANES + 1 /* of a warp: its lanes, and the CTA for accesses without */
+};
+
+/* A launch begins. */
+static void stride_graph_runs_launch(struct mt_stride_graph *g)
+{
+    mt_pairmap_clear(&g->actors);
+    mt_pairmap_clear(&g->tracks_of);
+    g->nwarps = g->ntracks = g->nplaces = g->nlane_nodes = 0;
+    memset(g->memo, 0, sizeof g->memo);
+    memset(g->met, 0, sizeof g->met);
+}
+
+/* ---- warps and their tracks ---- */
+
+/* *warp becomes the number in its launch of that warp, MT_RUN_NO_WARP being the whole CTA. 1; 0 when there
+ * are enough others; -1 without memory. */
+static int warp_number(struct mt_stride_graph *g, const struct mt_access_run *r, uint64_t *warp)
+{
+    const size_t m = *warp % MT_GRAPH_MEMOS;
+    if (!g->met[m].number || g->met[m].cta != r->cta || g->met[m].warp != *warp) {
+        const uint64_t *number = mt_pairmap_get(&g->actors, r->cta, *warp, g->actors.count);
+        if (!number)
+            return -1;
+        if (*number >= g->nwarps && (!g->most_warps || *number < g->most_warps)) {
+            if (mt_grow(&g->warps, &g->warp_room, g->nwarps + 1, sizeof *g->warps) != 0)
+                return -1;
+            g->warps[g->nwarps++] = (struct mt_graph_warp){0};
+        }
+        g->met[m].cta = r->cta;
+        g->met[m].warp = *warp;
+        g->met[m].number = *number + 1;
+    }
+    *warp = g->met[m].number - 1;
+    if (!g->most_warps || *warp < g->most_warps)
+        return 1;
+    g->left_out += r->count;
+    return 0;
+}
+
+static struct mt_graph_track *track_new(struct mt_stride_graph *g, uint64_t buffer)
+{
+    if (g->ntracks == UINT32_MAX ||
+        mt_grow(&g->tracks, &g->track_room, g->ntracks + 1, sizeof *g->tracks) != 0)
+        return NULL;
+    g->tracks[g->ntracks] = (struct mt_graph_track){.buffer = buffer};
+    return &g->tracks[g->ntracks++];
+}
+
+/* A warp's first tracks are a list: as a rule it has few, and they lie together. */
+static struct mt_graph_track *track_of(struct mt_stride_graph *g, uint64_t warp, uint64_t buffer)
+{
+    uint32_t last = 0;
+    int n = 0;
+    for (uint32_t at = g->warps[warp].track; at; at = g->tracks[at - 1].next, n++) {
+        if (g->tracks[at - 1].buffer == buffer)
+            return &g->tracks[at - 1];
+        last = at;
+    }
+    if (n < LISTED) {
+        struct mt_graph_track *t = track_new(g, buffer);
+        if (t)
+            *(last ? &g->tracks[last - 1].next : &g->warps[warp].track) = (uint32_t)g->ntracks;
+        return t;
+    }
+    const uint64_t *i = mt_pairmap_get(&g->tracks_of, warp, buffer, g->ntracks);
+    return !i ? NULL : *i < g->ntracks ? &g->tracks[*i] : track_new(g, buffer);
+}
+
+/* The lanes' own places, beginning with what the track says of all. NULL without memory. */
+static uint64_t *track_parted(struct mt_stride_graph *g, struct mt_graph_track *t)
+{
+    if (!t->block) {
+        if (mt_grow(&g->lane_places, &g->place_room, g->nplaces + 1, sizeof *g->lane_places) != 0)
+            return NULL;
+        t->block = (uint32_t)++g->nplaces;
+    }
+    uint64_t *at = g->lane_places[t->block - 1], address = t->base;
+    for (uint32_t left = t->parted ? 0 : t->lanes; left; left &= left - 1, address += (uint64_t)t->stride)
+        at[__builtin_ctz(left)] = address;
+    t->parted = 1;
+    return at;
+}
+
+/* The lanes' own nodes, in the same way. */
+static uint32_t *warp_parted(struct mt_stride_graph *g, struct mt_graph_warp *w)
+{
+    if (!w->block) {
+        if (mt_grow(&g->lane_nodes, &g->lane_node_room, g->nlane_nodes + 1, sizeof *g->lane_nodes) != 0)
+            return NULL;
+        w->block = (uint32_t)++g->nlane_nodes;
+    }
+    uint32_t *node = g->lane_nodes[w->block - 1];
+    for (uint32_t left = w->parted ? 0 : w->lanes; left; left &= left - 1)
+        node[__builtin_ctz(left)] = w->node;
+    w->parted = 1;
+    return node;
+}
+
+/* ---- steps ---- */
+
+/* Accesses of a run that lie in one buffer, one after the other, and who makes them. */
+struct step {
+    const struct mt_access_run *r;
+    uint32_t first, count; /* of the run's */
+    uint32_t lanes;        /* one for each; of a CTA without lanes its only one */
+    uint64_t actor;        /* of lane 0 */
+    struct mt_stride_graph_access a;
+};
+
+/* Cuts the step that begins with access `first` of the run. */
+static void step_cut(struct mt_stride_graph *g, struct step *s, uint32_t first)
+{
+    const struct mt_access_run *r = s->r;
+    const uint64_t address = mt_run_address(r, first);
+    s->first = first;
+    s->count = r->count - first;
+    s->a.address = address;
+    s->a.buffer = s->a.bytes = 0;
+    if (!g->buffers)
+        return;
+    const struct mt_buffer_stretch *in = mt_buffers_stretch(g->buffers, address);
+    const struct mt_alloc_event *of =
+        in->in && in->in->first ? &g->buffers->allocs[in->in->first - 1] : in->in; /* host: of that call */
+    s->a.buffer = of ? of->id : MT_BUFFER_NONE;
+    s->a.bytes = !of ? 0 : of->like > 1 ? of->total : of->bytes;
+    if (r->addresses) {
+        uint32_t n = 1;
+        while (n < s->count && r->addresses[first + n] >= in->first && r->addresses[first + n] <= in->last)
+            n++;
+        s->count = n;
+    } else if (r->stride && s->count > 1) {
+        uint64_t more = r->stride > 0 ? (in->last - address) / (uint64_t)r->stride
+                                      : (address - in->first) / (0 - (uint64_t)r->stride);
+        s->count = more < s->count - 1 ? (uint32_t)more + 1 : s->count;
+    }
+}
+
+static size_t stride_graph_node(struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
+                                int64_t stride);
+static int stride_graph_seen(struct mt_stride_graph *g, size_t n, const struct mt_stride_graph_access *a,
+                             uint64_t times);
+
+/* The node of an access of the step. As a rule one that was met just now. */
+static size_t step_node(struct mt_stride_graph *g, const struct step *s, int64_t stride, uint64_t times)
+{
+    const uint64_t h = (s->a.buffer * 5 ^ (uint64_t)stride ^ (uint64_t)stride >> 6) + s->a.type * 2;
+    const size_t m = h % MT_GRAPH_MEMOS;
+    size_t n = g->memo[m].node - (size_t)1;
+    if (!g->memo[m].node || g->memo[m].stride != stride || g->memo[m].buffer != s->a.buffer ||
+        g->memo[m].type != s->a.type) {
+        n = stride_graph_node(g, &s->a, stride);
+        if (n == SIZE_MAX || n == (size_t)MT_GRAPH_NO_NODE) {
+            g->left_out += n == SIZE_MAX ? 0 : times;
+            return n;
+        }
+        g->memo[m].buffer = s->a.buffer;
+        g->memo[m].stride = stride;
+        g->memo[m].type = s->a.type;
+        g->memo[m].node = (uint32_t)n + 1;
+        return stride_graph_seen(g, n, &s->a, times) == 0 ? n : SIZE_MAX;
+    }
+    g->nodes[n].count += times;
+    return n;
+}
+
+static int graph_link(struct mt_stride_graph *g, uint32_t from, uint32_t to, uint64_t times)
+{
+    if (!from || !to || !times)
+        return 0;
+    return mt_hash_add(&g->links, (uint64_t)(from - 1) << 32 | (to - 1), times);
+}
+
+/* Lanes of the warp come to node `to` - 1, or (0) to one that is not shown. */
+static int warp_visit(struct mt_stride_graph *g, struct mt_graph_warp *w, uint32_t lanes, uint32_t to)
+{
+    if (!w->parted && (!(w->lanes & ~lanes) || w->node == to)) {
+        uint64_t come = (uint64_t)__builtin_popcount(w->lanes & lanes);
+        int rc = graph_link(g, w->node, to, come);
+        w->lanes = to ? w->lanes | lanes : 0;
+        w->node = to;
+        return rc;
+    }
+    uint32_t *node = warp_parted(g, w);
+    if (!node)
+        return -1;
+    for (uint32_t left = w->lanes & lanes; left;) {
+        const uint32_t from = node[__builtin_ctz(left)];
+        uint64_t times = 0;
+        for (; left && node[__builtin_ctz(left)] == from; left &= left - 1)
+            times++;
+        if (graph_link(g, from, to, times) != 0)
+            return -1;
+    }
+    if (!(w->lanes & ~lanes)) { /* all are together again */
+        w->parted = 0;
+        w->node = to;
+        w->lanes = to ? lanes : 0;
+        return 0;
+    }
+    for (uint32_t left = lanes; left; left &= left - 1)
+        node[__builtin_ctz(left)] = to;
+    w->lanes = to ? w->lanes | lanes : w->lanes & ~lanes;
+    return 0;
+}
+
+/* Tells who watches of accesses of the step by these lanes. */
+static int step_watch(struct mt_stride_graph *g, const struct step *s, uint32_t lanes, int64_t stride,
+                      size_t node)
+{
+    uint32_t i = s->first;
+    if (!g->watch || node == (size_t)MT_GRAPH_NO_NODE)
+        return 0;
+    for (uint32_t left = s->lanes; left; left &= left - 1, i++) {
+        struct mt_stride_graph_access a = s->a;
+        if (!(lanes & left & (0 - left)))
+            continue;
+        a.actor = s->actor + (uint64_t)__builtin_ctz(left);
+        a.address = mt_run_address(s->r, i);
+        if (g->watch(g->watch_arg, &a, stride, node) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Lanes of the step that all have the same stride. */
+static int step_alike(struct mt_stride_graph *g, struct mt_graph_warp *w, const struct step *s,
+                      uint32_t lanes, int64_t stride)
+{
+    size_t n = step_node(g, s, stride, (uint64_t)__builtin_popcount(lanes));
+    if (n == SIZE_MAX)
+        return -1;
+    if (warp_visit(g, w, lanes, n == (size_t)MT_GRAPH_NO_NODE ? 0 : (uint32_t)n + 1) != 0)
+        return -1;
+    return step_watch(g, s, lanes, stride, n);
+}
+
+static void stride_graph_soon(const struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
+                              const int64_t *stride, size_t n);
+
+/* Each lane has a stride of its own: `with` are those that have one. */
+static int step_apart(struct mt_stride_graph *g, struct mt_graph_warp *w, const struct step *s, uint32_t with,
+                      const int64_t *stride /* by number among `with` */)
+{
+    uint32_t n = 0, all = (uint32_t)__builtin_popcount(with), same = 0;
+    while (same < all && stride[same] == stride[0])
+        same++;
+    if (same < all)
+        stride_graph_soon(g, &s->a, stride, all);
+    for (uint32_t left = with; left;) {
+        const int64_t of = stride[n];
+        uint32_t lanes = 0;
+        for (; left && stride[n] == of; left &= left - 1, n++)
+            lanes |= left & (0 - left);
+        if (step_alike(g, w, s, lanes, of) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- by thread ---- */
+
+/* The lanes go on from where each of them was in this buffer. */
+static int threads_step(struct mt_stride_graph *g, uint64_t warp, const struct step *s)
+{
+    struct mt_graph_track *t = track_of(g, warp, s->a.buffer);
+    const int even = !s->r->addresses || s->count == 1;
+    int64_t stride[LANES];
+    uint32_t n = 0, with;
+    if (!t)
+        return -1;
+    if (even && !t->parted && t->lanes == s->lanes && (t->stride == s->r->stride || s->count == 1)) {
+        stride[0] = (int64_t)(s->a.address - t->base);
+        t->base = s->a.address;
+        return step_alike(g, &g->warps[warp], s, s->lanes, stride[0]);
+    }
+    with = t->lanes & s->lanes;
+    if (with || !even || t->lanes) {
+        uint64_t *at = track_parted(g, t);
+        uint32_t i = s->first;
+        if (!at)
+            return -1;
+        for (uint32_t left = s->lanes; left; left &= left - 1, i++) {
+            const uint32_t lane = (uint32_t)__builtin_ctz(left);
+            const uint64_t address = mt_run_address(s->r, i);
+            if (with >> lane & 1)
+                stride[n++] = (int64_t)(address - at[lane]);
+            at[lane] = address;
+        }
+        t->lanes |= s->lanes;
+    }
+    if (even && !(t->lanes & ~s->lanes)) { /* all are in a row again */
+        t->parted = 0;
+        t->lanes = s->lanes;
+        t->base = s->a.address;
+        t->stride = s->r->stride;
+    }
+    return with ? step_apart(g, &g->warps[warp], s, with, stride) : 0;
+}
+
+/* A CTA of which nobody knows the lanes: one actor, whose accesses follow each other. */
+static int cta_step(struct mt_stride_graph *g, uint64_t warp, const struct step *s)
+{
+    struct mt_graph_track *t = track_of(g, warp, s->a.buffer);
+    struct mt_graph_warp *w = &g->warps[warp];
+    struct step one = *s;
+    if (!t)
+        return -1;
+    const int known = t->lanes != 0;
+    uint64_t before = t->base;
+    t->lanes = 1;
+    t->base = mt_run_address(s->r, s->first + s->count - 1);
+    one.count = 1;
+    for (uint32_t i = 0; i < s->count; i++, one.first++) {
+        const uint64_t address = mt_run_address(s->r, one.first);
+        const int64_t stride = (int64_t)(address - before);
+        before = address;
+        if (i == 0 && !known)
+            continue;
+        if (i > 0 && !s->r->addresses && !g->watch) { /* the rest goes from a node to the same one */
+            const uint64_t rest = s->count - i;
+            size_t n = step_node(g, s, stride, rest);
+            if (n == SIZE_MAX)
+                return -1;
+            const uint32_t to = n == (size_t)MT_GRAPH_NO_NODE ? 0 : (uint32_t)n + 1;
+            return warp_visit(g, w, 1, to) != 0 ? -1 : graph_link(g, to, to, rest - 1);
+        }
+        if (step_alike(g, w, &one, 1, stride) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int knows_threads(const struct mt_access_run *r)
+{
+    return r->mask != MT_RUN_NO_MASK && r->warp != MT_RUN_NO_WARP;
+}
+
+/* Those of `lanes` that are number `first` and the `count` - 1 after it, from the lowest. */
+static uint32_t lanes_among(uint32_t lanes, uint32_t first, uint32_t count)
+{
+    uint32_t some = 0;
+    while (first--)
+        lanes &= lanes - 1;
+    for (; count--; lanes &= lanes - 1)
+        some |= lanes & (0 - lanes);
+    return some;
+}
+
+static int graph_runs_strides(void *self, const struct mt_access_run *runs, size_t count)
+{
+    struct mt_stride_graph *g = self;
+    for (size_t k = 0; k < count; k++) {
+        const struct mt_access_run *r = &runs[k];
+        const int threads = knows_threads(r);
+        uint64_t warp = threads ? r->warp : MT_RUN_NO_WARP;
+        int shown = warp_number(g, r, &warp);
+        if (shown < 0)
+            return -1;
+        g->threads += threads ? r->count : 0;
+        g->records += r->count;
+        struct step s = {.r = r, .actor = warp * ACTORS, .a = {.type = mt_run_type(r), .site = g->kernel}};
+        s.actor += threads ? 0 : LANES;
+        for (uint32_t i = 0; shown && i < r->count; i += s.count) {
+            step_cut(g, &s, i);
+            s.lanes = !threads ? 1 : s.count == r->count ? r->mask : lanes_among(r->mask, i, s.count);
+            if ((threads ? threads_step : cta_step)(g, warp, &s) != 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* ---- by lane ---- */
+
+/* A stretch of a warp's access: the warp goes from lane to lane. */
+static int lanes_step(struct mt_stride_graph *g, struct mt_graph_warp *w, struct step *s)
+{
+    int64_t stride[LANES];
+    uint32_t node[LANES + 1], times[LANES], n = 0; /* strides, and how often each follows itself */
+    if (!s->r->addresses && !g->watch) {
+        size_t at = step_node(g, s, s->r->stride, s->count);
+        if (at == SIZE_MAX)
+            return -1;
+        const uint32_t to = at == (size_t)MT_GRAPH_NO_NODE ? 0 : (uint32_t)at + 1;
+        return warp_visit(g, w, 1, to) != 0 ? -1 : graph_link(g, to, to, s->count - 1);
+    }
+    for (uint32_t i = s->first; i < s->first + s->count; i++) {
+        const int64_t of = (int64_t)(mt_run_address(s->r, i) - mt_run_address(s->r, i - 1));
+        const int again = n && stride[n - 1] == of && !g->watch;
+        n += !again;
+        stride[n - 1] = of;
+        times[n - 1] = again ? times[n - 1] + 1 : 1;
+    }
+    if (n > 2)
+        stride_graph_soon(g, &s->a, stride, n);
+    node[0] = w->lanes ? w->node : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        size_t at = step_node(g, s, stride[i], times[i]);
+        if (at == SIZE_MAX)
+            return -1;
+        node[i + 1] = at == (size_t)MT_GRAPH_NO_NODE ? 0 : (uint32_t)at + 1;
+        if (node[i] && node[i + 1])
+            mt_hash_soon(&g->links, (uint64_t)(node[i] - 1) << 32 | (node[i + 1] - 1));
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct step one = {
+            .r = s->r, .first = s->first + i, .count = 1, .lanes = 1, .actor = s->actor, .a = s->a};
+        if (graph_link(g, node[i], node[i + 1], 1) != 0 ||
+            graph_link(g, node[i + 1], node[i + 1], times[i] - 1) != 0 ||
+            step_watch(g, &one, 1, stride[i], node[i + 1] ? node[i + 1] - 1 : (size_t)MT_GRAPH_NO_NODE) != 0)
+            return -1;
+    }
+    w->node = node[n];
+    w->lanes = node[n] != 0;
+    return 0;
+}
+
+static int graph_runs_lanes(void *self, const struct mt_access_run *runs, size_t count)
+{
+    struct mt_stride_graph *g = self;
+    for (size_t k = 0; k < count; k++) {
+        const struct mt_access_run *r = &runs[k];
+        g->records += r->count;
+        if (r->mask == MT_RUN_NO_MASK)
+            continue;
+        uint64_t warp = r->warp;
+        int shown = warp_number(g, r, &warp);
+        if (shown < 0)
+            return -1;
+        g->threads += r->count;
+        struct step s = {.r = r, .lanes = 1, .actor = warp, .a = {.type = mt_run_type(r), .site = g->kernel}};
+        for (uint32_t i = 1; shown && i < r->count; i += s.count) {
+            step_cut(g, &s, i);
+            if (lanes_step(g, &g->warps[warp], &s) != 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* ---- as analyses ---- */
+
+static int graph_runs_launch(void *self, const struct mt_run_launch *l)
+{
+    mt_stride_graph_launch(self, l->kernel, l->seq);
+    return 0;
+}
+
+static void graph_runs_moves(void *self, const struct mt_run_launch *l)
+{
+    struct mt_stride_graph *g = self;
+    if (g->buffers)
+        mt_buffers_move(g->buffers, l->seq);
+}
+
+const struct mt_analysis mt_stride_graph_analysis = {
+    .launch = graph_runs_launch, .moves = graph_runs_moves, .runs = graph_runs_strides};
+const struct mt_analysis mt_stride_lanes_analysis = {
+    .launch = graph_runs_launch, .moves = graph_runs_moves, .runs = graph_runs_lanes};
 
 void mt_stride_graph_init(struct mt_stride_graph *g, unsigned key, struct mt_buffers *buffers)
 {
@@ -37,7 +506,7 @@ void mt_stride_graph_launch(struct mt_stride_graph *g, const char *kernel, uint6
     g->launches++;
     mt_pairmap_clear(&g->previous);
     mt_pairmap_clear(&g->current);
-    mt_stride_graph_runs_launch(g);
+    stride_graph_runs_launch(g);
     if (g->buffers)
         mt_buffers_launch(g->buffers, seq);
 }
@@ -67,7 +536,9 @@ static struct mt_node key_of(const struct mt_stride_graph *g, const struct mt_st
                             .site = g->key & MT_NODE_SITE ? a->site : NULL};
 }
 
-size_t mt_stride_graph_node(struct mt_stride_graph *g, const struct mt_stride_graph_access *a, int64_t stride)
+/* The node of this access, made if need be; (size_t)MT_GRAPH_NO_NODE; SIZE_MAX without memory. */
+static size_t stride_graph_node(struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
+                                int64_t stride)
 {
     const struct mt_node key = key_of(g, a, stride);
     uint64_t known, hash = key_hash(&key);
@@ -85,8 +556,8 @@ size_t mt_stride_graph_node(struct mt_stride_graph *g, const struct mt_stride_gr
 }
 
 /* First the places of the index, and when they are near, the nodes that they name. */
-void mt_stride_graph_soon(const struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
-                          const int64_t *stride, size_t n)
+static void stride_graph_soon(const struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
+                              const int64_t *stride, size_t n)
 {
     const struct mt_hash_slot *slot[MT_GRAPH_LANES];
     if (n > MT_GRAPH_LANES)
@@ -100,8 +571,9 @@ void mt_stride_graph_soon(const struct mt_stride_graph *g, const struct mt_strid
             __builtin_prefetch(&g->nodes[slot[i]->value - 1], 1);
 }
 
-int mt_stride_graph_seen(struct mt_stride_graph *g, size_t n, const struct mt_stride_graph_access *a,
-                         uint64_t times)
+/* `n` more accesses of it. */
+static int stride_graph_seen(struct mt_stride_graph *g, size_t n, const struct mt_stride_graph_access *a,
+                             uint64_t times)
 {
     struct mt_node *node = &g->nodes[n];
     if (node->count == 0) {
@@ -125,7 +597,7 @@ int mt_stride_graph_seen(struct mt_stride_graph *g, size_t n, const struct mt_st
 /* The actor's next access, whose stride is known. */
 static int graph_step(struct mt_stride_graph *g, const struct mt_stride_graph_access *a, int64_t stride)
 {
-    size_t n = mt_stride_graph_node(g, a, stride);
+    size_t n = stride_graph_node(g, a, stride);
     uint64_t *current = n == SIZE_MAX ? NULL : mt_pairmap_get(&g->current, a->actor, 0, 0);
     if (!current)
         return -1;
@@ -134,7 +606,7 @@ static int graph_step(struct mt_stride_graph *g, const struct mt_stride_graph_ac
         *current = 0; /* what comes next follows nothing that is shown */
         return 0;
     }
-    if (mt_stride_graph_seen(g, n, a, 1) != 0 ||
+    if (stride_graph_seen(g, n, a, 1) != 0 ||
         (*current && mt_hash_add(&g->links, (*current - 1) << 32 | n, 1) != 0))
         return -1;
     *current = n + 1;

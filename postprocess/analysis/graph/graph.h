@@ -5,6 +5,7 @@
  * docs/man/memtrace-graph.md. Functions return 0, or -1 without memory. */
 #ifndef MT_ANALYSIS_GRAPH_H
 #define MT_ANALYSIS_GRAPH_H
+
 #include <stddef.h>
 #include <stdint.h>
 #include "analysis/base/buffers.h"
@@ -58,6 +59,7 @@ struct mt_graph_warp {
     uint32_t parted; /* its block counts */
     uint32_t track;  /* + 1: its first one; 0: none yet */
 };
+
 struct mt_graph_track { /* where a warp was last in a buffer */
     uint32_t lanes;     /* that were there; the others' first access is still to come */
     uint32_t block;     /* of `lane_places` + 1; 0: none yet */
@@ -67,6 +69,7 @@ struct mt_graph_track { /* where a warp was last in a buffer */
     int64_t stride;
     uint64_t buffer;
 };
+
 enum { MT_GRAPH_LANES = 32, MT_GRAPH_MEMOS = 64 };
 
 struct mt_stride_graph {
@@ -93,7 +96,7 @@ struct mt_stride_graph {
     struct mt_hash links;       /* from << 32 | to -> count */
     struct mt_pairmap seen;     /* (node, kernel) */
     struct mt_hash index;       /* by hash of the key: node + 1 */
-    /* of runs in the launch under way (graph_runs.c) */
+    /* of runs in the launch under way */
     struct mt_pairmap actors;    /* (CTA, warp) -> number */
     struct mt_pairmap tracks_of; /* (number, buffer) -> index into tracks, of warps with many */
     struct mt_graph_warp *warps; /* by number */
@@ -112,32 +115,27 @@ struct mt_stride_graph {
 };
 
 void mt_stride_graph_init(struct mt_stride_graph *g, unsigned key, struct mt_buffers *buffers);
+
 /* A launch begins; equal kernels have equal pointers. */
 void mt_stride_graph_launch(struct mt_stride_graph *g, const char *kernel, uint64_t seq);
+
 /* Any accesses; those of one actor in their order. */
 int mt_stride_graph_access(struct mt_stride_graph *g, const struct mt_stride_graph_access *a);
+
 /* Drops nodes and edges counted less than min_count times and puts the rest in order: nodes by buffer,
  * stride, type, size, site; edges by nodes. */
 int mt_stride_graph_finish(struct mt_stride_graph *g, uint64_t min_count);
+
 /* Of a finished graph: keeps the `most` nodes that are counted most (of equal ones those that come first) and
  * the edges between them. 0, or -1 without memory. */
 int mt_stride_graph_top(struct mt_stride_graph *g, size_t most);
+
 void mt_stride_graph_free(struct mt_stride_graph *g);
+
 /* Fed with runs, the one and the other. */
 extern const struct mt_analysis mt_stride_graph_analysis, mt_stride_lanes_analysis;
 
-/* ---- for graph_runs.c ---- */
-
+/* ---- for graph.c ---- */
 enum { MT_GRAPH_NO_NODE = -2 }; /* as a size_t: there are enough already */
-/* The node of this access, made if need be; (size_t)MT_GRAPH_NO_NODE; SIZE_MAX without memory. */
-size_t mt_stride_graph_node(struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
-                            int64_t stride);
-/* `n` more accesses of it. */
-int mt_stride_graph_seen(struct mt_stride_graph *g, size_t node, const struct mt_stride_graph_access *a,
-                         uint64_t n);
-/* The nodes of n such accesses will be asked for soon. */
-void mt_stride_graph_soon(const struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
-                          const int64_t *stride, size_t n);
-/* A launch begins. */
-void mt_stride_graph_runs_launch(struct mt_stride_graph *g);
+
 #endif

@@ -6,7 +6,7 @@
 #define MT_ANALYSIS_PLACEMENT_H
 #include <stddef.h>
 #include <stdint.h>
-#include "analysis/comm/readers.h"
+#include "analysis/comm/shadow.h"
 
 enum mt_placement_policy {
     MT_PLACE_BLOCK,  /* CTA i of n (z-major) on device i * devices / n */

@@ -11,13 +11,15 @@
  * sample_lines was too few, figures depend on the parts, within errors. */
 #ifndef MT_ANALYSIS_REUSE_H
 #define MT_ANALYSIS_REUSE_H
+
 #include "memtrace/hash.h"
 #include "analysis/base/pairmap.h"
 #include "analysis/base/runs.h"
 #include "analysis/base/stack.h"
-#include "window.h"
+#include "parcel.h"
 
 enum mt_reuse_level { MT_REUSE_CTA, MT_REUSE_SM, MT_REUSE_DEVICE, MT_REUSE_LEVELS };
+
 enum {
     MT_REUSE_BUCKETS = 64,
     MT_REUSE_MOST_BITS = 30,
@@ -74,18 +76,16 @@ static inline unsigned mt_reuse_zeros(uint64_t x)
     x ^= x >> 31;
     return x ? (unsigned)__builtin_ctzll(x) : 64;
 }
+
 /* Different lines of the run. */
 static inline uint64_t mt_reuse_footprint(const struct mt_reuse *x)
 {
     return (uint64_t)x->device.lines << x->sample_bits;
 }
-/* The launch of that superstep, which is there. */
-struct mt_reuse_launch *mt_reuse_launch_of(struct mt_reuse *x, uint64_t superstep);
-/* All parts are together: the counts are made to add up to `uses`. */
-void mt_reuse_launch_settle(struct mt_reuse_launch *l);
-void mt_reuse_launch_pack(struct mt_parcel *p, const struct mt_reuse_launch *l);
-void mt_reuse_launch_unpack(struct mt_unpack *u, struct mt_reuse_launch *l);
+
 /* An upper bound of the standard error of each count of uses; -1: they are exact. */
 double mt_reuse_error(const struct mt_reuse_launch *l);
+
 extern const struct mt_analysis mt_reuse_analysis;
+
 #endif

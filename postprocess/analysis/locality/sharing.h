@@ -7,7 +7,7 @@
 #define MT_ANALYSIS_SHARING_H
 #include "analysis/base/buffers.h"
 #include "analysis/base/cells.h"
-#include "window.h"
+#include "parcel.h"
 
 enum mt_sharing_kind { MT_SHARED_PRIVATE, MT_SHARED_READ, MT_SHARED_TRUE, MT_SHARED_FALSE, MT_SHARING_KINDS };
 #define MT_SHARING_NO_ALLOC UINT64_MAX

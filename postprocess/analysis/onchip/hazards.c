@@ -1,11 +1,1207 @@
 /* See hazards.h. CTAs that are under way are in a table and in order of their last use; those that were not
  * used for longest make room. */
 #include "hazards.h"
-#include "hazard_cta.h"
-#include "memtrace/grow.h"
 #include "memtrace/record.h"
+#include "memtrace/grow.h"
+#include "memtrace/device.h"
+
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uthash.h>
+
+enum {
+    MT_HAZARD_LANES = 32,
+    MT_HAZARD_WARPS = 32,
+    MT_HAZARD_THREADS = MT_HAZARD_WARPS * MT_HAZARD_LANES,
+    MT_HAZARD_MOST_BARRIERS = 1024, /* of a CTA; more are taken as one */
+    MT_HAZARD_OBJECTS = 64,         /* of a CTA: mbarriers with which copies end */
+    MT_HAZARD_WORDS = 512,          /* of a CTA, by which atomics order threads; more are taken as one */
+    MT_HAZARD_GROUPS = 16,          /* closed ones of a thread that are told apart */
+    /* Where in a clock the times are: of threads, of their groups, of mbarriers; */
+    MT_HAZARD_BY_GROUP = MT_HAZARD_THREADS,
+    MT_HAZARD_BY_BULK = 2 * MT_HAZARD_THREADS,
+    MT_HAZARD_BY_OBJECT = 3 * MT_HAZARD_THREADS,
+    MT_HAZARD_CLOCK = MT_HAZARD_BY_OBJECT + MT_HAZARD_OBJECTS,
+    MT_HAZARD_BY_NOBODY = MT_HAZARD_CLOCK /* not known what ends the copy */
+};
+
+struct mt_hazard_barrier {
+    uint64_t key;                       /* see hazards.c */
+    uint32_t waiting[MT_HAZARD_WARPS];  /* lanes that wait */
+    uint32_t arrived;                   /* of one warp's: lanes */
+    uint32_t phase;                     /* of the newest arrivals: 0, 1 */
+    uint32_t phases;                    /* before that one */
+    uint32_t by;                        /* where its copies' time is; 0: it has none */
+    uint32_t clock[2][MT_HAZARD_CLOCK]; /* of those who arrived, by phase; others: the first one */
+    UT_hash_handle hh;
+};
+
+/* What those who updated a word did before. */
+struct mt_hazard_word {
+    uint64_t key; /* address / 4 */
+    uint32_t clock[MT_HAZARD_CLOCK];
+    UT_hash_handle hh; /* in the order of their last use */
+};
+
+/* A lane's copies that end by groups. Those that begin now have the time `time` + 1. */
+struct mt_hazard_copies {
+    uint32_t time;
+    uint32_t done;                   /* those up to this time have been waited for */
+    uint32_t groups;                 /* that are closed */
+    uint32_t last[MT_HAZARD_GROUPS]; /* of the newest of these, by number: its last copy's time */
+};
+
+/* Lanes of a warp that have one clock, and the same groups of copies. */
+struct mt_hazard_group {
+    uint32_t warp, lanes;
+    uint32_t time;                     /* of their accesses now, 1 or more */
+    uint32_t known[MT_HAZARD_CLOCK];   /* accesses up to this time are ordered before theirs */
+    struct mt_hazard_copies copies[2]; /* cp.async, bulk copies */
+    struct mt_hazard_barrier *at;      /* where they wait; or NULL */
+    struct mt_hazard_group *next;      /* of this warp, or free */
+};
+
+/* What a lane's access at the next site is. */
+struct mt_hazard_begun {
+    uint32_t site; /* of the record that says so */
+    uint32_t by;   /* MT_HAZARD_BY_…, of an mbarrier its own; 0: nothing */
+    uint32_t time; /* of an mbarrier */
+};
+
+struct mt_hazard_order {
+    struct mt_hazard_group *warp[MT_HAZARD_WARPS]; /* NULL: no lane of it has done anything */
+    uint32_t threads;                              /* that may have: 32 for each warp up to the last one */
+    uint32_t clusters[MT_HAZARD_WARPS];            /* lanes in an odd phase of the cluster's barrier */
+    struct mt_hazard_barrier *barriers;
+    struct mt_hazard_word *words, *others; /* others: all that had no room */
+    struct mt_hazard_begun *begun;         /* by thread; NULL: no copy so far */
+    uint32_t copies;                       /* there are some */
+    uint32_t objects;                      /* mbarriers with copies */
+    struct mt_hazard_group *spare;
+    size_t bytes;   /* of memory */
+    uint64_t loose; /* threads at barriers of which is not known which one it was, or whether they waited */
+};
+
+/* hazards.c; `lanes` are of groups that have no others. */
+
+enum {
+    MT_HAZARD_MOST_SHARED = 1 << 20, /* bytes: more than any GPU has */
+    MT_HAZARD_MOST_FAR = 1 << 20,    /* words of global memory that are looked at */
+    MT_HAZARD_FAR = 64               /* … of a page */
+};
+
+/* How an access is done: as its type says, or as a strong one (PTX's memory model). Two that are strong make
+ * no hazard; an update is a strong store or an atomic. */
+enum {
+    MT_HAZARD_LOAD = MT_LOAD,
+    MT_HAZARD_STORE = MT_STORE,
+    MT_HAZARD_UPDATE = MT_ATOMIC,
+    MT_HAZARD_STRONG_LOAD,
+    MT_HAZARD_WAYS
+};
+
+/* What these lanes of these warps did, or had copies do, to a word at their time `time` and one place, and
+ * what comes next in its list. */
+struct mt_hazard_past {
+    uint32_t time, site, lanes, warps;
+    uint32_t by;   /* where that time is: 0, MT_HAZARD_BY_…, or an mbarrier's */
+    uint32_t next; /* its number; 0: none */
+};
+
+/* The accesses of a word, or of a byte, that may be unordered with one that is yet to come: those of each
+ * way that no later one of this way is ordered after, since the last plain store. */
+struct mt_hazard_cell {
+    uint32_t past[MT_HAZARD_WAYS]; /* the newest one's number, or 0 */
+    uint32_t run;                  /* the instruction of the stores */
+    uint32_t bytes; /* of a word that smaller accesses share: where its 4 cells are; 0: it has none */
+};
+
+struct mt_hazard_cta {
+    uint32_t number; /* of the launch's */
+    uint64_t cta;
+    struct mt_hazard_order order;
+    uint32_t run;                               /* instructions so far */
+    struct mt_hazard_cell *words, *bytes, *far; /* of shared memory, of parts of words, of global memory */
+    size_t nwords, words_room, nbytes, bytes_room, nfar, far_room;
+    struct mt_pairmap pages;     /* of global memory: address / (4 * MT_HAZARD_FAR) -> its first cell */
+    struct mt_hazard_past *past; /* by number; numbers begin at 1 */
+    size_t npast, past_room;
+    uint32_t spare; /* numbers that are free, as a list */
+    UT_hash_handle hh;
+    struct mt_hazard_cta *newer, *older;
+};
+
+struct mt_hazard_access {
+    uint64_t address;
+    uint32_t warp, lane, size, way, site, space;
+    uint32_t by, time;                   /* as above */
+    const struct mt_hazard_group *group; /* of the lane */
+    /* 0, or -1 without memory; the fields kernel, launch, input and cta are not set. */
+    int (*found)(void *arg, const struct mt_hazard *h);
+    void *arg;
+};
+
+/* Which: is one thread's access unordered with one before; keep it for those to come. Of lanes that store to
+ * the same bytes in one instruction all are compared before the first is kept: they make no hazard among
+ * themselves. */
+enum { MT_HAZARD_COMPARE = 1, MT_HAZARD_KEEP = 2 };
+
+static void order_drop(struct mt_hazard_order *o, struct mt_hazard_group *g)
+{
+    g->next = o->spare;
+    o->spare = g;
+}
+
+static struct mt_hazard_group *order_new(struct mt_hazard_order *o)
+{
+    struct mt_hazard_group *g = o->spare;
+    if (g) {
+        o->spare = g->next;
+    } else if ((g = malloc(sizeof *g))) {
+        o->bytes += sizeof *g;
+    }
+    return g;
+}
+
+static void hazard_words_reset(struct mt_hazard_order *o);
+
+/* All threads are new. */
+static void hazard_order_reset(struct mt_hazard_order *o)
+{
+    struct mt_hazard_barrier *b, *after;
+    for (uint32_t w = 0; w < MT_HAZARD_WARPS; w++)
+        while (o->warp[w]) {
+            struct mt_hazard_group *g = o->warp[w];
+            o->warp[w] = g->next;
+            order_drop(o, g);
+        }
+    HASH_ITER(hh, o->barriers, b, after)
+    {
+        HASH_DELETE(hh, o->barriers, b);
+        o->bytes -= sizeof *b;
+        free(b);
+    }
+    hazard_words_reset(o);
+    memset(o->clusters, 0, sizeof o->clusters);
+    if (o->copies) {
+        o->bytes -= MT_HAZARD_THREADS * sizeof *o->begun;
+        free(o->begun);
+        o->begun = NULL;
+    }
+    o->copies = o->objects = 0;
+    o->threads = 0;
+    o->loose = 0;
+}
+
+static void hazard_order_free(struct mt_hazard_order *o)
+{
+    hazard_order_reset(o);
+    while (o->spare) {
+        struct mt_hazard_group *g = o->spare;
+        o->spare = g->next;
+        o->bytes -= sizeof *g;
+        free(g);
+    }
+}
+
+/* The group of a lane; NULL: no memory. */
+static struct mt_hazard_group *hazard_group_of(struct mt_hazard_order *o, uint32_t warp, uint32_t lane)
+{
+    struct mt_hazard_group *g = o->warp[warp];
+    while (g && !(g->lanes >> lane & 1))
+        g = g->next;
+    if (g || !(g = order_new(o)))
+        return g;
+    memset(g, 0, sizeof *g);
+    g->warp = warp;
+    g->lanes = UINT32_MAX;
+    g->time = 1;
+    o->warp[warp] = g;
+    if (o->threads < (warp + 1) * MT_HAZARD_LANES)
+        o->threads = (warp + 1) * MT_HAZARD_LANES;
+    return g;
+}
+
+/* No group of the warp has lanes both in `lanes` and not. 0 or -1. */
+static int hazard_split(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes)
+{
+    if (!hazard_group_of(o, warp, (uint32_t)__builtin_ctz(lanes)))
+        return -1;
+    for (struct mt_hazard_group *g = o->warp[warp]; g; g = g->next) {
+        if (!(g->lanes & lanes) || !(g->lanes & ~lanes))
+            continue;
+        struct mt_hazard_group *part = order_new(o);
+        if (!part)
+            return -1;
+        *part = *g;
+        part->lanes &= lanes;
+        g->lanes &= ~lanes;
+        g->next = part; /* which needs no splitting */
+    }
+    return 0;
+}
+
+static void order_join_part(uint32_t *into, const uint32_t *from, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        into[i] = from[i] > into[i] ? from[i] : into[i];
+}
+
+/* What is in `from` is in `into`, too. */
+static void hazard_join(const struct mt_hazard_order *o, uint32_t *into, const uint32_t *from)
+{
+    order_join_part(into, from, o->threads);
+    if (!o->copies)
+        return;
+    for (uint32_t at = MT_HAZARD_BY_GROUP; at < MT_HAZARD_BY_OBJECT; at += MT_HAZARD_THREADS)
+        order_join_part(into + at, from + at, o->threads);
+    order_join_part(into + MT_HAZARD_BY_OBJECT, from + MT_HAZARD_BY_OBJECT, o->objects);
+}
+
+/* Sets to nothing what it may have. */
+static void hazard_clear(const struct mt_hazard_order *o, uint32_t *clock)
+{
+    memset(clock, 0, (o->copies ? (uint32_t)MT_HAZARD_CLOCK : o->threads) * sizeof *clock);
+}
+
+static int order_is_other(const struct mt_hazard_order *o, const struct mt_hazard_group *a,
+                          const struct mt_hazard_group *b)
+{
+    return o->copies && memcmp(a->copies, b->copies, sizeof a->copies) != 0;
+}
+
+/* Groups within `lanes`, which know the same by now, become one, but for those with other groups of copies.
+ */
+static void hazard_merge(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes)
+{
+    struct mt_hazard_group *into = NULL, **at = &o->warp[warp], *g;
+    while ((g = *at)) {
+        if (g->lanes & ~lanes || (into && order_is_other(o, into, g))) {
+            at = &g->next;
+        } else if (!into) {
+            into = g;
+            at = &g->next;
+        } else {
+            hazard_join(o, into->known, g->known);
+            into->lanes |= g->lanes;
+            into->time = g->time > into->time ? g->time : into->time;
+            *at = g->next;
+            order_drop(o, g);
+        }
+    }
+}
+
+/* The lanes' own time is at least this one. */
+static void order_put(uint32_t *clock, const struct mt_hazard_group *g, uint32_t lanes, uint32_t time)
+{
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        uint32_t *at = &clock[g->warp * MT_HAZARD_LANES + (uint32_t)__builtin_ctz(m)];
+        *at = time > *at ? time : *at;
+    }
+}
+
+/* As release, of these lanes of the group alone. */
+static void hazard_release_lanes(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t lanes,
+                                 uint32_t *clock)
+{
+    lanes &= g->lanes;
+    hazard_join(o, clock, g->known);
+    order_put(clock, g, lanes, g->time++);
+    for (int i = 0; i < 2 && o->copies; i++)
+        order_put(clock + MT_HAZARD_BY_GROUP + i * MT_HAZARD_THREADS, g, lanes, g->copies[i].done);
+}
+
+/* What the group did until now is in `clock`; what it does from now on is not. */
+static void hazard_release(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t *clock)
+{
+    hazard_release_lanes(o, g, g->lanes, clock);
+}
+
+static int order_within(const uint32_t *part, const uint32_t *of, uint32_t n)
+{
+    uint32_t more = 0;
+    for (uint32_t i = 0; i < n; i++)
+        more |= part[i] > of[i];
+    return !more;
+}
+
+/* Does it know all of that already? */
+static int hazard_knows(const struct mt_hazard_order *o, const struct mt_hazard_group *g,
+                        const uint32_t *clock)
+{
+    return order_within(clock, g->known, o->copies ? (uint32_t)MT_HAZARD_CLOCK : o->threads);
+}
+
+/* What is in `clock` is before what the group does from now on. */
+static void hazard_acquire(const struct mt_hazard_order *o, struct mt_hazard_group *g, const uint32_t *clock)
+{
+    hazard_join(o, g->known, clock);
+}
+
+/* ---- Words by which atomics and strong accesses order threads ---- */
+
+enum { HAZARD_WORDS_WORD = 4 };
+
+static struct mt_hazard_word *words_find(const struct mt_hazard_order *o, uint64_t key)
+{
+    struct mt_hazard_word *w = NULL;
+    HASH_FIND(hh, o->words, &key, sizeof key, w);
+    return w;
+}
+
+static struct mt_hazard_word *words_new(struct mt_hazard_order *o)
+{
+    struct mt_hazard_word *w = calloc(1, sizeof *w);
+    o->bytes += w ? sizeof *w : 0;
+    return w;
+}
+
+static void words_free(struct mt_hazard_order *o, struct mt_hazard_word *w)
+{
+    o->bytes -= w ? sizeof *w : 0;
+    free(w);
+}
+
+/* The one that was not used for longest becomes one of the others; the word itself, for another one. NULL: no
+ * memory. */
+static struct mt_hazard_word *words_oldest(struct mt_hazard_order *o)
+{
+    struct mt_hazard_word *w = o->words;
+    if (!o->others && !(o->others = words_new(o)))
+        return NULL;
+    HASH_DELETE(hh, o->words, w);
+    hazard_join(o, o->others->clock, w->clock);
+    return w;
+}
+
+/* A word that is not in the table, which may be one of the others. NULL: no memory. */
+static struct mt_hazard_word *words_make(struct mt_hazard_order *o, uint64_t key)
+{
+    struct mt_hazard_word *w = HASH_COUNT(o->words) < MT_HAZARD_WORDS ? words_new(o) : words_oldest(o);
+    if (!w)
+        return NULL;
+    if (o->others)
+        memcpy(w->clock, o->others->clock, sizeof w->clock);
+    w->key = key;
+    return w;
+}
+
+/* It is the newest one from now on; NULL: no memory. */
+static struct mt_hazard_word *words_get(struct mt_hazard_order *o, uint64_t key)
+{
+    struct mt_hazard_word *w = words_find(o, key);
+    if (w)
+        HASH_DELETE(hh, o->words, w);
+    else if (!(w = words_make(o, key)))
+        return NULL;
+    HASH_ADD(hh, o->words, key, sizeof w->key, w);
+    return w;
+}
+
+static void hazard_words_reset(struct mt_hazard_order *o)
+{
+    struct mt_hazard_word *w;
+    while ((w = o->words)) {
+        HASH_DELETE(hh, o->words, w);
+        words_free(o, w);
+    }
+    words_free(o, o->others);
+    o->others = NULL;
+}
+
+/* Lanes to which it says something new. */
+static uint32_t words_news(const struct mt_hazard_order *o, uint32_t warp, uint32_t lanes,
+                           const struct mt_hazard_word *w)
+{
+    uint32_t news = 0;
+    for (const struct mt_hazard_group *g = o->warp[warp]; g; g = g->next)
+        if (g->lanes & lanes && !hazard_knows(o, g, w->clock))
+            news |= g->lanes & lanes;
+    return news;
+}
+
+static int words_acquire(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes,
+                         const struct mt_hazard_word *w)
+{
+    if (!hazard_group_of(o, warp, (uint32_t)__builtin_ctz(lanes)))
+        return -1;
+    lanes = words_news(o, warp, lanes, w);
+    if (!lanes)
+        return 0;
+    if (hazard_split(o, warp, lanes) != 0)
+        return -1;
+    for (struct mt_hazard_group *g = o->warp[warp]; g; g = g->next)
+        if (g->lanes & lanes)
+            hazard_acquire(o, g, w->clock);
+    return 0;
+}
+
+/* Those that read it, too, come one after the other, in an order that is not known: all know the same then.
+ */
+static int words_release(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, int reads,
+                         struct mt_hazard_word *w)
+{
+    for (struct mt_hazard_group *g = o->warp[warp]; g; g = g->next)
+        if (g->lanes & lanes)
+            hazard_release_lanes(o, g, lanes, w->clock);
+    if (!reads || !(lanes & (lanes - 1)))
+        return 0;
+    if (words_acquire(o, warp, lanes, w) != 0)
+        return -1;
+    hazard_merge(o, warp, lanes);
+    return 0;
+}
+
+/* The lanes of `left` whose access begins in the word of the first of them; *key: that word. */
+static uint32_t words_alike(const struct mt_access_run *r, uint32_t left, uint64_t *key)
+{
+    uint32_t alike = 0, i = 0;
+    for (uint32_t m = r->mask; m && i < r->count; m &= m - 1, i++) {
+        uint64_t word =
+            (r->addresses ? r->addresses[i] : r->base + (uint64_t)r->stride * i) / HAZARD_WORDS_WORD;
+        if (!(m & -m & left))
+            continue;
+        *key = alike ? *key : word;
+        alike |= word == *key ? m & -m : 0;
+    }
+    return alike;
+}
+
+/* Atomics and strong accesses of a word order threads: what was before an update is before
+ * what comes after a later read or update of that word. Called before such an access, and after one that
+ * updates; `r` is its run, reads: it reads. 0, or -1 without memory. */
+static int hazard_words_before(struct mt_hazard_order *o, const struct mt_access_run *r, int reads)
+{
+    uint64_t key;
+    uint32_t lanes;
+    for (uint32_t left = reads && o->words ? r->mask : 0; left; left &= ~lanes) {
+        if (!(lanes = words_alike(r, left, &key)))
+            return 0;
+        const struct mt_hazard_word *w = words_find(o, key);
+        w = w ? w : o->others;
+        if (w && words_acquire(o, r->warp, lanes, w) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int hazard_words_after(struct mt_hazard_order *o, const struct mt_access_run *r, int reads)
+{
+    uint64_t key;
+    uint32_t lanes;
+    for (uint32_t left = r->mask; left; left &= ~lanes) {
+        if (!(lanes = words_alike(r, left, &key)))
+            return 0;
+        struct mt_hazard_word *w = words_get(o, key);
+        if (!w || words_release(o, r->warp, lanes, reads, w) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Barriers. A barrier is known by a key:
+ *
+ *     the CTA's            its number, 0 to 15
+ *     the cluster's        MT_BARRIER_CLUSTER: arrivals and waits apart, in turns
+ *     not known which      MT_BARRIER_UNKNOWN: whoever arrives there arrives at all, whoever waits there
+ * waits for all of lanes of a warp   warp and mask in memory (mbarrier) its address: arrivals and waits
+ * apart, each with its phase
+ *
+ * Those who wait at a numbered barrier or at one of a warp have passed it when one of them goes on, or when
+ * all lanes of the mask are there. */
+
+enum { NUMBERS = 16 };
+#define KEY_WARP (1ull << 62)
+#define KEY_OBJECT (1ull << 63)
+#define MOST_OBJECT (1ull << 32) /* above: of another CTA of the cluster */
+
+static struct mt_hazard_barrier *sync_find(const struct mt_hazard_order *o, uint64_t key)
+{
+    struct mt_hazard_barrier *b = NULL;
+    HASH_FIND(hh, o->barriers, &key, sizeof key, b);
+    return b;
+}
+
+/* NULL: no memory. */
+static struct mt_hazard_barrier *sync_get(struct mt_hazard_order *o, uint64_t key)
+{
+    struct mt_hazard_barrier *b = sync_find(o, key);
+    if (b || !(b = calloc(1, sizeof *b)))
+        return b;
+    b->key = key;
+    o->bytes += sizeof *b;
+    HASH_ADD(hh, o->barriers, key, sizeof b->key, b);
+    return b;
+}
+
+static int sync_is_full(const struct mt_hazard_order *o)
+{
+    return HASH_COUNT(o->barriers) >= MT_HAZARD_MOST_BARRIERS;
+}
+
+/* ---- waiting ---- */
+
+/* All that wait there have passed it. */
+static void sync_pass(struct mt_hazard_order *o, struct mt_hazard_barrier *b)
+{
+    for (uint32_t w = 0; w < MT_HAZARD_WARPS; w++) {
+        uint32_t lanes = b->waiting[w];
+        for (struct mt_hazard_group *g = lanes ? o->warp[w] : NULL; g; g = g->next) {
+            if (g->at != b)
+                continue;
+            hazard_acquire(o, g, b->clock[0]);
+            g->at = NULL;
+        }
+        if (lanes)
+            hazard_merge(o, w, lanes);
+    }
+    if (b->key & KEY_WARP) {
+        HASH_DELETE(hh, o->barriers, b);
+        o->bytes -= sizeof *b;
+        free(b);
+        return;
+    }
+    memset(b->waiting, 0, sizeof b->waiting);
+    hazard_clear(o, b->clock[0]);
+}
+
+/* Waits where others may already have come for what is yet to come. */
+static void sync_pass_alone(struct mt_hazard_order *o, struct mt_hazard_group *g)
+{
+    struct mt_hazard_barrier *b = g->at, *other, *after;
+    g->at = NULL;
+    b->waiting[g->warp] &= ~g->lanes;
+    if (b->key == MT_BARRIER_CLUSTER) {
+        int odd = (o->clusters[g->warp] & g->lanes) != 0;
+        hazard_acquire(o, g, b->clock[odd]);
+        o->clusters[g->warp] ^= g->lanes;
+        return;
+    }
+    HASH_ITER(hh, o->barriers, other, after)
+    {
+        if (other->key != MT_BARRIER_UNKNOWN && !(other->key & KEY_OBJECT))
+            continue;
+        hazard_acquire(o, g, other->clock[0]);
+        hazard_acquire(o, g, other->clock[1]);
+    }
+}
+
+/* They do something: those that waited have passed their barrier, and so have all who waited with them. */
+static void hazard_go_on(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes)
+{
+    struct mt_hazard_group *g = o->warp[warp];
+    while (g) {
+        if (!g->at || !(g->lanes & lanes)) {
+            g = g->next;
+        } else if (g->at->key >= NUMBERS && !(g->at->key & KEY_WARP)) {
+            sync_pass_alone(o, g);
+        } else {
+            sync_pass(o, g->at);
+            g = o->warp[warp]; /* some of them may be gone */
+        }
+    }
+}
+
+/* ---- arrivals; the groups of the lanes are theirs alone ---- */
+
+/* What they did is in the barrier's clock. */
+static void sync_each(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, struct mt_hazard_barrier *b,
+                      int phase, int waits)
+{
+    for (struct mt_hazard_group *g = o->warp[warp]; g; g = g->next) {
+        if (!(g->lanes & lanes))
+            continue;
+        hazard_release(o, g, b->clock[phase]);
+        if (waits)
+            g->at = b;
+    }
+    if (waits)
+        b->waiting[warp] |= lanes;
+}
+
+/* In turns: by lane. */
+static int sync_cluster(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, int waits)
+{
+    struct mt_hazard_barrier *b = sync_get(o, MT_BARRIER_CLUSTER);
+    uint32_t odd = o->clusters[warp] & lanes, even = lanes & ~odd;
+    if (!b || (odd && even && hazard_split(o, warp, odd) != 0))
+        return -1;
+    if (waits) {
+        for (struct mt_hazard_group *g = o->warp[warp]; g; g = g->next)
+            g->at = g->lanes & lanes ? b : g->at;
+        b->waiting[warp] |= lanes;
+        return 0;
+    }
+    if (odd)
+        sync_each(o, warp, odd, b, 1, 0);
+    if (even)
+        sync_each(o, warp, even, b, 0, 0);
+    return 0;
+}
+
+static void hazard_copy_release(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t *clock);
+
+static int sync_unknown(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, int waits)
+{
+    struct mt_hazard_barrier *b = sync_get(o, MT_BARRIER_UNKNOWN);
+    o->loose += (uint64_t)__builtin_popcount(lanes);
+    if (b)
+        sync_each(o, warp, lanes, b, 0, waits);
+    for (struct mt_hazard_group *g = b && !waits ? o->warp[warp] : NULL; g; g = g->next)
+        if (g->lanes & lanes)
+            hazard_copy_release(o, g, b->clock[0]);
+    return b ? 0 : -1;
+}
+
+/* What comes to it comes to this phase. */
+static void sync_enter(const struct mt_hazard_order *o, struct mt_hazard_barrier *b, uint32_t phase)
+{
+    if (b->phase == phase)
+        return;
+    b->phase = phase; /* the phase before this one's counterpart is long over */
+    b->phases++;
+    hazard_clear(o, b->clock[phase]);
+}
+
+/* The object of an address with MT_MBARRIER_…; *b is NULL if it is taken as one of those that are not known.
+ * 0, or -1 without memory. */
+static int sync_find_object(struct mt_hazard_order *o, uint64_t what, struct mt_hazard_barrier **b)
+{
+    uint64_t key = KEY_OBJECT | (what & ~(uint64_t)MT_MBARRIER_FLAGS);
+    *b = what < MOST_OBJECT ? sync_find(o, key) : NULL;
+    if (*b || what >= MOST_OBJECT || sync_is_full(o))
+        return 0;
+    return (*b = sync_get(o, key)) ? 0 : -1;
+}
+
+/* An object's address and MT_MBARRIER_…; copies: their copies arrive with them. */
+static int sync_object(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, int waits, int copies,
+                       uint64_t what)
+{
+    uint32_t phase = what & MT_MBARRIER_ODD;
+    struct mt_hazard_barrier *b, *any = sync_find(o, MT_BARRIER_UNKNOWN);
+    if (sync_find_object(o, what, &b) != 0)
+        return -1;
+    if (!b)
+        return sync_unknown(o, warp, lanes, waits);
+    if (what & MT_MBARRIER_INIT) {
+        b->phase = 0;
+        b->phases++;
+        memset(b->clock, 0, sizeof b->clock);
+        return 0;
+    }
+    if (!waits) {
+        sync_enter(o, b, phase);
+        sync_each(o, warp, lanes, b, (int)phase, 0);
+    }
+    for (struct mt_hazard_group *g = o->warp[warp]; g; g = g->next) {
+        if (!(g->lanes & lanes))
+            continue;
+        if (copies)
+            hazard_copy_release(o, g, b->clock[phase]);
+        if (waits)
+            hazard_acquire(o, g, b->clock[phase]);
+        if (waits && any)
+            hazard_acquire(o, g, any->clock[0]);
+    }
+    return 0;
+}
+
+static int hazard_copy_begin(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes,
+                             struct mt_hazard_begun x);
+
+/* A copy begins that ends with that phase of the object. */
+static int sync_copy_of_object(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, uint32_t site,
+                               uint64_t what)
+{
+    uint32_t phase = what & MT_MBARRIER_ODD;
+    struct mt_hazard_begun x = {site, MT_HAZARD_BY_NOBODY, 0};
+    struct mt_hazard_barrier *b;
+    if (sync_find_object(o, what, &b) != 0)
+        return -1;
+    if (b && !b->by && o->objects < MT_HAZARD_OBJECTS)
+        b->by = MT_HAZARD_BY_OBJECT + o->objects++;
+    if (b && b->by) {
+        sync_enter(o, b, phase);
+        x.by = b->by;
+        x.time = b->clock[phase][b->by] = b->phases + 1;
+    }
+    return hazard_copy_begin(o, warp, lanes, x);
+}
+
+static void hazard_copy_group(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, uint32_t size,
+                              uint64_t what);
+
+/* As a record of MT_SYNC_COPY says. */
+static int sync_copy(struct mt_hazard_order *o, const struct mt_access_run *r, uint32_t lanes, uint64_t what)
+{
+    static const uint32_t by[] = {MT_HAZARD_BY_GROUP, MT_HAZARD_BY_BULK};
+    uint32_t size = r->meta & MT_RAW_MAX_SIZE;
+    struct mt_hazard_begun x = {r->site, what <= MT_COPY_BULK ? by[what] : MT_HAZARD_BY_NOBODY, 0};
+    switch (size) {
+    case MT_COPY_BEGINS:
+        return hazard_copy_begin(o, r->warp, lanes, x);
+    case MT_SYNC_OF_OBJECT:
+        return sync_copy_of_object(o, r->warp, lanes, r->site, what);
+    case MT_COPY_ARRIVES:
+        return sync_object(o, r->warp, lanes, 0, 1, what);
+    default:
+        hazard_copy_group(o, r->warp, lanes, size, what);
+        return 0;
+    }
+}
+
+/* mask: lanes that are to come; 0: not known, those that have. */
+static int sync_warp(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, uint32_t mask)
+{
+    uint64_t key = KEY_WARP | (uint64_t)warp << 32 | mask;
+    struct mt_hazard_barrier *b;
+    struct mt_hazard_group *g = o->warp[warp];
+    if (!mask || (lanes & mask) == mask) {
+        while (g && !(g->lanes & lanes))
+            g = g->next;
+        if (g->lanes == lanes) { /* nothing new but their own */
+            hazard_release(o, g, g->known);
+            return 0;
+        }
+        mask = 0;
+    }
+    b = mask ? sync_get(o, key) : sync_get(o, KEY_WARP | (uint64_t)warp << 32);
+    if (!b)
+        return -1;
+    sync_each(o, warp, lanes, b, 0, 1);
+    b->arrived |= lanes;
+    if (!mask || (b->arrived & mask) == mask)
+        sync_pass(o, b);
+    return 0;
+}
+
+static int sync_number(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, int waits, uint64_t number)
+{
+    if (number == MT_BARRIER_CLUSTER)
+        return sync_cluster(o, warp, lanes, waits);
+    if (number >= NUMBERS)
+        return sync_unknown(o, warp, lanes, waits);
+    struct mt_hazard_barrier *b = sync_get(o, number);
+    if (b)
+        sync_each(o, warp, lanes, b, 0, waits);
+    return b ? 0 : -1;
+}
+
+/* Lanes that name the same. */
+static int sync_lanes(struct mt_hazard_order *o, const struct mt_access_run *r, uint32_t lanes, uint64_t what)
+{
+    uint32_t type = r->meta >> 28, size = r->meta & MT_RAW_MAX_SIZE;
+    int waits = type == MT_SYNC_BARRIER;
+    int begins = type == MT_SYNC_COPY && (size == MT_COPY_BEGINS || size == MT_SYNC_OF_OBJECT);
+    hazard_go_on(o, r->warp, lanes);
+    if (!begins && hazard_split(o, r->warp, lanes) != 0)
+        return -1;
+    if (type == MT_SYNC_COPY)
+        return sync_copy(o, r, lanes, what);
+    if (type == MT_SYNC_WARP)
+        return sync_warp(o, r->warp, lanes, size == MT_SYNC_OF_LANES ? (uint32_t)what : 0);
+    return size == MT_SYNC_OF_OBJECT ? sync_object(o, r->warp, lanes, waits, 0, what)
+                                     : sync_number(o, r->warp, lanes, waits, what);
+}
+
+/* Lanes of a warp arrive at barriers, as a run of type MT_SYNC_… says. 0, or -1 without
+ * memory. */
+static int mt_hazard_sync(struct mt_hazard_order *o, const struct mt_access_run *r)
+{
+    uint64_t what[MT_HAZARD_LANES];
+    uint32_t n = 0, left = r->mask;
+    for (uint32_t m = r->mask; m && n < r->count; m &= m - 1, n++)
+        what[__builtin_ctz(m)] = r->addresses ? r->addresses[n] : r->base + (uint64_t)r->stride * n;
+    while (left) {
+        uint32_t first = (uint32_t)__builtin_ctz(left), lanes = 0;
+        for (uint32_t m = left; m; m &= m - 1)
+            if (what[__builtin_ctz(m)] == what[first])
+                lanes |= m & -m;
+        if (sync_lanes(o, r, lanes, what[first]) != 0)
+            return -1;
+        left &= ~lanes;
+    }
+    return 0;
+}
+
+/* ---- Asynchronous copies ---- */
+
+/* What these lanes do at the site after this one is a copy. 0, or -1 without memory. */
+static int hazard_copy_begin(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes,
+                             struct mt_hazard_begun x)
+{
+    size_t bytes = MT_HAZARD_THREADS * sizeof *o->begun;
+    if (!o->copies && !(o->begun = calloc(1, bytes)))
+        return -1;
+    o->bytes += o->copies ? 0 : bytes;
+    o->copies = 1;
+    for (; lanes; lanes &= lanes - 1)
+        o->begun[warp * MT_HAZARD_LANES + (uint32_t)__builtin_ctz(lanes)] = x;
+    return 0;
+}
+
+/* What a lane of the group does at the site now: *by is where its time is, 0: it is the thread's own. There
+ * are copies. */
+static uint32_t hazard_copy_time(const struct mt_hazard_order *o, const struct mt_hazard_group *g,
+                                 uint32_t lane, uint32_t site, uint32_t *by)
+{
+    const struct mt_hazard_begun *x = &o->begun[g->warp * MT_HAZARD_LANES + lane];
+    *by = site == x->site + 1 ? x->by : 0;
+    if (!*by)
+        return g->time;
+    return *by < MT_HAZARD_BY_OBJECT ? g->copies[*by == MT_HAZARD_BY_BULK].time + 1 : x->time;
+}
+
+static void copy_commit(struct mt_hazard_copies *c)
+{
+    c->last[c->groups++ % MT_HAZARD_GROUPS] = ++c->time;
+}
+
+/* For all but so many of the newest groups; of more than are told apart, for more than it does. 0: it does.
+ */
+static int copy_wait(struct mt_hazard_copies *c, uint64_t left)
+{
+    int more = left >= MT_HAZARD_GROUPS && c->groups > MT_HAZARD_GROUPS;
+    left = more ? MT_HAZARD_GROUPS - 1 : left;
+    uint32_t last = left < c->groups ? c->last[(c->groups - 1 - left) % MT_HAZARD_GROUPS] : 0;
+    c->done = last > c->done ? last : c->done;
+    return more;
+}
+
+/* They close or wait for groups, as size and address of their record say. */
+static void hazard_copy_group(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, uint32_t size,
+                              uint64_t what)
+{
+    for (struct mt_hazard_group *g = o->copies ? o->warp[warp] : NULL; g; g = g->next) {
+        struct mt_hazard_copies *c = &g->copies[what & MT_COPY_BULK];
+        if (!(g->lanes & lanes))
+            continue;
+        if (size == MT_COPY_COMMITS || what & MT_COPY_ALL)
+            copy_commit(c);
+        if (size == MT_COPY_WAITS && copy_wait(c, what / MT_COPY_WAIT(1)))
+            o->loose += (uint64_t)__builtin_popcount(g->lanes & lanes);
+    }
+}
+
+/* cp.async of the group's lanes until now is in `clock`. */
+static void hazard_copy_release(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t *clock)
+{
+    uint32_t time = ++g->copies[0].time;
+    for (uint32_t m = g->lanes; m; m &= m - 1)
+        clock[MT_HAZARD_BY_GROUP + g->warp * MT_HAZARD_LANES + (uint32_t)__builtin_ctz(m)] = time;
+}
+
+enum { LANES = MT_HAZARD_LANES, HAZARD_CTA_WORD = 4 };
+#define ALL UINT32_MAX
+#define NOBODY UINT32_MAX
+
+static void hazard_cta_reset(struct mt_hazard_cta *c)
+{
+    hazard_order_reset(&c->order);
+    c->run = 0;
+    c->nwords = 0;
+    c->nbytes = 0;
+    c->nfar = 0;
+    mt_pairmap_clear(&c->pages);
+    c->npast = 0;
+    c->spare = 0;
+}
+
+static void hazard_cta_free(struct mt_hazard_cta *c)
+{
+    hazard_order_free(&c->order);
+    free(c->words);
+    free(c->bytes);
+    free(c->far);
+    mt_pairmap_free(&c->pages);
+    free(c->past);
+    free(c);
+}
+
+/* Bytes that its cells take. */
+static size_t hazard_cta_bytes(const struct mt_hazard_cta *c)
+{
+    return sizeof *c + c->order.bytes + (c->words_room + c->bytes_room + c->far_room) * sizeof *c->words +
+           c->past_room * sizeof *c->past + (c->pages.slot ? (sizeof *c->pages.slot) << c->pages.bits : 0);
+}
+
+/* ---- what was done ---- */
+
+/* A new one at the front. 0, or -1 without memory. */
+static int past_add(struct mt_hazard_cta *c, uint32_t *at, struct mt_hazard_past p)
+{
+    uint32_t new = c->spare;
+    if (new) {
+        c->spare = c->past[new].next;
+    } else {
+        if (mt_grow(&c->past, &c->past_room, c->npast + 2, sizeof *c->past) != 0)
+            return -1;
+        new = (uint32_t)++c->npast;
+    }
+    p.next = *at;
+    c->past[new] = p;
+    *at = new;
+    return 0;
+}
+
+static void past_drop(struct mt_hazard_cta *c, uint32_t *at)
+{
+    struct mt_hazard_past *p = &c->past[*at];
+    uint32_t next = p->next;
+    p->next = c->spare;
+    c->spare = *at;
+    *at = next;
+}
+
+/* Is what the access's own thread did ordered before it? Its own copy is only when it is waited for. An
+ * access that is kept stands for copies of the same thread that end before it does. */
+static int past_is_own(const struct mt_hazard_past *p, const struct mt_hazard_access *a, int which)
+{
+    return !p->by || (which == MT_HAZARD_KEEP && p->by == a->by) ||
+           (p->by < MT_HAZARD_BY_OBJECT && a->group->copies[p->by == MT_HAZARD_BY_BULK].done >= p->time);
+}
+
+/* Is what that thread did ordered before what the access's group does now? */
+static inline int past_is_before(const struct mt_hazard_past *p, const struct mt_hazard_group *g,
+                                 uint32_t thread)
+{
+    return g->known[p->by < MT_HAZARD_BY_OBJECT ? p->by + thread : p->by] >= p->time;
+}
+
+/* Its lanes in that warp, but for the access's own. */
+static inline uint32_t past_others(const struct mt_hazard_past *p, uint32_t warp,
+                                   const struct mt_hazard_access *a, int which)
+{
+    return warp == a->warp && past_is_own(p, a, which) ? p->lanes & ~(1u << a->lane) : p->lanes;
+}
+
+/* Of its lanes in that warp those that nothing orders before this access, which is kept. */
+static uint32_t past_lanes(const struct mt_hazard_past *p, uint32_t warp, const struct mt_hazard_access *a)
+{
+    uint32_t left = 0;
+    for (uint32_t m = past_others(p, warp, a, MT_HAZARD_KEEP); m; m &= m - 1)
+        if (!past_is_before(p, a->group, warp * LANES + (uint32_t)__builtin_ctz(m)))
+            left |= m & -m;
+    return left;
+}
+
+/* The first of its threads that nothing orders before this access, or NOBODY. */
+static uint32_t past_unordered(const struct mt_hazard_past *p, const struct mt_hazard_access *a, int which)
+{
+    for (uint32_t w = p->warps; w; w &= w - 1) {
+        uint32_t warp = (uint32_t)__builtin_ctz(w);
+        for (uint32_t m = past_others(p, warp, a, which); m; m &= m - 1) {
+            uint32_t thread = warp * LANES + (uint32_t)__builtin_ctz(m);
+            if (!past_is_before(p, a->group, thread))
+                return thread;
+        }
+    }
+    return NOBODY;
+}
+
+/* Is it so by now? Warps that do the same, as those of a tile do, have one in common: this keeps lists short.
+ */
+static int past_takes(struct mt_hazard_past *p, const struct mt_hazard_past *now, int whole)
+{
+    if (p->time != now->time || p->site != now->site || p->by != now->by)
+        return 0;
+    if (p->warps == now->warps || (p->warps & now->warps && p->lanes & now->lanes))
+        p->lanes |= p->warps == now->warps ? now->lanes : 0;
+    else if (whole && p->lanes == now->lanes)
+        p->warps |= now->warps;
+    else
+        return 0;
+    return 1;
+}
+
+/* What an access is ordered after, it stands for: what is unordered with that will be so with it. */
+static int past_keep(struct mt_hazard_cta *c, uint32_t *at, const struct mt_hazard_access *a)
+{
+    struct mt_hazard_past now = {a->time, a->site, 1u << a->lane, 1u << a->warp, a->by, 0};
+    for (uint32_t *i = at; *i;) {
+        struct mt_hazard_past *p = &c->past[*i], *q = &c->past[p->next];
+        if (p->next && p->lanes == ALL && q->lanes == ALL && p->time == q->time && p->site == q->site &&
+            p->by == q->by) {
+            p->warps |= q->warps;
+            past_drop(c, &p->next);
+        }
+        if (past_takes(p, &now, a->group->lanes == ALL))
+            return 0;
+        if (p->warps == now.warps)
+            p->lanes = past_lanes(p, a->warp, a);
+        else if (p->warps & now.warps && !past_lanes(p, a->warp, a))
+            p->warps ^= now.warps;
+        if (p->lanes && past_unordered(p, a, MT_HAZARD_KEEP) != NOBODY)
+            i = &p->next;
+        else
+            past_drop(c, i);
+    }
+    return past_add(c, at, now);
+}
+
+/* 0, or -1 without memory. */
+static int past_copy(struct mt_hazard_cta *c, uint32_t from, uint32_t *to)
+{
+    uint32_t first = 0;
+    for (; from; from = c->past[from].next)
+        if (past_add(c, &first, c->past[from]) != 0)
+            return -1;
+    *to = first;
+    return 0;
+}
+
+/* ---- cells ---- */
+
+/* What people call it. */
+static uint32_t cell_type(uint32_t way)
+{
+    return way == MT_HAZARD_STRONG_LOAD ? MT_LOAD : way;
+}
+
+static int cell_tell(const struct mt_hazard_access *a, const struct mt_hazard_past *p, uint32_t thread,
+                     uint32_t way, uint64_t address)
+{
+    uint32_t type = cell_type(way), later = cell_type(a->way);
+    int kind = later == MT_LOAD ? MT_HAZARD_RAW : type == MT_LOAD ? MT_HAZARD_WAR : MT_HAZARD_WAW;
+    uint32_t own = a->warp * LANES + a->lane;
+    struct mt_hazard x = {.site = {p->site, a->site},
+                          .type = {type, later},
+                          .kind = (uint8_t)kind,
+                          .between = thread == own               ? MT_HAZARD_THREAD
+                                     : thread / LANES == a->warp ? MT_HAZARD_IN_WARP
+                                                                 : MT_HAZARD_IN_CTA,
+                          .space = (uint8_t)a->space,
+                          .thread = {thread, own},
+                          .address = address};
+    return a->found(a->arg, &x);
+}
+
+/* One pair at most. */
+static int cell_compare(const struct mt_hazard_cta *c, const struct mt_hazard_cell *x,
+                        const struct mt_hazard_access *a, uint64_t address)
+{
+    enum { NO = MT_HAZARD_WAYS };
+    static const uint32_t order[][MT_HAZARD_WAYS] = {
+        [MT_HAZARD_LOAD] = {MT_HAZARD_STORE, MT_HAZARD_UPDATE, NO},
+        [MT_HAZARD_STORE] = {MT_HAZARD_STORE, MT_HAZARD_UPDATE, MT_HAZARD_LOAD, MT_HAZARD_STRONG_LOAD},
+        [MT_HAZARD_UPDATE] = {MT_HAZARD_STORE, MT_HAZARD_LOAD, NO},
+        [MT_HAZARD_STRONG_LOAD] = {MT_HAZARD_STORE, NO}};
+    const uint32_t *with = order[a->way];
+    int all = a->space == MT_IN_SHARED || a->way == MT_HAZARD_STORE;
+    for (int i = 0; i < (all ? (int)MT_HAZARD_WAYS : 1) && with[i] != NO; i++)
+        for (uint32_t at = x->past[with[i]]; at; at = c->past[at].next) {
+            uint32_t thread = past_unordered(&c->past[at], a, MT_HAZARD_COMPARE);
+            if (thread != NOBODY)
+                return cell_tell(a, &c->past[at], thread, with[i], address);
+        }
+    return 0;
+}
+
+/* What a plain store is not ordered after was found as a hazard; what it is ordered after, it stands for. */
+static int cell_keep(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a)
+{
+    if (a->way == MT_HAZARD_STORE && x->run != c->run) {
+        for (int i = 0; i < MT_HAZARD_WAYS; i++)
+            while (x->past[i])
+                past_drop(c, &x->past[i]);
+        x->run = c->run;
+    }
+    return past_keep(c, &x->past[a->way], a);
+}
+
+static int cell_touch(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a,
+                      uint64_t address, int which)
+{
+    if (which & MT_HAZARD_COMPARE && cell_compare(c, x, a, address) != 0)
+        return -1;
+    return which & MT_HAZARD_KEEP ? cell_keep(c, x, a) : 0;
+}
+
+/* At least so many cells. */
+static int cta_reach(struct mt_hazard_cell **cells, size_t *n, size_t *room, size_t words)
+{
+    if (words <= *n)
+        return 0;
+    if (mt_grow(cells, room, words, sizeof **cells) != 0)
+        return -1;
+    memset(*cells + *n, 0, (words - *n) * sizeof **cells);
+    *n = words;
+    return 0;
+}
+
+/* The cell of a word of global memory; *word is NULL if there are too many. */
+static int cta_far(struct mt_hazard_cta *c, uint64_t at, struct mt_hazard_cell **word)
+{
+    uint64_t *first = mt_pairmap_get(&c->pages, at / MT_HAZARD_FAR, 0, c->nfar);
+    *word = NULL;
+    if (!first)
+        return -1;
+    if (*first >= MT_HAZARD_MOST_FAR)
+        return 0;
+    if (*first == c->nfar && cta_reach(&c->far, &c->nfar, &c->far_room, c->nfar + MT_HAZARD_FAR) != 0)
+        return -1;
+    *word = &c->far[*first + at % MT_HAZARD_FAR];
+    return 0;
+}
+
+/* The same of any. */
+static int cta_word(struct mt_hazard_cta *c, uint32_t space, uint64_t at, struct mt_hazard_cell **word)
+{
+    if (space == MT_IN_GLOBAL)
+        return cta_far(c, at, word);
+    if (cta_reach(&c->words, &c->nwords, &c->words_room, at + 1) != 0)
+        return -1;
+    *word = &c->words[at];
+    return 0;
+}
+
+/* The four cells of a word's bytes; they begin as the word is; the first takes its lists. NULL: no memory. */
+static struct mt_hazard_cell *cta_split(struct mt_hazard_cta *c, struct mt_hazard_cell *word)
+{
+    size_t at = c->nbytes ? c->nbytes : HAZARD_CTA_WORD; /* 0: none */
+    if (word->bytes)
+        return &c->bytes[word->bytes];
+    if (mt_grow(&c->bytes, &c->bytes_room, at + HAZARD_CTA_WORD, sizeof *c->bytes) != 0)
+        return NULL;
+    for (size_t i = 0; i < HAZARD_CTA_WORD; i++) {
+        c->bytes[at + i] = *word;
+        for (int k = 0; i && k < MT_HAZARD_WAYS; k++)
+            if (past_copy(c, word->past[k], &c->bytes[at + i].past[k]) != 0)
+                return NULL;
+    }
+    c->nbytes = at + HAZARD_CTA_WORD;
+    word->bytes = (uint32_t)at;
+    return &c->bytes[at];
+}
+
+/* 0, or -1 without memory. */
+static int hazard_touch(struct mt_hazard_cta *c, const struct mt_hazard_access *a, int which)
+{
+    uint64_t at = a->address, end = a->address + a->size;
+    int rc = 0;
+    while (rc == 0 && at < end) {
+        struct mt_hazard_cell *word, *bytes;
+        uint64_t next = at / HAZARD_CTA_WORD * HAZARD_CTA_WORD + HAZARD_CTA_WORD,
+                 stop = next < end ? next : end;
+        if ((rc = cta_word(c, a->space, at / HAZARD_CTA_WORD, &word)) != 0 || !word) {
+            at = stop;
+            continue;
+        }
+        if (at % HAZARD_CTA_WORD == 0 && stop == next && !word->bytes) {
+            rc = cell_touch(c, word, a, at, which);
+        } else if (!(bytes = cta_split(c, word))) {
+            rc = -1;
+        } else {
+            for (uint64_t i = at; rc == 0 && i < stop; i++)
+                rc = cell_touch(c, &bytes[i % HAZARD_CTA_WORD], a, i, which);
+        }
+        at = stop;
+    }
+    return rc;
+}
 
 enum { MOST_SIZE = 16, MOST_SHARE = 32, MOST_BYTES = 256 << 20, MOST_SEEN = 1 << 22 };
 
@@ -90,11 +1286,11 @@ static void hazards_front(struct mt_hazards *h, struct mt_hazard_cta *c)
 
 static void hazards_close(struct mt_hazards *h, struct mt_hazard_cta *c)
 {
-    size_t before = mt_hazard_cta_bytes(c);
+    size_t before = hazard_cta_bytes(c);
     HASH_DELETE(hh, h->table, c);
     hazards_unlink(h, c);
-    mt_hazard_cta_reset(c);
-    h->bytes -= before - mt_hazard_cta_bytes(c);
+    hazard_cta_reset(c);
+    h->bytes -= before - hazard_cta_bytes(c);
     c->older = h->idle;
     h->idle = c;
     h->current = NULL;
@@ -153,7 +1349,7 @@ void mt_hazards_free(struct mt_hazards *h)
     while (h->idle) {
         struct mt_hazard_cta *c = h->idle;
         h->idle = c->older;
-        mt_hazard_cta_free(c);
+        hazard_cta_free(c);
     }
     free(h->list);
     free(h->cells);
@@ -227,14 +1423,14 @@ static int hazards_lanes(struct mt_hazards *h, struct mt_hazard_cta *c, const st
     for (uint32_t i = 0; i < r->count; i++, mask &= mask - 1) {
         a.address = r->addresses ? r->addresses[i] : r->base + (uint64_t)r->stride * i;
         a.lane = (uint32_t)__builtin_ctz(mask);
-        if (!(a.group = mt_hazard_group_of(&c->order, r->warp, a.lane)))
+        if (!(a.group = hazard_group_of(&c->order, r->warp, a.lane)))
             return -1;
         a.time = a.group->time;
         if (c->order.copies && a.space == MT_IN_SHARED)
-            a.time = mt_hazard_copy_time(&c->order, a.group, a.lane, a.site, &a.by);
+            a.time = hazard_copy_time(&c->order, a.group, a.lane, a.site, &a.by);
         if (!hazards_judged(r, &a)) {
             h->unjudged += which & MT_HAZARD_KEEP ? 1 : 0;
-        } else if (mt_hazard_touch(c, &a, which) != 0) {
+        } else if (hazard_touch(c, &a, which) != 0) {
             return -1;
         }
     }
@@ -252,13 +1448,13 @@ static int hazards_access(struct mt_hazards *h, struct mt_hazard_cta *c, const s
 {
     uint32_t way = hazards_way(h, r);
     int orders = h->words && way >= MT_HAZARD_UPDATE, reads = (r->meta >> 28 & 3) != MT_STORE;
-    mt_hazard_go_on(&c->order, r->warp, r->mask);
+    hazard_go_on(&c->order, r->warp, r->mask);
     c->run++;
-    if (orders && mt_hazard_words_before(&c->order, r, reads) != 0)
+    if (orders && hazard_words_before(&c->order, r, reads) != 0)
         return -1;
     if (hazards_cells(h, c, r) != 0)
         return -1;
-    return orders && way == MT_HAZARD_UPDATE ? mt_hazard_words_after(&c->order, r, reads) : 0;
+    return orders && way == MT_HAZARD_UPDATE ? hazard_words_after(&c->order, r, reads) : 0;
 }
 
 int mt_hazards_runs(struct mt_hazards *h, const struct mt_access_run *runs, size_t n)
@@ -275,10 +1471,10 @@ int mt_hazards_runs(struct mt_hazards *h, const struct mt_access_run *runs, size
         struct mt_hazard_cta *c = hazards_cta(h, r->cta);
         if (!c)
             return -1;
-        size_t before = mt_hazard_cta_bytes(c);
+        size_t before = hazard_cta_bytes(c);
         if ((sync ? mt_hazard_sync(&c->order, r) : hazards_access(h, c, r)) != 0)
             return -1;
-        h->bytes += mt_hazard_cta_bytes(c) - before;
+        h->bytes += hazard_cta_bytes(c) - before;
         h->loose += c->order.loose;
         c->order.loose = 0;
     }

@@ -3,7 +3,7 @@
  * barrier orders. Fed with runs in the order of the trace, barriers among them, as a source with
  * MT_SOURCE_SPACES hands them out.
  *
- * Order is what barriers make (vector clocks of threads, hazard_order.h). A thread that goes on after a
+ * Order is what barriers make (vector clocks of threads, hazards.c). A thread that goes on after a
  * barrier is ordered after all that had arrived there by then; of an mbarrier, in the phase that is over.
  * Lanes of one warp are ordered by barriers, too, by __syncwarp, and within an instruction; by nothing else.
  * An asynchronous copy is ordered after what its thread knows of when it is issued, and before nothing, its

@@ -2,9 +2,49 @@
  * and from them the rows that people read. Functions that return int: 0, or -1 without memory. */
 #ifndef MT_ANALYSIS_ONCHIP_H
 #define MT_ANALYSIS_ONCHIP_H
-#include "banks.h"
+
+#include "analysis/base/pairmap.h"
+#include "memtrace/device.h"
 #include "hazards.h"
 #include "analysis/base/runs.h"
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bank conflicts of shared memory, and volumes of shared and local memory, per launch and site. Fed with runs
+ * of warps as a source with MT_SOURCE_SPACES hands them out; what is not of such memory is passed over.
+ *
+ * Shared memory has 32 banks of 4 bytes. A warp's access of up to 4 bytes a lane is served at once, of 8
+ * bytes by half-warps, of 16 bytes by quarter-warps; each of these steps takes as many wavefronts as the
+ * fullest bank has different words of 4 bytes in it. Lanes that load or store the same word share it; atomics
+ * do not. Source: CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later. */
+
+enum { MT_BANKS = 32 };
+
+struct mt_bank_cell {
+    /* the key */
+    uint32_t launch; /* as given to mt_banks_launch */
+    uint32_t site;
+    uint32_t type;  /* of record.h, with its space */
+    uint32_t input; /* of the launch; no part of the key */
+    /* sums */
+    uint64_t requests;   /* accesses of a warp */
+    uint64_t accesses;   /* of threads */
+    uint64_t bytes;      /* of these */
+    uint64_t wavefronts; /* shared memory: that they take, */
+    uint64_t least;      /* and would take without conflicts */
+    uint32_t worst;      /* ways of the worst step; 1: no conflict */
+};
+
+struct mt_banks {
+    struct mt_bank_cell *cells; /* in order of appearance */
+    size_t count;
+    uint64_t blocks; /* copies of more than 32 bytes a lane, and accesses of no known lanes: not judged */
+    /* state */
+    size_t room, last;
+    struct mt_pairmap places; /* launch and site, type -> cell */
+    uint32_t launch, input;
+    struct mt_bank_known *known;
+};
 
 /* A launch that was looked at. */
 struct mt_onchip_launch {
@@ -52,11 +92,11 @@ extern const struct mt_analysis mt_onchip_analysis;
 
 /* Adds the figures of a cell; not its key. */
 void mt_onchip_add(struct mt_bank_cell *sum, const struct mt_bank_cell *c);
+
 /* The site's line in the companion of that input; NULL: not known. */
 const struct mt_site_event *mt_onchip_site(const struct mt_source *s, uint32_t input, uint32_t site);
+
 /* Its variable in short ("transpose(float*, int)::tile" is "tile": the kernel stands beside it), or "". */
 const char *mt_onchip_variable(const struct mt_site_event *site);
-/* Of what was found. To be freed, whatever is returned. */
-int mt_onchip_rows_make(struct mt_onchip_rows *r, const struct mt_onchip *x);
-void mt_onchip_rows_free(struct mt_onchip_rows *r);
+
 #endif

@@ -2,15 +2,17 @@
  * MAT text trace, fed into a struct mt_stride_graph. Shared by memtrace graph and memtrace compare. */
 #ifndef MT_CLI_GRAPH_INPUT_H
 #define MT_CLI_GRAPH_INPUT_H
-#include "cli.h"
+
 #include "kind.h"
-#include "pipe.h"
+#include "cli.h"
 #include "analysis/base/buffers.h"
 #include "analysis/graph/graph.h"
 #include "analysis/base/live_allocs.h"
 #include "analysis/base/locations.h"
 #include "reader/raw/mat_text.h"
 #include "memtrace/host.h"
+
+/* What comes through a pipe: looked at without taking it, so that its reader finds all of it. */
 
 struct mt_stride_graph_input {
     /* the user's choice, set before mt_stride_graph_input_open */
@@ -48,15 +50,21 @@ struct mt_stride_graph_input {
 
 /* 0, or an exit code after saying why. */
 int mt_stride_graph_input_open(struct mt_stride_graph_input *in, const char *const *paths, size_t npaths);
+
 /* Reads all into `g`, which was initialised with mt_stride_graph_input_buffers; says the notes. 0 or
  * MT_EXIT_INPUT (what was whole is in the graph); else nothing is worth writing. */
 int mt_stride_graph_input_read(struct mt_stride_graph_input *in, struct mt_stride_graph *g);
+
 /* The same of a graph of kernels. */
 const char *mt_stride_graph_kernel_stride(const struct mt_stride_graph *g, int lanes);
+
 /* For mt_stride_graph_init. */
 struct mt_buffers *mt_stride_graph_input_buffers(struct mt_stride_graph_input *in);
+
 /* A sentence on what a stride is here; after mt_stride_graph_input_read. */
 const char *mt_stride_graph_input_stride(const struct mt_stride_graph_input *in,
                                          const struct mt_stride_graph *g);
+
 void mt_stride_graph_input_close(struct mt_stride_graph_input *in);
+
 #endif

@@ -11,7 +11,6 @@
 #include "output/text/gaps.h"
 #include "output/json/json.h"
 #include "output/results/results.h"
-#include "output/rows/collectives.h"
 #include "output/rows/topology.h"
 
 enum { MT_LOCALITY_RUN_NOTES = 4 };

@@ -1,11 +1,229 @@
 /* What memtrace extract and memtrace report do alike: traces through the analyses. */
 #include "pipeline.h"
-#include "output/json/comm_json.h"
-#include "output/text/words.h"
 #include "memtrace/grow.h"
+#include "memtrace/record.h"
+#include "output/json/comm_json.h"
+#include "output/text/table.h"
 #include "reader/base/pool.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+static int feed_fail(struct mt_feed *f, size_t row)
+{
+    f->why = f->rows[row].why;
+    return MT_FEED_FAILED;
+}
+
+void mt_feed_add(struct mt_feed *f, const struct mt_analysis *of, void *self, const char *why)
+{
+    const struct mt_run_options options = {.source = f->source};
+    f->rows[f->nrows].of = of;
+    f->rows[f->nrows].self = self;
+    f->rows[f->nrows++].why = why;
+    f->needs |= of->needs;
+    f->lacks |= ~of->needs;
+    f->makes |= of->runs && !of->records && !(of->needs & MT_NEEDS_SPACES);
+    if (!f->failed && of->init && of->init(self, &options) != 0)
+        f->failed = feed_fail(f, f->nrows - 1);
+}
+
+static int feed_wait(struct mt_feed *f)
+{
+    int rc = 0;
+    for (size_t i = 0; i < f->nrows; i++)
+        if (f->rows[i].of->wait && f->rows[i].of->wait(f->rows[i].self) != 0 && rc == 0)
+            rc = feed_fail(f, i);
+    return rc;
+}
+
+static int feed_enough(const struct mt_feed *f)
+{
+    for (size_t i = 0; i < f->nrows; i++)
+        if (f->rows[i].of->enough && f->rows[i].of->enough(f->rows[i].self))
+            return 1;
+    return 0;
+}
+
+static uint64_t feed_count(const struct mt_item *item)
+{
+    uint64_t n = 0;
+    if (item->kind != MT_ITEM_RUNS || !item->runs)
+        return item->kind == MT_ITEM_COPY ? 0 : item->count;
+    for (size_t i = 0; i < item->count; i++)
+        n += item->runs[i].count;
+    return n;
+}
+
+static int feed_room(struct mt_feed *f, size_t n, const char *why)
+{
+    if (mt_grow(&f->made, &f->room, n, sizeof *f->made) == 0)
+        return 0;
+    f->why = why;
+    return MT_FEED_FAILED;
+}
+
+/* Leaves the runs of global memory in the item, as a copy if there are others. */
+static int feed_global(struct mt_feed *f, struct mt_item *item)
+{
+    size_t n = 0;
+    while (n < item->count && mt_rec_space(mt_run_type(&item->runs[n])) == MT_IN_GLOBAL)
+        n++;
+    if (n == item->count)
+        return 0;
+    if (feed_room(f, item->count, "no memory for the records of shared and local memory") != 0)
+        return MT_FEED_FAILED;
+    if (n)
+        memcpy(f->made, item->runs, n * sizeof *f->made);
+    for (size_t i = n; i < item->count; i++)
+        if (mt_rec_space(mt_run_type(&item->runs[i])) == MT_IN_GLOBAL)
+            f->made[n++] = item->runs[i];
+    item->runs = f->made;
+    item->count = n;
+    return 0;
+}
+
+/* Makes it one of runs. */
+static int feed_runs(struct mt_feed *f, struct mt_item *item)
+{
+    size_t taken;
+    if (feed_room(f, item->count + 1, "no memory for the records as runs") != 0)
+        return MT_FEED_FAILED;
+    item->count = mt_runs_from_records(item->records, item->count, f->made, f->room, &taken);
+    item->kind = MT_ITEM_RUNS;
+    item->runs = f->made;
+    return 0;
+}
+
+/* As rows get it who take runs of global memory. */
+static int feed_plain(struct mt_feed *f, struct mt_item *item)
+{
+    if (f->needs & MT_NEEDS_PLACES)
+        return 0;
+    if (item->kind == MT_ITEM_RUNS && f->needs & f->lacks & MT_NEEDS_SPACES)
+        return feed_global(f, item);
+    return item->kind == MT_ITEM_BATCH && f->makes ? feed_runs(f, item) : 0;
+}
+
+static void feed_launch(struct mt_feed *f, const struct mt_item *item)
+{
+    const struct mt_launch_event *e = item->launch;
+    int selected = !f->filter || mt_filter_match(f->filter, item->kernel, item->superstep);
+    f->launches++;
+    f->chosen += (uint64_t)selected;
+    f->launch = (struct mt_run_launch){.superstep = item->superstep,
+                                       .kernel = item->kernel,
+                                       .seq = e ? e->seq : MT_SEQ_NONE,
+                                       .event = e,
+                                       .input = item->input,
+                                       .begins = 1,
+                                       .selected = selected,
+                                       .host = mt_source_threads(f->source),
+                                       .cooperative = e && e->cooperative,
+                                       .device = e ? e->device : -1};
+}
+
+/* Accesses of the launch under way. */
+static int feed_accesses(const struct mt_feed *f, const struct mt_analysis *of, void *self,
+                         const struct mt_item *item)
+{
+    struct mt_run_launch now = f->launch;
+    if (!f->launch.selected && !(of->needs & MT_NEEDS_ALL))
+        return 0;
+    if ((item->flags & MT_BATCH_BEGIN) && of->launch && of->launch(self, &f->launch) != 0)
+        return -1;
+    if (f->needs & MT_NEEDS_PLACES)
+        return of->place ? of->place(self, item) : 0;
+    if (item->host && of->moves) {
+        now.seq = item->seq;
+        now.life = item->life;
+        now.moves = 1;
+        of->moves(self, &now);
+    }
+    if (item->host_count && of->host && of->host(self, item) != 0)
+        return -1;
+    if (item->kind == MT_ITEM_RUNS ? of->runs && of->runs(self, item->runs, item->count) != 0
+                                   : of->records && of->records(self, item->records, item->count) != 0)
+        return -1;
+    return (item->flags & MT_BATCH_END) && of->end ? of->end(self) : 0;
+}
+
+/* `plain`: the same, as it is given to most. */
+static int feed_row(struct mt_feed *f, size_t row, const struct mt_item *item, const struct mt_item *plain)
+{
+    const struct mt_analysis *of = f->rows[row].of;
+    void *self = f->rows[row].self;
+    int rc = 0, spaces = (of->needs & MT_NEEDS_SPACES) != 0;
+    if (item->kind == MT_ITEM_COPY)
+        rc = of->copy && of->copy(self, item->copy) != 0;
+    else if (item->kind == MT_ITEM_HOST)
+        rc = of->host && of->host(self, item) != 0;
+    else if (item->kind == MT_ITEM_RUNS || !spaces) /* raw traces have global memory alone */
+        rc =
+            feed_accesses(f, of, self, spaces || (item->kind == MT_ITEM_BATCH && of->records) ? item : plain);
+    return rc ? feed_fail(f, row) : 0;
+}
+
+static int feed_item(struct mt_feed *f, const struct mt_item *item)
+{
+    struct mt_item plain = *item;
+    int accesses = item->kind == MT_ITEM_RUNS || item->kind == MT_ITEM_BATCH, rc = feed_wait(f);
+    if (rc == 0)
+        rc = feed_plain(f, &plain);
+    if (accesses && item->flags & MT_BATCH_BEGIN)
+        feed_launch(f, item);
+    const uint64_t n = feed_count(item->kind == MT_ITEM_BATCH ? item : &plain);
+    f->accesses += n;
+    f->reported += accesses && f->launch.selected ? n : 0;
+    f->unread += accesses ? item->unread : 0;
+    for (size_t i = 0; i < f->nrows && rc == 0; i++)
+        rc = feed_row(f, i, item, &plain);
+    return rc;
+}
+
+static int feed_finish(struct mt_feed *f)
+{
+    for (size_t i = 0; i < f->nrows; i++)
+        if (f->rows[i].of->finish && f->rows[i].of->finish(f->rows[i].self) != 0)
+            return feed_fail(f, i);
+    return 0;
+}
+
+int mt_feed_read(struct mt_feed *f)
+{
+    struct mt_item item;
+    int rc = f->failed, more = 0;
+    if (f->again)
+        mt_source_spaces(f->source, (f->needs & MT_NEEDS_SPACES) != 0);
+    if (rc == 0 && f->again && mt_source_rewind(f->source, &f->err) != 0)
+        return MT_FEED_UNREADABLE;
+    while (rc == 0 && !feed_enough(f) && (more = mt_source_next(f->source, &item, &f->err)) > 0) {
+        rc = feed_item(f, &item);
+        if (f->progress)
+            mt_progress_step(f->progress, f->source, f->accesses);
+    }
+    int late = feed_wait(f);
+    if (f->progress)
+        mt_progress_end(f->progress);
+    free(f->made);
+    f->made = NULL;
+    f->room = 0;
+    rc = rc ? rc : late ? late : feed_finish(f);
+    return rc ? rc : more < 0 ? MT_FEED_UNREADABLE : 0;
+}
+
+void mt_feed_free(struct mt_feed *f)
+{
+    for (size_t i = 0; i < f->nrows; i++)
+        if (f->rows[i].of->free)
+            f->rows[i].of->free(f->rows[i].self);
+    f->nrows = 0;
+}
+
+int mt_feed_failed(const struct mt_feed *f, int rc)
+{
+    return rc == MT_FEED_UNREADABLE ? mt_cli_failed(&f->err) : mt_cli_fail("%s", f->why);
+}
 
 void mt_pipeline_init(struct mt_pipeline *p)
 {

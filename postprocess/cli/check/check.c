@@ -1,15 +1,12 @@
 /* memtrace check: the command line, and what is told. */
 #define _GNU_SOURCE
 #include "analysis/base/pairmap.h"
-#include "cli/base/stop.h"
 #include "base/part.h"
 #include "base/run.h"
-#include "analysis/check/collect.h"
 #include "analysis/check/memory.h"
 #include "analysis/check/order.h"
-#include "analysis/check/strong.h"
 #include "cli/base/locality_run.h"
-#include "cli/base/feed.h"
+#include "cli/base/pipeline.h"
 #include "analysis/onchip/onchip.h"
 #include "memtrace/grow.h"
 #include "memtrace/record.h"
@@ -17,7 +14,7 @@
 #include "cli/base/kind.h"
 #include "base/files.h"
 #include "output/findings/findings_out.h"
-#include "output/text/numbers.h"
+#include "output/text/table.h"
 #include "analysis/check/findings.h"
 #include "cli/base/cli.h"
 #include <dirent.h>

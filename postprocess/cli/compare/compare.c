@@ -1,11 +1,10 @@
 /* memtrace compare: traces in, how alike they are out. */
 #define _GNU_SOURCE
 #include "cli/base/cli.h"
-#include "output/dot/graph_out.h"
+#include "output/dot/dot.h"
 #include "cli/base/graph_input.h"
 #include "cli/base/commands.h"
 #include "cli/base/two_runs.h"
-#include "output/dot/compare_out.h"
 #include "analysis/graph/sequence.h"
 #include <errno.h>
 #include <jansson.h>

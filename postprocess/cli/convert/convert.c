@@ -1,16 +1,974 @@
 /* memtrace convert: raw traces to containers and back, containers of host traces to text, and packed anew. */
 #define _GNU_SOURCE
+
 #include "convert.h"
+#include "base/json.h"
+#include "base/line.h"
+#include "cli/base/cli.h"
+#include "memtrace/order.h"
+#include "reader/container/container.h" /* mt_companion_speaks */
+#include "reader/container/container.h" /* chunks as they are are not part of the public interface */
+#include "memtrace/grow.h"
+#include "reader/container/container.h" /* windows on files are not part of the public interface */
 #include "cli/base/commands.h"
 #include "cli/base/kind.h"
-#include "convert_sim.h"
+#include "formats.h"
 #include "merge_text.h"
-#include "reader/container/container.h" /* windows on files are not part of the public interface */
+#include "format/container/writer.h"
+#include "memtrace/host.h"
+
 #include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* Lines that become meta chunks. Zero-initialised but for `w`; `text` is to be freed. */
+struct mt_convert_lines {
+    struct mt_mtc_writer *w;
+    char *text;
+    size_t bytes, room;
+    uint64_t count;
+};
+
+#define MT_CONVERT_UNREAD "memtrace convert could not read all of"
+
+/* Launches that were chosen, by ascending seq. Nothing is left out when `all`. */
+struct mt_convert_chosen {
+    int all;
+    uint64_t *seq;
+    size_t count;
+    uint64_t accesses, others; /* to global memory; other ones, and barriers */
+};
+
+/* ---- Lines of companions and meta chunks on their way from one to the other ---- */
+
+enum { CONVERT_META_LINES = 1 << 20 };
+
+/* mt_mtc_file.write to a FILE. */
+static int convert_write(void *file, const void *data, size_t bytes)
+{
+    errno = 0;
+    return fwrite(data, 1, bytes, file) == bytes ? 0 : errno ? errno : EIO;
+}
+
+/* Writes what is there as a chunk. */
+static int convert_lines_end(struct mt_convert_lines *l)
+{
+    int e = l->bytes ? mt_mtc_write(l->w, MT_MTC_META, 0, 0, 0, 0, l->count, l->text, l->bytes) : 0;
+    l->bytes = 0;
+    l->count = 0;
+    return e;
+}
+
+/* A line, with or without its LF. 0 or an errno value. */
+static int convert_line_add(struct mt_convert_lines *l, const char *line, size_t n)
+{
+    if (n && line[n - 1] == '\n')
+        n--;
+    int e = l->bytes && l->bytes + n + 1 > CONVERT_META_LINES ? convert_lines_end(l) : 0;
+    if (e)
+        return e;
+    if (l->bytes + n + 1 > l->room) {
+        size_t more = l->bytes + n + 1 > CONVERT_META_LINES ? l->bytes + n + 1 : CONVERT_META_LINES;
+        char *p = realloc(l->text, more);
+        if (!p)
+            return ENOMEM;
+        l->text = p;
+        l->room = more;
+    }
+    memcpy(l->text + l->bytes, line, n);
+    l->text[l->bytes + n] = '\n';
+    l->bytes += n + 1;
+    l->count++;
+    return 0;
+}
+
+/* Writes the object as one line. */
+static char *text_of(json_t *o)
+{
+    char *text = o ? json_dumps(o, JSON_PRESERVE_ORDER) : NULL;
+    return text;
+}
+
+/* A new line, as jansson writes those that are changed on their way. */
+static char *convert_meta_line(enum mt_line_kind kind, const void *line)
+{
+    struct mt_jsonl j = {0};
+    mt_line_put(&j, kind, line);
+    json_t *o = j.failed ? NULL : json_loadb(j.text, j.n, 0, NULL);
+    char *text = text_of(o);
+    json_decref(o);
+    mt_jsonl_free(&j);
+    return text;
+}
+
+/* {"ev": "kernel", …} with LF, to be freed; NULL: no memory. */
+static char *convert_kernel_line(uint32_t id, const char *name)
+{
+    char *text = convert_meta_line(MT_LINE_kernel, &(struct mt_kernel_line){id, name}), *line = NULL;
+    if (text && asprintf(&line, "%s\n", text) < 0)
+        line = NULL;
+    free(text);
+    return line;
+}
+
+/* Lines with LF that a copy of `path` ends with for the reason `what`, to be freed; NULL: no memory. `c`:
+ * what the original says of itself; a copy has no end where a kill took that of the original. */
+static char *convert_partial_lines(const char *what, const char *path, const struct mt_companion *c)
+{
+    char *why = NULL, *lines = NULL;
+    if (asprintf(&why, "%s %s", what, path) < 0)
+        return NULL;
+    char *lost = convert_meta_line(MT_LINE_lost, &(struct mt_lost_line){0, why});
+    char *end = convert_meta_line(MT_LINE_end, &(struct mt_end_line){.records_written = c->records_written,
+                                                                     .records_counted = c->records_counted,
+                                                                     .launches = c->nlaunches});
+    int ends = c->has_end || !mt_companion_speaks(c);
+    if (lost && end && asprintf(&lines, ends ? "%s\n%s\n" : "%s\n", lost, end) < 0)
+        lines = NULL;
+    free(lost);
+    free(end);
+    free(why);
+    return lines;
+}
+
+/* The same into a container. An exit code, not 0. */
+static int convert_partial(struct mt_mtc_writer *w, const char *what, const char *path,
+                           const struct mt_companion *c)
+{
+    char *lines = convert_partial_lines(what, path, c);
+    uint64_t n = lines && strchr(lines, '\n')[1] ? 2 : 1;
+    int e = lines ? mt_mtc_write(w, MT_MTC_META, 0, 0, 0, 0, n, lines, strlen(lines)) : ENOMEM;
+    free(lines);
+    return e ? mt_cli_fail("cannot write the container: %s", strerror(e)) : MT_EXIT_INPUT;
+}
+
+/* Is it such a line? */
+static int convert_is_kernel(const char *line, size_t n)
+{
+    json_t *o = n < 1 << 20 && memmem(line, n, "\"kernel\"", 8) ? json_loadb(line, n, 0, NULL) : NULL;
+    const char *ev = json_string_value(json_object_get(o, "ev"));
+    int is = ev && strcmp(ev, "kernel") == 0;
+    json_decref(o);
+    return is;
+}
+
+static int convert_is_chosen(const struct mt_convert_chosen *c, uint64_t seq)
+{
+    return c->all || (c->count && bsearch(&seq, c->seq, c->count, sizeof seq, mt_order_u64));
+}
+
+/* The name of a key that such a line has. */
+#define KEY(ev, key) (sizeof((struct mt_##ev##_line *)0)->key ? #key : NULL)
+
+/* 1: the object was changed. */
+static int convert_meta_change(const struct mt_convert_chosen *c, int raw, json_t *o)
+{
+    const char *ev = json_string_value(json_object_get(o, "ev"));
+    const char *format = json_string_value(json_object_get(o, KEY(header, format)));
+    if (!ev)
+        return 0;
+    if (strcmp(ev, "header") == 0 && raw && format && strcmp(format, "raw") != 0)
+        return json_object_set_new(o, KEY(header, format), json_string("raw")) == 0;
+    if (c->all)
+        return 0;
+    if (strcmp(ev, "end") == 0)
+        return json_object_set_new(o, KEY(end, records_written), json_integer((json_int_t)c->accesses)) ==
+                   0 &&
+               json_object_set_new(o, KEY(end, records_counted), json_integer((json_int_t)c->accesses)) ==
+                   0 &&
+               (!c->others ||
+                json_object_set_new(o, KEY(end, others_written), json_integer((json_int_t)c->others)) == 0) &&
+               json_object_set_new(o, KEY(end, launches), json_integer((json_int_t)c->count)) == 0;
+    if (strcmp(ev, "launch") != 0 || !json_is_true(json_object_get(o, KEY(launch, traced))) ||
+        convert_is_chosen(c, (uint64_t)json_integer_value(json_object_get(o, KEY(launch, seq)))))
+        return 0;
+    return json_object_set_new(o, KEY(launch, traced), json_false()) == 0 &&
+           json_object_set_new(o, KEY(launch, left_out), json_string("mt-convert")) == 0;
+}
+
+/* What becomes of a line of a companion or meta chunk (n bytes, without LF): *out, to be freed, or NULL: it
+ * stays as it is. 0, or -1 without memory. Launches that were not chosen become untraced ones, sums are made
+ * anew; `raw`: the header says so. */
+static int convert_line(const struct mt_convert_chosen *c, int raw, const char *line, size_t n, char **out)
+{
+    static const char *const events[] = {"\"header\"", "\"end\"", "\"launch\""};
+    int any = 0;
+    *out = NULL;
+    for (size_t i = 0; i < sizeof events / sizeof *events && n < 1 << 20; i++)
+        any |= memmem(line, n, events[i], strlen(events[i])) != NULL;
+    json_t *o = any ? json_loadb(line, n, 0, NULL) : NULL;
+    int rc = 0;
+    if (o && convert_meta_change(c, raw, o)) {
+        *out = text_of(o);
+        rc = *out ? 0 : -1;
+    }
+    json_decref(o);
+    return rc;
+}
+
+/* A container of kernels' accesses -> a raw trace with its companion,
+ * or a container of some of its launches. */
+
+enum { ROOM = 1 << 14 };
+
+struct convert_device_work {
+    struct mt_host_reader *r;
+    FILE *f, *meta;
+    const char *meta_path; /* NULL: none is wanted */
+    int meta_named;        /* by the user */
+    struct mt_convert_chosen chosen;
+    struct mt_raw_record *room;
+    int under_way; /* a launch whose EOT is not written */
+    int code;
+};
+
+static int convert_device_failed(const char *path, int e)
+{
+    return mt_cli_fail("%s: cannot write: %s", path, strerror(e));
+}
+
+/* ---- which launches ---- */
+
+/* Fills in what was asked for. 0, or an exit code. One stream only, if `single`. */
+static int convert_device_choose(struct mt_host_reader *r, const struct mt_convert_choice *want, int single,
+                                 struct mt_convert_chosen *c)
+{
+    size_t n;
+    const struct mt_device_launch *l = mt_device_launches(r, &n);
+    uint64_t stream = MT_SEQ_NONE;
+    int several = 0;
+    c->seq = malloc((n + 1) * sizeof *c->seq);
+    if (!c->seq)
+        return mt_cli_fail("no memory for the launches");
+    for (size_t i = 0; i < n; i++) {
+        if (!mt_filter_match(want->filter, l[i].kernel, i) ||
+            (want->has_stream && l[i].stream != want->stream))
+            continue;
+        several |= stream != MT_SEQ_NONE && stream != l[i].stream;
+        stream = l[i].stream;
+        c->seq[c->count++] = l[i].seq;
+        const struct mt_launch_event *e = mt_device_launch_event(r, l[i].seq);
+        uint64_t others = e && e->others < l[i].accesses ? e->others : 0;
+        c->accesses += l[i].accesses - others;
+        c->others += others;
+    }
+    c->all = c->count == n && !want->has_stream;
+    if (!c->count && n)
+        mt_cli_note("no launch matches: the trace has %zu, and memtrace dump --stat names their kernels", n);
+    if (single && several)
+        return mt_cli_usage("%s: has launches of several streams, and a raw trace has one: give --stream N",
+                            r->window.name);
+    return 0;
+}
+
+/* What of the file at `path` is wanted; c->seq is to be freed. 0, or an exit code. */
+static int convert_choose(const char *path, const struct mt_convert_choice *want, struct mt_convert_chosen *c)
+{
+    struct mt_error err;
+    memset(c, 0, sizeof *c);
+    if (!want->has_stream && !want->filter->kernels_text && !want->filter->supersteps_text) {
+        c->all = 1;
+        return 0;
+    }
+    struct mt_host_reader *r = mt_host_reader_open(path, &mt_cli_stop, &err);
+    if (!r)
+        return mt_cli_failed(&err);
+    int code = r->window.regular
+                   ? convert_device_choose(r, want, 0, c)
+                   : mt_cli_usage("%s: to choose launches a regular file is needed, not a FIFO", path);
+    mt_host_reader_close(r);
+    return code;
+}
+
+/* ---- companion ---- */
+
+/* A path that the user gave is written to whatever it is; one that we made of another must be a regular file,
+ * or none yet. 0, or an exit code. */
+static int open_companion(struct convert_device_work *x)
+{
+    int flags = O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC | (x->meta_named ? 0 : O_NOFOLLOW | O_NONBLOCK);
+    struct stat st;
+    int fd = open(x->meta_path, flags, 0666), regular = 0;
+    if (fd >= 0 && fstat(fd, &st) == 0)
+        regular = S_ISREG(st.st_mode);
+    if (fd >= 0 && !regular && !x->meta_named)
+        errno = EINVAL;
+    else if (fd >= 0 && (!regular || ftruncate(fd, 0) == 0) && (x->meta = fdopen(fd, "wb")))
+        return 0;
+    int e = errno;
+    if (fd >= 0)
+        close(fd);
+    if (x->meta_named || (e != EINVAL && e != ELOOP && e != ENXIO))
+        return convert_device_failed(x->meta_path, e);
+    return mt_cli_fail("%s: is not a regular file and is not written to: give --companion or --no-companion",
+                       x->meta_path);
+}
+
+/* 0; -1: it could not be written whole, and is removed. */
+static int close_companion(struct convert_device_work *x)
+{
+    struct stat st;
+    int bad = x->meta && ferror(x->meta), failed = x->meta && fclose(x->meta) != 0, error = errno;
+    x->meta = NULL;
+    if (!bad && !failed)
+        return 0;
+    if (lstat(x->meta_path, &st) == 0 && S_ISREG(st.st_mode))
+        unlink(x->meta_path);
+    errno = error;
+    return -1;
+}
+
+/* Lines of a meta chunk. 0, or an exit code. */
+static int put_lines(void *self, const char *text, size_t bytes)
+{
+    struct convert_device_work *x = self;
+    const char *end = text + bytes;
+    while (x->meta_path && text < end) {
+        const char *lf = memchr(text, '\n', (size_t)(end - text));
+        size_t n = (size_t)((lf ? lf : end) - text);
+        char *changed;
+        if (convert_line(&x->chosen, 1, text, n, &changed) != 0)
+            return mt_cli_fail("no memory for the launches");
+        int kernel = convert_is_kernel(text, n);
+        int code = !kernel && !x->meta ? open_companion(x) : 0;
+        if (code) {
+            free(changed);
+            return code;
+        }
+        if (!kernel && (fwrite(changed ? changed : text, 1, changed ? strlen(changed) : n, x->meta) == 0 ||
+                        putc('\n', x->meta) == EOF)) {
+            free(changed);
+            return convert_device_failed(x->meta_path, errno);
+        }
+        free(changed);
+        text += n + 1;
+    }
+    return 0;
+}
+
+/* All meta chunks of a regular file. Damage in them was reported when the reader was opened. */
+static int put_all_lines(struct convert_device_work *x)
+{
+    struct mt_chunk_payload plain = {0};
+    struct mt_error err;
+    struct mt_mtc_chunk head;
+    const unsigned char *stored;
+    int code = 0;
+    for (size_t i = 0; i < x->r->chunks.count && code == 0; i++) {
+        const struct mt_mtc_index *e = &x->r->chunks.entries[i];
+        if (e->type == MT_MTC_META &&
+            mt_chunk_at(&x->r->window, e->offset, &head, &stored, &err) == MT_CHUNK_WHOLE &&
+            head.type == MT_MTC_META &&
+            mt_chunk_unpack(&plain, x->r->window.name, e->offset, &head, stored, &err) == 0)
+            code = put_lines(x, (char *)plain.data, plain.bytes);
+    }
+    mt_chunk_payload_free(&plain);
+    return code;
+}
+
+/* ---- records ---- */
+
+static int put_records(struct convert_device_work *x, const struct mt_run_batch *b)
+{
+    static const struct mt_raw_record eot;
+    size_t run = 0;
+    uint32_t lane = 0;
+    if (b->flags & MT_BATCH_BEGIN) {
+        if (x->under_way) /* what it lacks was reported: the next name needs a place */
+            fwrite(&eot, sizeof eot, 1, x->f);
+        fputs(b->kernel, x->f);
+        putc('\n', x->f);
+        x->under_way = 1;
+    }
+    while (run < b->count && !mt_cli_stop) { /* a run of few bytes may be a billion records */
+        size_t n = mt_records_from_runs(b->runs, b->count, &run, &lane, x->room, ROOM);
+        fwrite(x->room, sizeof *x->room, n, x->f);
+    }
+    if (b->flags & MT_BATCH_END) {
+        fwrite(&eot, sizeof eot, 1, x->f);
+        x->under_way = 0;
+    }
+    return ferror(x->f) ? -1 : 0;
+}
+
+/* The next batch: 1; 0: the end; -1: damage that was said, x->code is set; -2: an error that ends all. */
+static int convert_device_next(struct convert_device_work *x, struct mt_run_batch *b)
+{
+    struct mt_error err;
+    int rc = mt_device_next(x->r, b, &err);
+    if (rc >= 0)
+        return rc;
+    x->code = mt_cli_failed(&err);
+    return err.code == MT_E_SYSTEM || err.code == MT_E_STOPPED || err.code == MT_E_INPUT ? -2 : -1;
+}
+
+/* Launch by launch, from a regular file. */
+static void put_chosen(struct convert_device_work *x)
+{
+    struct mt_run_batch b;
+    size_t n;
+    const struct mt_device_launch *l = mt_device_launches(x->r, &n);
+    int rc = 1;
+    for (size_t i = 0; i < n && rc > -2; i++) {
+        if (!convert_is_chosen(&x->chosen, l[i].seq))
+            continue;
+        int ended = 0;
+        mt_device_seek(x->r, i);
+        while (rc > -2 && rc != 0 && mt_device_peek(x->r) == l[i].seq)
+            if ((rc = convert_device_next(x, &b)) > 0) {
+                ended = b.flags & MT_BATCH_END;
+                if (put_records(x, &b) != 0)
+                    return;
+            }
+        if (!ended && rc > -2)
+            rc = convert_device_next(x, &b); /* says that it has no end */
+    }
+    mt_device_seek(x->r, n);
+    while (rc > -2 && rc != 0)
+        rc = convert_device_next(x, &b); /* damage of the file */
+}
+
+/* As it comes. */
+static void put_live(struct convert_device_work *x)
+{
+    struct mt_run_batch b;
+    int rc, any = 0;
+    uint32_t stream = 0;
+    while ((rc = convert_device_next(x, &b)) > -2 && rc != 0) {
+        if (rc < 0)
+            continue;
+        if (any && stream != b.stream) {
+            x->code = mt_cli_usage("%s: has launches of several streams, and a raw trace has one: make it a "
+                                   "file and give --stream N",
+                                   x->r->window.name);
+            return;
+        }
+        any = 1;
+        stream = b.stream;
+        if (put_records(x, &b) != 0)
+            return;
+    }
+}
+
+/* What the companion of a copy that lacks something ends with. An exit code. */
+static int put_partial(struct convert_device_work *x)
+{
+    int code = x->meta_path && !x->meta ? open_companion(x) : 0;
+    if (code || !x->meta)
+        return code ? code : MT_EXIT_INPUT;
+    char *lines = convert_partial_lines(MT_CONVERT_UNREAD, x->r->window.name, mt_host_companion(x->r));
+    if (!lines)
+        return mt_cli_fail("no memory for the companion");
+    code = fputs(lines, x->meta) == EOF ? convert_device_failed(x->meta_path, errno) : MT_EXIT_INPUT;
+    free(lines);
+    return code;
+}
+
+static int convert_container_complete(const char *path, const struct mt_companion *own, int look_beside);
+
+/* And back; the companion's lines go to the file `meta` (NULL: nowhere), if there are some. It is made, or is
+ * a regular file, if the user has not `named` it. */
+static int convert_to_raw(const char *path, FILE *f, const char *meta, int named,
+                          const struct mt_convert_choice *want)
+{
+    struct mt_error err;
+    struct convert_device_work x = {
+        .f = f, .meta_path = meta, .meta_named = named, .room = malloc(ROOM * sizeof *x.room)};
+    x.r = mt_host_reader_open(path, &mt_cli_stop, &err);
+    if (!x.r) {
+        mt_cli_say("%s", err.message);
+        free(x.room);
+        return mt_cli_exit_code(&err);
+    }
+    mt_host_reader_threads(x.r, mt_cli_processors());
+    int live = !x.r->window.regular, code = x.room ? 0 : mt_cli_fail("no memory for the launches");
+    if (code == 0 && !(x.r->head.features & MT_MTC_HAS_DEVICE))
+        code = mt_cli_usage("%s: raw traces hold accesses of kernels, and this container has none", path);
+    if (code == 0 && live &&
+        (want->filter->kernels_text || want->filter->supersteps_text || want->has_stream))
+        code = mt_cli_usage("%s: to choose launches a regular file is needed, not a FIFO", path);
+    x.chosen.all = live;
+    if (code == 0 && !live && (code = convert_device_choose(x.r, want, 1, &x.chosen)) == 0)
+        code = put_all_lines(&x);
+    if (code == 0) {
+        x.r->meta.lines = live ? put_lines : NULL;
+        x.r->meta.lines_arg = &x;
+        putc(MT_RAW_RECORD_SIZE, f);
+        (live ? put_live : put_chosen)(&x);
+        code = x.code == MT_EXIT_INPUT ? put_partial(&x) : x.code;
+        int missing = ferror(f) ? MT_EXIT_FAILURE /* what was not read may be whole */
+                                : convert_container_complete(path, mt_host_companion(x.r), !want->no_beside);
+        if (!ferror(f) && mt_container_whole(x.r, &err) != 0) {
+            mt_cli_say("%s", err.message);
+            missing = MT_EXIT_INPUT;
+        }
+        code = code ? code : missing;
+    }
+    if (close_companion(&x) != 0)
+        code = convert_device_failed(meta, errno);
+    mt_host_reader_close(x.r);
+    free(x.chosen.seq);
+    free(x.room);
+    return code;
+}
+
+/* ---- A container packed anew: chunk by chunk, whatever they hold, with an index ---- */
+
+/* Lines of a meta chunk, when not all launches are wanted. 0 or an errno value. */
+static int copy_lines(struct mt_mtc_writer *w, const struct mt_convert_chosen *chosen, const char *text,
+                      size_t bytes)
+{
+    struct mt_convert_lines lines = {.w = w};
+    const char *end = text + bytes;
+    int e = 0;
+    while (!e && text < end) {
+        const char *lf = memchr(text, '\n', (size_t)(end - text));
+        size_t n = (size_t)((lf ? lf : end) - text);
+        char *changed;
+        if (convert_line(chosen, 0, text, n, &changed) != 0)
+            return ENOMEM;
+        e = convert_line_add(&lines, changed ? changed : text, changed ? strlen(changed) : n);
+        free(changed);
+        text += n + 1;
+    }
+    if (!e)
+        e = convert_lines_end(&lines);
+    free(lines.text);
+    return e;
+}
+
+/* What the container says of itself. */
+struct convert_repack_told {
+    struct mt_companion *lines;
+    struct mt_meta_bound bound;
+};
+
+/* One chunk, whose lines `told` collects. 0, or an exit code. */
+static int convert_repack_copy(struct mt_mtc_writer *w, struct mt_chunk_payload *plain, const char *name,
+                               uint64_t at, const struct mt_mtc_chunk *head, const unsigned char *stored,
+                               const struct mt_convert_chosen *chosen, struct convert_repack_told *told,
+                               int *code)
+{
+    struct mt_error err;
+    if (head->type == MT_MTC_INDEX ||
+        (head->type == MT_MTC_DEVICE && !convert_is_chosen(chosen, head->first)))
+        return 0;
+    if ((head->type == MT_MTC_META && mt_meta_bound(&told->bound, name, at, head, &err) != 0) ||
+        mt_chunk_unpack(plain, name, at, head, stored, &err) != 0) {
+        *code = mt_cli_failed(&err);
+        return err.code == MT_E_SYSTEM ? *code : 0;
+    }
+    int e =
+        head->type == MT_MTC_META && mt_companion_add(told->lines, (char *)plain->data, plain->bytes, at) != 0
+            ? ENOMEM
+        : head->type == MT_MTC_META && !chosen->all
+            ? copy_lines(w, chosen, (char *)plain->data, plain->bytes)
+            : mt_mtc_write(w, (enum mt_mtc_chunk_type)head->type, head->flags, head->key, head->first,
+                           head->last, head->items, plain->data, plain->bytes);
+    mt_companion_forget_memory(told->lines);
+    if (!e)
+        return 0;
+    mt_cli_say("cannot write the container: %s", strerror(e));
+    return *code = MT_EXIT_FAILURE;
+}
+
+static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w,
+                    const struct mt_convert_chosen *chosen, struct convert_repack_told *told,
+                    struct mt_chunk_payload *plain, int *indexed)
+{
+    struct mt_mtc_chunk head = {0};
+    const unsigned char *stored;
+    struct mt_error err;
+    int code = 0;
+    for (;;) {
+        int found;
+        switch (mt_chunk_at(in, at, &head, &stored, &err)) {
+        case MT_CHUNK_END:
+            return code;
+        case MT_CHUNK_WHOLE:
+            *indexed |= head.type == MT_MTC_INDEX;
+            if (convert_repack_copy(w, plain, in->name, at, &head, stored, chosen, told, &code) != 0)
+                return code;
+            at = mt_chunk_end(at, &head);
+            continue;
+        case MT_CHUNK_SYSTEM:
+            return mt_cli_failed(&err);
+        default:
+            mt_cli_say("%s", err.message);
+            code = MT_EXIT_INPUT;
+            found = mt_chunk_resync(in, &at, 0, &err);
+            if (found < 0)
+                mt_cli_say("%s", err.message);
+            if (found <= 0)
+                return found < 0 ? mt_cli_exit_code(&err) : code;
+        }
+    }
+}
+
+/* The file that is written, until nothing more may go into it. */
+struct convert_repack_out {
+    FILE *f;
+    int shut;
+};
+
+static int convert_repack_write(void *file, const void *data, size_t bytes)
+{
+    struct convert_repack_out *out = file;
+    return out->shut ? 0 : convert_write(out->f, data, bytes);
+}
+
+/* A container that its program ended has an index, and one that a kill ended has lines of its own. One with
+ * neither was cut off: its copy gets no index, so that nobody takes it for whole. */
+static int convert_repack_whole(const struct mt_window *in, const struct mt_companion *told, int indexed,
+                                struct convert_repack_out *out)
+{
+    if (indexed || mt_companion_speaks(told))
+        return 0;
+    mt_cli_say("%s: %s", in->name, MT_CONTAINER_CUT);
+    out->shut = 1;
+    return MT_EXIT_INPUT;
+}
+
+/* Into a container that begins with `head`. 0, or an exit code. */
+static int write_container(struct mt_window *in, const struct mt_mtc_head *head, FILE *f, int level,
+                           const struct mt_convert_chosen *chosen, int no_beside)
+{
+    char why[200] = "no memory";
+    int indexed = 0;
+    struct mt_chunk_payload plain = {0};
+    struct convert_repack_out out = {f, 0};
+    struct mt_mtc_file file = {convert_repack_write, &out};
+    struct convert_repack_told told = {.lines = mt_companion_new(in->name)};
+    struct mt_mtc_writer *w = told.lines ? mt_mtc_writer_again(&file, head, level, why, sizeof why) : NULL;
+    int code = w ? copy_all(in, head->head_bytes, w, chosen, &told, &plain, &indexed) : MT_EXIT_FAILURE;
+    if (code == MT_EXIT_INPUT)
+        code = convert_partial(w, MT_CONVERT_UNREAD, in->name, told.lines);
+    if (code == 0)
+        code = convert_repack_whole(in, told.lines, indexed, &out);
+    int e = w ? mt_mtc_writer_close(w) : 0;
+    if (!w) {
+        mt_cli_say("%s", why);
+    } else if (e && code != MT_EXIT_FAILURE) {
+        mt_cli_say("cannot write the container: %s", strerror(e));
+        code = MT_EXIT_FAILURE;
+    } else if (code == 0) {
+        code = convert_container_complete(in->name, told.lines, !no_beside);
+    }
+    mt_companion_free(told.lines);
+    mt_chunk_payload_free(&plain);
+    return code;
+}
+
+/* Chunk by chunk, from the file itself. */
+static int convert_repack(struct mt_window *in, FILE *f, int level, const struct mt_convert_choice *want)
+{
+    struct mt_convert_chosen chosen;
+    struct mt_mtc_head head;
+    struct mt_error err;
+    int code = convert_choose(in->name, want, &chosen);
+    if (code == 0 && mt_container_head(in, &head, &err) != 0)
+        code = mt_cli_failed(&err);
+    if (code == 0)
+        code = write_container(in, &head, f, level, &chosen, want->no_beside);
+    free(chosen.seq);
+    return code;
+}
+
+/* A raw trace and its companion -> a container. The companion's lines go in as they are, so that they come
+ * out again as they were. */
+
+enum { BATCH = 1 << 14, RUNS = 1 << 17, CONVERT_RAW_LINES = 1 << 20 };
+
+struct convert_raw_work {
+    struct mt_mtc_writer *w;
+    struct mt_mtc_device_encoder *encoder;
+    struct mt_access_run *runs;
+    struct mt_raw_record *room;
+    size_t count;         /* runs that wait */
+    const char **kernels; /* the reader's pointers: equal names are equal pointers; id = position + 1 */
+    size_t nkernels, kernel_room;
+    struct mt_companion *companion;
+    size_t next;  /* of its launches */
+    uint64_t seq; /* of the launch under way */
+    uint32_t kernel;
+    unsigned flags;                     /* that the next chunk has */
+    const struct mt_launch_event *line; /* of the launch under way, or NULL */
+    uint64_t first, records;            /* of it: place of the first one, and how many came */
+    struct mt_sample sample;
+    int more;  /* launches than the companion has lines for */
+    int other; /* it is of another run: other launches, or one has other records than its line was written of
+                */
+};
+
+static int convert_raw_failed(const char *what, int e)
+{
+    return mt_cli_fail("cannot write the container: %s", e ? strerror(e) : what);
+}
+
+/* The runs that wait become a chunk. 0, or an exit code. */
+static int write_runs(struct convert_raw_work *x)
+{
+    const void *payload;
+    const char *why;
+    uint64_t accesses;
+    size_t bytes = mt_mtc_encode_device(x->encoder, x->runs, x->count, &accesses, &payload, &why);
+    if (!bytes)
+        return convert_raw_failed(why, 0);
+    int e = mt_mtc_write(x->w, MT_MTC_DEVICE, x->flags,
+                         MT_MTC_DEVICE_KEY(x->companion ? x->companion->stream : 0, x->kernel), x->seq,
+                         x->seq, accesses, payload, bytes);
+    x->count = 0;
+    x->flags = 0;
+    return e ? convert_raw_failed(NULL, e) : 0;
+}
+
+/* The kernel's number; names new ones in a meta chunk. 0 or an exit code. */
+static int name_kernel(struct convert_raw_work *x, const char *name)
+{
+    size_t i = 0;
+    while (i < x->nkernels && x->kernels[i] != name)
+        i++;
+    x->kernel = (uint32_t)i + 1;
+    if (i < x->nkernels)
+        return 0;
+    char *line = mt_grow(&x->kernels, &x->kernel_room, i + 1, sizeof *x->kernels) == 0
+                     ? convert_kernel_line(x->kernel, name)
+                     : NULL;
+    if (!line)
+        return convert_raw_failed("no memory", 0);
+    x->kernels[x->nkernels++] = name;
+    int e = mt_mtc_write(x->w, MT_MTC_META, 0, 0, 0, 0, 1, line, strlen(line));
+    free(line);
+    return e ? convert_raw_failed(NULL, e) : 0;
+}
+
+/* The launch's number: its line's, or the next one. */
+static void number_launch(struct convert_raw_work *x, uint64_t launch)
+{
+    const struct mt_companion *c = x->companion;
+    x->line = NULL;
+    while (c && x->next < c->nlaunches && !c->launches[x->next].traced)
+        x->next++;
+    if (c && x->next < c->nlaunches)
+        x->seq = (x->line = &c->launches[x->next++])->seq;
+    else
+        x->seq = launch ? x->seq + 1 : 0;
+    x->more |= c && !x->line;
+}
+
+/* At the trace's end: does the companion have as many launches? */
+static void convert_raw_count(struct convert_raw_work *x, const char *name)
+{
+    const struct mt_companion *c = x->companion;
+    while (c && x->next < c->nlaunches && !c->launches[x->next].traced)
+        x->next++;
+    if (!c || x->other || (!x->more && x->next == c->nlaunches))
+        return;
+    x->other = 1;
+    mt_cli_say("%s: has %s launches than its companion %s says: one of them is a part, or of another run",
+               name, x->more ? "more" : "fewer", c->path);
+}
+
+/* As readers of the trace check it: nobody can in the container. */
+static void convert_raw_check(struct convert_raw_work *x, const struct mt_batch *b, const char *name)
+{
+    if (b->flags & MT_BATCH_BEGIN) {
+        x->first = b->offset;
+        x->records = 0;
+    }
+    mt_sample_add(&x->sample, x->records, b->records, b->count);
+    x->records += b->count;
+    if (!(b->flags & MT_BATCH_END) || x->other || !x->line ||
+        !mt_sample_differs(&x->sample, x->records, x->line))
+        return;
+    x->other = 1;
+    mt_cli_say(MT_OTHER_RUN, name, (unsigned long long)b->launch, (unsigned long long)x->first,
+               x->companion->path);
+}
+
+static int take_batch(struct convert_raw_work *x, const struct mt_batch *b)
+{
+    int code = 0;
+    size_t done = 0, taken;
+    if (b->flags & MT_BATCH_BEGIN) {
+        number_launch(x, b->launch);
+        x->flags = MT_MTC_BEGIN;
+        code = name_kernel(x, b->kernel);
+    }
+    while (code == 0 && done < b->count) {
+        x->count += mt_runs_from_records(b->records + done, b->count - done, x->runs + x->count,
+                                         RUNS - x->count, &taken);
+        done += taken;
+        if (x->count == RUNS)
+            code = write_runs(x);
+    }
+    if (code == 0 && b->flags & MT_BATCH_END) {
+        x->flags |= MT_MTC_END;
+        code = write_runs(x);
+    }
+    return code;
+}
+
+static int take_records(struct convert_raw_work *x, struct mt_reader *r, const char *name)
+{
+    struct mt_batch b;
+    struct mt_error err;
+    int code = 0, rc = 0;
+    while (code == 0 && (rc = mt_reader_fill(r, x->room, BATCH, &b, &err)) > 0) {
+        code = take_batch(x, &b);
+        convert_raw_check(x, &b, name);
+    }
+    if (code)
+        return code;
+    if (x->count || x->flags) /* the launch has no end: its last chunk neither */
+        code = write_runs(x);
+    if (rc == 0) {
+        convert_raw_count(x, name);
+        return code;
+    }
+    mt_cli_say("%s", err.message);
+    return code ? code : mt_cli_exit_code(&err);
+}
+
+/* The lines of the companion, whole ones, in chunks. 0, or an exit code. */
+static int take_lines(struct convert_raw_work *x, const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    struct mt_convert_lines lines = {.w = x->w};
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t n;
+    int e = f ? 0 : errno;
+    while (!e && (n = getline(&line, &room, f)) > 0)
+        e = convert_line_add(&lines, line, (size_t)n);
+    if (!e && ferror(f))
+        e = EIO;
+    if (!e)
+        e = convert_lines_end(&lines);
+    free(lines.text);
+    free(line);
+    if (f)
+        fclose(f);
+    return e ? convert_raw_failed(NULL, e) : 0;
+}
+
+/* Do the numbers of its launches ascend? If not, they would put the launches into another order. */
+static int in_order(const struct mt_companion *c)
+{
+    uint64_t before = 0;
+    int any = 0;
+    for (size_t i = 0; i < c->nlaunches; i++)
+        if (c->launches[i].traced) {
+            if (any && c->launches[i].seq <= before)
+                return 0;
+            before = c->launches[i].seq;
+            any = 1;
+        }
+    return 1;
+}
+
+/* 0, or an exit code; without companion x->companion stays NULL. */
+static int load_companion(struct convert_raw_work *x, const char *path, int optional)
+{
+    struct mt_error err;
+    x->companion = path ? mt_companion_load(path, &err) : NULL;
+    if (!x->companion) {
+        if (!path || (optional && err.code == MT_E_INPUT && err.sys == ENOENT))
+            return 0;
+        return mt_cli_failed(&err);
+    }
+    if (!optional && !x->companion->has_header)
+        return mt_cli_refuse("%s: is no companion: no line of it says of what trace it is", path);
+    if (in_order(x->companion) && x->companion->regular && x->companion->stream <= UINT32_MAX)
+        return 0;
+    mt_cli_say("%s: its launches are not in order, or it is not a regular file", path);
+    return MT_EXIT_INPUT;
+}
+
+static int convert_raw_convert(struct convert_raw_work *x, struct mt_reader *r, const char *name,
+                               const char *companion, FILE *f, int level)
+{
+    char why[200];
+    struct mt_mtc_file file = {convert_write, f};
+    struct mt_mtc_head head = {.magic = MT_MTC_MAGIC,
+                               .version = MT_MTC_VERSION,
+                               .minor = MT_MTC_MINOR - 1,
+                               .features = MT_MTC_HAS_DEVICE};
+    if (x->companion) {
+        head.pid = (uint32_t)x->companion->pid;
+        head.start_ns = x->companion->start_ns;
+    }
+    x->w = mt_mtc_writer_again(&file, &head, level, why, sizeof why);
+    if (!x->w)
+        return mt_cli_fail("%s", why);
+    int code = x->companion ? take_lines(x, companion) : 0;
+    if (code == 0)
+        code = take_records(x, r, name);
+    if (x->other && code != MT_EXIT_FAILURE)
+        code =
+            convert_partial(x->w, "its companion has launches with other records than", name, x->companion);
+    int e = mt_mtc_writer_close(x->w);
+    return e && code != MT_EXIT_FAILURE ? convert_raw_failed(NULL, e) : code;
+}
+
+/* Does the file begin like a raw trace? 0 for what cannot be read twice (a FIFO, -). */
+static int convert_is_raw(const char *path)
+{
+    struct stat st;
+    char first = 0;
+    if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : pread(fd, &first, 1, 0);
+    if (fd >= 0)
+        close(fd);
+    return n == 1 && first == MT_RAW_RECORD_SIZE;
+}
+
+static int convert_window_is_raw(struct mt_window *in)
+{
+    struct mt_error err;
+    size_t got = 0;
+    const unsigned char *p = mt_window_get(in, 0, 1, &got, &err);
+    return p && got && *p == MT_RAW_RECORD_SIZE;
+}
+
+static int convert_complete_if_known(const char *path, const struct mt_companion *c);
+
+/* A raw trace with its companion (NULL: none; `optional`: it need not be there) becomes a container. */
+static int convert_from_raw(struct mt_window *in, const char *companion, int optional, FILE *f, int level)
+{
+    struct convert_raw_work x = {.encoder = mt_mtc_device_encoder_new(),
+                                 .runs = malloc(RUNS * sizeof *x.runs),
+                                 .room = malloc(BATCH * sizeof *x.room)};
+    struct mt_error err;
+    struct mt_reader *r = mt_reader_open_fd(in->fd, in->name, 0, &mt_cli_stop, &err);
+    int code = r ? 0 : mt_cli_exit_code(&err);
+    if (!r)
+        mt_cli_say("%s", err.message);
+    else if (!x.encoder || !x.runs || !x.room)
+        code = convert_raw_failed("no memory", 0);
+    if (r && !in->regular)
+        mt_reader_preload(r, in->buffer, in->length); /* what was read to see what it is */
+    if (code == 0)
+        code = load_companion(&x, companion, optional);
+    if (code == 0)
+        code = convert_raw_convert(&x, r, in->name, companion, f, level);
+    if (code == 0)
+        code = convert_complete_if_known(companion, x.companion);
+    mt_mtc_device_encoder_free(x.encoder);
+    mt_companion_free(x.companion);
+    mt_reader_close(r);
+    free(x.kernels);
+    free(x.runs);
+    free(x.room);
+    return code;
+}
 
 static const struct mt_command command = {
     .of = MT_OF_CONVERT,
@@ -73,7 +1031,7 @@ static int convert_settle(struct options *x)
     size_t n = x->output ? strlen(x->output) : 0;
     int to_mtc = n > 4 && strcmp(x->output + n - 4, ".mtc") == 0;
     uint64_t features = strcmp(x->input, "-") == 0 ? 0 : mt_container_features(x->input);
-    x->raw = mt_convert_is_raw(x->input); /* a FIFO shows later what it is */
+    x->raw = convert_is_raw(x->input); /* a FIFO shows later what it is */
     if (x->to == BY_MODE)
         x->to = to_mtc || x->raw ? MTC : features & MT_MTC_HAS_DEVICE ? RAW : BY_MODE;
     int kernels = x->raw || (features & MT_MTC_HAS_DEVICE) != 0;
@@ -284,7 +1242,8 @@ static int convert_complete(const char *path, const struct mt_companion *c)
     return c->bad_lines || c->lost || !c->has_end || !c->complete ? MT_EXIT_INPUT : code;
 }
 
-int mt_convert_complete_if_known(const char *path, const struct mt_companion *c)
+/* The same, but a trace without such lines (`c` NULL or empty) says nothing of itself: 0. */
+static int convert_complete_if_known(const char *path, const struct mt_companion *c)
 {
     return c && (c->has_header || c->has_end || c->bad_lines) ? convert_complete(path, c) : 0;
 }
@@ -319,7 +1278,9 @@ static int convert_cut(const char *path, const struct mt_companion *beside)
     return MT_EXIT_INPUT;
 }
 
-int mt_convert_container_complete(const char *path, const struct mt_companion *own, int look_beside)
+/* The same of a container's `own` lines and, with `look_beside`, of the companion that the program wrote
+ * beside it: where a disk was full, that knows more. One of another run says nothing. */
+static int convert_container_complete(const char *path, const struct mt_companion *own, int look_beside)
 {
     struct mt_companion *b = NULL;
     int code = look_beside && own->has_header ? convert_load_beside(path, own, &b) : 0;
@@ -327,7 +1288,7 @@ int mt_convert_container_complete(const char *path, const struct mt_companion *o
         code = convert_complete(b->path, b);
         code = code ? code : convert_cut(path, b);
     } else if (code == 0) {
-        code = mt_convert_complete_if_known(path, own);
+        code = convert_complete_if_known(path, own);
     }
     if (code == 0 && b && (!b->complete || b->lost > own->lost || b->bad_lines)) {
         mt_cli_say("%s: says otherwise than %s: that the trace is incomplete%s%s", b->path, path,
@@ -404,7 +1365,7 @@ static int from_raw(struct options *x, struct mt_window *in, FILE *f)
 {
     /* The companion of a trace that is still being written says too little. */
     char *meta = in->regular || x->companion ? convert_beside(x, x->input) : NULL;
-    int code = mt_convert_from_raw(in, meta, !x->companion, f, x->level);
+    int code = convert_from_raw(in, meta, !x->companion, f, x->level);
     free(meta);
     return code;
 }
@@ -413,7 +1374,7 @@ static int convert_input(struct options *x, FILE *f, int fd)
 {
     if (x->to == RAW) {
         char *meta = x->companion || !is_device(fd) ? convert_beside(x, x->output) : NULL;
-        int code = mt_convert_to_raw(x->input, f, meta, x->companion != NULL, &x->choice);
+        int code = convert_to_raw(x->input, f, meta, x->companion != NULL, &x->choice);
         free(meta);
         return code;
     }
@@ -428,11 +1389,11 @@ static int convert_input(struct options *x, FILE *f, int fd)
     struct mt_error err;
     if (mt_window_open(&in, x->input, &mt_cli_stop, &err) != 0)
         return mt_cli_failed(&err);
-    int raw = mt_convert_window_is_raw(&in);
+    int raw = convert_window_is_raw(&in);
     int code = raw && convert_chooses(x)
                    ? mt_cli_usage("%s: launches are chosen from a container: convert it first", x->input)
                : raw ? from_raw(x, &in, f)
-                     : mt_convert_repack(&in, f, x->level, &x->choice);
+                     : convert_repack(&in, f, x->level, &x->choice);
     mt_window_close(&in);
     return code;
 }

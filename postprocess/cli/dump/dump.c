@@ -7,8 +7,8 @@
 #include "memtrace/host.h"
 #include "reader/container/container.h" /* the chunks themselves are not part of the public interface */
 #include "cli/base/commands.h"
-#include "cli/base/feed.h"
-#include "output/rows/csv.h"
+#include "cli/base/pipeline.h"
+#include "output/rows/relations.h"
 #include "memtrace/trace.h"
 #include "analysis/base/pairmap.h"
 #include "analysis/base/runs.h"

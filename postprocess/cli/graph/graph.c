@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/base/graph_input.h"
 #include "cli/base/commands.h"
-#include "output/dot/graph_out.h"
+#include "output/dot/dot.h"
 #include <errno.h>
 #include <spawn.h>
 #include <stdlib.h>

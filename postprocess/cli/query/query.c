@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "memtrace/grow.h"
 #include "output/results/sql.h"
-#include "output/rows/csv.h"
+#include "output/rows/relations.h"
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

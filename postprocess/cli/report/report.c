@@ -9,15 +9,14 @@
 #include "analysis/base/buffers.h"
 #include "analysis/comm/comm.h"
 #include "analysis/graph/graph.h"
-#include "analysis/check/collect.h"
+#include "analysis/check/findings.h"
 #include "analysis/check/memory.h"
 #include "analysis/onchip/onchip.h"
 #include "analysis/comm/team.h"
 #include "output/json/comm_json.h"
-#include "output/text/words.h"
+#include "output/text/table.h"
 #include "output/results/summary.h"
 #include "page/report.h"
-#include "page/versus_page.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -5,7 +5,7 @@
 #define MT_OUTPUT_JSON_H
 #include <stddef.h>
 #include <stdint.h>
-#include "output/rows/names.h"
+#include "output/rows/sorted.h"
 
 struct mt_json {
     int fd, error; /* errno of the first failed write, or 0 */

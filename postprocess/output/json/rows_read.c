@@ -1,4 +1,4 @@
-/* Rows of tables out of a comm.json: the other way round of rows_json.c. */
+/* Rows of tables out of a comm.json: the other way round of results.c. */
 #include "rows_read.h"
 #include <errno.h>
 #include <stdlib.h>

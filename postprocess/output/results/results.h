@@ -7,9 +7,7 @@
 #include "analysis/locality/estimates.h"
 #include "output/json/json.h"
 #include "output/rows/comm_formats.h"
-#include "output/text/numbers.h"
 #include "output/text/table.h"
-#include "output/text/words.h"
 
 /* ---- rows ---- */
 

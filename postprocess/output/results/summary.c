@@ -1,7 +1,7 @@
 /* What stands out: all sentences that have something to say, in their order. */
 #define _GNU_SOURCE
 #include "summary.h"
-#include "output/text/finding_words.h"
+#include "../findings/findings_out.h"
 #include "base/text.h"
 #include "memtrace/grow.h"
 #include "memtrace/order.h"

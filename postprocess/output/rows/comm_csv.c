@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "comm_formats.h"
 #include "sorted.h"
-#include "csv.h"
+#include "relations.h"
 #include "memtrace/order.h"
 #include <inttypes.h>
 #include <stdlib.h>

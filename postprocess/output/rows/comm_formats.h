@@ -7,7 +7,7 @@
 #include "analysis/locality/estimates.h"
 #include "analysis/comm/ranges.h"
 #include "analysis/onchip/onchip.h"
-#include "collectives.h"
+#include "topology.h"
 #include "sorted.h"
 #include "relations.h"
 

@@ -1,8 +1,12 @@
 /* A writer of Parquet files. */
 #define _GNU_SOURCE
+
 #include "parquet.h"
 #include "base/text.h"
 #include "memtrace/grow.h"
+#include "relations.h"
+
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
@@ -220,7 +224,8 @@ static int parquet_flush(struct mt_parquet *p)
 
 /* ---- values ---- */
 
-struct mt_parquet *mt_parquet_begin(FILE *f, const struct mt_parquet_column *columns, unsigned n)
+/* Begins a file. NULL without memory. */
+static struct mt_parquet *parquet_begin(FILE *f, const struct mt_parquet_column *columns, unsigned n)
 {
     struct mt_parquet *p = calloc(1, sizeof *p);
     if (p && !(p->columns = calloc(n, sizeof *p->columns))) {
@@ -251,24 +256,27 @@ static int parquet_value(struct mt_parquet *p, unsigned c, const void *v, size_t
     return parquet_present(p, c, 1) != 0 ? -1 : parquet_put(&p->columns[c].values, v, n);
 }
 
-int mt_parquet_null(struct mt_parquet *p, unsigned c)
+/* The next value of column `c`; of each column one for each row. */
+static int parquet_null(struct mt_parquet *p, unsigned c)
 {
     return parquet_present(p, c, 0);
 }
 
-int mt_parquet_number(struct mt_parquet *p, unsigned c, int64_t v)
+/* integers and booleans */
+static int parquet_number(struct mt_parquet *p, unsigned c, int64_t v)
 {
     unsigned char bit = v != 0;
     return p->columns[c].is.type == MT_PARQUET_BOOLEAN ? parquet_value(p, c, &bit, 1)
                                                        : parquet_value(p, c, &v, sizeof v);
 }
 
-int mt_parquet_real(struct mt_parquet *p, unsigned c, double v)
+static int parquet_real(struct mt_parquet *p, unsigned c, double v)
 {
     return parquet_value(p, c, &v, sizeof v);
 }
 
-int mt_parquet_text(struct mt_parquet *p, unsigned c, const char *v)
+/* what is not UTF-8 becomes \xNN */
+static int parquet_text(struct mt_parquet *p, unsigned c, const char *v)
 {
     size_t length = strlen(v);
     char *visible = mt_text_is_plain(v, length) ? NULL : mt_text_visible_copy(v, length);
@@ -282,7 +290,8 @@ int mt_parquet_text(struct mt_parquet *p, unsigned c, const char *v)
     return rc;
 }
 
-int mt_parquet_row(struct mt_parquet *p)
+/* the row is whole */
+static int parquet_row(struct mt_parquet *p)
 {
     p->group_rows++;
     return p->group_rows >= GROUP_ROWS || p->group_bytes >= GROUP_BYTES ? parquet_flush(p) : 0;
@@ -358,7 +367,8 @@ static void parquet_groups(struct thrift *t, const struct mt_parquet *p)
     }
 }
 
-int mt_parquet_end(struct mt_parquet *p, const char *key, const char *value)
+/* Writes the rest and the footer; `key` and `value`: a pair of words for it, or NULL. */
+static int parquet_end(struct mt_parquet *p, const char *key, const char *value)
 {
     if (parquet_flush(p) != 0)
         return -1;
@@ -389,7 +399,7 @@ int mt_parquet_end(struct mt_parquet *p, const char *key, const char *value)
     return 0;
 }
 
-void mt_parquet_free(struct mt_parquet *p)
+static void parquet_free(struct mt_parquet *p)
 {
     for (unsigned i = 0; p && i < p->n; i++) {
         free(p->columns[i].values.at);
@@ -404,4 +414,58 @@ void mt_parquet_free(struct mt_parquet *p)
     free(p->packed.at);
     free(p->head.at);
     free(p);
+}
+
+/* ---- Tables as Parquet files ---- */
+
+static const enum mt_parquet_type relations_types[] = {[MT_INTEGER] = MT_PARQUET_INT64,
+                                                       [MT_REAL] = MT_PARQUET_DOUBLE,
+                                                       [MT_TEXT] = MT_PARQUET_TEXT,
+                                                       [MT_BOOLEAN] = MT_PARQUET_BOOLEAN};
+
+static int relations_parquet_memory(char *why)
+{
+    snprintf(why, 300, "out of memory");
+    return -1;
+}
+
+static int relations_parquet_begin(void *arg, const struct mt_relation *r, char *why)
+{
+    struct mt_tuples_parquet *w = arg;
+    struct mt_parquet_column columns[MT_RELATION_COLUMNS];
+    for (unsigned i = 0; i < r->n; i++)
+        columns[i] = (struct mt_parquet_column){r->columns[i].name, relations_types[r->columns[i].type],
+                                                r->columns[i].presence == MT_MAYBE};
+    w->p = parquet_begin(w->f, columns, r->n);
+    return w->p ? 0 : relations_parquet_memory(why);
+}
+
+static int relations_parquet_row(void *arg, const struct mt_relation *r, const struct mt_value *v, char *why)
+{
+    struct mt_tuples_parquet *w = arg;
+    int rc = 0;
+    for (unsigned i = 0; i < r->n && rc == 0; i++)
+        rc = v[i].null                       ? parquet_null(w->p, i)
+             : r->columns[i].type == MT_TEXT ? parquet_text(w->p, i, v[i].text)
+             : r->columns[i].type == MT_REAL ? parquet_real(w->p, i, v[i].real)
+                                             : parquet_number(w->p, i, v[i].number);
+    return rc == 0 && parquet_row(w->p) == 0 ? 0 : relations_parquet_memory(why);
+}
+
+static int relations_parquet_end(void *arg, const struct mt_relation *r, char *why)
+{
+    struct mt_tuples_parquet *w = arg;
+    int rc = parquet_end(w->p, "memtrace", r->name);
+    parquet_free(w->p);
+    w->p = NULL;
+    return rc == 0 ? 0 : relations_parquet_memory(why);
+}
+
+const struct mt_tuples_ops mt_tuples_as_parquet = {relations_parquet_begin, relations_parquet_row,
+                                                   relations_parquet_end};
+
+void mt_tuples_parquet_free(struct mt_tuples_parquet *w)
+{
+    parquet_free(w->p);
+    w->p = NULL;
 }

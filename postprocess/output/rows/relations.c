@@ -1,11 +1,42 @@
 /* The tables' descriptions, and rows on their way to a writer. */
 #define _GNU_SOURCE
+
 #include "relations.h"
+#include "base/text.h"
 #include "analysis/base/sites.h"
-#include "csv.h"
+#include "comm_formats.h"
+
 #include <inttypes.h>
+#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Fields of CSV files, RFC 4180 with LF ---- */
+
+/* What spreadsheets take for the beginning of a formula. */
+static int csv_formula(const char *s)
+{
+    return *s && strchr("=+-@", *s) != NULL;
+}
+
+void mt_csv_text(FILE *f, const char *s)
+{
+    char *visible = mt_text_visible_copy(s, strlen(s));
+    const char *p = visible ? visible : "?";
+    int quotes = strpbrk(p, ",\"") != NULL;
+    if (quotes)
+        fputc('"', f);
+    if (csv_formula(p))
+        fputc('\'', f);
+    for (; *p; p++) {
+        if (*p == '"')
+            fputc('"', f);
+        fputc(*p, f);
+    }
+    if (quotes)
+        fputc('"', f);
+    free(visible);
+}
 
 /* An array of columns for each table: a table's row ends the array before it. */
 /* clang-format off */
@@ -179,3 +210,172 @@ static int relations_csv_row(void *arg, const struct mt_relation *r, const struc
 }
 
 const struct mt_tuples_ops mt_tuples_as_csv = {.begin = relations_csv_begin, .row = relations_csv_row};
+
+/* Tables as an SQLite database, and its views. Integers are signed there: addresses of 2^63 and more, which
+ * no process has, come out negative. */
+
+struct mt_db {
+    sqlite3 *db;
+    int borrowed;         /* it is the caller's; of rows that may lack anything */
+    sqlite3_stmt *insert; /* of the table under way */
+    struct mt_tuples rows;
+    unsigned of; /* parts of the results that are there, a bit each */
+};
+
+static const char indexes[] = "CREATE INDEX cta_volumes_launch ON cta_volumes(launch);"
+                              "CREATE INDEX transfers_dst ON transfers(dst_launch);"
+                              "CREATE INDEX transfers_src ON transfers(src_launch);"
+                              "CREATE INDEX launches_kernel ON launches(kernel);"
+                              "CREATE INDEX ranges_launch ON ranges(launch, x, y, z);"
+                              "CREATE INDEX ranges_start ON ranges(start);"
+                              "CREATE INDEX allocations_base ON allocations(base);";
+
+static const struct {
+    const char *name;
+    enum mt_relation_of of;
+    const char *sql;
+} views[] = {
+#define MT_VIEW(name, of, question, sql) {#name, MT_OF_##of, sql},
+#include "views.def"
+};
+
+static int relations_sqlite_fail(struct mt_db *d, char *why)
+{
+    snprintf(why, 300, "%s", sqlite3_errmsg(d->db));
+    return -1;
+}
+
+static int relations_sqlite_do(struct mt_db *d, const char *sql, char *why)
+{
+    return sql && sqlite3_exec(d->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : relations_sqlite_fail(d, why);
+}
+
+void mt_relation_declare(sqlite3_str *s, const char *name, const struct mt_relation *r, enum mt_declare how)
+{
+    static const char *const types[] = {
+        [MT_INTEGER] = "INTEGER", [MT_REAL] = "REAL", [MT_TEXT] = "TEXT", [MT_BOOLEAN] = "INTEGER"};
+    sqlite3_str_appendf(s, "CREATE TABLE %s (", name);
+    for (unsigned i = 0; i < r->n; i++) {
+        const struct mt_column *c = &r->columns[i];
+        sqlite3_str_appendf(s, "%s%s %s", i ? ", " : "", c->name, types[c->type]);
+        if (how >= MT_DECLARE_KEYS && c->presence == MT_KEY)
+            sqlite3_str_appendall(s, " PRIMARY KEY");
+        if (how == MT_DECLARE_ALL && c->presence == MT_SURE)
+            sqlite3_str_appendall(s, " NOT NULL");
+        if (how == MT_DECLARE_ALL && c->refers != MT_REL_NONE)
+            sqlite3_str_appendf(s, " REFERENCES %s(id)", mt_relations[c->refers].name);
+    }
+    sqlite3_str_appendall(s, ");");
+}
+
+static int relations_sqlite_begin(void *arg, const struct mt_relation *r, char *why)
+{
+    struct mt_db *d = arg;
+    sqlite3_str *create = sqlite3_str_new(d->db), *insert = sqlite3_str_new(d->db);
+    mt_relation_declare(create, r->name, r, d->borrowed ? MT_DECLARE_KEYS : MT_DECLARE_ALL);
+    sqlite3_str_appendf(insert, "INSERT INTO %s VALUES (?", r->name);
+    for (unsigned i = 1; i < r->n; i++)
+        sqlite3_str_appendall(insert, ",?");
+    sqlite3_str_appendall(insert, ")");
+    char *c = sqlite3_str_finish(create), *n = sqlite3_str_finish(insert);
+    int rc = relations_sqlite_do(d, c, why);
+    if (rc == 0 && (!n || sqlite3_prepare_v2(d->db, n, -1, &d->insert, NULL) != SQLITE_OK))
+        rc = relations_sqlite_fail(d, why);
+    sqlite3_free(c);
+    sqlite3_free(n);
+    d->of |= 1u << r->of;
+    return rc;
+}
+
+static int relations_sqlite_row(void *arg, const struct mt_relation *r, const struct mt_value *v, char *why)
+{
+    struct mt_db *d = arg;
+    for (unsigned i = 0; i < r->n; i++) {
+        int at = (int)i + 1;
+        if (v[i].null)
+            sqlite3_bind_null(d->insert, at);
+        else if (r->columns[i].type == MT_TEXT)
+            sqlite3_bind_text(d->insert, at, v[i].text, -1, SQLITE_STATIC);
+        else if (r->columns[i].type == MT_REAL)
+            sqlite3_bind_double(d->insert, at, v[i].real);
+        else
+            sqlite3_bind_int64(d->insert, at, v[i].number);
+    }
+    int rc = sqlite3_step(d->insert);
+    sqlite3_reset(d->insert);
+    return rc == SQLITE_DONE ? 0 : relations_sqlite_fail(d, why);
+}
+
+static int relations_sqlite_end(void *arg, const struct mt_relation *r, char *why)
+{
+    struct mt_db *d = arg;
+    (void)r, (void)why;
+    sqlite3_finalize(d->insert);
+    d->insert = NULL;
+    return 0;
+}
+
+static const struct mt_tuples_ops ops = {relations_sqlite_begin, relations_sqlite_row, relations_sqlite_end};
+
+static struct mt_db *relations_sqlite_new(char *why, size_t size)
+{
+    struct mt_db *d = calloc(1, sizeof *d);
+    if (!d)
+        snprintf(why, size, "out of memory");
+    else
+        d->rows = (struct mt_tuples){.ops = &ops, .arg = d};
+    return d;
+}
+
+struct mt_db *mt_db_open(const char *path, char *why, size_t size)
+{
+    struct mt_db *d = relations_sqlite_new(why, size);
+    if (!d)
+        return NULL;
+    if (sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE, NULL) ||
+        sqlite3_exec(d->db, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN;", NULL, NULL,
+                     NULL)) {
+        snprintf(why, size, "%s", d->db ? sqlite3_errmsg(d->db) : "out of memory");
+        mt_db_close(d);
+        return NULL;
+    }
+    return d;
+}
+
+struct mt_db *mt_db_lend(struct sqlite3 *db, char *why, size_t size)
+{
+    struct mt_db *d = relations_sqlite_new(why, size);
+    if (d) {
+        d->db = db;
+        d->borrowed = 1;
+    }
+    return d;
+}
+
+struct mt_tuples *mt_db_rows(struct mt_db *d)
+{
+    return &d->rows;
+}
+
+int mt_db_finish(struct mt_db *d)
+{
+    int rc = relations_sqlite_do(d, indexes, d->rows.why);
+    for (size_t i = 0; rc == 0 && i < sizeof views / sizeof *views; i++) {
+        if (!(d->of >> views[i].of & 1))
+            continue;
+        char *sql = sqlite3_mprintf("CREATE VIEW %s AS %s", views[i].name, views[i].sql);
+        rc = relations_sqlite_do(d, sql, d->rows.why);
+        sqlite3_free(sql);
+    }
+    return rc == 0 ? relations_sqlite_do(d, "COMMIT;", d->rows.why) : rc;
+}
+
+void mt_db_close(struct mt_db *d)
+{
+    if (!d)
+        return;
+    sqlite3_finalize(d->insert);
+    if (!d->borrowed)
+        sqlite3_close(d->db);
+    free(d);
+}

@@ -2,10 +2,18 @@
  * nothing but the descriptions. Functions that return int: 0, or -1 with rows->why. */
 #ifndef MT_OUTPUT_RELATIONS_H
 #define MT_OUTPUT_RELATIONS_H
+
+#include "sorted.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "names.h"
+
+/* ---- Fields of CSV files, RFC 4180 with LF ---- */
+
+/* In quotes where that is needed. A text that a spreadsheet would take for a formula (it begins with = + - or
+ * @) gets an apostrophe in front; no field has a line's end or another control character in it. */
+void mt_csv_text(FILE *f, const char *s);
 
 enum mt_value_type { MT_INTEGER, MT_REAL, MT_TEXT, MT_BOOLEAN };
 enum mt_presence { MT_KEY, MT_SURE, MT_MAYBE };
@@ -145,4 +153,5 @@ struct mt_tuples_parquet {
 };
 extern const struct mt_tuples_ops mt_tuples_as_parquet;
 void mt_tuples_parquet_free(struct mt_tuples_parquet *w); /* of a table that did not come to its end */
+
 #endif

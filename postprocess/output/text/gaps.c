@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "gaps.h"
 #include "output/rows/sorted.h"
-#include "numbers.h"
 #include "table.h"
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,6 +2,7 @@
  * "Before and after"). */
 #ifndef MT_OUTPUT_VERSUS_H
 #define MT_OUTPUT_VERSUS_H
+
 #include "analysis/base/parts.h"
 #include "output/results/sql.h"
 #include <stdlib.h>
@@ -13,11 +14,13 @@ enum mt_figure {
     MT_FIGURE_EFFICIENCY = MT_FIGURES, /* of docs/definitions.md, made of others */
     MT_FIGURES_ALL
 };
+
 struct mt_figure_words {
     const char *name, *words[2], *head[2]; /* of kernels and of host programs; head: as a column is called */
     const char *in;                        /* figures.def */
     int judged;
 };
+
 extern const struct mt_figure_words mt_figure_words[MT_FIGURES_ALL];
 
 /* What of A is what of B: the whole runs, a kernel, a line or a buffer. Texts are NULL where the run has none
@@ -27,16 +30,19 @@ struct mt_versus_row {
     char *kernel[2], *place[2]; /* a line as "file:line", a buffer's name; "?": not known; "" of a kernel */
     char *v[MT_FIGURES][2];
 };
+
 struct mt_versus_list {
     const struct mt_versus_row *row; /* in the order of B, then those that only A has */
     size_t n;
 };
+
 struct mt_versus_kernel {
     const struct mt_versus_row *row;
     struct mt_versus_list lines, buffers;
     double change; /* the most that it has of the difference of a figure of mt_versus_moved: 1 is all there is
                     * of the figure; 0: none of them moved */
 };
+
 enum mt_verdict { MT_VERDICT_SAME, MT_VERDICT_BETTER, MT_VERDICT_WORSE, MT_VERDICT_MIXED, MT_VERDICT_NONE };
 extern const char *const mt_verdict_words[5];
 
@@ -65,41 +71,49 @@ struct mt_versus {
 
 /* Figures of run 0, then of run 1; its results are finished. 0, or -1 without memory. */
 int mt_versus_take(struct mt_versus *p, int run, const struct mt_comm_result *r);
+
 /* Puts them side by side; one that was not taken has none. The inputs of both runs are still there. 0, or -1
  * without memory. */
 int mt_versus_make(struct mt_versus *p);
+
 void mt_versus_free(struct mt_versus *p);
+
 static inline uint64_t mt_versus_number(const struct mt_versus_row *r, int run, int figure)
 {
     return r->v[figure][run] ? strtoull(r->v[figure][run], NULL, 10) : 0;
 }
+
 /* One of the two knows it, or it is made of others. */
 static inline int mt_versus_has(const struct mt_versus_row *r, int figure)
 {
     return figure == MT_FIGURE_EFFICIENCY || r->v[figure][0] || r->v[figure][1];
 }
+
 /* Of 'k' (itself), 'l' or 'b'. */
 static inline struct mt_versus_list mt_versus_rows(const struct mt_versus_kernel *k, char by)
 {
     return by == 'k' ? (struct mt_versus_list){k->row, 1} : by == 'l' ? k->lines : k->buffers;
 }
+
 /* B's, or A's if that has none that fits. */
 static inline const char *mt_versus_kernel_name(const struct mt_versus_row *r)
 {
     return r->kernel[r->kernel[1] != NULL];
 }
+
 /* Of run 0 or 1; negative: not known, or the run has no such row. */
 double mt_versus_value(const struct mt_versus_row *r, int run, enum mt_figure f);
+
 /* Both know the figure. */
 int mt_versus_both(const struct mt_versus_row *r, enum mt_figure f);
+
 /* (b - a) / a of a figure in *change: 1; 0: one of the two is not known or does not exist, or a is 0. */
 int mt_versus_change(const struct mt_versus_row *r, enum mt_figure f, double *change);
+
 /* 1: the figure is more in b, -1: less, by MT_VERSUS_SLACK or more. 0: neither, or not known, or it is none
  * that says that something changed: these are the judged ones, and bytes. What a run does not have at all is
  * 0. */
 int mt_versus_moved(const struct mt_versus_row *r, enum mt_figure f);
-/* The most that the row has of the larger run's sum (`all`) of a figure that moved: 0 to 1. */
-double mt_versus_share(const struct mt_versus_row *all, const struct mt_versus_row *r);
 
 /* ---- told (docs/man/memtrace-compare.md) ---- */
 
@@ -109,25 +123,36 @@ struct mt_versus_words {
     int complete[2];   /* below 0: not known */
     const char *title; /* of the page; NULL: its own */
 };
+
 /* `page` in what follows: numbers as pages have them, "8,192 → 2,048 (−75.0 %)". */
+
 /* The verdict as a sentence: the caller frees it; NULL without memory. */
 char *mt_versus_sentence(const struct mt_versus *p, int page);
+
 enum { MT_VERSUS_CELL = 96 };
+
 /* A figure of run 0 or 1; "-" where it is not known. Returns out. */
 const char *mt_versus_side(char out[MT_VERSUS_CELL], const struct mt_versus_row *r, int run, enum mt_figure f,
                            int page);
+
 /* Of both: "8192 -> 2048 (-75.0 %)", "12" where they are equal. Returns out. */
 const char *mt_versus_cell(char out[MT_VERSUS_CELL], const struct mt_versus_row *r, enum mt_figure f,
                            int page);
+
 /* 1: B is better, -1: worse; 0: neither, or not known. */
 int mt_versus_turn(const struct mt_versus_row *r, enum mt_figure f);
+
 /* The columns of a table (a letter of `in`, figures.def): those of which a run has any in these rows. How
  * many. */
 size_t mt_versus_columns(struct mt_versus_list list, char in, enum mt_figure out[MT_FIGURES_ALL]);
+
 /* Why there are no source lines; NULL: there are. */
 const char *mt_versus_no_lines(const struct mt_versus *p);
+
 /* Everything as tables. 0, or -1 without memory. */
 int mt_versus_text(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w);
+
 /* One whole document. 0, or -1 without memory. */
 int mt_versus_json(struct mt_json *j, const struct mt_versus *p, const struct mt_versus_words *w);
+
 #endif

@@ -38,8 +38,6 @@ int mt_companion_add(struct mt_companion *c, const char *text, size_t bytes, uin
 void mt_companion_forget_memory(struct mt_companion *c);
 /* Puts events in order; again after more lines. */
 void mt_companion_sort(struct mt_companion *c);
-/* Part of it: by number. */
-void mt_companion_order_sites(struct mt_companion *c);
 
 /* Two flags end reading: the user's and, when a source is closed or asked early, its own.
  * Either may be NULL. */
@@ -81,9 +79,9 @@ struct mt_pulled {
     int over; /* without item: the launch under way has come to its end */
 };
 
-/* What an input can be, a row each: a raw trace and what is not known yet (raw_input.c), a container of
- * kernels' accesses (device_input.c), one of host accesses beside kernels (host_input.c; it has no launches)
- * or without (threads_input.c; it is one). */
+/* What an input can be, a row each: a raw trace and what is not known yet (inputs.c), a container of
+ * kernels' accesses (inputs.c), one of host accesses beside kernels (inputs.c; it has no launches)
+ * or without (inputs.c; it is one). */
 struct mt_input_ops {
     /* (Re)opens at the beginning. 0, or -1 with *err. */
     int (*start)(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
@@ -101,7 +99,7 @@ struct mt_input_ops {
     int (*end)(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
     void (*close)(struct mt_input *in);
 };
-/* Hands out the next launch unread, if the input is a container whose index has it (device_input.c). 1; 0: it
+/* Hands out the next launch unread, if the input is a container whose index has it (inputs.c). 1; 0: it
  * has to be read. */
 int mt_device_input_pass(struct mt_input *in, struct mt_item *item, struct mt_pulled *p);
 /* Reads the first bytes of an input that is not known yet. Those of a container are then in a new file
@@ -201,16 +199,15 @@ int mt_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_er
 void mt_input_close(struct mt_input *in);
 /* The companion of the input: of a container, its meta lines. May be NULL. */
 const struct mt_companion *mt_input_companion(const struct mt_input *in);
-/* device_input.c. 1 if the regular file of the input is a container. */
+/* inputs.c. 1 if the regular file of the input is a container. */
 int mt_input_is_container(const struct mt_input *in);
 /* Opens the input, a regular file, as a container; its companion is inside. 0, or -1 with *err. */
 int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt_stop *stop,
                             struct mt_error *err);
 /* `w`, at its beginning, is taken over: the input becomes what the container is. 0, or -1 with *err. */
 struct mt_window;
-int mt_container_input_take(struct mt_input *in, struct mt_window *w, unsigned flags, struct mt_error *err);
 void mt_container_set_stop(struct mt_host_reader *r, const struct mt_stop *stop);
-/* raw_input.c. 1 if the records of the launch that has ended are not those of which its line was written. */
+/* inputs.c. 1 if the records of the launch that has ended are not those of which its line was written. */
 int mt_raw_input_differs(const struct mt_input *in, const struct mt_launch_event *e);
 int mt_sample_differs(const struct mt_sample *s, uint64_t records, const struct mt_launch_event *e);
 #define MT_OTHER_RUN                                                                                         \
@@ -218,17 +215,7 @@ int mt_sample_differs(const struct mt_sample *s, uint64_t records, const struct 
     "different runs, or one was damaged. Find the companion of this trace (--companion=FILE), or read "      \
     "without "                                                                                               \
     "(--no-companion)"
-/* host_input.c. The reader becomes the input's. 0, or -1 with *err. */
-int mt_host_input_open(struct mt_input *in, struct mt_host_reader *r, struct mt_error *err);
-/* The next accesses are in in->host.head, from in->host.taken on: 1; 0: the end; -1: *err. *bytes were read.
- */
-int mt_host_fill(struct mt_input *in, uint64_t *bytes, struct mt_error *err);
-/* Takes of those at most `capacity`; returns how many. */
-size_t mt_host_take(struct mt_input *in, struct mt_host_access *room, size_t capacity);
-int mt_host_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
-int mt_host_input_end(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
-void mt_host_input_close(struct mt_input *in);
-/* threads_input.c. There are no kernels: the program becomes launch number `number`. 0, or -1 with
+/* inputs.c. There are no kernels: the program becomes launch number `number`. 0, or -1 with
  * *err. */
 int mt_threads_input_take(struct mt_input *in, uint64_t number, struct mt_error *err);
 /* The number in force for what comes next; MT_SEQ_NONE: nothing does. */
@@ -284,18 +271,11 @@ uint64_t mt_device_peek(const struct mt_host_reader *r);
 struct mt_run_block;
 struct mt_run_block *mt_device_keep(struct mt_host_reader *r);
 void mt_block_put(struct mt_run_block *b);
-/* The container whose accesses come next and their sequence number, or ninputs (host_input.c). */
+/* The container whose accesses come next and their sequence number, or ninputs (inputs.c). */
 size_t mt_merge_host(struct mt_source_merge *m, uint64_t *seq);
 /* Hands out of that container; room for `capacity` accesses. */
 void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_access *room, size_t capacity,
                         struct mt_item *item);
-/* Copies and allocations of all inputs (events.c): fills m->copies; *allocs, owned by the caller, has those
- * that the companions of traces have, by id. 0, or -1 with *err. */
-int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc_event **allocs,
-                      size_t *nallocs, struct mt_error *err);
-/* Streams of the inputs' process that are not among the inputs (streams.c): notes. 0,
- * or -1 without memory. */
-int mt_note_streams(struct mt_source_merge *m);
 /* Notes, once, on what the companions say is missing. After the end. */
 void mt_merge_finish(struct mt_source_merge *m);
 enum { MT_MISSING = 1, MT_NOT_KNOWN = 2 };
@@ -304,11 +284,6 @@ __attribute__((format(printf, 3, 4))) void mt_merge_note(struct mt_source_merge 
 /* Adds to the problems and, as its note, to the notes. */
 void mt_merge_problem(struct mt_source_merge *m, const struct mt_error *problem);
 
-/* Runs mt_merge_next in the pool (readahead.c). */
+/* Runs mt_merge_next in the pool (source.c). */
 struct mt_ahead;
-/* `flags`: enum mt_source_flags; those on runs count. */
-struct mt_ahead *mt_ahead_start(struct mt_source_merge *m, unsigned flags, struct mt_error *err);
-int mt_ahead_next(struct mt_ahead *a, struct mt_item *item, struct mt_error *err);
-/* Ends it: after the end, or with `own` stop flag raised before. Frees it. */
-void mt_ahead_stop(struct mt_ahead *a);
 #endif

@@ -1,17 +1,18 @@
 /* Shared by the files that read containers.
  *
- *   window.c         bytes of a file or FIFO
+ *   container.c      bytes of a file or FIFO
  *   map.c            numbers of sites to positions
- *   chunk.c          whole, verified chunks; finding them again after damage; payloads unpacked
+ *   container.c          whole, verified chunks; finding them again after damage; payloads unpacked
  *   container.c      head, meta chunks, the next chunk, the end
- *   meta.c           meta lines -> sites, functions, companion
+ *   container.c           meta lines -> sites, functions, companion
  *   device_decode.c  payload of a device chunk -> runs
- *   decoders.c       device chunks decoded ahead, in a pool
+ *   device_reader.c       device chunks decoded ahead, in a pool
  *   device_reader.c  launches and their chunks
  *   ../host          host chunks: decoded, one thread after each other, several threads in one order
  *   ../device_parts.c  device chunks in any order */
 #ifndef MT_READER_CONTAINER_H
 #define MT_READER_CONTAINER_H
+
 #include "format/container/device_decode.h"
 #include "reader/base/internal.h"
 #include "format/container/host_decode.h"
@@ -29,13 +30,17 @@ struct mt_window {
     uint64_t base;
     int eof;
 };
+
 /* 0, or -1 with *err. */
 int mt_window_open(struct mt_window *w, const char *path, const volatile sig_atomic_t *stop,
                    struct mt_error *err);
+
 /* The same of a descriptor; closed by mt_window_close if `owned`, not on failure. A regular file begins where
  * it is. */
 int mt_window_open_fd(struct mt_window *w, int fd, const char *name, int owned, struct mt_error *err);
+
 void mt_window_close(struct mt_window *w);
+
 /* The bytes from `offset` on: *got of them, at most `n`, fewer only at the end. Valid until the next call. A
  * FIFO forgets what is before `offset`. NULL with *err (MT_E_SYSTEM, MT_E_STOPPED). */
 const unsigned char *mt_window_get(struct mt_window *w, uint64_t offset, size_t n, size_t *got,
@@ -46,7 +51,7 @@ int mt_window_has_chunk(struct mt_window *w, uint64_t offset);
 
 /* ---- chunks ---- */
 
-/* Reads and checks the head of the container (container.c). 0, or -1 with *err. */
+/* Reads and checks the head of the container. 0, or -1 with *err. */
 int mt_container_head(struct mt_window *w, struct mt_mtc_head *head, struct mt_error *err);
 
 enum mt_chunk_state {
@@ -56,13 +61,16 @@ enum mt_chunk_state {
     MT_CHUNK_BAD,    /* *err is filled with MT_E_CORRUPT */
     MT_CHUNK_SYSTEM, /* *err says it */
 };
+
 /* Looks at the chunk at `offset` and verifies it. WHOLE: *head and *stored, which is valid until the window's
  * next use. */
 enum mt_chunk_state mt_chunk_at(struct mt_window *w, uint64_t offset, struct mt_mtc_chunk *head,
                                 const unsigned char **stored, struct mt_error *err);
+
 /* After damage at *offset: moves *offset to the next chunk that is whole. `likely`: where it should be, or 0.
  * 1 found, 0 none, -1 with *err. */
 int mt_chunk_resync(struct mt_window *w, uint64_t *offset, uint64_t likely, struct mt_error *err);
+
 static inline uint64_t mt_chunk_end(uint64_t offset, const struct mt_mtc_chunk *head)
 {
     return offset + sizeof *head + ((head->stored_bytes + 7) & ~(uint64_t)7);
@@ -73,9 +81,11 @@ struct mt_chunk_payload { /* a payload, decoded */
     size_t bytes, room;
     void *context; /* ZSTD_DCtx */
 };
+
 /* 0; -1 with *err (MT_E_CORRUPT with the offset, or MT_E_SYSTEM). */
 int mt_chunk_unpack(struct mt_chunk_payload *p, const char *name, uint64_t offset,
                     const struct mt_mtc_chunk *head, const unsigned char *stored, struct mt_error *err);
+
 void mt_chunk_payload_free(struct mt_chunk_payload *p);
 
 /* What is known of the chunks of a regular file, in file order. */
@@ -84,11 +94,14 @@ struct mt_chunk_list {
     size_t count, room;
     int indexed; /* the file's own index says so; of a FIFO: it came */
 };
+
 struct mt_problems {
     struct mt_error *list;
     size_t count, room, told;
 };
+
 int mt_problem_add(struct mt_problems *p, const struct mt_error *e); /* 0, or -1 without memory */
+
 /* Fills the list from the index or, without one, by scanning; damage goes to the problems. 0,
  * or -1 with *err. */
 int mt_chunks_find(struct mt_chunk_list *l, struct mt_window *w, uint64_t first, struct mt_problems *problems,
@@ -100,6 +113,7 @@ int mt_chunks_find(struct mt_chunk_list *l, struct mt_window *w, uint64_t first,
 struct mt_meta_bound {
     uint64_t plain, stored;
 };
+
 /* Few bytes can stand for gigabytes of lines, and what is made of these is larger still. Before a chunk is
  * unpacked: 0, or -1 with *err, too much. Zero-initialised at first. */
 int mt_meta_bound(struct mt_meta_bound *b, const char *name, uint64_t offset, const struct mt_mtc_chunk *head,
@@ -115,11 +129,12 @@ struct mt_host_meta {
     int (*lines)(void *arg, const char *text, size_t bytes);
     void *lines_arg;
 };
+
 int mt_meta_open(struct mt_host_meta *m, const char *name); /* 0, or -1 without memory */
-/* Takes the lines of a chunk at `offset`. 0, or -1 without memory. */
-int mt_meta_add(struct mt_host_meta *m, const char *text, size_t bytes, uint64_t offset);
+
 /* Puts events in order; may be called again after more lines. */
 void mt_meta_sort(struct mt_host_meta *m);
+
 const struct mt_host_site_info *mt_meta_site(const struct mt_host_meta *m, uint32_t site);
 void mt_meta_free(struct mt_host_meta *m);
 
@@ -134,21 +149,8 @@ struct mt_host_stream {
     struct mt_host_record *room;
     size_t capacity, most; /* records at a time; most: 0 = many */
 };
-/* Starts the chunk. 0, or -1 with *err: it is damaged, or no memory. */
-int mt_host_stream_start(struct mt_host_stream *s, struct mt_host_reader *r, uint64_t offset,
-                         const struct mt_mtc_chunk *head, const unsigned char *stored, struct mt_error *err);
-/* The chunk of an index entry. */
-int mt_host_stream_load(struct mt_host_stream *s, struct mt_host_reader *r, const struct mt_mtc_index *entry,
-                        struct mt_error *err);
-/* 1: *item; 0: end of the chunk; -1: *err, and the chunk is over. Records go to s->room + `keep`. */
-int mt_host_stream_next(struct mt_host_stream *s, struct mt_host_reader *r, size_t keep,
-                        struct mt_host_item *item, struct mt_error *err);
-void mt_host_stream_free(struct mt_host_stream *s);
 
-struct mt_order; /* host_order.c: BY_SEQ and BY_TIME */
-struct mt_order *mt_order_new(struct mt_host_reader *r, int by_time, struct mt_error *err);
-int mt_order_next(struct mt_order *o, struct mt_host_item *item, struct mt_error *err);
-void mt_order_free(struct mt_order *o);
+struct mt_order; /* host_reader.c: BY_SEQ and BY_TIME */
 
 /* Device chunks. Zero-initialised is fine. */
 struct mt_device_state {
@@ -178,28 +180,38 @@ struct mt_device_state {
     uint64_t seq, end; /* end: of its last chunk, so far */
     const char *kernel;
 };
+
 /* Lists launches and chunks of a regular file, after its meta chunks. 0, or -1 without memory. */
 int mt_device_list(struct mt_host_reader *r);
+
 /* The launch that comes next is passed over; NULL: none is known to be whole there. */
 const struct mt_device_launch *mt_device_pass(struct mt_host_reader *r);
+
 /* The reader's chunks are decoded in this pool, which has so many threads for it. Before the first batch; it
  * must outlive the reader. */
 void mt_device_use(struct mt_host_reader *r, struct mt_pool *pool, unsigned threads);
+
 void mt_device_free(struct mt_device_state *d);
-/* container.c: the next chunk of a FIFO, whose place is *offset; *stored until the window's next use. 1; 0:
+
+/* The next chunk of a FIFO, whose place is *offset; *stored until the window's next use. 1; 0:
  * the end; -1 with *err. */
 int mt_container_next_live(struct mt_host_reader *r, uint64_t *offset, struct mt_mtc_chunk *head,
                            const unsigned char **stored, struct mt_error *err);
+
 /* Takes the lines of a meta chunk. Damage in it is *err with -1. */
 int mt_container_take_meta(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
                            const unsigned char *stored, struct mt_error *err);
+
 /* Has the container lines that say what it is of? One that was made of a raw
  * trace without companion has none. */
 int mt_companion_speaks(const struct mt_companion *c);
+
 #define MT_CONTAINER_CUT "the container has neither an index nor lines of its own: it is cut off"
+
 /* Its end is reached. 0; -1 with *err, once: nothing in it says that this is its end. Containers are closed
  * with an index, and a program that is killed leaves lines without an `end`, if it came so far. */
 int mt_container_whole(struct mt_host_reader *r, struct mt_error *err);
+
 /* Takes over `w`, which is at its beginning; closes it on failure. */
 struct mt_host_reader *mt_container_open(struct mt_window *w, struct mt_error *err);
 
@@ -221,6 +233,8 @@ struct mt_host_reader {
     uint64_t done; /* bytes */
     int cut_told;  /* that it has no end */
 };
+
 int mt_container_stopped(struct mt_host_reader *r,
                          struct mt_error *err); /* 1 with *err if the stop flag is up */
+
 #endif

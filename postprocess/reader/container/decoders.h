@@ -55,25 +55,6 @@ struct mt_chunk_queue {
     size_t room, head, tail;   /* head: jobs dropped so far, tail: jobs added */
 };
 
-/* A queue with chunks for so many of the threads; with one, there is no other chunk than the head. 0, or -1
- * without memory. */
-int mt_queue_open(struct mt_chunk_queue *q, struct mt_pool *pool, unsigned threads);
-void mt_queue_close(struct mt_chunk_queue *q);
-/* The job that would be added next, to be filled; NULL: the queue is full. */
-struct mt_chunk_job *mt_queue_slot(struct mt_chunk_queue *q);
-/* Adds it. */
-void mt_queue_add(struct mt_chunk_queue *q);
-/* The payload is kept for the job. 0, or -1 without memory. */
-int mt_job_keep(struct mt_chunk_job *j, const unsigned char *stored);
-/* The job at the head, or NULL. */
-struct mt_chunk_job *mt_queue_head(const struct mt_chunk_queue *q);
-/* Waits until the job at the head, a device chunk, is known to have a good head: 0, or -1 with *err. */
-int mt_queue_begin(struct mt_chunk_queue *q, struct mt_error *err);
-/* Its next block; NULL with *err: it is damaged from here on. Not after its last block. */
-struct mt_run_block *mt_queue_take(struct mt_chunk_queue *q, struct mt_error *err);
-/* The job at the head is done with, and all of them. Blocks that were taken stay. */
-void mt_queue_drop(struct mt_chunk_queue *q);
-void mt_queue_clear(struct mt_chunk_queue *q);
 /* NULL is fine. */
 void mt_block_put(struct mt_run_block *b);
 #endif

@@ -1,7 +1,291 @@
 /* Device chunks of a container: launch by launch, or as a FIFO has them. */
 #define _GNU_SOURCE
+
 #include "decoders.h"
 #include "memtrace/order.h"
+
+/* See decoders.h. The pool's lock is taken once for a block of runs, which takes 30 to 100 microseconds to
+ * decode. */
+
+enum { MOST = 16 }; /* chunks: no analysis takes what more threads would give */
+
+/* ---- one block ---- */
+
+static void decoders_fail(struct mt_chunk_job *j, const char *why, int skipped)
+{
+    j->failed = 1;
+    if (why)
+        mt_error_set(&j->error, MT_E_CORRUPT, 0, j->offset, j->name, "a chunk %s%s", why,
+                     skipped ? ", it is skipped" : "");
+    else
+        mt_error_set(&j->error, MT_E_SYSTEM, ENOMEM, 0, j->name, "no memory for reading a chunk");
+}
+
+static void open_job(struct mt_chunk_job *j)
+{
+    struct mt_device_decoder *d = &j->decoder;
+    if (mt_chunk_unpack(&j->plain, j->name, j->offset, &j->head, j->stored, &j->error) != 0)
+        j->failed = 1;
+    else if (j->head.items > MT_MTC_MAX_ACCESSES)
+        decoders_fail(j, "promises more accesses than any has", 1);
+    else if (mt_device_decode_start(d, j->plain.data, j->plain.bytes) != 0)
+        decoders_fail(j, d->why, 1);
+    else
+        j->opened = 1;
+}
+
+/* Fills the block from the job. 1: it is to be handed out; what is next to damage is not. */
+static int decoders_decode(struct mt_chunk_job *j, struct mt_run_block *b)
+{
+    struct mt_device_decoder *d = &j->decoder;
+    uint64_t *lanes = b->lanes;
+    int rc;
+    d->features = j->features;
+    d->spaces = __atomic_load_n(&b->of->spaces, __ATOMIC_RELAXED);
+    b->count = 0;
+    b->accesses = 0;
+    b->last = 0;
+    /* Lists of addresses fill the block by themselves; runs without are small and come in great numbers. */
+    do {
+        size_t n;
+        rc = mt_device_decode_next(d, b->runs + b->count, lanes, MT_BLOCK_STEP, &n);
+        for (const struct mt_access_run *r = b->runs + b->count, *end = r + n; r < end; r++) {
+            b->accesses += r->count;
+            lanes += r->addresses ? r->count : 0;
+        }
+        b->count += n;
+    } while (rc == 0 && d->tokens.at < d->tokens.end && lanes == b->lanes && b->count < MT_BLOCK_RUNS);
+    if (rc != 0) {
+        decoders_fail(j, d->why, 0);
+    } else if (d->tokens.at == d->tokens.end) {
+        b->last = d->accesses == j->head.items && mt_device_decode_done(d);
+        if (!b->last)
+            decoders_fail(j, "has other accesses than its head says", 0);
+    }
+    return !j->failed && (b->count || b->last);
+}
+
+/* ---- who does what; under the lock ---- */
+
+static int decoders_workable(const struct mt_chunk_job *j)
+{
+    return !j->claimed && !j->over && j->blocks < MT_BLOCKS_AHEAD;
+}
+
+static struct mt_run_block *decoders_spare(struct mt_chunk_queue *q)
+{
+    struct mt_run_block *b = q->spare;
+    if (b)
+        q->spare = b->next;
+    else if ((b = malloc(sizeof *b)))
+        b->of = q;
+    return b;
+}
+
+/* Opens the job or decodes a block of it; without the lock meanwhile. */
+static void decoders_step(struct mt_chunk_queue *q, struct mt_chunk_job *j)
+{
+    struct mt_run_block *b = decoders_spare(q);
+    int good = 0, opened = j->opened;
+    j->claimed = 1;
+    pthread_mutex_unlock(&q->pool->lock);
+    if (!b)
+        decoders_fail(j, NULL, 0);
+    else if (!opened)
+        open_job(j);
+    if (b && !j->failed)
+        good = decoders_decode(j, b);
+    pthread_mutex_lock(&q->pool->lock);
+    j->claimed = 0;
+    j->over |= j->failed || (good && b->last); /* the reader may have dropped it */
+    if (good) {
+        b->next = NULL;
+        *(j->first ? &j->end->next : &j->first) = b;
+        j->end = b;
+        j->blocks++;
+    } else if (b) {
+        b->next = q->spare;
+        q->spare = b;
+    }
+    if (decoders_workable(j))
+        mt_pool_wake(q->pool, 1);
+}
+
+static int decoders_piece(void *self)
+{
+    struct mt_chunk_queue *q = self;
+    for (size_t i = q->head; i < q->tail; i++) {
+        struct mt_chunk_job *j = &q->jobs[i % q->room];
+        if (!decoders_workable(j))
+            continue;
+        decoders_step(q, j);
+        return 1;
+    }
+    return 0;
+}
+
+void mt_block_put(struct mt_run_block *b)
+{
+    if (!b)
+        return;
+    struct mt_chunk_queue *q = b->of;
+    pthread_mutex_lock(&q->pool->lock);
+    b->next = q->spare;
+    q->spare = b;
+    pthread_mutex_unlock(&q->pool->lock);
+}
+
+/* ---- queues ---- */
+
+/* A queue with chunks for so many of the threads; with one, there is no other chunk than the head. 0, or -1
+ * without memory. */
+static int queue_open(struct mt_chunk_queue *q, struct mt_pool *pool, unsigned threads)
+{
+    /* One for each thread: what is decoded long before it is looked at has left the caches. */
+    *q = (struct mt_chunk_queue){.pool = pool, .room = threads < 1 ? 1 : threads < MOST ? threads : MOST};
+    if (!(q->jobs = calloc(q->room, sizeof *q->jobs)))
+        return -1;
+    q->work = (struct mt_work){.piece = decoders_piece, .self = q};
+    mt_pool_add(pool, &q->work);
+    return 0;
+}
+
+static void queue_clear(struct mt_chunk_queue *q);
+
+/* A queue with chunks for so many of the threads; with one, there is no other chunk than the head. 0, or -1
+ * without memory. */
+static void queue_close(struct mt_chunk_queue *q)
+{
+    if (!q->jobs)
+        return;
+    queue_clear(q);
+    mt_pool_remove(q->pool, &q->work);
+    for (struct mt_run_block *b = q->spare, *next; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    for (size_t i = 0; i < q->room; i++) {
+        free(q->jobs[i].stored);
+        mt_chunk_payload_free(&q->jobs[i].plain);
+        mt_device_decode_free(&q->jobs[i].decoder);
+    }
+    free(q->jobs);
+    memset(q, 0, sizeof *q);
+}
+
+/* The job that would be added next, to be filled; NULL: the queue is full. */
+static struct mt_chunk_job *queue_slot(struct mt_chunk_queue *q)
+{
+    if (q->tail - q->head == q->room)
+        return NULL;
+    struct mt_chunk_job *j = &q->jobs[q->tail % q->room];
+    j->opened = j->failed = j->problem = 0;
+    j->bytes = 0;
+    return j;
+}
+
+/* Adds it. */
+static void queue_add(struct mt_chunk_queue *q)
+{
+    struct mt_chunk_job *j = &q->jobs[q->tail % q->room];
+    pthread_mutex_lock(&q->pool->lock);
+    j->over = j->problem || j->head.type != MT_MTC_DEVICE;
+    q->tail++;
+    if (!j->over)
+        mt_pool_wake(q->pool, 1);
+    pthread_mutex_unlock(&q->pool->lock);
+}
+
+/* The payload is kept for the job. 0, or -1 without memory. */
+static int job_keep(struct mt_chunk_job *j, const unsigned char *stored)
+{
+    size_t n = j->head.stored_bytes;
+    if (n > j->room || !j->stored) {
+        free(j->stored);
+        j->stored = malloc(n + 1);
+        j->room = j->stored ? n : 0;
+    }
+    if (!j->stored)
+        return -1;
+    memcpy(j->stored, stored, n);
+    return 0;
+}
+
+/* The job at the head, or NULL. */
+static struct mt_chunk_job *queue_head(const struct mt_chunk_queue *q)
+{
+    return q->head < q->tail ? &q->jobs[q->head % q->room] : NULL;
+}
+
+/* Waits until the job at the head, a device chunk, is known to have a good head: 0, or -1 with *err. */
+static int queue_begin(struct mt_chunk_queue *q, struct mt_error *err)
+{
+    struct mt_chunk_job *j = queue_head(q);
+    pthread_mutex_lock(&q->pool->lock);
+    while (!j->blocks && !j->over)
+        mt_pool_help(q->pool, &q->work);
+    int good = j->opened;
+    pthread_mutex_unlock(&q->pool->lock);
+    if (!good)
+        *err = j->error;
+    return good ? 0 : -1;
+}
+
+/* Its next block; NULL with *err: it is damaged from here on. Not after its last block. */
+static struct mt_run_block *queue_take(struct mt_chunk_queue *q, struct mt_error *err)
+{
+    struct mt_chunk_job *j = queue_head(q);
+    pthread_mutex_lock(&q->pool->lock);
+    while (!j->blocks && !j->over)
+        mt_pool_help(q->pool, &q->work);
+    struct mt_run_block *b = j->first;
+    if (b) {
+        j->first = b->next;
+        j->blocks--;
+        if (decoders_workable(j)) /* it may have been full */
+            mt_pool_wake(q->pool, 1);
+    }
+    pthread_mutex_unlock(&q->pool->lock);
+    if (!b)
+        *err = j->error;
+    return b;
+}
+
+/* Under the lock. */
+static void decoders_drop(struct mt_chunk_queue *q)
+{
+    struct mt_chunk_job *j = queue_head(q);
+    j->over = 1; /* nobody begins with it any more */
+    while (j->claimed)
+        pthread_cond_wait(&q->work.done, &q->pool->lock);
+    while (j->first) {
+        struct mt_run_block *b = j->first;
+        j->first = b->next;
+        b->next = q->spare;
+        q->spare = b;
+    }
+    j->blocks = 0;
+    q->head++;
+}
+
+/* The job at the head is done with, and all of them. Blocks that were taken stay. */
+static void queue_drop(struct mt_chunk_queue *q)
+{
+    pthread_mutex_lock(&q->pool->lock);
+    decoders_drop(q);
+    pthread_mutex_unlock(&q->pool->lock);
+}
+
+/* The job at the head is done with, and all of them. Blocks that were taken stay. */
+static void queue_clear(struct mt_chunk_queue *q)
+{
+    if (!q->jobs)
+        return;
+    pthread_mutex_lock(&q->pool->lock);
+    while (q->head < q->tail)
+        decoders_drop(q);
+    pthread_mutex_unlock(&q->pool->lock);
+}
 
 static int device_reader_memory(const struct mt_host_reader *r, struct mt_error *err)
 {
@@ -12,7 +296,7 @@ void mt_device_free(struct mt_device_state *d)
 {
     mt_block_put(d->block);
     if (d->queue)
-        mt_queue_close(d->queue);
+        queue_close(d->queue);
     free(d->queue);
     if (d->own_pool)
         mt_pool_free(d->pool);
@@ -137,7 +421,7 @@ static void device_reader_forget(struct mt_device_state *d)
     mt_block_put(d->block);
     d->block = NULL;
     if (d->queue)
-        mt_queue_clear(d->queue);
+        queue_clear(d->queue);
     d->open = 0;
 }
 
@@ -212,7 +496,7 @@ static int open_queue(struct mt_host_reader *r, struct mt_error *err)
         d->own_pool = 1;
     }
     d->queue = d->pool ? calloc(1, sizeof *d->queue) : NULL;
-    if (d->queue && mt_queue_open(d->queue, d->pool, d->threads) == 0) {
+    if (d->queue && queue_open(d->queue, d->pool, d->threads) == 0) {
         d->queue->spaces = d->spaces;
         return 0;
     }
@@ -223,7 +507,7 @@ static int open_queue(struct mt_host_reader *r, struct mt_error *err)
 
 static void put_aside(struct mt_host_reader *r, struct mt_chunk_job *j, const unsigned char *stored)
 {
-    if (mt_job_keep(j, stored) != 0) {
+    if (job_keep(j, stored) != 0) {
         device_reader_memory(r, &j->error);
         j->problem = 1;
     }
@@ -265,18 +549,17 @@ static void device_reader_fetch(struct mt_host_reader *r)
 {
     struct mt_device_state *d = &r->device;
     struct mt_chunk_job *j;
-    while ((j = mt_queue_slot(d->queue))) {
+    while ((j = queue_slot(d->queue))) {
         j->name = r->window.name;
         j->features = r->head.features;
         if (r->window.regular) {
             if (d->fetched == d->nchunks)
                 break;
             fetch_listed(r, j);
-        } else if ((mt_queue_head(d->queue) && !mt_window_has_chunk(&r->window, r->next)) ||
-                   !fetch_live(r, j)) {
+        } else if ((queue_head(d->queue) && !mt_window_has_chunk(&r->window, r->next)) || !fetch_live(r, j)) {
             break;
         }
-        mt_queue_add(d->queue);
+        queue_add(d->queue);
     }
 }
 
@@ -300,7 +583,7 @@ static int next_chunk(struct mt_host_reader *r, struct mt_error *err)
         return -1;
     for (;;) {
         device_reader_fetch(r);
-        if (!(j = mt_queue_head(d->queue))) {
+        if (!(j = queue_head(d->queue))) {
             if (!r->window.regular)
                 mt_meta_sort(&r->meta);
             return 0;
@@ -310,14 +593,14 @@ static int next_chunk(struct mt_host_reader *r, struct mt_error *err)
                   : j->problem      ? r->done
                                     : mt_chunk_end(j->offset, &j->head);
         int other = j->problem || j->head.type != MT_MTC_DEVICE;
-        int rc = other ? take_other(r, j, err) : mt_queue_begin(d->queue, err) == 0 ? 1 : -1;
+        int rc = other ? take_other(r, j, err) : queue_begin(d->queue, err) == 0 ? 1 : -1;
         if (rc > 0 && !other) {
             d->head = j->head;
             d->offset = j->offset;
             d->open = 1;
             return 1;
         }
-        mt_queue_drop(d->queue);
+        queue_drop(d->queue);
         if (rc < 0)
             return -1;
     }
@@ -379,9 +662,9 @@ static int next_block(struct mt_host_reader *r, struct mt_error *err)
         return 0;
     mt_block_put(d->block);
     d->at = 0;
-    if ((d->block = mt_queue_take(d->queue, err)))
+    if ((d->block = queue_take(d->queue, err)))
         return 0;
-    mt_queue_drop(d->queue);
+    queue_drop(d->queue);
     d->open = 0;
     if (d->head.flags & MT_MTC_END) /* it has an end, and what it lacks is said here */
         d->begun = 0;
@@ -405,7 +688,7 @@ static int device_reader_take(struct mt_host_reader *r, size_t most, struct mt_r
     d->at += b->count;
     int through = d->block->last && d->at == d->block->count;
     if (through)
-        mt_queue_drop(d->queue);
+        queue_drop(d->queue);
     d->open = !through;
     b->flags = (d->fresh ? MT_BATCH_BEGIN : 0) | (through && d->head.flags & MT_MTC_END ? MT_BATCH_END : 0);
     d->begun = !(b->flags & MT_BATCH_END);

@@ -1,0 +1,257 @@
+/* Results of host programs: misses, cache lines that bounce, lines used. */
+#include "summary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Misses of a cache that each thread of a host program has, by source line ---- */
+
+/* ---- order ---- */
+
+MT_ORDER_BY(misses_by_number, struct mt_miss,
+            MT_ORDER_DIFFER(y, x, misses) MT_ORDER_DIFFER(y, x, accesses)
+                MT_ORDER_TEXT(((const struct mt_sites *)arg)->lines.names[x->line],
+                              ((const struct mt_sites *)arg)->lines.names[y->line])
+                    MT_ORDER_TEXT(x->kernel, y->kernel))
+
+/* ---- rows ---- */
+
+static void misses_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct mt_miss *m = &((const struct mt_miss *)x->data)[i];
+    mt_tuples_text(w, m->kernel);
+    mt_tuples_place(w, x->r->sites->lines.names[m->line]);
+    mt_tuples_numbers(w, MT_NUMBERS(m->accesses, m->misses, m->store_misses, m->fetched, m->used));
+}
+
+MT_ROWS_OF_LIST(misses, misses_row,
+                mt_sorted_copy(x->r->locality->misses.list, x->r->locality->misses.count,
+                               sizeof(struct mt_miss), misses_by_number, (void *)(uintptr_t)x->r->sites),
+                x->r->locality->misses.count)
+
+/* ---- JSON ---- */
+
+int mt_misses_json(struct mt_json *j, const struct mt_comm_result *r)
+{
+    const struct mt_misses *x = &r->locality->misses;
+    if (!x->known)
+        return 0; /* of traces of kernels there is no such member */
+    mt_json_object(j, mt_locality_names[MT_LOCALITY_MISSES], 0);
+    mt_json_u64(j, "bytes", x->options.cache_bytes);
+    mt_json_u64(j, "ways", x->options.cache_ways);
+    mt_json_u64(j, "line_size", 1ull << x->options.line_bits);
+    int rc = mt_relation_json(j, r, MT_REL_misses, MT_REL_NONE, 1);
+    mt_json_end(j);
+    return rc;
+}
+
+/* ---- text ---- */
+
+int mt_misses_text(struct mt_text *t)
+{
+    const struct mt_misses *x = &t->r->locality->misses;
+    char title[200];
+    if (!x->known)
+        return 0;
+    snprintf(
+        title, sizeof title,
+        "Misses of a cache of %u bytes, %u ways and lines of %llu bytes that each thread has, and what is "
+        "used of what they fetch",
+        x->options.cache_bytes, x->options.cache_ways, 1ull << x->options.line_bits);
+    return mt_text_table(t, title,
+                         "SELECT place(file, line) AS line, accesses AS '>accesses', misses AS '>misses', "
+                         "percent(misses, accesses) AS '>part', store_misses AS '>by stores', fetched AS "
+                         "'>bytes fetched', used AS '>used', percent(used, fetched) AS '>part' FROM misses");
+}
+
+/* ---- sentences ---- */
+
+const char mt_misses_sentences[] =
+    "WITH t AS (SELECT sum(misses) AS missed, sum(accesses) AS everything FROM misses) "
+    "SELECT 'misses', 'misses', 80, worth AND missed > everything / 50 AND used < fetched / 2, "
+    "printf('Caches of %s miss %s of %s', bytes(cache_size), share(missed, everything), many(everything, "
+    "'access', 'accesses')) || "
+    "iif(worth, printf('; most is fetched in vain by %s: %s of its accesses miss, %s used of what they "
+    "fetch.', mark(place(file, line), coalesce(file || ':' || line, file)), share(misses, accesses), "
+    "share(used, fetched)), '.') "
+    "FROM (SELECT *, rowid AS id, misses >= 64 AND fetched - used >= fetched / 4 AS worth FROM misses), t, "
+    "run WHERE missed ORDER BY fetched - used DESC, id LIMIT 1";
+
+/* ---- Cache lines that threads of a host program hand over, modified ---- */
+
+/* ---- order ---- */
+
+MT_ORDER_BY(bounces_by_times, struct mt_bounce,
+            MT_ORDER_DIFFER(y, x, times) MT_ORDER_DIFFER(x, y, superstep) MT_ORDER_DIFFER(x, y, line[0])
+                MT_ORDER_DIFFER(x, y, line[1]) MT_ORDER_DIFFER(x, y, alloc) MT_ORDER_DIFFER(x, y, type))
+
+/* ---- rows ---- */
+
+static void bounces_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct mt_bounce *b = &((const struct mt_bounce *)x->data)[i];
+    mt_tuples_text(w, b->kernel);
+    mt_tuples_buffer(w, x->r->locality, b->alloc);
+    for (int k = 0; k < 2; k++)
+        mt_tuples_place(w, x->r->sites->lines.names[b->line[k]]);
+    mt_tuples_text(w, mt_access_types[b->type]);
+    mt_tuples_numbers(w, MT_NUMBERS(b->times, b->same, b->thread[0] >> 32, b->thread[1] >> 32, b->address));
+}
+
+MT_ROWS_OF_LIST(bounces, bounces_row,
+                mt_sorted_copy(x->r->locality->bounces.list, x->r->locality->bounces.count,
+                               sizeof(struct mt_bounce), bounces_by_times, NULL),
+                x->r->locality->bounces.count)
+
+/* ---- JSON ---- */
+
+int mt_bounces_json(struct mt_json *j, const struct mt_comm_result *r)
+{
+    if (!r->locality->bounces.known)
+        return 0; /* of traces without threads in order there is no such member */
+    return mt_relation_json(j, r, MT_REL_bounces, MT_REL_NONE, 0);
+}
+
+/* ---- text ---- */
+
+int mt_bounces_text(struct mt_text *t)
+{
+    if (!t->r->locality->bounces.known)
+        return 0;
+    return mt_text_table(
+        t,
+        "Cache lines handed over, modified, from one thread to another: by who stored last and "
+        "who takes over",
+        "SELECT label AS buffer, place(from_file, from_line) AS 'stored by', place(to_file, "
+        "to_line) AS 'taken by', word(type) AS type, times AS '>times', same_bytes AS "
+        "'>common bytes', times - same_bytes AS '>other bytes', from_thread AS '>thread', "
+        "to_thread AS '>thread' FROM bounces");
+}
+
+/* ---- sentences ---- */
+
+const char mt_bounces_sentences[] =
+    "WITH t AS (SELECT sum(times) AS times FROM bounces), top AS (SELECT * FROM bounces ORDER BY rowid LIMIT "
+    "1), "
+    "b AS (SELECT sum(b.times) AS times, sum(b.times - b.same_bytes) AS others FROM bounces b, top WHERE "
+    "b.label = top.label) "
+    "SELECT 'bounces', 'bounces', 90, others > b.times / 2, printf('Cache lines go from thread to thread %s, "
+    "those of %s %s: %s for other bytes than were stored (false sharing), mostly from %s to %s.', "
+    "many(t.times, 'time', 'times'), mark(label, ''), grouped(b.times), share(others, b.times), "
+    "mark(place(from_file, from_line), from_file || ':' || from_line), mark(place(to_file, to_line), to_file "
+    "|| ':' || to_line)) FROM t, top, b WHERE b.times";
+
+/* ---- Bytes by source line, variable and allocation ---- */
+
+/* ---- order ---- */
+
+struct lines_order {
+    const struct mt_lines_cell *cells;
+    char *const *names; /* of their places; NULL: they are allocations */
+};
+
+/* Lines and variables by their bytes, allocations by id, what is not known (UINT64_MAX) in front of them. */
+static int lines_by_place(const void *a, const void *b, void *arg)
+{
+    const struct lines_order *o = arg;
+    const struct mt_lines_cell *x = &o->cells[*(const size_t *)a], *y = &o->cells[*(const size_t *)b];
+    if (o->names)
+        MT_ORDER_TEXT(o->names[x->place], o->names[y->place])
+    MT_ORDER_DIFFER(x, y, place + 1)
+    return mt_locality_compare_text(x->kernel, y->kernel);
+}
+
+/* ---- rows ---- */
+
+static void lines_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct mt_lines_cell *c = &x->r->locality->lines.cells[x->which][x->order[i]];
+    mt_tuples_text(w, c->kernel);
+    if (x->which == MT_BY_LINE)
+        mt_tuples_place(w, x->r->sites->lines.names[c->place]);
+    else if (x->which == MT_BY_VAR)
+        mt_tuples_text(w, c->place ? x->r->sites->vars.names[c->place] : NULL);
+    else
+        mt_tuples_buffer(w, x->r->locality, c->place);
+    mt_tuples_numbers(w, MT_NUMBERS(c->load, c->store, c->accesses[MT_LOAD], c->accesses[MT_STORE],
+                                    c->accesses[MT_ATOMIC], c->accesses[MT_UNKNOWN]));
+}
+
+static int lines_rows(struct mt_rowset *x, enum mt_lines_by by)
+{
+    const struct mt_sites *sites = x->r->sites;
+    struct lines_order o = {x->r->locality->lines.cells[by], by == MT_BY_LINE  ? sites->lines.names
+                                                             : by == MT_BY_VAR ? sites->vars.names
+                                                                               : NULL};
+    x->row = lines_row;
+    x->which = by;
+    x->n = x->r->locality->lines.count[by];
+    x->order = x->data = mt_sorted_numbers(x->n, lines_by_place, &o);
+    return x->data ? 0 : -1;
+}
+
+int mt_rows_of_lines(struct mt_rowset *x)
+{
+    return lines_rows(x, MT_BY_LINE);
+}
+
+int mt_rows_of_variables(struct mt_rowset *x)
+{
+    return lines_rows(x, MT_BY_VAR);
+}
+
+int mt_rows_of_buffers(struct mt_rowset *x)
+{
+    return lines_rows(x, MT_BY_ALLOC);
+}
+
+/* ---- JSON ---- */
+
+int mt_lines_json(struct mt_json *j, const struct mt_comm_result *r)
+{
+    static const char *const keys[] = {"lines", "variables", "allocations"};
+    static const enum mt_relation_number tables[] = {MT_REL_lines, MT_REL_variables, MT_REL_buffers};
+    int rc = 0;
+    mt_json_object(j, mt_locality_names[MT_LOCALITY_LINES], 0);
+    for (int by = 0; by < MT_LINES_BY && rc == 0; by++)
+        if (mt_locality_has_sites(r->locality, (enum mt_lines_by)by))
+            rc = mt_relation_json(j, r, tables[by], MT_REL_NONE, 1);
+        else
+            mt_json_text(j, keys[by], NULL);
+    mt_json_end(j);
+    return rc;
+}
+
+/* ---- text ---- */
+
+int mt_lines_text(struct mt_text *t)
+{
+#define LINES_COLUMNS                                                                                        \
+    "kernel(kernel) AS kernel, loads AS '>loads', stores AS '>stores', atomics AS '>atomics', "              \
+    "load AS '>bytes loaded', store AS '>bytes stored'"
+    static const char *const what[][2] = {
+        {"Bytes by source line",
+         "SELECT place(file, line) AS line, " LINES_COLUMNS " FROM lines ORDER BY load + store DESC, rowid"},
+        {"Bytes by variable", "SELECT coalesce(variable, '?') AS variable, " LINES_COLUMNS
+                              " FROM variables ORDER BY load + store DESC, rowid"},
+        {"Bytes by allocation",
+         "SELECT label AS allocation, " LINES_COLUMNS " FROM buffers ORDER BY load + store DESC, rowid"}};
+    int rc = 0;
+    for (int by = 0; rc == 0 && by < MT_LINES_BY; by++)
+        if (mt_locality_has_sites(t->r->locality, (enum mt_lines_by)by))
+            rc = mt_text_table(t, what[by][0], what[by][1]);
+        else
+            fprintf(t->f, "\n%s: not known\n", what[by][0]);
+    return rc;
+}
+
+/* ---- sentences ---- */
+
+const char mt_lines_sentences[] =
+    "WITH l AS (SELECT file, line, sum(load + store) AS moved FROM lines GROUP BY file, line), "
+    "t AS (SELECT sum(moved) AS everything, count(file) AS known FROM l) "
+    "SELECT 'line', 'lines&line=' || file || ':' || line, 50, 0, printf('Line %s moves most of %s: %s, %s of "
+    "all bytes.', mark(place(file, line), file || ':' || line), many(known, 'line', 'lines'), bytes(moved), "
+    "share(moved, everything)) "
+    "FROM l, t WHERE file IS NOT NULL AND known > 1 AND everything ORDER BY moved DESC, file || ':' || line "
+    "LIMIT 1";
