@@ -120,8 +120,8 @@ struct mt_comm {
     struct mt_recent_transfer recent_transfers[MT_RECENT_TRANSFERS]; /* by both ends */
     size_t launch_room, actor_room, transfer_room, host_room, first_transfer;
     struct mt_host_recent *host_recent;
-    struct mt_pairmap host_index;       /* (place, superstep) -> index into hosts, + 1 */
-    unsigned shard, shards;             /* of how many; 0 or 1: it has all memory */
+    struct mt_pairmap host_index; /* (place, superstep) -> index into hosts, + 1 */
+    unsigned shard, shards;       /* of how many; 0 or 1: it has all memory */
     struct mt_crossing *crossings;
     size_t ncrossings, crossing_room;
     struct mt_transfer *crossed; /* counts of accesses that cross shards */
@@ -213,8 +213,6 @@ static inline int mt_comm_owns(const struct mt_comm *c, uint64_t address)
 
 /* An access with parts in several shards took bytes of src (record: its number). */
 void mt_comm_cross(struct mt_comm *c, uint64_t record, uint32_t src, uint32_t dst);
-
-
 
 /* The entry of bytes of which a copy knows no writer. 0, or -1. */
 int mt_comm_nobody(struct mt_comm *c, const struct mt_copy_event *e, uint32_t *nobody);

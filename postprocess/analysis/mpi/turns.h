@@ -1,6 +1,6 @@
 /* Rows that take turns: threads (or warps) that do the same one after another make records (or runs) that are
  * alike again after `period` of them, but for addresses that go on where they ended. Each of the period's
- * places is sent as one long run (rounds.h). */
+ * places is sent as one long run (ranks.c). */
 #ifndef MT_MPI_TURNS_H
 #define MT_MPI_TURNS_H
 #include <stddef.h>

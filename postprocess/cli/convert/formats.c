@@ -600,7 +600,6 @@ static int gem5_access(struct mt_sim_writer *w, const struct mt_sim_access *a)
     return 0;
 }
 
-
 static const struct mt_sim_format sim_formats[MT_SIMS] = {
     [MT_SIM_DRMEMTRACE] = {drmemtrace_begin, drmemtrace_access, drmemtrace_end},
     [MT_SIM_CHAMPSIM] = {sim_nothing, champsim_access, champsim_end},

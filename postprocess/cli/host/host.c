@@ -9,7 +9,7 @@
 #include "memtrace/host.h"
 #include "base/host_options.h"
 #include "base/near.h"
-#include "output/text/numbers.h"
+#include "output/text/table.h"
 #include "base/binary.h"
 #include "base/run.h"
 #include "base/create.h"

@@ -1,13 +1,10 @@
 /* Shared by the files that read containers.
  *
- *   container.c      bytes of a file or FIFO
+ *   container.c      bytes of a file or FIFO; whole, verified chunks, and finding them again after
+ *                    damage; meta lines; the next chunk and the end
  *   map.c            numbers of sites to positions
- *   container.c          whole, verified chunks; finding them again after damage; payloads unpacked
- *   container.c      head, meta chunks, the next chunk, the end
- *   container.c           meta lines -> sites, functions, companion
  *   device_decode.c  payload of a device chunk -> runs
- *   device_reader.c       device chunks decoded ahead, in a pool
- *   device_reader.c  launches and their chunks
+ *   device_reader.c  device chunks decoded ahead in a pool; launches and their chunks
  *   ../host          host chunks: decoded, one thread after each other, several threads in one order
  *   ../device_parts.c  device chunks in any order */
 #ifndef MT_READER_CONTAINER_H
