@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 18u
+#define MT_IMAGE_VERSION 19u
 /* Images before this one are refused on a GPU, too: there the program's own kernels have the hidden
  * parameter. */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
@@ -143,10 +143,6 @@ static inline uint64_t mt_shared_whole(uint32_t p, uint64_t base)
  * zero when the CTA begins. */
 #define MT_SHARED_RESERVED 1024
 
-/* Where an access is in what a thread does (llvm-pass/lower/places.c), in steps of this; the highest
- * bit does not count. */
-#define MT_PLACE_ONE (1ull << 10)
-
 /* Sums of the second count: accesses and bytes of loads, of stores, of atomics. */
 #define MT_COUNTS 6u
 
@@ -164,25 +160,12 @@ struct mt_cpu_tls {
      * whole process, so "is this generic pointer global?" is one
      * comparison (constants apart, see mt_cpu_is_global). */
     uint64_t local_base, local_bytes;
-    /* Trace buffer: records are appended at cur; cur == end calls mt_cpu_trace_room. When a launch that
-     * is not traced runs recording code all the same, cur/end describe a scratch buffer, so that it has no
-     * other test. Under MEMTRACE_CHECK=1 cur is always end: each access asks. */
-    uint64_t *cur, *end;
-    /* Accesses of warps, by code for whole warps: appended at run; run == run_end calls mt_cpu_run_room. The
-     * addresses of one that is not even lie at run_address; there is room for as many as the runs need. */
+    /* Trace buffer: accesses of warps, by code for whole warps, and of threads are appended at run; run ==
+     * run_end calls mt_cpu_run_room. Under MEMTRACE_CHECK=1 run is always run_end: each access asks. The
+     * addresses of a run that is not even lie at run_address; there is room for as many as the runs need. */
     struct mt_access_run *run, *run_end;
     uint64_t *run_address;
     uint64_t run_cta; /* as in raw records */
-    /* The record's first word is (site << 32 | meta) & site_mask | smid_hi, its third one `third`. In raw
-     * records that is the SM, and the CTA; in entries for compact traces (warps.h) the site, and the thread's
-     * number and the access's place: third is cta | (number & thread_mask), and (place & place_mask). */
-    uint64_t site_mask; /* 2^32 - 1, or all ones */
-    uint64_t smid_hi;   /* smid << 32, or 0 */
-    uint64_t third;
-    uint64_t cta;         /* as in raw records, or 0 */
-    uint64_t thread_mask; /* 0, or all ones */
-    uint64_t place_mask;  /* 0, or the bits that a place has in an entry */
-    uint64_t place;       /* that a function's own places begin at: its caller sets it before each call */
     uint64_t grid_id;
     uint32_t dyn_shared; /* bytes of dynamic shared memory (%dynamic_smem_size) */
     uint32_t cooperative;
@@ -202,6 +185,7 @@ struct mt_cpu_tls {
     uint32_t cluster[3];           /* CTAs in each direction */
     uint32_t in_cluster;           /* the launch, or the kernel, says so */
     uint32_t warp_first, warp_end; /* that code for whole warps runs when it is called */
+    uint32_t compact;              /* traces have records of shared and local memory and of barriers */
 };
 
 #pragma GCC visibility push(default)
@@ -212,7 +196,7 @@ struct mt_cpu_tls {
 #endif
 extern MT_THREAD struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-exec")));
 
-/* What a record call of a warp is of (builtins/warp_access.c): the pass's __mt_access_… by these names. */
+/* What a record call of a warp is of (builtins/access.c): the pass's __mt_access_… by these names. */
 enum mt_record_of {
     MT_RECORD_GLOBAL,
     MT_RECORD_GENERIC,
@@ -225,18 +209,8 @@ enum mt_record_of {
 
 /* ---- imported by images from libmemtrace.so ---------------------------------------------------------- */
 
-/* cur == end, before the access of `meta` (type << 28 | bytes) at `address`, which has the image's site
- * `site` and this place: returns the new `cur` (always with room for one record). The buffer is handed on
- * when it is full. Under MEMTRACE_CHECK=1 a bad access ends the thread instead: then it does not return. */
-uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint64_t place);
-/* … and where the access is to be made: `address`, or, under MEMTRACE_CHECK=1, if it is bad, zeros that
- * nobody else has until the thread's next record call. */
-struct mt_room {
-    uint64_t *cur;
-    uint64_t address;
-};
-struct mt_room mt_cpu_trace_room_to(uint64_t address, uint32_t meta, uint32_t site, uint64_t place);
 /* run == run_end, before the access of these lanes: the new `run`, always with room for one and 32 addresses.
+ * meta: type << 28 | bytes; site: the image's. The buffer is handed on when it is full.
  * The lanes are at base + i * stride, or at lane[i] where that is not NULL. bad: under MEMTRACE_CHECK=1,
  * lanes whose access must not be made. */
 struct mt_run_room {
@@ -245,8 +219,11 @@ struct mt_run_room {
 };
 struct mt_run_room mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t *lane, uint32_t mask,
                                    uint32_t meta, uint32_t site);
-/* Code that cannot leave such lanes out: their warp ends. */
+/* Code that cannot leave such lanes out: their warp, or thread, ends. */
 void mt_cpu_run_bad(void);
+/* Where a thread makes a bad access of this meta instead: zeros that nobody else has until its next record
+ * call. The thread ends if they are not enough. */
+uint64_t mt_cpu_run_nowhere(uint32_t meta);
 /* Is this address __constant__ data of any image? (Only asked for generic pointers
  * inside the hull of constants.) */
 int mt_cpu_is_constant(const void *p);

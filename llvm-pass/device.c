@@ -81,9 +81,10 @@ static const struct device_step lower_steps[] = {
     {.lower = mt_lower_attributes},
     /* The program's: before the builtins' come in. */
     {.lower = mt_image_variables},
-    /* Copies without record calls have no places. */
     {.lower = mt_lower_plain},
-    {.lower = mt_lower_places},
+    /* Of what records: after the copies without record calls are made. */
+    {.lower = mt_lower_ways, .with = VECTORS},
+    {.lower = mt_lower_records},
     /* Builtins ask for it. */
     {.lower = mt_lower_site_base},
     /* Those are linked that are declared: what vectors will call, too. */

@@ -20,7 +20,8 @@ void mt_lower_exports(struct mt_lowering *l);    /* rdc.c: names across files */
 void mt_lower_globals(struct mt_lowering *l);    /* symbols.c */
 void mt_lower_attributes(struct mt_lowering *l); /* symbols.c */
 void mt_lower_plain(struct mt_lowering *l);
-void mt_lower_places(struct mt_lowering *l);
+void mt_lower_ways(struct mt_lowering *l);
+void mt_lower_records(struct mt_lowering *l);
 void mt_lower_site_base(struct mt_lowering *l); /* symbols.c, as those that follow */
 void mt_lower_builtins(struct mt_lowering *l);
 void mt_lower_frames(struct mt_lowering *l);

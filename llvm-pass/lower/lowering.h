@@ -68,7 +68,7 @@ int mt_run_passes(struct mt_unit *u, LLVMModuleRef m, const char *passes, LLVMTa
 /* 0, or -1 after a diagnostic. mt_lowering_end() in any case. */
 int mt_lowering_begin(struct mt_lowering *l, struct mt_unit *u, LLVMModuleRef clone);
 void mt_lowering_end(struct mt_lowering *l);
-/* places.c: the load, store or atomic by pointer `p` that a record call is before, in its block; NULL: it is
+/* records.c: the load, store or atomic by pointer `p` that a record call is before, in its block; NULL: it is
  * of something else. */
 LLVMValueRef mt_recorded_access(LLVMValueRef call, LLVMValueRef p);
 #endif

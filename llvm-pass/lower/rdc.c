@@ -1,6 +1,6 @@
 /* Relocatable device code (-fgpu-rdc): functions and variables that other files know keep their names, after
  * a prefix, and the image of each file binds to the others' when
- * the program is loaded (runtime/cpu/bind.c). So do parts of a module that have images of their own; where
+ * the program is loaded (runtime/cpu/image.c). So do parts of a module that have images of their own; where
  * none of its functions is called by pointer, they share variables alone. */
 #include "lower.h"
 #include "format/image.h"

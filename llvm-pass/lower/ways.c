@@ -1,9 +1,9 @@
-/* See mt_ways_apart in places.h. A *way* is an edge from elsewhere to what lanes do between leaving a loop
+/* See mt_ways_apart in loops.h. A *way* is an edge from elsewhere to what lanes do between leaving a loop
  * and the place where all that leave it meet: out of the loop, or past it, as where LLVM has taken the loop's
  * first test out. NVIDIA's ptxas has lanes meet at the block where the ways of a branch come together
  * (BSYNC), but not at those that are reached from a loop's inside: what comes there by different ways, or in
  * different rounds, runs it apart. */
-#include "places.h"
+#include "loops.h"
 #include "reach.h"
 #include <stdlib.h>
 #include <string.h>
@@ -392,7 +392,30 @@ static unsigned ways_round(struct ways *w)
     return made;
 }
 
-int mt_ways_apart(struct mt_lowering *l, LLVMValueRef function, int kernel)
+/* Does what is reached make records? */
+static int ways_records(struct mt_lowering *l, LLVMValueRef function)
+{
+    struct mt_reach reach = {0};
+    int found = 0;
+    mt_reach_from(l, function, &reach);
+    for (unsigned i = 0; i < reach.count && !found; i++)
+        found = ways_is_record(mt_name(reach.functions[i])) || mt_is_shared_name(reach.functions[i]);
+    mt_reach_free(&reach);
+    return found;
+}
+
+/* Kernels that come to a function of which some lanes cannot be told apart say so. */
+static void ways_part(struct mt_lowering *l, LLVMValueRef function)
+{
+    for (unsigned k = 0; k < l->u->nkernels && ways_records(l, function); k++) {
+        struct mt_reach reach = {0};
+        mt_reach_from(l, l->traced.kernels[k], &reach);
+        l->u->kernels[k].parted |= mt_reach_has(&reach, function);
+        mt_reach_free(&reach);
+    }
+}
+
+void mt_ways_apart(struct mt_lowering *l, LLVMValueRef function, LLVMValueRef of, int kernel)
 {
     struct ways w = {.l = l, .function = function, .kernel = kernel};
     int accesses = 0;
@@ -402,5 +425,22 @@ int mt_ways_apart(struct mt_lowering *l, LLVMValueRef function, int kernel)
     unsigned rounds = 0;
     while (accesses && rounds < MOST_ROUNDS && ways_round(&w))
         rounds++;
-    return w.left || rounds == MOST_ROUNDS;
+    if (w.left || rounds == MOST_ROUNDS)
+        ways_part(l, of);
+}
+
+static int ways_is_kernel(const struct mt_lowering *l, LLVMValueRef f)
+{
+    for (unsigned k = 0; k < l->u->nkernels; k++)
+        if (l->traced.kernels[k] == f)
+            return 1;
+    return 0;
+}
+
+/* As the code is before LLVM puts its own copies together again. */
+void mt_lower_ways(struct mt_lowering *l)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
+        if (!LLVMIsDeclaration(f) && !mt_ends(mt_name(f), MT_PLAIN_SUFFIX))
+            mt_ways_apart(l, f, f, ways_is_kernel(l, f));
 }

@@ -1,5 +1,5 @@
 /* Shared and local memory, and what orders accesses there (option spaces). The CPU device's side:
- * runtime/cpu/builtins/access_spaces.c; the GPU's: llvm-pass/gpu/spaces.c. */
+ * runtime/cpu/builtins/access.c; the GPU's: llvm-pass/gpu/spaces.c. */
 #include "trace.h"
 #include "ptx/asm/asm.h"
 #include "memtrace/grow.h"

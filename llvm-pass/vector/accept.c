@@ -7,7 +7,7 @@
 #include <string.h>
 #include "format/image.h"
 
-#define MOST_LANES 2500u /* instructions on vectors */
+#define MOST_LANES 6000u /* instructions on vectors */
 #define MOST_FRAME                                                                                           \
     8192u /* bytes of local variables of a thread: a warp's are half of the stack that it has */
 

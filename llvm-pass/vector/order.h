@@ -2,7 +2,7 @@
 #ifndef MT_PASS_VECTOR_ORDER_H
 #define MT_PASS_VECTOR_ORDER_H
 #include "vector.h"
-#include "lower/places.h"
+#include "lower/loops.h"
 
 struct vec_order {
     struct vec *v;

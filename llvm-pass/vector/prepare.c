@@ -1,11 +1,10 @@
 /* Warps as vectors: a copy of a kernel that calls nothing of its own module any more, with simple loops. */
 #include "vector.h"
-#include "lower/places.h"
-#include <stdio.h>
+#include "lower/loops.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_INSTRUCTIONS 6000u
+#define MOST_INSTRUCTIONS 10000u
 #define MOST_CALLS 1500u
 
 #define SREG "mtb_nvvm_read_ptx_sreg_"
@@ -243,9 +242,7 @@ static const char *prepare_flow(struct mt_lowering *l, LLVMValueRef f, LLVMValue
 {
     if (mt_shim_run_passes(f, "sroa,early-cse,adce,simplifycfg,instcombine<no-verify-fixpoint>"))
         return "LLVM's passes";
-    int parted = mt_ways_apart(l, f, !called);
-    for (unsigned k = 0; k < l->u->nkernels; k++)
-        l->u->kernels[k].parted |= parted && l->traced.kernels[k] == kernel;
+    mt_ways_apart(l, f, kernel, !called);
     prepare_hold_loops(f, 1);
     int failed = mt_shim_run_passes(f, "lower-switch,mergereturn,fix-irreducible,loop-simplify,lcssa");
     prepare_hold_loops(f, 0);

@@ -1,5 +1,5 @@
 /* Warps as vectors: records. What a warp accesses at once is one entry: the first lane's address and the step
- * to the next lane's, or the addresses of all, under the mask (runtime/cpu/builtins/warp_access.c). */
+ * to the next lane's, or the addresses of all, under the mask (runtime/cpu/builtins/access.c). */
 #include "vector.h"
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static LLVMValueRef record_pointer(LLVMValueRef p)
     return LLVMGetPointerAddressSpace(LLVMTypeOf(from)) == RECORD_GLOBAL ? from : p;
 }
 
-/* "__mt_access_KIND_at", "…_to" and "…_n_at". -1: none. */
+/* "__mt_access_KIND", "…_to" and "…_n". -1: none. */
 static int record_kind(const char *name)
 {
     static const char *const kinds[] = {
@@ -50,7 +50,7 @@ static int record_kind(const char *name)
         [MT_RECORD_PHASE] = "phase"};
     const char *kind = name + strlen(RECORD);
     for (int i = 0; mt_starts(name, RECORD) && i < (int)(sizeof kinds / sizeof *kinds); i++)
-        if (mt_starts(kind, kinds[i]) && kind[strlen(kinds[i])] == '_')
+        if (mt_starts(kind, kinds[i]) && (kind[strlen(kinds[i])] == '_' || !kind[strlen(kinds[i])]))
             return i;
     return -1;
 }
@@ -74,7 +74,7 @@ static void record_unmoved(LLVMValueRef call, LLVMValueRef p)
 static void record_prepare(struct mt_lowering *l, LLVMValueRef call, const char *name)
 {
     LLVMValueRef args[] = {LLVMGetOperand(call, 0), LLVMGetOperand(call, 1), LLVMGetOperand(call, 2)};
-    int kind = record_kind(name), late = 0, sized = strstr(name, "_n_at") != NULL;
+    int kind = record_kind(name), late = 0, sized = mt_ends(name, "_n");
     if (sized) {
         LLVMValueRef bytes = args[1], type = args[2];
         args[2] = LLVMGetOperand(call, 3);
@@ -122,11 +122,6 @@ const char *vec_prepare_records(struct mt_lowering *l, LLVMValueRef f)
             why = "records of tensor copies";
         } else if (record_kind(name) >= 0) {
             record_prepare(l, list[i], name);
-        } else if (!strcmp(name, "__mt_place_get")) {
-            LLVMReplaceAllUsesWith(list[i], LLVMConstNull(l->i64));
-            LLVMInstructionEraseFromParent(list[i]);
-        } else if (!strcmp(name, "__mt_place_set")) {
-            LLVMInstructionEraseFromParent(list[i]);
         }
     }
     free(list);
@@ -136,9 +131,8 @@ const char *vec_prepare_records(struct mt_lowering *l, LLVMValueRef f)
 int vec_is_record(LLVMValueRef inst)
 {
     const char *name = vec_callee(inst);
-    return mt_starts(name, "mt.record.") ||
-           (mt_starts(name, RECORD) && (mt_ends(name, "_at") || mt_ends(name, "_to"))) ||
-           mt_starts(name, "__mt_place_") || mt_starts(name, "__mt_count") || !strcmp(name, "__mt_untraced");
+    return mt_starts(name, "mt.record.") || mt_starts(name, RECORD) || mt_starts(name, "__mt_count") ||
+           !strcmp(name, "__mt_untraced");
 }
 
 static LLVMValueRef record_call(struct vec *v, const char *name, LLVMValueRef *args, unsigned n)

@@ -363,7 +363,7 @@ static struct vec_shape shape_collective(const struct vec *v, LLVMValueRef call,
     return shape_uniform(0);
 }
 
-/* In CTAs whose threads are rows, ntid.x is a multiple of the rows' length (runtime/cpu/pool.c). */
+/* In CTAs whose threads are rows, ntid.x is a multiple of the rows' length (runtime/cpu/worker.c). */
 static struct vec_shape shape_register(const struct vec *v, LLVMValueRef call, int reg)
 {
     unsigned zeros = v->any ? 0 : vec_bits(v->group) - 1;

@@ -3,13 +3,296 @@
  * run shows all mistakes. Under MEMTRACE_CHECK=stop, and where code cannot skip it, the thread ends before
  * the access happens (of warps as vectors, the warp), and the launch fails. A launch that waits in vain for
  * what was not done is given up. */
+#define _GNU_SOURCE
 #include "check.h"
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+#include "local.h"
+#include "scheduler.h"
 #include "image.h"
 #include "memtrace/record.h"
-#include "scheduler.h"
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+/* Device code that fails: traps, assertions, unsupported instructions, and hardware faults (a bad address, a
+ * division by zero, a stack that ran into its guard page). The launch fails with an error code and a message,
+ * the program goes on. Signals that are not the doing of device code go to whoever handled them before. */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void (*describe_address)(uint64_t address, char *text, size_t size);
+
+void mt_cpu_set_describe(void (*describe)(uint64_t address, char *text, size_t size))
+{
+    describe_address = describe;
+}
+
+/* "CTA (x,y,z), thread (x,y,z)" */
+static void fault_where(char *text, size_t size)
+{
+    const struct mt_cpu_tls *t = &mt_cpu_tls;
+    snprintf(text, size, "CTA (%u,%u,%u), thread (%u,%u,%u)", t->ctaid[0], t->ctaid[1], t->ctaid[2],
+             t->tid[0], t->tid[1], t->tid[2]);
+}
+
+/* A check that is under way has said what it can. */
+static const char *fault_hint(const char *words)
+{
+    return mt_check_all ? "" : words;
+}
+
+/* Where a kernel has no waits its threads run in a loop, and only that knows which one it is at. */
+static void fault_where_now(char *text, size_t size, const struct mt_pool_launch *run, int sig)
+{
+    const struct mt_cpu_tls *t = &mt_cpu_tls;
+    const uint32_t *block = run->launch->block;
+    if ((run->loop || run->warps) && (uint64_t)block[0] * block[1] * block[2] > 1)
+        snprintf(text, size, "CTA (%u,%u,%u), one of its threads%s", t->ctaid[0], t->ctaid[1], t->ctaid[2],
+                 sig == SIGSEGV || sig == SIGBUS ? fault_hint(" (MEMTRACE_CHECK=1 says which)") : "");
+    else
+        fault_where(text, size);
+}
+
+void mt_fault_record(struct mt_pool_launch *run, int code, const char *text)
+{
+    pthread_mutex_lock(&lock);
+    if (!run->launch->message[0])
+        snprintf(run->launch->message, sizeof run->launch->message, "%s", text);
+    atomic_compare_exchange_strong(&run->failed, &(int){0}, code);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Leaves the running fiber for good. */
+static _Noreturn void fault_leave(void)
+{
+    struct mt_worker *w = mt_worker_self;
+    void *dead;
+    w->status = MT_CTA_FAILED;
+    mt_fiber_switch(&dead, w->sched_sp, 0);
+    __builtin_unreachable();
+}
+
+void mt_fault_fail(int code, const char *format, ...)
+{
+    struct mt_cta *cta = mt_cta_current();
+    char where[256], what[256], text[512];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(what, sizeof what, format, ap);
+    va_end(ap);
+    fault_where(where, sizeof where);
+    snprintf(text, sizeof text, "%.250s: %.250s", where, what);
+    mt_fault_record(cta->run, code, text);
+    fault_leave();
+}
+
+void mt_cpu_trap(void)
+{
+    mt_fault_fail(MT_ERR_LAUNCH, "trap instruction");
+}
+
+void mt_cpu_unsupported(const char *what, const char *file, uint32_t line)
+{
+    mt_fault_fail(MT_ERR_UNSUPPORTED, "the CPU device cannot run %s (%s:%u)",
+                  what ? what : "this instruction", file && *file ? file : "?", line);
+}
+
+void mt_cpu_fail(int code, const char *what)
+{
+    mt_fault_fail(code, "%s", what);
+}
+
+void mt_cpu_assertfail(const char *message, const char *file, uint32_t line, const char *function)
+{
+    const struct mt_cpu_tls *t = &mt_cpu_tls;
+    char text[512]; /* made before stderr is locked: the strings are the kernel's, and may be bad pointers */
+    snprintf(text, sizeof text, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n",
+             file, line, function, t->ctaid[0], t->ctaid[1], t->ctaid[2], t->tid[0], t->tid[1], t->tid[2],
+             message);
+    fflush(stdout);
+    fputs(text, stderr);
+    mt_fault_fail(MT_ERR_ASSERT, "assertion `%s` failed (%s:%u)", message, file, line);
+}
+
+/* ---- hardware faults
+ * ----------------------------------------------------------------------------------------------- */
+
+static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+#define NSIGNALS (sizeof signals / sizeof signals[0])
+static struct sigaction before[NSIGNALS];
+/* What the program has put there since: it comes first then, and may call what it found, which is ours. */
+static const struct sigaction *_Atomic since[NSIGNALS];
+static _Thread_local struct {
+    void *context;
+    char *frame;
+} handed; /* to a handler of the program's */
+
+/* Is the instruction at `p` a vector move that wants an aligned address? Only then a general protection
+ * fault, which names no address, means a misaligned one. */
+static int wants_alignment(const uint8_t *p)
+{
+    int data16 = 0, simd = 0;
+    for (;; p++) {
+        if (*p == 0x66)
+            data16 = 1;
+        else if (*p == 0xf2 || *p == 0xf3)
+            simd = *p;
+        else if ((*p & 0xf0) != 0x40)
+            break;
+    }
+    if (*p == 0xc5 || *p == 0xc4 || *p == 0x62) { /* VEX, EVEX: the prefix is in two bits of the last byte */
+        unsigned length = *p == 0xc5 ? 2 : *p == 0xc4 ? 3 : 4, pp = p[*p == 0x62 ? 2 : length - 1] & 3;
+        data16 = pp == 1;
+        simd = pp > 1;
+        p += length;
+    } else if (*p++ != 0x0f) {
+        return 0;
+    }
+    switch (*p) {
+    case 0x28: /* movaps, movapd */
+    case 0x29:
+    case 0x2b: /* movntps */
+    case 0xe7: /* movntdq */
+        return !simd;
+    case 0x6f: /* movdqa */
+    case 0x7f:
+        return data16;
+    default:
+        return 0;
+    }
+}
+
+/* Is it where mapa leads for a CTA that the cluster does not have? */
+static int fault_in_hole(const struct mt_cta *cta, uint64_t address)
+{
+    const char *shared = cta->cluster ? cta->cluster->shared : cta->shared;
+    return (uint64_t)(uintptr_t)shared - 1 - address < MT_SHARED_HOLE;
+}
+
+/* Is it below the fiber's stack? */
+static int fault_of_stack(const struct mt_fiber *f, uint64_t address)
+{
+    uint64_t low = f && f->stack ? (uint64_t)(uintptr_t)f->stack->low : 0;
+    return low && address < low && address >= low - 4096;
+}
+
+/* The error code for a signal, and words. */
+static int fault_describe(char *text, size_t size, int sig, const siginfo_t *info, const void *instruction)
+{
+    const struct mt_worker *w = mt_worker_self;
+    const struct mt_cta *cta = mt_cta_current();
+    const struct mt_fiber *f = w && cta ? cta->current : NULL;
+    uint64_t address = (uint64_t)(uintptr_t)info->si_addr;
+    if (sig == SIGFPE)
+        snprintf(text, size, "integer division by zero or overflow");
+    else if (sig == SIGILL)
+        snprintf(text, size, "invalid instruction (a trap, or code the compiler held for unreachable)");
+    else if (fault_of_stack(f, address))
+        snprintf(text, size, "stack overflow of a device thread (MEMTRACE_CPU_STACK sets more)");
+    else if (sig == SIGSEGV && info->si_code == SI_KERNEL && wants_alignment(instruction)) {
+        snprintf(text, size, "misaligned address of a vector access%s",
+                 fault_hint(" (MEMTRACE_CHECK=1 says where)"));
+        return MT_ERR_MISALIGNED;
+    } else if (sig == SIGSEGV && info->si_code == SI_KERNEL)
+        snprintf(text, size, "illegal address beyond any address space%s",
+                 fault_hint(" (MEMTRACE_CHECK=1 says where)"));
+    else if (cta && fault_in_hole(cta, address))
+        snprintf(text, size, "shared memory of a CTA that the cluster does not have (mapa)");
+    else {
+        int n = snprintf(text, size, "illegal address 0x%llx", (unsigned long long)address);
+        if (describe_address && n > 0 && (size_t)n + 3 < size) {
+            memcpy(text + n, ": ", 3);
+            describe_address(address, text + n + 2, size - (size_t)n - 2);
+        }
+    }
+    return sig == SIGFPE || sig == SIGILL ? MT_ERR_LAUNCH : MT_ERR_ADDRESS;
+}
+
+/* To the program, whose fault or signal it is. */
+static void fault_hand_on(size_t i, siginfo_t *info, void *context)
+{
+    int sig = signals[i];
+    char *frame = __builtin_frame_address(0);
+    const struct sigaction *to = atomic_load(&since[i]);
+    if (!to || (context == handed.context && frame < handed.frame)) /* by what `since` has called */
+        to = &before[i];
+    __typeof__(handed) outer = handed;
+    handed.context = context;
+    handed.frame = frame;
+    if (to->sa_flags & SA_SIGINFO) {
+        to->sa_sigaction(sig, info, context);
+    } else if (to->sa_handler != SIG_DFL && to->sa_handler != SIG_IGN) {
+        to->sa_handler(sig);
+    } else if (to->sa_handler == SIG_DFL || info->si_code > 0) {
+        /* the fault happens again, now with the default action; one that was sent and is ignored is not */
+        sigaction(sig, to, NULL);
+        if (info->si_code <= 0)
+            raise(sig);
+    }
+    handed = outer;
+}
+
+static void on_signal(int sig, siginfo_t *info, void *context)
+{
+    struct mt_worker *w = mt_worker_self;
+    struct mt_cta *cta = w ? mt_cta_current() : NULL;
+    if (w && w->in_device && cta && info->si_code > 0) {
+        ucontext_t *uc = context;
+        char where[128], what[320], text[512];
+        fault_where_now(where, sizeof where, cta->run, sig);
+        int code = fault_describe(what, sizeof what, sig, info,
+                                  (const void *)(uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
+        snprintf(text, sizeof text, "%.120s: %s", where, what);
+        if (sig == SIGSEGV && fault_of_stack(cta->current, (uint64_t)(uintptr_t)info->si_addr))
+            mt_check_stack(cta->run);
+        mt_fault_record(cta->run, code, text);
+        /* Return from the handler into leave(), on a stack of its own: the fiber's may be used up. */
+        uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)fault_leave;
+        uc->uc_mcontext.gregs[REG_RSP] =
+            (greg_t)(((uintptr_t)w->fault_stack + 4 * MT_FAULT_STACK) & ~(uintptr_t)63) - 8;
+        return;
+    }
+    for (size_t i = 0; i < NSIGNALS; i++)
+        if (signals[i] == sig)
+            fault_hand_on(i, info, context);
+}
+
+static void fault_put(size_t i, struct sigaction *old)
+{
+    struct sigaction sa;
+    memset(&sa, 0, sizeof sa);
+    sa.sa_sigaction = on_signal;
+    sa.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigaction(signals[i], &sa, old);
+}
+
+void mt_fault_install(void)
+{
+    for (size_t i = 0; i < NSIGNALS; i++)
+        fault_put(i, &before[i]);
+}
+
+void mt_fault_take_back(void)
+{
+    for (size_t i = 0; i < NSIGNALS; i++) {
+        struct sigaction now, *kept;
+        if (sigaction(signals[i], NULL, &now) ||
+            (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal) || !(kept = malloc(sizeof *kept)))
+            continue;
+        *kept = now;
+        atomic_store(&since[i], kept); /* stays: another thread may be about to call it */
+        fault_put(i, NULL);
+    }
+}
+
+void mt_fault_thread(struct mt_worker *w)
+{
+    /* The upper quarter is where a faulting fiber ends; the rest serves the handler. */
+    stack_t ss = {.ss_sp = w->fault_stack, .ss_size = 3 * MT_FAULT_STACK};
+    sigaltstack(&ss, NULL);
+}
 
 #define CACHED 4
 /* So many accesses of all threads after a bad one, a launch is given up: where a thread has ended, or not. */
@@ -135,16 +418,6 @@ void mt_check_spins(struct mt_pool_launch *run)
 {
     if (run->bad && (run->ended || ++run->spins > SPINS))
         mt_fault_fail(run->bad, "gives up waiting: another thread had a bad access");
-}
-
-int mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void *caller)
-{
-    struct mt_pool_launch *run = mt_cta_current()->run;
-    int bad = check_one(run, image_of(run, caller), address, meta, site);
-    if (bad && checker.stop)
-        mt_check_end();
-    check_go_on(run, 1);
-    return bad;
 }
 
 uint32_t mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site,

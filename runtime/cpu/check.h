@@ -10,11 +10,9 @@ struct mt_pool_launch;
 /* Accesses are looked at; and all else that is wrong is told, too (MEMTRACE_CHECK). Set before the first
  * worker starts. */
 extern int mt_check_on, mt_check_all;
-/* Before an access of this worker's device thread at `site` of the image that the code at `caller` is in: 0
- * when it is fine. Otherwise it is reported, and is to be skipped; under MEMTRACE_CHECK=stop the thread ends.
- */
-int mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void *caller);
-/* … of the warp whose fiber runs, by these lanes, at address[lane]. Returns the lanes whose access is bad. */
+/* Before an access of the running fiber's warp, by these lanes, at address[lane], at `site` of the image that
+ * the code at `caller` is in. Returns the lanes whose access is bad: it is reported, and is to be skipped;
+ * under MEMTRACE_CHECK=stop the thread, or warp, ends. */
 uint32_t mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site,
                        const void *caller);
 /* The access cannot be skipped: the thread, or warp, that runs ends, and the launch fails. */

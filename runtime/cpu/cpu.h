@@ -65,8 +65,8 @@ unsigned mt_cpu_workers(void);
  * without waits have at least 1 MiB). Both before the first launch; later calls have no effect. */
 void mt_cpu_set_buffer(size_t bytes);
 void mt_cpu_set_stack(size_t bytes);
-/* From now on accesses are gathered with their sites and threads, for mt_cpu_launch.flush_runs; before the
- * first launch. */
+/* From now on shared and local memory and barriers have records, too, and mt_cpu_launch.flush_runs gets all
+ * of them; before the first launch. */
 void mt_cpu_set_compact(void);
 /* What malloc (bytes > 0; NULL: there is no more) and free (0; -1: it gave no such block) in kernels call,
  * from worker threads. NULL: those of the C library. */
@@ -88,7 +88,8 @@ struct mt_cpu_launch {
      * `done`; calls of different workers may overlap. NULL: not traced. */
     void (*flush)(void *ctx, const void *records, size_t count);
     /* The same under mt_cpu_set_compact: `count` accesses of warps, of one or several CTAs, which are
-     * `accesses` of threads. `flush` is not called then. */
+     * `accesses` of threads; code that runs a thread at a time makes runs of one lane. `flush` is not called
+     * then. */
     void (*flush_runs)(void *ctx, const struct mt_access_run *runs, size_t count, uint64_t accesses);
     /* What the calling thread has handed over comes before what others do from now on. NULL: not traced. */
     void (*fence)(void *ctx);
@@ -103,7 +104,8 @@ struct mt_cpu_launch {
     uint64_t records;   /* records made, counted independently of flush */
     uint64_t untraced;  /* accesses executed that have no record */
     uint64_t undefined; /* results of shuffles, votes and the like that CUDA does not define */
-    uint64_t parted;    /* times that lanes were put together before all that may belong there had come */
+    uint64_t parted;    /* 1: some requests may be several of a GPU's */
+    int ungrouped;      /* flush_runs got accesses of single threads, which no warp made together */
     /* Of kernels with MT_KERNEL_COUNTED (zeros else): what the program's own counters say, and the same of
      * the records handed to flush. */
     uint64_t counts[MT_COUNTS], recorded[MT_COUNTS];

@@ -1,4 +1,4 @@
-/* Matrices of a warp: what warp.c, matrix.c and matrix_multiply.c share. */
+/* Matrices of a warp: what cta.c and matrix.c share. */
 #ifndef MT_CPU_MATRIX_H
 #define MT_CPU_MATRIX_H
 #include "format/image.h"

@@ -1,5 +1,5 @@
-/* The scheduler's own structures, shared by pool.c (workers, launches), cta.c (one CTA), barrier.c, warp.c
- * (collectives) and fault.c. Device code runs only on fibers: one per device thread, or one per worker for
+/* The scheduler's own structures, shared by worker.c (workers, launches), cta.c (one CTA, barriers,
+ * collectives) and check.c. Device code runs only on fibers: one per device thread, or one per worker for
  * kernels without waits ("loop"). A fiber never leaves its worker; nothing here is touched by two workers,
  * except struct mt_pool_launch under the pool's lock and through its atomics. */
 #ifndef MT_CPU_SCHEDULER_H
@@ -44,6 +44,7 @@ struct mt_pool_launch {
     uint32_t nthreads; /* of a CTA: its fibers, where it has any */
     uint32_t warps;    /* a fiber is a warp, and struct mt_warp is not used */
     uint32_t cooperative;
+    int fibers;  /* one for each thread of a warp: its accesses are not grouped to requests */
     int ordered; /* its CTAs may meet at barriers of the grid, and run on several workers */
     uint64_t shared_bytes, const_base, const_bytes;
     /* Under the pool's lock. */
@@ -63,7 +64,6 @@ struct mt_pool_launch {
     _Atomic uint32_t after_bad, spins; /* accesses since then, and turns that waiting threads gave away */
     _Atomic uint64_t records, untraced;
     _Atomic uint64_t undefined; /* results of warp functions that CUDA does not define */
-    _Atomic uint64_t parted;    /* mt_warps_parted */
     _Atomic uint64_t counts[MT_COUNTS], recorded[MT_COUNTS];
 };
 
@@ -109,7 +109,6 @@ struct mt_group {
     uint32_t key; /* operation and mode */
     uint32_t mask, arrived;
     uint64_t site; /* of the call, of the lane that came first */
-    int apart;     /* lanes came from several sites */
 };
 
 struct mt_warp {
@@ -117,7 +116,6 @@ struct mt_warp {
     uint32_t exited;
     uint32_t blocked; /* waiting for others: barrier, collective or parked */
     uint32_t parked;  /* at activemask */
-    uint32_t settled; /* at a barrier that all threads of the CTA come to */
     uint32_t ngroups;
     struct mt_group group[MT_WARP];
     uint64_t value[MT_WARP]; /* what each lane brought */
@@ -160,11 +158,7 @@ struct mt_cta {
     uint32_t yields;          /* in a row, by all fibers */
     uint32_t nwarps, parked;  /* of lanes with a fiber each; parked: lanes of all warps */
     uint32_t active_barriers; /* bit per barrier with arrivals */
-    /* Bit per warp: its lanes do not come one after the other, in order, to where all meet; nor will they
-     * when those that have not exited do. Not used where a fiber is a warp. */
-    uint32_t uneven, stays_uneven;
-    uint32_t polls; /* some thread has given way to others */
-    uint32_t spins; /* times in a row that the CTA did nothing but yield */
+    uint32_t spins;           /* times in a row that the CTA did nothing but yield */
     uint32_t ctaid[3], smid;
     int quiet; /* not traced: MEMTRACE_CTAS, MEMTRACE_SAMPLE */
     char *shared;
@@ -192,7 +186,6 @@ struct mt_claim {
     uint64_t next, end; /* CTAs, linear; clusters, where there are any */
 };
 
-#define MT_SCRATCH_WORDS (3u * 128)
 struct mt_worker {
     void *sched_sp; /* the worker's own stack while device code runs */
     enum mt_status status;
@@ -207,33 +200,21 @@ struct mt_worker {
     struct mt_cluster *free_clusters;
     uint32_t nresident;
     uint64_t resident_threads;
-    struct mt_claim claim;      /* CTAs claimed but not begun */
-    struct mt_pool_launch *run; /* whose records are in the buffer */
-    uint64_t finished;          /* CTAs of `run`, not yet reported */
-    uint64_t *buffer;
-    uint64_t buffer_words;       /* that it has */
-    uint64_t small, limit;       /* words that are filled before they are handed on: at first, and now */
-    struct mt_warps *warps;      /* for compact traces, or NULL */
-    struct mt_access_runs *runs; /* what code for whole warps records */
-    int quiet; /* a CTA that is not traced runs: records go to `scratch`, and this waits meanwhile: */
+    struct mt_claim claim;       /* CTAs claimed but not begun */
+    struct mt_pool_launch *run;  /* whose records are in the buffer */
+    uint64_t finished;           /* CTAs of `run`, not yet reported */
+    uint64_t *buffer;            /* of raw records; NULL in compact traces */
+    uint64_t raw, raw_room;      /* records in it, and how many it has room for */
+    struct mt_access_runs *runs; /* what device code records */
+    int quiet; /* a CTA that is not traced runs: its records are forgotten, and this waits meanwhile: */
     struct {
-        uint64_t *cur, *end, untraced, counts[MT_COUNTS];
+        uint64_t untraced, counts[MT_COUNTS];
     } kept;
-    uint64_t scratch[MT_SCRATCH_WORDS];
     _Alignas(64) char nowhere[256]; /* where bad accesses are made (MEMTRACE_CHECK=1) */
     char *fault_stack;              /* signal handlers run here */
 };
 
 extern _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
-
-/* worker.c */
-extern int mt_cpu_compact; /* entries of warps.h are gathered, not raw records */
-/* What comes next in the buffer is of this CTA. */
-void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid);
-/* In what order the lanes of a warp come from here on: an entry of warps.h, MT_ENTRY_LANES. */
-void mt_worker_lanes(struct mt_worker *w, uint64_t lanes, uint64_t warp);
-/* Is the entry that was written last of this thread of the CTA? */
-int mt_worker_recorded(const struct mt_worker *w, uint32_t thread);
 
 /* stack.c: device stacks; the worker keeps its free ones. NULL when memory is exhausted. */
 struct mt_stack *mt_stack_take(struct mt_worker *w, int warp);
@@ -246,31 +227,10 @@ extern _Atomic int mt_stack_unguarded; /* some stacks have a canary */
 struct mt_stack *mt_stack_for_loops(void);
 size_t mt_stack_bytes(void);
 
-/* worker.c */
-struct mt_worker *mt_worker_new(void); /* with what it needs; NULL: no memory */
-void *mt_worker_main(void *worker);
 /* quiet 1: what device code records and counts from here on is forgotten; 0: no longer. */
 void mt_worker_quiet(struct mt_worker *w, int quiet);
 /* All that was recorded until now comes before what any worker hands on later. */
 void mt_worker_hand_on(struct mt_worker *w);
-
-/* runs.c */
-struct mt_access_runs *mt_access_runs_new(void);    /* NULL: no memory */
-void mt_access_runs_open(struct mt_worker *worker); /* on its thread: they are empty */
-void mt_access_runs_flush(struct mt_worker *worker);
-/* f(w, all) on the worker's own stack: a device thread may have used up nearly all of its own, and an
- * overflow that takes locks of the trace with it cannot be a failed launch. */
-void mt_worker_call(struct mt_worker *w, void (*f)(void *worker, int all), int all);
-
-/* pool.c */
-/* Blocks until there is something to claim. Returns the number of SMs. */
-unsigned mt_pool_wait(const struct mt_worker *w);
-/* The next CTAs, of `preferred` if it has any. 0 when there are none. */
-int mt_pool_claim(struct mt_pool_launch *preferred, struct mt_claim *claim);
-/* The next CTAs of another launch than `run`. */
-int mt_pool_claim_other(const struct mt_pool_launch *run, struct mt_claim *claim);
-/* `finished` CTAs of a run have ended and their records are flushed; the run may be gone afterwards. */
-void mt_pool_report(struct mt_pool_launch *run, uint64_t finished);
 
 /* cta.c */
 /* Gives `cta` the CTA `linear` of a run, with shared memory, of `cluster` (NULL: none) the one of this rank.
@@ -278,74 +238,27 @@ void mt_pool_report(struct mt_pool_launch *run, uint64_t finished);
 int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_pool_launch *run, uint64_t linear,
                  struct mt_cluster *cluster, uint32_t rank);
 
-/* cluster.c */
-/* Shared memory for so many CTAs, *stride bytes apart; NULL: no memory. */
-char *mt_cluster_memory(uint64_t bytes, uint32_t ctas, uint64_t *stride);
 /* A cluster for the CTAs of a run that are begun next; NULL: no memory. */
 struct mt_cluster *mt_cluster_take(struct mt_worker *w, const struct mt_pool_launch *run);
 /* The CTA has ended. 1: it was the last of its cluster, or has none. */
 int mt_cluster_left(struct mt_cta *cta);
-/* The running thread has. */
-void mt_cluster_exited(struct mt_cta *cta);
 /* Runs it as fibers until it is done, fails, or all that can run only spins. */
 enum mt_status mt_cta_resume(struct mt_cta *cta);
 /* Runs it as one call of run->loop. */
 enum mt_status mt_cta_loop(struct mt_cta *cta);
 /* Drops the fibers of a CTA that will not be resumed. */
 void mt_cta_abandon(struct mt_cta *cta);
-/* The running fiber `self` waits for others (its state and queue are set): continues in another one. Returns
- * self->result when it is resumed. To be called last: a waiting fiber then has no frames but
- * its own on its stack. */
-uint64_t mt_cta_block(struct mt_cta *cta, struct mt_fiber *self);
 static inline struct mt_cta *mt_cta_current(void)
 {
     return mt_cpu_tls.cta_state;
 }
 
-/* The current CTA, for a wait; a kernel compiled as a loop cannot wait: that fails the launch. */
-_Noreturn void mt_cta_cannot_wait(const char *what);
-static inline struct mt_cta *mt_cta_waiting(const char *what)
-{
-    struct mt_cta *cta = mt_cta_current();
-    if (MT_UNLIKELY(cta->run->loop != NULL))
-        mt_cta_cannot_wait(what);
-    return cta;
-}
-
-static inline void mt_queue_append(struct mt_queue *q, struct mt_fiber *f)
-{
-    f->next = NULL;
-    if (q->head)
-        q->tail->next = f;
-    else
-        q->head = f;
-    q->tail = f;
-}
-
 /* warp.c */
-/* All threads of the queue go on, in order: they have met, and what was before comes before what is later.
- * all: so it does of the others, which have arrived and do not wait. */
-void mt_warp_wake(struct mt_cta *cta, struct mt_queue *waiters, int all);
-/* Says of uneven warps that they are (on), after other CTAs have run; or that all of their lanes are there,
- * when all wait for other CTAs. */
-void mt_warp_say_uneven(struct mt_cta *cta, int on);
-
-/* A thread gives way to others, or is at a barrier of the CTA: how lanes come from here on. */
-void mt_warp_gives_way(struct mt_cta *cta);
-void mt_warp_settles(struct mt_cta *cta, const struct mt_fiber *f);
-
-/* warp.c, barrier.c: what happens when a thread exits or nothing can run any more. */
-void mt_warp_exited(struct mt_cta *cta, struct mt_fiber *f);
-int mt_warp_release_parked(struct mt_cta *cta);   /* lanes made ready */
-int mt_warp_force_collective(struct mt_cta *cta); /* lanes made ready */
-void mt_warp_parked_check(struct mt_cta *cta, struct mt_warp *w, uint32_t index);
-void mt_barrier_exited(struct mt_cta *cta);
-int mt_barrier_force(struct mt_cta *cta); /* counts exited threads as arrived; threads made ready */
+int mt_warp_release_parked(struct mt_cta *cta); /* lanes made ready */
 /* Nothing can run any more: says so of each barrier that threads wait at, under MEMTRACE_CHECK. */
 void mt_barrier_tell(struct mt_cta *cta);
-void mt_barrier_describe(struct mt_cta *cta, char *text, size_t size);
 
-/* fault.c */
+/* check.c */
 #define MT_FAULT_STACK 16384
 void mt_fault_install(void);
 /* Before a launch: the program may have put handlers of its own there since. */

@@ -2,15 +2,219 @@
  * fetching has it: weights are fixed-point numbers with 8 bits of fraction, rounded to nearest (so that they
  * reach 1). */
 #include "texture.h"
-#include <math.h>
-#include <string.h>
 #include "format/image.h"
+#include "scheduler.h"
+#include "base/fork.h"
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
-static float float_of(uint32_t u)
+/* ---- Formats of texels: one small function each, chosen when a texture object is made ---- */
+
+static uint32_t texel_bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, 4);
+    return u;
+}
+
+static uint32_t half_bits(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 0x3ff;
+    if (exponent == 31)
+        return sign | 0x7f800000 | fraction << 13;
+    if (exponent)
+        return sign | (exponent + 112) << 23 | fraction << 13;
+    return sign | texel_bits_of((float)fraction * 0x1p-24f);
+}
+
+/* Bytes as floats: a look is cheaper than a division. */
+static float srgb_table[256], unorm8_table[256], snorm8_table[256];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void texel_fill(void)
+{
+    for (int i = 0; i < 256; i++) {
+        double c = i / 255.0;
+        int s = i < 128 ? i : i - 256;
+        srgb_table[i] = (float)(c <= 0.04045 ? c / 12.92 : pow((c + 0.055) / 1.055, 2.4));
+        unorm8_table[i] = (float)i / 255.0f;
+        snorm8_table[i] = s < -127 ? -1.0f : (float)s / 127.0f;
+    }
+}
+
+#define ONE_INT 1u
+#define ONE_FLOAT 0x3f800000u
+#define CLAMP_LOW(x) ((x) < -1.0f ? -1.0f : (x))
+#define U(v, i) (uint32_t)(v)
+#define S(v, i) (uint32_t)(int32_t)(v)
+#define UNORM8(v, i) texel_bits_of(unorm8_table[v])
+#define UNORM16(v, i) texel_bits_of((float)(v) / 65535.0f)
+#define SNORM8(v, i) texel_bits_of(snorm8_table[(uint8_t)(v)])
+#define SNORM16(v, i) texel_bits_of(CLAMP_LOW((float)(v) / 32767.0f))
+#define SRGB(v, i) texel_bits_of((i) < 3 ? srgb_table[v] : unorm8_table[v])
+#define HALF(v, i) half_bits(v)
+
+/* Channels of v, and what stands for those that are not there. */
+#define C1(convert, one) {convert(v[0], 0), 0, 0, one}
+#define C2(convert, one) {convert(v[0], 0), convert(v[1], 1), 0, one}
+#define C4(convert, one) {convert(v[0], 0), convert(v[1], 1), convert(v[2], 2), convert(v[3], 3)}
+#define LOADER(name, type, n, convert, one)                                                                  \
+    static mt_texel name##n(const void *texel)                                                               \
+    {                                                                                                        \
+        type v[n];                                                                                           \
+        memcpy(v, texel, sizeof v);                                                                          \
+        return (mt_texel)C##n(convert, one);                                                                 \
+    }
+#define LOADERS(name, type, convert, one)                                                                    \
+    LOADER(name, type, 1, convert, one)                                                                      \
+    LOADER(name, type, 2, convert, one) LOADER(name, type, 4, convert, one)
+
+LOADERS(u8_, uint8_t, U, ONE_INT)
+LOADERS(u16_, uint16_t, U, ONE_INT)
+LOADERS(u32_, uint32_t, U, ONE_INT)
+LOADERS(s8_, int8_t, S, ONE_INT)
+LOADERS(s16_, int16_t, S, ONE_INT)
+LOADERS(half_, uint16_t, HALF, ONE_FLOAT)
+LOADERS(float_, uint32_t, U, ONE_FLOAT)
+LOADERS(unorm8_, uint8_t, UNORM8, ONE_FLOAT)
+LOADERS(unorm16_, uint16_t, UNORM16, ONE_FLOAT)
+LOADERS(snorm8_, int8_t, SNORM8, ONE_FLOAT)
+LOADERS(snorm16_, int16_t, SNORM16, ONE_FLOAT)
+LOADERS(srgb_, uint8_t, SRGB, ONE_FLOAT)
+
+mt_texel_load *mt_texel_loader(enum mt_texel_kind kind, unsigned bits, unsigned channels)
+{
+#define ROW(k, b, name) {k, b, {name##1, name##2, name##4}}
+    static const struct {
+        enum mt_texel_kind kind;
+        unsigned bits;
+        mt_texel_load *load[3];
+    } table[] = {
+        ROW(MT_TEXEL_UNSIGNED, 8, u8_),   ROW(MT_TEXEL_UNSIGNED, 16, u16_),
+        ROW(MT_TEXEL_UNSIGNED, 32, u32_), ROW(MT_TEXEL_SIGNED, 8, s8_),
+        ROW(MT_TEXEL_SIGNED, 16, s16_),   ROW(MT_TEXEL_SIGNED, 32, u32_),
+        ROW(MT_TEXEL_FLOAT, 16, half_),   ROW(MT_TEXEL_FLOAT, 32, float_),
+        ROW(MT_TEXEL_UNORM, 8, unorm8_),  ROW(MT_TEXEL_UNORM, 16, unorm16_),
+        ROW(MT_TEXEL_SNORM, 8, snorm8_),  ROW(MT_TEXEL_SNORM, 16, snorm16_),
+        ROW(MT_TEXEL_SRGB, 8, srgb_),
+    };
+#undef ROW
+    pthread_once(&once, texel_fill);
+    if (channels != 1 && channels != 2 && channels != 4)
+        return NULL;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].kind == kind && table[i].bits == bits)
+            return table[i].load[channels / 2];
+    return NULL;
+}
+
+/* The cases that most programs use, without the generality of texture.c,
+ * whose results they share bit by bit. */
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE float float_of(uint32_t u)
 {
     float f;
     memcpy(&f, &u, 4);
     return f;
+}
+
+/* The texel that holds x, or the nearest one; 0 for what is not a number. */
+INLINE int texture_fast_clamped(float x, int n)
+{
+    return x > 0 ? x < (float)n ? (int)x : n - 1 : 0;
+}
+
+INLINE const char *texture_fast_texel(const struct mt_texture *t, int x, int y)
+{
+    return t->level[0].data + (size_t)y * t->level[0].pitch + (size_t)x * t->bytes;
+}
+
+INLINE void texture_fast_load(const struct mt_texture *t, const char *from, uint32_t out[4])
+{
+    if (t->floats && t->channels == 1) {
+        memcpy(out, from, 4);
+        out[1] = out[2] = 0;
+        out[3] = 0x3f800000;
+    } else {
+        mt_texel v = t->load(from);
+        memcpy(out, &v, sizeof v);
+    }
+}
+
+static void texture_fast_fetch(const struct mt_texture *t, const uint32_t *in, uint32_t out[4])
+{
+    if (in[0] < (uint32_t)t->level[0].size[0])
+        texture_fast_load(t, t->level[0].data + (size_t)in[0] * t->bytes, out);
+    else
+        memset(out, 0, 4 * sizeof *out);
+}
+
+static void texture_fast_nearest(const struct mt_texture *t, const uint32_t *in, uint32_t out[4])
+{
+    const int *n = t->level[0].size;
+    texture_fast_load(t,
+                      texture_fast_texel(t, texture_fast_clamped(float_of(in[0]), n[0]),
+                                         texture_fast_clamped(float_of(in[1]), n[1])),
+                      out);
+}
+
+/* Two neighbours, and the second one's weight. */
+struct texture_fast_axis {
+    int low, high;
+    float weight;
+};
+
+INLINE struct texture_fast_axis texture_fast_axis(uint32_t bits, int n)
+{
+    float x = float_of(bits);
+    x = x > -1 ? x < (float)n + 1 ? x : (float)n + 1 : -1;  /* where all weights meet the same texel */
+    int fixed = (int)(((double)x + 1) * 256 - 127.5) - 256; /* positive while it is cut */
+    int i = fixed >> 8;
+    int low = i < 0 ? 0 : i < n ? i : n - 1, high = i + 1 < 0 ? 0 : i + 1 < n ? i + 1 : n - 1;
+    return (struct texture_fast_axis){low, high, (float)(fixed & 255) / 256};
+}
+
+/* Not weight * v: of a texel without weight nothing counts, not even that it is not a number. */
+INLINE float texture_fast_part(float weight, float v)
+{
+    return weight != 0 ? weight * v : 0;
+}
+
+static void texture_fast_linear(const struct mt_texture *t, const uint32_t *in, uint32_t out[4])
+{
+    const struct texture_fast_axis x = texture_fast_axis(in[0], t->level[0].size[0]),
+                                   y = texture_fast_axis(in[1], t->level[0].size[1]);
+    const float right = x.weight, left = 1 - right, below = y.weight, above = 1 - below;
+    const float *a = (const float *)texture_fast_texel(t, x.low, y.low),
+                *b = (const float *)texture_fast_texel(t, x.high, y.low);
+    const float *c = (const float *)texture_fast_texel(t, x.low, y.high),
+                *d = (const float *)texture_fast_texel(t, x.high, y.high);
+    float sum[4] = {0, 0, 0, 1};
+    for (int i = 0; i < t->channels; i++)
+        sum[i] = texture_fast_part(left * above, a[i]) + texture_fast_part(right * above, b[i]) +
+                 texture_fast_part(left * below, c[i]) + texture_fast_part(right * below, d[i]);
+    memcpy(out, sum, sizeof sum);
+}
+
+void mt_tex_prepare(struct mt_texture *t)
+{
+    int clamps = 1;
+    for (int d = 0; d < 2; d++)
+        clamps &= t->address[d] == MT_TEX_CLAMP || (!t->normalized && t->address[d] != MT_TEX_BORDER);
+    t->fast = NULL;
+    if (t->nlevels != 1 || t->layers != 1)
+        return;
+    if (t->linear_memory) {
+        t->fast = texture_fast_fetch;
+        t->fast_what = MT_TEX_1D | MT_TEX_INTEGER;
+    } else if (!t->normalized && clamps && (!t->linear || t->floats)) {
+        t->fast = t->linear ? texture_fast_linear : texture_fast_nearest;
+        t->fast_what = MT_TEX_2D;
+    }
 }
 
 static uint32_t bits_of(float f)
@@ -336,4 +540,161 @@ void mt_tex_sample(const struct mt_texture *t, uint32_t what, const uint32_t *in
         texture_levels(t, &r, what, out);
     else
         one_level(t, &r, what, 0, out);
+}
+
+/* What device code calls for its texture and surface instructions, and the table of objects. */
+
+/* ---- handles: index + 1 of a table whose rows never move ---- */
+
+#define ROW 1024
+#define ROWS 1024
+struct slot {
+    _Atomic(const void *) object;
+    _Atomic uint32_t kind;
+    uint32_t next_free; /* index + 1 */
+};
+static struct slot *_Atomic rows[ROWS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(lock, MT_FORK_LEAVES);
+static uint32_t used, first_free;
+
+static struct slot *slot_of(uint64_t handle)
+{
+    uint64_t i = handle - 1;
+    struct slot *row =
+        i < (uint64_t)ROW * ROWS ? atomic_load_explicit(&rows[i / ROW], memory_order_acquire) : NULL;
+    return row ? &row[i % ROW] : NULL;
+}
+
+/* Index + 1 of a slot that is free, 0: none. Call with the lock held. */
+static uint32_t take_slot(void)
+{
+    uint32_t handle = first_free;
+    if (handle) {
+        first_free = slot_of(handle)->next_free;
+        return handle;
+    }
+    if (used == ROW * ROWS)
+        return 0;
+    if (!rows[used / ROW]) {
+        struct slot *row = calloc(ROW, sizeof *row);
+        if (!row)
+            return 0;
+        atomic_store_explicit(&rows[used / ROW], row, memory_order_release);
+    }
+    return ++used;
+}
+
+uint64_t mt_tex_object_add(enum mt_tex_object_kind kind, const void *object)
+{
+    pthread_mutex_lock(&lock);
+    uint32_t handle = take_slot();
+    if (handle) {
+        struct slot *s = slot_of(handle);
+        atomic_store(&s->object, object);
+        atomic_store(&s->kind, kind);
+    }
+    pthread_mutex_unlock(&lock);
+    return handle;
+}
+
+/* NULL: no such object */
+static const void *tex_object_get(enum mt_tex_object_kind kind, uint64_t handle)
+{
+    struct slot *s = slot_of(handle);
+    if (!s || atomic_load_explicit(&s->kind, memory_order_acquire) != kind)
+        return NULL;
+    return atomic_load_explicit(&s->object, memory_order_relaxed);
+}
+
+const void *mt_tex_object_take(enum mt_tex_object_kind kind, uint64_t handle)
+{
+    const void *object = NULL;
+    pthread_mutex_lock(&lock);
+    struct slot *s = slot_of(handle);
+    if (s && s->kind == kind) {
+        object = s->object;
+        s->kind = 0;
+        s->next_free = first_free;
+        first_free = (uint32_t)handle;
+    }
+    pthread_mutex_unlock(&lock);
+    return object;
+}
+
+/* ---- device code ---- */
+
+void mt_cpu_tex(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *out)
+{
+    const struct mt_texture *t = tex_object_get(MT_TEX_OBJECT, object);
+    uint32_t words[4];
+    if (!t)
+        mt_fault_fail(MT_ERR_ADDRESS, "0x%llx is not a texture object", (unsigned long long)object);
+    if (t->fast && what == t->fast_what)
+        t->fast(t, in, words);
+    else
+        mt_tex_sample(t, what, in, words);
+    for (int i = 0; i < 4; i++)
+        out[i] = words[i];
+}
+
+/* Where an access lies; NULL: nowhere, and the mode says that this is fine. */
+static char *surface_at(uint64_t object, uint32_t what, const uint32_t *in)
+{
+    const struct mt_surface *s = tex_object_get(MT_SURF_OBJECT, object);
+    uint32_t geometry = what & MT_TEX_GEOMETRY, mode = what & MT_SURF_MODE;
+    if (!s)
+        mt_fault_fail(MT_ERR_ADDRESS, "0x%llx is not a surface object", (unsigned long long)object);
+    static const unsigned char dims_of[] = {1, 2, 3, 1, 2};
+    int layered = geometry >= MT_TEX_A1D, dims = dims_of[geometry];
+    int64_t bytes = (int64_t)(what >> MT_SURF_BYTES_AT & 15) * (what >> MT_SURF_COUNT_AT & 7);
+    int64_t at[3] = {0, 0, 0};
+    const int64_t limit[3] = {(int64_t)s->level.size[0] * s->bytes - bytes, s->level.size[1] - 1,
+                              (layered ? s->layers : s->level.size[2]) - 1};
+    for (int d = 0; d < dims; d++)
+        at[d] = (int32_t)in[layered + d];
+    if (layered)
+        at[2] = in[0] < (uint32_t)s->layers ? in[0] : (uint32_t)s->layers - 1;
+    for (int d = 0; d < 3; d++) {
+        if (at[d] >= 0 && at[d] <= limit[d])
+            continue;
+        if (mode == MT_SURF_ZERO || limit[d] < 0)
+            return NULL;
+        if (mode != MT_SURF_CLAMP)
+            mt_fault_fail(MT_ERR_LAUNCH, "surface access outside: %s %lld of %lld",
+                          d ? d == 1 ? "row" : "plane" : "byte", (long long)at[d], (long long)limit[d] + 1);
+        at[d] = at[d] < 0 ? 0 : limit[d];
+    }
+    return s->level.data + (size_t)at[2] * s->level.slice + (size_t)at[1] * s->level.pitch + at[0];
+}
+
+void mt_cpu_surf_load(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *out)
+{
+    uint32_t bytes = what >> MT_SURF_BYTES_AT & 15, n = what >> MT_SURF_COUNT_AT & 7;
+    const char *p = surface_at(object, what, in);
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = 0;
+        if (p)
+            memcpy(&out[i], p + i * bytes, bytes);
+    }
+}
+
+void mt_cpu_surf_store(uint64_t object, uint32_t what, const uint32_t *in, const uint64_t *value)
+{
+    uint32_t bytes = what >> MT_SURF_BYTES_AT & 15, n = what >> MT_SURF_COUNT_AT & 7;
+    char *p = surface_at(object, what, in);
+    for (uint32_t i = 0; p && i < n; i++)
+        memcpy(p + i * bytes, &value[i], bytes);
+}
+
+uint32_t mt_cpu_tex_size(uint64_t object, uint32_t dimension)
+{
+    const struct mt_texture *t = tex_object_get(MT_TEX_OBJECT, object);
+    const struct mt_surface *s = tex_object_get(MT_SURF_OBJECT, object);
+    if (!t && !s)
+        mt_fault_fail(MT_ERR_ADDRESS, "0x%llx is not a texture or surface object",
+                      (unsigned long long)object);
+    if (dimension >= 3)
+        return (uint32_t)(t ? t->layers : s->layers);
+    return (uint32_t)(t ? &t->level[0] : &s->level)->size[dimension];
 }

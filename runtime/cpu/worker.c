@@ -1,17 +1,27 @@
 /* A worker thread: claims CTAs, runs them, hands their records on. It keeps several CTAs in flight only when
  * those it has do nothing but spin: what they wait for may be a CTA that has not begun. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include "trace/last.h"
 #include "check.h"
 #include "image.h"
 #include "local.h"
 #include "memtrace/record.h"
 #include "scheduler.h"
-#include "warps.h"
+#include "base/thread.h"
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* `finished` CTAs of a run have ended and their records are flushed; the run may be gone afterwards. */
+static void pool_report(struct mt_pool_launch *run, uint64_t finished);
+/* The next CTAs of another launch than `run`. */
+static int pool_claim_other(const struct mt_pool_launch *run, struct mt_claim *claim);
+/* The next CTAs, of `preferred` if it has any. 0 when there are none. */
+static int pool_claim(struct mt_pool_launch *preferred, struct mt_claim *claim);
+/* Blocks until there is something to claim. Returns the number of SMs. */
+static unsigned pool_wait(const struct mt_worker *w);
 
 #define RESIDENT_THREADS_MAX 65536 /* device threads in flight on one worker, cooperative launches apart */
 #define OTHERS_THREADS_MAX (2 * RESIDENT_THREADS_MAX) /* the same with CTAs of other launches */
@@ -20,12 +30,8 @@
 
 _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
 
-/* Compact traces: a warp's accesses are put together when all of them are in the buffer, so the buffer grows
- * with what warps do, up to this. */
-#define COMPACT_BYTES ((size_t)8 << 20)
-
 static size_t buffer_bytes = (size_t)1 << 20;
-int mt_cpu_compact;
+static int compact;
 
 void mt_cpu_set_buffer(size_t bytes)
 {
@@ -35,24 +41,184 @@ void mt_cpu_set_buffer(size_t bytes)
 
 void mt_cpu_set_compact(void)
 {
-    mt_cpu_compact = 1;
+    compact = 1;
 }
 
-/* ---- records ---- */
+/* ---- records: a worker's buffer of runs, handed on as they are to compact traces, lane by lane to raw ones
+ * ---- */
 
-/* Adds up the records of a launch whose program counts its accesses, too. */
-static void worker_tally(struct mt_pool_launch *run, const uint64_t *records, uint64_t n)
+#define RUNS 512u /* handed on at a time, at most */
+
+struct mt_access_runs {
+    _Alignas(64) struct mt_access_run run[RUNS]; /* each in one line of the cache */
+    uint64_t address[RUNS * MT_WARP];            /* of runs that are not even */
+};
+
+/* The buffer is empty. */
+static void runs_open(struct mt_worker *w)
+{
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    t->run = w->runs->run;
+    t->run_end = mt_check_on ? t->run : t->run + RUNS; /* no room: each access asks */
+    t->run_address = w->runs->address;
+}
+
+/* Adds up the accesses of a launch whose program counts them, too. */
+static void runs_tally(struct mt_pool_launch *run, const struct mt_access_run *r, size_t n)
 {
     uint64_t sum[MT_COUNTS] = {0};
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t type = records[3 * i] >> 28 & 15;
-        if (type < MT_COUNTS / 2 && records[3 * i + 2] < MT_ENTRY_LANES) {
-            sum[2 * type]++;
-            sum[2 * type + 1] += records[3 * i] & MT_RAW_MAX_SIZE;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t type = r[i].meta >> 28;
+        if (type < MT_COUNTS / 2) {
+            sum[2 * type] += r[i].count;
+            sum[2 * type + 1] += (uint64_t)r[i].count * (r[i].meta & MT_RAW_MAX_SIZE);
         }
     }
     for (unsigned i = 0; i < MT_COUNTS; i++)
         atomic_fetch_add_explicit(&run->recorded[i], sum[i], memory_order_relaxed);
+}
+
+/* Hands on what is in the other buffer. */
+static void runs_flush_raw(struct mt_worker *w)
+{
+    if (w->raw)
+        w->run->launch->flush(w->run->launch->flush_ctx, w->buffer, w->raw);
+    w->raw = 0;
+}
+
+/* Raw records: in the worker's other buffer, which is handed on when it is full. */
+static void runs_expand(struct mt_worker *w, const struct mt_access_run *r, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        uint64_t what = (uint64_t)r[k].smid << 32 | r[k].meta, address = r[k].base, room[MT_RUN_ROWS];
+        const struct mt_access_run lanes = mt_run_without_rows(&r[k], room);
+        for (uint32_t i = 0; i < lanes.count; i++, address += (uint64_t)lanes.stride) {
+            if (w->raw == w->raw_room)
+                runs_flush_raw(w);
+            uint64_t *at = &w->buffer[3 * w->raw++];
+            at[0] = what;
+            at[1] = lanes.addresses ? lanes.addresses[i] : address;
+            at[2] = lanes.cta;
+        }
+    }
+}
+
+/* Gives the runs their sites. Returns their accesses; *meta: what all of them have in it. */
+static uint64_t runs_finish(struct mt_access_run *r, size_t n, uint32_t site_base, uint32_t *meta)
+{
+    uint64_t accesses = 0;
+    uint32_t any = 0;
+    for (size_t i = 0; i < n; i++) {
+        accesses += r[i].count;
+        any |= r[i].meta;
+    }
+    for (size_t i = 0; site_base && i < n; i++)
+        r[i].site += site_base;
+    *meta = any;
+    return accesses;
+}
+
+/* Takes out what raw traces do not have. Returns how many are left. */
+static size_t runs_global(struct mt_access_run *r, size_t n, uint64_t *accesses)
+{
+    size_t kept = 0;
+    *accesses = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!mt_rec_space(r[i].meta >> 28)) {
+            *accesses += r[i].count;
+            r[kept++] = r[i];
+        }
+    return kept;
+}
+
+/* last: no more records of the worker's run will come. */
+static void runs_flush_here(void *worker, int last)
+{
+    struct mt_worker *w = worker;
+    struct mt_pool_launch *run = w->run;
+    struct mt_access_run *r = w->runs->run;
+    size_t n = (size_t)(mt_cpu_tls.run - r);
+    uint64_t accesses = 0;
+    if (run && (w->quiet || !(run->launch->flush_runs || run->launch->flush)))
+        n = 0; /* by code that has record calls all the same */
+    if (n && run) {
+        const struct mt_image *image = run->launch->image;
+        uint32_t base = image->head->site_base ? 0 : image->site_base; /* else the image has added it */
+        uint32_t meta;
+        accesses = runs_finish(r, n, base, &meta);
+        if (mt_rec_space(meta >> 28) && !run->launch->flush_runs)
+            n = runs_global(r, n, &accesses);
+        atomic_fetch_add_explicit(&run->records, accesses, memory_order_relaxed);
+        if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
+            runs_tally(run, r, n);
+        if (run->launch->flush_runs)
+            run->launch->flush_runs(run->launch->flush_ctx, r, n, accesses);
+        else
+            runs_expand(w, r, n);
+    }
+    if (last)
+        runs_flush_raw(w);
+    runs_open(w);
+}
+
+/* On the worker's own stack: a device thread may have used up nearly all of its own, and an overflow that
+ * takes locks of the trace with it cannot be a failed launch. */
+static void worker_call(struct mt_worker *w, void (*f)(void *worker, int last), int last)
+{
+    int in_device = w->in_device;
+    w->in_device = 0; /* a fault in there is not the kernel's */
+    if (in_device)
+        mt_fiber_call(w->sched_sp, f, w, last);
+    else
+        f(w, last);
+    w->in_device = in_device;
+}
+
+static void hand_on_all(void *worker, int last)
+{
+    const struct mt_cpu_launch *l = ((struct mt_worker *)worker)->run->launch;
+    runs_flush_here(worker, last);
+    l->fence(l->flush_ctx);
+}
+
+void mt_worker_hand_on(struct mt_worker *w)
+{
+    if (w->run->launch->fence && !w->quiet) /* quiet: all that is not forgotten has been handed on */
+        worker_call(w, hand_on_all, 1);
+}
+
+struct mt_run_room mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t *lane, uint32_t mask,
+                                   uint32_t meta, uint32_t site)
+{
+    uint32_t bad = 0;
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    const struct mt_access_runs *runs = mt_worker_self->runs;
+    if (MT_UNLIKELY(mt_check_on)) {
+        uint64_t list[MT_WARP];
+        for (uint32_t i = 0; i < MT_WARP; i++)
+            list[i] = lane ? lane[i] : base + i * (uint64_t)stride;
+        if (!mt_rec_space(meta >> 28)) /* global memory alone is checked */
+            bad = mt_check_warp(list, mask, meta, site, __builtin_return_address(0));
+    }
+    if (t->run == runs->run + RUNS)
+        worker_call(mt_worker_self, runs_flush_here, 0);
+    if (mt_check_on)
+        t->run_end = t->run + 1; /* room for this one */
+    return (struct mt_run_room){t->run, bad};
+}
+
+void mt_cpu_run_bad(void)
+{
+    mt_check_end();
+}
+
+uint64_t mt_cpu_run_nowhere(uint32_t meta)
+{
+    struct mt_worker *w = mt_worker_self;
+    if ((meta & MT_RAW_MAX_SIZE) > sizeof w->nowhere)
+        mt_check_end();
+    memset(w->nowhere, 0, sizeof w->nowhere);
+    return (uint64_t)(uintptr_t)w->nowhere;
 }
 
 /* What the program counted since the worker came to this run. */
@@ -65,199 +231,20 @@ static void take_counts(struct mt_pool_launch *run)
     memset(counts, 0, MT_COUNTS * sizeof *counts);
 }
 
-static void set_limit(struct mt_worker *w, uint64_t words)
-{
-    w->limit = words;
-    mt_cpu_tls.end = mt_check_on ? mt_cpu_tls.cur : w->buffer + words; /* no room: each access asks */
-}
-
-static void hand_on_runs(void *worker, const struct mt_access_run *runs, size_t count, uint64_t accesses)
-{
-    struct mt_cpu_launch *l = ((struct mt_worker *)worker)->run->launch;
-    l->flush_runs(l->flush_ctx, runs, count, accesses);
-}
-
-/* Puts entries together to accesses of warps. Those of a warp that may not have come to its end stay. */
-static uint64_t put_together(struct mt_worker *w, uint64_t count, int all)
-{
-    struct mt_pool_launch *run = w->run;
-    const struct mt_image *image = run->launch->image; /* some have added the base of sites themselves */
-    uint64_t accesses, rest, limit = w->limit;
-    mt_warps_open(w->warps, image->head->site_base ? 0 : image->site_base, hand_on_runs, w);
-    if (!all && count * MT_ENTRY_WORDS == w->buffer_words) /* a thread alone has nobody to be parted from */
-        all = run->nthreads > 1 ? MT_WARPS_FULL : 1;
-    uint64_t used = mt_warps_put(w->warps, w->buffer, count, all, &accesses);
-    atomic_fetch_add_explicit(&run->records, accesses, memory_order_relaxed);
-    if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
-        worker_tally(run, w->buffer, used);
-    rest = (count - used) * MT_ENTRY_WORDS;
-    memmove(w->buffer, w->buffer + used * MT_ENTRY_WORDS, rest * sizeof *w->buffer);
-    if (rest > limit / 2)
-        w->limit = limit * 2 < w->buffer_words ? limit * 2 : w->buffer_words;
-    return rest;
-}
-
-static void worker_flush_here(void *worker, int all)
-{
-    struct mt_worker *w = worker;
-    struct mt_pool_launch *run = w->run;
-    uint64_t words = (uint64_t)(mt_cpu_tls.cur - w->buffer), rest = 0;
-    if (words && run && (run->launch->flush || run->launch->flush_runs)) {
-        if (w->warps) {
-            rest = put_together(w, words / 3, all);
-        } else {
-            atomic_fetch_add_explicit(&run->records, words / 3, memory_order_relaxed);
-            if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
-                worker_tally(run, w->buffer, words / 3);
-            run->launch->flush(run->launch->flush_ctx, w->buffer, words / 3);
-        }
-    }
-    mt_cpu_tls.cur = w->buffer + rest;
-    set_limit(w, w->limit);
-}
-
-/* Hands the buffer's records to the launch they belong to. all: in compact mode, those of the warp at work,
- * too. */
-static void worker_flush(struct mt_worker *w, int all)
-{
-    mt_worker_call(w, worker_flush_here, all);
-}
-
-/* No more records of the worker's run will come. */
-static void flush_last(struct mt_worker *w)
-{
-    worker_flush(w, 1);
-    mt_access_runs_flush(w);
-    if (!w->warps)
-        return;
-    mt_warps_flush(w->warps);
-    atomic_fetch_add_explicit(&w->run->parted, mt_warps_parted(w->warps), memory_order_relaxed);
-    set_limit(w, w->small);
-}
-
-static void hand_on_all(void *worker, int unused)
-{
-    const struct mt_cpu_launch *l = ((struct mt_worker *)worker)->run->launch;
-    (void)unused;
-    flush_last(worker);
-    l->fence(l->flush_ctx);
-}
-
-void mt_worker_hand_on(struct mt_worker *w)
-{
-    if (w->run->launch->fence && !w->quiet) /* quiet: all that is not forgotten has been handed on */
-        mt_worker_call(w, hand_on_all, 0);
-}
-
 void mt_worker_quiet(struct mt_worker *w, int quiet)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     if (MT_LIKELY(w->quiet == quiet))
         return;
-    mt_access_runs_flush(w);
+    worker_call(w, runs_flush_here, 0);
     w->quiet = quiet;
     if (quiet) {
-        w->kept.cur = t->cur;
-        w->kept.end = t->end;
         w->kept.untraced = t->untraced;
         memcpy(w->kept.counts, t->counts, sizeof t->counts);
-        t->cur = w->scratch;
-        t->end = mt_check_on ? t->cur : w->scratch + MT_SCRATCH_WORDS;
     } else {
-        t->cur = w->kept.cur;
-        t->end = w->kept.end;
         t->untraced = w->kept.untraced;
         memcpy(t->counts, w->kept.counts, sizeof t->counts);
     }
-}
-
-/* Is the access of global memory, which alone is checked, a bad one? */
-static int worker_is_bad(uint64_t address, uint32_t meta, uint32_t site, const void *caller)
-{
-    return MT_UNLIKELY(mt_check_on) && !mt_rec_space(meta >> 28) &&
-           mt_check_access(address, meta, site, caller);
-}
-
-static uint64_t *worker_room(void)
-{
-    struct mt_worker *w = mt_worker_self;
-    struct mt_cpu_tls *t = &mt_cpu_tls;
-    if (MT_UNLIKELY(mt_check_on)) {
-        if (w->quiet)
-            t->cur = w->scratch;
-        else if (t->cur == w->buffer + w->limit)
-            worker_flush(w, 0);
-        t->end = t->cur + 3; /* room for this one */
-        return t->cur;
-    }
-    if (MT_UNLIKELY(w->quiet))
-        t->cur = w->scratch;
-    else
-        worker_flush(w, 0);
-    return t->cur;
-}
-
-uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint64_t place)
-{
-    (void)place;
-    if (worker_is_bad(address, meta, site, __builtin_return_address(0)))
-        mt_check_end();
-    return worker_room();
-}
-
-struct mt_room mt_cpu_trace_room_to(uint64_t address, uint32_t meta, uint32_t site, uint64_t place)
-{
-    struct mt_worker *w = mt_worker_self;
-    (void)place;
-    if (worker_is_bad(address, meta, site, __builtin_return_address(0))) {
-        if ((meta & MT_RAW_MAX_SIZE) > sizeof w->nowhere)
-            mt_check_end();
-        memset(w->nowhere, 0, sizeof w->nowhere);
-        address = (uint64_t)(uintptr_t)w->nowhere;
-    }
-    return (struct mt_room){worker_room(), address};
-}
-
-/* The third word of the entry that was written last; 0: it is not here. */
-static uint64_t worker_newest(const struct mt_worker *w)
-{
-    return mt_cpu_tls.cur > w->buffer ? mt_cpu_tls.cur[-1] : 0;
-}
-
-static void worker_entry(struct mt_worker *w, uint64_t first, uint64_t second, uint64_t third)
-{
-    struct mt_cpu_tls *t = &mt_cpu_tls;
-    if (t->cur == w->buffer + w->limit)
-        worker_flush(w, 0);
-    t->cur[0] = first;
-    t->cur[1] = second;
-    t->cur[2] = third;
-    t->cur += MT_ENTRY_WORDS;
-    if (mt_check_on)
-        t->end = t->cur;
-}
-
-void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid)
-{
-    if (w->quiet)
-        return;
-    if (worker_newest(w) == MT_ENTRY_MARK)
-        mt_cpu_tls.cur -= MT_ENTRY_WORDS; /* there was nothing of the CTA before */
-    worker_entry(w, smid, cta, MT_ENTRY_MARK);
-}
-
-void mt_worker_lanes(struct mt_worker *w, uint64_t lanes, uint64_t warp)
-{
-    if (!w->warps || w->quiet || !w->run->launch->flush_runs)
-        return;
-    if (warp != MT_ENTRY_ALL || worker_newest(w) != MT_ENTRY_LANES || mt_cpu_tls.cur[-2] != warp)
-        worker_entry(w, lanes, warp, MT_ENTRY_LANES);
-}
-
-int mt_worker_recorded(const struct mt_worker *w, uint32_t thread)
-{
-    uint64_t newest = w->warps && !w->quiet ? worker_newest(w) : 0;
-    return newest && newest < MT_ENTRY_LANES && newest % MT_CTA_MAX == thread;
 }
 
 /* ---- claiming and reporting ---- */
@@ -270,7 +257,7 @@ static void worker_report(struct mt_worker *w)
     mt_worker_quiet(w, 0);
     if (!run)
         return;
-    flush_last(w);
+    worker_call(w, runs_flush_here, 1);
     if (mt_cpu_tls.untraced)
         atomic_fetch_add_explicit(&run->untraced, mt_cpu_tls.untraced, memory_order_relaxed);
     mt_cpu_tls.untraced = 0;
@@ -278,7 +265,7 @@ static void worker_report(struct mt_worker *w)
         take_counts(run);
     w->run = NULL;
     w->finished = 0;
-    mt_pool_report(run, finished);
+    pool_report(run, finished);
 }
 
 static void worker_attach(struct mt_worker *w, struct mt_pool_launch *run)
@@ -317,7 +304,7 @@ static void take_claim(struct mt_worker *w, struct mt_pool_launch **run, uint64_
 /* Takes the next CTA. 0 when there is none. */
 static int worker_claim(struct mt_worker *w, struct mt_pool_launch **run, uint64_t *linear)
 {
-    if (!has_claim(w) && !mt_pool_claim(w->run, &w->claim))
+    if (!has_claim(w) && !pool_claim(w->run, &w->claim))
         return 0;
     take_claim(w, run, linear);
     return 1;
@@ -331,8 +318,8 @@ static int claim_beside(struct mt_worker *w, const struct mt_cta *spins, struct 
     const struct mt_pool_launch *own = spins->run;
     int room = own->cooperative || w->resident_threads + MT_CTA_MAX <= RESIDENT_THREADS_MAX;
     int others = w->resident_threads + MT_CTA_MAX <= OTHERS_THREADS_MAX || own->cooperative;
-    if (!has_claim(w) && !(others && mt_pool_claim_other(own, &w->claim)) &&
-        !(room && mt_pool_claim(w->run, &w->claim)))
+    if (!has_claim(w) && !(others && pool_claim_other(own, &w->claim)) &&
+        !(room && pool_claim(w->run, &w->claim)))
         return 0;
     take_claim(w, run, linear);
     return 1;
@@ -527,27 +514,23 @@ static void worker_drain(struct mt_worker *w)
 
 /* ---- the thread ---- */
 
-struct mt_worker *mt_worker_new(void)
+/* worker.c */
+static struct mt_worker *worker_new(void)
 {
-    size_t most = mt_cpu_compact && buffer_bytes < COMPACT_BYTES ? COMPACT_BYTES : buffer_bytes;
     struct mt_worker *w = calloc(1, sizeof *w);
     if (!w)
         return NULL;
-    w->buffer_words = most / 24 * 3;
-    w->small = w->limit = buffer_bytes / 24 * 3;
-    w->buffer = aligned_alloc(64, (w->buffer_words * 8 + 63) & ~63ull);
+    w->raw_room = buffer_bytes / 24;
+    w->buffer = compact ? NULL : malloc(w->raw_room * 24);
     w->loop_cta = calloc(1, sizeof *w->loop_cta);
     w->fault_stack = malloc(4 * MT_FAULT_STACK);
-    w->runs = mt_access_runs_new();
-    w->warps = mt_cpu_compact ? mt_warps_new() : NULL;
-    int all = w->buffer && w->loop_cta && w->fault_stack && w->runs && (w->warps || !mt_cpu_compact);
+    w->runs = aligned_alloc(_Alignof(struct mt_access_runs), sizeof *w->runs); /* most is never touched */
+    int all = (w->buffer || compact) && w->loop_cta && w->fault_stack && w->runs;
     w->loop_fiber.stack = all ? mt_stack_for_loops() : NULL; /* last: it cannot be given back */
     if (w->loop_fiber.stack) {
         w->loop_fiber.sp = mt_fiber_prepare(w->loop_fiber.stack);
         return w;
     }
-    if (w->warps)
-        mt_warps_free(w->warps);
     free(w->runs);
     free(w->fault_stack);
     free(w->loop_cta);
@@ -556,7 +539,7 @@ struct mt_worker *mt_worker_new(void)
     return NULL;
 }
 
-void *mt_worker_main(void *worker)
+static void *worker_main(void *worker)
 {
     struct mt_worker *w = worker;
     struct mt_cpu_tls *t = &mt_cpu_tls;
@@ -564,16 +547,388 @@ void *mt_worker_main(void *worker)
     mt_last_ours();
     t->local_base = mt_local_base();
     t->local_bytes = mt_local_bytes();
-    t->cur = w->buffer;
-    set_limit(w, w->limit);
-    mt_access_runs_open(w);
-    t->site_mask = mt_cpu_compact ? UINT64_MAX : UINT32_MAX;
-    t->thread_mask = mt_cpu_compact ? UINT64_MAX : 0;
-    t->place_mask = mt_cpu_compact ? (UINT64_MAX >> 1) & ~(uint64_t)(MT_PLACE_ONE - 1) : 0;
+    runs_open(w);
+    t->compact = (uint32_t)compact;
     mt_fault_thread(w);
     for (;;) {
-        t->nsmid = mt_pool_wait(w);
+        t->nsmid = pool_wait(w);
         worker_drain(w);
     }
     return NULL;
+}
+
+/* The pool of workers and the launches they work on. A launch is queued by mt_cpu_start; workers claim CTAs
+ * in ascending order, in chunks for kernels without waits, and the one that reports the last CTA says that
+ * the launch is done. */
+
+#define CHUNK_MAX 64
+#define LOOKS 32 /* of less than a microsecond each */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct mt_pool_launch *first; /* launches with CTAs to claim, by priority, then oldest first */
+    _Atomic int queued;           /* there is a first: for looks without the lock */
+    unsigned nworkers, active, sms, idle;
+    uint64_t grids, progress;
+    struct mt_worker *spare; /* made, but no thread could be had for it */
+    int ready, installed;
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
+
+/* ---- for workers ---- */
+
+static int pool_claimable(const struct mt_pool_launch *run)
+{
+    return run->next < run->total && !atomic_load_explicit(&run->failed, memory_order_relaxed);
+}
+
+static struct mt_pool_launch *first_claimable(void)
+{
+    struct mt_pool_launch *run = pool.first;
+    while (run && !pool_claimable(run))
+        run = run->link;
+    return run;
+}
+
+static void unlink_run(struct mt_pool_launch *run)
+{
+    for (struct mt_pool_launch **p = &pool.first; *p; p = &(*p)->link)
+        if (*p == run) {
+            *p = run->link;
+            break;
+        }
+    pool.queued = pool.first != NULL;
+}
+
+static int is_done(const struct mt_pool_launch *run)
+{
+    return run->finished == run->claimed && !pool_claimable(run);
+}
+
+/* Waking a thread takes longer than most small launches: a worker looks out for the next one for a moment,
+ * and lets other threads run meanwhile. */
+static void look_out(void)
+{
+    for (int i = 0; i < LOOKS && !atomic_load_explicit(&pool.queued, memory_order_relaxed); i++) {
+        for (int k = 0; k < 32; k++)
+            __builtin_ia32_pause();
+        sched_yield();
+    }
+}
+
+static unsigned pool_wait(const struct mt_worker *w)
+{
+    unsigned sms;
+    if (w->id < pool.active)
+        look_out();
+    pthread_mutex_lock(&pool.lock);
+    while (w->id >= pool.active || !first_claimable()) {
+        pool.idle++;
+        pthread_cond_wait(&pool.work, &pool.lock);
+        pool.idle--;
+    }
+    sms = pool.sms;
+    pthread_mutex_unlock(&pool.lock);
+    return sms;
+}
+
+/* Called with the lock. */
+static void claim_of(struct mt_pool_launch *run, struct mt_claim *claim)
+{
+    uint64_t n = (run->total - run->next) / (4 * pool.active);
+    if (!run->loop || n < 1)
+        n = 1;
+    if (n > CHUNK_MAX)
+        n = CHUNK_MAX;
+    claim->run = run;
+    claim->next = run->next;
+    claim->end = run->next += n;
+    run->claimed += n;
+    if (run->next == run->total)
+        unlink_run(run);
+}
+
+static int pool_claim(struct mt_pool_launch *preferred, struct mt_claim *claim)
+{
+    struct mt_pool_launch *run;
+    pthread_mutex_lock(&pool.lock);
+    run = first_claimable();
+    if (preferred && run && preferred->launch->priority <= run->launch->priority && pool_claimable(preferred))
+        run = preferred;
+    if (run)
+        claim_of(run, claim);
+    pthread_mutex_unlock(&pool.lock);
+    return run != NULL;
+}
+
+static int pool_claim_other(const struct mt_pool_launch *not_this, struct mt_claim *claim)
+{
+    struct mt_pool_launch *run;
+    pthread_mutex_lock(&pool.lock);
+    for (run = pool.first; run && (run == not_this || !pool_claimable(run));)
+        run = run->link;
+    if (run)
+        claim_of(run, claim);
+    pthread_mutex_unlock(&pool.lock);
+    return run != NULL;
+}
+
+/* Its last CTA has ended: nobody but the caller knows the run any more. */
+static void say_done(struct mt_pool_launch *run)
+{
+    struct mt_cpu_launch *l = run->launch;
+    int status = mt_check_result(run);
+    mt_image_args_free(run->args);
+    l->records = run->records;
+    l->untraced = run->untraced;
+    l->undefined = run->undefined;
+    l->ungrouped = l->records && l->flush_runs && run->fibers;
+    l->parted = !l->ungrouped && l->records && l->kernel->flags & MT_KERNEL_PARTED;
+    for (unsigned i = 0; i < MT_COUNTS; i++) {
+        l->counts[i] = run->counts[i];
+        l->recorded[i] = run->recorded[i];
+    }
+    free(run);
+    l->done(l->done_ctx, status);
+}
+
+static void pool_report(struct mt_pool_launch *run, uint64_t finished)
+{
+    pthread_mutex_lock(&pool.lock);
+    pool.progress += finished;
+    run->finished += finished;
+    int over = !run->over && is_done(run);
+    if (over) {
+        run->over = 1;
+        unlink_run(run);
+    }
+    pthread_mutex_unlock(&pool.lock);
+    if (over)
+        say_done(run);
+}
+
+uint64_t mt_cpu_progress(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    uint64_t n = pool.progress;
+    pthread_mutex_unlock(&pool.lock);
+    return n;
+}
+
+/* ---- workers ---- */
+
+static void pool_forked(void)
+{
+    /* The workers do not exist here, nor does anybody who waits for them; their memory may be used again. */
+    pthread_mutex_init(&pool.lock, NULL);
+    pthread_cond_init(&pool.work, NULL);
+    pool.first = NULL;
+    pool.queued = 0;
+    pool.nworkers = pool.idle = 0;
+    pool.spare = NULL; /* its stack is in the memory that is used again */
+    mt_image_args_reset();
+    mt_local_reset();
+}
+
+static unsigned online_cpus(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+    return n > 0 ? (unsigned)n : 1;
+}
+
+int mt_cpu_init(unsigned threads, unsigned sms)
+{
+    int rc = mt_local_init();
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&pool.lock);
+    if (!pool.installed) {
+        pool.installed = 1;
+        pthread_atfork(NULL, NULL, pool_forked);
+        mt_fault_install();
+    }
+    pool.active = threads ? threads : online_cpus();
+    pool.sms = sms ? sms : 1;
+    pool.ready = 1;
+    pthread_cond_broadcast(&pool.work);
+    pthread_mutex_unlock(&pool.lock);
+    return 0;
+}
+
+unsigned mt_cpu_workers(void)
+{
+    return pool.active;
+}
+
+static int start_worker(void)
+{
+    struct mt_worker *w = pool.spare ? pool.spare : worker_new();
+    if (!w)
+        return ENOMEM;
+    pool.spare = w; /* until there is a thread for it: the next launch tries again */
+    w->id = pool.nworkers;
+    int rc = mt_base_thread_start(NULL, 1, worker_main, w);
+    if (rc)
+        return rc;
+    pool.nworkers++;
+    pool.spare = NULL;
+    return 0;
+}
+
+/* Called with the lock: worker threads up to pool.active. 0, or an errno when there is not even one. */
+static int start_workers(void)
+{
+    int rc = 0;
+    if (pool.nworkers >= pool.active)
+        return 0;
+    while (pool.nworkers < pool.active && !rc)
+        rc = start_worker();
+    return pool.nworkers ? 0 : rc;
+}
+
+/* ---- launches ---- */
+
+static int pool_reject(struct mt_cpu_launch *l, int code, const char *why)
+{
+    snprintf(l->message, sizeof l->message, "%s", why);
+    return code;
+}
+
+static int pool_check(struct mt_cpu_launch *l)
+{
+    uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2];
+    if (!pool.ready)
+        return pool_reject(l, MT_ERR_LAUNCH, "the CPU device is not initialised");
+    if (mt_worker_self && mt_worker_self->in_device)
+        return pool_reject(l, MT_ERR_LAUNCH, "launched from device code");
+    for (int i = 0; i < 3; i++)
+        if (!l->grid[i] || !l->block[i] || l->block[i] > MT_CTA_MAX)
+            return pool_reject(l, MT_ERR_CONFIGURATION, "a dimension of the grid or block is 0 or too large");
+    if (threads > MT_CTA_MAX)
+        return pool_reject(l, MT_ERR_CONFIGURATION, "more than 1024 threads in a block");
+    uint64_t ctas = (uint64_t)l->cluster[0] * l->cluster[1] * l->cluster[2];
+    if (l->cluster[0] && (!ctas || ctas > MT_CLUSTER_MAX || l->grid[0] % l->cluster[0] ||
+                          l->grid[1] % l->cluster[1] || l->grid[2] % l->cluster[2]))
+        return pool_reject(l, MT_ERR_CONFIGURATION, "the grid cannot be divided into such clusters");
+    return 0;
+}
+
+/* Called with the lock. */
+static void pool_queue(struct mt_pool_launch *run)
+{
+    struct mt_pool_launch **tail = &pool.first;
+    run->grid_id = ++pool.grids;
+    while (*tail && (*tail)->launch->priority <= run->launch->priority)
+        tail = &(*tail)->link;
+    run->link = *tail;
+    *tail = run;
+    pool.queued = 1;
+    if (pool.nworkers > pool.active) /* a sleeper that may not work must not swallow the signal */
+        pthread_cond_broadcast(&pool.work);
+    else
+        for (uint64_t i = 0; i < run->total && i < pool.idle; i++)
+            pthread_cond_signal(&pool.work);
+}
+
+/* Which version for whole warps fits the CTA's shape, or NULL. */
+static void (*pool_vector(const uint32_t *block, const void *rows, const void *tiles,
+                          const void *any))(void **)
+{
+    const void *code = NULL;
+    if (block[0] % MT_WARP == 0)
+        code = rows;
+    else if (block[0] % (MT_WARP / 2) == 0 && (uint64_t)block[0] * block[1] * block[2] % MT_WARP == 0)
+        code = tiles;
+    return (void (*)(void **))(uintptr_t)(code ? code : any);
+}
+
+static int pool_is_traced(const struct mt_cpu_launch *l)
+{
+    return l->flush || l->flush_runs;
+}
+
+/* Warps as vectors. 0: not this launch. */
+static int pool_choose_vector(struct mt_pool_launch *run)
+{
+    const struct mt_cpu_launch *l = run->launch;
+    const struct mt_image_kernel *k = l->kernel;
+    void (*record)(void **) = pool_vector(l->block, k->record_rows, k->record_tiles, k->record_any);
+    void (*plain)(void **) = pool_vector(l->block, k->vector_rows, k->vector_tiles, k->record_any);
+    void (*quiet)(void **) = mt_check_on ? record : plain,
+                       (*code)(void **) = pool_is_traced(l) ? record : quiet;
+    int waits = (k->flags & MT_KERNEL_WARPS) != 0;
+    if (!code || !quiet)
+        return 0;
+    /* CTAs of a cluster are begun side by side; a bad access ends a warp. */
+    run->warps = waits || l->cluster[0] || mt_check_on;
+    run->loop = run->warps ? NULL : code;
+    run->quiet_loop = run->warps ? NULL : quiet;
+    run->entry = code;
+    run->quiet_entry = quiet;
+    run->nthreads = run->warps ? (run->nthreads + MT_WARP - 1) / MT_WARP : run->nthreads;
+    return 1;
+}
+
+/* Which code runs: whole warps where there is such code for the CTA's shape, else a fiber for each thread;
+ * without record calls when nobody wants to know. */
+static void choose_code(struct mt_pool_launch *run)
+{
+    const struct mt_image_kernel *k = run->launch->kernel;
+    if (pool_choose_vector(run))
+        return;
+    run->fibers = run->nthreads > 1; /* a thread alone is its warp */
+    int plain = k->plain_entry && !mt_check_on;
+    run->entry = plain && !pool_is_traced(run->launch) ? k->plain_entry : k->entry;
+    run->quiet_entry = plain ? k->plain_entry : run->entry;
+}
+
+/* Fills the run of a launch. 0, or why it cannot run. */
+static int pool_prepare(struct mt_pool_launch *run, struct mt_cpu_launch *l)
+{
+    run->launch = l;
+    run->cooperative = l->cooperative;
+    run->ordered = l->cooperative && pool.active > 1;
+    run->nthreads = l->block[0] * l->block[1] * l->block[2];
+    run->total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+    if (l->cluster[0])
+        run->total /= (uint64_t)l->cluster[0] * l->cluster[1] * l->cluster[2];
+    run->shared_bytes = ((l->image->shared_size + l->dyn_shared + 15) & ~15ull) + MT_SHARED_RESERVED;
+    mt_image_constant_hull(&run->const_base, &run->const_bytes);
+    choose_code(run); /* after nthreads */
+    if (!run->loop && !run->entry)
+        return pool_reject(l, MT_ERR_UNSUPPORTED, "the CPU image has no code for it");
+    run->args = mt_image_args_copy(l, &run->workspace);
+    return run->args ? 0 : pool_reject(l, MT_ERR_MEMORY, "no memory for its arguments");
+}
+
+int mt_cpu_start(struct mt_cpu_launch *l)
+{
+    int rc = pool_check(l);
+    l->records = l->untraced = l->undefined = l->parted = 0;
+    l->ungrouped = 0;
+    memset(l->counts, 0, sizeof l->counts);
+    memset(l->recorded, 0, sizeof l->recorded);
+    if (rc)
+        return rc;
+    l->message[0] = 0;
+    mt_fault_take_back();
+    struct mt_pool_launch *run = calloc(1, sizeof *run);
+    if (!run)
+        return pool_reject(l, MT_ERR_MEMORY, "no memory for a launch");
+    rc = pool_prepare(run, l);
+    if (rc)
+        goto fail;
+    pthread_mutex_lock(&pool.lock);
+    rc = start_workers();
+    if (!rc)
+        pool_queue(run);
+    pthread_mutex_unlock(&pool.lock);
+    if (!rc)
+        return 0;
+    mt_image_args_free(run->args);
+    rc = pool_reject(l, MT_ERR_MEMORY, "no worker thread could be started");
+fail:
+    free(run);
+    return rc;
 }

@@ -1,6 +1,7 @@
 /* A CPU image written by hand: what the pass would make of small kernels. Uses the real builtins. */
 #include "access.c"
-#include "sreg.c"
+#include "system.c"
+#include "ptx.c"
 uint32_t __mt_site_base;
 #define TID mt_cpu_tls.tid[0]
 #define CTA mt_cpu_tls.ctaid[0]
@@ -58,7 +59,7 @@ static void fill(void **args)
 {
     uint32_t *out = ARG(uint32_t *, 0), n = ARG(uint32_t, 1), i = CTA * N + TID;
     if (i < n) {
-        __mt_access_global_at(&out[i], 1u << 28 | 4, 0, 0);
+        __mt_access_global(&out[i], 1u << 28 | 4, 0);
         out[i] = i;
     }
 }
@@ -78,7 +79,7 @@ static void coordinates(void **args)
     p[0] += 1;
     p[1] = t->laneid == thread % 32 && t->warpid == thread / 32;
     p[2] = t->smid == cta % t->nsmid;
-    p[3] = t->cta == ((uint64_t)t->ctaid[0] << 32 | t->ctaid[1] << 16 | t->ctaid[2]);
+    p[3] = t->run_cta == ((uint64_t)t->ctaid[0] << 32 | t->ctaid[1] << 16 | t->ctaid[2]);
 }
 static void coordinates_loop(void **args)
 {
@@ -353,10 +354,10 @@ static void spaces(void **args)
                      &device_table[5],
                      (uint32_t *)args[0]};
     for (unsigned i = 0; i < 6; i++)
-        __mt_access_generic_at(p[i], 4, 0, 0);
-    __mt_access_generic_n_at(p[0], 0, 1, 0, 0);
-    __mt_access_generic_n_at(p[0], (1ull << 28) + 10, 1, 0, 0);
-    __mt_access_generic_n_at(p[1], 8, 1, 0, 0);
+        __mt_access_generic(p[i], 4, 0);
+    __mt_access_generic_n(p[0], 0, 1, 0);
+    __mt_access_generic_n(p[0], (1ull << 28) + 10, 1, 0);
+    __mt_access_generic_n(p[1], 8, 1, 0);
     __mt_untraced(0);
     mt_cpu_barrier(0, 0, 0, 0);
 }

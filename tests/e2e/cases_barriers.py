@@ -42,7 +42,8 @@ def onchip_barriers(world):
         result = world.run_ok(program(world, *way), MEMTRACE_FORMAT="compact")
         same("words", result.err, "")
         got = shared(world, result)
-        cases_onchip.check_hazards(world, got, SOURCE, HAZARDS)
+        # Of fibers it is not known that two lanes stored together: the second one hides the first.
+        cases_onchip.check_hazards(world, got, SOURCE, {k: n for k, n in HAZARDS.items() if not way or k[0] != "stored_by_two"})
         same("known barriers", shared(world, result, "--kernels=^[^t]|^tw")["loose"], 0)
         holds("of tiles it is not known which met", got["loose"] > 0)
 

@@ -87,17 +87,23 @@ def check_hazards(world, got, source="onchip.cu", want=HAZARDS):
 
 @case("onchip.banks")
 def onchip_banks(world):
-    """Bank conflicts of accesses whose banks are known, however the warps run."""
-    for way in WAYS:
-        result = world.run_ok(program(world, SPACES, *way), MEMTRACE_FORMAT="compact")
-        same("words", result.err, "")
-        check_banks(world, shared(world, result))
-    got = shared(world, result)
+    """Bank conflicts of accesses whose banks are known. Accesses of fibers are as many, and not grouped to requests."""
+    results = [world.run_ok(program(world, SPACES, *way), MEMTRACE_FORMAT="compact") for way in WAYS]
+    same("words", [r.err for r in results], ["", ""])
+    vectors, got = (shared(world, r) for r in results)
+    check_banks(world, vectors)
+    for what in "banks", "local":
+        volumes = [sorted((c["launch"], c["line"], c["column"], c["type"], c["accesses"], c["bytes"]) for c in x[what]) for x in (vectors, got)]
+        same(f"{what} of fibers", volumes[1], volumes[0])
+        same("requests", {(c["requests"], c.get("wavefronts", 0), c.get("worst", 0)) for c in got[what]}, {(0, 0, 0)})
+    result = results[1]
     columns = {}
     for c in got["banks"] + got["local"]:
         columns.setdefault(c["line"], set()).add(c["column"])
     holds("a line with two accesses", any(len(c) > 1 for c in columns.values()))
     text = world.call([world.tool("mt-extract"), "-s", "shared", "-f", "text", "--top=1000", result.path() + ".mtc"]).stdout
+    holds("words of what is not grouped", "are not grouped to requests" in text and
+          all("not grouped" in row for row in re.findall(r"(?m)^  onchip\.cu:.*", text.split("Hazards of")[0])))
     places = re.findall(r"(?m)^  onchip\.cu:([\d:]+) ", text.split("Hazards of")[0])
     same("columns where they tell accesses apart", set(places),
          {f"{c['line']}:{c['column']}" if len(columns[c["line"]]) > 1 else str(c["line"]) for c in got["banks"]})
@@ -131,11 +137,11 @@ def tensors(world, *more):
 def onchip_tensors(world):
     """The side of shared memory of tensor copies: blocks, and chunks of 16 bytes where a swizzle leaves gaps: rows of half its
     span, 24 of them, of 1, 2 and 4 chunks in tests/conformance/tensor.cu. Blocks up to 32 bytes, of which there are 3, are
-    looked at, too. None has a conflict. None has a hazard; without the wait for its barrier, each word of a box is one."""
+    looked at, too. The kernel runs a thread at a time: no wavefronts. None has a hazard; without the wait for its barrier, each word of a box is one."""
     got = tensors(world)
     kernels = [launch["kernel"] for launch in got["launches"]]
     mine = [c for c in got["banks"] if kernels[c["launch"]] == "load" and c["type"] == "store"]
-    same("chunks, conflicts", (sum(c["wavefronts"] for c in mine), sum(c["conflicts"] for c in mine)), (24 * (1 + 2 + 4) + 3, 0))
+    same("chunks: not grouped", {(c["requests"], c["wavefronts"], c["conflicts"]) for c in mine}, {(0, 0, 0)})
     same("hazards", got["hazards"], [])
     raced = tensors(world, "-DNO_WAIT=1")["hazards"]
     same("kernels with hazards", {(h["kernel"], h["kind"], h["first"]["type"], h["second"]["type"]) for h in raced}, {("load", "RAW", "store", "load")})

@@ -1,4 +1,5 @@
 """Requests of kernels whose lanes leave loops by what they read in them (src/polls.cu): as the lanes of a warp make them together, counted by hand."""
+import json
 import os
 import re
 import types
@@ -119,40 +120,65 @@ def requests(result, mark):
     for launch in launches:
         for *_, site, _ in launch.runs:
             count[mark.get(line[site])] += 1
-    parted = {e["kernel"] for e in events.all("launch") if e.get("parted")}
-    return count, parted
+    return count, {e["kernel"] for e in events.all("launch") if e.get("parted") or e.get("ungrouped")}
+
+
+def accesses(result, mark):
+    launches, events = cases_compact.read(result)
+    line, count = {e["id"]: e["line"] for e in events.all("site")}, Counter()
+    for launch in launches:
+        for _, site, *_, addresses in launch.runs:
+            count[mark.get(line[site])] += len(addresses)
+    return count
 
 
 def check(world, what, result, threads, apart=()):
-    """apart: kernels whose lanes may be taken apart, which is said."""
+    """apart: kernels whose accesses are not grouped, which is said."""
     mark = marks(os.path.join(world.src, "polls.cu"))
-    count, parted = requests(result, mark)
+    count, said = requests(result, mark)
     want = {m: n for m, n in expected(threads).items() if m.split(":")[0] not in apart}
     same(f"{what}, {threads} threads", {m: count[m] for m in want}, want)
-    holds(f"{what}, {threads} threads: parted {parted}", all(any(a in kernel for a in apart) for kernel in parted))
+    same(f"{what}, {threads} threads: not grouped", {kernel.split("(")[0] for kernel in said}, apart)
 
 
 SIZES = 1, 20, 32, 40, 64, 160
 
 
 def check_all(world, what, run):
-    """Where each lane has its turn after the one before, its lanes are apart."""
+    """Where a lane may wait for another one of its warp, each is a fiber."""
     for threads in SIZES:
         result = run(threads)
         same("output", result.out, "0 wrong\n")
-        check(world, what, result, threads, {"in_turn"} if threads > 1 else set())
+        check(world, what, result, threads, {"in_turn", "waits", "counted"} if threads > 1 else set())
 
 
 @case("polls.vectors")
 def polls_vectors(world):
     app = world.compile(os.path.join(world.src, "polls.cu"), "-O2", "--mt-gpu-trace=off")
     check_all(world, "vectors", lambda threads: world.run_ok([app, str(threads)], MEMTRACE_FORMAT="compact"))
+    result = world.run_ok([app, "64"], MEMTRACE_FORMAT="compact")
+    launches, events = cases_compact.read(result)
+    single = {e["kernel"] for e in events.all("launch") if e.get("ungrouped")}
+    out, text = (world.call([world.tool("mt-extract"), "-s", "coalescing", "-f", f, result.path() + ".mtc"]).stdout for f in ("json", "text"))
+    out = json.loads(out)
+    same("kernels whose requests are not known", set(out["apart"]), single)
+    same("kernels with requests", set(out["coalescing"]["kernels"]), {x.kernel for x in launches} - single)
+    left_out = sum(len(a) for x in launches if x.kernel in single for *_, a in x.runs)
+    same("accesses without requests", out["coalescing"]["unmasked"], left_out)
+    holds("said in words", f"  {left_out} accesses are not grouped to requests" in text and "not grouped to requests of warps" in " ".join(out["gaps"]))
 
 
 @case("polls.fibers")
 def polls_fibers(world):
-    app = world.compile(os.path.join(world.src, "polls.cu"), "-O2", "--mt-gpu-trace=off", "--mt-vectors=off")
-    check_all(world, "fibers", lambda threads: world.run_ok([app, str(threads)], MEMTRACE_FORMAT="compact"))
+    """What fibers do is not grouped: it is what the lanes of vectors do."""
+    source = os.path.join(world.src, "polls.cu")
+    mark, apps = marks(source), [world.compile(source, "-O2", "--mt-gpu-trace=off", "--mt-vectors=" + how) for how in ("on", "off")]
+    for threads in SIZES:
+        results = [world.run_ok([app, str(threads)], MEMTRACE_FORMAT="compact") for app in apps]
+        want, got = ({m: n for m, n in accesses(r, mark).items() if m in expected(threads)} for r in results)
+        same(f"{threads} threads: accesses", got, want)
+        launches, events = cases_compact.read(results[1])
+        same(f"{threads} threads: not grouped", {e.get("ungrouped", False) for e in events.all("launch")}, {threads > 1})
 
 
 def compile_by_nvcc(world, source):

@@ -70,9 +70,9 @@ define void @assembly(ptr %p, i16 %h) {
 
 ; What a call passes as it lies in memory, it reads there, member by member; the callee (above) loads from its parameters.
 ; CHECK-LABEL: define internal void @passes(
-; CHECK: call void @__mt_access_global_at(ptr %p, i32 4, i32 {{[0-9]+}}, i64 {{[0-9]+}})
+; CHECK: call void @__mt_access_global(ptr %p, i32 4, i32 {{[0-9]+}})
 ; CHECK: [[SECOND:%.*]] = getelementptr i8, ptr %p, i64 8
-; CHECK-NEXT: call void @__mt_access_global_at(ptr [[SECOND]], i32 8, i32 {{[0-9]+}}, i64 {{[0-9]+}})
+; CHECK-NEXT: call void @__mt_access_global(ptr [[SECOND]], i32 8, i32 {{[0-9]+}})
 ; CHECK: call void @__mt_count(ptr {{%.*}}, i64 1, i64 4, i32 0)
 ; CHECK: call void @__mt_count(ptr {{%.*}}, i64 1, i64 8, i32 0)
 ; CHECK-NEXT: call void @taken

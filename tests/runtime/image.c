@@ -17,7 +17,7 @@ static void fill_thread(void **args)
     uint32_t *out = *(uint32_t **)args[0], n = *(uint32_t *)args[1];
     uint32_t i = mt_cpu_tls.ctaid[0] * mt_cpu_tls.ntid[0] + mt_cpu_tls.tid[0];
     if (i < n) {
-        __mt_access_global_at(&out[i], 1u << 28 | 4, 0, 0);
+        __mt_access_global(&out[i], 1u << 28 | 4, 0);
         out[i] = i + counter[0];
     }
 }
@@ -48,7 +48,7 @@ static void meet(void **args)
 {
     volatile uint32_t *p = *(volatile uint32_t **)args[0];
     uint32_t set = *(uint32_t *)args[1], wait = *(uint32_t *)args[2];
-    __mt_access_global_at((void *)&p[set], 1u << 28 | 4, 0, 0);
+    __mt_access_global((void *)&p[set], 1u << 28 | 4, 0);
     __atomic_fetch_add(&p[set], 1, __ATOMIC_SEQ_CST);
     while (!p[wait])
         mt_cpu_yield();
@@ -58,8 +58,8 @@ static void meet(void **args)
 static void step(void **args)
 {
     uint32_t *p = *(uint32_t **)args[0], expected = *(uint32_t *)args[1];
-    __mt_access_global_at(p, 4, 0, 0);
-    __mt_access_global_at(p, 1u << 28 | 4, 0, 0);
+    __mt_access_global(p, 4, 0);
+    __mt_access_global(p, 1u << 28 | 4, 0);
     if (__atomic_exchange_n(&p[0], expected + 1, __ATOMIC_SEQ_CST) != expected)
         p[1]++;
 }

@@ -438,7 +438,7 @@ static int graph_runs_lanes(void *self, const struct mt_access_run *runs, size_t
     for (size_t k = 0; k < count; k++) {
         const struct mt_access_run *r = &runs[k];
         g->records += r->count;
-        if (r->mask == MT_RUN_NO_MASK)
+        if (r->mask == MT_RUN_NO_MASK || g->ungrouped)
             continue;
         uint64_t warp = r->warp;
         int shown = warp_number(g, r, &warp);
@@ -459,7 +459,9 @@ static int graph_runs_lanes(void *self, const struct mt_access_run *runs, size_t
 
 static int graph_runs_launch(void *self, const struct mt_run_launch *l)
 {
-    mt_stride_graph_launch(self, l->kernel, l->seq);
+    struct mt_stride_graph *g = self;
+    mt_stride_graph_launch(g, l->kernel, l->seq);
+    g->ungrouped = l->event && l->event->ungrouped;
     return 0;
 }
 

@@ -259,8 +259,10 @@ static int coalescing_runs(void *self, const struct mt_access_run *runs, size_t 
         const struct mt_access_run *r = &runs[i];
         if (mt_run_type(r) > MT_ATOMIC)
             continue;
-        if (r->mask == MT_RUN_NO_MASK) {
+        int ungrouped = c->launch.event && c->launch.event->ungrouped;
+        if (r->mask == MT_RUN_NO_MASK || ungrouped) {
             c->unmasked += r->count;
+            c->ungrouped += ungrouped ? r->count : 0;
             continue;
         }
         c->masked += r->count;
@@ -275,6 +277,7 @@ static int coalescing_merge(void *self, void *other)
     struct mt_coalescing *into = self, *from = other;
     into->masked += from->masked;
     into->unmasked += from->unmasked;
+    into->ungrouped += from->ungrouped;
     return coalescing_add(&into->sites, &from->sites, 0);
 }
 
@@ -296,6 +299,7 @@ static void coalescing_pack(struct mt_parcel *p, const void *self)
     const struct mt_coalescing *c = self;
     mt_parcel_u64(p, c->masked);
     mt_parcel_u64(p, c->unmasked);
+    mt_parcel_u64(p, c->ungrouped);
     mt_parcel_u64(p, c->sites.count);
     for (size_t i = 0; i < c->sites.count; i++) {
         mt_parcel_kernel(p, c->sites.cells[i].kernel);
@@ -310,6 +314,7 @@ static void coalescing_unpack(struct mt_unpack *u, void *self)
     struct mt_coalescing *c = self;
     c->masked = mt_unpack_u64(u);
     c->unmasked = mt_unpack_u64(u);
+    c->ungrouped = mt_unpack_u64(u);
     for (size_t n = mt_unpack_count(u, sizeof *c->sites.cells); n > 0 && !u->failed; n--) {
         struct mt_coalescing_cell f;
         const char *kernel = mt_unpack_kernel(u);

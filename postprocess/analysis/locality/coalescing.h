@@ -1,7 +1,7 @@
 /* How well the accesses of a warp go together: 32-byte sectors and 128-byte lines per request, and the
  * distance between neighbouring lanes, by kernel, source line and type, and by
  * the places in a line. Only runs with a lane mask are
- * requests; accesses of others are counted in `unmasked`. Fed and merged as runs.h says; the order of
+ * requests; accesses of others are counted in `unmasked`, as are those of launches that are `ungrouped`. Fed and merged as runs.h says; the order of
  * accesses does not matter. */
 #ifndef MT_ANALYSIS_COALESCING_H
 #define MT_ANALYSIS_COALESCING_H
@@ -61,6 +61,7 @@ struct mt_coalescing {
     size_t count, nstrides;
     struct mt_coalescing_set sites; /* by line, column and variable */
     uint64_t masked, unmasked;      /* accesses in selected launches, those of unknown type left out */
+    uint64_t ungrouped;             /* of the latter, those of launches that ran a thread at a time */
     /* state */
     struct mt_run_launch launch;
     struct mt_coalescing_shape shapes[MT_COALESCING_SHAPES]; /* met lately, by a hash */

@@ -1242,6 +1242,9 @@ static int hazards_new_word(struct mt_hazards *h, const struct mt_hazard *x, uin
 
 static int hazards_add(struct mt_hazards *h, const struct mt_hazard *x, uint32_t cta)
 {
+    /* What the lanes of a warp stored together is not known: they may have. */
+    if (h->single && x->between == MT_HAZARD_IN_WARP && x->site[0] == x->site[1] && x->type[0] == x->type[1])
+        return 0;
     uint32_t what = x->type[0] << 7 | x->type[1] << 5 | (uint32_t)x->kind << 3 | x->between << 1 | x->space;
     uint64_t *at = mt_pairmap_get(&h->places, (uint64_t)x->site[0] << 32 | x->site[1],
                                   (uint64_t)(uintptr_t)x->kernel << 9 | what, h->count);

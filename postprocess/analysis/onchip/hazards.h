@@ -65,6 +65,8 @@ struct mt_hazards {
     uint64_t loose;    /* threads at barriers that order more than they should: which one is not known */
     uint64_t parted;   /* CTAs that were forgotten for want of room before their launch ended */
     /* state */
+    int single; /* of the launch that has begun: it is `ungrouped`, and stores of one site by lanes of a warp
+                   are not judged */
     int words;  /* set before the first launch: threads are ordered by atomics and strong accesses, too */
     int global; /* of the launch that is next to begin: global memory is looked at, too */
     const uint8_t *strong; /* and of it: which sites are strong, by id */

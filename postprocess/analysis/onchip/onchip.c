@@ -109,8 +109,9 @@ static void banks_free(struct mt_banks *b)
     memset(b, 0, sizeof *b);
 }
 
-static void banks_launch(struct mt_banks *b, uint32_t launch, uint32_t input)
+static void banks_launch(struct mt_banks *b, uint32_t launch, uint32_t input, int single)
 {
+    b->single = single;
     b->launch = launch;
     b->input = input;
     b->last = SIZE_MAX;
@@ -139,9 +140,11 @@ static int banks_runs(struct mt_banks *b, const struct mt_access_run *runs, size
         struct mt_bank_cell *c = banks_cell(b, r->site, type);
         if (!c)
             return -1;
-        if (space == MT_IN_SHARED && !(wavefronts = banks_cost(b, r, &least, &worst)))
+        if (b->single)
+            b->ungrouped += space == MT_IN_SHARED ? r->count : 0;
+        else if (space == MT_IN_SHARED && !(wavefronts = banks_cost(b, r, &least, &worst)))
             b->blocks += r->count;
-        c->requests++;
+        c->requests += !b->single;
         c->accesses += r->count;
         c->bytes += (uint64_t)r->count * (r->meta & MT_RAW_MAX_SIZE);
         c->wavefronts += wavefronts;
@@ -372,8 +375,9 @@ static int onchip_launch(void *self, const struct mt_run_launch *l)
         return -1;
     x->launches[x->nlaunches] = (struct mt_onchip_launch){l->superstep, l->kernel, l->event};
     x->untraced += l->event ? l->event->untraced : 0;
-    banks_launch(&x->banks, (uint32_t)x->nlaunches, (uint32_t)l->input);
+    banks_launch(&x->banks, (uint32_t)x->nlaunches, (uint32_t)l->input, l->event && l->event->ungrouped);
     mt_hazards_launch(&x->hazards, (uint32_t)x->nlaunches, (uint32_t)l->input, l->kernel);
+    x->hazards.single = l->event && l->event->ungrouped;
     x->nlaunches++;
     return 0;
 }

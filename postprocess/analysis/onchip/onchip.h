@@ -27,7 +27,7 @@ struct mt_bank_cell {
     uint32_t type;  /* of record.h, with its space */
     uint32_t input; /* of the launch; no part of the key */
     /* sums */
-    uint64_t requests;   /* accesses of a warp */
+    uint64_t requests;   /* accesses of a warp; 0: not grouped */
     uint64_t accesses;   /* of threads */
     uint64_t bytes;      /* of these */
     uint64_t wavefronts; /* shared memory: that they take, */
@@ -38,11 +38,13 @@ struct mt_bank_cell {
 struct mt_banks {
     struct mt_bank_cell *cells; /* in order of appearance */
     size_t count;
-    uint64_t blocks; /* copies of more than 32 bytes a lane, and accesses of no known lanes: not judged */
+    uint64_t ungrouped; /* accesses to shared memory of launches that ran a thread at a time: no requests */
+    uint64_t blocks;    /* copies of more than 32 bytes a lane, and accesses of no known lanes: not judged */
     /* state */
     size_t room, last;
     struct mt_pairmap places; /* launch and site, type -> cell */
     uint32_t launch, input;
+    int single; /* the launch is `ungrouped` */
     struct mt_bank_known *known;
 };
 

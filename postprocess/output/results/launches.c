@@ -328,7 +328,10 @@ int mt_coalescing_text(struct mt_text *t)
 {
     const struct mt_coalescing *c = &t->r->locality->coalescing;
     if (!mt_locality_has_masks(t->r->locality)) {
-        fputs("\nCoalescing: not known, the trace has no lane masks\n", t->f);
+        fprintf(t->f, "\nCoalescing: not known, %s\n",
+                c->ungrouped
+                    ? "the accesses are not grouped to requests: their kernels ran a thread at a time"
+                    : "the trace has no lane masks");
         return 0;
     }
     /* the usual stride is that of most requests; of equal ones the smallest */
@@ -350,8 +353,15 @@ int mt_coalescing_text(struct mt_text *t)
         return -1;
     if (mt_coalescing_remark(t->r))
         fprintf(t->f, "  %s\n", mt_coalescing_remark(t->r));
-    if (c->unmasked)
-        fprintf(t->f, "  %" PRIu64 " accesses have no lane mask and are left out\n", c->unmasked);
+    if (c->unmasked > c->ungrouped)
+        fprintf(t->f, "  %" PRIu64 " accesses have no lane mask and are left out\n",
+                c->unmasked - c->ungrouped);
+    if (c->ungrouped)
+        fprintf(t->f,
+                "  %" PRIu64
+                " accesses are not grouped to requests (their kernels ran a thread at a time) and are "
+                "left out\n",
+                c->ungrouped);
     return 0;
 }
 

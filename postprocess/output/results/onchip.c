@@ -59,6 +59,13 @@ MT_ROWS(hazards, onchip_hazard, x->r->onchip ? x->r->onchip->nhazards : 0)
 void mt_shared_notes(const struct mt_onchip *x, void (*say)(void *arg, const char *note), void *arg)
 {
     char note[200];
+    if (x->banks.ungrouped) {
+        snprintf(note, sizeof note,
+                 "%" PRIu64 " accesses to shared memory are not grouped to requests (their kernels ran a "
+                 "thread at a time): their bank conflicts are not known",
+                 x->banks.ungrouped);
+        say(arg, note);
+    }
     if (x->hazards.unjudged) {
         snprintf(note, sizeof note,
                  "%" PRIu64 " accesses to shared memory are not looked at for hazards: block copies, wide "
@@ -101,16 +108,18 @@ static int onchip_halves(const struct mt_onchip_rows *r)
 /* A place has its column where the table has two sites on one line. */
 #define SITE                                                                                                 \
     "place(file, line) || iif(EXISTS (SELECT 1 FROM banks o WHERE o.line = b.line AND o.file = b.file AND "  \
-    "o.column != b.column), ':' || column, '') AS line, variable, kernel(kernel) AS kernel, type, requests " \
-    "AS '>requests', "
+    "o.column != b.column), ':' || column, '') AS line, variable, kernel(kernel) AS kernel, type, "          \
+    "iif(requests, requests, 'not grouped') AS '>requests', "
 
 int mt_shared_text(struct mt_text *t, const struct mt_onchip *x)
 {
     mt_shared_notes(x, onchip_note, t->f);
     int rc = mt_text_table(
         t, "Bank conflicts of shared memory: wavefronts beyond what the accesses would take without",
-        "SELECT " SITE "wavefronts AS '>wavefronts', wavefronts - least AS '>conflicts', fixed(1.0 * "
-        "wavefronts / requests, 2) AS '>a request', worst || '-way' AS '>worst' FROM banks b WHERE memory = "
+        "SELECT " SITE "iif(requests, wavefronts, '') AS '>wavefronts', iif(requests, wavefronts - least, "
+                       "'') AS '>conflicts', iif(requests, fixed("
+        "1.0 * wavefronts / requests, 2), '') AS '>a request', iif(requests, worst || '-way', '') AS "
+        "'>worst' FROM banks b WHERE memory = "
         "'shared' "
         "ORDER BY wavefronts - least DESC, wavefronts > 0 DESC, b.rowid");
     if (rc == 0 && onchip_halves(&x->rows))

@@ -110,8 +110,8 @@ size_t *mt_launches_sorted(const struct mt_comm *c);
 size_t *mt_transfers_sort(const struct mt_comm *c);
 /* Of each launch the place of its kernel's name among all of them; malloc'ed, NULL without memory. */
 uint32_t *mt_kernel_ranks(const struct mt_comm *c);
-/* Kernels of selected launches whose warps' lanes were taken apart (`parted`), by name: *n; malloc'ed, NULL
- * without memory. */
+/* Kernels of selected launches whose accesses are not grouped as on a GPU (`parted`, `ungrouped`), by name:
+ * *n; malloc'ed, NULL without memory. */
 const char **mt_kernels_apart(const struct mt_comm *c, const struct mt_launch_event *const *events,
                               size_t *n);
 /* Transfers put together by the groups of writer and reader, in that order. */

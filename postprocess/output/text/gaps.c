@@ -142,7 +142,7 @@ static int gaps_parted(struct mt_gaps *g, const struct mt_launch_event *const *l
     uint64_t parted = 0;
     for (size_t i = 0; i < n; i++) {
         parted += launches[i]->parted;
-        if (launches[i]->parted && mt_gaps_apart(g, launches[i]->kernel) != 0)
+        if ((launches[i]->parted || launches[i]->ungrouped) && mt_gaps_apart(g, launches[i]->kernel) != 0)
             return -1;
         if (launches[i]->parted > (most ? most->parted : 0))
             most = launches[i];
@@ -154,6 +154,27 @@ static int gaps_parted(struct mt_gaps *g, const struct mt_launch_event *const *l
                       "%s (most in %s) lanes of a warp were taken apart, or kept together, where a GPU may "
                       "not: its requests may be fewer or more.",
                       mt_number_many(parted, "time", "times").text, kernel ? kernel : "?");
+    free(kernel);
+    return rc;
+}
+
+static int gaps_ungrouped(struct mt_gaps *g, const struct mt_launch_event *const *launches, size_t n)
+{
+    const struct mt_launch_event *first = NULL;
+    uint64_t ungrouped = 0;
+    for (size_t i = 0; i < n; i++) {
+        ungrouped += launches[i]->ungrouped != 0;
+        first = first || !launches[i]->ungrouped ? first : launches[i];
+    }
+    if (!first)
+        return 0;
+    char *kernel = mt_kernel_short(first->kernel);
+    int rc = gaps_say(
+        g, MT_GAP_UNGROUPED,
+        "The accesses of %s (%s%s) are not grouped to requests of warps, as %s a thread at a time: "
+        "how well they coalesce, and their bank conflicts, are not known.",
+        mt_number_many(ungrouped, "launch", "launches").text, ungrouped > 1 ? "the first is of " : "",
+        kernel ? kernel : "?", ungrouped > 1 ? "they ran" : "it ran");
     free(kernel);
     return rc;
 }
@@ -202,8 +223,8 @@ int mt_gaps_find(struct mt_gaps *g, struct mt_source *source, const struct mt_co
         untraced += !launches[i]->traced;
     int bad = !launches || mt_gaps_launches(g, untraced, of_run) != 0 ||
               gaps_accesses(g, source, of_run) != 0 || gaps_failed(g, launches, n, of_run) != 0 ||
-              gaps_parted(g, launches, n) != 0 || gaps_library(g, source) != 0 ||
-              gaps_children(g, source) != 0 ||
+              gaps_parted(g, launches, n) != 0 || gaps_ungrouped(g, launches, n) != 0 ||
+              gaps_library(g, source) != 0 || gaps_children(g, source) != 0 ||
               (!c->options.host && gaps_host(g, allocs, nallocs, traffic) != 0);
     free(launches);
     return bad ? -1 : 0;

@@ -10,18 +10,19 @@
 #include "output/json/json.h"
 
 enum mt_gap {
-    MT_GAP_LAUNCHES, /* not traced */
-    MT_GAP_UNTRACED, /* accesses without a record */
-    MT_GAP_FAILED,   /* launches */
-    MT_GAP_HOST,     /* host code may have written what kernels read */
-    MT_GAP_PARTED,   /* requests that may be parts of one */
-    MT_GAP_LIBRARY,  /* accesses of libraries, left out by memtrace host */
-    MT_GAP_CHILDREN, /* processes that a host program began */
+    MT_GAP_LAUNCHES,  /* not traced */
+    MT_GAP_UNTRACED,  /* accesses without a record */
+    MT_GAP_FAILED,    /* launches */
+    MT_GAP_HOST,      /* host code may have written what kernels read */
+    MT_GAP_PARTED,    /* requests that may be parts of one */
+    MT_GAP_UNGROUPED, /* accesses that are no requests */
+    MT_GAP_LIBRARY,   /* accesses of libraries, left out by memtrace host */
+    MT_GAP_CHILDREN,  /* processes that a host program began */
     MT_GAPS
 };
 struct mt_gaps {
     char *sentence[MT_GAPS]; /* NULL: there is no such gap */
-    char **apart;            /* kernels of MT_GAP_PARTED */
+    char **apart;            /* kernels of MT_GAP_PARTED and MT_GAP_UNGROUPED */
     size_t napart;
 };
 

@@ -20,7 +20,9 @@ function requestSum(list) {
 function movedBytes(r) { return r.sectors * sectorBytes; }
 function usedBytes(r) { return Math.min(r.distinct, movedBytes(r)); }
 function usedShare(r) { return percent(usedBytes(r), movedBytes(r)); }
-function perRequest(r) { return r.requests ? (r.sectors / r.requests).toFixed(1) : ""; }
+function perRequest(r) { return r.requests ? (r.sectors / r.requests).toFixed(1) : r.none || ""; }
+// Of a line that accesses global memory, in the place of figures of requests that there are none of.
+const ungrouped = data.apart ? "not grouped" : "";
 
 // Where the line begins in "file:line"; -1: it is no such name ("ns::kernel+0x120", machine code without lines).
 function lineColon(name) { return (name || "").search(/:[0-9]+$/); }
@@ -99,7 +101,7 @@ function codeRow(n, text, at, heat, most) {
   const words = at ? siteWords(at) : [], value = at ? heat(at) : 0;
   const volume = [value ? el("i", {class: "heat", style: "width:" + Math.max(2, 60 * value / most) + "px"}) : "", at && at.bytes ? " " + bytes(at.bytes) : ""];
   return el("tr", {class: at && at.ops.length ? "hit" : "", "data-line": n, "data-bytes": at ? at.bytes : 0}, el("td", {class: "n"}, String(n)),
-    ...codeCells(volume, Object.assign(requestSum(at ? at.requests : []), {miss: at && at.miss}), at && at.conflicts ? bytes(at.conflicts) : "", at ? at.banks : 0, [text], words.length > 3 ? words.slice(0, 3).join(", ") + ", …" : words.join(", "), words.join("\n")));
+    ...codeCells(volume, Object.assign(requestSum(at ? at.requests : []), {miss: at && at.miss, none: at && at.bytes ? ungrouped : ""}), at && at.conflicts ? bytes(at.conflicts) : "", at ? at.banks : 0, [text], words.length > 3 ? words.slice(0, 3).join(", ") + ", …" : words.join(", "), words.join("\n")));
 }
 function partRow(p) {
   return el("tr", {class: "part"}, el("td", {class: "n"}), ...codeCells([bytes(p.bytes)], p, "", 0, ["└ column " + p.column + ", ", p.variable ? el("b", {}, p.variable) : "", p.variable ? ", " : "", p.type], many(p.requests, "request"), null));
@@ -132,10 +134,10 @@ function lineLink(name) {
 let lineFilesKept = null;
 function lineFiles() { return lineFilesKept = lineFilesKept || lineIndex(); }
 function lineTableRows(index) {
-  return [...index].flatMap(([file, lines]) => [...lines].flatMap(([line, at]) => [{file, line, part: "", bytes: at.bytes, conflicts: at.conflicts, banks: at.banks, v: requestSum(at.requests)},
+  return [...index].flatMap(([file, lines]) => [...lines].flatMap(([line, at]) => [{file, line, part: "", bytes: at.bytes, conflicts: at.conflicts, banks: at.banks, v: Object.assign(requestSum(at.requests), {none: at.bytes ? ungrouped : ""})},
     ...lineParts(at).map((p) => ({file, line, part: "column " + p.column + ", " + (p.variable || "?") + ", " + p.type, bytes: p.bytes, conflicts: null, banks: null, v: p}))]));
 }
-const lineTableColumns = [placeColumn(), textColumn("access", "part"), numberColumn("bytes", "bytes"), {name: "requests", num: true, get: (r) => r.v.requests, text: (r) => count(r.v.requests)},
+const lineTableColumns = [placeColumn(), textColumn("access", "part"), numberColumn("bytes", "bytes"), {name: "requests", num: true, get: (r) => r.v.requests, text: (r) => r.v.requests ? count(r.v.requests) : r.v.none || count(0)},
   {name: "sectors per request", num: true, title: atomicWords, get: (r) => r.v.requests ? r.v.sectors / r.v.requests : null, text: (r) => perRequest(r.v)},
   {name: "used", num: true, get: (r) => r.v.sectors ? usedBytes(r.v) / movedBytes(r.v) : null, text: (r) => usedShare(r.v)}, numberColumn("conflicts (B)", "conflicts"), ...(bankColumn ? [numberColumn("bank conflicts", "banks")] : [])];
 

@@ -54,7 +54,7 @@ function strideWords(r) {
 function coalescingBlock() {
   if (data.coalescing === undefined) return null;
   if (data.coalescing === null)
-    return block("coalescing", "Coalescing", null, nothing("Coalescing needs the lanes of each warp; a raw trace has none, a compact trace (MEMTRACE_FORMAT=compact) has them."));
+    return block("coalescing", "Coalescing", null, nothing(data.apart ? "Not grouped: the kernels ran a thread at a time, so their accesses are no requests of warps." : "Coalescing needs the lanes of each warp; a raw trace has none, a compact trace (MEMTRACE_FORMAT=compact) has them."));
   const vain = (r) => movedBytes(r) - usedBytes(r), rows = coalescingLines(), whole = rows.sort((a, b) => vain(b) - vain(a) || b.sectors - a.sectors);
   if (!rows.length) return block("coalescing", "Coalescing", null, nothing("No warp accessed global memory."));
   const sum = (key) => whole.reduce((s, r) => s + r[key], 0), moved = sum("sectors") * sectorBytes;
@@ -64,7 +64,8 @@ function coalescingBlock() {
     text: perRequest(r) + " sectors per request, " + usedShare(r) + " used"})), "Sectors moved by line", 14, ["used (B)", "moved in vain (B)"]);
   const out = block("coalescing", "Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them (a byte that several lanes of a request ask for counts once: the efficiency of memtrace extract), and what is moved in vain; the lines with most of that first.", el("p", {id: "coalescing-sum"},
     many(sum("requests"), "request") + ", " + many(sum("sectors"), "sector") + " (" + bytes(moved) + "), " + percent(sum("distinct"), moved) + " of it used"), picture,
-    colourLegend([["load", "used"], ["store-pale", "moved in vain"]]), rows.some(halved) ? el("p", {class: "muted"}, data.words.halves) : null);
+    colourLegend([["load", "used"], ["store-pale", "moved in vain"]]), rows.some(halved) ? el("p", {class: "muted"}, data.words.halves) : null,
+    data.coalescing.unmasked ? el("p", {class: "muted"}, many(data.coalescing.unmasked, "access", "accesses") + " in no known request: not in these figures.") : null);
   out.className = "wide";
   return out;
 }

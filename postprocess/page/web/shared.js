@@ -49,11 +49,13 @@ function sharedBars(label, rows, columns, of, empty) {
   follow();
   return el("div", {}, none, box);
 }
+function requestWords(r) { return r.requests ? count(r.requests) : "not grouped"; }
+function laneWords(r) { return r.requests ? many(r.requests, "request") + " of " + many(r.accesses, "lane") : many(r.accesses, "access", "accesses") + ", not grouped"; }
 const sharedColumns = [Object.assign(placeColumn(), {get: (r) => r.at, text: placeWords, hint: (r) => r.at}), numberColumn("column", "column"), textColumn("variable", "variable", true), textColumn("kernel", "kernel", true), textColumn("type", "type"),
-  numberColumn("launches", "launches"), numberColumn("requests", "requests", "accesses of a warp"), numberColumn("accesses", "accesses", "of threads"), numberColumn("bytes", "bytes")];
+  numberColumn("launches", "launches"), {name: "requests", num: true, title: "accesses of a warp", get: (r) => r.requests, text: requestWords}, numberColumn("accesses", "accesses", "of threads"), numberColumn("bytes", "bytes")];
 const bankColumns = sharedColumns.concat([numberColumn("wavefronts", "wavefronts"), numberColumn("without conflicts", "ideal", "wavefronts that the requests would take at least"),
-  {name: "conflicts", num: true, get: bankConflicts, text: (r) => count(bankConflicts(r))}, {name: "a request", num: true, title: "wavefronts", get: (r) => r.wavefronts / r.requests, text: (r) => (r.wavefronts / r.requests).toFixed(2)},
-  {name: "worst", num: true, get: (r) => r.worst, text: (r) => ways(r.worst)}]);
+  {name: "conflicts", num: true, get: bankConflicts, text: (r) => count(bankConflicts(r))}, {name: "a request", num: true, title: "wavefronts", get: (r) => r.requests ? r.wavefronts / r.requests : null, text: (r) => r.requests ? (r.wavefronts / r.requests).toFixed(2) : ""},
+  {name: "worst", num: true, get: (r) => r.worst, text: (r) => r.requests ? ways(r.worst) : ""}]);
 
 function banksBlock() {
   const {banks} = sharedRows();
@@ -61,9 +63,9 @@ function banksBlock() {
   const picture = sharedBars("Bank conflicts by line", banks, bankColumns, (rows) => {
     const name = rowName(rows);
     return rows.slice().sort((a, b) => bankConflicts(b) - bankConflicts(a) || b.wavefronts - a.wavefronts).map((r) => ({name: name(r), full: [r.at, r.type, r.variable].filter(Boolean).join(" "), pick: lineLink(r.at),
-      title: [r.kernel, r.at + (r.column ? ", column " + r.column : "") + ", " + r.type + (r.variable ? " of " + r.variable : ""), many(r.requests, "request") + " of " + many(r.accesses, "lane"),
-        many(r.wavefronts, "wavefront") + ", " + count(r.ideal) + " without conflicts", "worst request: " + ways(r.worst)].join("\n"),
-      parts: [[r.ideal, "load"], [bankConflicts(r), "store"]], text: count(r.wavefronts) + " for " + many(r.requests, "request") + ", " + (bankConflicts(r) ? "up to " + ways(r.worst) : "no conflict")}));
+      title: [r.kernel, r.at + (r.column ? ", column " + r.column : "") + ", " + r.type + (r.variable ? " of " + r.variable : ""), laneWords(r),
+        many(r.wavefronts, "wavefront") + ", " + count(r.ideal) + " without conflicts", r.requests ? "worst request: " + ways(r.worst) : ""].join("\n"),
+      parts: [[r.ideal, "load"], [bankConflicts(r), "store"]], text: r.requests ? count(r.wavefronts) + " for " + many(r.requests, "request") + ", " + (bankConflicts(r) ? "up to " + ways(r.worst) : "no conflict") : "not grouped"}));
   }, say("The chosen launch has no access to shared memory.", "The chosen run has no access to shared memory."));
   const sum = el("p", {id: "banks-sum"}), follow = () => {
     const rows = chosenRows(banks), all = d3.sum(rows, (r) => r.wavefronts), lost = d3.sum(rows, bankConflicts);
@@ -84,7 +86,7 @@ function localBlock() {
   return block("local", "Local memory", "Bytes of local arrays and of variables whose address is taken. What ptxas spills is not in the trace." + leftOut(shared.local, "lines"),
     sharedBars("Local memory by line", local, sharedColumns, (rows) => {
       const name = rowName(rows);
-      return rows.slice().sort((a, b) => b.bytes - a.bytes).map((r) => ({name: name(r), full: [r.at, r.type, r.variable].filter(Boolean).join(" "), pick: lineLink(r.at), title: [r.kernel, r.at, many(r.requests, "request") + " of " + many(r.accesses, "lane"), exactBytes(r.bytes)].join("\n"),
+      return rows.slice().sort((a, b) => b.bytes - a.bytes).map((r) => ({name: name(r), full: [r.at, r.type, r.variable].filter(Boolean).join(" "), pick: lineLink(r.at), title: [r.kernel, r.at, laneWords(r), exactBytes(r.bytes)].join("\n"),
         parts: [[r.type === "store" ? 0 : r.bytes, "load"], [r.type === "store" ? r.bytes : 0, "store"]], text: bytes(r.bytes) + " in " + many(r.accesses, "access", "accesses")}));
     }, say("The chosen launch has no access to local memory.", "The chosen run has no access to local memory.")), colourLegend([["load", "loaded"], ["store", "stored"]]));
 }

@@ -445,6 +445,7 @@ static void launch_ended(struct launch_op *l, int status)
     l->line.untraced = l->run.untraced;
     l->line.undefined = l->run.undefined;
     l->line.parted = l->run.parted;
+    l->line.ungrouped = l->run.ungrouped;
     memcpy(l->line.counts, l->run.counts, sizeof l->line.counts);
     memcpy(l->line.recorded, l->run.recorded, sizeof l->line.recorded);
     mt_trace_end(l->trace, &l->line);

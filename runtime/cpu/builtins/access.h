@@ -1,50 +1,115 @@
-/* One record of the running thread. */
+/* One record of the running thread: a run of one lane (memtrace/device.h). */
 #ifndef MT_BUILTIN_ACCESS_H
 #define MT_BUILTIN_ACCESS_H
 #include "builtin.h"
+#include "memtrace/device.h"
+#include "memtrace/record.h"
 #define RECORD_MAX ((1u << 28) - 1) /* bytes one record can say */
 
 /* The pass defines it: 0, but for images of several files that make one program (-fgpu-rdc), where a kernel
  * of one runs functions of another. */
 extern uint32_t __mt_site_base;
 
-static MT_INLINE void access_record(uint64_t address, uint32_t meta, uint32_t site, uint64_t place)
+/* The record of an access at `address`. 1: the access is bad and must not be made. */
+static MT_INLINE bool access_append(uint64_t address, uint32_t meta, uint32_t site)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
-    uint64_t *cur = t->cur;
+    struct mt_run_room room = {t->run, 0};
+    uint32_t mask = 1u << t->laneid;
     site += __mt_site_base;
-    if (__builtin_expect(cur == t->end, 0))
-        cur = mt_cpu_trace_room(address, meta, site, place);
-    cur[0] = (((uint64_t)site << 32 | meta) & t->site_mask) | t->smid_hi;
-    cur[1] = address;
-    cur[2] = t->third | (place & t->place_mask);
-    t->cur = cur + 3;
+    if (__builtin_expect(room.run == t->run_end, 0))
+        room = mt_cpu_run_room(address, 0, 0, mask, meta, site);
+    *room.run = (struct mt_access_run){.base = address,
+                                       .cta = t->run_cta,
+                                       .smid = t->smid,
+                                       .warp = t->warpid,
+                                       .meta = meta,
+                                       .site = site,
+                                       .count = 1,
+                                       .mask = mask};
+    t->run = room.run + 1;
+    return __builtin_expect(room.bad != 0, 0);
+}
+
+static MT_INLINE void access_record(uint64_t address, uint32_t meta, uint32_t site)
+{
+    if (access_append(address, meta, site))
+        mt_cpu_run_bad();
 }
 
 /* The same before an access that is made where this returns. */
-static MT_INLINE uint64_t access_place(uint64_t address, uint32_t meta, uint32_t site, uint64_t place)
+static MT_INLINE uint64_t access_place(uint64_t address, uint32_t meta, uint32_t site)
 {
-    struct mt_cpu_tls *t = &mt_cpu_tls;
-    struct mt_room room = {t->cur, address};
-    site += __mt_site_base;
-    if (__builtin_expect(room.cur == t->end, 0))
-        room = mt_cpu_trace_room_to(address, meta, site, place);
-    room.cur[0] = (((uint64_t)site << 32 | meta) & t->site_mask) | t->smid_hi;
-    room.cur[1] = address;
-    room.cur[2] = t->third | (place & t->place_mask);
-    t->cur = room.cur + 3;
-    return room.address;
+    return access_append(address, meta, site) ? mt_cpu_run_nowhere(meta) : address;
 }
 
 /* Of a long block several. */
-static MT_INLINE void access_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site,
-                                   uint64_t place)
+static MT_INLINE void access_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site)
 {
     while (bytes) {
         uint64_t n = bytes < RECORD_MAX ? bytes : RECORD_MAX;
-        access_record(address, (uint32_t)(type << 28 | n), site, place);
+        access_record(address, (uint32_t)(type << 28 | n), site);
         address += n;
         bytes -= n;
     }
+}
+
+/* Where accesses are that are not of global memory alone, as traces say it. */
+/* Compact traces alone have such records. */
+static MT_INLINE bool spaces_wanted(void)
+{
+    return mt_cpu_tls.compact != 0;
+}
+
+/* Where in the CTA's shared memory an address lies: a pointer, or what PTX has in 32 bits (see
+ * mt_asm_shared_address). In the memory of another CTA of the cluster: the CTA's number + 1 in the upper
+ * half. */
+static MT_INLINE uint64_t spaces_shared(uint64_t p)
+{
+    uint64_t base = (uint64_t)mt_cpu_tls.shared, stride = mt_cpu_tls.cluster_stride;
+    if (p >> 32 == 0)
+        p = mt_shared_whole((uint32_t)p, base);
+    if (__builtin_expect(p - base < mt_cpu_tls.shared_bytes || !stride, 1))
+        return p - base;
+    uint64_t at = p - (uint64_t)mt_cpu_tls.cluster_shared;
+    return (at / stride + 1) << 32 | at % stride;
+}
+
+/* Is it another CTA's shared memory? */
+static MT_INLINE bool spaces_of_cluster(uint64_t p)
+{
+    const uint32_t *n = mt_cpu_tls.cluster;
+    return p - (uint64_t)mt_cpu_tls.cluster_shared < mt_cpu_tls.cluster_stride * n[0] * n[1] * n[2];
+}
+
+/* A generic pointer. meta's type: what is done | spaces to be recorded besides global memory << 2.
+ * 0: nothing to record; else the type, with *address as the trace has it. */
+static MT_INLINE bool spaces_of(uint64_t *address, uint32_t *type)
+{
+    uint32_t wanted = *type >> 2, op = *type & 3;
+    uint64_t p = *address;
+    bool shared = p - (uint64_t)mt_cpu_tls.shared < mt_cpu_tls.shared_bytes || spaces_of_cluster(p);
+    *type = op;
+    if (mt_is_global(p))
+        return true;
+    if (!spaces_wanted() || mt_cpu_is_constant((const void *)p) || !(wanted & (shared ? 1 : 2)))
+        return false;
+    *type = mt_rec_type_in(op, shared ? MT_IN_SHARED : MT_IN_LOCAL);
+    *address = shared ? spaces_shared(p) : p & 0xffffff;
+    return true;
+}
+
+/* An mbarrier: its address with MT_MBARRIER_… in its lower bits. */
+static MT_INLINE uint64_t spaces_object(uint64_t p)
+{
+    return spaces_shared(p & ~(uint64_t)MT_MBARRIER_FLAGS) | (p & MT_MBARRIER_FLAGS);
+}
+
+/* The same, which phase is to be found out: the one it is in, after a wait the one before. */
+static MT_INLINE uint64_t spaces_phase(uint64_t p, uint32_t type)
+{
+    const uint64_t *object =
+        (const uint64_t *)(p >> 32 ? p : mt_shared_whole((uint32_t)p, (uint64_t)mt_cpu_tls.shared));
+    return spaces_shared(p) | (*object >> 63 ^ (type == MT_SYNC_BARRIER));
 }
 #endif

@@ -1,7 +1,416 @@
-/* Device library calls: printf, the heap, assertions, and the device runtime that cooperative groups use. */
+/* Special registers, waits and what else the runtime or the processor does. */
 #include "builtin.h"
+#include "format/image.h"
 
-uint32_t mtb_nvvm_read_ptx_sreg_tid_x(void); /* sreg.c */
+/* Special registers: llvm.nvvm.read.ptx.sreg.*. */
+
+#define SREG(name, expression)                                                                               \
+    MT_BUILTIN uint32_t mtb_nvvm_read_ptx_sreg_##name(void)                                                  \
+    {                                                                                                        \
+        return (uint32_t)(expression);                                                                       \
+    }
+#define SREG64(name, expression)                                                                             \
+    MT_BUILTIN uint64_t mtb_nvvm_read_ptx_sreg_##name(void)                                                  \
+    {                                                                                                        \
+        return (uint64_t)(expression);                                                                       \
+    }
+#define SREG3(name, field)                                                                                   \
+    SREG(name##_x, mt_cpu_tls.field[0])                                                                      \
+    SREG(name##_y, mt_cpu_tls.field[1])                                                                      \
+    SREG(name##_z, mt_cpu_tls.field[2])                                                                      \
+    SREG(name##_w, 0)
+
+SREG3(tid, tid)
+SREG3(ntid, ntid)
+SREG3(ctaid, ctaid)
+SREG3(nctaid, nctaid)
+SREG(laneid, mt_cpu_tls.laneid)
+SREG(warpid, mt_cpu_tls.warpid)
+SREG(nwarpid, 32)
+SREG(smid, mt_cpu_tls.smid)
+SREG(nsmid, mt_cpu_tls.nsmid)
+SREG(gridid, mt_cpu_tls.grid_id)
+SREG(warpsize, 32)
+SREG(lanemask_eq, 1u << mt_cpu_tls.laneid)
+SREG(lanemask_lt, (1u << mt_cpu_tls.laneid) - 1)
+SREG(lanemask_le, (2u << mt_cpu_tls.laneid) - 1)
+SREG(lanemask_gt, ~((2u << mt_cpu_tls.laneid) - 1))
+SREG(lanemask_ge, ~((1u << mt_cpu_tls.laneid) - 1))
+SREG(clock, __builtin_readcyclecounter())
+SREG64(clock64, __builtin_readcyclecounter())
+SREG64(globaltimer, mt_cpu_globaltimer())
+SREG(pm0, 0)
+SREG(pm1, 0)
+SREG(pm2, 0)
+SREG(pm3, 0)
+
+/* Thread-block clusters. */
+static MT_INLINE uint32_t in_cluster(int i)
+{
+    return mt_cpu_tls.ctaid[i] % mt_cpu_tls.cluster[i];
+}
+#define SREG_CLUSTER(i, x)                                                                                   \
+    SREG(cluster_ctaid_##x, in_cluster(i))                                                                   \
+    SREG(cluster_nctaid_##x, mt_cpu_tls.cluster[i])                                                          \
+    SREG(clusterid_##x, mt_cpu_tls.ctaid[i] / mt_cpu_tls.cluster[i])                                         \
+    SREG(nclusterid_##x, mt_cpu_tls.nctaid[i] / mt_cpu_tls.cluster[i])
+SREG_CLUSTER(0, x)
+SREG_CLUSTER(1, y)
+SREG_CLUSTER(2, z)
+SREG(cluster_ctaid_w, 0)
+SREG(cluster_nctaid_w, 1)
+SREG(clusterid_w, 0)
+SREG(nclusterid_w, 0)
+SREG(cluster_ctarank,
+     in_cluster(0) + mt_cpu_tls.cluster[0] * (in_cluster(1) + mt_cpu_tls.cluster[1] * in_cluster(2)))
+SREG(cluster_nctarank, mt_cpu_tls.cluster[0] * mt_cpu_tls.cluster[1] * mt_cpu_tls.cluster[2])
+
+/* What the driver passes to cooperative groups: the grid barrier's address,
+ * high half first. Absent otherwise. */
+SREG(envreg1, (uint64_t)mt_cpu_tls.grid_workspace >> 32)
+SREG(envreg2, (uint64_t)mt_cpu_tls.grid_workspace)
+#define ENVREG(n) SREG(envreg##n, 0)
+ENVREG(0)
+ENVREG(3)
+ENVREG(4)
+ENVREG(5)
+ENVREG(6)
+ENVREG(7)
+ENVREG(8)
+ENVREG(9)
+ENVREG(10)
+ENVREG(11)
+ENVREG(12)
+ENVREG(13)
+ENVREG(14)
+ENVREG(15)
+ENVREG(16)
+ENVREG(17)
+ENVREG(18)
+ENVREG(19)
+ENVREG(20)
+ENVREG(21)
+ENVREG(22)
+ENVREG(23)
+ENVREG(24)
+ENVREG(25)
+ENVREG(26)
+ENVREG(27)
+ENVREG(28)
+ENVREG(29)
+ENVREG(30)
+ENVREG(31)
+
+/* Names that only inline PTX has. */
+MT_BUILTIN uint32_t mtb_ptx_sreg_dynamic_smem_size(void)
+{
+    return mt_cpu_tls.dyn_shared;
+}
+static MT_INLINE uint32_t sreg_reserved(void)
+{
+    return (uint32_t)mt_cpu_tls.shared_bytes - MT_SHARED_RESERVED;
+}
+#define PTX(name, expression)                                                                                \
+    MT_BUILTIN uint32_t mtb_ptx_sreg_##name(void)                                                            \
+    {                                                                                                        \
+        return (uint32_t)(expression);                                                                       \
+    }
+PTX(total_smem_size, sreg_reserved())
+PTX(aggr_smem_size, mt_cpu_tls.shared_bytes)
+PTX(reserved_smem_offset_begin, sreg_reserved())
+PTX(reserved_smem_offset_end, mt_cpu_tls.shared_bytes)
+PTX(reserved_smem_offset_cap, MT_SHARED_RESERVED)
+PTX(reserved_smem_offset_0, sreg_reserved())
+PTX(reserved_smem_offset_1, sreg_reserved() + 512)
+MT_BUILTIN uint32_t mtb_ptx_sreg_clock_hi(void)
+{
+    return (uint32_t)(__builtin_readcyclecounter() >> 32);
+}
+MT_BUILTIN uint32_t mtb_ptx_sreg_globaltimer_lo(void)
+{
+    return (uint32_t)mt_cpu_globaltimer();
+}
+MT_BUILTIN uint32_t mtb_ptx_sreg_globaltimer_hi(void)
+{
+    return (uint32_t)(mt_cpu_globaltimer() >> 32);
+}
+MT_BUILTIN uint32_t mtb_ptx_sreg_is_explicit_cluster(void)
+{
+    return mt_cpu_tls.in_cluster;
+}
+
+/* Builtins that the pass itself calls (llvm-pass/lower/shared.c, kernels.c),
+ * beside those that stand for intrinsics. */
+
+/* Start of this CTA's shared memory. */
+void *mtb_shared_base(void)
+{
+    return mt_cpu_tls.shared;
+}
+
+/* Which warps of the CTA a call is to run. */
+uint32_t mtb_warp_first(void)
+{
+    return mt_cpu_tls.warp_first;
+}
+uint32_t mtb_warp_end(void)
+{
+    return mt_cpu_tls.warp_end;
+}
+
+/* Where a warp's lanes call one after the other: these are the thread's coordinates now. */
+void mtb_set_thread(uint32_t x, uint32_t y, uint32_t z, uint32_t linear)
+{
+    mt_cpu_tls.tid[0] = x;
+    mt_cpu_tls.tid[1] = y;
+    mt_cpu_tls.tid[2] = z;
+    mt_cpu_tls.laneid = linear & 31;
+    mt_cpu_tls.warpid = linear >> 5;
+}
+
+/* Matrix operations of a warp. */
+
+/* What the pass makes of wmma, mma, ldmatrix and their like. */
+MT_BUILTIN void mtb_matrix(const struct mt_matrix_op *op, void *p, uint64_t stride, const uint64_t *in,
+                           uint64_t *out)
+{
+    mt_cpu_matrix(op, p, stride, in, out);
+}
+
+/* Loads and stores of a warp's lanes whose addresses are not side by side, for processors without registers
+ * for masks: one call is a tenth of the code, and of the time to compile it, of 32 loads that each ask for
+ * their lane. Lanes that are not here get zeros. The last of several lanes that store to one place stays. */
+
+#define LANES 32
+struct sixteen {
+    uint64_t word[2];
+};
+
+#define EACH(type, size)                                                                                     \
+    typedef type lane_##size __attribute__((aligned(1), may_alias));                                         \
+    MT_BUILTIN MT_KEPT void mtb_gather_##size(void *const *at, uint32_t mask, void *to)                      \
+    {                                                                                                        \
+        lane_##size *out = to;                                                                               \
+        if (mask == ~0u) {                                                                                   \
+            _Pragma("clang loop unroll_count(8) vectorize(disable)") for (int i = 0; i < LANES; i++)         \
+                out[i] = *(const lane_##size *)at[i];                                                        \
+            return;                                                                                          \
+        }                                                                                                    \
+        __builtin_memset(to, 0, LANES *size);                                                                \
+        for (; mask; mask &= mask - 1) {                                                                     \
+            int i = __builtin_ctz(mask);                                                                     \
+            out[i] = *(const lane_##size *)at[i];                                                            \
+        }                                                                                                    \
+    }                                                                                                        \
+    MT_BUILTIN MT_KEPT void mtb_scatter_##size(void *const *at, uint32_t mask, void *from)                   \
+    {                                                                                                        \
+        const lane_##size *in = from;                                                                        \
+        for (; mask; mask &= mask - 1) {                                                                     \
+            int i = __builtin_ctz(mask);                                                                     \
+            *(lane_##size *)at[i] = in[i];                                                                   \
+        }                                                                                                    \
+    }
+EACH(uint8_t, 1)
+EACH(uint16_t, 2)
+EACH(uint32_t, 4)
+EACH(uint64_t, 8)
+EACH(struct sixteen, 16)
+
+static MT_INLINE uint64_t gather_at(uint64_t base, uint64_t base1, int64_t stride, uint32_t i)
+{
+    return i < LANES / 2 ? base + i * (uint64_t)stride : base1 + (i - LANES / 2) * (uint64_t)stride;
+}
+
+/* Some lanes of two rows of 16. Nobody waits for it: it is for accesses of which others are bad. */
+MT_BUILTIN MT_KEPT void mtb_load_rows(uint64_t base, uint64_t base1, int64_t stride, uint32_t mask,
+                                      uint32_t size, char *to)
+{
+    __builtin_memset(to, 0, LANES * (uint64_t)size);
+    for (; mask; mask &= mask - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(mask);
+        const char *at = (const char *)gather_at(base, base1, stride, i);
+        for (uint32_t k = 0; k < size; k++)
+            to[i * size + k] = at[k];
+    }
+}
+
+MT_BUILTIN MT_KEPT void mtb_store_rows(uint64_t base, uint64_t base1, int64_t stride, uint32_t mask,
+                                       uint32_t size, const char *from)
+{
+    for (; mask; mask &= mask - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(mask);
+        char *at = (char *)gather_at(base, base1, stride, i);
+        for (uint32_t k = 0; k < size; k++)
+            at[k] = from[i * size + k];
+    }
+}
+
+/* mbarrier objects: 64-bit words in shared memory on which threads and asynchronous copies synchronise. A
+ * phase ends when nobody is pending and no bytes are expected. Copies are done when the instruction that
+ * starts them returns here; those that report to an mbarrier then subtract their bytes. A word holds, from
+ * the top: the phase (1 bit), spare (2), bytes expected (21, signed), threads expected in each phase (20),
+ * threads that have not arrived in this one (20). */
+
+#define COUNT 0xfffffull
+#define PHASE(w) ((w) >> 63)
+#define BYTES(w) ((int64_t)((w) << 3) >> 43)
+#define EXPECTED(w) ((w) >> 20 & COUNT)
+#define PENDING(w) ((w) & COUNT)
+
+/* Writes the state, going on to the next phase when this one is complete. A CTA stays on one OS thread, so
+ * plain reads and writes do. */
+static MT_INLINE void mbarrier_update(uint64_t *bar, uint64_t expected, uint64_t pending, int64_t bytes)
+{
+    uint64_t phase = PHASE(*bar);
+    if (pending == 0 && bytes == 0) {
+        phase ^= 1;
+        pending = expected;
+    }
+    *bar = phase << 63 | ((uint64_t)bytes & 0x1fffff) << 40 | (expected & COUNT) << 20 | (pending & COUNT);
+}
+
+static MT_INLINE void mbarrier_init(uint64_t *bar, uint32_t count)
+{
+    *bar = (count & COUNT) << 20 | (count & COUNT);
+}
+
+/* `count` threads arrive, `drop` of them for good, and announce `bytes`. Returns the state before. */
+static MT_INLINE uint64_t mbarrier_arrive(uint64_t *bar, uint64_t count, uint64_t drop, int64_t bytes)
+{
+    uint64_t old = *bar, pending = PENDING(old);
+    mbarrier_update(bar, EXPECTED(old) - drop, count < pending ? pending - count : 0, BYTES(old) + bytes);
+    return old;
+}
+
+static MT_INLINE void mbarrier_expect(uint64_t *bar, int64_t bytes)
+{
+    uint64_t old = *bar;
+    mbarrier_update(bar, EXPECTED(old), PENDING(old), BYTES(old) + bytes);
+}
+
+static MT_INLINE bool mbarrier_over(const uint64_t *bar, uint64_t phase)
+{
+    if (PHASE(*bar) == (phase & 1))
+        mt_cpu_yield(); /* a waiting loop comes back here: others must get their turn */
+    return PHASE(*bar) != (phase & 1);
+}
+
+/* This thread's copies are complete: an arrival (noinc); without noinc the arrival was
+ * first added to those pending. */
+#define CP_ASYNC(noinc, inc)                                                                                 \
+    MT_BUILTIN void noinc(uint64_t *bar)                                                                     \
+    {                                                                                                        \
+        mbarrier_arrive(bar, 1, 0, 0);                                                                       \
+    }                                                                                                        \
+    MT_BUILTIN void inc(uint64_t *bar)                                                                       \
+    {                                                                                                        \
+    }
+MT_BUILTIN uint32_t mtb_ptx_mbarrier_pending_count_b64(uint64_t state)
+{
+    return (uint32_t)PENDING(state);
+}
+CP_ASYNC(mtb_ptx_cp_async_mbarrier_arrive_noinc_b64, mtb_ptx_cp_async_mbarrier_arrive_b64)
+CP_ASYNC(mtb_ptx_cp_async_mbarrier_arrive_noinc_shared_b64, mtb_ptx_cp_async_mbarrier_arrive_shared_b64)
+
+#undef PTX
+#define PTX(space)                                                                                           \
+    MT_BUILTIN void mtb_ptx_mbarrier_init##space##_b64(uint64_t *bar, uint32_t count)                        \
+    {                                                                                                        \
+        mbarrier_init(bar, count);                                                                           \
+    }                                                                                                        \
+    MT_BUILTIN void mtb_ptx_mbarrier_inval##space##_b64(uint64_t *bar)                                       \
+    {                                                                                                        \
+    }                                                                                                        \
+    MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_noComplete##space##_b64(uint64_t *bar, uint32_t count)       \
+    {                                                                                                        \
+        return mbarrier_arrive(bar, count, 0, 0);                                                            \
+    }                                                                                                        \
+    MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_drop##space##_b64(uint64_t *bar, uint32_t count)             \
+    {                                                                                                        \
+        return mbarrier_arrive(bar, count, count, 0);                                                        \
+    }                                                                                                        \
+    MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_drop_noComplete##space##_b64(uint64_t *bar, uint32_t count)  \
+    {                                                                                                        \
+        return mbarrier_arrive(bar, count, count, 0);                                                        \
+    }                                                                                                        \
+    WAITS(space)                                                                                             \
+    ARRIVES(space)
+#define WAITS(form)                                                                                          \
+    WAIT(test_wait, form)                                                                                    \
+    WAIT(try_wait, form)
+#define WAIT(word, form)                                                                                     \
+    MT_BUILTIN bool mtb_ptx_mbarrier_##word##form##_b64(uint64_t *bar, uint64_t state)                       \
+    {                                                                                                        \
+        return mbarrier_over(bar, PHASE(state));                                                             \
+    }                                                                                                        \
+    MT_BUILTIN bool mtb_ptx_mbarrier_##word##_parity##form##_b64(uint64_t *bar, uint32_t parity)             \
+    {                                                                                                        \
+        return mbarrier_over(bar, parity);                                                                   \
+    }
+/* The pass adds a count of 1 where the instruction names none. */
+#define ARRIVE(form)                                                                                         \
+    MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive##form##_b64(uint64_t *bar, uint32_t count)                   \
+    {                                                                                                        \
+        return mbarrier_arrive(bar, count, 0, 0);                                                            \
+    }
+#define ARRIVES(form)                                                                                        \
+    MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_expect_tx##form##_b64(uint64_t *bar, uint32_t bytes)         \
+    {                                                                                                        \
+        return mbarrier_arrive(bar, 1, 0, bytes);                                                            \
+    }                                                                                                        \
+    MT_BUILTIN void mtb_ptx_mbarrier_expect_tx##form##_b64(uint64_t *bar, uint32_t bytes)                    \
+    {                                                                                                        \
+        mbarrier_expect(bar, bytes);                                                                         \
+    }                                                                                                        \
+    MT_BUILTIN void mtb_ptx_mbarrier_complete_tx##form##_b64(uint64_t *bar, uint32_t bytes)                  \
+    {                                                                                                        \
+        mbarrier_expect(bar, -(int64_t)bytes);                                                               \
+    }
+PTX()
+PTX(_shared)
+PTX(_shared__cta)
+ARRIVE()
+ARRIVE(_shared)
+ARRIVE(_shared__cta)
+#define SCOPED(scope, space)                                                                                 \
+    WAITS(_acquire_##scope##space)                                                                           \
+    WAITS(_relaxed_##scope##space)                                                                           \
+    ARRIVE(_release_##scope##space)                                                                          \
+    ARRIVE(_relaxed_##scope##space)                                                                          \
+    ARRIVES(_release_##scope##space)                                                                         \
+    ARRIVES(_relaxed_##scope##space)
+SCOPED(cta, _shared__cta)
+SCOPED(cluster, _shared__cta)
+SCOPED(cta, _shared__cluster)
+SCOPED(cluster, _shared__cluster)
+
+/* ---- bulk copies that report to an mbarrier ---- */
+#define BULK(to, from)                                                                                       \
+    MT_BUILTIN void mtb_ptx_cp_async_bulk_##to##_##from##_mbarrier__complete_tx__bytes(                      \
+        void *dst, const void *src, uint32_t bytes, uint64_t *bar)                                           \
+    {                                                                                                        \
+        __builtin_memcpy(dst, src, bytes);                                                                   \
+        mbarrier_expect(bar, -(int64_t)bytes);                                                               \
+    }
+BULK(shared__cluster, global)
+BULK(shared__cta, global)
+BULK(shared__cluster, shared__cta)
+
+/* Into the same place of several CTAs of the cluster, each with its barrier. */
+uint64_t mtb_ptx_mapa_u64(uint64_t p, uint32_t rank);
+MT_BUILTIN void mtb_ptx_cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster(
+    void *dst, const void *src, uint32_t bytes, uint64_t *bar, uint32_t ctas)
+{
+    for (ctas &= 0xffff; ctas; ctas &= ctas - 1) {
+        uint32_t rank = (uint32_t)__builtin_ctz(ctas);
+        __builtin_memcpy((void *)mtb_ptx_mapa_u64((uint64_t)dst, rank), src, bytes);
+        mbarrier_expect((uint64_t *)mtb_ptx_mapa_u64((uint64_t)bar, rank), -(int64_t)bytes);
+    }
+}
+
+/* Device library calls: printf, the heap, assertions, and the device runtime that cooperative groups use. */
+
+uint32_t mtb_nvvm_read_ptx_sreg_tid_x(void);
 uint32_t mtb_nvvm_read_ptx_sreg_tid_y(void);
 uint32_t mtb_nvvm_read_ptx_sreg_tid_z(void);
 

@@ -82,8 +82,8 @@ static MT_INLINE bool tensor_records(const struct mt_tensor_map *m, uint32_t ran
 /* ---- records ---- */
 
 /* One for each row of the box, of what is inside the tensor. */
-MT_BUILTIN void __mt_access_tensor_at(const void *map, uint32_t rank, uint32_t type, int32_t c0, int32_t c1,
-                                      int32_t c2, int32_t c3, int32_t c4, uint32_t site, uint64_t place)
+MT_BUILTIN void __mt_access_tensor(const void *map, uint32_t rank, uint32_t type, int32_t c0, int32_t c1,
+                                   int32_t c2, int32_t c3, int32_t c4, uint32_t site)
 {
     const struct mt_tensor_map *m = map;
     const int32_t at[MT_TENSOR_RANK] = {c0, c1, c2, c3, c4};
@@ -93,37 +93,36 @@ MT_BUILTIN void __mt_access_tensor_at(const void *map, uint32_t rank, uint32_t t
     uint32_t first, n;
     for (uint64_t r = 0; r < rows; r++)
         if ((n = tensor_row(m, at, r, &first, &address)))
-            access_record(address, type << 28 | n * mt_tensor_element(m), site, place);
+            access_record(address, type << 28 | n * mt_tensor_element(m), site);
 }
 
-void __mt_access_shared_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place);
+void __mt_access_shared_n(void *p, uint64_t bytes, uint32_t type, uint32_t site);
 
 /* … on the side of shared memory: the whole box, unless a swizzle leaves gaps between its rows. */
-static void tensor_shared(const struct mt_tensor_map *m, uint64_t p, uint32_t type, uint32_t site,
-                          uint64_t place)
+static void tensor_shared(const struct mt_tensor_map *m, uint64_t p, uint32_t type, uint32_t site)
 {
     uint64_t rows = tensor_rows(m);
     uint32_t pitch = mt_tensor_pitch(m), bytes = m->box[0] * mt_tensor_element(m);
     if (bytes == pitch) {
-        __mt_access_shared_n_at((void *)p, rows * bytes, type, site, place);
+        __mt_access_shared_n((void *)p, rows * bytes, type, site);
         return;
     }
     for (uint64_t r = 0; r < rows; r++)
         for (uint32_t at = 0; at < bytes; at += 16)
-            __mt_access_shared_n_at((void *)tensor_swizzle(m, p + r * pitch + at), 16, type, site, place);
+            __mt_access_shared_n((void *)tensor_swizzle(m, p + r * pitch + at), 16, type, site);
 }
 
-MT_BUILTIN void __mt_access_tensor_shared_at(const void *map, uint32_t rank, void *shared, uint32_t ctas,
-                                             uint32_t type, uint32_t site, uint64_t place)
+MT_BUILTIN void __mt_access_tensor_shared(const void *map, uint32_t rank, void *shared, uint32_t ctas,
+                                          uint32_t type, uint32_t site)
 {
     uint64_t p = (uint64_t)shared;
     if (!tensor_records(map, rank))
         return;
     p = p >> 32 ? p : mt_shared_whole((uint32_t)p, (uint64_t)mt_cpu_tls.shared);
     if (!ctas)
-        tensor_shared(map, p, type, site, place);
+        tensor_shared(map, p, type, site);
     for (; ctas; ctas &= ctas - 1)
-        tensor_shared(map, mtb_ptx_mapa_u64((uint64_t)p, (uint32_t)__builtin_ctz(ctas)), type, site, place);
+        tensor_shared(map, mtb_ptx_mapa_u64((uint64_t)p, (uint32_t)__builtin_ctz(ctas)), type, site);
 }
 
 /* The second count: how many indices of each dimension are inside, and their product. */

@@ -1,5 +1,5 @@
-/* See places.h. */
-#include "places.h"
+/* See loops.h. */
+#include "loops.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
@@ -393,7 +393,6 @@ static int shape_is_joined(struct shape_work *w, unsigned l, const LLVMBasicBloc
 static void shape_join(struct shape_work *w, unsigned l)
 {
     struct mt_loop_shape *s = w->s;
-    s->loop[l - 1].joined = 1;
     for (unsigned b = 0; b < s->nblocks; b++)
         if (shape_inside(s, s->block[b].loop, s->loop[l - 1].parent) &&
             !shape_inside(s, s->block[b].loop, l) && shape_dominates(w, w->seen, s->loop[l - 1].header, b))

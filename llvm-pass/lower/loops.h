@@ -1,7 +1,6 @@
-/* The places of accesses: places_shape.c finds the loops of a function as a warp runs them, lower/places.c
- * gives each record call its place. */
-#ifndef MT_PASS_PLACES_H
-#define MT_PASS_PLACES_H
+/* The loops of a function as a warp runs them. */
+#ifndef MT_PASS_LOOPS_H
+#define MT_PASS_LOOPS_H
 #include "lower.h"
 
 struct mt_shape_block {
@@ -16,8 +15,6 @@ struct mt_shape_loop {
     unsigned header;  /* block */
     unsigned meeting; /* block at which the lanes that leave it meet, of those that stay in the loop around
                          it; nblocks: none before that one's next iteration, or before they end */
-    int joined; /* lanes that leave it for the loop around it meet the others at its header: an iteration of
-                   one is an iteration of both */
 };
 /* Blocks that control can come to, each after those that it is reached from, back edges apart. What a lane
  * does on its way out of a loop, while others go on in it, belongs to the loop: the block of a break, before
@@ -26,7 +23,7 @@ struct mt_loop_shape {
     struct mt_shape_block *block;
     struct mt_shape_loop *loop; /* loop[i] has number i + 1 */
     unsigned nblocks, nloops;
-    struct shape_name *name; /* places_shape.c's */
+    struct shape_name *name; /* loops.c's */
 };
 /* 0, or -1: no memory. */
 int mt_shape_of(struct mt_loop_shape *s, LLVMValueRef function);
@@ -37,9 +34,10 @@ unsigned mt_shape_number(const struct mt_loop_shape *s, LLVMBasicBlockRef block)
 int mt_shape_ways_out(struct mt_loop_shape *s, unsigned l, unsigned char *mark);
 /* ways.c. Each way into the code between a loop and the place where the lanes that leave it meet gets code of
  * its own, if there are accesses in it: so lanes that come there by different branches stay apart, as on a
- * GPU. kernel: parameters are the same in all lanes. Returns 1 if some cannot: there is too much
- * of it, or lanes wait for one another in it. */
-int mt_ways_apart(struct mt_lowering *l, LLVMValueRef function, int kernel);
+ * GPU. Where there is too much of it, or lanes wait for one another in it, they do not, and the traced
+ * kernels that come to the function are `parted`. of: the function, or the one that it is a copy of. kernel:
+ * parameters are the same in all lanes. */
+void mt_ways_apart(struct mt_lowering *l, LLVMValueRef function, LLVMValueRef of, int kernel);
 /* Is the block in loop l, or 0, as the control flow has it? */
 int mt_shape_within(const struct mt_loop_shape *s, unsigned block, unsigned l);
 #endif
