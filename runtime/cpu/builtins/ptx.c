@@ -804,6 +804,7 @@ static MT_INLINE int32_t video_clamp(int32_t v, int bits, bool is_signed)
 }
 
 /* op(x, y) lane by lane; `wrap` cuts, else the result saturates in the type. */
+#undef EACH
 #define EACH(n, bits, is_signed, saturate, expression)                                                       \
     uint32_t r = 0;                                                                                          \
     for (int i = 0; i < n; i++) {                                                                            \
