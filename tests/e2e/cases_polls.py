@@ -127,7 +127,7 @@ def accesses(result, mark):
     launches, events = cases_compact.read(result)
     line, count = {e["id"]: e["line"] for e in events.all("site")}, Counter()
     for launch in launches:
-        for _, site, *_, addresses in launch.runs:
+        for *_, site, addresses in launch.runs:
             count[mark.get(line[site])] += len(addresses)
     return count
 
