@@ -44,7 +44,7 @@ struct mt_pool_launch {
     uint32_t nthreads; /* of a CTA: its fibers, where it has any */
     uint32_t warps;    /* a fiber is a warp, and struct mt_warp is not used */
     uint32_t cooperative;
-    int fibers;  /* one for each thread of a warp: its accesses are not grouped to requests */
+    int fibers;  /* one for each thread of a warp: its accesses are not grouped into requests */
     int ordered; /* its CTAs may meet at barriers of the grid, and run on several workers */
     uint64_t shared_bytes, const_base, const_bytes;
     /* Under the pool's lock. */

@@ -178,8 +178,8 @@ def waits(world):
 # call, mark of its line (None: not known), error, how often, words on why
 FAILED = [
     ("cudaMalloc", "MEMORY", "cudaErrorMemoryAllocation", 1, "1152921504606846976 more are asked for"),
-    ("cudaMemcpy", "COPY", "cudaErrorInvalidValue", 1, "source: 5000 bytes from byte 0 of 4096 bytes of device memory"),
-    ("cudaMemset", "FILL", "cudaErrorInvalidValue", 7, "destination: 4097 bytes from byte 0 of 4096 bytes of device memory"),
+    ("cudaMemcpy", "COPY", "cudaErrorInvalidValue", 1, "source: 5000 bytes starting at byte 0 of 4096 bytes of device memory"),
+    ("cudaMemset", "FILL", "cudaErrorInvalidValue", 7, "destination: 4097 bytes starting at byte 0 of 4096 bytes of device memory"),
     ("cudaMemcpy", "TURNED", "cudaErrorInvalidValue", 1, "cudaMemcpyDeviceToHost, but its destination is byte 0 of 4096 bytes of device memory"),
     ("cudaMemcpy", "BACK", "cudaErrorInvalidValue", 1, "cudaMemcpyHostToDevice, but its destination is memory of the host program"),
     ("cudaMemcpyAsync", "BEHIND", "cudaErrorInvalidValue", 1, "destination: right after the 4096 bytes of device memory"),

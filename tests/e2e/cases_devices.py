@@ -72,7 +72,7 @@ def halo(world):
     same("threads", world.extract(paths, "--sections=devices", "--threads=3")["devices"], got)
     end = 2 * 3 * ROUNDS * WIDE * INT
     summary = world.call([world.tool("mt-extract"), "-f", "summary", *paths]).stdout
-    holds(f"summary: {summary}", f"From device to device go {end} B ({end} B by stores), most from 0 to 1" in summary)
+    holds(f"summary: {summary}", f"Traffic between devices: {end} B ({end} B by stores), most from 0 to 1" in summary)
 
 
 @case("devices.lines")
@@ -188,7 +188,7 @@ def copies_alone(world):
         got = world.extract(traces(result), "--sections=devices")
         same(how, (got["launches"], got["complete"], flows(got["devices"])), (0, True, want))
         summary = world.call([world.tool("mt-extract"), "-f", "summary", *traces(result)]).stdout
-        holds(summary, "From device to device go 1.17 KiB (1.17 KiB by copies)" in summary)
+        holds(summary, "Traffic between devices: 1.17 KiB (1.17 KiB by copies)" in summary)
     result = world.run_ok(app, MEMTRACE_CPU_DEVICES="3", MEMTRACE_KERNELS="none")  # there was no launch to leave out
     same("a filter", flows(world.extract(traces(result), "--sections=devices")["devices"]), want)
 
@@ -212,7 +212,7 @@ def links(world):
         same(how, sums, Counter({(k, speed): size for k, (speed, size) in links_by_hand(how, pairs).items()}))
     # Below the switch: what 0 and 1 give the host, and 1 gives 2; 36864 bytes at 31.5 GB/s.
     summary = world.call([world.tool("mt-extract"), "-f", "summary", f"--topology={table}", *paths]).stdout
-    holds(summary, "The link that takes longest, PCIe from switch of 0, needs 1.17 µs at its speed, most of it for copy." in summary)
+    holds(summary, "The slowest transfer is over PCIe from switch of 0: 1.17 µs at its speed, most of it for copy." in summary)
     for bad, word in ("GPU0 GPU2 GPU1\nGPU0 X NV1 SYS\nGPU2 NV1 X PIX\nGPU1 SYS PIX X\n", "in their order"), ("GPU0 GPU1\nGPU0 X NV1\n", "no line of its own"), ("GPU0 GPU1\nGPU0 X FOO\nGPU1 FOO X", "GPU0 has no connection to GPU1"), ("x", "no table"), ("speed NV x", "a speed is"):
         with open(table, "w", encoding="utf-8") as f:
             f.write(bad)

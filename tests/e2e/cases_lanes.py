@@ -360,7 +360,7 @@ def lanes_switches(world):
                 same(f"{threads} threads", have, want)
             single = {"handed", *(want if flags else ())} if threads > 1 else set()
             text = world.call([world.tool("mt-extract"), "--format=text", result.path() + ".mtc"]).stdout
-            same(f"not grouped, {threads} threads", (not_grouped(result), "are not grouped to requests of warps" in text), (single, threads > 1))
+            same(f"not grouped, {threads} threads", (not_grouped(result), "are not grouped into requests of warps" in text), (single, threads > 1))
 
 
 @case("lanes.many", long=True)

@@ -87,7 +87,7 @@ def check_hazards(world, got, source="onchip.cu", want=HAZARDS):
 
 @case("onchip.banks")
 def onchip_banks(world):
-    """Bank conflicts of accesses whose banks are known. Accesses of fibers are as many, and not grouped to requests."""
+    """Bank conflicts of accesses whose banks are known. Accesses of fibers are as many, and not grouped into requests."""
     results = [world.run_ok(program(world, SPACES, *way), MEMTRACE_FORMAT="compact") for way in WAYS]
     same("words", [r.err for r in results], ["", ""])
     vectors, got = (shared(world, r) for r in results)
@@ -102,7 +102,7 @@ def onchip_banks(world):
         columns.setdefault(c["line"], set()).add(c["column"])
     holds("a line with two accesses", any(len(c) > 1 for c in columns.values()))
     text = world.call([world.tool("mt-extract"), "-s", "shared", "-f", "text", "--top=1000", result.path() + ".mtc"]).stdout
-    holds("words of what is not grouped", "are not grouped to requests" in text and
+    holds("words of what is not grouped", "are not grouped into requests" in text and
           all("not grouped" in row for row in re.findall(r"(?m)^  onchip\.cu:.*", text.split("Hazards of")[0])))
     places = re.findall(r"(?m)^  onchip\.cu:([\d:]+) ", text.split("Hazards of")[0])
     same("columns where they tell accesses apart", set(places),
@@ -290,8 +290,8 @@ def onchip_versus(world):
     same("nothing is left out", world.call([world.tool("mt-dump"), "--runs", path]).stderr, "")
     says = world.call([world.tool("mt-extract"), "--format=summary", path]).stdout
     lost, waves = (sum(c[k] for c in direct["banks"]) for k in ("conflicts", "wavefronts"))
-    holds("the summary: " + says, f"! {100 * lost / waves:.1f} % of the wavefronts of shared memory are bank conflicts" in says and
-          "hazards in shared memory (no barrier orders two threads of a CTA), the largest in lanes_unordered: store" in says)
+    holds("the summary: " + says, f"! Bank conflicts cause {100 * lost / waves:.1f} % of the wavefronts of shared memory" in says and
+          "hazards in shared memory (no barrier between accesses of two threads), the largest in lanes_unordered: store" in says)
     holds("a summary without", "shared memory" not in world.call([world.tool("mt-extract"), "--format=summary", without]).stdout)
     rows = world.call([world.tool("mt-dump"), "--format=csv", path]).stdout.splitlines()
     same("columns of CSV", rows[0], "launch,kernel,type,bytes,address,cta_x,cta_y,cta_z,sm")

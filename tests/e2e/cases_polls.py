@@ -165,7 +165,7 @@ def polls_vectors(world):
     same("kernels with requests", set(out["coalescing"]["kernels"]), {x.kernel for x in launches} - single)
     left_out = sum(len(a) for x in launches if x.kernel in single for *_, a in x.runs)
     same("accesses without requests", out["coalescing"]["unmasked"], left_out)
-    holds("said in words", f"  {left_out} accesses are not grouped to requests" in text and "not grouped to requests of warps" in " ".join(out["gaps"]))
+    holds("said in words", f"  {left_out} accesses are not grouped into requests" in text and "not grouped into requests of warps" in " ".join(out["gaps"]))
 
 
 @case("polls.fibers")

@@ -154,10 +154,10 @@ def main():
                 check(validator, out)
             check(validator, extract(*paths))
         out = extract("-s", "all,more", sampled(folder))
-        assert out["apart"] == ["k"] and any("2 times (most in k) lanes of a warp were taken apart" in x for x in out["gaps"]), out["gaps"]
+        assert out["apart"] == ["k"] and any("2 times (most in k) lanes of a warp were split" in x for x in out["gaps"]), out["gaps"]
         text = subprocess.run([os.path.join(BIN, "mt-extract"), "--format=text", "-s", "KDV,transfers", sampled(folder)], capture_output=True, text=True).stdout
         assert ["k", "1", "1", "2", "1", "0", "4", "0", "8"] in [x.split() for x in text.splitlines()], text  # one of two CTAs stored 4 bytes
-        assert "an earlier sender" in text and "a sample" not in subprocess.run(
+        assert "count for an earlier writer" in text and "a sample" not in subprocess.run(
             [os.path.join(BIN, "mt-extract"), "--format=text", "-s", "transfers", "--no-companion", sampled(folder)], capture_output=True, text=True).stdout
         check(validator, out)
         check(validator, extract("-s", "all,more", threads(folder)))

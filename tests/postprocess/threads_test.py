@@ -129,8 +129,8 @@ class ByHand(Case):
         self.assertNotIn("conflicts", got)
         self.assertIn("sharing", got)
         said = self.extract("-f", "summary", os.path.join(self.folder.name, "h.mtc"))
-        self.assertIn("Whether threads conflict is not known", said)
-        self.assertNotIn("No two threads conflict", said)
+        self.assertIn("Races between threads are not known", said)
+        self.assertNotIn("No races between threads", said)
 
     def test_words(self):
         path = self.trace([at(1, 0, 10, "store", 0x100, 8), at(2, 1, 11, "load", 0x100, 8)])

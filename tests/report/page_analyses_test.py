@@ -77,8 +77,8 @@ class Analyses(Case):
     def test_glance(self):
         self.page.open(self.path("j.html"))
         glance = self.glance()
-        self.assertEqual(glance["coalescing"], "Warps use 17.6 % of the 2.13 KiB that they move; most is lost by the load at <a>.cu:7: 32.0 sectors per request, 12.5 % used. see")
-        self.assertEqual(glance["conflicts"], "1 conflict between CTAs of one launch (races, unless the program orders them), the largest in k: <a>.cu:9 store against load on 12 B. see")
+        self.assertEqual(glance["coalescing"], "Warps use 17.6 % of the 2.13 KiB that they fetch or store. Worst: the load at <a>.cu:7, 32.0 sectors per request, 12.5 % used. see")
+        self.assertEqual(glance["conflicts"], "1 possible race between CTAs of one launch, unless the program orders them; the largest in k: <a>.cu:9 store against load on 12 B. see")
         self.assertEqual(glance["line"], "Line <a>.cu:7 moves most of 2 lines: 256 B, 50.0 % of all bytes. see")
         self.assertNotIn("comm", glance, "what the comm.json does not tell is not said")
 
@@ -187,7 +187,7 @@ class Collectives(Case):
             rows = self.page.run("memtraceReport.data.devices.filter((r) => r.by === 'collective').map((r) => [r.from, r.to, r.bytes, r.superstep])")
             self.assertEqual(rows, [["1", "0", 1020, 0], ["0", "1", 1020, 1]])
             words = self.page.text("#glance").replace("\u00a0", " ")
-            self.assertIn("From device to device go 1.99 KiB (1.99 KiB by collectives)", words)
+            self.assertIn("Traffic between devices: 1.99 KiB (1.99 KiB by collectives)", words)
             self.assertIn("collectives", self.page.text("#devices"))
 
 

@@ -406,7 +406,7 @@ class Crowded(Panels):
 
     def test_false_sharing_of_a_small_kernel(self):
         """racer's four stores are 0.1 % of the run's accesses, and all of its own."""
-        self.assertEqual(self.glance()["sharing"], "CTAs share cache lines of 128 bytes falsely: 100 % of the accesses of racer, most of them in #1 flags. see")
+        self.assertEqual(self.glance()["sharing"], "False sharing of 128-byte lines between CTAs: 100 % of the accesses of racer, most in #1 flags. see")
         rows = self.page.run("memtraceReport.figures['Accesses by sharing'].rows().map((r) => [r.name, r.text])")
         self.assertEqual([r[0] for r in rows], ["#1 flags", "#0 big"])
         self.assertEqual(rows[0][1].replace("\u00a0", " "), "4, 100 % falsely")
@@ -418,7 +418,7 @@ class Crowded(Panels):
         self.assertEqual(tile("launches")[1:3], ["3", "of 2,000 of the run; 3 kernels, 290 ns"])
         self.assertEqual(tile("records")[1:3], ["8", f"accesses of threads, of {grouped(self.records)} of the run"])
         self.assertIn("of the whole run; largest launch shown 128 B", tile("footprint")[-1])
-        self.assertIn("The run, with launches that are left out here, touches", self.glance()["footprint"])
+        self.assertIn("The run, including launches not shown here, touches", self.glance()["footprint"])
         self.assertIn("Copies of the run 9", self.page.text("#tables .tabs"))
         self.assertTrue(run(BIN + "/mt-extract", "--format=summary", "-t", "999..1001", self.path("t")).startswith(f"3 of the run's 2000 launches, 8 of its {self.records} accesses\n"))
 

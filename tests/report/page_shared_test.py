@@ -136,9 +136,9 @@ class Program(Pages):
     def test_glance(self):
         glance, line = self.glance(), {name: n for n, name in names().items()}
         self.assertIn("hazard", glance["hazards"])
-        self.assertIn("shared memory (no barrier orders two threads of a CTA), the largest in unordered:", glance["hazards"])
+        self.assertIn("shared memory (no barrier between accesses of two threads), the largest in unordered:", glance["hazards"])
         # 345 of banks and 12 of the other kernel; 25 and 12 of them without conflicts
-        self.assertEqual(glance["banks"].replace("\u00a0", " "), f"89.6 % of the wavefronts of shared memory are bank conflicts, most of them of the store at shared.cu:{line['column']} (32-way). see")
+        self.assertEqual(glance["banks"].replace("\u00a0", " "), f"Bank conflicts cause 89.6 % of the wavefronts of shared memory, most at the store at shared.cu:{line['column']} (32-way). see")
         self.page.click("#glance [data-glance=banks] a")
         self.assertEqual(self.page.run("location.hash"), "#banks")
 

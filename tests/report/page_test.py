@@ -44,13 +44,13 @@ class Worked(Case):
         """sum loads 20 and stores 8 of 44 bytes; 16 of the 28 loaded ones are communication, 12 of them go from fill to sum. Two of
         fill's four accesses, its stores, fall into one line, at different bytes. Of two CTAs that are apart half of the bytes cross."""
         self.assertEqual(self.glance(), {
-            "sharing": "CTAs share cache lines of 128 bytes falsely: 50.0 % of the accesses of fill, most of them in #2 out. see",
-            "conflicts": "No two CTAs of one launch conflict: none writes with a plain store what another one touches. see",
+            "sharing": "False sharing of 128-byte lines between CTAs: 50.0 % of the accesses of fill, most in #2 out. see",
+            "conflicts": "No races between CTAs of one launch. see",
             "kernel": "sum moves most: 28 B, 63.6 % of all bytes, in 1 of 2 launches. see",
-            "comm": "Of what CTAs load, 4 B (14.3 %) were last written by another CTA of the same launch, 4 B (14.3 %) by another CTA of an earlier launch, "
-                    "8 B (28.6 %) by the same CTA of an earlier launch; most of it goes from fill to sum: 12 B. see",
+            "comm": "Of the bytes that CTAs load, 4 B (14.3 %) were last written by another CTA of the same launch, 4 B (14.3 %) by another CTA of an earlier launch, "
+                    "8 B (28.6 %) by the same CTA of an earlier launch; most go from fill to sum: 12 B. see",
             "footprint": "The run touches 3 cache lines of 128 bytes: its footprint is 384 B. see",
-            "placement": "Over 2 devices, 50.0 % of the communication would cross with the best placement tried, blocks of CTAs. see",
+            "placement": "Split over 2 devices, 50.0 % of the communication would cross between devices (best placement tried: blocks of CTAs). see",
             "finding": "leak (and 1 more): `out` (260 bytes) is not freed when the program ends."})
 
     def test_placement(self):
@@ -213,7 +213,7 @@ class LongNames(Case):
                 self.assertEqual(self.page.run("document.documentElement.scrollWidth"), width)
         finally:
             self.page.size(1300, 900)
-        self.assertIn("1 conflict between CTAs", self.glance()["conflicts"])
+        self.assertIn("1 possible race between CTAs", self.glance()["conflicts"])
         self.assertIn("transform_kernel<…>", self.glance()["conflicts"])
 
 

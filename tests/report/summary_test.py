@@ -86,7 +86,7 @@ def of_transfers(c, local, strict):
     words = ", ".join([parts[0] % " were last written"] + [p % "" for p in parts[1:]])
     pairs = {k: v for k, v in sent.items() if "<host>" not in k}
     top = min(pairs, key=lambda k: (-pairs[k][0], pairs[k][1], pairs[k][2])) if pairs else None
-    yield "Of what CTAs load, %s%s." % (words, "" if not pairs else "; %s %s to %s%s" % ("most of it goes from" if len(pairs) > 1 else "it goes from", *map(short, top),
+    yield "Of the bytes that CTAs load, %s%s." % (words, "" if not pairs or len(pairs) == 1 and top[0] == top[1] else "; %s %s to %s%s" % ("most go from" if len(pairs) > 1 else "all of them from", *map(short, top),
                                         ": " + size(pairs[top][0]) if len(pairs) > 1 else ""))
 
 
@@ -104,11 +104,11 @@ def of_coalescing(c):
     vain = lambda x: max(0, 32 * x[3]["sectors"] - x[3]["distinct"])
     moved, lost = sum(32 * x[3]["sectors"] for x in rows), sum(map(vain, rows))
     if moved and lost < 0.1 * moved:
-        yield "Warps use %s of the sectors that they move: accesses are well coalesced." % share(moved - lost, moved)
+        yield "Accesses are well coalesced: warps use %s of the bytes that they fetch or store." % share(moved - lost, moved)
     elif moved:
         kernel, line, kind, r = most(rows, vain)
         halves = any(r["strides"].get(s) for s in ("16", "-16")) and r["bytes"] < 16 * r["accesses"]
-        yield "Warps use %s of the %s that they move; most is lost by the %s at %s: %.1f sectors per request, %s used%s." % (
+        yield "Warps use %s of the %s that they fetch or store. Worst: the %s at %s, %.1f sectors per request, %s used%s." % (
             share(moved - lost, moved), size(moved), kind, short(kernel) if line == "?" else base(line), math.nextafter(r["sectors"] / r["requests"], math.inf), share(r["distinct"], 32 * r["sectors"]),
             " (clang may access values of 16 bytes, float4 or __int128, in two halves; nvcc does not)" if halves else "")
 
@@ -127,8 +127,8 @@ def of_sharing(c):
             found.append((-bad / n, -bad, kernel, n, min(sums, key=at)))
     found.sort()
     if found:
-        parts = ["%s of %s of %s, most of them in %s" % (share(-bad, n), "those" if i else "the accesses", short(kernel), label) for i, (_, bad, kernel, n, label) in enumerate(found[:3])]
-        yield "CTAs share cache lines of %d bytes falsely: %s%s." % (c["sharing"]["line_size"], "; ".join(parts), "; and some of " + many(len(found) - 3, "other kernel") if len(found) > 3 else "")
+        parts = ["%s of %s of %s, most in %s" % (share(-bad, n), "those" if i else "the accesses", short(kernel), label) for i, (_, bad, kernel, n, label) in enumerate(found[:3])]
+        yield "False sharing of %d-byte lines between CTAs: %s%s." % (c["sharing"]["line_size"], "; ".join(parts), "; also in " + many(len(found) - 3, "other kernel") if len(found) > 3 else "")
 
 
 def of_conflicts(c):
@@ -136,8 +136,8 @@ def of_conflicts(c):
     if rows:
         kernel, top = most(rows, lambda x: x[1]["bytes"])
         side = lambda s: (base(s["line"]) + " " if s["line"] else "") + s["type"]
-        yield "%s between CTAs of one launch (races, unless the program orders them), the largest in %s: %s against %s on %s." % (
-            many(len(rows), "conflict"), short(kernel), side(top["a"]), side(top["b"]), size(top["bytes"]))
+        yield "%s between CTAs of one launch, unless the program orders them; the largest in %s: %s against %s on %s." % (
+            many(len(rows), "possible race"), short(kernel), side(top["a"]), side(top["b"]), size(top["bytes"]))
 
 
 def of_placement(c):
@@ -146,7 +146,7 @@ def of_placement(c):
         best = most(["block", "robin", "mincut"], lambda k: -p["policies"][k]["cross"])
         cross = p["policies"][best]["cross"]
         if "ran" not in p or p["ran"] > cross:
-            yield "Over %s, %s of the communication would cross with the best placement tried, %s%s." % (many(p["devices"], "device"), share(cross, p["load"]) if cross else "none",
+            yield "Split over %s, %s would cross between devices (best placement tried: %s)%s." % (many(p["devices"], "device"), share(cross, p["load"]) + " of the communication" if cross else "no communication",
                   {"block": "blocks of CTAs", "robin": "round robin", "mincut": "least traffic found"}[best], "; as it ran: " + share(p["ran"], p["load"]) if "ran" in p else "")
 
 
@@ -175,13 +175,13 @@ def of_turns(c):
     if found:
         a, b, kernel = min(found, key=lambda k: (-found[k], -names[k[0]][1], k))
         others = len({k[:2] for k in found}) - 1
-        yield "%s and %s (%s each) take turns: %s reads one and writes the other, and its next launch the other way round, %s%s." % (
-            names[a][0], names[b][0], size(names[a][1]), short(kernel), many(found[a, b, kernel], "time"), "; so do others: " + many(others, "pair") if others else "")
+        yield "Double buffering: %s reads one of %s and %s (%s each) and writes the other, and its next launch swaps them, %s%s." % (
+            short(kernel), names[a][0], names[b][0], size(names[a][1]), many(found[a, b, kernel], "time"), "; " + many(others, "more pair") if others else "")
 
 
 # How sentences of each kind begin or go on, so that none is missed.
-KINDS = {"kernel": ("moves all bytes:", "moves most:"), "comm": ("Of what CTAs load",), "line": ("moves most of",), "coalescing": ("Warps use",), "sharing": ("falsely:",),
-         "conflicts": ("between CTAs of one launch (",), "placement": ("best placement tried",), "turns": ("take turns:",)}
+KINDS = {"kernel": ("moves all bytes:", "moves most:"), "comm": ("Of the bytes that CTAs load",), "line": ("moves most of",), "coalescing": ("Warps use", "well coalesced"), "sharing": ("False sharing",),
+         "conflicts": ("between CTAs of one launch,",), "placement": ("best placement tried",), "turns": ("Double buffering",)}
 
 
 def model(c, options):
@@ -281,17 +281,17 @@ class Summary(Case):
 
     def test_by_hand(self):
         said = run(BIN + "/mt-extract", "--format=summary", self.cases[0][0]).splitlines()
-        self.assertIn("! CTAs share cache lines of 128 bytes falsely: 50.0 % of the accesses of fill, most of them in #2 out.", said)
-        self.assertIn("- Of what CTAs load, 4 B (14.3 %) were last written by another CTA of the same launch, 4 B (14.3 %) by another CTA of an earlier launch, "
-                      "8 B (28.6 %) by the same CTA of an earlier launch; most of it goes from fill to sum: 12 B.", said)
+        self.assertIn("! False sharing of 128-byte lines between CTAs: 50.0 % of the accesses of fill, most in #2 out.", said)
+        self.assertIn("- Of the bytes that CTAs load, 4 B (14.3 %) were last written by another CTA of the same launch, 4 B (14.3 %) by another CTA of an earlier launch, "
+                      "8 B (28.6 %) by the same CTA of an earlier launch; most go from fill to sum: 12 B.", said)
         self.assertIn("- The run touches 3 cache lines of 128 bytes: its footprint is 384 B.", said)
 
     def test_taken_apart(self):
-        words = "- It is not known how well the accesses of k%s go together: lanes of %s warps were taken apart."
+        words = "- Coalescing of k%s is not known: the accesses of %s warps are not grouped into requests as on a GPU."
         for path, kernels, who in zip(self.apart, (["k"], ["k", "l"]), (("", "its"), (" and 1 other kernel", "their"))):
             said = run(BIN + "/mt-extract", "--format=summary", path)
             self.assertIn(words % who, said)
-            self.assertIn("most is lost by the load at a.cu:%d:" % (1 + len(kernels)), said)
+            self.assertIn("Worst: the load at a.cu:%d," % (1 + len(kernels)), said)
             self.assertEqual(json.loads(run(BIN + "/mt-extract", "-s", "coalescing", path))["apart"], kernels)
         self.assertNotIn("apart", json.loads(run(BIN + "/mt-extract", self.cases[0][0])))
 
@@ -338,12 +338,12 @@ class Summary(Case):
         path = self.launches("ties", [("z", [(traces.STORE, 0)]), ("b", [(traces.LOAD, 0)]), ("a", [(traces.LOAD, 0)])])
         said = run(BIN + "/mt-extract", "--format=summary", path)
         self.assertIn("- z moves most: 4 B, 33.3 % of all bytes, in 1 of 3 launches.", said)
-        self.assertIn("most of it goes from z to b: 4 B.", said)
+        self.assertIn("most go from z to b: 4 B.", said)
         run(BIN + "/mt-report", path, "-o", self.path("r.html"))
         self.page.open(self.path("r.html"))
         shown = " ".join(self.page.text("#glance").replace("\u00a0", " ").split())
         self.assertIn("z moves most: 4 B", shown)
-        self.assertIn("most of it goes from z to b: 4 B.", shown)
+        self.assertIn("most go from z to b: 4 B.", shown)
 
     def test_lines_of_a_file(self):
         """Those that move bytes of global memory, as in the sentence on lines: one of four; two access shared memory, one nothing."""
@@ -354,21 +354,21 @@ class Summary(Case):
     def test_halves(self):
         """A warp that loads 8 bytes every 16: 256 of the 512 bytes of its 16 sectors; of 4 bytes that lie together nothing is said."""
         said = run(BIN + "/mt-extract", "--format=summary", self.path("halves.mtc"))
-        self.assertIn("Warps use 50.0 % of the 512 B that they move; most is lost by the load at a.cu:1: 16.0 sectors per request, 50.0 % used "
+        self.assertIn("Warps use 50.0 % of the 512 B that they fetch or store. Worst: the load at a.cu:1, 16.0 sectors per request, 50.0 % used "
                       "(clang may access values of 16 bytes, float4 or __int128, in two halves; nvcc does not).", said)
         self.assertNotIn("halves", run(BIN + "/mt-extract", "--format=summary", self.path("both.mtc")))
 
     def turns(self, *of):
-        return [x for x in run(BIN + "/mt-extract", "--format=summary", self.launches("turns", *of)).splitlines() if " take turns" in x]
+        return [x for x in run(BIN + "/mt-extract", "--format=summary", self.launches("turns", *of)).splitlines() if "Double buffering" in x]
 
     def test_turns(self):
         forth, back = [(traces.LOAD, 0), (traces.STORE, 1)], [(traces.LOAD, 1), (traces.STORE, 0)]
         between = ("other", [(traces.LOAD, 0), (traces.STORE, 0)])
-        say = "- #0 a and #1 b (256 B each) take turns: k reads one and writes the other, and its next launch the other way round, "
+        say = "- Double buffering: k reads one of #0 a and #1 b (256 B each) and writes the other, and its next launch swaps them, "
         self.assertEqual(self.turns([("k", forth), between, ("k", back), ("k", forth), between]), [say + "2 times."])
         self.assertEqual(self.turns([("k", forth), ("k", back)]), [say + "1 time."])
         more = [(traces.LOAD, 2), (traces.STORE, 3)], [(traces.LOAD, 3), (traces.STORE, 2)]
-        self.assertEqual(self.turns([("k", forth + more[0]), ("k", back + more[1])], (256,) * 4), [say + "1 time; so do others: 1 pair."])
+        self.assertEqual(self.turns([("k", forth + more[0]), ("k", back + more[1])], (256,) * 4), [say + "1 time; 1 more pair."])
         for launches in ([("k", forth), ("k", forth)], [("k", forth), ("l", back)],  # one direction only; of another kernel
                          [("k", [(traces.LOAD, 0), (traces.STORE, 0)])] * 3, [("k", [(traces.ATOMIC, 0)])] * 3,  # in place
                          [("k", forth + [(traces.LOAD, 1)]), ("k", back)]):  # the written one is read, too

@@ -82,7 +82,7 @@ struct mt_stride_graph {
     uint64_t records, launches;
     size_t most_nodes,
         most_warps;    /* set after mt_stride_graph_init: what is beyond is left out; 0: no limit */
-    int ungrouped;     /* by lane: the launch's accesses are not grouped to requests */
+    int ungrouped;     /* by lane: the launch's accesses are not grouped into requests */
     uint64_t left_out; /* accesses of nodes beyond most_nodes, and of warps (or CTAs without) of a launch
                           beyond most_warps */
     uint64_t threads;  /* of the records, those of which the thread is known */

@@ -1,8 +1,8 @@
 /* How well the accesses of a warp go together: 32-byte sectors and 128-byte lines per request, and the
  * distance between neighbouring lanes, by kernel, source line and type, and by
  * the places in a line. Only runs with a lane mask are
- * requests; accesses of others are counted in `unmasked`, as are those of launches that are `ungrouped`. Fed and merged as runs.h says; the order of
- * accesses does not matter. */
+ * requests; accesses of others are counted in `unmasked`, as are those of launches that are `ungrouped`. Fed
+ * and merged as runs.h says; the order of accesses does not matter. */
 #ifndef MT_ANALYSIS_COALESCING_H
 #define MT_ANALYSIS_COALESCING_H
 #include "parcel.h"

@@ -317,8 +317,7 @@ int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm
     if (mt_locality_finish(&x->more) != 0)
         return -1;
     if (mt_locality_run_has(x, MT_LOCALITY_COALESCING) && !mt_locality_has_masks(&x->more) &&
-        x->more.coalescing.unmasked > x->more.coalescing.ungrouped &&
-        !comm->options.threads)
+        x->more.coalescing.unmasked > x->more.coalescing.ungrouped && !comm->options.threads)
         strcpy(x->notes[0],
                "coalescing: null, the trace has no lane masks (compact traces of kernels have, but not of "
                "libraries\' calls, nor if they were raw before)");

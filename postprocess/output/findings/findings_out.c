@@ -397,7 +397,7 @@ static void words_beside(FILE *f, const struct mt_finding *x)
 static void words_bad_access(FILE *f, const struct mt_finding *x)
 {
     words_access(f, x);
-    fputs(x->kind == MT_FINDING_OF_MISALIGNED ? " at an address that its size does not allow, " : ", ", f);
+    fputs(x->kind == MT_FINDING_OF_MISALIGNED ? " at a misaligned address, " : ", ", f);
     words_beside(f, x);
     words_count(f, x, "access");
 }
@@ -479,9 +479,9 @@ static void words_race(FILE *f, const struct mt_finding *x)
             words_verb(x->other.op));
     words_place(f, x->other.file, x->other.line, x->other.at);
     fprintf(f, ", %s: ",
-            own       ? "without a wait in between"
-            : threads ? "no barrier or wait orders them"
-                      : "nothing orders the two");
+            own       ? "with no wait between the two"
+            : threads ? "with no barrier or wait between the two"
+                      : "with nothing to order the two");
     words_many(f, x->count, "word");
     if (x->launches > 1)
         fprintf(f, " in %" PRIu64 " launches", x->launches);
@@ -528,19 +528,20 @@ static void words_use(FILE *f, const struct mt_finding *x)
     words_alloc(f, x->alloc);
     fputs(what[x->kind], f);
     if (x->count > 1)
-        fprintf(f, ", nor %" PRIu64 " more of this line", x->count - 1);
+        fprintf(f, " (and %" PRIu64 " more from this line)", x->count - 1);
 }
 
 static void words_copies(FILE *f, const struct mt_finding *x)
 {
     if (x->kind == MT_FINDING_OF_TINY_COPIES) {
         fprintf(f, "%" PRIu64 " copies", x->count);
-        fprintf(f, " of %" PRIu64 " bytes on average: one large one costs less",
+        fprintf(f, " of %" PRIu64 " bytes on average: one large copy costs less",
                 x->size / (x->count ? x->count : 1));
         return;
     }
     if (x->kind == MT_FINDING_OF_UNCHANGED_COPY) {
-        fprintf(f, "%" PRIu64 " of %" PRIu64 " copies bring what is there already: %" PRIu64 " bytes in all",
+        fprintf(f,
+                "%" PRIu64 " of %" PRIu64 " copies bring bytes that are there already: %" PRIu64 " in total",
                 x->count, x->launches, x->size);
         return;
     }

@@ -343,12 +343,11 @@ int mt_comm_text(struct mt_text *t)
 {
     int rc = mt_text_table(
         t,
-        MT_EITHER(
-            "Bytes by kernel: all, and communication (comm.). Who wrote what was loaded as communication: "
-            "another CTA of the same launch, another CTA of an earlier launch, the same CTA of an earlier "
-            "launch",
-            "Bytes by program: all, and communication (comm.). Who wrote what was loaded as communication: "
-            "another thread, another thread of an earlier program, the same thread of an earlier program"),
+        MT_EITHER("Bytes by kernel: all, and communication (comm.). Communication by writer: another CTA of "
+                  "the same launch, another CTA of an earlier launch, the same CTA of an earlier "
+                  "launch",
+                  "Bytes by program: all, and communication (comm.). Communication by writer: another "
+                  "thread, another thread of an earlier program, the same thread of an earlier program"),
         "SELECT kernel(kernel) AS kernel, count(*) AS '>launches', sum(load) AS '>loaded', sum(store) AS "
         "'>stored', sum(comm_load) AS '>comm. loaded', sum(comm_store) AS '>comm. stored', "
         "sum(from_same_launch) AS '>same launch', sum(from_earlier_launch) AS '>earlier launch', "
@@ -392,17 +391,16 @@ int mt_transfers_text(struct mt_text *t)
 {
     if (mt_text_table(
             t,
-            MT_EITHER("Transfers: bytes that one kernel's CTAs (or the host) wrote and another's loaded",
-                      "Transfers: bytes that one thread wrote and another one loaded"),
+            MT_EITHER(
+                "Transfers: bytes that CTAs of one kernel (or the host) wrote and CTAs of another loaded",
+                "Transfers: bytes that one thread wrote and another loaded"),
             "SELECT kernel(ifnull(source, '" MT_HOST_NAME
             "')) AS 'from', kernel(ifnull(reader, '" MT_HOST_NAME
             "')) AS 'to', bytes AS '>bytes', accesses AS '>accesses', transfers AS '>pairs of CTAs' FROM "
             "sends s ORDER BY bytes DESC, s.rowid") != 0)
         return -1;
     if (t->r->estimates->n)
-        fputs("  a sample: what a CTA that is not traced wrote is not seen, so its bytes have an earlier "
-              "sender here, or "
-              "none\n",
+        fputs("  a sample: bytes that an untraced CTA wrote count for an earlier writer, or for none\n",
               t->f);
     return comm_text_ctas(t);
 }

@@ -282,16 +282,17 @@ int mt_devices_text(struct mt_text *t)
     free(flows);
     free(links);
     if (rc == 0 && n)
-        rc = mt_text_table(
-            t, "From device to device, and host: by loads and stores of kernels, copies, and collectives",
-            "SELECT by, source AS 'from', target AS 'to', sum(accesses) AS '>accesses', "
-            "sum(bytes) AS '>bytes' FROM devices GROUP BY by, source, target "
-            "ORDER BY iif(source = target, 0, sum(bytes)) DESC, instr('load store atomic "
-            "unknown copy collective', "
-            "by), source = 'host' DESC, source + 0, target = 'host' DESC, target + 0");
+        rc = mt_text_table(t,
+                           "Bytes between devices, and between devices and host: by loads and stores of "
+                           "kernels, copies and collectives",
+                           "SELECT by, source AS 'from', target AS 'to', sum(accesses) AS '>accesses', "
+                           "sum(bytes) AS '>bytes' FROM devices GROUP BY by, source, target "
+                           "ORDER BY iif(source = target, 0, sum(bytes)) DESC, instr('load store atomic "
+                           "unknown copy collective', "
+                           "by), source = 'host' DESC, source + 0, target = 'host' DESC, target + 0");
     if (rc == 0 && n && t->r->topology)
         rc = mt_text_table(
-            t, "Over links, in one direction, and how long that takes at the link's speed",
+            t, "Bytes over each link in one direction, and how long they take at its speed",
             "SELECT link, kind, fixed(speed / 1e9, 1) AS '>GB/s', "
             "sum(iif(by IN ('load', 'unknown'), bytes, 0)) AS '>loads (B)', "
             "sum(iif(by IN ('store', 'atomic'), bytes, 0)) AS '>stores (B)', "
@@ -301,7 +302,7 @@ int mt_devices_text(struct mt_text *t)
             "first_value(coalesce(kernel, by)) OVER (PARTITION BY link ORDER BY bytes DESC, launch) AS most "
             "FROM links) GROUP BY link ORDER BY sum(bytes) DESC");
     if (rc == 0 && n && outside)
-        fprintf(t->f, "  %" PRIu64 " bytes to or from devices that the topology does not have\n", outside);
+        fprintf(t->f, "  %" PRIu64 " bytes to or from devices that are not in the topology\n", outside);
     return rc;
 }
 
@@ -322,9 +323,9 @@ const char mt_devices_sentences[] =
     "link LIMIT 1), "
     "whose AS (SELECT coalesce(kernel, by) AS name FROM links JOIN slow USING (link) GROUP BY 1 ORDER BY "
     "sum(bytes) DESC, 1 LIMIT 1) "
-    "SELECT 'devices', 'devices', 100, 0, printf('From device to device go %s%s; between devices and host "
+    "SELECT 'devices', 'devices', 100, 0, printf('Traffic between devices: %s%s; between devices and host: "
     "%s.', bytes(between_devices), coalesce(printf(' (%s), most from %s to %s', words, (SELECT source FROM "
     "most), (SELECT target FROM most)), ''), bytes(host)) || "
-    "coalesce((SELECT printf(' The link that takes longest, %s, needs %s at its speed, most of it for %s.', "
+    "coalesce((SELECT printf(' The slowest transfer is over %s: %s at its speed, most of it for %s.', "
     "link, duration(seconds * 1e9), mark(kernel(name), name)) FROM slow, whose WHERE seconds), '') "
     "FROM t, ways WHERE EXISTS (SELECT 1 FROM d)";

@@ -53,11 +53,10 @@ int mt_misses_text(struct mt_text *t)
     char title[200];
     if (!x->known)
         return 0;
-    snprintf(
-        title, sizeof title,
-        "Misses of a cache of %u bytes, %u ways and lines of %llu bytes that each thread has, and what is "
-        "used of what they fetch",
-        x->options.cache_bytes, x->options.cache_ways, 1ull << x->options.line_bits);
+    snprintf(title, sizeof title,
+             "Misses of a cache that each thread has (%u bytes, %u ways, lines of %llu bytes), and how much "
+             "of the bytes fetched is used",
+             x->options.cache_bytes, x->options.cache_ways, 1ull << x->options.line_bits);
     return mt_text_table(t, title,
                          "SELECT place(file, line) AS line, accesses AS '>accesses', misses AS '>misses', "
                          "percent(misses, accesses) AS '>part', store_misses AS '>by stores', fetched AS "
@@ -69,10 +68,10 @@ int mt_misses_text(struct mt_text *t)
 const char mt_misses_sentences[] =
     "WITH t AS (SELECT sum(misses) AS missed, sum(accesses) AS everything FROM misses) "
     "SELECT 'misses', 'misses', 80, worth AND missed > everything / 50 AND used < fetched / 2, "
-    "printf('Caches of %s miss %s of %s', bytes(cache_size), share(missed, everything), many(everything, "
-    "'access', 'accesses')) || "
-    "iif(worth, printf('; most is fetched in vain by %s: %s of its accesses miss, %s used of what they "
-    "fetch.', mark(place(file, line), coalesce(file || ':' || line, file)), share(misses, accesses), "
+    "printf('%s of %s miss a cache of %s', share(missed, everything), many(everything, 'access', "
+    "'accesses'), bytes(cache_size)) || "
+    "iif(worth, printf('; worst: %s, where %s of the accesses miss and %s of the bytes fetched are used.', "
+    "mark(place(file, line), coalesce(file || ':' || line, file)), share(misses, accesses), "
     "share(used, fetched)), '.') "
     "FROM (SELECT *, rowid AS id, misses >= 64 AND fetched - used >= fetched / 4 AS worth FROM misses), t, "
     "run WHERE missed ORDER BY fetched - used DESC, id LIMIT 1";
@@ -119,11 +118,9 @@ int mt_bounces_text(struct mt_text *t)
     if (!t->r->locality->bounces.known)
         return 0;
     return mt_text_table(
-        t,
-        "Cache lines handed over, modified, from one thread to another: by who stored last and "
-        "who takes over",
-        "SELECT label AS buffer, place(from_file, from_line) AS 'stored by', place(to_file, "
-        "to_line) AS 'taken by', word(type) AS type, times AS '>times', same_bytes AS "
+        t, "Modified cache lines that pass from one thread to another: by last store and next access",
+        "SELECT label AS buffer, place(from_file, from_line) AS 'last store', place(to_file, "
+        "to_line) AS 'next access', word(type) AS type, times AS '>times', same_bytes AS "
         "'>common bytes', times - same_bytes AS '>other bytes', from_thread AS '>thread', "
         "to_thread AS '>thread' FROM bounces");
 }
@@ -135,9 +132,9 @@ const char mt_bounces_sentences[] =
     "1), "
     "b AS (SELECT sum(b.times) AS times, sum(b.times - b.same_bytes) AS others FROM bounces b, top WHERE "
     "b.label = top.label) "
-    "SELECT 'bounces', 'bounces', 90, others > b.times / 2, printf('Cache lines go from thread to thread %s, "
-    "those of %s %s: %s for other bytes than were stored (false sharing), mostly from %s to %s.', "
-    "many(t.times, 'time', 'times'), mark(label, ''), grouped(b.times), share(others, b.times), "
+    "SELECT 'bounces', 'bounces', 90, others > b.times / 2, printf('%s of %s between threads are in %s, %s "
+    "of them false sharing, mostly from %s to %s.', grouped(b.times), many(t.times, 'cache-line transfer', "
+    "'cache-line transfers'), mark(label, ''), share(others, b.times), "
     "mark(place(from_file, from_line), from_file || ':' || from_line), mark(place(to_file, to_line), to_file "
     "|| ':' || to_line)) FROM t, top, b WHERE b.times";
 

@@ -121,11 +121,10 @@ static void reuse_sample(FILE *f, const struct mt_reuse *r)
         most = l->selected && error >= 0 && part > most ? part : most;
     }
     if (most >= 0)
-        fprintf(
-            f,
-            "  an estimate: of the device one of %llu lines is followed, and the standard error of a part of "
-            "a launch's uses is at most %s %% (--sample=1: exact)\n",
-            1ull << r->sample_bits, mt_number_decimals(100 * most, 1).text);
+        fprintf(f,
+                "  an estimate: for the device, one of %llu lines is followed; the standard error of each "
+                "part of a launch is at most %s %% of its uses (--sample=1: exact)\n",
+                1ull << r->sample_bits, mt_number_decimals(100 * most, 1).text);
 }
 
 /* How much the whole run touches, as a line. */
@@ -143,7 +142,7 @@ int mt_reuse_text(struct mt_text *t)
     const size_t rows = t->rows;
     char title[200];
     snprintf(title, sizeof title,
-             "Reuse of lines of %llu bytes: part of the uses at a distance of fewer lines than",
+             "Reuse of lines of %llu bytes: part of the uses with a reuse distance below",
              1ull << r->options.line_bits);
     t->rows *= MT_REUSE_LEVELS;
     int rc = mt_text_table(
@@ -171,7 +170,7 @@ int mt_reuse_text(struct mt_text *t)
 
 const char mt_reuse_sentences[] =
     "SELECT 'footprint', 'reuse', 120, 0, printf('The run%s touches %s%s of %s bytes: its footprint is %s.', "
-    "iif(partial, ', with launches that are left out here,', ''), iif(sample > 1, 'about ', ''), many(lines, "
+    "iif(partial, ', including launches not shown here,', ''), iif(sample > 1, 'about ', ''), many(lines, "
     "'cache line', 'cache lines'), grouped(line_size), bytes(lines * line_size)) "
     "FROM footprint, run WHERE lines";
 
@@ -330,7 +329,7 @@ int mt_coalescing_text(struct mt_text *t)
     if (!mt_locality_has_masks(t->r->locality)) {
         fprintf(t->f, "\nCoalescing: not known, %s\n",
                 c->ungrouped
-                    ? "the accesses are not grouped to requests: their kernels ran a thread at a time"
+                    ? "the accesses are not grouped into requests: their kernels ran a thread at a time"
                     : "the trace has no lane masks");
         return 0;
     }
@@ -359,7 +358,7 @@ int mt_coalescing_text(struct mt_text *t)
     if (c->ungrouped)
         fprintf(t->f,
                 "  %" PRIu64
-                " accesses are not grouped to requests (their kernels ran a thread at a time) and are "
+                " accesses are not grouped into requests (their kernels ran a thread at a time) and are "
                 "left out\n",
                 c->ungrouped);
     return 0;
@@ -368,8 +367,9 @@ int mt_coalescing_text(struct mt_text *t)
 /* ---- sentences ---- */
 
 const char mt_coalescing_sentences[] =
-    "SELECT 'apart', 'coalescing', 60, 0, printf('It is not known how well the accesses of %s%s go together: "
-    "lanes of %s warps were taken apart.', mark(kernel(first), first), iif(n > 1, ' and ' || many(n - 1, "
+    "SELECT 'apart', 'coalescing', 60, 0, printf('Coalescing of %s%s is not known: the accesses of %s warps "
+    "are not grouped into requests as on a GPU.', mark(kernel(first), first), iif(n > 1, ' and ' || many(n - "
+    "1, "
     "'other kernel', 'other kernels'), ''), iif(n > 1, 'their', 'its')) "
     "FROM (SELECT min(kernel) AS first, count(*) AS n FROM apart WHERE kernel IN (SELECT kernel FROM "
     "coalescing)) WHERE n; "
@@ -377,9 +377,10 @@ const char mt_coalescing_sentences[] =
     "FROM coalescing WHERE kernel NOT IN (SELECT kernel FROM apart)), "
     "t AS (SELECT sum(moved) AS everything, sum(vain) AS lost FROM c) "
     "SELECT 'coalescing', 'coalescing', 60, lost >= 0.1 * everything, CASE WHEN lost < 0.1 * everything THEN "
-    "printf('Warps use %s of the sectors that they move: accesses are well coalesced.', share(everything - "
+    "printf('Accesses are well coalesced: warps use %s of the bytes that they fetch or store.', "
+    "share(everything - "
     "lost, everything)) "
-    "ELSE printf('Warps use %s of the %s that they move; most is lost by the %s at %s: %s sectors per "
+    "ELSE printf('Warps use %s of the %s that they fetch or store. Worst: the %s at %s, %s sectors per "
     "request, %s used%s.', share(everything - lost, everything), bytes(everything), type, "
     "iif(file IS NULL, mark(kernel(kernel), kernel), mark(place(file, line), coalesce(file || ':' || line, "
     "file))), rounded(1.0 * sectors / requests, 1), share(distinct_bytes, moved), "
@@ -474,10 +475,10 @@ int mt_conflicts_text(struct mt_text *t)
     /* what is of one launch alone is of the first */
     return mt_text_table(
         t,
-        MT_EITHER("Conflicts: bytes that two CTAs of one launch access, at least one with a plain store "
-                  "(races, unless the program orders them)",
-                  "Conflicts: bytes that two threads access, at least one with a plain store (races, unless "
-                  "the program orders them)"),
+        MT_EITHER("Races between CTAs of one launch, unless the program orders them: bytes that both access, "
+                  "at least one with a plain store",
+                  "Races between threads, unless the program orders them: bytes that both access, at least "
+                  "one with a plain store"),
         "SELECT kernel(kernel) AS kernel, word(a_type) || ' ' || place(a_file, a_line) AS one, "
         "word(b_type) || ' ' || place(b_file, b_line) AS other, count(*) AS '>launches', "
         "sum(bytes) AS '>bytes', min(launch) AS '>launch', printf('0x%x', address) AS address, "
@@ -489,21 +490,18 @@ int mt_conflicts_text(struct mt_text *t)
 /* ---- sentences ---- */
 
 const char mt_conflicts_sentences[] =
-    "SELECT 'conflicts', 'conflicts', 10, 0, either('No two CTAs of one launch conflict: none writes with a "
-    "plain store what another one touches.', "
-    "'No two threads conflict in this run: what one writes with a plain store and another one touches was in "
-    "order, by locks, atomics, or begin and end of threads. Threads that took turns by chance may hide a "
-    "conflict.') "
+    "SELECT 'conflicts', 'conflicts', 10, 0, either('No races between CTAs of one launch.', "
+    "'No races between threads in this run: locks, atomics, or start and end of threads ordered all plain "
+    "stores and accesses to the same bytes. Threads that ran one after another by chance may hide a race.') "
     "FROM run WHERE launches AND records + host_accesses AND (NOT threads OR timed) AND NOT EXISTS (SELECT 1 "
     "FROM conflicts); "
-    " SELECT 'conflicts', '', 10, 0, 'Whether threads conflict is not known: a mat trace has no order of "
-    "their "
-    "accesses (memtrace host atomic, mt-cc --host=atomic have it).' FROM run WHERE threads AND timed = 0 AND "
+    " SELECT 'conflicts', '', 10, 0, 'Races between threads are not known: a mat trace does not order their "
+    "accesses (memtrace host atomic and mt-cc --host=atomic do).' FROM run WHERE threads AND timed = 0 AND "
     "EXISTS (SELECT 1 FROM launch_volumes WHERE ctas > 1); "
-    "SELECT 'conflicts', 'conflicts', 10, 1, printf(either('%s between CTAs of one launch (races, unless the "
-    "program orders them), the largest in %s: %s against %s on %s.', "
-    "'%s between threads (races, unless the program orders them), the largest in %s: %s against %s on %s.'), "
-    "many(count(*) OVER (), 'conflict', 'conflicts'), mark(kernel(kernel), kernel), "
+    "SELECT 'conflicts', 'conflicts', 10, 1, printf(either('%s between CTAs of one launch, unless the "
+    "program orders them; the largest in %s: %s against %s on %s.', "
+    "'%s between threads, unless the program orders them; the largest in %s: %s against %s on %s.'), "
+    "many(count(*) OVER (), 'possible race', 'possible races'), mark(kernel(kernel), kernel), "
     "mark(iif(a_file IS NULL, '', place(a_file, a_line) || ' ') || word(a_type), a_file || ':' || a_line), "
     "mark(iif(b_file IS NULL, '', place(b_file, b_line) || ' ') || word(b_type), b_file || ':' || b_line), "
     "bytes(bytes)) "
@@ -609,11 +607,11 @@ const char mt_sharing_sentences[] =
     "(PARTITION BY kernel ORDER BY bad DESC, at) AS label FROM b WINDOW w AS (PARTITION BY kernel)), "
     "s AS (SELECT *, 1.0 * bad / n AS part, row_number() OVER (ORDER BY 1.0 * bad / n DESC, bad DESC, "
     "kernel) AS nth FROM k WHERE bad AND 1.0 * bad / n >= 0.01 ORDER BY nth) "
-    "SELECT 'sharing', 'sharing', 70, max(part) > 0.1, printf(either('CTAs share cache lines of %s bytes "
-    "falsely: %s%s.', 'Threads share cache lines of %s bytes falsely: %s%s.'), grouped(line_size), "
-    "(SELECT group_concat(printf('%s of %s of %s, most of them in %s', share(bad, n), iif(nth > 1, 'those', "
+    "SELECT 'sharing', 'sharing', 70, max(part) > 0.1, printf(either('False sharing of %s-byte lines between "
+    "CTAs: %s%s.', 'False sharing of %s-byte lines between threads: %s%s.'), grouped(line_size), "
+    "(SELECT group_concat(printf('%s of %s of %s, most in %s', share(bad, n), iif(nth > 1, 'those', "
     "'the accesses'), mark(kernel(kernel), kernel), mark(label, '')), '; ') FROM s WHERE nth < 4), "
-    "iif(count(*) > 3, '; and some of ' || many(count(*) - 3, 'other kernel', 'other kernels'), '')) "
+    "iif(count(*) > 3, '; also in ' || many(count(*) - 3, 'other kernel', 'other kernels'), '')) "
     "FROM s, run GROUP BY line_size";
 
 /* Allocations by launch, and buffers that take turns: a kernel reads one and writes the other, and its next
@@ -703,8 +701,8 @@ int mt_traffic_text(struct mt_text *t)
 {
     return mt_text_table(
         t,
-        MT_EITHER("Allocations and launches: in how many each was read and written",
-                  "Allocations and runs: in how many each was read and written"),
+        MT_EITHER("Allocations: number of launches that read and wrote each",
+                  "Allocations: number of runs that read and wrote each"),
         "SELECT label AS allocation, ifnull(bytes, '-') AS '>bytes', sum(load > 0) AS '>read in', sum(store "
         "> 0) "
         "AS '>written in', sum(load) AS '>bytes loaded', sum(store) AS '>bytes stored', min(launch) AS "
@@ -729,16 +727,17 @@ const char mt_traffic_sentences[] =
     "bytes, nth HAVING count(*) = 2), "
     "pairs AS (SELECT kernel, bytes, a, b, count(*) AS times, row_number() OVER (PARTITION BY a, b) = 1 AS "
     "first FROM swaps CROSS JOIN l ON l.launch = swaps.launch GROUP BY kernel, a, b) "
-    "SELECT 'turns', 'buffers', 110, 0, printf(either('%s and %s (%s each) take turns: %s reads one and "
-    "writes the other, and its next launch the other way round, %s%s.', '%s and %s (%s each) take turns: %s "
-    "reads one and writes the other, and its next run the other way round, %s%s.'), "
-    "mark((SELECT label FROM traffic WHERE allocation = a), ''), mark((SELECT label FROM traffic WHERE "
-    "allocation = b), ''), bytes(bytes), mark(kernel(kernel), kernel), many(times, 'time', 'times'), iif(n > "
-    "1, '; so do others: ' || many(n - 1, 'pair', 'pairs'), '')) "
+    "SELECT 'turns', 'buffers', 110, 0, printf(either('Double buffering: %s reads one of %s and %s (%s each) "
+    "and writes the other, and its next launch swaps them, %s%s.', 'Double buffering: %s reads one of %s and "
+    "%s (%s each) and writes the other, and its next run swaps them, %s%s.'), "
+    "mark(kernel(kernel), kernel), mark((SELECT label FROM traffic WHERE allocation = a), ''), mark((SELECT "
+    "label FROM traffic WHERE allocation = b), ''), bytes(bytes), many(times, 'time', 'times'), iif(n > "
+    "1, '; ' || many(n - 1, 'more pair', 'more pairs'), '')) "
     "FROM pairs, (SELECT sum(first) AS n FROM pairs) WHERE NOT EXISTS (SELECT 1 FROM traffic WHERE launches "
     "> 1) ORDER BY times DESC, bytes DESC, a, b, kernel LIMIT 1; "
-    "SELECT 'growing', 'buffers', 85, 0, printf('realloc at %s is called %s times, for %s in all: does it "
-    "grow in small steps?', mark(place(file, line), file || ':' || line), grouped(times), bytes(bytes)) "
+    "SELECT 'growing', 'buffers', 85, 0, printf('realloc at %s is called %s times, for %s in total: does the "
+    "buffer grow in small steps?', mark(place(file, line), file || ':' || line), grouped(times), "
+    "bytes(bytes)) "
     "FROM calls, run WHERE kind = 'realloc' AND times >= 16 AND file IS NOT NULL AND records + host_accesses "
     "ORDER BY bytes DESC, calls.rowid LIMIT 1";
 
@@ -914,7 +913,8 @@ int mt_placement_text(struct mt_text *t)
     char title[200];
     all.rows = MT_PLACE_POLICIES + 1;
     snprintf(title, sizeof title,
-             "Placement on %u devices: of %" PRIu64 " bytes of communication, those that cross",
+             "Placement on %u devices: how much of %" PRIu64
+             " bytes of communication would cross between them",
              t->r->placement->devices, t->r->placement->load);
     return mt_text_table(
         &all, title,
@@ -931,9 +931,9 @@ int mt_placement_text(struct mt_text *t)
 
 const char mt_placement_sentences[] =
     "WITH p AS (SELECT policy, sum(crossing) AS crossing FROM placement GROUP BY policy) "
-    "SELECT 'placement', 'placement', 140, 0, printf('Over %s, %s of the communication would cross with the "
-    "best placement tried, %s%s.', many(devices, 'device', 'devices'), iif(crossing, share(crossing, load), "
-    "'none'), "
+    "SELECT 'placement', 'placement', 140, 0, printf('Split over %s, %s would cross between devices (best "
+    "placement tried: %s)%s.', many(devices, 'device', 'devices'), iif(crossing, share(crossing, load) || ' "
+    "of the communication', 'no communication'), "
     "CASE policy WHEN 'block' THEN 'blocks of CTAs' WHEN 'robin' THEN 'round robin' ELSE 'least traffic "
     "found' END, coalesce('; as it ran: ' || iif(ran IS NULL, NULL, share(ran, load)), '')) "
     "FROM placed, run, (SELECT * FROM p ORDER BY crossing, CASE policy WHEN 'block' THEN 0 WHEN 'robin' THEN "

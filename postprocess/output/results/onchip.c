@@ -61,29 +61,30 @@ void mt_shared_notes(const struct mt_onchip *x, void (*say)(void *arg, const cha
     char note[200];
     if (x->banks.ungrouped) {
         snprintf(note, sizeof note,
-                 "%" PRIu64 " accesses to shared memory are not grouped to requests (their kernels ran a "
+                 "%" PRIu64 " accesses to shared memory are not grouped into requests (their kernels ran a "
                  "thread at a time): their bank conflicts are not known",
                  x->banks.ungrouped);
         say(arg, note);
     }
     if (x->hazards.unjudged) {
         snprintf(note, sizeof note,
-                 "%" PRIu64 " accesses to shared memory are not looked at for hazards: block copies, wide "
-                 "matrices, other CTAs' memory",
+                 "%" PRIu64 " accesses to shared memory are not checked for hazards: bulk copies, wide "
+                 "matrices, memory of other CTAs",
                  x->hazards.unjudged);
         say(arg, note);
     }
     if (x->hazards.loose) {
         snprintf(note, sizeof note,
-                 "threads were %" PRIu64
-                 " times at barriers in memory of which is not known which one it was, or "
-                 "whether they waited: hazards may be missing",
+                 "%" PRIu64
+                 " times it is not known at which barrier in memory a thread was, or whether it waited: "
+                 "hazards may be missing",
                  x->hazards.loose);
         say(arg, note);
     }
     if (x->hazards.parted) {
         snprintf(note, sizeof note,
-                 "%" PRIu64 " CTAs were under way at a time with too many others: hazards may be missing",
+                 "%" PRIu64
+                 " CTAs were not followed to their end, as too many ran at once: hazards may be missing",
                  x->hazards.parted);
         say(arg, note);
     }
@@ -115,9 +116,10 @@ int mt_shared_text(struct mt_text *t, const struct mt_onchip *x)
 {
     mt_shared_notes(x, onchip_note, t->f);
     int rc = mt_text_table(
-        t, "Bank conflicts of shared memory: wavefronts beyond what the accesses would take without",
+        t,
+        "Bank conflicts of shared memory: wavefronts beyond those that the accesses need without conflicts",
         "SELECT " SITE "iif(requests, wavefronts, '') AS '>wavefronts', iif(requests, wavefronts - least, "
-                       "'') AS '>conflicts', iif(requests, fixed("
+        "'') AS '>conflicts', iif(requests, fixed("
         "1.0 * wavefronts / requests, 2), '') AS '>a request', iif(requests, worst || '-way', '') AS "
         "'>worst' FROM banks b WHERE memory = "
         "'shared' "
@@ -126,7 +128,7 @@ int mt_shared_text(struct mt_text *t, const struct mt_onchip *x)
         fprintf(t->f, "  %s\n", mt_table_halves);
     if (rc == 0)
         rc = mt_text_table(
-            t, "Hazards of shared memory: no barrier orders the two accesses",
+            t, "Hazards of shared memory: no barrier between the two accesses",
             "SELECT kind, a_type || ' ' || place(a_file, a_line) AS first, b_type || ' ' || place(b_file, "
             "b_line) AS second, kernel(kernel) AS kernel, who AS 'between', words AS '>words', launches AS "
             "'>launches', printf('CTA %d,%d,%d threads %d, %d at 0x%x', x, y, z, a_thread, b_thread, "
@@ -226,12 +228,13 @@ void mt_shared_json(struct mt_json *j, const struct mt_onchip *x)
 const char mt_onchip_sentences[] =
     "WITH b AS (SELECT *, rowid AS id, wavefronts - least AS conflicts FROM banks WHERE memory = 'shared'), "
     "t AS (SELECT sum(conflicts) AS lost, sum(wavefronts) AS everything FROM b) "
-    "SELECT 'banks', 'banks', 130, lost > 0.1 * everything, printf('%s of the wavefronts of shared memory "
-    "are bank conflicts, most of them of the %s at %s (%s-way).', share(lost, everything), type, iif(file IS "
+    "SELECT 'banks', 'banks', 130, lost > 0.1 * everything, printf('Bank conflicts cause %s of the "
+    "wavefronts of shared memory, most at the %s at %s (%s-way).', share(lost, everything), type, iif(file "
+    "IS "
     "NULL, '?', mark(place(file, line), coalesce(file || ':' || line, file))), worst) "
     "FROM b, t WHERE lost ORDER BY conflicts DESC, id LIMIT 1; "
-    "SELECT 'hazards', 'hazards', 20, 1, printf('%s in shared memory (no barrier orders two threads of a "
-    "CTA), the largest in %s: %s before %s on %s.', many(count(*) OVER (), 'hazard', 'hazards'), "
+    "SELECT 'hazards', 'hazards', 20, 1, printf('%s in shared memory (no barrier between accesses of two "
+    "threads), the largest in %s: %s before %s on %s.', many(count(*) OVER (), 'hazard', 'hazards'), "
     "mark(kernel(kernel), kernel), "
     "mark(a_type || ' ' || place(a_file, a_line), a_file || ':' || a_line), mark(b_type || ' ' || "
     "place(b_file, b_line), b_file || ':' || b_line), many(words, 'word', 'words')) "

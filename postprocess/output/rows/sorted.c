@@ -176,7 +176,8 @@ const char **mt_kernels_apart(const struct mt_comm *c, const struct mt_launch_ev
     for (size_t i = 0; order && list && i < c->nlaunches; i++) {
         const struct mt_launch_event *e = events ? events[order[i]] : NULL;
         const char *kernel = c->launches[order[i]].kernel;
-        if (c->launches[order[i]].selected && e && (e->parted || e->ungrouped) && (!*n || strcmp(list[*n - 1], kernel) != 0))
+        if (c->launches[order[i]].selected && e && (e->parted || e->ungrouped) &&
+            (!*n || strcmp(list[*n - 1], kernel) != 0))
             list[(*n)++] = kernel;
     }
     if (!order) {

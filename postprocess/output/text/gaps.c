@@ -151,8 +151,8 @@ static int gaps_parted(struct mt_gaps *g, const struct mt_launch_event *const *l
         return 0;
     char *kernel = mt_kernel_short(most->kernel);
     int rc = gaps_say(g, MT_GAP_PARTED,
-                      "%s (most in %s) lanes of a warp were taken apart, or kept together, where a GPU may "
-                      "not: its requests may be fewer or more.",
+                      "%s (most in %s) lanes of a warp were split, or kept together, where a GPU may not do "
+                      "so: it may make more or fewer requests.",
                       mt_number_many(parted, "time", "times").text, kernel ? kernel : "?");
     free(kernel);
     return rc;
@@ -171,7 +171,7 @@ static int gaps_ungrouped(struct mt_gaps *g, const struct mt_launch_event *const
     char *kernel = mt_kernel_short(first->kernel);
     int rc = gaps_say(
         g, MT_GAP_UNGROUPED,
-        "The accesses of %s (%s%s) are not grouped to requests of warps, as %s a thread at a time: "
+        "The accesses of %s (%s%s) are not grouped into requests of warps, as %s a thread at a time: "
         "how well they coalesce, and their bank conflicts, are not known.",
         mt_number_many(ungrouped, "launch", "launches").text, ungrouped > 1 ? "the first is of " : "",
         kernel ? kernel : "?", ungrouped > 1 ? "they ran" : "it ran");
@@ -189,8 +189,8 @@ static int gaps_library(struct mt_gaps *g, const struct mt_source *source)
     if (!left)
         return 0;
     return gaps_say(g, MT_GAP_LIBRARY,
-                    "%s of libraries, the loader and the C library above all, %s left out (memtrace host "
-                    "--library=all records all).",
+                    "%s of libraries, mostly of the loader and the C library, %s left out (memtrace host "
+                    "--library=all records them).",
                     mt_number_many(left, "access", "accesses").text, left == 1 ? "is" : "are");
 }
 
@@ -205,10 +205,8 @@ static int gaps_children(struct mt_gaps *g, const struct mt_source *source)
         return 0;
     return gaps_say(
         g, MT_GAP_CHILDREN,
-        "%s of the program, and what %s, %s not traced (memtrace host in front of the command that a child "
-        "runs traces that).",
-        mt_number_many(children, "child process", "child processes").text,
-        children == 1 ? "it did" : "they did", children == 1 ? "is" : "are");
+        "%s of the program %s not traced (memtrace host before the command that a child runs traces it).",
+        mt_number_many(children, "child process", "child processes").text, children == 1 ? "is" : "are");
 }
 
 int mt_gaps_find(struct mt_gaps *g, struct mt_source *source, const struct mt_comm *c,

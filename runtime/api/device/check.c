@@ -841,7 +841,7 @@ void mt_failed_range(const char *what, const void *p, uint64_t bytes)
         return;
     check_words(p, where, sizeof where);
     if (mt_heap_find(p, &b))
-        mt_failed_why("%s: %llu bytes from %s", what, (unsigned long long)bytes, where);
+        mt_failed_why("%s: %llu bytes starting at %s", what, (unsigned long long)bytes, where);
     else
         mt_failed_why("%s: %s", what, where);
 }
