@@ -1,4 +1,4 @@
-/* Reads an ELF file, and finds out which CUDA runtime is in it. */
+/* Reads ELF files and detects which CUDA runtime they contain. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A table of the file's, to be read in place. */
+/* Returns a table of the file, to be read in place; NULL if the file ends before. */
 static const void *binary_at(const struct mt_binary *o, uint64_t offset, uint64_t bytes)
 {
     return offset % 8 == 0 ? mt_elfview_at(&o->view, offset, bytes) : NULL;
@@ -27,7 +27,7 @@ static void binary_symbols(const struct mt_binary *o, const Elf64_Shdr *s, struc
     out->count = out->entry && out->strings ? s->sh_size / sizeof(Elf64_Sym) : 0;
 }
 
-/* What lies at an address when the file is loaded. */
+/* Returns the file's bytes that are loaded at an address. */
 static const void *binary_loaded(const struct mt_binary *o, uint64_t address, uint64_t bytes)
 {
     for (unsigned i = 0; i < o->nsegments; i++) {
@@ -38,7 +38,7 @@ static const void *binary_loaded(const struct mt_binary *o, uint64_t address, ui
     return NULL;
 }
 
-/* The dynamic section, as the dynamic linker finds it. */
+/* Finds the dynamic section from the program header, as the dynamic linker does. */
 static void binary_dynamic(struct mt_binary *o, const Elf64_Phdr *p)
 {
     uint64_t strings = 0, size = 0, n = 0;
@@ -127,7 +127,7 @@ const char *mt_binary_linker(const struct mt_binary *o)
 
 int mt_binary_has_auditors(const char *path)
 {
-    static const char called[] = "la_version"; /* what it looks for in an auditor */
+    static const char called[] = "la_version"; /* glibc looks this name up in auditors */
     struct mt_binary o;
     if (mt_binary_open(&o, path) != 0)
         return 1;
@@ -150,11 +150,11 @@ const char *mt_binary_name(const struct mt_binary_symbols *s, const Elf64_Sym *y
     return y->st_name < s->size ? s->strings + y->st_name : "";
 }
 
-/* A function of this name that the file defines, or with `defined` 0, asks others for. */
+/* Returns a function with this name that the file defines (`defined` 1) or imports (0). */
 static const Elf64_Sym *binary_find(const struct mt_binary_symbols *s, const char *name, int defined)
 {
     size_t n = strlen(name) + 1;
-    if (!s->count || !memmem(s->strings, s->size, name, n)) /* large tables: most have no such name */
+    if (!s->count || !memmem(s->strings, s->size, name, n)) /* quick exit: most large tables lack the name */
         return NULL;
     for (size_t i = 0; i < s->count; i++) {
         const Elf64_Sym *y = &s->entry[i];
@@ -165,8 +165,8 @@ static const Elf64_Sym *binary_find(const struct mt_binary_symbols *s, const cha
     return NULL;
 }
 
-/* Functions of each runtime since CUDA 11, between which most others lie. The first two are what only
- * NVIDIA's defines, and what a fake one that stands before another would not. Ours has it, too. */
+/* Functions that every runtime since CUDA 11 has and that span most of its code. Only NVIDIA's runtime and
+ * ours define the first two; a mock of the runtime would not. */
 static const char *const certain[] = {"cudaGetExportTable",
                                       "__cudaRegisterFatBinary",
                                       "__cudaRegisterFatBinaryEnd",
@@ -192,7 +192,8 @@ static int binary_has_cudart(const struct mt_binary_symbols *s)
     return binary_find(s, certain[0], 1) && binary_find(s, certain[1], 1);
 }
 
-/* The stretch of code that they span, and 0; or -1: a needed one is missing. */
+/* Computes the range of code that the functions in `certain` span. Returns 0, or -1 if a required one is
+ * missing. */
 static int binary_span(const struct mt_binary_symbols *s, uint64_t *begin, uint64_t *end)
 {
     *begin = UINT64_MAX;
@@ -209,7 +210,7 @@ static int binary_span(const struct mt_binary_symbols *s, uint64_t *begin, uint6
     return 0;
 }
 
-/* steps[i]: how many functions begin to lie in cell i, less those that do no longer. */
+/* Counts functions per cell: steps[i] is how many functions start in cell i, minus those that end there. */
 static void binary_lay(const struct mt_binary_symbols *s, uint64_t begin, uint64_t end, int32_t *steps)
 {
     for (size_t i = 0; i < s->count; i++) {
@@ -224,8 +225,8 @@ static void binary_lay(const struct mt_binary_symbols *s, uint64_t begin, uint64
     }
 }
 
-/* Is a function among those of the runtime without a symbol? It comes out of one object file, whose functions
- * lie one behind the other. */
+/* Returns 1 if a function within the runtime's code has no symbol. The runtime is one object file, so its
+ * functions are contiguous. */
 static int binary_has_holes(const struct mt_binary *o, const struct mt_binary_symbols *s)
 {
     uint64_t begin, end;
@@ -243,18 +244,18 @@ static int binary_has_holes(const struct mt_binary *o, const struct mt_binary_sy
     return hole;
 }
 
-/* CUDA's functions come and go with its major versions. */
+/* Derives CUDA's major version from functions that only some versions have. */
 static int binary_major(const struct mt_binary_symbols *s)
 {
-    if (binary_find(s, "cudaBindTexture", 1)) /* to 11 */
+    if (binary_find(s, "cudaBindTexture", 1)) /* removed after 11 */
         return binary_find(s, "cudaOccupancyAvailableDynamicSMemPerBlock", 1) ? 11 : 0;
     if (binary_find(s, "cudaGetDeviceProperties_v2", 1))
         return 12;
     return binary_find(s, "cudaGetDeviceProperties", 1) ? 13 : 0;
 }
 
-/* The name of its shared memory, which each version since 11 has. In two parts here, or this file would have
- * it, too. */
+/* Searches for the name of the runtime's shared memory, which all versions since 11 contain. It is split here
+ * so that this file does not contain it. */
 static int binary_has_trace_of_cudart(const struct mt_binary *o)
 {
     static const char first[] = "/cudart", then[] = ".shm.%x";
@@ -282,9 +283,9 @@ enum mt_binary_cudart mt_binary_cudart(const struct mt_binary *o, const struct m
         s = NULL;
     *where = s;
     *major = s ? binary_major(s) : 0;
-    if (o->soname && strncmp(o->soname, "libcudart", 9) == 0) /* the shared one itself */
+    if (o->soname && strncmp(o->soname, "libcudart", 9) == 0) /* libcudart itself */
         return MT_CUDART_NONE;
-    if (s) /* .dynsym has what is exported, and cannot be stripped */
+    if (s) /* .dynsym lists exported functions, and strip keeps it */
         return s == &o->all && binary_has_holes(o, s) ? MT_CUDART_NAMELESS : MT_CUDART_STATIC;
     if (binary_find(&o->dynamic, "__cudaRegisterFatBinary", 0) ||
         binary_find(&o->dynamic, "cudaLaunchKernel", 0))

@@ -1,5 +1,5 @@
-/* An ELF file, and which CUDA runtime is in it. Also for memtrace run. malloc is not called, nothing is
- * printed. */
+/* ELF files, and which CUDA runtime they contain. Also used by memtrace run. Does not call malloc and prints
+ * nothing. */
 #ifndef MT_COMMON_BINARY_H
 #define MT_COMMON_BINARY_H
 #include "elfview.h"
@@ -7,50 +7,52 @@
 struct mt_binary_symbols {
     const Elf64_Sym *entry;
     size_t count;
-    const char *strings; /* end in a NUL */
+    const char *strings; /* NUL-terminated */
     uint64_t size;
 };
 
-/* Of an x86-64 file of 64 bits; a file without sections has none of these. */
+/* An x86-64 ELF file of 64 bits. A file without section headers has no symbol tables here. */
 struct mt_binary {
-    struct mt_elfview view; /* of the file's bytes, mapped */
+    struct mt_elfview view; /* mapped bytes of the file */
     const Elf64_Phdr *segments;
     unsigned nsegments;
-    const Elf64_Dyn *entries; /* of the dynamic section, and the strings that they name */
+    const Elf64_Dyn *entries; /* dynamic section, and its string table */
     size_t nentries;
-    const char *names, *text; /* of sections, of entries; end in a NUL, or NULL */
+    const char *names, *text; /* names of sections, strings of the dynamic section: NUL-terminated, or NULL */
     uint64_t names_size, text_size;
     struct mt_binary_symbols all, dynamic; /* .symtab, .dynsym */
-    const char *soname;                    /* or NULL */
+    const char *soname;                    /* DT_SONAME, or NULL */
 };
 
-/* 0, or an errno value; ENOEXEC: it is no such file. mt_binary_close ends what 0 began. */
+/* Opens and maps a file. Returns 0, or an errno value (ENOEXEC: not an x86-64 ELF file). After 0 the caller
+ * calls mt_binary_close. */
 int mt_binary_open(struct mt_binary *o, const char *path);
 void mt_binary_close(struct mt_binary *o);
 
-/* The dynamic linker that a program asks for; "" for none. */
+/* Returns the path of the dynamic linker that the program requests, or "". */
 const char *mt_binary_linker(const struct mt_binary *o);
-/* Does the dynamic linker at `path` know auditors, as glibc's does? 1 as well if it cannot be read. */
+/* Returns 1 if the dynamic linker at `path` supports auditors as glibc's does, or if it cannot be read. */
 int mt_binary_has_auditors(const char *path);
-/* Its number; 0 without one of this name. */
+/* Returns the index of the section with this name, or 0. */
 uint64_t mt_binary_section(const struct mt_binary *o, const char *name);
-/* The next string of this kind (DT_NEEDED) in the dynamic section, or NULL; *at is 0 at first. */
+/* Returns the next string of this kind (DT_NEEDED) in the dynamic section, or NULL. *at is 0 at first. */
 const char *mt_binary_entry(const struct mt_binary *o, int64_t tag, size_t *at);
 const char *mt_binary_name(const struct mt_binary_symbols *s, const Elf64_Sym *y);
 
 enum mt_binary_cudart {
     MT_CUDART_NONE,
-    MT_CUDART_SHARED,  /* asks another object for it */
-    MT_CUDART_STATIC,  /* has one, with its symbols */
-    MT_CUDART_NAMELESS /* has one, and symbols of it are gone: what they name would be NVIDIA's still */
+    MT_CUDART_SHARED,  /* uses a shared runtime */
+    MT_CUDART_STATIC,  /* contains a static runtime with its symbols */
+    MT_CUDART_NAMELESS /* contains a static runtime that lacks symbols, so not all of its functions can be
+                          replaced */
 };
-/* For MT_CUDART_STATIC: the table that has its functions, and the major version of CUDA (0: older than 11, or
- * not known) in *major. */
+/* Detects the CUDA runtime of a file. For MT_CUDART_STATIC, *where is the table that contains its functions
+ * and *major CUDA's major version (0: unknown or older than 11). */
 enum mt_binary_cudart mt_binary_cudart(const struct mt_binary *o, const struct mt_binary_symbols **where,
                                        int *major);
-/* Whose programs these are, by the first 20 bytes of the file: "x86-64", "AArch64" …; "machine N" (in a
- * static buffer) if it has no name here. */
+/* Returns the name of the file's machine, from its first 20 bytes: "x86-64", "AArch64" …, or "machine N" in a
+ * static buffer. */
 const char *mt_binary_machine(const Elf64_Ehdr *head);
-/* "libcudart.so.12" of 12. */
+/* Returns the file name of a runtime: "libcudart.so.12" for 12. */
 const char *mt_binary_node(int major);
 #endif

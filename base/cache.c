@@ -1,4 +1,4 @@
-/* A user's folder of things that took time to make. */
+/* A cache folder of the user's, for results that took time to compute. */
 #include "cache.h"
 #include "environment.h"
 #include "fd.h"
@@ -18,12 +18,12 @@
 #include <xxhash.h>
 
 #define SUFFIX ".image"
-#define STALE_S 3600 /* a file that nobody finished */
+#define STALE_S 3600 /* age at which an unfinished file is removed */
 
 struct head {
     char magic[8];
-    uint64_t nwords, bytes; /* words, zeros up to 16, what was made */
-    uint64_t hash[2];       /* of all after the head */
+    uint64_t nwords, bytes; /* number of words (padded with zeros to 16 bytes), bytes of the result */
+    uint64_t hash[2];       /* hash of everything after the head */
     uint64_t pad;
 };
 _Static_assert(sizeof(struct head) == 48, "a multiple of 16");
@@ -31,13 +31,14 @@ static const char magic[8] = "MTKEPT1";
 
 void mt_cache_key(char key[MT_CACHE_KEY], const void *data, size_t bytes)
 {
-    uint64_t low =
-        strlen(key) < 16 ? 0 : strtoull(key + 16, NULL, 16); /* half of what was hashed, as the seed */
+    uint64_t low = strlen(key) < 16
+                       ? 0
+                       : strtoull(key + 16, NULL, 16); /* the seed is the second half of the previous hash */
     XXH128_hash_t h = XXH3_128bits_withSeed(data, bytes, low);
     snprintf(key, MT_CACHE_KEY, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
 }
 
-/* ---- one file ---------------------------------------------------------------------------------- */
+/* ---- files of the cache ---- */
 
 static int cache_put(int fd, const void *data, size_t bytes, off_t at)
 {
@@ -126,7 +127,7 @@ fail:;
     return -1;
 }
 
-/* ---- the folder -------------------------------------------------------------------------------- */
+/* ---- the folder ---- */
 
 int mt_cache_path(const char *set, char *path, size_t size)
 {
@@ -177,12 +178,12 @@ int mt_cache_find(int folder, const char *key, struct mt_cache_entry *out)
             unlinkat(folder, name, 0);
     }
     if (!rc)
-        futimens(fd, now); /* used just now */
+        futimens(fd, now); /* marks it as just used */
     close(fd);
     return rc;
 }
 
-/* ---- all that is there ------------------------------------------------------------------------- */
+/* ---- listing ---- */
 
 struct list {
     struct mt_cache_file *file;
@@ -209,7 +210,8 @@ static int cache_add(struct list *l, int folder, const char *name)
     return 0;
 }
 
-/* Unfinished files of processes that are gone are removed on the way; with `all` every one. */
+/* Lists the folder's files. Removes unfinished files of processes that have ended, or with `all` every
+ * unfinished file. */
 static int cache_list(int folder, struct list *l, int all)
 {
     int fd = mt_fd_up(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), rc = 0;
@@ -253,7 +255,7 @@ int mt_cache_clear(int folder)
     return rc ? -1 : 0;
 }
 
-/* Makes room for `more` bytes. */
+/* Removes the least recently used files until `more` bytes fit under `limit`. */
 static void cache_trim(int folder, uint64_t more, uint64_t limit)
 {
     struct list l = {0};

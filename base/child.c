@@ -1,4 +1,4 @@
-/* Starts programs of ours beside the traced one. */
+/* Starts programs of memtrace beside the traced one. */
 #include "child.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,14 +21,15 @@
 
 struct start {
     const struct mt_child *child;
-    char path[PATH_MAX]; /* "": in PATH alone */
+    char path[PATH_MAX]; /* "": search PATH only */
     char **environment;
     int error;
     pid_t pid;
     char stack[2][STACK];
 };
 
-/* Puts the descriptors where they belong: first out of each other's way. 0, or -1. */
+/* Moves the descriptors to their numbers, after moving all of them out of each other's way. Returns 0 or -1.
+ */
 static int child_descriptors(const int *from)
 {
     int up[MT_CHILD_FDS], null = open("/dev/null", O_RDWR);
@@ -45,20 +46,20 @@ static int child_descriptors(const int *from)
     return 0;
 }
 
-/* clone by a name that no sanitizer in the program puts itself before: ThreadSanitizer's takes what shares
- * our memory for a fork, and ends the program, or ignores the calling thread from then on. */
+/* clone, by a name that sanitizers do not intercept. ThreadSanitizer's clone takes a child that shares memory
+ * for a fork, and ends the program or ignores the calling thread from then on. */
 extern int __clone(int (*run)(void *), void *stack, int flags, void *arg, ...);
 
-/* It shares our memory until it runs the program: a sanitizer's sigaction and _exit, which keep books there,
- * are not for it. */
+/* Runs in the child, which shares the program's memory until exec. So it must not call sigaction or _exit of
+ * a sanitizer, which keep state there. */
 static int child_run(void *start)
 {
     struct start *s = start;
-    const long plain[4] = {0}; /* the kernel's struct sigaction with SIG_DFL */
+    const long plain[4] = {0}; /* the kernel's struct sigaction, with SIG_DFL */
     sigset_t none;
     for (int i = 1; i < NSIG; i++)
         syscall(SYS_rt_sigaction, i, plain, NULL, NSIG / 8);
-    setsid(); /* Ctrl-C is for the program */
+    setsid(); /* no Ctrl-C from the terminal */
     if (!child_descriptors(s->child->fd)) {
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
@@ -72,7 +73,8 @@ static int child_run(void *start)
     return 127;
 }
 
-/* Its parent ends at once, so it is not a child of the program. */
+/* Runs in the intermediate process, which exits at once so that the new process is not a child of the
+ * program. */
 static int child_between(void *start)
 {
     struct start *s = start;
@@ -83,7 +85,8 @@ static int child_between(void *start)
     return 0;
 }
 
-/* Where this library is. Asked when it is loaded: later the dynamic linker may be somebody's who waits. */
+/* Returns the path of this library. Called when the library is loaded: later, another thread may hold the
+ * dynamic linker's lock. */
 static const char *child_self(void)
 {
     static const char *_Atomic self;
@@ -110,7 +113,7 @@ void mt_child_file(const struct mt_child *c, char *path, size_t size)
     if (!self || !realpath(self, whole))
         return;
     for (int up = 0; up < 4 && (end = strrchr(whole, '/'));
-         up++) { /* lib, or lib/x86_64-linux-gnu/memtrace */
+         up++) { /* up from lib, or from lib/x86_64-linux-gnu/memtrace */
         *end = 0;
         snprintf(path, size, "%s/libexec/memtrace/%s", whole, c->words[0]);
         if (up && access(path, X_OK) == 0)
@@ -119,7 +122,8 @@ void mt_child_file(const struct mt_child *c, char *path, size_t size)
     *path = 0;
 }
 
-/* The program's without what is loaded into it, which is not for ours; the array is malloc'ed. */
+/* Copies the program's environment without the variables that load libraries into it. The array is malloc'ed.
+ */
 static char **child_environment(void)
 {
     static const char *const left_out[] = {"LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "LD_BIND_NOT="};
@@ -139,11 +143,12 @@ static char **child_environment(void)
     return e;
 }
 
-/* qemu has no child that ends without a signal, and takes CLONE_VFORK for a fork. */
+/* Starts the process with fork under qemu, which has no child without an exit signal and treats CLONE_VFORK
+ * as fork. */
 static void child_begin(struct start *s)
 {
     sigset_t all, old;
-    sigfillset(&all); /* no handler of the program may run there */
+    sigfillset(&all); /* no handler of the program may run in the child */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int pid = __clone(child_between, s->stack[0] + STACK, CLONE_VM | CLONE_VFORK, s);
     if (pid < 0 && errno == EINVAL)
@@ -165,7 +170,7 @@ static pid_t child_failed(const struct mt_child *c, const char *path, int error,
 
 pid_t mt_child_start(const struct mt_child *c, char *why, size_t size)
 {
-    /* Shared: a fork's answer comes back, too. */
+    /* shared memory, so that the result comes back from a fork as well */
     struct start *s =
         mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (s == MAP_FAILED)

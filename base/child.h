@@ -1,6 +1,6 @@
-/* Programs of ours that run beside the traced one: memtrace extract, mt-ptx. The traced program has no child
- * more than before: it sees no signal of it and cannot wait for it by mistake. Ctrl-C does not reach it. Its
- * environment is the program's without what the dynamic linker would load into it. */
+/* Programs of memtrace that run beside the traced one: memtrace extract, mt-ptx. They are not children of the
+ * traced program, so it gets no signal from them and cannot wait for them by mistake. Ctrl-C does not reach
+ * them. Their environment is the program's without variables for the dynamic linker. */
 #ifndef MT_BASE_CHILD_H
 #define MT_BASE_CHILD_H
 #include <stddef.h>
@@ -8,14 +8,15 @@
 
 #define MT_CHILD_FDS 4
 struct mt_child {
-    const char *file;   /* the program; NULL or "": words[0] in the folder bin beside our lib, then in PATH */
-    char *const *words; /* argv, ended by NULL */
-    int fd[MT_CHILD_FDS]; /* what becomes 0, 1, 2 and 3; -1: /dev/null, 3: nothing. 2 may be 2: the program's
-                           * own. All others are closed. They stay the caller's. */
+    const char *file;     /* program; NULL or "": words[0], in the folder bin beside our lib, then in PATH */
+    char *const *words;   /* argv, NULL-terminated */
+    int fd[MT_CHILD_FDS]; /* descriptors that become 0 to 3; -1 means /dev/null, for 3 nothing. fd[2] may be
+                             2, the program's own. All others are closed. They remain the caller's. */
 };
-/* Its process number, or -1: *why is a sentence for the user. Nobody waits for it: that it has ended shows in
- * its descriptors. Under qemu the program gets a SIGCHLD, and a file that cannot be run shows there, too. */
+/* Starts a program. Returns its process number, or -1 with a sentence in *why. Nobody waits for the process:
+ * its end shows in its descriptors. Under qemu the program gets a SIGCHLD, and a file that cannot be run
+ * shows in the descriptors only. */
 pid_t mt_child_start(const struct mt_child *c, char *why, size_t size);
-/* The file that mt_child_start would run; "" when only PATH is left. */
+/* Finds the file that mt_child_start would run; "" when only PATH is searched. */
 void mt_child_file(const struct mt_child *c, char *path, size_t size);
 #endif

@@ -1,4 +1,4 @@
-/* What a command takes: rows of command.def. */
+/* Parses the command lines of all commands, from the rows of command.def. */
 #include "command.h"
 #include "near.h"
 #include "say.h"
@@ -37,7 +37,7 @@ static const struct row {
     unsigned of;
     enum group group;
     const char *what;
-    const char *kinds, *standard; /* of host_options.def: its modes, and its default value */
+    const char *kinds, *standard; /* of host_options.def: its modes, its default value */
 } rows[] = {
 #define MT_OPTION(id, name, letter)
 #define MT_OPTION_OF(id, argument, commands, group, what)                                                    \
@@ -92,7 +92,7 @@ void mt_command_table(unsigned of, int hidden, struct option *list, char *letter
 
 /* ---- help ---- */
 
-/* `text` in lines that end before WIDTH, all but the first after `INDENT` blanks; '\n' ends one, too. */
+/* Prints `text` wrapped at WIDTH, with all lines but the first indented by INDENT. '\n' breaks a line. */
 static void command_wrapped(const char *text, int column)
 {
     for (int begun = 0; *text; begun = 1) {
@@ -126,7 +126,7 @@ static void command_row(const struct row *r)
     command_wrapped(*r->standard ? text : r->what, INDENT);
 }
 
-/* Is the row in the help? */
+/* Returns 1 if the help lists the row. */
 static int command_helps(const struct mt_command *c, const struct row *r)
 {
     return r->of & c->of && r->what && (c->kind ? r->kinds && strchr(r->kinds, c->kind) : !r->kinds);
@@ -146,7 +146,7 @@ void mt_command_help(const struct mt_command *c)
     printf("\n%s", c->after);
 }
 
-/* The same for a manual page, a row of a table for each. */
+/* Prints the options as a Markdown table, for manual pages. */
 static void command_markdown(const struct mt_command *c)
 {
     puts("| option | meaning |\n|---|---|");
@@ -171,7 +171,7 @@ static void command_markdown(const struct mt_command *c)
 
 /* ---- parsing ---- */
 
-/* The command's option that getopt_long means by its letter or its number; NULL: none. */
+/* Returns the command's option with getopt_long's letter or number `o`, or NULL. */
 static const struct row *command_find(const struct mt_command *c, int o)
 {
     for (size_t i = 0; i < ROWS; i++)
@@ -180,21 +180,21 @@ static const struct row *command_find(const struct mt_command *c, int o)
     return NULL;
 }
 
-/* For a shell: the words that the option's value can be. */
+/* Prints the values that an option accepts, for shell completion. */
 static void command_values(const struct row *r, int (*take)(void *arg, int option), void *arg)
 {
     const char *p = strchr(r->argument, '|') ? r->argument : "";
     for (size_t n; *p; p += n + (p[n] == '|')) {
         p += strspn(p, "[=");
         n = strcspn(p, "|]");
-        if (*p < 'A' || *p > 'Z') /* NAME stands for others */
+        if (*p < 'A' || *p > 'Z') /* upper case: a placeholder such as NAME */
             printf("%.*s\n", (int)n, p);
     }
     if (r->id != MT_OPT_OUTPUT && !r->kinds)
         take(arg, (int)r->id);
 }
 
-/* What is asked for in place of work: words on stdout. 1: it was. */
+/* Answers --help, --version and completion requests on stdout. Returns 1 if there was one. */
 static int command_asked(const struct mt_command *c, int argc, char **argv,
                          int (*take)(void *arg, int option), void *arg)
 {
@@ -213,7 +213,7 @@ static int command_asked(const struct mt_command *c, int argc, char **argv,
     return o != 0;
 }
 
-/* Says what is wrong with an option; `o` and `word`: of getopt_long. */
+/* Reports a wrong option; `o` and `word` come from getopt_long. */
 static int command_refuse(const struct mt_command *c, int o, const char *word, const struct option *list)
 {
     const struct row *r = command_find(c, optopt);

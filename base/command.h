@@ -1,8 +1,8 @@
-/* What a command takes: rows of command.def. Used by all programs. */
+/* Command lines: options of all commands come from rows of command.def. Used by all programs. */
 #ifndef MT_CLI_COMMAND_H
 #define MT_CLI_COMMAND_H
 
-/* Commands that an option belongs to. */
+/* Commands that an option belongs to, as a mask. */
 enum {
     MT_OF_RUN = 1,
     MT_OF_HOST = 2,
@@ -21,7 +21,7 @@ enum {
 };
 
 enum mt_option_id {
-    MT_OPT_FIRST = 255, /* below: letters, which getopt_long knows */
+    MT_OPT_FIRST = 255, /* numbers below are letters */
 #define MT_OPTION(id, name, letter) MT_OPT_##id,
 #define MT_OPTION_OF(id, argument, commands, group, what)
 #include "command.def"
@@ -30,27 +30,29 @@ enum mt_option_id {
 #define MT_HOST_OPTION(kind, field, letter, name, modes, def, values, help) MT_OPT_HOST_##field,
 #include "host_options.def"
     MT_OPT_END,
-    MT_OPT_LETTERS = 3 * (MT_OPT_END - MT_OPT_FIRST) /* room for all letters, for getopt_long */
+    MT_OPT_LETTERS = 3 * (MT_OPT_END - MT_OPT_FIRST) /* room for all letters in getopt_long's form */
 };
 
 struct mt_command {
-    unsigned of; /* one of MT_OF_… */
-    char kind;   /* of memtrace host: 'M', 'A' or 'I', whose options its help lists; 0: the others */
-    const char *before, *after; /* the options in its help; before: begins with "Usage: memtrace extract" */
-    int stops;                  /* options end where words begin that are none */
+    unsigned of; /* mask of MT_OF_… */
+    char kind; /* memtrace host: 'M', 'A' or 'I', the mode whose options the help lists; 0: the other options
+                */
+    const char *before, *after; /* help before and after the list of options; `before` begins with "Usage:
+                                   memtrace extract" */
+    int stops;                  /* 1: parsing ends at the first word that is no option */
 };
 
-/* Options of argv, each to `take` with its argument in optarg: 0: go on; else the exit code. Returns 0, with
- * the words that are no options from optind on; -1: what was asked for (help, version, completion) is on
- * stdout; else the exit code. */
+/* Parses argv and calls `take` for each option, with its argument in optarg. `take` returns 0 to continue,
+ * else an exit code. Returns 0 with optind at the first other word, -1 if help, version or completion was
+ * printed, else the exit code. */
 int mt_command_options(const struct mt_command *c, int argc, char **argv, int (*take)(void *arg, int option),
                        void *arg);
 struct option;
-/* The same as getopt_long wants it, for a caller of getopt_long: into lists with room for MT_OPT_END -
- * MT_OPT_FIRST options and MT_OPT_LETTERS characters. Without those that are in no list, unless `hidden`. */
+/* Fills the lists of getopt_long: `list` has room for MT_OPT_END - MT_OPT_FIRST options, `letters` for
+ * MT_OPT_LETTERS characters. Options without help are included only with `hidden`. */
 void mt_command_table(unsigned of, int hidden, struct option *list, char *letters);
-/* The name of an option. */
+/* Returns the name of an option. */
 const char *mt_command_option(int id);
-/* The help. */
+/* Prints the help on stdout. */
 void mt_command_help(const struct mt_command *c);
 #endif

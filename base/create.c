@@ -1,4 +1,4 @@
-/* The file that an option -o names. */
+/* Opens the output file of option -o. */
 #include "create.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What would be overwritten: a pipe or a device keeps nothing. */
+/* Returns 1 if both paths name the same regular file; writing to a pipe or a device overwrites nothing. */
 static int create_same(const char *a, const char *b)
 {
     struct stat x, y;
@@ -22,7 +22,7 @@ static int create_ends(const char *text, const char *end)
     return n > m && strcmp(text + n - m, end) == 0;
 }
 
-/* A folder stands for all traces in it. */
+/* Returns 1 if the output lies in the folder, which stands for all traces in it. */
 static int create_is_inside(const char *output, const char *folder)
 {
     char above[PATH_MAX];
@@ -38,7 +38,7 @@ int mt_output_is_input(const char *output, const char *input)
     struct stat st;
     if (create_same(output, input))
         return 1;
-    if (stat(output, &st) != 0) /* nothing is there that could be read */
+    if (stat(output, &st) != 0) /* no file yet, so no input */
         return 0;
     int n = create_ends(input, ".meta") ? snprintf(other, sizeof other, "%.*s", (int)strlen(input) - 5, input)
                                         : snprintf(other, sizeof other, "%s.meta", input);
@@ -53,7 +53,7 @@ static int create_is_anothers(const char *path)
 
 int mt_create(const char *path, const char **why)
 {
-    /* O_CREAT also where it is there: Linux then looks whose file it is in a folder like /tmp. */
+    /* O_CREAT even if the file exists: Linux then checks its owner in sticky folders like /tmp. */
     int flags = O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC, fd = open(path, flags | O_NOFOLLOW, 0666);
     if (fd < 0 && errno == ELOOP && create_is_anothers(path)) {
         *why = "is a symbolic link of another user and is not followed; remove it, or name another file";

@@ -14,7 +14,7 @@ void mt_demangle_prepare(void)
     if (found)
         return;
     demangler *f = (demangler *)dlsym(RTLD_DEFAULT, "__cxa_demangle");
-    if (!f) { /* a module of Python may have brought it for itself; it stays, for our sake */
+    if (!f) { /* a Python module may have loaded the library; RTLD_NOLOAD without dlclose keeps it loaded */
         void *own = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
         f = own ? (demangler *)dlsym(own, "__cxa_demangle") : NULL;
     }

@@ -1,4 +1,4 @@
-/* An ELF file's functions and source lines, by libelf and libdw. */
+/* Functions and source lines of an ELF file, read with libelf and libdw. */
 #include "elffile.h"
 #include "memtrace/order.h"
 #include "memtrace/grow.h"
@@ -18,7 +18,7 @@ struct function {
     const char *name;
 };
 
-struct unit { /* a range of addresses of a compilation unit */
+struct unit { /* an address range of a compilation unit */
     uint64_t low, high;
     Dwarf_Off die;
 };
@@ -27,7 +27,7 @@ struct mt_elf {
     Elf *elf;
     struct function *functions;
     size_t nfunctions, room;
-    Dwarf *dwarf; /* NULL: none, or not looked for yet */
+    Dwarf *dwarf; /* NULL: none, or not opened yet */
     int looked;
     struct unit *units;
     size_t nunits, units_room;
@@ -38,7 +38,7 @@ static int by_address(const void *a, const void *b)
     const struct function *x = a, *y = b;
     if (x->address != y->address)
         return x->address < y->address ? -1 : 1;
-    return (x->bytes < y->bytes) - (x->bytes > y->bytes); /* sized ones first */
+    return (x->bytes < y->bytes) - (x->bytes > y->bytes); /* symbols with a size first */
 }
 
 static void add_function(struct mt_elf *e, const GElf_Sym *s, const char *name)
@@ -78,7 +78,7 @@ struct mt_elf *mt_elf_open(const char *path)
     if (e)
         e->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
     if (e && e->elf)
-        elf_cntl(e->elf, ELF_C_FDREAD); /* the descriptor may go: the program must not meet it */
+        elf_cntl(e->elf, ELF_C_FDREAD); /* closes the descriptor, which the program must not see */
     close(fd);
     if (!e || !e->elf || elf_kind(e->elf) != ELF_K_ELF) {
         if (e)
@@ -96,7 +96,7 @@ int mt_elf_bias(struct mt_elf *e, uint64_t start, uint64_t offset, uint64_t *bia
 {
     size_t n = 0;
     elf_getphdrnum(e->elf, &n);
-    /* Segments may share a page of the file: it is code that is asked for. */
+    /* Two segments may share a page of the file, so executable ones are tried first. */
     for (size_t i = 0; i < 2 * n; i++) {
         GElf_Phdr p;
         if (gelf_getphdr(e->elf, (int)(i % n), &p) && p.p_type == PT_LOAD && (i >= n || (p.p_flags & PF_X)) &&
@@ -142,7 +142,7 @@ uint64_t mt_elf_data(struct mt_elf *e, const char *name)
     return 0;
 }
 
-/* ---- lines ---- */
+/* ---- source lines ---- */
 
 static void add_unit(struct mt_elf *e, uint64_t low, uint64_t high, Dwarf_Off die)
 {
@@ -155,7 +155,7 @@ static void add_unit(struct mt_elf *e, uint64_t low, uint64_t high, Dwarf_Off di
 
 MT_ORDER_1(by_low, struct unit, low)
 
-/* The debug information of a stripped file, where distributions put it. */
+/* Opens a stripped file's separate debug information where distributions install it. */
 static Dwarf *elffile_separate(struct mt_elf *e)
 {
     const void *id;
@@ -178,7 +178,7 @@ static Dwarf *elffile_separate(struct mt_elf *e)
     return elf ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
 }
 
-/* Ranges of all units: .debug_aranges is not there with every compiler. */
+/* Collects the address ranges of all units, since not all compilers emit .debug_aranges. */
 static void read_units(struct mt_elf *e)
 {
     Dwarf_CU *cu = NULL;
@@ -202,7 +202,7 @@ static void read_units(struct mt_elf *e)
         qsort(e->units, e->nunits, sizeof *e->units, by_low);
 }
 
-/* The folder that a unit's relative file names are relative to, "" if it says none of use. */
+/* Returns the folder that the unit's relative file names refer to, or "". */
 static const char *unit_folder(Dwarf_Die *unit)
 {
     Dwarf_Attribute attribute;
@@ -210,7 +210,7 @@ static const char *unit_folder(Dwarf_Die *unit)
     return folder && *folder == '/' ? folder : "";
 }
 
-/* 0, or -1: there is none around the address. */
+/* Finds the unit that contains the address. Returns 0 or -1. */
 static int elffile_unit(struct mt_elf *e, uint64_t address, Dwarf_Die *die)
 {
     if (!e->looked)
@@ -241,7 +241,7 @@ static uint64_t elffile_number(Dwarf_Die *die, unsigned name)
     return dwarf_formudata(dwarf_attr(die, name, &attribute), &value) == 0 ? value : 0;
 }
 
-/* Where an inlined function was called. */
+/* Fills in the source place where an inlined function was called. */
 static int elffile_call(Dwarf_Die *unit, Dwarf_Die *inlined, struct mt_elf_location *place)
 {
     Dwarf_Files *files;
@@ -277,7 +277,7 @@ int mt_elf_inlined(struct mt_elf *e, uint64_t address, unsigned level, struct mt
 typedef char *demangler(const char *, char *, size_t *, int *);
 extern demangler __cxa_demangle __attribute__((weak));
 
-/* "result ns::f<a, b>(x, y) const" -> "ns::f<a, b>", in place; the start is returned. */
+/* Shortens "result ns::f<a, b>(x, y) const" to "ns::f<a, b>" in place; returns the start. */
 static char *name_only(char *s)
 {
     char *close = strrchr(s, ')'), *p;
@@ -300,7 +300,7 @@ static char *name_only(char *s)
     return s;
 }
 
-/* malloc'ed; NULL: it is not mangled, or there is no C++ library. */
+/* Returns the demangled name, malloc'ed, or NULL if the name is not mangled or there is no C++ library. */
 static char *elffile_demangled(const char *name)
 {
     static demangler *demangle;
@@ -308,9 +308,9 @@ static char *elffile_demangled(const char *name)
     int status = -1;
     if (strncmp(name, "_Z", 2) != 0)
         return NULL;
-    if (!looked && __cxa_demangle) /* the engine was linked with it */
+    if (!looked && __cxa_demangle) /* linked into this engine */
         demangle = __cxa_demangle;
-    else if (!looked) { /* qemu has no C++ library, the system has */
+    else if (!looked) { /* qemu is not linked with a C++ library, so it is loaded */
         void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
         if (library)
             *(void **)&demangle = dlsym(library, "__cxa_demangle");

@@ -1,4 +1,4 @@
-/* An ELF file of 64 bits in memory. */
+/* Reads 64-bit ELF files in memory. */
 #include "elfview.h"
 #include <string.h>
 
@@ -29,7 +29,7 @@ const char *mt_elfview_strings(const struct mt_elfview *v, uint64_t i, uint64_t 
     return text;
 }
 
-/* Numbers that do not fit into the header are in the first section's. */
+/* Counts that do not fit into the ELF header are in section header 0. */
 int mt_elfview_read(struct mt_elfview *v, const void *data, size_t size)
 {
     Elf64_Shdr first;

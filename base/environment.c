@@ -1,4 +1,4 @@
-/* The environment of this process, and a copy of what it began with. */
+/* Environment of this process, and a copy of its initial state. */
 #include "environment.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,14 +10,14 @@
 static char *nothing[1], **begun = nothing;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* In one piece, and not in the program's memory: it may write over that. */
+/* Copies the environment to memory of our own, since the program may overwrite its block. */
 static void environment_take(void)
 {
     size_t n = 0, bytes = 0;
     for (; environ && environ[n]; n++)
         bytes += strlen(environ[n]) + 1;
     bytes += (n + 1) * sizeof *begun;
-    /* Not of malloc, which may be a program's own, and not ready. */
+    /* mmap, because the program's malloc may not be ready yet. */
     char **copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char *text = (char *)(copy + n + 1);
     if (copy == MAP_FAILED)
@@ -30,7 +30,7 @@ static void environment_take(void)
     begun = copy;
 }
 
-/* Before main, and before the constructors of libraries that need this one. */
+/* Runs before main, and before the constructors of libraries that depend on this one. */
 __attribute__((constructor(101))) static void environment_loaded(void)
 {
     pthread_once(&once, environment_take);

@@ -1,10 +1,11 @@
-/* The environment of this process: the program may clear it, or write over it, before it first uses CUDA. */
+/* Environment of this process. The program may clear or overwrite it before it first uses CUDA, so a copy is
+ * kept. */
 #ifndef MT_COMMON_ENVIRONMENT_H
 #define MT_COMMON_ENVIRONMENT_H
 
-/* As secure_getenv; of a variable that the program has removed or made empty, the value that the process
- * began with, which lives as long as it does. */
+/* Works as secure_getenv. For a variable that the program has removed or emptied, returns the initial value,
+ * valid for the life of the process. */
 const char *mt_environment_get(const char *name);
-/* What the process began with: "NAME=value", ended by NULL. */
+/* Returns the initial environment: "NAME=value" strings, NULL-terminated. */
 char *const *mt_environment(void);
 #endif

@@ -1,4 +1,4 @@
-/* Descriptors of ours among the program's. */
+/* File descriptors of memtrace within the traced program. */
 #include "fd.h"
 #include <errno.h>
 #include <fcntl.h>

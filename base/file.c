@@ -1,4 +1,4 @@
-/* Files that the runtime writes: regular files or FIFOs in a folder that others may write to as well. */
+/* Output files of the runtime: regular files or FIFOs in a folder that others may write to. */
 #include "file.h"
 #include "fork.h"
 #include "held.h"
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define WAIT_STEP_NS 5000000
-#define WAIT_WORDS_NS 2000000000u /* until we say that we wait */
+#define WAIT_WORDS_NS 2000000000u /* time before the user is told of the wait */
 
 /* ---- fork ---- */
 
@@ -31,7 +31,7 @@ static void in_child(void)
 {
     forked = 1;
     for (struct mt_file *f = list; f; f = f->next)
-        mt_fd_close(&f->at); /* a FIFO's reader must see the end when the parent closes it */
+        mt_fd_close(&f->at); /* else a FIFO's reader would not see the end when the parent closes it */
     list = NULL;
 }
 
@@ -96,7 +96,7 @@ static int open_failed(const char *path, int error, char *why, size_t size)
     return error;
 }
 
-/* Opens without truncating. ENXIO (FIFO, no reader) is turned into EAGAIN. */
+/* Opens without truncating. Turns ENXIO (FIFO without a reader) into EAGAIN. */
 static int open_once(const char *path, int create, int *fd, char *why, size_t size)
 {
     struct stat st;
@@ -114,7 +114,8 @@ static int open_once(const char *path, int create, int *fd, char *why, size_t si
     return *fd < 0 ? open_failed(path, errno, why, size) : 0;
 }
 
-/* The file behind the descriptor is what counts: the path may have changed since lstat. */
+/* Checks and takes over an open descriptor. It checks the file behind the descriptor, since the path may have
+ * changed after lstat. */
 static int file_adopt(struct mt_file *f, int fd, const char *path, enum mt_file_mode mode, char *why,
                       size_t size)
 {
@@ -144,7 +145,7 @@ static int file_adopt(struct mt_file *f, int fd, const char *path, enum mt_file_
     }
     if (mode == MT_FILE_RESUME)
         return lseek(fd, 0, SEEK_END) < 0 ? open_failed(path, errno, why, size) : 0;
-    /* Addresses and names are nobody else's business, though the file was there before. */
+    /* Addresses and names are private, even in a file that existed before. */
     if ((st.st_mode & 07777) != 0600 && fchmod(fd, 0600))
         return open_failed(path, errno, why, size);
     return ftruncate(fd, 0) ? open_failed(path, errno, why, size) : 0;
@@ -157,7 +158,7 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Where it lies, whatever folder the program goes to; NULL: unknown. */
+/* Returns the file's absolute path, valid after chdir, or NULL. */
 static char *path_of(int fd)
 {
     char link[64], path[PATH_MAX];
@@ -213,9 +214,9 @@ void mt_file_close(struct mt_file *f)
     mt_fd_close(&f->at);
 }
 
-/* ---- when the program has closed our descriptor ---- */
+/* ---- descriptors that the program has closed ---- */
 
-/* The same file again, at its end. 0 or ESTALE. */
+/* Opens the same file again and seeks to its end. Returns 0 or ESTALE. */
 static int open_again(struct mt_file *f)
 {
     struct mt_fd again = {.fd = -1};
@@ -228,18 +229,19 @@ static int open_again(struct mt_file *f)
         close(again.fd);
         return ESTALE;
     }
-    __atomic_store_n(&f->at.fd, again.fd, __ATOMIC_RELEASE); /* the old number is the program's */
+    __atomic_store_n(&f->at.fd, again.fd, __ATOMIC_RELEASE); /* the old number now belongs to the program */
     return 0;
 }
 
-/* 0 when the descriptor is what it should be, perhaps a new one. */
+/* Ensures that the descriptor refers to the file, after opening it again if necessary. Returns 0 or an errno
+ * value. */
 static int file_ready(struct mt_file *f)
 {
     if (f->at.fd < 0 || forked)
         return EBADF;
     if (mt_fd_is(&f->at))
         return 0;
-    pthread_mutex_lock(&list_lock); /* several threads write side by side */
+    pthread_mutex_lock(&list_lock); /* several threads may write at once */
     int rc = mt_fd_is(&f->at) ? 0 : open_again(f);
     pthread_mutex_unlock(&list_lock);
     return rc;

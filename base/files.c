@@ -1,4 +1,4 @@
-/* Programs by name, as a shell finds them. */
+/* Finds programs by name, as a shell does. */
 #include "files.h"
 #include <errno.h>
 #include <stdio.h>

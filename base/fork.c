@@ -1,18 +1,18 @@
-/* fork in a program with several threads: the child has only one, and locks that others held stay taken
- * there, with what they guard half done. */
+/* Makes fork safe in programs with several threads. The child has one thread, and locks that others held
+ * would stay locked there, with their data half changed. */
 #include "fork.h"
 #include <stddef.h>
 #include <time.h>
 
-#define PATIENCE_NS 500000000 /* a thread that forks in a signal handler may hold one itself */
+#define PATIENCE_NS 500000000 /* a thread that forks in a signal handler may hold a lock itself */
 #define LOCKS_MAX 128
 
-/* The table's ends; there is none in programs that are linked with parts of the library. */
+/* Bounds of the table of locks; programs linked with parts of the library have none. */
 extern const struct mt_fork_lock __start_mt_fork_locks[] __attribute__((weak, visibility("hidden")));
 extern const struct mt_fork_lock __stop_mt_fork_locks[] __attribute__((weak, visibility("hidden")));
 
 const int mt_fork_taker = 1;
-static unsigned char taken[LOCKS_MAX]; /* between before and after, by the thread that forks */
+static unsigned char taken[LOCKS_MAX]; /* locks taken before fork, used only by the forking thread */
 static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER;
 
 static size_t fork_count(void)
@@ -60,8 +60,9 @@ static void in_parent(void)
     pthread_mutex_unlock(&forking);
 }
 
-/* New ones: a lock remembers the thread that took it by a number which is another's here. Given back before,
- * so that ThreadSanitizer, which may be in the program, does not take the new one for the locked one. */
+/* Initialises the locks anew in the child: a lock remembers its owner by thread number, and that number
+ * differs here. Unlocks them first, so that ThreadSanitizer, if the program has it, does not take the new
+ * locks for locked ones. */
 static void in_child(void)
 {
     pthread_mutexattr_t recursive;

@@ -1,17 +1,17 @@
-/* fork in a program with several threads: the child has only one, and locks that others held stay taken
- * there, with what they guard half done. So fork takes our locks first. Each lock that is held for moments
- * only is named here, at its definition; those that are held while something is waited for belong to tracing,
- * which a child does not do. */
+/* fork in programs with several threads. The child has one thread, and locks that others held would stay
+ * locked there, with their data half changed. So fork takes our locks first. Each lock that is held only
+ * briefly is registered here at its definition. Locks that are held during waits belong to tracing, which a
+ * child does not do. */
 #ifndef MT_COMMON_FORK_H
 #define MT_COMMON_FORK_H
 #include <pthread.h>
 
 enum mt_fork_kind { MT_FORK_MUTEX, MT_FORK_RECURSIVE, MT_FORK_RWLOCK };
-/* Taken in this order: who holds a lock may take those after it. */
+/* Order in which fork takes locks: a thread that holds a lock may take later ones. */
 enum mt_fork_order {
-    MT_FORK_MODULES,  /* while images are loaded */
-    MT_FORK_TRACES,   /* the list of traces, names of companions */
-    MT_FORK_CAPTURES, /* and others that look into tables while they hold theirs */
+    MT_FORK_MODULES,  /* held while images are loaded */
+    MT_FORK_TRACES,   /* list of traces, names of companions */
+    MT_FORK_CAPTURES, /* captures and others that read tables under their lock */
     MT_FORK_HEAP,
     MT_FORK_TABLES, /* maps and ranges */
     MT_FORK_LEAVES,
@@ -22,9 +22,9 @@ struct mt_fork_lock {
     enum mt_fork_kind kind;
     enum mt_fork_order order;
 };
-extern const int mt_fork_taker; /* fork.c's: where there is such a lock, it is linked */
-/* `name`: of a static mutex; `table`: of a static mt_map or mt_ranges, which begins with its lock. The
- * entries form a table of their own in the library, which the linker puts together. */
+extern const int mt_fork_taker; /* Referenced by each entry, so that fork.c is linked. */
+/* Registers a lock with fork: `name` is a static mutex; a `table` is a static mt_map or mt_ranges, which
+ * begins with its lock. The linker gathers the entries into one table of the library. */
 #define MT_FORK_ENTRY(name, lock, kind, order)                                                               \
     static const int *const mt_fork_taker_##name __attribute__((used)) = &mt_fork_taker;                     \
     static const struct mt_fork_lock mt_fork_##name                                                          \

@@ -1,4 +1,4 @@
-/* A write that may fail raises a signal that would end the program: SIGPIPE, SIGXFSZ. */
+/* Holds back SIGPIPE and SIGXFSZ, which a failed write raises and which would end the program. */
 #include "held.h"
 #include <errno.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* A write that may fail raises a signal that would end the program: SIGPIPE, SIGXFSZ. It goes to the thread
- * that writes, so it is held back around the write, and swallowed when the write caused it. */
+/* Signals of a failed write: SIGPIPE and SIGXFSZ would end the program. They go to the writing thread, so
+ * they are blocked around the write, and discarded if the write raised them. */
 #ifndef MT_COMMON_HELD_H
 #define MT_COMMON_HELD_H
 #include <signal.h>
@@ -9,6 +9,6 @@ struct mt_held {
     sigset_t old;
 };
 struct mt_held mt_hold(int signo);
-/* `error`: the errno value of the write, or 0. errno stays. */
+/* Ends mt_hold. `error` is the errno value of the write, or 0. errno is unchanged. */
 void mt_let_go(const struct mt_held *h, int error);
 #endif

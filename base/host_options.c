@@ -1,4 +1,4 @@
-/* The options of host tracing, from words NAME=VALUE (host_options.def). */
+/* Parses the options of host tracing, from words NAME=VALUE (host_options.def). */
 #include "host_options.h"
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static const struct option options[] = {
 #define COUNT (sizeof options / sizeof *options)
 
 static const struct {
-    const char *name, *output[3]; /* of no format, of text, of containers */
+    const char *name, *output[3]; /* default output without a format, as text, as a compact trace */
     char letter;
 } modes[] = {
     [MT_CORE_MAT] = {"mat", {"mat_trace.mtc", "mat_trace.out", "mat_trace.mtc"}, 'M'},
@@ -44,7 +44,7 @@ static int options_wrong(const struct option *d, const char *given, char *why, u
     return -1;
 }
 
-/* Decimal or 0x; BYTES may end in K, M or G. */
+/* Parses a decimal or 0x number; BYTES may end in K, M or G. */
 static int options_number(const char *text, int suffix, uint64_t *value)
 {
     char *end;
@@ -64,7 +64,7 @@ static int options_number(const char *text, int suffix, uint64_t *value)
     return *end ? -1 : 0;
 }
 
-/* `values` is "LOW..HIGH" or a word. */
+/* Returns 1 if `v` is in `values`, which is "LOW..HIGH" or a word. */
 static int in_range(const char *values, uint64_t v)
 {
     char *dots;
@@ -111,7 +111,7 @@ static int options_set(struct mt_core_options *o, const struct option *d, const 
     }
 }
 
-/* The option that `arg` names; *value is what comes after '=' or the letter, NULL if nothing does. */
+/* Finds the option that `arg` names. *value is the text after '=' or the letter, or NULL. */
 static const struct option *options_find(const char *arg, const char **value)
 {
     *value = NULL;
@@ -138,7 +138,7 @@ static int options_defaults(struct mt_core_options *o, char *why, unsigned size)
     return 0;
 }
 
-/* "mat", "mat and atomic" … of "MA". */
+/* Spells modes for messages: "MA" becomes "mat and atomic". */
 static const char *options_modes(const char *letters, char text[64])
 {
     size_t n = strlen(letters);
@@ -150,7 +150,7 @@ static const char *options_modes(const char *letters, char text[64])
     return text;
 }
 
-/* A SWITCH takes the next word only if it is 0 or 1. */
+/* Returns 1 if the option takes the next word; a SWITCH does so only for 0 or 1. */
 static int takes_next(const struct option *d, const char *next)
 {
     return next && (d->kind != SWITCH || !strcmp(next, "0") || !strcmp(next, "1"));

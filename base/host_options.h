@@ -1,5 +1,5 @@
-/* What host tracing is asked for: the words of memtrace host, of MEMTRACE_HOST, of the qemu plugin and of
- * Pin's knobs (host_options.def). C11 that builds with PinCRT, too. */
+/* Settings of host tracing, from the words of memtrace host, MEMTRACE_HOST, the qemu plugin and Pin's knobs
+ * (host_options.def). C11 that also builds with PinCRT. */
 #ifndef MT_BASE_HOST_OPTIONS_H
 #define MT_BASE_HOST_OPTIONS_H
 #include <stddef.h>
@@ -7,11 +7,11 @@
 
 enum mt_core_mode { MT_CORE_MAT, MT_CORE_INSN, MT_CORE_ATOMIC };
 
-/* What is recorded of a piece of code. */
+/* What is recorded of some code. */
 enum mt_core_code {
-    MT_CODE_HIDDEN, /* nothing, and nobody asks for it */
-    MT_CODE_NONE,   /* nothing; its accesses are counted (mt_core_left_out) */
-    MT_CODE_DATA,   /* accesses to the program's data; the others are counted */
+    MT_CODE_HIDDEN, /* nothing recorded or counted */
+    MT_CODE_NONE,   /* nothing recorded; accesses are counted (mt_core_left_out) */
+    MT_CODE_DATA,   /* accesses to the program's data; others are counted */
     MT_CODE_ALL
 };
 
@@ -22,11 +22,11 @@ struct mt_core_list {
 
 struct mt_core_options {
     enum mt_core_mode mode;
-    int container;            /* output ends in .mtc */
-    enum mt_core_code others; /* of code of libraries that --library does not name; DATA: ALL outside of the C
-                                 runtime */
-    /* fields of host_options.def: STRING const char *, NUMBER and POWER uint64_t, SWITCH int, LIST
-     * mt_core_list */
+    int container; /* 1: compact trace, for output names that end in .mtc */
+    enum mt_core_code
+        others; /* for libraries that --library does not name; DATA records ALL outside of the C runtime */
+    /* Fields of host_options.def: STRING is const char *, NUMBER and POWER are uint64_t, SWITCH is int, LIST
+     * is mt_core_list. */
 #define MT_CORE_FIELD_STRING(f) const char *f;
 #define MT_CORE_FIELD_NUMBER(f) uint64_t f;
 #define MT_CORE_FIELD_POWER(f) uint64_t f;
@@ -36,12 +36,12 @@ struct mt_core_options {
 #include "host_options.def"
 };
 
-/* Parses "mat" "-o" "x" "--threshold=4096" "--routine" "main" … (no program name; the mode first; a SWITCH
- * may be without value, then it is 1). Strings are kept, not copied. 0, or -1: *why is a sentence that
- * names the option, what was given and what is wanted. */
+/* Parses words such as "mat" "-o" "x" "--threshold=4096": no program name, the mode first; a SWITCH without a
+ * value is 1. Keeps the strings without copying. Returns 0, or -1 with *why set to a sentence that names the
+ * option, the given value and the accepted ones. */
 int mt_core_options_parse(struct mt_core_options *o, int argc, char *const *argv, char *why, unsigned size);
 /* Frees the lists. */
 void mt_core_options_free(struct mt_core_options *o);
-/* The code that --library's word stands for; -1: it is a name. */
+/* Returns the code that a word of --library stands for, or -1 if it is a library's name. */
 int mt_core_code_word(const char *word);
 #endif

@@ -1,4 +1,4 @@
-/* Builds one JSON object as one line of text in a growing buffer. */
+/* Builds a JSON object as one line of text in a growing buffer. */
 #include "json.h"
 #include "text.h"
 #include <inttypes.h>
@@ -39,7 +39,7 @@ size_t mt_json_escape(char out[6], unsigned char c)
     return short_one ? 2 : 6;
 }
 
-/* Bytes from s on that are in a string as they are. */
+/* Returns how many bytes from s on need no escape. */
 static size_t json_plain(const unsigned char *s)
 {
     size_t n = 0;
@@ -59,7 +59,7 @@ static void put_string(struct mt_jsonl *j, const char *text)
             s += n;
             continue;
         }
-        n = mt_utf8_length(s, 4); /* a NUL is in no longer one */
+        n = mt_utf8_length(s, 4); /* valid: a NUL ends a sequence early */
         if (n == 0)
             json_put(j, "\xef\xbf\xbd", 3);
         else if (n == 1)
@@ -71,7 +71,8 @@ static void put_string(struct mt_jsonl *j, const char *text)
     json_put(j, "\"", 1);
 }
 
-/* Digits of `value` after `before`, `after` after them. By hand: allocations write thousands of lines. */
+/* Writes `before`, the digits of `value`, and `after`. Not printf, for speed: allocations write thousands of
+ * lines. */
 static inline void put_number(struct mt_jsonl *j, const char *before, uint64_t value, unsigned base,
                               const char *after)
 {

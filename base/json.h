@@ -13,15 +13,15 @@ struct mt_jsonl {
     int failed;
 };
 
-/* What stands in a string for a character below U+0100 that may not; how many bytes it is. */
+/* Writes the escaped form of a character below U+0100; returns its length. */
 size_t mt_json_escape(char out[6], unsigned char c);
 
 void mt_jsonl_begin(struct mt_jsonl *j, const char *ev);
 void mt_jsonl_u64(struct mt_jsonl *j, const char *key, uint64_t value);
 void mt_jsonl_i64(struct mt_jsonl *j, const char *key, int64_t value);
 void mt_jsonl_bool(struct mt_jsonl *j, const char *key, int value);
-void mt_jsonl_address(struct mt_jsonl *j, const char *key, uint64_t value);                 /* "0x…" */
-void mt_jsonl_string(struct mt_jsonl *j, const char *key, const char *value);               /* NULL is "" */
+void mt_jsonl_address(struct mt_jsonl *j, const char *key, uint64_t value);   /* "0x…" */
+void mt_jsonl_string(struct mt_jsonl *j, const char *key, const char *value); /* NULL is written as "" */
 void mt_jsonl_strings(struct mt_jsonl *j, const char *key, const char *const *v, size_t n); /* ["v0",…] */
 void mt_jsonl_u32x3(struct mt_jsonl *j, const char *key, const uint32_t v[3]);              /* [x,y,z] */
 void mt_jsonl_u64s(struct mt_jsonl *j, const char *key, const uint64_t *v, size_t n);       /* [v0,v1,…] */

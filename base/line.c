@@ -1,4 +1,4 @@
-/* Lines of companions and meta chunks, by memtrace/events.def. */
+/* Writes JSON lines of companions and meta chunks, from memtrace/events.def. */
 #include "line.h"
 #include "json.h"
 

@@ -1,5 +1,5 @@
-/* Lines of companions and meta chunks, a struct for each kind, made from memtrace/events.def:
- * {"ev":"free","seq":3, …}. */
+/* JSON lines of companions and meta chunks. Each kind has a struct made from memtrace/events.def; a line
+ * looks like {"ev":"free","seq":3, …}. */
 #ifndef MT_BASE_LINE_H
 #define MT_BASE_LINE_H
 #include <stddef.h>
@@ -8,22 +8,22 @@
 struct mt_jsonl;
 struct mt_host_site;
 
-/* What the keys' types are for writers. */
+/* C types of the keys, for writers. */
 typedef uint64_t mt_line_u64, mt_line_id, mt_line_address;
 typedef int64_t mt_line_i64, mt_line_stream;
 typedef int mt_line_int, mt_line_bool, mt_line_device;
 typedef const char *mt_line_string;
 typedef uint32_t mt_line_u32x3[3];
 typedef struct {
-    const char *const *list; /* NULL: the key is left out */
+    const char *const *list; /* NULL: the key is omitted */
     size_t n;
 } mt_line_strings;
 
-/* What a rank does in a collective of a library. */
+/* A rank's part in a collective operation of a library. */
 struct mt_collective_line {
-    const char *op; /* "allreduce" …; NULL: the launch is none */
+    const char *op; /* "allreduce" …; NULL: not a collective */
     uint64_t comm, count;
-    int rank, ranks, root, peer; /* root, peer: -1: it has none */
+    int rank, ranks, root, peer; /* root and peer: -1 if there is none */
     uint32_t size;
 };
 
@@ -40,6 +40,6 @@ enum mt_line_kind {
 #include "memtrace/events.def"
 /* clang-format on */
 
-/* Makes `j` this line, with its LF. `line` is the struct of that kind. */
+/* Makes `j` this line, with its LF. `line` points to the struct of that kind. */
 void mt_line_put(struct mt_jsonl *j, enum mt_line_kind kind, const void *line);
 #endif

@@ -1,4 +1,4 @@
-/* Words that were nearly right, and what a tool's table of options tells shells. Used by all mt- programs. */
+/* Suggests words for misspelt ones, and lists options and values for shells. Used by all programs. */
 #include "near.h"
 #include "say.h"
 #include <ctype.h>
@@ -18,7 +18,7 @@ static int near_same(char a, char b)
     return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-/* Edits that make `a` of `b`; neighbours that changed places are one edit. */
+/* Returns the edit distance of `a` and `b`; swapped neighbours count as one edit. */
 static size_t near_distance(const char *a, size_t n, const char *b, size_t m)
 {
     size_t rows[3][LONGEST + 1];
@@ -57,7 +57,7 @@ static void near_try(struct near_search *s, const char *word)
 }
 
 static char no_word[] = "?";
-static int near_listing; /* a shell wants the words themselves */
+static int near_listing; /* 1: completion, so the values are printed */
 
 const char *mt_near_word(const char *text, size_t n, const char *const *list)
 {
@@ -81,7 +81,7 @@ const char *mt_near_option(const char *argument, const struct option *list)
             near_try(&s, list->name);
             continue;
         }
-        if (!list->name[s.n] || begun) /* it is right, or short for several */
+        if (!list->name[s.n] || begun) /* it is correct, or an abbreviation of several */
             return NULL;
         begun = list->name;
     }
@@ -112,7 +112,7 @@ int mt_near_values(int argc, char **argv, const char *letters, const struct opti
             option = list->val;
     near_listing = 1;
     optarg = no_word;
-    return option == 'o' ? -1 : option; /* a file: none is made for this */
+    return option == 'o' ? -1 : option; /* no file is created for completion */
 }
 
 int mt_near_told(void)

@@ -1,4 +1,5 @@
-/* The runtime's settings: environment variables, taken when the process begins, understood at first use. */
+/* Parses the runtime's settings. Environment variables are copied when the process begins and parsed at first
+ * use. */
 #include "options.h"
 #include "environment.h"
 #include "report.h"
@@ -18,7 +19,7 @@ struct parse {
     void *ctx;
 };
 
-/* "64K" -> 65536. -1: not a number or too large. */
+/* Parses a number: "64K" is 65536. Returns -1 if it is malformed or too large. */
 static int options_number(const char *s, uint64_t *out)
 {
     if (*s < '0' || *s > '9')
@@ -47,7 +48,7 @@ static int in_range(const char *s, const char *values, uint64_t *out)
     return options_number(s, out) || *out < lo || *out > hi ? -1 : 0;
 }
 
-/* Index of `s` among words separated by '|'. */
+/* Finds the index of `s` among words separated by '|'. */
 static int options_choice(const char *s, const char *values, unsigned *out)
 {
     size_t n = strlen(s);
@@ -113,7 +114,7 @@ static void take_SWITCH(const struct parse *p, unsigned *out, const char *name, 
     take_CHOICE(p, out, name, def, values);
 }
 
-/* A pattern must name one file in the folder for each stream. */
+/* Checks that a pattern names one file in the folder for each stream. */
 static void check_pattern(const struct parse *p, struct mt_options *o)
 {
     static const char def[] = "MemTrace-pipe-?";
@@ -133,7 +134,7 @@ void mt_options_parse(struct mt_options *o, const char *(*get)(const char *, voi
     check_pattern(&p, o);
 }
 
-/* Are two names one letter apart: one more, another one, or two that changed places? Case does not count. */
+/* Returns 1 if two names differ by one letter: extra, different, or swapped. Ignores case. */
 static int one_apart(const char *a, size_t n, const char *b)
 {
     size_t m = strlen(b), head = 0, tail = 0;
@@ -149,8 +150,8 @@ static int one_apart(const char *a, size_t n, const char *b)
             toupper((unsigned char)a[head + 1]) == b[head]);
 }
 
-/* Reports each variable MEMTRACE_… of `environment` ("NAME=value", ended by NULL) that is one letter away
- * from a variable of ours, without being one: it would be without effect, and nobody would notice. */
+/* Reports each MEMTRACE_… variable in `environment` (NULL-terminated) whose name is one letter away from a
+ * variable of ours: it would silently have no effect. */
 static void options_misspelt(char *const *environment)
 {
     static const char *const names[] = {
@@ -181,7 +182,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static const char *from_environment(const char *name, void *ctx)
 {
-    return mt_environment_get(name); /* a setuid program writes nothing where its caller says */
+    return mt_environment_get(name); /* secure: a setuid program must not write where its caller says */
 }
 
 static void to_stderr(const char *line, void *ctx)
@@ -200,7 +201,7 @@ static void read_once(void)
     mt_options_parse(&options, from_environment, to_stderr, NULL);
     if (!getauxval(AT_SECURE))
         options_misspelt(mt_environment());
-    /* Copies: the program may change its environment later. */
+    /* Copies strings, since the program may change its environment later. */
 #define KEEP_STRING(f) options.f = options_copy(options.f)
 #define KEEP_NUMBER(f) (void)0
 #define KEEP_CHOICE(f) (void)0

@@ -1,5 +1,5 @@
-/* The runtime's settings: environment variables, as the process began with them or as the program sets them
- * before its first use of CUDA. The table is options.def. */
+/* Settings of the runtime, from environment variables as the process began with them or as the program sets
+ * them before it first uses CUDA. The table is options.def. */
 #ifndef MT_COMMON_OPTIONS_H
 #define MT_COMMON_OPTIONS_H
 #include <stddef.h>
@@ -18,11 +18,11 @@ struct mt_options {
 #include "options.def"
 };
 
-/* The settings of this process; strings live as long as it does. Thread-safe. A bad value is reported in one
- * line on stderr and the default is taken. */
+/* Returns the settings of this process; strings live as long as the process. Thread-safe. A bad value is
+ * reported in one line on stderr and the default is used. */
 const struct mt_options *mt_options(void);
 
-/* The parser that it uses. `get` stands for getenv; `complain` is called with one sentence per bad value. */
+/* Parses the settings. `get` replaces getenv; `complain` is called with one sentence per bad value. */
 void mt_options_parse(struct mt_options *o, const char *(*get)(const char *name, void *ctx),
                       void (*complain)(const char *line, void *ctx), void *ctx);
 #endif

@@ -1,4 +1,4 @@
-/* memtrace's own parts, by name. */
+/* Finds memtrace's own files. */
 #include "part.h"
 #include <stdarg.h>
 #include <stdio.h>

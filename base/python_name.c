@@ -1,9 +1,9 @@
-/* Names that Numba gives its kernels, as Python has them. */
+/* Translates the names that Numba gives its kernels to Python's. */
 #include <ctype.h>
 #include <string.h>
 #include "python_name.h"
 
-/* Numba writes a function's number and its flags as two ABI tags: k[abi:v1][abi:cw51c...]. */
+/* Finds the ABI tags, in which Numba encodes a function's number and flags: k[abi:v1][abi:cw51c...]. */
 static const char *python_name_tags(const char *text)
 {
     for (const char *at = text; (at = strstr(at, "[abi:v")) != NULL; at++) {
@@ -16,7 +16,7 @@ static const char *python_name_tags(const char *text)
     return NULL;
 }
 
-/* `from` at the text's end of what was written, when it has just been copied: becomes `to`. */
+/* Replaces `from` by `to` if the text just written ends with `from`. */
 static char *python_name_replace(char *begin, char *end, const char *from, const char *to)
 {
     size_t n = strlen(from);
@@ -35,7 +35,7 @@ int mt_python_name(char *text)
     for (size_t i = 0; i < sizeof outer / sizeof *outer; i++)
         if (strncmp(in, outer[i], strlen(outer[i])) == 0)
             in += strlen(outer[i]);
-    while (in < tags) { /* nothing here grows */
+    while (in < tags) { /* the output is never longer than the input */
         *out++ = *in++;
         out = python_name_replace(text, out, "::", ".");
         out = python_name_replace(text, out, "_3clocals_3e", "<locals>");

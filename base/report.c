@@ -1,4 +1,4 @@
-/* Words to the user: one line on stderr, "memtrace: …". */
+/* Messages to the user: one line on stderr, "memtrace: …". */
 #include "report.h"
 #include "held.h"
 #include "options.h"
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define FILES_SAID 16
-#define ONCE 256 /* other words than those are said each time */
+#define ONCE 256 /* number of different messages remembered; others are printed every time */
 
 static void report_line(const char *format, va_list ap)
 {
@@ -22,13 +22,13 @@ static void report_line(const char *format, va_list ap)
     if (m > 0)
         n += (size_t)m < sizeof text - n - 1 ? (size_t)m : sizeof text - n - 2;
     text[n++] = '\n';
-    struct mt_held h = mt_hold(SIGPIPE); /* who reads stderr may be gone: that must not end the program */
+    struct mt_held h = mt_hold(SIGPIPE); /* stderr may be a closed pipe, which must not end the program */
     int failed = 0;
     for (size_t done = 0; done < n;) {
         ssize_t w = write(STDERR_FILENO, text + done, n - done);
         failed = w < 0 ? errno : 0;
         if (w <= 0 && failed != EINTR)
-            break; /* nowhere left to say it */
+            break; /* stderr is closed or full */
         done += w > 0 ? (size_t)w : 0;
     }
     mt_let_go(&h, failed);
@@ -56,14 +56,14 @@ void mt_report_file(const char *format, ...)
         mt_report("more files cannot be written; they are not named any more");
 }
 
-/* ---- words that come again ---- */
+/* ---- repeated messages ---- */
 
 struct report_words {
     char *text;
-    unsigned long long more; /* times since */
+    unsigned long long more; /* repetitions since the first */
 };
-/* Who finds it set has words said that may have been said before. So it is no lock, which a fork could take
- * along: ThreadSanitizer knows 64 that are held at once. */
+/* Set while a thread uses the table; others then print their message even if it is a repetition. Not a lock,
+ * which fork would have to take: ThreadSanitizer supports at most 64 held at once. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static struct report_words said[ONCE];
 static unsigned nsaid;
@@ -73,7 +73,8 @@ static const char *report_after_number(const char *s)
     return strncmp(s, "0x", 2) == 0 ? s + 2 + strspn(s + 2, "0123456789abcdef") : s + strspn(s, "0123456789");
 }
 
-/* The same but for numbers: those are of a thread, an address, a count; behind a colon, of a line. */
+/* Returns 1 if two messages differ only in numbers (threads, addresses, counts), but not in a number after a
+ * colon, which is a line. */
 static int report_alike(const char *a, const char *b)
 {
     for (; *a && *a == *b; a++, b++)
@@ -84,7 +85,7 @@ static int report_alike(const char *a, const char *b)
     return *a == *b;
 }
 
-/* Counts the words. 1: they are to be said. */
+/* Counts a message. Returns 1 if it is to be printed. */
 static int report_first(const char *text)
 {
     unsigned i = 0;

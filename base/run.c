@@ -1,4 +1,4 @@
-/* Runs a program as a shell would, and is transparent to signals. */
+/* Runs a program as a shell would, and forwards signals to it. */
 #include "run.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,10 @@
 
 static const int passed_on[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
                                 SIGUSR2, SIGCONT, SIGALRM, SIGWINCH};
-enum { PASSED = sizeof passed_on / sizeof *passed_on, ENDING = 4 /* the first of them */ };
+enum {
+    PASSED = sizeof passed_on / sizeof *passed_on,
+    ENDING = 4 /* number of signals, at the start of the list, that end programs */
+};
 
 static volatile pid_t child;
 static volatile sig_atomic_t passed;
@@ -19,7 +22,7 @@ static void child_pass_on(int number, siginfo_t *info, void *context)
 {
     (void)context;
     int kept = errno;
-    /* From the terminal (SI_KERNEL): the program, in the same process group, has it already. */
+    /* The terminal (SI_KERNEL) has already sent the signal to the whole process group. */
     if (info->si_code != SI_KERNEL && child > 0)
         kill(child, number);
     for (int i = 0; i < ENDING && info->si_code != SI_KERNEL; i++)
@@ -34,7 +37,7 @@ static void child_catch(struct sigaction before[PASSED])
     sigfillset(&sa.sa_mask);
     for (size_t i = 0; i < PASSED; i++) {
         sigaction(passed_on[i], NULL, &before[i]);
-        if (before[i].sa_handler != SIG_IGN) /* nohup: stays ignored, in the program too */
+        if (before[i].sa_handler != SIG_IGN) /* under nohup the signal stays ignored, also in the program */
             sigaction(passed_on[i], &sa, NULL);
     }
 }
@@ -45,11 +48,11 @@ static void child_restore(const struct sigaction before[PASSED])
         sigaction(passed_on[i], &before[i], NULL);
 }
 
-/* In the child: never returns. */
+/* Runs in the child; never returns. */
 static void child_become(const struct mt_program_run *c, const struct sigaction before[PASSED],
                          const sigset_t *mask, int report, pid_t parent)
 {
-    /* Whoever kills the parent means the program. */
+    /* The program dies with its parent. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
@@ -63,7 +66,7 @@ static void child_become(const struct mt_program_run *c, const struct sigaction 
     _exit(n == (ssize_t)sizeof why ? 1 : 2);
 }
 
-/* The exit code, or -1 with an errno value in *why. */
+/* Waits for the child. Returns the exit code, or -1 with an errno value in *why. */
 static int child_wait(struct mt_program_run *c, pid_t pid)
 {
     int status;
@@ -88,7 +91,7 @@ int mt_child_run(struct mt_program_run *c)
         return -1;
     }
     sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &mask); /* no signal gets lost between fork and the child's exec */
+    sigprocmask(SIG_SETMASK, &all, &mask); /* keeps signals between fork and exec from being lost */
     child_catch(before);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)

@@ -1,4 +1,4 @@
-/* Words of a command on stderr. */
+/* Messages of a command on stderr. */
 #include "say.h"
 #include "text.h"
 #include <stdarg.h>
@@ -8,10 +8,11 @@
 const char *mt_cli_name = "mt";
 int mt_cli_quiet, mt_cli_brief;
 
-/* `end`: what follows the sentence, with the line's end. */
+/* Prints one message. `end` follows the sentence and contains the line's end. */
 static void say_line(const char *format, va_list args, const char *end)
 {
-    static char spare[1024]; /* under stderr's lock: what is to be said may be that there is no memory */
+    static char
+        spare[1024]; /* static, since the message may be about lack of memory; used under stderr's lock */
     char *text = NULL;
     va_list again;
     if (mt_cli_quiet)

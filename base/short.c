@@ -1,11 +1,12 @@
-/* Names of kernels and functions as messages have them. */
+/* Shortens long names of kernels and functions for messages. */
 #include "short.h"
 #include <string.h>
 
-#define DOTS "\xe2\x80\xa6"                           /* … */
-enum { KEPT = 24, DEEPEST = 3, HALF = MT_SHORT / 2 }; /* "(anonymous namespace)" stays */
+#define DOTS "\xe2\x80\xa6"                           /* the character … */
+enum { KEPT = 24, DEEPEST = 3, HALF = MT_SHORT / 2 }; /* 24 bytes keep "(anonymous namespace)" */
 
-/* Bytes of the operator that a name has there, whose brackets are none: "operator<<", "operator->". */
+/* Returns the length of an operator's name at `at` whose signs are no brackets: "operator<<", "operator->".
+ */
 static size_t short_operator(const char *at)
 {
     static const char word[] = "operator";
@@ -13,7 +14,7 @@ static size_t short_operator(const char *at)
     return strncmp(at, word, n) == 0 ? n + strspn(at + n, "<>-=!") : 0;
 }
 
-/* The end of what is in the brackets that open there; NULL: nothing closes them. */
+/* Returns the end of the brackets that open at `at`, or NULL if they do not close. */
 static const char *short_close(const char *at)
 {
     int depth = 0;
@@ -31,10 +32,10 @@ static const char *short_close(const char *at)
     return NULL;
 }
 
-/* A text of which the beginning and the end are kept, whatever was between. */
+/* A text shortened to its beginning and its end. */
 struct short_ends {
     char head[HALF + 1], tail[HALF];
-    size_t n; /* bytes that were put */
+    size_t n; /* bytes added so far */
 };
 
 static void short_put(struct short_ends *e, const char *text, size_t n)
@@ -46,7 +47,7 @@ static void short_put(struct short_ends *e, const char *text, size_t n)
             e->tail[(e->n - HALF) % HALF] = text[i];
 }
 
-static int short_is_inside(char c) /* of a character of UTF-8 */
+static int short_is_inside(char c) /* Returns 1 for a continuation byte of UTF-8. */
 {
     return (c & 0xc0) == 0x80;
 }
@@ -75,12 +76,12 @@ static struct mt_short short_join(struct short_ends *e)
     return s;
 }
 
-/* Brackets of more than KEPT bytes that are in `depth` others lose what is in them, parameter lists always.
- */
+/* Empties brackets of more than KEPT bytes at nesting depth `depth`, and all parameter lists. */
 static struct short_ends short_emptied(const char *name, int depth)
 {
     struct short_ends e = {.n = 0};
-    int closed = 1, in = 0; /* closed: looked for once: the time grows with the name alone */
+    int closed = 1,
+        in = 0; /* closed: 0 once a bracket does not close, so that the time stays linear in the name */
     for (const char *at = name; *at;) {
         size_t n = short_operator(at);
         int opens = closed && !n && strchr("<({[", *at);

@@ -1,4 +1,4 @@
-/* Names of kernels and functions as messages have them. */
+/* Long names of kernels and functions, shortened for messages. */
 #ifndef MT_COMMON_SHORT_H
 #define MT_COMMON_SHORT_H
 
@@ -7,8 +7,8 @@
 struct mt_short {
     char text[MT_SHORT + 8];
 };
-/* A name of any length, NULL as well: what is longer than MT_SHORT bytes loses the inside of its brackets,
- * "foo<4, F<…> >::bar(…)" or, as far as that does not do, "foo<…>::bar(…)", and then its middle. For one
- * call: mt_report("kernel %s", mt_short(name).text). */
+/* Shortens a name of any length (or NULL) to MT_SHORT bytes. First the inside of its brackets goes, "foo<4,
+ * F<…> >::bar(…)" or if needed "foo<…>::bar(…)", then its middle. The result is for one call:
+ * mt_report("kernel %s", mt_short(name).text). */
 struct mt_short mt_short(const char *name);
 #endif

@@ -1,4 +1,4 @@
-/* Names of source files. */
+/* Source file names, as traces and debug information have them. */
 #include "source_file.h"
 #include <limits.h>
 #include <stdio.h>
@@ -11,10 +11,10 @@ int mt_is_toolchain_file(const char *path)
     static int answer;
     static const char include[] = "/usr/include/";
     char probe[PATH_MAX + 32];
-    /* CUDA's may be elsewhere, or nowhere, on the machine that the code runs on */
+    /* CUDA's headers may be in another place, or missing, on the machine that runs the code */
     if (strstr(path, "/lib/clang/") || strstr(path, "/targets/x86_64-linux/include/"))
         return 1;
-    /* the C library's inline functions, which are in front of its calls */
+    /* glibc's inline functions, which wrap its calls */
     if (!strncmp(path, include, sizeof include - 1) && strstr(path, "/bits/") && !strstr(path, "/c++/"))
         return 1;
     const char *slash = strrchr(path, '/');
@@ -26,7 +26,7 @@ int mt_is_toolchain_file(const char *path)
     memcpy(last, path, n);
     last[n] = 0;
     answer = 0;
-    /* a folder above it that holds cuda_runtime.h is a CUDA include folder */
+    /* a parent folder that contains cuda_runtime.h is a CUDA include folder */
     for (int level = 0; level < 8 && n && !answer; level++) {
         snprintf(probe, sizeof probe, "%.*s/cuda_runtime.h", (int)n, path);
         answer = !access(probe, F_OK);
@@ -38,7 +38,7 @@ int mt_is_toolchain_file(const char *path)
     return answer;
 }
 
-/* Takes the last component off, unless it is one of the ".." at the beginning. The length that is left. */
+/* Removes the last component, unless it is a leading "..". Returns the new length. */
 static size_t source_file_up(char *out, size_t n)
 {
     size_t at = n;
@@ -49,7 +49,7 @@ static size_t source_file_up(char *out, size_t n)
     return at > 1 || *out != '/' ? (at ? at - 1 : 0) : 1;
 }
 
-/* Appends a component to a path of n bytes. The new length. */
+/* Appends a component to a path of n bytes. Returns the new length. */
 static size_t source_file_add(char *out, size_t bytes, size_t n, const char *name, size_t length)
 {
     int up = length == 2 && !memcmp(name, "..", 2);

@@ -1,4 +1,4 @@
-/* What compilers add to names, taken away: hashes and numbers that other options, folders or files change. */
+/* Removes what compilers add to names: hashes and numbers that depend on options, folders or files. */
 #include "source_name.h"
 #include "python_name.h"
 #include <ctype.h>
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_DIGITS 8       /* a shorter number may be the source's */
-#define LONGEST (32u << 10) /* what is longer was made to take time */
+#define HASH_DIGITS 8       /* shorter numbers may come from the source */
+#define LONGEST (32u << 10) /* longer names are hostile and left alone */
 
-/* nvcc: "__nv_static_", a length, "_", that many characters, "_", the name. */
+/* Skips nvcc's prefix: "__nv_static_", a length, "_", that many characters, "_". */
 static const char *source_name_begin(const char *symbol)
 {
     static const char mark[] = "__nv_static_";
@@ -21,7 +21,7 @@ static const char *source_name_begin(const char *symbol)
     return n < left && left - n > 2 && end[0] == '_' && end[n + 1] == '_' ? end + n + 2 : symbol;
 }
 
-/* clang: the name, one of these, a hash. */
+/* Returns the length without clang's suffix: one of these words and a hash. */
 static size_t source_name_length(const char *name)
 {
     static const char *const marks[] = {"__intern__", "__static__", ".intern.", ".static."};
@@ -41,7 +41,7 @@ char *mt_source_symbol(const char *symbol)
     return strndup(name, source_name_length(name));
 }
 
-/* text[from, to) becomes `by`, which is no longer. */
+/* Replaces text[from, to) by `by`, which is not longer. */
 static void source_name_replace(char *from, const char *to, const char *by)
 {
     size_t n = strlen(by);
@@ -57,7 +57,7 @@ static size_t source_name_word(const char *at)
     return n;
 }
 
-/* "_INTERNAL_d88b0b97_6_31a_cu_109353b2::v" of nvcc: the file is a namespace. */
+/* Replaces nvcc's namespace for a file: "_INTERNAL_d88b0b97_6_31a_cu_109353b2::v". */
 static void source_name_files(char *text)
 {
     for (char *at = text; (at = strstr(at, "_INTERNAL_")) != NULL;) {
@@ -69,7 +69,7 @@ static void source_name_files(char *text)
     }
 }
 
-/* Behind the next `stop` that is in no bracket; NULL: there is none. */
+/* Returns the place after the next `stop` outside of brackets, or NULL. */
 static char *source_name_past(char *at, char stop)
 {
     for (int depth = 0; *at; at++) {
@@ -82,7 +82,7 @@ static char *source_name_past(char *at, char stop)
     return NULL;
 }
 
-/* The n-th lambda of a function. */
+/* Writes the name of the n-th lambda of a function. */
 static void source_name_number(char *out, size_t room, const char *function, size_t length, unsigned long n)
 {
     const char *colons = length ? "::" : "";
@@ -92,20 +92,20 @@ static void source_name_number(char *out, size_t room, const char *function, siz
         snprintf(out, room, "%.*s%s'lambda'", (int)length, function, colons);
 }
 
-/* "__nv_dl_tag<TYPE, &FUNCTION, NUMBER>" in a type of nvcc's that ends at `end`: "FUNCTION::'lambda'". */
+/* Replaces nvcc's type "__nv_dl_tag<TYPE, &FUNCTION, NUMBER>" that ends at `end` by "FUNCTION::'lambda'". */
 static void source_name_wrapper(char *type, const char *end)
 {
     char *tag = strstr(type, "_tag<"), *name = tag ? source_name_past(tag + 5, ',') : NULL, *number, *next;
     char *stop = number = name ? source_name_past(name, ',') : NULL;
-    while (number &&
-           (next = source_name_past(number, ','))) /* the last one; a result's type may be between */
+    while (number && (next = source_name_past(
+                          number, ','))) /* the number is the last argument; a result type may precede it */
         number = next;
     if (!number || number >= end)
         return;
     unsigned long n = strtoul(number + strcspn(number, "0123456789"), NULL, 10);
     name += strspn(name, " &");
     size_t length = (size_t)(--stop - name);
-    if (*name == '(' && source_name_past(name + 1, ')') == stop) { /* GNU's &(f(int)) */
+    if (*name == '(' && source_name_past(name + 1, ')') == stop) { /* GNU's demangler writes &(f(int)) */
         name++;
         length -= 2;
     }
@@ -118,7 +118,7 @@ static void source_name_wrapper(char *type, const char *end)
     free(text);
 }
 
-/* "__nv_dl_wrapper_t<…>", "__nv_hdl_wrapper_t<…>": lambdas with __device__, of nvcc. */
+/* Replaces "__nv_dl_wrapper_t<…>" and "__nv_hdl_wrapper_t<…>", nvcc's types of __device__ lambdas. */
 static void source_name_lambdas(char *text)
 {
     for (char *at = text; (at = strstr(at, "__nv_")) != NULL; at++) {
@@ -132,7 +132,7 @@ static void source_name_lambdas(char *text)
     }
 }
 
-/* GNU's "{lambda(int)#2}" is LLVM's "'lambda0'(int)". */
+/* Rewrites GNU's "{lambda(int)#2}" as LLVM's "'lambda0'(int)". */
 static void source_name_braces(char *text)
 {
     static const char mark[] = "{lambda(";
@@ -151,7 +151,7 @@ static void source_name_braces(char *text)
     }
 }
 
-/* GNU's "> >" is LLVM's ">>", also where a lambda ends. */
+/* Rewrites GNU's "> >" as LLVM's ">>", also after a lambda. */
 static void source_name_angles(char *text)
 {
     char *out = text;
@@ -172,7 +172,7 @@ void mt_source_text(char *text)
     mt_python_name(text);
 }
 
-/* Without what stands behind a parameter list. The length that is left. */
+/* Returns the length without qualifiers after a parameter list. */
 static size_t source_name_bare(const char *text)
 {
     static const char *const behind[] = {" const", " volatile", " &", " &&", " noexcept"};
@@ -181,13 +181,14 @@ static size_t source_name_bare(const char *text)
         size_t k = strlen(behind[i]);
         if (n > k && !memcmp(text + n - k, behind[i], k) && memchr(text, '(', n)) {
             n -= k;
-            i = SIZE_MAX; /* there may be several, in any order */
+            i = SIZE_MAX; /* several may follow, in any order: start again */
         }
     }
     return n;
 }
 
-/* Where brackets that end before `end` begin, or a space outside of brackets ends; 0: nowhere. */
+/* Returns where the brackets that end before `end` open, or the end of the last space outside of brackets; 0
+ * if there is none. */
 static size_t source_name_back(const char *text, size_t end, int brackets)
 {
     int depth = 0;
@@ -202,7 +203,8 @@ static size_t source_name_back(const char *text, size_t end, int brackets)
     return 0;
 }
 
-/* Where the last "operator" outside of brackets begins, whose name has signs and spaces in it; else n. */
+/* Returns where the last "operator" outside of brackets begins, or n. Its name may contain brackets and
+ * spaces. */
 static size_t source_name_operator(const char *text, size_t n)
 {
     static const char word[] = "operator";
@@ -212,7 +214,7 @@ static size_t source_name_operator(const char *text, size_t n)
         if (!strncmp(text + i, word, length) && !source_name_word(text + i + length) &&
             !(i && source_name_word(text + i - 1))) {
             found = depth ? found : i;
-            i += length; /* its signs are no brackets */
+            i += length; /* brackets in its name do not count */
             i += (strncmp(text + i, "()", 2) == 0 ? 2 : strspn(text + i, "<>-=")) - 1;
             continue;
         }

@@ -1,24 +1,24 @@
-/* Text that came from files, on its way to people. */
+/* Makes text from files safe to show. */
 #include "text.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the character at s that may be as they are; 0: it has to be made visible. */
+/* Returns the length of the character at s if it may be shown unchanged, else 0. */
 static size_t text_plain(const unsigned char *s, size_t n)
 {
     size_t length = mt_utf8_length(s, n);
     if (length == 1 && (*s < 0x20 || *s == 0x7f))
         return 0;
-    if (length == 2 && s[0] == 0xc2 && s[1] < 0xa0) /* the second set of control characters */
+    if (length == 2 && s[0] == 0xc2 && s[1] < 0xa0) /* C1 control characters */
         return 0;
-    if (length == 2 && s[0] == 0xd8 && s[1] == 0x9c) /* the Arabic letter mark */
+    if (length == 2 && s[0] == 0xd8 && s[1] == 0x9c) /* Arabic letter mark */
         return 0;
     if (length == 3 && s[0] == 0xe2 &&
         ((s[1] == 0x80 && ((s[2] >= 0xa8 && s[2] <= 0xae) || s[2] == 0x8e || s[2] == 0x8f)) ||
          (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9)))
-        return 0; /* separators, and marks that turn the direction */
+        return 0; /* separators and direction marks */
     if (length == 3 && s[0] == 0xef && ((s[1] == 0xbf && s[2] >= 0xbe) || (s[1] == 0xbb && s[2] == 0xbf)))
-        return 0; /* no characters at all, not allowed in XML; and a byte order mark, which nobody sees */
+        return 0; /* noncharacters, which XML forbids, and the invisible byte order mark */
     return length;
 }
 
@@ -51,7 +51,7 @@ void mt_text_put(FILE *f, const char *text)
     for (size_t n = strlen(text), step; n > 0; text += step, n -= step) {
         step = n < sizeof part / 4 ? n : sizeof part / 4 - 1;
         while (step < n && step > 1 && ((unsigned char)text[step] & 0xc0) == 0x80)
-            step--; /* characters stay whole */
+            step--; /* keeps characters whole */
         fwrite(part, 1, mt_text_visible(part, sizeof part, text, step), f);
     }
 }

@@ -1,22 +1,21 @@
-/* Text that came from files, on its way to people. */
+/* Text from files, made safe to show. */
 #ifndef MT_LIB_TEXT_H
 #define MT_LIB_TEXT_H
 #include <stddef.h>
 #include <stdio.h>
 
-/* Text of a file for people's eyes: what a terminal or a line format could obey (control characters of both
- * sets, line and paragraph separators, marks that turn the direction, bytes that are not UTF-8) becomes \xNN,
- * a byte each; the rest stays. Doing it twice changes nothing. Puts as many whole characters of the `n` bytes
- * at `text` as fit into `room` >= 1 bytes, and a NUL; returns how many bytes are before it. 4 * n + 1
- * always do. */
+/* Copies text for display. Bytes that a terminal or line format could interpret (control characters C0 and
+ * C1, line and paragraph separators, direction marks, invalid UTF-8) become \xNN; the rest is unchanged.
+ * Doing so twice changes nothing more. Writes as many whole characters of the `n` bytes at `text` as fit into
+ * `room` >= 1 bytes, and a NUL; 4 * n + 1 always suffice. Returns the length without the NUL. */
 size_t mt_text_visible(char *out, size_t room, const char *text, size_t n);
-/* Would nothing of it change? */
+/* Returns 1 if mt_text_visible would change nothing. */
 int mt_text_is_plain(const char *text, size_t n);
-/* The same of a string, into a file. */
+/* Writes a string to a file, made safe as by mt_text_visible. */
 void mt_text_put(FILE *f, const char *text);
-/* The same, to be freed; NULL without memory. */
+/* Returns a copy made safe as by mt_text_visible, to be freed; NULL: no memory. */
 char *mt_text_visible_copy(const char *text, size_t n);
-/* Length of the valid UTF-8 sequence at s (n bytes left), 0 if there is none. */
+/* Returns the length of the valid UTF-8 sequence at s (n bytes left), or 0. */
 static inline size_t mt_utf8_length(const unsigned char *s, size_t n)
 {
     unsigned char c = s[0];

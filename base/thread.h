@@ -1,4 +1,4 @@
-/* Threads of ours in the program: its signals are for its own threads. */
+/* Threads of memtrace within the program, which must not receive the program's signals. */
 #ifndef MT_BASE_THREAD_H
 #define MT_BASE_THREAD_H
 #include <pthread.h>
@@ -6,8 +6,9 @@
 #include <stddef.h>
 #include <time.h>
 
-/* Starts one with all signals blocked, or all but those of faults, where it runs code of the program whose
- * handlers must get them. `thread` NULL: detached. 0, or an errno as of pthread_create. */
+/* Starts a thread with all signals blocked; with `faults`, all but fault signals, for threads that run the
+ * program's code and whose faults its handlers must get. `thread` NULL: detached. Returns 0, or an errno
+ * value as pthread_create does. */
 static inline int mt_base_thread_start(pthread_t *thread, int faults, void *(*run)(void *), void *arg)
 {
     static const int of_faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
@@ -26,7 +27,7 @@ static inline int mt_base_thread_start(pthread_t *thread, int faults, void *(*ru
     return e;
 }
 
-/* So many milliseconds from now, for pthread_cond_clockwait with CLOCK_MONOTONIC. */
+/* Returns the time in `ms` milliseconds, for pthread_cond_clockwait with CLOCK_MONOTONIC. */
 static inline struct timespec mt_base_in_ms(unsigned ms)
 {
     struct timespec t;

@@ -1,4 +1,4 @@
-/* The walk to a folder or file, one name after the other. */
+/* Checks a path component by component: who owns each folder, and who can write to it. */
 #include "trust.h"
 #include "fd.h"
 #include <dirent.h>
@@ -16,14 +16,14 @@
 
 enum { MOST_LINKS = 40, DEEPEST = 64, LINE = 4096 };
 
-/* ---- one thing ---------------------------------------------------------------------------------- */
+/* ---- one file or folder ---- */
 
 static int trust_is_ours(const struct stat *st)
 {
     return st->st_uid == 0 || st->st_uid == geteuid();
 }
 
-/* Does /etc/group know the group, and nobody in it? "name:x:1000:" */
+/* Returns 1 if /etc/group has the group and lists no member: "name:x:1000:". */
 static int trust_group_is_empty(gid_t gid)
 {
     char line[LINE], number[32];
@@ -40,7 +40,8 @@ static int trust_group_is_empty(gid_t gid)
     return empty;
 }
 
-/* The user's own group, as many systems give each user one of the same number, and no list of other users. */
+/* Returns 1 for the user's private group: many systems give each user a group with the user's number and no
+ * other members. */
 static int trust_group_is_own(int fd, const struct stat *st)
 {
     char path[64];
@@ -57,7 +58,8 @@ static int trust_is_open(int fd, const struct stat *st, int above)
     return st->st_mode & 02 || !trust_group_is_own(fd, st);
 }
 
-/* 0, or -1 with errno, and *why when it is refused; `name`: of the thing where the system does not say it. */
+/* Checks one file or folder. Returns 0, or -1 with errno, and *why if it is refused. `name` is used in *why
+ * if the system does not tell the path. */
 static int trust_look(int fd, const char *name, int above, char *why, size_t size)
 {
     char link[64], path[PATH_MAX];
@@ -80,9 +82,9 @@ static int trust_look(int fd, const char *name, int above, char *why, size_t siz
     return -1;
 }
 
-/* ---- the walk ----------------------------------------------------------------------------------- */
+/* ---- the walk ---- */
 
-static char own[PATH_MAX]; /* the folder of memtrace's lib and bin; "": unknown, or the root */
+static char own[PATH_MAX]; /* folder above memtrace's lib and bin; "": unknown, or the root */
 
 __attribute__((constructor)) static void trust_loaded(void)
 {
@@ -100,7 +102,7 @@ struct walk {
     unsigned links;
 };
 
-/* Where it begins; `path` is a whole one. */
+/* Begins the walk at an absolute path. */
 static int trust_begin(struct walk *w, const char *path)
 {
     size_t n = strlen(own);
@@ -124,7 +126,7 @@ static int trust_start(struct walk *w, const char *path)
     return trust_begin(w, n ? whole : path);
 }
 
-/* The next name, cut off; 0: there is none. */
+/* Splits off the next component; returns 0 at the end. */
 static int trust_next(struct walk *w)
 {
     char *from = w->rest + strspn(w->rest, "/"), *to = from + strcspn(from, "/");
@@ -134,7 +136,7 @@ static int trust_next(struct walk *w)
     return *w->name != 0;
 }
 
-/* Its target before the rest: the folder to go on from, which may be `folder`. */
+/* Inserts a link's target before the rest. Returns the folder to continue from, which may be `folder`. */
 static int trust_follow(struct walk *w, int folder, int link)
 {
     char to[PATH_MAX], all[2 * PATH_MAX];
@@ -154,7 +156,8 @@ static int trust_follow(struct walk *w, int folder, int link)
     return folder;
 }
 
-/* One name further. Closes the folder; the next one, or -1 with errno, and *why when it is refused. */
+/* Walks one component further. Closes `folder` and returns the next one, or -1 with errno, and *why if it is
+ * refused. */
 static int trust_step(struct walk *w, int folder, int make, char *why, size_t size)
 {
     const int how = O_PATH | O_NOFOLLOW | O_CLOEXEC;
@@ -200,7 +203,7 @@ int mt_trust_file(const char *path, char *why, size_t size)
     return fd == -1 ? -1 : 0;
 }
 
-/* ---- all below ---------------------------------------------------------------------------------- */
+/* ---- contents of a folder ---- */
 
 static int trust_below(int folder, unsigned depth, char *why, size_t size);
 
@@ -209,7 +212,7 @@ static int trust_entry(int folder, const char *name, unsigned depth, char *why, 
     int fd = mt_fd_up(openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC)), rc = -1;
     struct stat st;
     if (fd < 0)
-        return errno == ENOENT ? 0 : -1; /* another process has removed it */
+        return errno == ENOENT ? 0 : -1; /* ENOENT: another process has removed it */
     if (fstat(fd, &st) == 0) {
         if (!trust_is_ours(&st))
             rc = trust_look(fd, name, 1, why, size);

@@ -1,4 +1,4 @@
-/* Lists of words: command lines of the programs that mt-cc and memtrace host run. */
+/* Word lists: command lines of the programs that mt-cc and memtrace host run. */
 #include "words.h"
 #include "say.h"
 #include <stdarg.h>
@@ -82,7 +82,8 @@ static void words_print_one(const char *word)
         fputs(word, stdout);
         return;
     }
-    if (strspn(word, NAME_START) && word[name] == '=') { /* a shell takes 'NAME=value' for no assignment */
+    if (strspn(word, NAME_START) &&
+        word[name] == '=') { /* quoted 'NAME=value' would not be an assignment to a shell */
         fwrite(word, 1, name + 1, stdout);
         word += name + 1;
     }

@@ -1,5 +1,5 @@
-/* A growing list of words that ends in NULL as argv does. Without memory the command ends: exit code 1, after
- * it has said so. */
+/* A growing list of words, NULL-terminated as argv is. Without memory the command reports it and exits with
+ * code 1. */
 #ifndef MT_TOOLS_WORDS_H
 #define MT_TOOLS_WORDS_H
 #include <stddef.h>
@@ -9,18 +9,19 @@ struct words {
     size_t count, room;
 };
 
-/* A string on the heap, the caller's. */
+/* Returns a formatted string on the heap, owned by the caller. */
 char *mt_words_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Adds a copy. */
 void mt_words_add(struct words *w, const char *word);
 void mt_words_addf(struct words *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Adds the pointer itself, or those of another list. */
+/* Add the pointer itself, or all pointers of another list. */
 void mt_words_take(struct words *w, char *word);
 void mt_words_append(struct words *w, const struct words *more);
-/* A copy in the place of number i, which is there and is freed. */
+/* Replaces word i, which must exist, by a copy and frees the old one. */
 void mt_words_replace(struct words *w, size_t i, const char *word);
-/* With the words: the list owns them. */
+/* Frees the list and its words. */
 void mt_words_free(struct words *w);
-/* On stdout, so that a shell reads back the same words, NAME=value as an assignment. No line's end. */
+/* Prints the words on stdout without a newline, so that a shell reads back the same words, NAME=value as an
+ * assignment. */
 void mt_words_print(const struct words *w);
 #endif
