@@ -1,4 +1,4 @@
-/* Graphs as DOT, GraphML and JSON: strides, communication, and the comparison of two traces. */
+/* Graphs as DOT, GraphML and JSON: memory graphs, communication, and comparisons of two traces. */
 #define _GNU_SOURCE
 
 #include "dot.h"
@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- What GraphML and pages share ---- */
+/* ---- XML text, for GraphML and pages ---- */
 
 void mt_xml_text(FILE *f, const char *s)
 {
-    char *visible = mt_text_visible_copy(s, strlen(s)); /* XML knows no control characters */
+    char *visible = mt_text_visible_copy(s, strlen(s)); /* XML does not allow control characters */
     for (const char *p = visible ? visible : "?"; *p; p++)
         switch (*p) {
         case '&':
@@ -40,7 +40,7 @@ void mt_xml_text(FILE *f, const char *s)
     free(visible);
 }
 
-/* ---- GraphML: for graph programs that do not read DOT ---- */
+/* ---- GraphML, for programs that do not read DOT ---- */
 
 static void data_u64(FILE *f, const char *key, uint64_t value)
 {
@@ -120,10 +120,10 @@ void mt_stride_graph_write_graphml(FILE *f, const struct mt_stride_graph *g,
 
 const char *const mt_node_fields[5] = {"buffer", "stride", "type", "size", "site"};
 
-/* In a graph loads are reads and stores are writes. */
+/* A graph calls loads reads and stores writes. */
 const char *const mt_stride_graph_types[4] = {
     [MT_LOAD] = "read", [MT_STORE] = "write", [MT_ATOMIC] = "atomic", [MT_UNKNOWN] = "unknown"};
-/* The gray of X11: SVG has a darker one. */
+/* X11's gray; SVG's gray is darker. */
 static const char *const looks[] = {[MT_LOAD] = "fillcolor=white",
                                     [MT_STORE] = "fillcolor=\"#c0c0c0\"",
                                     [MT_ATOMIC] = "fillcolor=\"#c0c0c0\", shape=doubleoctagon",
@@ -142,7 +142,7 @@ static void dot_text(FILE *f, const char *s)
     free(visible);
 }
 
-/* "dir/file.c:7" as "file.c-7". */
+/* Writes "dir/file.c:7" as "file.c-7". */
 static void dot_place(FILE *f, const char *place)
 {
     const char *slash = strrchr(place, '/'), *colon = mt_location_colon(place);
@@ -164,7 +164,7 @@ static const char *graph_out_name(const struct mt_stride_graph_words *w, const s
     return *a->name || !called ? a->name : called;
 }
 
-/* "" where it has none. */
+/* Returns the buffer's name, or "". */
 static const char *stride_graph_buffer_name(const struct mt_stride_graph_words *w, uint64_t buffer)
 {
     struct mt_alloc_event key = {.id = buffer};
@@ -173,7 +173,7 @@ static const char *stride_graph_buffer_name(const struct mt_stride_graph_words *
     return a ? graph_out_name(w, a) : "";
 }
 
-/* ID:NAME stride size kernel - count; what is not in the key is a star. */
+/* Writes the label "ID:NAME stride size kernel - count"; fields that are not in the key are stars. */
 static void dot_label(FILE *f, const struct mt_stride_graph *g, const struct mt_node *n,
                       const struct mt_stride_graph_words *w)
 {
@@ -202,8 +202,8 @@ static void dot_label(FILE *f, const struct mt_stride_graph *g, const struct mt_
     fprintf(f, " - %" PRIu64, n->count);
 }
 
-/* Does a node have so many followers that dot, which puts them side by side, would draw a band? Edges are by
- * their first node. */
+/* Returns 1 if a node has so many successors that dot, which draws them side by side, would make a very wide
+ * picture. Edges are sorted by their first node. */
 static int dot_is_wide(const struct mt_stride_graph *g)
 {
     enum { FOLLOWERS = 8 };
@@ -239,7 +239,7 @@ void mt_stride_graph_write_dot(FILE *f, const struct mt_stride_graph *g,
     else if (!w->complete)
         fputs("  label=\"incomplete\";\n", f);
     if (dot_is_wide(g))
-        fputs("  rankdir=LR;\n", f); /* followers one below the other */
+        fputs("  rankdir=LR;\n", f); /* draws successors below each other */
     fputs("  node [style=filled, fillcolor=white];\n", f);
     for (size_t i = 0; i < g->nnodes; i++) {
         fprintf(f, "  n%zu [label=\"", i);
@@ -254,7 +254,7 @@ void mt_stride_graph_write_dot(FILE *f, const struct mt_stride_graph *g,
 
 /* ---- JSON ---- */
 
-/* The allocations that nodes name. Nodes are in order of buffers. */
+/* Writes the allocations that nodes refer to. Nodes are sorted by buffer. */
 static void json_buffers(struct mt_json *j, const struct mt_stride_graph *g,
                          const struct mt_stride_graph_words *w)
 {
@@ -304,7 +304,7 @@ static void json_node(struct mt_json *j, const struct mt_stride_graph *g, size_t
     mt_json_end(j);
 }
 
-/* [actor, node, count], actors one after the other. */
+/* Writes the sequence as [actor, node, count], one actor after another. */
 static void json_sequence(struct mt_json *j, const struct mt_stride_graph *g, const struct mt_sequence *s)
 {
     size_t n = g->nnodes + g->dropped;
@@ -318,7 +318,7 @@ static void json_sequence(struct mt_json *j, const struct mt_stride_graph *g, co
             place[g->nodes[i].rank] = i;
         for (size_t i = 0; i < s->nruns; i++) {
             if (place[runs[i].token] == UINT32_MAX)
-                continue; /* counted less than --min-count */
+                continue; /* fewer than --min-count */
             mt_json_numbers(j, NULL, MT_NUMBERS(runs[i].actor, place[runs[i].token], runs[i].count));
         }
     }
@@ -370,7 +370,7 @@ void mt_stride_graph_write_json(struct mt_json *j, const struct mt_stride_graph 
     mt_json_end(j);
 }
 
-/* ---- How alike traces are: text, CSV and JSON (docs/man/memtrace-compare.md) ---- */
+/* ---- Similarity of traces as text, CSV and JSON (docs/man/memtrace-compare.md) ---- */
 
 static const char *const compared[] = {
     [MT_COMPARED_NODES] = "nodes", [MT_COMPARED_RUNS] = "runs", [MT_COMPARED_FIRST_RUNS] = "first runs"};
@@ -523,10 +523,10 @@ void mt_compare_write_json(struct mt_json *j, const struct mt_compare *c)
     mt_json_end(j);
 }
 
-/* ---- Transfers as a graph for Graphviz ---- */
+/* ---- Transfers as a DOT graph ---- */
 
 struct edge {
-    uint64_t src, dst; /* nodes: what the end is, see node_of */
+    uint64_t src, dst; /* nodes, see node_of */
     uint64_t bytes, accesses;
     int unordered;
 };
@@ -534,15 +534,16 @@ struct edge {
 struct dot {
     const struct mt_comm *c;
     enum mt_dot_by by;
-    uint32_t *same;         /* of each launch: the first one of its kernel */
-    uint32_t *actor, *rank; /* CTA instances in order, and back; only by CTA */
+    uint32_t *same;         /* for each launch, the first launch of its kernel */
+    uint32_t *actor, *rank; /* CTA instances in output order, and the inverse; only for nodes by CTA */
     struct edge *edges;
     size_t n;
 };
 
 #define HOST (UINT64_C(1) << 63)
 
-/* kernel: its first launch; launch: its number; CTA: its rank. Of the host: the place. */
+/* Returns the node of an end. By kernel: its first launch; by launch: its number; by CTA: its rank; for the
+ * host: the place. */
 static uint64_t node_of(const struct dot *d, uint32_t id)
 {
     if (id & MT_ENTRY_HOST)
@@ -678,7 +679,7 @@ static int write_graph(FILE *f, struct dot *d, size_t top)
     return 0;
 }
 
-/* same[i]: the first launch with the kernel of launch i. */
+/* Fills in `same`: same[i] is the first launch of launch i's kernel. */
 static int first_launches(struct dot *d)
 {
     uint32_t *distinct = malloc((d->c->nlaunches + 1) * sizeof *distinct);
@@ -709,7 +710,7 @@ static int cta_order(const void *a, const void *b, void *arg)
     return p < q ? -1 : p > q;
 }
 
-/* Numbers CTA instances by launch and CTA, whatever the order in which they appeared. */
+/* Numbers CTA instances by launch and CTA, independently of the order in which they appeared. */
 static int rank_ctas(struct dot *d)
 {
     size_t n = 0;

@@ -1,4 +1,5 @@
-/* Findings as text for a terminal, as JSON, and as SARIF 2.1.0, which GitHub and editors show at the line. */
+/* Findings as text for a terminal, as JSON, and as SARIF 2.1.0, which GitHub and editors show at the source
+ * line. */
 #define _GNU_SOURCE
 
 #include "findings_out.h"
@@ -133,7 +134,7 @@ static void sarif_rules(struct mt_json *j)
     mt_json_end(j);
 }
 
-/* A file as a reference: below the current folder a relative one. NULL without memory. */
+/* Returns a file as a URI reference, relative if it lies below the current folder. NULL: no memory. */
 static char *sarif_uri(const char *file)
 {
     char here[PATH_MAX], *uri = malloc(3 * strlen(file) + 16), *at = uri;
@@ -158,7 +159,7 @@ static int sarif_place(struct mt_json *j, const char *key, const struct mt_findi
 {
     const char *plus = s->at ? strrchr(s->at, '+') : NULL;
     char *module = plus && *s->at == '/' ? strndup(s->at, (size_t)(plus - s->at)) : NULL;
-    const char *file = s->file && *s->file ? s->file : module; /* the program, where nothing else is known */
+    const char *file = s->file && *s->file ? s->file : module; /* falls back to the program's file */
     char *uri = file ? sarif_uri(file) : NULL;
     free(module);
     if (!file)
@@ -194,7 +195,8 @@ static int sarif_result(struct mt_json *j, const struct mt_finding *x)
     return sentence ? rc : -1;
 }
 
-/* Nothing found in a part of a trace must not look as nothing found. */
+/* Writes whether the run was complete, since no findings in part of a trace do not mean that there are none.
+ */
 static void sarif_invocation(struct mt_json *j, const struct mt_findings_head *head)
 {
     mt_json_array(j, "invocations", 0);
@@ -237,9 +239,9 @@ int mt_findings_write_sarif(struct mt_json *j, const struct mt_findings *x,
     return rc;
 }
 
-/* ---- Findings for a terminal ---- */
+/* ---- Text for a terminal ---- */
 
-enum { MOST_LINES = 1000 }; /* more than anyone reads */
+enum { MOST_LINES = 1000 }; /* limit for terminal output */
 
 static void text_colour(FILE *f, int colours, const char *code)
 {
@@ -321,7 +323,7 @@ static void words_by(FILE *f, const struct mt_finding_side *s)
         fprintf(f, ",%" PRIu64 ",%" PRIu64, s->thread[1], s->thread[2]);
 }
 
-/* "`a` (16384 bytes, app.cu:79)" */
+/* Writes an allocation: "`a` (16384 bytes, app.cu:79)". */
 static void words_alloc(FILE *f, const struct mt_alloc_event *a)
 {
     if (*a->name)
@@ -343,7 +345,7 @@ static void words_many(FILE *f, uint64_t n, const char *one)
     fprintf(f, "%" PRIu64 " %s%s", n, one, n == 1 ? "" : one[strlen(one) - 1] == 's' ? "es" : "s");
 }
 
-/* ": 3 accesses in 2 launches, first by CTA 31, thread 127" */
+/* Writes the number of accesses: ": 3 accesses in 2 launches, first by CTA 31, thread 127". */
 static void words_count(FILE *f, const struct mt_finding *x, const char *what)
 {
     fputs(": ", f);
@@ -366,7 +368,7 @@ static const char *words_verb(const char *op)
                                        : "accesses";
 }
 
-/* "kernel reads 4 bytes through `p`" */
+/* Writes the access: "kernel reads 4 bytes through `p`". */
 static void words_access(FILE *f, const struct mt_finding *x)
 {
     char *kernel = mt_kernel_short(x->kernel);
@@ -377,7 +379,7 @@ static void words_access(FILE *f, const struct mt_finding *x)
     free(kernel);
 }
 
-/* ---- kinds ---- */
+/* ---- sentences by kind ---- */
 
 static void words_beside(FILE *f, const struct mt_finding *x)
 {
@@ -576,7 +578,7 @@ static void (*const sentences[MT_FINDING_KINDS])(FILE *f, const struct mt_findin
     [MT_FINDING_OF_TINY_COPIES] = words_copies,
 };
 
-/* ---- out ---- */
+/* ---- output ---- */
 
 static char *words_end(struct words *w)
 {
@@ -587,7 +589,7 @@ static char *words_end(struct words *w)
     return w->text;
 }
 
-/* The sentence, without its place and kind; the caller frees it. NULL without memory. */
+/* Returns the sentence without place and kind, to be freed; NULL: no memory. */
 static char *finding_sentence(const struct mt_finding *f)
 {
     struct words w = {0};
@@ -596,8 +598,8 @@ static char *finding_sentence(const struct mt_finding *f)
     return words_end(&w);
 }
 
-/* "app.cu:57": files below the current folder from there on. "?": not known. The caller frees it; NULL
- * without memory. */
+/* Returns the place, "app.cu:57", with the path relative if it lies below the current folder, or "?". To be
+ * freed; NULL: no memory. */
 static char *finding_place(const struct mt_finding_side *s)
 {
     struct words w = {0};
@@ -606,7 +608,7 @@ static char *finding_place(const struct mt_finding_side *s)
     return words_end(&w);
 }
 
-/* ---- the first of each kind ---- */
+/* ---- the first finding of each kind ---- */
 
 static int words_first(const struct mt_finding *x, size_t more,
                        int (*say)(void *arg, int look, const char *sentence), void *arg)
@@ -629,7 +631,8 @@ static int words_first(const struct mt_finding *x, size_t more,
     return rc;
 }
 
-/* Which one of a kind is named: of allocations that with most bytes, else the first. */
+/* Returns the weight of a finding among those of its kind: the heaviest is named. The weight of an allocation
+ * is its size, all others are equal. */
 static uint64_t words_weight(const struct mt_finding *x)
 {
     int use =

@@ -1,4 +1,4 @@
-/* Sorts what the analysis holds into the order of the output, and writes it. */
+/* Sorts the results of the communication analysis and writes comm.json and the timeline. */
 #define _GNU_SOURCE
 
 #include "comm_json.h"
@@ -8,20 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The section transfers: who sent what to whom, in the order of the output ---- */
+/* ---- The section transfers, sorted for output ---- */
 
-/* One end of a transfer; ordered by kernel, CTA, superstep. */
+/* One end of a transfer; sorted by kernel, CTA, launch. */
 struct end {
     const char *kernel;
-    uint64_t cta; /* of the host: rank of its place */
+    uint64_t cta; /* for the host, the rank of the place */
     uint32_t kernel_rank, superstep;
-    uint32_t id; /* instance, or MT_ENTRY_HOST | host actor */
+    uint32_t id; /* CTA instance, or MT_ENTRY_HOST | host actor */
 };
 
 MT_ORDER_3(end_order, struct end, kernel_rank, cta, superstep)
 
 struct sorted {
-    uint64_t key; /* rank of the source, rank of the destination */
+    uint64_t key; /* rank of the source, then rank of the destination */
     size_t transfer;
 };
 
@@ -32,7 +32,7 @@ static int same_text(const char *a, const char *b)
     return a == b || strcmp(a, b) == 0;
 }
 
-/* The six levels that the output nests, by depth. */
+/* Returns 1 if two transfers agree at a nesting level of the output (0 to 5). */
 static int same_level(const struct end *const a[2], const struct end *const b[2], int level)
 {
     const struct end *x = a[level / 3], *y = b[level / 3];
@@ -83,7 +83,7 @@ static int name_order(const void *a, const void *b, void *arg)
                   mt_comm_location_name(arg, *(const uint32_t *)b));
 }
 
-/* rank[place] in the order of the names; NULL without memory. */
+/* Returns rank[place], the order of the places' names; NULL: no memory. */
 static uint32_t *rank_places(const struct mt_comm *c)
 {
     uint32_t *order = malloc(c->places.count * sizeof *order), *rank = malloc(c->places.count * sizeof *rank);
@@ -106,7 +106,7 @@ static size_t end_of(const struct mt_comm *c, uint32_t id)
     return id & MT_ENTRY_HOST ? c->nactors + (id & MT_ENTRY_MAX) : id;
 }
 
-/* All ends in order, and rank[end_of(id)]. */
+/* Returns all ends in order, and fills rank[end_of(id)]. */
 static struct end *sort_ends(const struct mt_comm *c, const size_t *order, uint32_t *rank, size_t *count)
 {
     struct end *ends = malloc((c->nactors + c->nhosts + 1) * sizeof *ends);
@@ -146,7 +146,7 @@ out:
     return ends;
 }
 
-/* The section transfers; `order`: launches by kernel, then superstep. 0, or -1 without memory. */
+/* Writes the section transfers. `order`: launches by kernel, then number. Returns 0, or -1 without memory. */
 static int transfers_write(struct mt_json *j, const struct mt_comm *c, const size_t *order)
 {
     int rc = -1;
@@ -180,13 +180,13 @@ out:
     return rc;
 }
 
-/* The section addresses: a line per operation, put together from texts that stay the same for long. */
+/* ---- The section addresses: a line per operation, assembled from cached pieces ---- */
 
-/* What a line says of its CTA, without the kernel's name. */
+/* Cached text of a line about its CTA, without the kernel's name. */
 struct who_text {
-    uint32_t who; /* + 1; 0: nobody yet */
+    uint32_t who; /* actor + 1; 0: none cached */
     unsigned char before_n, after_n;
-    char before[80], after[32]; /* the address is between the two */
+    char before[80], after[32]; /* text before and after the address */
 };
 enum { WHO_TEXTS = 1024 };
 
@@ -195,11 +195,11 @@ struct writer {
     const struct mt_addresses *a;
     const struct mt_comm *comm;
     const volatile sig_atomic_t *stop;
-    int open;           /* a key's list is */
-    uint64_t superstep; /* whose kernel `kernel` is: "{"kernel": NAME" */
+    int open;           /* 1: the list of a key is open */
+    uint64_t superstep; /* launch whose kernel `kernel` describes: "{"kernel": NAME" */
     char *kernel;
     size_t kernel_n;
-    char *line; /* of the operation written last */
+    char *line; /* text of the last operation written */
     size_t line_n, line_room;
     uint64_t key;
     uint32_t last_who, last_what;
@@ -251,7 +251,7 @@ static const struct who_text *text_of(struct writer *w, uint32_t who)
     return t;
 }
 
-/* The part of the line with the kernel's name, made by the JSON writer for its quotes. */
+/* Caches the part of the line with the kernel's name, quoted by the JSON writer. */
 static int kernel_of(struct writer *w, uint64_t superstep)
 {
     if (w->kernel && w->superstep == superstep)
@@ -342,25 +342,25 @@ int mt_addresses_write(struct mt_json *j, struct mt_addresses *a, const struct m
     return rc;
 }
 
-/* The run's timeline in Chrome's Trace Event Format: "X" a launch, "i" a copy, "b" and "e" an NVTX range, "s"
- * and "f" the ends of a flow, "M" names. Times are microseconds since the first event. */
+/* Timeline in Chrome's Trace Event Format: "X" is a launch, "i" a copy, "b" and "e" an NVTX range, "s" and
+ * "f" the ends of a flow, "M" a name. Times are in microseconds since the first event. */
 
 enum { DEVICE = 1, HOST = 2 }; /* processes of the timeline */
-enum { STREAMS = 1 << 30 };    /* tid of stream 0: no thread of Linux has such a number */
-enum { FLOWS = 2000 };         /* drawn; the largest ones */
+enum { STREAMS = 1 << 30 };    /* tid of stream 0, larger than any thread number of Linux */
+enum { FLOWS = 2000 };         /* number of flows drawn, the largest first */
 
 struct timeline {
     struct mt_json *j;
     const struct mt_comm_result *r;
-    uint64_t zero;                           /* ns */
-    int ordered;                             /* no launch has a time: each takes a microsecond */
-    const struct mt_launch_event **untraced; /* each event once, by number */
+    uint64_t zero;                           /* time of the first event, in ns */
+    int ordered;                             /* 1: no launch has a time, so each takes a microsecond */
+    const struct mt_launch_event **untraced; /* untraced launches, each once, by number */
     const struct mt_copy_event **copies;
     const struct mt_range_event **ranges;
     size_t nuntraced, ncopies, nranges, timeless, left_out;
 };
 
-/* ---- events of all companions, each once ---- */
+/* ---- launches of all companions, each once ---- */
 
 MT_ORDER_POINTED_1(launch_by_seq, struct mt_launch_event, seq)
 MT_ORDER_POINTED_1(copy_by_seq, struct mt_copy_event, seq)
@@ -435,7 +435,7 @@ static void timeline_json_time(const struct timeline *t, const char *key, uint64
 
 /* ---- events ---- */
 
-/* What all have; the object stays open. */
+/* Begins an event with the members that all have; the object stays open. */
 static void timeline_json_begin(const struct timeline *t, const char *phase, const char *name, int process,
                                 uint64_t thread)
 {
@@ -443,7 +443,7 @@ static void timeline_json_begin(const struct timeline *t, const char *phase, con
     mt_json_text(t->j, "ph", phase);
     mt_json_text(t->j, "name", name);
     mt_json_u64(t->j, "pid", (uint64_t)process);
-    /* Perfetto knows threads by their number alone, of whatever process, and 0 is nobody's. */
+    /* Perfetto identifies threads by number across processes, and ignores number 0. */
     uint64_t number = process == DEVICE ? STREAMS + thread % STREAMS : thread % STREAMS;
     mt_json_u64(t->j, "tid", number ? number : (uint64_t)process);
 }
@@ -463,7 +463,7 @@ static uint64_t timeline_json_stream(const struct mt_launch_event *e)
     return e ? e->stream & INT32_MAX : 0;
 }
 
-/* Names of processes, and of each stream that something is in. 0, or -1 without memory. */
+/* Writes the names of the processes and of each stream in use. Returns 0, or -1 without memory. */
 static int timeline_json_names(const struct timeline *t)
 {
     const struct mt_companion *c = t->r->ninputs ? mt_source_companion(t->r->source, 0) : NULL;
@@ -512,7 +512,7 @@ static void timeline_json_shape(const struct timeline *t, const struct mt_launch
         mt_json_text(t->j, "library", e->library);
 }
 
-/* Begin and length of a launch in the timeline; 0: it has no place there. */
+/* Computes begin and length of a launch in the timeline. Returns 0 if it is not shown. */
 static int timeline_json_place(const struct timeline *t, size_t launch, uint64_t *begin, uint64_t *length)
 {
     const struct mt_launch_event *e = t->r->events[launch];
@@ -576,7 +576,7 @@ static void timeline_json_copies(const struct timeline *t)
         timeline_json_begin(t, "i", names[c->kind], c->stream < 0 ? HOST : DEVICE,
                             c->stream < 0 ? 0 : (uint64_t)c->stream);
         mt_json_text(t->j, "cat", "copy");
-        mt_json_text(t->j, "s", "t"); /* the mark is as high as its track */
+        mt_json_text(t->j, "s", "t"); /* the mark spans its track */
         timeline_json_time(t, "ts", c->begin_ns);
         mt_json_object(t->j, "args", 1);
         mt_json_u64(t->j, "bytes", c->width * c->height);
@@ -585,7 +585,7 @@ static void timeline_json_copies(const struct timeline *t)
     }
 }
 
-/* They may overlap in any way: asynchronous events, each with a number. */
+/* Writes NVTX ranges as asynchronous events, each with a number, since they may overlap in any way. */
 static void timeline_json_ranges(const struct timeline *t)
 {
     for (size_t i = 0; i < t->nranges && !t->ordered; i++) {
@@ -617,7 +617,7 @@ static int timeline_json_by_bytes(const void *a, const void *b)
     return x->dst < y->dst ? -1 : x->dst > y->dst;
 }
 
-/* An end lies within its launch: just before the writer's end, at the loader's beginning. */
+/* Writes one end of a flow inside its launch: just before the writer's end, or at the reader's begin. */
 static void timeline_json_end(const struct timeline *t, const struct mt_sent *f, uint64_t id, int last)
 {
     size_t launch = last ? f->dst : f->src;
@@ -711,7 +711,7 @@ static void write_volume(struct mt_json *j, const char *key, uint64_t load, uint
     mt_json_end(j);
 }
 
-/* The volumes of one launch: by CTA, by SM, or in all. */
+/* Writes the volumes of one launch: by CTA, by SM, or in total. */
 static void write_launch(struct mt_json *j, const struct mt_comm *c, size_t superstep,
                          enum mt_section section, struct mt_volume *rows)
 {
@@ -777,7 +777,7 @@ static int host_order(const void *a, const void *b, void *arg)
     return d ? d : x->superstep < y->superstep ? -1 : x->superstep > y->superstep;
 }
 
-/* Places without any are left out: host code touches much that is of no interest here. */
+/* Omits places without volumes, since host code touches much that does not matter here. */
 static void write_host(struct mt_json *j, const struct mt_comm *c, const uint32_t *order, size_t n,
                        enum mt_section section)
 {
@@ -803,7 +803,7 @@ static void write_host(struct mt_json *j, const struct mt_comm *c, const uint32_
     mt_json_end(j);
 }
 
-/* 0, or -1 without memory. */
+/* Returns 0, or -1 without memory. */
 static int write_hosts(struct mt_json *j, const struct mt_comm *c, unsigned sections)
 {
     uint32_t *order = malloc((c->nhosts + 1) * sizeof *order);

@@ -9,18 +9,18 @@
 #include "output/rows/sorted.h"
 #include <signal.h>
 
-/* The run's timeline in Chrome's Trace Event Format, which ui.perfetto.dev and chrome://tracing open. */
+/* ---- The run's timeline in Chrome's Trace Event Format, for ui.perfetto.dev and chrome://tracing ---- */
 
-/* One whole document: launches, also those without trace, copies, NVTX ranges, and flows from a launch to
- * those that load what it wrote. `r` has its transfers. 0, or -1 without memory. */
+/* Writes one whole document: launches (including untraced ones), copies, NVTX ranges, and flows from a launch
+ * to launches that load what it wrote. `r` contains its transfers. Returns 0, or -1 without memory. */
 int mt_timeline_write(struct mt_json *j, const struct mt_comm_result *r);
 
-/* The volume sections and transfers chosen in `sections` (a bit per mt_section), as members of the object
- * under way. 0, or -1 without memory. */
+/* Writes the sections chosen by `sections` (a bit per mt_section), volumes and transfers, as members of the
+ * open object. Returns 0, or -1 without memory. */
 int mt_comm_write(struct mt_json *j, const struct mt_comm *c, unsigned sections);
 
-/* All keys and their operations, as members of the object under way. 0; 1 when *stop became non-zero or
- * nothing can be written any more; -1 without memory or, with a->why, when the file of operations fails. */
+/* Writes all keys and their operations as members of the open object. Returns 0; 1 if *stop became non-zero
+ * or the output failed; -1 without memory, or with a->why if reading the file of operations failed. */
 int mt_addresses_write(struct mt_json *j, struct mt_addresses *a, const struct mt_comm *c,
                        const volatile sig_atomic_t *stop);
 

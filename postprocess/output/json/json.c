@@ -1,4 +1,4 @@
-/* A streaming JSON writer: nothing is kept but one buffer. */
+/* Streaming JSON writer with a single buffer. */
 #define _GNU_SOURCE
 #include "json.h"
 #include "base/json.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The longest double with six decimals: sign, digits before the point, point, decimals, NUL. */
+/* Room for the longest double with six decimals: sign, integer digits, point, decimals, NUL. */
 enum { REAL_ROOM = 1 + DBL_MAX_10_EXP + 1 + 1 + 6 + 1 };
 
 static void json_flush(struct mt_json *j)
@@ -63,7 +63,7 @@ static void put_string(struct mt_json *j, const char *s)
     for (size_t i = 0; i < n;) {
         unsigned char c = (unsigned char)s[i];
         size_t step = mt_utf8_length((const unsigned char *)s + i, n - i);
-        int control = step == 2 && c == 0xc2 && (unsigned char)s[i + 1] < 0xa0; /* of the second set */
+        int control = step == 2 && c == 0xc2 && (unsigned char)s[i + 1] < 0xa0; /* C1 control characters */
         if (step && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f && !control &&
             !(j->html && (c == '<' || c == '>' || c == '&'))) {
             i += step;
@@ -85,7 +85,7 @@ static void put_string(struct mt_json *j, const char *s)
 
 char *mt_json_quoted(const char *text)
 {
-    size_t n = strlen(text) * 6 + 3; /* the longest escape of a byte */
+    size_t n = strlen(text) * 6 + 3; /* longest escape of a byte, plus quotes and NUL */
     struct mt_json *j = calloc(1, sizeof *j);
     char *out = malloc(n);
     if (j && out) {
@@ -102,7 +102,7 @@ char *mt_json_quoted(const char *text)
     return out;
 }
 
-/* What is before a member. */
+/* Writes comma, line break and key before a member. */
 static void json_member(struct mt_json *j, const char *key)
 {
     static const char blanks[] = "\n                                ";
@@ -190,8 +190,7 @@ void mt_json_u64(struct mt_json *j, const char *key, uint64_t value)
     put_u64(j, value);
 }
 
-/* `count` members that are the text with all that is before it: one is written, what is there then doubles.
- */
+/* Writes a member `count` times, with its separators: writes it once, then doubles the text written. */
 static void json_again(struct mt_json *j, const char *text, size_t n, uint32_t count)
 {
     const size_t before = (j->flat ? 0 : 1 + (j->depth < 32 ? j->depth : 32)) + 1 + (size_t)(j->flat != 0),
@@ -242,7 +241,7 @@ void mt_json_real(struct mt_json *j, const char *key, double value)
     char text[REAL_ROOM];
     json_member(j, key);
     if (!isfinite(value)) {
-        json_put(j, "null", 4); /* JSON has no word for it */
+        json_put(j, "null", 4); /* JSON has no NaN or infinity */
         return;
     }
     int n = snprintf(text, sizeof text, "%.6f", value);

@@ -1,10 +1,10 @@
-/* Rows of tables out of a comm.json: the other way round of results.c. */
+/* Reads table rows back from a comm.json, as results.c wrote them. */
 #include "rows_read.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- members by a pattern ---- */
+/* ---- members that match a pattern ---- */
 
 int mt_found_wrong(struct mt_found *x, const char *member)
 {
@@ -44,7 +44,7 @@ static int rows_read_star(struct mt_found *x, const char *rest, const json_t *v,
     return rc;
 }
 
-/* What v, which may be NULL, holds under the word that the n bytes are. */
+/* Returns the member of v (or NULL) whose name is the first n bytes of `word`. */
 static const json_t *rows_read_member(const json_t *v, const char *word, size_t n)
 {
     char name[64];
@@ -85,7 +85,7 @@ const json_t *mt_found_section(const char *pattern, const json_t *root)
 
 /* ---- numbers ---- */
 
-/* Decimal, "0x…", or, of signed ones, "-1". */
+/* Parses "12", "0x…" or, for signed columns, "-1". */
 static int rows_read_digits(const char *text, uint64_t *out)
 {
     char *end;
@@ -105,7 +105,7 @@ uint64_t mt_found_key(struct mt_found *x, unsigned star)
     return n;
 }
 
-/* "x,y,z" */
+/* Parses "x,y,z". */
 static void rows_read_three(struct mt_found *x, const char *text, uint64_t out[3])
 {
     unsigned long long n[3] = {0};
@@ -132,7 +132,7 @@ uint64_t mt_found_number(struct mt_found *x, const char *member)
     return (uint64_t)json_integer_value(v);
 }
 
-/* ---- rows by the descriptions ---- */
+/* ---- rows, from the columns' descriptions ---- */
 
 static const char *rows_read_key(const struct mt_found *x, char star)
 {
@@ -140,7 +140,8 @@ static const char *rows_read_key(const struct mt_found *x, char star)
     return key ? key : "?";
 }
 
-/* What the column's `json` names, unless it is a key: a path from x->here, or from the value of a star. */
+/* Returns the value at a column's `json` path, from x->here or from a star's value. For columns that are not
+ * keys. */
 static const json_t *rows_read_value(const struct mt_found *x, const char *path)
 {
     const char *mark = strpbrk(path, ":?");
@@ -153,14 +154,15 @@ static const json_t *rows_read_value(const struct mt_found *x, const char *path)
     return json_is_null(v) ? NULL : v;
 }
 
-/* A key, or a text; *v: another value; NULL, both: there is none. */
+/* Returns a column's text: a key, or a string value. For another type *v is the value; if there is none both
+ * are NULL. */
 static const char *rows_read_text(const struct mt_found *x, const struct mt_column *c, const json_t **v)
 {
     *v = *c->json == '/' ? NULL : rows_read_value(x, c->json);
     return *c->json == '/' ? rows_read_key(x, c->json[1]) : json_string_value(*v);
 }
 
-/* "#12 name" is of allocation 12. */
+/* Splits "#12 name" into allocation 12 and its name. */
 static void rows_read_allocation(struct mt_found *x, const struct mt_column *label)
 {
     const json_t *v;
@@ -196,7 +198,7 @@ static void rows_read_one(struct mt_found *x, const struct mt_column *c)
                           : key && c->presence == MT_MAYBE && strcmp(text, "?") == 0 ? NULL
                                                                                      : text);
         break;
-    case MT_BOOLEAN: /* said where it is so */
+    case MT_BOOLEAN: /* written only if true */
         if (v && !json_is_boolean(v))
             mt_found_wrong(x, c->json);
         mt_tuples_number(w, json_is_true(v));
@@ -211,7 +213,7 @@ static void rows_read_one(struct mt_found *x, const struct mt_column *c)
     }
 }
 
-/* The column and those of the same name; the next one. */
+/* Reads a column and the following ones of the same name; returns the next column. */
 static unsigned rows_read_columns(struct mt_found *x, const struct mt_relation *r, unsigned i)
 {
     struct mt_tuples *w = x->arg;
@@ -223,7 +225,7 @@ static unsigned rows_read_columns(struct mt_found *x, const struct mt_relation *
             rows_read_one(x, c);
         else if (c->refers == MT_REL_allocations)
             rows_read_allocation(x, c + 1);
-        else if (c->type == MT_BOOLEAN) /* launches that filters leave out are not in the file */
+        else if (c->type == MT_BOOLEAN) /* a filtered launch is missing in the file */
             mt_tuples_number(w, 1);
         else
             mt_tuples_null(w, 1);
@@ -241,7 +243,8 @@ static unsigned rows_read_columns(struct mt_found *x, const struct mt_relation *
     return i + 3;
 }
 
-/* Beside the objects of the innermost key there are members of the object that they are in ("2:uses"). */
+/* Returns 1 if the key belongs to the enclosing object, whose members are next to the innermost objects
+ * ("2:uses"). */
 static int rows_read_beside(const struct mt_found *x, const struct mt_relation *r)
 {
     for (unsigned i = 0; i < r->n && x->depth && x->key[x->depth]; i++) {
@@ -254,7 +257,7 @@ static int rows_read_beside(const struct mt_found *x, const struct mt_relation *
     return 0;
 }
 
-/* Is it what rows are made of: members, or a value itself? */
+/* Returns 1 if the value can be a row: an object, or a plain value in tables of values. */
 static int rows_read_fits(const struct mt_found *x, const struct mt_relation *r)
 {
     int value = 0;
@@ -276,24 +279,23 @@ static int rows_read_row(struct mt_found *x)
         return -1;
     if (w->now->columns[0].presence != MT_KEY || !w->value[0].null)
         return mt_tuples_next(w);
-    w->at = w->places = 0; /* what has no number is no row */
+    w->at = w->places = 0; /* an entry without a number is no row */
     return 0;
 }
 
 /* ---- tables ---- */
 
-/* Those of other sections than their path says: where this is there they are, too; and if it is not there ...
- */
+/* Tables whose section differs from the path of their rows: a table exists if `section` does. */
 static const struct {
     const char *section;
-    int always; /* there are no rows */
+    int always; /* 1: the table exists without rows */
 } tables[MT_TABLES] = {
     [MT_REL_launches] = {"KDV"},      [MT_REL_launch_volumes] = {"KDV"},
     [MT_REL_samples] = {.always = 1}, [MT_REL_sampled_launches] = {.always = 1},
     [MT_REL_apart] = {.always = 1},   [MT_REL_links] = {"devices"},
 };
 
-/* The pattern of the rows; NULL: there is no section for them. */
+/* Returns the pattern of a table's rows, or NULL if its section is missing. */
 static const char *rows_read_pattern(enum mt_relation_number number, const json_t *root)
 {
     static const char *const launches[] = {"KDV/*/*", "KCV/*/*", "CDV/*/*",    "CCV/*/*",

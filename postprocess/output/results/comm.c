@@ -1,4 +1,4 @@
-/* The communication analysis, and what the companions say: rows and tables of text. */
+/* Communication, and what the companions (the JSON lines files beside traces) say: table rows and text. */
 #define _GNU_SOURCE
 #include "results.h"
 #include "summary.h"
@@ -17,7 +17,7 @@ static void comm_launch(struct mt_tuples *w, const struct mt_rowset *x, size_t i
     if (e) {
         mt_tuples_text(w, e->mangled);
         mt_tuples_text(w, e->signature);
-        mt_tuples_maybe(w, (int64_t)e->seq >= 0, e->seq); /* a host program is no call */
+        mt_tuples_maybe(w, (int64_t)e->seq >= 0, e->seq); /* a host program's events belong to no launch */
         mt_tuples_number(w, e->stream);
         for (int k = 0; k < 3; k++)
             mt_tuples_number(w, e->grid[k]);
@@ -41,7 +41,7 @@ static void comm_cta_volume(struct mt_tuples *w, const struct mt_rowset *x, size
 {
     const struct mt_comm *c = x->r->comm;
     const struct mt_actor *a = &c->actors[i];
-    if (!i || !c->launches[a->launch].selected) /* actor 0 is nobody */
+    if (!i || !c->launches[a->launch].selected) /* actor 0 is unused */
         return;
     mt_tuples_number(w, a->launch);
     mt_tuples_cta(w, a->cta);
@@ -55,7 +55,7 @@ MT_ROWS(cta_volumes, comm_cta_volume, x->r->comm->nactors)
 static void comm_host_volume(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_host_actor *h = &x->r->comm->hosts[i];
-    mt_tuples_number(w, i + 1); /* never 0: to SQL a place is true, a CTA's NULL is not */
+    mt_tuples_number(w, i + 1); /* + 1, so that a place is true to SQL; CTAs have NULL */
     mt_tuples_number(w, h->superstep);
     mt_tuples_text(w, mt_comm_location_name(x->r->comm, h->place));
     mt_tuples_numbers(w, MT_NUMBERS(h->load, h->store, h->comm_load, h->comm_store));
@@ -90,7 +90,7 @@ MT_ROWS_OF_LIST(transfers, comm_transfer, mt_transfers_sort(x->r->comm), x->r->c
 
 struct numbered {
     const struct mt_site_event *site;
-    size_t from; /* place in the order of the inputs */
+    size_t from; /* index in the order of the inputs */
 };
 
 static int comm_site_order(const void *a, const void *b)
@@ -101,7 +101,7 @@ static int comm_site_order(const void *a, const void *b)
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* Of all companions of kernels; NULL without memory. */
+/* Collects the sites of all companions of kernels. NULL: no memory. */
 static struct numbered *comm_sites(const struct mt_comm_result *r, size_t *count)
 {
     size_t n = 0;
@@ -127,7 +127,7 @@ static void comm_site(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
     const struct numbered *list = x->data;
     const struct mt_site_event *s = list[i].site;
     if (i && s->id == list[i - 1].site->id)
-        return; /* streams of one process have the same sites */
+        return; /* streams of one process share their sites */
     mt_tuples_number(w, s->id);
     mt_tuples_text(w, s->file);
     mt_tuples_number(w, s->line);
@@ -146,7 +146,7 @@ static void comm_allocation(struct mt_tuples *w, const struct mt_rowset *x, size
     size_t n;
     const struct mt_alloc_event *a = &mt_source_allocs(x->r->source, &n)[i];
     if (i && a->id == a[-1].id)
-        return; /* a companion may say anything */
+        return; /* a companion is untrusted input */
     mt_tuples_numbers(w, MT_NUMBERS(a->id, a->base, a->bytes));
     mt_tuples_text(w, a->kind);
     mt_tuples_text(w, a->name);
@@ -232,7 +232,7 @@ int mt_tuples_ranges(struct mt_tuples *w, uint64_t launch, struct mt_touched *ra
     return mt_touched_end(ranges, comm_range, &r);
 }
 
-/* They come from a pass of their own. */
+/* The rows come from a pass of their own. */
 MT_ROWS(ranges, NULL, 0)
 
 /* ---- meta ---- */
@@ -260,7 +260,7 @@ __attribute__((format(printf, 3, 4))) static void comm_say(struct meta *m, const
     if (vasprintf(&text, format, args) < 0)
         text = NULL;
     va_end(args);
-    row->value = text ? mt_text_visible_copy(text, strlen(text)) : NULL; /* paths and notes may be anything */
+    row->value = text ? mt_text_visible_copy(text, strlen(text)) : NULL; /* paths and notes are untrusted */
     free(text);
     m->failed = !row->value;
     m->n += !m->failed;
@@ -363,7 +363,7 @@ int mt_comm_text(struct mt_text *t)
                          "min(v.rowid)");
 }
 
-/* The largest ones alone are told in words: there may be very many. */
+/* The text lists only the largest transfers, since there may be very many. */
 static int comm_text_ctas(struct mt_text *t)
 {
     char statement[2000];

@@ -1,5 +1,5 @@
-/* Bytes that go from device to device, and between devices and the host: what the analysis has of kernels,
- * and the companions' copies and collectives. With a topology, what goes over each of its links. */
+/* Bytes moved between devices, and between devices and the host: accesses of kernels from the analysis,
+ * copies and collectives from the companions. With a topology, also the load of each link. */
 #define _GNU_SOURCE
 #include "summary.h"
 #include "memtrace/grow.h"
@@ -9,20 +9,22 @@
 #include <string.h>
 
 #define NO_LAUNCH UINT64_MAX
-/* In the order of the output. */
+/* Kinds of flow, in output order. */
 enum device_flow_how { FLOW_LOAD, FLOW_STORE, FLOW_ATOMIC, FLOW_UNKNOWN, FLOW_COPY, FLOW_COLLECTIVE, FLOWS };
 
 struct device_flow {
-    uint64_t superstep; /* of kernels and collectives; NO_LAUNCH: of copies */
-    const char *kernel; /* NULL: copies */
+    uint64_t superstep; /* launch of a kernel or collective; NO_LAUNCH for copies */
+    const char *kernel; /* NULL for copies */
     enum device_flow_how how;
-    int64_t from, to; /* devices, or MT_DEVICES_HOST; an atomic goes from the kernel's to the memory's */
-    uint64_t accesses, bytes; /* accesses: or copies, or ranks of which a collective takes something */
+    int64_t from,
+        to; /* device numbers, or MT_DEVICES_HOST; an atomic flows from the kernel's device to the memory's */
+    uint64_t accesses,
+        bytes; /* accesses: for copies their number, for collectives the number of ranks that receive */
 };
 
 struct link_load {
     struct mt_topology_link link;
-    uint64_t superstep; /* as of mt_device_flow */
+    uint64_t superstep; /* launch, as in struct device_flow */
     const char *kernel;
     enum device_flow_how how;
     uint64_t bytes;
@@ -30,8 +32,7 @@ struct link_load {
 
 /* ---- flows ---- */
 
-/* Bytes that go from device to device: what the analysis `devices` has of kernels, and the companions'
- * copies. */
+/* Adds up accesses of kernels (analysis `devices`) and the companions' copies. */
 static const char *const devices_flow_names[FLOWS] = {"load",    "store", "atomic",
                                                       "unknown", "copy",  "collective"};
 
@@ -85,7 +86,7 @@ static void devices_copies(struct flows *f, const struct mt_comm_result *r)
     free(list);
 }
 
-/* What a rank takes from the others. */
+/* Adds what a rank receives from the others in a collective. */
 static void devices_collective(struct flows *f, const struct mt_collective_launch *l,
                                enum mt_collective_way way, const struct mt_collective_places *places)
 {
@@ -121,7 +122,7 @@ static void devices_collectives(struct flows *f, const struct mt_comm_result *r)
 
 MT_ORDER_4(devices_compare, struct device_flow, superstep, how, from, to)
 
-/* Those that are alike become one; *several: there is a device beside the first. */
+/* Merges equal flows. *several is 1 if there is more than one device. */
 static size_t devices_join(struct device_flow *list, size_t n, int *several)
 {
     size_t kept = 0;
@@ -139,8 +140,8 @@ static size_t devices_join(struct device_flow *list, size_t n, int *several)
     return kept;
 }
 
-/* By launch, then how, from and to; copies of all launches are one. *n is 0 where there is one device. To be
- * freed; NULL without memory. */
+/* Returns all flows by launch, kind, source and destination; copies of all launches are merged. *n is 0 if
+ * there is only one device. To be freed; NULL: no memory. */
 static struct device_flow *devices_flows(const struct mt_comm_result *r, size_t *n)
 {
     struct flows f = {.failed = 0};
@@ -159,7 +160,7 @@ static struct device_flow *devices_flows(const struct mt_comm_result *r, size_t 
     return f.list;
 }
 
-/* What goes over the links of a topology: each flow goes over all links of its way. */
+/* ---- Load of links: each flow counts on all links of its route ---- */
 static int devices_by_link(const void *a, const void *b)
 {
     const struct link_load *x = a, *y = b;
@@ -169,7 +170,7 @@ static int devices_by_link(const void *a, const void *b)
     return (int)x->how - (int)y->how;
 }
 
-/* Those that are alike become one. */
+/* Merges equal entries. */
 static size_t devices_join_links(struct link_load *list, size_t n)
 {
     size_t kept = 0;
@@ -183,8 +184,8 @@ static size_t devices_join_links(struct link_load *list, size_t n)
     return kept;
 }
 
-/* By the link's name, then in the order of devices_flows. *n is 0 without topology; *outside: bytes to or
- * from devices that it does not have. To be freed; NULL without memory. */
+/* Returns the loads by link name, then in the order of devices_flows. *n is 0 without a topology. *outside:
+ * bytes to or from devices that the topology lacks. To be freed; NULL: no memory. */
 static struct link_load *devices_loads(const struct mt_comm_result *r, size_t *n, uint64_t *outside)
 {
     size_t nflows = 0, room = 0;
@@ -212,7 +213,7 @@ static struct link_load *devices_loads(const struct mt_comm_result *r, size_t *n
 
 /* ---- rows ---- */
 
-/* The columns launch and kernel. */
+/* Writes the columns launch and kernel. */
 static void devices_launch(struct mt_tuples *w, uint64_t superstep, const char *kernel)
 {
     mt_tuples_maybe(w, superstep != NO_LAUNCH, superstep);
@@ -265,7 +266,7 @@ int mt_devices_json(struct mt_json *j, const struct mt_comm_result *r)
     struct device_flow *list = devices_flows(r, &n);
     free(list);
     if (!list || !n)
-        return list ? 0 : -1; /* where there is one device there is no such member */
+        return list ? 0 : -1; /* with one device the member is omitted */
     int rc = mt_relation_json(j, r, MT_REL_devices, MT_REL_NONE, 0);
     return rc || !r->topology ? rc : mt_relation_json(j, r, MT_REL_links, MT_REL_NONE, 0);
 }

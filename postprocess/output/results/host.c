@@ -1,10 +1,10 @@
-/* Results of host programs: misses, cache lines that bounce, lines used. */
+/* Results of host programs: cache misses, transfers of cache lines between threads, bytes by source line. */
 #include "summary.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Misses of a cache that each thread of a host program has, by source line ---- */
+/* ---- Cache misses of a host program's threads, by source line ---- */
 
 /* ---- order ---- */
 
@@ -35,7 +35,7 @@ int mt_misses_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     const struct mt_misses *x = &r->locality->misses;
     if (!x->known)
-        return 0; /* of traces of kernels there is no such member */
+        return 0; /* not written for traces of kernels */
     mt_json_object(j, mt_locality_names[MT_LOCALITY_MISSES], 0);
     mt_json_u64(j, "bytes", x->options.cache_bytes);
     mt_json_u64(j, "ways", x->options.cache_ways);
@@ -76,7 +76,7 @@ const char mt_misses_sentences[] =
     "FROM (SELECT *, rowid AS id, misses >= 64 AND fetched - used >= fetched / 4 AS worth FROM misses), t, "
     "run WHERE missed ORDER BY fetched - used DESC, id LIMIT 1";
 
-/* ---- Cache lines that threads of a host program hand over, modified ---- */
+/* ---- Modified cache lines passed between threads of a host program ---- */
 
 /* ---- order ---- */
 
@@ -107,7 +107,7 @@ MT_ROWS_OF_LIST(bounces, bounces_row,
 int mt_bounces_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     if (!r->locality->bounces.known)
-        return 0; /* of traces without threads in order there is no such member */
+        return 0; /* not written for traces without an order of threads */
     return mt_relation_json(j, r, MT_REL_bounces, MT_REL_NONE, 0);
 }
 
@@ -144,10 +144,10 @@ const char mt_bounces_sentences[] =
 
 struct lines_order {
     const struct mt_lines_cell *cells;
-    char *const *names; /* of their places; NULL: they are allocations */
+    char *const *names; /* names of the places; NULL: the keys are allocations */
 };
 
-/* Lines and variables by their bytes, allocations by id, what is not known (UINT64_MAX) in front of them. */
+/* Compares lines and variables by name, allocations by id. Unknown ones (UINT64_MAX) come first. */
 static int lines_by_place(const void *a, const void *b, void *arg)
 {
     const struct lines_order *o = arg;

@@ -1,4 +1,4 @@
-/* Results by launch: reuse, coalescing, conflicts, sharing, traffic, placement. */
+/* Results by launch: reuse, coalescing, races, sharing, traffic, placement. */
 #define _GNU_SOURCE
 
 #include "summary.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Reuse distances by launch and level; the footprint ---- */
+/* ---- Reuse distances by launch and level, and the footprint ---- */
 
 /* ---- order ---- */
 
@@ -32,7 +32,7 @@ static const struct mt_reuse_launch **reuse_sorted(const struct mt_reuse *r, siz
 
 /* ---- rows ---- */
 
-/* The launch and level of a row; also its first columns. */
+/* Returns the launch and level of a row, after writing its first columns. */
 static const struct mt_reuse_launch *reuse_level(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_reuse_launch *l = ((const struct mt_reuse_launch *const *)x->data)[i / MT_REUSE_LEVELS];
@@ -111,7 +111,7 @@ int mt_reuse_json(struct mt_json *j, const struct mt_comm_result *result)
 
 /* ---- text ---- */
 
-/* Of a sample: what its errors are. */
+/* Writes the sampling errors. */
 static void reuse_sample(FILE *f, const struct mt_reuse *r)
 {
     double most = -1;
@@ -127,7 +127,7 @@ static void reuse_sample(FILE *f, const struct mt_reuse *r)
                 1ull << r->sample_bits, mt_number_decimals(100 * most, 1).text);
 }
 
-/* How much the whole run touches, as a line. */
+/* Writes the footprint of the whole run as a line. */
 static void reuse_footprint(FILE *f, const struct mt_reuse *r)
 {
     uint64_t lines = mt_reuse_footprint(r);
@@ -174,7 +174,7 @@ const char mt_reuse_sentences[] =
     "'cache line', 'cache lines'), grouped(line_size), bytes(lines * line_size)) "
     "FROM footprint, run WHERE lines";
 
-/* ---- Requests of warps by source line: sectors, lines, strides of lanes ---- */
+/* ---- Requests of warps by source line: sectors, cache lines, strides between lanes ---- */
 
 /* ---- order ---- */
 
@@ -259,7 +259,7 @@ MT_ROWS_OF_LIST(coalescing_sites, coalescing_site,
                 coalescing_sites_order(&x->r->locality->coalescing, x->r->sites),
                 x->r->locality->coalescing.sites.count)
 
-/* `arg`: the place of each cell in the order of the output. */
+/* Compares by cell, then by stride; `arg` is the output position of each cell. */
 static int coalescing_by_stride(const void *a, const void *b, void *arg)
 {
     const struct mt_coalescing_stride *x = a, *y = b;
@@ -277,7 +277,7 @@ static void coalescing_lane_stride(struct mt_tuples *w, const struct mt_rowset *
     mt_tuples_number(w, s->requests);
 }
 
-/* By cell in the order of the output, then by stride. */
+/* Rows of strides, sorted by cell in output order, then by stride. */
 int mt_rows_of_lane_strides(struct mt_rowset *x)
 {
     const struct mt_coalescing *c = &x->r->locality->coalescing;
@@ -311,7 +311,7 @@ int mt_coalescing_json(struct mt_json *j, const struct mt_comm_result *r)
 
 /* ---- text ---- */
 
-/* Do lanes access less than the 16 bytes that they are apart, as in halves of a float4? */
+/* Returns a remark if lanes that are 16 bytes apart access less than that, such as halves of a float4. */
 const char *mt_coalescing_remark(const struct mt_comm_result *r)
 {
     const struct mt_coalescing *c = &r->locality->coalescing;
@@ -333,7 +333,7 @@ int mt_coalescing_text(struct mt_text *t)
                     : "the trace has no lane masks");
         return 0;
     }
-    /* the usual stride is that of most requests; of equal ones the smallest */
+    /* the usual stride is the most frequent one, the smallest of equally frequent ones */
     if (mt_text_table(
             t,
             "Coalescing: 32-byte sectors and 128-byte lines per request of a warp, most traffic first; "
@@ -389,7 +389,7 @@ const char mt_coalescing_sentences[] =
     "' (clang may access values of 16 bytes, float4 or __int128, in two halves; nvcc does not)', '')) END "
     "FROM c, t WHERE everything ORDER BY vain DESC, id LIMIT 1";
 
-/* ---- Bytes that two CTAs of a launch access, one of them with a plain store ---- */
+/* ---- Races: bytes accessed by two CTAs of a launch, at least one by a plain store ---- */
 
 /* ---- order ---- */
 
@@ -451,7 +451,7 @@ int mt_rows_of_conflicts(struct mt_rowset *x)
     return 0;
 }
 
-/* A mat trace of a host program has no order. */
+/* Returns 0 for a mat trace of a host program, which has no order. */
 static int conflicts_known(const struct mt_comm_result *r)
 {
     return r->comm->options.threads != 1;
@@ -472,7 +472,7 @@ int mt_conflicts_text(struct mt_text *t)
 {
     if (!conflicts_known(t->r))
         return 0;
-    /* what is of one launch alone is of the first */
+    /* columns of a single launch show the first one */
     return mt_text_table(
         t,
         MT_EITHER("Races between CTAs of one launch, unless the program orders them: bytes that both access, "
@@ -507,20 +507,20 @@ const char mt_conflicts_sentences[] =
     "bytes(bytes)) "
     "FROM conflicts ORDER BY bytes DESC, rowid LIMIT 1";
 
-/* ---- Cache lines that CTAs share, by launch and allocation ---- */
+/* ---- Cache lines shared by CTAs, by launch and allocation ---- */
 
 /* ---- order ---- */
 
 MT_ORDER_BY(sharing_by_alloc, struct mt_sharing_cell,
             MT_ORDER_TEXT(x->kernel, y->kernel) MT_ORDER_DIFFER(x, y, superstep)
-                MT_ORDER_DIFFER(x, y, alloc + 1)) /* none is UINT64_MAX */
+                MT_ORDER_DIFFER(x, y, alloc + 1)) /* + 1 puts UINT64_MAX (none) first */
 
 static const char *sharing_kernel(const struct mt_comm *c, const struct mt_sharing_line *line)
 {
     return c ? c->launches[line->superstep].kernel : NULL;
 }
 
-/* False sharing first: it can be avoided. arg: NULL, kernels do not matter. */
+/* Compares lines by accesses, false sharing first since it can be avoided. arg NULL: ignores kernels. */
 MT_ORDER_BY(sharing_by_accesses, struct mt_sharing_line,
             MT_ORDER_TEXT(sharing_kernel(arg, x), sharing_kernel(arg, y)) MT_ORDER_DIFFER(x, y, superstep)
                 MT_ORDER_DIFFER(y, x, kind) MT_ORDER_DIFFER(y, x, accesses) MT_ORDER_DIFFER(x, y, address))
@@ -614,8 +614,8 @@ const char mt_sharing_sentences[] =
     "iif(count(*) > 3, '; also in ' || many(count(*) - 3, 'other kernel', 'other kernels'), '')) "
     "FROM s, run GROUP BY line_size";
 
-/* Allocations by launch, and buffers that take turns: a kernel reads one and writes the other, and its next
- * launch does it the other way round. */
+/* ---- Allocations by launch, and double buffering: a kernel reads one buffer and writes the other, and its
+ * next launch swaps them ---- */
 
 /* ---- rows ---- */
 
@@ -645,7 +645,7 @@ MT_ROWS(calls, traffic_call, x->r->locality->nallocs)
 
 /* ---- JSON ---- */
 
-/* The allocation of launches[*i]; moves *i and *k behind its cells. */
+/* Writes the allocation of launches[*i]; moves *i and *k past its cells. */
 static void traffic_write_alloc(struct mt_json *j, const struct mt_locality *m, size_t *i, size_t *k)
 {
     const struct mt_traffic *t = &m->traffic;
@@ -741,7 +741,7 @@ const char mt_traffic_sentences[] =
     "FROM calls, run WHERE kind = 'realloc' AND times >= 16 AND file IS NOT NULL AND records + host_accesses "
     "ORDER BY bytes DESC, calls.rowid LIMIT 1";
 
-/* ---- Bytes of communication that would cross if the CTAs ran on several devices ---- */
+/* ---- Communication between devices if the CTAs were split over several ---- */
 
 /* ---- rows ---- */
 
@@ -833,7 +833,7 @@ static void placement_policies(struct mt_json *j, const struct mt_placement *p)
     mt_json_end(j);
 }
 
-/* By policy; NULL: not known. */
+/* Writes the bytes of each policy; NULL: unknown. */
 static void placement_write_distinct(struct mt_json *j, const uint64_t *bytes)
 {
     if (!bytes) {

@@ -1,4 +1,4 @@
-/* Shared and local memory. */
+/* Results of shared and local memory. */
 #include "summary.h"
 #include "analysis/base/sites.h"
 #include "memtrace/record.h"
@@ -95,7 +95,7 @@ static void onchip_note(void *f, const char *note)
     fprintf(f, "note: %s\n", note);
 }
 
-/* Do lanes of 8 bytes have bank conflicts? */
+/* Returns 1 if bank conflicts come from lanes that access 8 bytes. */
 static int onchip_halves(const struct mt_onchip_rows *r)
 {
     for (size_t i = 0; i < r->nplaces; i++) {
@@ -106,7 +106,7 @@ static int onchip_halves(const struct mt_onchip_rows *r)
     return 0;
 }
 
-/* A place has its column where the table has two sites on one line. */
+/* Name of a site. The place within the line is shown only if the table has two sites on one line. */
 #define SITE                                                                                                 \
     "place(file, line) || iif(EXISTS (SELECT 1 FROM banks o WHERE o.line = b.line AND o.file = b.file AND "  \
     "o.column != b.column), ':' || column, '') AS line, variable, kernel(kernel) AS kernel, type, "          \

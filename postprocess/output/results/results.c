@@ -1,4 +1,4 @@
-/* The results of all analyses, one after another. */
+/* Writes the results of all analyses to tables, comm.json and text. */
 #include "results.h"
 #include "sql.h"
 #include "summary.h"
@@ -20,8 +20,9 @@ void mt_tuples_buffer(struct mt_tuples *w, const struct mt_locality *m, uint64_t
 unsigned mt_relations_section(enum mt_relation_number number)
 {
     const enum mt_relation_of of = mt_relations[number].of;
-    return of <= MT_OF_RANGES || of == MT_OF_ONCHIP ? 0
-                                                    : 1u << (of - MT_OF_RANGES - 1); /* in the same order */
+    return of <= MT_OF_RANGES || of == MT_OF_ONCHIP
+               ? 0
+               : 1u << (of - MT_OF_RANGES - 1); /* bits in the same order */
 }
 
 unsigned mt_relations_of(unsigned chosen)
@@ -54,7 +55,7 @@ int mt_relation_write(struct mt_tuples *w, enum mt_relation_number number, const
     return rc == 0 ? mt_tuples_end(w) : rc;
 }
 
-/* What each analysis of runs has. */
+/* Functions that write the results of each analysis. */
 static const struct {
     int (*json)(struct mt_json *, const struct mt_comm_result *);
     int (*text)(struct mt_text *);
@@ -95,27 +96,27 @@ int mt_results_text(FILE *f, const struct mt_comm_result *r, size_t rows, const 
     return rc;
 }
 
-/* Rows of a table in comm.json: objects and arrays by the words of its path, in the innermost one
- * the columns, as their `json` says. */
+/* ---- Rows of a table in comm.json: nested objects and arrays from the words of the table's path; the
+ * innermost object has the columns, as their `json` says ---- */
 
 enum { WORDS = 9 };
 
 struct rows {
     struct mt_json *j;
-    struct mt_tuples t; /* has a row, if it is `there` */
+    struct mt_tuples t; /* valid if `there` is set */
     struct mt_rowset x;
-    size_t i; /* the one after it */
+    size_t i; /* index of the next row */
     int there, failed;
-    unsigned n, base, open; /* words; those that somebody else opened, and all that are */
+    unsigned n, base, open; /* number of words; how many of them the caller has opened; how many are open */
     struct word {
         const char *text;
-        unsigned star; /* which one; 0: it is none */
-        int column;    /* that is its key; -1: it stands for elements of an array */
+        unsigned star; /* number of the star, 0 for other words */
+        int column;    /* column that is the star's key; -1: the star stands for elements of an array */
         int flat;
-        char *key; /* of the row before */
+        char *key; /* key of the previous row */
     } word[WORDS];
     struct rows
-        *beside; /* rows of another table in the same objects, whose first `common` words are the same */
+        *beside; /* rows of another table inside the same objects; the paths share the first `common` words */
     unsigned common;
 };
 
@@ -135,7 +136,8 @@ static int rows_same(const struct mt_relation *r, unsigned i, unsigned k)
     return k < r->n && strcmp(r->columns[i].json, r->columns[k].json) == 0;
 }
 
-/* Of the columns of one name from the i-th on: "file:line", "x,y,z"; NULL: not known. */
+/* Returns the text of the columns that share the i-th one's name ("file:line", "x,y,z"), or NULL if unknown.
+ */
 static const char *rows_text(char room[MT_TUPLES_FILE + 64], const struct mt_tuples *t, unsigned i)
 {
     const struct mt_relation *r = t->now;
@@ -147,7 +149,7 @@ static const char *rows_text(char room[MT_TUPLES_FILE + 64], const struct mt_tup
         if (k > i)
             room[n++] = r->columns[k - 1].type == MT_TEXT ? ':' : ',';
         if (r->columns[k].type == MT_TEXT)
-            snprintf(room + n, MT_TUPLES_FILE - n, "%s", v[k].text); /* a file of mt_tuples_place */
+            snprintf(room + n, MT_TUPLES_FILE - n, "%s", v[k].text); /* a file name from mt_tuples_place */
         else
             snprintf(room + n, 32, "%" PRId64, v[k].number);
         n += strlen(room + n);
@@ -176,7 +178,7 @@ static void rows_member(const struct rows *w, unsigned i, const char *name)
         mt_json_i64(w->j, name, v->number);
 }
 
-/* The column's name in the object of that star; NULL: it is not there. */
+/* Returns the column's member name in the object of a star, or NULL if it is not in that object. */
 static const char *rows_name(const struct mt_column *c, unsigned star, int last)
 {
     const char *mark = strpbrk(c->json, ":?");
@@ -185,7 +187,7 @@ static const char *rows_name(const struct mt_column *c, unsigned star, int last)
     return mark ? (unsigned)(*c->json - '0') == star ? mark + 1 : NULL : last ? c->json : NULL;
 }
 
-/* Was what the n bytes of a name are written by a column before the i-th? */
+/* Returns 1 if a column before the i-th has written the member whose name is these n bytes. */
 static int rows_earlier(const struct rows *w, unsigned i, const char *name, size_t n, unsigned star, int last)
 {
     for (unsigned k = 0; k < i; k++) {
@@ -196,8 +198,8 @@ static int rows_earlier(const struct rows *w, unsigned i, const char *name, size
     return 0;
 }
 
-/* Those whose names begin with n bytes, in the object of that star; `last`: what has no star is there. Lists
- * come after the others. */
+/* Writes the members in the object of a star whose names begin with these n bytes; `last`: includes members
+ * without a star. Lists come last. */
 static void rows_members(const struct rows *w, unsigned star, int last, const char *begin, size_t n)
 {
     char key[64];
@@ -226,7 +228,7 @@ static void rows_members(const struct rows *w, unsigned star, int last, const ch
 
 /* ---- objects and arrays ---- */
 
-/* NULL: an element of an array. */
+/* Returns the key of the k-th word, or NULL for an element of an array. */
 static const char *rows_key(const struct rows *w, char room[MT_TUPLES_FILE + 64], unsigned k)
 {
     const struct word *x = &w->word[k];
@@ -238,7 +240,7 @@ static const char *rows_key(const struct rows *w, char room[MT_TUPLES_FILE + 64]
     return x->column < 0 || key ? key : "?";
 }
 
-/* What the k-th word stands for. */
+/* Opens the object or array of the k-th word. */
 static void rows_open(struct rows *w, unsigned k)
 {
     char room[MT_TUPLES_FILE + 64];
@@ -278,7 +280,7 @@ static void rows_row(struct rows *w)
     rows_next(w);
 }
 
-/* Is the row of b in the object that is w's innermost one? */
+/* Returns 1 if the row of b lies in w's innermost object. */
 static int rows_within(const struct rows *b, const struct rows *w)
 {
     char room[MT_TUPLES_FILE + 64];
@@ -320,7 +322,7 @@ static void rows_words(struct rows *w, const char *path)
     w->word[w->n - 1].flat = path[-1] != '+';
 }
 
-/* 0, or -1 without memory. */
+/* Returns 0, or -1 without memory. */
 static int rows_begin(struct rows *w, struct mt_json *j, const struct mt_comm_result *r,
                       enum mt_relation_number number)
 {
@@ -365,7 +367,7 @@ int mt_relation_json(struct mt_json *j, const struct mt_comm_result *r, enum mt_
     return rc || w.failed || b.failed ? -1 : 0;
 }
 
-/* The whole run, and sums of what the communication analysis found: tables for SQL alone. */
+/* ---- Tables that only SQL sees: the whole run, and sums of the communication analysis ---- */
 
 static void run_whole(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -387,8 +389,8 @@ int mt_rows_of_run(struct mt_rowset *x)
 {
     x->row = run_whole;
     x->n = 1;
-    x->which =
-        (unsigned)mt_comm_reported_launches(x->r->comm); /* once: joins ask for the row again and again */
+    x->which = (unsigned)mt_comm_reported_launches(
+        x->r->comm); /* computed once, since joins read the row again and again */
     return 0;
 }
 
@@ -407,7 +409,7 @@ static void run_launch_volume(struct mt_tuples *w, const struct mt_rowset *x, si
 MT_ROWS(launch_volumes, run_launch_volume, x->r->comm->nlaunches)
 
 struct sends {
-    const char **kernels; /* by rank */
+    const char **kernels; /* kernels by rank */
     struct mt_sent *list;
 };
 
@@ -446,7 +448,8 @@ int mt_rows_of_sends(struct mt_rowset *x)
     return s && s->list ? 0 : -1;
 }
 
-/* CTAs and bytes of a sample, and what they stand for; without traced CTAs that is not known. */
+/* Writes CTAs and bytes of a sample and their estimates for all CTAs; the estimates are unknown if no CTA is
+ * traced. */
 static void run_both(struct mt_tuples *w, uint64_t ctas, uint64_t traced, const struct mt_volume *v,
                      int known)
 {
@@ -470,7 +473,7 @@ static void run_sample(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
         }
     mt_tuples_text(w, e->kernel);
     mt_tuples_numbers(w, MT_NUMBERS(e->launches, e->traced_launches));
-    /* if others were found, the trace is not what its companion says */
+    /* no estimate if the number of launches differs from the companion's */
     run_both(w, e->ctas, e->traced_ctas, &sum, found == e->traced_launches);
 }
 

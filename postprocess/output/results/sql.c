@@ -1,5 +1,5 @@
-/* Virtual tables of SQLite over the rows of results. A comparison of an integer column with a value, as joins
- * make them, goes by an index of that column, which the first one makes. */
+/* SQLite virtual tables over the rows of results. Comparing an integer column with a value, as joins do, uses
+ * an index of that column, which is built at first use. */
 #include "sql.h"
 #include "analysis/base/order.h"
 #include "memtrace/order.h"
@@ -17,7 +17,7 @@ static const struct view {
 };
 enum { VIEWS = sizeof views / sizeof *views };
 
-/* Of a column: its values in order, and the rows that have them. */
+/* Entry of an index: a column's value, and a row that has it. */
 struct hit {
     int64_t value;
     size_t row;
@@ -29,23 +29,23 @@ struct table {
     struct mt_sql *s;
     enum mt_relation_number number;
     int open;
-    struct mt_rowset x; /* when it is */
+    struct mt_rowset x; /* set once the rows are ready */
     struct {
-        struct hit *list; /* NULL: not made yet */
+        struct hit *list; /* index by column; NULL: not built yet */
         size_t n;
     } index[MT_RELATION_COLUMNS];
 };
 
 struct cursor {
     sqlite3_vtab_cursor base;
-    struct mt_tuples w; /* the row that it is at */
+    struct mt_tuples w; /* holds the current row */
     const struct mt_rowset *x;
-    size_t row;                   /* in x */
-    const struct hit *hit, *last; /* of an index: those that are left; NULL: all rows */
-    struct hit one;               /* that rowid asks for */
+    size_t row;                   /* number of the row in x */
+    const struct hit *hit, *last; /* rest of the index entries to visit; NULL: visits all rows */
+    struct hit one;               /* the single row requested by rowid */
 };
 
-/* The writer of a cursor's row leaves it where it is. */
+/* Row writer of cursors: leaves the values in place. */
 static int sql_keep(void *arg, const struct mt_relation *r, const struct mt_value *v, char *why)
 {
     (void)arg, (void)r, (void)v, (void)why;
@@ -76,7 +76,7 @@ static int sql_connect(sqlite3 *db, void *arg, int argc, const char *const *argv
     }
     t->s = arg;
     t->number = number;
-    t->s->reads |= 1ull << number; /* USING names columns that nobody asks about */
+    t->s->reads |= 1ull << number; /* columns that USING names count as read, though no expression has them */
     *out = &t->base;
     return SQLITE_OK;
 }
@@ -92,7 +92,7 @@ static int sql_disconnect(sqlite3_vtab *base)
     return SQLITE_OK;
 }
 
-/* The first integer column that is compared with a value, if there is one, or rowid. */
+/* Chooses the index: the first integer column compared with a value, or rowid. */
 static int sql_best(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     const struct mt_relation *r = &mt_relations[((struct table *)base)->number];
@@ -102,7 +102,7 @@ static int sql_best(sqlite3_vtab *base, sqlite3_index_info *info)
         if (!info->aConstraint[i].usable || info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ ||
             (column >= 0 && r->columns[column].type != MT_INTEGER))
             continue;
-        info->aConstraintUsage[i].argvIndex = 1; /* SQLite looks at the rows once more */
+        info->aConstraintUsage[i].argvIndex = 1; /* SQLite checks the condition again */
         info->idxNum = column < 0 ? -1 : column + 1;
         info->estimatedCost = column < 0 ? 1 : 100;
         info->estimatedRows = column < 0 ? 1 : 100;
@@ -130,7 +130,7 @@ static int sql_close(sqlite3_vtab_cursor *base)
     return SQLITE_OK;
 }
 
-/* Has row i values? They are in c->w then. */
+/* Reads row i into c->w. Returns 1 if the row exists. */
 static int sql_row(struct cursor *c, size_t i)
 {
     c->w.at = c->w.places = 0;
@@ -153,7 +153,7 @@ static int sql_index(struct table *t, struct cursor *c, int column)
     return SQLITE_OK;
 }
 
-/* On to the next row that is there, from the one under way on. */
+/* Advances from the current row to the next one that exists. */
 static void sql_settle(struct cursor *c)
 {
     if (c->hit) {
@@ -235,7 +235,7 @@ static int sql_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *id)
     return SQLITE_OK;
 }
 
-/* Without xCreate each module is a table by its name. */
+/* A module without xCreate is usable as a table of its name. */
 static const sqlite3_module sql_module = {.xConnect = sql_connect,
                                           .xBestIndex = sql_best,
                                           .xDisconnect = sql_disconnect,
@@ -256,7 +256,7 @@ static const char *sql_text(sqlite3_value *v)
     return text ? text : "";
 }
 
-/* place(file, line): as people read it, "?" where it is not known */
+/* place(file, line): place for display, "?" if unknown */
 static void sql_place(sqlite3_context *to, int n, sqlite3_value **v)
 {
     (void)n;
@@ -270,7 +270,7 @@ static void sql_place(sqlite3_context *to, int n, sqlite3_value **v)
     sqlite3_result_text(to, text, -1, sqlite3_free);
 }
 
-/* kernel(name): without namespaces, and where it is long without template arguments */
+/* kernel(name): name without namespaces, if long without template arguments */
 static void sql_kernel(sqlite3_context *to, int n, sqlite3_value **v)
 {
     (void)n;
@@ -278,7 +278,7 @@ static void sql_kernel(sqlite3_context *to, int n, sqlite3_value **v)
     sqlite3_result_text(to, name, -1, free);
 }
 
-/* word(type): of an access */
+/* word(type): name of an access type */
 static void sql_word(sqlite3_context *to, int n, sqlite3_value **v)
 {
     (void)n;
@@ -287,7 +287,7 @@ static void sql_word(sqlite3_context *to, int n, sqlite3_value **v)
             sqlite3_result_text(to, mt_words_type(type), -1, SQLITE_STATIC);
 }
 
-/* cta(x, y, z): its number in the grid, or that of a thread */
+/* cta(x, y, z): number of a CTA in the grid, or of a thread */
 static void sql_cta(sqlite3_context *to, int n, sqlite3_value **v)
 {
     char key[64];
@@ -298,7 +298,7 @@ static void sql_cta(sqlite3_context *to, int n, sqlite3_value **v)
     sqlite3_result_text(to, key, -1, SQLITE_TRANSIENT);
 }
 
-/* fixed(x, n): with n decimals, as C prints it */
+/* fixed(x, n): number with n decimals, as printf prints it */
 static void sql_fixed(sqlite3_context *to, int n, sqlite3_value **v)
 {
     (void)n;
@@ -312,7 +312,7 @@ static void sql_fixed(sqlite3_context *to, int n, sqlite3_value **v)
     sqlite3_result_text(to, text, -1, SQLITE_TRANSIENT);
 }
 
-/* percent(part, all): "-" of nothing */
+/* percent(part, all): percentage, "-" if `all` is 0 */
 static void sql_percent(sqlite3_context *to, int n, sqlite3_value **v)
 {
     (void)n;
@@ -322,7 +322,7 @@ static void sql_percent(sqlite3_context *to, int n, sqlite3_value **v)
     sqlite3_result_text(to, text, -1, SQLITE_TRANSIENT);
 }
 
-/* ---- functions of sentences ---- */
+/* ---- functions for sentences ---- */
 
 static void sql_number(sqlite3_context *to, struct mt_number n)
 {
@@ -348,7 +348,7 @@ static void sql_bytes(sqlite3_context *to, int n, sqlite3_value **v)
     sql_number(to, mt_number_bytes(sql_count(v[0])));
 }
 
-/* share(part, all): 12.5 %; 100 % is all of it, 0 % is nothing */
+/* share(part, all): 12.5 %; 100 % and 0 % are exact */
 static void sql_share(sqlite3_context *to, int n, sqlite3_value **v)
 {
     (void)n;
@@ -362,28 +362,28 @@ static void sql_many(sqlite3_context *to, int n, sqlite3_value **v)
     sql_number(to, mt_number_many(sql_count(v[0]), sql_text(v[1]), sql_text(v[2])));
 }
 
-/* rounded(x, n): with n decimals, halves are rounded up */
+/* rounded(x, n): number with n decimals, halves rounded up */
 static void sql_rounded(sqlite3_context *to, int n, sqlite3_value **v)
 {
     (void)n;
     sql_number(to, mt_number_decimals(sqlite3_value_double(v[0]), sqlite3_value_int(v[1]) & 7));
 }
 
-/* duration(nanoseconds) */
+/* duration(nanoseconds): 1.50 µs */
 static void sql_duration(sqlite3_context *to, int n, sqlite3_value **v)
 {
     (void)n;
     sql_number(to, mt_number_duration(sqlite3_value_double(v[0])));
 }
 
-/* either(kernels, threads): of a trace of kernels, or of a host program */
+/* either(kernels, threads): the first for a trace of kernels, the second for a host program */
 static void sql_either(sqlite3_context *to, int n, sqlite3_value **v)
 {
     (void)n;
     sqlite3_result_value(to, v[mt_of_threads]);
 }
 
-/* sender(n): by whom communication comes (enum mt_sender) */
+/* sender(n): words for a source of communication (enum mt_sender) */
 static void sql_sender(sqlite3_context *to, int n, sqlite3_value **v)
 {
     (void)n;
@@ -392,7 +392,7 @@ static void sql_sender(sqlite3_context *to, int n, sqlite3_value **v)
         sqlite3_result_text(to, mt_sender_words[kind][mt_of_threads], -1, SQLITE_STATIC);
 }
 
-/* mark(shown, whole): a name that is longer than what is shown of it (summary.h) */
+/* mark(shown, whole): shortened name with its full form (summary.h) */
 static void sql_mark(sqlite3_context *to, int n, sqlite3_value **v)
 {
     char *text = sqlite3_mprintf("%s\n%s", sql_text(v[0]), sql_text(v[1]));
@@ -427,8 +427,8 @@ static int sql_functions(sqlite3 *db)
 
 /* ---- statements ---- */
 
-/* Tables of ours say so themselves, too, when they are first asked for (sql_connect). `column` is empty where
- * a table, or what WITH calls so, is read without any. */
+/* Authorizer: notes which tables a statement reads. Tables of ours also report themselves in sql_connect.
+ * `column` is empty if a table or a WITH query is read without columns. */
 static int sql_is_known(struct mt_sql *s, const char *name, const char *column)
 {
     static const char *const others[] = {"json_each", "json_tree", "sqlite_schema", "sqlite_master"};
@@ -493,14 +493,14 @@ int mt_sql_take(struct mt_sql *s, const struct mt_comm_result *r)
     return rc;
 }
 
-/* What both kinds have, and from here on nothing is written. */
+/* Sets up what both kinds of database need; afterwards nothing can be written. */
 static int sql_ready(struct mt_sql *s, int rc, char *why, size_t room)
 {
     if (rc == SQLITE_OK)
         rc = mt_sql_take(s, NULL);
     if (rc == SQLITE_OK)
         rc = sql_functions(s->db);
-    if (rc == SQLITE_OK) /* so that SQLite has made these tables, where there are any */
+    if (rc == SQLITE_OK) /* makes SQLite load the tables, if there are any */
         sqlite3_exec(s->db, "SELECT 1 FROM json_each('[]'), json_tree('[]')", NULL, NULL, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_set_authorizer(s->db, sql_may, s);
@@ -533,14 +533,14 @@ int mt_sql_open_file(struct mt_sql *s, const char *path, char *why, size_t room)
 {
     memset(s, 0, sizeof *s);
     int rc = sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, NULL);
-    if (rc == SQLITE_OK) /* views of a file may ask for anything */
+    if (rc == SQLITE_OK) /* views in a file are untrusted */
         rc = sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_exec(s->db, "SELECT name FROM sqlite_schema WHERE type = 'table'", sql_has, s, NULL);
     return sql_ready(s, rc, why, room);
 }
 
-/* Rows of transfers become sums. */
+/* Sums the rows of transfers. */
 static int sql_sends(struct mt_sql *s, char *why)
 {
     const int rc = sqlite3_exec(s->db,
@@ -573,7 +573,7 @@ int mt_sql_fill(struct mt_sql *s, const json_t *root, uint64_t which, char *why,
     return rc < 0 ? -1 : 0;
 }
 
-/* The next statement of *text, which moves behind it; NULL: there is none, or *rc says why. */
+/* Prepares the next statement of *text and moves *text past it. NULL: there is none, or *rc is an error. */
 static sqlite3_stmt *sql_statement(sqlite3 *db, const char **text, int *rc)
 {
     sqlite3_stmt *out = NULL;
@@ -642,7 +642,7 @@ int mt_text_table(struct mt_text *t, const char *title, const char *statement)
 
 /* ---- the list ---- */
 
-/* The columns of a view. */
+/* Lists the columns of a view. */
 static void sql_list_view(struct mt_sql *s, FILE *f, const struct view *v)
 {
     char why[300], *sql = sqlite3_mprintf("SELECT * FROM %s", v->name);

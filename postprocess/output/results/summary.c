@@ -1,4 +1,4 @@
-/* What stands out: all sentences that have something to say, in their order. */
+/* The summary: collects the sentences about a run, and orders them. */
 #define _GNU_SOURCE
 #include "summary.h"
 #include "../findings/findings_out.h"
@@ -17,7 +17,7 @@ static const char *const sentences[] = {
 struct mt_sentence {
     char *id, *panel, *text;
     int place, look;
-    size_t number; /* in the order in which they were said */
+    size_t number; /* original order */
 };
 
 static int summary_by_place(const void *a, const void *b)
@@ -55,7 +55,7 @@ static int summary_rows(struct mt_summary *s, sqlite3_stmt *x)
     return rc == SQLITE_DONE ? 0 : -1;
 }
 
-/* All SELECTs of one text. */
+/* Runs all SELECTs of a text and adds their sentences. */
 static int summary_ask(struct mt_summary *s, struct mt_sql *sql, const char *text)
 {
     int rc = 0;
@@ -100,9 +100,9 @@ int mt_summary_of(struct mt_summary *s, const struct mt_comm_result *r, const st
     return rc;
 }
 
-/* ---- as people see them ---- */
+/* ---- output ---- */
 
-/* Without marks: names as they are shown. */
+/* Replaces marked names by their short forms. */
 static void summary_plain(char *text)
 {
     char *to = text;

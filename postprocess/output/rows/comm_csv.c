@@ -1,4 +1,4 @@
-/* Volumes and transfers as tables. */
+/* Writes volumes and transfers as CSV. */
 #define _GNU_SOURCE
 #include "comm_formats.h"
 #include "sorted.h"
@@ -13,7 +13,8 @@
 unsigned mt_csv_tables(unsigned sections)
 {
     return ((sections & VOLUMES) != 0) + ((sections & 1u << MT_TRANSFERS) != 0) +
-           ((sections & (1u << MT_SENDERS | 1u << MT_ADDRESSES)) != 0); /* of other shapes: see the manual */
+           ((sections & (1u << MT_SENDERS | 1u << MT_ADDRESSES)) !=
+            0); /* these have other columns: see the manual */
 }
 
 /* ---- volumes ---- */

@@ -1,4 +1,4 @@
-/* A writer of Parquet files. */
+/* Writes Parquet files. */
 #define _GNU_SOURCE
 
 #include "parquet.h"
@@ -14,20 +14,20 @@
 enum { GROUP_ROWS = 1 << 16, GROUP_BYTES = 1 << 25, LEVEL = 3 };
 static const char magic[4] = {'P', 'A', 'R', '1'};
 
-/* Bytes that grow. */
+/* A growing byte buffer. */
 struct bytes {
     unsigned char *at;
     size_t n, room;
 };
 
-struct chunk { /* a column of a row group that is in the file */
+struct chunk { /* a column of a row group that was written */
     uint64_t offset, plain, packed, values;
 };
 
 struct column {
     struct mt_parquet_column is;
-    struct bytes values;  /* plain encoding; a boolean is a byte here and a bit in the file */
-    struct bytes present; /* optional: a byte for each row, 0 or 1 */
+    struct bytes values;  /* plain encoding; a boolean takes a byte here, a bit in the file */
+    struct bytes present; /* for optional columns, 0 or 1 for each row */
     size_t nulls;
 };
 
@@ -38,9 +38,9 @@ struct mt_parquet {
     uint64_t rows, group_rows, written;
     size_t group_bytes;
     struct chunk *chunks; /* by group, then column */
-    uint64_t *groups;     /* rows of each */
+    uint64_t *groups;     /* number of rows of each group */
     size_t nchunks, chunk_room, ngroups, group_room;
-    struct bytes page, packed, head; /* of the page under way; of the footer */
+    struct bytes page, packed, head; /* current page, its compressed form, header or footer */
 };
 
 static int parquet_put(struct bytes *b, const void *from, size_t n)
@@ -56,7 +56,7 @@ static int parquet_put(struct bytes *b, const void *from, size_t n)
 
 /* ---- Thrift's compact protocol ---- */
 
-/* A structure under way: fields are numbered by how far they are from the one before. */
+/* A Thrift structure being written. A field's number is stored as its distance from the previous field. */
 struct thrift {
     struct bytes *to;
     int last, failed;
@@ -78,14 +78,14 @@ static void parquet_varint(struct thrift *t, uint64_t v)
 
 static void parquet_field(struct thrift *t, int number, int type)
 {
-    parquet_byte(t, (unsigned)(number - t->last) << 4 | (unsigned)type); /* none is more than 15 ahead */
+    parquet_byte(t, (unsigned)(number - t->last) << 4 | (unsigned)type); /* distances never exceed 15 */
     t->last = number;
 }
 
 static void parquet_integer(struct thrift *t, int number, int type, uint64_t v)
 {
     parquet_field(t, number, type);
-    parquet_varint(t, v << 1); /* zigzag; none is negative */
+    parquet_varint(t, v << 1); /* zigzag encoding; values are never negative */
 }
 
 static void parquet_string(struct thrift *t, const char *s)
@@ -103,7 +103,7 @@ static void parquet_list(struct thrift *t, int number, int type, size_t n)
         parquet_varint(t, n);
 }
 
-/* A structure within: fields begin anew, and go on outside after its end. */
+/* Begins a nested structure: field numbers restart inside, and continue outside after its end. */
 static int parquet_enter(struct thrift *t)
 {
     int outside = t->last;
@@ -119,7 +119,7 @@ static void parquet_leave(struct thrift *t, int outside)
 
 /* ---- pages ---- */
 
-/* Definition levels: their length, then one run of bits (or of ones). */
+/* Writes definition levels: their length, then one run of bits (or of ones). */
 static int parquet_levels(struct mt_parquet *p, const struct column *c)
 {
     struct bytes *page = &p->page;
@@ -166,7 +166,7 @@ static void parquet_write(struct mt_parquet *p, const struct bytes *b)
     p->written += b->n;
 }
 
-/* PageHeader: a data page of the first version. */
+/* Writes the PageHeader of a version 1 data page. */
 static int parquet_page_head(struct mt_parquet *p)
 {
     struct thrift t = {&p->head, 0, 0};
@@ -185,7 +185,7 @@ static int parquet_page_head(struct mt_parquet *p)
     return t.failed ? -1 : 0;
 }
 
-/* The column's part of the row group, one page. */
+/* Writes the column's part of the row group as one page. */
 static int parquet_flush_column(struct mt_parquet *p, struct column *c)
 {
     p->page.n = p->packed.n = 0;
@@ -224,7 +224,7 @@ static int parquet_flush(struct mt_parquet *p)
 
 /* ---- values ---- */
 
-/* Begins a file. NULL without memory. */
+/* Begins a file. Returns NULL without memory. */
 static struct mt_parquet *parquet_begin(FILE *f, const struct mt_parquet_column *columns, unsigned n)
 {
     struct mt_parquet *p = calloc(1, sizeof *p);
@@ -256,13 +256,13 @@ static int parquet_value(struct mt_parquet *p, unsigned c, const void *v, size_t
     return parquet_present(p, c, 1) != 0 ? -1 : parquet_put(&p->columns[c].values, v, n);
 }
 
-/* The next value of column `c`; of each column one for each row. */
+/* Adds the next value of column `c`. Each row needs one value of each column. */
 static int parquet_null(struct mt_parquet *p, unsigned c)
 {
     return parquet_present(p, c, 0);
 }
 
-/* integers and booleans */
+/* for integers and booleans */
 static int parquet_number(struct mt_parquet *p, unsigned c, int64_t v)
 {
     unsigned char bit = v != 0;
@@ -275,7 +275,7 @@ static int parquet_real(struct mt_parquet *p, unsigned c, double v)
     return parquet_value(p, c, &v, sizeof v);
 }
 
-/* what is not UTF-8 becomes \xNN */
+/* invalid UTF-8 becomes \xNN */
 static int parquet_text(struct mt_parquet *p, unsigned c, const char *v)
 {
     size_t length = strlen(v);
@@ -290,7 +290,7 @@ static int parquet_text(struct mt_parquet *p, unsigned c, const char *v)
     return rc;
 }
 
-/* the row is whole */
+/* ends the row */
 static int parquet_row(struct mt_parquet *p)
 {
     p->group_rows++;
@@ -299,7 +299,7 @@ static int parquet_row(struct mt_parquet *p)
 
 /* ---- the footer ---- */
 
-/* SchemaElements: the root, then a leaf for each column. */
+/* Writes the SchemaElements: the root, then a leaf for each column. */
 static void parquet_schema(struct thrift *t, const struct mt_parquet *p)
 {
     parquet_list(t, 2, STRUCT, p->n + 1);
@@ -327,7 +327,7 @@ static void parquet_schema(struct thrift *t, const struct mt_parquet *p)
     }
 }
 
-/* ColumnChunk and its ColumnMetaData. */
+/* Writes a ColumnChunk and its ColumnMetaData. */
 static void parquet_chunk(struct thrift *t, const struct column *c, const struct chunk *k)
 {
     int outside = parquet_enter(t);
@@ -367,7 +367,7 @@ static void parquet_groups(struct thrift *t, const struct mt_parquet *p)
     }
 }
 
-/* Writes the rest and the footer; `key` and `value`: a pair of words for it, or NULL. */
+/* Writes remaining rows and the footer, with `key` and `value` as metadata, or NULL. */
 static int parquet_end(struct mt_parquet *p, const char *key, const char *value)
 {
     if (parquet_flush(p) != 0)

@@ -1,8 +1,8 @@
-/* A writer of Parquet files, as far as tables need it: flat columns, plain encoding, pages compressed with
- * zstd. The format is Apache's: the structures' field numbers are those of parquet.thrift in
- * github.com/apache/parquet-format, written in Thrift's compact protocol. Rows are kept until a row group is
- * full (65,536 rows, or 32 MiB); the file is written front to back, so it may be a pipe. Functions return 0,
- * or -1 without memory; write errors are the stream's. */
+/* Writer of Parquet files, with what tables need: flat columns, plain encoding, pages compressed with zstd.
+ * The format is Apache's: field numbers are those of parquet.thrift in github.com/apache/parquet-format, in
+ * Thrift's compact protocol. Rows are buffered until a row group is full (65,536 rows, or 32 MiB). The file
+ * is written sequentially, so it may be a pipe. Functions return 0, or -1 without memory; write errors show
+ * in the stream. */
 #ifndef MT_OUTPUT_PARQUET_H
 #define MT_OUTPUT_PARQUET_H
 
@@ -18,9 +18,9 @@ enum mt_parquet_type {
 };
 
 struct mt_parquet_column {
-    const char *name; /* the caller's, kept */
+    const char *name; /* owned by the caller */
     enum mt_parquet_type type;
-    int optional; /* may be null */
+    int optional; /* 1: values may be null */
 };
 
 struct mt_parquet;

@@ -1,4 +1,4 @@
-/* The tables' descriptions, and rows on their way to a writer. */
+/* Descriptions of the tables, and writers of their rows. */
 #define _GNU_SOURCE
 
 #include "relations.h"
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Fields of CSV files, RFC 4180 with LF ---- */
+/* ---- CSV fields (RFC 4180, with LF) ---- */
 
-/* What spreadsheets take for the beginning of a formula. */
+/* Returns 1 if a spreadsheet would take the text for a formula. */
 static int csv_formula(const char *s)
 {
     return *s && strchr("=+-@", *s) != NULL;
@@ -38,7 +38,7 @@ void mt_csv_text(FILE *f, const char *s)
     free(visible);
 }
 
-/* An array of columns for each table: a table's row ends the array before it. */
+/* Column arrays, one for each table: each MT_RELATION ends the array of the previous table. */
 /* clang-format off */
 __attribute__((unused)) static const struct mt_column columns_before[] = {{0}
 #define MT_RELATION(name, of, path, what) }; static const struct mt_column columns_##name[] = {
@@ -75,7 +75,8 @@ int mt_tuples_begin(struct mt_tuples *w, enum mt_relation_number number)
     return w->ops->begin ? w->ops->begin(w->arg, w->now, w->why) : 0;
 }
 
-/* The next value, empty; beyond the last column it goes nowhere, and mt_tuples_next says so. */
+/* Returns the next value, empty. Values beyond the last column are discarded, and mt_tuples_next reports it.
+ */
 static struct mt_value *relations_value(struct mt_tuples *w)
 {
     static struct mt_value beyond;
@@ -211,15 +212,15 @@ static int relations_csv_row(void *arg, const struct mt_relation *r, const struc
 
 const struct mt_tuples_ops mt_tuples_as_csv = {.begin = relations_csv_begin, .row = relations_csv_row};
 
-/* Tables as an SQLite database, and its views. Integers are signed there: addresses of 2^63 and more, which
- * no process has, come out negative. */
+/* ---- SQLite: tables and views. Its integers are signed, so addresses of 2^63 and more, which no process
+ * has, become negative ---- */
 
 struct mt_db {
     sqlite3 *db;
-    int borrowed;         /* it is the caller's; of rows that may lack anything */
-    sqlite3_stmt *insert; /* of the table under way */
+    int borrowed;         /* 1: the database is the caller's, and values may be NULL */
+    sqlite3_stmt *insert; /* of the open table */
     struct mt_tuples rows;
-    unsigned of; /* parts of the results that are there, a bit each */
+    unsigned of; /* parts of the results that are present, a bit each */
 };
 
 static const char indexes[] = "CREATE INDEX cta_volumes_launch ON cta_volumes(launch);"

@@ -1,4 +1,4 @@
-/* What the analyses hold, in the order of the output. */
+/* Sorts the results of the analyses for output. */
 #define _GNU_SOURCE
 
 #include "sorted.h"
@@ -119,7 +119,7 @@ size_t *mt_launches_sorted(const struct mt_comm *c)
 
 /* ---- transfers ---- */
 
-/* By reader, then by writer: hosts last. */
+/* Compares by reader, then by writer; hosts come last. */
 static int end_order(const struct mt_comm *c, uint32_t x, uint32_t y)
 {
     if ((x ^ y) & MT_ENTRY_HOST)
@@ -228,7 +228,7 @@ struct mt_sent *mt_sent_of(const struct mt_comm *c, const uint32_t *group, size_
     return list;
 }
 
-/* The words of the results, and keys made of numbers: the same in JSON, text and tables. */
+/* Words of the results, and keys made from numbers, shared by JSON, text and tables. */
 
 const char *const mt_section_names[MT_SECTIONS] = {"KCV", "KDV", "CCV",       "CDV",     "SCV",      "SDV",
                                                    "HCV", "HDV", "transfers", "senders", "addresses"};

@@ -1,4 +1,5 @@
-/* The table of `nvidia-smi topo -m`: a line of names (GPU0 …), then a line for each of them. */
+/* Topologies: reads the table of `nvidia-smi topo -m` (a line of names, GPU0 …, then a line for each), and
+ * computes routes and what collectives move. */
 #define _GNU_SOURCE
 
 #include "topology.h"
@@ -10,16 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Bytes that collectives of libraries take from rank to rank ---- */
+/* ---- Bytes that collectives move between ranks ---- */
 
 const char *const mt_collective_ways[MT_COLLECTIVE_WAYS] = {"direct", "ring", "tree"};
 
-/* From whom a rank takes: the result of its own, or of the root alone. */
+/* Direction of data: from all ranks, from the root, to the root from all, from one peer. */
 enum form { ALL, FROM_ROOT, TO_ROOT, FROM_PEER };
 static const struct op {
     const char *name;
     enum form form;
-    int reduces, routed; /* routed: ring and tree are ways for it */
+    int reduces, routed; /* routed: may go by ring or tree */
 } ops[] = {
     {"allreduce", ALL, 1, 1},  {"broadcast", FROM_ROOT, 0, 1}, {"reduce", TO_ROOT, 1, 1},
     {"allgather", ALL, 0, 1},  {"reducescatter", ALL, 1, 1},   {"alltoall", ALL, 0, 0},
@@ -44,7 +45,7 @@ static uint64_t collectives_direct(const struct mt_collective *c, const struct o
     return takes ? c->count * c->size : 0;
 }
 
-/* Part k of n of the elements, as even as can be. */
+/* Returns the size of part k when the elements are split into n parts as evenly as possible. */
 static uint64_t collectives_part(const struct mt_collective *c, uint64_t k)
 {
     return (c->count / c->ranks + (k < c->count % c->ranks)) * c->size;
@@ -60,11 +61,11 @@ static uint64_t collectives_ring(const struct mt_collective *c, const struct op 
                    ? 2 * bytes - collectives_part(c, before) - collectives_part(c, c->rank)
                    : (n - 1) * bytes;
     uint64_t first =
-        o->form == FROM_ROOT ? (uint64_t)c->root : ((uint64_t)c->root + 1) % n; /* takes nothing */
+        o->form == FROM_ROOT ? (uint64_t)c->root : ((uint64_t)c->root + 1) % n; /* receives nothing */
     return c->rank == first ? 0 : bytes;
 }
 
-/* In a tree whose node v has the children 2v + 1 and 2v + 2, counted from the root. */
+/* Computes the bytes in a tree where node v, counted from the root, has the children 2v + 1 and 2v + 2. */
 static uint64_t collectives_tree(const struct mt_collective *c, const struct op *o, uint64_t from)
 {
     uint64_t n = c->ranks, root = c->root < 0 ? 0 : (uint64_t)c->root, bytes = c->count * c->size;
@@ -133,7 +134,7 @@ static const double speeds[MT_TOPOLOGY_KINDS] = {
 #undef MT_TOPOLOGY_KIND
 };
 
-enum { MOST_BYTES = 1 << 20, MOST_NVLINKS = 18 /* of a device */ };
+enum { MOST_BYTES = 1 << 20, MOST_NVLINKS = 18 /* limits: size of a file, NVLinks of a device */ };
 
 static void topology_cell(struct mt_topology *t, unsigned a, unsigned b, int kind, unsigned width)
 {
@@ -143,7 +144,7 @@ static void topology_cell(struct mt_topology *t, unsigned a, unsigned b, int kin
 
 /* ---- presets ---- */
 
-/* Two at a switch, four at a processor. */
+/* Pairs of devices share a switch, groups of four share a processor. */
 static void topology_tree(struct mt_topology *t, unsigned a, unsigned b)
 {
     topology_cell(t, a, b,
@@ -153,7 +154,7 @@ static void topology_tree(struct mt_topology *t, unsigned a, unsigned b)
                   0);
 }
 
-/* The hybrid cube mesh of the DGX-1 with V100: how many NVLinks, or none. */
+/* Returns the number of NVLinks in the hybrid cube mesh of a DGX-1 with V100, or 0. */
 static void topology_mesh(struct mt_topology *t, unsigned a, unsigned b)
 {
     static const char links[8][9] = {"01122000", "10210200", "12020010", "21200001",
@@ -164,9 +165,9 @@ static void topology_mesh(struct mt_topology *t, unsigned a, unsigned b)
 
 static const struct preset {
     const char *name;
-    unsigned nvlinks; /* of each pair; 0: as `cell` says */
+    unsigned nvlinks; /* NVLinks of each pair; 0: `cell` decides */
     void (*cell)(struct mt_topology *, unsigned, unsigned);
-    unsigned most; /* devices */
+    unsigned most; /* most devices */
 } presets[] = {{"nvlink", MOST_NVLINKS, NULL, MT_TOPOLOGY_DEVICES},
                {"pcie", 0, topology_tree, MT_TOPOLOGY_DEVICES},
                {"dgx-1", 0, topology_mesh, 8},
@@ -193,7 +194,7 @@ struct line {
     unsigned n;
 };
 
-/* Colours go. */
+/* Removes colour sequences. */
 static void topology_bare(char *text)
 {
     char *out = text;
@@ -218,7 +219,7 @@ static struct line topology_line(char *text)
     return l;
 }
 
-/* The N of "GPU<N>"; -1: it is another word. */
+/* Returns N of "GPU<N>", or -1 for another word. */
 static int topology_device(const char *word)
 {
     char *end;
@@ -244,7 +245,7 @@ static int topology_read_cell(struct mt_topology *t, unsigned a, unsigned b, con
     return -1;
 }
 
-/* "speed NV 50": GB/s */
+/* Parses "speed NV 50", in GB/s. */
 static int topology_speed(struct mt_topology *t, const struct line *l)
 {
     char *end;
@@ -257,7 +258,7 @@ static int topology_speed(struct mt_topology *t, const struct line *l)
     return -1;
 }
 
-/* How many columns are GPU0, GPU1 … */
+/* Returns the number of leading columns GPU0, GPU1 … */
 static unsigned topology_head(const struct line *l)
 {
     unsigned n = 0;
@@ -266,7 +267,7 @@ static unsigned topology_head(const struct line *l)
     return n;
 }
 
-/* A line; `seen`: rows that were there. 0, or -1 with a sentence. */
+/* Parses a line. `seen`: rows that were present. Returns 0, or -1 with a sentence. */
 static int topology_take(struct mt_topology *t, struct line *l, uint64_t *seen, unsigned number, char *why,
                          size_t size)
 {
@@ -287,7 +288,7 @@ static int topology_take(struct mt_topology *t, struct line *l, uint64_t *seen, 
         return -1;
     }
     if ((unsigned)row >= t->devices || *seen >> row & 1)
-        return 0; /* of another table */
+        return 0; /* row of another table */
     *seen |= 1ull << row;
     for (unsigned b = 0; b < t->devices; b++)
         if (b + 1 >= l->n || topology_read_cell(t, (unsigned)row, b, l->word[b + 1]) != 0) {
@@ -339,7 +340,7 @@ static int topology_file(struct mt_topology *t, const char *path, char *why, siz
     return rc;
 }
 
-/* ---- what follows ---- */
+/* ---- derived fields ---- */
 
 static unsigned topology_nvswitch(const struct mt_topology *t, unsigned a)
 {
@@ -352,7 +353,8 @@ static unsigned topology_nvswitch(const struct mt_topology *t, unsigned a)
     return sum > MOST_NVLINKS ? most : 0;
 }
 
-/* The first device that `a` reaches over kinds up to `far`. Those below a switch reach each other. */
+/* Returns the first device that `a` reaches over kinds up to `far`. Devices below one switch reach each
+ * other. */
 static unsigned topology_first(const struct mt_topology *t, unsigned a, enum mt_topology_kind far)
 {
     for (unsigned b = 0; b < a; b++)
@@ -390,7 +392,7 @@ int mt_topology_read(struct mt_topology *t, const char *name, unsigned devices, 
     return 0;
 }
 
-/* ---- ways ---- */
+/* ---- routes ---- */
 
 struct route {
     const struct mt_topology *t;
@@ -412,7 +414,7 @@ static struct mt_topology_link *route_add(struct route *r, enum mt_topology_kind
         snprintf(l->name, sizeof l->name, __VA_ARGS__);                                                      \
     } while (0)
 
-/* From a device to what its slot hangs at, and on to the processor when `up`. */
+/* Adds the links from a device to its switch or processor, and with `up` on to the processor. */
 static void route_pcie(struct route *r, unsigned a, const char *word, int up)
 {
     const struct mt_topology *t = r->t;

@@ -1,5 +1,5 @@
-/* How the devices of a machine are connected: the table of `nvidia-smi topo -m`, or one of our own of that
- * kind. Speeds are those of data sheets, in bytes a second and direction. */
+/* Connections of a machine's devices, from the table of `nvidia-smi topo -m` or a built-in one. Speeds come
+ * from data sheets, in bytes per second and direction. */
 #ifndef MT_OUTPUT_TOPOLOGY_H
 #define MT_OUTPUT_TOPOLOGY_H
 
@@ -8,36 +8,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes that collectives of libraries take from rank to rank (docs/definitions.md, "collectives"). */
+/* ---- Bytes that collectives move between ranks (docs/definitions.md, "collectives") ---- */
 
-/* How they go. */
+/* Algorithm of a collective. */
 enum mt_collective_way { MT_COLLECTIVE_DIRECT, MT_COLLECTIVE_RING, MT_COLLECTIVE_TREE, MT_COLLECTIVE_WAYS };
 extern const char *const mt_collective_ways[MT_COLLECTIVE_WAYS];
 
-/* A launch that is one. */
+/* A launch that performs a collective. */
 struct mt_collective_launch {
     uint64_t superstep;
     const char *kernel;
     const struct mt_launch_event *event;
 };
 
-/* What its rank takes from rank `from`. */
+/* Returns the bytes that its rank receives from rank `from`. */
 uint64_t mt_collective_bytes(const struct mt_collective *c, enum mt_collective_way way, uint64_t from);
 
-/* Which device a rank is. */
+/* Device of each rank. */
 struct mt_collective_places {
-    struct mt_communicator_event *list; /* by communicator and rank */
+    struct mt_communicator_event *list; /* sorted by communicator and rank */
     size_t n, room;
 };
 int mt_collective_places_add(struct mt_collective_places *p, const struct mt_companion *c);
 void mt_collective_places_order(struct mt_collective_places *p);
-/* 0, or -1: that is not known. */
+/* Finds the device of a rank. Returns 0, or -1 if it is unknown. */
 int mt_collective_place(const struct mt_collective_places *p, uint64_t comm, uint64_t rank, int64_t *device);
 void mt_collective_places_free(struct mt_collective_places *p);
 
 enum { MT_TOPOLOGY_DEVICES = 64, MT_TOPOLOGY_ROUTE = 8 };
 
-/* A cell of the table. */
+/* Kind of connection, a cell of the table. */
 enum mt_topology_kind {
 #define MT_TOPOLOGY_KIND(NAME, word, speed, what) MT_TOPOLOGY_##NAME,
 #include "topology.def"
@@ -50,24 +50,25 @@ struct mt_topology {
     unsigned devices;
     double speed[MT_TOPOLOGY_KINDS];
     uint8_t kind[MT_TOPOLOGY_DEVICES][MT_TOPOLOGY_DEVICES];
-    uint8_t width[MT_TOPOLOGY_DEVICES][MT_TOPOLOGY_DEVICES]; /* of NVLink: how many */
-    uint8_t nvswitch[MT_TOPOLOGY_DEVICES]; /* so many of its NVLinks go to a switch; 0: none */
-    uint8_t group[MT_TOPOLOGY_DEVICES];    /* the first device below its PCIe switch */
-    uint8_t alone[MT_TOPOLOGY_DEVICES];    /* no other is there */
-    uint8_t socket[MT_TOPOLOGY_DEVICES];   /* the first device at its processor */
+    uint8_t width[MT_TOPOLOGY_DEVICES][MT_TOPOLOGY_DEVICES]; /* number of NVLinks of a pair */
+    uint8_t nvswitch[MT_TOPOLOGY_DEVICES];                   /* number of NVLinks to a switch; 0: none */
+    uint8_t group[MT_TOPOLOGY_DEVICES];                      /* first device below the same PCIe switch */
+    uint8_t alone[MT_TOPOLOGY_DEVICES];                      /* 1: no other device is below that switch */
+    uint8_t socket[MT_TOPOLOGY_DEVICES];                     /* first device at the same processor */
 };
 
-/* A direction of a link: what two routes have in common if it is equal. */
+/* One direction of a link. Routes with equal values share the link. */
 struct mt_topology_link {
     enum mt_topology_kind kind;
     char name[48]; /* "NVLink 0 to 1", "PCIe from 0" */
-    double speed;  /* bytes a second */
+    double speed;  /* bytes per second */
 };
 
-/* `name`: "nvlink" or another preset, for `devices`, or a file. 0, or -1 with a sentence in why. */
+/* Reads a topology. `name` is a preset for `devices` devices, such as "nvlink", or a file. Returns 0, or -1
+ * with a sentence in why. */
 int mt_topology_read(struct mt_topology *t, const char *name, unsigned devices, char *why, size_t size);
-/* The links between two devices, or a device and the host (-1), in the order of the way. 0: there is none, as
- * one of the two is not in the table, or they are the same. */
+/* Computes the links from one device to another, or to the host (-1), in order. Returns their number, 0 if a
+ * device is not in the table or both are the same. */
 unsigned mt_topology_route(const struct mt_topology *t, int64_t from, int64_t to,
                            struct mt_topology_link out[MT_TOPOLOGY_ROUTE]);
 

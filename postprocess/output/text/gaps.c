@@ -1,4 +1,4 @@
-/* What the figures of a whole trace lack all the same. */
+/* Finds what is missing in the figures of a trace that is otherwise complete. */
 #define _GNU_SOURCE
 #include "gaps.h"
 #include "output/rows/sorted.h"
@@ -86,7 +86,7 @@ static int gaps_failed(struct mt_gaps *g, const struct mt_launch_event *const *l
     return rc;
 }
 
-/* read[i]: kernels load from the i-th allocation. NULL without memory. */
+/* Returns read[i], 1 if kernels load from the i-th allocation. NULL: no memory. */
 static char *gaps_read(const struct mt_traffic *traffic, size_t n)
 {
     const struct mt_traffic_grid *grid = traffic ? &traffic->launches : NULL;

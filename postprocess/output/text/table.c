@@ -1,4 +1,4 @@
-/* Tables of text for people: columns as wide as they need to be, words to the left, numbers to the right. */
+/* Text tables: columns as wide as needed, words left-aligned, numbers right-aligned. */
 #define _GNU_SOURCE
 
 #include "table.h"
@@ -25,7 +25,7 @@ const char *mt_words_cta(char *out, uint64_t order)
     return mt_of_threads ? mt_key_u64(out, order & 0xffffffff) : mt_cta_key(out, order);
 }
 
-/* The name of a column of results, as a head. */
+/* Returns the column head for a column of results. */
 static const char *words_head(const char *column)
 {
     static const char *const heads[][2] = {{"kernel", "program"},
@@ -58,7 +58,7 @@ struct mt_number mt_number_count(uint64_t n)
     return w;
 }
 
-/* Halves are rounded up. */
+/* Rounds halves up. */
 struct mt_number mt_number_decimals(double v, int decimals)
 {
     struct mt_number w;
@@ -78,7 +78,7 @@ struct mt_number mt_number_bytes(uint64_t n)
     return w;
 }
 
-/* 100 % is all of it, 0 % is nothing. */
+/* 100 % and 0 % are exact. */
 struct mt_number mt_number_percent(uint64_t part, uint64_t all)
 {
     struct mt_number w, number;
@@ -122,7 +122,7 @@ static void table_put(struct mt_table *t, char *text)
         free(text);
         return;
     }
-    for (char *p = text; *p; p++) /* a name of a kernel may hold anything */
+    for (char *p = text; *p; p++) /* kernel names are untrusted */
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = ' ';
     t->rows[t->count - 1].cell[t->at++] = text;
@@ -185,7 +185,7 @@ void mt_table_say(struct mt_table *t, const char *format, ...)
     table_put(t, text);
 }
 
-/* Columns on a screen: bytes that begin a character of UTF-8. */
+/* Returns the width on screen: bytes that begin a UTF-8 character. */
 static int width_of(const char *s)
 {
     int n = 0;
@@ -194,7 +194,7 @@ static int width_of(const char *s)
     return n;
 }
 
-/* As shortKernel of the page (page/web/text.js) and its glance. */
+/* The page (shortKernel in page/web/text.js) uses the same rule. */
 char *mt_kernel_short(const char *name)
 {
     enum { LONG = 40 };
@@ -222,7 +222,7 @@ static int by_weight(const void *a, const void *b)
 
 static void print_row(const struct mt_table *t, const struct mt_table_row *row, const int *width, FILE *f)
 {
-    unsigned last = t->columns - 1; /* nothing comes after it: no blanks there */
+    unsigned last = t->columns - 1; /* no padding after the last column */
     while (last > 0 && (!row->cell[last] || !*row->cell[last]))
         last--;
     fputs(" ", f);

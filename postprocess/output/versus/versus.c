@@ -1,5 +1,5 @@
-/* Puts two runs side by side. The figures of each are questions to its tables (figures.def); kernels are
- * found again by name, buffers by name, lines by what they access. */
+/* Compares two runs side by side. The figures of each are SQL queries on its tables (figures.def). Kernels
+ * and buffers are matched by name, lines by what they access. */
 #define _GNU_SOURCE
 
 #include "versus.h"
@@ -19,13 +19,13 @@ const struct mt_figure_words mt_figure_words[MT_FIGURES_ALL] = {
     {"efficiency", MT_BOTH("efficiency"), MT_BOTH("efficiency"), "kKlL", 0}};
 const char *const mt_verdict_words[5] = {"same", "better", "worse", "mixed", "none"};
 
-enum { MOST_CELLS = 1 << 22 }; /* of the table that aligns the lines of a kernel */
+enum { MOST_CELLS = 1 << 22 }; /* most cells of the table that aligns a kernel's lines */
 
 /* ---- figures of a run ---- */
 
-/* `by`: 'a' the whole run, 'k' a kernel, 'l' one of its lines, 'b' one of its buffers. In `raw` a row is of
- * as many as `levels` has letters. `mate`: of the other run; `of`: one number for a kernel, its mate, and
- * their lines and buffers. */
+/* Tables of the comparison. `by`: 'a' is the whole run, 'k' a kernel, 'l' a line, 'b' a buffer. A row of
+ * `raw` counts for each letter of `levels`. `mate`: the matching row of the other run. `of`: one number for a
+ * kernel, its mate, and their lines and buffers. */
 /* clang-format off */
 static const char versus_tables[] =
     "PRAGMA journal_mode = OFF; BEGIN;"
@@ -45,7 +45,7 @@ static const char versus_raw[] =
 #include "figures.def"
     ;
 
-/* What an analysis looked for and did not find is zero, not unknown. A buffer without a name is called by kind and place. */
+/* A figure that an analysis looked for and did not find is zero, not unknown. A buffer without a name is identified by kind and place. */
 static const char versus_figures[] =
     "INSERT INTO figures SELECT NULL, runs.run, v.by, kernel, CASE v.by WHEN 'l' THEN coalesce(raw.file || coalesce(':' || raw.line, ''), '?') "
     "WHEN 'b' THEN iif(a.id IS NULL, '?', coalesce(a.name, coalesce(a.kind, '') || iif(a.file IS NULL, '', ' ' || place(a.file, a.line)))) ELSE '' END AS place, "
@@ -61,15 +61,14 @@ static const char versus_figures[] =
     "UPDATE figures SET footprint = (SELECT coalesce(lines * line_size, 0) FROM footprint, run) WHERE id = last_insert_rowid();"
     "DELETE FROM raw;";
 
-/* Joins what has the same key and no partner, in the order of allocations, then of names. */
+/* Matches rows that have the same key and no mate yet, in the order of allocations, then of names. */
 #define VERSUS_MATCH(key, where)                                                                                                      \
     "WITH keyed AS (SELECT *, " key " AS key FROM figures WHERE mate IS NULL AND " where "), ordered AS (SELECT *, row_number() OVER " \
     "(PARTITION BY run, of, by, key ORDER BY first NULLS LAST, place, kernel) AS n FROM keyed WHERE key IS NOT NULL) "                \
     "UPDATE figures SET mate = m.mate FROM (SELECT x.id, y.id AS mate FROM ordered x JOIN ordered y ON y.run <> x.run "               \
     "AND (x.of, x.by, x.key, x.n) = (y.of, y.by, y.key, y.n)) m WHERE figures.id = m.id;"
 
-/* Kernels by name, then by template; if each run has one left, these two belong together. Buffers by name; without names those of one
- * kind ("cudaMalloc main.cu:12"), in the order in which they were allocated. */
+/* Kernels match by name, then by template; if each run has one left, these two match. Buffers match by name; unnamed ones match within their kind ("cudaMalloc main.cu:12") in the order of allocation. */
 static const char versus_mates[] =
     VERSUS_MATCH("kernel", "by IN ('a', 'k')")
     VERSUS_MATCH("nullif(substr(kernel, 1, instr(kernel || '<', '<') - 1), '')", "by = 'k'")
@@ -79,7 +78,7 @@ static const char versus_mates[] =
     VERSUS_MATCH("place", "by = 'b'")
     VERSUS_MATCH("iif(place LIKE '% %:%', substr(place, 1, instr(place, ' ')), NULL)", "by = 'b'");
 
-enum { TOKEN = 16 }; /* an access: its operation and variable, then its operation alone, as numbers of both runs */
+enum { TOKEN = 16 }; /* bytes of an access: operation with variable, then operation alone, as numbers shared by both runs */
 static const char versus_tokens[] =
     "UPDATE figures SET tokens = t.tokens FROM (SELECT DISTINCT run, file, line, group_concat(token, '') OVER (PARTITION BY run, file, line "
     "ORDER BY token ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS tokens FROM (SELECT run, file, line, "
@@ -87,7 +86,7 @@ static const char versus_tokens[] =
     "WHERE (run, file, line) IN (SELECT run, file, line FROM figures WHERE by = 'l')))) t "
     "WHERE by = 'l' AND (figures.run, figures.file, figures.line) = (t.run, t.file, t.line)";
 
-/* Runs that know no source line, or nothing at all. */
+/* Runs without source lines, or without any accesses. */
 static const char versus_lineless[] =
     "SELECT run FROM figures WHERE by = 'l' GROUP BY run HAVING min(place) = '?' AND max(place) = '?' "
     "UNION ALL SELECT run FROM figures WHERE by = 'a' AND run NOT IN (SELECT run FROM runs)";
@@ -117,7 +116,7 @@ __attribute__((format(printf, 2, 3))) static int versus_say(struct mt_versus *p,
     return rc;
 }
 
-/* A table of texts, heads first (sqlite3_free_table), of *n rows. NULL: no memory. */
+/* Returns a table of *n rows of texts, heads first, for sqlite3_free_table. NULL: no memory. */
 static char **versus_ask(struct mt_versus *p, size_t *n, const char *sql)
 {
     char **table = NULL;
@@ -126,7 +125,7 @@ static char **versus_ask(struct mt_versus *p, size_t *n, const char *sql)
     return rc == SQLITE_OK ? table : NULL;
 }
 
-/* What it looked for. */
+/* Records which analyses a run has. */
 static int versus_run(struct mt_versus *p, int run, const struct mt_comm_result *r)
 {
     const struct mt_locality *m = r->locality;
@@ -135,7 +134,7 @@ static int versus_run(struct mt_versus *p, int run, const struct mt_comm_result 
                       m->misses.known, m->bounces.known, r->onchip != NULL);
 }
 
-/* What is accessed in each line. */
+/* Records what each line accesses. */
 static int versus_sites(struct mt_versus *p, const struct mt_comm_result *r)
 {
     sqlite3_stmt *s;
@@ -176,13 +175,13 @@ int mt_versus_take(struct mt_versus *p, int run, const struct mt_comm_result *r)
 
 /* ---- lines ---- */
 
-/* A row of the answer. */
+/* A row of the query for lines. */
 struct line {
     char *id, *of, *run, *place, *tokens;
 };
 
-/* How alike the accesses of two lines are, up to 1000: by operation and variable, or (`from` the half) by
- * operation alone. Both are in order. */
+/* Returns the similarity of two lines' accesses, 0 to 1000: by operation and variable, or (`from` is the
+ * half) by operation alone. Both lists are sorted. */
 static unsigned versus_alike(const struct line *x, const struct line *y, size_t from)
 {
     const size_t n = strlen(x->tokens), m = strlen(y->tokens);
@@ -206,7 +205,7 @@ static unsigned versus_score(const struct line *x, const struct line *y)
                  : 0;
 }
 
-/* The pairs in the order of both that are most alike in sum: as diff does it, with degrees. */
+/* Aligns two lists of lines as diff does, maximising the sum of similarities. */
 static int versus_align(struct mt_versus *p, const struct line *a, size_t na, const struct line *b, size_t nb)
 {
     const size_t w = nb + 1;
@@ -237,7 +236,7 @@ static int versus_align(struct mt_versus *p, const struct line *a, size_t na, co
     return rc;
 }
 
-/* Those of one kernel, of A and then of B. */
+/* Aligns the lines of one kernel; those of A come first in the list. */
 static int versus_kernel_lines(struct mt_versus *p, const struct line *list, size_t n)
 {
     size_t na = 0;
@@ -266,10 +265,11 @@ static int versus_lines(struct mt_versus *p)
     }
     sqlite3_free_table(table);
     return rc ? rc
-              : versus_do(p, VERSUS_MATCH("nullif(tokens, '')", "by = 'l'")); /* lines that changed places */
+              : versus_do(p, VERSUS_MATCH("nullif(tokens, '')",
+                                          "by = 'l'")); /* matches lines that changed places */
 }
 
-/* ---- together ---- */
+/* ---- results ---- */
 
 int mt_versus_both(const struct mt_versus_row *r, enum mt_figure f)
 {
@@ -305,7 +305,7 @@ int mt_versus_moved(const struct mt_versus_row *r, enum mt_figure f)
     return change == 0 ? 0 : change <= -least ? -1 : change >= least;
 }
 
-/* The most that the row has of the larger run's sum (`all`) of a figure that moved: 0 to 1. */
+/* Returns the row's largest share, 0 to 1, of the larger run's sum (`all`) among the figures that moved. */
 static double versus_share(const struct mt_versus_row *all, const struct mt_versus_row *r)
 {
     double most = 0;
@@ -386,7 +386,7 @@ static void versus_judge(struct mt_versus *p)
         p->other_work |= mt_versus_number(p->all, 0, f) != mt_versus_number(p->all, 1, f);
 }
 
-/* What a run moves to where it has no record looks like less. */
+/* Compares the untraced accesses: an increase would make the other figures look smaller. */
 static void versus_untraced(struct mt_versus *p)
 {
     double all[2], n[2];
@@ -405,7 +405,8 @@ static void versus_untraced(struct mt_versus *p)
         p->verdict = MT_VERDICT_NONE;
 }
 
-/* Sampled or selected differently? What is by less than the verdict's slack is rounding. */
+/* Checks whether the runs were sampled or selected differently. Differences below the verdict's slack are
+ * rounding. */
 static void versus_parts(struct mt_versus *p)
 {
     double most = MT_VERSUS_SLACK;
@@ -428,7 +429,7 @@ static void versus_parts(struct mt_versus *p)
         p->verdict = MT_VERDICT_NONE;
 }
 
-/* A run that knows no source line has none that could be compared. */
+/* Removes the lines if a run has no source lines to compare. */
 static int versus_drop_lines(struct mt_versus *p)
 {
     size_t n;
@@ -460,7 +461,7 @@ void mt_versus_free(struct mt_versus *p)
     *p = (struct mt_versus){0};
 }
 
-/* ---- Two runs side by side, for people: the verdict, sums, kernels, lines, buffers ---- */
+/* ---- Text: the verdict, sums, kernels, lines, buffers ---- */
 
 enum { ROWS = 25 };
 
@@ -521,7 +522,7 @@ size_t mt_versus_columns(struct mt_versus_list list, char in, enum mt_figure out
     return n;
 }
 
-/* Figures that count and that one of the two does not know. */
+/* Lists judged figures that only one run has. */
 static void versus_one_knows(FILE *f, const struct mt_versus *p)
 {
     for (int run = 0; run < 2; run++) {
@@ -534,7 +535,7 @@ static void versus_one_knows(FILE *f, const struct mt_versus *p)
     }
 }
 
-/* 0, or -1 without memory. */
+/* Returns 0, or -1 without memory. */
 static int versus_text_versus_untraced(FILE *f, const struct mt_versus *p)
 {
     int bad = 0;
@@ -609,7 +610,7 @@ char *mt_versus_sentence(const struct mt_versus *p, int page)
 
 /* ---- tables ---- */
 
-/* Both names of a row where they differ. */
+/* Writes both names of a row if they differ. */
 static void versus_name(struct mt_table *t, const char *a, const char *b)
 {
     if (a && b && strcmp(a, b) != 0)
@@ -651,8 +652,8 @@ static int versus_sums(FILE *f, const struct mt_versus *p)
     return mt_table_print(&t, f, ROWS);
 }
 
-/* Of kernels, lines or buffers ('k', 'l', 'b'), with a column for each of their figures that one of the runs
- * has. */
+/* Writes a table of kernels, lines or buffers ('k', 'l', 'b'), with a column for each of their figures that a
+ * run has. */
 static int versus_table(FILE *f, const struct mt_versus *p, char by, const char *title, const char *heads)
 {
     enum mt_figure column[MT_FIGURES_ALL];
@@ -668,7 +669,7 @@ static int versus_table(FILE *f, const struct mt_versus *p, char by, const char 
         const struct mt_versus_list list = mt_versus_rows(&p->kernels[i], by);
         for (const struct mt_versus_row *r = list.row; r < list.row + list.n; r++) {
             mt_table_row(
-                &t, by == 'k' ? 0 : (uint64_t)(versus_share(p->all, r) * 1e9)); /* what changed most first */
+                &t, by == 'k' ? 0 : (uint64_t)(versus_share(p->all, r) * 1e9)); /* largest change first */
             if (by != 'k')
                 versus_name(&t, r->place[0] ? mt_location_short(r->place[0]) : NULL,
                             r->place[1] ? mt_location_short(r->place[1]) : NULL);
@@ -702,7 +703,7 @@ int mt_versus_text(FILE *f, const struct mt_versus *p, const struct mt_versus_wo
     return rc | versus_table(f, p, 'b', "By buffer", MT_EITHER("buffer|kernel", "buffer|program"));
 }
 
-/* ---- Two runs side by side, as JSON ---- */
+/* ---- JSON ---- */
 
 static void versus_json_side(struct mt_json *j, const struct mt_versus_row *r, int run, enum mt_figure f)
 {
@@ -713,7 +714,7 @@ static void versus_json_side(struct mt_json *j, const struct mt_versus_row *r, i
         mt_json_real(j, run ? "b" : "a", value >= 0 ? value : NAN);
 }
 
-/* The figures that one of the two knows. */
+/* Writes the figures that at least one run has. */
 static void versus_json_figures(struct mt_json *j, const struct mt_versus_row *r)
 {
     for (int f = 0; f < MT_FIGURES_ALL; f++) {
