@@ -1,6 +1,5 @@
-/* What the source calls the memory that each expression of device code reads or writes. Sites have the file,
- * line and column of the expression, so a name needs nothing else to find its access, at any level of
- * optimisation. */
+/* Names the memory that each expression of device code reads or writes, as the source does. A site has the
+ * file, line and column of its expression, so names match accesses at any level of optimisation. */
 #include "plugin.h"
 
 namespace
@@ -10,7 +9,7 @@ const clang::Expr *bare(const clang::Expr *e)
     return e ? e->IgnoreParenCasts() : nullptr;
 }
 
-/* `grid.cells`, `m->cells`, `cells` of this. "": what it points into has no name. */
+/* Returns the name of a pointer: `grid.cells`, `m->cells`, `cells` for this->cells; "" if it has none. */
 std::string pointer_name(const clang::Expr *e);
 
 std::string member_name(const clang::Expr *base, bool arrow, llvm::StringRef member)
@@ -50,7 +49,8 @@ std::string pointer_name(const clang::Expr *e)
     return "";
 }
 
-/* Of what is read or written: members of an element, or of what a pointer points to, belong to that. */
+/* Returns the name of the object that an expression accesses; members and elements belong to the whole
+ * object. */
 std::string object_name(const clang::Expr *e)
 {
     e = bare(e);
@@ -95,7 +95,7 @@ class AccessNamer : public clang::RecursiveASTVisitor<AccessNamer>
         if (!e->isAssignmentOp())
             return true;
         say(e->getExprLoc(), MT_NAMED_STORE, e->getLHS(), object_name(e->getLHS()));
-        /* what `+=` adds to, a structure that is copied */
+        /* the operand that is read: the left side of `+=`, the source of a structure copy */
         const clang::Expr *from = e->getOpcode() == clang::BO_Assign ? e->getRHS() : e->getLHS();
         return say(e->getExprLoc(), MT_NAMED_LOAD, from, object_name(from));
     }
@@ -107,8 +107,8 @@ class AccessNamer : public clang::RecursiveASTVisitor<AccessNamer>
         }
         return true;
     }
-    /* atomicAdd(p, x), __ldg(p), __stcs(p, x): functions of the toolchain whose access has the call's place.
-     */
+    /* Handles atomicAdd(p, x), __ldg(p), __stcs(p, x): toolchain functions whose access has the place of the
+     * call. */
     bool VisitCallExpr(clang::CallExpr *e)
     {
         const clang::FunctionDecl *f = e->getDirectCallee();

@@ -1,4 +1,4 @@
-/* The plugin's command line: -fplugin-arg-… and its errors. */
+/* Parses the plugin's command line, -fplugin-arg-…, and reports its errors. */
 #include "plugin.h"
 
 namespace

@@ -1,5 +1,5 @@
-/* nvcc takes a single % before a name of PTX in asm with operands (%clusterid.x), clang an operand's number
- * or two %. Such files get the second one before clang reads them. */
+/* Doubles the % of PTX names in asm with operands (%clusterid.x). nvcc accepts a single one, but clang takes
+ * % for an operand, so files are changed before clang reads them. */
 #include "plugin.h"
 #include "clang/Lex/Lexer.h"
 #include "clang/Lex/PPCallbacks.h"
@@ -15,7 +15,7 @@ class Names
         : text(text), lexer(SourceLocation(), lang, text.begin(), text.begin(), text.end())
     {
     }
-    /* The text with what it lacks; "": it lacks nothing. */
+    /* Returns the text with the missing % added; "" if none is missing. */
     std::string mended()
     {
         while (next())
@@ -34,7 +34,7 @@ class Names
     StringRef text;
     Lexer lexer;
     Token token;
-    std::vector<size_t> places; /* of each such % */
+    std::vector<size_t> places; /* offset of each such % */
 
     static bool is_asm(StringRef name)
     {
@@ -45,7 +45,7 @@ class Names
         lexer.LexFromRawLexer(token);
         return token.isNot(tok::eof);
     }
-    /* %c0 and %[name] are operands, %= and %| are clang's own. */
+    /* Searches a string literal. %c0 and %[name] are operands, %= and %| are clang's own. */
     void literal(size_t from, StringRef word)
     {
         for (size_t i = 0; i + 2 < word.size(); i++) {
@@ -57,7 +57,7 @@ class Names
             i++;
         }
     }
-    /* From "asm" to the first colon: without one, % is a letter like others. */
+    /* Handles an asm statement from "asm" to the first colon; without a colon, % has no special meaning. */
     void statement()
     {
         std::vector<std::pair<size_t, StringRef>> literals;
@@ -91,7 +91,7 @@ void mend(const CompilerInstance &compiler, FileEntryRef file)
         sources.overrideFileContents(file, llvm::MemoryBuffer::getMemBufferCopy(made, file.getName()));
 }
 
-/* Each header of the program's before clang enters it. */
+/* Changes each header of the program before clang enters it. */
 class Includes : public PPCallbacks
 {
   public:

@@ -1,5 +1,5 @@
-/* [[memtrace::skip]] and [[memtrace::trace]], in GNU spelling memtrace_skip and memtrace_trace; and
- * cluster_dims, which Clang 19 does not know. */
+/* Attributes [[memtrace::skip]] and [[memtrace::trace]], in GNU syntax memtrace_skip and memtrace_trace, and
+ * cluster_dims, which Clang 19 lacks. */
 #include "plugin.h"
 #include "clang/Sema/Lookup.h"
 #include "clang/Sema/SemaDiagnostic.h"
@@ -77,8 +77,8 @@ struct Trace : Choice {
 };
 } // namespace
 
-/* An argument as an expression; NULL: it is not one. A lone name at the front comes as a name, as in
- * attributes that take one. */
+/* Returns an argument as an expression, or NULL if it is none. A single name as the first argument arrives as
+ * an identifier, as in attributes that take one. */
 static Expr *attributes_argument(Sema &sema, const ParsedAttr &attribute, unsigned i)
 {
     if (attribute.isArgExpr(i))
@@ -96,8 +96,8 @@ static Expr *attributes_argument(Sema &sema, const ParsedAttr &attribute, unsign
 
 namespace
 {
-/* __cluster_dims__(x, y, z) of CUDA's headers. The sizes stay expressions until
- * a template has been instantiated. */
+/* __cluster_dims__(x, y, z) of CUDA's headers. The sizes remain expressions until templates are instantiated.
+ */
 struct ClusterDims : ParsedAttrInfo {
     static constexpr Spelling spellings[] = {{ParsedAttr::AS_GNU, "cluster_dims"}};
     ClusterDims()

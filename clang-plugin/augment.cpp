@@ -1,10 +1,11 @@
-/* The action "cuda-aug": writes the source back with its annotations in it, for builds in two steps.
+/* The action "cuda-aug" writes the source with its annotations, for builds in two steps:
+ *
  *   -Xclang -load -Xclang libMemtrace-AA.so -Xclang -plugin -Xclang cuda-aug
  *   -Xclang -plugin-arg-cuda-aug -Xclang -f -Xclang -plugin-arg-cuda-aug -Xclang FILE … -E kernel.cu
- * Without -f the file is augmented-<name> in the current folder. The command runs one cc1 for each side; the
- * host's writes. The text compiles with and without the plugin, and all its lines and columns are those of
- * the original: what is inserted is on lines of its own,
- * after which a #line directive and blanks lead back. */
+ *
+ * Without -f the file is augmented-<name> in the current folder. The command runs one cc1 for each side, and
+ * the host's writes the file. The text compiles with and without the plugin and keeps all lines and columns
+ * of the original: an insertion is on lines of its own, followed by a #line directive and blanks. */
 #include "plugin.h"
 #include "clang/Lex/Lexer.h"
 #include "clang/Rewrite/Core/Rewriter.h"
@@ -38,7 +39,7 @@ class Augmenter : public RecursiveASTVisitor<Augmenter>
     }
     bool VisitFunctionDecl(FunctionDecl *function);
     bool VisitCUDAKernelCallExpr(CUDAKernelCallExpr *call);
-    /* `output`: the file that will be written. */
+    /* Adjusts includes; `output` is the file to be written. */
     void mend_includes(StringRef output);
     void print(raw_ostream &out);
 
@@ -54,8 +55,8 @@ class Augmenter : public RecursiveASTVisitor<Augmenter>
 };
 } // namespace
 
-/* Written __global__ or __device__, not made so by constexpr or a pragma:
- * those are annotated when compiled. */
+/* Returns 1 for functions declared __global__ or __device__ in the source. Others, such as constexpr ones,
+ * are annotated when they are compiled. */
 bool Augmenter::explicit_device_code(const FunctionDecl *function) const
 {
     const auto *global = function->getAttr<CUDAGlobalAttr>();
@@ -63,8 +64,8 @@ bool Augmenter::explicit_device_code(const FunctionDecl *function) const
     return (global && !global->isImplicit()) || (device && !device->isImplicit());
 }
 
-/* Where an attribute can be put in front of the declaration; invalid if it begins in the middle of a macro,
- * in another file or in a macro that makes a whole template. */
+/* Returns where an attribute can be inserted before the declaration. Invalid if that is inside a macro, in
+ * another file, or in a macro that makes a whole template. */
 SourceLocation Augmenter::start_in_main_file(const DeclaratorDecl *decl) const
 {
     SourceLocation at = decl->getInnerLocStart(); /* after template <> */
@@ -105,8 +106,8 @@ bool Augmenter::VisitCUDAKernelCallExpr(CUDAKernelCallExpr *call)
     return true;
 }
 
-/* #include "name": a file beside the original is to be found from where the output is (`here`: in the
- * current folder, so that relative names can stay relative). */
+/* Adjusts #include "name" of a file beside the original, so that it is found from the output's folder.
+ * `here`: the output is in the current folder, so relative names stay relative. */
 void Augmenter::mend_include(const Token &name, StringRef from, bool here)
 {
     StringRef text(sources.getCharacterData(name.getLocation()), name.getLength());
@@ -129,7 +130,7 @@ void Augmenter::mend_includes(StringRef output)
     if (llvm::sys::fs::equivalent(from.empty() ? "." : from, to.empty() ? "." : to))
         return;
     bool here = llvm::sys::fs::equivalent(to.empty() ? "." : to, ".");
-    /* By tokens, so that the branches that are not compiled on this side are fixed too. */
+    /* Works on tokens, so that branches not compiled on this side are adjusted, too. */
     Lexer lexer(file, sources.getBufferOrFake(file), sources, compiler.getLangOpts());
     Token token;
     for (bool end = false; !end;) {
@@ -235,9 +236,9 @@ class AugmentAction : public PluginASTAction
             output = "augmented-" + path::filename(input).str();
         return std::make_unique<Writer>(compiler, output);
     }
-    /* The default type, "after the main action if asked for", takes the main action's place when -plugin
-     * names it and does nothing otherwise. "Replace" would do so in every
-     * compilation that loads the plugin. */
+    /* Plugins of the default type, "after the main action if asked for", replace the main action if -plugin
+     * names them and do nothing otherwise. With "Replace" this would happen in every compilation that loads
+     * the plugin. */
 
   private:
     std::string output;

@@ -1,4 +1,4 @@
-/* What the plugin sets in the compilation: the pass, and headers that come before the toolkit's. */
+/* Prepares code generation: adds the pass, and the overlay's headers before the toolkit's. */
 #include "plugin.h"
 #include "clang/Lex/HeaderSearchOptions.h"
 
@@ -10,7 +10,7 @@ static void add_pass(clang::CodeGenOptions &options)
     std::string own = mt::own_path();
     if (own.empty())
         return;
-    for (const std::string &plugin : options.PassPlugins) { /* -fpass-plugin= may have named us already */
+    for (const std::string &plugin : options.PassPlugins) { /* -fpass-plugin= may have added us already */
         bool same = false;
         if (!fs::equivalent(plugin, own, same) && same)
             return;
@@ -18,7 +18,7 @@ static void add_pass(clang::CodeGenOptions &options)
     options.PassPlugins.push_back(own);
 }
 
-/* The CUDA toolkit behind an include path, or "". */
+/* Returns the CUDA toolkit that an include folder belongs to, or "". */
 static std::string toolkit_of(llvm::StringRef include)
 {
     llvm::SmallString<256> header(include), root(include);
@@ -42,7 +42,7 @@ static bool is_system_root(llvm::StringRef root)
     return root == "/usr" || root == "/usr/local";
 }
 
-/* The overlay that belongs to this plugin, in the build tree or installed; else a placeholder. */
+/* Returns the overlay of this plugin's build or installation, else a placeholder. */
 static std::string suggested_overlay()
 {
     llvm::SmallString<256> folder(path::parent_path(mt::own_path()));
@@ -56,9 +56,9 @@ static std::string suggested_overlay()
     return "<overlay>";
 }
 
-/* The tools in the overlay's bin/ put the CPU image after the fatbin; with NVIDIA's own it is lost. Said
- * once: by the host side, or by the device side if that is about to fail for
- * want of the overlay's headers. */
+/* Warns if the overlay is not in use: its tools in bin/ append the CPU image to the fatbin, and NVIDIA's own
+ * lose it. Warns once: on the host side, or on the device side if that is about to fail without the overlay's
+ * headers. */
 static void check_overlay(const clang::CompilerInstance &compiler)
 {
     std::string toolkit;
@@ -68,7 +68,7 @@ static void check_overlay(const clang::CompilerInstance &compiler)
             continue;
         if (exists_in(root, "bin/.memtrace-overlay"))
             return;
-        if (toolkit.empty() || is_system_root(toolkit)) /* these are searched in any case */
+        if (toolkit.empty() || is_system_root(toolkit)) /* these folders are searched in any case */
             toolkit = root;
     }
     if (toolkit.empty() || !mt_pass_options.cpu_image)

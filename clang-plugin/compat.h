@@ -1,5 +1,5 @@
-/* Everything that depends on the Clang version (19): the headers of Clang that are used, and one function for
- * each interface of Clang that has changed before or may change. Port to another version here. */
+/* Interfaces that depend on the Clang version (19): the headers of Clang that are used, and one function for
+ * each interface that has changed or may change. A port to another version changes this file only. */
 #ifndef MT_PLUGIN_COMPAT_H
 #define MT_PLUGIN_COMPAT_H
 #include "llvm/Support/CommandLine.h"
@@ -26,8 +26,8 @@
 namespace mt
 {
 
-/* Reports through Clang's own diagnostics. An invalid location gives a line without place. Clang 19 leaves
- * the level of plugins' diagnostics as it is: -w and -Werror are obeyed here. */
+/* Reports through Clang's diagnostics. An invalid location gives a line without a place. Applies -w and
+ * -Werror, which Clang 19 does not do for plugins. */
 inline void report(clang::DiagnosticsEngine &diags, clang::DiagnosticsEngine::Level level,
                    clang::SourceLocation at, llvm::StringRef text)
 {
@@ -40,7 +40,7 @@ inline void report(clang::DiagnosticsEngine &diags, clang::DiagnosticsEngine::Le
     diags.Report(at, id) << text;
 }
 
-/* What the compiler will make. Only these actions run a code generator and so the pass. */
+/* Returns true if the compiler will generate code. Only such actions run the pass. */
 inline bool makes_code(const clang::CompilerInstance &compiler)
 {
     using namespace clang::frontend;
@@ -57,15 +57,15 @@ inline bool makes_code(const clang::CompilerInstance &compiler)
     }
 }
 
-/* CUDA, C or C++ code for the host or for NVIDIA's GPUs: what the pass knows. */
+/* Returns true for CUDA, C or C++ code for the host or NVIDIA's GPUs, which the pass handles. */
 inline bool is_our_language(const clang::LangOptions &lang)
 {
     return !lang.HIP && !lang.OpenCL && !lang.HLSL && !lang.SYCLIsDevice && !lang.OpenMPIsTargetDevice &&
            !lang.ObjC;
 }
 
-/* Debug information for profiling makes LLVM's pipeline believe in a profile: its inliner then puts decisions
- * off, and the program would be another one than without us. */
+/* Turns off the profile that debug information for profiling implies: LLVM's inliner would postpone
+ * decisions, and the program would differ from one without the plugin. */
 inline void forget_profile()
 {
     auto &known = llvm::cl::getRegisteredOptions();
@@ -74,12 +74,11 @@ inline void forget_profile()
         found->second->addOccurrence(1, found->first(), "false");
 }
 
-/* Line tables for ourselves. Clang 19's code generator refers to these options and reads them when it is
- * initialised, which is after plugins have been made. "Location tracking" gives every instruction its place
- * and leaves nothing in the output; linkage names, which the pass needs to know the function that inlined
- * code came from, come with "for profiling" only. Returns true when debug info was turned on by this call.
- * Value names (-fno-discard-value-names) are not available this way: the flag is copied
- * before plugins are made. */
+/* Turns on line tables for the pass. Clang 19 reads these options when it initialises its code generator,
+ * after it has made the plugins. "Location tracking" gives each instruction its place without changing the
+ * output. Linkage names, from which the pass finds the function of inlined code, require "for profiling".
+ * Returns true if this call turned on debug information. Value names (-fno-discard-value-names) cannot be set
+ * here: that flag is copied before plugins are made. */
 inline bool enable_line_tables(clang::CodeGenOptions &options, bool traced)
 {
     namespace dbg = llvm::codegenoptions;
@@ -96,16 +95,16 @@ inline bool enable_line_tables(clang::CodeGenOptions &options, bool traced)
     return ours;
 }
 
-/* -save-temps cuts a compilation into one cc1 that makes unoptimised IR, where plugins run, and one that
- * reads IR, where they do not. So the passes have to run in the first. */
+/* Makes the passes run in this cc1. -save-temps splits a compilation into a cc1 that makes unoptimised IR,
+ * where plugins run, and one that reads IR, where they do not. */
 inline void run_passes_here(clang::CodeGenOptions &options)
 {
     if (!options.SaveTempsFilePrefix.empty())
         options.DisableLLVMPasses = 0;
 }
 
-/* Searches one of the system header folders before all others of them. Nothing has been looked up yet when
- * plugins are made. */
+/* Moves the chosen system header folder before all others. No header has been looked up when plugins are
+ * made. */
 inline void search_first(clang::CompilerInstance &compiler, llvm::function_ref<bool(llvm::StringRef)> chosen)
 {
     clang::HeaderSearch &search = compiler.getPreprocessor().getHeaderSearchInfo();
@@ -122,8 +121,9 @@ inline void search_first(clang::CompilerInstance &compiler, llvm::function_ref<b
                           llvm::DenseMap<unsigned, unsigned>());
 }
 
-/* Says that host code uses a device variable before any does. Clang finds that out while it parses, and with
- * -fgpu-rdc a static variable has another name from then on: code made before would look for the old one. */
+/* Marks a device variable as used by host code before any use is compiled. Clang detects that while it
+ * parses, and with -fgpu-rdc a static variable is renamed then: code generated earlier would refer to the old
+ * name. */
 inline void keep_for_host(clang::VarDecl *variable)
 {
     if (!variable->hasExternalStorage() && !variable->getDeclContext()->isDependentContext() &&
@@ -131,19 +131,19 @@ inline void keep_for_host(clang::VarDecl *variable)
         variable->getASTContext().CUDADeviceVarODRUsedByHost.insert(variable);
 }
 
-/* Adds an annotation that no source text stands for. */
+/* Adds an annotation without a place in the source. */
 inline void add_annotation(clang::Decl *decl, llvm::StringRef text)
 {
     decl->addAttr(clang::AnnotateAttr::CreateImplicit(decl->getASTContext(), text, nullptr, 0));
 }
 
-/* The annotation as the attribute at `range` wrote it. */
+/* Adds an annotation for the attribute at `range`. */
 inline void add_annotation(clang::Decl *decl, llvm::StringRef text, clang::SourceRange range)
 {
     decl->addAttr(clang::AnnotateAttr::Create(decl->getASTContext(), text, nullptr, 0, range));
 }
 
-/* The same with arguments. */
+/* Adds an annotation with arguments. */
 inline void add_annotation(clang::Decl *decl, llvm::StringRef text,
                            llvm::MutableArrayRef<clang::Expr *> arguments, clang::SourceRange range)
 {

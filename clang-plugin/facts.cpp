@@ -1,4 +1,4 @@
-/* What the AST knows of functions and the pass must: readable names, kernels, device code. */
+/* Annotates functions with facts that the pass needs: readable names, kernels, device code. */
 #include "plugin.h"
 
 static const llvm::StringRef kernel_word = MT_ANNOTATION "kernel", device_word = MT_ANNOTATION "device";
@@ -10,7 +10,7 @@ bool mt::is_device_code(const clang::FunctionDecl *function)
 
 namespace
 {
-/* Lambdas are named by their place; the folder they were compiled in is not part of a name. */
+/* Names lambdas by place, without the folder they were compiled in. */
 struct ShortPlaces : clang::PrintingCallbacks {
     std::string remapPath(llvm::StringRef file) const override
     {
@@ -71,8 +71,8 @@ static bool is_facts(const clang::Attr *attribute)
                           annotation->getAnnotation().starts_with(device_word));
 }
 
-/* What the source says about this very function. What came from another declaration of it, or from the
- * template it was made of (which has no name), does not fit. */
+/* Returns true if the annotation was written for this function, not inherited from another declaration or
+ * from its template, which has no name. */
 static bool is_own_facts(const clang::Attr *attribute)
 {
     if (!is_facts(attribute) || attribute->isImplicit() || attribute->isInherited())
@@ -81,7 +81,7 @@ static bool is_own_facts(const clang::Attr *attribute)
     return !name.starts_with("\t");
 }
 
-/* One size of __cluster_dims__, 0 after an error. */
+/* Returns one size of __cluster_dims__, or 0 after an error. */
 static unsigned cluster_size(const clang::CompilerInstance &compiler, const clang::ASTContext &context,
                              const clang::Expr *size)
 {
@@ -93,7 +93,7 @@ static unsigned cluster_size(const clang::CompilerInstance &compiler, const clan
     return 0;
 }
 
-/* The sizes of a kernel's clusters as text for the pass, in place of the source's expressions. */
+/* Replaces the source's expressions for the cluster size by a text for the pass. */
 static void facts_cluster(const clang::CompilerInstance &compiler, clang::FunctionDecl *function)
 {
     auto is_source = [](const clang::Attr *a) {
@@ -141,7 +141,7 @@ void mt::annotate_function(const clang::CompilerInstance &compiler, clang::Funct
     add_annotation(function, text);
 }
 
-/* A choice that nothing will follow is said, once per command. */
+/* Warns, once per command, of an attribute on host code, where it has no effect. */
 static void warn_host_only(const clang::CompilerInstance &compiler, const clang::FunctionDecl *function)
 {
     if (compiler.getLangOpts().CUDAIsDevice || mt::is_device_code(function) || mt_pass_options.host ||
@@ -175,7 +175,7 @@ class Annotator : public clang::RecursiveASTVisitor<Annotator>
             mt::keep_for_host(variable);
         return true;
     }
-    /* The call operator is implicit code, which is not visited. */
+    /* Visits the call operator, which is implicit code and therefore not visited otherwise. */
     bool VisitLambdaExpr(clang::LambdaExpr *lambda)
     {
         mt::annotate_function(compiler, lambda->getCallOperator());

@@ -1,10 +1,9 @@
-/* Names of the host's variables and members, which the pass needs to call an allocation after what holds it
- * (llvm-pass/host/host_names.c). Clang's release builds keep no names of values, so annotations carry them.
- */
+/* Annotates host variables and members with their names, by which the pass names allocations
+ * (llvm-pass/host/host_names.c). Clang's release builds keep no value names. */
 #include "plugin.h"
 
-/* What a variable of a type is to the pass: p pointer, r record or array, & reference, ? not known before the
- * template is used; '\0': nothing that holds a pointer. */
+/* Returns a type's shape for the pass: p pointer, r record or array, & reference, ? unknown until the
+ * template is instantiated, '\0' for types that contain no pointer. */
 static char shape_of(const clang::ASTContext &context, clang::QualType type)
 {
     if (const auto *alias = type->getAs<clang::TypedefType>())
@@ -31,8 +30,8 @@ static uint64_t size_of(const clang::ASTContext &context, clang::QualType type)
     return record && record->isInvalidDecl() ? 0 : (uint64_t)context.getTypeSizeInChars(type).getQuantity();
 }
 
-/* The annotation of this variable or member: name, shape, shape of what it points or refers to ('-': nothing
- * of interest) and the bytes of that, or of itself where it does neither. */
+/* Annotates a variable or member with its name, its shape, the shape of what it points or refers to ('-':
+ * irrelevant), and the size of that, or its own size if it is neither pointer nor reference. */
 static void annotate_variable(const clang::CompilerInstance &compiler, clang::DeclaratorDecl *decl,
                               llvm::StringRef name, clang::QualType type)
 {
@@ -69,7 +68,8 @@ class Namer : public clang::RecursiveASTVisitor<Namer>
             annotate_variable(compiler, variable, variable->getName(), variable->getType());
         return true;
     }
-    /* What a lambda captures is a member of it without a name: it is the variable, reference or not. */
+    /* A capture is an unnamed member of the lambda; it gets the variable's name, whether it is a reference or
+     * not. */
     bool VisitLambdaExpr(clang::LambdaExpr *lambda)
     {
         auto field = lambda->getLambdaClass()->field_begin(), end = lambda->getLambdaClass()->field_end();

@@ -1,10 +1,10 @@
-/* Places in the source as the trace has them: file, line, variable. */
+/* Source places as traces have them: file, line, variable. */
 #include "plugin.h"
 #include <dlfcn.h>
 
 namespace path = llvm::sys::path;
 
-/* -fdebug-prefix-map: the last one given that fits wins. */
+/* Applies -fdebug-prefix-map; the last option that matches wins. */
 static void place_remap(const clang::CodeGenOptions &options, llvm::SmallVectorImpl<char> &name)
 {
     for (auto it = options.DebugPrefixMap.rbegin(); it != options.DebugPrefixMap.rend(); ++it)

@@ -1,11 +1,11 @@
-/* The action "memtrace": runs before code generation in every cc1 that loads the plugin. */
+/* The action "memtrace", which runs before code generation in every cc1 that loads the plugin. */
 #include "plugin.h"
 
 using namespace clang;
 
 namespace
 {
-/* Annotates each function before code generation sees it: MultiplexConsumer asks us first. */
+/* Annotates each function before code generation: MultiplexConsumer calls this consumer first. */
 class Consumer : public ASTConsumer
 {
   public:
@@ -33,7 +33,8 @@ class Consumer : public ASTConsumer
     {
         mt::name_members(compiler, tag);
     }
-    /* A template is used: its instance may be called before its body is made at the end of the file. */
+    /* Annotates a template instance when it is used, since it may be called before its body is made at the
+     * end of the file. */
     void HandleCXXImplicitFunctionInstantiation(FunctionDecl *function) override
     {
         if (compiler.getLangOpts().CUDA)

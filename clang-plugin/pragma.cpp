@@ -1,5 +1,5 @@
-/* #pragma memtrace on|off: stretches of source lines that are not traced. A region belongs to the file it
- * is in: what that file includes is not affected, and the end of the file ends it. */
+/* #pragma memtrace on|off marks source lines that are not traced. A region belongs to its file: it does not
+ * extend to included files, and ends with the file. */
 #include "plugin.h"
 #include <map>
 
@@ -8,12 +8,13 @@ using namespace clang;
 namespace
 {
 struct Region {
-    std::string file; /* as #line names it */
+    std::string file; /* name as #line gives it */
     unsigned first, last;
 };
 struct Regions {
     std::vector<Region> closed;
-    /* By inclusion and name: preprocessed input is one inclusion with the text of many files. */
+    /* Open regions by inclusion and name, since preprocessed input is one inclusion with text of many files.
+     */
     std::map<std::pair<FileID, std::string>, Region> open;
 };
 
@@ -39,8 +40,8 @@ static void pragma_warn(Preprocessor &pp, SourceLocation at, StringRef text)
         mt::report(pp.getDiagnostics(), DiagnosticsEngine::Warning, at, text);
 }
 
-/* -E: the pragma has to be in the output as it is, for the compiler that reads it. The printer knows no
- * pragma of ours, but writes whatever name a diagnostics pragma has, and takes care of lines; its own words
+/* Writes the pragma to the output of -E, for the compiler that reads it. Clang's printer does not print
+ * unknown pragmas, but it prints diagnostics pragmas with any name and keeps lines correct; its own words
  * become a comment. */
 static void pragma_print(Preprocessor &pp, PragmaIntroducer introducer)
 {
@@ -104,7 +105,7 @@ void mt::hand_over_regions(const CompilerInstance &compiler)
     Regions &all = regions();
     for (auto &entry : all.open)
         all.closed.push_back(entry.second);
-    /* A header that is read several times gives the same region each time. */
+    /* A header that is read several times gives equal regions each time. */
     auto key = [](const Region &r) { return std::tie(r.file, r.first, r.last); };
     llvm::sort(all.closed, [&](const Region &a, const Region &b) { return key(a) < key(b); });
     auto last = std::unique(all.closed.begin(), all.closed.end(),

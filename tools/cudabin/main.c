@@ -1,15 +1,14 @@
-/* The wrappers of NVIDIA's ptxas and fatbinary: carry the CPU image from the PTX, where the compiler pass
- * leaves it as a comment line, to the place after the fatbin
- * where the runtime looks for it (format/image.h).
+/* The wrappers of NVIDIA's ptxas and fatbinary. They move the CPU image from the PTX, where the compiler pass
+ * leaves it as a comment line, to the place after the fatbin where the runtime looks for it (format/image.h).
+ * There are two steps, since clang runs two programs and may not give the PTX to the second one:
  *
- * Two stations, since clang runs two programs and may keep the PTX from the second one:
- *   ptxas      takes the line out, assembles the rest, and puts the object (decoded) at the end of the cubin
- *   fatbinary  takes line or object out of its inputs, links the object, and puts the payload
- *              after the fatbin
+ *   ptxas      removes the line, assembles the rest, and appends the decoded object to the cubin
+ *   fatbinary  removes line or object from its inputs, links the object, and appends the payload to the
+ * fatbin
  *
- * Exit codes are those of the real tools; 1 when the wrapper itself fails. Messages: "memtrace: ptxas: …" on
- * stderr. Signals: temporary files are removed, the child is ended,
- * then the signal takes its default course. */
+ * Exit codes are those of the real tools; 1 if the wrapper itself fails. Messages are "memtrace: ptxas: …" on
+ * stderr. On a signal temporary files are removed, the child is ended, and the signal takes its default
+ * action. */
 #include "process.h"
 #include "base/part.h"
 #include "format/image.h"
@@ -23,13 +22,13 @@
 
 struct tool {
     const char *name; /* "ptxas" or "fatbinary" */
-    char *real;       /* the real tool, resolved */
-    unsigned cuda;    /* CUDA_VERSION of the toolkit, e.g. 13000 */
+    char *real;       /* path of the real tool */
+    unsigned cuda;    /* CUDA_VERSION of the toolkit, for example 13000 */
 };
 
-/* The overlay around this executable: bin/.memtrace-overlay (key=value lines) and bin/real/. */
+/* ---- The overlay around this executable: bin/.memtrace-overlay (key=value lines) and bin/real/ ---- */
 
-/* The toolkit's version from the overlay's marker file; 0 when it does not say. */
+/* Returns the toolkit's version from the overlay's marker file, or 0 if it has none. */
 static unsigned marker_version(const char *path)
 {
     char line[PATH_MAX + 16];
@@ -45,13 +44,13 @@ static unsigned marker_version(const char *path)
     return version;
 }
 
-/* Fills `tool` from the overlay that this executable lies in, and mt_cli_name; 0, or 1 after a message. */
+/* Fills `tool` from the overlay that contains this executable, and sets mt_cli_name. Returns 0, or 1 after a
+ * message. */
 static int cudabin_tool_find(struct tool *tool)
 {
     static char self[PATH_MAX], name[32];
     char path[PATH_MAX + 32];
-    /* The executable's own place, not argv[0]: right also when it is called through a
-     * link or found in PATH. */
+    /* Uses the executable's own place, not argv[0], so that links and PATH work, too. */
     char *slash = mt_files_self(self, 0) == 0 ? strrchr(self, '/') : NULL;
     mt_cli_name = "memtrace";
     if (!slash) {
@@ -79,9 +78,9 @@ static int cudabin_tool_find(struct tool *tool)
     return 0;
 }
 
-/* ---- Directives that the compiler could not write into the PTX ---- */
+/* ---- PTX directives that the compiler cannot write ---- */
 
-/* Where the parameters of the kernel end, or NULL. The text ends in a NUL. */
+/* Returns the end of the kernel's parameters, or NULL. The text is NUL-terminated. */
 static char *parameters_end(char *text, const char *name)
 {
     static const char entry[] = ".entry ";
@@ -97,7 +96,7 @@ static char *parameters_end(char *text, const char *name)
     return NULL;
 }
 
-/* Puts `words` at `at`, which is in the text. */
+/* Inserts `words` at `at`, a place in the text. */
 static int ptx_insert(struct bytes *contents, char *at, const char *words)
 {
     size_t offset = (size_t)(at - (char *)contents->data), length = strlen(words);
@@ -112,7 +111,7 @@ static int ptx_insert(struct bytes *contents, char *at, const char *words)
     return 0;
 }
 
-/* The line at `line`: its kernel gets its directives. The line goes, its end stays. */
+/* Handles a marker line: adds the directives to its kernel and removes the line's text, but not its end. */
 static int put_cluster(struct bytes *contents, char *line, const char **why)
 {
     char name[4096], words[128];
@@ -137,7 +136,7 @@ static int put_cluster(struct bytes *contents, char *line, const char **why)
     return 0;
 }
 
-/* The directives of kernels with __cluster_dims__. 0, or -1 with *why. */
+/* Adds the directives of kernels with __cluster_dims__. Returns 0, or -1 with *why. */
 static int image_put_clusters(struct bytes *contents, const char **why)
 {
     if (!memmem(contents->data, contents->size, MT_PTX_CLUSTER, sizeof MT_PTX_CLUSTER - 1)) {
@@ -156,30 +155,29 @@ static int image_put_clusters(struct bytes *contents, const char **why)
             return 0;
         }
         at = (size_t)(line - (char *)contents->data);
-        if (at > 0 && line[-1] != '\n') { /* inside another line: not ours */
+        if (at > 0 && line[-1] != '\n') { /* within another line, so it is no marker */
             at++;
         } else if (put_cluster(contents, line, why) != 0) {
             return -1;
         } else {
-            at = 0; /* what was put in moved the rest */
+            at = 0; /* the insertion moved the text */
         }
     }
 }
 
-/* The CPU image inside a PTX file or after a cubin.
+/* ---- The CPU image in a PTX file or after a cubin ----
  *
- * PTX:   a line MT_PTX_PREFIX + base64 of the object. Lines that the compiler wraps in its inline-asm marks
- * stay. cubin: …, object, trailer; the trailer is at the very end,
- * so it is found without knowing the cubin. */
+ * PTX: a line MT_PTX_PREFIX + base64 of the object; inline-asm marks of the compiler around it stay.
+ * cubin: …, object, trailer. The trailer is at the end, so it is found without parsing the cubin. */
 
 #define TRAILER_MAGIC "MTCPUOB1"
 struct trailer {
-    uint64_t size; /* bytes of the object in front of the trailer */
+    uint64_t size; /* bytes of the object before the trailer */
     char magic[8];
 };
 _Static_assert(sizeof(struct trailer) == 16, "trailer is 16 bytes on disk");
 
-/* Value of a base64 digit, or -1. */
+/* Returns the value of a base64 digit, or -1. */
 static int image_digit(unsigned char c)
 {
     if (c >= 'A' && c <= 'Z') {
@@ -194,7 +192,7 @@ static int image_digit(unsigned char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Decodes text[0, size); 0, or -1 when it is not base64 (RFC 4648, with or without padding). */
+/* Decodes text[0, size). Returns 0, or -1 if it is not base64 (RFC 4648, padding optional). */
 static int image_decode(const unsigned char *text, size_t size, struct bytes *out)
 {
     while (size > 0 && (text[size - 1] == '\r' || text[size - 1] == ' ')) {
@@ -271,7 +269,7 @@ static int take_lines(struct bytes *contents, struct bytes *image, const char **
         while (begin > contents->data && (begin[-1] == ' ' || begin[-1] == '\t')) {
             begin--;
         }
-        if (begin > contents->data && begin[-1] != '\n') { /* inside another line: not ours */
+        if (begin > contents->data && begin[-1] != '\n') { /* within another line, so it is no image */
             at += prefix;
             continue;
         }
@@ -284,17 +282,17 @@ static int take_lines(struct bytes *contents, struct bytes *image, const char **
             *why = "the CPU image in the PTX is damaged";
             return -1;
         }
-        /* The LF stays: the assembler's messages keep their line numbers. */
+        /* Keeps the LF, so that the assembler's messages have the right line numbers. */
         memmove(begin, lf, (size_t)(end - lf));
         contents->size -= (size_t)(lf - begin);
         at = begin;
     }
 }
 
-/* Takes the CPU image out of the contents of a PTX file (comment lines) or of a cubin (trailer) in place.
- * `image` gets the relocatable object, empty when there is none; the last one when a PTX has several.
- * 0, or -1 with *why (static) when an image is there but damaged. PTX keeps its line count. What the compiler
- * could not write into the PTX is there then, too. */
+/* Removes the CPU image from a PTX file (comment lines) or a cubin (trailer), in place. `image` receives the
+ * relocatable object, the last one if a PTX has several, or nothing. PTX keeps its number of lines, and gets
+ * the directives that the compiler cannot write. Returns 0, or -1 with *why (static) if the image is damaged.
+ */
 static int cudabin_image_take(struct bytes *contents, struct bytes *image, const char **why)
 {
     image->data = NULL;
@@ -313,7 +311,8 @@ static int cudabin_image_take(struct bytes *contents, struct bytes *image, const
     return status;
 }
 
-/* Appends `object` to the cubin at path in the form that image_take finds; 0, or -1 with errno. */
+/* Appends `object` to the cubin at path, in the form that cudabin_image_take reads. Returns 0, or -1 with
+ * errno. */
 static int cudabin_image_append(const char *path, const struct bytes *object)
 {
     struct trailer t = {.size = object->size};
@@ -324,13 +323,13 @@ static int cudabin_image_append(const char *path, const struct bytes *object)
     return mt_cudabin_file_append(path, &t, sizeof t);
 }
 
-/* bin/ptxas of the overlay. Arguments are the real ptxas's and go through unchanged, apart from input files
- * that carry a CPU image: those are replaced by copies without it. MEMTRACE_PTXAS: another ptxas to run, or
- * "none": assemble nothing, so that the program has the CPU image and the PTX only (for code that this ptxas
- * cannot assemble, or when compile time matters). */
+/* ---- bin/ptxas of the overlay. Arguments are those of the real ptxas, to which they are passed; input files
+ * with a CPU image are replaced by copies without it. MEMTRACE_PTXAS names another ptxas to run, or is
+ * "none": nothing is assembled, and the program has only CPU image and PTX (for code that this ptxas cannot
+ * assemble, or to save compile time) ---- */
 
-/* The value of -o FILE, --output-file FILE or --output-file=FILE at argv[i], or NULL. *two: the value is
- * argv[i + 1]. */
+/* Returns the value of -o FILE, --output-file FILE or --output-file=FILE at argv[i], or NULL. *two: the value
+ * is argv[i + 1]. */
 static const char *output_option(int argc, char **argv, int i, int *two)
 {
     static const char *const names[] = {"-o", "--output-file", "-output-file"};
@@ -351,7 +350,8 @@ static const char *output_option(int argc, char **argv, int i, int *two)
     return NULL;
 }
 
-/* "None": the cubin is empty but for the image; bin/fatbinary leaves an empty cubin out. */
+/* Implements "none": writes an empty cubin, to which the image is appended. bin/fatbinary omits empty cubins.
+ */
 static int assemble_nothing(const char *output)
 {
     FILE *f = fopen(output, "we");
@@ -361,7 +361,7 @@ static int assemble_nothing(const char *output)
     return 0;
 }
 
-/* Takes the image out of the input file argv[i], which is replaced by a copy when it is not the same then. */
+/* Removes the image from input file argv[i]; replaces the argument by a changed copy if there was one. */
 static int ptxas_take_input(char **file, struct bytes *image)
 {
     struct bytes ptx = {0}, found = {0};
@@ -391,7 +391,7 @@ static int ptxas_take_input(char **file, struct bytes *image)
 
 static int cudabin_ptxas_main(const struct tool *tool, int argc, char **argv)
 {
-    const char *output = "elf.o"; /* the real one's default */
+    const char *output = "elf.o"; /* default of the real ptxas */
     const char *override = getenv("MEMTRACE_PTXAS");
     int none = override && strcmp(override, "none") == 0;
     struct bytes image = {0};
@@ -415,7 +415,7 @@ static int cudabin_ptxas_main(const struct tool *tool, int argc, char **argv)
     if (code < 0) {
         code = mt_cli_fail("cannot run %s: %s", argv[0], strerror(errno));
     }
-    /* Not into devices and pipes: `-o /dev/null` only asks whether it assembles. */
+    /* Never appends to devices and pipes: `-o /dev/null` only tests whether the input assembles. */
     if (code == 0 && image.size > 0 && mt_cudabin_file_is_regular(output) &&
         cudabin_image_append(output, &image) != 0) {
         code = mt_cli_fail("%s: %s", output, strerror(errno));
@@ -425,41 +425,41 @@ static int cudabin_ptxas_main(const struct tool *tool, int argc, char **argv)
     return code;
 }
 
-/* bin/fatbinary of the overlay: clang 19's option spelling made this toolkit's, images taken out of the
- * inputs, linked, and put after the fatbin.
+/* ---- bin/fatbinary of the overlay: translates clang 19's options to the toolkit's, takes the images out of
+ * the inputs, links them, and appends the result to the fatbin ----
  *
  *   clang 19   --image=profile=sm_90,file=F       --image=profile=compute_90,file=F
  *   CUDA 13    --image3=kind=elf,sm=90,file=F     --image3=kind=ptx,sm=90,file=F
  *
- * MEMTRACE_LD: the linker for the CPU image, instead of ld, ld.lld-19 or ld.lld. */
+ * MEMTRACE_LD names the linker for the CPU image, instead of ld, ld.lld-19 or ld.lld. */
 
 #define FATBIN_MAGIC 0xba55ed50u
-struct fatbin_header { /* as CUDA 8 to 13 write it */
+struct fatbin_header { /* form of CUDA 8 to 13 */
     uint32_t magic;
     uint16_t version, header_size;
-    uint64_t size; /* bytes that follow the header */
+    uint64_t size; /* bytes after the header */
 };
 _Static_assert(sizeof(struct fatbin_header) == 16, "fatbin header is 16 bytes");
 
-/* One --image or --image3 argument. Strings point into the argument, except sm. */
+/* An --image or --image3 argument. The strings point into the argument, except sm. */
 struct input {
-    int index, count; /* argv[index], and how many arguments it takes: --image=X is one, --image X two */
+    int index, count; /* argv[index], and the number of arguments: 1 for --image=X, 2 for --image X */
     int image3;
     const char *file;
     char kind[8], sm[16];
-    int profile; /* what was given as profile=, so that kind and sm are derived */
+    int profile; /* value of profile=, from which kind and sm are derived */
 };
 
-/* The whole state of one run. */
+/* State of one run. */
 struct job {
     const struct tool *tool;
-    char **args; /* for the real fatbinary, NULL-terminated; each on the heap */
+    char **args; /* arguments for the real fatbinary, NULL-terminated, each on the heap */
     int nargs;
     const char *output;
     struct bytes image; /* relocatable object of the highest architecture */
     long image_sm;
-    int images_in; /* inputs handed on */
-    int dropped;   /* inputs left out because nothing was assembled */
+    int images_in; /* number of inputs passed on */
+    int dropped;   /* number of inputs omitted because nothing was assembled */
 };
 
 static int add_arg(struct job *job, char *arg)
@@ -472,13 +472,13 @@ static int add_arg(struct job *job, char *arg)
     return 0;
 }
 
-/* Copies the value of key= up to the next comma; 1 if there. */
+/* Copies the value of key= up to the next comma. Returns 1 if the key is present. */
 static int fatbinary_field(const char *spec, const char *key, char *out, size_t room)
 {
     size_t length = strlen(key);
     for (const char *p = spec; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL) {
         if (strncmp(p, "file=", 5) == 0) {
-            return 0; /* the file name is the rest: it may have commas */
+            return 0; /* a file name extends to the end, since it may contain commas */
         }
         if (strncmp(p, key, length) == 0) {
             size_t n = strcspn(p + length, ",");
@@ -489,7 +489,7 @@ static int fatbinary_field(const char *spec, const char *key, char *out, size_t 
     return 0;
 }
 
-/* Is argv[i] an image argument? Fills *in. */
+/* Parses argv[i] into *in. Returns 1 if it is an image argument. */
 static int parse_input(int argc, char **argv, int i, struct input *in)
 {
     static const char *const names[] = {"--image3", "-image3", "--image", "-image", "-im"};
@@ -515,7 +515,7 @@ static int parse_input(int argc, char **argv, int i, struct input *in)
     }
     const char *file = strncmp(spec, "file=", 5) == 0 ? spec : strstr(spec, ",file=");
     if (!file) {
-        return 0; /* the real one will say what is wrong with it */
+        return 0; /* the real fatbinary reports the error */
     }
     in->file = strchr(file, '=') + 1;
     char profile[32];
@@ -531,7 +531,7 @@ static int parse_input(int argc, char **argv, int i, struct input *in)
     return 1;
 }
 
-/* The same argument with another file and, from CUDA 13 on, in today's spelling. NULL: out of memory. */
+/* Returns the argument with another file name, from CUDA 13 on in the new spelling. NULL: no memory. */
 static char *spell_input(const struct job *job, char **argv, const struct input *in, const char *file)
 {
     char *text = NULL;
@@ -543,14 +543,14 @@ static char *spell_input(const struct job *job, char **argv, const struct input 
     return asprintf(&text, "--image%s=%.*s%s", in->image3 ? "3" : "", head, spec, file) < 0 ? NULL : text;
 }
 
-/* Takes the image out of one input and adds the input to the real tool's arguments. */
+/* Takes the image out of an input, and adds the input to the real tool's arguments. */
 static int fatbinary_take_input(struct job *job, char **argv, const struct input *in)
 {
     struct bytes contents = {0}, image = {0};
     const char *why = NULL, *file = in->file;
     int code = 0;
     if (mt_cudabin_file_read(file, &contents) != 0) {
-        job->images_in++; /* the real one names what is wrong */
+        job->images_in++; /* the real fatbinary reports the error */
         return add_arg(job, spell_input(job, argv, in, file));
     }
     size_t whole = contents.size;
@@ -608,7 +608,7 @@ static int read_arguments(struct job *job, int argc, char **argv)
     return 0;
 }
 
-/* Runs the first linker that there is; its exit code, or -1 with errno. */
+/* Runs the first linker that exists. Returns its exit code, or -1 with errno. */
 static int run_linker(const char *object, const char *out)
 {
     const char *chosen = getenv("MEMTRACE_LD");
@@ -630,7 +630,7 @@ static int run_linker(const char *object, const char *out)
     return code;
 }
 
-/* Links the relocatable object to a shared object. Symbols of libmemtrace.so stay undefined. */
+/* Links the relocatable object to a shared object, in which symbols of libmemtrace.so stay undefined. */
 static int link_image(struct job *job, struct bytes *linked)
 {
     const char *object = mt_cudabin_temp_write(".o", job->image.data, job->image.size);
@@ -653,8 +653,8 @@ static int link_image(struct job *job, struct bytes *linked)
     return 0;
 }
 
-/* What is in front of an image of `size` bytes. The architecture is one that NVIDIA's tools know: that of
- * the fatbin's first entry. */
+/* Makes the header of an image of `size` bytes. Its architecture is that of the fatbin's first entry, since
+ * NVIDIA's tools must know it. */
 static struct mt_carrier carrier_of(const struct bytes *fatbin, const struct fatbin_header *header,
                                     uint64_t size)
 {
@@ -678,7 +678,7 @@ static struct mt_carrier carrier_of(const struct bytes *fatbin, const struct fat
     return c;
 }
 
-/* Puts the payload after the fatbin at path. */
+/* Appends the payload to the fatbin at path. */
 static int append_payload(struct job *job, const struct bytes *linked)
 {
     static const unsigned char zeros[8];
@@ -712,7 +712,7 @@ out:
     return code;
 }
 
-/* A fatbin with nothing in it, for programs without GPU code. */
+/* Writes an empty fatbin, for programs without GPU code. */
 static int write_empty(struct job *job)
 {
     struct fatbin_header header = {.magic = FATBIN_MAGIC, .version = 1, .header_size = sizeof header};
@@ -749,7 +749,7 @@ static int fatbinary_run(struct job *job)
     if (code < 0) {
         code = mt_cli_fail("cannot run %s: %s", job->args[0], strerror(errno));
     }
-    /* Not into devices and pipes, and never are those removed. */
+    /* Never appends to devices and pipes, and never removes them. */
     if (code == 0 && linked.size > 0 &&
         (mt_cudabin_file_is_regular(job->output) || access(job->output, F_OK) != 0)) {
         code = append_payload(job, &linked);

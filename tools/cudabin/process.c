@@ -1,4 +1,4 @@
-/* Whole files in memory, temporary files that never outlive the program, and children. */
+/* Files read whole, temporary files that are always removed, and child processes. */
 
 #include "base/trust.h"
 #include "process.h"
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Two per image and architecture, the object and the linked object: far below this. */
+/* Far more than needed: two per image and architecture, the object and the linked object. */
 #define MAX_TEMPS 256
 static char *volatile temps[MAX_TEMPS];
 static volatile sig_atomic_t ntemps;
@@ -108,7 +108,8 @@ int mt_cudabin_file_is_regular(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* What is written there becomes code: a folder in which others could put something else is not used. */
+/* Returns 1 if the file's folder is safe: its files become code, so others must not be able to write there.
+ */
 static int file_is_safe(const char *path)
 {
     char why[PATH_MAX + 128];
@@ -135,7 +136,7 @@ const char *mt_cudabin_temp_write(const char *suffix, const void *data, size_t s
     if (asprintf(&path, "%s/memtrace-XXXXXX%s", dir, suffix) < 0) {
         return NULL;
     }
-    /* No signal between the file's birth and its entry in the list. */
+    /* Blocks signals between the creation of the file and its entry in the list. */
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &old);
     int fd = mkostemps(path, (int)strlen(suffix), O_CLOEXEC);
@@ -195,7 +196,7 @@ void mt_cudabin_process_guard(void)
     struct sigaction action = {.sa_handler = on_signal}, old;
     guarded_set(&action.sa_mask);
     for (size_t i = 0; i < NGUARDED; i++) {
-        /* What the caller ignores (nohup) stays ignored. */
+        /* Signals that the caller ignores (nohup) stay ignored. */
         if (sigaction(guarded[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) {
             sigaction(guarded[i], &action, NULL);
         }
@@ -208,7 +209,7 @@ int mt_cudabin_process_run(char *const argv[])
     posix_spawnattr_t attr;
     pid_t pid = 0;
     int status;
-    /* No signal between the child's birth and its number in `child`. */
+    /* Blocks signals between fork and the assignment of `child`. */
     guarded_set(&block);
     sigprocmask(SIG_BLOCK, &block, &old);
     posix_spawnattr_init(&attr);

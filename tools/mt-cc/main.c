@@ -1,4 +1,4 @@
-/* mt-cc: puts the command line together and becomes clang++-19. docs/man/mt-cc.md is its manual. */
+/* mt-cc: builds the command line for clang++-19 and executes it. Manual: docs/man/mt-cc.md. */
 #include "mt-cc.h"
 #include "base/part.h"
 #include "base/create.h"
@@ -20,18 +20,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MT_ARCHS 256 /* architectures by number (90) */
+#define MT_ARCHS 256 /* most architectures, by number (90) */
 
-/* What the device code of some files has in common. Zero-initialise. */
+/* Device code that some files have in common. Zero-initialised is empty. */
 struct device_code {
     int fatbins;
-    unsigned char arch[MT_ARCHS]; /* 1: all of them have GPU code for it */
+    unsigned char arch[MT_ARCHS]; /* 1: all of the files have GPU code for this architecture */
 };
 
-/* mt-cc --env: lines for a shell in which clang itself does what mt-cc does, so that
- *     clang++ -fplugin=libMemtrace-AA.so kernel.cu
- * needs nothing else. clang 19 takes more options from CCC_OVERRIDE_OPTIONS: there,
- * the configuration file. */
+/* ---- mt-cc --env: shell lines that make clang behave as mt-cc, so that clang++ -fplugin=libMemtrace-AA.so
+ * kernel.cu needs no other option. clang 19 takes further options from CCC_OVERRIDE_OPTIONS, here a
+ * configuration file ---- */
 
 #define OVERRIDES "CCC_OVERRIDE_OPTIONS"
 #define CONFIGURATION "memtrace.cfg"
@@ -44,14 +43,14 @@ static void cut_name(char *path)
     }
 }
 
-/* The program that a shell would run by this name: its real path; NULL if there is none. */
+/* Returns the real path of the program that a shell would run by this name, or NULL. */
 static char *find_program(const char *name)
 {
     char path[PATH_MAX], real[PATH_MAX];
     return mt_files_executable(name, path) == 0 && realpath(path, real) ? mt_words_text("%s", real) : NULL;
 }
 
-/* The clang++ 19 that mt-cc would run; NULL after a message. */
+/* Returns the clang++ 19 that mt-cc would run, or NULL after a message. */
 static char *cc_find_clang(void)
 {
     const char *chosen = getenv("MEMTRACE_CLANG");
@@ -66,7 +65,7 @@ static char *cc_find_clang(void)
     return clang;
 }
 
-/* A folder in which clang 19 is called clang++; NULL after a message. */
+/* Returns a folder in which clang 19 is named clang++, or NULL after a message. */
 static char *clang_folder(void)
 {
     char *clang = cc_find_clang();
@@ -80,13 +79,13 @@ static char *clang_folder(void)
     return clang;
 }
 
-/* NAME=value, `value` in front of what was there. */
+/* Prints NAME=value, with `value` before the present contents. */
 static void print_path(const char *name, const char *value)
 {
     printf("export %s='%s'${%s:+\":$%s\"}\n", name, value, name, name);
 }
 
-/* On stdout: lines for a shell that make it so. An exit code. */
+/* Prints the shell lines on stdout. Returns an exit code. */
 static int cc_print_environment(const struct places *p)
 {
     char *bin = mt_words_text("%s", p->include), *lib = mt_words_text("%s", p->plugin),
@@ -109,7 +108,7 @@ static int cc_print_environment(const struct places *p)
     return 0;
 }
 
-/* Takes back what they say to clang: mt-cc gives clang all flags itself. */
+/* Removes the settings of --env, since mt-cc itself passes all flags to clang. */
 static void cc_forget_environment(void)
 {
     const char *overrides = getenv(OVERRIDES);
@@ -118,11 +117,11 @@ static void cc_forget_environment(void)
     }
 }
 
-/* Finds memtrace's files from /proc/self/exe, so that a build tree or an installed tree can be moved.
+/* Finds memtrace's files relative to /proc/self/exe, so that build and install trees can be moved.
  *   build tree:   bin/mt-cc  lib     cuda-overlay                  include (a link to the sources')
  *   install tree: bin/mt-cc  LIBDIR  LIBDIR/memtrace/cuda-overlay  include */
 
-/* Reads key=value lines of the overlay's marker; 0, or -1 when it is not there. */
+/* Reads the key=value lines of the overlay's marker. Returns 0, or -1 if it is missing. */
 static int read_marker(struct places *p)
 {
     char line[PATH_MAX + 16];
@@ -150,7 +149,8 @@ static void places_set(struct places *p, const char *root, const char *libdir, c
     p->include = mt_words_text("%s/include", root);
 }
 
-/* Build tree or install tree, whichever this executable lies in. 0, or -1 after a message. */
+/* Finds memtrace's files in the build or install tree that contains this executable. Returns 0, or -1 after a
+ * message. */
 static int cc_places_find(struct places *p)
 {
     char root[PATH_MAX];
@@ -167,7 +167,7 @@ static int cc_places_find(struct places *p)
     if (read_marker(p) == 0) {
         return 0;
     }
-    const char *tool = mt_words_text("%s/libexec/memtrace/mt-overlay", root); /* as installed */
+    const char *tool = mt_words_text("%s/libexec/memtrace/mt-overlay", root); /* name in an install tree */
     cc_find_clang();
     mt_cli_say("no CUDA overlay: neither %s/cuda-overlay nor %s", root, p->overlay);
     mt_cli_say("%s: %s --cuda /usr/local/cuda --out %s --runtime %s --compiler %s/bin/mt-cc",
@@ -177,7 +177,7 @@ static int cc_places_find(struct places *p)
     return -1;
 }
 
-/* ---- The command line for clang, and running it ---- */
+/* ---- The command line for clang ---- */
 
 #define DEFAULT_ARCH "sm_90"
 #define CLANG "clang++-19"
@@ -218,7 +218,8 @@ static int are_there(const struct request *r, const struct places *p)
     return !r->links || r->inputs == 0 || (main_exists(p->runtime, "runtime") && main_traces_host(r, p));
 }
 
-/* CMake compiles this to ask which compiler it has. It must take mt-cc for clang, whose options mt-cc has. */
+/* Returns 1 if CMake compiles this to identify the compiler. It must recognise clang, whose options mt-cc
+ * accepts. */
 static int asks_for_compiler(const struct request *r)
 {
     static const char name[] = "CMakeCUDACompilerId.cu";
@@ -236,7 +237,7 @@ static int main_compare_archs(const void *a, const void *b)
     return atoi(*(char *const *)a + strlen("sm_")) - atoi(*(char *const *)b + strlen("sm_"));
 }
 
-/* nvcc's __CUDA_ARCH_LIST__: ten times the architectures' numbers, the smallest first. */
+/* Defines nvcc's __CUDA_ARCH_LIST__: ten times the architectures' numbers, in ascending order. */
 static void main_add_arch_list(struct words *line, const struct request *r)
 {
     struct words archs = {0};
@@ -252,7 +253,7 @@ static void main_add_arch_list(struct words *line, const struct request *r)
     mt_words_addf(line, "-D__CUDA_ARCH_LIST__=%s", list);
 }
 
-/* What the host C compilers of today's systems (gcc before 14) warn of, and clang 19 refuses. */
+/* Turns off errors of clang 19 for C code that gcc before 14 only warns about. */
 static void main_add_c_dialect(struct words *line)
 {
     static const char *const warned[] = {"implicit-function-declaration", "implicit-int", "int-conversion",
@@ -262,12 +263,12 @@ static void main_add_c_dialect(struct words *line)
     }
 }
 
-/* Flags in front of the user's: what a compilation needs. Later ones win, so the user's stay in force. */
+/* Adds flags before the user's, which take precedence. */
 static void add_compile_flags(struct words *line, const struct request *r, const struct places *p)
 {
     mt_words_add(line, "-Wno-unknown-cuda-version");
     if (r->compiles) {
-        mt_words_add(line, "-Wno-register"); /* an error in clang's C++17, not in nvcc's */
+        mt_words_add(line, "-Wno-register"); /* an error in clang's C++17, but not in nvcc's */
         main_add_arch_list(line, r);
     }
     if (r->c_files.count > 0) {
@@ -275,8 +276,8 @@ static void add_compile_flags(struct words *line, const struct request *r, const
     }
     if (r->cuda) {
         mt_words_addf(line, "--cuda-path=%s", p->overlay);
-        /* clang itself looks there only after /usr/local/include and /usr/include,
-         * where there may be CUDA headers. */
+        /* clang itself would look there after /usr/local/include and /usr/include, which may contain CUDA
+         * headers. */
         mt_words_add(line, "-isystem");
         mt_words_addf(line, "%s/include", p->overlay);
         if (asks_for_compiler(r)) {
@@ -304,7 +305,7 @@ static void add_compile_flags(struct words *line, const struct request *r, const
     }
 }
 
-/* Flags after the user's: header folders that come last, and the runtime. */
+/* Adds flags after the user's: header folders searched last, and the runtime. */
 static void add_last_flags(struct words *line, const struct request *r, const struct places *p)
 {
     if (r->compiles) {
@@ -328,21 +329,21 @@ static void add_last_flags(struct words *line, const struct request *r, const st
     }
 }
 
-/* Becomes clang; returns only when that cannot be. */
+/* Executes clang; returns only if that fails. */
 static int main_become(struct words *line)
 {
     const char *chosen = getenv("MEMTRACE_CLANG");
     int is_clang = strcmp(line->word[0], CLANG) == 0 || (chosen && strcmp(line->word[0], chosen) == 0);
     if (strcmp(line->word[0], CLANG) == 0) {
         execvp(line->word[0], line->word);
-        line->word[0] = (char *)MT_CLANGXX; /* not in PATH: where it was when memtrace was built */
+        line->word[0] = (char *)MT_CLANGXX; /* not in PATH: the path known when memtrace was built */
     }
     execvp(line->word[0], line->word);
     return mt_cli_fail("cannot run %s: %s%s", line->word[0], strerror(errno),
                        is_clang ? "; " MT_CC_NO_CLANG : "");
 }
 
-/* clang's whole command line from the words in its middle, the inputs and options. */
+/* Returns clang's whole command line, given the inputs and options in its middle. */
 static struct words cc_complete(const struct request *r, const struct words *middle, int links)
 {
     const char *chosen = getenv("MEMTRACE_CLANG");
@@ -351,19 +352,19 @@ static struct words cc_complete(const struct request *r, const struct words *mid
     part.links = links;
     mt_words_add(&line, chosen && *chosen ? chosen : CLANG);
     if (!r->compiles) {
-        mt_words_add(&line, "-Qunused-arguments"); /* nvcc's users give links what is for compiling */
+        mt_words_add(&line, "-Qunused-arguments"); /* users of nvcc pass compile options to links */
     }
     add_compile_flags(&line, &part, r->places);
     mt_words_append(&line, middle);
     while (!links && line.count > 2 && strcmp(line.word[line.count - 2], "-x") == 0) {
-        line.count -= 2; /* no input follows: clang would warn */
+        line.count -= 2; /* no input follows, of which clang would warn */
         line.word[line.count] = NULL;
     }
     add_last_flags(&line, &part, r->places);
     return line;
 }
 
-/* Runs a command, or shows it; its exit code. With `out` (a file, or -1) its standard output goes there. */
+/* Runs a command, or shows it. Returns its exit code. `out`: file for its standard output, or -1. */
 static int cc_run_line(const struct request *r, struct words *line, int out)
 {
     int status = 0;
@@ -389,7 +390,7 @@ static int cc_run_line(const struct request *r, struct words *line, int out)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-/* A folder for temporary files; NULL after a message. With --show it is only named. */
+/* Makes a folder for temporary files; with --show only names it. NULL after a message. */
 static char *cc_make_folder(const struct request *r)
 {
     const char *tmp = getenv("TMPDIR");
@@ -401,7 +402,7 @@ static char *cc_make_folder(const struct request *r)
         mt_cli_say("cannot make %s: %s; set TMPDIR to another folder", folder, strerror(errno));
         return NULL;
     }
-    if (mt_trust_file(folder, why, sizeof why) != 0) { /* code will be there */
+    if (mt_trust_file(folder, why, sizeof why) != 0) { /* the folder will contain code */
         rmdir(folder);
         mt_cli_say("no temporary folder: %s; set TMPDIR to another folder", why);
         return NULL;
@@ -409,8 +410,8 @@ static char *cc_make_folder(const struct request *r)
     return folder;
 }
 
-/* C files beside C++ and CUDA sources, and a standard for one of them. clang has one -std for all inputs of a
- * command, and refuses C++'s for C and C's for C++. */
+/* ---- C files together with C++ or CUDA sources, and a standard for one language: clang has a single -std
+ * for all inputs of a command, and refuses C++'s for C and C's for C++ ---- */
 
 static int is_cxx_standard(const char *word)
 {
@@ -432,7 +433,7 @@ static int languages_holds(const struct words *list, const char *pointer)
     return 0;
 }
 
-/* Is there a standard that is for C (cxx 0) or for C++ (cxx 1)? */
+/* Returns 1 if there is a standard for C (cxx 0) or for C++ (cxx 1). */
 static int languages_has_standard(const struct request *r, int cxx)
 {
     for (size_t i = 0; i < r->user.count; i++) {
@@ -443,15 +444,15 @@ static int languages_has_standard(const struct request *r, int cxx)
     return 0;
 }
 
-/* 1: C and other sources, and a standard that is not for both: the command must be run in parts. */
+/* Returns 1 if there are C and other sources, and a standard for only one of the languages: the command must
+ * be run in parts. */
 static int cc_languages_mixed(const struct request *r)
 {
     return r->c_files.count > 0 && r->cxx_sources > 0 &&
            (languages_has_standard(r, 0) || languages_has_standard(r, 1));
 }
 
-/* r->user without the other language's standard: for a request whose sources are all C,
- * or all C++ or CUDA. */
+/* Removes the other language's standard from r->user, if the sources are all C, or all C++ or CUDA. */
 static void cc_languages_drop_standard(struct request *r)
 {
     size_t kept = 0;
@@ -469,12 +470,12 @@ static void cc_languages_drop_standard(struct request *r)
     r->user.count = kept;
 }
 
-/* The words that compile C file `i` into `object`, or all C files where they end
- * up by themselves (object NULL). */
+/* Returns the words that compile C file `i` into `object`, or with object NULL all C files into their default
+ * outputs. */
 static struct words cc_languages_c(const struct request *r, size_t file, const char *object)
 {
     struct words out = {0};
-    mt_words_add(&out, "-Qunused-arguments"); /* what is for linking or for CUDA */
+    mt_words_add(&out, "-Qunused-arguments"); /* options for linking or for CUDA */
     if (object) {
         mt_words_add(&out, "-c");
         mt_words_add(&out, "-o");
@@ -495,7 +496,7 @@ static struct words cc_languages_c(const struct request *r, size_t file, const c
     return out;
 }
 
-/* "-x c -x none": nothing between them any more, and clang would warn. */
+/* Removes "-x c -x none" with nothing in between, of which clang would warn. */
 static struct words without_idle_languages(const struct words *list)
 {
     struct words out = {0};
@@ -510,7 +511,7 @@ static struct words without_idle_languages(const struct words *list)
     return out;
 }
 
-/* The words that compile one source into `object`. */
+/* Returns the words that compile one source into `object`. */
 static struct words cc_languages_one(const struct request *r, const char *source, const char *object)
 {
     struct words out = {0};
@@ -532,7 +533,7 @@ static struct words cc_languages_one(const struct request *r, const char *source
     return without_idle_languages(&out);
 }
 
-/* The words of a link: each source is replaced by its object. */
+/* Returns the words of a link, with each source replaced by its object. */
 static struct words cc_languages_linked(const struct request *r, const struct words *objects)
 {
     struct words out = {0};
@@ -549,7 +550,8 @@ static struct words cc_languages_linked(const struct request *r, const struct wo
     return out;
 }
 
-/* The words for the rest: each C file is replaced by its object, or left out (objects NULL). */
+/* Returns the words for the other sources, with each C file replaced by its object, or removed (objects
+ * NULL). */
 static struct words cc_languages_rest(const struct request *r, const struct words *objects)
 {
     struct words out = {0};
@@ -571,14 +573,15 @@ static struct words cc_languages_rest(const struct request *r, const struct word
     return out;
 }
 
-/* Which inputs hold relocatable device code, and for which architectures: read from the files themselves. */
+/* ---- Inputs with relocatable device code, and their architectures, read from the files ---- */
 
-#define SECTION "__nv_relfatbin" /* of host objects; archives hold the objects as they are */
+#define SECTION "__nv_relfatbin" /* section of host objects; archives contain the objects unchanged */
 #define LINKED                                                                                               \
-    "def __nv_" /* of what a device link made: names the files that it linked, for nvlink to leave out */
+    "def __nv_" /* symbol in the output of a device link: names a file that was linked, which nvlink must    \
+                   skip */
 #define KIND_ELF 2
 
-/* As CUDA 8 to 13 write them: a header, then entries. */
+/* Header of a fatbin, as CUDA 8 to 13 write it; entries follow. */
 struct fatbin_header {
     uint32_t magic;
     uint16_t version, header_size;
@@ -591,7 +594,7 @@ struct fatbin_entry {
     uint32_t unknown[3], arch;
 };
 
-/* Adds the architectures of the fatbin at `at` to `found`; how many entries it had. */
+/* Adds the architectures of the fatbin at `at` to `found`. Returns its number of entries. */
 static int read_fatbin(const unsigned char *at, const unsigned char *end, unsigned char *found)
 {
     struct fatbin_header h;
@@ -610,12 +613,12 @@ static int read_fatbin(const unsigned char *at, const unsigned char *end, unsign
         if (e.kind == KIND_ELF && e.arch < MT_ARCHS) {
             found[e.arch] = 1;
         }
-        n += e.kind != MT_CARRIER_KIND; /* what we appended */
+        n += e.kind != MT_CARRIER_KIND; /* not the CPU image that we appended */
     }
     return n;
 }
 
-/* Searches a file that is mapped at [data, end). */
+/* Searches a file mapped at [data, end). */
 static int device_code_scan(const unsigned char *data, const unsigned char *end, struct device_code *code)
 {
     static const unsigned char magic[] = {0x50, 0xed, 0x55, 0xba};
@@ -637,8 +640,8 @@ static int device_code_scan(const unsigned char *data, const unsigned char *end,
     return 1;
 }
 
-/* 1 if an object or archive holds relocatable device code,
- * or registers what was linked before. */
+/* Returns 1 if an object or archive contains relocatable device code, or registers device code that was
+ * linked before. */
 static int cc_device_code_in(const char *path, struct device_code *code)
 {
     struct stat st;
@@ -657,7 +660,7 @@ static int cc_device_code_in(const char *path, struct device_code *code)
     return found;
 }
 
-/* The archive that -lNAME means, or NULL: none, or a shared library is found first. */
+/* Returns the archive for -lNAME, or NULL if there is none or a shared library is found first. */
 static char *find_library(const struct words *folders, const char *name)
 {
     for (size_t i = 0; i < folders->count; i++) {
@@ -690,7 +693,7 @@ static void add_if_device_code(struct words *out, const char *file, struct devic
     }
 }
 
-/* -Wl,a,b,c and the value of -Xlinker: files among them. */
+/* Adds the files in -Wl,a,b,c or in the value of -Xlinker. */
 static void add_listed(struct words *out, const char *list, struct device_code *code)
 {
     char *copy = mt_words_text("%s", list), *save = NULL;
@@ -702,8 +705,8 @@ static void add_listed(struct words *out, const char *list, struct device_code *
     free(copy);
 }
 
-/* The objects and archives with relocatable device code among the words of a link, in their order; -l is
- * looked up in the -L folders. */
+/* Returns the objects and archives with relocatable device code among the words of a link, in order; looks up
+ * -l in the -L folders. */
 static struct words device_code_inputs(const struct words *line, struct device_code *code)
 {
     struct words out = {0}, folders = {0};
@@ -734,11 +737,12 @@ static struct words device_code_inputs(const struct words *line, struct device_c
     return out;
 }
 
-/* The device link: nvlink for each architecture, fatbinary, and the object that registers the result. */
+/* ---- The device link: nvlink for each architecture, fatbinary, and an object that registers the result ----
+ */
 
-/* What registers the linked code: called once by each file's constructor (the names are those that clang and
- * nvcc give them), it waits for the last one. A reference to each file's fatbin brings
- * it in from an archive. */
+/* Source of the object that registers the linked code. Each file's constructor calls a function in it (with
+ * the name that clang and nvcc use); the last call registers. It refers to each file's fatbin, which makes
+ * the linker extract the file from an archive. */
 static const char stub[] =
     "struct wrapper { int magic, version; const void *data; void **more; };\n"
     "extern void **__cudaRegisterFatBinary(void *);\n"
@@ -789,7 +793,7 @@ static char *device_link_in(const char *folder, const char *file)
     return mt_words_text("%s/%s", folder, file);
 }
 
-/* Removes the temporary files of device_link. */
+/* Removes the temporary files of cc_device_link. */
 static void cc_device_link_clean(const char *folder)
 {
     for (size_t i = 0; i < sizeof temporary / sizeof *temporary; i++) {
@@ -800,7 +804,7 @@ static void cc_device_link_clean(const char *folder)
     }
 }
 
-/* Is the architecture among those that the command line names, if it names any? */
+/* Returns 1 if the command line names this architecture, or none. */
 static int asked_for(const struct request *r, const struct device_code *code, int arch)
 {
     int any = 0;
@@ -811,7 +815,7 @@ static int asked_for(const struct request *r, const struct device_code *code, in
         }
         any |= named < MT_ARCHS && code->arch[named];
     }
-    return !any; /* names none that the objects have: theirs serve */
+    return !any; /* 1 also if the objects have none of those named: theirs are used */
 }
 
 static int link_for(const struct request *r, const struct words *inputs, int arch, const char *folder)
@@ -849,7 +853,8 @@ static int device_link_bundle(const struct request *r, const struct device_code 
     return cc_run_line(r, &line, -1);
 }
 
-/* How many files' code was linked; none: it was linked before, and they bring the object with them. */
+/* Returns the number of files whose code was linked. 0: it was linked before, and the inputs include the
+ * object. */
 static int device_link_registered(const char *folder)
 {
     int n = 0;
@@ -889,9 +894,9 @@ static int compile_stub(const struct request *r, const char *code, const char *f
     return cc_run_line(r, &line, -1);
 }
 
-/* Links the device code of `inputs` in `folder` (for temporary files) and makes `object`,
- * which must be linked with them. Returns 0, or an exit code after a message; *made says whether there is an
- * object: not without GPU code, nor when all is linked already. */
+/* Links the device code of `inputs`, with temporary files in `folder`, into `object`, which must be linked
+ * with them. Returns 0, or an exit code after a message. *made is 0 if there is no object: without GPU code,
+ * or if all of it was linked before. */
 static int cc_device_link(const struct request *r, const struct words *inputs, const struct device_code *code,
                           const char *folder, const char *object, int *made)
 {
@@ -918,23 +923,23 @@ static int cc_device_link(const struct request *r, const struct words *inputs, c
     return rc;
 }
 
-/* -dlink where there is nothing to link: an object without contents. */
+/* Writes an empty object for -dlink without device code. */
 static int cc_device_link_nothing(const struct request *r, const char *folder, const char *object)
 {
     return compile_stub(r, "typedef int nothing;\n", folder, object);
 }
 
-/* -M and -MM of CUDA sources. clang prints a rule for each side and knows no -o then; nvcc prints one rule,
- * with one file on each line, and programs that read it (CMake's FindCUDA) rely on that. */
+/* ---- -M and -MM of CUDA sources. clang prints a rule for each side and ignores -o; nvcc prints one rule
+ * with a file per line, and programs that read it (CMake's FindCUDA) depend on that ---- */
 
-/* Targets and files as they are in the make file, with its escapes. */
+/* Targets and files as spelt in the make file, with its escapes. */
 struct rules {
     struct words target;
-    struct words *files; /* of each target */
+    struct words *files; /* files of each target */
 };
 
-/* The next word at *p; NULL at the end. A backslash keeps the character after it; before the end of a line
- * it is a blank. */
+/* Returns the next word at *p, or NULL at the end. A backslash keeps the next character; before the end of a
+ * line it is a blank. */
 static char *depends_next(const char **p)
 {
     for (;; ++*p) {
@@ -1008,7 +1013,7 @@ static int depends_write(const struct rules *rules, const char *path)
     return 0;
 }
 
-/* The words without -o and -MF; *path gets the file, or NULL. */
+/* Returns the words without -o and -MF; *path is the file that they name, or NULL. */
 static struct words depends_words(const struct request *r, const char **path)
 {
     struct words out = {0};
@@ -1027,8 +1032,8 @@ static struct words depends_words(const struct request *r, const char **path)
     return out;
 }
 
-/* One rule for each source with what both its sides include, in nvcc's layout,
- * into the file that -o or -MF names. */
+/* Writes one rule for each source with the includes of both sides, in nvcc's layout, to the file of -o or
+ * -MF. */
 static int cc_run_depends(const struct request *r)
 {
     const char *path;
@@ -1054,7 +1059,7 @@ static int cc_run_depends(const struct request *r)
     return code;
 }
 
-/* ---- Commands that take clang several times, over objects in a folder of their own ---- */
+/* ---- Commands that run clang several times, with objects in a temporary folder ---- */
 
 static void parts_clean(const struct request *r, const char *folder, const struct words *objects)
 {
@@ -1067,7 +1072,7 @@ static void parts_clean(const struct request *r, const char *folder, const struc
     rmdir(folder);
 }
 
-/* C files apart from the others: first theirs, into objects, if there is a link. */
+/* Compiles C files apart from the others; if there is a link, into objects first. */
 static int cc_run_languages(const struct request *r)
 {
     struct words objects = {0}, middle, line;
@@ -1092,7 +1097,7 @@ static int cc_run_languages(const struct request *r)
     return code;
 }
 
-/* Each source into an object, whose names `objects` gets. */
+/* Compiles each source into an object; `objects` receives the names. */
 static int compile_sources(const struct request *r, const char *folder, struct words *objects)
 {
     int code = 0;
@@ -1105,7 +1110,7 @@ static int compile_sources(const struct request *r, const char *folder, struct w
     return code;
 }
 
-/* --show: the objects are not there to be asked. */
+/* Fills in what --show cannot read from objects, which do not exist. */
 static void parts_suppose(const struct request *r, const struct words *objects, struct words *inputs,
                           struct device_code *code)
 {
@@ -1123,7 +1128,7 @@ static void parts_suppose(const struct request *r, const struct words *objects, 
     }
 }
 
-/* The value of -o among the words, or what nvcc takes. */
+/* Returns the value of -o among the words, or nvcc's default. */
 static const char *dlink_output(const struct request *r)
 {
     for (size_t i = 0; i < r->user.count; i++) {
@@ -1136,7 +1141,7 @@ static const char *dlink_output(const struct request *r)
     return "a_dlink.o";
 }
 
-/* The program's link, with the object that the device link made. */
+/* Links the program with the object of the device link. */
 static int link_program(const struct request *r, const struct words *words, const char *made, int all_objects)
 {
     struct request part = *r;
@@ -1153,7 +1158,7 @@ static int link_program(const struct request *r, const struct words *words, cons
     return cc_run_line(r, &line, -1);
 }
 
-/* A link of device code, with the compilations before it. */
+/* Links device code, after the compilations that it needs. */
 static int cc_run_device_link(const struct request *r)
 {
     struct words objects = {0}, words = r->user, inputs;
@@ -1186,9 +1191,9 @@ static int cc_run_device_link(const struct request *r)
     return code;
 }
 
-/* ---- What the command asks for, done ---- */
+/* ---- Running the command ---- */
 
-/* Is there relocatable device code to be linked, and by us? */
+/* Returns 1 if mt-cc must link relocatable device code. */
 static int links_device_code(const struct request *r)
 {
     struct device_code code = {0};
@@ -1196,8 +1201,8 @@ static int links_device_code(const struct request *r)
            (r->dlink || (r->rdc && r->sources.count > 0) || device_code_inputs(&r->user, &code).count > 0);
 }
 
-/* CMake takes who says "clang version" for clang, whose options mt-cc has, and asks who names nvcc's driver
- * where the CUDA toolkit is (main_print_toolkit); its FindCUDA reads the release. */
+/* Prints the version. CMake identifies clang, whose options mt-cc accepts, by "clang version", asks compilers
+ * that name nvcc's driver for the toolkit (main_print_toolkit), and its FindCUDA reads the release. */
 static void main_print_version(const struct places *p)
 {
     unsigned major = p->cuda / 1000, minor = p->cuda % 1000 / 10;
@@ -1209,7 +1214,7 @@ static void main_print_version(const struct places *p)
     printf("overlay: %s\nplugin:  %s\nruntime: %s\n", p->overlay, p->plugin, p->runtime);
 }
 
-/* What nvcc says under -v, and build systems read. */
+/* Prints the lines of nvcc -v that build systems read. */
 static void main_print_toolkit(const struct request *r)
 {
     if (r->verbose) {
@@ -1218,7 +1223,7 @@ static void main_print_toolkit(const struct request *r)
     }
 }
 
-/* Options that ask for words on stdout and nothing else. */
+/* Answers options that only print on stdout. Returns 1 if there was one. */
 static int main_answers(const struct request *r)
 {
     if (r->version) {
@@ -1229,7 +1234,7 @@ static int main_answers(const struct request *r)
     return r->version || r->lists;
 }
 
-/* clang would replace its source. 0, or 2 after a message. */
+/* Refuses an output that would overwrite its source. Returns 0, or 2 after a message. */
 static int main_clashes(const struct request *r)
 {
     const char *output = NULL;
@@ -1248,7 +1253,7 @@ static int main_clashes(const struct request *r)
     return 0;
 }
 
-/* Runs what was asked for; the exit code. */
+/* Runs the command. Returns the exit code. */
 static int main_run(const struct request *r)
 {
     if (main_clashes(r)) {

@@ -1,4 +1,4 @@
-/* Reads the command line: mt-cc's own options, nvcc's spellings, clang's options, files. */
+/* Parses the command line: mt-cc's own options, nvcc's, clang's, and files. */
 #include "base/command.h"
 #include "base/near.h"
 #include "mt-cc.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Clang options whose value is the next argument: it must not pass for a file. */
+/* Clang options whose value is the next argument, which must not count as a file. */
 static const char *const takes_value[] = {
     "-o",
     "-I",
@@ -62,7 +62,7 @@ static const char *const takes_value[] = {
     "-serialize-diagnostics",
 };
 
-/* Clang options after which nothing is linked. */
+/* Clang options that prevent linking. */
 static const char *const no_link[] = {"-c",        "-S",           "-E",       "-M", "-MM", "-fsyntax-only",
                                       "-emit-ast", "--precompile", "--analyze"};
 
@@ -76,7 +76,7 @@ const struct option *mt_cc_options(void)
     return list;
 }
 
-/* --mt-KEY: goes to the plugin as KEY=VALUE. */
+/* Passes --mt-KEY to the plugin, as KEY=VALUE. */
 static int request_of_plugin(const struct option *o)
 {
     return strncmp(o->name, "mt-", 3) == 0;
@@ -105,7 +105,7 @@ void mt_cc_request_note(struct request *r, const char *format, ...)
     va_end(args);
 }
 
-/* A source language by clang's or nvcc's name (-x). */
+/* Parses a source language by clang's or nvcc's name (-x). */
 static void cc_request_language(struct request *r, const char *name)
 {
     if (strcmp(name, "cu") == 0) {
@@ -120,7 +120,7 @@ static void cc_request_language(struct request *r, const char *name)
  * ------------------------------------------------------------------------------------------ */
 
 static const int known_archs[] = {35, 37, 50, 52, 53, 60, 61, 62,
-                                  70, 72, 75, 80, 86, 87, 89, 90}; /* clang 19's */
+                                  70, 72, 75, 80, 86, 87, 89, 90}; /* known to clang 19 */
 #define LAST_ARCH 90
 
 static int lowest_arch(unsigned toolkit)
@@ -128,8 +128,8 @@ static int lowest_arch(unsigned toolkit)
     return toolkit >= 13000 ? 75 : toolkit >= 12000 ? 50 : 35;
 }
 
-/* The nearest architecture that both clang and the toolkit know: raised to the lowest, else the next one
- * below (its PTX serves the newer GPU). */
+/* Returns the nearest architecture that both clang and the toolkit support: the lowest one for older GPUs,
+ * else the next one below, whose PTX runs on newer GPUs. */
 static int usable_arch(const struct request *r, int sm)
 {
     int best = lowest_arch(r->toolkit);
@@ -141,7 +141,7 @@ static int usable_arch(const struct request *r, int sm)
     return best;
 }
 
-/* An architecture as sm_80, compute_80, 80 or 8.0. */
+/* Parses an architecture: sm_80, compute_80, 80 or 8.0. */
 static void cc_request_arch(struct request *r, const char *name)
 {
     const char *digits = strncmp(name, "sm_", 3) == 0        ? name + 3
@@ -184,7 +184,7 @@ void mt_cc_request_print_archs(const struct request *r, const char *prefix)
 /* ---- files
  * -------------------------------------------------------------------------------------------------- */
 
-/* NVIDIA's runtime, as a file or a library name: memtrace's is in its place, and must not come second. */
+/* Returns 1 for NVIDIA's runtime, given as a file or a library name: memtrace's replaces it. */
 static int is_cudart(const char *name, int is_file)
 {
     const char *base = strrchr(name, '/');
@@ -195,8 +195,8 @@ static int is_cudart(const char *name, int is_file)
     return strcmp(base, "cudart") == 0 || strcmp(base, "cudart_static") == 0;
 }
 
-/* The driver's library: memtrace's runtime has its functions, and a program
- * that links to NVIDIA's would not start where there is none. */
+/* Returns 1 for the driver's library: memtrace's runtime has its functions, and a program linked to NVIDIA's
+ * would not start without a driver. */
 static int is_driver(const char *name, int is_file)
 {
     const char *base = strrchr(name, '/');
@@ -204,7 +204,7 @@ static int is_driver(const char *name, int is_file)
     return is_file ? strncmp(base, "libcuda.so", 10) == 0 : strcmp(base, "cuda") == 0;
 }
 
-/* A header folder of the toolkit: the overlay's is in its place. */
+/* Returns 1 for the toolkit's header folder, which the overlay's replaces. */
 static int is_toolkit_include(const struct request *r, const char *folder)
 {
     char real[PATH_MAX], toolkit[PATH_MAX];
@@ -212,7 +212,7 @@ static int is_toolkit_include(const struct request *r, const char *folder)
            strcmp(real, toolkit) == 0;
 }
 
-/* Appends an input to the words for clang; the lists of inputs share its pointer. */
+/* Appends an input to the words for clang; lists of inputs share its pointer. */
 static void add_input(struct request *r, const char *file, int is_source, int is_c)
 {
     mt_words_add(&r->user, file);
@@ -248,7 +248,7 @@ static void add_file(struct request *r, const char *file)
         r->compiles = r->cuda = 1;
         r->cxx_sources++;
     } else if (suffix && (strcmp(suffix, ".c") == 0 || strcmp(suffix, ".i") == 0)) {
-        /* As nvcc does: C stays C, although clang++ would take it for C++. */
+        /* Compiles C as C, as nvcc does; clang++ would take it for C++. */
         r->compiles = 1;
         mt_words_add(&r->user, "-x");
         mt_words_add(&r->user, strcmp(suffix, ".c") == 0 ? "c" : "cpp-output");
@@ -263,11 +263,11 @@ static void add_file(struct request *r, const char *file)
     add_input(r, file, is_c || r->cxx_sources > before, is_c);
 }
 
-/* How exactly device code computes: -use_fast_math and its like, as nvcc means them. NaN and infinity keep
- * their meaning: clang's -ffast-math is another thing. The back end's options for division and square root
- * are for LLVM as a whole, which has no other use for them; the pass reads them there for the CPU device. */
+/* ---- Precision of device code: -use_fast_math and related options, with nvcc's meaning. NaN and infinity
+ * keep their meaning, unlike with clang's -ffast-math. The back end's options for division and square root go
+ * to LLVM, which does not use them otherwise; the pass reads them there for the CPU device ---- */
 
-/* Notes an option: "fast", or "ftz", "prec-div", "prec-sqrt", "fmad", on or off. */
+/* Records an option, "fast", "ftz", "prec-div", "prec-sqrt" or "fmad", on or off. */
 static void cc_math_option(struct request *r, const char *name, int on)
 {
     struct device_math *m = &r->math;
@@ -317,54 +317,54 @@ void mt_cc_math_words(const struct device_math *m, struct words *line)
     }
 }
 
-/* Options that clang does not have (nvcc's) or must not see, as a table: what to match,
- * and what to make of it. */
+/* ---- Options that clang lacks (nvcc's) or must not see, as a table: what to match, and its translation ----
+ */
 
 enum action {
-    CLANG,      /* clang has it, too: not ours to handle */
-    DROP,       /* no value; means nothing here: `to` says why, or NULL */
-    DROP_VALUE, /* one value; means nothing here: `to` says why, or NULL */
+    CLANG,      /* left to clang, which has it, too */
+    DROP,       /* no value; has no effect here; `to` says why, or NULL */
+    DROP_VALUE, /* one value; has no effect here; `to` says why, or NULL */
     WORDS,      /* no value; becomes `to` (words separated by blanks) */
     VALUE,      /* one value; becomes `to` followed by the value, in one word */
     TWO,        /* one value; becomes two words, `to` and the value */
     TWO_JOINED, /* one value; becomes the two words in `to`, the second followed by the value */
     LIST,       /* a list value; each item becomes `to` followed by the item, in one word */
     EACH,       /* a list value; each item becomes `to` (a word) and the item (a word) */
-    LEVEL,      /* `to` followed by the value, if that is a number; else clang's */
+    LEVEL,      /* `to` followed by the value if that is a number; else left to clang */
     HOST,       /* a list value of host compiler options */
-    ARCH,       /* an architecture */
-    GENCODE,    /* arch=…,code=… */
-    ARCHS,      /* no value; print the architectures with `to` in front, and nothing else */
-    LANGUAGE,   /* a source language */
+    ARCH,       /* value is an architecture */
+    GENCODE,    /* value is arch=…,code=… */
+    ARCHS,      /* no value; only prints the architectures, with prefix `to` */
+    LANGUAGE,   /* value is a source language */
     STREAM,     /* becomes `to` when the value is "per-thread", else `otherwise` */
     BOOL,       /* true or false; becomes `to` when true, `otherwise` when false */
-    MATH,       /* no value; how exactly device code computes: switches `to` on */
-    MATH_VALUE, /* the same, true or false */
-    DOPT,       /* one value; -G is to optimise, too */
-    WERROR,     /* a list value of nvcc's kinds of warnings; else clang's */
-    FORWARD,    /* no value; options that nvcc does not know go to the `to` */
-    SHOW,       /* no value; show commands instead of running them */
-    VERSION,    /* no value; print versions, and nothing else */
+    MATH,       /* no value; precision of device code: turns on `to` */
+    MATH_VALUE, /* value true or false; precision of device code: turns `to` on or off */
+    DOPT,       /* one value; -G also optimises */
+    WERROR,     /* a list of nvcc's kinds of warnings; else left to clang */
+    FORWARD,    /* no value; unknown options go to `to` */
+    SHOW,       /* no value; shows commands instead of running them */
+    VERSION,    /* no value; only prints versions */
     DLINK,      /* no value; only the device link */
     NO_DLINK,   /* no value; no device link */
     NVLINK,     /* a list value; each item goes to nvlink */
-    REFUSE,     /* not possible; `to` says what to do instead */
+    REFUSE,     /* not supported; `to` says what to do instead */
 };
 
 struct rule {
-    const char *name; /* with one dash; two dashes match as well */
+    const char *name; /* name with one dash; two dashes match as well */
     enum action action;
     const char *to, *otherwise;
 };
 
-/* clang's driver does not hand the option on for CUDA code, and CUDA's header wants the macro. */
+/* clang's driver does not pass the option on for CUDA code, and CUDA's header needs the macro. */
 #define PER_THREAD "-Xclang -fgpu-default-stream=per-thread -DCUDA_API_PER_THREAD_DEFAULT_STREAM=1"
 
 static const struct rule rules[] = {
 #include "nvcc_options.def"
 };
 
-/* The value of option `name` at argv[i]: after '=', or the next argument (then *used = 2).
+/* Returns the value of option `name` at argv[i]: the text after '=', or the next argument (then *used is 2).
  * NULL: another option. */
 static char *cc_option_value(int argc, char **argv, int i, const char *name, int *used)
 {
@@ -387,7 +387,7 @@ static char *cc_option_value(int argc, char **argv, int i, const char *name, int
     return i + 1 < argc ? argv[i + 1] : NULL;
 }
 
-/* Splits a list of nvcc: at commas and blanks, not inside quotes, "\," is a comma. Quotes go. */
+/* Splits a list of nvcc's at commas and blanks outside of quotes; "\," is a comma. Removes quotes. */
 static void nvcc_split(const char *list, struct words *out)
 {
     char *item = mt_words_text("%s", list);
@@ -415,7 +415,7 @@ static void nvcc_split(const char *list, struct words *out)
     free(item);
 }
 
-/* An option of the host compiler. Those that choose a machine must not reach the device side. */
+/* Adds an option of the host compiler. Options that choose a machine must not reach the device side. */
 static void nvcc_add_host(struct request *r, const char *option)
 {
     if ((strncmp(option, "-m", 2) == 0 && strcmp(option, "-m64") != 0) || strncmp(option, "-O", 2) == 0) {
@@ -424,8 +424,7 @@ static void nvcc_add_host(struct request *r, const char *option)
     mt_words_add(&r->user, option);
 }
 
-/* arch=compute_80,code=[sm_80,compute_80]: the real architectures and the virtual one,
- * as clang's architectures. */
+/* Adds the architectures of arch=compute_80,code=[sm_80,compute_80], real and virtual, as clang's. */
 static void nvcc_add_archs(struct request *r, const char *value)
 {
     const char *code = strstr(value, "code=");
@@ -477,7 +476,7 @@ static const struct rule *nvcc_find(const char *arg)
     return NULL;
 }
 
-/* Options that nvcc knows with their value joined to them. */
+/* Returns 1 for options that nvcc accepts with a joined value. */
 static int cc_nvcc_knows(const char *arg)
 {
     static const char *const joined[] = {"-I", "-L", "-l", "-D", "-U", "-O", "-o", "-isystem"};
@@ -489,7 +488,7 @@ static int cc_nvcc_knows(const char *arg)
     return nvcc_find(arg) != NULL;
 }
 
-/* -Werror KIND,…: -1 if these are not kinds of nvcc's, and the option is clang's. */
+/* Handles -Werror KIND,…. Returns -1 if these are not nvcc's kinds, so that the option is clang's. */
 static int nvcc_add_werror(struct request *r, const char *value)
 {
     static const struct {
@@ -498,7 +497,7 @@ static int nvcc_add_werror(struct request *r, const char *value)
         {"all-warnings", "-Werror"},
         {"deprecated-declarations", "-Werror=deprecated-declarations"},
         {"reorder", "-Werror=reorder"},
-        {"cross-execution-space-call", NULL}, /* an error of clang's in any case */
+        {"cross-execution-space-call", NULL}, /* always an error of clang's */
         {"default-stream-launch", NULL},      /* clang 19 has no such warnings */
         {"ext-lambda-captures-this", NULL},
         {"missing-launch-bounds", NULL},
@@ -523,7 +522,7 @@ static int nvcc_add_werror(struct request *r, const char *value)
     return list.count > 0 ? 0 : -1;
 }
 
-/* For values that decide whether the option is nvcc's or clang's: is it clang's? */
+/* Returns 1 if the value shows that the option is clang's, not nvcc's. */
 static int nvcc_leaves(const struct rule *rule, const char *value)
 {
     if (rule->action == LEVEL) {
@@ -541,7 +540,7 @@ static void nvcc_add_joined(struct request *r, const char *list, const char *to)
     }
 }
 
-/* "-A -b=" and a value: two words. */
+/* Adds "-A -b=" and a value as two words. */
 static void nvcc_add_two(struct request *r, const char *to, const char *value)
 {
     const char *blank = strchr(to, ' ');
@@ -554,7 +553,7 @@ static void nvcc_add_two(struct request *r, const char *to, const char *value)
     }
 }
 
-/* Of options without a value. */
+/* Applies an option without a value. */
 static void nvcc_apply_switch(struct request *r, const struct rule *rule)
 {
     switch (rule->action) {
@@ -579,7 +578,7 @@ static void nvcc_apply_switch(struct request *r, const struct rule *rule)
     case NO_DLINK:
         r->no_device_link = 1;
         break;
-    default: /* DROP, and FORWARD, which request_read looks for itself */
+    default: /* DROP, and FORWARD, which request_forwards handles */
         break;
     }
 }
@@ -639,7 +638,8 @@ static void nvcc_apply(struct request *r, const struct rule *rule, const char *v
     }
 }
 
-/* Says what became of `arg`: the words of r->user from `words` on and its architectures from `archs` on. */
+/* Notes the translation of `arg`: the words of r->user from `words` on, and its architectures from `archs`
+ * on. */
 static void nvcc_note(struct request *r, const struct rule *rule, const char *arg, size_t words, size_t archs)
 {
     char *made = mt_words_text("%s", "");
@@ -658,8 +658,8 @@ static void nvcc_note(struct request *r, const struct rule *rule, const char *ar
     }
 }
 
-/* If argv[i] is one: appends its translation to r and returns how many arguments it took; 0: not nvcc's;
- * -1 after a message (a value is missing). */
+/* Translates argv[i] if it is nvcc's and appends the result to r. Returns the number of arguments used, 0 if
+ * it is not nvcc's, or -1 after a message (missing value). */
 static int cc_nvcc_option(struct request *r, int argc, char **argv, int i)
 {
     const struct rule *rule = nvcc_find(argv[i]);
@@ -688,12 +688,12 @@ static int cc_nvcc_option(struct request *r, int argc, char **argv, int i)
     return used;
 }
 
-/* Files of options: nvcc's --options-file and clang's @FILE. Their words take the place of the argument. */
+/* ---- Files of options, nvcc's --options-file and clang's @FILE, whose words replace the argument ---- */
 
-#define DEEPEST 16 /* files that name files */
+#define DEEPEST 16 /* deepest nesting of files */
 
-/* The next word at *p, without its quotes; NULL at the end. A backslash keeps the character after it,
- * but not in single quotes. */
+/* Returns the next word at *p without quotes, or NULL at the end. A backslash keeps the next character, but
+ * not in single quotes. */
 static char *response_next(const char **p)
 {
     while (isspace((unsigned char)**p)) {
@@ -717,7 +717,7 @@ static char *response_next(const char **p)
     return word;
 }
 
-/* The file's contents as a string on the heap, or NULL with errno. */
+/* Returns the file's contents as a string on the heap, or NULL with errno. */
 static char *response_read(const char *path)
 {
     FILE *f = fopen(path, "re");
@@ -736,7 +736,7 @@ static char *response_read(const char *path)
 
 static int response_add(struct words *out, int argc, char **argv, int depth);
 
-/* optional: without such a file the argument stays as it is, as with clang. */
+/* Adds the words of a file. `optional`: a missing file leaves the argument unchanged, as in clang. */
 static int response_add_file(struct words *out, const char *path, int optional, int depth)
 {
     struct words inside = {0};
@@ -756,7 +756,7 @@ static int response_add_file(struct words *out, const char *path, int optional, 
     return response_add(out, (int)inside.count, inside.word, depth + 1);
 }
 
-/* A list of files, joined by commas. */
+/* Adds the words of files in a list separated by commas. */
 static int response_add_files(struct words *out, const char *list, int depth)
 {
     char *copy = mt_words_text("%s", list), *save = NULL;
@@ -798,9 +798,9 @@ int mt_cc_response_expand(struct words *out, int argc, char **argv)
     return response_add(out, argc, argv, 0);
 }
 
-/* ---- The command line, read ---- */
+/* ---- Parsing the command line ---- */
 
-/* Options that are mt-cc's own; 1 if argv[i] was one, 0, or -1 after a message. */
+/* Handles mt-cc's own options. Returns 1 if argv[i] was one, 0 if not, or -1 after a message. */
 static int own_option(struct request *r, const char *arg)
 {
     if (strcmp(arg, "--show") == 0) {
@@ -843,7 +843,7 @@ static int own_option(struct request *r, const char *arg)
     return -1;
 }
 
-/* One of clang's options at argv[i]; how many arguments it took. */
+/* Handles an option of clang's at argv[i]. Returns the number of arguments used. */
 static int clang_option(struct request *r, int argc, char **argv, int i)
 {
     int two = IS_ONE_OF(argv[i], takes_value) && i + 1 < argc;
@@ -881,7 +881,7 @@ static int clang_option(struct request *r, int argc, char **argv, int i)
     return 1 + two;
 }
 
-/* -forward-unknown-…: they hold for options in front of them, too. */
+/* Finds -forward-unknown-…, which also apply to options before them. */
 static int request_forwards(int argc, char **argv)
 {
     static const char *const names[] = {"-forward-unknown-to-host-compiler",
@@ -897,7 +897,7 @@ static int request_forwards(int argc, char **argv)
     return forward;
 }
 
-/* The next of the words for clang that is no other option's value; NULL at the end. */
+/* Returns the next of the words for clang that is no option's value, or NULL at the end. */
 static const char *request_next(const struct request *r, size_t *i)
 {
     if (*i >= r->user.count) {
@@ -919,8 +919,8 @@ static int request_has(const struct request *r, const char *option)
     return 0;
 }
 
-/* -E of CUDA sources: one file, what the device side of the first architecture sees, as with nvcc. Not where
- * a side is named, nor for another action of clang's (-Xclang -plugin …). */
+/* Returns 1 for -E of CUDA sources, which gives one file, as in nvcc: what the device side of the first
+ * architecture sees. Returns 0 if a side is named, or another action of clang's (-Xclang -plugin …). */
 static int request_preprocesses_device(const struct request *r)
 {
     for (size_t i = 0; i < r->user.count; i++) {
@@ -932,8 +932,8 @@ static int request_preprocesses_device(const struct request *r)
            !request_has(r, "--cuda-device-only");
 }
 
-/* Does the command say how far device code is to be optimised? nvcc optimises it wholly unless an option says
- * otherwise by -G, whatever the host's code gets. */
+/* Returns 1 if the command determines the optimisation of device code. nvcc optimises it fully without -G,
+ * whatever the host's level. */
 static int request_says_level(const struct request *r)
 {
     for (size_t i = 0; i < r->user.count; i++) {
@@ -946,7 +946,7 @@ static int request_says_level(const struct request *r)
     return request_has(r, "--cuda-noopt-device-debug") && !r->dopt;
 }
 
-/* What depends on the whole command line. */
+/* Sets fields that depend on the whole command line. */
 static void request_finish(struct request *r)
 {
     const char *word;

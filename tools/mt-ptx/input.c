@@ -1,4 +1,4 @@
-/* Finds the device code in a file: a text, or fatbins, alone or in an ELF file. */
+/* Finds device code in a file: PTX text, or fatbins, alone or in an ELF file. */
 
 #include "input.h"
 #include "ptx/module/module.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <zstd.h>
 
-/* Fatbins as CUDA 9 to 13 write them: a header, then entries, each with a header of its own. */
+/* Fatbins as CUDA 9 to 13 write them: a header, then entries with headers of their own. */
 
 #define FATBIN_MAGIC 0xba55ed50u
 #define PACKED_LZ4 0x2000u
@@ -20,7 +20,7 @@
 
 uint64_t mt_ptxtool_limit = MT_PTX_LIMIT;
 
-/* What a small file may not unpack to. */
+/* Returns 1 if the entry would unpack to an implausible size. */
 static int fatbin_is_bomb(const char *name, const struct fatbin_entry *e)
 {
     if (e->unpacked <= mt_ptxtool_limit || e->unpacked / 128 <= e->size) {
@@ -48,7 +48,7 @@ static int ptxtool_fatbin_is(const unsigned char *data, size_t size)
     return h.magic == FATBIN_MAGIC && h.header_size >= sizeof h;
 }
 
-/* One entry at data; its whole length in *length. 0, or -1. */
+/* Parses the entry at data; *length is its total length. Returns 0 or -1. */
 static int fatbin_entry_at(const unsigned char *data, size_t size, struct fatbin_entry *e, size_t *length)
 {
     struct entry_header h;
@@ -68,7 +68,7 @@ static int fatbin_entry_at(const unsigned char *data, size_t size, struct fatbin
     return packed && (!h.unpacked_size || h.unpacked_size > MAX_UNPACKED) ? -1 : 0;
 }
 
-/* Calls `each` for all entries of all fatbins that are in the bytes one after the other. 0, or 3. */
+/* Calls `each` for all entries of all fatbins, which follow each other in the bytes. Returns 0 or 3. */
 static int ptxtool_fatbin_walk(const char *name, const unsigned char *data, size_t size,
                                int (*each)(void *ctx, unsigned fatbin, const struct fatbin_entry *e),
                                void *ctx)
@@ -119,7 +119,7 @@ int mt_ptxtool_fatbin_unpack(const char *name, const struct fatbin_entry *e, str
     } else if (e->flags & PACKED_ZSTD) {
         bad = ZSTD_decompress(out->data, n, e->data, e->size) != n;
     } else {
-        bad = n > INT_MAX || e->size > INT_MAX || /* of one block: it must fill the room */
+        bad = n > INT_MAX || e->size > INT_MAX || /* a single block, which must fill the buffer exactly */
               LZ4_decompress_safe((const char *)e->data, (char *)out->data, (int)e->size, (int)n) != (int)n;
     }
     if (bad) {
@@ -129,7 +129,7 @@ int mt_ptxtool_fatbin_unpack(const char *name, const struct fatbin_entry *e, str
     return 0;
 }
 
-/* ---- Names of the kernels in machine code, from the table of symbols of its ELF file ---- */
+/* ---- Names of kernels in machine code, from the symbol table of its ELF file ---- */
 
 #define STO_CUDA_ENTRY 0x10 /* st_other of a kernel */
 
@@ -178,7 +178,7 @@ static int input_damaged(const struct input *in, const char *what)
     return 3;
 }
 
-/* Room for one more of `n`; NULL after a message. */
+/* Grows a list of `n` by one. Returns NULL after a message. */
 static void *input_grow(void *list, unsigned n, size_t size)
 {
     void *more = n & (n - 1) ? list : realloc(list, (n ? 2 * (size_t)n : 1) * size);
@@ -199,7 +199,7 @@ static struct module *input_add_module(struct input *in)
     return &more[in->n++];
 }
 
-/* Where the fatbins of one section begin. */
+/* Fatbins of one section. */
 struct walk {
     struct input *in;
     unsigned first;
@@ -242,7 +242,7 @@ static int input_take_fatbins(struct input *in, const unsigned char *data, size_
     return ptxtool_fatbin_walk(in->name, data, size, input_take_entry, &w);
 }
 
-/* Sections that nvcc and clang put fatbins into. */
+/* Returns 1 for section names in which nvcc and clang store fatbins. */
 static int input_is_section(const char *name)
 {
     return strcmp(name, ".nv_fatbin") == 0 || strcmp(name, "__nv_relfatbin") == 0;
@@ -271,7 +271,7 @@ static int input_take_elf(struct input *in)
         if (!fatbins || s.sh_size > left) {
             return input_damaged(in, "its section of device code is damaged");
         }
-        left -= s.sh_size; /* sections that lie over each other would be read again and again */
+        left -= s.sh_size; /* limits overlapping sections, which would be read again and again */
         int code = input_take_fatbins(in, fatbins, s.sh_size);
         if (code != 0) {
             return code;
@@ -280,7 +280,7 @@ static int input_take_elf(struct input *in)
     return 0;
 }
 
-/* Not in a fatbin: PTX, or a cubin. */
+/* Takes a whole file as PTX or a cubin, not in a fatbin. */
 static int input_take_whole(struct input *in, unsigned kind)
 {
     struct module *m = input_add_module(in);

@@ -1,11 +1,12 @@
-// LLD in the program, for machines that have no linker: what a wheel's mt-ptx calls itself for.
+// LLD inside mt-ptx, for machines without a linker. Only a wheel's mt-ptx has it, and runs itself as the
+// linker.
 #include <lld/Common/Driver.h>
 #include <llvm/Passes/PassPlugin.h>
 #include "linker.h"
 
 LLD_HAS_DRIVER(elf)
 
-// LLVM's link-time optimisation asks for Polly, and is never asked for.
+// LLVM's link-time optimisation refers to Polly but is not used.
 llvm::PassPluginLibraryInfo getPollyPluginInfo()
 {
     return {LLVM_PLUGIN_API_VERSION, "none", "0", [](llvm::PassBuilder &) {}};

@@ -1,6 +1,5 @@
-/* mt-ptx: CPU images of device code that another compiler has turned into PTX. Messages go to stderr as
- * "FILE:LINE: …" or "memtrace: …". Functions return 0, or the exit code after a message: 1 failure, 3 input
- * that is damaged. */
+/* mt-ptx: makes CPU images from PTX that another compiler has produced. Messages on stderr are "FILE:LINE: …"
+ * or "memtrace: …". Functions return 0, or the exit code after a message: 1 failure, 3 damaged input. */
 #include "llvm-pass/unit/options.h"
 #include "base/short.h"
 #include "input.h"
@@ -43,43 +42,44 @@
 #include <xxhash.h>
 
 struct reading {
-    LLVMModuleRef module; /* the caller's; NULL: not even outside of functions was it understood */
+    LLVMModuleRef module; /* owned by the caller; NULL: not even the declarations could be read */
     struct mt_ptx_result result;
     const struct fatbin_entry *entry;
-    int later;            /* that is not the first choice */
-    struct bytes kernels; /* of a part: struct mt_made_kernel, as the runtime gets them */
+    int later;            /* 1: the first choice could not be read */
+    struct bytes kernels; /* kernels of a part, as struct mt_made_kernel for the runtime */
     struct bytes text;
-    char *said;    /* messages, each ended by LF; "" */
-    char name[48]; /* of the text, for lines that are its own */
+    char *said;    /* messages, each ended by LF; or "" */
+    char name[48]; /* name of the text, if it provides source lines itself */
 };
-/* What is wanted of a module. */
+/* Request for one module. */
 struct wanted {
     enum mt_ptx_part part;
-    const char *kernel; /* of such a part */
-    uint64_t divide;    /* bytes of PTX that are not worth it: no base is made of so few */
+    const char *kernel; /* kernel of such a part */
+    uint64_t divide;    /* smallest size of PTX, in bytes, that is divided into a base and kernels */
 };
 
 struct request {
     const char *input, *output;
-    int emit_ir, list, verbose, number; /* number: of the module that is wanted; -1: there is but one */
+    int emit_ir, list, verbose, number; /* number: of the requested module; -1: there is only one */
     int serve, cache_list, cache_clear;
-    const char *cache; /* the folder, NULL: the user's */
-    /* The name there, NULL: it is not kept; or two: of what any version of the program may take, and, where
-     * there is more to it than its contents, of this version's */
+    const char *cache; /* cache folder; NULL: the user's */
+    /* Key in the cache; NULL: not cached. Or two keys: of what any version of the program may use, and, if
+     * the result depends on more than the contents, of this version's. */
     const char *cache_key;
-    int *alone; /* set to 1 when that is so */
+    int *alone; /* set to 1 if the result is for this version only */
     uint64_t cache_limit;
-    void (*stage)(const char *name); /* told what begins now, NULL: nobody */
-    int base; /* of one module with more than `divide` bytes of PTX only what its kernels share, */
+    void (*stage)(const char *name); /* called when a stage begins, or NULL */
+    int base; /* 1: of one module with more than `divide` bytes of PTX, only the part that its kernels share
+               */
     uint64_t divide;
-    const char *kernel; /* and of such a module this one; NULL: all */
+    const char *kernel; /* only this kernel of such a module; NULL: all */
 };
 
-/* What mt-ptx says holds names of its input: what a terminal could obey in them becomes visible. */
+/* ---- Messages contain names from the input, so control characters are made visible ---- */
 
-static FILE *say_plain; /* stderr as it was */
+static FILE *say_plain; /* original stderr */
 
-/* Lines stay lines. */
+/* Makes text visible, but keeps line ends. */
 static void say_put(FILE *to, const char *text, size_t n)
 {
     const char *end = text + n;
@@ -95,7 +95,7 @@ static void say_put(FILE *to, const char *text, size_t n)
     }
 }
 
-/* Lines of text, made visible. */
+/* Writes lines of text, made visible. */
 static void ptxtool_put(FILE *to, const char *text)
 {
     say_put(to, text, strlen(text));
@@ -108,7 +108,7 @@ static ssize_t say_write(void *unused, const char *text, size_t n)
     return (ssize_t)n;
 }
 
-/* From here on what goes to stderr is made visible, as other tools do it (base/text.h). */
+/* Makes everything written to stderr visible from now on, as other tools do (base/text.h). */
 static void ptxtool_say_visibly(void)
 {
     FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){.write = say_write});
@@ -119,7 +119,7 @@ static void ptxtool_say_visibly(void)
     }
 }
 
-/* ---- signals that LLVM brings about: what there is to say is put together before ---- */
+/* ---- Signals raised by LLVM: the message is prepared in advance ---- */
 
 static char say_end[1024];
 
@@ -130,16 +130,16 @@ static void say_signal(int number)
                             {(void *)(uintptr_t)name, strlen(name)},
                             {say_end, strlen(say_end)}};
     if (writev(2, parts, 3) < 0) {
-        return; /* nobody listens */
+        return; /* nobody reads stderr */
     }
-    raise(number); /* now as it is by default, when this returns */
+    raise(number); /* takes its default action when this returns */
 }
 
-/* A signal that this process brings about (LLVM's code generator dies) is said with a way out; it ends by it
- * all the same. NULL: no kernel is known. */
+/* Prepares for a signal of this process (LLVM's code generator crashed): prints a message with the way out
+ * before the process ends by it. NULL: no kernel is known. */
 static void ptxtool_say_signals(const char *kernel)
 {
-    static char stack[65536]; /* the program's own may be what is used up */
+    static char stack[65536]; /* separate stack, since the program's may be exhausted */
     static const int numbers[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
     struct sigaction action = {.sa_handler = say_signal, .sa_flags = SA_ONSTACK | SA_RESETHAND | SA_NODEFER};
     snprintf(
@@ -153,8 +153,8 @@ static void ptxtool_say_signals(const char *kernel)
     }
 }
 
-/* What the CPU device will not be able to run of a module that was read: found by lowering the instructions
- * of a copy, before any optimisation, so that the function can be named. */
+/* ---- Instructions that the CPU device cannot run, found by lowering a copy of the module before any
+ * optimisation, so that the function can be named ---- */
 
 static LLVMValueRef check_builtin(void *ctx, const char *name, LLVMTypeRef *type)
 {
@@ -166,7 +166,7 @@ static int check_is_asm(LLVMValueRef i)
     return LLVMGetInstructionOpcode(i) == LLVMCall && LLVMIsAInlineAsm(LLVMGetCalledValue(i)) != NULL;
 }
 
-/* The function's calls of inline asm, malloc'ed: lowering splits blocks. */
+/* Returns the function's inline asm calls, malloc'ed, since lowering splits blocks. */
 static LLVMValueRef *check_list(LLVMValueRef f, unsigned *n)
 {
     LLVMValueRef *list = NULL;
@@ -188,7 +188,7 @@ static LLVMValueRef *check_list(LLVMValueRef f, unsigned *n)
     return list;
 }
 
-/* 1 when one of them cannot be lowered, which is said once for the function. */
+/* Returns 1 if one of them cannot be lowered; reports that once per function. */
 static int check_function(struct mt_lowering *l, LLVMValueRef f, FILE *said)
 {
     struct mt_asm_builtins b = {.lookup = check_builtin, .ctx = l};
@@ -200,7 +200,7 @@ static int check_function(struct mt_lowering *l, LLVMValueRef f, FILE *said)
         struct mt_source_location place = {0};
         mt_shim_location(list[i], &place);
         bad = mt_asm_lower(l->module, list[i], &b, &error) != 0;
-        if (bad && strcmp(error.message, "unreadable.ptx") != 0) { /* which was said when it was read */
+        if (bad && strcmp(error.message, "unreadable.ptx") != 0) { /* reported when the PTX was read */
             fprintf(said, "%s:%u: %.90s cannot run: %s\n", place.file, place.line, LLVMGetValueName(f),
                     error.message);
         } else if (bad) {
@@ -212,7 +212,7 @@ static int check_function(struct mt_lowering *l, LLVMValueRef f, FILE *said)
     return bad;
 }
 
-/* Most code has none. */
+/* Returns 1 if the module has inline asm; most code has none. */
 static int check_has_asm(LLVMModuleRef module)
 {
     unsigned n = 0;
@@ -242,7 +242,7 @@ static unsigned ptxtool_check(LLVMModuleRef module, FILE *said)
     return failed;
 }
 
-/* ---- Which PTX of several is taken, and what is read of it ---- */
+/* ---- Choosing between several PTX, and reading it ---- */
 
 enum { CPU_DEVICE = 90, MOST_TRIES = 4 };
 
@@ -262,14 +262,15 @@ static void choose_tell(void *ctx, unsigned line, const char *message)
     }
 }
 
-/* The lower the better. Code for one architecture alone comes after code for it and all newer ones. */
+/* Returns the rank of an entry, the lowest being best. Code for one architecture only comes after code for it
+ * and all newer ones. */
 static unsigned choose_rank(const struct fatbin_entry *e, unsigned device)
 {
     unsigned apart = (e->flags & (FATBIN_ALONE | FATBIN_FAMILY)) != 0;
     return 2 * (e->arch <= device ? device - e->arch : 1000 + e->arch) + apart;
 }
 
-/* The best one after `last`; NULL: there is no more. */
+/* Returns the best entry after `last`, or NULL. */
 static const struct fatbin_entry *choose_next(const struct module *m, const struct fatbin_entry *last,
                                               unsigned device)
 {
@@ -285,7 +286,7 @@ static const struct fatbin_entry *choose_next(const struct module *m, const stru
     return found;
 }
 
-/* As the runtime gets it: behind the others. */
+/* Appends a kernel in the runtime's form. */
 static int choose_add_kernel(struct bytes *all, const struct mt_made_kernel *head,
                              const struct mt_ptx_content *c)
 {
@@ -308,7 +309,8 @@ static int choose_add_kernel(struct bytes *all, const struct mt_made_kernel *hea
     return 0;
 }
 
-/* Which of several PTX was taken, and lines that are named to the pass, are this version's alone. */
+/* Adds to the cache key: the choice among several PTX, and line names given to the pass, hold for this
+ * version only. */
 static int choose_content(void *ctx, const struct mt_ptx_content *c)
 {
     struct told *t = ctx;
@@ -333,7 +335,7 @@ static int choose_read(LLVMContextRef context, const char *input, const char *na
     if (!told.to) {
         return code ? code : 1;
     }
-    r->text.size = strnlen((const char *)r->text.data, r->text.size); /* NULs are at the end */
+    r->text.size = strnlen((const char *)r->text.data, r->text.size); /* removes trailing NULs */
     snprintf(r->name, sizeof r->name, "MemTrace-%016llx.ptx",
              (unsigned long long)XXH3_64bits(r->text.data, r->text.size));
     struct mt_ptx_source source = {.name = told.name,
@@ -353,7 +355,7 @@ static int choose_read(LLVMContextRef context, const char *input, const char *na
     return fclose(told.to) ? 1 : 0;
 }
 
-/* but not the module */
+/* Frees all but the module. */
 static void ptxtool_reading_free(struct reading *r)
 {
     mt_cudabin_bytes_free(&r->text);
@@ -375,11 +377,11 @@ static int choose_is_better(const struct reading *a, const struct reading *b)
     return a->module && (!b->module || a->result.failed < b->result.failed);
 }
 
-/* Reads the PTX of the module that is the best for the CPU device. It says that it is an sm_90, and programs
- * choose what they do by that; so the newest up to it comes first, as the driver takes it, then what is
- * newer; the first one is taken of which everything is understood, or of which the least is not. `name`: what
- * messages call it; NULL: by what it holds. 0, or the exit code when there is none or it is damaged. Of a
- * module that cannot be divided no base is read, and the result says so. */
+/* Reads the module's best PTX for the CPU device. The device reports sm_90, and programs decide by that: so
+ * the newest PTX up to sm_90 comes first, as in the driver, then newer ones. Takes the first one that is
+ * fully understood, or else the one with the fewest unknown parts. `name` is used in messages; NULL: by
+ * content. Returns 0, or the exit code if there is none or it is damaged. No base is read of a module that
+ * cannot be divided, and the result says so. */
 static int ptxtool_read_best(LLVMContextRef context, const char *input, const struct module *m,
                              const char *name, const struct wanted *w, struct reading *out)
 {
@@ -406,12 +408,12 @@ static int ptxtool_read_best(LLVMContextRef context, const char *input, const st
     return out->entry ? 0 : 1;
 }
 
-/* PTX to IR, through LLVM's pipeline and our pass to an object, and with the linker to what the runtime
- * loads: a fatbin with nothing in it and the image after, as bin/fatbinary of the overlay writes for
- * programs without GPU code. */
+/* ---- PTX to IR, through LLVM's pipeline and our pass to an object, and with the linker to what the runtime
+ * loads: an empty fatbin followed by the image, as bin/fatbinary of the overlay writes for programs without
+ * GPU code ---- */
 
-/* What the pass says of an instruction that the CPU device cannot run was said before, with the function's
- * name. */
+/* Returns 1 for a message of the pass about an instruction that the CPU device cannot run, already reported
+ * with the function's name. */
 static int image_was_said(const char *text)
 {
     return strstr(text, "the CPU device cannot run this: inline asm: ") != NULL;
@@ -442,12 +444,12 @@ static int image_failed(const char *name)
     return mt_cli_fail("%s: %s", name, strerror(errno));
 }
 
-/* The output, empty; NULL after saying why. */
+/* Opens the output, emptied. Returns NULL after a message. */
 static FILE *image_create(const char *path)
 {
     const char *why;
     int fd = mt_create(path, &why);
-    int whole = fd >= 0 && (ftruncate(fd, 0) == 0 || errno == EINVAL); /* a pipe has nothing to cut */
+    int whole = fd >= 0 && (ftruncate(fd, 0) == 0 || errno == EINVAL); /* a pipe cannot be truncated */
     FILE *f = whole ? fdopen(fd, "w") : NULL;
     if (!f) {
         mt_cli_say("%s: %s", path, why ? why : strerror(errno));
@@ -474,7 +476,7 @@ static int image_run_linker(const char *const *objects, unsigned n, const char *
     return code;
 }
 
-/* A fatbin with nothing in it, the payload's head and the shared object. */
+/* Writes an empty fatbin, the payload's header and the shared object. */
 static int image_write(const struct request *r, const struct bytes *linked)
 {
     struct fatbin_header head = {.magic = 0xba55ed50u, .version = 1, .header_size = sizeof head};
@@ -550,7 +552,7 @@ static int image_emit_ir(const struct request *r, LLVMModuleRef module)
     return code;
 }
 
-/* How many this process may use. */
+/* Returns the number of processors that this process may use. */
 static unsigned image_processors(void)
 {
     cpu_set_t set;
@@ -558,7 +560,7 @@ static unsigned image_processors(void)
     return n < MT_PARTS_MAX ? (unsigned)n : MT_PARTS_MAX;
 }
 
-/* The kernel that an annotation of the module names, or NULL. */
+/* Returns the kernel that an annotation of the module names, or NULL. */
 static LLVMValueRef image_kernel(LLVMValueRef annotation)
 {
     LLVMValueRef part[3];
@@ -571,8 +573,8 @@ static LLVMValueRef image_kernel(LLVMValueRef annotation)
     return part[0] && word && n == 6 && memcmp(word, "kernel", 6) == 0 ? LLVMIsAFunction(part[0]) : NULL;
 }
 
-/* A whole program's functions that none of its kernels leads to, as nearly all of libcudadevrt: they go
- * before anybody is told that they cannot run. */
+/* Removes functions that no kernel of a whole program calls, such as most of libcudadevrt, before they are
+ * reported as impossible to run. */
 static void image_drop_uncalled(LLVMModuleRef module)
 {
     static const char name[] = "nvvm.annotations";
@@ -601,7 +603,7 @@ static void image_drop_uncalled(LLVMModuleRef module)
     }
 }
 
-/* The module is used up. */
+/* Consumes the module. */
 static int image_build(const struct request *r, LLVMModuleRef module, const int *errors)
 {
     LLVMMemoryBufferRef objects[MT_PARTS_MAX];
@@ -626,7 +628,7 @@ static int image_of_module(const struct request *r, LLVMModuleRef module, const 
     return r->emit_ir ? image_emit_ir(r, module) : image_build(r, module, errors);
 }
 
-/* Another text for the runtime. */
+/* Adds a text for the runtime. */
 static int image_add_text(struct bytes *texts, const char *name, const void *data, size_t bytes)
 {
     struct mt_made_text head = {.bytes = bytes};
@@ -644,13 +646,13 @@ static int image_add_text(struct bytes *texts, const char *name, const void *dat
     return 0;
 }
 
-/* What the runtime is to have beside the image: the text whose lines are those of accesses, to keep it beside
- * the trace, and the kernels that it may ask for. */
+/* Adds what the runtime stores beside the image: the PTX text whose lines are those of accesses, which is
+ * kept beside the trace, and the kernels that it may request. */
 static void image_add_texts(struct bytes *texts, const struct wanted *w, const struct reading *reading)
 {
     const struct mt_ptx_result *result = &reading->result;
     int bad = 0;
-    if (!result->lines && (w->part != MT_PTX_KERNEL || reading->later)) { /* else it has come with the base */
+    if (!result->lines && (w->part != MT_PTX_KERNEL || reading->later)) { /* else it came with the base */
         bad = image_add_text(texts, reading->name, reading->text.data, reading->text.size);
     }
     if (w->part != MT_PTX_WHOLE) {
@@ -661,7 +663,8 @@ static void image_add_texts(struct bytes *texts, const struct wanted *w, const s
     }
 }
 
-/* The best PTX of one module; NULL after messages, or as it cannot be divided. `texts` as below. */
+/* Reads the best PTX of one module. Returns NULL after messages, or if the module cannot be divided. `texts`:
+ * see ptxtool_image_make. */
 static LLVMModuleRef image_read(const struct request *r, const struct wanted *w, LLVMContextRef context,
                                 const char *input, const struct module *m, struct bytes *texts,
                                 struct mt_ptx_result *sum, int *code)
@@ -697,7 +700,8 @@ static LLVMModuleRef image_read(const struct request *r, const struct wanted *w,
     return reading.module;
 }
 
-/* All modules as one; NULL after messages. `sum`: the newest architecture, and what was not understood. */
+/* Reads all modules and links them into one. Returns NULL after messages. `sum`: the newest architecture, and
+ * what was not understood. */
 static LLVMModuleRef image_read_all(const struct request *r, const struct wanted *w, LLVMContextRef context,
                                     const char *input, const struct module *modules, unsigned n,
                                     struct bytes *texts, struct mt_ptx_result *sum, int *code)
@@ -710,7 +714,7 @@ static LLVMModuleRef image_read_all(const struct request *r, const struct wanted
             continue;
         }
         LLVMModuleRef module = image_read(r, w, context, input, &modules[i], texts, sum, code);
-        if (module && all && LLVMLinkModules2(all, module)) { /* says why */
+        if (module && all && LLVMLinkModules2(all, module)) { /* reports the error */
             *code = 1;
             module = NULL;
         }
@@ -738,9 +742,9 @@ static struct wanted image_wanted(const struct request *r, const struct module *
                                                           : MT_PTX_WHOLE};
 }
 
-/* Reads the modules, which make one program, and writes what is asked for. `texts` gets those whose lines
- * nobody else's source has, one after the other (struct mt_made_text), or is NULL. Behind them, without a
- * name: the kernels of a module of which a base was made, each ended by NUL. */
+/* Reads the modules of one program and writes the requested output. `texts` (or NULL) receives the texts
+ * (struct mt_made_text) that provide source lines themselves, one after another, and then, without a name,
+ * the kernels of a module of which a base was made, each ended by NUL. */
 static int ptxtool_image_make(const struct request *r, const char *input, const struct module *modules,
                               unsigned n, struct bytes *texts)
 {
@@ -765,17 +769,17 @@ static int ptxtool_image_make(const struct request *r, const char *input, const 
     return code;
 }
 
-/* --list: which device code a file has, module by module and kernel by kernel, and what can be traced. */
+/* ---- --list: device code of a file by module and kernel, and what can be traced ---- */
 
-/* Modules with PTX are looked at first: what has machine code alone may be the linked code of their files. */
+/* Modules with PTX are listed first: machine code without PTX may be the linked code of their files. */
 struct list {
     FILE *to;
-    char **traced; /* names of kernels in PTX; malloc'ed */
+    char **traced; /* names of kernels with PTX; malloc'ed */
     size_t n;
-    unsigned lone; /* kernels of the machine code that is looked at */
+    unsigned lone; /* number of kernels in the current machine code */
 };
 
-/* Of kernels of mt-cc the version with record calls is a kernel, too, and nothing that people know. */
+/* Lists a kernel, unless it is mt-cc's version with record calls, which users do not know. */
 static void list_kernel(struct list *l, const char *name, const char *what)
 {
     size_t n = strlen(name), end = strlen(MT_TRACED_SUFFIX);
@@ -787,7 +791,7 @@ static void list_kernel(struct list *l, const char *name, const char *what)
     free(pretty);
 }
 
-/* compute_75, compute_90a … of the entries of one kind. */
+/* Lists the architectures of the entries of one kind: compute_75, compute_90a …. */
 static void list_architectures(struct list *l, const struct module *m, unsigned kind, const char *prefix)
 {
     const char *comma = "";
@@ -803,8 +807,8 @@ static void list_architectures(struct list *l, const struct module *m, unsigned 
     }
 }
 
-/* What was said of a function that cannot run; malloc'ed. NULL: nothing. Messages: "FILE:LINE: NAME cannot
- * run: WHY". */
+/* Returns the message about a function that cannot run, malloc'ed, or NULL. Messages are "FILE:LINE: NAME
+ * cannot run: WHY". */
 static char *list_said(const struct reading *r, const char *name)
 {
     char wanted[128], *text = NULL;
@@ -824,7 +828,7 @@ static char *list_said(const struct reading *r, const char *name)
     return text;
 }
 
-/* Is there !{f, "kernel", 1} among the module's annotations? */
+/* Returns 1 if the module's annotations contain !{f, "kernel", 1}. */
 static int list_is_kernel(LLVMModuleRef module, LLVMValueRef f)
 {
     unsigned n = LLVMGetNamedMetadataNumOperands(module, "nvvm.annotations"), length;
@@ -883,7 +887,7 @@ static void list_lone(void *ctx, const char *name)
     list_kernel(l, name, found ? "linked; its PTX is in another module" : "cannot run: machine code alone");
 }
 
-/* The kernels of machine code without PTX beside it; one architecture has them all. */
+/* Lists kernels of machine code without PTX; one architecture contains all of them. */
 static int list_machine_code(struct list *l, const struct input *in, const struct module *m)
 {
     l->lone = 0;
@@ -904,7 +908,7 @@ static int list_machine_code(struct list *l, const struct input *in, const struc
     return 0;
 }
 
-/* The line of the module; `e`: the PTX that is taken of it, or NULL. */
+/* Prints the module's line; `e` is the chosen PTX, or NULL. */
 static void list_head(struct list *l, const struct module *m, const struct fatbin_entry *e)
 {
     fprintf(l->to, "%u: ", m->number);
@@ -984,7 +988,7 @@ static int ptxtool_list(const struct input *in)
     return mt_near_told() ? 1 : code;
 }
 
-/* ---- What is kept of images that programs had made: --cache-list, --cache-clear ---- */
+/* ---- Cached images: --cache-list, --cache-clear ---- */
 
 static void cache_print(const struct mt_cache_file *f, void *sum)
 {
@@ -1027,8 +1031,8 @@ static int ptxtool_cache(const struct request *r)
     return n < 0 || mt_near_told();
 }
 
-/* mt-ptx as the runtime of a traced program calls it: descriptors in place of names,
- * and what is made is kept. */
+/* ---- mt-ptx as called by the runtime of a traced program: descriptors instead of names, and results are
+ * cached ---- */
 
 enum { FD_IMAGE = 1, FD_WORDS = 2, FD_LINE = 3 };
 static _Atomic int finished;
@@ -1043,7 +1047,7 @@ static void serve_stage(const char *name)
     }
 }
 
-/* The program has ended, and nobody needs the image: sees it while LLVM works. */
+/* Runs in a thread while LLVM works, and ends this process when the program has ended. */
 static void *serve_watch(void *unused)
 {
     char c;
@@ -1057,7 +1061,7 @@ static void *serve_watch(void *unused)
     return NULL;
 }
 
-/* Words name lines of this version. */
+/* Returns the key for `words`, which name lines of this version. */
 static const char *serve_key(const struct request *r, const struct bytes *words, char key[MT_CACHE_KEY])
 {
     const char *second = r->cache_key ? strchr(r->cache_key, ',') : NULL;
@@ -1069,7 +1073,7 @@ static const char *serve_key(const struct request *r, const struct bytes *words,
     return key;
 }
 
-/* The image with texts after it, and all that was said, to descriptor 1; then to the cache. */
+/* Writes the image with its texts, and all messages, to descriptor 1; then stores it in the cache. */
 static int serve_hand_over(const struct request *r, const struct bytes *texts)
 {
     struct bytes image = {0}, words = {0};
@@ -1097,13 +1101,14 @@ static int serve_hand_over(const struct request *r, const struct bytes *texts)
     serve_stage("done");
     int folder = r->cache && key ? mt_cache_open(r->cache, why, sizeof why) : -1;
     if (folder >= 0) {
-        mt_cache_store(folder, key, FD_IMAGE, r->cache_limit); /* it has its image, kept or not */
+        mt_cache_store(folder, key, FD_IMAGE,
+                       r->cache_limit); /* an error is ignored: the program has its image */
         close(folder);
     }
     return 0;
 }
 
-enum { NAMED = 2 }; /* kernels, of perhaps hundreds */
+enum { NAMED = 2 }; /* number of kernels to name, of perhaps hundreds */
 
 static void serve_name(void *ctx, const char *name)
 {
@@ -1113,7 +1118,7 @@ static void serve_name(void *ctx, const char *name)
     }
 }
 
-/* Says of a module without PTX what it has. */
+/* Reports what a module without PTX contains. */
 static void serve_lament(const struct module *m)
 {
     unsigned n = 0, elf = mt_ptxtool_module_has(m, FATBIN_ELF);
@@ -1132,7 +1137,7 @@ static void serve_lament(const struct module *m)
     fprintf(stderr, "%s, no PTX: compile it with -gencode=arch=compute_90,code=compute_90\n", n ? ")" : "");
 }
 
-/* Modules without PTX are left out; when none has any, that is an error. */
+/* Skips modules without PTX; reports an error if none has any. */
 static int serve_make(struct request *r, const struct input *in, struct bytes *texts)
 {
     unsigned with = 0;
@@ -1144,7 +1149,8 @@ static int serve_make(struct request *r, const struct input *in, struct bytes *t
             serve_lament(&in->modules[i]);
         }
     }
-    int fd = with ? memfd_create("memtrace-image", MFD_CLOEXEC) : -1; /* a kill leaves nothing behind */
+    int fd = with ? memfd_create("memtrace-image", MFD_CLOEXEC)
+                  : -1; /* a memory file, which a kill does not leave behind */
     if (fd >= 0) {
         static char path[32];
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -1196,7 +1202,7 @@ static const struct mt_command command = {
 
 static const char *const formats[] = {"image", "ir", NULL};
 
-/* --mt-KEY=VALUE goes to the pass, and out of argv. 0, or 2. */
+/* Removes --mt-KEY=VALUE from argv and passes it to the pass. Returns 0 or 2. */
 static int take_pass_options(int *argc, char **argv)
 {
     int kept = 1;
@@ -1300,7 +1306,7 @@ static int main_option(void *arg, int o)
     }
 }
 
-/* -1: go on; otherwise the exit code. */
+/* Returns -1 to continue, else the exit code. */
 static int parse_arguments(int argc, char **argv, struct request *r)
 {
     *r = (struct request){.number = -1};
@@ -1325,7 +1331,7 @@ static int parse_arguments(int argc, char **argv, struct request *r)
     return r->output || r->list ? -1 : mt_cli_usage("%s", "no -o IMAGE");
 }
 
-/* The one that is wanted; NULL after a message. */
+/* Returns the requested module, or NULL after a message. */
 static const struct module *choose_module(const struct request *r, const struct input *in)
 {
     const struct module *found = NULL;
@@ -1358,8 +1364,8 @@ static int make_from(const struct request *r, const struct input *in)
     return m ? ptxtool_image_make(r, in->name, m, 1, NULL) : 1;
 }
 
-/* LLVM's passes call themselves for each step of a long chain of instructions: as deep as Linux leaves room.
- */
+/* Raises the stack limit as far as Linux allows: LLVM's passes recurse for each step of a long chain of
+ * instructions. */
 static void main_stack(void)
 {
     struct rlimit limit;
@@ -1380,7 +1386,7 @@ int main(int argc, char **argv)
     ptxtool_say_visibly();
     main_stack();
     int code = parse_arguments(argc, argv, &r);
-    mt_cli_name = "memtrace"; /* whose user reads what follows */
+    mt_cli_name = "memtrace"; /* the runtime, whose user reads the messages */
     if (code >= 0) {
         return code;
     }

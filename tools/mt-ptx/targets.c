@@ -1,6 +1,6 @@
-/* LLVM for x86-64 alone: LLD asks for all targets that LLVM was built with. Each of them is here as a
- * function that does nothing, so that the linker takes nothing else of it; those of x86-64 have other names
- * here, and come from LLVM. */
+/* Restricts LLVM to x86-64. LLD refers to all targets that LLVM was built with: each of them is defined here
+ * as an empty function, so that the linker pulls in no target. Those of x86-64 get other names here, and come
+ * from LLVM. */
 #define LLVMInitializeX86TargetInfo mt_no_x86_info
 #define LLVMInitializeX86Target mt_no_x86_target
 #define LLVMInitializeX86TargetMC mt_no_x86_mc

@@ -1,6 +1,6 @@
-/* In the overlay in place of the toolkit's header of this name, which it includes where there is one (it is
- * cuRAND's). The last header that clang pre-includes in CUDA sources: what nvcc gives to every CUDA source,
- * and clang 19 does not, is here. cuda.h has the beginning. */
+/* Replaces cuRAND's header of this name in the overlay, and includes it if the toolkit has it. It is the last
+ * header that clang pre-includes in CUDA sources, and adds what nvcc gives to every CUDA source and clang 19
+ * does not. cuda.h is the first one. */
 #if __has_include("mt-toolkit/curand_mtgp32_kernel.h")
 #include "mt-toolkit/curand_mtgp32_kernel.h"
 #endif

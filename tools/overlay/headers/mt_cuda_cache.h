@@ -1,12 +1,12 @@
-/* Loads and stores with a cache hint (__ldcg, __ldcs, __stcs, …) for built-in and vector types: the toolkit's
- * own. clang sets the guard of their header, because it has what else is in there (__ldg and __funnelshift_*)
- * as builtins. */
+/* Loads and stores with a cache hint (__ldcg, __ldcs, __stcs, …) for built-in and vector types, from the
+ * toolkit. clang disables their header by its guard, because it has other functions of that header (__ldg and
+ * __funnelshift_*) as builtins. */
 #ifndef MT_CUDA_CACHE_H
 #define MT_CUDA_CACHE_H
 #if __has_include("mt-toolkit/sm_32_intrinsics.hpp")
 #pragma push_macro("__CUDA_ARCH__")
 #ifndef __CUDA_ARCH__
-#define __CUDA_ARCH__ 9999 /* the host's pass declares them, too */
+#define __CUDA_ARCH__ 9999 /* declares them on the host side, too */
 #endif
 #define __ldg __mt_toolkit_ldg
 #define __funnelshift_l __mt_toolkit_funnelshift_l

@@ -1,17 +1,18 @@
-/* What nvcc declares in every CUDA source and clang 19's pre-included headers do not. */
+/* Declarations that nvcc adds to every CUDA source, and clang 19's pre-included headers do not. */
 #ifndef MT_CUDA_EXTRAS_H
 #define MT_CUDA_EXTRAS_H
-/* nvcc's value; clang leaves it empty, and then "#if __CUDACC__" is an error. */
+/* nvcc's value; clang's is empty, which makes "#if __CUDACC__" an error. */
 #undef __CUDACC__
 #define __CUDACC__ 1
-/* These come with cuda_runtime.h under nvcc; math.h has isfinite and its like for the host without std::. */
+/* nvcc's cuda_runtime.h includes these; math.h declares isfinite and similar functions for the host without
+ * std::. */
 #include <math.h>
-#include <new> /* clang's has new and delete for the device */
+#include <new> /* clang's version has new and delete for the device */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #if __cplusplus
-/* Declared by clang's headers and defined nowhere. */
+/* Declared by clang's headers, but not defined. */
 static __device__ __inline__ double nan(const char *tag)
 {
     return __nv_nan((const signed char *)tag);
@@ -28,21 +29,21 @@ static __device__ __inline__ float nanf(const char *tag)
 #include "mt_cuda_nv_atomic.h"
 #endif
 #include "mt_cuda_nvcc.h"
-/* What clang's atomicCAS of 16 bits calls and nobody defines. */
+/* Called by clang's 16-bit atomicCAS, but not defined there. */
 extern "C" __device__ inline unsigned short __usAtomicCAS(unsigned short *p, unsigned short expected,
                                                           unsigned short value)
 {
     __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return expected;
 }
-/* Stands in the tables of abstract classes. */
+/* Placeholder in the virtual tables of abstract classes. */
 extern "C" __device__ inline __attribute__((weak)) void __cxa_pure_virtual()
 {
     __builtin_trap();
 }
-/* clang 19 has no attribute for it: the plugin's pass knows the section (MT_MANAGED_SECTION), and the host's
- * variable is the device's, too. Whether the plugin is there is asked at each use: headers may be precompiled
- * without it. */
+/* __managed__, which clang 19 lacks. The plugin's pass recognises the section (MT_MANAGED_SECTION), and the
+ * host's variable is used on the device, too. Each use checks for the plugin, since headers may be
+ * precompiled without it. */
 #undef __managed__
 #define __managed__ MT_MANAGED_CHOOSE(__has_attribute(memtrace_trace))
 #define MT_MANAGED_CHOOSE(plugin) MT_MANAGED_PASTE(plugin)

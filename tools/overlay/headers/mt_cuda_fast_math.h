@@ -1,13 +1,13 @@
-/* clang's headers, which are read after this one, call libdevice's functions by name. These names lead to
- * what nvcc computes. */
+/* Redirects libdevice's functions, which clang's headers (read after this one) call by name, to what nvcc
+ * computes. */
 #ifndef MT_CUDA_FAST_MATH_H
 #define MT_CUDA_FAST_MATH_H
-/* libdevice asks the compiler how exact a square root is to be; clang 19 does not know the question, and gets
- * the approximate one. (MT_CUDA_APPROX_SQRT: -prec-sqrt=false.) */
+/* libdevice asks the compiler for the precision of square roots; clang 19 cannot answer, and gets the
+ * approximate one. (MT_CUDA_APPROX_SQRT: -prec-sqrt=false.) */
 #if !defined(MT_CUDA_APPROX_SQRT) && !defined(__FAST_MATH__)
 #define __nv_sqrtf __nv_fsqrt_rn
 #endif
-/* -use_fast_math: clang has some of nvcc's fast functions only. */
+/* -use_fast_math: clang has only some of nvcc's fast functions. */
 #ifdef __CLANG_GPU_APPROX_TRANSCENDENTALS__
 #define __nv_expf __nv_fast_expf
 #define __nv_exp10f __nv_fast_exp10f

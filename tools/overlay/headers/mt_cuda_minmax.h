@@ -1,7 +1,7 @@
-/* min and max for host code, for the same pairs of types as CUDA declares them for (crt/math_functions.hpp);
- * clang has them for device code only. Templates without use of their parameter: a function of the program
- * with the same parameters goes before them, and they go before std::min in programs that say "using
- * namespace std". */
+/* min and max for host code, for the pairs of types that CUDA declares (crt/math_functions.hpp); clang has
+ * them for device code only. They are templates with an unused parameter: functions of the program with equal
+ * parameters take precedence, and these take precedence over std::min in programs with "using namespace std".
+ */
 #ifndef MT_CUDA_MINMAX_H
 #define MT_CUDA_MINMAX_H
 #define MT_MINMAX(a_type, b_type, type)                                                                      \

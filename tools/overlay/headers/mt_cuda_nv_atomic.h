@@ -1,7 +1,7 @@
-/* nvcc's atomic built-ins (CUDA 12.8 and later), __nv_atomic_*: memory orders __NV_ATOMIC_*, scopes
- * __NV_THREAD_SCOPE_*. Each is one relaxed atomic operation, with the fences of its scope that the order asks
- * for around it: LLVM 19 drops the order of read-modify-write operations for NVIDIA GPUs, but not fences.
- * Objects of up to 8 bytes. */
+/* nvcc's atomic built-ins __nv_atomic_* (CUDA 12.8 and later), with memory orders __NV_ATOMIC_* and scopes
+ * __NV_THREAD_SCOPE_*, for objects of up to 8 bytes. Each is a relaxed atomic operation between the fences
+ * that its order requires in its scope: for NVIDIA GPUs, LLVM 19 ignores the order of read-modify-write
+ * operations, but not fences. */
 #ifndef MT_CUDA_NV_ATOMIC_H
 #define MT_CUDA_NV_ATOMIC_H
 #ifndef __NV_ATOMIC_RELAXED
@@ -139,7 +139,7 @@ MT_NV bool __nv_atomic_compare_exchange(T *__p, MT_NV_VALUE *__expected, const M
     return __nv_atomic_compare_exchange_n(__p, __expected, *__desired, __weak, __success, __failure, __scope);
 }
 
-/* __nv_atomic_fetch_OP gives the old value, __nv_atomic_OP nothing. */
+/* __nv_atomic_fetch_OP returns the old value, __nv_atomic_OP returns nothing. */
 #define MT_NV_FETCH(op)                                                                                      \
     template <class T>                                                                                       \
     MT_NV MT_NV_VALUE __nv_atomic_fetch_##op(T *__p, MT_NV_VALUE __v, int __order, MT_NV_SCOPE)              \

@@ -1,9 +1,7 @@
-/* nvcc's names for itself. Programs ask for them to recognise a CUDA compiler, whose version it is, and
- * whether
- * __host__ and
- * __device__ mean something. Headers of the toolkit that would take clang for nvcc come first: they decide by
- * what they see here, and their guards keep it so.
- * MT_CUDA_NO_NVCC: not so (CMake asks which compiler it is, and is to know that options are clang's). */
+/* nvcc's predefined macros. Programs use them to recognise a CUDA compiler, its version, and support for
+ * __host__ and __device__. Headers of the toolkit that would take clang for nvcc are included first, so that
+ * they see the macros as they are here. MT_CUDA_NO_NVCC omits the macros, for CMake's test of the compiler,
+ * which must find that options are clang's. */
 #ifndef MT_CUDA_NVCC_H
 #define MT_CUDA_NVCC_H
 #if __cplusplus >= 201103L && !defined(__NVCC__) && !defined(MT_CUDA_NO_NVCC)
@@ -15,7 +13,7 @@
 #endif
 #define __NVCC__ 1
 #endif
-/* What its options define. Lambdas are what C++ says here, none is of nvcc's kinds. */
+/* Macros of nvcc's options. Lambdas are standard C++ here, none is an extended lambda of nvcc's. */
 #ifdef MT_CUDA_RELAXED_CONSTEXPR
 #define __CUDACC_RELAXED_CONSTEXPR__ 1
 #endif

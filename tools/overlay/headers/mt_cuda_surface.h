@@ -1,15 +1,13 @@
-/* Surface functions (surf2Dread, surf2Dwrite, …): nvcc makes them of a builtin that clang 19 does not have.
- * The guard of the toolkit's header is set, so that it declares none of them again.
- *
- * An element of 1, 2, 4, 8 or 16 bytes is one access of that size (suld.b and sust.b
- * do not look at types). */
+/* Surface functions (surf2Dread, surf2Dwrite, …), which nvcc implements by a builtin that clang 19 lacks. The
+ * guard of the toolkit's header is set, so that it declares none of them. An element of 1, 2, 4, 8 or 16
+ * bytes is one access of that size (suld.b and sust.b ignore types). */
 #ifndef MT_CUDA_SURFACE_H
 #define MT_CUDA_SURFACE_H
 #include "surface_types.h"
 #if __cplusplus >= 201103L && !defined(__SURFACE_INDIRECT_FUNCTIONS_H__)
 #define __SURFACE_INDIRECT_FUNCTIONS_H__
 
-/* type: there, when a surface may have such elements, as in CUDA. bytes: their size. */
+/* `type` exists if a surface may have such elements in CUDA; `bytes` is their size. */
 template <class T> struct __mt_surf_trait {
 };
 #define __MT_SURF_ONE(T)                                                                                     \
@@ -44,7 +42,7 @@ __MT_SURF_ONE(ulonglong2)
 
 template <int bytes> struct __mt_surf;
 
-/* What an instruction needs: its name's ends, its operands, and the words that hold an element. */
+/* Instruction parts: suffixes of its name, operands, and the words of an element. */
 #define __MT_SURF_READ(geometry, mode, type, out, place, outputs, ...)                                       \
     asm volatile("suld.b." geometry "." type "." mode " " out ", " place ";"                                 \
                  : outputs                                                                                   \
@@ -62,8 +60,8 @@ template <int bytes> struct __mt_surf;
     else                                                                                                     \
         what("trap", __VA_ARGS__);
 
-/* One geometry for one element: name, its place with the operand numbers that 1, 2 or 4 words leave, and the
- * coordinates as declared and as operands. */
+/* One geometry for one element: name, operand numbers that 1, 2 or 4 words leave for the place, and the
+ * coordinates as parameters and as operands. */
 #define __MT_SURF_ARG(...) __VA_ARGS__
 #define __MT_SURF_R(mode, g, type, words, place, outputs, arguments)                                         \
     __MT_SURF_READ(g, mode, type, words, place, __MT_SURF_ARG outputs, __MT_SURF_ARG arguments)
@@ -80,7 +78,7 @@ template <int bytes> struct __mt_surf;
     {                                                                                                        \
         __MT_SURF_MODES(__MT_SURF_W, g, type, words, place, inputs, arguments)                               \
     }
-/* o, x, y, z: operand numbers of the object and of three integers after it. */
+/* o, x, y, z: operand numbers of the object and of the three integers after it. */
 #define __MT_SURF_SIZE(size, word, type, words, outputs, inputs, o, x_, y_, z_)                              \
     template <> struct __mt_surf<size> {                                                                     \
         typedef word word_t;                                                                                 \
@@ -111,8 +109,8 @@ __MT_SURF_SIZE(16, unsigned int, "v4.b32", "{%0, %1, %2, %3}",
 #undef __MT_SURF_READ
 #undef __MT_SURF_WRITE
 
-/* CUDA's functions: `name` as users call it, `geometry` what it is for the hardware, where the faces of cubes
- * are layers. */
+/* CUDA's functions: `name` as users call it, `geometry` for the hardware, which treats the faces of cubes as
+ * layers. */
 #define __MT_SURF_FUNCTIONS(name, geometry, declared, passed)                                                \
     template <class T>                                                                                       \
     static __device__ __forceinline__ typename __mt_surf_trait<T>::type surf##name##read(                    \

@@ -1,5 +1,5 @@
-/* clang 19 makes signed comparisons of its builtins for unsigned atomicMin and atomicMax of block or system
- * scope. Its headers, which are read after this one, get these functions in their place. */
+/* Unsigned atomicMin and atomicMax of block and system scope, which replace clang 19's: its builtins compare
+ * as signed. clang's headers are read after this one. */
 #ifndef MT_CUDA_UNSIGNED_ATOMICS_H
 #define MT_CUDA_UNSIGNED_ATOMICS_H
 #define MT_ATOMIC(op, scope, suffix, type, ptx, constraint)                                                  \

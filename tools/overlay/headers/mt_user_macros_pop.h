@@ -1,4 +1,4 @@
-/* The other half of mt_user_macros_push.h. */
+/* Restores the macros that mt_user_macros_push.h hides. */
 #pragma pop_macro("A")
 #pragma pop_macro("B")
 #pragma pop_macro("C")

@@ -1,6 +1,6 @@
 /* Hides macros of the program (-DN=1024, -Dsize=64) whose names CUDA's and clang's headers use for
- * themselves: names of parameters, members and template parameters. mt_user_macros_pop.h brings them back and
- * must name the same ones. (No include guard: each push has its pop.) */
+ * parameters, members and template parameters. mt_user_macros_pop.h restores them and must list the same
+ * names. (No include guard: each push has its pop.) */
 #pragma push_macro("A")
 #undef A
 #pragma push_macro("B")
