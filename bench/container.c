@@ -1,8 +1,8 @@
-/* Bytes and nanoseconds of device chunks for some kernels, beside raw records: mt-bench-container [FILE].
+/* Size and speed of device chunks for some kernels, compared with raw records: mt-bench-container [FILE].
  *
- * `write` makes chunks of runs (zstd included) and writes them to FILE, `raw` writes the records of the same
- * accesses there; `decode` reads the container as tools do, runs and all, `cat` the raw records without a
- * look at them. The least of some repeats, wall time. FILE is removed in the end. */
+ * `write` makes chunks of runs (including zstd) and writes them to FILE; `raw` writes the records of the same
+ * accesses. `decode` reads the compact trace as tools do, decoding runs; `cat` reads the raw records without
+ * decoding. Prints wall time, the shortest of some repeats. FILE is removed in the end. */
 #define _GNU_SOURCE
 #include "format/container/writer.h"
 #include "memtrace/trace.h"
@@ -18,7 +18,7 @@ enum { RUNS = 1 << 19, CHUNK = 1 << 17, BATCH = 4096, REPEATS = 5 };
 static double container_now(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); /* of all threads and of the system for them */
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); /* processor time of all threads, including the system's */
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -33,7 +33,7 @@ static int container_put(void *self, const void *data, size_t bytes)
     return 0;
 }
 
-/* Writes all chunks; returns the bytes, 0: failed. */
+/* Writes all chunks. Returns the number of bytes, or 0 after a failure. */
 static uint64_t container_encode(int fd, const struct stream *s)
 {
     struct mt_mtc_file file = {container_put, &fd};
@@ -57,7 +57,8 @@ static uint64_t container_encode(int fd, const struct stream *s)
     return bad ? 0 : (uint64_t)lseek(fd, 0, SEEK_CUR);
 }
 
-/* Reads them all back as tools do, runs and all; returns the accesses, *sum: of the first addresses. */
+/* Reads all chunks, decoding runs as tools do. Returns the number of accesses; *sum adds up their first
+ * addresses. */
 static uint64_t container_decode(const char *path, uint64_t *sum)
 {
     struct mt_source_options o = {.flags = MT_SOURCE_RUNS};
@@ -109,7 +110,7 @@ static int container_fresh(const char *path)
 }
 
 struct figures {
-    double write, raw, decode, cat; /* seconds, the least of all repeats */
+    double write, raw, decode, cat; /* shortest time of all repeats, in seconds */
     uint64_t bytes;
 };
 

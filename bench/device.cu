@@ -1,6 +1,6 @@
 // The examples' kernels, launched back to back and timed without the examples' host work.
 // Usage: device KERNEL LAUNCHES; prints the seconds from the first launch until the device is idle.
-// A first launch outside the time warms caches, page tables and worker threads up.
+// An untimed launch first warms up caches, page tables and worker threads.
 #define main vector_add_main
 #include "../examples/vector_add/vector_add.cu"
 #undef main
@@ -30,9 +30,9 @@ static double seconds()
     return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
-static const int elements = 1 << 20;         // of the vectors
-static const int wide = 64, high = 128;      // tiles of the stencil: 1 Mi cells
-static const int bytes = 1 << 20, ctas = 64; // of the histogram
+static const int elements = 1 << 20;         // elements of a vector
+static const int wide = 64, high = 128;      // tiles of the stencil, 1 Mi cells in total
+static const int bytes = 1 << 20, ctas = 64; // bytes and CTAs of the histogram
 
 static void launch(const char *kernel, char *const *d, int step)
 {

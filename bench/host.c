@@ -1,6 +1,6 @@
-/* What bench/host runs: a mix of what programs do with memory. usage: mt-bench-host REPEATS [THREADS]
- * Prints seconds of the work and a checksum that depends on all of it. Each thread works on buffers of its
- * own; after each part they add to shared counters. */
+/* The program of bench/host: a mix of typical memory accesses. Usage: mt-bench-host REPEATS [THREADS]
+ * Prints the seconds of the work, and a checksum that depends on all of it. Each thread works on buffers of
+ * its own, and adds to shared counters after each part. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ static uint32_t host_next(struct buffers *m)
     return m->random >> 8;
 }
 
-/* A stencil: two streams of doubles. */
+/* Stencil: two streams of doubles. */
 static uint64_t host_smooth(struct buffers *m)
 {
     for (int i = 0; i < CELLS; i++)
@@ -48,7 +48,7 @@ static uint64_t host_smooth(struct buffers *m)
     return (uint64_t)(m->from[CELLS / 2] * 1000);
 }
 
-/* A matrix product: rows against columns. */
+/* Matrix product: rows times columns. */
 static uint64_t host_multiply(struct buffers *m)
 {
     for (int i = 0; i < MATRIX; i++)
@@ -97,7 +97,7 @@ static uint64_t host_sort(struct buffers *m)
     return m->numbers[NUMBERS / 2];
 }
 
-/* A hash table: random accesses. */
+/* Hash table: random accesses. */
 static uint64_t host_hash(struct buffers *m)
 {
     uint64_t found = 0;
@@ -112,7 +112,7 @@ static uint64_t host_hash(struct buffers *m)
     return found;
 }
 
-/* A tree: pointers to follow. */
+/* Tree: pointer chasing. */
 static uint64_t host_tree(struct buffers *m)
 {
     struct node *root = NULL;
@@ -130,7 +130,7 @@ static uint64_t host_tree(struct buffers *m)
     return root->hits;
 }
 
-/* Strings, by the C library, and small allocations. */
+/* Strings with functions of the C library, and small allocations. */
 static uint64_t host_strings(struct buffers *m)
 {
     uint64_t sum = 0;

@@ -1,6 +1,6 @@
-/* What bench/host runs beside host.c: a stencil of 512 x 512 doubles in one thread, five loads and a store,
- * in the caches: code that does little but access memory. usage: STEPS. Prints seconds of the work and a
- * checksum. */
+/* The second program of bench/host, which does little but access memory: a stencil of 512 x 512 doubles in
+ * one thread, in the caches, with five loads and a store per cell. Usage: STEPS. Prints the seconds of the
+ * work, and a checksum. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,9 +1,9 @@
-// Kernels as programs have them, in CUDA; opencl/life.cl has the same. life.def says how each is launched.
+// Typical kernels in CUDA; opencl/life.cl has the same ones. life.def defines their launches.
 #include "life.h"
 
 #define FULL 0xffffffffu
 
-// A CTA of 16 x 16 threads has 64 x 64 elements of the product, each thread 4 x 4 of them in registers.
+// A CTA of 16 x 16 threads computes 64 x 64 elements of the product, each thread 4 x 4 of them in registers.
 __global__ void gemm(const float *a, const float *b, float *c, int n)
 {
     __shared__ float as[16][64], bs[16][64];
@@ -37,7 +37,7 @@ __global__ void transpose(const float *a, const float *b, float *c, int n)
         c[(x + i) * n + y + tx] = tile[tx][i];
 }
 
-// Hillis and Steele: the sums of each 256 elements.
+// Prefix sums (Hillis and Steele) of each block of 256 elements.
 __global__ void scan(const float *a, const float *b, float *c, int n)
 {
     __shared__ float part[2][256];
@@ -67,7 +67,7 @@ __device__ float warp_most(float x)
     return x;
 }
 
-// Of a CTA of 256 threads: each warp's, then that of the eight; all threads get it.
+// Sums over a CTA of 256 threads: within each warp, then over the eight warps; all threads get the sum.
 __device__ float block_add(float x)
 {
     __shared__ float part[8];
@@ -111,7 +111,7 @@ __global__ void warp_sum(const float *a, const float *b, float *c, int n)
         c[row] = sum;
 }
 
-// A CTA has a row.
+// A CTA computes a row.
 __global__ void softmax(const float *a, const float *b, float *c, int n)
 {
     const float *from = a + blockIdx.x * n;
@@ -129,7 +129,7 @@ __global__ void softmax(const float *a, const float *b, float *c, int n)
         c[blockIdx.x * n + i] *= sum;
 }
 
-// A warp has a row; b has the weights, then the biases.
+// A warp computes a row; b contains the weights, then the biases.
 __global__ void layernorm(const float *a, const float *b, float *c, int n)
 {
     int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -167,7 +167,7 @@ __global__ void bitonic(const float *a, const float *b, float *c, int n)
     c[from + t + 256] = key[t + 256];
 }
 
-// A CTA has a column of cells, whose planes go through shared memory one after the other.
+// A CTA computes a column of cells, whose planes pass through shared memory one after another.
 __global__ void stencil3d(const float *a, const float *b, float *c, int depth)
 {
     __shared__ float plane[10][34];
@@ -196,7 +196,7 @@ __global__ void stencil3d(const float *a, const float *b, float *c, int depth)
     }
 }
 
-// A warp has a row; what a and b contain: mt_life_sparse.
+// A warp computes a row; mt_life_sparse defines the contents of a and b.
 __global__ void spmv(const float *a, const float *b, float *c, int n)
 {
     const int *begin = (const int *)b, *column = begin + n + 1;
@@ -233,7 +233,7 @@ __global__ void bodies_tiled(const float *a, const float *b, float *c, int n)
     ((float4 *)c)[i] = make_float4(x, y, z, 0);
 }
 
-// k may be the row of another file's table.
+// k may be a row of another file's table.
 void mt_life_launch(const struct mt_life *k, const float *a, const float *b, float *c)
 {
     static void (*const kernels[])(const float *, const float *, float *, int) = {

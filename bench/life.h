@@ -1,5 +1,5 @@
-/* The kernels of life.def: their launches, inputs, and what they must give, computed in plain C. Both drivers
- * (loops.cu, opencl/loops.c) include it; n floats in a and b are inputs, c is the result. */
+/* The kernels of life.def: launches, inputs, and expected results, computed in plain C. Both drivers
+ * (loops.cu, opencl/loops.c) include it. Inputs are n floats in a and b; the result is c. */
 #ifndef MT_BENCH_LIFE_H
 #define MT_BENCH_LIFE_H
 #include <math.h>
@@ -124,7 +124,7 @@ static inline void stencil3d_expected(const float *a, const float *b, float *c)
             }
 }
 
-/* The sparse matrix: b has SPARSE + 1 beginnings of rows and then the columns, as whole numbers; a has the
+/* Fills the sparse matrix: b has SPARSE + 1 starts of rows and then the columns, as integers; a has the
  * values, and x at its end. */
 static inline void mt_life_sparse(float *b)
 {
@@ -175,7 +175,7 @@ static const struct mt_life mt_lives[] = {
 #undef LIFE
 };
 
-/* The kernel of this name, or NULL. */
+/* Returns the kernel of this name, or NULL. */
 static inline const struct mt_life *mt_life_find(const char *name)
 {
     for (size_t i = 0; i < sizeof mt_lives / sizeof *mt_lives; i++)
@@ -184,7 +184,7 @@ static inline const struct mt_life *mt_life_find(const char *name)
     return NULL;
 }
 
-/* Input 0 or 1 of the kernel of this name, of either program. */
+/* Fills input 0 or 1 of the kernel of this name, of either program. */
 static inline void mt_life_fill(const char *kernel, float *x, int input)
 {
     mt_fill(x, N, (uint32_t)input + 1);
@@ -192,7 +192,8 @@ static inline void mt_life_fill(const char *kernel, float *x, int input)
         mt_life_sparse(x);
 }
 
-/* 0 when c is what the reference gives for the inputs of both drivers; else it says on stderr where not. */
+/* Compares c with the reference for the inputs of both drivers. Returns 0 if they agree, else reports the
+ * difference on stderr. */
 static inline int mt_life_check(const struct mt_life *k, const float *c)
 {
     float *x = (float *)malloc(3 * N * sizeof *x), *wanted = x + 2 * N;

@@ -1,7 +1,6 @@
-/* The kernels of loops.cu as plain loops, on two threads: the floor of the CPU device's code.
- *
- * Usage: loops-c KERNEL REPEATS; prints elapsed and processor seconds, and a sum over the result.
- * Each thread takes one half of the outermost index and both meet after each repeat, as after a launch. */
+/* The kernels of loops.cu as plain loops on two threads: the floor of the CPU device. Usage: loops-c KERNEL
+ * REPEATS; prints elapsed and processor seconds, and a sum over the result. Each thread computes half of the
+ * outermost index, and the threads wait for each other after each repeat, as after a launch. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 
 enum { THREADS = 2 };
 
-/* [from, to) of the outermost index: elements, rows, bodies or sums. */
+/* [from, to): range of the outermost index: elements, rows, bodies or sums */
 typedef void body(const float *a, const float *b, float *c, uint32_t from, uint32_t to);
 
 static void vector_add(const float *a, const float *b, float *c, uint32_t from, uint32_t to)

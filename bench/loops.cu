@@ -1,6 +1,6 @@
-// Kernels whose CPU-device code bench/run holds against the same loops in C (loops.c); compiled together with
-// those of life.cu. Usage: loops KERNEL LAUNCHES; prints elapsed and processor seconds of the launches, and a
-// sum over the result.
+// Kernels whose speed on the CPU device bench/run compares with the same loops in C (loops.c); compiled
+// together with life.cu. Usage: loops KERNEL LAUNCHES; prints elapsed and processor seconds of the launches,
+// and a sum over the result.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
         CHECK(cudaMemcpy(d[i], host.data(), N * sizeof(float), cudaMemcpyHostToDevice));
     }
     CHECK(cudaMemset(d[2], 0, N * sizeof(float)));
-    uint32_t results = launch(argv[1], d[0], d[1], d[2]); // warms caches, page tables and threads up
+    uint32_t results = launch(argv[1], d[0], d[1], d[2]); // warms up caches, page tables and threads
     CHECK(cudaDeviceSynchronize());
     double elapsed = mt_clock(CLOCK_MONOTONIC), processor = mt_clock(CLOCK_PROCESS_CPUTIME_ID);
     for (int l = 0; l < launches; l++)
@@ -171,7 +171,7 @@ int main(int argc, char **argv)
     elapsed = mt_clock(CLOCK_MONOTONIC) - elapsed;
     processor = mt_clock(CLOCK_PROCESS_CPUTIME_ID) - processor;
     CHECK(cudaMemcpy(host.data(), d[2], N * sizeof(float), cudaMemcpyDeviceToHost));
-    if (!strcmp(argv[1], "histogram")) { // whole numbers, as floats
+    if (!strcmp(argv[1], "histogram")) { // integers, converted to floats
         results = BINS;
         for (uint32_t i = 0; i < BINS; i++) {
             unsigned v;

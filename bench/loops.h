@@ -1,4 +1,4 @@
-/* What bench/loops.cu (kernels) and bench/loops.c (the same loops in C) share: sizes, inputs, the output. */
+/* Sizes, inputs and output shared by bench/loops.cu (kernels) and bench/loops.c (the same loops in C). */
 #ifndef MT_BENCH_LOOPS_H
 #define MT_BENCH_LOOPS_H
 #include <stdint.h>
@@ -11,7 +11,7 @@ enum {
     MATRIX = 256, /* rows and columns */
     BODIES = 2048,
     BINS = 256,
-    SUM_PER_CTA = 16384 /* elements that one CTA of the reduction adds */
+    SUM_PER_CTA = 16384 /* elements that one CTA of the reduction sums up */
 };
 
 static double mt_clock(clockid_t which)
@@ -21,7 +21,7 @@ static double mt_clock(clockid_t which)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* The same inputs on both sides: small multiples of 1/256, so that sums are nearly exact. */
+/* Fills equal inputs on both sides: small multiples of 1/256, so that sums are nearly exact. */
 static void mt_fill(float *x, uint32_t n, uint32_t seed)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -30,7 +30,7 @@ static void mt_fill(float *x, uint32_t n, uint32_t seed)
     }
 }
 
-/* One line: seconds that passed, seconds of processor time, a sum over the result for comparison. */
+/* Prints a line: elapsed seconds, processor seconds, a sum over the result for comparison. */
 static void mt_print(double elapsed, double processor, const float *x, uint32_t n)
 {
     double sum = 0;

@@ -1,5 +1,5 @@
-/* Preloaded by bench/run: blocks of records are written nowhere, so that what is left of a traced launch is
- * the cost of its records. The runtime writes traces with pwrite, and nothing else that is big. */
+/* Preloaded by bench/run: discards blocks of records, so that the cost of a traced launch is that of its
+ * records. The runtime writes traces with pwrite, and no other large data. */
 #define _GNU_SOURCE
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// What a program with Thrust costs to compile (bench/run, part compile): a sort, checked.
+// Compile time of a program with Thrust (bench/run, part compile): a sort, with a check.
 #include <cstdio>
 #include <thrust/device_vector.h>
 #include <thrust/host_vector.h>

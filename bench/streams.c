@@ -42,7 +42,7 @@ static void streams_own(struct mt_access_run *r, const uint64_t *lanes)
     r->base = lanes[0];
 }
 
-/* Each: what step `w->step` of the warp does; 0: the warp is through. */
+/* The functions below compute step `w->step` of the warp; they return 0 at its end. */
 static int vector_add(const struct warp *w, struct mt_access_run *r, uint64_t *lanes)
 {
     static const uint64_t base[] = {A, B, C};
@@ -54,7 +54,7 @@ static int vector_add(const struct warp *w, struct mt_access_run *r, uint64_t *l
     return 1;
 }
 
-/* Blocks of 16 x 16: a warp has two rows. */
+/* Adds the two rows of a warp in a block of 16 x 16. */
 static void two_rows(struct mt_access_run *r, uint64_t *lanes, uint64_t base, uint64_t row, uint64_t column)
 {
     for (unsigned i = 0; i < 32; i++)
@@ -77,7 +77,7 @@ static int streams_matmul(const struct warp *w, struct mt_access_run *r, uint64_
     return 1;
 }
 
-/* Five points, blocks of 32 x 8, borders left out. */
+/* Five-point stencil, blocks of 32 x 8, without borders. */
 static int streams_stencil(const struct warp *w, struct mt_access_run *r, uint64_t *lanes)
 {
     static const int64_t off[] = {0, -4, 4, -4 * (int64_t)SIDE, 4 * (int64_t)SIDE, 0};
@@ -98,7 +98,7 @@ static int streams_stencil(const struct warp *w, struct mt_access_run *r, uint64
     return 1;
 }
 
-/* All accesses of one kernel at random places of 64 MiB. */
+/* All accesses of a kernel, at random places in 64 MiB. */
 static int streams_gather(const struct warp *w, struct mt_access_run *r, uint64_t *lanes)
 {
     if (w->step == 4)
@@ -121,7 +121,7 @@ static int streams_lookup(const struct warp *w, struct mt_access_run *r, uint64_
     return vector_add(w, r, lanes);
 }
 
-/* 256 bins. */
+/* A histogram of 256 bins. */
 static int streams_histogram(const struct warp *w, struct mt_access_run *r, uint64_t *lanes)
 {
     if (w->step == 0)

@@ -1,9 +1,9 @@
-/* The floor of writing a trace: bytes into one file by plain write(2), from memory that is already there.
+/* The floor of writing a trace: plain write(2) to one file, from memory that is already mapped.
  *
  * Usage: mt-bench-write FILE BYTES THREADS [CHUNK]
  * Each thread appends chunks (default 1 MiB) to the file, which is opened with O_APPEND, until BYTES are
- * written in all. Prints the seconds from the first write to the last. Exit code 1: an error,
- * named on stderr. */
+ * written in total. Prints the seconds from the first write to the last. Exit code 1 after an error on
+ * stderr. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 
 static int file;
 static size_t chunk = 1 << 20;
-static int64_t left; /* bytes that no thread has taken yet */
+static int64_t left; /* bytes that no thread has claimed yet */
 static int failed;   /* errno of the first failure */
 
 static double write_seconds(void)

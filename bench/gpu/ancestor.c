@@ -3,7 +3,7 @@
 
 #define NOINLINE __attribute__((noinline))
 
-/* bench/gpu/bench.cu defines and fills it. */
+/* Defined and filled by bench/gpu/bench.cu. */
 extern __attribute__((address_space(1))) struct ancestor_slot mt_ancestor[ANCESTOR_SLOTS];
 
 struct mt_gpu_context *__mt_gpu_begin(struct mt_gpu_context *parameter)
@@ -17,7 +17,8 @@ static inline void ancestor_commit(uint64_t *p, uint64_t n)
                      : "memory");
 }
 
-/* One lane, whose warp was the first that found no room at `at`: the host empties the slot. */
+/* Runs in one lane of the first warp that finds no room, at `at`: asks the host to empty the slot, and waits.
+ */
 static void have_it_emptied(struct ancestor_slot *s, uint64_t at)
 {
     uint64_t before = mt_load_acquire_system((uint64_t *)s->emptied);
@@ -29,7 +30,8 @@ static void have_it_emptied(struct ancestor_slot *s, uint64_t at)
     mt_count(&s->epoch, 1);
 }
 
-/* One lane: room for n records. Asking again and again takes no room: what is beyond the end is not there. */
+/* Runs in one lane: reserves room for n records. A failed attempt takes no room, since what is beyond the end
+ * does not count. */
 static uint64_t ancestor_reserve(struct ancestor_slot *s, uint32_t n)
 {
     for (;;) {

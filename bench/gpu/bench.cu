@@ -1,8 +1,8 @@
 // The kernels of bench/gpu/run. Usage: bench KERNEL LAUNCHES SIZE [ancestor FILE]: prints the seconds from
 // the first timed launch until the device is idle, and the accesses of one launch. Or: bench bandwidth:
-// prints what copies to pinned host memory move per second, in bytes. SIZE: full, or tiny (a test of the
-// plumbing). ancestor: the program was compiled with the older tracer's record functions;
-// FILE gets what they write.
+// prints the bandwidth of copies to pinned host memory, in bytes per second. SIZE: full, or tiny (for tests
+// of this program). ancestor: the program was compiled with the older tracer's record functions, whose output
+// goes to FILE.
 #define main vector_add_main
 #include "../../examples/vector_add/vector_add.cu"
 #undef main
@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// One load of a random place, by its index; loads and stores of neighbours beside it.
+// Loads a random element, found by its index; loads the index and stores the result contiguously.
 __global__ void gather(const int *from, const unsigned *index, int *to, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -54,7 +54,7 @@ extern "C" __device__ ancestor_slot mt_ancestor[ANCESTOR_SLOTS];
 __device__ ancestor_slot mt_ancestor[ANCESTOR_SLOTS];
 
 struct ancestor {
-    volatile uint64_t *words[ANCESTOR_SLOTS]; // commit, full, emptied; 64 bytes apart
+    volatile uint64_t *words[ANCESTOR_SLOTS]; // commit, full and emptied, 64 bytes apart
     char *records[ANCESTOR_SLOTS];
     int file = -1;
     std::atomic<bool> over{false};
@@ -117,7 +117,7 @@ static void ancestor_begin(const char *file)
     old.reader = std::thread(read_slots);
 }
 
-// The device is idle: what is in slots that are not full.
+// Writes the records of slots that are not full, when the device is idle.
 static void ancestor_end()
 {
     old.over = true;
@@ -140,7 +140,7 @@ static int elements = 1 << 20, wide = 64, high = 128, ctas = 64;
 static dim3 matrix(20, 10);
 static int inner = 320;
 
-// Launches a kernel; the accesses it makes.
+// Launches a kernel. Returns the number of accesses that it makes.
 static long launch(const char *kernel, char *const *d, int step)
 {
     long n = elements;

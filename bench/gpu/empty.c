@@ -1,4 +1,4 @@
-/* Record functions that only are called: what instrumenting costs before anything is recorded. */
+/* Empty record functions, to measure the cost of instrumentation without recording. */
 #include "warp.h"
 
 #define NOINLINE __attribute__((noinline))

@@ -1,5 +1,4 @@
-// The kernels of bench/life.cu in OpenCL. What a warp or a CTA adds up: by sub-groups of 32 where the runtime has them (cl_intel_subgroups),
-// else in local memory, as PoCL 3.1 has none.
+// The kernels of bench/life.cu in OpenCL. Sums over a warp or a CTA use sub-groups of 32 if the runtime has them (cl_intel_subgroups), else local memory, as for PoCL 3.1.
 #define DX 128
 #define DY 64
 #define N (1 << 20)
@@ -61,7 +60,7 @@ kernel void scan(global const float *a, global const float *b, global float *c, 
         c[i] = part[from][t];
 }
 
-// What the first thread of each 32 (WIDTH 32) or of the group (WIDTH 256) gets is the sum or the maximum; all of these get it.
+// Computes the sum or maximum over 32 threads (WIDTH 32) or over the group (WIDTH 256), and gives it to all of them.
 #ifdef cl_intel_subgroups
 #define COMBINE(name, operation, reduce, nothing)                                                                  \
     float name##_warp(float x, local float *part)                                                            \

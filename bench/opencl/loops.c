@@ -1,7 +1,6 @@
-/* bench/loops.cu and life.cu on an OpenCL runtime for this processor: loops FOLDER KERNEL LAUNCHES prints
- * what loops.cu prints; FOLDER has loops.cl and life.cl. loops FOLDER says which runtimes there are.
- * OCL_RUNTIME: a part of the name of the one to take.
- */
+/* Runs bench/loops.cu and life.cu on an OpenCL runtime for this processor. loops FOLDER KERNEL LAUNCHES
+ * prints what loops.cu prints; FOLDER contains loops.cl and life.cl. loops FOLDER lists the runtimes.
+ * OCL_RUNTIME: part of the name of the runtime to use. */
 #define CL_TARGET_OPENCL_VERSION 120
 #define _GNU_SOURCE
 #include <CL/cl.h>
@@ -53,7 +52,7 @@ static cl_platform_id loops_runtime(int list)
     return found;
 }
 
-/* The row of a kernel of loops.cl, or one made of the row of life.def; false when there is none. */
+/* Finds a kernel of loops.cl, or one of life.def. Returns false if there is none. */
 static int loops_find(const char *name, struct kernel *found)
 {
     const struct mt_life *life = mt_life_find(name);
@@ -135,7 +134,7 @@ int main(int argc, char **argv)
     processor = mt_clock(CLOCK_PROCESS_CPUTIME_ID) - processor;
     CHECK(clEnqueueReadBuffer(queue, memory[2], CL_TRUE, 0, N * sizeof *host, host, 0, NULL, NULL));
     uint32_t results = k.results;
-    if (!results) { /* the histogram's whole numbers, as floats */
+    if (!results) { /* the histogram's integers, converted to floats */
         results = BINS;
         for (uint32_t i = 0; i < BINS; i++) {
             unsigned v;

@@ -1,4 +1,4 @@
-// The kernels of bench/loops.cu in OpenCL, for other runtimes that run them on this processor.
+// The kernels of bench/loops.cu in OpenCL, for other runtimes on this processor.
 kernel void vector_add(global const float *a, global const float *b, global float *c, int n)
 {
     int i = get_global_id(0);

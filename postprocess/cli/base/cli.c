@@ -1,4 +1,4 @@
-/* What the mt- programs share: filters, inputs, exit codes. */
+/* Shared by all commands: filters, inputs, outputs, signals, progress. */
 #define _GNU_SOURCE
 
 #include "cli.h"
@@ -68,7 +68,7 @@ int mt_inputs_companion(struct mt_inputs *in, const char *path)
     return 0;
 }
 
-/* Does `path` name the companion of one of the others? A pattern like MemTrace-pipe-* finds both. */
+/* Returns 1 if `path` names the companion of one of the others: a pattern like MemTrace-pipe-* finds both. */
 static int is_companion(const char *path, char *const *others)
 {
     size_t n = strlen(path);
@@ -181,8 +181,7 @@ int mt_inputs_finish(struct mt_source *s, int *complete)
                      : MT_EXIT_OK;
 }
 
-/* The command line: options that the programs have in common, numbers, words, and which launches are
- * reported. */
+/* ---- filters, common options, numbers and words ---- */
 
 void mt_filter_init(struct mt_filter *f)
 {
@@ -317,9 +316,9 @@ int mt_cli_format(const char *only)
                                      : mt_cli_usage("'%s' is not a format: it is always %s", optarg, only);
 }
 
-/* ---- Where results go. A file is whole, or it is not there ---- */
+/* ---- Outputs: a file is complete, or it does not exist ---- */
 
-/* ---- what is read ---- */
+/* ---- files that are read, and must not be overwritten ---- */
 
 static const char **spared;
 static size_t nspared, spared_room;
@@ -348,7 +347,7 @@ int mt_output_other(const char *path)
     return 0;
 }
 
-/* ---- outputs that are not whole yet ---- */
+/* ---- outputs in progress ---- */
 
 static struct mt_output *volatile under_way;
 static volatile sig_atomic_t any_whole;
@@ -359,7 +358,8 @@ static void output_begins(struct mt_output *o)
     under_way = o;
 }
 
-/* Nothing is to be done about it any more. A signal may come at any time: the list is right at each step. */
+/* Removes an output from the list, which is consistent at each step, since a signal may arrive at any time.
+ */
 static void output_ends(struct mt_output *o)
 {
     struct mt_output *before = under_way;
@@ -374,13 +374,13 @@ static void output_ends(struct mt_output *o)
 static void output_remove(const struct mt_output *o)
 {
     struct stat ours, there;
-    /* What somebody else has put there meanwhile stays. */
+    /* A file that another process has put there meanwhile is kept. */
     if (o->fd != STDOUT_FILENO && fstat(o->fd, &ours) == 0 && S_ISREG(ours.st_mode) &&
         lstat(o->path, &there) == 0 && ours.st_dev == there.st_dev && ours.st_ino == there.st_ino)
         unlink(o->path);
 }
 
-/* Removes the files that lack something. 1: there are such, or nothing has been written yet. For signals. */
+/* Removes incomplete outputs. Returns 1 if there were some, or nothing has been written yet. Signal-safe. */
 static int output_cut(void)
 {
     for (const struct mt_output *o = under_way; o; o = o->next)
@@ -389,7 +389,7 @@ static int output_cut(void)
     return under_way || !any_whole;
 }
 
-/* ---- one of them ---- */
+/* ---- opening, writing, closing ---- */
 
 int mt_output_open(struct mt_output *o, const char *path)
 {
@@ -420,8 +420,8 @@ int mt_output_ready(struct mt_output *o)
     struct stat st;
     if (o->ready)
         return 0;
-    int code = o->path && o->fd != STDOUT_FILENO ? mt_output_other(o->path)
-                                                 : 0; /* folders have been read meanwhile */
+    int code =
+        o->path && o->fd != STDOUT_FILENO ? mt_output_other(o->path) : 0; /* folders have been read by now */
     if (code)
         return code;
     o->created = 0;
@@ -439,7 +439,7 @@ int mt_output_failed(struct mt_output *o, int error)
                        strerror(error));
 }
 
-/* stdio gives up what it has in its buffer when a signal interrupts a write into a full pipe. */
+/* stdio drops its buffer if a signal interrupts a write to a full pipe, so this repeats the write. */
 static ssize_t output_write(void *arg, const char *bytes, size_t n)
 {
     int fd = (int)(intptr_t)arg;
@@ -476,7 +476,8 @@ static ssize_t output_write_ready(void *arg, const char *bytes, size_t n)
     return done;
 }
 
-/* Some file systems say only now that they are full. The descriptor itself is needed to abandon the file. */
+/* Closes a copy of the descriptor, since some file systems report a full disk only on close. The descriptor
+ * itself is needed to remove the file. */
 static int output_close_copy(void *arg)
 {
     return close(fcntl(((struct mt_output *)arg)->fd, F_DUPFD_CLOEXEC, 0));
@@ -523,7 +524,8 @@ void mt_output_abandon(struct mt_output *o)
     o->created = o->cut = 0;
 }
 
-/* ---- Signals: reading ends, what was read is told, and all is over within three seconds ---- */
+/* ---- Signals: reading stops, the results so far are written, and the program ends within three seconds ----
+ */
 
 enum { LIMIT_MS = 2000, READ_MS = 800 };
 
@@ -531,7 +533,7 @@ volatile sig_atomic_t mt_cli_stop;
 static volatile sig_atomic_t stopped_by, all_together;
 static const char *volatile scratch;
 
-/* 1: other processes stop at the same place, which the caller agrees on with them. There is no limit then. */
+/* together 1: other processes stop at the same place, agreed between them, so there is no time limit. */
 static void stop_together(int together)
 {
     all_together = together;
@@ -542,7 +544,7 @@ void mt_stop_scratch(const char *folder)
     scratch = folder;
 }
 
-/* As the kernel gives them: readdir may not be called by a signal handler. */
+/* Directory entry as the kernel returns it: a signal handler must not call readdir. */
 struct entry {
     uint64_t inode;
     int64_t next;
@@ -570,8 +572,8 @@ static void stop_write(const char *text)
     (void)wrote;
 }
 
-/* Nothing is left that looks whole and is not. By the signal, as if nobody had caught it; `late`: unless all
- * is written and only memory has to be freed. */
+/* Ends the process by the signal, after removing incomplete outputs. `late`: not if all is written and only
+ * memory remains to be freed. */
 static void stop_end(int number, int late)
 {
     struct sigaction by_default = {.sa_handler = SIG_DFL};
@@ -611,7 +613,7 @@ static void stop_on_signal(int number)
         stop_arm(LIMIT_MS, 0);
 }
 
-/* A few records can ask for years of work. */
+/* Ends the process late in the stop: a few records may require very long work. */
 static void stop_on_alarm(int number)
 {
     (void)number;
@@ -626,7 +628,7 @@ void mt_stop_soon(int number)
     stop_arm(READ_MS, LIMIT_MS - READ_MS);
 }
 
-/* Signals are caught from here on; those that are ignored stay so. */
+/* Catches signals from now on; ignored ones stay ignored. */
 void mt_stop_begin(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -636,13 +638,13 @@ void mt_stop_begin(void)
     sigaction(SIGALRM, &late, NULL);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct sigaction old;
-        /* nohup and background jobs of a script have these ignored: so they stay. */
+        /* nohup and background jobs of a script ignore some signals: these stay ignored. */
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             sigaction(signals[i], &sa, NULL);
     }
 }
 
-/* How far the reading is: a line that is overwritten on a terminal, else one now and then for a log. */
+/* ---- Progress: a line that is overwritten on a terminal, or a line now and then in a log ---- */
 
 enum { LOG_SECONDS = 10 };
 
@@ -670,7 +672,7 @@ static void progress_show(struct mt_progress *p, uint64_t records, double share,
     p->shown = 1;
 }
 
-/* As the bytes so far went: launches differ, so it is a guess. */
+/* Estimates the remaining time from the bytes so far; launches differ, so this is a guess. */
 static void progress_log(uint64_t records, double share, double seconds)
 {
     const struct mt_number n = mt_number_count(records);

@@ -1,4 +1,4 @@
-/* A comm.json is JSON with a mark; a name that is twice in one object is one too many. */
+/* Opens a comm.json. Checks its format mark; duplicate names in an object are errors. */
 #include "comm_file.h"
 #include "cli.h"
 #include "kind.h"

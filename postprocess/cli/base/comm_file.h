@@ -1,11 +1,11 @@
-/* A comm.json as an input. */
+/* A comm.json as an input of commands. */
 #ifndef MT_CLI_COMM_FILE_H
 #define MT_CLI_COMM_FILE_H
 #include <jansson.h>
 
-/* What is in the file ("-": standard input), to be given back by json_decref; NULL after saying why, with the
- * exit code in *code. */
+/* Parses the file ("-": standard input). Returns it, to be freed by json_decref, or NULL after a message,
+ * with the exit code in *code. */
 json_t *mt_comm_file(const char *path, int *code);
-/* MT_EXIT_OK, or MT_EXIT_INPUT where the file says that the trace was not complete. */
+/* Returns MT_EXIT_OK, or MT_EXIT_INPUT if the file says that the trace was incomplete. */
 int mt_comm_file_complete(const json_t *file, int *complete);
 #endif

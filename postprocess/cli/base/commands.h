@@ -1,4 +1,4 @@
-/* The commands that are one program, `memtrace` (cli/memtrace/): each is a main of its own. */
+/* The commands of the program `memtrace` (cli/memtrace/); each is a main function. */
 #ifndef MT_CLI_COMMANDS_H
 #define MT_CLI_COMMANDS_H
 

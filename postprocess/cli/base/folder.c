@@ -1,5 +1,4 @@
-/* A folder, or a pattern that the shell has left alone, among the inputs:
- * the traces of the newest run there. */
+/* Finds the traces of the newest run in a folder, or for a pattern that the shell did not expand. */
 #define _GNU_SOURCE
 #include "cli.h"
 #include "memtrace/grow.h"
@@ -17,17 +16,17 @@ struct found {
     char *path;
     struct mt_run_id run;
     uint64_t stream;
-    int inside; /* the lines are in the trace alone: it may be a copy of others */
+    int inside; /* 1: the companion's lines are inside the trace only, so it may be a copy */
 };
 
 struct folder {
     struct found *list;
     size_t n, room;
-    size_t lost; /* called as traces are, and no companion says of which run */
+    size_t lost; /* files named like traces whose companion does not name a run */
     unsigned flags;
 };
 
-/* Which run is it of? 0, or -1: it does not say. */
+/* Finds the run of a trace from its companion. Returns 0, or -1 if it is unknown. */
 static int folder_known(const struct mt_companion *c, struct found *f)
 {
     if (!c || !c->has_header)
@@ -45,7 +44,7 @@ static int folder_run_of(const char *meta, struct found *f)
     return rc;
 }
 
-/* The same of a container, which has its companion inside. */
+/* Finds the run of a compact trace, which contains its companion. Returns 0 or -1. */
 static int folder_inside_run_of(const char *path, struct found *f)
 {
     struct mt_error err;
@@ -65,7 +64,7 @@ static int folder_add(struct folder *all, const struct found *f)
     return 0;
 }
 
-/* 0; -1: no memory. */
+/* Returns 0, or -1 without memory. */
 static int folder_look_at(struct folder *all, const char *dir, const char *name)
 {
     struct found f = {0};
@@ -83,7 +82,7 @@ static int folder_look_at(struct folder *all, const char *dir, const char *name)
     if (stat(f.path, &st) != 0 || !S_ISREG(st.st_mode))
         goto out;
     if (folder_run_of(meta, &f) != 0 && folder_inside_run_of(f.path, &f) != 0) {
-        const char *dot = strchr(name, '.'); /* sources, tables and the like have another end */
+        const char *dot = strchr(name, '.'); /* sources, tables and the like have other suffixes */
         all->lost += strncmp(name, "MemTrace-", 9) == 0 && (!dot || strcmp(dot, ".mtc") == 0);
         goto out;
     }
@@ -103,7 +102,7 @@ static int folder_by_name(const void *a, const void *b)
     return strverscmp(((const struct found *)a)->path, ((const struct found *)b)->path);
 }
 
-/* Those of a stream side by side, last what has its lines inside alone. */
+/* Compares by stream; traces that contain their companion come last. */
 static int folder_by_stream(const void *a, const void *b)
 {
     const struct found *x = a, *y = b;
@@ -114,7 +113,7 @@ static int folder_by_stream(const void *a, const void *b)
     return x->inside != y->inside ? x->inside - y->inside : folder_by_name(a, b);
 }
 
-/* Of the traces of one run: without what memtrace convert made of a stream that is there, too. */
+/* Removes from the traces of one run those that memtrace convert made from a stream that is also there. */
 static void folder_drop_copies(struct folder *all)
 {
     size_t kept = 0;
@@ -131,7 +130,7 @@ static void folder_drop_copies(struct folder *all)
     all->n = kept;
 }
 
-/* Leaves those of this run that are wanted; how many were of others. */
+/* Keeps the traces of this run. Returns how many were of others. */
 static size_t folder_keep(struct folder *all, const struct mt_run_id *run)
 {
     size_t kept = 0, others = 0;
@@ -155,7 +154,7 @@ static void folder_say_lost(const struct folder *all, const char *dir)
                    all->lost, all->lost == 1 ? " is" : "s are", all->lost == 1 ? "it is" : "they are");
 }
 
-/* Leaves those of the newest run, in the order of their names; says it when there were others. */
+/* Keeps the traces of the newest run, sorted by name; says if there were others. */
 static void folder_choose(struct folder *all, const char *dir)
 {
     const struct found *newest = all->list;
@@ -176,7 +175,7 @@ static void folder_choose(struct folder *all, const char *dir)
     folder_say_lost(all, dir);
 }
 
-/* All that are there. 0, or an exit code after saying why. */
+/* Lists all traces. Returns 0, or an exit code after a message. */
 static int folder_list(struct folder *all, const char *dir, const char *pattern)
 {
     DIR *d = opendir(dir);
@@ -191,7 +190,7 @@ static int folder_list(struct folder *all, const char *dir, const char *pattern)
     return rc ? mt_cli_fail("no memory") : 0;
 }
 
-/* Those of the newest run. 0, or an exit code after saying why. */
+/* Lists the traces of the newest run. Returns 0, or an exit code after a message. */
 static int folder_read(struct folder *all, const char *dir, const char *pattern)
 {
     int code = folder_list(all, dir, pattern);
@@ -222,7 +221,7 @@ static int folder_append(struct mt_inputs *in, char *path, int owned)
     return 0;
 }
 
-/* The traces that one word of the command line stands for. */
+/* Adds the traces that one word of the command line stands for. */
 static int folder_take(struct mt_inputs *in, const char *word)
 {
     struct stat st;
@@ -238,7 +237,7 @@ static int folder_take(struct mt_inputs *in, const char *word)
         return mt_cli_fail("no memory");
     char *pattern = exists ? NULL : strdup(name);
     for (char *p = pattern; p && *p; p++)
-        if (*p == '?') /* as in MEMTRACE_PATTERN: a stream's number, which may have more digits than one */
+        if (*p == '?') /* as in MEMTRACE_PATTERN, a stream's number, of any length */
             *p = '*';
     int code = exists || pattern ? folder_read(&all, dir, pattern) : MT_EXIT_FAILURE;
     free(pattern);
@@ -276,7 +275,7 @@ static void folder_free(struct folder *all)
     free(all->list);
 }
 
-/* Those of one run, oldest first in the folder, go from `all` to `one`. 0, or -1 without memory. */
+/* Moves the traces of the oldest remaining run from `all` to `one`. Returns 0, or -1 without memory. */
 static int folder_next(struct folder *all, struct folder *one)
 {
     size_t kept = 0;

@@ -1,5 +1,5 @@
-/* What memory graphs are made of: raw traces (several, of one process), one container of host accesses or
- * one MAT text trace, fed into a struct mt_stride_graph. */
+/* Inputs of memory graphs: raw traces (several, of one process), one compact trace of host accesses, or one
+ * MAT text trace. */
 #define _GNU_SOURCE
 
 #include "graph_input.h"
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What comes through a pipe: looked at without taking it, so that its reader finds all of it. */
+/* ---- Pipes: the first bytes are inspected without consuming them, so that the reader finds all ---- */
 
 enum { HEAD = 4096 };
 
@@ -55,7 +55,7 @@ static size_t copy_head(int fd, const int copy[2], char *out)
     return (size_t)have;
 }
 
-/* The first bytes, as soon as they say what this is; fewer at the end of the input. */
+/* Waits until the first bytes determine the kind of input; returns fewer at the end of the input. */
 static size_t wait_for_head(int fd, char *out)
 {
     static const struct timespec while_it_grows = {.tv_nsec = 5000000};
@@ -67,7 +67,8 @@ static size_t wait_for_head(int fd, char *out)
     while (!mt_cli_stop) {
         if (poll(&p, 1, 200) <= 0)
             continue;
-        int over = (p.revents & POLLHUP) != 0; /* of before: what came meanwhile is copied */
+        int over = (p.revents & POLLHUP) !=
+                   0; /* checked before copying, so that bytes arriving meanwhile are copied */
         n = copy_head(fd, copy, out);
         if (over || !(p.revents & POLLIN) || mt_kind_is_clear(out, n))
             break;
@@ -78,9 +79,9 @@ static size_t wait_for_head(int fd, char *out)
     return n;
 }
 
-/* Opens `path` if it is a FIFO, or "-" and standard input is a pipe: the caller's descriptor, else -1. Waits
- * for the first bytes and says their kind. (Opened once more,
- * a FIFO might wait for a writer that has left.) */
+/* Opens `path` if it is a FIFO, or "-" and standard input is a pipe. Returns the caller's descriptor, else
+ * -1. Waits for the first bytes, and sets *kind. (A FIFO opened again might wait for a writer that has left.)
+ */
 static int pipe_look(const char *path, enum mt_kind *kind)
 {
     char head[HEAD];
@@ -90,7 +91,7 @@ static int pipe_look(const char *path, enum mt_kind *kind)
     return fd;
 }
 
-/* All that comes through it, in an unnamed file: the file's descriptor, or -1 after a message. */
+/* Copies the whole pipe to an unnamed file. Returns its descriptor, or -1 after a message. */
 static int pipe_spool(int fd)
 {
     struct mt_error err;
@@ -134,7 +135,7 @@ static int open_traces(struct mt_stride_graph_input *in)
         in->inputs.fds = &in->pipe;
     in->source = mt_inputs_source(&in->inputs, &code);
     in->inputs.fds = NULL;
-    in->pipe = -1; /* taken */
+    in->pipe = -1; /* the reader owns it now */
     if (!in->source)
         return code;
     in->allocs = mt_source_allocs(in->source, &in->nallocs);
@@ -158,7 +159,7 @@ static int open_container(struct mt_stride_graph_input *in)
     }
     in->host = mt_host_reader_open(path, &mt_cli_stop, &err);
     if (spool >= 0)
-        close(spool); /* the reader has it */
+        close(spool); /* the reader has its own */
     if (!in->host || mt_host_reader_order(in->host, MT_HOST_BY_SEQ, &err) != 0)
         return mt_cli_failed(&err);
     const struct mt_companion *c = mt_host_companion(in->host);
@@ -177,7 +178,7 @@ static int open_mat(struct mt_stride_graph_input *in)
     struct mt_error err;
     in->mat = in->pipe >= 0 ? mt_mat_follow(in->pipe, in->inputs.paths[0], &mt_cli_stop, &err)
                             : mt_mat_open(in->inputs.paths[0], &mt_cli_stop, &err);
-    in->pipe = -1; /* taken */
+    in->pipe = -1; /* the reader owns it now */
     in->known = 1;
     if (in->mat)
         return 0;
@@ -303,7 +304,7 @@ static int read_traces(struct mt_stride_graph_input *in, struct mt_stride_graph 
 
 /* ---- host accesses ---- */
 
-/* A read or a write, or 0: no access. */
+/* Returns 1 for a read or a write, with *type set, and 0 for others. */
 static int type_of(enum mt_host_op op, uint32_t *type)
 {
     switch (op) {
@@ -358,7 +359,7 @@ static int host_records(struct mt_stride_graph_input *in, struct mt_stride_graph
     return 0;
 }
 
-/* What the trace itself says is missing. */
+/* Reports what the trace itself declares as missing. */
 static void host_end(struct mt_stride_graph_input *in)
 {
     const struct mt_companion *c = mt_host_companion(in->host);
@@ -400,8 +401,8 @@ static int read_container(struct mt_stride_graph_input *in, struct mt_stride_gra
 
 /* ---- MAT text ---- */
 
-/* The buffer at this base with this size; the base with another size is another buffer.
- * NULL without memory. */
+/* Returns the buffer with this base and size; another size at the same base is another buffer. NULL: no
+ * memory. */
 static const struct mt_alloc_event *mat_buffer(struct mt_stride_graph_input *in,
                                                const struct mt_mat_record *r)
 {
@@ -456,7 +457,7 @@ static int mat_record(struct mt_stride_graph_input *in, struct mt_stride_graph *
     return mt_stride_graph_access(g, &a);
 }
 
-/* What the trace does not say of itself. */
+/* Reports what MAT text cannot say. */
 static void mat_end(struct mt_stride_graph_input *in)
 {
     const char *path = in->inputs.paths[0];
@@ -499,7 +500,7 @@ static int read_mat(struct mt_stride_graph_input *in, struct mt_stride_graph *g)
     return in->complete ? 0 : MT_EXIT_INPUT;
 }
 
-/* An empty graph of a trace that is not. */
+/* Says why the graph is empty though the trace is not. */
 static void graph_input_empty(struct mt_stride_graph_input *in, const struct mt_stride_graph *g)
 {
     if (g->nnodes || !g->records || (in->lanes && !g->threads))

@@ -1,4 +1,4 @@
-/* What kind of file an input is, by its first bytes. */
+/* Detects the kind of an input file by its first bytes. */
 #define _GNU_SOURCE
 #include "kind.h"
 #include "cli.h"
@@ -95,7 +95,7 @@ static int is_insn(const char *p)
     return p[0] == '0' && p[1] == 'x' && reads && memmem(reads, n - (size_t)(reads - p), "\tW:", 3);
 }
 
-/* Seven numbers, or a number and file:line. */
+/* Returns 1 for seven numbers, or a number and file:line. */
 static int is_mat(const char *p)
 {
     size_t line = strcspn(p, "\n"), fields = 0;
@@ -113,8 +113,8 @@ static int is_mat(const char *p)
     return fields == 1 && p < end && memchr(p, ':', (size_t)(end - p)) && p[-1] == ' ';
 }
 
-/* What does not begin with one of ours: a raw trace has a small number there, a container its magic, which
- * may be cut. */
+/* Returns the kind of files without a known text. A raw trace begins with a small number, a compact trace
+ * with its magic, which may be truncated. */
 static enum mt_kind kind_of_rest(const char *head, size_t n)
 {
     uint64_t magic = MT_MTC_MAGIC;
@@ -166,7 +166,8 @@ enum mt_kind mt_kind_of_head(const char *head, size_t n)
     return kind_of_text(head, n);
 }
 
-/* A container by its head, text by its first line; a raw trace begins with a byte that is neither. */
+/* Returns 1 if the head determines the kind: a compact trace by its magic, text by its first line; a raw
+ * trace begins with a byte of neither. */
 int mt_kind_is_clear(const char *head, size_t n)
 {
     uint64_t magic = MT_MTC_MAGIC;

@@ -1,5 +1,4 @@
-/* The further analyses (analysis/locality/) on a source: what memtrace extract and memtrace report have in
- * common. */
+/* Runs the further analyses (analysis/locality/) on a source, for memtrace extract and memtrace report. */
 #define _GNU_SOURCE
 #include "locality_run.h"
 #include "analysis/base/order.h"
@@ -14,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { THREADS_MOST = 1024, HOST_LINE_BITS = 6 /* of x86-64 processors */ };
+enum { THREADS_MOST = 1024, HOST_LINE_BITS = 6 /* line size of x86-64 processors */ };
 
 void mt_locality_run_init(struct mt_locality_run *x)
 {
@@ -44,7 +43,7 @@ int mt_locality_run_section(struct mt_locality_run *x, const char *name, size_t 
     return 0;
 }
 
-/* The exponent of a power of two; -1 if it is not one. */
+/* Returns the exponent of a power of two, or -1. */
 static int locality_run_exponent(const char *text)
 {
     char *end;
@@ -54,7 +53,7 @@ static int locality_run_exponent(const char *text)
     return __builtin_ctzl(n);
 }
 
-/* "32768,8" */
+/* Parses "32768,8". */
 static int locality_run_cache(struct mt_run_options *o, const char *value)
 {
     char *end;
@@ -170,7 +169,7 @@ static const struct mt_site_table *table_of(struct mt_locality_run *x, size_t in
     return x->known[input] ? &x->tables[input] : NULL;
 }
 
-/* For the placement; without memory, what ran is not known. */
+/* Records a launch's device for the placement; without memory the device is unknown. */
 static void locality_run_device(struct mt_locality_run *x, const struct mt_run_launch *l)
 {
     if (l->device < 0 || l->superstep >= UINT32_MAX ||
@@ -181,7 +180,7 @@ static void locality_run_device(struct mt_locality_run *x, const struct mt_run_l
     x->ran[l->superstep] = l->device;
 }
 
-/* For the devices; without memory, it is left out. */
+/* Records a collective for the devices; without memory it is omitted. */
 static void locality_run_collective(struct mt_locality_run *x, const struct mt_run_launch *l)
 {
     const struct mt_launch_event *e = l->event;
@@ -249,7 +248,7 @@ static int by_cta(const void *a, const void *b, void *arg)
     return x < y ? -1 : x > y;
 }
 
-/* The CTAs of one launch; node[] by actor. `order` has room for all of them. */
+/* Adds the CTAs of one launch; node[] by actor. `order` has room for all of them. */
 static int add_launch(struct mt_placement *p, const struct mt_comm *c, const struct mt_comm_launch *l,
                       uint32_t *node, uint32_t *order)
 {
@@ -266,7 +265,7 @@ static int add_launch(struct mt_placement *p, const struct mt_comm *c, const str
     return rc;
 }
 
-/* Of a launch; -1: not known, or there is one. */
+/* Returns the device of a launch, or -1 if it is unknown or there is only one. */
 static int64_t locality_run_ran(const struct mt_locality_run *x, uint64_t launch)
 {
     return launch < x->nran ? x->ran[launch] : -1;
@@ -296,7 +295,7 @@ static int locality_run_place(struct mt_locality_run *x, const struct mt_comm *c
     return rc;
 }
 
-/* Are results listed by source line, and none of these is known? */
+/* Returns 1 if results are listed by source line, and no line is known. */
 static int lacks_lines(const struct mt_locality_run *x)
 {
     const struct mt_locality *m = &x->more;
@@ -337,7 +336,7 @@ int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm
             "placement: distinct bytes are null, more than %d sets of CTAs read the same ones (--kernels "
             "and --launches leave launches out)",
             MT_READERS_MOST);
-    for (int i = x->quiet ? 2 : 0; i < MT_LOCALITY_RUN_NOTES; i++) /* for these no page has a place */
+    for (int i = x->quiet ? 2 : 0; i < MT_LOCALITY_RUN_NOTES; i++) /* quiet notes have no place on the page */
         if (x->notes[i][0])
             mt_cli_say("%s", x->notes[i]);
     return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? locality_run_place(x, comm) : 0;

@@ -1,5 +1,4 @@
-/* The further analyses (analysis/locality/) on a source: what memtrace extract and memtrace report have in
- * common. */
+/* The further analyses (analysis/locality/) on a source, for memtrace extract and memtrace report. */
 #ifndef MT_CLI_LOCALITY_RUN_H
 #define MT_CLI_LOCALITY_RUN_H
 #include "cli.h"
@@ -19,13 +18,12 @@ struct mt_locality_run {
     struct mt_locality_options options;
     unsigned devices;
     struct mt_topology topology; /* devices 0: not given */
-    unsigned
-        meant; /* a bit for each section that an option says how to make: who gives it wants the section */
+    unsigned meant;              /* a bit for each section chosen by one of its options */
     enum mt_collective_way way;
-    int quiet;   /* notes are not said */
-    int beside;  /* of each other, on the threads of the source */
-    size_t rows; /* of a table for people, at most */
-    /* state */
+    int quiet;   /* 1: prints no notes */
+    int beside;  /* 1: analyses run in parallel, on the source's threads */
+    size_t rows; /* most rows of a text table */
+    /* Internal state: */
     struct mt_source *source;
     struct mt_locality more;
     struct mt_sites sites;
@@ -33,41 +31,42 @@ struct mt_locality_run {
     int *known;
     size_t ninputs;
     struct mt_placement placement;
-    int64_t *ran; /* by launch: its device, -1 if there is one */
+    int64_t *ran; /* device of each launch, -1 if there is only one */
     size_t nran, ran_room;
     struct mt_collective_launch *collectives;
     size_t ncollectives, collective_room;
-    struct mt_crew *crew; /* when `beside` */
+    struct mt_crew *crew; /* used if `beside` */
     struct mt_run_launch launch;
     const struct mt_run_launch
-        *begins; /* with the next accesses: it, or what has changed in it; NULL: nothing */
+        *begins; /* launch passed with the next accesses: the whole launch, or its changes; NULL: none */
     char notes[MT_LOCALITY_RUN_NOTES][200];
 };
 
 void mt_locality_run_init(struct mt_locality_run *x);
-/* Chooses the section of this name, or all of them ("more"). 0: there is none. */
+/* Chooses a section by name, or all of them ("more"). Returns 0 if there is none. */
 int mt_locality_run_section(struct mt_locality_run *x, const char *name, size_t length);
-/* An option of one of them: 0, or an exit code after saying why; -1: it is none. */
+/* Handles an option of an analysis. Returns 0, an exit code after a message, or -1 if it is none of theirs.
+ */
 int mt_locality_run_option(struct mt_locality_run *x, int option, const char *value);
 static inline int mt_locality_run_has(const struct mt_locality_run *x, enum mt_locality_section s)
 {
     return x->options.chosen >> s & 1;
 }
 
-/* Is one of those chosen that look at accesses? */
+/* Returns 1 if a chosen analysis reads accesses. */
 static inline int mt_locality_run_of_runs(const struct mt_locality_run *x)
 {
     return (x->options.chosen & ((1u << MT_LOCALITY_OF_RUNS) - 1)) != 0;
 }
 
-/* The value of --threads: 0, or an exit code after saying why. */
+/* Parses the value of --threads. Returns 0, or an exit code after a message. */
 int mt_cli_threads_option(unsigned *threads, const char *value);
-/* All those that were chosen, as one: what it is given must stay until `wait`. A launch is told with the runs
- * that come next. */
+/* All chosen analyses as one. Its input must stay valid until `wait`. A launch is passed together with the
+ * next runs. */
 extern const struct mt_analysis mt_locality_run_analysis;
-/* Functions below return 0, or -1 without memory; they do nothing when no section was chosen. */
+/* The functions below return 0, or -1 without memory; they do nothing if no section was chosen. */
 int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm);
-/* What is above tables and sentences. */
+/* Text above the tables and sentences. */
 struct mt_extract_text {
     const char *const *notes;
     size_t nnotes;
@@ -76,15 +75,15 @@ struct mt_extract_text {
 };
 void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
                           const struct mt_extract_text *head);
-/* Members of the array of notes under way. */
+/* Writes the notes as members of the open array. */
 void mt_locality_run_notes(const struct mt_locality_run *x, struct mt_json *j);
-/* --topology; NULL: it was not given. */
+/* Returns the topology of --topology, or NULL. */
 const struct mt_topology *mt_locality_run_topology(const struct mt_locality_run *x);
-/* What kernels read and wrote; NULL: that was not looked at. */
+/* Returns what kernels read and wrote, or NULL if that was not analysed. */
 const struct mt_traffic *mt_locality_run_traffic(const struct mt_locality_run *x);
 void mt_locality_run_free(struct mt_locality_run *x);
-/* The analyses of runs are left out: nobody fed them. */
+/* Removes the analyses of runs, because they were not fed. */
 void mt_locality_run_drop(struct mt_locality_run *x);
-/* As before its init. */
+/* Resets x to its state before init. */
 void mt_locality_run_again(struct mt_locality_run *x);
 #endif

@@ -1,4 +1,4 @@
-/* What memtrace extract and memtrace report do alike: traces through the analyses. */
+/* Runs traces through the analyses, for memtrace extract and memtrace report. */
 #include "pipeline.h"
 #include "memtrace/grow.h"
 #include "memtrace/record.h"
@@ -63,7 +63,7 @@ static int feed_room(struct mt_feed *f, size_t n, const char *why)
     return MT_FEED_FAILED;
 }
 
-/* Leaves the runs of global memory in the item, as a copy if there are others. */
+/* Keeps only runs of global memory in the item, in a copy if there are others. */
 static int feed_global(struct mt_feed *f, struct mt_item *item)
 {
     size_t n = 0;
@@ -83,7 +83,7 @@ static int feed_global(struct mt_feed *f, struct mt_item *item)
     return 0;
 }
 
-/* Makes it one of runs. */
+/* Converts an item of records to runs. */
 static int feed_runs(struct mt_feed *f, struct mt_item *item)
 {
     size_t taken;
@@ -95,7 +95,7 @@ static int feed_runs(struct mt_feed *f, struct mt_item *item)
     return 0;
 }
 
-/* As rows get it who take runs of global memory. */
+/* Makes the item for analyses of runs of global memory. */
 static int feed_plain(struct mt_feed *f, struct mt_item *item)
 {
     if (f->needs & MT_NEEDS_PLACES)
@@ -123,7 +123,7 @@ static void feed_launch(struct mt_feed *f, const struct mt_item *item)
                                        .device = e ? e->device : -1};
 }
 
-/* Accesses of the launch under way. */
+/* Passes accesses of the current launch. */
 static int feed_accesses(const struct mt_feed *f, const struct mt_analysis *of, void *self,
                          const struct mt_item *item)
 {
@@ -148,7 +148,7 @@ static int feed_accesses(const struct mt_feed *f, const struct mt_analysis *of, 
     return (item->flags & MT_BATCH_END) && of->end ? of->end(self) : 0;
 }
 
-/* `plain`: the same, as it is given to most. */
+/* Passes an item to a row; `plain` is its form for most rows. */
 static int feed_row(struct mt_feed *f, size_t row, const struct mt_item *item, const struct mt_item *plain)
 {
     const struct mt_analysis *of = f->rows[row].of;
@@ -158,7 +158,7 @@ static int feed_row(struct mt_feed *f, size_t row, const struct mt_item *item, c
         rc = of->copy && of->copy(self, item->copy) != 0;
     else if (item->kind == MT_ITEM_HOST)
         rc = of->host && of->host(self, item) != 0;
-    else if (item->kind == MT_ITEM_RUNS || !spaces) /* raw traces have global memory alone */
+    else if (item->kind == MT_ITEM_RUNS || !spaces) /* raw traces contain global memory only */
         rc =
             feed_accesses(f, of, self, spaces || (item->kind == MT_ITEM_BATCH && of->records) ? item : plain);
     return rc ? feed_fail(f, row) : 0;
@@ -262,14 +262,14 @@ int mt_pipeline_asked(const struct mt_pipeline *p)
            p->inputs.flags || p->inputs.ncompanions || p->further;
 }
 
-/* The host has a part of its own when its accesses are read. */
+/* Adds host code as a launch of its own if its accesses are read. */
 static void pipeline_host(struct mt_pipeline *p)
 {
     p->options.host = mt_source_host(p->source);
     p->options.threads = mt_source_threads(p->source);
     if (p->options.threads)
         mt_of_threads = 1;
-    /* The filters know it by its name. */
+    /* Filters match the host by its name. */
     if (!p->filter.has_kernels || mt_filter_match(&p->filter, MT_HOST_NAME, p->filter.first)) {
         p->options.host_first = p->filter.first;
         p->options.host_end = p->filter.end;
@@ -302,7 +302,7 @@ static void pipeline_feed(struct mt_pipeline *p)
     p->feed.progress = &p->progress;
     mt_feed_add(&p->feed, &pipeline_launches, p, "no memory for the launches");
     p->more.beside = p->threads > 1;
-    if (p->more.options.chosen) /* first: its threads work while this one goes on */
+    if (p->more.options.chosen) /* first, so that its threads work meanwhile */
         mt_feed_add(&p->feed, &mt_locality_run_analysis, &p->more, "no memory for the further analyses");
     mt_feed_add(&p->feed, &p->team->kind->fed, p->team, NULL);
     if (p->spaces)
@@ -328,8 +328,8 @@ int mt_pipeline_open(struct mt_pipeline *p)
     p->progress.on &= !p->session || p->session->reports();
     pipeline_host(p);
     pipeline_options(p);
-    /* One thread reads. With two in all, the other one has the whole analysis; who reads can add up volumes.
-     */
+    /* One thread reads. With two in total, the other one does the whole analysis; the reading thread can add
+     * up volumes. */
     const unsigned threads = p->options.volumes ? 1 : p->threads;
     p->team = p->session
                   ? p->session->team(&p->options)
@@ -359,7 +359,7 @@ int mt_pipeline_read(struct mt_pipeline *p)
         rc = 0;
     }
     if (!p->comm && mt_session_again(p->session, p->team))
-        return MT_EXIT_FAILURE; /* nothing to say yet */
+        return MT_EXIT_FAILURE; /* the caller prints the message */
     if (!p->comm)
         return mt_cli_fail("%s", p->why ? p->why : mt_team_why(p->team));
     return rc ? mt_feed_failed(&p->feed, rc) : 0;

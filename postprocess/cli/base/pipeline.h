@@ -1,8 +1,7 @@
-/* What memtrace extract and memtrace report do alike: inputs opened, the communication analysis and the
- * further ones fed side by side, on threads or (memtrace extract under MPI) by ranks, and their results.
- *
- *   mt_pipeline_init, mt_pipeline_option*, mt_pipeline_open, mt_feed_add of the tool's own,
- * mt_pipeline_read, mt_pipeline_free */
+/* Work shared by memtrace extract and memtrace report: opens the inputs, feeds the communication analysis and
+ * the further ones side by side, on threads or (memtrace extract under MPI) on ranks, and collects the
+ * results. Order of calls: mt_pipeline_init, mt_pipeline_option*, mt_pipeline_open, mt_feed_add for rows of
+ * the command, mt_pipeline_read, mt_pipeline_finish, mt_pipeline_result, mt_pipeline_free. */
 #ifndef MT_CLI_PIPELINE_H
 #define MT_CLI_PIPELINE_H
 
@@ -13,54 +12,57 @@
 #include "analysis/onchip/onchip.h"
 #include "analysis/locality/estimates.h"
 
-/* A source, read to its end by analyses (analysis/base/runs.h) side by side: the one loop over
- * mt_source_next. An item goes to one row after the other. A row that works on threads of its own has until
- * the next item. */
+/* A source that analyses (analysis/base/runs.h) read side by side, in the only loop over mt_source_next. An
+ * item goes to one row after another. A row with threads of its own may use the item until the next one. */
 
 enum { MT_FEED_ROWS = 8 };
-enum { MT_FEED_FAILED = -1 /* a row did: `why` */, MT_FEED_UNREADABLE = -2 /* the source did: `err` */ };
+enum {
+    MT_FEED_FAILED = -1 /* a row failed, see `why` */,
+    MT_FEED_UNREADABLE = -2 /* the source failed, see `err` */
+};
 
 struct mt_feed {
     struct mt_source *source;
     const struct mt_filter *filter; /* NULL: all launches are selected */
     struct mt_progress *progress;   /* NULL: none is shown */
-    int again;                      /* the source was read before */
+    int again;                      /* 1: the source was read before */
     struct {
         const struct mt_analysis *of;
         void *self;
-        const char *why; /* what there was no memory for */
+        const char *why; /* what memory was needed for, if it ran out */
     } rows[MT_FEED_ROWS];
     size_t nrows;
     unsigned needs, lacks; /* of all rows together */
-    int makes;             /* a row takes runs alone: of records they are made */
-    /* what came */
-    uint64_t launches, chosen;   /* of these, selected ones */
-    uint64_t accesses, reported; /* of kernels and host code; of selected launches */
-    uint64_t unread;             /* accesses of launches that were passed over */
-    const char *why;             /* of the row that failed; NULL: it has none */
-    int failed;                  /* one did when it was added */
+    int makes;             /* 1: a row accepts runs only, so records are converted */
+    /* Counts: */
+    uint64_t launches, chosen;   /* all launches, and the selected ones */
+    uint64_t accesses, reported; /* accesses of kernels and host code, and those of selected launches */
+    uint64_t unread;             /* accesses of launches that were skipped */
+    const char *why;             /* of the row that failed; NULL: the row has no message */
+    int failed;                  /* 1: a row failed when it was added */
     struct mt_error err;
-    /* state */
-    struct mt_run_launch launch; /* under way */
-    struct mt_access_run *made;  /* an item's runs as they are not in the source */
+    /* Internal state: */
+    struct mt_run_launch launch; /* current launch */
+    struct mt_access_run *made;  /* converted runs of the current item */
     size_t room;
 };
 
-/* Its init comes at once, with the feed's source. `why` NULL: the caller knows. */
+/* Adds a row and calls its init, with the feed's source. `why` NULL: the caller knows the reason. */
 void mt_feed_add(struct mt_feed *f, const struct mt_analysis *of, void *self, const char *why);
-/* 0: to its end, or until a row had enough; or enum above. All rows are finished, unless one failed. */
+/* Reads to the end, or until a row has enough. Returns 0 or a value of the enum above. All rows are finished,
+ * unless one failed. */
 int mt_feed_read(struct mt_feed *f);
-/* Says what that means; returns an exit code. */
+/* Prints the error of such a value; returns an exit code. */
 int mt_feed_failed(const struct mt_feed *f, int rc);
-/* Frees what the rows have. */
+/* Frees the rows. */
 void mt_feed_free(struct mt_feed *f);
 
-/* What results ask of the communication analysis beside data volumes, which are always there. */
+/* Results wanted from the communication analysis besides data volumes, which are always included. */
 enum {
-    MT_WANTS_COMM = 1,                         /* who wrote what is loaded */
-    MT_WANTS_TRANSFERS = 2 | MT_WANTS_COMM,    /* from whom to whom */
-    MT_WANTS_READERS = 4 | MT_WANTS_TRANSFERS, /* which bytes they read in common */
-    MT_WANTS_ADDRESSES = 8 | MT_WANTS_COMM     /* at which addresses */
+    MT_WANTS_COMM = 1,                         /* last writer of loaded bytes */
+    MT_WANTS_TRANSFERS = 2 | MT_WANTS_COMM,    /* transfers between actors */
+    MT_WANTS_READERS = 4 | MT_WANTS_TRANSFERS, /* bytes read by several actors */
+    MT_WANTS_ADDRESSES = 8 | MT_WANTS_COMM     /* addresses */
 };
 
 struct mt_pipeline {
@@ -69,35 +71,36 @@ struct mt_pipeline {
     struct mt_comm_options options;
     struct mt_locality_run more;
     unsigned threads, wants;
-    int further; /* an option of the further analyses was given */
+    int further; /* 1: an option of the further analyses was given */
     struct mt_output out;
     struct mt_source *source;
     const struct mt_session *session; /* NULL: one process */
     struct mt_team *team;
-    struct mt_comm *comm; /* its results */
+    struct mt_comm *comm; /* results of the communication analysis */
     struct mt_progress progress;
     struct mt_estimates estimates;
-    int spaces; /* shared and local memory are looked at */
+    int spaces; /* 1: shared and local memory are analysed */
     struct mt_onchip onchip;
-    const struct mt_launch_event **events; /* of each launch, NULL: no companion tells */
+    const struct mt_launch_event **events; /* event of each launch; NULL: no companion has it */
     size_t nevents, event_room;
-    const char *why; /* of a failure that is not the team's */
+    const char *why; /* reason of a failure outside the team */
     struct mt_feed feed;
 };
 
 void mt_pipeline_init(struct mt_pipeline *p);
-/* Options that memtrace extract and memtrace report both have: as mt_common_option. */
+/* Handles options of both memtrace extract and memtrace report; returns as mt_common_option does. */
 int mt_pipeline_option(struct mt_pipeline *p, int o);
-/* After the options: was anything asked for that only traces can answer? */
+/* Returns 1, after the options, if one of them needs traces as input. */
 int mt_pipeline_asked(const struct mt_pipeline *p);
-/* Opens the inputs and begins the analyses, for p->wants. 0, or an exit code after saying why. */
+/* Opens the inputs and begins the analyses for p->wants. Returns 0, or an exit code after a message. */
 int mt_pipeline_open(struct mt_pipeline *p);
-/* Reads all, and finishes the communication analysis. 0, or an exit code after saying why. */
+/* Reads all inputs and finishes the communication analysis. Returns 0, or an exit code after a message. */
 int mt_pipeline_read(struct mt_pipeline *p);
-/* After that: the inputs' end (*complete: 1, 0, or -1 for not known), all other analyses, transfers in an
- * order that does not depend on the number of threads. An exit code. */
+/* Ends the inputs (*complete: 1, 0, or -1 if unknown) and all other analyses, and sorts transfers
+ * independently of the number of threads. Returns an exit code. */
 int mt_pipeline_finish(struct mt_pipeline *p, int *complete);
-/* What writers of results get, after the end of all analyses. `notes` has room for MT_LOCALITY_RUN_NOTES. */
+/* Returns the input of all writers, after the analyses have ended. `notes` has room for
+ * MT_LOCALITY_RUN_NOTES. */
 struct mt_comm_result mt_pipeline_result(const struct mt_pipeline *p, int complete, const char **notes);
 void mt_pipeline_free(struct mt_pipeline *p);
 

@@ -1,4 +1,4 @@
-/* Two runs of a program through all analyses, and side by side. */
+/* Analyses two runs of a program, and compares them. */
 #include "two_runs.h"
 #include "output/json/comm_json.h"
 
@@ -37,7 +37,7 @@ static int two_runs_one(struct mt_two_runs *t, int i)
     mt_filter_explain(&p->filter, p->comm->nlaunches, mt_comm_reported_launches(p->comm));
     struct mt_comm_result r = mt_pipeline_result(p, t->words.complete[i], notes);
     if (!p->onchip.banks.count && !mt_inputs_spaces(&p->inputs))
-        r.onchip = NULL; /* nothing is known of it */
+        r.onchip = NULL; /* not analysed */
     return mt_versus_take(&t->versus, i, &r) == 0 ? input : mt_cli_fail("no memory for the comparison");
 }
 
@@ -60,7 +60,7 @@ static int two_runs_read(struct mt_two_runs *t)
 static int two_runs_write(const struct mt_two_runs *t, struct mt_output *out,
                           int (*write)(FILE *f, const struct mt_versus *v, const struct mt_versus_words *w))
 {
-    static struct mt_json json; /* holds the output buffer */
+    static struct mt_json json; /* static: it contains the output buffer */
     int bad, code = mt_output_ready(out);
     FILE *f = code || !write ? NULL : mt_output_stream(out);
     if (code || (write && !f))

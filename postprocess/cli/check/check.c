@@ -1,4 +1,4 @@
-/* memtrace check: the command line, and what is told. */
+/* memtrace check: the command line, running programs, reading traces, suppressions and output. */
 #define _GNU_SOURCE
 #include "analysis/base/pairmap.h"
 #include "base/part.h"
@@ -28,7 +28,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What is looked for: a bit for each of mt_finding_kinds. */
+/* Chosen kinds of findings: a bit for each of mt_finding_kinds. */
 struct mt_check_choice {
     uint32_t kinds;
 };
@@ -38,32 +38,32 @@ static inline int check_wants(const struct mt_check_choice *c, enum mt_finding_k
     return c->kinds >> kind & 1;
 }
 
-/* What the traces of one program or several say. */
+/* Findings in the traces of one or several programs. */
 struct mt_check_answer {
-    struct mt_findings findings; /* with texts of their own */
-    const char *program;         /* the first one; "": not known */
+    struct mt_findings findings; /* with copies of their texts */
+    const char *program;         /* the first program; "": unknown */
     const char **notes;
     size_t nnotes, note_room;
-    int complete; /* all are, as of mt_inputs_finish */
-    int left;     /* a trace has no end */
-    int blind;    /* threads have something between them of which a trace has no record */
+    int complete; /* 1: all traces are complete, see mt_inputs_finish */
+    int left;     /* 1: a trace has no end */
+    int blind;    /* 1: threads share memory of which a trace has no records */
 };
 
-/* Source lines of the program's own calls, where the compiler has not told them (nvcc): by the return
- * addresses and the program's line tables. Only of a program that was run just now: a trace may name any
- * file. */
+/* ---- Source lines of the program's own calls that the compiler did not provide (nvcc): from return
+ * addresses and the program's line tables. Only for a program that has just been run, since a trace may name
+ * any file ---- */
 
 #ifdef MT_WITH_ELF
 #include "base/elffile.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The file of the last address: most are of one program. */
+/* The most recently opened file: most addresses are in one program. */
 struct opened {
     char *path;
     struct mt_elf *elf;
-    const char *stub;         /* a kernel's, which the address before was in; or NULL */
-    struct mt_pairmap allocs; /* whose lines were asked for */
+    const char *stub;         /* kernel of the previous address, if that was in a kernel's stub; or NULL */
+    struct mt_pairmap allocs; /* allocations whose lines were looked up */
 };
 
 static struct mt_elf *place_open(struct opened *o, const char *path, size_t n)
@@ -71,26 +71,27 @@ static struct mt_elf *place_open(struct opened *o, const char *path, size_t n)
     if (!o->path || strlen(o->path) != n || strncmp(o->path, path, n) != 0) {
         free(o->path);
         o->path = strndup(path, n);
-        o->elf = o->path ? mt_elf_open(o->path) : NULL; /* there is no close: the program ends soon */
+        o->elf = o->path ? mt_elf_open(o->path) : NULL; /* never closed, since this process ends soon */
     }
     return o->elf;
 }
 
-/* Of CUDA's own headers: who calls them is meant. */
+/* Returns 1 for files of CUDA's headers; their caller is meant. */
 static int place_is_toolkit(const char *file)
 {
     return strstr(file, "cuda_runtime") || strstr(file, "/crt/") || strstr(file, "/usr/include/") ||
            strstr(file, "device_launch") || strstr(file, ".cudafe1.stub.c");
 }
 
-/* Are they in one file? Those of another one, a library's that called, are not meant. */
+/* Returns 1 if both are in one file. Calls from another file, such as a library, are not meant. */
 static int place_same(const char *a, const char *b)
 {
     size_t n = (size_t)(strchrnul(a, '+') - a);
     return strncmp(a, b, n + 1) == 0;
 }
 
-/* Of CUDA's headers, too, where no line says so: cudaMalloc<int> is a function of the program. */
+/* Returns 1 for functions of CUDA's headers without line information: cudaMalloc<int> is instantiated in the
+ * program. */
 static int place_is_wrapper(const char *function)
 {
     const char *name = function && strncmp(function, "_Z", 2) == 0 ? function + 2 : "";
@@ -99,7 +100,7 @@ static int place_is_wrapper(const char *function)
     return strncmp(name, "cuda", 4) == 0 || strncmp(name, "__cuda", 6) == 0;
 }
 
-/* The name that both have: what is named as the kernel calls its stub. */
+/* Returns the name that a kernel and its stub share. */
 static const char *place_stub(const char *function)
 {
     static const char begin[] = "__device_stub_";
@@ -107,8 +108,8 @@ static const char *place_stub(const char *function)
     return at ? at + strlen(begin) : NULL;
 }
 
-/* The innermost line that is not of CUDA's headers, nor (stub) of what is named as a kernel: of the functions
- * that are inlined there, too. */
+/* Finds the innermost line, also of inlined functions, that is not in CUDA's headers nor, with `stub`, in a
+ * function named like a kernel. */
 static int place_line(struct mt_elf *elf, uint64_t address, int stub, struct mt_elf_location *l)
 {
     const char *function = NULL;
@@ -120,14 +121,15 @@ static int place_line(struct mt_elf *elf, uint64_t address, int stub, struct mt_
     return rc;
 }
 
-/* Is it one that the program's author wrote, and calls from there? */
+/* Returns 1 if the program's author wrote the function. */
 static int place_is_own(const char *function, const char *stub)
 {
     return function && !place_is_wrapper(function) && strcmp(function, "_start") != 0 &&
            !(stub && strncmp(stub, function, strlen(function)) == 0);
 }
 
-/* "path+0x12". 0; -1: not known; 1: a kernel's stub. *own: in a function of the program's own. */
+/* Looks up "path+0x12". Returns 0, -1 if it is unknown, or 1 for a kernel's stub. *own is 1 in a function of
+ * the program's own. */
 static int place_of(struct mt_findings *f, struct opened *o, const char *at, struct mt_finding_side *side,
                     int *own)
 {
@@ -135,7 +137,8 @@ static int place_of(struct mt_findings *f, struct opened *o, const char *at, str
     struct mt_elf *elf = plus ? place_open(o, at, (size_t)(plus - at)) : NULL;
     struct mt_elf_location l;
     char path[4096];
-    uint64_t address = elf ? strtoull(plus + 1, NULL, 16) - 1 : 0; /* of the call: it returns behind it */
+    uint64_t address =
+        elf ? strtoull(plus + 1, NULL, 16) - 1 : 0; /* a return address: the call is before it */
     const char *function = elf ? mt_elf_function(elf, address) : NULL;
     *own = place_is_own(function, stub);
     if ((o->stub = place_stub(function)))
@@ -149,7 +152,8 @@ static int place_of(struct mt_findings *f, struct opened *o, const char *at, str
     return 0;
 }
 
-/* The innermost call of the file's own code that has a line; without lines that in a function of its own. */
+/* Finds the innermost call in the file's own code that has a line; without lines, the innermost one in a
+ * function of its own. */
 static void place_find(struct mt_findings *f, struct opened *o, struct mt_finding_side *s)
 {
     char caller[4096];
@@ -172,7 +176,7 @@ static void place_find(struct mt_findings *f, struct opened *o, struct mt_findin
         s->at = own;
 }
 
-/* A copy of an allocation with its line; once for each. */
+/* Returns a copy of an allocation with its line, made once for each. */
 static const struct mt_alloc_event *place_alloc(struct mt_findings *f, struct opened *o,
                                                 const struct mt_alloc_event *a)
 {
@@ -193,7 +197,7 @@ static const struct mt_alloc_event *place_alloc(struct mt_findings *f, struct op
     return (const struct mt_alloc_event *)(uintptr_t)*made;
 }
 
-/* Lines of calls whose addresses alone are known. */
+/* Finds lines of calls of which only the address is known. */
 static void check_places(struct mt_findings *f)
 {
     struct opened o = {0};
@@ -213,11 +217,8 @@ void check_places(struct mt_findings *f)
 }
 #endif
 
-/* Findings that are known and accepted. A line of the file is
- *
- *     KIND [KERNEL [FILE]]      KIND: a word, a group's, or *; KERNEL, FILE: patterns of the shell, of the
- * whole name; # begins a remark
- */
+/* ---- Suppressions: accepted findings. A line of the file is KIND [KERNEL [FILE]]. KIND is the word of a
+ * kind or a group, or *; KERNEL and FILE are shell patterns for the whole name; # begins a comment ---- */
 
 struct rule {
     char *kind, *kernel, *file; /* NULL: any */
@@ -261,7 +262,7 @@ static int suppress_known(const char *kind)
 static int suppress_line(struct mt_findings *f, const char *path, unsigned number, char *line, size_t *taken)
 {
     char *save;
-    if (number == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0) /* editors put it there */
+    if (number == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0) /* byte order mark of some editors */
         line += 3;
     line[strcspn(line, "#")] = 0;
     for (size_t n = strlen(line); n && strchr(" \t\r\n", line[n - 1]);)
@@ -279,7 +280,8 @@ static int suppress_line(struct mt_findings *f, const char *path, unsigned numbe
     return 0;
 }
 
-/* Takes out what `path` (see the manual) lists; *taken is how many. 0, or an exit code after saying why. */
+/* Removes the findings that the file `path` lists (see the manual); *taken is their number. Returns 0, or an
+ * exit code after a message. */
 static int check_suppress(struct mt_findings *f, const char *path, size_t *taken)
 {
     FILE *in = fopen(path, "re");
@@ -290,7 +292,7 @@ static int check_suppress(struct mt_findings *f, const char *path, size_t *taken
         return mt_cli_refuse("%s: %s", path, strerror(errno));
     for (unsigned number = 1; code == 0 && getline(&line, &room, in) >= 0; number++)
         code = suppress_line(f, path, number, line, taken);
-    if (code == 0 && ferror(in)) { /* a folder can be opened */
+    if (code == 0 && ferror(in)) { /* opening a folder succeeds, reading does not */
         mt_cli_say("%s: cannot be read: %s", path, strerror(errno));
         code = MT_EXIT_USAGE;
     }
@@ -299,9 +301,9 @@ static int check_suppress(struct mt_findings *f, const char *path, size_t *taken
     return code;
 }
 
-/* ---- A program under `memtrace run`, with what is to be checked ---- */
+/* ---- Running a program under `memtrace run` ---- */
 
-/* Is one of this group wanted? */
+/* Returns 1 if a kind of this group is chosen. */
 static int check_wants_group(const struct mt_check_choice *c, enum mt_finding_group group)
 {
     for (int i = 0; i < MT_FINDING_KINDS; i++)
@@ -315,15 +317,15 @@ static void run_environment(const struct mt_check_choice *choice, int stop)
     setenv("MEMTRACE_CHECK", stop ? "stop" : "1", 1);
     setenv("MEMTRACE_FORMAT", "compact", 1);
     setenv("MEMTRACE_ENABLE", "1", 1);
-    setenv("MEMTRACE_PATTERN", "MemTrace-%p-pipe-?", 1); /* of all programs that it runs */
+    setenv("MEMTRACE_PATTERN", "MemTrace-%p-pipe-?", 1); /* all processes of the program */
     setenv("MEMTRACE_QUIET", "1", 0);
     if (check_wants_group(choice, MT_FINDING_RACE))
-        setenv("MEMTRACE_CPU_THREADS", "1", 0); /* CTAs of a launch then have an order in the trace */
+        setenv("MEMTRACE_CPU_THREADS", "1", 0); /* gives the CTAs of a launch an order in the trace */
     else if (!check_wants_group(choice, MT_FINDING_INIT) && !check_wants_group(choice, MT_FINDING_USE))
-        setenv("MEMTRACE_KERNELS", "!.", 0); /* the runtime finds them: no accesses are needed */
+        setenv("MEMTRACE_KERNELS", "!.", 0); /* the runtime makes these findings, without accesses */
 }
 
-/* Somebody wants an end of both: it was told to this program, or the terminal told it to both. */
+/* Forwards a request to end to the program, unless the terminal has sent it to both. */
 static void run_stopped(const struct mt_program_run *child)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -335,8 +337,8 @@ static void run_stopped(const struct mt_program_run *child)
         }
 }
 
-/* The program that `argv` names, its trace into `folder`. *code: its exit code, as a shell has it. 0, or an
- * exit code after saying why. */
+/* Runs the program `argv`, with its trace in `folder`. *code: its exit code, as a shell reports it. Returns
+ * 0, or an exit code after a message. */
 static int check_run(char **argv, const char *folder, const struct mt_check_choice *choice, int stop,
                      int *code)
 {
@@ -352,7 +354,7 @@ static int check_run(char **argv, const char *folder, const struct mt_check_choi
     struct mt_program_run child = {.path = run, .argv = words};
     int rc = mt_files_self(run, 0) ? mt_cli_fail("%s: %s", run, strerror(errno)) : 0;
     snprintf(output, sizeof output, "--output=%s", folder);
-    words[at++] = called; /* what it says is ours */
+    words[at++] = called; /* messages carry our name */
     words[at++] = command;
     words[at++] = device;
     words[at++] = output;
@@ -371,7 +373,7 @@ static int check_run(char **argv, const char *folder, const struct mt_check_choi
     return rc;
 }
 
-/* ---- The trace of a checked program, read once ---- */
+/* ---- Reading the trace of a checked program ---- */
 
 struct reading {
     struct mt_source *source;
@@ -380,18 +382,18 @@ struct reading {
     struct mt_onchip onchip;
     struct mt_check_memory memory;
     struct mt_check_strong strong;
-    struct mt_pairmap lines; /* of sites: hazards.h */
+    struct mt_pairmap lines; /* of sites, see hazards.h */
     struct mt_progress progress;
     struct mt_feed feed;
-    int races, bytes, init; /* what is looked for */
-    /* who gets the runs of global memory with strong ones marked: a copy */
+    int races, bytes, init; /* 1 for each group looked for */
+    /* Row that receives runs of global memory, in a copy with strong accesses marked: */
     const struct mt_analysis *of;
     void *self;
-    size_t input; /* they are of */
+    size_t input; /* input that the lines belong to */
     struct mt_access_run *global;
     size_t room;
 };
-static struct mt_locality_run locality; /* large */
+static struct mt_locality_run locality; /* static, since it is large */
 static const char NO_MEMORY[] = "no memory for what the trace says";
 
 static int read_line_order(const void *a, const void *b)
@@ -404,7 +406,7 @@ static int read_line_order(const void *a, const void *b)
     return d ? d : (x->id > y->id) - (x->id < y->id);
 }
 
-/* The first site of each site's line. 0, or -1 without memory. */
+/* Finds the first site of each site's line. Returns 0, or -1 without memory. */
 static int read_lines_of(struct reading *r, size_t input, const struct mt_companion *c)
 {
     const struct mt_site_event **list = malloc((c->nsites + 1) * sizeof *list), *first = NULL;
@@ -458,14 +460,14 @@ static void read_end(struct reading *r)
 
 /* ---- rows ---- */
 
-/* 0, or an exit code after saying why. */
+/* Returns 0, or an exit code after a message. */
 static int read_feed(struct mt_feed *f)
 {
     int rc = mt_feed_read(f);
     return rc == MT_FEED_FAILED ? mt_cli_fail("%s", NO_MEMORY) : rc ? mt_feed_failed(f, rc) : 0;
 }
 
-/* Threads of a CTA. What they do to global memory can be judged where barriers are recorded. */
+/* Adds the threads of a CTA. Accesses to global memory can be judged if barriers are recorded. */
 static int read_threads_launch(void *self, const struct mt_run_launch *l)
 {
     struct reading *r = self;
@@ -475,7 +477,7 @@ static int read_threads_launch(void *self, const struct mt_run_launch *l)
     return 0;
 }
 
-/* Of what the next row is told. */
+/* Comes before the row that it informs. */
 static const struct mt_analysis read_threads = {.needs = MT_NEEDS_SPACES, .launch = read_threads_launch};
 
 static int read_marked_init(void *self, const struct mt_run_options *o)
@@ -511,7 +513,7 @@ static int read_marked_runs(void *self, const struct mt_access_run *runs, size_t
     return r->of->runs(r->self, r->global, kept);
 }
 
-/* Strong loads and stores become atomics on the way. */
+/* Turns strong loads and stores into atomics for the next row. */
 static const struct mt_analysis read_marked = {.needs = MT_NEEDS_SPACES,
                                                .init = read_marked_init,
                                                .launch = read_marked_launch,
@@ -545,7 +547,7 @@ static int read_rows(struct reading *r)
     return read_feed(f);
 }
 
-/* Conflicts that the program itself orders are none: for that the trace is read again. An exit code, or 0. */
+/* Reads the trace again to remove races that the program itself orders. Returns an exit code or 0. */
 static int read_again(struct reading *r)
 {
     struct mt_conflicts *x = &locality.more.conflicts;
@@ -573,7 +575,7 @@ static int read_collect(struct reading *r)
     return rc == 0 ? mt_check_early(r->findings) : rc;
 }
 
-/* What nobody asked for goes. */
+/* Removes findings that were not chosen. */
 static void read_choose(struct mt_findings *f, const struct mt_check_choice *choice)
 {
     size_t n = 0;
@@ -583,8 +585,9 @@ static void read_choose(struct mt_findings *f, const struct mt_check_choice *cho
     f->count = n;
 }
 
-/* What the trace says. 0 or MT_EXIT_INPUT; *complete as of mt_inputs_finish; others: an exit code after
- * saying why. `source` stays open: texts are its. ran: the program was run just now. */
+/* Finds everything in the trace. Returns 0 or MT_EXIT_INPUT, with *complete as from mt_inputs_finish; or
+ * another exit code after a message. `source` stays open, since it owns texts. ran: the program was just run.
+ */
 static int check_read(struct mt_source *source, const struct mt_check_choice *choice, int ran,
                       struct mt_findings *f, int *complete)
 {
@@ -607,8 +610,8 @@ static int check_read(struct mt_source *source, const struct mt_check_choice *ch
     return code;
 }
 
-/* What the traces of one program, or of several, say: each is read by itself, as what one leaves another does
- * not use, and closed again. */
+/* ---- Traces of one or several programs: each is read separately, since programs do not use each other's
+ * memory, and then closed ---- */
 
 struct taking {
     struct mt_check_answer *answer;
@@ -629,13 +632,13 @@ static int answer_notes(struct mt_check_answer *a, struct mt_source *s)
     return 0;
 }
 
-/* Have threads of this launch something between them of which there is no record? */
+/* Returns 1 if threads of this launch share memory of which there are no records. */
 static int answer_blind(const struct mt_launch_event *l)
 {
     return l->traced && !*l->library && !l->barriers && l->block[0] * l->block[1] * l->block[2] > 1;
 }
 
-/* Barriers and shared memory are in a trace only where they were asked for. */
+/* Notes if barriers and shared memory, which a trace contains only on request, are missing. */
 static void answer_spaces(struct mt_check_answer *a, const struct mt_source *s)
 {
     int any = 0, blind = 0;
@@ -673,8 +676,8 @@ static void check_answer_free(struct mt_check_answer *a)
     free((void *)a->notes);
 }
 
-/* Adds what the inputs say, or the traces of all programs in a folder, as check_read; the inputs then have
- * the options. */
+/* Adds the findings of the inputs, or of the traces of all programs in a folder, as check_read does; `in`
+ * then has only options. */
 static int check_answer_read(struct mt_check_answer *a, struct mt_inputs *in,
                              const struct mt_check_choice *choice, int ran)
 {
@@ -729,7 +732,7 @@ static const struct mt_command command = {
 };
 
 enum format { TEXT, JSON, SARIF };
-enum { KEPT_NAMED = 8 }; /* traces of a run that are named */
+enum { KEPT_NAMED = 8 }; /* traces of a run to name */
 
 struct options {
     struct mt_inputs inputs;
@@ -740,8 +743,8 @@ struct options {
     int stop;
 };
 
-/* "race,uninitialised": words of kinds and of groups, with ! in front to leave them out. 0, or MT_EXIT_USAGE
- * after saying why. */
+/* Parses "race,uninitialised": words of kinds and groups; ! excludes one. Returns 0, or MT_EXIT_USAGE after a
+ * message. */
 static int check_choose(struct mt_check_choice *c, const char *list)
 {
     const char *words[MT_FINDING_KINDS + MT_FINDING_GROUPS + 2] = {NULL};
@@ -802,14 +805,14 @@ static int check_option(void *arg, int o)
     }
 }
 
-/* ---- where the trace of a run is ---- */
+/* ---- folder for the trace of a run ---- */
 
 static int check_is_entry(const struct dirent *e)
 {
     return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
 }
 
-/* Which traces are there now, beside those of earlier runs. */
+/* Prints which traces were kept, beside those of earlier runs. */
 static void check_kept(const char *keep, struct dirent *const *list, int n)
 {
     int traces = 0;
@@ -822,7 +825,7 @@ static void check_kept(const char *keep, struct dirent *const *list, int n)
         mt_cli_note("kept: %d more traces in %s", traces - KEPT_NAMED, keep);
 }
 
-/* What is in the folder, to the one above, where it is to be kept. */
+/* Moves the files of the folder to its parent, in which they are kept. */
 static void check_move(const char *folder, const char *keep)
 {
     struct dirent **list = NULL;
@@ -842,7 +845,7 @@ static void check_move(const char *folder, const char *keep)
         close(to);
 }
 
-/* A folder of our own, in the one that is to be kept; to be freed. NULL after saying why. */
+/* Returns a temporary folder, inside the one to keep, to be freed; NULL after a message. */
 static char *check_folder(const char *keep)
 {
     const char *above = keep ? keep : getenv("TMPDIR");
@@ -871,7 +874,7 @@ static char *check_folder(const char *keep)
     return folder;
 }
 
-/* ---- what is told ---- */
+/* ---- output ---- */
 
 static void check_sum(const struct mt_findings *f, size_t suppressed)
 {
@@ -910,7 +913,7 @@ static int check_write(const struct options *x, const struct mt_findings *f,
     return rc != 0 ? mt_cli_fail("no memory for the findings") : code;
 }
 
-/* Places of host code that are known by their addresses alone. */
+/* Finds places of host code of which only the address is known. */
 static void check_lines(const struct mt_findings *f)
 {
     for (size_t i = 0; i < f->count; i++) {
@@ -950,7 +953,7 @@ static void check_spaces(const struct options *x, const struct mt_check_answer *
                     "--mt-spaces=global,shared)");
 }
 
-/* Whoever leaves by _exit has no end of a trace, and a clean exit code all the same. */
+/* Warns of a program that ended by _exit: its trace has no end though its exit code is fine. */
 static void check_left(const struct mt_check_answer *a, int status)
 {
     if (a->left && status < 128)
@@ -959,8 +962,8 @@ static void check_left(const struct mt_check_answer *a, int status)
                    status);
 }
 
-/* The traces of what ran and ended with `status`, in a folder, or (NULL) those that inputs name. `found`:
- * something was. */
+/* Checks the traces in a folder after a run that ended with `status`, or (NULL) the inputs. *found: 1 if
+ * there are findings. */
 static int check_traces(struct options *x, const char *folder, int status, struct mt_output *out, int *found)
 {
     struct mt_check_answer a;
@@ -982,7 +985,7 @@ static int check_traces(struct options *x, const char *folder, int status, struc
     return code;
 }
 
-/* Has a program left a trace? */
+/* Returns 1 if a program has left a trace. */
 static int check_any(const char *folder)
 {
     DIR *d = opendir(folder);
@@ -999,7 +1002,7 @@ static int check_program(struct options *x, char **argv, struct mt_output *out, 
 {
     char *folder = check_folder(x->keep);
     int status = 0, code = folder ? check_run(argv, folder, &x->choice, x->stop, &status) : MT_EXIT_USAGE;
-    signal(SIGPIPE, SIG_IGN); /* the folder is to be removed whatever happens */
+    signal(SIGPIPE, SIG_IGN); /* so that the folder is removed in any case */
     if (code == 0 && check_any(folder)) {
         code = check_traces(x, folder, status, out, found);
         code = code == 0 || code == MT_EXIT_INPUT ? status : code;
@@ -1020,7 +1023,7 @@ static int check_program(struct options *x, char **argv, struct mt_output *out, 
     return code;
 }
 
-/* Is it something to read rather than to run? */
+/* Returns 1 for a file to read instead of a program to run. */
 static int check_is_trace(const char *path)
 {
     struct stat st;
@@ -1030,7 +1033,7 @@ static int check_is_trace(const char *path)
     return S_ISDIR(st.st_mode) || S_ISFIFO(st.st_mode) || kind == MT_KIND_TRACE || kind == MT_KIND_CONTAINER;
 }
 
-/* What is read: traces, or a program and the files that it is given. */
+/* Protects the inputs: traces, or a program and its files. */
 static void check_spare(struct options *x, int argc, char **argv, int traces)
 {
     static char program[PATH_MAX];
@@ -1063,7 +1066,7 @@ int mt_check_command(int argc, char **argv)
         check_spare(&x, argc, argv, traces);
     if (code == 0)
         code = mt_output_open(&out, x.output);
-    if (code == 0 && x.suppress) { /* what is wrong with it is said before anything runs */
+    if (code == 0 && x.suppress) { /* errors in it are reported before the program runs */
         struct mt_findings none = {0};
         size_t taken = 0;
         code = check_suppress(&none, x.suppress, &taken);

@@ -1,4 +1,4 @@
-/* memtrace compare: traces in, how alike they are out. */
+/* memtrace compare: compares traces, graphs or volumes of runs. */
 #define _GNU_SOURCE
 #include "cli/base/cli.h"
 #include "output/dot/dot.h"
@@ -13,13 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- Reading saved graphs (memtrace graph --format=json) back as sequences ---- */
+/* ---- Saved graphs (memtrace graph --format=json), read as sequences ---- */
 
 struct saved {
     const char *path;
     json_t *root;
-    uint32_t *tokens;  /* of the nodes */
-    uint64_t *buffers; /* of the nodes, in the graph's numbers */
+    uint32_t *tokens;  /* tokens of the nodes */
+    uint64_t *buffers; /* buffers of the nodes, numbered as in the graph */
     size_t n;
 };
 
@@ -38,7 +38,7 @@ static const json_t *graph_json_node(const struct saved *g, size_t i)
     return json_array_get(json_object_get(g->root, "nodes"), i);
 }
 
-/* Do its nodes have it? */
+/* Returns 1 if the graph's nodes have this field. */
 static int graph_json_has(const struct saved *g, const char *field)
 {
     const json_t *fields = json_object_get(g->root, "node");
@@ -50,7 +50,7 @@ static int graph_json_has(const struct saved *g, const char *field)
     return 0;
 }
 
-/* Token of node i, UINT32_MAX without memory. */
+/* Returns the token of node i, or UINT32_MAX without memory. */
 static uint32_t token_of(struct saved *g, struct mt_sequence *s, size_t i)
 {
     uint64_t name;
@@ -89,14 +89,14 @@ static int take_sequence(struct saved *g, struct mt_sequence *s, const json_t *r
     return 0;
 }
 
-/* Nodes are 1-grams, edges 2-grams. */
+/* Reads nodes as 1-grams, edges as 2-grams. */
 static int take_counts(struct saved *g, struct mt_sequence *s)
 {
     const json_t *edges = json_object_get(g->root, "edges");
     unsigned n = s->alphabet->n;
     s->has_order = 0;
     s->has_grams = n <= 2;
-    for (size_t i = 0; i < g->n; i++) { /* all tokens, in order of allocation */
+    for (size_t i = 0; i < g->n; i++) { /* tokens of all nodes, in order of allocation */
         uint32_t token = token_of(g, s, i);
         uint64_t count = graph_json_number(graph_json_node(g, i), "count");
         if (token == UINT32_MAX || mt_sequence_count(s, token, count) != 0 ||
@@ -138,9 +138,9 @@ static int graph_json_take(struct saved *g, struct mt_sequence *s, int *complete
     return code;
 }
 
-/* Fills `s`, which was initialised. With "sequence" (memtrace graph --sequence) all is known; without it
- * n-grams up to n = 2 are (nodes and edges), buffers being named in order of allocation, and has_order is 0.
- * Returns an exit code after saying why; *complete as the graph says. */
+/* Fills `s`, which was initialised. A graph with "sequence" (memtrace graph --sequence) has everything; one
+ * without has n-grams up to n = 2 (nodes and edges), buffers in order of allocation, and has_order 0. Returns
+ * 0, or an exit code after a message; *complete is from the graph. */
 static int compare_graph_load(const char *path, struct mt_sequence *s, int *complete)
 {
     json_error_t why;
@@ -208,8 +208,8 @@ struct options {
     enum { TEXT, CSV, JSON } format;
     struct mt_compare_view view;
     int all, lanes;
-    int volumes, of_walks;            /* --volumes; an option that does not go with it */
-    const char *of_threads, *of_ctas; /* a trace of kernels whose strides are those of threads, of CTAs */
+    int volumes, of_walks;            /* --volumes; an option that is incompatible with it */
+    const char *of_threads, *of_ctas; /* traces of kernels with strides of threads, and of CTAs */
 };
 
 static int compare_word(const char *const *names, const char *list, unsigned *chosen)
@@ -236,7 +236,7 @@ static int compare_percent(const char *text, double *share)
     return 0;
 }
 
-/* Does it say how walks are compared, and so not go with --volumes? */
+/* Returns 1 for options of walks, which are incompatible with --volumes. */
 static int compare_is_of_walks(int o)
 {
     return o == MT_OPT_MEASURE || o == MT_OPT_DISTANCE || o == MT_OPT_NGRAM || o == MT_OPT_THRESHOLD ||
@@ -334,12 +334,12 @@ static int read_trace(struct options *x, struct mt_compare_row *r, size_t i)
     }
     mt_stride_graph_free(&graph);
     mt_stride_graph_input_close(&in);
-    in.inputs.companions = NULL; /* x's */
+    in.inputs.companions = NULL; /* belong to x */
     mt_inputs_free(&in.inputs);
     return code;
 }
 
-/* All traces; 0, MT_EXIT_INPUT (all the same comparable) or another exit code. */
+/* Reads all traces. Returns 0, MT_EXIT_INPUT (still comparable), or another exit code. */
 static int read_all(struct options *x, struct mt_compare *c)
 {
     int worst = 0;
@@ -449,7 +449,7 @@ static int write_text(struct mt_output *out, const struct mt_compare *c, const s
 
 static int write_all(const struct options *x, const struct mt_compare *c, struct mt_output *out)
 {
-    static struct mt_json json; /* holds the output buffer */
+    static struct mt_json json; /* static: it contains the output buffer */
     int code = mt_output_ready(out);
     if (code == 0 && x->format == JSON) {
         mt_json_open(&json, out->fd);
@@ -484,7 +484,7 @@ static int compare_run(struct options *x, struct mt_compare *c, struct mt_output
     return code ? code : input;
 }
 
-/* --volumes: what two runs moved. */
+/* Implements --volumes: compares what two runs moved. */
 static int compare_volumes(const struct options *x, struct mt_output *out)
 {
     static struct mt_pipeline asked, p[2];
@@ -522,7 +522,7 @@ static void compare_release(struct mt_compare *c)
     free(c->gram);
 }
 
-/* 0, or the exit code of wrong usage. */
+/* Returns 0, or the exit code of a usage error. */
 static int compare_wrong(const struct options *x)
 {
     if (x->volumes && (x->inputs.npaths != 2 || x->of_walks || x->format == CSV))

@@ -1,4 +1,5 @@
-/* memtrace convert: raw traces to containers and back, containers of host traces to text, and packed anew. */
+/* memtrace convert: raw traces to compact traces and back, compact host traces to text, and compact traces to
+ * new ones. */
 #define _GNU_SOURCE
 
 #include "convert.h"
@@ -7,9 +8,9 @@
 #include "cli/base/cli.h"
 #include "memtrace/order.h"
 #include "reader/container/container.h" /* mt_companion_speaks */
-#include "reader/container/container.h" /* chunks as they are are not part of the public interface */
+#include "reader/container/container.h" /* raw chunks are not in the public interface */
 #include "memtrace/grow.h"
-#include "reader/container/container.h" /* windows on files are not part of the public interface */
+#include "reader/container/container.h" /* windows on files are not in the public interface */
 #include "cli/base/commands.h"
 #include "cli/base/kind.h"
 #include "formats.h"
@@ -26,7 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Lines that become meta chunks. Zero-initialised but for `w`; `text` is to be freed. */
+/* Lines collected for a meta chunk. Zero-initialised except for `w`; the caller frees `text`. */
 struct mt_convert_lines {
     struct mt_mtc_writer *w;
     char *text;
@@ -36,15 +37,15 @@ struct mt_convert_lines {
 
 #define MT_CONVERT_UNREAD "memtrace convert could not read all of"
 
-/* Launches that were chosen, by ascending seq. Nothing is left out when `all`. */
+/* Chosen launches, by ascending seq. With `all` nothing is excluded. */
 struct mt_convert_chosen {
     int all;
     uint64_t *seq;
     size_t count;
-    uint64_t accesses, others; /* to global memory; other ones, and barriers */
+    uint64_t accesses, others; /* accesses to global memory; other accesses, and barriers */
 };
 
-/* ---- Lines of companions and meta chunks on their way from one to the other ---- */
+/* ---- Lines of companions and meta chunks ---- */
 
 enum { CONVERT_META_LINES = 1 << 20 };
 
@@ -55,7 +56,7 @@ static int convert_write(void *file, const void *data, size_t bytes)
     return fwrite(data, 1, bytes, file) == bytes ? 0 : errno ? errno : EIO;
 }
 
-/* Writes what is there as a chunk. */
+/* Writes the collected lines as a chunk. */
 static int convert_lines_end(struct mt_convert_lines *l)
 {
     int e = l->bytes ? mt_mtc_write(l->w, MT_MTC_META, 0, 0, 0, 0, l->count, l->text, l->bytes) : 0;
@@ -64,7 +65,7 @@ static int convert_lines_end(struct mt_convert_lines *l)
     return e;
 }
 
-/* A line, with or without its LF. 0 or an errno value. */
+/* Adds a line, with or without its LF. Returns 0 or an errno value. */
 static int convert_line_add(struct mt_convert_lines *l, const char *line, size_t n)
 {
     if (n && line[n - 1] == '\n')
@@ -87,14 +88,14 @@ static int convert_line_add(struct mt_convert_lines *l, const char *line, size_t
     return 0;
 }
 
-/* Writes the object as one line. */
+/* Returns the object as one line of text. */
 static char *text_of(json_t *o)
 {
     char *text = o ? json_dumps(o, JSON_PRESERVE_ORDER) : NULL;
     return text;
 }
 
-/* A new line, as jansson writes those that are changed on their way. */
+/* Returns a new line in jansson's format, as changed lines have it. */
 static char *convert_meta_line(enum mt_line_kind kind, const void *line)
 {
     struct mt_jsonl j = {0};
@@ -106,7 +107,7 @@ static char *convert_meta_line(enum mt_line_kind kind, const void *line)
     return text;
 }
 
-/* {"ev": "kernel", …} with LF, to be freed; NULL: no memory. */
+/* Returns {"ev": "kernel", …} with LF, to be freed; NULL: no memory. */
 static char *convert_kernel_line(uint32_t id, const char *name)
 {
     char *text = convert_meta_line(MT_LINE_kernel, &(struct mt_kernel_line){id, name}), *line = NULL;
@@ -116,8 +117,9 @@ static char *convert_kernel_line(uint32_t id, const char *name)
     return line;
 }
 
-/* Lines with LF that a copy of `path` ends with for the reason `what`, to be freed; NULL: no memory. `c`:
- * what the original says of itself; a copy has no end where a kill took that of the original. */
+/* Returns the lines, with LF, that end a copy of `path` which is incomplete for the reason `what`; to be
+ * freed; NULL: no memory. `c`: lines of the original. If a kill prevented the original's end, the copy has
+ * none either. */
 static char *convert_partial_lines(const char *what, const char *path, const struct mt_companion *c)
 {
     char *why = NULL, *lines = NULL;
@@ -136,7 +138,7 @@ static char *convert_partial_lines(const char *what, const char *path, const str
     return lines;
 }
 
-/* The same into a container. An exit code, not 0. */
+/* Writes such lines to a compact trace. Returns a non-zero exit code. */
 static int convert_partial(struct mt_mtc_writer *w, const char *what, const char *path,
                            const struct mt_companion *c)
 {
@@ -147,7 +149,7 @@ static int convert_partial(struct mt_mtc_writer *w, const char *what, const char
     return e ? mt_cli_fail("cannot write the container: %s", strerror(e)) : MT_EXIT_INPUT;
 }
 
-/* Is it such a line? */
+/* Returns 1 for a kernel line. */
 static int convert_is_kernel(const char *line, size_t n)
 {
     json_t *o = n < 1 << 20 && memmem(line, n, "\"kernel\"", 8) ? json_loadb(line, n, 0, NULL) : NULL;
@@ -162,10 +164,10 @@ static int convert_is_chosen(const struct mt_convert_chosen *c, uint64_t seq)
     return c->all || (c->count && bsearch(&seq, c->seq, c->count, sizeof seq, mt_order_u64));
 }
 
-/* The name of a key that such a line has. */
+/* Name of a key that lines of this kind have. */
 #define KEY(ev, key) (sizeof((struct mt_##ev##_line *)0)->key ? #key : NULL)
 
-/* 1: the object was changed. */
+/* Adapts an object. Returns 1 if it was changed. */
 static int convert_meta_change(const struct mt_convert_chosen *c, int raw, json_t *o)
 {
     const char *ev = json_string_value(json_object_get(o, "ev"));
@@ -191,9 +193,9 @@ static int convert_meta_change(const struct mt_convert_chosen *c, int raw, json_
            json_object_set_new(o, KEY(launch, left_out), json_string("mt-convert")) == 0;
 }
 
-/* What becomes of a line of a companion or meta chunk (n bytes, without LF): *out, to be freed, or NULL: it
- * stays as it is. 0, or -1 without memory. Launches that were not chosen become untraced ones, sums are made
- * anew; `raw`: the header says so. */
+/* Adapts a line of a companion or meta chunk (n bytes, without LF). *out is the new line, to be freed, or
+ * NULL if it is unchanged. Launches not chosen become untraced, and sums are recomputed; `raw`: the header
+ * says that the trace is raw. Returns 0, or -1 without memory. */
 static int convert_line(const struct mt_convert_chosen *c, int raw, const char *line, size_t n, char **out)
 {
     static const char *const events[] = {"\"header\"", "\"end\"", "\"launch\""};
@@ -211,19 +213,19 @@ static int convert_line(const struct mt_convert_chosen *c, int raw, const char *
     return rc;
 }
 
-/* A container of kernels' accesses -> a raw trace with its companion,
- * or a container of some of its launches. */
+/* ---- A compact trace of kernels to a raw trace with its companion, or to a compact trace of some launches
+ * ---- */
 
 enum { ROOM = 1 << 14 };
 
 struct convert_device_work {
     struct mt_host_reader *r;
     FILE *f, *meta;
-    const char *meta_path; /* NULL: none is wanted */
-    int meta_named;        /* by the user */
+    const char *meta_path; /* NULL: no companion is written */
+    int meta_named;        /* 1: the user named the companion */
     struct mt_convert_chosen chosen;
     struct mt_raw_record *room;
-    int under_way; /* a launch whose EOT is not written */
+    int under_way; /* 1: a launch whose EOT is not written yet */
     int code;
 };
 
@@ -234,7 +236,7 @@ static int convert_device_failed(const char *path, int e)
 
 /* ---- which launches ---- */
 
-/* Fills in what was asked for. 0, or an exit code. One stream only, if `single`. */
+/* Fills in the choice, of a single stream if `single`. Returns 0, or an exit code. */
 static int convert_device_choose(struct mt_host_reader *r, const struct mt_convert_choice *want, int single,
                                  struct mt_convert_chosen *c)
 {
@@ -266,7 +268,7 @@ static int convert_device_choose(struct mt_host_reader *r, const struct mt_conve
     return 0;
 }
 
-/* What of the file at `path` is wanted; c->seq is to be freed. 0, or an exit code. */
+/* Finds what to convert of the file at `path`; the caller frees c->seq. Returns 0, or an exit code. */
 static int convert_choose(const char *path, const struct mt_convert_choice *want, struct mt_convert_chosen *c)
 {
     struct mt_error err;
@@ -287,8 +289,8 @@ static int convert_choose(const char *path, const struct mt_convert_choice *want
 
 /* ---- companion ---- */
 
-/* A path that the user gave is written to whatever it is; one that we made of another must be a regular file,
- * or none yet. 0, or an exit code. */
+/* Opens the companion. A path from the user may be any file; a derived path must be a regular file, or not
+ * exist. Returns 0, or an exit code. */
 static int open_companion(struct convert_device_work *x)
 {
     int flags = O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC | (x->meta_named ? 0 : O_NOFOLLOW | O_NONBLOCK);
@@ -309,7 +311,7 @@ static int open_companion(struct convert_device_work *x)
                        x->meta_path);
 }
 
-/* 0; -1: it could not be written whole, and is removed. */
+/* Returns 0, or -1 if the file could not be written completely and was removed. */
 static int close_companion(struct convert_device_work *x)
 {
     struct stat st;
@@ -323,7 +325,7 @@ static int close_companion(struct convert_device_work *x)
     return -1;
 }
 
-/* Lines of a meta chunk. 0, or an exit code. */
+/* Writes the lines of a meta chunk. Returns 0, or an exit code. */
 static int put_lines(void *self, const char *text, size_t bytes)
 {
     struct convert_device_work *x = self;
@@ -351,7 +353,7 @@ static int put_lines(void *self, const char *text, size_t bytes)
     return 0;
 }
 
-/* All meta chunks of a regular file. Damage in them was reported when the reader was opened. */
+/* Writes all meta chunks of a regular file. Damage in them was reported when the reader was opened. */
 static int put_all_lines(struct convert_device_work *x)
 {
     struct mt_chunk_payload plain = {0};
@@ -379,13 +381,13 @@ static int put_records(struct convert_device_work *x, const struct mt_run_batch 
     size_t run = 0;
     uint32_t lane = 0;
     if (b->flags & MT_BATCH_BEGIN) {
-        if (x->under_way) /* what it lacks was reported: the next name needs a place */
+        if (x->under_way) /* the missing end was reported; the next launch needs a place */
             fwrite(&eot, sizeof eot, 1, x->f);
         fputs(b->kernel, x->f);
         putc('\n', x->f);
         x->under_way = 1;
     }
-    while (run < b->count && !mt_cli_stop) { /* a run of few bytes may be a billion records */
+    while (run < b->count && !mt_cli_stop) { /* a run of few bytes may stand for a billion records */
         size_t n = mt_records_from_runs(b->runs, b->count, &run, &lane, x->room, ROOM);
         fwrite(x->room, sizeof *x->room, n, x->f);
     }
@@ -396,7 +398,8 @@ static int put_records(struct convert_device_work *x, const struct mt_run_batch 
     return ferror(x->f) ? -1 : 0;
 }
 
-/* The next batch: 1; 0: the end; -1: damage that was said, x->code is set; -2: an error that ends all. */
+/* Reads the next batch. Returns 1, 0 at the end, -1 for damage that was reported (x->code is set), or -2 for
+ * a fatal error. */
 static int convert_device_next(struct convert_device_work *x, struct mt_run_batch *b)
 {
     struct mt_error err;
@@ -407,7 +410,7 @@ static int convert_device_next(struct convert_device_work *x, struct mt_run_batc
     return err.code == MT_E_SYSTEM || err.code == MT_E_STOPPED || err.code == MT_E_INPUT ? -2 : -1;
 }
 
-/* Launch by launch, from a regular file. */
+/* Writes one launch after another, from a regular file. */
 static void put_chosen(struct convert_device_work *x)
 {
     struct mt_run_batch b;
@@ -426,14 +429,14 @@ static void put_chosen(struct convert_device_work *x)
                     return;
             }
         if (!ended && rc > -2)
-            rc = convert_device_next(x, &b); /* says that it has no end */
+            rc = convert_device_next(x, &b); /* reports the missing end */
     }
     mt_device_seek(x->r, n);
     while (rc > -2 && rc != 0)
-        rc = convert_device_next(x, &b); /* damage of the file */
+        rc = convert_device_next(x, &b); /* damage in the file */
 }
 
-/* As it comes. */
+/* Writes launches in the order of arrival. */
 static void put_live(struct convert_device_work *x)
 {
     struct mt_run_batch b;
@@ -455,7 +458,7 @@ static void put_live(struct convert_device_work *x)
     }
 }
 
-/* What the companion of a copy that lacks something ends with. An exit code. */
+/* Writes the end of the companion of an incomplete copy. Returns an exit code. */
 static int put_partial(struct convert_device_work *x)
 {
     int code = x->meta_path && !x->meta ? open_companion(x) : 0;
@@ -471,8 +474,8 @@ static int put_partial(struct convert_device_work *x)
 
 static int convert_container_complete(const char *path, const struct mt_companion *own, int look_beside);
 
-/* And back; the companion's lines go to the file `meta` (NULL: nowhere), if there are some. It is made, or is
- * a regular file, if the user has not `named` it. */
+/* Converts a compact trace to a raw one. The companion's lines, if any, go to the file `meta` (NULL:
+ * nowhere). Unless the user has `named` it, it must be new or a regular file. */
 static int convert_to_raw(const char *path, FILE *f, const char *meta, int named,
                           const struct mt_convert_choice *want)
 {
@@ -501,7 +504,7 @@ static int convert_to_raw(const char *path, FILE *f, const char *meta, int named
         putc(MT_RAW_RECORD_SIZE, f);
         (live ? put_live : put_chosen)(&x);
         code = x.code == MT_EXIT_INPUT ? put_partial(&x) : x.code;
-        int missing = ferror(f) ? MT_EXIT_FAILURE /* what was not read may be whole */
+        int missing = ferror(f) ? MT_EXIT_FAILURE /* the unread rest may be intact */
                                 : convert_container_complete(path, mt_host_companion(x.r), !want->no_beside);
         if (!ferror(f) && mt_container_whole(x.r, &err) != 0) {
             mt_cli_say("%s", err.message);
@@ -517,9 +520,9 @@ static int convert_to_raw(const char *path, FILE *f, const char *meta, int named
     return code;
 }
 
-/* ---- A container packed anew: chunk by chunk, whatever they hold, with an index ---- */
+/* ---- A compact trace to a new one, chunk by chunk whatever their contents, with an index ---- */
 
-/* Lines of a meta chunk, when not all launches are wanted. 0 or an errno value. */
+/* Copies the lines of a meta chunk if not all launches are chosen. Returns 0 or an errno value. */
 static int copy_lines(struct mt_mtc_writer *w, const struct mt_convert_chosen *chosen, const char *text,
                       size_t bytes)
 {
@@ -542,13 +545,13 @@ static int copy_lines(struct mt_mtc_writer *w, const struct mt_convert_chosen *c
     return e;
 }
 
-/* What the container says of itself. */
+/* The trace's own lines and their state. */
 struct convert_repack_told {
     struct mt_companion *lines;
     struct mt_meta_bound bound;
 };
 
-/* One chunk, whose lines `told` collects. 0, or an exit code. */
+/* Copies one chunk; `told` collects its lines. Returns 0, or an exit code. */
 static int convert_repack_copy(struct mt_mtc_writer *w, struct mt_chunk_payload *plain, const char *name,
                                uint64_t at, const struct mt_mtc_chunk *head, const unsigned char *stored,
                                const struct mt_convert_chosen *chosen, struct convert_repack_told *told,
@@ -610,7 +613,7 @@ static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w,
     }
 }
 
-/* The file that is written, until nothing more may go into it. */
+/* Output file, until it is closed. */
 struct convert_repack_out {
     FILE *f;
     int shut;
@@ -622,8 +625,9 @@ static int convert_repack_write(void *file, const void *data, size_t bytes)
     return out->shut ? 0 : convert_write(out->f, data, bytes);
 }
 
-/* A container that its program ended has an index, and one that a kill ended has lines of its own. One with
- * neither was cut off: its copy gets no index, so that nobody takes it for whole. */
+/* Returns 1 for a complete trace. One whose program ended has an index, and one whose program was killed has
+ * lines that say so. Without either it was cut off: its copy gets no index, so that it does not look
+ * complete. */
 static int convert_repack_whole(const struct mt_window *in, const struct mt_companion *told, int indexed,
                                 struct convert_repack_out *out)
 {
@@ -634,7 +638,7 @@ static int convert_repack_whole(const struct mt_window *in, const struct mt_comp
     return MT_EXIT_INPUT;
 }
 
-/* Into a container that begins with `head`. 0, or an exit code. */
+/* Writes a compact trace that begins with `head`. Returns 0, or an exit code. */
 static int write_container(struct mt_window *in, const struct mt_mtc_head *head, FILE *f, int level,
                            const struct mt_convert_chosen *chosen, int no_beside)
 {
@@ -664,7 +668,7 @@ static int write_container(struct mt_window *in, const struct mt_mtc_head *head,
     return code;
 }
 
-/* Chunk by chunk, from the file itself. */
+/* Copies chunks from the file itself. */
 static int convert_repack(struct mt_window *in, FILE *f, int level, const struct mt_convert_choice *want)
 {
     struct mt_convert_chosen chosen;
@@ -679,8 +683,8 @@ static int convert_repack(struct mt_window *in, FILE *f, int level, const struct
     return code;
 }
 
-/* A raw trace and its companion -> a container. The companion's lines go in as they are, so that they come
- * out again as they were. */
+/* ---- A raw trace and its companion to a compact trace. The companion's lines are stored unchanged, so that
+ * they can be restored exactly ---- */
 
 enum { BATCH = 1 << 14, RUNS = 1 << 17, CONVERT_RAW_LINES = 1 << 20 };
 
@@ -689,20 +693,20 @@ struct convert_raw_work {
     struct mt_mtc_device_encoder *encoder;
     struct mt_access_run *runs;
     struct mt_raw_record *room;
-    size_t count;         /* runs that wait */
-    const char **kernels; /* the reader's pointers: equal names are equal pointers; id = position + 1 */
+    size_t count;         /* pending runs */
+    const char **kernels; /* the reader's name pointers, which are equal for equal names; id = position + 1 */
     size_t nkernels, kernel_room;
     struct mt_companion *companion;
-    size_t next;  /* of its launches */
-    uint64_t seq; /* of the launch under way */
+    size_t next;  /* next of the companion's launches */
+    uint64_t seq; /* number of the current launch */
     uint32_t kernel;
-    unsigned flags;                     /* that the next chunk has */
-    const struct mt_launch_event *line; /* of the launch under way, or NULL */
-    uint64_t first, records;            /* of it: place of the first one, and how many came */
+    unsigned flags;                     /* flags of the next chunk */
+    const struct mt_launch_event *line; /* line of the current launch, or NULL */
+    uint64_t first, records; /* number of its first record in the trace, and number of records so far */
     struct mt_sample sample;
-    int more;  /* launches than the companion has lines for */
-    int other; /* it is of another run: other launches, or one has other records than its line was written of
-                */
+    int more;  /* 1: the trace has more launches than the companion has lines */
+    int other; /* 1: the companion is of another run: it has other launches, or a launch has other records
+                  than its line says */
 };
 
 static int convert_raw_failed(const char *what, int e)
@@ -710,7 +714,7 @@ static int convert_raw_failed(const char *what, int e)
     return mt_cli_fail("cannot write the container: %s", e ? strerror(e) : what);
 }
 
-/* The runs that wait become a chunk. 0, or an exit code. */
+/* Writes the pending runs as a chunk. Returns 0, or an exit code. */
 static int write_runs(struct convert_raw_work *x)
 {
     const void *payload;
@@ -727,7 +731,7 @@ static int write_runs(struct convert_raw_work *x)
     return e ? convert_raw_failed(NULL, e) : 0;
 }
 
-/* The kernel's number; names new ones in a meta chunk. 0 or an exit code. */
+/* Finds the kernel's number; writes new names in a meta chunk. Returns 0 or an errno value. */
 static int name_kernel(struct convert_raw_work *x, const char *name)
 {
     size_t i = 0;
@@ -747,7 +751,7 @@ static int name_kernel(struct convert_raw_work *x, const char *name)
     return e ? convert_raw_failed(NULL, e) : 0;
 }
 
-/* The launch's number: its line's, or the next one. */
+/* Numbers the launch, by its line or consecutively. */
 static void number_launch(struct convert_raw_work *x, uint64_t launch)
 {
     const struct mt_companion *c = x->companion;
@@ -761,7 +765,7 @@ static void number_launch(struct convert_raw_work *x, uint64_t launch)
     x->more |= c && !x->line;
 }
 
-/* At the trace's end: does the companion have as many launches? */
+/* Compares the number of launches with the companion's, at the end of the trace. */
 static void convert_raw_count(struct convert_raw_work *x, const char *name)
 {
     const struct mt_companion *c = x->companion;
@@ -774,7 +778,7 @@ static void convert_raw_count(struct convert_raw_work *x, const char *name)
                name, x->more ? "more" : "fewer", c->path);
 }
 
-/* As readers of the trace check it: nobody can in the container. */
+/* Checks the trace as its readers do, since nobody can check the compact trace. */
 static void convert_raw_check(struct convert_raw_work *x, const struct mt_batch *b, const char *name)
 {
     if (b->flags & MT_BATCH_BEGIN) {
@@ -825,7 +829,7 @@ static int take_records(struct convert_raw_work *x, struct mt_reader *r, const c
     }
     if (code)
         return code;
-    if (x->count || x->flags) /* the launch has no end: its last chunk neither */
+    if (x->count || x->flags) /* the launch has no end, so its last chunk has none either */
         code = write_runs(x);
     if (rc == 0) {
         convert_raw_count(x, name);
@@ -835,7 +839,7 @@ static int take_records(struct convert_raw_work *x, struct mt_reader *r, const c
     return code ? code : mt_cli_exit_code(&err);
 }
 
-/* The lines of the companion, whole ones, in chunks. 0, or an exit code. */
+/* Stores the complete lines of the companion in chunks. Returns 0, or an exit code. */
 static int take_lines(struct convert_raw_work *x, const char *path)
 {
     FILE *f = fopen(path, "rb");
@@ -857,7 +861,7 @@ static int take_lines(struct convert_raw_work *x, const char *path)
     return e ? convert_raw_failed(NULL, e) : 0;
 }
 
-/* Do the numbers of its launches ascend? If not, they would put the launches into another order. */
+/* Returns 1 if its launches' numbers ascend; else they would put the launches into another order. */
 static int in_order(const struct mt_companion *c)
 {
     uint64_t before = 0;
@@ -872,7 +876,7 @@ static int in_order(const struct mt_companion *c)
     return 1;
 }
 
-/* 0, or an exit code; without companion x->companion stays NULL. */
+/* Returns 0, or an exit code; x->companion stays NULL without a companion. */
 static int load_companion(struct convert_raw_work *x, const char *path, int optional)
 {
     struct mt_error err;
@@ -916,7 +920,7 @@ static int convert_raw_convert(struct convert_raw_work *x, struct mt_reader *r, 
     return e && code != MT_EXIT_FAILURE ? convert_raw_failed(NULL, e) : code;
 }
 
-/* Does the file begin like a raw trace? 0 for what cannot be read twice (a FIFO, -). */
+/* Returns 1 if the file begins like a raw trace, 0 also for files that cannot be read twice (a FIFO, -). */
 static int convert_is_raw(const char *path)
 {
     struct stat st;
@@ -940,7 +944,8 @@ static int convert_window_is_raw(struct mt_window *in)
 
 static int convert_complete_if_known(const char *path, const struct mt_companion *c);
 
-/* A raw trace with its companion (NULL: none; `optional`: it need not be there) becomes a container. */
+/* Converts a raw trace with its companion to a compact trace. `companion` NULL: none; `optional`: it may be
+ * missing. */
 static int convert_from_raw(struct mt_window *in, const char *companion, int optional, FILE *f, int level)
 {
     struct convert_raw_work x = {.encoder = mt_mtc_device_encoder_new(),
@@ -954,7 +959,7 @@ static int convert_from_raw(struct mt_window *in, const char *companion, int opt
     else if (!x.encoder || !x.runs || !x.room)
         code = convert_raw_failed("no memory", 0);
     if (r && !in->regular)
-        mt_reader_preload(r, in->buffer, in->length); /* what was read to see what it is */
+        mt_reader_preload(r, in->buffer, in->length); /* bytes read to detect its kind */
     if (code == 0)
         code = load_companion(&x, companion, optional);
     if (code == 0)
@@ -1003,19 +1008,19 @@ static const struct mt_command command = {
 enum format { BY_MODE, MAT, ATOMIC, INSN, MTC, RAW, SIM };
 static const char *const formats[] = {
     "",           "mat",      "atomic",    "insn", "mtc", "raw",
-    "drmemtrace", "champsim", "ramulator", "gem5", NULL}; /* from SIM on: enum mt_sim */
+    "drmemtrace", "champsim", "ramulator", "gem5", NULL}; /* enum mt_sim, from SIM on */
 
 struct options {
     const char *output, *input, *companion;
-    struct mt_inputs inputs; /* `input` is the first, and the only one but for kernels to simulators */
+    struct mt_inputs inputs; /* `input` is the first one; only simulator formats of kernels accept several */
     struct mt_filter filter;
     struct mt_convert_choice choice;
-    int raw, no_companion; /* raw: the input is */
-    int kernels;           /* the inputs have them, and go to a simulator */
+    int raw, no_companion; /* 1: the input is a raw trace */
+    int kernels;           /* 1: traces of kernels, for a simulator */
     enum format to;
     enum mt_host_order order;
-    int by_time; /* --order=time was given: text traces are merged */
-    int keep;    /* --keep-timestamps */
+    int by_time; /* 1: --order=time was given, so text traces are merged */
+    int keep;    /* 1: --keep-timestamps */
     int all, level;
     uint64_t thread; /* UINT64_MAX: all */
 };
@@ -1025,13 +1030,13 @@ static int convert_chooses(const struct options *x)
     return x->filter.kernels_text || x->filter.supersteps_text || x->choice.has_stream;
 }
 
-/* What the input is, and what it becomes if nothing else was said. 0, or an exit code. */
+/* Determines the kind of input, and the default format. Returns 0, or an exit code. */
 static int convert_settle(struct options *x)
 {
     size_t n = x->output ? strlen(x->output) : 0;
     int to_mtc = n > 4 && strcmp(x->output + n - 4, ".mtc") == 0;
     uint64_t features = strcmp(x->input, "-") == 0 ? 0 : mt_container_features(x->input);
-    x->raw = convert_is_raw(x->input); /* a FIFO shows later what it is */
+    x->raw = convert_is_raw(x->input); /* the kind of a FIFO shows when it is read */
     if (x->to == BY_MODE)
         x->to = to_mtc || x->raw ? MTC : features & MT_MTC_HAS_DEVICE ? RAW : BY_MODE;
     int kernels = x->raw || (features & MT_MTC_HAS_DEVICE) != 0;
@@ -1125,7 +1130,7 @@ static int convert_option(void *arg, int o)
     }
 }
 
-/* Are the inputs text traces, whose threads' lines are merged as they come? */
+/* Returns 1 if the inputs are text traces whose threads' lines are merged as they arrive. */
 static int convert_merges(struct options *x)
 {
     for (size_t i = 0; i < x->inputs.npaths; i++)
@@ -1142,7 +1147,7 @@ static int convert_text(struct options *x, struct mt_output *out)
     return code ? code : mt_merge_text(n ? x->inputs.paths : standard, n ? n : 1, x->keep, out);
 }
 
-/* As an option. */
+/* Returns as `take` of mt_cli_options does. */
 static int convert_parse(struct options *x, int argc, char **argv)
 {
     int rc = mt_cli_options(&command, argc, argv, convert_option, x);
@@ -1189,7 +1194,7 @@ static int by_mode(struct options *x, struct mt_host_reader *r)
     return mt_cli_usage("%s: does not say what it was traced as: give --to mat, atomic or insn", x->input);
 }
 
-/* Is the stream one of those whose launches `c` has? */
+/* Returns 1 if `c` has launches of this stream. */
 static int convert_has_stream(const struct mt_companion *c, uint64_t stream)
 {
     size_t i = 0;
@@ -1198,8 +1203,8 @@ static int convert_has_stream(const struct mt_companion *c, uint64_t stream)
     return c->stream == stream || i < c->nlaunches;
 }
 
-/* Streams of the process that are in other traces, or in none. A copy of one stream's trace is whole, and
- * says of itself what else there is. */
+/* Notes streams of the process that are in other traces, or in none. A copy of one stream's trace is
+ * complete, and lists the others. */
 static int convert_streams(const char *path, const struct mt_companion *c)
 {
     const struct mt_stream_event *other = NULL, *none = NULL;
@@ -1223,8 +1228,8 @@ static int convert_streams(const char *path, const struct mt_companion *c)
     return none ? MT_EXIT_INPUT : 0;
 }
 
-/* Says what the trace's own lines say is missing: that the program was killed, or what was lost. What was
- * whole has been written all the same. 0, or MT_EXIT_INPUT. */
+/* Reports what the trace's own lines say is missing: a killed program, or lost records. The intact part has
+ * been written. Returns 0 or MT_EXIT_INPUT. */
 static int convert_complete(const char *path, const struct mt_companion *c)
 {
     int code = convert_streams(path, c);
@@ -1242,13 +1247,14 @@ static int convert_complete(const char *path, const struct mt_companion *c)
     return c->bad_lines || c->lost || !c->has_end || !c->complete ? MT_EXIT_INPUT : code;
 }
 
-/* The same, but a trace without such lines (`c` NULL or empty) says nothing of itself: 0. */
+/* Works as convert_complete, but returns 0 for a trace without such lines (`c` NULL or empty). */
 static int convert_complete_if_known(const char *path, const struct mt_companion *c)
 {
     return c && (c->has_header || c->has_end || c->bad_lines) ? convert_complete(path, c) : 0;
 }
 
-/* The companion that the program wrote beside its container, if it is of the same run. 0, or an exit code. */
+/* Loads the companion that the program wrote beside its compact trace, if it is of the same run. Returns 0,
+ * or an exit code. */
 static int convert_load_beside(const char *path, const struct mt_companion *own, struct mt_companion **beside)
 {
     struct mt_error err;
@@ -1269,7 +1275,7 @@ static int convert_load_beside(const char *path, const struct mt_companion *own,
     return 0;
 }
 
-/* A whole companion has lines that the container lacks: it ends between two chunks. */
+/* Reports a compact trace cut off between two chunks: its complete companion has lines that it lacks. */
 static int convert_cut(const char *path, const struct mt_companion *beside)
 {
     struct stat st;
@@ -1278,8 +1284,8 @@ static int convert_cut(const char *path, const struct mt_companion *beside)
     return MT_EXIT_INPUT;
 }
 
-/* The same of a container's `own` lines and, with `look_beside`, of the companion that the program wrote
- * beside it: where a disk was full, that knows more. One of another run says nothing. */
+/* Reports what a compact trace's `own` lines and, with `look_beside`, the companion beside it say is missing:
+ * after a full disk the companion may know more. A companion of another run is ignored. */
 static int convert_container_complete(const char *path, const struct mt_companion *own, int look_beside)
 {
     struct mt_companion *b = NULL;
@@ -1299,7 +1305,7 @@ static int convert_container_complete(const char *path, const struct mt_companio
     return code;
 }
 
-/* Nothing is written yet: what is wrong with the command line is said here. 0, or an exit code. */
+/* Checks the command line before anything is written. Returns 0, or an exit code. */
 static int convert_text_order(struct options *x, struct mt_host_reader *r)
 {
     struct mt_error err;
@@ -1343,7 +1349,7 @@ static int to_text(struct options *x, FILE *f)
     return code;
 }
 
-/* The path of the companion beside `path`, to be freed; NULL: none. */
+/* Returns the path of the companion beside `path`, to be freed, or NULL. */
 static char *convert_beside(const struct options *x, const char *path)
 {
     char *text = NULL;
@@ -1354,7 +1360,7 @@ static char *convert_beside(const struct options *x, const char *path)
     return asprintf(&text, "%s.meta", path) < 0 ? NULL : text;
 }
 
-/* Nothing belongs beside /dev/null. */
+/* Returns 1 for devices, such as /dev/null, which have no companion. */
 static int is_device(int fd)
 {
     struct stat st;
@@ -1363,7 +1369,7 @@ static int is_device(int fd)
 
 static int from_raw(struct options *x, struct mt_window *in, FILE *f)
 {
-    /* The companion of a trace that is still being written says too little. */
+    /* The companion of a trace that is still being written is incomplete. */
     char *meta = in->regular || x->companion ? convert_beside(x, x->input) : NULL;
     int code = convert_from_raw(in, meta, !x->companion, f, x->level);
     free(meta);
@@ -1411,7 +1417,7 @@ static int convert_run(struct options *x, struct mt_output *out)
     return failed ? failed : code;
 }
 
-/* The companion is read or written beside the trace. 0, or an exit code after saying that one is an input. */
+/* Checks that no companion to be written is an input. Returns 0, or an exit code after a message. */
 static int convert_clashes(const struct options *x)
 {
     if (x->to != RAW && x->companion)
@@ -1422,7 +1428,7 @@ static int convert_clashes(const struct options *x)
     return code;
 }
 
-/* 0 for what could be a trace or a container. */
+/* Returns 0 for a file that may be a trace. */
 static int convert_kind(const char *path)
 {
     enum mt_kind kind = mt_kind_of(path);

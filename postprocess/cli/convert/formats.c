@@ -1,4 +1,5 @@
-/* Accesses as simulators take them: docs/simulators.md has the mappings and their sources. */
+/* Writes accesses in the formats of simulators (docs/simulators.md has the mappings and their sources), and
+ * host accesses as text. */
 #define _GNU_SOURCE
 
 #include "formats.h"
@@ -10,7 +11,7 @@
 #include "memtrace/order.h"
 #include "analysis/base/live_allocs.h"
 #include "cli/base/pipeline.h"
-#include "reader/container/container.h" /* the list of chunks is not part of the public interface */
+#include "reader/container/container.h" /* the list of chunks is not in the public interface */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,17 +21,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Instruction logs: executions are grouped by instruction through an unnamed file, in which each instruction
- * has a place as large as a first pass found it to need. Memory: the instructions, not the executions. */
+/* ---- Instruction logs: an unnamed file groups executions by instruction. A first pass determines the space
+ * that each instruction needs in it. Memory use grows with instructions, not with executions ---- */
 
 struct instruction {
     uint32_t site;
-    uint64_t ip, count, filled, start; /* records; start: in the file */
+    uint64_t ip, count, filled, start; /* count, filled: records; start: offset in the file */
 };
 
 struct log {
     struct mt_host_reader *r;
-    struct mt_pairmap places; /* instruction -> position in `list` */
+    struct mt_pairmap places; /* instruction -> index in `list` */
     struct instruction *list;
     size_t n, room;
     struct mt_host_record *file;
@@ -50,7 +51,7 @@ static const struct mt_host_site_info *any_site(struct mt_host_reader *r, uint32
     return s;
 }
 
-/* NULL: no memory. */
+/* Returns NULL without memory. */
 static struct instruction *convert_insn_find(struct log *l, uint32_t site)
 {
     uint64_t *at = mt_pairmap_get(&l->places, site / 4, 0, UINT64_MAX);
@@ -66,7 +67,7 @@ static struct instruction *convert_insn_find(struct log *l, uint32_t site)
     return &l->list[*at];
 }
 
-/* The first pass says what is damaged and counts. 0; -1 with *code. */
+/* Counts in a first pass, which also reports damage. Returns 0, or -1 with *code. */
 static int count_all(struct log *l, int *code)
 {
     struct mt_host_item item;
@@ -85,7 +86,7 @@ static int count_all(struct log *l, int *code)
     return rc;
 }
 
-/* The second pass puts every record into its instruction's place. 0 or an exit code. */
+/* Writes each record to its instruction's space in a second pass. Returns 0 or an exit code. */
 static int convert_insn_fill(struct log *l)
 {
     struct mt_host_item item;
@@ -116,7 +117,7 @@ static int make_file(struct log *l)
     int fd = mt_spool_create(&err);
     if (fd < 0)
         return mt_cli_fail("%s", err.message);
-    /* Allocated now: a full disk is an error here, not a fault later. */
+    /* Allocates the file now, so that a full disk is an error here and not a fault later. */
     errno = posix_fallocate(fd, 0, (off_t)bytes);
     void *p = errno ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     int code = p == MAP_FAILED ? convert_insn_failed("the temporary file (its folder is $TMPDIR)") : 0;
@@ -188,8 +189,8 @@ int mt_convert_insn(struct mt_host_reader *r, FILE *f)
     return bad ? bad : code;
 }
 
-/* Host accesses as the atomic and the mat text; the lines are made by the core's own writers, so that a trace
- * reads the same whether it was text from the start or a container first. */
+/* ---- Host accesses as atomic and mat text. The core's own writers make the lines, so that a trace reads the
+ * same whether it was text from the start or compact first ---- */
 
 static enum mt_host_op op_of(struct mt_host_reader *r, uint32_t site)
 {
@@ -213,7 +214,8 @@ static void line_out(struct line *l, FILE *f)
     l->access = (struct mt_text_access){.has = 0};
 }
 
-/* What a thread calls itself: the name it registered; else its number; calls by threads without any, -1. */
+/* Returns the name of a thread in the text: its registered number, else its system number; -1 for calls by
+ * threads without a number. */
 static int64_t *name_of(struct mt_pairmap *names, uint64_t thread)
 {
     return (int64_t *)mt_pairmap_get(names, thread, 0, thread);
@@ -233,11 +235,11 @@ static void event_out(struct mt_host_reader *r, const struct mt_host_item *item,
     free(text);
 }
 
-/* Threads that have begun and not ended, by what they call themselves. */
+/* Running threads, by name in the text. */
 struct running {
     int64_t *name;
     size_t count, room;
-    uint64_t time; /* of the newest line */
+    uint64_t time; /* time of the newest line */
 };
 
 static int running_event(struct running *n, enum mt_host_event event, int64_t name)
@@ -255,7 +257,7 @@ static int running_event(struct running *n, enum mt_host_event event, int64_t na
     return 0;
 }
 
-/* A whole trace: the program's end is theirs. */
+/* Ends all threads of a complete trace, which ended with the program. */
 static void running_end(struct running *n, FILE *f)
 {
     char text[MT_TEXT_LINE];
@@ -313,7 +315,7 @@ int mt_convert_atomic(struct mt_host_reader *r, FILE *f)
 struct mat {
     struct mt_host_reader *r;
     struct mt_live_allocs *live;
-    struct mt_pairmap shown; /* instructions whose place is in the text */
+    struct mt_pairmap shown; /* instructions whose place has been written */
     FILE *f;
     int all;
 };
@@ -376,8 +378,8 @@ int mt_convert_mat(struct mt_host_reader *r, FILE *f, int all)
     return bad ? mt_cli_fail("no memory") : code;
 }
 
-/* The formats of simulators. Each is written from its project's own definition; docs/simulators.md names
- * them. */
+/* ---- Formats of simulators, each written from its project's own definition; docs/simulators.md names them
+ * ---- */
 
 static int sim_nothing(struct mt_sim_writer *w)
 {
@@ -385,7 +387,7 @@ static int sim_nothing(struct mt_sim_writer *w)
     return 0;
 }
 
-/* The system's number of a thread, never 0. */
+/* Returns the system's number of a thread, never 0. */
 static uint64_t sim_native(const struct mt_sim_writer *w, uint64_t thread)
 {
     const struct mt_companion *c = w->companion;
@@ -395,7 +397,7 @@ static uint64_t sim_native(const struct mt_sim_writer *w, uint64_t thread)
     return thread + 1;
 }
 
-/* The place of the thread in w->threads; *is_new: it was not there. SIZE_MAX without memory. */
+/* Returns the index of the thread in w->threads, or SIZE_MAX without memory. *is_new: it was added. */
 static size_t sim_meet(struct mt_sim_writer *w, uint64_t thread, int *is_new)
 {
     uint64_t *at = mt_pairmap_get(&w->met, thread, 0, 0);
@@ -409,7 +411,7 @@ static size_t sim_meet(struct mt_sim_writer *w, uint64_t thread, int *is_new)
     return *at - 1;
 }
 
-/* A piece of an access; the next one begins where it ends, up to the end of a block. */
+/* Returns the size of the next piece of an access, which ends at the end of a block. */
 static uint32_t sim_piece(const struct mt_sim_access *a, uint32_t done)
 {
     uint32_t to_edge = MT_SIM_BLOCK - (uint32_t)((a->address + done) & (MT_SIM_BLOCK - 1));
@@ -446,7 +448,7 @@ static int drmemtrace_begin(struct mt_sim_writer *w)
     drmemtrace_put(w, HEADER, 0, FORMAT);
     drmemtrace_put(w, MARKER, VERSION, FORMAT);
     drmemtrace_put(w, MARKER, FILETYPE,
-                   X86_64 | IFILTERED); /* instructions that access no memory are not there */
+                   X86_64 | IFILTERED); /* instructions without memory accesses are omitted */
     return 0;
 }
 
@@ -461,11 +463,11 @@ static int drmemtrace_access(struct mt_sim_writer *w, const struct mt_sim_access
         if (is_new) {
             drmemtrace_put(w, PID, 0, w->companion->pid ? w->companion->pid : 1);
             drmemtrace_put(w, MARKER, CACHE_LINE_SIZE, MT_SIM_BLOCK);
-            drmemtrace_put(w, MARKER, TIMESTAMP, 1); /* drcachesim wants a time before the first access */
+            drmemtrace_put(w, MARKER, TIMESTAMP, 1); /* drcachesim needs a time before the first access */
             drmemtrace_put(w, MARKER, CPU_ID, at);
         }
     }
-    drmemtrace_put(w, NO_FETCH, 0, a->ip); /* of the entries that follow */
+    drmemtrace_put(w, NO_FETCH, 0, a->ip); /* thread of the following entries */
     for (int write = 0; write < 2; write++)
         for (uint32_t done = 0; (write ? a->writes : a->reads) && done < a->size; done += ENTRY_MOST)
             drmemtrace_put(w, write ? WRITE : READ,
@@ -501,7 +503,7 @@ static int champsim_end(struct mt_sim_writer *w)
     return 0;
 }
 
-/* Another operand of the instruction under way, not its next execution? */
+/* Returns 1 for another operand of the current instruction, 0 for its next execution. */
 static int champsim_same(const struct mt_sim_writer *w, const struct mt_sim_access *a)
 {
     if (!w->under_way || a->instruction != w->last.instruction || a->thread != w->last.thread ||
@@ -565,7 +567,7 @@ static void gem5_put(struct mt_sim_writer *w, const struct message *m)
     fwrite(m->bytes, 1, m->n, w->f);
 }
 
-/* PacketHeader: who wrote it, and ticks in a second. */
+/* Writes the PacketHeader: the writer, and ticks per second. */
 static int gem5_begin(struct mt_sim_writer *w)
 {
     static const char name[] = "memtrace";
@@ -580,7 +582,7 @@ static int gem5_begin(struct mt_sim_writer *w)
     return 0;
 }
 
-/* Packets: one for each block, an access each nanosecond. */
+/* Writes a Packet for each block, one access per nanosecond. */
 static int gem5_access(struct mt_sim_writer *w, const struct mt_sim_access *a)
 {
     enum { READ_REQ = 1, WRITE_REQ = 4 };
@@ -607,22 +609,22 @@ static const struct mt_sim_format sim_formats[MT_SIMS] = {
     [MT_SIM_GEM5] = {gem5_begin, gem5_access, sim_nothing},
 };
 
-/* ---- Accesses of host code, or of kernels, one by one to a simulator's format ---- */
+/* ---- Accesses of host code or kernels, passed one by one to a simulator's format ---- */
 
 struct simulated {
     struct mt_sim_writer w;
     const struct mt_sim_format *to;
-    uint64_t thread; /* the one that is wanted; UINT64_MAX: all */
+    uint64_t thread; /* the thread to write; UINT64_MAX: all */
     uint64_t untyped, longer, sizeless;
     int failed;
-    /* kernels */
+    /* for kernels: */
     const struct mt_convert_choice *want;
     struct mt_source *source;
-    int chosen; /* the launch under way is */
+    int chosen; /* 1: the current launch is chosen */
     uint64_t launches;
 };
 
-/* 0, or -1 when nothing can be written any more. */
+/* Returns 0, or -1 if the output failed. */
 static int convert_sim_one(struct simulated *x, const struct mt_sim_access *a)
 {
     if (x->thread != UINT64_MAX && a->thread != x->thread)
@@ -648,7 +650,7 @@ static int convert_sim_end(struct simulated *x, int code)
 {
     if (!x->failed && x->to->end(&x->w) != 0)
         x->failed = 1;
-    if (ferror(x->w.f)) /* the caller says it, and nothing else */
+    if (ferror(x->w.f)) /* the caller reports only this */
         x->untyped = x->longer = x->sizeless = 0;
     convert_sim_say(x->untyped, "it is not known whether they load or store");
     convert_sim_say(x->longer, "they have more than 262144 bytes: block copies by one instruction");
@@ -685,7 +687,7 @@ static int convert_sim_record(struct simulated *x, struct mt_host_reader *r, con
     return convert_sim_one(x, &access);
 }
 
-/* Does one of the records load or store? */
+/* Returns 1 if one of the records loads or stores. */
 static int convert_sim_touches(struct mt_host_reader *r, const struct mt_host_item *item)
 {
     for (size_t i = 0; item->kind == MT_HOST_ITEM_RECORDS && i < item->count; i++) {
@@ -696,7 +698,8 @@ static int convert_sim_touches(struct mt_host_reader *r, const struct mt_host_it
     return 0;
 }
 
-/* Damage is said when it is read to be written. */
+/* Returns 1 if several threads access memory. Damage is reported later, when the trace is read for writing.
+ */
 static int convert_sim_several(struct mt_host_reader *r)
 {
     struct mt_host_item item;
@@ -779,7 +782,7 @@ static int convert_sim_records(void *self, const struct mt_raw_record *records, 
         else
             stop = convert_sim_one(x, &a);
     }
-    return 0; /* what failed says the end */
+    return 0; /* the end reports the failure */
 }
 
 static int convert_sim_enough(void *self)

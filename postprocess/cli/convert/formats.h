@@ -1,4 +1,4 @@
-/* Accesses as simulators take them: docs/simulators.md has the mappings and their sources. */
+/* Accesses in the formats of simulators. docs/simulators.md has the mappings and their sources. */
 #ifndef MT_CONVERT_FORMATS_H
 #define MT_CONVERT_FORMATS_H
 
@@ -7,46 +7,51 @@
 
 enum mt_sim { MT_SIM_DRMEMTRACE, MT_SIM_CHAMPSIM, MT_SIM_RAMULATOR, MT_SIM_GEM5, MT_SIMS };
 
-/* An access on its way to a simulator. */
+/* An access to write. */
 struct mt_sim_access {
     uint64_t thread, ip, address, time;
-    uint64_t instruction; /* equal for the operands of one instruction; its site tells them apart */
+    uint64_t instruction; /* number shared by the operands of one instruction; the site distinguishes them */
     uint32_t site, size;
     int reads, writes;
 };
 
 struct mt_sim_writer;
 
-/* What a format does with them; each returns 0, or -1 without memory. Write errors are the stream's. */
+/* Functions of a format. Each returns 0, or -1 without memory. Write errors show in the stream. */
 struct mt_sim_format {
     int (*begin)(struct mt_sim_writer *w);
     int (*access)(struct mt_sim_writer *w, const struct mt_sim_access *a);
     int (*end)(struct mt_sim_writer *w);
 };
 
-enum { MT_SIM_BLOCK = 64, MT_SIM_LONGEST = 1 << 18 }; /* a line of a cache; longer accesses are left out */
+enum {
+    MT_SIM_BLOCK = 64,
+    MT_SIM_LONGEST = 1 << 18
+}; /* size of a cache line; longest access that is not omitted */
 
 struct mt_sim_writer {
     FILE *f;
-    const struct mt_companion *companion; /* of a host trace; NULL: kernels */
-    uint64_t count;                       /* accesses written */
-    uint64_t thread;                      /* of the last one */
-    struct mt_pairmap met;                /* threads, with their place in the list, + 1 */
-    uint64_t *threads;                    /* that list, as the format calls them */
+    const struct mt_companion *companion; /* companion of a host trace; NULL for kernels */
+    uint64_t count;                       /* number of accesses written */
+    uint64_t thread;                      /* thread of the last access */
+    struct mt_pairmap met;                /* threads -> index in `threads`, + 1 */
+    uint64_t *threads;                    /* numbers of the threads in the format */
     size_t nthreads, thread_room;
-    struct mt_sim_access last; /* champsim: the instruction under way has these operands */
+    struct mt_sim_access last; /* champsim: first operand of the current instruction */
     uint64_t load[4], store[2];
     uint32_t sites[6];
     unsigned nload, nstore, under_way;
 };
 
-/* Accesses of several threads, of which ChampSim takes one: 0, or an exit code after saying so. */
+/* Checks that only one thread has accesses, since ChampSim accepts one. Returns 0, or an exit code after a
+ * message. */
 int mt_convert_sim_one_thread(const struct mt_host_reader *r);
 
-/* A host trace. `thread`: this one alone, or UINT64_MAX. 0, or an exit code after saying why. */
+/* Writes a host trace. `thread`: writes only this one; UINT64_MAX: all. Returns 0, or an exit code after a
+ * message. */
 int mt_convert_sim_host(struct mt_host_reader *r, FILE *f, enum mt_sim to, uint64_t thread);
 
-/* Launches of kernels, raw or in containers. */
+/* Writes launches of kernels, from raw or compact traces. */
 int mt_convert_sim_kernels(struct mt_inputs *in, const struct mt_convert_choice *want, FILE *f,
                            enum mt_sim to);
 

@@ -1,4 +1,4 @@
-/* Merges the threads' streams of an atomic text trace by timestamp, as they arrive. */
+/* Merges an atomic text trace's lines by timestamp as they arrive. */
 #define _GNU_SOURCE
 
 #include "merge_text.h"
@@ -14,18 +14,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Input as it was read. Lines stay where they are until they go out; a block is free when none is left. */
+/* A block of input. Lines stay in place until they are written; a block is free when it has no lines left. */
 struct mt_merge_block {
-    struct mt_merge_block *next; /* among free ones */
+    struct mt_merge_block *next; /* next free block */
     size_t size;
-    size_t lines; /* waiting in this block; the reader holds one more while it reads into it */
+    size_t lines; /* pending lines, plus one while the reader reads into the block */
     char data[];
 };
 
 struct mt_merge_line {
     uint64_t time;
     struct mt_merge_block *block;
-    uint32_t at, bytes; /* of the text that goes out, without LF */
+    uint32_t at, bytes; /* offset and length of the text to write, without LF */
 };
 
 struct mt_merge_heap {
@@ -35,24 +35,30 @@ struct mt_merge_heap {
 
 struct mt_merge {
     struct mt_hash threads;      /* struct mt_merge_thread by number */
-    struct mt_merge_heap first;  /* threads with waiting lines, by their first one */
-    struct mt_merge_heap newest; /* live threads, by the newest time they have shown */
+    struct mt_merge_heap first;  /* threads with pending lines, by their first one */
+    struct mt_merge_heap newest; /* running threads, by the newest time they have shown */
     struct mt_merge_block *spare;
     size_t nspare;
-    uint64_t out_time; /* of the line that went out last */
+    uint64_t out_time; /* time of the line written last */
     int64_t out_thread;
     int out_any;
-    uint64_t begun;                                           /* tr minus tf, of all threads */
-    int (*write)(void *self, const char *text, size_t bytes); /* a line without LF; 0, or -1 to stop */
+    uint64_t begun; /* number of tr minus number of tf events, for all threads */
+    int (*write)(void *self, const char *text,
+                 size_t bytes); /* writes a line without LF; returns 0, or -1 to stop */
     void *self;
 };
 
-enum mt_merge_kind { MT_MERGE_LINE, MT_MERGE_BEGIN /* tr */, MT_MERGE_END /* tf */, MT_MERGE_SYNC };
+enum mt_merge_kind {
+    MT_MERGE_LINE,
+    MT_MERGE_BEGIN /* event tr */,
+    MT_MERGE_END /* event tf */,
+    MT_MERGE_SYNC
+};
 
-enum { MT_MERGE_OK = 0, MT_MERGE_LATE = 1 /* taken, but lines that belong after it are out already */ };
+enum { MT_MERGE_OK = 0, MT_MERGE_LATE = 1 /* accepted, but later lines have been written already */ };
 
-/* Streaming merge of lines from many threads, by (time, thread, order of arrival): what convert --order=time
- * does, without knowing about files. */
+/* ---- Streaming merge of lines from many threads, by time, thread and order of arrival: convert --order=time
+ * without the files ---- */
 
 #define BLOCK ((size_t)1 << 18)
 #define SPARES 16
@@ -62,11 +68,11 @@ enum { FIRST, NEWEST };
 struct mt_merge_thread {
     int64_t number;
     uint64_t newest;
-    uint64_t key[2];            /* by which it is in heap FIRST, NEWEST */
-    size_t place[2];            /* there, from 1; 0: not in it */
-    struct mt_merge_line *ring; /* waiting lines, a ring */
+    uint64_t key[2];            /* key in heap FIRST and in heap NEWEST */
+    size_t place[2];            /* position in each heap, from 1; 0: not in it */
+    struct mt_merge_line *ring; /* pending lines, a ring buffer */
     size_t head, count, room;   /* room: a power of two, or 0 */
-    uint64_t begun;             /* tr minus tf; several threads may use one number */
+    uint64_t begun;             /* number of tr minus number of tf; several threads may share a number */
 };
 
 static void merge_init(struct mt_merge *m)
@@ -78,7 +84,7 @@ static void merge_init(struct mt_merge *m)
 
 /* ---- blocks ---- */
 
-/* A block of at least `size` bytes of data, with lines = 1. NULL without memory. */
+/* Returns a block for at least `size` bytes of data, with lines = 1; NULL without memory. */
 static struct mt_merge_block *merge_block_new(struct mt_merge *m, size_t size)
 {
     struct mt_merge_block *b = m->spare;
@@ -97,7 +103,7 @@ static struct mt_merge_block *merge_block_new(struct mt_merge *m, size_t size)
     return b;
 }
 
-/* One line less in the block. */
+/* Removes one line from the block's count. */
 static void merge_block_drop(struct mt_merge *m, struct mt_merge_block *b)
 {
     if (--b->lines)
@@ -111,7 +117,7 @@ static void merge_block_drop(struct mt_merge *m, struct mt_merge_block *b)
     m->nspare++;
 }
 
-/* ---- heaps of threads, smallest (key, number) on top; a thread knows its places ---- */
+/* ---- heaps of threads, with the smallest (key, number) on top; threads store their positions ---- */
 
 static int merge_queue_before(const struct mt_merge_thread *a, const struct mt_merge_thread *b, size_t w)
 {
@@ -124,7 +130,7 @@ static void merge_queue_put(struct mt_merge_heap *h, size_t i, struct mt_merge_t
     t->place[h->which] = i;
 }
 
-/* Moves the thread to where its key belongs. */
+/* Moves the thread to the position for its key. */
 static void merge_queue_settle(struct mt_merge_heap *h, struct mt_merge_thread *t)
 {
     size_t i = t->place[h->which], w = h->which;
@@ -141,7 +147,7 @@ static void merge_queue_settle(struct mt_merge_heap *h, struct mt_merge_thread *
     merge_queue_put(h, i, t);
 }
 
-/* In the heap under this key. 0 or -1. */
+/* Inserts the thread, or changes its key. Returns 0 or -1. */
 static int heap_set(struct mt_merge_heap *h, struct mt_merge_thread *t, uint64_t key)
 {
     if (!t->place[h->which]) {
@@ -219,7 +225,7 @@ static int ring_resize(struct mt_merge_thread *t, size_t room)
     return 0;
 }
 
-/* After all lines of the thread that are not newer: at the end, unless its times went back. */
+/* Inserts a line after the thread's lines that are not newer: at the end, unless its times went back. */
 static int ring_insert(struct mt_merge_thread *t, const struct mt_merge_line *line)
 {
     size_t at = t->count;
@@ -235,7 +241,7 @@ static int ring_insert(struct mt_merge_thread *t, const struct mt_merge_line *li
     return 0;
 }
 
-/* A thread without waiting lines: one that has ended leaves only its number. */
+/* Handles a thread without pending lines; if it has ended, only its number is kept. */
 static void thread_idle(struct mt_merge *m, struct mt_merge_thread *t)
 {
     heap_remove(&m->first, t);
@@ -246,7 +252,7 @@ static void thread_idle(struct mt_merge *m, struct mt_merge_thread *t)
     t->room = t->head = 0;
 }
 
-/* Lines up to and with (time, thread) of `newest` go out; all of them if there is no live thread. */
+/* Writes lines up to (time, thread) of the top of `newest`, or all of them if no thread is running. */
 static int merge_queue_drain(struct mt_merge *m)
 {
     while (m->first.count) {
@@ -271,7 +277,7 @@ static int merge_queue_drain(struct mt_merge *m)
     return 0;
 }
 
-/* What the line says about its thread: -1 belongs to no thread and promises nothing. */
+/* Updates the thread's newest time. Thread -1 is none and guarantees nothing. */
 static int merge_queue_show(struct mt_merge *m, struct mt_merge_thread *t, enum mt_merge_kind kind,
                             uint64_t time)
 {
@@ -293,8 +299,8 @@ static int merge_queue_show(struct mt_merge *m, struct mt_merge_thread *t, enum 
     return heap_set(&m->newest, t, t->newest);
 }
 
-/* Takes a line of `thread` (-1: of none) and writes what may go out now. MT_MERGE_OK, MT_MERGE_LATE; -1: no
- * memory; -2: write said so. A SYNC is not a line: it only shows a time. */
+/* Adds a line of `thread` (-1: none) and writes the lines that are ready. Returns MT_MERGE_OK or
+ * MT_MERGE_LATE, -1 without memory, or -2 if `write` failed. A SYNC only shows a time and is not written. */
 static int merge_add(struct mt_merge *m, int64_t thread, enum mt_merge_kind kind,
                      const struct mt_merge_line *line)
 {
@@ -314,7 +320,7 @@ static int merge_add(struct mt_merge *m, int64_t thread, enum mt_merge_kind kind
     return e ? e : late;
 }
 
-/* No more lines come: the rest goes out. 0 or -2. */
+/* Writes the remaining lines, after the last one was added. Returns 0 or -2. */
 static int merge_end(struct mt_merge *m)
 {
     while (m->newest.count)
@@ -323,15 +329,15 @@ static int merge_end(struct mt_merge *m)
 }
 
 #define OUTPUT ((size_t)1 << 16)
-#define MESSAGES 10 /* bad lines that are reported one by one */
-/* Offsets and lengths of lines are 32 bits wide. */
+#define MESSAGES 10 /* bad lines reported individually */
+/* Line offsets and lengths have 32 bits. */
 #define LONGEST ((size_t)UINT32_MAX)
 
 struct merge_run {
     struct mt_merge merge;
-    int keep; /* timestamps */
+    int keep; /* 1: keeps timestamps */
     const char *path;
-    uint64_t number, bad; /* lines: read from this file, not taken as they should be */
+    uint64_t number, bad; /* lines read from this file, and malformed ones */
     char *out;
     size_t filled;
     struct mt_output *to;
@@ -361,7 +367,7 @@ static int merge_flush(struct merge_run *r)
     return write_out(r, r->out, n);
 }
 
-/* Nothing but printable ASCII and TAB: as all lines are but for names of functions. */
+/* Returns 1 for printable ASCII and TABs only, as in all lines except for function names. */
 static int line_is_plain(const char *text, size_t bytes)
 {
     unsigned char bad = 0;
@@ -384,14 +390,14 @@ static int put_line(struct merge_run *r, const char *text, size_t bytes)
     return 0;
 }
 
-/* A name must not command a terminal. */
+/* Writes a line with control characters made visible. */
 static int write_line(void *self, const char *text, size_t bytes)
 {
     struct merge_run *r = self;
     if (line_is_plain(text, bytes))
         return put_line(r, text, bytes);
     char *out = malloc(4 * bytes + 1), *at = out;
-    for (size_t i = 0, n; out && i <= bytes; i += n + 1) { /* TABs stay */
+    for (size_t i = 0, n; out && i <= bytes; i += n + 1) { /* keeps TABs */
         const char *tab = memchr(text + i, '\t', bytes - i);
         n = tab ? (size_t)(tab - (text + i)) : bytes - i;
         at += mt_text_visible(at, 4 * n + 1, text + i, n);
@@ -413,7 +419,7 @@ static void merge_complain(struct merge_run *r, const char *what)
         mt_cli_say("%s: line %llu: %s", r->path, (unsigned long long)r->number, what);
 }
 
-/* A decimal number that ends at a TAB; the position after it, NULL if there is none. */
+/* Parses a decimal number that ends at a TAB. Returns the position after it, or NULL. */
 static const char *number_field(const char *p, const char *end, uint64_t *n)
 {
     const char *begin = p;
@@ -441,7 +447,7 @@ static enum mt_merge_kind kind_of(const char *p, const char *end)
                                             : MT_MERGE_LINE;
 }
 
-/* One line without its LF. 0; -1: no memory; -2: the output failed. */
+/* Handles one line without its LF. Returns 0, -1 without memory, or -2 if the output failed. */
 static int take_line(struct merge_run *r, struct mt_merge_block *b, const char *begin, const char *end)
 {
     struct mt_merge_line line = {.block = b};
@@ -474,7 +480,8 @@ static int no_memory(void)
         "no memory; threads whose timestamps lie far apart need much of it (see --lag of memtrace host)");
 }
 
-/* A block with room after what is left of an unfinished line, [begin, end) of *block. 0 or an exit code. */
+/* Returns a block with room after the rest of an unfinished line, [begin, end) of *block, which moves to it.
+ * Returns 0 or an exit code. */
 static int make_room(struct merge_run *r, struct mt_merge_block **block, size_t *begin, size_t *end)
 {
     size_t left = *end - *begin;
@@ -493,7 +500,7 @@ static int make_room(struct merge_run *r, struct mt_merge_block **block, size_t 
     return 0;
 }
 
-/* All whole lines of [*begin, end); `seen` bytes of it hold no LF. */
+/* Handles all complete lines of [*begin, end), whose first `seen` bytes contain no LF. */
 static int take_lines(struct merge_run *r, struct mt_merge_block *b, size_t *begin, size_t seen, size_t end)
 {
     const char *lf, *p = b->data + *begin, *from = p + seen;
@@ -506,7 +513,7 @@ static int take_lines(struct merge_run *r, struct mt_merge_block *b, size_t *beg
     return e == -1 ? no_memory() : e ? MT_EXIT_FAILURE : 0;
 }
 
-/* Reads to the end. 0 or an exit code; the output's error is said later. */
+/* Reads to the end. Returns 0 or an exit code; an output error is reported later. */
 static int take_file(struct merge_run *r, int fd)
 {
     struct mt_merge_block *b = merge_block_new(&r->merge, 0);
@@ -516,7 +523,7 @@ static int take_file(struct merge_run *r, int fd)
     while (!code && !mt_cli_stop) {
         if (end == b->size && (code = make_room(r, &b, &begin, &end)) != 0)
             break;
-        if (merge_flush(r) != 0) { /* whoever reads us sees all that can be seen before we wait */
+        if (merge_flush(r) != 0) { /* flushes before waiting, so that readers see all lines that are ready */
             code = MT_EXIT_FAILURE;
             break;
         }
@@ -561,7 +568,7 @@ static int take_path(struct merge_run *r, const char *path)
 
 static int merge_finish(struct merge_run *r, int code)
 {
-    /* Also when reading failed or was interrupted: what is here is whole. */
+    /* Also after a failure or an interruption, since the lines are intact. */
     if (!r->error && merge_end(&r->merge) == 0)
         merge_flush(r);
     if (r->error)
@@ -572,7 +579,8 @@ static int merge_finish(struct merge_run *r, int code)
         mt_cli_say("interrupted: the output ends early");
     if (r->error)
         return MT_EXIT_FAILURE;
-    int unended = r->merge.begun && !code && !r->bad && !mt_cli_stop; /* else there is a reason already */
+    int unended =
+        r->merge.begun && !code && !r->bad && !mt_cli_stop; /* else the reason is already reported */
     if (unended)
         mt_cli_say(
             "%llu threads have no end (tf): the program was killed or still runs, and the trace is not whole",

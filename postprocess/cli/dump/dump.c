@@ -1,11 +1,11 @@
-/* memtrace dump: a trace as text. */
+/* memtrace dump: prints traces as text. */
 #define _GNU_SOURCE
 #include "memtrace/grow.h"
 #include "analysis/locality/estimates.h"
 #include "base/text.h"
 #include "cli/base/cli.h"
 #include "memtrace/host.h"
-#include "reader/container/container.h" /* the chunks themselves are not part of the public interface */
+#include "reader/container/container.h" /* chunks are not in the public interface */
 #include "cli/base/commands.h"
 #include "cli/base/pipeline.h"
 #include "output/rows/relations.h"
@@ -22,39 +22,40 @@
 #include <unistd.h>
 
 struct mt_stat_line {
-    const char *kernel; /* the source's */
+    const char *kernel; /* owned by the source */
     uint64_t launches, ctas, records, of_type[4];
-    uint64_t load, store;     /* bytes; atomics count in both, unknown ones in none */
-    uint64_t lowest, highest; /* address of the first and of the last byte */
+    uint64_t load, store;     /* bytes; atomics count in both, unknown operations in neither */
+    uint64_t lowest, highest; /* addresses of the first and the last byte */
 };
 
-/* Zero-initialised is empty. */
+/* Sums by kernel. Zero-initialised is empty. */
 struct mt_stat {
     struct mt_stat_line *lines; /* in order of first launch */
     size_t n, room;
     size_t current;
     struct mt_pairmap kernels; /* kernel -> line */
-    struct mt_pairmap ctas;    /* of the launch under way */
+    struct mt_pairmap ctas;    /* CTAs of the current launch */
 };
 
-/* Accesses and bytes of loads, stores and atomics of one launch, of its records; beside them, when the
- * companion has it, the program's own count. */
+/* Accesses and bytes of loads, stores and atomics of one launch, counted from its records and, if the
+ * companion has it, by the program itself. */
 struct mt_tally {
     FILE *f;
     uint64_t sums[6], unknown;
     const struct mt_run_launch *launch;
-    int differ; /* in a launch the two do (accesses without a record apart: these may have been counted) */
+    int differ; /* 1: the two counts of a launch differ, apart from accesses without a record, which the
+                   program may have counted */
 };
 
 struct mt_dump_host {
-    uint64_t head; /* records shown of each thread */
+    uint64_t head; /* number of records to show of each thread */
     int stat, companion, sites, chunks, runs;
-    int chosen; /* some launches only */
+    int chosen; /* 1: shows some launches only */
 };
 
-/* ---- Runs as text: what a warp did at once, or neighbouring records that are evenly spaced ---- */
+/* ---- Runs as text: accesses of a warp at once, or evenly spaced neighbouring records ---- */
 
-/* A line; `c` knows the sites, NULL: nobody does. */
+/* Prints a line. `c` has the sites; NULL: unknown. */
 static void dump_access_run(FILE *f, const struct mt_access_run *r, const struct mt_companion *c)
 {
     static const char *const types[] = {
@@ -92,7 +93,7 @@ static void dump_access_run(FILE *f, const struct mt_access_run *r, const struct
     fputc('\n', f);
 }
 
-/* ---- memtrace dump: sums per kernel, and the companion as text ---- */
+/* ---- Sums per kernel, and the companion as text ---- */
 
 /* ---- sums per kernel ---- */
 
@@ -170,7 +171,7 @@ static uint64_t dump_parts_scaled(uint64_t n, const struct mt_estimate *k)
     return mt_estimate(n, k->ctas, k->traced_ctas);
 }
 
-/* After it: a remark for each kernel of which only a sample is traced. */
+/* Prints a remark for each kernel that was traced only in part, after the sums. */
 static void dump_stat_estimates(FILE *f, const struct mt_stat *s, const struct mt_estimates *e)
 {
     for (size_t i = 0; i < s->n; i++) {
@@ -242,7 +243,7 @@ static void show_scaled(const struct mt_tally *t)
     show_sums(t, "estimated", scaled);
 }
 
-/* The launch's sums when it ends. Of a count without records there is nothing to compare. */
+/* Prints the launch's sums at its end. Without records there is nothing to compare. */
 static int tally_end(void *self)
 {
     struct mt_tally *t = self;
@@ -279,7 +280,7 @@ static void show_place(FILE *f, const char *file, uint64_t line)
     fputc('\n', f);
 }
 
-/* Where a site is in machine code. */
+/* Prints the place of a site in machine code. */
 static void show_code(FILE *f, const struct mt_site_event *e)
 {
     if (*e->at)
@@ -328,7 +329,7 @@ static void dump_tally_launch(FILE *f, const struct mt_launch_event *e)
     show_place(f, e->file, e->line);
 }
 
-/* NULL: says that there is none. */
+/* Prints the companion; NULL: says that there is none. */
 static void dump_companion(FILE *f, const char *trace, const struct mt_companion *c)
 {
     if (!c) {
@@ -374,9 +375,9 @@ static void dump_companion(FILE *f, const char *trace, const struct mt_companion
         fputs("# no end: " MT_NO_END "\n", f);
 }
 
-/* ---- memtrace dump on containers of host accesses ---- */
+/* ---- Compact traces of host accesses ---- */
 
-/* 1 if the input is a container of host accesses, or a FIFO whose name ends in .mtc. */
+/* Returns 1 for a compact trace of host accesses, or a FIFO whose name ends in .mtc. */
 static int dump_is_host(const char *path)
 {
     struct stat st;
@@ -409,7 +410,7 @@ static int op_of(struct mt_host_reader *r, uint32_t site)
     return (int)(s ? s->op : MT_HOST_UNKNOWN);
 }
 
-/* ---- what a thread did ---- */
+/* ---- accesses of a thread ---- */
 
 struct thread {
     uint64_t number, records, events, of_op[8], read, written, lowest, highest, shown;
@@ -544,9 +545,9 @@ static int show_items(FILE *f, struct mt_host_reader *r, const struct mt_dump_ho
     return code;
 }
 
-/* ---- the container ---- */
+/* ---- chunks ---- */
 
-/* What a chunk's key says; valid until the next call. */
+/* Returns the owner that a chunk's key names; valid until the next call. */
 static const char *dump_host_whose(const struct mt_mtc_chunk *head)
 {
     static char text[80];
@@ -582,7 +583,8 @@ static void show_chunks(FILE *f, struct mt_host_reader *r)
     }
 }
 
-/* The table of chunks of any container that is a regular file. 0, or an exit code with words said. */
+/* Prints the table of chunks of any compact trace that is a regular file. Returns 0, or an exit code after a
+ * message. */
 static int dump_chunks(FILE *f, const char *path)
 {
     struct mt_error err;
@@ -768,12 +770,12 @@ static void show_record(FILE *f, const struct mt_raw_record *r)
             (unsigned)mt_rec_cta_z(r), (unsigned)mt_rec_smid(r));
 }
 
-/* Launches as they come. */
+/* Launches printed as they arrive. */
 struct showing {
     const struct options *x;
     struct mt_source *source;
-    const struct mt_run_launch *launch; /* under way */
-    uint64_t shown;                     /* of its records (runs) */
+    const struct mt_run_launch *launch; /* current launch */
+    uint64_t shown;                     /* number of its records (runs) shown */
     const char *unit;
 };
 
@@ -793,7 +795,7 @@ static int show_launch(void *self, const struct mt_run_launch *l)
     if (e)
         fprintf(f, "# grid %" PRIu64 ",%" PRIu64 ",%" PRIu64 " block %" PRIu64 ",%" PRIu64 ",%" PRIu64,
                 e->grid[0], e->grid[1], e->grid[2], e->block[0], e->block[1], e->block[2]);
-    if (e && *e->file) /* host code that mt-cc compiled, or Python */
+    if (e && *e->file) /* host code compiled by mt-cc, or Python */
         fprintf(f, " launched at %s:%" PRIu64, e->file, e->line);
     if (e)
         putc('\n', f);
@@ -843,7 +845,7 @@ static const struct mt_analysis dump_text = {.launch = show_launch,
                                              .end = show_end,
                                              .enough = show_enough};
 
-/* The same as lines of CSV, launch by launch. */
+/* Prints lines of CSV, launch by launch. */
 static int csv_launch(void *self, const struct mt_run_launch *l)
 {
     struct showing *s = self;
@@ -871,7 +873,7 @@ static int csv_records(void *self, const struct mt_raw_record *records, size_t n
 static const struct mt_analysis dump_csv = {
     .launch = csv_launch, .records = csv_records, .enough = show_enough};
 
-/* 0, or the exit code of an output that takes no more. */
+/* Returns 0, or the exit code of a failed output. */
 static int dump_flush(FILE *f)
 {
     errno = 0;
@@ -913,7 +915,7 @@ static int dump_run(struct options *x, struct mt_source *s)
     int rc = mt_feed_read(&feed);
     ok = rc == MT_FEED_FAILED;
     int code = dump_flush(f);
-    if (code) { /* the trace was not read to its end: nothing is to be said of it */
+    if (code) { /* no statement about a trace that was not read to its end */
         dump_stat_free(&stat);
         return code;
     }
@@ -941,8 +943,8 @@ static int dump_run(struct options *x, struct mt_source *s)
     return code;
 }
 
-/* Containers of host accesses on the command line: all inputs, or none. How many, and *code. *device: a
- * source, if it was a FIFO with accesses of kernels. */
+/* Handles compact traces of host accesses on the command line, which must be all inputs or none. Returns
+ * their number, and *code. *device: a source, if the input is a FIFO with accesses of kernels. */
 static int dump_containers(const struct options *x, int argc, char **argv, int *code,
                            struct mt_source **device)
 {
@@ -992,7 +994,7 @@ int mt_dump_command(int argc, char **argv)
         code = mt_cli_fail("no memory for the output");
     int host = code == 0 ? dump_containers(&x, argc, argv, &code, &s) : 0;
     if (code == 0 && !x.companion)
-        x.inputs.flags |= MT_SOURCE_NO_HOST | MT_SOURCE_NO_MEMORY; /* one FIFO is shown as it comes */
+        x.inputs.flags |= MT_SOURCE_NO_HOST | MT_SOURCE_NO_MEMORY; /* a FIFO is shown as it arrives */
     if (x.runs)
         x.inputs.flags |= MT_SOURCE_RUNS | MT_SOURCE_SPACES;
     if (code == 0 && s) {

@@ -1,6 +1,5 @@
-/* memtrace env: prints the table of environment variables that the runtime reads, with this process's values.
- * `memtrace env --markdown` prints the table as it is in the documentation. Exit codes: 0,
- * 1 write error, 2 usage. */
+/* memtrace env: prints the runtime's environment variables with their values in this process. `memtrace env
+ * --markdown` prints the table of the documentation. Exit codes: 0, 1 write error, 2 usage. */
 #include "cli/base/commands.h"
 #include "cli/base/cli.h"
 #include "base/near.h"
@@ -35,7 +34,7 @@ static void env_plain(void)
 #include "base/options.def"
 }
 
-/* '|' would end a cell. */
+/* Writes a table cell, with '|' escaped. */
 static void env_cell(const char *s)
 {
     for (; *s; s++)

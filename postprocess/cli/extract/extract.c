@@ -1,4 +1,4 @@
-/* memtrace extract: traces in, comm.json out. */
+/* memtrace extract: analyses traces, and writes comm.json or another format. */
 #define _GNU_SOURCE
 #include "extract.h"
 #include "cli/base/cli.h"
@@ -40,20 +40,20 @@ struct mt_formats {
     enum mt_dot_by by;
     uint64_t top;
     const char *tag;
-    enum mt_relation_number table; /* --table, with `one` */
+    enum mt_relation_number table; /* chosen by --table, if `one` */
     int one;
-    int folder; /* all tables, a file each; set by extract_formats_check */
+    int folder; /* 1: all tables, one file each; set by extract_formats_check */
 };
 
-/* Is the result tables? After extract_formats_check. */
+/* Returns 1 if the result is tables, after extract_formats_check. */
 static inline int extract_has_tables(const struct mt_formats *f)
 {
     return f->format == MT_FORMAT_SQLITE || f->folder || f->one;
 }
 
-/* All launches, where they are. Zero-initialised is empty. */
+/* All launches and their places in the inputs. Zero-initialised is empty. */
 struct mt_extract_share {
-    struct mt_run_launch *launches; /* by superstep */
+    struct mt_run_launch *launches; /* indexed by launch number */
     struct mt_span *spans;
     size_t count, room;
 };
@@ -61,31 +61,31 @@ struct mt_extract_share {
 struct mt_extract {
     struct mt_pipeline p;
     const char *output;
-    unsigned sections;           /* a bit per enum mt_section */
-    struct mt_launch_ends *ends; /* of the inputs' launches, when members read a part each */
-    int by_parts;                /* they may; the same everywhere */
+    unsigned sections;           /* chosen sections, a bit per enum mt_section */
+    struct mt_launch_ends *ends; /* ends of the inputs' launches, if each member reads a part */
+    int by_parts;                /* 1: members may read parts; equal on all members */
     struct mt_json json;
     struct mt_addresses addresses;
-    uint64_t superstep;            /* that their pass is at */
-    int no_addresses;              /* reading was interrupted */
-    int many_addresses;            /* they are left out */
-    struct mt_extract_share share; /* of it, when members read a part each */
-    int sharing;                   /* the others wait for this member */
-    int no_more;                   /* the further analyses were interrupted */
+    uint64_t superstep;            /* current launch of the members' pass */
+    int no_addresses;              /* 1: reading was interrupted, so the section addresses is omitted */
+    int many_addresses;            /* 1: too many addresses, so the section is omitted */
+    struct mt_extract_share share; /* launches for members that read a part each */
+    int sharing;                   /* 1: the other members wait for this one */
+    int no_more;                   /* 1: the further analyses were interrupted */
     struct mt_formats formats;
-    int shared;                   /* the section shared is chosen */
-    struct mt_check_memory bytes; /* of the summary, by one process */
-    int judges;                   /* bytes are looked at */
+    int shared;                   /* 1: the section shared is chosen */
+    struct mt_check_memory bytes; /* bytes for the summary, analysed by one process only */
+    int judges;                   /* 1: the summary needs `bytes` */
     struct mt_findings findings;
-    int chosen; /* --sections was given */
-    int stats;  /* --stats was */
+    int chosen; /* 1: --sections was given */
+    int stats;  /* 1: --stats was given */
 };
 
 #define MT_MANY_ADDRESSES                                                                                    \
     "addresses are left out: more than 1000000 operations; -s all or -s addresses lists them"
 
-/* Under mpirun or srun, memtrace extract is mt-extract-mpi: the one program needs no MPI library,
- * the other one does. */
+/* ---- mpirun and srun: memtrace extract becomes mt-extract-mpi, which needs the MPI library; memtrace does
+ * not ---- */
 
 static long mpirun_number(const char *name)
 {
@@ -93,16 +93,16 @@ static long mpirun_number(const char *name)
     return text ? strtol(text, NULL, 10) : 0;
 }
 
-/* As Open MPI's mpirun, MPICH's and Slurm's srun say to their processes. In a batch script itself, where
- * Slurm's number of tasks is set, too, there is no rank. */
+/* Returns 1 if Open MPI's mpirun, MPICH's or Slurm's srun started this process as one of several. A batch
+ * script itself, in which Slurm sets the number of tasks, too, has no rank. */
 static int one_of_several(void)
 {
     return mpirun_number("OMPI_COMM_WORLD_SIZE") > 1 || mpirun_number("PMI_SIZE") > 1 ||
            (getenv("PMIX_RANK") && mpirun_number("SLURM_NTASKS") > 1);
 }
 
-/* When this process is one of several ranks: becomes mt-extract-mpi, which came with the running program.
- * Returns 0 when it is not, or an exit code after saying why it cannot be done. */
+/* Executes mt-extract-mpi, beside the running program, if this process is one of several ranks. Returns 0 if
+ * it is not, or an exit code after a message. */
 static int extract_hand_over(char **argv)
 {
     char path[PATH_MAX];
@@ -116,7 +116,7 @@ static int extract_hand_over(char **argv)
     return mt_cli_left_out("mpi");
 }
 
-/* ---- memtrace extract --format: other forms of the result than JSON ---- */
+/* ---- --format: other formats than JSON ---- */
 
 #define TRANSFERS (1u << MT_TRANSFERS)
 #define SENDERS (1u << MT_SENDERS)
@@ -130,7 +130,7 @@ static int extract_formats_word(const char *value, const char *const *words, con
     return i;
 }
 
-/* 0, or an exit code after saying why. */
+/* Returns 0, or an exit code after a message. */
 static int extract_formats_option(struct mt_formats *f, int o, const char *value)
 {
     static const char *const formats[] = {"json",    "sqlite",  "csv",      "dot", "text",
@@ -162,7 +162,7 @@ static int extract_formats_option(struct mt_formats *f, int o, const char *value
     }
 }
 
-/* Tables: all that there are, or one. 0, or an exit code after saying why. */
+/* Chooses the tables: all available ones, or one. Returns 0, or an exit code after a message. */
 static int extract_formats_tables(struct mt_formats *f, unsigned *sections, unsigned *more, int chosen,
                                   const char *output, unsigned *flags)
 {
@@ -186,8 +186,8 @@ static int extract_formats_tables(struct mt_formats *f, unsigned *sections, unsi
     return 0;
 }
 
-/* After all options: do they go together? Chooses the sections where the user did not (`chosen` 0), the
- * further analyses that a table needs (*more, a bit each) and the source's flags. */
+/* Checks that the options are compatible, after all were read. Chooses sections unless the user did
+ * (`chosen`), the further analyses that a table needs (*more, a bit each), and the source's flags. */
 static int extract_formats_check(struct mt_formats *f, unsigned *sections, unsigned *more, int chosen,
                                  const char *output, unsigned *flags)
 {
@@ -196,7 +196,7 @@ static int extract_formats_check(struct mt_formats *f, unsigned *sections, unsig
     if (f->one && f->format != MT_FORMAT_CSV && f->format != MT_FORMAT_PARQUET &&
         f->format != MT_FORMAT_SQLITE)
         return mt_cli_usage("--table is for --format=csv and parquet");
-    /* A CSV file has room for one table: more of them are a folder, as with Parquet. */
+    /* A CSV file contains one table; several are written to a folder, as with Parquet. */
     int several = *more || (chosen && !(*sections & ADDRESSES) && mt_csv_tables(*sections) > 1);
     f->folder =
         !f->one && (f->format == MT_FORMAT_PARQUET ||
@@ -257,19 +257,19 @@ static int extract_formats_write(const struct mt_formats *f, const struct mt_com
     return failed ? MT_EXIT_FAILURE : rc;
 }
 
-/* ---- memtrace extract's tables: a database, a folder of files, or one of the tables ---- */
+/* ---- Tables: a database, a folder of files, or a single table ---- */
 
-/* ---- the ranges ---- */
+/* ---- table of ranges ---- */
 
 struct tables_pass {
     struct mt_tuples *w;
     const struct mt_comm_result *r;
     struct mt_touched ranges;
     uint64_t launch; /* UINT64_MAX: none yet */
-    const char *why; /* of a failure that is not the table's */
+    const char *why; /* reason of a failure outside the table */
 };
 
-/* The launch so far is over. */
+/* Writes the ranges of the finished launch. */
 static int tables_flush(struct tables_pass *x)
 {
     return x->launch != UINT64_MAX ? mt_tuples_ranges(x->w, x->launch, &x->ranges) : 0;
@@ -300,7 +300,7 @@ static int tables_runs(void *self, const struct mt_access_run *runs, size_t n)
 static const struct mt_analysis extract_ranges = {
     .needs = MT_NEEDS_ALL, .launch = tables_launch, .runs = tables_runs};
 
-/* Another pass over the records. 0, or -1 after saying why. */
+/* Reads the records again. Returns 0, or -1 after a message. */
 static int extract_tables_pass(struct mt_tuples *w, const struct mt_comm_result *r,
                                struct mt_progress *progress)
 {
@@ -320,7 +320,8 @@ static int extract_tables_pass(struct mt_tuples *w, const struct mt_comm_result 
     return rc ? -1 : 0;
 }
 
-/* The whole table; *interrupted becomes 1 when not all of it could be read. 0, or -1 after saying why. */
+/* Writes the whole table; *interrupted becomes 1 if not all could be read. Returns 0, or -1 after a message.
+ */
 static int extract_tables_ranges(struct mt_tuples *w, const struct mt_comm_result *r,
                                  struct mt_progress *progress, int *interrupted)
 {
@@ -340,7 +341,7 @@ static int extract_tables_ranges(struct mt_tuples *w, const struct mt_comm_resul
     return rc;
 }
 
-/* One table. 0, or -1 after saying why. */
+/* Writes one table. Returns 0, or -1 after a message. */
 static int extract_tables_one(struct mt_tuples *w, enum mt_relation_number number,
                               const struct mt_comm_result *r, struct mt_progress *progress, int *interrupted)
 {
@@ -352,7 +353,7 @@ static int extract_tables_one(struct mt_tuples *w, enum mt_relation_number numbe
     return -1;
 }
 
-/* The order of the tables: meta is last, when it is known whether all is there. */
+/* Returns the i-th table in output order: meta is last, when completeness is known. */
 static enum mt_relation_number extract_tables_nth(int i)
 {
     return i + 1 < MT_RELATIONS ? (enum mt_relation_number)(i + 1) : MT_REL_meta;
@@ -360,14 +361,14 @@ static enum mt_relation_number extract_tables_nth(int i)
 
 /* ---- database ---- */
 
-/* A database needs a path while it is made: a file in a folder of our own, beside the output as a rule. */
+/* A database being written to a file in a temporary folder, usually beside the output, since SQLite needs a
+ * path. */
 struct making {
     char *folder, *path;
-    char *target; /* the regular file that the database takes the place of, links resolved; NULL: there is
-                     none */
+    char *target; /* regular file that the database will replace, links resolved; NULL: none */
 };
 
-/* Is `path` itself the regular file behind `fd`? */
+/* Returns 1 if `path` itself is the regular file behind `fd`. */
 static int is_file_of(const char *path, int fd, mode_t *mode)
 {
     struct stat a, b;
@@ -377,7 +378,7 @@ static int is_file_of(const char *path, int fd, mode_t *mode)
     return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* 0, or -1 after saying why. */
+/* Returns 0, or -1 after a message. */
 static int making_begin(struct making *m, const struct mt_output *out)
 {
     const char *dir = getenv("TMPDIR");
@@ -389,7 +390,7 @@ static int making_begin(struct making *m, const struct mt_output *out)
     }
     if (m->target && asprintf(&m->folder, "%s.XXXXXX", m->target) < 0)
         m->folder = NULL;
-    if (!m->folder || !mkdtemp(m->folder)) { /* nothing can be made beside it */
+    if (!m->folder || !mkdtemp(m->folder)) { /* nothing can be created beside it */
         free(m->folder);
         free(m->target);
         m->target = NULL;
@@ -429,8 +430,8 @@ static int copy_through(const char *path, int to)
     return n == 0 ? 0 : -1;
 }
 
-/* Whoever reads there finds the old database or the new one. What is not a regular file is written through: a
- * rename would put a file in the place of a device. 0, or an exit code. */
+/* Replaces the target, so that readers find either the old or the new database. Output that is no regular
+ * file is written by copying, since a rename would replace a device by a file. Returns 0, or an exit code. */
 static int making_end(struct making *m, struct mt_output *out)
 {
     mode_t mode;
@@ -450,7 +451,7 @@ static void making_free(struct making *m)
 {
     mt_stop_scratch(NULL);
     if (m->folder)
-        mt_stop_remove(m->folder); /* the database is gone already if it was renamed */
+        mt_stop_remove(m->folder); /* after a rename the database is no longer there */
     free(m->path);
     free(m->folder);
     free(m->target);
@@ -494,7 +495,7 @@ out:
 
 /* ---- files ---- */
 
-/* A table into an open output. Returns the exit code. */
+/* Writes a table to an open output. Returns the exit code. */
 static int extract_tables_file(enum mt_format format, enum mt_relation_number number,
                                const struct mt_comm_result *r, struct mt_output *out,
                                struct mt_progress *progress, int *interrupted)
@@ -512,7 +513,7 @@ static int extract_tables_file(enum mt_format format, enum mt_relation_number nu
     return failed ? MT_EXIT_FAILURE : code;
 }
 
-/* A file for each table, FOLDER/NAME.csv. Returns the exit code. */
+/* Writes a file for each table, FOLDER/NAME.csv. Returns the exit code. */
 static int extract_tables_files(enum mt_format format, const struct mt_comm_result *r, const char *folder,
                                 struct mt_progress *progress, int *interrupted)
 {
@@ -544,9 +545,9 @@ static int extract_tables_files(enum mt_format format, const struct mt_comm_resu
     return code;
 }
 
-static int folder_made; /* by us */
+static int folder_made; /* 1: we created the folder */
 
-/* FOLDER is made, if it is not there. 0, or an exit code after saying why. */
+/* Creates FOLDER if it is missing. Returns 0, or an exit code after a message. */
 static int extract_tables_folder(const char *folder)
 {
     struct stat st;
@@ -560,8 +561,8 @@ static int extract_tables_folder(const char *folder)
     return 0;
 }
 
-/* Writes the tables (extract_has_tables); `output`: FILE or FOLDER. Returns the exit code; *interrupted: not
- * all ranges are there. */
+/* Writes the tables (see extract_has_tables) to `output`, FILE or FOLDER. Returns the exit code; *interrupted
+ * 1: not all ranges were read. */
 static int extract_tables_write(const struct mt_formats *f, const struct mt_comm_result *r,
                                 struct mt_output *out, const char *output, struct mt_progress *progress,
                                 int *interrupted)
@@ -572,21 +573,21 @@ static int extract_tables_write(const struct mt_formats *f, const struct mt_comm
         return extract_tables_file(f->format, f->table, r, out, progress, interrupted);
     int code = extract_tables_files(f->format, r, output, progress, interrupted);
     if (code && folder_made)
-        rmdir(output); /* if nothing is in it */
+        rmdir(output); /* only if empty */
     return code;
 }
 
-/* The further analyses by parts: each member of the team has those of its part of the trace, and all come
- * together at the one that reports. */
+/* ---- The further analyses in parts: each member of the team analyses its part of the trace, and the
+ * reporting member combines all ---- */
 
-/* A launch that nobody has read, which `x` was told last. 0, or -1 without memory.
- * Does nothing when no analysis of runs was chosen. */
+/* Notes a launch that nobody has read, just passed to `x`. Returns 0, or -1 without memory. Does nothing if
+ * no analysis of runs was chosen. */
 static int extract_share_note(struct mt_extract_share *s, const struct mt_locality_run *x,
                               const struct mt_span *span)
 {
     if (!mt_locality_run_of_runs(x))
         return 0;
-    size_t room = s->room; /* both arrays have it */
+    size_t room = s->room; /* capacity of both arrays */
     if (mt_grow(&s->launches, &room, s->count + 1, sizeof *s->launches) != 0 ||
         mt_grow(&s->spans, &s->room, s->count + 1, sizeof *s->spans) != 0)
         return -1;
@@ -622,8 +623,8 @@ static int extract_share_merge(const struct mt_share *s, const char *data, size_
     return rc;
 }
 
-/* By all members together, after the last launch: analyses all of them; the member that reports has the
- * results. 0; 1: the user stopped it, there are none; -1: mt_team_why. */
+/* Analyses all parts, on all members together, after the last launch. The reporting member receives the
+ * results. Returns 0, 1 if the user stopped it (no results), or -1, see mt_team_why. */
 static int mt_extract_share(struct mt_extract_share *s, struct mt_locality_run *x,
                             const struct mt_session *session, struct mt_team *team)
 {
@@ -642,7 +643,7 @@ static void extract_share_free(struct mt_extract_share *s)
     memset(s, 0, sizeof *s);
 }
 
-/* ---- The command line of memtrace extract ---- */
+/* ---- The command line ---- */
 
 static const struct mt_command command = {
     .of = MT_OF_EXTRACT,
@@ -763,22 +764,22 @@ static int extract_option(void *arg, int o)
     }
 }
 
-/* 0: go on; -1: done, exit with 0; else the exit code. */
+/* Returns 0 to continue, -1 if done with exit code 0, else the exit code. */
 static int extract_parse(struct mt_extract *x, int argc, char **argv)
 {
     return mt_cli_options(&command, argc, argv, extract_option, x);
 }
 
-/* ---- Writing the result of memtrace extract: JSON, text, or another format ---- */
+/* ---- Writing the result: JSON, text, or another format ---- */
 
-/* Says why, returns the exit code. */
+/* Reports the failure; returns the exit code. */
 static int extract_addresses_failed(const struct mt_addresses *a)
 {
     return mt_cli_fail("%s%s%s", a->why ? a->why : "no memory for the addresses", a->sys ? ": " : "",
                        a->sys ? strerror(a->sys) : "");
 }
 
-/* {"cublasSgemm": "cublas"}: launches that are calls of libraries. */
+/* Writes launches that are library calls: {"cublasSgemm": "cublas"}. */
 static void write_libraries(struct mt_extract *x)
 {
     const char *seen[512];
@@ -849,7 +850,7 @@ static void write_head(struct mt_extract *x, int complete, uint64_t untraced, ui
     write_libraries(x);
 }
 
-/* The section addresses; 1 if it was cut short. -1: *code says why. */
+/* Writes the section addresses. Returns 0, 1 if it was cut short, or -1 with *code after a message. */
 static int write_addresses(struct mt_extract *x, int *code)
 {
     struct mt_json *j = &x->json;
@@ -858,14 +859,14 @@ static int write_addresses(struct mt_extract *x, int *code)
     mt_json_end(j);
     if (rc < 0)
         *code = extract_addresses_failed(&x->addresses);
-    if (rc > 0 && !j->error) { /* the head is already */
+    if (rc > 0 && !j->error) { /* the head was written */
         mt_cli_say("interrupted: not all addresses are in the output");
         mt_json_bool(j, "interrupted", 1);
     }
     return rc;
 }
 
-/* Of tables; notes: room for MT_LOCALITY_RUN_NOTES. */
+/* Returns the input of the writers; notes has room for MT_LOCALITY_RUN_NOTES. */
 static struct mt_comm_result extract_result(const struct mt_extract *x, int complete, const char **notes)
 {
     struct mt_comm_result r = mt_pipeline_result(&x->p, complete, notes);
@@ -884,7 +885,7 @@ static int extract_sentences(struct mt_extract *x, FILE *f, const struct mt_comm
     return rc;
 }
 
-/* Tables, or sentences. 0, or -1 without memory. */
+/* Writes text tables or the summary. Returns 0, or -1 without memory. */
 static int extract_text(struct mt_extract *x, FILE *f, int complete)
 {
     int ignored, rc;
@@ -917,8 +918,8 @@ static int extract_write_text(struct mt_extract *x, int complete)
     return failed ? MT_EXIT_FAILURE : code;
 }
 
-/* The result as JSON, as text, or in another format. Returns the exit code; *complete becomes 0 when not all
- * came out. */
+/* Writes the result as JSON, as text, or in another format. Returns the exit code; `complete` becomes 0 if
+ * not all was written. */
 static int extract_write(struct mt_extract *x, int complete)
 {
     struct mt_json *j = &x->json;
@@ -997,13 +998,13 @@ static int session_reports(const struct mt_session *s)
     return !s || s->reports();
 }
 
-enum { ADDRESSES_BUDGET = 1 << 30 }; /* bytes of operations in memory, of the section addresses */
-enum { ADDRESSES_MOST = 1000000 };   /* operations that are listed unasked: some 100 MB of JSON */
+enum { ADDRESSES_BUDGET = 1 << 30 }; /* bytes of memory for the operations of section addresses */
+enum { ADDRESSES_MOST = 1000000 };   /* operations that are listed by default, about 100 MB of JSON */
 #define DATA_VOLUMES (1u << MT_KDV | 1u << MT_CDV | 1u << MT_SDV | 1u << MT_HDV)
 
 /* ---- reading ---- */
 
-/* Members read parts of what is not read here. */
+/* Notes parts for the members to read, which are not read here. */
 static int extract_place(void *self, const struct mt_item *item)
 {
     struct mt_extract *x = self;
@@ -1021,7 +1022,7 @@ static int extract_place(void *self, const struct mt_item *item)
 static const struct mt_analysis extract_places = {.needs = MT_NEEDS_ALL | MT_NEEDS_PLACES,
                                                   .place = extract_place};
 
-/* Nobody asked for the section, and it would be longer than most tools can load. */
+/* Returns 1 if the section was not requested, and would be longer than most tools can load. */
 static int too_many_addresses(struct mt_extract *x)
 {
     x->many_addresses =
@@ -1059,7 +1060,7 @@ static const struct mt_analysis extract_addresses = {.needs = MT_NEEDS_ALL,
                                                      .records = address_records,
                                                      .enough = address_enough};
 
-/* The second pass over all records: finds the operations on the addresses that the first one found. */
+/* Reads all records a second time, to find the operations on addresses found in the first pass. */
 static int address_pass(struct mt_extract *x)
 {
     struct mt_feed f = {.source = x->p.source, .progress = &x->p.progress, .again = 1};
@@ -1083,7 +1084,7 @@ static int address_pass(struct mt_extract *x)
 
 static int once_more(struct mt_extract *x);
 
-/* What the members have still to do together; the exit code. */
+/* Finishes the work that members do together. Returns the exit code. */
 static int extract_share(struct mt_extract *x)
 {
     if (!x->p.inputs.ends || !mt_locality_run_of_runs(&x->p.more))
@@ -1114,7 +1115,7 @@ static int extract_run(struct mt_extract *x)
     int input = mt_inputs_finish(x->p.source, &complete), known = complete;
     if (!x->p.options.host)
         mt_filter_explain(&x->p.filter, x->p.comm->nlaunches, mt_comm_reported_launches(x->p.comm));
-    /* Their order must not depend on the number of threads. */
+    /* Transfers must not depend on the number of threads. */
     if (mt_locality_run_has(&x->p.more, MT_LOCALITY_PLACEMENT) && mt_comm_merged(x->p.comm) != 0)
         x->p.why = "no memory to sort the transfers";
     if (x->no_more) {
@@ -1147,7 +1148,7 @@ static int extract_run(struct mt_extract *x)
     return code ? code : input ? input : complete == known ? MT_EXIT_OK : MT_EXIT_INPUT;
 }
 
-/* Every rank reads the inputs by itself. */
+/* Checks that each rank reads the inputs itself. */
 static int check_inputs(const struct mt_extract *x)
 {
     struct stat st;
@@ -1159,7 +1160,7 @@ static int check_inputs(const struct mt_extract *x)
     return 0;
 }
 
-/* 0, or MT_EXIT_USAGE after saying what to do: no input can have accesses to shared or local memory. */
+/* Returns 0, or MT_EXIT_USAGE after a message if no input can contain accesses to shared or local memory. */
 static int extract_has_spaces(const struct mt_inputs *in)
 {
     for (size_t i = 0; i < in->npaths; i++)
@@ -1173,12 +1174,12 @@ static int extract_has_spaces(const struct mt_inputs *in)
         in->npaths ? in->paths[0] : "no input");
 }
 
-/* Launches that the filter leaves out are not read where the trace has an index and nothing is asked of them.
- * Earlier ones have written what is transferred; what later ones load makes stores communication; the
- * footprint and the CTAs to be placed are those of the run. */
+/* Decides whether launches excluded by the filter are skipped in a trace with an index. They are read if
+ * results need them: earlier launches write what is transferred, later loads make stores communication, and
+ * the footprint and placement cover the whole run. */
 static void extract_passes(struct mt_extract *x)
 {
-    const int text = x->formats.format == MT_FORMAT_TEXT; /* has both kinds of volume */
+    const int text = x->formats.format == MT_FORMAT_TEXT; /* both kinds of volume */
     const unsigned few = 1u << MT_TRANSFERS | (text ? 0 : DATA_VOLUMES);
     if ((x->formats.format != MT_FORMAT_JSON && !text) || x->sections & ~few ||
         mt_locality_run_has(&x->p.more, MT_LOCALITY_REUSE) ||
@@ -1195,23 +1196,23 @@ static void extract_wants(struct mt_extract *x)
         [MT_HCV] = MT_WANTS_COMM,           [MT_SENDERS] = MT_WANTS_COMM, [MT_TRANSFERS] = MT_WANTS_TRANSFERS,
         [MT_ADDRESSES] = MT_WANTS_ADDRESSES};
     if (x->formats.format != MT_FORMAT_JSON)
-        x->p.wants |= MT_WANTS_COMM; /* both kinds of volume are side by side */
+        x->p.wants |= MT_WANTS_COMM; /* both kinds of volume, side by side */
     if (mt_locality_run_has(&x->p.more, MT_LOCALITY_PLACEMENT))
         x->p.wants |= MT_WANTS_READERS;
     for (int i = 0; i < MT_SECTIONS; i++)
         x->p.wants |= x->sections >> i & 1 ? wants[i] : 0;
 }
 
-/* What follows from the options; the exit code. */
+/* Sets what follows from the options. Returns the exit code. */
 static int extract_prepare(struct mt_extract *x, int argc, char **argv)
 {
     extract_wants(x);
     if (x->sections & 1u << MT_ADDRESSES)
         x->p.inputs.flags |= MT_SOURCE_REWIND;
     x->p.inputs.flags |= MT_SOURCE_HOST;
-    x->p.inputs.flags |= MT_SOURCE_OWN_RUNS; /* with lane masks and sites, where the trace has them */
-    x->p.inputs.threads = x->p.threads > 2 ? x->p.threads - 1 : 1; /* the analysis is the other one */
-    x->p.inputs.on = session_members(x->p.session) > 1;            /* they end together */
+    x->p.inputs.flags |= MT_SOURCE_OWN_RUNS; /* with lane masks and sites, if the trace has them */
+    x->p.inputs.threads = x->p.threads > 2 ? x->p.threads - 1 : 1; /* one thread is for the analysis */
+    x->p.inputs.on = session_members(x->p.session) > 1;            /* members end together */
     x->by_parts = session_members(x->p.session) > 1;
     int alone = session_members(x->p.session) == 1;
     if (x->shared && (!alone || (x->formats.format != MT_FORMAT_JSON && x->formats.format != MT_FORMAT_TEXT)))
@@ -1235,7 +1236,7 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
     return mt_output_open(&x->p.out, x->output);
 }
 
-/* Besides the pipeline's own. */
+/* Adds rows besides those of the pipeline. */
 static void extract_rows(struct mt_extract *x)
 {
     if (x->p.inputs.ends)
@@ -1246,11 +1247,11 @@ static void extract_rows(struct mt_extract *x)
                     "no memory for what becomes of the bytes");
 }
 
-/* Opens the inputs and begins the analysis; the exit code. */
+/* Opens the inputs and begins the analysis. Returns the exit code. */
 static int open_all(struct mt_extract *x)
 {
     if (!x->p.inputs.ends && !session_reports(x->p.session))
-        x->p.more.options.chosen = 0; /* rank 0 has them to itself */
+        x->p.more.options.chosen = 0; /* rank 0 does them alone */
     x->judges =
         x->formats.format == MT_FORMAT_SUMMARY && x->p.spaces && !(x->p.inputs.flags & MT_SOURCE_NO_HOST);
     int code = mt_pipeline_open(&x->p);
@@ -1259,7 +1260,8 @@ static int open_all(struct mt_extract *x)
     return code;
 }
 
-/* Members that read a part each found damage: each reads all, as one alone does, and finds what is whole. */
+/* Restarts after damage found by members that read parts: each reads everything, as a single process does,
+ * and finds the intact part. */
 static int once_more(struct mt_extract *x)
 {
     mt_feed_free(&x->p.feed);
@@ -1273,7 +1275,7 @@ static int once_more(struct mt_extract *x)
     return code ? code : mt_pipeline_read(&x->p);
 }
 
-/* The inputs are opened in step: where all read a part, none may be missing. */
+/* Opens the inputs in step, since all members need all inputs if each reads a part. */
 static int open_together(struct mt_extract *x)
 {
     if (x->by_parts)
@@ -1292,7 +1294,7 @@ static void close_all(struct mt_extract *x)
         x->p.session->unsplit(x->ends, n);
 }
 
-/* What it took. */
+/* Prints --stats. */
 static void extract_stats(const struct mt_extract *x)
 {
     struct timespec busy;
@@ -1314,12 +1316,12 @@ int mt_extract_command(int argc, char **argv)
 
 int mt_extract_run(int argc, char **argv, const struct mt_session *session)
 {
-    static struct mt_extract x; /* holds the output buffer */
+    static struct mt_extract x; /* static: it contains the output buffer */
     mt_stop_begin();
     x.p.session = session;
     if (session)
         session->begin(&argc, &argv, &mt_cli_stop);
-    mt_cli_quiet = !session_reports(x.p.session); /* all would say the same */
+    mt_cli_quiet = !session_reports(x.p.session); /* else each member would print it */
     mt_pipeline_init(&x.p);
     x.formats.top = 200;
     x.sections = (1u << MT_SECTIONS) - 1;
@@ -1337,8 +1339,8 @@ int mt_extract_run(int argc, char **argv, const struct mt_session *session)
     int together = code != 0;
     if (code == 0)
         code = extract_run(&x);
-    together |= code == 0 ||
-                (x.p.comm != NULL && !x.sharing); /* after the end of the analysis nobody waits for another */
+    together |=
+        code == 0 || (x.p.comm != NULL && !x.sharing); /* after the analysis no member waits for another */
     if (!together)
         mt_output_abandon(&x.p.out);
     code = code < 0 ? MT_EXIT_OK : code;

@@ -3,6 +3,6 @@
 #define MT_CLI_EXTRACT_H
 struct mt_session;
 
-/* The command, as one process (NULL) or as a member of several. */
+/* Runs the command, as a single process (NULL) or as a member of several. */
 int mt_extract_run(int argc, char **argv, const struct mt_session *session);
 #endif

@@ -1,4 +1,4 @@
-/* memtrace graph: traces in, the memory (stride) graph out. */
+/* memtrace graph: writes the memory (stride) graph of traces. */
 #define _GNU_SOURCE
 #include "cli/base/graph_input.h"
 #include "cli/base/commands.h"
@@ -53,7 +53,7 @@ struct options {
     uint64_t min_count;
     int sequence;
     uint64_t top; /* 0: all */
-    int chosen;   /* --top or --min-count was given: pictures have all that is left, too */
+    int chosen;   /* 1: --top or --min-count was given, so pictures show all remaining nodes */
     size_t left_out;
 };
 
@@ -130,7 +130,7 @@ static int graph_option(void *arg, int o)
 
 extern char **environ;
 
-/* Keeps the `most` nodes that are counted most; 0: all. 0, or -1 without memory. */
+/* Keeps the `most` most frequent nodes (0: all). Returns 0, or -1 without memory. */
 static int graph_top(struct options *x, struct mt_stride_graph *g, uint64_t most)
 {
     size_t before = g->nnodes;
@@ -139,7 +139,8 @@ static int graph_top(struct options *x, struct mt_stride_graph *g, uint64_t most
     return rc;
 }
 
-/* As many nodes as a picture shows legibly, unless the user chose; says what is not there. An exit code. */
+/* Limits a picture to a legible number of nodes, unless the user chose, and says what is omitted. Returns an
+ * exit code. */
 static int graph_shorten(struct options *x, struct mt_stride_graph *g, struct mt_stride_graph_words *words)
 {
     size_t all = g->nnodes;
@@ -153,12 +154,12 @@ static int graph_shorten(struct options *x, struct mt_stride_graph *g, struct mt
     return 0;
 }
 
-/* The graph as dot draws it. An exit code. */
+/* Draws the graph with dot. Returns an exit code. */
 static int graph_draw(const struct options *x, const struct mt_stride_graph *g,
                       const struct mt_stride_graph_words *words)
 {
     char *const argv[] = {"dot", "-Tsvg", "-o", (char *)x->svg, NULL};
-    FILE *f = tmpfile(); /* not a pipe: dot may end before it has read all */
+    FILE *f = tmpfile(); /* a file, not a pipe, since dot may end before it has read all */
     posix_spawn_file_actions_t actions;
     pid_t dot;
     int status = -1, e = f ? posix_spawn_file_actions_init(&actions) : errno;
@@ -184,7 +185,7 @@ static int graph_draw(const struct options *x, const struct mt_stride_graph *g,
     return e || status ? MT_EXIT_FAILURE : 0;
 }
 
-/* dot's time grows faster than the graph: with more nodes than these it takes minutes, or does not end. */
+/* Most nodes for dot, whose time grows faster than the graph: with more it takes minutes, or does not end. */
 enum { DRAWABLE = 1000 };
 
 static void graph_warn(const struct options *x, const struct mt_stride_graph *g)
@@ -199,7 +200,7 @@ static void graph_warn(const struct options *x, const struct mt_stride_graph *g)
 static int write_out(struct options *x, struct mt_stride_graph *g, const struct mt_sequence *sequence,
                      struct mt_output *out)
 {
-    static struct mt_json json; /* holds the output buffer */
+    static struct mt_json json; /* static: it contains the output buffer */
     const struct mt_stride_graph_input *in = &x->in;
     struct mt_stride_graph_words words = {.inputs = in->inputs.paths,
                                           .ninputs = in->inputs.npaths,

@@ -1,8 +1,7 @@
-/* memtrace host: traces the memory accesses of a program. docs/man/memtrace-host.md is its manual.
- *
- * Exit status: that of the traced program (128 + number when a signal ended it); 2 when the command line is
- * wrong or names a program that cannot be traced; 1 when the engine cannot run. Functions that return an int
- * return 0 or one of these two, after saying on stderr what is wrong and what helps. */
+/* memtrace host: traces the memory accesses of a host program. Manual: docs/man/memtrace-host.md. Exit
+ * status: that of the traced program (128 + number if a signal ended it); 2 for a wrong command line or a
+ * program that cannot be traced; 1 if the engine cannot run. Functions that return an int return 0 or one of
+ * these two, after a message on stderr that says what is wrong and the way out. */
 #define _GNU_SOURCE
 #include "cli/base/commands.h"
 #include "cli/base/cli.h"
@@ -32,45 +31,45 @@
 #include <unistd.h>
 
 struct request {
-    const char *engine; /* auto, llvm, dynamorio, qemu, pin */
-    const char *mode;   /* mat, insn, atomic */
-    int unasked;        /* no word said which: the default one, with --library=data */
-    struct words given; /* the mode's options: "threshold", "4096", "signal", "1" … */
-    struct words core;  /* the same for mt_core_options_parse: "mat", "--threshold=4096" … */
+    const char *engine; /* auto, llvm, dynamorio, qemu or pin */
+    const char *mode;   /* mat, insn or atomic */
+    int unasked;        /* 1: no mode was named, so it is the default one with --library=data */
+    struct words given; /* options of the mode: "threshold", "4096", "signal", "1" … */
+    struct words core;  /* options for mt_core_options_parse: "mat", "--threshold=4096" … */
     const char *output; /* as given, or the mode's default */
-    int container;      /* that is what it is */
-    int signals;        /* --signal 1 */
+    int container;      /* 1: the output is a compact trace */
+    int signals;        /* 1: --signal 1 */
     int show, verbose, quiet;
-    int exec;           /* become the program: it was one that we traced before its exec */
+    int exec;           /* 1: replaces this process by the program, since it was traced before its exec */
     const char *argv0;  /* NULL: the program's name as given */
-    char *const *words; /* the command line */
-    char **program;     /* its argv */
+    char *const *words; /* whole command line */
+    char **program;     /* argv of the program */
 };
 
 /* ---- the program to trace ---- */
 struct program {
-    char path[PATH_MAX]; /* the ELF file that will run: for a script, its interpreter */
-    struct words argv;   /* argv[0] as the program will see it */
-    int instrumented;    /* built with mt-cc --host */
-    int ordered;         /* --host=atomic */
+    char path[PATH_MAX]; /* ELF file to run; for a script, its interpreter */
+    struct words argv;   /* argv as the program will see it */
+    int instrumented;    /* 1: built with mt-cc --host */
+    int ordered;         /* 1: built with --host=atomic */
     int script;
 };
 
 /* ---- engines ---- */
 struct command {
-    char path[PATH_MAX]; /* of what runs */
+    char path[PATH_MAX]; /* program to run */
     struct words argv;
-    struct words env; /* NAME=value */
+    struct words env; /* "NAME=value" strings */
 };
 
-/* What the output was before the run, so that an old trace is not taken for the new one. */
+/* State of the output before the run, so that an old trace is not taken for the new one. */
 struct trace_before {
     int there;
     struct stat st;
     struct timespec now;
 };
 
-/* ---- What memtrace host --help says, in all and of each kind ---- */
+/* ---- Help of memtrace host, for all modes and for each ---- */
 
 static const char *const modes[] = {"mat", "insn", "atomic", NULL};
 static const char *const engines[] = {"auto", "llvm", "dynamorio", "qemu", "pin", NULL};
@@ -150,14 +149,14 @@ static const struct mt_command commands[] = {
         "  memtrace host atomic -t 1 -- ./app                      without the locks: see what goes wrong\n"),
 };
 
-/* The command for qemu-user with the plugin memtrace/mt-host-qemu.so.
- * Its argument syntax: host/qemu/plugin.c. */
+/* ---- The command for qemu-user with the plugin memtrace/mt-host-qemu.so; host/qemu/plugin.c defines its
+ * arguments ---- */
 
 #define PROGRAM "qemu-x86_64"
 #define PLUGIN "memtrace/mt-host-qemu.so"
-enum { OLDEST_MAJOR = 7 /* older ones lack what the plugin needs */, WHY = PATH_MAX + 256 };
+enum { OLDEST_MAJOR = 7 /* older versions lack what the plugin needs */, WHY = PATH_MAX + 256 };
 
-/* The first `size` - 1 bytes that `path option` prints; -1 if it cannot be run. */
+/* Reads the first `size` - 1 bytes that `path option` prints. Returns -1 if it cannot be run. */
 static int qemu_output(const char *path, const char *option, char *text, size_t size)
 {
     int out[2], status;
@@ -214,7 +213,7 @@ static const char *qemu_lacks(char text[WHY], const char *path)
     return text;
 }
 
-/* The path of a qemu that can trace: 0, or -1 and why there is none. */
+/* Finds a qemu that can trace. Returns 0 with its path, or -1 with the reason. */
 static int qemu_find(char path[PATH_MAX], const char **why)
 {
     static char text[WHY];
@@ -232,7 +231,7 @@ static int qemu_find(char path[PATH_MAX], const char **why)
     return *why ? -1 : 0;
 }
 
-/* Appends `text`; for qemu a comma ends a value, and two are one. */
+/* Appends `text` with doubled commas, since a single comma ends a value in qemu. */
 static void qemu_put(FILE *f, const char *text)
 {
     for (; *text; text++) {
@@ -242,7 +241,7 @@ static void qemu_put(FILE *f, const char *text)
     }
 }
 
-/* The word after -plugin. */
+/* Adds the word after -plugin. */
 static void add_plugin(struct words *w, const struct request *r, const char *plugin)
 {
     char *text, self[PATH_MAX];
@@ -255,7 +254,7 @@ static void add_plugin(struct words *w, const struct request *r, const char *plu
             fprintf(f, ",%s=", r->given.word[i]);
             qemu_put(f, r->given.word[i + 1]);
         }
-        if (mt_files_self(self, 0) == 0) { /* exec is followed by this program */
+        if (mt_files_self(self, 0) == 0) { /* exec runs this program again */
             fputs(",follow=", f);
             qemu_put(f, self);
         }
@@ -286,13 +285,13 @@ static int qemu_command(const struct request *r, const struct program *p, struct
     return 0;
 }
 
-/* The command for DynamoRIO with the client memtrace/mt-host-dynamorio.so: drrun … -c CLIENT WORD… --
- * program. The words' syntax: host/dynamorio/client.c. */
+/* ---- The command for DynamoRIO with the client memtrace/mt-host-dynamorio.so: drrun … -c CLIENT WORD… --
+ * program; host/dynamorio/client.c defines the words ---- */
 
 #define CLIENT "memtrace/mt-host-dynamorio.so"
-enum { WORDS_MOST = 1500 }; /* DynamoRIO keeps all its options in 2 KiB */
+enum { WORDS_MOST = 1500 }; /* DynamoRIO has 2 KiB for all its options */
 
-/* 0 and both paths, or -1 and why the engine is not usable. */
+/* Returns 0 and both paths, or -1 and the reason why the engine is not usable. */
 static int dynamorio_find(char drrun[PATH_MAX], char client[PATH_MAX], const char **why)
 {
     const char *home = getenv("DYNAMORIO_HOME");
@@ -317,7 +316,7 @@ static void dynamorio_put(FILE *f, const char *word)
             fprintf(f, "%%%02X", (unsigned)(unsigned char)*word);
 }
 
-/* The client's words, each beginning with a blank; NULL without memory. */
+/* Returns the client's words, each beginning with a blank; NULL without memory. */
 static char *dynamorio_words(const struct request *r)
 {
     char *text = NULL, self[PATH_MAX + 8] = "follow=";
@@ -326,15 +325,15 @@ static char *dynamorio_words(const struct request *r)
     for (size_t i = 0; f && i < r->core.count; i++)
         dynamorio_put(f, r->core.word[i]);
     if (f && mt_files_self(self + strlen(self), 0) == 0)
-        dynamorio_put(f, self); /* exec is followed by this program */
+        dynamorio_put(f, self); /* exec runs this program again */
     if (f && fclose(f) == 0)
         return text;
     free(text);
     return NULL;
 }
 
-/* drrun looks the program up as a shell does and hands its first argument on as it is. That one the program
- * sees, if it leads to the same file. */
+/* Returns the name to pass to drrun. drrun searches for the program as a shell does and passes its first
+ * argument unchanged as argv[0]: the name is the program's argv[0] if that leads to the same file. */
 static const char *dynamorio_name(const struct program *p)
 {
     char found[PATH_MAX];
@@ -360,19 +359,18 @@ static int dynamorio_command(const struct request *r, const struct program *p, s
         return mt_cli_refuse(
             "the options are too long for DynamoRIO: use a shorter --output, or --engine=qemu");
     }
-    /* -sandbox_writable: else a store beside code that has run faults, and DynamoRIO goes on after it without
-     * what it keeps of the registers that inserted code uses (seen in 11.91: values of ours in the program).
-     * -no_enable_reset: else it stops all threads now and then, wherever they are, and frees all code.
-     * -disable_traces: code that is put together again for long paths costs more than it saves (python3: a
-     * third of all time). */
+    /* -sandbox_writable: without it, after a store beside executed code faults, DynamoRIO loses the registers
+     * that inserted code uses (seen in 11.91: values of ours in the program). -no_enable_reset: without it,
+     * DynamoRIO occasionally stops all threads anywhere and frees all code. -disable_traces: code that is
+     * rebuilt for long paths costs more than it saves (python3: a third of the time). */
     static const char *const fixed[] = {"-stack_size",
-                                        "512K" /* libdw's lines need 150 */,
+                                        "512K" /* libdw's line tables need 150 KiB */,
                                         "-sandbox_writable",
                                         "-no_enable_reset",
                                         "-disable_traces",
                                         "-no_follow_children",
                                         "-c"};
-    mt_words_add(&c->argv, c->path); /* it finds its libraries beside that */
+    mt_words_add(&c->argv, c->path); /* drrun finds its libraries beside itself */
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         mt_words_add(&c->argv, fixed[i]);
     mt_words_add(&c->argv, client);
@@ -445,10 +443,10 @@ static int pin_command(const struct request *r, const struct program *p, struct 
     return 0;
 }
 
-/* ---- Which engine, and its command ---- */
+/* ---- The choice of an engine, and its command ---- */
 
-/* The options in the environment: words of host_options.def with blanks between them; a backslash makes the
- * next character an ordinary one. */
+/* Puts the options into the environment: words of host_options.def separated by blanks; a backslash escapes
+ * the next character. */
 static void add_environment(const struct request *r, struct command *c)
 {
     char *text;
@@ -483,7 +481,7 @@ static int llvm_command(const struct request *r, const struct program *p, struct
     return 0;
 }
 
-/* ---- engines on machine code, the best first ---- */
+/* ---- engines for machine code, the best first ---- */
 
 static int engine_dynamorio(char text[PATH_MAX], const char **why)
 {
@@ -493,17 +491,17 @@ static int engine_dynamorio(char text[PATH_MAX], const char **why)
 
 static const struct {
     const char *name;
-    int (*usable)(char path[PATH_MAX], const char **why); /* 0 and what runs, or -1 */
+    int (*usable)(char path[PATH_MAX], const char **why); /* returns 0 with what runs, or -1 */
     int (*command)(const struct request *r, const struct program *p, struct command *c);
-    int chosen; /* when none is asked for */
+    int chosen; /* 1: may be chosen by default */
 } machines[] = {
     {"dynamorio", engine_dynamorio, dynamorio_command, 1},
     {"qemu", qemu_find, qemu_command, 1},
     {"pin", pin_find, pin_command, 0},
 };
 
-/* Of those that are chosen unasked the first that is usable; the last one if none is: its command says what
- * to do. */
+/* Returns the first usable engine among the defaults, or the last one if none is: its command prints what to
+ * do. */
 static const char *engine_machine(void)
 {
     char path[PATH_MAX];
@@ -517,7 +515,7 @@ static const char *engine_machine(void)
     return last;
 }
 
-/* What --engines prints: each engine, whether it is usable here, and why not; on stdout. */
+/* Prints for --engines each engine, whether it is usable here, and why not; on stdout. */
 static void engines_print(void)
 {
     char path[PATH_MAX];
@@ -530,7 +528,7 @@ static void engines_print(void)
             printf("%-10s not usable: %s\n", machines[i].name, why);
 }
 
-/* Chooses (for "auto") and makes the command; *engine is its name. */
+/* Chooses an engine for "auto", and makes the command; *engine is its name. */
 static int engine_command(const struct request *r, const struct program *p, struct command *c,
                           const char **engine)
 {
@@ -549,7 +547,7 @@ static int engine_command(const struct request *r, const struct program *p, stru
 
 /* ---- The command line ---- */
 
-/* The place of a kind of trace in modes[]; -1: the word is none. */
+/* Returns the index of a mode in modes[], or -1. */
 static int request_mode_of(const char *word)
 {
     for (int i = 0; modes[i]; i++)
@@ -558,16 +556,16 @@ static int request_mode_of(const char *word)
     return -1;
 }
 
-/* Keeps one option of the mode. */
+/* Stores one option of the mode. */
 static void request_keep(struct request *r, int option)
 {
     const char *value = optarg, *next = r->words[optind];
-    /* A switch may be spelt -r 1, too. Only 0 and 1 are taken as the value. */
+    /* A switch may be spelt -r 1, too: only 0 and 1 count as its value. */
     if (!value && next && (!strcmp(next, "0") || !strcmp(next, "1")))
         value = r->words[optind++];
     value = value ? value : "1";
     mt_words_add(&r->given, mt_command_option(option));
-    /* "-" by a name that is a value on each engine's command line */
+    /* "-" gets a name that is a value on each engine's command line */
     mt_words_add(&r->given, option == MT_OPT_HOST_output && strcmp(value, "-") == 0 ? "/dev/stdout" : value);
     if (option == MT_OPT_HOST_signal)
         r->signals = strcmp(value, "0") != 0;
@@ -578,7 +576,7 @@ static int request_option(void *arg, int o)
     struct request *r = arg;
     switch (o) {
     case MT_OPT_ENGINE:
-        mt_near_word("", 0, engines); /* a shell may ask for them */
+        mt_near_word("", 0, engines); /* for shell completion */
         r->engine = optarg;
         return 0;
     case MT_OPT_ENGINES:
@@ -601,11 +599,12 @@ static int request_option(void *arg, int o)
     }
 }
 
-/* The options, the kind of trace and its options. */
+/* Parses the options, the mode and its options. */
 static int request_options(struct request *r, int argc, char **argv)
 {
     int mode;
-    if (argc == 3 && strcmp(argv[1], "--completion-values") == 0 && !*argv[2]) { /* what may stand first */
+    if (argc == 3 && strcmp(argv[1], "--completion-values") == 0 &&
+        !*argv[2]) { /* words that may come first */
         puts("mat\ninsn\natomic");
         return -1;
     }
@@ -633,7 +632,7 @@ static int check_engine(const struct request *r)
     return mt_cli_usage("unknown engine %s: use auto, llvm, dynamorio, qemu or pin", r->engine);
 }
 
-/* The words as the core reads them, and what it thinks of their values. */
+/* Builds the core's words, and lets the core check the values. */
 static int check_options(struct request *r)
 {
     struct mt_core_options o;
@@ -649,7 +648,7 @@ static int check_options(struct request *r)
     return 0;
 }
 
-/* Another mode for one that was not asked for. */
+/* Replaces a mode that was not requested. */
 static int request_mode(struct request *r, const char *mode)
 {
     mt_words_free(&r->core);
@@ -665,7 +664,7 @@ static int request_has(const struct request *r, const char *option)
     return 0;
 }
 
-/* No kind of trace was named: what most want to see, in a file for memtrace report. */
+/* Sets the defaults without a mode: what most users want, in a file for memtrace report. */
 static void request_unasked(struct request *r)
 {
     static const char *const words[] = {"output", "memory_trace.mtc", "library", "data"};
@@ -678,7 +677,7 @@ static void request_unasked(struct request *r)
         }
 }
 
-/* Reads it. -1: nothing more to do, exit with 0. */
+/* Parses the command line. Returns -1 if nothing is left to do: exit with 0. */
 static int request_read(struct request *r, int argc, char **argv)
 {
     *r = (struct request){.engine = "auto", .words = argv};
@@ -703,13 +702,13 @@ static void request_free(struct request *r)
     mt_words_free(&r->core);
 }
 
-/* ---- Finds the program as a shell and the kernel would: PATH, #! lines, kind of ELF file ---- */
+/* ---- Finding the program as a shell and the kernel do: PATH, #! lines, kind of ELF file ---- */
 
 #define RUNTIME "libmemtrace-host.so"
-#define ORDERS "__mt_host_begin" /* entry.h of the compile-time engine */
+#define ORDERS "__mt_host_begin" /* see entry.h of the compile-time engine */
 
-/* 1 if a DT_NEEDED entry is the compile-time engine's library, by name or by path. *ordered: a function that
- * puts accesses in order is named. */
+/* Returns 1 if a DT_NEEDED entry is the compile-time engine's library, by name or by path. *ordered: the
+ * program uses a function that puts accesses in order. */
 static int needs_runtime(const char *path, int *ordered)
 {
     struct mt_binary o;
@@ -726,7 +725,7 @@ static int needs_runtime(const char *path, int *ordered)
     return needs;
 }
 
-enum { HEAD = 256, NESTING = 4 }; /* as the kernel: length of a #! line, scripts as interpreters of scripts */
+enum { HEAD = 256, NESTING = 4 }; /* as in the kernel: length of a #! line, and nesting of scripts */
 
 /* Replaces the script in p->path by its interpreter, as the kernel does: interpreter, the rest of the line as
  * one word, path of the script, its arguments. */
@@ -761,10 +760,10 @@ static int unfold_script(struct program *p, const char *head)
     return 0;
 }
 
-/* `head`: what the file begins with. */
+/* Checks the program's file, which begins with `head`. */
 static int check_elf(struct program *p, const Elf64_Ehdr *head, size_t bytes, mode_t mode)
 {
-    const char *machine = mt_binary_machine(head); /* of a file of 32 bits, too */
+    const char *machine = mt_binary_machine(head); /* also for a 32-bit file */
     if (strcmp(machine, "x86-64") != 0)
         return mt_cli_refuse("%s is a program for %s; only x86-64 programs can be traced", p->path, machine);
     if (bytes < sizeof *head || head->e_ident[EI_CLASS] != ELFCLASS64 || !head->e_entry ||
@@ -776,7 +775,7 @@ static int check_elf(struct program *p, const Elf64_Ehdr *head, size_t bytes, mo
     return 0;
 }
 
-/* 0: an ELF program; 1: a script was unfolded, look again; less: an exit code, negative. */
+/* Returns 0 for an ELF program, 1 if a script was replaced (look again), or a negative exit code. */
 static int program_look(struct program *p)
 {
     struct stat st;
@@ -808,7 +807,7 @@ out:
     return code;
 }
 
-/* Looks for it in PATH as a shell does and makes sure that it can be traced. */
+/* Finds the program in PATH as a shell does, and checks that it can be traced. */
 static int program_find(struct program *p, const struct request *r)
 {
     char *const *argv = r->program;
@@ -834,14 +833,14 @@ static void program_free(struct program *p)
     mt_words_free(&p->argv);
 }
 
-/* ---- Runs the command, or becomes it ---- */
+/* ---- Running the command ---- */
 
 static int run_failed(const struct command *c, int why)
 {
     return mt_cli_fail("%s cannot be run: %s", c->path, strerror(why));
 }
 
-/* Becomes the command; returns an exit code only when that fails. */
+/* Executes the command; returns an exit code only if that fails. */
 static int command_become(const struct command *c)
 {
     for (size_t i = 0; i < c->env.count; i++)
@@ -850,8 +849,8 @@ static int command_become(const struct command *c)
     return run_failed(c, errno);
 }
 
-/* Runs the command; signals sent to memtrace host go to the program. Returns the exit status for memtrace
- * host. *number: of the signal that ended it, 0: none. */
+/* Runs the command and forwards signals to the program. Returns the exit status for memtrace host; *number is
+ * the signal that ended the program, or 0. */
 static int command_run(const struct command *c, int *number)
 {
     struct mt_program_run child = {.path = c->path, .argv = c->argv.word, .env = c->env.word};
@@ -860,7 +859,7 @@ static int command_run(const struct command *c, int *number)
     return code < 0 ? run_failed(c, child.why) : code;
 }
 
-/* ---- What memtrace host says about the trace after the run ---- */
+/* ---- Messages about the trace after the run ---- */
 
 static void trace_before(struct trace_before *b, const char *path)
 {
@@ -873,7 +872,8 @@ static int same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-/* How many accesses a container has, and whether it is whole: " 1,234 accesses, complete,". */
+/* Writes the number of accesses in a compact trace, and whether it is complete: " 1,234 accesses, complete,".
+ */
 static void trace_contents(const char *path, char *text, size_t size)
 {
     *text = 0;
@@ -919,7 +919,7 @@ static void next_step(const struct request *r)
     }
 }
 
-/* Whoever has opened it knows what is there. */
+/* Returns 1 for a descriptor, whose contents its owner knows. */
 static int is_descriptor(const char *path)
 {
     static const char *const names[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/"};
@@ -929,7 +929,7 @@ static int is_descriptor(const char *path)
     return 0;
 }
 
-/* The traces of what the program became by exec: x.mtc, x.exec1.mtc … (host/machine/follow.h). */
+/* Lists the traces of programs started by exec: x.mtc, x.exec1.mtc … (host/machine/follow.h). */
 static void later_traces(const char *path, const struct timespec *since)
 {
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
@@ -946,13 +946,12 @@ static void later_traces(const char *path, const struct timespec *since)
     }
 }
 
-/* Words on the trace: where it is, what it has, what to do next. Says always when there is none; the rest
- * only with `talk`. */
+/* Says where the trace is, its size, and what to do next, if `talk`; always reports a missing trace. */
 static void trace_words(const struct request *r, const struct trace_before *before, int talk)
 {
     struct stat st;
     char text[700];
-    if (strstr(r->output, "%p")) { /* the process knows, which may not be our child */
+    if (strstr(r->output, "%p")) { /* only the process knows its number, since it may not be our child */
         if (talk)
             mt_cli_say("trace: %s, with the number of the process for %%p", r->output);
         return;
@@ -963,7 +962,7 @@ static void trace_words(const struct request *r, const struct trace_before *befo
         mt_cli_say("no trace was written: %s: %s", r->output, strerror(errno));
         return;
     }
-    if (!S_ISREG(st.st_mode)) /* a FIFO or a device: its reader knows */
+    if (!S_ISREG(st.st_mode)) /* for a FIFO or a device its reader knows */
         return;
     if (before->there && before->st.st_ino == st.st_ino && before->st.st_dev == st.st_dev &&
         before->st.st_size == st.st_size && same_time(&before->st.st_mtim, &st.st_mtim)) {
@@ -978,7 +977,7 @@ static void trace_words(const struct request *r, const struct trace_before *befo
     next_step(r);
 }
 
-/* memtrace host: traces the memory accesses of a program; docs/man/memtrace-host.md is its manual. */
+/* ---- memtrace host ---- */
 
 static void host_show(const struct command *c)
 {
@@ -996,7 +995,8 @@ static void host_show(const struct command *c)
     mt_words_free(&rest);
 }
 
-/* The engines would each say it, after the program has begun. */
+/* Checks that the output can be written, before the program begins; else each engine would report it later.
+ */
 static int host_has_place(const struct request *r)
 {
     struct stat st;
@@ -1008,7 +1008,8 @@ static int host_has_place(const struct request *r)
     return strchr(folder, '%') || (stat(folder, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-/* The program, a script, or a file that it is given. The number of the process is not known yet. */
+/* Checks that the output is no input: the program, a script, or a file argument. The process number is not
+ * known yet. */
 static int host_reads(const struct request *r, const struct program *p)
 {
     const char *script = p->script ? r->program[0] : p->path;
@@ -1063,5 +1064,5 @@ int mt_host_command(int argc, char **argv)
     mt_words_free(&c.env);
     program_free(&p);
     request_free(&r);
-    return code == -1 ? mt_near_told() : code; /* -1: words on stdout were asked for */
+    return code == -1 ? mt_near_told() : code; /* -1: only words on stdout were requested */
 }

@@ -1,4 +1,4 @@
-/* mt-extract-mpi: the one command that is linked with MPI. */
+/* mt-extract-mpi: the only command linked with MPI. */
 #include "analysis/mpi/ranks.h"
 #include "base/say.h"
 #include "cli/extract/extract.h"

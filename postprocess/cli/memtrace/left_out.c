@@ -1,4 +1,4 @@
-/* Commands whose part was left out of the build: they say so. */
+/* Commands whose part was left out of the build; they report that. */
 #include "cli/base/cli.h"
 #include "cli/base/commands.h"
 

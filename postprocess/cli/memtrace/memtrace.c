@@ -1,4 +1,4 @@
-/* memtrace: one program for all commands. `memtrace extract …` and `mt-extract …` are the same. */
+/* memtrace: one program for all commands. `memtrace extract …` and `mt-extract …` are equivalent. */
 #include "cli/base/cli.h"
 #include "cli/base/commands.h"
 #include "base/near.h"
@@ -59,7 +59,8 @@ int mt_cc_command(int argc, char **argv)
     return missing ? mt_cli_left_out("tools") : MT_EXIT_FAILURE;
 }
 
-/* `called`: the name in the program's command line. "memtrace check" runs `memtrace run` by its own name. */
+/* Calls a command. `called`: its name on the command line; "memtrace check" calls `memtrace run` under its
+ * own name. */
 static int memtrace_call(const struct command *c, const char *called, int argc, char **argv)
 {
     static char name[32];
@@ -96,7 +97,7 @@ int main(int argc, char **argv)
     if (c)
         return c->main(argc, argv);
     const char *word = argc > 1 ? argv[1] : "help";
-    if (strcmp(word, "--completion-options") == 0) { /* what shells can offer first */
+    if (strcmp(word, "--completion-options") == 0) { /* first suggestions for shells */
         for (size_t i = 0; i < COMMANDS; i++)
             puts(commands[i].word);
         puts("help\n--help\n--version");

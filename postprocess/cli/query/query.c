@@ -1,5 +1,5 @@
-/* memtrace query: a statement of SQL on traces. It is looked at first: what it does not read is not analysed.
- */
+/* memtrace query: runs an SQL statement on traces. The statement is parsed first, and only the tables that it
+ * reads are computed. */
 #define _GNU_SOURCE
 #include "cli/base/comm_file.h"
 #include "cli/base/commands.h"
@@ -68,9 +68,10 @@ static int query_option(void *arg, int o)
     }
 }
 
-/* ---- answers ---- */
+/* ---- results ---- */
 
-/* A value as text; of bytes, two hexadecimal digits each. NULL: there is none, or no memory. To be freed. */
+/* Returns a value as text, to be freed; bytes become two hexadecimal digits each. NULL: SQL's NULL, or no
+ * memory. */
 static char *query_text(sqlite3_stmt *s, int i)
 {
     if (sqlite3_column_type(s, i) != SQLITE_BLOB)
@@ -83,7 +84,7 @@ static char *query_text(sqlite3_stmt *s, int i)
     return text;
 }
 
-/* A box's cell, as a terminal may have it. NULL: no memory. */
+/* Returns a cell of a box, safe for a terminal. NULL: no memory. */
 static char *query_cell(sqlite3_stmt *s, int i)
 {
     char *text = query_text(s, i), *visible = mt_text_visible_copy(text ? text : "", text ? strlen(text) : 0);
@@ -100,10 +101,10 @@ static size_t query_width(const char *text)
 }
 
 struct box {
-    char **cell; /* of all rows, the heads first */
+    char **cell; /* cells of all rows, heads first */
     size_t n, room, *width;
     int columns;
-    uint64_t right; /* columns of numbers: a bit each */
+    uint64_t right; /* columns of numbers, a bit each */
 };
 
 static int query_box_add(struct box *b, char *cell, int i)
@@ -144,7 +145,7 @@ static void query_box_put(FILE *f, const struct box *b)
     query_box_rule(f, b, "└", "┴", "┘");
 }
 
-/* All rows are needed to know how wide the columns are. rc: of the first one's step. */
+/* Collects all rows, since column widths depend on them. rc: result of the first row's step. */
 static int query_box(struct query *x, struct box *b, int rc)
 {
     b->columns = sqlite3_column_count(x->statement);
@@ -210,7 +211,7 @@ static void query_json_value(struct mt_json *j, sqlite3_stmt *s, int i)
     case SQLITE_FLOAT:
         mt_json_exact(j, name, sqlite3_column_double(s, i));
         break;
-    default: /* NULL is null */
+    default: /* SQL's NULL becomes null */
         text = query_text(s, i);
         mt_json_text(j, name, text);
         free(text);
@@ -230,10 +231,10 @@ static int query_json(struct query *x, struct mt_json *j, int rc)
     return rc;
 }
 
-/* What there is to write; *rc: of the first row's step, then of the last one's. The exit code. */
+/* Writes the result. *rc: of the first row's step, then of the last one's. Returns the exit code. */
 static int query_put(struct query *x, const struct box *b, int *rc)
 {
-    static struct mt_json j; /* holds the output buffer */
+    static struct mt_json j; /* static: it contains the output buffer */
     int code = mt_output_ready(&x->p.out);
     if (code)
         return code;
@@ -260,11 +261,11 @@ static int query_stopped(void *arg)
     return mt_cli_stop != 0;
 }
 
-/* The exit code. What fails before the first row leaves the output as it was. */
+/* Returns the exit code. A failure before the first row leaves the output unchanged. */
 static int query_write(struct query *x)
 {
     struct box b = {.n = 0};
-    if (!mt_cli_stop) /* else the answer is of what was read, and not asked for twice */
+    if (!mt_cli_stop) /* after an interruption the result covers what was read, and is computed once */
         sqlite3_progress_handler(x->sql.db, 10000, query_stopped, NULL);
     int code = 0, rc = sqlite3_step(x->statement);
     if (x->form == BOX && (rc == SQLITE_ROW || rc == SQLITE_DONE))
@@ -283,7 +284,7 @@ static int query_write(struct query *x)
 
 /* ---- reading ---- */
 
-/* The analyses of what the statement reads. */
+/* Chooses the analyses for the tables that the statement reads. */
 static void query_needs(struct query *x)
 {
     const uint64_t reads = x->sql.reads;
@@ -321,7 +322,7 @@ static int query_answer(struct query *x)
     return code ? code : input;
 }
 
-/* The statement, and in s->reads what it reads. An exit code. */
+/* Prepares the statement; s->reads becomes the tables that it reads. Returns an exit code. */
 static int query_statement(struct query *x)
 {
     char why[300];
@@ -331,7 +332,7 @@ static int query_statement(struct query *x)
     return x->statement ? 0 : mt_cli_usage("%s", why);
 }
 
-/* Are all tables there that the statement reads? An exit code. */
+/* Checks that all tables that the statement reads exist. Returns an exit code. */
 static int query_there(const struct query *x, const char *path, const json_t *file)
 {
     const uint64_t missing = x->sql.reads & ~x->sql.there;
@@ -342,7 +343,7 @@ static int query_there(const struct query *x, const char *path, const json_t *fi
     return mt_cli_refuse("%s: %s", path, why);
 }
 
-/* The tables that the statement reads, of a comm.json. An exit code. */
+/* Loads the tables that the statement reads from a comm.json. Returns an exit code. */
 static int query_comm(struct query *x, const char *path, int *complete)
 {
     char why[300];
@@ -368,7 +369,7 @@ static int query_said(void *arg, int columns, char **value, char **heads)
     return 0;
 }
 
-/* A database. An exit code. */
+/* Opens a database. Returns an exit code. */
 static int query_database(struct query *x, const char *path, int *complete)
 {
     char why[300];
@@ -387,7 +388,7 @@ static int query_database(struct query *x, const char *path, int *complete)
     return code ? code : query_there(x, path, NULL);
 }
 
-/* Of a file that has results already. An exit code. */
+/* Opens a file that contains results. Returns an exit code. */
 static int query_file(struct query *x, const char *path, enum mt_kind kind)
 {
     int complete = 1;
@@ -406,7 +407,7 @@ static int query_file(struct query *x, const char *path, enum mt_kind kind)
     return code ? code : complete ? MT_EXIT_OK : MT_EXIT_INPUT;
 }
 
-/* Of traces. An exit code. */
+/* Analyses traces. Returns an exit code. */
 static int query_traces(struct query *x, int argc, char **argv)
 {
     if (x->sql.reads >> MT_REL_ranges & 1)
@@ -420,7 +421,7 @@ static int query_traces(struct query *x, int argc, char **argv)
     return code ? code : query_answer(x);
 }
 
-/* The statement is the last word. */
+/* Runs the query; the statement is the last word. */
 static int query_run(struct query *x, int argc, char **argv)
 {
     if (optind >= argc)

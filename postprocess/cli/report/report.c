@@ -1,4 +1,4 @@
-/* memtrace report: traces in, one HTML page out. */
+/* memtrace report: writes an HTML page about traces. */
 #define _GNU_SOURCE
 #include "cli/base/comm_file.h"
 #include "cli/base/cli.h"
@@ -22,18 +22,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What the report borrows. Zero-initialised is empty. */
+/* Objects whose texts the report uses. Zero-initialised is empty. */
 struct mt_report_from {
     json_t *json;
     const char **inputs, **notes;
 };
 
-/* Reads the sections of a comm.json (docs/man/memtrace-extract.md) back into the flat lists of a report. */
+/* ---- Reading a comm.json (docs/man/memtrace-extract.md) into the flat lists of a report ---- */
 
 struct reading {
     struct mt_report *r;
-    char why[300]; /* it is not as it should be, or "": there is no memory */
-    /* of the section under way: */
+    char why[300]; /* reason of a malformed file; "": no memory */
+    /* Of the current section: */
     int comm, ctas;
 };
 
@@ -79,7 +79,7 @@ static int report_from_launch(struct reading *x, sqlite3_stmt *row)
     return *x->why ? -1 : 0;
 }
 
-/* By kernel, as the sections have them: kernels have their numbers in this order. */
+/* Numbers the kernels in the order of the sections. */
 static int report_from_launches(struct reading *x, struct mt_sql *sql)
 {
     static const char text[] = "SELECT launch, kernel, load, store, comm_load, comm_store, from_same_launch, "
@@ -101,7 +101,8 @@ static int launch_order(const void *a, const void *b)
     return p->kernel < q->kernel ? -1 : p->kernel > q->kernel;
 }
 
-/* Launches in order, with their numbers of CTAs and SMs. 0, or -1 with x->why: others have some. */
+/* Completes the launches with their numbers of CTAs and SMs. Returns 0, or -1 with x->why if sections
+ * disagree. */
 static int report_from_settle(struct reading *x)
 {
     struct mt_report *r = x->r;
@@ -126,7 +127,7 @@ static int report_from_settle(struct reading *x)
 
 /* ---- transfers ---- */
 
-/* Its kernel, CTA and superstep are these stars. */
+/* Returns an end; the stars from `star` on match its kernel, CTA and launch. */
 static struct mt_report_end report_from_end(struct mt_found *f, unsigned star)
 {
     struct reading *x = f->arg;
@@ -215,7 +216,7 @@ static int report_from_sections(struct reading *x, struct mt_found *f, struct mt
         const char *pattern;
         int comm, ctas;
         unsigned has;
-        int (*f)(struct mt_found *); /* NULL: of launches */
+        int (*f)(struct mt_found *); /* NULL: a list of launches */
     } known[] = {{"KDV/*/*", 0, 0, MT_REPORT_DATA_VOLUMES, NULL},
                  {"KCV/*/*", 1, 0, MT_REPORT_COMM_VOLUMES, NULL},
                  {"senders/*/*", 1, 0, MT_REPORT_SENDERS, NULL},
@@ -238,9 +239,11 @@ static int report_from_sections(struct reading *x, struct mt_found *f, struct mt
     return rc ? rc : report_from_settle(x);
 }
 
-/* ---- what the page shows as it is in the file ---- */
+/* ---- Parts of the file that the page shows unchanged ---- */
 
-enum { DEEPEST = 40 }; /* of a file that memtrace extract did not write; what lies below becomes null */
+enum {
+    DEEPEST = 40
+}; /* deepest nesting, for files not written by memtrace extract; what lies below becomes null */
 
 static void copy_value(struct mt_json *j, const char *key, json_t *v, int depth)
 {
@@ -251,7 +254,7 @@ static void copy_value(struct mt_json *j, const char *key, json_t *v, int depth)
     case JSON_OBJECT:
         mt_json_object(j, key, 1);
         json_object_foreach(v, member, below) if (strcmp(member, "assignment") !=
-                                                  0) /* of placement: a line per CTA instance */
+                                                  0) /* placement has a line per CTA instance */
             copy_value(j, member, below, depth + 1);
         mt_json_end(j);
         break;
@@ -291,8 +294,8 @@ static int copy_members(void *arg, struct mt_json *j)
     return 0;
 }
 
-/* All tables. One that is not as it should be is left out: what the page shows as it is may be anything. 0,
- * or -1 with x->why. */
+/* Copies all tables. Malformed ones are omitted, since other parts of the file may be anything. Returns 0, or
+ * -1 with x->why. */
 static int report_from_tables(struct reading *x, struct mt_sql *sql, const json_t *root, const char *path)
 {
     char before[sizeof x->why] = "";
@@ -309,7 +312,7 @@ static int report_from_tables(struct reading *x, struct mt_sql *sql, const json_
     return 0;
 }
 
-/* 0, or -1 with x->why. */
+/* Returns 0, or -1 with x->why. */
 static int report_from_read(struct reading *x, struct mt_report_from *f, struct mt_sql *sql,
                             struct mt_summary *summary, const char *path)
 {
@@ -323,8 +326,8 @@ static int report_from_read(struct reading *x, struct mt_report_from *f, struct 
     return mt_summary_make(summary, sql, NULL);
 }
 
-/* Fills `r`, which was initialised, and the summary with what the file says. 0; MT_EXIT_INPUT when the file
- * says that it is not complete; or an exit code after saying why. */
+/* Fills `r`, which was initialised, and the summary from the file. Returns 0, MT_EXIT_INPUT if the file says
+ * that it is incomplete, or an exit code after a message. */
 static int report_from(struct mt_report *r, struct mt_report_from *f, struct mt_summary *summary,
                        const char *path)
 {
@@ -351,7 +354,8 @@ static void report_from_free(struct mt_report_from *f)
     free(f->notes);
 }
 
-/* Of the stride graphs, so that they stay small on traces of any size; the page says what is left out. */
+/* Limits of the stride graphs, which keep the page small for traces of any size; the page says what is
+ * omitted. */
 enum { MOST_NODES = 1 << 17, MOST_WARPS = 1 << 14, MANY_LAUNCHES = 100000 };
 
 static const struct mt_command command = {
@@ -387,7 +391,7 @@ struct make {
     struct mt_pipeline p;
     const char *output, *from, *title;
     int no_source, quick;
-    int judges; /* what becomes of the bytes */
+    int judges; /* checks memory for the summary */
     struct mt_buffers buffers;
     struct mt_stride_graph graph, lanes;
     struct mt_check_memory bytes;
@@ -451,7 +455,7 @@ static int report_parse(struct make *m, int argc, char **argv)
 
 /* ---- reading ---- */
 
-/* Which companions there are, and what they say. */
+/* Notes which companions there are, and what they say. */
 static int take_companions(struct make *m)
 {
     struct mt_report *r = &m->report;
@@ -466,7 +470,7 @@ static int take_companions(struct make *m)
     return 0;
 }
 
-/* What comm.json has besides, in its own words. */
+/* Writes the rest of comm.json unchanged. */
 static int write_more(void *arg, struct mt_json *j)
 {
     struct make *m = arg;
@@ -479,7 +483,7 @@ static int write_more(void *arg, struct mt_json *j)
     return m->quick ? 0 : mt_locality_write(j, &r, 0);
 }
 
-/* What stands out. An exit code. */
+/* Makes the summary. Returns an exit code. */
 static int report_glance(struct make *m)
 {
     const char *notes[MT_LOCALITY_RUN_NOTES];
@@ -488,7 +492,7 @@ static int report_glance(struct make *m)
                                                                   : mt_cli_fail("no memory for the report");
 }
 
-/* What was found, as the report has it. An exit code. */
+/* Copies the results into the report. Returns an exit code. */
 static int report_fill(struct make *m)
 {
     struct mt_report *r = &m->report;
@@ -528,7 +532,7 @@ static int report_fill(struct make *m)
     return report_glance(m);
 }
 
-/* Besides the pipeline's own. */
+/* Adds rows besides those of the pipeline. */
 static void report_rows(struct make *m)
 {
     struct mt_feed *f = &m->p.feed;
@@ -607,7 +611,7 @@ static int report_run(struct make *m)
     int code = mt_report_init(&m->report) == 0 ? 0 : mt_cli_fail("no memory for the report");
     if (code == 0)
         code = m->from ? report_from(&m->report, &from, &m->summary, m->from) : from_traces(m);
-    /* What was whole of a damaged trace is shown. */
+    /* The intact part of a damaged trace is shown. */
     if (code == 0 || (code == MT_EXIT_INPUT && m->report.has)) {
         int written = write_page(m);
         code = written ? written : code;
@@ -616,7 +620,7 @@ static int report_run(struct make *m)
     return code;
 }
 
-/* Where "--" is; argc: nowhere, or there is nothing behind it. */
+/* Returns the index of "--", or argc if it is missing or last. */
 static int report_middle(int argc, char **argv)
 {
     for (int i = 1; i + 1 < argc; i++)
@@ -625,7 +629,7 @@ static int report_middle(int argc, char **argv)
     return argc;
 }
 
-/* One run, whose inputs may be behind "--". An exit code. */
+/* Reports on one run, whose inputs may follow "--". Returns an exit code. */
 static int report_one(struct make *m, int argc, char **argv, int middle)
 {
     if (middle < argc)
@@ -639,7 +643,7 @@ static int report_one(struct make *m, int argc, char **argv, int middle)
     return code ? code : report_run(m);
 }
 
-/* Two runs; those of the first are in m->p. An exit code. */
+/* Compares two runs; m->p has the first one's inputs. Returns an exit code. */
 static int report_versus(struct make *m, struct mt_two_runs *t)
 {
     static struct mt_pipeline b;
@@ -649,7 +653,7 @@ static int report_versus(struct make *m, struct mt_two_runs *t)
     t->words.title = m->title;
     b.inputs.paths = t->words.paths[1];
     b.inputs.npaths = t->words.npaths[1];
-    for (size_t i = 0; i < b.inputs.npaths; i++) /* the first run's are known */
+    for (size_t i = 0; i < b.inputs.npaths; i++) /* inputs of the first run are already protected */
         mt_output_spare(b.inputs.paths[i]);
     if (code == 0)
         code = mt_output_open(&m->p.out, m->output);
@@ -665,7 +669,7 @@ static int report_two(struct make *m, int argc, char **argv, int middle)
     mt_inputs_take(&m->p.inputs, middle, argv);
     t.words.paths[0] = m->p.inputs.paths;
     t.words.npaths[0] = m->p.inputs.npaths;
-    optind = 0; /* options may be behind "--", too */
+    optind = 0; /* options may follow "--", too */
     int code = report_parse(m, argc - middle, argv + middle);
     if (code)
         return code;
@@ -687,7 +691,7 @@ int mt_report_command(int argc, char **argv)
     mt_stop_begin();
     mt_pipeline_init(&m.p);
     mt_locality_run_section(&m.p.more, "more", 4);
-    m.p.more.quiet = 1; /* the page says it */
+    m.p.more.quiet = 1; /* the page shows the notes */
     int code = report_parse(&m, middle, argv), two = code == 0 && middle < argc && optind < middle;
     if (code == 0 && !two && (!m.output || strcmp(m.output, "-") == 0) && isatty(STDOUT_FILENO))
         code = mt_cli_usage("a page is not written to a terminal: give -o FILE");

@@ -1,6 +1,5 @@
-/* memtrace run: runs a program that was not built for memtrace, traced. docs/man/memtrace-run.md is its
- * manual. Functions return 0, or the exit code after a message: 1 failure, 2 usage or a program that cannot
- * be traced. */
+/* memtrace run: traces a program that was not built for memtrace. Manual: docs/man/memtrace-run.md. Functions
+ * return 0, or the exit code after a message: 1 failure, 2 usage error or a program that cannot be traced. */
 #define _GNU_SOURCE
 #include "cli/base/commands.h"
 #include "cli/base/cli.h"
@@ -25,21 +24,21 @@
 #include <unistd.h>
 
 struct engine {
-    int gpu;     /* there is one, or the user says so */
-    int asked;   /* -d gpu */
-    int injects; /* the program is traced on the GPU as it is; else on the CPU device */
-    char injection[PATH_MAX], library[PATH_MAX]; /* ours, and NVIDIA's; "": there is none */
-    char why[2 * PATH_MAX];                      /* a sentence: what is missing, and the way out */
+    int gpu;     /* 1: there is a GPU, or the user says so */
+    int asked;   /* 1: -d gpu */
+    int injects; /* 1: traces the unchanged program on the GPU; 0: on the CPU device */
+    char injection[PATH_MAX], library[PATH_MAX]; /* our library, and NVIDIA's; "": missing */
+    char why[2 * PATH_MAX];                      /* what is missing, and the way out; a sentence */
 };
 
 struct program {
-    char path[PATH_MAX]; /* what is started: of a script, the script */
-    const char *what;    /* a word on its CUDA runtime for -v */
-    int injected;        /* it is traced on a GPU, where its runtime stays as it is */
+    char path[PATH_MAX]; /* file that is started; for a script, the script */
+    const char *what;    /* description of its CUDA runtime, for -v */
+    int injected;        /* 1: traced on a GPU, so its runtime is unchanged */
 };
 
-/* Where a program's kernels run and how they are traced: on a GPU as they are, through NVIDIA's Compute
- * Sanitizer API, or on the CPU device. */
+/* ---- Engines: unchanged kernels on a GPU, through NVIDIA's Compute Sanitizer API, or kernels on the CPU
+ * device ---- */
 
 #define LIBRARY "libsanitizer-public.so"
 #define INJECTION "memtrace/libmemtrace-inject.so"
@@ -49,7 +48,7 @@ static int engine_sees_gpu(void)
     return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
 }
 
-/* As the auditor has it; "gpu": the user says that there is one. */
+/* Detects a GPU as the auditor does; "gpu": the user says that there is one. */
 static int engine_has_gpu(void)
 {
     const char *device = getenv("MEMTRACE_DEVICE");
@@ -60,12 +59,12 @@ static int engine_has_gpu(void)
 
 /* ---- NVIDIA's library ---------------------------------------------------------------------------- */
 
-/* Where it may be below a root: a toolkit, what ./setup took from PyPI, a Python's packages. */
+/* Folders that may contain it below a root: a toolkit, the folder of ./setup, Python packages. */
 static const char *const engine_places[] = {"compute-sanitizer", "lib", "extras/Sanitizer", NULL};
 static const char *const engine_packages[] = {"nvidia/cu*/compute-sanitizer", "nvidia/cu*/lib",
                                               "nvidia/cuda_sanitizer_api/lib", NULL};
 
-/* The last file that the pattern has: with versions in it, the newest. */
+/* Finds the last file that matches the pattern, which is the newest version. */
 static int engine_glob(const char *pattern, char path[PATH_MAX])
 {
     glob_t found = {0};
@@ -87,7 +86,7 @@ static int engine_below(const char *root, const char *between, const char *const
     return 0;
 }
 
-/* The folder above that of a program in PATH, its links followed; NULL: there is no such program. */
+/* Returns the folder above that of a program in PATH, with links resolved; NULL: no such program. */
 static const char *engine_root_of(const char *program, char root[PATH_MAX])
 {
     char path[PATH_MAX];
@@ -101,7 +100,7 @@ static const char *engine_root_of(const char *program, char root[PATH_MAX])
     return root;
 }
 
-/* MEMTRACE_SANITIZER: the file, or its folder. */
+/* Handles MEMTRACE_SANITIZER, the file or its folder. */
 static int engine_named(const char *name, char path[PATH_MAX])
 {
     struct stat st;
@@ -117,7 +116,7 @@ static int engine_search(char path[PATH_MAX])
     if (named && *named)
         return engine_named(named, path);
     return engine_below(engine_root_of("/proc/self/exe", own), "sanitizer/", engine_places, path) ||
-           engine_below(own, "../../", engine_packages, path) || /* a wheel's neighbours */
+           engine_below(own, "../../", engine_packages, path) || /* packages beside our own wheel */
            engine_below(getenv("CUDA_PATH"), "", engine_places, path) ||
            engine_below(getenv("CUDA_HOME"), "", engine_places, path) ||
            engine_below(engine_root_of("nvcc", tool), "", engine_places, path) ||
@@ -129,7 +128,7 @@ static int engine_search(char path[PATH_MAX])
 
 /* ---- the choice ---------------------------------------------------------------------------------- */
 
-/* Sets what can be known without a GPU: both libraries, or the sentence why one is missing. */
+/* Finds what is known without a GPU: both libraries, or the sentence why one is missing. */
 static void engine_look(struct engine *e)
 {
     const char *named = getenv("MEMTRACE_SANITIZER");
@@ -169,7 +168,7 @@ static int engine_is_ours(const char *path)
     return !strcmp(slash ? slash + 1 : path, strrchr(INJECTION, '/') + 1);
 }
 
-/* Says what is not as the user would expect; refuses what cannot be. */
+/* Notes what may surprise the user; refuses what is impossible. */
 static int engine_check(const struct engine *e)
 {
     const char *other = getenv("CUDA_INJECTION64_PATH");
@@ -198,7 +197,7 @@ static void engine_list_here(const struct engine *e)
                                       "device, from their PTX");
 }
 
-/* --list: what would happen on a GPU, and what happens here. */
+/* Prints for --list what would happen on a GPU, and what happens here. */
 static void engine_list(const struct engine *e)
 {
     if (*e->library)
@@ -211,11 +210,11 @@ static void engine_list(const struct engine *e)
         engine_list_here(e);
 }
 
-/* ---- The libraries that the dynamic linker would load into a program ---- */
+/* ---- Libraries that the dynamic linker would load into a program ---- */
 
 #define LINKER "/lib64/ld-linux-x86-64.so.2"
 
-/* Runs a program and waits for it. The exit code, or MT_EXIT_FAILURE after a message. */
+/* Runs a program and waits for it. Returns the exit code, or MT_EXIT_FAILURE after a message. */
 static int run_wait(char *const *argv, const posix_spawn_file_actions_t *actions)
 {
     pid_t pid;
@@ -227,7 +226,7 @@ static int run_wait(char *const *argv, const posix_spawn_file_actions_t *actions
     return WIFEXITED(status) ? WEXITSTATUS(status) : MT_EXIT_FAILURE;
 }
 
-/* "	libx.so.1 => /lib/libx.so.1 (0x…)" or "	/lib/ld.so (0x…)": the path, in place; NULL: none. */
+/* Returns the path in " libx.so.1 => /lib/libx.so.1 (0x…)" or " /lib/ld.so (0x…)", in place; NULL: none. */
 static char *libraries_line(char *line, int talk)
 {
     char *arrow = strstr(line, " => "), *path = arrow ? arrow + 4 : line + strspn(line, "\t ");
@@ -242,8 +241,8 @@ static char *libraries_line(char *line, int talk)
     return strchr(path, '/') ? path : NULL; /* not the kernel's own */
 }
 
-/* Adds the paths of all libraries that the program or library is linked to. Nothing of them runs. With `talk`
- * those that are not found are said. */
+/* Adds the paths of all libraries that the program or library is linked with, without running their code.
+ * With `talk` reports missing ones. */
 static int run_libraries(const char *path, struct words *files, int talk)
 {
     char *argv[] = {(char *)LINKER, (char *)"--list", (char *)path, NULL}, *line = NULL, *found;
@@ -255,7 +254,7 @@ static int run_libraries(const char *path, struct words *files, int talk)
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, fileno(f), STDOUT_FILENO);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", 1, 0);
-    run_wait(argv, &actions); /* a static program has none, and is an error to it */
+    run_wait(argv, &actions); /* fails for a static program, which has none */
     posix_spawn_file_actions_destroy(&actions);
     rewind(f);
     while (getline(&line, &room, f) > 0)
@@ -266,7 +265,7 @@ static int run_libraries(const char *path, struct words *files, int talk)
     return 0;
 }
 
-/* ---- The environment in which the dynamic linker loads memtrace into a program ---- */
+/* ---- Environment that makes the dynamic linker load memtrace into a program ---- */
 
 static const struct {
     const char *variable, *file, *separators;
@@ -286,7 +285,7 @@ static int environment_has(const char *list, const char *path, const char *separ
     return 0;
 }
 
-/* Bytes of static thread-local storage that a library asks for, or 0. */
+/* Returns the bytes of static thread-local storage that a library needs, or 0. */
 static size_t environment_static_tls(const char *path)
 {
     struct mt_binary o;
@@ -303,9 +302,8 @@ static size_t environment_static_tls(const char *path)
     return asks ? bytes : 0;
 }
 
-/* With an auditor glibc takes the static thread-local storage of all libraries out of a reserve of some
- * hundred bytes, which is there for dlopen, and without one does not: it must be as much larger as they ask
- * for. */
+/* Enlarges glibc's reserve of static thread-local storage for dlopen. With an auditor glibc takes the storage
+ * of all libraries from this reserve of a few hundred bytes, so it must grow by what they need. */
 static void environment_set_reserve(const char *program)
 {
     enum { FLOOR = 4096 };
@@ -328,7 +326,7 @@ static void environment_set_reserve(const char *program)
     free(now);
 }
 
-/* On the CPU device libmemtrace.so is the CUDA runtime and the driver. */
+/* On the CPU device libmemtrace.so replaces the CUDA runtime and the driver. */
 static int environment_takes_over(const char *program)
 {
     for (unsigned i = 0; i < PARTS; i++) {
@@ -351,14 +349,14 @@ static int environment_takes_over(const char *program)
     return 0;
 }
 
-/* On a GPU the driver loads our library into the program, and NVTX does. */
+/* On a GPU the driver loads our library into the program, as NVTX does. */
 static const char *const environment_injected[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"};
 
-/* For the program at `path`: puts ours before what is there, once. */
+/* Sets the variables for the program at `path`; puts our entries before existing ones, once. */
 static int environment_set(const char *program, const struct engine *e)
 {
     if (!e->injects) {
-        if (e->gpu) /* that it cannot be traced there was said */
+        if (e->gpu) /* the message that it cannot be traced there was printed */
             setenv("MEMTRACE_DEVICE", "cpu", 1);
         return environment_takes_over(program);
     }
@@ -369,7 +367,7 @@ static int environment_set(const char *program, const struct engine *e)
     return 0;
 }
 
-/* The variables as words for a shell, on stdout. */
+/* Prints the variables on stdout, quoted for a shell. */
 static void environment_print(void)
 {
     struct words w = {0};
@@ -388,8 +386,8 @@ static void environment_print(void)
     mt_words_free(&w);
 }
 
-/* --list: the device code of a program and of the libraries that it loads; mt-ptx says what is in each, and
- * what is in its cache. */
+/* ---- --list: device code of a program and its libraries; mt-ptx prints the contents of each file and of its
+ * cache ---- */
 
 static const char *list_runtime(const struct mt_binary *o)
 {
@@ -411,7 +409,8 @@ static const char *list_runtime(const struct mt_binary *o)
     }
 }
 
-/* A library of NVIDIA's whose place libmemtrace-libraries.so takes: its kernels do not run. */
+/* Returns 1 for a library of NVIDIA's that libmemtrace-libraries.so replaces, so that its kernels do not run.
+ */
 static int list_is_stood_in_for(const char *path)
 {
     static const char *const names[] = {MT_LIBRARY_NAMES};
@@ -422,7 +421,7 @@ static int list_is_stood_in_for(const char *path)
     return 0;
 }
 
-/* 1: it has device code or a runtime, and was listed; less: an exit code, negative. */
+/* Returns 1 if the file has device code or a runtime and was listed, 0 if not, or a negative exit code. */
 static int list_file(const char *tool, const char *path)
 {
     struct mt_binary o;
@@ -457,7 +456,7 @@ static int list_tool(char tool[PATH_MAX])
     return mt_cli_fail("there is no %s, which reads device code", tool);
 }
 
-/* --cache-list or --cache-clear of the folder where programs keep images; the exit code. */
+/* Runs --cache-list or --cache-clear for the folder in which programs cache images. Returns the exit code. */
 static int run_cache(const char *what)
 {
     char tool[PATH_MAX];
@@ -466,7 +465,8 @@ static int run_cache(const char *what)
     return code ? code : run_wait(argv, NULL);
 }
 
-/* What traces here, and which device code the file and its libraries carry; NULL: the first alone. */
+/* Prints which engine traces here, and the device code of the file and its libraries; NULL: only the engine.
+ */
 static int run_list(const char *name)
 {
     char path[PATH_MAX], tool[PATH_MAX];
@@ -498,13 +498,13 @@ static int run_list(const char *name)
     return code ? code : mt_near_told();
 }
 
-/* ---- What a program is, and why it cannot be traced ---- */
+/* ---- Kinds of program, and reasons why one cannot be traced ---- */
 
 #define RELINK                                                                                               \
     "build it with NVCC_APPEND_FLAGS=\"--cudart=shared\" in the environment (or nvcc --cudart=shared)"
-enum { HEAD = 256, NESTING = 4 }; /* as the kernel: length of a #! line, scripts as interpreters of scripts */
+enum { HEAD = 256, NESTING = 4 }; /* as in the kernel: length of a #! line, and nesting of scripts */
 
-/* With rights that its caller lacks the dynamic linker takes nothing from the environment. */
+/* A setuid program runs with rights that its caller lacks, so the dynamic linker ignores the environment. */
 static int program_check_rights(const char *path, const struct stat *st)
 {
     const char *bit = st->st_mode & S_ISUID && st->st_uid != getuid() ? "set-user-id"
@@ -551,7 +551,7 @@ static int program_check_cudart(struct program *p, const char *path, const struc
     }
 }
 
-/* On a GPU the driver loads us, into whatever loads the driver. */
+/* On a GPU the driver loads our library into any program that loads the driver. */
 static int program_check_injected(struct program *p, const char *path, const struct mt_binary *o)
 {
     if (!*mt_binary_linker(o) && !o->soname && mt_binary_section(o, ".nv_fatbin"))
@@ -588,17 +588,17 @@ static int program_check_object(struct program *p, const char *path, const struc
     return program_check_cudart(p, path, o);
 }
 
-/* Not what mt_binary_open reads: a text, or for another machine. */
+/* Handles files that mt_binary_open does not read: a text, or a program for another machine. */
 static int program_check_other(const char *path, const char *head, size_t n)
 {
-    const Elf64_Ehdr *h = (const Elf64_Ehdr *)head; /* these fields are where those of 32 bits are */
+    const Elf64_Ehdr *h = (const Elf64_Ehdr *)head; /* these fields are at the same offsets in 32-bit files */
     if (n < 20 || memcmp(head, ELFMAG, SELFMAG) != 0)
         return 0; /* a shell runs it */
     return mt_cli_refuse("%s is a program for %s: only x86-64 programs of 64 bits can be traced", path,
                          mt_binary_machine(h));
 }
 
-/* The interpreter of a #! line, cut out of it in place; NULL: no such line. */
+/* Returns the interpreter of a #! line, cut out in place, or NULL. */
 static char *program_interpreter(char *head)
 {
     if (strncmp(head, "#!", 2) != 0)
@@ -638,7 +638,7 @@ static int program_look(struct program *p, const char *path, int depth)
     return code;
 }
 
-/* Finds it in PATH as a shell does, and makes sure that it can be traced by this engine. */
+/* Finds the program in PATH as a shell does, and checks that this engine can trace it. */
 static int program_find(struct program *p, const char *name, const struct engine *e)
 {
     *p = (struct program){.what = "", .injected = e->injects};
@@ -650,7 +650,7 @@ static int program_find(struct program *p, const char *name, const struct engine
     return program_look(p, p->path, 0);
 }
 
-/* ---- memtrace run: the command line ---- */
+/* ---- The command line ---- */
 
 static const struct mt_command command = {
     .of = MT_OF_RUN,
@@ -676,10 +676,10 @@ static const struct mt_command command = {
 
 struct request {
     int list, show, verbose;
-    const char *of_cache; /* what is asked of mt-ptx about the cache */
+    const char *of_cache; /* cache option for mt-ptx */
 };
 
-/* With those that it is in. */
+/* Creates a folder, with its parents. */
 static int run_make(const char *folder)
 {
     char path[PATH_MAX];
@@ -689,13 +689,13 @@ static int run_make(const char *folder)
     }
     for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
         *slash = '\0';
-        mkdir(path, 0777); /* if it is not there then, the next one says it */
+        mkdir(path, 0777); /* a failure shows in the next mkdir */
         *slash = '/';
     }
     return mkdir(folder, 0777) != 0 && errno != EEXIST ? -1 : 0;
 }
 
-/* The program may go to another folder before it writes: the whole path. */
+/* Sets the output folder, as an absolute path since the program may change folders before it writes. */
 static int run_output(const char *folder)
 {
     char whole[PATH_MAX];
@@ -705,7 +705,7 @@ static int run_output(const char *folder)
     return 0;
 }
 
-/* As in run_output, but who needs the folder makes it, and looks at whose it is. */
+/* Sets the cache folder as an absolute path; the runtime creates it and checks its owner. */
 static int run_cache_folder(const char *folder)
 {
     char here[PATH_MAX] = "", *whole;
@@ -717,7 +717,7 @@ static int run_cache_folder(const char *folder)
     return 0;
 }
 
-/* The program itself would only say what is wrong, and trace all. */
+/* Checks the pattern here, since the program would only report the error and trace all kernels. */
 static int run_kernels(const char *text)
 {
     char why[200];
@@ -732,7 +732,7 @@ static int run_kernels(const char *text)
     return 0;
 }
 
-/* `choices`: `words` as people read them. */
+/* `choices`: the accepted words, for messages. */
 static int run_choice(const char *variable, const char *value, const char *const *words, const char *choices)
 {
     const char *const *all = words;
@@ -750,7 +750,7 @@ static int run_is_spaces(const char *list)
 {
     static const char *const words[] = {"global", "shared", "local", NULL};
     unsigned has = 0;
-    mt_near_word(list, 0, words); /* a shell may ask for them */
+    mt_near_word(list, 0, words); /* for shell completion */
     while (*list) {
         size_t n = strcspn(list, ","), i = 0;
         while (i < 3 && (strlen(words[i]) != n || strncmp(words[i], list, n) != 0))
@@ -829,7 +829,7 @@ static int run_show(char **argv)
     return mt_near_told();
 }
 
-/* On a terminal: where the traces go, and what comes next. */
+/* Prints on a terminal where the traces are, and what to do next. */
 static void run_next(void)
 {
     const char *folder = getenv("MEMTRACE_DIR"), *quiet = getenv("MEMTRACE_QUIET");
@@ -855,7 +855,7 @@ static int run_program(const struct request *r, char **argv)
     if (r->verbose)
         mt_cli_say("%s: %s", p.path, p.what);
     run_next();
-    execvp(argv[0], argv); /* as p.path, and a text without #! by a shell */
+    execvp(argv[0], argv); /* as p.path; a shell runs a text without #! */
     return mt_cli_fail("%s: %s", p.path, strerror(errno));
 }
 
@@ -867,7 +867,7 @@ int mt_run_command(int argc, char **argv)
         return code < 0 ? MT_EXIT_OK : code;
     if (r.of_cache)
         return optind < argc ? mt_cli_usage("%s takes no program", r.of_cache) : run_cache(r.of_cache);
-    setenv("MEMTRACE_FORMAT", "compact", 0); /* unless somebody asked for another one */
+    setenv("MEMTRACE_FORMAT", "compact", 0); /* unless another format was requested */
     if (optind == argc && !r.list)
         return mt_cli_usage("no program");
     if (r.list && optind + 1 < argc)
