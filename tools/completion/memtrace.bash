@@ -1,4 +1,4 @@
-# bash: commands of memtrace, options of it and the mt- programs, and the words that an option's value can be, as each of them lists its own; else files.
+# bash: completes commands of memtrace, options, and values of options, as the programs list them; else files.
 # memtrace run and memtrace host: the program's words are completed as files.
 _memtrace() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} option= begun= values

@@ -1,6 +1,6 @@
-# fish: commands of memtrace, options of it and the mt- programs, and the words that an option's value can be, as each of them lists its own; else files.
+# fish: completes commands of memtrace, options, and values of options, as the programs list them; else files.
 set -l tool (status basename | string replace -r '\.fish$' '')
-# What is asked for its options: the program, or memtrace and its command.
+# Prints what lists the options: the program, or memtrace with its command.
 function __memtrace_tool
     set -l words (commandline -opc)
     test (basename $words[1]) = memtrace; and echo -- $words[1]\n$words[2]; or echo -- $words[1]

@@ -1,7 +1,7 @@
-"""md2man.py PAGE.md OUT.1 VERSION: a manual page from the Markdown that docs/man/ uses.
+"""md2man.py PAGE.md OUT.1 VERSION: makes a manual page from the Markdown of docs/man/.
 
-Understood: `# name(1) - one line` or `# name - one line` (the first line), `## section`, `### part`, paragraphs, lists
-(`- item` or `* item`, continued by indentation), indented and fenced code, tables (as they are, in code), `code`,
+Supported: `# name(1) - one line` or `# name - one line` (the first line), `## section`, `### part`, paragraphs, lists
+(`- item` or `* item`, continued by indentation), indented and fenced code, tables (as preformatted text), `code`,
 **bold**, *emphasis* and [text](target). A paragraph that begins with an option in backquotes becomes a tagged one when
 a line beginning with `: ` follows.
 """
@@ -91,13 +91,13 @@ def blocks(lines):
                 yield "term", (" ".join(body), " ".join(text))
             elif body:
                 yield "para", " ".join(body)
-            else:  # a stray ": " line
+            else:  # a ": " line without an option before it
                 yield "para", lines[i]
                 i += 1
 
 
 def table(lines):
-    """Cells in columns, without the rule under the head."""
+    """Returns cells in columns, without the rule below the heads."""
     rows = [[c.strip().replace("`", "") for c in re.split(r"(?<!\\)\|", l.strip().strip("|"))] for l in lines]
     rows = [r for r in rows if not all(re.fullmatch(r":?-+:?", c) for c in r)]
     widths = [max(len(r[i]) if i < len(r) else 0 for r in rows) for i in range(max(map(len, rows)))]

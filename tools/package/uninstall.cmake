@@ -1,5 +1,5 @@
-# cmake -P uninstall.cmake, in the build folder: removes what `cmake --install` last wrote (install_manifest.txt), and the
-# CUDA overlay that it made. Folders stay.
+# cmake -P uninstall.cmake, in the build folder: removes the files of the last `cmake --install` (install_manifest.txt) and its
+# CUDA overlay. Folders stay.
 file(STRINGS "${CMAKE_CURRENT_BINARY_DIR}/install_manifest.txt" files)
 foreach(file IN LISTS files)
   if(file MATCHES "/libexec/memtrace/|/memtrace/memtrace\\.cfg$")

@@ -1,5 +1,5 @@
-"""A Chromium without a screen, driven over its debugging pipe (Chrome DevTools Protocol): no package of Python's is
-needed. Used by the tests of memtrace report's pages and by make_pictures.py."""
+"""Headless Chromium, controlled over its debugging pipe (Chrome DevTools Protocol) without Python
+packages. Used by the tests of memtrace report's pages and by make_pictures.py."""
 import base64
 import fcntl
 import json
@@ -26,7 +26,7 @@ class Page:
         self.profile = tempfile.mkdtemp(prefix="memtrace-chromium-")
         here_in, there_out = os.pipe()
         there_in, here_out = os.pipe()
-        # Away from 3 and 4, where the browser wants them.
+        # Moves descriptors from 3 and 4, which the browser uses.
         there_in, there_out = (fcntl.fcntl(fd, fcntl.F_DUPFD, 20) for fd in (there_in, there_out))
         self.reader, self.writer = here_in, here_out
         quiet = os.open(os.devnull, os.O_RDWR)
@@ -110,7 +110,7 @@ class Page:
                 return answer["result"]
             self.take(answer)
 
-    # ---- what tests do ----
+    # ---- operations for tests ----
 
     def size(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
@@ -123,15 +123,15 @@ class Page:
             self.take(self.message(until))
 
     def open(self, path, address=""):
-        """address: what comes behind the file's name (#…)."""
+        """Opens a file; `address` follows the file's name (#…)."""
         if address:
-            self.visit("about:blank") # else only the address might change
+            self.visit("about:blank") # else the page might not be loaded again
         self.visit("file://" + os.path.abspath(path) + address)
         self.run("window.memtraceReport && memtraceReport.ready")  # a report draws its panels one after another
         self.settle()
 
     def run(self, script):
-        """The value of an expression, which may be a promise."""
+        """Returns the value of an expression, which may be a promise."""
         result = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             details = result["exceptionDetails"]
@@ -139,11 +139,11 @@ class Page:
         return result["result"].get("value")
 
     def settle(self):
-        """Waits until what was asked for is drawn."""
+        """Waits until pending drawing is done."""
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done))))")
 
     def place(self, selector, x=0.5, y=0.5):
-        """A point in an element, in the window, after scrolling there."""
+        """Scrolls to an element; returns a point in it, in window coordinates."""
         quoted = json.dumps(selector)
         self.run(f"document.querySelector({quoted}).scrollIntoView({{block: 'center', behavior: 'instant'}})")
         self.settle()
@@ -182,7 +182,7 @@ class Page:
         return self.run("document.querySelectorAll('*').length")
 
     def picture(self, path, selector=None):
-        """A PNG of an element, or of the window."""
+        """Returns a PNG of an element, or of the window."""
         clip = {}
         if selector:
             self.place(selector)

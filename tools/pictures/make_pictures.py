@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the pictures of docs/gallery.md: parts of the reports that examples/demo.sh left, as PNG files.
+"""Makes the pictures of docs/gallery.md: parts of the reports that examples/demo.sh has made, as PNG files.
 
 usage: make_pictures.py DEMO_FOLDER [OUT_FOLDER]     (OUT_FOLDER: docs/pictures of this checkout)
 Needs Chromium. Colours are reduced to a palette, so that the files stay small."""
@@ -29,7 +29,7 @@ PICTURES = [
 
 
 def pixels(png):
-    """Width, height and rows of RGB of an 8-bit PNG without interlacing."""
+    """Returns width, height and rows of RGB of an 8-bit PNG without interlacing."""
     at, data = 8, b""
     while at < len(png):
         size, kind = struct.unpack_from(">I4s", png, at)
@@ -62,14 +62,14 @@ def pixels(png):
 
 
 def with_palette(png):
-    """The picture with the 256 colours that it has most of; others become the nearest of these."""
+    """Returns the picture with its 256 most frequent colours; others become the nearest of these."""
     width, height, rows = pixels(png)
     counts = collections.Counter(c for row in rows for c in row)
     coarse, palette = collections.Counter(), {}
     for c, n in counts.items():
         coarse[bytes(v & 0xf0 for v in c)] += n
     best = {}
-    for c, n in counts.items(): # the most frequent colour of each cell stands for it
+    for c, n in counts.items(): # each cell gets its most frequent colour
         cell = bytes(v & 0xf0 for v in c)
         if cell not in best or n > counts[best[cell]]:
             best[cell] = c
@@ -95,7 +95,7 @@ def main():
     for name, html, dark, width, script, element in PICTURES:
         with chromium.Page(width, 720 if element else 940, dark) as page:
             page.open(os.path.join(demo, html + ".html"))
-            if element: # the bar at the top would lie over it
+            if element: # the bar at the top would cover it
                 page.run("document.querySelector('.top').style.position = 'static'")
             if script:
                 page.run(script)

@@ -1,13 +1,13 @@
 # Sourced by ./setup: installs the packages of tools/setup/packages that are missing.
 
-# Names of those not installed, one a line.
+# Prints the names of packages that are not installed, one per line.
 packages_missing() {
     sed -e 's/#.*//' -e '/^ *$/d' tools/setup/packages | while read -r name _; do
         dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null | grep -qx installed || echo "$name"
     done
 }
 
-# Why one of them is needed.
+# Prints why a package is needed.
 package_reason() {
     sed -n "s/^$(printf '%s' "$1" | sed 's/[+.]/\\&/g')  *//p" tools/setup/packages
 }
@@ -21,7 +21,7 @@ as_root() {
     fi
 }
 
-# apt_install NAME…: takes new package lists when the old ones do not know a name or are stale.
+# apt_install NAME…: updates the package lists if they lack a name or are stale.
 apt_install() {
     if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; then
         fail "these packages are missing and neither root nor sudo is at hand; have an administrator run:
@@ -50,12 +50,12 @@ apt_get_install() {
     }
 }
 
-# Those of tools/setup/packages-tests: tests that need one that cannot be had are skipped, and counted as such.
+# Installs tools/setup/packages-tests. Tests that need an unavailable package are skipped, and counted as skipped.
 packages_install_tests() {
     packages_install_wanted tools/setup/packages-tests "tests that need it will be skipped"
 }
 
-# Those of tools/setup/packages-optional: a part of memtrace is not built where one cannot be had.
+# Installs tools/setup/packages-optional. Without an unavailable package a part of memtrace is not built.
 packages_install_optional() {
     packages_install_wanted tools/setup/packages-optional "what needs it will not be built"
 }

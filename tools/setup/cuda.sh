@@ -1,11 +1,11 @@
 # Sourced by ./setup: a CUDA toolkit, found or taken from NVIDIA's packages on PyPI.
 
-# The same question as in cmake/MemtraceCUDA.cmake.
+# Tests a toolkit by the same file as cmake/MemtraceCUDA.cmake.
 is_cuda() {
     [ -e "$1/include/cuda_runtime_api.h" ] && [ -e "$1/bin/ptxas" ] && [ -e "$1/bin/fatbinary" ]
 }
 
-# Prints the first toolkit that there is.
+# Prints the first toolkit found.
 cuda_find() {
     local root
     for root in ${CUDA_PATH:+"$CUDA_PATH"} /usr/local/cuda /usr/lib/cuda "$build/cuda"; do
@@ -17,7 +17,7 @@ cuda_find() {
     return 1
 }
 
-# What of CUDA is needed: assembler and fatbinary, runtime headers, compiler headers, libdevice, Thrust/CUB,
+# Required parts of CUDA: assembler and fatbinary, runtime headers, compiler headers, libdevice, Thrust/CUB,
 # the profiler calls' header.
 # CUDA_EXTRA names more for programs that use them, e.g. CUDA_EXTRA="nvidia-curand==10.4.*".
 cuda_wheels="nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl nvidia-cuda-profiler-api"

@@ -2,7 +2,7 @@
 
 dynamorio_from="DynamoRIO-Linux-VERSION.tar.gz (11.3.0 or newer) of https://github.com/DynamoRIO/dynamorio/releases"
 
-# dynamorio_check LIST FILE: is it a release for this processor? `list` has its paths.
+# dynamorio_check LIST FILE: checks that FILE is a release for this processor; LIST contains its paths.
 dynamorio_check() {
     local list=$1 file=$2 folder machine
     [ -s "$list" ] || fail "$file is no .tar.gz, or not whole: download it again: $dynamorio_from"
@@ -36,7 +36,7 @@ dynamorio_install() {
     mv "$folder/new" "$build/dynamorio" && rm -rf "$folder"
 }
 
-# The one that was installed so, unless another one is named.
+# Uses the installed release, unless another one is named.
 dynamorio_use() {
     if [ -z "${DYNAMORIO_HOME-}" ] && [ -x "$build/dynamorio/bin64/drrun" ]; then
         export DYNAMORIO_HOME=$build/dynamorio

@@ -1,7 +1,7 @@
-# Sourced by ./setup: the packages that tests/python runs, those that post.tables_foreign and post.perfetto read our tables and timelines with, in a virtual
-# environment of their own (about 2 GB, with PyTorch 5 GB).
+# Sourced by ./setup: installs the packages of tests/python, and those with which post.tables_foreign and post.perfetto read our tables and timelines,
+# in a virtual environment (about 2 GB, with PyTorch 5 GB).
 
-# python_tests_take LIST WHAT: what the list names goes into the environment, unless it is there.
+# python_tests_take LIST WHAT: installs the packages of LIST into the environment, unless they are installed.
 python_tests_take() {
     local venv=$build/python-tests list=tools/setup/$1
     cmp -s "$list" "$venv/$1" && return
@@ -11,7 +11,7 @@ python_tests_take() {
     cp "$list" "$venv/$1"
 }
 
-# python_tests_install [torch]: into build/python-tests; what is there already stays.
+# python_tests_install [torch]: installs into build/python-tests, and keeps what is there.
 python_tests_install() {
     local venv=$build/python-tests
     case ${1-} in
@@ -19,7 +19,7 @@ python_tests_install() {
     *) fail "python-tests: torch, or nothing" ;;
     esac
     if ! cmp -s tools/setup/python-tests.txt "$venv/python-tests.txt"; then
-        # Triton compiles its launcher: Python.h.
+        # Triton compiles its launcher, which needs Python.h.
         local missing=() name
         for name in python3-venv python3-dev; do
             dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null | grep -qx installed || missing+=("$name")

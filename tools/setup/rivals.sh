@@ -1,5 +1,5 @@
-# Sourced by ./setup: other runtimes that run kernels on this processor, for `bench/run rivals`: PoCL (Debian's), and Intel's OpenCL runtime
-# (three packages of PyPI, about 300 MB) in build/rivals.
+# Sourced by ./setup: installs other runtimes that run kernels on this processor, for `bench/run rivals`: PoCL from Debian, and Intel's
+# OpenCL runtime (three packages of PyPI, about 300 MB) in build/rivals.
 
 rivals_install() {
     local folder=$build/rivals missing=() name

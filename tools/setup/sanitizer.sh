@@ -1,6 +1,6 @@
-# Sourced by ./setup: NVIDIA's Compute Sanitizer API, by which memtrace run traces programs on a GPU: headers for the build, and the library.
+# Sourced by ./setup: installs NVIDIA's Compute Sanitizer API, with which memtrace run traces programs on a GPU: headers for the build, and the library.
 
-# Prints the first folder of sanitizer.h that there is; the same question as in cmake/MemtraceSanitizer.cmake.
+# Prints the first folder with sanitizer.h, found as in cmake/MemtraceSanitizer.cmake.
 sanitizer_headers() {
     local cuda folder
     cuda=$(cuda_find) || cuda=
@@ -14,7 +14,7 @@ sanitizer_headers() {
     return 1
 }
 
-# The package of PyPI that fits the toolkit, as "name==12.4.*".
+# Prints the package of PyPI that fits the toolkit, as "name==12.4.*".
 sanitizer_wheel() {
     local release major
     release=$("$1/bin/ptxas" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\.[0-9]*\).*/\1/p')
@@ -27,7 +27,7 @@ sanitizer_wheel() {
     fi
 }
 
-# Gets it into build/sanitizer when there is none. 1: it cannot be had, which was said.
+# Installs it in build/sanitizer if there is none. Returns 1 after a message if it is unavailable.
 sanitizer_install() {
     local wheel wheels cuda
     if sanitizer_headers >/dev/null; then
@@ -51,7 +51,7 @@ sanitizer_install() {
     return 1
 }
 
-# What is there of a GPU, in words: the driver's files, as memtrace run looks for them.
+# Describes the GPU by the driver's files, which memtrace run looks for.
 sanitizer_gpu() {
     if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then
         say "no GPU: there is neither /dev/nvidiactl nor /dev/dxg (NVIDIA's driver is not loaded)"
@@ -63,7 +63,7 @@ sanitizer_gpu() {
     say "a GPU's device file is there, and nvidia-smi says nothing"
 }
 
-# ./setup gpu: 0 when memtrace run would trace on a GPU here.
+# ./setup gpu: returns 0 if memtrace run would trace on a GPU here.
 sanitizer_report() {
     local code=0
     sanitizer_gpu || code=1

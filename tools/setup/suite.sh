@@ -1,7 +1,7 @@
-# Sourced by ./setup: runs ctest and counts what it said, test by test.
+# Sourced by ./setup: runs ctest and counts the results of the tests.
 
-# suite_skipped: for each test that was skipped which part was left out, or the last line that it said; equal ones together, and counted. ctest
-# shows it of tests that fail alone.
+# suite_skipped: prints which part each skipped test lacks, or its last line, with equal reasons counted. ctest shows the output of
+# failed tests only.
 suite_skipped() {
     awk 'NR == FNR { if (match($0, /: [^ ]+ \.*\*\*\*Skipped/)) { split(substr($0, RSTART + 2), word, " "); skipped[word[1]] = 1 } next }
         /^[0-9]+\/[0-9]+ Testing: / { name = $3; last = "says no reason" }
@@ -12,8 +12,8 @@ suite_skipped() {
         END { for (why in count) print "skipped: " count[why] ": " why ":" names[why] }' "$1" "$build/Testing/Temporary/LastTest.log" 2>/dev/null | sort
 }
 
-# suite_run [ctest options]: the last line is "N passed, N failed, N skipped", and how many did not run where ctest ended early. Status 0 only
-# when ctest ended with 0, all ran, no test failed and at least one passed.
+# suite_run [ctest options]: the last line is "N passed, N failed, N skipped", and how many did not run if ctest ended early. Returns 0
+# only if ctest returned 0, all tests ran, none failed and at least one passed.
 suite_run() {
     local out=$log/ctest.log status=0 total passed skipped failed rest
     total=$(ctest --test-dir "$build" -N "$@" | sed -n 's/^Total Tests: *//p')

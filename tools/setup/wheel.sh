@@ -1,6 +1,6 @@
-# Sourced by ./setup: a wheel for pip, of what is built.
+# Sourced by ./setup: makes a wheel for pip from the build.
 
-# wheel_make [FOLDER]: into build/wheel, or the folder.
+# wheel_make [FOLDER]: makes it in build/wheel, or in FOLDER.
 wheel_make() {
     grep -q '^MEMTRACE_LLD:FILEPATH=/' "$build/CMakeCache.txt" || fail "a wheel needs LLD as a library: apt-get install liblld-19-dev"
     command -v patchelf >/dev/null || fail "a wheel needs patchelf: apt-get install patchelf"

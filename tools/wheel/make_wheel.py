@@ -1,8 +1,8 @@
-"""make_wheel.py BUILD OUT: a wheel of memtrace in the folder OUT, from the build tree BUILD.
+"""make_wheel.py BUILD OUT: makes a wheel of memtrace in the folder OUT from the build tree BUILD.
 
-It is the Python package of memtrace/ beside this script, and in its folder `tree` the programs and libraries as they lie in a build tree,
-stripped, with the libraries that a Python alone may lack. Wheels have no links: names in memtrace/cudart become small files, which is
-enough for libmemtrace-attach.so. The same build gives the same bytes. Uses strip, patchelf, ldd and objdump."""
+It contains the Python package memtrace/ beside this script and, in its folder `tree`, the programs and libraries in the layout of a build
+tree, stripped, with libraries that a machine with only Python may lack. Wheels have no links: names in memtrace/cudart become small
+files, which is enough for libmemtrace-attach.so. Equal builds give equal bytes. Uses strip, patchelf, ldd and objdump."""
 import base64
 import hashlib
 import os
@@ -15,7 +15,7 @@ import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
-# What a build has, by where it is in the tree; {}: some are not built everywhere.
+# Files of a build by their place in the tree; {}: some are not built everywhere.
 PROGRAMS = ["bin/memtrace", "bin/mt-cc", "libexec/memtrace/mt-cudabin"]
 WHOLE = "libexec/memtrace/mt-ptx-whole"  # becomes mt-ptx
 LIBRARIES = ["lib/libmemtrace.so", "lib/libmemtrace-attach.so", "lib/libmemtrace-libraries.so", "lib/libmemtrace-host.so",
@@ -25,11 +25,11 @@ DATA = ["lib/memtrace/cpu-builtins.bc", "lib/memtrace/gpu-device.bc"]
 FOLDERS = {"lib/memtrace/python": "lib/memtrace/python", "include/memtrace": "include/memtrace"}
 SOURCES = {"tools/overlay/mt-overlay": "libexec/memtrace/mt-overlay", "tools/overlay/headers": "libexec/memtrace/headers"}
 NAMES = "lib/memtrace/cudart"
-NEEDS = "lib/memtrace/needs"  # libraries of others
+NEEDS = "lib/memtrace/needs"  # libraries of other projects
 SYSTEM = re.compile(r"(linux-vdso|ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+)\.so\b")
-OF_CLANG = "libMemtrace-AA.so"  # runs in clang 19 alone, which brings its libraries
+OF_CLANG = "libMemtrace-AA.so"  # only loaded by clang 19, which has its libraries
 COMMANDS = ["memtrace", "mt-cc", "mt-compare", "mt-convert", "mt-dump", "mt-env", "mt-extract", "mt-graph", "mt-host", "mt-report", "mt-run"]
-# Packages of Debian whose code is in the wheel: their licences go with it.
+# Debian packages whose code, and therefore licence, is in the wheel.
 PARTS = {"LLVM": "llvm-19-dev", "LLD": "liblld-19-dev", "zlib": "zlib1g-dev", "zstd": "libzstd-dev", "lz4": "liblz4-dev", "d3": "node-d3",
          "gcc": "libstdc++6"}
 METADATA = """Metadata-Version: 2.1
@@ -50,7 +50,7 @@ def output(*words):
 
 def put(path, to, mode=None):
     os.makedirs(os.path.dirname(to), exist_ok=True)
-    shutil.copyfile(path, to)  # what a link leads to
+    shutil.copyfile(path, to)  # follows links
     os.chmod(to, mode or (0o755 if os.access(path, os.X_OK) else 0o644))
 
 
@@ -62,7 +62,7 @@ def put_folder(path, to):
 
 
 def needed(path):
-    """The libraries of others that the dynamic linker loads for it: name -> path."""
+    """Returns other projects' libraries that the dynamic linker loads for a file: name -> path."""
     lines = re.findall(r"^\t(\S+) => (\S+)", output("ldd", path), re.M)
     missing = [name for name, where in lines if where == "not"]
     if missing:
@@ -71,7 +71,7 @@ def needed(path):
 
 
 def build_tree(build, tree):
-    """Programs and libraries, stripped, and what they need."""
+    """Copies programs and libraries, stripped, and the libraries that they need."""
     put(os.path.join(build, WHOLE), os.path.join(tree, "libexec/memtrace/mt-ptx"), 0o755)
     for name in PROGRAMS + LIBRARIES + DATA + OPTIONAL:
         if name not in OPTIONAL or os.path.exists(os.path.join(build, name)):
@@ -83,7 +83,7 @@ def build_tree(build, tree):
             continue
         subprocess.run(["strip", "--strip-unneeded", path], check=True)
         own = {} if name.endswith(OF_CLANG) else needed(os.path.join(build, WHOLE if name.endswith("mt-ptx") else name))
-        if own:  # as DT_RPATH, which counts for what its libraries need, too
+        if own:  # as DT_RPATH, which also applies to its libraries' dependencies
             up = os.path.relpath(NEEDS, os.path.dirname(name))
             subprocess.run(["patchelf", "--force-rpath", "--set-rpath", f"$ORIGIN/{up}", path], check=True)
         needs.update(own)
@@ -102,7 +102,7 @@ def build_tree(build, tree):
 
 
 def owner(path):
-    """The package of Debian that a file came with, which knows it by the name below / or below /usr."""
+    """Returns the Debian package of a file, which lists it below / or below /usr."""
     path = os.path.realpath(path)
     done = subprocess.run(["dpkg-query", "-S", path, path.removeprefix("/usr")], capture_output=True, text=True, check=False)
     if not done.stdout:
@@ -124,7 +124,7 @@ def licences(needs, to):
 
 
 def oldest_glibc(folder):
-    """The newest version of glibc that one of the files asks for: what the tag of the platform names."""
+    """Returns the newest glibc version that a file requires, for the platform tag."""
     versions = {(2, 17)}
     for path in files_of(folder):
         with open(path, "rb") as f:
@@ -144,7 +144,7 @@ def write(path, text):
 
 
 def pack(folder, info, wheel):
-    """All files, the record of their hashes last; times and modes are the same each time."""
+    """Writes all files, the record of their hashes last, with fixed times and modes."""
     record = []
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         def add(name, data, mode):

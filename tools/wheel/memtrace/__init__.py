@@ -1,5 +1,5 @@
-"""memtrace from Python: `memtrace.open("run-1")` has the tables of a trace as frames of pandas or polars; in a notebook
-`%load_ext memtrace` gives %%memtrace, which runs a cell traced and shows its page."""
+"""memtrace from Python: `memtrace.open("run-1")` returns the tables of a trace as frames of pandas or polars. In a notebook
+`%load_ext memtrace` adds %%memtrace, which traces a cell and shows its page."""
 import os
 import shutil
 
@@ -7,8 +7,8 @@ __all__ = ["Error", "Results", "load_ipython_extension", "open", "program"]
 
 
 def program(name="memtrace"):
-    """The path of one of memtrace's programs: this package's, or where it has none the one in PATH. Those that are `memtrace` under
-    another name (mt-extract) are that."""
+    """Returns the path of a program of memtrace, in this package or else in PATH. Commands of `memtrace` (mt-extract) give that
+    program."""
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tree", "bin")
     for each in name, "memtrace":
         if os.path.exists(os.path.join(own, each)):

@@ -1,4 +1,4 @@
-"""`python -m memtrace …`, and the commands that pip puts into bin: become the program of that name in tree/bin."""
+"""Executes the program in tree/bin for `python -m memtrace …` and for the commands that pip installs."""
 import os
 import sys
 

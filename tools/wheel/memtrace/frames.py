@@ -10,15 +10,15 @@ import weakref
 
 import memtrace
 
-INCOMPLETE = 3  # exit code: there are results, and something is missing
+INCOMPLETE = 3  # exit code for incomplete results
 
 
 class Error(Exception):
-    """memtrace extract had no results; the text is what it said."""
+    """memtrace extract failed; the text is its message."""
 
 
 def pandas_frame(pandas, names, kinds, rows):
-    types = {"INTEGER": "Int64", "REAL": "Float64"}  # those that have a NULL, and 64 bits
+    types = {"INTEGER": "Int64", "REAL": "Float64"}  # types with NULL and 64 bits
     columns = list(zip(*rows)) if rows else [()] * len(names)
     return pandas.DataFrame({name: pandas.Series(list(column), dtype=types.get(kind)) for name, kind, column in zip(names, kinds, columns)})
 
@@ -34,7 +34,7 @@ MAKERS = {"pandas": pandas_frame, "polars": polars_frame}
 
 
 def frames_library(wanted):
-    """(the module, its function above)."""
+    """Returns the module, and its function above."""
     if wanted is not None and wanted not in MAKERS:
         raise ValueError(f"frames is 'pandas' or 'polars', not {wanted!r}")
     for name in [wanted] if wanted else MAKERS:
@@ -79,7 +79,7 @@ class Results:
             folder.cleanup()
 
     def close(self):
-        """Its temporary files are removed; frames stay."""
+        """Removes the temporary files; frames stay valid."""
         self._close()
 
     def __enter__(self):
@@ -89,7 +89,7 @@ class Results:
         self.close()
 
     def tables(self):
-        """Names of the tables and views."""
+        """Returns the names of the tables and views."""
         return [name for name, in self._database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")]
 
     def table(self, name):
@@ -101,7 +101,7 @@ class Results:
         return self._kept[name]
 
     def sql(self, query, *values):
-        """The answer to a question in SQL, with the values of its question marks."""
+        """Returns the result of an SQL statement with values for its question marks."""
         return self._frame(query, values, {})
 
     def _frame(self, query, values, kinds):
@@ -112,13 +112,13 @@ class Results:
 
     @property
     def complete(self):
-        """True, False, or None: nobody knows."""
+        """True, False, or None if unknown."""
         found = dict(self._database.execute("SELECT key, value FROM meta")).get("complete")
         return {"1": True, "0": False}.get(found)
 
     @property
     def notes(self):
-        """What the tables' reader has to know, in sentences."""
+        """Returns remarks on the tables, as sentences."""
         return [value for value, in self._database.execute("SELECT value FROM meta WHERE key LIKE 'note %'")]
 
     def __getitem__(self, name):
@@ -137,7 +137,7 @@ class Results:
 
 
 def kind_of(rows, i):
-    """Of a column that no table has."""
+    """Raises an error for a column that no table has."""
     types = {type(row[i]) for row in rows} - {type(None)}
     return "INTEGER" if types == {int} else "REAL" if types and types <= {int, float} else "TEXT"
 

@@ -1,4 +1,4 @@
-"""%%memtrace: runs the cell as a script of its own under memtrace run, and shows the page of its traces."""
+"""%%memtrace: runs the cell as a separate script under memtrace run, and shows the page of its traces."""
 import html
 import os
 import shlex
@@ -17,7 +17,7 @@ memtrace.open(FOLDER) has the tables. Other options go to memtrace run: %%memtra
 
 
 def split(line):
-    """(folder, the other options)."""
+    """Returns the folder and the other options."""
     words, folder = shlex.split(line), None
     for i, word in enumerate(words):
         if word in ("-o", "--output") and i + 1 < len(words):
@@ -30,12 +30,12 @@ def split(line):
 
 
 def traces_of(folder):
-    """With their times: a run may have the names of one before."""
+    """Returns the traces with their times, since a later run may reuse names."""
     return {(entry.name, entry.stat().st_mtime_ns) for entry in os.scandir(folder) if entry.name.startswith("MemTrace-")}
 
 
 def show(path):
-    """The page itself is in the notebook, wherever a server of notebooks may read files."""
+    """Embeds the page in the notebook, which works wherever the notebook server may read files."""
     from IPython.display import display
     with open(path, encoding="utf-8") as f:
         page = html.escape(f.read())
