@@ -139,7 +139,7 @@ class Page:
         return result["result"].get("value")
 
     def settle(self):
-        """Waits until pending drawing is done."""
+        """Waits for three frames, so that pending drawing is done."""
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done))))")
 
     def place(self, selector, x=0.5, y=0.5):

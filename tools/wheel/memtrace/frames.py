@@ -137,7 +137,7 @@ class Results:
 
 
 def kind_of(rows, i):
-    """Raises an error for a column that no table has."""
+    """Returns the type of a query's column that belongs to no table."""
     types = {type(row[i]) for row in rows} - {type(None)}
     return "INTEGER" if types == {int} else "REAL" if types and types <= {int, float} else "TEXT"
 
