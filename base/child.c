@@ -143,8 +143,8 @@ static char **child_environment(void)
     return e;
 }
 
-/* Starts the process with fork under qemu, which has no child without an exit signal and treats CLONE_VFORK
- * as fork. */
+/* Starts the process. qemu refuses children without an exit signal and treats CLONE_VFORK as fork: there the
+ * child gets SIGCHLD and a copy of the memory. */
 static void child_begin(struct start *s)
 {
     sigset_t all, old;

@@ -74,8 +74,8 @@ struct mt_extract {
     int no_more;                   /* 1: the further analyses were interrupted */
     struct mt_formats formats;
     int shared;                   /* 1: the section shared is chosen */
-    struct mt_check_memory bytes; /* bytes for the summary, analysed by one process only */
-    int judges;                   /* 1: the summary needs `bytes` */
+    struct mt_check_memory bytes; /* memory checks for the summary, in one process only */
+    int judges;                   /* 1: the summary needs these checks */
     struct mt_findings findings;
     int chosen; /* 1: --sections was given */
     int stats;  /* 1: --stats was given */

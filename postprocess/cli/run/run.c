@@ -349,7 +349,7 @@ static int environment_takes_over(const char *program)
     return 0;
 }
 
-/* On a GPU the driver loads our library into the program, as NVTX does. */
+/* On a GPU the driver and NVTX load our library into the program. */
 static const char *const environment_injected[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"};
 
 /* Sets the variables for the program at `path`; puts our entries before existing ones, once. */

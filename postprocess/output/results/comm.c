@@ -17,7 +17,7 @@ static void comm_launch(struct mt_tuples *w, const struct mt_rowset *x, size_t i
     if (e) {
         mt_tuples_text(w, e->mangled);
         mt_tuples_text(w, e->signature);
-        mt_tuples_maybe(w, (int64_t)e->seq >= 0, e->seq); /* a host program's events belong to no launch */
+        mt_tuples_maybe(w, (int64_t)e->seq >= 0, e->seq); /* a host program is not a call */
         mt_tuples_number(w, e->stream);
         for (int k = 0; k < 3; k++)
             mt_tuples_number(w, e->grid[k]);
