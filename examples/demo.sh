@@ -104,8 +104,7 @@ else
 fi
 cat <<END
 
-Communication is the bytes that a CTA loads and that were last written by another CTA of the same launch, by another CTA of
-an earlier launch, or by the same CTA of an earlier launch (the one with the same number, of whichever kernel).
+A loaded byte is communication if its last writer is another CTA of the same launch or any CTA of an earlier launch.
 
 Stride graphs (which buffer is walked in which steps) and transfers (who sends which bytes to whom):
 $pictures

@@ -64,7 +64,7 @@ class Analyses(Case):
             self.assertEqual([(p[0], p[2]) for p in curve["points"]], [(1, 6), (2, 4), (4, 3)])
         self.assertEqual(self.page.run("document.querySelectorAll('.curve circle').length"), 9)
         self.assertIn("one CTA touches at most 3 lines (384 B)", self.page.text("#plots"))
-        self.assertIn("a raw trace has none", self.page.text("#plots"))
+        self.assertIn("a raw trace does not", self.page.text("#plots"))
 
     def test_scale_of_reuse(self):
         """One use of 100 misses: the picture goes up to 1 %, not to 100 %."""
@@ -210,8 +210,8 @@ class Timeline(Case):
         self.page.open(self.path("r.html"))
         width, height = self.page.run("(() => { const c = document.querySelector('#timeline canvas'); return [c.clientWidth, c.clientHeight]; })()")
         self.assertEqual(height, 8 + 5 * 34 + 26)
-        for lane, time, words in ((0, 0, ["Host copies", "host → device: 64 B"]), (1, 9000, ["outer", "took 9.40 µs", "began at 600 ns", "thread 77"]),
-                                  (2, 3000, ["inner", "range of app", "took 5.20 µs", "still open"]), (4, 3000, ["alpha", "launch 0", "took 4.00 µs", "began at 1.10 µs"]),
+        for lane, time, words in ((0, 0, ["Host copies", "host → device: 64 B"]), (1, 9000, ["outer", "took 9.40 µs", "started at 600 ns", "thread 77"]),
+                                  (2, 3000, ["inner", "range of app", "took 5.20 µs", "still open"]), (4, 3000, ["alpha", "launch 0", "took 4.00 µs", "started at 1.10 µs"]),
                                   (3, 5000, ["beta", "not traced"]), (4, 9000, ["gamma", "launch 1", "failed with error 700"])):
             self.page.move("#timeline canvas", (92 + (width - 100) * time / 10000) / width, (8 + 34 * lane + 13) / height)
             tip = self.page.text("#tip").replace("\u00a0", " ")

@@ -392,7 +392,7 @@ class Crowded(Panels):
         bins = self.page.run("(() => { const b = memtraceReport.panels.volumes.bins(); return [b.n, [...b.load], [...b.store]]; })()")
         self.assertLess(bins[0], self.LAUNCHES)
         self.assertEqual((sorted(set(bins[1])), set(bins[2])), ([4, 4000], {4, 16}))
-        self.assertIn("a bar shows the largest value of each kind", self.page.text("#volumes-note"))
+        self.assertIn("Each bar is the largest value of each kind", self.page.text("#volumes-note"))
         self.assertIn("neighbouring launches, added up", self.page.text("#buffers-note"))
 
     def test_all_copies(self):
@@ -409,7 +409,7 @@ class Crowded(Panels):
         self.assertEqual(self.glance()["sharing"], "False sharing of 128-byte lines between CTAs: 100 % of the accesses of racer, most in #1 flags. see")
         rows = self.page.run("memtraceReport.figures['Accesses by sharing'].rows().map((r) => [r.name, r.text])")
         self.assertEqual([r[0] for r in rows], ["#1 flags", "#0 big"])
-        self.assertEqual(rows[0][1].replace("\u00a0", " "), "4, 100 % falsely")
+        self.assertEqual(rows[0][1].replace("\u00a0", " "), "4, 100 % false sharing")
 
     def test_selection(self):
         """Three launches: two with a load and a store each, and racer."""
@@ -480,7 +480,7 @@ class Large(Panels):
         rims = dict(self.page.run("[...document.querySelectorAll('#graph .node')].map((n) => [n.querySelector('.small').textContent, ['stroke', 'stroke-dasharray'].map((k) => n.querySelector('circle').getAttribute(k)).join()])"))
         self.assertEqual(sorted(rims), sorted(f"#{i}" for i in range(self.BUFFERS)))
         self.assertEqual(len(set(rims.values())), self.BUFFERS)
-        self.assertIn("The first one has none: 13 of 26 accesses.", self.page.text("#strides .lead"))
+        self.assertIn("First accesses have no stride: 13 of 26 accesses.", self.page.text("#strides .lead"))
 
     def test_room(self):
         try:

@@ -71,10 +71,10 @@ class Program(Pages):
             self.page.run(f"memtraceReport.setState({{superstep: {step}}})")
             self.expect(ctas)
             each = sum(w for w, _, _ in BANKS.values()), sum(i for _, i, _ in BANKS.values())
-            self.assertEqual(self.page.text("#banks-sum").replace("\u00a0", " "), f"{5 * ctas} requests in {ctas * each[0]} wavefronts, {100 * (each[0] - each[1]) / each[0]:.1f} % of them conflicts")
+            self.assertEqual(self.page.text("#banks-sum").replace("\u00a0", " "), f"{5 * ctas} requests in {ctas * each[0]} wavefronts, {100 * (each[0] - each[1]) / each[0]:.1f} % of them bank conflicts")
         self.page.run("memtraceReport.setState({superstep: 3})")
         self.assertEqual(self.csv("Bank conflicts by line"), [])
-        self.assertIn("The chosen launch has no access to shared memory.", self.page.text("#banks"))
+        self.assertIn("The selected launch does not access shared memory.", self.page.text("#banks"))
 
     def test_bars(self):
         """The largest first, each with its two parts and a way to its line."""
@@ -122,7 +122,7 @@ class Program(Pages):
             self.assertEqual([sum(int(r[5]) for r in some), {r[6] for r in some}], [words, {"1"}])
             self.assertEqual([r[7:] for r in some], [next(a[7:] if a[7] == str(step) else ["–", "–"] for a in rows if a[:3] == r[:3]) for r in some])
         self.page.run("memtraceReport.setState({superstep: 0})")
-        self.assertIn("The chosen launch has none.", self.page.text("#hazards"))
+        self.assertIn("The selected launch has no hazards.", self.page.text("#hazards"))
         self.page.run("memtraceReport.setState({superstep: null})")
         self.page.click("#hazards tbody td:nth-child(2) button")
         self.assertEqual(self.chosen(), [line["stored" if rows[0][0] == "RAW" else "loaded"]])
@@ -221,12 +221,12 @@ class Written(Pages):
         """Too many figures of launches to be in a page, and too many lines: it says so, and the sums are there."""
         self.page.open(self.path("many.html"))
         self.assertLess(os.path.getsize(self.path("many.html")), 3 << 20)
-        self.assertIn("too many to be told apart", self.page.text("#banks"))
+        self.assertIn("too many to show one alone", self.page.text("#banks"))
         self.assertEqual(sum(int(r["requests"]) for r in self.csv("Bank conflicts by line")), 75000)
         self.page.run("memtraceReport.setState({superstep: 7})")
         self.assertEqual(len(self.csv("Bank conflicts by line")), 50)
         self.page.open(self.path("wide.html"))
-        self.assertIn("The 100 lines with fewest are left out.", self.page.text("#banks"))
+        self.assertIn("The 100 lines with the smallest figures are left out.", self.page.text("#banks"))
         self.assertEqual(len(self.csv("Bank conflicts by line")), 2000)
         self.assertLess(self.page.nodes(), 3000)
 

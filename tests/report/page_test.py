@@ -56,7 +56,7 @@ class Worked(Case):
     def test_placement(self):
         """CTA 1's half of what sum loads from fill, 4 bytes, and of total, 4: each is read once."""
         self.assertEqual(self.page.run("memtraceReport.figures['Bytes across devices'].rows().map((r) => [r.name, r.text.replaceAll('\\u00a0', ' '), r.parts.map((p) => p[0])])")[0],
-                         ["blocks of CTAs", "8 B, 50.0 %; 8 B different", [8, 0]])
+                         ["blocks of CTAs", "8 B, 50.0 %; 8 B distinct", [8, 0]])
 
     def test_panels_one_by_one(self):
         """Between two panels the page can answer."""
@@ -190,7 +190,7 @@ class Nothing(Case):
         self.assertEqual(list(self.glance()), ["nothing"])
         self.assertIn("No access of the traced launches was recorded", self.glance()["nothing"])
         self.assertEqual(self.page.run("document.querySelectorAll('#volumes canvas, #plots .curve, #transfers canvas').length"), 0)
-        self.assertIn("No byte of global memory", self.page.text("#volumes"))
+        self.assertIn("No bytes of global memory", self.page.text("#volumes"))
         self.assertNotIn("raw trace", self.page.text("#lines"))
         self.assertNotIn("–", self.page.text("[data-figure=commLoad]"))
 

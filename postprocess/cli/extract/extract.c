@@ -649,11 +649,9 @@ static const struct mt_command command = {
     .of = MT_OF_EXTRACT,
     .before =
         "Usage: memtrace extract [OPTION]... TRACE...\n"
-        "Extracts from memory traces who communicated with whom. Communication is the bytes that a CTA loads "
-        "and\n"
-        "that were last written by another CTA of the same launch, by another CTA of an earlier launch, or "
-        "by the\n"
-        "same CTA of an earlier launch (the one with the same number, of whichever kernel).\n"
+        "Extracts from memory traces who communicated with whom. A loaded byte is communication "
+        "if its\n"
+        "last writer is another CTA of the same launch or any CTA of an earlier launch.\n"
         "\n"
         "  memtrace extract /tmp/MemTrace-pipe-0 > comm.json     one CUDA stream\n"
         "  memtrace extract -o comm.json /tmp/MemTrace-pipe-*    all streams of a program, in launch order\n"

@@ -24,7 +24,7 @@ function launchWords(from, to) {
   return to - from > 1 ? say("launches ", "runs ") + launches[from].superstep + " … " + launches[to - 1].superstep + ": " + middle(name(from), 60) + " …" : say("launch ", "run ") + launches[from].superstep + ": " + name(from);
 }
 // What columns hide.
-function columnNote(columns) { return columns.most > 1 ? "A column is up to " + count(columns.most) + say(" neighbouring launches, added up; the table has each", " neighbouring runs, added up; the table has each") + (traffic.launch_step > 1 ? " " + count(traffic.launch_step) : "") + "." : ""; }
+function columnNote(columns) { return columns.most > 1 ? "Each column sums up to " + count(columns.most) + say(" neighbouring launches; the table lists each", " neighbouring runs; the table lists each") + (traffic.launch_step > 1 ? " " + count(traffic.launch_step) : "") + "." : ""; }
 // Ticks below columns: numbers of launches.
 function launchAxis(c, columns, left, y, width) {
   const every = Math.max(1, Math.ceil(56 / columns.width));
@@ -172,8 +172,8 @@ function addressMap(shown) {
     });
     launchAxis(c, columns, left, height - 9, width);
     const bar = el("i", {class: "ramp", style: "background:linear-gradient(to right," + [0.06, 0.25, 0.5, 0.75, 1].map(ramp).join(",") + ")"});
-    clear(legend, most ? el("span", {}, exactBytes(least), bar, exactBytes(most), ", logarithmic") : "Nothing here.", el("span", {}, "downwards: addresses from the buffer’s beginning to its end, in " + MOST_PIECES + " pieces at most"
-      + (columns.most > 1 ? say("; to the right: launches, up to ", "; to the right: runs, up to ") + count(columns.most) + " in a column, added up" : "")));
+    clear(legend, most ? el("span", {}, exactBytes(least), bar, exactBytes(most), ", logarithmic") : "No bytes.", el("span", {}, "downwards: addresses from start to end of the buffer, in at most " + MOST_PIECES + " pieces"
+      + (columns.most > 1 ? say("; to the right: launches, at most ", "; to the right: runs, at most ") + count(columns.most) + " summed per column" : "")));
   }
   e.addEventListener("pointermove", (event) => {
     const [px, py] = at(event, e), k = Math.floor((py - bufferRow.top) / (strip() + 6)), b = list()[k], i = columns ? Math.floor((px - labelRoom(surface.width)) / columns.width) : -1;
@@ -204,18 +204,18 @@ function programBuffers() {
   }).sort((a, b) => b.load + b.store - a.load - a.store || b.bytes - a.bytes);
 }
 const programColumns = [Object.assign(textColumn("buffer", "label", true), {pick: (r) => bufferLink(r.label)}), placeColumn(), numberColumn("times", "like", "allocated there"), numberColumn("bytes", "bytes"),
-  numberColumn("read (B)", "load"), {name: "times over", num: true, title: "bytes read for each of its bytes", get: (r) => r.over, text: (r) => r.over ? r.over.toFixed(1) : "–"}, numberColumn("written (B)", "store"), numberColumn("loads", "loads"), numberColumn("stores", "stores"), numberColumn("atomics", "atomics"), textColumn("use", "use")];
+  numberColumn("read (B)", "load"), {name: "times over", num: true, title: "bytes read per byte of the buffer", get: (r) => r.over, text: (r) => r.over ? r.over.toFixed(1) : "–"}, numberColumn("written (B)", "store"), numberColumn("loads", "loads"), numberColumn("stores", "stores"), numberColumn("atomics", "atomics"), textColumn("use", "use")];
 
 // ---- the panel ----
 const firstBuffers = 12;
 function drawBuffers(section) {
   if (!buffers.length || !launches.length) {
-    section.append(nothing(data.traffic === undefined ? (data.from_json ? "The comm.json has no section “traffic”; memtrace extract writes it with --sections traffic." : "Left out (--quick).")
-      : data.traffic === null ? "Allocations are in the companion (MemTrace-pipe-N.meta), and none was read." : say("No access of the launches shown was recorded.", "No access of the runs shown was recorded.")));
+    section.append(nothing(data.traffic === undefined ? (data.from_json ? "The comm.json has no section “traffic”: memtrace extract --sections traffic writes it." : "Left out (--quick).")
+      : data.traffic === null ? "Allocations are in the companion file (MemTrace-pipe-N.meta), and none was read." : say("No access of the launches shown was recorded.", "No access of the runs shown was recorded.")));
     return null;
   }
   if (ofThreads) {
-    section.append(lead("What the program allocates and its global variables: bytes read and written, by the place that allocates. " + footprintWords()), virtualTable(programBuffers(), programColumns, "Buffers"));
+    section.append(lead("Bytes read from and written to allocations and global variables, by the source line that allocates. " + footprintWords()), virtualTable(programBuffers(), programColumns, "Buffers"));
     return null;
   }
   let most = firstBuffers;
@@ -233,10 +233,10 @@ function drawBuffers(section) {
     select.value = state.buffer === null ? "" : state.buffer;
     more.hidden = most >= buffers.length;
   };
-  const more = el("button", {type: "button", class: "quiet", on: {click() { most = Math.min(most + 50, 500); refit(); }}}, "show more of the " + count(buffers.length) + " buffers");
-  const select = el("select", {id: "buffer", "aria-label": "Buffer", on: {change() { setState({buffer: this.value || null}); }}}, el("option", {value: ""}, "those above"),
+  const more = el("button", {type: "button", class: "quiet", on: {click() { most = Math.min(most + 50, 500); refit(); }}}, "show more of " + count(buffers.length) + " buffers");
+  const select = el("select", {id: "buffer", "aria-label": "Buffer", on: {change() { setState({buffer: this.value || null}); }}}, el("option", {value: ""}, "all shown above"),
     ...buffers.slice().sort((a, b) => b.all - a.all).slice(0, 2000).map((b) => el("option", {value: b.label}, b.label)));
-  section.append(lead(say("Which launch reads and writes which allocation, and where in it: of two that swap roles one is read when the other is written. ", "Which run reads and writes which allocation, and where in it: of two that swap roles one is read when the other is written. ") + footprintWords()),
+  section.append(lead(say("Allocations that each launch reads and writes, and where in them. Of two double buffers (ping-pong), one is read while the other is written. ", "Allocations that each run reads and writes, and where in them. Of two double buffers (ping-pong), one is read while the other is written. ") + footprintWords()),
     el("h3", {}, say("Buffer by launch", "Buffer by run")), figure(say("Buffers by launch", "Buffers by run"), map.surface, bufferTableRows, bufferColumns), map.note,
     el("div", {class: "bar"}, colourLegend([["load", "read (upper half)"], ["store", "written (lower half)"], ["ink", "atomics (line between)"], ["soft", "allocated"]]), more),
     el("h3", {}, say("Address by launch", "Address by run")), el("div", {class: "bar"}, el("label", {}, "buffer", select), segments("Bytes", heatKinds.map(([k, t]) => [k, t]), "both", (v) => heat.kind(v))),

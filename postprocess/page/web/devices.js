@@ -34,7 +34,7 @@ function kernelFlows() {
   const rows = flowRows().filter(crossing), by = d3.group(rows, (r) => r.kernel || r.by);
   const list = [...by].map(([kernel, of]) => ({name: shortKernel(kernel), full: kernel, title: kernel + ": " + flowWords(of), parts: flowParts(of), text: bytes(d3.sum(of, (r) => r.bytes)) + " in " + many(new Set(of.map((r) => r.superstep)).size, "launch", "launches")}));
   list.sort((a, b) => d3.sum(b.parts, (p) => p[0]) - d3.sum(a.parts, (p) => p[0]));
-  return list.length ? bars(list, "Across devices by kernel", 8, flowKinds.map(([name]) => name + " (B)")) : nothing("Nothing goes between devices.");
+  return list.length ? bars(list, "Across devices by kernel", 8, flowKinds.map(([name]) => name + " (B)")) : nothing("No bytes go between devices.");
 }
 
 // ---- over the launches ----
@@ -99,7 +99,7 @@ function flowBlock() {
   const pairs = launches.length > 1 ? flowPairs() : [];
   if (!pairs.length) return [];
   const map = flowMap(pairs);
-  return [block("flow-launches", "Over the launches", "A row for each two devices, height: bytes" + (pairs.length === MOST_PAIRS ? "; those between which most goes" : "") + ". Copies, which belong to no launch, are not in it.", figure("Devices by launch", map.surface, map.rows, flowColumns))];
+  return [block("flow-launches", "By launch", "One row per pair of devices, height: bytes" + (pairs.length === MOST_PAIRS ? "; the pairs with most bytes" : "") + ". Copies belong to no launch and are not included.", figure("Devices by launch", map.surface, map.rows, flowColumns))];
 }
 
 // The key with most bytes; of equal ones the first by name.
@@ -113,19 +113,19 @@ function linkLoads(rows) {
 }
 function linkPicture() {
   const list = linkLoads(data.links.filter((r) => state.superstep === null || state.superstep === r.superstep));
-  if (!list.length) return nothing("Nothing goes over a link here.");
+  if (!list.length) return nothing("No bytes go over links.");
   return bars(list.map((l) => ({name: l.name, full: l.name, title: l.name + " (" + l.kind + ", " + Math.round(l.speed / 1e8) / 10 + " GB/s): " + flowWords(l.rows) + "; most for " + shortKernel(l.most), parts: flowParts(l.rows),
     text: bytes(l.bytes) + ", " + duration(l.seconds * 1e9) + ", most for " + middle(shortKernel(l.most), 24)})), "Links", 12, flowKinds.map(([name]) => name + " (B)"));
 }
 function deviceTable() {
   return virtualTable(data.devices, [numberColumn("launch", "superstep"), Object.assign(textColumn("kernel", "kernel", true), {text: (r) => shortKernel(r.kernel || "–")}), textColumn("by", "by"), textColumn("from", "from"), textColumn("to", "to"),
-    numberColumn("accesses", "accesses", "of copies: how many"), numberColumn("bytes", "bytes")], "Between devices");
+    numberColumn("accesses", "accesses", "for copies: their number"), numberColumn("bytes", "bytes")], "Between devices");
 }
 function drawDevices(section) {
   const legend = colourLegend(usedKinds(data.devices).map(([name, colour]) => [colour, name]));
-  section.append(lead("Rows are whose memory the bytes come from, columns where they go; a kernel waits for what it loads. " + (launches.length > 1 ? "Follows the chosen launch; copies belong to none." : "")), legend,
+  section.append(lead("Row: device that owns the memory the bytes come from; column: device they go to. A kernel waits for bytes that it loads. " + (launches.length > 1 ? "Shows the selected launch; copies belong to none." : "")), legend,
     el("div", {class: "blocks"}, living("flows", "Between devices", null, deviceMatrix), living("crossing", "By kernel", null, kernelFlows),
-      data.links ? living("links", "Over links", "In one direction each, and how long that takes at the link’s speed, one after the other.", linkPicture) : block("links", "Over links", null, nothing("memtrace report --topology=FILE (nvidia-smi topo -m) says what goes over which link."))),
+      data.links ? living("links", "Over links", "Bytes in each direction, and the time they take at the link’s speed, one transfer after the other.", linkPicture) : block("links", "Over links", null, nothing("memtrace report --topology=FILE (nvidia-smi topo -m) adds the bytes over each link."))),
     ...flowBlock(), block("device-rows", "Rows", null, deviceTable()));
   return {rows: flowRows, links: () => data.links ? linkLoads(data.links) : []};
 }

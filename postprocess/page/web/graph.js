@@ -56,7 +56,7 @@ function edgePath(l) {
 
 function drawStrides(section) {
   if (!data.graph) {
-    section.append(nothing(data.from_json ? "A comm.json has no strides; memtrace report makes this graph from traces." : "The stride graph was left out (--quick)."));
+    section.append(nothing(data.from_json ? "A comm.json has no strides: make the page from traces to get this graph." : "The stride graph was left out (--quick)."));
     return;
   }
   let g = data.graph, most = Math.min(24, g.nodes.rows.length);
@@ -65,7 +65,7 @@ function drawStrides(section) {
     return;
   }
   const stride = el("span", {});
-  section.append(el("p", {class: "lead"}, "A circle is a kind of access: its stride, its buffer, and whether it loads or stores. Arrows show what follows what, wider when often. ", stride));
+  section.append(el("p", {class: "lead"}, "Each circle is a kind of access: a stride, a buffer, and load or store. Arrows go from an access to the next one; wider arrows are more frequent. ", stride));
   const words = el("output", {}), svg = d3.create("svg").attr("id", "graph").attr("role", "group").attr("aria-label", "Stride graph").style("display", "block");
   const slider = el("input", {type: "range", id: "graph-size", min: String(Math.min(3, g.nodes.rows.length)), max: String(g.nodes.rows.length), value: String(most), "aria-label": "kinds of access shown", on: {input() { most = +this.value; draw(); }}});
   let drawn = "";
@@ -76,8 +76,8 @@ function drawStrides(section) {
     const model = graphModel(g, most);
     layout(model, width, height);
     const without = g.accesses - g.strides - g.left_out;
-    stride.textContent = "S" + g.stride.slice(1) + "." + (without ? " The first one has none: " + count(without) + " of " + many(g.accesses, "access", "accesses") + "." : "") + (g.left_out ? " Left out for their number: " + many(g.left_out, "access", "accesses")
-      + " of further kinds, or of other warps than the first 16,384 of a launch." : "");
+    stride.textContent = "S" + g.stride.slice(1) + "." + (without ? " First accesses have no stride: " + count(without) + " of " + many(g.accesses, "access", "accesses") + "." : "") + (g.left_out ? " Left out, as there are too many: " + many(g.left_out, "access", "accesses")
+      + " of rarer kinds, or of warps after the first 16,384 of a launch." : "");
     const shown = d3.sum(model.nodes, (n) => n.count);
     words.textContent = many(model.nodes.length, "kind") + " of " + count(g.nodes_in_all) + ", " + percent(shown, g.accesses) + " of all accesses";
     svg.selectAll("*").remove();

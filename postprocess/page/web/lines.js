@@ -56,7 +56,7 @@ function lineIndex() {
   for (const r of data.shared ? data.shared.banks.rows : []) if (r.file && r.line) of(r.file, r.line).banks += bankConflicts(r);
   return files;
 }
-const lineHeats = [["bytes", "Bytes", (at) => at.bytes], ["wasted", "Moved in vain", (at) => { const v = requestSum(at.requests); return at.miss ? at.miss.fetched - at.miss.used : movedBytes(v) - usedBytes(v); }],
+const lineHeats = [["bytes", "Bytes", (at) => at.bytes], ["wasted", "Wasted bytes", (at) => { const v = requestSum(at.requests); return at.miss ? at.miss.fetched - at.miss.used : movedBytes(v) - usedBytes(v); }],
                    ["conflicts", "Conflicts", (at) => at.conflicts], ["banks", "Bank conflicts", (at) => at.banks]];
 
 function siteWords(at) {
@@ -83,14 +83,14 @@ function lineParts(at) {
 }
 
 // Which of the profiler's two figures ours is.
-const atomicWords = "Of atomics: 1 where all lanes add to one word, as smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_atom; l1tex__t_sectors_pipe_lsu_mem_global_op_atom counts 32.";
+const atomicWords = "Atomics: 1 if all lanes add to one word, as in smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_atom; l1tex__t_sectors_pipe_lsu_mem_global_op_atom counts 32.";
 // Do lanes access less than the 16 bytes that they are apart? Accesses of 8 bytes may be halves.
 function halved(r) { return (r.strides["16"] || r.strides["-16"]) && r.bytes < 16 * r.accesses; }
 // Below figures of accesses that may be parts of one that another compiler makes; as in output/text/table.c.
 // Is there a column of bank conflicts?
 const bankColumn = !!data.shared && data.shared.banks.rows.some((r) => r.wavefronts > r.ideal);
-const codeHeads = [["line", "n", ""], ["bytes", "num", "asked for by all lanes; an atomic counts as a load and as a store"], ...(ofThreads ? [["misses", "num", "of the cache that each thread has"], ["used", "num", "of what they fetch"]] : [["sectors/\u200brequest", "num", "of 32 bytes; 4 is best where 32 lanes ask for 4 bytes each. " + atomicWords], ["used", "num", "share of the moved sectors that a request uses"]]),
-                   ["conflicts", "num", say("bytes on which CTAs of one launch conflict", "bytes on which threads conflict")], ...(bankColumn ? [["bank conflicts", "num", "wavefronts of shared memory beyond what its requests would take without"]] : []), ["source", "source", ""], ["accesses", "words", "what the compiler made of the line"]];
+const codeHeads = [["line", "n", ""], ["bytes", "num", "asked for by all lanes; an atomic counts as a load and as a store"], ...(ofThreads ? [["misses", "num", "misses of a cache per thread"], ["used", "num", "share of the fetched bytes that are used"]] : [["sectors/\u200brequest", "num", "sectors of 32 bytes; 4 is best if 32 lanes access 4 bytes each. " + atomicWords], ["used", "num", "share of the bytes of its sectors that a request uses"]]),
+                   ["conflicts", "num", say("bytes with possible races between CTAs of one launch", "bytes with possible races between threads")], ...(bankColumn ? [["bank conflicts", "num", "wavefronts of shared memory beyond those needed without conflicts"]] : []), ["source", "source", ""], ["accesses", "words", "accesses that the compiler made from this line"]];
 // The cells of a row after its number; v: sums of requests.
 function codeCells(volume, v, conflicts, banks, source, words, title) {
   return [el("td", {class: "num ops"}, ...volume), el("td", {class: "num", "data-head": ofThreads ? "misses" : "sectors/request"}, v.miss ? count(v.miss.misses) : perRequest(v)),
@@ -114,7 +114,7 @@ function codeOf(file, lines, heat, most) {
     if (text.size && before !== null && n > before + 1) body.append(el("tr", {class: "gap"}, el("td", {class: "n"}, "⋮"), el("td", {colspan: codeHeads.length - 1})));
     before = n;
     const at = lines.get(n);
-    body.append(codeRow(n, text.has(n) ? text.get(n) : el("span", {class: "muted"}, "(source not found, or not to be shown: --source-root)"), at, heat, most),
+    body.append(codeRow(n, text.has(n) ? text.get(n) : el("span", {class: "muted"}, "(source not found, or not included: --source-root)"), at, heat, most),
       ...(at ? lineParts(at).map(partRow) : []));
   }
   return el("div", {class: "code" + (bare ? " bare" : ""), tabindex: "0", role: "region", "aria-label": "Source of " + file},
@@ -139,18 +139,18 @@ function lineTableRows(index) {
 }
 const lineTableColumns = [placeColumn(), textColumn("access", "part"), numberColumn("bytes", "bytes"), {name: "requests", num: true, get: (r) => r.v.requests, text: (r) => r.v.requests ? count(r.v.requests) : r.v.none || count(0)},
   {name: "sectors per request", num: true, title: atomicWords, get: (r) => r.v.requests ? r.v.sectors / r.v.requests : null, text: (r) => perRequest(r.v)},
-  {name: "used", num: true, get: (r) => r.v.sectors ? usedBytes(r.v) / movedBytes(r.v) : null, text: (r) => usedShare(r.v)}, numberColumn("conflicts (B)", "conflicts"), ...(bankColumn ? [numberColumn("bank conflicts", "banks")] : [])];
+  {name: "used", num: true, get: (r) => r.v.sectors ? usedBytes(r.v) / movedBytes(r.v) : null, text: (r) => usedShare(r.v)}, numberColumn("races (B)", "conflicts"), ...(bankColumn ? [numberColumn("bank conflicts", "banks")] : [])];
 
 function drawLines(section) {
   const index = lineFiles();
   if (!index.size) {
     if (hotLines && Object.keys(hotLines).some((name) => name !== "?")) {
-      section.append(lead("No source lines are known (nvcc -lineinfo has them in the code): accesses by their place in the machine code."));
+      section.append(lead("No source lines are known (nvcc -lineinfo adds them): accesses by address in the machine code."));
       section.append(el("div", {id: "hot"}, el("h3", {}, "Hottest places"), bars(volumeRows(hotLines, (name) => name), "Bytes by place", 12, ["loaded (B)", "stored (B)"]),
         colourLegend([["load", "loaded"], ["store", "stored"]])));
       return null;
     }
-    section.append(nothing("No source lines are known: they are in the companion (MemTrace-pipe-N.meta), and none was read."));
+    section.append(nothing("No source lines are known: they are in the companion file (MemTrace-pipe-N.meta), and none was read."));
     return null;
   }
   const weight = (lines) => d3.sum([...lines.values()], (l) => hotLines ? l.bytes : l.ops.length);
@@ -199,11 +199,11 @@ function drawLines(section) {
     event.preventDefault();
     step(event.key === "n" ? 1 : -1);
   });
-  section.append(lead(!sites.length ? say("No line is known to access global memory; what launches kernels is shown.", "No line is known to access global memory; what runs programs is shown.") : ofThreads ? "Source lines: the bytes they moved, what they miss in a cache of each thread, and what is used of what they fetch." : hotLines ? "Lines with accesses to global memory: the bytes they moved, how well warps’ requests go together, and what the compiler made of them. Several accesses in one line are apart by column and variable."
-    : data.lines === undefined ? "Lines with accesses to global memory, and what the compiler made of each; bytes by line were left out" + (data.from_json ? " (memtrace extract --sections lines)." : " (--quick).")
-    : "Lines with accesses to global memory, and what the compiler made of each. A raw trace does not say which line an access came from, so there are no counts per line; a compact trace does."),
-    el("div", {class: "bar"}, el("label", {}, "file", select), heats.length > 1 ? segments("Hottest by", heats.map(([k, t]) => [k, t]), heats[0][0], (v) => { heat = heats.find(([k]) => k === v)[2]; rank(); show(select.value); }) : "",
-      heats.length ? el("span", {class: "seg"}, el("button", {type: "button", id: "hotter", "aria-label": "the one before", "aria-keyshortcuts": "p", on: {click() { step(-1); }}}, "‹ p"),
+  section.append(lead(!sites.length ? say("No source line is known to access global memory; lines that launch kernels are shown.", "No source line is known to access memory; lines that run programs are shown.") : ofThreads ? "Source lines: bytes loaded and stored, misses in a cache per thread, and the share of fetched bytes that are used." : hotLines ? "Lines that access global memory: bytes loaded and stored, coalescing of the warps’ requests, and the accesses that the compiler made from them. Several accesses in one line are listed separately, by column and variable."
+    : data.lines === undefined ? "Lines that access global memory, and the accesses that the compiler made from them; bytes by line were left out" + (data.from_json ? " (memtrace extract --sections lines)." : " (--quick).")
+    : "Lines that access global memory, and the accesses that the compiler made from them. There are no counts per line: a raw trace does not record the line of an access; a compact trace does."),
+    el("div", {class: "bar"}, el("label", {}, "file", select), heats.length > 1 ? segments("Sort by", heats.map(([k, t]) => [k, t]), heats[0][0], (v) => { heat = heats.find(([k]) => k === v)[2]; rank(); show(select.value); }) : "",
+      heats.length ? el("span", {class: "seg"}, el("button", {type: "button", id: "hotter", "aria-label": "previous hottest line", "aria-keyshortcuts": "p", on: {click() { step(-1); }}}, "‹ p"),
         el("button", {type: "button", id: "next-hottest", "aria-keyshortcuts": "n", on: {click() { step(1); }}}, "next hottest (n) ›")) : "", words, csvButton("Source lines", () => lineTableRows(index), lineTableColumns)), holder);
   rank();
   show(files[0]);

@@ -64,7 +64,7 @@ async function drawPage() {
       redraws.length = before;
       state.listeners.length = heard;
       console.error(e);
-      section.append(nothing("This panel cannot be drawn: its data is not as mt-extract writes it (" + e.message + ")."));
+      section.append(nothing("This panel cannot be drawn: its data does not have the format of memtrace extract (" + e.message + ")."));
     }
     await turn();
   };

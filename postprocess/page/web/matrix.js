@@ -120,13 +120,13 @@ function heatMap(label, model, choose) {
   }
   function drawLegend(least, most) {
     if (!most) {
-      clear(legend, "Nothing was sent here.");
+      clear(legend, "No transfers.");
       return;
     }
     const bar = el("i", {class: "ramp"});
     bar.style.background = "linear-gradient(to right," + [0.06, 0.25, 0.5, 0.75, 1].map(ramp).join(",") + ")";
     clear(legend, el("span", {}, most > least ? exactBytes(least) : "", bar, exactBytes(most), most > least ? ", logarithmic" : ""),
-      el("span", {}, model.unit() + (view.n > geometry().n ? " A square is up to " + Math.ceil(view.n / geometry().n) + " × " + Math.ceil(view.n / geometry().n) + " of them, added up: zoom in." : "")));
+      el("span", {}, model.unit() + (view.n > geometry().n ? " Each square sums up to " + Math.ceil(view.n / geometry().n) + " × " + Math.ceil(view.n / geometry().n) + " of them: zoom in." : "")));
   }
   function cellAt(event) {
     if (!view) return null;
@@ -197,7 +197,7 @@ const rowsTogether = transferRows.some((r) => r.targetStep === null);
 function rowShown(r) { return state.superstep === null || rowsTogether || r.targetStep === state.superstep; }
 function kernelModel() {
   const used = [...new Set(transferRows.flatMap((r) => [r.source, r.target]))].sort((a, b) => a - b), places = new Map(used.map((k, i) => [k, i]));
-  return {used, origin: 0, left: 150, upright: true, size: () => used.length, unit: () => say("Choose a cell to see its CTAs.", "Choose a cell to see its threads.") + (used.length > mapSize.allNamed ? say(" Some kernels have their names beside them: zoom in for others.", " Some programs have their names beside them: zoom in for others.") : "") + (rowsTogether ? say(" Of all launches: they are too many to be told apart here.", " Of all runs: they are too many to be told apart here.") : ""), name: (i) => shortKernel(kernelNames[used[i]] || ""),
+  return {used, origin: 0, left: 150, upright: true, size: () => used.length, unit: () => say("Select a cell to see its CTAs.", "Select a cell to see its threads.") + (used.length > mapSize.allNamed ? say(" Only some kernels are labelled: zoom in for others.", " Only some programs are labelled: zoom in for others.") : "") + (rowsTogether ? say(" All launches together: there are too many to show one alone.", " All runs together: there are too many to show one alone.") : ""), name: (i) => shortKernel(kernelNames[used[i]] || ""),
     sum(r0, r1, c0, c1, n) {
       const out = {bytes: new Float64Array(n * n), count: new Float64Array(n * n)};
       for (const r of transferRows) {
@@ -209,7 +209,7 @@ function kernelModel() {
       }
       return out;
     },
-    lines: (rows, columns) => [kernelNames[used[rows[0]]] + " → " + kernelNames[used[columns[0]]], rows[1] - rows[0] > 1 ? "and " + count(rows[1] - rows[0] - 1) + say(" kernels beside", " programs beside") : null],
+    lines: (rows, columns) => [kernelNames[used[rows[0]]] + " → " + kernelNames[used[columns[0]]], rows[1] - rows[0] > 1 ? "and " + count(rows[1] - rows[0] - 1) + say(" neighbouring kernels", " neighbouring programs") : null],
   };
 }
 
@@ -256,8 +256,8 @@ function ctaMarks(from, to, apart) {
 }
 function ctaModel() {
   return {origin: cells.host ? 0 : 1, left: 72, size: () => cells.width, name: ctaName, marks: ctaMarks,
-    unit: () => (cells.bin > 1 ? "One cell is at least " + cells.bin + " × " + cells.bin + say(" CTAs, added up; --supersteps or --kernels show more. ", " threads, added up; --supersteps or --programs show more. ") : "")
-      + (cells.stepBin > 1 ? state.superstep === null ? say("Launches are put together by ", "Runs are put together by ") + cells.stepBin + "." : "Of " + partLaunches(cells) + "." : ""),
+    unit: () => (cells.bin > 1 ? "Each cell sums at least " + cells.bin + " × " + cells.bin + say(" CTAs; --supersteps or --kernels show more. ", " threads; --supersteps or --programs show more. ") : "")
+      + (cells.stepBin > 1 ? state.superstep === null ? say("Launches are grouped by ", "Runs are grouped by ") + cells.stepBin + "." : "Of " + partLaunches(cells) + "." : ""),
     sum(r0, r1, c0, c1, n) {
       const out = {bytes: new Float64Array(n * n), count: new Float64Array(n * n), work: 0}, rows = n / (r1 - r0), columns = n / (c1 - c0);
       for (const g of cells.groups) {
@@ -322,14 +322,14 @@ function superstepControl() {
 
 function drawTransfers(section) {
   if (!data.has.transfers) {
-    section.append(nothing("The comm.json has no section “transfers”; memtrace extract writes it with --sections transfers."));
+    section.append(nothing("The comm.json has no section “transfers”: memtrace extract --sections transfers writes it."));
     return null;
   }
   if (!transferRows.length) {
-    section.append(nothing(say("No bytes went from one CTA instance to another, nor from the host to a CTA.", "No bytes went from one thread to another, nor from elsewhere to a thread.")));
+    section.append(nothing(say("No CTA reads bytes of another CTA or of the host.", "No thread reads bytes of another thread or of the host.")));
     return null;
   }
-  section.append(lead(ofThreads ? "Rows wrote the bytes last, columns loaded them. Wheel or + and − zoom, drag moves, arrows walk from cell to cell." : say("Rows wrote the bytes last, columns loaded them. The launch is the reader’s. Wheel or + and − zoom, drag moves, arrows walk from cell to cell.", "Rows wrote the bytes last, columns loaded them. The run is the reader’s. Wheel or + and − zoom, drag moves, arrows walk from cell to cell.")));
+  section.append(lead(ofThreads ? "Row: last writer of the bytes; column: reader. Wheel or + and − zoom, dragging moves, arrow keys go from cell to cell." : say("Row: last writer of the bytes; column: reader. The launch is the reader’s. Wheel or + and − zoom, dragging moves, arrow keys go from cell to cell.", "Row: last writer of the bytes; column: reader. The run is the reader’s. Wheel or + and − zoom, dragging moves, arrow keys go from cell to cell.")));
   const kernels = heatMap(say("Transfers from kernel to kernel", "Transfers from program to program"), kernelModel(), (row, column) => {
     const same = state.source === model.used[row] && state.target === model.used[column];
     setState({source: same ? null : model.used[row], target: same ? null : model.used[column]});

@@ -44,20 +44,20 @@ function missing() {
   const out = [], t = data.totals;
   if (t.lost) out.push(many(t.lost, "record" + ofRun + " was", "records" + ofRun + " were") + " lost.");
   out.push(...data.gaps);
-  if (data.estimates) out.push("The trace is a sample: figures are of what is traced; the table Estimates scales them to the whole run.");
-  if (t.unknown) out.push(many(t.unknown, "record" + ofRun + " is", "records" + ofRun + " are") + " of unknown type and count in no volume.");
+  if (data.estimates) out.push("The trace is a sample: figures count traced CTAs only; the table Estimates scales them to the whole run.");
+  if (t.unknown) out.push(many(t.unknown, "record" + ofRun + " is", "records" + ofRun + " are") + " of unknown type and not counted in any volume.");
   return out;
 }
 function limits() {
   const out = [], o = data.options;
   if (o.kernels !== null) out.push(say("Only kernels whose name matches ", "Only programs whose name matches ") + o.kernels + " are shown.");
   if (o.supersteps !== null) out.push(say("Only launches ", "Only runs ") + o.supersteps + " are shown.");
-  if (filtered) out.push(say("What says “of the run” counts launches that are not shown, too; so do the tables of sites, allocations and copies, copies and ranges in the timeline, and launches that were not traced.", "What says “of the run” counts runs that are not shown, too; so do the tables of sites, allocations and copies, copies and ranges in the timeline, and runs that were not traced."));
-  if (o["same-cta"] === "local") out.push(say("A CTA id is one CTA in all launches (--same-cta=local): what it reads of itself is not communication.", "A thread id is one thread in all runs (--same-cta=local): what it reads of itself is not communication."));
-  if (o.strict) out.push(say("What is written and read in one launch is left out (--strict).", "What is written and read in one run is left out (--strict)."));
+  if (filtered) out.push(say("Figures marked “of the run” include launches that are not shown. So do the tables of sites, allocations and copies, and copies, ranges and untraced launches in the timeline.", "Figures marked “of the run” include runs that are not shown. So do the tables of sites, allocations and copies, and copies, ranges and untraced runs in the timeline."));
+  if (o["same-cta"] === "local") out.push(say("CTAs with the same id in all launches are one CTA (--same-cta=local): bytes that it wrote itself are not communication.", "Threads with the same id in all runs are one thread (--same-cta=local): bytes that it wrote itself are not communication."));
+  if (o.strict) out.push(say("Bytes written and read in the same launch are left out (--strict).", "Bytes written and read in the same run are left out (--strict)."));
   if (!o.host) out.push("Host copies are not read (--no-host): bytes that only the host wrote have no writer.");
   if (data.from_json) out.push(say("Made from a comm.json: launch times, copies, allocations, source lines, strides and shared memory are not shown.", "Made from a comm.json: run times, copies, allocations, source lines, strides and shared memory are not shown."));
-  else if (!data.companions) out.push("Without companion (MemTrace-pipe-N.meta): no times, no copies, no allocations, no source lines.");
+  else if (!data.companions) out.push("No companion file (MemTrace-pipe-N.meta) was read: no times, copies, allocations or source lines.");
   return out;
 }
 
@@ -66,7 +66,7 @@ function drawOverview(section) {
   const name = data.title || (data.program ? baseName(data.program) : data.inputs.length ? baseName(data.inputs[0]) : "Memory trace");
   document.title = name + " – memtrace report";
   section.append(el("h1", {id: "title"}, name,
-    el("span", {class: "badge " + (data.complete ? "good" : "bad"), id: "complete"}, data.complete ? "complete" : data.complete === null ? "not known whether complete" : "incomplete")));
+    el("span", {class: "badge " + (data.complete ? "good" : "bad"), id: "complete"}, data.complete ? "complete" : data.complete === null ? "completeness unknown" : "incomplete")));
   const facts = [];
   if (data.program) facts.push(["program ", data.program]);
   if (data.device) facts.push(["device ", (data.device_name || data.device) + (data.device_sms ? ", " + many(data.device_sms, "SM") : "")]);
@@ -84,7 +84,7 @@ function drawOverview(section) {
   if (data.has.comm) tiles.push(communicationTile(t));
   if (data.has.transfers && t.fromHost) tiles.push(bytesTile("from the host", t.fromHost, "loaded, brought by copies", "fromHost"));
   if (data.has.transfers && t.toHost) tiles.push(bytesTile("to host code", t.toHost, say("read by the host, written by CTAs", "read by the host, written by threads"), "toHost"));
-  if (t.unordered && !ofThreads) tiles.push(bytesTile("unordered", t.unordered, say("writer and reader in one launch", "writer and reader in one run"), "unordered"));
+  if (t.unordered && !ofThreads) tiles.push(bytesTile("unordered", t.unordered, say("writer and reader in the same launch", "writer and reader in the same run"), "unordered"));
   const box = el("div", {class: "tiles"}, ...tiles);
   redraws.push(() => { // rows of about the same length: nine are five and four, not eight and one; fewer where it became narrower since
     const fit = Math.max(1, Math.floor((box.clientWidth + 13) / 148)), rows = Math.ceil(tiles.length / fit);
@@ -93,7 +93,7 @@ function drawOverview(section) {
   section.append(box);
   if (gaps.length || !data.complete)
     section.append(el("div", {class: "warn", id: "missing"}, data.complete ? "Not in these figures:" :
-      data.complete === null ? "Nothing says whether the trace is complete." : "The trace is not complete: the page has what could be read.",
+      data.complete === null ? "It is not known whether the trace is complete." : "Incomplete trace: the page shows the part that could be read.",
       el("ul", {}, ...data.notes.map((n) => el("li", {}, n)), ...gaps.map((n) => el("li", {}, n)))));
   const glance = drawGlance();
   if (glance) section.append(glance);

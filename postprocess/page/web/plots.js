@@ -54,17 +54,17 @@ function strideWords(r) {
 function coalescingBlock() {
   if (data.coalescing === undefined) return null;
   if (data.coalescing === null)
-    return block("coalescing", "Coalescing", null, nothing(data.apart ? "Not grouped: the kernels ran a thread at a time, so their accesses are no requests of warps." : "Coalescing needs the lanes of each warp; a raw trace has none, a compact trace (MEMTRACE_FORMAT=compact) has them."));
+    return block("coalescing", "Coalescing", null, nothing(data.apart ? "Not grouped: the kernels ran one thread at a time, so their accesses form no requests of warps." : "Coalescing needs the lanes of each warp: a compact trace (MEMTRACE_FORMAT=compact) has them, a raw trace does not."));
   const vain = (r) => movedBytes(r) - usedBytes(r), rows = coalescingLines(), whole = rows.sort((a, b) => vain(b) - vain(a) || b.sectors - a.sectors);
   if (!rows.length) return block("coalescing", "Coalescing", null, nothing("No warp accessed global memory."));
   const sum = (key) => whole.reduce((s, r) => s + r[key], 0), moved = sum("sectors") * sectorBytes;
   const picture = bars(whole.map((r) => ({name: (r.line === "?" ? r.kernel : baseName(r.line)) + " " + r.type,
     title: [r.kernel + (r.kernels > 1 ? " and " + many(r.kernels - 1, say("other kernel", "other program")) : ""), r.line + ", " + r.type, many(r.requests, "request") + " of " + many(r.accesses, "lane", "lanes"), many(r.sectors, "sector") + ", " + many(r.lines, "line"), strideWords(r), r.type === "atomic" ? atomicWords : null].filter(Boolean).join("\n"),
     full: [r.line === "?" ? r.kernel : r.line, r.type].join(" "), pick: lineLink(r.line), parts: [[usedBytes(r), "load"], [movedBytes(r) - usedBytes(r), "store-pale"]],
-    text: perRequest(r) + " sectors per request, " + usedShare(r) + " used"})), "Sectors moved by line", 14, ["used (B)", "moved in vain (B)"]);
-  const out = block("coalescing", "Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them (a byte that several lanes of a request ask for counts once: the efficiency of memtrace extract), and what is moved in vain; the lines with most of that first.", el("p", {id: "coalescing-sum"},
+    text: perRequest(r) + " sectors per request, " + usedShare(r) + " used"})), "Sectors moved by line", 14, ["used (B)", "wasted (B)"]);
+  const out = block("coalescing", "Coalescing", "Bytes of the " + sectorBytes + "-byte sectors that warps' requests access: used (a byte that several lanes of a request access counts once, as in the efficiency of memtrace extract) and wasted. Lines with most wasted bytes come first.", el("p", {id: "coalescing-sum"},
     many(sum("requests"), "request") + ", " + many(sum("sectors"), "sector") + " (" + bytes(moved) + "), " + percent(sum("distinct"), moved) + " of it used"), picture,
-    colourLegend([["load", "used"], ["store-pale", "moved in vain"]]), rows.some(halved) ? el("p", {class: "muted"}, data.words.halves) : null,
+    colourLegend([["load", "used"], ["store-pale", "wasted"]]), rows.some(halved) ? el("p", {class: "muted"}, data.words.halves) : null,
     data.coalescing.unmasked ? el("p", {class: "muted"}, many(data.coalescing.unmasked, "access", "accesses") + " in no known request: not in these figures.") : null);
   out.className = "wide";
   return out;
@@ -97,11 +97,11 @@ function missScale(curves) {
 }
 function reusePicture() {
   const chosen = chosenLaunches(data.reuse.kernels), size = data.reuse.line_size;
-  if (!chosen.some(([, , v]) => v.uses)) return nothing("No accesses here.");
+  if (!chosen.some(([, , v]) => v.uses)) return nothing("No accesses.");
   const curves = levels.map(([level, colour, wide]) => Object.assign({level, colour, wide}, missCurve(chosen, level)));
   const width = 560, height = 250, box = {left: 46, right: 12, top: 22, bottom: 44}, most = d3.max(curves, (c) => c.points[c.points.length - 1][0]);
   const x = d3.scaleLog().base(2).domain([1, Math.max(2, most)]).range([box.left, width - box.right]), y = missScale(curves).range([height - box.bottom, box.top]);
-  const svg = d3.create("svg").attr("class", "curve").attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img").attr("aria-label", "Share of uses that miss, by cache size");
+  const svg = d3.create("svg").attr("class", "curve").attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img").attr("aria-label", "Miss rate by cache size");
   for (const t of y.ticks(4)) {
     svg.append("line").attr("class", "grid").attr("x1", box.left).attr("x2", width - box.right).attr("y1", y(t)).attr("y2", y(t));
     svg.append("text").attr("x", box.left - 6).attr("y", y(t) + 4).attr("text-anchor", "end").text(+(100 * t).toFixed(2) + "\u00a0%");
@@ -148,16 +148,16 @@ function aboutSample() {
 }
 function sampleWords() {
   const parts = Object.values(data.reuse.kernels).flatMap((steps) => Object.values(steps)).filter((v) => v.error_uses !== undefined).map((v) => v.uses ? v.error_uses / v.uses : 0);
-  return parts.length ? " An estimate from one in " + count(data.reuse.sample) + " lines of the device (standard error of a part of the uses: up to " + (100 * Math.max(...parts)).toFixed(1) + "\u00a0%; --sample=1 is exact)." : "";
+  return parts.length ? " An estimate from one of " + count(data.reuse.sample) + " lines of the device (standard error: up to " + (100 * Math.max(...parts)).toFixed(1) + "\u00a0% of the uses; --sample=1 is exact)." : "";
 }
 function reuseBlock() {
   if (!data.reuse) return null;
-  return living("reuse", "Reuse", say("How much would miss in a cache of a given size, if each CTA, each SM, or the whole device had one (least recently used line replaced, lines of ", "How much would miss in a cache of a given size, if each thread, or all together had one (least recently used line replaced, lines of ")
+  return living("reuse", "Reuse", say("Misses in a cache of a given size, if each CTA, each SM, or the whole device had one (least recently used line replaced, lines of ", "Misses in a cache of a given size, if each thread, or all threads together, had one (least recently used line replaced, lines of ")
     + data.reuse.line_size + " bytes)." + sampleWords(), reusePicture);
 }
 
 // ---- sharing ----
-const sharingKinds = [["private", "muted", say("one CTA", "one thread")], ["read", "load", "several read"], ["true", "good", "one writes what others use"], ["false", "store", "false sharing: different bytes of a line"]];
+const sharingKinds = [["private", "muted", say("one CTA", "one thread")], ["read", "load", "several read"], ["true", "good", "one writes bytes that others use"], ["false", "store", "false sharing: others use different bytes of the line"]];
 function sharingPicture() {
   const sums = new Map(), top = [];
   for (const [kernel, step, v] of chosenLaunches(data.sharing.kernels)) {
@@ -169,10 +169,10 @@ function sharingPicture() {
   }
   const rows = [...sums].map(([name, s]) => ({name, pick: bufferLink(name), all: sharingKinds.reduce((a, [k]) => a + s[k], 0), parts: sharingKinds.map(([k, c]) => [s[k], c]),
     title: name + "\n" + sharingKinds.map(([k, , w]) => w + ": " + many(s[k], "access", "accesses")).join("\n"), bad: s.false})).sort((a, b) => b.bad - a.bad || b.all - a.all);
-  for (const r of rows) r.text = count(r.all) + (r.bad ? ", " + percent(r.bad, r.all) + " falsely" : "");
+  for (const r of rows) r.text = count(r.all) + (r.bad ? ", " + percent(r.bad, r.all) + " false sharing" : "");
   top.sort((a, b) => b.accesses - a.accesses);
-  return el("div", {}, rows.length ? bars(rows, "Accesses by sharing", 8, sharingKinds.map(([k]) => k)) : nothing("No accesses here."), colourLegend(sharingKinds.map(([, c, w]) => [c, w])),
-    top.length ? el("p", {class: "muted"}, "Most falsely shared: " + top.slice(0, 3).map((t) => t.address + " of " + (t.allocation || "no allocation that is known") + " (" + many(t.writers, "writer") + ", " + many(t.accesses, "access", "accesses") + ")").join("; ") + ".") : null);
+  return el("div", {}, rows.length ? bars(rows, "Accesses by sharing", 8, sharingKinds.map(([k]) => k)) : nothing("No accesses."), colourLegend(sharingKinds.map(([, c, w]) => [c, w])),
+    top.length ? el("p", {class: "muted"}, "Most false sharing: " + top.slice(0, 3).map((t) => t.address + " of " + (t.allocation || "an unknown allocation") + " (" + many(t.writers, "writer") + ", " + many(t.accesses, "access", "accesses") + ")").join("; ") + ".") : null);
 }
 
 // ---- conflicts ----
@@ -188,8 +188,8 @@ function conflictRows() {
 function conflictsBlock() {
   if (!data.conflicts) return null;
   const rows = conflictRows();
-  if (!rows.length) return block("conflicts", say("Conflicts between CTAs", "Conflicts between threads"), null, nothing(say("No two CTAs of one launch touched the same byte with a plain store among them.", "No two threads touched the same byte with a plain store among them.")));
-  const out = block("conflicts", say("Conflicts between CTAs", "Conflicts between threads"), say("Bytes that two CTAs of one launch touched, at least one of them with a plain store: CUDA orders neither before the other.", "Bytes that two threads touched, at least one of them with a plain store: CUDA orders neither before the other."),
+  if (!rows.length) return block("conflicts", say("Possible races between CTAs", "Possible races between threads"), null, nothing(say("No two CTAs of one launch access the same byte, one of them with a plain store.", "No two threads access the same byte unordered, one of them with a plain store.")));
+  const out = block("conflicts", say("Possible races between CTAs", "Possible races between threads"), say("Bytes that two CTAs of one launch access, at least one of them with a plain store. CUDA does not order them; the program may.", "Bytes that two threads access, at least one of them with a plain store. Neither locks nor atomics order them; the program may do so in another way."),
     virtualTable(rows.sort((a, b) => b.bytes - a.bytes), [textColumn("kernel", "kernel", true), launchColumn("step"), Object.assign(textColumn("one", "a"), {pick: (r) => lineLink(r.lineA)}),
       Object.assign(textColumn("other", "b"), {pick: (r) => lineLink(r.lineB)}), numberColumn("bytes", "bytes"),
       textColumn("first at", "address", true), Object.assign(textColumn("allocation", "allocation"), {pick: (r) => bufferLink(r.allocation)}), textColumn(say("for example CTAs", "for example threads"), "ctas")], "Conflicts"));
@@ -203,18 +203,18 @@ function placementBlock() {
   const p = ofThreads ? null : data.placement;
   if (!p) return null;
   const known = Object.values(p.policies).every((x) => typeof x.distinct === "number");
-  if (!p.load) return block("placement", "On " + many(p.devices, "device"), null, nothing("There is no communication: nothing would cross."));
-  return block("placement", "On " + many(p.devices, "device"), say("If each launch’s CTAs were dealt out to ", "If each run’s threads were dealt out to ") + p.devices + " devices: bytes that would cross between them, of " + exactBytes(p.load) + " of communication. Each byte counts each time it is read"
-    + (known ? say("; those that differ, once for each launch and device that reads them.", "; those that differ, once for each run and device that reads them.") : "; how many differ is not known."),
-    bars([...(typeof p.ran === "number" ? [{name: "as it ran", parts: known ? [[p.ran, "store"], [0, "store-pale"]] : [[p.ran, "store"]], title: exactBytes(p.ran), text: bytes(p.ran) + ", " + percent(p.ran, p.load)}] : []), ...Object.keys(p.policies).map((k) => placementRow(k, p.policies[k], p.load, known))], "Bytes across devices", 8, known ? ["different (B)", "read again (B)"] : ["across (B)"]),
-    known ? colourLegend([["store", "different"], ["store-pale", "read again"]]) : null);
+  if (!p.load) return block("placement", "On " + many(p.devices, "device"), null, nothing("There is no communication: no bytes would cross between devices."));
+  return block("placement", "On " + many(p.devices, "device"), say("If the CTAs of each launch were split over ", "If the threads of each run were split over ") + p.devices + " devices: bytes that would cross between them, out of " + exactBytes(p.load) + " of communication. A byte counts each time it is read"
+    + (known ? say("; a distinct byte counts once per launch and device that reads it.", "; a distinct byte counts once per run and device that reads it.") : "; the number of distinct bytes is not known."),
+    bars([...(typeof p.ran === "number" ? [{name: "as it ran", parts: known ? [[p.ran, "store"], [0, "store-pale"]] : [[p.ran, "store"]], title: exactBytes(p.ran), text: bytes(p.ran) + ", " + percent(p.ran, p.load)}] : []), ...Object.keys(p.policies).map((k) => placementRow(k, p.policies[k], p.load, known))], "Bytes across devices", 8, known ? ["distinct (B)", "read again (B)"] : ["across (B)"]),
+    known ? colourLegend([["store", "distinct"], ["store-pale", "read again"]]) : null);
 }
 // known: how many bytes differ, which files of earlier versions do not say.
 function placementRow(name, policy, load, known) {
   const {cross, distinct} = policy;
   return {name: placementNames[name] || name, parts: known ? [[distinct, "store"], [cross - distinct, "store-pale"]] : [[cross, "store"]],
-    title: exactBytes(cross) + (known ? ", " + exactBytes(distinct) + " of them different" : ""),
-    text: bytes(cross) + ", " + percent(cross, load) + (known ? "; " + bytes(distinct) + " different" : "")};
+    title: exactBytes(cross) + (known ? ", " + exactBytes(distinct) + " of them distinct" : ""),
+    text: bytes(cross) + ", " + percent(cross, load) + (known ? "; " + bytes(distinct) + " distinct" : "")};
 }
 
 // link: what goes from a name to its line or buffer.
@@ -238,9 +238,9 @@ function missesBlock() {
   const whole = rows.map((r) => ({key: r.line, full: r.line, name: baseName(r.line), title: [r.line, many(r.misses, "miss", "misses") + " of " + many(r.accesses, "access", "accesses"), exactBytes(r.used) + " used of " + exactBytes(r.fetched)], pick: lineLink(r.line),
     parts: [[r.used, "load"], [r.fetched - r.used, "store-pale"]]}));
   const wordColumn = (name, key) => ({name, num: true, get: (r) => parseFloat(r[key].replace(/[<> ]/g, "")) || 0, text: (r) => r[key], csv: (r) => r[key]});
-  return block("misses", "Cache misses", "Misses of a cache of " + bytes(m.bytes) + " with " + m.ways + " ways and lines of " + m.line_size + " bytes, which each thread has for itself: bytes fetched by the source line that missed, and of them those touched before the cache line was replaced.",
-    rows.length ? bars(whole, "Cache misses", 10, ["used (B)", "in vain (B)"]) : nothing("Nothing missed."), colourLegend([["load", "used"], ["store-pale", "fetched in vain"]]),
-    virtualTable(rows, [Object.assign(textColumn("line", "line"), {text: (r) => baseName(r.line), hint: (r) => r.line, pick: (r) => lineLink(r.line)}), numberColumn("accesses", "accesses"), numberColumn("misses", "misses"), wordColumn("of its accesses", "part"), numberColumn("by stores", "store_misses"), numberColumn("fetched (B)", "fetched"), numberColumn("used (B)", "used"), wordColumn("used", "use")], "Cache misses"));
+  return block("misses", "Cache misses", "Misses of a cache per thread (" + bytes(m.bytes) + ", " + m.ways + " ways, lines of " + m.line_size + " bytes): bytes fetched by each source line, and bytes of them that are used before the cache line is replaced.",
+    rows.length ? bars(whole, "Cache misses", 10, ["used (B)", "wasted (B)"]) : nothing("No misses."), colourLegend([["load", "used"], ["store-pale", "fetched, not used"]]),
+    virtualTable(rows, [Object.assign(textColumn("line", "line"), {text: (r) => baseName(r.line), hint: (r) => r.line, pick: (r) => lineLink(r.line)}), numberColumn("accesses", "accesses"), numberColumn("misses", "misses"), wordColumn("miss rate", "part"), numberColumn("by stores", "store_misses"), numberColumn("fetched (B)", "fetched"), numberColumn("used (B)", "used"), wordColumn("used", "use")], "Cache misses"));
 }
 
 // ---- lines that go to and fro between threads ----
@@ -249,20 +249,20 @@ function bounceRows() {
 }
 function bouncesBlock() {
   if (!data.bounces) return null;
-  const rows = bounceRows(), text = "Cache lines that one thread has stored into and another one touches next: who stored last, who takes over. Without common bytes it is false sharing.";
-  if (!rows.length) return block("bounces", "Lines that go to and fro", text, nothing("No line that a thread had stored into was touched by another one."));
-  return block("bounces", "Lines that go to and fro", text, virtualTable(rows, [Object.assign(textColumn("buffer", "label"), {pick: (r) => bufferLink(r.label)}), Object.assign(textColumn("stored by", "from"), {text: (r) => baseName(r.from), hint: (r) => r.from, pick: (r) => lineLink(r.from)}),
-    Object.assign(textColumn("taken by", "to"), {text: (r) => baseName(r.to), hint: (r) => r.to, pick: (r) => lineLink(r.to)}), textColumn("type", "type"), numberColumn("times", "times"), numberColumn("common bytes", "same"), numberColumn("other bytes", "other", "false sharing"), textColumn("first", "first")], "Lines that go to and fro"));
+  const rows = bounceRows(), text = "Cache lines that one thread stores to and another thread accesses next. Without common bytes it is false sharing.";
+  if (!rows.length) return block("bounces", "Cache lines that bounce between threads", text, nothing("No thread accesses a cache line that another thread has stored to."));
+  return block("bounces", "Cache lines that bounce between threads", text, virtualTable(rows, [Object.assign(textColumn("buffer", "label"), {pick: (r) => bufferLink(r.label)}), Object.assign(textColumn("last store", "from"), {text: (r) => baseName(r.from), hint: (r) => r.from, pick: (r) => lineLink(r.from)}),
+    Object.assign(textColumn("next access", "to"), {text: (r) => baseName(r.to), hint: (r) => r.to, pick: (r) => lineLink(r.to)}), textColumn("type", "type"), numberColumn("times", "times"), numberColumn("common bytes", "same"), numberColumn("other bytes", "other", "false sharing"), textColumn("first", "first")], "Cache lines that bounce between threads"));
 }
 
 
 function drawPlots(section) {
   const l = data.lines || {};
   const panels = [ofThreads ? null : coalescingBlock(), volumesBlock("allocations", "By allocation", l.allocations, bufferLink), volumesBlock("variables", "By variable", l.variables, variableLink), reuseBlock(),
-    data.sharing ? living("sharing", "Sharing of cache lines", say("Accesses by how the CTAs of a launch share the line of ", "Accesses by how the threads share the line of ") + data.sharing.line_size + " bytes that they fall in; the buffers with most false sharing first.", sharingPicture) : null,
+    data.sharing ? living("sharing", "Sharing of cache lines", say("Accesses by how CTAs of a launch share their cache lines (lines of ", "Accesses by how threads share their cache lines (lines of ") + data.sharing.line_size + " bytes). Buffers with most false sharing come first.", sharingPicture) : null,
     missesBlock(), bouncesBlock(), placementBlock(), conflictsBlock()].filter(Boolean);
   if (!panels.length) {
-    section.append(nothing(data.from_json ? "The comm.json has none of the further analyses; memtrace extract makes them with --sections more." : "These analyses were left out (--quick)."));
+    section.append(nothing(data.from_json ? "The comm.json has none of these analyses: memtrace extract --sections more writes them." : "These analyses were left out (--quick)."));
     return;
   }
   section.append(el("div", {class: "blocks"}, ...panels));

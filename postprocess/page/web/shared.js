@@ -30,7 +30,7 @@ function rowName(rows) {
   for (const r of rows) times.set(base(r), (times.get(base(r)) || 0) + 1);
   return (r) => base(r) + (times.get(base(r)) > 1 ? ", column " + r.column + " of " + shortKernel(r.kernel) : "");
 }
-function leftOut(list, what) { return list.left_out ? " The " + count(list.left_out) + " " + what + " with fewest are left out." : ""; }
+function leftOut(list, what) { return list.left_out ? " The " + count(list.left_out) + " " + what + " with the smallest figures are left out." : ""; }
 
 // Bars that follow the launch, with all figures as a table. of(rows): rows of bars() of those that are looked at.
 function sharedBars(label, rows, columns, of, empty) {
@@ -53,7 +53,7 @@ function requestWords(r) { return r.requests ? count(r.requests) : "not grouped"
 function laneWords(r) { return r.requests ? many(r.requests, "request") + " of " + many(r.accesses, "lane") : many(r.accesses, "access", "accesses") + ", not grouped"; }
 const sharedColumns = [Object.assign(placeColumn(), {get: (r) => r.at, text: placeWords, hint: (r) => r.at}), numberColumn("column", "column"), textColumn("variable", "variable", true), textColumn("kernel", "kernel", true), textColumn("type", "type"),
   numberColumn("launches", "launches"), {name: "requests", num: true, title: "accesses of a warp", get: (r) => r.requests, text: requestWords}, numberColumn("accesses", "accesses", "of threads"), numberColumn("bytes", "bytes")];
-const bankColumns = sharedColumns.concat([numberColumn("wavefronts", "wavefronts"), numberColumn("without conflicts", "ideal", "wavefronts that the requests would take at least"),
+const bankColumns = sharedColumns.concat([numberColumn("wavefronts", "wavefronts"), numberColumn("without conflicts", "ideal", "wavefronts that the requests need at least"),
   {name: "conflicts", num: true, get: bankConflicts, text: (r) => count(bankConflicts(r))}, {name: "a request", num: true, title: "wavefronts", get: (r) => r.requests ? r.wavefronts / r.requests : null, text: (r) => r.requests ? (r.wavefronts / r.requests).toFixed(2) : ""},
   {name: "worst", num: true, get: (r) => r.worst, text: (r) => r.requests ? ways(r.worst) : ""}]);
 
@@ -66,15 +66,15 @@ function banksBlock() {
       title: [r.kernel, r.at + (r.column ? ", column " + r.column : "") + ", " + r.type + (r.variable ? " of " + r.variable : ""), laneWords(r),
         many(r.wavefronts, "wavefront") + ", " + count(r.ideal) + " without conflicts", r.requests ? "worst request: " + ways(r.worst) : ""].join("\n"),
       parts: [[r.ideal, "load"], [bankConflicts(r), "store"]], text: r.requests ? count(r.wavefronts) + " for " + many(r.requests, "request") + ", " + (bankConflicts(r) ? "up to " + ways(r.worst) : "no conflict") : "not grouped"}));
-  }, say("The chosen launch has no access to shared memory.", "The chosen run has no access to shared memory."));
+  }, say("The selected launch does not access shared memory.", "The selected run does not access shared memory."));
   const sum = el("p", {id: "banks-sum"}), follow = () => {
     const rows = chosenRows(banks), all = d3.sum(rows, (r) => r.wavefronts), lost = d3.sum(rows, bankConflicts);
-    sum.textContent = many(d3.sum(rows, (r) => r.requests), "request") + " in " + many(all, "wavefront") + ", " + (lost ? percent(lost, all) + " of them conflicts" : "none of them a conflict");
+    sum.textContent = many(d3.sum(rows, (r) => r.requests), "request") + " in " + many(all, "wavefront") + ", " + (lost ? percent(lost, all) + " of them bank conflicts" : "no bank conflicts");
   };
   onState(follow);
   follow();
-  const out = block("banks", "Bank conflicts", "Wavefronts that warps’ requests to shared memory take: 32 banks of 4 bytes, each gives one word at a time. What requests would take without conflicts, and what is beyond it."
-    + (!shared.shared_cells && launches.length > 1 ? say(" Of all launches: they are too many to be told apart here.", " Of all runs: they are too many to be told apart here.") : "") + leftOut(shared.banks, "lines"), sum, picture, colourLegend([["load", "without conflicts"], ["store", "conflicts"]]),
+  const out = block("banks", "Bank conflicts", "Wavefronts of warps’ requests to shared memory: those needed without conflicts, and those that bank conflicts add. There are 32 banks of 4 bytes; each serves one word at a time."
+    + (!shared.shared_cells && launches.length > 1 ? say(" All launches together: there are too many to show one alone.", " All runs together: there are too many to show one alone.") : "") + leftOut(shared.banks, "lines"), sum, picture, colourLegend([["load", "without conflicts"], ["store", "conflicts"]]),
     banks.some((r) => r.bytes === 8 * r.accesses && bankConflicts(r)) ? el("p", {class: "muted"}, data.words.halves) : null);
   out.className = "wide";
   return out;
@@ -83,12 +83,12 @@ function banksBlock() {
 function localBlock() {
   const {local} = sharedRows();
   if (!local.length) return null;
-  return block("local", "Local memory", "Bytes of local arrays and of variables whose address is taken. What ptxas spills is not in the trace." + leftOut(shared.local, "lines"),
+  return block("local", "Local memory", "Bytes of local arrays and of variables whose address is taken. Registers that ptxas spills are not in the trace." + leftOut(shared.local, "lines"),
     sharedBars("Local memory by line", local, sharedColumns, (rows) => {
       const name = rowName(rows);
       return rows.slice().sort((a, b) => b.bytes - a.bytes).map((r) => ({name: name(r), full: [r.at, r.type, r.variable].filter(Boolean).join(" "), pick: lineLink(r.at), title: [r.kernel, r.at, laneWords(r), exactBytes(r.bytes)].join("\n"),
         parts: [[r.type === "store" ? 0 : r.bytes, "load"], [r.type === "store" ? r.bytes : 0, "store"]], text: bytes(r.bytes) + " in " + many(r.accesses, "access", "accesses")}));
-    }, say("The chosen launch has no access to local memory.", "The chosen run has no access to local memory.")), colourLegend([["load", "loaded"], ["store", "stored"]]));
+    }, say("The selected launch does not access local memory.", "The selected run does not access local memory.")), colourLegend([["load", "loaded"], ["store", "stored"]]));
 }
 
 // ---- hazards ----
@@ -109,7 +109,7 @@ function sideColumn(name) {
 }
 function hazardNotes() {
   const out = shared.notes.map((note) => note[0].toUpperCase() + note.slice(1) + ".");
-  if (data.totals.untraced) out.push("Accesses without a record may be among them.");
+  if (data.totals.untraced) out.push("Accesses without a record may race, too.");
   return out.join(" ");
 }
 function hazardsBlock() {
@@ -122,15 +122,15 @@ function hazardsBlock() {
   };
   onState(follow);
   follow();
-  const out = block("hazards", "Hazards", say("Accesses of two threads of a CTA to the same bytes of shared memory, at least one of them a write, that no barrier orders.", "Accesses of two threads of a thread to the same bytes of shared memory, at least one of them a write, that no barrier orders.")
-    + (!shared.hazards.hazard_cells ? say(" Of all launches: they are too many to be told apart here.", " Of all runs: they are too many to be told apart here.") : "") + leftOut(shared.hazards, "pairs"), holder, notes ? el("p", {class: "muted"}, notes) : null);
+  const out = block("hazards", "Hazards", say("Accesses of two threads of a CTA to the same bytes of shared memory, at least one of them a write, with no barrier between them.", "Accesses of two threads to the same bytes of shared memory, at least one of them a write, with no barrier between them.")
+    + (!shared.hazards.hazard_cells ? say(" All launches together: there are too many to show one alone.", " All runs together: there are too many to show one alone.") : "") + leftOut(shared.hazards, "pairs"), holder, notes ? el("p", {class: "muted"}, notes) : null);
   out.className = "wide";
   return out;
 }
 function hazardTable(rows, all) {
-  if (!rows.length) return nothing(all ? say("The chosen launch has none.", "The chosen run has none.") : "Barriers order all that was looked at.");
+  if (!rows.length) return nothing(all ? say("The selected launch has no hazards.", "The selected run has no hazards.") : "No hazards were found.");
   return virtualTable(rows, [{name: "kind", get: (r) => r.kind, text: (r) => r.kind, hint: (r) => hazardWords[r.kind]}, sideColumn("first"), sideColumn("second"), textColumn("kernel", "kernel", true), textColumn("between", "between"),
-      numberColumn("words", "words", "of 4 bytes, each time that it happens; bytes, where a smaller access has touched the word"), numberColumn("launches", "launches"), Object.assign(launchColumn("launch", "with the example"), {name: say("in launch", "in run")}), textColumn(say("CTA: threads", "thread: threads"), "example")], "Hazards");
+      numberColumn("words", "words", "words of 4 bytes, counted each time; bytes where an access to the word is smaller"), numberColumn("launches", "launches"), Object.assign(launchColumn("launch", "launch of the example"), {name: say("in launch", "in run")}), textColumn(say("CTA: threads", "thread: threads"), "example")], "Hazards");
 }
 
 // Without such records there is no panel.

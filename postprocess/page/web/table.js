@@ -92,10 +92,10 @@ function kernelRows() {
   return rows.filter((r) => r.launches);
 }
 const volumeColumns = [numberColumn("loaded (B)", "load", "data volume: bytes of all loads"), numberColumn("stored (B)", "store", "data volume: bytes of all stores"),
-  numberColumn("comm. load (B)", "commLoad", communicationWords), numberColumn("comm. store (B)", "commStore", "bytes stored that are loaded as communication; each counts once")];
+  numberColumn("comm. load (B)", "commLoad", communicationWords), numberColumn("comm. store (B)", "commStore", "stored bytes that are later loaded as communication; each counts once")];
 // Whose bytes the communication is; not of all pages, and not of all parts.
 function senderColumns(has) {
-  return has ? senderKinds.map(([words, of, short]) => ({name: short + " (B)", num: true, title: "of the communication loaded: last written by " + words, get: (r) => r.told === false ? null : of(r), text: (r) => r.told === false ? "–" : count(of(r))})) : [];
+  return has ? senderKinds.map(([words, of, short]) => ({name: short + " (B)", num: true, title: "communication last written by " + words, get: (r) => r.told === false ? null : of(r), text: (r) => r.told === false ? "–" : count(of(r))})) : [];
 }
 
 function transferTableRows() {
@@ -145,18 +145,18 @@ function tableList() {
   if (data.has.transfers && !ofThreads)
     list.push(["Transfers", transferTableRows(), [textColumn("from", "source", true), launchColumn("sourceStep"),
       textColumn("to", "target", true), launchColumn("targetStep"), numberColumn("bytes", "size"),
-      numberColumn("accesses", "count"), numberColumn("unordered (B)", "unordered", say("of writer and reader in one launch", "of writer and reader in one run"))]]);
+      numberColumn("accesses", "count"), numberColumn("unordered (B)", "unordered", say("bytes whose writer and reader are in the same launch", "bytes whose writer and reader are in the same run"))]]);
   if (data.HDV)
     list.push(["Host code", hostRows(), [textColumn("place", "name", true), ...(ofThreads ? [] : [numberColumn("launches before", "superstep")]), ...volumeColumns.slice(0, 2), ...(ofThreads ? [] : [
-      numberColumn(say("from CTAs (B)", "from threads (B)"), "commLoad", say("bytes loaded that a CTA wrote last", "bytes loaded that a thread wrote last")), numberColumn(say("for CTAs (B)", "for threads (B)"), "commStore", say("bytes stored that a CTA loads", "bytes stored that a thread loads"))])]]);
+      numberColumn(say("from CTAs (B)", "from threads (B)"), "commLoad", say("loaded bytes that a CTA wrote last", "loaded bytes that a thread wrote last")), numberColumn(say("for CTAs (B)", "for threads (B)"), "commStore", say("stored bytes that a CTA loads", "stored bytes that a thread loads"))])]]);
   if (data.estimates)
-    list.push(["Estimates", estimateRows(), [textColumn("kernel", "name", true), launchColumn("superstep", "– : all of them"), numberColumn(say("CTAs", "threads"), "ctas"), numberColumn("traced", "traced"),
+    list.push(["Estimates", estimateRows(), [textColumn("kernel", "name", true), launchColumn("superstep", "– : all launches"), numberColumn(say("CTAs", "threads"), "ctas"), numberColumn("traced", "traced"),
       numberColumn("loaded, counted (B)", "load"), numberColumn("estimated (B)", "loadAll"), numberColumn("stored, counted (B)", "store"), numberColumn("estimated (B)", "storeAll")]]);
   list.push(["Sites", sites, [numberColumn("id", "id"), placeColumn(), numberColumn("column", "column"), textColumn("op", "op"),
     {name: "bytes", num: true, get: (r) => r.size, text: (r) => r.size ? count(r.size) : "run time"}, textColumn("variable", "name", true), textColumn("function", "function", true)]]);
   list.push(["Allocations", allocations, [numberColumn("id", "id"), textColumn("kind", "kind"), textColumn("name", "name", true),
     ...(ofThreads ? [numberColumn("times", "like")] : [textColumn("base", "base", true)]), numberColumn("bytes", "bytes"), placeColumn(),
-    ...(ofThreads ? [] : [numberColumn("made before", "from", say("the launch before which it was made, counted among those shown", "the run before which it was made, counted among those shown")), numberColumn("freed before", "to", "– : at the end")])]]);
+    ...(ofThreads ? [] : [numberColumn("allocated before", "from", say("first launch after the allocation, counted among the launches shown", "first run after the allocation, counted among the runs shown")), numberColumn("freed before", "to", "– : never, or at the end")])]]);
   if (!ofThreads) list.push(["Copies", copies, [numberColumn(say("after launches", "after runs"), "after"), textColumn("kind", "kind"), textColumn("to", "dst", true),
     textColumn("from", "src", true), numberColumn("bytes", "bytes"), numberColumn("copies", "count")]]);
   return list;
@@ -164,9 +164,9 @@ function tableList() {
 
 const tablesOfRun = ["Sites", "Allocations", "Copies", "Estimates"]; // whatever the filters
 const emptyTables = {
-  Sites: "Source sites are in the companion (MemTrace-pipe-N.meta), which was not read here.",
-  Allocations: "Allocations are in the companion (MemTrace-pipe-N.meta); there are none.",
-  Copies: "No copies or fills between host and device are known here; they are in companions.",
+  Sites: "Sites are in the companion file (MemTrace-pipe-N.meta), which was not read.",
+  Allocations: "No allocations: they are in the companion file (MemTrace-pipe-N.meta).",
+  Copies: "No copies or fills: they are in the companion file (MemTrace-pipe-N.meta).",
 };
 
 function drawTables(section) {
@@ -177,7 +177,7 @@ function drawTables(section) {
     tabs.forEach((t, k) => { t.setAttribute("aria-selected", String(k === i)); t.tabIndex = k === i ? 0 : -1; t.firstElementChild.className = k === i ? "" : "muted"; });
     const [name, rows, columns] = list[i];
     holder.setAttribute("data-table", name);
-    clear(holder, rows.length ? virtualTable(rows, columns, name, filter) : nothing(emptyTables[name] || "There are none."));
+    clear(holder, rows.length ? virtualTable(rows, columns, name, filter) : nothing(emptyTables[name] || "No rows."));
   }
   const bar = el("div", {class: "tabs", role: "tablist", on: {keydown(event) {
     const step = {ArrowLeft: -1, ArrowRight: 1}[event.key], i = tabs.indexOf(document.activeElement);

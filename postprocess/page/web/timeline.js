@@ -67,14 +67,14 @@ function launchLines(l) {
   return [kernelNames[l.kernel], l.superstep === null ? "not traced" : say("launch ", "run ") + l.superstep + ", stream " + (l.stream === null ? "not known" : l.stream),
     l.status ? failedWords(l) : null,
     l.grid ? "grid " + dimText(l.grid) + ", block " + dimText(l.block) + (l.shared ? ", " + count(l.shared) + " B of dynamic shared memory" : "") : null,
-    l.known && l.end > l.begin ? "took " + duration(l.end - l.begin) + ", began at " + duration(l.begin) : null,
+    l.known && l.end > l.begin ? "took " + duration(l.end - l.begin) + ", started at " + duration(l.begin) : null,
     l.superstep === null ? null : "loaded " + exactBytes(l.load) + ", stored " + exactBytes(l.store),
     ...l.superstep === null ? [] : communicationLines(l, data.has.senders),
-    l.file ? say("launched at ", "runed at ") + place(l.file, l.line) : null];
+    l.file ? say("launched at ", "started at ") + place(l.file, l.line) : null];
 }
 
 function rangeLines(r) {
-  return [r.name || "(no name)", "range" + (r.domain ? " of " + r.domain : "") + ", thread " + r.thread, "took " + duration(r.end - r.begin) + ", began at " + duration(r.begin) + (r.open ? ", still open at the end" : "")];
+  return [r.name || "(no name)", "range" + (r.domain ? " of " + r.domain : "") + ", thread " + r.thread, "took " + duration(r.end - r.begin) + ", started at " + duration(r.begin) + (r.open ? ", still open at the end" : "")];
 }
 
 // Would one long launch (the first one, which loads code, often is) leave nothing to see of most others?
@@ -86,16 +86,16 @@ function hidden() {
 function drawTimeline(section) {
   const timed = launches.some((l) => l.known && l.end > l.begin);
   if (!launches.length && !copies.length) {
-    section.append(nothing(say("There is no launch.", "There is no run.")));
+    section.append(nothing(say("No launches.", "No runs.")));
     return;
   }
   let order = !timed || hidden(), model = timelineItems(order), view = [0, model.most], boxes = [];
-  section.append(lead(say("Kernel launches by stream. The first one holds what is done once, too: loading code, starting the device. Choose one to see its transfers and volumes below; wheel or + and − zoom, drag or arrows move.", "Program runs by stream. The first one holds what is done once, too: loading code, starting the device. Choose one to see its transfers and volumes below; wheel or + and − zoom, drag or arrows move.")
-    + (timed ? " Times are those of the traced run, which tracing makes slower." : "")
-    + (copies.some((c) => c.begin === null) ? say(" Copies without times are shown between the launches where they came.", " Copies without times are shown between the runs where they came.") : "")
-    + (filtered ? say(" Copies, ranges and launches that were not traced are those of the whole run.", " Copies, ranges and runs that were not traced are those of the whole run.") : "")
-    + (copies.length ? " A number beside a copy’s mark says how many it is." : "")
-    + (model.left ? " " + many(model.left, "range is", "ranges are") + " nested too deep to be shown." : "")));
+  section.append(lead(say("Kernel launches by stream. The first launch includes one-time work: loading code and starting the device. Select a launch to see its transfers and volumes below. Wheel or + and − zoom, dragging or arrow keys move.", "Program runs by stream. The first run includes one-time work: loading code and starting the device. Select a run to see its transfers and volumes below. Wheel or + and − zoom, dragging or arrow keys move.")
+    + (timed ? " Times are those of the traced run, which is slower than without tracing." : "")
+    + (copies.some((c) => c.begin === null) ? say(" Copies without times are shown between the launches before and after them.", " Copies without times are shown between the runs before and after them.") : "")
+    + (filtered ? say(" Copies, ranges and untraced launches of the whole run are shown.", " Copies, ranges and untraced runs of the whole run are shown.") : "")
+    + (copies.length ? " A number beside a mark is how many copies it stands for." : "")
+    + (model.left ? " " + many(model.left, "range is", "ranges are") + " nested too deeply to be shown." : "")));
   const surface = canvas(10, say("Timeline of launches and copies", "Timeline of runs and copies"), draw), e = surface.element;
   function fit() { surface.setHeight(lane.top + model.names.length * (lane.height + lane.gap) + lane.axis); }
   function x(v, width) { return lane.left + (v - view[0]) / (view[1] - view[0]) * (width - lane.left - 8); }
@@ -289,13 +289,13 @@ function drawTimeline(section) {
       fit();
       surface.draw();
     }));
-  bar.append(el("button", {type: "button", on: {click() { view = [0, model.most]; surface.draw(); }}}, filtered ? "All that is shown" : "Whole run"));
+  bar.append(el("button", {type: "button", on: {click() { view = [0, model.most]; surface.draw(); }}}, filtered ? "All shown launches" : "Whole run"));
   fit();
   const used = [...new Set(launches.concat(untracedLaunches).map((l) => l.kernel))], kinds = new Set(copies.map((k) => k.kind)), legend = el("div", {class: "legend"});
   const names = el("span", {class: "names"}), more = openable(used, 12, names, (shown) => shown.map((k) => el("span", {class: "name", title: kernelNames[k]},
     el("i", {style: "background:" + (k ? kernelColour(k) : "var(--muted)")}), mid(shortKernel(kernelNames[k])))));
   legend.append(...copyMarks.filter((m) => m.kinds.some((kind) => kinds.has(kind))).map(({up, colour, words}) => el("span", {}, el("i", {class: up ? "up" : "down", style: "background:var(--" + colour + ")"}), words)),
-    names, used.length > palette.length ? el("span", {}, "(colours come again)") : "", more);
+    names, used.length > palette.length ? el("span", {}, "(colours repeat)") : "", more);
   section.append(bar, figure("Timeline", surface, timelineRows, timelineColumns), legend);
   onState(surface.draw);
   // Of the marks of copies: how many copies each stands for, by kind.

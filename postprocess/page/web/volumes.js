@@ -43,11 +43,11 @@ function drawVolumes(section) {
   const has = {step: data.has.data || data.has.comm, kernel: kernelNames.length > 2, cta: !!(ctaParts && ctaParts.groups.length), sm: !!(smParts && smParts.groups.length)};
   const kinds = volumeKinds.filter(([k]) => has[k] && (!ofThreads || k === "cta"));
   if (!kinds.length || !launches.length) {
-    section.append(nothing(say("There are no volumes: memtrace extract left the sections out on request, or no launch was traced.", "There are no volumes: memtrace extract left the sections out on request, or no run was traced.")));
+    section.append(nothing(say("No volumes: memtrace extract left them out (--sections), or no launch was traced.", "No volumes: memtrace extract left them out (--sections), or no run was traced.")));
     return null;
   }
   if (!launches.some((l) => l.load || l.store || l.commLoad || l.commStore)) {
-    section.append(nothing("No byte of global memory was loaded or stored."));
+    section.append(nothing("No bytes of global memory were loaded or stored."));
     return null;
   }
   let kind = kinds[0][0], list = null, bins = null, log = false, bottom = 24;
@@ -72,8 +72,8 @@ function drawVolumes(section) {
   }
   function noted() {
     const out = [], most = Math.ceil(list.n / bins.n);
-    if (most > 1) out.push("Of up to " + most + " neighbouring " + list.unit + (list.unit === "launch" ? "es" : "s") + " a bar shows the largest value of each kind; they are not added up, and the table has each.");
-    if (list.bin > 1) out.push(count(list.bin) + say(" neighbouring CTAs count as one, added up, in the table, too: the page has no more than 400,000 volumes.", " neighbouring threads count as one, added up, in the table, too: the page has no more than 400,000 volumes."));
+    if (most > 1) out.push("Each bar is the largest value of each kind among up to " + most + " neighbouring " + list.unit + (list.unit === "launch" ? "es" : "s") + ", not their sum; the table lists each.");
+    if (list.bin > 1) out.push(count(list.bin) + say(" neighbouring CTAs are summed, also in the table: the page has at most 400,000 volumes.", " neighbouring threads are summed, also in the table: the page has at most 400,000 volumes."));
     return out.join(" ");
   }
   function draw(c, width, height) {
@@ -181,10 +181,10 @@ function drawVolumes(section) {
   }
   onState(change);
   const volumeTableRows = () => d3.range(list.n).map((i) => Object.assign({name: list.name(i), told: list.told}, ...volumeKeys.map((key) => ({[key]: list[key][i]}))));
-  const legend = el("div", {class: "legend"}), legendOf = () => [["load-pale", "loaded"], ...list && list.told && !ofThreads ? [["load-mid", "of it communication, by " + data.words.senders[2][0]], ["load", "by " + data.words.senders[1][0]], ["load-deep", "by " + data.words.senders[0][0]]] : [["load", "of it communication"]], ["store-pale", "stored"], ["store", "of it loaded as communication"]];
+  const legend = el("div", {class: "legend"}), legendOf = () => [["load-pale", "loaded"], ...list && list.told && !ofThreads ? [["load-mid", "communication from " + data.words.senders[2][0]], ["load", "from " + data.words.senders[1][0]], ["load-deep", "from " + data.words.senders[0][0]]] : [["load", "communication"]], ["store-pale", "stored"], ["store", "stored and later loaded as communication"]];
   const drawLegend = () => clear(legend, ...legendOf().map(([k, t]) => el("span", {title: k.startsWith("load") && k !== "load-pale" ? communicationWords : null}, el("i", {style: "background:" + theme[k]}), t)));
   redraws.push(drawLegend);
-  section.append(lead(ofThreads ? "Bytes loaded (up) and stored (down) by thread. A logarithmic scale shows small ones beside large ones." : say("Bytes loaded (up) and stored (down). By CTA and by SM: of the chosen launch, or of all. A logarithmic scale shows small ones beside large ones; bars are then not to be added up.", "Bytes loaded (up) and stored (down). By thread and by SM: of the chosen run, or of all. A logarithmic scale shows small ones beside large ones; bars are then not to be added up.")),
+  section.append(lead(ofThreads ? "Bytes loaded (up) and stored (down) by thread. The logarithmic scale shows small values beside large ones." : say("Bytes loaded (up) and stored (down). By CTA and by SM: of the selected launch, or of all. The logarithmic scale shows small values beside large ones; lengths of its bars do not add up.", "Bytes loaded (up) and stored (down). By thread and by SM: of the selected run, or of all. The logarithmic scale shows small values beside large ones; lengths of its bars do not add up.")),
     el("div", {class: "bar"}, segments("Volumes", kinds, kind, (v) => { kind = v; cursor = null; change(); drawLegend(); }),
     segments("Scale of volumes", [["linear", "Linear"], ["log", "Log"]], "linear", (v) => { log = v === "log"; surface.draw(); }), words),
   figure("Volumes", sideways(surface), volumeTableRows, [textColumn("part", "name", true), ...volumeColumns, ...senderColumns(data.has.senders)]), note, legend);
