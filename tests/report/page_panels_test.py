@@ -393,7 +393,7 @@ class Crowded(Panels):
         self.assertLess(bins[0], self.LAUNCHES)
         self.assertEqual((sorted(set(bins[1])), set(bins[2])), ([4, 4000], {4, 16}))
         self.assertIn("Each bar is the largest value of each kind", self.page.text("#volumes-note"))
-        self.assertIn("neighbouring launches, added up", self.page.text("#buffers-note"))
+        self.assertIn("neighbouring launches", self.page.text("#buffers-note"))
 
     def test_all_copies(self):
         """In time and in order, whatever lies beside them."""
