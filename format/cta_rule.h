@@ -1,5 +1,5 @@
-/* Which CTAs of a launch are traced: MEMTRACE_CTAS and MEMTRACE_SAMPLE. One rule for a process, which the CPU
- * device asks before each CTA and a GPU at the entry of each kernel. trace/ctas.c makes it. */
+/* The rule that selects the CTAs of a launch to trace: MEMTRACE_CTAS and MEMTRACE_SAMPLE. There is one per
+ * process, evaluated by the CPU device before each CTA and by a GPU at the entry of each kernel. */
 #ifndef MT_DEVICE_CTAS_H
 #define MT_DEVICE_CTAS_H
 #include <stdint.h>
@@ -7,16 +7,17 @@
 
 #define MT_CTA_TERMS 8u
 
-/* CTAs whose linear number (x + grid x * (y + grid y * z)) and whose x,
- * y and z lie in these ranges, ends included. */
+/* CTAs whose linear number (x + grid x * (y + grid y * z)) and whose x, y and z lie in these ranges, ends
+ * included. */
 struct mt_cta_term {
     uint64_t first, last;
     uint32_t low[3], high[3];
 };
 
 struct mt_cta_rule {
-    uint32_t terms; /* a CTA is chosen when one of them has it; 0: all are */
-    uint32_t every; /* of those, the ones whose linear number is a multiple of it are traced; at least 1 */
+    uint32_t terms; /* number of terms; a CTA is chosen if any matches; 0: all are */
+    uint32_t every; /* every n-th chosen CTA is traced: those whose linear number is a multiple of this; at
+                     * least 1 */
     struct mt_cta_term term[MT_CTA_TERMS];
 };
 
@@ -26,13 +27,13 @@ MT_DEVICE_INLINE int mt_cta_in_term(const struct mt_cta_term *t, uint64_t linear
            at[1] >= t->low[1] && at[1] <= t->high[1] && at[2] >= t->low[2] && at[2] <= t->high[2];
 }
 
-/* n % d. A GPU's division of 64 bits is a function of its own that needs many registers. */
+/* Returns n % d. On a GPU a 64-bit division is a function of its own that needs many registers. */
 MT_DEVICE_INLINE uint32_t mt_cta_rest(uint64_t n, uint32_t d)
 {
     uint64_t rest = 0;
     if (!(n >> 32))
         return (uint32_t)n % d;
-#ifdef __CUDACC__ /* else nvcc makes some 300 instructions of it, in each patch */
+#ifdef __CUDACC__ /* without it nvcc makes some 300 instructions, in each patch */
 #pragma unroll 1
 #endif
     for (uint32_t bit = 64; bit--;) {

@@ -1,5 +1,5 @@
-/* What a run did that it should not have done: the kinds (kinds.def), by which the runtime and memtrace check
- * call it. Companions have their words. */
+/* Kinds of findings (kinds.def): errors and waste in a run, as the runtime and memtrace check number them.
+ * Companion files have the words. */
 #ifndef MT_FORMAT_FINDING_H
 #define MT_FORMAT_FINDING_H
 enum mt_finding_kind {

@@ -1,8 +1,8 @@
-/* The three host texts, for the core and for whoever turns a container into text. */
+/* Writers of the three host texts. */
 #include "host_text.h"
 #include <string.h>
 
-/* Writers are small and append to what has room; a line that does not fit is dropped as a whole. */
+/* Output of a line. A line that does not fit is dropped as a whole. */
 struct out {
     char *p, *end;
     int full;
@@ -56,7 +56,7 @@ static void put_signed(struct out *o, int64_t v)
     put_number(o, v < 0 ? -(uint64_t)v : (uint64_t)v);
 }
 
-/* TAB and a number. */
+/* Appends a TAB and a number. */
 static void put_field(struct out *o, uint64_t v)
 {
     put_char(o, '\t');
@@ -73,7 +73,7 @@ static size_t text_done(const struct out *o, const char *start)
     return o->full ? 0 : (size_t)(o->p - start);
 }
 
-/* What an operand does: bit 0 reads, bit 1 writes. An unknown one counts as a read. */
+/* Returns bit 0 if an operand reads, bit 1 if it writes. An unknown one counts as a read. */
 static unsigned text_directions(enum mt_host_op op)
 {
     switch (op) {
@@ -85,7 +85,7 @@ static unsigned text_directions(enum mt_host_op op)
     return 0;
 }
 
-/* ---- atomic ---- */
+/* ---- atomic text ---- */
 
 int mt_text_access_add(struct mt_text_access *a, enum mt_host_op op, uint64_t address, uint32_t size)
 {
@@ -168,7 +168,7 @@ size_t mt_text_event(char *out, size_t room, uint64_t time, int64_t thread, enum
     return text_done(&o, out);
 }
 
-/* ---- mat ---- */
+/* ---- mat text ---- */
 
 static void put_mat(struct out *o, const struct mt_text_mat *a, unsigned type)
 {
@@ -208,7 +208,7 @@ size_t mt_text_mat_end(char *out, size_t room, uint64_t lost)
                                 lost > UINT32_MAX ? UINT32_MAX : (uint32_t)lost);
 }
 
-/* ---- instructions ---- */
+/* ---- instruction text ---- */
 
 size_t mt_text_insn_head(char *out, size_t room, uint64_t ip, const char *text, const char *reads,
                          const char *writes)

@@ -1,32 +1,33 @@
-/* How accesses leave a GPU: what record.c (on the device) writes and runtime/gpu (on the host) reads.
+/* Packets: accesses on their way from a GPU, where record.c writes them, to the host, where runtime/gpu reads
+ * them.
  *
- * A device has a number of rings in pinned host memory that the GPU writes over the bus. One access of the
- * lanes of a warp that run it together is one packet, a run of 32-byte slots that may wrap around the ring's
- * end. A CTA always uses the same ring, so its packets are there in the order in which the device ran them.
+ * A device has several rings in pinned host memory, which the GPU writes over the bus. A packet is one access
+ * by the lanes of a warp that execute it together. It occupies consecutive 32-byte slots, which may wrap
+ * around the ring's end. A CTA always uses the same ring, so its packets arrive in the order of execution.
  *
  *   device   reserve: position = head, head += slots (one atomic add, device memory)
  *            wait until position + slots - tail <= slots of the ring
  *            write all words of the packet, in any order, each with its tag
- *   host     at its position: a word without the tag: not whole yet; else take the packet, then move the tail
+ *   host     at its position: a word without the tag means an incomplete packet; else take it, move the tail
  *
- * The tag is one bit that changes from lap to lap of the ring, so nobody has to fence, nor to clean slots:
- * each word says itself whether it is new. Every word of a packet is written, the unused ones too: else one
- * would still have the tag of two laps ago.
+ * The tag is a bit that changes with each lap of the ring. So each word shows by itself whether it is new,
+ * and neither fences nor clearing of slots are needed. Every word of a packet is written, even unused ones:
+ * otherwise a word could have the tag of two laps ago.
  *
- * The oldest packet that is not yet whole never waits for room, since all before it has been taken: no
- * deadlock. The host reader makes no CUDA call, so it goes on whatever the program's threads wait for. */
+ * The oldest incomplete packet never waits for room, since all before it have been taken: no deadlock. The
+ * host reader makes no CUDA call, so it never waits for the program's threads. */
 #ifndef MT_DEVICE_PACKET_H
 #define MT_DEVICE_PACKET_H
 #include <stdint.h>
 
-/* Functions of headers that a GPU runs, too, as nvcc wants to hear it. */
+/* Marks functions of headers that also run on a GPU, for nvcc. */
 #ifdef __CUDACC__
 #define MT_DEVICE_INLINE static __host__ __device__ __forceinline__
 #else
 #define MT_DEVICE_INLINE static inline
 #endif
 
-/* Bits that are set, and the number of the lowest one. */
+/* Number of bits set, and index of the lowest one. */
 MT_DEVICE_INLINE uint32_t mt_bits(uint32_t mask)
 {
 #if defined(__CUDACC__) && defined(__CUDA_ARCH__)
@@ -50,43 +51,43 @@ struct mt_slot {
     uint64_t w[MT_SLOT_WORDS];
 };
 
-/* Slot 0 by words, bit 63 of each being the tag:
- *   0   kind 60..62 | type 56..59 | warp 51..55 | smid 40..50 | context 28..39 | x 0..27
- *   1   mask 31..62 | site 0..30
- *   2   CTA as in the raw record (x is below 2^31)
- *   3   y
- * Then by kind: */
+/* Words of slot 0, with the tag in bit 63 of each:
+ *   0  kind 60..62 | type 56..59 | warp 51..55 | smid 40..50 | context 28..39 | x 0..27
+ *   1  mask 31..62 | site 0..30
+ *   2  CTA as in the raw record (x is below 2^31)
+ *   3  y
+ * x, y and further slots depend on the kind: */
 enum mt_packet_kind {
-    /* x: size << 16 | bits 14..29 of the stride; y: its bits 0..13 << 49 | address of the lowest active lane.
-     * The stride is what to add per further active lane. */
+    /* x: size << 16 | bits 14..29 of the stride; y: bits 0..13 of the stride << 49 | address of the lowest
+     * active lane. The stride is the distance from one active lane to the next. */
     MT_PACKET_REGULAR = 1,
-    /* x: size; y: address of the lowest active lane; slots 1…: of each further active lane its address less y
-     * as 31 bits, two in a word, the lower lane's in the lower bits. */
+    /* x: size; y: address of the lowest active lane; slots 1…: for each further active lane its address minus
+     * y as 31 bits, two in a word, the lower lane in the lower bits. */
     MT_PACKET_DELTAS = 2,
     MT_PACKET_LANES = 3,  /* x: size; slots 1…: one address per active lane */
-    MT_PACKET_BLOCKS = 4, /* x: 0; slots 1…: address, bytes (not 0), of each active lane */
-    MT_PACKET_EXIT = 5,   /* x, y: 0; the active lanes' threads have ended (runtime/gpu/patch) */
-    MT_PACKET_NOTE = 6,   /* x: 0; y: so many accesses at this site that have no record */
+    MT_PACKET_BLOCKS = 4, /* x: 0; slots 1…: address and bytes (not 0) of each active lane */
+    MT_PACKET_EXIT = 5,   /* x, y: 0; the threads of the active lanes have ended (runtime/gpu/patch) */
+    MT_PACKET_NOTE = 6,   /* x: 0; y: number of accesses at this site without record */
 };
-/* Files that are linked into one program (-fgpu-rdc) add a base to their sites, which the host sets. Until it
- * has, sites are this and more: not known. */
+/* Flag of a site that is not known yet: files that are linked into one program (-fgpu-rdc) add a base to
+ * their sites, which the host sets. */
 #define MT_SITE_UNKNOWN 0x40000000u
-/* Packets of patches have as their site where the instruction lies from `code` of the context on, in
- * instructions of 16 bytes: a signed number of this many bits, which reaches 8 GiB to both sides. */
+/* Bits of a site in packets of patches. Such a site is the signed distance of the instruction from `code` of
+ * the context, in instructions of 16 bytes; it reaches 8 GiB in both directions. */
 #define MT_SITE_PC_BITS 30u
-/* Bit of a site or note: there is nothing to record (llvm-pass/gpu/context.c). */
+/* Flag of a site or note that needs no record (llvm-pass/gpu/context.c). */
 #define MT_SITE_LEFT_OUT 0x80000000u
 #define MT_PACKET_MAX_SLOTS 17u /* head and 32 blocks */
 #define MT_PACKET_CONTEXTS 4096u
-#define MT_PACKET_NOBODY (MT_PACKET_CONTEXTS - 1) /* as context: of no launch, to be thrown away */
-#define MT_REGULAR_ADDRESS_BITS 49u               /* what REGULAR has room for */
+#define MT_PACKET_NOBODY (MT_PACKET_CONTEXTS - 1) /* context of packets to discard */
+#define MT_REGULAR_ADDRESS_BITS 49u               /* maximum bits of the fields of REGULAR */
 #define MT_REGULAR_STRIDE_BITS 30u
 #define MT_REGULAR_STRIDE_LOW 14u
 #define MT_REGULAR_MAX_SIZE 0xfffu
 #define MT_DELTA_BITS 31u
 #define MT_WORD_MASK (~0ull >> 1) /* a word without its tag */
 
-/* Of a ring with `slots` slots (a power of two): the tag at a position. */
+/* Returns the tag at a position of a ring with `slots` slots (a power of two). */
 MT_DEVICE_INLINE uint64_t mt_packet_tag(uint64_t position, uint64_t slots)
 {
     return position & slots ? 0 : 1ull << 63;
@@ -99,7 +100,7 @@ MT_DEVICE_INLINE uint64_t mt_packet_first(uint32_t kind, uint32_t type, uint32_t
            (uint64_t)(context & 0xfff) << 28 | x;
 }
 
-/* The site of an instruction, and back. */
+/* Returns the site of an instruction. */
 MT_DEVICE_INLINE uint32_t mt_packet_site_of(uint64_t pc, uint64_t code)
 {
     uint64_t at = pc - code, half = 16ull << (MT_SITE_PC_BITS - 1);
@@ -107,7 +108,7 @@ MT_DEVICE_INLINE uint32_t mt_packet_site_of(uint64_t pc, uint64_t code)
                                             : (uint32_t)(at / 16) & ((1u << MT_SITE_PC_BITS) - 1);
 }
 
-/* 0: the site is not known. */
+/* Returns the instruction of a site, or 0 if the site is not known. */
 MT_DEVICE_INLINE uint64_t mt_packet_pc_of(uint32_t site, uint64_t code)
 {
     uint32_t sign = 1u << (MT_SITE_PC_BITS - 1);
@@ -115,7 +116,7 @@ MT_DEVICE_INLINE uint64_t mt_packet_pc_of(uint32_t site, uint64_t code)
     return site & MT_SITE_UNKNOWN ? 0 : code + (uint64_t)(at * 16);
 }
 
-/* Slots of a packet of this kind with n active lanes; 0 for no such kind. */
+/* Returns the number of slots of a packet of this kind with n active lanes, or 0 for an unknown kind. */
 MT_DEVICE_INLINE uint32_t mt_packet_slots(uint32_t kind, uint32_t n)
 {
     switch (kind) {
@@ -124,7 +125,7 @@ MT_DEVICE_INLINE uint32_t mt_packet_slots(uint32_t kind, uint32_t n)
     case MT_PACKET_NOTE:
         return 1;
     case MT_PACKET_DELTAS:
-        return 1 + (n / 2 + 3) / 4; /* n - 1 of them, two in a word */
+        return 1 + (n / 2 + 3) / 4; /* n - 1 differences, two in a word */
     case MT_PACKET_LANES:
         return 1 + (n + 3) / 4;
     case MT_PACKET_BLOCKS:
@@ -134,34 +135,34 @@ MT_DEVICE_INLINE uint32_t mt_packet_slots(uint32_t kind, uint32_t n)
     }
 }
 
-/* ---- in device memory --------------------------------------------------------------------------- */
+/* ---- structures in device memory ------------------------------------------------------------------ */
 
 struct mt_gpu_ring {
     uint64_t head;      /* slots reserved since the start */
-    uint64_t tail_seen; /* a tail that some thread has read: never ahead of the real one */
-    uint64_t slots;     /* struct mt_slot[mask + 1], in host memory; read together with: */
-    uint64_t mask;      /* slots of the ring - 1; a power of two less one, below 2^MT_RING_BITS */
+    uint64_t tail_seen; /* a tail that some thread has read; never ahead of the real tail */
+    uint64_t slots;     /* struct mt_slot[mask + 1], in host memory; read together with mask */
+    uint64_t mask;      /* slots of the ring - 1; the slots are a power of two, below 2^MT_RING_BITS */
     uint64_t tail;      /* uint64_t, in host memory: slots taken since the start */
-    uint64_t pad[11];   /* a line of its own */
+    uint64_t pad[11];   /* fills the cache line */
 };
-#define MT_RING_CLOSED (~0ull) /* as tail: nobody reads any more, and there is room for all */
-#define MT_RING_BITS 30u       /* place and lap of a slot are known from 32 bits of its position */
+#define MT_RING_CLOSED (~0ull) /* tail of a ring that is no longer read: there is always room */
+#define MT_RING_BITS 30u       /* 32 bits of a position determine place and lap of a slot */
 
 #define MT_GPU_COUNTERS 16u
-/* Added to the context's address in the hidden parameter (contexts are 256-byte aligned): only some CTAs are
- * traced. So a kernel that is traced whole, or not at all, reads no memory to find that out. */
+/* Flag added to the context's address in the hidden parameter (contexts are 256-byte aligned): only some CTAs
+ * are traced. Without it a kernel need not read memory to know that it is traced whole or not at all. */
 #define MT_CONTEXT_IN_PARTS 1u
-/* What a kernel's hidden parameter points to. Contexts are made once; a launch borrows one.
- * Counters only grow. */
+/* Target of a kernel's hidden parameter. Contexts are created once; a launch borrows one. Counters only
+ * grow. */
 struct mt_gpu_context {
-    uint64_t rings;     /* struct mt_gpu_ring[ring_mask + 1]; read together with: */
-    uint32_t ring_mask; /* a power of two less one */
-    uint32_t id;        /* what packets have as their context */
-    uint64_t untraced;  /* accesses that have no record */
-    uint64_t counts[6]; /* without records: accesses and bytes of loads, stores, atomics */
+    uint64_t rings;     /* struct mt_gpu_ring[ring_mask + 1]; read together with ring_mask */
+    uint32_t ring_mask; /* a power of two minus 1 */
+    uint32_t id;        /* number of the context in packets */
+    uint64_t untraced;  /* accesses without record */
+    uint64_t counts[6]; /* accesses and bytes of loads, stores, atomics, by the second count */
     uint64_t ctas;      /* struct mt_cta_rule, read when the parameter has MT_CONTEXT_IN_PARTS */
-    uint64_t spaces;    /* not 0: of shared and local memory, too, and of barriers */
-    uint64_t code;      /* patches: the pc from which sites count */
+    uint64_t spaces;    /* not 0: shared and local memory and barriers are recorded as well */
+    uint64_t code;      /* patches: the pc relative to which sites are given */
     uint64_t pad[4];
     uint64_t records[MT_GPU_COUNTERS]; /* records made, by CTA number */
 };

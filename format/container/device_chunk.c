@@ -1,4 +1,4 @@
-/* Chunks of device runs: checks what is to go in, makes room for the columns, closes them up to a payload. */
+/* Chunks of device runs: checks runs, makes room for the columns, and joins the columns to a payload. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -7,11 +7,11 @@
 #include "writer.h"
 #include <string.h>
 
-enum {                     /* most bytes that one run puts into a column */
+enum {                     /* maximum bytes that one run adds to a column */
        CONTEXT_BYTES = 40, /* a new context: flags 1, CTA 3 * 10, warp 5, SM 5; or a number 5; and a slot 5 */
        SHAPE_BYTES = 36,   /* a new slot: 5 + 5; a shape: 1 + 4 + 5 + 10 */
        BASE_BYTES = 10,
-       LANE_BYTES = 280, /* 2 + 4 + 5 + 32 * 8, and 8 that are written and not meant */
+       LANE_BYTES = 280, /* 2 + 4 + 5 + 32 * 8, and 8 bytes written beyond the end */
 };
 
 struct mt_mtc_device_encoder *mt_mtc_device_encoder_new(void)
@@ -28,8 +28,8 @@ void mt_mtc_device_encoder_free(struct mt_mtc_device_encoder *e)
     mt_pages_free(e, sizeof *e);
 }
 
-/* Accesses of the runs if each of them is one piece; then the encoder finds out what is wrong with one. 0:
- * not so. */
+/* Returns the number of accesses if each run is one piece, or 0 if not. Invalid runs are found later by the
+ * encoder. */
 static uint64_t device_chunk_accesses(const struct mt_access_run *runs, size_t count)
 {
     uint64_t sum = 0;
@@ -41,7 +41,7 @@ static uint64_t device_chunk_accesses(const struct mt_access_run *runs, size_t c
     return odd ? 0 : sum;
 }
 
-/* What the runs need at most. 0, or why they cannot be encoded. */
+/* Computes the room that the runs need at most. Returns 0, or the reason why they cannot be encoded. */
 static const char *device_chunk_measure(const struct mt_access_run *runs, size_t count, uint64_t *pieces,
                                         uint64_t *gathers, uint64_t *accesses)
 {
@@ -65,7 +65,7 @@ static const char *device_chunk_measure(const struct mt_access_run *runs, size_t
 
 const char mt_device_no_memory[] = "no memory for encoding a chunk";
 
-/* Room for the columns, one after the other. */
+/* Makes room for the columns, one after the other. */
 static const char *device_chunk_begin(struct mt_mtc_device_encoder *e, uint64_t pieces, uint64_t gathers)
 {
     size_t want = sizeof(struct mt_mtc_columns) + pieces * (1 + CONTEXT_BYTES + SHAPE_BYTES + BASE_BYTES) +
@@ -97,11 +97,11 @@ const char *mt_mtc_device_begin(struct mt_mtc_device_encoder *e, size_t runs)
     return device_chunk_begin(e, runs, runs);
 }
 
-/* Runs that there is room for. 0, or why they cannot be encoded. */
+/* Encodes runs for which there is room. Returns 0, or the reason why they cannot be encoded. */
 static const char *device_chunk_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs,
                                     size_t count, uint64_t pieces, uint64_t accesses)
 {
-    struct mt_device_work w = e->at; /* nobody else sees it */
+    struct mt_device_work w = e->at; /* local copy, so that it can stay in registers */
     const char *why = mt_device_encode(&w, runs, count);
     if (why)
         return why;
@@ -114,7 +114,8 @@ static const char *device_chunk_add(struct mt_mtc_device_encoder *e, const struc
 int mt_mtc_device_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
                       const char **why)
 {
-    uint64_t pieces = count, gathers, accesses = device_chunk_accesses(runs, count); /* no more gathers */
+    uint64_t pieces = count, gathers,
+             accesses = device_chunk_accesses(runs, count); /* maximum number of gathers */
     *why = accesses ? NULL : device_chunk_measure(runs, count, &pieces, &gathers, &accesses);
     if (*why)
         return -1;
@@ -125,7 +126,7 @@ int mt_mtc_device_add(struct mt_mtc_device_encoder *e, const struct mt_access_ru
     return *why ? -1 : 1;
 }
 
-/* Moves the column that began at `from` and ends at `end` down to `to`; returns its bytes. */
+/* Moves the column from `from` to `end` down to `to`. Returns its bytes. */
 static uint32_t device_chunk_close(unsigned char **to, const unsigned char *from, const unsigned char *end)
 {
     size_t bytes = (size_t)(end - from);

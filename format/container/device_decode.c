@@ -1,4 +1,4 @@
-/* Device chunks: the runs of a payload. What a payload says is not believed before it was looked at. */
+/* Decoder of device chunks. All data from the payload is checked before use. */
 #include "device_decode.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
@@ -122,7 +122,7 @@ void mt_device_decode_free(struct mt_device_decoder *d)
     memset(d, 0, sizeof *d);
 }
 
-/* ---- which warp ---- */
+/* ---- contexts (warps) ---- */
 
 static int new_context(struct mt_device_decoder *d)
 {
@@ -157,7 +157,7 @@ static int new_context(struct mt_device_decoder *d)
     return 0;
 }
 
-/* The run's context becomes d->before. */
+/* Decodes the run's context into d->before. */
 static int context_of(struct mt_device_decoder *d, unsigned token)
 {
     uint64_t v;
@@ -187,7 +187,7 @@ static int context_of(struct mt_device_decoder *d, unsigned token)
     return 0;
 }
 
-/* ---- which access of the code ---- */
+/* ---- slots (accesses of the code) ---- */
 
 static int device_decode_knows(const struct mt_device_decoder *d, uint64_t type)
 {
@@ -219,7 +219,7 @@ static int new_slot(struct mt_device_decoder *d)
     return 0;
 }
 
-/* The number of the slot, or NONE with d->why. */
+/* Returns the number of the slot, or NONE with d->why set. */
 static uint32_t slot_of(struct mt_device_decoder *d, unsigned token)
 {
     uint32_t before = d->context[d->before].slot, now = NONE;
@@ -253,7 +253,7 @@ static uint32_t slot_of(struct mt_device_decoder *d, unsigned token)
     return now;
 }
 
-/* ---- which lanes ---- */
+/* ---- shapes (lanes) ---- */
 
 static int new_shape(struct mt_device_decoder *d, struct mt_device_slot *s)
 {
@@ -282,7 +282,7 @@ static int new_shape(struct mt_device_decoder *d, struct mt_device_slot *s)
     return flags & NEW_STRIDE ? number_signed(d, &d->shapes, &h->stride) : 0;
 }
 
-/* Values of `width` bits, lowest first: what follows the last one is not read. */
+/* Reads values of `width` bits, lowest first, without reading beyond the last one. */
 static void device_decode_unpack(const unsigned char *at, const unsigned char *end, unsigned width,
                                  uint32_t n, uint64_t *out)
 {
@@ -341,9 +341,9 @@ static int device_decode_gather(struct mt_device_decoder *d, struct mt_device_sl
     return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- runs ---- */
 
-/* What the run changes for predictions. */
+/* Updates the predictions after a run. */
 static inline void device_decode_note(struct mt_device_decoder *d, struct mt_device_slot *s, uint32_t slot,
                                       struct mt_device_own *own, uint64_t base)
 {

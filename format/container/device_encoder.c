@@ -1,12 +1,12 @@
-/* Runs of a kernel launch -> columns of a device chunk: docs/trace-format.md, "Device chunk". */
+/* Encoder of a launch's runs to the columns of a device chunk: docs/trace-format.md, "Device chunk". */
 #include "device_halves.h"
 #include "leb.h"
 #include "memtrace/record.h"
 #include <stddef.h>
 #include <string.h>
 
-/* Numbers of `width` (0 to 56) bits each, one behind the other, and up to 8 bytes that are not meant. Returns
- * what is after. */
+/* Writes numbers of `width` (0 to 56) bits each, without gaps, and up to 8 bytes beyond the end. Returns the
+ * position after the numbers. */
 static unsigned char *device_encoder_bits(unsigned char *out, const uint64_t *a, uint32_t n, unsigned width)
 {
     uint64_t bits = 0;
@@ -22,8 +22,8 @@ static unsigned char *device_encoder_bits(unsigned char *out, const uint64_t *a,
     return out + (have != 0);
 }
 
-/* The same of numbers as multiples of 1 << shift above the anchor; they may be 64 bits wide, too. Neighbours
- * are made one as long as that goes: each number has to wait for the one before. */
+/* Writes numbers as multiples of 1 << shift above the anchor, up to 64 bits wide. Neighbours are combined
+ * where possible, since each step depends on the one before. */
 static unsigned char *device_encoder_bits_above(unsigned char *out, const uint64_t *a, uint32_t n,
                                                 uint64_t anchor, unsigned shift, unsigned width)
 {
@@ -47,11 +47,15 @@ static void own_later(struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s, u
     e->visits[e->nvisits++] = (struct mt_visit){c, s, address};
 }
 
-enum { ANONYMOUS = 64, FAR = 1 << 16 }; /* slots for runs without site; such addresses are apart */
+enum {
+    ANONYMOUS = 64,
+    FAR = 1 << 16
+}; /* ANONYMOUS: slots for runs without site; FAR: distance from which
+    * such addresses are unrelated */
 enum { NEW_MASK = 1, NEW_COUNT = 2, NEW_STRIDE = 4 };
 enum { SAME_LANES = 0x80, WHOLE = 64, PACKED_MAX = 56 };
 
-/* ---- which warp ---- */
+/* ---- contexts (warps) ---- */
 
 static unsigned char *put_context(unsigned char *out, const struct mt_access_run *r,
                                   const struct mt_context *b)
@@ -82,8 +86,8 @@ static int is_context(const struct mt_context *c, const struct mt_access_run *r)
     return c->cta == r->cta && c->warp == r->warp && c->smid == r->smid;
 }
 
-/* Most new ones: the warp after the one made last, in its CTA or the first one beside. MT_NONE: another one.
- */
+/* Creates the context of most new warps: the one after the newest warp, in its CTA or the first one in the
+ * next. Returns MT_NONE for other warps. */
 static inline uint32_t device_encoder_beside(struct mt_device_work *w, const struct mt_access_run *r)
 {
     struct mt_mtc_device_encoder *e = w->e;
@@ -102,7 +106,7 @@ static inline uint32_t device_encoder_beside(struct mt_device_work *w, const str
     return w->fresh = b->successor = now;
 }
 
-/* The number of the run's context; what the token says of it goes to w->token. MT_NONE: no memory. */
+/* Returns the number of the run's context and adds its bits to w->token. MT_NONE: no memory. */
 static inline uint32_t context_of(struct mt_device_work *w, const struct mt_access_run *r)
 {
     static const struct mt_context none = {.warp = MT_RUN_NO_WARP};
@@ -137,10 +141,10 @@ static inline uint32_t context_of(struct mt_device_work *w, const struct mt_acce
     return now;
 }
 
-/* ---- which access of the code ---- */
+/* ---- slots (accesses of the code) ---- */
 
-/* The address that base code `code` stands for; 3: from where the difference counts. `own`: the slot's last
- * address in the context, or NULL. */
+/* Returns the address that base code `code` predicts; 3: the address that the difference is relative to.
+ * `own`: the slot's last address in the context, or NULL. */
 static inline uint64_t device_encoder_predict(const struct mt_mtc_device_encoder *e,
                                               const struct mt_table_slot *s, uint32_t c, const uint64_t *own,
                                               unsigned code)
@@ -154,14 +158,14 @@ static inline uint64_t device_encoder_predict(const struct mt_mtc_device_encoder
     return own ? *own : s->last;
 }
 
-/* Has the slot no run in context c, which is new? */
+/* Returns 1 if this is the slot's first run in context c, which is new. */
 static inline int device_encoder_first(const struct mt_device_work *w, const struct mt_table_slot *s,
                                        uint32_t c)
 {
     return w->fresh == c && s->visited != c;
 }
 
-/* The slot's last address in context c, or NULL. Valid until the next call. */
+/* Returns the slot's last address in context c, or NULL. Valid until the next call. */
 static inline const uint64_t *device_encoder_own(struct mt_device_work *w, uint32_t slot, uint32_t c)
 {
     uint64_t who;
@@ -182,7 +186,8 @@ static int device_encoder_hits(struct mt_device_work *w, uint32_t slot, uint32_t
            device_encoder_predict(e, s, c, own, 1) == base || device_encoder_predict(e, s, c, own, 2) == base;
 }
 
-/* Runs without site: the slot that foresaw the address, or that was near; MT_NONE: make one. */
+/* Returns the slot of a run without site: the one that predicted the address, or had a near one; MT_NONE:
+ * create one. */
 static uint32_t device_encoder_anonymous(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c)
 {
     const struct mt_mtc_device_encoder *e = w->e;
@@ -224,7 +229,7 @@ static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r,
     if (now == MT_NONE) {
         if ((now = mt_slot_add(e, r->site, r->meta)) == MT_NONE)
             return now;
-        l = &e->slots[before]; /* they may have moved */
+        l = &e->slots[before]; /* the slots may have moved */
         w->token |= 3 << 2;
         w->shapes = mt_leb_signed(w->shapes, (uint64_t)(int32_t)(r->site - w->newest_site));
         w->shapes = mt_leb(w->shapes, r->meta);
@@ -241,10 +246,10 @@ static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r,
     return now;
 }
 
-/* ---- which lanes ---- */
+/* ---- shapes (lanes) ---- */
 
-/* Are the lanes as far from the first one as before? A whole warp's without a branch: the compiler makes
- * vectors of that. */
+/* Returns 1 if the lanes are at the same distances from the first one as before. For a whole warp there is no
+ * branch, so that the compiler vectorises it. */
 static int device_encoder_as_before(const uint64_t *a, uint64_t base, const uint64_t *delta, uint32_t n)
 {
     uint64_t odd = 0;
@@ -257,7 +262,7 @@ static int device_encoder_as_before(const uint64_t *a, uint64_t base, const uint
     return !odd;
 }
 
-/* The same for rows. */
+/* Returns 1 if the rows are arranged as before. */
 static int device_encoder_rows_as_before(const struct mt_shape *h, const struct mt_access_run *r)
 {
     if (h->row == r->row)
@@ -311,7 +316,8 @@ struct span {
     uint64_t low, high;
 };
 
-/* Of a whole warp, a half run at a time; the sign is turned as the processor compares with it. */
+/* Finds the span of a whole warp's addresses, half a run at a time; signs are flipped because the processor
+ * compares signed numbers. */
 static MT_WIDE struct span device_encoder_span_wide(const uint64_t *a)
 {
     const mt_half_run *v = (const void *)a, sign = {INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN};
@@ -342,7 +348,7 @@ static struct span device_encoder_span(const uint64_t *a, uint32_t n)
     return s;
 }
 
-/* Lanes that have addresses of their own. Returns the token's base code. */
+/* Encodes lanes that have addresses of their own. Returns the token's base code. */
 static __attribute__((noinline)) unsigned
 device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const struct mt_access_run *run)
 {
@@ -356,7 +362,7 @@ device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const s
         h->delta[i] = r->addresses[i] - r->base;
         any |= h->delta[i];
     }
-    /* From the anchor of the run before, or from one of its own? */
+    /* Choice between the anchor of the previous run and a new one. */
     unsigned mine = bits_of(high - low), kept = bits_of(high - s->low), code = 0;
     if (low < s->low || (kept - mine) * r->count > 8 * (1 + bits_of(s->low ^ low) / 7)) {
         w->bases = mt_leb_signed(w->bases, low - s->low);
@@ -385,9 +391,9 @@ device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const s
     return code;
 }
 
-/* ---- all of it ---- */
+/* ---- runs ---- */
 
-/* What the run changes for predictions, but for those from the slot's last address in the context. */
+/* Updates the predictions after a run, except those from the slot's last address in the context. */
 static inline void device_encoder_note(struct mt_table_slot *s, struct mt_context *x, uint64_t base)
 {
     if (s->seen) {
@@ -401,8 +407,8 @@ static inline void device_encoder_note(struct mt_table_slot *s, struct mt_contex
     x->address = base;
 }
 
-/* What a further run of the slot in context c changes. Is it as far from the one before as that from its own?
- */
+/* Updates the predictions after a further run of the slot in context c. Returns 1 if its distance from the
+ * previous run equals that from its own last address. */
 static inline int device_encoder_again(struct mt_mtc_device_encoder *e, struct mt_table_slot *s, uint32_t c,
                                        uint32_t slot, uint64_t base)
 {
@@ -422,8 +428,8 @@ static inline int device_encoder_again(struct mt_mtc_device_encoder *e, struct m
     return steady;
 }
 
-/* The slot's next run is foreseen to be like this one. By words: what is written in parts is slow to read at
- * once. */
+/* Predicts that the slot's next run equals this one. Written in words: parts would be slow to read back as a
+ * whole. */
 static inline void device_encoder_foresee(struct mt_table_slot *s, const struct mt_access_run *r)
 {
     if (!r->site || (!r->row && r->addresses)) {
@@ -435,7 +441,7 @@ static inline void device_encoder_foresee(struct mt_table_slot *s, const struct 
         (mt_half_run){0, r->meta | (uint64_t)r->site << 32, r->count | (uint64_t)r->mask << 32, r->row};
 }
 
-/* The run's first address, and what is known from now on. */
+/* Encodes the run's first address and updates the predictions. */
 static void device_encoder_base(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c,
                                 uint32_t slot)
 {
@@ -465,12 +471,12 @@ static void device_encoder_base(struct mt_device_work *w, const struct mt_access
     w->token = 0;
 }
 
-/* ---- most runs ---- */
+/* ---- predicted runs (the common case) ---- */
 
-enum { STEADY = 2 * MT_LAP }; /* runs until laps are looked for */
+enum { STEADY = 2 * MT_LAP }; /* number of predicted runs before laps are searched */
 
-/* Such runs of context c, each of the slot that came after the warp's last one the last time: how many of
- * them are here. Each instruction counts. */
+/* Returns the number of predicted runs of context c, each with the slot that followed the warp's last one
+ * before. Inner loop: each instruction counts. */
 static inline __attribute__((always_inline)) MT_WIDE size_t
 device_encoder_foreseen(struct mt_device_work *w, const struct mt_access_run *runs, size_t count, uint32_t c)
 {
@@ -495,7 +501,8 @@ device_encoder_foreseen(struct mt_device_work *w, const struct mt_access_run *ru
         now->difference = now->stride;
         now->offset = base - before;
         now->last = before = base;
-        now->like[0] += (mt_half_run){now->stride}; /* all of it: it is read at once soon */
+        now->like[0] +=
+            (mt_half_run){now->stride}; /* written as a whole, because it is soon read as a whole */
         tokens[i] = 0;
         if (__builtin_expect(steady == STEADY, 0)) {
             size_t n = mt_device_laps(w, now, c, &runs[i + 1], count - i - 1);
@@ -515,7 +522,7 @@ device_encoder_foreseen(struct mt_device_work *w, const struct mt_access_run *ru
     return i;
 }
 
-/* The next run of w->context, when it is as foreseen but for its address. */
+/* Encodes the next run of w->context if it is as predicted except for its address. */
 static __attribute__((noinline)) MT_WIDE int device_encoder_elsewhere(struct mt_device_work *w,
                                                                       const struct mt_access_run *r)
 {
@@ -533,7 +540,8 @@ static __attribute__((noinline)) MT_WIDE int device_encoder_elsewhere(struct mt_
     return 1;
 }
 
-/* All runs up to the first one that is not so; its context is then w->context (MT_NONE: no memory). */
+/* Encodes all runs up to the first one that was not predicted; its context is then w->context (MT_NONE: no
+ * memory). */
 static MT_WIDE size_t device_encoder_wide(struct mt_device_work *w, const struct mt_access_run *runs,
                                           size_t count)
 {
@@ -553,20 +561,20 @@ static MT_WIDE size_t device_encoder_wide(struct mt_device_work *w, const struct
     return i;
 }
 
-/* The same; on an old processor one by one, where these are for all runs. */
+/* Encodes predicted runs; on an old processor one by one, as the other runs. */
 static inline size_t device_encoder_quick(struct mt_device_work *w, const struct mt_access_run *runs,
                                           size_t count)
 {
-    int apart = !runs->row && runs->addresses; /* never foreseen */
+    int apart = !runs->row && runs->addresses; /* such a run is never predicted */
     if (!apart && __builtin_expect(__builtin_cpu_supports("avx2") != 0, 1))
         return device_encoder_wide(w, runs, count);
     w->context = context_of(w, runs);
     return 0;
 }
 
-/* ---- all runs ---- */
+/* ---- any runs ---- */
 
-/* A run of w->context. 0, or -1 without memory. */
+/* Encodes a run of w->context. Returns 0, or -1 without memory. */
 static int device_encoder_other(struct mt_device_work *w, const struct mt_access_run *r)
 {
     uint32_t c = w->context, slot = c != MT_NONE ? slot_of(w, r, c) : MT_NONE;
@@ -585,7 +593,7 @@ static int device_encoder_other(struct mt_device_work *w, const struct mt_access
     return 0;
 }
 
-/* Are the lanes' addresses evenly spaced? Then in *r as a stride. */
+/* Replaces evenly spaced lane addresses in *r by a stride. */
 static void device_encoder_straighten(struct mt_access_run *r)
 {
     uint64_t stride = r->count > 1 ? r->addresses[1] - r->addresses[0] : 0;
@@ -599,7 +607,8 @@ static void device_encoder_straighten(struct mt_access_run *r)
     r->addresses = NULL;
 }
 
-/* A run with addresses: regular, or pieces of as many lanes as a gather has. 0, or -1 without memory. */
+/* Encodes a run with addresses: as a regular one, or as pieces with as many lanes as a gather has. Returns 0,
+ * or -1 without memory. */
 static int encode_addresses(struct mt_device_work *w, const struct mt_access_run *from)
 {
     struct mt_access_run r = *from;
@@ -613,7 +622,7 @@ static int encode_addresses(struct mt_device_work *w, const struct mt_access_run
     return 0;
 }
 
-/* Rows, or one. 0, or -1 without memory. */
+/* Encodes rows, or a run without rows. Returns 0, or -1 without memory. */
 static int encode_rows(struct mt_device_work *w, const struct mt_access_run *from)
 {
     struct mt_access_run r = *from;
@@ -624,16 +633,16 @@ static int encode_rows(struct mt_device_work *w, const struct mt_access_run *fro
     return device_encoder_quick(w, &r, 1) ? 0 : device_encoder_other(w, &r);
 }
 
-/* ---- what there is no code for ---- */
+/* ---- runs that cannot be encoded ---- */
 
 const char mt_device_bad[] =
     "a run without accesses, or with another number of lanes than its mask, or of no known type";
 
-/* Has the mask, which is not 0, as many lanes? */
+/* Returns 1 if the mask, which is not 0, has as many lanes as the run. */
 static int device_encoder_counts(const struct mt_access_run *r)
 {
     uint32_t m = r->mask;
-    m -= m >> 1 & 0x55555555; /* not every x86-64 counts bits in one instruction */
+    m -= m >> 1 & 0x55555555; /* not every x86-64 has an instruction to count bits */
     m = (m & 0x33333333) + (m >> 2 & 0x33333333);
     return ((m + (m >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24 == r->count;
 }
@@ -647,7 +656,7 @@ int mt_device_good(const struct mt_access_run *r)
     return r->count && (!r->mask || device_encoder_counts(r)) && (!r->row || r->count <= MT_RUN_ROWS);
 }
 
-/* A run that is not as foreseen. NULL, or why not. */
+/* Encodes a run that was not predicted. Returns NULL, or the reason for failure. */
 static const char *device_encoder_judged(struct mt_device_work *w, const struct mt_access_run *r)
 {
     if (!mt_device_good(r))

@@ -1,23 +1,25 @@
-/* Runs of warps compared a half at a time, and what goes on as it did: laps of a loop, and warps that do the
- * same. */
+/* Fast paths of the device encoder: compares runs by halves and recognises repetition, both in laps of a loop
+ * and in warps that do the same. */
 #ifndef MT_CONTAINER_DEVICE_HALVES_H
 #define MT_CONTAINER_DEVICE_HALVES_H
 #include <immintrin.h>
 #include <stddef.h>
 #include "device_tables.h"
 
-enum { MT_LAP = 8 }; /* slots of a lap, at most */
+enum { MT_LAP = 8 }; /* maximum number of slots of a lap */
 
-/* Where the encoder is at a run of slot s in context c, MT_LAP others before `runs` and all as foreseen: how
- * many of `runs` go on in laps of the last ones. They are in the tables then, and each has the token 0. */
+/* Returns how many of `runs` repeat the laps before them. The encoder is at a run of slot s in context c, and
+ * the MT_LAP runs before `runs` were predicted. The runs returned are then in the tables, each with the token
+ * 0. */
 size_t mt_device_laps(struct mt_device_work *w, struct mt_table_slot *s, uint32_t c,
                       const struct mt_access_run *runs, size_t count);
-/* The context c is new, and had just `n` runs, all foreseen and right before `runs`: how many of `runs` are
- * of warps that do the same. They are in the columns and tables then, and w->context is the last one's. */
+/* Returns how many of `runs` belong to warps that do the same as context c. c is new and had `n` runs just
+ * before `runs`, all predicted. The runs returned are then in the columns and tables, and w->context is the
+ * last warp's. */
 size_t mt_device_warps(struct mt_device_work *w, uint32_t n, uint32_t c, const struct mt_access_run *runs,
                        size_t count);
 
-/* The words of a run that say what it is, in two halves. */
+/* Words of a run as two halves: positions of the base and CTA words, and words of a half. */
 enum { MT_HALF_BASE = 0, MT_HALF_CTA = 3, MT_HALF_WORDS = 4 };
 _Static_assert(sizeof(struct mt_access_run) == sizeof(mt_half_run[2]) &&
                    offsetof(struct mt_access_run, cta) == MT_HALF_CTA * 8 &&
@@ -34,10 +36,10 @@ _Static_assert(sizeof(struct mt_access_run) == sizeof(mt_half_run[2]) &&
 
 #define MT_WIDE __attribute__((target("avx2")))
 
-/* Of a run's second half: what is behind the row is nothing. */
+/* Mask of a run's second half, without the padding after `row`. */
 static const mt_half_run mt_half_real = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT32_MAX};
 
-/* What is otherwise than foreseen, in context x. */
+/* Returns the bits in which a run differs from the prediction `like` in context x. */
 static inline MT_WIDE mt_half_run mt_run_odd(const struct mt_access_run *r, const mt_half_run *like,
                                              const mt_half_run *x)
 {

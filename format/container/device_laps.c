@@ -1,19 +1,19 @@
-/* Runs that go on as they did: what is alike for all of them is done once. */
+/* Repeating runs: what is common to all of them is done once. */
 #include <string.h>
 #include "device_halves.h"
 
 /* ---- laps of a loop ---- */
 
-/* Slots that come one after the other, again and again. */
+/* Slots that repeat in the same order. */
 struct lap {
     uint32_t n;
     struct mt_table_slot *slot[MT_LAP];
     uint32_t number[MT_LAP];
-    struct mt_own *own[MT_LAP]; /* of context */
+    struct mt_own *own[MT_LAP]; /* entries of the context */
 };
 
-/* Do the runs before `end`, the last one of slot `s`, make a lap in which each slot's runs in context c are
- * as far apart as its stride? */
+/* Returns 1 if the runs before `end`, the last one of slot `s`, form a lap in which the distance of each
+ * slot's runs in context c equals its stride. */
 static int device_laps_found(const struct mt_mtc_device_encoder *e, struct lap *l, struct mt_table_slot *s,
                              uint32_t c, const struct mt_access_run *end)
 {
@@ -35,13 +35,13 @@ static int device_laps_found(const struct mt_mtc_device_encoder *e, struct lap *
     for (uint32_t i = 0; i < l->n; i++) {
         const struct mt_access_run *r = &end[(int)i - (int)l->n];
         if (!mt_is_slot(e, (uint32_t)(l->slot[i] - e->slots), r) || r->base != l->slot[i]->last)
-            return 0; /* the way into it */
+            return 0; /* the lap before the first whole one */
     }
     return !e->nvisits;
 }
 
-/* How many whole laps of `l` are here? The one before them is before `runs`: each is as far from that as
- * foreseen, and else the same. */
+/* Returns the number of whole laps of `l`, which follow a lap before `runs`: each run differs from the one a
+ * lap before only by the predicted distance. */
 static inline MT_WIDE size_t device_laps_count(const struct lap *l, const struct mt_access_run *runs,
                                                size_t count)
 {
@@ -62,7 +62,7 @@ static inline MT_WIDE size_t device_laps_count(const struct lap *l, const struct
     return laps;
 }
 
-/* What so many laps change: the same as each of their runs by itself. */
+/* Updates the tables after `laps` laps, with the same result as for each run alone. */
 static void device_laps_go_on(const struct lap *l, size_t laps)
 {
     const struct mt_table_slot *end = l->slot[l->n - 1];
@@ -92,14 +92,14 @@ MT_WIDE size_t mt_device_laps(struct mt_device_work *w, struct mt_table_slot *s,
 
 /* ---- warp after warp ---- */
 
-/* Is the context made last the latest of all, so that the next warp is new? */
+/* Returns 1 if the newest context is the last in launch order, so that the next warp is new. */
 static int device_laps_at_top(const struct mt_mtc_device_encoder *e, uint32_t c)
 {
     const struct mt_context *x = &e->contexts[c];
     return c + 1 == e->ncontexts && e->top == mt_context_order(x->cta) && e->top_warp == x->warp;
 }
 
-/* The slots of a warp's first l->n runs, which were foreseen, if each is another one. */
+/* Finds the slots of a warp's first l->n runs, which were predicted. Returns 1 if all slots are different. */
 static int device_laps_of_warp(struct mt_mtc_device_encoder *e, struct lap *l)
 {
     uint32_t slot = 0;
@@ -114,7 +114,7 @@ static int device_laps_of_warp(struct mt_mtc_device_encoder *e, struct lap *l)
     return 1;
 }
 
-/* What the lap of a new warp puts into the columns and tables. */
+/* Adds the lap of a new warp to the columns and tables. */
 static inline void device_laps_add(struct mt_device_work *w, const struct lap *l,
                                    const struct mt_access_run *r, uint32_t beside)
 {
@@ -139,7 +139,7 @@ static inline void device_laps_add(struct mt_device_work *w, const struct lap *l
     e->nvisits += l->n;
 }
 
-/* How many warps after the one that had the l->n runs before `runs` do the same, each a stride further? */
+/* Returns how many warps do the same as the warp of the l->n runs before `runs`, each a stride further. */
 static inline MT_WIDE size_t device_laps_warps(struct mt_device_work *w, const struct lap *l,
                                                const struct mt_access_run *runs, size_t count)
 {

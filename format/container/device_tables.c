@@ -1,5 +1,5 @@
-/* Tables of the encoder of device chunks: grow as needed,
- * are empty again at each chunk without being cleared. */
+/* Tables of the encoder of device chunks: they grow as needed, and a new chunk empties them without
+ * clearing. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -8,9 +8,14 @@
 #include "memtrace/hash.h"
 #include <string.h>
 
-enum { CONTEXTS = 1024, SLOTS = 32, EPOCHS = 1 << 22 }; /* contexts and slots of a chunk: below 2^21 */
+enum {
+    CONTEXTS = 1024,
+    SLOTS = 32,
+    EPOCHS = 1 << 22
+}; /* CONTEXTS, SLOTS: initial room; both stay below 2^21
+    * in a chunk */
 
-/* `*p` with room for `want` elements of `size` bytes. 0, or -1 without memory. */
+/* Makes room in `*p` for `want` elements of `size` bytes. Returns 0, or -1 without memory. */
 static int device_tables_grow(void **p, size_t *room, size_t want, size_t size)
 {
     if (want <= *room)
@@ -102,7 +107,7 @@ static void device_tables_put_context(struct mt_mtc_device_encoder *e, uint32_t 
     index_put(&e->context_index, e->epoch, hash_context(c->cta, c->warp, c->smid), number);
 }
 
-/* All contexts into the index. 0, or -1 without memory. */
+/* Adds all contexts to the index. Returns 0, or -1 without memory. */
 static int device_tables_index_contexts(struct mt_mtc_device_encoder *e)
 {
     struct mt_index *x = &e->context_index;
@@ -197,7 +202,7 @@ uint32_t mt_slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t me
     s->next = s->second = s->others = s->visited = MT_NONE;
     s->site = site;
     s->meta = meta;
-    if (first != MT_NONE) { /* after the first one: only that one is in the index */
+    if (first != MT_NONE) { /* the index has only the first slot of these */
         s->others = e->slots[first].others;
         e->slots[first].others = number;
         return e->nslots++;

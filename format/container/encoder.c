@@ -1,4 +1,4 @@
-/* Entries of a thread -> payload of a host chunk: docs/trace-format.md, "Host chunk". */
+/* Encoder of a thread's entries to the payload of a host chunk: docs/trace-format.md, "Host chunk". */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -9,54 +9,55 @@
 #include <string.h>
 
 enum {
-    RUN_MAX = 128,      /* accesses in one run token */
-    ENTRY_BYTES = 32,   /* most that one entry takes: token 1, site 5, address 10, size 5, time 10 */
-    EVENT_ARGS_MAX = 8, /* as struct mt_host_item has room for */
-    CALM = 32           /* so many accesses as predicted: worth a look whether they repeat with a period */
+    RUN_MAX = 128,      /* maximum accesses in a run token */
+    ENTRY_BYTES = 32,   /* maximum bytes of an entry: token 1, site 5, address 10, size 5, time 10 */
+    EVENT_ARGS_MAX = 8, /* maximum arguments of an event, as in struct mt_host_item */
+    CALM = 32           /* predicted accesses in a row before a period is searched */
 };
 _Static_assert(2 * MT_PERIOD_MAX < CALM, "two periods and the access before them");
 enum { TOKEN_ACCESS = 0x80, TOKEN_EVENT = 0xc0 };
 #define NONE UINT32_MAX
 enum { HAS_SITE = 1, HAS_ADDRESS = 2, HAS_SIZE = 4, HAS_TIME = 8, SECOND_SITE = 16 };
 
-/* What is known of a site. One cache line each: the hot loop touches one of these per access. */
+/* State of a site, one cache line: the inner loop uses one per access. */
 struct site {
     uint64_t last, stride, difference, offset;
-    uint32_t next, second; /* the two last different successors, latest first; NONE: none */
+    uint32_t next, second; /* the two latest different successors, latest first; NONE: none */
     uint32_t size;
-    uint32_t epoch; /* number of the chunk that this belongs to: a new chunk forgets all at once */
+    uint32_t epoch; /* number of the chunk that the state belongs to, so that a new chunk invalidates all at
+                     * once */
     uint32_t relative;
     uint32_t pad[3];
 };
 
 struct mt_mtc_encoder {
-    struct site *sites; /* by number */
+    struct site *sites; /* by site number */
     uint64_t nsites;
     uint32_t epoch;
     unsigned char *out;
     size_t out_room;
 };
 
-/* Whether the chunk has times, and where they are. The functions below are inlined for each. */
+/* Position of the times of a chunk, if it has any. The functions below are inlined for each value. */
 enum times {
     NO_TIMES,
     TIMES,  /* in the entries */
-    COUNTED /* not in the entries: see mt_mtc_encode_counted */
+    COUNTED /* implicit, see mt_mtc_encode_counted */
 };
 
-/* The state while a chunk is made. */
+/* State of a chunk under construction. */
 struct work {
     struct mt_mtc_encoder *e;
     unsigned char *out;
     uint64_t time, items, seq;
-    uint64_t shift;    /* COUNTED: how much later the next entry is than it would be */
-    uint64_t repeated; /* accesses that were left out */
+    uint64_t shift;    /* COUNTED: extra time before the next entry */
+    uint64_t repeated; /* number of omitted accesses */
 };
 
-/* The access before. */
+/* Previous access. */
 struct before {
     uint64_t address, time;
-    uint32_t site, epoch; /* epoch: of the chunk */
+    uint32_t site, epoch; /* epoch: number of the chunk */
 };
 
 struct mt_mtc_encoder *mt_mtc_encoder_new(void)
@@ -73,7 +74,7 @@ void mt_mtc_encoder_free(struct mt_mtc_encoder *e)
     mt_pages_free(e, sizeof *e);
 }
 
-/* Room for `site` in the table; -1: no memory. Untouched parts cost address space only. */
+/* Makes room for `site` in the table. Returns -1 without memory. Untouched parts cost address space only. */
 static int encoder_grow(struct mt_mtc_encoder *e, uint32_t site)
 {
     uint64_t want = e->nsites * 2 > 1024 ? e->nsites * 2 : 1024;
@@ -90,7 +91,7 @@ static int encoder_grow(struct mt_mtc_encoder *e, uint32_t site)
     return 0;
 }
 
-/* Room for the output, and a clean table. 0, or -1 without memory. */
+/* Makes room for the output and invalidates the table. Returns 0, or -1 without memory. */
 static int encoder_begin(struct mt_mtc_encoder *e, size_t count)
 {
     size_t want = (count + 1) * ENTRY_BYTES;
@@ -113,8 +114,8 @@ static int encoder_begin(struct mt_mtc_encoder *e, size_t count)
     return 0;
 }
 
-/* mt_leb() without a branch for values below 2^56: each group of 7 bits to its byte, and 8 bytes stored, of
- * which those after the last one will be written over. */
+/* Variant of mt_leb() without a branch for values below 2^56: each group of 7 bits moves to its byte, and 8
+ * bytes are stored; those after the last one will be overwritten. */
 static inline unsigned char *put_fast(unsigned char *out, uint64_t v)
 {
     if (__builtin_expect(v >> 56 != 0, 0))
@@ -130,11 +131,11 @@ static inline unsigned char *put_fast(unsigned char *out, uint64_t v)
 
 static inline unsigned char *end_run(unsigned char *out, unsigned run)
 {
-    *out = (unsigned char)(run - 1); /* without a run it is written over */
+    *out = (unsigned char)(run - 1); /* overwritten if there is no run */
     return out + (run != 0);
 }
 
-/* The entry at `at`, whichever kind it is. */
+/* Returns the entry at `at`, of either kind. */
 static inline __attribute__((always_inline)) struct mt_host_timed_entry encoder_fetch(const char *at,
                                                                                       enum times timed)
 {
@@ -152,7 +153,7 @@ static inline size_t entry_bytes(enum times timed)
     return timed == TIMES ? sizeof(struct mt_host_timed_entry) : sizeof(struct mt_host_entry);
 }
 
-/* An event at `at`, `left` entries from the end; returns how many entries it takes. */
+/* Encodes an event at `at`, `left` entries before the end. Returns the number of its entries. */
 static size_t encoder_event(struct work *w, const char *at, size_t left, enum times timed)
 {
     static const unsigned char least[64] = {
@@ -161,7 +162,7 @@ static size_t encoder_event(struct work *w, const char *at, size_t left, enum ti
     };
     struct mt_host_timed_entry first = encoder_fetch(at, timed), next;
     unsigned kind = first.size & 63;
-    size_t more = 0; /* arguments after the first */
+    size_t more = 0; /* number of arguments after the first */
     while (more + 1 < left) {
         next = encoder_fetch(at + (more + 1) * entry_bytes(timed), timed);
         if (next.site || next.size)
@@ -183,9 +184,9 @@ static size_t encoder_event(struct work *w, const char *at, size_t left, enum ti
     return 1 + more;
 }
 
-/* An access that is not as predicted: its token, and what that changes for the sites before the caller notes
- * where it was. `p`: the site before. `other`: the site is not the predicted one. Always inlined with a
- * constant `other`, and few branches beyond that: they could not be foreseen. */
+/* Encodes an access that was not predicted and updates the sites; the caller stores the address. `p`:
+ * previous site. `other`: the site was not predicted. Always inlined with a constant `other` and with few
+ * other branches, which would be unpredictable. */
 static inline __attribute__((always_inline)) unsigned char *
 encoder_single(unsigned char *out, struct site *p, struct site *s, const struct mt_host_timed_entry a,
                const struct before b, enum times timed, uint64_t shift, unsigned other)
@@ -223,7 +224,8 @@ encoder_single(unsigned char *out, struct site *p, struct site *s, const struct 
     return out;
 }
 
-/* 1: the access, of the predicted site, is as predicted in all else, and what that changes is done. */
+/* Updates the site and returns 1 if the access, whose site was predicted, is as predicted in every other
+ * respect. */
 static inline __attribute__((always_inline)) int
 encoder_known(struct site *s, const struct mt_host_timed_entry a, const struct before b, enum times timed)
 {
@@ -243,9 +245,9 @@ encoder_known(struct site *s, const struct mt_host_timed_entry a, const struct b
     return 1;
 }
 
-/* The sites know where the two periods up to `e` were, whose sites are all different, and from each access of
- * one to that of the other it is step[k], for the access k before `e`; step[period] is step[0] again. 1: what
- * goes on so will be as predicted. */
+/* Returns 1 if accesses that continue two periods are as predicted. The two periods end at `e`, and their
+ * sites are all different. step[k] is the distance between the periods for the access k before `e`;
+ * step[period] equals step[0]. */
 static int encoder_steady(const struct site *sites, const struct mt_host_entry *e, size_t period,
                           uint64_t *step)
 {
@@ -264,8 +266,8 @@ static int encoder_steady(const struct site *sites, const struct mt_host_entry *
     return 1;
 }
 
-/* What the `n` accesses up to `e`, which were as predicted, change; `e` has a period and one more before it.
- */
+/* Updates the sites after the `n` accesses up to `e`, which were predicted; at least one more period precedes
+ * them. */
 static void encoder_moved(struct site *sites, const struct mt_host_entry *e, size_t n, size_t period)
 {
     for (size_t k = 0; k < period && k < n; k++) {
@@ -277,17 +279,15 @@ static void encoder_moved(struct site *sites, const struct mt_host_entry *e, siz
     }
 }
 
-/* The CALM entries up to `e` were as predicted, and the sites know where they were. If they went round and
- * round, as in a loop: how many of the `left` after them go on so, which makes them as predicted, too. Does
- * what that changes, at the price of a comparison for each. */
+/* Returns how many of the `left` entries after `e` continue a period, as in a loop, and are therefore
+ * predicted; updates the sites. The CALM entries up to `e` were predicted. Costs one comparison per entry. */
 static size_t encoder_skip(struct site *sites, const struct mt_host_entry *e, size_t left)
 {
     uint64_t step[MT_PERIOD_MAX + 1];
     size_t period = mt_repeats_period(e - CALM + 1, e);
     if (!period || !encoder_steady(sites, e, period, step))
         return 0;
-    const struct mt_host_entry *was = e - period,
-                               *earlier = was - period; /* of the access before the last period */
+    const struct mt_host_entry *was = e - period, *earlier = was - period; /* address one period before */
     if (was->site != earlier->site || was->size != earlier->size ||
         was->address - earlier->address != step[0])
         return 0;
@@ -296,27 +296,27 @@ static size_t encoder_skip(struct site *sites, const struct mt_host_entry *e, si
     return n;
 }
 
-/* ---- accesses that were left out (MT_MTC_REPEAT) ---- */
+/* ---- omitted accesses (MT_MTC_REPEAT) ---- */
 
-enum { AGAIN = 64 }; /* made at once, until the sites foresee them */
+enum { AGAIN = 64 }; /* accesses generated at once, until the sites predict them */
 
-/* What is encoded in the place of the entry that stands for them, and where it goes on behind that. */
+/* State of the expansion of a repeat entry, and position after it. */
 struct left_out {
-    uint64_t left;                         /* still to be made: whole periods */
-    size_t period;                         /* its sites are all different */
-    const char *at, *end;                  /* behind it; at NULL: there is none at hand */
-    const char *now, *now_end, *now_again; /* what comes next; before now_again nobody looks for a period */
+    uint64_t left;                         /* accesses still to be generated: whole periods */
+    size_t period;                         /* number of accesses in a period; their sites are all different */
+    const char *at, *end;                  /* entries after it; at NULL: none */
+    const char *now, *now_end, *now_again; /* current input; before now_again no period is searched */
     struct mt_host_entry entry[2 * MT_PERIOD_MAX + AGAIN];
 };
 
-/* The last two periods before `end`, to the begin. Returns the last entry of them. */
+/* Moves the last two periods before `end` to the beginning. Returns their last entry. */
 static struct mt_host_entry *left_out_keep(struct left_out *l, const char *end)
 {
     memmove(l->entry, end - 2 * l->period * sizeof *l->entry, 2 * l->period * sizeof *l->entry);
     return l->entry + 2 * l->period - 1;
 }
 
-/* The next ones, behind these. Returns the end. */
+/* Generates the next accesses after these. Returns the end. */
 static const char *left_out_make(struct left_out *l)
 {
     size_t n = AGAIN - AGAIN % l->period;
@@ -329,8 +329,8 @@ static const char *left_out_make(struct left_out *l)
     return (const char *)(l->entry + 2 * l->period + n);
 }
 
-/* All that is left at once, if the sites foresee it: how many. `e`, the last of two periods, is then the last
- * of all; *address is where it was. */
+/* Skips all remaining accesses at once if the sites predict them; returns their number. `e`, the last entry
+ * of two periods, then stands for the last access; *address is its address. */
 static uint64_t left_out_skip(struct left_out *l, struct site *sites, struct mt_host_entry *e,
                               uint64_t *address)
 {
@@ -345,7 +345,8 @@ static uint64_t left_out_skip(struct left_out *l, struct site *sites, struct mt_
     return n;
 }
 
-/* What is before `end` is encoded: what comes next. Returns how many that are as predicted come before. */
+/* Selects the next input after everything before `end` was encoded. Returns the number of predicted accesses
+ * that come first. */
 static uint64_t left_out_go_on(struct left_out *l, struct site *sites, const char *end, uint64_t *address)
 {
     struct mt_host_entry *last = left_out_keep(l, end);
@@ -356,13 +357,13 @@ static uint64_t left_out_go_on(struct left_out *l, struct site *sites, const cha
     } else {
         l->now = l->at;
         l->now_end = l->end;
-        l->now_again = l->at + CALM * sizeof *last; /* a look for a period is a look back */
+        l->now_again = l->at + CALM * sizeof *last; /* searching a period looks back */
         l->at = NULL;
     }
     return n;
 }
 
-/* Tokens for a run that may be longer than one; what remains is its last part. */
+/* Writes tokens of a run that may exceed one token; *run keeps the last part. */
 static unsigned char *encoder_runs(unsigned char *out, unsigned *run, uint64_t more)
 {
     for (more += *run; more >= RUN_MAX; more -= RUN_MAX)
@@ -371,7 +372,7 @@ static unsigned char *encoder_runs(unsigned char *out, unsigned *run, uint64_t m
     return out;
 }
 
-/* Room for so many more entries in the output. 0, or -1 without memory. */
+/* Makes room for more entries in the output. Returns 0, or -1 without memory. */
 static int encoder_room(struct mt_mtc_encoder *e, unsigned char **out, size_t entries)
 {
     size_t used = (size_t)(*out - e->out), want = used + (entries + 1) * ENTRY_BYTES;
@@ -388,7 +389,7 @@ static int encoder_room(struct mt_mtc_encoder *e, unsigned char **out, size_t en
     return 0;
 }
 
-/* 0, or -1 without memory. */
+/* Encodes a chunk. Returns 0, or -1 without memory. */
 static inline __attribute__((always_inline)) int encoder_encode(struct work *w, const char *at, size_t count,
                                                                 enum times timed)
 {
@@ -396,7 +397,7 @@ static inline __attribute__((always_inline)) int encoder_encode(struct work *w, 
     const char *end = at + count * entry_bytes(timed), *again = at;
     struct site *sites = w->e->sites, *p = sites;
     uint64_t nsites = w->e->nsites, arguments = 0;
-    size_t patience = CALM; /* entries until the next look for a period, after one in vain */
+    size_t patience = CALM; /* entries until the next search for a period, after a failed one */
     unsigned run = 0;
     unsigned char *out = w->out;
     struct left_out l = {.at = NULL};
@@ -414,7 +415,7 @@ static inline __attribute__((always_inline)) int encoder_encode(struct work *w, 
         struct mt_host_timed_entry a = encoder_fetch(at, timed);
         struct site *s = &sites[a.site];
         if (__builtin_expect(p->next == a.site,
-                             1)) { /* seen in this chunk, so it is in the table, and no event */
+                             1)) { /* seen in this chunk, so in the table, and not an event */
             if (__builtin_expect((timed == COUNTED && w->shift) || !encoder_known(s, a, b, timed), 0)) {
                 out = encoder_single(end_run(out, run), p, s, a, b, timed, w->shift, 0);
                 w->shift = 0;
@@ -453,7 +454,7 @@ static inline __attribute__((always_inline)) int encoder_encode(struct work *w, 
                 return -1;
             w->repeated += l.left;
             arguments++;
-            again = end = at; /* as if what comes now had been made already */
+            again = end = at; /* the repeat entry stands for accesses that count as generated */
             continue;
         } else if (__builtin_expect(a.site == 0, 0)) {
             w->out = end_run(out, run);

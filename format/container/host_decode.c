@@ -1,4 +1,4 @@
-/* The payload of a host chunk -> records and events: docs/trace-format.md, "Host chunk". */
+/* Decoder of the payload of a host chunk to records and events: docs/trace-format.md, "Host chunk". */
 #include "host_decode.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
@@ -67,7 +67,8 @@ static int get_signed(struct mt_decoder *d, uint64_t *out)
     return 0;
 }
 
-/* Position of a site; a new one is predicted to touch where the access before did. -1: no memory. */
+/* Returns the index of a site; the first access of a new site is predicted at the previous access's address.
+ * -1: no memory. */
 static int64_t host_decode_position(struct mt_decoder *d, uint32_t site)
 {
     uint64_t known = mt_hash_find(&d->numbers, site);
@@ -98,7 +99,7 @@ static inline uint64_t next_time(const struct mt_decoder *d, uint32_t site)
     return d->timed ? d->time + !MT_HOST_OPERAND(site) : 0;
 }
 
-/* The state after an access at `address` by a site seen before. */
+/* Updates the state after an access at `address` by a known site. */
 static inline void seen_again(struct mt_decoder *d, struct mt_decode_site *s, uint64_t address)
 {
     uint64_t by_stride = s->last + s->stride, by_offset = d->address + s->offset, diff = address - s->last;
@@ -121,7 +122,7 @@ static inline uint64_t host_decode_predicted(const struct mt_decoder *d, const s
     return s->relative ? d->address + s->offset : s->last + s->stride;
 }
 
-/* Up to `n` accesses as predicted. How many, or -1. */
+/* Decodes up to `n` predicted accesses. Returns their number, or -1. */
 static int64_t host_decode_run(struct mt_decoder *d, struct mt_host_record *out, size_t n)
 {
     struct mt_decode_site *p = &d->sites[d->previous];
@@ -142,7 +143,8 @@ static int64_t host_decode_run(struct mt_decoder *d, struct mt_host_record *out,
     return (int64_t)n;
 }
 
-/* The site of an access with token `what`: its position, 0 with d->why or without memory. */
+/* Decodes the site of an access with token `what`. Returns its index, or 0 with d->why set (NULL: no
+ * memory). */
 static uint32_t site_of(struct mt_decoder *d, unsigned what)
 {
     struct mt_decode_site *p = &d->sites[d->previous];

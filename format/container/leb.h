@@ -1,10 +1,10 @@
-/* LEB128 and bits, as payloads have their numbers. */
+/* LEB128 numbers, plain and zigzag, of payloads. */
 #ifndef MT_CONTAINER_LEB_H
 #define MT_CONTAINER_LEB_H
 #include <stdint.h>
 #include <string.h>
 
-/* Writes at most 10 bytes and returns what is after them. */
+/* Writes at most 10 bytes and returns the position after them. */
 static inline unsigned char *mt_leb(unsigned char *out, uint64_t v)
 {
     while (v >= 0x80) {
@@ -15,7 +15,7 @@ static inline unsigned char *mt_leb(unsigned char *out, uint64_t v)
     return out;
 }
 
-/* The same of a two's complement number, zigzag-coded. */
+/* Writes a two's complement number, zigzag-coded. */
 static inline unsigned char *mt_leb_signed(unsigned char *out, uint64_t v)
 {
     return mt_leb(out, v << 1 ^ (0 - (v >> 63)));

@@ -1,4 +1,4 @@
-/* Payloads to chunks. The only file here that knows zstd and XXH3. */
+/* Compression and checksums of chunks. The only file in this folder that uses zstd and XXH3. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -9,19 +9,24 @@
 #define XXH_NO_STREAM
 #ifdef MT_CONTAINER_STORED
 #include <assert.h>
-#define XXH_VECTOR 0 /* scalar: the compiler's vector headers want a whole C library */
+#define XXH_VECTOR 0 /* scalar: the compiler's vector headers need a whole C library */
 #ifndef static_assert
-#define static_assert _Static_assert /* PinCRT's assert.h has none, and xxhash.h takes it for granted */
+#define static_assert _Static_assert /* xxhash.h needs it, and PinCRT's assert.h lacks it */
 #endif
 #endif
 #include <xxhash.h>
 #ifndef MT_CONTAINER_STORED
-#define ZSTD_STATIC_LINKING_ONLY /* memory of our own: in shared libraries, too */
+#define ZSTD_STATIC_LINKING_ONLY /* custom memory, also with the shared library */
 #include <zstd.h>
 #endif
 
 enum { HEAD = sizeof(struct mt_mtc_chunk), ALIGN = 8, BEFORE = 64 };
-enum { FAST = 3, PROBE = 1 << 14, PROBED = 16 * PROBE }; /* levels and payloads that are looked at first */
+enum {
+    FAST = 3,
+    PROBE = 1 << 14,
+    PROBED = 16 * PROBE
+}; /* levels up to FAST probe payloads of at least
+    * PROBED bytes */
 
 #ifndef MT_CONTAINER_STORED
 static void *pack_get(void *unused, size_t bytes)
@@ -65,7 +70,7 @@ static int make_room(struct mt_packer *p, size_t payload)
         return 0;
     want += want / 2; /* the next payload is not much larger */
     unsigned char *more = mt_pages(want);
-    if (!more) /* what there is will do for a smaller one */
+    if (!more) /* a smaller buffer is sufficient */
         return -1;
     mt_pages_free(p->buffer, p->room);
     p->buffer = more;
@@ -79,9 +84,9 @@ int mt_packer_reserve(struct mt_packer *p, size_t bytes)
 }
 
 #ifndef MT_CONTAINER_STORED
-/* Large payloads of random gathers are bits without a pattern: finding that out takes longer than all else.
- * Places in it decide, if none of them gets a thirtieth smaller; the first one lies so far ahead that little
- * else can be there. */
+/* Returns 1 if samples of a large payload do not compress. Payloads of random gathers have no pattern, and
+ * trying to compress them would dominate the time. The payload is noise if no sample shrinks by a thirtieth;
+ * the first sample lies beyond other columns. */
 static int is_noise(struct mt_packer *p, const unsigned char *plain, size_t bytes)
 {
     for (size_t i = 1; i <= 16; i += 5) {
@@ -93,7 +98,7 @@ static int is_noise(struct mt_packer *p, const unsigned char *plain, size_t byte
 }
 #endif
 
-/* Stored bytes after the head, 0: store it as it is. */
+/* Compresses a payload. Returns the stored bytes after the head, or 0 to store it uncompressed. */
 static size_t pack_compress(struct mt_packer *p, int level, const void *plain, size_t bytes)
 {
 #ifdef MT_CONTAINER_STORED
@@ -108,7 +113,7 @@ static size_t pack_compress(struct mt_packer *p, int level, const void *plain, s
         return 0;
     if (level <= FAST && bytes >= PROBED && is_noise(p, plain, bytes))
         return 0;
-    /* Room for `bytes` only: what does not fit got no smaller. */
+    /* The room is limited to `bytes`: a larger result is not needed. */
     size_t n = ZSTD_compressCCtx(p->context, p->buffer + HEAD, bytes, plain, bytes, level);
     return ZSTD_isError(n) || n >= bytes ? 0 : n;
 #endif
@@ -121,7 +126,7 @@ int mt_pack(struct mt_packer *p, int level, const void *plain, size_t bytes)
         return -1;
     size_t stored = pack_compress(p, level, plain, bytes);
     if (head->type == MT_MTC_META && bytes / MT_MTC_META_RATIO > stored)
-        stored = 0; /* readers take it for a trap */
+        stored = 0; /* 0 would be read as a trap */
     head->codec = stored ? MT_MTC_ZSTD : MT_MTC_STORED;
     if (!stored) {
         stored = bytes;

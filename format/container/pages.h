@@ -1,4 +1,5 @@
-/* Memory from pages, not from malloc: the traced program may be inside its malloc, or have replaced mmap. */
+/* Memory in whole pages, without malloc: the traced program may be inside its malloc, or have replaced
+ * mmap. */
 #ifndef MT_CONTAINER_PAGES_H
 #define MT_CONTAINER_PAGES_H
 #include "syscall.h"
@@ -7,7 +8,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#ifdef __SANITIZE_THREAD__ /* it must see that pages come back as others' */
+#ifdef __SANITIZE_THREAD__ /* ThreadSanitizer must see pages change owners */
 static inline long mt_pages_call(long number, long a, long b, long c, long d, long e, long f)
 {
     if (number == __NR_munmap)
@@ -19,7 +20,7 @@ static inline long mt_pages_call(long number, long a, long b, long c, long d, lo
 #define mt_pages_call mt_base_syscall
 #endif
 
-/* Zeroed; pages that nobody touches cost address space only. NULL: no memory. */
+/* Returns zeroed memory, or NULL. Untouched pages cost address space only. */
 static inline void *mt_pages(size_t bytes)
 {
     long p =
@@ -27,7 +28,7 @@ static inline void *mt_pages(size_t bytes)
     return p < 0 && p > -4096 ? NULL : (void *)p;
 }
 
-/* `bytes` as they were asked for; `p` may be NULL. */
+/* Frees memory; `bytes` as requested, `p` may be NULL. */
 static inline void mt_pages_free(void *p, size_t bytes)
 {
     if (p)

@@ -1,4 +1,4 @@
-/* Entries that go round and round, as a loop's do, are left out where they are made. */
+/* Detection of repeating entries, which are omitted before they are encoded. */
 #include "repeats.h"
 #include "writer.h"
 #include <string.h>
@@ -7,25 +7,25 @@
 #endif
 
 enum {
-    LEAST = 128, /* left out at once, or it is not worth it */
-    STEP = 16,   /* from one look for a period to the next */
-    MISSES = 16, /* looks in vain until the rest stays as it is */
+    LEAST = 128, /* minimum number of entries omitted at once */
+    STEP = 16,   /* entries between two searches for a period */
+    MISSES = 16, /* failed searches before the rest stays unchanged */
     REST_MAX = 64,
-    WIDE = 7 /* the longest period of which two fit into registers */
+    WIDE = 7 /* longest period of which two fit into registers */
 };
 
 typedef uint64_t two_words __attribute__((vector_size(16), aligned(8), may_alias));
 typedef uint64_t four_words __attribute__((vector_size(32), aligned(8), may_alias));
 
-#ifdef MT_CONTAINER_STORED /* PinCRT does not know the processor */
+#ifdef MT_CONTAINER_STORED /* PinCRT cannot query the processor */
 static size_t repeats_wide(const struct mt_host_entry *e, size_t left, size_t period)
 {
     (void)e, (void)left, (void)period;
     return 0;
 }
 #else
-/* The same for whole pairs of periods, with what is to come in registers: one load for two entries. Always
- * inlined with a constant period. */
+/* Compares pairs of periods, with the predicted values in registers: one load per two entries. Always inlined
+ * with a constant period. */
 static inline __attribute__((always_inline, target("avx2"))) size_t
 repeats_pairs(const struct mt_host_entry *e, size_t left, size_t period)
 {
@@ -111,7 +111,7 @@ size_t mt_repeats_period(const struct mt_host_entry *first, const struct mt_host
     return 0;
 }
 
-/* Whole periods from `x` on that go on like the two before it. */
+/* Returns the length of the whole periods from `x` on that continue the two before it. */
 static size_t repeats_from(const struct mt_host_entry *first, const struct mt_host_entry *x,
                            const struct mt_host_entry *end, size_t period)
 {
@@ -130,7 +130,7 @@ static size_t repeats_from(const struct mt_host_entry *first, const struct mt_ho
     return n >= LEAST + 2 * period ? n : 0;
 }
 
-/* The same with the period that was found last, or with another one. */
+/* Tries the latest period, then another one. Returns the number of repeating entries. */
 static size_t repeats_find(struct mt_mtc_repeats *r, const struct mt_host_entry *first,
                            const struct mt_host_entry *x, const struct mt_host_entry *end)
 {
@@ -142,7 +142,7 @@ static size_t repeats_find(struct mt_mtc_repeats *r, const struct mt_host_entry 
     return n;
 }
 
-/* Where nothing was found it is looked for less often. */
+/* Reduces the frequency of searches after failures. */
 static void repeats_rest(struct mt_mtc_repeats *r, int found)
 {
     uint32_t more = r->patience ? 2 * r->patience : 1;
@@ -154,7 +154,7 @@ struct mt_host_entry *mt_mtc_shorten(struct mt_mtc_repeats *r, const struct mt_h
                                      struct mt_host_entry *from, const struct mt_host_entry *end)
 {
     struct mt_host_entry *out = from, *keep = from,
-                         *x = from; /* written up to; to be written from; looked at */
+                         *x = from; /* end of the output; start of entries to keep; current position */
     if (r->rest) {
         r->rest--;
         return from + (end - from);
@@ -171,7 +171,7 @@ struct mt_host_entry *mt_mtc_shorten(struct mt_mtc_repeats *r, const struct mt_h
         *out++ = (struct mt_host_entry){out_of, 0, MT_MTC_REPEAT | r->period << 6};
         keep = x + out_of;
         x += n;
-        x += end - x < 2 * r->period ? end - x : 2 * r->period; /* as it may go on after a jump */
+        x += end - x < 2 * r->period ? end - x : 2 * r->period; /* the pattern may continue after a jump */
         r->left_out += out_of;
         first = keep;
     }

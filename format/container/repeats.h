@@ -1,4 +1,4 @@
-/* Entries that go round and round, as a loop's do. */
+/* Detection of repeating entries, such as those of a loop. */
 #ifndef MT_CONTAINER_REPEATS_H
 #define MT_CONTAINER_REPEATS_H
 #include <stddef.h>
@@ -6,10 +6,11 @@
 
 enum { MT_PERIOD_MAX = 15 };
 
-/* How many entries before `e` the same site was last; 0: not within a period that `first` leaves room for
- * twice. */
+/* Returns how many entries before `e` the same site occurred last, or 0 if there are not two such periods
+ * after `first`. */
 size_t mt_repeats_period(const struct mt_host_entry *first, const struct mt_host_entry *e);
-/* How many of the `left` entries after `e` are as far from the entry one period before as that is from the
- * one two periods before, with the same site and size if the two periods up to `e` have the same ones. */
+/* Returns how many of the `left` entries after `e` continue the pattern of the two periods up to `e`. Such an
+ * entry differs from the one a period before in the same way as that differs from the one two periods
+ * before. */
 size_t mt_repeats_length(const struct mt_host_entry *e, size_t left, size_t period);
 #endif

@@ -1,9 +1,9 @@
-/* A system call without the C library: the traced program may have replaced its function, and errno is the
- * program's. */
+/* System call without the C library: the traced program may have replaced the library's function, and errno
+ * belongs to the program. */
 #ifndef MT_BASE_SYSCALL_H
 #define MT_BASE_SYSCALL_H
 
-/* What the kernel returns: -errno on failure. x86-64. */
+/* Returns the kernel's result: -errno on failure. x86-64. */
 static inline long mt_base_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
     register long r10 __asm__("r10") = d;

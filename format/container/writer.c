@@ -1,4 +1,4 @@
-/* Appends chunks to a container, from any thread, and remembers where they are. */
+/* Writer that appends chunks to a compact trace, from any thread, and keeps their index. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -16,16 +16,16 @@
 struct mt_mtc_writer {
     struct mt_mtc_file file;
     int level;
-    int lock;                  /* guards all below */
-    int off;                   /* errno value of the failure, 0: writing */
-    uint64_t bytes;            /* written */
-    struct mt_mtc_index *list; /* of the chunks written; NULL with chunks: no memory for an index */
+    int lock;                  /* guards all fields below */
+    int off;                   /* errno value of the failure, 0: none */
+    uint64_t bytes;            /* bytes written */
+    struct mt_mtc_index *list; /* chunks written; NULL with chunks: no memory for an index */
     uint64_t chunks, room;
     int no_index;
     struct mt_packer *idle;
 };
 
-/* The holder may be inside write(2), so waiting ones give the processor away. */
+/* Waiting threads yield the processor, since the holder may be inside write(2). */
 static void writer_lock(struct mt_mtc_writer *w)
 {
     for (unsigned tries = 0; __atomic_exchange_n(&w->lock, 1, __ATOMIC_ACQUIRE);)
@@ -47,14 +47,14 @@ static uint64_t writer_now(clockid_t clock)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Under the lock. */
+/* Writes bytes. Called under the lock. */
 static int writer_append(struct mt_mtc_writer *w, const void *data, size_t bytes)
 {
     if (w->off)
         return w->off;
     int e = w->file.write(w->file.self, data, bytes);
     if (e)
-        __atomic_store_n(&w->off, e, __ATOMIC_RELAXED); /* looked at without the lock, too */
+        __atomic_store_n(&w->off, e, __ATOMIC_RELAXED); /* also read without the lock */
     else
         __atomic_store_n(&w->bytes, w->bytes + bytes, __ATOMIC_RELAXED);
     return w->off;
@@ -97,13 +97,13 @@ struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_
     return mt_mtc_writer_again(file, &head, level, why, size);
 }
 
-/* Under the lock: an entry for the chunk that is about to be at w->bytes. */
+/* Adds an index entry for the chunk that is about to be written at w->bytes. Called under the lock. */
 static void writer_remember(struct mt_mtc_writer *w, const struct mt_mtc_chunk *head)
 {
     if (w->chunks == w->room && !w->no_index) {
         uint64_t more = w->room ? w->room * 2 : 256;
         struct mt_mtc_index *p = mt_pages(more * sizeof *p);
-        w->no_index = !p; /* readers find the chunks by scanning, too */
+        w->no_index = !p; /* readers can find the chunks by scanning */
         if (p) {
             if (w->room)
                 memcpy(p, w->list, w->room * sizeof *p);
@@ -123,7 +123,7 @@ static void writer_remember(struct mt_mtc_writer *w, const struct mt_mtc_chunk *
     w->chunks++;
 }
 
-/* One with room of its own for this caller; NULL: no memory. */
+/* Returns an idle packer with its own buffer, or NULL without memory. */
 static struct mt_packer *take_packer(struct mt_mtc_writer *w)
 {
     writer_lock(w);
@@ -149,7 +149,7 @@ int mt_mtc_pack(struct mt_packer *p, int level, enum mt_mtc_chunk_type type, uns
     return mt_pack(p, level, plain, bytes) == 0 ? 0 : ENOMEM;
 }
 
-/* The chunk in `p`, or what became of it: `e` is an errno value. */
+/* Appends the chunk in `p`, unless packing failed with errno value `e`. */
 static int append_chunk(struct mt_mtc_writer *w, const struct mt_packer *p, int e)
 {
     if (e && !w->off)
@@ -191,7 +191,7 @@ uint64_t mt_mtc_writer_bytes(const struct mt_mtc_writer *w)
     return __atomic_load_n(&w->bytes, __ATOMIC_RELAXED);
 }
 
-/* Index and tail, as far as the index fits into a chunk. */
+/* Writes index and tail, if the index fits into a chunk. */
 static void writer_finish(struct mt_mtc_writer *w)
 {
     struct mt_mtc_tail tail = {.index = w->bytes, .chunks = w->chunks, .magic = MT_MTC_TAIL_MAGIC};
@@ -202,7 +202,7 @@ static void writer_finish(struct mt_mtc_writer *w)
     p->next = w->idle;
     w->idle = p;
     if (mt_mtc_pack(p, w->level, MT_MTC_INDEX, 0, 0, 0, 0, w->chunks, w->list, bytes) != 0)
-        return; /* no memory: the file is as good without */
+        return; /* no memory: the file is valid without an index */
     mt_pack_tail(&tail);
     if (writer_append(w, p->buffer, p->bytes) == 0)
         writer_append(w, &tail, sizeof tail);

@@ -1,13 +1,14 @@
-/* Arrays that grow. Not installed. */
+/* Growing arrays. Not installed. */
 #ifndef MT_GROW_H
 #define MT_GROW_H
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes `*(void **)array`, which has room for *room elements of `size` bytes, hold at least `want`. The room
- * doubles, so that growing by one each time costs little. New elements are not initialised. NULL with room 0
- * is an empty array; the array is the caller's to free. 0, or -1 without memory: all stays as it was. */
+/* Makes the array `*(void **)array`, which has room for *room elements of `size` bytes, hold at least `want`.
+ * The room doubles, so that growing by one element is cheap on average. New elements are not initialised.
+ * NULL with room 0 is an empty array; the caller frees the array. Returns 0, or -1 without memory, with the
+ * array unchanged. */
 static inline int mt_grow(void *array, size_t *room, size_t want, size_t size)
 {
     enum { AT_LEAST = 4 };
@@ -17,7 +18,7 @@ static inline int mt_grow(void *array, size_t *room, size_t want, size_t size)
     size_t more = *room <= SIZE_MAX / 2 && want < 2 * *room ? 2 * *room : want;
     if (more < AT_LEAST)
         more = AT_LEAST;
-    memcpy(&p, array, sizeof p); /* a pointer of any type: those of C may not alias */
+    memcpy(&p, array, sizeof p); /* copied as bytes: C does not allow pointers of different types to alias */
     if (more > PTRDIFF_MAX / size || !(p = realloc(p, more * size)))
         return -1;
     memcpy(array, &p, sizeof p);

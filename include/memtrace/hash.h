@@ -1,4 +1,4 @@
-/* Hashes, and the one table that is found by them. Not installed. */
+/* Hash functions and the hash table of the whole tree. Not installed. */
 #ifndef MT_HASH_H
 #define MT_HASH_H
 #include <stddef.h>
@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MT_HASH_BEGIN 14695981039346656037u /* of bytes: FNV-1a */
+#define MT_HASH_BEGIN 14695981039346656037u /* FNV-1a */
 
-/* A number, spread: the upper bits are those that differ. */
+/* Spreads a number; the upper bits of the result are well mixed. */
 static inline uint64_t mt_hash_number(uint64_t n)
 {
     return n * 0x9e3779b97f4a7c15u;
 }
 
-/* `h` is MT_HASH_BEGIN, or the hash of what goes before. */
+/* Hashes `n` bytes. `h` is MT_HASH_BEGIN, or the hash of the preceding bytes. */
 static inline uint64_t mt_hash_bytes(uint64_t h, const void *data, size_t n)
 {
     const unsigned char *p = (const unsigned char *)data;
@@ -28,11 +28,11 @@ static inline uint64_t mt_hash_text(const char *text)
     return mt_hash_bytes(MT_HASH_BEGIN, text, strlen(text));
 }
 
-/* Numbers by number: open addressing, linear probing, at most half full. Zero-initialised is empty. No key is
- * ever removed.
+/* Hash table from numbers to numbers: open addressing, linear probing, at most half full. Zero-initialised is
+ * empty. Keys are never removed.
  *
- * A table by other keys (texts, structs) has their hashes as keys, and the numbers of entries as values;
- * where another entry has the hash already, the next number is tried: see mt_hash_at. */
+ * A table with other keys (texts, structs) uses their hashes as keys and indices of entries as values; if
+ * another entry has the hash already, the next number is tried (mt_hash_at). */
 struct mt_hash_slot {
     uint64_t key, value; /* value 0: the slot is free */
 };
@@ -40,7 +40,7 @@ struct mt_hash_slot {
 struct mt_hash {
     struct mt_hash_slot *slot;
     unsigned bits;
-    size_t count; /* keys */
+    size_t count; /* number of keys */
 };
 
 static inline struct mt_hash_slot *mt_hash_slot(const struct mt_hash *t, uint64_t key)
@@ -66,15 +66,15 @@ static __attribute__((noinline, unused)) int mt_hash_grow(struct mt_hash *t)
     return 0;
 }
 
-/* The value of the key; 0: it is not there. */
+/* Returns the value of the key, or 0 if the key is absent. */
 static inline uint64_t mt_hash_find(const struct mt_hash *t, uint64_t key)
 {
     return t->slot ? mt_hash_slot(t, key)->value : 0;
 }
 
-/* The same to change; 0 of a key that is new: the caller makes it another number at once. Valid until the
- * next call; NULL without memory. By texts: uint64_t key = mt_hash_text(text), *n; while ((n = mt_hash_at(t,
- * key)) && *n && strcmp(texts[*n], text) != 0) key++; */
+/* Returns the value of the key for writing; it is 0 if the key is new, and the caller must then set it. Valid
+ * until the next call; NULL without memory. Use with texts: uint64_t key = mt_hash_text(text), *n; while ((n
+ * = mt_hash_at(t, key)) && *n && strcmp(texts[*n], text) != 0) key++; */
 static inline uint64_t *mt_hash_at(struct mt_hash *t, uint64_t key)
 {
     if ((!t->slot || (t->count + 1) * 2 > (size_t)1 << t->bits) && mt_hash_grow(t) != 0)
@@ -85,7 +85,7 @@ static inline uint64_t *mt_hash_at(struct mt_hash *t, uint64_t key)
     return &s->value;
 }
 
-/* value: not 0. 0, or -1 without memory. */
+/* Sets the value of a key; the value must not be 0. Returns 0, or -1 without memory. */
 static inline int mt_hash_put(struct mt_hash *t, uint64_t key, uint64_t value)
 {
     uint64_t *at = mt_hash_at(t, key);
@@ -102,7 +102,8 @@ static inline int mt_hash_add(struct mt_hash *t, uint64_t key, uint64_t n)
     return at ? 0 : -1;
 }
 
-/* Will be asked for soon: its place is brought near. That place, or NULL; as a rule the key's is there. */
+/* Prefetches the slot of a key that is looked up soon. Returns the slot at which the search begins, usually
+ * the key's own, or NULL. */
 static inline const struct mt_hash_slot *mt_hash_soon(const struct mt_hash *t, uint64_t key)
 {
     const struct mt_hash_slot *s = t->slot ? &t->slot[mt_hash_number(key) >> (64 - t->bits)] : NULL;
@@ -110,7 +111,7 @@ static inline const struct mt_hash_slot *mt_hash_soon(const struct mt_hash *t, u
     return s;
 }
 
-/* All, in no order: *at is 0 at first. NULL: no more. */
+/* Returns the next used slot, in no particular order, or NULL at the end. *at starts at 0. */
 static inline const struct mt_hash_slot *mt_hash_next(const struct mt_hash *t, size_t *at)
 {
     while (t->slot && *at < (size_t)1 << t->bits)

@@ -1,6 +1,6 @@
-/* What is in order. Functions for qsort and bsearch that order structs by members, ascending, the first
- * member first: MT_ORDER_2(by_seq, struct mt_copy_event, seq, dst) defines by_seq. MT_FIRST finds a place.
- * Not installed. */
+/* Sorting and binary search. Macros that define comparison functions for qsort and bsearch: structs are
+ * ordered by members, ascending, the first member first: MT_ORDER_2(by_seq, struct mt_copy_event, seq, dst)
+ * defines by_seq. MT_FIRST searches. Not installed. */
 #ifndef MT_ORDER_H
 #define MT_ORDER_H
 #include <stddef.h>
@@ -27,7 +27,7 @@
                       MT_ORDER_DIFFER(x, y, m) MT_ORDER_DIFFER(x, y, n) MT_ORDER_DIFFER(x, y, o)             \
                           MT_ORDER_DIFFER(x, y, p))
 
-/* The same of arrays of pointers to such structs. */
+/* Variants for arrays of pointers to such structs. */
 #define MT_ORDER_POINTED(name, type, body)                                                                   \
     static int name(const void *a, const void *b)                                                            \
     {                                                                                                        \
@@ -38,8 +38,8 @@
 #define MT_ORDER_POINTED_2(name, type, m, n)                                                                 \
     MT_ORDER_POINTED(name, type, MT_ORDER_DIFFER(x, y, m) MT_ORDER_DIFFER(x, y, n))
 
-/* The first i below n for which `from`, an expression with i, holds, as it does for all after that one; n:
- * for none. MT_FIRST(i, n, list[i].address > address) is the place behind an address. */
+/* Yields the first i below n for which `from`, an expression in i, is true, or n. `from` must be true for all
+ * later i as well. MT_FIRST(i, n, list[i].address > address) is the index after an address. */
 #define MT_FIRST(i, n, from)                                                                                 \
     ({                                                                                                       \
         size_t first_ = 0, end_ = (n);                                                                       \
@@ -53,14 +53,14 @@
         first_;                                                                                              \
     })
 
-/* Of numbers. */
+/* Compares two uint64_t. */
 static inline int mt_order_u64(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
 
-/* Puts a list in order and keeps the first of equal ones; how many are left. */
+/* Sorts a list and keeps the first of equal elements. Returns the number of elements kept. */
 static inline size_t mt_order_once(void *list, size_t n, size_t size,
                                    int (*order)(const void *, const void *))
 {

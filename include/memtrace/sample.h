@@ -1,19 +1,22 @@
-/* Some records of a launch of a raw trace: those with the numbers 0 to 128, 256, 512, 1024 and so on. Its
- * line in the companion has their hash (docs/trace-format.md), because nothing in a raw trace says of which
- * run it is. Not installed. */
+/* Sample of the records of a launch in a raw trace: the records with the numbers 0 to 128, 256, 512, 1024 and
+ * so on. The launch's line in the companion file has their hash (docs/trace-format.md), because a raw trace
+ * does not identify its run. Not installed. */
 #ifndef MEMTRACE_SAMPLE_H
 #define MEMTRACE_SAMPLE_H
 #include <stddef.h>
 #include <string.h>
 #include "memtrace/record.h"
 
-enum { MT_SAMPLE_ALL = 128 /* up to this number each one */, MT_SAMPLE_SLOTS = MT_SAMPLE_ALL + 1 + 56 };
+enum {
+    MT_SAMPLE_ALL = 128 /* every record up to this number is in the sample */,
+    MT_SAMPLE_SLOTS = MT_SAMPLE_ALL + 1 + 56
+};
 
 struct mt_sample {
     struct mt_raw_record at[MT_SAMPLE_SLOTS];
 };
 
-/* The first number of the sample from i on, and where it lies there. */
+/* First number at or after i that is in the sample, and the slot of a number in it. */
 static inline uint64_t mt_sample_from(uint64_t i)
 {
     return i <= MT_SAMPLE_ALL ? i : 1ull << (64 - __builtin_clzll(i - 1));
@@ -23,8 +26,8 @@ static inline size_t mt_sample_slot(uint64_t i)
     return i <= MT_SAMPLE_ALL ? (size_t)i : MT_SAMPLE_ALL + 56 - (size_t)__builtin_clzll(i);
 }
 
-/* The next `count` records, of which the first one has this number; several threads may add different ones.
- */
+/* Adds the next `count` records, the first of which has number `first`. Several threads may add different
+ * records at once. */
 static inline void mt_sample_add(struct mt_sample *s, uint64_t first, const void *records, uint64_t count)
 {
     for (uint64_t i = mt_sample_from(first); i < first + count; i = mt_sample_from(i + 1))
@@ -32,7 +35,7 @@ static inline void mt_sample_add(struct mt_sample *s, uint64_t first, const void
                MT_RAW_RECORD_SIZE);
 }
 
-/* So many bytes of s->at a launch of `records` records has. */
+/* Returns how many bytes of s->at are used by a launch of `records` records. */
 static inline size_t mt_sample_bytes(uint64_t records)
 {
     size_t n = records <= MT_SAMPLE_ALL + 1 ? (size_t)records : mt_sample_slot(records - 1) + 1;
