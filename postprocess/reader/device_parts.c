@@ -1,4 +1,4 @@
-/* Device chunks in any order, for processes that share the reading of one container. */
+/* Device chunks in any order, for processes that share the reading of one compact trace. */
 #define _GNU_SOURCE
 #include "reader/container/container.h"
 #define XXH_INLINE_ALL
@@ -10,7 +10,7 @@ struct mt_device_parts {
     struct mt_host_reader *reader;
     struct mt_chunk_payload plain;
     struct mt_device_decoder decoder;
-    uint64_t offset, items; /* of the chunk under way */
+    uint64_t offset, items; /* fields of the current chunk */
     struct mt_access_run runs[BATCH];
     uint64_t lanes[BATCH * MT_MTC_MAX_LANES];
 };

@@ -1,4 +1,4 @@
-/* Inputs of a source: raw, compact and host traces, and the threads of a host trace. */
+/* Inputs of a source: raw traces, compact traces, host traces, and inputs whose kind is not known yet. */
 #define _GNU_SOURCE
 
 #include "reader/container/container.h"
@@ -10,8 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Raw traces among the inputs of a source, and live inputs of which the first byte has
- * to say what they are. */
+/* ---- raw traces, and live inputs whose kind their first byte will show ---- */
 
 #define XXH_INLINE_ALL
 #define XXH_NO_STREAM
@@ -20,7 +19,7 @@
 static int raw_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
     if (in->live && in->raw.reader)
-        return 0; /* it was looked at a moment ago */
+        return 0; /* already at the beginning */
     mt_reader_close(in->raw.reader);
     in->raw = (struct mt_raw_state){0};
     if (lseek(in->fd, in->start, SEEK_SET) < 0) {
@@ -38,7 +37,7 @@ static int raw_input_start(struct mt_input *in, const struct mt_stop *stop, stru
     return 0;
 }
 
-/* The companion's line of the next launch, or NULL. */
+/* Returns the next launch's line in the companion file, or NULL. */
 static const struct mt_launch_event *raw_input_launch(struct mt_input *in)
 {
     const struct mt_companion *c = in->companion;
@@ -54,8 +53,8 @@ static uint64_t raw_input_peek(struct mt_input *in)
     return e ? e->seq : MT_SEQ_NONE;
 }
 
-/* Record i of the launch under way, and those after it, from the file into the sample. What cannot be read is
- * not what it was. */
+/* Reads record i of the current launch, and later ones, from the file into the sample. Unreadable records
+ * count as different. */
 static void raw_input_fetch(struct mt_input *in, uint64_t i, size_t count)
 {
     struct mt_raw_record *to = &in->raw.sample.at[mt_sample_slot(i)];
@@ -63,7 +62,7 @@ static void raw_input_fetch(struct mt_input *in, uint64_t i, size_t count)
         memset(to, 0, count * sizeof *to);
 }
 
-/* Takes the sample of `count` records more; NULL: all of the launch, which is not read. */
+/* Samples the next `count` records; NULL: all records of the launch, which is not read. */
 static void raw_input_sample(struct mt_input *in, const struct mt_raw_record *records, uint64_t count)
 {
     struct mt_raw_state *r = &in->raw;
@@ -118,7 +117,7 @@ static int raw_input_more(struct mt_input *in)
     return mt_reader_more(in->raw.reader);
 }
 
-/* One that was live has its companion now. */
+/* Completes the companion of an input that was live. */
 static int raw_input_end(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
     return in->live && !in->companion ? mt_input_load_companion(in, 1, stop, err) : 0;
@@ -133,7 +132,7 @@ static void raw_input_close(struct mt_input *in)
 const struct mt_input_ops mt_raw_input = {raw_input_start, raw_input_peek, raw_input_pull,
                                           raw_input_more,  raw_input_end,  raw_input_close};
 
-/* ---- not known yet ---- */
+/* ---- inputs whose kind is not known yet ---- */
 
 static int unknown_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
@@ -147,7 +146,8 @@ static int unknown_input_more(struct mt_input *in)
     return 1;
 }
 
-/* Opens a window and gets the first byte: 1 of a container, 0 of anything else (or none), -1 with *err. */
+/* Opens a window and reads the first byte. Returns 1 for a compact trace, 0 for anything else (or no byte),
+ * -1 with *err set. */
 static int unknown_input_first(struct mt_input *in, struct mt_window *w, const struct mt_stop *stop,
                                struct mt_error *err)
 {
@@ -156,11 +156,11 @@ static int unknown_input_first(struct mt_input *in, struct mt_window *w, const s
     if (mt_window_open_fd(w, in->fd, in->path, 0, err) != 0)
         return -1;
     w->stop = *stop;
-    const unsigned char *p = mt_window_get(w, 0, 1, &got, err); /* NULL: the next read says why, too */
+    const unsigned char *p = mt_window_get(w, 0, 1, &got, err); /* NULL: the next read reports the reason */
     return p && got && memcmp(p, &magic, 1) == 0;
 }
 
-/* The input becomes a raw trace that begins with what the window has; closes that. */
+/* Turns the input into a raw trace that begins with the window's bytes; closes the window. */
 static int unknown_input_raw(struct mt_input *in, struct mt_window *w, const struct mt_stop *stop,
                              struct mt_error *err)
 {
@@ -217,7 +217,7 @@ static int unknown_input_pull(struct mt_input *in, const struct mt_stop *stop, s
 const struct mt_input_ops mt_unknown_input = {unknown_input_start, raw_input_peek, unknown_input_pull,
                                               unknown_input_more,  raw_input_end,  raw_input_close};
 
-/* Containers among the inputs of a source: what is one, and their runs as runs or records. */
+/* ---- compact traces: their runs as runs or records ---- */
 
 int mt_input_is_container(const struct mt_input *in)
 {
@@ -250,23 +250,25 @@ static int container_input_take(struct mt_input *in, struct mt_window *w, unsign
     return -1;
 }
 
-/* A raw trace without companion may have become a container: then nobody says that it has an end. */
+/* Returns the companion inside a compact trace. NULL for a trace that was converted from a raw one without
+ * companion file: it does not tell whether it is complete. */
 static struct mt_companion *companion_of(struct mt_host_reader *r)
 {
     struct mt_companion *c = (struct mt_companion *)mt_host_companion(r);
     return mt_companion_speaks(c) ? c : NULL;
 }
 
-/* Is a companion that of a container without lines of its own? One that was made of a raw trace without
- * companion does not say of which process it is. */
+/* Returns 1 if a companion file may belong to a compact trace without lines of its own. Such a trace,
+ * converted from a raw one without companion file, does not name its process. */
 static int device_input_belongs(const struct mt_input *in, const struct mt_companion *c)
 {
     const struct mt_mtc_head *head = mt_host_reader_head(in->container.reader);
     return head->pid == 0 || (head->pid == c->pid && c->start_ns <= head->start_ns);
 }
 
-/* The file that the program wrote beside it has the same lines. One of a container without lines (the program
- * was killed early) is its companion; one of the same run that says otherwise must not be passed over. */
+/* Looks for the companion file that the program wrote beside the compact trace; it has the same lines. It is
+ * the companion of a trace without lines (whose program was killed early). If it is of the same run and
+ * differs, that must be reported. */
 static int look_beside(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
     const struct mt_companion *own = in->companion;
@@ -278,7 +280,7 @@ static int look_beside(struct mt_input *in, const struct mt_stop *stop, struct m
     if (!in->beside || (own ? own->pid == in->beside->pid && own->start_ns == in->beside->start_ns
                             : device_input_belongs(in, in->beside)))
         return 0;
-    mt_companion_free(in->beside); /* of another run */
+    mt_companion_free(in->beside); /* belongs to another run */
     in->beside = NULL;
     in->companion = (struct mt_companion *)own;
     return in->meta_optional ? 0
@@ -300,24 +302,24 @@ int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt
         in->companion = companion_of(in->container.reader);
         rc = look_beside(in, stop, err);
     }
-    free(in->meta); /* its meta lines are inside */
+    free(in->meta); /* its meta lines are in the trace */
     in->meta = NULL;
     return rc;
 }
 
-/* Runs as they are. */
+/* Returns the next runs unchanged. */
 static int device_input_runs(struct mt_container_state *c, struct mt_item *item, uint64_t *accesses,
                              struct mt_error *err)
 {
     int rc = mt_device_next(c->reader, &c->batch, err);
     *accesses = c->batch.accesses;
-    c->run = c->batch.count; /* nothing of it is left to be handed out as records */
+    c->run = c->batch.count; /* nothing is left to be returned as records */
     *item = (struct mt_item){
         .kind = MT_ITEM_RUNS, .runs = c->batch.runs, .count = c->batch.count, .flags = c->batch.flags};
     return rc;
 }
 
-/* A launch at once, unread. */
+/* Returns a whole launch, unread. */
 static int device_input_place(struct mt_container_state *c, struct mt_item *item, uint64_t *accesses)
 {
     size_t n;
@@ -325,7 +327,7 @@ static int device_input_place(struct mt_container_state *c, struct mt_item *item
     if (c->place == n)
         return 0;
     l += c->place++;
-    mt_device_seek(c->reader, c->place); /* what a peek shows */
+    mt_device_seek(c->reader, c->place); /* for mt_device_peek */
     c->batch = (struct mt_run_batch){.kernel = l->kernel, .seq = l->seq};
     *accesses = l->accesses;
     *item = (struct mt_item){
@@ -333,7 +335,7 @@ static int device_input_place(struct mt_container_state *c, struct mt_item *item
     return 1;
 }
 
-/* The next runs, as runs or records. As mt_device_next; *accesses of the item. */
+/* Returns the next runs, as runs or records, like mt_device_next; *accesses is the number in the item. */
 static int device_input_next(struct mt_container_state *c, struct mt_raw_record *room,
                              struct mt_access_run *runs, size_t capacity, struct mt_item *item,
                              uint64_t *accesses, struct mt_error *err)
@@ -366,7 +368,7 @@ static int device_input_start(struct mt_input *in, const struct mt_stop *stop, s
     in->container = (struct mt_container_state){.reader = in->container.reader, .places = in->ends != NULL};
     in->ends = NULL; /* the next pass reads */
     mt_host_reader_spaces(in->container.reader, in->spaces);
-    return in->live ? 0 : mt_host_rewind(in->container.reader, err); /* live: opened a moment ago */
+    return in->live ? 0 : mt_host_rewind(in->container.reader, err); /* a live input was opened just now */
 }
 
 static uint64_t device_input_peek(struct mt_input *in)
@@ -380,7 +382,7 @@ static const struct mt_launch_event *device_input_event(struct mt_input *in, uin
                          : NULL;
 }
 
-/* After damage it goes on. */
+/* Pulls the next item; continues after damage. */
 static int device_input_pull(struct mt_input *in, const struct mt_stop *stop, struct mt_raw_record *room,
                              struct mt_access_run *runs, size_t capacity, struct mt_item *item,
                              struct mt_pulled *p, struct mt_error *err)
@@ -407,7 +409,8 @@ static int device_input_pull(struct mt_input *in, const struct mt_stop *stop, st
     return rc;
 }
 
-/* How many accesses it has, its line in the companion says: the index counts those of other memory, too. */
+/* The number of accesses comes from the launch's line in the companion: the index also counts other
+ * spaces. */
 int mt_device_input_pass(struct mt_input *in, struct mt_item *item, struct mt_pulled *p)
 {
     struct mt_container_state *c = &in->container;
@@ -430,14 +433,14 @@ int mt_device_input_pass(struct mt_input *in, struct mt_item *item, struct mt_pu
     return 1;
 }
 
-/* Only a pull can show it. */
+/* Only a pull can tell whether there is more. */
 static int device_input_more(struct mt_input *in)
 {
     (void)in;
     return -1;
 }
 
-/* Of a live one the companion is whole now. Nothing says that a container without one is. */
+/* Completes the companion of an input that was live. A compact trace without companion may be incomplete. */
 static int device_input_end(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
     (void)stop;
@@ -459,10 +462,9 @@ void mt_container_set_stop(struct mt_host_reader *r, const struct mt_stop *stop)
     r->window.stop = *stop;
 }
 
-/* Containers among the inputs of a source: accesses of host code, by sequence number.
- * They have no launches. */
+/* ---- host traces beside traces of kernels: accesses by sequence number, without launches ---- */
 
-/* The reader becomes the input's. 0, or -1 with *err. */
+/* Makes the reader the input's. Returns 0, or -1 with *err set. */
 static int host_input_open(struct mt_input *in, struct mt_host_reader *r, struct mt_error *err)
 {
     const struct mt_mtc_head *head = mt_host_reader_head(r);
@@ -473,7 +475,7 @@ static int host_input_open(struct mt_input *in, struct mt_host_reader *r, struct
     return mt_host_reader_order(r, MT_HOST_BY_SEQ, err);
 }
 
-/* The same damage again means that the reader cannot go on after it. */
+/* Reports damage. The same damage again means that the reader cannot go on after it. */
 static void host_input_damage(struct mt_input *in, const struct mt_error *problem)
 {
     if (problem->code != MT_E_CORRUPT || problem->offset == in->host.bad_offset)
@@ -481,7 +483,7 @@ static void host_input_damage(struct mt_input *in, const struct mt_error *proble
     in->host.bad_offset = problem->offset;
 }
 
-/* Begin or end of a thread, as mt_item has it; 0: another event. */
+/* Returns start or end of a thread, encoded as in mt_item; 0: another event. */
 static uint64_t host_input_life(const struct mt_host_item *item)
 {
     const uint64_t thread = (item->thread & INT32_MAX) + 1;
@@ -490,8 +492,8 @@ static uint64_t host_input_life(const struct mt_host_item *item)
                                                     : 0;
 }
 
-/* The next accesses are in in->host.head, from in->host.taken on: 1; 0: the end; -1: *err. *bytes were read.
- */
+/* Reads the next accesses into in->host.head, from in->host.taken on. Returns 1, 0 at the end, or -1 with
+ * *err set. *bytes is the number of bytes read. */
 static int host_fill(struct mt_input *in, uint64_t *bytes, struct mt_error *err)
 {
     uint64_t before, after, total;
@@ -512,7 +514,7 @@ static int host_fill(struct mt_input *in, uint64_t *bytes, struct mt_error *err)
     return rc < 0 ? rc : in->host.has_head;
 }
 
-/* Makes sure that in->host.head is there: 1, or 0 at the end. */
+/* Makes sure that in->host.head is filled. Returns 1, or 0 at the end. */
 static int fill_head(struct mt_source_merge *m, struct mt_input *in)
 {
     struct mt_error problem;
@@ -538,7 +540,7 @@ size_t mt_merge_host(struct mt_source_merge *m, uint64_t *seq)
     return best;
 }
 
-/* Takes of those at most `capacity`; returns how many. */
+/* Takes at most `capacity` accesses of in->host.head; returns their number. */
 static size_t host_take(struct mt_input *in, struct mt_host_access *room, size_t capacity)
 {
     static const struct mt_host_site_info nothing = {.op = MT_HOST_UNKNOWN,
@@ -585,7 +587,6 @@ void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_acce
     }
 }
 
-/* Takes of those at most `capacity`; returns how many. */
 static int host_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
     struct mt_host_state *h = &in->host;
@@ -596,14 +597,12 @@ static int host_input_start(struct mt_input *in, const struct mt_stop *stop, str
     return mt_host_rewind(h->reader, err);
 }
 
-/* Takes of those at most `capacity`; returns how many. */
 static int host_input_end(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
     (void)in, (void)stop, (void)err;
     return 0;
 }
 
-/* Takes of those at most `capacity`; returns how many. */
 static void host_input_close(struct mt_input *in)
 {
     mt_host_reader_close(in->host.reader);
@@ -614,7 +613,8 @@ static void host_input_close(struct mt_input *in)
 const struct mt_input_ops mt_host_input = {
     .start = host_input_start, .end = host_input_end, .close = host_input_close};
 
-/* Host traces without kernels: the program is a launch, each of its threads a CTA (docs/definitions.md). */
+/* ---- host traces without kernels: the program is a launch, its threads are CTAs (docs/definitions.md)
+ * ---- */
 
 static uint64_t threads_count(const struct mt_host_reader *r)
 {
@@ -650,7 +650,7 @@ int mt_threads_input_take(struct mt_input *in, uint64_t number, struct mt_error 
         mt_host_reader_head(h->reader)->features & MT_MTC_HAS_TIMES ? MT_HOST_BY_TIME : MT_HOST_BY_SEQ, err);
 }
 
-/* Looks at what comes next; what is wrong with it is kept until it can be said. */
+/* Reads the next item; keeps an error until it can be reported. */
 static int threads_look(struct mt_input *in, uint64_t *bytes)
 {
     struct mt_host_state *h = &in->host;
@@ -684,7 +684,7 @@ static uint32_t threads_type(const struct mt_host_access *a)
                                              : MT_UNKNOWN;
 }
 
-/* One more access of the same kind, where the last run would have it. */
+/* Returns 1 if an access continues the last run. */
 static int threads_goes_on(struct mt_access_run *r, const struct mt_access_run *a)
 {
     if (r->site != a->site || r->cta != a->cta || r->meta != a->meta || r->count == UINT32_MAX)
@@ -697,7 +697,7 @@ static int threads_goes_on(struct mt_access_run *r, const struct mt_access_run *
     return 1;
 }
 
-/* Appends an access to the runs: at most two more of them, for one that is longer than a record can say. */
+/* Appends an access to the runs: at most two more, for an access that is longer than a record allows. */
 static size_t threads_add(struct mt_access_run *runs, size_t n, const struct mt_host_access *a,
                           uint64_t thread)
 {
@@ -722,7 +722,7 @@ static size_t threads_add(struct mt_access_run *runs, size_t n, const struct mt_
     return n;
 }
 
-/* Accesses with one number in force, as many as there is room for. */
+/* Collects accesses with the same sequence number in force, as many as fit. */
 static size_t threads_collect(struct mt_input *in, struct mt_host_access *room, struct mt_access_run *runs,
                               size_t capacity, size_t *nruns, uint64_t *bytes)
 {
@@ -762,7 +762,7 @@ static int threads_input_pull(struct mt_input *in, const struct mt_stop *stop, s
         return mt_error_set(err, MT_E_STOPPED, EINTR, 0, in->path, "stopped while reading");
     }
     if (!h->begun) {
-        /* Nothing but the beginning: new memory may come before the first access. */
+        /* Only the beginning: new memory may precede the first access. */
         h->begun = 1;
         p->kernel = h->program;
         p->event = &h->launch;
@@ -770,7 +770,7 @@ static int threads_input_pull(struct mt_input *in, const struct mt_stop *stop, s
         return 1;
     }
     if (h->life) {
-        /* Nothing but that: new memory may come before the thread's accesses. */
+        /* Only the start or end of a thread: new memory may precede the thread's accesses. */
         item->life = h->life;
         item->seq = h->seq;
         h->life = 0;
@@ -794,7 +794,7 @@ static int threads_input_pull(struct mt_input *in, const struct mt_stop *stop, s
 
 static uint64_t threads_input_peek(struct mt_input *in)
 {
-    return in->host.launch.seq - MT_SEQ_PROGRAM; /* the allocations are not before it, but within */
+    return in->host.launch.seq - MT_SEQ_PROGRAM; /* allocations happen within the launch, not before it */
 }
 
 static int threads_input_more(struct mt_input *in)

@@ -1,5 +1,5 @@
-/* Several readers, one order of launches; host copies and host accesses come before
- * the launch that they precede. */
+/* Merges several readers in one order of launches; host copies and host accesses come before the launch that
+ * they precede. */
 #define _GNU_SOURCE
 
 #include "reader/base/internal.h"
@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-/* Streams of the process whose launches no input has: a part must not pass for the whole. */
+/* ---- streams of the process that no input has: a part must not pass for the whole run ---- */
 
 static int by_number(const void *a, const void *b)
 {
@@ -19,7 +19,7 @@ static int by_number(const void *a, const void *b)
     return (x->why != NULL) - (y->why != NULL);
 }
 
-/* The streams of the inputs, in order: one that is converted may have those of several. */
+/* Lists the streams of the inputs, in order; a converted trace may have several. */
 static size_t streams_read(const struct mt_source_merge *m, uint64_t *out)
 {
     size_t n = 0;
@@ -36,7 +36,8 @@ static size_t streams_read(const struct mt_source_merge *m, uint64_t *out)
     return n;
 }
 
-/* The path of this name beside the inputs, where the program wrote them all. NULL: no memory. */
+/* Returns the path of a file with this name beside the inputs, where the program wrote all of them. NULL: no
+ * memory. */
 static char *streams_path(const struct mt_source_merge *m, const char *name, const char *ending)
 {
     const char *first = m->inputs[0].path, *slash = strrchr(first, '/');
@@ -45,7 +46,8 @@ static char *streams_path(const struct mt_source_merge *m, const char *name, con
     return n < 0 ? NULL : path;
 }
 
-/* Is there a raw trace of this name whose companion is gone? Folders leave it out. */
+/* Returns 1 if there is a raw trace of this name whose companion file is missing. Directories leave it
+ * out. */
 static int streams_alone(const struct mt_source_merge *m, const char *trace)
 {
     char *path = streams_path(m, trace, ""), *meta = streams_path(m, trace, ".meta");
@@ -56,7 +58,7 @@ static int streams_alone(const struct mt_source_merge *m, const char *trace)
     return alone;
 }
 
-/* The companion that has the process's events, where another one leaves them to it. */
+/* Reads the streams from the companion file that has the process's events, if another one refers to it. */
 static void streams_shared(struct mt_source_merge *m, const struct mt_companion *c)
 {
     for (size_t i = 0; i < m->ninputs; i++) {
@@ -72,7 +74,7 @@ static void streams_shared(struct mt_source_merge *m, const struct mt_companion 
     free(path);
 }
 
-/* Streams that are missing for one reason: how many, and the file of the first. */
+/* Streams that are missing for one reason: their number, and the file of the first one. */
 struct streams_missing {
     const char *trace;
     uint64_t count;
@@ -84,7 +86,7 @@ static void streams_count(struct streams_missing *s, const char *trace)
         s->trace = trace;
 }
 
-/* Those that nobody named, and those that nobody can place. */
+/* Notes streams that no companion file names, and streams of unknown order. */
 static void streams_part(struct mt_source_merge *m, const struct streams_missing *unnamed,
                          const struct streams_missing *alone)
 {
@@ -130,8 +132,7 @@ static void streams_tell(struct mt_source_merge *m, const struct mt_stream_event
     streams_part(m, &unnamed, &alone);
 }
 
-/* Streams of the inputs' process that are not among the inputs: notes. 0,
- * or -1 without memory. */
+/* Notes streams of the inputs' process that are not among the inputs. Returns 0, or -1 without memory. */
 static int note_streams(struct mt_source_merge *m)
 {
     size_t nall = 0, nread = 0, n = 0;
@@ -173,7 +174,7 @@ void mt_merge_note(struct mt_source_merge *m, int incomplete, const char *format
     int n = vasprintf(&text, format, args);
     va_end(args);
     m->incomplete |= incomplete;
-    char *visible = n >= 0 ? mt_text_visible_copy(text, (size_t)n) : NULL; /* paths are in it */
+    char *visible = n >= 0 ? mt_text_visible_copy(text, (size_t)n) : NULL; /* contains paths */
     if (n >= 0)
         free(text);
     if (visible && mt_grow(&m->notes, &m->note_room, m->nnotes + 1, sizeof *m->notes) == 0) {
@@ -184,7 +185,7 @@ void mt_merge_note(struct mt_source_merge *m, int incomplete, const char *format
     }
 }
 
-/* Launches with records, by the indexes and companions; 0: not known. */
+/* Returns the number of launches with records, from indexes and companion files; 0: not known. */
 static uint64_t merge_launches(const struct mt_source_merge *m)
 {
     uint64_t n = 0;
@@ -204,7 +205,7 @@ static uint64_t merge_launches(const struct mt_source_merge *m)
     return n;
 }
 
-/* How far it came; `launches`: there are so many, or 0. */
+/* Notes how far reading got before it stopped; `launches`: total, or 0. */
 static void merge_note_stop(struct mt_source_merge *m, const char *message, uint64_t launches)
 {
     char bytes[40] = "", of[80] = "";
@@ -233,7 +234,7 @@ void mt_merge_problem(struct mt_source_merge *m, const struct mt_error *problem)
         m->problems[m->nproblems++] = *problem;
 }
 
-/* The input that has the next launch and that launch's seq; ninputs at the end. */
+/* Returns the input with the next launch, with that launch's seq; ninputs at the end. */
 static size_t merge_choose(struct mt_source_merge *m, uint64_t *seq)
 {
     size_t best = m->ninputs;
@@ -270,7 +271,7 @@ static void check_launch(struct mt_source_merge *m, struct mt_input *in)
     }
 }
 
-/* `e`: the launch's line in the companion, or NULL. */
+/* Begins a launch. `e`: its line in the companion file, or NULL. */
 static void launch_begins(struct mt_source_merge *m, struct mt_input *in, const char *kernel,
                           const struct mt_launch_event *e)
 {
@@ -312,7 +313,7 @@ int mt_merge_start(struct mt_source_merge *m, struct mt_error *err)
     return 0;
 }
 
-/* The item is of launch m->superstep, input i. */
+/* Completes an item of launch m->superstep, input i. */
 static void hand_out(struct mt_source_merge *m, size_t i, uint64_t accesses, unsigned flags,
                      struct mt_item *item)
 {
@@ -329,7 +330,7 @@ static void hand_out(struct mt_source_merge *m, size_t i, uint64_t accesses, uns
         launch_ends(m, in);
 }
 
-/* The next batch of input i: 1; 0: none this time, it may be finished. */
+/* Pulls the next batch of input i. Returns 1, or 0 if there is none this time; the input may be finished. */
 static int merge_pull(struct mt_source_merge *m, size_t i, struct mt_raw_record *room,
                       struct mt_access_run *runs, size_t capacity, struct mt_item *item)
 {
@@ -345,7 +346,7 @@ static int merge_pull(struct mt_source_merge *m, size_t i, struct mt_raw_record 
     __atomic_fetch_add(&m->done, p.bytes, __ATOMIC_RELAXED);
     if (rc > 0) {
         if (item->flags & MT_BATCH_BEGIN) {
-            if (m->current == i) /* the one before has lost its end */
+            if (m->current == i) /* the previous launch has no end */
                 launch_ends(m, in);
             launch_begins(m, in, p.kernel, p.event);
         }
@@ -360,7 +361,7 @@ static int merge_pull(struct mt_source_merge *m, size_t i, struct mt_raw_record 
     return 0;
 }
 
-/* Is there more of an input whose next launch has no number? If not, it is finished. */
+/* Returns 1 if an input whose next launch has no number has more; otherwise it is finished. */
 static int merge_more(struct mt_source_merge *m, size_t i)
 {
     struct mt_input *in = &m->inputs[i];
@@ -374,11 +375,11 @@ static int merge_more(struct mt_source_merge *m, size_t i)
     return !in->pass.finished;
 }
 
-/* What comes next when no launch is under way. */
+/* Kind of the next item between launches. */
 enum next { NEXT_END, NEXT_COPY, NEXT_HOST, NEXT_LAUNCH };
 
-/* *launch and *host: the inputs that have the next launch and the next host accesses. Of equal numbers the
- * call itself comes first: host accesses with its number happened after it began. */
+/* Chooses the next item. *launch and *host: inputs with the next launch and the next host accesses. At equal
+ * numbers the call itself comes first: host accesses with its number happened after it began. */
 static enum next merge_decide(struct mt_source_merge *m, size_t *launch, size_t *host)
 {
     for (;;) {
@@ -388,7 +389,7 @@ static enum next merge_decide(struct mt_source_merge *m, size_t *launch, size_t 
         if (m->next_copy < m->ncopies && m->copies[m->next_copy].seq < seq &&
             (h == m->ninputs || m->copies[m->next_copy].seq <= host_seq)) {
             if (h == m->ninputs && i == m->ninputs)
-                return NEXT_END; /* copies after the last launch are nobody's business */
+                return NEXT_END; /* copies after the last launch are not needed */
             if (h == m->ninputs && seq == MT_SEQ_NONE && !merge_more(m, i))
                 continue;
             return NEXT_COPY;
@@ -399,7 +400,7 @@ static enum next merge_decide(struct mt_source_merge *m, size_t *launch, size_t 
     }
 }
 
-/* Is there new memory before the next accesses of host code, in the middle of its launch? */
+/* Returns 1 if new memory precedes the next accesses of host code, within its launch. */
 static int merge_copy_within(struct mt_source_merge *m, size_t i)
 {
     uint64_t seq;
@@ -439,8 +440,8 @@ int mt_merge_next(struct mt_source_merge *m, struct mt_raw_record *room, struct 
     return 0;
 }
 
-/* The lines that say how the input ended: of a container that could not take them, those of the file beside
- * it. */
+/* Returns the lines on the input's end: for a compact trace that could not store them, those of the companion
+ * file beside it. */
 static const struct mt_companion *merge_ending(const struct mt_input *in)
 {
     const struct mt_companion *c = mt_input_companion(in);
@@ -483,7 +484,7 @@ static void check_end(struct mt_source_merge *m, const struct mt_input *in)
                       (unsigned long long)in->pass.launches, (unsigned long long)traced);
 }
 
-/* The lines in a container may be an older state of those in the file beside it, or the other way round. */
+/* Checks a compact trace against the companion file beside it: each may be an older state of the other. */
 static void check_beside(struct mt_source_merge *m, const struct mt_input *in)
 {
     const struct mt_companion *c = in->companion, *b = in->beside;
@@ -497,7 +498,7 @@ static void check_beside(struct mt_source_merge *m, const struct mt_input *in)
                       *b->lost_why ? ": " : "", b->lost_why);
 }
 
-/* Volumes of a part must not pass for the whole. */
+/* Notes that volumes are of a part only. */
 static void note_parts(struct mt_source_merge *m)
 {
     uint64_t parts = 0;

@@ -1,16 +1,20 @@
-/* Several processes of one job as one run. Which of two events of different processes came first, their times
- * say: CLOCK_MONOTONIC is the machine's. */
+/* Several processes of one job as one run. Times order the events of different processes: CLOCK_MONOTONIC is
+ * common to the machine. */
 #define _GNU_SOURCE
 #include "reader/base/processes.h"
 #include "memtrace/device.h"
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
 
-enum { OPENED = 1024, STREAMS = 1000 }; /* of a process, in the numbers of the job's */
+enum {
+    OPENED = 1024,
+    STREAMS = 1000
+}; /* maximum number of opened allocations of a process; distance between
+    * stream numbers of processes */
 
-/* ---- numbers ---- */
+/* ---- sequence numbers ---- */
 
-/* An event of a process: its number there, and when it began; 0: not known. */
+/* An event of a process: its number there, and its start time; 0: not known. */
 struct moment {
     uint64_t ns, process, seq;
 };
@@ -53,8 +57,8 @@ static void moments_of(struct moments *t, const struct mt_companion *c)
         moments_add(t, c->failed[i].seq, 0);
 }
 
-/* Those of a process, from `first` on: by number, each once, with times that do not go back. What has none
- * has that of what came before. */
+/* Sorts the events of a process, from `first` on, by number, each once, and makes times ascend. An event
+ * without time gets the previous event's time. */
 static void moments_settle(struct moments *t, size_t first, uint64_t start_ns)
 {
     size_t kept = first;
@@ -80,7 +84,7 @@ uint64_t mt_process_seq(const struct mt_process *p, uint64_t seq)
     return n ? p->is[n - 1] : 0;
 }
 
-/* ---- companions ---- */
+/* ---- companion files ---- */
 
 static uint64_t process_id(const struct mt_process *p, const uint64_t *ids, uint64_t id)
 {
@@ -92,7 +96,7 @@ static int64_t process_device(const struct mt_process *p, int64_t device)
     return p->device >= 0 ? p->device : device;
 }
 
-/* NULL: the address is its own memory's. */
+/* Returns NULL if the address is in the process's own memory. */
 static const struct mt_opened *process_opened(const struct mt_process *p, uint64_t address, uint64_t seq)
 {
     for (size_t i = 0; i < p->nopened; i++) {
@@ -109,7 +113,7 @@ static uint64_t process_address(const struct mt_process *p, uint64_t address, ui
     return o ? address + o->shift : address ? address | p->tag : 0;
 }
 
-/* A side of a copy, and whose memory it is. */
+/* Translates one side of a copy, and the device of its memory. */
 static void process_side(const struct mt_process *p, uint64_t *address, int64_t *device, int of_device,
                          uint64_t seq)
 {
@@ -175,7 +179,7 @@ static void process_findings(const struct mt_process *p, struct mt_companion *c,
     }
 }
 
-/* Numbers and addresses of its own memory; another process's has its place there. */
+/* Translates numbers and addresses; memory of another process gets its address there. */
 static void process_allocs(const struct mt_process *p, struct mt_companion *c, const uint64_t *ids)
 {
     for (size_t i = 0; i < c->nallocs; i++) {
@@ -196,12 +200,12 @@ static void process_allocs(const struct mt_process *p, struct mt_companion *c, c
         c->streams[i].stream += (p->tag >> MT_PROCESS_BIT) * STREAMS;
 }
 
-/* ---- memory of others ---- */
+/* ---- memory of other processes ---- */
 
-/* An allocation that is shared or opened by a handle; before anything has the job's terms. */
+/* Allocation that is shared or opened by a handle; used before numbers are translated. */
 struct handle {
     const char *text;
-    uint64_t opened; /* after those that give it away */
+    uint64_t opened; /* sorts after the entries that share it */
     uint64_t base, bytes, first, end;
     int64_t device;
     size_t process;
@@ -242,7 +246,7 @@ static int handles_of(struct handles *h, const struct mt_companion *c, size_t pr
     return 0;
 }
 
-/* Tells processes whose memory they have opened; numbers are still their own. */
+/* Links opened memory to the process that owns it; numbers are still per process. */
 static int handles_join(struct mt_source_merge *m, struct handles *h)
 {
     const struct handle *owner = NULL;
@@ -262,7 +266,7 @@ static int handles_join(struct mt_source_merge *m, struct handles *h)
         if (owner->process == x->process)
             continue;
         struct mt_process *p = &m->processes[x->process];
-        if (p->nopened == OPENED) { /* each access is compared with all */
+        if (p->nopened == OPENED) { /* each access is compared with all entries */
             mt_merge_note(
                 m, 1, "process %llu: more than %d openings of others' memory, the rest is taken as its own",
                 (unsigned long long)p->pid, OPENED);
@@ -289,7 +293,7 @@ static int handles_join(struct mt_source_merge *m, struct handles *h)
     return 0;
 }
 
-/* ---- all together ---- */
+/* ---- joining ---- */
 
 MT_ORDER_3(process_order, struct mt_process, rank, start_ns, pid)
 
@@ -320,7 +324,7 @@ static int processes_list(struct mt_source_merge *m)
     return 0;
 }
 
-/* The k-th number of all is the job's number of that event. */
+/* Numbers all events: the k-th event overall gets the job's number k. */
 static int processes_number(struct mt_source_merge *m)
 {
     struct moments t = {.n = 0};
@@ -349,7 +353,7 @@ static int processes_number(struct mt_source_merge *m)
     return rc;
 }
 
-/* How many allocations the processes before each one have. */
+/* Counts, for each process, the allocations of the processes before it. */
 static uint64_t *processes_ids(const struct mt_source_merge *m)
 {
     uint64_t *ids = calloc(m->nprocesses + 1, sizeof *ids), sum = 0;
@@ -377,7 +381,7 @@ static void processes_rewrite(const struct mt_process *p, struct mt_companion *c
     process_allocs(p, c, ids);
 }
 
-/* What launches and allocations say; -1: no number. */
+/* Returns the highest device number of launches and allocations; -1: none. */
 static int64_t processes_most(const struct mt_companion *c)
 {
     int64_t most = -1;
@@ -388,8 +392,8 @@ static int64_t processes_most(const struct mt_companion *c)
     return most;
 }
 
-/* Processes that see one device do not number it: theirs is the one of their place among all, or, where
- * others see several, comes after those. */
+/* Numbers the devices of processes that see only one: the process's index, or if others see several, numbers
+ * after theirs. */
 static void processes_devices(struct mt_source_merge *m)
 {
     int64_t most = -1, next;
@@ -414,7 +418,7 @@ static void processes_devices(struct mt_source_merge *m)
                       alone, m->nprocesses, (long long)most + 1, (long long)next - 1);
 }
 
-/* Ranks of whom nothing is here. */
+/* Notes ranks without any input. */
 static void processes_missing(struct mt_source_merge *m)
 {
     uint64_t ranks = 0;
@@ -476,7 +480,7 @@ void mt_process_item(const struct mt_process *p, struct mt_item *item)
     const uint64_t seq = item->launch ? item->launch->seq : MT_SEQ_NONE - 1;
     if (!p || (item->kind != MT_ITEM_BATCH && item->kind != MT_ITEM_RUNS))
         return;
-    /* Both are the source's own, and nobody else's yet. */
+    /* Both are owned by the source and not shared yet. */
     struct mt_raw_record *records = (struct mt_raw_record *)item->records;
     struct mt_access_run *runs = (struct mt_access_run *)item->runs;
     for (size_t i = 0; records && i < item->count; i++)

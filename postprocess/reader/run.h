@@ -1,13 +1,13 @@
-/* Of which run a trace is: which traces belong together, and which of two runs is the newer one. */
+/* Identity of a run: which traces belong together, and which of two runs is newer. */
 #ifndef MT_READER_RUN_H
 #define MT_READER_RUN_H
 #include "memtrace/hash.h"
 
 struct mt_run_id {
     uint64_t pid, start_ns;
-    uint64_t wall_ms; /* 0: not known; start_ns begins anew with the machine */
-    uint64_t job;     /* a hash of its name; 0: alone. Its processes are one run */
-    int host;         /* of host accesses: begins when its engine does, not when the CUDA runtime does */
+    uint64_t wall_ms; /* start time; 0: not known; start_ns restarts when the machine does */
+    uint64_t job;     /* hash of the job's name; 0: no job. All processes of a job are one run */
+    int host;         /* 1: trace of host accesses; it starts with its engine, not with the CUDA runtime */
 };
 
 static inline uint64_t mt_run_job(const char *name, size_t length)
@@ -22,8 +22,8 @@ static inline int mt_run_same(const struct mt_run_id *a, const struct mt_run_id 
     return a->pid == b->pid && (a->host || b->host || a->start_ns == b->start_ns);
 }
 
-/* Traces of kernels go before those of host accesses; else the one that began later is newer. When files were
- * written says nothing: copies are younger. */
+/* Returns 1 if `a` is newer. Traces of kernels come before traces of host accesses; otherwise the later start
+ * decides. Times of files are not used: a copy of an old trace has a new one. */
 static inline int mt_run_newer(const struct mt_run_id *a, const struct mt_run_id *b)
 {
     if (a->host != b->host)

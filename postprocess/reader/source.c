@@ -1,4 +1,4 @@
-/* mt_source: opens the inputs, decides on order and spooling, runs the merge in its pool. */
+/* mt_source: opens the inputs, chooses order and spooling, runs the merge in its pool. */
 #define _GNU_SOURCE
 
 #include "reader/base/internal.h"
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What happens to memory besides accesses: copies, fills and allocations of all inputs in one order. */
+/* ---- events of memory besides accesses: copies, fills and allocations of all inputs in one order ---- */
 
 MT_ORDER_3(by_seq, struct mt_copy_event, seq, kind, dst)
 
@@ -18,7 +18,8 @@ MT_ORDER_1(by_id, struct mt_alloc_event, id)
 
 MT_ORDER_POINTED_2(by_release, struct mt_alloc_event, free_seq, id)
 
-/* What an address held before it was allocated anew is nobody's message to who reads it now. */
+/* Event of new memory: what an address held before it was allocated again is not communicated to its
+ * readers. */
 static struct mt_copy_event events_new(const struct mt_alloc_event *a, uint64_t from)
 {
     return (struct mt_copy_event){.seq = a->seq,
@@ -28,13 +29,13 @@ static struct mt_copy_event events_new(const struct mt_alloc_event *a, uint64_t 
                                   .height = a->bytes > from};
 }
 
-/* 0: where it was before its first access is not known (symbols, malloc in kernels). */
+/* Returns 0 if use of the memory before its first access is unknown (symbols, malloc in kernels). */
 static int events_is_new(const struct mt_alloc_event *a)
 {
     return strcmp(a->kind, "symbol") != 0 && strcmp(a->kind, "device") != 0;
 }
 
-/* Allocations of a trace's companion. */
+/* Adds the allocations of a companion. */
 static void device_memory(struct mt_source_merge *m, const struct mt_companion *c)
 {
     for (size_t k = 0; k < c->nallocs; k++)
@@ -42,7 +43,7 @@ static void device_memory(struct mt_source_merge *m, const struct mt_companion *
             m->copies[m->ncopies++] = events_new(&c->allocs[k], 0);
 }
 
-/* The allocation that a realloc gave up: freed with its number, or just before. */
+/* Returns the allocation that a realloc released: freed with the same number, or just before. */
 static const struct mt_alloc_event *given_up(const struct mt_alloc_event *const *freed, size_t n,
                                              const struct mt_alloc_event *a)
 {
@@ -53,8 +54,8 @@ static const struct mt_alloc_event *given_up(const struct mt_alloc_event *const 
     return NULL;
 }
 
-/* Allocations of host code. A realloc carries its bytes along. The program break moves over memory that
- * malloc deals out again, and says so itself. 0, or -1 without memory. */
+/* Adds the allocations of host code. A realloc moves its bytes. Memory of the program break is left out:
+ * malloc hands it out again and reports that itself. Returns 0, or -1 without memory. */
 static int host_memory(struct mt_source_merge *m, const struct mt_companion *c)
 {
     const struct mt_alloc_event **freed = malloc((c->nallocs + 1) * sizeof *freed);
@@ -89,7 +90,7 @@ static int same_event(const struct mt_copy_event *a, const struct mt_copy_event 
     return a->seq == b->seq && a->kind == b->kind && a->dst == b->dst;
 }
 
-/* Events of no stream are in every companion: each once. */
+/* Removes duplicates: events of no stream are in every companion file. */
 static void drop_doubles(struct mt_source_merge *m, struct mt_alloc_event *allocs, size_t *nallocs)
 {
     size_t n = 0;
@@ -131,8 +132,8 @@ static int events_by_call(const void *a, const void *b)
     return order ? order : by_place(a, b);
 }
 
-/* What one call of a host program allocated again and again is one buffer to people. 0, or -1 without
- * memory. */
+/* Groups allocations that one call of a host program makes repeatedly: users see them as one buffer. Returns
+ * 0, or -1 without memory. */
 static int events_group(struct mt_alloc_event *allocs, size_t n)
 {
     struct mt_alloc_event **list = malloc((n + 1) * sizeof *list), *first = NULL;
@@ -152,7 +153,7 @@ static int events_group(struct mt_alloc_event *allocs, size_t n)
     return 0;
 }
 
-/* What the host did to memory is left out; which memory there was is not. */
+/* Drops the host's copies and fills but keeps new memory. */
 static void keep_new_memory(struct mt_source_merge *m)
 {
     size_t n = 0;
@@ -162,8 +163,8 @@ static void keep_new_memory(struct mt_source_merge *m)
     m->ncopies = n;
 }
 
-/* Copies and allocations of all inputs: fills m->copies; *allocs, owned by the caller, has those
- * that the companions of traces have, by id. 0, or -1 with *err. */
+/* Collects copies and allocations of all inputs into m->copies; *allocs, owned by the caller, has the
+ * allocations of the traces' companions, by id. Returns 0, or -1 with *err set. */
 static int collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc_event **allocs,
                           size_t *nallocs, struct mt_error *err)
 {
@@ -196,7 +197,8 @@ static int collect_events(struct mt_source_merge *m, unsigned flags, struct mt_a
         if (c->nallocs)
             memcpy(*allocs + *nallocs, c->allocs, c->nallocs * sizeof *c->allocs);
         *nallocs += c->nallocs;
-        /* A container was closed with its stream, and the file goes on: what is freed later is there. */
+        /* A compact trace ended with its stream, but the companion file beside it goes on: later frees are
+         * there. */
         const struct mt_companion *b = m->inputs[i].beside;
         if (b && b != c && b->nallocs) {
             memcpy(*allocs + *nallocs, b->allocs, b->nallocs * sizeof *b->allocs);
@@ -218,33 +220,33 @@ memory:
                         "no memory for the companion's events");
 }
 
-/* ---- Reads ahead: a ring of slots, each an item with room for its records ---- */
+/* ---- reading ahead: a ring of slots, each an item with room for its records ---- */
 
 enum { SLOTS = 16, SLOT_RECORDS = 1 << 14, HELD = 2, LARGE = 1 << 10 };
 
 struct slot {
     struct mt_item item;
     struct mt_raw_record *room;
-    struct mt_access_run *runs; /* SLOT_RECORDS of them, or NULL: not asked for */
-    struct mt_run_block *block; /* of a container, which its item shows */
-    int rc;                     /* of mt_merge_next */
+    struct mt_access_run *runs; /* SLOT_RECORDS runs, or NULL if runs are not requested */
+    struct mt_run_block *block; /* block of a compact trace to which the item points */
+    int rc;                     /* result of mt_merge_next */
 };
 
 struct mt_ahead {
     struct mt_source_merge *merge;
     struct mt_pool *pool;
     struct mt_work work;
-    size_t head, tail; /* slots filled and slots given back so far */
-    size_t held;       /* slots that the consumer may use, from `tail` on; the last one is its newest */
-    int over;          /* the newest is an end or an error */
-    int merges;        /* records become runs */
+    size_t head, tail; /* slots filled and slots released so far */
+    size_t held;       /* slots that the consumer may use, from `tail` on; the last one is the newest */
+    int over;          /* 1: the newest slot is an end or an error */
+    int merges;        /* 1: records are joined into runs */
     struct mt_error error;
     struct slot slots[SLOTS];
     struct mt_raw_record *rooms;
     struct mt_access_run *run_rooms;
 };
 
-/* Runs of a container stay where they were decoded until the consumer is done with them. */
+/* Keeps runs of a compact trace where they were decoded until the consumer releases them. */
 static void readahead_keep(const struct mt_source_merge *m, struct slot *s)
 {
     struct mt_host_reader *r =
@@ -252,7 +254,7 @@ static void readahead_keep(const struct mt_source_merge *m, struct slot *s)
     s->block = r ? mt_device_keep(r) : NULL;
 }
 
-/* A batch of records becomes one of runs. */
+/* Converts a batch of records to runs. */
 static void put_together(struct slot *s)
 {
     size_t taken;
@@ -274,7 +276,7 @@ static void ahead_fill(struct mt_ahead *a, struct slot *s)
         put_together(s);
 }
 
-/* Small items (between allocations of a host program) are not worth a switch each: several are a piece. */
+/* Does a piece: several items if they are small (between allocations of a host program), to save switches. */
 static int ahead_piece(void *self)
 {
     struct mt_ahead *a = self;
@@ -300,7 +302,7 @@ static void ahead_free(struct mt_ahead *a)
     free(a);
 }
 
-/* `flags`: enum mt_source_flags; those on runs count. */
+/* Starts reading ahead. `flags`: enum mt_source_flags; those for runs matter. */
 static struct mt_ahead *ahead_start(struct mt_source_merge *m, unsigned flags, struct mt_error *err)
 {
     int runs = m->threads || (flags & (MT_SOURCE_RUNS | MT_SOURCE_OWN_RUNS)) != 0;
@@ -329,7 +331,7 @@ static struct mt_ahead *ahead_start(struct mt_source_merge *m, unsigned flags, s
     return a;
 }
 
-/* `flags`: enum mt_source_flags; those on runs count. */
+/* Returns the next item. */
 static int ahead_next(struct mt_ahead *a, struct mt_item *item, struct mt_error *err)
 {
     const int back = a->held == HELD;
@@ -352,10 +354,10 @@ static int ahead_next(struct mt_ahead *a, struct mt_item *item, struct mt_error 
     } else if (s->rc < 0) {
         *err = a->error;
     }
-    return s->rc; /* an end or error is never given back: it is met again */
+    return s->rc; /* an end or error is never released: later calls return it again */
 }
 
-/* Ends it: after the end, or with `own` stop flag raised before. Frees it. */
+/* Stops reading ahead, after the end or with the `own` stop flag raised before, and frees it. */
 static void ahead_stop(struct mt_ahead *a)
 {
     if (!a)
@@ -367,10 +369,10 @@ static void ahead_stop(struct mt_ahead *a)
 }
 
 struct mt_source {
-    struct mt_source_merge merge; /* belongs to its pool while `ahead` runs */
+    struct mt_source_merge merge; /* owned by its pool while `ahead` runs */
     unsigned flags;
     struct mt_ahead *ahead;
-    struct mt_error error; /* of `ahead`, met again at each call */
+    struct mt_error error; /* error of `ahead`, repeated at each call */
     int ended, rc;
     volatile sig_atomic_t halt;
     uint64_t spooled;
@@ -400,8 +402,8 @@ static int open_inputs(struct mt_source *s, const char *const *paths, const stru
 
 enum { SPOOL_NO, SPOOL_ALL, SPOOL_CONTAINER };
 
-/* A live input can be analysed as it comes if nothing needs to be known before its end: a raw trace without
- * companion, but no container. */
+/* Returns 1 if the input must be spooled. A live input is analysed as it arrives if nothing must be known
+ * before its end: a raw trace without companion file, but no compact trace. */
 static int must_spool(const struct mt_source *s, const struct mt_input *in)
 {
     if (s->merge.ninputs > 1 || (s->flags & MT_SOURCE_REWIND))
@@ -441,7 +443,7 @@ static int spool_live(struct mt_source *s, struct mt_error *err)
         mt_error_set(&stopped, MT_E_STOPPED, EINTR, 0, m->inputs[which[0]].path, "stopped while reading");
         m->done = s->spooled;
         mt_merge_problem(m, &stopped);
-        m->stopped = 0;      /* what was spooled is analysed all the same */
+        m->stopped = 0;      /* data already spooled is analysed nevertheless */
         m->stop.user = NULL; /* a second signal ends the program */
     }
     for (size_t k = 0; k < n; k++) {
@@ -470,7 +472,7 @@ out:
     return rc;
 }
 
-/* Did the two run on one machine, since it was started? Their clocks then show the same at the same time. */
+/* Returns 1 if both ran on one machine since the same boot, so that their clocks agree. */
 static int source_beside(const struct mt_companion *a, const struct mt_companion *b)
 {
     enum { APART_MS = 2000 };
@@ -479,7 +481,7 @@ static int source_beside(const struct mt_companion *a, const struct mt_companion
     return (x < y ? y - x : x - y) <= APART_MS;
 }
 
-/* Are the inputs traces of kernels, of more than one process of a job, which it says? */
+/* Returns the name of the job if the inputs are traces of kernels of several of its processes, else NULL. */
 static const char *source_job(const struct mt_source_merge *m)
 {
     const struct mt_companion *first = m->ninputs ? mt_input_companion(&m->inputs[0]) : NULL;
@@ -530,15 +532,15 @@ static int one_process(struct mt_source_merge *m, struct mt_error *err)
     return 0;
 }
 
-/* Has the host trace the numbers of the CUDA calls? The compile-time engine and qemu's take them from the
- * CUDA runtime in the process; Pin's counts for itself. */
+/* Returns 1 if the host trace has the numbers of the CUDA calls. The compile-time engine and the qemu engine
+ * take them from the CUDA runtime in the process; the Pin engine counts separately. */
 static int source_numbered(const struct mt_input *in)
 {
     const struct mt_companion *c = mt_input_companion(in);
     return !c || strcmp(c->engine, "pin") != 0;
 }
 
-/* By sequence numbers, if all have them. */
+/* Orders by sequence numbers if all inputs have them. */
 static void decide_order(struct mt_source *s)
 {
     struct mt_source_merge *m = &s->merge;
@@ -572,7 +574,7 @@ static void decide_order(struct mt_source *s)
     m->threads = traces == 0 && m->hosts;
 }
 
-/* Programs without kernels are launches themselves. 0, or -1 with *err. */
+/* Makes programs without kernels launches. Returns 0, or -1 with *err set. */
 static int source_threads(struct mt_source_merge *m, struct mt_error *err)
 {
     for (size_t i = 0; m->threads && i < m->ninputs; i++)
@@ -581,7 +583,8 @@ static int source_threads(struct mt_source_merge *m, struct mt_error *err)
     return 0;
 }
 
-/* Threads decode for all inputs, but what each has in memory is bounded: with many, chunks ahead are few. */
+/* Returns an input's share of the decoding threads. Memory per input is bounded: with many inputs, few chunks
+ * are read ahead. */
 static unsigned source_share(unsigned threads, size_t inputs)
 {
     size_t each = (threads + inputs - 1) / inputs;
@@ -702,7 +705,7 @@ void mt_source_spaces(struct mt_source *s, int on)
         s->merge.inputs[i].spaces = on;
 }
 
-/* Ends reading ahead; from here on the merge is ours. */
+/* Stops reading ahead; the caller then owns the merge. */
 static void source_stop_ahead(struct mt_source *s)
 {
     if (!s->ended) {
@@ -739,7 +742,7 @@ int mt_source_rewind(struct mt_source *s, struct mt_error *err)
     mt_merge_finish(m);
     m->again = 1;
     if (!mt_stopped(&m->stop))
-        m->stopped = 0; /* it was we who ended it, in the middle of a pass */
+        m->stopped = 0; /* the stop was our own, in the middle of a pass */
     for (size_t i = 0; i < m->ninputs; i++)
         if (m->inputs[i].live)
             return mt_error_set(err, MT_E_SYSTEM, ESPIPE, 0, m->inputs[i].path, "cannot be read twice");
@@ -804,7 +807,7 @@ int mt_source_lacks(struct mt_source *s)
 
 MT_ORDER_POINTED_1(launch_by_seq, struct mt_launch_event, seq)
 
-/* Launches of streams without trace are in every companion: each once. */
+/* Removes duplicates: launches of streams without trace are in every companion file. */
 static size_t source_drop_doubles(const struct mt_launch_event **list, size_t n)
 {
     size_t kept = 0;
@@ -819,7 +822,7 @@ const struct mt_launch_event **mt_source_launches(struct mt_source *s, size_t *c
 {
     source_stop_ahead(s);
     mt_merge_finish(&s->merge);
-    size_t n = s->merge.ninputs; /* a program without kernels is one */
+    size_t n = s->merge.ninputs; /* a program without kernels is a launch */
     for (size_t i = 0; i < s->merge.ninputs; i++)
         n += s->merge.inputs[i].companion ? s->merge.inputs[i].companion->nlaunches : 0;
     const struct mt_launch_event **all = malloc((n + 1) * sizeof *all);

@@ -1,4 +1,4 @@
-/* The companion reader: JSON lines to arrays of events. One handler per event kind, found by name. */
+/* Reader of companion files: JSON lines to arrays of events, with a handler for each kind of event. */
 #define _GNU_SOURCE
 
 #include "internal.h"
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- The sites of a companion, by number ---- */
+/* ---- sites by number ---- */
 
 static int sites_compare(const void *a, const void *b)
 {
@@ -19,7 +19,7 @@ static int sites_compare(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Part of it: by number. */
+/* Sorts the sites by number. */
 static void companion_order_sites(struct mt_companion *c)
 {
     size_t i = 1;
@@ -38,7 +38,7 @@ const struct mt_site_event *mt_companion_site(const struct mt_companion *c, uint
 #define MOST_BYTES ((uint64_t)1 << 48)
 
 struct loader {
-    struct mt_companion pub; /* first: the public pointer is the loader's */
+    struct mt_companion pub; /* first member: the public pointer is also the loader's */
     struct mt_intern strings;
 #define MT_EV_LIST(ev, name, list, then, words) size_t room_##list;
 #include "memtrace/events.def"
@@ -59,7 +59,7 @@ static const char *get_text(struct loader *l, const json_t *o, const char *key, 
     return s ? s : "";
 }
 
-/* Integers, and addresses as "0x…" strings. */
+/* Returns an integer, or an address given as "0x…" string. */
 static uint64_t get_u64(const json_t *o, const char *key, uint64_t absent)
 {
     const json_t *v = json_object_get(o, key);
@@ -87,14 +87,14 @@ static void get_dim(const json_t *o, const char *key, uint64_t out[3])
             json_is_integer(json_array_get(v, i)) ? (uint64_t)json_integer_value(json_array_get(v, i)) : 1;
 }
 
-/* -1: of none; and so is what no machine has. */
+/* Returns a device number; -1: none, or impossible. */
 static int64_t get_device(const json_t *o, const char *key)
 {
     uint64_t n = get_u64(o, key, UINT64_MAX);
     return n < 1u << 16 ? (int64_t)n : -1;
 }
 
-/* One more element of an array of the companion; NULL: no memory. */
+/* Appends an element to an array of the companion; NULL: no memory. */
 static void *companion_append(struct loader *l, void **array, size_t *n, size_t *room, size_t size)
 {
     if (mt_grow(array, room, *n + 1, size) != 0) {
@@ -109,9 +109,9 @@ static void *companion_append(struct loader *l, void **array, size_t *n, size_t 
     companion_append((l), (void **)&(l)->pub.list, &(l)->pub.n##list, &(l)->room_##list,                     \
                      sizeof *(l)->pub.list)
 
-/* ---- what lines have beside keys: memtrace/events.def names these functions ---- */
+/* ---- handlers for data beside the keys; memtrace/events.def names these functions ---- */
 
-enum { BAD = 1, LEAVE = 2 }; /* a needed key is missing or impossible; the line is not kept */
+enum { BAD = 1, LEAVE = 2 }; /* BAD: a required key is missing or invalid; LEAVE: the line is dropped */
 
 static int companion_any(struct loader *l, const json_t *o, void *event)
 {
@@ -134,7 +134,7 @@ static int companion_end(struct loader *l, const json_t *o, void *event)
     return 0;
 }
 
-/* The integers of a list of n of them; 0: it is none. */
+/* Reads a list of n integers. Returns 0 if it is not such a list. */
 static int get_list(const json_t *o, const char *key, uint64_t *out, size_t n)
 {
     const json_t *v = json_object_get(o, key);
@@ -146,7 +146,7 @@ static int get_list(const json_t *o, const char *key, uint64_t *out, size_t n)
 
 enum { MOST_RANKS = 1 << 20 };
 
-/* BAD: it is impossible, and is none. */
+/* Reads a collective. Returns BAD if it is invalid, and leaves it empty. */
 static int get_collective(struct loader *l, const json_t *o, struct mt_collective *c)
 {
     *c = (struct mt_collective){.op = get_text(l, o, "collective", ""),
@@ -234,7 +234,7 @@ static int companion_share(struct loader *l, const json_t *o, void *event)
     return 0;
 }
 
-/* Do the rows lie after each other, before the end of the address space? */
+/* Returns 1 if the rows do not overlap and lie within the address space. */
 static int rows_fit(uint64_t base, uint64_t pitch, const struct mt_copy_event *copy)
 {
     uint64_t length = copy->width - 1, gaps;
@@ -244,7 +244,7 @@ static int rows_fit(uint64_t base, uint64_t pitch, const struct mt_copy_event *c
     return base + length >= base;
 }
 
-/* What is copied or filled: `width` bytes of each row. */
+/* Reads the rows of a copy or fill: `width` bytes each. */
 static void companion_rows(const json_t *o, int set, struct mt_copy_event *e)
 {
     if (!json_object_get(o, "height")) {
@@ -259,7 +259,7 @@ static void companion_rows(const json_t *o, int set, struct mt_copy_event *e)
     e->spitch = e->spitch == MT_SEQ_NONE ? e->width : e->spitch;
 }
 
-/* Of memset lines, too. */
+/* Handles memcpy and memset lines. */
 static int companion_copy(struct loader *l, const json_t *o, void *event)
 {
     static const char *const kinds[] = {"h2h", "h2d", "d2h", "d2d"};
@@ -277,7 +277,7 @@ static int companion_copy(struct loader *l, const json_t *o, void *event)
         return LEAVE; /* nothing is copied */
     if (e->width > MOST_BYTES || e->height > MOST_BYTES / e->width || !rows_fit(e->dst, e->dpitch, e) ||
         (!set && !rows_fit(e->src, e->spitch, e)))
-        return BAD | LEAVE; /* more than any address space holds, or row upon row */
+        return BAD | LEAVE; /* larger than any address space, or overlapping rows */
     return 0;
 }
 
@@ -313,7 +313,7 @@ static int companion_lost(struct loader *l, const json_t *o, void *event)
 #define get_type_u32x3(field, key, absent) get_dim(o, key, field)
 #define get_type_device(field, key, absent) field = get_device(o, key)
 
-/* Takes a line apart. Returns flags. */
+/* Parses a line. Returns flags. */
 static int take_event(struct loader *l, const char *ev, const json_t *o)
 {
     struct mt_companion *c = &l->pub;
@@ -388,7 +388,7 @@ static struct mt_alloc_event *companion_alloc_of(struct mt_companion *c, uint64_
     return c->nallocs ? bsearch(&key, c->allocs, c->nallocs, sizeof key, by_id) : NULL;
 }
 
-/* Copies and allocations in order; allocations with their names and when they were freed. */
+/* Sorts copies and allocations; joins allocations with their names and frees. */
 void mt_companion_sort(struct mt_companion *c)
 {
     companion_order_sites(c);
@@ -421,7 +421,7 @@ struct mt_companion *mt_companion_new(const char *name)
     if (!l)
         return NULL;
     struct mt_companion *c = &l->pub;
-    take_event(l, "header", NULL); /* without a key */
+    take_event(l, "header", NULL); /* absent keys */
     c->has_header = 0;
     c->lost_why = c->shared = "";
     c->path = mt_intern_add(&l->strings, name, strlen(name));
@@ -457,22 +457,22 @@ void mt_companion_free(struct mt_companion *c)
     free(l);
 }
 
-/* ---- Companions that are files ---- */
+/* ---- files ---- */
 
 enum {
     PIECE = 1 << 16,
-    HEADER = 1 << 16, /* the first line of a companion is shorter */
-    LINE = 1 << 24    /* bytes: no line of ours is nearly as long */
+    HEADER = 1 << 16, /* bytes; longer than any first line */
+    LINE = 1 << 24    /* bytes; much longer than any line that memtrace writes */
 };
 
 struct companion_buffer {
     char *text;
     size_t used, room;
-    uint64_t offset; /* of text[0] in the file */
+    uint64_t offset; /* offset of text[0] in the file */
 };
 
-/* Hands on the whole lines of the buffer; with `all` what is after the last LF, too. 0, or -1 without memory.
- */
+/* Adds the whole lines of the buffer; with `all` also the part after the last LF. Returns 0, or -1 without
+ * memory. */
 static int companion_take(struct mt_companion *c, struct companion_buffer *b, int all)
 {
     const char *lf = all ? NULL : memrchr(b->text, '\n', b->used);
@@ -485,7 +485,7 @@ static int companion_take(struct mt_companion *c, struct companion_buffer *b, in
     return 0;
 }
 
-/* The lines of an open file. 0, or -1 with *err. */
+/* Reads the lines of an open file. Returns 0, or -1 with *err set. */
 static int companion_lines(struct mt_companion *c, int fd, const char *path, struct mt_error *err)
 {
     struct companion_buffer b = {0};
@@ -516,7 +516,7 @@ static int companion_lines(struct mt_companion *c, int fd, const char *path, str
     return rc;
 }
 
-/* A descriptor; -1: errno. Not a device: it may have no end. */
+/* Opens a file; returns -1 with errno set on failure. Devices are refused, as they may have no end. */
 static int companion_open(const char *path, struct stat *st)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -1,4 +1,4 @@
-/* Shared by the files of postprocess/reader only. */
+/* Internal interface of postprocess/reader. */
 #ifndef MT_LIB_INTERNAL_H
 #define MT_LIB_INTERNAL_H
 #include <errno.h>
@@ -17,30 +17,31 @@ __attribute__((format(printf, 6, 7))) int mt_error_set(struct mt_error *err, enu
                                                        uint64_t offset, const char *name, const char *format,
                                                        ...);
 
-/* A set of strings: equal content, equal pointer. Zero-initialised is empty. */
+/* Set of strings, in which equal strings have equal pointers. Zero-initialised is empty. */
 struct mt_intern {
     struct mt_intern_entry *head;
 };
-/* NULL: no memory. */
+/* Returns NULL without memory. */
 const char *mt_intern_add(struct mt_intern *set, const char *text, size_t length);
-/* The same of text that a file brought, made visible: all names that readers hand out come this way. */
+/* Adds text from a file with its control characters made visible; all names that readers return pass through
+ * here. */
 const char *mt_intern_visible(struct mt_intern *set, const char *text, size_t length);
-/* The strings of a JSON array, a line each; "" where there are none. NULL: no memory. */
+/* Returns the strings of a JSON array, one per line; "" if there are none, NULL without memory. */
 struct json_t;
 const char *mt_intern_lines(struct mt_intern *set, const struct json_t *list);
 void mt_intern_free(struct mt_intern *set);
 
-/* The companion parser for lines that are in memory. NULL: no memory. */
+/* Creates a companion whose lines are added from memory. Returns NULL without memory. */
 struct mt_companion *mt_companion_new(const char *name);
-/* Whole lines; `offset`: of the text, for messages. 0, or -1 without memory. */
+/* Adds whole lines; `offset` is that of the text, for messages. Returns 0, or -1 without memory. */
 int mt_companion_add(struct mt_companion *c, const char *text, size_t bytes, uint64_t offset);
-/* Copies, allocations and frees so far: the caller has what it needs of them. */
+/* Drops the copies, allocations and frees read so far, which the caller has taken over. */
 void mt_companion_forget_memory(struct mt_companion *c);
-/* Puts events in order; again after more lines. */
+/* Sorts the events. May be called again after more lines. */
 void mt_companion_sort(struct mt_companion *c);
 
-/* Two flags end reading: the user's and, when a source is closed or asked early, its own.
- * Either may be NULL. */
+/* Flags that end reading: the user's, and the source's own, set when it is closed or asked early. Either may
+ * be NULL. */
 struct mt_stop {
     const volatile sig_atomic_t *user, *own;
 };
@@ -49,20 +50,20 @@ static inline int mt_stopped(const struct mt_stop *s)
     return (s->user && __atomic_load_n(s->user, __ATOMIC_RELAXED)) ||
            (s->own && __atomic_load_n(s->own, __ATOMIC_RELAXED));
 }
-/* Waits until `fd` can be read: 1 yes, 0 stopped. Regular files never wait. */
+/* Waits until `fd` can be read. Returns 1, or 0 if stopped. Regular files never wait. */
 int mt_wait_readable(int fd, const struct mt_stop *stop);
 void mt_reader_set_stop(struct mt_reader *r, const struct mt_stop *stop);
-/* Records are not read but skipped: batches have their number and place. Before anything is read. */
+/* Skips records instead of reading them: batches have their number and place. Before anything is read. */
 void mt_reader_set_ends(struct mt_reader *r, const struct mt_launch_ends *ends);
-/* Between launches: 0 if the trace has come to its clean end, 1 if there is more,
- * damage included. May wait. */
+/* Returns 0 between launches at the clean end of the trace, 1 if more follows, damage included. May wait. */
 int mt_reader_more(struct mt_reader *r);
 
-/* An unnamed file in $TMPDIR (or /tmp): a descriptor, or -1 with *err. */
+/* Creates an unnamed file in $TMPDIR (or /tmp). Returns a descriptor, or -1 with *err set. */
 int mt_spool_create(struct mt_error *err);
 int mt_spool_write(int fd, const char *p, size_t n, struct mt_error *err);
-/* Copies n non-seekable descriptors, all at once, each to the end, into spool[i]. 0; -1 with *err (spool
- * files only; a read error ends that input as a truncation does). *read counts bytes as they come. */
+/* Copies n descriptors that cannot seek, concurrently and to their ends, into spool[i]. Returns 0, or -1 with
+ * *err set on failure of a spool file; a read error ends its input as a truncation does. *read counts the
+ * bytes as they arrive. */
 int mt_spool_fill(const int *fd, const int *spool, size_t n, const struct mt_stop *stop, uint64_t *read,
                   struct mt_error *err);
 
@@ -70,41 +71,42 @@ int mt_spool_fill(const int *fd, const int *spool, size_t n, const struct mt_sto
 
 struct mt_input;
 
-/* What a pull says beside the item. */
+/* Result of a pull in addition to the item. */
 struct mt_pulled {
-    uint64_t accesses;  /* of the item */
-    uint64_t bytes;     /* were read for it, also when there is none */
-    const char *kernel; /* with MT_BATCH_BEGIN: whose launch, and its line in the companion, or NULL */
+    uint64_t accesses;  /* accesses of the item */
+    uint64_t bytes;     /* bytes read, also if there is no item */
+    const char *kernel; /* with MT_BATCH_BEGIN: kernel of the launch, and its line in the companion file, or
+                         * NULL */
     const struct mt_launch_event *event;
-    int over; /* without item: the launch under way has come to its end */
+    int over; /* without item: the current launch has ended */
 };
 
-/* What an input can be, a row each: a raw trace and what is not known yet (inputs.c), a container of
- * kernels' accesses (inputs.c), one of host accesses beside kernels (inputs.c; it has no launches)
- * or without (inputs.c; it is one). */
+/* Operations of a kind of input: raw trace, not yet known, compact trace of kernels, compact trace of host
+ * accesses beside kernels (has no launches) or without (is one launch). */
 struct mt_input_ops {
-    /* (Re)opens at the beginning. 0, or -1 with *err. */
+    /* (Re)opens the input at its beginning. Returns 0, or -1 with *err set. */
     int (*start)(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
-    /* The next launch's seq; MT_SEQ_NONE if it is not known. */
+    /* Returns the seq of the next launch, or MT_SEQ_NONE if it is not known. */
     uint64_t (*peek)(struct mt_input *in);
-    /* The next batch, as mt_merge_next; flags are in the item. 1; 0: none this time; -1: *err, a problem.
-     * With 0 and -1 it says in->pass.finished. NULL: has no launches. */
+    /* Reads the next batch, as mt_merge_next does; flags are in the item. Returns 1, 0 if there is none this
+     * time, or -1 with *err set, a problem. With 0 and -1 it sets in->pass.finished. NULL: inputs without
+     * launches. */
     int (*pull)(struct mt_input *in, const struct mt_stop *stop, struct mt_raw_record *room,
                 struct mt_access_run *runs, size_t capacity, struct mt_item *item, struct mt_pulled *p,
                 struct mt_error *err);
-    /* Between launches: 1, or 0 if the clean end has come; says so where only a pull can show it. May wait.
-     */
+    /* Returns 1 between launches, or 0 at the clean end, also where only a pull would show it. May wait. */
     int (*more)(struct mt_input *in);
-    /* After the last launch: the companion becomes whole. 0; -1: *err says what is not. */
+    /* Completes the companion after the last launch. Returns 0, or -1 with *err set to the reason why it is
+     * incomplete. */
     int (*end)(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
     void (*close)(struct mt_input *in);
 };
-/* Hands out the next launch unread, if the input is a container whose index has it (inputs.c). 1; 0: it
- * has to be read. */
+/* Returns the next launch unread, if the input is a compact trace and its index has the launch. Returns 1, or
+ * 0 if it must be read. */
 int mt_device_input_pass(struct mt_input *in, struct mt_item *item, struct mt_pulled *p);
-/* Reads the first bytes of an input that is not known yet. Those of a container are then in a new file
- * *spool, which the rest belongs into; else the input is a raw trace, and *spool is -1. 0, or -1 with *err.
- */
+/* Identifies an unknown input by its first bytes. Those of a compact trace are then in a new file *spool, to
+ * which the rest must be appended; otherwise the input is a raw trace, and *spool is -1. Returns 0, or -1
+ * with *err set. */
 int mt_unknown_input_look(struct mt_input *in, int *spool, const struct mt_stop *stop, struct mt_error *err);
 extern const struct mt_input_ops mt_unknown_input, mt_raw_input, mt_device_input, mt_host_input,
     mt_threads_input;
@@ -112,102 +114,105 @@ extern const struct mt_input_ops mt_unknown_input, mt_raw_input, mt_device_input
 struct mt_raw_state {
     struct mt_reader *reader;
     size_t next_launch; /* index into companion->launches of the next traced launch */
-    uint64_t first;     /* of the launch under way: place of its first record, and how many were handed out */
+    uint64_t first;     /* place of the current launch's first record, and number of its records returned */
     uint64_t count;
-    struct mt_sample sample; /* of these */
+    struct mt_sample sample; /* sample of these records */
 };
 
 struct mt_container_state {
     struct mt_host_reader *reader;
-    struct mt_run_batch batch; /* under way, when records are wanted */
-    size_t run;                /* of its runs, the next to hand out */
-    uint32_t lane;             /* of that run's accesses */
-    int places;                /* launches are handed out as their chunks, unread */
-    size_t place;              /* the next launch */
-    uint64_t seq;              /* of the launch under way */
+    struct mt_run_batch batch; /* current batch, if records are requested */
+    size_t run;                /* index of the next run in the batch */
+    uint32_t lane;             /* next access in that run */
+    int places;                /* 1: launches are returned as chunks, unread */
+    size_t place;              /* index of the next launch */
+    uint64_t seq;              /* seq of the current launch */
 };
 
 struct mt_host_state {
     struct mt_host_reader *reader;
-    int merged;               /* its accesses are handed out */
-    struct mt_host_item head; /* the item under way */
-    size_t taken;             /* of its records */
+    int merged;               /* 1: its accesses are returned */
+    struct mt_host_item head; /* current item */
+    size_t taken;             /* records of the item returned so far */
     int has_head;
-    uint64_t bad_offset; /* of the last damage */
+    uint64_t bad_offset; /* offset of the latest damage */
     /* without kernels: the program as a launch */
     struct mt_launch_event launch;
-    char *program;           /* its name there */
-    uint64_t life;           /* as mt_item: of a thread whose begin or end was read */
-    uint64_t seq;            /* the highest in force so far */
-    int begun, ended;        /* its first, its last batch was handed out */
-    struct mt_error problem; /* not yet said */
+    char *program;           /* kernel name of that launch */
+    uint64_t life;           /* as in mt_item: thread whose start or end was read */
+    uint64_t seq;            /* highest sequence number in force so far */
+    int begun, ended;        /* the first batch, the last batch was returned */
+    struct mt_error problem; /* not yet reported */
     int has_problem;
 };
 
-/* Of one pass over an input. */
+/* State of one pass over an input. */
 struct mt_input_pass {
     int finished;       /* no further launch */
     int damaged;        /* a problem was found */
-    uint64_t launches;  /* handed out */
-    uint64_t records;   /* handed out, all launches */
-    uint64_t in_launch; /* handed out, launch under way */
-    int mismatch;       /* a note on a launch that differs from the companion's was made */
+    uint64_t launches;  /* number of launches returned */
+    uint64_t records;   /* records returned, of all launches */
+    uint64_t in_launch; /* records returned, of the current launch */
+    int mismatch;       /* 1: a note on a launch that differs from the companion file was made */
 };
 
 struct mt_input {
     const struct mt_input_ops *ops;
     const char *path;
-    int fd, owned; /* the trace, or its spool file */
-    int live;      /* cannot be read twice */
+    int fd, owned; /* the trace or its spool file */
+    int live;      /* 1: cannot be read twice */
     uint64_t device, inode;
-    int64_t start;                     /* file position at which the trace begins */
+    int64_t start;                     /* file position of the trace's beginning */
     uint64_t size;                     /* bytes, 0 if not known */
-    char *meta;                        /* companion path, or NULL: none */
-    int meta_optional;                 /* its absence is not an error */
-    struct mt_companion *companion;    /* of a container of kernels' accesses it is the container's own */
-    struct mt_companion *beside;       /* the file beside a container; `companion` may be the same */
-    const struct mt_launch_ends *ends; /* skip records, in the first pass */
-    struct mt_pool *pool;              /* of the source, for the chunks of a container: so many threads */
+    char *meta;                        /* path of the companion file, or NULL */
+    int meta_optional;                 /* 1: its absence is not an error */
+    struct mt_companion *companion;    /* for a compact trace of kernels: its own meta lines */
+    struct mt_companion *beside;       /* companion file beside a compact trace; may be the same as
+                                        * `companion` */
+    const struct mt_launch_ends *ends; /* NULL, or places of launches whose records the first pass skips */
+    struct mt_pool *pool;              /* pool of the source for chunks of a compact trace, with this number
+                                        * of threads */
     unsigned threads;
-    int spaces;                       /* of a container: runs of all memory */
-    const struct mt_process *process; /* of several; NULL */
+    int spaces;                       /* 1: a compact trace returns runs of all spaces */
+    const struct mt_process *process; /* process of the input; NULL if there is only one */
     struct mt_input_pass pass;
-    union { /* of ops */
+    union { /* state, by ops */
         struct mt_raw_state raw;
         struct mt_container_state container;
         struct mt_host_state host;
     };
 };
 
-/* Its accesses are of host code. */
+/* Returns 1 if the input has accesses of host code. */
 static inline int mt_input_is_host(const struct mt_input *in)
 {
     return in->ops == &mt_host_input || in->ops == &mt_threads_input;
 }
-/* The reader of a container of kernels' accesses; NULL: it is not one. */
+/* Returns the reader of a compact trace of kernels, or NULL for other inputs. */
 static inline struct mt_host_reader *mt_input_container(const struct mt_input *in)
 {
     return in->ops == &mt_device_input ? in->container.reader : NULL;
 }
 
-/* inputs.c. 0, or -1 with *err. `fd`: it is open already, without a companion file; or -1. */
+/* Opens an input. `fd`: already open, without a companion file; or -1. Returns 0, or -1 with *err set. */
 int mt_input_open(struct mt_input *in, const char *path, int fd, const char *meta, struct mt_error *err);
-/* Loads the companion, if there is one; `wait`: a living program may still be about to write its end. */
+/* Loads the companion file, if there is one. `wait`: waits for a running program to write its end. */
 int mt_input_load_companion(struct mt_input *in, int wait, const struct mt_stop *stop, struct mt_error *err);
 /* Begins a pass, at the beginning of the trace. */
 int mt_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
 void mt_input_close(struct mt_input *in);
-/* The companion of the input: of a container, its meta lines. May be NULL. */
+/* Returns the companion of the input, for a compact trace its meta lines. May be NULL. */
 const struct mt_companion *mt_input_companion(const struct mt_input *in);
-/* inputs.c. 1 if the regular file of the input is a container. */
+/* Returns 1 if the regular file of the input is a compact trace. */
 int mt_input_is_container(const struct mt_input *in);
-/* Opens the input, a regular file, as a container; its companion is inside. 0, or -1 with *err. */
+/* Opens the input, a regular file, as a compact trace, which contains its companion. Returns 0, or -1 with
+ * *err set. */
 int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt_stop *stop,
                             struct mt_error *err);
-/* `w`, at its beginning, is taken over: the input becomes what the container is. 0, or -1 with *err. */
+/* Sets the stop flags of the reader of a compact trace. */
 struct mt_window;
 void mt_container_set_stop(struct mt_host_reader *r, const struct mt_stop *stop);
-/* inputs.c. 1 if the records of the launch that has ended are not those of which its line was written. */
+/* Returns 1 if the records of the ended launch differ from those its line was written for. */
 int mt_raw_input_differs(const struct mt_input *in, const struct mt_launch_event *e);
 int mt_sample_differs(const struct mt_sample *s, uint64_t records, const struct mt_launch_event *e);
 #define MT_OTHER_RUN                                                                                         \
@@ -215,34 +220,35 @@ int mt_sample_differs(const struct mt_sample *s, uint64_t records, const struct 
     "different runs, or one was damaged. Find the companion of this trace (--companion=FILE), or read "      \
     "without "                                                                                               \
     "(--no-companion)"
-/* inputs.c. There are no kernels: the program becomes launch number `number`. 0, or -1 with
- * *err. */
+/* Makes the program of a host trace launch number `number`, if there are no kernels. Returns 0, or -1 with
+ * *err set. */
 int mt_threads_input_take(struct mt_input *in, uint64_t number, struct mt_error *err);
-/* The number in force for what comes next; MT_SEQ_NONE: nothing does. */
+/* Returns the sequence number in force for the next item, or MT_SEQ_NONE at the end. */
 uint64_t mt_threads_input_seq(struct mt_input *in);
-/* First bytes of the trace that someone else has read already; at most 1 MiB. Before the first read. */
+/* Provides the first bytes of the trace, which the caller has read already; at most 1 MiB. Before the first
+ * read. */
 void mt_reader_preload(struct mt_reader *r, const unsigned char *bytes, size_t n);
 
-/* source.c. A source of one live container (device chunks) that is open already and of which only the head
- * was read. `path` must stay. Takes the reader over. NULL: *err. */
+/* Creates a source from one live compact trace (device chunks) of which only the head was read. `path` must
+ * stay valid. Takes ownership of the reader. Returns NULL with *err set on failure. */
 struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *path, unsigned flags,
                                          const volatile sig_atomic_t *stop, struct mt_error *err);
 
-/* What the readers of all inputs yield, in launch order, on the caller's thread (merge.c). */
+/* Merges the readers of all inputs in launch order, on the caller's thread (merge.c). */
 struct mt_source_merge {
     struct mt_input *inputs;
     size_t ninputs, input_room;
-    struct mt_process *processes; /* of a job (processes.h); none: there is one process */
+    struct mt_process *processes; /* processes of a job (processes.h); none for a single process */
     size_t nprocesses;
-    int ordered;                  /* launches by seq; else by input */
-    int spaces;                   /* runs of all memory, not of global memory alone */
-    int hosts;                    /* containers are read along */
-    int threads;                  /* there are none but hosts */
-    struct mt_pool *pool;         /* of the source */
-    struct mt_copy_event *copies; /* to hand out, ascending seq */
+    int ordered;                  /* launches are in order of seq; else by input */
+    int spaces;                   /* runs of all spaces, not only of global memory */
+    int hosts;                    /* host traces are included */
+    int threads;                  /* all inputs are host traces */
+    struct mt_pool *pool;         /* pool of the source */
+    struct mt_copy_event *copies; /* copies to return, ascending seq */
     size_t ncopies, next_copy;
-    int no_copies;  /* of feed: those of new memory alone are handed out */
-    size_t current; /* input whose launch is under way, or ninputs */
+    int no_copies;  /* only copies of new memory are returned */
+    size_t current; /* input of the current launch, or ninputs */
     uint64_t superstep;
     uint64_t first, end; /* launches that are read: [first, end) */
     const char *kernel;
@@ -250,40 +256,40 @@ struct mt_source_merge {
     struct mt_intern names;
     struct mt_stop stop;
     uint64_t done;  /* bytes read; atomic */
-    uint64_t total; /* bytes in all, 0: not known */
+    uint64_t total; /* bytes in total, 0: not known */
     struct mt_error *problems;
     size_t nproblems, problem_room;
     char **notes;
     size_t nnotes, note_room;
     int incomplete, stopped, finished, out_of_memory;
-    int again; /* a further pass: it finds the same damage, which is reported once */
+    int again; /* later pass: it finds the same damage, which is reported once */
 };
 int mt_merge_start(struct mt_source_merge *m,
                    struct mt_error *err); /* (re)opens the readers at the beginning */
-/* As mt_source_next, records into `room`. Containers give runs if `runs` is not NULL: blocks of their own
- * (mt_device_keep); raw traces always give records. */
+/* Works as mt_source_next, with records stored in `room`. Compact traces return runs if `runs` is not NULL,
+ * in blocks of their own (mt_device_keep); raw traces always return records. */
 int mt_merge_next(struct mt_source_merge *m, struct mt_raw_record *room, struct mt_access_run *runs,
                   size_t capacity, struct mt_item *item, struct mt_error *err);
-/* device_reader.c. The seq of the next launch, MT_SEQ_NONE if it is not known. */
+/* Returns the seq of the next launch, or MT_SEQ_NONE if it is not known. */
 uint64_t mt_device_peek(const struct mt_host_reader *r);
-/* The runs that were handed out last become the caller's, who gives them back with mt_block_put, from any
+/* Passes the runs that were returned last to the caller, who releases them with mt_block_put, from any
  * thread, before the reader is closed. NULL if there are none. */
 struct mt_run_block;
 struct mt_run_block *mt_device_keep(struct mt_host_reader *r);
 void mt_block_put(struct mt_run_block *b);
-/* The container whose accesses come next and their sequence number, or ninputs (inputs.c). */
+/* Returns the host trace whose accesses come next, with their sequence number, or ninputs. */
 size_t mt_merge_host(struct mt_source_merge *m, uint64_t *seq);
-/* Hands out of that container; room for `capacity` accesses. */
+/* Returns accesses of that host trace; `room` has `capacity` accesses. */
 void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_access *room, size_t capacity,
                         struct mt_item *item);
-/* Notes, once, on what the companions say is missing. After the end. */
+/* Adds notes, once, on data that the companion files report as missing. After the end. */
 void mt_merge_finish(struct mt_source_merge *m);
 enum { MT_MISSING = 1, MT_NOT_KNOWN = 2 };
 __attribute__((format(printf, 3, 4))) void mt_merge_note(struct mt_source_merge *m, int incomplete,
                                                          const char *format, ...);
-/* Adds to the problems and, as its note, to the notes. */
+/* Adds an error to the problems, and as a note to the notes. */
 void mt_merge_problem(struct mt_source_merge *m, const struct mt_error *problem);
 
-/* Runs mt_merge_next in the pool (source.c). */
+/* Thread that runs mt_merge_next in the pool (source.c). */
 struct mt_ahead;
 #endif

@@ -1,4 +1,4 @@
-/* See pool.h. */
+/* Thread pool of a source. */
 #define _GNU_SOURCE
 #include "pool.h"
 #include "base/thread.h"
@@ -104,7 +104,7 @@ void mt_pool_wake(struct mt_pool *p, unsigned pieces)
 void mt_pool_help(struct mt_pool *p, struct mt_work *w)
 {
     if (pool_try(w) || pool_try_all(p))
-        mt_pool_wake(p, 1); /* whoever looked meanwhile may have found nothing */
+        mt_pool_wake(p, 1); /* another thread may have looked meanwhile and found nothing */
     else
         pthread_cond_wait(&w->done, &p->lock);
 }

@@ -1,47 +1,48 @@
-/* The threads of one source, for all that is done beside each other: reading, decoding, analyses. What is to
- * be done is a struct mt_work, done in pieces by whoever is free; and who must wait does pieces meanwhile, so
- * that all of it ends with no thread at all. One lock for all: a piece should take some ten microseconds. */
+/* Thread pool of a source, for reading, decoding and analyses. A struct mt_work is done in pieces by any idle
+ * thread; a thread that must wait does pieces meanwhile, so everything completes even without pool threads.
+ * There is one lock for all: a piece should take some ten microseconds. */
 #ifndef MT_READER_POOL_H
 #define MT_READER_POOL_H
 #include <pthread.h>
 
 struct mt_work {
-    /* Does a piece, without the pool's lock meanwhile: 1. There is none now: 0, at once. With the lock. */
+    /* Does a piece without the pool's lock and returns 1, or returns 0 at once if there is none now. Called
+     * with the lock. */
     int (*piece)(void *self);
     void *self;
-    int alone; /* a piece begins when the one before has ended */
-    /* the pool's */
-    unsigned busy; /* pieces under way */
+    int alone; /* 1: a piece begins only after the one before has ended */
+    /* fields of the pool */
+    unsigned busy; /* number of pieces in progress */
     pthread_cond_t done;
     struct mt_work *next;
 };
 
 struct mt_pool {
     pthread_mutex_t lock;
-    pthread_cond_t more; /* there is something to do, or to quit for */
+    pthread_cond_t more; /* signalled when there is work, or at the end */
     struct mt_work *works;
     unsigned wanted, started, idle;
     int quit;
     pthread_t *threads;
 };
 
-/* `threads` beside those of who waits. They start when they are needed, as many as can be had. NULL: no
- * memory. */
+/* Creates a pool of `threads`, in addition to threads that wait. They start on demand, as many as the system
+ * allows. Returns NULL without memory. */
 struct mt_pool *mt_pool_new(unsigned threads);
-/* After its works are removed. NULL is fine. */
+/* Frees the pool after its works are removed. NULL is allowed. */
 void mt_pool_free(struct mt_pool *p);
-/* What was added first is done first. */
+/* Adds a work. Works are done in the order in which they were added. */
 void mt_pool_add(struct mt_pool *p, struct mt_work *w);
-/* Waits for the pieces that are under way; none begins any more. */
+/* Removes a work after waiting for its pieces in progress; none begins any more. */
 void mt_pool_remove(struct mt_pool *p, struct mt_work *w);
 
-/* With the lock: */
-/* There are `pieces` more to do. */
+/* Functions to be called with the lock: */
+/* Announces `pieces` more pieces. */
 void mt_pool_wake(struct mt_pool *p, unsigned pieces);
-/* Does a piece, of this work if there is one; or waits until one of this work is done. */
+/* Does a piece, of this work if there is one; otherwise waits until a piece of this work is done. */
 void mt_pool_help(struct mt_pool *p, struct mt_work *w);
 
-/* Of what mt_source_options.threads says, one at least (source.c). */
+/* Returns the pool of a source. It has mt_source_options.threads threads, at least one. */
 struct mt_source;
 struct mt_pool *mt_source_pool(struct mt_source *s);
 #endif

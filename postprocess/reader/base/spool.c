@@ -1,5 +1,5 @@
-/* Inputs that cannot be read twice are copied to unnamed files. All at once: the program that writes them may
- * have several streams, and one that is not read blocks it. */
+/* Spooling of inputs that cannot be read twice to unnamed files. All are copied concurrently: their program
+ * may have several streams, and an unread one would block it. */
 #define _GNU_SOURCE
 #include "internal.h"
 #include <fcntl.h>
@@ -45,7 +45,8 @@ int mt_spool_write(int fd, const char *p, size_t n, struct mt_error *err)
     return 0;
 }
 
-/* Can a trace begin with these bytes? What is none may have no end either: enough of it for the message. */
+/* Returns 1 if a trace can begin with these bytes. Other inputs, which may be endless, are read only as far
+ * as the message requires. */
 static int spool_is_trace(const char *p)
 {
     unsigned char first = (unsigned char)p[0];

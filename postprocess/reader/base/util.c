@@ -47,7 +47,7 @@ const char *mt_intern_add(struct mt_intern *set, const char *text, size_t length
 
 const char *mt_intern_visible(struct mt_intern *set, const char *text, size_t length)
 {
-    if (mt_text_is_plain(text, length)) /* as a rule */
+    if (mt_text_is_plain(text, length)) /* the usual case */
         return mt_intern_add(set, text, length);
     char *visible = mt_text_visible_copy(text, length);
     const char *added = visible ? mt_intern_add(set, visible, strlen(visible)) : NULL;

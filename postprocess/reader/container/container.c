@@ -1,4 +1,4 @@
-/* A container as a row of chunks: its head, its meta chunks, the next chunk of a FIFO, its end. */
+/* Compact trace as a sequence of chunks: head, meta chunks, the next chunk of a FIFO, end. */
 #define _GNU_SOURCE
 
 #include "container.h"
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A window on the bytes of a container: anywhere in a regular file, forward only in a FIFO. */
+/* ---- window on the bytes: anywhere in a regular file, forward only in a FIFO ---- */
 
 enum { AHEAD = 1 << 16 };
 
@@ -40,7 +40,7 @@ int mt_window_open(struct mt_window *w, const char *path, const volatile sig_ato
                    struct mt_error *err)
 {
     int named = strcmp(path, "-") != 0;
-    /* Non-blocking, so that a FIFO without writer can be waited for with an eye on `stop`. */
+    /* Non-blocking, so that waiting for a FIFO's writer can be stopped. */
     int fd = named ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : STDIN_FILENO;
     if (fd < 0)
         return window_fail(err, MT_E_INPUT, errno, path, "cannot open");
@@ -74,7 +74,7 @@ static int window_grow(struct mt_window *w, size_t want, struct mt_error *err)
     return 0;
 }
 
-/* Appends what one read gives; `wanted`: length to reach. 1; 0 at the end; -1. */
+/* Appends the bytes of one read; `wanted`: length to reach. Returns 1, 0 at the end, or -1. */
 static int read_more(struct mt_window *w, size_t wanted, struct mt_error *err)
 {
     for (;;) {
@@ -98,7 +98,7 @@ static int read_more(struct mt_window *w, size_t wanted, struct mt_error *err)
     }
 }
 
-/* What is before `offset`, as far as it is there. */
+/* Discards the bytes before `offset` that are in the buffer. */
 static void window_forget(struct mt_window *w, uint64_t offset)
 {
     size_t drop = offset - w->base < w->length ? (size_t)(offset - w->base) : w->length;
@@ -117,10 +117,10 @@ const unsigned char *mt_window_get(struct mt_window *w, uint64_t offset, size_t 
         if (offset < w->base || offset > w->base + w->length)
             w->length = 0, w->base = offset;
     }
-    if (offset > w->base) /* a FIFO is never asked for what it has not got yet, except to skip */
+    if (offset > w->base) /* a FIFO is asked for bytes beyond its buffer only to skip */
         window_forget(w, offset);
     while (w->base < offset || w->length < n) {
-        /* The room of a FIFO's window grows with what has come, not with what a head promises. */
+        /* The buffer of a FIFO grows with the bytes that arrived, not with the size in a head. */
         size_t want = w->regular || n < 2 * w->length ? n : 2 * w->length;
         if (window_grow(w, want < AHEAD ? AHEAD : want, err) != 0)
             return NULL;
@@ -138,10 +138,10 @@ const unsigned char *mt_window_get(struct mt_window *w, uint64_t offset, size_t 
     return w->buffer ? w->buffer : (const unsigned char *)"";
 }
 
-/* Bytes of [offset, offset + n) that have come, reading those that need not be waited for. */
+/* Returns the number of bytes of [offset, offset + n) that have arrived, without waiting. */
 static size_t window_arrived(struct mt_window *w, uint64_t offset, size_t n)
 {
-    struct mt_error ignored; /* who reads on finds it again */
+    struct mt_error ignored; /* found again by the next read */
     window_forget(w, offset);
     while (w->base == offset && w->length < n && !w->eof) {
         struct pollfd p = {.fd = w->fd, .events = POLLIN};
@@ -164,7 +164,7 @@ int mt_window_has_chunk(struct mt_window *w, uint64_t offset)
            window_arrived(w, offset, sizeof head + head.stored_bytes) >= sizeof head + head.stored_bytes;
 }
 
-/* Meta lines of a container: through the companion's parser into tables that the reader hands out. */
+/* ---- meta lines: through the companion's parser into tables ---- */
 
 enum { BLOCK = 1024 }; /* sites never move: callers keep pointers */
 
@@ -190,7 +190,7 @@ static enum mt_host_op op_of(const char *text)
     return MT_HOST_UNKNOWN;
 }
 
-/* Where the site's row is, made when new. NULL: no memory. */
+/* Returns the site's row, created if new. NULL: no memory. */
 static struct mt_host_site_info *meta_row(struct mt_host_meta *m, uint32_t site)
 {
     uint64_t known = mt_hash_find(&m->sites, site);
@@ -211,7 +211,7 @@ static struct mt_host_site_info *meta_row(struct mt_host_meta *m, uint32_t site)
 static int take_site(struct mt_host_meta *m, const struct mt_site_event *e)
 {
     if (e->id < 4 || e->id > UINT32_MAX)
-        return 0; /* no site that a record could name */
+        return 0; /* a record cannot have this site */
     struct mt_host_site_info *s = meta_row(m, (uint32_t)e->id);
     if (!s)
         return -1;
@@ -235,7 +235,7 @@ int mt_meta_bound(struct mt_meta_bound *b, const char *name, uint64_t offset, co
                   struct mt_error *err)
 {
     uint64_t stored = b->stored + sizeof *head + head->stored_bytes;
-    if (head->plain_bytes <= MT_MTC_MAX_PLAIN && /* else it is refused for that */
+    if (head->plain_bytes <= MT_MTC_MAX_PLAIN && /* larger ones are refused for their size */
         b->plain + head->plain_bytes > MT_MTC_FREE_LINES + MT_MTC_META_RATIO * stored)
         return mt_error_set(err, MT_E_CORRUPT, 0, offset, name,
                             "%llu bytes stand for %llu bytes of lines, more than %d times as many: the meta "
@@ -247,7 +247,7 @@ int mt_meta_bound(struct mt_meta_bound *b, const char *name, uint64_t offset, co
     return 0;
 }
 
-/* Takes the lines of a chunk at `offset`. 0, or -1 without memory. */
+/* Adds the lines of a chunk at `offset`. Returns 0, or -1 without memory. */
 static int meta_add(struct mt_host_meta *m, const char *text, size_t bytes, uint64_t offset)
 {
     struct mt_companion *c = m->companion;
@@ -280,7 +280,7 @@ void mt_meta_free(struct mt_host_meta *m)
     memset(m, 0, sizeof *m);
 }
 
-/* ---- Chunks: are they whole, where do they go on after damage, what is in them ---- */
+/* ---- chunks: verification, resynchronisation after damage, contents ---- */
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -304,7 +304,7 @@ static int chunk_matches(const struct mt_mtc_chunk *head, const unsigned char *s
     return head->check == XXH3_64bits_withSeed(stored, head->stored_bytes, seed);
 }
 
-/* The highest number stands for none in all that follows launches by their numbers. */
+/* Returns 1 if the chunk has the highest number, which stands for none. */
 static int chunk_unnumbered(uint32_t type, uint64_t first)
 {
     return type == MT_MTC_DEVICE && first == MT_SEQ_NONE;
@@ -355,7 +355,7 @@ enum mt_chunk_state mt_chunk_at(struct mt_window *w, uint64_t offset, struct mt_
 
 int mt_chunk_resync(struct mt_window *w, uint64_t *offset, uint64_t likely, struct mt_error *err)
 {
-    /* What looks like a head may be data that claims to be long: bound the work of looking. */
+    /* Data that looks like a head may have any length: bounds the work of the search. */
     uint64_t budget = MT_MTC_MAX_PLAIN * 4, at = *offset + 8, cost;
     struct mt_mtc_chunk head;
     const unsigned char *stored;
@@ -406,7 +406,7 @@ static int make_room(struct mt_chunk_payload *p, size_t bytes)
     if (p->data && bytes <= p->room)
         return 0;
     free(p->data);
-    p->data = malloc(bytes ? bytes : 1); /* never NULL: an empty payload is one, too */
+    p->data = malloc(bytes ? bytes : 1); /* never NULL: an empty payload is valid */
     p->room = p->data ? bytes : 0;
     return p->data ? 0 : -1;
 }
@@ -456,7 +456,7 @@ void mt_chunk_payload_free(struct mt_chunk_payload *p)
 int mt_problem_add(struct mt_problems *p, const struct mt_error *e)
 {
     if (p->count == PROBLEMS_MAX)
-        return 0; /* whoever made such a file need not be told all */
+        return 0; /* further problems are not reported */
     if (mt_grow(&p->list, &p->room, p->count + 1, sizeof *p->list) != 0)
         return -1;
     p->list[p->count++] = *e;
@@ -477,7 +477,7 @@ static int list_add(struct mt_chunk_list *l, uint64_t offset, const struct mt_mt
     return 0;
 }
 
-/* The list as the index has it, if all in it is possible. */
+/* Takes over the index as the list, if all of it is valid. */
 static int take_index(struct mt_chunk_list *l, const struct mt_chunk_payload *p,
                       const struct mt_mtc_tail *tail, uint64_t first)
 {
@@ -501,7 +501,7 @@ static int take_index(struct mt_chunk_list *l, const struct mt_chunk_payload *p,
     return 0;
 }
 
-/* 1: the list is filled; 0: no (good) index; -1: *err. */
+/* Fills the list from the index. Returns 1, 0 without a valid index, or -1 with *err set. */
 static int by_index(struct mt_chunk_list *l, struct mt_window *w, uint64_t first,
                     struct mt_problems *problems, struct mt_error *err)
 {
@@ -532,7 +532,7 @@ static int by_index(struct mt_chunk_list *l, struct mt_window *w, uint64_t first
     }
     mt_chunk_payload_free(&plain);
     uint64_t end = mt_chunk_end(tail.index, &head) + TAIL;
-    if (rc > 0 && end != w->size) { /* of a container that was copied behind another one */
+    if (rc > 0 && end != w->size) { /* two compact traces were concatenated */
         mt_error_set(err, MT_E_CORRUPT, 0, end, w->name,
                      "the container ends here, the %llu bytes after it are not read; several containers are "
                      "several inputs",
@@ -681,7 +681,7 @@ int mt_container_next_live(struct mt_host_reader *r, uint64_t *offset, struct mt
         else if (found < 0)
             *err = ignored;
         else
-            r->next = MT_NOTHING_LEFT; /* what is left is not a chunk */
+            r->next = MT_NOTHING_LEFT; /* the rest is not a chunk */
         return -1;
     }
 }

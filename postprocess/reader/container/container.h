@@ -1,12 +1,12 @@
-/* Shared by the files that read containers.
+/* Internal interface of the readers of compact traces.
  *
- *   container.c      bytes of a file or FIFO; whole, verified chunks, and finding them again after
- *                    damage; meta lines; the next chunk and the end
- *   map.c            numbers of sites to positions
- *   device_decode.c  payload of a device chunk -> runs
- *   device_reader.c  device chunks decoded ahead in a pool; launches and their chunks
- *   ../host          host chunks: decoded, one thread after each other, several threads in one order
- *   ../device_parts.c  device chunks in any order */
+ *   container.c         bytes of a file or FIFO; verified chunks, and resynchronisation after damage;
+ *                       meta lines; the next chunk and the end
+ *   device_reader.c     device chunks, decoded ahead in a pool; launches and their chunks
+ *   ../host             host chunks: one thread after the other, or several threads in one order
+ *   ../device_parts.c   device chunks in any order
+ *
+ * format/container has the decoders of payloads. */
 #ifndef MT_READER_CONTAINER_H
 #define MT_READER_CONTAINER_H
 
@@ -21,51 +21,51 @@ struct mt_window {
     int fd, owned, regular;
     char *name;
     struct mt_stop stop;
-    uint64_t start, size;  /* regular: where the container begins, how long it is */
+    uint64_t start, size;  /* regular file: offset and size of the compact trace */
     unsigned char *buffer; /* holds [base, base + length) */
     size_t room, length;
     uint64_t base;
     int eof;
 };
 
-/* 0, or -1 with *err. */
+/* Opens a file. Returns 0, or -1 with *err set. */
 int mt_window_open(struct mt_window *w, const char *path, const volatile sig_atomic_t *stop,
                    struct mt_error *err);
 
-/* The same of a descriptor; closed by mt_window_close if `owned`, not on failure. A regular file begins where
- * it is. */
+/* Opens a descriptor; mt_window_close closes it if `owned`, a failure does not. In a regular file the trace
+ * begins at the current position. */
 int mt_window_open_fd(struct mt_window *w, int fd, const char *name, int owned, struct mt_error *err);
 
 void mt_window_close(struct mt_window *w);
 
-/* The bytes from `offset` on: *got of them, at most `n`, fewer only at the end. Valid until the next call. A
- * FIFO forgets what is before `offset`. NULL with *err (MT_E_SYSTEM, MT_E_STOPPED). */
+/* Returns the bytes from `offset` on: *got of them, at most `n`, fewer only at the end. Valid until the next
+ * call. A FIFO discards the bytes before `offset`. Returns NULL with *err set (MT_E_SYSTEM, MT_E_STOPPED). */
 const unsigned char *mt_window_get(struct mt_window *w, uint64_t offset, size_t n, size_t *got,
                                    struct mt_error *err);
 
-/* Of a FIFO: has the whole chunk at `offset` come? Does not wait. */
+/* Returns 1 if the whole chunk at `offset` of a FIFO has arrived. Does not wait. */
 int mt_window_has_chunk(struct mt_window *w, uint64_t offset);
 
 /* ---- chunks ---- */
 
-/* Reads and checks the head of the container. 0, or -1 with *err. */
+/* Reads and checks the file head. Returns 0, or -1 with *err set. */
 int mt_container_head(struct mt_window *w, struct mt_mtc_head *head, struct mt_error *err);
 
 enum mt_chunk_state {
     MT_CHUNK_WHOLE,
-    MT_CHUNK_END,    /* nothing more, or the tail */
-    MT_CHUNK_CUT,    /* the input ends inside; *err is filled with MT_E_TRUNCATED */
-    MT_CHUNK_BAD,    /* *err is filled with MT_E_CORRUPT */
-    MT_CHUNK_SYSTEM, /* *err says it */
+    MT_CHUNK_END,    /* end of the input, or the tail */
+    MT_CHUNK_CUT,    /* the input ends inside; *err is set to MT_E_TRUNCATED */
+    MT_CHUNK_BAD,    /* *err is set to MT_E_CORRUPT */
+    MT_CHUNK_SYSTEM, /* *err is set */
 };
 
-/* Looks at the chunk at `offset` and verifies it. WHOLE: *head and *stored, which is valid until the window's
- * next use. */
+/* Reads the chunk at `offset` and verifies it. WHOLE: sets *head and *stored, valid until the window's next
+ * use. */
 enum mt_chunk_state mt_chunk_at(struct mt_window *w, uint64_t offset, struct mt_mtc_chunk *head,
                                 const unsigned char **stored, struct mt_error *err);
 
-/* After damage at *offset: moves *offset to the next chunk that is whole. `likely`: where it should be, or 0.
- * 1 found, 0 none, -1 with *err. */
+/* Finds the next intact chunk after damage at *offset and moves *offset there. `likely`: its expected offset,
+ * or 0. Returns 1 if found, 0 if there is none, or -1 with *err set. */
 int mt_chunk_resync(struct mt_window *w, uint64_t *offset, uint64_t likely, struct mt_error *err);
 
 static inline uint64_t mt_chunk_end(uint64_t offset, const struct mt_mtc_chunk *head)
@@ -73,23 +73,23 @@ static inline uint64_t mt_chunk_end(uint64_t offset, const struct mt_mtc_chunk *
     return offset + sizeof *head + ((head->stored_bytes + 7) & ~(uint64_t)7);
 }
 
-struct mt_chunk_payload { /* a payload, decoded */
+struct mt_chunk_payload { /* decoded payload */
     unsigned char *data;
     size_t bytes, room;
     void *context; /* ZSTD_DCtx */
 };
 
-/* 0; -1 with *err (MT_E_CORRUPT with the offset, or MT_E_SYSTEM). */
+/* Decompresses a payload. Returns 0, or -1 with *err set (MT_E_CORRUPT with the offset, or MT_E_SYSTEM). */
 int mt_chunk_unpack(struct mt_chunk_payload *p, const char *name, uint64_t offset,
                     const struct mt_mtc_chunk *head, const unsigned char *stored, struct mt_error *err);
 
 void mt_chunk_payload_free(struct mt_chunk_payload *p);
 
-/* What is known of the chunks of a regular file, in file order. */
+/* Known chunks of a regular file, in file order. */
 struct mt_chunk_list {
     struct mt_mtc_index *entries;
     size_t count, room;
-    int indexed; /* the file's own index says so; of a FIFO: it came */
+    int indexed; /* 1: the list is the file's own index; FIFO: the index has arrived */
 };
 
 struct mt_problems {
@@ -99,139 +99,142 @@ struct mt_problems {
 
 int mt_problem_add(struct mt_problems *p, const struct mt_error *e); /* 0, or -1 without memory */
 
-/* Fills the list from the index or, without one, by scanning; damage goes to the problems. 0,
- * or -1 with *err. */
+/* Fills the list from the index or, without one, by scanning; damage is added to the problems. Returns 0, or
+ * -1 with *err set. */
 int mt_chunks_find(struct mt_chunk_list *l, struct mt_window *w, uint64_t first, struct mt_problems *problems,
                    struct mt_error *err);
 
 /* ---- meta lines ---- */
 
-/* Bytes of a container's meta chunks so far. */
+/* Bytes of the meta chunks so far. */
 struct mt_meta_bound {
     uint64_t plain, stored;
 };
 
-/* Few bytes can stand for gigabytes of lines, and what is made of these is larger still. Before a chunk is
- * unpacked: 0, or -1 with *err, too much. Zero-initialised at first. */
+/* Checks the size of a meta chunk before it is unpacked, since few bytes can expand to gigabytes of lines.
+ * Returns 0, or -1 with *err set if it is too much. `b` is zero-initialised at first. */
 int mt_meta_bound(struct mt_meta_bound *b, const char *name, uint64_t offset, const struct mt_mtc_chunk *head,
                   struct mt_error *err);
 
 struct mt_host_meta {
     struct mt_companion *companion;
     struct mt_meta_bound bound;
-    struct mt_hash sites; /* number -> position + 1 */
+    struct mt_hash sites; /* site number to index + 1 */
     struct mt_host_site_info **blocks;
-    size_t nblocks, block_room, nsites, taken; /* taken: of companion->sites */
-    /* NULL, or called with the lines of each chunk; not 0 ends the reading as if there were no memory */
+    size_t nblocks, block_room, nsites,
+        taken; /* taken: number of entries of companion->sites already added */
+    /* NULL, or called with the lines of each chunk; non-zero ends the reading as if without memory */
     int (*lines)(void *arg, const char *text, size_t bytes);
     void *lines_arg;
 };
 
 int mt_meta_open(struct mt_host_meta *m, const char *name); /* 0, or -1 without memory */
 
-/* Puts events in order; may be called again after more lines. */
+/* Sorts the events. May be called again after more lines. */
 void mt_meta_sort(struct mt_host_meta *m);
 
 const struct mt_host_site_info *mt_meta_site(const struct mt_host_meta *m, uint32_t site);
 void mt_meta_free(struct mt_host_meta *m);
 
-/* ---- streams of host chunks ---- */
+/* ---- host chunks ---- */
 
-/* Decodes chunk after chunk, one at a time. */
+/* Decoder of one host chunk after the other. */
 struct mt_host_stream {
     struct mt_chunk_payload plain;
     struct mt_decoder decoder;
-    int open;                             /* a chunk is under way */
-    uint64_t offset, thread, items, last; /* as its head says */
+    int open;                             /* 1: a chunk is being decoded */
+    uint64_t offset, thread, items, last; /* fields of the chunk and its head */
     struct mt_host_record *room;
-    size_t capacity, most; /* records at a time; most: 0 = many */
+    size_t capacity, most; /* number of records per step; most: maximum, 0: many */
 };
 
-struct mt_order; /* host_reader.c: BY_SEQ and BY_TIME */
+struct mt_order; /* host_reader.c: state of BY_SEQ and BY_TIME */
 
-/* Device chunks. Zero-initialised is fine. */
+/* Reader of device chunks. Zero-initialised is valid. */
 struct mt_device_state {
-    struct mt_device_launch *launches;     /* regular files: by seq */
-    uint32_t *chunks;                      /* positions of the device chunks in the list of all, by seq */
-    size_t nlaunches, nchunks, next;       /* next: position in `chunks` */
+    struct mt_device_launch *launches; /* regular files: by seq */
+    uint32_t *chunks;                  /* indices of the device chunks in the list of all chunks, by seq */
+    size_t nlaunches, nchunks, next;   /* next: index into `chunks` */
     const struct mt_launch_event **events; /* by seq */
     size_t nevents;
-    struct mt_hash kernels; /* id -> position in the companion's, + 1 */
+    struct mt_hash kernels; /* kernel id to index in the companion's list, + 1 */
     size_t kernels_taken;
-    struct mt_intern unnamed; /* names for kernels that no line names */
-    /* decoders.h */
+    struct mt_intern unnamed; /* names of kernels that no line names */
+    /* decoding ahead (decoders.h) */
     unsigned threads;
-    int spaces; /* runs of all memory */
+    int spaces; /* 1: runs of all spaces */
     struct mt_pool *pool;
     int own_pool;
     struct mt_chunk_queue *queue;
-    size_t fetched;             /* position in `chunks`: these are in the queue */
-    struct mt_run_block *block; /* under way: `at` of its runs were handed out */
+    size_t fetched;             /* index into `chunks`: earlier ones were put into the queue */
+    struct mt_run_block *block; /* current block; `at` of its runs were returned */
     size_t at;
     struct mt_mtc_chunk head;
     uint64_t offset;
-    int open;  /* a chunk is under way: the head of the queue */
-    int begun; /* a launch is under way: of this number, in this stream */
-    int fresh; /* and nothing of it was handed out */
+    int open;  /* 1: the chunk at the head of the queue is being read */
+    int begun; /* 1: a launch, with this number and stream, has begun */
+    int fresh; /* 1: none of its runs has been returned */
     uint32_t stream;
-    uint64_t seq, end; /* end: of its last chunk, so far */
+    uint64_t seq, end; /* end: end of its latest chunk */
     const char *kernel;
 };
 
-/* Lists launches and chunks of a regular file, after its meta chunks. 0, or -1 without memory. */
+/* Lists launches and chunks of a regular file, after its meta chunks were read. Returns 0, or -1 without
+ * memory. */
 int mt_device_list(struct mt_host_reader *r);
 
-/* The launch that comes next is passed over; NULL: none is known to be whole there. */
+/* Skips the next launch and returns it, or NULL if no launch there is known to be whole. */
 const struct mt_device_launch *mt_device_pass(struct mt_host_reader *r);
 
-/* The reader's chunks are decoded in this pool, which has so many threads for it. Before the first batch; it
- * must outlive the reader. */
+/* Decodes the reader's chunks in this pool, with `threads` threads. Before the first batch; the pool must
+ * outlive the reader. */
 void mt_device_use(struct mt_host_reader *r, struct mt_pool *pool, unsigned threads);
 
 void mt_device_free(struct mt_device_state *d);
 
-/* The next chunk of a FIFO, whose place is *offset; *stored until the window's next use. 1; 0:
- * the end; -1 with *err. */
+/* Reads the next chunk of a FIFO, with its *offset; *stored is valid until the window's next use. Returns 1,
+ * 0 at the end, or -1 with *err set. */
 int mt_container_next_live(struct mt_host_reader *r, uint64_t *offset, struct mt_mtc_chunk *head,
                            const unsigned char **stored, struct mt_error *err);
 
-/* Takes the lines of a meta chunk. Damage in it is *err with -1. */
+/* Adds the lines of a meta chunk. Returns -1 with *err set on damage. */
 int mt_container_take_meta(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
                            const unsigned char *stored, struct mt_error *err);
 
-/* Has the container lines that say what it is of? One that was made of a raw
- * trace without companion has none. */
+/* Returns 1 if the trace has lines that describe its run. A trace converted from a raw one without companion
+ * file has none. */
 int mt_companion_speaks(const struct mt_companion *c);
 
 #define MT_CONTAINER_CUT "the container has neither an index nor lines of its own: it is cut off"
 
-/* Its end is reached. 0; -1 with *err, once: nothing in it says that this is its end. Containers are closed
- * with an index, and a program that is killed leaves lines without an `end`, if it came so far. */
+/* Checks at its end whether the trace is complete. Returns 0, or -1 with *err set, once, if neither an index
+ * nor lines of its own show that it ends here. A program that is killed leaves lines without an `end`, if it
+ * got that far. */
 int mt_container_whole(struct mt_host_reader *r, struct mt_error *err);
 
-/* Takes over `w`, which is at its beginning; closes it on failure. */
+/* Opens a compact trace. Takes over `w`, which is at its beginning, and closes it on failure. */
 struct mt_host_reader *mt_container_open(struct mt_window *w, struct mt_error *err);
 
-#define MT_NOTHING_LEFT (UINT64_MAX - 8) /* mt_host_reader.next of a FIFO: what is left is not a chunk */
+#define MT_NOTHING_LEFT (UINT64_MAX - 8) /* mt_host_reader.next of a FIFO whose rest is not a chunk */
 
 struct mt_host_reader {
     struct mt_device_state device;
     struct mt_window window;
     struct mt_mtc_head head;
     struct mt_host_meta meta;
-    struct mt_chunk_list chunks; /* regular files */
-    struct mt_problems problems; /* found when opening; reported at the end */
+    struct mt_chunk_list chunks; /* chunks of a regular file */
+    struct mt_problems problems; /* found on opening; reported at the end */
     enum mt_host_order order;
     int begun, fatal;
-    struct mt_error error;        /* of `fatal` */
-    struct mt_host_stream stream; /* BY_FILE */
+    struct mt_error error;        /* the error, if `fatal` */
+    struct mt_host_stream stream; /* stream of host chunks in file order */
     uint64_t next;                /* FIFO: offset of the next chunk; else index into the chunks */
     struct mt_order *merge;
-    uint64_t done; /* bytes */
-    int cut_told;  /* that it has no end */
+    uint64_t done; /* bytes read */
+    int cut_told;  /* 1: the missing end was reported */
 };
 
 int mt_container_stopped(struct mt_host_reader *r,
-                         struct mt_error *err); /* 1 with *err if the stop flag is up */
+                         struct mt_error *err); /* returns 1 with *err set if the stop flag is raised */
 
 #endif

@@ -1,13 +1,13 @@
-/* Device chunks of a container: launch by launch, or as a FIFO has them. */
+/* Reader of device chunks of a compact trace: launch by launch, or in the order of a FIFO. */
 #define _GNU_SOURCE
 
 #include "decoders.h"
 #include "memtrace/order.h"
 
-/* See decoders.h. The pool's lock is taken once for a block of runs, which takes 30 to 100 microseconds to
- * decode. */
+/* ---- decoding ahead (decoders.h) ----
+ * The pool's lock is taken once per block of runs, whose decoding takes 30 to 100 microseconds. */
 
-enum { MOST = 16 }; /* chunks: no analysis takes what more threads would give */
+enum { MOST = 16 }; /* maximum number of chunks in a queue: no analysis is faster with more threads */
 
 /* ---- one block ---- */
 
@@ -34,7 +34,7 @@ static void open_job(struct mt_chunk_job *j)
         j->opened = 1;
 }
 
-/* Fills the block from the job. 1: it is to be handed out; what is next to damage is not. */
+/* Decodes a block of the job. Returns 1 if it is to be returned; a block next to damage is not. */
 static int decoders_decode(struct mt_chunk_job *j, struct mt_run_block *b)
 {
     struct mt_device_decoder *d = &j->decoder;
@@ -45,7 +45,7 @@ static int decoders_decode(struct mt_chunk_job *j, struct mt_run_block *b)
     b->count = 0;
     b->accesses = 0;
     b->last = 0;
-    /* Lists of addresses fill the block by themselves; runs without are small and come in great numbers. */
+    /* Runs with lists of addresses fill a block quickly; runs without are small and numerous. */
     do {
         size_t n;
         rc = mt_device_decode_next(d, b->runs + b->count, lanes, MT_BLOCK_STEP, &n);
@@ -65,7 +65,7 @@ static int decoders_decode(struct mt_chunk_job *j, struct mt_run_block *b)
     return !j->failed && (b->count || b->last);
 }
 
-/* ---- who does what; under the lock ---- */
+/* ---- distribution of work; under the lock ---- */
 
 static int decoders_workable(const struct mt_chunk_job *j)
 {
@@ -82,7 +82,7 @@ static struct mt_run_block *decoders_spare(struct mt_chunk_queue *q)
     return b;
 }
 
-/* Opens the job or decodes a block of it; without the lock meanwhile. */
+/* Opens the job or decodes a block of it, without holding the lock. */
 static void decoders_step(struct mt_chunk_queue *q, struct mt_chunk_job *j)
 {
     struct mt_run_block *b = decoders_spare(q);
@@ -137,11 +137,11 @@ void mt_block_put(struct mt_run_block *b)
 
 /* ---- queues ---- */
 
-/* A queue with chunks for so many of the threads; with one, there is no other chunk than the head. 0, or -1
- * without memory. */
+/* Creates a queue for `threads` threads; with one, its only chunk is the head. Returns 0, or -1 without
+ * memory. */
 static int queue_open(struct mt_chunk_queue *q, struct mt_pool *pool, unsigned threads)
 {
-    /* One for each thread: what is decoded long before it is looked at has left the caches. */
+    /* One chunk per thread: data decoded long before its use would have left the caches. */
     *q = (struct mt_chunk_queue){.pool = pool, .room = threads < 1 ? 1 : threads < MOST ? threads : MOST};
     if (!(q->jobs = calloc(q->room, sizeof *q->jobs)))
         return -1;
@@ -152,8 +152,6 @@ static int queue_open(struct mt_chunk_queue *q, struct mt_pool *pool, unsigned t
 
 static void queue_clear(struct mt_chunk_queue *q);
 
-/* A queue with chunks for so many of the threads; with one, there is no other chunk than the head. 0, or -1
- * without memory. */
 static void queue_close(struct mt_chunk_queue *q)
 {
     if (!q->jobs)
@@ -173,7 +171,7 @@ static void queue_close(struct mt_chunk_queue *q)
     memset(q, 0, sizeof *q);
 }
 
-/* The job that would be added next, to be filled; NULL: the queue is full. */
+/* Returns the next free job, to be filled, or NULL if the queue is full. */
 static struct mt_chunk_job *queue_slot(struct mt_chunk_queue *q)
 {
     if (q->tail - q->head == q->room)
@@ -184,7 +182,7 @@ static struct mt_chunk_job *queue_slot(struct mt_chunk_queue *q)
     return j;
 }
 
-/* Adds it. */
+/* Adds that job to the queue. */
 static void queue_add(struct mt_chunk_queue *q)
 {
     struct mt_chunk_job *j = &q->jobs[q->tail % q->room];
@@ -196,7 +194,7 @@ static void queue_add(struct mt_chunk_queue *q)
     pthread_mutex_unlock(&q->pool->lock);
 }
 
-/* The payload is kept for the job. 0, or -1 without memory. */
+/* Copies the payload for the job. Returns 0, or -1 without memory. */
 static int job_keep(struct mt_chunk_job *j, const unsigned char *stored)
 {
     size_t n = j->head.stored_bytes;
@@ -211,13 +209,14 @@ static int job_keep(struct mt_chunk_job *j, const unsigned char *stored)
     return 0;
 }
 
-/* The job at the head, or NULL. */
+/* Returns the job at the head, or NULL. */
 static struct mt_chunk_job *queue_head(const struct mt_chunk_queue *q)
 {
     return q->head < q->tail ? &q->jobs[q->head % q->room] : NULL;
 }
 
-/* Waits until the job at the head, a device chunk, is known to have a good head: 0, or -1 with *err. */
+/* Waits until the head of the chunk at the front, a device chunk, was checked. Returns 0, or -1 with *err
+ * set. */
 static int queue_begin(struct mt_chunk_queue *q, struct mt_error *err)
 {
     struct mt_chunk_job *j = queue_head(q);
@@ -231,7 +230,8 @@ static int queue_begin(struct mt_chunk_queue *q, struct mt_error *err)
     return good ? 0 : -1;
 }
 
-/* Its next block; NULL with *err: it is damaged from here on. Not after its last block. */
+/* Returns the next block of that job, or NULL with *err set if it is damaged from here on. Not to be called
+ * after its last block. */
 static struct mt_run_block *queue_take(struct mt_chunk_queue *q, struct mt_error *err)
 {
     struct mt_chunk_job *j = queue_head(q);
@@ -251,11 +251,11 @@ static struct mt_run_block *queue_take(struct mt_chunk_queue *q, struct mt_error
     return b;
 }
 
-/* Under the lock. */
+/* Removes the job at the head. Called under the lock. */
 static void decoders_drop(struct mt_chunk_queue *q)
 {
     struct mt_chunk_job *j = queue_head(q);
-    j->over = 1; /* nobody begins with it any more */
+    j->over = 1; /* no thread begins with it any more */
     while (j->claimed)
         pthread_cond_wait(&q->work.done, &q->pool->lock);
     while (j->first) {
@@ -268,7 +268,7 @@ static void decoders_drop(struct mt_chunk_queue *q)
     q->head++;
 }
 
-/* The job at the head is done with, and all of them. Blocks that were taken stay. */
+/* Removes the job at the head. Blocks that were taken stay valid. */
 static void queue_drop(struct mt_chunk_queue *q)
 {
     pthread_mutex_lock(&q->pool->lock);
@@ -276,7 +276,7 @@ static void queue_drop(struct mt_chunk_queue *q)
     pthread_mutex_unlock(&q->pool->lock);
 }
 
-/* The job at the head is done with, and all of them. Blocks that were taken stay. */
+/* Removes all jobs. Blocks that were taken stay valid. */
 static void queue_clear(struct mt_chunk_queue *q)
 {
     if (!q->jobs)
@@ -309,7 +309,7 @@ void mt_device_free(struct mt_device_state *d)
 
 /* ---- names and lines ---- */
 
-/* The kernel's name; *named: a line says it. NULL: no memory. */
+/* Returns the kernel's name; *named: a line has it. NULL: no memory. */
 static const char *kernel_name(struct mt_host_reader *r, uint32_t id, int *named)
 {
     struct mt_device_state *d = &r->device;
@@ -356,7 +356,7 @@ const struct mt_launch_event *mt_device_launch_event(struct mt_host_reader *r, u
     return at < d->nevents && d->events[at]->seq == seq ? d->events[at] : NULL;
 }
 
-/* ---- what is where ---- */
+/* ---- launches and their chunks ---- */
 
 static int chunk_by_seq(const void *a, const void *b, void *entries)
 {
@@ -415,7 +415,7 @@ const struct mt_device_launch *mt_device_launches(const struct mt_host_reader *r
     return r->device.launches;
 }
 
-/* What is under way and what was decoded ahead is forgotten. */
+/* Discards the current launch and everything decoded ahead. */
 static void device_reader_forget(struct mt_device_state *d)
 {
     mt_block_put(d->block);
@@ -431,12 +431,12 @@ void mt_device_seek(struct mt_host_reader *r, size_t index)
     size_t to = index < d->nlaunches ? d->launches[index].first : d->nchunks;
     d->begun = d->fresh = 0;
     if (to == d->next && !d->open)
-        return; /* there it is: what was decoded ahead is good */
+        return; /* already there: the chunks decoded ahead are valid */
     device_reader_forget(d);
     d->next = d->fetched = to;
 }
 
-/* The launch of the list that begins with device chunk number `chunk`; NULL: none. */
+/* Returns the launch in the list that begins with device chunk `chunk`, or NULL. */
 static const struct mt_device_launch *device_reader_at(const struct mt_device_state *d, size_t chunk)
 {
     size_t at = MT_FIRST(i, d->nlaunches, d->launches[i].first >= chunk);
@@ -513,7 +513,7 @@ static void put_aside(struct mt_host_reader *r, struct mt_chunk_job *j, const un
     }
 }
 
-/* The next chunk of a regular file becomes a job. */
+/* Turns the next chunk of a regular file into a job. */
 static void fetch_listed(struct mt_host_reader *r, struct mt_chunk_job *j)
 {
     struct mt_device_state *d = &r->device;
@@ -533,7 +533,7 @@ static void fetch_listed(struct mt_host_reader *r, struct mt_chunk_job *j)
                      "here is another chunk than the index says");
 }
 
-/* The next chunk of a FIFO. 1, or 0 at the end. */
+/* Turns the next chunk of a FIFO into a job. Returns 1, or 0 at the end. */
 static int fetch_live(struct mt_host_reader *r, struct mt_chunk_job *j)
 {
     const unsigned char *stored;
@@ -544,7 +544,7 @@ static int fetch_live(struct mt_host_reader *r, struct mt_chunk_job *j)
     return rc != 0;
 }
 
-/* Fills the queue; of a FIFO with what has come, waiting for no more than one chunk. */
+/* Fills the queue; from a FIFO with chunks that have arrived, waiting for at most one. */
 static void device_reader_fetch(struct mt_host_reader *r)
 {
     struct mt_device_state *d = &r->device;
@@ -563,7 +563,8 @@ static void device_reader_fetch(struct mt_host_reader *r)
     }
 }
 
-/* The job at the head is not a chunk of runs: what it is. 1: one of a FIFO that was taken; -1 with *err. */
+/* Handles a job at the head without runs. Returns 1 for a chunk of a FIFO that was processed, or -1 with *err
+ * set. */
 static int take_other(struct mt_host_reader *r, const struct mt_chunk_job *j, struct mt_error *err)
 {
     if (j->problem)
@@ -574,7 +575,7 @@ static int take_other(struct mt_host_reader *r, const struct mt_chunk_job *j, st
     return j->problem ? -1 : 1;
 }
 
-/* Opens the next chunk. 1, 0 at the end, -1 with *err. */
+/* Opens the next chunk. Returns 1, 0 at the end, or -1 with *err set. */
 static int next_chunk(struct mt_host_reader *r, struct mt_error *err)
 {
     struct mt_device_state *d = &r->device;
@@ -606,7 +607,7 @@ static int next_chunk(struct mt_host_reader *r, struct mt_error *err)
     }
 }
 
-/* Launches of several streams, in an input that comes in file order only. */
+/* Reports interleaved launches of several streams in an input that is read in file order. */
 static int device_reader_mixed(struct mt_host_reader *r, struct mt_error *err)
 {
     r->next = MT_NOTHING_LEFT;
@@ -617,7 +618,7 @@ static int device_reader_mixed(struct mt_host_reader *r, struct mt_error *err)
         "launches of several streams take turns: this needs a regular file, not a FIFO or pipe");
 }
 
-/* The launch under way, if there is one, has no end: -1 with *err. */
+/* Returns -1 with *err set if the current launch has no end. */
 static int without_end(struct mt_host_reader *r, struct mt_error *err)
 {
     struct mt_device_state *d = &r->device;
@@ -629,7 +630,7 @@ static int without_end(struct mt_host_reader *r, struct mt_error *err)
                         (unsigned long long)d->seq);
 }
 
-/* The first batch of a launch. 0, or -1 with *err. */
+/* Begins a launch with its first batch. Returns 0, or -1 with *err set. */
 static int device_reader_begin(struct mt_host_reader *r, struct mt_error *err)
 {
     struct mt_device_state *d = &r->device;
@@ -654,7 +655,8 @@ static uint64_t device_reader_sum(const struct mt_access_run *runs, size_t count
     return n;
 }
 
-/* The block under way, of which something is left. 0; -1 with *err: the chunk is damaged, and over. */
+/* Makes sure that the current block has runs left. Returns 0, or -1 with *err set if the chunk is damaged;
+ * the chunk then ends. */
 static int next_block(struct mt_host_reader *r, struct mt_error *err)
 {
     struct mt_device_state *d = &r->device;
@@ -666,18 +668,18 @@ static int next_block(struct mt_host_reader *r, struct mt_error *err)
         return 0;
     queue_drop(d->queue);
     d->open = 0;
-    if (d->head.flags & MT_MTC_END) /* it has an end, and what it lacks is said here */
+    if (d->head.flags & MT_MTC_END) /* it has an end, and the damage is reported here */
         d->begun = 0;
     return -1;
 }
 
-/* Runs of the open chunk, at most `most`. 1; 0: it is through; -1 with *err. */
+/* Returns 1 with at most `most` runs of the open chunk, 0 at its end, or -1 with *err set. */
 static int device_reader_take(struct mt_host_reader *r, size_t most, struct mt_run_batch *b,
                               struct mt_error *err)
 {
     struct mt_device_state *d = &r->device;
     if (!d->begun && device_reader_begin(r, err) != 0)
-        return -1; /* if it is only the name, the runs come with the next call */
+        return -1; /* if only the name is missing, the runs come with the next call */
     d->end = d->offset + sizeof d->head + d->head.stored_bytes;
     if (next_block(r, err) != 0)
         return -1;

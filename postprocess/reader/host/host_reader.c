@@ -1,4 +1,4 @@
-/* The public functions of the reader of containers, and chunks of host accesses in file order. */
+/* Public functions of the reader of compact traces, and host chunks in file order. */
 #define _GNU_SOURCE
 
 #include "reader/container/container.h"
@@ -7,8 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Host chunks of many threads in one order: a heap of lanes, one per thread, each with one chunk in memory.
- * A lane is loaded when its turn may have come, so threads that have ended cost nothing. */
+/* ---- host chunks of many threads in one order ----
+ * A heap of lanes, one per thread, each with one chunk in memory. A lane is loaded when its turn may have
+ * come, so that ended threads cost nothing. */
 
 enum { LANE_RECORDS = 512 };
 enum pending { NOTHING, EVENT, FAILURE };
@@ -16,14 +17,14 @@ enum pending { NOTHING, EVENT, FAILURE };
 struct lane {
     struct mt_host_stream stream;
     uint64_t thread;
-    const size_t *chunks; /* positions in the reader's list, in file order */
+    const size_t *chunks; /* indices in the reader's list, in file order */
     size_t nchunks, next;
     size_t at, end;       /* records in the stream's room */
-    uint64_t seq;         /* of these */
-    enum pending pending; /* what comes after them */
+    uint64_t seq;         /* sequence number of these */
+    enum pending pending; /* kind of item after them */
     struct mt_host_item event;
     struct mt_error error;
-    int ready; /* `key` is that of the lane's next item */
+    int ready; /* 1: `key` is valid for the lane's next item */
     uint64_t key;
 };
 
@@ -31,11 +32,11 @@ struct mt_order {
     struct mt_host_reader *r;
     int by_time;
     struct lane *lanes;
-    size_t *chunks;      /* of all lanes */
+    size_t *chunks;      /* chunks of all lanes */
     size_t *heap, count; /* lanes, lowest (key, thread) first */
 };
 
-/* ---- the heap ---- */
+/* ---- heap ---- */
 
 static int host_order_before(const struct lane *a, const struct lane *b)
 {
@@ -63,7 +64,7 @@ static void host_order_sink(struct mt_order *o, size_t i)
 static int host_stream_next(struct mt_host_stream *s, struct mt_host_reader *r, size_t keep,
                             struct mt_host_item *item, struct mt_error *err);
 
-/* Gets what comes after the records that are there: more of them, or `pending`. */
+/* Reads what follows the lane's records: more records, or `pending`. */
 static void host_order_fill(struct mt_order *o, struct lane *l)
 {
     struct mt_host_stream *s = &l->stream;
@@ -84,7 +85,8 @@ static void host_order_fill(struct mt_order *o, struct lane *l)
     }
 }
 
-/* Records of one execution, which have one time, at the front of the lane; 0: more must be read to know. */
+/* Returns the number of records at the front of the lane that belong to one execution (have one time); 0:
+ * more must be read first. */
 static size_t host_order_execution(const struct lane *l)
 {
     const struct mt_host_record *r = l->stream.room + l->at;
@@ -97,8 +99,8 @@ static size_t host_order_execution(const struct lane *l)
 static int host_stream_load(struct mt_host_stream *s, struct mt_host_reader *r,
                             const struct mt_mtc_index *entry, struct mt_error *err);
 
-/* Finds out the lane's next item. 1: it is ready; 0: the thread has no more; -1 with *err:
- * go on with another call. */
+/* Determines the lane's next item. Returns 1 if it is ready, 0 if the thread has no more, or -1 with *err
+ * set; the caller may call again. */
 static int host_order_look(struct mt_order *o, struct lane *l, struct mt_error *err)
 {
     for (;;) {
@@ -241,7 +243,7 @@ static void order_free(struct mt_order *o)
     free(o);
 }
 
-/* ---- Host chunks of one thread (or, in file order, of all), one at a time ---- */
+/* ---- host chunks of one thread (or, in file order, of all), one at a time ---- */
 
 enum { RECORDS_MAX = 4096 };
 
@@ -256,7 +258,7 @@ static int host_stream_memory(const struct mt_host_reader *r, struct mt_error *e
     return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->window.name, "no memory for reading a chunk");
 }
 
-/* Threads may be many and short: room for what the chunk has, up to a limit. */
+/* Makes room for the chunk's items, up to a limit: threads may be many and short. */
 static int make_room(struct mt_host_stream *s, uint64_t items)
 {
     size_t most = s->most ? s->most : RECORDS_MAX, want = items < most ? (size_t)items + 1 : most;
@@ -270,7 +272,7 @@ static int make_room(struct mt_host_stream *s, uint64_t items)
     return 0;
 }
 
-/* Starts the chunk. 0, or -1 with *err: it is damaged, or no memory. */
+/* Starts the chunk. Returns 0, or -1 with *err set if it is damaged or without memory. */
 static int host_stream_start(struct mt_host_stream *s, struct mt_host_reader *r, uint64_t offset,
                              const struct mt_mtc_chunk *head, const unsigned char *stored,
                              struct mt_error *err)
@@ -296,7 +298,7 @@ static int host_stream_start(struct mt_host_stream *s, struct mt_host_reader *r,
     return 0;
 }
 
-/* The chunk of an index entry. */
+/* Loads the chunk of an index entry. */
 static int host_stream_load(struct mt_host_stream *s, struct mt_host_reader *r,
                             const struct mt_mtc_index *entry, struct mt_error *err)
 {
@@ -326,7 +328,8 @@ static int at_end(struct mt_host_stream *s, struct mt_host_reader *r, struct mt_
         (unsigned long long)s->last);
 }
 
-/* 1: *item; 0: end of the chunk; -1: *err, and the chunk is over. Records go to s->room + `keep`. */
+/* Reads the next item of the chunk. Returns 1, 0 at its end, or -1 with *err set; the chunk then ends.
+ * Records go to s->room + `keep`. */
 static int host_stream_next(struct mt_host_stream *s, struct mt_host_reader *r, size_t keep,
                             struct mt_host_item *item, struct mt_error *err)
 {
@@ -368,7 +371,7 @@ static int host_reader_memory(const struct mt_host_reader *r, struct mt_error *e
     return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->window.name, "no memory for reading a container");
 }
 
-/* All meta chunks of a regular file. Damage goes to the problems. */
+/* Reads all meta chunks of a regular file. Damage is added to the problems. */
 static int load_meta(struct mt_host_reader *r, struct mt_error *err)
 {
     struct mt_mtc_chunk head;
@@ -467,7 +470,7 @@ int mt_host_reader_order(struct mt_host_reader *r, enum mt_host_order order, str
 
 /* ---- file order ---- */
 
-/* Takes the next chunk of a FIFO. Those of kernels are another's business. As mt_container_next_live. */
+/* Reads the next chunk of a FIFO and skips those of kernels. Returns as mt_container_next_live does. */
 static int take_live(struct mt_host_reader *r, struct mt_error *err)
 {
     struct mt_mtc_chunk head;
@@ -546,7 +549,7 @@ int mt_host_rewind(struct mt_host_reader *r, struct mt_error *err)
     return 0;
 }
 
-/* ---- what the meta lines say ---- */
+/* ---- meta lines ---- */
 
 const struct mt_host_site_info *mt_host_site(struct mt_host_reader *r, uint32_t site)
 {

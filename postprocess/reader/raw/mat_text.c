@@ -1,5 +1,4 @@
-/* Reading MAT text traces (docs/trace-format.md): `ip address offset base type size allocsize` lines, type
- * 1 read and 2 (or 0, as MAT itself wrote it) write, and `ip file:line` lines, which may be anywhere. */
+/* Reader of MAT text traces (docs/trace-format.md). */
 #define _GNU_SOURCE
 #include "mat_text.h"
 #include "reader/base/internal.h"
@@ -19,15 +18,15 @@ struct mt_mat {
     FILE *file;
     char *line;
     size_t room;
-    uint64_t offset; /* of the next line */
+    uint64_t offset; /* offset of the next line */
     struct mat_location *places;
     struct mt_stop stop;
     unsigned calls;
-    int cut;    /* the last line had no end */
-    int ended;  /* the line before was the last one of a trace */
-    int writes; /* there was a write of type 2: MAT did not write this */
+    int cut;    /* 1: the last line is incomplete */
+    int ended;  /* 1: the line before was the last one of a trace */
+    int writes; /* 1: there was a write of type 2, so MAT did not write this file */
     uint64_t lost;
-    int follows; /* places are learned on the way */
+    int follows; /* 1: locations are read along with the accesses */
 };
 
 static int system_error(const struct mt_mat *m, const char *what, struct mt_error *err)
@@ -36,7 +35,8 @@ static int system_error(const struct mt_mat *m, const char *what, struct mt_erro
     return mt_error_set(err, MT_E_SYSTEM, e, 0, m->path, "%s: %s", what, strerror(e));
 }
 
-/* The next line without its LF: its length + 1; 0 at the end (of what is whole); -1 with *err. */
+/* Returns the length + 1 of the next line, without its LF; 0 at the end (of complete lines); -1 with *err
+ * set. */
 static ssize_t next_line(struct mt_mat *m, uint64_t *offset, struct mt_error *err)
 {
     errno = 0;
@@ -53,7 +53,7 @@ static ssize_t next_line(struct mt_mat *m, uint64_t *offset, struct mt_error *er
     return n;
 }
 
-/* Up to seven numbers, decimal or 0x…; *rest is after them and the blanks that follow. */
+/* Reads up to seven numbers, decimal or 0x…; *rest points after them and the following blanks. */
 static int mat_text_numbers(const char *p, uint64_t *out, const char **rest)
 {
     int n = 0;
@@ -80,7 +80,7 @@ static int is_place(int n, const char *rest)
     return n == 1 && *rest && strchr(rest, ':');
 }
 
-/* The end line; it says how many accesses are missing. */
+/* Reads the end line, which has the number of missing accesses. */
 static int is_end(struct mt_mat *m, uint64_t ip, const char *text)
 {
     static const char end[] = "<end>:";
@@ -139,7 +139,7 @@ static int read_places(struct mt_mat *m, struct mt_error *err)
     return 0;
 }
 
-/* Of MAT's two files this is the one of accesses: the other one, beside it, has the places. */
+/* Reads the locations from the second file of MAT, beside the file of accesses. */
 static int read_places_beside(struct mt_mat *m, struct mt_error *err)
 {
     const char *path = m->path, *slash = strrchr(path, '/');
@@ -162,7 +162,7 @@ static int read_places_beside(struct mt_mat *m, struct mt_error *err)
     return rc;
 }
 
-/* Takes `fd`. */
+/* Uses a file. Takes over `fd`. */
 static int use_file(struct mt_mat *m, int fd, struct mt_error *err)
 {
     m->file = fdopen(fd, "r");

@@ -1,4 +1,4 @@
-/* The raw trace reader: bytes in, batches of checked, aligned records out. */
+/* Reader of raw traces: from bytes to batches of checked, aligned records. */
 #define _GNU_SOURCE
 
 #include "memtrace/trace.h"
@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- Records that follow each other at even distances, put together as runs ---- */
+/* ---- joining of evenly spaced records into runs ---- */
 
-/* How many records from r[0] on make one run (at most count, which is >= 1). */
+/* Returns how many records from r[0] on make one run (at most count, which is at least 1). */
 static size_t runs_even(const struct mt_raw_record *r, size_t count)
 {
     size_t n = 1;
@@ -63,14 +63,14 @@ size_t mt_records_from_runs(const struct mt_access_run *runs, size_t count, size
     return n;
 }
 
-/* Where the launches of a raw trace end, found from any place in it: nothing but an end mark has 24 zero
- * bytes in a row (a record has some byte of its type and size that is not zero; the longest row that two of
- * them can make at usual addresses has 23). What is found is checked against the launches' names and the size
- * of records. */
+/* ---- ends of launches, found from any place in a raw trace ----
+ * Only an end mark has 24 zero bytes in a row: type and size of a record are never all zero, and two records
+ * can have at most 23 zero bytes in a row at usual addresses. Results are checked against the launches' names
+ * and the record size. */
 
-enum { PIECE = 1 << 17 /* stays in the processor's cache */, ENDS_NAME_PIECE = 4096 };
+enum { PIECE = 1 << 17 /* fits into the processor's cache */, ENDS_NAME_PIECE = 4096 };
 
-/* As many of n bytes at `at` as there are; -1 with *err. */
+/* Reads up to n bytes at `at`. Returns their number, or -1 with *err set. */
 static ssize_t read_at(int fd, const char *path, void *out, size_t n, uint64_t at, struct mt_error *err)
 {
     size_t done = 0;
@@ -101,8 +101,8 @@ static int ends_append(struct list *l, uint64_t at)
     return 0;
 }
 
-/* The first byte from i on at which a row of 24 zeros may begin: such a row has all of one of the words that
- * are 16 bytes apart. n: none does that is whole. */
+/* Returns the first byte from i on at which a row of 24 zeros may begin, or n. Such a row contains a whole
+ * 8-byte word at one of the places 16 bytes apart, so only those are checked. */
 static size_t ends_skip(const unsigned char *p, size_t i, size_t n)
 {
     size_t word = i;
@@ -111,10 +111,10 @@ static size_t ends_skip(const unsigned char *p, size_t i, size_t n)
         if (value == 0)
             break;
     }
-    return word == i ? i : word - 15; /* the word before has a byte that is not zero */
+    return word == i ? i : word - 15; /* the word before has a non-zero byte */
 }
 
-/* Ends of rows of zeros in p[0 .. n), which are at `base`; *zeros: of the row under way. */
+/* Finds ends of rows of zeros in p[0 .. n), which is at `base`; *zeros: length of the current row. */
 static int ends_scan(struct list *l, const unsigned char *p, size_t n, uint64_t base, uint64_t from,
                      uint64_t *zeros)
 {
@@ -151,7 +151,7 @@ int mt_raw_ends(const char *path, uint64_t from, uint64_t to, uint64_t **ends, s
             goto out;
         rc = ends_scan(&l, buffer, (size_t)n, at, from, &zeros);
         at += (uint64_t)n;
-        if (rc == 0 && (size_t)n < want) { /* the end of the file */
+        if (rc == 0 && (size_t)n < want) { /* end of the file */
             if (zeros >= MT_RAW_RECORD_SIZE && at > from && at <= to)
                 rc = ends_append(&l, at);
             break;
@@ -174,7 +174,7 @@ out:
     return 0;
 }
 
-/* Is a launch in bytes [from, end)? */
+/* Returns 1 if bytes [from, end) are a launch. */
 static int is_launch(int fd, const char *path, uint64_t from, uint64_t end)
 {
     char piece[ENDS_NAME_PIECE];
@@ -208,7 +208,7 @@ int mt_raw_ends_fit(const char *path, uint64_t size, const uint64_t *ends, size_
     return fit;
 }
 
-enum { DIRECT = 1 << 10 /* records at least */ };
+enum { DIRECT = 1 << 10 /* minimum number of records */ };
 enum { BUFFER = 1 << 20, NAME_PIECE = 4096, OWN_BATCH = 1 << 14, NAME_MAX_BYTES = BUFFER - 64 };
 enum state { AT_SIZE, AT_NAME, AT_RECORDS, AT_END, AT_ERROR };
 
@@ -221,14 +221,14 @@ struct mt_reader {
     struct mt_error error; /* valid in AT_ERROR */
     unsigned char *buffer;
     size_t pos, end;      /* unread bytes of buffer */
-    uint64_t base;        /* offset in the trace of buffer[0] */
-    uint64_t launch;      /* of the launch under way, or of the next one */
-    uint64_t name_offset; /* of the launch under way */
+    uint64_t base;        /* offset of buffer[0] in the trace */
+    uint64_t launch;      /* number of the current launch, or of the next one */
+    uint64_t name_offset; /* offset of the current launch's name */
     const char *kernel;
-    int begun; /* a batch of the launch under way was handed out */
+    int begun; /* 1: a batch of the current launch was returned */
     struct mt_intern names;
     struct mt_raw_record *own;
-    const struct mt_launch_ends *ends; /* of launches whose records are skipped, or NULL */
+    const struct mt_launch_ends *ends; /* launches whose records are skipped, or NULL */
     off_t start;                       /* with ends: file position of the trace */
 };
 
@@ -269,7 +269,7 @@ struct mt_reader *mt_reader_open(const char *path, const volatile sig_atomic_t *
 {
     if (strcmp(path, "-") == 0)
         return mt_reader_open_fd(STDIN_FILENO, "-", 0, stop, err);
-    /* Non-blocking, so that a FIFO without writer can be waited for with an eye on `stop`. */
+    /* Non-blocking, so that waiting for a FIFO's writer can be stopped. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         int e = errno;
@@ -308,7 +308,7 @@ uint64_t mt_reader_offset(const struct mt_reader *r)
     return r->base + r->pos;
 }
 
-/* Gets more bytes after the unread ones. 1: got some; 0: end of file; -1: error set. */
+/* Reads more bytes after the unread ones. Returns 1, 0 at the end of the file, or -1 with the error set. */
 static int reader_refill(struct mt_reader *r)
 {
     if (r->eof)
@@ -321,7 +321,7 @@ static int reader_refill(struct mt_reader *r)
         if (mt_stopped(&r->stop) || (!r->regular && !mt_wait_readable(r->fd, &r->stop)))
             return mt_error_set(&r->error, MT_E_STOPPED, EINTR, r->base + r->end, r->name,
                                 "stopped while reading");
-        size_t room = r->ends ? NAME_PIECE : BUFFER; /* only names are wanted */
+        size_t room = r->ends ? NAME_PIECE : BUFFER; /* only names are needed */
         ssize_t n = read(r->fd, r->buffer + r->end, r->end + room < BUFFER ? room : BUFFER - r->end);
         if (n > 0) {
             r->end += (size_t)n;
@@ -370,7 +370,7 @@ static int check_name(struct mt_reader *r, const unsigned char *s, size_t n, uin
     return 0;
 }
 
-/* 1: a launch begins; 0: the clean end; -1: error set. */
+/* Reads a launch's name. Returns 1, 0 at the clean end, or -1 with the error set. */
 static int read_name(struct mt_reader *r)
 {
     size_t seen = 0;
@@ -408,7 +408,7 @@ static int read_name(struct mt_reader *r)
     return 1;
 }
 
-/* Records from p on that are no end mark and make sense; at most n. */
+/* Returns the number of valid records from p on that are no end mark, at most n. */
 static size_t plain_records(const unsigned char *p, size_t n)
 {
     size_t i;
@@ -421,7 +421,7 @@ static size_t plain_records(const unsigned char *p, size_t n)
     return i;
 }
 
-/* The record at p is not a plain one: 1 the end mark, -1 error set. */
+/* Examines a record that is not plain. Returns 1 for the end mark, -1 with the error set. */
 static int read_special(struct mt_reader *r, const unsigned char *p)
 {
     struct mt_raw_record rec;
@@ -449,8 +449,9 @@ static void ends_inside(struct mt_reader *r)
                      r->kernel, (unsigned long long)r->launch, (unsigned long long)r->name_offset);
 }
 
-/* Of a file, when less than a record is in the buffer: reads to where the records are wanted; how many are
- * good records. What comes after them goes into the buffer. 0 also when the buffer's way has to say why. */
+/* Reads records of a file directly to their destination, when the buffer has less than a record. Returns the
+ * number of valid records; bytes after them go to the buffer. Returns 0 also if the buffered path must report
+ * an error. */
 static size_t read_directly(struct mt_reader *r, struct mt_raw_record *room, size_t capacity)
 {
     size_t have = r->end - r->pos, most = capacity * sizeof *room;
@@ -470,8 +471,8 @@ static size_t read_directly(struct mt_reader *r, struct mt_raw_record *room, siz
     return count;
 }
 
-/* 1: *batch is filled; -1: error set, and *batch may hold what came before it (count >
- * 0 or a first batch). */
+/* Fills *batch. Returns 1, or -1 with the error set; *batch may then hold preceding records (count > 0 or a
+ * first batch). */
 static int read_records(struct mt_reader *r, struct mt_raw_record *room, size_t capacity, struct mt_batch *b)
 {
     size_t count = 0;
@@ -480,11 +481,11 @@ static int read_records(struct mt_reader *r, struct mt_raw_record *room, size_t 
         size_t whole = (r->end - r->pos) / MT_RAW_RECORD_SIZE;
         if (whole == 0) {
             if (count > 0 && !r->eof)
-                break; /* hand out what is here before waiting for more */
+                break; /* return these records before waiting for more */
             if (count == 0 && (count = read_directly(r, room, capacity)) > 0)
                 continue;
             if (r->end - r->pos >= MT_RAW_RECORD_SIZE)
-                continue; /* it is not a plain one */
+                continue; /* not a plain record */
             int got = reader_refill(r);
             if (got > 0)
                 continue;
@@ -527,7 +528,7 @@ void mt_reader_set_ends(struct mt_reader *r, const struct mt_launch_ends *ends)
     r->start = lseek(r->fd, 0, SEEK_CUR);
 }
 
-/* All records of the launch at once, unread. */
+/* Skips all records of the launch and returns their number and place. */
 static int skip_records(struct mt_reader *r, struct mt_batch *b)
 {
     uint64_t at = r->base + r->pos, end = r->launch < r->ends->count ? r->ends->ends[r->launch] : 0;
