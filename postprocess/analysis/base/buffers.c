@@ -1,4 +1,4 @@
-/* Which allocation an address lies in, launch by launch: an address that is used again is another buffer. */
+/* Allocation of an address, launch by launch; a reused address belongs to another buffer. */
 #include "buffers.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
@@ -54,7 +54,7 @@ void mt_buffers_launch(struct mt_buffers *b, uint64_t seq)
     buffers_forget(b);
     for (size_t i = 0; seq != MT_SEQ_NONE && i < b->nallocs; i++) {
         const struct mt_alloc_event *a = &b->allocs[i];
-        /* What a kernel allocates itself has a later number than its launch. */
+        /* Memory allocated by a kernel has a later number than its launch. */
         int begun = a->seq < seq || strcmp(a->kind, "device") == 0;
         if (begun && (a->free_seq > seq || b->ever) && a->bytes > 0)
             b->live[b->nlive++] = a;
@@ -72,7 +72,7 @@ void mt_buffers_move(struct mt_buffers *b, uint64_t seq)
 }
 
 enum { LOOK_BACK = 64 };
-/* Of allocations that lie over each other, the last one of those that begin shortly before the address. */
+/* Returns the last one of overlapping allocations that contain the address and begin shortly before it. */
 static const struct mt_alloc_event *buffers_last(const struct mt_buffers *b, size_t before, uint64_t address)
 {
     const struct mt_alloc_event *best = NULL;
@@ -91,7 +91,7 @@ const struct mt_buffer_stretch *mt_buffers_stretch_slow(struct mt_buffers *b, ui
         s->in = mt_live_allocs_stretch(b->program, address, &s->first, &s->last);
         return s;
     }
-    /* The number of allocations that begin at or before the address. */
+    /* Number of allocations that begin at or before the address. */
     const size_t n = MT_FIRST(i, b->nlive, b->live[i]->base > address);
     if (b->ever) {
         *s = (struct mt_buffer_stretch){address, address, buffers_last(b, n, address)};
@@ -101,7 +101,7 @@ const struct mt_buffer_stretch *mt_buffers_stretch_slow(struct mt_buffers *b, ui
     if (n == 0)
         return s;
     const struct mt_alloc_event *a = b->live[n - 1];
-    uint64_t end = a->base + (a->bytes - 1); /* its last byte; live ones have some */
+    uint64_t end = a->base + (a->bytes - 1); /* last byte; live allocations are not empty */
     if (end < a->base)
         end = UINT64_MAX;
     if (address > end) {

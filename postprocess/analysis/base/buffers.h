@@ -1,5 +1,5 @@
-/* Which allocation an address lies in, launch by launch: an address that is used again is another buffer. In
- * a host program allocations come and go within the launch. */
+/* Finds the allocation that contains an address, launch by launch: a reused address belongs to another
+ * buffer. In a host program allocations come and go within the launch. */
 #ifndef MT_ANALYSIS_BUFFERS_H
 #define MT_ANALYSIS_BUFFERS_H
 #include <stddef.h>
@@ -7,40 +7,40 @@
 #include "live_allocs.h"
 #include "memtrace/trace.h"
 
-/* Addresses first to last, both included, all of which lie in one live allocation, or in none. */
+/* Addresses first to last, both included, all in the same live allocation, or all in none. */
 struct mt_buffer_stretch {
     uint64_t first, last;
-    const struct mt_alloc_event *in; /* NULL: in none */
+    const struct mt_alloc_event *in; /* NULL: no allocation */
 };
 
 enum { MT_BUFFERS_RECENT = 4 };
 
 struct mt_buffers {
-    const struct mt_alloc_event *allocs; /* the caller's */
+    const struct mt_alloc_event *allocs; /* owned by the caller */
     size_t nallocs;
     const struct mt_alloc_event **live; /* by base, then id */
     size_t nlive;
     uint64_t *changes; /* seq of all allocations and frees, ascending */
     size_t nchanges;
-    size_t generation; /* changes before the launch that `live` is of */
+    size_t generation; /* number of changes before the launch for which `live` was built */
     int built;
-    int ever;                       /* `live` are all there ever were: they may lie over each other */
-    struct mt_live_allocs *program; /* of a host program; NULL: it is none */
-    int within;                     /* addresses are those of this moment in it */
-    struct mt_buffer_stretch recent[MT_BUFFERS_RECENT]; /* found last; first > last: none */
-    unsigned next;                                      /* of them to be replaced */
+    int ever;                       /* 1: `live` are all allocations of the run, which may overlap */
+    struct mt_live_allocs *program; /* live allocations of a host program; NULL for other runs */
+    int within;                     /* 1: addresses are looked up at the current moment of the host program */
+    struct mt_buffer_stretch recent[MT_BUFFERS_RECENT]; /* latest results; first > last: none */
+    unsigned next;                                      /* index of the entry to be replaced next */
 };
 
-/* 0, or -1 without memory. */
+/* Returns 0, or -1 without memory. */
 int mt_buffers_init(struct mt_buffers *b, const struct mt_alloc_event *allocs, size_t n);
-/* From now on addresses are those of the launch with this seq (MT_SEQ_NONE: not known, nothing is live). Of a
- * host program as a whole (MT_SEQ_PROGRAM and beyond) an address is that of the last allocation that held it.
- */
+/* Selects the allocations that live during the launch with this seq (MT_SEQ_NONE: not known, nothing is
+ * live). For a whole host program (MT_SEQ_PROGRAM and above) an address belongs to the last allocation that
+ * contained it. */
 void mt_buffers_launch(struct mt_buffers *b, uint64_t seq);
-/* Within a host program, whose launch began: those with this number in force. Numbers ascend; less memory
- * than needed: the allocations stay what they were. */
+/* Selects the allocations that live at this sequence number within a host program whose launch has begun.
+ * Numbers ascend. Without memory the selection stays unchanged. */
 void mt_buffers_move(struct mt_buffers *b, uint64_t seq);
-/* The stretch that the byte is in: as long as it can be. Valid until the next call. */
+/* Returns the longest stretch around the byte. Valid until the next call. */
 const struct mt_buffer_stretch *mt_buffers_stretch_slow(struct mt_buffers *b, uint64_t address);
 static inline const struct mt_buffer_stretch *mt_buffers_stretch(struct mt_buffers *b, uint64_t address)
 {
@@ -49,12 +49,14 @@ static inline const struct mt_buffer_stretch *mt_buffers_stretch(struct mt_buffe
             return &b->recent[i];
     return mt_buffers_stretch_slow(b, address);
 }
-/* The live allocation that holds the byte, or NULL. Of several the one with the highest base. */
+/* Returns the live allocation that contains the byte, or NULL; if several do, the one with the highest
+ * base. */
 static inline const struct mt_alloc_event *mt_buffers_find(struct mt_buffers *b, uint64_t address)
 {
     return mt_buffers_stretch(b, address)->in;
 }
-/* Its place in the caller's array; of a host program's, that of the first one of the same call. */
+/* Returns the index of an allocation in the caller's array; in a host program, the index of the first
+ * allocation of the same call. */
 static inline uint64_t mt_buffers_place(const struct mt_buffers *b, const struct mt_alloc_event *a)
 {
     return a->first ? a->first - 1 : (uint64_t)(a - b->allocs);

@@ -1,4 +1,4 @@
-/* A number for each byte of memory, 0 at first: what an analysis knows of it. */
+/* A number for each byte of memory, initially 0. */
 #include "cells.h"
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
@@ -7,7 +7,8 @@
 
 enum { WORDS = MT_CELLS_PAGE >> MT_CELLS_WORD };
 
-/* An empty one, of the pool if it has one: all pages of a pool have as many counts. */
+/* Returns an empty page, from the pool if there is one: all pages of a pool have the same number of
+ * counts. */
 static struct mt_cells_page *cells_take(struct mt_cells *c)
 {
     const size_t bytes = (WORDS + c->counts) * sizeof(uint64_t);

@@ -1,5 +1,5 @@
-/* Functions that count bits, or add in rows: nearly every processor has instructions for that. The thread
- * sanitizer's calls would be in the resolver, too, where they cannot be made yet. */
+/* Attributes of functions that count bits or add vectors, compiled for several instruction sets. Not with the
+ * thread sanitizer, whose calls cannot be made yet in the resolver. */
 #ifndef MT_ANALYSIS_COUNTING_H
 #define MT_ANALYSIS_COUNTING_H
 #if defined __x86_64__ && !defined __SANITIZE_THREAD__

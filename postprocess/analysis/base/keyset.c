@@ -1,4 +1,4 @@
-/* Pages of the set: they come from blocks and are freed as a whole. */
+/* Pages of a set of addresses, allocated in blocks and freed together. */
 #include "keyset.h"
 #include "memtrace/order.h"
 #include <stdlib.h>

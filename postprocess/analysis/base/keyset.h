@@ -1,5 +1,6 @@
-/* A set of addresses, as a bitmap per page of 4096: made for addresses that lie together. Zero-initialised is
- * empty. Once indexed, each address knows its rank. Not thread-safe while addresses are added. */
+/* Set of addresses, as a bitmap for each page of 4096 bytes; efficient if addresses lie close together.
+ * Zero-initialised is empty. After indexing, each address has a rank. Not thread-safe while addresses are
+ * added. */
 #ifndef MT_ANALYSIS_KEYSET_H
 #define MT_ANALYSIS_KEYSET_H
 #include "memtrace/hash.h"
@@ -10,23 +11,23 @@ struct mt_keypage {
     uint64_t number; /* address >> 12 */
     uint64_t bits[MT_KEY_WORDS];
     uint64_t first;              /* indexed: rank of the page's first address */
-    uint16_t rank[MT_KEY_WORDS]; /* indexed: addresses in the words before */
+    uint16_t rank[MT_KEY_WORDS]; /* indexed: number of addresses in the words before */
 };
 
 struct mt_keyset {
     struct mt_hash pages;     /* struct mt_keypage by number */
     struct mt_keypage **page; /* indexed: ascending */
-    struct mt_keypage *block; /* of pages; linked through blocks */
+    struct mt_keypage *block; /* current block of pages; blocks are linked */
     void *blocks;
     size_t in_block;
-    uint64_t count; /* indexed: addresses */
+    uint64_t count; /* indexed: number of addresses */
     struct {
-        uint64_t number; /* + 1: 0 is nobody */
+        uint64_t number; /* number + 1; 0: unused */
         struct mt_keypage *page;
     } recent[MT_KEY_RECENT];
 };
 
-/* The page, NULL if it has none. */
+/* Returns the page, or NULL if it does not exist. */
 struct mt_keypage *mt_keyset_find_slow(struct mt_keyset *s, uint64_t number);
 static inline struct mt_keypage *mt_keyset_find(struct mt_keyset *s, uint64_t number)
 {
@@ -34,10 +35,10 @@ static inline struct mt_keypage *mt_keyset_find(struct mt_keyset *s, uint64_t nu
     return s->recent[i].number == number + 1 ? s->recent[i].page : mt_keyset_find_slow(s, number);
 }
 
-/* The same, made if need be; NULL without memory. */
+/* Returns the page, created if necessary; NULL without memory. */
 struct mt_keypage *mt_keyset_make(struct mt_keyset *s, uint64_t number);
 
-/* 0, or -1 without memory. */
+/* Adds an address. Returns 0, or -1 without memory. */
 static inline int mt_keyset_add(struct mt_keyset *s, uint64_t address)
 {
     struct mt_keypage *p = mt_keyset_find(s, address >> MT_KEY_BITS);
@@ -47,11 +48,11 @@ static inline int mt_keyset_add(struct mt_keyset *s, uint64_t address)
     return 0;
 }
 
-/* Adds all of `other`. 0, or -1 without memory. */
+/* Adds all addresses of `other`. Returns 0, or -1 without memory. */
 int mt_keyset_merge(struct mt_keyset *s, const struct mt_keyset *other);
-/* Sorts the pages and counts; no address may be added after it. 0, or -1 without memory. */
+/* Sorts the pages and counts the addresses; none may be added afterwards. Returns 0, or -1 without memory. */
 int mt_keyset_index(struct mt_keyset *s);
-/* Rank of an address that is in the set. */
+/* Returns the rank of an address in the set. */
 static inline __attribute__((always_inline)) uint64_t mt_keyset_rank(const struct mt_keypage *p,
                                                                      unsigned in_page)
 {

@@ -1,4 +1,4 @@
-/* See launches.h. */
+/* Launches in the companion files of a source. */
 #include "launches.h"
 #include <stdlib.h>
 #include <string.h>

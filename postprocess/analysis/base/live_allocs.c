@@ -1,4 +1,4 @@
-/* Ranges in a treap: a search tree by base whose random priorities keep it flat. */
+/* Ranges in a treap: a search tree by base, balanced by random priorities. */
 #include "live_allocs.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ struct range {
 
 struct change {
     uint64_t seq;
-    const struct mt_alloc_event *alloc; /* NULL: `part` */
+    const struct mt_alloc_event *alloc; /* NULL: the entry is `part` */
     const struct mt_cut_event *part;
     int begins;
 };
@@ -21,7 +21,7 @@ struct mt_live_allocs {
     struct change *changes;
     size_t nchanges, next;
     struct range *layer[2]; /* maps, blocks */
-    struct range *last;     /* found last, in blocks; NULL after any change */
+    struct range *last;     /* latest result, in blocks; NULL after any change */
     uint32_t random;
 };
 
@@ -31,7 +31,7 @@ static int live_allocs_order(const void *a, const void *b)
     if (x->seq != y->seq)
         return x->seq < y->seq ? -1 : 1;
     if (x->begins != y->begins)
-        return x->begins - y->begins; /* what ends with a number makes room for what begins with it */
+        return x->begins - y->begins; /* at one number, ends come before beginnings */
     uint64_t i = x->alloc ? x->alloc->id : x->part->id, k = y->alloc ? y->alloc->id : y->part->id;
     return i < k ? -1 : i > k;
 }
@@ -73,7 +73,7 @@ int mt_live_allocs_cut(struct mt_live_allocs *l, const struct mt_cut_event *cuts
 
 static void live_allocs_drop(struct range *r)
 {
-    while (r) { /* rotate the left side away, so that no stack is needed */
+    while (r) { /* rotates the left side away, so that no stack is needed */
         struct range *left = r->left;
         if (left) {
             r->left = left->right;
@@ -97,7 +97,7 @@ void mt_live_allocs_free(struct mt_live_allocs *l)
     free(l);
 }
 
-/* Ranges with base < `at` go to *low, the others to *high. */
+/* Splits a tree: ranges with base < `at` go to *low, the others to *high. */
 static void live_allocs_split(struct range *t, uint64_t at, struct range **low, struct range **high)
 {
     while (t) {
@@ -114,7 +114,7 @@ static void live_allocs_split(struct range *t, uint64_t at, struct range **low, 
     *low = *high = NULL;
 }
 
-/* All of `low` before all of `high`. */
+/* Joins two trees; all of `low` is before all of `high`. */
 static struct range *live_allocs_merge(struct range *low, struct range *high)
 {
     struct range *root, **at = &root;
@@ -145,7 +145,7 @@ static struct range *live_allocs_range(struct mt_live_allocs *l, uint64_t base, 
     return r;
 }
 
-/* The last range of a tree. */
+/* Returns the last range of a tree. */
 static struct range *live_allocs_last(struct range *t)
 {
     while (t && t->right)
@@ -153,8 +153,8 @@ static struct range *live_allocs_last(struct range *t)
     return t;
 }
 
-/* Cuts [base, end) out of the layer; *low and *high are what is left on both sides. 0, or -1 without memory
- * (nothing is lost: the part after a hole is). */
+/* Removes [base, end) from a tree; *low and *high are the parts on both sides. Returns 0, or -1 without
+ * memory (only the part after a hole is lost then). */
 static int live_allocs_cut(struct mt_live_allocs *l, struct range *t, uint64_t base, uint64_t end,
                            struct range **low, struct range **high)
 {
@@ -165,7 +165,7 @@ static int live_allocs_cut(struct mt_live_allocs *l, struct range *t, uint64_t b
     struct range *inside = live_allocs_last(middle), *before = live_allocs_last(*low);
     uint64_t tail = inside ? inside->end : before ? before->end : 0;
     const struct mt_alloc_event *owner = inside ? inside->alloc : before ? before->alloc : NULL;
-    if (owner && tail > end) { /* one that reaches beyond the hole keeps its end */
+    if (owner && tail > end) { /* a range that extends beyond the hole keeps its end */
         struct range *r = live_allocs_range(l, end, tail, owner);
         if (r)
             *high = live_allocs_merge(r, *high);
@@ -190,13 +190,13 @@ static int live_allocs_begin(struct mt_live_allocs *l, struct range **layer, con
     return r ? rc : -1;
 }
 
-/* Removes the ranges of this allocation: pieces, if it was cut. */
+/* Removes the ranges of this allocation; there are several if it was cut. */
 static void live_allocs_end(struct range **layer, const struct mt_alloc_event *a)
 {
     struct range *low, *middle, *high, *kept = NULL;
     live_allocs_split(*layer, a->base, &low, &middle);
     live_allocs_split(middle, a->base + a->bytes, &middle, &high);
-    while (middle) { /* as a rule one */
+    while (middle) { /* usually one */
         struct range *one;
         uint64_t first = middle->base;
         for (struct range *r = middle; r; r = r->left)
@@ -272,7 +272,7 @@ const struct mt_alloc_event *mt_live_allocs_find(struct mt_live_allocs *l, uint6
     return r ? r->alloc : NULL;
 }
 
-/* Narrows the stretch to what lies around the address in this layer. */
+/* Narrows the stretch to the surroundings of the address in this layer. */
 static struct range *live_allocs_around(struct range *t, uint64_t address, uint64_t *first, uint64_t *last)
 {
     struct range *best = NULL;

@@ -1,4 +1,4 @@
-/* Places of host code: "file:line" for each site, equal places once. */
+/* Locations of host code: "file:line" for each site, equal locations once. */
 #define _GNU_SOURCE
 #include "locations.h"
 #include "memtrace/grow.h"

@@ -1,4 +1,4 @@
-/* Places of host code: "file:line" for each site, equal places once. */
+/* Locations of host code: "file:line" for each site, equal locations once. */
 #ifndef MT_ANALYSIS_LOCATIONS_H
 #define MT_ANALYSIS_LOCATIONS_H
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include "pairmap.h"
 
 struct mt_host_locations {
-    char **names; /* by number; of number 0, which stands for all that is not known, "?" */
+    char **names; /* by number; number 0, for unknown locations, is "?" */
     size_t count, room;
     /* state */
     struct mt_location_name *by_name;
@@ -16,11 +16,12 @@ struct mt_host_locations {
 
 #define MT_LOCATION_FAILED UINT32_MAX
 
-/* 0, or -1 without memory. */
+/* Returns 0, or -1 without memory. */
 int mt_host_locations_init(struct mt_host_locations *p);
 void mt_host_locations_free(struct mt_host_locations *p);
-/* The number of a place, MT_LOCATION_FAILED without memory. Names stay where they are. */
+/* Returns the number of a location, or MT_LOCATION_FAILED without memory. Names do not move. */
 uint32_t mt_host_locations_named(struct mt_host_locations *p, const char *name);
-/* Of a site: file and line, else module and function. Its address is what it is known by. */
+/* Returns the location of a site: file and line, else module and function. Sites are identified by their
+ * pointer. */
 uint32_t mt_host_locations_of(struct mt_host_locations *p, const struct mt_host_site_info *site);
 #endif

@@ -1,9 +1,9 @@
-/* The order of CTAs in all output: by z, then y, then x. */
+/* Order of CTAs in all output: by z, then y, then x. */
 #ifndef MT_ANALYSIS_ORDER_H
 #define MT_ANALYSIS_ORDER_H
 #include <stdint.h>
 
-/* Of word 2 of a record: a number that ascends in this order. */
+/* Converts word 2 of a record to a number that ascends in this order, and back. */
 static inline uint64_t mt_cta_order(uint64_t word)
 {
     return (word & 0xffff) << 48 | (word >> 16 & 0xffff) << 32 | word >> 32;

@@ -8,7 +8,7 @@
 
 struct mt_pair {
     uint64_t a, b, value;
-    uint64_t epoch; /* live if the map's */
+    uint64_t epoch; /* entry is in use if equal to the map's epoch */
 };
 
 struct mt_pairmap {
@@ -18,17 +18,17 @@ struct mt_pairmap {
     uint64_t epoch;
 };
 
-/* The value of (a, b), made with value `fresh` if it was not there; NULL without memory.
- * Valid until the next call. */
+/* Returns the value of (a, b), created as `fresh` if absent; NULL without memory. Valid until the next
+ * call. */
 uint64_t *mt_pairmap_get(struct mt_pairmap *m, uint64_t a, uint64_t b, uint64_t fresh);
-/* The same of one that is there; NULL: it is not. */
+/* Returns the value of (a, b), or NULL if absent. */
 const uint64_t *mt_pairmap_find(const struct mt_pairmap *m, uint64_t a, uint64_t b);
 static inline size_t mt_pairmap_slot(const struct mt_pairmap *m, uint64_t a, uint64_t b)
 {
     return mt_hash_number(a ^ (b ^ b >> 29) * 0xd6e8feb86659fd93ull) >> (64 - m->bits);
 }
 void mt_pairmap_clear(struct mt_pairmap *m);
-/* Calls for all pairs, in no order. */
+/* Calls `f` for all pairs, in no particular order. */
 void mt_pairmap_each(const struct mt_pairmap *m, void (*f)(void *arg, uint64_t a, uint64_t b, uint64_t value),
                      void *arg);
 void mt_pairmap_free(struct mt_pairmap *m);

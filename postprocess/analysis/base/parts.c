@@ -1,4 +1,4 @@
-/* See parts.h. */
+/* Traced part of a run, from its companion files. */
 #include "parts.h"
 #include "launches.h"
 #include <stdlib.h>

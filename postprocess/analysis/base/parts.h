@@ -1,5 +1,5 @@
-/* How much of a run is in its traces: of each kernel's CTAs, over all launches, how many are traced
- * (MEMTRACE_SAMPLE, MEMTRACE_CTAS, MEMTRACE_KERNELS and so on leave some out). From the companions. */
+/* Traced part of a run: the number of traced CTAs of each kernel, over all launches (MEMTRACE_SAMPLE,
+ * MEMTRACE_CTAS, MEMTRACE_KERNELS and so on leave some out). From the companion files. */
 #ifndef MT_ANALYSIS_PARTS_H
 #define MT_ANALYSIS_PARTS_H
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include "memtrace/trace.h"
 
 struct mt_run_part {
-    const char *kernel; /* the companion's */
+    const char *kernel; /* owned by the companion */
     uint64_t traced, ctas;
     uint64_t untraced; /* accesses without a record */
 };
@@ -17,17 +17,17 @@ struct mt_run_parts {
     size_t n;
 };
 
-/* After the source's last item. 0, or -1 without memory. */
+/* Computes the parts after the source's last item. Returns 0, or -1 without memory. */
 int mt_run_parts_gather(struct mt_run_parts *p, const struct mt_source *s, size_t ninputs);
 void mt_run_parts_free(struct mt_run_parts *p);
-/* NULL: no companion knows the kernel. */
+/* Returns the part of a kernel, or NULL if no companion file has it. */
 const struct mt_run_part *mt_run_parts_find(const struct mt_run_parts *p, const char *kernel);
 
 /* Accesses without a record. Zero-initialised is none. */
 struct mt_untraced {
     uint64_t accesses, most;
-    const char *kernel; /* the one that has most of them */
-    size_t kernels;     /* that have any */
+    const char *kernel; /* kernel with the most such accesses */
+    size_t kernels;     /* number of kernels with such accesses */
 };
 void mt_untraced_add(struct mt_untraced *u, const struct mt_run_part *p);
 #endif

@@ -1,10 +1,10 @@
-/* What the analyses of runs (lines, coalescing, reuse, sharing, conflicts) agree on. Each is a struct fed by
- *   init, then for each launch `launch` and runs any number of times, then finish;
- * and each can be fed in parts. A part is what lies between two places of the trace; neighbouring parts come
- * together by merge(into, from): `from` follows `into` at once and is empty afterwards (free may be
- * called). A part that begins in the middle of a launch is told so (mt_run_launch.begins). finish comes
- * once, after the last merge. Whatever the parts, the results are the same.
- * All functions return 0, or -1 without memory. Not thread-safe: one thread to a part. */
+/* Interface of an analysis of runs (lines, coalescing, reuse, sharing, conflicts …). Each is a struct that is
+ * fed by init, then for each launch by `launch` and any number of runs, then by finish.
+ * An analysis can be fed in parts. A part is a section of the trace; merge(into, from) joins the part `from`
+ * to `into`, which directly precedes it, and leaves `from` empty (free may be called). mt_run_launch.begins
+ * tells whether the part has the launch's beginning. finish is called once, after the last merge. The results
+ * do not depend on the parts.
+ * All functions return 0, or -1 without memory. Not thread-safe: one thread per part. */
 #ifndef MT_ANALYSIS_RUNS_H
 #define MT_ANALYSIS_RUNS_H
 #include <stddef.h>
@@ -13,70 +13,75 @@
 #include "memtrace/trace.h"
 #include "sites.h"
 
-/* What `init` is told; each takes what concerns it. `allocs`, `source`: the caller's, kept. */
+/* Options for `init`; each analysis uses some of them. `allocs`, `source`: owned by the caller, kept. */
 struct mt_run_options {
-    struct mt_source *source;         /* that is read: of what is no part of struct mt_locality */
-    unsigned line_bits;               /* of cache lines: 5 to 12 */
-    unsigned cache_bytes, cache_ways; /* of misses */
-    unsigned sample_bits;             /* of reuse: one of 2^sample_bits lines */
-    uint32_t sample_lines; /* of reuse: so many in a CTA, an SM, the device, or fewer and fewer; 0: all */
-    uint64_t sample_uses;  /* of reuse: after so many uses */
-    size_t top;            /* of sharing: lines listed */
-    size_t cells;          /* of traffic: what a grid has at most before it is made coarser; 0: as usual */
+    struct mt_source *source;         /* source being read; for analyses that are not part of struct
+                                       * mt_locality */
+    unsigned line_bits;               /* log2 of the cache line size: 5 to 12 */
+    unsigned cache_bytes, cache_ways; /* cache of the misses analysis */
+    unsigned sample_bits;             /* reuse: one of 2^sample_bits lines is sampled */
+    uint32_t sample_lines; /* reuse: maximum number of sampled lines in a CTA, an SM, the device; sampling
+                            * becomes sparser at the limit; 0: no limit */
+    uint64_t sample_uses;  /* reuse: sampling starts after this many uses */
+    size_t top;            /* sharing: number of lines listed */
+    size_t cells;          /* traffic: maximum cells of a grid before it is made coarser; 0: default */
     const struct mt_alloc_event *allocs;
     size_t nallocs;
 };
 
-/* A launch, or the rest of one that began in an earlier part. Launches come in ascending supersteps. */
+/* A launch, or the rest of one that began in an earlier part. Supersteps (numbers of launches) ascend. */
 struct mt_run_launch {
     uint64_t superstep;
-    const char *kernel;                  /* the caller's, kept; one pointer per name */
-    uint64_t seq;                        /* MT_SEQ_NONE: not known, no allocation is then */
-    const struct mt_site_table *sites;   /* of its input, the caller's, kept; NULL: none */
-    int begins;                          /* 0: its beginning lies in an earlier part */
-    int moves;                           /* it is under way; `seq` is another one for what comes now (a host
-                                            program): only what looks at allocations is told */
-    int selected;                        /* to be reported */
-    uint64_t life;                       /* with `moves`: as mt_item */
-    int host;                            /* as mt_source_threads: a host program, with its threads in order */
-    int cooperative;                     /* its CTAs may wait for each other */
-    int64_t device;                      /* of several; -1: there is one */
-    const struct mt_launch_event *event; /* NULL: no companion has it */
+    const char *kernel;                  /* owned by the caller, kept; one pointer per name */
+    uint64_t seq;                        /* MT_SEQ_NONE: not known, allocations are then unknown */
+    const struct mt_site_table *sites;   /* sites of its input, owned by the caller, kept; NULL: none */
+    int begins;                          /* 0: the launch began in an earlier part */
+    int moves;                           /* 1: the launch continues with another `seq` (host program); only
+                                          * analyses of allocations need it */
+    int selected;                        /* 1: to be reported */
+    uint64_t life;                       /* with `moves`: as in mt_item */
+    int host;                            /* result of mt_source_threads: host program with its threads in
+                                          * order */
+    int cooperative;                     /* 1: its CTAs may wait for each other */
+    int64_t device;                      /* device number; -1: there is only one */
+    const struct mt_launch_event *event; /* NULL: no companion file has it */
     size_t input;
 };
 
 enum mt_analysis_needs {
-    MT_NEEDS_ALL = 1,    /* launches that are not selected, too; else these are passed over */
-    MT_NEEDS_SPACES = 2, /* runs of all memory; else of global memory alone */
-    MT_NEEDS_PLACES = 4, /* nothing is read: launches, and where they are (mt_source_options.ends) */
+    MT_NEEDS_ALL = 1,    /* launches that are not selected as well; otherwise they are skipped */
+    MT_NEEDS_SPACES = 2, /* runs of all spaces; otherwise of global memory only */
+    MT_NEEDS_PLACES =
+        4, /* only launches and their places (mt_source_options.ends), without reading records */
 };
 
-/* An analysis, with its struct: how it is fed, and what becomes of it. Each function gives 0, or -1 without
- * memory; NULL: it does not matter. */
+/* Operations of an analysis on its struct. Each function returns 0, or -1 without memory; NULL: not
+ * needed. */
 struct mt_parcel;
 struct mt_unpack;
 struct mt_analysis {
     unsigned needs;
     int (*init)(void *self, const struct mt_run_options *o);
-    int (*launch)(void *self, const struct mt_run_launch *l); /* lives until the next one */
+    int (*launch)(void *self, const struct mt_run_launch *l); /* `l` is valid until the next launch */
     void (*moves)(void *self, const struct mt_run_launch *l);
     int (*runs)(void *self, const struct mt_access_run *runs, size_t n);
-    int (*records)(void *self, const struct mt_raw_record *records, size_t n); /* of raw traces */
-    int (*end)(void *self);                                                    /* of a launch that is whole */
+    int (*records)(void *self, const struct mt_raw_record *records, size_t n); /* records of raw traces */
+    int (*end)(void *self);                                                    /* end of a launch that is
+                                                                                * whole */
     int (*copy)(void *self, const struct mt_copy_event *copy);
-    /* Accesses of host code: an item of them, or those (host_count) that the item's runs are made of. */
+    /* Accesses of host code: an item of them, or those (host_count) from which the item's runs were made. */
     int (*host)(void *self, const struct mt_item *item);
     int (*place)(void *self, const struct mt_item *item);
-    int (*wait)(void *self);   /* for what it has begun on: its runs are about to go */
-    int (*enough)(void *self); /* 1: it wants no more */
+    int (*wait)(void *self);   /* waits for work that uses the runs, which become invalid */
+    int (*enough)(void *self); /* returns 1 if the analysis needs no more items */
     int (*merge)(void *self, void *other);
-    int (*finish)(void *self);                           /* all has come, or what could be read */
+    int (*finish)(void *self);                           /* end of the input, or of its readable part */
     void (*pack)(struct mt_parcel *p, const void *self); /* parcel.h */
     void (*unpack)(struct mt_unpack *u, void *self);
     void (*free)(void *self);
 };
 
-enum { MT_RUNS_AHEAD = 16 }; /* what will be needed by the run so far ahead is brought near */
+enum { MT_RUNS_AHEAD = 16 }; /* distance, in runs, at which data is prefetched */
 
 static inline uint32_t mt_run_type(const struct mt_access_run *r)
 {
@@ -91,7 +96,7 @@ static inline uint64_t mt_run_address(const struct mt_access_run *r, uint32_t i)
     return r->addresses ? r->addresses[i] : r->base + (uint64_t)r->stride * i;
 }
 
-/* How many accesses from number `i` on, which begins in [first, last], begin there one after another. */
+/* Returns how many consecutive accesses begin in [first, last], from access `i` on, which does. */
 static inline uint32_t mt_run_within(const struct mt_access_run *r, uint32_t i, uint64_t first, uint64_t last)
 {
     const uint64_t address = mt_run_address(r, i);
@@ -109,13 +114,13 @@ static inline uint32_t mt_run_within(const struct mt_access_run *r, uint32_t i, 
     return more < left - 1 ? (uint32_t)more + 1 : left;
 }
 
-/* Pieces of a run: bytes that lie together and whose order and cut do not matter. Calls for each access, or
- * once for those that follow each other without gaps. */
+/* Piece of a run: contiguous bytes, for analyses that do not depend on the order or division of accesses. A
+ * piece holds one access, or several without gaps. */
 struct mt_piece {
     uint64_t address, bytes;
     uint32_t accesses;
 };
-/* Piece number *at (0 first); 0: there is none. Moves *at on. */
+/* Returns piece number *at (from 0) in *p and advances *at; returns 0 at the end. */
 static inline int mt_run_piece(const struct mt_access_run *r, uint32_t *at, struct mt_piece *p)
 {
     const uint32_t size = mt_run_size(r), first = *at;

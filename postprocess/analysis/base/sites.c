@@ -1,4 +1,4 @@
-/* Source places of device code. */
+/* Source locations of device code. */
 #define _GNU_SOURCE
 #include "sites.h"
 #include "memtrace/grow.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SITES = 1 << 26 }; /* ids beyond are not known: a table by id stays small */
+enum { MOST_SITES = 1 << 26 }; /* maximum site id, so that a table by id stays small */
 
 static int sites_append(struct mt_site_names *n, const char *name)
 {
@@ -18,7 +18,7 @@ static int sites_append(struct mt_site_names *n, const char *name)
     return 0;
 }
 
-/* Its number, or -1 without memory. */
+/* Returns the number of a name, or -1 without memory. */
 static int64_t sites_number(struct mt_site_names *n, const char *name)
 {
     uint64_t *number, key = mt_hash_text(name);
@@ -63,7 +63,7 @@ void mt_sites_free(struct mt_sites *s)
     s->places_room = 0;
 }
 
-/* The number of a place, 0 of one of which nothing is known, -1 without memory. */
+/* Returns the number of a place, 0 if nothing is known of it, or -1 without memory. */
 static int64_t sites_location(struct mt_sites *s, struct mt_site_location place)
 {
     char name[64];

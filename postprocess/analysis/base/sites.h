@@ -1,5 +1,5 @@
-/* Source places of device code. A site is one access instruction; several may be in one line. Lines
- * ("file:line") and variables have numbers of their own, one set for all inputs; 0 is what is not known. */
+/* Source locations of device code. A site is one access instruction; a line may have several. Lines
+ * ("file:line") and variables are numbered over all inputs; 0 is unknown. */
 #ifndef MT_ANALYSIS_SITES_H
 #define MT_ANALYSIS_SITES_H
 #include <inttypes.h>
@@ -10,42 +10,43 @@
 #include "memtrace/hash.h"
 #include "memtrace/trace.h"
 
-/* Of one input: line, variable and place of each site. */
+/* Line, variable and place of each site of one input. */
 struct mt_site_table {
     uint32_t *line, *var, *place; /* by site id; 0: not known */
-    uint8_t *strong;              /* the same: bit 0: threads may order by it, bit 1: code of the C library */
+    uint8_t *strong;              /* by site id; bit 0: threads may synchronise by it, bit 1: code of the C
+                                   * library */
     size_t count;
 };
 
 struct mt_site_names {
     char **names; /* by number; names[0] is "?" */
     size_t count, room;
-    struct mt_hash numbers; /* by names' hashes */
+    struct mt_hash numbers; /* hashes of names to their numbers */
 };
 
-/* Where in a line an access is: several are apart by column and variable. */
+/* Position of an access in its line; accesses are distinguished by column and variable. */
 struct mt_site_location {
     uint32_t line, var;
     uint64_t column;
 };
 
 struct mt_sites {
-    struct mt_site_names lines, vars, place_names; /* place_names: only for their numbers */
-    struct mt_site_location *places;               /* by number; [0] is not known */
+    struct mt_site_names lines, vars, place_names; /* place_names: used only for numbering */
+    struct mt_site_location *places;               /* by number; [0] is unknown */
     size_t places_room;
 };
 
-/* 0, or -1 without memory. */
+/* Returns 0, or -1 without memory. */
 int mt_sites_init(struct mt_sites *s);
 void mt_sites_free(struct mt_sites *s);
-/* Numbers the sites of one input. Sites without file have no line (but for machine code: mt_site_words),
- * those without variable none. 0 or -1. */
+/* Numbers the sites of one input. Sites without file have no line (except machine code: mt_site_words), sites
+ * without variable no variable. Returns 0, or -1 without memory. */
 int mt_sites_table(struct mt_sites *s, struct mt_site_table *t, const struct mt_site_event *sites, size_t n);
 void mt_site_table_free(struct mt_site_table *t);
 
-/* What a site is called: "file:line", or where it is in machine code that has no lines, "kernel+0x120", of
- * host programs "libz.so.1:deflate" or only "libz.so.1"; NULL: nothing is known. Cut where the room, `size`
- * bytes, ends. */
+/* Writes the name of a site: "file:line", or in machine code without lines "kernel+0x120", or in host
+ * programs "libz.so.1:deflate" or only "libz.so.1". It is cut at `size` bytes. Returns `room`, or NULL if
+ * nothing is known. */
 static inline const char *mt_site_words(const struct mt_site_event *s, char *room, size_t size)
 {
     if (s && *s->file)
@@ -59,14 +60,14 @@ static inline const char *mt_site_words(const struct mt_site_event *s, char *roo
     return room;
 }
 
-/* The last colon of "file:line"; NULL: it is no such text ("ns::kernel+0x120"). */
+/* Returns the last colon of "file:line", or NULL for other texts ("ns::kernel+0x120"). */
 static inline const char *mt_location_colon(const char *place)
 {
     const char *colon = strrchr(place, ':');
     return colon && colon[1] && !colon[1 + strspn(colon + 1, "0123456789")] ? colon : NULL;
 }
 
-/* "file:line" without folders: a table has little room. */
+/* Returns "file:line" without folders, for narrow tables. */
 static inline const char *mt_location_short(const char *place)
 {
     const char *slash = strrchr(place, '/');

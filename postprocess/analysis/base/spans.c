@@ -1,4 +1,4 @@
-/* Stretches of whole pages that were written at once: what a shadow knows of pages that it has not made. */
+/* Spans of whole pages that were written at once, which a shadow stores instead of pages. */
 #include "spans.h"
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
@@ -16,7 +16,7 @@ const struct mt_page_span *mt_spans_find(const struct mt_spans *s, uint64_t page
     return i < s->n && s->at[i].first <= page ? &s->at[i] : NULL;
 }
 
-/* Puts `with` (or nothing) in the place of elements [i, k). There is room. */
+/* Replaces elements [i, k) by `with` (or nothing). There is room. */
 static void spans_replace(struct mt_spans *s, size_t i, size_t k, const struct mt_page_span *with)
 {
     size_t new = with ? 1 : 0;
@@ -27,7 +27,7 @@ static void spans_replace(struct mt_spans *s, size_t i, size_t k, const struct m
     s->n -= k - i;
 }
 
-/* Cuts the one that goes over `page` in two. There is room. */
+/* Splits the span that crosses `page`. There is room. */
 static void spans_cut(struct mt_spans *s, uint64_t page)
 {
     size_t i = mt_spans_at(s, page);
@@ -39,7 +39,7 @@ static void spans_cut(struct mt_spans *s, uint64_t page)
     spans_replace(s, i, i, &left);
 }
 
-/* *i: where pages [first, end) would be; nothing of them is left. */
+/* Removes pages [first, end) from all spans; *i: index at which they would be inserted. */
 static int spans_open(struct mt_spans *s, uint64_t first, uint64_t end, size_t *i)
 {
     if (mt_grow(&s->at, &s->room, s->n + 3, sizeof *s->at) != 0)

@@ -1,5 +1,5 @@
-/* Stretches of whole pages that were written at once: what a shadow knows of pages that it has not made.
- * Sorted and disjoint, found by bisection; memory is sized by what was written, not by how long it is.
+/* Spans of whole pages that were written at once, which a shadow stores instead of pages. Sorted and
+ * disjoint, searched by bisection; memory depends on the number of writes, not on their sizes.
  * Zero-initialised is empty. Not thread-safe. */
 #ifndef MT_ANALYSIS_SPANS_H
 #define MT_ANALYSIS_SPANS_H
@@ -9,8 +9,8 @@
 struct mt_page_span {
     uint64_t first, end; /* pages [first, end) */
     uint32_t entry;      /* as in shadow.h */
-    uint64_t start;      /* at which the access began; 0 without starts */
-    uint64_t version;    /* when it was written: a running number of the shadow's */
+    uint64_t start;      /* address at which the access began; 0 without starts */
+    uint64_t version;    /* serial number of the write, counted by the shadow */
 };
 
 struct mt_spans {
@@ -18,13 +18,13 @@ struct mt_spans {
     size_t n, room;
 };
 
-/* Pages [span->first, span->end) become this one, whatever was there. 0, or -1 without memory. */
+/* Sets pages [span->first, span->end) to this span, replacing others. Returns 0, or -1 without memory. */
 int mt_spans_set(struct mt_spans *s, const struct mt_page_span *span);
-/* Pages [first, end) are in none any more. 0, or -1 without memory. */
+/* Removes pages [first, end) from all spans. Returns 0, or -1 without memory. */
 int mt_spans_clear(struct mt_spans *s, uint64_t first, uint64_t end);
-/* The index of the first one that ends after `page`; s->n if there is none. */
+/* Returns the index of the first span that ends after `page`, or s->n. */
 size_t mt_spans_at(const struct mt_spans *s, uint64_t page);
-/* The one with this page; NULL: none. */
+/* Returns the span that contains this page, or NULL. */
 const struct mt_page_span *mt_spans_find(const struct mt_spans *s, uint64_t page);
 void mt_spans_free(struct mt_spans *s);
 #endif

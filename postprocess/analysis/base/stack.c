@@ -1,5 +1,4 @@
-/* Uses of lines in order, and for each how many other lines were used since the last use of the same one:
- * the position in a list by last use ("LRU stack"). */
+/* LRU stack: for each use of a line, the number of other lines used since its previous use. */
 #include "stack.h"
 #include "counting.h"
 #include <stdlib.h>
@@ -18,11 +17,11 @@ MT_ALWAYS_INLINE size_t slot_of(const struct mt_use_stack *s, uint64_t line)
 
 /* ---- times ---- */
 
-/* Sums have levels. The lowest has one for each word of `alive`, in groups of 16: how many bits the words
- * before it in its group have. The next has one for each group: how many the groups before it have in a group
- * of groups; and so on until there is one group. So to ask is to add one sum of each level, and a word that
- * changes changes the sums behind it, all at once. The word of the last use is not in them yet: most uses
- * come and go there. */
+/* Levels of sums. The lowest level has a sum for each word of `alive`, in groups of 16: the number of bits in
+ * the words before it in its group. The next level has a sum for each group: the number in the groups before
+ * it in a group of groups; and so on up to a single group. So a query adds one sum of each level, and a
+ * change of a word updates the sums behind it in each group at once. The word of the latest use is not
+ * included yet: most uses come and go there. */
 MT_ALWAYS_INLINE uint32_t stack_groups(uint32_t sums)
 {
     return (sums + 15) >> 4;
@@ -37,7 +36,7 @@ static size_t stack_all_groups(uint32_t words)
     return all;
 }
 
-/* Word k of a group has d more. */
+/* Adds d to the sums after word k of a group. */
 MT_ALWAYS_INLINE void group_add(struct mt_use_stack_group *g, uint32_t k, uint32_t d)
 {
     static const uint32_t behind[32] = {[16] = ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u,
@@ -58,7 +57,7 @@ MT_ALWAYS_INLINE void tree_add(struct mt_use_stack *s, uint32_t w, uint32_t d)
     }
 }
 
-/* Takes one from word w; how many there are in the words before it. */
+/* Removes one bit of word w; returns the number of bits in the words before it. */
 MT_ALWAYS_INLINE uint32_t tree_take(struct mt_use_stack *s, uint32_t w)
 {
     struct mt_use_stack_group *level = s->tree;
@@ -74,7 +73,7 @@ MT_ALWAYS_INLINE uint32_t tree_take(struct mt_use_stack *s, uint32_t w)
     return before;
 }
 
-/* The line used last at `time` is used again: how many others since. */
+/* Uses the line last used at `time` again; returns the number of lines used since. */
 MT_ALWAYS_INLINE uint32_t stack_again(struct mt_use_stack *s, uint32_t time)
 {
     const uint32_t w = time / 64;
@@ -85,7 +84,7 @@ MT_ALWAYS_INLINE uint32_t stack_again(struct mt_use_stack *s, uint32_t time)
     return w == s->now / 64 ? since : s->lines - tree_take(s, w) - in_word + since;
 }
 
-/* The next time is the last use of a line. */
+/* Marks the next time as the last use of a line. */
 MT_ALWAYS_INLINE void stack_bear(struct mt_use_stack *s)
 {
     const uint32_t w = s->now / 64;
@@ -94,7 +93,7 @@ MT_ALWAYS_INLINE void stack_bear(struct mt_use_stack *s)
     s->alive[s->now / 64] |= 1ull << s->now % 64;
 }
 
-/* Memory for times, none of which is in use: four for each line. */
+/* Allocates memory for unused times: four for each line. */
 static int stack_times(struct mt_use_stack *s, uint32_t lines)
 {
     s->cap = lines < 16 ? 63 : (lines / (lines < MOST / 4 ? 16 : 32) + 1) * 64 - 1;
@@ -111,7 +110,7 @@ static int stack_times(struct mt_use_stack *s, uint32_t lines)
     return 0;
 }
 
-/* Makes room for times: those that are not a last use any more are removed. */
+/* Makes room for times by removing those that are no longer a last use. */
 static int stack_compact(struct mt_use_stack *s)
 {
     struct mt_use_stack t = *s;
@@ -135,7 +134,7 @@ static int stack_grow(struct mt_use_stack *s)
 {
     struct mt_use_stack t = *s;
     t.bits =
-        !s->slot ? 4 : s->bits + (s->bits < 12 ? 2 : 1); /* there are many small ones, which grow often */
+        !s->slot ? 4 : s->bits + (s->bits < 12 ? 2 : 1); /* there are many small stacks, which grow often */
     t.slot = calloc((size_t)1 << t.bits, sizeof *t.slot);
     if (!t.slot)
         return -1;

@@ -1,4 +1,4 @@
-/* See findings.h. */
+/* List of findings, and the findings that the runtime and other analyses provide. */
 #define _GNU_SOURCE
 
 #include "findings.h"
@@ -43,7 +43,7 @@ static const char *findings_after_number(const char *s)
     return strncmp(s, "0x", 2) == 0 ? s + 2 + strspn(s + 2, "0123456789abcdef") : s + strspn(s, "0123456789");
 }
 
-/* The same but for its numbers? Those are of a lane, a mask, an address. */
+/* Compares texts except for their numbers, which belong to a lane, a mask or an address. */
 static int findings_words_order(const char *a, const char *b)
 {
     a = findings_after_number(a);
@@ -55,7 +55,7 @@ static int findings_words_order(const char *a, const char *b)
     return (unsigned char)*a - (unsigned char)*b;
 }
 
-/* Of a kernel as a whole: one line may have several reasons. */
+/* Returns 1 for a finding about a whole kernel: one line may have several reasons. */
 static int findings_is_of_kernel(const struct mt_finding *x)
 {
     return mt_finding_rules[x->kind].group == MT_FINDING_SYNC;
@@ -117,7 +117,7 @@ static size_t findings_fullness(const struct mt_companion *c)
 const struct mt_companion *mt_findings_companion(const struct mt_findings *f, const struct mt_source *s)
 {
     const struct mt_companion *best = f->beside;
-    if (mt_source_processes(s) > 1) /* none has it all */
+    if (mt_source_processes(s) > 1) /* no companion file has everything */
         return NULL;
     for (size_t i = 0; i < mt_source_inputs(s); i++) {
         const struct mt_companion *c = mt_source_companion(s, i);
@@ -232,7 +232,7 @@ int mt_findings_take(struct mt_findings *f, const struct mt_findings *from)
             rc |= findings_own(f, texts[k]);
         rc |=
             findings_own_side(f, &x.here) | findings_own_side(f, &x.other) | findings_own_alloc(f, &x.alloc);
-        x.launch = 0; /* they are counted */
+        x.launch = 0; /* launches are counted in this list */
         rc = rc == 0 ? mt_findings_add(f, &x) : -1;
     }
     f->ordered += from->ordered;
@@ -259,17 +259,17 @@ size_t mt_findings_of(const struct mt_findings *f, enum mt_finding_level level)
     return n;
 }
 
-/* Bytes of a small copy; so many at one line are worth a word; so are so many bytes that were there already.
- */
+/* TINY: bytes of a small copy; MANY: small copies at one line that are reported; HELD: unchanged bytes that
+ * are reported. */
 enum { TINY = 4096, MANY = 100, HELD = 65536 };
 
 static const char *const ops[] = {"load", "store", "atomic", "access"};
 
 /* ---- bad accesses ---- */
 
-/* What runtimes called it that did not say `kind`. */
+/* Texts of runtimes that did not write `kind`. */
 static const struct {
-    const char *why, *side; /* side NULL: any */
+    const char *why, *side; /* NULL: any */
     enum mt_finding_kind kind;
 } whys[] = {
     {"illegal", "freed", MT_FINDING_OF_FREED},
@@ -292,13 +292,13 @@ static const struct mt_alloc_event *collect_alloc(struct mt_source *s, uint64_t 
     return n && id != MT_SEQ_NONE ? bsearch(&key, allocs, n, sizeof *allocs, collect_by_id) : NULL;
 }
 
-/* The words that an older runtime has for it alone. */
+/* Returns the text that an older runtime used for this kind only. */
 static const char *collect_side(const struct mt_check_event *e)
 {
     return *e->side ? e->side : strstr(e->near, "freed memory") ? "freed" : "";
 }
 
-/* MT_FINDING_KINDS: one that nobody here knows. */
+/* Returns the kind of an event, or MT_FINDING_KINDS if it is unknown here. */
 static enum mt_finding_kind collect_kind(const struct mt_check_event *e)
 {
     unsigned kind = 0;
@@ -370,8 +370,8 @@ static int collect_launch(struct mt_findings *f, const struct mt_launch_event *l
     return mt_findings_add(f, &x);
 }
 
-/* Events of the process are in each companion, and a launch whose bad accesses are known says nothing new:
- * numbers that were seen. */
+/* Numbers seen already: events of the process are in each companion file, and a failed launch whose bad
+ * accesses are known is not reported again. */
 enum { SEEN_EVENT, SEEN_LAUNCH };
 
 static int collect_companion(struct mt_findings *f, struct mt_source *s, const struct mt_companion *c,
@@ -416,7 +416,8 @@ static int collect_copy_order(const void *a, const void *b)
     return d ? d : (x->line > y->line) - (x->line < y->line);
 }
 
-/* Of copies at one line: `n`, `bytes` in all, `of` more or less like them. */
+/* Adds a finding for `n` copies at one line with `bytes` bytes in total; `of` copies of the line are
+ * similar. */
 static int collect_copies_at(struct mt_findings *f, enum mt_finding_kind kind, const char *file,
                              uint64_t line, uint64_t n, uint64_t bytes, uint64_t of)
 {
@@ -430,7 +431,7 @@ static uint64_t collect_bytes(const struct mt_copy_event *c)
     return c->width * c->height;
 }
 
-/* list[n] are those of one line. held: for each of `copies`, 1: see collect_held. */
+/* Adds findings for the copies list[n] of one line. held: as collect_held sets it for each of `copies`. */
 static int collect_copies_of(struct mt_findings *f, const struct mt_copy_event *const *list, size_t n,
                              const struct mt_copy_event *copies, const unsigned char *held)
 {
@@ -452,8 +453,8 @@ static int collect_copies_of(struct mt_findings *f, const struct mt_copy_event *
     return rc;
 }
 
-/* Those to a device whose destination was copied to or filled before and holds the same. What the host does
- * with its memory meanwhile is not known. -1: no memory. */
+/* Marks copies to a device whose destination was already filled with the same contents by an earlier copy or
+ * fill. Changes of host memory between them are not known. Returns -1 without memory. */
 static int collect_held(const struct mt_companion *c, unsigned char *held)
 {
     struct mt_pairmap seen = {0};
@@ -493,7 +494,7 @@ static int collect_copies(struct mt_findings *f, const struct mt_companion *c)
     return rc;
 }
 
-/* Of host code, which the runtime has compared. */
+/* Adds unchanged copies in host code, which the runtime has compared. */
 static int collect_copied(struct mt_findings *f, const struct mt_companion *c)
 {
     int rc = 0;
@@ -583,7 +584,8 @@ int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, struct mt
         collect_cta(&y.other, h->cta);
         collect_thread(&y.here, l, h->thread[1]);
         collect_thread(&y.other, l, h->thread[0]);
-        if (h->type[1] != MT_STORE) { /* of two the store comes first: RAW and WAR of the same are one */
+        if (h->type[1] !=
+            MT_STORE) { /* the store comes first: RAW and WAR of the same pair are one finding */
             struct mt_finding_side side = y.here;
             y.here = y.other;
             y.other = side;
@@ -598,7 +600,8 @@ static int collect_same_place(const struct mt_finding_side *a, const struct mt_f
     return a->line == b->line && strcmp(a->file, b->file) == 0 && strcmp(a->at, b->at) == 0;
 }
 
-/* Do races of the same memory say of that read that it may come too early? They are list[n] of f. */
+/* Returns 1 if one of the races list[n] of f, all in the same memory, shows that this read may come too
+ * early. */
 static int collect_reads_early(const struct mt_findings *f, const size_t *list, size_t n,
                                const struct mt_finding *x)
 {
@@ -632,7 +635,7 @@ int mt_check_early(struct mt_findings *f)
     return rc;
 }
 
-/* "file:line", or a place in machine code, as a side. 0, or -1 without memory. */
+/* Fills a side from "file:line" or a location in machine code. Returns 0, or -1 without memory. */
 static int collect_line(struct mt_findings *f, struct mt_finding_side *side, const char *words)
 {
     const char *colon = mt_location_colon(words), *text;

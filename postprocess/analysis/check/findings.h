@@ -1,4 +1,4 @@
-/* What a run did that it should not have done: a list of findings, each once for a place in the program. */
+/* List of findings (errors and waste in a run), each once per place in the program. */
 #ifndef MT_ANALYSIS_FINDINGS_H
 #define MT_ANALYSIS_FINDINGS_H
 
@@ -31,72 +31,74 @@ extern const struct mt_finding_rule mt_finding_rules[MT_FINDING_KINDS];
 extern const char *const mt_finding_groups[MT_FINDING_GROUPS + 1]; /* "memory" …, NULL */
 extern const char *const mt_finding_levels[];                      /* "error", "warning", "hint" */
 
-/* One side of it. Texts are the source's; "" or 0: not known. */
+/* One side of a finding. Texts are owned by the source; "" or 0: not known. */
 struct mt_finding_side {
-    const char *file, *at; /* at: of machine code, or in a module of the program */
-    const char *callers;   /* of that, a line each; NULL: not known */
+    const char *file, *at; /* at: location in machine code, or in a module of the program */
+    const char *callers;   /* callers of `at`, one per line; NULL: not known */
     const char *op;        /* "load", "store", "atomic" */
     uint64_t line;
     uint64_t cta[3], thread[3];
-    int known; /* of cta and thread: 1 cta, 2 both */
+    int known; /* 1: cta is known, 2: cta and thread are */
 };
 
 struct mt_finding {
     enum mt_finding_kind kind;
-    const char *kernel, *var, *other_kernel; /* other_kernel: of the other side's launch, "": a copy */
+    const char *kernel, *var, *other_kernel; /* other_kernel: kernel of the other side's launch, "": a copy */
     struct mt_finding_side here, other;
-    uint64_t size;     /* of an access */
-    uint64_t count;    /* accesses; of races words, of calls and copies how many, of use bytes */
-    uint64_t launches; /* with it */
-    uint64_t launch;   /* which one, counted from 1: launches are then counted here; 0: they are known */
+    uint64_t size;     /* bytes of an access */
+    uint64_t count;    /* accesses; for races words, for calls and copies their number, for unused memory
+                        * bytes */
+    uint64_t launches; /* number of launches with the finding */
+    uint64_t launch;   /* launch, counted from 1 in this list; 0: launches are numbered already */
     const struct mt_alloc_event *alloc; /* NULL: none */
-    const char *side;                   /* where it is beside that ("after", "before", "freed" …) */
-    uint64_t distance;                  /* so many bytes */
-    const char *words;                  /* the runtime's */
+    const char *side;                   /* position relative to `alloc` ("after", "before", "freed" …) */
+    uint64_t distance;                  /* bytes between the access and `alloc` */
+    const char *words;                  /* text from the runtime */
     const char *call, *error;
-    size_t number; /* in the order found; the list's */
+    size_t number; /* serial number; set by the list */
 };
 
 struct mt_findings {
     struct mt_finding *list;
     size_t count, room;
-    char **texts; /* of mt_findings_text */
+    char **texts; /* texts of mt_findings_text */
     size_t ntexts, text_room;
-    struct mt_companion *beside; /* of mt_findings_beside */
-    uint64_t ordered;            /* conflicts of CTAs that atomics may order, which are not in the list */
-    uint64_t unjudged; /* of memory: launches after which all counts as written, for not all is recorded */
+    struct mt_companion *beside; /* companion file found by mt_findings_beside */
+    uint64_t ordered;            /* races between CTAs that atomics may order; not in the list */
+    uint64_t unjudged; /* uninitialised reads: launches after which all memory counts as written, because not
+                        * all accesses are recorded */
 };
 
-/* Of a source's companions the one that has most of the process's events: that of a stream which ended early
- * has few. NULL: there is none. */
-/* NULL, too, of several processes. */
+/* Returns the companion with the most events of the process, since a stream that ended early has few. NULL if
+ * there is none, or with several processes. */
 const struct mt_companion *mt_findings_companion(const struct mt_findings *f, const struct mt_source *s);
-/* Takes the fullest of the companion files beside the inputs, too, if it is of the same run: a container's
- * own lines end with its stream. */
+/* Also considers the companion files beside the inputs, if they are of the same run: the lines inside a
+ * compact trace end with its stream. */
 void mt_findings_beside(struct mt_findings *f, const struct mt_source *s);
-/* 0, or -1 without memory. */
+/* Adds a finding. Returns 0, or -1 without memory. */
 int mt_findings_add(struct mt_findings *f, const struct mt_finding *x);
-/* Adds all of the other list, with texts of their own. 0, or -1 without memory. */
+/* Adds all findings of the other list, with copies of its texts. Returns 0, or -1 without memory. */
 int mt_findings_take(struct mt_findings *f, const struct mt_findings *from);
-/* By level, file, line and kind; those of one kind, kernel and places are the first one with all
- * counts. Races of a CTA's threads and those of two CTAs are two. */
+/* Sorts findings by level, file, line and kind. Findings of one kind, kernel and places are merged into the
+ * first one, with the sum of the counts. Races between threads of a CTA and between CTAs stay separate. */
 void mt_findings_finish(struct mt_findings *f);
-/* A copy of n characters that lives as long as the list; NULL without memory. */
+/* Copies n characters; the copy lives as long as the list. Returns NULL without memory. */
 const char *mt_findings_text(struct mt_findings *f, const char *text, size_t n);
 void mt_findings_free(struct mt_findings *f);
-/* How many of a level. */
+/* Returns the number of findings of a level. */
 size_t mt_findings_of(const struct mt_findings *f, enum mt_finding_level level);
 
-/* Findings that others have found already: the runtime (events of companions), and the analyses of threads
- * of one CTA and of CTAs of one launch. All give 0, or -1 without memory; texts are the source's. */
+/* Functions that add findings of others: of the runtime (events of companion files), and of the analyses of a
+ * CTA's threads and of CTAs of a launch. All return 0, or -1 without memory; texts are owned by the
+ * source. */
 
-/* Bad accesses, calls and launches that failed, lines with many small copies. After the reading. */
+/* Adds bad accesses, failed calls and launches, and lines with many small copies. After reading. */
 int mt_check_events(struct mt_findings *f, struct mt_source *s);
-/* buffers: to be asked where an address was. */
+/* buffers: finds the allocation of an address */
 int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, struct mt_buffers *buffers);
 int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, const struct mt_sites *sites,
                        struct mt_buffers *buffers);
-/* Takes out reads of what nobody wrote where a race says already that they come too early. 0, or -1
+/* Removes uninitialised reads where a race already explains that they came too early. Returns 0, or -1
  * without memory. */
 int mt_check_early(struct mt_findings *f);
 

@@ -1,4 +1,5 @@
-/* See memory.h. */
+/* Use of the bytes of allocations and of shared memory: uninitialised reads, unused memory, unordered
+ * operations. */
 #include "memory.h"
 #include "analysis/base/runs.h"
 #include "memtrace/record.h"
@@ -12,7 +13,7 @@
 
 enum { PADDING_WORD = 4 };
 
-/* ---- members ---- */
+/* ---- members of structs ---- */
 
 static uint64_t padding_divisor(uint64_t a, uint64_t b)
 {
@@ -29,7 +30,7 @@ static uint64_t padding_distance(uint64_t a, uint64_t b)
     return a < b ? b - a : a - b;
 }
 
-/* From lane to lane; 0: not known. */
+/* Returns the distance between lanes; 0: not known. */
 static uint64_t padding_step(const struct mt_access_run *r)
 {
     uint64_t step = 0;
@@ -53,7 +54,7 @@ static int members_begins(const struct mt_members *m, uint64_t offset)
     return m->begins[offset % m->step / 64] >> offset % m->step % 64 & 1;
 }
 
-/* A smaller step: what is known moves there. */
+/* Changes to a smaller step; known offsets are folded into it. */
 static void members_fold(struct mt_members *m, uint64_t step)
 {
     struct mt_members old = *m;
@@ -64,7 +65,8 @@ static void members_fold(struct mt_members *m, uint64_t step)
             members_begin(m, i);
 }
 
-/* A run of stores, `offset` bytes into the block. whole: they copy structs, and begin anywhere. */
+/* Records a run of stores, `offset` bytes into the block. whole: the run copies structs, and may begin
+ * anywhere. */
 static void members_store(struct mt_members *m, const struct mt_access_run *r, uint64_t offset, int whole)
 {
     uint64_t step = padding_divisor(m->step, padding_step(r));
@@ -76,7 +78,7 @@ static void members_store(struct mt_members *m, const struct mt_access_run *r, u
         members_begin(m, offset);
 }
 
-/* What the host's, or (from != NULL) another block's bytes were is copied there. */
+/* Records a copy from the host, or (from != NULL) from another block. */
 static void members_take(struct mt_members *m, const struct mt_members *from)
 {
     uint32_t widest = m->widest;
@@ -89,7 +91,7 @@ static void members_take(struct mt_members *m, const struct mt_members *from)
         m->widest = from->widest;
 }
 
-/* At least two members of a struct are known. */
+/* Returns 1 if at least two members of a struct are known. */
 static int members_several(const struct mt_members *m)
 {
     int n = 0;
@@ -109,7 +111,7 @@ static int padding_unwritten(const struct mt_written *w, uint64_t at)
     return !set;
 }
 
-/* May bytes from .. to - 1 be padding that ends where something is aligned to so much? */
+/* Returns 1 if bytes from .. to - 1 may be padding before something with this alignment. */
 static int padding_fits(const struct mt_members *m, uint64_t from, uint64_t to, uint64_t align,
                         uint32_t aligned)
 {
@@ -125,8 +127,8 @@ static int padding_fits(const struct mt_members *m, uint64_t from, uint64_t to, 
     return align <= most;
 }
 
-/* How many bytes from this unwritten one on are padding; 0: none. host: the bytes that the host wrote last,
- * or NULL. aligned: what else is known to be aligned in the block, 0: nothing. */
+/* Returns the number of padding bytes from this unwritten byte on; 0: none. host: bytes last written by the
+ * host, or NULL. aligned: further alignment known in the block, 0: none. */
 static uint64_t mt_padding(const struct mt_written *written, const struct mt_written *host,
                            const struct mt_members *m, uint64_t at, uint32_t aligned)
 {
@@ -148,7 +150,7 @@ static uint64_t mt_padding(const struct mt_written *written, const struct mt_wri
     return 0;
 }
 
-/* clang copies what is aligned to 16 as two halves. */
+/* clang copies data with an alignment of 16 in two halves. */
 static uint64_t padding_read(const struct mt_written *written, const struct mt_written *host,
                              const struct mt_members *m, uint64_t at, uint64_t n, uint32_t size, int whole)
 {
@@ -170,7 +172,7 @@ static int padding_place_order(const void *a, const void *b)
     return d ? d : strcmp(x->function, y->function);
 }
 
-/* list[n] are those of one place. */
+/* Examines the sites list[n] of one place. */
 static int padding_copies_at(struct mt_pairmap *sites, size_t input, const struct mt_site_event **list,
                              size_t n)
 {
@@ -206,8 +208,8 @@ static int padding_copies_of(struct mt_pairmap *sites, size_t input, const struc
     return rc;
 }
 
-/* Sites (id, input) of structs that are copied in parts: a place has loads and stores of the same sizes. 0,
- * or -1 without memory. */
+/* Finds the sites (id, input) that copy structs in parts: a place has loads and stores of the same sizes.
+ * Returns 0, or -1 without memory. */
 static int padding_copies(struct mt_pairmap *sites, const struct mt_source *s)
 {
     const struct mt_companion *c;
@@ -218,11 +220,17 @@ static int padding_copies(struct mt_pairmap *sites, const struct mt_source *s)
     return rc;
 }
 
-enum { BYTES = 1 << 20, WARPS = 32, MOST_SIZE = 16, MOST_SHARE = 32 }; /* BYTES: more than GPUs have */
+enum {
+    BYTES = 1 << 20,
+    WARPS = 32,
+    MOST_SIZE = 16,
+    MOST_SHARE = 32
+}; /* BYTES: more shared memory than any
+    * GPU has */
 
 static void written_free(struct mt_written *w);
 
-/* blind: its trace lacks accesses. */
+/* Begins a launch. blind: its trace lacks accesses. */
 static void check_shared_launch(struct mt_check_shared *x, int blind)
 {
     for (uint64_t i = 0; x->written && i < x->count && i < MT_SHARED_CTAS; i++)
@@ -243,7 +251,7 @@ static void check_shared_free(struct mt_check_shared *x)
 
 static int written_init(struct mt_written *w, uint64_t bytes);
 
-/* What a CTA has written, or *w NULL: it has been forgotten. 0, or -1 without memory. */
+/* Returns the written bytes of a CTA in *w, or NULL if they were dropped. Returns 0, or -1 without memory. */
 static int shared_cta(struct mt_check_shared *x, uint64_t cta, struct mt_written **w, uint64_t *number)
 {
     const uint64_t *at = mt_pairmap_get(&x->numbers, cta, 0, x->count);
@@ -262,7 +270,7 @@ static int unwritten_add(struct mt_unwritten *u, const struct mt_access_run *r, 
                          uint64_t begin, uint64_t address, uint64_t n, uint64_t memory,
                          const struct mt_alloc_event *alloc);
 
-/* A lane's read. */
+/* Checks a lane's read. */
 static int shared_read(const struct mt_check_shared *x, const struct mt_written *w,
                        const struct mt_access_run *r, uint32_t access, uint64_t memory, int whole,
                        struct mt_unwritten *u)
@@ -281,7 +289,7 @@ static int shared_read(const struct mt_check_shared *x, const struct mt_written 
     return 0;
 }
 
-/* Accesses that follow each other, `first` and on. */
+/* Checks consecutive accesses, from `first` on. */
 static int shared_piece(const struct mt_check_shared *x, const struct mt_written *w,
                         const struct mt_access_run *r, const struct mt_piece *p, uint32_t first,
                         uint64_t memory, int whole, struct mt_unwritten *u)
@@ -296,7 +304,7 @@ static int shared_piece(const struct mt_check_shared *x, const struct mt_written
 
 static int written_set(struct mt_written *w, uint64_t from, uint64_t n);
 
-/* whole: it copies structs. 0, or -1 without memory. */
+/* Checks a run. whole: it copies structs. Returns 0, or -1 without memory. */
 static int check_shared_run(struct mt_check_shared *x, const struct mt_access_run *r, int whole,
                             struct mt_unwritten *u)
 {
@@ -317,7 +325,7 @@ static int check_shared_run(struct mt_check_shared *x, const struct mt_access_ru
     if (w && way != MT_LOAD)
         members_store(&x->members, r, mt_run_address(r, 0), whole);
     for (; w && mt_run_piece(r, &at, &p); first = at)
-        if (p.address > BYTES || p.bytes > BYTES - p.address) /* another CTA's of the cluster */
+        if (p.address > BYTES || p.bytes > BYTES - p.address) /* memory of another CTA of the cluster */
             x->blind |= way != MT_LOAD;
         else if ((loads && shared_piece(x, w, r, &p, first, 1 + number, whole, u) != 0) ||
                  (way != MT_LOAD && written_set(w, p.address, p.bytes) != 0))
@@ -326,14 +334,14 @@ static int check_shared_run(struct mt_check_shared *x, const struct mt_access_ru
 }
 
 enum { WRITTEN_PAGE_BITS = 12, WRITTEN_PAGE = 1 << WRITTEN_PAGE_BITS, WRITTEN_WORDS = WRITTEN_PAGE / 64 };
-static uint64_t full[1]; /* stands for a page of which all is written */
+static uint64_t full[1]; /* marks a page that is written completely */
 
 static uint64_t written_least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-/* No byte of `bytes` is written. 0, or -1 without memory. */
+/* Initialises a set in which none of `bytes` bytes is written. Returns 0, or -1 without memory. */
 static int written_init(struct mt_written *w, uint64_t bytes)
 {
     w->bytes = bytes;
@@ -362,19 +370,19 @@ static void written_all(struct mt_written *w)
     w->all = 1;
 }
 
-/* Bytes of memory that the table of pages takes for so many. */
+/* Returns the bytes of the table of pages for a set of this size. */
 static uint64_t written_room(uint64_t bytes)
 {
     return ((bytes >> WRITTEN_PAGE_BITS) + 1) * sizeof(uint64_t *);
 }
 
-/* Bits from `bit` on of a word: `n` of them, at most up to its end. */
+/* Returns a mask of `n` bits from `bit` on, up to the word's end. */
 static uint64_t written_mask(unsigned bit, uint64_t n)
 {
     return (n >= 64 - bit ? UINT64_MAX : (1ull << (bit + n)) - 1) & (UINT64_MAX << bit);
 }
 
-/* A page all of whose words are set needs no words. */
+/* Frees the words of a page whose bits are all set. */
 static void written_close(uint64_t **page)
 {
     for (int i = 0; i < WRITTEN_WORDS; i++)
@@ -384,7 +392,7 @@ static void written_close(uint64_t **page)
     *page = full;
 }
 
-/* A page without words gets some. */
+/* Allocates words for a page without them. */
 static int written_open(uint64_t **page)
 {
     int set = *page == full;
@@ -412,12 +420,13 @@ static int written_page(uint64_t **page, unsigned from, uint64_t n)
         (*page)[at / 64] |= written_mask(at % 64, end - at);
         whole |= (*page)[at / 64] == UINT64_MAX;
     }
-    if (whole && from + n == WRITTEN_PAGE) /* mostly written upwards: looked at once */
+    if (whole && from + n == WRITTEN_PAGE) /* usually written in ascending order, so checked at once */
         written_close(page);
     return 0;
 }
 
-/* Bytes from .. from + n - 1 are. What lies beyond the end does not count. 0, or -1 without memory. */
+/* Marks bytes from .. from + n - 1 as written. Bytes beyond the end are ignored. Returns 0, or -1 without
+ * memory. */
 static int written_set(struct mt_written *w, uint64_t from, uint64_t n)
 {
     uint64_t end = from >= w->bytes || w->all ? from : from + written_least(n, w->bytes - from);
@@ -430,7 +439,7 @@ static int written_set(struct mt_written *w, uint64_t from, uint64_t n)
     return 0;
 }
 
-/* They are not any more. */
+/* Marks bytes as not written. */
 static int written_clear(struct mt_written *w, uint64_t from, uint64_t n)
 {
     uint64_t end = from >= w->bytes || w->all || !w->page ? from : from + written_least(n, w->bytes - from);
@@ -446,7 +455,7 @@ static int written_clear(struct mt_written *w, uint64_t from, uint64_t n)
     return 0;
 }
 
-/* Within a page. */
+/* Counts equal bits within a page. */
 static uint64_t written_same(const uint64_t *page, unsigned from, uint64_t n, int *set)
 {
     if (!page || page == full) {
@@ -464,8 +473,8 @@ static uint64_t written_same(const uint64_t *page, unsigned from, uint64_t n, in
     return n;
 }
 
-/* How many of `n` bytes, from this one on, are what the first one is; *set: 1, it was written. Beyond the end
- * all count as written. */
+/* Returns how many of `n` bytes have the state of the first one; *set: 1 if it was written. Bytes beyond the
+ * end count as written. */
 static uint64_t written_run(const struct mt_written *w, uint64_t from, uint64_t n, int *set)
 {
     uint64_t end = from >= w->bytes ? from : from + written_least(n, w->bytes - from), at = from;
@@ -492,7 +501,7 @@ enum { MOST = 1 << 20, UNWRITTEN_WORD = 4 };
 
 static const char *const unwritten_ops[] = {"load", "store", "atomic", "access"};
 
-/* The lane of an access: lanes that do not take part are not counted. */
+/* Returns the lane of an access: inactive lanes are skipped. */
 static uint32_t unwritten_lane(const struct mt_access_run *r, uint32_t access)
 {
     uint32_t lanes = r->mask;
@@ -519,8 +528,8 @@ static int unwritten_word(struct mt_unwritten *u, const struct mt_access_run *r,
     return 0;
 }
 
-/* `n` unwritten bytes at `address`, of accesses of a run that follow each other and begin at `begin`, the
- * first of which is number `first`. memory: 0, or 1 + the number of a CTA. 0, or -1 without memory. */
+/* Adds `n` unwritten bytes at `address`, of consecutive accesses of a run that begin at `begin`; the first
+ * has number `first`. memory: 0, or 1 + number of a CTA. Returns 0, or -1 without memory. */
 static int unwritten_add(struct mt_unwritten *u, const struct mt_access_run *r, uint32_t first,
                          uint64_t begin, uint64_t address, uint64_t n, uint64_t memory,
                          const struct mt_alloc_event *alloc)
@@ -534,7 +543,7 @@ static int unwritten_add(struct mt_unwritten *u, const struct mt_access_run *r, 
     return 0;
 }
 
-/* A CTA stores to global memory. */
+/* Marks words that a CTA stores to in global memory. */
 static void unwritten_settle(struct mt_unwritten *u, uint64_t cta, uint64_t address, uint64_t n)
 {
     for (uint64_t word = address / UNWRITTEN_WORD; u->count && word <= (address + n - 1) / UNWRITTEN_WORD;
@@ -578,7 +587,7 @@ static int unwritten_report(struct mt_unwritten *u, const struct mt_unwritten_wo
     return mt_findings_add(u->findings, &f);
 }
 
-/* The launch has ended: findings. 0, or -1 without memory. */
+/* Reports the words at the launch's end. Returns 0, or -1 without memory. */
 static int unwritten_end(struct mt_unwritten *u)
 {
     int rc = 0;
@@ -629,7 +638,7 @@ static int unordered_collect(struct mt_check_unordered *u, const struct mt_compa
     return 0;
 }
 
-/* All give 0, or -1 without memory. */
+/* Functions return 0, or -1 without memory. */
 static int check_unordered_init(struct mt_check_unordered *u, struct mt_source *s,
                                 struct mt_findings *findings, struct mt_buffers *buffers)
 {
@@ -653,7 +662,7 @@ static const struct mt_order_event *unordered_find(const struct mt_check_unorder
     return op && at < u->nops && u->by_op[at]->op == op ? u->by_op[at] : NULL;
 }
 
-/* How many operations of that stream come before it. */
+/* Returns how many operations of that stream precede the operation. */
 static uint64_t unordered_after(const struct mt_order_event *e, uint64_t stream)
 {
     for (size_t i = 0; i < e->nafter; i++)
@@ -662,12 +671,12 @@ static uint64_t unordered_after(const struct mt_order_event *e, uint64_t stream)
     return e->stream == stream ? e->n - 1 : 0;
 }
 
-/* The last operation of the stream that does not come after it. */
+/* Returns the last operation of the stream that does not come after it. */
 static uint64_t unordered_until(const struct mt_check_unordered *u, const struct mt_order_event *e,
                                 uint64_t stream)
 {
     const struct mt_order_event **list = u->orders[stream];
-    /* Counts only grow along a stream. */
+    /* The counts only grow along a stream. */
     size_t n = MT_FIRST(i, u->norders[stream], unordered_after(list[i], e->stream) >= e->n);
     return n ? list[n - 1]->n : 0;
 }
@@ -701,7 +710,7 @@ static void unordered_sweep(struct mt_check_unordered *u)
     u->nopen = n;
 }
 
-/* Can something run beside it? */
+/* Begins an operation, if anything can run concurrently. */
 static int unordered_begin(struct mt_check_unordered *u, const struct mt_order_event *e, const char *kernel,
                            struct mt_finding_side by, uint64_t step)
 {
@@ -726,7 +735,7 @@ static int unordered_begin(struct mt_check_unordered *u, const struct mt_order_e
     return 0;
 }
 
-/* ---- what they touch ---- */
+/* ---- accesses ---- */
 
 static struct mt_unordered_page *unordered_page(struct mt_check_unordered *u, uint64_t number)
 {
@@ -774,16 +783,16 @@ static int check_unordered_runs(struct mt_check_unordered *u, const struct mt_ac
     return 0;
 }
 
-/* ---- two of them ---- */
+/* ---- comparison of two operations ---- */
 
 static const char *const ops[] = {"load", "store", "atomic"};
 
 struct meeting {
     uint64_t bytes, first;
-    int here, other; /* kinds of access, of the first byte */
+    int here, other; /* kinds of access at the first byte */
 };
 
-/* Bytes of a word at which these kinds of access do not go together. */
+/* Returns the bytes of a word at which these kinds of access race. */
 static uint64_t unordered_word(const struct mt_unordered_page *a, const struct mt_unordered_page *b, int w)
 {
     uint64_t sa = a->bits[MT_STORE][w], sb = b->bits[MT_STORE][w], la = a->bits[MT_LOAD][w],
@@ -835,7 +844,7 @@ static int unordered_meet(struct mt_check_unordered *u, const struct mt_unordere
     return m.bytes ? mt_findings_add(u->findings, &f) : 0;
 }
 
-/* The one under way has ended. */
+/* Ends the current operation. */
 static int unordered_end(struct mt_check_unordered *u)
 {
     struct mt_unordered_op *o = u->now;
@@ -911,7 +920,7 @@ enum { MOST_ROWS = 4096, PAGE = 4096 };
 #define MOST_BYTES (1ull << 36)
 #define MOST_WORK (1ull << 31)
 
-/* A launch without a trace may have written and read everything. */
+/* Handles a launch without a trace, which may have written and read everything. */
 static void memory_untraced(struct mt_check_memory *m)
 {
     for (size_t i = 0; i < mt_source_inputs(m->source); i++) {
@@ -925,7 +934,7 @@ static void memory_untraced(struct mt_check_memory *m)
 
 MT_ORDER_1(memory_by_id, struct mt_alloc_event, id)
 
-/* What was given to another process that may write, and the trace of this one alone is here. */
+/* Handles memory shared with another process that may write, if only this process's trace is read. */
 static void memory_shared(struct mt_check_memory *m)
 {
     for (size_t i = 0; i < mt_source_inputs(m->source) && mt_source_processes(m->source) == 1; i++) {
@@ -941,7 +950,7 @@ static void memory_shared(struct mt_check_memory *m)
 
 enum { HOST_USED = 1, HOST_READ = 2 };
 
-/* Host traces among those of kernels. */
+/* Finds the host traces beside traces of kernels. */
 static int memory_hosts(struct mt_check_memory *m)
 {
     size_t n = m->threads ? 0 : mt_source_inputs(m->source);
@@ -974,7 +983,7 @@ static int memory_init(void *self, const struct mt_run_options *o)
     m->allocs = mt_source_allocs(source, &m->nallocs);
     const struct mt_companion *c = mt_findings_companion(findings, source);
     m->ended = c && c->has_end;
-    m->blind = mt_source_processes(source) > 1; /* what one leaves another may use */
+    m->blind = mt_source_processes(source) > 1; /* other processes may use unused memory */
     m->blocks = calloc(m->nallocs + 1, sizeof *m->blocks);
     if (m->blocks)
         memory_shared(m);
@@ -1007,8 +1016,8 @@ static void memory_free(void *self)
 
 /* ---- blocks ---- */
 
-/* What a host program gets from malloc and its kin: who uses it is known, which byte is written first is not
- * looked at, as whole structs are copied with what lies between their members. */
+/* Returns 1 for memory that a host program gets from malloc and similar functions. Its users are known;
+ * uninitialised reads are not checked, since whole structs are copied with their padding. */
 static int memory_is_heap(const struct mt_alloc_event *a)
 {
     static const char *const kinds[] = {"malloc", "calloc", "realloc", "memalign", "new"};
@@ -1025,7 +1034,7 @@ static int memory_is_judged(const struct mt_alloc_event *a)
            memory_is_heap(a);
 }
 
-/* Its bits; those of a trace that asks for too much are all set. */
+/* Creates a block's bits; all are set if a trace demands too much. */
 static int memory_make(struct mt_check_memory *m, struct mt_check_block *b, uint64_t bytes)
 {
     uint64_t room = 2 * written_room(bytes);
@@ -1038,7 +1047,7 @@ static int memory_make(struct mt_check_memory *m, struct mt_check_block *b, uint
     return written_init(&b->written, bytes) != 0 ? -1 : written_init(&b->host, bytes);
 }
 
-/* The part of n bytes that lies in one allocation, or in none (*block NULL). Returns its bytes, or 0 without
+/* Returns the number of the n bytes that lie in one allocation, or in none (*block NULL); 0 without
  * memory. */
 static uint64_t memory_part(struct mt_check_memory *m, uint64_t address, uint64_t n,
                             struct mt_check_block **block, uint64_t *offset)
@@ -1058,7 +1067,7 @@ static uint64_t memory_part(struct mt_check_memory *m, uint64_t address, uint64_
     return left < n - 1 ? left + 1 : n;
 }
 
-/* Not all that a launch did is recorded: from now on all counts as written and used. */
+/* Counts all memory as written and used from now on, because a launch is not recorded completely. */
 static void memory_blind(struct mt_check_memory *m)
 {
     m->blind = 1;
@@ -1071,16 +1080,16 @@ static void memory_blind(struct mt_check_memory *m)
     }
 }
 
-/* ---- what a kernel does ---- */
+/* ---- accesses of kernels ---- */
 
-/* Is it a part of a struct that is copied? */
+/* Returns 1 if the run copies part of a struct. */
 static int memory_copies(const struct mt_check_memory *m, const struct mt_access_run *r)
 {
     return mt_pairmap_find(&m->copying, r->site, m->unwritten.input) != NULL;
 }
 
-/* `n` unwritten bytes of a piece, `at` bytes from its beginning and `offset` bytes into their block. Each
- * access is looked at by itself; smaller ones may be the parts in which a struct is copied. */
+/* Checks a read of `n` unwritten bytes of a piece, `at` bytes from its beginning and `offset` bytes into
+ * their block. Each access is checked separately; smaller ones may copy a struct in parts. */
 static int memory_read(struct mt_check_memory *m, const struct mt_access_run *r, const struct mt_piece *p,
                        uint32_t first, uint64_t at, uint64_t n, const struct mt_check_block *b,
                        uint64_t offset)
@@ -1141,7 +1150,7 @@ static int memory_store(struct mt_check_memory *m, const struct mt_access_run *r
     return 0;
 }
 
-/* What stores of a run tell of the structs where it begins. */
+/* Records the layout of structs that a run of stores shows. */
 static int memory_members(struct mt_check_memory *m, const struct mt_access_run *r)
 {
     struct mt_check_block *b = NULL;
@@ -1187,9 +1196,9 @@ static int memory_launch(void *self, const struct mt_run_launch *launch)
     return rc;
 }
 
-/* ---- what the host does ---- */
+/* ---- operations of the host ---- */
 
-/* A copy or a fill from the host. */
+/* Handles a copy from the host, or a fill. */
 static int memory_set(struct mt_check_memory *m, uint64_t address, uint64_t n,
                       const struct mt_copy_event *from)
 {
@@ -1214,8 +1223,8 @@ static int memory_put(struct mt_written *w, int set, uint64_t from, uint64_t n)
     return set ? written_set(w, from, n) : written_clear(w, from, n);
 }
 
-/* What is known of n bytes at `offset` of a block (NULL: they are written) holds of those at `address`, too,
- * where a copy on the device has brought them. */
+/* Copies the state of n bytes at `offset` of a block (NULL: written) to `address`, after a copy on the
+ * device. */
 static int memory_hand_on(struct mt_check_memory *m, const struct mt_check_block *from, uint64_t offset,
                           uint64_t address, uint64_t n)
 {
@@ -1255,7 +1264,7 @@ static int memory_copy_finding(struct mt_check_memory *m, enum mt_finding_kind k
     return mt_findings_add(m->findings, &f);
 }
 
-/* How many of n bytes of a block go to the host although nobody wrote them. */
+/* Returns how many of n bytes of a block are copied to the host unwritten. */
 static uint64_t memory_bad(const struct mt_check_block *b, uint64_t offset, uint64_t n)
 {
     const uint32_t aligned = members_several(&b->members) ? MT_MEMBERS_ALIGNED : 0;
@@ -1270,7 +1279,7 @@ static uint64_t memory_bad(const struct mt_check_block *b, uint64_t offset, uint
     return bad;
 }
 
-/* Bytes that go to the host, or (to != 0) to another place on the device. */
+/* Handles bytes that are copied to the host, or (to != 0) to another place on the device. */
 static int memory_take(struct mt_check_memory *m, const struct mt_copy_event *c, uint64_t address, uint64_t n,
                        uint64_t to)
 {
@@ -1292,7 +1301,7 @@ static int memory_take(struct mt_check_memory *m, const struct mt_copy_event *c,
     return 0;
 }
 
-/* The first copy whose bytes are still unread, where this one or this fill goes. */
+/* Reports an earlier copy whose unread bytes this copy or fill replaces. */
 static int memory_replaces(struct mt_check_memory *m, const struct mt_copy_event *c)
 {
     struct mt_check_block *b;
@@ -1319,7 +1328,7 @@ static const struct mt_copy_event *memory_keep(struct mt_check_memory *m, const 
     return kept;
 }
 
-/* More rows or bytes than it is worth: what they are written to counts as written. */
+/* Handles copies with too many rows or bytes: their destination counts as written. */
 static int memory_too_much(struct mt_check_memory *m, const struct mt_copy_event *c)
 {
     uint64_t pages = c->width / PAGE * c->height + c->height;
@@ -1331,7 +1340,7 @@ static int memory_too_much(struct mt_check_memory *m, const struct mt_copy_event
     return 1;
 }
 
-/* realloc in a host program: the new block has what the old one had. */
+/* Handles realloc in a host program: the new block gets the state of the old one. */
 static int memory_moves(struct mt_check_memory *m, const struct mt_copy_event *c)
 {
     struct mt_check_block *b = NULL;
@@ -1374,7 +1383,7 @@ static int memory_copy(void *self, const struct mt_copy_event *c)
     return rc;
 }
 
-/* Of a host program, whose runs tell the same, nothing. */
+/* Handles accesses of host code. Ignored in a host program, whose runs have the same information. */
 static int memory_host(void *self, const struct mt_item *item)
 {
     struct mt_check_memory *m = self;
@@ -1425,7 +1434,7 @@ static int memory_shared_runs(void *self, const struct mt_access_run *runs, size
 const struct mt_analysis mt_check_memory_shared_analysis = {.needs = MT_NEEDS_ALL | MT_NEEDS_SPACES,
                                                             .runs = memory_shared_runs};
 
-/* ---- the end ---- */
+/* ---- end of the program ---- */
 
 static int memory_use(struct mt_check_memory *m, enum mt_finding_kind kind, const struct mt_alloc_event *a)
 {
@@ -1437,8 +1446,8 @@ static int memory_use(struct mt_check_memory *m, enum mt_finding_kind kind, cons
     return mt_findings_add(m->findings, &f);
 }
 
-/* The C and C++ libraries' own, as libstdc++'s pool for exceptions is, which a function without a name makes:
- * nothing that the program could mend. */
+/* Returns 1 for allocations of the C and C++ libraries, such as libstdc++'s pool for exceptions, which come
+ * from a function without name: the user cannot change them. */
 static int memory_is_foreign(const struct mt_alloc_event *a)
 {
     int pool = !*a->file && strncmp(a->at, "libstdc++.so", 12) == 0 && !strchr(a->at, ':');
@@ -1461,12 +1470,13 @@ static int memory_end(struct mt_check_memory *m, size_t i)
         return -1;
     if (m->blind || !memory_is_judged(a))
         return 0;
-    if (b->loaded || b->copied_out) /* but for the last copy */
+    if (b->loaded || b->copied_out) /* except for the last copy */
         return b->unread ? memory_copy_finding(m, MT_FINDING_OF_UNREAD_COPY, b->unread, 1, i) : 0;
     return memory_use(m, b->stored || b->copied_in ? MT_FINDING_OF_UNREAD : MT_FINDING_OF_UNUSED, a);
 }
 
-/* A source hands out copies before launches; of those after the last one the companion knows. */
+/* Handles the copies after the last launch, from the companion; a source only returns copies before
+ * launches. */
 static int memory_last_copies(struct mt_check_memory *m)
 {
     const struct mt_companion *c = mt_findings_companion(m->findings, m->source);
@@ -1476,7 +1486,7 @@ static int memory_last_copies(struct mt_check_memory *m)
     return rc;
 }
 
-/* A host trace beside kernels: its blocks are none of the source's. */
+/* Reports unused blocks of a host trace beside traces of kernels; they are not in the source's list. */
 static int memory_host_end(struct mt_check_memory *m, const struct mt_check_host *h)
 {
     const struct mt_companion *c = h->companion;
@@ -1499,7 +1509,7 @@ static int memory_finish(void *self)
     size_t damaged;
     int rc = unwritten_end(&m->unwritten);
     mt_source_problems(m->source, &damaged);
-    m->blind |= damaged > 0; /* what is missing may have used it */
+    m->blind |= damaged > 0; /* missing parts may have used the memory */
     if (rc == 0 && !damaged)
         rc = memory_last_copies(m);
     if (rc == 0)

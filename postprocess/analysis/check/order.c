@@ -1,4 +1,4 @@
-/* See order.h. */
+/* Detection of CTAs that the program itself orders. */
 #include "order.h"
 #include "analysis/base/runs.h"
 #include "memtrace/order.h"
@@ -60,9 +60,9 @@ void mt_check_strong_free(struct mt_check_strong *x)
     memset(x, 0, sizeof *x);
 }
 
-enum { MOST_PAIRS = 64, MOST_WORDS = 1 << 20 }; /* of a launch; in all */
-/* What is known of a word and a side, as numbers of runs of its launch, 0: none: the newest load or update
- * before the side's first access to the byte, and the oldest update after its last one. */
+enum { MOST_PAIRS = 64, MOST_WORDS = 1 << 20 }; /* maximum per launch; maximum in total */
+/* State of a word and a side, as numbers of runs of its launch, 0: none. before: latest load or update before
+ * the side's first access to the byte; after: first update after its last access. */
 struct times {
     uint32_t before, after;
 };
@@ -135,7 +135,8 @@ static uint64_t order_known(const struct mt_check_order *o, uint64_t word, size_
 
 /* ---- the end of a launch ---- */
 
-/* A word that one side updated after its last access, and then the other before its first one. */
+/* Marks a pair as ordered if one side updated the word after its last access, and the other one afterwards
+ * before its first access. */
 static void order_word_ends(void *arg, uint64_t word, uint64_t key, uint64_t value)
 {
     struct mt_check_order *o = arg;
@@ -174,7 +175,7 @@ static int order_touches(const struct mt_access_run *r, uint64_t address)
     return 0;
 }
 
-/* The byte is touched again: what came after the access before is before this one. */
+/* Handles a further access to the byte: updates after the previous access now come before this one. */
 static void order_again(struct mt_check_order *o, size_t pair, int side)
 {
     uint64_t key = order_key(o, pair, side);
@@ -183,8 +184,8 @@ static void order_again(struct mt_check_order *o, size_t pair, int side)
             o->words.slot[i].value &= ~(uint64_t)UINT32_MAX;
 }
 
-/* An update of the byte's own word, as of a ticket that is set back by the last one: it comes before what the
- * side does to the byte next, and after what it did. */
+/* Handles an update of the byte's own word, such as a ticket that the last CTA resets: it precedes the side's
+ * next access to the byte and follows its previous ones. */
 static int order_own(struct mt_check_order *o, size_t pair, int side)
 {
     struct mt_check_pair *p = &o->pairs[pair];

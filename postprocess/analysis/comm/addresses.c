@@ -1,5 +1,5 @@
-/* Operations by address: chains per key, filled in the order of the records.
- * Spilling and the way out are in addresses.c. */
+/* Operations by address: chains per key, filled in the order of the records; spilling to a file, and reading
+ * back. */
 #define _GNU_SOURCE
 
 #include "addresses.h"
@@ -12,21 +12,21 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Operations of a block of a chain, the first of which is its head: {next block, operations, -}. Blocks
- * double up to this. */
+/* A block of a chain is an array of operations; the first is its head: {next block, operations, -}. Block
+ * sizes double up to this. */
 enum { MT_BLOCK_MOST = 64 };
 
-/* The operations on one key. */
+/* Operations on one key. */
 struct mt_chain {
-    struct mt_operation last; /* the last one, not yet in a block; none if its count is 0 */
-    uint32_t head, tail;      /* blocks, as indices into the pool; 0: none */
-    uint16_t used, room;      /* of the tail */
+    struct mt_operation last; /* last operation, not yet in a block; none if its count is 0 */
+    uint32_t head, tail;      /* blocks, as indices in the pool; 0: none */
+    uint16_t used, room;      /* operations of the last block */
 };
 
-/* What was written out at one time: for each key that had operations, by rank, {rank, rank >> 32,
- * n} and n operations. */
+/* Part of the file that was written at once: for each key with operations, by rank, {rank, rank >> 32, n} and
+ * n operations. */
 struct mt_addresses_segment {
-    uint64_t from, end; /* in the file, bytes */
+    uint64_t from, end; /* offsets in the file */
 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -51,9 +51,9 @@ int mt_addresses_init(struct mt_addresses *a, struct mt_keyset *keys, uint64_t b
         a->budget = 2 * MT_BLOCK_MOST;
     if (a->budget > UINT32_MAX)
         a->budget = UINT32_MAX;
-    a->used = 1; /* block 0 is not one */
+    a->used = 1; /* block 0 is not used */
     a->chain = calloc(keys->count + 1, sizeof *a->chain);
-    /* Takes room only as far as it is used. */
+    /* Takes memory only as far as it is used. */
     void *p = mmap(NULL, a->budget * sizeof *a->pool, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p != MAP_FAILED) {
@@ -79,7 +79,7 @@ void mt_addresses_free(struct mt_addresses *a)
     a->fd = -1;
 }
 
-/* ---- who and what, by number ---- */
+/* ---- numbers of operators and kinds ---- */
 
 static int addresses_reserve(struct mt_addresses *a, void *array, size_t n, size_t *room, size_t size)
 {
@@ -109,7 +109,7 @@ static uint32_t find_who(struct mt_addresses *a, uint64_t superstep, uint64_t ct
     return a->last_who = (uint32_t)*known;
 }
 
-/* As a rule that of the record before. */
+/* Returns the number of an operator, usually that of the previous record. */
 INLINE uint32_t who_of(struct mt_addresses *a, uint64_t superstep, uint64_t cta, uint32_t smid)
 {
     if (a->superstep == superstep && a->last_who != UINT32_MAX && a->who[a->last_who].cta == cta &&
@@ -138,13 +138,13 @@ static uint32_t what_of(struct mt_addresses *a, uint32_t before, uint32_t meta)
 
 static int addresses_spill(struct mt_addresses *a);
 
-/* Puts the chain's last operation after the others. 0, or -1. */
+/* Appends the chain's last operation to its blocks. Returns 0 or -1. */
 static int addresses_push(struct mt_addresses *a, struct mt_chain *c)
 {
     if (c->used == c->room) {
         uint16_t room = c->room == 0 ? 3 : c->room < MT_BLOCK_MOST / 2 ? 2 * c->room + 1 : MT_BLOCK_MOST - 1;
         if (a->used + room + 1 > a->budget) {
-            int rc = addresses_spill(a); /* the last operations of all chains, too */
+            int rc = addresses_spill(a); /* also writes the last operations of all chains */
             return rc;
         }
         uint32_t block = (uint32_t)a->used;
@@ -163,7 +163,7 @@ static int addresses_push(struct mt_addresses *a, struct mt_chain *c)
     return 0;
 }
 
-/* Another operation than the last one. */
+/* Adds an operation that differs from the last one. */
 static __attribute__((noinline)) int addresses_next(struct mt_addresses *a, struct mt_chain *c, uint32_t who,
                                                     uint32_t what)
 {
@@ -186,23 +186,23 @@ INLINE int addresses_append(struct mt_addresses *a, uint64_t rank, uint32_t who,
 
 /* ---- records ---- */
 
-/* Ranks are counts of bits: nearly every processor has an instruction for that. The thread sanitizer's calls
- * would be in the resolver, too, where they cannot be made yet. */
+/* Ranks are counts of bits, for which nearly every processor has an instruction. Not with the thread
+ * sanitizer, whose calls cannot be made yet in the resolver. */
 #if defined __x86_64__ && !defined __SANITIZE_THREAD__
 #define WITH_COUNTING __attribute__((target_clones("popcnt", "default")))
 #else
 #define WITH_COUNTING
 #endif
 
-/* The last few kinds that were met: `meta` and the bytes before the key, and their number. */
+/* Cache of recent kinds, by `meta` and the bytes before the key. */
 struct recent {
     struct {
-        uint64_t kind; /* 0: none, as each access has a size */
+        uint64_t kind; /* 0: unused, as each access has a size */
         uint32_t what;
     } at[8];
 };
 
-/* Its number. UINT32_MAX without memory. */
+/* Returns the number of a kind. UINT32_MAX without memory. */
 static __attribute__((noinline)) uint32_t recent_find(struct mt_addresses *a, struct recent *r, unsigned i,
                                                       uint64_t kind)
 {
@@ -223,7 +223,8 @@ INLINE int addresses_operation(struct mt_addresses *a, struct recent *r, uint32_
     return what == UINT32_MAX ? -1 : addresses_append(a, rank, who, what);
 }
 
-/* The keys among `size` bytes at `address`, all of page p; `before`: bytes of the access before them. */
+/* Adds an access to the keys among `size` bytes at `address`, all in page p; `before`: bytes of the access
+ * before them. */
 INLINE int page_keys(struct mt_addresses *a, struct recent *r, uint32_t who, const struct mt_keypage *p,
                      uint64_t address, uint32_t size, uint32_t before, uint32_t meta)
 {
@@ -243,7 +244,7 @@ INLINE int page_keys(struct mt_addresses *a, struct recent *r, uint32_t who, con
     return 0;
 }
 
-/* The same in any number of pages. */
+/* Adds an access that spans any number of pages. */
 static __attribute__((noinline)) int range_keys(struct mt_addresses *a, struct recent *r, uint32_t who,
                                                 uint64_t address, uint32_t meta)
 {
@@ -267,7 +268,7 @@ INLINE int access_keys(struct mt_addresses *a, struct recent *r, uint32_t who, u
     unsigned bit = address & 63;
     if (__builtin_expect(bit + size > 64 || size == 64, 0))
         return range_keys(a, r, who, address, meta);
-    /* nearly all: in one word of the bitmap */
+    /* Fast path: the access is in one word of the bitmap. */
     const struct mt_keypage *p = mt_keyset_find(a->keys, address >> MT_KEY_BITS);
     unsigned in_page = address & ((1u << MT_KEY_BITS) - 1);
     uint64_t bits = p ? p->bits[in_page >> 6] >> bit & ((1ull << size) - 1) : 0;
@@ -280,7 +281,7 @@ INLINE int access_keys(struct mt_addresses *a, struct recent *r, uint32_t who, u
     return 0;
 }
 
-/* As many of records[0 .. n) as are like the first one and, in its page, where no key is. */
+/* Returns how many of records[0 .. n) are like the first one and lie in its page where there is no key. */
 INLINE size_t addresses_beside(struct mt_addresses *a, const struct mt_raw_record *r, size_t n)
 {
     uint64_t page = r->w[1] >> MT_KEY_BITS, size = r->w[0] & MT_RAW_MAX_SIZE;
@@ -332,9 +333,9 @@ WITH_COUNTING int mt_addresses_runs(struct mt_addresses *a, const struct mt_acce
     return a->why ? -1 : 0;
 }
 
-/* ---- Chains to the file, and all operations of a key out of the segments and the chain ---- */
+/* ---- spilling of chains to the file, and merging of a key's operations ---- */
 
-/* ---- out to the file ---- */
+/* ---- writing ---- */
 
 struct writer {
     struct mt_addresses *a;
@@ -398,7 +399,7 @@ static int put_chain(struct writer *w, uint64_t rank)
 {
     struct mt_chain *c = &w->a->chain[rank];
     uint64_t n = 0;
-    each_piece(w->a, c, addresses_out_add, &n); /* the pool has less than 2^32 */
+    each_piece(w->a, c, addresses_out_add, &n); /* the pool has fewer than 2^32 */
     if (n == 0)
         return 0;
     struct mt_operation head = {(uint32_t)rank, (uint32_t)(rank >> 32), (uint32_t)n};
@@ -408,7 +409,7 @@ static int put_chain(struct writer *w, uint64_t rank)
     return 0;
 }
 
-/* Writes all chains to the file and empties them. 0, or -1. */
+/* Writes all chains to the file and empties them. Returns 0 or -1. */
 static int addresses_spill(struct mt_addresses *a)
 {
     struct mt_error err;
@@ -435,17 +436,17 @@ out:
     return rc;
 }
 
-/* ---- and back ---- */
+/* ---- reading ---- */
 
-/* Reads a segment from its beginning. */
+/* Sequential reader of a segment. */
 struct cursor {
-    uint64_t at, end;            /* of the file, not yet in the buffer */
-    struct mt_operation *buffer; /* [next, filled) is still to come */
+    uint64_t at, end;            /* range of the file that is not in the buffer yet */
+    struct mt_operation *buffer; /* [next, filled) is unread */
     size_t next, filled;
-    uint64_t rank; /* of the key that comes next; UINT64_MAX: none */
-    uint64_t left; /* of its operations */
+    uint64_t rank; /* rank of the next key; UINT64_MAX: none */
+    uint64_t left; /* operations left of the key */
 };
-enum { CURSOR_MOST = 1 << 14, CURSORS_BUDGET = 1 << 22 /* operations in all cursors' buffers */ };
+enum { CURSOR_MOST = 1 << 14, CURSORS_BUDGET = 1 << 22 /* operations in the buffers of all cursors */ };
 
 static int addresses_out_refill(struct mt_addresses *a, struct cursor *c, size_t room)
 {
@@ -462,7 +463,7 @@ static int addresses_out_refill(struct mt_addresses *a, struct cursor *c, size_t
     return 0;
 }
 
-/* To the head of the next key. */
+/* Reads the head of the next key. */
 static int next_head(struct mt_addresses *a, struct cursor *c, size_t room)
 {
     c->rank = UINT64_MAX;
@@ -481,7 +482,7 @@ struct visit {
     const struct mt_addresses_visitor *visitor;
     void *arg;
     struct cursor *cursor;
-    size_t room; /* of a cursor's buffer */
+    size_t room; /* operations in a cursor's buffer */
     uint64_t key;
 };
 

@@ -1,5 +1,4 @@
-/* Launches, actors and transfers of the communication analysis; its hot loop is in comm.c,
- * the host in comm.c. */
+/* The communication analysis: launches, actors and transfers; accesses of kernels and of the host; shards. */
 #define _GNU_SOURCE
 
 #include "comm.h"
@@ -13,28 +12,30 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Consecutive accesses of one actor, and the one or the row of them that is under way. */
+/* Consecutive accesses of one actor, with the current access or row of accesses. */
 struct run {
     uint32_t self, instance;
-    uint32_t first;  /* first actor of the launch: older ones are of other supersteps */
-    uint32_t source; /* actor or host whose transfer is `transfer` */
-    uint32_t judged; /* actor that is a `sender` */
+    uint32_t first;  /* first actor of the launch; lower numbers belong to earlier launches */
+    uint32_t source; /* actor or host of the transfer `transfer` */
+    uint32_t judged; /* actor to which `sender` applies */
     enum mt_sender sender;
     size_t transfer;
     uint64_t cta;
-    uint64_t load, store, from[MT_SENDER_KINDS]; /* bytes, to be added to the actor's */
-    uint64_t record;                             /* number of the (first) access under way */
-    uint64_t base;                               /* at which it begins */
+    uint64_t load, store, from[MT_SENDER_KINDS]; /* bytes to be added to the actor's */
+    uint64_t record;                             /* number of the current access, or of its row's first one */
+    uint64_t base;                               /* address at which the access begins */
     uint32_t size;                               /* bytes of one access of a row */
-    uint32_t times;                              /* so often the access is made */
-    uint64_t kept;                               /* the last record whose address is among the keys */
-    uint64_t region;                             /* of the last access, and is it this shard's? */
+    uint32_t times;                              /* number of times that the access is made */
+    uint64_t kept;                               /* latest record whose address is among the keys */
+    uint64_t region;                             /* region of the last access, and whether it belongs to this
+                                                  * shard */
     bool mine;
-    bool crossing; /* the access under way has parts in several shards */
+    bool crossing; /* 1: the current access spans several shards */
     bool selected;
 };
 
-/* Does data of writer `src` (not 0, not this actor) count when this run reads it? */
+/* Returns 1 if data of writer `src` (not 0, not this actor) counts as communication when this run reads
+ * it. */
 INLINE bool counts(const struct mt_comm *c, const struct run *run, uint32_t src, const bool plain)
 {
     if (src & MT_ENTRY_HOST)
@@ -48,7 +49,7 @@ INLINE bool counts(const struct mt_comm *c, const struct run *run, uint32_t src,
     return c->actors[src].instance != run->instance;
 }
 
-/* What actor `src`, whose data count, is to this run. */
+/* Returns the relation of actor `src`, whose data counts, to this run. */
 INLINE enum mt_sender sender_of(const struct mt_comm *c, struct run *run, uint32_t src)
 {
     if (src != run->judged) {
@@ -62,8 +63,8 @@ INLINE enum mt_sender sender_of(const struct mt_comm *c, struct run *run, uint32
 
 static int comm_fail(struct mt_comm *c, const char *why);
 
-/* The addresses under which an access that took communicated bytes is found. Bytes that were taken before
- * have their start among the keys already, unless a launch that is not reported took them. */
+/* Adds the addresses under which an access with communicated bytes is listed. Bytes read before have theirs
+ * among the keys already, unless they were read in a launch that is not reported. */
 INLINE void keep(struct mt_comm *c, struct run *run, uint64_t start, bool fresh)
 {
     int rc = 0;
@@ -77,7 +78,7 @@ INLINE void keep(struct mt_comm *c, struct run *run, uint64_t start, bool fresh)
         comm_fail(c, "out of memory");
 }
 
-/* The bytes that it takes, all of one writer. */
+/* Passes the communicated bytes, all of one writer, to the readers. */
 INLINE void comm_access_read(struct mt_comm *c, const struct run *run, uint32_t src, uint64_t address,
                              uint64_t size)
 {
@@ -87,8 +88,8 @@ INLINE void comm_access_read(struct mt_comm *c, const struct run *run, uint32_t 
 
 static size_t comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst);
 
-/* Accesses [first, last] of the row under way (0 and 0 of a single access) took `bytes` bytes of src; `fresh`
- * of them had not been read by another before. `one`: the access is made once. */
+/* Counts `bytes` communicated bytes of src in accesses [first, last] of the current row (0 and 0 for a single
+ * access); no other actor had read `fresh` of them before. `one`: the access is made once. */
 INLINE void take(struct mt_comm *c, struct run *run, uint32_t src, uint64_t bytes, uint64_t fresh,
                  uint64_t first, uint64_t last, const bool one)
 {
@@ -123,8 +124,8 @@ INLINE void take(struct mt_comm *c, struct run *run, uint32_t src, uint64_t byte
     t->last = last;
 }
 
-/* May a reader of this entry be its first one? Without host accesses nobody asks that of host writes, whose
- * pages may then stay uniform. */
+/* Returns 1 if a reader of this entry may be its first one. Without host accesses this does not matter for
+ * host writes, whose pages may then stay uniform. */
 INLINE bool unread(const struct mt_comm *c, uint32_t entry, const bool plain)
 {
     if (!plain && c->options.host)
@@ -132,19 +133,19 @@ INLINE bool unread(const struct mt_comm *c, uint32_t entry, const bool plain)
     return !(entry & (MT_ENTRY_READ | MT_ENTRY_HOST));
 }
 
-/* Before marks are made: 0, or -1 without memory. */
+/* Converts a page before marks are set. Returns 0, or -1 without memory. */
 INLINE int not_uniform(struct mt_comm *c, struct mt_page *p, const bool plain)
 {
     return p->mask == 0 && p->uniform && unread(c, p->uniform, plain) ? mt_page_to_words(c->shadow, p) : 0;
 }
 
-/* Where the access began that wrote entry i; with starts. */
+/* Returns the address at which the access that wrote entry i began; with starts. */
 INLINE uint64_t start_of(const struct mt_page *p, unsigned i)
 {
     return p->mask ? p->start[i] : p->uniform_start;
 }
 
-/* -1 */
+/* Returns -1. */
 static int comm_fail(struct mt_comm *c, const char *why)
 {
     if (!c->why)
@@ -152,7 +153,7 @@ static int comm_fail(struct mt_comm *c, const char *why)
     return -1;
 }
 
-/* Room for element n of an array, as mt_grow. */
+/* Makes room for element n of an array, as mt_grow does. */
 static int comm_reserve(struct mt_comm *c, void *array, size_t n, size_t *room, size_t size)
 {
     return mt_grow(array, room, n + 1, size) == 0 ? 0 : comm_fail(c, "out of memory");
@@ -172,7 +173,7 @@ int mt_comm_init(struct mt_comm *c, const struct mt_comm_options *options)
         return -1;
     memset(c->actors, 0, sizeof *c->actors);
     c->nactors = 1;
-    c->transfer_index.epoch = 1; /* before the first launch there are only host readers */
+    c->transfer_index.epoch = 1; /* before the first launch all readers are host readers */
     if (options->readers)
         mt_readers_init(&c->readers);
     return comm_host_init(c);
@@ -234,7 +235,7 @@ static inline uint64_t hash_of(const struct mt_comm *c, enum which w, uint32_t v
     return comm_mix(c->actors[value].cta, w == INSTANCES ? 0 : c->actors[value].smid);
 }
 
-/* The slot of the key (a, b), with `hash` = mix(a, b): live if its epoch is the index's. */
+/* Returns the slot of the key (a, b); `hash` = mix(a, b). It is in use if its epoch equals the index's. */
 static inline size_t index_slot(const struct mt_comm *c, const struct mt_actor_index *x, enum which w,
                                 uint64_t hash, uint64_t a, uint64_t b)
 {
@@ -244,7 +245,7 @@ static inline size_t index_slot(const struct mt_comm *c, const struct mt_actor_i
     return i;
 }
 
-/* Room for one more entry. */
+/* Makes room for one more entry. */
 static int index_reserve(struct mt_comm *c, struct mt_actor_index *x, enum which w)
 {
     if (x->slot && (uint64_t)(x->used + 1) * 2 <= (uint64_t)1 << x->bits)
@@ -279,7 +280,7 @@ static inline void index_put(struct mt_actor_index *x, size_t slot, uint32_t val
 static void index_clear(struct mt_actor_index *x)
 {
     x->used = 0;
-    if (++x->epoch == 0) { /* 2^32 launches: start over */
+    if (++x->epoch == 0) { /* start over after 2^32 launches */
         if (x->slot)
             memset(x->slot, 0, ((size_t)1 << x->bits) * sizeof *x->slot);
         x->epoch = 1;
@@ -306,7 +307,7 @@ int mt_comm_launch(struct mt_comm *c, const char *kernel, int selected)
     return 0;
 }
 
-/* The actor of this CTA on this SM in the launch under way, made if need be; 0 on failure. */
+/* Returns the actor of this CTA and SM in the current launch, created if necessary; 0 on failure. */
 static uint32_t comm_actor(struct mt_comm *c, uint64_t cta, uint32_t smid)
 {
     uint64_t hash = comm_mix(cta, smid);
@@ -335,11 +336,11 @@ static uint32_t comm_actor(struct mt_comm *c, uint64_t cta, uint32_t smid)
     return id;
 }
 
-/* Index into c->transfers, made if need be; SIZE_MAX on failure. */
+/* Returns an index in c->transfers, created if necessary; SIZE_MAX on failure. */
 static size_t comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst)
 {
-    /* A CTA takes from its few neighbours in turn. Readers are of one launch,
-     * so what is here stays true. */
+    /* A CTA often reads from a few neighbours in turn. Readers belong to one launch, so the cached entries
+     * stay valid. */
     struct mt_recent_transfer *recent = &c->recent_transfers[(src ^ dst << 2) % MT_RECENT_TRANSFERS];
     if (recent->src == src && recent->dst == dst)
         return recent->at;
@@ -363,10 +364,10 @@ static size_t comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst)
     return c->ntransfers++;
 }
 
-/* Loads and stores of ranges: any alignment, several accesses at a time. A stretch of memory with one writer
- * is taken at once. */
+/* ---- loads and stores of ranges: any alignment, several accesses at once, whole stretches with one writer
+ * ---- */
 
-/* End of the entries equal to entry[i], at most `end`. */
+/* Returns the end of the entries equal to entry[i], at most `end`. */
 static unsigned equal_to(const uint32_t *entry, unsigned i, unsigned end)
 {
     uint32_t e = entry[i++];
@@ -382,7 +383,7 @@ static unsigned equal_to(const uint32_t *entry, unsigned i, unsigned end)
     return i;
 }
 
-/* The keys of accesses [first, last] that took entries [i, end) of page p. */
+/* Adds the keys of accesses [first, last] that read entries [i, end) of page p. */
 static void keep_range(struct mt_comm *c, struct run *run, const struct mt_page *p, unsigned i, unsigned end,
                        bool fresh, uint64_t first, uint64_t last)
 {
@@ -399,7 +400,7 @@ static void keep_range(struct mt_comm *c, struct run *run, const struct mt_page 
         comm_fail(c, "out of memory");
 }
 
-/* Bytes [from, to) of page p, which begins at `origin`. */
+/* Loads bytes [from, to) of page p, which begins at `origin`. */
 static void load_page(struct mt_comm *c, struct run *run, struct mt_page *p, uint64_t origin, unsigned from,
                       unsigned to)
 {
@@ -419,7 +420,7 @@ static void load_page(struct mt_comm *c, struct run *run, struct mt_page *p, uin
         if (unread(c, entry, false)) {
             if (shift == 2 && (end & 3) && (end & ~3u) > from)
                 end &= ~3u;
-            if (shift == 2 && ((from | end) & 3)) { /* a part of a word is read for the first time */
+            if (shift == 2 && ((from | end) & 3)) { /* part of a word is read for the first time */
                 if (mt_page_to_bytes(c->shadow, p) != 0)
                     return;
                 continue;
@@ -441,7 +442,7 @@ static void load_page(struct mt_comm *c, struct run *run, struct mt_page *p, uin
     }
 }
 
-/* Of bytes [from, to): how many are this shard's. */
+/* Returns how many of the bytes [from, to) belong to this shard. */
 static uint64_t comm_range_owned(const struct mt_comm *c, uint64_t from, uint64_t to)
 {
     uint64_t bytes = 0;
@@ -455,7 +456,7 @@ static uint64_t comm_range_owned(const struct mt_comm *c, uint64_t from, uint64_
     return bytes;
 }
 
-/* Whole pages of one writer are read. */
+/* Passes whole pages of one writer to the readers. */
 static void comm_range_read(struct mt_comm *c, const struct run *run, uint32_t src, uint64_t page,
                             uint64_t end)
 {
@@ -474,7 +475,8 @@ static void comm_range_read(struct mt_comm *c, const struct run *run, uint32_t s
         }
 }
 
-/* Pages from `address` on that do not exist and have one writer, at most `size` bytes: how many bytes. */
+/* Loads consecutive pages from `address` on that do not exist and have one writer, at most `size` bytes.
+ * Returns the bytes. */
 static uint64_t load_gap(struct mt_comm *c, struct run *run, uint64_t address, uint64_t size)
 {
     uint64_t page = address >> MT_PAGE_BITS, end = page + (size >> MT_PAGE_BITS), next = page + 1;
@@ -510,10 +512,10 @@ static uint64_t load_gap(struct mt_comm *c, struct run *run, uint64_t address, u
     return bytes;
 }
 
-/* The access under way loads `size` bytes at `address`, any alignment. */
+/* Makes the current access load `size` bytes at `address`, with any alignment. */
 static void mt_comm_load(struct mt_comm *c, struct run *run, uint64_t address, uint64_t size)
 {
-    int far = size >= MT_SHADOW_FAR; /* then it has regions of several shards */
+    int far = size >= MT_SHADOW_FAR; /* it then spans regions of several shards */
     while (size > 0 && !c->shadow->failed) {
         uint64_t number = address >> MT_PAGE_BITS;
         unsigned from = address & (MT_PAGE_BYTES - 1);
@@ -530,7 +532,7 @@ static void mt_comm_load(struct mt_comm *c, struct run *run, uint64_t address, u
     }
 }
 
-/* The words of a row inside one page. */
+/* Stores words of a row inside one page. */
 static int store_page(struct mt_comm *c, struct run *run, uint64_t address, unsigned size)
 {
     struct mt_page *p = mt_shadow_make(c->shadow, address >> MT_PAGE_BITS);
@@ -567,7 +569,7 @@ static void store_row(struct mt_comm *c, struct run *run, uint32_t count)
         unsigned room = MT_PAGE_BYTES - (unsigned)(address & (MT_PAGE_BYTES - 1));
         unsigned n = left < room ? (unsigned)left : room;
         if (store_page(c, run, address, n) != 0)
-            for (unsigned i = 0; i < n; i += 4) /* a page of bytes */
+            for (unsigned i = 0; i < n; i += 4) /* the page is in byte form */
                 mt_shadow_fill(c->shadow, address + i, 4, run->self,
                                address + i - (address + i - run->base) % run->size);
         address += n;
@@ -575,10 +577,11 @@ static void store_row(struct mt_comm *c, struct run *run, uint32_t count)
     }
 }
 
-/* A stretch of accesses that is this shard's alone: 1; another's: 0; parts of several: -1. */
+/* Returns 1 if a range of accesses belongs to this shard only, 0 if to another one, -1 if it spans
+ * several. */
 static int comm_range_whole(struct mt_comm *c, uint64_t base, uint64_t bytes)
 {
-    if (base + bytes - 1 < base) /* around the end of the address space */
+    if (base + bytes - 1 < base) /* wraps around the end of the address space */
         return -1;
     if (c->shards <= 1)
         return 1;
@@ -587,7 +590,7 @@ static int comm_range_whole(struct mt_comm *c, uint64_t base, uint64_t bytes)
     return mt_comm_owns(c, base);
 }
 
-/* Volumes of `count` accesses, and which halves they have. */
+/* Counts the volumes of `count` accesses; tells whether they load and store. */
 static void comm_range_volumes(struct mt_comm *c, struct run *run, uint32_t meta, uint32_t count, bool *loads,
                                bool *stores)
 {
@@ -600,8 +603,8 @@ static void comm_range_volumes(struct mt_comm *c, struct run *run, uint32_t meta
     c->unknown += type == MT_UNKNOWN ? count : 0;
 }
 
-/* `count` accesses of one kind, each where the one before ends, the first at `base`; they get the next
- * numbers. False, and nothing was done, if they have to be made one by one. */
+/* Makes `count` adjacent accesses of one kind, the first at `base`; they get the next numbers. Returns false,
+ * without changes, if they must be made one by one. */
 static bool comm_row(struct mt_comm *c, struct run *run, uint32_t meta, uint64_t base, uint32_t count)
 {
     uint32_t size = meta & MT_RAW_MAX_SIZE;
@@ -625,7 +628,7 @@ static bool comm_row(struct mt_comm *c, struct run *run, uint32_t meta, uint64_t
     return true;
 }
 
-/* The same access `count` times. */
+/* Makes the same access `count` times. */
 static bool comm_repeat(struct mt_comm *c, struct run *run, uint32_t meta, uint64_t base, uint32_t count)
 {
     uint32_t size = meta & MT_RAW_MAX_SIZE;
@@ -637,7 +640,7 @@ static bool comm_repeat(struct mt_comm *c, struct run *run, uint32_t meta, uint6
         comm_range_volumes(c, run, meta, count, &loads, &stores);
         run->record++;
         run->base = base;
-        /* Atomics after the first one find what they wrote themselves. */
+        /* Atomics after the first one read their own bytes. */
         run->times = stores ? 1 : count;
         if (loads)
             mt_comm_load(c, run, base, size);
@@ -650,11 +653,11 @@ static bool comm_repeat(struct mt_comm *c, struct run *run, uint32_t meta, uint6
     return true;
 }
 
-/* The hot loops: the bytes of records and runs against the shadow. Compiled several times from one text: for
- * the default options (`plain`) and for all others, for all pages and for those of one shard. Ranges of
- * several accesses at a time are in comm.c. */
+/* ---- inner loops: bytes of records and runs against the shadow ----
+ * The same source is compiled several times: for the default options (`plain`) and for all others, for all
+ * pages and for those of one shard. */
 
-/* Whole aligned words inside one page. */
+/* Loads whole aligned words inside one page. */
 INLINE void load_words(struct mt_comm *c, struct run *run, uint64_t address, unsigned size, const bool plain)
 {
     struct mt_page *p = mt_shadow_find(c->shadow, address >> MT_PAGE_BITS);
@@ -684,7 +687,8 @@ INLINE void load_words(struct mt_comm *c, struct run *run, uint64_t address, uns
     }
 }
 
-/* Any alignment. Pages that the host wrote and nobody else have one writer, who is not marked as read. */
+/* Loads bytes with any alignment. Pages that only the host wrote have one writer, who is not marked as
+ * read. */
 INLINE void load_bytes(struct mt_comm *c, struct run *run, uint64_t address, uint32_t size, const bool plain)
 {
     const struct mt_page *p = mt_shadow_find(c->shadow, address >> MT_PAGE_BITS);
@@ -718,7 +722,7 @@ INLINE void store_words(struct mt_comm *c, struct run *run, uint64_t address, un
     }
 }
 
-/* Both at once: nobody reads a word's mark between its load and its store. */
+/* Loads and stores words at once: nobody reads a word's mark between its load and its store. */
 INLINE void atomic_words(struct mt_comm *c, struct run *run, uint64_t address, unsigned size,
                          const bool plain)
 {
@@ -745,7 +749,7 @@ INLINE void atomic_words(struct mt_comm *c, struct run *run, uint64_t address, u
     }
 }
 
-/* Is the access in regions of one shard or, if not, of several? */
+/* Shards of an access: this one, another one, several. */
 enum where { MINE, OTHERS, SEVERAL };
 INLINE enum where comm_access_place(const struct mt_comm *c, struct run *run, uint64_t address, uint32_t size)
 {
@@ -761,7 +765,7 @@ INLINE enum where comm_access_place(const struct mt_comm *c, struct run *run, ui
 
 static void comm_fill(struct mt_comm *c, uint64_t address, uint64_t length, uint32_t entry, uint64_t start);
 
-/* The parts of an access that belong to this shard; the one that has its beginning counts the volumes. */
+/* Makes the parts of an access that belong to this shard; the shard of its beginning counts the volumes. */
 static __attribute__((noinline)) void comm_access_several(struct mt_comm *c, struct run *run, uint32_t meta,
                                                           uint64_t address)
 {
@@ -795,7 +799,7 @@ static __attribute__((noinline)) void comm_access_several(struct mt_comm *c, str
     run->crossing = false;
 }
 
-/* One access; `run` has its number and address. */
+/* Makes one access; `run` has its number and address. */
 INLINE void access_one(struct mt_comm *c, struct run *run, uint32_t meta, uint64_t address, const bool plain,
                        const bool sharded)
 {
@@ -833,7 +837,8 @@ INLINE void access_one(struct mt_comm *c, struct run *run, uint32_t meta, uint64
 
 /* ---- records ---- */
 
-/* Neighbours from records[0] on that differ in nothing but that each begins where the one before ends. */
+/* Returns how many records from records[0] on form a row: each begins at the end of the one before, and they
+ * differ in nothing else. */
 INLINE size_t in_a_row(const struct mt_raw_record *r, size_t count)
 {
     uint64_t size = r->w[0] & MT_RAW_MAX_SIZE;
@@ -843,9 +848,9 @@ INLINE size_t in_a_row(const struct mt_raw_record *r, size_t count)
     return n;
 }
 
-enum { ROW = 6 }; /* as many are worth it */
+enum { ROW = 6 }; /* minimum length of a row */
 
-/* Those of records[0 .. count) that are of one actor; how many. */
+/* Makes the accesses of records[0 .. count) that have one actor; returns their number. */
 INLINE size_t run_records(struct mt_comm *c, struct run *run, const struct mt_raw_record *r, size_t count,
                           const bool plain, const bool sharded)
 {
@@ -875,7 +880,7 @@ INLINE size_t run_records(struct mt_comm *c, struct run *run, const struct mt_ra
 
 /* ---- actors ---- */
 
-/* Sets `run` up for accesses of this CTA on this SM that have numbers from `record` + 1 on. 0, or -1. */
+/* Initialises `run` for accesses of this CTA and SM with numbers from `record` + 1 on. Returns 0 or -1. */
 INLINE int run_begin(struct mt_comm *c, struct run *run, uint64_t cta, uint32_t smid, uint64_t record)
 {
     const struct mt_comm_launch *launch = &c->launches[c->nlaunches - 1];
@@ -924,14 +929,14 @@ INLINE int all_records(struct mt_comm *c, const struct mt_raw_record *r, size_t 
 
 /* ---- runs ---- */
 
-/* Does a row of lanes begin here, as far as one look says? */
+/* Returns 1 if a row of lanes may begin here, by a quick check. */
 INLINE bool row_soon(const uint64_t *a, uint32_t count, uint32_t size)
 {
     return count >= ROW && a[ROW - 1] == a[0] + (ROW - 1) * (uint64_t)size;
 }
 
-/* Lanes from a[0] on that lie side by side, as the rows of a block of 8 or 16 threads a row do;
- * 0: too few. */
+/* Returns the number of adjacent lanes from a[0] on, as blocks with rows of 8 or 16 threads have; 0: too
+ * few. */
 INLINE uint32_t row_of_lanes(const uint64_t *a, uint32_t count, uint32_t size)
 {
     if (!row_soon(a, count, size))
@@ -942,9 +947,9 @@ INLINE uint32_t row_of_lanes(const uint64_t *a, uint32_t count, uint32_t size)
     return n < ROW ? 0 : n;
 }
 
-/* Lanes from a[0] on, up to the next row, that load `size` bytes, a word or two, of data that do not count,
- * or that are of the source whose transfer is under way and were read before: they change nothing but sums.
- * How many. */
+/* Makes the loads of `size` bytes, one or two words, by lanes from a[0] on up to the next row, whose data
+ * does not count, or comes from the writer of the current transfer and was read before: they change sums
+ * only. Returns their number. */
 INLINE uint32_t comm_access_known(struct mt_comm *c, struct run *run, const uint64_t *a, uint32_t count,
                                   uint32_t size, const bool plain)
 {
@@ -966,7 +971,7 @@ INLINE uint32_t comm_access_known(struct mt_comm *c, struct run *run, const uint
         if (src == 0 || src == self)
             continue;
         if (src != source || unread(c, entry, plain) || !(plain || src & MT_ENTRY_HOST))
-            break; /* with options, what a kernel wrote may not count, or is among the keys */
+            break; /* with options, data of a kernel may not count, or may be among the keys */
         taken++;
         last = k;
     }
@@ -993,7 +998,7 @@ INLINE void comm_access_lanes(struct mt_comm *c, struct run *run, const struct m
         if (n && comm_row(c, run, r->meta, r->addresses[k], n))
             continue;
         n = known ? comm_access_known(c, run, r->addresses + k, r->count - k, size, plain) : 0;
-        known = known && (n || !k); /* sources that change from lane to lane are not asked for again */
+        known = known && (n || !k); /* writers that change from lane to lane are not tried again */
         if (n)
             continue;
         n = 1;
@@ -1015,7 +1020,7 @@ INLINE void one_run(struct mt_comm *c, struct run *run, const struct mt_access_r
     if (r->count > 1) {
         if (stride == size && comm_row(c, run, r->meta, base, r->count))
             return;
-        /* Backwards, no two touch the same bytes either: who comes first makes no difference. */
+        /* Backwards no two accesses overlap either, so the order does not matter. */
         if (stride == 0 - (uint64_t)size &&
             comm_row(c, run, r->meta, base + stride * (r->count - 1), r->count))
             return;
@@ -1048,9 +1053,9 @@ INLINE int all_runs(struct mt_comm *c, const struct mt_access_run *r, size_t cou
     return comm_access_failed(c);
 }
 
-/* ---- volumes alone ---- */
+/* ---- volumes only ---- */
 
-/* What a type loads and stores of its size. */
+/* Masks of the size: bytes that a type loads and stores. */
 static const uint32_t loads[4] = {[MT_LOAD] = UINT32_MAX, [MT_ATOMIC] = UINT32_MAX};
 static const uint32_t stores[4] = {[MT_STORE] = UINT32_MAX, [MT_ATOMIC] = UINT32_MAX};
 
@@ -1130,9 +1135,9 @@ static int is_plain(const struct mt_comm *c)
 VARIANTS(records, struct mt_raw_record)
 VARIANTS(runs, struct mt_access_run)
 
-/* The host in the communication analysis: copies, and accesses of host code when a host trace has them. */
+/* ---- the host: copies, and accesses of host code if a host trace has them ---- */
 
-/* The host actor of each site that was met lately, by the site's number. */
+/* Cache of the host actors of sites, by the site's number. */
 enum { RECENT = 1024 };
 struct mt_host_recent {
     const struct mt_host_site_info *info;
@@ -1155,13 +1160,14 @@ static void comm_host_free(struct mt_comm *c)
     free(c->hosts);
 }
 
-/* The superstep that host code is in: before the next launch, or within a program. */
+/* Returns the superstep of host code: that of the next launch, or of the current program. */
 static uint32_t host_step(const struct mt_comm *c)
 {
     return (uint32_t)c->nlaunches - (c->options.threads && c->nlaunches > 0);
 }
 
-/* The host actor of a place in the superstep under way, made if need be; UINT32_MAX on failure. */
+/* Returns the host actor of a location in the current superstep, created if necessary; UINT32_MAX on
+ * failure. */
 static uint32_t host_actor(struct mt_comm *c, uint32_t place)
 {
     uint64_t *known = mt_pairmap_get(&c->host_index, place, host_step(c), 0);
@@ -1220,7 +1226,7 @@ int mt_comm_copy(struct mt_comm *c, const struct mt_copy_event *e)
 
 /* ---- accesses ---- */
 
-/* `bytes` bytes that an actor wrote. */
+/* Counts `bytes` bytes that an actor wrote and the host reads. */
 static int host_takes(struct mt_comm *c, uint32_t host, uint32_t src, unsigned bytes, int crossing)
 {
     c->hosts[host].comm_load += bytes;
@@ -1240,13 +1246,13 @@ static int host_takes(struct mt_comm *c, uint32_t host, uint32_t src, unsigned b
     return 0;
 }
 
-/* The page as it is; NULL: none, a span may say more. */
+/* Returns the page if it exists, or NULL; a span may cover it. */
 static const struct mt_page *page_of(struct mt_comm *c, uint64_t number)
 {
     return c->shadow->ncombs ? mt_shadow_find(c->shadow, number) : mt_shadow_peek(c->shadow, number);
 }
 
-/* What the host reads stays unread for CTAs: it is not communication between CTAs. */
+/* Loads for the host. Bytes stay unread for CTAs: it is not communication between CTAs. */
 static int host_load(struct mt_comm *c, uint32_t host, uint64_t address, uint64_t size)
 {
     int crossing = c->shards > 1 && address >> MT_REGION_BITS != (address + size - 1) >> MT_REGION_BITS;
@@ -1322,7 +1328,7 @@ int mt_comm_host(struct mt_comm *c, const struct mt_host_access *a, size_t count
     return c->shadow->failed ? comm_fail(c, "out of memory") : 0;
 }
 
-/* Several analyses as shards of one: who owns what, copies between them, their results together. */
+/* ---- shards: ownership, copies between shards, merging of results ---- */
 
 static size_t transfers_combine(struct mt_transfer *t, size_t n);
 
@@ -1338,17 +1344,17 @@ int mt_comm_meet(struct mt_comm *c, uint64_t cta, uint32_t smid)
     return comm_actor(c, cta, smid) ? 0 : -1;
 }
 
-/* Bytes from `address` on, of `length`, that lie in its region. */
+/* Returns how many of `length` bytes from `address` on lie in its region. */
 static uint64_t in_region(uint64_t address, uint64_t length)
 {
     uint64_t room = (1ull << MT_REGION_BITS) - (address & ((1ull << MT_REGION_BITS) - 1));
     return length < room ? length : room;
 }
 
-/* mt_shadow_fill of what this shard owns. */
+/* Calls mt_shadow_fill for the bytes of this shard. */
 static void comm_fill(struct mt_comm *c, uint64_t address, uint64_t length, uint32_t entry, uint64_t start)
 {
-    /* What is far is in all shards alike: whoever owns a page of it knows better. */
+    /* Large fills are stored in all shards; existing pages of the owners take precedence. */
     if (c->shards <= 1 || length >= MT_SHADOW_FAR) {
         mt_shadow_fill(c->shadow, address, length, entry, start);
         return;
@@ -1360,7 +1366,7 @@ static void comm_fill(struct mt_comm *c, uint64_t address, uint64_t length, uint
     }
 }
 
-/* The rows that the copy writes to become `entry`'s, as far as they are this shard's. */
+/* Sets the writer of the copy's rows to `entry`, as far as they belong to this shard. */
 static void comm_fill_rows(struct mt_comm *c, const struct mt_copy_event *e, uint32_t entry)
 {
     const struct mt_comb rows = {e->dst, e->width, e->height, e->dpitch, entry, 0, 0};
@@ -1372,7 +1378,7 @@ static void comm_fill_rows(struct mt_comm *c, const struct mt_copy_event *e, uin
         comm_fill(c, e->dst + row * e->dpitch, e->width, entry, 0);
 }
 
-/* ---- accesses that cross shards ---- */
+/* ---- accesses that span shards ---- */
 
 void mt_comm_cross(struct mt_comm *c, uint64_t record, uint32_t src, uint32_t dst)
 {
@@ -1397,8 +1403,8 @@ static int crossing_order(const void *a, const void *b)
     return d ? d : x->record < y->record ? -1 : x->record > y->record;
 }
 
-/* All notes go to the first shard, where each access counts once for each source:
- * as a transfer of no bytes. */
+/* Collects all notes in the first shard, where each access counts once for each writer: as a transfer of no
+ * bytes. */
 int mt_comm_add_crossings(struct mt_comm *const *shards, unsigned n)
 {
     struct mt_comm *c = shards[0];
@@ -1424,7 +1430,7 @@ int mt_comm_add_crossings(struct mt_comm *const *shards, unsigned n)
         c->crossed[c->ncrossed++] = t;
     }
     c->ncrossings = 0;
-    if (c->ncrossed > 2 * c->crossed_low + 1024) { /* those of the same ends together */
+    if (c->ncrossed > 2 * c->crossed_low + 1024) { /* combine entries with equal ends */
         c->ncrossed = transfers_combine(c->crossed, c->ncrossed);
         c->crossed_low = c->ncrossed;
     }
@@ -1458,7 +1464,7 @@ int mt_comm_move(struct mt_comm *const *shards, unsigned n, const struct mt_copy
 
 MT_ORDER_2(transfer_order, struct mt_transfer, src, dst)
 
-/* Sorts and adds up those with the same ends; how many are left. */
+/* Sorts transfers and adds up those with equal ends. Returns the number left. */
 static size_t transfers_combine(struct mt_transfer *t, size_t n)
 {
     size_t out = 0;

@@ -1,10 +1,9 @@
-/* The communication analysis: data volumes, communication volumes and transfers of a stream of launches.
- * Definitions: docs/definitions.md. Knows no file format and no output; fed in launch order by its user:
- *   for each launch: mt_comm_launch, mt_comm_records any number of times; between launches: mt_comm_copy and,
- *   with a host trace, mt_comm_host.
- * Volumes are kept per actor, an actor being (superstep, CTA, SM): a CTA instance has one as a rule, and
- * outputs add up the others. Not thread-safe. Functions return 0,
- * or -1 without memory or past a limit (mt_comm_why). */
+/* The communication analysis: data volumes, communication volumes and transfers of a sequence of launches.
+ * Definitions: docs/definitions.md. Independent of file formats and output. Fed in launch order:
+ * mt_comm_launch and any number of mt_comm_records for each launch; between launches mt_comm_copy and, with a
+ * host trace, mt_comm_host.
+ * Volumes are kept per actor, which is (launch, CTA, SM): a CTA instance usually has one, and outputs add up
+ * the others. Not thread-safe. Functions return 0, or -1 without memory or past a limit (mt_comm_why). */
 #ifndef MT_ANALYSIS_COMM_H
 #define MT_ANALYSIS_COMM_H
 
@@ -18,61 +17,62 @@
 #include <stdint.h>
 
 struct mt_comm_options {
-    int local;     /* a CTA id is one CTA in all supersteps */
-    int strict;    /* what is read in the superstep of its writing does not count */
-    int transfers; /* keep them */
-    int readers;   /* with transfers: keep who read which bytes, too */
+    int local;     /* a CTA id is the same CTA in all launches */
+    int strict;    /* reads in the launch that wrote the bytes do not count */
+    int transfers; /* collect transfers */
+    int readers;   /* with transfers: collect the readers of the bytes as well */
     int addresses; /* collect mt_comm.keys */
-    int volumes;   /* data volumes are all that is asked for; with none of the others, and one shard */
-    int host;      /* host accesses are known: all copies carry writers along, host readers are reported */
-    int threads;   /* the launches are host programs: host accesses only count for HDV, by place */
-    uint64_t host_first, host_end; /* supersteps of which the host's part is to be reported: [first, end) */
+    int volumes;   /* only data volumes are needed; excludes the other options and requires one shard */
+    int host;      /* host accesses are known: all copies propagate writers, host readers are reported */
+    int threads;   /* the launches are host programs: host accesses count only for HDV, by location */
+    uint64_t host_first, host_end; /* supersteps whose host part is reported: [first, end) */
 };
 
-/* Whose bytes a CTA loads that another CTA instance wrote: the three parts of its communication. */
+/* Writers of bytes that a CTA loads as communication. */
 enum mt_sender {
     MT_FROM_SAME_LAUNCH,    /* another CTA of the same launch */
     MT_FROM_EARLIER_LAUNCH, /* another CTA of an earlier launch */
-    MT_FROM_SAME_CTA,       /* the CTA with the same number of an earlier launch, of whichever kernel */
+    MT_FROM_SAME_CTA,       /* the CTA with the same number in an earlier launch, of any kernel */
     MT_SENDER_KINDS
 };
 
 struct mt_actor {
     uint64_t cta; /* word 2 of its records */
     uint32_t smid, launch;
-    uint32_t instance; /* the first actor of its CTA instance (itself as a rule) */
-    uint64_t load, store, comm_store, from[MT_SENDER_KINDS]; /* bytes; from: loaded as communication */
+    uint32_t instance; /* first actor of its CTA instance (usually itself) */
+    uint64_t load, store, comm_store, from[MT_SENDER_KINDS]; /* bytes; from: loaded as communication, by
+                                                              * sender */
 };
 
-/* The sum of the three: KCV Load. */
+/* Returns the sum over all senders: KCV Load. */
 static inline uint64_t mt_actor_comm_load(const struct mt_actor *a)
 {
     return a->from[MT_FROM_SAME_LAUNCH] + a->from[MT_FROM_EARLIER_LAUNCH] + a->from[MT_FROM_SAME_CTA];
 }
 
 struct mt_comm_launch {
-    const char *kernel;  /* the caller's, kept */
+    const char *kernel;  /* owned by the caller, kept */
     uint32_t first, end; /* its actors: [first, end) */
-    int selected;        /* to be reported */
+    int selected;        /* 1: to be reported */
 };
 
-/* What the host did at one place between two launches: copied (place 0) or,
- * as a host trace says, accessed. */
+/* Activity of the host at one location between two launches: copies (location 0) or, from a host trace,
+ * accesses. */
 struct mt_host_actor {
-    uint32_t superstep;                          /* launches before it */
+    uint32_t superstep;                          /* number of launches before it */
     uint32_t place;                              /* index into mt_comm.places.names */
-    uint64_t load, store, comm_load, comm_store; /* bytes; comm_: of or for a CTA */
+    uint64_t load, store, comm_load, comm_store; /* bytes; comm_: written by a CTA, or loaded by one */
 };
 
-/* Bytes that instance `dst` loaded of those that instance `src` wrote; one of the two may be a host actor
+/* Bytes that instance `dst` loaded and instance `src` wrote; one of the two may be a host actor
  * (MT_ENTRY_HOST | i). */
 struct mt_transfer {
     uint32_t src, dst;
     uint64_t size, count;
-    uint64_t last; /* number of the record (or host access) counted last */
+    uint64_t last; /* number of the record (or host access) that was counted last */
 };
 
-/* Where the transfer from src to dst is; dst 0: nowhere. */
+/* Cache of indices of transfers; dst 0: empty. */
 enum { MT_RECENT_TRANSFERS = 64 };
 
 struct mt_recent_transfer {
@@ -80,7 +80,7 @@ struct mt_recent_transfer {
     size_t at;
 };
 
-/* A hash index whose entries vanish when `epoch` moves on. */
+/* Hash index that is emptied by increasing `epoch`. */
 struct mt_actor_index {
     struct {
         uint32_t epoch, value;
@@ -89,7 +89,7 @@ struct mt_actor_index {
     uint32_t used, epoch;
 };
 
-/* An access with parts in several shards took bytes of instance (or host actor) src. */
+/* Note that an access that spans several shards loaded bytes of instance (or host actor) src. */
 struct mt_crossing {
     uint64_t record;
     uint32_t src, dst;
@@ -100,83 +100,82 @@ struct mt_shadow;
 struct mt_comm {
     struct mt_comm_options options;
     /* results */
-    struct mt_comm_launch *launches; /* index = superstep */
+    struct mt_comm_launch *launches; /* by superstep */
     size_t nlaunches;
-    struct mt_actor *actors; /* from 1; of a launch together, in order of appearance */
+    struct mt_actor *actors; /* from index 1; grouped by launch, in order of appearance */
     size_t nactors;
-    struct mt_transfer *transfers; /* into selected launches, by launch */
+    struct mt_transfer *transfers; /* transfers to selected launches, by launch */
     size_t ntransfers;
     struct mt_host_actor *hosts;
     size_t nhosts;
-    struct mt_host_locations places; /* of host code; 0: not known */
+    struct mt_host_locations places; /* locations of host code; 0: not known */
     uint64_t records, unknown;
-    uint64_t reported;         /* records of the launches that are reported; set by the caller */
-    uint64_t host_accesses;    /* that read or write */
+    uint64_t reported;         /* number of records in reported launches; set by the caller */
+    uint64_t host_accesses;    /* number of host accesses that read or write */
     struct mt_keyset keys;     /* addresses involved in communication into selected launches */
-    struct mt_readers readers; /* CTA instances, of the bytes that the transfers between them count */
+    struct mt_readers readers; /* reading CTA instances of the bytes in transfers between CTAs */
     /* state */
     struct mt_shadow *shadow;
     struct mt_actor_index actor_index, instance_index, transfer_index;
-    struct mt_recent_transfer recent_transfers[MT_RECENT_TRANSFERS]; /* by both ends */
+    struct mt_recent_transfer recent_transfers[MT_RECENT_TRANSFERS]; /* indexed by a hash of both ends */
     size_t launch_room, actor_room, transfer_room, host_room, first_transfer;
     struct mt_host_recent *host_recent;
-    struct mt_pairmap host_index; /* (place, superstep) -> index into hosts, + 1 */
-    unsigned shard, shards;       /* of how many; 0 or 1: it has all memory */
+    struct mt_pairmap host_index; /* (location, superstep) to index into hosts, + 1 */
+    unsigned shard, shards;       /* number of shards; 0 or 1: all memory */
     struct mt_crossing *crossings;
     size_t ncrossings, crossing_room;
-    struct mt_transfer *crossed; /* counts of accesses that cross shards */
+    struct mt_transfer *crossed; /* counts of accesses that span shards */
     size_t ncrossed, crossed_room, crossed_low;
     uint32_t last_actor;
-    int partial;     /* there was a launch that is not reported */
-    const char *why; /* of a failure */
+    int partial;     /* 1: a launch is not reported */
+    const char *why; /* reason of a failure */
 };
 
 int mt_comm_init(struct mt_comm *c, const struct mt_comm_options *options);
 void mt_comm_free(struct mt_comm *c);
 
-/* Gives the memory of the shadow back; nothing may be fed any more, the results stay. */
+/* Frees the shadow; nothing may be fed afterwards, the results remain. */
 void mt_comm_forget(struct mt_comm *c);
 
-/* A launch begins. `kernel` must live as long as `c`. */
+/* Begins a launch. `kernel` must live as long as `c`. */
 int mt_comm_launch(struct mt_comm *c, const char *kernel, int selected);
 
-/* Records of the launch under way, in file order. */
+/* Adds records of the current launch, in file order. */
 int mt_comm_records(struct mt_comm *c, const struct mt_raw_record *records, size_t count);
 
-/* The same as runs. */
+/* Adds runs of the current launch. */
 int mt_comm_runs(struct mt_comm *c, const struct mt_access_run *runs, size_t count);
 
-/* A host copy or fill, after the launches so far. */
+/* Adds a host copy or fill after the launches so far. */
 int mt_comm_copy(struct mt_comm *c, const struct mt_copy_event *copy);
 
-/* Accesses of host code after the launches so far, in their order (options.host). The sites must live as long
- * as `c`; a place may have several. */
+/* Adds accesses of host code after the launches so far, in their order (options.host). The sites must live as
+ * long as `c`; a location may have several. */
 int mt_comm_host(struct mt_comm *c, const struct mt_host_access *accesses, size_t count);
 
-/* Shards. Analyses that are all fed the same, in the same order, can divide the memory among them: each knows
- * the writers of its part only, and counts what was loaded and stored there. Their actors, launches and host
- * actors have the same numbers. Merged, their results are those of one analysis. A shard may be spared
- * records that touch none of its regions, provided that it is told
- * their actors (mt_comm_meet) and numbers. */
+/* Shards. Analyses that are fed the same items in the same order can divide the memory: each tracks the
+ * writers of its part only and counts loads and stores there. Actors, launches and host actors have the same
+ * numbers in all. The merged results equal those of a single analysis. A shard may be spared records outside
+ * its regions, if it gets their actors (mt_comm_meet) and record numbers. */
 
-/* Before anything is fed. */
+/* Sets the shard, before anything is fed. */
 void mt_comm_shard(struct mt_comm *c, unsigned shard, unsigned shards);
 
-/* There is a record of this CTA and SM. 0, or -1. */
+/* Announces a record of this CTA and SM. Returns 0 or -1. */
 int mt_comm_meet(struct mt_comm *c, uint64_t cta, uint32_t smid);
 
-/* A copy that moves writers from shard to shard: to be done by mt_comm_move with all shards at rest, after
- * each was given it with mt_comm_copy. */
+/* Tells whether a copy moves writers between shards. Such a copy must be completed by mt_comm_move while all
+ * shards are idle, after each got it by mt_comm_copy. */
 int mt_comm_moves(const struct mt_comm *c, const struct mt_copy_event *copy);
 
 int mt_comm_move(struct mt_comm *const *shards, unsigned n, const struct mt_copy_event *copy);
 
-/* Sorts the notes on accesses that cross shards and adds them up; now and then, so that they stay few. 0 or
- * -1. All of one access must be among those of `shards`. */
+/* Sorts and adds up the notes on accesses that span shards; call it from time to time to keep them few. All
+ * notes on an access must be in `shards`. Returns 0 or -1. */
 int mt_comm_add_crossings(struct mt_comm *const *shards, unsigned n);
 
-/* Adds the results of shard `from` to `into`,
- * whose transfers are in disorder and doubled until mt_comm_merged. */
+/* Adds the results of shard `from` to `into`. Transfers are then unsorted, with duplicates, until
+ * mt_comm_merged. */
 int mt_comm_merge(struct mt_comm *into, const struct mt_comm *from);
 
 int mt_comm_merged(struct mt_comm *into);
@@ -189,15 +188,16 @@ static inline size_t mt_comm_reported_launches(const struct mt_comm *c)
     return n;
 }
 
-/* Is this host actor to be reported? */
+/* Returns 1 if this host actor is to be reported. */
 static inline int mt_comm_host_selected(const struct mt_comm *c, const struct mt_host_actor *h)
 {
     return h->superstep >= c->options.host_first && h->superstep < c->options.host_end;
 }
 
-/* ---- Shared by the files of the communication analysis ---- */
+/* ---- internal interface of the communication analysis ---- */
 
-/* Shards own memory by regions of this many bytes (a power of two), in no order that a program could have. */
+/* Size of the regions that shards own, as a power of two; their distribution is hashed, so it matches no
+ * program's pattern. */
 enum { MT_REGION_BITS = 16 };
 
 static inline unsigned mt_comm_owner(uint64_t address, unsigned shards)
@@ -211,10 +211,10 @@ static inline int mt_comm_owns(const struct mt_comm *c, uint64_t address)
     return mt_comm_owner(address, c->shards) == c->shard;
 }
 
-/* An access with parts in several shards took bytes of src (record: its number). */
+/* Notes that an access that spans several shards loaded bytes of src (record: its number). */
 void mt_comm_cross(struct mt_comm *c, uint64_t record, uint32_t src, uint32_t dst);
 
-/* The entry of bytes of which a copy knows no writer. 0, or -1. */
+/* Returns in *nobody the entry for bytes whose writer a copy does not know. Returns 0 or -1. */
 int mt_comm_nobody(struct mt_comm *c, const struct mt_copy_event *e, uint32_t *nobody);
 
 #endif

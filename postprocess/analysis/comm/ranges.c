@@ -1,11 +1,11 @@
-/* Which bytes each CTA of a launch touched: for every CTA and type of access the half-open ranges of
- * addresses, ascending, disjoint and not adjacent. */
+/* Bytes touched by each CTA of a launch: for every CTA and type of access the half-open address ranges,
+ * ascending, disjoint and not adjacent. */
 #include "ranges.h"
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
 
-enum { TIDY_FROM = 4096 }; /* ranges of a set that are worth sorting before there is no room for more */
+enum { TIDY_FROM = 4096 }; /* minimum number of ranges to sort before more room is allocated */
 
 static struct mt_range_set *set_of(struct mt_touched *r, uint64_t cta, uint32_t type)
 {
@@ -27,7 +27,7 @@ static struct mt_range_set *set_of(struct mt_touched *r, uint64_t cta, uint32_t 
 
 MT_ORDER_1(by_start, struct mt_touched_range, start)
 
-/* Sorted, and what overlaps or touches is one. */
+/* Sorts the ranges and joins those that overlap or touch. */
 static void ranges_tidy(struct mt_range_set *s)
 {
     if (s->tidy == s->n)
@@ -53,7 +53,7 @@ static int ranges_grow(struct mt_range_set *s)
     return mt_grow(&s->list, &s->room, s->room + 1, sizeof *s->list);
 }
 
-/* [start, end); the top of the address space ends at its last byte. */
+/* Adds [start, end); a range at the top of the address space ends at its last byte. */
 static int ranges_add(struct mt_range_set *s, uint64_t start, uint64_t end)
 {
     if (end <= start)
@@ -62,7 +62,7 @@ static int ranges_add(struct mt_range_set *s, uint64_t start, uint64_t end)
         struct mt_touched_range *last = &s->list[s->n - 1];
         if (start >= last->start && start <= last->end) {
             if (end > last->end)
-                last->end = end; /* of a tidy list, too, this was the highest */
+                last->end = end; /* it was the highest one, also in a tidy list */
             return 0;
         }
     }

@@ -1,6 +1,6 @@
-/* Which bytes each CTA of a launch touched: for every CTA and type of access the half-open ranges of
- * addresses, ascending, disjoint and not adjacent. Fed with one launch at a time; memory is sized by the
- * ranges, not by the accesses. Not thread-safe. Zero-initialised is empty. */
+/* Bytes touched by each CTA of a launch: for every CTA and type of access the half-open address ranges,
+ * ascending, disjoint and not adjacent. Fed with one launch at a time; memory depends on the number of
+ * ranges, not of accesses. Not thread-safe. Zero-initialised is empty. */
 #ifndef MT_ANALYSIS_RANGES_H
 #define MT_ANALYSIS_RANGES_H
 #include <stddef.h>
@@ -14,7 +14,7 @@ struct mt_touched_range {
     uint64_t start, end;
 };
 
-struct mt_range_set { /* of one CTA and type */
+struct mt_range_set { /* ranges of one CTA and type */
     uint64_t cta;     /* word 2 of its records */
     uint32_t type;    /* 0 loads, 1 stores, 2 atomics, 3 unknown */
     struct mt_touched_range *list;
@@ -24,14 +24,14 @@ struct mt_range_set { /* of one CTA and type */
 struct mt_touched {
     struct mt_range_set *sets;
     size_t nsets, room;
-    struct mt_pairmap index; /* (cta, type) -> sets */
+    struct mt_pairmap index; /* (cta, type) to index in sets */
     uint64_t last_cta;
     uint32_t last_type;
     struct mt_range_set *last;
 };
 
-/* The launch is over: calls `f` for each range, CTAs in the order z, y, x, types and addresses ascending,
- * until it returns other than 0, which is returned; then nothing is left of the launch. */
+/* Ends the launch: calls `f` for each range, CTAs in the order z, y, x, types and addresses ascending. Stops
+ * if it returns non-zero and returns that value. The launch's ranges are then removed. */
 int mt_touched_end(struct mt_touched *r,
                    int (*f)(void *arg, uint64_t cta, uint32_t type, const struct mt_touched_range *range),
                    void *arg);

@@ -1,4 +1,5 @@
-/* Pages, their table and memory; ranges written and copied. The hot paths are in shadow.h and comm.c. */
+/* Pages of the shadow, their table and memory; ranges written and copied. Inner loops are in shadow.h and
+ * comm.c. */
 #define _GNU_SOURCE
 
 #include "shadow.h"
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ---- memory: zeroed, big chunks in huge pages, freed as a whole ---- */
+/* ---- memory: zeroed, in large chunks with huge pages, freed together ---- */
 
 enum { FIRST_CHUNK = 256 << 10, CHUNK = 16 << 20, CHUNK_HEAD = 64 };
 
@@ -89,12 +90,12 @@ static int table_grow(struct mt_shadow *s)
     return 0;
 }
 
-/* Pages that are known not to exist may be in something new. */
+/* Drops the cached absence of pages, which something new may cover. */
 static void recent_forget(struct mt_shadow *s)
 {
     for (size_t i = 0; i < sizeof s->recent / sizeof *s->recent; i++)
         if (!s->recent[i].page)
-            s->recent[i].number = UINT64_MAX; /* page numbers have 52 bits */
+            s->recent[i].number = UINT64_MAX; /* no page number: these have 52 bits */
 }
 
 int mt_shadow_init(struct mt_shadow *s, int starts)
@@ -120,7 +121,7 @@ struct mt_page *mt_shadow_peek(const struct mt_shadow *s, uint64_t number)
     return s->table[slot_of(s, number)].page;
 }
 
-/* Rows [*first, *end) of the comb that touch the page; 0: none. */
+/* Finds the rows [*first, *end) of the comb that touch the page. Returns 0 if there are none. */
 static int comb_rows(const struct mt_comb *c, uint64_t page, uint64_t *first, uint64_t *end)
 {
     uint64_t low = page << MT_PAGE_BITS, high = low + (MT_PAGE_BYTES - 1); /* both included */
@@ -149,7 +150,7 @@ static void comb_apply(struct mt_shadow *s, const struct mt_comb *c, uint64_t pa
     }
 }
 
-/* What spans and combs say of the page, as a page; NULL: nothing, or no memory. */
+/* Creates the page from spans and combs. Returns NULL if none covers it, or without memory. */
 static struct mt_page *page_new(struct mt_shadow *s, uint64_t number);
 static struct mt_page *page_of_many(struct mt_shadow *s, uint64_t number)
 {
@@ -183,7 +184,7 @@ struct mt_page *mt_shadow_find_slow(struct mt_shadow *s, uint64_t number)
     return p;
 }
 
-/* Finds or makes, a new page being uniform with entry 0. */
+/* Finds or creates a page; a new one is uniform with entry 0. */
 static struct mt_page *page_any(struct mt_shadow *s, uint64_t number)
 {
     struct mt_page *p = mt_shadow_find(s, number);
@@ -277,7 +278,7 @@ static void fill_page(struct mt_shadow *s, uint64_t number, unsigned from, unsig
         return;
     }
     if (p->mask == MT_PAGE_WORDS - 1 && uniform && to - from == MT_PAGE_BYTES) {
-        words_free(&s->arena, p->entry); /* its starts, if any, wait for the next use */
+        words_free(&s->arena, p->entry); /* its starts, if any, are kept for reuse */
         p->entry = &p->uniform;
         p->uniform = entry;
         p->uniform_start = start;
@@ -296,7 +297,7 @@ static void fill_page(struct mt_shadow *s, uint64_t number, unsigned from, unsig
     }
 }
 
-/* Whichever is less: asking for each page, or looking at all that exist. */
+/* Lists the existing pages of a range: looks up each page, or scans all pages, whichever is faster. */
 static uint64_t *shadow_existing(struct mt_shadow *s, uint64_t first, uint64_t end, size_t *n)
 {
     size_t slots = (size_t)1 << s->table_bits,
@@ -321,7 +322,7 @@ static uint64_t *shadow_existing(struct mt_shadow *s, uint64_t first, uint64_t e
     return list;
 }
 
-/* Whole pages: those that exist now, the others when they are asked for. */
+/* Fills whole pages: existing ones now, the others when they are needed. */
 static void fill_span(struct mt_shadow *s, uint64_t first, uint64_t end, uint32_t entry, uint64_t start)
 {
     size_t n, kept = 0;
@@ -329,7 +330,7 @@ static void fill_span(struct mt_shadow *s, uint64_t first, uint64_t end, uint32_
     for (size_t i = 0; pages && i < n; i++)
         fill_page(s, pages[i], 0, MT_PAGE_BYTES, entry, start);
     free(pages);
-    for (size_t i = 0; i < s->ncombs; i++) { /* those that lie inside say nothing more */
+    for (size_t i = 0; i < s->ncombs; i++) { /* combs inside the range are obsolete */
         const struct mt_comb *c = &s->combs[i];
         uint64_t last = c->dst + (c->height - 1) * c->pitch + (c->width - 1);
         if (c->dst >> MT_PAGE_BITS < first || last >> MT_PAGE_BITS >= end)
@@ -352,11 +353,12 @@ void mt_shadow_fill(struct mt_shadow *s, uint64_t address, uint64_t length, uint
         uint64_t n = length < MT_PAGE_BYTES - from ? length : MT_PAGE_BYTES - from;
         uint64_t whole = from == 0 ? length >> MT_PAGE_BITS : 0,
                  most = (UINT64_MAX >> MT_PAGE_BITS) + 1 - page;
-        whole = whole < most ? whole : most; /* around the end of the address space */
+        whole = whole < most ? whole : most; /* wraps around the end of the address space */
         if (whole >= SPAN_FROM) {
             fill_span(s, page, page + whole, entry, start);
             n = whole << MT_PAGE_BITS;
-        } else if (entry != 0 || mt_shadow_find(s, page)) { /* nobody: what was never written stays so */
+        } else if (entry != 0 || mt_shadow_find(s, page)) { /* without writer, pages that were never written
+                                                             * stay so */
             fill_page(s, page, from, from + (unsigned)n, entry, start);
         }
         address += n;
@@ -370,7 +372,7 @@ void mt_shadow_fill_rows(struct mt_shadow *s, const struct mt_comb *rows)
     struct mt_comb c = *rows;
     int far = __builtin_mul_overflow(c.height - 1, c.pitch, &length) ||
               __builtin_add_overflow(length, c.width - 1, &length) || c.dst + length < c.dst;
-    if (c.height > 1 && c.pitch <= c.width && !far) { /* without gaps */
+    if (c.height > 1 && c.pitch <= c.width && !far) { /* no gaps */
         mt_shadow_fill(s, c.dst, length + 1, c.entry, c.start);
         return;
     }
@@ -380,13 +382,13 @@ void mt_shadow_fill_rows(struct mt_shadow *s, const struct mt_comb *rows)
         return;
     }
     if (far || (c.entry == 0 && s->spans.n == 0 && s->pages == 0 && s->ncombs == 0))
-        return; /* no memory has such rows; or there is nothing to forget */
+        return; /* impossible rows, or nothing to forget */
     size_t n, kept = 0;
     uint64_t *pages = shadow_existing(s, c.dst >> MT_PAGE_BITS, ((c.dst + length) >> MT_PAGE_BITS) + 1, &n);
     for (size_t i = 0; pages && i < n; i++)
         comb_apply(s, &c, pages[i]);
     free(pages);
-    for (size_t i = 0; i < s->ncombs; i++) { /* the same rows again take the place of the old ones */
+    for (size_t i = 0; i < s->ncombs; i++) { /* the same rows written again replace the old ones */
         const struct mt_comb *o = &s->combs[i];
         if (o->dst != c.dst || o->width != c.width || o->height != c.height || o->pitch != c.pitch)
             s->combs[kept++] = *o;
@@ -426,17 +428,19 @@ size_t mt_shadow_stretches(struct mt_shadow *s, uint64_t address, unsigned lengt
     return n;
 }
 
-/* Sets as a tree. To find whether a set has a pair, the tree is cut into paths: the first that follows a set
- * is on its path, others begin a path each. On a path indices ascend. */
+/* ---- sets of readers, as a tree ----
+ * To find whether a set has a pair, the tree is divided into paths: the first child of a set is on its path,
+ * other children begin new paths. Indices ascend along a path. */
 
 struct mt_read_way {
     uint32_t head; /* first set of the path */
-    uint32_t next; /* set on it; 0: none yet */
+    uint32_t next; /* next set on the path; 0: none yet */
 };
 
-#define BRANCH 0x80000000u /* in a slot: the set is found by the one before it, else by its path */
+#define BRANCH 0x80000000u /* in a slot: the key is the parent set, otherwise the path */
 enum {
-    PATHS = 64 /* looked at; a pair that is in the set unseen comes in once more, which changes no count */
+    PATHS = 64 /* maximum number of paths examined; a pair that is missed is added again, which changes no
+                * count */
 };
 
 void mt_readers_forget(struct mt_readers *r)
@@ -481,7 +485,7 @@ void mt_readers_launch(struct mt_readers *r)
     r->first = (uint32_t)r->n;
 }
 
-/* ---- the index: what is of earlier launches is free ---- */
+/* ---- index; entries of earlier launches are free ---- */
 
 static size_t readers_hash(uint32_t key, uint32_t kind, uint32_t src, uint32_t dst)
 {
@@ -496,7 +500,7 @@ static uint32_t readers_key(const struct mt_readers *r, uint32_t value)
     return value & BRANCH ? r->sets[set].before : r->ways[set - r->first].head;
 }
 
-/* The slot of the pair after set `key`, or on the path `key`; free if there is none. */
+/* Returns the slot of the pair after set `key`, or on the path `key`; it is free if there is none. */
 static uint32_t *readers_slot(const struct mt_readers *r, uint32_t key, uint32_t kind, uint32_t src,
                               uint32_t dst)
 {
@@ -524,7 +528,7 @@ static void readers_put(struct mt_readers *r, uint32_t set, uint32_t kind)
     *readers_slot(r, key, kind, s->src, s->dst) = set | kind;
 }
 
-/* Room for the two entries of one more set. */
+/* Makes room for the two entries of one more set. */
 static int readers_reserve(struct mt_readers *r)
 {
     if (r->slot && (r->n - r->first + 1) * 4 <= (size_t)1 << r->bits)
@@ -557,7 +561,7 @@ static int readers_has(const struct mt_readers *r, uint32_t set, uint32_t src, u
     return 0;
 }
 
-/* The one with the pair more, if there is one; else 0. */
+/* Returns the child of the set with this pair, or 0. */
 static uint32_t readers_after(const struct mt_readers *r, uint32_t set, uint32_t src, uint32_t dst)
 {
     uint32_t next = set ? r->ways[set - r->first].next : 0;
@@ -584,7 +588,7 @@ static uint32_t readers_new(struct mt_readers *r, uint32_t set, uint32_t src, ui
     return made;
 }
 
-/* The set of bytes of `set` after the pair came; 0 on failure. */
+/* Returns the set that bytes of `set` belong to after the pair; 0 on failure. */
 static uint32_t readers_step(struct mt_readers *r, uint32_t set, uint32_t src, uint32_t dst)
 {
     set = set < r->first ? 0 : set;
@@ -599,7 +603,7 @@ static uint32_t readers_step(struct mt_readers *r, uint32_t set, uint32_t src, u
     return to;
 }
 
-/* Entries [i, end) of a page, `width` bytes each. */
+/* Adds a read of entries [i, end) of a page, `width` bytes each. */
 static int readers_entries(struct mt_readers *r, uint32_t src, uint32_t dst, uint32_t *entry, uint32_t *end,
                            unsigned width)
 {
@@ -613,7 +617,7 @@ static int readers_entries(struct mt_readers *r, uint32_t src, uint32_t dst, uin
     return 0;
 }
 
-/* Bytes [from, to) of a page. */
+/* Adds a read of bytes [from, to) of a page. */
 static int readers_page(struct mt_readers *r, uint32_t src, uint32_t dst, uint64_t number, unsigned from,
                         unsigned to)
 {
@@ -682,16 +686,17 @@ void mt_readers_add(struct mt_readers *r, const struct mt_read_set *sets, size_t
     }
 }
 
-/* Copies in the shadow: what exists is taken page by page, what lies between in stretches of any length. */
+/* ---- copies in the shadow: existing pages one by one, the gaps between them in stretches of any length
+ * ---- */
 
-enum { MOST_PAGES = 1 << 18 }; /* that copies may make of rows */
+enum { MOST_PAGES = 1 << 18 }; /* maximum number of pages that copies may create from rows */
 
 struct move {
     const struct mt_shadow_parts *p;
     uint32_t nobody;
-    uint64_t *pages; /* of the source, that exist */
+    uint64_t *pages; /* existing pages of the source */
     size_t n;
-    struct mt_stretch *room; /* of a page */
+    struct mt_stretch *room; /* stretches of a page */
 };
 
 static unsigned move_owner(const struct mt_shadow_parts *p, uint64_t address)
@@ -707,7 +712,7 @@ static int move_failed(const struct mt_shadow_parts *p)
     return failed ? -1 : 0;
 }
 
-/* What is far goes to all, as other writes do; the rest to its owners. */
+/* Writes to all shards if the range is large, as other writes do, otherwise to its owners. */
 static void move_put(const struct mt_shadow_parts *p, uint64_t to, uint64_t length, uint32_t entry,
                      uint64_t start)
 {
@@ -723,9 +728,9 @@ static void move_put(const struct mt_shadow_parts *p, uint64_t to, uint64_t leng
     }
 }
 
-/* ---- what is there ---- */
+/* ---- source ---- */
 
-/* Rows of the comb inside [src, last] become pages. 0, -1, or -2: too many. */
+/* Turns rows of the comb inside [src, last] into pages. Returns 0, -1, or -2: too many. */
 static int move_unfold(const struct mt_shadow_parts *p, const struct mt_comb *c, uint64_t src, uint64_t last,
                        uint64_t *made)
 {
@@ -750,7 +755,7 @@ static int move_unfold(const struct mt_shadow_parts *p, const struct mt_comb *c,
     return 0;
 }
 
-/* Fills in m->pages: those of [src, last] that exist with their owners. 0, -1 or -2. */
+/* Fills m->pages with the pages of [src, last] that exist in their owners. Returns 0, -1 or -2. */
 static int move_list(struct move *m, uint64_t src, uint64_t last)
 {
     uint64_t made = 0;
@@ -789,7 +794,8 @@ static void move_page(struct move *m, uint64_t to, uint64_t from, unsigned bytes
                  m->room[i].start);
 }
 
-/* Pages of the source that do not exist, from `at` on, at most `most` bytes: how many have one writer. */
+/* Returns how many bytes from `at` on, at most `most`, are in source pages that do not exist and have one
+ * writer. */
 static uint64_t gap_forward(const struct move *m, uint64_t at, uint64_t most,
                             const struct mt_page_span **span)
 {
@@ -803,7 +809,7 @@ static uint64_t gap_forward(const struct move *m, uint64_t at, uint64_t most,
     return n < most ? n : most;
 }
 
-/* The same backwards, from the byte `at` on. */
+/* Works as gap_forward, backwards from the byte `at`. */
 static uint64_t gap_backward(const struct move *m, uint64_t at, uint64_t most,
                              const struct mt_page_span **span)
 {
@@ -822,7 +828,7 @@ static void move_gap(struct move *m, uint64_t to, uint64_t bytes, const struct m
     move_put(m->p, to, bytes, entry ? entry : m->nobody, start);
 }
 
-/* From the end when the copy would overwrite what it has still to read. */
+/* Copies a row, from its end if the copy would otherwise overwrite its source. */
 static int move_row(struct move *m, uint64_t dst, uint64_t src, uint64_t length)
 {
     if (dst == src && m->nobody == 0)
@@ -858,7 +864,7 @@ static int move_row(struct move *m, uint64_t dst, uint64_t src, uint64_t length)
 
 /* ---- many rows ---- */
 
-/* Rows [first, end) become `entry`'s. */
+/* Sets the writer of rows [first, end) to `entry`. */
 static void rows_put(struct move *m, const struct mt_rows *r, uint64_t first, uint64_t end, uint32_t entry,
                      uint64_t start)
 {
@@ -871,7 +877,7 @@ static void rows_put(struct move *m, const struct mt_rows *r, uint64_t first, ui
             move_put(m->p, r->dst + row * r->dpitch, r->width, entry, start);
 }
 
-/* Bytes [low, high] of the source, as far as they are of rows. */
+/* Copies the bytes [low, high] of the source, as far as rows cover them. */
 static void rows_clip(struct move *m, const struct mt_rows *r, uint64_t row, uint64_t low, uint64_t high,
                       uint32_t entry, uint64_t start)
 {
@@ -882,7 +888,7 @@ static void rows_clip(struct move *m, const struct mt_rows *r, uint64_t row, uin
     move_put(m->p, r->dst + row * r->dpitch + (from - at), to - from + 1, entry, start);
 }
 
-/* All rows inside the span at once, those at its ends by themselves. */
+/* Copies all rows inside the span at once, those at its ends separately. */
 static void rows_of_span(struct move *m, const struct mt_rows *r, const struct mt_page_span *span)
 {
     uint64_t low = span->first << MT_PAGE_BITS, high = (span->end << MT_PAGE_BITS) - 1;
@@ -901,7 +907,7 @@ static void rows_of_span(struct move *m, const struct mt_rows *r, const struct m
         rows_clip(m, r, end, low, high, entry, span->start);
 }
 
-/* A stretch of the source that exists, and where it goes. */
+/* Existing stretch of the source, and its destination. */
 struct rows_piece {
     uint64_t to, length, start;
     uint32_t entry;
@@ -941,7 +947,7 @@ static int rows_of_page(struct move *m, const struct mt_rows *r, uint64_t page, 
     return 0;
 }
 
-/* What is there is noted before anything is written. */
+/* Copies rows; the source is read completely before anything is written. */
 static int move_rows(struct move *m, const struct mt_rows *r)
 {
     struct rows_pieces x = {0};
@@ -973,7 +979,7 @@ static int move_rows(struct move *m, const struct mt_rows *r)
     return rc;
 }
 
-/* Do all rows lie below the end of the address space, none over another? */
+/* Returns 1 if all rows lie within the address space and do not overlap. */
 static int rows_fit(uint64_t base, uint64_t pitch, const struct mt_rows *r)
 {
     uint64_t length;
@@ -991,7 +997,7 @@ int mt_shadow_move(const struct mt_shadow_parts *p, const struct mt_rows *rows, 
     uint64_t all, apart = r.dst - r.src < r.src - r.dst ? r.dst - r.src : r.src - r.dst;
     if (r.height > 1 && r.dpitch == r.width && r.spitch == r.width &&
         !__builtin_mul_overflow(r.width, r.height, &all) &&
-        apart >= all) { /* else the order of rows matters */
+        apart >= all) { /* otherwise the order of rows matters */
         r.width = all;
         r.height = 1;
     }

@@ -1,12 +1,12 @@
-/* Messages go through a ring of slots that every shard reads at its own pace: shards need not be even over
- * short times, only over some hundred thousand records. */
+/* Communication analysis by threads. Messages go through a ring of slots that every shard reads at its own
+ * pace, so the load must be balanced only over some hundred thousand records. */
 #define _GNU_SOURCE
 #include "team.h"
 #include "reader/base/pool.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 32, SETTLE_AT = 1 << 20 /* notes on accesses that cross shards */ };
+enum { SLOTS = 32, SETTLE_AT = 1 << 20 /* notes on accesses that span shards */ };
 enum kind { LAUNCH, RECORDS, RUNS, COPY, HOST };
 
 struct message {
@@ -20,13 +20,13 @@ struct message {
 
 struct slot {
     struct message m;
-    char *room; /* its data; of runs, with their addresses after them */
+    char *room; /* copy of the data; for runs, followed by their addresses */
     size_t bytes;
 };
 
 struct worker {
     struct mt_comm comm;
-    size_t tail; /* messages done */
+    size_t tail; /* number of messages processed */
     size_t crossings;
     int busy, failed;
 };
@@ -40,7 +40,7 @@ struct team_threads {
     const char *why;
     struct mt_pool *pool;
     struct mt_work work;
-    size_t head; /* messages handed in */
+    size_t head; /* number of messages sent */
     struct slot slots[SLOTS];
 };
 
@@ -62,7 +62,7 @@ static int team_handle(struct mt_comm *c, const struct message *m)
     }
 }
 
-/* The next message of who is behind most. */
+/* Processes the next message of the slowest shard. */
 static int team_piece(void *self)
 {
     struct team_threads *t = self;
@@ -85,7 +85,7 @@ static int team_piece(void *self)
     return 1;
 }
 
-/* The message that the slowest has still to finish. */
+/* Returns the number of messages that all shards have processed. */
 static size_t team_slowest(const struct team_threads *t)
 {
     size_t least = t->head;
@@ -114,14 +114,14 @@ static int team_fail(struct team_threads *t, const char *why)
     return -1;
 }
 
-/* All shards at rest; what they noted on accesses that cross shards is put together. */
+/* Waits until all shards are idle and adds up their notes on accesses that span shards. */
 static int team_add_crossings(struct team_threads *t)
 {
     int rc = team_wait_until(t, t->head);
     return mt_comm_add_crossings(t->comms, t->n) != 0 ? team_fail(t, t->comms[0]->why) : rc;
 }
 
-/* Lists are copied behind the runs. */
+/* Copies lists of addresses after the runs. */
 static void team_copy_runs(struct slot *s)
 {
     struct mt_access_run *runs = (struct mt_access_run *)(void *)s->room, *end = runs + s->m.count;
@@ -135,7 +135,7 @@ static void team_copy_runs(struct slot *s)
     }
 }
 
-/* The message in a free slot: `size` bytes each, and `more`. -1 without memory. */
+/* Copies a message into a free slot: elements of `size` bytes, and `more`. Returns -1 without memory. */
 static int team_fill(struct team_threads *t, const struct message *m, size_t size, size_t more)
 {
     struct slot *s = &t->slots[t->head % SLOTS];
@@ -159,7 +159,7 @@ static int team_fill(struct team_threads *t, const struct message *m, size_t siz
     return 0;
 }
 
-/* ---- one who feeds ---- */
+/* ---- feeding ---- */
 
 static int team_give(struct team_threads *t, const struct message *m, size_t size, size_t more)
 {
@@ -241,7 +241,7 @@ static const char *team_why(const struct mt_team *team)
     return t->why ? t->why : t->comms && t->comms[0] && t->comms[0]->why ? t->comms[0]->why : "out of memory";
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
 static int team_finish(void *self)
 {

@@ -1,4 +1,4 @@
-/* The memory (stride) graph of accesses. */
+/* The memory (stride) graph of accesses, from runs, records and host accesses. */
 #define _GNU_SOURCE
 
 #include "graph.h"
@@ -8,16 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The memory graph of runs: by thread where the trace knows threads, or of the lanes of a warp. A warp's
- * lanes go as one step for as long as they do alike. */
+/* ---- runs: a graph by thread where threads are known, and a graph of the lanes of a warp ----
+ * A warp's lanes advance in one step while they do the same. */
 
 enum {
     LANES = MT_GRAPH_LANES,
-    LISTED = 8,        /* tracks of a warp */
-    ACTORS = LANES + 1 /* of a warp: its lanes, and the CTA for accesses without */
+    LISTED = 8,        /* maximum number of a warp's tracks in its list */
+    ACTORS = LANES + 1 /* actors of a warp: its lanes, and the CTA for accesses without lanes */
 };
 
-/* A launch begins. */
+/* Begins a launch. */
 static void stride_graph_runs_launch(struct mt_stride_graph *g)
 {
     mt_pairmap_clear(&g->actors);
@@ -29,8 +29,8 @@ static void stride_graph_runs_launch(struct mt_stride_graph *g)
 
 /* ---- warps and their tracks ---- */
 
-/* *warp becomes the number in its launch of that warp, MT_RUN_NO_WARP being the whole CTA. 1; 0 when there
- * are enough others; -1 without memory. */
+/* Sets *warp to the warp's number in its launch; MT_RUN_NO_WARP is the whole CTA. Returns 1, 0 at the limit,
+ * or -1 without memory. */
 static int warp_number(struct mt_stride_graph *g, const struct mt_access_run *r, uint64_t *warp)
 {
     const size_t m = *warp % MT_GRAPH_MEMOS;
@@ -63,7 +63,8 @@ static struct mt_graph_track *track_new(struct mt_stride_graph *g, uint64_t buff
     return &g->tracks[g->ntracks++];
 }
 
-/* A warp's first tracks are a list: as a rule it has few, and they lie together. */
+/* Returns the warp's track in a buffer. The first tracks are a list: usually there are few, close in
+ * memory. */
 static struct mt_graph_track *track_of(struct mt_stride_graph *g, uint64_t warp, uint64_t buffer)
 {
     uint32_t last = 0;
@@ -83,7 +84,7 @@ static struct mt_graph_track *track_of(struct mt_stride_graph *g, uint64_t warp,
     return !i ? NULL : *i < g->ntracks ? &g->tracks[*i] : track_new(g, buffer);
 }
 
-/* The lanes' own places, beginning with what the track says of all. NULL without memory. */
+/* Gives each lane its own address, initially the track's. Returns NULL without memory. */
 static uint64_t *track_parted(struct mt_stride_graph *g, struct mt_graph_track *t)
 {
     if (!t->block) {
@@ -98,7 +99,7 @@ static uint64_t *track_parted(struct mt_stride_graph *g, struct mt_graph_track *
     return at;
 }
 
-/* The lanes' own nodes, in the same way. */
+/* Gives each lane its own node, initially the warp's. Returns NULL without memory. */
 static uint32_t *warp_parted(struct mt_stride_graph *g, struct mt_graph_warp *w)
 {
     if (!w->block) {
@@ -115,16 +116,16 @@ static uint32_t *warp_parted(struct mt_stride_graph *g, struct mt_graph_warp *w)
 
 /* ---- steps ---- */
 
-/* Accesses of a run that lie in one buffer, one after the other, and who makes them. */
+/* Consecutive accesses of a run in one buffer, with their actors. */
 struct step {
     const struct mt_access_run *r;
-    uint32_t first, count; /* of the run's */
-    uint32_t lanes;        /* one for each; of a CTA without lanes its only one */
-    uint64_t actor;        /* of lane 0 */
+    uint32_t first, count; /* range of the run's accesses */
+    uint32_t lanes;        /* one lane for each access; for a CTA without lanes its only one */
+    uint64_t actor;        /* actor of lane 0 */
     struct mt_stride_graph_access a;
 };
 
-/* Cuts the step that begins with access `first` of the run. */
+/* Sets the step that begins with access `first` of the run. */
 static void step_cut(struct mt_stride_graph *g, struct step *s, uint32_t first)
 {
     const struct mt_access_run *r = s->r;
@@ -137,7 +138,8 @@ static void step_cut(struct mt_stride_graph *g, struct step *s, uint32_t first)
         return;
     const struct mt_buffer_stretch *in = mt_buffers_stretch(g->buffers, address);
     const struct mt_alloc_event *of =
-        in->in && in->in->first ? &g->buffers->allocs[in->in->first - 1] : in->in; /* host: of that call */
+        in->in && in->in->first ? &g->buffers->allocs[in->in->first - 1] : in->in; /* host program: buffer of
+                                                                                    * that call */
     s->a.buffer = of ? of->id : MT_BUFFER_NONE;
     s->a.bytes = !of ? 0 : of->like > 1 ? of->total : of->bytes;
     if (r->addresses) {
@@ -157,7 +159,7 @@ static size_t stride_graph_node(struct mt_stride_graph *g, const struct mt_strid
 static int stride_graph_seen(struct mt_stride_graph *g, size_t n, const struct mt_stride_graph_access *a,
                              uint64_t times);
 
-/* The node of an access of the step. As a rule one that was met just now. */
+/* Returns the node of an access of the step, usually from the cache. */
 static size_t step_node(struct mt_stride_graph *g, const struct step *s, int64_t stride, uint64_t times)
 {
     const uint64_t h = (s->a.buffer * 5 ^ (uint64_t)stride ^ (uint64_t)stride >> 6) + s->a.type * 2;
@@ -187,7 +189,7 @@ static int graph_link(struct mt_stride_graph *g, uint32_t from, uint32_t to, uin
     return mt_hash_add(&g->links, (uint64_t)(from - 1) << 32 | (to - 1), times);
 }
 
-/* Lanes of the warp come to node `to` - 1, or (0) to one that is not shown. */
+/* Moves lanes of the warp to node `to` - 1, or (0) to a node that is not shown. */
 static int warp_visit(struct mt_stride_graph *g, struct mt_graph_warp *w, uint32_t lanes, uint32_t to)
 {
     if (!w->parted && (!(w->lanes & ~lanes) || w->node == to)) {
@@ -208,7 +210,7 @@ static int warp_visit(struct mt_stride_graph *g, struct mt_graph_warp *w, uint32
         if (graph_link(g, from, to, times) != 0)
             return -1;
     }
-    if (!(w->lanes & ~lanes)) { /* all are together again */
+    if (!(w->lanes & ~lanes)) { /* all lanes are together again */
         w->parted = 0;
         w->node = to;
         w->lanes = to ? lanes : 0;
@@ -220,7 +222,7 @@ static int warp_visit(struct mt_stride_graph *g, struct mt_graph_warp *w, uint32
     return 0;
 }
 
-/* Tells who watches of accesses of the step by these lanes. */
+/* Calls `watch` for accesses of the step by these lanes. */
 static int step_watch(struct mt_stride_graph *g, const struct step *s, uint32_t lanes, int64_t stride,
                       size_t node)
 {
@@ -239,7 +241,7 @@ static int step_watch(struct mt_stride_graph *g, const struct step *s, uint32_t 
     return 0;
 }
 
-/* Lanes of the step that all have the same stride. */
+/* Advances lanes of the step that all have the same stride. */
 static int step_alike(struct mt_stride_graph *g, struct mt_graph_warp *w, const struct step *s,
                       uint32_t lanes, int64_t stride)
 {
@@ -254,9 +256,9 @@ static int step_alike(struct mt_stride_graph *g, struct mt_graph_warp *w, const 
 static void stride_graph_soon(const struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
                               const int64_t *stride, size_t n);
 
-/* Each lane has a stride of its own: `with` are those that have one. */
+/* Advances lanes with individual strides; `with` are the lanes that have one. */
 static int step_apart(struct mt_stride_graph *g, struct mt_graph_warp *w, const struct step *s, uint32_t with,
-                      const int64_t *stride /* by number among `with` */)
+                      const int64_t *stride /* by index among `with` */)
 {
     uint32_t n = 0, all = (uint32_t)__builtin_popcount(with), same = 0;
     while (same < all && stride[same] == stride[0])
@@ -276,7 +278,7 @@ static int step_apart(struct mt_stride_graph *g, struct mt_graph_warp *w, const 
 
 /* ---- by thread ---- */
 
-/* The lanes go on from where each of them was in this buffer. */
+/* Advances each lane from its last address in this buffer. */
 static int threads_step(struct mt_stride_graph *g, uint64_t warp, const struct step *s)
 {
     struct mt_graph_track *t = track_of(g, warp, s->a.buffer);
@@ -305,7 +307,7 @@ static int threads_step(struct mt_stride_graph *g, uint64_t warp, const struct s
         }
         t->lanes |= s->lanes;
     }
-    if (even && !(t->lanes & ~s->lanes)) { /* all are in a row again */
+    if (even && !(t->lanes & ~s->lanes)) { /* the lanes are evenly spaced again */
         t->parted = 0;
         t->lanes = s->lanes;
         t->base = s->a.address;
@@ -314,7 +316,7 @@ static int threads_step(struct mt_stride_graph *g, uint64_t warp, const struct s
     return with ? step_apart(g, &g->warps[warp], s, with, stride) : 0;
 }
 
-/* A CTA of which nobody knows the lanes: one actor, whose accesses follow each other. */
+/* Advances a CTA with unknown lanes: a single actor with consecutive accesses. */
 static int cta_step(struct mt_stride_graph *g, uint64_t warp, const struct step *s)
 {
     struct mt_graph_track *t = track_of(g, warp, s->a.buffer);
@@ -333,7 +335,7 @@ static int cta_step(struct mt_stride_graph *g, uint64_t warp, const struct step 
         before = address;
         if (i == 0 && !known)
             continue;
-        if (i > 0 && !s->r->addresses && !g->watch) { /* the rest goes from a node to the same one */
+        if (i > 0 && !s->r->addresses && !g->watch) { /* all other accesses go from a node to itself */
             const uint64_t rest = s->count - i;
             size_t n = step_node(g, s, stride, rest);
             if (n == SIZE_MAX)
@@ -352,7 +354,7 @@ static int knows_threads(const struct mt_access_run *r)
     return r->mask != MT_RUN_NO_MASK && r->warp != MT_RUN_NO_WARP;
 }
 
-/* Those of `lanes` that are number `first` and the `count` - 1 after it, from the lowest. */
+/* Returns those of `lanes` with index `first` and the `count` - 1 after it, from the lowest. */
 static uint32_t lanes_among(uint32_t lanes, uint32_t first, uint32_t count)
 {
     uint32_t some = 0;
@@ -389,7 +391,7 @@ static int graph_runs_strides(void *self, const struct mt_access_run *runs, size
 
 /* ---- by lane ---- */
 
-/* A stretch of a warp's access: the warp goes from lane to lane. */
+/* Advances a warp through a stretch of its access, from lane to lane. */
 static int lanes_step(struct mt_stride_graph *g, struct mt_graph_warp *w, struct step *s)
 {
     int64_t stride[LANES];
@@ -455,7 +457,7 @@ static int graph_runs_lanes(void *self, const struct mt_access_run *runs, size_t
     return 0;
 }
 
-/* ---- as analyses ---- */
+/* ---- analyses ---- */
 
 static int graph_runs_launch(void *self, const struct mt_run_launch *l)
 {
@@ -538,7 +540,8 @@ static struct mt_node key_of(const struct mt_stride_graph *g, const struct mt_st
                             .site = g->key & MT_NODE_SITE ? a->site : NULL};
 }
 
-/* The node of this access, made if need be; (size_t)MT_GRAPH_NO_NODE; SIZE_MAX without memory. */
+/* Returns the node of this access, created if necessary; (size_t)MT_GRAPH_NO_NODE; SIZE_MAX without
+ * memory. */
 static size_t stride_graph_node(struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
                                 int64_t stride)
 {
@@ -557,7 +560,7 @@ static size_t stride_graph_node(struct mt_stride_graph *g, const struct mt_strid
     return g->nnodes++;
 }
 
-/* First the places of the index, and when they are near, the nodes that they name. */
+/* Prefetches the slots of the index, and then the nodes in them. */
 static void stride_graph_soon(const struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
                               const int64_t *stride, size_t n)
 {
@@ -573,7 +576,7 @@ static void stride_graph_soon(const struct mt_stride_graph *g, const struct mt_s
             __builtin_prefetch(&g->nodes[slot[i]->value - 1], 1);
 }
 
-/* `n` more accesses of it. */
+/* Counts `n` more accesses of a node. */
 static int stride_graph_seen(struct mt_stride_graph *g, size_t n, const struct mt_stride_graph_access *a,
                              uint64_t times)
 {
@@ -596,7 +599,7 @@ static int stride_graph_seen(struct mt_stride_graph *g, size_t n, const struct m
 
 /* ---- accesses ---- */
 
-/* The actor's next access, whose stride is known. */
+/* Adds the actor's next access, whose stride is known. */
 static int graph_step(struct mt_stride_graph *g, const struct mt_stride_graph_access *a, int64_t stride)
 {
     size_t n = stride_graph_node(g, a, stride);
@@ -605,7 +608,7 @@ static int graph_step(struct mt_stride_graph *g, const struct mt_stride_graph_ac
         return -1;
     if (n == (size_t)MT_GRAPH_NO_NODE) {
         g->left_out++;
-        *current = 0; /* what comes next follows nothing that is shown */
+        *current = 0; /* the next node follows nothing that is shown */
         return 0;
     }
     if (stride_graph_seen(g, n, a, 1) != 0 ||
@@ -623,13 +626,13 @@ int mt_stride_graph_access(struct mt_stride_graph *g, const struct mt_stride_gra
     if (!previous)
         return -1;
     if (g->previous.count != before)
-        return 0; /* the first access of this actor in this buffer */
+        return 0; /* first access of this actor in this buffer */
     int64_t stride = (int64_t)(a->address - *previous);
     *previous = a->address;
     return graph_step(g, a, stride);
 }
 
-/* ---- order ---- */
+/* ---- sorting ---- */
 
 static int node_order(const void *a, const void *b)
 {
@@ -647,7 +650,7 @@ static int node_order(const void *a, const void *b)
 
 MT_ORDER_2(edge_order, struct mt_edge, from, to)
 
-/* place: new index + 1 of each node, 0: dropped. */
+/* Collects the edges. place: new index + 1 of each node, 0: dropped. */
 static void graph_collect_edges(struct mt_stride_graph *g, const uint32_t *place, uint64_t min_count)
 {
     const struct mt_hash_slot *link;

@@ -1,6 +1,4 @@
-/* The nodes of a memory graph in the order in which they came, made comparable between traces: buffers are
- * named by the order of their first use, and one alphabet of tokens (buffer, stride, type)
- * serves all sequences. */
+/* Sequences of nodes of a memory graph, and measures of their similarity. */
 #define _GNU_SOURCE
 
 #include "sequence.h"
@@ -12,19 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Measures of how alike two sequences are ---- */
+/* ---- similarity of two sequences ---- */
 
 /* ---- edit distance ----
- * Bit-parallel (Myers 1999, in the block form of Hyyrö 2003): 64 rows of the table of distances at a time,
- * for all columns, as differences between neighbours; `across` hands the differences between columns down to
- * the next 64 rows. Time na * nb / 64, memory na + nb. */
+ * Bit-parallel (Myers 1999, in the block form of Hyyrö 2003): 64 rows of the distance table at a time, for
+ * all columns, as differences between neighbours; `across` passes the differences between columns to the next
+ * 64 rows. Time na * nb / 64, memory na + nb. */
 
 struct block {
-    uint64_t up, down; /* rows whose value is one more, one less than that above */
+    uint64_t up, down; /* rows whose value is one more, one less than the row above */
 };
 
-/* One column of a block. `equal`: rows whose element is the column's; `in`: difference across the row above
- * the block; `last`: bit of the last row. Returns the difference across the last row. */
+/* Advances a block by one column. `equal`: rows whose element equals the column's; `in`: difference across
+ * the row above the block; `last`: bit of the last row. Returns the difference across the last row. */
 static int similarity_advance(struct block *b, uint64_t equal, int in, uint64_t last)
 {
     uint64_t vertical = equal | b->down;
@@ -132,8 +130,8 @@ double mt_gram_similarity(const struct mt_gram_share *a, size_t na, const struct
 }
 
 struct mt_actor_state {
-    uint32_t rank, last;           /* its number; its last token */
-    uint64_t run;                  /* index + 1 of its last run, 0: not kept */
+    uint32_t rank, last;           /* the actor's number; its last token */
+    uint64_t run;                  /* index + 1 of its last run, 0: not stored */
     uint32_t window[MT_NGRAM_MAX]; /* its last tokens */
     unsigned filled;
 };
@@ -217,7 +215,7 @@ void mt_sequence_launch(struct mt_sequence *s)
     s->nactors = 0;
 }
 
-/* NULL without memory. */
+/* Returns NULL without memory. */
 static struct mt_actor_state *actor_of(struct mt_sequence *s, uint64_t actor)
 {
     uint64_t *known = mt_pairmap_get(&s->actor_index, actor, 0, 0);
@@ -255,7 +253,7 @@ int mt_sequence_count(struct mt_sequence *s, uint32_t token, uint64_t count)
     return 0;
 }
 
-/* The n-gram that ends with this element. */
+/* Adds the n-gram that ends with this element. */
 static int add_gram(struct mt_sequence *s, struct mt_actor_state *a, uint32_t token, uint64_t count)
 {
     unsigned n = s->alphabet->n;
@@ -292,7 +290,7 @@ int mt_sequence_run(struct mt_sequence *s, uint64_t actor, uint32_t token, uint6
     if (a->run)
         s->runs[a->run - 1].count += count;
     for (unsigned i = 1; i < s->alphabet->n && count > 1;
-         i++, count--) /* then the window is full of the token */
+         i++, count--) /* afterwards the window is filled with the token */
         if (add_gram(s, a, token, 1) != 0)
             return -1;
     return add_gram(s, a, token, count);

@@ -1,9 +1,9 @@
-/* The nodes of a memory graph in the order in which they came, made comparable between traces: buffers are
- * named by the order of their first use, and one alphabet of tokens (buffer, stride, type) serves all
- * sequences. Actors (CTA instances, threads) are one after the other, in the order of their first node.
+/* Sequences of nodes of a memory graph, made comparable between traces: buffers are named by the order of
+ * their first use, and all sequences share an alphabet of tokens (buffer, stride, type). Actors (CTA
+ * instances, threads) follow one another, in the order of their first node.
  *
- * Kept are runs of equal tokens, up to a cap, and the counts of all tokens and n-grams (n consecutive tokens
- * of one actor). Functions return 0, or -1 without memory. */
+ * Stored are runs of equal tokens, up to a cap, and the counts of all tokens and n-grams (n consecutive
+ * tokens of one actor). Functions return 0, or -1 without memory. */
 #ifndef MT_ANALYSIS_SEQUENCE_H
 #define MT_ANALYSIS_SEQUENCE_H
 #include <stddef.h>
@@ -13,19 +13,19 @@
 enum { MT_NGRAM_MAX = 8 };
 
 struct mt_token {
-    uint64_t buffer; /* order of first use, or MT_BUFFER_NONE */
+    uint64_t buffer; /* rank by first use, or MT_BUFFER_NONE */
     int64_t stride;
     uint32_t type; /* enum mt_access_type */
 };
 
-/* Shared by the sequences that are to be compared. */
+/* Alphabet shared by the sequences to be compared. */
 struct mt_alphabet {
-    unsigned n; /* of the n-grams, 1 .. MT_NGRAM_MAX */
+    unsigned n; /* length of the n-grams, 1 .. MT_NGRAM_MAX */
     struct mt_token *tokens;
     size_t ntokens, token_room;
     struct {
-        uint32_t token, prefix; /* the last token, and the number of what precedes it */
-    } *grams;                   /* n-grams and their beginnings, from 1 */
+        uint32_t token, prefix; /* last token, and number of the preceding part */
+    } *grams;                   /* n-grams and their prefixes, from index 1 */
     size_t ngrams, gram_room;
     struct mt_pairmap token_index, gram_index;
 };
@@ -37,14 +37,14 @@ struct mt_node_run {
 
 struct mt_sequence {
     struct mt_alphabet *alphabet;
-    uint64_t elements, all_runs; /* also those not kept */
+    uint64_t elements, all_runs; /* including those not stored */
     struct mt_node_run *runs;
     size_t nruns, run_room, cap;
-    uint64_t *counts; /* of each token */
+    uint64_t *counts; /* by token */
     size_t ncounts, count_room;
     int has_order;           /* 0: only n-grams are known (a saved graph) */
-    int has_grams;           /* n-grams of the alphabet's n are known */
-    struct mt_pairmap grams; /* number -> count */
+    int has_grams;           /* 1: n-grams of the alphabet's length are known */
+    struct mt_pairmap grams; /* number to count */
     uint64_t all_grams;
     /* state */
     struct mt_actor_state *actors;
@@ -55,36 +55,38 @@ struct mt_sequence {
 
 void mt_alphabet_init(struct mt_alphabet *a, unsigned n);
 void mt_alphabet_free(struct mt_alphabet *a);
-/* Number of a token, UINT32_MAX without memory. */
+/* Returns the number of a token, UINT32_MAX without memory. */
 uint32_t mt_token_of(struct mt_alphabet *a, uint64_t buffer, int64_t stride, uint32_t type);
-/* Number of the gram that is `prefix` (0: nothing) and then `token`; 0 without memory. */
+/* Returns the number of the gram `prefix` (0: empty) followed by `token`; 0 without memory. */
 uint32_t mt_gram_of(struct mt_alphabet *a, uint32_t prefix, uint32_t token);
 
-/* The tokens of an n-gram: alphabet->n of them. */
+/* Writes the alphabet->n tokens of an n-gram. */
 void mt_gram_tokens(const struct mt_alphabet *a, uint32_t gram, uint32_t *tokens);
 
-/* cap: runs kept. */
+/* Initialises a sequence; cap: number of runs stored. */
 void mt_sequence_init(struct mt_sequence *s, struct mt_alphabet *a, size_t cap);
 void mt_sequence_free(struct mt_sequence *s);
-/* Actors that come are new ones (a launch begins). */
+/* Begins a launch: actors from now on are new ones. */
 void mt_sequence_launch(struct mt_sequence *s);
-/* `buffer` is the trace's own number. */
+/* Adds an element; `buffer` is the trace's own number. */
 int mt_sequence_add(struct mt_sequence *s, uint64_t actor, uint64_t buffer, int64_t stride, uint32_t type);
-/* `count` equal elements of a known token; for saved sequences. */
+/* Adds `count` equal elements of a known token; for saved sequences. */
 int mt_sequence_run(struct mt_sequence *s, uint64_t actor, uint32_t token, uint64_t count);
-/* The token's buffer in order of first use. */
+/* Returns in *name the rank of a buffer by first use. */
 int mt_sequence_buffer(struct mt_sequence *s, uint64_t buffer, uint64_t *name);
 int mt_sequence_gram(struct mt_sequence *s, uint32_t gram, uint64_t count);
-/* `count` elements of a token whose order is not known. */
+/* Adds `count` elements of a token whose order is not known. */
 int mt_sequence_count(struct mt_sequence *s, uint32_t token, uint64_t count);
-/* The kept runs with the actors one after the other: `out` has room for nruns. 0, or -1 without memory. */
+/* Writes the stored runs, actors one after the other; `out` has room for nruns. Returns 0, or -1 without
+ * memory. */
 int mt_sequence_runs(const struct mt_sequence *s, struct mt_node_run *out);
-/* The elements in order, *n of them, the caller frees: `each_run` 1: one per run. NULL without memory. */
+/* Returns the *n elements in order, or with `each_run` one per run; the caller frees them. NULL without
+ * memory. */
 uint32_t *mt_sequence_elements(const struct mt_sequence *s, int each_run, size_t *n);
 
 /* ---- measures ---- */
 
-/* Edit distance of two sequences: the least number of elements put in, left out or exchanged.
+/* Returns the edit distance of two sequences: the minimum number of insertions, deletions and replacements.
  * -1 without memory. */
 int64_t mt_levenshtein(const uint32_t *a, size_t na, const uint32_t *b, size_t nb);
 
@@ -92,10 +94,11 @@ struct mt_gram_share {
     uint32_t gram;
     uint64_t count;
 };
-/* N-grams that make up at least `threshold` (0..1) of all, most frequent first; *n of them; the caller frees.
- * NULL without memory. */
+/* Returns the n-grams whose share is at least `threshold` (0..1), most frequent first; *n is their number;
+ * the caller frees them. NULL without memory. */
 struct mt_gram_share *mt_frequent_grams(const struct mt_sequence *s, double threshold, size_t *n);
-/* What two lists of these have in common, 0..1: sum over all n-grams of the smaller of both shares, a share
- * being count over the sum of the counts in its list. Two empty lists are equal. -1 without memory. */
+/* Returns the similarity of two such lists, 0..1: the sum over all n-grams of the smaller of the two shares;
+ * a share is the count divided by the sum of the counts of its list. Two empty lists are equal. -1 without
+ * memory. */
 double mt_gram_similarity(const struct mt_gram_share *a, size_t na, const struct mt_gram_share *b, size_t nb);
 #endif

@@ -1,4 +1,5 @@
-/* See bounces.h: a state for each cache line that was stored into, a row for each pair of source lines. */
+/* Cache lines that move between threads: a state for each line that was stored to, a row for each pair of
+ * source lines. */
 #include "bounces.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static void bounces_moves(void *self, const struct mt_run_launch *launch)
     mt_buffers_move(&x->buffers, launch->seq);
 }
 
-/* The row of a hand-over, made if need be; NULL without memory. */
+/* Returns the row of a move, created if necessary; NULL without memory. */
 static struct mt_bounce *bounces_row(struct mt_bounces *x, const struct mt_bounce *like)
 {
     uint64_t *i = mt_pairmap_get(&x->pairs, (uint64_t)like->line[0] << 32 | like->line[1],
@@ -64,14 +65,14 @@ static int bounces_over(struct mt_bounces *x, const struct mt_bounce_line *l, co
     return 0;
 }
 
-/* Bits for the bytes [from, to] of a line, both included. */
+/* Returns bits for the bytes [from, to] of a line, both included. */
 static uint64_t bounces_bytes(const struct mt_bounces *x, uint64_t from, uint64_t to)
 {
     const unsigned shift = x->options.line_bits > 6 ? x->options.line_bits - 6 : 0;
     return (UINT64_MAX << (from >> shift)) & (UINT64_MAX >> (63 - (to >> shift)));
 }
 
-/* An access, or its part in one line. */
+/* Adds an access, or its part in one line. */
 static int bounces_touch(struct mt_bounces *x, const struct mt_access_run *r, uint64_t address, uint64_t size)
 {
     const uint64_t in = address & ((1ull << x->options.line_bits) - 1),

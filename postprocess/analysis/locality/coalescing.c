@@ -1,5 +1,4 @@
-/* How well the accesses of a warp go together: 32-byte sectors and 128-byte lines per request, and the
- * distance between neighbouring lanes, by kernel, source line and type. */
+/* Coalescing of a warp's accesses: sectors and lines per request, and strides of lanes. */
 #include "coalescing.h"
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
@@ -10,7 +9,7 @@
 enum { WARP = 32 };
 
 struct range {
-    uint64_t first, last; /* bytes, both included */
+    uint64_t first, last; /* bytes, both ends included */
 };
 
 static int coalescing_init(void *self, const struct mt_run_options *o)
@@ -30,8 +29,8 @@ static int coalescing_launch(void *self, const struct mt_run_launch *launch)
 
 MT_ORDER_1(by_first, struct range, first)
 
-/* If the ranges are not too far apart, each finds its place by how many come before it: no branch depends on
- * them, and four are compared at once. */
+/* Sorts ranges. If they are not too far apart, each one's position is the number of ranges before it: no
+ * branch depends on the data, and four are compared at once. */
 static void ranges_sort(struct range *ranges, size_t n)
 {
     int32_t at[2 * WARP], rank[2 * WARP] = {0};
@@ -59,8 +58,8 @@ static void ranges_sort(struct range *ranges, size_t n)
         ranges[rank[i]] = in[i];
 }
 
-/* What the lanes touch, ascending, lanes side by side as one; what goes over the end of the address space is
- * two ranges. */
+/* Lists the bytes of the lanes, ascending, adjacent lanes as one range; an access that wraps around the
+ * address space is two ranges. */
 static size_t ranges_of(const struct mt_access_run *r, struct range *out)
 {
     const uint64_t size = mt_run_size(r);
@@ -83,10 +82,10 @@ static size_t ranges_of(const struct mt_access_run *r, struct range *out)
     return n;
 }
 
-/* Units of 1 << bits bytes that the ranges touch, each once. */
+/* Counts the units of 1 << bits bytes that the ranges touch. */
 static uint64_t coalescing_units(const struct range *ranges, size_t n, unsigned bits)
 {
-    uint64_t count = 0, next = 0; /* the first unit not counted yet */
+    uint64_t count = 0, next = 0; /* next: first unit not counted yet */
     int ended = 0;
     for (size_t i = 0; i < n && !ended; i++) {
         uint64_t first = ranges[i].first >> bits, last = ranges[i].last >> bits;
@@ -146,7 +145,8 @@ static int add_stride(struct mt_coalescing_set *s, size_t cell, int64_t stride, 
     return 0;
 }
 
-/* Adds all of `from`; what differs in their places only becomes one if `by_line`. 0, or -1 without memory. */
+/* Adds all of `from`; cells that differ only in their places are joined if `by_line`. Returns 0, or -1
+ * without memory. */
 static int coalescing_add(struct mt_coalescing_set *into, const struct mt_coalescing_set *from, int by_line)
 {
     for (size_t i = 0; i < from->count; i++) {
@@ -179,7 +179,7 @@ static void coalescing_forget(struct mt_coalescing_set *s)
     mt_pairmap_free(&s->stride_index);
 }
 
-/* However the run is written, an even distance is one. */
+/* Returns 1 with the stride if the lanes are evenly spaced, in any form of the run. */
 static int coalescing_regular(const struct mt_access_run *r, int64_t *stride)
 {
     *stride = (int64_t)(mt_run_address(r, 1) - mt_run_address(r, 0));
@@ -202,14 +202,14 @@ static struct mt_coalescing_shape coalescing_shape(const struct mt_access_run *r
                                         .lines = (uint32_t)coalescing_units(ranges, n, MT_LINE_BITS)};
 }
 
-/* Does it lie far from both ends of the address space? */
+/* Returns 1 if the run does not come near the ends of the address space. */
 static int coalescing_within(const struct mt_access_run *r)
 {
     const int64_t far = 1ll << 40;
     return r->stride > -far && r->stride < far && r->base > 1ull << 45 && r->base < 1ull << 62;
 }
 
-/* The shape of a request: as a rule one like it was met before. `own` is for others. */
+/* Returns the shape of a request, usually from the cache, else in `own`. */
 static const struct mt_coalescing_shape *
 coalescing_known(struct mt_coalescing *c, const struct mt_access_run *r, struct mt_coalescing_shape *own)
 {
@@ -321,7 +321,7 @@ static void coalescing_unpack(struct mt_unpack *u, void *self)
         mt_unpack_bytes(u, &f, sizeof f);
         f.kernel = kernel;
         struct mt_coalescing_cell *to = cell_of(&c->sites, kernel, f.line, f.place, f.type);
-        if (to) /* cells are numbered as they were */
+        if (to) /* cells keep their numbers */
             *to = f;
         u->failed |= !to;
     }

@@ -1,8 +1,7 @@
-/* How well the accesses of a warp go together: 32-byte sectors and 128-byte lines per request, and the
- * distance between neighbouring lanes, by kernel, source line and type, and by
- * the places in a line. Only runs with a lane mask are
- * requests; accesses of others are counted in `unmasked`, as are those of launches that are `ungrouped`. Fed
- * and merged as runs.h says; the order of accesses does not matter. */
+/* Coalescing of a warp's accesses: 32-byte sectors and 128-byte lines per request, and the distance between
+ * neighbouring lanes, by kernel, source line and type, and by place in a line. Only runs with a lane mask are
+ * requests; accesses of other runs, and of launches that are `ungrouped`, are counted in `unmasked`. Fed and
+ * merged as runs.h describes; the order of accesses does not matter. */
 #ifndef MT_ANALYSIS_COALESCING_H
 #define MT_ANALYSIS_COALESCING_H
 #include "parcel.h"
@@ -14,15 +13,16 @@ enum { MT_SECTOR_BITS = 5, MT_LINE_BITS = 7 };
 struct mt_coalescing_cell {
     const char *kernel;
     uint32_t line, type;         /* number of the source line */
-    uint32_t place;              /* number of line, column and variable; 0 in sums by line */
-    uint64_t requests, accesses; /* of warps; of threads */
-    uint64_t bytes, distinct;    /* asked for; of these, different ones within their request */
+    uint32_t place;              /* number of (line, column, variable); 0 in sums by line */
+    uint64_t requests, accesses; /* requests of warps; accesses of threads */
+    uint64_t bytes, distinct;    /* bytes: bytes requested; distinct: different bytes within the requests */
     uint64_t sectors, lines;     /* sums over requests */
-    uint64_t single, irregular;  /* requests of one lane; of lanes without one distance */
+    uint64_t single, irregular;  /* single: requests of one lane; irregular: requests without a constant
+                                  * stride */
 };
 
-/* Of the bytes that requests move, those that they need (docs/definitions.md): 0 to 1. The one definition,
- * for lines, kernels and buffers alike. */
+/* Returns the fraction, 0 to 1, of the bytes moved by requests that they need (docs/definitions.md); for
+ * lines, kernels and buffers. */
 static inline double mt_efficiency(uint64_t distinct, uint64_t sectors)
 {
     return sectors ? (double)distinct / ((double)sectors * (1 << MT_SECTOR_BITS)) : 0;
@@ -34,10 +34,10 @@ struct mt_coalescing_stride {
     uint64_t requests;
 };
 
-/* Of an evenly spaced request: all that counts is where in a line it begins. */
+/* Result for an evenly spaced request; only its beginning within a line matters. */
 struct mt_coalescing_shape {
     int64_t stride;
-    uint32_t size, count, in_line; /* count 0: none */
+    uint32_t size, count, in_line; /* count 0: unused */
     uint32_t sectors, lines;
     uint64_t distinct;
 };
@@ -45,26 +45,27 @@ enum { MT_COALESCING_SHAPES = 256, MT_COALESCING_MEMOS = 64 };
 
 /* Cells and the strides of their requests. */
 struct mt_coalescing_set {
-    struct mt_coalescing_cell *cells; /* in no order */
+    struct mt_coalescing_cell *cells; /* unordered */
     struct mt_coalescing_stride
-        *strides; /* of requests of two lanes or more with one distance; in no order */
+        *strides; /* strides of requests of two or more evenly spaced lanes; unordered */
     size_t count, nstrides;
     /* state */
     size_t room, stride_room;
     struct mt_pairmap index, stride_index;
-    size_t cell_memo[MT_COALESCING_MEMOS], stride_memo[MT_COALESCING_MEMOS]; /* met lately, by a hash; + 1 */
+    size_t cell_memo[MT_COALESCING_MEMOS], stride_memo[MT_COALESCING_MEMOS]; /* cache of recent indices + 1,
+                                                                              * by a hash */
 };
 
 struct mt_coalescing {
-    struct mt_coalescing_cell *cells; /* by source line, and the next three; after mt_coalescing_finish */
+    struct mt_coalescing_cell *cells; /* by source line, as the next three; set by mt_coalescing_finish */
     struct mt_coalescing_stride *strides;
     size_t count, nstrides;
     struct mt_coalescing_set sites; /* by line, column and variable */
-    uint64_t masked, unmasked;      /* accesses in selected launches, those of unknown type left out */
-    uint64_t ungrouped;             /* of the latter, those of launches that ran a thread at a time */
+    uint64_t masked, unmasked;      /* accesses in selected launches, except those of unknown type */
+    uint64_t ungrouped;             /* part of `unmasked`: accesses of launches that ran a thread at a time */
     /* state */
     struct mt_run_launch launch;
-    struct mt_coalescing_shape shapes[MT_COALESCING_SHAPES]; /* met lately, by a hash */
+    struct mt_coalescing_shape shapes[MT_COALESCING_SHAPES]; /* cache of recent shapes, by a hash */
 };
 extern const struct mt_analysis mt_coalescing_analysis;
 #endif

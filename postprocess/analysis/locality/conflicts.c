@@ -1,8 +1,8 @@
-/* Conflicts: bytes that two CTAs of one launch access, at least one of them with a plain store.
+/* Races between CTAs of a launch, and between threads of a host program.
  *
- * A cell says what its byte (or word) has seen. Nearly all have seen one side only, by one CTA or several:
- * such a cell names the side and the two first CTAs by number, so that nothing has to be looked up. Others
- * are the number of a list of sides. */
+ * A cell describes the accesses of its byte (or word). Nearly all cells have one side only, by one or several
+ * CTAs: such a cell has the side and the numbers of the first two CTAs, without any lookup. Other cells have
+ * the number of a list of sides. */
 #include "conflicts.h"
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
@@ -18,23 +18,23 @@
 #define MT_STATE_FAILED UINT32_MAX
 
 struct mt_byte_side {
-    uint64_t cta[2]; /* ascending z-major numbers; equal if there is one only */
+    uint64_t cta[2]; /* ascending z-major numbers; equal if there is only one CTA */
     uint32_t side;
 };
 
 struct mt_byte_states {
-    struct mt_byte_side *sides; /* of all states; of a state together, ascending side */
+    struct mt_byte_side *sides; /* sides of all states; of each state together, ascending */
     struct mt_byte_state {
-        size_t first, count; /* in sides */
+        size_t first, count; /* range of sides */
     } *states;               /* states[0] is that of an untouched byte */
     size_t nsides, nstates, sides_room, states_room;
-    struct mt_hash numbers;  /* of states, by hashes of their sides */
-    struct mt_pairmap steps; /* (state << 32 | side, CTA) -> state */
+    struct mt_hash numbers;  /* hash of the sides to number of the state */
+    struct mt_pairmap steps; /* (state << 32 | side, CTA) to state */
 };
 
-/* What a byte has seen of one launch, as a number: equal for all bytes that saw the same. */
+/* States of bytes in one launch, numbered: bytes with the same accesses have the same number. */
 
-enum { BYTE_STATES_MOST_SIDES = 4096 }; /* of one byte: lines of one program */
+enum { BYTE_STATES_MOST_SIDES = 4096 }; /* maximum sides of a byte */
 
 static uint64_t byte_states_mixed(uint64_t h, uint64_t n)
 {
@@ -67,7 +67,7 @@ static int make_room(struct mt_byte_states *s, size_t sides)
     return s->nstates < MT_STATE_FAILED ? 0 : -1;
 }
 
-/* The state with these sides, ascending; new states are numbered as they come. FAILED without memory. */
+/* Returns the state with these sides, ascending, created if necessary. FAILED without memory. */
 static uint32_t byte_states_intern(struct mt_byte_states *s, const struct mt_byte_side *sides, size_t n)
 {
     uint64_t known, key = byte_states_hash(sides, n);
@@ -86,7 +86,7 @@ static uint32_t byte_states_intern(struct mt_byte_states *s, const struct mt_byt
 
 static void byte_states_free(struct mt_byte_states *s);
 
-/* 0, or -1 without memory. */
+/* Returns 0, or -1 without memory. */
 static int byte_states_init(struct mt_byte_states *s)
 {
     memset(s, 0, sizeof *s);
@@ -129,7 +129,8 @@ static uint32_t byte_states_step(struct mt_byte_states *s, uint32_t state, uint3
     return byte_states_intern(s, sides, n);
 }
 
-/* The state of a byte in `state` after this CTA (z-major number) touched it; FAILED without memory. */
+/* Returns the state of a byte in `state` after an access by this CTA (z-major number); FAILED without
+ * memory. */
 static uint32_t mt_byte_states_step(struct mt_byte_states *s, uint32_t state, uint32_t side, uint64_t cta)
 {
     uint64_t *known = mt_pairmap_get(&s->steps, (uint64_t)state << 32 | side, cta, MT_STATE_FAILED);
@@ -149,7 +150,7 @@ static void byte_states_free(struct mt_byte_states *s)
     memset(s, 0, sizeof *s);
 }
 
-/* ---- See conflicts.h: a clock for each thread and for each word that atomics are used on ---- */
+/* ---- races of host programs: a clock for each thread and for each word used by atomics ---- */
 
 struct mt_race_access {
     uint32_t thread, clock, side, runtime;
@@ -168,7 +169,7 @@ static void races_join(uint32_t *into, const uint32_t *from)
 
 /* ---- threads ---- */
 
-/* It begins after all that the first one has done. */
+/* Adds a thread, which starts after everything the first one has done. */
 static int races_begin(struct mt_races *x, uint64_t cta)
 {
     const size_t n = x->nthreads;
@@ -192,7 +193,7 @@ static int races_begin(struct mt_races *x, uint64_t cta)
     return 0;
 }
 
-/* Its number; SIZE_MAX without memory. */
+/* Returns the number of a thread; SIZE_MAX without memory. */
 static size_t races_thread(struct mt_races *x, uint64_t cta)
 {
     const size_t next = x->nthreads < MT_RACE_THREADS ? x->nthreads : MT_RACE_THREADS - 1;
@@ -206,7 +207,7 @@ static size_t races_thread(struct mt_races *x, uint64_t cta)
     return *at;
 }
 
-/* The thread (a CTA) has begun: 0, or -1 without memory; it has ended. */
+/* Handle the start of a thread (a CTA): returns 0, or -1 without memory; and its end. */
 static int races_began(struct mt_races *x, uint64_t cta)
 {
     return races_thread(x, cta) == SIZE_MAX ? -1 : 0;
@@ -222,7 +223,7 @@ static void races_ended(struct mt_races *x, uint64_t cta)
     races_join(races_clock(x, 0), races_clock(x, *at));
 }
 
-/* These bytes were just allocated: what was done to whatever was there before conflicts with nobody. */
+/* Handles new memory: earlier accesses to these bytes race with nobody. */
 static void races_new(struct mt_races *x, uint64_t base, uint64_t bytes)
 {
     const uint64_t end = base + bytes;
@@ -240,9 +241,9 @@ static void races_new(struct mt_races *x, uint64_t base, uint64_t bytes)
     }
 }
 
-/* ---- words that order ---- */
+/* ---- words that order threads ---- */
 
-/* The word's number; SIZE_MAX: atomics are not used on it, or there is no memory. */
+/* Returns the word's number; SIZE_MAX: not used by atomics, or no memory. */
 static size_t races_word(struct mt_races *x, uint64_t address, int strong)
 {
     const uint64_t *at = mt_pairmap_find(&x->words, address >> 3, 0);
@@ -271,7 +272,7 @@ static void races_meet(struct mt_races *x, size_t thread, size_t word, uint32_t 
 
 /* ---- bytes ---- */
 
-/* The place + 1 of this access; 0 without memory. */
+/* Returns the index + 1 of this access; 0 without memory. */
 static uint32_t races_access(struct mt_races *x, size_t thread, uint32_t side, uint32_t runtime)
 {
     const uint32_t clock = races_clock(x, thread)[thread];
@@ -287,8 +288,8 @@ static uint32_t races_access(struct mt_races *x, size_t thread, uint32_t side, u
     return (uint32_t)*at + 1;
 }
 
-/* A load of what `other` stored that nothing orders: does it show that this thread was made by that one, or
- * waited for its end? Then it comes after it from now on. */
+/* Examines an unordered load of data that `other` stored: if it shows that this thread was created by that
+ * one, or waited for its end, the thread is ordered after it from now on. */
 static int races_shows(struct mt_races *x, size_t thread, size_t other)
 {
     if (!x->live[other]) {
@@ -301,7 +302,8 @@ static int races_shows(struct mt_races *x, size_t thread, size_t other)
     return 1;
 }
 
-/* Access `place` (+ 1; 0: none) and this one, if nothing orders them. 0, or -1 without memory. */
+/* Reports a race of access `place` (+ 1; 0: none) with this one, if nothing orders them. Returns 0, or -1
+ * without memory. */
 static int races_pair(struct mt_races *x, uint32_t place, size_t thread, uint32_t side, uint32_t runtime,
                       uint64_t address, uint64_t bytes)
 {
@@ -309,7 +311,7 @@ static int races_pair(struct mt_races *x, uint32_t place, size_t thread, uint32_
         return 0;
     const struct mt_race_access *a = &x->accesses[place - 1];
     if (a->thread == thread || races_clock(x, thread)[a->thread] >= a->clock ||
-        (a->runtime && runtime)) /* between the C library and itself, as in a lock */
+        (a->runtime && runtime)) /* both accesses are in the C library, as in a lock */
         return 0;
     if ((side & 3) == MT_LOAD && races_shows(x, thread, a->thread))
         return 0;
@@ -384,7 +386,7 @@ static int races_run(struct mt_races *x, const struct mt_access_run *r, size_t t
     return 0;
 }
 
-/* Zero-initialised is empty. 0, or -1 without memory. */
+/* Zero-initialised is empty. Returns 0, or -1 without memory. */
 static int races_runs(struct mt_races *x, const struct mt_site_table *sites, const struct mt_access_run *runs,
                       size_t n)
 {
@@ -394,7 +396,7 @@ static int races_runs(struct mt_races *x, const struct mt_site_table *sites, con
         if (type > MT_ATOMIC)
             continue;
         const size_t thread = races_thread(x, runs[i].cta);
-        /* what is not strong reads and writes one after the other */
+        /* an update that is not strong is a read and a write */
         const uint32_t side = mt_site_line(sites, runs[i].site) << 2 | (type == MT_ATOMIC ? MT_STORE : type);
         if (thread == SIZE_MAX || races_run(x, &runs[i], thread, side, sites) != 0)
             return -1;
@@ -421,7 +423,7 @@ static void races_free(struct mt_races *x)
     memset(x, 0, sizeof *x);
 }
 
-/* LISTED | number of the state; or side + 1, first and second CTA (the same one if there is no second). */
+/* Cell: LISTED | number of the state; or side + 1, first and second CTA (equal if there is only one). */
 #define LISTED (1ull << 63)
 enum { CTA_BITS = 24, SIDE_SHIFT = 2 * CTA_BITS, MOST_CTAS = 1 << CTA_BITS, MOST_SIDES = (1 << 15) - 1 };
 
@@ -429,11 +431,11 @@ struct state {
     struct mt_launch_window_state w;
     struct mt_cells cells;
     struct mt_byte_states states;
-    struct mt_pairmap ctas, sides; /* -> number */
-    uint64_t *order;               /* of a CTA, by number: z-major */
+    struct mt_pairmap ctas, sides; /* numbers of CTAs and of sides */
+    uint64_t *order;               /* by CTA number: z-major number */
     uint32_t *side;                /* by number */
     size_t nctas, nsides, cta_room, side_room;
-    /* who touches now, by number; and what its last step was: a step is not 0 to 0 */
+    /* current CTA and side, by number; last step from one cell value to another (never 0 to 0) */
     uint32_t cta_number, side_number;
     uint64_t from, to;
 };
@@ -441,7 +443,7 @@ struct state {
 static void conflicts_drop(struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
-    s->cells.pool = NULL; /* it may be that of a part that is gone */
+    s->cells.pool = NULL; /* it may belong to a part that no longer exists */
     mt_cells_free(&s->cells);
     byte_states_free(&s->states);
     mt_pairmap_free(&s->ctas);
@@ -451,9 +453,9 @@ static void conflicts_drop(struct mt_launch_window_state *w)
     free(s);
 }
 
-/* ---- who ---- */
+/* ---- CTAs and sides ---- */
 
-/* The side and the CTA (its z-major number) from now on. 0, or -1 without memory. */
+/* Sets the current side and CTA (its z-major number). Returns 0, or -1 without memory. */
 static int conflicts_by(struct state *s, uint32_t side, uint64_t cta)
 {
     if (s->nctas && s->nsides && s->order[s->cta_number] == cta && s->side[s->side_number] == side)
@@ -492,7 +494,7 @@ static uint32_t single_second(uint64_t cell)
     return (uint32_t)cell & (MOST_CTAS - 1);
 }
 
-/* The sides of a cell that is not 0: *n of them; `one` has room for one. */
+/* Returns the *n sides of a cell that is not 0; `one` has room for one. */
 static const struct mt_byte_side *sides_of(const struct state *s, uint64_t cell, struct mt_byte_side *one,
                                            size_t *n)
 {
@@ -508,7 +510,7 @@ static const struct mt_byte_side *sides_of(const struct state *s, uint64_t cell,
     return one;
 }
 
-/* What a cell becomes that this CTA touches with this side; 0 without memory. */
+/* Returns the cell after an access by the current CTA and side; 0 without memory. */
 static uint64_t conflicts_step(struct state *s, uint64_t cell)
 {
     const uint32_t cta = s->cta_number, side = s->side_number;
@@ -557,7 +559,7 @@ static int conflicts_touch(struct state *s, const struct mt_piece *piece)
 static int conflicts_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
     struct mt_conflicts *x = self;
-    if (x->program.host) /* without an order nothing is known */
+    if (x->program.host) /* without an order of its threads nothing is known */
         return !x->program.selected || x->program.host < 2 ? 0
                                                            : races_runs(&x->races, x->program.sites, runs, n);
     struct state *s = (struct state *)x->window.tail;
@@ -579,7 +581,7 @@ static int conflicts_runs(void *self, const struct mt_access_run *runs, size_t n
             return -1;
         while (mt_run_piece(r, &at, &piece)) {
             if (!r->addresses && r->stride == 0)
-                at = r->count; /* all the same bytes */
+                at = r->count; /* all accesses touch the same bytes */
             if (conflicts_touch(s, &piece) != 0)
                 return -1;
         }
@@ -587,9 +589,9 @@ static int conflicts_runs(void *self, const struct mt_access_run *runs, size_t n
     return 0;
 }
 
-/* ---- a launch is whole ---- */
+/* ---- end of a launch ---- */
 
-/* Two CTAs, a with side i and b with side j: 1 if there are two different ones. */
+/* Finds two different CTAs, *a with side i and *b with side j. Returns 1 if there are such. */
 static int conflicts_two(const struct mt_byte_side *i, const struct mt_byte_side *j, uint64_t *a, uint64_t *b)
 {
     *a = i->cta[0];
@@ -621,12 +623,12 @@ static struct mt_conflict *conflict_of(struct mt_conflicts *x, struct mt_pairmap
     return &x->list[*i];
 }
 
-/* Bytes that saw the same: how many, in how many words, and the lowest one. */
+/* Bytes with the same sides: their number, the number of their words, the lowest one. */
 struct where {
     uint64_t bytes, words, address;
 };
 
-/* Their conflicts: they saw these sides. */
+/* Adds the races of bytes with these sides. */
 static int conflicts_of(struct mt_conflicts *x, struct mt_pairmap *pairs, const struct mt_run_launch *l,
                         const struct mt_byte_side *sides, size_t n, const struct where *where)
 {
@@ -651,7 +653,8 @@ static int conflicts_of(struct mt_conflicts *x, struct mt_pairmap *pairs, const 
     return 0;
 }
 
-/* Words of a page's cells first .. end - 1, which are alike, but one of which another such cell was seen. */
+/* Counts the words of the equal cells first .. end - 1 of a page, except one with such a cell already
+ * counted. */
 static uint64_t close_words(const struct mt_cells_page *page, size_t first, size_t end)
 {
     const size_t word = first << page->shift >> MT_CELLS_WORD;
@@ -662,7 +665,7 @@ static uint64_t close_words(const struct mt_cells_page *page, size_t first, size
     return words;
 }
 
-/* Cells of a page that are alike count as one. Those with one side conflict if two CTAs stored. */
+/* Adds the races of a page; equal cells are counted together. Cells with one side race if two CTAs stored. */
 static int close_page(struct mt_conflicts *x, struct mt_pairmap *pairs, const struct state *s,
                       const struct mt_cells_page *page, struct where *where)
 {
@@ -712,9 +715,9 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
     return rc;
 }
 
-/* ---- parts ---- */
+/* ---- merging and packing ---- */
 
-/* A byte in `cell` that also saw what cell `b` of another part says; 0 without memory. */
+/* Returns the union of a byte's `cell` and cell `b` of another part; 0 without memory. */
 static uint64_t conflicts_joined(struct state *s, uint64_t cell, const struct state *other, uint64_t b)
 {
     struct mt_byte_side one;
@@ -759,7 +762,7 @@ static int merge_launch(void *arg, struct mt_launch_window_state *into, struct m
     return 0;
 }
 
-/* Cells have numbers of the lists that are written before them. */
+/* Writes the lists before the cells that refer to them. */
 static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w)
 {
     const struct state *s = (const struct state *)w;
@@ -839,7 +842,7 @@ static int conflicts_init(void *self, const struct mt_run_options *o)
 
 /* ---- host programs ---- */
 
-/* What was found in the program under way. */
+/* Collects the races of the current program. */
 static int conflicts_program_ends(struct mt_conflicts *x)
 {
     for (size_t i = 0; i < x->races.count; i++) {
@@ -866,7 +869,7 @@ static void conflicts_moves(void *self, const struct mt_run_launch *launch)
             races_new(&x->races, x->made[x->nmade]->base, x->made[x->nmade]->bytes);
     const uint64_t thread = ((launch->life & ~MT_THREAD_BEGAN) - 1) << 32;
     if (launch->life & MT_THREAD_BEGAN)
-        (void)races_began(&x->races, thread); /* without memory it begins with its first access */
+        (void)races_began(&x->races, thread); /* without memory the thread starts with its first access */
     else if (launch->life)
         races_ended(&x->races, thread);
 }

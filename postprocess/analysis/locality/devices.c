@@ -1,4 +1,4 @@
-/* What the kernels of several devices load from and store into each other's memory. */
+/* Loads and stores of kernels of several devices in each other's memory. */
 #include "devices.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static int devices_launch(void *self, const struct mt_run_launch *launch)
     return 0;
 }
 
-/* The cell of what `like` is of, made if need be; NULL without memory. */
+/* Returns the cell with the key of `like`, created if necessary; NULL without memory. */
 static struct mt_devices_cell *devices_cell(struct mt_devices *x, const struct mt_devices_cell *like)
 {
     uint64_t *i = mt_pairmap_get(&x->index, like->superstep, (uint64_t)(like->owner + 1), x->count);
@@ -41,10 +41,10 @@ static int64_t devices_owner(const struct mt_devices *x, const struct mt_alloc_e
     if (a && a->device >= 0)
         return a->device;
     int shared = a && (!strcmp(a->kind, "host") || !strcmp(a->kind, "managed") || !strcmp(a->kind, "symbol"));
-    return shared ? MT_DEVICES_HOST : x->launch.device; /* a variable of none is managed */
+    return shared ? MT_DEVICES_HOST : x->launch.device; /* a variable of no device is managed memory */
 }
 
-/* Accesses in a row that begin in one allocation are counted together. */
+/* Counts a run; consecutive accesses that begin in one allocation are counted together. */
 static int devices_run(struct mt_devices *x, const struct mt_access_run *r)
 {
     uint32_t type = mt_run_type(r) & 3;

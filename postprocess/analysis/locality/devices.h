@@ -1,7 +1,7 @@
-/* What the kernels of several devices load from and store into each other's memory, by launch. Whose memory
- * an address is, the allocation says that it lies in: a device's, or the host's (pinned and managed); all
- * else, such as `__device__` variables, counts as the launch's own. Fed and merged as runs.h says; the order
- * of accesses does not matter. */
+/* Loads and stores of kernels of several devices in each other's memory, by launch. The allocation of an
+ * address determines its owner: a device, or the host (pinned and managed); everything else, such as
+ * `__device__` variables, counts as the launch's own device. Fed and merged as runs.h describes; the order of
+ * accesses does not matter. */
 #ifndef MT_ANALYSIS_DEVICES_H
 #define MT_ANALYSIS_DEVICES_H
 #include "analysis/base/buffers.h"
@@ -14,16 +14,17 @@
 struct mt_devices_cell {
     uint64_t superstep;
     const char *kernel;
-    int64_t device, owner;          /* of the launch; of the memory: MT_DEVICES_HOST, or a device */
+    int64_t device, owner;          /* device: device of the launch; owner: owner of the memory, a device or
+                                     * MT_DEVICES_HOST */
     uint64_t accesses[4], bytes[4]; /* by type */
 };
 
 struct mt_devices {
-    struct mt_devices_cell *cells; /* in no order */
+    struct mt_devices_cell *cells; /* unordered */
     size_t count;
     /* state */
     size_t room;
-    struct mt_pairmap index; /* superstep, owner -> place in `cells` */
+    struct mt_pairmap index; /* superstep, owner to index in `cells` */
     struct mt_buffers buffers;
     struct mt_run_launch launch;
 };

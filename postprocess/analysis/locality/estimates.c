@@ -1,18 +1,17 @@
-/* What a sampled trace says of the whole: MEMTRACE_SAMPLE traces every n-th CTA or launch, and the
- * companions say how many there were. */
+/* Estimates for the whole run from a sampled trace. */
 #include "estimates.h"
 #include "analysis/base/launches.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* With an odd divisor there are no halves, so rounding its half down does no harm. */
+/* An odd divisor has no exact half, so rounding its half down does not matter. */
 uint64_t mt_estimate(uint64_t counted, uint64_t ctas, uint64_t traced)
 {
     unsigned __int128 n = ((unsigned __int128)counted * ctas + traced / 2) / traced;
     return n > UINT64_MAX ? UINT64_MAX : (uint64_t)n;
 }
 
-/* Its CTAs were chosen from. */
+/* Returns 1 if MEMTRACE_SAMPLE chose among the launch's CTAs. */
 static int estimates_chosen(const struct mt_launch_event *l)
 {
     return l->has_ctas && (l->traced || strcmp(l->left_out, "MEMTRACE_SAMPLE") == 0);

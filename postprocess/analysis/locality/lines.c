@@ -1,4 +1,4 @@
-/* Volumes by place in the source: by line, by variable, and by the allocation that an access begins in. */
+/* Volumes by source line, by variable, and by the allocation in which an access begins. */
 #include "lines.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static int lines_count(struct mt_lines *l, enum mt_lines_by by, uint64_t place, 
     return 0;
 }
 
-/* Accesses in a row that begin in one allocation are counted together. */
+/* Counts a run by allocation; consecutive accesses that begin in one allocation are counted together. */
 static int by_alloc(struct mt_lines *l, const struct mt_access_run *r)
 {
     uint32_t type = mt_run_type(r) & 3, size = mt_run_size(r);

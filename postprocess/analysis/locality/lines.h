@@ -1,5 +1,5 @@
-/* Volumes by place in the source: by line, by variable, and by the allocation that an access begins in.
- * Fed and merged as runs.h says; the order of accesses does not matter. */
+/* Volumes by source line, by variable, and by the allocation in which an access begins. Fed and merged as
+ * runs.h describes; the order of accesses does not matter. */
 #ifndef MT_ANALYSIS_LINES_H
 #define MT_ANALYSIS_LINES_H
 #include "analysis/base/buffers.h"
@@ -9,17 +9,17 @@
 
 enum mt_lines_by { MT_BY_LINE, MT_BY_VAR, MT_BY_ALLOC, MT_LINES_BY };
 
-#define MT_LINES_NO_ALLOC UINT64_MAX /* in place of an allocation's index */
+#define MT_LINES_NO_ALLOC UINT64_MAX /* in place of an allocation's index: no allocation */
 
 struct mt_lines_cell {
     const char *kernel;
-    uint64_t place;       /* number of the line, of the variable, index of the allocation */
+    uint64_t place;       /* number of the line, number of the variable, or index of the allocation */
     uint64_t accesses[4]; /* by type */
-    uint64_t load, store; /* bytes; an atomic has both, an access of unknown type none */
+    uint64_t load, store; /* bytes; an atomic counts in both, an access of unknown type in neither */
 };
 
 struct mt_lines {
-    struct mt_lines_cell *cells[MT_LINES_BY]; /* in no order */
+    struct mt_lines_cell *cells[MT_LINES_BY]; /* unordered */
     size_t count[MT_LINES_BY];
     /* state */
     size_t room[MT_LINES_BY];
@@ -29,6 +29,6 @@ struct mt_lines {
     struct mt_run_launch launch;
 };
 
-/* `allocs`: the caller's, kept; sorted as the source hands them out. */
+/* `allocs`: owned by the caller, kept; sorted as from the source. */
 extern const struct mt_analysis mt_lines_analysis;
 #endif

@@ -1,4 +1,4 @@
-/* What is in locality.def, as one. */
+/* The analyses of locality.def together, and their concurrent feeding. */
 #include "locality.h"
 #include "crew.h"
 #include "reader/base/pool.h"
@@ -9,7 +9,7 @@
 
 static const struct row {
     const struct mt_analysis *of;
-    size_t at; /* its struct in struct mt_locality */
+    size_t at; /* offset of its struct in struct mt_locality */
     unsigned cost;
     int every;
 } rows[MT_LOCALITY_OF_RUNS] = {
@@ -49,7 +49,7 @@ static int locality_is_longer(const struct mt_access_run *r)
     return mt_run_size(r) > MT_LOCALITY_LONGEST;
 }
 
-/* All but the longest, in stretches of runs that are together. */
+/* Feeds all accesses but the longest, in ranges of runs. */
 static int locality_feed_shorter(struct mt_locality *m, int s, const struct mt_access_run *runs, size_t n)
 {
     for (size_t i = 0, end; i < n; i = end) {
@@ -65,13 +65,13 @@ static int locality_feed_shorter(struct mt_locality *m, int s, const struct mt_a
 
 uint64_t mt_locality_longer(const struct mt_locality *m)
 {
-    uint64_t most = 0; /* they are the same ones in each */
+    uint64_t most = 0; /* each section leaves out the same ones */
     for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++)
         most = m->longer[s] > most ? m->longer[s] : most;
     return most;
 }
 
-/* The section of the given rank by cost, dearest first. */
+/* Returns the section of the given rank by cost, most expensive first. */
 static enum mt_locality_section locality_by_cost(unsigned rank)
 {
     for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++) {
@@ -149,19 +149,19 @@ void mt_locality_free(struct mt_locality *m)
     memset(m, 0, sizeof *m);
 }
 
-/* The analyses of runs side by side, in a pool. Each analysis takes all runs of a round in one go; who
- * is free takes the dearest one that nobody has taken yet: how dear they are, no table knows for every trace.
- */
+/* ---- concurrent feeding in a pool ----
+ * Each analysis takes all runs of a round at once; an idle thread takes the most expensive one that is left,
+ * since actual costs depend on the trace. */
 
-enum { WORTH = 64 }; /* runs, for which a thread is worth waking */
+enum { WORTH = 64 }; /* minimum number of runs for which a thread is woken */
 
 struct mt_crew {
     struct mt_locality *more;
     struct mt_pool *pool;
     struct mt_work work;
-    enum mt_locality_section sections[MT_LOCALITY_OF_RUNS]; /* those chosen, the dearest first */
+    enum mt_locality_section sections[MT_LOCALITY_OF_RUNS]; /* chosen sections, most expensive first */
     unsigned nsections;
-    unsigned taken, ended; /* of the round's; both nsections: nothing is under way */
+    unsigned taken, ended; /* numbers of sections in this round; both nsections: nothing is in progress */
     int failed;
     /* the round */
     const struct mt_run_launch *launch;
@@ -214,7 +214,7 @@ void mt_crew_begin(struct mt_crew *c, const struct mt_run_launch *launch, const 
     c->runs = runs;
     c->nruns = n;
     c->taken = c->ended = 0;
-    if (n >= WORTH) /* else mt_crew_wait does it all, before anyone would be awake */
+    if (n >= WORTH) /* otherwise mt_crew_wait finishes before a thread would wake up */
         mt_pool_wake(c->pool, c->nsections);
     pthread_mutex_unlock(&c->pool->lock);
 }

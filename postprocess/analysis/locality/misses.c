@@ -1,18 +1,18 @@
-/* See misses.h. */
+/* Cache misses of host programs, by source line. */
 #include "misses.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* A cache line that is there. */
+/* Cache line that is present. */
 struct way {
-    uint64_t line;  /* its number + 1; 0: none */
-    uint64_t bytes; /* touched: a bit for each 1/64 of the line */
-    size_t row;     /* of the source line that fetched it */
+    uint64_t line;  /* number of the line + 1; 0: none */
+    uint64_t bytes; /* accessed bytes: a bit for each 1/64 of the line */
+    size_t row;     /* row of the source line that fetched it */
 };
 
 struct mt_miss_cache {
-    struct way *ways; /* a set after another; in a set the one used last first */
+    struct way *ways; /* sets one after the other; in a set, most recently used first */
 };
 
 static int misses_init(void *self, const struct mt_run_options *o)
@@ -30,7 +30,7 @@ static void misses_used(struct mt_misses *x, const struct way *w)
         x->list[w->row].used += (uint64_t)__builtin_popcountll(w->bytes) << shift;
 }
 
-/* What is still there counts, and is gone. */
+/* Counts the used bytes of lines that are still present, and frees the caches. */
 static void misses_close(struct mt_misses *x)
 {
     for (size_t i = 0; i < x->ncaches; i++) {
@@ -85,7 +85,7 @@ static size_t misses_row(struct mt_misses *x, uint32_t line)
     return *at;
 }
 
-/* Bytes [from, to] of a cache line, both included. 1: it was not there. */
+/* Accesses bytes [from, to] of a cache line, both included. Returns 1 for a miss. */
 static int misses_touch(struct mt_misses *x, struct mt_miss_cache *c, size_t row, uint64_t line,
                         uint64_t from, uint64_t to)
 {

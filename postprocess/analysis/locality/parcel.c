@@ -1,5 +1,4 @@
-/* The state of an analysis of runs as bytes, on their way from one process to another one of the same
- * program on the same inputs: no version, no order of bytes. */
+/* State of an analysis of runs as bytes, and launches that cannot be closed yet. */
 #include "parcel.h"
 #include "memtrace/grow.h"
 
@@ -22,7 +21,7 @@ void mt_parcel_free(struct mt_parcel *p)
     memset(p, 0, sizeof *p);
 }
 
-/* ---- in ---- */
+/* ---- packing ---- */
 
 void mt_parcel_bytes(struct mt_parcel *p, const void *data, size_t n)
 {
@@ -75,7 +74,7 @@ void mt_parcel_counts(struct mt_parcel *p, const struct mt_hash *m)
         mt_parcel_bytes(p, s, sizeof *s);
 }
 
-/* Equal neighbours as one. */
+/* Packs cells, equal neighbours as one. */
 void mt_parcel_cells(struct mt_parcel *p, const struct mt_cells *c)
 {
     mt_parcel_u64(p, c->count);
@@ -102,7 +101,7 @@ void mt_parcel_stack(struct mt_parcel *p, const struct mt_use_stack *s)
         mt_parcel_u64(p, line);
 }
 
-/* ---- out ---- */
+/* ---- unpacking ---- */
 
 void mt_unpack_bytes(struct mt_unpack *u, void *data, size_t n)
 {
@@ -204,8 +203,7 @@ void mt_unpack_stack(struct mt_unpack *u, struct mt_use_stack *s)
         u->failed |= mt_use_stack_use(s, mt_unpack_u64(u)) == MT_STACK_FAILED;
 }
 
-/* Launches whose analysis cannot be closed yet: a part keeps the state of its last launch, which may go on
- * in the next part, and of its first one if that began in an earlier part. */
+/* ---- launch window ---- */
 
 static int close_state(struct mt_launch_window *w, void *x, struct mt_launch_window_state **state)
 {
@@ -216,7 +214,7 @@ static int close_state(struct mt_launch_window *w, void *x, struct mt_launch_win
     return rc;
 }
 
-/* No more comes for the last launch. */
+/* Closes the last launch. */
 static int window_retire(struct mt_launch_window *w, void *x)
 {
     if (w->tail && !w->tail->launch.begins && !w->head) {

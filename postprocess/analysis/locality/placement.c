@@ -1,11 +1,11 @@
-/* What if the CTAs ran on several devices: bytes that would cross from one to another. */
+/* Placement of CTAs on several devices: bytes that would cross between them. */
 #include "placement.h"
 #include "memtrace/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The min-cut heuristic of placement.c ---- */
+/* ---- min-cut heuristic ---- */
 
 enum { PASSES = 8, FRUITLESS = 64 };
 
@@ -14,10 +14,10 @@ static size_t placement_cut_share(const struct mt_placement *p, const struct mt_
     return (l->end - l->first + p->devices - 1) / p->devices;
 }
 
-/* ---- greedy ---- */
+/* ---- greedy placement ---- */
 
 struct candidate {
-    uint64_t bytes; /* to nodes of earlier launches */
+    uint64_t bytes; /* bytes on edges to nodes of earlier launches */
     size_t node;
 };
 
@@ -29,8 +29,8 @@ static int most_first(const void *a, const void *b)
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* The device that holds most of the node's neighbours in [0, end of the launch) that are placed, and has
- * room. `bytes` is scratch by device. Of equal ones the one of the block placement, else the first. */
+/* Returns the device with room that has most of the node's placed neighbours in [0, end of the launch). On
+ * ties the device of the block placement, else the first. `bytes` is scratch by device. */
 static unsigned best_device(const struct mt_placement *p, const uint16_t *device, const char *placed,
                             size_t node, const size_t *taken, size_t most, uint64_t *bytes)
 {
@@ -48,8 +48,7 @@ static unsigned best_device(const struct mt_placement *p, const uint16_t *device
     return best;
 }
 
-/* Places all nodes anew, launch by launch, each where most of its neighbours are
- * that have a place already. */
+/* Places all nodes again, launch by launch, each on the device with most of its placed neighbours. */
 static int placement_greedy(const struct mt_placement *p, uint16_t *device)
 {
     char *placed = calloc(p->nnodes + 1, 1);
@@ -84,14 +83,14 @@ static int placement_greedy(const struct mt_placement *p, uint16_t *device)
 
 /* ---- refinement ---- */
 
-/* One launch: of each of its nodes the bytes to and from each device, and what was tried. */
+/* State of a launch: bytes between each of its nodes and each device, and the steps tried. */
 struct cut {
     struct mt_placement *p;
     const struct mt_placement_launch *l;
     uint16_t *device;
     int64_t *bytes; /* [node - first][device] */
     char *locked;
-    size_t *count; /* nodes by device */
+    size_t *count; /* number of nodes by device */
     struct step {
         size_t node;
         unsigned from;
@@ -129,7 +128,7 @@ static void placement_cut_attempt(struct cut *c, size_t node, unsigned to)
     placement_cut_move(c, node, to);
 }
 
-/* The unlocked node on `from` that gains most on `to`; SIZE_MAX: none. */
+/* Returns the unlocked node on `from` with the highest gain on `to`; SIZE_MAX: none. */
 static size_t best_node(struct cut *c, unsigned from, unsigned to, int64_t *most)
 {
     size_t best = SIZE_MAX;
@@ -147,8 +146,8 @@ static size_t best_node(struct cut *c, unsigned from, unsigned to, int64_t *most
     return best;
 }
 
-/* One tentative step between two devices: an exchange, or a move to one that has room. Returns the bytes it
- * saves in *saved (negative: costs), 0 if nothing is left to try. */
+/* Tries a step between two devices: an exchange, or a move to a device with room. Returns 1 with the bytes
+ * saved in *saved (negative: cost), or 0 if nothing is left to try. */
 static int try_step(struct cut *c, unsigned a, unsigned b, int64_t *saved)
 {
     int64_t ga = 0, gb = 0;
@@ -167,7 +166,7 @@ static int try_step(struct cut *c, unsigned a, unsigned b, int64_t *saved)
     if (x == SIZE_MAX || y == SIZE_MAX)
         return 0;
     placement_cut_attempt(c, x, b);
-    gb = placement_cut_gain(c, y, b, a); /* without x */
+    gb = placement_cut_gain(c, y, b, a); /* gain of y without its edge to x */
     placement_cut_attempt(c, y, a);
     *saved = ga + gb;
     return 1;
@@ -242,7 +241,7 @@ static int placement_refine(struct mt_placement *p, uint16_t *device)
     return rc;
 }
 
-/* Looks at this many nodes at most while refining; large graphs keep what is found by then. */
+/* Maximum number of nodes examined during refinement; large graphs keep the result so far. */
 #define BUDGET 2000000000ull
 
 int mt_placement_init(struct mt_placement *p, unsigned devices)
@@ -283,7 +282,7 @@ static int list_neighbours(struct mt_placement *p)
     p->neighbours = malloc((2 * p->nedges + 1) * sizeof *p->neighbours);
     if (!p->offset || !p->neighbours)
         return -1;
-    /* offset[i + 2] counts those of node i, then offset[i + 1] is where the next of them goes. */
+    /* offset[i + 2] first counts the neighbours of node i; then offset[i + 1] is where the next one goes. */
     for (size_t i = 0; i < p->nedges; i++)
         if (p->edges[i].src != p->edges[i].dst) {
             p->offset[p->edges[i].src + (size_t)2]++;
@@ -322,7 +321,7 @@ static void placement_simple(const struct mt_placement *p)
     }
 }
 
-/* From three beginnings; the best end, of equal ones the first. */
+/* Runs the heuristic from three starts and keeps the best result, on ties the first. */
 static int placement_mincut(struct mt_placement *p)
 {
     uint16_t *best = p->device[MT_PLACE_MINCUT], *trial = malloc((p->nnodes + 1) * sizeof *trial);
@@ -346,7 +345,7 @@ static int placement_mincut(struct mt_placement *p)
     return rc;
 }
 
-/* The launch of a node; *at is where the search begins, and that launch in the end. */
+/* Returns the launch of a node; *at is the start of the search, and the launch found. */
 static struct mt_placement_launch *placement_launch_of(struct mt_placement *p, size_t *at, uint32_t node)
 {
     while (node >= p->launches[*at].end || node < p->launches[*at].first)
@@ -388,7 +387,8 @@ int mt_placement_solve(struct mt_placement *p)
     return 0;
 }
 
-/* `seen`: devices that read bytes of a set from another one, a bit each, `words` of them for each set. */
+/* Counts distinct bytes. `seen`: devices that read a set's bytes from another device, a bit each, `words`
+ * words for each set. */
 static void placement_distinct(struct mt_placement *p, int policy, const struct mt_read_set *sets, size_t n,
                                const uint32_t *node, uint64_t *seen, size_t words)
 {

@@ -1,7 +1,7 @@
-/* What if the CTAs ran on several devices: bytes that would cross from one to another. Nodes are CTA
- * instances, edges what one loads of another's bytes. Each launch is dealt out to all devices, none getting
- * more than its share (CTAs / devices, rounded up). Knows no analysis: its user enters launches, CTAs and
- * edges. All is deterministic: no randomness, no clock. */
+/* Placement of CTAs on several devices: bytes that would cross between them. Nodes are CTA instances; an edge
+ * is the number of bytes written by one and loaded by another. Each launch is divided among all devices; none
+ * gets more than its share (CTAs / devices, rounded up). Independent of other analyses: the user adds
+ * launches, CTAs and edges. Deterministic: no randomness, no clock. */
 #ifndef MT_ANALYSIS_PLACEMENT_H
 #define MT_ANALYSIS_PLACEMENT_H
 #include <stddef.h>
@@ -10,16 +10,16 @@
 
 enum mt_placement_policy {
     MT_PLACE_BLOCK,  /* CTA i of n (z-major) on device i * devices / n */
-    MT_PLACE_ROBIN,  /* on device i % devices */
-    MT_PLACE_MINCUT, /* heuristic: never worse than these two */
+    MT_PLACE_ROBIN,  /* CTA i on device i % devices */
+    MT_PLACE_MINCUT, /* heuristic; never worse than the other two */
     MT_PLACE_POLICIES
 };
 
 enum { MT_PLACE_MOST_DEVICES = 256 };
 
 struct mt_placement_launch {
-    size_t first, end; /* its nodes, ascending CTA */
-    uint64_t load;     /* bytes on edges into it */
+    size_t first, end; /* nodes of the launch, ascending CTA */
+    uint64_t load;     /* bytes on edges that end in it */
     uint64_t cross[MT_PLACE_POLICIES], distinct[MT_PLACE_POLICIES];
 };
 
@@ -35,34 +35,35 @@ struct mt_placement {
     struct mt_placement_edge *edges;
     size_t nlaunches, nnodes, nedges;
     /* results */
-    uint16_t *device[MT_PLACE_POLICIES]; /* by node */
+    uint16_t *device[MT_PLACE_POLICIES]; /* device by node */
     uint64_t load, cross[MT_PLACE_POLICIES];
     uint64_t *traffic[MT_PLACE_POLICIES]; /* [from * devices + to] */
-    int ran_known;                        /* the run had several devices */
-    uint64_t ran; /* what crossed as it ran; mt_placement_init clears it, its user adds */
-    /* of these that cross, each byte once for each launch and device that reads it: the first time */
+    int ran_known;                        /* 1: the run used several devices */
+    uint64_t ran; /* bytes that crossed in the actual run; mt_placement_init clears it, the user adds */
+    /* crossing bytes, each counted once per launch and reading device, at the first read */
     int distinct_known;
     uint64_t distinct[MT_PLACE_POLICIES], *distinct_traffic[MT_PLACE_POLICIES];
     /* state */
     size_t launch_room, node_room, edge_room;
-    size_t *offset; /* neighbours by node: [offset[i], offset[i + 1]) */
+    size_t *offset; /* neighbours of node i: [offset[i], offset[i + 1]) */
     struct mt_neighbour {
         uint32_t node;
         uint64_t bytes;
     } *neighbours;
-    uint64_t budget; /* steps left for the heuristic */
+    uint64_t budget; /* steps left to the heuristic */
 };
 
 /* Functions return 0, or -1 without memory (or with 2^32 nodes). */
 int mt_placement_init(struct mt_placement *p, unsigned devices);
-/* The next launch; its CTAs come next. */
+/* Begins the next launch; its CTAs follow. */
 int mt_placement_launch(struct mt_placement *p);
-/* A CTA of the last launch, by ascending z-major number. Its node is p->nnodes before the call. */
+/* Adds a CTA of the last launch, by ascending z-major number. Its node is p->nnodes before the call. */
 int mt_placement_cta(struct mt_placement *p, uint64_t order);
-/* After all launches. */
+/* Adds an edge, after all launches. */
 int mt_placement_edge(struct mt_placement *p, uint32_t src, uint32_t dst, uint64_t bytes);
 int mt_placement_solve(struct mt_placement *p);
-/* After it: who read which bytes (sets 1 .. n - 1), whose numbers are indices into `node`. */
+/* Counts distinct bytes, after mt_placement_solve, from the readers of bytes (sets 1 .. n - 1), whose numbers
+ * are indices into `node`. */
 int mt_placement_distinct(struct mt_placement *p, const struct mt_read_set *sets, size_t n,
                           const uint32_t *node);
 void mt_placement_free(struct mt_placement *p);

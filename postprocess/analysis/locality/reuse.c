@@ -1,4 +1,4 @@
-/* Reuse distances and working sets, of CTAs, SMs and the device. */
+/* Reuse distances and working sets of CTAs, SMs and the device. */
 #include "reuse.h"
 #include "memtrace/order.h"
 #include "memtrace/grow.h"
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The figures of a launch: as bytes, and what they become when all is counted ---- */
+/* ---- results of a launch: packing, and final adjustment ---- */
 
-/* Most buckets are empty. */
+/* Packs the counts; most buckets are empty. */
 static void reuse_pack_counts(struct mt_parcel *p, const struct mt_reuse_counts *c)
 {
     uint64_t used = 0;
@@ -72,12 +72,12 @@ static uint64_t reuse_counted(const struct mt_reuse_counts *c)
     return n;
 }
 
-/* How many uses there were is known: what a sample has too few or too many of are the lines used most often,
- * and those are used again soon. */
+/* Adjusts the counts to the known number of uses. A sample's error is in the most used lines, which are
+ * reused at short distances. */
 static void reuse_settle(struct mt_reuse_counts *c, uint64_t uses, int contexts)
 {
     uint64_t counted = reuse_counted(c);
-    if (contexts && counted) { /* those that are followed are as the others, as far as is known */
+    if (contexts && counted) { /* the other contexts are assumed to be like the tracked ones */
         const double part = (double)uses / (double)counted;
         c->cold = (uint64_t)((double)c->cold * part);
         for (int b = 0; b < MT_REUSE_BUCKETS; b++)
@@ -94,14 +94,14 @@ static void reuse_settle(struct mt_reuse_counts *c, uint64_t uses, int contexts)
     }
 }
 
-/* The launch of that superstep, which is there. */
+/* Returns the launch with that superstep, which exists. */
 static struct mt_reuse_launch *reuse_launch_of(struct mt_reuse *x, uint64_t superstep)
 {
     size_t n = MT_FIRST(i, x->count, x->launches[i].superstep > superstep);
     return &x->launches[n ? n - 1 : 0];
 }
 
-/* All parts are together: the counts are made to add up to `uses`. */
+/* Adjusts the counts to add up to `uses`, after all parts were merged. */
 static void reuse_launch_settle(struct mt_reuse_launch *l)
 {
     reuse_settle(&l->level[MT_REUSE_DEVICE], l->uses, 0);
@@ -117,36 +117,37 @@ double mt_reuse_error(const struct mt_reuse_launch *l)
     for (int level = 0; level < MT_REUSE_LEVELS; level++) {
         bits |= l->sample_bits[level] | (level < 2 ? l->context_bits[level] : 0);
         double error = (ldexp(1, (int)l->sample_bits[level]) - 1) * all;
-        if (level < 2) /* in each a part of its uses; the sum of all uses is known, so a half is the worst */
+        if (level <
+            2) /* each context has part of the uses; as the total is known, one half is the worst case */
             error += 0.25 * (ldexp(1, (int)l->context_bits[level]) - 1) * (double)l->context_squares[level];
         most = error > most ? error : most;
     }
     return bits ? sqrt(most) : -1;
 }
 
-/* Of a level with more contexts than FEW some are followed, else some lines; WIDE: lines that do not fit the
- * caches. */
+/* FEW: with more contexts than this some are dropped, otherwise lines are; WIDE: number of lines that exceeds
+ * the caches. */
 enum { LANES_AHEAD = 8, FEW = 64, EXACT_BITS = 2, WIDE = 1 << 14 };
 
-/* One CTA or SM in one launch. */
+/* State of a CTA or SM in a launch. */
 struct context {
     struct mt_use_stack stack;
     uint64_t *firsts; /* lines by first use, if the launch began in an earlier part */
     size_t nfirsts, room;
     uint64_t uses;
-    int dropped; /* it is not followed */
+    int dropped; /* 1: no longer tracked */
 };
 
 struct state {
     struct mt_launch_window_state w;
     struct context *contexts[2]; /* by level */
     size_t count[2], room[2];
-    struct mt_pairmap index;               /* (CTA or SM, level) -> index */
-    struct mt_hash uses;                   /* of the lines that the device follows */
-    unsigned sample_bits[MT_REUSE_LEVELS]; /* of lines; of the device: of `uses` */
-    unsigned context_bits[2];              /* of CTAs, SMs */
-    uint64_t lines[2], followed[2];        /* of contexts that are followed; and these */
-    uint64_t last[2];                      /* CTA and SM of contexts last_index */
+    struct mt_pairmap index;               /* (CTA or SM, level) to index */
+    struct mt_hash uses;                   /* uses of the lines that the device tracks */
+    unsigned sample_bits[MT_REUSE_LEVELS]; /* sampling of lines; for the device: of `uses` */
+    unsigned context_bits[2];              /* sampling of CTAs and SMs */
+    uint64_t lines[2], followed[2];        /* lines of tracked contexts; number of these contexts */
+    uint64_t last[2];                      /* CTA and SM of the contexts last_index */
     size_t last_index[2];
 };
 
@@ -165,7 +166,7 @@ static void reuse_drop(struct mt_launch_window_state *w)
     free(s);
 }
 
-/* One that is new expects as many lines as the one before it has. */
+/* Returns the context; a new one reserves as many lines as the previous one has. */
 static struct context *context_of(struct state *s, int level, uint64_t id)
 {
     const size_t n = s->count[level];
@@ -208,7 +209,7 @@ static int add_device_first(struct mt_reuse *x, uint64_t line, size_t launch)
     return 0;
 }
 
-/* ---- following fewer lines ---- */
+/* ---- reduction of the tracked lines ---- */
 
 static unsigned reuse_weight(const struct state *s, int level)
 {
@@ -240,7 +241,7 @@ static void reuse_drop_context(void *arg, uint64_t id, uint64_t level, uint64_t 
     *c = (struct context){.dropped = 1};
 }
 
-/* A first use that stood for 2^from stands for 2^to, those that are not followed any more for none. */
+/* Changes the weight of first uses from 2^from to 2^to, and to zero for lines no longer tracked. */
 static int reuse_raise_level(struct mt_reuse *x, struct state *s, int level, unsigned lines,
                              unsigned contexts)
 {
@@ -269,8 +270,8 @@ static int reuse_raise_level(struct mt_reuse *x, struct state *s, int level, uns
     return 0;
 }
 
-/* Of short runs all lines are followed. Four times as many may be exact, and those of CTAs: whole CTAs are
- * worth more than parts of them. */
+/* Returns 1 if a level must be reduced. In short runs all lines are tracked. Up to four times as many lines
+ * stay exact, also those of CTAs: whole CTAs are better than parts of them. */
 static int reuse_is_full(const struct mt_reuse *x, int level, uint64_t lines, unsigned weight)
 {
     const unsigned bits = weight && level != MT_REUSE_CTA ? 0 : EXACT_BITS;
@@ -335,7 +336,7 @@ static int reuse_fit_device(struct mt_reuse *x)
 
 /* ---- uses ---- */
 
-/* The use, and so many again at once; each stands for 2^weight. */
+/* Counts a use, and `again` more at once; each has weight 2^weight. */
 static int reuse_count(struct mt_reuse_counts *c, uint64_t distance, unsigned bits, unsigned weight,
                        uint64_t again)
 {
@@ -365,7 +366,7 @@ static int reuse_use_level(struct mt_reuse *x, struct state *s, int level, struc
     return reuse_fit_level(x, s, level);
 }
 
-/* By this CTA and SM; NULL: not to be counted. */
+/* Adds uses by this CTA and SM; NULL: not counted. */
 static int reuse_use(struct mt_reuse *x, struct context *const by[2], uint64_t line, uint64_t uses)
 {
     struct state *s = (struct state *)x->window.tail;
@@ -388,14 +389,15 @@ static int reuse_use(struct mt_reuse *x, struct context *const by[2], uint64_t l
     return add_device_first(x, line, x->count - 1) != 0 ? -1 : reuse_fit_device(x);
 }
 
-/* Lanes that go their own way are not in the caches: each is asked for early. Inlined, or gcc drops it. */
+/* Prefetches the lines of lanes with irregular addresses, which are not in the caches. Inlined, or gcc drops
+ * it. */
 MT_ALWAYS_INLINE void reuse_soon(const struct mt_reuse *x, const struct mt_access_run *r, uint32_t from,
                                  uint32_t count)
 {
     const struct state *s = (const struct state *)x->window.tail;
     const struct context *sm = s->count[MT_REUSE_SM] && s->last[MT_REUSE_SM] == r->smid
                                    ? &s->contexts[MT_REUSE_SM][s->last_index[MT_REUSE_SM]]
-                                   : NULL; /* it is not made here: it may have no use that is looked at */
+                                   : NULL; /* not created here: it may have no tracked use */
     for (uint32_t k = from; k < count; k++) {
         uint64_t line = mt_run_address(r, k) >> x->options.line_bits;
         mt_hash_soon(&s->uses, line);
@@ -405,11 +407,11 @@ MT_ALWAYS_INLINE void reuse_soon(const struct mt_reuse *x, const struct mt_acces
     }
 }
 
-struct pending { /* a line, and how often it was used just now */
+struct pending { /* a line and its pending uses */
     uint64_t line, uses;
 };
 
-/* Neighbours that use one line are as one. */
+/* Adds uses; consecutive uses of one line are joined. */
 static int reuse_next(struct mt_reuse *x, struct context *const by[2], struct pending *p, uint64_t line,
                       uint64_t uses)
 {
@@ -422,7 +424,7 @@ static int reuse_next(struct mt_reuse *x, struct context *const by[2], struct pe
     return rc;
 }
 
-/* Accesses in a row come to each line once. */
+/* Adds consecutive accesses, line by line. */
 static int reuse_row(struct mt_reuse *x, const struct mt_access_run *r, struct context *const by[2],
                      const struct mt_piece *piece, struct pending *p)
 {
@@ -536,7 +538,7 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
 
 /* ---- merging ---- */
 
-/* What was cold in the later part may be known to the earlier one. */
+/* Recounts a cold use of the later part whose line the earlier part may know. */
 static int reuse_recount(struct mt_use_stack *stack, uint64_t line, struct mt_reuse_counts *c, unsigned bits,
                          unsigned weight)
 {
@@ -547,7 +549,7 @@ static int reuse_recount(struct mt_use_stack *stack, uint64_t line, struct mt_re
     return reuse_count(c, distance, bits, weight, 0);
 }
 
-/* First uses went before; now the order of last uses. */
+/* Applies the order of last uses; first uses were handled before. */
 static int reuse_replay(struct mt_use_stack *into, const struct mt_use_stack *from)
 {
     uint64_t line;
@@ -578,7 +580,7 @@ static unsigned reuse_more(unsigned a, unsigned b)
     return a > b ? a : b;
 }
 
-/* Both follow what the one follows that follows less. */
+/* Reduces both states to the coarser sampling of the two. */
 static int reuse_even_level(struct mt_reuse *x, struct state *a, struct state *b, int level)
 {
     const unsigned lines = reuse_more(a->sample_bits[level], b->sample_bits[level]),
@@ -629,7 +631,7 @@ static void add_counts(struct mt_reuse_launch *into, const struct mt_reuse_launc
     }
 }
 
-/* The launches of `from` after those of `into`; *first is the index that the first one gets. */
+/* Appends the launches of `from` to those of `into`; *first is the index of the first one. */
 static int append_launches(struct mt_reuse *into, const struct mt_reuse *from, size_t *first)
 {
     size_t i = 0;
@@ -670,14 +672,14 @@ static int reuse_merge(void *self, void *other)
     }
     if (reuse_replay(&into->device, &from->device) != 0)
         return -1;
-    /* The states know their launches by superstep; the window closes what is whole. */
+    /* The states refer to their launches by superstep; the window closes launches that are whole. */
     return mt_launch_window_merge(&into->window, into, &from->window) != 0 ||
                    reuse_raise_device(into, into->sample_bits) != 0
                ? -1
                : reuse_fit_device(into);
 }
 
-/* ---- as bytes ---- */
+/* ---- packing ---- */
 
 struct packing {
     struct mt_parcel *p;

@@ -1,14 +1,14 @@
-/* Reuse distances and working sets, of CTAs, SMs and the device. A use is a line that an access touches. Its
+/* Reuse distances and working sets of CTAs, SMs and the device. A use is a line that an access touches. Its
  * distance is the number of other lines that the same CTA (SM, device) used since its last use of this line;
- * "cold" when there was none. CTAs and SMs begin anew with each launch, the device does not.
- * With sample_bits = k only lines of which a hash has k zero bits are followed, one of 2^k. With
- * sample_lines, where the CTAs or the SMs of a launch or the device have more than four times as many lines
- * in all, and there were more than sample_uses uses, no more than sample_lines are followed from then on:
- * half of the CTAs or SMs where there are many, else half of the lines; and so again and again. What was
- * counted is kept, and what comes stands for twice as many. So all is exact until there are many lines.
- * Counts and distances are scaled; `uses` is exact, and the counts are made to add up to it. (Waldspurger et
- * al., "Efficient MRC construction with SHARDS", FAST 2015.) Fed and merged as runs.h says; but once
- * sample_lines was too few, figures depend on the parts, within errors. */
+ * "cold" if there was none. CTAs and SMs start anew with each launch, the device does not.
+ * With sample_bits = k only lines whose hash has k zero bits are tracked, one of 2^k. sample_lines limits the
+ * tracked lines: when the CTAs or the SMs of a launch, or the device, have more than four times as many in
+ * total, and there were more than sample_uses uses, the tracked set is halved repeatedly. If there are many
+ * CTAs or SMs, half of them are dropped, else half of the lines. Earlier counts are kept, and later ones get
+ * twice the weight. So results are exact until there are many lines. Counts and distances are scaled; `uses`
+ * is exact, and the counts are adjusted to add up to it. (Waldspurger et al., "Efficient MRC construction
+ * with SHARDS", FAST 2015.) Fed and merged as runs.h describes; but once sample_lines was exceeded, results
+ * depend on the parts, within errors. */
 #ifndef MT_ANALYSIS_REUSE_H
 #define MT_ANALYSIS_REUSE_H
 
@@ -29,26 +29,26 @@ enum {
 };
 
 struct mt_reuse_counts {
-    uint64_t histogram[MT_REUSE_BUCKETS]; /* 0: distance 0; b: distances 2^(b-1) up to 2^b - 1 */
+    uint64_t histogram[MT_REUSE_BUCKETS]; /* 0: distance 0; b: distances 2^(b-1) to 2^b - 1 */
     uint64_t cold;
-    uint64_t contexts;       /* CTAs, SMs; 1 */
-    uint64_t lines, largest; /* different lines used: sum over contexts, and of the context with most */
+    uint64_t contexts;       /* number of CTAs, of SMs; 1 */
+    uint64_t lines, largest; /* different lines used: sum over contexts, and maximum of a context */
 };
 
 struct mt_reuse_launch {
     uint64_t superstep;
     const char *kernel;
     int selected;
-    uint64_t uses; /* of all lines */
-    /* When the launch ended: */
+    uint64_t uses; /* uses of all lines */
+    /* state at the launch's end */
     unsigned sample_bits[MT_REUSE_LEVELS], context_bits[2];
     uint64_t
-        squares; /* sum over the lines that the device follows of the square of their uses in this launch */
-    uint64_t context_squares[2]; /* the same over all CTAs and SMs, estimated */
+        squares; /* sum, over lines tracked by the device, of the squared number of uses in this launch */
+    uint64_t context_squares[2]; /* sums over all CTAs, and over all SMs, estimated */
     struct mt_reuse_counts level[MT_REUSE_LEVELS];
 };
 
-struct mt_reuse_first { /* the first use of a line in a part */
+struct mt_reuse_first { /* first use of a line in a part */
     uint64_t line;
     size_t launch; /* index */
 };
@@ -61,14 +61,14 @@ struct mt_reuse {
     size_t room;
     struct mt_launch_window window;
     struct mt_use_stack device;
-    unsigned sample_bits; /* of the device */
-    uint64_t uses;        /* in this part */
+    unsigned sample_bits; /* sampling of the device */
+    uint64_t uses;        /* uses in this part */
     struct mt_reuse_first *firsts;
     size_t nfirsts, firsts_room;
-    int whole; /* begins with the trace: nothing comes before it */
+    int whole; /* 1: the part begins with the trace */
 };
 
-/* Of a hash of a line, or of a CTA or SM: those with enough of them are followed. */
+/* Returns the zero bits of a hash of a line, CTA or SM, which decide whether it is tracked. */
 static inline unsigned mt_reuse_zeros(uint64_t x)
 {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -77,13 +77,13 @@ static inline unsigned mt_reuse_zeros(uint64_t x)
     return x ? (unsigned)__builtin_ctzll(x) : 64;
 }
 
-/* Different lines of the run. */
+/* Returns the number of different lines of the run. */
 static inline uint64_t mt_reuse_footprint(const struct mt_reuse *x)
 {
     return (uint64_t)x->device.lines << x->sample_bits;
 }
 
-/* An upper bound of the standard error of each count of uses; -1: they are exact. */
+/* Returns an upper bound of the standard error of each count of uses, or -1 if they are exact. */
 double mt_reuse_error(const struct mt_reuse_launch *l);
 
 extern const struct mt_analysis mt_reuse_analysis;

@@ -1,37 +1,37 @@
-/* A byte's cell: who touched it (0 nobody, 1 + number of the CTA, MANY) << 1 | it was stored into. A page's
- * counts are the accesses of its lines. */
+/* Cache lines that CTAs share. A byte's cell is (0: nobody, 1 + number of the CTA, or MANY) << 1 | stored.
+ * The counts of a page are the accesses of its lines. */
 #include "sharing.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define MANY 0x7fffffffull /* its bits are all set: or'ed to any other number, it remains */
+#define MANY 0x7fffffffull /* all bits set: OR with any other number leaves it unchanged */
 
 struct state {
     struct mt_launch_window_state w;
-    struct mt_pairmap numbers; /* CTA -> its number in this launch */
+    struct mt_pairmap numbers; /* CTA to its number in this launch */
     struct mt_cells cells;
     uint64_t last_cta;
-    uint32_t last_number; /* of last_cta, + 1; 0: none */
+    uint32_t last_number; /* number of last_cta, + 1; 0: none */
 };
 
 static void sharing_drop(struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
-    s->cells.pool = NULL; /* it may be that of a part that is gone */
+    s->cells.pool = NULL; /* it may belong to a part that no longer exists */
     mt_pairmap_free(&s->numbers);
     mt_cells_free(&s->cells);
     free(s);
 }
 
-/* Before a page of the state may be made: the state may have come from another part. */
+/* Prepares a state, which may come from another part, before a page is created. */
 static void sharing_prepare(struct mt_sharing *x, struct state *s)
 {
     s->cells.counts = MT_CELLS_PAGE >> x->options.line_bits;
     s->cells.pool = &x->pool;
 }
 
-/* 1 + the CTA's number; 0 without memory, or with too many CTAs. */
+/* Returns 1 + the CTA's number; 0 without memory, or with too many CTAs. */
 static uint32_t number_of(struct state *s, uint64_t cta)
 {
     if (s->last_number && s->last_cta == cta)
@@ -49,17 +49,18 @@ static uint64_t sharing_joined(uint64_t a, uint64_t b)
     return (x == y || !y ? x : !x ? y : MANY) << 1 | ((a | b) & 1);
 }
 
-/* Bytes that one CTA touched, all of one page. */
+/* Marks bytes accessed by one CTA, all in one page. */
 static void sharing_touch(struct mt_cells_page *p, uint64_t address, uint64_t n, uint64_t cell)
 {
     uint64_t *c = p->cell + ((address & (MT_CELLS_PAGE - 1)) >> p->shift);
-    for (uint64_t i = 0; i < n >> p->shift; i++) { /* without branches: who was there is anybody's guess */
+    for (uint64_t i = 0; i < n >> p->shift; i++) { /* no branches: previous owners are unpredictable */
         const uint64_t touched = 0 - (uint64_t)(c[i] != 0), other = 0 - (uint64_t)((c[i] ^ cell) >> 1 != 0);
         c[i] |= (cell & (~touched | 1)) | (MANY << 1 & touched & other);
     }
 }
 
-/* A piece of a run: `accesses` of `size` bytes in a row. Each counts at each line that it touches. */
+/* Adds a piece of a run: `accesses` adjacent accesses of `size` bytes. Each counts at each line that it
+ * touches. */
 static int sharing_piece(struct state *s, const struct mt_piece *piece, uint32_t size, uint64_t times,
                          unsigned bits, uint64_t cell)
 {
@@ -80,7 +81,7 @@ static int sharing_piece(struct state *s, const struct mt_piece *piece, uint32_t
     return 0;
 }
 
-/* The cell and the count of its line. */
+/* Prefetches a cell and its line's count. */
 static void sharing_soon(const struct state *s, uint64_t address, unsigned bits)
 {
     const struct mt_cells_page *p = mt_cells_find(&s->cells, address >> MT_CELLS_BITS);
@@ -114,7 +115,7 @@ static int sharing_runs(void *self, const struct mt_access_run *runs, size_t n)
         cell = cell << 1 | (mt_run_type(r) != MT_LOAD);
         while (mt_run_piece(r, &at, &piece)) {
             uint64_t times = 1;
-            if (!r->addresses && r->stride == 0) { /* all the same bytes */
+            if (!r->addresses && r->stride == 0) { /* all accesses touch the same bytes */
                 times = r->count;
                 at = r->count;
             }
@@ -125,12 +126,12 @@ static int sharing_runs(void *self, const struct mt_access_run *runs, size_t n)
     return 0;
 }
 
-/* ---- a launch is whole ---- */
+/* ---- end of a launch ---- */
 
 static struct mt_sharing_cell *cell_of(struct mt_sharing *x, size_t first, const struct mt_run_launch *l,
                                        uint64_t alloc)
 {
-    for (size_t i = x->count; i > first; i--) /* few allocations; neighbours are of one */
+    for (size_t i = x->count; i > first; i--) /* few allocations; neighbours usually have the same */
         if (x->cells[i - 1].alloc == alloc)
             return &x->cells[i - 1];
     if (mt_grow(&x->cells, &x->room, x->count + 1, sizeof *x->cells) != 0)
@@ -140,13 +141,13 @@ static struct mt_sharing_cell *cell_of(struct mt_sharing *x, size_t first, const
     return &x->cells[x->count++];
 }
 
-/* Is a before b among the lines to name? */
+/* Returns 1 if a ranks before b in the list of lines. */
 static int sharing_before(const struct mt_sharing_line *a, const struct mt_sharing_line *b)
 {
     return a->accesses != b->accesses ? a->accesses > b->accesses : a->address < b->address;
 }
 
-/* Lines to name of one kind in one launch: a heap with the last one at its top. */
+/* Lines of one kind in one launch to list: a heap with the last one at its top. */
 struct top {
     struct mt_sharing_line *line;
     size_t count;
@@ -188,7 +189,7 @@ static int sharing_ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* CTAs that store into a line whose stored bytes have one CTA each. */
+/* Returns the number of CTAs that store to a line, each of whose stored bytes has one CTA. */
 static uint64_t sharing_writers(const uint64_t *c, size_t n)
 {
     uint64_t stored[1 << MT_CELLS_BITS];
@@ -203,7 +204,7 @@ static uint64_t sharing_writers(const uint64_t *c, size_t n)
     return count;
 }
 
-/* One line, the one at byte `in` of its page. */
+/* Classifies the line at byte `in` of its page. */
 static int count_kind(struct mt_sharing *x, struct state *s, size_t first, const struct mt_cells_page *page,
                       size_t in, struct top *top)
 {
@@ -215,7 +216,7 @@ static int count_kind(struct mt_sharing *x, struct state *s, size_t first, const
         differ |= c[i] ^ c[0];
     if (!differ && !c[0])
         return 0;
-    for (size_t i = 0; i < (differ ? n : 1); i++) { /* as a rule they are alike */
+    for (size_t i = 0; i < (differ ? n : 1); i++) { /* usually all are equal */
         if (c[i] && touched == n)
             touched = i;
         all = sharing_joined(all, c[i]);
@@ -284,11 +285,11 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
     return rc;
 }
 
-/* ---- parts ---- */
+/* ---- merging ---- */
 
 struct merging {
     struct state *into;
-    uint64_t *number; /* of `into`, by that of `from` */
+    uint64_t *number; /* number in `into`, by number in `from` */
     int failed;
 };
 

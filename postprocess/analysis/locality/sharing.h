@@ -1,8 +1,8 @@
-/* Cache lines that several CTAs of one launch touch. Of a byte that several CTAs touch and at least one
- * stores, the line is truly shared; a line without such a byte that several CTAs touch and at least one
- * stores into is falsely shared; one that several CTAs only read is shared for reading; the others are
- * private. Atomics store. Accesses of unknown type do not count. Per launch and allocation (of the first byte
- * of the line that was touched). Fed and merged as runs.h says; the order of accesses does not matter. */
+/* Cache lines accessed by several CTAs of one launch. A line is truly shared if it has a byte that several
+ * CTAs access and at least one stores to; otherwise falsely shared if several CTAs access the line and at
+ * least one stores to it; read-shared if several CTAs only read it; else private. Atomics are stores.
+ * Accesses of unknown type do not count. Results are per launch and allocation (of the first accessed byte of
+ * the line). Fed and merged as runs.h describes; the order of accesses does not matter. */
 #ifndef MT_ANALYSIS_SHARING_H
 #define MT_ANALYSIS_SHARING_H
 #include "analysis/base/buffers.h"
@@ -25,13 +25,13 @@ struct mt_sharing_line {
     uint64_t address, alloc;
     enum mt_sharing_kind kind;
     uint64_t accesses;
-    uint64_t writers; /* CTAs that store into it; of falsely shared lines only */
+    uint64_t writers; /* number of CTAs that store to it; only for falsely shared lines */
 };
 
 struct mt_sharing {
     struct mt_run_options options;
-    struct mt_sharing_cell *cells; /* in no order */
-    struct mt_sharing_line *top;   /* those with most accesses, then lowest address; in no order */
+    struct mt_sharing_cell *cells; /* unordered */
+    struct mt_sharing_line *top;   /* lines with most accesses, then lowest address; unordered */
     size_t count, ntop;
     /* state */
     size_t room, top_room;
@@ -40,6 +40,6 @@ struct mt_sharing {
     struct mt_cells_pool pool;
 };
 
-/* `allocs`: the caller's, kept. */
+/* `allocs`: owned by the caller, kept. */
 extern const struct mt_analysis mt_sharing_analysis;
 #endif

@@ -1,11 +1,11 @@
-/* Which allocation was read and written by which launch, and where in it. */
+/* Traffic of each allocation by launch, and where in it. */
 #include "traffic.h"
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LEVELS = 60 }; /* then there is a cell per allocation */
+enum { MOST_LEVELS = 60 }; /* then there is one cell per allocation */
 
 static int traffic_init(void *self, const struct mt_run_options *o)
 {
@@ -33,7 +33,7 @@ static void traffic_moves(void *self, const struct mt_run_launch *launch)
 
 /* ---- a grid ---- */
 
-/* A cell in the grid's own steps, made if need be; NULL without memory. */
+/* Returns a cell in units of the grid's steps, created if necessary; NULL without memory. */
 static struct mt_traffic_cell *traffic_cell(struct mt_traffic_grid *g, uint64_t alloc, uint32_t superstep,
                                             uint32_t piece)
 {
@@ -62,7 +62,7 @@ static void traffic_sum(struct mt_traffic_cell *into, const struct mt_traffic_ce
         into->accesses[i] += from->accesses[i];
 }
 
-/* One level coarser. 0, or -1 without memory. */
+/* Makes the grid coarser by one level. Returns 0, or -1 without memory. */
 static int traffic_coarsen(struct mt_traffic_grid *g)
 {
     const size_t n = g->count;
@@ -72,7 +72,7 @@ static int traffic_coarsen(struct mt_traffic_grid *g)
     mt_pairmap_clear(&g->index);
     memset(g->memo, 0, sizeof g->memo);
     g->count = 0;
-    for (size_t i = 0; i < n; i++) { /* none goes after the place where it was */
+    for (size_t i = 0; i < n; i++) { /* a cell never moves to a higher index */
         const struct mt_traffic_cell c = g->cells[i];
         struct mt_traffic_cell *to = traffic_cell(g, c.alloc, c.superstep >> !pieces, c.piece >> pieces);
         if (!to)
@@ -82,7 +82,7 @@ static int traffic_coarsen(struct mt_traffic_grid *g)
     return 0;
 }
 
-/* Adds a cell in steps of 1. 0, or -1 without memory. */
+/* Adds a cell in steps of 1. Returns 0, or -1 without memory. */
 static int traffic_add(struct mt_traffic_grid *g, const struct mt_traffic_cell *c)
 {
     struct mt_traffic_cell *to =
@@ -110,7 +110,7 @@ static struct mt_traffic_cell traffic_count(const struct mt_traffic *t, const st
     return c;
 }
 
-/* Accesses [first, end), which begin in allocation `a`, by its pieces. */
+/* Adds accesses [first, end), which begin in allocation `a`, by piece. */
 static int traffic_heat(struct mt_traffic *t, const struct mt_access_run *r, uint32_t first, uint32_t end,
                         const struct mt_alloc_event *a)
 {
@@ -168,7 +168,7 @@ static int traffic_merge(void *self, void *other)
                : -1;
 }
 
-/* What is in no allocation comes first. */
+/* Orders cells; accesses outside allocations come first. */
 static int traffic_order(const void *a, const void *b)
 {
     const struct mt_traffic_cell *x = a, *y = b;
@@ -189,7 +189,7 @@ static int traffic_finish(void *self)
     return 0;
 }
 
-/* ---- as bytes ---- */
+/* ---- packing ---- */
 
 static void traffic_pack_grid(struct mt_parcel *p, const struct mt_traffic_grid *g)
 {

@@ -1,5 +1,5 @@
-/* The team of team.h as the ranks of an MPI program: each rank has a shard, and rank 0 the results. A rank
- * that fails ends them all (MPI_Abort): none waits for one that is gone. */
+/* The team of team.h as the ranks of an MPI program: each rank has a shard, and rank 0 gets the results. A
+ * failing rank ends all (MPI_Abort), so that none waits for it. */
 #define _GNU_SOURCE
 
 #include "ranks.h"
@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 struct mt_part_input {
-    const char *path; /* the caller's: one pointer per input */
-    int fd;           /* of a raw trace, or -1 */
+    const char *path; /* owned by the caller: one pointer per input */
+    int fd;           /* raw trace, or -1 */
     struct mt_device_parts *chunks;
 };
 
@@ -33,7 +33,8 @@ struct mt_parts {
     size_t count, room, last;
 };
 
-/* What reading and analysing costs, in records: a compact access is a part of a run. */
+/* Returns the cost of reading and analysing accesses, in records: an access of a compact trace is part of a
+ * run. */
 enum { MT_PART_LANES = 32 };
 
 static inline uint64_t mt_part_cost(uint64_t accesses)
@@ -42,10 +43,10 @@ static inline uint64_t mt_part_cost(uint64_t accesses)
 }
 
 enum {
-    MT_ROUND_COST = 1 << 17, /* for a rank, in records */
-    MT_ROUND_MOST = 1 << 21, /* the same while they make little to send: each round waits for all */
-    MT_ROUND_SHORT = 4,      /* accesses of a run that is not worth one */
-    MT_ROUND_PIECE = 1 << 13 /* records read at a time: they stay in the processor's cache */
+    MT_ROUND_COST = 1 << 17, /* cost of a round for a rank, in records */
+    MT_ROUND_MOST = 1 << 21, /* maximum cost while rounds send little: each round waits for all ranks */
+    MT_ROUND_SHORT = 4,      /* maximum accesses of a run that is sent as records */
+    MT_ROUND_PIECE = 1 << 13 /* records read at a time, so that they stay in the processor's cache */
 };
 
 #define MT_UNIT_KIND (12u << 28)
@@ -74,30 +75,30 @@ struct mt_announced {
 
 struct mt_rounds {
     struct mt_parts parts;
-    struct mt_round_event *events; /* of the round to come */
+    struct mt_round_event *events; /* events of the next round */
     size_t nevents;
-    uint64_t cost, accesses;     /* of its spans */
-    uint32_t most;               /* what that may cost a rank; the same everywhere */
+    uint64_t cost, accesses;     /* cost and accesses of its spans */
+    uint32_t most;               /* maximum cost for a rank; the same in all ranks */
     struct mt_raw_record *slice; /* [MT_ROUND_PIECE] */
-    size_t held;                 /* of short runs, as records in the slice, */
-    uint64_t held_number;        /* and the number of the first */
+    size_t held;                 /* short runs held back, as records in the slice */
+    uint64_t held_number;        /* number of the first one */
     struct mt_turns_hint turns;
-    uint64_t *sent;          /* by rank: number of the last record that went there and to others */
-    uint64_t *marked;        /* by rank: launch of what was sent last, + 1; 0: nothing yet */
+    uint64_t *sent;          /* by rank: number of the last record sent to it and to others */
+    uint64_t *marked;        /* by rank: launch of the last record sent, + 1; 0: none yet */
     struct mt_pairmap known; /* actors that this rank announced in the launch */
     struct mt_announced *mine, *all;
     size_t nmine, mine_room, nall, all_room;
     int *counts, *places;
-    struct mt_access_run *runs; /* received, to be handed on together */
-    size_t nruns, taken;        /* taken: plain accesses handed on in this round */
-    /* where this rank is in the round */
+    struct mt_access_run *runs; /* received runs, to be analysed together */
+    size_t nruns, taken;        /* taken: plain accesses analysed in this round */
+    /* position of this rank in the round */
     uint64_t launch; /* in this round, from 1 */
-    uint64_t number; /* of accesses, so far */
+    uint64_t number; /* number of accesses so far */
     const struct mt_round_event *at;
-    size_t met; /* of all */
+    size_t met; /* number of actors received */
 };
 
-/* ---- What each rank did: processor time by phase, bytes sent and received ---- */
+/* ---- statistics of each rank: processor time by phase, bytes sent and received ---- */
 
 static const char *const stats_names[MT_RANK_PHASES] = {"start",   "launches", "sort",    "exchange",
                                                         "analyse", "further",  "results", "write"};
@@ -109,7 +110,8 @@ struct stats {
 };
 static struct stats stats;
 static enum mt_rank_phase stats_now;
-static double stats_elapsed, stats_busy; /* when it began; processor time is counted from the start on */
+static double stats_elapsed, stats_busy; /* start of the phase; processor time counts from the start of the
+                                          * process */
 
 static double stats_clock(clockid_t clock)
 {
@@ -118,7 +120,7 @@ static double stats_clock(clockid_t clock)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* From now on time is this phase's; the phase before. */
+/* Begins a phase; returns the previous one. */
 static enum mt_rank_phase stats_phase(enum mt_rank_phase phase)
 {
     enum mt_rank_phase before = stats_now;
@@ -131,14 +133,14 @@ static enum mt_rank_phase stats_phase(enum mt_rank_phase phase)
     return before;
 }
 
-/* Sent to other ranks, and received from them. */
+/* Counts bytes sent to other ranks and received from them. */
 static void stats_bytes(uint64_t sent, uint64_t received)
 {
     stats.sent += (double)sent;
     stats.received += (double)received;
 }
 
-/* In this rank's part of the trace. */
+/* Counts accesses in this rank's part of the trace. */
 static void stats_accesses(uint64_t accesses)
 {
     stats.accesses += (double)accesses;
@@ -158,7 +160,7 @@ static void stats_line(const struct stats *s, int rank)
     fprintf(stderr, " %9.3f %8.3f\n", busy, elapsed);
 }
 
-/* Called by all ranks: rank 0 writes a table to stderr, a line per rank. */
+/* Prints a table to stderr in rank 0, a line per rank. Called by all ranks. */
 static void stats_print(void)
 {
     int rank, size, length;
@@ -184,7 +186,7 @@ static void stats_print(void)
     free(all);
 }
 
-/* Parts of traces, read where they are: by ranks that share the reading. */
+/* ---- parts of traces, for ranks that share the reading ---- */
 
 static void parts_free(struct mt_parts *p)
 {
@@ -197,7 +199,7 @@ static void parts_free(struct mt_parts *p)
     memset(p, 0, sizeof *p);
 }
 
-/* NULL without memory. */
+/* Returns NULL without memory. */
 static struct mt_part_input *parts_input_of(struct mt_parts *p, const char *path)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -212,7 +214,7 @@ static struct mt_part_input *parts_input_of(struct mt_parts *p, const char *path
     return &p->inputs[p->count++];
 }
 
-/* n records at byte `offset` of a raw trace. 0, or -1: they cannot be read. */
+/* Reads n records at byte `offset` of a raw trace. Returns 0, or -1 if they cannot be read. */
 static int parts_records(struct mt_parts *p, const char *path, uint64_t offset, struct mt_raw_record *out,
                          size_t n)
 {
@@ -228,7 +230,7 @@ static int parts_records(struct mt_parts *p, const char *path, uint64_t offset, 
     return 0;
 }
 
-/* The container; NULL if it cannot be read. */
+/* Returns the compact trace; NULL if it cannot be read. */
 static struct mt_device_parts *parts_chunks(struct mt_parts *p, const char *path)
 {
     struct mt_part_input *in = parts_input_of(p, path);
@@ -238,10 +240,10 @@ static struct mt_device_parts *parts_chunks(struct mt_parts *p, const char *path
     return in ? in->chunks : NULL;
 }
 
-/* Which launches the inputs have, found by all ranks together: each looks at a part of a raw trace;
- * containers have an index. */
+/* ---- launches of the inputs, found jointly: each rank examines part of a raw trace; compact traces have an
+ * index ---- */
 
-/* All ranks say the same, and it is not 0. */
+/* Returns 1 if `ok` is not 0 in all ranks. */
 static int split_all(int ok)
 {
     int every;
@@ -256,7 +258,7 @@ static int split_same(uint64_t value)
     return least[0] == value && least[1] == ~value;
 }
 
-/* A container: 0, or -1 when it cannot be read by parts. */
+/* Lists the launches of a compact trace. Returns 0, or -1 if it cannot be read in parts. */
 static int split_container(const char *path, struct mt_launch_ends *out)
 {
     struct mt_error err;
@@ -267,7 +269,7 @@ static int split_container(const char *path, struct mt_launch_ends *out)
     return ok && split_all(equal) ? 0 : -1;
 }
 
-/* A raw trace. */
+/* Lists the launches of a raw trace. */
 static int split_raw(const char *path, struct mt_launch_ends *out)
 {
     struct stat st;
@@ -334,7 +336,7 @@ static void ranks_unsplit(struct mt_launch_ends *ends, size_t npaths)
     free(ends);
 }
 
-/* ---- Bytes from every rank to every rank, and from one to another ---- */
+/* ---- exchange of bytes: all-to-all, and between two ranks ---- */
 
 static int exchange_init(struct mt_exchange *x, unsigned rank, unsigned ranks)
 {
@@ -364,7 +366,7 @@ static void exchange_clear(struct mt_exchange *x)
         x->out[i].used = 0;
 }
 
-/* What each rank sends this one, and room for it. 0, or -1. */
+/* Exchanges the sizes and makes room. Returns 0 or -1. */
 static int exchange_announce(struct mt_exchange *x)
 {
     int *sent = x->counts, *got = x->counts + x->ranks;
@@ -378,7 +380,7 @@ static int exchange_announce(struct mt_exchange *x)
     for (unsigned i = 0; i < x->ranks; i++)
         total += (size_t)got[i];
     x->in.used = total;
-    if (total > x->in.room) { /* what is there is not wanted any more: no realloc */
+    if (total > x->in.room) { /* the old contents are not needed: no realloc */
         free(x->in.data);
         x->in.data = malloc(total + total / 4);
         x->in.room = x->in.data ? total + total / 4 : 0;
@@ -386,7 +388,8 @@ static int exchange_announce(struct mt_exchange *x)
     return total > 0 && !x->in.data ? -1 : 0;
 }
 
-/* One message a pair of ranks, all under way at once: no copy into one buffer as MPI_Alltoallv wants it. */
+/* Sends one message per pair of ranks, all concurrently, without the copy into one buffer that MPI_Alltoallv
+ * requires. */
 static int exchange_all(struct mt_exchange *x)
 {
     int *sent = x->counts, *got = x->counts + x->ranks, n = 0;
@@ -414,8 +417,8 @@ static int exchange_all(struct mt_exchange *x)
     return 0;
 }
 
-/* What came from this rank, *bytes of it, until the next exchange. Parts are asked for once, rank 0's first:
- * *at is 0 before, and is moved on. */
+/* Returns the *bytes bytes from this rank, valid until the next exchange. Call it once per rank in order,
+ * from rank 0, with *at 0 before. */
 static char *exchange_part(const struct mt_exchange *x, unsigned from, size_t *at, size_t *bytes)
 {
     if (from == x->rank) {
@@ -430,7 +433,7 @@ static char *exchange_part(const struct mt_exchange *x, unsigned from, size_t *a
 
 enum { PIECE = 1 << 30 };
 
-/* n things of `size` bytes to a rank, which asks how many are announced and takes them. */
+/* Sends n elements of `size` bytes to a rank, which receives the number first. */
 static int exchange_to(unsigned to, const void *data, size_t n, size_t size)
 {
     uint64_t count = n;
@@ -457,15 +460,15 @@ static void exchange_from(unsigned from, void *data, size_t n, size_t size)
     stats_bytes(0, n * size);
 }
 
-/* Work that each rank does on its own part of the trace, and results that go up a tree to rank 0. */
+/* ---- work of each rank on its own part of the trace; results are reduced in a tree to rank 0 ---- */
 
-/* A part: accesses [lo, hi) of the trace; of a container the chunks that begin there. */
+/* Part of a trace: accesses [lo, hi); of a compact trace the chunks that begin there. */
 struct share {
     struct mt_ranks *team;
     const struct mt_share *to;
-    struct mt_access_run *runs; /* of MT_ROUND_PIECE records */
+    struct mt_access_run *runs; /* room for MT_ROUND_PIECE records */
     uint64_t lo, hi, total;
-    int last; /* what has no accesses at the end is the last rank's */
+    int last; /* 1: last rank, which gets launches without accesses at the end */
 };
 
 static int share_mine(const struct share *s, uint64_t at)
@@ -488,7 +491,7 @@ static int share_runs(const struct share *s, const struct mt_access_run *runs, s
     return begun ? begun : done;
 }
 
-/* It may have no runs here. */
+/* Begins a launch, which may have no runs here. */
 static int share_launch(const struct share *s, size_t number, int begins)
 {
     struct mt_run_launch l = s->to->launches[number];
@@ -499,7 +502,7 @@ static int share_launch(const struct share *s, size_t number, int begins)
 
 static int ranks_wants_stop(void);
 
-/* Those of the raw span that begins at access `at`. 0, 1: stopped, -1. */
+/* Feeds the records of the raw span that begins at access `at`. Returns 0, 1 if stopped, or -1. */
 static int share_records(const struct share *s, const struct mt_span *span, size_t number, uint64_t at)
 {
     struct mt_rounds *r = s->team->rounds;
@@ -580,7 +583,7 @@ static int ranks_share(struct mt_team *team, const struct mt_span *spans, const 
     return worst[1];
 }
 
-/* In each step every other one of the ranks that are left gives all it has to the one before it. */
+/* Reduces the results: in each step every second remaining rank sends everything to the one before it. */
 static int ranks_fold(struct mt_team *team, const struct mt_share *share)
 {
     struct mt_ranks *t = mt_ranks_of(team);
@@ -607,7 +610,7 @@ static int ranks_fold(struct mt_team *team, const struct mt_share *share)
     return 0;
 }
 
-/* ---- Accesses on their way to those who own what they touch ---- */
+/* ---- routing of accesses to the owners of their bytes ---- */
 
 static uint64_t unit_turns(unsigned rows, uint32_t block)
 {
@@ -616,7 +619,7 @@ static uint64_t unit_turns(unsigned rows, uint32_t block)
 
 /* ---- sending ---- */
 
-/* The actor of this access is new to the launch, as far as this rank knows. 0, or -1. */
+/* Announces an access's actor if this rank has not done so in the launch. Returns 0 or -1. */
 static int route_announce(struct mt_rounds *s, uint64_t cta, uint64_t smid)
 {
     uint64_t *known = mt_pairmap_get(&s->known, cta, smid, 0);
@@ -631,7 +634,7 @@ static int route_announce(struct mt_rounds *s, uint64_t cta, uint64_t smid)
     return 0;
 }
 
-/* The receiver knows which launch is under way. */
+/* Tells the receiver the current launch. */
 static inline int route_mark(struct mt_ranks *t, unsigned to)
 {
     struct mt_rounds *s = t->rounds;
@@ -647,7 +650,7 @@ static int route_send_units(struct mt_ranks *t, unsigned to, const struct mt_raw
     return route_mark(t, to) != 0 ? -1 : mt_exchange_add(&t->exchange, to, units, n * sizeof *units);
 }
 
-/* To every owner of a part of the access, with its number. */
+/* Sends an access, with its number, to every owner of a part of it. */
 static int route_send_several(struct mt_ranks *t, struct mt_raw_record r, uint64_t number)
 {
     uint64_t region = r.w[1] >> MT_REGION_BITS, n = mt_rec_size(&r);
@@ -670,7 +673,7 @@ static int route_crosses(uint64_t address, uint32_t size)
     return address >> MT_REGION_BITS != (address + size - 1) >> MT_REGION_BITS;
 }
 
-/* The record with this number. */
+/* Sends the record with this number. */
 static int route_send_record(struct mt_ranks *t, const struct mt_raw_record *r, uint64_t number)
 {
     return route_crosses(r->w[1], (uint32_t)r->w[0] & MT_RAW_MAX_SIZE)
@@ -683,7 +686,7 @@ static struct mt_raw_record route_record_of(const struct mt_access_run *r, uint6
     return (struct mt_raw_record){{(uint64_t)r->smid << 32 | r->meta, address, r->cta}};
 }
 
-/* `count` accesses of the run, evenly spaced or at `given` addresses, to one rank. */
+/* Sends `count` accesses of the run, evenly spaced or at `given` addresses, to one rank. */
 static int route_send_run(struct mt_ranks *t, unsigned to, const struct mt_access_run *r, uint64_t base,
                           uint32_t count, const uint64_t *given)
 {
@@ -693,14 +696,14 @@ static int route_send_run(struct mt_ranks *t, unsigned to, const struct mt_acces
     if (count == 1)
         return route_send_units(t, to, units, 1);
     units[0].w[0] |= MT_UNIT_RUN;
-    units[length - 1] = (struct mt_raw_record){{0}}; /* no byte is sent that was not written */
+    units[length - 1] = (struct mt_raw_record){{0}}; /* no uninitialised byte is sent */
     units[1] = (struct mt_raw_record){{(uint64_t)r->stride, count, n}};
     if (given)
         memcpy(&units[2], given, n * sizeof *given);
     return route_send_units(t, to, units, length);
 }
 
-/* Accesses [i, end) of a run with given addresses, none of which crosses regions. */
+/* Sends accesses [i, end) of a run with given addresses, none of which spans regions. */
 static int route_send_gather(struct mt_ranks *t, const struct mt_access_run *r, uint32_t i, uint32_t end)
 {
     unsigned owner[MT_MTC_MAX_LANES];
@@ -725,7 +728,7 @@ static int route_send_gather(struct mt_ranks *t, const struct mt_access_run *r, 
     return 0;
 }
 
-/* Accesses [i, end) of an evenly spaced run, none of which crosses regions. */
+/* Sends accesses [i, end) of an evenly spaced run, none of which spans regions. */
 static int route_send_row(struct mt_ranks *t, const struct mt_access_run *r, uint32_t i, uint32_t end)
 {
     while (i < end) {
@@ -740,7 +743,7 @@ static int route_send_row(struct mt_ranks *t, const struct mt_access_run *r, uin
     return 0;
 }
 
-/* Are all bytes of the run in one region, without a look at each? */
+/* Returns 1 if all bytes of the run are in one region, by a quick check. */
 static int route_in_one_region(const struct mt_access_run *r)
 {
     uint64_t step = r->stride < 0 ? 0 - (uint64_t)r->stride : (uint64_t)r->stride;
@@ -753,7 +756,7 @@ static int route_in_one_region(const struct mt_access_run *r)
                           (uint32_t)reach + (r->meta & MT_RAW_MAX_SIZE));
 }
 
-/* A run whose first access has this number. */
+/* Sends a run whose first access has this number. */
 static int route_run(struct mt_ranks *t, const struct mt_access_run *r, uint64_t number)
 {
     if (route_in_one_region(r))
@@ -778,8 +781,8 @@ static int route_run(struct mt_ranks *t, const struct mt_access_run *r, uint64_t
 
 /* ---- this rank's part ---- */
 
-/* Rows that take turns, each to its owner; those of one owner take turns there, too. first[]: the first
- * access of each. */
+/* Sends rows that take turns, each to its owner; rows of one owner keep their turns. first[]: first access of
+ * each row. */
 static int route_send_turns(struct mt_ranks *t, const struct mt_turns *rows,
                             const struct mt_raw_record *first)
 {
@@ -803,7 +806,8 @@ static int route_send_turns(struct mt_ranks *t, const struct mt_turns *rows,
     return 0;
 }
 
-/* Records, the first of which has the number `number`. 0; 1: there is one that cannot be; -1: no memory. */
+/* Sends records, the first of which has number `number`. Returns 0, 1 if one is invalid, or -1 without
+ * memory. */
 static int route_piece(struct mt_ranks *t, const struct mt_raw_record *r, size_t n, uint64_t number)
 {
     struct mt_rounds *s = t->rounds;
@@ -827,7 +831,7 @@ static int route_piece(struct mt_ranks *t, const struct mt_raw_record *r, size_t
     return 0;
 }
 
-/* The same of records of a raw trace. */
+/* Sends records of a raw trace. */
 static int route_records(struct mt_ranks *t, const struct mt_span *span, uint64_t from, size_t n,
                          uint64_t number)
 {
@@ -844,7 +848,7 @@ static int route_records(struct mt_ranks *t, const struct mt_span *span, uint64_
     return rc;
 }
 
-/* What was held goes, with the rows that are in it. */
+/* Sends the records held back, with the rows found in them. */
 static int route_release(struct mt_ranks *t)
 {
     struct mt_rounds *s = t->rounds;
@@ -853,8 +857,8 @@ static int route_release(struct mt_ranks *t)
     return n ? route_piece(t, s->slice, n, s->held_number) : 0;
 }
 
-/* A short run, as records: their neighbours may make rows of them, as threads do that load a few elements
- * side by side. */
+/* Holds back a short run as records: with their neighbours they may form rows, as when threads load a few
+ * adjacent elements. */
 static int route_hold(struct mt_ranks *t, const struct mt_access_run *r, uint64_t number)
 {
     struct mt_rounds *s = t->rounds;
@@ -865,7 +869,7 @@ static int route_hold(struct mt_ranks *t, const struct mt_access_run *r, uint64_
     return rc;
 }
 
-/* r[0], which has this number, and those of the next n that go with it; *length: how many. */
+/* Sends r[0], which has this number, and those of the next n that belong to it; *length is their number. */
 static int route_runs(struct mt_ranks *t, const struct mt_access_run *r, size_t n, size_t *length,
                       uint64_t number)
 {
@@ -886,7 +890,7 @@ static int route_runs(struct mt_ranks *t, const struct mt_access_run *r, size_t 
     return route_send_turns(t, &rows, first);
 }
 
-/* The same of a chunk that has so many accesses. */
+/* Sends the runs of a chunk. */
 static int route_chunk(struct mt_ranks *t, struct mt_device_parts *p, size_t chunk, uint64_t number)
 {
     struct mt_rounds *s = t->rounds;
@@ -908,14 +912,14 @@ static int route_chunk(struct mt_ranks *t, struct mt_device_parts *p, size_t chu
             for (size_t k = 0; k < length; k++)
                 number += last[k].count;
         }
-        before = *last; /* the next runs take its place */
+        before = *last; /* the next runs overwrite it */
         last = &before;
         rc = 0;
     }
     return rc != 0 || number != end ? 1 : route_release(t);
 }
 
-/* The part of a span that costs [lo, hi); it costs [pos, *pos'). Moves *pos and s->number on. */
+/* Sends the part of a span with costs [lo, hi); the span begins at cost *pos. Advances *pos and s->number. */
 static int route_span(struct mt_ranks *t, const struct mt_span *span, uint64_t *pos, uint64_t lo, uint64_t hi)
 {
     struct mt_rounds *s = t->rounds;
@@ -941,8 +945,8 @@ static int route_span(struct mt_ranks *t, const struct mt_span *span, uint64_t *
     return p ? rc : 1;
 }
 
-/* Sends the accesses of this rank's part to their owners and fills `mine`. 0; 1: the part is damaged;
- * -1: no memory. */
+/* Sends the accesses of this rank's part to their owners and fills `mine`. Returns 0, 1 if the part is
+ * damaged, or -1 without memory. */
 static int rounds_route(struct mt_ranks *t)
 {
     struct mt_rounds *s = t->rounds;
@@ -963,9 +967,10 @@ static int rounds_route(struct mt_ranks *t)
     return rc;
 }
 
-/* Traces read by parts: what comes is gathered until it is enough for a round, launches, copies and all. In a
- * round each rank reads every P-th part of that and sends accesses to those who own what they touch. What
- * arrives is in the order of the trace, because the parts are. */
+/* ---- rounds ----
+ * Traces are read in parts. Launches, copies and spans are gathered until they suffice for a round. In a
+ * round each of P ranks reads one P-th of them and sends accesses to the owners of their bytes. Accesses
+ * arrive in the order of the trace, because the parts are consecutive. */
 
 enum { EVENTS = 1 << 16, RUNS = 4096 };
 
@@ -1006,9 +1011,9 @@ static int ranks_by_parts(struct mt_team *team)
                : ranks_fail(t, "out of memory");
 }
 
-/* ---- together ---- */
+/* ---- joint steps ---- */
 
-/* What this rank sends in the round, in percent of what a round of records is to be. */
+/* Returns the amount that this rank sends in the round, in percent of the intended one. */
 static int rounds_full(const struct mt_ranks *t)
 {
     uint64_t bytes = 0, percent;
@@ -1018,8 +1023,8 @@ static int rounds_full(const struct mt_ranks *t)
     return percent < 10000 ? (int)percent : 10000;
 }
 
-/* Everybody learns of all actors, in order, and whether to stop. `bad`: this rank's part is damaged. 0; 1:
- * some part is; -1: no memory. */
+/* Exchanges all actors, in order, and whether to stop. `bad`: this rank's part is damaged. Returns 0, 1 if
+ * any part is damaged, or -1 without memory. */
 static int rounds_meet_all(struct mt_ranks *t, int bad)
 {
     struct mt_rounds *s = t->rounds;
@@ -1032,7 +1037,7 @@ static int rounds_meet_all(struct mt_ranks *t, int bad)
         t->stopped |= s->counts[3 * i + 1];
         full = s->counts[3 * i + 2] > full ? s->counts[3 * i + 2] : full;
         s->places[i] = 3 * total;
-        s->counts[i] = 3 * n; /* after what is read next */
+        s->counts[i] = 3 * n; /* after the part read next */
         total += n;
     }
     if (full < 25 && s->most < MT_ROUND_MOST)
@@ -1056,7 +1061,7 @@ static int rounds_meet_all(struct mt_ranks *t, int bad)
     return 0;
 }
 
-/* Launches, copies and actors up to this launch of the round, whose accesses come next. */
+/* Feeds launches, copies and actors up to this launch of the round, whose accesses come next. */
 static int rounds_go_on(struct mt_ranks *t, uint64_t launch)
 {
     struct mt_rounds *s = t->rounds;
@@ -1116,7 +1121,7 @@ static struct mt_access_run rounds_run_of(const struct mt_raw_record *r)
                                   .count = (uint32_t)r[1].w[1]};
 }
 
-/* Runs that are handed on together. */
+/* Feeds runs together. */
 static int rounds_take_runs(struct mt_ranks *t, const struct mt_access_run *runs, unsigned n, uint64_t number)
 {
     struct mt_rounds *s = t->rounds;
@@ -1127,7 +1132,7 @@ static int rounds_take_runs(struct mt_ranks *t, const struct mt_access_run *runs
     return 0;
 }
 
-/* Rows that take turns, as they were in the trace: `block` accesses of each at a time. */
+/* Feeds rows that take turns, as in the trace: `block` accesses of each at a time. */
 static int rounds_take_turns(struct mt_ranks *t, const struct mt_access_run *rows, unsigned period,
                              uint32_t block, uint64_t number)
 {
@@ -1144,8 +1149,8 @@ static int rounds_take_turns(struct mt_ranks *t, const struct mt_access_run *row
     return 0;
 }
 
-/* The unit r, of another kind than ONE; *length: of it, in units. Nothing is left to be handed on, but for
- * runs if it is one, too. */
+/* Feeds the unit r, of any kind but ONE; *length is its length in units. Feeds everything held back, except
+ * runs if it is a run itself. */
 static int rounds_take_unit(struct mt_ranks *t, struct mt_raw_record *r, size_t *length, uint64_t number)
 {
     uint32_t kind = (uint32_t)r->w[0] & MT_UNIT_KIND;
@@ -1173,7 +1178,7 @@ static int rounds_take_unit(struct mt_ranks *t, struct mt_raw_record *r, size_t 
                                    : rounds_take_turns(t, runs, n, (uint32_t)(r[1].w[1] >> 40), number);
 }
 
-/* Units of one rank; `number` as in rounds_take_in. */
+/* Feeds the units of one rank; `number` as in rounds_take_in. */
 static int rounds_take_part(struct mt_ranks *t, struct mt_raw_record *r, size_t n, uint64_t number)
 {
     size_t first = 0;
@@ -1192,7 +1197,7 @@ static int rounds_take_part(struct mt_ranks *t, struct mt_raw_record *r, size_t 
     return rounds_hand_on_records(t, r + first, n - first, number);
 }
 
-/* What came in, in order; plain accesses get numbers from `number` + 1 on, which are theirs alone. */
+/* Feeds everything received, in order; plain accesses get the numbers from `number` + 1 on. */
 static int rounds_take_in(struct mt_ranks *t, uint64_t number)
 {
     struct mt_rounds *s = t->rounds;
@@ -1212,7 +1217,7 @@ static int rounds_take_in(struct mt_ranks *t, uint64_t number)
 
 static int ranks_now_and_then(struct mt_ranks *t, int rc);
 
-/* By all ranks: what was gathered is analysed. */
+/* Analyses the gathered events, jointly. */
 static int rounds_flush(struct mt_ranks *t)
 {
     struct mt_rounds *s = t->rounds;
@@ -1240,7 +1245,7 @@ static int rounds_flush(struct mt_ranks *t)
     return ranks_now_and_then(t, rc);
 }
 
-/* ---- what comes ---- */
+/* ---- input ---- */
 
 static int rounds_add(struct mt_ranks *t, const struct mt_round_event *e)
 {
@@ -1251,8 +1256,8 @@ static int rounds_add(struct mt_ranks *t, const struct mt_round_event *e)
     return 0;
 }
 
-/* What comes while spans are handed in, all ranks the same. A flush analyses all that came; it must precede
- * what all ranks do together. 0, or -1. */
+/* Functions for input while spans are fed, called alike in all ranks. A flush analyses everything gathered;
+ * it must precede joint operations. Return 0 or -1. */
 static int rounds_launch(struct mt_ranks *t, const char *kernel, int selected)
 {
     return rounds_add(t, &(struct mt_round_event){.kind = MT_ROUND_LAUNCH, .u.launch = {kernel, selected}});
@@ -1263,8 +1268,8 @@ static int rounds_copy(struct mt_ranks *t, const struct mt_copy_event *e)
     return rounds_add(t, &(struct mt_round_event){.kind = MT_ROUND_COPY, .u.copy = *e});
 }
 
-/* As much of `rest` as has room in the round: a span of its own,
- * which costs *cost and has *accesses. 0: none. */
+/* Splits off as much of `rest` as the round has room for, as a span of *cost and *accesses. Returns 0 if
+ * there is no room. */
 static uint64_t rounds_cut(struct mt_ranks *t, const struct mt_span *rest, uint64_t *cost, uint64_t *accesses)
 {
     struct mt_rounds *s = t->rounds;
@@ -1325,7 +1330,7 @@ static int ranks_reports(void)
 
 static void ranks_begin(int *argc, char ***argv, volatile sig_atomic_t *stop)
 {
-    /* Each rank has a thread that reads, and there may be more ranks than processors: who waits gives way. */
+    /* Each rank has a thread that reads, and there may be more ranks than processors: waiting ranks yield. */
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     stats_phase(MT_RANK_START);
     MPI_Init(argc, argv);
@@ -1334,7 +1339,7 @@ static void ranks_begin(int *argc, char ***argv, volatile sig_atomic_t *stop)
         fclose(stdout);
 }
 
-/* Has this rank's user asked to stop? */
+/* Returns 1 if this rank's user has asked to stop. */
 static int ranks_wants_stop(void)
 {
     return __atomic_load_n(stop_flag, __ATOMIC_RELAXED) != 0;
@@ -1370,7 +1375,7 @@ static int ranks_agree(int code)
     MPI_Allreduce(&mine, &first, 1, MPI_2INT, MPI_MINLOC, MPI_COMM_WORLD);
     if (first.ok)
         return 0;
-    if (first.rank == mine.rank && mine.rank != 0) /* rank 0 said nothing: it is fine */
+    if (first.rank == mine.rank && mine.rank != 0) /* rank 0 reported nothing and is fine */
         fprintf(stderr,
                 "memtrace extract: rank %d cannot begin (exit code %d): are the inputs on its machine?\n",
                 mine.rank, code);
@@ -1424,9 +1429,9 @@ static uint64_t ranks_count(const struct mt_team *team)
     return t->comm.records + t->comm.host_accesses;
 }
 
-/* ---- accesses that cross shards ---- */
+/* ---- accesses that span shards ---- */
 
-/* All notes on one access go to the same rank, whichever. */
+/* Sends all notes on an access to the same rank. */
 static int ranks_add_crossings(struct mt_ranks *t)
 {
     struct mt_comm *c = &t->comm, *self = c;
@@ -1451,7 +1456,7 @@ static int ranks_add_crossings(struct mt_ranks *t)
     return mt_comm_add_crossings(&self, 1);
 }
 
-/* After each batch, by all ranks: returns rc, or -1. */
+/* Runs periodic work after each batch, in all ranks. Returns rc, or -1. */
 static int ranks_now_and_then(struct mt_ranks *t, int rc)
 {
     if (rc != 0 || ++t->batches % SETTLE_EVERY != 0)
@@ -1462,7 +1467,7 @@ static int ranks_now_and_then(struct mt_ranks *t, int rc)
     return most[0] > SETTLE_AT ? ranks_add_crossings(t) : 0;
 }
 
-/* ---- one who feeds: every rank the same ---- */
+/* ---- feeding: alike in every rank ---- */
 
 static int ranks_launch(void *self, const struct mt_run_launch *l)
 {
@@ -1490,14 +1495,14 @@ static int ranks_host(void *self, const struct mt_item *item)
     return ranks_now_and_then(t, mt_comm_host(&t->comm, item->host, mt_team_host_count(item)));
 }
 
-/* ---- copies from shard to shard ---- */
+/* ---- copies between shards ---- */
 
 struct moved {
     uint64_t to, start;
     uint32_t entry, length;
 };
 
-/* Sends what this rank knows of `bytes` bytes, inside one page, to those who own the copy. */
+/* Sends the writers of `bytes` bytes, inside one page, to the owners of the copy. */
 static int ranks_send_page(struct mt_ranks *t, uint64_t dst, uint64_t src, unsigned bytes, uint32_t nobody)
 {
     if (!mt_comm_owns(&t->comm, src))
@@ -1516,7 +1521,7 @@ static int ranks_send_page(struct mt_ranks *t, uint64_t dst, uint64_t src, unsig
     return 0;
 }
 
-/* All ranks at once: what was sent is written. */
+/* Applies the writers received, in all ranks. */
 static int ranks_write_moved(struct mt_ranks *t)
 {
     struct mt_exchange *x = &t->exchange;
@@ -1534,9 +1539,9 @@ static int ranks_write_moved(struct mt_ranks *t)
     return t->comm.shadow->failed ? -1 : 0;
 }
 
-enum { MOVE_PAGES = 256 }; /* of the source, at a time */
+enum { MOVE_PAGES = 256 }; /* pages of the source processed at a time */
 
-/* One row, from the end when the copy would overwrite what it has still to read. */
+/* Copies a row, from its end if the copy would otherwise overwrite its source. */
 static int ranks_move_row(struct mt_ranks *t, uint64_t dst, uint64_t src, uint64_t length, uint32_t nobody,
                           int flush)
 {
@@ -1558,7 +1563,7 @@ static int ranks_move_row(struct mt_ranks *t, uint64_t dst, uint64_t src, uint64
     return 0;
 }
 
-/* Do the rows of source and copy lie apart, so that their order makes no difference? */
+/* Returns 1 if the rows of source and copy do not overlap, so that their order does not matter. */
 static int ranks_apart(const struct mt_copy_event *e)
 {
     uint64_t src = (e->height - 1) * e->spitch + e->width, dst = (e->height - 1) * e->dpitch + e->width;
@@ -1591,9 +1596,9 @@ static int ranks_copy(void *self, const struct mt_copy_event *e)
     return ranks_write_moved(t) != 0 ? ranks_fail(t, "out of memory") : 0;
 }
 
-/* ---- results, to rank 0 ---- */
+/* ---- transfer of results to rank 0 ---- */
 
-/* What mt_actor and mt_host_actor count: from `load` on. */
+/* Numbers of mt_actor and mt_host_actor that are summed, from `load` on. */
 enum { ACTORS_AT_A_TIME = 1 << 14, ACTOR_NUMBERS = 3 + MT_SENDER_KINDS, HOST_NUMBERS = 4 };
 
 static int ranks_same_everywhere(uint64_t value)
@@ -1603,7 +1608,7 @@ static int ranks_same_everywhere(uint64_t value)
     return least[0] == value && least[1] == ~value;
 }
 
-/* Sums up `numbers` numbers of n actors (or host actors), which are `step` bytes apart from `first` on. */
+/* Sums `numbers` numbers of n actors (or host actors), which are `step` bytes apart from `first` on. */
 static void ranks_sum_up(struct mt_ranks *t, void *first, size_t numbers, size_t n, size_t step)
 {
     static uint64_t mine[ACTORS_AT_A_TIME * ACTOR_NUMBERS], sum[ACTORS_AT_A_TIME * ACTOR_NUMBERS];
@@ -1675,7 +1680,7 @@ static int ranks_gather_readers(struct mt_ranks *t)
     struct mt_readers *r = &t->comm.readers;
     if (!t->comm.options.readers)
         return 0;
-    if (t->rank > 0) /* who lost them has sent none of element 0 */
+    if (t->rank > 0) /* ranks that lost their readers have sent none of element 0 */
         return exchange_to(0, r->sets, r->lost ? 0 : r->n, sizeof *r->sets);
     for (unsigned from = 1; from < t->size; from++) {
         size_t n = exchange_announced(from);
@@ -1713,7 +1718,7 @@ static int ranks_finish(void *self)
     return rc ? -1 : 0;
 }
 
-/* ---- */
+/* ---- table of functions ---- */
 
 static const struct mt_team_kind ranks_kind = {.fed = {.needs = MT_NEEDS_ALL,
                                                        .launch = ranks_launch,

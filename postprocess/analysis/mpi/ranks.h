@@ -1,5 +1,4 @@
-/* Shared by the files of the team whose members are
- * MPI ranks. */
+/* Team whose members are MPI ranks; internal interface. */
 #ifndef MT_MPI_RANKS_H
 #define MT_MPI_RANKS_H
 
@@ -9,17 +8,17 @@
 #include "memtrace/grow.h"
 #include <stdint.h>
 
-/* What this rank did, for memtrace extract --stats. One rank is one process: there is one of it. */
+/* Phases of this rank's work, for memtrace extract --stats. A rank is a process. */
 
 enum mt_rank_phase {
-    MT_RANK_START,    /* the program, MPI, options, and all that has no other place */
-    MT_RANK_LAUNCHES, /* where launches end */
-    MT_RANK_SORT,     /* reading a part, and whose each access is */
-    MT_RANK_EXCHANGE, /* sending, receiving, and asking whether something came */
-    MT_RANK_ANALYSE,  /* what is this rank's */
-    MT_RANK_FURTHER,  /* further analyses, and their tree */
-    MT_RANK_RESULTS,  /* their way to rank 0 */
-    MT_RANK_WRITE,    /* what comes after it */
+    MT_RANK_START,    /* start of program and MPI, options, and anything not listed */
+    MT_RANK_LAUNCHES, /* finding the ends of launches */
+    MT_RANK_SORT,     /* reading a part, and assigning its accesses to ranks */
+    MT_RANK_EXCHANGE, /* sending, receiving, and polling */
+    MT_RANK_ANALYSE,  /* analysis of this rank's accesses */
+    MT_RANK_FURTHER,  /* further analyses, and their reduction */
+    MT_RANK_RESULTS,  /* transfer of results to rank 0 */
+    MT_RANK_WRITE,    /* writing of the output */
     MT_RANK_PHASES
 };
 
@@ -28,17 +27,17 @@ struct mt_exchange_bytes {
     size_t used, room;
 };
 
-/* Bytes from every rank to every rank. */
+/* All-to-all exchange of bytes. */
 struct mt_exchange {
     unsigned ranks, rank;
-    struct mt_exchange_bytes *out; /* by rank */
-    struct mt_exchange_bytes in;   /* received from the others */
-    struct mt_exchange_bytes own;  /* what this rank sent itself: the buffer it was put in */
+    struct mt_exchange_bytes *out; /* by destination rank */
+    struct mt_exchange_bytes in;   /* received from other ranks */
+    struct mt_exchange_bytes own;  /* sent to this rank itself: the buffer it was put in */
     int *counts;                   /* [2 * ranks]: sent, received */
     struct mt_stretch *stretches;  /* room for one page */
 };
 
-/* Room for so many bytes more, which the caller writes; NULL without memory. */
+/* Returns room for `bytes` more bytes, to be written by the caller; NULL without memory. */
 static inline void *mt_exchange_room(struct mt_exchange *x, unsigned to, size_t bytes)
 {
     struct mt_exchange_bytes *out = &x->out[to];
@@ -59,11 +58,11 @@ static inline int mt_exchange_add(struct mt_exchange *x, unsigned to, const void
 struct mt_ranks {
     struct mt_team team;
     unsigned rank, size;
-    struct mt_comm comm; /* this rank's shard; of rank 0, in the end, the results */
+    struct mt_comm comm; /* this rank's shard; in rank 0 finally the results */
     struct mt_exchange exchange;
     uint64_t batches, moved;
     const char *why;
-    struct mt_rounds *rounds; /* ranks.c; NULL: each rank reads all */
+    struct mt_rounds *rounds; /* ranks.c; NULL: each rank reads everything */
     int again, stopped;
 };
 
@@ -72,6 +71,6 @@ static inline struct mt_ranks *mt_ranks_of(struct mt_team *team)
     return (struct mt_ranks *)team;
 }
 
-extern const struct mt_session mt_ranks_session; /* whose parts follow */
+extern const struct mt_session mt_ranks_session; /* functions: ranks.c */
 
 #endif

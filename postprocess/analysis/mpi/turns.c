@@ -1,15 +1,16 @@
-/* Finds rows that take turns, and says whether they may be analysed one after another. */
+/* Finds rows that take turns, and checks whether they can be analysed one after another. */
 #include "turns.h"
 #include "memtrace/container.h"
 
 enum {
-    RECORDS_LEAST = 8, /* turns: fewer are not worth it */
+    RECORDS_LEAST = 8, /* minimum number of turns */
     RUNS_LEAST = 2,
-    WAIT = 4, /* after a search in vain: not before so many records, and more each time, */
+    WAIT = 4, /* after a failed search: minimum number of records before the next one, which grows */
     WAIT_MOST = 32
 };
 
-/* Accesses of `size` bytes from `base` on, `stride` apart, that lie in base's region of 1 << bits bytes. */
+/* Returns how many accesses of `size` bytes from `base` on, `stride` apart, lie in base's region of 1 << bits
+ * bytes. */
 static uint64_t turns_in_region(uint64_t base, int64_t stride, uint32_t size, unsigned bits)
 {
     uint64_t region = 1ull << bits, offset = base & (region - 1);
@@ -58,7 +59,7 @@ static int turns_find_records(struct mt_turns *t, unsigned period, const struct 
     return found >= RECORDS_LEAST;
 }
 
-/* Worth a closer look? */
+/* Returns 1 if a closer search is worthwhile. */
 static inline int turns_maybe_records(const struct mt_raw_record *r, unsigned period, size_t n)
 {
     return n > 2 * period && r[0].w[0] == r[period].w[0] &&
@@ -107,7 +108,7 @@ static inline int turns_maybe_runs(const struct mt_access_run *r, unsigned perio
 
 /* ---- both ---- */
 
-/* The last period is tried at once, others now and then. */
+/* Tries the last period first, and others from time to time. */
 #define TURNS_SEARCH(what, type)                                                                             \
     size_t mt_turns_##what(struct mt_turns_hint *h, struct mt_turns *t, const type *r, size_t n,             \
                            unsigned bits)                                                                    \
@@ -135,7 +136,7 @@ static inline int turns_maybe_runs(const struct mt_access_run *r, unsigned perio
 TURNS_SEARCH(records, struct mt_raw_record)
 TURNS_SEARCH(runs, struct mt_access_run)
 
-/* The first byte of a row, and the last one. */
+/* Return the first and the last byte of a row. */
 static uint64_t turns_begin(const struct mt_access_run *r)
 {
     return r->stride < 0 ? r->base + (r->count - 1) * (uint64_t)r->stride : r->base;

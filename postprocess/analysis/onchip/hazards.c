@@ -1,5 +1,5 @@
-/* See hazards.h. CTAs that are under way are in a table and in order of their last use; those that were not
- * used for longest make room. */
+/* Hazards of shared and global memory. Open CTAs are in a table and in order of their last use; the least
+ * recently used ones are dropped to make room. */
 #include "hazards.h"
 #include "memtrace/record.h"
 #include "memtrace/grow.h"
@@ -15,85 +15,86 @@ enum {
     MT_HAZARD_LANES = 32,
     MT_HAZARD_WARPS = 32,
     MT_HAZARD_THREADS = MT_HAZARD_WARPS * MT_HAZARD_LANES,
-    MT_HAZARD_MOST_BARRIERS = 1024, /* of a CTA; more are taken as one */
-    MT_HAZARD_OBJECTS = 64,         /* of a CTA: mbarriers with which copies end */
-    MT_HAZARD_WORDS = 512,          /* of a CTA, by which atomics order threads; more are taken as one */
-    MT_HAZARD_GROUPS = 16,          /* closed ones of a thread that are told apart */
-    /* Where in a clock the times are: of threads, of their groups, of mbarriers; */
+    MT_HAZARD_MOST_BARRIERS = 1024, /* maximum per CTA; others share one */
+    MT_HAZARD_OBJECTS = 64,         /* maximum per CTA: mbarriers that complete copies */
+    MT_HAZARD_WORDS = 512, /* maximum per CTA: words by which atomics order threads; others share one */
+    MT_HAZARD_GROUPS = 16, /* maximum closed groups of a thread that are distinguished */
+    /* Parts of a clock: times of threads, of their groups, of mbarriers. */
     MT_HAZARD_BY_GROUP = MT_HAZARD_THREADS,
     MT_HAZARD_BY_BULK = 2 * MT_HAZARD_THREADS,
     MT_HAZARD_BY_OBJECT = 3 * MT_HAZARD_THREADS,
     MT_HAZARD_CLOCK = MT_HAZARD_BY_OBJECT + MT_HAZARD_OBJECTS,
-    MT_HAZARD_BY_NOBODY = MT_HAZARD_CLOCK /* not known what ends the copy */
+    MT_HAZARD_BY_NOBODY = MT_HAZARD_CLOCK /* it is not known what completes the copy */
 };
 
 struct mt_hazard_barrier {
-    uint64_t key;                       /* see hazards.c */
-    uint32_t waiting[MT_HAZARD_WARPS];  /* lanes that wait */
-    uint32_t arrived;                   /* of one warp's: lanes */
-    uint32_t phase;                     /* of the newest arrivals: 0, 1 */
-    uint32_t phases;                    /* before that one */
-    uint32_t by;                        /* where its copies' time is; 0: it has none */
-    uint32_t clock[2][MT_HAZARD_CLOCK]; /* of those who arrived, by phase; others: the first one */
+    uint64_t key;                       /* kind and number: see the comment at KEY_WARP */
+    uint32_t waiting[MT_HAZARD_WARPS];  /* waiting lanes */
+    uint32_t arrived;                   /* warp barrier: lanes that arrived */
+    uint32_t phase;                     /* phase of the latest arrivals: 0, 1 */
+    uint32_t phases;                    /* number of phases before that one */
+    uint32_t by;                        /* position of its copies' time in a clock; 0: none */
+    uint32_t clock[2][MT_HAZARD_CLOCK]; /* clock of the threads that arrived, by phase; others: [0] */
     UT_hash_handle hh;
 };
 
-/* What those who updated a word did before. */
+/* Word used by atomics, with the clock of the threads that updated it. */
 struct mt_hazard_word {
     uint64_t key; /* address / 4 */
     uint32_t clock[MT_HAZARD_CLOCK];
-    UT_hash_handle hh; /* in the order of their last use */
+    UT_hash_handle hh; /* in order of last use */
 };
 
-/* A lane's copies that end by groups. Those that begin now have the time `time` + 1. */
+/* Copies of a lane that are completed by groups. Copies that begin now have time `time` + 1. */
 struct mt_hazard_copies {
     uint32_t time;
-    uint32_t done;                   /* those up to this time have been waited for */
-    uint32_t groups;                 /* that are closed */
-    uint32_t last[MT_HAZARD_GROUPS]; /* of the newest of these, by number: its last copy's time */
+    uint32_t done;                   /* copies up to this time are completed */
+    uint32_t groups;                 /* number of closed groups */
+    uint32_t last[MT_HAZARD_GROUPS]; /* for the latest groups, by number: time of the last copy */
 };
 
-/* Lanes of a warp that have one clock, and the same groups of copies. */
+/* Lanes of a warp with the same clock and the same groups of copies. */
 struct mt_hazard_group {
     uint32_t warp, lanes;
-    uint32_t time;                     /* of their accesses now, 1 or more */
-    uint32_t known[MT_HAZARD_CLOCK];   /* accesses up to this time are ordered before theirs */
+    uint32_t time;                     /* time of their current accesses, at least 1 */
+    uint32_t known[MT_HAZARD_CLOCK];   /* clock: accesses up to these times are ordered before theirs */
     struct mt_hazard_copies copies[2]; /* cp.async, bulk copies */
-    struct mt_hazard_barrier *at;      /* where they wait; or NULL */
-    struct mt_hazard_group *next;      /* of this warp, or free */
+    struct mt_hazard_barrier *at;      /* barrier at which they wait; or NULL */
+    struct mt_hazard_group *next;      /* next group of this warp, or free one */
 };
 
-/* What a lane's access at the next site is. */
+/* Copy announced for a lane's access at the next site. */
 struct mt_hazard_begun {
-    uint32_t site; /* of the record that says so */
-    uint32_t by;   /* MT_HAZARD_BY_…, of an mbarrier its own; 0: nothing */
-    uint32_t time; /* of an mbarrier */
+    uint32_t site; /* site of the announcing record */
+    uint32_t by;   /* MT_HAZARD_BY_…, or position of an mbarrier; 0: none */
+    uint32_t time; /* time of an mbarrier */
 };
 
 struct mt_hazard_order {
     struct mt_hazard_group *warp[MT_HAZARD_WARPS]; /* NULL: no lane of it has done anything */
-    uint32_t threads;                              /* that may have: 32 for each warp up to the last one */
-    uint32_t clusters[MT_HAZARD_WARPS];            /* lanes in an odd phase of the cluster's barrier */
+    uint32_t threads;                              /* number of possible threads: 32 for each warp up to the
+                                                    * last one */
+    uint32_t clusters[MT_HAZARD_WARPS];            /* lanes in an odd phase of the cluster barrier */
     struct mt_hazard_barrier *barriers;
-    struct mt_hazard_word *words, *others; /* others: all that had no room */
+    struct mt_hazard_word *words, *others; /* others: shared by words that had no room */
     struct mt_hazard_begun *begun;         /* by thread; NULL: no copy so far */
-    uint32_t copies;                       /* there are some */
-    uint32_t objects;                      /* mbarriers with copies */
+    uint32_t copies;                       /* 1: there are copies */
+    uint32_t objects;                      /* number of mbarriers with copies */
     struct mt_hazard_group *spare;
-    size_t bytes;   /* of memory */
-    uint64_t loose; /* threads at barriers of which is not known which one it was, or whether they waited */
+    size_t bytes;   /* bytes of memory */
+    uint64_t loose; /* threads at barriers that are unknown, or at which waiting is unknown */
 };
 
-/* hazards.c; `lanes` are of groups that have no others. */
+/* Limits, and ways of access; `lanes` are groups without other lanes. */
 
 enum {
     MT_HAZARD_MOST_SHARED = 1 << 20, /* bytes: more than any GPU has */
-    MT_HAZARD_MOST_FAR = 1 << 20,    /* words of global memory that are looked at */
-    MT_HAZARD_FAR = 64               /* … of a page */
+    MT_HAZARD_MOST_FAR = 1 << 20,    /* maximum number of words of global memory that are checked */
+    MT_HAZARD_FAR = 64               /* words of global memory in a page */
 };
 
-/* How an access is done: as its type says, or as a strong one (PTX's memory model). Two that are strong make
- * no hazard; an update is a strong store or an atomic. */
+/* Way of an access: its type, or a strong access (PTX's memory model). Two strong accesses make no hazard; an
+ * update is a strong store or an atomic. */
 enum {
     MT_HAZARD_LOAD = MT_LOAD,
     MT_HAZARD_STORE = MT_STORE,
@@ -102,33 +103,34 @@ enum {
     MT_HAZARD_WAYS
 };
 
-/* What these lanes of these warps did, or had copies do, to a word at their time `time` and one place, and
- * what comes next in its list. */
+/* Earlier accesses to a word by these lanes of these warps, or by their copies, at time `time` and one site;
+ * element of a list. */
 struct mt_hazard_past {
     uint32_t time, site, lanes, warps;
-    uint32_t by;   /* where that time is: 0, MT_HAZARD_BY_…, or an mbarrier's */
-    uint32_t next; /* its number; 0: none */
+    uint32_t by;   /* part of the clock that has the time: 0, MT_HAZARD_BY_…, or an mbarrier's */
+    uint32_t next; /* number of the next element; 0: none */
 };
 
-/* The accesses of a word, or of a byte, that may be unordered with one that is yet to come: those of each
- * way that no later one of this way is ordered after, since the last plain store. */
+/* Accesses to a word, or to a byte, that may be unordered with a later one: since the last plain store, and
+ * for each way without those ordered before a later access of that way. */
 struct mt_hazard_cell {
-    uint32_t past[MT_HAZARD_WAYS]; /* the newest one's number, or 0 */
-    uint32_t run;                  /* the instruction of the stores */
-    uint32_t bytes; /* of a word that smaller accesses share: where its 4 cells are; 0: it has none */
+    uint32_t past[MT_HAZARD_WAYS]; /* number of the latest element, or 0 */
+    uint32_t run;                  /* instruction of the stores */
+    uint32_t bytes; /* index of the 4 cells of the bytes, if smaller accesses share the word; 0: none */
 };
 
 struct mt_hazard_cta {
-    uint32_t number; /* of the launch's */
+    uint32_t number; /* number in the launch */
     uint64_t cta;
     struct mt_hazard_order order;
-    uint32_t run;                               /* instructions so far */
-    struct mt_hazard_cell *words, *bytes, *far; /* of shared memory, of parts of words, of global memory */
+    uint32_t run; /* number of instructions so far */
+    struct mt_hazard_cell *words, *bytes,
+        *far; /* cells of shared memory, of parts of words, of global memory */
     size_t nwords, words_room, nbytes, bytes_room, nfar, far_room;
-    struct mt_pairmap pages;     /* of global memory: address / (4 * MT_HAZARD_FAR) -> its first cell */
-    struct mt_hazard_past *past; /* by number; numbers begin at 1 */
+    struct mt_pairmap pages;     /* pages of global memory: address / (4 * MT_HAZARD_FAR) to the first cell */
+    struct mt_hazard_past *past; /* by number, from 1 */
     size_t npast, past_room;
-    uint32_t spare; /* numbers that are free, as a list */
+    uint32_t spare; /* list of free numbers */
     UT_hash_handle hh;
     struct mt_hazard_cta *newer, *older;
 };
@@ -136,16 +138,15 @@ struct mt_hazard_cta {
 struct mt_hazard_access {
     uint64_t address;
     uint32_t warp, lane, size, way, site, space;
-    uint32_t by, time;                   /* as above */
-    const struct mt_hazard_group *group; /* of the lane */
-    /* 0, or -1 without memory; the fields kernel, launch, input and cta are not set. */
+    uint32_t by, time;                   /* part of the clock, and time in it, of a copy */
+    const struct mt_hazard_group *group; /* group of the lane */
+    /* Called for a hazard, without kernel, launch, input and cta. Returns 0, or -1 without memory. */
     int (*found)(void *arg, const struct mt_hazard *h);
     void *arg;
 };
 
-/* Which: is one thread's access unordered with one before; keep it for those to come. Of lanes that store to
- * the same bytes in one instruction all are compared before the first is kept: they make no hazard among
- * themselves. */
+/* Steps: compare an access with earlier ones; keep it for later ones. Lanes that store to the same bytes in
+ * one instruction are all compared before the first is kept: they make no hazard among themselves. */
 enum { MT_HAZARD_COMPARE = 1, MT_HAZARD_KEEP = 2 };
 
 static void order_drop(struct mt_hazard_order *o, struct mt_hazard_group *g)
@@ -167,7 +168,7 @@ static struct mt_hazard_group *order_new(struct mt_hazard_order *o)
 
 static void hazard_words_reset(struct mt_hazard_order *o);
 
-/* All threads are new. */
+/* Makes all threads new. */
 static void hazard_order_reset(struct mt_hazard_order *o)
 {
     struct mt_hazard_barrier *b, *after;
@@ -206,7 +207,7 @@ static void hazard_order_free(struct mt_hazard_order *o)
     }
 }
 
-/* The group of a lane; NULL: no memory. */
+/* Returns the group of a lane; NULL: no memory. */
 static struct mt_hazard_group *hazard_group_of(struct mt_hazard_order *o, uint32_t warp, uint32_t lane)
 {
     struct mt_hazard_group *g = o->warp[warp];
@@ -224,7 +225,7 @@ static struct mt_hazard_group *hazard_group_of(struct mt_hazard_order *o, uint32
     return g;
 }
 
-/* No group of the warp has lanes both in `lanes` and not. 0 or -1. */
+/* Splits groups of the warp so that none has lanes both in `lanes` and outside. Returns 0 or -1. */
 static int hazard_split(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes)
 {
     if (!hazard_group_of(o, warp, (uint32_t)__builtin_ctz(lanes)))
@@ -238,7 +239,7 @@ static int hazard_split(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes
         *part = *g;
         part->lanes &= lanes;
         g->lanes &= ~lanes;
-        g->next = part; /* which needs no splitting */
+        g->next = part; /* it needs no splitting */
     }
     return 0;
 }
@@ -249,7 +250,7 @@ static void order_join_part(uint32_t *into, const uint32_t *from, uint32_t n)
         into[i] = from[i] > into[i] ? from[i] : into[i];
 }
 
-/* What is in `from` is in `into`, too. */
+/* Adds clock `from` to clock `into`. */
 static void hazard_join(const struct mt_hazard_order *o, uint32_t *into, const uint32_t *from)
 {
     order_join_part(into, from, o->threads);
@@ -260,7 +261,7 @@ static void hazard_join(const struct mt_hazard_order *o, uint32_t *into, const u
     order_join_part(into + MT_HAZARD_BY_OBJECT, from + MT_HAZARD_BY_OBJECT, o->objects);
 }
 
-/* Sets to nothing what it may have. */
+/* Clears the used part of a clock. */
 static void hazard_clear(const struct mt_hazard_order *o, uint32_t *clock)
 {
     memset(clock, 0, (o->copies ? (uint32_t)MT_HAZARD_CLOCK : o->threads) * sizeof *clock);
@@ -272,8 +273,8 @@ static int order_is_other(const struct mt_hazard_order *o, const struct mt_hazar
     return o->copies && memcmp(a->copies, b->copies, sizeof a->copies) != 0;
 }
 
-/* Groups within `lanes`, which know the same by now, become one, but for those with other groups of copies.
- */
+/* Merges the groups within `lanes`, which now have the same clock, except those with other groups of
+ * copies. */
 static void hazard_merge(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes)
 {
     struct mt_hazard_group *into = NULL, **at = &o->warp[warp], *g;
@@ -293,7 +294,7 @@ static void hazard_merge(struct mt_hazard_order *o, uint32_t warp, uint32_t lane
     }
 }
 
-/* The lanes' own time is at least this one. */
+/* Raises the lanes' own times to at least this one. */
 static void order_put(uint32_t *clock, const struct mt_hazard_group *g, uint32_t lanes, uint32_t time)
 {
     for (uint32_t m = lanes; m; m &= m - 1) {
@@ -302,7 +303,7 @@ static void order_put(uint32_t *clock, const struct mt_hazard_group *g, uint32_t
     }
 }
 
-/* As release, of these lanes of the group alone. */
+/* Releases these lanes of the group only. */
 static void hazard_release_lanes(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t lanes,
                                  uint32_t *clock)
 {
@@ -313,7 +314,7 @@ static void hazard_release_lanes(const struct mt_hazard_order *o, struct mt_haza
         order_put(clock + MT_HAZARD_BY_GROUP + i * MT_HAZARD_THREADS, g, lanes, g->copies[i].done);
 }
 
-/* What the group did until now is in `clock`; what it does from now on is not. */
+/* Adds everything the group has done so far to `clock`; its time advances. */
 static void hazard_release(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t *clock)
 {
     hazard_release_lanes(o, g, g->lanes, clock);
@@ -327,20 +328,20 @@ static int order_within(const uint32_t *part, const uint32_t *of, uint32_t n)
     return !more;
 }
 
-/* Does it know all of that already? */
+/* Returns 1 if the group's clock includes `clock`. */
 static int hazard_knows(const struct mt_hazard_order *o, const struct mt_hazard_group *g,
                         const uint32_t *clock)
 {
     return order_within(clock, g->known, o->copies ? (uint32_t)MT_HAZARD_CLOCK : o->threads);
 }
 
-/* What is in `clock` is before what the group does from now on. */
+/* Orders everything in `clock` before the group's later accesses. */
 static void hazard_acquire(const struct mt_hazard_order *o, struct mt_hazard_group *g, const uint32_t *clock)
 {
     hazard_join(o, g->known, clock);
 }
 
-/* ---- Words by which atomics and strong accesses order threads ---- */
+/* ---- words by which atomics and strong accesses order threads ---- */
 
 enum { HAZARD_WORDS_WORD = 4 };
 
@@ -364,8 +365,7 @@ static void words_free(struct mt_hazard_order *o, struct mt_hazard_word *w)
     free(w);
 }
 
-/* The one that was not used for longest becomes one of the others; the word itself, for another one. NULL: no
- * memory. */
+/* Moves the least recently used word's clock to `others`; returns the word for reuse. NULL: no memory. */
 static struct mt_hazard_word *words_oldest(struct mt_hazard_order *o)
 {
     struct mt_hazard_word *w = o->words;
@@ -376,7 +376,7 @@ static struct mt_hazard_word *words_oldest(struct mt_hazard_order *o)
     return w;
 }
 
-/* A word that is not in the table, which may be one of the others. NULL: no memory. */
+/* Creates a word that is not in the table; it may be one of `others`. NULL: no memory. */
 static struct mt_hazard_word *words_make(struct mt_hazard_order *o, uint64_t key)
 {
     struct mt_hazard_word *w = HASH_COUNT(o->words) < MT_HAZARD_WORDS ? words_new(o) : words_oldest(o);
@@ -388,7 +388,7 @@ static struct mt_hazard_word *words_make(struct mt_hazard_order *o, uint64_t key
     return w;
 }
 
-/* It is the newest one from now on; NULL: no memory. */
+/* Returns the word, as the most recently used; NULL: no memory. */
 static struct mt_hazard_word *words_get(struct mt_hazard_order *o, uint64_t key)
 {
     struct mt_hazard_word *w = words_find(o, key);
@@ -411,7 +411,7 @@ static void hazard_words_reset(struct mt_hazard_order *o)
     o->others = NULL;
 }
 
-/* Lanes to which it says something new. */
+/* Returns the lanes whose clocks do not include the word's. */
 static uint32_t words_news(const struct mt_hazard_order *o, uint32_t warp, uint32_t lanes,
                            const struct mt_hazard_word *w)
 {
@@ -438,8 +438,8 @@ static int words_acquire(struct mt_hazard_order *o, uint32_t warp, uint32_t lane
     return 0;
 }
 
-/* Those that read it, too, come one after the other, in an order that is not known: all know the same then.
- */
+/* Adds the lanes' clocks to the word. Lanes that also read it come one after the other in unknown order: all
+ * get the same clock. */
 static int words_release(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, int reads,
                          struct mt_hazard_word *w)
 {
@@ -454,7 +454,7 @@ static int words_release(struct mt_hazard_order *o, uint32_t warp, uint32_t lane
     return 0;
 }
 
-/* The lanes of `left` whose access begins in the word of the first of them; *key: that word. */
+/* Returns the lanes of `left` whose access begins in the word of the first of them; *key: that word. */
 static uint32_t words_alike(const struct mt_access_run *r, uint32_t left, uint64_t *key)
 {
     uint32_t alike = 0, i = 0;
@@ -469,9 +469,9 @@ static uint32_t words_alike(const struct mt_access_run *r, uint32_t left, uint64
     return alike;
 }
 
-/* Atomics and strong accesses of a word order threads: what was before an update is before
- * what comes after a later read or update of that word. Called before such an access, and after one that
- * updates; `r` is its run, reads: it reads. 0, or -1 without memory. */
+/* Order by words: everything before an update precedes everything after a later read or update of that word.
+ * Called before such an access, and after one that updates; `r` is its run. reads: it reads. Returns 0, or -1
+ * without memory. */
 static int hazard_words_before(struct mt_hazard_order *o, const struct mt_access_run *r, int reads)
 {
     uint64_t key;
@@ -501,21 +501,22 @@ static int hazard_words_after(struct mt_hazard_order *o, const struct mt_access_
     return 0;
 }
 
-/* Barriers. A barrier is known by a key:
+/* ---- barriers ----
  *
- *     the CTA's            its number, 0 to 15
- *     the cluster's        MT_BARRIER_CLUSTER: arrivals and waits apart, in turns
- *     not known which      MT_BARRIER_UNKNOWN: whoever arrives there arrives at all, whoever waits there
- * waits for all of lanes of a warp   warp and mask in memory (mbarrier) its address: arrivals and waits
- * apart, each with its phase
+ * Keys of barriers:
+ *   of the CTA          its number, 0 to 15
+ *   of the cluster      MT_BARRIER_CLUSTER: separate arrivals and waits, alternating
+ *   unknown             MT_BARRIER_UNKNOWN: an arrival counts for all barriers, a wait waits for all
+ *   of lanes of a warp  warp and mask
+ *   in memory           (mbarrier) its address: separate arrivals and waits, each with its phase
  *
- * Those who wait at a numbered barrier or at one of a warp have passed it when one of them goes on, or when
+ * Threads that wait at a numbered barrier or at a warp's have passed it when one of them continues, or when
  * all lanes of the mask are there. */
 
 enum { NUMBERS = 16 };
 #define KEY_WARP (1ull << 62)
 #define KEY_OBJECT (1ull << 63)
-#define MOST_OBJECT (1ull << 32) /* above: of another CTA of the cluster */
+#define MOST_OBJECT (1ull << 32) /* larger: in another CTA of the cluster */
 
 static struct mt_hazard_barrier *sync_find(const struct mt_hazard_order *o, uint64_t key)
 {
@@ -524,7 +525,7 @@ static struct mt_hazard_barrier *sync_find(const struct mt_hazard_order *o, uint
     return b;
 }
 
-/* NULL: no memory. */
+/* Returns the barrier, created if necessary; NULL: no memory. */
 static struct mt_hazard_barrier *sync_get(struct mt_hazard_order *o, uint64_t key)
 {
     struct mt_hazard_barrier *b = sync_find(o, key);
@@ -543,7 +544,7 @@ static int sync_is_full(const struct mt_hazard_order *o)
 
 /* ---- waiting ---- */
 
-/* All that wait there have passed it. */
+/* Lets all waiting groups pass. */
 static void sync_pass(struct mt_hazard_order *o, struct mt_hazard_barrier *b)
 {
     for (uint32_t w = 0; w < MT_HAZARD_WARPS; w++) {
@@ -567,7 +568,8 @@ static void sync_pass(struct mt_hazard_order *o, struct mt_hazard_barrier *b)
     hazard_clear(o, b->clock[0]);
 }
 
-/* Waits where others may already have come for what is yet to come. */
+/* Lets one group pass a cluster, unknown or mbarrier barrier, at which others may already have arrived for
+ * the next phase. */
 static void sync_pass_alone(struct mt_hazard_order *o, struct mt_hazard_group *g)
 {
     struct mt_hazard_barrier *b = g->at, *other, *after;
@@ -588,7 +590,7 @@ static void sync_pass_alone(struct mt_hazard_order *o, struct mt_hazard_group *g
     }
 }
 
-/* They do something: those that waited have passed their barrier, and so have all who waited with them. */
+/* Continues lanes: those that waited have passed their barrier, and so have all that waited with them. */
 static void hazard_go_on(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes)
 {
     struct mt_hazard_group *g = o->warp[warp];
@@ -599,14 +601,14 @@ static void hazard_go_on(struct mt_hazard_order *o, uint32_t warp, uint32_t lane
             sync_pass_alone(o, g);
         } else {
             sync_pass(o, g->at);
-            g = o->warp[warp]; /* some of them may be gone */
+            g = o->warp[warp]; /* some groups may have been merged */
         }
     }
 }
 
-/* ---- arrivals; the groups of the lanes are theirs alone ---- */
+/* ---- arrivals; the groups of the lanes have no other lanes ---- */
 
-/* What they did is in the barrier's clock. */
+/* Adds the lanes' clocks to the barrier's. */
 static void sync_each(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, struct mt_hazard_barrier *b,
                       int phase, int waits)
 {
@@ -621,7 +623,7 @@ static void sync_each(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, 
         b->waiting[warp] |= lanes;
 }
 
-/* In turns: by lane. */
+/* Handles the cluster barrier, which alternates, by lane. */
 static int sync_cluster(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, int waits)
 {
     struct mt_hazard_barrier *b = sync_get(o, MT_BARRIER_CLUSTER);
@@ -655,18 +657,18 @@ static int sync_unknown(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes
     return b ? 0 : -1;
 }
 
-/* What comes to it comes to this phase. */
+/* Makes later arrivals belong to this phase. */
 static void sync_enter(const struct mt_hazard_order *o, struct mt_hazard_barrier *b, uint32_t phase)
 {
     if (b->phase == phase)
         return;
-    b->phase = phase; /* the phase before this one's counterpart is long over */
+    b->phase = phase; /* the previous phase of the same parity is long over */
     b->phases++;
     hazard_clear(o, b->clock[phase]);
 }
 
-/* The object of an address with MT_MBARRIER_…; *b is NULL if it is taken as one of those that are not known.
- * 0, or -1 without memory. */
+/* Finds the object of an address with MT_MBARRIER_…; *b is NULL if it counts as unknown. Returns 0, or -1
+ * without memory. */
 static int sync_find_object(struct mt_hazard_order *o, uint64_t what, struct mt_hazard_barrier **b)
 {
     uint64_t key = KEY_OBJECT | (what & ~(uint64_t)MT_MBARRIER_FLAGS);
@@ -676,7 +678,7 @@ static int sync_find_object(struct mt_hazard_order *o, uint64_t what, struct mt_
     return (*b = sync_get(o, key)) ? 0 : -1;
 }
 
-/* An object's address and MT_MBARRIER_…; copies: their copies arrive with them. */
+/* Handles an object, by its address and MT_MBARRIER_…; copies: the lanes' copies arrive with them. */
 static int sync_object(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, int waits, int copies,
                        uint64_t what)
 {
@@ -712,7 +714,7 @@ static int sync_object(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes,
 static int hazard_copy_begin(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes,
                              struct mt_hazard_begun x);
 
-/* A copy begins that ends with that phase of the object. */
+/* Begins a copy that is completed by that phase of the object. */
 static int sync_copy_of_object(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, uint32_t site,
                                uint64_t what)
 {
@@ -734,7 +736,7 @@ static int sync_copy_of_object(struct mt_hazard_order *o, uint32_t warp, uint32_
 static void hazard_copy_group(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, uint32_t size,
                               uint64_t what);
 
-/* As a record of MT_SYNC_COPY says. */
+/* Handles a record of MT_SYNC_COPY. */
 static int sync_copy(struct mt_hazard_order *o, const struct mt_access_run *r, uint32_t lanes, uint64_t what)
 {
     static const uint32_t by[] = {MT_HAZARD_BY_GROUP, MT_HAZARD_BY_BULK};
@@ -753,7 +755,7 @@ static int sync_copy(struct mt_hazard_order *o, const struct mt_access_run *r, u
     }
 }
 
-/* mask: lanes that are to come; 0: not known, those that have. */
+/* Handles __syncwarp. mask: lanes that must arrive; 0: not known, the present ones. */
 static int sync_warp(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, uint32_t mask)
 {
     uint64_t key = KEY_WARP | (uint64_t)warp << 32 | mask;
@@ -762,7 +764,7 @@ static int sync_warp(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, u
     if (!mask || (lanes & mask) == mask) {
         while (g && !(g->lanes & lanes))
             g = g->next;
-        if (g->lanes == lanes) { /* nothing new but their own */
+        if (g->lanes == lanes) { /* nothing new except their own accesses */
             hazard_release(o, g, g->known);
             return 0;
         }
@@ -790,7 +792,7 @@ static int sync_number(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes,
     return b ? 0 : -1;
 }
 
-/* Lanes that name the same. */
+/* Handles lanes that name the same barrier. */
 static int sync_lanes(struct mt_hazard_order *o, const struct mt_access_run *r, uint32_t lanes, uint64_t what)
 {
     uint32_t type = r->meta >> 28, size = r->meta & MT_RAW_MAX_SIZE;
@@ -807,8 +809,7 @@ static int sync_lanes(struct mt_hazard_order *o, const struct mt_access_run *r, 
                                      : sync_number(o, r->warp, lanes, waits, what);
 }
 
-/* Lanes of a warp arrive at barriers, as a run of type MT_SYNC_… says. 0, or -1 without
- * memory. */
+/* Handles barriers of a warp's lanes, given as a run of type MT_SYNC_…. Returns 0, or -1 without memory. */
 static int mt_hazard_sync(struct mt_hazard_order *o, const struct mt_access_run *r)
 {
     uint64_t what[MT_HAZARD_LANES];
@@ -827,9 +828,9 @@ static int mt_hazard_sync(struct mt_hazard_order *o, const struct mt_access_run 
     return 0;
 }
 
-/* ---- Asynchronous copies ---- */
+/* ---- asynchronous copies ---- */
 
-/* What these lanes do at the site after this one is a copy. 0, or -1 without memory. */
+/* Announces that the lanes' access at the next site is a copy. Returns 0, or -1 without memory. */
 static int hazard_copy_begin(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes,
                              struct mt_hazard_begun x)
 {
@@ -843,8 +844,8 @@ static int hazard_copy_begin(struct mt_hazard_order *o, uint32_t warp, uint32_t 
     return 0;
 }
 
-/* What a lane of the group does at the site now: *by is where its time is, 0: it is the thread's own. There
- * are copies. */
+/* Returns the time of a lane's access at the site; *by is the part of the clock, 0: the thread's own. Only if
+ * there are copies. */
 static uint32_t hazard_copy_time(const struct mt_hazard_order *o, const struct mt_hazard_group *g,
                                  uint32_t lane, uint32_t site, uint32_t *by)
 {
@@ -860,8 +861,8 @@ static void copy_commit(struct mt_hazard_copies *c)
     c->last[c->groups++ % MT_HAZARD_GROUPS] = ++c->time;
 }
 
-/* For all but so many of the newest groups; of more than are told apart, for more than it does. 0: it does.
- */
+/* Waits for all groups except the `left` newest; if that is more than are distinguished, waits for more.
+ * Returns 0 if all are awaited. */
 static int copy_wait(struct mt_hazard_copies *c, uint64_t left)
 {
     int more = left >= MT_HAZARD_GROUPS && c->groups > MT_HAZARD_GROUPS;
@@ -871,7 +872,7 @@ static int copy_wait(struct mt_hazard_copies *c, uint64_t left)
     return more;
 }
 
-/* They close or wait for groups, as size and address of their record say. */
+/* Closes or awaits groups, by size and address of the record. */
 static void hazard_copy_group(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, uint32_t size,
                               uint64_t what)
 {
@@ -886,7 +887,7 @@ static void hazard_copy_group(struct mt_hazard_order *o, uint32_t warp, uint32_t
     }
 }
 
-/* cp.async of the group's lanes until now is in `clock`. */
+/* Adds the cp.async copies of the group's lanes so far to `clock`. */
 static void hazard_copy_release(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t *clock)
 {
     uint32_t time = ++g->copies[0].time;
@@ -921,16 +922,16 @@ static void hazard_cta_free(struct mt_hazard_cta *c)
     free(c);
 }
 
-/* Bytes that its cells take. */
+/* Returns the bytes of the CTA's cells. */
 static size_t hazard_cta_bytes(const struct mt_hazard_cta *c)
 {
     return sizeof *c + c->order.bytes + (c->words_room + c->bytes_room + c->far_room) * sizeof *c->words +
            c->past_room * sizeof *c->past + (c->pages.slot ? (sizeof *c->pages.slot) << c->pages.bits : 0);
 }
 
-/* ---- what was done ---- */
+/* ---- earlier accesses ---- */
 
-/* A new one at the front. 0, or -1 without memory. */
+/* Adds an element at the front of a list. Returns 0, or -1 without memory. */
 static int past_add(struct mt_hazard_cta *c, uint32_t *at, struct mt_hazard_past p)
 {
     uint32_t new = c->spare;
@@ -956,29 +957,30 @@ static void past_drop(struct mt_hazard_cta *c, uint32_t *at)
     *at = next;
 }
 
-/* Is what the access's own thread did ordered before it? Its own copy is only when it is waited for. An
- * access that is kept stands for copies of the same thread that end before it does. */
+/* Returns 1 if an earlier access of the same thread is ordered before this one. A copy of the thread is
+ * ordered only after it is awaited. A kept access also covers copies of the same thread that end before
+ * it. */
 static int past_is_own(const struct mt_hazard_past *p, const struct mt_hazard_access *a, int which)
 {
     return !p->by || (which == MT_HAZARD_KEEP && p->by == a->by) ||
            (p->by < MT_HAZARD_BY_OBJECT && a->group->copies[p->by == MT_HAZARD_BY_BULK].done >= p->time);
 }
 
-/* Is what that thread did ordered before what the access's group does now? */
+/* Returns 1 if the earlier access of that thread is ordered before the group's current one. */
 static inline int past_is_before(const struct mt_hazard_past *p, const struct mt_hazard_group *g,
                                  uint32_t thread)
 {
     return g->known[p->by < MT_HAZARD_BY_OBJECT ? p->by + thread : p->by] >= p->time;
 }
 
-/* Its lanes in that warp, but for the access's own. */
+/* Returns its lanes in that warp, except the current access's own. */
 static inline uint32_t past_others(const struct mt_hazard_past *p, uint32_t warp,
                                    const struct mt_hazard_access *a, int which)
 {
     return warp == a->warp && past_is_own(p, a, which) ? p->lanes & ~(1u << a->lane) : p->lanes;
 }
 
-/* Of its lanes in that warp those that nothing orders before this access, which is kept. */
+/* Returns its lanes in that warp that are not ordered before this access, which is kept. */
 static uint32_t past_lanes(const struct mt_hazard_past *p, uint32_t warp, const struct mt_hazard_access *a)
 {
     uint32_t left = 0;
@@ -988,7 +990,7 @@ static uint32_t past_lanes(const struct mt_hazard_past *p, uint32_t warp, const 
     return left;
 }
 
-/* The first of its threads that nothing orders before this access, or NOBODY. */
+/* Returns the first of its threads that is not ordered before this access, or NOBODY. */
 static uint32_t past_unordered(const struct mt_hazard_past *p, const struct mt_hazard_access *a, int which)
 {
     for (uint32_t w = p->warps; w; w &= w - 1) {
@@ -1002,8 +1004,8 @@ static uint32_t past_unordered(const struct mt_hazard_past *p, const struct mt_h
     return NOBODY;
 }
 
-/* Is it so by now? Warps that do the same, as those of a tile do, have one in common: this keeps lists short.
- */
+/* Adds an access to an element if it fits. Warps that do the same, such as those of a tile, share an element:
+ * this keeps lists short. */
 static int past_takes(struct mt_hazard_past *p, const struct mt_hazard_past *now, int whole)
 {
     if (p->time != now->time || p->site != now->site || p->by != now->by)
@@ -1017,7 +1019,8 @@ static int past_takes(struct mt_hazard_past *p, const struct mt_hazard_past *now
     return 1;
 }
 
-/* What an access is ordered after, it stands for: what is unordered with that will be so with it. */
+/* Keeps an access and removes those that are ordered before it: an access unordered with them is also
+ * unordered with it. */
 static int past_keep(struct mt_hazard_cta *c, uint32_t *at, const struct mt_hazard_access *a)
 {
     struct mt_hazard_past now = {a->time, a->site, 1u << a->lane, 1u << a->warp, a->by, 0};
@@ -1042,7 +1045,7 @@ static int past_keep(struct mt_hazard_cta *c, uint32_t *at, const struct mt_haza
     return past_add(c, at, now);
 }
 
-/* 0, or -1 without memory. */
+/* Returns 0, or -1 without memory. */
 static int past_copy(struct mt_hazard_cta *c, uint32_t from, uint32_t *to)
 {
     uint32_t first = 0;
@@ -1055,7 +1058,7 @@ static int past_copy(struct mt_hazard_cta *c, uint32_t from, uint32_t *to)
 
 /* ---- cells ---- */
 
-/* What people call it. */
+/* Returns the type shown for a way of access. */
 static uint32_t cell_type(uint32_t way)
 {
     return way == MT_HAZARD_STRONG_LOAD ? MT_LOAD : way;
@@ -1079,7 +1082,7 @@ static int cell_tell(const struct mt_hazard_access *a, const struct mt_hazard_pa
     return a->found(a->arg, &x);
 }
 
-/* One pair at most. */
+/* Compares an access with a cell; reports at most one pair. */
 static int cell_compare(const struct mt_hazard_cta *c, const struct mt_hazard_cell *x,
                         const struct mt_hazard_access *a, uint64_t address)
 {
@@ -1100,7 +1103,8 @@ static int cell_compare(const struct mt_hazard_cta *c, const struct mt_hazard_ce
     return 0;
 }
 
-/* What a plain store is not ordered after was found as a hazard; what it is ordered after, it stands for. */
+/* Keeps a plain store and removes all others: unordered ones were reported, and it covers those ordered
+ * before it. */
 static int cell_keep(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a)
 {
     if (a->way == MT_HAZARD_STORE && x->run != c->run) {
@@ -1120,7 +1124,7 @@ static int cell_touch(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const s
     return which & MT_HAZARD_KEEP ? cell_keep(c, x, a) : 0;
 }
 
-/* At least so many cells. */
+/* Makes room for at least `words` cells. */
 static int cta_reach(struct mt_hazard_cell **cells, size_t *n, size_t *room, size_t words)
 {
     if (words <= *n)
@@ -1132,7 +1136,7 @@ static int cta_reach(struct mt_hazard_cell **cells, size_t *n, size_t *room, siz
     return 0;
 }
 
-/* The cell of a word of global memory; *word is NULL if there are too many. */
+/* Finds the cell of a word of global memory; *word is NULL if there are too many. */
 static int cta_far(struct mt_hazard_cta *c, uint64_t at, struct mt_hazard_cell **word)
 {
     uint64_t *first = mt_pairmap_get(&c->pages, at / MT_HAZARD_FAR, 0, c->nfar);
@@ -1147,7 +1151,7 @@ static int cta_far(struct mt_hazard_cta *c, uint64_t at, struct mt_hazard_cell *
     return 0;
 }
 
-/* The same of any. */
+/* Finds the cell of a word of any space. */
 static int cta_word(struct mt_hazard_cta *c, uint32_t space, uint64_t at, struct mt_hazard_cell **word)
 {
     if (space == MT_IN_GLOBAL)
@@ -1158,7 +1162,8 @@ static int cta_word(struct mt_hazard_cta *c, uint32_t space, uint64_t at, struct
     return 0;
 }
 
-/* The four cells of a word's bytes; they begin as the word is; the first takes its lists. NULL: no memory. */
+/* Creates the four cells of a word's bytes, copies of the word's; the first takes over its lists. NULL: no
+ * memory. */
 static struct mt_hazard_cell *cta_split(struct mt_hazard_cta *c, struct mt_hazard_cell *word)
 {
     size_t at = c->nbytes ? c->nbytes : HAZARD_CTA_WORD; /* 0: none */
@@ -1177,7 +1182,7 @@ static struct mt_hazard_cell *cta_split(struct mt_hazard_cta *c, struct mt_hazar
     return &c->bytes[at];
 }
 
-/* 0, or -1 without memory. */
+/* Returns 0, or -1 without memory. */
 static int hazard_touch(struct mt_hazard_cta *c, const struct mt_hazard_access *a, int which)
 {
     uint64_t at = a->address, end = a->address + a->size;
@@ -1212,20 +1217,20 @@ const char *const mt_hazard_between_words[] = {[MT_HAZARD_IN_CTA] = "warps",
                                                [MT_HAZARD_IN_WARP] = "lanes of a warp",
                                                [MT_HAZARD_THREAD] = "a thread and its copy"};
 
-/* ---- the list ---- */
+/* ---- list of hazards ---- */
 
-/* One side of it: where, and how. */
+/* Returns one side of a hazard: line and type. */
 static uint64_t hazards_side(const struct mt_hazards *h, const struct mt_hazard *x, int i)
 {
     const uint64_t *first = mt_pairmap_find(h->lines, x->site[i], x->input);
     return (first ? *first : x->site[i]) << 2 | x->type[i];
 }
 
-/* Is its word one that these two lines have not raced for yet? Each order of the two is a hazard. Global
- * memory is one, shared memory each CTA's. 1, 0, or -1 without memory. */
+/* Returns 1 if these two lines, in either order, had no hazard at its word before. Global memory is common,
+ * shared memory per CTA. -1 without memory. */
 static int hazards_new_word(struct mt_hazards *h, const struct mt_hazard *x, uint32_t cta)
 {
-    if (!h->lines) /* nobody asks */
+    if (!h->lines) /* words are not counted */
         return 1;
     uint64_t a = hazards_side(h, x, 0), b = hazards_side(h, x, 1), low = a < b ? a : b, high = a < b ? b : a;
     const uint64_t *pair = mt_pairmap_get(&h->pairs, low, high, h->npairs), *first;
@@ -1242,7 +1247,7 @@ static int hazards_new_word(struct mt_hazards *h, const struct mt_hazard *x, uin
 
 static int hazards_add(struct mt_hazards *h, const struct mt_hazard *x, uint32_t cta)
 {
-    /* What the lanes of a warp stored together is not known: they may have. */
+    /* The bytes that the lanes of a warp stored together are unknown: it may be these. */
     if (h->single && x->between == MT_HAZARD_IN_WARP && x->site[0] == x->site[1] && x->type[0] == x->type[1])
         return 0;
     uint32_t what = x->type[0] << 7 | x->type[1] << 5 | (uint32_t)x->kind << 3 | x->between << 1 | x->space;
@@ -1380,14 +1385,14 @@ static int hazards_found(void *arg, const struct mt_hazard *what)
     return hazards_add(f->h, &x, f->cta->number);
 }
 
-/* Is it known whose it is? */
+/* Returns 1 if the thread of the accesses is known. */
 static int hazards_known(const struct mt_access_run *r)
 {
     return r->warp < MT_HAZARD_WARPS && r->mask;
 }
 
-/* A lane's access, its share of a warp's matrix, or a copy of which is known what ends it; in this CTA's
- * memory, or in global memory. */
+/* Returns 1 if the access is checked: a lane's access, its share of a warp's matrix, or a copy with known
+ * completion; in this CTA's memory, or in global memory. */
 static int hazards_judged(const struct mt_access_run *r, const struct mt_hazard_access *a)
 {
     uint32_t most = a->by ? MT_HAZARD_MOST_SHARED : r->mask == UINT32_MAX ? MOST_SHARE : MOST_SIZE;
@@ -1395,14 +1400,14 @@ static int hazards_judged(const struct mt_access_run *r, const struct mt_hazard_
            (a->space == MT_IN_GLOBAL || a->address <= MT_HAZARD_MOST_SHARED - a->size);
 }
 
-/* May lanes touch the same bytes? */
+/* Returns 1 if lanes may touch the same bytes. */
 static int hazards_overlap(const struct mt_access_run *r)
 {
     int64_t size = r->meta & MT_RAW_MAX_SIZE;
     return r->addresses || (r->stride < size && r->stride > -size);
 }
 
-/* How it is done. */
+/* Returns the way of a run's accesses. */
 static uint32_t hazards_way(const struct mt_hazards *h, const struct mt_access_run *r)
 {
     uint32_t type = r->meta >> 28 & 3;

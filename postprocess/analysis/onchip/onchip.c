@@ -1,4 +1,4 @@
-/* See onchip.h: items in. */
+/* Shared and local memory: bank conflicts and hazards, from items to result rows. */
 #include "onchip.h"
 #include "memtrace/grow.h"
 #include "memtrace/record.h"
@@ -9,17 +9,17 @@
 
 enum { LANES = 32, WORD = 4, MOST_BYTES = 32, KNOWN_BITS = 10 };
 
-/* What an evenly spaced access costs depends on few things. */
+/* Cache of the costs of evenly spaced accesses, which depend on few values. */
 struct mt_bank_known {
     int64_t stride;
     uint32_t offset, mask, meta, wavefronts, least, worst;
 };
 
-/* The words that a step has asked for so far: by bank those that differ. */
+/* Different words requested in a step, by bank. */
 struct step {
-    uint32_t words;            /* of all lanes of the step */
-    uint64_t word[LANES * 2];  /* a lane's 4 bytes may lie in two, its 8 in three */
-    uint8_t in_bank[MT_BANKS]; /* different words */
+    uint32_t words;            /* words of all lanes of the step */
+    uint64_t word[LANES * 2];  /* 4 bytes of a lane may span two words, 8 bytes three */
+    uint8_t in_bank[MT_BANKS]; /* number of different words */
 };
 
 static void banks_add(struct step *s, uint64_t word, int atomic)
@@ -39,8 +39,8 @@ static uint32_t banks_ways(const struct step *s)
     return most;
 }
 
-/* Wavefronts of one access of a warp to shared memory; *least: without conflicts; *worst: ways of the worst
- * step. 0: it cannot be said (no lanes, more than 32 bytes each). */
+/* Computes the wavefronts of a warp's access to shared memory; *least: without bank conflicts; *worst: ways
+ * of the worst step. Returns 0 if unknown (no lanes, more than 32 bytes each). */
 static uint32_t bank_wavefronts(const struct mt_access_run *r, uint32_t *least, uint32_t *worst)
 {
     uint32_t size = r->meta & MT_RAW_MAX_SIZE, sum = 0, i = 0;
@@ -93,7 +93,7 @@ static uint32_t banks_cost(struct mt_banks *b, const struct mt_access_run *r, ui
 
 /* ---- cells ---- */
 
-/* 0, or -1 without memory; so the others. */
+/* Functions return 0, or -1 without memory. */
 static int banks_init(struct mt_banks *b)
 {
     memset(b, 0, sizeof *b);
@@ -154,7 +154,7 @@ static int banks_runs(struct mt_banks *b, const struct mt_access_run *runs, size
     return 0;
 }
 
-/* ---- See onchip.h: rows of what was found, for tables and pages ---- */
+/* ---- result rows, for tables and pages ---- */
 
 const struct mt_site_event *mt_onchip_site(const struct mt_source *s, uint32_t input, uint32_t site)
 {
@@ -171,14 +171,14 @@ const char *mt_onchip_variable(const struct mt_site_event *site)
 
 /* ---- places ---- */
 
-/* A cell with what it is sorted by. */
+/* Cell with its sort key. */
 struct keyed {
     const struct mt_bank_cell *cell;
     const char *kernel;
     const struct mt_site_event *site;
 };
 
-/* By line; machine code without lines by its place. */
+/* Orders by line; machine code without lines by its location. */
 static int keyed_line(const struct mt_site_event *a, const struct mt_site_event *b)
 {
     if (!a || !b)
@@ -221,7 +221,7 @@ void mt_onchip_add(struct mt_bank_cell *sum, const struct mt_bank_cell *c)
     sum->worst = c->worst > sum->worst ? c->worst : sum->worst;
 }
 
-/* The next cell of the place; the place's others lie before it. */
+/* Adds the next cell of a place, whose other cells precede it. */
 static void place_add(struct mt_onchip_place *p, const struct mt_bank_cell *c)
 {
     struct mt_bank_cell *s = &p->sum;
@@ -280,7 +280,7 @@ static int hazard_cell_order(const void *a, const void *b)
     return d ? d : (x->launch > y->launch) - (x->launch < y->launch);
 }
 
-/* row: that of each hazard of the list. */
+/* Collects the cells of hazards. row: row of each hazard in the list. */
 static int rows_hazard_cells(struct mt_onchip_rows *r, const struct mt_hazards *h, const uint32_t *row)
 {
     struct mt_hazard_share *cells = r->hazard_cells = malloc((h->ncells + 1) * sizeof *cells);
@@ -330,7 +330,7 @@ static int rows_hazards(struct mt_onchip_rows *r, const struct mt_onchip *x, con
     return rc;
 }
 
-/* Of what was found. To be freed, whatever is returned. */
+/* Makes the rows. They must be freed whatever is returned. */
 static int onchip_rows_make(struct mt_onchip_rows *r, const struct mt_onchip *x)
 {
     return rows_places(r, x, x->source) == 0 && rows_hazards(r, x, x->source) == 0 ? 0 : -1;

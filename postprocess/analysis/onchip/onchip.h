@@ -1,5 +1,5 @@
-/* Shared and local memory of the launches of a source that has MT_SOURCE_SPACES: bank conflicts and hazards,
- * and from them the rows that people read. Functions that return int: 0, or -1 without memory. */
+/* Shared and local memory of launches, from a source with MT_SOURCE_SPACES: bank conflicts and hazards, and
+ * the result rows made from them. Functions that return int return 0, or -1 without memory. */
 #ifndef MT_ANALYSIS_ONCHIP_H
 #define MT_ANALYSIS_ONCHIP_H
 
@@ -11,73 +11,76 @@
 #include <stdint.h>
 
 /* Bank conflicts of shared memory, and volumes of shared and local memory, per launch and site. Fed with runs
- * of warps as a source with MT_SOURCE_SPACES hands them out; what is not of such memory is passed over.
+ * of warps from a source with MT_SOURCE_SPACES; runs of other memory are skipped.
  *
- * Shared memory has 32 banks of 4 bytes. A warp's access of up to 4 bytes a lane is served at once, of 8
- * bytes by half-warps, of 16 bytes by quarter-warps; each of these steps takes as many wavefronts as the
- * fullest bank has different words of 4 bytes in it. Lanes that load or store the same word share it; atomics
- * do not. Source: CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later. */
+ * Shared memory has 32 banks of 4 bytes. An access of up to 4 bytes per lane is served for the whole warp at
+ * once, of 8 bytes by half-warps, of 16 bytes by quarter-warps. The number of wavefronts of each of these
+ * steps is the maximum, over all banks, of the number of different 4-byte words in it. Lanes that load or
+ * store the same word share it; atomics do not. Source: CUDA C++ Programming Guide, "Shared Memory" of
+ * compute capability 5.x and later. */
 
 enum { MT_BANKS = 32 };
 
 struct mt_bank_cell {
-    /* the key */
-    uint32_t launch; /* as given to mt_banks_launch */
+    /* key */
+    uint32_t launch; /* number passed to mt_banks_launch */
     uint32_t site;
-    uint32_t type;  /* of record.h, with its space */
-    uint32_t input; /* of the launch; no part of the key */
+    uint32_t type;  /* type of record.h, with its space */
+    uint32_t input; /* input of the launch; not part of the key */
     /* sums */
-    uint64_t requests;   /* accesses of a warp; 0: not grouped */
-    uint64_t accesses;   /* of threads */
-    uint64_t bytes;      /* of these */
-    uint64_t wavefronts; /* shared memory: that they take, */
-    uint64_t least;      /* and would take without conflicts */
-    uint32_t worst;      /* ways of the worst step; 1: no conflict */
+    uint64_t requests;   /* accesses of warps; 0: not grouped */
+    uint64_t accesses;   /* accesses of threads */
+    uint64_t bytes;      /* bytes of these accesses */
+    uint64_t wavefronts; /* shared memory: wavefronts taken */
+    uint64_t least;      /* wavefronts without bank conflicts */
+    uint32_t worst;      /* maximum number of ways in a step; 1: no bank conflict */
 };
 
 struct mt_banks {
     struct mt_bank_cell *cells; /* in order of appearance */
     size_t count;
-    uint64_t ungrouped; /* accesses to shared memory of launches that ran a thread at a time: no requests */
-    uint64_t blocks;    /* copies of more than 32 bytes a lane, and accesses of no known lanes: not judged */
+    uint64_t
+        ungrouped; /* accesses to shared memory of launches that ran a thread at a time, without requests */
+    uint64_t
+        blocks; /* copies of more than 32 bytes per lane, and accesses with unknown lanes: not analysed */
     /* state */
     size_t room, last;
-    struct mt_pairmap places; /* launch and site, type -> cell */
+    struct mt_pairmap places; /* launch and site, type to cell */
     uint32_t launch, input;
-    int single; /* the launch is `ungrouped` */
+    int single; /* 1: the launch is `ungrouped` */
     struct mt_bank_known *known;
 };
 
-/* A launch that was looked at. */
+/* Launch that was analysed. */
 struct mt_onchip_launch {
     uint64_t superstep;
-    const char *kernel;                  /* the source's */
-    const struct mt_launch_event *event; /* NULL: no companion has it */
+    const char *kernel;                  /* owned by the source */
+    const struct mt_launch_event *event; /* NULL: no companion file has it */
 };
 
-/* What is at a line with one column and variable, in one kernel, of one type: of all launches. */
+/* Sum over all launches for one line, column, variable, kernel and type. */
 struct mt_onchip_place {
-    struct mt_bank_cell sum; /* launch, site and input: of the first one */
+    struct mt_bank_cell sum; /* launch, site and input: of the first launch */
     const char *kernel;
     const struct mt_site_event *site; /* NULL: not known */
     uint64_t launches;
-    size_t first, end; /* its cells, in the order of launches */
+    size_t first, end; /* its cells, in order of launches */
 };
 
-/* Hazards of copies of the same code (unrolled loops), as one. */
+/* Hazards of copies of the same code (unrolled loops), merged. */
 struct mt_onchip_hazard {
-    struct mt_hazard h; /* sums; the rest: of one of them */
+    struct mt_hazard h; /* sums; other fields are from one of them */
     const struct mt_site_event *side[2];
-    size_t first, end; /* its cells, in the order of launches */
+    size_t first, end; /* its cells, in order of launches */
 };
 
 struct mt_onchip_rows {
     struct mt_onchip_place *places; /* by kernel, place, type */
     size_t nplaces;
-    struct mt_bank_cell *cells; /* of the places */
+    struct mt_bank_cell *cells; /* cells of the places */
     struct mt_onchip_hazard *hazards;
     size_t nhazards;
-    struct mt_hazard_share *hazard_cells; /* their `hazard` is one of these rows */
+    struct mt_hazard_share *hazard_cells; /* `hazard` is an index of these rows */
 };
 
 struct mt_onchip {
@@ -85,20 +88,21 @@ struct mt_onchip {
     struct mt_hazards hazards;
     struct mt_onchip_launch *launches; /* by number in cells and hazards */
     size_t nlaunches, launch_room;
-    uint64_t untraced; /* accesses of these launches without a record, of any memory */
+    uint64_t untraced; /* accesses of these launches without a record, in any space */
     const struct mt_source *source;
-    struct mt_onchip_rows rows; /* when it is finished; strings and sites are the source's */
+    struct mt_onchip_rows rows; /* set when finished; strings and sites are owned by the source */
 };
 
 extern const struct mt_analysis mt_onchip_analysis;
 
-/* Adds the figures of a cell; not its key. */
+/* Adds the sums of a cell, not its key. */
 void mt_onchip_add(struct mt_bank_cell *sum, const struct mt_bank_cell *c);
 
-/* The site's line in the companion of that input; NULL: not known. */
+/* Returns the site's line in the companion of that input, or NULL if unknown. */
 const struct mt_site_event *mt_onchip_site(const struct mt_source *s, uint32_t input, uint32_t site);
 
-/* Its variable in short ("transpose(float*, int)::tile" is "tile": the kernel stands beside it), or "". */
+/* Returns the short name of its variable ("tile" for "transpose(float*, int)::tile", as the kernel is shown
+ * beside it), or "". */
 const char *mt_onchip_variable(const struct mt_site_event *site);
 
 #endif
