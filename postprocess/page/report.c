@@ -1,4 +1,5 @@
-/* The lists of a report, and what it takes over from the analysis and from companions. */
+/* The page of memtrace report: its lists, their data from analyses and companion files, and pages without a
+ * script. */
 #define _GNU_SOURCE
 
 #include "report.h"
@@ -34,20 +35,20 @@ enum mt_page_list {
     MT_PAGE_LISTS
 };
 
-/* A list under way: an object, into which the caller may write members before the first row of a pack.
- * After the values of a row (mt_tuples_number(&p->w, …) and so on) comes page_row. The end returns 0, or
- * -1 without memory. */
+/* Writer of a list: an object, to which the caller may add members before the first row of a pack. page_row
+ * follows the values of each row (mt_tuples_number(&p->w, …) and so on). The end returns 0, or -1 without
+ * memory. */
 struct mt_page_rows {
     struct mt_tuples w;
     struct mt_relation list;
     struct mt_column columns[MT_RELATION_COLUMNS];
     char names[300];
     struct mt_json *j;
-    unsigned keys; /* 0: it is no pack */
+    unsigned keys; /* number of key columns; 0: not a pack */
     int failed;
-    unsigned char *bytes; /* of a pack */
+    unsigned char *bytes; /* contents of a pack */
     size_t n, room;
-    uint64_t *group; /* rows of the group under way, without its keys */
+    uint64_t *group; /* rows of the current group, without its keys */
     size_t ngroup, group_room, count;
     uint64_t key[MT_RELATION_COLUMNS];
 };
@@ -68,7 +69,7 @@ MT_REPORT_FILE(licence);
 
 #undef MT_REPORT_FILE
 
-/* ---- Lists in the page's data ---- */
+/* ---- writers of lists in the page's data ---- */
 
 static const struct {
     const char *name, *columns;
@@ -106,7 +107,7 @@ static int page_list_put(struct mt_page_rows *to, uint64_t v)
     return 0;
 }
 
-/* The group under way: its keys, how many rows, and these. */
+/* Writes the current group: its keys, the number of its rows, and the rows. */
 static int page_list_flush(struct mt_page_rows *to)
 {
     unsigned width = to->list.n - to->keys;
@@ -161,7 +162,7 @@ static int page_list_base64(const struct mt_page_rows *to)
     return 0;
 }
 
-/* ---- both ---- */
+/* ---- rows and packs ---- */
 
 static int page_list_row(void *arg, const struct mt_relation *r, const struct mt_value *v, char *why)
 {
@@ -173,7 +174,7 @@ static int page_list_row(void *arg, const struct mt_relation *r, const struct mt
     return 0;
 }
 
-/* The names of its columns. */
+/* Writes the names of a list's columns. */
 static void page_list_columns(struct mt_page_rows *p, const char *key, enum mt_page_list list)
 {
     snprintf(p->names, sizeof p->names, "%s", lists[list].columns);
@@ -221,7 +222,7 @@ static int page_end(struct mt_page_rows *p)
     return p->failed ? -1 : 0;
 }
 
-/* The member "columns": names of the columns of lists that come with sections of comm.json. */
+/* Writes the member "columns": names of the columns of lists inside sections of comm.json. */
 static void page_names(struct mt_json *j)
 {
     mt_json_object(j, "columns", 0);
@@ -230,13 +231,13 @@ static void page_names(struct mt_json *j)
     mt_json_end(j);
 }
 
-/* ---- Lists of the report: launches, copies, allocations, sites, the stride graph ---- */
+/* ---- lists of the report: launches, copies, allocations, sites, the stride graph ---- */
 
 enum { MOST_LISTED = 50000, MOST_COPIES = 20000, MOST_NODES = 60, MOST_EDGES = 240 };
 
 /* ---- launches ---- */
 
-/* From the stream to the library; none of it without an event. */
+/* Writes the columns from the stream to the library; all are null without an event. */
 static void write_event(struct mt_tuples *w, const struct mt_launch_event *e, uint64_t zero)
 {
     if (!e) {
@@ -269,7 +270,7 @@ static void report_write_volume(struct mt_tuples *w, const struct mt_report_volu
         w, MT_NUMBERS(v->load, v->store, v->comm_load, v->comm_store, v->same_launch, v->same_cta));
 }
 
-/* When the first thing happened; the page's times count from here. */
+/* Returns the time of the first event, which is time 0 of the page. */
 static uint64_t zero_of(const struct mt_report *r)
 {
     uint64_t zero = UINT64_MAX;
@@ -318,17 +319,17 @@ static int write_launches(struct mt_json *j, const struct mt_report *r, uint64_t
 /* ---- copies ---- */
 
 struct positions {
-    uint64_t *seq; /* of launches that are shown, ascending */
+    uint64_t *seq; /* seq of the launches shown, ascending */
     size_t n;
 };
 
-/* Launches shown that came before the event. */
+/* Returns the number of shown launches before the event. */
 static size_t report_lists_position(const struct positions *p, uint64_t seq)
 {
     return MT_FIRST(i, p->n, p->seq[i] >= seq);
 }
 
-/* Too many are summed up per place and kind. */
+/* Writes the copies; if there are too many, sums by position and kind. */
 static int write_copies(struct mt_json *j, const struct mt_report *r, const struct positions *p,
                         uint64_t zero)
 {
@@ -388,7 +389,7 @@ static int write_allocs(struct mt_json *j, const struct mt_report *r, const stru
         const struct mt_alloc_event *a = &r->allocs[i];
         char base[64];
         if (a->first && a->first - 1 != i)
-            continue; /* of a host program a row for each call */
+            continue; /* a host program has one row for each call */
         n++;
         mt_tuples_number(&page.w, a->id);
         mt_tuples_text(&page.w, a->kind);
@@ -428,7 +429,7 @@ static int write_sites(struct mt_json *j, const struct mt_report *r)
     return rc;
 }
 
-/* Launches, copies, allocations, sites, graph. */
+/* Writes launches, copies, allocations, sites and graph. */
 static int report_write_lists(struct mt_json *j, const struct mt_report *r)
 {
     struct positions p = {.seq = malloc((r->launches.n + 1) * sizeof *p.seq)};
@@ -537,7 +538,7 @@ static int report_write_graph(struct mt_json *j, const struct mt_report *r)
     return write_graph(j, "graph", &r->graph) == 0 && write_graph(j, "lane_graph", &r->lanes) == 0 ? 0 : -1;
 }
 
-/* Shared and local memory in the page: the rows of the text's tables, the heaviest ones first. */
+/* ---- shared and local memory: the rows of the text's tables, the largest ones first ---- */
 
 enum { REPORT_SHARED_MOST_ROWS = 2000, REPORT_SHARED_MOST_CELLS = 1 << 16 };
 
@@ -585,7 +586,7 @@ static void shared_figures(struct mt_json *j, const struct mt_bank_cell *c)
     mt_json_u64(j, "worst", c->worst);
 }
 
-/* Rows of one kind of memory; *n: those written, to `shown`. */
+/* Writes the rows of one space; *n is the number of rows written, which are in `shown`. */
 static void shared_places(struct mt_json *j, const struct mt_onchip_rows *r, uint32_t space,
                           const struct mt_onchip_place **shown, size_t *n)
 {
@@ -706,7 +707,7 @@ static void report_shared_note(void *j, const char *note)
     mt_json_text(j, NULL, note);
 }
 
-/* Shared and local memory; nothing where there is none. */
+/* Writes shared and local memory, if the trace has any. */
 static int report_write_shared(struct mt_json *j, const struct mt_report *r)
 {
     const struct mt_onchip_rows *rows = r->onchip ? &r->onchip->rows : NULL;
@@ -730,8 +731,9 @@ static int report_write_shared(struct mt_json *j, const struct mt_report *r)
     return rc;
 }
 
-/* Lines of source files, as they are when the report is made: those that the report speaks of and a few
- * around them. A file that is not there any more, or is not one that the user could mean, has none. */
+/* ---- lines of source files, as they are when the report is made ----
+ * Includes the lines that the report refers to and a few around them. Files that are missing, or that the
+ * user may not want to show, have none. */
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -780,15 +782,15 @@ static int report_source_collect(struct mentions *m, const struct mt_report *r)
     return rc;
 }
 
-/* ---- which files ---- */
+/* ---- selection of files ---- */
 
-/* A source file, read once: what is looked at is what is shown. */
+/* Source file, read once: the checked contents are the shown contents. */
 struct contents {
     char *at;
     size_t n;
 };
 
-/* Where the open file lies, links resolved: in one of the folders that the user named? */
+/* Returns 1 if the open file lies, with links resolved, in one of the folders given by the user. */
 static int in_a_root(const struct mt_report *r, int fd)
 {
     char link[64], path[PATH_MAX], root[PATH_MAX];
@@ -803,7 +805,7 @@ static int in_a_root(const struct mt_report *r, int fd)
     return 0;
 }
 
-/* Did the program that wrote the trace know what is in it? */
+/* Returns 1 if the trace has the hash of these contents. */
 static int is_known(const struct mt_report *r, const char *file, const struct contents *c)
 {
     char text[33];
@@ -818,7 +820,7 @@ static int is_known(const struct mt_report *r, const char *file, const struct co
     return 0;
 }
 
-/* A regular file only: a FIFO by that name would wait for ever. 0, or -1. */
+/* Reads a regular file only: a FIFO with that name would block forever. Returns 0 or -1. */
 static int report_source_slurp(int fd, struct contents *c)
 {
     struct stat st;
@@ -834,7 +836,7 @@ static int report_source_slurp(int fd, struct contents *c)
     return 0;
 }
 
-/* The file by one path: 1 with its contents, if it may be shown. */
+/* Tries a path of the file. Returns 1 with its contents if it may be shown. */
 static int try_source(const struct mt_report *r, const char *file, const char *path, struct contents *c)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), good = 0;
@@ -849,7 +851,7 @@ static int try_source(const struct mt_report *r, const char *file, const char *p
     return good;
 }
 
-/* PTX that the runtime wrote beside a trace, which may have been moved since with the trace. */
+/* Finds PTX that the runtime wrote beside a trace; both may have been moved together. */
 static int source_beside(const struct mt_report *r, const char *file, struct contents *c)
 {
     const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
@@ -884,13 +886,13 @@ static int get_source(const struct mt_report *r, const char *file, struct conten
 
 /* ---- lines ---- */
 
-/* Is so little left out in front of this mention that it can as well be shown? */
+/* Returns 1 if the gap before this mention is so small that its lines are shown as well. */
 static int small_gap(const struct mention *m, size_t next)
 {
     return next > 0 && m[next].line <= m[next - 1].line + 2 * AROUND + 3;
 }
 
-/* The lines near mentions [0, n) of one file: [number, text]. */
+/* Writes the lines near mentions [0, n) of one file: [number, text]. */
 static void write_file(struct mt_json *j, FILE *f, const struct mention *m, size_t n, size_t *left)
 {
     char *line = NULL;
@@ -918,9 +920,9 @@ static void write_file(struct mt_json *j, FILE *f, const struct mention *m, size
     free(line);
 }
 
-/* Lines of source files around those that the report speaks of. A trace may name any file,
- * and a page is made to be given away: only files are read that the user named a folder of, or whose contents
- * a companion of the user's own knew. */
+/* Writes lines of source files around those that the report refers to. A trace may name any file, and a page
+ * may be given away: only files in folders given by the user are read, or files whose contents match a hash
+ * in the user's own companion file. */
 static int report_write_sources(struct mt_json *j, const struct mt_report *r)
 {
     struct mentions m = {0};
@@ -948,9 +950,9 @@ static int report_write_sources(struct mt_json *j, const struct mt_report *r)
     return rc;
 }
 
-/* Who sent what to whom, at two scales: launch to launch as rows, CTA to CTA as cells of a matrix. Both stay
- * below a number of entries that a browser handles at once: rows lose their supersteps, cells are put
- * together two by two (CTAs first, supersteps when the matrix is small) until they fit. */
+/* ---- transfers at two scales: launch to launch as rows, CTA to CTA as cells of a matrix ----
+ * Both are limited to a number of entries that a browser can handle: rows lose their supersteps, and cells
+ * are merged in pairs (CTAs first, supersteps when the matrix is small) until they fit. */
 
 enum { REPORT_MATRIX_MOST_ROWS = 40000, REPORT_MATRIX_MOST_CELLS = 1000000, REPORT_MATRIX_SMALL_AXIS = 512 };
 
@@ -986,7 +988,7 @@ static void write_end(struct mt_tuples *w, uint32_t kernel, uint32_t step)
     mt_tuples_maybe(w, step != MT_REPORT_ALL, step);
 }
 
-/* report.c: `transfers` by launch, `cells` by CTA. */
+/* Writes `transfers` by launch and `cells` by CTA. */
 static int report_write_transfers(struct mt_json *j, const struct mt_report *r)
 {
     MT_REPORT_LIST(struct row) list = {0};
@@ -996,7 +998,7 @@ static int report_write_transfers(struct mt_json *j, const struct mt_report *r)
                         t->src.superstep == t->dst.superstep;
         struct row row = {t->src.kernel, t->src.superstep, t->dst.kernel,          t->dst.superstep,
                           t->size,       t->count,         unordered ? t->size : 0};
-        /* Those of one CTA are together: most are of the launches of the one before. */
+        /* Transfers of one CTA are consecutive, and most belong to the same launches as the previous one. */
         struct row *at = list.n && row_order(&list.at[list.n - 1], &row) == 0 ? &list.at[list.n - 1] : NULL;
         if (at) {
             at->size += row.size;
@@ -1031,24 +1033,24 @@ static int report_write_transfers(struct mt_json *j, const struct mt_report *r)
 /* ---- CTA to CTA ---- */
 
 struct cell {
-    uint32_t step, kernel; /* the reader's superstep, the writer's kernel */
-    uint32_t row, column;  /* writer, reader: places in the axis; `host`: the host */
+    uint32_t step, kernel; /* superstep of the reader, kernel of the writer */
+    uint32_t row, column;  /* writer, reader: indices in the axis; `host`: the host */
     uint64_t size, count;
 };
 
-/* Cells as they come: no more than fit into a page at any time, so that neither memory nor time grow with
- * what the page does not show. */
+/* Cells of the matrix, never more than fit into a page, so that neither memory nor time grow with data that
+ * the page does not show. */
 struct matrix {
     MT_REPORT_LIST(struct cell) cells;
-    struct mt_pairmap index; /* step and kernel, row and column: place in `cells` */
+    struct mt_pairmap index; /* step and kernel, row and column to index in `cells` */
     size_t axis;
-    uint32_t bin, step_bin; /* powers of two: so many CTAs, supersteps are one */
+    uint32_t bin, step_bin; /* powers of two: numbers of CTAs and of supersteps that form one */
     uint32_t most_step;
 };
 
 MT_ORDER_4(cell_order, struct cell, step, kernel, row, column)
 
-/* Adds a cell in the matrix' own places. 0, or -1 without memory. */
+/* Adds a cell given in the matrix's own units. Returns 0, or -1 without memory. */
 static int add_cell(struct matrix *m, struct cell c)
 {
     uint64_t *at = mt_pairmap_get(&m->index, (uint64_t)c.step << 32 | c.kernel,
@@ -1067,13 +1069,13 @@ static int add_cell(struct matrix *m, struct cell c)
     return 0;
 }
 
-/* Place 0 is the host's, before and after. */
+/* Returns the index after merging; index 0 stays the host's. */
 static uint32_t report_matrix_shrink(uint32_t place, uint32_t by)
 {
     return place ? (place - 1) / by + 1 : 0;
 }
 
-/* Puts CTAs together two by two, or supersteps when the matrix is small. */
+/* Merges CTAs in pairs, or supersteps if the matrix is small. */
 static int report_matrix_coarsen(struct matrix *m)
 {
     int steps = m->axis / m->bin <= REPORT_MATRIX_SMALL_AXIS && m->most_step / m->step_bin > 0;
@@ -1081,7 +1083,7 @@ static int report_matrix_coarsen(struct matrix *m)
     *(steps ? &m->step_bin : &m->bin) *= 2;
     mt_pairmap_clear(&m->index);
     m->cells.n = 0;
-    for (size_t i = 0; i < n; i++) { /* none goes after the place where it was */
+    for (size_t i = 0; i < n; i++) { /* a cell never moves to a higher index */
         struct cell c = m->cells.at[i];
         c.step /= 1u + (unsigned)steps;
         c.row = report_matrix_shrink(c.row, 2u - (unsigned)steps);
@@ -1116,7 +1118,7 @@ static int write_cells(struct mt_json *j, const struct matrix *m)
     return page_end(&p);
 }
 
-/* All transfers, and then in the order in which they are written. 0, or -1 without memory. */
+/* Collects all transfers and sorts them for output. Returns 0, or -1 without memory. */
 static int report_matrix_gather(struct matrix *m, const struct mt_report *r, const uint64_t *axis,
                                 size_t naxis)
 {
@@ -1152,7 +1154,7 @@ static int report_write_cells(struct mt_json *j, const struct mt_report *r, cons
     return rc;
 }
 
-/* ---- Volumes of CTAs and SMs, launch by launch; and the axis of all CTAs ---- */
+/* ---- volumes of CTAs and SMs by launch, and the axis of all CTAs ---- */
 
 enum { MOST_PARTS = 400000, REPORT_PARTS_SMALL_AXIS = 512 };
 
@@ -1161,7 +1163,7 @@ struct axis_keys {
     size_t n, room;
 };
 
-/* Once each: there are far fewer CTAs than ends of transfers. 0, or -1 without memory. */
+/* Adds a key once: there are far fewer CTAs than ends of transfers. Returns 0, or -1 without memory. */
 static int add_key(struct axis_keys *keys, struct mt_pairmap *known, uint64_t key)
 {
     uint64_t *seen = mt_pairmap_get(known, key, 0, 0), *at;
@@ -1176,12 +1178,12 @@ static int add_key(struct axis_keys *keys, struct mt_pairmap *known, uint64_t ke
     return 0;
 }
 
-/* All CTA keys that occur, ascending, each once; the caller's. NULL without memory. */
+/* Returns all CTA keys, ascending, each once; owned by the caller. NULL without memory. */
 static uint64_t *report_axis(const struct mt_report *r, size_t *n)
 {
     struct mt_pairmap known = {0};
     struct axis_keys keys = {0};
-    int bad = add_key(&keys, &known, MT_REPORT_NO_CTA); /* so that there is a list */
+    int bad = add_key(&keys, &known, MT_REPORT_NO_CTA); /* ensures that there is a list */
     for (size_t i = 0; !bad && i < r->ctas.n; i++)
         bad = add_key(&keys, &known, r->ctas.at[i].key);
     for (size_t i = 0; !bad && i < r->transfers.n; i++)
@@ -1198,7 +1200,7 @@ static uint64_t *report_axis(const struct mt_report *r, size_t *n)
     return keys.at;
 }
 
-/* The place of a key in the axis. */
+/* Returns the index of a key in the axis. */
 static size_t report_position(const uint64_t *axis, size_t n, uint64_t key)
 {
     const uint64_t *at = n ? bsearch(&key, axis, n, sizeof key, mt_order_u64) : NULL;
@@ -1224,7 +1226,7 @@ size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n)
     return kept;
 }
 
-/* `axis`: of CTAs, whose keys become places; NULL: keys stay as they are. */
+/* Writes volumes of CTAs, whose keys become indices in `axis`, or of SMs (`axis` NULL), whose keys stay. */
 static int write_parts(struct mt_json *j, enum mt_page_list list, const struct mt_report_part *all, size_t n,
                        const uint64_t *axis, size_t naxis)
 {
@@ -1274,7 +1276,7 @@ static int write_axis(struct mt_json *j, const uint64_t *axis, size_t n)
     return page_end(&p);
 }
 
-/* Volumes by CTA and SM. */
+/* Writes the volumes by CTA and SM. */
 static int report_write_volumes(struct mt_json *j, const struct mt_report *r)
 {
     size_t n;
@@ -1289,7 +1291,7 @@ static int report_write_volumes(struct mt_json *j, const struct mt_report *r)
     return rc;
 }
 
-/* The page: its text (postprocess/page/web/, embedded by report_files.S) with the data in its midst. */
+/* ---- page: text of postprocess/page/web/ (embedded by report_files.S), and the data ---- */
 
 static void write_words(struct mt_json *j, const struct mt_report *r)
 {
@@ -1324,7 +1326,7 @@ static void write_words(struct mt_json *j, const struct mt_report *r)
     mt_json_bool(j, "threads", r->threads);
 }
 
-/* Words that C has, too. */
+/* Writes texts that C uses as well. */
 static void report_page_words(struct mt_json *j)
 {
     mt_json_object(j, "words", 0);
@@ -1365,7 +1367,7 @@ static void write_totals(struct mt_json *j, const struct mt_report *r)
     mt_json_end(j);
 }
 
-/* The data as one JSON value. 0, or -1 without memory. */
+/* Writes the data as one JSON value. Returns 0, or -1 without memory. */
 static int report_json(struct mt_json *j, const struct mt_report *r)
 {
     mt_json_object(j, NULL, 0);
@@ -1386,7 +1388,7 @@ static int report_json(struct mt_json *j, const struct mt_report *r)
     return bad ? -1 : 0;
 }
 
-/* ---- the page ---- */
+/* ---- output ---- */
 
 static int report_page_put(int fd, const char *text, size_t n)
 {
@@ -1400,7 +1402,7 @@ static int report_page_put(int fd, const char *text, size_t n)
     return 0;
 }
 
-/* Text as HTML shows it. */
+/* Writes text escaped for HTML. */
 static int put_escaped(int fd, const char *text, size_t n)
 {
     int e = 0;
@@ -1416,7 +1418,7 @@ static int put_escaped(int fd, const char *text, size_t n)
     return e;
 }
 
-/* 0, errno, or -1 without memory. */
+/* Returns 0, errno, or -1 without memory. */
 static int put_data(int fd, const struct mt_report *r)
 {
     struct mt_json *j = malloc(sizeof *j);
@@ -1431,7 +1433,7 @@ static int put_data(int fd, const struct mt_report *r)
     return rc;
 }
 
-/* What is in place of the page's marks. */
+/* Writes the part that replaces a mark in the page. */
 static int put_part(int fd, const struct mt_report *r, const char *mark, size_t n)
 {
 #define PART(name) (size_t)(mt_report_##name##_end - mt_report_##name)
@@ -1466,9 +1468,9 @@ int mt_report_page(int fd, const struct mt_report *r, int *error)
     return e ? -1 : 0;
 }
 
-/* ---- The page of two runs side by side: written as it is shown, without a script ---- */
+/* ---- page of two runs side by side, without a script ---- */
 
-enum { OPEN_KERNELS = 20 }; /* of those that changed; the others are folded up */
+enum { OPEN_KERNELS = 20 }; /* maximum number of changed kernels that are unfolded */
 
 /* ---- cells ---- */
 
@@ -1477,7 +1479,7 @@ static const char *page_turn(int turn)
     return turn > 0 ? "num better" : turn < 0 ? "num worse" : "num";
 }
 
-/* "4,608 → 1,024 −77.8 %", one number where both are equal or only one has the row. */
+/* Writes "4,608 → 1,024 −77.8 %", or one number if both are equal or only one run has the row. */
 static void page_figure(FILE *f, const struct mt_versus_row *r, enum mt_figure figure)
 {
     char a[MT_VERSUS_CELL], b[MT_VERSUS_CELL];
@@ -1492,7 +1494,7 @@ static void page_figure(FILE *f, const struct mt_versus_row *r, enum mt_figure f
     fputs("</td>", f);
 }
 
-/* ---- the whole runs ---- */
+/* ---- whole runs ---- */
 
 static void static_bars(FILE *f, double a, double b);
 
@@ -1528,7 +1530,7 @@ static void page_sums(FILE *f, const struct mt_versus *p)
 
 /* ---- kernels ---- */
 
-/* Both names where they differ; what one run lacks says so. */
+/* Writes both names if they differ, and a word if one run lacks it. */
 static void page_name(FILE *f, char *const name[2], int places)
 {
     const char *a = name[0], *b = name[1], *one = a ? a : b;
@@ -1542,7 +1544,7 @@ static void page_name(FILE *f, char *const name[2], int places)
         fputs(a ? " <em>A only</em>" : " <em>B only</em>", f);
 }
 
-/* Their rows, with a column for each of the figures that one of the runs has here. */
+/* Writes the rows, with a column for each figure that one of the runs has here. */
 static void page_table(FILE *f, const char *first, struct mt_versus_list list, char in)
 {
     enum mt_figure column[MT_FIGURES_ALL];
@@ -1570,7 +1572,7 @@ static void page_table(FILE *f, const char *first, struct mt_versus_list list, c
     fputs("</tbody></table></div>\n", f);
 }
 
-/* Figures that changed, or what the kernel has most of. */
+/* Writes the figures that changed, or the kernel's largest ones. */
 static void page_changes(FILE *f, const struct mt_versus_row *r)
 {
     char cell[MT_VERSUS_CELL];
@@ -1645,9 +1647,9 @@ int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_wo
     return 0;
 }
 
-/* ---- The frame of pages without a script ---- */
+/* ---- frame of pages without a script ---- */
 
-/* A text of a trace, escaped, between HTML of ours. */
+/* Writes a text from a trace, escaped, between trusted HTML. */
 static void static_text(FILE *f, const char *open, const char *text, const char *close)
 {
     fputs(open, f);
@@ -1655,8 +1657,8 @@ static void static_text(FILE *f, const char *open, const char *text, const char 
     fputs(close, f);
 }
 
-/* All up to the end of the headline; `look` is a class of the page's style, or "". No network, no other file.
- */
+/* Writes everything up to the end of the headline; `look` is a class of the page's style, or "". Uses neither
+ * network nor other files. */
 static void static_begin(FILE *f, const char *title, const char *look)
 {
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
@@ -1670,13 +1672,13 @@ static void static_begin(FILE *f, const char *title, const char *look)
     static_text(f, "<h1>", title, "</h1>\n");
 }
 
-/* `footer` is HTML of ours. */
+/* Writes the end; `footer` is trusted HTML. */
 static void static_end(FILE *f, const char *footer)
 {
     fprintf(f, "<footer>%s</footer>\n</main></body></html>\n", footer);
 }
 
-/* A cell with two bars, in percent of its width. */
+/* Writes a cell with two bars, in percent of its width. */
 static void static_bars(FILE *f, double a, double b)
 {
     fprintf(f,
@@ -1753,7 +1755,7 @@ void mt_report_free(struct mt_report *r)
     memset(r, 0, sizeof *r);
 }
 
-/* ---- of the analysis ---- */
+/* ---- data from the analysis ---- */
 
 static void report_add_volume(struct mt_report_volume *to, const struct mt_report_volume *v)
 {
@@ -1810,7 +1812,7 @@ static struct mt_report_end end_of(const struct mt_comm *c, const uint32_t *kern
     return (struct mt_report_end){kernels[a->launch], a->launch, mt_cta_order(a->cta)};
 }
 
-/* kernels[superstep], of all launches: those left out by a filter may be writers. */
+/* Returns the kernel number by superstep, for all launches: launches excluded by a filter may be writers. */
 static uint32_t *number_kernels(struct mt_report *r, const struct mt_comm *c)
 {
     uint32_t *kernels = malloc((c->nlaunches + 1) * sizeof *kernels);
@@ -1851,7 +1853,7 @@ int mt_report_take_comm(struct mt_report *r, const struct mt_comm *c)
     return rc;
 }
 
-/* ---- of companions ---- */
+/* ---- data from companion files ---- */
 
 MT_ORDER_2(by_seq, struct mt_copy_event, seq, dst)
 
@@ -1861,7 +1863,7 @@ MT_ORDER_POINTED_1(by_launch, struct mt_launch_event, seq)
 
 MT_ORDER_2(by_begin, struct mt_range_event, begin, seq)
 
-/* Events of no stream are in every companion of a process: each once. */
+/* Removes duplicates: events of no stream are in every companion file of a process. */
 static void drop_doubles(struct mt_report *r)
 {
     r->copies.n = mt_order_once(r->copies.at, r->copies.n, sizeof *r->copies.at, by_seq);
@@ -1883,7 +1885,7 @@ static int report_append(void *list, const void *items, size_t n, size_t size)
 
 int mt_report_take_companion(struct mt_report *r, const struct mt_companion *c)
 {
-    if (!r->companion || (!*r->companion->device && *c->device)) /* a host trace knows no device */
+    if (!r->companion || (!*r->companion->device && *c->device)) /* a host trace has no device */
         r->companion = c;
     r->lost += c->lost;
     r->companions++;

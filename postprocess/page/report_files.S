@@ -1,4 +1,4 @@
-/* The page's files as read-only data; CMake says where they are (-I). */
+/* The page's files as read-only data; CMake sets their directory (-I). */
     .macro file name
     .globl mt_report_\name
     .globl mt_report_\name\()_end

@@ -1,8 +1,9 @@
-// The page's address says what is looked at, so that a link shows it again: #panel&launch=3&from=1&to=2&line=a.cu:7&buffer=…
+// The page's address holds the current selection, so that a link shows it again:
+// #panel&launch=3&from=1&to=2&line=a.cu:7&buffer=…
 const addressKeys = [["launch", "superstep"], ["from", "source"], ["to", "target"], ["line", "line"], ["buffer", "buffer"]];
 let addressPanel = "";
 
-// Only what the page has: an address may be of another page, or anybody's.
+// Validates the values: an address may come from another page, or from anybody.
 const addressKnown = {superstep: (v) => kernelBySuperstep.has(+v) ? +v : null, source: (v) => kernelNames[v] === undefined ? null : +v, target: (v) => kernelNames[v] === undefined ? null : +v,
   line: (v) => lineLink(v) ? v : null, buffer: (v) => bufferLink(v) ? v : null};
 function readAddress() {
@@ -10,7 +11,7 @@ function readAddress() {
   for (const part of rest) {
     const [key, value] = part.split("="), known = addressKeys.find(([k]) => k === key);
     let text = "";
-    try { text = decodeURIComponent(value || ""); } catch (e) { continue; } // no address of ours
+    try { text = decodeURIComponent(value || ""); } catch (e) { continue; } // not one of our addresses
     if (known) change[known[1]] = addressKnown[known[1]](text);
   }
   addressPanel = document.getElementById(panel) ? panel : "";
@@ -22,7 +23,7 @@ function writeAddress() {
   if (hash !== location.hash) history.replaceState(null, "", hash);
 }
 let addressTimer = 0;
-// A slider changes the state faster than a browser lets the address be written.
+// Writes the address with a delay: a slider changes the state faster than a browser allows.
 function askAddress() {
   clearTimeout(addressTimer);
   addressTimer = setTimeout(writeAddress, 150);
@@ -33,7 +34,7 @@ function followAddress() {
   const there = addressPanel && document.getElementById(addressPanel);
   if (there) there.scrollIntoView();
 }
-// A line or a buffer that was chosen elsewhere: its panel is shown.
+// Shows the panel of a line or buffer that was chosen elsewhere.
 function showChosen() {
   let line = state.line, buffer = state.buffer;
   onState(() => {

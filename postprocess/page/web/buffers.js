@@ -1,20 +1,23 @@
-// Buffers and launches: which launch reads and writes which allocation, and where in it. data.traffic is as in comm.json.
+// Buffers and launches: which launch reads and writes which allocation, and where in it. data.traffic is the section of
+// comm.json.
 const traffic = data.traffic || null;
 const allocationOf = new Map(allocations.map((a) => [a.id, a]));
-// [{label, id, bytes, piece, launches, heat, all: bytes of all launches, from, to: places in `launches` between which it lives}], in the order of allocation.
+// Buffers in order of allocation: {label, id, bytes, piece, launches, heat, all: bytes in all launches, from, to:
+// indices in `launches` of its lifetime}.
 const buffers = traffic && traffic.allocations ? Object.keys(traffic.allocations).map((label) => {
   const t = traffic.allocations[label] || {}, a = allocationOf.get(t.id);
   const named = (columns, rows) => rowsOf({columns, rows: Array.isArray(rows) ? rows : []}), uses = named(data.columns.traffic_launches, t.launches);
   return Object.assign({}, t, {label, launches: uses, heat: named(data.columns.traffic_heat, t.heat), all: d3.sum(uses, (r) => r.load + r.store), from: a ? a.from : 0, to: a && a.to !== null ? a.to : launches.length});
 }) : [];
 const bufferLabels = new Set(buffers.map((b) => b.label));
-// What goes to a buffer of the panel; null where there is none.
+// Returns a function that goes to a buffer of the panel, or null.
 function bufferLink(label) { return bufferLabels.has(label) ? () => setState({buffer: label}) : null; }
 
-// The place of a launch among those that are shown.
+// Returns the index of a launch among those shown.
 const launchPlaces = launches.map((l) => l.superstep);
 function launchPlace(superstep) { return d3.bisectLeft(launchPlaces, superstep); }
-// Launches by so many pixels: places [from, to) of column i. Columns are no finer than `step` launches of the data.
+// Divides launches into columns for a width in pixels: of(i) is the launches [from, to) of column i. Columns are no
+// finer than `step` launches of the data.
 function columnsOf(width, step, least) {
   const n = Math.max(1, Math.min(Math.ceil(launches.length / step), Math.floor(width / least)));
   return {n, width: width / n, most: Math.ceil(launches.length / n), of: (i) => [Math.ceil(i * launches.length / n), Math.ceil((i + 1) * launches.length / n)], at: (place) => Math.min(n - 1, Math.floor(place * n / launches.length))};
@@ -23,9 +26,9 @@ function launchWords(from, to) {
   const name = (i) => kernelNames[launches[i].kernel];
   return to - from > 1 ? say("launches ", "runs ") + launches[from].superstep + " … " + launches[to - 1].superstep + ": " + middle(name(from), 60) + " …" : say("launch ", "run ") + launches[from].superstep + ": " + name(from);
 }
-// What columns hide.
+// Note on launches that share a column.
 function columnNote(columns) { return columns.most > 1 ? "Each column sums up to " + count(columns.most) + say(" neighbouring launches; the table lists each", " neighbouring runs; the table lists each") + (traffic.launch_step > 1 ? " " + count(traffic.launch_step) : "") + "." : ""; }
-// Ticks below columns: numbers of launches.
+// Draws ticks below columns: numbers of launches.
 function launchAxis(c, columns, left, y, width) {
   const every = Math.max(1, Math.ceil(56 / columns.width));
   c.fillStyle = theme.muted;
@@ -83,7 +86,7 @@ function bufferMap(shown) {
     }
     launchAxis(c, columns, left, height - 9, width);
   }
-  // Read above, written below; a line between them: atomics.
+  // Draws reads above and writes below; a line between them marks atomics.
   function drawColumn(c, s, i, x, y, shade) {
     const gap = columns.width > 8 ? 1 : 0, half = (bufferRow.height - 5) / 2, w = Math.max(1, columns.width - gap);
     for (const [v, colour, at] of [[s.load[i], theme.load, y], [s.store[i], theme.store, y + half]]) {
@@ -194,7 +197,7 @@ function heatTableRows(list) {
 }
 const heatColumns = [textColumn("buffer", "label"), launchColumn("superstep"), numberColumn("from byte", "offset"), numberColumn("read (B)", "load"), numberColumn("written (B)", "store")];
 
-// ---- of a host program ----
+// ---- host programs ----
 function programBuffers() {
   const used = new Map(buffers.map((b) => [b.id, b]));
   return allocations.filter((a) => used.has(a.id) || a.kind !== "section").map((a) => {
@@ -219,14 +222,14 @@ function drawBuffers(section) {
     return null;
   }
   let most = firstBuffers;
-  // Those with most bytes, in the order in which they were allocated: of two that swap roles both are seen.
+  // Shows the buffers with most bytes, in order of allocation, so that two that swap roles are both visible.
   const rank = new Map(buffers.slice().sort((a, b) => b.all - a.all).map((b, i) => [b, i])), shown = () => buffers.filter((b) => rank.get(b) < most || b.label === state.buffer);
   const map = bufferMap(shown), heat = addressMap(shown);
   let drawn = null;
   const refit = () => {
     map.fit();
     map.surface.draw();
-    if (drawn === state.buffer + " " + most) return; // addresses of all launches are the same whichever is looked at
+    if (drawn === state.buffer + " " + most) return; // addresses of all launches do not depend on the selection
     drawn = state.buffer + " " + most;
     heat.fit();
     heat.surface.draw();

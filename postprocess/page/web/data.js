@@ -1,16 +1,16 @@
-// The data that memtrace report put into the page, unpacked.
+// Data that memtrace report put into the page, unpacked.
 const data = JSON.parse(document.getElementById("data").textContent);
-// A host program is a launch, its threads are what CTAs are: what is said of kernels, and of it.
+// A host program is a launch, and its threads take the place of CTAs: texts for kernels, and for host programs.
 const ofThreads = data.threads;
 function say(kernels, threads) { return ofThreads ? threads : kernels; }
-// The name of a column, or of a level of reuse.
+// Returns the name of a column, or of a level of reuse.
 const hostNames = {kernel: "program", launch: "run", launches: "runs", "launches before": "runs before", CTA: "thread"};
 function nameWord(name) { return ofThreads && hostNames[name] || name; }
 
-// An access of a host program that reads and writes, with LOCK or without, is an update.
+// An access of a host program that reads and writes, with or without LOCK, is an update.
 function typeWord(type) { return ofThreads && type === "atomic" ? "update" : type; }
 
-// Numbers as LEB128 in base64, one after another.
+// Returns a reader of LEB128 numbers encoded in base64.
 function unpacker(text) {
   const bytes = atob(text || "");
   let at = 0;
@@ -28,13 +28,14 @@ function unpacker(text) {
   };
 }
 
-// Lists have the columns of postprocess/page/page.def, by their names: step_bin is stepBin here.
+// Lists have the columns of postprocess/page/page.def, by name: step_bin becomes stepBin.
 function camel(name) { return name.replace(/_([a-z])/g, (_, c) => c.toUpperCase()); }
 function rowsOf(list) {
   const columns = list.columns.map(camel);
   return list.rows.map((r) => Object.fromEntries(columns.map((key, i) => [key, r[i]])));
 }
-// A pack as {an array for each column, groups: [{its keys, from, to}]}. In pieces, by a generator: between two of them the page can answer.
+// Unpacks a pack to {an array for each column, groups: [{its keys, from, to}]}. A generator that works in pieces, so
+// that the page can respond in between.
 const piece = 1 << 16;
 function* unpack(list) {
   const columns = list.columns.map(camel), keys = columns.slice(0, list.keys), from = unpacker(list.data), out = {bin: list.bin, stepBin: list.step_bin, groups: []};
@@ -61,39 +62,40 @@ function unpackWhole(list) {
   }
 }
 
-// The CTAs of the axis as "x,y,z"; what is always 0 at the end is left out: 2,0,0 is 2 in a 1-D grid.
+// Returns the CTAs of the axis as "x,y,z" without trailing dimensions that are always 0: 2,0,0 is 2 in a 1-D grid.
 function axisWords(axis) {
   const flat = axis.groups.some((g) => g.z) ? 3 : axis.groups.some((g) => g.y) ? 2 : 1;
   return axis.groups.flatMap((g) => Array.from(axis.x.subarray(g.from, g.to), (x) => [x, g.y, g.z].slice(0, flat).join(",")));
 }
-// Cells of the CTA matrix, by group (superstep of the reader, kernel of the writer), ascending rows in each.
+// Unpacks cells of the CTA matrix, by group (superstep of the reader, kernel of the writer), with ascending rows.
 function* unpackCells(list) {
   const out = yield* unpack(list), row = Uint32Array.from(out.at, (v) => Math.floor(v / list.width)), column = Uint32Array.from(out.at, (v) => v % list.width);
   return Object.assign(out, {width: list.width, row, column, host: row.includes(0) || column.includes(0)});
 }
-// Volumes of CTAs or SMs: by superstep (bin), ascending keys.
+// Unpacks volumes of CTAs or SMs: by superstep (bin), with ascending keys.
 function* unpackParts(list) {
   const out = yield* unpack(list);
   return Object.assign(out, {most: d3.max(out.key) || 0});
 }
 
-// The volumes of a launch, kernel, CTA or SM; whose bytes its communication is: [words, a volume's bytes, words where room is scarce, does an option leave them out?]
+// Volumes of a launch, kernel, CTA or SM, and the senders of its communication: [name, bytes of a volume, short name,
+// is it excluded by an option?]
 const volumeKeys = ["load", "store", "commLoad", "commStore", "sameLaunch", "sameCta"];
 const senderKinds = [[(v) => v.sameLaunch, data.options.strict], [(v) => v.commLoad - v.sameLaunch - v.sameCta, false], [(v) => v.sameCta, data.options["same-cta"] === "local"]]
   .map(([of, out], i) => [data.words.senders[i][0], of, data.words.senders[i][1], out]).filter(([, , , out], i) => !out && !(ofThreads && i));
-// In the words of docs/definitions.md.
+// Definition from docs/definitions.md.
 const communicationWords = document.getElementById("communication").textContent;
 
 const kernelNames = data.kernels;
 const allLaunches = rowsOf(data.launches).map((l) => Object.assign(l, {known: l.stream !== null,
   grid: l.stream === null ? null : [l.gridX, l.gridY, l.gridZ], block: l.stream === null ? null : [l.blockX, l.blockY, l.blockZ]}));
 const launches = allLaunches.filter((l) => l.superstep !== null), untracedLaunches = allLaunches.filter((l) => l.superstep === null);
-// With filters, what is not of the launches that they leave says that it is of the run.
+// With filters, texts about the whole run say so.
 const filtered = data.from_json ? data.options.kernels !== null || data.options.supersteps !== null : launches.length < data.totals.launches;
 const ofRun = filtered ? " of the run" : "";
 
 const axisNames = axisWords(unpackWhole(data.axis));
-let cells = null, ctaParts = null, smParts = null; // until unpackLists is through
+let cells = null, ctaParts = null, smParts = null; // set by unpackLists
 function* unpackLists() {
   if (data.cells) cells = yield* unpackCells(data.cells);
   if (data.ctas) ctaParts = yield* unpackParts(data.ctas);
@@ -101,8 +103,8 @@ function* unpackLists() {
 }
 const transferRows = data.transfers ? rowsOf(data.transfers) : [], copies = rowsOf(data.copies), ranges = rowsOf(data.ranges), sites = rowsOf(data.sites), allocations = rowsOf(data.allocations);
 
-// What the panels agree on: the superstep that is looked at (null: all), kernels of the writer and reader,
-// a source line ("file:number"), a buffer (its label).
+// State shared by the panels: the selected superstep (null: all), kernels of the writer and reader, a source line
+// ("file:number"), a buffer (its label).
 const state = {superstep: null, source: null, target: null, line: null, buffer: null, listeners: []};
 function onState(f) { state.listeners.push(f); }
 function setState(change) {

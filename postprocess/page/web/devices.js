@@ -1,5 +1,5 @@
-// ---- several devices: what goes from one to the other, and over which links ----
-// A kernel waits for what it loads; stores and copies may go on beside it.
+// ---- several devices: bytes between them, and the links they use ----
+// A kernel waits for its loads; stores and copies may proceed in parallel.
 const flowKinds = [["loads", "load", (by) => by === "load" || by === "unknown"], ["stores", "store", (by) => by === "store" || by === "atomic"], ["copies", "good", (by) => by === "copy"],
                    ["collectives", "load-deep", (by) => by === "collective"]];
 function startDevices() { if (!data.devices) document.getElementById("devices").remove(); }
@@ -37,9 +37,9 @@ function kernelFlows() {
   return list.length ? bars(list, "Across devices by kernel", 8, flowKinds.map(([name]) => name + " (B)")) : nothing("No bytes go between devices.");
 }
 
-// ---- over the launches ----
+// ---- by launch ----
 const MOST_PAIRS = 16;
-// The pairs of devices between which most goes: [{name, rows}], those of launches alone.
+// Returns the pairs of devices with most bytes between them: [{name, rows}], rows of launches only.
 function flowPairs() {
   const rows = data.devices.filter((r) => crossing(r) && r.superstep !== null);
   return [...d3.group(rows, (r) => r.from + " → " + r.to)].map(([name, of]) => ({name, rows: of, bytes: d3.sum(of, (r) => r.bytes)}))
@@ -102,9 +102,9 @@ function flowBlock() {
   return [block("flow-launches", "By launch", "One row per pair of devices, height: bytes" + (pairs.length === MOST_PAIRS ? "; the pairs with most bytes" : "") + ". Copies belong to no launch and are not included.", figure("Devices by launch", map.surface, map.rows, flowColumns))];
 }
 
-// The key with most bytes; of equal ones the first by name.
+// Returns the key with most bytes; on ties the first by name.
 function mostOf(rows, key) { return largest([...d3.rollup(rows, (l) => d3.sum(l, (r) => r.bytes), key)].sort((a, b) => a[0] < b[0] ? -1 : 1), (p) => p[1])[0]; }
-// [{name, kind, speed, rows, bytes, seconds, most: the largest row}], what takes longest first.
+// Returns [{name, kind, speed, rows, bytes, seconds, most: the largest row}], longest time first.
 function linkLoads(rows) {
   return [...d3.group(rows, (r) => r.link)].map(([name, of]) => {
     const sum = d3.sum(of, (r) => r.bytes);

@@ -1,4 +1,4 @@
-// Pictures and tables as files, and pictures as tables: what a figure has besides its drawing.
+// Export of figures: pictures and tables as files, and pictures as tables.
 
 // ---- files ----
 function save(name, blob) {
@@ -8,7 +8,8 @@ function save(name, blob) {
 }
 function fileName(label, kind) { return ((document.title.split(" – ")[0] + "-" + label).replace(/[^A-Za-z0-9._-]+/g, "-").slice(0, 80) || "memtrace") + "." + kind; }
 
-// Numbers with all digits, text as it is; a text that a spreadsheet would take for a formula gets a quote before it.
+// Returns numbers with all digits and text unchanged; a text that a spreadsheet would take for a formula gets a leading
+// quote.
 function csvCell(column, row) {
   const v = column.csv ? column.csv(row) : column.num ? column.get(row) : column.text(row);
   if (v === null || v === undefined || v === "–") return "";
@@ -22,7 +23,7 @@ function csvButton(label, rows, columns) {
   return el("button", {type: "button", class: "tool", "aria-label": "Save " + label + " as CSV", on: {click() { save(fileName(label, "csv"), new Blob([csvOf(rows(), columns)], {type: "text/csv"})); }}}, "CSV");
 }
 
-// ---- a canvas' context that writes SVG: what the drawings here use of it ----
+// ---- a canvas context that writes SVG, with the functions used on this page ----
 function markup(text) { return String(text).replace(/[<>&"\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, (c) => ({"<": "&lt;", ">": "&gt;", "&": "&amp;", "\"": "&quot;"}[c] || "\ufffd")); }
 function vectorContext(width, height) {
   const out = [], stack = [], probe = document.createElement("canvas").getContext("2d"), n = (v) => +v.toFixed(2);
@@ -38,14 +39,14 @@ function vectorContext(width, height) {
     rect(x, y, w, h) { path += `M${n(x)} ${n(y)}h${n(w)}v${n(h)}h${n(-w)}z`; }, roundRect(x, y, w, h) { c.rect(x, y, w, h); },
     fill() { put(`<path d="${path}"` + filled(), "/>"); }, stroke() { put(`<path d="${path}"` + stroked(), "/>"); },
     save() { stack.push([clip, turn]); }, restore() { [clip, turn] = stack.pop(); },
-    translate(x, y) { turn += `translate(${n(x)} ${n(y)})`; }, rotate(a) { turn += `rotate(${n(180 * a / Math.PI)})`; }, // of texts
+    translate(x, y) { turn += `translate(${n(x)} ${n(y)})`; }, rotate(a) { turn += `rotate(${n(180 * a / Math.PI)})`; }, // for texts
     clip() { out.push(`<clipPath id="clip${++clips}"><path d="${path}"/></clipPath>`); clip = ` clip-path="url(#clip${clips})"`; },
     fillText(t, x, y) { put(`<text x="${n(x)}" y="${n(y)}" dominant-baseline="central" text-anchor="${{right: "end", center: "middle"}[c.textAlign] || "start"}"` + (turn && ` transform="${turn}"`) + filled(), ">" + markup(t) + "</text>"); },
     drawImage(e, x, y, w, h) { put(`<image x="${n(x)}" y="${n(y)}" width="${n(w)}" height="${n(h)}" preserveAspectRatio="none" style="image-rendering:pixelated" href="${e.toDataURL()}"`, "/>"); },
     text: () => `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui, DejaVu Sans, sans-serif" font-size="12"><rect width="100%" height="100%" fill="${theme.card}"/>` + out.join("") + "</svg>"};
   return c;
 }
-// A table of bars as a picture for figure(); rows(): those of bars() that it shows.
+// Returns a table of bars as a picture for figure(); rows(): the rows of bars() that it shows.
 function barsPicture(element, rows) {
   const size = () => ({width: Math.max(640, element.clientWidth), height: Math.max(1, rows().length) * barHeight});
   return {element, size, svg: () => barsSvg(rows(), size().width)};
@@ -70,7 +71,7 @@ function barsSvg(rows, width) {
   });
   return c.text();
 }
-// An SVG element of the page with the styles that it has there.
+// Returns an SVG element of the page as text, including its computed styles.
 const svgStyles = ["fill", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "font-size", "font-family", "text-anchor"];
 function svgText(e) {
   const copy = e.cloneNode(true), from = e.querySelectorAll("*"), to = copy.querySelectorAll("*"), box = e.getBoundingClientRect();
@@ -102,7 +103,8 @@ function pngOf(svg, width, height) {
 
 // ---- figures ----
 const figures = {}; // by label, for scripts and tests: {svg(), png(), rows(), columns}
-// A picture (an element of the page, or what canvas() or sideways() returned) with its files and its figures as a table. rows(): what it shows now.
+// Adds export of files and a table to a picture (an element of the page, or a result of canvas() or sideways()).
+// rows(): the values shown now.
 function figure(label, picture, rows, columns) {
   const element = picture.element || picture, svg = picture.svg || (() => svgText(element));
   const png = () => { const b = picture.size ? picture.size() : element.getBoundingClientRect(); return pngOf(svg(), b.width, b.height); };

@@ -1,7 +1,7 @@
-// At a glance: what stands out, in the sentences of memtrace summary, each with the panel that shows it.
+// At a glance: the sentences of memtrace summary, each with the panel that shows its subject.
 function code(text, title) { return el("b", {class: "mono", title: title && title !== text ? title : null}, text); }
 function largest(list, of) { return list.reduce((m, r) => m === null || of(r) > of(m) ? r : m, null); }
-// A name in a sentence is U+0001, as it is shown, U+0002, whole, U+0003.
+// Splits a sentence at names, which are encoded as U+0001, short form, U+0002, full form, U+0003.
 function glanceParts(text) {
   return text.replaceAll(" %", "\u00a0%").split(/\u0001(.*?)\u0002(.*?)\u0003/s).map((part, i, all) => i % 3 === 0 ? part : i % 3 === 1 ? code(part, all[i + 1]) : "").filter((p) => p !== "");
 }

@@ -1,4 +1,4 @@
-// The stride graph: a node is a kind of access (buffer, stride, type), an edge says how often one followed another.
+// The stride graph: a node is a kind of access (buffer, stride, type), an edge shows how often one followed another.
 const typeNames = ["load", "store", typeWord("atomic"), "unknown"];
 
 function graphModel(g, most) {
@@ -8,7 +8,7 @@ function graphModel(g, most) {
   for (const n of nodes) n.r = 20 + 18 * Math.sqrt(n.count / top);
   return {nodes, links};
 }
-// Positions, the same each time: d3's forces start from a spiral and draw no random numbers.
+// Computes positions deterministically: d3's forces start from a spiral and use no random numbers.
 function layout(model, width, height) {
   const links = model.links.filter((l) => l.source !== l.target), top = d3.max(links, (l) => l.count) || 1;
   d3.forceSimulation(model.nodes)
@@ -18,7 +18,7 @@ function layout(model, width, height) {
     .force("x", d3.forceX(width / 2).strength(0.035 * Math.min(1, height / width)))
     .force("y", d3.forceY(height / 2).strength(0.09))
     .stop().tick(260);
-  // Into the frame, as large as it allows; loops are above their circles.
+  // Scales to the frame, as large as possible; loops are above their circles.
   const x = d3.extent(model.nodes, (n) => n.x), y = d3.extent(model.nodes, (n) => n.y), edge = 62;
   const fx = (width - 2 * edge) / Math.max(1, x[1] - x[0]), fy = (height - 2 * edge - 16) / Math.max(1, y[1] - y[0]), f = Math.min(fx, fy, 1.5);
   for (const n of model.nodes) {
@@ -32,7 +32,7 @@ function layout(model, width, height) {
   }
 }
 function signed(n) { return n > 0 ? "+" + count(n) : n < 0 ? "−" + count(-n) : "0"; }
-// In the circle: +45.1k for +45,056; the tooltip has all digits.
+// Label inside the circle: +45.1k for +45,056; the tooltip has all digits.
 function strideLabel(n) { return Math.abs(n.stride) < 10000 ? signed(n.stride) : (n.stride > 0 ? "+" : "−") + d3.format(".3s")(Math.abs(n.stride)); }
 function bufferName(n) {
   if (n.buffer === null) return "in no allocation";
@@ -45,7 +45,7 @@ function nodeLines(n) {
   return [signed(n.stride) + " B, " + typeNames[n.type], bufferName(n), many(n.count, "time") + ", " + percent(n.count, n.all) + " of all accesses",
           n.kernel + (n.kernels > 1 ? " and " + many(n.kernels - 1, say("other kernel", "other program")) : "")];
 }
-// From rim to rim, a little bent, so that both directions can be distinguished.
+// Draws from rim to rim, slightly bent, so that both directions are visible.
 function edgePath(l) {
   const a = l.source, b = l.target;
   if (a === b) return `M${a.x - a.r * 0.5},${a.y - a.r * 0.86} C${a.x - a.r * 1.3},${a.y - a.r - 38} ${a.x + a.r * 1.3},${a.y - a.r - 38} ${a.x + a.r * 0.5},${a.y - a.r * 0.86 - 4}`;
@@ -105,7 +105,7 @@ function drawStrides(section) {
       .attr("stroke-dasharray", (n) => n.type === 3 ? "1 3" : lap(n) ? 14 - 2 * lap(n) + " 3" : null);
     nodes.append("text").text(strideLabel).style("font-size", (n) => Math.min(12, 12 * (2 * n.r - 12) / textWidth(strideLabel(n))) + "px");
     nodes.append("text").attr("class", "small").attr("y", 11).text((n) => n.buffer === null ? "–" : "#" + n.buffer);
-    // More buffers than colours: the further ones have dashed rims.
+    // Dashed rims mark buffers beyond the number of colours.
     const key2 = buffers.map((b) => model.nodes.find((n) => n.buffer === b)).map((n) => el("span", {}, el("i", {style: "border:3px " + (lap(n) ? "dashed " : "solid ") + colour(n)}), bufferName(n)));
     clear(legend, el("span", {}, "open: loads, filled: stores, double ring: atomics; number: stride in bytes; rim and #: buffer"), ...key2);
   }

@@ -1,5 +1,5 @@
-// Source lines that access global memory, with what is known of each beside them. data.lines is as in comm.json: lines,
-// variables and allocations with their volumes by kernel, each null where the trace lacks it.
+// Source lines that access global memory, with the figures of each. data.lines is the section of comm.json: lines,
+// variables and allocations with their volumes by kernel, each null if the trace lacks it.
 const hotLines = data.lines && data.lines.lines ? data.lines.lines : null;
 function volumeSum(kernels) {
   const v = {load: 0, store: 0, accesses: 0};
@@ -10,24 +10,26 @@ function volumeSum(kernels) {
   }
   return v;
 }
-// Sums of requests: of a line, or of one access in it. data.coalescing is as in comm.json.
+// Sums requests of a line, or of one access in it. data.coalescing is the section of comm.json.
 function requestSum(list) {
   const v = {requests: 0, accesses: 0, bytes: 0, distinct: 0, sectors: 0};
   for (const r of list) for (const key in v) v[key] += r[key];
   return v;
 }
-// What requests move, and what of it is used: a byte that several lanes of a request ask for counts once.
+// Bytes that requests move, and bytes used: a byte requested by several lanes of a request counts once.
 function movedBytes(r) { return r.sectors * sectorBytes; }
 function usedBytes(r) { return Math.min(r.distinct, movedBytes(r)); }
 function usedShare(r) { return percent(usedBytes(r), movedBytes(r)); }
 function perRequest(r) { return r.requests ? (r.sectors / r.requests).toFixed(1) : r.none || ""; }
-// Of a line that accesses global memory, in the place of figures of requests that there are none of.
+// Text in place of figures of requests, for lines whose accesses are not grouped.
 const ungrouped = data.apart ? "not grouped" : "";
 
-// Where the line begins in "file:line"; -1: it is no such name ("ns::kernel+0x120", machine code without lines).
+// Returns the position of the line number in "file:line", or -1 for other names ("ns::kernel+0x120", machine code
+// without lines).
 function lineColon(name) { return (name || "").search(/:[0-9]+$/); }
 
-// file -> line -> {ops: sites, launches, bytes, accesses, requests: rows of coalescing, parts: those of its accesses, conflicts: bytes, banks: wavefronts of conflicts}
+// file -> line -> {ops: sites, launches, bytes, accesses, requests: rows of coalescing, parts: rows of single accesses,
+// conflicts: racing bytes, banks: wavefronts due to bank conflicts}
 function lineIndex() {
   const files = new Map();
   const of = (file, line) => {
@@ -38,7 +40,7 @@ function lineIndex() {
   };
   const named = (name) => {
     const colon = lineColon(name);
-    return colon < 1 ? null : of(name.slice(0, colon), +name.slice(colon + 1)); // "?" is no line
+    return colon < 1 ? null : of(name.slice(0, colon), +name.slice(colon + 1)); // "?" is not a line
   };
   for (const s of sites) if (s.file && s.line) of(s.file, s.line).ops.push(s);
   for (const l of launches) if (l.file && l.line) of(l.file, l.line).launches++;
@@ -69,7 +71,7 @@ function siteWords(at) {
   if (at.launches) words.push(many(at.launches, "launch", "launches"));
   return words;
 }
-// The accesses of a line, apart by column, variable and type, over all kernels; [] where there is only one.
+// Returns the accesses of a line, by column, variable and type, over all kernels; [] if there is only one.
 function lineParts(at) {
   const groups = new Map();
   for (const r of at.parts) {
@@ -78,20 +80,19 @@ function lineParts(at) {
     groups.get(key).push(r);
   }
   const parts = [...groups.values()].map((list) => Object.assign({column: list[0].column, variable: list[0].variable, type: list[0].type}, requestSum(list)));
-  for (const p of parts) p.bytes *= p.type === "atomic" ? 2 : 1; // loads and stores, as everywhere
+  for (const p of parts) p.bytes *= p.type === "atomic" ? 2 : 1; // load and store, as everywhere
   return parts.length > 1 ? parts.sort((a, b) => a.column - b.column) : [];
 }
 
-// Which of the profiler's two figures ours is.
+// Tells which of the profiler's two figures corresponds to this one.
 const atomicWords = "Atomics: 1 if all lanes add to one word, as in smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_atom; l1tex__t_sectors_pipe_lsu_mem_global_op_atom counts 32.";
-// Do lanes access less than the 16 bytes that they are apart? Accesses of 8 bytes may be halves.
+// Returns true if lanes 16 bytes apart access less than 16 bytes. Accesses of 8 bytes may be halves.
 function halved(r) { return (r.strides["16"] || r.strides["-16"]) && r.bytes < 16 * r.accesses; }
-// Below figures of accesses that may be parts of one that another compiler makes; as in output/text/table.c.
-// Is there a column of bank conflicts?
+// True if there is a column of bank conflicts.
 const bankColumn = !!data.shared && data.shared.banks.rows.some((r) => r.wavefronts > r.ideal);
 const codeHeads = [["line", "n", ""], ["bytes", "num", "asked for by all lanes; an atomic counts as a load and as a store"], ...(ofThreads ? [["misses", "num", "misses of a cache per thread"], ["used", "num", "share of the fetched bytes that are used"]] : [["sectors/\u200brequest", "num", "sectors of 32 bytes; 4 is best if 32 lanes access 4 bytes each. " + atomicWords], ["used", "num", "share of the bytes of its sectors that a request uses"]]),
                    ["conflicts", "num", say("bytes with possible races between CTAs of one launch", "bytes with possible races between threads")], ...(bankColumn ? [["bank conflicts", "num", "wavefronts of shared memory beyond those needed without conflicts"]] : []), ["source", "source", ""], ["accesses", "words", "accesses that the compiler made from this line"]];
-// The cells of a row after its number; v: sums of requests.
+// Returns the cells of a row after its number; v: sums of requests.
 function codeCells(volume, v, conflicts, banks, source, words, title) {
   return [el("td", {class: "num ops"}, ...volume), el("td", {class: "num", "data-head": ofThreads ? "misses" : "sectors/request"}, v.miss ? count(v.miss.misses) : perRequest(v)),
     el("td", {class: "num", "data-head": "used"}, v.miss ? (v.miss.fetched ? percent(v.miss.used, v.miss.fetched) : "") : v.requests ? usedShare(v) : ""),
@@ -121,12 +122,12 @@ function codeOf(file, lines, heat, most) {
     el("table", {}, el("thead", {}, el("tr", {}, ...codeHeads.map(([name, kind, title]) => el("th", {scope: "col", class: kind + (name === "conflicts" ? " conflict" : ""), title: title || null}, name)))), body));
 }
 
-// The end of a path says more than its beginning.
+// Shortens a path at its beginning, since its end is more specific.
 function shortPath(path) {
   const parts = path.split("/");
   return path.length > 32 && parts.length > 4 ? "…/" + parts.slice(-3).join("/") : path;
 }
-// What goes to a line of the panel; null where there is none.
+// Returns a function that goes to a line of the panel, or null.
 function lineLink(name) {
   const colon = lineColon(name);
   return colon > 0 && lineFiles().has(name.slice(0, colon)) ? () => setState({line: name}) : null;
@@ -168,7 +169,7 @@ function drawLines(section) {
     const lines = index.get(file), hottest = [...lines.keys()].reduce((m, n) => heat(lines.get(n)) > heat(lines.get(m)) ? n : m);
     look(hottest);
   }
-  // Scrolls the source to a line; its row.
+  // Scrolls the source to a line. Returns its row.
   function look(line) {
     const row = holder.querySelector("tr[data-line='" + line + "']"), box = holder.firstElementChild;
     if (row) box.scrollTop = row.offsetTop - box.clientHeight / 2;
@@ -178,7 +179,7 @@ function drawLines(section) {
     order = all.filter((l) => heat(l.at)).sort((a, b) => heat(b.at) - heat(a.at) || a.line - b.line);
     place = -1;
   }
-  // To a line, from wherever it is named.
+  // Goes to a line, from any place that names it.
   function go(name) {
     const colon = lineColon(name), file = name.slice(0, colon), line = +name.slice(colon + 1);
     if (!index.has(file)) return;
@@ -221,7 +222,7 @@ function drawLines(section) {
   return {go, order: () => order};
 }
 
-// Rows for bars() of {name: {kernel: volume}}, the most bytes first.
+// Returns rows for bars() from {name: {kernel: volume}}, most bytes first.
 function volumeRows(places, shorten) {
   return Object.keys(places).map((name) => ({name, v: volumeSum(places[name]), kernels: Object.keys(places[name])}))
     .sort((a, b) => b.v.load + b.v.store - a.v.load - a.v.store || (a.name < b.name ? -1 : 1))

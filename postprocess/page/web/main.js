@@ -1,4 +1,4 @@
-// Puts the panels into the page.
+// Adds the panels to the page.
 function applyTheme(dark) {
   document.documentElement.classList.toggle("dark", dark);
   document.getElementById("theme").textContent = dark ? "☀ light" : "☾ dark";
@@ -26,7 +26,7 @@ function drawNav() {
   for (const section of links.keys()) seen.observe(section);
 }
 
-// A turn of the event loop, so that the page answers between two panels.
+// Waits for a turn of the event loop, so that the page responds between two panels.
 const loop = new MessageChannel(), waiting = [];
 let turns = 0;
 loop.port1.onmessage = () => waiting.shift()();
@@ -39,7 +39,7 @@ function turn() {
 }
 
 const panels = {};
-// Panels that say nothing of a host program, and the words of the page's own text.
+// Hides panels that do not apply to a host program, and adapts the page's texts.
 function fitThreads() {
   if (!ofThreads) return;
   document.getElementById("plots-title").textContent = "Caches";
@@ -60,7 +60,7 @@ async function drawPage() {
     try {
       panels[id] = draws[id](section);
       for (const f of redraws.slice(before)) f();
-    } catch (e) { // of data that memtrace extract did not write; the other panels are drawn
+    } catch (e) { // data not written by memtrace extract; the other panels are drawn
       redraws.length = before;
       state.listeners.length = heard;
       console.error(e);
@@ -81,10 +81,10 @@ async function drawPage() {
   document.getElementById("made").textContent = "Made by memtrace report (memtrace " + data.tool + ") from " + data.inputs.join(", ") + ".";
   new ResizeObserver(askRedraw).observe(document.getElementById("main"));
   startSearch();
-  startAddress(); // the place that was asked for has moved meanwhile
+  startAddress(); // the target of the address has moved meanwhile
 }
 
 startTheme();
 addEventListener("scroll", hideTip, {passive: true});
-// For scripts and tests: what is drawn, as numbers, from `ready` on.
+// Interface for scripts and tests: the data drawn, as numbers, valid after `ready`.
 window.memtraceReport = {data, state, setState, panels, launches, totals, missCurve, chosenLaunches, unpackLists, figures, find, searchEntries, footprint, turns: () => turns, ready: drawPage()};

@@ -1,10 +1,9 @@
-// Heat maps of who sent what to whom: kernel to kernel, CTA to CTA. One drawing for both: a map asks its model for the
-// sums of a part of the matrix on a grid no finer than its pixels, so that work and picture stay small however many CTAs
-// there are.
+// Heat maps of transfers: kernel to kernel, CTA to CTA. Both use one drawing: a map asks its model for sums of a part
+// of the matrix on a grid no finer than its pixels, so that work and picture stay small for any number of CTAs.
 const mapSize = {top: 20, turned: 110, most: 560, cell: 112, named: 15, allNamed: 64};
 
-// model: size(), origin (first place shown), sum(rows [r0, r1), columns [c0, c1), n rows, n columns) -> {bytes, count},
-// name(place), lines(range of rows, range of columns) -> words of the tooltip
+// model: size(), origin (first index shown), sum(rows [r0, r1), columns [c0, c1), n rows, n columns) -> {bytes, count},
+// name(index), lines(range of rows, range of columns) -> texts of the tooltip
 function heatMap(label, model, choose) {
   let view = null, grid = null, cursor = null, drag = null, top = mapSize.top;
   const left = model.left;
@@ -16,17 +15,17 @@ function heatMap(label, model, choose) {
     const side = sideOf(surface.width), n = Math.max(1, Math.min(view.n, Math.floor(side / (view.n <= 64 ? 4 : 1)), 512));
     return {side, n, cell: side / n};
   }
-  // Few places need no large picture; where all have names, there is room for each.
+  // A few places need no large picture; if all have names, the picture has room for them.
   function sideOf(width) { return Math.max(namedSide(), Math.min(width - left - 4, mapSize.most, size() * mapSize.cell)); }
   function namedSide() { return model.upright && size() <= mapSize.allNamed ? mapSize.named * size() : 0; }
   e.style.width = model.upright ? "max(100%, " + (left + 4 + namedSide()) + "px)" : "100%";
-  // Names of columns that are wider than these stand upright.
+  // Names of columns that are wider than these are rotated.
   function columnNames() { return model.upright ? d3.range(view.c, view.c + Math.min(view.n, 512)).map(model.name) : []; }
   function topOf(c, width) {
     const widest = d3.max(columnNames(), (name) => c.measureText(name).width) || 0;
     return widest + 6 > sideOf(width) / view.n ? Math.max(mapSize.top, Math.min(widest, mapSize.turned) + 8) : mapSize.top;
   }
-  // Places [from, to) of bin i of n; bins may differ by one place.
+  // Returns the indices [from, to) of bin i of n; sizes of bins may differ by one.
   function range(start, i, n) { return [start + Math.ceil(i * view.n / n), start + Math.ceil((i + 1) * view.n / n)]; }
 
   function draw(c, width) {
@@ -67,7 +66,7 @@ function heatMap(label, model, choose) {
       cellText(c, bytesParts(v), x + g.cell / 2, y + g.cell / 2, g.cell - 6);
     }
   }
-  // In one line, in two, or not at all: a number without its unit says nothing.
+  // Writes a number in one line, in two, or not at all: a number without its unit is useless.
   function cellText(c, parts, x, y, room) {
     const fits = (text) => c.measureText(text).width <= room;
     c.textAlign = "center";
@@ -79,7 +78,7 @@ function heatMap(label, model, choose) {
     c.imageSmoothingEnabled = false;
     c.drawImage(buffer, left, top, g.side, g.side);
   }
-  // Bins that are named, about one in `every`, and the places by whose names: the model's marks, if not all fit.
+  // Returns the named bins, about one in `every`, with the index that names each: the model's marks, if not all fit.
   function named(start, n, every) {
     const marks = every > 1 && model.marks ? model.marks(start, start + view.n, every * view.n / n) : null, out = [];
     const skip = marks && marks.length > 1 ? Math.max(1, Math.round(marks.length * every / n)) : 0;
@@ -111,7 +110,7 @@ function heatMap(label, model, choose) {
       }
       const text = clipText(c, model.name(place), Math.max(g.cell * every - 6, 20)), w = c.measureText(text).width;
       const x = Math.max(left, Math.min(left + g.side - w, left + (i + 0.5) * g.cell - w / 2));
-      if (x < free || (text.length < 10 && text.includes("…"))) continue; // so little of a name says nothing
+      if (x < free || (text.length < 10 && text.includes("…"))) continue; // too short to identify the name
       c.fillText(text, x, 9);
       free = x + w + 6;
     }
@@ -192,7 +191,7 @@ function heatMap(label, model, choose) {
 }
 
 // ---- kernel to kernel ----
-// Rows without superstep, of traces with very many, count for all only.
+// Rows without superstep, from very large traces, appear only in the sum over all launches.
 const rowsTogether = transferRows.some((r) => r.targetStep === null);
 function rowShown(r) { return state.superstep === null || rowsTogether || r.targetStep === state.superstep; }
 function kernelModel() {
@@ -220,7 +219,7 @@ function groupShown(g) {
   if (state.source !== null && state.source !== g.kernel) return false;
   return !state.target || cells.stepBin > 1 || kernelBySuperstep.get(g.step) === state.target;
 }
-// The first cell of the group in a row at or after `row`.
+// Returns the group's first cell in a row at or after `row`.
 function firstInRow(g, row) {
   let lo = g.from, hi = g.to;
   while (lo < hi) {
@@ -239,8 +238,8 @@ function ctaRange(range, bin) {
   const first = axisNames[(Math.max(range[0], 1) - 1) * bin], last = axisNames[Math.min((range[1] - 1) * bin, axisNames.length) - 1];
   return (range[0] === 0 ? "host and " : "") + (first === last ? say("CTA ", "thread ") + first : say("CTAs ", "threads ") + first + " … " + last);
 }
-// Places in [from, to) that are good to name: the host, and beginnings of the grid's rows, or round numbers about `apart` from
-// one another where the grid has one row. null: rows are very many, or places are several CTAs.
+// Returns the places in [from, to) to label: the host, and the beginnings of the grid's rows, or round numbers about
+// `apart` from one another if the grid has one row. null: too many rows, or several CTAs in a place.
 const rowMarks = 300;
 function ctaMarks(from, to, apart) {
   const out = from === 0 ? [0] : [];
@@ -278,7 +277,7 @@ function ctaModel() {
   };
 }
 
-// ---- as tables ----
+// ---- tables ----
 function pairColumns(what) {
   return [textColumn("from " + what, "from", true), textColumn("to " + what, "to", true), numberColumn("bytes", "bytes"), numberColumn("accesses", "accesses")];
 }
@@ -293,7 +292,7 @@ function kernelPairRows() {
   }
   return [...pairs.values()];
 }
-// All cells that are shown, as the page has them; those of one pair of CTAs in several launches are several rows.
+// Returns all cells shown; a pair of CTAs in several launches has several rows.
 function ctaPairRows() {
   const rows = [], last = (place) => ctaRange([place, place + 1], cells.bin);
   for (const g of cells.groups)

@@ -1,4 +1,4 @@
-// The heading, what was traced, what is missing, and the figures in large.
+// Heading, extent of the trace, missing data, and the main figures.
 function totals() {
   const t = {load: 0, store: 0, commLoad: 0, commStore: 0, sameLaunch: 0, sameCta: 0, ctas: 0, fromHost: 0, toHost: 0, between: 0, unordered: 0};
   for (const l of launches) {
@@ -31,7 +31,7 @@ function recordsTile() {
   const t = data.totals, known = t.reported !== null;
   return countTile("records", known ? t.reported : t.records, "accesses of threads" + (!filtered ? "" : known ? ", of " + count(t.records) + " of the run" : " of the run"), "records");
 }
-// In all, and by whom.
+// Tile with the total communication, and its parts by sender.
 function communicationTile(t) {
   const part = (n, words) => el("div", {}, (t.load ? percent(n, t.load) + " of loads" : bytes(n)) + (words ? ": " + words : ""));
   const e = bytesTile("communication", t.commLoad, el("div", {}, ...data.has.senders ? senderKinds.filter(([, of]) => of(t)).map(([, of, words]) => part(of(t), words)) : [part(t.commLoad)]), "commLoad");
@@ -39,7 +39,7 @@ function communicationTile(t) {
   return e;
 }
 
-// Sentences on what the page cannot know.
+// Returns sentences on data that the page lacks.
 function missing() {
   const out = [], t = data.totals;
   if (t.lost) out.push(many(t.lost, "record" + ofRun + " was", "records" + ofRun + " were") + " lost.");
@@ -86,7 +86,7 @@ function drawOverview(section) {
   if (data.has.transfers && t.toHost) tiles.push(bytesTile("to host code", t.toHost, say("read by the host, written by CTAs", "read by the host, written by threads"), "toHost"));
   if (t.unordered && !ofThreads) tiles.push(bytesTile("unordered", t.unordered, say("writer and reader in the same launch", "writer and reader in the same run"), "unordered"));
   const box = el("div", {class: "tiles"}, ...tiles);
-  redraws.push(() => { // rows of about the same length: nine are five and four, not eight and one; fewer where it became narrower since
+  redraws.push(() => { // rows of about equal length: nine tiles are five and four, not eight and one; fewer per row after the page became narrower
     const fit = Math.max(1, Math.floor((box.clientWidth + 13) / 148)), rows = Math.ceil(tiles.length / fit);
     box.style.gridTemplateColumns = "repeat(auto-fit, minmax(max(8.4rem, 100% / " + Math.ceil(tiles.length / rows) + " - .8rem), 1fr))";
   });

@@ -1,9 +1,9 @@
-// What memtrace extract's further analyses found (the members of comm.json by the same names): coalescing, reuse, sharing,
-// conflicts, placement; bytes by allocation and variable.
+// Results of the further analyses of memtrace extract (sections of comm.json with the same names): coalescing, reuse,
+// sharing, races, placement; bytes by allocation and variable.
 function block(id, title, text, ...children) {
   return el("div", {id}, el("h3", {}, title), text ? lead(text) : null, ...children);
 }
-// The supersteps of {kernel: {superstep: value}} that are looked at: [[kernel, superstep, value], …].
+// Returns the selected supersteps of {kernel: {superstep: value}}: [[kernel, superstep, value], …].
 function chosenLaunches(kernels) {
   const out = [];
   for (const kernel in kernels)
@@ -11,7 +11,7 @@ function chosenLaunches(kernels) {
       if (state.superstep === null || state.superstep === +step) out.push([kernel, +step, kernels[kernel][step]]);
   return out;
 }
-// A block whose picture follows the chosen superstep.
+// Returns a block whose picture follows the selected superstep.
 function living(id, title, text, draw) {
   const holder = el("div");
   const follow = () => clear(holder, draw());
@@ -30,7 +30,7 @@ function coalescingRows() {
         rows.push(Object.assign({kernel, line, type}, data.coalescing.kernels[kernel][line][type]));
   return rows;
 }
-// The same over all kernels: instances of a template share their lines. What has no line stays apart by kernel.
+// Sums over all kernels: instances of a template share their lines. Accesses without line stay separate by kernel.
 const coalescingSums = ["requests", "accesses", "bytes", "distinct", "sectors", "lines", "single", "irregular"];
 function coalescingLines(all = coalescingRows()) {
   const sums = new Map();
@@ -71,8 +71,8 @@ function coalescingBlock() {
 }
 
 // ---- reuse ----
-const levels = [["CTA", "load", 6], ["SM", "store", 3.6], ["device", "good", 1.4]].filter(([level]) => !ofThreads || level !== "SM"); // the narrower ones lie over the wider ones
-// Uses that would miss in a cache of 2^k lines with the least recently used one replaced, k = 0, 1, …
+const levels = [["CTA", "load", 6], ["SM", "store", 3.6], ["device", "good", 1.4]].filter(([level]) => !ofThreads || level !== "SM"); // narrower lines are drawn over wider ones
+// Returns the misses in an LRU cache of 2^k lines, k = 0, 1, …
 function missCurve(launchesOf, level) {
   let uses = 0, largest = 1, lines = 0;
   const hits = new Map();
@@ -90,7 +90,7 @@ function missCurve(launchesOf, level) {
   }
   return {points, largest, uses, lines};
 }
-// Up to 100 %, or, where little misses, to a round number above the most.
+// Returns the scale's end: 100 %, or if there are few misses a round number above the maximum.
 function missScale(curves) {
   const most = d3.max(curves, (c) => d3.max(c.points, (p) => p[1])) || 0;
   return d3.scaleLinear().domain([0, most > 0.5 ? 1 : Math.max(most, 0.001)]).nice(4);
@@ -121,7 +121,7 @@ function reusePicture() {
   return el("div", {}, figure("Misses by size of a cache", svg.node(), () => curves.flatMap((c) => c.points.map((p) => ({level: nameWord(c.level), bytes: p[0] * size, misses: p[2], uses: c.uses}))),
     [textColumn("cache per", "level"), numberColumn("size (B)", "bytes"), numberColumn("misses", "misses"), numberColumn("uses", "uses")]), colourLegend(words), el("p", {class: "muted"}, footprintWords()));
 }
-// What the whole run touches, and its largest launch: [lines, launch with most, its lines]; null: not known.
+// Returns the footprint of the run and its largest launch: [lines, launch with most lines, its lines]; null: not known.
 let footprintKept;
 function footprint() {
   if (footprintKept === undefined) footprintKept = findFootprint();
@@ -142,7 +142,7 @@ function footprintWords() {
   if (f && ofThreads) return "It touches " + aboutSample() + many(f.lines, "cache line") + " of " + bytes(data.reuse.line_size) + " (" + bytes(f.bytes) + ").";
   return f ? "The whole run touches " + aboutSample() + many(f.lines, "line") + " (" + bytes(f.bytes) + "); " + (filtered ? say("the largest launch shown, ", "the largest run shown, ") : say("its largest launch, ", "its largest run, ")) + f.step + " (" + middle(shortKernel(f.kernel), 40) + "), " + bytes(f.most) + "." : "";
 }
-// Of a sample the footprint is an estimate, and so is what misses.
+// Footprint and misses of a sample are estimates.
 function aboutSample() {
   return data.reuse.sample > 1 ? "about " : "";
 }
@@ -175,7 +175,7 @@ function sharingPicture() {
     top.length ? el("p", {class: "muted"}, "Most false sharing: " + top.slice(0, 3).map((t) => t.address + " of " + (t.allocation || "an unknown allocation") + " (" + many(t.writers, "writer") + ", " + many(t.accesses, "access", "accesses") + ")").join("; ") + ".") : null);
 }
 
-// ---- conflicts ----
+// ---- races (section conflicts) ----
 function conflictRows() {
   const rows = [];
   for (const kernel in data.conflicts)
@@ -209,7 +209,7 @@ function placementBlock() {
     bars([...(typeof p.ran === "number" ? [{name: "as it ran", parts: known ? [[p.ran, "store"], [0, "store-pale"]] : [[p.ran, "store"]], title: exactBytes(p.ran), text: bytes(p.ran) + ", " + percent(p.ran, p.load)}] : []), ...Object.keys(p.policies).map((k) => placementRow(k, p.policies[k], p.load, known))], "Bytes across devices", 8, known ? ["distinct (B)", "read again (B)"] : ["across (B)"]),
     known ? colourLegend([["store", "distinct"], ["store-pale", "read again"]]) : null);
 }
-// known: how many bytes differ, which files of earlier versions do not say.
+// known: distinct bytes are known; files of earlier versions lack them.
 function placementRow(name, policy, load, known) {
   const {cross, distinct} = policy;
   return {name: placementNames[name] || name, parts: known ? [[distinct, "store"], [cross - distinct, "store-pale"]] : [[cross, "store"]],
@@ -217,14 +217,14 @@ function placementRow(name, policy, load, known) {
     text: bytes(cross) + ", " + percent(cross, load) + (known ? "; " + bytes(distinct) + " distinct" : "")};
 }
 
-// link: what goes from a name to its line or buffer.
+// link: function that goes from a name to its line or buffer.
 function volumesBlock(id, title, places, link) {
   if (!places || !Object.keys(places).length) return null;
   const rows = volumeRows(places, (n) => n);
   for (const r of rows) r.pick = link(r.key);
   return block(id, title, null, bars(rows, title, 10, ["loaded (B)", "stored (B)"]), colourLegend([["load", "loaded"], ["store", "stored"]]));
 }
-// The line with most bytes of a variable.
+// Returns the line with most bytes of a variable.
 function variableLink(name) {
   const of = ((data.coalescing && data.coalescing.sites) || []).filter((r) => r.line && (r.variable || "?") === name);
   return of.length ? lineLink(largest(of, (r) => r.bytes).line) : null;
@@ -243,7 +243,7 @@ function missesBlock() {
     virtualTable(rows, [Object.assign(textColumn("line", "line"), {text: (r) => baseName(r.line), hint: (r) => r.line, pick: (r) => lineLink(r.line)}), numberColumn("accesses", "accesses"), numberColumn("misses", "misses"), wordColumn("miss rate", "part"), numberColumn("by stores", "store_misses"), numberColumn("fetched (B)", "fetched"), numberColumn("used (B)", "used"), wordColumn("used", "use")], "Cache misses"));
 }
 
-// ---- lines that go to and fro between threads ----
+// ---- cache lines that move between threads ----
 function bounceRows() {
   return (data.bounces || []).map((b) => Object.assign({other: b.times - b.same, first: "thread " + b.from_thread + " → " + b.to_thread}, b, {type: typeWord(b.type)}));
 }

@@ -1,4 +1,4 @@
-// One search over all that has a name: kernels, launches, lines, variables, buffers.
+// One search over everything that has a name: kernels, launches, lines, variables, buffers.
 const mostFound = 40;
 function* searchEntries() {
   for (const r of kernelRows()) yield {kind: "kernel", text: r.name, more: many(r.launches, "launch", "launches"), go: () => { panels.tables.show("Kernels", r.name); document.getElementById("tables").scrollIntoView(); }};
@@ -7,7 +7,7 @@ function* searchEntries() {
   for (const name in (data.lines && data.lines.variables) || {}) if (variableLink(name)) yield {kind: "variable", text: name, more: "", go: variableLink(name)};
   for (const l of launches) yield {kind: "launch", text: l.superstep + " " + kernelNames[l.kernel], more: bytes(l.load + l.store), go: () => { setState({superstep: l.superstep}); document.getElementById("timeline").scrollIntoView(); }};
 }
-// All words of the needle must be there. At most mostFound of each kind, and how many there are.
+// Finds the entries with all words of the needle. Returns at most mostFound of each kind, and their total number.
 function find(entries, needle) {
   const words = needle.toLowerCase().split(/\s+/).filter(Boolean), found = [], kinds = new Map();
   if (!words.length) return {found, all: 0};

@@ -1,15 +1,15 @@
-// Shared and local memory: bank conflicts and local memory by line, hazards. data.shared has the rows of the text's tables (memtrace extract -s shared); it is there
-// only where the trace has records of such memory.
+// Shared and local memory: bank conflicts and local memory by line, hazards. data.shared has the rows of the text's
+// tables (memtrace extract -s shared); it exists only if the trace has records of such memory.
 const shared = data.shared || null;
 const sharedFigures = ["requests", "accesses", "bytes", "wavefronts", "ideal", "worst"];
-// Gives each row `by`: launch -> what `of` makes of its cell; null: too many of them to be in the page.
+// Adds `by` to each row: launch -> result of `of` for its cell; null: too many cells for the page.
 function byLaunch(rows, list, of) {
   const cells = list && unpackWhole(list);
   for (const r of rows) r.by = cells ? new Map() : null;
   for (const g of cells ? cells.groups : []) for (let i = g.from; i < g.to; i++) rows[g.row].by.set(cells.superstep[i], of(cells, i));
   return rows;
 }
-// The rows of banks and of local.
+// Unpacks the rows of banks and of local memory.
 function unpackShared() {
   const of = (list) => list.rows.map((r) => Object.assign({at: r.file ? r.file + ":" + r.line : "?"}, r)), banks = of(shared.banks), local = of(shared.local);
   byLaunch([...banks, ...local], shared.shared_cells, (cells, i) => Object.fromEntries(sharedFigures.map((key) => [key, cells[key][i]])));
@@ -17,14 +17,14 @@ function unpackShared() {
 }
 let sharedKept = null;
 function sharedRows() { return sharedKept = sharedKept || unpackShared(); }
-// Of the launch that is looked at, or of all: those of no figure are not there.
+// Returns the rows of the selected launch, or of all; rows without figures are left out.
 function chosenRows(rows) {
   return state.superstep === null || !shared.shared_cells ? rows : rows.filter((r) => r.by.has(state.superstep)).map((r) => Object.assign({}, r, {launches: 1}, r.by.get(state.superstep)));
 }
 function bankConflicts(r) { return r.wavefronts - r.ideal; }
 function ways(n) { return n + "-way"; }
 function placeWords(r) { return r.file ? place(r.file, r.line) : r.at || "?"; }
-// The kernel stands in a name only where it tells rows apart.
+// Includes the kernel in a name only where it distinguishes rows.
 function rowName(rows) {
   const base = (r) => [placeWords(r), r.type, r.variable].filter(Boolean).join(" "), times = new Map();
   for (const r of rows) times.set(base(r), (times.get(base(r)) || 0) + 1);
@@ -32,7 +32,8 @@ function rowName(rows) {
 }
 function leftOut(list, what) { return list.left_out ? " The " + count(list.left_out) + " " + what + " with the smallest figures are left out." : ""; }
 
-// Bars that follow the launch, with all figures as a table. of(rows): rows of bars() of those that are looked at.
+// Draws bars that follow the selected launch, with all figures as a table. of(rows): rows of bars() for the selected
+// rows.
 function sharedBars(label, rows, columns, of, empty) {
   const body = el("tbody"), picture = el("table", {class: "bars", "aria-label": label}, body), none = nothing(empty), more = el("span", {class: "quiet"});
   let shown = [];
@@ -93,12 +94,12 @@ function localBlock() {
 
 // ---- hazards ----
 const hazardWords = {RAW: "a load after a store", WAR: "a store after a load", WAW: "a store after a store"};
-// Each with `by`: launch -> words.
+// Adds `by` to each hazard: launch -> words.
 function hazardRows() {
   return byLaunch(shared.hazards.rows.map((r) => Object.assign({example: r.cta.join(",") + ": " + r.first.thread + ", " + r.second.thread + " at 0x" + r.address.toString(16)}, r)),
     shared.hazards.hazard_cells, (cells, i) => cells.words[i]);
 }
-// Of the launch that is looked at, or of all. The example is of one launch.
+// Returns the hazards of the selected launch, or of all. The example comes from one launch.
 function chosenHazards(rows) {
   const step = state.superstep;
   return step === null || !shared.hazards.hazard_cells ? rows : rows.filter((r) => r.by.has(step)).map((r) => Object.assign({}, r, {words: r.by.get(step), launches: 1}, r.launch === step ? {} : {launch: null, example: ""}));
@@ -116,7 +117,7 @@ function hazardsBlock() {
   if (!shared.banks.rows.length) return null;
   const rows = hazardRows(), notes = hazardNotes(), holder = el("div");
   let drawn;
-  const follow = () => { // what is filtered and scrolled stays while the launch does
+  const follow = () => { // filter and scroll position stay while the launch does
     if (drawn !== state.superstep) clear(holder, hazardTable(chosenHazards(rows), rows.length));
     drawn = state.superstep;
   };
@@ -133,7 +134,7 @@ function hazardTable(rows, all) {
       numberColumn("words", "words", "words of 4 bytes, counted each time; bytes where an access to the word is smaller"), numberColumn("launches", "launches"), Object.assign(launchColumn("launch", "launch of the example"), {name: say("in launch", "in run")}), textColumn(say("CTA: threads", "thread: threads"), "example")], "Hazards");
 }
 
-// Without such records there is no panel.
+// Removes the panel if there are no such records.
 function startShared() {
   if (!shared) document.getElementById("shared").remove();
   else if (!shared.banks.rows.length) document.getElementById("shared-title").textContent = "Local memory";

@@ -1,5 +1,5 @@
-// A table that sorts, filters, and has only as many rows in the page as can be seen.
-// columns: [{name, get(row), text(row), num, mono, title}]; text is what is shown and filtered by.
+// Table that sorts, filters, and keeps only the visible rows in the page. columns: [{name, get(row), text(row), num,
+// mono, title}]; text is shown and used by the filter.
 const rowHeight = 30;
 
 function virtualTable(rows, columns, label, filter) {
@@ -16,7 +16,7 @@ function virtualTable(rows, columns, label, filter) {
     el("table", {"aria-rowcount": rows.length}, el("thead", {}, el("tr", {}, ...heads)), body));
 
   function sort(i) {
-    descending = sorted === i ? !descending : !!columns[i].num; // of numbers the largest first
+    descending = sorted === i ? !descending : !!columns[i].num; // numbers start with the largest
     sorted = i;
     heads.forEach((h, k) => h.setAttribute("aria-sort", k !== i ? "none" : descending ? "descending" : "ascending"));
     choose();
@@ -27,7 +27,7 @@ function virtualTable(rows, columns, label, filter) {
       const get = columns[sorted].get, sign = descending ? -1 : 1;
       shown.sort((a, b) => {
         const x = get(a), y = get(b);
-        if (x === null || y === null) return (x === null) - (y === null); // what is not known comes last
+        if (x === null || y === null) return (x === null) - (y === null); // unknown values come last
         return x < y ? -sign : x > y ? sign : 0;
       });
     }
@@ -93,7 +93,7 @@ function kernelRows() {
 }
 const volumeColumns = [numberColumn("loaded (B)", "load", "data volume: bytes of all loads"), numberColumn("stored (B)", "store", "data volume: bytes of all stores"),
   numberColumn("comm. load (B)", "commLoad", communicationWords), numberColumn("comm. store (B)", "commStore", "stored bytes that are later loaded as communication; each counts once")];
-// Whose bytes the communication is; not of all pages, and not of all parts.
+// Returns columns of the senders of communication; some pages and some parts lack them.
 function senderColumns(has) {
   return has ? senderKinds.map(([words, of, short]) => ({name: short + " (B)", num: true, title: "communication last written by " + words, get: (r) => r.told === false ? null : of(r), text: (r) => r.told === false ? "–" : count(of(r))})) : [];
 }
@@ -102,7 +102,7 @@ function transferTableRows() {
   return transferRows.map((r) => Object.assign({}, r, {source: kernelNames[r.source], target: kernelNames[r.target]}));
 }
 
-// Host code by place, as a host trace says it.
+// Returns host code by location, from a host trace.
 function hostRows() {
   const rows = new Map();
   for (const [section, load, store] of [["HDV", "load", "store"], ["HCV", "commLoad", "commStore"]])
@@ -115,19 +115,19 @@ function hostRows() {
       }
   return [...rows.values()];
 }
-// What a sampled trace stands for.
+// Returns the estimates for the whole run from a sampled trace.
 function estimateRows() {
   const row = (name, superstep, e) => ({name, superstep, ctas: e.ctas, traced: e.traced_ctas, load: e.counted.Load, store: e.counted.Store,
     loadAll: e.estimate ? e.estimate.Load : null, storeAll: e.estimate ? e.estimate.Store : null});
   return Object.keys(data.estimates).flatMap((k) => [row(k, null, data.estimates[k]), ...Object.keys(data.estimates[k].supersteps).map((s) => row(k, +s, data.estimates[k].supersteps[s]))]);
 }
 
-// Calls of libraries (cublasSgemm) are launches, too; what they touch is known from their arguments.
+// Calls of libraries (cublasSgemm) are launches as well; their accesses are derived from their arguments.
 function libraryColumn() {
   return launches.some((l) => l.library) ? [textColumn("library", "library")] : [];
 }
 
-// Where one failed.
+// Returns a column of errors, if a launch failed.
 function failedColumn() {
   return launches.concat(untracedLaunches).some((l) => l.status) ? [{name: "failed", get: (r) => r.status || null, text: (r) => r.status ? failedWords(r) : "", csv: (r) => r.status || ""}] : [];
 }
@@ -162,7 +162,7 @@ function tableList() {
   return list;
 }
 
-const tablesOfRun = ["Sites", "Allocations", "Copies", "Estimates"]; // whatever the filters
+const tablesOfRun = ["Sites", "Allocations", "Copies", "Estimates"]; // regardless of the filters
 const emptyTables = {
   Sites: "Sites are in the companion file (MemTrace-pipe-N.meta), which was not read.",
   Allocations: "No allocations: they are in the companion file (MemTrace-pipe-N.meta).",

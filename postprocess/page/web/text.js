@@ -1,4 +1,4 @@
-// Words, numbers, elements, tooltip, canvas: what all panels use. Text goes into the page as text only.
+// Texts, numbers, elements, tooltip and canvas for all panels. Text is added to the page as text only.
 const grouped = new Intl.NumberFormat("en-US");
 function count(n) { return n === null || n === undefined ? "–" : grouped.format(n); }
 
@@ -11,7 +11,7 @@ function bytesParts(n) {
 function bytes(n) { return bytesParts(n).join(" "); }
 function exactBytes(n) { return n < 1024 ? count(n) + " B" : count(n) + " B (" + bytes(n) + ")"; }
 
-// So many that the whole number would not fit a small place: [268, "million"].
+// Shortens numbers that would not fit a small place: [268, "million"].
 function countParts(n) {
   const [scale, word] = n < 1e7 ? [1, ""] : n < 1e9 ? [1e6, "million"] : n < 1e12 ? [1e9, "billion"] : [1e12, "trillion"];
   return [scale === 1 ? count(n) : (n / scale).toPrecision(4).replace(/\.?0+$/, ""), word];
@@ -25,21 +25,21 @@ function duration(ns) {
 }
 function percent(part, all) {
   if (!all) return "–";
-  const p = 100 * part / all; // 100 % is all of it, 0 % is nothing
+  const p = 100 * part / all; // only the whole is 100 %, and only nothing is 0 %
   return (part === all || !part ? p.toFixed(0) : p < 0.1 ? "< 0.1" : p > 99.9 ? "> 99.9" : p.toFixed(1)) + "\u00a0%";
 }
 function many(n, one, more) { return count(n) + " " + (n === 1 ? one : more || one + "s"); }
-// solver::detail::axpy<a::b> is axpy<a::b> where there is little room.
+// Shortens solver::detail::axpy<a::b> to axpy<a::b>.
 function shortKernel(name) {
   const end = name.indexOf("<") > 0 ? name.indexOf("<") : name.length, colons = name.lastIndexOf("::", end);
   return colons > 0 ? name.slice(colons + 2) : name;
 }
-// A long text keeps both ends: instances of one template differ there.
+// Shortens a long text in its middle: instances of a template differ at the ends.
 function middle(text, most) {
   const head = Math.ceil((most - 1) * 0.45);
   return text.length <= most ? text : text.slice(0, head) + "…" + text.slice(text.length - (most - 1 - head));
 }
-// The same as an element: what is in the middle gives way where there is no room for all of it.
+// Returns such a text as an element whose middle part shrinks if there is too little room.
 const midLong = 28, midEnd = 14;
 function mid(text) {
   return text.length < midLong ? text : el("span", {class: "mid"}, el("span", {}, text.slice(0, -midEnd)), el("span", {}, text.slice(-midEnd)));
@@ -66,7 +66,7 @@ function clear(e, ...children) {
 function lead(text) { return el("p", {class: "lead"}, text); }
 function nothing(text) { return el("p", {class: "none"}, text); }
 
-// A row of buttons of which one is pressed. choices: [[value, text], …]
+// Returns a row of buttons, one of which is pressed. choices: [[value, text], …]
 function segments(label, choices, value, change) {
   const box = el("span", {class: "seg", role: "group", "aria-label": label});
   const buttons = choices.map(([v, text]) => el("button", {type: "button", "data-value": String(v), "aria-pressed": String(v === value), on: {click() {
@@ -78,7 +78,7 @@ function segments(label, choices, value, change) {
 }
 
 const tip = document.getElementById("tip");
-// lines: the first one is the heading.
+// Shows a tooltip; the first of the lines is the heading.
 function showTip(x, y, lines) {
   clear(tip, el("b", {}, lines[0]), ...lines.slice(1).filter(Boolean).map((l) => el("div", {}, l)));
   tip.hidden = false;
@@ -96,10 +96,10 @@ function readTheme() {
     theme[name] = style.getPropertyValue("--" + name).trim();
   theme.dark = document.documentElement.classList.contains("dark");
 }
-// Okabe and Ito: can be distinguished with any kind of colour blindness.
+// Okabe and Ito: distinguishable with any kind of colour blindness.
 const palette = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c", "#b8a80c", "#7a5bc2", "#8a5a2b"];
 function kernelColour(k) { return k === 0 ? theme.muted : palette[(k - 1) % palette.length]; }
-// Viridis, from near the background to far from it.
+// Viridis, starting near the background colour.
 function ramp(t) { return d3.interpolateViridis(theme.dark ? 0.12 + 0.88 * t : 0.95 - 0.95 * t); }
 
 const redraws = [];
@@ -116,7 +116,8 @@ function askRedraw() {
 }
 
 const canvasFont = "12px system-ui, \"DejaVu Sans\", sans-serif";
-// A canvas of the width of its place and a height in CSS pixels; draw(context, width, height) again when needed.
+// Returns a canvas with the width of its container and a height in CSS pixels; calls draw(context, width, height) when
+// needed.
 function canvas(height, label, draw) {
   const e = el("canvas", {tabindex: "0", role: "application", "aria-roledescription": "chart", "aria-label": label});
   e.style.height = height + "px";
@@ -143,9 +144,9 @@ function canvas(height, label, draw) {
   redraws.push(surface.draw);
   return surface;
 }
-// The same for figure(), in a box where what is wider than the page scrolls.
+// Returns a canvas for figure(), in a box that scrolls if it is wider than the page.
 function sideways(surface) { return Object.assign({}, surface, {element: el("div", {class: "sideways"}, surface.element)}); }
-// A picture with a pixel for each number that is not 0; shade(number): 0 to 1.
+// Returns a picture with a pixel for each number that is not 0; shade(number): 0 to 1.
 function gridImage(grid, columns, rows, shade) {
   const image = new ImageData(columns, rows), colours = d3.range(256).map((i) => d3.rgb(ramp(i / 255))), buffer = document.createElement("canvas");
   for (let i = 0; i < columns * rows; i++) {
@@ -158,7 +159,7 @@ function gridImage(grid, columns, rows, shade) {
   buffer.getContext("2d").putImageData(image, 0, 0);
   return buffer;
 }
-// Where the mouse is in a canvas, in CSS pixels.
+// Returns the mouse position in a canvas, in CSS pixels.
 function at(event, e) {
   const box = e.getBoundingClientRect();
   return [event.clientX - box.left, event.clientY - box.top];
@@ -174,14 +175,14 @@ function clipText(c, text, width) {
   return lo > 1 ? middle(text, lo) : "";
 }
 
-// Of a text in the canvas' font.
+// Returns the width of a text in the canvas's font.
 const ruler = document.createElement("canvas").getContext("2d");
 function textWidth(text) {
   ruler.font = canvasFont;
   return ruler.measureText(text).width;
 }
 
-// Rows of which the first `most` are shown, and more when they are asked for. draw(rows) -> elements.
+// Shows the first `most` rows, and more on request. draw(rows) -> elements.
 const moreRows = 100;
 function openable(rows, most, holder, draw) {
   const button = el("button", {type: "button", class: "quiet", on: {click() { show(); }}});
@@ -196,7 +197,7 @@ function openable(rows, most, holder, draw) {
   show();
   return button;
 }
-// What openable() draws of rows of bars(): a row of the table each. all: those that share the scale.
+// Returns the function that openable() uses to draw rows of bars(): table rows. all: rows that share the scale.
 function barRows(all) {
   const top = all.reduce((m, r) => Math.max(m, r.parts.reduce((s, p) => s + p[0], 0)), 0) || 1;
   return (shown) => shown.map((r) => el("tr", {},
@@ -204,8 +205,8 @@ function barRows(all) {
     el("td", {class: "track"}, ...r.parts.filter((p) => p[0]).map((p) => el("i", {style: "width:" + (100 * p[0] / top) + "%;background:var(--" + p[1] + ")"}))),
     el("td", {class: "num"}, r.text)));
 }
-// Bars as elements: rows of {name, title, parts: [[value, colour name], …], text, pick}; all of one scale. heads: what the parts are.
-// At first `most` rows. pick: what a click on the name does; may be missing.
+// Returns bars as elements: rows of {name, title, parts: [[value, colour name], …], text, pick}; all with one scale.
+// heads: names of the parts. Shows `most` rows at first. pick: action of a click on the name; optional.
 function bars(rows, label, most, heads) {
   const body = el("tbody"), more = openable(rows, most, body, barRows(rows));
   const columns = [{name: "name", text: (r) => r.full || r.name}, ...(heads || []).map((name, i) => ({name, num: true, get: (r) => r.parts[i][0]})), {name: "in words", text: (r) => r.text.replaceAll("\u00a0", " ")}];

@@ -1,15 +1,15 @@
-// Launches by stream and copies, in time or in their order. A click on a launch chooses its superstep for all panels.
+// Launches by stream, and copies, by time or in order. A click on a launch selects its superstep in all panels.
 const lane = {height: 26, gap: 8, left: 92, top: 8, axis: 26};
 
 const rangeLanes = 6; // ranges that are nested deeper, or overlap more, are left out and counted
 
-// Items and the names of their lanes: copies, NVTX ranges (in time only), streams.
+// Returns items and the names of their lanes: copies, NVTX ranges (by time only), streams.
 function timelineItems(order) {
   const all = launches.concat(untracedLaunches), items = [], names = [], known = launches.filter((l) => l.known);
   let most = order ? all.length : all.reduce((m, l) => Math.max(m, l.end), 1), left = 0;
-  const ends = [0]; // of the launches so far, for copies without times
+  const ends = [0]; // ends of the launches so far, for copies without times
   for (const l of known) ends.push(Math.max(ends[ends.length - 1], l.end));
-  for (const mark of copyMarks) { // a lane for each direction, so that none hides another
+  for (const mark of copyMarks) { // one lane per direction, so that none hides another
     const list = copies.filter((c) => mark.kinds.includes(c.kind));
     if (!list.length) continue;
     names.push(mark.lane);
@@ -57,7 +57,7 @@ function copySummary(list) {
   return Object.keys(kinds).map((k) => many(kinds[k].count, words[k] || k, (words[k] || k)) + ": " + exactBytes(kinds[k].bytes));
 }
 
-// Words of a tooltip.
+// Texts of a tooltip.
 function communicationLines(v, told) {
   return ["communication: loaded " + exactBytes(v.commLoad) + ", stored " + exactBytes(v.commStore),
     told && v.commLoad ? "last written: " + senderKinds.map(([words, of]) => exactBytes(of(v)) + " by " + words).join(", ") : null];
@@ -77,7 +77,7 @@ function rangeLines(r) {
   return [r.name || "(no name)", "range" + (r.domain ? " of " + r.domain : "") + ", thread " + r.thread, "took " + duration(r.end - r.begin) + ", started at " + duration(r.begin) + (r.open ? ", still open at the end" : "")];
 }
 
-// Would one long launch (the first one, which loads code, often is) leave nothing to see of most others?
+// Returns true if one long launch (often the first one, which loads code) would make most others invisible.
 function hidden() {
   const known = launches.filter((l) => l.known), times = known.map((l) => l.end - l.begin).sort((a, b) => a - b);
   return launches.length <= 300 && times[times.length >> 1] < 0.003 * known.reduce((m, l) => Math.max(m, l.end), 1);
@@ -133,7 +133,7 @@ function drawTimeline(section) {
       c.fillText(clipText(c, r.name, w - 12), x0 + 6, y + lane.height / 2 + 1);
     }
   }
-  // Copies of a lane, from left to right: those that would overlap are one mark, with their number.
+  // Draws the copies of a lane, from left to right: overlapping ones are one mark, with their number.
   function drawCopies(c, list, width) {
     let group = null;
     const y = row(list[0].lane), put = () => {
@@ -192,7 +192,7 @@ function drawTimeline(section) {
       c.textAlign = "left";
       c.fillText(name, 0, y + lane.height / 2 + 1);
     });
-    const filled = new Map(); // of launches that are narrower than a pixel, one per pixel is drawn; its tooltip counts the others
+    const filled = new Map(); // draws one of several launches in a pixel; its tooltip counts the others
     c.save();
     c.beginPath();
     c.rect(lane.left - 7, 0, width - lane.left + 7, height);
@@ -298,6 +298,6 @@ function drawTimeline(section) {
     names, used.length > palette.length ? el("span", {}, "(colours repeat)") : "", more);
   section.append(bar, figure("Timeline", surface, timelineRows, timelineColumns), legend);
   onState(surface.draw);
-  // Of the marks of copies: how many copies each stands for, by kind.
+  // Numbers of copies that the marks stand for, by kind.
   return {copies: () => boxes.filter((b) => b.item.copies).map((b) => b.item.copies.reduce((all, c) => Object.assign(all, {[c.kind]: (all[c.kind] || 0) + c.count}), {}))};
 }

@@ -1,7 +1,8 @@
-// Volumes as bars: loads up, stores down; pale all bytes, solid those that were communicated.
+// Volumes as bars: loads up, stores down; pale: all bytes, solid: communicated bytes.
 const volumeKinds = [["step", say("By launch", "By run")], ["kernel", say("By kernel", "By program")], ["cta", say("By CTA", "By thread")], ["sm", "By SM"]];
 
-// A list of volumes: {n, name(i), tick(i), an array for each of volumeKeys, pick(i), told: does it know whose bytes the communication is?}.
+// Returns a list of volumes: {n, name(i), tick(i), an array for each of volumeKeys, pick(i), told: are the senders
+// known?}.
 function volumeList(rows) {
   const list = {n: rows.length};
   for (const key of volumeKeys) list[key] = Float64Array.from(rows, (r) => r[key]);
@@ -13,12 +14,12 @@ function stepVolumes() {
           pick: (i) => setState({superstep: state.superstep === launches[i].superstep ? null : launches[i].superstep}),
           chosen: (i) => launches[i].superstep === state.superstep});
 }
-// Kernels, those with most bytes first.
+// Returns kernels, most bytes first.
 function kernelVolumes() {
   const rows = kernelRows().sort((a, b) => b.load + b.store - a.load - a.store);
   return Object.assign(volumeList(rows), {unit: "kernel", told: data.has.senders, names: true, name: (i) => rows[i].name, tick: (i) => shortKernel(rows[i].name)});
 }
-// The parts of the chosen superstep, or all supersteps added up.
+// Returns the parts of the selected superstep, or the sums over all supersteps.
 function partVolumes(parts, names, unit) {
   const n = parts.most + 1, out = {n, unit, told: data.has.part_senders, bin: parts.bin};
   for (const key of volumeKeys) out[key] = new Float64Array(n);
@@ -33,7 +34,7 @@ function partVolumes(parts, names, unit) {
   out.tick = first;
   return out;
 }
-// Of which launches the volumes of CTAs and SMs are: the page may have several launches as one.
+// Returns the launches of the volumes of CTAs and SMs, since the page may have merged launches.
 function partLaunches(parts) {
   const step = state.superstep, from = step === null ? 0 : step - step % parts.stepBin;
   return step === null ? say("all launches", "all runs") : parts.stepBin > 1 ? say("launches ", "runs ") + from + " to " + (from + parts.stepBin - 1) + " together" : say("launch ", "run ") + step;
@@ -51,7 +52,7 @@ function drawVolumes(section) {
     return null;
   }
   let kind = kinds[0][0], list = null, bins = null, log = false, bottom = 24;
-  const left = 74, least = 15, surface = canvas(330, "Volumes as bars", draw), e = surface.element; // least: of a bar with a name
+  const left = 74, least = 15, surface = canvas(330, "Volumes as bars", draw), e = surface.element; // least: minimum width of a bar with a name
   const words = el("output", {}), note = el("p", {class: "muted", id: "volumes-note"});
   function take() {
     list = kind === "step" ? stepVolumes() : kind === "kernel" ? kernelVolumes() : kind === "cta" ? partVolumes(ctaParts, axisNames, say("CTA", "thread")) : partVolumes(smParts, null, "SM");
@@ -59,7 +60,7 @@ function drawVolumes(section) {
     words.textContent = (kind === "cta" ? partLaunches(ctaParts) : kind === "sm" ? partLaunches(smParts) : ofThreads ? "in all" : "all launches") + ": loaded " + bytes(sum(list.load)) + ", stored " + bytes(sum(list.store));
     e.style.width = list.names ? "max(100%, " + (left + least * Math.min(list.n, 500)) + "px)" : "100%";
   }
-  // No more bars than half as many as there are pixels: of neighbours the largest value of each kind is shown.
+  // Limits the bars to half the number of pixels: neighbours are shown by the largest value of each kind.
   function binned(width) {
     const n = Math.max(1, Math.min(list.n, Math.floor((width - left) / 2))), out = {n, of: (b) => [Math.ceil(b * list.n / n), Math.ceil((b + 1) * list.n / n)]};
     for (const key of [...volumeKeys, "otherCta"]) out[key] = new Float64Array(n);
@@ -95,7 +96,7 @@ function drawVolumes(section) {
       c.fillText(t ? bytes(Math.abs(t)) : "0", left - 8, y(t));
     }
     for (let b = 0; b < bins.n; b++) {
-      // Narrow bars are on whole pixels: else they would shimmer.
+      // Narrow bars are aligned to pixels to avoid a shimmer.
       const bar = w < 4 ? Math.round(left + (b + 1) * w) - Math.round(left + b * w) : Math.max(Math.min(w - gap, 90), 1);
       const at = w < 4 ? Math.round(left + b * w) : left + b * w + (w - bar) / 2;
       const dim = bins.n === list.n && list.chosen && state.superstep !== null && !list.chosen(b);
@@ -146,7 +147,7 @@ function drawVolumes(section) {
       : ["communication: loaded " + most + exactBytes(bins.commLoad[b]) + ", stored " + most + exactBytes(bins.commStore[b])];
     return [most ? list.name(from) + " and " + many(to - from - 1, "other") + ", each:" : list.name(from), "loaded " + most + exactBytes(bins.load[b]) + ", stored " + most + exactBytes(bins.store[b]), ...of];
   }
-  // Of several the one with most bytes.
+  // Returns the bar with most bytes in a bin.
   function largestOf(b) {
     const [from, to] = bins.of(b);
     return largest(d3.range(from, to), (i) => list.load[i] + list.store[i]);
@@ -191,12 +192,12 @@ function drawVolumes(section) {
   return {list: () => list, bins: () => bins};
 }
 
-// Round numbers of bytes: 1, 2, 5 times a power of ten of the unit that fits.
+// Returns round numbers of bytes: 1, 2, 5 times a power of ten of the unit that fits.
 function byteTicks(up, down) {
   const most = Math.max(up, down), unit = Math.pow(1024, Math.max(0, Math.min(5, Math.floor(Math.log(most) / Math.log(1024)))));
   return d3.scaleLinear().domain([-down / unit, up / unit]).ticks(5).map((t) => t * unit).filter((t) => t === Math.floor(t) || unit > 1);
 }
-// Powers of 32, up to the most there is on each side.
+// Returns powers of 32, up to the maximum on each side.
 function logTicks(up, down) {
   const of = (most) => d3.range(0, Math.floor(Math.log(most) / Math.log(32)) + 1).map((k) => 32 ** k);
   return [0, ...of(up), ...of(down).map((t) => -t)].filter((t) => Math.abs(t) !== 1);
