@@ -7,8 +7,8 @@
 
 #define MT_CTA_TERMS 8u
 
-/* CTAs whose linear number (x + grid x * (y + grid y * z)) and whose x, y and z lie in these ranges, ends
- * included. */
+/* CTAs whose linear number (x + grid x * (y + grid y * z)) and whose x, y and z are in these ranges
+ * (inclusive). */
 struct mt_cta_term {
     uint64_t first, last;
     uint32_t low[3], high[3];
@@ -16,8 +16,7 @@ struct mt_cta_term {
 
 struct mt_cta_rule {
     uint32_t terms; /* number of terms; a CTA is chosen if any matches; 0: all are */
-    uint32_t every; /* every n-th chosen CTA is traced: those whose linear number is a multiple of this; at
-                     * least 1 */
+    uint32_t every; /* chosen CTAs whose linear number is a multiple are traced; at least 1 */
     struct mt_cta_term term[MT_CTA_TERMS];
 };
 

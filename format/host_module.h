@@ -7,7 +7,7 @@
 
 #define MT_HOST_ABI 4u
 
-/* Row for one operand of one instruction. Strings are offsets into the module's blob (0: ""), so there are no
+/* Row for one operand of one instruction. Strings are offsets into the module's blob (0: ""): no
  * relocations. */
 #define MT_HOST_STRONG 0x100u /* flag of op: an atomic of the source, or a locked instruction */
 struct mt_host_row {
@@ -18,8 +18,7 @@ struct mt_host_row {
     uint32_t file, function, variable;
 };
 
-/* Flag of a function's id: its caller reports entry and return; the function itself may report them as
- * well. */
+/* Flag of a function's id: its caller reports entry and return; the function itself may do so as well. */
 #define MT_HOST_CALLER 0x80000000u
 
 #define MT_HOST_MODULE_ATOMIC 1u /* built with host=atomic: each access is between calls of begin and end */
@@ -54,9 +53,9 @@ struct mt_core_thread {
      * made. Only the thread writes it, with compiler barriers after 1 and around 0. Afterwards, if limit is
      * NULL, it calls mt_core_atomic_end. */
     uint64_t open;
-    /* owned by the core */
+    /* state owned by the core */
     struct mt_core_thread_state *state;
-    void *engine; /* owned by the engine */
+    void *engine; /* state owned by the engine */
 };
 
 /* Minimum size, in bytes, of a copy whose destination is compared for unchanged bytes. */

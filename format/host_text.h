@@ -32,12 +32,10 @@ struct mt_text_access {
     uint32_t r_size, w_size;
     unsigned has; /* 1 r, 2 r2, 4 w */
 };
-/* Adds an operand. Returns 1, or 0 if it does not fit into this line (third read, second write, different
- * sizes). */
+/* Adds an operand. Returns 1, or 0 if the line is full (third read, second write, different sizes). */
 int mt_text_access_add(struct mt_text_access *a, enum mt_host_op op, uint64_t address, uint32_t size);
 size_t mt_text_access(char *out, size_t room, uint64_t time, int64_t thread, const struct mt_text_access *a);
-/* Writes an event; returns 0 for those without text (SEQ, CLOCK, LOST). `name`: function of CALL and
- * RETURN. */
+/* Writes an event; returns 0 if it has no text (SEQ, CLOCK, LOST). `name`: function of CALL and RETURN. */
 size_t mt_text_event(char *out, size_t room, uint64_t time, int64_t thread, enum mt_host_event event,
                      const uint64_t *args, unsigned n, const char *name);
 

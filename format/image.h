@@ -12,16 +12,15 @@
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
 #define MT_IMAGE_VERSION 19u
-/* Oldest image version that a GPU accepts: in older ones the program's own kernels have the hidden
- * parameter. */
+/* Oldest image version for a GPU: in older ones the program's own kernels have the hidden parameter. */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
 
-#define MT_PAYLOAD_MAGIC "MTCPUIM1" /* 8 bytes, no NUL */
+#define MT_PAYLOAD_MAGIC "MTCPUIM1" /* magic of 8 bytes, without NUL */
 #define MT_PAYLOAD_LIST "MTCPUIMN"  /* several images: u64 size, bytes, zeros up to 8, for each */
 struct mt_payload {
     char magic[8];
     uint64_t size; /* bytes of the shared object or of the list, which follows */
-    /* unsigned char image[size]; */
+    /* followed by the image: unsigned char image[size]; */
 };
 /* Fatbin that carries the payload. NVIDIA's tools read a section fatbin by fatbin and stop at anything else,
  * so the payload is the only entry of a fatbin, of a kind unknown to them. Output of mt-ptx has the payload
@@ -32,7 +31,7 @@ struct mt_payload {
 struct mt_carrier {
     uint32_t magic;
     uint16_t version, header_size; /* version 1; size of the fields before `kind` */
-    uint64_t size;                 /* bytes after these fields */
+    uint64_t size;                 /* bytes of the fatbin after these fields */
     uint16_t kind, entry_version;  /* first fields of the entry */
     uint32_t entry_header_size;
     uint64_t entry_size; /* bytes of the payload and its image, padded to 8 */
@@ -67,7 +66,7 @@ struct mt_image_shared {
 
 enum mt_kernel_flags {
     MT_KERNEL_TRACED = 2,        /* accesses are recorded; clear: skipped by attribute, pragma or filter */
-    MT_KERNEL_PRINTF = 4,        /* may print */
+    MT_KERNEL_PRINTF = 4,        /* the kernel may print */
     MT_KERNEL_COUNTED = 32,      /* accesses are counted as well (mt_cpu_tls.counts) */
     MT_KERNEL_NO_RECORDS = 64,   /* accesses are counted instead of recorded */
     MT_KERNEL_GPU_UNTRACED = 16, /* traced, but not on a GPU */
@@ -139,8 +138,7 @@ static inline uint64_t mt_shared_whole(uint32_t p, uint64_t base)
 #define MT_SHARED_HOLE (1u << 20)
 #define MT_SHARED_NOWHERE (640u << 10)
 
-/* Bytes after a CTA's shared memory for cooperative groups (%reserved_smem_offset_*), zero at the CTA's
- * start. */
+/* Bytes after a CTA's shared memory for cooperative groups (%reserved_smem_offset_*), zero at the start. */
 #define MT_SHARED_RESERVED 1024
 
 /* Sums of the second count: accesses and bytes of loads, of stores, of atomics. */
@@ -169,8 +167,8 @@ struct mt_cpu_tls {
     uint64_t grid_id;
     uint32_t dyn_shared; /* bytes of dynamic shared memory (%dynamic_smem_size) */
     uint32_t cooperative;
-    void *cta_state; /* owned by the scheduler */
-    void *launch;    /* owned by the launch */
+    void *cta_state; /* state owned by the scheduler */
+    void *launch;    /* state owned by the launch */
     /* Smallest range with all __constant__ variables of all images; an address outside is not constant. */
     uint64_t const_base, const_bytes;
 #define MT_GRID_BARRIER 1 /* index of the word that is the grid's barrier */
@@ -181,7 +179,7 @@ struct mt_cpu_tls {
      * CTA forms one alone. */
     char *cluster_shared;
     uint64_t cluster_stride;
-    uint32_t cluster[3];           /* CTAs in each direction */
+    uint32_t cluster[3];           /* size of the cluster, in CTAs, per dimension */
     uint32_t in_cluster;           /* 1 if the launch or the kernel requests clusters */
     uint32_t warp_first, warp_end; /* range of threads for code of whole warps, set at its call */
     uint32_t compact;              /* 1: records include shared and local memory and barriers */
@@ -250,8 +248,8 @@ MT_CONVERGENT void mt_cpu_barrier_arrive(uint32_t id, uint32_t count, uint32_t a
 MT_CONVERGENT void mt_cpu_cluster_arrive(void);
 MT_CONVERGENT void mt_cpu_cluster_wait(void);
 
-/* Warp collectives: wait until all lanes of mask that have not exited arrive at an operation of the same
- * kind. */
+/* Warp collectives: wait until all lanes of mask that have not exited arrive at the same kind of
+ * operation. */
 enum mt_shfl_mode { MT_SHFL_UP, MT_SHFL_DOWN, MT_SHFL_BFLY, MT_SHFL_IDX };
 enum mt_vote_mode { MT_VOTE_ALL, MT_VOTE_ANY, MT_VOTE_UNI, MT_VOTE_BALLOT };
 enum mt_redux_op {
@@ -270,10 +268,9 @@ MT_CONVERGENT void mt_cpu_syncwarp(uint32_t mask);
 MT_CONVERGENT uint64_t mt_cpu_shfl(uint32_t mask, uint32_t value, uint32_t lane, uint32_t c, uint32_t mode);
 MT_CONVERGENT uint32_t mt_cpu_vote(uint32_t mask, uint32_t pred, uint32_t mode);
 MT_CONVERGENT uint32_t mt_cpu_match_any(uint32_t mask, uint64_t value);
-MT_CONVERGENT uint32_t mt_cpu_match_all(uint32_t mask, uint64_t value); /* the mask or 0 */
+MT_CONVERGENT uint32_t mt_cpu_match_all(uint32_t mask, uint64_t value); /* returns the mask, or 0 */
 MT_CONVERGENT uint32_t mt_cpu_redux(uint32_t mask, uint32_t value, uint32_t op);
-/* Returns the lanes of this warp that are at this very call (site = return address), once no fiber can
- * run. */
+/* Returns the lanes of this warp at this very call (site = return address), once no fiber can run. */
 MT_CONVERGENT uint32_t mt_cpu_activemask(void);
 /* Reports lanes whose result CUDA does not define, for code of whole warps. from: for each of the 32 lanes
  * the missing lane that it shuffles from; NULL: the mask of the warp function does not name the lanes. */
@@ -373,24 +370,22 @@ enum {
     MT_TEX_LEVEL = 1 << 3,   /* flag: with a level of detail */
     MT_TEX_GRAD = 2 << 3,    /* flag: with gradients */
     MT_TEX_GATHER = 3 << 3,  /* flag: one channel of four texels */
-    MT_TEX_MODE = 3 << 3,    /* mask of the modes */
+    MT_TEX_MODE = 3 << 3,    /* mask of the modes of textures */
     MT_TEX_INTEGER = 1 << 5, /* integer coordinates: texels, unfiltered */
     MT_TEX_COMPONENT_AT = 6, /* shift: the channel of MT_TEX_GATHER */
     MT_SURF_TRAP = 0 << 3,   /* out of range: the launch fails */
-    MT_SURF_CLAMP = 1 << 3,  /* the nearest element */
+    MT_SURF_CLAMP = 1 << 3,  /* out of range: the nearest element */
     MT_SURF_ZERO = 2 << 3,   /* reads give 0, writes do nothing */
-    MT_SURF_MODE = 3 << 3,   /* mask of the modes */
+    MT_SURF_MODE = 3 << 3,   /* mask of the modes of surfaces */
     MT_SURF_BYTES_AT = 5,    /* shift: bytes of one element, 1 to 8 */
     MT_SURF_COUNT_AT = 9,    /* shift: elements, 1 to 4 */
 };
 /* Reads a texture; out: four channels as 32 bits. */
 void mt_cpu_tex(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *out);
-/* Load and store surface elements. in[0] (after a layer: in[1]) counts bytes. One value[i] or out[i] per
- * element. */
+/* Load and store surface elements. in[0] (after a layer: in[1]) counts bytes. One value[i] or out[i] each. */
 void mt_cpu_surf_load(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *out);
 void mt_cpu_surf_store(uint64_t object, uint32_t what, const uint32_t *in, const uint64_t *value);
-/* Returns a size of a texture or surface; dimension 0 width, 1 height, 2 depth (all in elements), 3
- * layers. */
+/* Returns a size of a texture or surface; dimension 0 width, 1 height, 2 depth (in elements), 3 layers. */
 uint32_t mt_cpu_tex_size(uint64_t object, uint32_t dimension);
 
 /* Lets other fibers and CTAs run, at the back edge of a spinning loop. */

@@ -77,7 +77,7 @@ enum mt_packet_kind {
 #define MT_SITE_PC_BITS 30u
 /* Flag of a site or note that needs no record (llvm-pass/gpu/context.c). */
 #define MT_SITE_LEFT_OUT 0x80000000u
-#define MT_PACKET_MAX_SLOTS 17u /* head and 32 blocks */
+#define MT_PACKET_MAX_SLOTS 17u /* maximum slots of a packet: head and 32 blocks */
 #define MT_PACKET_CONTEXTS 4096u
 #define MT_PACKET_NOBODY (MT_PACKET_CONTEXTS - 1) /* context of packets to discard */
 #define MT_REGULAR_ADDRESS_BITS 49u               /* maximum bits of the fields of REGULAR */
@@ -85,7 +85,7 @@ enum mt_packet_kind {
 #define MT_REGULAR_STRIDE_LOW 14u
 #define MT_REGULAR_MAX_SIZE 0xfffu
 #define MT_DELTA_BITS 31u
-#define MT_WORD_MASK (~0ull >> 1) /* a word without its tag */
+#define MT_WORD_MASK (~0ull >> 1) /* mask of a word without its tag */
 
 /* Returns the tag at a position of a ring with `slots` slots (a power of two). */
 MT_DEVICE_INLINE uint64_t mt_packet_tag(uint64_t position, uint64_t slots)
@@ -152,19 +152,18 @@ struct mt_gpu_ring {
 /* Flag added to the context's address in the hidden parameter (contexts are 256-byte aligned): only some CTAs
  * are traced. Without it a kernel need not read memory to know that it is traced whole or not at all. */
 #define MT_CONTEXT_IN_PARTS 1u
-/* Target of a kernel's hidden parameter. Contexts are created once; a launch borrows one. Counters only
- * grow. */
+/* Target of a kernel's hidden parameter. Created once and lent to launches. Counters only grow. */
 struct mt_gpu_context {
     uint64_t rings;     /* struct mt_gpu_ring[ring_mask + 1]; read together with ring_mask */
     uint32_t ring_mask; /* a power of two minus 1 */
     uint32_t id;        /* number of the context in packets */
-    uint64_t untraced;  /* accesses without record */
+    uint64_t untraced;  /* number of accesses without record */
     uint64_t counts[6]; /* accesses and bytes of loads, stores, atomics, by the second count */
     uint64_t ctas;      /* struct mt_cta_rule, read when the parameter has MT_CONTEXT_IN_PARTS */
     uint64_t spaces;    /* not 0: shared and local memory and barriers are recorded as well */
     uint64_t code;      /* patches: the pc relative to which sites are given */
     uint64_t pad[4];
-    uint64_t records[MT_GPU_COUNTERS]; /* records made, by CTA number */
+    uint64_t records[MT_GPU_COUNTERS]; /* number of records, by CTA number */
 };
 
 #ifndef __cplusplus

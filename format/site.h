@@ -1,4 +1,4 @@
-/* Source location of a CUDA call in host code, as the pass emits it (docs/design/pass.md, "Host side of the
+/* Source location of a CUDA call in host code, emitted by the pass (docs/design/pass.md, "Host side of the
  * pass"). */
 #ifndef MT_FORMAT_SITE_H
 #define MT_FORMAT_SITE_H

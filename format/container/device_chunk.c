@@ -28,8 +28,7 @@ void mt_mtc_device_encoder_free(struct mt_mtc_device_encoder *e)
     mt_pages_free(e, sizeof *e);
 }
 
-/* Returns the number of accesses if each run is one piece, or 0 if not. Invalid runs are found later by the
- * encoder. */
+/* Returns the number of accesses if each run is one piece, or 0. The encoder finds invalid runs later. */
 static uint64_t device_chunk_accesses(const struct mt_access_run *runs, size_t count)
 {
     uint64_t sum = 0;

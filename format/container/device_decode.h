@@ -1,5 +1,4 @@
-/* Decodes the payload of a device chunk to runs: docs/trace-format.md, "Device chunk". Does not access
- * files. */
+/* Decodes the payload of a device chunk to runs: docs/trace-format.md, "Device chunk". Uses no files. */
 #ifndef MT_LIB_DEVICE_DECODE_H
 #define MT_LIB_DEVICE_DECODE_H
 #include <stddef.h>
@@ -14,8 +13,7 @@ struct mt_device_decoder {
     const unsigned char *payload;
     struct mt_device_cursor tokens, contexts, shapes, bases, lanes;
     struct mt_device_context *context; /* array of contexts (warps) */
-    struct mt_device_slot *slot;       /* array of slots (accesses of the code); [0] stands for "before the
-                                        * first run" */
+    struct mt_device_slot *slot;       /* slots (accesses of the code); [0] is "before the first run" */
     size_t context_room, slot_room;
     uint32_t ncontexts, nslots, before, epoch;
     uint64_t accesses; /* accesses decoded so far, of all spaces */

@@ -12,7 +12,7 @@ static unsigned char *device_encoder_bits(unsigned char *out, const uint64_t *a,
     uint64_t bits = 0;
     unsigned have = 0;
     for (uint32_t i = 0; i < n; i++) {
-        bits |= a[i] << have; /* have < 8 */
+        bits |= a[i] << have; /* have is below 8 */
         have += width;
         memcpy(out, &bits, sizeof bits);
         out += have / 8;
@@ -186,8 +186,8 @@ static int device_encoder_hits(struct mt_device_work *w, uint32_t slot, uint32_t
            device_encoder_predict(e, s, c, own, 1) == base || device_encoder_predict(e, s, c, own, 2) == base;
 }
 
-/* Returns the slot of a run without site: the one that predicted the address, or had a near one; MT_NONE:
- * create one. */
+/* Returns the slot of a run without site that predicted the address, or had a near one; MT_NONE: create
+ * one. */
 static uint32_t device_encoder_anonymous(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c)
 {
     const struct mt_mtc_device_encoder *e = w->e;
@@ -428,8 +428,7 @@ static inline int device_encoder_again(struct mt_mtc_device_encoder *e, struct m
     return steady;
 }
 
-/* Predicts that the slot's next run equals this one. Written in words: parts would be slow to read back as a
- * whole. */
+/* Predicts that the slot's next run equals this one. Writes whole words, as parts are slow to read back. */
 static inline void device_encoder_foresee(struct mt_table_slot *s, const struct mt_access_run *r)
 {
     if (!r->site || (!r->row && r->addresses)) {
@@ -540,8 +539,7 @@ static __attribute__((noinline)) MT_WIDE int device_encoder_elsewhere(struct mt_
     return 1;
 }
 
-/* Encodes all runs up to the first one that was not predicted; its context is then w->context (MT_NONE: no
- * memory). */
+/* Encodes all runs up to the first unpredicted one; its context is then w->context (MT_NONE: no memory). */
 static MT_WIDE size_t device_encoder_wide(struct mt_device_work *w, const struct mt_access_run *runs,
                                           size_t count)
 {

@@ -9,13 +9,12 @@
 enum { MT_LAP = 8 }; /* maximum number of slots of a lap */
 
 /* Returns how many of `runs` repeat the laps before them. The encoder is at a run of slot s in context c, and
- * the MT_LAP runs before `runs` were predicted. The runs returned are then in the tables, each with the token
- * 0. */
+ * the MT_LAP runs before `runs` were predicted. The runs are then in the tables, each with token 0. */
 size_t mt_device_laps(struct mt_device_work *w, struct mt_table_slot *s, uint32_t c,
                       const struct mt_access_run *runs, size_t count);
 /* Returns how many of `runs` belong to warps that do the same as context c. c is new and had `n` runs just
- * before `runs`, all predicted. The runs returned are then in the columns and tables, and w->context is the
- * last warp's. */
+ * before `runs`, all predicted. The runs are then in the columns and tables; w->context is the last
+ * warp's. */
 size_t mt_device_warps(struct mt_device_work *w, uint32_t n, uint32_t c, const struct mt_access_run *runs,
                        size_t count);
 

@@ -9,7 +9,7 @@ struct lap {
     uint32_t n;
     struct mt_table_slot *slot[MT_LAP];
     uint32_t number[MT_LAP];
-    struct mt_own *own[MT_LAP]; /* entries of the context */
+    struct mt_own *own[MT_LAP]; /* entries for the last addresses, by slot */
 };
 
 /* Returns 1 if the runs before `end`, the last one of slot `s`, form a lap in which the distance of each

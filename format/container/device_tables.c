@@ -1,5 +1,4 @@
-/* Tables of the encoder of device chunks: they grow as needed, and a new chunk empties them without
- * clearing. */
+/* Tables of the encoder of device chunks: they grow as needed; a new chunk empties them without clearing. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -8,12 +7,7 @@
 #include "memtrace/hash.h"
 #include <string.h>
 
-enum {
-    CONTEXTS = 1024,
-    SLOTS = 32,
-    EPOCHS = 1 << 22
-}; /* CONTEXTS, SLOTS: initial room; both stay below 2^21
-    * in a chunk */
+enum { CONTEXTS = 1024, SLOTS = 32, EPOCHS = 1 << 22 }; /* initial numbers; both stay below 2^21 in a chunk */
 
 /* Makes room in `*p` for `want` elements of `size` bytes. Returns 0, or -1 without memory. */
 static int device_tables_grow(void **p, size_t *room, size_t want, size_t size)

@@ -1,5 +1,4 @@
-/* Tables that the encoder of device chunks keeps for a chunk: contexts (warps) and slots (accesses of the
- * code). */
+/* Tables of the encoder of device chunks: contexts (warps) and slots (accesses of the code). */
 #ifndef MT_CONTAINER_DEVICE_TABLES_H
 #define MT_CONTAINER_DEVICE_TABLES_H
 #include "memtrace/container.h"
@@ -11,7 +10,7 @@
 struct mt_context { /* warp of a CTA on an SM, or the CTA if warps are unknown */
     uint64_t cta;   /* cta, smid and warp as in struct mt_access_run */
     uint32_t smid, warp;
-    uint64_t address;   /* address of its last run */
+    uint64_t address;   /* address of the context's last run */
     uint32_t slot;      /* slot of its last run, 0: none yet */
     uint32_t successor; /* context that followed it last, MT_NONE: none yet */
 };
@@ -38,7 +37,7 @@ struct mt_table_slot { /* site with a type and a size; compared fields share a c
     uint32_t site, meta;
     uint32_t others; /* for runs without site: next slot with the same meta, or MT_NONE */
     uint64_t low;
-    struct mt_shape shape[2]; /* [now]: the current one */
+    struct mt_shape shape[2]; /* shape[now] is the current one */
 } __attribute__((aligned(64)));
 
 /* Hash table. A cell holds index + 1 and the number of the chunk that filled it. */
@@ -48,7 +47,7 @@ struct mt_index {
 };
 
 struct mt_own {
-    uint64_t who; /* epoch, context, slot */
+    uint64_t who; /* key: epoch, context, slot */
     uint64_t address;
 };
 /* Pending write to the table of struct mt_own. The first run of a slot in a new context does not search that
@@ -75,17 +74,15 @@ const char *mt_device_encode(struct mt_device_work *w, const struct mt_access_ru
 
 struct mt_mtc_device_encoder {
     struct mt_device_work begin, at; /* columns: their beginnings and the current positions */
-    uint64_t pieces, accesses, room; /* room: maximum number of pieces; also of gathers unless stated
-                                      * otherwise */
+    uint64_t pieces, accesses, room; /* room: maximum number of pieces; also of gathers by default */
     uint32_t epoch;                  /* number of the chunk */
     struct mt_context *contexts;
     struct mt_table_slot *slots; /* [0] stands for "before the first run" */
     uint32_t ncontexts, nslots;
     size_t context_room, slot_room;
-    struct mt_index context_index, slot_index; /* context_index has the first `used` contexts; a search adds
-                                                * the others */
-    uint64_t top;                              /* greatest CTA in launch order */
-    uint32_t top_warp;                         /* greatest warp of that CTA */
+    struct mt_index context_index, slot_index; /* a search adds contexts beyond the first `used` */
+    uint64_t top;                              /* greatest CTA so far, in launch order */
+    uint32_t top_warp;                         /* greatest warp of the greatest CTA */
     struct mt_own *own;                        /* MT_MTC_OWN_PLACES entries, without the pending `visits` */
     struct mt_visit *visits;
     uint32_t nvisits;

@@ -24,8 +24,7 @@ struct site {
     uint64_t last, stride, difference, offset;
     uint32_t next, second; /* the two latest different successors, latest first; NONE: none */
     uint32_t size;
-    uint32_t epoch; /* number of the chunk that the state belongs to, so that a new chunk invalidates all at
-                     * once */
+    uint32_t epoch; /* number of the state's chunk, so that a new chunk invalidates all at once */
     uint32_t relative;
     uint32_t pad[3];
 };
@@ -41,8 +40,8 @@ struct mt_mtc_encoder {
 /* Position of the times of a chunk, if it has any. The functions below are inlined for each value. */
 enum times {
     NO_TIMES,
-    TIMES,  /* in the entries */
-    COUNTED /* implicit, see mt_mtc_encode_counted */
+    TIMES,  /* times are in the entries */
+    COUNTED /* times are implicit, see mt_mtc_encode_counted */
 };
 
 /* State of a chunk under construction. */
@@ -57,7 +56,7 @@ struct work {
 /* Previous access. */
 struct before {
     uint64_t address, time;
-    uint32_t site, epoch; /* epoch: number of the chunk */
+    uint32_t site, epoch; /* epoch: number of the chunk that the state belongs to */
 };
 
 struct mt_mtc_encoder *mt_mtc_encoder_new(void)
@@ -106,7 +105,7 @@ static int encoder_begin(struct mt_mtc_encoder *e, size_t count)
     }
     if (!e->nsites && encoder_grow(e, 0) != 0)
         return -1;
-    if (++e->epoch == 0) { /* after 2^32 chunks */
+    if (++e->epoch == 0) { /* the counter wraps after 2^32 chunks */
         memset(e->sites, 0, e->nsites * sizeof *e->sites);
         e->epoch = 1;
     }
@@ -224,8 +223,7 @@ encoder_single(unsigned char *out, struct site *p, struct site *s, const struct 
     return out;
 }
 
-/* Updates the site and returns 1 if the access, whose site was predicted, is as predicted in every other
- * respect. */
+/* Updates the site and returns 1 if the access, whose site was predicted, is entirely as predicted. */
 static inline __attribute__((always_inline)) int
 encoder_known(struct site *s, const struct mt_host_timed_entry a, const struct before b, enum times timed)
 {
@@ -266,8 +264,7 @@ static int encoder_steady(const struct site *sites, const struct mt_host_entry *
     return 1;
 }
 
-/* Updates the sites after the `n` accesses up to `e`, which were predicted; at least one more period precedes
- * them. */
+/* Updates the sites after the `n` predicted accesses up to `e`; at least one more period precedes them. */
 static void encoder_moved(struct site *sites, const struct mt_host_entry *e, size_t n, size_t period)
 {
     for (size_t k = 0; k < period && k < n; k++) {
@@ -345,8 +342,7 @@ static uint64_t left_out_skip(struct left_out *l, struct site *sites, struct mt_
     return n;
 }
 
-/* Selects the next input after everything before `end` was encoded. Returns the number of predicted accesses
- * that come first. */
+/* Selects the next input when all before `end` is encoded. Returns the predicted accesses that come first. */
 static uint64_t left_out_go_on(struct left_out *l, struct site *sites, const char *end, uint64_t *address)
 {
     struct mt_host_entry *last = left_out_keep(l, end);
@@ -357,7 +353,7 @@ static uint64_t left_out_go_on(struct left_out *l, struct site *sites, const cha
     } else {
         l->now = l->at;
         l->now_end = l->end;
-        l->now_again = l->at + CALM * sizeof *last; /* searching a period looks back */
+        l->now_again = l->at + CALM * sizeof *last; /* a search for a period looks back that far */
         l->at = NULL;
     }
     return n;

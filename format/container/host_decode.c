@@ -67,8 +67,7 @@ static int get_signed(struct mt_decoder *d, uint64_t *out)
     return 0;
 }
 
-/* Returns the index of a site; the first access of a new site is predicted at the previous access's address.
- * -1: no memory. */
+/* Returns the index of a site; a new site is predicted at the previous access's address. -1: no memory. */
 static int64_t host_decode_position(struct mt_decoder *d, uint32_t site)
 {
     uint64_t known = mt_hash_find(&d->numbers, site);
@@ -143,8 +142,7 @@ static int64_t host_decode_run(struct mt_decoder *d, struct mt_host_record *out,
     return (int64_t)n;
 }
 
-/* Decodes the site of an access with token `what`. Returns its index, or 0 with d->why set (NULL: no
- * memory). */
+/* Decodes the site of an access with token `what`. Returns its index, or 0 with d->why (NULL: no memory). */
 static uint32_t site_of(struct mt_decoder *d, unsigned what)
 {
     struct mt_decode_site *p = &d->sites[d->previous];

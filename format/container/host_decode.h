@@ -1,5 +1,5 @@
-/* Decodes the payload of a host chunk to records and events: docs/trace-format.md, "Host chunk". Does not
- * access files. */
+/* Decodes the payload of a host chunk to records and events: docs/trace-format.md, "Host chunk". Uses no
+ * files. */
 #ifndef MT_HOST_DECODE_H
 #define MT_HOST_DECODE_H
 #include "memtrace/hash.h"
@@ -9,7 +9,7 @@ struct mt_decode_site {
     uint64_t last, stride, difference, offset;
     uint32_t next, second; /* indices into the array of sites; 0: none */
     uint32_t site, size;   /* size: as in the payload; 0: size of the site table */
-    uint32_t table;        /* size in the site table */
+    uint32_t table;        /* size according to the site table */
     uint32_t relative;
 };
 struct mt_decoder {
@@ -18,12 +18,12 @@ struct mt_decoder {
     struct mt_decode_site *sites; /* [0] stands for "before the first access" */
     uint32_t nsites;
     size_t room;
-    struct mt_hash numbers; /* site number to index */
+    struct mt_hash numbers; /* map from site number to index */
     uint32_t previous;      /* index of the previous access's site */
     unsigned run;           /* accesses left of a run token */
     uint64_t address, time, seq, items;
     int failed;
-    const char *why; /* error after -1 */
+    const char *why; /* error message after -1 */
     uint32_t (*size_of)(void *arg, uint32_t site);
     void *arg;
 };

@@ -6,14 +6,14 @@
 /* Chunk on its way into the file, with its buffer and compression context. One user at a time. */
 struct mt_packer {
     struct mt_packer *next;   /* next in the writer's list of idle packers */
-    struct mt_mtc_chunk head; /* head as in the buffer */
+    struct mt_mtc_chunk head; /* chunk head, as in the buffer */
     size_t bytes;             /* size of the whole chunk */
     unsigned char *buffer;    /* chunk head, payload, padding */
     size_t room;
-    void *context; /* ZSTD_CCtx */
+    void *context; /* compression context (ZSTD_CCtx) */
 };
 
-struct mt_packer *mt_packer_new(void); /* NULL: no memory */
+struct mt_packer *mt_packer_new(void); /* returns NULL without memory */
 void mt_packer_free(struct mt_packer *p);
 /* Builds the whole chunk in p->buffer. Sets codec, stored_bytes, plain_bytes and check of p->head; the caller
  * sets the rest. A payload that compression would not shrink is stored. Returns 0, or -1 without memory. */

@@ -1,5 +1,4 @@
-/* Memory in whole pages, without malloc: the traced program may be inside its malloc, or have replaced
- * mmap. */
+/* Memory in pages, without malloc: the traced program may be inside its malloc, or have replaced mmap. */
 #ifndef MT_CONTAINER_PAGES_H
 #define MT_CONTAINER_PAGES_H
 #include "syscall.h"

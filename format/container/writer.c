@@ -18,7 +18,7 @@ struct mt_mtc_writer {
     int level;
     int lock;                  /* guards all fields below */
     int off;                   /* errno value of the failure, 0: none */
-    uint64_t bytes;            /* bytes written */
+    uint64_t bytes;            /* bytes written so far */
     struct mt_mtc_index *list; /* chunks written; NULL with chunks: no memory for an index */
     uint64_t chunks, room;
     int no_index;

@@ -32,7 +32,7 @@ int mt_mtc_write(struct mt_mtc_writer *w, enum mt_mtc_chunk_type type, unsigned 
 /* mt_mtc_write in two steps: packing needs neither writer nor lock, so it can run in any thread while another
  * one determines the order in the file. Neither step calls malloc. */
 struct mt_packer;                      /* chunk that is not yet in a file; one user at a time */
-struct mt_packer *mt_packer_new(void); /* NULL: no memory */
+struct mt_packer *mt_packer_new(void); /* returns NULL without memory */
 void mt_packer_free(struct mt_packer *p);
 int mt_packer_reserve(struct mt_packer *p,
                       size_t bytes); /* makes room for payloads of `bytes`; 0, or -1 without memory */
@@ -51,7 +51,7 @@ int mt_mtc_writer_close(struct mt_mtc_writer *w);
 
 struct mt_mtc_encoder; /* one per thread of the program or per worker; keeps its tables between chunks */
 
-struct mt_mtc_encoder *mt_mtc_encoder_new(void); /* NULL: no memory */
+struct mt_mtc_encoder *mt_mtc_encoder_new(void); /* returns NULL without memory */
 void mt_mtc_encoder_free(struct mt_mtc_encoder *e);
 /* Encodes `count` entries (whole events, whole instructions with their operands; at most MT_MTC_MAX_ITEMS) as
  * one self-contained payload, owned by the encoder and valid until the next call. More entries compress
@@ -92,7 +92,7 @@ struct mt_host_entry *mt_mtc_shorten(struct mt_mtc_repeats *r, const struct mt_h
 
 struct mt_mtc_device_encoder; /* one per worker, one user at a time; keeps its tables between chunks */
 
-struct mt_mtc_device_encoder *mt_mtc_device_encoder_new(void); /* NULL: no memory */
+struct mt_mtc_device_encoder *mt_mtc_device_encoder_new(void); /* returns NULL without memory */
 void mt_mtc_device_encoder_free(struct mt_mtc_device_encoder *e);
 /* Encodes `count` runs of one launch (memtrace/device.h), in order, as one self-contained payload, owned by
  * the encoder and valid until the next call. 0 runs are allowed: a launch without accesses has one empty
@@ -109,9 +109,8 @@ void mt_mtc_device_encoder_free(struct mt_mtc_device_encoder *e);
 size_t mt_mtc_encode_device(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
                             uint64_t *accesses, const void **payload, const char **why);
 /* Incremental variant, so that runs need not stay in memory until the chunk is full. begin makes room for
- * `runs` runs; it returns NULL, or the reason for failure. add returns 1, or 0 if there is no room for these
- * runs (end the chunk and begin another one), or -1 with *why set (the chunk is then unusable). end returns
- * the payload. */
+ * `runs` runs; it returns NULL, or the reason for failure. add returns 1, 0 if these runs do not fit (end the
+ * chunk, begin another one), or -1 with *why set (the chunk is then unusable). end returns the payload. */
 const char *mt_mtc_device_begin(struct mt_mtc_device_encoder *e, size_t runs);
 int mt_mtc_device_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
                       const char **why);

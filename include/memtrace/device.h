@@ -24,8 +24,7 @@ struct mt_access_run {
     uint64_t base;
     int64_t stride; /* bytes; any value if count is 1 or addresses are given */
     union {
-        const uint64_t *addresses; /* `count` addresses, or NULL; owned by the producer of the run, valid as
-                                    * long as the run */
+        const uint64_t *addresses; /* `count` addresses, or NULL; owned by the producer of the run */
         int64_t apart;             /* with rows: bytes between the first accesses of two consecutive rows */
     };
     uint64_t cta; /* CTA as in word 2 of a raw record: x << 32 | y << 16 | z */
@@ -33,12 +32,12 @@ struct mt_access_run {
     uint32_t warp;  /* number of the warp in its CTA, or MT_RUN_NO_WARP */
     uint32_t meta;  /* low half of word 0 of a raw record: type << 28 | bytes of one access */
     uint32_t site;  /* id of a `site` line of the companion file or compact trace; 0: not known */
-    uint32_t count; /* at least 1 */
-    uint32_t mask;  /* active lanes, or MT_RUN_NO_MASK */
+    uint32_t count; /* number of accesses, at least 1 */
+    uint32_t mask;  /* mask of active lanes, or MT_RUN_NO_MASK */
     uint32_t row;   /* accesses of a row; 0: no rows, as in all runs from readers */
 };
 
-/* Returns a run of rows as a run with addresses, stored in `to` (room for MT_RUN_ROWS). Returns any other run
+/* Returns a run of rows as a run with addresses, stored in `to` (room for MT_RUN_ROWS); other runs
  * unchanged. */
 static inline struct mt_access_run mt_run_without_rows(const struct mt_access_run *r, uint64_t *to)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MT_HASH_BEGIN 14695981039346656037u /* FNV-1a */
+#define MT_HASH_BEGIN 14695981039346656037u /* start value of FNV-1a */
 
 /* Spreads a number; the upper bits of the result are well mixed. */
 static inline uint64_t mt_hash_number(uint64_t n)

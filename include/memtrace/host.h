@@ -16,14 +16,13 @@ struct mt_host_site_info {
     uint32_t size; /* bytes; 0: the size is in each record */
     uint32_t line, column;
     uint64_t ip; /* address of the instruction; 0: not known (compile-time engine) */
-    const char *file, *function, *module, *variable, *text /* the instruction */;
-    const char *reads, *writes; /* register names, separated by blanks, "*" after floating-point and vector
-                                 * ones */
+    const char *file, *function, *module, *variable, *text /* text of the instruction */;
+    const char *reads, *writes; /* names of registers, separated by blanks, "*" after float and vector ones */
 };
 
 struct mt_host_record {
     uint64_t address;
-    uint64_t time;       /* 0 without MT_MTC_HAS_TIMES */
+    uint64_t time;       /* time; 0 without MT_MTC_HAS_TIMES */
     uint32_t site, size; /* size in bytes; 0: not known from the record nor from its site */
 };
 
@@ -71,8 +70,7 @@ MT_API int mt_host_rewind(struct mt_host_reader *r, struct mt_error *err);
 /* Return the site or function with this number, or NULL. Of a FIFO only those read so far are known. */
 MT_API const struct mt_host_site_info *mt_host_site(struct mt_host_reader *r, uint32_t site);
 MT_API const struct mt_function_event *mt_host_function(struct mt_host_reader *r, uint64_t id);
-/* Returns the meta lines (header, allocations, end, losses) in the form of a companion file. Owned by the
- * reader. */
+/* Returns the meta lines (header, allocations, end, losses) as a companion. Owned by the reader. */
 MT_API const struct mt_companion *mt_host_companion(struct mt_host_reader *r);
 MT_API void mt_host_progress(const struct mt_host_reader *r, uint64_t *done, uint64_t *total);
 
@@ -82,7 +80,7 @@ MT_API void mt_host_progress(const struct mt_host_reader *r, uint64_t *done, uin
 
 /* A launch in a regular file, as the heads of its chunks describe it. */
 struct mt_device_launch {
-    uint64_t seq; /* ascending */
+    uint64_t seq; /* sequence number; ascending in the list */
     const char *kernel;
     uint64_t accesses;
     uint32_t stream, whole; /* whole: the first and the last chunk are in the file */
@@ -98,7 +96,7 @@ MT_API void mt_device_seek(struct mt_host_reader *r, size_t index);
  * depend on it. Default 1. Before the first mt_device_next. */
 MT_API void mt_host_reader_threads(struct mt_host_reader *r, unsigned threads);
 
-/* Includes (on) runs of shared and local memory and of barriers (record.h: mt_rec_space). Before the first
+/* Includes (on) runs of shared and local memory and of barriers (record.h). Before the first
  * mt_device_next. */
 MT_API void mt_host_reader_spaces(struct mt_host_reader *r, int on);
 
@@ -119,8 +117,7 @@ MT_API int mt_device_next(struct mt_host_reader *r, struct mt_run_batch *batch, 
  * MT_MTC_MAX_LANES addresses. */
 MT_API int mt_device_fill(struct mt_host_reader *r, struct mt_access_run *runs, uint64_t *lanes,
                           size_t capacity, struct mt_run_batch *batch, struct mt_error *err);
-/* Returns the `launch` line with this sequence number, or NULL. Of a FIFO only lines read so far are
- * known. */
+/* Returns the `launch` line with this sequence number, or NULL; from a FIFO only lines read so far. */
 MT_API const struct mt_launch_event *mt_device_launch_event(struct mt_host_reader *r, uint64_t seq);
 
 /* Random access to device chunks, for several processes that share the reading of one regular file. Returns
@@ -135,15 +132,14 @@ MT_API uint64_t mt_device_parts_digest(const struct mt_device_parts *p);
 MT_API uint64_t mt_device_parts_accesses(const struct mt_device_parts *p, size_t chunk);
 /* Goes to this chunk. Returns 0, or -1 with *err set if it is damaged. */
 MT_API int mt_device_parts_seek(struct mt_device_parts *p, size_t chunk, struct mt_error *err);
-/* Reads the next runs of the chunk, valid until the next call. Returns 1, 0 at its end, or -1 with *err set
- * on damage. */
+/* Reads the next runs of the chunk, valid until the next call. Returns 1, 0 at its end, or -1 with *err
+ * set. */
 MT_API int mt_device_parts_next(struct mt_device_parts *p, const struct mt_access_run **runs, size_t *count,
                                 struct mt_error *err);
 
 /* Returns mt_mtc_head.features of the compact trace at `path`, or 0 if it is not one. Does not open FIFOs. */
 MT_API uint64_t mt_container_features(const char *path);
-/* Returns 1 if the file at `path` begins like a compact trace, 0 if not or if unreadable. Does not open
- * FIFOs. */
+/* Returns 1 if the file at `path` begins like a compact trace, else 0. Does not open FIFOs. */
 MT_API int mt_is_container(const char *path);
 
 #ifdef __cplusplus

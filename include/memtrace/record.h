@@ -27,8 +27,8 @@ enum mt_access_sync {
 #define MT_ACCESS_SYNC(name, code, text) MT_SYNC_##name = code,
 #include "memtrace/record.def"
 };
-/* Address of a barrier's record, by the record's size. Size 1: number of the barrier, 0 to 15 or one of
- * these. */
+/* Address of a barrier's record, by the record's size. Size 1: number of the barrier, 0 to 15 or one
+ * below. */
 #define MT_SYNC_OF_NUMBER 1u
 #define MT_BARRIER_CLUSTER 0xfeu
 #define MT_BARRIER_UNKNOWN 0xffu

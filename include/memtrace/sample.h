@@ -26,8 +26,7 @@ static inline size_t mt_sample_slot(uint64_t i)
     return i <= MT_SAMPLE_ALL ? (size_t)i : MT_SAMPLE_ALL + 56 - (size_t)__builtin_clzll(i);
 }
 
-/* Adds the next `count` records, the first of which has number `first`. Several threads may add different
- * records at once. */
+/* Adds the next `count` records, from number `first` on. Several threads may add different records. */
 static inline void mt_sample_add(struct mt_sample *s, uint64_t first, const void *records, uint64_t count)
 {
     for (uint64_t i = mt_sample_from(first); i < first + count; i = mt_sample_from(i + 1))

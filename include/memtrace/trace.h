@@ -36,7 +36,7 @@ enum mt_code {
 
 struct mt_error {
     enum mt_code code;
-    int sys;         /* errno, or 0 */
+    int sys;         /* errno of the failure, or 0 */
     uint64_t offset; /* byte offset in the input named by the message, or 0 */
     char message[512];
 };
@@ -112,7 +112,7 @@ MT_API int mt_raw_ends_fit(const char *path, uint64_t size, const uint64_t *ends
 struct mt_collective {
     const char *op; /* "allreduce" …; "" or NULL: no collective, or the line is invalid */
     uint64_t comm, rank, ranks, count, size;
-    int64_t root, peer; /* -1: none */
+    int64_t root, peer; /* ranks; -1: none */
 };
 
 /* An operation comes after the first `n` operations of this stream. Stream numbers are used for this only. */
@@ -211,9 +211,8 @@ struct mt_source_options {
     const char *const
         *companions; /* companions[i] belongs to paths[i]; default, also for NULL entries: path + ".meta" */
     size_t ncompanions;
-    const volatile sig_atomic_t *stop; /* may be NULL */
-    unsigned threads; /* number of threads that decode compact traces ahead, including the source's own; 0 and
-                       * 1: only that one */
+    const volatile sig_atomic_t *stop; /* flag that stops reading; may be NULL */
+    unsigned threads; /* threads that decode compact traces, with the source's own; 0, 1: only that one */
     const struct mt_launch_ends
         *ends;           /* NULL, or one for each path. Until it is rewound, the source then returns places
                           * instead of records or runs. For a raw trace an item is a launch, with the place of
@@ -256,16 +255,15 @@ struct mt_item {
     const struct mt_access_run *runs;    /* memtrace/device.h; NULL if places were requested */
     size_t count;
     unsigned flags;                       /* enum mt_batch_flags */
-    size_t input;                         /* index into the paths */
+    size_t input;                         /* index of the input in the paths */
     const struct mt_launch_event *launch; /* NULL if no companion file has it */
     const struct mt_copy_event *copy;
     const struct mt_host_access *host;
     uint64_t thread, seq; /* host accesses: number of the thread in its trace, and sequence number in force */
     uint64_t life;        /* host accesses: 1 + number of a thread that ended before them, or with
                            * MT_THREAD_BEGAN of a thread that began; 0: none */
-    size_t host_count;    /* MT_ITEM_RUNS of host code: number of accesses in `host`, from which the runs were
-                           * made */
-    uint64_t unread; /* number of accesses of a whole launch that was skipped; the item has none of them */
+    size_t host_count; /* MT_ITEM_RUNS of host code: number of accesses in `host`, the origin of the runs */
+    uint64_t unread;   /* number of accesses of a whole launch that was skipped; the item has none of them */
 };
 
 struct mt_source;
@@ -312,8 +310,7 @@ MT_API int mt_source_ordered(const struct mt_source *s);
  * numbers, streams and addresses are unique in the job: an address has the process's number, by rank, from
  * bit 48 on. */
 MT_API size_t mt_source_processes(const struct mt_source *s);
-/* Returns 1 if accesses of host code are returned: an input is a compact trace whose host accesses can be
- * ordered. */
+/* Returns 1 if accesses of host code are returned: a compact trace has some that can be ordered. */
 MT_API int mt_source_host(const struct mt_source *s);
 /* Returns 0 unless all inputs are host traces; else 1, or 2 if all have times, so that the accesses of the
  * threads come in an order that really occurred. Each trace is then one launch of its program: the kernel's
@@ -325,8 +322,7 @@ MT_API int mt_source_threads(const struct mt_source *s);
 MT_API const struct mt_alloc_event *mt_source_allocs(struct mt_source *s, size_t *count);
 /* Returns the companion of an input, or NULL if there is none (for a live input: until its end). */
 MT_API const struct mt_companion *mt_source_companion(const struct mt_source *s, size_t input);
-/* Reports the bytes read so far and the total (0 if not known), for progress displays. May be called during a
- * read. */
+/* Reports the bytes read so far and the total (0: not known), for progress. May be called during a read. */
 MT_API void mt_source_progress(struct mt_source *s, uint64_t *done, uint64_t *total);
 
 #ifdef __cplusplus

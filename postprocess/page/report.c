@@ -1,5 +1,4 @@
-/* The page of memtrace report: its lists, their data from analyses and companion files, and pages without a
- * script. */
+/* The page of memtrace report: its lists, their data from analyses and companion files, static pages. */
 #define _GNU_SOURCE
 
 #include "report.h"
@@ -46,7 +45,7 @@ struct mt_page_rows {
     struct mt_json *j;
     unsigned keys; /* number of key columns; 0: not a pack */
     int failed;
-    unsigned char *bytes; /* contents of a pack */
+    unsigned char *bytes; /* contents of the pack, so far */
     size_t n, room;
     uint64_t *group; /* rows of the current group, without its keys */
     size_t ngroup, group_room, count;

@@ -29,16 +29,15 @@ struct mt_report_name;
 #define MT_REPORT_NO_CTA UINT64_MAX /* CTA of the host */
 
 struct mt_report_volume {
-    uint64_t load, store, comm_load, comm_store; /* bytes */
-    uint64_t same_launch, same_cta; /* parts of comm_load by sender (enum mt_sender); the remainder is the
-                                     * third part */
+    uint64_t load, store, comm_load, comm_store; /* volumes in bytes */
+    uint64_t same_launch, same_cta; /* parts of comm_load by sender (enum mt_sender); the rest is the third */
 };
 
 struct mt_report_launch {
     uint32_t kernel, superstep;
     uint32_t ctas, sms; /* number of CTAs and SMs with an access */
     struct mt_report_volume volume;
-    const struct mt_launch_event *event; /* NULL: not known */
+    const struct mt_launch_event *event; /* the launch's line; NULL: not known */
 };
 
 /* A CTA (key: mt_cta_order) or SM (key: its number) in one launch. */
@@ -50,7 +49,7 @@ struct mt_report_part {
 
 struct mt_report_end {
     uint32_t kernel, superstep; /* superstep of the host: number of launches before */
-    uint64_t cta;               /* mt_cta_order, or MT_REPORT_NO_CTA */
+    uint64_t cta;               /* CTA as of mt_cta_order, or MT_REPORT_NO_CTA */
 };
 
 struct mt_report_transfer {
@@ -65,52 +64,52 @@ struct mt_report_transfer {
         size_t n, room;                                                                                      \
     }
 
-enum mt_report_has { /* contents that were requested or found; the page reports the others as missing */
-                     MT_REPORT_DATA_VOLUMES = 1,
-                     MT_REPORT_COMM_VOLUMES = 2,
-                     MT_REPORT_CTAS = 4,
-                     MT_REPORT_SMS = 8,
-                     MT_REPORT_TRANSFERS = 16,
-                     MT_REPORT_SENDERS = 32,     /* senders, of launches */
-                     MT_REPORT_PART_SENDERS = 64 /* senders, of CTAs and SMs */
+/* Contents that were requested or found; the page reports the others as missing. */
+enum mt_report_has {
+    MT_REPORT_DATA_VOLUMES = 1,
+    MT_REPORT_COMM_VOLUMES = 2,
+    MT_REPORT_CTAS = 4,
+    MT_REPORT_SMS = 8,
+    MT_REPORT_TRANSFERS = 16,
+    MT_REPORT_SENDERS = 32,     /* flag: senders of communication, for launches */
+    MT_REPORT_PART_SENDERS = 64 /* flag: senders of communication, for CTAs and SMs */
 };
 
 struct mt_report {
     unsigned has;                                     /* enum mt_report_has */
     MT_REPORT_LIST(const char *) kernels;             /* [0] is "<host>"; strings are in `names` */
     struct mt_report_name *names;                     /* kernel numbers by name; owned by the report */
-    MT_REPORT_LIST(struct mt_report_launch) launches; /* ascending superstep */
+    MT_REPORT_LIST(struct mt_report_launch) launches; /* launches in ascending order */
     MT_REPORT_LIST(struct mt_report_part) ctas;
     MT_REPORT_LIST(struct mt_report_part) sms;
     MT_REPORT_LIST(struct mt_report_transfer) transfers;
     MT_REPORT_LIST(const struct mt_launch_event *) untraced; /* launches without a trace */
-    MT_REPORT_LIST(struct mt_copy_event) copies;             /* ascending seq, each once */
+    MT_REPORT_LIST(struct mt_copy_event) copies;             /* copies by ascending seq, each once */
     MT_REPORT_LIST(struct mt_site_event) sites;
-    MT_REPORT_LIST(struct mt_range_event) ranges; /* each once */
-    /* Writes further members of the page's data, in the form of comm.json; may be NULL. Returns 0, or -1
-     * without memory. */
+    MT_REPORT_LIST(struct mt_range_event) ranges; /* NVTX ranges, each once */
+    /* Writes further members of the page's data, as in comm.json; may be NULL. Returns 0, or -1 without
+     * memory. */
     int (*more)(void *arg, struct mt_json *j);
     void *more_arg;
     /* shared and local memory (analysis/onchip/onchip.h), owned by the caller; NULL: not analysed */
     const struct mt_onchip *onchip;
     const struct mt_summary *summary; /* "At a glance", owned by the caller */
-    /* texts */
+    /* texts about the run */
     const char *const *inputs;
     size_t ninputs;
-    const char *title; /* NULL: name of the program */
+    const char *title; /* title; NULL: name of the program */
     const char *const *notes;
     size_t nnotes;
     struct mt_gaps gaps;
-    int complete;            /* 0: no; -1: not known */
+    int complete;            /* 1: the trace is complete; 0: it is not; -1: not known */
     int local, strict, host; /* options of the analysis */
-    int threads;             /* 1: host program */
+    int threads;             /* 1: the run is of a host program */
     int from_json;
     int with_sources;         /* 1: the page includes lines of source files */
-    const char *const *roots; /* folders whose files may be included; sources elsewhere must have the hash in
-                               * the trace */
+    const char *const *roots; /* folders with sources to show; others need the hash in the trace */
     size_t nroots;
     MT_REPORT_LIST(struct mt_text_event) texts; /* texts from companion files that belong to the user */
-    const char *kernels_text, *supersteps_text; /* filters; NULL: none */
+    const char *kernels_text, *supersteps_text; /* filters of kernels and launches; NULL: none */
     const struct mt_companion *companion; /* the first one that names a device, else the first; NULL: none */
     size_t companions;
     uint64_t run_launches,

@@ -10,7 +10,7 @@ struct mt_device_parts {
     struct mt_host_reader *reader;
     struct mt_chunk_payload plain;
     struct mt_device_decoder decoder;
-    uint64_t offset, items; /* fields of the current chunk */
+    uint64_t offset, items; /* offset and accesses of the current chunk */
     struct mt_access_run runs[BATCH];
     uint64_t lanes[BATCH * MT_MTC_MAX_LANES];
 };

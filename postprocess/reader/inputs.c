@@ -19,7 +19,7 @@
 static int raw_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
     if (in->live && in->raw.reader)
-        return 0; /* already at the beginning */
+        return 0; /* the input is already at its beginning */
     mt_reader_close(in->raw.reader);
     in->raw = (struct mt_raw_state){0};
     if (lseek(in->fd, in->start, SEEK_SET) < 0) {
@@ -327,7 +327,7 @@ static int device_input_place(struct mt_container_state *c, struct mt_item *item
     if (c->place == n)
         return 0;
     l += c->place++;
-    mt_device_seek(c->reader, c->place); /* for mt_device_peek */
+    mt_device_seek(c->reader, c->place); /* sets the launch that mt_device_peek returns */
     c->batch = (struct mt_run_batch){.kernel = l->kernel, .seq = l->seq};
     *accesses = l->accesses;
     *item = (struct mt_item){
@@ -366,7 +366,7 @@ static int device_input_start(struct mt_input *in, const struct mt_stop *stop, s
 {
     (void)stop;
     in->container = (struct mt_container_state){.reader = in->container.reader, .places = in->ends != NULL};
-    in->ends = NULL; /* the next pass reads */
+    in->ends = NULL; /* the next pass reads the records */
     mt_host_reader_spaces(in->container.reader, in->spaces);
     return in->live ? 0 : mt_host_rewind(in->container.reader, err); /* a live input was opened just now */
 }
@@ -409,8 +409,7 @@ static int device_input_pull(struct mt_input *in, const struct mt_stop *stop, st
     return rc;
 }
 
-/* The number of accesses comes from the launch's line in the companion: the index also counts other
- * spaces. */
+/* The number of accesses comes from the launch's line: the index also counts other spaces. */
 int mt_device_input_pass(struct mt_input *in, struct mt_item *item, struct mt_pulled *p)
 {
     struct mt_container_state *c = &in->container;
@@ -613,8 +612,7 @@ static void host_input_close(struct mt_input *in)
 const struct mt_input_ops mt_host_input = {
     .start = host_input_start, .end = host_input_end, .close = host_input_close};
 
-/* ---- host traces without kernels: the program is a launch, its threads are CTAs (docs/definitions.md)
- * ---- */
+/* ---- host traces without kernels: the program is a launch, its threads are CTAs ---- */
 
 static uint64_t threads_count(const struct mt_host_reader *r)
 {

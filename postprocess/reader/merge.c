@@ -1,5 +1,4 @@
-/* Merges several readers in one order of launches; host copies and host accesses come before the launch that
- * they precede. */
+/* Merges several readers in one order of launches; host copies and accesses precede their next launch. */
 #define _GNU_SOURCE
 
 #include "reader/base/internal.h"
@@ -36,7 +35,7 @@ static size_t streams_read(const struct mt_source_merge *m, uint64_t *out)
     return n;
 }
 
-/* Returns the path of a file with this name beside the inputs, where the program wrote all of them. NULL: no
+/* Returns the path of a file with this name beside the inputs, where the program wrote all. NULL: no
  * memory. */
 static char *streams_path(const struct mt_source_merge *m, const char *name, const char *ending)
 {
@@ -46,8 +45,7 @@ static char *streams_path(const struct mt_source_merge *m, const char *name, con
     return n < 0 ? NULL : path;
 }
 
-/* Returns 1 if there is a raw trace of this name whose companion file is missing. Directories leave it
- * out. */
+/* Returns 1 if a raw trace of this name lacks its companion file. Directories leave it out. */
 static int streams_alone(const struct mt_source_merge *m, const char *trace)
 {
     char *path = streams_path(m, trace, ""), *meta = streams_path(m, trace, ".meta");
@@ -174,7 +172,7 @@ void mt_merge_note(struct mt_source_merge *m, int incomplete, const char *format
     int n = vasprintf(&text, format, args);
     va_end(args);
     m->incomplete |= incomplete;
-    char *visible = n >= 0 ? mt_text_visible_copy(text, (size_t)n) : NULL; /* contains paths */
+    char *visible = n >= 0 ? mt_text_visible_copy(text, (size_t)n) : NULL; /* the text contains paths */
     if (n >= 0)
         free(text);
     if (visible && mt_grow(&m->notes, &m->note_room, m->nnotes + 1, sizeof *m->notes) == 0) {
@@ -369,7 +367,7 @@ static int merge_more(struct mt_source_merge *m, size_t i)
     struct mt_raw_record room[1];
     int more = in->ops->more(in);
     while (more < 0 && !in->pass.finished &&
-           merge_pull(m, i, room, NULL, 1, &none) == 0) /* nothing but problems */
+           merge_pull(m, i, room, NULL, 1, &none) == 0) /* there was nothing but problems */
         ;
     in->pass.finished |= !more;
     return !in->pass.finished;
@@ -440,8 +438,8 @@ int mt_merge_next(struct mt_source_merge *m, struct mt_raw_record *room, struct 
     return 0;
 }
 
-/* Returns the lines on the input's end: for a compact trace that could not store them, those of the companion
- * file beside it. */
+/* Returns the lines on the input's end, if a compact trace lacks them those of the companion file beside
+ * it. */
 static const struct mt_companion *merge_ending(const struct mt_input *in)
 {
     const struct mt_companion *c = mt_input_companion(in);

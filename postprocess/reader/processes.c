@@ -392,8 +392,7 @@ static int64_t processes_most(const struct mt_companion *c)
     return most;
 }
 
-/* Numbers the devices of processes that see only one: the process's index, or if others see several, numbers
- * after theirs. */
+/* Numbers devices of processes that see only one: by process, after the numbers of those that see several. */
 static void processes_devices(struct mt_source_merge *m)
 {
     int64_t most = -1, next;

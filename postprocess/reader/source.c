@@ -18,8 +18,7 @@ MT_ORDER_1(by_id, struct mt_alloc_event, id)
 
 MT_ORDER_POINTED_2(by_release, struct mt_alloc_event, free_seq, id)
 
-/* Event of new memory: what an address held before it was allocated again is not communicated to its
- * readers. */
+/* Event of new memory: earlier contents of a reallocated address are not communicated to its readers. */
 static struct mt_copy_event events_new(const struct mt_alloc_event *a, uint64_t from)
 {
     return (struct mt_copy_event){.seq = a->seq,
@@ -197,8 +196,7 @@ static int collect_events(struct mt_source_merge *m, unsigned flags, struct mt_a
         if (c->nallocs)
             memcpy(*allocs + *nallocs, c->allocs, c->nallocs * sizeof *c->allocs);
         *nallocs += c->nallocs;
-        /* A compact trace ended with its stream, but the companion file beside it goes on: later frees are
-         * there. */
+        /* The companion file goes on after the compact trace ended with its stream: later frees are there. */
         const struct mt_companion *b = m->inputs[i].beside;
         if (b && b != c && b->nallocs) {
             memcpy(*allocs + *nallocs, b->allocs, b->nallocs * sizeof *b->allocs);
@@ -229,7 +227,7 @@ struct slot {
     struct mt_raw_record *room;
     struct mt_access_run *runs; /* SLOT_RECORDS runs, or NULL if runs are not requested */
     struct mt_run_block *block; /* block of a compact trace to which the item points */
-    int rc;                     /* result of mt_merge_next */
+    int rc;                     /* return value of mt_merge_next */
 };
 
 struct mt_ahead {
@@ -547,8 +545,8 @@ static void decide_order(struct mt_source *s)
     size_t traces = 0, companions = 0;
     for (size_t i = 0; i < m->ninputs; i++) {
         traces += !mt_input_is_host(&m->inputs[i]);
-        companions +=
-            m->inputs[i].companion || mt_input_container(&m->inputs[i]); /* its chunks have the numbers */
+        companions += m->inputs[i].companion || mt_input_container(&m->inputs[i]); /* a compact trace has the
+                                                                                    * numbers in its chunks */
         m->total += m->inputs[i].size;
     }
     m->ordered = companions == traces || traces == 1;
@@ -583,8 +581,7 @@ static int source_threads(struct mt_source_merge *m, struct mt_error *err)
     return 0;
 }
 
-/* Returns an input's share of the decoding threads. Memory per input is bounded: with many inputs, few chunks
- * are read ahead. */
+/* Returns an input's share of the decoding threads. Memory is bounded: many inputs read few chunks ahead. */
 static unsigned source_share(unsigned threads, size_t inputs)
 {
     size_t each = (threads + inputs - 1) / inputs;

@@ -10,13 +10,13 @@
 /* Addresses first to last, both included, all in the same live allocation, or all in none. */
 struct mt_buffer_stretch {
     uint64_t first, last;
-    const struct mt_alloc_event *in; /* NULL: no allocation */
+    const struct mt_alloc_event *in; /* allocation of the addresses, or NULL */
 };
 
 enum { MT_BUFFERS_RECENT = 4 };
 
 struct mt_buffers {
-    const struct mt_alloc_event *allocs; /* owned by the caller */
+    const struct mt_alloc_event *allocs; /* allocations of the run, owned by the caller */
     size_t nallocs;
     const struct mt_alloc_event **live; /* by base, then id */
     size_t nlive;
@@ -49,8 +49,7 @@ static inline const struct mt_buffer_stretch *mt_buffers_stretch(struct mt_buffe
             return &b->recent[i];
     return mt_buffers_stretch_slow(b, address);
 }
-/* Returns the live allocation that contains the byte, or NULL; if several do, the one with the highest
- * base. */
+/* Returns the live allocation that contains the byte, or NULL; of several the one with the highest base. */
 static inline const struct mt_alloc_event *mt_buffers_find(struct mt_buffers *b, uint64_t address)
 {
     return mt_buffers_stretch(b, address)->in;

@@ -7,8 +7,7 @@
 
 enum { WORDS = MT_CELLS_PAGE >> MT_CELLS_WORD };
 
-/* Returns an empty page, from the pool if there is one: all pages of a pool have the same number of
- * counts. */
+/* Returns an empty page, from the pool if possible: all pages of a pool have the same number of counts. */
 static struct mt_cells_page *cells_take(struct mt_cells *c)
 {
     const size_t bytes = (WORDS + c->counts) * sizeof(uint64_t);

@@ -8,7 +8,7 @@
 enum { MT_CELLS_BITS = 12, MT_CELLS_PAGE = 1 << MT_CELLS_BITS, MT_CELLS_WORD = 2 };
 
 struct mt_cells_page {
-    uint64_t number;  /* address >> MT_CELLS_BITS */
+    uint64_t number;  /* number of the page: address >> MT_CELLS_BITS */
     unsigned shift;   /* log2 of the bytes of a cell: MT_CELLS_WORD, or 0 */
     uint64_t *cell;   /* array of MT_CELLS_PAGE >> shift cells */
     uint64_t *counts; /* array of `counts` numbers, initially 0, for the user of the set */
@@ -25,7 +25,7 @@ struct mt_cells {
     size_t counts; /* numbers per page; set before the first page is created */
     struct mt_cells_page **pages;
     size_t count, room;
-    struct mt_hash places;      /* struct mt_cells_page by number */
+    struct mt_hash places;      /* map from page number to struct mt_cells_page */
     struct mt_cells_pool *pool; /* owned by the caller; NULL: none */
 };
 
@@ -43,8 +43,7 @@ static inline struct mt_cells_page *mt_cells_page(struct mt_cells *c, uint64_t n
 }
 /* Gives the page a cell for each byte. Returns 0, or -1 without memory. */
 int mt_cells_refine(struct mt_cells_page *p);
-/* Returns the page of `address`, ready for an access there; *n of the `bytes` bytes lie in it. NULL without
- * memory. */
+/* Returns the page of `address`, ready for access; *n of the `bytes` bytes lie in it. NULL without memory. */
 static inline struct mt_cells_page *mt_cells_at(struct mt_cells *c, uint64_t address, uint64_t bytes,
                                                 uint64_t *n)
 {

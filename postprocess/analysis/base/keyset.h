@@ -8,21 +8,21 @@
 enum { MT_KEY_BITS = 12, MT_KEY_WORDS = 64, MT_KEY_RECENT = 256 };
 
 struct mt_keypage {
-    uint64_t number; /* address >> 12 */
+    uint64_t number; /* number of the page: address >> 12 */
     uint64_t bits[MT_KEY_WORDS];
     uint64_t first;              /* indexed: rank of the page's first address */
     uint16_t rank[MT_KEY_WORDS]; /* indexed: number of addresses in the words before */
 };
 
 struct mt_keyset {
-    struct mt_hash pages;     /* struct mt_keypage by number */
-    struct mt_keypage **page; /* indexed: ascending */
+    struct mt_hash pages;     /* map from page number to struct mt_keypage */
+    struct mt_keypage **page; /* after indexing: pages in ascending order */
     struct mt_keypage *block; /* current block of pages; blocks are linked */
     void *blocks;
     size_t in_block;
-    uint64_t count; /* indexed: number of addresses */
+    uint64_t count; /* after indexing: number of addresses */
     struct {
-        uint64_t number; /* number + 1; 0: unused */
+        uint64_t number; /* page number + 1; 0: unused */
         struct mt_keypage *page;
     } recent[MT_KEY_RECENT];
 };

@@ -12,7 +12,7 @@ struct range {
 
 struct change {
     uint64_t seq;
-    const struct mt_alloc_event *alloc; /* NULL: the entry is `part` */
+    const struct mt_alloc_event *alloc; /* allocation of the range; NULL: see `part` */
     const struct mt_cut_event *part;
     int begins;
 };
@@ -20,7 +20,7 @@ struct change {
 struct mt_live_allocs {
     struct change *changes;
     size_t nchanges, next;
-    struct range *layer[2]; /* maps, blocks */
+    struct range *layer[2]; /* trees of the two layers: maps, blocks */
     struct range *last;     /* latest result, in blocks; NULL after any change */
     uint32_t random;
 };
@@ -196,7 +196,7 @@ static void live_allocs_end(struct range **layer, const struct mt_alloc_event *a
     struct range *low, *middle, *high, *kept = NULL;
     live_allocs_split(*layer, a->base, &low, &middle);
     live_allocs_split(middle, a->base + a->bytes, &middle, &high);
-    while (middle) { /* usually one */
+    while (middle) { /* usually a single range */
         struct range *one;
         uint64_t first = middle->base;
         for (struct range *r = middle; r; r = r->left)

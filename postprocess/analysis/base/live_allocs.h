@@ -14,12 +14,12 @@ struct mt_live_allocs *mt_live_allocs_new(const struct mt_alloc_event *allocs, s
 /* Adds parts of these allocations that were given back (owned by the caller, kept). Before the first advance.
  * Returns 0, or -1 without memory. */
 int mt_live_allocs_cut(struct mt_live_allocs *l, const struct mt_cut_event *cuts, size_t n);
-/* Applies allocations and releases up to and including this sequence number. Numbers ascend. Returns 0, or -1
- * without memory. */
+/* Applies allocations and releases up to this sequence number, which ascends. Returns 0, or -1 without
+ * memory. */
 int mt_live_allocs_advance(struct mt_live_allocs *l, uint64_t seq);
 /* Returns the allocation that contains the byte now, or NULL. */
 const struct mt_alloc_event *mt_live_allocs_find(struct mt_live_allocs *l, uint64_t address);
-/* Returns the allocation that contains the byte now, or NULL. *first to *last, both included, have the same
+/* Returns the allocation that contains the byte, or NULL. *first to *last (inclusive) have the same
  * result. */
 const struct mt_alloc_event *mt_live_allocs_stretch(struct mt_live_allocs *l, uint64_t address,
                                                     uint64_t *first, uint64_t *last);

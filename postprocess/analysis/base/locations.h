@@ -21,7 +21,6 @@ int mt_host_locations_init(struct mt_host_locations *p);
 void mt_host_locations_free(struct mt_host_locations *p);
 /* Returns the number of a location, or MT_LOCATION_FAILED without memory. Names do not move. */
 uint32_t mt_host_locations_named(struct mt_host_locations *p, const char *name);
-/* Returns the location of a site: file and line, else module and function. Sites are identified by their
- * pointer. */
+/* Returns the location of a site: file and line, else module and function. Sites are known by pointer. */
 uint32_t mt_host_locations_of(struct mt_host_locations *p, const struct mt_host_site_info *site);
 #endif

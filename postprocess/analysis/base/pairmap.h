@@ -18,8 +18,8 @@ struct mt_pairmap {
     uint64_t epoch;
 };
 
-/* Returns the value of (a, b), created as `fresh` if absent; NULL without memory. Valid until the next
- * call. */
+/* Returns the value of (a, b), created as `fresh` if absent, valid until the next call. NULL without
+ * memory. */
 uint64_t *mt_pairmap_get(struct mt_pairmap *m, uint64_t a, uint64_t b, uint64_t fresh);
 /* Returns the value of (a, b), or NULL if absent. */
 const uint64_t *mt_pairmap_find(const struct mt_pairmap *m, uint64_t a, uint64_t b);

@@ -7,9 +7,9 @@
 #include "memtrace/trace.h"
 
 struct mt_run_part {
-    const char *kernel; /* owned by the companion */
+    const char *kernel; /* name owned by the companion */
     uint64_t traced, ctas;
-    uint64_t untraced; /* accesses without a record */
+    uint64_t untraced; /* number of accesses without a record */
 };
 /* Zero-initialised is empty. */
 struct mt_run_parts {

@@ -15,8 +15,7 @@
 
 /* Options for `init`; each analysis uses some of them. `allocs`, `source`: owned by the caller, kept. */
 struct mt_run_options {
-    struct mt_source *source;         /* source being read; for analyses that are not part of struct
-                                       * mt_locality */
+    struct mt_source *source;         /* source being read; for analyses outside of struct mt_locality */
     unsigned line_bits;               /* log2 of the cache line size: 5 to 12 */
     unsigned cache_bytes, cache_ways; /* cache of the misses analysis */
     unsigned sample_bits;             /* reuse: one of 2^sample_bits lines is sampled */
@@ -38,10 +37,9 @@ struct mt_run_launch {
     int begins;                          /* 0: the launch began in an earlier part */
     int moves;                           /* 1: the launch continues with another `seq` (host program); only
                                           * analyses of allocations need it */
-    int selected;                        /* 1: to be reported */
-    uint64_t life;                       /* with `moves`: as in mt_item */
-    int host;                            /* result of mt_source_threads: host program with its threads in
-                                          * order */
+    int selected;                        /* 1: the launch is to be reported */
+    uint64_t life;                       /* start or end of a thread, with `moves`; as in mt_item */
+    int host;                            /* 1: host program with its threads in order (mt_source_threads) */
     int cooperative;                     /* 1: its CTAs may wait for each other */
     int64_t device;                      /* device number; -1: there is only one */
     const struct mt_launch_event *event; /* NULL: no companion file has it */
@@ -55,8 +53,7 @@ enum mt_analysis_needs {
         4, /* only launches and their places (mt_source_options.ends), without reading records */
 };
 
-/* Operations of an analysis on its struct. Each function returns 0, or -1 without memory; NULL: not
- * needed. */
+/* Operations of an analysis on its struct. Each returns 0, or -1 without memory; NULL: not needed. */
 struct mt_parcel;
 struct mt_unpack;
 struct mt_analysis {
@@ -66,8 +63,7 @@ struct mt_analysis {
     void (*moves)(void *self, const struct mt_run_launch *l);
     int (*runs)(void *self, const struct mt_access_run *runs, size_t n);
     int (*records)(void *self, const struct mt_raw_record *records, size_t n); /* records of raw traces */
-    int (*end)(void *self);                                                    /* end of a launch that is
-                                                                                * whole */
+    int (*end)(void *self);                                                    /* end of a whole launch */
     int (*copy)(void *self, const struct mt_copy_event *copy);
     /* Accesses of host code: an item of them, or those (host_count) from which the item's runs were made. */
     int (*host)(void *self, const struct mt_item *item);
@@ -76,7 +72,7 @@ struct mt_analysis {
     int (*enough)(void *self); /* returns 1 if the analysis needs no more items */
     int (*merge)(void *self, void *other);
     int (*finish)(void *self);                           /* end of the input, or of its readable part */
-    void (*pack)(struct mt_parcel *p, const void *self); /* parcel.h */
+    void (*pack)(struct mt_parcel *p, const void *self); /* serialisation (parcel.h) */
     void (*unpack)(struct mt_unpack *u, void *self);
     void (*free)(void *self);
 };

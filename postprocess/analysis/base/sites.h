@@ -13,8 +13,7 @@
 /* Line, variable and place of each site of one input. */
 struct mt_site_table {
     uint32_t *line, *var, *place; /* by site id; 0: not known */
-    uint8_t *strong;              /* by site id; bit 0: threads may synchronise by it, bit 1: code of the C
-                                   * library */
+    uint8_t *strong; /* by site id; bit 0: may synchronise threads, bit 1: code of the C library */
     size_t count;
 };
 

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 struct mt_page_span {
-    uint64_t first, end; /* pages [first, end) */
-    uint32_t entry;      /* as in shadow.h */
+    uint64_t first, end; /* the pages [first, end) */
+    uint32_t entry;      /* entry of the writer, as in shadow.h */
     uint64_t start;      /* address at which the access began; 0 without starts */
     uint64_t version;    /* serial number of the write, counted by the shadow */
 };

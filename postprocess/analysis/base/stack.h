@@ -17,7 +17,7 @@ struct mt_use_stack_group {
 };
 
 struct mt_use_stack {
-    struct mt_use_stack_entry *slot; /* open addressing */
+    struct mt_use_stack_entry *slot; /* hash table with open addressing */
     unsigned bits;
     uint32_t lines; /* number of lines in the stack */
     uint32_t now;   /* time of the last use; times are 1 .. cap */

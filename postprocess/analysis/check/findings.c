@@ -259,8 +259,7 @@ size_t mt_findings_of(const struct mt_findings *f, enum mt_finding_level level)
     return n;
 }
 
-/* TINY: bytes of a small copy; MANY: small copies at one line that are reported; HELD: unchanged bytes that
- * are reported. */
+/* TINY: bytes of a small copy. Reported are MANY small copies at one line, and HELD unchanged bytes. */
 enum { TINY = 4096, MANY = 100, HELD = 65536 };
 
 static const char *const ops[] = {"load", "store", "atomic", "access"};
@@ -269,7 +268,7 @@ static const char *const ops[] = {"load", "store", "atomic", "access"};
 
 /* Texts of runtimes that did not write `kind`. */
 static const struct {
-    const char *why, *side; /* NULL: any */
+    const char *why, *side; /* NULL: any side */
     enum mt_finding_kind kind;
 } whys[] = {
     {"illegal", "freed", MT_FINDING_OF_FREED},
@@ -416,8 +415,7 @@ static int collect_copy_order(const void *a, const void *b)
     return d ? d : (x->line > y->line) - (x->line < y->line);
 }
 
-/* Adds a finding for `n` copies at one line with `bytes` bytes in total; `of` copies of the line are
- * similar. */
+/* Adds a finding for `n` copies at one line with `bytes` bytes in total; `of` copies are similar. */
 static int collect_copies_at(struct mt_findings *f, enum mt_finding_kind kind, const char *file,
                              uint64_t line, uint64_t n, uint64_t bytes, uint64_t of)
 {
@@ -600,8 +598,7 @@ static int collect_same_place(const struct mt_finding_side *a, const struct mt_f
     return a->line == b->line && strcmp(a->file, b->file) == 0 && strcmp(a->at, b->at) == 0;
 }
 
-/* Returns 1 if one of the races list[n] of f, all in the same memory, shows that this read may come too
- * early. */
+/* Returns 1 if one of the races list[n] of f, in the same memory, shows that this read may be too early. */
 static int collect_reads_early(const struct mt_findings *f, const size_t *list, size_t n,
                                const struct mt_finding *x)
 {
@@ -653,7 +650,7 @@ int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, cons
 {
     for (size_t i = 0; i < x->count; i++) {
         const struct mt_conflict *c = &x->list[i];
-        int here = mt_side_type(c->side[1]) == MT_STORE; /* the store first */
+        int here = mt_side_type(c->side[1]) == MT_STORE; /* the store comes first */
         struct mt_finding y = {.kind = MT_FINDING_OF_GLOBAL_RACE,
                                .kernel = c->kernel,
                                .here = {.file = "", .at = "", .op = ops[mt_side_type(c->side[here])]},

@@ -45,15 +45,14 @@ struct mt_finding {
     enum mt_finding_kind kind;
     const char *kernel, *var, *other_kernel; /* other_kernel: kernel of the other side's launch, "": a copy */
     struct mt_finding_side here, other;
-    uint64_t size;     /* bytes of an access */
-    uint64_t count;    /* accesses; for races words, for calls and copies their number, for unused memory
-                        * bytes */
+    uint64_t size;     /* bytes of a single access */
+    uint64_t count;    /* number of accesses, words (races), calls, copies, or unused bytes */
     uint64_t launches; /* number of launches with the finding */
     uint64_t launch;   /* launch, counted from 1 in this list; 0: launches are numbered already */
-    const struct mt_alloc_event *alloc; /* NULL: none */
+    const struct mt_alloc_event *alloc; /* allocation near the access, or NULL */
     const char *side;                   /* position relative to `alloc` ("after", "before", "freed" …) */
     uint64_t distance;                  /* bytes between the access and `alloc` */
-    const char *words;                  /* text from the runtime */
+    const char *words;                  /* explanation from the runtime */
     const char *call, *error;
     size_t number; /* serial number; set by the list */
 };
@@ -61,7 +60,7 @@ struct mt_finding {
 struct mt_findings {
     struct mt_finding *list;
     size_t count, room;
-    char **texts; /* texts of mt_findings_text */
+    char **texts; /* texts allocated by mt_findings_text */
     size_t ntexts, text_room;
     struct mt_companion *beside; /* companion file found by mt_findings_beside */
     uint64_t ordered;            /* races between CTAs that atomics may order; not in the list */
@@ -98,8 +97,7 @@ int mt_check_events(struct mt_findings *f, struct mt_source *s);
 int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, struct mt_buffers *buffers);
 int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, const struct mt_sites *sites,
                        struct mt_buffers *buffers);
-/* Removes uninitialised reads where a race already explains that they came too early. Returns 0, or -1
- * without memory. */
+/* Removes uninitialised reads that a race explains as too early. Returns 0, or -1 without memory. */
 int mt_check_early(struct mt_findings *f);
 
 #endif

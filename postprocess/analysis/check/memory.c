@@ -1470,7 +1470,7 @@ static int memory_end(struct mt_check_memory *m, size_t i)
         return -1;
     if (m->blind || !memory_is_judged(a))
         return 0;
-    if (b->loaded || b->copied_out) /* except for the last copy */
+    if (b->loaded || b->copied_out) /* then only the last copy can be unread */
         return b->unread ? memory_copy_finding(m, MT_FINDING_OF_UNREAD_COPY, b->unread, 1, i) : 0;
     return memory_use(m, b->stored || b->copied_in ? MT_FINDING_OF_UNREAD : MT_FINDING_OF_UNUSED, a);
 }

@@ -46,7 +46,7 @@ struct mt_members {
                     * it; 0: not known */
     uint64_t begins[MT_MEMBERS_STEP / 64]; /* offsets in a step at which stores begin, if the step is no
                                             * larger than this */
-    uint32_t widest;                       /* bytes of the widest store */
+    uint32_t widest;                       /* maximum bytes of a store */
     int host;                              /* 1: there were copies or fills, which may cover any members */
 };
 
@@ -56,7 +56,7 @@ struct mt_members {
 struct mt_unwritten_word {
     uint64_t cta;
     uint32_t site, warp, lane, type, bytes;
-    const struct mt_alloc_event *alloc; /* NULL: shared memory */
+    const struct mt_alloc_event *alloc; /* allocation of the word; NULL: shared memory */
     uint64_t byte;                      /* offset of the first byte in its allocation */
     int stored;                         /* 1: another CTA stores to it */
 };
@@ -65,7 +65,7 @@ struct mt_unwritten_word {
 struct mt_unwritten {
     struct mt_findings *findings;
     struct mt_source *source;
-    const struct mt_launch_event *launch; /* current launch */
+    const struct mt_launch_event *launch; /* the current launch */
     const char *kernel;
     size_t input;
     uint64_t step;
@@ -108,7 +108,7 @@ struct mt_unordered_op {
 };
 
 struct mt_check_unordered {
-    struct mt_findings *findings; /* owned by the caller */
+    struct mt_findings *findings; /* list of findings, owned by the caller */
     struct mt_buffers *buffers;   /* owned by the caller; at the current launch or copy */
     const struct mt_order_event **orders[MT_UNORDERED_STREAMS]; /* by stream and n */
     size_t norders[MT_UNORDERED_STREAMS];
@@ -141,14 +141,14 @@ struct mt_check_host {
 };
 
 struct mt_check_memory {
-    const struct mt_alloc_event *allocs; /* owned by the source */
+    const struct mt_alloc_event *allocs; /* allocations, owned by the source */
     size_t nallocs;
     struct mt_check_block *blocks; /* by allocation */
     struct mt_buffers buffers;
     struct mt_findings *findings; /* set and owned by the caller */
     struct mt_source *source;
-    struct mt_unwritten unwritten; /* in the current launch */
-    struct mt_check_shared shared; /* in the current launch */
+    struct mt_unwritten unwritten; /* uninitialised reads in the current launch */
+    struct mt_check_shared shared; /* shared memory in the current launch */
     struct mt_pairmap copying;     /* sites that copy whole structs */
     /* copies, kept for their locations */
     struct mt_copy_event **copies;
@@ -159,8 +159,8 @@ struct mt_check_memory {
     uint64_t work; /* budget of pages that copies may examine and of bytes for page tables, which bounds the
                     * work on hostile traces */
     uint64_t past; /* sequence numbers below this one are processed */
-    struct mt_check_unordered unordered; /* also locates allocations */
-    int threads;                         /* 1: host program */
+    struct mt_check_unordered unordered; /* unordered operations; also locates allocations */
+    int threads;                         /* 1: the run is of a host program */
     int blind;                           /* 1: a launch was not recorded completely, so users of memory are
                                           * unknown */
 };

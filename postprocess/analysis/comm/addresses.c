@@ -20,13 +20,13 @@ enum { MT_BLOCK_MOST = 64 };
 struct mt_chain {
     struct mt_operation last; /* last operation, not yet in a block; none if its count is 0 */
     uint32_t head, tail;      /* blocks, as indices in the pool; 0: none */
-    uint16_t used, room;      /* operations of the last block */
+    uint16_t used, room;      /* operations used in the last block, and its size */
 };
 
 /* Part of the file that was written at once: for each key with operations, by rank, {rank, rank >> 32, n} and
  * n operations. */
 struct mt_addresses_segment {
-    uint64_t from, end; /* offsets in the file */
+    uint64_t from, end; /* offsets of the segment in the file */
 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -51,7 +51,7 @@ int mt_addresses_init(struct mt_addresses *a, struct mt_keyset *keys, uint64_t b
         a->budget = 2 * MT_BLOCK_MOST;
     if (a->budget > UINT32_MAX)
         a->budget = UINT32_MAX;
-    a->used = 1; /* block 0 is not used */
+    a->used = 1; /* block 0 is not used, as 0 means none */
     a->chain = calloc(keys->count + 1, sizeof *a->chain);
     /* Takes memory only as far as it is used. */
     void *p = mmap(NULL, a->budget * sizeof *a->pool, PROT_READ | PROT_WRITE,
@@ -149,7 +149,7 @@ static int addresses_push(struct mt_addresses *a, struct mt_chain *c)
         }
         uint32_t block = (uint32_t)a->used;
         a->used += room + 1u;
-        a->pool[block] = (struct mt_operation){0, room, 0}; /* next block, size */
+        a->pool[block] = (struct mt_operation){0, room, 0}; /* head of the block: next block, size */
         if (c->tail)
             a->pool[c->tail].who = block;
         else
@@ -441,10 +441,10 @@ out:
 /* Sequential reader of a segment. */
 struct cursor {
     uint64_t at, end;            /* range of the file that is not in the buffer yet */
-    struct mt_operation *buffer; /* [next, filled) is unread */
+    struct mt_operation *buffer; /* operations in [next, filled) are unread */
     size_t next, filled;
     uint64_t rank; /* rank of the next key; UINT64_MAX: none */
-    uint64_t left; /* operations left of the key */
+    uint64_t left; /* unread operations of the key */
 };
 enum { CURSOR_MOST = 1 << 14, CURSORS_BUDGET = 1 << 22 /* operations in the buffers of all cursors */ };
 

@@ -31,7 +31,7 @@ struct mt_chain;
 struct mt_addresses_segment;
 
 struct mt_addresses {
-    struct mt_keyset *keys; /* indexed; owned by the caller */
+    struct mt_keyset *keys; /* set of keys, indexed; owned by the caller */
     struct mt_operator *who;
     struct mt_operation_kind *what;
     size_t nwho, nwhat;

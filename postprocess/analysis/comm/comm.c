@@ -539,7 +539,7 @@ static int store_page(struct mt_comm *c, struct run *run, uint64_t address, unsi
     if (!p)
         return -1;
     if (p->mask == MT_PAGE_BYTES - 1)
-        return 1; /* not words */
+        return 1; /* the row does not consist of words */
     unsigned from = (address & (MT_PAGE_BYTES - 1)) >> 2, end = from + (size >> 2);
     for (unsigned i = from; i < end; i++)
         p->entry[i] = run->self;
@@ -863,7 +863,7 @@ INLINE size_t run_records(struct mt_comm *c, struct run *run, const struct mt_ra
         if (i + ROW <= count && r[i + ROW - 1].w[0] == r[i].w[0] &&
             r[i + ROW - 1].w[1] == address + (ROW - 1) * (uint64_t)(meta & MT_RAW_MAX_SIZE)) {
             size_t room = ((1u << MT_REGION_BITS) - (address & ((1u << MT_REGION_BITS) - 1))) /
-                          (meta & MT_RAW_MAX_SIZE); /* rows end with the region */
+                          (meta & MT_RAW_MAX_SIZE); /* rows end at the end of a region */
             size_t n = room < ROW ? 0 : in_a_row(r + i, count - i < room ? count - i : room);
             if (n >= ROW && comm_row(c, run, meta, address, (uint32_t)n)) {
                 i += n;
@@ -1430,7 +1430,7 @@ int mt_comm_add_crossings(struct mt_comm *const *shards, unsigned n)
         c->crossed[c->ncrossed++] = t;
     }
     c->ncrossings = 0;
-    if (c->ncrossed > 2 * c->crossed_low + 1024) { /* combine entries with equal ends */
+    if (c->ncrossed > 2 * c->crossed_low + 1024) { /* time to combine entries with equal ends */
         c->ncrossed = transfers_combine(c->crossed, c->ncrossed);
         c->crossed_low = c->ncrossed;
     }
@@ -1468,7 +1468,7 @@ MT_ORDER_2(transfer_order, struct mt_transfer, src, dst)
 static size_t transfers_combine(struct mt_transfer *t, size_t n)
 {
     size_t out = 0;
-    if (n) /* t may be NULL */
+    if (n) /* t may be NULL if n is 0 */
         qsort(t, n, sizeof *t, transfer_order);
     for (size_t i = 0; i < n; i++) {
         if (out > 0 && transfer_order(&t[out - 1], &t[i]) == 0) {

@@ -37,11 +37,10 @@ enum mt_sender {
 };
 
 struct mt_actor {
-    uint64_t cta; /* word 2 of its records */
+    uint64_t cta; /* CTA, as in word 2 of its records */
     uint32_t smid, launch;
     uint32_t instance; /* first actor of its CTA instance (usually itself) */
-    uint64_t load, store, comm_store, from[MT_SENDER_KINDS]; /* bytes; from: loaded as communication, by
-                                                              * sender */
+    uint64_t load, store, comm_store, from[MT_SENDER_KINDS]; /* bytes; from: communicated, by sender */
 };
 
 /* Returns the sum over all senders: KCV Load. */
@@ -51,16 +50,15 @@ static inline uint64_t mt_actor_comm_load(const struct mt_actor *a)
 }
 
 struct mt_comm_launch {
-    const char *kernel;  /* owned by the caller, kept */
-    uint32_t first, end; /* its actors: [first, end) */
-    int selected;        /* 1: to be reported */
+    const char *kernel;  /* name owned by the caller, kept */
+    uint32_t first, end; /* actors of the launch: [first, end) */
+    int selected;        /* 1: the launch is to be reported */
 };
 
-/* Activity of the host at one location between two launches: copies (location 0) or, from a host trace,
- * accesses. */
+/* Activity of the host at one location between two launches: copies (location 0) or traced accesses. */
 struct mt_host_actor {
-    uint32_t superstep;                          /* number of launches before it */
-    uint32_t place;                              /* index into mt_comm.places.names */
+    uint32_t superstep;                          /* number of launches before the activity */
+    uint32_t place;                              /* location: index into mt_comm.places.names */
     uint64_t load, store, comm_load, comm_store; /* bytes; comm_: written by a CTA, or loaded by one */
 };
 
@@ -174,7 +172,7 @@ int mt_comm_move(struct mt_comm *const *shards, unsigned n, const struct mt_copy
  * notes on an access must be in `shards`. Returns 0 or -1. */
 int mt_comm_add_crossings(struct mt_comm *const *shards, unsigned n);
 
-/* Adds the results of shard `from` to `into`. Transfers are then unsorted, with duplicates, until
+/* Adds the results of shard `from` to `into`. Transfers are unsorted, with duplicates, until
  * mt_comm_merged. */
 int mt_comm_merge(struct mt_comm *into, const struct mt_comm *from);
 

@@ -15,7 +15,7 @@ struct mt_touched_range {
 };
 
 struct mt_range_set { /* ranges of one CTA and type */
-    uint64_t cta;     /* word 2 of its records */
+    uint64_t cta;     /* CTA, as in word 2 of its records */
     uint32_t type;    /* 0 loads, 1 stores, 2 atomics, 3 unknown */
     struct mt_touched_range *list;
     size_t n, room, tidy; /* list[0 .. tidy) is sorted and merged */

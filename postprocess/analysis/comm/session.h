@@ -11,7 +11,7 @@ struct mt_span {
     const char *path; /* one pointer per input; must live as long as the team */
     uint64_t offset, count;
     int chunks;
-    int selected; /* 1: its launch is reported */
+    int selected; /* 1: the section's launch is reported */
 };
 
 /* Analysis that each process feeds with its own part of the trace, after the team has finished. */
@@ -43,8 +43,7 @@ struct mt_session {
      * everything. Freed by unsplit. */
     struct mt_launch_ends *(*split)(const char *const *paths, size_t npaths);
     void (*unsplit)(struct mt_launch_ends *ends, size_t npaths);
-    /* Creates a team with a member in each process. Returns NULL without memory. The following functions take
-     * such a team. */
+    /* Creates a team with a member in each process, for the functions below. Returns NULL without memory. */
     struct mt_team *(*team)(const struct mt_comm_options *options);
     /* Switches from accesses to spans: each member reads part of them at any time. */
     int (*by_parts)(struct mt_team *t);

@@ -1,5 +1,4 @@
-/* Pages of the shadow, their table and memory; ranges written and copied. Inner loops are in shadow.h and
- * comm.c. */
+/* Pages of the shadow, their table and memory; ranges written and copied. Inner loops: shadow.h, comm.c. */
 #define _GNU_SOURCE
 
 #include "shadow.h"
@@ -124,7 +123,8 @@ struct mt_page *mt_shadow_peek(const struct mt_shadow *s, uint64_t number)
 /* Finds the rows [*first, *end) of the comb that touch the page. Returns 0 if there are none. */
 static int comb_rows(const struct mt_comb *c, uint64_t page, uint64_t *first, uint64_t *end)
 {
-    uint64_t low = page << MT_PAGE_BITS, high = low + (MT_PAGE_BYTES - 1); /* both included */
+    uint64_t low = page << MT_PAGE_BITS, high = low + (MT_PAGE_BYTES - 1); /* range of the page's addresses,
+                                                                            * both ends included */
     if (high < c->dst || low > c->dst + (c->height - 1) * c->pitch + (c->width - 1))
         return 0;
     *first = low < c->dst + c->width ? 0 : (low - c->dst - c->width) / c->pitch + 1;
@@ -357,8 +357,7 @@ void mt_shadow_fill(struct mt_shadow *s, uint64_t address, uint64_t length, uint
         if (whole >= SPAN_FROM) {
             fill_span(s, page, page + whole, entry, start);
             n = whole << MT_PAGE_BITS;
-        } else if (entry != 0 || mt_shadow_find(s, page)) { /* without writer, pages that were never written
-                                                             * stay so */
+        } else if (entry != 0 || mt_shadow_find(s, page)) { /* without writer, unwritten pages stay so */
             fill_page(s, page, from, from + (unsigned)n, entry, start);
         }
         address += n;
@@ -372,7 +371,7 @@ void mt_shadow_fill_rows(struct mt_shadow *s, const struct mt_comb *rows)
     struct mt_comb c = *rows;
     int far = __builtin_mul_overflow(c.height - 1, c.pitch, &length) ||
               __builtin_add_overflow(length, c.width - 1, &length) || c.dst + length < c.dst;
-    if (c.height > 1 && c.pitch <= c.width && !far) { /* no gaps */
+    if (c.height > 1 && c.pitch <= c.width && !far) { /* rows without gaps are one range */
         mt_shadow_fill(s, c.dst, length + 1, c.entry, c.start);
         return;
     }
@@ -439,8 +438,7 @@ struct mt_read_way {
 
 #define BRANCH 0x80000000u /* in a slot: the key is the parent set, otherwise the path */
 enum {
-    PATHS = 64 /* maximum number of paths examined; a pair that is missed is added again, which changes no
-                * count */
+    PATHS = 64 /* maximum number of paths examined; a missed pair is added twice, which is harmless */
 };
 
 void mt_readers_forget(struct mt_readers *r)
@@ -686,8 +684,7 @@ void mt_readers_add(struct mt_readers *r, const struct mt_read_set *sets, size_t
     }
 }
 
-/* ---- copies in the shadow: existing pages one by one, the gaps between them in stretches of any length
- * ---- */
+/* ---- copies in the shadow: existing pages one by one, the gaps between them in stretches ---- */
 
 enum { MOST_PAGES = 1 << 18 }; /* maximum number of pages that copies may create from rows */
 
@@ -696,7 +693,7 @@ struct move {
     uint32_t nobody;
     uint64_t *pages; /* existing pages of the source */
     size_t n;
-    struct mt_stretch *room; /* stretches of a page */
+    struct mt_stretch *room; /* room for the stretches of a page */
 };
 
 static unsigned move_owner(const struct mt_shadow_parts *p, uint64_t address)
@@ -794,8 +791,7 @@ static void move_page(struct move *m, uint64_t to, uint64_t from, unsigned bytes
                  m->room[i].start);
 }
 
-/* Returns how many bytes from `at` on, at most `most`, are in source pages that do not exist and have one
- * writer. */
+/* Returns how many bytes, `most` at most, from `at` on are in absent source pages with one writer. */
 static uint64_t gap_forward(const struct move *m, uint64_t at, uint64_t most,
                             const struct mt_page_span **span)
 {

@@ -38,12 +38,12 @@ struct mt_shadow;
 struct mt_read_way;
 
 struct mt_readers {
-    struct mt_read_set *sets; /* from index 1 */
+    struct mt_read_set *sets; /* array of sets; indices start at 1 */
     size_t n;                 /* index of the next set */
     int lost;
     size_t most; /* maximum number of sets; the user may lower it */
     /* state */
-    struct mt_shadow *state;  /* the set of each byte */
+    struct mt_shadow *state;  /* shadow with the set of each byte */
     uint32_t first;           /* first set of the launch; smaller numbers mean none */
     struct mt_read_way *ways; /* children of the launch's sets */
     uint32_t *slot;           /* hash index of the children */
@@ -99,12 +99,12 @@ struct mt_page {
 struct mt_comb {
     uint64_t dst, width, height, pitch; /* pitch > width; ends within the address space */
     uint32_t entry;
-    uint64_t start, version; /* as in a span */
+    uint64_t start, version; /* address and serial number of the write, as in a span */
 };
 
 struct mt_arena {
     char *chunk;       /* chunks are linked by their first words */
-    size_t used, size; /* bytes of the chunk */
+    size_t used, size; /* bytes used and total bytes of the current chunk */
     void *free_words;  /* free word arrays, linked by their first words */
 };
 
@@ -115,12 +115,12 @@ struct mt_shadow {
     } recent[1024];           /* direct-mapped by page number */
     struct {
         uint64_t number;
-        struct mt_page *page; /* NULL: free slot */
+        struct mt_page *page; /* NULL: the slot is free */
     } *table;
     unsigned table_bits;
     size_t pages;
     struct mt_spans spans;
-    struct mt_comb *combs; /* ascending version */
+    struct mt_comb *combs; /* combs in order of their version */
     size_t ncombs, comb_room;
     uint64_t version;
     int starts, failed;
@@ -178,8 +178,8 @@ struct mt_stretch {
  * number, at most one per byte. */
 size_t mt_shadow_stretches(struct mt_shadow *s, uint64_t address, unsigned length, struct mt_stretch *out);
 
-/* Shadows that divide memory, for copies of any size: each page is valid in its owner; spans and combs are
- * equal in all. */
+/* Shadows that divide memory, for copies of any size: pages are valid in their owners; all have all spans and
+ * combs. */
 struct mt_shadow_parts {
     struct mt_shadow *const *part;
     unsigned n;

@@ -14,7 +14,7 @@ struct message {
     const char *kernel;
     int selected;
     struct mt_copy_event copy;
-    const void *data; /* records, runs or host accesses */
+    const void *data; /* payload: records, runs or host accesses */
     size_t count;
 };
 

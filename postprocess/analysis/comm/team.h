@@ -18,7 +18,7 @@ struct mt_team_kind {
     const char *(*why)(const struct mt_team *t);
 };
 
-/* Creates a team of `shards` >= 1 threads; a single one works on the caller's thread. Returns NULL without
+/* Creates a team of `shards` >= 1 threads; a single one is the caller's thread. Returns NULL without
  * memory. */
 struct mt_pool;
 struct mt_team *mt_team_of_threads(const struct mt_comm_options *options, struct mt_pool *pool,

@@ -63,8 +63,7 @@ static struct mt_graph_track *track_new(struct mt_stride_graph *g, uint64_t buff
     return &g->tracks[g->ntracks++];
 }
 
-/* Returns the warp's track in a buffer. The first tracks are a list: usually there are few, close in
- * memory. */
+/* Returns the warp's track in a buffer. The first tracks are a list: usually few, close in memory. */
 static struct mt_graph_track *track_of(struct mt_stride_graph *g, uint64_t warp, uint64_t buffer)
 {
     uint32_t last = 0;
@@ -119,9 +118,9 @@ static uint32_t *warp_parted(struct mt_stride_graph *g, struct mt_graph_warp *w)
 /* Consecutive accesses of a run in one buffer, with their actors. */
 struct step {
     const struct mt_access_run *r;
-    uint32_t first, count; /* range of the run's accesses */
+    uint32_t first, count; /* range of the run's accesses in the step */
     uint32_t lanes;        /* one lane for each access; for a CTA without lanes its only one */
-    uint64_t actor;        /* actor of lane 0 */
+    uint64_t actor;        /* actor of the step's lane 0 */
     struct mt_stride_graph_access a;
 };
 
@@ -137,9 +136,8 @@ static void step_cut(struct mt_stride_graph *g, struct step *s, uint32_t first)
     if (!g->buffers)
         return;
     const struct mt_buffer_stretch *in = mt_buffers_stretch(g->buffers, address);
-    const struct mt_alloc_event *of =
-        in->in && in->in->first ? &g->buffers->allocs[in->in->first - 1] : in->in; /* host program: buffer of
-                                                                                    * that call */
+    const struct mt_alloc_event *of = in->in && in->in->first ? &g->buffers->allocs[in->in->first - 1]
+                                                              : in->in; /* host: buffer of that call */
     s->a.buffer = of ? of->id : MT_BUFFER_NONE;
     s->a.bytes = !of ? 0 : of->like > 1 ? of->total : of->bytes;
     if (r->addresses) {
@@ -540,8 +538,8 @@ static struct mt_node key_of(const struct mt_stride_graph *g, const struct mt_st
                             .site = g->key & MT_NODE_SITE ? a->site : NULL};
 }
 
-/* Returns the node of this access, created if necessary; (size_t)MT_GRAPH_NO_NODE; SIZE_MAX without
- * memory. */
+/* Returns the node of this access, created if necessary; (size_t)MT_GRAPH_NO_NODE at the limit; SIZE_MAX
+ * without memory. */
 static size_t stride_graph_node(struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
                                 int64_t stride)
 {

@@ -14,10 +14,10 @@
 #include "analysis/base/runs.h"
 
 enum mt_node_field {
-    MT_NODE_BUFFER = 1, /* the allocation */
+    MT_NODE_BUFFER = 1, /* the key includes the allocation */
     MT_NODE_STRIDE = 2,
     MT_NODE_TYPE = 4,
-    MT_NODE_SIZE = 8, /* bytes of the allocation */
+    MT_NODE_SIZE = 8, /* the key includes the allocation's size in bytes */
     MT_NODE_SITE = 16 /* the kernel, as a raw trace knows no more; for host code "file:line" */
 };
 
@@ -53,10 +53,10 @@ struct mt_edge {
 /* State of a warp. Runs are processed a warp at a time: while all lanes do the same, one step covers them.
  * Lanes that diverge have an entry each, in a block of 32. */
 struct mt_graph_warp {
-    uint32_t lanes;  /* lanes that have a node */
+    uint32_t lanes;  /* mask of the lanes that have a node */
     uint32_t node;   /* node + 1 of all lanes, unless `parted` */
     uint32_t block;  /* block of `lane_nodes` + 1; 0: none yet */
-    uint32_t parted; /* 1: the block applies */
+    uint32_t parted; /* 1: the lanes differ, and the block applies */
     uint32_t track;  /* first track + 1; 0: none yet */
 };
 
@@ -73,7 +73,7 @@ struct mt_graph_track { /* last addresses of a warp in a buffer */
 enum { MT_GRAPH_LANES = 32, MT_GRAPH_MEMOS = 64 };
 
 struct mt_stride_graph {
-    unsigned key; /* mt_node_field bits */
+    unsigned key; /* fields of the key, as mt_node_field bits */
     struct mt_node *nodes;
     size_t nnodes, node_room;
     size_t dropped;        /* number of nodes dropped by mt_stride_graph_finish */
@@ -95,23 +95,23 @@ struct mt_stride_graph {
     struct mt_pairmap previous; /* (actor, buffer) to address, in the current launch */
     struct mt_pairmap current;  /* actor to node + 1, in the current launch */
     struct mt_hash links;       /* from << 32 | to, to the edge's count */
-    struct mt_pairmap seen;     /* (node, kernel) */
+    struct mt_pairmap seen;     /* set of (node, kernel) pairs that occurred */
     struct mt_hash index;       /* hash of the key to node + 1 */
     /* state of runs in the current launch */
-    struct mt_pairmap actors;    /* (CTA, warp) to number */
+    struct mt_pairmap actors;    /* map from (CTA, warp) to number */
     struct mt_pairmap tracks_of; /* (number, buffer) to index into tracks, for warps with many tracks */
     struct mt_graph_warp *warps; /* by number */
     struct mt_graph_track *tracks;
     uint64_t (*lane_places)[MT_GRAPH_LANES];
-    uint32_t (*lane_nodes)[MT_GRAPH_LANES]; /* node + 1; 0: none */
+    uint32_t (*lane_nodes)[MT_GRAPH_LANES]; /* node + 1 of each lane; 0: none */
     size_t nwarps, warp_room, ntracks, track_room, nplaces, place_room, nlane_nodes, lane_node_room;
     struct {
-        uint64_t cta, warp, number; /* number + 1; 0: none */
+        uint64_t cta, warp, number; /* number of the warp + 1; 0: unused */
     } met[MT_GRAPH_MEMOS];          /* cache of `actors`, by warp number in the CTA */
     struct {
         uint64_t buffer;
         int64_t stride;
-        uint32_t type, node; /* node + 1; 0: none */
+        uint32_t type, node; /* node + 1; 0: unused */
     } memo[MT_GRAPH_MEMOS];  /* cache of nodes, by a hash */
 };
 

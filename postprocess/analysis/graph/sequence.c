@@ -132,7 +132,7 @@ double mt_gram_similarity(const struct mt_gram_share *a, size_t na, const struct
 struct mt_actor_state {
     uint32_t rank, last;           /* the actor's number; its last token */
     uint64_t run;                  /* index + 1 of its last run, 0: not stored */
-    uint32_t window[MT_NGRAM_MAX]; /* its last tokens */
+    uint32_t window[MT_NGRAM_MAX]; /* the actor's last tokens */
     unsigned filled;
 };
 

@@ -37,14 +37,14 @@ struct mt_node_run {
 
 struct mt_sequence {
     struct mt_alphabet *alphabet;
-    uint64_t elements, all_runs; /* including those not stored */
+    uint64_t elements, all_runs; /* total numbers, including elements not stored */
     struct mt_node_run *runs;
     size_t nruns, run_room, cap;
     uint64_t *counts; /* by token */
     size_t ncounts, count_room;
     int has_order;           /* 0: only n-grams are known (a saved graph) */
     int has_grams;           /* 1: n-grams of the alphabet's length are known */
-    struct mt_pairmap grams; /* number to count */
+    struct mt_pairmap grams; /* map from number of an n-gram to its count */
     uint64_t all_grams;
     /* state */
     struct mt_actor_state *actors;
@@ -77,11 +77,9 @@ int mt_sequence_buffer(struct mt_sequence *s, uint64_t buffer, uint64_t *name);
 int mt_sequence_gram(struct mt_sequence *s, uint32_t gram, uint64_t count);
 /* Adds `count` elements of a token whose order is not known. */
 int mt_sequence_count(struct mt_sequence *s, uint32_t token, uint64_t count);
-/* Writes the stored runs, actors one after the other; `out` has room for nruns. Returns 0, or -1 without
- * memory. */
+/* Writes the stored runs, by actor; `out` has room for nruns. Returns 0, or -1 without memory. */
 int mt_sequence_runs(const struct mt_sequence *s, struct mt_node_run *out);
-/* Returns the *n elements in order, or with `each_run` one per run; the caller frees them. NULL without
- * memory. */
+/* Returns the *n elements in order (`each_run`: one per run), for the caller to free. NULL without memory. */
 uint32_t *mt_sequence_elements(const struct mt_sequence *s, int each_run, size_t *n);
 
 /* ---- measures ---- */

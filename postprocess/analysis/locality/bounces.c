@@ -1,5 +1,5 @@
-/* Cache lines that move between threads: a state for each line that was stored to, a row for each pair of
- * source lines. */
+/* Cache lines that move between threads: a state for each stored line, a row for each pair of source
+ * lines. */
 #include "bounces.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>

@@ -15,11 +15,10 @@
 
 struct mt_bounce {
     uint64_t superstep;
-    const char *kernel;          /* the program */
+    const char *kernel;          /* name of the program */
     uint64_t alloc;              /* index of the allocation of the byte accessed by the second thread */
-    uint32_t line[2];            /* source lines of the last store and of the access: numbers as in
-                                  * mt_site_table */
-    uint32_t type;               /* type of the second access */
+    uint32_t line[2];            /* source lines of last store and access, numbered as in mt_site_table */
+    uint32_t type;               /* type of the second thread's access */
     uint64_t times, same;        /* times: number of moves; same: moves with common bytes */
     uint64_t thread[2], address; /* threads and address of the first move */
 };

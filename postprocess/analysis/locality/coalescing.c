@@ -9,7 +9,7 @@
 enum { WARP = 32 };
 
 struct range {
-    uint64_t first, last; /* bytes, both ends included */
+    uint64_t first, last; /* first and last byte of the range */
 };
 
 static int coalescing_init(void *self, const struct mt_run_options *o)
@@ -145,8 +145,8 @@ static int add_stride(struct mt_coalescing_set *s, size_t cell, int64_t stride, 
     return 0;
 }
 
-/* Adds all of `from`; cells that differ only in their places are joined if `by_line`. Returns 0, or -1
- * without memory. */
+/* Adds all of `from`; with `by_line` it joins cells that differ only in place. Returns 0, or -1 without
+ * memory. */
 static int coalescing_add(struct mt_coalescing_set *into, const struct mt_coalescing_set *from, int by_line)
 {
     for (size_t i = 0; i < from->count; i++) {
@@ -321,7 +321,7 @@ static void coalescing_unpack(struct mt_unpack *u, void *self)
         mt_unpack_bytes(u, &f, sizeof f);
         f.kernel = kernel;
         struct mt_coalescing_cell *to = cell_of(&c->sites, kernel, f.line, f.place, f.type);
-        if (to) /* cells keep their numbers */
+        if (to) /* the destination's cells keep their numbers */
             *to = f;
         u->failed |= !to;
     }

@@ -16,9 +16,8 @@ struct mt_coalescing_cell {
     uint32_t place;              /* number of (line, column, variable); 0 in sums by line */
     uint64_t requests, accesses; /* requests of warps; accesses of threads */
     uint64_t bytes, distinct;    /* bytes: bytes requested; distinct: different bytes within the requests */
-    uint64_t sectors, lines;     /* sums over requests */
-    uint64_t single, irregular;  /* single: requests of one lane; irregular: requests without a constant
-                                  * stride */
+    uint64_t sectors, lines;     /* sectors and lines, summed over requests */
+    uint64_t single, irregular;  /* requests of one lane; requests without a constant stride */
 };
 
 /* Returns the fraction, 0 to 1, of the bytes moved by requests that they need (docs/definitions.md); for
@@ -37,7 +36,7 @@ struct mt_coalescing_stride {
 /* Result for an evenly spaced request; only its beginning within a line matters. */
 struct mt_coalescing_shape {
     int64_t stride;
-    uint32_t size, count, in_line; /* count 0: unused */
+    uint32_t size, count, in_line; /* count 0: the entry is unused */
     uint32_t sectors, lines;
     uint64_t distinct;
 };
@@ -52,8 +51,8 @@ struct mt_coalescing_set {
     /* state */
     size_t room, stride_room;
     struct mt_pairmap index, stride_index;
-    size_t cell_memo[MT_COALESCING_MEMOS], stride_memo[MT_COALESCING_MEMOS]; /* cache of recent indices + 1,
-                                                                              * by a hash */
+    size_t cell_memo[MT_COALESCING_MEMOS], stride_memo[MT_COALESCING_MEMOS]; /* cache of indices + 1, by a
+                                                                              * hash */
 };
 
 struct mt_coalescing {

@@ -25,7 +25,7 @@ struct mt_byte_side {
 struct mt_byte_states {
     struct mt_byte_side *sides; /* sides of all states; of each state together, ascending */
     struct mt_byte_state {
-        size_t first, count; /* range of sides */
+        size_t first, count; /* range of the state in `sides` */
     } *states;               /* states[0] is that of an untouched byte */
     size_t nsides, nstates, sides_room, states_room;
     struct mt_hash numbers;  /* hash of the sides to number of the state */
@@ -129,8 +129,7 @@ static uint32_t byte_states_step(struct mt_byte_states *s, uint32_t state, uint3
     return byte_states_intern(s, sides, n);
 }
 
-/* Returns the state of a byte in `state` after an access by this CTA (z-major number); FAILED without
- * memory. */
+/* Returns the state of a byte in `state` after an access by this CTA (z-major); FAILED without memory. */
 static uint32_t mt_byte_states_step(struct mt_byte_states *s, uint32_t state, uint32_t side, uint64_t cta)
 {
     uint64_t *known = mt_pairmap_get(&s->steps, (uint64_t)state << 32 | side, cta, MT_STATE_FAILED);
@@ -302,8 +301,8 @@ static int races_shows(struct mt_races *x, size_t thread, size_t other)
     return 1;
 }
 
-/* Reports a race of access `place` (+ 1; 0: none) with this one, if nothing orders them. Returns 0, or -1
- * without memory. */
+/* Reports a race of access `place` (+ 1; 0: none) with this one if unordered. Returns 0, or -1 without
+ * memory. */
 static int races_pair(struct mt_races *x, uint32_t place, size_t thread, uint32_t side, uint32_t runtime,
                       uint64_t address, uint64_t bytes)
 {
@@ -653,8 +652,7 @@ static int conflicts_of(struct mt_conflicts *x, struct mt_pairmap *pairs, const 
     return 0;
 }
 
-/* Counts the words of the equal cells first .. end - 1 of a page, except one with such a cell already
- * counted. */
+/* Counts the words of the equal cells first .. end - 1 of a page, except one that is counted already. */
 static uint64_t close_words(const struct mt_cells_page *page, size_t first, size_t end)
 {
     const size_t word = first << page->shift >> MT_CELLS_WORD;

@@ -40,7 +40,7 @@ struct mt_races {
     size_t naccesses, access_room;
     struct mt_pairmap known;          /* (thread, side), clock to index in `accesses` */
     struct mt_pairmap pairs, counted; /* sides to index in `list`; index, address */
-    struct mt_pairmap threads;        /* CTA to number */
+    struct mt_pairmap threads;        /* map from CTA to number of the thread */
     uint32_t *clock;                  /* vector clocks: MT_RACE_THREADS entries for each thread */
     uint64_t *name;                   /* by thread: its CTA */
     unsigned char *live, *loads;      /* by thread; loads: number of its first loads so far */
@@ -50,17 +50,14 @@ struct mt_races {
     size_t nwords, word_room;
 };
 
-enum {
-    MT_RACE_FIRST = 16
-}; /* number of first loads that may reveal the creator
-    * of a thread */
+enum { MT_RACE_FIRST = 16 }; /* number of first loads that may reveal a thread's creator */
 enum {
     MT_RACE_THREADS = 256,
     MT_RACE_WORDS = 1 << 14
 }; /* maximum numbers; threads and words beyond share
     * one clock, which hides races */
 
-/* line << 2 | type */
+/* A side is line << 2 | type. */
 static inline uint32_t mt_side_type(uint32_t side)
 {
     return side & 3;
@@ -75,7 +72,7 @@ struct mt_conflict {
     uint64_t superstep, seq;
     const char *kernel;
     int cooperative;  /* as in the launch (runs.h): the program may have ordered the two */
-    uint32_t side[2]; /* ascending */
+    uint32_t side[2]; /* the two sides, ascending */
     uint64_t bytes;   /* bytes at which two CTAs race with these sides */
     uint64_t words;   /* words of 4 bytes that contain such bytes; 0 in host programs */
     uint64_t address; /* lowest such byte; modulo 2^64 */
@@ -90,7 +87,7 @@ struct mt_conflicts {
     struct mt_launch_window window;
     struct mt_cells_pool pool;
     struct mt_run_launch program; /* current host program, if its `host` is not 0 */
-    struct mt_races races;        /* its races */
+    struct mt_races races;        /* races of the host program */
     const struct mt_alloc_event *
         *made; /* its allocations by number, owned by the caller; those before `nmade` have ended */
     size_t nmade, nallocs;

@@ -1,5 +1,4 @@
-/* Concurrent feeding of the analyses of runs: each idle thread of the pool takes one analysis, with all
- * runs. */
+/* Concurrent feeding of the analyses of runs: an idle thread of the pool takes one, with all runs. */
 #ifndef MT_ANALYSIS_CREW_H
 #define MT_ANALYSIS_CREW_H
 #include "locality.h"

@@ -14,8 +14,7 @@
 struct mt_devices_cell {
     uint64_t superstep;
     const char *kernel;
-    int64_t device, owner;          /* device: device of the launch; owner: owner of the memory, a device or
-                                     * MT_DEVICES_HOST */
+    int64_t device, owner;          /* device of the launch; owner of the memory, or MT_DEVICES_HOST */
     uint64_t accesses[4], bytes[4]; /* by type */
 };
 

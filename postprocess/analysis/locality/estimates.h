@@ -9,7 +9,7 @@
 /* Counts of a kernel: the launches from which MEMTRACE_SAMPLE chose (others that were left out do not count),
  * all CTAs of these, and the traced ones. */
 struct mt_estimate {
-    const char *kernel; /* owned by the companion */
+    const char *kernel; /* name owned by the companion */
     uint64_t launches, traced_launches, ctas, traced_ctas;
 };
 

@@ -163,7 +163,7 @@ struct mt_crew {
     unsigned nsections;
     unsigned taken, ended; /* numbers of sections in this round; both nsections: nothing is in progress */
     int failed;
-    /* the round */
+    /* input of the round */
     const struct mt_run_launch *launch;
     const struct mt_access_run *runs;
     size_t nruns;

@@ -21,13 +21,13 @@ extern const char *const mt_locality_names[MT_LOCALITY_SECTIONS]; /* in the orde
 enum { MT_LOCALITY_LONGEST = 1 << 18 };
 
 struct mt_locality_options {
-    unsigned chosen;                /* a bit for each section */
+    unsigned chosen;                /* chosen sections, a bit each */
     struct mt_run_options analysis; /* mt_locality_init sets `allocs` */
 };
 
 struct mt_locality {
     struct mt_locality_options options;
-    const struct mt_alloc_event *allocs; /* owned by the caller */
+    const struct mt_alloc_event *allocs; /* allocations, owned by the caller */
     size_t nallocs;
 #define MT_ANALYSIS(NAME, name, ...) struct mt_##name name;
 #include "locality.def"

@@ -11,11 +11,10 @@
 enum { MT_MISSES_BYTES = 32768, MT_MISSES_WAYS = 8 }; /* typical first-level data cache of x86-64 */
 
 struct mt_miss {
-    const char *kernel;                      /* the program */
-    uint32_t line;                           /* as in mt_site_table */
+    const char *kernel;                      /* name of the program */
+    uint32_t line;                           /* number of the source line, as in mt_site_table */
     uint64_t accesses, misses, store_misses; /* store_misses: misses by accesses that only store */
-    uint64_t fetched, used;                  /* fetched: bytes of the lines that missed; used: bytes accessed
-                                              * in them */
+    uint64_t fetched, used;                  /* bytes of the lines that missed; bytes accessed in them */
 };
 
 struct mt_misses {
@@ -26,8 +25,8 @@ struct mt_misses {
     /* state */
     size_t room, ncaches, cache_room, sets;
     struct mt_run_launch launch;
-    struct mt_miss_cache *caches; /* one for each thread */
-    struct mt_pairmap of_thread;  /* thread to index in `caches` */
+    struct mt_miss_cache *caches; /* array of caches, one for each thread */
+    struct mt_pairmap of_thread;  /* map from thread to index in `caches` */
     struct mt_pairmap of_line;    /* source line to index in `list`, in the current launch */
     uint64_t last_thread;
     struct mt_miss_cache *last; /* cache of last_thread; NULL: none */

@@ -13,7 +13,7 @@
 struct mt_parcel {
     char *data;
     size_t used, room;
-    int failed; /* 1: no memory */
+    int failed; /* 1: there was no memory */
     const struct mt_run_launch *launches;
     struct mt_pairmap kernels; /* name to superstep of one of its launches */
 };
@@ -72,8 +72,7 @@ struct mt_launch_window_state {
 /* Operations; `x` is the analysis. Functions that return int return 0, or -1 without memory. */
 struct mt_launch_window_ops {
     int (*merge)(void *x, struct mt_launch_window_state *into, struct mt_launch_window_state *from);
-    int (*close)(void *x, struct mt_launch_window_state *state); /* takes the results of a launch that is
-                                                                  * whole */
+    int (*close)(void *x, struct mt_launch_window_state *state); /* takes the results of a whole launch */
     void (*drop)(struct mt_launch_window_state *state);          /* frees the state */
     /* pack writes a state without its launch; unpack fills a state that is empty except for its launch. */
     void (*pack)(struct mt_parcel *p, const struct mt_launch_window_state *state);

@@ -88,7 +88,7 @@ struct cut {
     struct mt_placement *p;
     const struct mt_placement_launch *l;
     uint16_t *device;
-    int64_t *bytes; /* [node - first][device] */
+    int64_t *bytes; /* indexed by [node - first][device] */
     char *locked;
     size_t *count; /* number of nodes by device */
     struct step {

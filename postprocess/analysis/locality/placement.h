@@ -31,13 +31,13 @@ struct mt_placement_edge {
 struct mt_placement {
     unsigned devices;
     struct mt_placement_launch *launches;
-    uint64_t *ctas; /* z-major number, by node */
+    uint64_t *ctas; /* z-major number of the CTA, by node */
     struct mt_placement_edge *edges;
     size_t nlaunches, nnodes, nedges;
     /* results */
     uint16_t *device[MT_PLACE_POLICIES]; /* device by node */
     uint64_t load, cross[MT_PLACE_POLICIES];
-    uint64_t *traffic[MT_PLACE_POLICIES]; /* [from * devices + to] */
+    uint64_t *traffic[MT_PLACE_POLICIES]; /* bytes, indexed by [from * devices + to] */
     int ran_known;                        /* 1: the run used several devices */
     uint64_t ran; /* bytes that crossed in the actual run; mt_placement_init clears it, the user adds */
     /* crossing bytes, each counted once per launch and reading device, at the first read */

@@ -125,8 +125,7 @@ double mt_reuse_error(const struct mt_reuse_launch *l)
     return bits ? sqrt(most) : -1;
 }
 
-/* FEW: with more contexts than this some are dropped, otherwise lines are; WIDE: number of lines that exceeds
- * the caches. */
+/* FEW: with more contexts than this some are dropped, else lines; WIDE: lines that exceed the caches. */
 enum { LANES_AHEAD = 8, FEW = 64, EXACT_BITS = 2, WIDE = 1 << 14 };
 
 /* State of a CTA or SM in a launch. */
@@ -135,7 +134,7 @@ struct context {
     uint64_t *firsts; /* lines by first use, if the launch began in an earlier part */
     size_t nfirsts, room;
     uint64_t uses;
-    int dropped; /* 1: no longer tracked */
+    int dropped; /* 1: the context is no longer tracked */
 };
 
 struct state {
@@ -389,8 +388,7 @@ static int reuse_use(struct mt_reuse *x, struct context *const by[2], uint64_t l
     return add_device_first(x, line, x->count - 1) != 0 ? -1 : reuse_fit_device(x);
 }
 
-/* Prefetches the lines of lanes with irregular addresses, which are not in the caches. Inlined, or gcc drops
- * it. */
+/* Prefetches lines of irregular lanes, which are not in the caches. Inlined, or gcc drops it. */
 MT_ALWAYS_INLINE void reuse_soon(const struct mt_reuse *x, const struct mt_access_run *r, uint32_t from,
                                  uint32_t count)
 {

@@ -39,7 +39,7 @@ struct mt_reuse_launch {
     uint64_t superstep;
     const char *kernel;
     int selected;
-    uint64_t uses; /* uses of all lines */
+    uint64_t uses; /* number of uses of all lines */
     /* state at the launch's end */
     unsigned sample_bits[MT_REUSE_LEVELS], context_bits[2];
     uint64_t
@@ -50,19 +50,19 @@ struct mt_reuse_launch {
 
 struct mt_reuse_first { /* first use of a line in a part */
     uint64_t line;
-    size_t launch; /* index */
+    size_t launch; /* index of the launch */
 };
 
 struct mt_reuse {
     struct mt_run_options options;
-    struct mt_reuse_launch *launches; /* ascending superstep */
+    struct mt_reuse_launch *launches; /* launches by ascending superstep */
     size_t count;
     /* state */
     size_t room;
     struct mt_launch_window window;
     struct mt_use_stack device;
-    unsigned sample_bits; /* sampling of the device */
-    uint64_t uses;        /* uses in this part */
+    unsigned sample_bits; /* sampling of the device's lines, log2 */
+    uint64_t uses;        /* number of uses in this part */
     struct mt_reuse_first *firsts;
     size_t nfirsts, firsts_room;
     int whole; /* 1: the part begins with the trace */

@@ -59,8 +59,7 @@ static void sharing_touch(struct mt_cells_page *p, uint64_t address, uint64_t n,
     }
 }
 
-/* Adds a piece of a run: `accesses` adjacent accesses of `size` bytes. Each counts at each line that it
- * touches. */
+/* Adds a piece of a run: `accesses` adjacent accesses of `size` bytes. Each counts at each of its lines. */
 static int sharing_piece(struct state *s, const struct mt_piece *piece, uint32_t size, uint64_t times,
                          unsigned bits, uint64_t cell)
 {

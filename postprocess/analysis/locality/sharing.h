@@ -15,7 +15,7 @@ enum mt_sharing_kind { MT_SHARED_PRIVATE, MT_SHARED_READ, MT_SHARED_TRUE, MT_SHA
 struct mt_sharing_cell {
     uint64_t superstep;
     const char *kernel;
-    uint64_t alloc; /* index */
+    uint64_t alloc; /* index of the allocation */
     uint64_t lines[MT_SHARING_KINDS],
         accesses[MT_SHARING_KINDS]; /* an access counts at each line it touches */
 };

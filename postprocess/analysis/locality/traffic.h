@@ -38,8 +38,7 @@ struct mt_traffic {
     struct mt_run_launch launch;
 };
 
-/* Returns log2 of the bytes of a piece of an allocation of `bytes` bytes (at the grid's finest
- * resolution). */
+/* Returns log2 of the bytes of a piece of an allocation of `bytes` bytes (at the finest resolution). */
 static inline unsigned mt_traffic_piece_bits(uint64_t bytes)
 {
     unsigned bits = 2;

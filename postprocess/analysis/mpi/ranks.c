@@ -23,7 +23,7 @@
 
 struct mt_part_input {
     const char *path; /* owned by the caller: one pointer per input */
-    int fd;           /* raw trace, or -1 */
+    int fd;           /* descriptor of a raw trace, or -1 */
     struct mt_device_parts *chunks;
 };
 
@@ -33,8 +33,7 @@ struct mt_parts {
     size_t count, room, last;
 };
 
-/* Returns the cost of reading and analysing accesses, in records: an access of a compact trace is part of a
- * run. */
+/* Returns the cost of accesses, in records: an access of a compact trace is part of a run. */
 enum { MT_PART_LANES = 32 };
 
 static inline uint64_t mt_part_cost(uint64_t accesses)
@@ -79,9 +78,9 @@ struct mt_rounds {
     size_t nevents;
     uint64_t cost, accesses;     /* cost and accesses of its spans */
     uint32_t most;               /* maximum cost for a rank; the same in all ranks */
-    struct mt_raw_record *slice; /* [MT_ROUND_PIECE] */
+    struct mt_raw_record *slice; /* buffer of MT_ROUND_PIECE records */
     size_t held;                 /* short runs held back, as records in the slice */
-    uint64_t held_number;        /* number of the first one */
+    uint64_t held_number;        /* number of the first record held back */
     struct mt_turns_hint turns;
     uint64_t *sent;          /* by rank: number of the last record sent to it and to others */
     uint64_t *marked;        /* by rank: launch of the last record sent, + 1; 0: none yet */
@@ -92,7 +91,7 @@ struct mt_rounds {
     struct mt_access_run *runs; /* received runs, to be analysed together */
     size_t nruns, taken;        /* taken: plain accesses analysed in this round */
     /* position of this rank in the round */
-    uint64_t launch; /* in this round, from 1 */
+    uint64_t launch; /* number of the launch in this round, from 1 */
     uint64_t number; /* number of accesses so far */
     const struct mt_round_event *at;
     size_t met; /* number of actors received */
@@ -104,14 +103,14 @@ static const char *const stats_names[MT_RANK_PHASES] = {"start",   "launches", "
                                                         "analyse", "further",  "results", "write"};
 
 struct stats {
-    double elapsed[MT_RANK_PHASES], busy[MT_RANK_PHASES]; /* seconds */
+    double elapsed[MT_RANK_PHASES], busy[MT_RANK_PHASES]; /* time per phase, in seconds */
     double sent, received, accesses;
     char host[MPI_MAX_PROCESSOR_NAME];
 };
 static struct stats stats;
 static enum mt_rank_phase stats_now;
-static double stats_elapsed, stats_busy; /* start of the phase; processor time counts from the start of the
-                                          * process */
+static double stats_elapsed,
+    stats_busy; /* start of the phase; processor time counts from the process's start */
 
 static double stats_clock(clockid_t clock)
 {
@@ -240,8 +239,7 @@ static struct mt_device_parts *parts_chunks(struct mt_parts *p, const char *path
     return in ? in->chunks : NULL;
 }
 
-/* ---- launches of the inputs, found jointly: each rank examines part of a raw trace; compact traces have an
- * index ---- */
+/* ---- launches of the inputs, found jointly: each rank examines part of a raw trace; or by index ---- */
 
 /* Returns 1 if `ok` is not 0 in all ranks. */
 static int split_all(int ok)
@@ -388,8 +386,7 @@ static int exchange_announce(struct mt_exchange *x)
     return total > 0 && !x->in.data ? -1 : 0;
 }
 
-/* Sends one message per pair of ranks, all concurrently, without the copy into one buffer that MPI_Alltoallv
- * requires. */
+/* Sends one message per pair of ranks, all concurrently, without MPI_Alltoallv's copy into one buffer. */
 static int exchange_all(struct mt_exchange *x)
 {
     int *sent = x->counts, *got = x->counts + x->ranks, n = 0;
@@ -466,7 +463,7 @@ static void exchange_from(unsigned from, void *data, size_t n, size_t size)
 struct share {
     struct mt_ranks *team;
     const struct mt_share *to;
-    struct mt_access_run *runs; /* room for MT_ROUND_PIECE records */
+    struct mt_access_run *runs; /* buffer of MT_ROUND_PIECE runs */
     uint64_t lo, hi, total;
     int last; /* 1: last rank, which gets launches without accesses at the end */
 };
@@ -781,8 +778,8 @@ static int route_run(struct mt_ranks *t, const struct mt_access_run *r, uint64_t
 
 /* ---- this rank's part ---- */
 
-/* Sends rows that take turns, each to its owner; rows of one owner keep their turns. first[]: first access of
- * each row. */
+/* Sends rows that take turns, each to its owner; those of one owner keep turns. first[]: their first
+ * accesses. */
 static int route_send_turns(struct mt_ranks *t, const struct mt_turns *rows,
                             const struct mt_raw_record *first)
 {
@@ -806,8 +803,7 @@ static int route_send_turns(struct mt_ranks *t, const struct mt_turns *rows,
     return 0;
 }
 
-/* Sends records, the first of which has number `number`. Returns 0, 1 if one is invalid, or -1 without
- * memory. */
+/* Sends records with numbers from `number` on. Returns 0, 1 if one is invalid, or -1 without memory. */
 static int route_piece(struct mt_ranks *t, const struct mt_raw_record *r, size_t n, uint64_t number)
 {
     struct mt_rounds *s = t->rounds;
@@ -1037,7 +1033,7 @@ static int rounds_meet_all(struct mt_ranks *t, int bad)
         t->stopped |= s->counts[3 * i + 1];
         full = s->counts[3 * i + 2] > full ? s->counts[3 * i + 2] : full;
         s->places[i] = 3 * total;
-        s->counts[i] = 3 * n; /* after the part read next */
+        s->counts[i] = 3 * n; /* start of the part that is read next */
         total += n;
     }
     if (full < 25 && s->most < MT_ROUND_MOST)
@@ -1315,7 +1311,7 @@ static int ranks_span(struct mt_team *team, const struct mt_span *span)
     return 0;
 }
 
-enum { SETTLE_EVERY = 256 /* batches */, SETTLE_AT = 1 << 18 /* notes of one rank */ };
+enum { SETTLE_EVERY = 256 /* in batches */, SETTLE_AT = 1 << 18 /* maximum notes of a rank */ };
 
 /* ---- the process ---- */
 

@@ -31,10 +31,10 @@ struct mt_exchange_bytes {
 struct mt_exchange {
     unsigned ranks, rank;
     struct mt_exchange_bytes *out; /* by destination rank */
-    struct mt_exchange_bytes in;   /* received from other ranks */
+    struct mt_exchange_bytes in;   /* bytes received from other ranks */
     struct mt_exchange_bytes own;  /* sent to this rank itself: the buffer it was put in */
-    int *counts;                   /* [2 * ranks]: sent, received */
-    struct mt_stretch *stretches;  /* room for one page */
+    int *counts;                   /* [2 * ranks]: bytes sent, bytes received */
+    struct mt_stretch *stretches;  /* room for the stretches of one page */
 };
 
 /* Returns room for `bytes` more bytes, to be written by the caller; NULL without memory. */
@@ -71,6 +71,6 @@ static inline struct mt_ranks *mt_ranks_of(struct mt_team *team)
     return (struct mt_ranks *)team;
 }
 
-extern const struct mt_session mt_ranks_session; /* functions: ranks.c */
+extern const struct mt_session mt_ranks_session; /* interface of the session, in ranks.c */
 
 #endif

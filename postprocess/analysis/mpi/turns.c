@@ -9,8 +9,7 @@ enum {
     WAIT_MOST = 32
 };
 
-/* Returns how many accesses of `size` bytes from `base` on, `stride` apart, lie in base's region of 1 << bits
- * bytes. */
+/* Counts the accesses of `size` bytes from `base` on, `stride` apart, in base's region of 1 << bits bytes. */
 static uint64_t turns_in_region(uint64_t base, int64_t stride, uint32_t size, unsigned bits)
 {
     uint64_t region = 1ull << bits, offset = base & (region - 1);

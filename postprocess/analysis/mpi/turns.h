@@ -7,7 +7,7 @@
 #include "memtrace/device.h"
 #include "memtrace/record.h"
 
-enum { MT_TURNS_PERIOD = 8 /* maximum */ };
+enum { MT_TURNS_PERIOD = 8 /* maximum period */ };
 
 /* Rows of one actor; none leaves its region. */
 struct mt_turns {

@@ -29,7 +29,7 @@ enum {
 
 struct mt_hazard_barrier {
     uint64_t key;                       /* kind and number: see the comment at KEY_WARP */
-    uint32_t waiting[MT_HAZARD_WARPS];  /* waiting lanes */
+    uint32_t waiting[MT_HAZARD_WARPS];  /* mask of the waiting lanes, by warp */
     uint32_t arrived;                   /* warp barrier: lanes that arrived */
     uint32_t phase;                     /* phase of the latest arrivals: 0, 1 */
     uint32_t phases;                    /* number of phases before that one */
@@ -40,9 +40,9 @@ struct mt_hazard_barrier {
 
 /* Word used by atomics, with the clock of the threads that updated it. */
 struct mt_hazard_word {
-    uint64_t key; /* address / 4 */
+    uint64_t key; /* word: address / 4 */
     uint32_t clock[MT_HAZARD_CLOCK];
-    UT_hash_handle hh; /* in order of last use */
+    UT_hash_handle hh; /* table in order of last use */
 };
 
 /* Copies of a lane that are completed by groups. Copies that begin now have time `time` + 1. */
@@ -58,7 +58,7 @@ struct mt_hazard_group {
     uint32_t warp, lanes;
     uint32_t time;                     /* time of their current accesses, at least 1 */
     uint32_t known[MT_HAZARD_CLOCK];   /* clock: accesses up to these times are ordered before theirs */
-    struct mt_hazard_copies copies[2]; /* cp.async, bulk copies */
+    struct mt_hazard_copies copies[2]; /* groups of cp.async, groups of bulk copies */
     struct mt_hazard_barrier *at;      /* barrier at which they wait; or NULL */
     struct mt_hazard_group *next;      /* next group of this warp, or free one */
 };
@@ -67,13 +67,12 @@ struct mt_hazard_group {
 struct mt_hazard_begun {
     uint32_t site; /* site of the announcing record */
     uint32_t by;   /* MT_HAZARD_BY_…, or position of an mbarrier; 0: none */
-    uint32_t time; /* time of an mbarrier */
+    uint32_t time; /* time in the mbarrier's part */
 };
 
 struct mt_hazard_order {
     struct mt_hazard_group *warp[MT_HAZARD_WARPS]; /* NULL: no lane of it has done anything */
-    uint32_t threads;                              /* number of possible threads: 32 for each warp up to the
-                                                    * last one */
+    uint32_t threads;                              /* possible threads: 32 for each warp up to the last one */
     uint32_t clusters[MT_HAZARD_WARPS];            /* lanes in an odd phase of the cluster barrier */
     struct mt_hazard_barrier *barriers;
     struct mt_hazard_word *words, *others; /* others: shared by words that had no room */
@@ -81,7 +80,7 @@ struct mt_hazard_order {
     uint32_t copies;                       /* 1: there are copies */
     uint32_t objects;                      /* number of mbarriers with copies */
     struct mt_hazard_group *spare;
-    size_t bytes;   /* bytes of memory */
+    size_t bytes;   /* bytes of memory in use */
     uint64_t loose; /* threads at barriers that are unknown, or at which waiting is unknown */
 };
 
@@ -115,12 +114,12 @@ struct mt_hazard_past {
  * for each way without those ordered before a later access of that way. */
 struct mt_hazard_cell {
     uint32_t past[MT_HAZARD_WAYS]; /* number of the latest element, or 0 */
-    uint32_t run;                  /* instruction of the stores */
+    uint32_t run;                  /* instruction of the latest stores */
     uint32_t bytes; /* index of the 4 cells of the bytes, if smaller accesses share the word; 0: none */
 };
 
 struct mt_hazard_cta {
-    uint32_t number; /* number in the launch */
+    uint32_t number; /* number of the CTA in the launch */
     uint64_t cta;
     struct mt_hazard_order order;
     uint32_t run; /* number of instructions so far */
@@ -139,7 +138,7 @@ struct mt_hazard_access {
     uint64_t address;
     uint32_t warp, lane, size, way, site, space;
     uint32_t by, time;                   /* part of the clock, and time in it, of a copy */
-    const struct mt_hazard_group *group; /* group of the lane */
+    const struct mt_hazard_group *group; /* group of the lane that accesses */
     /* Called for a hazard, without kernel, launch, input and cta. Returns 0, or -1 without memory. */
     int (*found)(void *arg, const struct mt_hazard *h);
     void *arg;
@@ -239,7 +238,7 @@ static int hazard_split(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes
         *part = *g;
         part->lanes &= lanes;
         g->lanes &= ~lanes;
-        g->next = part; /* it needs no splitting */
+        g->next = part; /* the new part needs no splitting */
     }
     return 0;
 }
@@ -273,8 +272,7 @@ static int order_is_other(const struct mt_hazard_order *o, const struct mt_hazar
     return o->copies && memcmp(a->copies, b->copies, sizeof a->copies) != 0;
 }
 
-/* Merges the groups within `lanes`, which now have the same clock, except those with other groups of
- * copies. */
+/* Merges the groups within `lanes` with equal clocks, except those with other groups of copies. */
 static void hazard_merge(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes)
 {
     struct mt_hazard_group *into = NULL, **at = &o->warp[warp], *g;
@@ -667,8 +665,7 @@ static void sync_enter(const struct mt_hazard_order *o, struct mt_hazard_barrier
     hazard_clear(o, b->clock[phase]);
 }
 
-/* Finds the object of an address with MT_MBARRIER_…; *b is NULL if it counts as unknown. Returns 0, or -1
- * without memory. */
+/* Finds the object of an address with MT_MBARRIER_…; *b NULL: unknown. Returns 0, or -1 without memory. */
 static int sync_find_object(struct mt_hazard_order *o, uint64_t what, struct mt_hazard_barrier **b)
 {
     uint64_t key = KEY_OBJECT | (what & ~(uint64_t)MT_MBARRIER_FLAGS);
@@ -1103,8 +1100,7 @@ static int cell_compare(const struct mt_hazard_cta *c, const struct mt_hazard_ce
     return 0;
 }
 
-/* Keeps a plain store and removes all others: unordered ones were reported, and it covers those ordered
- * before it. */
+/* Keeps a plain store and removes all others: unordered ones were reported, the rest is covered by it. */
 static int cell_keep(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a)
 {
     if (a->way == MT_HAZARD_STORE && x->run != c->run) {
@@ -1162,11 +1158,10 @@ static int cta_word(struct mt_hazard_cta *c, uint32_t space, uint64_t at, struct
     return 0;
 }
 
-/* Creates the four cells of a word's bytes, copies of the word's; the first takes over its lists. NULL: no
- * memory. */
+/* Creates the cells of a word's four bytes as copies; the first takes over its lists. NULL: no memory. */
 static struct mt_hazard_cell *cta_split(struct mt_hazard_cta *c, struct mt_hazard_cell *word)
 {
-    size_t at = c->nbytes ? c->nbytes : HAZARD_CTA_WORD; /* 0: none */
+    size_t at = c->nbytes ? c->nbytes : HAZARD_CTA_WORD; /* index 0 means none */
     if (word->bytes)
         return &c->bytes[word->bytes];
     if (mt_grow(&c->bytes, &c->bytes_room, at + HAZARD_CTA_WORD, sizeof *c->bytes) != 0)
@@ -1230,7 +1225,7 @@ static uint64_t hazards_side(const struct mt_hazards *h, const struct mt_hazard 
  * shared memory per CTA. -1 without memory. */
 static int hazards_new_word(struct mt_hazards *h, const struct mt_hazard *x, uint32_t cta)
 {
-    if (!h->lines) /* words are not counted */
+    if (!h->lines) /* nobody needs the number of words */
         return 1;
     uint64_t a = hazards_side(h, x, 0), b = hazards_side(h, x, 1), low = a < b ? a : b, high = a < b ? b : a;
     const uint64_t *pair = mt_pairmap_get(&h->pairs, low, high, h->npairs), *first;

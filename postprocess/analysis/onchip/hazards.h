@@ -31,7 +31,7 @@ extern const char *const mt_hazard_between_words[]; /* "warps" … */
 
 struct mt_hazard {
     /* key */
-    const char *kernel; /* owned by the caller, kept */
+    const char *kernel; /* name owned by the caller, kept */
     uint32_t site[2];
     uint32_t type[2]; /* load, store, atomic; in trace order */
     uint8_t kind;     /* enum mt_hazard_kind */
@@ -42,30 +42,29 @@ struct mt_hazard {
     uint64_t count; /* words of 4 bytes, or bytes if smaller accesses share a word */
     uint64_t words; /* words per launch and CTA that had no earlier hazard at these two lines, in any order */
     uint64_t launches;  /* number of launches with the hazard */
-    uint32_t launch;    /* first launch */
+    uint32_t launch;    /* number of the first launch */
     uint64_t cta;       /* CTA, as in word 2 of a raw record */
     uint32_t thread[2]; /* thread numbers in the CTA */
-    uint64_t address;   /* address in that space */
+    uint64_t address;   /* address in its space */
     size_t cell;        /* newest of its cells */
 };
 
 /* Part of a hazard that belongs to one launch. */
 struct mt_hazard_share {
     uint64_t count;
-    uint32_t hazard, launch; /* hazard: index in the list */
+    uint32_t hazard, launch; /* hazard: index of the hazard in the list */
 };
 
 /* Zero-initialised is empty. */
 struct mt_hazards {
-    struct mt_hazard *list;        /* in order of appearance */
-    struct mt_hazard_share *cells; /* in order of launches */
+    struct mt_hazard *list;        /* hazards in order of appearance */
+    struct mt_hazard_share *cells; /* shares in order of launches */
     size_t count, ncells;
     uint64_t unjudged; /* number of accesses that were not checked */
     uint64_t loose; /* number of threads at unknown barriers, which are assumed to order more than they may */
     uint64_t parted; /* number of CTAs dropped for lack of room before their launch ended */
     /* state */
-    int single; /* 1: the current launch is `ungrouped`; stores of one site by lanes of a warp are not checked
-                 */
+    int single; /* 1: the current launch is `ungrouped`; stores within a warp at one site are unchecked */
     int words;  /* 1: atomics and strong accesses order threads as well; set before the first launch */
     int global; /* 1: the next launch is checked in global memory as well */
     const uint8_t *strong; /* flags of strong sites of the next launch, by site id */
@@ -74,8 +73,7 @@ struct mt_hazards {
                                      * words are not counted */
     size_t room, cell_room, bytes;
     struct mt_pairmap places;      /* indices of the list: by sites; by kernel and the rest of the key */
-    struct mt_pairmap pairs, seen; /* pairs: numbers of pairs of lines; seen: words of the launch, by pair and
-                                    * CTA */
+    struct mt_pairmap pairs, seen; /* numbers of pairs of lines; words of the launch, by pair and CTA */
     uint64_t npairs, nseen;
     uint32_t opened; /* number of CTAs of the launch */
     const char *kernel;

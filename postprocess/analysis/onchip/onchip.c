@@ -19,7 +19,7 @@ struct mt_bank_known {
 struct step {
     uint32_t words;            /* words of all lanes of the step */
     uint64_t word[LANES * 2];  /* 4 bytes of a lane may span two words, 8 bytes three */
-    uint8_t in_bank[MT_BANKS]; /* number of different words */
+    uint8_t in_bank[MT_BANKS]; /* number of different words in each bank */
 };
 
 static void banks_add(struct step *s, uint64_t word, int atomic)

@@ -30,14 +30,14 @@ struct mt_bank_cell {
     /* sums */
     uint64_t requests;   /* accesses of warps; 0: not grouped */
     uint64_t accesses;   /* accesses of threads */
-    uint64_t bytes;      /* bytes of these accesses */
+    uint64_t bytes;      /* bytes of the accesses of threads */
     uint64_t wavefronts; /* shared memory: wavefronts taken */
     uint64_t least;      /* wavefronts without bank conflicts */
     uint32_t worst;      /* maximum number of ways in a step; 1: no bank conflict */
 };
 
 struct mt_banks {
-    struct mt_bank_cell *cells; /* in order of appearance */
+    struct mt_bank_cell *cells; /* cells in order of appearance */
     size_t count;
     uint64_t
         ungrouped; /* accesses to shared memory of launches that ran a thread at a time, without requests */
@@ -54,7 +54,7 @@ struct mt_banks {
 /* Launch that was analysed. */
 struct mt_onchip_launch {
     uint64_t superstep;
-    const char *kernel;                  /* owned by the source */
+    const char *kernel;                  /* name owned by the source */
     const struct mt_launch_event *event; /* NULL: no companion file has it */
 };
 
@@ -62,7 +62,7 @@ struct mt_onchip_launch {
 struct mt_onchip_place {
     struct mt_bank_cell sum; /* launch, site and input: of the first launch */
     const char *kernel;
-    const struct mt_site_event *site; /* NULL: not known */
+    const struct mt_site_event *site; /* site of the place; NULL: not known */
     uint64_t launches;
     size_t first, end; /* its cells, in order of launches */
 };

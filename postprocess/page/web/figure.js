@@ -8,8 +8,7 @@ function save(name, blob) {
 }
 function fileName(label, kind) { return ((document.title.split(" – ")[0] + "-" + label).replace(/[^A-Za-z0-9._-]+/g, "-").slice(0, 80) || "memtrace") + "." + kind; }
 
-// Returns numbers with all digits and text unchanged; a text that a spreadsheet would take for a formula gets a leading
-// quote.
+// Returns numbers with all digits and text unchanged; a text that looks like a formula gets a leading quote.
 function csvCell(column, row) {
   const v = column.csv ? column.csv(row) : column.num ? column.get(row) : column.text(row);
   if (v === null || v === undefined || v === "–") return "";
@@ -39,7 +38,7 @@ function vectorContext(width, height) {
     rect(x, y, w, h) { path += `M${n(x)} ${n(y)}h${n(w)}v${n(h)}h${n(-w)}z`; }, roundRect(x, y, w, h) { c.rect(x, y, w, h); },
     fill() { put(`<path d="${path}"` + filled(), "/>"); }, stroke() { put(`<path d="${path}"` + stroked(), "/>"); },
     save() { stack.push([clip, turn]); }, restore() { [clip, turn] = stack.pop(); },
-    translate(x, y) { turn += `translate(${n(x)} ${n(y)})`; }, rotate(a) { turn += `rotate(${n(180 * a / Math.PI)})`; }, // for texts
+    translate(x, y) { turn += `translate(${n(x)} ${n(y)})`; }, rotate(a) { turn += `rotate(${n(180 * a / Math.PI)})`; }, // only used for texts
     clip() { out.push(`<clipPath id="clip${++clips}"><path d="${path}"/></clipPath>`); clip = ` clip-path="url(#clip${clips})"`; },
     fillText(t, x, y) { put(`<text x="${n(x)}" y="${n(y)}" dominant-baseline="central" text-anchor="${{right: "end", center: "middle"}[c.textAlign] || "start"}"` + (turn && ` transform="${turn}"`) + filled(), ">" + markup(t) + "</text>"); },
     drawImage(e, x, y, w, h) { put(`<image x="${n(x)}" y="${n(y)}" width="${n(w)}" height="${n(h)}" preserveAspectRatio="none" style="image-rendering:pixelated" href="${e.toDataURL()}"`, "/>"); },

@@ -24,8 +24,7 @@ function perRequest(r) { return r.requests ? (r.sectors / r.requests).toFixed(1)
 // Text in place of figures of requests, for lines whose accesses are not grouped.
 const ungrouped = data.apart ? "not grouped" : "";
 
-// Returns the position of the line number in "file:line", or -1 for other names ("ns::kernel+0x120", machine code
-// without lines).
+// Returns the position of the number in "file:line", or -1 ("ns::kernel+0x120", machine code without lines).
 function lineColon(name) { return (name || "").search(/:[0-9]+$/); }
 
 // file -> line -> {ops: sites, launches, bytes, accesses, requests: rows of coalescing, parts: rows of single accesses,

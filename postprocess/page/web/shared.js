@@ -32,8 +32,7 @@ function rowName(rows) {
 }
 function leftOut(list, what) { return list.left_out ? " The " + count(list.left_out) + " " + what + " with the smallest figures are left out." : ""; }
 
-// Draws bars that follow the selected launch, with all figures as a table. of(rows): rows of bars() for the selected
-// rows.
+// Draws bars that follow the selected launch, with a table of all figures. of(rows): rows of bars() for them.
 function sharedBars(label, rows, columns, of, empty) {
   const body = el("tbody"), picture = el("table", {class: "bars", "aria-label": label}, body), none = nothing(empty), more = el("span", {class: "quiet"});
   let shown = [];

@@ -116,8 +116,7 @@ function askRedraw() {
 }
 
 const canvasFont = "12px system-ui, \"DejaVu Sans\", sans-serif";
-// Returns a canvas with the width of its container and a height in CSS pixels; calls draw(context, width, height) when
-// needed.
+// Returns a canvas as wide as its container, with a height in CSS pixels; calls draw(context, width, height).
 function canvas(height, label, draw) {
   const e = el("canvas", {tabindex: "0", role: "application", "aria-roledescription": "chart", "aria-label": label});
   e.style.height = height + "px";

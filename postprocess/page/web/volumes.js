@@ -1,8 +1,7 @@
 // Volumes as bars: loads up, stores down; pale: all bytes, solid: communicated bytes.
 const volumeKinds = [["step", say("By launch", "By run")], ["kernel", say("By kernel", "By program")], ["cta", say("By CTA", "By thread")], ["sm", "By SM"]];
 
-// Returns a list of volumes: {n, name(i), tick(i), an array for each of volumeKeys, pick(i), told: are the senders
-// known?}.
+// Returns a list of volumes: {n, name(i), tick(i), an array per volumeKeys, pick(i), told: are the senders known?}.
 function volumeList(rows) {
   const list = {n: rows.length};
   for (const key of volumeKeys) list[key] = Float64Array.from(rows, (r) => r[key]);

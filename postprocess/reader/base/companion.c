@@ -471,8 +471,7 @@ struct companion_buffer {
     uint64_t offset; /* offset of text[0] in the file */
 };
 
-/* Adds the whole lines of the buffer; with `all` also the part after the last LF. Returns 0, or -1 without
- * memory. */
+/* Adds the whole lines of the buffer; with `all` also the rest. Returns 0, or -1 without memory. */
 static int companion_take(struct mt_companion *c, struct companion_buffer *b, int all)
 {
     const char *lf = all ? NULL : memrchr(b->text, '\n', b->used);

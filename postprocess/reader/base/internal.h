@@ -23,8 +23,7 @@ struct mt_intern {
 };
 /* Returns NULL without memory. */
 const char *mt_intern_add(struct mt_intern *set, const char *text, size_t length);
-/* Adds text from a file with its control characters made visible; all names that readers return pass through
- * here. */
+/* Adds text from a file with its control characters made visible; used for all names that readers return. */
 const char *mt_intern_visible(struct mt_intern *set, const char *text, size_t length);
 /* Returns the strings of a JSON array, one per line; "" if there are none, NULL without memory. */
 struct json_t;
@@ -40,8 +39,7 @@ void mt_companion_forget_memory(struct mt_companion *c);
 /* Sorts the events. May be called again after more lines. */
 void mt_companion_sort(struct mt_companion *c);
 
-/* Flags that end reading: the user's, and the source's own, set when it is closed or asked early. Either may
- * be NULL. */
+/* Flags that end reading: the user's, and the source's own when it is closed or asked early; may be NULL. */
 struct mt_stop {
     const volatile sig_atomic_t *user, *own;
 };
@@ -96,8 +94,7 @@ struct mt_input_ops {
                 struct mt_error *err);
     /* Returns 1 between launches, or 0 at the clean end, also where only a pull would show it. May wait. */
     int (*more)(struct mt_input *in);
-    /* Completes the companion after the last launch. Returns 0, or -1 with *err set to the reason why it is
-     * incomplete. */
+    /* Completes the companion after the last launch. Returns 0, or -1 with *err set if it is incomplete. */
     int (*end)(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
     void (*close)(struct mt_input *in);
 };
@@ -116,23 +113,23 @@ struct mt_raw_state {
     size_t next_launch; /* index into companion->launches of the next traced launch */
     uint64_t first;     /* place of the current launch's first record, and number of its records returned */
     uint64_t count;
-    struct mt_sample sample; /* sample of these records */
+    struct mt_sample sample; /* sample of the launch's records */
 };
 
 struct mt_container_state {
     struct mt_host_reader *reader;
     struct mt_run_batch batch; /* current batch, if records are requested */
     size_t run;                /* index of the next run in the batch */
-    uint32_t lane;             /* next access in that run */
+    uint32_t lane;             /* index of the next access in that run */
     int places;                /* 1: launches are returned as chunks, unread */
-    size_t place;              /* index of the next launch */
-    uint64_t seq;              /* seq of the current launch */
+    size_t place;              /* index of the next launch to return */
+    uint64_t seq;              /* sequence number of the current launch */
 };
 
 struct mt_host_state {
     struct mt_host_reader *reader;
-    int merged;               /* 1: its accesses are returned */
-    struct mt_host_item head; /* current item */
+    int merged;               /* 1: the host accesses are returned */
+    struct mt_host_item head; /* item being returned */
     size_t taken;             /* records of the item returned so far */
     int has_head;
     uint64_t bad_offset; /* offset of the latest damage */
@@ -142,7 +139,7 @@ struct mt_host_state {
     uint64_t life;           /* as in mt_item: thread whose start or end was read */
     uint64_t seq;            /* highest sequence number in force so far */
     int begun, ended;        /* the first batch, the last batch was returned */
-    struct mt_error problem; /* not yet reported */
+    struct mt_error problem; /* problem that is not reported yet */
     int has_problem;
 };
 
@@ -160,23 +157,21 @@ struct mt_input {
     const struct mt_input_ops *ops;
     const char *path;
     int fd, owned; /* the trace or its spool file */
-    int live;      /* 1: cannot be read twice */
+    int live;      /* 1: the input cannot be read twice */
     uint64_t device, inode;
     int64_t start;                     /* file position of the trace's beginning */
-    uint64_t size;                     /* bytes, 0 if not known */
+    uint64_t size;                     /* size in bytes, 0 if not known */
     char *meta;                        /* path of the companion file, or NULL */
     int meta_optional;                 /* 1: its absence is not an error */
     struct mt_companion *companion;    /* for a compact trace of kernels: its own meta lines */
-    struct mt_companion *beside;       /* companion file beside a compact trace; may be the same as
-                                        * `companion` */
+    struct mt_companion *beside;       /* companion file beside a compact trace; may equal `companion` */
     const struct mt_launch_ends *ends; /* NULL, or places of launches whose records the first pass skips */
-    struct mt_pool *pool;              /* pool of the source for chunks of a compact trace, with this number
-                                        * of threads */
+    struct mt_pool *pool;              /* pool of the source, with this number of threads for chunks */
     unsigned threads;
     int spaces;                       /* 1: a compact trace returns runs of all spaces */
     const struct mt_process *process; /* process of the input; NULL if there is only one */
     struct mt_input_pass pass;
-    union { /* state, by ops */
+    union { /* state of the input, by its ops */
         struct mt_raw_state raw;
         struct mt_container_state container;
         struct mt_host_state host;
@@ -205,8 +200,7 @@ void mt_input_close(struct mt_input *in);
 const struct mt_companion *mt_input_companion(const struct mt_input *in);
 /* Returns 1 if the regular file of the input is a compact trace. */
 int mt_input_is_container(const struct mt_input *in);
-/* Opens the input, a regular file, as a compact trace, which contains its companion. Returns 0, or -1 with
- * *err set. */
+/* Opens a regular file as a compact trace, which contains its companion. Returns 0, or -1 with *err set. */
 int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt_stop *stop,
                             struct mt_error *err);
 /* Sets the stop flags of the reader of a compact trace. */
@@ -220,13 +214,11 @@ int mt_sample_differs(const struct mt_sample *s, uint64_t records, const struct 
     "different runs, or one was damaged. Find the companion of this trace (--companion=FILE), or read "      \
     "without "                                                                                               \
     "(--no-companion)"
-/* Makes the program of a host trace launch number `number`, if there are no kernels. Returns 0, or -1 with
- * *err set. */
+/* Makes the program launch `number`, if there are no kernels. Returns 0, or -1 with *err set. */
 int mt_threads_input_take(struct mt_input *in, uint64_t number, struct mt_error *err);
 /* Returns the sequence number in force for the next item, or MT_SEQ_NONE at the end. */
 uint64_t mt_threads_input_seq(struct mt_input *in);
-/* Provides the first bytes of the trace, which the caller has read already; at most 1 MiB. Before the first
- * read. */
+/* Provides the first bytes of the trace, already read; at most 1 MiB. Before the first read. */
 void mt_reader_preload(struct mt_reader *r, const unsigned char *bytes, size_t n);
 
 /* Creates a source from one live compact trace (device chunks) of which only the head was read. `path` must

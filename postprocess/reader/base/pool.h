@@ -6,8 +6,8 @@
 #include <pthread.h>
 
 struct mt_work {
-    /* Does a piece without the pool's lock and returns 1, or returns 0 at once if there is none now. Called
-     * with the lock. */
+    /* Does a piece without the pool's lock and returns 1, or 0 at once if there is none. Called with the
+     * lock. */
     int (*piece)(void *self);
     void *self;
     int alone; /* 1: a piece begins only after the one before has ended */

@@ -6,8 +6,7 @@
 
 enum { MT_PROCESS_BIT = 48 }; /* lowest bit of an address that holds the process's number */
 
-/* Addresses [from, to) that are memory of another process, while the job's sequence number is in [first,
- * end). */
+/* Addresses [from, to) are memory of another process while the sequence number is in [first, end). */
 struct mt_opened {
     uint64_t from, to, first, end, shift;
     int64_t device; /* device number in the job; -1: none */
@@ -16,8 +15,7 @@ struct mt_opened {
 struct mt_process {
     uint64_t pid, start_ns, rank; /* identity of the process; rank is also shown to users */
     uint64_t tag;                 /* or-ed to its addresses */
-    int64_t device;               /* device in the job if the process sees one; -1: it sees several, which
-                                   * have numbers */
+    int64_t device;               /* device in the job if the process sees only one; -1: it sees several */
     uint64_t *was, *is;           /* sequence numbers, ascending: of the process, and in the job */
     size_t n;
     struct mt_opened *opened;

@@ -22,7 +22,7 @@ struct mt_window {
     char *name;
     struct mt_stop stop;
     uint64_t start, size;  /* regular file: offset and size of the compact trace */
-    unsigned char *buffer; /* holds [base, base + length) */
+    unsigned char *buffer; /* buffer with the bytes [base, base + length) */
     size_t room, length;
     uint64_t base;
     int eof;
@@ -56,10 +56,10 @@ enum mt_chunk_state {
     MT_CHUNK_END,    /* end of the input, or the tail */
     MT_CHUNK_CUT,    /* the input ends inside; *err is set to MT_E_TRUNCATED */
     MT_CHUNK_BAD,    /* *err is set to MT_E_CORRUPT */
-    MT_CHUNK_SYSTEM, /* *err is set */
+    MT_CHUNK_SYSTEM, /* failure of the system; *err is set */
 };
 
-/* Reads the chunk at `offset` and verifies it. WHOLE: sets *head and *stored, valid until the window's next
+/* Reads and verifies the chunk at `offset`. WHOLE: *head and *stored are valid until the window's next
  * use. */
 enum mt_chunk_state mt_chunk_at(struct mt_window *w, uint64_t offset, struct mt_mtc_chunk *head,
                                 const unsigned char **stored, struct mt_error *err);
@@ -76,7 +76,7 @@ static inline uint64_t mt_chunk_end(uint64_t offset, const struct mt_mtc_chunk *
 struct mt_chunk_payload { /* decoded payload */
     unsigned char *data;
     size_t bytes, room;
-    void *context; /* ZSTD_DCtx */
+    void *context; /* decompression context (ZSTD_DCtx) */
 };
 
 /* Decompresses a payload. Returns 0, or -1 with *err set (MT_E_CORRUPT with the offset, or MT_E_SYSTEM). */
@@ -152,7 +152,7 @@ struct mt_order; /* host_reader.c: state of BY_SEQ and BY_TIME */
 
 /* Reader of device chunks. Zero-initialised is valid. */
 struct mt_device_state {
-    struct mt_device_launch *launches; /* regular files: by seq */
+    struct mt_device_launch *launches; /* launches of a regular file, by seq */
     uint32_t *chunks;                  /* indices of the device chunks in the list of all chunks, by seq */
     size_t nlaunches, nchunks, next;   /* next: index into `chunks` */
     const struct mt_launch_event **events; /* by seq */
@@ -179,8 +179,7 @@ struct mt_device_state {
     const char *kernel;
 };
 
-/* Lists launches and chunks of a regular file, after its meta chunks were read. Returns 0, or -1 without
- * memory. */
+/* Lists launches and chunks of a regular file, after its meta chunks. Returns 0, or -1 without memory. */
 int mt_device_list(struct mt_host_reader *r);
 
 /* Skips the next launch and returns it, or NULL if no launch there is known to be whole. */
@@ -201,8 +200,7 @@ int mt_container_next_live(struct mt_host_reader *r, uint64_t *offset, struct mt
 int mt_container_take_meta(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
                            const unsigned char *stored, struct mt_error *err);
 
-/* Returns 1 if the trace has lines that describe its run. A trace converted from a raw one without companion
- * file has none. */
+/* Returns 1 if the trace has lines that describe its run; one converted without companion file has none. */
 int mt_companion_speaks(const struct mt_companion *c);
 
 #define MT_CONTAINER_CUT "the container has neither an index nor lines of its own: it is cut off"
@@ -226,11 +224,11 @@ struct mt_host_reader {
     struct mt_problems problems; /* found on opening; reported at the end */
     enum mt_host_order order;
     int begun, fatal;
-    struct mt_error error;        /* the error, if `fatal` */
+    struct mt_error error;        /* the error, if `fatal` is set */
     struct mt_host_stream stream; /* stream of host chunks in file order */
     uint64_t next;                /* FIFO: offset of the next chunk; else index into the chunks */
     struct mt_order *merge;
-    uint64_t done; /* bytes read */
+    uint64_t done; /* number of bytes read */
     int cut_told;  /* 1: the missing end was reported */
 };
 

@@ -30,7 +30,7 @@ struct mt_chunk_job {
     struct mt_mtc_chunk head;
     uint64_t offset, bytes; /* bytes: amount to add to the progress */
     const char *name;       /* file name, for messages */
-    uint64_t features;      /* features of the file */
+    uint64_t features;      /* features of the compact trace */
     int problem;            /* 1: `error` instead of a chunk */
     unsigned char *stored;  /* stored payload; has room for `room` bytes */
     size_t room;
@@ -39,7 +39,7 @@ struct mt_chunk_job {
     struct mt_chunk_payload plain;
     struct mt_device_decoder decoder;
     struct mt_run_block *first, *end; /* decoded blocks that are not taken yet */
-    unsigned blocks;                  /* number of these blocks */
+    unsigned blocks;                  /* number of blocks that are not taken yet */
     int claimed;                      /* 1: a thread is working on it */
     int opened, over;                 /* opened: the head is intact; over: nothing more follows */
     int failed;                       /* 1: `error` follows the blocks */
@@ -50,7 +50,7 @@ struct mt_chunk_queue {
     struct mt_work work;
     int spaces; /* 1: runs of all spaces are decoded from now on, not only of global memory; atomic */
     struct mt_run_block *spare;
-    struct mt_chunk_job *jobs; /* ring buffer */
+    struct mt_chunk_job *jobs; /* ring buffer of jobs */
     size_t room, head, tail;   /* head: number of jobs removed, tail: number of jobs added */
 };
 

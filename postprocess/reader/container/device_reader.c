@@ -137,8 +137,7 @@ void mt_block_put(struct mt_run_block *b)
 
 /* ---- queues ---- */
 
-/* Creates a queue for `threads` threads; with one, its only chunk is the head. Returns 0, or -1 without
- * memory. */
+/* Creates a queue for `threads` threads; with one, its only chunk is the head. Returns 0 or -1. */
 static int queue_open(struct mt_chunk_queue *q, struct mt_pool *pool, unsigned threads)
 {
     /* One chunk per thread: data decoded long before its use would have left the caches. */
@@ -215,8 +214,7 @@ static struct mt_chunk_job *queue_head(const struct mt_chunk_queue *q)
     return q->head < q->tail ? &q->jobs[q->head % q->room] : NULL;
 }
 
-/* Waits until the head of the chunk at the front, a device chunk, was checked. Returns 0, or -1 with *err
- * set. */
+/* Waits until the head of the first chunk, a device chunk, was checked. Returns 0, or -1 with *err set. */
 static int queue_begin(struct mt_chunk_queue *q, struct mt_error *err)
 {
     struct mt_chunk_job *j = queue_head(q);
@@ -563,7 +561,7 @@ static void device_reader_fetch(struct mt_host_reader *r)
     }
 }
 
-/* Handles a job at the head without runs. Returns 1 for a chunk of a FIFO that was processed, or -1 with *err
+/* Handles a first job without runs. Returns 1 for a chunk of a FIFO that was processed, or -1 with *err
  * set. */
 static int take_other(struct mt_host_reader *r, const struct mt_chunk_job *j, struct mt_error *err)
 {

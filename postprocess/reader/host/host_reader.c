@@ -19,9 +19,9 @@ struct lane {
     uint64_t thread;
     const size_t *chunks; /* indices in the reader's list, in file order */
     size_t nchunks, next;
-    size_t at, end;       /* records in the stream's room */
-    uint64_t seq;         /* sequence number of these */
-    enum pending pending; /* kind of item after them */
+    size_t at, end;       /* range of the unread records */
+    uint64_t seq;         /* sequence number of the unread records */
+    enum pending pending; /* kind of item after the unread records */
     struct mt_host_item event;
     struct mt_error error;
     int ready; /* 1: `key` is valid for the lane's next item */
@@ -32,7 +32,7 @@ struct mt_order {
     struct mt_host_reader *r;
     int by_time;
     struct lane *lanes;
-    size_t *chunks;      /* chunks of all lanes */
+    size_t *chunks;      /* indices of the chunks of all lanes */
     size_t *heap, count; /* lanes, lowest (key, thread) first */
 };
 

@@ -35,8 +35,7 @@ static int system_error(const struct mt_mat *m, const char *what, struct mt_erro
     return mt_error_set(err, MT_E_SYSTEM, e, 0, m->path, "%s: %s", what, strerror(e));
 }
 
-/* Returns the length + 1 of the next line, without its LF; 0 at the end (of complete lines); -1 with *err
- * set. */
+/* Returns the length + 1 of the next line, without LF; 0 at the end (of whole lines); -1 with *err set. */
 static ssize_t next_line(struct mt_mat *m, uint64_t *offset, struct mt_error *err)
 {
     errno = 0;

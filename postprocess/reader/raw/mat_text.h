@@ -7,7 +7,7 @@
 
 struct mt_mat_record {
     uint64_t ip, address, offset, base, size, allocation;
-    unsigned type; /* 1 or 2 */
+    unsigned type; /* 1: read, 2: write */
 };
 
 struct mt_mat;
@@ -16,8 +16,7 @@ struct mt_mat;
  * wrote. An input that cannot be read twice is spooled to an unnamed file. Returns NULL with *err set on
  * failure. */
 struct mt_mat *mt_mat_open(const char *path, const volatile sig_atomic_t *stop, struct mt_error *err);
-/* Opens a pipe that is being written: takes over `fd`, waits for lines, and knows only the locations read so
- * far. */
+/* Opens a pipe that is being written: takes over `fd`, waits for lines, knows the locations read so far. */
 struct mt_mat *mt_mat_follow(int fd, const char *path, const volatile sig_atomic_t *stop,
                              struct mt_error *err);
 /* Reads the next record. Returns 1, 0 at the end, or -1 with *err set: MT_E_CORRUPT (a line was skipped,

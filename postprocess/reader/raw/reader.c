@@ -151,7 +151,7 @@ int mt_raw_ends(const char *path, uint64_t from, uint64_t to, uint64_t **ends, s
             goto out;
         rc = ends_scan(&l, buffer, (size_t)n, at, from, &zeros);
         at += (uint64_t)n;
-        if (rc == 0 && (size_t)n < want) { /* end of the file */
+        if (rc == 0 && (size_t)n < want) { /* end of the file was reached */
             if (zeros >= MT_RAW_RECORD_SIZE && at > from && at <= to)
                 rc = ends_append(&l, at);
             break;
@@ -208,7 +208,7 @@ int mt_raw_ends_fit(const char *path, uint64_t size, const uint64_t *ends, size_
     return fit;
 }
 
-enum { DIRECT = 1 << 10 /* minimum number of records */ };
+enum { DIRECT = 1 << 10 /* minimum number of records to read directly */ };
 enum { BUFFER = 1 << 20, NAME_PIECE = 4096, OWN_BATCH = 1 << 14, NAME_MAX_BYTES = BUFFER - 64 };
 enum state { AT_SIZE, AT_NAME, AT_RECORDS, AT_END, AT_ERROR };
 
@@ -218,9 +218,9 @@ struct mt_reader {
     struct mt_stop stop;
     enum state state;
     int eof;
-    struct mt_error error; /* valid in AT_ERROR */
+    struct mt_error error; /* error, valid in AT_ERROR */
     unsigned char *buffer;
-    size_t pos, end;      /* unread bytes of buffer */
+    size_t pos, end;      /* range of unread bytes in the buffer */
     uint64_t base;        /* offset of buffer[0] in the trace */
     uint64_t launch;      /* number of the current launch, or of the next one */
     uint64_t name_offset; /* offset of the current launch's name */
@@ -321,7 +321,7 @@ static int reader_refill(struct mt_reader *r)
         if (mt_stopped(&r->stop) || (!r->regular && !mt_wait_readable(r->fd, &r->stop)))
             return mt_error_set(&r->error, MT_E_STOPPED, EINTR, r->base + r->end, r->name,
                                 "stopped while reading");
-        size_t room = r->ends ? NAME_PIECE : BUFFER; /* only names are needed */
+        size_t room = r->ends ? NAME_PIECE : BUFFER; /* only names of launches are needed */
         ssize_t n = read(r->fd, r->buffer + r->end, r->end + room < BUFFER ? room : BUFFER - r->end);
         if (n > 0) {
             r->end += (size_t)n;
@@ -471,8 +471,8 @@ static size_t read_directly(struct mt_reader *r, struct mt_raw_record *room, siz
     return count;
 }
 
-/* Fills *batch. Returns 1, or -1 with the error set; *batch may then hold preceding records (count > 0 or a
- * first batch). */
+/* Fills *batch. Returns 1, or -1 with the error set; *batch may then have records (count > 0 or a first
+ * batch). */
 static int read_records(struct mt_reader *r, struct mt_raw_record *room, size_t capacity, struct mt_batch *b)
 {
     size_t count = 0;
