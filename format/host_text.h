@@ -46,7 +46,7 @@ struct mt_text_mat {
     int mat_files; /* 1: in the form that MAT writes */
 };
 size_t mt_text_mat_access(char *out, size_t room, const struct mt_text_mat *a);
-/* Writes the location of IP; without a file it is ":0". */
+/* Writes the location of an instruction; without a file it is ":0". */
 size_t mt_text_mat_location(char *out, size_t room, uint64_t ip, const char *file, uint32_t line);
 /* Location in the last line. Readers that do not know it see a location that no instruction has. */
 #define MT_TEXT_MAT_END "<end>"

@@ -500,8 +500,8 @@ device_encoder_foreseen(struct mt_device_work *w, const struct mt_access_run *ru
         now->difference = now->stride;
         now->offset = base - before;
         now->last = before = base;
-        now->like[0] +=
-            (mt_half_run){now->stride}; /* written as a whole, because it is soon read as a whole */
+        now->like[0] += (mt_half_run){
+            now->stride}; /* the field is written as a whole, because it is soon read as a whole */
         tokens[i] = 0;
         if (__builtin_expect(steady == STEADY, 0)) {
             size_t n = mt_device_laps(w, now, c, &runs[i + 1], count - i - 1);
@@ -563,7 +563,7 @@ static MT_WIDE size_t device_encoder_wide(struct mt_device_work *w, const struct
 static inline size_t device_encoder_quick(struct mt_device_work *w, const struct mt_access_run *runs,
                                           size_t count)
 {
-    int apart = !runs->row && runs->addresses; /* such a run is never predicted */
+    int apart = !runs->row && runs->addresses; /* runs with addresses are never predicted */
     if (!apart && __builtin_expect(__builtin_cpu_supports("avx2") != 0, 1))
         return device_encoder_wide(w, runs, count);
     w->context = context_of(w, runs);

@@ -196,7 +196,7 @@ uint32_t mt_slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t me
     s->next = s->second = s->others = s->visited = MT_NONE;
     s->site = site;
     s->meta = meta;
-    if (first != MT_NONE) { /* the index has only the first slot of these */
+    if (first != MT_NONE) { /* the index has only the first slot of a site and meta */
         s->others = e->slots[first].others;
         e->slots[first].others = number;
         return e->nslots++;

@@ -295,7 +295,7 @@ static size_t encoder_skip(struct site *sites, const struct mt_host_entry *e, si
 
 /* ---- omitted accesses (MT_MTC_REPEAT) ---- */
 
-enum { AGAIN = 64 }; /* accesses generated at once, until the sites predict them */
+enum { AGAIN = 64 }; /* omitted accesses generated at once, until the sites predict them */
 
 /* State of the expansion of a repeat entry, and position after it. */
 struct left_out {
@@ -313,7 +313,7 @@ static struct mt_host_entry *left_out_keep(struct left_out *l, const char *end)
     return l->entry + 2 * l->period - 1;
 }
 
-/* Generates the next accesses after these. Returns the end. */
+/* Generates the next omitted accesses after the last two periods. Returns their end. */
 static const char *left_out_make(struct left_out *l)
 {
     size_t n = AGAIN - AGAIN % l->period;

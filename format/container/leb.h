@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Writes at most 10 bytes and returns the position after them. */
+/* Writes a number in at most 10 bytes and returns the position after it. */
 static inline unsigned char *mt_leb(unsigned char *out, uint64_t v)
 {
     while (v >= 0x80) {

@@ -27,7 +27,7 @@
                       MT_ORDER_DIFFER(x, y, m) MT_ORDER_DIFFER(x, y, n) MT_ORDER_DIFFER(x, y, o)             \
                           MT_ORDER_DIFFER(x, y, p))
 
-/* Variants for arrays of pointers to such structs. */
+/* Variants for arrays of pointers to structs. */
 #define MT_ORDER_POINTED(name, type, body)                                                                   \
     static int name(const void *a, const void *b)                                                            \
     {                                                                                                        \

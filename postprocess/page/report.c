@@ -1041,7 +1041,7 @@ struct cell {
  * the page does not show. */
 struct matrix {
     MT_REPORT_LIST(struct cell) cells;
-    struct mt_pairmap index; /* step and kernel, row and column to index in `cells` */
+    struct mt_pairmap index; /* map from (step and kernel, row and column) to index in `cells` */
     size_t axis;
     uint32_t bin, step_bin; /* powers of two: numbers of CTAs and of supersteps that form one */
     uint32_t most_step;

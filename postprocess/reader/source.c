@@ -538,7 +538,7 @@ static int source_numbered(const struct mt_input *in)
     return !c || strcmp(c->engine, "pin") != 0;
 }
 
-/* Orders by sequence numbers if all inputs have them. */
+/* Chooses the order: by sequence numbers if all inputs have them. */
 static void decide_order(struct mt_source *s)
 {
     struct mt_source_merge *m = &s->merge;

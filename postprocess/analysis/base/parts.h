@@ -26,8 +26,8 @@ const struct mt_run_part *mt_run_parts_find(const struct mt_run_parts *p, const 
 /* Accesses without a record. Zero-initialised is none. */
 struct mt_untraced {
     uint64_t accesses, most;
-    const char *kernel; /* kernel with the most such accesses */
-    size_t kernels;     /* number of kernels with such accesses */
+    const char *kernel; /* kernel with the most accesses without a record */
+    size_t kernels;     /* number of kernels with accesses without a record */
 };
 void mt_untraced_add(struct mt_untraced *u, const struct mt_run_part *p);
 #endif

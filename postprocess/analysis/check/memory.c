@@ -392,7 +392,7 @@ static void written_close(uint64_t **page)
     *page = full;
 }
 
-/* Allocates words for a page without them. */
+/* Allocates words for a page that has none. */
 static int written_open(uint64_t **page)
 {
     int set = *page == full;

@@ -71,7 +71,7 @@ struct mt_unwritten {
     uint64_t step;
     struct mt_unwritten_word *list;
     size_t count, room;
-    struct mt_pairmap words; /* (word, memory) to index in the list */
+    struct mt_pairmap words; /* map from (word, memory) to index in the list */
 };
 
 /* Uninitialised reads of shared memory in the current launch. Fed with the runs of a source that has
@@ -104,7 +104,7 @@ struct mt_unordered_op {
     uint64_t until[MT_UNORDERED_STREAMS]; /* by stream: last operation that may run concurrently */
     struct mt_unordered_page *pages;
     size_t npages, page_room;
-    struct mt_pairmap at; /* page number to index in pages */
+    struct mt_pairmap at; /* map from page number to index in pages */
 };
 
 struct mt_check_unordered {
@@ -137,7 +137,7 @@ struct mt_check_host {
     const struct mt_companion *companion;
     struct mt_live_allocs *live;
     uint8_t *used; /* by allocation */
-    int seen;      /* 1: there were accesses, so the source returns them */
+    int seen;      /* 1: the host trace had accesses, so the source returns them */
 };
 
 struct mt_check_memory {

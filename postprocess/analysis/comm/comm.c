@@ -515,7 +515,7 @@ static uint64_t load_gap(struct mt_comm *c, struct run *run, uint64_t address, u
 /* Makes the current access load `size` bytes at `address`, with any alignment. */
 static void mt_comm_load(struct mt_comm *c, struct run *run, uint64_t address, uint64_t size)
 {
-    int far = size >= MT_SHADOW_FAR; /* it then spans regions of several shards */
+    int far = size >= MT_SHADOW_FAR; /* a large access spans regions of several shards */
     while (size > 0 && !c->shadow->failed) {
         uint64_t number = address >> MT_PAGE_BITS;
         unsigned from = address & (MT_PAGE_BYTES - 1);

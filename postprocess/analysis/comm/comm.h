@@ -118,7 +118,7 @@ struct mt_comm {
     struct mt_recent_transfer recent_transfers[MT_RECENT_TRANSFERS]; /* indexed by a hash of both ends */
     size_t launch_room, actor_room, transfer_room, host_room, first_transfer;
     struct mt_host_recent *host_recent;
-    struct mt_pairmap host_index; /* (location, superstep) to index into hosts, + 1 */
+    struct mt_pairmap host_index; /* map from (location, superstep) to index into hosts, + 1 */
     unsigned shard, shards;       /* number of shards; 0 or 1: all memory */
     struct mt_crossing *crossings;
     size_t ncrossings, crossing_room;

@@ -62,7 +62,7 @@ static int ranges_add(struct mt_range_set *s, uint64_t start, uint64_t end)
         struct mt_touched_range *last = &s->list[s->n - 1];
         if (start >= last->start && start <= last->end) {
             if (end > last->end)
-                last->end = end; /* it was the highest one, also in a tidy list */
+                last->end = end; /* the last range is the highest one, also in a tidy list */
             return 0;
         }
     }

@@ -24,7 +24,7 @@ struct mt_range_set { /* ranges of one CTA and type */
 struct mt_touched {
     struct mt_range_set *sets;
     size_t nsets, room;
-    struct mt_pairmap index; /* (cta, type) to index in sets */
+    struct mt_pairmap index; /* map from (cta, type) to index in sets */
     uint64_t last_cta;
     uint32_t last_type;
     struct mt_range_set *last;

@@ -94,7 +94,7 @@ static void recent_forget(struct mt_shadow *s)
 {
     for (size_t i = 0; i < sizeof s->recent / sizeof *s->recent; i++)
         if (!s->recent[i].page)
-            s->recent[i].number = UINT64_MAX; /* no page number: these have 52 bits */
+            s->recent[i].number = UINT64_MAX; /* impossible as a page number, which has 52 bits */
 }
 
 int mt_shadow_init(struct mt_shadow *s, int starts)

@@ -18,7 +18,7 @@ enum mt_node_field {
     MT_NODE_STRIDE = 2,
     MT_NODE_TYPE = 4,
     MT_NODE_SIZE = 8, /* the key includes the allocation's size in bytes */
-    MT_NODE_SITE = 16 /* the kernel, as a raw trace knows no more; for host code "file:line" */
+    MT_NODE_SITE = 16 /* the key includes the kernel, or "file:line" of host code */
 };
 
 #define MT_BUFFER_NONE UINT64_MAX /* buffer of accesses outside all known allocations */
@@ -93,10 +93,10 @@ struct mt_stride_graph {
     struct mt_buffers *buffers; /* owned by the caller; NULL: everything is buffer 0 */
     const char *kernel;
     struct mt_pairmap previous; /* (actor, buffer) to address, in the current launch */
-    struct mt_pairmap current;  /* actor to node + 1, in the current launch */
-    struct mt_hash links;       /* from << 32 | to, to the edge's count */
+    struct mt_pairmap current;  /* map from actor to node + 1, in the current launch */
+    struct mt_hash links;       /* map from edge (from << 32 | to) to its count */
     struct mt_pairmap seen;     /* set of (node, kernel) pairs that occurred */
-    struct mt_hash index;       /* hash of the key to node + 1 */
+    struct mt_hash index;       /* map from hash of the key to node + 1 */
     /* state of runs in the current launch */
     struct mt_pairmap actors;    /* map from (CTA, warp) to number */
     struct mt_pairmap tracks_of; /* (number, buffer) to index into tracks, for warps with many tracks */

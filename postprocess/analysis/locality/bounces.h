@@ -41,7 +41,7 @@ struct mt_bounces {
     struct mt_run_launch launch;
     struct mt_buffers buffers;
     struct mt_bounce_line *lines;
-    struct mt_pairmap at;    /* number of the cache line to index in `lines` */
+    struct mt_pairmap at;    /* map from number of the cache line to index in `lines` */
     struct mt_pairmap pairs; /* lines, type and allocation to index in `list`, in the current launch */
 };
 

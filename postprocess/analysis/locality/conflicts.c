@@ -28,8 +28,8 @@ struct mt_byte_states {
         size_t first, count; /* range of the state in `sides` */
     } *states;               /* states[0] is that of an untouched byte */
     size_t nsides, nstates, sides_room, states_room;
-    struct mt_hash numbers;  /* hash of the sides to number of the state */
-    struct mt_pairmap steps; /* (state << 32 | side, CTA) to state */
+    struct mt_hash numbers;  /* map from hash of the sides to number of the state */
+    struct mt_pairmap steps; /* map from (state << 32 | side, CTA) to the next state */
 };
 
 /* States of bytes in one launch, numbered: bytes with the same accesses have the same number. */
@@ -442,7 +442,7 @@ struct state {
 static void conflicts_drop(struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
-    s->cells.pool = NULL; /* it may belong to a part that no longer exists */
+    s->cells.pool = NULL; /* the pool may belong to a part that no longer exists */
     mt_cells_free(&s->cells);
     byte_states_free(&s->states);
     mt_pairmap_free(&s->ctas);

@@ -38,14 +38,15 @@ struct mt_races {
     struct mt_cells_pool pool;
     struct mt_race_access *accesses;
     size_t naccesses, access_room;
-    struct mt_pairmap known;          /* (thread, side), clock to index in `accesses` */
-    struct mt_pairmap pairs, counted; /* sides to index in `list`; index, address */
+    struct mt_pairmap known;          /* map from (thread, side), clock to index in `accesses` */
+    struct mt_pairmap pairs, counted; /* map from sides to index in `list`; (index, address) pairs that are
+                                       * counted */
     struct mt_pairmap threads;        /* map from CTA to number of the thread */
     uint32_t *clock;                  /* vector clocks: MT_RACE_THREADS entries for each thread */
     uint64_t *name;                   /* by thread: its CTA */
     unsigned char *live, *loads;      /* by thread; loads: number of its first loads so far */
     size_t nthreads, nlive, clock_room;
-    struct mt_pairmap words; /* word of 8 bytes used by atomics, to its number */
+    struct mt_pairmap words; /* map from word (8 bytes, used by atomics) to its number */
     uint32_t *seen;          /* by word: vector clock that a reader of the word acquires */
     size_t nwords, word_room;
 };
@@ -73,9 +74,9 @@ struct mt_conflict {
     const char *kernel;
     int cooperative;  /* as in the launch (runs.h): the program may have ordered the two */
     uint32_t side[2]; /* the two sides, ascending */
-    uint64_t bytes;   /* bytes at which two CTAs race with these sides */
-    uint64_t words;   /* words of 4 bytes that contain such bytes; 0 in host programs */
-    uint64_t address; /* lowest such byte; modulo 2^64 */
+    uint64_t bytes;   /* number of bytes at which two CTAs race with these sides */
+    uint64_t words;   /* number of 4-byte words with racing bytes; 0 in host programs */
+    uint64_t address; /* lowest racing byte; modulo 2^64 */
     uint64_t cta[2];  /* two CTAs that race there, cta[i] with side[i]: the first ones in z-major order */
 };
 

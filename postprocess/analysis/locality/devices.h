@@ -23,7 +23,7 @@ struct mt_devices {
     size_t count;
     /* state */
     size_t room;
-    struct mt_pairmap index; /* superstep, owner to index in `cells` */
+    struct mt_pairmap index; /* map from (superstep, owner) to index in `cells` */
     struct mt_buffers buffers;
     struct mt_run_launch launch;
 };

@@ -27,7 +27,7 @@ struct mt_misses {
     struct mt_run_launch launch;
     struct mt_miss_cache *caches; /* array of caches, one for each thread */
     struct mt_pairmap of_thread;  /* map from thread to index in `caches` */
-    struct mt_pairmap of_line;    /* source line to index in `list`, in the current launch */
+    struct mt_pairmap of_line;    /* map from source line to index in `list`, in the current launch */
     uint64_t last_thread;
     struct mt_miss_cache *last; /* cache of last_thread; NULL: none */
 };

@@ -141,7 +141,7 @@ struct state {
     struct mt_launch_window_state w;
     struct context *contexts[2]; /* by level */
     size_t count[2], room[2];
-    struct mt_pairmap index;               /* (CTA or SM, level) to index */
+    struct mt_pairmap index;               /* map from (CTA or SM, level) to index */
     struct mt_hash uses;                   /* uses of the lines that the device tracks */
     unsigned sample_bits[MT_REUSE_LEVELS]; /* sampling of lines; for the device: of `uses` */
     unsigned context_bits[2];              /* sampling of CTAs and SMs */
@@ -395,7 +395,7 @@ MT_ALWAYS_INLINE void reuse_soon(const struct mt_reuse *x, const struct mt_acces
     const struct state *s = (const struct state *)x->window.tail;
     const struct context *sm = s->count[MT_REUSE_SM] && s->last[MT_REUSE_SM] == r->smid
                                    ? &s->contexts[MT_REUSE_SM][s->last_index[MT_REUSE_SM]]
-                                   : NULL; /* not created here: it may have no tracked use */
+                                   : NULL; /* not created here, because the context may have no tracked use */
     for (uint32_t k = from; k < count; k++) {
         uint64_t line = mt_run_address(r, k) >> x->options.line_bits;
         mt_hash_soon(&s->uses, line);

@@ -9,7 +9,7 @@
 
 struct state {
     struct mt_launch_window_state w;
-    struct mt_pairmap numbers; /* CTA to its number in this launch */
+    struct mt_pairmap numbers; /* map from CTA to its number in this launch */
     struct mt_cells cells;
     uint64_t last_cta;
     uint32_t last_number; /* number of last_cta, + 1; 0: none */
@@ -18,7 +18,7 @@ struct state {
 static void sharing_drop(struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
-    s->cells.pool = NULL; /* it may belong to a part that no longer exists */
+    s->cells.pool = NULL; /* the pool may belong to a part that no longer exists */
     mt_pairmap_free(&s->numbers);
     mt_cells_free(&s->cells);
     free(s);

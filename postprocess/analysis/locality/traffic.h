@@ -27,7 +27,7 @@ struct mt_traffic_grid {
     unsigned step_bits, piece_bits; /* number of times that two launches, two pieces were merged */
     /* state */
     size_t room, most;
-    unsigned level, piece_every; /* pieces are merged at each such level, 0: never */
+    unsigned level, piece_every; /* interval of levels at which pieces are merged, 0: never */
     struct mt_pairmap index;
     size_t memo[MT_TRAFFIC_MEMOS]; /* cache of recent indices + 1, by a hash */
 };

@@ -32,7 +32,7 @@ struct mt_exchange {
     unsigned ranks, rank;
     struct mt_exchange_bytes *out; /* by destination rank */
     struct mt_exchange_bytes in;   /* bytes received from other ranks */
-    struct mt_exchange_bytes own;  /* sent to this rank itself: the buffer it was put in */
+    struct mt_exchange_bytes own;  /* bytes that this rank sends to itself: the buffer they were put in */
     int *counts;                   /* [2 * ranks]: bytes sent, bytes received */
     struct mt_stretch *stretches;  /* room for the stretches of one page */
 };

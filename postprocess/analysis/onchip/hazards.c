@@ -32,7 +32,7 @@ struct mt_hazard_barrier {
     uint32_t waiting[MT_HAZARD_WARPS];  /* mask of the waiting lanes, by warp */
     uint32_t arrived;                   /* warp barrier: lanes that arrived */
     uint32_t phase;                     /* phase of the latest arrivals: 0, 1 */
-    uint32_t phases;                    /* number of phases before that one */
+    uint32_t phases;                    /* number of completed phases */
     uint32_t by;                        /* position of its copies' time in a clock; 0: none */
     uint32_t clock[2][MT_HAZARD_CLOCK]; /* clock of the threads that arrived, by phase; others: [0] */
     UT_hash_handle hh;
@@ -57,7 +57,8 @@ struct mt_hazard_copies {
 struct mt_hazard_group {
     uint32_t warp, lanes;
     uint32_t time;                     /* time of their current accesses, at least 1 */
-    uint32_t known[MT_HAZARD_CLOCK];   /* clock: accesses up to these times are ordered before theirs */
+    uint32_t known[MT_HAZARD_CLOCK];   /* clock: other accesses up to these times are ordered before the
+                                        * group's */
     struct mt_hazard_copies copies[2]; /* groups of cp.async, groups of bulk copies */
     struct mt_hazard_barrier *at;      /* barrier at which they wait; or NULL */
     struct mt_hazard_group *next;      /* next group of this warp, or free one */
@@ -71,7 +72,8 @@ struct mt_hazard_begun {
 };
 
 struct mt_hazard_order {
-    struct mt_hazard_group *warp[MT_HAZARD_WARPS]; /* NULL: no lane of it has done anything */
+    struct mt_hazard_group *warp[MT_HAZARD_WARPS]; /* groups of each warp; NULL: no lane of the warp has done
+                                                    * anything */
     uint32_t threads;                              /* possible threads: 32 for each warp up to the last one */
     uint32_t clusters[MT_HAZARD_WARPS];            /* lanes in an odd phase of the cluster barrier */
     struct mt_hazard_barrier *barriers;
@@ -301,7 +303,7 @@ static void order_put(uint32_t *clock, const struct mt_hazard_group *g, uint32_t
     }
 }
 
-/* Releases these lanes of the group only. */
+/* Adds what these lanes of the group have done so far to `clock`. */
 static void hazard_release_lanes(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t lanes,
                                  uint32_t *clock)
 {
@@ -621,7 +623,7 @@ static void sync_each(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, 
         b->waiting[warp] |= lanes;
 }
 
-/* Handles the cluster barrier, which alternates, by lane. */
+/* Handles arrivals and waits at the cluster barrier, whose two phases alternate, by lane. */
 static int sync_cluster(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, int waits)
 {
     struct mt_hazard_barrier *b = sync_get(o, MT_BARRIER_CLUSTER);
@@ -675,7 +677,8 @@ static int sync_find_object(struct mt_hazard_order *o, uint64_t what, struct mt_
     return (*b = sync_get(o, key)) ? 0 : -1;
 }
 
-/* Handles an object, by its address and MT_MBARRIER_…; copies: the lanes' copies arrive with them. */
+/* Handles arrivals and waits at an mbarrier, given by its address and MT_MBARRIER_…; copies: arrivals include
+ * those of the lanes' copies. */
 static int sync_object(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, int waits, int copies,
                        uint64_t what)
 {
@@ -733,7 +736,7 @@ static int sync_copy_of_object(struct mt_hazard_order *o, uint32_t warp, uint32_
 static void hazard_copy_group(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, uint32_t size,
                               uint64_t what);
 
-/* Handles a record of MT_SYNC_COPY. */
+/* Handles a record of type MT_SYNC_COPY: start of a copy, closed or awaited groups. */
 static int sync_copy(struct mt_hazard_order *o, const struct mt_access_run *r, uint32_t lanes, uint64_t what)
 {
     static const uint32_t by[] = {MT_HAZARD_BY_GROUP, MT_HAZARD_BY_BULK};
@@ -789,7 +792,7 @@ static int sync_number(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes,
     return b ? 0 : -1;
 }
 
-/* Handles lanes that name the same barrier. */
+/* Handles lanes of a warp that name the same barrier. */
 static int sync_lanes(struct mt_hazard_order *o, const struct mt_access_run *r, uint32_t lanes, uint64_t what)
 {
     uint32_t type = r->meta >> 28, size = r->meta & MT_RAW_MAX_SIZE;

@@ -45,7 +45,7 @@ struct mt_banks {
         blocks; /* copies of more than 32 bytes per lane, and accesses with unknown lanes: not analysed */
     /* state */
     size_t room, last;
-    struct mt_pairmap places; /* launch and site, type to cell */
+    struct mt_pairmap places; /* map from (launch and site, type) to cell */
     uint32_t launch, input;
     int single; /* 1: the launch is `ungrouped` */
     struct mt_bank_known *known;
@@ -69,7 +69,7 @@ struct mt_onchip_place {
 
 /* Hazards of copies of the same code (unrolled loops), merged. */
 struct mt_onchip_hazard {
-    struct mt_hazard h; /* sums; other fields are from one of them */
+    struct mt_hazard h; /* sums; the other fields are from one of the merged hazards */
     const struct mt_site_event *side[2];
     size_t first, end; /* its cells, in order of launches */
 };
@@ -80,7 +80,7 @@ struct mt_onchip_rows {
     struct mt_bank_cell *cells; /* cells of the places */
     struct mt_onchip_hazard *hazards;
     size_t nhazards;
-    struct mt_hazard_share *hazard_cells; /* `hazard` is an index of these rows */
+    struct mt_hazard_share *hazard_cells; /* shares of the rows; `hazard` is an index of `hazards` */
 };
 
 struct mt_onchip {

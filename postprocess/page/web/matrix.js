@@ -19,7 +19,7 @@ function heatMap(label, model, choose) {
   function sideOf(width) { return Math.max(namedSide(), Math.min(width - left - 4, mapSize.most, size() * mapSize.cell)); }
   function namedSide() { return model.upright && size() <= mapSize.allNamed ? mapSize.named * size() : 0; }
   e.style.width = model.upright ? "max(100%, " + (left + 4 + namedSide()) + "px)" : "100%";
-  // Names of columns that are wider than these are rotated.
+  // Returns the names of columns, which are rotated if they are wide.
   function columnNames() { return model.upright ? d3.range(view.c, view.c + Math.min(view.n, 512)).map(model.name) : []; }
   function topOf(c, width) {
     const widest = d3.max(columnNames(), (name) => c.measureText(name).width) || 0;

@@ -133,7 +133,7 @@ function hazardTable(rows, all) {
       numberColumn("words", "words", "words of 4 bytes, counted each time; bytes where an access to the word is smaller"), numberColumn("launches", "launches"), Object.assign(launchColumn("launch", "launch of the example"), {name: say("in launch", "in run")}), textColumn(say("CTA: threads", "thread: threads"), "example")], "Hazards");
 }
 
-// Removes the panel if there are no such records.
+// Removes the panel if there are no records of shared or local memory.
 function startShared() {
   if (!shared) document.getElementById("shared").remove();
   else if (!shared.banks.rows.length) document.getElementById("shared-title").textContent = "Local memory";

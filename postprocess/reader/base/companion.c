@@ -134,7 +134,7 @@ static int companion_end(struct loader *l, const json_t *o, void *event)
     return 0;
 }
 
-/* Reads a list of n integers. Returns 0 if it is not such a list. */
+/* Reads a list of n integers. Returns 0 if the value is anything else. */
 static int get_list(const json_t *o, const char *key, uint64_t *out, size_t n)
 {
     const json_t *v = json_object_get(o, key);
@@ -259,7 +259,7 @@ static void companion_rows(const json_t *o, int set, struct mt_copy_event *e)
     e->spitch = e->spitch == MT_SEQ_NONE ? e->width : e->spitch;
 }
 
-/* Handles memcpy and memset lines. */
+/* Handles the lines of copies (memcpy) and fills (memset). */
 static int companion_copy(struct loader *l, const json_t *o, void *event)
 {
     static const char *const kinds[] = {"h2h", "h2d", "d2h", "d2d"};

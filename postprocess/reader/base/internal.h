@@ -120,7 +120,7 @@ struct mt_container_state {
     struct mt_host_reader *reader;
     struct mt_run_batch batch; /* current batch, if records are requested */
     size_t run;                /* index of the next run in the batch */
-    uint32_t lane;             /* index of the next access in that run */
+    uint32_t lane;             /* index of the next access in the current run */
     int places;                /* 1: launches are returned as chunks, unread */
     size_t place;              /* index of the next launch to return */
     uint64_t seq;              /* sequence number of the current launch */
@@ -135,7 +135,7 @@ struct mt_host_state {
     uint64_t bad_offset; /* offset of the latest damage */
     /* without kernels: the program as a launch */
     struct mt_launch_event launch;
-    char *program;           /* kernel name of that launch */
+    char *program;           /* name of the program, as the launch's kernel */
     uint64_t life;           /* as in mt_item: thread whose start or end was read */
     uint64_t seq;            /* highest sequence number in force so far */
     int begun, ended;        /* the first batch, the last batch was returned */

@@ -14,7 +14,7 @@ struct mt_opened {
 
 struct mt_process {
     uint64_t pid, start_ns, rank; /* identity of the process; rank is also shown to users */
-    uint64_t tag;                 /* or-ed to its addresses */
+    uint64_t tag;                 /* bits that are or-ed to the process's addresses */
     int64_t device;               /* device in the job if the process sees only one; -1: it sees several */
     uint64_t *was, *is;           /* sequence numbers, ascending: of the process, and in the job */
     size_t n;

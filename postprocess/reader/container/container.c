@@ -477,7 +477,7 @@ static int list_add(struct mt_chunk_list *l, uint64_t offset, const struct mt_mt
     return 0;
 }
 
-/* Takes over the index as the list, if all of it is valid. */
+/* Takes over the index as the list, if all entries are valid. */
 static int take_index(struct mt_chunk_list *l, const struct mt_chunk_payload *p,
                       const struct mt_mtc_tail *tail, uint64_t first)
 {

@@ -119,7 +119,7 @@ int mt_meta_bound(struct mt_meta_bound *b, const char *name, uint64_t offset, co
 struct mt_host_meta {
     struct mt_companion *companion;
     struct mt_meta_bound bound;
-    struct mt_hash sites; /* site number to index + 1 */
+    struct mt_hash sites; /* map from site number to index + 1 */
     struct mt_host_site_info **blocks;
     size_t nblocks, block_room, nsites,
         taken; /* taken: number of entries of companion->sites already added */
@@ -157,7 +157,7 @@ struct mt_device_state {
     size_t nlaunches, nchunks, next;   /* next: index into `chunks` */
     const struct mt_launch_event **events; /* by seq */
     size_t nevents;
-    struct mt_hash kernels; /* kernel id to index in the companion's list, + 1 */
+    struct mt_hash kernels; /* map from kernel id to index in the companion's list, + 1 */
     size_t kernels_taken;
     struct mt_intern unnamed; /* names of kernels that no line names */
     /* decoding ahead (decoders.h) */

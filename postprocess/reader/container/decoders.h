@@ -20,7 +20,7 @@ struct mt_run_block {
     struct mt_chunk_queue *of;
     size_t count;
     uint64_t accesses;
-    int last; /* 1: last block of a chunk that is intact to its end */
+    int last; /* 1: last block of a chunk that is intact */
     struct mt_access_run runs[MT_BLOCK_RUNS];
     uint64_t lanes[MT_BLOCK_STEP * MT_MTC_MAX_LANES]; /* addresses that the runs point to */
 };

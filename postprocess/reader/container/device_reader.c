@@ -240,7 +240,7 @@ static struct mt_run_block *queue_take(struct mt_chunk_queue *q, struct mt_error
     if (b) {
         j->first = b->next;
         j->blocks--;
-        if (decoders_workable(j)) /* it may have been full */
+        if (decoders_workable(j)) /* the job may have been full until now */
             mt_pool_wake(q->pool, 1);
     }
     pthread_mutex_unlock(&q->pool->lock);
@@ -666,7 +666,7 @@ static int next_block(struct mt_host_reader *r, struct mt_error *err)
         return 0;
     queue_drop(d->queue);
     d->open = 0;
-    if (d->head.flags & MT_MTC_END) /* it has an end, and the damage is reported here */
+    if (d->head.flags & MT_MTC_END) /* the launch has an end, and the damage is reported here */
         d->begun = 0;
     return -1;
 }
