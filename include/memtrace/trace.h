@@ -161,9 +161,8 @@ struct mt_companion {
     struct mt_##name##_event *list;                                                                          \
     size_t n##list;
 #include "memtrace/events.def"
-    const char
-        *shared;   /* name, without folder, of the companion file with the process's events; "": this one */
-    uint64_t lost; /* sum of the counts of `lost` lines */
+    const char *shared; /* name of the companion file with the process's events; "": this one */
+    uint64_t lost;      /* sum of the counts of `lost` lines */
     const char *lost_why;
     /* number of lines that could not be read, and the error of the first one (with its offset) */
     uint64_t bad_lines;

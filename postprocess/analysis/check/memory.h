@@ -127,8 +127,7 @@ struct mt_check_block {
     uint8_t judged;         /* whether the block is checked. 0: not determined yet; 1: no; 2: yes */
     struct mt_written host; /* bytes written by copies and fills of the host, and since then by no kernel */
     struct mt_members members;
-    const struct mt_copy_event
-        *unread; /* latest copy from the host that nothing has read yet; from the list */
+    const struct mt_copy_event *unread; /* latest copy from the host that is still unread */
 };
 
 /* Host trace beside traces of kernels: which blocks its program used and read. */

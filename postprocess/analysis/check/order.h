@@ -45,11 +45,10 @@ struct mt_check_order {
     const struct mt_conflicts *of; /* set and owned by the caller */
     struct mt_check_pair *pairs;   /* by launch */
     size_t count, first, end;      /* first .. end - 1 belong to the current launch */
-    struct mt_pairmap
-        words;    /* map from (word, pair and side) to times of atomics around the side's accesses */
-    uint32_t now; /* number of runs of the launch so far */
-    int loose;    /* 1: several workers wrote the trace: runs of one CTA are in order, runs
-                   * of different CTAs are not */
+    struct mt_pairmap words;       /* map from (word, pair and side) to times of atomics */
+    uint32_t now;                  /* number of runs of the launch so far */
+    int loose;                     /* 1: several workers wrote the trace: runs of one CTA are in order, runs
+                                    * of different CTAs are not */
 };
 
 extern const struct mt_analysis mt_check_order_analysis;

@@ -18,8 +18,7 @@ struct mt_span {
 struct mt_share {
     const struct mt_analysis *of;
     void *self;
-    const struct mt_run_launch
-        *launches; /* by span; `begins` holds if the launch's beginning is in this part */
+    const struct mt_run_launch *launches; /* by span; `begins` is relative to this part */
     size_t n;
     /* pack returns the results as *bytes bytes from malloc, or NULL without memory; merge adds those of the
      * next part and returns 0 or -1. */

@@ -39,10 +39,8 @@ struct mt_bank_cell {
 struct mt_banks {
     struct mt_bank_cell *cells; /* cells in order of appearance */
     size_t count;
-    uint64_t
-        ungrouped; /* accesses to shared memory of launches that ran a thread at a time, without requests */
-    uint64_t
-        blocks; /* copies of more than 32 bytes per lane, and accesses with unknown lanes: not analysed */
+    uint64_t ungrouped; /* accesses to shared memory of launches that ran a thread at a time */
+    uint64_t blocks;    /* accesses not analysed: more than 32 bytes per lane, or unknown lanes */
     /* state */
     size_t room, last;
     struct mt_pairmap places; /* map from (launch and site, type) to cell */

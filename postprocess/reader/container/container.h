@@ -121,8 +121,7 @@ struct mt_host_meta {
     struct mt_meta_bound bound;
     struct mt_hash sites; /* map from site number to index + 1 */
     struct mt_host_site_info **blocks;
-    size_t nblocks, block_room, nsites,
-        taken; /* taken: number of entries of companion->sites already added */
+    size_t nblocks, block_room, nsites, taken; /* taken: entries of companion->sites already added */
     /* NULL, or called with the lines of each chunk; non-zero ends the reading as if without memory */
     int (*lines)(void *arg, const char *text, size_t bytes);
     void *lines_arg;
