@@ -1,5 +1,5 @@
-/* Where records go: buffers of entries into a container (by a worker when the engine has one), or pieces of
- * text. What reaches the sink of one thread reaches the file in that order. */
+/* Destination of records: buffers of entries for a compact trace (written by a worker if the engine has
+ * one), or pieces of text. Records of one thread keep their order in the file. */
 #ifndef MT_HOST_SINK_H
 #define MT_HOST_SINK_H
 #include "base/json.h"
@@ -8,17 +8,17 @@
 
 #define MT_BUFFER_BYTES (512u << 10)
 
-/* COUNTED: entries whose times are implied (mt_mtc_encode_counted). */
+/* COUNTED: entries with implied times (mt_mtc_encode_counted). */
 enum mt_buffer_kind { MT_BUFFER_ENTRIES, MT_BUFFER_TIMED, MT_BUFFER_COUNTED, MT_BUFFER_META };
 
-/* One allocation of MT_BUFFER_BYTES. */
+/* A buffer; one allocation of MT_BUFFER_BYTES. */
 struct mt_buffer {
     struct mt_buffer *next;
     enum mt_buffer_kind kind;
-    uint64_t thread;   /* number; UINT64_MAX: of no thread */
-    uint64_t seq;      /* in force at its first entry */
-    uint64_t count;    /* entries, or bytes of text */
-    uint64_t left_out; /* accesses that entries stand for (MT_MTC_REPEAT) */
+    uint64_t thread;   /* thread number; UINT64_MAX: no thread */
+    uint64_t seq;      /* sequence number at its first entry */
+    uint64_t count;    /* number of entries, or bytes of text */
+    uint64_t left_out; /* number of accesses that entries stand for (MT_MTC_REPEAT) */
     union {
         struct mt_host_entry entry[1];
         struct mt_host_timed_entry timed[1];
@@ -29,37 +29,39 @@ struct mt_buffer {
 #define MT_BUFFER_ENTRIES_MAX (MT_BUFFER_ROOM / sizeof(struct mt_host_entry))
 #define MT_BUFFER_TIMED_MAX (MT_BUFFER_ROOM / sizeof(struct mt_host_timed_entry))
 
-/* Opens the output of the options. 0, or -1 with *why. */
+/* Opens the output of the options. Returns 0, or -1 with *why set. */
 int mt_core_sink_open(char *why, unsigned size);
-/* Writes all that waits, the end line (container), and closes. */
+/* Writes all waiting data and the end line (compact trace), and closes. */
 void mt_core_sink_close(int killed);
 void mt_core_sink_forked(void);
 int mt_core_sink_is_fifo(void);
 
-/* An empty buffer; waits for the worker when too many are under way. NULL without memory. */
+/* Returns an empty buffer, or NULL without memory; waits for the worker if too many are in use. */
 struct mt_buffer *mt_core_sink_buffer(enum mt_buffer_kind kind, uint64_t thread, uint64_t seq);
-/* Container: takes the buffer. Waits for nobody but the file. */
+/* Takes a buffer for the compact trace. Waits only for the file. */
 void mt_core_sink_put(struct mt_buffer *b);
-/* Gives a buffer back without writing it. */
+/* Frees a buffer without writing it. */
 void mt_core_sink_return(struct mt_buffer *b);
 
-/* Meta lines: begin takes the lock and returns the object to fill (NULL: no container; then no end). */
+/* Meta lines: begin takes the lock. It returns the object to fill, or NULL without a compact trace; then
+ * no end. */
 void mt_core_sink_line(enum mt_line_kind kind, const void *line);
-/* The same in two steps, with a lock between them: 1, or 0: there is nothing to write to. */
+/* Begins a meta line under a lock that mt_core_sink_line_end releases. Returns 1, or 0 if there is no
+ * output. */
 int mt_core_sink_line_begin(void);
 void mt_core_sink_line_end(enum mt_line_kind kind, const void *line);
 
-/* Text: whole lines. The file lock may be taken around several calls to keep them together. */
+/* Writes whole lines of text. The file lock may be taken around several calls to keep them together. */
 void mt_core_sink_text(const char *text, size_t bytes);
 void mt_core_sink_text_lock(void);
 void mt_core_sink_text_locked(const char *text, size_t bytes);
 void mt_core_sink_text_unlock(void);
-/* 1 while somebody writes to the file: waiting may then take long without anything being wrong. */
+/* Returns 1 while some thread writes to the file: a long wait is then no error. */
 int mt_core_sink_writing(void);
-/* 1 if one of the sink's locks is not free for `ns` although nobody writes. */
+/* Returns 1 if a lock of the sink stays held for `ns` although nobody writes. */
 int mt_core_sink_stuck(uint64_t ns);
-/* texts.c. Lines for the source files of all sites. Before the end line. */
+/* texts.c. Writes lines with the source files of all sites, before the end line. */
 void mt_core_texts(void);
-/* A line for each site that copied what its destination held already. */
+/* Writes a line for each site that copied bytes which its destination already held. */
 void mt_core_copies(void);
 #endif

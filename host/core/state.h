@@ -1,4 +1,4 @@
-/* What the files of the core share. One trace per process, so its state is one object, mt_g. */
+/* State shared by the files of the core. There is one trace per process, so the state is one object, mt_g. */
 #ifndef MT_HOST_STATE_H
 #define MT_HOST_STATE_H
 #include <stddef.h>
@@ -11,22 +11,22 @@
 #define MT_THREADS 65535u
 #define MT_NAMELESS (-1) /* a thread that is not registered */
 #define MT_CACHE 4
-#define MT_HELD_MAX 64u /* address locks; an instruction that covers more takes all */
+#define MT_HELD_MAX 64u /* maximum number of address locks; an instruction that covers more takes all */
 
-/* Where an engine's appended accesses go. */
+/* Destination of an engine's appended accesses. */
 enum mt_core_window {
-    MT_DISCARD, /* over and over into the free rest of the buffer: tracing is off here and now */
-    MT_APPEND,  /* into the buffer */
-    MT_EACH,    /* through mt_core_record, one by one */
+    MT_DISCARD, /* the free rest of the buffer, over and over: tracing is off for this thread */
+    MT_APPEND,  /* the buffer */
+    MT_EACH,    /* mt_core_record, one by one */
 };
 
-/* What one address means, with the range for which that holds as long as mt_g.changes == changes. */
+/* The meaning of an address, with the range for which it holds while mt_g.changes == changes. */
 struct mt_meaning {
     uint64_t base, end;
-    uint64_t id; /* 0: outside of all allocations, or in one that is too small */
+    uint64_t id; /* allocation; 0: in none, or in one that is too small */
     uint64_t start, bytes;
     uint64_t changes;
-    int data; /* the program's, for the C runtime's code (MT_CODE_DATA) */
+    int data; /* data of the program, for the C runtime's code (MT_CODE_DATA) */
 };
 
 struct mt_core_thread_state {
@@ -34,26 +34,26 @@ struct mt_core_thread_state {
     uint32_t slot;
     uint64_t number, native;
     int live;
-    unsigned busy;       /* inside the core: a signal handler's accesses are counted, not recorded */
-    struct mt_spin lock; /* buffer, time: others may flush this thread */
+    unsigned busy;       /* inside the core: accesses of a signal handler are counted, not recorded */
+    struct mt_spin lock; /* protects buffer and time: others may flush this thread */
     struct mt_buffer *buffer;
-    uint64_t lost;       /* accesses that could not be recorded */
-    uint64_t left;       /* left out by --library */
-    unsigned allocators; /* it is inside of so many */
+    uint64_t lost;       /* number of accesses that could not be recorded */
+    uint64_t left;       /* number left out by --library */
+    unsigned allocators; /* depth of nested allocators */
 
     /* mat */
     enum mt_core_window window;
-    int parked;                   /* tracing has ended; buffer->count says what is in it */
-    struct mt_host_entry *kept;   /* MT_DISCARD: end of what belongs to the trace */
-    struct mt_host_entry *looked; /* up to there it was looked for repeats */
+    int parked;                   /* tracing has ended; buffer->count is the number of entries */
+    struct mt_host_entry *kept;   /* MT_DISCARD: end of the entries that belong to the trace */
+    struct mt_host_entry *looked; /* end of the entries already searched for repeats */
     struct mt_mtc_repeats repeats;
-    uint64_t seq;          /* logged last */
-    uint64_t bell;         /* mt_g.bell when it last looked around */
-    uint64_t depth, outer; /* inside --routine: depth, stack pointer of the outermost (0: not known) */
-    uint64_t outside;      /* accesses left out: in no allocation */
+    uint64_t seq;          /* last number logged */
+    uint64_t bell;         /* value of mt_g.bell at the last check */
+    uint64_t depth, outer; /* inside --routine: depth, and stack pointer of the outermost call (0: unknown) */
+    uint64_t outside;      /* number of accesses left out as in no allocation */
     uint64_t realloc_base, realloc_id;
     struct mt_meaning cache[MT_CACHE];
-    unsigned next_cache, last_cache; /* to be replaced; that answered last */
+    unsigned next_cache, last_cache; /* cache entry to replace next, and the last hit */
 
     /* insn */
     uint64_t order;
@@ -61,19 +61,20 @@ struct mt_core_thread_state {
     /* atomic */
     int64_t name; /* as in the trace; MT_NAMELESS */
     uint64_t time, written /* newest time in the file */;
-    struct mt_host_entry *mark; /* counted buffers: up to there `running` is the time of what is in it; */
-    uint64_t running;           /* each entry after is one access and one later */
-    int turn;                   /* between mt_core_turn_begin and _end; or it is alone (alone.c) */
-    unsigned accesses;          /* since it last looked how far others lag, by whomever written */
-    char *text;                 /* a piece of it, while it is printed */
-    int pending;                /* between begin and end; alone.c waits for its end */
-    unsigned count;             /* operands of begin */
+    struct mt_host_entry *mark; /* counted buffers: `running` is the time of the entries before it; */
+    uint64_t running;           /* each later entry is one access with the next time */
+    int turn;                   /* 1: between mt_core_turn_begin and _end, or alone (alone.c) */
+    unsigned accesses;          /* accesses since its last check of the lag of others */
+    char *text;                 /* text piece while it is printed */
+    int pending;                /* 1: between begin and end; alone.c waits for the end */
+    unsigned count;             /* number of operands of begin */
     struct mt_core_operand operand[MT_CORE_OPERANDS];
-    unsigned held; /* address locks in lock_at; UINT32_MAX: all */
+    unsigned held; /* number of address locks in lock_at; UINT32_MAX: all */
     uint32_t lock_at[MT_HELD_MAX + 1];
 };
 
-/* `lost` and `outside`: only the thread writes them, and whoever stops the trace reads them meanwhile. */
+/* Adds to `lost` or `outside`: only the thread writes them, while the thread that stops the trace reads
+ * them. */
 static inline void mt_count(uint64_t *counter, uint64_t n)
 {
     __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
@@ -83,29 +84,29 @@ struct mt_core_global {
     const struct mt_core_options *o;
     const struct mt_core_engine *e;
     uint32_t on, stopping, forked, incomplete;
-    uint64_t children; /* processes that the program began */
+    uint64_t children; /* number of processes that the program started */
 
-    /* what makes threads look around */
+    /* counters that make threads check their state */
     uint64_t bell;
     uint32_t switched, in_roi;
 
-    /* threads: a slot is a live thread's */
+    /* threads: one slot for each live thread */
     struct mt_spin threads_lock;
     struct mt_core_thread_state **slot;
-    uint32_t slots;   /* in use, dead ones included */
-    uint32_t lives;   /* threads that live */
-    uint64_t numbers; /* threads so far */
+    uint32_t slots;   /* slots in use, including those of dead threads */
+    uint32_t lives;   /* number of live threads */
+    uint64_t numbers; /* number of threads so far */
     uint64_t refused;
-    uint64_t latest; /* newest time at which all threads were synchronised */
+    uint64_t latest; /* newest time to which all threads were moved */
 
     /* allocations */
     struct mt_spin index_lock;
     struct mt_index_tree blocks, maps, data; /* data: variables of all modules but the C runtime */
-    uint64_t changes;                        /* of the trees */
+    uint64_t changes;                        /* counts changes of the trees */
     uint64_t allocations, own_seq;
 
     uint64_t order;               /* insn */
-    uint64_t lost, outside, left; /* of threads that have ended */
+    uint64_t lost, outside, left; /* sums over ended threads */
 };
 extern struct mt_core_global mt_g;
 
@@ -114,38 +115,38 @@ static inline int mt_on(void)
     return __atomic_load_n(&mt_g.on, __ATOMIC_RELAXED);
 }
 
-/* The number in force; a new one. */
+/* Return the present sequence number, and a new one. */
 uint64_t mt_seq_now(void);
 uint64_t mt_seq_next(void);
 
-/* Something is wrong with the trace: said once, tracing is off, the trace is incomplete. */
+/* Reports an error of the trace once, turns tracing off and marks the trace as incomplete. */
 void mt_core_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* thread.c: every live thread looks around at its next access. Async-signal safe. */
+/* thread.c: makes every live thread check its state at its next access. Async-signal safe. */
 void mt_core_ring(void);
-/* A buffer is full and there is no memory for another one: what is in it is lost. Said once. */
+/* Counts the entries of a full buffer as lost, without memory for another one. Reported once. */
 void mt_thread_lost(struct mt_core_thread_state *t, uint64_t count);
-/* What all threads together, ended ones too, have lost and left out. */
+/* Sums over all threads, ended ones too: accesses lost and left out. */
 struct mt_sums {
     uint64_t lost, outside, left;
 };
 struct mt_sums mt_threads_sum(void);
 
-/* mat.c: the thread's window for the state that holds now; caller holds t's lock. */
+/* mat.c: sets the thread's window for the present state; the caller holds t's lock. */
 void mt_mat_start(struct mt_core_thread_state *t);
 void mt_mat_look(struct mt_core_thread_state *t);
 void mt_mat_roi(struct mt_core_thread_state *t, int on);
-int mt_mat_active(const struct mt_core_thread_state *t); /* accesses are recorded now */
+int mt_mat_active(const struct mt_core_thread_state *t); /* 1: accesses are recorded now */
 void mt_mat_end(struct mt_core_thread_state *t);
 void mt_mat_stop(struct mt_core_thread_state *t);
 
-/* alloc.c. What an address means now; valid until the next call for this thread. */
+/* alloc.c. Returns the meaning of an address; valid until the next call for this thread. */
 const struct mt_meaning *mt_alloc_meaning(struct mt_core_thread_state *t, uint64_t address);
 
-/* [base, base + bytes) is data of the program. */
+/* Marks [base, base + bytes) as data of the program. */
 void mt_alloc_data(uint64_t base, uint64_t bytes);
 
-/* A buffer that no call of the program made; others are reported by mt_core_moved. */
+/* Adds a buffer that no call of the program made; mt_core_moved reports the others. */
 void mt_alloc_static(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const char *name);
 
 /* order.c, atomic.c: see order.h, atomic.h for the rest */
@@ -153,20 +154,20 @@ int mt_order_start(char *why, unsigned size);
 int mt_atomic_open(char *why, unsigned size);
 void mt_atomic_start(struct mt_core_thread_state *t);
 void mt_atomic_end(struct mt_core_thread_state *t);
-void mt_atomic_stop(struct mt_core_thread_state *t); /* its lock is held */
+void mt_atomic_stop(struct mt_core_thread_state *t); /* with its lock held */
 void mt_atomic_close(int killed);
 
 /* insn.c */
 int mt_insn_start(char *why, unsigned size);
 void mt_insn_thread(struct mt_core_thread_state *t);
 void mt_insn_end(struct mt_core_thread_state *t);
-void mt_insn_flush(struct mt_core_thread_state *t); /* its lock is held */
+void mt_insn_flush(struct mt_core_thread_state *t); /* with its lock held */
 void mt_insn_stop(void);
 
 /* functions.c */
 int mt_functions_start(char *why, unsigned size);
-void mt_functions_unseen(void); /* says which names no function had */
-void mt_functions_lines(void);  /* into the container */
+void mt_functions_unseen(void); /* reports names that no function had */
+void mt_functions_lines(void);  /* into the compact trace */
 const char *mt_function_name(uint64_t id);
 
 /* sourcelines.c: the second file of --mat-files. Its name is made at the start, the file at the end. */
@@ -178,17 +179,17 @@ struct mt_core_kept_site {
     uint64_t ip;
     const char *file, *function, *module, *text, *reads, *writes; /* never NULL when defined */
     uint32_t line, column;
-    uint32_t twin; /* the same with CAS_FAILED for CAS; 0: not yet asked for */
+    uint32_t twin; /* site of the same with CAS_FAILED for CAS; 0: not yet requested */
     uint32_t defined, shown;
     uint32_t size[4];
-    uint8_t op[4], operands, strong, runtime; /* strong: a bit for each operand */
+    uint8_t op[4], operands, strong, runtime; /* strong: one bit per operand */
 };
-/* NULL: there is none. */
+/* Returns the site, or NULL. */
 struct mt_core_kept_site *mt_site_of(uint32_t site);
 uint32_t mt_site_instructions(void); /* numbers below this one exist */
 uint32_t mt_site_twin(uint32_t site);
-/* Place of an address in code, by the engine; strings live as long as the trace.
- * Takes no lock while it asks. */
+/* Source location of a code address, found by the engine; strings live as long as the trace. Takes no lock
+ * meanwhile. */
 struct mt_code_location {
     uint64_t ip;
     const char *file, *function, *module;

@@ -1,5 +1,5 @@
-/* What instrumented code calls and reads (llvm-pass/host/host_*.c emit it), and what the files of
- * libmemtrace-host.so share. */
+/* Interface to instrumented code (emitted by llvm-pass/host/host_*.c), and declarations shared by the
+ * files of libmemtrace-host.so. */
 #ifndef MT_HOST_LLVM_ENTRY_H
 #define MT_HOST_LLVM_ENTRY_H
 #include <pthread.h>
@@ -14,10 +14,10 @@
 
 /* ---- for instrumented code ---- */
 
-/* Where this thread appends: the core's object, our scratch, a signal handler's, or (at first) nobody's,
- * whose limit is NULL. */
+/* Object to which this thread appends: the core's, our scratch, a signal handler's, or (at first) one of
+ * no thread with limit NULL. */
 extern MT_ENTRY __thread struct mt_core_thread *__mt_host_current;
-/* Where the next call that allocates is; NULL: not known. */
+/* Location of the next call that allocates; NULL: unknown. */
 extern MT_ENTRY __thread const struct mt_host_alloc_location *__mt_host_place;
 /* Called with all registers but r11 and the vector registers preserved (thunk.S):
  *   __mt_host_record(address, site | size << 32)   one access for which there was no room
@@ -27,15 +27,15 @@ extern MT_ENTRY __thread const struct mt_host_alloc_location *__mt_host_place;
  *   __mt_host_end(failed)   after one of host=atomic, where limit is NULL or it was not appended */
 MT_ENTRY void __mt_host_register(const struct mt_host_module *m);
 MT_ENTRY void __mt_host_block(uint64_t address, uint64_t bytes, uint32_t site);
-/* Lanes of `element` bytes from `address` on, those whose bit is set. */
+/* Records lanes of `element` bytes from `address` on whose mask bit is set. */
 MT_ENTRY void __mt_host_masked(uint64_t address, uint64_t mask, uint64_t element, uint32_t site);
-/* Elements at `address[lane]`, those whose bit is set. */
+/* Records elements at `address[lane]` whose mask bit is set. */
 MT_ENTRY void __mt_host_lanes(const uint64_t *address, uint64_t mask, uint64_t element, uint32_t site);
 MT_ENTRY void __mt_host_libc(uint32_t code, uint32_t site, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
                              uint64_t result);
 MT_ENTRY void __mt_host_untraced(void);
-/* Before a copy is recorded and made: does its destination hold the same bytes already? If one of the two
- * cannot be read this is where the program gets its signal, outside of all that is ours. */
+/* Checks before a copy is recorded and made whether its destination already holds these bytes. If one of
+ * the two is unreadable, the program gets its signal here, outside of all our code. */
 MT_ENTRY void __mt_host_copied(uint32_t site, uint64_t from, uint64_t to, uint64_t bytes);
 MT_ENTRY void __mt_host_begin_copy(uint32_t site, uint64_t from, uint64_t to, uint64_t bytes);
 MT_ENTRY void __mt_host_begin_masked(uint64_t address, uint64_t mask, uint64_t element, uint32_t site);
@@ -51,52 +51,53 @@ MT_ENTRY void __mt_host_annotation(uint32_t function, uint64_t argument);
 
 enum mt_phase { MT_PHASE_EARLY, MT_PHASE_ON, MT_PHASE_OFF };
 extern enum mt_phase mt_phase;
-extern int mt_atomic; /* atomic mode */
+extern int mt_atomic; /* 1: atomic mode */
 extern int
-    mt_silent; /* the program may not make every system call any more, and we make none for ourselves */
+    mt_silent; /* 1: the program may no longer make every system call, and we make none for ourselves */
 
-#define MT_SCRATCH 16u        /* entries that a group may have */
+#define MT_SCRATCH 16u        /* maximum number of entries in a group */
 #define MT_WASTE 496u         /* entries of a thread that is not traced */
-#define MT_HANDLER_ROOM 4080u /* entries of signal handlers that wait for the thread they interrupted */
-#define MT_FRAMES 256u /* traced functions that one thread may be in, to find those that exceptions left */
+#define MT_HANDLER_ROOM 4080u /* entries of signal handlers kept for the interrupted thread */
+#define MT_FRAMES 256u /* maximum depth of traced functions per thread, to find those left by exceptions */
 
 struct mt_frame {
     uint32_t function;
     uint64_t sp;
 };
 
-/* What we know of a thread. */
+/* State of a thread. */
 struct mt_self {
     struct mt_core_thread *core; /* NULL: not traced (yet) */
-    int state;                   /* 0 not seen, 1 traced, 2 not traced any more */
-    int ours;                    /* a thread of the core: it is not traced */
-    int first;                   /* the one that runs main */
-    int busy;                    /* inside: allocations are the tracer's own */
-    int rounds;                  /* of thread-specific destructors */
+    int state;                   /* 0 not seen, 1 traced, 2 no longer traced */
+    int ours;                    /* 1: a thread of the core, never traced */
+    int first;                   /* 1: the thread that runs main */
+    int busy;                    /* 1: inside, where allocations are the tracer's own */
+    int rounds;                  /* rounds of thread-specific destructors */
     struct mt_core_thread scratch;
     struct mt_host_entry entry[2 * MT_SCRATCH];
     struct mt_host_entry *waste; /* NULL: none yet */
     /* signal handlers */
     struct mt_core_thread handler;
-    struct mt_host_entry *handler_entry; /* mapped at the first one */
-    unsigned handlers;                   /* running */
-    int handler_on_stack;                /* on the alternate stack */
+    struct mt_host_entry *handler_entry; /* mapped at the first handler */
+    unsigned handlers;                   /* number of running handlers */
+    int handler_on_stack;                /* 1: on the alternate stack */
     uintptr_t handler_sp;
-    struct mt_core_thread *interrupted; /* __mt_host_current when it came */
+    struct mt_core_thread *interrupted; /* __mt_host_current at its start */
     uint64_t interrupted_ip;
-    size_t waiting; /* entries of handlers that are over */
+    size_t waiting; /* number of entries of ended handlers */
     int locked;     /* atomic mode: between begin and end */
-    /* in the core, where neither a handler nor pthread_cancel may end or leave us with its locks */
+    /* Inside the core, where neither a handler nor pthread_cancel may end the thread or leave with our
+     * locks. */
     unsigned inside;
-    int asynchronous;              /* its cancellation, now */
-    int cancel_state, cancel_type; /* the thread's own; state -1: it is as it was */
-    int held;                      /* a signal came meanwhile: all wait, blocked … */
-    sigset_t held_mask;            /* … until this mask is back */
+    int asynchronous;              /* 1: cancellation is asynchronous now */
+    int cancel_state, cancel_type; /* the thread's own; state -1: unchanged */
+    int held;                      /* 1: a signal came meanwhile: all wait, blocked … */
+    sigset_t held_mask;            /* … until this mask is restored */
     uint64_t lost;
     /* operator new in progress */
     int new;
     uint64_t new_ip;
-    const struct mt_host_alloc_location *place; /* of the allocation that is being reported */
+    const struct mt_host_alloc_location *place; /* location of the allocation being reported */
     unsigned frames;
     struct mt_frame frame[MT_FRAMES];
     struct mt_frame told,
@@ -104,27 +105,28 @@ struct mt_self {
 };
 extern __thread struct mt_self mt_self;
 
-/* thread.c. The core's object of this thread, with all that it still has to say said; NULL: do not trace. */
+/* thread.c. Returns the core's object of this thread after reporting all that was pending; NULL: do not
+ * trace. */
 struct mt_core_thread *mt_llvm_thread(void);
 int mt_threads_open(void);
 void mt_thread_off(void); /* this thread: in the child of a fork */
 void mt_access(uint32_t site, uint64_t address, uint64_t bytes);
-/* This thread is not traced any more: it appends where nobody looks. */
+/* Ends tracing of this thread: it appends to a buffer that is not read. */
 void mt_waste(void);
-/* Brackets around all that calls the core, nested ones too. At the end of the outermost one the signals that
- * came meanwhile are delivered: their handlers may leave us, and so may pthread_cancel. */
+/* Bracket all calls of the core, may nest. The end of the outermost pair delivers the signals that came
+ * meanwhile: their handlers, and pthread_cancel, may leave our code. */
 void mt_enter(void);
 void mt_leave(void);
 void mt_cancel_ask(void);
 void mt_cancel_restore(void);
-/* Inside of them: a function of the program's is called. */
+/* Allows cancellation inside of the bracket around a call of a function of the program. */
 static inline void mt_cancel_back(void)
 {
     if (mt_self.cancel_state >= 0 || mt_self.cancel_type != PTHREAD_CANCEL_DEFERRED)
         mt_cancel_restore();
 }
-/* An access of atomic mode calls no function that is a point of cancellation, so its state may stay as it is:
- * to change it would cost more than all the rest. */
+/* Leaves the cancellation state alone: an access of atomic mode calls no cancellation point, and a change
+ * would cost more than all the rest. */
 static inline void mt_cancel_defer(void)
 {
     mt_self.cancel_state = -1;
@@ -132,7 +134,7 @@ static inline void mt_cancel_defer(void)
     if (mt_self.state != 1 || mt_self.asynchronous)
         mt_cancel_ask();
 }
-/* As mt_enter around one access of atomic mode. */
+/* mt_enter for one access of atomic mode. */
 static inline void mt_enter_access(void)
 {
     if (!mt_self.inside++)
@@ -140,34 +142,35 @@ static inline void mt_enter_access(void)
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 /* signal.c */
-void mt_signals_release(void);     /* what came while we were inside */
+void mt_signals_release(void);     /* signals that came while we were inside */
 int mt_signals_open(int switches); /* switches: SIGUSR1 and SIGUSR2 turn tracing on and off */
-void mt_handlers_end(void);        /* the thread dies in a handler: what it has recorded is taken over */
-void mt_signals_close(void);       /* what would end the program ends it without us again */
-void mt_handler_left(void);        /* out of a handler by longjmp: the thread goes on as usual */
-/* An access of atomic mode that was appended is under way. */
+void mt_handlers_end(void);        /* the thread dies in a handler: its records are taken over */
+void mt_signals_close(void);       /* restores the default for signals that end the program */
+void mt_handler_left(void);        /* after a longjmp out of a handler: the thread goes on as usual */
+/* Returns 1 while an appended access of atomic mode is under way. */
 static inline int mt_access_open(const struct mt_self *s)
 {
     return mt_atomic && s->core && s->core->open;
 }
-/* n 0: nothing. */
+/* n 0: does nothing. */
 void mt_atomic_begin(const struct mt_core_operand *o, unsigned n);
 void mt_begin(uint32_t site, uint64_t address, uint64_t bytes);
 void mt_end(uint32_t failed);
-/* module.c: is it in an object with instrumented code? */
+/* module.c: returns 1 if the address is in an object with instrumented code. */
 int mt_module_code(uint64_t ip);
 /* place.c */
 int mt_locate(uint64_t ip, struct mt_core_location *place);
-/* globals.c: the program's variables, for mt_core_globals; their names. Nothing of the program runs yet. */
+/* globals.c: the program's variables for mt_core_globals, and their names. No code of the program has run
+ * yet. */
 void mt_globals_put(void);
 const char *mt_globals_name(const char *symbol, char *room, unsigned size);
 /* sequence.c */
 void mt_llvm_sequence_open(void);
 uint64_t mt_llvm_sequence(int next);
 /* alloc.c */
-int mt_not_for_us(uint64_t ip); /* the caller is the CUDA runtime */
+int mt_not_for_us(uint64_t ip); /* 1: the caller is the CUDA runtime */
 void mt_told_alloc(enum mt_core_alloc_kind kind, void *p, size_t bytes, uint64_t ip);
-void *mt_next(const char *name); /* the function that we are in front of */
+void *mt_next(const char *name); /* the function that ours replaces */
 /* exit.c */
 void mt_exit_open(void);
 void mt_stop(int killed);

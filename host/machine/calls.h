@@ -1,19 +1,20 @@
-/* Functions of interest that a guest thread is inside of: allocators, traced functions, routines. */
+/* Functions of interest that a guest thread has entered and not left: allocators, traced functions,
+ * routines. */
 #ifndef MT_HOST_MACHINE_CALLS_H
 #define MT_HOST_MACHINE_CALLS_H
 #include "modules.h"
 
 struct mt_call_frame {
     const struct mt_watch *watch;
-    uint64_t sp;  /* at the entry: where the return address lies */
+    uint64_t sp;  /* address of the return address at entry */
     uint64_t ret; /* return address */
-    uint64_t ip;  /* of the call */
+    uint64_t ip;  /* address of the call */
     uint64_t args[3];
-    uint8_t counted; /* an allocator that no other one called */
-    uint8_t silent;  /* the CUDA runtime, called from outside of it */
+    uint8_t counted; /* 1: an allocator not called by another one */
+    uint8_t silent;  /* 1: the CUDA runtime, called from outside of it */
 };
 
-struct mt_calls { /* zeroed at first */
+struct mt_calls { /* all zero at first */
     struct mt_call_frame *frames;
     unsigned count;
     size_t room;
@@ -21,12 +22,13 @@ struct mt_calls { /* zeroed at first */
     unsigned silent;     /* inside the CUDA runtime: nothing is traced */
 };
 
-/* At the function's first instruction. `ip`: of the call instruction, or 0. */
+/* Enters a function at its first instruction. `ip`: of the call instruction, or 0. */
 void mt_calls_enter(struct mt_calls *c, struct mt_core_thread *t, const struct mt_watch *w, uint64_t sp,
                     uint64_t ip, const uint64_t args[3]);
-/* At an instruction after a call, when c->count is not 0: ends what has returned here with `value`. */
+/* Ends the functions that return here with `value`; called at an instruction after a call if c->count is
+ * not 0. */
 void mt_calls_return(struct mt_calls *c, struct mt_core_thread *t, uint64_t ip, uint64_t sp, uint64_t value);
-/* Where the program entered the memory management that it is in, 0 if it is not. */
+/* Returns the address at which the program entered its present memory management call, or 0. */
 uint64_t mt_calls_site(const struct mt_calls *c);
 void mt_calls_free(struct mt_calls *c);
 #endif

@@ -1,5 +1,5 @@
-/* The guest's memory: at guest address + mt_guest_base, which is 0 for x86-64 on x86-64 unless the user asks
- * qemu for another base. */
+/* The guest's memory, at guest address + mt_guest_base. The base is 0 for x86-64 on x86-64, unless the
+ * user asks qemu for another one. */
 #ifndef MT_HOST_MACHINE_GUEST_H
 #define MT_HOST_MACHINE_GUEST_H
 #include <stdint.h>

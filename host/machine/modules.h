@@ -1,4 +1,4 @@
-/* What is mapped where in the guest: files, their functions of interest, source places. Thread-safe. */
+/* Mapped files of the guest: their functions of interest and source locations. Thread-safe. */
 #ifndef MT_HOST_MACHINE_MODULES_H
 #define MT_HOST_MACHINE_MODULES_H
 #include <stdint.h>
@@ -17,39 +17,39 @@ enum mt_alloc_function {
     MT_FN_NEW,
     MT_FN_FREE,
     MT_FN_DELETE,
-    MT_FN_READ,    /* what a copy of the CUDA runtime reads of the program's memory: (address, bytes) */
-    MT_FN_RUNTIME, /* any function of the CUDA runtime: what it does by itself or in libraries is not the
-                      program's */
-    MT_FN_MAP,     /* mmap, munmap, mremap, brk, sbrk: for call sites; events come from the system calls */
+    MT_FN_READ,    /* data of the program that a copy of the CUDA runtime reads: (address, bytes) */
+    MT_FN_RUNTIME, /* any function of the CUDA runtime: its own work and that of libraries is not the
+                    * program's */
+    MT_FN_MAP,     /* mmap, munmap, mremap, brk, sbrk: for call sites; the system calls give the events */
 };
 
-/* A function whose calls matter. */
+/* A function whose calls are watched. */
 struct mt_watch {
     uint64_t address;
-    uint32_t function; /* number of mt_core_function, 0: none */
+    uint32_t function; /* number by mt_core_function; 0: none */
     uint8_t alloc;     /* enum mt_alloc_function */
-    uint8_t routine;   /* --routine names it */
+    uint8_t routine;   /* named by --routine */
 };
 
-/* `program`: path of the main executable; allocations: whether allocators matter. `found` (may be NULL) hears
- * of each function of interest once its module is known, under the lock of this file. */
+/* Starts. `program`: path of the main executable; allocations: 1 if allocators are watched. `found` (may
+ * be NULL) gets each function of interest once its module is known, under the lock of this file. */
 void mt_modules_start(const char *program, const struct mt_core_options *o, int allocations,
                       void (*found)(const struct mt_watch *));
-/* Looks at what is mapped at ip, if that has not been done. */
+/* Examines the mapping at ip, if not yet done. */
 void mt_modules_look(uint64_t ip);
-/* The function of interest that begins at ip, NULL if none does. Stays valid. */
+/* Returns the function of interest that begins at ip, or NULL. Stays valid. */
 const struct mt_watch *mt_modules_watch(uint64_t ip);
-/* What is recorded of the code at ip: nothing of the CUDA runtime of memtrace and its kernels, nor, in insn
- * mode, of libraries. */
+/* Returns how code at ip is recorded: not at all for memtrace's CUDA runtime and its kernels, nor in insn
+ * mode for libraries. */
 enum mt_core_code mt_modules_code(uint64_t ip);
-/* 1 if what the code at ip allocates is the C runtime's own. */
+/* Returns 1 if allocations by the code at ip belong to the C runtime itself. */
 int mt_modules_keeps(uint64_t ip);
 /* For mt_core_engine.locate. */
 int mt_modules_locate(uint64_t ip, struct mt_core_location *place);
-/* The program is in memory: its variables become buffers. */
+/* Makes the variables of the program, now in memory, buffers. */
 void mt_modules_globals(void);
-/* A range was mapped or unmapped. */
+/* Takes note that a range was mapped or unmapped. */
 void mt_modules_changed(uint64_t base, uint64_t bytes);
-/* Guest address of the CUDA runtime's sequence number, 0 while there is none. */
+/* Returns the guest address of the CUDA runtime's sequence number, or 0 if there is none yet. */
 uint64_t mt_modules_sequence(void);
 #endif

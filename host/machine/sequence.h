@@ -1,5 +1,5 @@
-/* The numbers that order host accesses with CUDA calls: the CUDA runtime's, in the guest's memory, as soon as
- * it is there; ours go on in it. */
+/* Numbers that order host accesses with CUDA calls: those of the CUDA runtime in the guest's memory once
+ * it is there, continuing ours. */
 #ifndef MT_HOST_MACHINE_SEQUENCE_H
 #define MT_HOST_MACHINE_SEQUENCE_H
 #include <stdint.h>
@@ -7,9 +7,9 @@
 /* For mt_core_engine.sequence. */
 uint64_t mt_sequence(int next);
 
-extern uint64_t *mt_sequence_cuda; /* its number to come; NULL: there is no CUDA runtime */
+extern uint64_t *mt_sequence_cuda; /* its next number; NULL: there is no CUDA runtime */
 extern uint64_t mt_sequence_last;
-/* CUDA calls have been made since mt_sequence_seen. */
+/* Returns 1 if CUDA calls were made since mt_sequence_seen. */
 static inline int mt_sequence_moved(void)
 {
     uint64_t *next = mt_sequence_cuda;

@@ -1,4 +1,4 @@
-/* What the guest asks the kernel for that matters here: its address space, exec, handlers of signals. */
+/* System calls of the guest that change its address space, its program (exec) or its signal handlers. */
 #ifndef MT_HOST_MACHINE_SYSCALLS_H
 #define MT_HOST_MACHINE_SYSCALLS_H
 #include <stdint.h>
@@ -8,20 +8,20 @@ struct mt_syscall {
     int64_t number; /* -1: none under way */
     uint64_t args[6];
     uint64_t site;
-    int silent; /* not the program's: no events */
+    int silent; /* 1: not the program's, no events */
 };
 
-/* `site`: where the program asked for it; s->silent is the caller's. */
+/* Takes note of a system call at `site`; the caller sets s->silent. */
 void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t number, const uint64_t args[6],
                       uint64_t site);
-/* In a process that is not traced any more: exec of what only the engine knows. */
+/* Handles exec in a process that is no longer traced, which only the engine knows. */
 void mt_syscall_in_child(int64_t number, const uint64_t args[6]);
-/* What the kernel reads for such a call (write, send and their kin): operands of `o` without a site; returns
- * how many, and 0 once there are no more. *at is 0 at first. */
+/* Fills `o` with operands (without a site) that the kernel reads for such a call (write, send and the
+ * like). Returns their number, 0 after the last ones. *at is 0 at first. */
 unsigned mt_syscall_reads(int64_t number, const uint64_t args[6], uint64_t *at,
                           struct mt_core_operand o[MT_CORE_OPERANDS]);
-/* The site of what something else loads for the code at `ip`. */
+/* Returns the site for loads made by something else for the code at `ip`. */
 uint32_t mt_syscall_site(uint64_t ip);
-/* May come without an enter. */
+/* Takes note of the return; enter may be missing. */
 void mt_syscall_return(struct mt_syscall *s, struct mt_core_thread *t, int64_t number, int64_t result);
 #endif

@@ -1,12 +1,12 @@
-/* How much of its area xsave or xrstor touches. Rules: Intel SDM vol. 1, chapter 13; this processor's own
- * sizes (CPUID leaf 13). */
+/* Bytes of its area that xsave or xrstor touches. Rules: Intel SDM vol. 1, chapter 13; sizes from this
+ * processor (CPUID leaf 13). */
 #ifndef MT_HOST_MACHINE_XSTATE_H
 #define MT_HOST_MACHINE_XSTATE_H
 #include <stdint.h>
 
-/* Components that an instruction with this mask (edx:eax) may touch. */
+/* Returns the components that an instruction with this mask (edx:eax) may touch. */
 uint64_t mt_xstate_asked(uint64_t mask);
-/* Bytes from the area's begin to the end of the last of `touched`; `layout`: the components that the area has
- * in the compact form, 0: it has the standard form. */
+/* Returns the bytes from the start of the area to the end of the last of `touched`. `layout`: components
+ * of the compact form; 0: standard form. */
 uint32_t mt_xstate_bytes(uint64_t touched, uint64_t layout);
 #endif

@@ -1,7 +1,7 @@
-/* All that differs between Pin versions, 3.24 to 4.x, for the rest of the shim. What it keeps to instead of
- * asking the version: registers are written LEVEL_BASE::REG_*; thread ids come from the kernel (PIN_ThreadUid
- * went away in 4); internal threads are waited for by a flag of our own; returns are seen at the return
- * instruction (mt_pin_calls.cpp), since IPOINT_AFTER of a routine misses tail calls and, in 4, allocators. */
+/* Differences between Pin versions 3.24 to 4.x, for the rest of the tool. Other differences are avoided:
+ * registers are written LEVEL_BASE::REG_*; thread ids come from the kernel (PIN_ThreadUid is gone in 4);
+ * the end of an internal thread is a flag of our own; returns are seen at the return instruction
+ * (mt_pin_calls.cpp), since IPOINT_AFTER of a routine misses tail calls and, in 4, allocators. */
 #ifndef MT_PIN_COMPAT_H
 #define MT_PIN_COMPAT_H
 #include <string>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The part of QEMU's plugin interface that the plugin uses, declared here because distributions ship no
- * header for it. Versions 1 (QEMU 4.2 to 8.2), 2 (9.0), 3 (9.1) and later;
- * where they differ is said below. */
+ * The part of QEMU's plugin interface in use, declared here because distributions ship no header for it.
+ * Versions 1 (QEMU 4.2 to 8.2), 2 (9.0), 3 (9.1) and later; differences are stated below. */
 #ifndef MT_HOST_QEMU_API_H
 #define MT_HOST_QEMU_API_H
 #include <stdbool.h>
@@ -47,7 +46,7 @@ void qemu_plugin_register_vcpu_syscall_ret_cb(qemu_plugin_id_t id, qemu_cb_sysca
 void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, qemu_cb_exit *f, void *arg);
 
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, qemu_cb_exec *f, int flags, void *arg);
-/* Looked up by name: gone from version 4 on. */
+/* Looked up by name: absent from version 4 on. */
 enum { QEMU_PLUGIN_INLINE_ADD_U64 };
 typedef void qemu_exec_inline(struct qemu_plugin_tb *tb, int op, void *word, uint64_t add);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, qemu_cb_exec *f, int flags,
@@ -67,7 +66,7 @@ bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
 /* Looked up by name. */
 typedef const void *qemu_insn_data_1(const struct qemu_plugin_insn *insn); /* versions 1, 2 */
 typedef size_t qemu_insn_data_3(const struct qemu_plugin_insn *insn, void *bytes, size_t size); /* from 3 */
-typedef const char *qemu_path_to_binary(void);                                                  /* from 7.1 */
+typedef const char *qemu_path_to_binary(void); /* since 7.1 */
 
 /* GLib's arrays, as far as their layout is public. */
 struct glib_bytes {
@@ -78,14 +77,14 @@ struct glib_array {
     char *data;
     unsigned len;
 };
-/* From version 2: registers. */
+/* Registers, since version 2. */
 typedef struct {
     void *handle;
     const char *name, *feature;
 } qemu_reg_descriptor;
 typedef struct glib_array *qemu_get_registers(void);
 typedef int qemu_read_register(void *handle, struct glib_bytes *buffer);
-/* Internals that 7.2's binary happens to export. */
+/* Internal functions that 7.2's binary happens to export. */
 typedef void *qemu_get_cpu_f(int index);
 typedef int qemu_gdb_read_register(void *cpu, struct glib_bytes *buffer, int number);
 #endif

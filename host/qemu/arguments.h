@@ -3,7 +3,7 @@
 #define MT_HOST_QEMU_ARGUMENTS_H
 #include "../core/core.h"
 
-/* "name=value" words as qemu hands them on -> options. What they point to lives as long as the process. 0, or
- * -1: *why is a sentence for the user. */
+/* Parses qemu's "name=value" words into options. Their strings live as long as the process. Returns 0, or
+ * -1 with *why set to a sentence for the user. */
 int mt_arguments_parse(struct mt_core_options *o, int argc, char **argv, char *why, unsigned size);
 #endif

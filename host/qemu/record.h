@@ -1,5 +1,5 @@
-/* From what an engine sees (this instruction begins; this much was accessed there) to records of the core.
- * All functions are called by the thread itself. */
+/* Turns an engine's events (an instruction begins; bytes were accessed) into records of the core. All
+ * functions are called by the thread itself. */
 #ifndef MT_HOST_QEMU_RECORD_H
 #define MT_HOST_QEMU_RECORD_H
 #include "../machine/baton.h"
@@ -11,45 +11,45 @@ struct mt_thread {
     struct mt_core_thread *core;
     struct mt_calls calls;
     struct mt_syscall syscall;
-    const uint64_t *registers; /* rax rcx rdx rbx rsp rbp rsi rdi r8..r15 rip; NULL: not known */
+    const uint64_t *registers; /* rax rcx rdx rbx rsp rbp rsi rdi r8..r15 rip; NULL: unknown */
     /* an operand that comes in parts */
     const struct mt_operand *part;
     uint64_t part_at;
     uint32_t part_left;
-    const struct mt_insn *pair; /* two loads: one was seen, the second operand's, at pair_at */
+    const struct mt_insn *pair; /* two loads: the second operand's was seen, at pair_at */
     uint64_t pair_at;
-    const struct mt_insn *executed; /* insn mode: the last one */
-    unsigned taken;                 /* and its operands that came, by number */
+    const struct mt_insn *executed; /* insn mode: the last instruction */
+    unsigned taken;                 /* its operands seen so far, by number */
     /* atomic mode */
     struct mt_baton_hand hand;
-    const struct mt_insn *pending; /* of its operands, `count` were seen */
+    const struct mt_insn *pending; /* `count` of its operands were seen */
     unsigned count;
     struct mt_core_operand operand[MT_X86_OPERANDS];
-    /* value before a compare-and-swap, read at that address */
+    /* Value before a compare-and-swap, read at that address. */
     uint64_t old_at, old[2];
     int old_known;
-    uint64_t copy[17]; /* room for `registers` where they must be asked for */
+    uint64_t copy[17]; /* copy of `registers` where they must be requested */
 };
 
-/* Each of these takes one access that qemu reports; `store`: it writes. What reads and writes the same
- * operand comes as a load and a store, locked and with other threads about as a store. */
+/* Each function takes one access reported by qemu; `store`: it writes. A read-modify-write of an operand
+ * arrives as a load and a store; a locked one with several threads as one store. */
 
-/* mat and insn mode, before a compare-and-swap when there are other threads. `addressed`: the registers that
- * give the first operand's address are up to date. */
+/* mat and insn mode, before a compare-and-swap with several threads. `addressed`: the registers that give
+ * the first operand's address are valid. */
 void mt_cas_begin(struct mt_thread *t, const struct mt_insn *n, int addressed);
 void mt_mat_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
                    int store);
 
 /* Insn mode. */
-/* An instruction begins. `counted`: the registers are up to date. */
+/* Starts an instruction. `counted`: the registers are valid. */
 void mt_insn_begin(struct mt_thread *t, const struct mt_insn *n, int counted);
 void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
                     int store);
 
-/* What the kernel is about to read for a system call. */
+/* Records the loads that the kernel will make for a system call. */
 void mt_record_reads(struct mt_thread *t, int64_t number, const uint64_t args[6], uint64_t ip);
 
-/* What a copy of the CUDA runtime reads of the program's memory: address, bytes. */
+/* Records the program's memory that a copy of the CUDA runtime reads: address, bytes. */
 void mt_record_copied(struct mt_thread *t, const uint64_t args[3]);
 
 /* Atomic mode. */

@@ -1,9 +1,9 @@
-/* Record calls of other memory than global (option spaces) in the GPU's code. */
+/* Record calls in GPU code for memory other than global (option spaces). */
 #ifndef MT_PASS_GPU_SPACES_H
 #define MT_PASS_GPU_SPACES_H
 #include "unit/unit.h"
 
-/* Of a record call: its address becomes a number in its space. Returns, built before it, i1: there is nothing
- * to record after all; or NULL: nobody asks. */
+/* Turns the address of a record call into a number in its space. Returns an i1, built before the call,
+ * that says there is nothing to record; or NULL if no test is needed. */
 LLVMValueRef mt_gpu_narrow_space(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call);
 #endif

@@ -1,7 +1,7 @@
-/* Host side of the pass: what its files share. host.c marks CUDA calls; host_trace.c drives the tracing of
- * the host's own accesses (option host), host_access.c says what an instruction does, host_record.c puts the
- * records in, host_table.c writes the module's tables, host_name.c keeps variables' names. host_names.c
- * and host_holder.c name allocations after what holds them. */
+/* Host side of the pass. host.c marks CUDA calls; host_trace.c drives the tracing of the host's own
+ * accesses (option host), host_access.c classifies instructions, host_record.c inserts the records,
+ * host_table.c writes the module's tables, host_name.c keeps names of variables. host_names.c and
+ * host_holder.c name allocations after the variables that hold them. */
 #ifndef MT_PASS_HOST_H
 #define MT_PASS_HOST_H
 #include "unit/unit.h"
@@ -13,15 +13,15 @@
 
 enum mt_host_kind {
     MT_HOST_NOTHING,
-    MT_HOST_FIXED,  /* one access of a size that is known: op[0], pointer[0], size */
+    MT_HOST_FIXED,  /* one access of a known size: op[0], pointer[0], size */
     MT_HOST_SWAP,   /* compare-and-swap: the same, known only afterwards whether it wrote */
-    MT_HOST_COPY,   /* memcpy, memmove: reads pointer[0], writes pointer[1]; size, or 0: bytes */
-    MT_HOST_FILL,   /* memset: writes pointer[0]; size, or 0: bytes */
-    MT_HOST_MASKED, /* vector at pointer[0], where mask is set: op[0]; size of an element; lanes */
-    MT_HOST_LANES,  /* gather, scatter: a vector of pointers, or one, with index and scale */
+    MT_HOST_COPY,   /* memcpy, memmove: reads pointer[0], writes pointer[1]; size, or if 0, bytes */
+    MT_HOST_FILL,   /* memset: writes pointer[0]; size, or if 0, bytes */
+    MT_HOST_MASKED, /* vector at pointer[0] where mask is set: op[0]; size of an element; lanes */
+    MT_HOST_LANES,  /* gather, scatter: a vector of pointers, or one pointer with index and scale */
     MT_HOST_PACKED, /* expanding load, compressing store: as many elements as mask has bits */
-    MT_HOST_LIBC,   /* call of a function of format/host_libc.def */
-    MT_HOST_BLIND,  /* touches memory in a way that has no record; `what` says how */
+    MT_HOST_LIBC,   /* call of a function in format/host_libc.def */
+    MT_HOST_BLIND,  /* touches memory in a way without a record; `what` says how */
 };
 
 struct mt_host_touch {
@@ -29,7 +29,7 @@ struct mt_host_touch {
     enum mt_host_op op[3];
     unsigned operands;
     LLVMValueRef pointer[3], bytes;
-    LLVMValueRef mask;  /* i1, or the sign, of each lane; or an integer */
+    LLVMValueRef mask;  /* an i1 per lane, or each lane's sign; or an integer */
     LLVMValueRef index; /* a vector, to be multiplied by `scale`; or NULL */
     uint64_t size, scale;
     unsigned lanes;
@@ -39,9 +39,9 @@ struct mt_host_touch {
 
 /* Fills *a and returns a->kind. */
 enum mt_host_kind mt_host_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_host_touch *a);
-/* Does this call of another function allocate memory (malloc, operator new, mmap, …)? */
+/* Returns 1 if a call of another function by this name allocates memory (malloc, operator new, mmap, …). */
 int mt_host_allocates(const char *callee);
-/* Can other traced code run, or this thread's state be looked at, before the instruction ends? */
+/* Returns 1 if other traced code can run, or this thread's state be read, before the instruction ends. */
 int mt_host_leaves(LLVMValueRef inst);
 
 /* ---- host_table.c ---- */
@@ -53,21 +53,21 @@ struct mt_host_table {
     size_t rows_cap;
     char *strings;
     size_t nstrings, strings_cap;
-    struct mt_hash offsets; /* of strings, by their hashes */
+    struct mt_hash offsets; /* string offsets by hash */
     uint32_t *functions;    /* names */
     unsigned nfunctions;
     size_t functions_cap;
-    LLVMValueRef base, ids; /* globals; ids: declared with no elements until the end */
+    LLVMValueRef base, ids; /* globals; ids: declared without elements until the end */
     int failed;
 };
 
 void mt_host_table_init(struct mt_host_table *t, struct mt_unit *u);
 void mt_host_table_free(struct mt_host_table *t);
-/* A number for an instruction that has up to 4 operands; 0 without memory. */
+/* Adds an instruction with up to 4 operands. Returns its number, or 0 without memory. */
 uint32_t mt_host_table_instruction(struct mt_host_table *t);
 void mt_host_table_row(struct mt_host_table *t, LLVMValueRef inst, uint32_t site, enum mt_host_op op,
                        uint64_t size, LLVMValueRef pointer);
-/* Index of the function's id; names it. */
+/* Returns the index of the function's id, and adds its name. */
 unsigned mt_host_table_function(struct mt_host_table *t, LLVMValueRef function);
 /* Writes the tables and the constructor. */
 void mt_host_table_emit(struct mt_host_table *t);
@@ -79,95 +79,96 @@ struct mt_host_recorder {
     struct mt_host_table *table;
     LLVMBuilderRef builder;
     LLVMTypeRef none, ptr, i8, i32, i64;
-    LLVMValueRef current; /* thread-local: the struct mt_core_thread of this thread */
-    uint64_t said[64];    /* places that have had a warning, hashed */
+    LLVMValueRef current; /* thread-local: this thread's struct mt_core_thread */
+    uint64_t said[64];    /* hashes of the places already warned about */
     unsigned nsaid;
-    LLVMValueRef lanes; /* of the function at hand: room for addresses of a gather; NULL: none yet */
+    LLVMValueRef lanes; /* space in the current function for addresses of a gather; NULL: none yet */
     int atomic;
 };
 
 void mt_host_recorder_init(struct mt_host_recorder *r, struct mt_unit *u, struct mt_host_table *t);
-/* Records the accesses of one function, with the places that are not wanted left out. */
+/* Records the accesses of one function, except at unwanted places. */
 void mt_host_record_function(struct mt_host_recorder *r, LLVMValueRef function);
-/* A call of a function of the runtime. */
+/* Builds a call of a function of the runtime. */
 LLVMValueRef mt_host_call(struct mt_host_recorder *r, const char *name, LLVMValueRef *args, unsigned n);
-/* The same of one that keeps the registers (host/llvm/thunk.S). */
+/* Builds a call of a runtime function that keeps the registers (host/llvm/thunk.S). */
 LLVMValueRef mt_host_call_kept(struct mt_host_recorder *r, const char *name, LLVMValueRef *args, unsigned n);
-/* Appends an access of host=atomic, of operand 0 of `site` and with begin's `args`; where it cannot be
- * appended it is between begin and end. */
+/* Appends an access of host=atomic, of operand 0 of `site`, with the `args` of begin. Where it cannot be
+ * appended, it is put between begin and end. */
 void mt_host_record_marked(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a,
                            uint32_t site, LLVMValueRef *args);
-/* host_call.c: accesses that are recorded by calls, and those of host=atomic. */
+/* host_call.c: records accesses by calls, and those of host=atomic. */
 void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a);
 void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a);
-/* Where the builder is, before the copy `a` is recorded by `site`: is its destination compared with its
- * source? */
+/* Inserts a comparison of destination and source at the builder's place, before the copy `a` is recorded
+ * by `site`. */
 void mt_host_call_copied(struct mt_host_recorder *r, const struct mt_host_touch *a, uint32_t site);
-/* host_function.c: entry and returns of functions, places of allocations, calls of the annotation library. */
+/* host_function.c: handles entry and returns of functions, locations of allocations, calls of the
+ * annotation library. */
 void mt_host_hook_function(struct mt_host_recorder *r, LLVMValueRef function);
 void mt_host_mark_annotation(struct mt_host_recorder *r, LLVMValueRef call);
 void mt_host_mark_allocation(struct mt_host_recorder *r, LLVMValueRef call);
 
 /* ---- host.c ---- */
 
-/* cudaMalloc and so on, and the wrappers of cuda_runtime.h. */
+/* Returns 1 for cudaMalloc and so on, and for the wrappers of cuda_runtime.h. */
 int mt_host_is_cuda_call(const char *name);
 
 /* ---- host_holder.c ---- */
 
 struct mt_host_variable {
-    LLVMValueRef value; /* what the annotation is about */
-    const char *text;   /* its fields after the word; not ended by NUL */
+    LLVMValueRef value; /* variable that the annotation describes */
+    const char *text;   /* its fields after the word; not terminated by NUL */
     size_t length;
 };
-/* Of one function. */
+/* Variables of one function. */
 struct mt_host_variables {
     LLVMTargetDataRef layout;
     LLVMValueRef *inst; /* all instructions */
     unsigned ninst, n, annotations;
-    struct mt_host_variable *list; /* by value */
+    struct mt_host_variable *list; /* sorted by value */
 };
-/* What holds, or may get, a pointer: as the source writes it. */
+/* Source spelling of a variable that holds, or may receive, a pointer. */
 struct mt_host_holder {
     char name[256];
-    size_t length, root; /* root: where the variable ends and its members begin; 0: the variable is `this` */
-    char shape, inner;   /* p pointer, r record or array, & reference, ? not known */
+    size_t length, root; /* root: end of the variable and start of its members; 0: the variable is `this` */
+    char shape, inner;   /* p pointer, r record or array, & reference, ? unknown */
     int pointed, cut;
     uint64_t bytes;
-    LLVMValueRef index; /* of the last [] in the name; NULL: it has none */
+    LLVMValueRef index; /* index of the last [] in the name; NULL: none */
 };
-/* 1 when it has annotations of ours. `v` is to be dropped in any case; that removes them. */
+/* Reads our annotations. Returns 1 if there are any. `v` must be dropped in any case, which removes them. */
 int mt_host_variables_read(struct mt_host_variables *v, LLVMTargetDataRef layout, LLVMValueRef function);
 void mt_host_variables_drop(struct mt_host_variables *v);
-/* 1: it leads to a variable or a part of one. */
+/* Returns 1 if the pointer leads to a variable or a part of one. */
 int mt_host_holder_of(const struct mt_host_variables *v, LLVMValueRef pointer, struct mt_host_holder *h);
 
 /* ---- host_pointed.c ---- */
 
-/* Variables whose address is kept somewhere: a function's own, and global ones. */
+/* Variables whose address is stored: a function's own, and global ones. */
 enum { MT_HOST_POINTED = 16 };
 struct mt_host_pointed {
     LLVMValueRef list[MT_HOST_POINTED];
     unsigned n;
-    int known; /* they were looked for */
+    int known; /* 1: the search was done */
 };
 void mt_host_pointed_read(struct mt_host_pointed *p, const struct mt_host_variables *v,
                           LLVMValueRef function);
 
-/* Where the value, or what a cast made of it, is stored first; NULL: nowhere. */
+/* Returns the place where the value, or a cast of it, is stored first; NULL: nowhere. */
 LLVMValueRef mt_host_stored(LLVMValueRef value, unsigned depth);
 
 /* ---- host_names.c ---- */
 
-/* Calls that may allocate say which variables get the memory; takes the AST side's annotations out. 1:
- * changed. */
+/* Makes calls that may allocate name the variables that get the memory, and removes the AST side's
+ * annotations. Returns 1 if anything changed. */
 int mt_host_names(LLVMModuleRef module);
 
 /* ---- host_name.c ---- */
 
-/* Before optimisation: values get the names of the variables that hold them,
- * functions of host-functions stay functions. */
+/* Before optimisation: names values after the variables that hold them, and keeps functions of
+ * host-functions from being inlined. */
 void mt_host_name_values(LLVMModuleRef module);
-/* Source name of what a pointer is based on; malloc'ed, "" when not known. */
+/* Returns the source name of a pointer's base; malloc'ed, "" if unknown. */
 char *mt_host_variable(LLVMValueRef pointer);
 #endif

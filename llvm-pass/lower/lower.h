@@ -1,4 +1,4 @@
-/* The steps that turn an instrumented device module into an x86-64 module, in the order in which device.c
+/* Steps that turn an instrumented device module into an x86-64 module, in the order in which device.c
  * takes them. */
 #ifndef MT_PASS_LOWER_H
 #define MT_PASS_LOWER_H
@@ -7,7 +7,7 @@
 void mt_lower_contraction(struct mt_lowering *l); /* contract.c */
 void mt_lower_simplify(struct mt_lowering *l);
 void mt_lower_calls(struct mt_lowering *l);
-void mt_lower_ranges(struct mt_lowering *l); /* range.c, as extremes */
+void mt_lower_ranges(struct mt_lowering *l); /* range.c, also extremes */
 void mt_lower_divisions(struct mt_lowering *l);
 void mt_lower_exactness(struct mt_lowering *l);
 void mt_lower_extremes(struct mt_lowering *l);
@@ -22,21 +22,21 @@ void mt_lower_attributes(struct mt_lowering *l); /* symbols.c */
 void mt_lower_plain(struct mt_lowering *l);
 void mt_lower_ways(struct mt_lowering *l);
 void mt_lower_records(struct mt_lowering *l);
-void mt_lower_site_base(struct mt_lowering *l); /* symbols.c, as those that follow */
+void mt_lower_site_base(struct mt_lowering *l); /* symbols.c, also the following ones */
 void mt_lower_builtins(struct mt_lowering *l);
 void mt_lower_frames(struct mt_lowering *l);
 
-/* What they share. */
-/* shared.c. Of a global that lies elsewhere: its uses by instructions become address(l, function, ctx),
- * once in each function, where the builder is put before mt_lower_entry. */
+/* ---- shared by the steps ---- */
+/* shared.c. For a global that is placed elsewhere: replaces its uses in instructions by address(l,
+ * function, ctx), called once per function with the builder before mt_lower_entry. */
 void mt_lower_replace(struct mt_lowering *l, LLVMValueRef global,
                       LLVMValueRef (*address)(struct mt_lowering *l, LLVMValueRef function, void *ctx),
                       void *ctx);
-/* The first instruction that is no alloca. */
+/* Returns the first instruction that is no alloca. */
 LLVMValueRef mt_lower_entry(LLVMValueRef function);
-/* Reads word `at` of what the loader wrote before the first launch: it never changes while code runs. */
+/* Reads word `at` that the loader wrote before the first launch and that never changes while code runs. */
 LLVMValueRef mt_lower_load_fixed(struct mt_lowering *l, LLVMTypeRef type, LLVMValueRef from, unsigned at);
-/* count.c. Until mt_ptx_release_accesses no pass may drop a load whose value nobody uses: the GPU's code has
- * it. */
+/* count.c. Keeps passes from dropping loads with unused values until mt_ptx_release_accesses, since the
+ * GPU's code has them. */
 void mt_count_keep(struct mt_lowering *l);
 #endif

@@ -9,14 +9,14 @@ struct mt_plain {
     size_t cap;
 };
 
-/* Which functions of an instrumented module can reach a record call. */
+/* Finds the functions of an instrumented module that can reach a record call. */
 void mt_plain_find(struct mt_plain *p, LLVMModuleRef module);
-/* One more, which reaches them by other ways. */
+/* Adds a function that reaches them in another way. */
 void mt_plain_add(struct mt_plain *p, LLVMValueRef function);
 int mt_plain_has(const struct mt_plain *p, LLVMValueRef function);
-/* Makes a copy of each, internal, with `suffix` after its name; they call each other. */
+/* Makes an internal copy of each, with `suffix` after its name; the copies call each other. */
 void mt_plain_make(struct mt_plain *p, const char *suffix);
-/* NULL: it has none. */
+/* Returns NULL if it has none. */
 LLVMValueRef mt_plain_copy(const struct mt_plain *p, LLVMValueRef function);
 void mt_plain_free(struct mt_plain *p);
 #endif

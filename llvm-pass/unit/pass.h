@@ -1,4 +1,4 @@
-/* Entry points of the pass, and what its parts share. Everything is C over llvm-c (LLVM 19). */
+/* Entry points of the pass, and declarations shared by its parts. Everything is C over llvm-c (LLVM 19). */
 #ifndef MT_PASS_H
 #define MT_PASS_H
 #include <llvm-c/Core.h>
@@ -8,14 +8,13 @@ extern "C" {
 /* Module passes; each returns 1 if it changed the module. */
 int mt_pass_early(LLVMModuleRef module);  /* device side, before optimisation: keeps the annotations */
 int mt_pass_device(LLVMModuleRef module); /* whole device side: instrument, CPU image, GPU runtime */
-/* The CPU image alone, as objects to be linked to one, compiled by up to n processes (MT_PARTS_MAX): how many
- * there are, which the caller owns; 0 after a diagnostic. The module is used up. */
+/* Compiles only the CPU image, by up to n processes (MT_PARTS_MAX), as objects to be linked to one.
+ * Returns their number (the caller owns them), or 0 after a diagnostic. Consumes the module. */
 #define MT_PARTS_MAX 8
 unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, LLVMMemoryBufferRef *objects);
-/* front.c: the module becomes what its PTX says. 0, or -1 after a diagnostic. */
+/* front.c: makes the module what its PTX says. Returns 0, or -1 after a diagnostic. */
 int mt_pass_front(LLVMModuleRef module);
-/* What mt_ptx_read has made, before it is instrumented: values in the place of stack variables and registers.
- */
+/* Turns stack variables and registers of mt_ptx_read's result into values, before it is instrumented. */
 void mt_pass_promote(LLVMModuleRef module);
 int mt_pass_host(LLVMModuleRef module); /* host side, before optimisation: call sites, names for tracing */
 int mt_pass_host_trace(LLVMModuleRef module);      /* host side, after optimisation: accesses (option host) */

@@ -1,8 +1,8 @@
-/* Bad accesses to global memory (MEMTRACE_CHECK=1): outside every allocation, or at an address that the
- * access cannot have. On a GPU the launch would die; here the access is skipped and all goes on, so that one
- * run shows all mistakes. Under MEMTRACE_CHECK=stop, and where code cannot skip it, the thread ends before
- * the access happens (of warps as vectors, the warp), and the launch fails. A launch that waits in vain for
- * what was not done is given up. */
+/* Bad accesses to global memory (MEMTRACE_CHECK=1): outside of every allocation, or misaligned. On a GPU
+ * the launch would die; here the access is skipped and the launch continues, so that one run shows all
+ * errors. Under MEMTRACE_CHECK=stop, and where code cannot skip the access, the thread (for vector code
+ * the warp) ends before it, and the launch fails. A launch that then waits for work that was not done is
+ * given up. */
 #define _GNU_SOURCE
 #include "check.h"
 #include "local.h"
@@ -17,9 +17,9 @@
 #include <string.h>
 #include <ucontext.h>
 
-/* Device code that fails: traps, assertions, unsupported instructions, and hardware faults (a bad address, a
- * division by zero, a stack that ran into its guard page). The launch fails with an error code and a message,
- * the program goes on. Signals that are not the doing of device code go to whoever handled them before. */
+/* Failing device code: traps, assertions, unsupported instructions, and hardware faults (a bad address, a
+ * division by zero, a stack overflow into the guard page). The launch fails with an error code and a
+ * message, and the program goes on. Signals that device code did not cause go to their previous handler. */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void (*describe_address)(uint64_t address, char *text, size_t size);
@@ -37,13 +37,13 @@ static void fault_where(char *text, size_t size)
              t->tid[0], t->tid[1], t->tid[2]);
 }
 
-/* A check that is under way has said what it can. */
+/* Returns a hint, unless a check under way has already reported. */
 static const char *fault_hint(const char *words)
 {
     return mt_check_all ? "" : words;
 }
 
-/* Where a kernel has no waits its threads run in a loop, and only that knows which one it is at. */
+/* Threads of a kernel without waits run in a loop, and only the loop knows the current one. */
 static void fault_where_now(char *text, size_t size, const struct mt_pool_launch *run, int sig)
 {
     const struct mt_cpu_tls *t = &mt_cpu_tls;
@@ -107,7 +107,8 @@ void mt_cpu_fail(int code, const char *what)
 void mt_cpu_assertfail(const char *message, const char *file, uint32_t line, const char *function)
 {
     const struct mt_cpu_tls *t = &mt_cpu_tls;
-    char text[512]; /* made before stderr is locked: the strings are the kernel's, and may be bad pointers */
+    char text[512]; /* formatted before stderr is locked: the strings are the kernel's, and may be bad
+                     * pointers */
     snprintf(text, sizeof text, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n",
              file, line, function, t->ctaid[0], t->ctaid[1], t->ctaid[2], t->tid[0], t->tid[1], t->tid[2],
              message);
@@ -122,15 +123,15 @@ void mt_cpu_assertfail(const char *message, const char *file, uint32_t line, con
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 #define NSIGNALS (sizeof signals / sizeof signals[0])
 static struct sigaction before[NSIGNALS];
-/* What the program has put there since: it comes first then, and may call what it found, which is ours. */
+/* Handlers set by the program since: they run first, and may call the previous handler, which is ours. */
 static const struct sigaction *_Atomic since[NSIGNALS];
 static _Thread_local struct {
     void *context;
     char *frame;
-} handed; /* to a handler of the program's */
+} handed; /* fault passed on to a handler of the program */
 
-/* Is the instruction at `p` a vector move that wants an aligned address? Only then a general protection
- * fault, which names no address, means a misaligned one. */
+/* Returns 1 if the instruction at `p` is a vector move that needs an aligned address. Only then does a
+ * general protection fault, which names no address, mean misalignment. */
 static int wants_alignment(const uint8_t *p)
 {
     int data16 = 0, simd = 0;
@@ -164,21 +165,21 @@ static int wants_alignment(const uint8_t *p)
     }
 }
 
-/* Is it where mapa leads for a CTA that the cluster does not have? */
+/* Returns 1 if the address is in the hole to which mapa leads for a missing CTA of the cluster. */
 static int fault_in_hole(const struct mt_cta *cta, uint64_t address)
 {
     const char *shared = cta->cluster ? cta->cluster->shared : cta->shared;
     return (uint64_t)(uintptr_t)shared - 1 - address < MT_SHARED_HOLE;
 }
 
-/* Is it below the fiber's stack? */
+/* Returns 1 if the address is below the fiber's stack. */
 static int fault_of_stack(const struct mt_fiber *f, uint64_t address)
 {
     uint64_t low = f && f->stack ? (uint64_t)(uintptr_t)f->stack->low : 0;
     return low && address < low && address >= low - 4096;
 }
 
-/* The error code for a signal, and words. */
+/* Returns the error code for a signal, with a text. */
 static int fault_describe(char *text, size_t size, int sig, const siginfo_t *info, const void *instruction)
 {
     const struct mt_worker *w = mt_worker_self;
@@ -210,13 +211,13 @@ static int fault_describe(char *text, size_t size, int sig, const siginfo_t *inf
     return sig == SIGFPE || sig == SIGILL ? MT_ERR_LAUNCH : MT_ERR_ADDRESS;
 }
 
-/* To the program, whose fault or signal it is. */
+/* Passes on a fault or signal that is the program's. */
 static void fault_hand_on(size_t i, siginfo_t *info, void *context)
 {
     int sig = signals[i];
     char *frame = __builtin_frame_address(0);
     const struct sigaction *to = atomic_load(&since[i]);
-    if (!to || (context == handed.context && frame < handed.frame)) /* by what `since` has called */
+    if (!to || (context == handed.context && frame < handed.frame)) /* called by a handler in `since` */
         to = &before[i];
     __typeof__(handed) outer = handed;
     handed.context = context;
@@ -226,7 +227,7 @@ static void fault_hand_on(size_t i, siginfo_t *info, void *context)
     } else if (to->sa_handler != SIG_DFL && to->sa_handler != SIG_IGN) {
         to->sa_handler(sig);
     } else if (to->sa_handler == SIG_DFL || info->si_code > 0) {
-        /* the fault happens again, now with the default action; one that was sent and is ignored is not */
+        /* the fault repeats with the default action; an ignored signal that was sent does not */
         sigaction(sig, to, NULL);
         if (info->si_code <= 0)
             raise(sig);
@@ -248,7 +249,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
         if (sig == SIGSEGV && fault_of_stack(cta->current, (uint64_t)(uintptr_t)info->si_addr))
             mt_check_stack(cta->run);
         mt_fault_record(cta->run, code, text);
-        /* Return from the handler into leave(), on a stack of its own: the fiber's may be used up. */
+        /* Continues after the handler in leave(), on a stack of its own, since the fiber's may be used up. */
         uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)fault_leave;
         uc->uc_mcontext.gregs[REG_RSP] =
             (greg_t)(((uintptr_t)w->fault_stack + 4 * MT_FAULT_STACK) & ~(uintptr_t)63) - 8;
@@ -282,31 +283,32 @@ void mt_fault_take_back(void)
             (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal) || !(kept = malloc(sizeof *kept)))
             continue;
         *kept = now;
-        atomic_store(&since[i], kept); /* stays: another thread may be about to call it */
+        atomic_store(&since[i], kept); /* kept: another thread may be about to call it */
         fault_put(i, NULL);
     }
 }
 
 void mt_fault_thread(struct mt_worker *w)
 {
-    /* The upper quarter is where a faulting fiber ends; the rest serves the handler. */
+    /* A faulting fiber ends on the upper quarter; the handler uses the rest. */
     stack_t ss = {.ss_sp = w->fault_stack, .ss_size = 3 * MT_FAULT_STACK};
     sigaltstack(&ss, NULL);
 }
 
 #define CACHED 4
-/* So many accesses of all threads after a bad one, a launch is given up: where a thread has ended, or not. */
+/* Number of accesses of all threads after a bad one before a launch is given up: if a thread has ended, or
+ * not. */
 #define AFTER_END (1u << 26)
 #define AFTER_SKIP (1u << 30)
-#define SPINS (1u << 26) /* or when its threads have given way to others so often */
+#define SPINS (1u << 26) /* or number of yields of its threads */
 
 int mt_check_on, mt_check_all;
 static struct mt_cpu_checker checker;
 
-/* What this worker found in the table last. */
+/* Last entry of the table found by this worker. */
 struct known {
     uint64_t base, bytes, generation;
-    int device; /* for which */
+    int device; /* device that it is for */
 };
 static _Thread_local struct known known[CACHED];
 static _Thread_local unsigned next_known;
@@ -342,12 +344,12 @@ static void check_tell(struct mt_cpu_bad *bad)
 {
     struct mt_worker *w = mt_worker_self;
     int in_device = w->in_device;
-    w->in_device = 0; /* a fault in there is not the kernel's */
+    w->in_device = 0; /* a fault inside is not the kernel's */
     checker.report(bad);
     w->in_device = in_device;
 }
 
-/* x, y and z of the CTA's thread of this number. */
+/* Computes x, y and z of thread `number` of the CTA. */
 static void check_thread(uint32_t number, uint32_t *tid)
 {
     const uint32_t *block = mt_cpu_tls.ntid;
@@ -356,7 +358,7 @@ static void check_thread(uint32_t number, uint32_t *tid)
     tid[2] = number / block[0] / block[1];
 }
 
-/* A kernel's functions may be of several images: -fgpu-rdc. */
+/* Finds the image of the code: a kernel's functions may be in several images (-fgpu-rdc). */
 static const struct mt_image *image_of(const struct mt_pool_launch *run, const void *code)
 {
     const struct mt_image *first = run->launch->image, *i = first;
@@ -365,7 +367,7 @@ static const struct mt_image *image_of(const struct mt_pool_launch *run, const v
     return i;
 }
 
-/* Of the running thread. 0: it is fine; else it was reported. */
+/* Checks an access of the running thread. Returns 0 if it is good; else it was reported. */
 static int check_one(struct mt_pool_launch *run, const struct mt_image *image, uint64_t address,
                      uint32_t meta, uint32_t site)
 {
@@ -375,7 +377,7 @@ static int check_one(struct mt_pool_launch *run, const struct mt_image *image, u
     site -= head->site_base ? image->site_base : 0;
     uint32_t align = site < head->nsites ? sites[site].align : 0;
     int code = 0;
-    if (align && address % align) /* a GPU says so first */
+    if (align && address % align) /* a GPU reports misalignment first */
         code = MT_ERR_MISALIGNED;
     else if (!is_allocated(run->launch->device, address, meta & MT_RAW_MAX_SIZE, meta >> 28))
         code = MT_ERR_ADDRESS;
@@ -429,7 +431,7 @@ uint32_t mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, u
     uint32_t bad = 0;
     for (uint32_t m = lanes; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
-        check_thread(cta->current->warp * MT_WARP + i, mt_cpu_tls.tid); /* for what is reported */
+        check_thread(cta->current->warp * MT_WARP + i, mt_cpu_tls.tid); /* for the report */
         bad |= (uint32_t)(check_one(run, image, address[i], meta, site) != 0) << i;
     }
     if (bad && checker.stop)

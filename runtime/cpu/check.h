@@ -1,5 +1,5 @@
-/* MEMTRACE_CHECK=1, or several devices: each recorded access is looked at before it happens. Internal to the
- * CPU device; the interface to the API layer is in cpu.h. */
+/* Checks each recorded access before it happens, for MEMTRACE_CHECK=1 or several devices. Internal to the
+ * CPU device; cpu.h has the interface to the API layer. */
 #ifndef MT_CPU_CHECK_H
 #define MT_CPU_CHECK_H
 #include <stdint.h>
@@ -7,28 +7,28 @@
 
 struct mt_pool_launch;
 
-/* Accesses are looked at; and all else that is wrong is told, too (MEMTRACE_CHECK). Set before the first
- * worker starts. */
+/* mt_check_on: accesses are checked; mt_check_all: other errors are reported, too (MEMTRACE_CHECK). Set
+ * before the first worker starts. */
 extern int mt_check_on, mt_check_all;
-/* Before an access of the running fiber's warp, by these lanes, at address[lane], at `site` of the image that
- * the code at `caller` is in. Returns the lanes whose access is bad: it is reported, and is to be skipped;
- * under MEMTRACE_CHECK=stop the thread, or warp, ends. */
+/* Checks an access of the running fiber's warp by these lanes at address[lane]. `site` belongs to the
+ * image that contains `caller`. Returns the lanes with a bad access, which is reported and must be
+ * skipped; under MEMTRACE_CHECK=stop the thread or warp ends. */
 uint32_t mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site,
                        const void *caller);
-/* The access cannot be skipped: the thread, or warp, that runs ends, and the launch fails. */
+/* Ends the running thread or warp, whose access cannot be skipped; the launch fails. */
 _Noreturn void mt_check_end(void);
-/* The running thread waits for something by trying again and again. */
+/* Counts a retry of the running thread, which polls for something. */
 void mt_check_spins(struct mt_pool_launch *run);
 struct mt_cta;
-/* Something else that must not be, by this thread of the CTA (its number), at this place of the code, and
- * words. Nothing without MEMTRACE_CHECK. */
+/* Reports an error other than an access by thread number `thread` of the CTA, at this code address, with
+ * this text. Does nothing without MEMTRACE_CHECK. */
 void mt_check_tell(const struct mt_cta *cta, uint32_t thread, enum mt_finding_kind kind, const void *place,
                    const char *format, ...) __attribute__((format(printf, 5, 6)));
-/* The same of the thread that runs. */
+/* Reports such an error of the running thread. */
 void mt_check_tell_here(enum mt_finding_kind kind, const void *place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The running thread has used up its stack, and the launch fails. */
+/* Reports that the running thread has overflowed its stack; the launch fails. */
 void mt_check_stack(struct mt_pool_launch *run);
-/* The launch has ended: tells the API layer if it had bad accesses. Returns the launch's status. */
+/* Tells the API layer at the end of a launch about its bad accesses. Returns the launch's status. */
 int mt_check_result(struct mt_pool_launch *run);
 #endif

@@ -1,5 +1,5 @@
-/* One CTA in flight: starting its threads, switching between them, ending it. Threads are started in order,
- * each only when nothing started before it can run; a thread that ends leaves its stack to the next one. */
+/* One CTA in flight: starts its threads, switches between them, ends them. Threads start in order, each
+ * only when no earlier one can run; a thread that ends leaves its stack to the next one. */
 #define _GNU_SOURCE
 #include "scheduler.h"
 #include "check.h"
@@ -13,13 +13,13 @@
 #include <string.h>
 #include <xmmintrin.h>
 
-/* A kernel compiled as a loop cannot wait: that fails the launch. */
+/* Fails the launch: a kernel compiled as a loop cannot wait. */
 static _Noreturn void cta_cannot_wait(const char *what)
 {
     mt_fault_fail(MT_ERR_LAUNCH, "%s in a kernel that was compiled as one without waits", what);
 }
 
-/* The current CTA, for a wait. */
+/* Returns the current CTA, for a wait. */
 static inline struct mt_cta *cta_waiting(const char *what)
 {
     struct mt_cta *cta = mt_cta_current();
@@ -39,9 +39,9 @@ static inline void queue_append(struct mt_queue *q, struct mt_fiber *f)
 }
 
 static void warp_parked_check(struct mt_cta *cta, struct mt_warp *w, uint32_t index);
-/* The running fiber `self` waits for others (its state and queue are set): continues in another one. Returns
- * self->result when it is resumed. To be called last: a waiting fiber then has no frames but
- * its own on its stack. */
+/* Blocks the running fiber `self` (its state and queue are set) and continues in another one. Returns
+ * self->result when it resumes. Must be called last, so that the stack of a waiting fiber has only its own
+ * frames. */
 static uint64_t cta_block(struct mt_cta *cta, struct mt_fiber *self);
 
 /* The switch between device threads: callee-saved registers and the stack pointer, x86-64 System V. The SSE
@@ -116,17 +116,17 @@ extern const char mt_fiber_boot[] __attribute__((visibility("hidden")));
 void *mt_fiber_prepare(struct mt_stack *stack)
 {
     void **sp = (void **)stack;
-    *--sp = NULL; /* end of the chain for unwinders */
+    *--sp = NULL; /* end of the frame chain for unwinders */
     *--sp = (void *)(uintptr_t)mt_fiber_boot;
     for (int i = 0; i < 6; i++)
         *--sp = NULL;
     return sp;
 }
 
-/* Warp collectives. A collective completes when every lane of its mask that has not exited has arrived at the
- * same operation with the same mask; the last one to arrive computes the results of all. activemask has no
- * mask: a lane parks until no lane of its warp can run. Then all lanes parked at the same call site are
- * answered. */
+/* Warp collectives. A collective completes when every lane of its mask that has not exited has arrived at
+ * the same operation with the same mask; the last one to arrive computes all results. activemask has no
+ * mask: a lane parks until no lane of its warp can run; then all lanes parked at the same call site get
+ * their result. */
 
 enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX, OP_MATRIX };
 #define KEY(op, mode) ((uint32_t)(op) << 8 | (mode))
@@ -136,9 +136,9 @@ static inline struct mt_fiber *lane_fiber(struct mt_cta *cta, uint32_t warp, uin
     return &cta->fiber[warp * MT_WARP + lane];
 }
 
-/* Makes lanes ready, in lane order, after all that can run. So the warps of a CTA come to each collective
- * about alike, as on a GPU: a warp that went on alone would overwrite shared memory that others are still to
- * read, in programs that have no barrier there. */
+/* Makes lanes ready in lane order, behind all that can run. The warps of a CTA thus reach each collective
+ * at about the same time, as on a GPU: a warp that ran ahead would overwrite shared memory that others are
+ * still to read, in programs without a barrier there. */
 static void make_ready(struct mt_cta *cta, uint32_t warp, uint32_t lanes)
 {
     cta->warp[warp].blocked &= ~lanes;
@@ -147,7 +147,7 @@ static void make_ready(struct mt_cta *cta, uint32_t warp, uint32_t lanes)
         queue_append(&cta->ready, lane_fiber(cta, warp, (uint32_t)__builtin_ctz(m)));
 }
 
-/* All threads of the queue, `count`, go on, in order. */
+/* Makes all `count` threads of the queue ready, in order. */
 static void warp_wake(struct mt_cta *cta, struct mt_queue *waiters, uint32_t count)
 {
     int all = count == cta->alive;
@@ -166,11 +166,11 @@ static void warp_wake(struct mt_cta *cta, struct mt_queue *waiters, uint32_t cou
     waiters->head = waiters->tail = NULL;
 }
 
-/* ---- what CUDA leaves undefined
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- results that CUDA leaves undefined
+ * ---------------------------------------------------------------------------- */
 
-/* The lane gets a value all the same, on a GPU perhaps another one. All are counted,
- * the first one is reported. */
+/* Counts an undefined result and reports the first one. The lane still gets a value, on a GPU perhaps
+ * another one. */
 __attribute__((noinline)) static void warp_undefined(struct mt_cta *cta, uint32_t warp, uint32_t lane,
                                                      const char *what, const void *site)
 {
@@ -440,7 +440,7 @@ void mt_cpu_matrix(const struct mt_matrix_op *op, void *p, uint64_t stride, cons
     struct mt_matrix_call call = {op, p, stride, in, out};
     warp_collective(KEY(OP_MATRIX, 0), UINT32_MAX, (uint64_t)(uintptr_t)&call, 0, 0,
                     __builtin_return_address(0));
-    __asm__ volatile("" : : "r"(&call) : "memory"); /* others read it: it must outlive the wait */
+    __asm__ volatile("" : : "r"(&call) : "memory"); /* read by others: it must outlive the wait */
 }
 
 /* ---- parked lanes
@@ -481,9 +481,9 @@ int mt_warp_release_parked(struct mt_cta *cta)
     return made;
 }
 
-/* Where a call comes from: the return address and, if frame pointers are kept, those of all callers.
- * Functions that are not inlined (-O0) are called from several places, which must not be taken for one.
- * `frame` is the caller's. */
+/* Identifies a call: by the return address and, if frame pointers are kept, those of all callers.
+ * Functions that are not inlined (-O0) are called from several places, which must be kept apart. `frame`
+ * is the caller's. */
 static uint64_t call_site(const struct mt_cta *cta, const void *address, void **frame)
 {
     uint64_t site = (uint64_t)(uintptr_t)address;
@@ -521,7 +521,7 @@ __attribute__((noinline)) uint32_t mt_cpu_activemask(void)
 /* ---- exits and deadlocks
  * ---------------------------------------------------------------------------------------- */
 
-/* What happens when a thread exits or nothing can run any more. */
+/* Handles an exit of a thread. */
 static void warp_exited(struct mt_cta *cta, struct mt_fiber *f)
 {
     struct mt_warp *w = &cta->warp[f->warp];
@@ -578,7 +578,7 @@ static void barrier_release(struct mt_cta *cta, uint32_t id)
 {
     struct mt_barrier *b = &cta->barrier[id];
     struct mt_queue *w = &b->waiters;
-    if (cta->run->ordered && !b->expected) /* all CTAs wait so before they come to a grid's barrier */
+    if (cta->run->ordered && !b->expected) /* all CTAs wait like this before they reach a grid barrier */
         mt_worker_hand_on(cta->worker);
     if (b->reduce)
         for (struct mt_fiber *f = w->head; f; f = f->next)
@@ -593,7 +593,7 @@ static int barrier_complete(const struct mt_cta *cta, const struct mt_barrier *b
     return b->arrived >= (b->expected && b->expected < cta->alive ? b->expected : cta->alive);
 }
 
-/* value: how many of those that arrive say yes; for kind 2, whether all do. */
+/* Arrives at a barrier. value: number of arrivals with a true value; for kind 2, whether all have one. */
 static struct mt_barrier *barrier_arrive(struct mt_cta *cta, uint32_t kind, uint32_t id, uint32_t count,
                                          uint32_t value)
 {
@@ -625,9 +625,7 @@ static uint32_t barrier_wait(struct mt_cta *cta, uint32_t kind, uint32_t id, uin
     return (uint32_t)cta_block(cta, self);
 }
 
-/* All threads that have not ended are to come to the same barrier of the code, which `site` tells from
- * others.
- */
+/* Checks that all threads that have not ended reach the same barrier in the code, told apart by `site`. */
 __attribute__((noinline)) static void barrier_check_site(const struct mt_cta *cta, uint32_t id,
                                                          const void *site, const void *code)
 {
@@ -696,7 +694,7 @@ static void barrier_exited(struct mt_cta *cta)
     }
 }
 
-/* Says of a barrier that not enough threads come to. others: what is with those. */
+/* Reports a barrier that too few threads reach. others: state of the missing ones. */
 static void barrier_tell(const struct mt_cta *cta, uint32_t id, const char *others)
 {
     const struct mt_barrier *b = &cta->barrier[id];
@@ -707,7 +705,7 @@ static void barrier_tell(const struct mt_cta *cta, uint32_t id, const char *othe
                   b->expected ? b->expected : cta->alive, each > 1 ? "warps" : "threads", id, others);
 }
 
-/* A barrier for part of the CTA does not say which threads: those that exited may be among them. */
+/* Releases a barrier of part of the CTA: it does not name its threads, so exited ones may be among them. */
 static int barrier_force(struct mt_cta *cta)
 {
     uint32_t exited = cta->nthreads - cta->alive, made = 0;
@@ -742,14 +740,14 @@ static void barrier_describe(struct mt_cta *cta, char *text, size_t size)
     }
 }
 
-/* Clusters: CTAs that run side by side on one worker, with shared memory that each can reach, and a barrier
- * of their own. Without clusters a CTA is one by itself. */
+/* Clusters: CTAs that run side by side on one worker, with shared memory that each can reach, and a common
+ * barrier. Without clusters a CTA forms its own. */
 
 #define MARGIN (16u << 20)
 
-/* Device code may keep the low half of a shared address, or an offset from the start. Low halves of a whole
- * cluster are less than 8 MiB apart, and offsets below 1 MiB: they are distinguished where no low half is
- * near 0 or 2^32. Shared memory lies there only. Below it is nothing (MT_SHARED_HOLE). */
+/* Allocates shared memory. Device code may keep the low half of a shared address, or an offset from the
+ * start. Low halves of a cluster are less than 8 MiB apart, and offsets are below 1 MiB; the two differ if
+ * no low half is near 0 or 2^32, so shared memory lies only there. Below it is a hole (MT_SHARED_HOLE). */
 static char *cluster_memory(uint64_t bytes, uint32_t ctas, uint64_t *stride)
 {
     size_t skip = MT_SHARED_HOLE;
@@ -805,7 +803,7 @@ int mt_cluster_left(struct mt_cta *cta)
 
 /* ---- the barrier ------------------------------------------------------------------------------------- */
 
-/* The threads of one CTA that wait go on. */
+/* Wakes the waiting threads of one CTA. */
 static void cluster_wake(struct mt_cta *cta)
 {
     uint32_t count = 0;
@@ -820,7 +818,7 @@ static uint32_t *cluster_phase(struct mt_cta *cta)
     return cta->cluster ? &cta->cluster->phase : &cta->cluster_phase;
 }
 
-/* All threads that have not exited have arrived? Then the next phase begins. */
+/* Starts the next phase if all threads that have not exited have arrived. */
 static void cluster_check(struct mt_cta *cta)
 {
     struct mt_cluster *c = cta->cluster;
@@ -862,7 +860,7 @@ void mt_cpu_cluster_wait(void)
     cta_block(cta, self);
 }
 
-/* The running thread has. */
+/* Takes the exiting thread out of its cluster. */
 static void cluster_exited(struct mt_cta *cta)
 {
     if (cta->cluster)
@@ -870,14 +868,14 @@ static void cluster_exited(struct mt_cta *cta)
     cluster_check(cta);
 }
 
-#define MT_DENORMALS_ARE_ZERO 0x8040u /* MXCSR: results and operands */
-/* Lanes may yield on their way to where others of their warp wait for them: those go on without them only
- * when all that can run have done nothing but yield, so many times in a row. */
+#define MT_DENORMALS_ARE_ZERO 0x8040u /* MXCSR bits for results and operands */
+/* Lanes may yield on their way to a point where others of their warp wait. The waiting lanes go on without
+ * them only after all that can run has yielded this many times in a row. */
 #define ROUNDS_BEFORE_RELEASE 16
 
 _Thread_local struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-exec")));
 
-/* Where records are from. */
+/* Sets the origin of records. */
 static void cta_place(const struct mt_cta *cta)
 {
     mt_cpu_tls.smid = cta->smid;
@@ -986,7 +984,7 @@ int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_pool_launch 
     return 0;
 }
 
-/* The next thread that has not started yet, on `stack` or, when NULL, on a stack of its own. */
+/* Starts the next thread, on `stack` or, if NULL, on a stack of its own. */
 static struct mt_fiber *cta_start(struct mt_cta *cta, struct mt_stack *stack)
 {
     uint32_t i = cta->unstarted, *tid = cta->next_tid;
@@ -1000,10 +998,10 @@ static struct mt_fiber *cta_start(struct mt_cta *cta, struct mt_stack *stack)
     }
     cta->unstarted = i + 1;
     f->stack = stack;
-    /* In one store, as cta_enter loads them, which may be at once. */
+    /* In one store, as cta_enter may load them at once. */
     *(two_numbers *)f->tid = tid[0] | (uint64_t)tid[1] << 32;
     f->tid[2] = tid[2];
-    if (cta->run->warps) { /* the first of its threads */
+    if (cta->run->warps) { /* its first thread */
         for (tid[0] += MT_WARP; tid[0] >= block[0]; tid[0] -= block[0])
             if (++tid[1] == block[1]) {
                 tid[1] = 0;
@@ -1025,7 +1023,7 @@ static struct mt_fiber *cta_start(struct mt_cta *cta, struct mt_stack *stack)
     return f;
 }
 
-/* Takes the next fiber that can run, or NULL. */
+/* Returns the next fiber that can run, or NULL. */
 static inline struct mt_fiber *cta_pick(struct mt_cta *cta)
 {
     struct mt_fiber *f = cta->ready.head;
@@ -1037,8 +1035,8 @@ static inline struct mt_fiber *cta_pick(struct mt_cta *cta)
     return cta->unstarted < cta->nthreads ? cta_start(cta, NULL) : NULL;
 }
 
-/* Nothing can run: settles what waits, in the order in which it is surely right. NULL: other CTAs of the
- * cluster will. */
+/* Settles waits when nothing can run, the surest ones first. Returns NULL if other CTAs of the cluster
+ * must do so. */
 static __attribute__((noinline)) struct mt_fiber *cta_idle(struct mt_cta *cta)
 {
     char text[256];
@@ -1080,7 +1078,7 @@ static uint64_t cta_block(struct mt_cta *cta, struct mt_fiber *self)
     return mt_fiber_switch(&self->sp, f->sp, f->result);
 }
 
-/* The running thread has ended. Returns when its stack was handed to the next thread (only if `reuse`). */
+/* Ends the running thread. Returns once its stack was passed to the next thread (only if `reuse`). */
 static void thread_exit(struct mt_cta *cta, int reuse)
 {
     struct mt_fiber *self = cta->current, *f;
@@ -1107,7 +1105,7 @@ static void thread_exit(struct mt_cta *cta, int reuse)
         cta_enter(cta, cta_start(cta, stack));
         return;
     }
-    if (cta->alive) { /* before the stack is given away: f must not be prepared on it */
+    if (cta->alive) { /* before the stack is passed on: f must not be prepared on it */
         f = cta_pick(cta);
         if (!f)
             f = cta_idle(cta);
@@ -1122,8 +1120,7 @@ static void thread_exit(struct mt_cta *cta, int reuse)
     __builtin_unreachable();
 }
 
-/* A kernel without waits goes on with the next CTA that the worker has claimed,
- * without leaving device code. */
+/* Continues a kernel without waits with the next claimed CTA, without leaving device code. */
 static int next_in_loop(struct mt_cta *cta)
 {
     struct mt_pool_launch *run = cta->run;
@@ -1135,9 +1132,9 @@ static int next_in_loop(struct mt_cta *cta)
     if (c->next == c->end || c->run != run || atomic_load_explicit(&run->failed, memory_order_relaxed))
         return 0;
     uint64_t linear = c->next++;
-    cta->worker->finished++; /* the one before */
-    /* Not read back after they are stored: a load of two of them would wait until all that the kernel has
-     * stored before is in the cache. */
+    cta->worker->finished++; /* the previous CTA */
+    /* Not read back after the stores: a load of two of them would wait until all earlier stores of the
+     * kernel are in the cache. */
     uint32_t x = at[0] + 1, y = at[1], z = at[2];
     if (x == grid[0]) {
         x = 0;
@@ -1182,7 +1179,7 @@ void mt_cpu_exit_thread(void)
     __builtin_unreachable();
 }
 
-/* Goes to a device thread, and comes back when the CTA has nothing to run. */
+/* Switches to a device thread, and returns when the CTA has nothing to run. */
 static void cta_run(struct mt_cta *cta, void *sp, uint64_t result)
 {
     struct mt_worker *w = cta->worker;
@@ -1201,7 +1198,7 @@ enum mt_status mt_cta_resume(struct mt_cta *cta)
 {
     struct mt_worker *w = cta->worker;
     cta_bind(cta);
-    /* start() may have to report that memory is exhausted, and there is no fiber yet to leave. */
+    /* start() may report exhausted memory, and there is no fiber yet to leave. */
     int warps = (int)cta->run->warps;
     if (!cta->ready.head && !w->stacks[warps].nfree) {
         struct mt_stack *s = mt_stack_take(w, warps);
@@ -1258,8 +1255,7 @@ void mt_cpu_warp_turn(void)
     mt_fiber_switch(&self->sp, f->sp, f->result);
 }
 
-/* Where a device thread may be for long without waiting: lets other fibers of the CTA,
- * then other CTAs, go on. */
+/* Yields in code that may run for long without waiting: other fibers of the CTA go on, then other CTAs. */
 void mt_cpu_yield(void)
 {
     struct mt_cta *cta = mt_cta_current();
@@ -1276,7 +1272,7 @@ void mt_cpu_yield(void)
         f = cta_start(cta, NULL);
         cta->yields = 0;
     } else {
-        if (++cta->yields % (cta->nready + 1) == 0) { /* everyone that can run has just yielded */
+        if (++cta->yields % (cta->nready + 1) == 0) { /* all that can run has just yielded */
             int stuck = cta->parked && cta->yields > ROUNDS_BEFORE_RELEASE * (cta->nready + 1);
             if (stuck)
                 cta->yields = 0;
@@ -1288,7 +1284,7 @@ void mt_cpu_yield(void)
             }
         }
         f = cta_pick(cta);
-        if (!f) /* cannot be: the last one that can run gives way to the worker above */
+        if (!f) /* impossible: the last one that can run yields to the worker above */
             return;
     }
     queue_append(&cta->ready, self);

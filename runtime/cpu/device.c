@@ -1,4 +1,4 @@
-/* What device code can ask of the system: printf, malloc and free, timers. */
+/* System services for device code: printf, malloc and free, timers. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -106,8 +106,8 @@ static void device_convert(struct text *t, char *spec, size_t n, char c, int lon
     free(big);
 }
 
-/* What a GPU keeps of a call until the launch ends: the format's address and the arguments, at least. Then it
- * overwrites what came first. */
+/* Counts the memory that a GPU keeps per call until the launch ends: at least the format's address and the
+ * arguments. A GPU then overwrites the oldest output. */
 static void device_printed(size_t bytes)
 {
     struct mt_pool_launch *run = mt_worker_self ? mt_cta_current()->run : NULL;
@@ -156,7 +156,7 @@ int mt_cpu_vprintf(const char *format, const void *args)
             }
             f++;
         }
-        if (!*f || !strchr("diouxXcspfFeEgGaA", *f)) { /* not a conversion: as it is */
+        if (!*f || !strchr("diouxXcspfFeEgGaA", *f)) { /* not a conversion: copied */
             device_put(&t, start, (size_t)(f - start));
             continue;
         }
@@ -181,7 +181,7 @@ void mt_cpu_set_heap(void *(*get)(uint64_t bytes), int (*put)(void *p))
     atomic_store(&heap_put, put);
 }
 
-/* A fault inside the C library's heap is not to be survived: its lock would stay taken. */
+/* A fault inside the C library's heap is fatal: its lock would stay taken. */
 static int leave_device(int now)
 {
     int was = mt_worker_self ? mt_worker_self->in_device : 0;

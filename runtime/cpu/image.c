@@ -1,5 +1,5 @@
-/* Loading CPU images: after the fatbin that the compiler embedded lies a payload, a shared object that is
- * loaded through a memory file. */
+/* Loading CPU images: a payload behind the compiler's embedded fatbin is a shared object, loaded through a
+ * memory file. */
 #define _GNU_SOURCE
 #include "format/image.h"
 #include "base/elfview.h"
@@ -24,8 +24,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* One shared object: in, where its bytes are; out, dlopen's handle and where it was loaded, and the name by
- * which the dynamic linker knows it. */
+/* One shared object. In: location of its bytes; out: dlopen's handle, its load address, and its name to
+ * the dynamic linker. */
 #define MT_BIND_PATH 96
 
 struct mt_bind_piece {
@@ -36,13 +36,13 @@ struct mt_bind_piece {
     char path[MT_BIND_PATH];
 };
 
-/* A piece is written into a memory file and loaded by the dynamic linker. Several pieces that need one
- * another hang on a library made here, which holds nothing but their names (DT_NEEDED): so they form a scope
- * of their own, in which each finds the others' symbols and nobody else does. */
+/* A piece is written to a memory file and loaded by the dynamic linker. Several pieces that need one
+ * another become dependencies (DT_NEEDED) of an otherwise empty library made here, and thus a scope of
+ * their own, in which each finds the others' symbols and no one else does. */
 
 #define EMPTY {.fd = -1}
 
-/* A memory file on its way into the process. */
+/* A memory file that is being loaded. */
 struct file {
     int fd;
     char path[MT_BIND_PATH];
@@ -58,10 +58,10 @@ static const char *bind_sentence(const char *format, const char *a)
 
 /* ---- files ---- */
 
-/* The loader takes two files of one path for the same library, and descriptors are reused: a path of its own
- * for each image, by redundant components. A debugger opens this path, too, while the loader tells it of the
- * library, and /proc/self is the debugger then: it waited for ever at a pipe of its own. So the process has
- * its number, where /proc knows it by that. */
+/* Makes a path for an image. The loader takes two files with one path for the same library, and
+ * descriptors are reused, so each image gets a path of its own by redundant components. A debugger opens
+ * this path, too, when the loader reports the library, and /proc/self is then the debugger (which waited
+ * for ever at a pipe of its own). So the path has the process id, if /proc knows it. */
 static void unique_path(char *path, size_t size, int fd)
 {
     static _Atomic unsigned counter;
@@ -112,7 +112,7 @@ struct symbols {
     uint64_t names_size;
 };
 
-/* 0, or -1 when the bytes are not a shared object with section headers. */
+/* Returns 0, or -1 if the bytes are not a shared object with section headers. */
 static int find_symbols(unsigned char *object, uint64_t size, struct symbols *out)
 {
     struct mt_elfview f;
@@ -131,7 +131,7 @@ static int find_symbols(unsigned char *object, uint64_t size, struct symbols *ou
     return -1;
 }
 
-/* The name of a definition that other pieces see, or NULL. */
+/* Returns the name of a definition visible to other pieces, or NULL. */
 static const char *bind_defined(const struct symbols *s, size_t i, unsigned binding)
 {
     const Elf64_Sym *y = &s->sym[i];
@@ -149,8 +149,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The dynamic linker takes the first definition, whatever it is: weak ones that have a strong one elsewhere
- * are made undefined. Two strong ones are an error, as they are to nvlink. */
+/* Makes weak definitions with a strong one elsewhere undefined, since the dynamic linker takes the first
+ * definition of either kind. Two strong ones are an error, as with nvlink. */
 static int bind_drop_weak(const struct symbols *s, size_t n, const char **why)
 {
     size_t count = 0, total = 0;
@@ -187,7 +187,7 @@ static int bind_drop_weak(const struct symbols *s, size_t n, const char **why)
 
 /* ---- the library that holds the pieces together ---- */
 
-/* Laid out as it lies in the file: all of it is one readable and writable segment at address 0. */
+/* Its layout in the file: one readable and writable segment at address 0. */
 struct umbrella {
     Elf64_Ehdr head;
     Elf64_Phdr segment[3];
@@ -241,7 +241,7 @@ static void *make_umbrella(const struct file *files, size_t n, uint64_t *size)
 
 /* ---- loading ---- */
 
-/* What dlerror says of a symbol that no piece has, in the user's words. */
+/* Turns dlerror's text about a missing symbol into words for the user. */
 static const char *why_not(const char *said)
 {
     const char *symbol = said ? strstr(said, "undefined symbol: " MT_DEVICE_PREFIX) : NULL;
@@ -251,9 +251,9 @@ static const char *why_not(const char *said)
                          symbol + strlen("undefined symbol: " MT_DEVICE_PREFIX));
 }
 
-/* Once its descriptor is closed, the path may be any file of the program. Who lists the libraries and opens
- * them (debuggers, writers of backtraces) must not read from that, nor wait for it: the image is called what
- * /proc/self/maps calls it. The loader finds it by a copy of the path. NULL: it cannot be found. */
+/* Gives an image the name in /proc/self/maps. Once its descriptor is closed, its path may be any file of
+ * the program; programs that list and open the libraries (debuggers, writers of backtraces) must not read
+ * from it, nor wait for it. The loader uses a copy of the path. Returns NULL if it is not found. */
 static struct link_map *bind_rename(void *handle)
 {
     static const char name[] = "/memfd:memtrace-cpu-image";
@@ -295,7 +295,7 @@ static int load_one(struct mt_bind_piece *p, const char **why)
     return 0;
 }
 
-/* files[n] is what they are loaded under. Copies of the pieces whose symbols may be changed, in files. */
+/* Writes copies of the pieces, whose symbols may be changed, to files; files[n] is the file to load. */
 static int make_files(const struct mt_bind_piece *piece, size_t n, struct file *files, const char **why)
 {
     struct symbols *symbols = calloc(n, sizeof *symbols);
@@ -355,7 +355,7 @@ static int load_together(struct mt_bind_piece *piece, size_t n, struct file *fil
         }
     }
     if (rc)
-        dlclose(whole); /* else it stays, as the pieces do */
+        dlclose(whole); /* otherwise it stays, as the pieces do */
     else
         bind_rename(whole);
 out:
@@ -365,9 +365,9 @@ out:
     return rc;
 }
 
-/* Loads the pieces of one program. What one leaves undefined another one defines; a weak definition gives way
- * to a strong one. `under`: the path of one that is loaded, whose symbols these may use; or NULL. 0, or -1
- * with *why (static or thread-local); then none is loaded. */
+/* Loads the pieces of one program. They resolve one another's symbols; a weak definition yields to a
+ * strong one. `under`: path of a loaded image whose symbols they may use, or NULL. Returns 0, or -1 with
+ * *why set (static or thread-local) and none loaded. */
 static int bind_load(struct mt_bind_piece *piece, size_t n, const char *under, const char **why)
 {
     for (size_t i = 0; i < n; i++) {
@@ -398,15 +398,15 @@ static int bind_load(struct mt_bind_piece *piece, size_t n, const char *under, c
     return rc;
 }
 
-#define WRAPPER_MAGIC 0x466243b1 /* struct that __cudaRegisterFatBinary gets */
+#define WRAPPER_MAGIC 0x466243b1 /* argument of __cudaRegisterFatBinary */
 #define FATBIN_MAGIC 0xba55ed50u
-#define ARGS_BLOCK 131072 /* arguments have at most 32,764 bytes; a pointer to each */
+#define ARGS_BLOCK 131072 /* arguments have at most 32,764 bytes; plus a pointer each */
 
-#define WRAPPER_LINKED 2 /* its version, when `more` is there */
+#define WRAPPER_LINKED 2 /* version with `more` */
 struct wrapper {
     int magic, version;
     const void *data;
-    const void *const *more; /* of linked device code: the fatbins that were linked, then NULL */
+    const void *const *more; /* linked device code: the fatbins that were linked, then NULL */
 };
 
 struct fatbin_header {
@@ -420,8 +420,8 @@ struct constant {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct mt_image *images; /* all of them, by `next` */
-static uint32_t sites = 1;      /* 0: a site that nobody knows */
+static struct mt_image *images; /* all images, linked by `next` */
+static uint32_t sites = 1;      /* 0: unknown site */
 
 /* Constants: replaced as a whole when an image is added, never freed (readers hold no lock). */
 struct constants {
@@ -498,7 +498,7 @@ static int cpu_supports(const char *level)
         return 1;
     if (!strcmp(level, "x86-64-v2"))
         return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
-    if (strstr(level, "x86-64-v") && strstr(level, "x86-64-v")[8] > '4') /* of processors to come */
+    if (strstr(level, "x86-64-v") && strstr(level, "x86-64-v")[8] > '4') /* future processors */
         return 0;
     int v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
              __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") &&
@@ -511,8 +511,8 @@ static int cpu_supports(const char *level)
     return v3;
 }
 
-/* Is there memory to read? A fatbin whose size is damaged points anywhere. Where the system does not let us
- * ask, there is. */
+/* Returns 1 if there is readable memory: a damaged size of a fatbin may point anywhere. If the system
+ * forbids the query, the answer is 1. */
 static int image_is_there(const void *from, size_t n)
 {
     char bytes[sizeof(struct mt_carrier)];
@@ -520,7 +520,7 @@ static int image_is_there(const void *from, size_t n)
     return process_vm_readv(getpid(), &to, 1, &what, 1, 0) == (ssize_t)n || errno != EFAULT;
 }
 
-/* The payload's shared object or, *list, several; NULL: there is none. */
+/* Returns the payload's shared object or, with *list set, several; NULL: there is none. */
 static const void *find_payload(const void *fatbin, uint64_t *size, int *list, const char **why)
 {
     const struct fatbin_header *h = fatbin;
@@ -548,9 +548,9 @@ static const void *find_payload(const void *fatbin, uint64_t *size, int *list, c
     return p + 1;
 }
 
-/* Images find mt_cpu_* in the global scope; libmemtrace.so may have been loaded out of it (dlopen,
- * RTLD_LOCAL). Only then: glibc clears the thread-local variables of a library that is opened again before
- * its constructors have run, if there is an auditor; and a launch may come that early. */
+/* Makes mt_cpu_* global for images, since libmemtrace.so may have been loaded locally (dlopen,
+ * RTLD_LOCAL). Not done otherwise: with an auditor, glibc clears the thread-local variables of a library
+ * that is opened again before its constructors have run, and a launch may come that early. */
 static void publish_runtime(void)
 {
     Dl_info info;
@@ -560,7 +560,7 @@ static void publish_runtime(void)
         dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
 }
 
-/* The images of one program on their way in. */
+/* Images of one program while they are loaded. */
 struct group {
     struct mt_bind_piece *piece;
     size_t n;
@@ -576,7 +576,7 @@ static int add_piece(struct group *g, const void *object, uint64_t size)
     return 0;
 }
 
-/* Adds what lies after one fatbin. 0, or -1 with *why. */
+/* Adds the payload behind one fatbin. Returns 0, or -1 with *why set. */
 static int add_payload(struct group *g, const void *fatbin, const char **why)
 {
     uint64_t size;
@@ -607,7 +607,7 @@ void mt_image_tables_only(void)
     tables_only = 1;
 }
 
-/* The table of a loaded piece, or NULL with *why. */
+/* Returns the table of a loaded piece, or NULL with *why set. */
 static const struct mt_image_head *find_head(const struct mt_bind_piece *p, const char **why)
 {
     const struct mt_image_head *head = dlsym(p->handle, "mt_image");
@@ -625,8 +625,8 @@ static const struct mt_image_head *find_head(const struct mt_bind_piece *p, cons
     return NULL;
 }
 
-/* Each image's static shared memory behind the one's before; dynamic shared memory behind all. What they were
- * loaded under, `base`, has none. */
+/* Places each image's static shared memory behind the previous one's, and dynamic shared memory last.
+ * `base`, under which they were loaded, has none. */
 static void lay_out_shared(struct mt_image *first, const struct mt_image *base)
 {
     uint64_t end = 0;
@@ -652,7 +652,7 @@ static void image_drop(struct mt_image *first, const struct mt_image *base)
     }
 }
 
-/* Images of loaded pieces, in their order; NULL with *why. */
+/* Makes images of loaded pieces, in order; returns NULL with *why set on failure. */
 static struct mt_image *make_images(const struct group *g, struct mt_image *base, const char **why)
 {
     struct mt_image *first = base;
@@ -677,7 +677,7 @@ static struct mt_image *make_images(const struct group *g, struct mt_image *base
     return first;
 }
 
-/* `like`: another GPU's, or NULL. */
+/* `like`: another GPU's image, or NULL. */
 static int image_publish(struct mt_image *first, const struct mt_image *base, const struct mt_image *like)
 {
     int rc = 0;
@@ -699,10 +699,9 @@ static int image_publish(struct mt_image *first, const struct mt_image *base, co
 
 /* ---- several GPUs ---- */
 
-/* What was loaded together, as it came, and for each GPU what was made of it; [0] is what was loaded first.
- */
+/* Pieces that were loaded together, and the images made of them for each GPU; [0] is the first. */
 struct mt_image_copies {
-    struct mt_bind_piece *piece; /* objects are copies: what they came from may be gone by then */
+    struct mt_bind_piece *piece; /* copies of the objects, whose originals may be gone by then */
     size_t n;
     struct mt_image *base;
     _Atomic(struct mt_image *) on[MT_DEVICES_MAX];
@@ -745,7 +744,7 @@ static void copies_give(struct mt_image_copies *c, struct mt_image *first)
         i->copies = c;
 }
 
-/* Managed variables are every GPU's. */
+/* Shares managed variables, which all GPUs have in common. */
 static void copies_share_managed(struct mt_image *to, const struct mt_image *from,
                                  const struct mt_image *base)
 {
@@ -757,7 +756,7 @@ static void copies_share_managed(struct mt_image *to, const struct mt_image *fro
     }
 }
 
-/* Not under a lock: the dynamic linker's may be held by who waits for ours. */
+/* Called without a lock: a thread that waits for ours may hold the dynamic linker's. */
 static struct mt_image *copies_load(struct mt_image_copies *c, struct mt_image *base, const char **why)
 {
     struct group g = {calloc(c->n, sizeof *g.piece), c->n};
@@ -791,7 +790,7 @@ struct mt_image *mt_image_on(struct mt_image *image, int device, struct mt_image
         for (struct mt_image *i = mine; i != base; i = i->peer)
             i->copies = c;
         if (atomic_compare_exchange_strong(&c->on[device], &to, mine))
-            *loaded = to = mine; /* else another thread was faster, and this one is never used */
+            *loaded = to = mine; /* otherwise another thread was faster, and this one is unused */
     }
     while (from != image) {
         from = from->peer;
@@ -814,11 +813,13 @@ const struct mt_image_kernel *mt_image_kernel_on(const struct mt_image *from, co
 struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, struct mt_image *base,
                                    const char **why)
 {
-    static _Atomic int published; /* several may do it: the dynamic linker is not to be called under a lock */
+    static _Atomic int published; /* several threads may do it: the dynamic linker must not be called under
+                                   * a lock */
     struct group g = {0};
     struct mt_image *first = NULL;
     struct mt_image_copies *copies = NULL;
-    const char *bare = NULL; /* why one of several has none: it may have no kernels, and nobody miss it */
+    const char *bare = NULL; /* reason why one of several has none: it may have no kernels, so that none is
+                              * missed */
     if (!published)
         publish_runtime();
     published = 1;
@@ -970,7 +971,7 @@ void mt_image_move_var(const struct mt_image_var *v, void *to, uint64_t bytes)
 /* ---- arguments
  * ---------------------------------------------------------------------------------------------------- */
 
-/* Blocks for arguments in the local range, reused; the first word of a free block links to the next one. */
+/* Blocks for arguments in the local range, reused; the first word of a free block points to the next one. */
 static pthread_mutex_t args_lock = PTHREAD_MUTEX_INITIALIZER;
 static void **free_args;
 

@@ -1,5 +1,5 @@
-/* The local range: one reserved stretch of address space that holds everything device code can address and
- * that is not global memory: stacks of device threads, shared memory, kernel arguments. */
+/* The local range: one reserved stretch of address space for everything that device code can address
+ * outside of global memory: stacks of device threads, shared memory, kernel arguments. */
 #define _GNU_SOURCE
 #include "local.h"
 #include "scheduler.h"
@@ -11,8 +11,8 @@
 
 #define LOCAL_MAX ((size_t)1 << 38) /* 256 GiB of address space; halved until the kernel grants it */
 #define LOCAL_MIN ((size_t)1 << 28)
-/* Reserved at both ends, and no part of it: memory of the device may lie beside the range, and an access that
- * misses that by a little must not pass for one of a stack. */
+/* Reserved at both ends and unused: device memory may lie next to the range, and an access just outside of
+ * it must not pass for one to a stack. */
 #define LOCAL_EDGE ((size_t)1 << 20)
 #define GUARD_MAX 12288 /* each guard page costs two of the process's 65,530 mappings */
 
@@ -101,8 +101,8 @@ void mt_local_reset(void)
     guards = 0;
 }
 
-/* Stacks of device threads, in the local range. A worker takes them in slabs and keeps them; a stack whose
- * guard page could not be made has a word at its low end that shows an overflow when the thread ends. */
+/* Stacks of device threads, in the local range. A worker takes them in slabs and keeps them. A stack
+ * without a guard page has a word at its low end that shows an overflow when the thread ends. */
 
 #define SLAB 32
 
@@ -119,8 +119,8 @@ size_t mt_stack_bytes(void)
     return stack_bytes;
 }
 
-/* Of a warp that runs as vectors, whose lanes' variables lie in one frame. It is address space: what is not
- * touched has no memory. */
+/* Returns the stack size of a warp that runs as vectors, with its lanes' variables in one frame. Untouched
+ * address space takes no memory. */
 static size_t stack_of_warp(void)
 {
     return stack_bytes * MT_WARP;
@@ -130,8 +130,8 @@ _Atomic int mt_stack_unguarded;
 
 static struct mt_stack *stack_make(char *low, size_t bytes, unsigned colour, int guarded)
 {
-    /* Stacks lie a multiple of the page size apart; without an offset their tops would
-     * share a few cache sets. */
+    /* Stacks are a multiple of the page size apart; without an offset their tops would share a few cache
+     * sets. */
     struct mt_stack *s = (struct mt_stack *)(low + bytes - 64 - colour % 61 * 64);
     s->low = low;
     s->canary = NULL;
@@ -152,7 +152,7 @@ static int stack_add_slab(struct mt_worker *w, int warp)
     struct mt_stack **list = realloc(of->free, (of->made + SLAB) * sizeof *list);
     if (!list)
         return -1;
-    of->free = list; /* room for all there are */
+    of->free = list; /* room for all */
     char *p = mt_local_alloc(bytes, SLAB, &stride, &guarded);
     if (!p)
         return -1;

@@ -1,22 +1,22 @@
-/* Loads, stores and moves of matrices by a warp: which element lies in which lane, as the PTX ISA has it for
- * mma, ldmatrix and their like. For wmma, where PTX leaves it open, the same order is used. */
+/* Loads, stores and moves of matrices by a warp. Elements are in lanes as the PTX ISA defines it for mma,
+ * ldmatrix and the like. For wmma, where PTX leaves it open, the order is the same. */
 #include "matrix.h"
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
 
-/* d = a * b + c of a warp. Products of halves, bfloat16, tf32 and 8-bit floats are exact in float; they are
- * added to c one by one in the order of k, each sum rounded to float, and a half result is rounded once at
- * the end. (A GPU adds several at a time, and CUDA says no order: the last bits differ.) Doubles: fused
- * multiply-add in the order of k. Integers are exact, modulo 2^32 or clamped. */
+/* d = a * b + c of a warp. Products of halves, bfloat16, tf32 and 8-bit floats are exact in float; they
+ * are added to c one by one in the order of k, with each sum rounded to float, and a half result is
+ * rounded once at the end. (A GPU adds several at a time, in an order that CUDA does not define: the last
+ * bits differ.) Doubles: fused multiply-add in the order of k. Integers are exact, modulo 2^32 or clamped. */
 
 #define A_MOST 1024 /* elements of a: m16n8k64 */
 #define B_MOST 512  /* of b: m8n32k16, m16n8k64 */
-#define C_MOST 256  /* of c and d; of a and b when they are doubles */
+#define C_MOST 256  /* of c and d; of a and b for doubles */
 
 /* ---- values ---- */
 
-/* CPU images need x86-64-v3, which has these. */
+/* Available, as CPU images need x86-64-v3. */
 __attribute__((target("f16c"))) static float from_half(uint64_t bits)
 {
     return _cvtsh_ss((uint16_t)bits);
@@ -48,7 +48,7 @@ static uint64_t bits_of_double(double x)
     return bits;
 }
 
-/* 1 sign bit, `mantissa` bits at the end; e4m3 has no infinity, and one NaN. */
+/* Converts a float with 1 sign bit and `mantissa` fraction bits; e4m3 has no infinity, and one NaN. */
 static float from_fp8(uint32_t bits, int mantissa, int bias, int has_infinity)
 {
     uint32_t e = (bits & 127) >> mantissa, m = bits & ((1u << mantissa) - 1), top = 127u >> mantissa;
@@ -69,7 +69,7 @@ static float to_float(unsigned type, uint64_t bits)
         return from_half(bits);
     case MT_MATRIX_BF16:
         return from_bits((uint32_t)bits << 16);
-    case MT_MATRIX_TF32: /* the low bits do not count */
+    case MT_MATRIX_TF32: /* low bits are ignored */
         return from_bits((uint32_t)bits & 0xffffe000);
     case MT_MATRIX_E4M3:
         return from_fp8((uint32_t)bits, 3, 7, 0);
@@ -105,16 +105,16 @@ static int32_t to_int(unsigned type, uint64_t bits)
     }
 }
 
-/* ---- where elements lie ---- */
+/* ---- positions of elements ---- */
 
 struct operand {
     struct mt_matrix_tile tile;
-    unsigned type, first; /* register of `in` */
+    unsigned type, first; /* first: register of `in` */
     int matrix, row_major;
-    unsigned group; /* of MT_MATRIX_QUADS */
+    unsigned group; /* for MT_MATRIX_QUADS */
 };
 
-/* mma.m8n8k4 of halves: lanes 4g to 4g + 3 and 4g + 16 to 4g + 19 make product g. */
+/* mma.m8n8k4 of halves: lanes 4g to 4g + 3 and 4g + 16 to 4g + 19 compute product g. */
 static void place_quad(const struct operand *o, unsigned lane, unsigned i, unsigned *row, unsigned *col)
 {
     unsigned t = lane % 4, high = lane >= 16 ? 4 : 0;
@@ -158,12 +158,12 @@ static struct operand matrix_multiply_operand(const struct mt_matrix_op *op, int
     struct operand o = {.matrix = matrix, .group = group, .type = op->type[strchr(order, matrix) - order]};
     mt_matrix_tile(op, matrix, &o.tile);
     o.row_major = matrix == 'a' ? op->row_a : op->row_b;
-    if (op->flags & MT_MATRIX_QUADS) /* a quarter of the lanes has all of it */
+    if (op->flags & MT_MATRIX_QUADS) /* a quarter of the lanes has the whole matrix */
         o.tile.held *= 4;
     return o;
 }
 
-/* Calls `body` with the lane's element `value` and its place `at`, for all elements of an operand. */
+/* Calls `body` for each element of an operand, with the lane's `value` and its position `at`. */
 #define FOR_ELEMENTS(o, row_step, col_step, body)                                                            \
     for (unsigned lane = 0; lane < MT_MATRIX_LANES; lane++) {                                                \
         if (!call[lane] || !is_of_group(op, (o).group, lane))                                                \
@@ -306,10 +306,10 @@ void mt_matrix_tile(const struct mt_matrix_op *op, int matrix, struct mt_matrix_
 
 /* ---- wmma.load, wmma.store ---- */
 
-/* Where an element is, counted in elements from the matrix's first. */
+/* Returns the position of an element, counted from the matrix's first. */
 static uint64_t index_of(const struct mt_matrix_op *op, uint64_t stride, unsigned row, unsigned col)
 {
-    int along = op->matrix == 'b' ? !op->row_a : op->row_a; /* elements of a tile's row lie side by side */
+    int along = op->matrix == 'b' ? !op->row_a : op->row_a; /* elements of a tile's row are adjacent */
     if (op->type[0] == MT_MATRIX_B1)
         stride /= 32;
     return along ? row * stride + col : col * stride + row;
@@ -350,8 +350,8 @@ static void matrix_store(const struct mt_matrix_op *op, const struct mt_matrix_c
 
 /* ---- ldmatrix, stmatrix, movmatrix: 8 x 8 elements of 16 bits ---- */
 
-/* Where element i (0, 1) of the lane is in a matrix whose rows are given by 8 lanes from `first` on; NULL
- * when that lane is not there. */
+/* Returns the address of the lane's element i (0, 1) in a matrix whose rows are given by 8 lanes from
+ * `first` on; NULL if that lane is absent. */
 static char *element_16(const struct mt_matrix_op *op, struct mt_matrix_call *const *call, unsigned first,
                         unsigned lane, unsigned i)
 {
@@ -431,7 +431,7 @@ static void matrix_do(const struct mt_matrix_op *op, struct mt_matrix_call *cons
     }
 }
 
-/* All lanes ought to be at the same operation; those that are not get their own, without the others. */
+/* Lanes should all be at the same operation; a lane with another one runs it without the others. */
 void mt_cpu_warp_matrix(const struct mt_matrix_op *op, void *const *p, const uint64_t *stride,
                         const uint64_t *const *in, uint64_t *const *out, uint32_t lanes)
 {

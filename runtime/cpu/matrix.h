@@ -1,11 +1,11 @@
-/* Matrices of a warp: what cta.c and matrix.c share. */
+/* Matrix operations of a warp, shared by cta.c and matrix.c. */
 #ifndef MT_CPU_MATRIX_H
 #define MT_CPU_MATRIX_H
 #include "format/image.h"
 
 #define MT_MATRIX_LANES 32u
 
-/* What one lane brings. Lies on the lane's own stack until all have met. */
+/* Arguments of one lane. Lies on the lane's own stack until all lanes have arrived. */
 struct mt_matrix_call {
     const struct mt_matrix_op *op;
     char *p;
@@ -14,16 +14,16 @@ struct mt_matrix_call {
     uint64_t *out;
 };
 
-/* How a matrix lies in the lanes' registers: in cores of 8 rows, of which four lanes hold each row, `per`
- * elements each; cores are counted down first, then to the right. "Rows" are those of a, c and d and the
+/* Layout of a matrix in the lanes' registers: cores of 8 rows, each row held by four lanes with `per`
+ * elements each; cores are numbered down first, then to the right. Rows are those of a, c and d, and the
  * columns of b; binary matrices count words of 32 elements. */
 struct mt_matrix_tile {
     unsigned rows, cols, per;
-    unsigned bits; /* of an element */
-    unsigned held; /* elements in a lane: more than rows * cols / 32 when they are there several times */
+    unsigned bits; /* bits of an element */
+    unsigned held; /* elements in a lane: more than rows * cols / 32 if lanes hold copies */
 };
 void mt_matrix_tile(const struct mt_matrix_op *op, int matrix, struct mt_matrix_tile *t);
-/* Row and column of the lane's element i. */
+/* Computes row and column of the lane's element i. */
 static inline void mt_matrix_position(const struct mt_matrix_tile *t, unsigned lane, unsigned i,
                                       unsigned *row, unsigned *col)
 {
@@ -48,8 +48,9 @@ static inline void mt_matrix_set(uint64_t *registers, unsigned bits, unsigned i,
         registers[i / (32 / bits)] |= value << i % (32 / bits) * bits;
 }
 
-/* call[lane]: NULL for lanes that are not there; the others have the same operation. Writes their `out`. */
+/* Multiplies for a warp. call[lane] is NULL for absent lanes; the others have the same operation. Writes
+ * their `out`. */
 void mt_matrix_multiply(const struct mt_matrix_op *op, struct mt_matrix_call *const *call);
-/* All lanes of a warp that met, whatever each of them does. */
+/* Multiplies for all lanes of a warp that arrived, whatever operation each has. */
 void mt_matrix_meet(struct mt_matrix_call *const *call);
 #endif

@@ -1,6 +1,6 @@
-/* Conversions that the x86-64 backend calls by name from an image and that the system's compiler runtime may
- * lack (libgcc before 13 has none for bfloat16). They round to nearest even. Half and bfloat16 values travel
- * in the low 16 bits of an SSE register. */
+/* Conversions that the x86-64 back end calls by name from an image and that the system's compiler runtime
+ * may lack (libgcc before 13 has none for bfloat16). They round to nearest even. Half and bfloat16 values
+ * are in the low 16 bits of an SSE register. */
 #include <stdint.h>
 #include <string.h>
 #include <immintrin.h>
@@ -16,7 +16,7 @@ static uint16_t bf16_from_float(float x)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-/* To float with the result's last bit odd when something was cut off: a second rounding is then exact. */
+/* Converts to float and makes the last bit odd if anything was lost: a second rounding is then exact. */
 static float round_to_odd(double x)
 {
     float f = (float)x;
@@ -26,7 +26,7 @@ static float round_to_odd(double x)
         return f;
     memcpy(&u, &f, 4);
     if ((u & 0x7fffffff) ==
-        0x7f800000) /* beyond the largest float: stays there, or infinity as rounded later */
+        0x7f800000) /* beyond the largest float: stays there, or becomes infinity when rounded later */
         u -= 1;
     else if ((back > x) == (x > 0)) /* rounded away from zero: back towards it */
         u -= 1;

@@ -1,5 +1,5 @@
-/* The texture sampler: coordinates to texels, filtering, as the CUDA programming guide's appendix on texture
- * fetching has it: weights are fixed-point numbers with 8 bits of fraction, rounded to nearest (so that they
+/* The texture sampler: coordinates to texels and filtering, by the CUDA programming guide's appendix on
+ * texture fetching. Weights are fixed-point numbers with 8 fraction bits, rounded to nearest (so that they
  * reach 1). */
 #include "texture.h"
 #include "format/image.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Formats of texels: one small function each, chosen when a texture object is made ---- */
+/* ---- texel formats: one small function each, chosen when a texture object is made ---- */
 
 static uint32_t texel_bits_of(float f)
 {
@@ -29,7 +29,7 @@ static uint32_t half_bits(uint16_t h)
     return sign | texel_bits_of((float)fraction * 0x1p-24f);
 }
 
-/* Bytes as floats: a look is cheaper than a division. */
+/* Bytes as floats: a table lookup is cheaper than a division. */
 static float srgb_table[256], unorm8_table[256], snorm8_table[256];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -56,7 +56,7 @@ static void texel_fill(void)
 #define SRGB(v, i) texel_bits_of((i) < 3 ? srgb_table[v] : unorm8_table[v])
 #define HALF(v, i) half_bits(v)
 
-/* Channels of v, and what stands for those that are not there. */
+/* Channels of v, with defaults for missing ones. */
 #define C1(convert, one) {convert(v[0], 0), 0, 0, one}
 #define C2(convert, one) {convert(v[0], 0), convert(v[1], 1), 0, one}
 #define C4(convert, one) {convert(v[0], 0), convert(v[1], 1), convert(v[2], 2), convert(v[3], 3)}
@@ -110,8 +110,7 @@ mt_texel_load *mt_texel_loader(enum mt_texel_kind kind, unsigned bits, unsigned 
     return NULL;
 }
 
-/* The cases that most programs use, without the generality of texture.c,
- * whose results they share bit by bit. */
+/* Common cases without the generality of the rest, with the same results bit by bit. */
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -122,7 +121,7 @@ INLINE float float_of(uint32_t u)
     return f;
 }
 
-/* The texel that holds x, or the nearest one; 0 for what is not a number. */
+/* Returns the texel that contains x, or the nearest one; 0 for NaN. */
 INLINE int texture_fast_clamped(float x, int n)
 {
     return x > 0 ? x < (float)n ? (int)x : n - 1 : 0;
@@ -171,14 +170,14 @@ struct texture_fast_axis {
 INLINE struct texture_fast_axis texture_fast_axis(uint32_t bits, int n)
 {
     float x = float_of(bits);
-    x = x > -1 ? x < (float)n + 1 ? x : (float)n + 1 : -1;  /* where all weights meet the same texel */
-    int fixed = (int)(((double)x + 1) * 256 - 127.5) - 256; /* positive while it is cut */
+    x = x > -1 ? x < (float)n + 1 ? x : (float)n + 1 : -1;  /* all weights meet the same texel there */
+    int fixed = (int)(((double)x + 1) * 256 - 127.5) - 256; /* positive for the truncation */
     int i = fixed >> 8;
     int low = i < 0 ? 0 : i < n ? i : n - 1, high = i + 1 < 0 ? 0 : i + 1 < n ? i + 1 : n - 1;
     return (struct texture_fast_axis){low, high, (float)(fixed & 255) / 256};
 }
 
-/* Not weight * v: of a texel without weight nothing counts, not even that it is not a number. */
+/* Not weight * v: a texel of weight 0 does not count, even if it is NaN. */
 INLINE float texture_fast_part(float weight, float v)
 {
     return weight != 0 ? weight * v : 0;
@@ -225,28 +224,28 @@ static uint32_t bits_of(float f)
 }
 
 #define INLINE                                                                                               \
-    static inline __attribute__((always_inline)) /* so that the number of dimensions is a constant */
+    static inline __attribute__((always_inline)) /* inlined, so that the number of dimensions is constant */
 
-/* floor() of what fits: without SSE 4.1 the C library's is a call. */
+/* floor() of a value that fits: without SSE 4.1 the C library's is a call. */
 INLINE int64_t texture_whole(double x)
 {
     int64_t i = (int64_t)x;
     return i - (x < (double)i);
 }
 
-/* A point along one dimension: two neighbours and the second one's weight; -1 outside is the border. */
+/* A point along one dimension: two neighbours and the second one's weight; -1 is the border. */
 struct axis {
     int at[2];
     float weight;
 };
 
-/* A sample's place in one level. */
+/* Coordinates of a sample in one level. */
 struct coordinates {
     double x[3]; /* in texels */
     int layer;
 };
 
-/* Texel i of n under an address mode, -1: the border. */
+/* Returns texel i of n under an address mode, or -1 for the border. */
 INLINE int texture_addressed(int64_t i, int n, int mode)
 {
     if (__builtin_expect((uint64_t)i < (uint64_t)n, 1))
@@ -266,8 +265,8 @@ INLINE int texture_addressed(int64_t i, int n, int mode)
     }
 }
 
-/* Coordinate to texels: whole periods are taken off before it is scaled, so that large ones keep their
- * fraction. What is not a number is 0; nothing is so far out that it cannot be an int64_t. */
+/* Converts a coordinate to texels: whole periods are removed before scaling, so that large ones keep their
+ * fraction. NaN becomes 0, and far values are clamped to fit an int64_t. */
 INLINE double texture_scaled(float x, int n, int normalized, int mode)
 {
     if (!(x > -0x1p40f && x < 0x1p40f))
@@ -295,7 +294,7 @@ INLINE const char *texture_texel(const struct mt_texture *t, const struct mt_tex
 
 /* ---- cubes ---- */
 
-/* A direction to face 0…5 and coordinates on it from 0 to 1. */
+/* Converts a direction to a face 0…5 and coordinates on it from 0 to 1. */
 static int face_of(const double v[3], double *s, double *t)
 {
     double x = v[0], y = v[1], z = v[2], ax = fabs(x), ay = fabs(y), az = fabs(z), m;
@@ -321,14 +320,14 @@ static int face_of(const double v[3], double *s, double *t)
     return face;
 }
 
-/* The direction of a point on the plane of a face, -1 to 1 inside it. */
+/* Computes the direction of a point on the plane of a face, -1 to 1 inside it. */
 static void direction_of(int face, double s, double t, double v[3])
 {
     const double all[6][3] = {{1, -t, -s}, {-1, -t, s}, {s, 1, t}, {s, -1, -t}, {s, -t, 1}, {-s, -t, -1}};
     memcpy(v, all[face], sizeof all[face]);
 }
 
-/* A texel of a face's plane, up to one outside the face: on which face of the cube it lies, and where. */
+/* Finds a texel of a face's plane, at most one outside: its face of the cube, and its address. */
 static const char *cube_texel(const struct mt_texture *t, const struct mt_tex_level *l, int layer, int x,
                               int y)
 {
@@ -362,7 +361,7 @@ INLINE void texture_load(const struct mt_texture *t, const struct mt_tex_level *
     memcpy(out, &v, sizeof v);
 }
 
-/* The two texels around x, and the weight of the second. */
+/* Returns the two texels around x, and the weight of the second. */
 INLINE struct axis axis_of(const struct mt_texture *t, double x, int n, int d, int seamless)
 {
     int mode = mode_of(t, d);
@@ -397,7 +396,7 @@ INLINE void texture_filtered(const struct mt_texture *t, const struct mt_tex_lev
             weight *= second ? a[d].weight : 1 - a[d].weight;
             at[d] = a[d].at[second];
         }
-        if (weight != 0) /* of a texel without weight nothing counts, not even that it is not a number */
+        if (weight != 0) /* a texel of weight 0 does not count, even if it is NaN */
             sum += weight * (floats4)load_one(t, l, at, p->layer, seamless);
     }
     memcpy(out, &sum, sizeof sum);
@@ -418,7 +417,7 @@ INLINE void texture_nearest(const struct mt_texture *t, const struct mt_tex_leve
     texture_load(t, l, at, p->layer, 0, out);
 }
 
-/* One channel of the four texels that filtering would take, counterclockwise from the lower left. */
+/* Gathers one channel of the four texels that filtering would use, counterclockwise from the lower left. */
 static void texture_gathered(const struct mt_texture *t, const struct mt_tex_level *l,
                              const struct coordinates *p, int component, uint32_t out[4])
 {
@@ -434,7 +433,7 @@ static void texture_gathered(const struct mt_texture *t, const struct mt_tex_lev
 
 /* ---- levels of detail ---- */
 
-/* The coordinates as given, before a level is chosen. */
+/* Coordinates as given, before a level is chosen. */
 struct request {
     float x[3], level;
     int integer[3];
@@ -469,7 +468,7 @@ static void one_level(const struct mt_texture *t, const struct request *r, uint3
         in_level(t, r, what, l, 3, out);
 }
 
-/* log2 of the longer gradient, in texels of level 0. */
+/* Returns log2 of the longer gradient, in texels of level 0. */
 static float level_of_gradients(const struct mt_texture *t, const struct request *r, const uint32_t *in)
 {
     double longest = 0;
@@ -489,7 +488,7 @@ static void texture_levels(const struct mt_texture *t, const struct request *r, 
                            uint32_t out[4])
 {
     float lod = fminf(fmaxf(r->level + t->bias, t->low), t->high), last = (float)(t->nlevels - 1);
-    lod = lod > 0 ? lod < last ? lod : last : 0; /* what is not a number is 0 */
+    lod = lod > 0 ? lod < last ? lod : last : 0; /* NaN becomes 0 */
     if (!t->linear_levels) {
         one_level(t, r, what, (int)(lod + 0.5f), out);
         return;
@@ -542,9 +541,9 @@ void mt_tex_sample(const struct mt_texture *t, uint32_t what, const uint32_t *in
         one_level(t, &r, what, 0, out);
 }
 
-/* What device code calls for its texture and surface instructions, and the table of objects. */
+/* Entry points for texture and surface instructions of device code, and the table of objects. */
 
-/* ---- handles: index + 1 of a table whose rows never move ---- */
+/* ---- handles: index + 1 in a table whose rows never move ---- */
 
 #define ROW 1024
 #define ROWS 1024
@@ -566,7 +565,7 @@ static struct slot *slot_of(uint64_t handle)
     return row ? &row[i % ROW] : NULL;
 }
 
-/* Index + 1 of a slot that is free, 0: none. Call with the lock held. */
+/* Returns index + 1 of a free slot, or 0. Called with the lock held. */
 static uint32_t take_slot(void)
 {
     uint32_t handle = first_free;
@@ -638,7 +637,7 @@ void mt_cpu_tex(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *ou
         out[i] = words[i];
 }
 
-/* Where an access lies; NULL: nowhere, and the mode says that this is fine. */
+/* Returns the address of an access; NULL: outside, which the mode permits. */
 static char *surface_at(uint64_t object, uint32_t what, const uint32_t *in)
 {
     const struct mt_surface *s = tex_object_get(MT_SURF_OBJECT, object);

@@ -1,5 +1,5 @@
-/* A worker thread: claims CTAs, runs them, hands their records on. It keeps several CTAs in flight only when
- * those it has do nothing but spin: what they wait for may be a CTA that has not begun. */
+/* A worker thread: claims CTAs, runs them, hands on their records. It keeps several CTAs in flight only if
+ * those it has just spin: they may wait for a CTA that has not begun. */
 #define _GNU_SOURCE
 #include "trace/last.h"
 #include "check.h"
@@ -14,19 +14,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* `finished` CTAs of a run have ended and their records are flushed; the run may be gone afterwards. */
+/* Reports that `finished` CTAs of a run have ended with their records flushed; the run may be freed
+ * afterwards. */
 static void pool_report(struct mt_pool_launch *run, uint64_t finished);
-/* The next CTAs of another launch than `run`. */
+/* Claims the next CTAs of a launch other than `run`. */
 static int pool_claim_other(const struct mt_pool_launch *run, struct mt_claim *claim);
-/* The next CTAs, of `preferred` if it has any. 0 when there are none. */
+/* Claims the next CTAs, from `preferred` if it has any. Returns 0 if there are none. */
 static int pool_claim(struct mt_pool_launch *preferred, struct mt_claim *claim);
-/* Blocks until there is something to claim. Returns the number of SMs. */
+/* Waits until there is something to claim. Returns the number of SMs. */
 static unsigned pool_wait(const struct mt_worker *w);
 
-#define RESIDENT_THREADS_MAX 65536 /* device threads in flight on one worker, cooperative launches apart */
+#define RESIDENT_THREADS_MAX 65536 /* device threads in flight on one worker, unless cooperative */
 #define OTHERS_THREADS_MAX (2 * RESIDENT_THREADS_MAX) /* the same with CTAs of other launches */
-#define SPINS_BEFORE_STUCK 1024                       /* times a CTA may spin before it is asked what for */
-#define SPINS_BEFORE_MORE 32 /* times a plain launch's CTA may spin before the next CTA is begun */
+#define SPINS_BEFORE_STUCK 1024                       /* spins of a CTA before its wait is examined */
+#define SPINS_BEFORE_MORE 32 /* spins of a plain launch's CTA before the next CTA begins */
 
 _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
 
@@ -44,26 +45,26 @@ void mt_cpu_set_compact(void)
     compact = 1;
 }
 
-/* ---- records: a worker's buffer of runs, handed on as they are to compact traces, lane by lane to raw ones
+/* ---- records: a worker's buffer of runs, handed on unchanged to compact traces, lane by lane to raw ones
  * ---- */
 
-#define RUNS 512u /* handed on at a time, at most */
+#define RUNS 512u /* maximum handed on at a time */
 
 struct mt_access_runs {
-    _Alignas(64) struct mt_access_run run[RUNS]; /* each in one line of the cache */
-    uint64_t address[RUNS * MT_WARP];            /* of runs that are not even */
+    _Alignas(64) struct mt_access_run run[RUNS]; /* each in one cache line */
+    uint64_t address[RUNS * MT_WARP];            /* addresses of runs that are not evenly spaced */
 };
 
-/* The buffer is empty. */
+/* Empties the buffer. */
 static void runs_open(struct mt_worker *w)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     t->run = w->runs->run;
-    t->run_end = mt_check_on ? t->run : t->run + RUNS; /* no room: each access asks */
+    t->run_end = mt_check_on ? t->run : t->run + RUNS; /* no room: each access is checked */
     t->run_address = w->runs->address;
 }
 
-/* Adds up the accesses of a launch whose program counts them, too. */
+/* Sums up the accesses of a launch whose program counts them, too. */
 static void runs_tally(struct mt_pool_launch *run, const struct mt_access_run *r, size_t n)
 {
     uint64_t sum[MT_COUNTS] = {0};
@@ -78,7 +79,7 @@ static void runs_tally(struct mt_pool_launch *run, const struct mt_access_run *r
         atomic_fetch_add_explicit(&run->recorded[i], sum[i], memory_order_relaxed);
 }
 
-/* Hands on what is in the other buffer. */
+/* Hands on the contents of the other buffer. */
 static void runs_flush_raw(struct mt_worker *w)
 {
     if (w->raw)
@@ -86,7 +87,7 @@ static void runs_flush_raw(struct mt_worker *w)
     w->raw = 0;
 }
 
-/* Raw records: in the worker's other buffer, which is handed on when it is full. */
+/* Expands runs to raw records in the worker's other buffer, which is handed on when full. */
 static void runs_expand(struct mt_worker *w, const struct mt_access_run *r, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
@@ -103,7 +104,7 @@ static void runs_expand(struct mt_worker *w, const struct mt_access_run *r, size
     }
 }
 
-/* Gives the runs their sites. Returns their accesses; *meta: what all of them have in it. */
+/* Completes the sites of the runs. Returns their number of accesses; *meta: bits common to all. */
 static uint64_t runs_finish(struct mt_access_run *r, size_t n, uint32_t site_base, uint32_t *meta)
 {
     uint64_t accesses = 0;
@@ -118,7 +119,7 @@ static uint64_t runs_finish(struct mt_access_run *r, size_t n, uint32_t site_bas
     return accesses;
 }
 
-/* Takes out what raw traces do not have. Returns how many are left. */
+/* Removes accesses that raw traces do not have. Returns the number left. */
 static size_t runs_global(struct mt_access_run *r, size_t n, uint64_t *accesses)
 {
     size_t kept = 0;
@@ -140,10 +141,10 @@ static void runs_flush_here(void *worker, int last)
     size_t n = (size_t)(mt_cpu_tls.run - r);
     uint64_t accesses = 0;
     if (run && (w->quiet || !(run->launch->flush_runs || run->launch->flush)))
-        n = 0; /* by code that has record calls all the same */
+        n = 0; /* from code that still has record calls */
     if (n && run) {
         const struct mt_image *image = run->launch->image;
-        uint32_t base = image->head->site_base ? 0 : image->site_base; /* else the image has added it */
+        uint32_t base = image->head->site_base ? 0 : image->site_base; /* otherwise the image has added it */
         uint32_t meta;
         accesses = runs_finish(r, n, base, &meta);
         if (mt_rec_space(meta >> 28) && !run->launch->flush_runs)
@@ -161,12 +162,12 @@ static void runs_flush_here(void *worker, int last)
     runs_open(w);
 }
 
-/* On the worker's own stack: a device thread may have used up nearly all of its own, and an overflow that
- * takes locks of the trace with it cannot be a failed launch. */
+/* Calls f on the worker's own stack: a device thread may have used up nearly all of its own, and an
+ * overflow under locks of the trace could not become a failed launch. */
 static void worker_call(struct mt_worker *w, void (*f)(void *worker, int last), int last)
 {
     int in_device = w->in_device;
-    w->in_device = 0; /* a fault in there is not the kernel's */
+    w->in_device = 0; /* a fault inside is not the kernel's */
     if (in_device)
         mt_fiber_call(w->sched_sp, f, w, last);
     else
@@ -183,7 +184,7 @@ static void hand_on_all(void *worker, int last)
 
 void mt_worker_hand_on(struct mt_worker *w)
 {
-    if (w->run->launch->fence && !w->quiet) /* quiet: all that is not forgotten has been handed on */
+    if (w->run->launch->fence && !w->quiet) /* quiet: all records that are kept have been handed on */
         worker_call(w, hand_on_all, 1);
 }
 
@@ -197,13 +198,13 @@ struct mt_run_room mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t
         uint64_t list[MT_WARP];
         for (uint32_t i = 0; i < MT_WARP; i++)
             list[i] = lane ? lane[i] : base + i * (uint64_t)stride;
-        if (!mt_rec_space(meta >> 28)) /* global memory alone is checked */
+        if (!mt_rec_space(meta >> 28)) /* only global memory is checked */
             bad = mt_check_warp(list, mask, meta, site, __builtin_return_address(0));
     }
     if (t->run == runs->run + RUNS)
         worker_call(mt_worker_self, runs_flush_here, 0);
     if (mt_check_on)
-        t->run_end = t->run + 1; /* room for this one */
+        t->run_end = t->run + 1; /* room for this access */
     return (struct mt_run_room){t->run, bad};
 }
 
@@ -221,7 +222,7 @@ uint64_t mt_cpu_run_nowhere(uint32_t meta)
     return (uint64_t)(uintptr_t)w->nowhere;
 }
 
-/* What the program counted since the worker came to this run. */
+/* Collects the program's counts since the worker joined this run. */
 static void take_counts(struct mt_pool_launch *run)
 {
     uint64_t *counts = mt_cpu_tls.counts;
@@ -249,7 +250,7 @@ void mt_worker_quiet(struct mt_worker *w, int quiet)
 
 /* ---- claiming and reporting ---- */
 
-/* Flushes, and reports the finished CTAs of the run that the worker is at. */
+/* Flushes, and reports the finished CTAs of the worker's run. */
 static void worker_report(struct mt_worker *w)
 {
     struct mt_pool_launch *run = w->run;
@@ -281,7 +282,7 @@ static int has_failed(struct mt_pool_launch *run)
     return atomic_load_explicit(&run->failed, memory_order_relaxed) != 0;
 }
 
-/* CTAs claimed but not begun; those of a failed run never are. */
+/* Returns 1 if CTAs are claimed but not begun; those of a failed run never begin. */
 static int has_claim(struct mt_worker *w)
 {
     struct mt_claim *c = &w->claim;
@@ -293,7 +294,7 @@ static int has_claim(struct mt_worker *w)
     return c->next < c->end;
 }
 
-/* Takes the next claimed CTA; the worker is attached to its run then. */
+/* Takes the next claimed CTA and attaches the worker to its run. */
 static void take_claim(struct mt_worker *w, struct mt_pool_launch **run, uint64_t *linear)
 {
     *run = w->claim.run;
@@ -301,7 +302,7 @@ static void take_claim(struct mt_worker *w, struct mt_pool_launch **run, uint64_
     worker_attach(w, *run);
 }
 
-/* Takes the next CTA. 0 when there is none. */
+/* Takes the next CTA. Returns 0 if there is none. */
 static int worker_claim(struct mt_worker *w, struct mt_pool_launch **run, uint64_t *linear)
 {
     if (!has_claim(w) && !pool_claim(w->run, &w->claim))
@@ -310,8 +311,8 @@ static int worker_claim(struct mt_worker *w, struct mt_pool_launch **run, uint64
     return 1;
 }
 
-/* The same while a CTA of `spins` does nothing but spin: what it waits for may be in another launch, or in
- * its own. A launch whose CTAs all spin must not keep the others out. */
+/* Takes another CTA while one of `spins` only spins: its wait may be for another launch, or for its own. A
+ * launch whose CTAs all spin must not keep the others out. */
 static int claim_beside(struct mt_worker *w, const struct mt_cta *spins, struct mt_pool_launch **run,
                         uint64_t *linear)
 {
@@ -351,7 +352,7 @@ static void add_resident(struct mt_worker *w, struct mt_cta *cta)
     } else {
         cta->next = cta;
     }
-    w->resident = cta; /* its turn is now */
+    w->resident = cta; /* it runs next */
     w->nresident++;
     w->resident_threads += cta->run->nthreads;
 }
@@ -373,7 +374,7 @@ static void no_memory(struct mt_pool_launch *run)
     mt_fault_record(run, MT_ERR_MEMORY, "no memory for a CTA and its shared memory");
 }
 
-/* Begins a CTA: kernels without waits run to their end here, others become resident. */
+/* Begins a CTA: kernels without waits run to the end here, others become resident. */
 static void begin_cta(struct mt_worker *w, struct mt_pool_launch *run, uint64_t linear)
 {
     struct mt_cta *cta = run->loop ? w->loop_cta : take_cta(w);
@@ -390,7 +391,7 @@ static void begin_cta(struct mt_worker *w, struct mt_pool_launch *run, uint64_t 
         give_cta(w, cta);
 }
 
-/* Begins all CTAs of a cluster: they may wait for one another. */
+/* Begins all CTAs of a cluster, which may wait for one another. */
 static void begin_cluster(struct mt_worker *w, struct mt_pool_launch *run, uint64_t number)
 {
     const uint32_t *size = run->launch->cluster, *grid = run->launch->grid;
@@ -437,8 +438,8 @@ static void worker_deadlock(struct mt_cta *cta)
                     "deadlock: threads wait at a cluster's barrier, others never come");
 }
 
-/* Have all CTAs that have not ended come to the barrier of the grid, to which the others never will? Its word
- * counts those that came, the first CTA as half of its range less the others. */
+/* Returns 1 if all CTAs that have not ended are at the grid's barrier, which the others can never reach.
+ * Its word counts arrivals, the first CTA as half of its range less the others. */
 static int worker_grid_is_stuck(const struct mt_cta *cta)
 {
     struct mt_pool_launch *run = cta->run;
@@ -461,7 +462,7 @@ static void worker_grid_deadlock(const struct mt_cta *cta)
                     "deadlock: CTAs wait at the grid's barrier, others have ended without it");
 }
 
-/* Runs the resident CTA whose turn it is until it ends or spins. */
+/* Runs the next resident CTA until it ends or spins. */
 static void worker_step(struct mt_worker *w)
 {
     struct mt_cta *cta = w->resident;
@@ -514,7 +515,6 @@ static void worker_drain(struct mt_worker *w)
 
 /* ---- the thread ---- */
 
-/* worker.c */
 static struct mt_worker *worker_new(void)
 {
     struct mt_worker *w = calloc(1, sizeof *w);
@@ -524,9 +524,9 @@ static struct mt_worker *worker_new(void)
     w->buffer = compact ? NULL : malloc(w->raw_room * 24);
     w->loop_cta = calloc(1, sizeof *w->loop_cta);
     w->fault_stack = malloc(4 * MT_FAULT_STACK);
-    w->runs = aligned_alloc(_Alignof(struct mt_access_runs), sizeof *w->runs); /* most is never touched */
+    w->runs = aligned_alloc(_Alignof(struct mt_access_runs), sizeof *w->runs); /* mostly never touched */
     int all = (w->buffer || compact) && w->loop_cta && w->fault_stack && w->runs;
-    w->loop_fiber.stack = all ? mt_stack_for_loops() : NULL; /* last: it cannot be given back */
+    w->loop_fiber.stack = all ? mt_stack_for_loops() : NULL; /* last: it cannot be freed */
     if (w->loop_fiber.stack) {
         w->loop_fiber.sp = mt_fiber_prepare(w->loop_fiber.stack);
         return w;
@@ -557,9 +557,8 @@ static void *worker_main(void *worker)
     return NULL;
 }
 
-/* The pool of workers and the launches they work on. A launch is queued by mt_cpu_start; workers claim CTAs
- * in ascending order, in chunks for kernels without waits, and the one that reports the last CTA says that
- * the launch is done. */
+/* The pool of workers and their launches. mt_cpu_start queues a launch; workers claim CTAs in ascending
+ * order, in chunks for kernels without waits; the worker that reports the last CTA ends the launch. */
 
 #define CHUNK_MAX 64
 #define LOOKS 32 /* of less than a microsecond each */
@@ -567,11 +566,11 @@ static void *worker_main(void *worker)
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t work;
-    struct mt_pool_launch *first; /* launches with CTAs to claim, by priority, then oldest first */
-    _Atomic int queued;           /* there is a first: for looks without the lock */
+    struct mt_pool_launch *first; /* launches with CTAs to claim, by priority, then by age */
+    _Atomic int queued;           /* 1: `first` is set, for tests without the lock */
     unsigned nworkers, active, sms, idle;
     uint64_t grids, progress;
-    struct mt_worker *spare; /* made, but no thread could be had for it */
+    struct mt_worker *spare; /* a worker for which there was no thread */
     int ready, installed;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
 
@@ -605,8 +604,8 @@ static int is_done(const struct mt_pool_launch *run)
     return run->finished == run->claimed && !pool_claimable(run);
 }
 
-/* Waking a thread takes longer than most small launches: a worker looks out for the next one for a moment,
- * and lets other threads run meanwhile. */
+/* Waits a moment for the next launch and lets other threads run: waking a thread takes longer than most
+ * small launches. */
 static void look_out(void)
 {
     for (int i = 0; i < LOOKS && !atomic_load_explicit(&pool.queued, memory_order_relaxed); i++) {
@@ -673,7 +672,7 @@ static int pool_claim_other(const struct mt_pool_launch *not_this, struct mt_cla
     return run != NULL;
 }
 
-/* Its last CTA has ended: nobody but the caller knows the run any more. */
+/* Calls `done` after the last CTA: only the caller knows the run by now. */
 static void say_done(struct mt_pool_launch *run)
 {
     struct mt_cpu_launch *l = run->launch;
@@ -719,13 +718,13 @@ uint64_t mt_cpu_progress(void)
 
 static void pool_forked(void)
 {
-    /* The workers do not exist here, nor does anybody who waits for them; their memory may be used again. */
+    /* The workers do not exist here, nor do threads that wait for them; their memory may be reused. */
     pthread_mutex_init(&pool.lock, NULL);
     pthread_cond_init(&pool.work, NULL);
     pool.first = NULL;
     pool.queued = 0;
     pool.nworkers = pool.idle = 0;
-    pool.spare = NULL; /* its stack is in the memory that is used again */
+    pool.spare = NULL; /* its stack is in memory that is reused */
     mt_image_args_reset();
     mt_local_reset();
 }
@@ -766,7 +765,7 @@ static int start_worker(void)
     struct mt_worker *w = pool.spare ? pool.spare : worker_new();
     if (!w)
         return ENOMEM;
-    pool.spare = w; /* until there is a thread for it: the next launch tries again */
+    pool.spare = w; /* kept until there is a thread for it: the next launch tries again */
     w->id = pool.nworkers;
     int rc = mt_base_thread_start(NULL, 1, worker_main, w);
     if (rc)
@@ -776,7 +775,8 @@ static int start_worker(void)
     return 0;
 }
 
-/* Called with the lock: worker threads up to pool.active. 0, or an errno when there is not even one. */
+/* Starts worker threads up to pool.active, with the lock held. Returns 0, or an errno value if there is
+ * none at all. */
 static int start_workers(void)
 {
     int rc = 0;
@@ -824,14 +824,14 @@ static void pool_queue(struct mt_pool_launch *run)
     run->link = *tail;
     *tail = run;
     pool.queued = 1;
-    if (pool.nworkers > pool.active) /* a sleeper that may not work must not swallow the signal */
+    if (pool.nworkers > pool.active) /* a sleeper that may not work must not consume the signal */
         pthread_cond_broadcast(&pool.work);
     else
         for (uint64_t i = 0; i < run->total && i < pool.idle; i++)
             pthread_cond_signal(&pool.work);
 }
 
-/* Which version for whole warps fits the CTA's shape, or NULL. */
+/* Returns the whole-warp version that fits the CTA's shape, or NULL. */
 static void (*pool_vector(const uint32_t *block, const void *rows, const void *tiles,
                           const void *any))(void **)
 {
@@ -848,7 +848,7 @@ static int pool_is_traced(const struct mt_cpu_launch *l)
     return l->flush || l->flush_runs;
 }
 
-/* Warps as vectors. 0: not this launch. */
+/* Chooses warps as vectors. Returns 0 if the launch does not allow it. */
 static int pool_choose_vector(struct mt_pool_launch *run)
 {
     const struct mt_cpu_launch *l = run->launch;
@@ -860,7 +860,7 @@ static int pool_choose_vector(struct mt_pool_launch *run)
     int waits = (k->flags & MT_KERNEL_WARPS) != 0;
     if (!code || !quiet)
         return 0;
-    /* CTAs of a cluster are begun side by side; a bad access ends a warp. */
+    /* CTAs of a cluster begin together; a bad access ends a warp. */
     run->warps = waits || l->cluster[0] || mt_check_on;
     run->loop = run->warps ? NULL : code;
     run->quiet_loop = run->warps ? NULL : quiet;
@@ -870,20 +870,20 @@ static int pool_choose_vector(struct mt_pool_launch *run)
     return 1;
 }
 
-/* Which code runs: whole warps where there is such code for the CTA's shape, else a fiber for each thread;
- * without record calls when nobody wants to know. */
+/* Chooses the code: for whole warps if there is a version for the CTA's shape, else a fiber per thread;
+ * without record calls if they are not needed. */
 static void choose_code(struct mt_pool_launch *run)
 {
     const struct mt_image_kernel *k = run->launch->kernel;
     if (pool_choose_vector(run))
         return;
-    run->fibers = run->nthreads > 1; /* a thread alone is its warp */
+    run->fibers = run->nthreads > 1; /* a single thread is its own warp */
     int plain = k->plain_entry && !mt_check_on;
     run->entry = plain && !pool_is_traced(run->launch) ? k->plain_entry : k->entry;
     run->quiet_entry = plain ? k->plain_entry : run->entry;
 }
 
-/* Fills the run of a launch. 0, or why it cannot run. */
+/* Fills the run of a launch. Returns 0, or a reason why it cannot run. */
 static int pool_prepare(struct mt_pool_launch *run, struct mt_cpu_launch *l)
 {
     run->launch = l;
@@ -895,7 +895,7 @@ static int pool_prepare(struct mt_pool_launch *run, struct mt_cpu_launch *l)
         run->total /= (uint64_t)l->cluster[0] * l->cluster[1] * l->cluster[2];
     run->shared_bytes = ((l->image->shared_size + l->dyn_shared + 15) & ~15ull) + MT_SHARED_RESERVED;
     mt_image_constant_hull(&run->const_base, &run->const_bytes);
-    choose_code(run); /* after nthreads */
+    choose_code(run); /* after nthreads is set */
     if (!run->loop && !run->entry)
         return pool_reject(l, MT_ERR_UNSUPPORTED, "the CPU image has no code for it");
     run->args = mt_image_args_copy(l, &run->workspace);

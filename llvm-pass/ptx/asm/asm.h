@@ -1,9 +1,7 @@
-/* PTX inline assembly as LLVM IR holds it: parsing, what memory it accesses,
- * and its lowering for the CPU image.
- *
- * Ownership: a struct mt_asm owns everything reachable from it (one arena); free it with mt_asm_free. Errors
- * are filled into struct mt_asm_error: one sentence without place (the caller knows file and line), and the
- * byte offset into the asm string. No function prints or aborts. Not shared between threads. */
+/* PTX inline assembly in LLVM IR: parsing, the memory it accesses, and its lowering for the CPU image. A
+ * struct mt_asm owns everything reachable from it (one arena); free it with mt_asm_free. Errors go into
+ * struct mt_asm_error: one sentence without place (the caller knows file and line), and the byte offset in
+ * the asm string. No function prints or aborts. Not shared between threads. */
 #ifndef MT_PASS_ASM_H
 #define MT_PASS_ASM_H
 #include <stddef.h>
@@ -12,8 +10,8 @@
 #include "memtrace/record.h"
 
 struct mt_asm_error {
-    char message[240]; /* "" when there is none */
-    size_t offset;     /* into the asm string */
+    char message[240]; /* "" if there is none */
+    size_t offset;     /* in the asm string */
 };
 
 /* ---- parsed form -------------------------------------------------------------------------------- */
@@ -27,7 +25,7 @@ enum mt_asm_kind {
     MT_ASM_F64,    /* bits: 0d… or decimal with a point */
     MT_ASM_SINK,   /* _ */
     MT_ASM_VECTOR, /* {a, b}: items */
-    MT_ASM_MEMORY, /* [a+offset]: items[0] the address, items[1…] what follows a comma ([map, {x, y}]) */
+    MT_ASM_MEMORY, /* [a+offset]: items[0] is the address, items[1…] follow a comma ([map, {x, y}]) */
     MT_ASM_NAME,   /* label, function, variable, PTX constant (WARP_SZ) */
 };
 
@@ -36,34 +34,34 @@ struct mt_asm_operand {
     int inverted;     /* "!p" (predicates) or "-a" */
     unsigned index;   /* ARG: n; REG: index into regs */
     const char *name; /* REG, SREG, NAME */
-    char part[4];     /* REG, ARG: "b0" to "b3", "h0", "h1" of it, or "" */
+    char part[4];     /* REG, ARG: part "b0" to "b3", "h0", "h1", or "" */
     uint64_t bits;    /* INT, F32, F64 */
     int64_t offset;   /* MEMORY, and NAME or 'm' in modules: bytes */
     unsigned nitems;
     struct mt_asm_operand *items;
-    struct mt_asm_operand *second; /* what follows '|' (d|p), or in MEMORY a run-time offset; or NULL */
+    struct mt_asm_operand *second; /* operand after '|' (d|p), or run-time offset of MEMORY; or NULL */
 };
 
 struct mt_ptx_variable; /* module_parts.h */
 struct mt_asm_reg {
-    const char *name; /* as written; names of inner blocks may repeat */
-    char type;        /* 'b', 's', 'u', 'f', 'p' (predicate), 'm': memory with a name, of modules */
+    const char *name; /* as written; inner blocks may reuse names */
+    char type;        /* 'b', 's', 'u', 'f', 'p' (predicate), 'm': named memory, in modules */
     unsigned bits;    /* 1 for predicates */
     const struct mt_ptx_variable *memory; /* 'm' */
-    uint32_t hash, hidden; /* of the name; the visible register before it in its bucket, counted from 1 */
+    uint32_t hash, hidden; /* hash of the name; previous visible register in its bucket, counted from 1 */
 };
 
 #define MT_ASM_MAX_PARTS 24
 struct mt_asm_statement {
-    const char *label;                   /* a label is here and nothing else; NULL otherwise */
-    const char *opcode;                  /* whole, as written: "ld.global.nc.L1::no_allocate.v4.f32" */
+    const char *label;                   /* name if the statement is only a label, else NULL */
+    const char *opcode;                  /* complete, as written: "ld.global.nc.L1::no_allocate.v4.f32" */
     const char *parts[MT_ASM_MAX_PARTS]; /* split at dots: "ld", "global", "nc", … */
     unsigned nparts;
     struct mt_asm_operand *predicate; /* NULL: always; inverted = "@!p" */
     struct mt_asm_operand *operands;
     unsigned noperands;
-    size_t offset;  /* into the asm string */
-    unsigned scope; /* the block of braces around it, counted from 0, the whole */
+    size_t offset;  /* in the asm string */
+    unsigned scope; /* enclosing block of braces, 0: the whole text */
 };
 
 struct mt_asm {
@@ -71,92 +69,94 @@ struct mt_asm {
     unsigned nstatements;
     struct mt_asm_reg *regs;
     unsigned nregs;
-    unsigned *scopes; /* the scope around each */
+    unsigned *scopes; /* enclosing scope of each scope */
     unsigned nscopes;
     struct mt_asm_chunk *arena;
 };
 
-/* NULL with *error filled when the text is not understood. An empty text has no statements. */
+/* Parses a text. Returns NULL with *error filled if it is not understood. An empty text has no statements. */
 struct mt_asm *mt_asm_parse(const char *text, size_t length, struct mt_asm_error *error);
 void mt_asm_free(struct mt_asm *a);
-/* Does the opcode have this modifier ("volatile", "v4")? The first part is not a modifier. */
+/* Returns 1 if the opcode has this modifier ("volatile", "v4"). The first part is not a modifier. */
 int mt_asm_has(const struct mt_asm_statement *s, const char *modifier);
 
 /* ---- accesses to global memory ------------------------------------------------------------------ */
 
 struct mt_asm_access {
     enum mt_access_type op;
-    int argument;   /* operand of the call that holds the address (pointer or i64), or -1: made in the asm */
-    int64_t offset; /* bytes to add */
-    uint32_t size;  /* bytes per thread (vector × element), or 0 when size_argument says */
-    int size_argument; /* operand of the call with the run-time byte count (0 = no access), or -1 */
+    int argument;      /* operand of the call with the address (pointer or i64), or -1: computed in the asm */
+    int64_t offset;    /* bytes to add */
+    uint32_t size;     /* bytes per thread (vector × element), or 0: see size_argument */
+    int size_argument; /* operand of the call with the run-time byte count (0: no access), or -1 */
     int generic;       /* 1: may be global, to be tested; 0: global */
-    unsigned lanes;    /* only the first so many lanes of the warp do it; 0: all */
-    int predicated;    /* 1: may not happen; see only_if */
+    unsigned lanes;    /* number of the warp's first lanes that access; 0: all */
+    int predicated;    /* 1: conditional, see only_if */
     int only_if;       /* predicated: operand of the call that must be non-zero (integer), or -1: unknown */
-    int only_if_inverted; /* … that must be zero instead */
+    int only_if_inverted; /* 1: the operand must be zero */
 };
 
-/* What an inline-asm call does to global memory, in program order. Returns how many accesses (shared, local,
- * constant and parameter space, prefetches and hints have none), or -1 when it may touch global memory in a
- * way that is not understood (textures, tensor copies, warp-collective loads, syntax errors,
- * more than max). */
+/* Lists the accesses of an inline-asm call to global memory in program order. Returns their number
+ * (accesses to shared, local, constant and parameter space, prefetches and hints do not count), or -1 if
+ * it may touch global memory in an unknown way (textures, tensor copies, warp-collective loads, syntax
+ * errors, more than max). */
 int mt_asm_accesses(LLVMValueRef call, struct mt_asm_access *out, int max);
-/* The same for shared memory. An address is what the asm has: of 32 bits, or a generic pointer's 64. */
+/* Lists its accesses to shared memory. Addresses are as in the asm: 32 bits, or the 64 of a generic
+ * pointer. */
 int mt_asm_shared_accesses(LLVMValueRef call, struct mt_asm_access *out, int max);
 
-/* A barrier that an inline-asm call waits at or arrives at, or what it has to do with asynchronous copies. */
+/* A barrier at which an inline-asm call waits or arrives, or its part in asynchronous copies. */
 struct mt_asm_barrier {
     enum mt_access_sync kind;
-    uint32_t copy;   /* of MT_SYNC_COPY: MT_COPY_…, or 0: one that ends with an object's phase */
-    int object;      /* an mbarrier: what follows is its address */
-    int word;        /* of cooperative groups: made of operations on a word that has no other use */
+    uint32_t copy;   /* for MT_SYNC_COPY: MT_COPY_…, or 0: a copy that ends with an object's phase */
+    int object;      /* 1: an mbarrier, and its address follows */
+    int word;        /* 1: of cooperative groups, made of operations on a word with no other use */
     int argument;    /* operand of the call with its number (mask, address), or -1: */
-    uint64_t number; /* this one */
-    /* of objects */
-    int64_t offset; /* to add to the argument */
-    int init;       /* it is set up */
-    int phase;      /* operand with the phase that is waited for, or -1: */
-    int64_t parity; /* this one; -1: the one before the object's */
-    int result;     /* output of the call that is not 0 when the wait is over; -1: it is over */
+    uint64_t number; /* its number */
+    /* For objects: */
+    int64_t offset; /* bytes to add to the argument */
+    int init;       /* 1: initialised here */
+    int phase;      /* operand with the awaited phase, or -1: */
+    int64_t parity; /* its phase; -1: the one before the object's */
+    int result;     /* output of the call that is not 0 once the wait is over; -1: it is over */
 };
-/* 1; 0: the asm has none. */
+/* Returns 1, or 0 if the asm has no barrier. */
 int mt_asm_barrier_of(LLVMValueRef call, struct mt_asm_barrier *out);
 
-/* Matrix loads and stores of a warp, by the words of the opcode or of the intrinsic's name (asm_wmma.c). */
+/* Matrix loads and stores of a warp, read from the words of an opcode or an intrinsic's name (asm_wmma.c). */
 struct mt_wmma {
     enum mt_access_type op;
-    unsigned share, line, bits; /* elements of a lane, of a row (column) in memory; bits of an element */
-    uint32_t size;              /* bytes of a lane */
+    unsigned share, line, bits; /* elements per lane, and per row (column) in memory; bits per element */
+    uint32_t size;              /* bytes per lane */
 };
-/* 0, or -1: it is not one, or not known. */
+/* Returns 0, or -1 if it is none, or unknown. */
 int mt_wmma_read(const char *const *words, unsigned n, struct mt_wmma *out);
-/* i64 address of the running lane's share; base: i64; stride:
- * elements from row to row (integer), NULL: dense. */
+/* Returns the i64 address of the running lane's share. base: i64; stride: elements from row to row
+ * (integer), NULL: dense. */
 LLVMValueRef mt_wmma_address(LLVMModuleRef module, LLVMBuilderRef b, const struct mt_wmma *w,
                              LLVMValueRef base, LLVMValueRef stride);
 
-/* For calls that mt_asm_accesses gives up: a lane's share of a matrix, a tensor copy. */
+/* Accesses that mt_asm_accesses gives up: a lane's share of a matrix, a tensor copy. */
 struct mt_asm_warp_access {
     enum mt_access_type op;
     LLVMValueRef address; /* i64 */
     uint32_t size;        /* bytes */
     int generic;
-    /* A tensor copy, rank not 0: `address` is its map's; coordinates (i32, all five), and its side of shared
-     * memory: an address (i64), and which CTAs of the cluster it is in (i32, bits; 0: one alone). */
+    /* A tensor copy (rank not 0): `address` is its map's; coordinates (i32, all five); its shared memory
+     * side: an address (i64), and the CTAs of the cluster it is in (i32, one bit each; 0: only its own). */
     unsigned rank;
     LLVMValueRef at[5], shared, ctas;
 };
-/* 0, or -1: it is none of these. What it takes is built at b, in front of the call (asm_warp_access.c). */
+/* Returns 0, or -1 if it is none of these. Builds the values it needs at b, in front of the call
+ * (asm_warp_access.c). */
 int mt_asm_warp_access(LLVMModuleRef m, LLVMBuilderRef b, LLVMValueRef call, struct mt_asm_warp_access *out);
 
-/* ---- what LLVM has to know ---------------------------------------------------------------------- */
+/* ---- memory effects for LLVM ------------------------------------------------------------------- */
 
-/* What a body does to memory of any space, at most. */
+/* Strongest effect of a body on memory of any space. */
 enum mt_asm_effect {
-    MT_ASM_NOTHING, /* or reads what does not change while a kernel runs */
+    MT_ASM_NOTHING, /* or reads data that is constant while a kernel runs */
     MT_ASM_READS,
-    MT_ASM_ACTS, /* writes, synchronises, reads what others are writing, or is not understood */
+    MT_ASM_ACTS, /* writes, synchronises, reads data that others write, or is not understood */
 };
 enum mt_asm_effect mt_asm_effect_of(const struct mt_asm *a);
 

@@ -1,65 +1,66 @@
-/* Shared by the parts that turn inline assembly into IR.
- *
- * The body is built into fresh blocks after the function; only when all of it is understood do they take the
- * call's place. Every register of the asm and every output is one stack slot (an integer of its width), which
- * LLVM's SROA turns into SSA values. Handlers return 0, or -1 after mt_asm_fail. */
+/* Shared by the files that turn inline assembly into IR. The body is built into fresh blocks after the
+ * function, which take the call's place only once all of it is understood. Every register of the asm and
+ * every output is one stack slot (an integer of its width), which LLVM's SROA turns into SSA values.
+ * Handlers return 0, or -1 after mt_asm_fail. */
 #ifndef MT_PASS_ASM_LOWER_H
 #define MT_PASS_ASM_LOWER_H
 #include "asm.h"
 #include <llvm-c/Target.h>
 
-/* ---- constraints: what $n stands for (asm_ties.c) ----------------------------------------------- */
+/* ---- constraints: meaning of $n (asm_ties.c) ---------------------------------------------------- */
 
 #define MT_ASM_MAX_OPERANDS 512
 struct mt_asm_tie {
-    int output;   /* index among the results, or -1: an input */
+    int output;   /* index among the results, or -1 for an input */
     int argument; /* operand of the call: an input's value, an output's first value ("+r"); -1: none */
 };
 struct mt_asm_ties {
-    struct mt_asm_tie operands[MT_ASM_MAX_OPERANDS]; /* outputs first, as $n counts */
+    struct mt_asm_tie operands[MT_ASM_MAX_OPERANDS]; /* outputs first, numbered as $n */
     unsigned noperands, noutputs;
 };
 int mt_asm_ties_read(LLVMValueRef call, struct mt_asm_ties *t, struct mt_asm_error *error);
 
-/* ---- what a statement does to memory (asm_touch.c) ----------------------------------------------- */
+/* ---- memory touched by a statement (asm_touch.c) ------------------------------------------------ */
 
-/* Of one thread, as operands of the statement. */
+/* An access of one thread, by operands of the statement. */
 struct mt_asm_touch {
     enum mt_access_type op;
     const struct mt_asm_operand *memory;
-    unsigned size;                       /* bytes, unless `length` says */
+    unsigned size;                       /* bytes, unless `length` is set */
     const struct mt_asm_operand *length; /* bytes, or NULL */
-    const struct mt_asm_operand *ignore; /* predicate: when it is set nothing is touched; or NULL */
-    int generic;                         /* may be global; 0: is */
-    unsigned lanes;                      /* only the first so many of a warp; 0: all */
+    const struct mt_asm_operand *ignore; /* predicate that prevents the access if set; or NULL */
+    int generic;                         /* 1: may be global; 0: is global */
+    unsigned lanes;                      /* number of a warp's first lanes that access; 0: all */
 };
-/* 1, 0: nothing global, or nothing to record; -1: may touch global memory in a way that is not understood. */
+/* Returns 1; 0: nothing global, or nothing to record; -1: may touch global memory in an unknown way. */
 int mt_asm_touches(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t);
-/* The same for shared memory; t->generic has no meaning. Barriers that lie in it are not data. */
+/* Finds accesses to shared memory in the same way, without t->generic. Barriers in shared memory are not
+ * data. */
 int mt_asm_touches_shared(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t);
 
 /* PTX types: kind 'b', 's', 'u', 'f', 'g' (bfloat), 't' (tf32) or 'p'; lanes 2 for f16x2, bf16x2, f32x2. */
 struct mt_asm_type {
     char kind;
-    unsigned bits, lanes; /* bits of one lane */
+    unsigned bits, lanes; /* bits: of one lane */
 };
-/* 0 when the word is not a type. */
+/* Returns 0 if the word is not a type. */
 int mt_asm_type(const char *word, struct mt_asm_type *t);
-unsigned mt_asm_type_bits(const char *word); /* of all lanes; 0: no type */
+unsigned mt_asm_type_bits(const char *word); /* bits of all lanes; 0: no type */
 
-/* A tensor copy (asm_tensor.c): its operands. */
+/* Operands of a tensor copy (asm_tensor.c). */
 #define MT_TENSOR_RANK_MAX 5
 struct mt_asm_tensor {
     uint32_t op; /* enum mt_tensor_op */
     unsigned rank;
-    const struct mt_asm_operand *map, *at; /* at: the coordinates, `rank` of them */
+    const struct mt_asm_operand *map, *at; /* at: `rank` coordinates */
     const struct mt_asm_operand *shared;   /* [address] */
-    const struct mt_asm_operand *barrier;  /* [address]; NULL: a store has none */
-    const struct mt_asm_operand *ctas;     /* of the cluster, that get the box, as bits; NULL: one alone */
+    const struct mt_asm_operand *barrier;  /* [address]; NULL for a store */
+    const struct mt_asm_operand *ctas;     /* CTAs of the cluster that get the box, one bit each; NULL:
+                                            * only its own */
 };
-/* 0, or -1: not such a statement, or of a form that is not done. */
+/* Returns 0, or -1: not such a statement, or an unsupported form. */
 int mt_asm_tensor_read(const struct mt_asm_statement *s, struct mt_asm_tensor *t);
-/* What it does to global memory. */
+/* Returns its access type for global memory. */
 enum mt_access_type mt_asm_tensor_type(const struct mt_asm_tensor *t);
 
 /* ---- the body being lowered --------------------------------------------------------------------- */
@@ -67,7 +68,7 @@ enum mt_access_type mt_asm_tensor_type(const struct mt_asm_tensor *t);
 struct mt_asm_label {
     const char *name;
     LLVMBasicBlockRef block;
-    int passed; /* is before the statement being lowered */
+    int passed; /* 1: before the statement being lowered */
 };
 
 struct mt_asm_body {
@@ -81,72 +82,72 @@ struct mt_asm_body {
     const struct mt_asm_ties *ties;
     const struct mt_asm_builtins *builtins;
     struct mt_asm_error *error;
-    const struct mt_asm_statement *s; /* the statement under way */
-    LLVMValueRef *regs, *outputs;     /* slots; of registers NULL until one is used */
+    const struct mt_asm_statement *s; /* current statement */
+    LLVMValueRef *regs, *outputs;     /* slots; registers have NULL until the first use */
     unsigned *output_bits;
-    LLVMValueRef guard;      /* i1 that register writes depend on, or NULL */
-    LLVMBasicBlockRef first; /* first of the fresh blocks; they are the last of the function */
+    LLVMValueRef guard;      /* i1 condition of register writes, or NULL */
+    LLVMBasicBlockRef first; /* first of the fresh blocks, which are the last of the function */
     struct mt_asm_label *labels;
     unsigned nlabels;
-    LLVMValueRef *allocas; /* made here, for undoing */
+    LLVMValueRef *allocas; /* made here, to undo */
     size_t nallocas, allocas_cap;
-    /* In a module: an integer for memory with a name, a special register or a name; NULL: not known. NULL in
-     * inline asm. */
+    /* In a module: returns an integer for named memory, a special register or a name; NULL: unknown. The
+     * pointer is NULL in inline asm. */
     LLVMValueRef (*symbol)(struct mt_asm_body *l, const struct mt_asm_operand *o);
 };
 
-/* asm_lower.c. mt_asm_begin: l->m, call, a, ties, builtins, error are set; makes slots and labels, the
- * builder is in fresh blocks. Then mt_asm_statement for each statement in order, and one of:
- * mt_asm_insert_before (the blocks come before the call, which stays), mt_asm_undo. mt_asm_end frees.
- * 0 or -1. */
+/* asm_lower.c. Before mt_asm_begin, set l->m, call, a, ties, builtins, error; it makes slots and labels,
+ * and puts the builder into fresh blocks. Then call mt_asm_statement for each statement in order, and
+ * either mt_asm_insert_before (the blocks come before the call, which stays) or mt_asm_undo. mt_asm_end
+ * frees. They return 0 or -1. */
 int mt_asm_statement(struct mt_asm_body *l);
 void mt_asm_end(struct mt_asm_body *l);
 
 int mt_asm_fail(struct mt_asm_body *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* asm_value.c: operands. Values are integers; floats are bit-cast where they are computed with. */
+/* asm_value.c: operands. Values are integers; floats are bit-cast for arithmetic. */
 LLVMTypeRef mt_asm_int(struct mt_asm_body *l, unsigned bits);
 LLVMValueRef mt_asm_const(struct mt_asm_body *l, unsigned bits, uint64_t value);
 LLVMValueRef mt_asm_slot(struct mt_asm_body *l, LLVMTypeRef type, const char *name);
-/* The operand as an integer of `bits` bits (wider registers are cut, narrower ones zero-extended);
- * NULL on error. */
+/* Returns the operand as an integer of `bits` bits (wider registers are truncated, narrower ones
+ * zero-extended), or NULL on error. */
 LLVMValueRef mt_asm_in(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned bits);
 LLVMValueRef mt_asm_in_float(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned bits);
-/* Writes an integer to a register, extending (signed if wanted) or cutting it to the register's width. */
+/* Writes an integer to a register, extended (signed if requested) or truncated to its width. */
 int mt_asm_out(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMValueRef value, int is_signed);
 int mt_asm_out_float(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMValueRef value);
-/* Width of a register operand, 0 for anything else. */
+/* Returns the width of a register operand, 0 for any other. */
 unsigned mt_asm_width(struct mt_asm_body *l, const struct mt_asm_operand *o);
-/* Address of a memory operand as a plain pointer; `shared`: resolve 32-bit shared addresses. */
+/* Returns the address of a memory operand as a plain pointer; `shared`: resolves 32-bit shared addresses. */
 LLVMValueRef mt_asm_address(struct mt_asm_body *l, const struct mt_asm_operand *o, int shared);
-/* A 32-bit or small 64-bit shared address as a plain 64-bit address. */
+/* Returns a 32-bit or small 64-bit shared address as a plain 64-bit address. */
 LLVMValueRef mt_asm_shared_address(struct mt_asm_body *l, LLVMValueRef address);
-LLVMValueRef mt_asm_float_of(struct mt_asm_body *l, LLVMValueRef bits); /* i16 is half */
+LLVMValueRef mt_asm_float_of(struct mt_asm_body *l, LLVMValueRef bits); /* i16 becomes half */
 LLVMValueRef mt_asm_bits_of(struct mt_asm_body *l, LLVMValueRef value);
-/* asm_float.c: denormals of f32 become zeros of the same sign when the opcode says .ftz. */
+/* asm_float.c: flushes f32 denormals to zeros of the same sign if the opcode has .ftz. */
 LLVMValueRef mt_asm_float_flush(struct mt_asm_body *l, LLVMValueRef v);
-/* With .sat: into [0, 1]; NaN becomes 0. */
+/* Clamps to [0, 1] with .sat; NaN becomes 0. */
 LLVMValueRef mt_asm_float_saturate(struct mt_asm_body *l, LLVMValueRef v);
-/* Call of an LLVM intrinsic overloaded on one type, or on none (NULL). */
+/* Calls an LLVM intrinsic overloaded on one type, or on none (NULL). */
 LLVMValueRef mt_asm_intrinsic(struct mt_asm_body *l, const char *name, LLVMTypeRef overload,
                               LLVMValueRef *args, unsigned n);
 
 /* asm_call.c */
-/* Calls a function by name; declared from the arguments' types when there is no builtin of that name. */
+/* Calls a function by name; declares it from the arguments' types if there is no such builtin. */
 LLVMValueRef mt_asm_call_by_name(struct mt_asm_body *l, const char *name, LLVMTypeRef result,
                                  LLVMValueRef *args, unsigned n);
 LLVMValueRef mt_asm_special(struct mt_asm_body *l, const char *name); /* special register; NULL on error */
-/* The builtin that does the whole statement, or NULL. */
+/* Returns the builtin for the whole statement, or NULL. */
 LLVMValueRef mt_asm_find_builtin(struct mt_asm_body *l, LLVMTypeRef *type);
 int mt_asm_call_builtin(struct mt_asm_body *l, LLVMValueRef function, LLVMTypeRef type);
-/* For handlers that meet a form they do not know, before they have built anything: the builtin,
- * or an error. */
+/* Calls the builtin, or reports an error; for handlers that find an unknown form before they have built
+ * anything. */
 int mt_asm_fallback(struct mt_asm_body *l);
-/* Does the statement name shared memory? */
+/* Returns 1 if the statement names shared memory. */
 int mt_asm_is_shared(const struct mt_asm_statement *s);
 
-/* asm_memory.c: one atomic read-modify-write as the opcode says, of one element; the old bits, NULL on error.
- * counts: the bytes of the access that it stands for in the second count, or 0. */
+/* asm_memory.c: builds one atomic read-modify-write of one element by the opcode. Returns the old bits, or
+ * NULL on error. counts: bytes of its access in the second count, or 0. */
 LLVMValueRef mt_asm_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, struct mt_asm_type t,
                            unsigned counts);
 
@@ -159,10 +160,10 @@ int mt_asm_tensor(struct mt_asm_body *l);
 /* Marks an instruction for the second count (mt_mark_kind). */
 void mt_asm_mark(struct mt_asm_body *l, LLVMValueRef inst, enum mt_access_type kind, uint64_t bytes);
 
-/* Fresh block that follows the current one; the builder is not moved. */
+/* Returns a new block after the current one; does not move the builder. */
 LLVMBasicBlockRef mt_asm_block(struct mt_asm_body *l);
 
-/* asm_opcode.c, of opcodes.def. Lowers the statement l->s. */
+/* asm_opcode.c, from opcodes.def. Lowers the statement l->s. */
 typedef int mt_asm_lowering(struct mt_asm_body *l);
 /* clang-format off */
 #define OPCODE(word, function, flags) mt_asm_lowering function;
@@ -179,7 +180,7 @@ typedef int mt_asm_lowering(struct mt_asm_body *l);
 #undef BUILTIN
 #undef TOUCH
 /* clang-format on */
-/* The function that does a statement; NULL: a builtin may. */
+/* Returns the function that lowers a statement; NULL: a builtin may. */
 mt_asm_lowering *mt_asm_find_lowering(const struct mt_asm_statement *s);
 enum mt_asm_flag {
     MT_ASM_SELECTS = 1,
@@ -192,10 +193,10 @@ enum mt_asm_flag {
     MT_ASM_SHARED = 256,
 };
 int mt_asm_is(const struct mt_asm_statement *s, enum mt_asm_flag flag);
-/* Is the first operand what the statement writes (a register, or several)? (asm_call.c) */
+/* Returns 1 if the first operand is written (one or several registers). (asm_call.c) */
 int mt_asm_has_destination(const struct mt_asm_statement *s);
-/* Type that the opcode ends in; fails when there is none. */
+/* Finds the type at the end of the opcode; fails if there is none. */
 int mt_asm_last_type(struct mt_asm_body *l, struct mt_asm_type *t);
-/* Fails unless the statement has between min and max operands. */
+/* Fails unless the statement has min to max operands. */
 int mt_asm_count(struct mt_asm_body *l, unsigned min, unsigned max);
 #endif

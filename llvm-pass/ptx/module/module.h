@@ -1,41 +1,39 @@
-/* Whole modules of PTX: the text becomes LLVM IR for NVPTX, of the shape that clang makes of CUDA, with its
- * kernels marked and debug locations. Later steps do not know where the IR came from. PTX ISA 6.0
- * to 9.0, 64 bit.
- *
- * Plain arithmetic, conversions, loads, stores, branches and calls are plain IR; each other instruction is
- * one call of inline asm, for which asm.h's table of opcodes holds. No function prints or aborts. Not shared
+/* Whole modules of PTX: turns the text into LLVM IR for NVPTX as clang makes it from CUDA, with kernels
+ * marked and debug locations, so that later steps need not know its origin. PTX ISA 6.0 to 9.0, 64 bit.
+ * Plain arithmetic, conversions, loads, stores, branches and calls become plain IR; each other instruction
+ * becomes one call of inline asm under asm.h's table of opcodes. No function prints or aborts. Not shared
  * between threads. */
 #ifndef MT_PASS_MODULE_H
 #define MT_PASS_MODULE_H
 #include <stddef.h>
 #include <llvm-c/Core.h>
 
-/* The module that the text was made of, where it knows better where instructions come from: the location that
- * the line of a .loc stands for, and a function's subprogram; NULL: none. `begin` gets the new module first,
- * to give it the debug information that these belong to. */
+/* The module from which the text was made, if it knows instruction locations better: gives the location
+ * for the line of a .loc, and a function's subprogram; NULL: none. `begin` gets the new module first, to
+ * give it the debug information that these belong to. */
 struct mt_ptx_origin {
     void (*begin)(void *ctx, LLVMModuleRef made);
     LLVMMetadataRef (*location)(void *ctx, unsigned line);
     LLVMMetadataRef (*subprogram)(void *ctx, const char *function);
-    int (*never)(void *ctx, unsigned line); /* is its `exit` where no thread can come to? */
+    int (*never)(void *ctx, unsigned line); /* returns 1 if the `exit` on this line is unreachable */
     void *ctx;
 };
 
-/* What is wanted of a module. A large one is compiled kernel by kernel: the base is what they share, its
- * variables and the functions that are called by pointer; a kernel comes with what it calls, and finds the
+/* Part of a module to make. A large module is compiled kernel by kernel. The base has all that they share:
+ * variables, and functions called by pointer. A kernel comes with the functions it calls, and finds the
  * base's under names with MT_DEVICE_PREFIX (format/image.h). */
 enum mt_ptx_part { MT_PTX_WHOLE, MT_PTX_BASE, MT_PTX_KERNEL };
 
-/* Lines of a file, of code that a kernel has. */
+/* Lines of a file with code of a kernel. */
 struct mt_ptx_place {
     LLVMMetadataRef file; /* NULL: the PTX itself */
-    unsigned line, lines; /* the first one, and how many */
+    unsigned line, lines; /* first line, and number of lines */
 };
-/* The file's path, malloc'ed; NULL: the PTX, or no memory. */
+/* Returns the file's path, malloc'ed; NULL: the PTX itself, or no memory. */
 char *mt_ptx_place_file(const struct mt_ptx_place *place);
 
-/* What the image of one kernel is made of. Where the text is the same in two versions of a module, the images
- * are, but for lines: those of one version's places are those of the other's, in their order. */
+/* Input of the image of one kernel. If the text is the same in two versions of a module, so are the
+ * images, except for lines: the places of both versions correspond in order. */
 struct mt_ptx_content {
     const char *kernel, *text;
     size_t length;
@@ -44,62 +42,61 @@ struct mt_ptx_content {
 };
 
 struct mt_ptx_source {
-    const char *name; /* of the file: for lines where the PTX has no .loc */
+    const char *name; /* name of the file, for lines if the PTX has no .loc */
     const char *text;
     size_t length;
-    /* What could not be read: the line in the text, counted from 1, and a sentence. */
+    /* Reports an unreadable part: line of the text, counted from 1, and a sentence. */
     void (*tell)(void *ctx, unsigned line, const char *message);
-    /* Of a part: its kernel, of a base each of the kernels that it leaves to others. 0, or -1: no memory. */
+    /* For parts: gets the kernel, or for a base each of the kernels left to others. Returns 0, or -1
+     * without memory. */
     int (*content)(void *ctx, const struct mt_ptx_content *content);
     void *ctx;
     enum mt_ptx_part part;
     const char *kernel;                 /* MT_PTX_KERNEL: its name */
     const struct mt_ptx_origin *origin; /* or NULL */
-    uint64_t limit; /* bytes that declarations may ask for in addition to 16 times their text; 0: the usual
-                       number */
+    uint64_t limit; /* bytes that declarations may request beyond 16 times their text; 0: the default */
 };
 #define MT_PTX_LIMIT (16u << 20)
 
-/* What was read of a module. */
+/* Results for a module that was read. */
 struct mt_ptx_result {
-    unsigned functions; /* with a body, kernels among them */
+    unsigned functions; /* number with a body, including kernels */
     unsigned kernels;
-    unsigned
-        failed;     /* functions that were not understood: they run into an instruction that nobody can run */
-    unsigned lines; /* 1: the PTX has lines of its source; 0: its own are taken */
+    unsigned failed;       /* functions not understood, which become an invalid instruction */
+    unsigned lines;        /* 1: the PTX has source lines; 0: its own lines are used */
     unsigned architecture; /* the N of .target sm_N */
-    /* Not of a whole module: */
-    int pointers;          /* 1: it has functions that are called by pointer */
-    const char *undivided; /* why no base can be made; NULL: it can */
+    /* For parts only: */
+    int pointers;          /* 1: some functions are called by pointer */
+    const char *undivided; /* reason why no base can be made, or NULL */
 };
 
-/* An attribute of functions with a body: that N, which may be newer than what LLVM compiles for. */
+/* Attribute of functions with a body: that N, which may be newer than LLVM supports. */
 #define MT_PTX_ARCHITECTURE "memtrace-ptx-architecture"
 
-/* The module, which the caller owns, or NULL after `tell`: the text outside of functions is not understood,
- * or what was made is not valid; or without, `undivided`. */
+/* Returns the module, owned by the caller. Returns NULL after `tell` if the text outside of functions is
+ * not understood or the result is invalid, or without a call of it for `undivided`. */
 LLVMModuleRef mt_ptx_read(LLVMContextRef context, const struct mt_ptx_source *source,
                           struct mt_ptx_result *result);
 
-/* on 1: until it is called with 0, LLVM's passes make no load of these functions where the PTX has none, as
- * they would out of an `if` where the address is a variable's. The PTX was optimised, and the hardware loads
- * what it says. */
+/* on 1: until a call with 0, LLVM's passes add no loads to these functions (as they would move one out of
+ * an `if` for the address of a variable). The PTX was optimised, and the hardware executes exactly its
+ * loads. */
 void mt_ptx_keep_loads(LLVMModuleRef module, int on);
 
-/* Integers that are addresses become pointers to what they point into, where that is known. mt_ptx_read has
- * done it; after passes that made values of variables more are known. */
+/* Turns integers that are addresses into pointers to their objects, where known. mt_ptx_read has done so;
+ * more are known after passes that make variables values. */
 void mt_ptx_find_pointers(LLVMValueRef function);
 
-/* The load or store is volatile until it is released: no pass leaves it out or joins it with another. When a
- * module has been read, each access to global memory or by a generic address is, as ptxas leaves out few;
- * one of the stack is only if the module is compiled for a debugger. */
+/* Makes the load or store volatile until it is released, so that no pass drops or joins it. After reading
+ * a module all accesses to global memory and by generic addresses are, since ptxas drops few; accesses to
+ * the stack only if the module is compiled for a debugger. */
 void mt_ptx_keep_access(LLVMValueRef inst, const char *opcode);
-const char *mt_ptx_kept_as(LLVMValueRef inst); /* its opcode; NULL: it is not kept */
+const char *mt_ptx_kept_as(LLVMValueRef inst); /* its opcode; NULL: not kept */
 void mt_ptx_release_access(LLVMValueRef inst);
-void mt_ptx_release_accesses(LLVMModuleRef module); /* all of them */
-/* A product, sum or difference of floats that is not to be fused with another, or only by ptxas. */
+void mt_ptx_release_accesses(LLVMModuleRef module); /* releases all of them */
+/* Keeps a product, sum or difference of floats from being fused, except by ptxas. */
 void mt_ptx_keep_word(LLVMValueRef inst, const char *opcode);
-/* module_spell.c, in the place of that, for the GPU: what is kept becomes inline asm, the instructions that
- * it was read from, so that the back end does not put others in their place. */
+/* module_spell.c, used instead for the GPU: turns kept instructions into inline asm of the instructions
+ * they were read from, so that the back end does not replace them. */
 void mt_ptx_spell(LLVMModuleRef module);
 #endif

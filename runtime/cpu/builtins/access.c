@@ -1,9 +1,7 @@
-/* The record calls that the pass puts before each access. */
+/* Record calls, which the pass puts before each access. */
 #include "access.h"
 #include "memtrace/device.h"
 #include <stddef.h>
-
-/* The record calls that the pass puts before each access. */
 
 MT_INLINED void __mt_access_global(void *p, uint32_t meta, uint32_t site)
 {
@@ -37,7 +35,7 @@ MT_BUILTIN void __mt_access_generic_n(void *p, uint64_t bytes, uint32_t type, ui
         __mt_access_global_n(p, bytes, type, site);
 }
 
-/* The second count (llvm-pass/lower/count.c). */
+/* Second count (llvm-pass/lower/count.c). */
 MT_INLINED void __mt_count(void *p, uint64_t accesses, uint64_t bytes, uint32_t kind)
 {
     if (accesses && mt_is_global((uint64_t)p)) {
@@ -52,8 +50,8 @@ MT_INLINED void __mt_untraced(uint32_t note)
     mt_cpu_tls.untraced++;
 }
 
-/* The record calls of shared and local memory and of barriers (option spaces of the pass). Compact traces
- * alone have them. */
+/* Record calls of shared memory, local memory and barriers (option spaces of the pass), for compact traces
+ * only. */
 
 MT_BUILTIN void __mt_access_shared(void *p, uint32_t meta, uint32_t site)
 {
@@ -67,7 +65,7 @@ MT_BUILTIN void __mt_access_shared_n(void *p, uint64_t bytes, uint32_t type, uin
         access_block(spaces_shared((uint64_t)p), bytes, type, site);
 }
 
-/* Local memory, barriers: the address is a number that the pass has made. */
+/* Records local memory and barriers: the address is a number made by the pass. */
 MT_BUILTIN void __mt_access_number(void *p, uint32_t meta, uint32_t site)
 {
     if (spaces_wanted())
@@ -127,21 +125,21 @@ MT_BUILTIN void __mt_access_phase_n(void *p, uint64_t bytes, uint32_t type, uint
         access_block(spaces_phase((uint64_t)p, type), bytes, type, site);
 }
 
-/* Records of code for whole warps (llvm-pass/vector/record.c): what the warp accesses at once is one run.
- * `warp`: its number in its CTA. */
+/* Records of code for whole warps (llvm-pass/vector/record.c): an access of a warp is one run. `warp`: its
+ * number in its CTA. */
 
 #define LANES 32
 
 _Static_assert(offsetof(struct mt_access_run, site) == offsetof(struct mt_access_run, meta) + 4,
                "type and site are one number");
 
-/* of: the low half is meta, the high one the site. */
+/* of: meta in the low half, the site in the high half. */
 struct what {
     uint64_t of;
     uint32_t warp;
 };
 
-/* apart: the addresses of lanes that are not even, or how far rows of so many lanes are apart. */
+/* apart: addresses of lanes that are not evenly spaced, or the distance between rows of lanes. */
 static MT_INLINE void warp_append_as(struct mt_access_run *r, uint64_t base, int64_t stride, int64_t apart,
                                      uint32_t row, uint32_t mask, uint32_t count, struct what w)
 {
@@ -166,7 +164,7 @@ static MT_INLINE void warp_append(struct mt_access_run *r, uint64_t base, int64_
     warp_append_as(r, base, stride, (int64_t)addresses, 0, mask, count, w);
 }
 
-/* By itself, as it is what makes its caller save all registers. */
+/* A function of its own, as it makes its caller save all registers. */
 static MT_KEPT uint64_t warp_more_room(uint64_t base, int64_t stride, const uint64_t *lane, uint32_t mask,
                                        uint64_t of)
 {
@@ -174,7 +172,7 @@ static MT_KEPT uint64_t warp_more_room(uint64_t base, int64_t stride, const uint
     return mt_cpu_run_room(base, stride, lane, mask, (uint32_t)of, site).bad; /* at t->run */
 }
 
-/* Lanes' addresses: `lane`, or base + i * stride where it is NULL. */
+/* Makes room for a run. Lane addresses: `lane`, or base + i * stride if it is NULL. */
 static MT_INLINE struct mt_run_room warp_room(uint64_t base, int64_t stride, const uint64_t *lane,
                                               uint32_t mask, struct what w)
 {
@@ -188,7 +186,7 @@ static MT_INLINE struct mt_run_room warp_room(uint64_t base, int64_t stride, con
     return (struct mt_run_room){r, bad};
 }
 
-/* The lanes' addresses one after the other. Returns how many. */
+/* Packs the lanes' addresses. Returns their number. */
 static MT_INLINE uint32_t warp_gather(uint64_t *to, const uint64_t *lane, uint32_t mask)
 {
     uint32_t n = 0;
@@ -197,7 +195,7 @@ static MT_INLINE uint32_t warp_gather(uint64_t *to, const uint64_t *lane, uint32
     return n;
 }
 
-/* Lanes of any addresses. */
+/* Records lanes with any addresses. */
 MT_BUILTIN MT_KEPT uint32_t __mt_warp_global_lanes(const uint64_t *lane, uint32_t mask, uint64_t of,
                                                    uint32_t warp)
 {
@@ -226,10 +224,10 @@ static MT_INLINE uint32_t warp_lanes(const uint64_t *lane, uint32_t mask, struct
     return __mt_warp_global_lanes(lane, mask, w.of, w.warp);
 }
 
-/* All that is not simple has the same parameters, in the same registers. */
+/* All special cases have the same parameters, in the same registers. */
 #define OTHER(function) __attribute__((musttail)) return function(base, stride, mask, of, warp)
 
-/* Some lanes of a row, with gaps between them. */
+/* Records some lanes of a row, with gaps between them. */
 static MT_KEPT uint32_t warp_apart(uint64_t base, int64_t stride, uint32_t mask, uint64_t of, uint32_t warp)
 {
     uint64_t lane[LANES];
@@ -238,7 +236,7 @@ static MT_KEPT uint32_t warp_apart(uint64_t base, int64_t stride, uint32_t mask,
     return warp_lanes(lane, mask, (struct what){of, warp});
 }
 
-/* Some lanes of a row, or all when there is no room. */
+/* Records some lanes of a row, or all if there is no room. */
 static MT_KEPT uint32_t warp_other(uint64_t base, int64_t stride, uint32_t mask, uint64_t of, uint32_t warp)
 {
     struct what w = {of, warp};
@@ -251,7 +249,7 @@ static MT_KEPT uint32_t warp_other(uint64_t base, int64_t stride, uint32_t mask,
     return (uint32_t)r.bad;
 }
 
-/* Lanes of the mask whose addresses are global. */
+/* Returns the lanes of the mask whose addresses are global. */
 static MT_INLINE uint32_t warp_globals(const uint64_t *lane, uint32_t mask)
 {
     uint32_t global = 0;
@@ -262,7 +260,7 @@ static MT_INLINE uint32_t warp_globals(const uint64_t *lane, uint32_t mask)
     return global;
 }
 
-/* Some lanes of the row may be in memory that is not global. */
+/* Records a row some of whose lanes may be in non-global memory. */
 static MT_KEPT uint32_t warp_mixed(uint64_t base, int64_t stride, uint32_t mask, uint64_t of, uint32_t warp)
 {
     uint64_t lane[LANES];
@@ -272,7 +270,8 @@ static MT_KEPT uint32_t warp_mixed(uint64_t base, int64_t stride, uint32_t mask,
     return mask ? warp_other(base, stride, mask, of, warp) : 0;
 }
 
-/* Is [base, base + (n - 1) * stride] surely global? It meets neither of the ranges that are not. */
+/* Returns whether [base, base + (n - 1) * stride] is surely global, as it meets neither of the non-global
+ * ranges. */
 static MT_INLINE bool warp_all_global(uint64_t base, int64_t stride, uint32_t n)
 {
     const struct mt_cpu_tls *t = &mt_cpu_tls;
@@ -283,8 +282,8 @@ static MT_INLINE bool warp_all_global(uint64_t base, int64_t stride, uint32_t n)
                             1);
 }
 
-/* All lanes of an even row, which there is room for, are what nearly all accesses are. Few registers, as each
- * one has to be kept. */
+/* Records all lanes of an evenly spaced row with room for it, which nearly all accesses are. Uses few
+ * registers, as each one must be saved. */
 MT_BUILTIN MT_KEPT uint32_t __mt_warp_global(uint64_t base, int64_t stride, uint32_t mask, uint64_t of,
                                              uint32_t warp)
 {
@@ -335,7 +334,7 @@ static MT_INLINE void warp_append_rows(uint64_t base, uint64_t base1, int64_t st
     warp_append_as(mt_cpu_tls.run, base, stride, (int64_t)(base1 - base), LANES / 2, UINT32_MAX, LANES, w);
 }
 
-/* Two rows that are one, or that there is no room for. */
+/* Records two rows that form one row, or that there is no room for. */
 static MT_KEPT uint32_t warp_other_rows(uint64_t base, uint64_t base1, int64_t stride, uint64_t of,
                                         uint32_t warp)
 {
@@ -352,7 +351,7 @@ static MT_KEPT uint32_t warp_other_rows(uint64_t base, uint64_t base1, int64_t s
     return (uint32_t)bad;
 }
 
-/* All lanes of two rows of 16. */
+/* Records all lanes of two rows of 16. */
 MT_BUILTIN MT_KEPT uint32_t __mt_warp_global_rows(uint64_t base, uint64_t base1, int64_t stride, uint64_t of,
                                                   uint32_t warp)
 {
@@ -387,14 +386,14 @@ static MT_KEPT void warp_end(void)
     mt_cpu_run_bad();
 }
 
-/* After records of what cannot be left out. */
+/* Ends the warp after records of accesses that cannot be skipped. */
 MT_INLINED void __mt_warp_end(uint32_t bad)
 {
     if (__builtin_expect(bad != 0, 0))
         warp_end();
 }
 
-/* Is there anything to record? The address and the type become those of the trace. */
+/* Returns whether there is anything to record, with address and type as in the trace. */
 static MT_INLINE bool warp_where(enum mt_record_of of, uint64_t *address, uint32_t *type)
 {
     switch (of) {
@@ -420,8 +419,8 @@ static MT_INLINE bool warp_where(enum mt_record_of of, uint64_t *address, uint32
     return spaces_wanted();
 }
 
-/* Lanes of any addresses, `bytes` (NULL: meta's size) and, by their address, kinds: those that are alike are
- * one access. Gives back bad lanes, as all of these do. */
+/* Records lanes with any addresses, with `bytes` (NULL: meta's size) and kind per lane; equal ones form
+ * one access. Returns the bad lanes, as all of these functions do. */
 MT_BUILTIN uint32_t __mt_warp_each(uint32_t space, const uint64_t *lane, const uint64_t *bytes, uint32_t mask,
                                    uint64_t of, uint32_t warp)
 {
@@ -454,13 +453,14 @@ MT_BUILTIN uint32_t __mt_warp_each(uint32_t space, const uint64_t *lane, const u
     return bad;
 }
 
-/* Here, as all that code for whole warps calls is. */
+/* Here, like everything that code for whole warps calls. */
 MT_BUILTIN void __mt_warp_undefined(uint32_t thread, uint32_t lanes, const uint32_t *from)
 {
     mt_cpu_warp_undefined(thread / LANES, lanes, from);
 }
 
-/* These lanes come to a barrier, and others are elsewhere. Only where each access asks (MEMTRACE_CHECK). */
+/* Reports that these lanes reach a barrier while others are elsewhere. Called only if each access is
+ * checked (MEMTRACE_CHECK). */
 MT_INLINED void __mt_warp_apart(uint32_t thread, uint32_t lanes, uint32_t others)
 {
     if (__builtin_expect(mt_cpu_tls.run == mt_cpu_tls.run_end, 0) && others)

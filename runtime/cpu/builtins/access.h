@@ -1,16 +1,16 @@
-/* One record of the running thread: a run of one lane (memtrace/device.h). */
+/* Appends one record of the running thread: a run of one lane (memtrace/device.h). */
 #ifndef MT_BUILTIN_ACCESS_H
 #define MT_BUILTIN_ACCESS_H
 #include "builtin.h"
 #include "memtrace/device.h"
 #include "memtrace/record.h"
-#define RECORD_MAX ((1u << 28) - 1) /* bytes one record can say */
+#define RECORD_MAX ((1u << 28) - 1) /* most bytes of one record */
 
-/* The pass defines it: 0, but for images of several files that make one program (-fgpu-rdc), where a kernel
- * of one runs functions of another. */
+/* Number of the image's first site, defined by the pass. It is 0, except in programs of several images
+ * (-fgpu-rdc), where a kernel of one image runs functions of another. */
 extern uint32_t __mt_site_base;
 
-/* The record of an access at `address`. 1: the access is bad and must not be made. */
+/* Records an access at `address`. Returns 1 if the access is bad and must not be made. */
 static MT_INLINE bool access_append(uint64_t address, uint32_t meta, uint32_t site)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
@@ -37,13 +37,13 @@ static MT_INLINE void access_record(uint64_t address, uint32_t meta, uint32_t si
         mt_cpu_run_bad();
 }
 
-/* The same before an access that is made where this returns. */
+/* Records an access at `address`. Returns the address to use for the access. */
 static MT_INLINE uint64_t access_place(uint64_t address, uint32_t meta, uint32_t site)
 {
     return access_append(address, meta, site) ? mt_cpu_run_nowhere(meta) : address;
 }
 
-/* Of a long block several. */
+/* Records a long block, as several records if it needs them. */
 static MT_INLINE void access_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site)
 {
     while (bytes) {
@@ -54,16 +54,16 @@ static MT_INLINE void access_block(uint64_t address, uint64_t bytes, uint32_t ty
     }
 }
 
-/* Where accesses are that are not of global memory alone, as traces say it. */
-/* Compact traces alone have such records. */
+/* ---- accesses to memory other than global, as traces state them ---- */
+/* Returns whether such accesses are recorded: only compact traces have them. */
 static MT_INLINE bool spaces_wanted(void)
 {
     return mt_cpu_tls.compact != 0;
 }
 
-/* Where in the CTA's shared memory an address lies: a pointer, or what PTX has in 32 bits (see
- * mt_asm_shared_address). In the memory of another CTA of the cluster: the CTA's number + 1 in the upper
- * half. */
+/* Returns the offset of an address in the CTA's shared memory. The address is a pointer, or PTX's 32-bit
+ * form (see mt_asm_shared_address). For the memory of another CTA of the cluster, the upper half is that
+ * CTA's number + 1. */
 static MT_INLINE uint64_t spaces_shared(uint64_t p)
 {
     uint64_t base = (uint64_t)mt_cpu_tls.shared, stride = mt_cpu_tls.cluster_stride;
@@ -75,15 +75,16 @@ static MT_INLINE uint64_t spaces_shared(uint64_t p)
     return (at / stride + 1) << 32 | at % stride;
 }
 
-/* Is it another CTA's shared memory? */
+/* Returns whether the address is in another CTA's shared memory. */
 static MT_INLINE bool spaces_of_cluster(uint64_t p)
 {
     const uint32_t *n = mt_cpu_tls.cluster;
     return p - (uint64_t)mt_cpu_tls.cluster_shared < mt_cpu_tls.cluster_stride * n[0] * n[1] * n[2];
 }
 
-/* A generic pointer. meta's type: what is done | spaces to be recorded besides global memory << 2.
- * 0: nothing to record; else the type, with *address as the trace has it. */
+/* Classifies a generic pointer. The meta word's type holds the operation, and << 2 the spaces to record
+ * besides global memory. Returns 0 if there is nothing to record, else the type, with *address as in the
+ * trace. */
 static MT_INLINE bool spaces_of(uint64_t *address, uint32_t *type)
 {
     uint32_t wanted = *type >> 2, op = *type & 3;
@@ -99,13 +100,13 @@ static MT_INLINE bool spaces_of(uint64_t *address, uint32_t *type)
     return true;
 }
 
-/* An mbarrier: its address with MT_MBARRIER_… in its lower bits. */
+/* Returns the address of an mbarrier with MT_MBARRIER_… in its lower bits. */
 static MT_INLINE uint64_t spaces_object(uint64_t p)
 {
     return spaces_shared(p & ~(uint64_t)MT_MBARRIER_FLAGS) | (p & MT_MBARRIER_FLAGS);
 }
 
-/* The same, which phase is to be found out: the one it is in, after a wait the one before. */
+/* Returns the address of an mbarrier with its phase: the present one, or after a wait the one before. */
 static MT_INLINE uint64_t spaces_phase(uint64_t p, uint32_t type)
 {
     const uint64_t *object =

@@ -1,7 +1,6 @@
-/* Shared by the builtins: device intrinsics in C, compiled to bitcode and linked into every CPU image. Names
- * and argument conventions: docs/design/pass.md. Nothing here has state of its own,
- * and all of it may be inlined.
- * `_Float16` is LLVM's half, bool is i1. */
+/* Shared by the builtins: device intrinsics in C, compiled to bitcode and linked into every CPU image.
+ * Names and argument conventions: docs/design/pass.md. Nothing here has state of its own, and everything
+ * may be inlined. `_Float16` is LLVM's half, bool is i1. */
 #ifndef MT_BUILTIN_H
 #define MT_BUILTIN_H
 #include <stdbool.h>
@@ -10,11 +9,11 @@
 
 #define MT_INLINE __attribute__((always_inline)) inline
 #define MT_BUILTIN __attribute__((visibility("hidden"), nothrow))
-/* Keeps all of its caller's registers, those of vectors, too: what many places call has its code here once,
- * and the kernel's values stay where they are. One that has nothing to save must not call others but by a
- * tail call: LLVM 19 takes rcx to move the stack pointer back. */
+/* A function that keeps all of its caller's registers, vector registers too: code called from many places
+ * exists once, and the kernel's values stay in registers. A function with nothing to save may call others
+ * only by a tail call: LLVM 19 overwrites rcx to restore the stack pointer. */
 #define MT_KEPT __attribute__((noinline, preserve_all))
-#define MT_INLINED MT_BUILTIN __attribute__((always_inline)) /* a builtin that must not stay a call */
+#define MT_INLINED MT_BUILTIN __attribute__((always_inline)) /* a builtin that must not remain a call */
 
 static MT_INLINE float mt_f32(uint32_t u)
 {
@@ -45,7 +44,7 @@ static MT_INLINE float mt_ftz(float x)
 {
     return (mt_u32(x) & 0x7f800000) ? x : mt_f32(mt_u32(x) & 0x80000000);
 }
-/* Is it neither of a stack, shared memory or arguments, nor a constant? */
+/* Returns whether an address is global: not on a stack, in shared memory, an argument or a constant. */
 static MT_INLINE bool mt_is_global(uint64_t a)
 {
     if (a - mt_cpu_tls.local_base < mt_cpu_tls.local_bytes)

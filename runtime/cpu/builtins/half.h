@@ -1,5 +1,5 @@
-/* Half (f16) and bfloat16 (bf16) as bit patterns: conversions and exactly rounded arithmetic, for the
- * intrinsics and the inline-asm builtins. Two packed values: the first in the low half of a uint32_t. NaN
+/* Half (f16) and bfloat16 (bf16) as bit patterns: conversions and exactly rounded arithmetic for the
+ * intrinsics and the inline-asm builtins. A pair has its first value in the low half of a uint32_t. NaN
  * results are the canonical 0x7fff, as on the GPU. */
 #ifndef MT_HALF_H
 #define MT_HALF_H
@@ -8,14 +8,14 @@
 
 enum mt_mode { MT_RN, MT_MODE_RM, MT_MODE_RP, MT_MODE_RZ }; /* as in SSE's rounding control */
 
-/* ---- through wider types without rounding twice ---- */
+/* ---- wider types without double rounding ---- */
 
-/* Round to odd: cut off, and the last bit set if anything was lost. A second rounding to at least two bits
- * less is then that of the exact value. */
+/* Adds with rounding to odd: truncates, then sets the last bit if anything was lost. A second rounding to
+ * at least two bits fewer then equals one rounding of the exact value. */
 static MT_INLINE double mt_odd_sum(double a, double b)
 {
     double s = a + b, t = s - a, e = (a - (s - t)) + (b - t);
-    uint64_t u = mt_u64(s), lost = (e < 0) | (e > 0); /* an infinite or NaN sum has e NaN or 0 */
+    uint64_t u = mt_u64(s), lost = (e < 0) | (e > 0); /* e is NaN or 0 if the sum is infinite or NaN */
     return mt_f64(u + (lost & ~u & 1) * ((e > 0) == (s > 0) ? 1ull : -1ull));
 }
 
@@ -24,7 +24,7 @@ static MT_INLINE float mt_odd_float(double x)
     float f = (float)x;
     double back = f;
     uint32_t u = mt_u32(f), lost = (back < x) | (back > x);
-    uint32_t away = x > 0 ? back > x : back < x; /* also where it became infinite */
+    uint32_t away = x > 0 ? back > x : back < x; /* also if rounding made it infinite */
     return mt_f32((u - away) | lost);
 }
 
@@ -41,7 +41,7 @@ static MT_INLINE double mt_odd_from_s64(int64_t x)
 
 /* ---- f16 ---- */
 
-/* Half's own type where it rounds to nearest: that there is for vectors, too. */
+/* Converts by LLVM's half type, which rounds to nearest and has a vector form. */
 static MT_INLINE float mt_f16_float(uint16_t h)
 {
     _Float16 x;
@@ -61,7 +61,7 @@ static MT_INLINE uint16_t mt_canonical(uint16_t bits, bool nan)
     return nan ? 0x7fff : bits;
 }
 
-/* In each rounding mode; `mode` must be constant. */
+/* Rounds in the given mode; `mode` must be constant. */
 #define mt_f16_round(x, mode)                                                                                \
     ({                                                                                                       \
         float round_ = (x);                                                                                  \
@@ -100,7 +100,7 @@ static MT_INLINE uint16_t mt_bf16_from(float x, enum mt_mode mode)
     return mt_canonical((uint16_t)((u + more) >> 16), x != x);
 }
 
-/* ---- both formats by one name: T is f16 or bf16 ---- */
+/* ---- both formats under one name: T is f16 or bf16 ---- */
 
 static MT_INLINE uint16_t mt_f16_ftz(uint16_t x)
 {
@@ -131,7 +131,7 @@ static MT_INLINE uint16_t mt_bf16_ftz(uint16_t x)
     {                                                                                                        \
         return mt_##T##_from(mt_##T##_float(a) - mt_##T##_float(b), MT_RN);                                  \
     }                                                                                                        \
-    /* .sat: into [0, 1], NaN becomes 0; .relu: not below 0, NaN stays. */                                   \
+    /* .sat clamps to [0, 1], NaN becomes 0; .relu clamps to at least 0, NaN stays. */                       \
     static MT_INLINE uint16_t mt_##T##_sat(uint16_t x)                                                       \
     {                                                                                                        \
         return mt_##T##_nan(x) || x >> 15 ? 0 : x > ONE ? ONE : x;                                           \
@@ -148,7 +148,7 @@ static MT_INLINE uint16_t mt_bf16_ftz(uint16_t x)
     {                                                                                                        \
         return x ^ 0x8000;                                                                                   \
     }                                                                                                        \
-    /* -0 < +0; one NaN loses, or (nan) wins. */                                                             \
+    /* Orders -0 below +0. One NaN loses, or wins if `nan`. */                                               \
     static MT_INLINE uint16_t mt_##T##_extreme(uint16_t a, uint16_t b, bool smaller, bool nan)               \
     {                                                                                                        \
         bool an = mt_##T##_nan(a), bn = mt_##T##_nan(b);                                                     \
@@ -167,8 +167,8 @@ static MT_INLINE uint16_t mt_bf16_ftz(uint16_t x)
 MT_HALF_FORMAT(f16, MT_F16_ONE)
 MT_HALF_FORMAT(bf16, MT_BF16_ONE)
 
-/* A product of two halves is exact in float. Beside a third one it is not exact in double where one of the
- * two is tiny, but then the other has no more bits than a half, and is not the middle between two of them. */
+/* A product of two halves is exact in float. With a third half added it may be inexact in double if one of
+ * the two is tiny. The other then has no more bits than a half, and is not midway between two halves. */
 static MT_INLINE uint16_t mt_f16_mul(uint16_t a, uint16_t b)
 {
     return mt_f16_from(mt_f16_float(a) * mt_f16_float(b), MT_RN);
@@ -192,7 +192,7 @@ static MT_INLINE uint16_t mt_bf16_fma(uint16_t a, uint16_t b, uint16_t c)
 #define MT_LO(x) ((uint16_t)(x))
 #define MT_HI(x) ((uint16_t)((x) >> 16))
 
-/* Functions of one, two and three values, for single values and pairs, under a common prefix. */
+/* Functions of one, two and three values under a common prefix, for single values and pairs. */
 #define MT_HALF1(prefix, T, expression)                                                                      \
     static MT_INLINE uint16_t one_##prefix##_##T(uint16_t a)                                                 \
     {                                                                                                        \

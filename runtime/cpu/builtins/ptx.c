@@ -1,20 +1,20 @@
-/* PTX instructions that compute. */
+/* Arithmetic PTX instructions. */
 #include "builtin.h"
 #include "half.h"
 
-/* 2^x for floats, without branches or calls, so that loops over threads and warps vectorise: less than one
- * unit in the last place from the exact result (PTX allows 2^-22, four of them). */
+/* 2^x for floats without branches or calls, so that loops over threads and warps vectorise. The error is
+ * less than one unit in the last place (PTX allows 2^-22, four units). */
 static MT_INLINE float mt_power_of_two(int n)
 {
     return mt_f32((uint32_t)(n + 127) << 23);
 }
 
-/* x = k + r with |r| <= 1/2; 2^r by a polynomial through six points, whose own error is 2^-27; 2^k in two
+/* x = k + r with |r| <= 1/2. 2^r is a polynomial through six points with an error of 2^-27; 2^k takes two
  * steps, as neither 2^128 nor 2^-151 is a float. Beyond the clamps the float is infinite or zero anyway; a
  * NaN passes the comparisons. */
 static MT_INLINE float mt_exp2f(float x)
 {
-    const float shift = 0x1.8p23f; /* adding it leaves the nearest whole number in the low bits */
+    const float shift = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
     float d = x > 128 ? 128 : x;
     d = d < -151 ? -151 : d;
     float t = d + shift, r = d - (t - shift), p = 0x1.44138ap-13f;
@@ -83,7 +83,7 @@ static MT_INLINE float mt_exp2f(float x)
     {                                                                                                        \
         if ((int64_t)a >= 0)                                                                                 \
             return mt_from_s64_##s((int64_t)a, rc);                                                          \
-        /* Half of it, with a sticky last bit that only rounding sees. */                                    \
+        /* Half of the value, with a sticky last bit that only affects rounding. */                          \
         return 2 * mt_from_s64_##s((int64_t)(a >> 1 | (a & 1)), rc);                                         \
     }
 MT_DIRECTED(double, d, "d")
@@ -97,9 +97,9 @@ static MT_INLINE double mt_fma_d(double a, double b, double c, uint32_t rc)
     return r;
 }
 
-/* CUDA's expf and its relatives round an fma down: without MXCSR, so that loops over threads vectorise. The
- * product is exact in double precision, and sum + error is the exact result, so the float nearest to the sum
- * is next to the right one at most. Infinity and NaN make all comparisons false. */
+/* CUDA's expf and its relatives round an fma down: done without MXCSR, so that loops over threads
+ * vectorise. The product is exact in double precision, and sum + error is the exact result, so the float
+ * nearest to the sum is at most one float away. Infinity and NaN make all comparisons false. */
 static MT_INLINE float mt_fma_f(float a, float b, float c, uint32_t rc)
 {
     double product = (double)a * b, sum = product + c;
@@ -108,7 +108,7 @@ static MT_INLINE float mt_fma_f(float a, float b, float c, uint32_t rc)
     bool above = (r > sum) | ((r == sum) & (error < 0)), below = (r < sum) | ((r == sum) & (error > 0));
     uint32_t u = mt_u32(r), sign = u & 0x80000000, zero = (u << 1) == 0;
     uint32_t lower = zero ? 0x80000001 : sign ? u + 1 : u - 1, upper = zero ? 1 : sign ? u - 1 : u + 1;
-    if (rc == MT_RM) /* and +0 - 0 or x - x is -0 */
+    if (rc == MT_RM) /* +0 - 0 and x - x are -0, too */
         u = above ? lower : sum == 0 && !(mt_u64(product) == 0 && mt_u32(c) == 0) ? 0x80000000 : u;
     else if (rc == MT_RP)
         u = below ? upper : u;
@@ -132,8 +132,8 @@ static MT_INLINE float mt_narrow(double a, uint32_t rc)
     MT_ROUNDED(rc, "vcvtsd2ss %[a], %[a], %[r]", r, [a] "x"(a));
     return r;
 }
-/* The tf32 next to it, as f32 whose 13 last bits are 0: nearest with halves away from zero or to even, or
- * towards zero. finite: the largest instead of infinity. */
+/* Rounds to tf32, as f32 whose 13 last bits are 0: to nearest with halves away from zero or to even, or
+ * towards zero. finite: the largest value instead of infinity. */
 enum mt_tf32_mode { MT_TF32_AWAY, MT_TF32_EVEN, MT_TF32_ZERO };
 static MT_INLINE uint32_t mt_tf32(float a, enum mt_tf32_mode mode, bool finite)
 {
@@ -149,7 +149,7 @@ static MT_INLINE uint32_t mt_tf32(float a, enum mt_tf32_mode mode, bool finite)
 
 /* Bit operations. */
 /* PTX fns: position of the offset-th set bit counted from `base` upwards (offset > 0) or downwards (< 0);
- * offset 0 asks for bit `base` itself. 0xffffffff when there is none. */
+ * offset 0 tests bit `base` itself. Returns 0xffffffff if there is none. */
 static MT_INLINE uint32_t mt_fns(uint32_t mask, uint32_t base, int32_t offset)
 {
     if (offset == 0)
@@ -161,8 +161,8 @@ static MT_INLINE uint32_t mt_fns(uint32_t mask, uint32_t base, int32_t offset)
     return ~0u;
 }
 
-/* Inline PTX on f32 and f64 that the translator does not do in plain IR: directed roundings, flushed and
- * clamped forms, approximations, extremes with NaN. */
+/* Inline PTX on f32 and f64 that the translator does not turn into plain IR: directed roundings, flushed
+ * and clamped forms, approximations, extremes with NaN. */
 
 #define F(x) mt_ftz(x)
 #define S(x) math_saturate(x)
@@ -244,15 +244,15 @@ MODES(UNARY, sqrt)
 MODES(FMA, fma)
 MODES(FMA, mad)
 
-/* a * b + c rounded down, where a * b is not negative and much smaller than c and c's last place is 1: the
- * rest is exact. */
+/* a * b + c rounded down, where a * b is not negative and much smaller than c, whose last place is 1;
+ * everything else is exact. */
 MT_BUILTIN float mtb_fma_down_to_whole(float a, float b, float c)
 {
     float sum = __builtin_fmaf(a, b, c), rest = __builtin_fmaf(a, b, c - sum);
     return rest < 0 ? sum - 1 : sum;
 }
 
-/* ---- pairs of f32 in 64 bits, from sm_100 on ---- */
+/* ---- pairs of f32 in 64 bits, since sm_100 ---- */
 static MT_INLINE float pair_low(uint64_t a)
 {
     return mt_f32((uint32_t)a);
@@ -268,7 +268,7 @@ static MT_INLINE uint64_t pair_of(float low, float high)
     return mt_u32(low) | (uint64_t)mt_u32(high) << 32;
 }
 
-/* The expression is of x, y and z, which are an element each of a, b and c. */
+/* `expression` uses x, y and z, one element each of a, b and c. */
 #define PAIR(name, expression)                                                                               \
     static MT_INLINE float pair_##name(float x, float y, float z)                                            \
     {                                                                                                        \
@@ -519,8 +519,8 @@ FORMAT(bf16)
 COMPARISONS(f16)
 COMPARISONS(bf16)
 
-/* Inline PTX cvt with a floating-point side: directed roundings, 16-bit and 8-bit formats, and the cases in
- * which a NaN becomes an integer other than 0. Sources come as the register's bits or as float and double. */
+/* Inline PTX cvt with a floating-point side: directed roundings, 16-bit and 8-bit formats, and conversions
+ * of NaN to an integer other than 0. Sources arrive as the register's bits or as float and double. */
 
 /* ---- to integers: saturating ---- */
 #define INTEGERS(DO, ...)                                                                                    \
@@ -533,7 +533,7 @@ COMPARISONS(bf16)
     DO(s64, int64_t, INT64_MIN, INT64_MAX, 1, __VA_ARGS__)                                                   \
     DO(u64, uint64_t, 0, UINT64_MAX, 1, __VA_ARGS__)
 
-/* wide: NaN becomes the top bit instead of 0; so it does for every f64. */
+/* wide: NaN becomes the top bit instead of 0; always so for f64. */
 #define CLAMP(to, type, min, max, wide, from, ftype)                                                         \
     static MT_INLINE type clamp_##to##_##from(ftype x, bool top)                                             \
     {                                                                                                        \
@@ -653,7 +653,7 @@ MT_BUILTIN uint64_t mtb_ptx_cvt_f64_bf16(uint16_t a)
     return mt_u64(mt_bf16_float(a));
 }
 
-/* f32 and f64 in directed roundings; nearest is the translator's. */
+/* f32 and f64 in directed roundings; the translator does nearest. */
 #define WIDE(mode, rc)                                                                                       \
     MT_BUILTIN float mtb_ptx_cvt_##mode##_f32_f64(uint64_t a)                                                \
     {                                                                                                        \
@@ -680,7 +680,7 @@ WIDE(rz, MT_RZ)
 WIDE(rm, MT_RM)
 WIDE(rp, MT_RP)
 
-/* ---- tf32: f32 with 10 bits after the point ---- */
+/* ---- tf32: f32 with 10 fraction bits ---- */
 #define TF32(name, mode, finite, relu)                                                                       \
     MT_BUILTIN uint32_t mtb_ptx_cvt_##name##_tf32_f32(float a)                                               \
     {                                                                                                        \
@@ -698,7 +698,7 @@ TF32_MODE(rna, MT_TF32_AWAY)
 TF32_RELU(rn, MT_TF32_EVEN)
 TF32_RELU(rz, MT_TF32_ZERO)
 
-/* ---- 8-bit floats: e4m3 (bias 7, no infinity, NaN 0x7f) and e5m2 (bias 15, as f16 cut in half) ---- */
+/* ---- 8-bit floats: e4m3 (bias 7, no infinity, NaN 0x7f) and e5m2 (bias 15, the upper half of f16) ---- */
 
 static MT_INLINE float from_e4m3(uint8_t x)
 {
@@ -714,8 +714,8 @@ static MT_INLINE float from_e5m2(uint8_t x)
     return mt_f16_float((uint16_t)(x << 8));
 }
 
-/* Nearest even with `bits` fraction bits above 2^min; |x| is finite.
- * Returns a multiple of the format's unit. */
+/* Rounds to nearest even with `bits` fraction bits above 2^min; |x| is finite. Returns a multiple of the
+ * format's unit. */
 static MT_INLINE float to_grid(float x, int bits, int min)
 {
     int e;
@@ -783,9 +783,9 @@ FP8(e4m3)
 FP8(e5m2)
 
 /* Inline PTX on packed integers: the SIMD video instructions v{add,sub,avrg,absdiff,min,max,set}{2,4}, and
- * the x2 arithmetic of recent GPUs. The video forms take a third source: kept where the mask of selected
- * lanes does not reach, or added to the lane results (.add). Only the form without a mask is here, as CUDA's
- * headers use it. */
+ * the x2 arithmetic of recent GPUs. The video forms take a third source, which is kept in lanes outside of
+ * the mask, or added to the lane results (.add). Only the form without a mask is here, as used by CUDA's
+ * headers. */
 
 #define LANES2(DO, ...) DO(2, 16, __VA_ARGS__)
 #define LANES4(DO, ...) DO(4, 8, __VA_ARGS__)
@@ -803,7 +803,7 @@ static MT_INLINE int32_t video_clamp(int32_t v, int bits, bool is_signed)
     return v < min ? min : v > max ? max : v;
 }
 
-/* op(x, y) lane by lane; `wrap` cuts, else the result saturates in the type. */
+/* op(x, y) per lane; `wrap` truncates, otherwise the result saturates to the type. */
 #undef EACH
 #define EACH(n, bits, is_signed, saturate, expression)                                                       \
     uint32_t r = 0;                                                                                          \
@@ -893,7 +893,7 @@ PACKED(max_relu_s16x2, true, (x > y ? x : y) < 0 ? 0 : x > y ? x : y)
 RELU(s32_relu)
 RELU(relu_s32)
 
-/* Bits, and questions about addresses. */
+/* Bit operations, and queries about addresses. */
 
 MT_BUILTIN uint32_t mtb_ptx_fns_b32(uint32_t mask, uint32_t base, int32_t offset)
 {
@@ -909,7 +909,7 @@ static MT_INLINE uint32_t cluster_ctas(void)
 {
     return mt_cpu_tls.cluster[0] * mt_cpu_tls.cluster[1] * mt_cpu_tls.cluster[2];
 }
-/* The rank of the CTA whose shared memory p points into; the number of CTAs when it is in none's. */
+/* Returns the rank of the CTA whose shared memory p points into, or the number of CTAs if there is none. */
 static MT_INLINE uint32_t cluster_rank(uint64_t p)
 {
     uint64_t offset = p - (uint64_t)mt_cpu_tls.cluster_shared, rank = offset / mt_cpu_tls.cluster_stride;
@@ -933,8 +933,9 @@ MT_BUILTIN bool mtb_nvvm_isspacep_global(const void *p)
 {
     return (uint64_t)p - mt_cpu_tls.local_base >= mt_cpu_tls.local_bytes && !mtb_nvvm_isspacep_const(p);
 }
-/* The same place in the shared memory of another CTA of the cluster; of one that it does not have, an address
- * that nobody may use. Compilers ask for addresses that are not used, so asking must not fail. */
+/* Returns the same location in the shared memory of another CTA of the cluster. For a CTA that does not
+ * exist, returns an address that faults when used: compilers compute addresses that are never used, so
+ * this must not fail. */
 static MT_INLINE uint64_t bits_mapa(uint64_t p, uint32_t rank)
 {
     uint32_t from = cluster_rank(p), ctas = cluster_ctas();

@@ -1,4 +1,4 @@
-/* Special registers, waits and what else the runtime or the processor does. */
+/* Special registers, waits, and other work of the runtime or the processor. */
 #include "builtin.h"
 #include "format/image.h"
 
@@ -65,8 +65,8 @@ SREG(cluster_ctarank,
      in_cluster(0) + mt_cpu_tls.cluster[0] * (in_cluster(1) + mt_cpu_tls.cluster[1] * in_cluster(2)))
 SREG(cluster_nctarank, mt_cpu_tls.cluster[0] * mt_cpu_tls.cluster[1] * mt_cpu_tls.cluster[2])
 
-/* What the driver passes to cooperative groups: the grid barrier's address,
- * high half first. Absent otherwise. */
+/* Values that the driver passes to cooperative groups: the grid barrier's address, high half first. Absent
+ * otherwise. */
 SREG(envreg1, (uint64_t)mt_cpu_tls.grid_workspace >> 32)
 SREG(envreg2, (uint64_t)mt_cpu_tls.grid_workspace)
 #define ENVREG(n) SREG(envreg##n, 0)
@@ -101,7 +101,7 @@ ENVREG(29)
 ENVREG(30)
 ENVREG(31)
 
-/* Names that only inline PTX has. */
+/* Names that exist in inline PTX only. */
 MT_BUILTIN uint32_t mtb_ptx_sreg_dynamic_smem_size(void)
 {
     return mt_cpu_tls.dyn_shared;
@@ -139,16 +139,16 @@ MT_BUILTIN uint32_t mtb_ptx_sreg_is_explicit_cluster(void)
     return mt_cpu_tls.in_cluster;
 }
 
-/* Builtins that the pass itself calls (llvm-pass/lower/shared.c, kernels.c),
- * beside those that stand for intrinsics. */
+/* Builtins that the pass itself calls (llvm-pass/lower/shared.c, kernels.c), in addition to those for
+ * intrinsics. */
 
-/* Start of this CTA's shared memory. */
+/* Returns the start of this CTA's shared memory. */
 void *mtb_shared_base(void)
 {
     return mt_cpu_tls.shared;
 }
 
-/* Which warps of the CTA a call is to run. */
+/* Return the range of the CTA's warps that a call runs. */
 uint32_t mtb_warp_first(void)
 {
     return mt_cpu_tls.warp_first;
@@ -158,7 +158,7 @@ uint32_t mtb_warp_end(void)
     return mt_cpu_tls.warp_end;
 }
 
-/* Where a warp's lanes call one after the other: these are the thread's coordinates now. */
+/* Sets the current thread's coordinates, where a warp's lanes call one after the other. */
 void mtb_set_thread(uint32_t x, uint32_t y, uint32_t z, uint32_t linear)
 {
     mt_cpu_tls.tid[0] = x;
@@ -170,16 +170,16 @@ void mtb_set_thread(uint32_t x, uint32_t y, uint32_t z, uint32_t linear)
 
 /* Matrix operations of a warp. */
 
-/* What the pass makes of wmma, mma, ldmatrix and their like. */
+/* Runs wmma, mma, ldmatrix and the like, as the pass describes them. */
 MT_BUILTIN void mtb_matrix(const struct mt_matrix_op *op, void *p, uint64_t stride, const uint64_t *in,
                            uint64_t *out)
 {
     mt_cpu_matrix(op, p, stride, in, out);
 }
 
-/* Loads and stores of a warp's lanes whose addresses are not side by side, for processors without registers
- * for masks: one call is a tenth of the code, and of the time to compile it, of 32 loads that each ask for
- * their lane. Lanes that are not here get zeros. The last of several lanes that store to one place stays. */
+/* Loads and stores of a warp's lanes with scattered addresses, for processors without mask registers: one
+ * call is a tenth of the code and compile time of 32 conditional loads. Inactive lanes get zeros. Of
+ * several lanes that store to one address the last one wins. */
 
 #define LANES 32
 struct sixteen {
@@ -221,7 +221,7 @@ static MT_INLINE uint64_t gather_at(uint64_t base, uint64_t base1, int64_t strid
     return i < LANES / 2 ? base + i * (uint64_t)stride : base1 + (i - LANES / 2) * (uint64_t)stride;
 }
 
-/* Some lanes of two rows of 16. Nobody waits for it: it is for accesses of which others are bad. */
+/* Loads some lanes of two rows of 16. Not time-critical: used for accesses of which some are bad. */
 MT_BUILTIN MT_KEPT void mtb_load_rows(uint64_t base, uint64_t base1, int64_t stride, uint32_t mask,
                                       uint32_t size, char *to)
 {
@@ -246,10 +246,10 @@ MT_BUILTIN MT_KEPT void mtb_store_rows(uint64_t base, uint64_t base1, int64_t st
 }
 
 /* mbarrier objects: 64-bit words in shared memory on which threads and asynchronous copies synchronise. A
- * phase ends when nobody is pending and no bytes are expected. Copies are done when the instruction that
- * starts them returns here; those that report to an mbarrier then subtract their bytes. A word holds, from
- * the top: the phase (1 bit), spare (2), bytes expected (21, signed), threads expected in each phase (20),
- * threads that have not arrived in this one (20). */
+ * phase ends when no thread is pending and no bytes are expected. A copy is complete when its instruction
+ * returns here; if it reports to an mbarrier, it then subtracts its bytes. Fields of a word from the top:
+ * phase (1 bit), spare (2), bytes expected (21, signed), threads expected per phase (20), threads still
+ * missing in this phase (20). */
 
 #define COUNT 0xfffffull
 #define PHASE(w) ((w) >> 63)
@@ -257,8 +257,8 @@ MT_BUILTIN MT_KEPT void mtb_store_rows(uint64_t base, uint64_t base1, int64_t st
 #define EXPECTED(w) ((w) >> 20 & COUNT)
 #define PENDING(w) ((w) & COUNT)
 
-/* Writes the state, going on to the next phase when this one is complete. A CTA stays on one OS thread, so
- * plain reads and writes do. */
+/* Writes the state, and starts the next phase if this one is complete. A CTA stays on one OS thread, so
+ * plain reads and writes suffice. */
 static MT_INLINE void mbarrier_update(uint64_t *bar, uint64_t expected, uint64_t pending, int64_t bytes)
 {
     uint64_t phase = PHASE(*bar);
@@ -274,7 +274,7 @@ static MT_INLINE void mbarrier_init(uint64_t *bar, uint32_t count)
     *bar = (count & COUNT) << 20 | (count & COUNT);
 }
 
-/* `count` threads arrive, `drop` of them for good, and announce `bytes`. Returns the state before. */
+/* Arrives for `count` threads, `drop` of them for good, and announces `bytes`. Returns the previous state. */
 static MT_INLINE uint64_t mbarrier_arrive(uint64_t *bar, uint64_t count, uint64_t drop, int64_t bytes)
 {
     uint64_t old = *bar, pending = PENDING(old);
@@ -291,12 +291,12 @@ static MT_INLINE void mbarrier_expect(uint64_t *bar, int64_t bytes)
 static MT_INLINE bool mbarrier_over(const uint64_t *bar, uint64_t phase)
 {
     if (PHASE(*bar) == (phase & 1))
-        mt_cpu_yield(); /* a waiting loop comes back here: others must get their turn */
+        mt_cpu_yield(); /* a waiting loop returns here: other threads must run */
     return PHASE(*bar) != (phase & 1);
 }
 
-/* This thread's copies are complete: an arrival (noinc); without noinc the arrival was
- * first added to those pending. */
+/* Signals that this thread's copies are complete: an arrival (noinc); without noinc the arrival was first
+ * added to those pending. */
 #define CP_ASYNC(noinc, inc)                                                                                 \
     MT_BUILTIN void noinc(uint64_t *bar)                                                                     \
     {                                                                                                        \
@@ -347,7 +347,7 @@ CP_ASYNC(mtb_ptx_cp_async_mbarrier_arrive_noinc_shared_b64, mtb_ptx_cp_async_mba
     {                                                                                                        \
         return mbarrier_over(bar, parity);                                                                   \
     }
-/* The pass adds a count of 1 where the instruction names none. */
+/* The pass adds a count of 1 if the instruction names none. */
 #define ARRIVE(form)                                                                                         \
     MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive##form##_b64(uint64_t *bar, uint32_t count)                   \
     {                                                                                                        \
@@ -396,7 +396,7 @@ BULK(shared__cluster, global)
 BULK(shared__cta, global)
 BULK(shared__cluster, shared__cta)
 
-/* Into the same place of several CTAs of the cluster, each with its barrier. */
+/* Copies to the same offset in several CTAs of the cluster, each with its barrier. */
 uint64_t mtb_ptx_mapa_u64(uint64_t p, uint32_t rank);
 MT_BUILTIN void mtb_ptx_cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster(
     void *dst, const void *src, uint32_t bytes, uint64_t *bar, uint32_t ctas)
@@ -436,16 +436,16 @@ MT_BUILTIN void mtb___assert_fail(const char *message, const char *file, uint32_
     mt_cpu_assertfail(message, file, line, function);
 }
 
-/* Questions of libdevice about the compilation that were not answered at compile time: no flushing, exact
- * division and square roots. */
+/* Answers libdevice's queries about the compilation that were left open at compile time: no flushing,
+ * exact division and square roots. */
 MT_BUILTIN int32_t mtb___nvvm_reflect(const char *what)
 {
     return !__builtin_strcmp(what, "__CUDA_PREC_DIV") || !__builtin_strcmp(what, "__CUDA_PREC_SQRT");
 }
 
-/* libcudadevrt's barrier of a grid, which Numba calls. The word is the one that cooperative groups' own
- * barrier uses, and counts in the same way: its top bit flips when the last CTA has come. The accesses are
- * the library's: no records. */
+/* Grid barrier of libcudadevrt, which Numba calls. It uses the same word and count as cooperative groups'
+ * own barrier: the top bit flips when the last CTA has arrived. Its accesses belong to the library, so
+ * they are not recorded. */
 #define CG_SCOPE_GRID 1
 #define CG_INVALID_VALUE 1
 

@@ -1,11 +1,11 @@
-/* Tensor copies: a box of a tensor that a CUtensorMap describes (tensor_map.h), between global memory and the
- * shared memory of a CTA, row by row. They are done when the instruction that starts them returns here. */
+/* Tensor copies: move a box of a tensor that a CUtensorMap describes (tensor_map.h) between global memory
+ * and the shared memory of a CTA, row by row. A copy is complete when its instruction returns here. */
 #include "access.h"
 #include "half.h"
 #include "tensor_map.h"
 
-/* Row r of the box at these coordinates: how many of its elements are inside the tensor, the first of them
- * (*first, counted in the box) and its address. */
+/* Finds the elements of row r of the box at these coordinates that are inside the tensor: returns their
+ * number, with the first one (*first, counted in the box) and its address. */
 static uint32_t tensor_row(const struct mt_tensor_map *m, const int32_t *at, uint64_t r, uint32_t *first,
                            uint64_t *address)
 {
@@ -27,8 +27,8 @@ static uint32_t tensor_row(const struct mt_tensor_map *m, const int32_t *at, uin
     return (uint32_t)(end - begin);
 }
 
-/* Where byte `at` of the box goes that would be at address p + at: within a span chunks of 16 bytes change
- * places, by what address bits from the seventh on say. */
+/* Returns the offset of the box byte that is at address p + at without swizzle: 16-byte chunks within a
+ * span are permuted by the address bits from the seventh up. */
 static uint64_t tensor_swizzle(const struct mt_tensor_map *m, uint64_t p)
 {
     return p ^ (p >> 7 & ((1u << m->swizzle) - 1)) << 4;
@@ -42,15 +42,15 @@ static uint64_t tensor_rows(const struct mt_tensor_map *m)
     return n;
 }
 
-#define ROW_BYTES (256 * 8) /* the longest row of a box */
+#define ROW_BYTES (256 * 8) /* longest row of a box */
 #define SHARED_ALIGN 128
-#define FAULT_ADDRESS 700 /* errors as CUDA numbers them */
+#define FAULT_ADDRESS 700 /* CUDA's error numbers */
 #define FAULT_MISALIGNED 716
 
 void mtb_ptx_mbarrier_complete_tx_b64(uint64_t *bar, uint32_t bytes);
 uint64_t mtb_ptx_mapa_u64(uint64_t p, uint32_t rank);
 
-/* What is wrong with a map, or NULL. */
+/* Returns an error in a map, or NULL. */
 static const char *tensor_wrong(const struct mt_tensor_map *m, uint32_t rank)
 {
     if (m->magic != MT_TENSOR_MAGIC)
@@ -73,7 +73,7 @@ static MT_INLINE bool tensor_fits(const struct mt_tensor_map *m)
     return tensor_rows(m) * mt_tensor_pitch(m) <= mt_cpu_tls.shared_bytes;
 }
 
-/* Is there anything to record? What is wrong fails in the copy. */
+/* Returns whether there is anything to record. An invalid map fails in the copy. */
 static MT_INLINE bool tensor_records(const struct mt_tensor_map *m, uint32_t rank)
 {
     return ((uint64_t)m & (MT_TENSOR_ALIGN - 1)) == 0 && !tensor_wrong(m, rank) && tensor_fits(m);
@@ -81,7 +81,7 @@ static MT_INLINE bool tensor_records(const struct mt_tensor_map *m, uint32_t ran
 
 /* ---- records ---- */
 
-/* One for each row of the box, of what is inside the tensor. */
+/* Records each row of the box, as far as it is inside the tensor. */
 MT_BUILTIN void __mt_access_tensor(const void *map, uint32_t rank, uint32_t type, int32_t c0, int32_t c1,
                                    int32_t c2, int32_t c3, int32_t c4, uint32_t site)
 {
@@ -98,7 +98,7 @@ MT_BUILTIN void __mt_access_tensor(const void *map, uint32_t rank, uint32_t type
 
 void __mt_access_shared_n(void *p, uint64_t bytes, uint32_t type, uint32_t site);
 
-/* … on the side of shared memory: the whole box, unless a swizzle leaves gaps between its rows. */
+/* Records the shared memory side: the whole box, unless a swizzle leaves gaps between its rows. */
 static void tensor_shared(const struct mt_tensor_map *m, uint64_t p, uint32_t type, uint32_t site)
 {
     uint64_t rows = tensor_rows(m);
@@ -125,7 +125,7 @@ MT_BUILTIN void __mt_access_tensor_shared(const void *map, uint32_t rank, void *
         tensor_shared(map, mtb_ptx_mapa_u64((uint64_t)p, (uint32_t)__builtin_ctz(ctas)), type, site);
 }
 
-/* The second count: how many indices of each dimension are inside, and their product. */
+/* Second count: number of indices inside the tensor per dimension, and their product. */
 MT_BUILTIN void __mt_count_tensor(const void *map, uint32_t rank, const int32_t *at, uint32_t kind)
 {
     const struct mt_tensor_map *m = map;
@@ -143,18 +143,18 @@ MT_BUILTIN void __mt_count_tensor(const void *map, uint32_t rank, const int32_t 
     mt_cpu_tls.counts[2 * kind + 1] += rows * inner * mt_tensor_element(m);
 }
 
-/* ---- what an element becomes ---- */
+/* ---- conversion of elements ---- */
 
 static void tensor_fill(const struct mt_tensor_map *m, uint8_t *row)
 {
-    static const uint8_t nan[2] = {0xff, 0x7f}; /* the upper bytes of each of these formats' NaN */
+    static const uint8_t nan[2] = {0xff, 0x7f}; /* upper bytes of each format's NaN */
     uint32_t size = mt_tensor_element(m), n = m->box[0] * size;
     __builtin_memset(row, m->fill ? 0xff : 0, n);
     for (uint32_t i = size; m->fill && size > 1 && i <= n; i += size)
         __builtin_memcpy(row + i - 2, nan, 2);
 }
 
-/* Loads of some types are not copies: no denormals, and the ten bits of tf32. */
+/* Converts the types whose loads are not plain copies: flushed denormals, and tf32 with ten bits. */
 static void tensor_convert(const struct mt_tensor_map *m, uint8_t *row)
 {
     bool flush = m->type == MT_TENSOR_F32_FTZ || m->type == MT_TENSOR_TF32_FTZ;
@@ -206,7 +206,7 @@ static uint64_t tensor_combine(enum mt_tensor_type type, uint32_t op, uint64_t a
     }
 }
 
-/* Is there such a reduction, as for cp.reduce.async.bulk? */
+/* Returns whether this reduction exists, as for cp.reduce.async.bulk. */
 static bool tensor_reduces(uint32_t type, uint32_t op)
 {
     static const uint16_t logic = 1 << MT_TENSOR_AND | 1 << MT_TENSOR_OR | 1 << MT_TENSOR_XOR;
@@ -255,7 +255,7 @@ static void tensor_reduce(const struct mt_tensor_map *m, uint32_t op, uint64_t t
 
 /* ---- copies ---- */
 
-/* One row of the box, between `row` and shared memory. */
+/* Moves one row of the box between `row` and shared memory. */
 static void tensor_move(const struct mt_tensor_map *m, uint64_t shared, uint8_t *row, bool load)
 {
     uint32_t n = m->box[0] * mt_tensor_element(m);
@@ -288,7 +288,7 @@ static void tensor_copy(const struct mt_tensor_map *m, uint32_t op, const int32_
     }
 }
 
-/* Does the box lie in the shared memory of a CTA of this cluster? */
+/* Returns whether the box is in the shared memory of a CTA of this cluster. */
 static bool tensor_inside(const struct mt_tensor_map *m, uint64_t p)
 {
     uint64_t bytes = tensor_rows(m) * mt_tensor_pitch(m);
@@ -313,8 +313,8 @@ static void tensor_check(const struct mt_tensor_map *m, uint32_t op, uint32_t ra
         mt_cpu_fail(FAULT_ADDRESS, "a tensor copy beyond the end of shared memory");
 }
 
-/* cp{.reduce}.async.bulk.tensor. bar: reported to when a load is done; ctas: of the cluster, that get the box
- * each, 0: the one that `shared` is of. */
+/* cp{.reduce}.async.bulk.tensor. bar: barrier that a load reports to; ctas: CTAs of the cluster that each
+ * get the box, 0: the one that owns `shared`. */
 MT_BUILTIN __attribute__((noinline)) void mtb_tensor(uint32_t op, uint32_t rank, const void *map,
                                                      const int32_t *at, void *shared, uint64_t *bar,
                                                      uint32_t ctas)
@@ -335,7 +335,7 @@ MT_BUILTIN __attribute__((noinline)) void mtb_tensor(uint32_t op, uint32_t rank,
 
 /* ---- tensormap.replace, tensormap.cp_fenceproxy ---- */
 
-/* Numbers of PTX are those of cuda.h but for the last types. */
+/* Converts PTX's type numbers, which differ from cuda.h only in the last types. */
 static MT_INLINE uint8_t tensor_type_of(uint32_t ptx)
 {
     static const uint8_t last[] = {MT_TENSOR_F32_FTZ, MT_TENSOR_F64, MT_TENSOR_BF16, MT_TENSOR_TF32,
