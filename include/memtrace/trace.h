@@ -4,8 +4,7 @@
  *   mt_reader     one raw trace (a path, a FIFO, "-" or a descriptor): batches of whole records
  *   mt_companion  one companion file (MemTrace-pipe-N.meta, JSON lines beside a trace): launches,
  *                 allocations, copies, sites, losses
- *   mt_source     several traces with their companion files: launches in launch order, host copies between
- *   them
+ *   mt_source     several traces with their companion files: launches in order, host copies between them
  * Formats: docs/trace-format.md (normative).
  *
  * Errors: functions that can fail take a `struct mt_error *` (never NULL); their comments tell what they

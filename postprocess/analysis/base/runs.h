@@ -1,4 +1,4 @@
-/* Interface of an analysis of runs (lines, coalescing, reuse, sharing, conflicts …). Each is a struct that is
+/* Interface of an analysis of runs (lines, coalescing, reuse, sharing, races …). Each is a struct that is
  * fed by init, then for each launch by `launch` and any number of runs, then by finish.
  * An analysis can be fed in parts. A part is a section of the trace; merge(into, from) joins the part `from`
  * to `into`, which directly precedes it, and leaves `from` empty (free may be called). mt_run_launch.begins
