@@ -32,7 +32,7 @@ MT_DEVICE_INLINE uint32_t mt_cta_rest(uint64_t n, uint32_t d)
     uint64_t rest = 0;
     if (!(n >> 32))
         return (uint32_t)n % d;
-#ifdef __CUDACC__ /* without it nvcc makes some 300 instructions, in each patch */
+#ifdef __CUDACC__ /* without the pragma nvcc makes some 300 instructions, in each patch */
 #pragma unroll 1
 #endif
     for (uint32_t bit = 64; bit--;) {

@@ -11,8 +11,8 @@ struct mt_context { /* warp of a CTA on an SM, or the CTA if warps are unknown *
     uint64_t cta;   /* cta, smid and warp as in struct mt_access_run */
     uint32_t smid, warp;
     uint64_t address;   /* address of the context's last run */
-    uint32_t slot;      /* slot of its last run, 0: none yet */
-    uint32_t successor; /* context that followed it last, MT_NONE: none yet */
+    uint32_t slot;      /* slot of the context's last run, 0: none yet */
+    uint32_t successor; /* context that followed this one last, MT_NONE: none yet */
 };
 
 struct mt_shape { /* arrangement of the lanes of a run */
@@ -69,7 +69,7 @@ struct mt_device_work {
 /* Returns 1 if the run can be encoded. */
 int mt_device_good(const struct mt_access_run *r);
 extern const char mt_device_bad[], mt_device_no_memory[]; /* reasons for failure */
-/* Appends runs to the columns, which have room. Returns NULL, or one of these reasons. */
+/* Appends runs to the columns, which have room. Returns NULL, or a reason for failure. */
 const char *mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count);
 
 struct mt_mtc_device_encoder {

@@ -301,7 +301,7 @@ enum { AGAIN = 64 }; /* omitted accesses generated at once, until the sites pred
 struct left_out {
     uint64_t left;                         /* accesses still to be generated: whole periods */
     size_t period;                         /* number of accesses in a period; their sites are all different */
-    const char *at, *end;                  /* entries after it; at NULL: none */
+    const char *at, *end;                  /* entries after the repeat entry; at NULL: none */
     const char *now, *now_end, *now_again; /* current input; before now_again no period is searched */
     struct mt_host_entry entry[2 * MT_PERIOD_MAX + AGAIN];
 };

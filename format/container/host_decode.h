@@ -15,7 +15,7 @@ struct mt_decode_site {
 struct mt_decoder {
     const unsigned char *begin, *at, *end;
     int timed;
-    struct mt_decode_site *sites; /* [0] stands for "before the first access" */
+    struct mt_decode_site *sites; /* states of sites; sites[0] is "before the first access" */
     uint32_t nsites;
     size_t room;
     struct mt_hash numbers; /* map from site number to index */

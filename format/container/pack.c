@@ -11,7 +11,7 @@
 #include <assert.h>
 #define XXH_VECTOR 0 /* scalar: the compiler's vector headers need a whole C library */
 #ifndef static_assert
-#define static_assert _Static_assert /* xxhash.h needs it, and PinCRT's assert.h lacks it */
+#define static_assert _Static_assert /* xxhash.h uses static_assert, and PinCRT's assert.h lacks it */
 #endif
 #endif
 #include <xxhash.h>

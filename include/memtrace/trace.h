@@ -129,7 +129,7 @@ enum { MT_FAILED_CALLERS = 6 };
  * mt_copy_event (memcpy and memset), mt_site_event … Strings are never NULL ("" if the key is missing;
  * exception: mt_stream_event.why) and live as long as the companion. */
 typedef uint64_t mt_event_u64, mt_event_id, mt_event_address, mt_event_stream;
-typedef int64_t mt_event_i64, mt_event_device; /* device: -1: none, or a single one */
+typedef int64_t mt_event_i64, mt_event_device; /* device: number, or -1 if there is none or only one */
 typedef int mt_event_int, mt_event_bool;
 typedef const char *mt_event_string, *mt_event_strings; /* strings: one per line */
 typedef uint64_t mt_event_u32x3[3];
@@ -146,7 +146,7 @@ typedef uint64_t mt_event_u32x3[3];
 struct mt_companion {
     const char *path;
     int regular; /* 1 if it is a regular file, which can be loaded again later */
-    int own;     /* 1 if it is also the user's own file (for a compact trace: that file) */
+    int own;     /* 1 if the file belongs to the user (for a compact trace: that file) */
     /* keys of the last `header` and of the last `end` */
 #define MT_EV_KEY(type, key, when, absent, words) mt_event_##type key;
 #define MT_EV_NO_LISTS
@@ -254,7 +254,7 @@ struct mt_item {
     size_t count;
     unsigned flags;                       /* enum mt_batch_flags */
     size_t input;                         /* index of the input in the paths */
-    const struct mt_launch_event *launch; /* NULL if no companion file has it */
+    const struct mt_launch_event *launch; /* the launch's line; NULL if no companion file has it */
     const struct mt_copy_event *copy;
     const struct mt_host_access *host;
     uint64_t thread, seq; /* host accesses: number of the thread in its trace, and sequence number in force */

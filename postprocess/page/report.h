@@ -110,7 +110,7 @@ struct mt_report {
     size_t nroots;
     MT_REPORT_LIST(struct mt_text_event) texts; /* texts from companion files that belong to the user */
     const char *kernels_text, *supersteps_text; /* filters of kernels and launches; NULL: none */
-    const struct mt_companion *companion; /* the first one that names a device, else the first; NULL: none */
+    const struct mt_companion *companion;       /* first one that names a device, or the first; NULL: none */
     size_t companions;
     uint64_t run_launches,
         reported; /* number of launches of the run; records of the launches shown, UINT64_MAX: not known */

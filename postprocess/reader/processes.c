@@ -205,7 +205,7 @@ static void process_allocs(const struct mt_process *p, struct mt_companion *c, c
 /* Allocation that is shared or opened by a handle; used before numbers are translated. */
 struct handle {
     const char *text;
-    uint64_t opened; /* sorts after the entries that share it */
+    uint64_t opened; /* sorts after the entries that share the handle */
     uint64_t base, bytes, first, end;
     int64_t device;
     size_t process;

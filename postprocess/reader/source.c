@@ -339,7 +339,7 @@ static int ahead_next(struct mt_ahead *a, struct mt_item *item, struct mt_error 
     if (back) {
         a->tail++;
         a->held--;
-        if (a->head - a->tail <= SLOTS / 2) /* else it would be woken for every slot */
+        if (a->head - a->tail <= SLOTS / 2) /* otherwise the reader would be woken for every slot */
             mt_pool_wake(a->pool, 1);
     }
     while (a->head == a->tail + a->held)

@@ -40,9 +40,9 @@ struct mt_run_launch {
     int selected;                        /* 1: the launch is to be reported */
     uint64_t life;                       /* start or end of a thread, with `moves`; as in mt_item */
     int host;                            /* 1: host program with its threads in order (mt_source_threads) */
-    int cooperative;                     /* 1: its CTAs may wait for each other */
+    int cooperative;                     /* 1: CTAs of the launch may wait for each other */
     int64_t device;                      /* device number; -1: there is only one */
-    const struct mt_launch_event *event; /* NULL: no companion file has it */
+    const struct mt_launch_event *event; /* the launch's line; NULL: no companion file has it */
     size_t input;
 };
 

@@ -58,7 +58,7 @@ struct mt_unwritten_word {
     uint32_t site, warp, lane, type, bytes;
     const struct mt_alloc_event *alloc; /* allocation of the word; NULL: shared memory */
     uint64_t byte;                      /* offset of the first byte in its allocation */
-    int stored;                         /* 1: another CTA stores to it */
+    int stored;                         /* 1: another CTA stores to the word */
 };
 
 /* Zero-initialised is empty, except for the findings and the source. */

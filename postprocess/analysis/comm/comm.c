@@ -1344,7 +1344,7 @@ int mt_comm_meet(struct mt_comm *c, uint64_t cta, uint32_t smid)
     return comm_actor(c, cta, smid) ? 0 : -1;
 }
 
-/* Returns how many of `length` bytes from `address` on lie in its region. */
+/* Returns how many of `length` bytes from `address` on lie in the region of `address`. */
 static uint64_t in_region(uint64_t address, uint64_t length)
 {
     uint64_t room = (1ull << MT_REGION_BITS) - (address & ((1ull << MT_REGION_BITS) - 1));

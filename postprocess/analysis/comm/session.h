@@ -47,7 +47,7 @@ struct mt_session {
     /* Switches from accesses to spans: each member reads part of them at any time. */
     int (*by_parts)(struct mt_team *t);
     int (*span)(struct mt_team *t, const struct mt_span *span);
-    /* Returns 1 after a failure if the spans lead to damage; one that reads everything can tell more. */
+    /* Returns 1 after a failure if spans lead to damage: a process that reads everything can report it. */
     int (*again)(const struct mt_team *t);
     /* Returns 1 if all processes have agreed to stop because a user stopped one of them. A single process
      * never does; its source stops. */

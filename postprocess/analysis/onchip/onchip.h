@@ -53,7 +53,7 @@ struct mt_banks {
 struct mt_onchip_launch {
     uint64_t superstep;
     const char *kernel;                  /* name owned by the source */
-    const struct mt_launch_event *event; /* NULL: no companion file has it */
+    const struct mt_launch_event *event; /* the launch's line; NULL: no companion file has it */
 };
 
 /* Sum over all launches for one line, column, variable, kernel and type. */

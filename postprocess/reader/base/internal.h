@@ -162,7 +162,7 @@ struct mt_input {
     int64_t start;                     /* file position of the trace's beginning */
     uint64_t size;                     /* size in bytes, 0 if not known */
     char *meta;                        /* path of the companion file, or NULL */
-    int meta_optional;                 /* 1: its absence is not an error */
+    int meta_optional;                 /* 1: a missing companion file is not an error */
     struct mt_companion *companion;    /* for a compact trace of kernels: its own meta lines */
     struct mt_companion *beside;       /* companion file beside a compact trace; may equal `companion` */
     const struct mt_launch_ends *ends; /* NULL, or places of launches whose records the first pass skips */

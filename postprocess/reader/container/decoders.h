@@ -40,7 +40,7 @@ struct mt_chunk_job {
     struct mt_device_decoder decoder;
     struct mt_run_block *first, *end; /* decoded blocks that are not taken yet */
     unsigned blocks;                  /* number of blocks that are not taken yet */
-    int claimed;                      /* 1: a thread is working on it */
+    int claimed;                      /* 1: a thread is working on the job */
     int opened, over;                 /* opened: the head is intact; over: nothing more follows */
     int failed;                       /* 1: `error` follows the blocks */
 };

@@ -97,7 +97,7 @@ static void decoders_step(struct mt_chunk_queue *q, struct mt_chunk_job *j)
         good = decoders_decode(j, b);
     pthread_mutex_lock(&q->pool->lock);
     j->claimed = 0;
-    j->over |= j->failed || (good && b->last); /* the reader may have dropped it */
+    j->over |= j->failed || (good && b->last); /* the reader may have dropped the job */
     if (good) {
         b->next = NULL;
         *(j->first ? &j->end->next : &j->first) = b;
