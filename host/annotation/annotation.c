@@ -1,9 +1,7 @@
-/* See memtrace/atomic_trace.h. The C++ names are given by their symbols, so that the library
- * needs no C++ runtime.
- *
- * An engine recognises a call by the function's symbol and entry address. So: never inlined, cloned or
- * dropped (noipa/optnone), and no two bodies alike: a linker that folds identical code would make start_roi
- * and end_roi one function. */
+/* See memtrace/atomic_trace.h. C++ names are given as symbols, so that the library needs no C++ runtime.
+ * An engine recognises a call by the function's symbol and entry address, so the functions are never
+ * inlined, cloned or dropped (noipa/optnone), and no two bodies are alike: a linker that folds identical
+ * code would merge start_roi and end_roi. */
 #include "memtrace/atomic_trace.h"
 #include <stdlib.h>
 
@@ -12,7 +10,7 @@
 #else
 #define MT_ENTRY __attribute__((visibility("default"), used, noipa))
 #endif
-/* An instruction that does nothing and carries a number. */
+/* An instruction without effect that carries a number. */
 #define MT_MARK(n) __asm__ volatile("nopl " #n "(%%rax)" ::: "memory")
 
 void mt_cxx_register_thread(int64_t number) __asm__("_ZN12atomic_trace15register_threadEl");
@@ -53,7 +51,7 @@ MT_ENTRY void mt_cxx_end_roi(void)
     MT_MARK(6);
 }
 
-/* The result passes a register that the compiler knows nothing about: no tail call, the return is here. */
+/* The result passes through a register unknown to the compiler: no tail call, so the return is here. */
 MT_ENTRY void *mt_cxx_special_malloc(size_t size)
 {
     void *p = malloc(size);

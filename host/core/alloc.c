@@ -1,4 +1,5 @@
-/* Allocations: the two index trees, their lines in the container, and what an address means now. */
+/* Allocations: the two index trees, their lines in the compact trace, and the present meaning of an
+ * address. */
 #include "atomic.h"
 #include "state.h"
 #include <stdio.h>
@@ -12,10 +13,10 @@ static const char *const kinds[] = {
     [MT_CORE_NEW] = "new",           [MT_CORE_GLOBAL] = "global", [MT_CORE_SECTION] = "section"};
 
 struct change {
-    uint64_t low, high; /* of what was touched: where pieces of cut allocations may lie */
+    uint64_t low, high; /* range touched, where pieces of cut allocations may lie */
     struct {
         uint64_t id, start, end;
-    } cut[16]; /* allocations that lost a part and may be gone now */
+    } cut[16]; /* allocations that lost a part and may be gone */
     unsigned cuts;
 };
 
@@ -29,9 +30,9 @@ static int alloc_keeps(void)
     return mt_on() && (mt_g.o->mode == MT_CORE_MAT || mt_g.o->container || mt_g.o->others == MT_CODE_DATA);
 }
 
-/* ---- lines: each event has a sequence number of its own, taken when it is said ---- */
+/* ---- lines: each event has a sequence number of its own, taken when it is written ---- */
 
-static int moved; /* a number was taken since the index lock was */
+static int moved; /* 1: a number was taken since the index lock was */
 
 static uint64_t line_seq(void)
 {
@@ -77,7 +78,7 @@ static void line_alloc(uint64_t id, uint64_t base, uint64_t bytes, enum mt_core_
     mt_core_sink_line_end(MT_LINE_alloc, &l);
 }
 
-/* ---- taking away ---- */
+/* ---- removal ---- */
 
 static void alloc_gone(const struct mt_core_range *was, int whole, void *arg)
 {
@@ -97,14 +98,14 @@ static void alloc_gone(const struct mt_core_range *was, int whole, void *arg)
     while (i < c->cuts && c->cut[i].id != was->id)
         i++;
     if (i == sizeof c->cut / sizeof *c->cut)
-        return; /* its end goes unsaid: a later allocation there says it */
+        return; /* no end line: a later allocation there implies it */
     c->cut[i].id = was->id;
     c->cut[i].start = was->start;
     c->cut[i].end = was->start + was->bytes;
     c->cuts += i == c->cuts;
 }
 
-/* 0, or -1 without memory. The caller holds the lock. */
+/* Removes a range. Returns 0, or -1 without memory. The caller holds the lock. */
 static int take_away(struct mt_index_tree *t, uint64_t base, uint64_t bytes)
 {
     struct change c = {.low = base, .high = base + bytes};
@@ -126,19 +127,19 @@ static void alloc_changed(void)
     __atomic_add_fetch(&mt_g.changes, 1, __ATOMIC_RELEASE);
 }
 
-/* Under the lock: what lies there from now on is not what was there. */
+/* Forgets the data marks of a range whose contents change, under the lock. */
 static void alloc_no_data(uint64_t base, uint64_t bytes)
 {
     if (mt_g.data.root && mt_index_remove(&mt_g.data, base, bytes, NULL, NULL))
         no_memory();
 }
 
-/* Under the lock: [base, base + bytes) is a new allocation. */
+/* Makes [base, base + bytes) a new allocation, under the lock. */
 static void alloc_put(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const char *name,
                       const struct mt_code_location *p)
 {
     struct mt_index_tree *t = tree_of(kind);
-    uint64_t id = bytes >= mt_g.o->threshold ? mt_g.allocations + 1 : 0; /* 0: too small to be of interest */
+    uint64_t id = bytes >= mt_g.o->threshold ? mt_g.allocations + 1 : 0; /* 0: too small to report */
     if (take_away(t, base, bytes) || mt_index_insert(t, base, bytes, id)) {
         no_memory();
         return;
@@ -152,7 +153,8 @@ static void alloc_put(enum mt_core_alloc_kind kind, uint64_t base, uint64_t byte
     alloc_changed();
 }
 
-/* A signal handler that interrupted the core in this thread must not wait for its locks. */
+/* Returns 0 for a signal handler that interrupted the core in this thread, which must not wait for its
+ * locks. */
 static int alloc_enter(struct mt_core_thread *t)
 {
     if (!alloc_keeps())
@@ -172,7 +174,7 @@ static void alloc_lock(struct mt_core_thread *t)
     moved = 0;
 }
 
-/* Everybody's next access comes after what was said. */
+/* Unlocks, and makes every thread's next access come after the lines written. */
 static void alloc_unlock(struct mt_core_thread *t)
 {
     int tell = moved, mat = mt_g.o->mode == MT_CORE_MAT;
@@ -228,7 +230,7 @@ void mt_core_alloc_keep(uint64_t base)
     mt_spin_unlock(&mt_g.index_lock);
 }
 
-/* Under the lock. `id` UINT64_MAX: whichever is there. */
+/* Frees a block, under the lock. `id` UINT64_MAX: whichever is there. */
 static void free_block(uint64_t base, uint64_t id)
 {
     struct mt_core_range *r = mt_index_find(&mt_g.blocks, base);
@@ -333,7 +335,7 @@ void mt_core_brk(struct mt_core_thread *t, uint64_t old_break, uint64_t new_brea
 
 /* ---- lookup ---- */
 
-/* The range of the tree around the address, to which, or to the gap, it narrows; NULL: none. */
+/* Returns the tree's range around the address, or NULL; narrows to that range or to the gap. */
 static struct mt_core_range *alloc_narrow(struct mt_index_tree *tree, uint64_t address, struct mt_meaning *m)
 {
     struct mt_core_range *r = mt_index_find(tree, address);

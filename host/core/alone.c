@@ -1,13 +1,11 @@
-/* Atomic mode of an engine with `marks`, into a container: a thread that is the only one needs no locks. Its
- * accesses are appended without times, as in a turn (turns.c), until another thread begins. Whoever brings
- * that thread waits until the access that is under way is over: an access is short, and calls nothing.
- *
- * The two meet without an atomic instruction of the first thread: it sets `open` or `pending` and then looks
- * at limit or `turn`; the other one changes these and looks at `open` and `pending` after a barrier that the
- * kernel makes in all threads. So one of them sees what the other did.
- *
- * The clock of the second thread starts after the first one's (mt_order_sync), and so do all later times of
- * both: the address locks need not know what was done without them. */
+/* Atomic mode without locks, for an engine with `marks` into a compact trace: a thread that is alone
+ * appends its accesses without times, as in a turn (turns.c), until another thread begins. Whoever starts
+ * that thread waits until the access under way is over; an access is short and calls nothing. No atomic
+ * instruction is needed in the first thread: it sets `open` or `pending` and then reads limit or `turn`;
+ * the other one changes these, makes the kernel run a barrier in all threads, and then reads `open` and
+ * `pending`. So one of them sees the other's change. The second thread's clock starts after the first
+ * one's (mt_order_sync), as do all later times of both, so the address locks need no record of accesses
+ * made without them. */
 #include "atomic.h"
 
 #define WAIT_NS 2000000000u
@@ -18,8 +16,8 @@ static int alone_possible(void)
            !mt_plat_barrier();
 }
 
-/* From here on with times and locks (TIMED), or without (COUNTED). Its lock is held, and nothing of its is
- * under way. */
+/* Switches the thread to times and locks (TIMED), or to neither (COUNTED). Its lock is held, and no access
+ * of it is under way. */
 static void alone_change(struct mt_core_thread_state *t, enum mt_buffer_kind kind)
 {
     struct mt_buffer *b = t->buffer, *other;
@@ -45,7 +43,7 @@ static int alone_busy(const struct mt_core_thread_state *t)
     return __atomic_load_n(&t->pub.open, __ATOMIC_ACQUIRE) || __atomic_load_n(&t->pending, __ATOMIC_ACQUIRE);
 }
 
-/* Waits for the access that is under way. */
+/* Waits for the access under way. */
 static void alone_wait(const struct mt_core_thread_state *t)
 {
     uint64_t since = mt_plat_now_ns();
@@ -73,7 +71,7 @@ static void alone_end(struct mt_core_thread_state *t)
     mt_spin_unlock(&t->lock);
 }
 
-/* A live thread other than `but`. */
+/* Returns a live thread other than `but`. */
 static struct mt_core_thread_state *alone_other(const struct mt_core_thread_state *but)
 {
     for (uint32_t i = 0; i < mt_g.slots; i++)
@@ -97,7 +95,7 @@ void mt_alone_part(const struct mt_core_thread_state *t)
 {
     struct mt_core_thread_state *other = --mt_g.lives == 1 ? alone_other(t) : NULL;
     if (other && alone_possible())
-        __atomic_store_n(&other->turn, 1, __ATOMIC_RELEASE); /* it sees that at its next access */
+        __atomic_store_n(&other->turn, 1, __ATOMIC_RELEASE); /* noticed at its next access */
 }
 
 int mt_alone_begin(struct mt_core_thread_state *t)
@@ -108,7 +106,7 @@ int mt_alone_begin(struct mt_core_thread_state *t)
         mt_turns_close(t);
         return 1;
     }
-    if (!alone) { /* who ends it need not wait for us */
+    if (!alone) { /* whoever ends it need not wait for us */
         __atomic_store_n(&t->pub.open, 0, __ATOMIC_RELEASE);
         __atomic_store_n(&t->pending, 0, __ATOMIC_RELEASE);
     }

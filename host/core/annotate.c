@@ -1,4 +1,4 @@
-/* Calls and returns of traced functions; the annotation library's are orders to us. */
+/* Calls and returns of traced functions; those of the annotation library are commands to us. */
 #include "atomic.h"
 #include "order.h"
 
@@ -15,7 +15,7 @@ static void log_event(struct mt_core_thread_state *t, uint64_t time, void *arg)
     mt_atomic_publish(t);
 }
 
-/* In the order of its thread; nameless threads have none, so all threads meet there. */
+/* Logs in the order of its thread. Nameless threads have none, so there all threads are moved to one time. */
 static void log_in_thread(struct mt_core_thread_state *t, struct event *e)
 {
     if (!t || t->name < 0) {
@@ -31,8 +31,8 @@ static void log_in_thread(struct mt_core_thread_state *t, struct event *e)
         mt_atomic_write(t, time);
 }
 
-/* Memory that one thread frees and the allocator deals out to another: what the second does with it has later
- * times. A free is said before it happens, an allocation after. */
+/* Gives later times to accesses of a thread that gets memory freed by another. A free is logged before it
+ * happens, an allocation after. */
 static void annotate_meet(struct mt_core_thread_state *t)
 {
     static uint64_t last;
@@ -50,9 +50,9 @@ void mt_atomic_moved(struct mt_core_thread_state *t)
     if (!t->live || t->name < 0 || !t->buffer)
         return;
     mt_spin_lock(&t->lock);
-    mt_turns_close(t); /* then its time is known */
+    mt_turns_close(t); /* its time is then known */
     annotate_meet(t);
-    mt_atomic_event(t, t->time, MT_HOST_EV_SEQ, &seq, 1); /* it takes no time: text has no such line */
+    mt_atomic_event(t, t->time, MT_HOST_EV_SEQ, &seq, 1); /* takes no time: text has no such line */
     int due = mt_atomic_due(t);
     uint64_t time = t->time;
     mt_spin_unlock(&t->lock);
@@ -105,7 +105,8 @@ static void annotate_run(struct mt_core_thread_state *t, uint32_t function, uint
         mt_order_sync(t, log_register, &argument);
 }
 
-/* A callback holds no address locks: the instruction is over. 0: not now. */
+/* Enters a callback, which holds no address locks as the instruction is over. Returns 0 if not possible
+ * now. */
 static int annotate_enter(struct mt_core_thread_state *t)
 {
     if (!mt_on() || (t && (t->busy || !t->live)))
@@ -114,7 +115,7 @@ static int annotate_enter(struct mt_core_thread_state *t)
         return 1;
     t->busy = 1;
     t->pending = 0;
-    mt_spin_lock(&t->lock); /* alone.c may be at it for another thread */
+    mt_spin_lock(&t->lock); /* alone.c may change it for another thread */
     mt_turns_close(t);
     mt_spin_unlock(&t->lock);
     if (t->held)
@@ -128,8 +129,8 @@ static void annotate_leave(struct mt_core_thread_state *t)
         t->busy = 0;
 }
 
-/* In mat mode functions are those of --routine. A frame left by longjmp or an exception is found out at the
- * next entry above it. */
+/* Handles functions in mat mode: those of --routine. A frame left by longjmp or an exception is noticed at
+ * the next entry above it. */
 static void mat_call(struct mt_core_thread *pub, uint32_t function, uint64_t sp)
 {
     struct mt_core_thread_state *t = pub ? pub->state : NULL;

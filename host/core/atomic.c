@@ -4,8 +4,8 @@
 #include "format/host_text.h"
 #include <stdio.h>
 
-/* The usual case, mt_order_acquire for one operand inside one block: the lock, held now; NULL:
- * not that case. */
+/* The usual case of mt_order_acquire: one operand inside one block. Returns the lock, now held, or NULL if
+ * it is another case. */
 static int order_acquire_one(struct mt_core_thread_state *t, uint64_t address, uint32_t size)
 {
     uint64_t block = address >> mt_order_shift;
@@ -18,9 +18,9 @@ static int order_acquire_one(struct mt_core_thread_state *t, uint64_t address, u
     return 1;
 }
 
-#define RESERVE (MT_CORE_OPERANDS + 16u) /* entries kept free for one access and an event */
-#define AHEAD 32                         /* entries, where the next ones will be */
-#define PIECE 8192u                      /* text put together before it goes to the sink */
+#define RESERVE (MT_CORE_OPERANDS + 16u) /* entries reserved for one access and an event */
+#define AHEAD 32                         /* number of entries to prefetch ahead */
+#define PIECE 8192u                      /* bytes of text collected for the sink */
 
 static struct mt_core_thread_state nobody;
 static char *nobody_text;
@@ -136,7 +136,7 @@ void mt_atomic_flush(struct mt_core_thread_state *t)
     if (!mt_g.o->container) {
         uint64_t time = b->timed[b->count - 1].time;
         atomic_print(t);
-        /* Not before it is in the file: others read it without our lock and write up to -d further. */
+        /* Only once it is in the file: others read it without our lock and write up to -d further. */
         __atomic_store_n(&t->written, time, __ATOMIC_RELEASE);
         return;
     }
@@ -212,7 +212,7 @@ static void atomic_keep(struct mt_core_thread_state *t, const struct mt_core_ope
         t->operand[i] = operands[i];
 }
 
-/* 1: the access is to be logged. Always to be followed by t->busy = 0. */
+/* Returns 1 if the access is logged. t->busy = 0 must always follow. */
 static inline int atomic_begin(struct mt_core_thread_state *t)
 {
     t->busy = 1;
@@ -222,7 +222,7 @@ static inline int atomic_begin(struct mt_core_thread_state *t)
     return t->pending;
 }
 
-/* Does it need address locks? */
+/* Returns 1 if it needs address locks. */
 static inline int atomic_locks(struct mt_core_thread_state *t)
 {
     return !mt_g.o->test && !(mt_g.e->marks && (mt_turns(t) || t->turn) && mt_alone_begin(t));
@@ -255,8 +255,8 @@ void mt_core_atomic_begin_one(struct mt_core_thread *pub, uint64_t address, uint
     t->busy = 0;
 }
 
-/* Entries of the operands from `time` on: what does not fit into one line gets a line, and a time, of its
- * own. Returns the last time. */
+/* Writes entries of the operands from `time` on; data beyond one line gets a line and a time of its own.
+ * Returns the last time. */
 static uint64_t log_access(struct mt_core_thread_state *t, uint64_t time)
 {
     struct mt_text_access a = {.has = 0};
@@ -285,7 +285,7 @@ static void mark_failed(struct mt_core_thread_state *t)
     }
 }
 
-/* The usual case: one operand under one lock, nothing known of a compare-and-swap. */
+/* Ends the usual case: one operand under one lock, and no compare-and-swap. */
 static inline void end_one(struct mt_core_thread_state *t)
 {
     struct mt_address_lock *l = &mt_order_bank[t->lock_at[0]];
@@ -327,7 +327,8 @@ static void log_alone(struct mt_core_thread_state *t, const struct mt_core_opera
     mt_turns_open(t);
 }
 
-/* `pending` until all is logged: who ends this waits for it. */
+/* Ends an access of a thread that is alone; `pending` stays set until all is logged, since the thread that
+ * ends this state waits for it. */
 static void end_alone(struct mt_core_thread_state *t, const struct mt_core_operand *operands, unsigned count,
                       int failed)
 {
@@ -398,7 +399,7 @@ void mt_core_atomic_alone_one(struct mt_core_thread *pub, uint64_t address, uint
     mt_turns_open(t);
 }
 
-/* What begin had; 0: not one operand. */
+/* Returns the operand of begin; 0: not exactly one. */
 static int drop_pending(struct mt_core_thread_state *t, struct mt_core_operand *what)
 {
     int one = t->pending && t->count == 1;
@@ -409,7 +410,7 @@ static int drop_pending(struct mt_core_thread_state *t, struct mt_core_operand *
     return one;
 }
 
-/* What was appended last. */
+/* Drops the last appended access. */
 static int drop_appended(struct mt_core_thread_state *t, struct mt_core_operand *what)
 {
     if (t->pub.cur <= t->mark)
@@ -438,7 +439,7 @@ static void log_start(struct mt_core_thread_state *t, uint64_t time, void *arg)
 {
     t->name = (int64_t)t->number;
     mt_atomic_event(t, time, MT_HOST_EV_THREAD_START, &t->number, 1);
-    mt_atomic_publish(t); /* a merger must know of the thread before later times of others arrive */
+    mt_atomic_publish(t); /* a merger must see the thread before later times of others */
 }
 
 void mt_atomic_start(struct mt_core_thread_state *t)
@@ -472,14 +473,14 @@ void mt_atomic_end(struct mt_core_thread_state *t)
 
 void mt_atomic_stop(struct mt_core_thread_state *t)
 {
-    if (mt_turns(t)) { /* its thread may still append, after what is taken here */
+    if (mt_turns(t)) { /* its thread may still append after this */
         t->buffer->count = mt_turns_count(t);
         mt_core_sink_put(t->buffer);
     } else if (t->text || mt_g.o->container)
         mt_atomic_flush(t);
 }
 
-/* Text: the program's end is that of the threads that still ran. */
+/* Ends threads in text: at the program's end, for those that still ran. */
 static void atomic_ends(void)
 {
     char line[MT_TEXT_LINE];

@@ -1,10 +1,10 @@
-/* Copies whose destination held the same bytes already: a tally by site, which has no lock, and a line in
- * the trace for each site that has any. */
+/* Copies whose destination already held the same bytes: a lock-free tally by site, and a line in the trace
+ * for each such site. */
 #include "sink.h"
 #include "state.h"
 
 #define SITES 4096u /* a power of two */
-#define LOOKS 32u   /* a site that finds no place in so many is not looked at */
+#define LOOKS 32u   /* a site without a place after this many probes is ignored */
 
 static struct tally {
     uint32_t site; /* 0: free */

@@ -1,4 +1,4 @@
-/* Start, stop, fork. */
+/* Start, stop and fork of the tracer. */
 #include "output.h"
 #include "atomic.h"
 #include "state.h"
@@ -7,7 +7,7 @@
 
 struct mt_core_global mt_g;
 static uint32_t started;
-static struct mt_core_options used; /* the engine's, with the file's name */
+static struct mt_core_options used; /* options of the engine, with the file's name */
 
 uint64_t mt_seq_now(void)
 {
@@ -72,14 +72,14 @@ int mt_core_start(const struct mt_core_options *options, const struct mt_core_en
     return 0;
 }
 
-/* A thread that sits in the core, perhaps below the signal handler that stops us, must not make us wait for
- * ever: what it holds is then lost. */
+/* Limit of the wait for a thread inside the core, perhaps below the signal handler that stops us; its data
+ * is then lost. */
 #define STOP_WAIT_NS 1000000000u
 
 static void core_collect(void)
 {
-    int locked =
-        !mt_spin_lock_for(&mt_g.threads_lock, STOP_WAIT_NS, mt_core_sink_writing); /* none ends meanwhile */
+    int locked = !mt_spin_lock_for(&mt_g.threads_lock, STOP_WAIT_NS,
+                                   mt_core_sink_writing); /* no thread ends meanwhile */
     for (uint32_t i = 0; i < mt_g.slots; i++) {
         struct mt_core_thread_state *t = mt_g.slot[i];
         if (!__atomic_load_n(&t->live, __ATOMIC_ACQUIRE))
@@ -127,7 +127,7 @@ void mt_core_stop(int killed)
         mt_plat_report("%llu accesses of libraries' code were left out; --library=all keeps them",
                        (unsigned long long)sum.left);
     mt_core_library_unmet();
-    if (sum.lost && !mt_g.incomplete) /* else the reason was said */
+    if (sum.lost && !mt_g.incomplete) /* otherwise the reason was reported */
         mt_plat_report("%llu accesses could not be recorded: the trace is incomplete",
                        (unsigned long long)sum.lost);
     mt_core_sink_close(killed);

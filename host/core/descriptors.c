@@ -1,4 +1,4 @@
-/* Numbers of the tracer's descriptors. */
+/* File descriptors of the tracer. */
 #define _GNU_SOURCE
 #include "descriptors.h"
 #include "core.h"
@@ -8,8 +8,8 @@
 #include <sys/syscall.h>
 
 #define LIMIT_FILES 7       /* RLIMIT_NOFILE */
-#define ROOM 4              /* numbers that we take */
-#define MOST 65536          /* the kernel's table of descriptors becomes as large as the highest number */
+#define ROOM 4              /* number of descriptors we use */
+#define MOST 65536          /* limit, as the kernel's table of descriptors grows to the highest number */
 #define WATCHED 2           /* the trace, and a scratch file */
 #define DEATH_SIGNAL 1      /* PR_SET_PDEATHSIG */
 #define WAIT_ALL 0x40000000 /* __WALL */
@@ -57,7 +57,7 @@ long mt_descriptor_up(long fd)
     return higher;
 }
 
-/* ---- what the program closes ---- */
+/* ---- descriptors that the program closes ---- */
 
 void mt_descriptor_watch(struct mt_core_output *o)
 {
@@ -76,7 +76,8 @@ void mt_descriptor_leave(struct mt_core_output *o)
             watched[i] = NULL;
 }
 
-/* Not in a child that shares our memory (vfork): it has descriptors of its own. */
+/* Returns 1 if ours is in the range. Not in a child that shares our memory (vfork), which has descriptors
+ * of its own. */
 static int lies_in(const struct mt_core_output *o, uint32_t first, uint32_t last)
 {
     return o && o->fd >= 0 && (uint32_t)o->fd >= first && (uint32_t)o->fd <= last &&
@@ -92,8 +93,8 @@ int mt_core_descriptor(uint32_t first, uint32_t last)
     return lowest;
 }
 
-/* A child that has copies of all descriptors, and does nothing. Its end disturbs nobody's wait. 0:
- * there is none. */
+/* Starts a child that holds copies of all descriptors and does nothing. Its end does not disturb any wait.
+ * Returns 0 if impossible. */
 static long descriptors_keeper(void)
 {
     long parent = mt_sys(__NR_getpid, 0, 0, 0, 0, 0, 0), child = mt_sys(__NR_clone, 0, 0, 0, 0, 0, 0);
@@ -106,7 +107,7 @@ static long descriptors_keeper(void)
         mt_sys(__NR_exit_group, 0, 0, 0, 0, 0, 0);
 }
 
-static long kept_by; /* between closing and closed; under the locks of what it keeps */
+static long kept_by; /* child between closing and closed; under the locks of its files */
 
 void mt_core_descriptors_closing(uint32_t first, uint32_t last)
 {
@@ -116,11 +117,11 @@ void mt_core_descriptors_closing(uint32_t first, uint32_t last)
             continue;
         mt_spin_lock(&o->lock);
         if (first == last) {
-            long n = mt_descriptor_copy(o->fd); /* it keeps the file open while the old number goes */
+            long n = mt_descriptor_copy(o->fd); /* keeps the file open while the old number goes */
             if (n >= 0)
                 o->fd = (int)n;
             mt_spin_unlock(&o->lock);
-        } else { /* perhaps there is no number that stays */
+        } else { /* perhaps no number survives */
             if (!kept_by)
                 kept_by = descriptors_keeper();
             o->aside = 1;
@@ -132,7 +133,7 @@ static void take_back(struct mt_core_output *o, long process)
 {
     long fd = mt_sys(__NR_pidfd_getfd, process, o->fd, 0, 0, 0, 0);
     if (fd >= 0)
-        o->fd = (int)mt_descriptor_up(fd); /* else it is opened again, or given up, at the next write */
+        o->fd = (int)mt_descriptor_up(fd); /* otherwise it is reopened, or given up, at the next write */
     o->aside = 0;
     mt_spin_unlock(&o->lock);
 }

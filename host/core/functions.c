@@ -1,4 +1,4 @@
-/* Functions that are traced by name: numbers, and the names in -f FILE and --routine. */
+/* Functions traced by name: numbers, and the names in -f FILE and --routine. */
 #include "state.h"
 #include "output.h"
 #include <stdio.h>
@@ -7,19 +7,19 @@
 static const char *const annotations[] = {[MT_CORE_FN_REGISTER] = "atomic_trace::register_thread",
                                           [MT_CORE_FN_START_ROI] = "atomic_trace::start_roi",
                                           [MT_CORE_FN_END_ROI] = "atomic_trace::end_roi"};
-/* The same with C names. */
+/* The annotation functions' C names. */
 static const char *const c_names[] = {[MT_CORE_FN_REGISTER] = "mt_register_thread",
                                       [MT_CORE_FN_START_ROI] = "mt_start_roi",
                                       [MT_CORE_FN_END_ROI] = "mt_end_roi"};
 #define FIRST 4u
 #define MAX 65536u
-#define SHOWN 8u /* names that nothing has, in words */
+#define SHOWN 8u /* maximum number of unused names that are listed */
 
 struct name {
     const char *text;
-    uint32_t seen; /* some module has such a function */
+    uint32_t seen; /* 1: some module has such a function */
 };
-static struct name *names; /* from FIRST on */
+static struct name *names; /* names after the fixed ones, from FIRST on */
 static uint32_t count;
 
 static int functions_add(const char *name)
@@ -33,7 +33,7 @@ static int functions_add(const char *name)
     return 0;
 }
 
-/* One name a line; blanks around it and empty lines do not count. Cuts `text` into its lines. */
+/* Reads one name per line, without surrounding blanks and empty lines. Cuts `text` into lines. */
 static int add_lines(char *text)
 {
     for (char *line = text; *line;) {
@@ -62,7 +62,7 @@ int mt_functions_start(char *why, unsigned size)
         functions_add(mt_g.o->routine.item[i]);
     if (!*mt_g.o->functions)
         return 0;
-    char *text = mt_core_output_slurp(mt_g.o->functions, &bytes, why, size); /* names point into it */
+    char *text = mt_core_output_slurp(mt_g.o->functions, &bytes, why, size); /* the names point into it */
     if (!text)
         return -1;
     if (add_lines(text)) {
@@ -97,7 +97,7 @@ int mt_core_symbol_is_part(const char *symbol)
     return dot && (strstr(dot, ".cold") || strstr(dot, ".part."));
 }
 
-/* A name that nothing has is a mistake, or of a function that is inlined everywhere. */
+/* Reports names that no module has: mistakes, or functions inlined everywhere. */
 void mt_functions_unseen(void)
 {
     char text[600] = "";

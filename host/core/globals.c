@@ -1,4 +1,4 @@
-/* Global variables as buffers: the symbols of the program's file, and the sections that hold them. */
+/* Global variables as buffers: symbols of the program's file, and the sections around them. */
 #define _GNU_SOURCE
 #include "state.h"
 #include <elf.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#define PART_MAX (1ull << 30)  /* bytes of a table */
-#define ADDRESSES (1ull << 47) /* of a program */
+#define PART_MAX (1ull << 30)  /* maximum bytes of a table */
+#define ADDRESSES (1ull << 47) /* end of a program's addresses */
 
-/* A part of the file, in pages, with a zero after it. data NULL: there is none, or it cannot be read. */
+/* A part of the file in pages, with a zero after it. data NULL: absent or unreadable. */
 struct part {
     char *data;
     uint64_t bytes;
@@ -28,7 +28,8 @@ struct variable {
     unsigned local;
 };
 
-/* ---- the file: a few parts of what may be large, without the C library; else it would be an elfview ---- */
+/* ---- the file: read in few parts as it may be large, and without the C library, so not by an elfview
+ * ---- */
 
 static struct part globals_part(int fd, uint64_t offset, uint64_t bytes)
 {
@@ -63,7 +64,7 @@ static const char *globals_name(const struct part *strings, uint64_t offset)
     return strings->data && offset < strings->bytes ? strings->data + offset : "";
 }
 
-/* The whole symbol table, or that of the dynamic linker where the whole one was stripped. */
+/* Reads the whole symbol table, or the dynamic linker's if that was stripped. */
 static void globals_symbols(struct image *f)
 {
     const Elf64_Shdr *table = NULL;
@@ -80,7 +81,7 @@ static void globals_symbols(struct image *f)
     f->names = globals_part(f->fd, strings->sh_offset, strings->sh_size);
 }
 
-/* 0, or an errno value. A file without sections is fine: it names nothing. */
+/* Returns 0 or an errno value. A file without sections is valid and names nothing. */
 static int globals_open(struct image *f, const char *path)
 {
     Elf64_Ehdr head;
@@ -113,7 +114,7 @@ static void globals_close(struct image *f)
         mt_sys(__NR_close, f->fd, 0, 0, 0, 0, 0);
 }
 
-/* ---- what is in it ---- */
+/* ---- its contents ---- */
 
 static int globals_is_data(const Elf64_Shdr *s)
 {
@@ -148,7 +149,7 @@ static void globals_each_section(const struct image *f, uint64_t bias,
     }
 }
 
-/* By address; of those at one address the largest first, then the one with the plainest name. */
+/* Orders by address; at one address the largest first, then the one with the plainest name. */
 static int globals_order(const void *a, const void *b)
 {
     const struct variable *x = a, *y = b;
@@ -162,7 +163,7 @@ static int globals_order(const void *a, const void *b)
     return m != n ? (m < n ? -1 : 1) : strcmp(x->name, y->name);
 }
 
-/* Those of data that have a size. `v` has room for all symbols. */
+/* Collects data symbols with a size. `v` has room for all symbols. */
 static size_t globals_collect(const struct image *f, struct variable *v)
 {
     const Elf64_Sym *s = (const Elf64_Sym *)(const void *)f->symbols.data;
@@ -170,7 +171,7 @@ static size_t globals_collect(const struct image *f, struct variable *v)
     for (uint64_t i = 0; i < f->symbols.bytes / sizeof *s; i++) {
         const char *name = globals_name(&f->names, s[i].st_name);
         if (strncmp(name, "memtrace.host.", 14) == 0)
-            continue; /* of the pass: a program has none with such a name */
+            continue; /* made by the pass: no program has such a name */
         if (ELF64_ST_TYPE(s[i].st_info) == STT_OBJECT && s[i].st_size && *name && s[i].st_value < ADDRESSES &&
             s[i].st_size < ADDRESSES && globals_is_data(globals_section(f, s[i].st_shndx)))
             v[n++] = (struct variable){s[i].st_value, s[i].st_size, name,
@@ -182,7 +183,7 @@ static size_t globals_collect(const struct image *f, struct variable *v)
 static void globals_put(const struct variable *v, uint64_t bias)
 {
     char symbol[512], room[512];
-    size_t n = strcspn(v->name, "@"); /* of a version of a library's variable */
+    size_t n = strcspn(v->name, "@"); /* version of a library's variable */
     const char *name = v->name;
     if (name[n] && n && n < sizeof symbol) {
         memcpy(symbol, name, n);
@@ -194,7 +195,7 @@ static void globals_put(const struct variable *v, uint64_t bias)
     mt_alloc_static(MT_CORE_GLOBAL, v->base + bias, v->bytes, name);
 }
 
-/* A second name of a variable, or one inside of another, is left out. 0, or an errno value. */
+/* Adds the variables except second names and variables inside of others. Returns 0 or an errno value. */
 static int globals_put_variables(const struct image *f, uint64_t bias)
 {
     size_t bytes = (size_t)(f->symbols.bytes / sizeof(Elf64_Sym)) * sizeof(struct variable);

@@ -1,12 +1,10 @@
-/* The allocation index: which allocation does an address lie in? A splay tree of half-open ranges [base,
- * base + bytes) that do not overlap; two of them, one for blocks (malloc family) and one for maps (mmap,
- * brk) below them. */
+/* The allocation index: two splay trees of ranges (see index.h). */
 #include "index.h"
 #include "platform.h"
 
 #define SLAB 262144u /* bytes */
 
-/* At least `n` nodes in `spare`. */
+/* Ensures at least `n` nodes in `spare`. */
 static int index_reserve(struct mt_index_tree *t, int n)
 {
     for (struct mt_core_range *r = t->spare; r && n > 0; r = r->right)
@@ -89,7 +87,7 @@ static struct mt_core_range *floor_of(struct mt_index_tree *t, uint64_t key)
     if (!r->left)
         return 0;
     struct mt_core_range *l =
-        index_splay(r->left, key); /* all are smaller: the greatest, without right child */
+        index_splay(r->left, key); /* all are smaller: the greatest one, without right child */
     r->left = 0;
     l->right = r;
     return t->root = l;
@@ -144,7 +142,7 @@ static void drop_root(struct mt_index_tree *t)
     index_give(t, r);
 }
 
-/* The root loses [base, end), with which it overlaps. A spare node is there. */
+/* Removes [base, end) from the root, which overlaps it. A spare node is available. */
 static int cut_root(struct mt_index_tree *t, uint64_t base, uint64_t end)
 {
     struct mt_core_range *r = t->root;

@@ -1,5 +1,5 @@
-/* Insn mode: executions in a global order. Text is by instruction, so it can only be written at the end:
- * until then entries wait in a spool. */
+/* Insn mode: executions in a global order. Text is grouped by instruction, so it can only be written at
+ * the end; until then entries wait in a spool. */
 #include "atomic.h"
 #include "order.h"
 #include "spool.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESERVE 64u        /* entries for the operands of one execution: they stay in one buffer */
+#define RESERVE 64u        /* entries for the operands of one execution, which stay in one buffer */
 #define ROOM (4u * 65536u) /* a head line: three strings of the table */
 
 static struct mt_spool spool = {.file = {.fd = -1}};
@@ -79,7 +79,7 @@ static void insn_leave(struct mt_core_thread_state *t)
     t->busy = 0;
 }
 
-/* By turns, as in atomic mode: the next time, or (`more`) the same once more. */
+/* Records by turns, as in atomic mode: with the next time, or (`more`) the last one again. */
 static void insn_turn(struct mt_core_thread_state *t, uint64_t address, uint32_t site, uint32_t size,
                       int more)
 {
@@ -130,8 +130,8 @@ void mt_core_insn_operand(struct mt_core_thread *pub, uint32_t site, uint64_t ad
     insn_leave(t);
 }
 
-/* A time that no record shares: start and end of a thread take a place in the order of their own, so that
- * they stay in place when all threads are put in order. */
+/* Logs an event with a time of its own: start and end of a thread take a place in the order, so that they
+ * keep it when all threads are sorted. */
 static void insn_event(struct mt_core_thread_state *t, enum mt_host_event kind, uint64_t arg)
 {
     struct mt_buffer *b = t->buffer;
@@ -184,9 +184,9 @@ static int by_address(const void *a, const void *b)
     return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
 }
 
-/* Instructions by ascending address; the same instruction registered twice has one rank. */
+/* Ranks of instructions by ascending address; an instruction registered twice has one rank. */
 struct ranks {
-    uint32_t *by_rank, *rank; /* instruction of a rank, rank of an instruction */
+    uint32_t *by_rank, *rank; /* instruction of each rank, rank of each instruction */
     uint64_t bytes;
     uint32_t count;
 };
@@ -222,7 +222,7 @@ struct printer {
     char *room;
     uint32_t rank;
     uint64_t order;
-    int open; /* an execution's line */
+    int open; /* 1: an execution's line is open */
 };
 
 static void insn_put(struct printer *p, size_t n)

@@ -1,4 +1,4 @@
-/* Strings that live as long as the trace, each once. */
+/* Interned strings, which live as long as the trace. */
 #define _GNU_SOURCE
 #include "intern.h"
 #include "platform.h"
@@ -60,7 +60,7 @@ const char *mt_intern(const char *s)
         slab = new;
         left = SLAB;
     }
-    memcpy(slab, s, n); /* pages come zeroed */
+    memcpy(slab, s, n); /* pages are zeroed */
     *p = slab;
     slab += n + 1;
     left -= n + 1;

@@ -1,21 +1,19 @@
 /* Keeps the threads' times in the file together, so that a merger needs little memory: a thread that lags
- * more than -d is written out, and if its clock lags too, moved on with a thread_sync. Ended threads and
- * nameless ones do not count.
- *
- * How far they can lie apart: let M be the newest time that was looked at here. All threads are in the file
- * at M - d or later. A thread makes at most -a accesses until it looks itself, and each moves the newest of
- * all clocks on by one (by one more for each further line that its operands take), as does a start or an end.
- * So nothing in the file is newer than M + a x threads + starts and ends since, whoever writes it. */
+ * by more than -d is written out, and if its clock lags too, moved on with a thread_sync. Ended and
+ * nameless threads do not count. Bound: let M be the newest time at a check. All threads are then in the
+ * file at M - d or later. A thread makes at most -a accesses until its own check, and each access moves
+ * the newest clock on by one (one more for each further line of its operands), as does a start or an end.
+ * So no time in the file exceeds M + a x threads + starts and ends since. */
 #include "atomic.h"
 
-static uint64_t oldest; /* of all named threads when last looked at; never too new */
+static uint64_t oldest; /* oldest time of all named threads at the last check; never too new */
 
 static void catch_up(struct mt_core_thread_state *t, uint64_t time)
 {
     mt_spin_lock(&t->lock);
     if (t->live && t->name >= 0 && t->written + mt_g.o->lag < time) {
-        /* Who has nothing to write, or only what is old, must say all the same how far it is. Its clock does
-         * not show: a start or end of others moves it on without an entry. */
+        /* A thread with nothing new to write must still state how far it is. Its clock does not tell: a
+         * start or end of others moves it on without an entry. */
         uint32_t n = t->buffer->count;
         uint64_t last = n ? t->buffer->timed[n - 1].time : t->written;
         if (last + mt_g.o->lag / 2 < time)

@@ -1,14 +1,14 @@
-/* Which code's accesses are recorded (--library), and how many are left out. */
+/* Selects the code whose accesses are recorded (--library), and counts the accesses left out. */
 #include "atomic.h"
 #include "state.h"
 #include <string.h>
 
-/* The C runtime, by the names of its files: what follows the name is "." or "-" and a digit (libc.so.6,
+/* Files of the C runtime by name: the name is followed by "." or by "-" and a digit (libc.so.6,
  * libc-2.31.so). */
 static const struct {
     const char *name;
     enum mt_core_code code;
-    int keeps; /* what it allocates is for itself */
+    int keeps; /* its allocations are for itself */
 } runtime[] = {
     {"ld-linux-x86-64", MT_CODE_NONE, 1},
     {"ld", MT_CODE_NONE, 1},
@@ -41,7 +41,7 @@ static const char *library_file(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Its row; RUNTIME: another file. */
+/* Returns the row of a file; RUNTIME: another file. */
 static unsigned library_row(const char *path)
 {
     const char *file = library_file(path);
@@ -54,8 +54,8 @@ static unsigned library_row(const char *path)
     return RUNTIME;
 }
 
-static int asked;    /* for a library's file: this engine has --library */
-static uint64_t met; /* a bit for each of --library's first 64: a file has that name */
+static int asked;    /* 1: this engine has --library, set for a library's file */
+static uint64_t met; /* a bit for each of --library's first 64 names: some file has it */
 
 static int library_named(const char *path)
 {

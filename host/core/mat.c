@@ -1,15 +1,15 @@
-/* Mat mode: entries of a thread, what makes it look around, and accesses one by one (text, --threshold). */
+/* Mat mode: entries of a thread, events that need its attention, and single accesses (text, --threshold). */
 #include "state.h"
 #include "format/host_text.h"
 
-/* The end of a buffer: MT_CORE_SLACK entries that an engine may write after the limit, then events, then the
- * place where entries go that nobody wants any more. */
+/* Layout of a buffer's end: MT_CORE_SLACK entries that an engine may write after the limit, then events,
+ * then a place for unwanted entries. */
 #define PARK (MT_CORE_SLACK + 8u)
-#define OPERANDS 8u /* more of them that may follow where a buffer should end */
+#define OPERANDS 8u /* maximum further operands after the end of a buffer */
 #define RESERVE (PARK + MT_CORE_SLACK + OPERANDS + 8u)
 #define END(b) (&(b)->entry[MT_BUFFER_ENTRIES_MAX])
-#define PIECE 2048u /* entries until the next look for repeats: they are in the processor's first cache */
-#define ITEMS_MAX (1u << 18) /* accesses of a buffer, those left out included */
+#define PIECE 2048u /* entries until the next search for repeats: they are in the first-level cache */
+#define ITEMS_MAX (1u << 18) /* accesses of a buffer, including those left out */
 
 int mt_mat_active(const struct mt_core_thread_state *t)
 {
@@ -37,7 +37,7 @@ static void mat_append(struct mt_core_thread_state *t, uint64_t address, uint32_
     set_cur(t, e + 1);
 }
 
-/* Room is there: RESERVE. */
+/* Room is available: RESERVE. */
 static void mat_event(struct mt_core_thread_state *t, enum mt_host_event kind, const uint64_t *args,
                       unsigned n)
 {
@@ -52,7 +52,7 @@ static void clock_event(struct mt_core_thread_state *t)
     mat_event(t, MT_HOST_EV_CLOCK, &now, 1);
 }
 
-/* The buffer goes to the sink; cur is at the start of another. */
+/* Hands the buffer to the sink; cur is then at the start of another one. */
 static void hand_over(struct mt_core_thread_state *t)
 {
     struct mt_buffer *b = t->buffer, *other;
@@ -70,7 +70,7 @@ static void hand_over(struct mt_core_thread_state *t)
     t->looked = t->pub.cur;
 }
 
-/* What repeats in the newest piece is left out. */
+/* Removes repeats from the newest piece. */
 static void mat_shorten(struct mt_core_thread_state *t)
 {
     struct mt_buffer *b = t->buffer;
@@ -89,7 +89,7 @@ static int mat_full(const struct mt_core_thread_state *t)
            (uint64_t)(t->pub.cur - b->entry) + b->left_out > ITEMS_MAX - 2 * PIECE;
 }
 
-/* After the end: entries go nowhere, and not where somebody may still be writing them out. */
+/* Parks a thread after the end: its entries go nowhere, away from memory that is still being written out. */
 static void mat_park(struct mt_core_thread_state *t)
 {
     if (t->live && t->buffer && !t->parked) {
@@ -119,7 +119,7 @@ static void log_seq(struct mt_core_thread_state *t)
     t->seq = seq;
 }
 
-/* Sets the window for what holds now. Owner (or before the thread runs), with its lock. */
+/* Sets the window for the present state. Called by the owner (or before the thread runs), with its lock. */
 void mt_mat_look(struct mt_core_thread_state *t)
 {
     uint64_t bell = __atomic_load_n(&mt_g.bell, __ATOMIC_SEQ_CST);
@@ -146,7 +146,7 @@ void mt_mat_look(struct mt_core_thread_state *t)
     __atomic_store_n(&t->pub.limit, want == MT_EACH ? NULL : limit, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&mt_g.bell, __ATOMIC_SEQ_CST) != bell)
         __atomic_store_n(&t->pub.limit, NULL,
-                         __ATOMIC_RELAXED); /* rung meanwhile: again at the next access */
+                         __ATOMIC_RELAXED); /* an event came meanwhile: check again at the next access */
 }
 
 void mt_mat_start(struct mt_core_thread_state *t)
@@ -164,7 +164,7 @@ void mt_mat_start(struct mt_core_thread_state *t)
 
 /* ---- one access ---- */
 
-/* Under the file lock: the place of a site is before its first access. */
+/* Writes the place of a site before its first access, under the file lock. */
 static void show_place(struct mt_core_kept_site *s, uint64_t ip)
 {
     char line[MT_TEXT_LINE];
@@ -213,8 +213,8 @@ static void mat_one(struct mt_core_thread_state *t, uint32_t site, uint64_t addr
     t->kept = t->pub.cur;
 }
 
-/* The operands of one execution stay together: nothing comes between them,
- * neither event nor end of buffer. */
+/* Returns 1 for a further operand of an execution, whose operands stay together, without event or end of
+ * buffer between them. */
 static int mat_continues(const struct mt_core_thread_state *t, uint32_t site)
 {
     return MT_HOST_OPERAND(site) && t->window == MT_APPEND && mt_on() && t->pub.cur > t->buffer->entry &&
@@ -291,7 +291,7 @@ void mt_core_moved(struct mt_core_thread *pub)
 
 void mt_mat_end(struct mt_core_thread_state *t)
 {
-    if (t->busy) { /* a jump out of the core, after a fault there: its own lock will never be free */
+    if (t->busy) { /* a jump out of the core, after a fault there: its lock will never be free */
         mt_count(&t->lost, t->buffer ? (uint64_t)(t->pub.cur - t->buffer->entry) + t->buffer->left_out : 0);
         mt_g.incomplete = 1;
         return;
@@ -316,7 +316,7 @@ void mt_mat_end(struct mt_core_thread_state *t)
     t->busy = 0;
 }
 
-/* Tracing has just been switched off; the owner may still append after what is taken here. */
+/* Stops a thread after tracing was switched off; the owner may still append beyond the entries taken here. */
 void mt_mat_stop(struct mt_core_thread_state *t)
 {
     struct mt_host_entry *cur = __atomic_load_n(&t->pub.cur, __ATOMIC_ACQUIRE);
@@ -327,7 +327,7 @@ void mt_mat_stop(struct mt_core_thread_state *t)
     mt_core_sink_put(b);
 }
 
-/* start_roi, end_roi: all threads notice at their next access. */
+/* Handles start_roi and end_roi: all threads notice at their next access. */
 void mt_mat_roi(struct mt_core_thread_state *t, int on)
 {
     __atomic_store_n(&mt_g.in_roi, on ? 1u : 0u, __ATOMIC_SEQ_CST);

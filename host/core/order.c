@@ -17,7 +17,7 @@ int mt_order_start(char *why, unsigned size)
     uint32_t locks = mt_g.e->addresses_late ? 1 : (uint32_t)mt_g.o->locks;
     mt_order_mask = locks - 1;
     mt_order_shift = (unsigned)__builtin_ctzll(mt_g.o->block);
-    /* The default is nobody's wish: nothing to say on the program's stderr then. */
+    /* The default was not requested: no message on the program's stderr then. */
     if (mt_g.e->addresses_late && mt_g.o->locks > 1 && mt_g.o->locks != 64 && !mt_g.o->test)
         mt_plat_report("the %s engine learns addresses after the access: one address lock for all (-l 1)",
                        mt_g.e->name);
@@ -43,7 +43,7 @@ static void order_insert(struct mt_core_thread_state *t, uint32_t index)
     t->held++;
 }
 
-/* Sorted, each once; held = ALL when it is simpler to take all. */
+/* Sorts the locks without duplicates; held = ALL if taking all is simpler. */
 static void order_choose(struct mt_core_thread_state *t)
 {
     t->held = 0;
@@ -64,9 +64,10 @@ static void order_choose(struct mt_core_thread_state *t)
     }
 }
 
-/* ---- taking and giving ---- */
+/* ---- acquire and release ---- */
 
-/* A thread that left without releasing (killed, longjmp out of a handler) must not stop all others. */
+/* Takes over from a thread that left without releasing (killed, longjmp out of a handler), which must not
+ * stop all others. */
 void mt_order_wait(struct mt_address_lock *l, uint32_t me)
 {
     uint32_t owner = 0;
@@ -93,7 +94,7 @@ void mt_order_wait(struct mt_address_lock *l, uint32_t me)
     }
 }
 
-/* How many locks t holds. */
+/* Returns the number of locks that t holds. */
 static uint32_t order_held(const struct mt_core_thread_state *t)
 {
     return t->held == ALL ? mt_order_mask + 1 : t->held;

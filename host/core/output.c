@@ -1,5 +1,5 @@
-/* What the trace goes to: a regular file, a FIFO somebody reads, a device,
- * a descriptor that the user has opened. */
+/* Opens the trace's output: a regular file, a FIFO with a reader, a device, or a descriptor that the user
+ * has opened. */
 #define _GNU_SOURCE
 #include "output.h"
 #include "descriptors.h"
@@ -14,9 +14,9 @@
 #include <sys/syscall.h>
 
 #define WAIT_STEP_NS 5000000u
-#define WAIT_WORDS 400 /* steps until we say that we wait: 2 s */
+#define WAIT_WORDS 400 /* steps before a message about the wait: 2 s */
 #define PATH_ROOM 4096
-#define LINKS 16 /* symbolic links that lead from one to the next */
+#define LINKS 16 /* maximum chain of symbolic links */
 static char name[4096];
 
 /* ---- open ---- */
@@ -37,7 +37,7 @@ const char *mt_core_output_name(const char *pattern)
     return name;
 }
 
-/* x.mtc becomes x.1234.mtc, others x.1234. */
+/* Adds the process id: x.mtc becomes x.1234.mtc, other names x.1234. */
 static int add_pid(void)
 {
     char end[8] = "";
@@ -59,7 +59,7 @@ static int output_refuse(const struct stat *st, const char *path, char *why, siz
 {
     uint32_t me = output_user();
     if (S_ISCHR(st->st_mode))
-        return 0; /* /dev/null, a terminal: whoever may write to it */
+        return 0; /* /dev/null, a terminal: allowed to all with write permission */
     if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))
         snprintf(why, size, "%s is neither a regular file nor a FIFO nor a character device; give another -o",
                  path);
@@ -83,9 +83,9 @@ static int output_failed(const char *path, int error, char *why, size_t size)
     return error;
 }
 
-/* ---- symbolic links: those of the user lead on, others are refused ---- */
+/* ---- symbolic links: the user's own are followed, others refused ---- */
 
-/* `to`, which a link at `path` says, into `path`. */
+/* Resolves `to`, the target of a link at `path`, into `path`. */
 static int lead_on(char *path, const char *to)
 {
     char *slash = strrchr(path, '/');
@@ -96,8 +96,8 @@ static int lead_on(char *path, const char *to)
     return 0;
 }
 
-/* One step from the link at `path`. Link and owner are those of one descriptor:
- * nobody can exchange it between. */
+/* Follows one step from the link at `path`. Link and owner are read from one descriptor, so that nobody
+ * can exchange it in between. */
 static int output_follow(char *path, char *why, size_t size)
 {
     char to[PATH_ROOM];
@@ -121,7 +121,7 @@ static int output_follow(char *path, char *why, size_t size)
     return rc ? output_failed(path, rc, why, size) : 0;
 }
 
-/* `path` as it is without links at its end. */
+/* Resolves links at the end of `path`. */
 static int output_resolve(const char *path, char real[PATH_ROOM], char *why, size_t size)
 {
     struct stat st;
@@ -134,7 +134,7 @@ static int output_resolve(const char *path, char real[PATH_ROOM], char *why, siz
         if (rc || !S_ISLNK(st.st_mode))
             return rc;
     }
-    return 0; /* not there yet */
+    return 0; /* does not exist yet */
 }
 
 /* ---- descriptors that the user has opened for us ---- */
@@ -156,7 +156,7 @@ int mt_core_output_number(const char *path)
     return -1;
 }
 
-/* As it is: at the place where it is, shared with whoever has it, too. */
+/* Takes a descriptor as it is: at its present position, shared with all that hold it. */
 static int take_number(struct mt_core_output *o, int number, const char *path, char *why, size_t size)
 {
     struct stat st;
@@ -196,7 +196,7 @@ static int open_once(const char *path, int *fd, char *why, size_t size)
     return rc < 0 ? output_failed(path, (int)-rc, why, size) : 0;
 }
 
-/* The file behind the descriptor is what counts: the path may have changed since lstat. */
+/* Checks the file behind the descriptor, as the path may have changed since lstat. */
 static int output_adopt(struct mt_core_output *o, int fd, const char *path, char *why, size_t size)
 {
     struct stat st;
@@ -216,7 +216,7 @@ static int output_adopt(struct mt_core_output *o, int fd, const char *path, char
         snprintf(why, size, "%s is being written by another traced process; give another -o", path);
         return EBUSY;
     }
-    /* Addresses are nobody else's business, though the file was there before. */
+    /* Addresses are private, even if the file existed before. */
     if ((st.st_mode & 07777) != 0600)
         rc = (int)-mt_sys(__NR_fchmod, fd, 0600, 0, 0, 0, 0);
     if (!rc)

@@ -1,4 +1,4 @@
-/* Writing to, and reading from, what output.c has opened. */
+/* Reads and writes files that output.c has opened. */
 #define _GNU_SOURCE
 #include "descriptors.h"
 #include "output.h"
@@ -16,7 +16,8 @@
 #define KERNEL_SIGSET 8 /* bytes */
 #define SLURP_MAX (64u << 20)
 
-static char whole_path[4096]; /* of the open file, whatever folder the program goes to; empty: unknown */
+static char whole_path[4096]; /* path of the open file, absolute as the program may change folders; empty:
+                               * unknown */
 
 void mt_core_output_remember(const struct mt_core_output *o)
 {
@@ -26,7 +27,7 @@ void mt_core_output_remember(const struct mt_core_output *o)
     whole_path[n > 0 && n < (long)sizeof whole_path - 1 ? n : 0] = 0;
 }
 
-/* 1 while the number still means the file. */
+/* Returns 1 while the number still means the file. */
 static int is_ours(const struct mt_core_output *o, int fd)
 {
     struct stat st;
@@ -60,7 +61,7 @@ static int write_all(int fd, const char *p, size_t bytes)
     return 0;
 }
 
-/* The program has closed our descriptor: the same file again, at its end. 0 or EBADF. */
+/* Reopens the file at its end after the program has closed our descriptor. Returns 0 or EBADF. */
 static int open_again(struct mt_core_output *o)
 {
     if (o->fifo || !*whole_path)
@@ -74,11 +75,11 @@ static int open_again(struct mt_core_output *o)
         mt_sys(__NR_close, fd, 0, 0, 0, 0, 0);
         return EBADF;
     }
-    o->fd = (int)fd; /* the old number is the program's */
+    o->fd = (int)fd; /* the old number is the program's now */
     return 0;
 }
 
-/* SIGPIPE and SIGXFSZ go to the thread that writes: hold them back, and swallow the one we caused. */
+/* SIGPIPE and SIGXFSZ go to the writing thread: they are blocked, and the one we caused is consumed. */
 struct held {
     uint64_t mine, old, pending;
 };

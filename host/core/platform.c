@@ -1,4 +1,4 @@
-/* What the core needs from below: system calls, time, memory, spin locks, words for the user. */
+/* Platform layer of the core: system calls, time, memory, spin locks, messages. */
 #define _GNU_SOURCE
 #include "platform.h"
 #include "format/container/syscall.h"
@@ -9,9 +9,9 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#define SPINS 64       /* pauses before the processor is given away */
+#define SPINS 64       /* pauses before yielding the processor */
 #define YIELDS 4096    /* yields before sleeping */
-#define SLEEP_NS 50000 /* then in these steps */
+#define SLEEP_NS 50000 /* length of each sleep */
 
 static void (*engine_report)(const char *line);
 static void (*engine_yield)(void);
@@ -115,7 +115,7 @@ void mt_plat_signals_back(uint64_t mask)
 }
 
 #define BARRIER_EXPEDITED 8 /* MEMBARRIER_CMD_PRIVATE_EXPEDITED */
-#define BARRIER_REGISTER 16 /* what allows it */
+#define BARRIER_REGISTER 16 /* registration that it needs */
 
 int mt_plat_barrier(void)
 {

@@ -1,23 +1,23 @@
-/* Full buffers on their way into the container. */
+/* Queue of full buffers for the compact trace. */
 #include "queue.h"
 #include <errno.h>
 #include <string.h>
 #include "state.h"
 
-#define JOBS 16u    /* buffers being worked on, or done and waiting for an older one */
-#define HURRY 1024u /* so many buffers after a thread had to help are not compressed … */
+#define JOBS 16u    /* buffers in work, or done and waiting for an older one */
+#define HURRY 1024u /* number of buffers not compressed after a thread had to help … */
 #define DENSE(items) ((items) + (items) / 2) /* … as long as the file has no more bytes than this */
 #define PATIENCE_NS 1000000000u
 
 enum state { BUSY, DONE, TAKEN };
 
-/* One buffer and what works on it. */
+/* A buffer and the memory to work on it. */
 struct job {
-    struct job *next; /* idle ones */
+    struct job *next; /* next idle job */
     struct mt_mtc_encoder *encoder;
     struct mt_packer *packer;
     struct mt_buffer *buffer;
-    uint64_t lost; /* items that do not get into the file if it fails */
+    uint64_t lost; /* items missing from the file if it fails */
     int hurry, error;
     enum state state; /* under q.lock */
 };
@@ -30,8 +30,8 @@ static struct {
     struct mt_buffer *head, *tail;
     uint32_t waiting;
     struct job *idle;
-    uint32_t hurry;            /* buffers to come */
-    struct job *ring[JOBS];    /* by number */
+    uint32_t hurry;            /* number of buffers still to hurry */
+    struct job *ring[JOBS];    /* jobs by buffer number */
     uint64_t popped, appended; /* numbers of buffers; those between are in the ring */
 
     struct mt_spin append_lock; /* file */
@@ -39,7 +39,7 @@ static struct {
     uint32_t writing;
 } q;
 
-/* 0 or ENOMEM. */
+/* Prepares a job. Returns 0 or ENOMEM. */
 static int queue_equip(struct job *job)
 {
     if (!job->encoder)
@@ -54,8 +54,7 @@ void mt_core_queue_open(struct mt_mtc_writer *writer, int level)
     memset(&q, 0, sizeof q);
     q.writer = writer;
     q.level = level;
-    /* The first job, with room for the last lines, is there before the program can have used up its memory.
-     */
+    /* The first job, with room for the last lines, exists before the program can have used up its memory. */
     struct job *job = mt_plat_map(sizeof *job);
     if (job && !queue_equip(job))
         mt_packer_reserve(job->packer, MT_BUFFER_ROOM);
@@ -80,7 +79,7 @@ uint32_t mt_core_queue_waiting(void)
     return __atomic_load_n(&q.waiting, __ATOMIC_RELAXED);
 }
 
-/* The oldest buffer, with a job for it; under the lock. */
+/* Takes the oldest buffer with a job for it, under the lock. */
 static struct job *queue_pop(int help)
 {
     if (!q.head || q.popped - q.appended >= JOBS)
@@ -102,7 +101,8 @@ static struct job *queue_pop(int help)
     return job;
 }
 
-/* Level 1 is given up where threads would have to wait for it; higher ones somebody asked for. */
+/* Returns the compression level: level 1 is dropped if threads would have to wait for it; higher ones were
+ * requested by the user. */
 static int level_for(const struct job *job, size_t bytes, uint64_t items)
 {
     return q.level == 1 && job->hurry &&
@@ -111,7 +111,7 @@ static int level_for(const struct job *job, size_t bytes, uint64_t items)
                : q.level;
 }
 
-/* Makes the chunk. */
+/* Makes the chunk of a job. */
 static int queue_make(struct job *job)
 {
     const struct mt_buffer *b = job->buffer;
@@ -154,7 +154,7 @@ static void queue_append(struct job *job)
     }
 }
 
-/* The oldest one if it is done; NULL: it is not, its maker will come here. */
+/* Returns the oldest job if it is done; NULL: not yet, and its maker will come here. */
 static struct job *queue_oldest(void)
 {
     mt_spin_lock(&q.lock);
@@ -176,8 +176,8 @@ static void queue_retire(struct job *job)
     mt_core_sink_return(b);
 }
 
-/* Appends what is done and next in order. If somebody is at that already, he sees ours: he looks again under
- * the lock under which it became done, after he has let go of the file. */
+/* Appends all finished jobs that are next in order. If another thread is already appending, it sees ours:
+ * after leaving the file it checks again under the lock under which ours became done. */
 static void queue_flush(void)
 {
     while (queue_oldest() && mt_spin_try(&q.append_lock)) {
@@ -202,14 +202,14 @@ static void queue_run(struct job *job)
     }
     mt_spin_unlock(&q.lock);
     if (mine)
-        queue_flush(); /* else somebody else has made the chunk: job and buffer are nobody's any more */
+        queue_flush(); /* otherwise another thread has made the chunk: job and buffer are free */
 }
 
 int mt_core_queue_step(int help)
 {
     if (!mt_core_queue_waiting() || mt_g.forked)
         return 0;
-    /* Below a handler that ends the program we would never come to an end. */
+    /* Below a handler that ends the program this would never end. */
     uint64_t mask = mt_plat_signals_off();
     mt_spin_lock(&q.lock);
     struct job *job = queue_pop(help);
@@ -220,8 +220,8 @@ int mt_core_queue_step(int help)
     return job != NULL;
 }
 
-/* The oldest buffer once more, with a job of our own. Who has it may be reading it still:
- * that harms nobody. 0 or ENOMEM. */
+/* Redoes the oldest buffer with a job of our own. Its owner may still read it, which is harmless. Returns
+ * 0 or ENOMEM. */
 static int take_oldest(void)
 {
     struct job *own = mt_plat_map(sizeof *own);
@@ -243,7 +243,7 @@ static int take_oldest(void)
     return 0;
 }
 
-/* Neither a job nor the memory for one is to be had any more: what waits is lost. */
+/* Drops all that waits: there is neither a job nor memory for one. */
 static void queue_abandon(void)
 {
     uint64_t dropped = 0;

@@ -1,5 +1,5 @@
-/* Where records go: buffers of entries into a container (by a worker when the engine has one), or pieces
- * of text. */
+/* Destination of records: buffers of entries for a compact trace (written by a worker if the engine has
+ * one), or pieces of text. */
 #include "state.h"
 #include "format/container/writer.h"
 #include "output.h"
@@ -12,15 +12,15 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define HELP_AT 8u /* so many wait: the thread that brings one more works, too */
-/* Free buffers that are left alone: the worker's core has just read them,
- * and who writes there now waits for it. */
+#define HELP_AT 8u /* number of waiting buffers at which the thread that adds one works, too */
+/* Free buffers that are not reused yet: the worker's core has just read them, and a write there would wait
+ * for it. */
 #define REST 4u
-#define WORKER_GONE 8192u    /* steps of waiting */
-#define TEXT_BYTES 65536u    /* gathered before a write to a regular file */
+#define WORKER_GONE 8192u    /* wait steps */
+#define TEXT_BYTES 65536u    /* collected before a write to a regular file */
 #define TEXT_FIFO 4096u      /* to a FIFO */
-#define IDLE_NS 50000000u    /* the worker looks around this often */
-#define STUCK_NS 5000000000u /* without progress: the worker is gone */
+#define IDLE_NS 50000000u    /* interval between the worker's checks */
+#define STUCK_NS 5000000000u /* without progress for this long: the worker is gone */
 #define LINE_RESERVE (MT_BUFFER_ROOM - 8192)
 
 static struct {
@@ -28,27 +28,27 @@ static struct {
     struct mt_mtc_file file;
     struct mt_mtc_writer *writer;
 
-    struct mt_spin lock;                /* free list */
+    struct mt_spin lock;                /* lock of the free list */
     struct mt_buffer *free, *free_last; /* oldest first */
     unsigned nfree;
 
-    struct mt_spin text_lock; /* text, its file */
+    struct mt_spin text_lock; /* lock of the text and its file */
 
     uint32_t running, quit, work; /* worker; `work` is its futex */
-    uint32_t joins;               /* it is there, and nobody has stopped it yet */
+    uint32_t joins;               /* 1: it exists and was not stopped */
     void *worker;
 
     struct mt_spin meta_lock;
     struct mt_jsonl line;
     struct mt_buffer *meta; /* lines not yet queued */
-    struct mt_buffer *last; /* for the lines at the end, when no more memory is to be had */
+    struct mt_buffer *last; /* for the lines at the end, if memory is exhausted */
 
     char *text;
     size_t text_bytes;
     uint32_t writing;
 } s;
 
-/* ---- container: from the queue into the file ---- */
+/* ---- compact trace: from the queue into the file ---- */
 
 static int write_file(void *self, const void *data, size_t bytes)
 {
@@ -77,7 +77,7 @@ static void sink_work(void *arg)
     __atomic_store_n(&s.running, 0, __ATOMIC_RELEASE);
 }
 
-/* Somebody writes it: the worker, or we; both when the worker does not keep up. */
+/* Makes the worker or this thread write; both if the worker does not keep up. */
 static void sink_kick(void)
 {
     if (!__atomic_load_n(&s.running, __ATOMIC_ACQUIRE)) {
@@ -92,7 +92,7 @@ static void sink_kick(void)
 
 /* ---- buffers ---- */
 
-/* The one that was given back first, if there are more than `keep`. */
+/* Takes the free buffer returned first, if there are more than `keep`. */
 static struct mt_buffer *take_free(unsigned keep)
 {
     struct mt_buffer *b = NULL;
@@ -119,7 +119,7 @@ struct mt_buffer *mt_core_sink_buffer(enum mt_buffer_kind kind, uint64_t thread,
         }
         if ((b = take_free(0)))
             break;
-        /* A FIFO's reader may be slow: that is for the worker to wait for, as long as there is one. */
+        /* A FIFO's reader may be slow: the worker waits for it as long as there is one. */
         int waits = s.out.fifo && step < WORKER_GONE && __atomic_load_n(&s.running, __ATOMIC_RELAXED);
         if (waits || !mt_core_queue_step(1))
             mt_plat_pause(step);
@@ -148,7 +148,7 @@ void mt_core_sink_return(struct mt_buffer *b)
     mt_spin_unlock(&s.lock);
 }
 
-/* Lines are before the records that name their sites. */
+/* Queues lines before the records that name their sites. */
 static void push_meta(void)
 {
     mt_spin_lock(&s.meta_lock);
@@ -196,7 +196,7 @@ void mt_core_sink_line_end(enum mt_line_kind kind, const void *line)
     if (s.meta && !s.line.failed && s.meta->count + s.line.n <= MT_BUFFER_ROOM) {
         memcpy(s.meta->text + s.meta->count, s.line.text, s.line.n);
         s.meta->count += s.line.n;
-        s.meta->seq++; /* lines */
+        s.meta->seq++; /* number of lines */
     } else {
         mt_g.incomplete = 1;
     }
@@ -211,7 +211,8 @@ void mt_core_sink_line(enum mt_line_kind kind, const void *line)
         mt_core_sink_line_end(kind, line);
 }
 
-/* The program's path: that which it was called by (gcc), where it leads to the same file (gcc-12). */
+/* Writes the program's path: the one by which it was called (gcc), if that leads to the same file
+ * (gcc-12). */
 static void sink_program(char *path, size_t size)
 {
     const char *called = mt_g.e->called;
@@ -341,7 +342,7 @@ static int open_container(char *why, unsigned size)
     if (mt_g.e->spawn) {
         s.running = s.joins = 1;
         if (mt_g.e->spawn(sink_work, NULL, &s.worker))
-            s.running = s.joins = 0; /* then the program's threads write */
+            s.running = s.joins = 0; /* the program's threads write then */
     }
     return 0;
 }
@@ -363,7 +364,7 @@ int mt_core_sink_open(char *why, unsigned size)
     return rc;
 }
 
-/* Lets the worker finish. It may be gone: then we write ourselves, if it does not sit in the middle. */
+/* Lets the worker finish. If it is gone we write ourselves, unless it is in the middle of a write. */
 static void stop_worker(void)
 {
     if (!__atomic_exchange_n(&s.joins, 0, __ATOMIC_ACQ_REL))
@@ -409,7 +410,8 @@ static void end_line(int killed)
                                                          .complete = !lost && !mt_g.incomplete && !killed});
 }
 
-/* Mat text says with its last line that it is whole, or what it lacks. MAT's own layout has no such line. */
+/* Writes the last line of mat text, which says that it is complete, or what is missing. MAT's own layout
+ * has no such line. */
 static void text_end(int killed)
 {
     char line[MT_TEXT_LINE];

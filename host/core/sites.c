@@ -1,19 +1,20 @@
-/* The site table: read without locks, written under one; and the places of call sites. */
+/* The site table, read without locks and written under one; and the locations of call sites. */
 #include "state.h"
 #include "intern.h"
 #include "memtrace/hash.h"
 #include <string.h>
 
-#define CHUNK 2048u /* instructions */
+#define CHUNK 2048u /* number of instructions */
 #define CHUNKS 131072u
 
-static struct mt_spin lock; /* numbers, twins, interned strings */
+static struct mt_spin lock; /* protects numbers, twins, interned strings */
 static struct mt_core_kept_site **chunk;
-static uint32_t next = 1; /* instruction number; 0 does not exist */
+static uint32_t next = 1; /* next instruction number; 0 is unused */
 
 /* ---- table ---- */
 
-/* `count` instructions in a row; the first one's number, 0 without memory. Locked. */
+/* Reserves `count` consecutive instructions. Returns the first number, 0 without memory. Called with the
+ * lock. */
 static uint32_t sites_reserve(uint32_t count)
 {
     if (!chunk && !(chunk = mt_plat_map(CHUNKS * sizeof *chunk)))
@@ -75,7 +76,7 @@ static void sites_line(uint32_t site, const struct mt_core_kept_site *s, unsigne
                                                            .writes = s->writes});
 }
 
-/* Asks the engine when the site itself does not say where it is. */
+/* Asks the engine for the location if the site itself has none. */
 static void sites_location(struct mt_core_site *s, struct mt_core_location *p)
 {
     if (s->line || (s->file && *s->file) || !s->ip || !mt_g.e->locate || mt_g.e->locate(s->ip, p))
@@ -140,7 +141,7 @@ uint32_t mt_core_sites(const struct mt_core_site *operands, unsigned count)
     return site;
 }
 
-/* One operand of an instruction: the first one carries what they share. */
+/* Defines one operand of an instruction: the first one carries the shared fields. */
 void mt_core_site_define(uint32_t site, const struct mt_core_site *s)
 {
     uint32_t operand = MT_HOST_OPERAND(site);
@@ -160,7 +161,7 @@ void mt_core_site_define(uint32_t site, const struct mt_core_site *s)
     sites_line(site - operand, m, operand, s->variable);
 }
 
-/* ---- twins of compare-and-swaps that fail ---- */
+/* ---- twins: sites of failed compare-and-swaps ---- */
 
 uint32_t mt_site_twin(uint32_t site)
 {
@@ -187,12 +188,13 @@ uint32_t mt_site_twin(uint32_t site)
         if (!twin)
             return site;
         sites_define(twin, operand, s->operands);
-        __atomic_store_n(&s->twin, twin, __ATOMIC_RELEASE); /* two threads: one twin more, no harm */
+        __atomic_store_n(&s->twin, twin, __ATOMIC_RELEASE); /* two threads may make a twin each, which is
+                                                             * harmless */
     }
     return twin + MT_HOST_OPERAND(site);
 }
 
-/* ---- places of call sites ---- */
+/* ---- locations of call sites ---- */
 
 static struct mt_spin places_lock;
 static struct mt_code_location *places;
@@ -263,11 +265,11 @@ enum { KEYED_FIRST = 512, KEYED_TABLES = 16, KEYED_TRIES = 16 };
 
 struct sites_keyed {
     uint64_t key;
-    uint32_t site; /* and 1 */
+    uint32_t site; /* and bit 0 set */
 };
 
-/* Table i, which has room for KEYED_FIRST << i; NULL without memory. They stay where they are, so that nobody
- * needs a lock. */
+/* Returns table i with room for KEYED_FIRST << i, or NULL without memory. Tables stay in place, so no lock
+ * is needed. */
 static struct sites_keyed *sites_table(unsigned i)
 {
     static struct sites_keyed *table[KEYED_TABLES];
@@ -281,7 +283,7 @@ static struct sites_keyed *sites_table(unsigned i)
     return was;
 }
 
-/* The place of a key: one that has it, or a free one that it takes (*mine). */
+/* Returns the place of a key: one that has it, or a free one that it takes (*mine). */
 static struct sites_keyed *sites_keyed(uint64_t key, int *mine)
 {
     uint64_t h = mt_hash_number(key) >> 32;
@@ -310,6 +312,6 @@ uint32_t mt_core_site_of(uint64_t key, const struct mt_core_site *s)
         return site;
     }
     for (unsigned step = 0; !(site = __atomic_load_n(&p->site, __ATOMIC_ACQUIRE));)
-        mt_plat_pause(step++); /* another thread makes it */
+        mt_plat_pause(step++); /* another thread is making it */
     return site - 1;
 }

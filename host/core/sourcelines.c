@@ -1,5 +1,5 @@
-/* sourcelines.txt: `IP FILE:LINE` for each instruction that has an access in the trace, by ascending IP; ":0"
- * where no place is known. MAT's scripts look each IP up in it. */
+/* sourcelines.txt: `IP FILE:LINE` for each instruction with an access in the trace, by ascending IP; ":0"
+ * for an unknown location. MAT's scripts look up each IP in it. */
 #include "output.h"
 #include "state.h"
 #include "format/host_text.h"
@@ -16,9 +16,9 @@ struct line {
     const struct mt_core_kept_site *site;
 };
 
-static char sourcelines[4096 + 32]; /* whole, whatever folder the program goes to */
+static char sourcelines[4096 + 32]; /* absolute, as the program may change folders */
 
-/* Beside the trace; in the current folder when that is not a file of its own. */
+/* Names the file beside the trace, or in the current folder if the trace is not a file of its own. */
 void mt_sourcelines_start(void)
 {
     const char *output = mt_g.o->output, *slash = strrchr(output, '/');
@@ -41,7 +41,7 @@ static int sourcelines_order(const void *a, const void *b)
     return (x->ip > y->ip) - (x->ip < y->ip);
 }
 
-/* Of all instructions that were shown; `l` has room for four operands of each. */
+/* Collects all instructions that were written; `l` has room for four operands of each. */
 static size_t sourcelines_collect(struct line *l)
 {
     size_t n = 0;

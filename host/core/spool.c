@@ -1,5 +1,4 @@
-/* Entries that wait in an unlinked scratch file until the end, and then come out sorted: by rank of their
- * instruction, then by time, operands in the order in which they were put in. */
+/* Entries kept in an unlinked scratch file until the end, then read sorted: see spool.h. */
 #include "spool.h"
 #include "output.h"
 #include "platform.h"
@@ -7,7 +6,7 @@
 #include <string.h>
 
 #define MEMORY (64u << 20)
-#define WAYS 64u    /* files into which one is split */
+#define WAYS 64u    /* number of files into which one is split */
 #define PIECE 2048u /* entries read or written at once */
 #define ENTRY sizeof(struct mt_host_timed_entry)
 
@@ -31,7 +30,7 @@ int mt_spool_add(struct mt_spool *s, const struct mt_host_timed_entry *e, uint64
     return rc;
 }
 
-/* ---- sorting what fits into memory ---- */
+/* ---- sorting in memory ---- */
 
 static uint32_t rank_of(const struct mt_spool_reader *r, const struct mt_host_timed_entry *e)
 {
@@ -54,7 +53,7 @@ static void sort_times(struct mt_host_timed_entry *e, struct mt_host_timed_entry
         e[k++] = b < n && e[b].time < other[a].time ? e[b++] : other[a++];
 }
 
-/* `e` sorted into `out` by rank, stable, by counting; then each rank by time. */
+/* Sorts `e` into `out` by rank, stable, by counting; then each rank by time. */
 static int spool_sort(const struct mt_spool_reader *r, struct mt_host_timed_entry *e,
                       struct mt_host_timed_entry *out, uint64_t n, uint32_t low, uint32_t high)
 {
@@ -90,9 +89,9 @@ static int in_memory(const struct mt_spool_reader *r, struct mt_spool *s, uint32
     return rc;
 }
 
-/* ---- splitting what does not ---- */
+/* ---- splitting larger spools ---- */
 
-/* Ranks low..high, or times when there is only one rank: way k takes [bound[k], bound[k + 1]). */
+/* A split by ranks low..high, or by times if there is only one rank: way k takes [bound[k], bound[k + 1]). */
 struct split {
     const struct mt_spool_reader *r;
     int by_time;
@@ -100,7 +99,7 @@ struct split {
     struct mt_spool part[WAYS];
     struct mt_host_timed_entry *waiting[WAYS];
     uint32_t count[WAYS];
-    uint64_t low, high; /* seen */
+    uint64_t low, high; /* range of keys seen */
 };
 
 static uint64_t spool_key(const struct split *p, const struct mt_host_timed_entry *e)
@@ -171,14 +170,14 @@ static void split_close(struct split *p)
     mt_plat_unmap(p, sizeof *p);
 }
 
-/* One key: nothing is left to sort. */
+/* Emits entries of one key, which need no sorting. */
 static int spool_emit(struct split *p, const struct mt_host_timed_entry *e)
 {
     p->r->entry(p->r->arg, e, rank_of(p->r, e));
     return 0;
 }
 
-/* Equal parts of the range: recursion evens out what is crowded. */
+/* Splits the range into equal parts: recursion evens out crowded ones. */
 static int split_fill(struct split *p, struct mt_spool *s)
 {
     p->low = UINT64_MAX;
@@ -217,7 +216,7 @@ static int in_parts(const struct mt_spool_reader *r, struct mt_spool *s)
     for (unsigned w = 0; w < WAYS; w++)
         p->part[w].file.fd = -1;
     int rc = split_fill(p, s);
-    spool_close(s); /* its room on the disk is needed for the parts of the parts */
+    spool_close(s); /* frees its disk space for the parts of the parts */
     for (unsigned w = 0; !rc && w < WAYS; w++)
         rc = p->part[w].entries ? read_part(r, &p->part[w], 0, r->ranks - 1) : 0;
     split_close(p);

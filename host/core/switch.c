@@ -1,4 +1,4 @@
-/* Regions that are traced in mat mode: routines. (Signals: mt_core_switch, regions: functions.) */
+/* Regions traced in mat mode: routines. (Signals: mt_core_switch, regions: functions.) */
 #include "state.h"
 
 static void switch_look(struct mt_core_thread_state *t)

@@ -1,5 +1,5 @@
-/* What the source files of the recorded code held when the program ended: `source` lines of a container. A
- * page shows only files that the trace knows so. */
+/* Digests of the recorded code's source files at the program's end: `source` lines of a compact trace. A
+ * page shows only files that match them. */
 #define _GNU_SOURCE
 #include "sink.h"
 #include "state.h"
@@ -26,7 +26,7 @@ static int texts_new(const char *file)
     return 1;
 }
 
-/* Of a regular file: a FIFO or a terminal by that name has no size. */
+/* Computes the digest of a regular file: a FIFO or terminal by that name has no size. */
 static int texts_digest(const char *file, uint64_t *bytes, uint64_t digest[2])
 {
     long fd = mt_sys(__NR_open, (long)file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0, 0, 0, 0);

@@ -1,9 +1,9 @@
-/* Threads: slots of the live ones, numbers, and getting their attention. */
+/* Threads: slots of the live ones, numbers, and requests for their attention. */
 #include "atomic.h"
 #include <string.h>
 
-/* A slot's object is used again by a later thread and never unmapped:
- * mt_core_ring looks at it without a lock. */
+/* Takes a slot. Its object is reused by a later thread and never unmapped, as mt_core_ring reads it
+ * without a lock. */
 static struct mt_core_thread_state *slot_take(void)
 {
     uint32_t i = 0;
@@ -98,7 +98,7 @@ void mt_core_thread_end(struct mt_core_thread *pub)
             mt_mat_end(t);
     }
     mt_spin_lock(&mt_g.threads_lock);
-    if (t->live && mt_on()) { /* else mt_core_stop takes what there is of threads that live */
+    if (t->live && mt_on()) { /* otherwise mt_core_stop takes the data of live threads */
         mt_g.lost += t->lost;
         mt_g.outside += t->outside;
         mt_g.left += t->left;
@@ -134,7 +134,7 @@ void mt_thread_lost(struct mt_core_thread_state *t, uint64_t count)
         mt_plat_report("Cannot allocate memory for a buffer: accesses are lost, the trace is incomplete");
 }
 
-/* At the end: threads may still come and go, but not keep us. */
+/* Sums up at the end: threads may still come and go, but not delay us. */
 struct mt_sums mt_threads_sum(void)
 {
     int locked = !mt_spin_lock_for(&mt_g.threads_lock, 1000000000u, mt_core_sink_writing);

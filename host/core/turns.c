@@ -1,13 +1,13 @@
-/* Atomic mode under an engine that lets one thread run at a time, into a container: while a thread has its
- * turn, its accesses follow each other in time without a gap. So they are appended without times, as in mat
- * mode, and only where a time is not the next one an entry says how
- * much later it is (mt_mtc_encode_counted). */
+/* Atomic mode under an engine that runs one thread at a time, into a compact trace: during its turn a
+ * thread's accesses have consecutive times. They are appended without times, as in mat mode; where a time
+ * is not the next one, an entry states how much later it is (mt_mtc_encode_counted). */
 #include "atomic.h"
 #include "format/container/writer.h"
 #include "order.h"
 
 #define SPARE                                                                                                \
-    (2 * MT_CORE_OPERANDS + 32u) /* entries kept free: one instruction, each operand later, and an event */
+    (2 * MT_CORE_OPERANDS + 32u) /* reserved entries: one instruction, with a time shift per operand, and    \
+                                  * an event */
 
 static struct mt_host_entry *limit_of(const struct mt_core_thread_state *t)
 {
@@ -25,12 +25,12 @@ void mt_atomic_fresh(struct mt_core_thread_state *t)
     if (t->buffer->kind != MT_BUFFER_COUNTED)
         return;
     t->mark = t->buffer->entry;
-    t->running = mt_g.o->mode == MT_CORE_INSN; /* its order begins with 0: what is 0 there is 1 here */
+    t->running = mt_g.o->mode == MT_CORE_INSN; /* its order begins with 0, which is 1 here */
     __atomic_store_n(&t->pub.cur, t->mark, __ATOMIC_RELEASE);
 }
 
-/* Times that the entries from mark to there take: in atomic mode one each, for others are not appended there.
- */
+/* Returns the number of times taken by entries from the mark on: one each in atomic mode, as others are
+ * not appended there. */
 static uint64_t turns_steps(const struct mt_core_thread_state *t, const struct mt_host_entry *end)
 {
     uint64_t n = 0;
@@ -61,7 +61,7 @@ static void turns_put(struct mt_core_thread_state *t, struct mt_host_entry e)
     __atomic_store_n(&t->pub.cur, ++t->mark, __ATOMIC_RELEASE);
 }
 
-/* What comes next is at `time`, or one after it. */
+/* Makes the next entry's time `time`, or one after it. */
 static void turns_move(struct mt_core_thread_state *t, uint64_t time)
 {
     if (time != t->running)
@@ -94,7 +94,7 @@ int mt_turns_full(const struct mt_core_thread_state *t)
     return t->pub.cur >= limit_of(t);
 }
 
-/* Without a shift at the end, which belongs to an entry that has not come. */
+/* Returns the count without a shift at the end, which belongs to an entry that has not come. */
 uint64_t mt_turns_count(const struct mt_core_thread_state *t)
 {
     const struct mt_host_entry *e = t->buffer->entry;
@@ -102,7 +102,7 @@ uint64_t mt_turns_count(const struct mt_core_thread_state *t)
     return n - (n && !e[n - 1].site && e[n - 1].size == MT_MTC_SHIFT);
 }
 
-/* The first access opens: it knows whether there is anything to say. */
+/* Begins a turn; the first access opens the buffer, as it knows whether there is anything to record. */
 void mt_core_turn_begin(struct mt_core_thread *pub)
 {
     pub->state->turn = 1;
@@ -125,7 +125,8 @@ void mt_core_turn_end(struct mt_core_thread *pub)
     pub->state->turn = 0;
 }
 
-/* Its own marks stay: it finds out itself at its next access, which must wait for its turn. */
+/* Ends the turn of a sleeping thread. Its own marks stay: it notices at its next access, which must wait
+ * for its turn. */
 void mt_core_turn_stolen(struct mt_core_thread *pub)
 {
     struct mt_core_thread_state *t = pub->state;

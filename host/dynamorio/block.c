@@ -1,5 +1,4 @@
-/* DynamoRIO's events for a block of code: what is inserted by mode. Functions that are called there are here.
- */
+/* DynamoRIO's events for a block of code: insertions by mode, and the functions that inserted code calls. */
 #include "insert.h"
 #include "platform.h"
 #include "../machine/elements.h"
@@ -10,7 +9,7 @@
 
 enum { ZERO_FLAG = 1 << 6, SWAPS = 16 };
 
-/* Who gets it calls mt_leave_sometimes at its end. */
+/* Returns the calling thread; the caller ends with mt_leave_sometimes. */
 static struct mt_client_thread *block_thread(void)
 {
     struct mt_client_thread *t = mt_client_thread(dr_get_current_drcontext());
@@ -28,9 +27,9 @@ static void block_mcontext(dr_mcontext_t *m, dr_mcontext_flags_t flags)
     dr_get_mcontext(dr_get_current_drcontext(), m);
 }
 
-/* ---- one execution, in the words of the core ---- */
+/* ---- one execution in the core's form ---- */
 
-/* Those that are recorded. */
+/* Fills in the operands that are recorded. */
 static unsigned block_operands(struct mt_client_thread *t, const struct mt_insn *n, unsigned count,
                                const uint64_t *address, const uint32_t *size,
                                struct mt_core_operand o[MT_X86_OPERANDS])
@@ -66,7 +65,7 @@ static void block_record(struct mt_client_thread *t, const struct mt_insn *n, co
 
 /* ---- called before an instruction ---- */
 
-/* insn mode: it is executed now. */
+/* insn mode: takes note that the instruction executes. */
 static void block_executed(const struct mt_insn *n)
 {
     struct mt_client_thread *t = block_thread();
@@ -95,7 +94,7 @@ static void block_begin_one(const struct mt_insn *n, uint64_t size, uint64_t add
     struct mt_client_thread *t = block_thread();
     if (!t)
         return;
-    mt_core_atomic_end(t->core, NULL, 0, 0); /* the instruction before */
+    mt_core_atomic_end(t->core, NULL, 0, 0); /* the previous instruction */
     if (mt_core_wants(t->core, n->code, address))
         mt_core_atomic_begin_one(t->core, address, n->operand[0].site,
                                  size ? (uint32_t)size : n->operand[0].size);
@@ -117,7 +116,7 @@ static void block_begin(const struct mt_insn *n, uint64_t packed, uint64_t a0, u
     mt_leave_sometimes(t);
 }
 
-/* By turns: several operands, which have one time. */
+/* By turns: records several operands with one time. */
 static void block_alone(const struct mt_insn *n, uint64_t packed, uint64_t a0, uint64_t a1, uint64_t a2)
 {
     struct mt_client_thread *t = block_thread();
@@ -140,7 +139,7 @@ static void block_end(void)
         mt_core_atomic_end(t->core, NULL, 0, 0);
 }
 
-/* It is executed, and an access of it has no address. */
+/* Counts an executed access without address. */
 static void block_lost(const struct mt_insn *n)
 {
     struct mt_client_thread *t = block_thread();
@@ -195,8 +194,8 @@ static void block_elements(const struct mt_insn *n)
 
 /* ---- compare-and-swap ---- */
 
-/* Between the load of the value and its swap others may come: now and then. If they came each time, many
- * threads and their locks would get nowhere. */
+/* Lets other threads run between the load of a value and its swap, but only now and then: otherwise many
+ * threads and their locks would make no progress. */
 static void block_swap_turn(struct mt_client_thread *t)
 {
     int others = ++t->swaps % SWAPS == 0;
@@ -260,8 +259,8 @@ static void block_swapped(void)
     mt_leave_sometimes(t);
 }
 
-/* It ends its block, which only DynamoRIO's limit of a block's length brings about: what it will do is told
- * from what is there now. */
+/* Handles a swap at the end of its block, which only DynamoRIO's limit of a block's length causes: its
+ * result is predicted from the present value. */
 static void block_swap_last(const struct mt_insn *n, uint64_t address)
 {
     struct mt_client_thread *t = block_thread();
@@ -280,13 +279,13 @@ static void block_swap_last(const struct mt_insn *n, uint64_t address)
     mt_leave_sometimes(t);
 }
 
-/* ---- where calls come back ---- */
+/* ---- returns of calls ---- */
 
-/* The code behind a call of a function of interest looks whether it has returned. So does, where longjmp and
- * exceptions matter, the code behind any call: they leave functions without a return, and what shows it is
- * the stack pointer. drwrap could watch returns, too. But where the code behind the call was executed
- * before, it has DynamoRIO stop all threads and free that code at once: what a thread had done of a window is
- * lost then, and one that waits for its turn inside of a block comes back to code that is gone. */
+/* The code behind a call of a function of interest checks whether it has returned. Where longjmp and
+ * exceptions matter, so does the code behind any call: these leave functions without a return, which the
+ * stack pointer shows. drwrap could watch returns, too. But if the code behind the call was executed
+ * before, drwrap has DynamoRIO stop all threads and free that code at once: a thread's window is then
+ * lost, and a thread that waits for its turn inside of a block returns to code that is gone. */
 enum { BEHIND_NOTED = 1, BEHIND_LOOKS };
 static struct mt_guest_map behind; /* addresses of instructions behind calls; written under behind_lock */
 static struct mt_spin behind_lock;
@@ -305,7 +304,7 @@ void mt_insert_return(app_pc to)
         return;
     block_note(to, BEHIND_NOTED);
     if (dr_fragment_exists_at(dr_get_current_drcontext(), to))
-        dr_unlink_flush_region(to, 1); /* who is in there goes on; nobody enters it any more */
+        dr_unlink_flush_region(to, 1); /* threads inside continue; no further one enters */
     block_note(to, BEHIND_LOOKS);
 }
 
@@ -358,7 +357,7 @@ static void block_app_call(void *d, instrlist_t *bb, instr_t *where, void *f, co
                             n ? 1 : 0, OPND_CREATE_INTPTR(n));
 }
 
-/* With the operands' addresses. */
+/* Inserts a call with the operands' addresses. */
 static void block_exact(void *d, instrlist_t *bb, const struct mt_step *s)
 {
     reg_id_t r[MT_X86_OPERANDS];
@@ -380,8 +379,7 @@ static void block_exact(void *d, instrlist_t *bb, const struct mt_step *s)
                              a[2]);
     for (unsigned i = 0; i < s->count; i++)
         drreg_unreserve_register(d, bb, s->instr, r[i]);
-    if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns &&
-        s->last) /* nothing of this block comes after it */
+    if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns && s->last) /* no entry of this block follows */
         block_call(d, bb, s->instr, (void *)block_end, NULL);
 }
 
@@ -410,14 +408,14 @@ struct block {
     struct mt_plan *plan;
     reg_id_t window;
     int repeated;
-    int filled;                 /* entries of the window, of instructions before */
-    const struct mt_insn *swap; /* the instruction before, a compare-and-swap */
+    int filled;                 /* entries of the window from earlier instructions */
+    const struct mt_insn *swap; /* the previous instruction, a compare-and-swap */
 };
 
 static void block_step(void *d, instrlist_t *bb, const struct mt_step *s, struct block *b)
 {
     if (s->kind == MT_STEP_SWAP && mt_client.mode == MT_CORE_MAT)
-        mt_insert_look(d, bb, s->instr); /* what is inserted behind it may make room, but not leave */
+        mt_insert_look(d, bb, s->instr); /* code inserted after it may make room, but not leave */
     else if (s->kind != MT_STEP_APPEND && s->kind != MT_STEP_LEFT)
         mt_insert_probe(d, bb, s->instr);
     switch (s->kind) {
@@ -449,7 +447,7 @@ static void block_step(void *d, instrlist_t *bb, const struct mt_step *s, struct
     }
 }
 
-/* The end of a block that may go on with itself for ever. */
+/* Returns 1 for the end of a block that may jump to itself for ever. */
 static int block_is_loop(instrlist_t *bb, instr_t *instr)
 {
     instr_t *first = instrlist_first_app(bb);
@@ -529,7 +527,7 @@ static dr_emit_flags_t on_inserted(void *d, void *tag, instrlist_t *bb, bool for
 
 void mt_insert_start(void)
 {
-    /* What is called at a function's entry comes before the records of its first instruction. */
+    /* Calls at a function's entry come before the records of its first instruction. */
     static drmgr_priority_t after_calls = {sizeof after_calls, "memtrace", NULL, NULL,
                                            DRMGR_PRIORITY_INSERT_DRWRAP + 1};
     mt_insert_start_room();

@@ -1,4 +1,4 @@
-/* Start and end of the client: options, the core, the thread that writes. */
+/* Start and end of the client: options, the core, the writing thread. */
 #define _GNU_SOURCE
 #include "client.h"
 #include "platform.h"
@@ -64,7 +64,7 @@ static int client_options(int argc, const char **argv, char *why, unsigned size)
     return 0;
 }
 
-/* ---- the core's thread ---- */
+/* ---- the writing thread ---- */
 
 static struct {
     void (*run)(void *);
@@ -74,7 +74,8 @@ static struct {
     void *context;
 } worker;
 
-/* Of the worker: SIGKILL ends the program's process and not this one, which would hold its pipes open. */
+/* Ends the worker with the program: SIGKILL ends the program's process but not this one, which would hold
+ * its pipes open. */
 static void client_idle(void)
 {
     if ((process_id_t)getppid() != mt_client.process)
@@ -84,16 +85,15 @@ static void client_idle(void)
 static void client_work(void *arg)
 {
     (void)arg;
-    /* It has the core's locks; a thread of the program may wait for them where DynamoRIO would wait for it.
-     */
+    /* It holds the core's locks; a thread of the program may wait for them where DynamoRIO would wait for
+     * it. */
     dr_client_thread_set_suspendable(false);
     mt_process_ctype();
     worker.context = dr_get_current_drcontext();
     worker.process = (pid_t)syscall(SYS_gettid);
     worker.run(worker.arg);
     __atomic_store_n(&worker.state, 2u, __ATOMIC_RELEASE);
-    /* A thread that is about to end while DynamoRIO ends the process has it wait for ever: client_join does
-     * it. */
+    /* A thread that ends while DynamoRIO ends the process makes it wait for ever, so client_join ends it. */
     dr_client_thread_set_suspendable(true);
     for (;;) {
         client_idle();
@@ -101,7 +101,7 @@ static void client_work(void *arg)
     }
 }
 
-static uint32_t running; /* the program's first code has been seen */
+static uint32_t running; /* 1: the program's first code has been seen */
 
 static void client_begin(void)
 {
@@ -112,8 +112,8 @@ static void client_begin(void)
         __atomic_store_n(&worker.state, 0u, __ATOMIC_RELEASE);
 }
 
-/* Before the program runs it is only taken note of: a thread that is made then may start without what
- * DynamoRIO needs of it. */
+/* Takes note only, before the program runs: a thread made then may start without data that DynamoRIO
+ * needs. */
 static int client_spawn(void (*run)(void *), void *arg, void **handle)
 {
     if (worker.run)
@@ -131,7 +131,7 @@ void mt_client_worker(void)
     client_begin();
 }
 
-/* At most ten seconds: when the process is torn down the thread may be gone without a word. */
+/* Waits ten seconds at most: when the process is torn down the thread may vanish without notice. */
 static void client_join(void *handle)
 {
     (void)handle;
@@ -141,7 +141,7 @@ static void client_join(void *handle)
     }
     for (unsigned i = 0; i < 10000 && __atomic_load_n(&worker.state, __ATOMIC_ACQUIRE) != 2; i++)
         mt_plat_sleep_ns(1000000);
-    /* It would outlive an exec and a signal that ends the process, with the program's pipes open. */
+    /* It would outlive an exec and a fatal signal, with the program's pipes open. */
     if (worker.process > 0 && kill(worker.process, SIGKILL) == 0)
         waitpid(worker.process, NULL, __WALL);
 }
@@ -149,7 +149,7 @@ static void client_join(void *handle)
 static void client_yield(void)
 {
     void *drcontext = dr_get_current_drcontext();
-    if (drcontext && drcontext == worker.context) /* it may wait for who is gone */
+    if (drcontext && drcontext == worker.context) /* it may wait for a thread that is gone */
         client_idle();
     dr_thread_yield();
 }
@@ -184,7 +184,7 @@ static struct mt_core_engine engine = {.name = "dynamorio",
                                        .join = client_join,
                                        .idle = client_idle};
 
-/* By way of PATH. */
+/* Searches PATH. */
 static const char *client_found(const char *word)
 {
     static char path[4096];
@@ -198,7 +198,7 @@ static const char *client_found(const char *word)
     return word;
 }
 
-/* The first word of the command line: DynamoRIO knows only where it leads. */
+/* Returns the first word of the command line: DynamoRIO knows only the resolved path. */
 static const char *client_called(void)
 {
     static char word[4096];
@@ -222,7 +222,7 @@ static int client_core(int argc, const char **argv, char *why, unsigned size)
     mt_follow_program(engine.program);
     if (client_options(argc, argv, why, size) != 0)
         return -1;
-    /* Who asks for so many locks gets them. */
+    /* A user who requests so many locks gets them. */
     mt_client.mode = mt_client.options.mode;
     engine.insn_turns = 1;
     engine.addresses_late = !mt_client.options.test && mt_client.options.locks == LOCKS;
@@ -246,7 +246,7 @@ DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[])
     static char why[512];
     drreg_options_t registers = {sizeof registers, 6, false, NULL, false};
     (void)id;
-    /* If it crashes, DynamoRIO says "memtrace internal crash … Please report this at", and then: */
+    /* After a crash, DynamoRIO prints "memtrace internal crash … Please report this at", and then: */
     dr_set_client_name("memtrace", "the place that you have memtrace from; without DynamoRIO: memtrace host "
                                    "--engine=qemu");
     drwrap_set_global_flags(DRWRAP_SAFE_READ_ARGS | DRWRAP_NO_FRILLS | DRWRAP_FAST_CLEANCALLS);

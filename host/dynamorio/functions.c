@@ -1,8 +1,8 @@
-/* Functions of interest: drwrap sees entries, block.c returns; machine/calls.h knows what they mean. */
+/* Functions of interest: drwrap sees entries, block.c returns; machine/calls.h handles them. */
 #include "insert.h"
 #include "platform.h"
 
-/* What a copy of the CUDA runtime reads of the program's memory. */
+/* Records the program's memory that a copy of the CUDA runtime reads. */
 static void functions_copied(struct mt_client_thread *t, const uint64_t args[3])
 {
     struct mt_core_operand o = {args[0], 0, (uint32_t)args[1]};
@@ -30,10 +30,10 @@ static void functions_entered(void *wrap, void **user)
     t->hand.inside++;
     mt_calls_enter(&t->calls, t->core, w, m->xsp, (uint64_t)(uintptr_t)back - 1, args);
     t->hand.inside--;
-    mt_client_look(t); /* inside the CUDA runtime nothing is traced: calls.h counts how deep */
+    mt_client_look(t); /* inside the CUDA runtime nothing is traced: calls.h counts the depth */
 }
 
-/* ---- which ---- */
+/* ---- selection ---- */
 
 enum { FOUND_MAX = 1 << 16 };
 

@@ -1,4 +1,4 @@
-/* mat mode: code that appends entries to the thread's buffer, without a call on the way. */
+/* mat mode: code that appends entries to the thread's buffer without a call. */
 #include "insert.h"
 #include <stddef.h>
 
@@ -7,11 +7,11 @@
 #define ENTRY ((int)sizeof(struct mt_host_entry))
 enum { PAGE = 4096 };
 
-/* ---- notes of what is filled ---- */
+/* ---- notes of entries filled ---- */
 
 enum { NOTES = MT_X86_OPERANDS + 1 + MT_CORE_SLACK + 1 };
 
-static ptr_uint_t notes; /* the first: -MT_X86_OPERANDS - 1 entries */
+static ptr_uint_t notes; /* first note: -MT_X86_OPERANDS - 1 entries */
 
 void mt_insert_filled(void *drcontext, instrlist_t *bb, instr_t *where, int entries)
 {
@@ -38,7 +38,7 @@ int mt_insert_filled_at(void *drcontext, instrlist_t *copy, const byte *start, c
 
 /* ---- making room ---- */
 
-static byte *stay; /* as mt_client.look, for who must not fault when it comes back (leave.c) */
+static byte *stay; /* mt_client.look for a return that must not fault (leave.c) */
 
 static void insert_room(void)
 {
@@ -56,7 +56,7 @@ static void insert_room_or_leave(void)
     mt_leave_sometimes(t);
 }
 
-/* A piece of code for all blocks: calls f, goes back to where mt_client.back says. */
+/* Makes code shared by all blocks: calls f, then returns to mt_client.back. */
 static byte *insert_make(byte *to, void (*f)(void))
 {
     void *drcontext = dr_get_current_drcontext();
@@ -109,8 +109,8 @@ static void insert_load(const struct insert_point *at, reg_id_t r, reg_id_t from
     insert_one(at, INSTR_CREATE_mov_ld(at->drcontext, opnd_create_reg(r), OPND_CREATE_MEMPTR(from, offset)));
 }
 
-/* p = the first free entry, by way of the struct's address in r. The thread may leave here (leave.c): then
- * the program's instruction is where it goes on. */
+/* Sets p to the first free entry, through the struct's address in r. The thread may leave here (leave.c)
+ * and then continues at the program's instruction. */
 static void insert_first(const struct insert_point *at, reg_id_t p, reg_id_t r)
 {
     instr_t *load = INSTR_CREATE_mov_ld(at->drcontext, opnd_create_reg(p), OPND_CREATE_MEMPTR(r, CUR));
@@ -119,7 +119,7 @@ static void insert_first(const struct insert_point *at, reg_id_t p, reg_id_t r)
     instr_set_meta_may_fault(load, true);
 }
 
-/* p is the first free entry; r is scratch; `look` makes room. */
+/* Opens a window: p is the first free entry, r is scratch, `look` makes room. */
 static void insert_open(const struct insert_point *at, reg_id_t p, reg_id_t r, byte *look)
 {
     void *d = at->drcontext;
@@ -141,7 +141,7 @@ static int insert_is_plain(opnd_t o)
            opnd_get_disp(o) == 0 && reg_is_64bit(opnd_get_base(o));
 }
 
-/* One entry. */
+/* Inserts one entry. */
 static void insert_entry(const struct insert_point *at, const struct mt_step *s, unsigned i, reg_id_t p,
                          reg_id_t r, reg_id_t scratch)
 {
@@ -166,7 +166,7 @@ static void insert_entry(const struct insert_point *at, const struct mt_step *s,
                INSTR_CREATE_mov_st(d, OPND_CREATE_MEM32(p, offset + 12), OPND_CREATE_INT32((int)s->size[i])));
 }
 
-/* Of the instruction itself. */
+/* Inserts an entry for the instruction itself. */
 static void insert_exec(const struct insert_point *at, const struct mt_step *s, reg_id_t p, reg_id_t r)
 {
     void *d = at->drcontext;
@@ -191,7 +191,7 @@ static void insert_close(const struct insert_point *at, unsigned entries, reg_id
     insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEMPTR(r, CUR), opnd_create_reg(p)));
 }
 
-/* The C runtime's code: of a complete window only accesses to the program's data stay. */
+/* For code of the C runtime: keeps only accesses to the program's data in a complete window. */
 static void insert_chosen(unsigned entries)
 {
     struct mt_client_thread *t = mt_client_thread(dr_get_current_drcontext());
@@ -207,7 +207,7 @@ static void insert_chosen(unsigned entries)
     t->hand.inside--;
 }
 
-/* A register that no address needs. */
+/* Reserves a register that no address needs. */
 static reg_id_t insert_reserve(const struct insert_point *at, uint32_t avoid)
 {
     drvector_t allowed;
@@ -317,7 +317,7 @@ void mt_insert_probe(void *d, instrlist_t *bb, instr_t *where)
     insert_release(&at, r);
 }
 
-/* The operand's address in a register, to be released. */
+/* Returns a register with the operand's address, to be released. */
 reg_id_t mt_insert_address(void *drcontext, instrlist_t *bb, const struct mt_step *s, unsigned i)
 {
     struct insert_point at = {drcontext, bb, s->instr};
@@ -337,7 +337,7 @@ void mt_insert_swap(void *drcontext, instrlist_t *bb, const struct mt_step *s)
     drreg_unreserve_register(drcontext, bb, s->instr, r);
 }
 
-/* The flags are still those of the swap: ZF, it wrote. */
+/* The flags are still the swap's: ZF means that it wrote. */
 void mt_insert_swapped(void *d, instrlist_t *bb, instr_t *where, const struct mt_insn *n)
 {
     struct insert_point at = {d, bb, where};

@@ -1,8 +1,8 @@
-/* A way out of DynamoRIO's cache, now and then. A signal that comes while a function of ours runs waits until
- * the thread leaves the cache, which linked code of a loop without system calls never does. A thread that was
- * not seen outside for a while finds the address of a page without access in mt_client.slot: the next code
- * that looks there faults, between two instructions of the program. on_signal then has DynamoRIO go on from
- * that place, by way of its dispatcher, which delivers what waits. */
+/* A way out of DynamoRIO's cache, now and then. A signal that arrives during one of our functions waits
+ * until the thread leaves the cache, which linked code of a loop without system calls never does. A thread
+ * that was not seen outside for a while gets the address of an inaccessible page in mt_client.slot: the
+ * next probe of it faults, between two instructions of the program. on_signal then makes DynamoRIO
+ * continue there through its dispatcher, which delivers pending signals. */
 #include "insert.h"
 #include "platform.h"
 #include <stddef.h>
@@ -23,7 +23,7 @@ void mt_leave_stop(void)
         dr_nonheap_free(trap, PAGE);
 }
 
-/* The code that goes on next probes before it does anything that a fault would lose. */
+/* The code that continues probes before it does anything that a fault would lose. */
 void mt_leave_sometimes(struct mt_client_thread *t)
 {
     if (++t->calls_inside % OFTEN || !trap || mt_client.forked)

@@ -1,4 +1,4 @@
-/* What is inserted where in a block of code. */
+/* The plan of insertions into a block of code. */
 #include "plan.h"
 #include "platform.h"
 #include "../machine/elements.h"
@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A window keeps one register; so many at most may be needed by its addresses or changed by its code: drreg
- * loses what it keeps in a register where the program changes that and never reads it. */
+/* A window keeps one register. Limit of registers that its addresses need or its code changes: drreg loses
+ * the value it keeps in a register that the program changes and never reads. */
 enum { MOST_REGISTERS = 10 };
 
-static struct mt_spin insns; /* mt_insn_get: one at a time */
+static struct mt_spin insns; /* for mt_insn_get: one caller at a time */
 
 static const struct mt_insn *plan_insn(void *drcontext, app_pc pc, enum mt_core_code code)
 {
@@ -69,7 +69,7 @@ static uint32_t plan_writes(instr_t *instr)
     return bits;
 }
 
-/* DynamoRIO's operand for one of ours; 0, or -1: it has none. */
+/* Returns DynamoRIO's operand for one of ours. Returns 0, or -1 if there is none. */
 static int plan_operand(instr_t *instr, const struct mt_x86_operand *x, opnd_t *found)
 {
     int load = x->op == MT_HOST_LOAD, n = load ? instr_num_srcs(instr) : instr_num_dsts(instr), only = 0;
@@ -137,7 +137,7 @@ static void plan_close(struct mt_plan *p)
     p->avoid = 0;
 }
 
-/* The step has not been counted yet. */
+/* Plans a window; the step has not been counted yet. */
 static void plan_window(struct mt_plan *p, struct mt_step *s)
 {
     if (s->kind == MT_STEP_NONE)
@@ -162,7 +162,7 @@ static void plan_window(struct mt_plan *p, struct mt_step *s)
 
 /* ---- a block ---- */
 
-/* Of code that is left out: what must be looked at where it is executed gets a step. */
+/* Plans code that is left out: an instruction that must be handled where it executes gets a step. */
 static void plan_left(struct mt_plan *p, struct mt_step *s)
 {
     if (s->kind != MT_STEP_ELEMENTS && !p->repeated) {
@@ -181,7 +181,7 @@ static void plan_add(struct mt_plan *p, void *drcontext, instr_t *instr)
     struct mt_step s = {.instr = instr, .insn = n};
     if (!n || (p->repeated && !instr_reads_memory(instr) && !instr_writes_memory(instr)))
         return;
-    if (mt_modules_watch(n->x86.ip)) /* a call comes here, which may look after the buffer */
+    if (mt_modules_watch(n->x86.ip)) /* a call comes here, which may check the buffer */
         plan_close(p);
     s.kind = plan_kind(n);
     if (p->code == MT_CODE_NONE) {

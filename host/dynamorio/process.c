@@ -17,8 +17,7 @@
 
 enum { SIGNALS = 65 };
 
-/* What the program does about a signal, as far as it has said so: an address of a handler, SIG_DFL or
- * SIG_IGN. */
+/* The program's action for a signal as far as known: address of a handler, SIG_DFL or SIG_IGN. */
 static uint64_t handler[SIGNALS];
 
 struct mt_client_thread *mt_client_thread(void *drcontext)
@@ -26,9 +25,9 @@ struct mt_client_thread *mt_client_thread(void *drcontext)
     return drmgr_get_tls_field(drcontext, mt_client.field);
 }
 
-/* ---- where entries go ---- */
+/* ---- destination of entries ---- */
 
-/* Of the calling thread. A system call: once a thread. */
+/* Returns the calling thread's slot. Takes a system call once per thread. */
 static struct mt_core_thread **process_slot(void)
 {
     return (struct mt_core_thread **)((byte *)dr_get_dr_segment_base(mt_client.segment) + mt_client.slot);
@@ -61,7 +60,7 @@ static void process_hand(struct mt_client_thread *t)
             mt_core_access(t->core, e->site, e->address, e->size);
 }
 
-/* DynamoRIO does close_range itself, and then says nothing of its end. */
+/* DynamoRIO does close_range itself, and does not report its end. */
 static void process_skipped(struct mt_client_thread *t)
 {
     if (t->syscall.number == SYS_close_range)
@@ -91,7 +90,7 @@ void mt_client_look(struct mt_client_thread *t)
 
 /* ---- threads ---- */
 
-/* glibc sets these pointers when it makes a thread; DynamoRIO's own copy of it makes none. */
+/* glibc sets these pointers when it makes a thread; DynamoRIO's own copy of glibc makes none. */
 static const unsigned short *ctype_classes;
 static const int *ctype_lower, *ctype_upper;
 
@@ -107,7 +106,7 @@ void mt_process_ctype(void)
     *(const int **)__ctype_toupper_loc() = ctype_upper;
 }
 
-/* By turns others may still look at a thread that has ended. */
+/* By turns, others may still read the state of a thread that has ended. */
 static struct mt_spin ended_lock;
 static struct mt_client_thread *ended;
 
@@ -141,7 +140,7 @@ static void on_thread_start(void *drcontext)
     mt_process_ctype();
     struct mt_client_thread *t = process_new();
     drmgr_set_tls_field(drcontext, mt_client.field, t);
-    if (!t) { /* its code must not run without */
+    if (!t) { /* its code must not run without it */
         dr_fprintf(STDERR, "memtrace: no memory for a thread\n");
         dr_abort_with_code(1);
         return;
@@ -173,7 +172,7 @@ static void on_thread_end(void *drcontext)
     if (!t)
         return;
     if (t->core && !mt_client.forked) {
-        /* At the end of the process another thread may say this: its slot is not this thread's. */
+        /* At the end of the process another thread may report this: its slot is not this thread's. */
         process_skipped(t);
         t->hand.inside++;
         mt_turn_hold(t);
@@ -192,7 +191,7 @@ static void on_thread_end(void *drcontext)
 
 /* ---- system calls ---- */
 
-/* The highest descriptor that is open, or may be. */
+/* Returns the highest descriptor that is, or may be, open. */
 static reg_t process_highest(void)
 {
     struct rlimit most = {0};
@@ -209,7 +208,7 @@ static reg_t process_highest(void)
     return highest;
 }
 
-/* DynamoRIO goes through all numbers of the range, and most programs name four thousand millions of them. */
+/* DynamoRIO visits all numbers of the range, and most programs name four thousand millions of them. */
 static void process_close_range(void *drcontext, const uint64_t args[6])
 {
     reg_t highest = process_highest();
@@ -265,7 +264,7 @@ static bool on_syscall(void *drcontext, int number)
         t->inside_ns = 0;
     for (int i = 0; i < 6; i++)
         args[i] = (uint64_t)dr_syscall_get_param(drcontext, i);
-    if (number == SYS_close_range) /* a child of vfork, too: it would go on for minutes */
+    if (number == SYS_close_range) /* also in a child of vfork, which would take minutes */
         process_close_range(drcontext, args);
     if (!t || !t->core || mt_client.forked)
         return true;
@@ -284,7 +283,7 @@ static bool on_syscall(void *drcontext, int number)
     mt_syscall_enter(&t->syscall, t->core, number, args, site);
     t->hand.inside--;
     if (number == SYS_close_range)
-        process_aside(t);  /* the next access looks */
+        process_aside(t);  /* the next access checks */
     if (mt_client.turns) { /* it may wait for others */
         process_aside(t);
         mt_turn_leave(t);
@@ -333,7 +332,7 @@ static int process_kills(int number)
     }
 }
 
-/* Asked for by a signal, but also where the code then goes on: only on_signal knows. */
+/* Called for a signal, but also where the code then continues: only on_signal can tell. */
 static bool on_restore(void *drcontext, bool restore_memory, dr_restore_state_info_t *info)
 {
     struct mt_client_thread *t = mt_client_thread(drcontext);
@@ -346,7 +345,7 @@ static bool on_restore(void *drcontext, bool restore_memory, dr_restore_state_in
     return true;
 }
 
-/* The block will not be gone on with: its entries count up to the instruction that did not end. */
+/* Handles a block that will not continue: its entries count up to the instruction that did not end. */
 static void process_broken_off(struct mt_client_thread *t, const dr_siginfo_t *info)
 {
     if (!info->raw_mcontext_valid || info->raw_mcontext->pc != t->stopped)
@@ -359,8 +358,8 @@ static void process_broken_off(struct mt_client_thread *t, const dr_siginfo_t *i
     t->filled = 0;
 }
 
-/* DynamoRIO stops threads by SIGILL, but has given it back to the system when the program dies of it: its own
- * end would wait for ever for the thread that writes. */
+/* DynamoRIO stops threads by SIGILL, but has returned it to the system when the program dies of it: its
+ * own end would wait for ever for the writing thread. */
 static void process_die(int number)
 {
     sigset_t set;
@@ -371,7 +370,7 @@ static void process_die(int number)
     kill(mt_plat_pid(), number);
 }
 
-/* The thread left the cache: its program's signals are delivered before it goes on. */
+/* The thread left the cache: its pending signals are delivered before it continues. */
 static dr_signal_action_t process_left(struct mt_client_thread *t)
 {
     t->stopped = NULL;
@@ -428,7 +427,7 @@ void mt_process_start(void)
     struct sigaction now;
     mt_process_ctype();
     mt_leave_start();
-    for (int i = 1; i < SIGNALS; i++) /* what the program inherited */
+    for (int i = 1; i < SIGNALS; i++) /* actions that the program inherited */
         if (sigaction(i, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
             handler[i] = 1;
     mt_client.field = drmgr_register_tls_field();

@@ -1,6 +1,7 @@
-/* Atomic and insn mode into a container: threads take turns, so that what a thread appends in its turn is in
- * the order of its accesses, without a lock for each. Who waits asks the holder to look
- * (mt_core_thread.limit): it does at its next window, or at the next round of a loop without accesses. */
+/* Atomic and insn mode into a compact trace: threads take turns, so that a thread's appends during its
+ * turn are in the order of its accesses, without a lock for each. A waiting thread asks the holder to
+ * check (mt_core_thread.limit), which it does at its next window, or at the next round of a loop without
+ * accesses. */
 #include "client.h"
 #include <stddef.h>
 
@@ -11,7 +12,7 @@ static struct mt_client_thread *turn_of(struct mt_baton_hand *h)
     return (struct mt_client_thread *)((char *)h - offsetof(struct mt_client_thread, hand));
 }
 
-/* Threads that have ended stay in memory (process.c): `h` may be one of them. */
+/* Threads that have ended stay in memory (process.c): `h` may belong to one. */
 static void turn_asked(struct mt_baton_hand *h)
 {
     struct mt_core_thread *core = turn_of(h)->core;

@@ -7,7 +7,7 @@ void __mt_host_block(uint64_t address, uint64_t bytes, uint32_t site)
     mt_access(site, address, bytes);
 }
 
-/* Each run of neighbouring lanes is one access. Returns how many. */
+/* Makes each run of neighbouring lanes one access. Returns their number. */
 static unsigned access_runs(struct mt_core_operand *o, uint64_t address, uint64_t mask, uint64_t element,
                             uint32_t site)
 {
@@ -73,14 +73,14 @@ static uint32_t short_size(uint64_t bytes)
     return bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes;
 }
 
-/* Signals wait from here to the end; the access itself may be a call, which pthread_cancel may end. */
+/* Holds signals until the end of the access, which may be a call that pthread_cancel ends. */
 static void access_lock(void)
 {
     mt_self.locked = 1;
     mt_cancel_back();
 }
 
-/* An access that longjmp left before its end. */
+/* Cleans up after an access that longjmp left before its end. */
 static void access_leave(void)
 {
     if (!mt_self.locked)
@@ -134,7 +134,7 @@ void __mt_host_begin_copy(uint32_t site, uint64_t from, uint64_t to, uint64_t by
     mt_atomic_begin(o, bytes ? 2 : 0);
 }
 
-/* A build for atomic that runs in another mode records as any other. */
+/* Begins an access; a build for atomic mode that runs in another mode records as any other. */
 static void begin_all(const struct mt_core_operand *o, unsigned n)
 {
     if (mt_atomic)
@@ -171,7 +171,7 @@ void mt_end(uint32_t failed)
 
 /* ---- functions ---- */
 
-/* Functions that an exception has left. */
+/* Removes functions that an exception has left. */
 static void access_left(uint64_t sp)
 {
     struct mt_self *s = &mt_self;
@@ -183,7 +183,7 @@ static void access_left(uint64_t sp)
     }
 }
 
-/* 1: `f` is this entry or return; it is forgotten. */
+/* Returns 1 if `f` is this entry or return, and forgets it. */
 static int was_told(struct mt_frame *f, uint32_t function, uint64_t sp)
 {
     int same = f->function == function && f->sp == sp;
@@ -228,7 +228,7 @@ void __mt_host_leave(uint32_t function, uint64_t sp, uint64_t value)
     mt_leave();
 }
 
-/* A longjmp may have left a handler: here the stack says so, whereas later calls can reach below it. */
+/* Detects a longjmp out of a handler: here the stack shows it, whereas later calls can reach below it. */
 void __mt_host_unwound(uint64_t sp)
 {
     if (!mt_self.frames && __mt_host_current != &mt_self.handler)

@@ -1,11 +1,11 @@
-/* malloc and its family: we are in front of the C library's (or whatever allocator comes after us) and
- * tell the core. */
+/* malloc and its family: wrappers around the C library's (or the next allocator's) that report to the
+ * core. */
 #include "entry.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 
-/* dlsym itself may allocate: what it gets then comes from here and is never given back. */
+/* Memory for dlsym, which may itself allocate; never freed. */
 static _Alignas(16) char arena[1 << 16];
 static size_t arena_used;
 /* volatile: dlsym is declared to call nothing of ours. */
@@ -44,7 +44,7 @@ void *mt_next(const char *name)
     __atomic_store_n(&real_##name, (type(*) args)mt_next(#name), __ATOMIC_RELEASE)
 #define CALLER ((uint64_t)(uintptr_t)__builtin_return_address(0))
 
-/* The pending place belongs to this call. */
+/* Takes the pending location, which belongs to this call. */
 static void take_place(struct mt_self *s)
 {
     s->place = __mt_host_place;
@@ -136,7 +136,7 @@ static void *alloc_told(struct mt_core_thread *t, void *(*real)(void *, size_t),
     take_place(s);
     s->busy++;
     mt_core_realloc_begin(t, (uint64_t)(uintptr_t)old);
-    if (!bytes) /* glibc frees then */
+    if (!bytes) /* glibc frees in this case */
         mt_core_free(t, (uint64_t)(uintptr_t)old);
     void *p = real(old, bytes);
     if (p)

@@ -1,9 +1,10 @@
-/* Programs that close all descriptors, or give one of ours another meaning: for them ours are not there. */
+/* Wrappers for programs that close all descriptors, or reuse the number of one of ours: they act as if
+ * ours did not exist. */
 #include "entry.h"
 #include <errno.h>
 #include <unistd.h>
 
-#define CLOSE_ON_EXEC 4 /* CLOSE_RANGE_CLOEXEC: ours have that anyway */
+#define CLOSE_ON_EXEC 4 /* CLOSE_RANGE_CLOEXEC, which ours have anyway */
 
 #define REAL(name, type)                                                                                     \
     static type name##_real;                                                                                 \
@@ -54,7 +55,7 @@ MT_ENTRY int dup3(int fd, int to, int flags)
     return dup3_real(fd, to, flags);
 }
 
-/* All but ours. */
+/* Closes all but ours. */
 MT_ENTRY int close_range(unsigned first, unsigned last, int flags)
 {
     typedef int function(unsigned, unsigned, int);

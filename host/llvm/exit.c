@@ -1,5 +1,5 @@
-/* The ways out of a program: each closes the trace. (exit and a return from main: our destructor,
- * after all others.) */
+/* Wrappers for the ways out of a program: each closes the trace. (exit and a return from main: our
+ * destructor, after all others.) */
 #include "entry.h"
 #include <errno.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@ void mt_stop(int killed)
     if (mt_phase != MT_PHASE_ON || (pid_t)syscall(SYS_getpid) != owner)
         return;
     struct mt_core_thread *t = NULL;
-    if (killed && mt_self.inside) { /* the tracer's own fault: nobody will open what this thread has locked */
+    if (killed && mt_self.inside) { /* a fault of the tracer: nobody will release this thread's locks */
         mt_phase = MT_PHASE_OFF;
         mt_core_incomplete("stopped inside the tracer; the trace has no end");
         return;
@@ -25,10 +25,10 @@ void mt_stop(int killed)
     if (!killed)
         t = mt_llvm_thread();
     else if (mt_self.core)
-        mt_handlers_end(); /* what they left would wait for an access that never comes */
+        mt_handlers_end(); /* their entries would wait for an access that never comes */
     mt_self.busy++;
     mt_phase = MT_PHASE_OFF;
-    if (t) { /* whoever ends the program ends with it */
+    if (t) { /* the thread that ends the program ends with it */
         mt_thread_off();
         mt_core_thread_end(t);
     }
@@ -95,7 +95,7 @@ EXEC(execvpe, (const char *file, char *const argv[], char *const env[]),
 EXEC(fexecve, (int fd, char *const argv[], char *const env[]), (int, char *const *, char *const *), fd, argv,
      env)
 
-/* How many words, with the NULL after them. */
+/* Returns the number of words with the NULL after them. */
 static size_t exit_count(const char *first, va_list args)
 {
     size_t n = 1;
@@ -104,7 +104,7 @@ static size_t exit_count(const char *first, va_list args)
     return n;
 }
 
-/* The list that follows `first` as an array, in `argv`; the environment after it if `env`. */
+/* Copies the list that follows `first` into `argv`; the environment follows it if `env`. */
 static void exit_gather(char **argv, const char *first, va_list args, char *const **env)
 {
     argv[0] = (char *)(uintptr_t)first;
@@ -114,7 +114,7 @@ static void exit_gather(char **argv, const char *first, va_list args, char *cons
         *env = va_arg(args, char *const *);
 }
 
-/* As long as the program made them: on its stack, as it may be between vfork and exec. */
+/* A list of the length that the program passed: on its stack, as it may be between vfork and exec. */
 #define EXEC_LIST(name, call, env)                                                                           \
     MT_ENTRY int name(const char *path, const char *first, ...)                                              \
     {                                                                                                        \

@@ -1,4 +1,4 @@
-/* The program's global variables, by its file and where it was loaded. */
+/* Global variables of the program, from its file and load address. */
 #include "entry.h"
 #include <dlfcn.h>
 #include <link.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-/* The program comes first. */
+/* Takes the first object, which is the program. */
 static int globals_first(struct dl_phdr_info *info, size_t size, void *first)
 {
     (void)size;
@@ -21,7 +21,7 @@ void mt_globals_put(void)
     Dl_info known = {0};
     const char *path = "/proc/self/exe";
     dl_iterate_phdr(globals_first, &program);
-    /* Without an interpreter in the process: the dynamic linker was started with the program's name. */
+    /* No interpreter in the process: the dynamic linker was started with the program's name. */
     if (!getauxval(AT_BASE) && dladdr(program.dlpi_phdr, &known) && known.dli_fname)
         path = known.dli_fname;
     mt_core_globals(path, program.dlpi_addr);
@@ -33,7 +33,7 @@ const char *mt_globals_name(const char *symbol, char *room, unsigned size)
     int status = -1;
     if (strncmp(symbol, "_Z", 2) != 0)
         return symbol;
-    if (!demangle) /* a program with such names has the C++ library, as a rule */
+    if (!demangle) /* a program with such names usually has the C++ library */
         *(void **)&demangle = dlsym(RTLD_DEFAULT, "__cxa_demangle");
     char *plain = demangle ? demangle(symbol, NULL, NULL, &status) : NULL;
     if (plain && status == 0)

@@ -1,6 +1,5 @@
-/* What functions of the C library touch: worked out before the call from the arguments and what they point
- * to. A comparison or search touches bytes up to the one that decides,
- * although the library reads in words. */
+/* Memory touched by functions of the C library, computed before the call from the arguments and their
+ * data. A comparison or search touches bytes up to the deciding one, although the library reads in words. */
 #include "entry.h"
 #include <ctype.h>
 #include <errno.h>
@@ -16,7 +15,7 @@ struct touched {
 #define TEXT(x) ((const char *)(uintptr_t)(x))
 #define BYTES(x) ((const unsigned char *)(uintptr_t)(x))
 
-/* Operand i of format/host_libc.def has touched so much. */
+/* Sets the bytes touched by operand i of format/host_libc.def. */
 static void libc_set(struct touched *t, unsigned i, uint64_t address, uint64_t bytes)
 {
     if (!bytes)
@@ -36,7 +35,7 @@ static uint64_t length_in(uint64_t s, uint64_t n)
     return end ? (uint64_t)((const char *)end - TEXT(s)) : n;
 }
 
-/* Bytes up to and with the deciding one. */
+/* Returns the number of bytes up to and including the deciding one. */
 static uint64_t libc_upto(uint64_t at, uint64_t n)
 {
     return at < n ? at + 1 : n;
@@ -89,7 +88,7 @@ SHAPE(zero)
     UNUSED;
     libc_set(t, 0, a, b);
 }
-SHAPE(copy_until) /* without the byte c, the length, which is the fourth argument, was copied */
+SHAPE(copy_until) /* without the byte c, the length (fourth argument) was copied */
 {
     UNUSED;
     libc_set(t, 0, b, r ? r - a : d);
@@ -226,7 +225,7 @@ static uint64_t count_of(uint64_t result) /* -1: it failed */
 {
     return (int64_t)result > 0 ? result : 0;
 }
-SHAPE(transfer) /* recv with MSG_TRUNC says more than fits */
+SHAPE(transfer) /* recv with MSG_TRUNC returns more than fits */
 {
     UNUSED;
     libc_set(t, 0, b, count_of(r) < c ? count_of(r) : c);
@@ -250,7 +249,7 @@ SHAPE(message)
     const struct msghdr *m = (const struct msghdr *)(uintptr_t)b;
     libc_pieces(t, m->msg_iov, m->msg_iovlen, count_of(r));
 }
-SHAPE(items) /* the piece of an item at a file's end does not count */
+SHAPE(items) /* a partial item at the end of a file does not count */
 {
     UNUSED;
     libc_set(t, 0, a, r * b);
@@ -276,7 +275,7 @@ SHAPE(word)
     UNUSED;
     libc_set(t, 0, a, 4);
 }
-SHAPE(owned_word) /* of the mutex that a unique_lock has */
+SHAPE(owned_word) /* of the mutex in a unique_lock */
 {
     UNUSED;
     libc_set(t, 0, *(const uint64_t *)(uintptr_t)b, 4);
@@ -295,7 +294,8 @@ static const struct {
 #include "format/host_libc.def"
 };
 
-/* The ranges that a call touches; before a copy is made, is it one of what is there? */
+/* Computes the ranges that a call touches; before a copy is made, also whether its destination already
+ * holds the bytes. */
 static void libc_shape(struct touched *t, uint32_t code, uint32_t site, uint64_t a, uint64_t b, uint64_t c,
                        uint64_t d, uint64_t result)
 {

@@ -8,7 +8,7 @@
 
 #define CALLER ((uint64_t)(uintptr_t)__builtin_return_address(0))
 
-/* The thread to tell about it, with the pending place taken; NULL: nobody. */
+/* Returns the thread that reports it, with the pending location taken; NULL: not reported. */
 static struct mt_core_thread *open_tell(uint64_t ip)
 {
     struct mt_self *s = &mt_self;
@@ -93,7 +93,7 @@ static void maps_moved(uint64_t from, uint64_t to, uint64_t ip)
     }
 }
 
-/* The C library keeps the break for its own allocator: it has to know. */
+/* The C library keeps the break for its own allocator, so it must make the call. */
 MT_ENTRY int brk(void *to)
 {
     static int (*real)(void *);

@@ -1,4 +1,4 @@
-/* Instrumented modules (the program and its libraries) hand over their tables as they are loaded. */
+/* Instrumented modules (the program and its libraries), which register their tables when loaded. */
 #include "entry.h"
 #include "base/report.h"
 #include <dlfcn.h>
@@ -21,8 +21,8 @@ int mt_module_code(uint64_t ip)
     return n == CODES;
 }
 
-/* Keeps where the code of the object is that `module` lies in. The dynamic linker lets one thread at a time
- * in here. */
+/* Stores the code range of the object that contains `module`. The dynamic linker lets in one thread at a
+ * time. */
 static int keep_code(struct dl_phdr_info *info, size_t size, void *module)
 {
     int ours = 0;

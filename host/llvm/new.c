@@ -1,6 +1,6 @@
-/* operator new: the C++ library's calls malloc, which then tells the core about it; an allocator with its own
- * is reported here. Throws pass through. (operator delete calls free,
- * or the owner's memory is handed out again.) */
+/* operator new. The C++ library's calls malloc, which reports it; an allocator with its own is reported
+ * here. Exceptions pass through. (operator delete calls free, or the memory is handed out again by its
+ * owner.) */
 #include "entry.h"
 
 static void *new_finish(void *p, size_t bytes, uint64_t ip)

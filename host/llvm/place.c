@@ -1,4 +1,4 @@
-/* Where a call that allocates is: said by the pass just before it, or at least its module and symbol. */
+/* Location of a call that allocates: set by the pass just before it, or at least its module and symbol. */
 #include "entry.h"
 #include <dlfcn.h>
 #include <stdio.h>

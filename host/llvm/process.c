@@ -1,4 +1,4 @@
-/* Start: MEMTRACE_HOST says what is traced. */
+/* Start: MEMTRACE_HOST selects what is traced. */
 #include "entry.h"
 #include "base/thread.h"
 #include "base/options.h"
@@ -17,7 +17,8 @@
 
 static struct mt_core_options options;
 
-/* Cuts `text` into words at blanks; a backslash makes the next character an ordinary one. -1: too many. */
+/* Splits `text` into words at blanks; a backslash quotes the next character. Returns -1 if there are too
+ * many. */
 static int process_split(char *text, char **word, int room)
 {
     int n = 0;
@@ -53,7 +54,7 @@ static void *run_thread(void *start)
     return NULL;
 }
 
-/* A thread of the core's; no signal of the program ends up there. */
+/* Starts a thread of the core, which gets no signals of the program. */
 static int process_spawn(void (*run)(void *), void *arg, void **handle)
 {
     pthread_t *thread = malloc(sizeof *thread);
@@ -93,7 +94,7 @@ static struct mt_core_engine engine = {.name = "llvm",
                                        .marks = 1,
                                        .places = 1};
 
-/* The settings as the CUDA runtime has them, which complains about bad ones when it is there. */
+/* Reads settings like the CUDA runtime, which reports bad ones if present. */
 static const char *from_environment(const char *name, void *context)
 {
     (void)context;
@@ -107,7 +108,7 @@ static void process_complain(const char *line, void *context)
         mt_report("%s", line);
 }
 
-/* 0, or -1: nothing is traced (said when it is an error). */
+/* Returns 0, or -1 if nothing is traced (reported if it is an error). */
 static int read_options(const struct mt_options *env)
 {
     char *word[MAX_WORDS], why[512], *text;
@@ -116,8 +117,7 @@ static int read_options(const struct mt_options *env)
         return -1;
     if (*env->host) {
         text = strdup(env->host);
-        unsetenv(
-            "MEMTRACE_HOST"); /* not for the program, and not for those that it starts: one file, one trace */
+        unsetenv("MEMTRACE_HOST"); /* hidden from the program and those it starts: one file, one trace */
     } else if (asprintf(&text, "mat") < 0)
         text = NULL;
     n = text ? process_split(text, word, MAX_WORDS - 2) : -1;

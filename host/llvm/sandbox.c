@@ -1,6 +1,5 @@
-/* Programs that give up system calls (seccomp). We need some that they do not: to write, to start and to
- * wait. One that is not allowed may end the program, so the trace ends before,
- * and from then on we make none. */
+/* Programs that restrict their system calls (seccomp). We need some that they do not: for writing, start
+ * and waits. A forbidden one may end the program, so the trace ends before, and we make none from then on. */
 #include "entry.h"
 #include "../core/platform.h"
 #include <errno.h>
@@ -8,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SET_SECCOMP 22 /* prctl's */
+#define SET_SECCOMP 22 /* prctl's number */
 #define SET_FILTER 1   /* seccomp's operations up to this one restrict */
 
 static void sandbox_restricted(void)
@@ -22,7 +21,7 @@ static void sandbox_restricted(void)
     mt_silent = 1;
 }
 
-/* As the C library has them: what was not given is handed on as it lies there. */
+/* Makes a call as the C library does: unused arguments are passed on as they are. */
 static long sandbox_call(long number, const long *a)
 {
     long rc = mt_sys(number, a[0], a[1], a[2], a[3], a[4], a[5]);

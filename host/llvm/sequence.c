@@ -1,4 +1,4 @@
-/* One order for host accesses and CUDA calls: the numbers are libmemtrace.so's when the program has it. */
+/* One order for host accesses and CUDA calls: the numbers of libmemtrace.so if the program has it. */
 #include "entry.h"
 #include <dlfcn.h>
 #include <link.h>
@@ -6,7 +6,7 @@
 
 static uint64_t (*cuda_sequence)(int next);
 static uint64_t own;
-static uint64_t cuda_low, cuda_high; /* libmemtrace.so's code */
+static uint64_t cuda_low, cuda_high; /* code range of libmemtrace.so */
 
 uint64_t mt_llvm_sequence(int next)
 {
@@ -15,19 +15,19 @@ uint64_t mt_llvm_sequence(int next)
     return next ? __atomic_add_fetch(&own, 1, __ATOMIC_SEQ_CST) : __atomic_load_n(&own, __ATOMIC_ACQUIRE);
 }
 
-/* A CUDA call has taken a number. */
+/* Called when a CUDA call has taken a number. */
 static void sequence_moved(void)
 {
     if (mt_phase != MT_PHASE_ON || mt_self.busy)
         return;
-    /* Threads without a traced access, such as the runtime's own, do not become traced by this. */
+    /* Threads without a traced access, such as the runtime's own, are not traced because of this. */
     mt_enter();
     struct mt_core_thread *t = mt_self.state == 1 ? mt_llvm_thread() : NULL;
     mt_core_moved(t);
     mt_leave();
 }
 
-/* A copy of the CUDA runtime reads the program's memory; the call's place, or NULL. */
+/* Records memory of the program that a copy of the CUDA runtime reads; location of the call, or NULL. */
 static void sequence_read(uint64_t address, uint64_t bytes, const char *file, uint32_t line)
 {
     struct mt_core_site s = {.op = MT_HOST_LOAD, .file = file, .line = line};

@@ -1,6 +1,6 @@
-/* Signals. A handler may interrupt a thread in the middle of an append, so what the handler does goes into a
- * buffer of its own, which the thread takes over at its next access. For that we are between the kernel and
- * the program's handlers. A signal that would end the program ends the trace first. */
+/* Signals. A handler may interrupt a thread in the middle of an append, so its records go into a buffer of
+ * its own, which the thread takes over at its next access. For this our handlers stand between the kernel
+ * and the program's. A signal that would end the program ends the trace first. */
 #include "entry.h"
 #include <errno.h>
 #include <pthread.h>
@@ -9,10 +9,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define END_MS 10000 /* as long as a second signal waits for the end of the trace */
+#define END_MS 10000 /* maximum wait of a second signal for the end of the trace */
 
-static struct sigaction program[NSIG]; /* what the program believes to be installed */
-static unsigned char stands_in[NSIG];  /* the kernel has one of ours */
+static struct sigaction program[NSIG]; /* handlers that the program believes to be installed */
+static unsigned char stands_in[NSIG];  /* 1: the kernel has ours */
 static int (*real_sigaction)(int, const struct sigaction *, struct sigaction *);
 
 static int kernel_action(int sig, const struct sigaction *new, struct sigaction *old)
@@ -29,7 +29,7 @@ static int on_alternate_stack(uintptr_t sp)
            sp - (uintptr_t)s.ss_sp < s.ss_size;
 }
 
-/* Is code with this stack pointer called by the handler? */
+/* Returns 1 if code with this stack pointer is called by the handler. */
 static int below_handler(const struct mt_self *s, uintptr_t sp)
 {
     return s->handlers && (s->handler_on_stack ? on_alternate_stack(sp) : sp < s->handler_sp);
@@ -41,7 +41,7 @@ void mt_handler_left(void)
     if (below_handler(s, (uintptr_t)__builtin_frame_address(0)))
         return;
     s->handlers = 0;
-    if (mt_module_code(s->interrupted_ip)) /* a group may have been under way: so many at most */
+    if (mt_module_code(s->interrupted_ip)) /* a group may have been under way: at most this many */
         s->lost += MT_SCRATCH - 1;
     s->waiting = (size_t)(s->handler.cur - s->handler_entry);
     if (s->waiting > MT_HANDLER_ROOM)
@@ -76,7 +76,8 @@ static void close_handler(struct mt_self *s)
     s->waiting = n > MT_HANDLER_ROOM ? MT_HANDLER_ROOM : n;
     __mt_host_current = s->interrupted;
     if (s->core && s->waiting)
-        __atomic_store_n(&s->core->limit, NULL, __ATOMIC_RELAXED); /* it looks around at its next access */
+        __atomic_store_n(&s->core->limit, NULL, __ATOMIC_RELAXED); /* it checks its state at its next
+                                                                    * access */
 }
 
 void mt_handlers_end(void)
@@ -101,7 +102,7 @@ static void call_program(const struct sigaction *a, int sig, siginfo_t *info, vo
 
 static void install_fatal(int sig);
 
-/* The kernel has gone back to the default, as the program asked for. */
+/* Takes note that the kernel has restored the default, as the program requested. */
 static void signal_reset(int sig)
 {
     stands_in[sig] = 0;
@@ -112,7 +113,7 @@ static void signal_reset(int sig)
 
 static int stand_in(int sig, const struct sigaction *new, struct sigaction *ours);
 
-/* As it came, from whomever it came. */
+/* Raises the signal again with its original sender. */
 static void signal_again(int sig, siginfo_t *info)
 {
     int process = (int)syscall(SYS_getpid), thread = (int)syscall(SYS_gettid);
@@ -120,8 +121,8 @@ static void signal_again(int sig, siginfo_t *info)
         syscall(SYS_tgkill, process, thread, sig);
 }
 
-/* The access of atomic mode, or the core itself: the handler cannot wait for the end of that. 1: *what is an
- * access that begins again if the handler returns. */
+/* Handles a fault in an access of atomic mode or in the core, for whose end the handler cannot wait.
+ * Returns 1 with *what set to an access that begins again if the handler returns. */
 static int signal_fault(struct mt_self *s, struct mt_core_operand *what)
 {
     int dropped = 0, inside = s->inside != 0;
@@ -134,8 +135,8 @@ static int signal_fault(struct mt_self *s, struct mt_core_operand *what)
     return dropped;
 }
 
-/* Inside of the core a handler might jump out of it, end the thread or record into what is being changed:
- * all signals are blocked when we return, this one comes again, and mt_leave lets them in. */
+/* Defers a signal that came inside the core, where a handler might jump out, end the thread or record into
+ * data in change: all signals are blocked on return, this one is raised again, and mt_leave lets them in. */
 static int signal_hold(struct mt_self *s, int sig, siginfo_t *info, ucontext_t *context)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
@@ -184,7 +185,7 @@ static void signal_trampoline(int sig, siginfo_t *info, void *context)
     if (a.sa_flags & SA_RESETHAND)
         signal_reset(sig);
     if (s->core && mt_phase == MT_PHASE_ON && !s->handlers && !s->ours) {
-        /* In atomic mode all goes through the core, which knows when it was interrupted. */
+        /* In atomic mode everything goes through the core, which notices interruptions. */
         if (mt_atomic && !s->busy)
             mt_core_context_change(s->core);
         ours = !mt_atomic && !open_handler(s, context);
@@ -202,8 +203,8 @@ static void signal_trampoline(int sig, siginfo_t *info, void *context)
         mt_atomic_begin(&faulted, 1);
 }
 
-/* The same signal, or another one, often comes twice (terminals and timeout send it to the group): whoever is
- * second waits here until the trace is closed, but not for ever. */
+/* Ends the trace. A signal often comes twice (terminals and timeout send it to the group): the second one
+ * waits here until the trace is closed, but not for ever. */
 static void end_trace(void)
 {
     static int begun, done;
@@ -217,9 +218,8 @@ static void end_trace(void)
         syscall(SYS_nanosleep, &step, NULL);
 }
 
-/* What would end the program, and is left to the kernel after the trace is closed: the signal comes once
- * more, from whomever it came, as soon as we return. (Not all of them would come by themselves: int3 lies
- * after us, and what a timer or a terminal sends is sent once.) */
+/* Ends the program by a signal after the trace is closed: it is raised again, from its original sender, on
+ * return. (Not all would come again by themselves: int3 is behind us, and timers and terminals send once.) */
 static void signal_fatal(int sig, siginfo_t *info, void *context)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
@@ -243,7 +243,7 @@ static struct sigaction fatal_action(void)
     return a;
 }
 
-/* Does it end a program that has no handler? (Nothing can be done about SIGKILL.) */
+/* Returns 1 if the signal ends a program without handler. (Nothing can be done about SIGKILL.) */
 static int ends_program(int sig)
 {
     switch (sig) {
@@ -258,7 +258,7 @@ static int ends_program(int sig)
     case SIGWINCH:
         return 0;
     default:
-        return sig < __SIGRTMIN || sig >= SIGRTMIN; /* those between are the C library's */
+        return sig < __SIGRTMIN || sig >= SIGRTMIN; /* those between belong to the C library */
     }
 }
 
@@ -296,11 +296,11 @@ int mt_signals_open(int switches)
     return 0;
 }
 
-/* What the kernel gets for what the program wants; 1 if that is one of ours. */
+/* Chooses the kernel's handler for the program's wish. Returns 1 if it is one of ours. */
 static int stand_in(int sig, const struct sigaction *new, struct sigaction *ours)
 {
     *ours = *new;
-    if (new->sa_handler != SIG_DFL &&new->sa_handler != SIG_IGN) { /* the flags do not matter for these */
+    if (new->sa_handler != SIG_DFL &&new->sa_handler != SIG_IGN) { /* flags do not matter for these */
         ours->sa_flags |= SA_SIGINFO;
         ours->sa_sigaction = signal_trampoline;
     } else if (new->sa_handler == SIG_DFL && ends_program(sig)) {

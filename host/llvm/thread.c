@@ -1,5 +1,5 @@
-/* Threads as instrumented code sees them: the pointer to where it appends,
- * and what happens when there is no room. */
+/* Threads of instrumented code: the pointer to their append position, and the paths taken when there is no
+ * room. */
 #include "entry.h"
 #include <limits.h>
 #include <pthread.h>
@@ -12,12 +12,12 @@ int mt_atomic, mt_silent;
 __thread struct mt_self mt_self;
 static pthread_key_t key;
 static int have_key;
-static struct mt_core_thread nobody; /* never written: its limit is NULL, so that nobody appends */
+static struct mt_core_thread nobody; /* never written: its limit is NULL, so nothing is appended */
 __thread struct mt_core_thread *__mt_host_current = &nobody;
 __thread const struct mt_host_alloc_location *__mt_host_place;
 
-/* Where the entries of a thread that is not traced go round and round: in a larger buffer,
- * to be called less often. */
+/* Directs a thread that is not traced to a buffer that is overwritten again and again, large so that it is
+ * called less often. */
 static void use_waste(struct mt_self *s)
 {
     if (!s->waste && !mt_silent && s->rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
@@ -25,7 +25,7 @@ static void use_waste(struct mt_self *s)
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
         s->waste = p == -1 ? NULL : (struct mt_host_entry *)p;
         if (s->waste && have_key)
-            pthread_setspecific(key, s); /* to give it back */
+            pthread_setspecific(key, s); /* to free it */
     }
     s->scratch.cur = s->waste ? s->waste : s->entry;
     s->scratch.limit = s->waste ? s->waste + MT_WASTE : s->entry + MT_SCRATCH;
@@ -62,7 +62,7 @@ void mt_cancel_ask(void)
         pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &mt_self.cancel_type);
 }
 
-/* The program's calls, and ours: so an access need not ask. */
+/* Wraps the program's calls and ours, so that an access need not ask. */
 MT_ENTRY int pthread_setcanceltype(int type, int *old)
 {
     static int (*real)(int, int *);
@@ -74,7 +74,7 @@ MT_ENTRY int pthread_setcanceltype(int type, int *old)
     return rc;
 }
 
-/* An asynchronous one that came meanwhile ends the thread here. */
+/* A pending asynchronous cancellation ends the thread here. */
 void mt_cancel_restore(void)
 {
     if (mt_self.cancel_state >= 0)
@@ -102,8 +102,7 @@ void mt_leave(void)
         mt_signals_release();
 }
 
-/* pthread_cancel has ended the thread where it was about to leave the core, or in an access of atomic mode.
- */
+/* Cleans up after pthread_cancel ended the thread as it left the core, or in an access of atomic mode. */
 static void thread_free(struct mt_self *s)
 {
     if (s->core && (s->locked || mt_access_open(s)))
@@ -114,7 +113,7 @@ static void thread_free(struct mt_self *s)
         mt_signals_release();
 }
 
-/* The end of a thread; other destructors may run traced code, so we come last. */
+/* Ends a thread; other destructors may run traced code, so this comes last. */
 static void at_end(void *self)
 {
     struct mt_self *s = self;
@@ -126,7 +125,7 @@ static void at_end(void *self)
     mt_thread_off();
     if (t)
         mt_core_thread_end(t);
-    if (s->first) { /* pthread_exit in main: the process lasts as long as any thread, ours included */
+    if (s->first) { /* pthread_exit in main: the process lasts as long as any thread, including ours */
         s->busy++;
         mt_core_worker_end();
         s->busy--;
@@ -168,7 +167,7 @@ static void thread_begin(struct mt_self *s)
         mt_thread_off();
 }
 
-/* Entries that signal handlers left behind. */
+/* Takes entries that signal handlers left. */
 static void take_handlers(struct mt_self *s)
 {
     for (size_t i = 0; i < s->waiting; i++) {
@@ -178,8 +177,8 @@ static void take_handlers(struct mt_self *s)
     s->waiting = 0;
 }
 
-/* Entries of the group in the scratch buffer. After the stop of the trace they lie in `waste`
- * and are nobody's. */
+/* Takes entries of the group in the scratch buffer. After the end of the trace they are in `waste` and
+ * dropped. */
 static void take_scratch(struct mt_self *s)
 {
     size_t bytes = (uintptr_t)s->scratch.cur - (uintptr_t)s->entry, n = bytes / sizeof *s->entry;
@@ -187,7 +186,7 @@ static void take_scratch(struct mt_self *s)
         return;
     s->scratch.cur = s->entry;
     __mt_host_current = s->core;
-    if (mt_atomic && n) /* a module that was not built for it */
+    if (mt_atomic && n) /* a module not built for atomic mode */
         mt_core_lost(s->core, n);
     for (size_t i = 0; i < n && !mt_atomic; i++)
         mt_core_record(s->core, s->entry[i].site, s->entry[i].address, s->entry[i].size);
@@ -202,7 +201,7 @@ struct mt_core_thread *mt_llvm_thread(void)
         mt_handler_left();
     if (!s->core || s->busy || __mt_host_current == &s->handler)
         return NULL;
-    if (__mt_host_current == &s->scratch) /* of a group that was left in its middle */
+    if (__mt_host_current == &s->scratch) /* left in the middle of a group */
         take_scratch(s);
     if (s->waiting)
         take_handlers(s);
@@ -213,7 +212,7 @@ struct mt_core_thread *mt_llvm_thread(void)
     return s->core;
 }
 
-/* No room in a handler's buffer: its entries go round after the end. */
+/* Handles a full buffer of a handler: its entries wrap around after the end. */
 static void thread_overflow(struct mt_self *s)
 {
     s->lost += (uint64_t)(s->handler.cur - s->handler.limit);
@@ -255,7 +254,7 @@ void mt_record(uint64_t address, uint64_t word)
     mt_enter();
     struct mt_core_thread *t = mt_llvm_thread();
     if (mt_phase == MT_PHASE_OFF)
-        t = NULL; /* to a buffer that is full less often */
+        t = NULL; /* to a buffer that fills less often */
     if (t && !mt_atomic)
         mt_core_record(t, (uint32_t)word, address, (uint32_t)(word >> 32));
     else if (t || __mt_host_current == &s->handler || mt_phase == MT_PHASE_EARLY)
@@ -275,7 +274,7 @@ void mt_access(uint32_t site, uint64_t address, uint64_t bytes)
     mt_enter();
     struct mt_core_thread *t = mt_llvm_thread();
     if (t && mt_atomic) {
-        mt_self.lost++; /* a module that was not built for atomic mode */
+        mt_self.lost++; /* a module not built for atomic mode */
         t = NULL;
     } else if (!t && !mt_atomic && __mt_host_current == &mt_self.handler)
         t = &mt_self.handler;

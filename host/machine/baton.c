@@ -1,4 +1,4 @@
-/* See baton.h. */
+/* Turns of threads by a ticket lock: see baton.h. */
 #define _GNU_SOURCE
 #include "baton.h"
 #include <fcntl.h>
@@ -19,7 +19,7 @@ void (*mt_baton_asked)(struct mt_baton_hand *holder);
 uint32_t mt_baton_step_us = 2000;
 
 static struct {
-    _Alignas(64) uint32_t next;    /* ticket for the next one who asks */
+    _Alignas(64) uint32_t next;    /* next free ticket */
     _Alignas(64) uint32_t serving; /* ticket whose turn it is */
     uint32_t slot[SLOTS];          /* waiters of ticket % SLOTS sleep on it */
 } b;
@@ -37,7 +37,7 @@ static int baton_sleeps(int thread)
     snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return 1; /* it is no more */
+        return 1; /* not any more */
     ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
     text[n > 0 ? n : 0] = 0;
@@ -45,7 +45,7 @@ static int baton_sleeps(int thread)
     return state && state[1] == ' ' && state[2] == 'S';
 }
 
-/* Whose ticket that is looks again. */
+/* Wakes the thread with that ticket. */
 static void baton_wake(uint32_t ticket)
 {
     uint32_t *slot = &b.slot[ticket % SLOTS];
@@ -54,13 +54,13 @@ static void baton_wake(uint32_t ticket)
         syscall(SYS_futex, slot, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The next in line takes it from one who cannot hand it on. */
+/* Takes the turn from a holder that cannot hand it on; called by the next in line. */
 static int take_from_sleeper(uint32_t ticket)
 {
     struct mt_baton_hand *h = __atomic_load_n(&mt_baton_holder, __ATOMIC_ACQUIRE);
     uint32_t before = ticket - 1;
-    /* Who has taken it and has not said so yet is the holder before it, too: nobody takes it from him twice.
-     */
+    /* A thread that has taken it without a note yet is also the previous holder: it cannot be taken from
+     * twice. */
     if (!h || h->inside || h->ticket != before || __atomic_load_n(&b.serving, __ATOMIC_ACQUIRE) != before ||
         !baton_sleeps(h->thread) || h->inside)
         return 0;
@@ -79,8 +79,8 @@ static void baton_ask(uint32_t ticket)
         mt_baton_asked(h);
 }
 
-/* The next in line asks the holder every step; those behind are woken when they are the next, and must not
- * take the processor from the holder until then. */
+/* Returns the sleep time: the next in line asks the holder every step; those behind are woken when they
+ * are next, and must not take the processor from the holder before. */
 static uint32_t baton_sleep_us(uint32_t ahead)
 {
     uint32_t far = ahead < LONGEST_US / SLEEPER_US ? ahead * SLEEPER_US : LONGEST_US;
@@ -109,7 +109,7 @@ int mt_baton_take(struct mt_baton_hand *h, unsigned ms)
         if (next >= SLEEPER_US && take_from_sleeper(ticket))
             break;
         if (ms && waited >= 1000 * ms)
-            return -1; /* only who ends the process: the others may wait for this ticket for ever */
+            return -1; /* only the thread that ends the process: others may wait for this ticket for ever */
     }
     baton_become(h, ticket);
     return 0;

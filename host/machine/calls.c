@@ -1,12 +1,13 @@
-/* Functions of interest that a guest thread is inside of: allocators, traced functions, routines. */
+/* Functions of interest that a guest thread has entered and not left: allocators, traced functions,
+ * routines. */
 #include "calls.h"
 #include "guest.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
 
 enum { PAGE = 4096, DEEPEST = 1 << 20 };
-/* How far above a frame the stack pointer may be and still show that the frame is gone: farther, it is on
- * another stack (signal handlers, coroutines). */
+/* Maximum distance of the stack pointer above a frame that shows that the frame is gone; farther away it
+ * is on another stack (signal handlers, coroutines). */
 #define SAME_STACK (8ull << 20)
 
 static int is_allocator(const struct mt_call_frame *f)
@@ -36,7 +37,7 @@ static void calls_pop(struct mt_calls *c, struct mt_core_thread *t)
         mt_core_routine_leave(t);
 }
 
-/* longjmp, exceptions: frames below the stack pointer are gone. */
+/* Drops frames below the stack pointer, left by longjmp or exceptions. */
 static void pop_dead(struct mt_calls *c, struct mt_core_thread *t, uint64_t sp)
 {
     while (c->count && c->frames[c->count - 1].sp < sp && sp - c->frames[c->count - 1].sp < SAME_STACK)
@@ -73,9 +74,9 @@ void mt_calls_enter(struct mt_calls *c, struct mt_core_thread *t, const struct m
 {
     pop_dead(c, t, sp);
     if (c->silent && w->alloc == MT_FN_RUNTIME)
-        return; /* the one that was called from outside counts */
-    /* The same function at the same place: the call before did not return. (Another one is called from a
-     * function's end: both return together.) */
+        return; /* the one called from outside counts */
+    /* The same function at the same stack address: the previous call did not return. (A different function
+     * is a tail call: both return together.) */
     if (c->count && c->frames[c->count - 1].sp == sp && c->frames[c->count - 1].watch == w)
         calls_pop(c, t);
     struct mt_call_frame *f = calls_push(c);
@@ -83,7 +84,7 @@ void mt_calls_enter(struct mt_calls *c, struct mt_core_thread *t, const struct m
         return;
     *f = (struct mt_call_frame){w, sp, mt_guest_u64(sp), ip, {args[0], args[1], args[2]}, 0, 0};
     if (!f->ip)
-        f->ip = f->ret - 1; /* inside the call: good enough for a line */
+        f->ip = f->ret - 1; /* inside the call instruction: good enough for a line */
     f->silent = w->alloc == MT_FN_RUNTIME;
     c->silent += f->silent;
     if (is_allocator(f)) {
@@ -102,7 +103,7 @@ static void calls_reallocated(struct mt_core_thread *t, const struct mt_call_fra
                               uint64_t bytes)
 {
     if (!value && bytes)
-        return; /* failed: the old one stays */
+        return; /* failed: the old block stays */
     if (!f->args[0])
         mt_core_alloc(t, MT_CORE_REALLOC, value, bytes, f->ip);
     else if (value)
@@ -111,7 +112,7 @@ static void calls_reallocated(struct mt_core_thread *t, const struct mt_call_fra
         mt_core_free(t, f->args[0]);
 }
 
-/* What the C runtime allocates for itself is no data of the program. */
+/* Takes note of blocks that the C runtime allocates for itself, which are no data of the program. */
 static void calls_keep(const struct mt_call_frame *f, uint64_t value)
 {
     if (mt_core_options()->others != MT_CODE_DATA || !mt_modules_keeps(f->ret - 1))

@@ -1,4 +1,4 @@
-/* What an x86-64 instruction does to memory, by Zydis. */
+/* Memory accesses of an x86-64 instruction, by Zydis. */
 #include "decode.h"
 #include "effects.h"
 #include <stdio.h>
@@ -80,7 +80,8 @@ static int masked_store(const ZydisDecodedInstruction *i, const ZydisDecodedOper
     }
 }
 
-/* qemu 7.2 reads a whole vector where these read a part of one, which is `bytes` long: that many more. */
+/* Returns the excess bytes that qemu 7.2 reads: a whole vector for instructions that read a part of
+ * `bytes` bytes. */
 static uint32_t decode_spare(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o, unsigned bytes)
 {
     switch (i->mnemonic) {
@@ -101,7 +102,7 @@ static uint32_t decode_spare(const ZydisDecodedInstruction *i, const ZydisDecode
     }
 }
 
-/* Several accesses, of which the operand says too little: what a mask asks for, levels, words, digits. */
+/* Returns 1 for several accesses that the operand does not describe: by mask, levels, words, digits. */
 static int decode_scattered(const ZydisDecodedInstruction *i)
 {
     switch (i->mnemonic) {
@@ -130,7 +131,7 @@ static enum mt_x86_parts parts_of(const ZydisDecodedInstruction *i, const ZydisD
     return bytes <= 8 ? MT_X86_ONE : bytes == 10 || bytes == 16 || bytes == 32 ? MT_X86_WIDE : MT_X86_BLOCK;
 }
 
-/* The k-th operand. */
+/* Fills in the k-th operand. */
 static void decode_fill(struct mt_x86_operand *m, const ZydisDecodedInstruction *i,
                         const ZydisDecodedOperand *all, unsigned k, uint64_t ip)
 {
@@ -152,7 +153,7 @@ static void decode_fill(struct mt_x86_operand *m, const ZydisDecodedInstruction 
     }
 }
 
-/* The manual's order, but what is read comes before what is written: movs, and pop into memory. */
+/* Sorts operands in the manual's order, but reads before writes: movs, and pop into memory. */
 static void decode_order(struct mt_x86_insn *insn)
 {
     if (insn->count != 2 || insn->operand[0].op != MT_HOST_STORE || insn->operand[1].op != MT_HOST_LOAD)
@@ -162,8 +163,8 @@ static void decode_order(struct mt_x86_insn *insn)
     insn->operand[1] = written;
 }
 
-/* Reads that no operand of Zydis stands for: with two levels or more, enter's of the older frames' pointers;
- * xsave's of the header. */
+/* Adds reads without an operand in Zydis: older frames' pointers of enter with two levels or more; xsave's
+ * header. */
 static void decode_reads(struct mt_x86_insn *insn, const ZydisDecodedInstruction *i)
 {
     int levels = i->mnemonic == ZYDIS_MNEMONIC_ENTER && i->raw.imm[1].value.u >= 2;

@@ -1,11 +1,11 @@
-/* Which registers an instruction reads and writes: Zydis's operands, and what those of 4.0 lack. */
+/* Registers that an instruction reads and writes: Zydis's operands, and those that version 4.0 lacks. */
 #include "effects.h"
 
 typedef void effect_function(void *arg, ZydisRegister r, unsigned effect);
 
 #define LACK(mnemonic, first, count, effect)                                                                 \
     {ZYDIS_MNEMONIC_##mnemonic, ZYDIS_REGISTER_##first, count, MT_EFFECT_##effect}
-/* Registers from `first` on that no operand stands for. */
+/* Registers without an operand, from `first` on. */
 static const struct {
     ZydisMnemonic mnemonic;
     ZydisRegister first;
@@ -29,7 +29,7 @@ static void effects_lacking(const ZydisDecodedInstruction *i, effect_function *f
             f(arg, (ZydisRegister)(lacks[k].first + r), lacks[k].effect);
 }
 
-/* cmps, scas, ins and outs move their pointers as movs does. */
+/* Returns 1 for cmps, scas, ins and outs, which move their pointers like movs. */
 static int effects_moves(const ZydisDecodedInstruction *i)
 {
     return i->meta.category == ZYDIS_CATEGORY_STRINGOP || i->meta.category == ZYDIS_CATEGORY_IOSTRINGOP;
@@ -50,7 +50,7 @@ static void effects_register(const ZydisDecodedInstruction *i, const ZydisDecode
     unsigned effect = (o->actions & ZYDIS_OPERAND_ACTION_MASK_READ ? MT_EFFECT_READ : 0) |
                       (o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE ? MT_EFFECT_WRITE : 0);
     if (o->encoding == ZYDIS_OPERAND_ENCODING_MASK && o->reg.value == ZYDIS_REGISTER_K0)
-        return; /* stands for: no mask */
+        return; /* means: no mask */
     f(arg, o->reg.value, effect);
     int pair = i->mnemonic == ZYDIS_MNEMONIC_VP2INTERSECTD || i->mnemonic == ZYDIS_MNEMONIC_VP2INTERSECTQ;
     if (pair && o->id == 0)

@@ -8,7 +8,7 @@
 struct mt_elements_form {
     ZydisDecodedInstruction i;
     ZydisDecodedOperand o[ZYDIS_MAX_OPERAND_COUNT];
-    const ZydisDecodedOperand *memory; /* the one that is accessed; NULL: none */
+    const ZydisDecodedOperand *memory; /* the accessed one, or NULL */
 };
 
 static int elements_decode(struct mt_elements_form *n, const void *bytes, unsigned size)
@@ -25,7 +25,7 @@ static int elements_decode(struct mt_elements_form *n, const void *bytes, unsign
     return n->memory ? 0 : -1;
 }
 
-/* Bytes of an element of the mask in a vector register; 0: the instruction has none. */
+/* Returns the bytes of a mask element in a vector register; 0: no such mask. */
 static unsigned elements_vector_mask(const struct mt_elements_form *n)
 {
     switch (n->i.mnemonic) {
@@ -51,7 +51,7 @@ static int elements_opmask(const struct mt_elements_form *n)
            n->i.avx.mask.reg <= ZYDIS_REGISTER_K7;
 }
 
-/* bt, bts, btr, btc of a string of bits: a register says how far from the operand the bit is. */
+/* bt, bts, btr, btc on a bit string: a register holds the bit's distance from the operand. */
 static int elements_bits(const struct mt_elements_form *n)
 {
     switch (n->i.mnemonic) {
@@ -65,7 +65,7 @@ static int elements_bits(const struct mt_elements_form *n)
     }
 }
 
-/* xsave and its like: how much is in edx:eax, and for xrstor in the area's header. */
+/* xsave and the like: edx:eax, and for xrstor the area's header, determine the size. */
 enum { NO_STATE, SAVES, SAVES_COMPACT, RESTORES };
 static int elements_state(const struct mt_elements_form *n)
 {
@@ -86,7 +86,7 @@ static int elements_state(const struct mt_elements_form *n)
     }
 }
 
-/* Without frames of other functions: a push. */
+/* Returns 1 for enter without frames of other functions: a push. */
 static int elements_enter(const struct mt_elements_form *n)
 {
     return n->i.mnemonic == ZYDIS_MNEMONIC_ENTER && n->i.raw.imm[1].value.u == 0;
@@ -105,8 +105,8 @@ struct mt_elements_form *mt_elements_form(const void *bytes, unsigned size)
     return kept;
 }
 
-/* The vector register that has the mask: the second explicit register of a move, the third operand of a
- * gather. */
+/* Returns the vector register with the mask: the second explicit register of a move, the third operand of
+ * a gather. */
 static const ZydisDecodedOperand *elements_mask_register(const struct mt_elements_form *n)
 {
     if (n->memory->mem.type == ZYDIS_MEMOP_TYPE_VSIB)
@@ -170,7 +170,7 @@ static unsigned elements_index_bytes(const struct mt_elements_form *n)
     }
 }
 
-/* Of a gather or scatter: as many as both its vector of data and that of indices hold. */
+/* Returns the number of elements of a gather or scatter: as many as both its data and index vectors hold. */
 static unsigned elements_gathered(const struct mt_elements_form *n, unsigned each)
 {
     unsigned index = ZydisRegisterGetWidth(ZYDIS_MACHINE_MODE_LONG_64, n->memory->mem.index) / 8u;
@@ -199,7 +199,7 @@ static uint64_t elements_index(const struct mt_elements_form *n, const struct mt
     return (uint64_t)wide * n->memory->mem.scale;
 }
 
-/* The chosen elements lie side by side. */
+/* Returns 1 if the chosen elements are adjacent. */
 static int elements_packed(const struct mt_elements_form *n)
 {
     switch (n->i.mnemonic) {
@@ -221,7 +221,7 @@ static int elements_packed(const struct mt_elements_form *n)
     }
 }
 
-/* One element for all of the vector ({1to16}): is any of them asked for? */
+/* Returns 1 if any lane of a broadcast element ({1to16}) is requested. */
 static int elements_any(const struct mt_elements_form *n, const struct mt_elements_registers *r)
 {
     unsigned wide = n->i.avx.vector_length, each = n->memory->element_size ? n->memory->element_size : 8;
@@ -231,7 +231,7 @@ static int elements_any(const struct mt_elements_form *n, const struct mt_elemen
     return 0;
 }
 
-/* Where element 0 is, as if all were there; of gathers and scatters without their index. */
+/* Returns the address of element 0, as if all were there; for gathers and scatters without the index. */
 static uint64_t elements_base(const struct mt_elements_form *n, const struct mt_elements_registers *r)
 {
     const ZydisDecodedOperand *m = n->memory;
@@ -245,7 +245,7 @@ static uint64_t elements_base(const struct mt_elements_form *n, const struct mt_
     return base;
 }
 
-/* Appends, or makes the last one longer. */
+/* Appends a range, or extends the last one. */
 static unsigned elements_put(struct mt_element *e, unsigned found, uint64_t address, uint32_t size,
                              int joined)
 {
@@ -260,7 +260,7 @@ static unsigned elements_put(struct mt_element *e, unsigned found, uint64_t addr
 static uint32_t elements_state_bytes(const struct mt_elements_form *n, const struct mt_elements_registers *r,
                                      uint64_t area)
 {
-    enum { HEADER = 512 }; /* which are there; the compact form's bit and what it has */
+    enum { HEADER = 512 }; /* components present; the compact form's bit and its components */
     uint64_t asked = mt_xstate_asked(r->general[2] << 32 | (uint32_t)r->general[0]);
     if (elements_state(n) != RESTORES)
         return mt_xstate_bytes(asked, elements_state(n) == SAVES ? 0 : asked);

@@ -1,4 +1,4 @@
-/* The instructions that were translated, with the sites of their operands. */
+/* Translated instructions with the sites of their operands. */
 #include "insns.h"
 #include "map.h"
 #include <stdlib.h>
@@ -74,7 +74,7 @@ struct mt_insn *mt_insn_get(uint64_t ip, const uint8_t *bytes, unsigned size, in
     n->code = (uint8_t)code;
     n->runtime = code == MT_CODE_DATA;
     for (unsigned i = 0; mt_core_options()->mode == MT_CORE_ATOMIC && i < n->x86.count; i++)
-        n->code = /* threads order by them: the C library's locks */ code == MT_CODE_DATA &&
+        n->code = /* threads synchronise by them: the C library's locks */ code == MT_CODE_DATA &&
                           n->x86.operand[i].locked
                       ? MT_CODE_ALL
                       : n->code;

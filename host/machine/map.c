@@ -1,10 +1,10 @@
-/* A map of non-zero 64-bit numbers to numbers; grows, forgets nothing. */
+/* A map from non-zero 64-bit numbers to numbers. It grows and never removes. */
 #include "map.h"
 #include "memtrace/hash.h"
 #include <stdlib.h>
 
 struct mt_guest_map_table {
-    struct mt_guest_map_table *smaller; /* kept for readers that are in there */
+    struct mt_guest_map_table *smaller; /* kept for readers still in it */
     size_t room;
     uint64_t cell[][2];
 };

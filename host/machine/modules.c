@@ -1,4 +1,4 @@
-/* What is mapped where in the guest: files, their functions of interest, source places. */
+/* Mapped files of the guest: their functions of interest and source locations. */
 #define _GNU_SOURCE
 #include "modules.h"
 #include "guest.h"
@@ -16,7 +16,7 @@ uint64_t mt_guest_base;
 
 struct module {
     struct module *next;
-    struct mt_elf *elf; /* NULL: not readable */
+    struct mt_elf *elf; /* NULL: unreadable */
     uint64_t bias;
     int main, runtime;
     enum mt_core_code code;
@@ -26,15 +26,15 @@ struct module {
 struct range {
     uint64_t start, end;
     struct module *module;  /* NULL: no file */
-    enum mt_core_code code; /* as the module's */
+    enum mt_core_code code; /* same as the module's */
 };
 
 static struct {
     struct mt_spin lock;
-    struct module *modules; /* stay: places of what was unmapped may be asked for */
+    struct module *modules; /* never freed: locations in unmapped files may be requested */
     struct range *ranges;
     size_t nranges, room;
-    size_t last;            /* the range found last */
+    size_t last;            /* last range found */
     struct mt_hash watches; /* struct mt_watch by address */
     const struct mt_core_options *options;
     dev_t device;
@@ -142,7 +142,7 @@ static struct module *module_at(const char *path, uint64_t start, uint64_t offse
     struct mt_elf *elf = NULL;
     uint64_t bias = start - offset;
     struct module *x;
-    for (x = m.modules; x; x = x->next) /* further segments of a file that is there, at the same place */
+    for (x = m.modules; x; x = x->next) /* further segments of a known file, at the same address */
         if (!strcmp(x->path, path)) {
             if (x->elf && mt_elf_bias(x->elf, start, offset, &bias) == 0 && bias == x->bias)
                 return x;
@@ -174,7 +174,7 @@ static struct module *module_at(const char *path, uint64_t start, uint64_t offse
     return x;
 }
 
-/* `name`: of what is no module. */
+/* `name`: for a range without module. */
 static void add_range(uint64_t start, uint64_t end, struct module *module, const char *name)
 {
     if (mt_grow(&m.ranges, &m.room, m.nranges + 1, sizeof *m.ranges))
@@ -187,7 +187,7 @@ static void add_range(uint64_t start, uint64_t end, struct module *module, const
 struct mapping {
     unsigned long start, end, offset;
     int main;
-    const char *path; /* "" or not a path: of no file */
+    const char *path; /* "" or not a path: no file */
 };
 
 static int modules_mapping(char *line, struct mapping *p)
@@ -204,7 +204,7 @@ static int modules_mapping(char *line, struct mapping *p)
     return 0;
 }
 
-/* Asks the kernel. */
+/* Reads the kernel's list of mappings. */
 static void look_up(uint64_t ip)
 {
     FILE *f = fopen("/proc/self/maps", "re");

@@ -1,12 +1,12 @@
-/* The numbers that order host accesses with CUDA calls: the CUDA runtime's, in the guest's memory, as soon
- * as it is there; ours go on in it. */
+/* Numbers that order host accesses with CUDA calls: those of the CUDA runtime in the guest's memory once
+ * it is there, continuing ours. */
 #include "sequence.h"
 #include "guest.h"
 #include "modules.h"
 
 uint64_t *mt_sequence_cuda, mt_sequence_last;
 
-static uint64_t own; /* as long as there is no CUDA runtime */
+static uint64_t own; /* used while there is no CUDA runtime */
 
 static uint64_t *sequence_cuda(void)
 {

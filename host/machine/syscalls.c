@@ -1,4 +1,4 @@
-/* What the guest asks the kernel for that matters here: its address space, exec. */
+/* System calls of the guest that change its address space, its program (exec) or its signal handlers. */
 #define _GNU_SOURCE
 #include "syscalls.h"
 #include "follow.h"
@@ -55,8 +55,8 @@ void mt_follow_program(const char *path)
     snprintf(program, sizeof program, "%s", path ? path : "");
 }
 
-/* What another process of this engine runs: its command line is memtrace's, with the program behind -0 ARGV0.
- */
+/* Reads the command line of another process of this engine, which runs memtrace's words, with the program
+ * behind -0 ARGV0. */
 static int follow_other(const char *pid, char out[PATH_MAX])
 {
     char name[64], text[PATH_MAX * 2], *word = text;
@@ -78,8 +78,8 @@ static int follow_other(const char *pid, char out[PATH_MAX])
     return n < PATH_MAX ? 0 : -1;
 }
 
-/* The file that the program means. The kernel's answer for /proc/PID/exe is the engine: then `out` has the
- * program that runs under it. Else `path` itself. */
+/* Returns the file that the program means. For /proc/PID/exe the kernel's answer is the engine: then `out`
+ * has the program that runs under it. Else returns `path`. */
 static const char *follow_file(const char *path, char out[PATH_MAX])
 {
     struct stat named, own;
@@ -95,7 +95,7 @@ static const char *follow_file(const char *path, char out[PATH_MAX])
     return *out ? out : path;
 }
 
-/* 1 if memtrace host can trace this file: an x86-64 program or a script. */
+/* Returns 1 if memtrace host can trace this file: an x86-64 program or a script. */
 static int follow_can(const char *path)
 {
     union {
@@ -114,7 +114,7 @@ static int follow_can(const char *path)
     return can;
 }
 
-/* "a/x.mtc" -> "a/x.exec1.mtc" -> "a/x.exec2.mtc"; a FIFO's name stays. */
+/* Computes the next name: "a/x.mtc" -> "a/x.exec1.mtc" -> "a/x.exec2.mtc"; a FIFO keeps its name. */
 static int next_output(char next[PATH_MAX])
 {
     struct stat st;
@@ -136,8 +136,8 @@ static int next_output(char next[PATH_MAX])
     return n > 0 && n < PATH_MAX ? 0 : -1;
 }
 
-/* Becomes memtrace host, the trace being closed. A file that has its name in /proc alone (a descriptor, which
- * exec may close) stays open in it. Returns only when that fails (or exec is not followed). */
+/* Becomes memtrace host after the trace is closed. A file named only in /proc (a descriptor, which exec
+ * may close) stays open. Returns only on failure (or if exec is not followed). */
 static void mt_follow(const char *path, char *const *argv, char *const *envp)
 {
     static char *no_words[] = {NULL};
@@ -190,17 +190,16 @@ static int syscalls_failed(int64_t result)
     return result < 0 && result >= -4095;
 }
 
-static uint64_t
-    program_break; /* 0: not known yet; changes under the lock of the address space that an engine has */
+static uint64_t program_break; /* 0: unknown yet; changes under the engine's lock of the address space */
 
-/* A vector of strings of the guest as the host sees it; guest addresses are the host's unless the user moved
- * them, then exec is not followed. */
+/* Returns a vector of the guest's strings for the host. Guest addresses are the host's unless the user
+ * moved them; exec is not followed then. */
 static char *const *syscalls_vector(uint64_t address)
 {
     return address ? (char *const *)(uintptr_t)mt_guest(address) : NULL;
 }
 
-/* The program is about to become another one. */
+/* Prepares for an exec of the program. */
 static void syscalls_leaves(const char *path, uint64_t argv, uint64_t envp)
 {
     char real[PATH_MAX];
@@ -223,7 +222,7 @@ void mt_syscall_in_child(int64_t number, const uint64_t args[6])
         return;
     if (number == SYS_execve && access(path, X_OK) == 0 && follow_file(path, real) != path)
         execve(real, syscalls_vector(args[1]), syscalls_vector(args[2]));
-    if (number == SYS_execveat) /* older engines do not have it */
+    if (number == SYS_execveat) /* older engines lack it */
         syscall(SYS_execveat, args[0], args[1], args[2], args[3], args[4]);
 }
 
@@ -279,14 +278,14 @@ void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t nu
     }
 }
 
-/* ---- what the kernel reads ---- */
+/* ---- loads by the kernel ---- */
 
 uint32_t mt_syscall_site(uint64_t ip)
 {
     return mt_core_site_of(ip + 1, &(struct mt_core_site){.ip = ip, .op = MT_HOST_LOAD, .runtime = 1});
 }
 
-/* Of the program's memory, which may not be there. */
+/* Copies from the program's memory, which may be unmapped. */
 static int syscalls_copy(void *to, uint64_t from, size_t bytes)
 {
     struct iovec here = {to, bytes}, there = {(void *)(uintptr_t)mt_guest(from), bytes};
@@ -301,7 +300,7 @@ static unsigned syscalls_add(struct mt_core_operand *o, unsigned n, uint64_t add
     return n + 1;
 }
 
-/* The kernel takes no longer ones. */
+/* Reads vectors; the kernel takes no longer ones. */
 static unsigned syscalls_vectors(struct mt_core_operand *o, uint64_t vectors, uint64_t count, uint64_t *at)
 {
     struct iovec v;
@@ -357,7 +356,7 @@ static void syscalls_broke(const struct mt_syscall *s, struct mt_core_thread *t,
         mt_core_brk(t, was, now, s->site);
 }
 
-/* clone makes a thread, too. */
+/* Returns 1 for a new process; clone also makes threads. */
 static int syscalls_is_child(const struct mt_syscall *s, int64_t number)
 {
     uint64_t flags = number == SYS_clone3 ? mt_guest_u64(s->args[0]) : s->args[0];

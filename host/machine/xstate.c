@@ -1,4 +1,4 @@
-/* See xstate.h. */
+/* Bytes that xsave and xrstor touch: see xstate.h. */
 #include "xstate.h"
 #include <cpuid.h>
 
@@ -17,7 +17,7 @@ uint32_t mt_xstate_bytes(uint64_t touched, uint64_t layout)
     for (uint32_t i = FIRST; i <= LAST; i++) {
         if (!((touched | layout) >> i & 1) || !__get_cpuid_count(LEAF, i, &size, &offset, &flags, &none))
             continue;
-        if (flags & 2) /* on a line of its own */
+        if (flags & 2) /* aligned to a cache line */
             compact = (compact + LINE - 1) / LINE * LINE;
         uint32_t here = (layout ? compact : offset) + size;
         compact += size;

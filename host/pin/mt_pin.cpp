@@ -1,4 +1,4 @@
-/* Start and end of the Pin tool: knobs, the core, the thread that writes. See docs/host-pin.md. */
+/* Start and end of the Pin tool: knobs, the core, the writing thread. See docs/host-pin.md. */
 #include "mt_pin.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +27,8 @@ static const struct option options[] = {
 };
 #define OPTIONS (sizeof options / sizeof *options)
 
-/* All are words: the core reads them, as it does for the other engines. They append, so that one that was
- * not given has no value. Pin keeps a list of all knobs for its own life. */
+/* All knobs are words, parsed by the core as for the other engines. They append, so that a missing one has
+ * no value. Pin keeps a list of all knobs for its own life. */
 typedef KNOB<std::string> Knob;
 static Knob *mode, *letters[OPTIONS], *names[OPTIONS];
 
@@ -52,7 +52,7 @@ static VOID add_words(std::vector<std::string> &words, const struct option *o, K
         words.push_back(std::string("--") + o->name + "=" + k->Value(i));
 }
 
-/* The words stay for ever: the core keeps what they point to. */
+/* The words are never freed: the core keeps pointers into them. */
 static struct mt_core_options *read_options(std::string *why)
 {
     std::vector<std::string> &words = *new std::vector<std::string>;
@@ -72,7 +72,7 @@ static struct mt_core_options *read_options(std::string *why)
     return NULL;
 }
 
-/* ---- the core's thread ---- */
+/* ---- the writing thread ---- */
 
 /* Only one is made, and only from main: Pin starts no internal thread later. */
 static struct {
@@ -101,7 +101,7 @@ static int pin_spawn(void (*run)(void *), void *arg, void **handle)
     return 0;
 }
 
-/* At most ten seconds: when the process is torn down the thread may be gone without a word. */
+/* Waits ten seconds at most: when the process is torn down the thread may vanish without notice. */
 static void pin_join(void *)
 {
     for (UINT32 i = 0; i < 10000 && __atomic_load_n(&worker.state, __ATOMIC_ACQUIRE) != 2; i++)
@@ -125,7 +125,7 @@ static VOID on_end(INT32, VOID *)
     mt_core_stop(0);
 }
 
-/* What comes after "--" on Pin's command line. */
+/* Returns the command after "--" on Pin's command line. */
 static const char *program_of(int argc, char **argv)
 {
     for (int i = 1; i + 1 < argc; i++)

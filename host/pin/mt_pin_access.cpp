@@ -1,6 +1,6 @@
-/* What instructions touch: mat, insn and atomic mode. Every operand has its own address. Calls are inserted
- * when code is translated and ask the core each time,
- * so that switching on and off needs no new translation. */
+/* Memory accesses of instructions in mat, insn and atomic mode. Every operand has its own address. Calls
+ * are inserted when code is translated and ask the core each time, so that switching on and off needs no
+ * new translation. */
 #include "mt_pin.h"
 
 /* ---- mat ---- */
@@ -12,14 +12,14 @@ static VOID PIN_FAST_ANALYSIS_CALL on_access(struct mt_pin_thread *s, UINT32 sit
         mt_core_access(s->core, site, address, size);
 }
 
-/* The C runtime's code. */
+/* For code of the C runtime. */
 static VOID PIN_FAST_ANALYSIS_CALL on_data(struct mt_pin_thread *s, UINT32 site, ADDRINT address, UINT32 size)
 {
     if (s->core && mt_core_wants(s->core, MT_CODE_DATA, address))
         mt_core_access(s->core, site, address, size);
 }
 
-/* Code that is left out. */
+/* For code that is left out. */
 static VOID on_left_out(struct mt_pin_thread *s, UINT32 count)
 {
     if (s->core)
@@ -62,7 +62,7 @@ static VOID on_insn_elements(struct mt_pin_thread *s, UINT32 site, UINT32, IMULT
         each_element(m, [&](ADDRINT a, UINT32 n) { mt_core_insn_operand(s->core, site, a, n); });
 }
 
-/* ---- atomic: locks are taken before the instruction and given back after it ---- */
+/* ---- atomic: locks are taken before the instruction and released after it ---- */
 
 static VOID access_begin(struct mt_pin_thread *s, UINT32 code, struct mt_core_operand *o, UINT32 count)
 {
@@ -97,8 +97,8 @@ static VOID on_begin3(struct mt_pin_thread *s, UINT32 site, UINT32 code, ADDRINT
     access_begin(s, code, o, 3);
 }
 
-/* Gathers and scatters are not atomic accesses: each element is one of its own,
- * recorded before all are made. */
+/* Gathers and scatters are not atomic accesses: each element is an access of its own, recorded before all
+ * are made. */
 static VOID on_atomic_elements(struct mt_pin_thread *s, UINT32 site, UINT32 code, IMULTI_ELEMENT_OPERAND *m)
 {
     each_element(m, [&](ADDRINT a, UINT32 n) {
@@ -126,7 +126,7 @@ static VOID on_end_cas(struct mt_pin_thread *s, ADDRINT flags)
 static VOID add_size(IARGLIST args, const struct mt_pin_operand *o, BOOL always)
 {
     if (o->size)
-        IARGLIST_AddArguments(args, IARG_UINT32, always ? o->size : 0, IARG_END); /* 0: as the site says */
+        IARGLIST_AddArguments(args, IARG_UINT32, always ? o->size : 0, IARG_END); /* 0: the site's size */
     else
         IARGLIST_AddArguments(args, o->reads ? IARG_MEMORYREAD_SIZE : IARG_MEMORYWRITE_SIZE, IARG_END);
 }
@@ -195,7 +195,7 @@ static VOID instrument_atomic(INS ins, const struct mt_pin_insn *n)
         insert_end(ins, IPOINT_AFTER, n);
     if (taken)
         insert_end(ins, IPOINT_TAKEN_BRANCH, n);
-    if (!after && !taken) /* nothing will be seen of it later: better not atomic than a lock that is kept */
+    if (!after && !taken) /* no event will follow: rather not atomic than a lock that is kept */
         insert_end(ins, IPOINT_BEFORE, n);
 }
 

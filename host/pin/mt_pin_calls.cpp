@@ -1,14 +1,13 @@
-/* Functions that are entered and left: -f, --routine, annotations, and the malloc family.
- *
- * Entries are seen at the routine. Returns are seen at return instructions, by the stack pointer: it is
- * at a function's entry and at its return at the same place, whichever way it got there. That holds for tail
- * calls, and for functions left by longjmp or an exception, which a later return shows to be gone.
- * IPOINT_AFTER of a routine knows neither, and is not to be trusted for allocators in newer kits. */
+/* Entries and returns of functions: -f, --routine, annotations, and the malloc family. Entries are seen at
+ * the routine, returns at return instructions by the stack pointer, which is the same at a function's
+ * entry and return. This covers tail calls, and functions left by longjmp or an exception, which a later
+ * return shows to be gone. IPOINT_AFTER of a routine covers neither, and is unreliable for allocators in
+ * newer kits. */
 #include "mt_pin.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Two stack pointers further apart are on two stacks (signal stacks, coroutines). */
+/* Distance of two stack pointers beyond which they are on two stacks (signal stacks, coroutines). */
 #define STACK ((ADDRINT)8 << 20)
 #define NO_WATCH (~(ADDRINT)0)
 
@@ -18,7 +17,7 @@ struct allocator {
     const char *name;
     UINT32 what;
     enum mt_core_alloc_kind kind;
-    INT32 size; /* which argument; -1: product of the first two */
+    INT32 size; /* index of the argument; -1: product of the first two */
 };
 static const struct allocator allocators[] = {
     {"malloc", ALLOC, MT_CORE_MALLOC, 0},
@@ -99,7 +98,7 @@ static VOID set_watch(struct mt_pin_thread *s)
     s->watch = s->count ? s->frames[s->count - 1].sp : NO_WATCH;
 }
 
-/* The function is left: by a return, or (returned 0) some other way. */
+/* Leaves the function: by a return, or (returned 0) some other way. */
 static VOID calls_pop(struct mt_pin_thread *s, BOOL returned, ADDRINT value)
 {
     struct mt_pin_frame f = s->frames[--s->count];
@@ -218,7 +217,7 @@ static VOID hook_named(IMG img)
         }
 }
 
-/* One routine may have several of the names. */
+/* Hooks allocators; one routine may have several of the names. */
 static VOID hook_allocators(IMG img)
 {
     ADDRINT hooked[ALLOCATORS];

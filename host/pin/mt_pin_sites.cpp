@@ -47,12 +47,12 @@ static VOID operands_of(INS ins, struct mt_pin_insn *n)
         o->reads = INS_MemoryOperandIsRead(ins, i);
         o->writes = INS_MemoryOperandIsWritten(ins, i);
         o->scattered = INS_HasScatteredMemoryAccess(ins);
-        /* XSAVE and its like: how much they touch depends on what is enabled. */
+        /* XSAVE and the like: their size depends on the enabled state. */
         if (!o->scattered && INS_IsStandardMemop(ins))
             o->size = (UINT32)INS_MemoryOperandSize(ins, i);
         n->count += o->reads || o->writes;
     }
-    /* What is read comes before what is written: movs, and pop into memory. */
+    /* Reads come before writes: movs, and pop into memory. */
     if (n->count == 2 && !n->operand[0].reads && !n->operand[1].writes)
         std::swap(n->operand[0], n->operand[1]);
 }
@@ -64,7 +64,7 @@ static enum mt_host_op op_of(const struct mt_pin_insn *n, const struct mt_pin_op
     return o->reads ? MT_HOST_LOAD : MT_HOST_STORE;
 }
 
-/* Appends a register's name, once; "*" after those for floating point and vectors. */
+/* Appends a register's name, once; "*" after floating-point and vector registers. */
 static VOID add_register(std::string &list, REG reg)
 {
     if (!REG_valid(reg))

@@ -16,7 +16,7 @@ enum { PAGE = 4096, TURN_ON = 10 /* SIGUSR1 */, TURN_OFF = 12 /* SIGUSR2 */, NO_
 
 static TLS_KEY key;
 static struct mt_pin_thread untraced = {~(ADDRINT)0, NULL, NULL, 0, 0, 0, 0, {0, 0, 0}, 0};
-static ADDRINT program_break; /* 0: not known yet */
+static ADDRINT program_break; /* 0: unknown yet */
 
 static struct mt_pin_thread *threads_self(THREADID tid)
 {
@@ -67,7 +67,7 @@ static VOID on_syscall(THREADID tid, CONTEXT *ctxt, SYSCALL_STANDARD std, VOID *
     for (UINT32 i = 0; i < 3; i++)
         s->syscall_args[i] = PIN_GetSyscallArgument(ctxt, std, i);
     s->syscall_ip = PIN_GetContextReg(ctxt, LEVEL_BASE::REG_INST_PTR);
-    /* The program becomes another one, which Pin does not follow; our buffers would go with it. */
+    /* Ends tracing before an exec, which Pin does not follow and our buffers would not survive. */
     if ((s->syscall == SYS_execve && mt_sys(SYS_access, (long)s->syscall_args[0], 1, 0, 0, 0, 0) == 0) ||
         s->syscall == SYS_execveat)
         mt_core_stop(0);
@@ -114,7 +114,7 @@ static VOID on_context_change(THREADID tid, CONTEXT_CHANGE_REASON reason, const 
         mt_core_stop(1);
 }
 
-/* The program does not see the signal. */
+/* Consumes the signal: the program does not see it. */
 static BOOL on_switch(THREADID, INT32 signal, CONTEXT *, BOOL, const EXCEPTION_INFO *, VOID *)
 {
     mt_core_switch(signal == TURN_ON);

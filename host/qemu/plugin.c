@@ -9,14 +9,14 @@
  * off or no value. A comma in a value is written twice. follow=MT-HOST: when the program becomes
  * another one (exec), that one is traced, too (follow.h). No environment variable is read.
  *
- * Needs QEMU 7.0 or newer, built with plugins, for x86-64 guests on x86-64. What a version lacks is said once
- * on stderr: without guest registers there are no allocations, traced functions and annotations. Run with 7.2
- * (Debian 12); what versions from 9.0 on do otherwise (plugin interface 2 and later) is written from their
- * documentation and has not been run.
+ * Needs QEMU 7.0 or newer, built with plugins, for x86-64 guests on x86-64. Features missing in a version
+ * are reported once on stderr: without guest registers there are no allocations, traced functions and
+ * annotations. Tested with 7.2 (Debian 12); code for 9.0 and later (plugin interface 2 and later) follows
+ * their documentation and has not been run.
  *
- * What qemu shows: each access of an instruction after it was made, 8 bytes at most (wider ones are put
- * together again here), each iteration of a rep instruction as an execution. Blocks begin at the targets of
- * jumps, calls and returns; there, and at each access, its copy of the guest's registers is true. */
+ * qemu reports each access of an instruction after it was made, with 8 bytes at most (wider ones are joined
+ * here), and each iteration of a rep instruction as an execution. Blocks begin at the targets of jumps, calls
+ * and returns; there, and at each access, its copy of the guest's registers is valid. */
 #define _GNU_SOURCE
 #include "api.h"
 #include "arguments.h"
@@ -46,7 +46,7 @@ static struct mt_thread *thread_of(unsigned vcpu)
     return __builtin_expect(t != NULL, 1) ? t : mt_thread_start(vcpu);
 }
 
-/* The operand that is meant by an access of any other instruction. */
+/* Returns the operand meant by an access of any other instruction. */
 static const struct mt_operand *mt_which(const struct mt_insn *n, int store)
 {
     if (n->x86.count < 2)
@@ -57,7 +57,7 @@ static const struct mt_operand *mt_which(const struct mt_insn *n, int store)
     return NULL;
 }
 
-/* Two loads (cmps)? qemu makes that of the second operand first. */
+/* Returns 1 for two loads (cmps), of which qemu makes the second operand's first. */
 static int is_pair(const struct mt_insn *n)
 {
     return n->x86.count == 2 && n->operand[0].op == MT_HOST_LOAD && n->operand[1].op == MT_HOST_LOAD;
@@ -66,12 +66,12 @@ static int is_pair(const struct mt_insn *n)
 MT_EXPORT int qemu_plugin_version = 1;
 
 static int calls, has_registers;
-static struct mt_guest_map call_of; /* address behind a call -> of the call */
-static qemu_insn_data_1 *data_1;    /* one of the two */
+static struct mt_guest_map call_of; /* address behind a call -> address of the call */
+static qemu_insn_data_1 *data_1;    /* either of the two is set */
 static qemu_insn_data_3 *data_3;
 
-/* QEMU refuses a plugin that was made for an older interface than it still has. The constructor runs before
- * it asks. */
+/* Chooses the interface version. QEMU refuses a plugin for an older interface than it supports; the
+ * constructor runs before its check. */
 __attribute__((constructor)) static void choose_version(void)
 {
     if (!dlsym(RTLD_DEFAULT, "qemu_plugin_read_register"))
@@ -81,7 +81,7 @@ __attribute__((constructor)) static void choose_version(void)
 
 /* ---- threads ---- */
 
-/* In the parent's thread. */
+/* Called in the parent's thread. */
 static void on_vcpu_init(qemu_plugin_id_t id, unsigned vcpu)
 {
     (void)id;
@@ -90,7 +90,7 @@ static void on_vcpu_init(qemu_plugin_id_t id, unsigned vcpu)
         mt_cores[vcpu] = NULL;
     }
     if (vcpu > 0)
-        mt_plugin.parallel = 1; /* qemu translates all anew now */
+        mt_plugin.parallel = 1; /* qemu now translates everything anew */
 }
 
 static void on_vcpu_exit(qemu_plugin_id_t id, unsigned vcpu)
@@ -120,7 +120,7 @@ static __attribute__((noinline)) void first_one(unsigned vcpu, uint64_t address,
         mt_core_access(t->core, site, address, 0);
 }
 
-/* mat mode, the only operand, read or written, not both, in one access */
+/* mat mode: the only operand, read or written but not both, in one access */
 static void on_one(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *site)
 {
     struct mt_core_thread *t = mt_cores[vcpu];
@@ -158,7 +158,7 @@ static __attribute__((noinline)) void one_more(unsigned vcpu, uint64_t address, 
     t->hand.inside = 0;
 }
 
-/* The same for the only operand that is read or written, not both, in one access. */
+/* Atomic mode: the only operand, read or written but not both, in one access. */
 static void on_atomic_one(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *operand)
 {
     struct mt_core_thread *t = mt_cores[vcpu];
@@ -179,7 +179,7 @@ static void plugin_take(struct mt_thread *t, const struct mt_operand *o, uint64_
         atomic_access(t, o, address, bytes, store);
 }
 
-/* Both loads of a pair have come when one has been waiting; the operands go out in their order. */
+/* Emits a pair: both loads have come once one was waiting; the operands go out in their order. */
 static void plugin_pair(struct mt_thread *t, const struct mt_insn *n, uint64_t address, uint32_t bytes)
 {
     if (t->pair != n) {
@@ -208,7 +208,7 @@ static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t addres
         plugin_take(t, o, address, bytes, store);
 }
 
-/* Code of the C runtime, the same in both modes: only what touches the program's data. */
+/* Code of the C runtime, the same in both modes: only accesses to the program's data. */
 static void on_data(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *operand)
 {
     struct mt_core_thread *t = mt_cores[vcpu];
@@ -230,7 +230,7 @@ static void on_insn(unsigned vcpu, void *insn)
         mt_insn_begin(t, insn, 0);
 }
 
-/* At the start of a block. */
+/* Called at the start of a block. */
 static void on_repeated(unsigned vcpu, void *insn)
 {
     struct mt_thread *t = thread_of(vcpu);
@@ -258,7 +258,7 @@ static __attribute__((noinline)) void plugin_moved(struct mt_thread *t)
 
 /* ---- calls ---- */
 
-/* Inside the CUDA runtime the fast path finds no thread. */
+/* Hides the thread from the fast path inside the CUDA runtime. */
 static void plugin_hide(unsigned vcpu, struct mt_thread *t)
 {
     mt_cores[vcpu] = t->calls.silent ? NULL : t->core;
@@ -360,14 +360,15 @@ static unsigned bytes_of(const struct qemu_plugin_insn *insn, uint8_t bytes[16])
     return (unsigned)size;
 }
 
-/* Its only operand is read or written, not both, in one access. */
+/* Returns 1 if the only operand is read or written, but not both, in one access. */
 static int plugin_is_plain(const struct mt_insn *n)
 {
     const struct mt_operand *o = &n->operand[0];
     return n->x86.count == 1 && o->parts == MT_X86_ONE && o->op <= MT_HOST_STORE;
 }
 
-/* One callback for all accesses of an instruction: asked for loads or stores only, 7.2 gives others. */
+/* Registers one callback for all accesses of an instruction: for loads or stores alone, 7.2 reports
+ * others. */
 static void watch_accesses(struct qemu_plugin_insn *q, struct mt_insn *n)
 {
     const struct mt_operand *o = &n->operand[0];
@@ -388,10 +389,9 @@ static void watch_accesses(struct qemu_plugin_insn *q, struct mt_insn *n)
     qemu_plugin_register_vcpu_mem_cb(q, f, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, arg);
 }
 
-/* Code that is left out (--library): how many accesses are to be counted when its block begins. What calls
- * qemu's helpers counts its own, access by access: without a callback 7.2 would call that of the jump that
- * led here.
- */
+/* Returns the number of accesses left out (--library) that are counted at the start of the block.
+ * Instructions that call qemu's helpers count theirs access by access: without a callback 7.2 would call
+ * that of the jump that led here. */
 static unsigned leave_out(struct qemu_plugin_insn *q, struct mt_insn *n)
 {
     if (!n->x86.count || (plugin_is_plain(n) && !n->x86.repeats))
@@ -407,7 +407,7 @@ static void on_left_out(unsigned vcpu, void *count)
         mt_core_left_out(t, (uintptr_t)count);
 }
 
-/* In the block itself as long as only one thread runs at a time. */
+/* Counts inside the block as long as only one thread runs at a time. */
 static void count_left_out(struct qemu_plugin_tb *tb, unsigned count)
 {
     qemu_exec_inline *add;
@@ -426,10 +426,10 @@ static unsigned plugin_bit(unsigned r)
     return r == MT_X86_NO_REG ? 0 : 1u << r;
 }
 
-/* What is known while a block's instructions are gone through. */
+/* State while a block's instructions are visited. */
 struct block {
-    unsigned changed; /* registers written since qemu's copy of them was true */
-    int first;        /* none came before */
+    unsigned changed; /* registers written since qemu's copy was valid */
+    int first;        /* 1: no earlier one */
 };
 
 static void watch_insn(struct qemu_plugin_insn *q, struct mt_insn *n, struct block *b)
@@ -464,7 +464,7 @@ static void watch_start(struct qemu_plugin_tb *tb, uint64_t ip)
         qemu_plugin_register_vcpu_tb_exec_cb(tb, on_entry, QEMU_PLUGIN_CB_R_REGS, (void *)(uintptr_t)w);
 }
 
-/* At the first translation: now qemu has read the program and set its own signal handlers. */
+/* Called at the first translation: qemu has now read the program and set its own signal handlers. */
 static void look_around(const struct qemu_plugin_insn *first)
 {
     qemu_path_to_binary *path;
@@ -529,7 +529,8 @@ static struct mt_core_engine engine = {.name = "qemu",
                                        .join = mt_worker_join,
                                        .addresses_late = 1};
 
-/* qemu's name for the program, while the guest is not there yet; its own before 7.x exported that. */
+/* Returns qemu's name for the program while the guest is not there yet; qemu's own name before 7.x
+ * exported it. */
 static const char *plugin_called(void)
 {
     const char **path = dlsym(RTLD_DEFAULT, "exec_path");

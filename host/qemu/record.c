@@ -1,8 +1,8 @@
-/* From what an engine sees (this instruction begins; this much was accessed there) to records of the core. */
+/* Turns an engine's events (an instruction begins; bytes were accessed) into records of the core. */
 #include "record.h"
 #include "../machine/guest.h"
 
-/* 1: this is an access of its own; 0: it goes on with the operand's part before. */
+/* Returns 1 for a separate access; 0: it continues the previous part of the operand. */
 static int first_part(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes)
 {
     if (o->parts == MT_X86_ONE || o->parts == MT_X86_EACH)
@@ -24,7 +24,7 @@ static int first_part(struct mt_thread *t, const struct mt_operand *o, uint64_t 
 
 enum { RAX = 0, RCX = 1, RDX = 2, RBX = 3 };
 
-/* The load of a read-modify-write: its record is made at the store. */
+/* Returns 1 for the load of a read-modify-write, whose record is made at the store. */
 static int is_half(const struct mt_operand *o, int store)
 {
     return !store && (o->op == MT_HOST_ATOMIC || o->op == MT_HOST_CAS);
@@ -55,14 +55,14 @@ static void remember_old(struct mt_thread *t, uint64_t address, uint32_t bytes)
     t->old_known = 1;
 }
 
-/* Of two registers, as cmpxchg8b and cmpxchg16b take them. */
+/* Joins two registers, as for cmpxchg8b and cmpxchg16b. */
 static void record_pair(uint64_t low, uint64_t high, uint32_t bytes, uint64_t v[2])
 {
     v[0] = bytes == 8 ? (high << 32 | (uint32_t)low) : low;
     v[1] = bytes == 8 ? 0 : high;
 }
 
-/* What the instruction compares with, and what it would write. */
+/* Returns the values that the instruction compares and would write. */
 static void record_wanted(const struct mt_thread *t, const struct mt_insn *n, uint32_t bytes, uint64_t old[2],
                           uint64_t new[2])
 {
@@ -77,8 +77,8 @@ static void record_wanted(const struct mt_thread *t, const struct mt_insn *n, ui
     old[1] = new[1] = 0;
 }
 
-/* After the access; the registers are those before the instruction. With the old value: exact. Without it, a
- * swap of a value for an equal one that was not expected is taken for a success. */
+/* Called after the access, with the registers from before the instruction. With the old value the result
+ * is exact. Without it, a swap of a value for an equal one that was not expected counts as a success. */
 static int cas_failed(struct mt_thread *t, const struct mt_operand *o, uint64_t address)
 {
     const struct mt_insn *n = o->insn;
@@ -94,7 +94,7 @@ static int cas_failed(struct mt_thread *t, const struct mt_operand *o, uint64_t 
     return now[0] != new[0] || now[1] != new[1];
 }
 
-/* The first of its parts is the lowest; the old value stays as it is until the store. */
+/* Stores a load's part: the first one is the lowest; the old value is kept until the store. */
 static void load_half(struct mt_thread *t, const struct mt_operand *o, uint64_t address)
 {
     if (o->op != MT_HOST_CAS || (t->old_known && address - t->old_at < o->size))
@@ -141,7 +141,7 @@ void mt_mat_access(struct mt_thread *t, const struct mt_operand *o, uint64_t add
         mt_core_access(t->core, site_of(t, o, address), address, o->parts == MT_X86_EACH ? bytes : 0);
 }
 
-/* qemu comes once more to a rep instruction that has counted down to 0; the processor does not. */
+/* qemu executes a rep instruction once more when it has counted down to 0; the processor does not. */
 void mt_insn_begin(struct mt_thread *t, const struct mt_insn *n, int counted)
 {
     if (counted && n->x86.repeats && t->executed == n && t->registers && t->registers[RCX] == 0)
@@ -153,9 +153,9 @@ void mt_insn_begin(struct mt_thread *t, const struct mt_insn *n, int counted)
     mt_core_insn(t->core, n->site);
 }
 
-/* The instruction's own access? qemu 7.2 leaves the callbacks of a jump through memory switched on after it,
- * and what is not watched and calls qemu's helpers (xsave in the loader)
- * then reports under the jump's name. */
+/* Returns 1 for the instruction's own access. qemu 7.2 leaves the callbacks of a jump through memory on
+ * after it, and an unwatched instruction that calls qemu's helpers (xsave in the loader) then reports
+ * under the jump's name. */
 static int is_own(struct mt_thread *t, const struct mt_operand *o)
 {
     unsigned bit = 1u << (o - o->insn->operand);
@@ -195,7 +195,7 @@ static void log_operands(struct mt_thread *t, int failed)
     t->count = 0;
 }
 
-/* Loads that are no code's, for the code at `ip`. */
+/* Records loads made by no code, for the code at `ip`. */
 static void record_others(struct mt_thread *t, const struct mt_core_operand *o, unsigned n, uint64_t ip)
 {
     const struct mt_core_options *given = mt_core_options();
@@ -242,6 +242,6 @@ void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t 
     if (!o->last || (o->parts == MT_X86_WIDE && t->part_left > o->spare))
         return;
     t->pending = NULL;
-    if (t->count) /* else: the rest of a state area, or what only qemu reads */
+    if (t->count) /* else: the rest of a state area, or bytes that only qemu reads */
         log_operands(t, o->op == MT_HOST_CAS && cas_failed(t, o, t->operand[0].address));
 }

@@ -1,5 +1,4 @@
-/* Instructions that qemu cannot run: it gives the program SIGILL there,
- * without a word of which one it was. */
+/* Instructions that qemu cannot run: it raises SIGILL there without naming the instruction. */
 #include "refused.h"
 #include "../machine/decode.h"
 #include "../machine/guest.h"
@@ -9,7 +8,7 @@
 
 #define PAGE 4096u
 
-/* "file:line, in function of module", as far as it is known. */
+/* Formats "file:line, in function of module", as far as known. */
 static void refused_place(uint64_t ip, char *text, size_t size)
 {
     struct mt_core_location p = {.line = 0};
@@ -30,7 +29,7 @@ void mt_refused_look(uint64_t ip, unsigned size, enum mt_core_mode mode)
     static uint32_t said;
     struct mt_x86_words words;
     struct mt_x86_insn insn;
-    unsigned room = PAGE - (unsigned)(ip % PAGE); /* what is after may not be there */
+    unsigned room = PAGE - (unsigned)(ip % PAGE); /* the next page may not exist */
     char place[1600];
     room = room > 15 ? 15 : room < size ? size : room;
     if (mt_x86_decode(&insn, ip, mt_guest(ip), room) != 0 || insn.length <= size ||

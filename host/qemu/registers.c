@@ -16,9 +16,9 @@ static qemu_read_register *read_one;
 static struct glib_bytes *(*bytes_new)(void);
 static struct glib_bytes *(*bytes_resize)(struct glib_bytes *, unsigned);
 static struct glib_bytes *(*bytes_free)(struct glib_bytes *, int);
-static long offset; /* of rax from the vCPU's object; the other ones follow in the order of their numbers */
+static long offset; /* offset of rax from the vCPU's object; the others follow by number */
 
-/* gdb's numbering -> that of instructions */
+/* gdb's numbering -> the instructions' numbering */
 static const uint8_t number_of[COUNT] = {0, 3, 1, 2, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 static const char *const names[COUNT] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8",
                                          "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip"};
@@ -54,7 +54,7 @@ static int ask_debugger(void *cpu, uint64_t value[COUNT])
     return n == COUNT ? 0 : -1;
 }
 
-/* The registers' values one after another are found once in the object, or the offset stays unknown. */
+/* Finds the registers' values, which are consecutive in the object; otherwise the offset stays unknown. */
 static void registers_find(const char *cpu)
 {
     uint64_t value[COUNT];

@@ -1,4 +1,4 @@
-/* --signal: SIGUSR1 turns tracing on, SIGUSR2 off; and the end of a program that a signal kills. */
+/* --signal: SIGUSR1 turns tracing on, SIGUSR2 off. Also the end of a program killed by a signal. */
 #define _GNU_SOURCE
 #include "signals.h"
 #include "../core/core.h"
@@ -12,8 +12,8 @@
 
 static int on;
 static void (*on_death)(void);
-static struct sigaction theirs[2]; /* qemu's, of SIGUSR1 and SIGUSR2 */
-static volatile char handled[2];   /* the guest has a handler */
+static struct sigaction theirs[2]; /* qemu's handlers of SIGUSR1 and SIGUSR2 */
+static volatile char handled[2];   /* 1: the guest has a handler */
 
 static int signals_which(int signal)
 {
@@ -54,16 +54,16 @@ void mt_signals_changed(int signal, uint64_t handler)
 
 /* ---- death ---- */
 
-/* qemu ends a guest that a signal kills by sending itself that signal with the default action; no callback of
- * a plugin sees. Nothing else in qemu-user calls kill() on itself. */
+/* qemu ends a guest killed by a signal by sending itself that signal with the default action, which no
+ * plugin callback sees. Nothing else in qemu-user calls kill() on itself. */
 static int signals_killing(pid_t pid, int signal)
 {
     static pthread_mutex_t once =
-        PTHREAD_MUTEX_INITIALIZER; /* a second thread waits for the first one's end */
+        PTHREAD_MUTEX_INITIALIZER; /* a second thread waits for the end of the first one */
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     if (signal > 0 && pid == getpid()) {
-        /* The same signal may come twice (terminals and timeout send it to the group):
-         * not before we are done. */
+        /* The same signal may come twice (terminals and timeout send it to the group); the second one
+         * waits for us. */
         int changed = sigaction(signal, &ignore, &before) == 0;
         pthread_mutex_lock(&once);
         on_death();
@@ -115,7 +115,7 @@ static int in_program(struct dl_phdr_info *info, size_t size, void *arg)
     for (; symbols && strings && r && bytes >= sizeof *r; r++, bytes -= sizeof *r)
         if (!strcmp(strings + symbols[ELF64_R_SYM(r->r_info)].st_name, "kill"))
             signals_replace(info, (uintptr_t *)(info->dlpi_addr + r->r_offset));
-    return 1; /* the first one is the program; no further ones */
+    return 1; /* the first one is the program; none after it */
 }
 
 void mt_signals_start(int switching, void (*death)(void))

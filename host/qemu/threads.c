@@ -1,4 +1,4 @@
-/* The guest's threads, and in atomic mode whose turn it is. */
+/* The guest's threads, and their turns in atomic mode. */
 #define _GNU_SOURCE
 #include "threads.h"
 #include "registers.h"
@@ -57,7 +57,7 @@ void mt_thread_exit(unsigned vcpu)
     free(t);
 }
 
-/* With the baton in hand, if it can be had. */
+/* Takes the baton first, if possible. */
 void mt_plugin_stop(int killed)
 {
     if (mt_takes_turns() && current && mt_baton_holder != &current->hand)

@@ -1,5 +1,5 @@
-/* A thread of our own inside qemu, for mt_core_engine.spawn and join: takes no signal,
- * for those are the guest's. */
+/* A thread of our own inside qemu, for mt_core_engine.spawn and join. It takes no signals, as those are
+ * the guest's. */
 #define _GNU_SOURCE
 #include "worker.h"
 #include "base/thread.h"
