@@ -1,6 +1,6 @@
-/* Functions that compiled CUDA code calls and cuda_runtime_api.h does not declare: registration of fat
- * binaries, kernels and variables, and launches. The compiler emits these calls (nvcc's crt/host_runtime.h
- * shows them, and clang makes the same). Read by gen_entries.py like CUDA's own header. */
+/* Functions that compiled CUDA code calls but cuda_runtime_api.h does not declare: registration of fat
+ * binaries, kernels and variables, and launches. The compiler emits these calls (see nvcc's
+ * crt/host_runtime.h; clang emits the same). gen_entries.py reads this file like CUDA's own header. */
 #ifndef MT_API_CRT_H
 #define MT_API_CRT_H
 #include <cuda_runtime_api.h>

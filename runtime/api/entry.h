@@ -20,16 +20,16 @@ struct mt_entry {
     const char *name,
         *per_thread; /* per_thread: name of the variant for per-thread default streams, or NULL */
     void (*impl)(void), (*rec)(void);
-    void *real, *real_per_thread; /* the real runtime's, when looked up */
+    void *real, *real_per_thread; /* functions of the real runtime, once looked up */
     int said;
-    int alone; /* impl works without any device: errors' names and the like */
+    int alone; /* impl works without any device: error names and the like */
 };
 extern struct mt_entry mt_entries[MT_ENTRIES];
 extern void *mt_entry_slots[MT_ENTRIES];
-/* The program has called a function of the runtime API that makes the primary context current. */
+/* Set once the program has called a runtime function that makes the primary context current. */
 extern int mt_entry_called;
 
-/* Two steps, so that names which the header renames (cudaX -> cudaX_v2) follow; entries.h does so for impl_
+/* Two steps, to follow names that the header renames (cudaX -> cudaX_v2); entries.h does the same for impl_
  * and rec_. */
 #define MT_PASTE_(a, b) a##b
 #define MT_PASTE(a, b) MT_PASTE_(a, b)
@@ -38,22 +38,23 @@ extern int mt_entry_called;
 /* watch.S: calls the function that this thread has resolved last. */
 void mt_entry_watch(void);
 
-/* What comes after the recorder of entry `index`. Never NULL. */
+/* Returns the function after the recorder of entry `index`. Never NULL. */
 void *mt_entry_next(enum mt_entry_index index);
-/* The slot's target; called by the jumps' first use (first.S). */
+/* Returns the slot's target; called at a jump's first use (first.S). */
 void *mt_entry_resolve(uint32_t index);
-/* Called by watch.S: before the call, whose function it returns, and after it. */
+/* Called by watch.S before the call, whose function it returns, and after it. */
 void *mt_entry_begin(const void *caller);
 void mt_entry_end(int code);
 
-/* Within a *_ptds or *_ptsz call of this thread stream 0 is the thread's own default stream. */
+/* Returns 1 within a *_ptds or *_ptsz call of this thread, where stream 0 is the thread's own default stream.
+ */
 int mt_per_thread(void);
-/* The default stream that NULL means here and now; others as they are. */
+/* Returns the default stream that NULL stands for now, and other streams unchanged. */
 static inline cudaStream_t mt_stream_named(cudaStream_t s)
 {
     return s ? s : mt_per_thread() ? cudaStreamPerThread : cudaStreamLegacy;
 }
-/* caller: of the variant. */
+/* caller: caller of the variant. */
 int mt_per_thread_enter(const void *caller);
 void mt_per_thread_leave(int outer);
 #endif

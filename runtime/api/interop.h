@@ -1,6 +1,6 @@
-/* Graphics interoperation (OpenGL, EGL, VDPAU): declared here because NVIDIA's headers for it want those of
- * the graphics libraries. The CPU device has none of it, and a program that asks gets an error; on a GPU the
- * calls go on as they came, so only the names matter. Read by gen_entries.py like CUDA's own header. */
+/* Graphics interoperation (OpenGL, EGL, VDPAU): declared here because NVIDIA's headers need those of the
+ * graphics libraries. The CPU device returns an error for all of it; on a GPU the calls are forwarded
+ * unchanged, so only the names matter. gen_entries.py reads this file like CUDA's own header. */
 #ifndef MT_API_INTEROP_H
 #define MT_API_INTEROP_H
 #include <cuda_runtime_api.h>
@@ -19,7 +19,7 @@ extern cudaError_t cudaGLSetBufferObjectMapFlags(unsigned buffer, unsigned flags
 extern cudaError_t cudaGLMapBufferObjectAsync(void **out, unsigned buffer, cudaStream_t stream);
 extern cudaError_t cudaGLUnmapBufferObjectAsync(unsigned buffer, cudaStream_t stream);
 
-/* Frames go by value, on the stack, where nobody looks. */
+/* Frames are passed by value on the stack; nothing here reads them. */
 extern cudaError_t cudaGraphicsEGLRegisterImage(struct cudaGraphicsResource **resource, void *image,
                                                 unsigned flags);
 extern cudaError_t cudaEGLStreamConsumerConnect(void *connection, void *stream);

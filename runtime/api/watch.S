@@ -1,6 +1,6 @@
-/* A call under MEMTRACE_CHECK=1: mt_entry_resolve hands out this in the place of the function. Unlike the jump of
- * first.S it calls it, with the arguments as they came, and looks at what it returns. Arguments on the stack are
- * copied: the most are the 64 bytes of a cudaIpcMemHandle_t. */
+/* A call under MEMTRACE_CHECK=1: mt_entry_resolve returns this code in place of the function. Unlike the jump
+ * of first.S, it calls the function with its arguments and passes the result to mt_entry_end. Stack arguments
+ * are copied: 64 bytes at most, for a cudaIpcMemHandle_t. */
 #define WORDS 8
 	.text
 	.globl mt_entry_watch

@@ -1,4 +1,4 @@
-/* A file called libcuda.so.1 for programs that look for one in folders, or for its soname. All that it has is
- * libmemtrace.so's, which it is linked with. */
+/* Library file named libcuda.so.1 for programs that search folders for it, or for its soname. Everything
+ * comes from libmemtrace.so, which it is linked with. */
 extern const char mt_driver_is_elsewhere;
 const char mt_driver_is_elsewhere = 1;

@@ -1,4 +1,4 @@
-/* Errors of CUDA that stay: a device that says one of these says it from then on, until it is reset. */
+/* Sticky CUDA errors: a device returns them for all later calls, until it is reset. */
 #ifndef MT_GPU_ERRORS_H
 #define MT_GPU_ERRORS_H
 #include <cuda_runtime_api.h>
@@ -6,7 +6,8 @@
 static inline int mt_error_stays(int e)
 {
     switch (e) {
-    case 226: /* cudaErrorContained, cudaErrorTensorMemoryLeak, cudaErrorExternalDevice: of newer headers */
+    case 226: /* cudaErrorContained, cudaErrorTensorMemoryLeak, cudaErrorExternalDevice: only in newer headers
+               */
     case 721:
     case 911:
     case cudaErrorIllegalAddress:

@@ -1,5 +1,5 @@
-/* The memory operations of warp.h where its functions run on the host, in tests. All of the host's threads
- * are one scope. */
+/* Memory operations of warp.h for functions that run on the host, in tests. All host threads form one scope.
+ */
 #ifndef MT_DEVICE_MEMORY_HOST_H
 #define MT_DEVICE_MEMORY_HOST_H
 #include <stdint.h>

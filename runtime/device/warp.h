@@ -1,12 +1,12 @@
-/* What record.c needs of the machine, in the words of PTX 6.3 (sm_70 and later). Memory that the host shares
- * is written at system scope, counters and rings at device scope. tests/gpu has the same names for host
- * threads, runtime/cpu for the threads of the CPU device. */
+/* Machine operations used by record.c, in PTX 6.3 (sm_70 and later). Memory shared with the host is written
+ * at system scope, counters and rings at device scope. tests/gpu has the same names for host threads,
+ * runtime/cpu for threads of the CPU device. */
 #ifndef MT_DEVICE_WARP_H
 #define MT_DEVICE_WARP_H
 #include <stdint.h>
 #include "format/packet.h"
 
-/* A special register, in the words of the compiler: clang's, which knows C, and nvcc's. */
+/* A special register, as spelt by the compiler: clang's form, which is C, and nvcc's. */
 #ifdef __CUDACC__
 #define MT_SREG_tid threadIdx
 #define MT_SREG_ntid blockDim
@@ -24,8 +24,8 @@ MT_DEVICE_INLINE uint32_t mt_active(void)
     __asm__ volatile("activemask.b32 %0;" : "=r"(mask));
     return mask;
 }
-/* A special register, read where it is asked for: volatile, so that the compiler does not keep what it read
- * before, which would cost a register meanwhile. */
+/* Reads a special register again at each use: volatile keeps the compiler from holding the value in a
+ * register meanwhile. */
 #define MT_READ_ANEW(name)                                                                                   \
     ({                                                                                                       \
         uint32_t value_;                                                                                     \
@@ -36,7 +36,7 @@ MT_DEVICE_INLINE uint32_t mt_lane(void)
 {
     return MT_READ_ANEW("%laneid");
 }
-/* Index of the warp within its CTA, from the thread's own index: %warpid may change. */
+/* Returns the index of the warp in its CTA, from the thread index, as %warpid may change. */
 MT_DEVICE_INLINE uint32_t mt_warp(void)
 {
     uint32_t x = MT_SREG(tid, x), y = MT_SREG(tid, y), z = MT_SREG(tid, z);
@@ -105,7 +105,7 @@ MT_DEVICE_INLINE uint32_t mt_site_base(void)
 {
     return 0;
 }
-/* This CTA's number in its cluster, where there are such. */
+/* Returns this CTA's rank in its cluster, or 0 without clusters. */
 MT_DEVICE_INLINE uint32_t mt_cluster_rank(void)
 {
 #if __CUDA_ARCH__ >= 900
@@ -115,8 +115,8 @@ MT_DEVICE_INLINE uint32_t mt_cluster_rank(void)
 #endif
 }
 #else
-/* What the file adds to its sites: with -fgpu-rdc the pass gives the variable a name of the file's own and
- * the runtime a value; else nothing of it is left (llvm-pass/gpu/link.c). */
+/* Offset added to the file's sites. With -fgpu-rdc the pass gives the variable a name per file, and the
+ * runtime a value; else it is removed (llvm-pass/gpu/link.c). */
 extern __attribute__((address_space(1))) uint32_t __mt_gpu_site_base;
 MT_DEVICE_INLINE uint32_t mt_site_base(void)
 {
@@ -152,8 +152,8 @@ MT_DEVICE_INLINE uint64_t mt_load_acquire_system(const uint64_t *p)
     __asm__ volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
     return v;
 }
-/* Two words that nobody writes while the kernel runs, 16-byte aligned. Not volatile:
- * it may be anywhere. */
+/* Loads two words that nobody writes while the kernel runs, aligned to 16 bytes. Not volatile: the compiler
+ * may move it. */
 MT_DEVICE_INLINE void mt_load_pair(const uint64_t *p, uint64_t *a, uint64_t *b)
 {
     __asm__("ld.global.v2.u64 {%0, %1}, [%2];" : "=l"(*a), "=l"(*b) : "l"(p));
@@ -162,7 +162,8 @@ MT_DEVICE_INLINE void mt_store(uint64_t *p, uint64_t v)
 {
     __asm__ volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
-/* p is a multiple of 16. Not one store to the memory model: each word may be seen without the other. */
+/* Stores two words; p is a multiple of 16. Not one store in the memory model: each word may be seen without
+ * the other. */
 MT_DEVICE_INLINE void mt_store_pair(uint64_t *p, uint64_t a, uint64_t b)
 {
     __asm__ volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(a), "l"(b) : "memory");

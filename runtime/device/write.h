@@ -1,16 +1,16 @@
-/* How a packet is written (packet.h): by the record functions of mt-cc's kernels (record.c), by the patches
- * of machine code (runtime/gpu/patch), and by both on host threads in tests. C11, and C++ as nvcc takes it.
- * Whoever includes this has included warp.h, or what stands in its place, before. */
+/* Writer of packets (packet.h), used by the record functions of mt-cc's kernels (record.c), the patches of
+ * machine code (runtime/gpu/patch), and by both on host threads in tests. Valid as C11, and as C++ for nvcc.
+ * Include warp.h, or a replacement for it, before this file. */
 #ifndef MT_DEVICE_WRITE_H
 #define MT_DEVICE_WRITE_H
 #include "format/packet.h"
 #include "memtrace/record.h"
 
-/* ---- the lanes of an access --------------------------------------------------------------------- */
+/* ---- lanes of an access ------------------------------------------------------------------------- */
 
-/* The lanes of the active mask that do the same access as this one. The mask alone does not say it: calls in
- * different branches are calls of one function, in which a GPU may run their lanes together (seen on sm_90),
- * and one access can be of a different size in each lane. */
+/* Returns the active lanes that make the same access as this one. The active mask alone is not enough: calls
+ * in different branches call one function, in which a GPU may run their lanes together (seen on sm_90), and
+ * the size of one access can differ between lanes. */
 MT_DEVICE_INLINE uint32_t write_lanes(uint32_t meta, uint32_t site)
 {
     for (uint32_t mask = mt_active();;) {
@@ -24,7 +24,7 @@ MT_DEVICE_INLINE uint32_t write_lanes(uint32_t meta, uint32_t site)
     }
 }
 
-/* The same where one number says which access it is. */
+/* Same as write_lanes, where one number identifies the access. */
 MT_DEVICE_INLINE uint32_t write_lanes_at(uint32_t what)
 {
     for (uint32_t mask = mt_active();;) {
@@ -36,7 +36,7 @@ MT_DEVICE_INLINE uint32_t write_lanes_at(uint32_t what)
     }
 }
 
-/* How many lanes of the mask are below this one. */
+/* Returns the number of lanes of the mask below this one. */
 MT_DEVICE_INLINE uint32_t write_rank(uint32_t mask)
 {
     return mt_bits(mask & ((1u << mt_lane()) - 1));
@@ -44,22 +44,21 @@ MT_DEVICE_INLINE uint32_t write_rank(uint32_t mask)
 
 /* ---- rings -------------------------------------------------------------------------------------- */
 
-/* Registers that these functions use come on top of those that a kernel has in use at its access. So few
- * values live at once: what one or two instructions make of the mask, or a special register says, is asked
- * for again. */
+/* Registers used here add to those that the kernel uses at its access. So few values are kept live: values
+ * derivable from the mask or a special register by one or two instructions are computed again. */
 struct write_ring {
     struct mt_gpu_ring *shared;
     struct mt_slot *slots;
     uint32_t mask; /* slots - 1 */
-    uint32_t id;   /* the context's */
+    uint32_t id;   /* of the context */
     uint64_t *counter;
 };
 
-/* What does not change is read here, before any operation that orders memory: the compiler keeps loads in
- * their places around those, and would wait for each. */
+/* Reads all constants first, before any operation that orders memory: the compiler does not move loads across
+ * those, and would wait for each. */
 MT_DEVICE_INLINE struct write_ring write_ring_of(struct mt_gpu_context *c)
 {
-    /* Of the CTA; may wrap: only spreads them. */
+    /* Number of the CTA; may wrap, as it only spreads the load. */
     uint32_t number = mt_cta_x() + mt_grid_x() * (mt_cta_y() + mt_grid_y() * mt_cta_z());
     uint64_t rings, which, slots, mask;
     mt_load_pair(&c->rings, &rings, &which);
@@ -70,20 +69,20 @@ MT_DEVICE_INLINE struct write_ring write_ring_of(struct mt_gpu_context *c)
     return r;
 }
 
-/* Is a packet that ends before `end` ahead of what the host has read up to `tail`? 32 bits of both are
- * enough: they are less than the ring and what all lanes of a GPU may have reserved apart. */
+/* Returns whether a packet that ends before `end` would pass the host's read position `tail`. 32 bits of both
+ * are enough: they differ by less than the ring plus what all lanes of a GPU may have reserved. */
 MT_DEVICE_INLINE int write_is_full(uint32_t end, uint64_t tail, uint32_t ring_mask)
 {
     return end - (uint32_t)tail - 1 > ring_mask;
 }
 
-#define MT_ASK_ANYWAY 256 /* turns, some 4 us each */
+#define MT_ASK_ANYWAY 256 /* in turns of about 4 us */
 
-/* Room comes from the host, and only the bus says how much. If all that wait asked there, thousands of them,
- * records would have to wait for the answers. So one asks, the leader whose packet begins where there is room
- * and ends where there is none: there is one as long as any waits, since packets follow each other without a
- * gap. The others see the answer on the device. What a program that writes out of bounds leaves there can
- * make everyone believe to be none of that leader, so each asks now and then. */
+/* The host frees room, and only a read over the bus shows how much. If thousands of waiting leaders all read
+ * there, records would have to wait for the answers. So only one reads: the leader whose packet begins where
+ * there is room and ends where there is none. There is always one while any waits, since packets follow each
+ * other without gaps. The others see the result on the device. Out-of-bounds writes of the program can make
+ * every leader believe that another one reads, so each also reads now and then. */
 MT_DEVICE_INLINE void write_wait(const struct write_ring *r, uint32_t at, uint32_t end)
 {
     for (uint32_t turn = 1;; turn++) {
@@ -98,18 +97,16 @@ MT_DEVICE_INLINE void write_wait(const struct write_ring *r, uint32_t at, uint32
     }
 }
 
-/* All lanes: the leader reserves, the others learn where (32 bits of the position are enough to know slot and
- * lap). No lane goes on before: it could reserve its next access, in another group, ahead of this one.
- * `counted`: a record per lane.
- *
- * The tail is read before the atomic is answered, and without acquire, which would empty the SM's L1 at each
- * access: an old tail only makes us look again, and that we write after the host has read is sure because the
- * writes depend on what this load says. */
+/* All lanes: the leader reserves the place, and the others receive it (32 bits of the position are enough for
+ * slot and lap). No lane continues before: it could reserve its next access, in another group, ahead of this
+ * one. `counted`: a record per lane.  The tail is read before the atomic returns, and without acquire, which
+ * would empty the SM's L1 at each access: an old tail only causes another look, and the order of our writes
+ * after the host's reads is certain because the writes depend on the result of this load. */
 MT_DEVICE_INLINE uint32_t write_place(const struct write_ring *r, uint32_t mask, uint32_t slots, int counted)
 {
     uint32_t at = 0;
     if (write_rank(mask) == 0) {
-        if (counted) /* nobody waits for it; it goes first because its operands are not needed then */
+        if (counted) /* nobody waits for the result; first, since its operands are not needed afterwards */
             mt_count(r->counter, mt_bits(mask));
         uint64_t seen = mt_load(&r->shared->tail_seen);
         at = (uint32_t)mt_atomic_add(&r->shared->head, slots);
@@ -119,7 +116,7 @@ MT_DEVICE_INLINE uint32_t write_place(const struct write_ring *r, uint32_t mask,
     return mt_shuffle_half(mask, at, mt_lowest(mask));
 }
 
-/* mt_packet_tag(), in registers of 32 bits. */
+/* Returns mt_packet_tag(), computed in 32-bit registers. */
 MT_DEVICE_INLINE uint64_t write_tag(const struct write_ring *r, uint32_t at)
 {
     uint32_t tag = at & (r->mask + 1) ? 0 : 1u << 31;
@@ -131,7 +128,7 @@ MT_DEVICE_INLINE struct mt_slot *write_slot(const struct write_ring *r, uint32_t
     return r->slots + (at & r->mask);
 }
 
-/* What a packet's first slot says beside where it was made. */
+/* Contents of a packet's first slot, besides warp and SM. */
 struct write_head {
     uint32_t mask, site;
     uint32_t low, high; /* word 0, without warp and SM */
@@ -143,7 +140,9 @@ MT_DEVICE_INLINE struct write_head write_head_of(const struct write_ring *r, uin
 {
     uint64_t first = mt_packet_first(kind, type, 0, 0, r->id, x);
     struct write_head h = {mask, site, (uint32_t)first, (uint32_t)(first >> 32), y};
-    __asm__("" : "+r"(h.low), "+r"(h.high)); /* else what they are made of is kept instead: twice as much */
+    __asm__(""
+            : "+r"(h.low),
+              "+r"(h.high)); /* else the compiler keeps the operands instead: twice as many registers */
     return h;
 }
 
@@ -166,7 +165,7 @@ MT_DEVICE_INLINE void write_half(const struct write_ring *r, const struct write_
     mt_store_pair(&write_slot(r, at)->w[2 * half], (a & MT_WORD_MASK) | tag, (b & MT_WORD_MASK) | tag);
 }
 
-/* The first slot, by two lanes at once where there are two: the bus then writes it in one piece. */
+/* Writes the first slot, by two lanes at once if possible: the bus then carries it in one piece. */
 MT_DEVICE_INLINE void write_first(const struct write_ring *r, const struct write_head *h, uint32_t at)
 {
     uint32_t rank = write_rank(h->mask);
@@ -176,7 +175,7 @@ MT_DEVICE_INLINE void write_first(const struct write_ring *r, const struct write
         write_half(r, h, at, 1);
 }
 
-/* Word i of a packet's body. */
+/* Returns the address of word i of a packet's body. */
 MT_DEVICE_INLINE uint64_t *write_word_at(const struct write_ring *r, uint32_t at, uint32_t i, uint64_t *tag)
 {
     at += 1 + i / MT_SLOT_WORDS;
@@ -192,13 +191,13 @@ MT_DEVICE_INLINE void write_word(const struct write_ring *r, uint32_t at, uint32
 
 /* ---- accesses of one size ----------------------------------------------------------------------- */
 
-/* How the addresses of a group's lanes lie to each other, and what a packet says of it. */
+/* Pattern of the addresses of a group's lanes, as encoded in a packet. */
 struct write_shape {
     uint32_t kind, x;
-    uint64_t y, value; /* value: what this lane has for the body */
+    uint64_t y, value; /* value: word of this lane for the body */
 };
 
-/* Two addresses, in the word of the lower one's lane less the base: this lane's and the next one's. */
+/* Returns this lane's and the next lane's addresses relative to the base, in one word. */
 MT_DEVICE_INLINE uint64_t write_deltas(uint32_t mask, uint32_t mine)
 {
     uint32_t above = mask & ~((2u << mt_lane()) - 1), next = mt_lowest(above ? above : mask);
@@ -215,7 +214,7 @@ MT_DEVICE_INLINE struct write_shape write_shape_of(uint32_t mask, uint64_t addre
     struct write_shape s = {0, size, 0, 0};
     uint32_t others = mask & (mask - 1), second = mt_lowest(others ? others : mask);
     uint64_t base = mt_shuffle(mask, address, mt_lowest(mask));
-    /* If the two lie further apart than 32 bits say, the second lane will see it. */
+    /* If the two are further apart than 32 bits can express, the second lane will notice. */
     int32_t stride = (int32_t)(mt_shuffle_half(mask, (uint32_t)address, second) - (uint32_t)base);
     int small = size <= MT_REGULAR_MAX_SIZE && !(base >> MT_REGULAR_ADDRESS_BITS) &&
                 (uint32_t)stride + (1u << (MT_REGULAR_STRIDE_BITS - 1)) <
@@ -240,12 +239,12 @@ MT_DEVICE_INLINE struct write_shape write_shape_of(uint32_t mask, uint64_t addre
     return s;
 }
 
-/* Slots 1… of a packet that has some. Words that no lane needs are written, too. */
+/* Writes slots 1 and up of a packet with a body, including words that no lane needs. */
 MT_DEVICE_INLINE void write_body(const struct write_ring *r, uint32_t mask, uint32_t at, uint32_t kind,
                                  uint64_t value)
 {
     uint32_t i = write_rank(mask), words = mt_bits(mask);
-    if (kind == MT_PACKET_DELTAS) { /* a lane of odd rank writes its own and the next one's */
+    if (kind == MT_PACKET_DELTAS) { /* a lane of odd rank writes its own and the next lane's */
         uint64_t both = write_deltas(mask, (uint32_t)value);
         if (i % 2)
             write_word(r, at, i / 2, both);
@@ -257,7 +256,7 @@ MT_DEVICE_INLINE void write_body(const struct write_ring *r, uint32_t mask, uint
         write_word(r, at, i, value);
 }
 
-/* An access of one size, by the lanes of `mask`. */
+/* Writes an access of one size by the lanes of `mask`. */
 MT_DEVICE_INLINE void mt_write_access(struct mt_gpu_context *c, uint32_t mask, uint64_t address,
                                       uint32_t meta, uint32_t site)
 {
@@ -270,7 +269,7 @@ MT_DEVICE_INLINE void mt_write_access(struct mt_gpu_context *c, uint32_t mask, u
         write_body(&r, mask, at, write_kind(&h), s.value);
 }
 
-/* Blocks of any length, each lane's own, none of them empty. */
+/* Writes blocks of any nonzero length, one per lane. */
 MT_DEVICE_INLINE void mt_write_block(struct mt_gpu_context *c, uint32_t mask, uint64_t address,
                                      uint64_t bytes, uint32_t type, uint32_t site)
 {
@@ -280,14 +279,15 @@ MT_DEVICE_INLINE void mt_write_block(struct mt_gpu_context *c, uint32_t mask, ui
     uint32_t at = write_place(&r, mask, slots, 0);
     uint64_t tag;
     write_first(&r, &h, at);
-    mt_count(r.counter, (bytes + MT_RAW_MAX_SIZE - 1) / MT_RAW_MAX_SIZE); /* records: long blocks are cut */
+    mt_count(r.counter,
+             (bytes + MT_RAW_MAX_SIZE - 1) / MT_RAW_MAX_SIZE); /* number of records: long blocks are split */
     for (uint32_t i = write_rank(mask); i < (slots - 1) * MT_SLOT_WORDS / 2; i += mt_bits(mask)) {
         uint64_t *to = write_word_at(&r, at, 2 * i, &tag);
         mt_store_pair(to, (address & MT_WORD_MASK) | tag, (bytes & MT_WORD_MASK) | tag);
     }
 }
 
-/* A packet of one slot that stands for no record: MT_PACKET_EXIT, MT_PACKET_NOTE. */
+/* Writes a packet of one slot without records: MT_PACKET_EXIT, MT_PACKET_NOTE. */
 MT_DEVICE_INLINE void mt_write_word(struct mt_gpu_context *c, uint32_t mask, uint32_t kind, uint32_t site,
                                     uint64_t y)
 {

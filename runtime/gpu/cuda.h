@@ -1,5 +1,4 @@
-/* The functions of the real CUDA runtime and driver that the GPU path itself calls. Tests put their own in.
- */
+/* Functions of the real CUDA runtime and driver that the GPU path itself calls. Tests replace them. */
 #ifndef MT_GPU_CUDA_H
 #define MT_GPU_CUDA_H
 #include <stdint.h>
@@ -34,23 +33,23 @@ struct mt_cuda {
 #define F(name) __typeof__(&cuda##name) name;
     MT_CUDA_FUNCTIONS(F)
 #undef F
-    /* The driver's cuStreamWriteValue32, cuDeviceGetName; NULL when it has none. */
+    /* The driver's cuStreamWriteValue32 and cuDeviceGetName; NULL if missing. */
     int (*WriteValue)(cudaStream_t stream, unsigned long long address, unsigned value, unsigned flags);
     int (*DeviceName)(char *name, int size, int device);
-    /* cudaGetFuncBySymbol, cuFuncGetModule, cuModuleGetGlobal; NULL like those. */
+    /* cudaGetFuncBySymbol, cuFuncGetModule, cuModuleGetGlobal; NULL if missing. */
     int (*FunctionOf)(void **function, const void *symbol);
     int (*ModuleOf)(void **module, void *function);
     int (*GlobalOf)(unsigned long long *address, size_t *bytes, void *module, const char *name);
     /* cuCtxGetCurrent, cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease; NULL
-     * like those. */
+     * if missing. */
     int (*CurrentContext)(void **context);
     int (*PrimaryState)(int device, unsigned *flags, int *active);
     int (*RetainPrimary)(void **context, int device);
     int (*ReleasePrimary)(int device);
-    int ends_at_exit; /* a handler of atexit takes the memory that it gave: always, but in tests */
+    int ends_at_exit; /* an atexit handler frees its memory: always, except in tests */
 };
-/* As mt_gpu_ops.functions: where they are. Before mt_cuda. */
+/* Sets how to find the functions, as mt_gpu_ops.functions. Call before mt_cuda. */
 void mt_cuda_from(void *(*find)(const char *name));
-/* NULL with a report when something is missing. The same in each call. */
+/* Returns the functions, the same in each call, or NULL after a report if one is missing. */
 const struct mt_cuda *mt_cuda(void);
 #endif

@@ -1,28 +1,28 @@
-/* The GPUs that the CPU device shows (MEMTRACE_CPU_DEVICES): how many there are, which one is current in a
- * thread, and which reach whose memory. On a GPU there is one here, number 0. Thread-safe. */
+/* The GPUs shown by the CPU device (MEMTRACE_CPU_DEVICES): their number, the current one of a thread, and
+ * peer access. On a real GPU there is only number 0 here. Thread-safe. */
 #ifndef MT_COMMON_DEVICES_H
 #define MT_COMMON_DEVICES_H
 
 #define MT_DEVICES_MAX 64
 
 int mt_devices(void);
-/* A GPU was chosen; its own code runs, and of so many lines are written. */
+/* Sets the number of devices that lines are written for when a real GPU was chosen. */
 void mt_devices_of_gpu(int n);
-/* What traces call one: CUDA_VISIBLE_DEVICES may show a process others than 0, 1 … */
+/* Returns the device's number in traces: CUDA_VISIBLE_DEVICES may give a process others than 0, 1 … */
 int mt_device_number(int device);
-/* Do traces say which one? */
+/* Returns 1 if traces give device numbers. */
 int mt_devices_numbered(void);
-/* Is there one of this number? */
+/* Returns 1 if there is a device of this number. */
 int mt_device_there(int device);
-/* This thread's; 0 at first. */
+/* Returns the current device of this thread; 0 at first. */
 int mt_device_current(void);
-/* Returns which one it was. */
+/* Makes a device current. Returns the previous one. */
 int mt_device_select(int device);
 
-/* May kernels of `device` touch the memory of `owner`? */
+/* Returns 1 if kernels of `device` may access the memory of `owner`. */
 int mt_device_reaches(int device, int owner);
-/* From now on they may, or not. Returns whether they might. */
+/* Allows or forbids this access. Returns whether it was allowed. */
 int mt_device_reach(int device, int owner, int on);
-/* cudaDeviceReset: it reaches none but itself. */
+/* cudaDeviceReset: ends the device's access to all others. */
 void mt_device_alone(int device);
 #endif

@@ -1,10 +1,10 @@
-/* A process ends with its last thread when main has called pthread_exit. Ours never end by themselves, so
- * somebody has to see that no other one is left: a thread that begins when main ends this way, looks at the
- * process's threads, and then calls exit(0) as the last of them would have done. */
+/* Process exit with the last thread, after main has called pthread_exit. Threads of the runtime never end by
+ * themselves. So a thread begins when main ends this way, looks at the process's threads, and calls exit(0)
+ * once all others have ended, as the last of them would have done. */
 #ifndef MT_COMMON_LAST_H
 #define MT_COMMON_LAST_H
 
-/* The calling thread is the runtime's, and does not keep the process alive; until it says that it ends. */
+/* Mark the calling thread as the runtime's, which does not keep the process alive, until it ends. */
 void mt_last_ours(void);
 void mt_last_ours_end(void);
 #endif

@@ -1,35 +1,35 @@
-/* Allocations as the trace knows them, on both devices: an id per allocation,
- * found by address. Thread-safe. */
+/* Allocations as known to the trace, on both devices: an id per allocation, found by address. Thread-safe. */
 #ifndef MT_TRACE_OBJECTS_H
 #define MT_TRACE_OBJECTS_H
 #include <stdint.h>
 #include "trace/site.h"
 
-/* kind as in companions ("cudaMalloc", "managed", "host", "array", "async").
- * Nothing happens when p is NULL. */
-/* … device: as of mt_event_alloc. Returns the allocation's id, or -1. */
+/* Adds an allocation. kind as in companion files ("cudaMalloc", "managed", "host", "array", "async"); device
+ * as for mt_event_alloc. */
+/* Returns the allocation's id, or -1, without effect, if p is NULL. */
 int64_t mt_object_add(const void *p, uint64_t bytes, const char *kind, int device,
                       const struct mt_host_site *site);
 struct mt_object_name {
-    const char *name, *rest; /* as the source writes it; what follows its first variable: ".col[2]" */
-    uint32_t record; /* not MT_NAME_POINTER: of what contains the address: the member keeps its name */
+    const char *name, *rest; /* name in the source; then the part after its first variable: ".col[2]" */
+    uint32_t record; /* not MT_NAME_POINTER: record that contains the address; the member keeps its name */
 };
-/* The allocation that begins at `base` is called so, if its id is not below `since`: a function allocated it
- * that its caller has called since then. */
+/* Names the allocation that begins at `base` if its id is at least `since`, that is, if a function called by
+ * the caller has allocated it since then. */
 void mt_object_name(uint64_t base, uint64_t since, const struct mt_object_name *n);
-/* The allocation that `p` points into is called so, whatever it was called before. */
+/* Names the allocation that contains `p`, replacing an earlier name. */
 void mt_object_name_whole(const void *p, const char *name);
 struct mt_object;
-/* Before a free: takes the object out, so that the address can be given out again. NULL: unknown. */
+/* Takes the object out before a free, so that the address can be reused. Returns NULL if unknown. */
 struct mt_object *mt_object_take(const void *p);
-/* After it: logs the free, or puts the object back when the free failed. */
+/* Logs the free after it, or puts the object back if the free failed. */
 void mt_object_done(struct mt_object *o, int freed);
-/* Its id; -1: unknown. */
+/* Returns its id, or -1 if unknown. */
 int64_t mt_object_id(const void *p);
-/* 1 when kernels see the memory at p as theirs (not host memory). */
+/* Returns 1 if kernels see the memory at p as device memory. */
 int mt_object_is_device(const void *p);
-/* Whose memory it is, as of mt_event_alloc; -1: no GPU's, or unknown. */
+/* Returns its owner, as for mt_event_alloc, or -1 if not a GPU's, or unknown. */
 int mt_object_device(const void *p);
-/* cudaDeviceReset freed everything but registered memory; of several devices, what is `gone`. */
+/* Forgets everything that cudaDeviceReset freed, all but registered memory; with several devices, the blocks
+ * for which `gone` returns 1. */
 void mt_objects_reset(int (*gone)(uint64_t base));
 #endif

@@ -1,5 +1,5 @@
-/* An ordered table of disjoint address ranges, each with a pointer of its user. Thread-safe. A lookup hands
- * out the user's pointer; its life is the user's business. */
+/* An ordered table of disjoint address ranges, each with a pointer of its user. Thread-safe, but a lookup
+ * returns the user's pointer, whose lifetime is up to the user. */
 #ifndef MT_COMMON_RANGES_H
 #define MT_COMMON_RANGES_H
 #include <pthread.h>
@@ -14,20 +14,20 @@ struct mt_range {
 struct mt_ranges_leaf;
 struct mt_ranges {
     pthread_rwlock_t lock;
-    struct mt_ranges_leaf **at; /* none is empty; ascending base */
+    struct mt_ranges_leaf **at; /* leaves, none empty, by ascending base */
     size_t n, capacity;
 };
 #define MT_RANGES_INIT {PTHREAD_RWLOCK_INITIALIZER, NULL, 0, 0}
 
-/* 0; EEXIST when it overlaps another range; ENOMEM. Empty ranges count as one byte. */
+/* Adds a range. Returns 0, EEXIST if it overlaps another range, or ENOMEM. Empty ranges count as one byte. */
 int mt_ranges_add(struct mt_ranges *t, uint64_t base, uint64_t bytes, void *data);
-/* Removes the range that begins at `base`. 1 and *out, or 0. */
+/* Removes the range that begins at `base`. Returns 1 with *out set, or 0. */
 int mt_ranges_take(struct mt_ranges *t, uint64_t base, struct mt_range *out);
-/* The range that holds `address`. 1 and *out, or 0. */
+/* Finds the range that contains `address`. Returns 1 with *out set, or 0. */
 int mt_ranges_find(struct mt_ranges *t, uint64_t address, struct mt_range *out);
-/* The last range that begins at or below `address`, and the first one above it;
- * bytes 0 when there is none. */
+/* Finds the last range that begins at or below `address`, and the first one above it; bytes is 0 if there is
+ * none. */
 void mt_ranges_around(struct mt_ranges *t, uint64_t address, struct mt_range *below, struct mt_range *above);
-/* Removes any range (to empty the table). 1 and *out, or 0 when empty. */
+/* Removes any range, to empty the table. Returns 1 with *out set, or 0 if empty. */
 int mt_ranges_pop(struct mt_ranges *t, struct mt_range *out);
 #endif

@@ -1,33 +1,34 @@
-/* Which launches are traced: MEMTRACE_KERNELS, MEMTRACE_LAUNCHES, MEMTRACE_SAMPLE, MEMTRACE_LIMIT,
- * MEMTRACE_FROM_START, MEMTRACE_NVTX and the program's memtrace_start and memtrace_stop; and which of their
- * CTAs: MEMTRACE_CTAS, MEMTRACE_SAMPLE. Launches left out run all the same, have a launch line that says why,
- * and count as untraced launches. Thread-safe. */
+/* Selection of the launches to trace: MEMTRACE_KERNELS, MEMTRACE_LAUNCHES, MEMTRACE_SAMPLE, MEMTRACE_LIMIT,
+ * MEMTRACE_FROM_START, MEMTRACE_NVTX and the program's memtrace_start and memtrace_stop; and of their CTAs:
+ * MEMTRACE_CTAS, MEMTRACE_SAMPLE. Launches left out still run, have a launch line with the reason, and count
+ * as untraced launches. Thread-safe. */
 #ifndef MT_COMMON_SELECTION_H
 #define MT_COMMON_SELECTION_H
 #include "trace.h"
 
-/* 1: the launch is to be traced; 0: l->left_out is the setting that leaves it out, by its name. Needs kernel
- * (demangled, without parameters) and grid of *l and fills left_out and the counts of CTAs. Counts the
- * launch, so it is to be asked once for each. */
+/* Decides about a launch, and counts it: call it once per launch. Returns 1 to trace it, or 0 with
+ * l->left_out set to the name of the setting that excludes it. Reads kernel (demangled, without parameters)
+ * and grid of *l; fills left_out and the counts of CTAs. */
 int mt_selection_takes(struct mt_launch_line *l);
-/* 1: no launch of this kernel will be traced any more, whatever the program does. */
+/* Returns 1 if no launch of this kernel will be traced any more, whatever the program does. */
 int mt_selection_never(const char *kernel);
 struct mt_cta_rule;
-/* NULL: launches are traced whole. Lasts. */
+/* Returns the rule for CTAs, which is constant, or NULL if launches are traced whole. */
 const struct mt_cta_rule *mt_selection_ctas(void);
-/* How many launches were left out so far. */
+/* Returns the number of launches left out so far. */
 uint64_t mt_selection_left_out(void);
-/* So many bytes went into a trace. */
+/* Adds bytes written to a trace. */
 void mt_selection_wrote(uint64_t bytes);
-/* cudaProfilerStart and cudaProfilerStop: the same, if MEMTRACE_FROM_START is 0. */
+/* cudaProfilerStart and cudaProfilerStop: same as memtrace_start and memtrace_stop if MEMTRACE_FROM_START is
+ * 0. */
 void mt_selection_profiler(int on);
 
-/* ---- NVTX ranges: libmemtrace.so is the tool that the program's NVTX loads (InitializeInjectionNvtx2).
- * Ranges go into the log as `range` lines when they end, and MEMTRACE_NVTX traces only launches inside of
- * some ---- */
+/* ---- NVTX ranges: libmemtrace.so is the tool loaded by the program's NVTX (InitializeInjectionNvtx2).
+ * Ranges are logged as `range` lines when they end, and MEMTRACE_NVTX traces only launches within some of
+ * them ---- */
 
-/* The process ends: ranges that are still open are logged. */
+/* Logs the ranges still open at process exit. */
 void mt_nvtx_finish(void);
-/* Kernels have been registered: this process is one that was made to be traced. */
+/* Set when kernels are registered: this process was built for tracing. */
 extern _Atomic int mt_registered;
 #endif

@@ -1,6 +1,6 @@
-/* Host utilities of the build in steps: compiled to hutils.o and linked into the program. Makes sure that the
- * program is linked with libmemtrace.so (the link fails with "mt_runtime_version" when it is not) and says at
- * start-up when the library is of another version than the one that this file came with. */
+/* Host utilities for builds in steps: compiled to hutils.o and linked into the program. Ensures that the
+ * program is linked with libmemtrace.so (else the link fails with "mt_runtime_version") and reports at
+ * start-up if the library's version differs from this file's. */
 #include "version.h"
 #include <cstdio>
 

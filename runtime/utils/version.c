@@ -1,5 +1,5 @@
-/* Version of what compiled programs and libmemtrace.so agree on;
- * goes up when an older object no longer fits. */
+/* Version of the interface between compiled programs and libmemtrace.so; raised when older objects no longer
+ * fit. */
 #include "version.h"
 
 __attribute__((visibility("default"))) unsigned mt_runtime_version(void)

@@ -1,4 +1,4 @@
-/* Copies and fills as operations of the CPU device, and their lines in companions. */
+/* Copies and fills as operations of the CPU device, and their lines in companion files. */
 #ifndef MT_API_COPY_H
 #define MT_API_COPY_H
 #include "api/memory/memory.h"
@@ -7,31 +7,31 @@
 #include <stdint.h>
 
 struct mt_op;
-/* Checks a copy and makes its operation. skip: bit 0 the destination, bit 1 the source was checked by whoever
- * made the box (arrays, symbols). */
+/* Checks a copy and makes its operation. skip: bit 0: destination, bit 1: source already checked by the maker
+ * of the box (arrays, symbols). */
 cudaError_t mt_copy_op(struct mt_op **out, const struct mt_box *b, int skip, const struct mt_host_site *site);
-/* Before it is queued in `s`. */
+/* Prepares the operation before it is queued in `s`. */
 void mt_copy_bind(struct mt_op *op, const struct mt_stream *s);
 const struct mt_box *mt_copy_box(const struct mt_op *op);
 
-/* "h2h", "h2d", "d2h", "d2d"; and the lines of a copy, which begins now. `what`: as of
+/* Returns "h2h", "h2d", "d2h" or "d2d". The second logs the lines of a copy that begins now; `what` as for
  * mt_planes_copied. */
 const char *mt_copy_kind(const struct mt_box *b);
 struct mt_memcpy_line;
 
-/* The same for a fill of `depth` planes of `height` rows of `width` bytes. */
+/* A fill of `depth` planes of `height` rows of `width` bytes, and its operation. */
 struct mt_fill {
     char *p;
     size_t pitch, slice, width, height, depth;
     int value;
-    unsigned element; /* bytes of the value: 1, 2 or 4; `width` is a multiple of it */
+    unsigned element; /* size of the value: 1, 2 or 4 bytes; `width` is a multiple of it */
 };
 cudaError_t mt_fill_op(struct mt_op **out, const struct mt_fill *f, const struct mt_host_site *site);
-/* Fills at once or queues it. sync: not the Async form, which waits when the memory is the host's too. The
- * error is the thread's last one. */
+/* Fills at once, or queues the fill. sync: not the Async form, so it also waits for host memory. An error
+ * becomes the thread's last error. */
 cudaError_t mt_fill_start(struct mt_fill f, cudaStream_t stream, int sync);
 void mt_fill_bind(struct mt_op *op, const struct mt_stream *s);
 const struct mt_fill *mt_fill_of(const struct mt_op *op);
-/* The line of a fill, which happens now. */
+/* Logs the line of a fill that happens now. */
 void mt_fill_note(const struct mt_fill *f, int64_t stream, const struct mt_host_site *site);
 #endif

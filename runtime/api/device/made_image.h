@@ -1,5 +1,5 @@
-/* CPU images of device code that came without one: made by mt-ptx, a process beside the program's, kept in a
- * folder of the user's (base/cache.h), then loaded. Thread-safe. */
+/* CPU images of device code that came without one: made by a separate process, mt-ptx, cached in a folder of
+ * the user (base/cache.h), then loaded. Thread-safe. */
 #ifndef MT_API_MADE_IMAGE_H
 #define MT_API_MADE_IMAGE_H
 #include <stddef.h>
@@ -7,26 +7,26 @@
 
 struct mt_module;
 struct mt_image;
-/* Device code in memory: PTX as text, a fatbin, a cubin, or what a linker of ours has made: fatbins after
- * such a head, each at a multiple of 8, that are to become one image. */
+/* Device code in memory: PTX text, a fatbin, a cubin, or the output of our linker: this head, then fatbins at
+ * multiples of 8 that become one image. */
 struct mt_device_code {
     const void *data;
     size_t bytes;
 };
 struct mt_linked_code {
-    char magic[8];  /* MT_LINKED_MAGIC; no PTX, fatbin or ELF begins so */
-    uint64_t bytes; /* of all, with this head */
+    char magic[8];  /* MT_LINKED_MAGIC; differs from the start of PTX, fatbins and ELF */
+    uint64_t bytes; /* total size, with this head */
 };
 #define MT_LINKED_MAGIC "\177MTLINK"
-/* How long such code is, as it says itself; 0: it is not one of these. PTX ends with NUL. */
+/* Returns the length of such code from its own headers, or 0 for anything else. PTX ends with NUL. */
 size_t mt_device_code_bytes(const void *data);
 
-/* After the image, at a multiple of 8: PTX whose lines are those of its accesses, each text after such a
- * head and with zeros up to 8. */
+/* Head of each text after the image, at a multiple of 8: PTX that the lines of its accesses refer to, padded
+ * with zeros to 8. */
 struct mt_made_text {
-    char
-        name[48]; /* what sites call the file; of its contents alone. "": no such text, but kernels, a struct
-                     mt_made_kernel each: of a base those that have images of their own, of a kernel itself */
+    char name[48]; /* file name in sites, derived from the contents alone. "": a list of struct mt_made_kernel
+                      instead of text: in a base those with images of their own, in a kernel's image the
+                      kernel itself */
     uint64_t bytes;
 };
 
@@ -37,11 +37,11 @@ struct mt_made_place {
     uint32_t pad;
 };
 struct mt_made_kernel {
-    uint64_t bytes;   /* of this, with the places and the name */
-    char content[40]; /* what it is made of, as a hash. "": nobody else's image will do */
-    char ptx[48];     /* what sites call the PTX, where its lines are theirs */
+    uint64_t bytes;   /* size of this structure, with places and name */
+    char content[40]; /* hash of its source. "": only its own image will do */
+    char ptx[48];     /* file name of the PTX in sites, if lines refer to it */
     uint64_t nplaces;
-    struct mt_made_place places[]; /* then the name, ended by NUL, and zeros up to 8 */
+    struct mt_made_place places[]; /* followed by the name, a NUL, and zeros up to 8 */
 };
 static inline const char *mt_made_kernel_name(const struct mt_made_kernel *k)
 {
@@ -55,35 +55,33 @@ static inline uint32_t mt_made_file(const char *path)
     return h ? h : 1;
 }
 
-/* In a text of kernels of that many bytes: the first one, or the next one; NULL: there is no more. */
+/* Returns the next kernel in a list of that many bytes, or the first one, or NULL at the end. */
 const struct mt_made_kernel *mt_made_kernel_next(const void *text, size_t bytes,
                                                  const struct mt_made_kernel *last);
 
-/* ---- an image that mt-ptx makes, or that the folder has already; others may be begun while one is waited
- * for ---- */
+/* ---- images that mt-ptx makes, or that are cached; several may be in progress at once ---- */
 
 struct mt_making;
 struct mt_made_code;
-int mt_making_kept(const struct mt_making *w); /* it was in the folder */
-void mt_making_drop(struct mt_making *w);      /* mt-ptx sees it, and ends */
+int mt_making_kept(const struct mt_making *w); /* returns 1 if it was cached */
+void mt_making_drop(struct mt_making *w);      /* mt-ptx notices, and ends */
 
 /* ---- images of modules that came without one ---- */
 
-/* What the program or library is called that the module's code is in; the dynamic linker knows. */
+/* Returns the name of the program or library that contains the module's code, from the dynamic linker. */
 const char *mt_made_name(const struct mt_module *m);
-/* Begins to have a kernel's image made; NULL: it cannot be. */
+/* Begins to make a kernel's image. Returns NULL if that is impossible. */
 struct mt_making *mt_made_begin(const struct mt_module *m, const char *name,
                                 const struct mt_made_kernel *kernel);
-/* Has an image made of the module's device code, which takes seconds at times: that of a kernel of which
- * its base has said so, or NULL;
- * `begun` is used up, or NULL. NULL: no memory. */
+/* Makes an image of the module's device code, which may take seconds: of the kernel `name` that its base
+ * lists, or of all if NULL; uses up `begun`, or NULL. Returns NULL if out of memory. */
 struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name,
                                  const struct mt_made_kernel *kernel, struct mt_making *begun);
-/* The kernels that are to be asked for by name (mt_made_kernel_next), the caller's to free; NULL: all are in
- * the image. */
+/* Returns the kernels to be requested by name (mt_made_kernel_next), freed by the caller, or NULL if all are
+ * in the image. */
 void *mt_made_kernels(const struct mt_made_code *c, size_t *bytes);
-/* Loads it, a kernel's under the `base` that came before and with its lines there, or NULL; and says what
- * could not be done of the code. NULL: *why is a sentence, which stays. */
+/* Loads the image, a kernel's under its `base` (or NULL) and with its lines there, and reports the code that
+ * could not be converted. Returns NULL with *why set to a constant sentence. */
 struct mt_image *mt_made_load(struct mt_made_code *c, struct mt_image *base,
                               const struct mt_made_kernel *kernel, const char **why);
 void mt_made_free(struct mt_made_code *c);

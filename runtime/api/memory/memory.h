@@ -1,75 +1,74 @@
-/* The memory room for others: pools, arrays, textures, what a copy has at each end, and what the program
- * advises. */
+/* Interface of the memory folder: pools, arrays, textures, both sides of a copy, and memory advice. */
 #ifndef MT_API_MEMORY_H
 #define MT_API_MEMORY_H
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- Memory pools: who owns a block that came from one ---- */
+/* ---- Memory pools: owners of pooled blocks ---- */
 
 /* cudaDeviceReset: nothing of the device's pools is in use any more. */
 void mt_pools_reset(int device);
 
-/* ---- What every synchronising call does besides waiting ---- */
+/* ---- Side effects of every synchronising call ---- */
 
-/* The program may have printed on the device: marks stdout as to be flushed at the next mt_synced. */
+/* Notes that the program may have printed on the device: the next mt_synced flushes stdout. */
 void mt_printed(void);
-/* The program has waited for the device: device output appears, companions on disk are brought up to date. */
+/* Flushes device output and updates companion files on disk, after the program has waited for the device. */
 void mt_synced(void);
 
-/* ---- Memory of allocation nodes of graphs: at one address for all launches ---- */
+/* ---- Memory of a graph's allocation nodes: the same address in all launches ---- */
 
 struct mt_graph_memory {
     int refs;
-    int freed; /* a node of its graph frees it; else the program does, and the next launch allocates anew */
-    int live;  /* allocated as the program sees it; the address stays the graph's when it is not */
+    int freed; /* a node of its graph frees it; else the program does, and the next launch allocates it again
+                */
+    int live;  /* allocated from the program's view; the graph keeps the address in any case */
     void *p;
     size_t bytes;
 };
-/* With one reference; NULL: out of memory. */
+/* Makes one with one reference. Returns NULL if out of memory. */
 struct mt_graph_memory *mt_graph_memory_new(void *p, size_t bytes);
-/* A launch allocates it again when the program has freed it. */
+/* Allocates it again for a launch, if the program has freed it. */
 void mt_graph_memory_renew(struct mt_graph_memory *m);
 void mt_graph_memory_release(struct mt_graph_memory *m);
-/* 1 when a graph allocated the memory at `p` and still has its address: then it is freed now as far as the
- * program can see. -1: it was already. 0: not a graph's. */
+/* Frees the memory at `p` from the program's view, if a graph allocated it and still has its address. Returns
+ * 1, -1 if it was already freed, or 0 if it is not a graph's. */
 int mt_graph_gave_back(void *p);
 
-/* ---- What the program advised about managed memory: kept for its own questions, without effect where
- * host and device share memory ---- */
+/* ---- The program's advice about managed memory: stored for its own queries, without effect, as host and
+ * device share memory ---- */
 
-/* All of the device are. */
+/* Forgets all advice for the device. */
 void mt_advice_reset(int device);
 
-/* ---- CUDA arrays on the CPU device: memory of the host, row-major, which kernels reach through
- * textures and surfaces. Layers and the faces of cubes are planes ---- */
+/* ---- CUDA arrays on the CPU device: row-major host memory that kernels reach through textures and surfaces.
+ * Layers and the faces of cubes are planes ---- */
 
 struct mt_array {
-    int device; /* whose it is; first */
+    int device; /* owner; first field */
     struct cudaChannelFormatDesc desc;
-    struct cudaExtent extent; /* elements; height and depth 0 for fewer dimensions */
+    struct cudaExtent extent; /* in elements; height and depth are 0 for fewer dimensions */
     unsigned flags;
     size_t element;      /* bytes */
     size_t pitch, slice; /* bytes from row to row, from plane to plane */
     size_t rows, planes; /* at least 1 */
     char *data;
-    struct mt_mipmap *mipmap; /* whose level it is, or NULL */
+    struct mt_mipmap *mipmap; /* mipmap that it is a level of, or NULL */
 };
 struct mt_mipmap {
-    int device; /* whose it is; first */
+    int device; /* owner; first field */
     unsigned nlevels;
-    size_t bytes; /* of all levels: one block, the first level at its start */
+    size_t bytes; /* of all levels: one block that begins with the first level */
     struct mt_array *level[32];
 };
 struct mt_array *mt_array_get(cudaArray_const_t a);            /* NULL: no such array */
 struct mt_mipmap *mt_mipmap_get(cudaMipmappedArray_const_t m); /* NULL: no such array */
-/* Forgets all arrays of the device, whose memory the heap has freed: cudaDeviceReset. */
+/* cudaDeviceReset: forgets all arrays of the device, whose memory the heap has freed. */
 void mt_arrays_reset(int device);
 
-/* ---- A copy of any shape as one structure: 1-D, 2-D and 3-D copies, to and from arrays and symbols,
- * all come down to it. Used by the CPU device, which carries it out, and by the recorder, which writes it
- * down ---- */
+/* ---- A structure for copies of any shape: 1-D, 2-D and 3-D copies, arrays and symbols are all reduced to
+ * it. The CPU device executes it, and the recorder logs it ---- */
 
 struct mt_side {
     char *p;             /* first byte */
@@ -84,16 +83,16 @@ struct mt_box {
 struct mt_box mt_box_1d(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind);
 struct mt_box mt_box_2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
                         enum cudaMemcpyKind kind);
-/* The others return an error when the request makes no sense (CUDA's code), else cudaSuccess. */
+/* These return cudaSuccess, or CUDA's error if the arguments are invalid. */
 cudaError_t mt_box_3d(struct mt_box *b, const struct cudaMemcpy3DParms *p);
 cudaError_t mt_box_3d_peer(struct mt_box *b, const struct cudaMemcpy3DPeerParms *p);
-/* x in bytes, y in rows. With height 1 the bytes may run on over row ends, as the 1-D array copies do. */
+/* x in bytes, y in rows. With height 1, the bytes may continue over row ends, as in 1-D array copies. */
 cudaError_t mt_side_array(struct mt_side *s, cudaArray_const_t a, size_t x, size_t y, size_t width,
                           size_t height);
 cudaError_t mt_side_symbol(struct mt_side *s, const void *symbol, size_t offset, size_t bytes);
 
 /* ---- Texture and surface objects of the CPU device ---- */
 
-/* Destroys all of them: cudaDeviceReset. */
+/* cudaDeviceReset: destroys all of them. */
 void mt_textures_reset(int device);
 #endif

@@ -1,4 +1,4 @@
-/* The streams room for others: streams, their queues, what an event is, and captures. Thread-safe. */
+/* Interface of the streams folder: streams, their queues, events and captures. Thread-safe. */
 #ifndef MT_API_STREAM_H
 #define MT_API_STREAM_H
 #include "trace/devices.h"
@@ -11,22 +11,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- clocks. Under MEMTRACE_CHECK: which operations of streams are ordered, whatever the order in which
- * they happen to run: by their stream, the rules of the legacy default stream, events, and what the host
- * waited for. A clock has a count for each stream; all of the host's threads have one clock together, so that
- * what only they order counts as ordered. All with the queue's lock held ---- */
+/* ---- clocks, under MEMTRACE_CHECK: which operations of streams are ordered, in whatever order they happen
+ * to run. Order comes from streams, the rules of the legacy default stream, events, and waits of the host. A
+ * clock has one count per stream; all host threads share one clock, so operations ordered only by host
+ * threads count as ordered. All functions are called with the queue's lock held ---- */
 
 struct mt_op;
 struct mt_stream;
 struct mt_mark;
 
-enum { MT_ORDER_STREAMS = 64 }; /* of a process; when there are more, nothing is said any more */
+enum { MT_ORDER_STREAMS = 64 }; /* most streams of a process; with more, order is no longer recorded */
 struct mt_clock {
-    uint32_t n[MT_ORDER_STREAMS]; /* so many operations of each stream come before */
+    uint32_t n[MT_ORDER_STREAMS]; /* number of operations of each stream that come before */
 };
 
-/* ---- Streams, on both devices: what the trace and, on the CPU device, the API know of them. Thread-
- * safe ---- */
+/* ---- Streams on both devices: what the trace and, on the CPU device, the API know of them. Thread-safe ----
+ */
 
 struct mt_capture;
 struct mt_stream {
@@ -34,73 +34,72 @@ struct mt_stream {
     uint64_t id;
     unsigned flags;
     int priority;
-    int device;                   /* of the CPU device (trace/devices.h) */
-    int lasting;                  /* not made by the program: the legacy stream, a thread's own */
-    int legacy;                   /* it is its device's legacy stream */
-    struct mt_stream *own_more;   /* of a thread's own: that of another device */
+    int device;                   /* number on the CPU device (trace/devices.h) */
+    int lasting;                  /* not created by the program: a legacy stream, or a thread's own */
+    int legacy;                   /* legacy stream of its device */
+    struct mt_stream *own_more;   /* of a thread's own stream: the one of another device */
     pthread_mutex_t launching;    /* held while the trace is opened */
-    struct mt_trace *trace;       /* from the first traced launch on */
-    struct mt_capture *capture;   /* while it is captured; this and the next two belong to capture.c */
-    struct CUgraphNode_st **tips; /* what the next operation of the capture follows */
+    struct mt_trace *trace;       /* set at the first traced launch */
+    struct mt_capture *capture;   /* capture under way, or NULL; this and the next two belong to capture.c */
+    struct CUgraphNode_st **tips; /* nodes that the next operation of the capture follows */
     size_t ntips;
     /* The rest belongs to the queue. */
-    struct mt_op *first, *last; /* what is to be done, the oldest first; that one may be under way */
+    struct mt_op *first, *last; /* queued operations, oldest first; the oldest may be running */
     int running, blocked, active, waiters, refs;
     uint64_t issued, done;
     struct mt_stream *prev_active, *next_active;
     pthread_cond_t moved;
-    int order;                         /* its number in clocks, counted from 1; 0: none yet */
-    struct mt_clock clock;             /* of what was put into it last */
-    cudaStreamAttrValue attribute[16]; /* hints: kept, not acted upon; by cudaStreamAttrID */
+    int order;                         /* number in clocks, from 1; 0: none yet */
+    struct mt_clock clock;             /* clock of the operation queued last */
+    cudaStreamAttrValue attribute[16]; /* hints by cudaStreamAttrID: stored, without effect */
 };
 
-/* The stream of a handle of this thread: NULL and cudaStreamLegacy are the current device's legacy
- * default stream (or, in per-thread mode, the thread's), cudaStreamPerThread the thread's own. NULL:
- * no such stream. */
+/* Returns the stream of a handle in this thread, or NULL if there is none. Handles NULL and cudaStreamLegacy
+ * mean the current device's legacy default stream (NULL in per-thread mode: the thread's),
+ * cudaStreamPerThread the thread's own. */
 struct mt_stream *mt_stream_get(cudaStream_t handle);
-/* The legacy default stream of a device; NULL: it has had nothing to do. */
+/* Returns the legacy default stream of a device, or NULL if it was never used. */
 struct mt_stream *mt_stream_legacy(int device);
-/* Makes a stream of the current device known; handle NULL: the CPU device's, the stream is its own handle.
- * NULL: out of memory. */
+/* Adds a stream of the current device; handle NULL: a stream of the CPU device, which is its own handle.
+ * Returns NULL if out of memory. */
 struct mt_stream *mt_stream_add(cudaStream_t handle, unsigned flags, int priority);
-/* Forgets it. When what is in it has been done, its trace is closed and it is freed. */
+/* Forgets a stream. Once its work has ended, its trace is closed and it is freed. */
 void mt_stream_remove(struct mt_stream *s);
-/* cudaDeviceReset: those that the program made there are not streams any more. */
+/* cudaDeviceReset: forgets all streams that the program created on the device. */
 void mt_streams_reset(int device);
-/* Frees a stream that nothing refers to any more. */
+/* Frees a stream without references. */
 void mt_stream_free(struct mt_stream *s);
-/* Its trace; opened on first use, which may wait for a FIFO's reader. */
+/* Returns the stream's trace. Opens it on first use, which may wait for the reader of a FIFO. */
 struct mt_trace *mt_stream_trace(struct mt_stream *s);
-/* Trace number for companion lines, -1: none yet. */
+/* Returns the trace number for companion lines, or -1 if there is none yet. */
 int64_t mt_stream_number(cudaStream_t handle);
 int64_t mt_stream_number_of(const struct mt_stream *s);
 /* Calls f for each stream while their table is locked. */
 void mt_stream_each(void (*f)(void *stream, void *ctx), void *ctx);
 
-/* Waits until everything that the next operation on `s` must follow is done. */
+/* Waits until everything that the next operation on `s` must follow has ended. */
 void mt_stream_wait(struct mt_stream *s);
-/* Waits until what is in `s` now is done. */
+/* Waits until everything queued in `s` so far has ended. */
 void mt_stream_drain(struct mt_stream *s);
-/* 1 when nothing is pending on it. */
+/* Returns 1 if nothing is pending on the stream. */
 int mt_stream_idle(struct mt_stream *s);
-/* Waits until what is in any stream of the device (MT_ALL_DEVICES: of all) now is done. */
+/* Waits until everything queued so far in all streams of the device (or MT_ALL_DEVICES) has ended. */
 #define MT_ALL_DEVICES (-1)
 void mt_stream_wait_all(int device);
 
-/* ---- what is to be done on the CPU device: a queue of operations per stream. The oldest operation of a
- * stream begins when everything that it must follow has ended: those before it in the stream, the event it
- * waits for, and, by the rules of the legacy default stream, older operations of other streams. Operations
- * run in the thread that finds them ready: the caller when the stream is empty, else the thread that ended
- * the last one, which may be a worker of the CPU device; none of them may wait. Host functions have threads
- * of their own. Nothing waits actively, and no thread exists before there is work for it. Sequence numbers
- * (docs/trace-format.md) are drawn when an operation begins, so whatever is ordered by streams and events is
- * ordered by them. ---- */
+/* ---- work of the CPU device: a queue of operations per stream. The oldest operation of a stream begins when
+ * everything that it must follow has ended: earlier ones of the stream, the event it waits for, and, by the
+ * rules of the legacy default stream, older operations of other streams. Operations run in the thread that
+ * finds them ready: the caller if the stream is empty, else the thread that ended the last one, which may be
+ * a worker of the CPU device; none of them may wait. Host functions have threads of their own. Nothing waits
+ * actively, and no thread exists before there is work for it. Sequence numbers (docs/trace-format.md) are
+ * drawn when an operation begins, so they follow the order of streams and events. ---- */
 
-/* A point in a stream that others wait for. */
+/* A point in a stream for which others wait. */
 struct mt_mark {
     int refs, done;
-    uint64_t time_ns;       /* when it was reached */
-    struct mt_clock *clock; /* of what comes before it, or NULL */
+    uint64_t time_ns;       /* time at which it was reached */
+    struct mt_clock *clock; /* clock of the operations before it, or NULL */
 };
 
 enum mt_op_kind {
@@ -115,53 +114,56 @@ enum mt_op_kind {
 };
 enum { MT_OP_DONE, MT_OP_PENDING };
 
-/* The beginning of every operation: one block of malloc, `bytes` long, that points to nothing inside itself,
- * so that a copy of it is the same operation. */
+/* Head of every operation: one malloc block of `bytes` without pointers into itself, so that a copy of it is
+ * the same operation. */
 struct mt_op {
     struct mt_op *next;
     struct mt_stream *stream;
     uint64_t ticket;
     size_t bytes;
     enum mt_op_kind kind;
-    int always; /* runs even when a kernel failed and the device is dead */
-    /* MT_OP_DONE, or MT_OP_PENDING: somebody calls mt_op_finish. */
+    int always; /* runs even after a kernel failed and the device is dead */
+    /* Returns MT_OP_DONE, or MT_OP_PENDING if mt_op_finish will be called later. */
     int (*run)(struct mt_op *op);
-    void (*drop)(struct mt_op *op); /* at the end, run or not: gives back what it holds; may be NULL */
-    /* A graph's copy is about to be queued: what differs from launch to launch. 0, or an error;
-     * may be NULL. */
+    void (*drop)(
+        struct mt_op *op); /* releases what the operation holds, whether it ran or not; may be NULL */
+    /* Renews what differs from launch to launch in a graph's copy, before it is queued. Returns 0 or an
+     * error; may be NULL. */
     int (*renew)(struct mt_op *op);
     /* References; may be NULL. */
-    struct mt_mark *after;   /* begins when this is reached */
-    struct mt_mark *reaches; /* is reached when this ends */
+    struct mt_mark *after;   /* mark that must be reached before it begins */
+    struct mt_mark *reaches; /* mark reached when it ends */
     const struct mt_host_site *site;
 };
 
-/* A block of `bytes` with its head filled. NULL: out of memory. */
+/* Allocates an operation of `bytes` and fills its head. Returns NULL if out of memory. */
 void *mt_op_new(size_t bytes, enum mt_op_kind kind, int (*run)(struct mt_op *));
 void *mt_op_copy(const struct mt_op *op);
 void mt_op_free(struct mt_op *op);
-/* Puts it into the stream's queue, or into the graph when the stream is captured, and begins it when it can
- * begin. The operation is the queue's from here on. */
+/* Puts the operation into the stream's queue, or into the graph if the stream is captured, and begins it if
+ * possible. The queue owns the operation from then on. */
 cudaError_t mt_op_submit(struct mt_stream *s, struct mt_op *op);
-/* The same, captured or not. */
+/* Same as mt_op_submit, but always into the queue. */
 void mt_op_enqueue(struct mt_stream *s, struct mt_op *op);
-/* While `at` runs: `op` comes right behind it, before all that was queued. Then more may follow `op`. */
+/* Puts `op` directly behind the running operation `at`, before everything queued. More may then follow `op`.
+ */
 void mt_op_follow(struct mt_op *at, struct mt_op *op);
-/* A pending operation has ended. */
+/* Ends a pending operation. */
 void mt_op_finish(struct mt_op *op);
 
-/* A turn of the calling thread: it does its part itself between begin and end, in the stream's order. */
+/* A turn of the calling thread: work done by the thread itself between begin and end, in the stream's order.
+ */
 struct mt_turn {
     struct mt_op op;
-    uint64_t outer; /* what the thread's lines were of before */
+    uint64_t outer; /* operation of the thread's lines before the turn */
     int granted;
 };
 void mt_turn_begin(struct mt_turn *t, struct mt_stream *s);
-/* The same if it need not wait: 1; else 0 and nothing has happened. */
+/* Begins a turn if it need not wait. Returns 1, or 0 without any effect. */
 int mt_turn_try(struct mt_turn *t, struct mt_stream *s);
 void mt_turn_end(struct mt_turn *t);
 
-struct mt_mark *mt_mark_new(void); /* with one reference; NULL: out of memory */
+struct mt_mark *mt_mark_new(void); /* returns one reference; NULL: out of memory */
 struct mt_mark *mt_mark_hold(struct mt_mark *m);
 void mt_mark_release(struct mt_mark *m);
 int mt_mark_done(struct mt_mark *m);
@@ -169,64 +171,65 @@ void mt_mark_wait(struct mt_mark *m);
 
 /* ---- host functions of the program ---- */
 
-/* fn(data), or callback(stream, error so far, data), of the program. NULL: out of memory. */
+/* Makes an operation that calls fn(data), or callback(stream, error so far, data). Returns NULL if out of
+ * memory. */
 struct mt_op *mt_host_op(cudaHostFn_t fn, cudaStreamCallback_t callback, cudaStream_t handle, void *data);
 void mt_host_parts(const struct mt_op *op, cudaHostFn_t *fn, void **data);
-/* 1 in a thread that runs one of them: CUDA calls are not permitted there. */
+/* Returns 1 in a thread that runs a host function, where CUDA calls are not permitted. */
 int mt_in_host_function(void);
 
-/* ---- What an event is, on both devices; api/launch/event.c makes them ---- */
+/* ---- Events on both devices; api/launch/event.c makes them ---- */
 
 struct mt_event {
     cudaEvent_t handle;
-    uint64_t id; /* in companions */
+    uint64_t id; /* id in companion files */
     unsigned flags;
-    int device;                     /* of the CPU device (trace/devices.h) */
-    struct mt_gpu_point point;      /* its last record, on the way that a GPU's records take */
-    struct mt_mark *mark;           /* the CPU device: its last record; NULL: none yet */
-    struct mt_shared_event *shared; /* cudaEventInterprocess: its state in all processes, or NULL */
-    struct mt_fd shared_file;       /* in the process that made it; ino 0 in others */
-    /* Recorded in a stream that was captured: where in the graph. */
+    int device;                     /* number on the CPU device (trace/devices.h) */
+    struct mt_gpu_point point;      /* last record, as a point in the GPU's launches */
+    struct mt_mark *mark;           /* on the CPU device: last record; NULL: none yet */
+    struct mt_shared_event *shared; /* cudaEventInterprocess: state shared by all processes, or NULL */
+    struct mt_fd shared_file;       /* its file, in the process that made it; ino 0 in others */
+    /* Place in the graph, if recorded in a captured stream. */
     struct mt_capture *capture;
     uint64_t capture_id;
     struct CUgraphNode_st **nodes;
     size_t nnodes;
 };
 
-/* ---- Stream capture on the CPU device: while a stream is captured, what is put into it becomes nodes
- * of a graph ---- */
+/* ---- Stream capture on the CPU device: operations put into a captured stream become nodes of a graph ----
+ */
 
-/* Whether the stream is being captured. */
+/* Returns whether the stream is being captured. */
 static inline int mt_capturing(const struct mt_stream *s)
 {
     return __atomic_load_n(&s->capture, __ATOMIC_ACQUIRE) != NULL;
 }
 
 enum mt_call {
-    MT_CALL_ASYNC,  /* puts something into the stream */
-    MT_CALL_SYNC,   /* waits for the stream, asks whether it is done, or launches a graph in it */
+    MT_CALL_ASYNC,  /* puts an operation into the stream */
+    MT_CALL_SYNC,   /* waits for the stream, queries it, or launches a graph in it */
     MT_CALL_DEVICE, /* waits for all streams; the stream is NULL */
     MT_CALL_UNSAFE, /* allocations and the like; the stream is NULL */
 };
-/* May this call be made now, by this thread? CUDA's error if not (it is the thread's last error then, and the
- * captures it disturbs are invalid). `s` may be NULL. */
+/* Checks whether this thread may make this call now. Returns cudaSuccess, or CUDA's error, after setting it
+ * as the thread's last error and invalidating the captures it disturbs. `s` may be NULL. */
 cudaError_t mt_capture_check(struct mt_stream *s, enum mt_call call);
-/* The operation becomes a node after what was put into the stream before. */
+/* Adds the operation as a node after those captured in the stream before. */
 cudaError_t mt_capture_add(struct mt_stream *s, struct mt_op *op);
-/* cudaMallocAsync and cudaFreeAsync: the memory at `p` is the graph's; only what the graph allocated can be
- * freed in it. */
+/* cudaMallocAsync and cudaFreeAsync in a capture: the memory at `p` belongs to the graph; only memory
+ * allocated by the graph can be freed in it. */
 cudaError_t mt_capture_alloc(struct mt_stream *s, void *p, size_t bytes);
 cudaError_t mt_capture_free(struct mt_stream *s, void *p);
 /* cudaEventRecord in a captured stream. */
 cudaError_t mt_capture_record(struct mt_stream *s, struct mt_event *e);
-/* cudaStreamWaitEvent when the stream is captured or the event was recorded in one that was. */
+/* cudaStreamWaitEvent if the stream is captured or the event was recorded in a captured stream. */
 cudaError_t mt_capture_wait(struct mt_stream *s, struct mt_event *e);
-/* Somebody asks for an event that was recorded in a captured stream. */
+/* Handles a query of, or wait for, an event recorded in a captured stream. */
 cudaError_t mt_capture_asked(struct mt_event *e);
-/* The stream is destroyed. */
+/* Handles the destruction of the stream. */
 void mt_capture_leave(struct mt_stream *s);
 
-/* ---- captures under way: capture.c knows streams, graphs/capture_graph.c knows graphs ---- */
+/* ---- captures under way: capture.c handles streams, graphs/capture_graph.c graphs ---- */
 
 struct CUgraph_st;
 struct CUgraphNode_st;
@@ -235,33 +238,35 @@ struct mt_capture {
     unsigned long long id;
     struct CUgraph_st *graph;
     struct mt_stream *origin;
-    pthread_t thread; /* that began it */
+    pthread_t thread; /* thread that began it */
     enum cudaStreamCaptureMode mode;
-    int invalid, given;           /* given: the graph is the program's */
-    struct CUgraphNode_st **left; /* what streams did last that are gone */
+    int invalid, given;           /* given: the graph belongs to the program */
+    struct CUgraphNode_st **left; /* last nodes of streams that no longer exist */
     size_t nleft;
     struct mt_capture *next;
 };
 
-/* What becomes of what is put into a captured stream. */
+/* Actions on a captured stream. */
 struct mt_capture_ops {
-    cudaError_t (*add)(struct mt_stream *s, struct mt_op *op); /* with the lock; takes the operation */
+    cudaError_t (*add)(struct mt_stream *s,
+                       struct mt_op *op); /* called with the lock held; takes the operation */
     cudaError_t (*alloc)(struct mt_stream *s, void *p, size_t bytes);
     cudaError_t (*free)(struct mt_stream *s, void *p);
     void (*leave)(struct mt_stream *s);
 };
-/* Set with the lock when the first capture begins, and never changed. */
+/* Set under the lock when the first capture begins, then constant. */
 extern const struct mt_capture_ops *mt_capture_ops;
 
-/* All of these, and what streams, events and graphs say of captures. */
+/* Protects captures, and the capture state of streams, events and graphs. */
 extern pthread_mutex_t mt_capture_lock;
 
-/* All with the lock. The capture in which the event was recorded, if it is under way. */
+/* All are called with the lock held. Returns the capture under way in which the event was recorded, or NULL.
+ */
 void mt_capture_set(struct mt_stream *s, struct mt_capture *c);
-/* It is under way from here on, with a number; and no more. */
+/* Registers a capture under a new number, and removes it. */
 void mt_capture_enlist(struct mt_capture *c);
 void mt_capture_delist(struct mt_capture *c);
-/* Adds what is not there yet to an array on the heap. 0, or -1. */
+/* Adds the missing elements to an array on the heap. Returns 0 or -1. */
 int mt_tips_add(struct CUgraphNode_st ***at, size_t *n, struct CUgraphNode_st *const *more, size_t count);
 void mt_tips_clear(struct mt_stream *s);
 #endif

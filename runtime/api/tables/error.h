@@ -1,24 +1,24 @@
-/* Error state of the CPU device: the last error of each thread, and errors of kernels that stay until the
+/* Error state of the CPU device: the last error of each thread, and kernel errors that persist until the
  * device is reset. */
 #ifndef MT_API_ERROR_H
 #define MT_API_ERROR_H
 #include <cuda_runtime_api.h>
 
-/* Keeps `e` as the thread's last error (cudaSuccess changes nothing) and returns it. */
+/* Sets the thread's last error (unless `e` is cudaSuccess) and returns `e`. */
 cudaError_t mt_fail(cudaError_t e);
-/* A kernel of `device` went wrong: every later call returns `e` where that is current, until cudaDeviceReset.
+/* Makes every later call return `e` where `device` is current, until cudaDeviceReset, after a kernel failed.
  */
 void mt_fail_sticky(int device, cudaError_t e);
-/* A launch failed without harm: the next synchronising call there returns `e`, once. */
+/* Makes the next synchronising call on the device return `e`, once, after a launch failed without harm. */
 void mt_fail_later(int device, cudaError_t e);
-/* The error that lasts. */
+/* Returns the persistent error of a device. */
 cudaError_t mt_fail_of(int device);
-/* Error left by kernels of the current device (and made the thread's last error), or cudaSuccess. Every call
- * on the device starts with it. */
+/* Returns the persistent error of the current device, now also the thread's last error, or cudaSuccess. Every
+ * call on the device starts with it. */
 cudaError_t mt_failed(void);
-/* The same for synchronising calls, which also take what mt_fail_later left. */
+/* Same for synchronising calls, which also take the error of mt_fail_later. */
 cudaError_t mt_failed_sync(void);
-/* 1: a launch's error has been returned to this thread since the last time that this was asked. */
+/* Returns 1 if a launch's error has been returned to this thread since the last query. */
 int mt_fail_launched(void);
 void mt_fail_reset(int device);
 
@@ -28,8 +28,8 @@ void mt_fail_reset(int device);
         if (failed_)                                                                                         \
             return failed_;                                                                                  \
     } while (0)
-/* Around calls of our own: an error of theirs is not one of the program's. mt_error_hold: 1 when the program
- * has no error to ask for; mt_error_release forgets what has come since. */
+/* Bracket calls of our own, whose errors are not the program's. mt_error_hold returns 1 if the program has no
+ * last error; mt_error_release then clears errors set since. */
 int mt_error_hold(void);
 void mt_error_release(int clean);
 #endif

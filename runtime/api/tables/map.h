@@ -1,4 +1,4 @@
-/* A map from a pointer to a pointer. Thread-safe; values are not owned. */
+/* A map from pointers to pointers. Thread-safe; values are not owned. */
 #ifndef MT_API_MAP_H
 #define MT_API_MAP_H
 #include <pthread.h>
@@ -11,11 +11,11 @@ struct mt_map {
 };
 #define MT_MAP_INIT {PTHREAD_RWLOCK_INITIALIZER, NULL}
 
-/* Sets or replaces. 0, or ENOMEM. */
+/* Sets or replaces an entry. Returns 0 or ENOMEM. */
 int mt_map_set(struct mt_map *m, const void *key, void *value);
-void *mt_map_get(struct mt_map *m, const void *key); /* NULL: absent */
+void *mt_map_get(struct mt_map *m, const void *key); /* returns NULL if absent */
 void *mt_map_take(struct mt_map *m, const void *key);
-/* Removes the entry if its value is this one. */
+/* Removes the entry if its value is `value`. */
 void mt_map_drop(struct mt_map *m, const void *key, const void *value);
 /* Calls f for each value while the map is locked for reading. */
 void mt_map_each(struct mt_map *m, void (*f)(void *value, void *ctx), void *ctx);
