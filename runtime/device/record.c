@@ -1,20 +1,16 @@
-/* The record functions of the GPU (docs/design/pass.md), linked as bitcode into every instrumented device
- * module. Compiled for NVPTX as plain C with convergent functions; warp.h has
- * the few things that C cannot say.
- *
- * The pass gives each call its launch's context as the last argument (llvm-pass/gpu/context.c); NULL: the
- * launch is not traced.
- *
- * The lanes that run an access together (after divergence a part of the warp) make one packet; the lowest of
- * them reserves it, all write it. All lanes of the group hold the same mask, so every
- * warp operation names exactly the lanes that take part in it, wherever they diverge in between. */
+/* Record functions of the GPU (docs/design/pass.md), linked as bitcode into every instrumented device module.
+ * Compiled for NVPTX as plain C with convergent functions; warp.h has the operations that C lacks.  The pass
+ * gives each call the launch's context as the last argument (llvm-pass/gpu/context.c); NULL: the launch is
+ * not traced.  The lanes that run an access together (after divergence a part of the warp) make one packet;
+ * the lowest of them reserves it, and all write it. All lanes of the group hold the same mask, so every warp
+ * operation names exactly the lanes that take part in it, wherever they diverge in between. */
 #include "format/cta_rule.h"
 #include "warp.h"
 #include "write.h"
 
 #define NOINLINE __attribute__((noinline))
 
-/* ---- which CTAs --------------------------------------------------------------------------------- */
+/* ---- selection of CTAs -------------------------------------------------------------------------- */
 
 static inline struct mt_gpu_context *of_this_cta(struct mt_gpu_context *c)
 {
@@ -23,7 +19,7 @@ static inline struct mt_gpu_context *of_this_cta(struct mt_gpu_context *c)
     return mt_cta_is_traced((const struct mt_cta_rule *)c->ctas, linear, at) ? c : 0;
 }
 
-/* The first thing a kernel does with its hidden parameter: NULL when its CTA is not traced. */
+/* Called first in a kernel, with its hidden parameter. Returns NULL if its CTA is not traced. */
 struct mt_gpu_context *__mt_gpu_begin(struct mt_gpu_context *parameter)
 {
     if (!((uint64_t)parameter & MT_CONTEXT_IN_PARTS))
@@ -31,8 +27,8 @@ struct mt_gpu_context *__mt_gpu_begin(struct mt_gpu_context *parameter)
     return of_this_cta((struct mt_gpu_context *)((char *)parameter - MT_CONTEXT_IN_PARTS));
 }
 
-/* What a record function does with its last two arguments: kernels hand on their parameter as it is and say
- * by a bit what begin() said, others hand on a context. NULL: there is nothing to record. */
+/* Decodes the last two arguments of a record function: kernels pass their parameter unchanged with a bit that
+ * holds the result of begin(); other functions pass a context. Returns NULL if nothing is to be recorded. */
 static inline struct mt_gpu_context *context_of(uint32_t site, struct mt_gpu_context *c)
 {
     return site & MT_SITE_LEFT_OUT ? 0 : (void *)((uint64_t)c & ~(uint64_t)MT_CONTEXT_IN_PARTS);
@@ -63,7 +59,7 @@ void __mt_gpu_access_global_n(const void *address, uint64_t bytes, uint32_t type
 
 /* ---- shared and local memory, barriers ----------------------------------------------------------- */
 
-/* Raw traces have no room for what these are. */
+/* Raw traces have no room for these. */
 void __mt_gpu_access_space(const void *pointer, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
 {
     if (!(c = context_of(site, c)))
@@ -83,7 +79,7 @@ void __mt_gpu_access_space_n(const void *address, uint64_t bytes, uint32_t type,
 
 /* ---- counting instead of recording (option count=only) ------------------------------------------- */
 
-/* The lanes that run an access together count it together. */
+/* Counts an access once for all lanes that run it together. */
 static NOINLINE void record_count(struct mt_gpu_context *c, uint32_t meta)
 {
     uint32_t mask = write_lanes(meta, 0), n = mt_bits(mask), type = meta >> 28;

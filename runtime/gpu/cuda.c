@@ -1,4 +1,4 @@
-/* The functions of the real CUDA runtime and driver that the GPU path itself calls. */
+/* Loader of the functions of the real CUDA runtime and driver used by the GPU path. */
 #define _GNU_SOURCE
 #include "cuda.h"
 #include "base/report.h"

@@ -1,7 +1,7 @@
-/* Kernels of mt-cc on a GPU: devices with their rings, and the API layer's launches, graphs and waits. A
- * launch's end is a mark: in its stream, its context's counters are copied to host memory and then the
- * lending's number is written beside them. So a reader that sees the number has in its rings all that the
- * launch wrote. */
+/* Kernels of mt-cc on a GPU: devices with their rings; and launches, graphs and waits of the API layer. The
+ * end of a launch is a mark: its context's counters are copied to host memory in its stream, then the number
+ * of the lending is written beside them. So a reader that sees the number has everything written by the
+ * launch in its rings. */
 #define _GNU_SOURCE
 #include "cuda.h"
 #include "rings.h"
@@ -17,18 +17,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE_SYNCED 20 /* times MT_STALL_MS without a packet, after the device said that it is done */
+#define PATIENCE_SYNCED 20 /* times MT_STALL_MS without a packet, after the device has finished */
 #define PATIENCE_EXIT 4
 #define PATIENCE_LEND 20
 
-/* Of a context whose launch was given up: it is lent again when nothing of that launch can come any more. */
+/* State of a context whose launch was given up: it is lent again only when no more records of that launch can
+ * arrive. */
 struct debt {
     enum { MT_DEBT_NONE, MT_DEBT_MARK, MT_DEBT_RECORDS } waits_for;
-    uint64_t taken, counted;  /* records that came, and, when the mark has, that were made */
-    struct mt_gpu_node *node; /* whose counters the mark brings; NULL: the context's own */
+    uint64_t taken, counted;  /* records received; once the mark has arrived, records made */
+    struct mt_gpu_node *node; /* node whose counters the mark brings; NULL: the context's own */
 };
 
-/* A program whose sites have their base on a device. */
+/* A program whose site numbers are set on a device. */
 struct sites {
     const struct mt_image *first;
     int known;
@@ -36,47 +37,45 @@ struct sites {
 };
 
 struct device {
-    struct mt_rings rings; /* first: they stand for it */
+    struct mt_rings rings; /* first, so that a pointer to it is one to the device */
     int ordinal;
-    struct mt_gpu_context *mirror; /* counters of each context as of its last end, in host memory */
-    uint32_t *ends;                /* number of the lending that ended last, by context, in host memory */
-    uint64_t ends_device;          /* the same, as the device addresses it */
+    struct mt_gpu_context *mirror; /* counters of each context at its last end, in host memory */
+    uint32_t *ends;                /* number of the last lending that ended, by context, in host memory */
+    uint64_t ends_device;          /* device address of `ends` */
     struct mt_gpu_context before[MT_GPU_CONTEXTS]; /* counters when it was lent */
-    struct debt debt[MT_GPU_CONTEXTS];             /* the reader's, while nobody has the context */
-    struct mt_gpu_node *nodes;                     /* free ones */
-    uint32_t *numbers; /* numbers[i] = i, in host memory: what contexts of nodes get as their id */
+    struct debt debt[MT_GPU_CONTEXTS];             /* used by the reader while the context is not lent */
+    struct mt_gpu_node *nodes;                     /* free nodes */
+    uint32_t *numbers; /* numbers[i] = i, in host memory: source of the ids of node contexts */
     struct sites *sites;
 };
 
-/* A kernel of a graph. Its launches follow each other, so one context does for all; its id is that of the
- * context that was lent to the launch under way, written in stream order before the graph and taken back
- * after it. */
+/* A kernel node of a graph. Its launches follow each other, so one context is enough; its id is that of the
+ * context lent to the launch under way, set in stream order before the graph and reset after it. */
 struct mt_gpu_node {
     struct device *device;
     struct mt_gpu_context *context; /* on the device */
-    struct mt_gpu_context before;   /* its counters when the launch before ended; the reader's */
-    struct mt_flight *first;        /* launches under way, the oldest first */
+    struct mt_gpu_context before;   /* its counters at the end of the previous launch; used by the reader */
+    struct mt_flight *first;        /* launches under way, oldest first */
     int freed;
-    struct mt_gpu_node *next; /* of the free ones */
+    struct mt_gpu_node *next; /* next free node */
 };
 
-static pthread_cond_t node_ended = PTHREAD_COND_INITIALIZER; /* with mt_rings_lock */
+static pthread_cond_t node_ended = PTHREAD_COND_INITIALIZER; /* used with mt_rings_lock */
 /* Held while a device is set up. The reader never takes it: an allocation may wait for kernels that wait for
- * it. */
+ * the reader. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
-static struct device *_Atomic devices[MT_GPU_ORDINALS]; /* those in use */
-static struct device *rooms[MT_GPU_ORDINALS]; /* the same, and those that were reset; under `making` */
+static struct device *_Atomic devices[MT_GPU_ORDINALS]; /* devices in use */
+static struct device *rooms[MT_GPU_ORDINALS]; /* devices in use and those that were reset; under `making` */
 static int failed[MT_GPU_ORDINALS];           /* under `making` */
 
 /* ---- the primary context --------------------------------------------------------------------------
- *
- * Contexts that the program made with the driver (cuCtxCreate) have memory of their own: kernels in one
- * cannot reach our rings, which are in the device's primary context, and nobody tells us when one ends. So
- * what is launched there runs without a trace. */
+ * Contexts created by the program with the driver (cuCtxCreate) have memory of their own: kernels in them
+ * cannot reach our rings, which are in the device's primary context, and nothing tells us when one ends. So
+ * their launches run without a trace. */
 
-static void *_Atomic primary[MT_GPU_ORDINALS]; /* as it was last */
+static void *_Atomic primary[MT_GPU_ORDINALS]; /* last known primary context */
 
-/* Is the thread's current context the primary one? 1 when nothing is known. */
+/* Returns 1 if the thread's current context is the primary one, or if that is unknown. */
 static int is_primary(const struct mt_cuda *cu, int ordinal)
 {
     void *current = NULL, *its = NULL;
@@ -84,7 +83,7 @@ static int is_primary(const struct mt_cuda *cu, int ordinal)
     int active = 1;
     if (!cu->CurrentContext || !cu->RetainPrimary || !cu->ReleasePrimary || cu->CurrentContext(&current))
         return 1;
-    if (!current || current == primary[ordinal]) /* none yet: the runtime takes the primary one */
+    if (!current || current == primary[ordinal]) /* none yet: the runtime uses the primary one */
         return 1;
     if (cu->PrimaryState && !cu->PrimaryState(ordinal, &flags, &active) && !active)
         return 0;
@@ -97,7 +96,7 @@ static int is_primary(const struct mt_cuda *cu, int ordinal)
 
 /* ---- setting up --------------------------------------------------------------------------------- */
 
-/* Copies to the device, and waits until it is there. */
+/* Copies to the device, and waits for the end of the copy. */
 static cudaError_t device_write(void *to, const void *from, size_t bytes)
 {
     const struct mt_cuda *cu = mt_cuda();
@@ -143,12 +142,14 @@ static void device_fill(struct device *d, struct mt_rings_maker *m)
         d->numbers[i] = i;
 }
 
-/* What is half made when this fails is kept: it is not tried again before the device is reset. */
+/* Makes a device. Parts made before a failure are kept, and no second attempt is made before the device is
+ * reset. */
 static struct device *device_make(int ordinal)
 {
     const struct mt_cuda *cu = mt_cuda();
     struct mt_rings_maker m = {.no_memory = cudaErrorMemoryAllocation, .get = device_get, .put = device_put};
-    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* someone may be capturing a graph */
+    enum cudaStreamCaptureMode mode =
+        cudaStreamCaptureModeRelaxed; /* another thread may be capturing a graph */
     struct device *d = rooms[ordinal] ? rooms[ordinal] : malloc(sizeof *d);
     if (!d)
         m.error = m.no_memory;
@@ -167,7 +168,7 @@ static struct device *device_make(int ordinal)
     return NULL;
 }
 
-/* The current device of this thread if it was set up already. */
+/* Returns this thread's current device if it was set up already, else NULL. */
 static struct device *device_in_use(void)
 {
     const struct mt_cuda *cu = mt_cuda();
@@ -176,7 +177,7 @@ static struct device *device_in_use(void)
                                                                                        : NULL;
 }
 
-/* The current device, if kernels in the current context can be traced; -1: they cannot. */
+/* Returns the current device, or -1 if kernels in the current context cannot be traced. */
 static int device_ordinal(const struct mt_cuda *cu)
 {
     static atomic_int said;
@@ -193,7 +194,8 @@ static int device_ordinal(const struct mt_cuda *cu)
 
 static void gpu_finish(void);
 
-/* The current device of this thread; set up at its first use. NULL: it cannot be traced (reported once). */
+/* Returns this thread's current device, set up at its first use, or NULL if it cannot be traced (reported
+ * once). */
 static struct device *device_current(void)
 {
     const struct mt_cuda *cu = mt_cuda();
@@ -206,7 +208,7 @@ static struct device *device_current(void)
         d = device_make(ordinal);
         failed[ordinal] = !d;
         if (d &&
-            cu->ends_at_exit) /* the driver has its context now, and with it its handlers, which run later */
+            cu->ends_at_exit) /* the driver now has its context and exit handlers, which run after ours */
             atexit(gpu_finish);
         if (d)
             mt_rings_add(&d->rings);
@@ -216,15 +218,14 @@ static struct device *device_current(void)
     return d;
 }
 
-/* ---- which sites the GPU's code has ---------------------------------------------------------------
- *
- * The CPU image has their table, and the name of a variable that the code has if its sites are these: another
- * architecture's code may make other accesses. Where the code of several files makes one program (-fgpu-rdc)
- * each file's numbers its sites from 0 and adds the variable (llvm-pass/gpu/link.c), which has its value
- * before the program's first launch on a device. */
+/* ---- sites of the GPU's code ----------------------------------------------------------------------  The
+ * CPU image has their table, and the name of a variable that exists in the code if its sites are these: code
+ * for another architecture may make other accesses. If code of several files forms one program (-fgpu-rdc),
+ * each file numbers its sites from 0 and adds the variable (llvm-pass/gpu/link.c), which is set before the
+ * program's first launch on a device. */
 
-/* Held while variables are written: who finds a program in the list may launch it.
- * The reader needs it never. */
+/* Held while variables are written: any thread that finds a program in the list may launch it. The reader
+ * never needs it. */
 static pthread_mutex_t sites_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int sites_number(const struct mt_cuda *cu, void *module, const struct mt_image *image)
@@ -239,14 +240,14 @@ static int sites_number(const struct mt_cuda *cu, void *module, const struct mt_
     return e;
 }
 
-/* 0, or -1: sites of the program, or of some of its files, are not known on this device. */
+/* Returns 0, or -1 if the sites of some files of the program are not known on this device. */
 static int number_all(const struct mt_cuda *cu, const struct mt_gpu_launch *l)
 {
     void *function = NULL, *module;
     int bad = 0;
     if (!cu->FunctionOf || !cu->ModuleOf || !cu->GlobalOf || cu->FunctionOf(&function, l->symbol) ||
         cu->ModuleOf(&module, function))
-        return l->image->head->site_base ? -1 : 0; /* a file alone: most likely they are the image's */
+        return l->image->head->site_base ? -1 : 0; /* a single file: most likely its sites are the image's */
     for (const struct mt_image *i = l->image; i; i = i->peer)
         bad |= sites_number(cu, module, i);
     return bad ? -1 : 0;
@@ -260,11 +261,12 @@ static struct sites *sites_find(const struct device *d, const struct mt_image *f
     return s;
 }
 
-/* On the device, which need not be the thread's current one; with its lock. */
+/* Numbers the sites on a device, which need not be the thread's current one. Called with its lock held. */
 static int number_on(struct device *d, const struct mt_gpu_launch *l)
 {
     const struct mt_cuda *cu = mt_cuda();
-    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* someone may be capturing a graph */
+    enum cudaStreamCaptureMode mode =
+        cudaStreamCaptureModeRelaxed; /* another thread may be capturing a graph */
     int clean = cu->PeekAtLastError() == cudaSuccess, current = d->ordinal, bad;
     cu->GetDevice(&current);
     if (current != d->ordinal)
@@ -283,8 +285,8 @@ static int number_on(struct device *d, const struct mt_gpu_launch *l)
     return !bad;
 }
 
-/* Before a launch: the code of its program knows the numbers of its sites on this device. 0: some are not
- * known. */
+/* Ensures before a launch that its program's code has its site numbers on this device. Returns 0 if some are
+ * not known. */
 static int sites_known(struct device *d, const struct mt_gpu_launch *l)
 {
     if (!l->image || !l->image->head->site_variable || !l->symbol || !mt_trace_compact())
@@ -311,11 +313,11 @@ static void sites_forget(struct device *d)
     pthread_mutex_unlock(&sites_lock);
 }
 
-/* ---- Kernels of graphs: the launch context that each has as long as its graph is ready ---- */
+/* ---- Kernels of graphs: the launch context of each, kept as long as its graph is ready ---- */
 
 #define NODES_AT_ONCE 64
 
-/* Outside of the lock: the reader needs it to give contexts back, and this may wait for a kernel. */
+/* Called without the lock: the reader needs it to return contexts, and this may wait for a kernel. */
 static struct mt_gpu_node *node_make_some(struct device *d)
 {
     const struct mt_cuda *cu = mt_cuda();
@@ -367,7 +369,7 @@ static struct mt_gpu_node *gpu_node_new(struct device *d)
     return node ? node : node_take(d, node_make_some(d));
 }
 
-/* Called with the lock. */
+/* Called with the lock held. */
 static void node_recycle(struct mt_gpu_node *node)
 {
     if (!node->freed || node->first)
@@ -389,7 +391,7 @@ static void *gpu_node_context(const struct mt_gpu_node *node)
     return (char *)node->context + (node->device->rings.ctas ? MT_CONTEXT_IN_PARTS : 0);
 }
 
-/* A launch of a node has ended, or will never be. Called with the lock. */
+/* Notes that a launch of a node has ended, or will never run. Called with the lock held. */
 static void node_left(struct mt_flight *f)
 {
     struct mt_flight **at = &f->node->first;
@@ -402,7 +404,7 @@ static void node_left(struct mt_flight *f)
     node_recycle(f->node);
 }
 
-/* NULL: no memory. */
+/* Returns NULL if out of memory. */
 static int gpu_node_idle(struct mt_gpu_node *node, unsigned ms)
 {
     const struct timespec end = mt_base_in_ms(ms);
@@ -415,7 +417,7 @@ static int gpu_node_idle(struct mt_gpu_node *node, unsigned ms)
     return idle;
 }
 
-/* In stream order: packets of the node's kernel are those of context `id`, or of MT_PACKET_NOBODY. */
+/* Makes packets of the node's kernel carry context `id`, or MT_PACKET_NOBODY, in stream order. */
 static cudaError_t gpu_node_is(struct mt_gpu_node *node, uint32_t id, cudaStream_t stream)
 {
     const struct mt_cuda *cu = mt_cuda();
@@ -442,8 +444,8 @@ static void device_lent(struct mt_rings *r, struct mt_flight *f)
         *last = f;
 }
 
-/* What a launch that was given up still owes. Its records come first in the next launch that has the context,
- * if there is one before they have come. */
+/* Returns what is still to come from a launch that was given up. Its records precede those of the next launch
+ * with the context, if one begins before they have arrived. */
 static struct debt debt_of(const struct mt_flight *f)
 {
     struct debt d = {.taken = f->taken, .counted = f->counted, .node = f->node};
@@ -463,7 +465,7 @@ static int device_returned(struct mt_rings *r, struct mt_flight *f)
     return !debt->waits_for;
 }
 
-/* Records of a launch that was given up have come, or its mark has. Reader only. */
+/* Handles the arrival of records, or of the mark, of a launch that was given up. Reader only. */
 static void device_take_debt(struct device *d, uint32_t context, uint64_t records)
 {
     struct debt *debt = &d->debt[context];
@@ -474,8 +476,8 @@ static void device_take_debt(struct device *d, uint32_t context, uint64_t record
     mt_rings_free(&d->rings, context);
 }
 
-/* Where the driver cannot write a value in stream order: its thread calls this, maybe when the launch was
- * given up. */
+/* Writes the mark if the driver cannot write a value in stream order. Called by the driver's thread, possibly
+ * after the launch was given up. */
 struct mark {
     uint32_t *to, value;
 };
@@ -500,7 +502,7 @@ static cudaError_t mark_by_host(struct device *d, struct mt_flight *f, cudaStrea
     return e;
 }
 
-/* After the launch, in its stream: the copy and the mark. */
+/* Queues the copy and the mark behind the launch, in its stream. */
 static cudaError_t device_mark(struct mt_flight *f, cudaStream_t stream)
 {
     struct device *d = device_of(f->rings);
@@ -526,7 +528,8 @@ static void take_counters(struct mt_flight *f, const struct mt_gpu_context *now,
     *before = *now;
 }
 
-/* Is it the oldest launch of its node? Counters are differences, so they are taken in order. */
+/* Returns whether it is the oldest launch of its node. Counters are differences, so they are taken in order.
+ */
 static int is_next(const struct mt_flight *f)
 {
     if (!f->node)
@@ -537,7 +540,7 @@ static int is_next(const struct mt_flight *f)
     return next;
 }
 
-/* Counters only grow. */
+/* Compares by the counters, which only grow. */
 static int device_is_later(const struct mt_gpu_context *a, const struct mt_gpu_context *b)
 {
     int later = mt_rings_records(a) > mt_rings_records(b) || a->untraced > b->untraced;
@@ -546,8 +549,8 @@ static int device_is_later(const struct mt_gpu_context *a, const struct mt_gpu_c
     return later;
 }
 
-/* The mark of a launch that was given up: now it is known what is still to come. A node may have been
- * launched again for another graph since. */
+/* Handles the late mark of a launch that was given up: the number of records still to come is known now. A
+ * node may have been launched again for another graph since. */
 static void take_late_mark(struct device *d, uint32_t i)
 {
     const struct mt_gpu_context *now = &d->mirror[i];
@@ -567,8 +570,8 @@ static int device_is_marked(const struct device *d, uint32_t i)
     return __atomic_load_n(&d->ends[i], __ATOMIC_ACQUIRE) == d->rings.lending[i];
 }
 
-/* Launches whose mark is there: their counters are, too. Late marks are looked for after those and taken in
- * front of them: one of a node is there if that of the node's next launch is. */
+/* Collects the launches whose mark, and so whose counters, have arrived. Late marks are looked for after them
+ * and handled before them: a node's late mark is there if the mark of its next launch is. */
 static unsigned device_marked(struct mt_rings *r, struct mt_flight **ended)
 {
     struct device *d = device_of(r);
@@ -599,7 +602,7 @@ static const struct mt_rings_ops device_ops = {device_lent, device_returned, dev
 
 /* ---- launches ----------------------------------------------------------------------------------- */
 
-/* Calls of our own leave the program's error state alone. */
+/* Our own calls leave the program's error state unchanged. */
 static int is_capturing(const struct mt_cuda *cu, cudaStream_t stream)
 {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -624,7 +627,7 @@ static void say_once(enum reason r, const char *kernel, const char *why)
         mt_report("kernel %s is not traced: %s (said once)", mt_short(kernel).text, why);
 }
 
-/* Nothing is traced any more, since the rings are not looked at. */
+/* Returns 1 after the rings were closed: nothing more is traced. */
 static int is_over(const char *kernel)
 {
     if (mt_rings_closed())
@@ -632,7 +635,7 @@ static int is_over(const char *kernel)
     return mt_rings_closed();
 }
 
-/* A launch with a context; NULL: there is none. */
+/* Returns a launch with a context, or NULL if none is free. */
 static struct mt_flight *gpu_lend(const struct mt_gpu_launch *l, struct device *d, struct mt_gpu_node *node,
                                   void **context)
 {
@@ -653,7 +656,7 @@ static struct mt_flight *gpu_lend(const struct mt_gpu_launch *l, struct device *
     return f;
 }
 
-/* What is needed to trace a launch; NULL when it must go untraced. Leaves the queue's order locked. */
+/* Prepares a launch to be traced. Returns NULL if it must run untraced. Leaves the queue's order locked. */
 static struct mt_flight *gpu_prepare(struct mt_gpu_launch *l, void **context)
 {
     const char *kernel = l->line.kernel;
@@ -680,7 +683,7 @@ static void *gpu_launch(struct mt_gpu_launch *l)
     return l->state ? context : NULL;
 }
 
-/* With a trace: that it is not traced was said. */
+/* Logs an untraced launch; if it has a trace, the reason was reported. */
 static void log_untraced(struct mt_gpu_launch *l, cudaError_t status)
 {
     if (l->known)
@@ -699,8 +702,8 @@ static void gpu_mark(struct mt_flight *f, cudaError_t status)
         return;
     }
     cudaError_t e = device_mark(f, f->launch.stream);
-    if (e) { /* no end can be seen: what comes until the next look is taken, and the program sees its own
-                errors */
+    if (e) { /* the end cannot be seen: records that arrive until the next look are taken, and the program
+                sees its own errors */
         mt_report("the end of kernel %s cannot be seen (%s); its trace may be incomplete",
                   mt_short(f->launch.line.kernel).text, mt_cuda()->GetErrorString(e));
         f->gone = 1;
@@ -716,7 +719,7 @@ static void gpu_issued(struct mt_gpu_launch *l, cudaError_t status)
         log_untraced(l, status);
         return;
     }
-    struct mt_flight_queue *q = f->queue; /* the flight may be gone when it is issued */
+    struct mt_flight_queue *q = f->queue; /* the flight may be freed once it is issued */
     if (l->plain)
         mt_flight_cancel(f, (int)status);
     else
@@ -732,7 +735,7 @@ static struct mt_gpu_node *node_new(void)
     return d ? gpu_node_new(d) : NULL;
 }
 
-/* Its packets are not the launch's: what it does is counted as missing. */
+/* Its packets cannot be assigned to the launch: they count as missing. */
 static void say_not_told(const struct mt_gpu_launch *l, cudaError_t e)
 {
     mt_report(
@@ -779,24 +782,23 @@ static void graph_issued(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
             continue;
         }
         q = f->queue;
-        gpu_node_is(nodes[i], MT_PACKET_NOBODY, f->launch.stream); /* before its place is another's */
+        gpu_node_is(nodes[i], MT_PACKET_NOBODY, f->launch.stream); /* before another launch gets its place */
         gpu_mark(f, status);
     }
     if (q)
         mt_queue_leave(q);
 }
 
-/* ---- waiting -------------------------------------------------------------------------------------
- *
- * In a forked child there is no reader, and locks may be held by threads that are not there: what is under
- * way is the parent's. */
+/* ---- waiting -------------------------------------------------------------------------------------  A
+ * forked child has no reader, and locks may be held by threads that do not exist: launches under way belong
+ * to the parent. */
 
 static void gpu_end(const struct mt_flight_filter *filter, cudaError_t e)
 {
     mt_flight_give_up(filter, (int)e, mt_cuda() ? mt_cuda()->GetErrorString(e) : "no CUDA runtime");
 }
 
-/* What is wrong with the device, if anything. The program's error state stays as it is. */
+/* Returns the error of the device, if any, and leaves the program's error state unchanged. */
 static cudaError_t gpu_ask(cudaStream_t stream)
 {
     const struct mt_cuda *cu = mt_cuda();
@@ -814,8 +816,8 @@ static int gpu_ask_of(const void *stream)
     return (int)gpu_ask(*(const cudaStream_t *)stream);
 }
 
-/* Waits until the launches of a filter have ended. A device that has failed will never end them; nor is there
- * hope when nothing comes. */
+/* Waits until the launches of a filter have ended. Gives up if the device has failed, or if nothing arrives
+ * for too long. */
 static void wait_for(const struct mt_flight_filter *filter, const cudaStream_t *stream, unsigned patience)
 {
     int e = mt_flight_end(filter, patience, stream ? gpu_ask_of : NULL, stream);
@@ -823,8 +825,8 @@ static void wait_for(const struct mt_flight_filter *filter, const cudaStream_t *
         gpu_end(filter, e < 0 ? cudaErrorTimeout : (cudaError_t)e);
 }
 
-/* The program may end at once now: what had arrived is written before it hears of the failure. A wait for all
- * may have heard of another device. */
+/* Handles a failed device: the program may exit at once, so everything that has arrived is written before it
+ * sees the failure. A wait for all devices may have reported another device's error. */
 static void gpu_failed(const struct mt_gpu_point *p, const struct mt_flight_filter *filter, cudaError_t e)
 {
     if (mt_error_stays((int)e) && (p->trace || gpu_ask(p->stream)) && mt_flight_wait(filter, MT_STALL_MS))
@@ -835,7 +837,7 @@ static struct mt_gpu_point gpu_point(cudaStream_t stream, const struct mt_trace 
 {
     struct mt_gpu_point p = {.stream = stream, .trace = all ? NULL : trace};
     int any = p.stream == cudaStreamLegacy || p.stream == cudaStreamPerThread;
-    p.device = any ? device_in_use() : NULL; /* else the stream says it */
+    p.device = any ? device_in_use() : NULL; /* else the stream tells the device */
     p.launches = (all || trace) && (p.device || !any) && !mt_forked() ? mt_flight_issued_so_far() : 0;
     return p;
 }
@@ -858,7 +860,7 @@ static void stream_ends(cudaStream_t stream, struct mt_trace *trace)
     if (!trace || mt_forked())
         return;
     if (cu && mt_flight_count(&filter))
-        cu->StreamSynchronize(stream); /* destroying it would let its work go on without us */
+        cu->StreamSynchronize(stream); /* if it were destroyed, its work would go on without us */
     wait_for(&filter, &stream, PATIENCE_SYNCED);
     mt_queue_forget(trace);
 }
@@ -888,9 +890,9 @@ static void gpu_reset(void)
     mt_rings_retire(&d->rings);
 }
 
-/* The last look at a GPU's rings: what the program launched and never waited for. After this the driver may
- * take their memory. Exit handlers that the program registered before its first traced launch run later, and
- * what they launch is not traced. */
+/* Looks at a GPU's rings for the last time: for launches that the program never waited for. The driver may
+ * free their memory afterwards. Exit handlers that the program registered before its first traced launch run
+ * later, and their launches are not traced. */
 static void gpu_finish(void)
 {
     struct mt_flight_filter any = {0};

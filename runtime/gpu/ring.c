@@ -1,5 +1,5 @@
-/* Reading end of the rings that a GPU writes (format/packet.h), and the expansion of packets to
- * raw records, or to runs for compact traces. */
+/* Reader of the rings that a GPU writes (format/packet.h), and expansion of packets to raw records, or to
+ * runs for compact traces. */
 #include "ring.h"
 #include <string.h>
 
@@ -8,8 +8,8 @@ static const uint64_t *ring_slot(const struct mt_ring *r, uint64_t i)
     return r->slots[(r->at + i) & r->mask].w;
 }
 
-/* Word i of the packet at r->at. 0 when its tag is not there yet. On the CPU device what was written when the
- * launch began is to be seen then, too. */
+/* Reads word i of the packet at r->at. Returns 0 if its tag is not there yet. The acquire also makes visible,
+ * on the CPU device, what was written before the launch. */
 static int ring_word(const struct mt_ring *r, uint32_t i, uint64_t *out)
 {
     uint64_t w = __atomic_load_n(&ring_slot(r, i / MT_SLOT_WORDS)[i % MT_SLOT_WORDS], __ATOMIC_ACQUIRE);
@@ -22,7 +22,7 @@ static uint64_t sign_extended(uint64_t value, uint32_t bits)
     return (uint64_t)((int64_t)(value << (64 - bits)) >> (64 - bits));
 }
 
-/* ---- bodies, to words[]; 0: not whole yet -------------------------------------------------------- */
+/* ---- bodies, to words[]; functions return 0 if not yet complete ---------------------------------- */
 
 static int take_words(const struct mt_ring *r, uint32_t slots, uint64_t *words)
 {
@@ -207,7 +207,7 @@ static uint64_t put_lanes(struct mt_gather *g, const struct mt_packet *p, uint32
     return n;
 }
 
-/* Block copies, each lane with a length of its own: an access has one size, so lanes are alone. */
+/* Block copies, where each lane has its own length: an access has one size, so each lane is a run. */
 static uint64_t put_blocks(struct mt_gather *g, const struct mt_packet *p, uint64_t from, uint32_t site)
 {
     uint64_t made = 0;

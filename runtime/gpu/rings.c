@@ -1,9 +1,9 @@
-/* Launches in flight on GPUs: the order in which they reach their traces, the rings and launch contexts that
- * they are lent, and the threads that read the rings. Of several readers, each takes packets from rings of
- * its own, puts them together by launch, and hands on what belongs to launches that are open, which is where
- * the work is (compact traces encode it on the calling thread). Then the first reader alone gives the
- * launches what they have, and those that open then get theirs. A CTA's packets are in one ring, which always
- * the same thread reads, so their order stays. */
+/* Launches in flight on GPUs: their order in the traces, the rings and launch contexts lent to them, and the
+ * threads that read the rings. With several readers, each takes packets from its own rings, groups them by
+ * launch, and passes on those of open launches, which is most of the work (compact traces encode them on the
+ * calling thread). Then the first reader alone gives the other launches their records, and newly opened
+ * launches are passed on. The packets of a CTA are in one ring, always read by the same thread, so their
+ * order is kept. */
 #define _GNU_SOURCE
 #include "rings.h"
 #include "base/options.h"
@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #define EXPAND 256          /* records expanded at a time */
-#define HELD_MAX (1u << 30) /* bytes one waiting launch may hold */
-#ifndef MT_GPU_PATIENCE_MS  /* tests wait less */
+#define HELD_MAX (1u << 30) /* most bytes held for one waiting launch */
+#ifndef MT_GPU_PATIENCE_MS  /* tests use less */
 #define MT_GPU_PATIENCE_MS 5000u
 #endif
 
@@ -31,18 +31,18 @@ struct mt_flight_queue {
     struct mt_trace *trace;
     pthread_mutex_t order; /* held while a launch is being issued */
     struct mt_flight *first, **last;
-    struct mt_flight *open; /* mt_trace_begin was called for it */
+    struct mt_flight *open; /* launch for which mt_trace_begin was called */
     struct mt_flight_queue *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* queues, and the lists in them */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects queues and their lists */
 static pthread_cond_t left = PTHREAD_COND_INITIALIZER;
 static struct mt_flight_queue *queues;
 static uint64_t issued;
 
 /* ---- queues ------------------------------------------------------------------------------------- */
 
-/* Locks the order of a trace's launches. NULL: no memory. */
+/* Locks the order of a trace's launches. Returns NULL if out of memory. */
 static struct mt_flight_queue *queue_enter(struct mt_trace *trace)
 {
     pthread_mutex_lock(&lock);
@@ -114,7 +114,7 @@ void mt_flight_cancel(struct mt_flight *f, int status)
 
 /* ---- records ------------------------------------------------------------------------------------ */
 
-/* It has its turn in the trace, until it is retired. */
+/* Returns 1 if the launch writes to its trace, until it is retired. */
 static int flight_is_open(const struct mt_flight *f)
 {
     return f->queue->open == f;
@@ -145,14 +145,14 @@ static void flight_hold(struct mt_flight *f, const struct mt_raw_record *records
     f->nheld += n;
 }
 
-/* Of an open launch; by any thread. The block stays the caller's. */
+/* Passes a block of an open launch on, from any thread. The caller keeps the block. */
 static void flight_hand_on(struct mt_flight *f, struct mt_gather *g)
 {
     if (g->runs)
         mt_trace_append_runs(f->queue->trace, g->run, g->runs, g->accesses);
 }
 
-/* Hands on what was gathered. */
+/* Passes on all blocks gathered. */
 static void hand_on_all(struct mt_flight *f)
 {
     for (struct mt_gather *g = f->gathered, *next; g; g = next) {
@@ -164,8 +164,8 @@ static void hand_on_all(struct mt_flight *f)
     f->blocks = 0;
 }
 
-/* The number of the packet's site in the process; by any thread. With -fgpu-rdc the code has added its file's
- * base already. */
+/* Returns the process-wide number of the packet's site, on any thread. With -fgpu-rdc the code has already
+ * added its file's base. */
 static uint32_t flight_site(const struct mt_flight *f, const struct mt_packet *p)
 {
     const struct mt_image *image = f->launch.image;
@@ -177,7 +177,7 @@ static uint32_t flight_site(const struct mt_flight *f, const struct mt_packet *p
     return !image || f->no_sites || site >= image->head->nsites ? 0 : image->site_base + site;
 }
 
-/* The first of a queue becomes open: what it held goes out. Reader only. */
+/* Opens the first launch of a queue and writes what was held for it. Reader only. */
 static void open_first(struct mt_flight_queue *q, struct mt_flight *f)
 {
     q->open = f;
@@ -190,7 +190,7 @@ static void open_first(struct mt_flight_queue *q, struct mt_flight *f)
     f->nheld = f->held_cap = 0;
 }
 
-/* So many threads more have ended; all that they wrote was taken before. */
+/* Counts exited threads; everything that they wrote was taken before. */
 static void flight_exited(struct mt_flight *f, uint64_t lanes)
 {
     f->exited += lanes;
@@ -200,7 +200,8 @@ static void flight_exited(struct mt_flight *f, uint64_t lanes)
     }
 }
 
-/* Packets without records. 1: this was one. All of a thread's other packets come before that of its end. */
+/* Handles packets without records. Returns 1 if this was one. A thread's exit packet comes after all of its
+ * other packets. */
 static int flight_heard(struct mt_flight *f, const struct mt_packet *p)
 {
     if (p->kind == MT_PACKET_NOTE)
@@ -220,7 +221,7 @@ static int flight_is_first(struct mt_flight *f)
     return first;
 }
 
-/* Records of a launch, in a raw trace. */
+/* Takes the records of a launch, in a raw trace. */
 static void flight_packet(struct mt_flight *f, const struct mt_packet *p)
 {
     struct mt_raw_record records[EXPAND];
@@ -239,17 +240,17 @@ static void flight_packet(struct mt_flight *f, const struct mt_packet *p)
     f->taken += total;
 }
 
-/* What one reader has gathered of a launch, in compact traces. */
+/* Records of a launch gathered by one reader, in compact traces. */
 struct part {
     struct mt_gather *first, *last; /* blocks, in order */
     uint64_t taken;                 /* records */
-    uint64_t notes;                 /* accesses without one */
-    uint64_t exited;                /* threads that ended */
-    uint64_t dropped;               /* records for which there was no memory */
+    uint64_t notes;                 /* accesses without a record */
+    uint64_t exited;                /* threads that exited */
+    uint64_t dropped;               /* records lost for lack of memory */
 };
 
-/* Blocks of a launch that is not open wait behind what it has; what fits into its last one goes there.
- * Returns the accesses for which there is no room. */
+/* Appends blocks of a launch that is not open to those it has; what fits into its last block is copied there.
+ * Returns the number of accesses lost for lack of room. */
 static uint64_t flight_keep(struct mt_flight *f, struct mt_gather *first)
 {
     uint64_t lost = 0;
@@ -269,7 +270,8 @@ static uint64_t flight_keep(struct mt_flight *f, struct mt_gather *first)
     return lost;
 }
 
-/* Is it open? What it had before goes into the file before what readers write from now on. */
+/* Returns whether the launch is open. Its earlier blocks are written before anything that readers write from
+ * now on. */
 static int flight_opens(struct mt_flight *f)
 {
     int kept = f->gathered && f->gathered->runs, first = flight_is_first(f);
@@ -280,8 +282,8 @@ static int flight_opens(struct mt_flight *f)
     return first;
 }
 
-/* Gives it what a reader has. 1: it is open, and the reader hands the blocks on before it may end; 0: it has
- * them. */
+/* Gives a launch the records of one reader. Returns 1 if it is open, and the reader must pass the blocks on
+ * before it may end; 0 if it took them. */
 static int flight_merge(struct mt_flight *f, const struct part *p)
 {
     int open = flight_opens(f);
@@ -331,7 +333,7 @@ static void flight_finish(struct mt_flight_queue *q, struct mt_flight *f)
     hand_on_all(f);
     l->records = f->counted > f->taken ? f->counted : f->taken;
     if (f->gone)
-        l->records++; /* how many are missing is not known; one stands for them */
+        l->records++; /* the number of missing records is unknown; one stands for them */
     l->untraced = f->untraced;
     memcpy(l->counts, f->counts, sizeof l->counts);
     l->status = f->status;
@@ -339,7 +341,7 @@ static void flight_finish(struct mt_flight_queue *q, struct mt_flight *f)
         l->records += known->records;
         memcpy(l->recorded, known->recorded, sizeof l->recorded);
     }
-    if (known) /* of a call that failed nobody knows how far it came */
+    if (known) /* a failed call may have stopped anywhere */
         known->write(known, l->status ? NULL : q->trace);
     if (f->taken < f->counted)
         mt_report("kernel %s: the GPU made %llu records, %llu arrived", mt_short(l->kernel).text,
@@ -348,7 +350,7 @@ static void flight_finish(struct mt_flight_queue *q, struct mt_flight *f)
     mt_trace_end(q->trace, l);
 }
 
-/* The first flight that can be finished; its queue in *in. */
+/* Returns the first flight that can be finished, with *in set to its queue. */
 static struct mt_flight *next_complete(struct mt_flight_queue **in, uint64_t looked, uint64_t moved)
 {
     struct mt_flight *f = NULL;
@@ -419,13 +421,13 @@ void mt_flight_each(void (*f)(struct mt_flight *flight, void *data), void *data)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- waiting for something to come --------------------------------------------------------------- */
+/* ---- waiting for packets ------------------------------------------------------------------------- */
 
 static pthread_mutex_t awake = PTHREAD_MUTEX_INITIALIZER;
 static unsigned under_way;                /* launches; under `awake` */
-static _Atomic uint64_t progress, rounds; /* packets and launches done; turns of the reader */
+static _Atomic uint64_t progress, rounds; /* packets and launches handled; turns of the reader */
 
-/* How long nothing has come, in calls of patience_over that are MT_STALL_MS apart. */
+/* Number of calls of patience_over, MT_STALL_MS apart, without progress. */
 struct patience {
     uint64_t seen, turn;
     unsigned quiet;
@@ -436,7 +438,7 @@ static struct patience patience_new(void)
     return (struct patience){progress, rounds, 0};
 }
 
-/* 1: so many times nothing had come: the reader turned and turned, or has nothing to do. */
+/* Returns 1 after `most` calls without progress, while the reader was running or had nothing to do. */
 static int patience_over(struct patience *p, unsigned most)
 {
     uint64_t now = progress, turns = rounds;
@@ -516,13 +518,13 @@ int mt_rings_pass(const struct mt_rings *r, const uint64_t heads[MT_GPU_RINGS],
 pthread_mutex_t mt_rings_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
 
-/* Called with the lock. What the launch hands to its kernel. */
+/* Returns the kernel's argument for the launch. Called with the lock held. */
 static void *rings_give(struct mt_rings *r, struct mt_flight *f)
 {
     uint32_t i = r->free[--r->nfree];
     f->rings = r;
     f->context = i;
-    f->generation = ++r->lending[i] ? r->lending[i] : ++r->lending[i]; /* 0 is what memory begins with */
+    f->generation = ++r->lending[i] ? r->lending[i] : ++r->lending[i]; /* 0 is the initial value of memory */
     r->ops->lent(r, f);
     atomic_store(&r->flight[i], f);
     return (char *)(r->contexts + i) + (r->ctas ? MT_CONTEXT_IN_PARTS : 0);
@@ -548,7 +550,7 @@ void *mt_rings_lend(struct mt_rings *r, struct mt_flight *f, unsigned patience)
     return address;
 }
 
-/* Called with the lock. */
+/* Called with the lock held. */
 static void rings_free(struct mt_rings *r, uint32_t context)
 {
     r->free[r->nfree++] = context;
@@ -619,7 +621,7 @@ static void rings_make(struct mt_rings *r, struct mt_rings_maker *m)
     uint64_t count = rings_slots(), slots_at = 0, tails_at = 0, unused;
     size_t bytes = count * sizeof(struct mt_slot);
     char *slots = mt_rings_memory(m, MT_GPU_RINGS * bytes, 1, &slots_at);
-    char *tails = mt_rings_memory(m, MT_GPU_RINGS * 64, 1, &tails_at); /* a line each */
+    char *tails = mt_rings_memory(m, MT_GPU_RINGS * 64, 1, &tails_at); /* a cache line each */
     r->on_device = mt_rings_memory(m, sizeof image, 0, &unused);
     for (unsigned i = 0; i < MT_GPU_RINGS && !m->error; i++) {
         r->ring[i].slots = (struct mt_slot *)(void *)(slots + i * bytes);
@@ -632,7 +634,7 @@ static void rings_make(struct mt_rings *r, struct mt_rings_maker *m)
     rings_put(m, r->on_device, image, sizeof image);
 }
 
-/* MEMTRACE_CTAS, for the device. */
+/* Copies the rule of MEMTRACE_CTAS to the device. */
 static void rings_make_rule(struct mt_rings *r, struct mt_rings_maker *m)
 {
     const struct mt_cta_rule *rule = mt_selection_ctas();
@@ -672,8 +674,8 @@ void mt_rings_make(struct mt_rings *r, const struct mt_rings_ops *ops, uint64_t 
 
 /* ---- all rings ----------------------------------------------------------------------------------- */
 
-static pthread_mutex_t polling = PTHREAD_MUTEX_INITIALIZER; /* held while the reader is at rings */
-static struct mt_rings *_Atomic all;                        /* taken from while `polling` is held, too */
+static pthread_mutex_t polling = PTHREAD_MUTEX_INITIALIZER; /* held while the reader reads rings */
+static struct mt_rings *_Atomic all;                        /* removed from only while `polling` is held */
 static atomic_int closed;                                   /* set while `polling` is held */
 
 void mt_rings_add(struct mt_rings *r)
@@ -684,7 +686,7 @@ void mt_rings_add(struct mt_rings *r)
     pthread_mutex_unlock(&mt_rings_lock);
 }
 
-/* Called with `polling`: what runs still shall not wait for room. */
+/* Closes rings, so that running kernels do not wait for room. Called with `polling` held. */
 static void rings_shut(struct mt_rings *r)
 {
     for (unsigned i = 0; i < MT_GPU_RINGS; i++) {
@@ -732,21 +734,21 @@ static void rings_complain(struct mt_rings *r)
 }
 
 #define READERS_MAX 8u
-#define BINS 64u /* launches of which one thread may have packets in one turn */
+#define BINS 64u /* most launches with packets on one thread in one turn */
 #define PUBLISH 64u
 #define SPARE 16u
-#define SEEN 256u /* sites whose numbers a thread keeps for a turn: looking them up may need a lock */
+#define SEEN 256u /* site numbers cached by a thread for a turn, as a lookup may need a lock */
 
-/* What a thread has of one context's launch, or of a context without one. */
+/* Packets of a thread for one context's launch, or for a context without one. */
 struct bin {
     uint32_t context;
     struct mt_flight *flight;
     struct part part;
-    int open; /* what comes is handed on at once */
+    int open; /* packets are passed on at once */
 };
 
 struct seen {
-    unsigned turn, bin; /* of that turn */
+    unsigned turn, bin; /* valid for that turn */
     uint32_t packets, process;
 };
 
@@ -754,7 +756,7 @@ struct reader {
     struct bin bin[BINS];
     unsigned bins, last, packets, turn;
     struct seen seen[SEEN];
-    struct mt_gather *spare; /* blocks for the next turns, not more than SPARE */
+    struct mt_gather *spare; /* blocks for later turns, at most SPARE */
     unsigned spares, late;   /* bins of launches that opened in this turn */
     pthread_cond_t begin;
     int busy; /* under the job's lock */
@@ -762,9 +764,9 @@ struct reader {
 
 enum phase { TAKE, HAND_ON };
 static struct reader *readers[READERS_MAX];
-static unsigned threads; /* 0: not looked at */
+static unsigned threads; /* 0: not determined yet */
 
-/* What the threads are at. */
+/* Current work of the threads. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t done;
@@ -812,7 +814,7 @@ static int bin_add_block(struct reader *r, struct part *p)
     return 1;
 }
 
-/* Of an open launch. */
+/* Passes on a bin of an open launch. */
 static void bin_hand_on(struct reader *r, struct bin *b)
 {
     for (struct mt_gather *g = b->part.first, *next; g; g = next) {
@@ -823,7 +825,7 @@ static void bin_hand_on(struct reader *r, struct bin *b)
     b->part.first = b->part.last = NULL;
 }
 
-/* There is room for one more. */
+/* Returns the bin of a context; the caller ensures room for one more. */
 static struct bin *reader_bin(struct reader *r, uint32_t context)
 {
     struct mt_flight *f = atomic_load(&job.rings->flight[context]);
@@ -887,13 +889,13 @@ static void reader_take_ring(struct reader *r, struct mt_ring *ring)
     r->packets += n;
 }
 
-/* The first ring of a thread, which has all before the next one's: neighbours share cache lines. */
+/* Returns the first ring of a thread. Its rings are adjacent, since neighbours share cache lines. */
 static unsigned reader_first(unsigned number)
 {
     return MT_GPU_RINGS * number / threads;
 }
 
-/* What came for launches that are open. */
+/* Passes on the packets of open launches. */
 static void reader_hand_on(struct reader *r)
 {
     for (unsigned i = 0; i < r->bins; i++)
@@ -939,7 +941,7 @@ static void *readers_main(void *number)
     return number;
 }
 
-/* Is there something for this thread? Always the same thread reads a ring. */
+/* Returns whether this thread has work. A ring is always read by the same thread. */
 static int reader_has_work(unsigned number, enum phase phase)
 {
     int work = phase == HAND_ON && readers[number]->late;
@@ -948,7 +950,7 @@ static int reader_has_work(unsigned number, enum phase phase)
     return work;
 }
 
-/* All threads, the caller for the first, do what they have of this; returns when all have. */
+/* Runs a phase on all threads, the caller being the first; returns when all have finished. */
 static void readers_do(enum phase phase)
 {
     pthread_mutex_lock(&job.lock);
@@ -983,7 +985,7 @@ static struct reader *reader_new(void)
     return r;
 }
 
-/* As many as there can be. */
+/* Starts as many threads as possible, up to the number wanted. */
 static void readers_start(void)
 {
     static struct reader caller;
@@ -1014,7 +1016,7 @@ static void reader_merge(struct reader *r)
     }
 }
 
-/* Compact traces. */
+/* A turn for compact traces. */
 static unsigned readers_gather(struct mt_rings *rings)
 {
     unsigned packets = 0, late = 0;
@@ -1033,7 +1035,7 @@ static unsigned readers_gather(struct mt_rings *rings)
     return packets;
 }
 
-/* Raw traces. */
+/* A turn for raw traces. */
 static void rings_packet(struct mt_rings *r, const struct mt_packet *p)
 {
     if (p->context >= MT_GPU_CONTEXTS)
@@ -1071,7 +1073,7 @@ static unsigned rings_drain(struct mt_rings *r)
     return packets;
 }
 
-/* Launches whose end was seen before their rings were looked at have all that they wrote. */
+/* Launches whose end was seen before this look at the rings have all of their packets in it. */
 static unsigned rings_poll(void)
 {
     static struct mt_flight *ended[MT_GPU_CONTEXTS];
@@ -1108,9 +1110,9 @@ static void flight_drop(struct mt_gather *first)
     }
 }
 
-/* Ends what can be ended, in order, and frees it. Returns how many left. Records that are missing are given
- * up when no packet has come for a while: the rings were looked at last at `looked`, and one came last at
- * `moved` (mt_now_ns; a slow sink can be between this and that, not after `looked`). */
+/* Ends and frees launches in order, as far as possible. Returns the number that left. Missing records are
+ * given up when no packet has come for a while: `looked` is the time of the last look at the rings, `moved`
+ * that of the last packet (mt_now_ns; time spent in a slow sink counts only before `looked`). */
 static unsigned flight_retire(uint64_t looked, uint64_t moved)
 {
     struct mt_flight_queue *q;
@@ -1134,7 +1136,7 @@ static unsigned flight_retire(uint64_t looked, uint64_t moved)
     return n;
 }
 
-/* Longer and longer, as long as nothing comes. */
+/* Sleeps longer and longer, as long as no packets come. */
 static void reader_rest(unsigned idle)
 {
     struct timespec t = {0, idle < 2000 ? 20000 : 200000};
@@ -1152,7 +1154,7 @@ static void reader_await(void)
     pthread_mutex_unlock(&awake);
 }
 
-/* 1: something came, or left. *last: when packets came last. */
+/* Returns 1 if packets came or launches left. *last: time of the last packets. */
 static int reader_turn(uint64_t *last)
 {
     unsigned moved = rings_poll();
@@ -1180,7 +1182,7 @@ static void *reader_main(void *unused)
     return unused;
 }
 
-/* A launch is under way: the reader reads until it has left. -1: there is no thread. */
+/* Wakes the reader, which reads until the launch has left. Returns -1 if there is no thread. */
 static int reader_wake(const struct mt_rings *r)
 {
     pthread_mutex_lock(&awake);

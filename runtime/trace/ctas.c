@@ -1,4 +1,4 @@
-/* The texts of MEMTRACE_CTAS and MEMTRACE_SAMPLE, and how many CTAs of a grid they leave. */
+/* Parser of MEMTRACE_CTAS and MEMTRACE_SAMPLE, and number of CTAs of a grid that they select. */
 #include "ctas.h"
 #include "memtrace/order.h"
 #include <errno.h>
@@ -19,7 +19,7 @@ static int ctas_number(const char **text, uint64_t *out)
     return !errno;
 }
 
-/* A range at *text, which ends up after it. 0, or -1: there is none. */
+/* Parses a range at *text and moves past it. Returns 0, or -1 if there is none. */
 static int ctas_range(const char **text, uint64_t *low, uint64_t *high)
 {
     *low = 0;
@@ -117,8 +117,8 @@ static uint64_t ctas_multiples(uint64_t from, uint64_t to, uint32_t every)
     return to / every + 1 - (from + every - 1) / every;
 }
 
-/* What the terms leave of the row of `length` CTAs that begins with number `first`. y, z: -1 when the row is
- * the whole grid and no term asks for them. */
+/* Finds the spans that the terms select in the row of `length` CTAs starting at number `first`. y, z: -1 if
+ * the row is the whole grid and no term uses them. */
 static unsigned spans_of(const struct mt_cta_rule *r, uint64_t first, uint64_t length, int64_t y, int64_t z,
                          struct span *out)
 {
@@ -141,10 +141,10 @@ static unsigned spans_of(const struct mt_cta_rule *r, uint64_t first, uint64_t l
     return n;
 }
 
-/* The spans may overlap. */
+/* Counts the CTAs of spans that may overlap. */
 static uint64_t count_row(struct span *s, unsigned n, uint32_t every)
 {
-    uint64_t sum = 0, next = 0; /* numbers below `next` are counted */
+    uint64_t sum = 0, next = 0; /* numbers below `next` are already counted */
     qsort(s, n, sizeof *s, by_from);
     for (unsigned i = 0; i < n; i++) {
         uint64_t from = s[i].from < next ? next : s[i].from;

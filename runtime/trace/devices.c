@@ -1,12 +1,12 @@
-/* The GPUs that the CPU device shows. */
+/* The GPUs shown by the CPU device. */
 #include "devices.h"
 #include "base/options.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Of several GPUs the process may see some, as CUDA_VISIBLE_DEVICES says: their numbers, in that order. One
- * that is not there ends the list; where none is left, all are seen. */
+/* The GPUs visible to the process, in the order of CUDA_VISIBLE_DEVICES. An invalid number ends the list; if
+ * none is left, all are visible. */
 static struct {
     int n, number[MT_DEVICES_MAX];
 } visible;

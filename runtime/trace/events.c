@@ -1,4 +1,4 @@
-/* What happens in the process besides launches: the lines that are in every companion. */
+/* Log of events in the process other than launches: the lines common to all companion files. */
 #define _GNU_SOURCE
 #include "events.h"
 #include "base/options.h"
@@ -26,9 +26,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- Of which job this process is ---- */
+/* ---- The job of this process ---- */
 
-/* What launchers tell their processes: rank, how many, and what the job is called (two parts, or one). */
+/* Variables that launchers set for their processes: rank, number of ranks, and name of the job (one or two
+ * parts). */
 static const struct launcher {
     const char *rank, *ranks, *name[2];
 } launchers[] = {
@@ -40,7 +41,7 @@ static const struct launcher {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct mt_job job;
 
-/* 0, or -1: it is no number. */
+/* Returns 0, or -1 if it is not a number. */
 static int job_number(const char *name, unsigned *out)
 {
     const char *text = name ? getenv(name) : NULL;
@@ -68,7 +69,7 @@ static void job_find(void)
     else if (l && (first || second))
         snprintf(job.name, sizeof job.name, "%s%s%s", first ? first : "", first && second ? "." : "",
                  second ? second : "");
-    else if (l) /* who started us started the others */
+    else if (l) /* the parent process has started the others */
         snprintf(job.name, sizeof job.name, "of %ld", (long)getppid());
 }
 
@@ -78,25 +79,25 @@ const struct mt_job *mt_job(void)
     return &job;
 }
 
-/* What the source files of a program's code held while it ran: `source` lines of companions. */
+/* Contents of a program's source files while it ran: `source` lines of companion files. */
 
 #define XXH_INLINE_ALL
 #define XXH_NO_STREAM
 #include <xxhash.h>
 
-enum { MOST_FILES = 256, LARGEST = 16 << 20 }; /* PTX may be as long as that */
+enum { MOST_FILES = 256, LARGEST = 16 << 20 }; /* PTX can be this long */
 
 static char *seen[MOST_FILES];
 static unsigned nseen;
 static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(noting, MT_FORK_LEAVES);
 
-/* 1 when the name is new. */
+/* Returns 1 if the name is new. */
 static int sources_note(const char *file)
 {
     int found = 0;
     pthread_mutex_lock(&noting);
-    for (unsigned i = nseen; i-- > 0 && !found;) /* sites of one file are together */
+    for (unsigned i = nseen; i-- > 0 && !found;) /* sites of one file are adjacent */
         found = strcmp(seen[i], file) == 0;
     if (nseen == MOST_FILES || (!found && !(seen[nseen] = strdup(file))))
         found = 1;
@@ -105,7 +106,7 @@ static int sources_note(const char *file)
     return !found;
 }
 
-/* A FIFO or a terminal by that name is not waited for. 0, or -1. */
+/* Hashes a file; does not wait for a FIFO or terminal of that name. Returns 0 or -1. */
 static int sources_digest(const char *file, uint64_t *bytes, XXH128_hash_t *hash)
 {
     struct stat st;
@@ -137,7 +138,7 @@ void mt_source_line(const char *file)
     mt_log_line(MT_LINE_source, &(struct mt_source_line){file, bytes, text});
 }
 
-/* ---- texts that are in no file ------------------------------------------------------------------ */
+/* ---- texts without a file ----------------------------------------------------------------------- */
 
 static struct {
     char *name, *path;
@@ -146,7 +147,7 @@ static _Atomic unsigned nkept; /* readers take no lock */
 static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(keeping, MT_FORK_LEAVES);
 
-/* The path of what was kept under this name, or the name itself. */
+/* Returns the path of the text kept under this name, or the name itself. */
 static const char *source_kept_at(const char *name)
 {
     for (unsigned i = nkept; i-- > 0;)
@@ -170,11 +171,11 @@ static int sources_put(int fd, const char *text, size_t bytes)
     return error;
 }
 
-/* Under another name first: who reads it finds it whole. 0 or an errno value. */
+/* Writes to a temporary name first, so that readers find a complete file. Returns 0 or an errno value. */
 static int sources_write(const char *path, const char *text, size_t bytes)
 {
     char temporary[PATH_MAX + 128];
-    struct timespec t; /* so that nobody foresees the name */
+    struct timespec t; /* makes the name unpredictable */
     clock_gettime(CLOCK_REALTIME, &t);
     snprintf(temporary, sizeof temporary, "%s.%ld-%ld", path, (long)getpid(), t.tv_nsec);
     int fd = mt_fd_up(open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -201,12 +202,12 @@ static int sources_is_there(const char *path, const void *text, size_t n)
 
 static const char nobody[] = "accesses have lines of a text that nobody has";
 
-/* Its path. 0, or -1 after saying why, and what follows from it. */
+/* Writes a text and keeps its path. Returns 0, or -1 after reporting the reason and its consequence. */
 static int sources_file(const char *folder, const char *name, const void *text, size_t bytes,
                         char path[PATH_MAX], const char *so)
 {
     char whole[PATH_MAX];
-    if (!realpath(folder, whole)) /* trace files will say so */
+    if (!realpath(folder, whole)) /* trace files will report it */
         return -1;
     if (snprintf(path, PATH_MAX, "%s/%s", whole, name) >= PATH_MAX)
         return -1;
@@ -229,8 +230,8 @@ static void sources_keep(const char *name, const void *text, size_t bytes)
         nkept++;
 }
 
-/* The hook in Python has a source that is in no file: it gets one in the folder, which is MEMTRACE_DIR if it
- * is NULL. 0, or -1. */
+/* Writes a source text without a file, for the Python hook, to `folder`, or to MEMTRACE_DIR if NULL. Returns
+ * 0 or -1. */
 __attribute__((visibility("default"))) int __mt_source_file(const char *folder, const char *text,
                                                             size_t bytes, char *path, size_t size)
 {
@@ -261,16 +262,17 @@ int mt_source_put(const char *name, const void *data, size_t bytes)
     return rc;
 }
 
-#define LOG_MEMORY (1u << 20) /* the log's tail in memory; what is older moves to an unnamed file */
+#define LOG_MEMORY                                                                                           \
+    (1u << 20) /* bytes of the log's tail kept in memory; older parts move to an unnamed file */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the log, the line buffer, alloc ids */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the log, the line buffer and alloc ids */
 MT_FORK_LOCK(lock, MT_FORK_LEAVES);
 static char *tail;
 static size_t tail_bytes;
 static uint64_t spilled, dropped;
 static struct mt_fd spill_file = MT_FD_NONE;
 static struct mt_jsonl line;
-/* The next number. Engines that see the process from outside (qemu) find it by its name. */
+/* The next number. Engines outside of the process (qemu) find it by its name. */
 __attribute__((visibility("default"))) _Atomic uint64_t __mt_host_seq;
 static uint64_t alloc_id; /* atomic: read without the lock */
 
@@ -286,8 +288,8 @@ int mt_tracing(void)
     return mt_options()->enable && !mt_forked();
 }
 
-/* For libmemtrace-host.so: the number given last (0: none yet), or a new one, so that host accesses and CUDA
- * calls have one order. Its own numbers need no word to it. */
+/* Returns the number given last (0: none yet), or a new one, for libmemtrace-host.so, so that host accesses
+ * and CUDA calls have one order. */
 __attribute__((visibility("default"))) uint64_t __mt_sequence(int next)
 {
     return next ? atomic_fetch_add(&__mt_host_seq, 1) : atomic_load(&__mt_host_seq) - 1;
@@ -298,11 +300,11 @@ static void (*_Atomic moved)(void);
 __attribute__((visibility("default"))) void __mt_sequence_moved(void (*tell)(void))
 {
     uint64_t none = 0;
-    atomic_compare_exchange_strong(&__mt_host_seq, &none, 1); /* for it, 0 stands for "before all" */
+    atomic_compare_exchange_strong(&__mt_host_seq, &none, 1); /* there, 0 stands for "before all" */
     moved = tell;
 }
 
-/* ---- what copies read of the program's memory ---- */
+/* ---- program memory read by copies ---- */
 
 typedef void events_tell(uint64_t address, uint64_t bytes, const char *file, uint32_t line);
 static events_tell *_Atomic reads;
@@ -312,7 +314,7 @@ __attribute__((visibility("default"))) void __mt_host_reads(events_tell *tell)
     reads = tell;
 }
 
-/* Host tracing on machine code sees that this is called: its first two arguments and its name stay. */
+/* Host tracing on machine code intercepts this function: keep its name and first two arguments. */
 __attribute__((visibility("default"), noinline)) void __mt_host_read(uint64_t address, uint64_t bytes,
                                                                      const struct mt_host_site *site)
 {
@@ -347,7 +349,7 @@ uint64_t mt_event_seq(void)
 
 /* ---- the log ---- */
 
-/* Moves the tail to the file. 0, or -1: it stays. */
+/* Moves the tail to the file. Returns 0, or -1 if it stays in memory. */
 static int events_spill(void)
 {
     if (spill_file.fd < 0) {
@@ -445,7 +447,7 @@ size_t mt_log_read(uint64_t from, void *out, size_t bytes)
 
 /* ---- lines ---- */
 
-/* Between begin and end the lock is held, so that the log is in the order of the sequence numbers. */
+/* Starts a line. The lock is held until its end, so that the log is in the order of the sequence numbers. */
 static int events_begin(uint64_t *seq)
 {
     if (!mt_tracing())
@@ -467,7 +469,7 @@ static int events_device(int device)
     return device >= 0 && mt_devices_numbered() ? mt_device_number(device) : -1;
 }
 
-/* Of processes of a job the times say which event comes first. */
+/* Returns the time in jobs, which orders events of several processes, else 0. */
 static uint64_t events_time(void)
 {
     return *mt_job()->name ? mt_now_ns() : 0;
@@ -658,7 +660,7 @@ static _Atomic int site_spaces;
 
 int mt_log_spaces(void)
 {
-    /* Code that is compiled when it is needed comes late: its option says it before. */
+    /* code compiled at run time comes later: its option announces it */
     const char *asked = mt_options()->spaces;
     return site_spaces || strstr(mt_options()->ptx_options, "--mt-spaces=") || strstr(asked, "shared") ||
            strstr(asked, "local");
@@ -713,7 +715,7 @@ void mt_event_sites(const struct mt_image_head *head, uint32_t base)
 
 /* ---- Lines of copies and fills of several planes ---- */
 
-/* Rows that follow each other without a gap are one block. */
+/* Returns 0 if the rows are contiguous and form one block. */
 static int planes_have_gaps(const struct mt_planes *p, const struct mt_planes_size *size)
 {
     return size->height > 1 && p->pitch != size->width;

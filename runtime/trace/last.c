@@ -1,4 +1,4 @@
-/* A process ends with its last thread when main has called pthread_exit. */
+/* Process exit with the last thread, after main has called pthread_exit. */
 #include "last.h"
 #include "base/thread.h"
 #include "base/fork.h"
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define LOOK_NS 10000000
-#define EMULATOR 4u /* threads that qemu may have before the program begins: one, as a rule */
+#define EMULATOR 4u /* most threads that qemu may have before the program begins: usually one */
 
 struct own {
     pid_t thread;
@@ -53,7 +53,7 @@ void mt_last_ours_end(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* qemu's own threads are in the list of the program's, and were there before it. */
+/* Returns 1 under qemu, whose own threads are in the program's list and existed before it. */
 static int last_emulated(void)
 {
     unsigned a, word[3];
@@ -86,7 +86,7 @@ static int is_ours(pid_t thread)
     return o != NULL;
 }
 
-/* The first thread stays in the list, dead, as long as there are others. */
+/* Returns 1 for a dead thread: the first thread stays in the list, dead, while others exist. */
 static int is_dead(pid_t thread)
 {
     char path[64], text[256] = "";
@@ -100,8 +100,8 @@ static int is_dead(pid_t thread)
 }
 
 struct look {
-    uint64_t threads, sum; /* of the list: how many, and their numbers added up */
-    int others;            /* one of the program lives, or it is not known */
+    uint64_t threads, sum; /* of the list: number of threads, and sum of their ids */
+    int others;            /* a thread of the program is alive, or unknown */
 };
 
 static struct look last_list(void)
@@ -120,8 +120,8 @@ static struct look last_list(void)
     return l;
 }
 
-/* When a thread ends while the list is read, the kernel may leave out others behind it, which live: a list is
- * believed when the next is the same. */
+/* Waits for the last thread. If a thread ends while the list is read, the kernel may omit living threads
+ * after it: a list is trusted only if the next one is equal. */
 static void *last_watch(void *unused)
 {
     const struct timespec step = {0, LOOK_NS};
@@ -136,7 +136,7 @@ static void *last_watch(void *unused)
     return unused;
 }
 
-/* Called in the first thread, which ends while the process goes on. */
+/* Runs in the first thread, which ends while the process continues. */
 static void main_ends(void *unused)
 {
     (void)unused;

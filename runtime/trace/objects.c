@@ -1,4 +1,4 @@
-/* Allocations as the trace knows them, on both devices: an id per allocation, found by address. */
+/* Allocations as known to the trace, on both devices: an id per allocation, found by address. */
 #define _GNU_SOURCE
 #include "objects.h"
 #include "trace/events.h"
@@ -13,12 +13,13 @@
 struct mt_object {
     uint64_t id, base, bytes;
     const char *kind;
-    int device; /* as of mt_event_alloc */
-    char *rest; /* of its name; malloc'ed, NULL: it has no name */
+    int device; /* as for mt_event_alloc */
+    char *rest; /* rest of its name, from malloc; NULL: no name */
 };
 static struct mt_ranges objects = MT_RANGES_INIT;
 MT_FORK_TABLE(objects);
-static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER; /* names, and that nobody frees what gets one */
+static pthread_mutex_t naming =
+    PTHREAD_MUTEX_INITIALIZER; /* protects names, and named objects from being freed */
 MT_FORK_LOCK(naming, MT_FORK_LEAVES);
 
 int64_t mt_object_add(const void *p, uint64_t bytes, const char *kind, int device,
@@ -40,7 +41,7 @@ int64_t mt_object_add(const void *p, uint64_t bytes, const char *kind, int devic
 int64_t mt_object_id(const void *p)
 {
     struct mt_range r;
-    pthread_mutex_lock(&naming); /* nobody frees it meanwhile */
+    pthread_mutex_lock(&naming); /* keeps it from being freed meanwhile */
     int found = mt_ranges_find(&objects, (uint64_t)(uintptr_t)p, &r);
     int64_t id = found ? (int64_t)((struct mt_object *)r.data)->id : -1;
     pthread_mutex_unlock(&naming);
@@ -67,7 +68,7 @@ void mt_object_done(struct mt_object *o, int freed)
     pthread_mutex_unlock(&naming);
 }
 
-/* With the lock held. */
+/* Called with the lock held. */
 static void object_rename(struct mt_object *o, const struct mt_object_name *n)
 {
     const char *kept = n->record && o->rest ? o->rest : "";
@@ -75,7 +76,7 @@ static void object_rename(struct mt_object *o, const struct mt_object_name *n)
     int arrow = n->record == MT_NAME_POINTED && *kept == '.';
     if (asprintf(&rest, "%s%s", n->rest, kept) < 0 ||
         asprintf(&name, "%s%s%s", n->name, arrow ? "->" : "", kept + arrow) < 0) {
-        free(rest); /* without memory it keeps the name that it has */
+        free(rest); /* out of memory: keeps its name */
         return;
     }
     mt_event_name(o->id, name);
@@ -109,7 +110,7 @@ void mt_object_name_whole(const void *p, const char *name)
             object_rename(r.data, &(struct mt_object_name){name, "", 0});
         pthread_mutex_unlock(&naming);
         if (found && !forgotten)
-            mt_python_forget(id); /* has a lock that comes before this one */
+            mt_python_forget(id); /* takes a lock that comes before this one */
     }
 }
 
@@ -123,7 +124,7 @@ int mt_object_is_device(const void *p)
 int mt_object_device(const void *p)
 {
     struct mt_range r;
-    pthread_mutex_lock(&naming); /* nobody frees it meanwhile */
+    pthread_mutex_lock(&naming); /* keeps it from being freed meanwhile */
     int found = mt_ranges_find(&objects, (uint64_t)(uintptr_t)p, &r);
     int device = found ? ((struct mt_object *)r.data)->device : -1;
     pthread_mutex_unlock(&naming);

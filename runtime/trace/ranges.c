@@ -6,14 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ranges are in leaves of so many, so that a table of a million changes as fast as one of a thousand. */
+/* Ranges are stored in leaves of this size, so that a table of a million changes as fast as one of a
+ * thousand. */
 enum { LEAF = 512 };
 struct mt_ranges_leaf {
     size_t n;
     struct mt_range at[LEAF];
 };
 
-/* Between two ranges: before number `i` of this leaf. */
+/* A place between two ranges: before number `i` of this leaf. */
 struct ranges_place {
     size_t leaf, i;
 };
@@ -23,7 +24,7 @@ static uint64_t ranges_first(const struct mt_ranges *t, size_t leaf)
     return t->at[leaf]->at[0].base;
 }
 
-/* Behind the last range with base <= address; i is 0 only where there is none. */
+/* Returns the place after the last range with base <= address; i is 0 only if there is none. */
 static struct ranges_place ranges_behind(const struct mt_ranges *t, uint64_t address)
 {
     size_t leaf = MT_FIRST(i, t->n, ranges_first(t, i) > address);
@@ -32,7 +33,7 @@ static struct ranges_place ranges_behind(const struct mt_ranges *t, uint64_t add
     return (struct ranges_place){leaf, MT_FIRST(i, t->at[leaf]->n, t->at[leaf]->at[i].base > address)};
 }
 
-/* The two neighbours of a place, or NULL. */
+/* Return the neighbours of a place, or NULL. */
 static struct mt_range *ranges_below(const struct mt_ranges *t, struct ranges_place p)
 {
     return p.i ? &t->at[p.leaf]->at[p.i - 1] : NULL;
@@ -50,8 +51,8 @@ static uint64_t ranges_length(const struct mt_range *r)
     return r->bytes ? r->bytes : 1;
 }
 
-/* Room for one more range at *p: a new leaf where there is none, or one that takes the upper half of a full
- * one, of one that grows at its end nothing. */
+/* Makes room for one more range at *p: adds a first leaf, or splits a full one in half, or begins a new one
+ * if the table grows at its end. */
 static int ranges_make_room(struct mt_ranges *t, struct ranges_place *p)
 {
     struct mt_ranges_leaf *old = t->n ? t->at[p->leaf] : NULL, *leaf;

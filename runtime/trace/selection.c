@@ -1,6 +1,6 @@
-/* Which launches are traced: MEMTRACE_KERNELS, MEMTRACE_LAUNCHES, MEMTRACE_SAMPLE, MEMTRACE_LIMIT,
- * MEMTRACE_FROM_START, MEMTRACE_NVTX and the program's memtrace_start and memtrace_stop; and which of
- * their CTAs: MEMTRACE_CTAS, MEMTRACE_SAMPLE. */
+/* Selection of the launches to trace: MEMTRACE_KERNELS, MEMTRACE_LAUNCHES, MEMTRACE_SAMPLE, MEMTRACE_LIMIT,
+ * MEMTRACE_FROM_START, MEMTRACE_NVTX and the program's memtrace_start and memtrace_stop; and of their CTAs:
+ * MEMTRACE_CTAS, MEMTRACE_SAMPLE. */
 #define _GNU_SOURCE
 #include "selection.h"
 #include "events.h"
@@ -19,8 +19,8 @@
 #include <unistd.h>
 #include <wchar.h>
 
-/* What NVTX 3 and a tool that it loads agree on, as far as we use it. Programs compiled with any NVTX 3
- * header call through pointers, which are in tables that the tool asks for and fills. */
+/* Interface between NVTX 3 and its tool, as far as used here. Programs compiled with any NVTX 3 header call
+ * through pointers, in tables that the tool requests and fills. */
 
 struct nvtx_attributes {
     uint16_t version, size;
@@ -33,7 +33,7 @@ struct nvtx_attributes {
     const void *message;
 };
 enum { NVTX_ASCII = 1, NVTX_WIDE = 2, NVTX_REGISTERED = 3 }; /* message_type */
-#define NVTX_NO_LEVEL (-2)                                   /* no push and pop here */
+#define NVTX_NO_LEVEL (-2)                                   /* value without push and pop */
 
 enum { NVTX_CALLBACKS = 1 };            /* export table */
 enum { NVTX_CORE = 1, NVTX_CORE2 = 5 }; /* its modules */
@@ -43,28 +43,29 @@ struct nvtx_callbacks {
     int (*module)(int module, nvtx_function ***table, unsigned *size);
 };
 
-/* NVTX ranges: libmemtrace.so is the tool that the program's NVTX loads (InitializeInjectionNvtx2). */
+/* NVTX ranges: libmemtrace.so is the tool loaded by the program's NVTX (InitializeInjectionNvtx2). */
 
 #define EXPORT __attribute__((visibility("default")))
-#define NAME_MAX_BYTES 1000 /* of a range; more is cut */
+#define NAME_MAX_BYTES 1000 /* longest range name; the rest is cut off */
 
-/* Domains and registered strings are names that the program holds on to; they are few and kept. */
+/* Domains and registered strings are names to which the program holds pointers; they are few and never freed.
+ */
 struct name {
-    char text[1]; /* allocated as long as it is */
+    char text[1]; /* allocated at its full length */
 };
 
 struct range {
-    struct range *next, **link; /* of all that are open */
-    struct range *below;        /* pushed by this thread before */
-    const struct name *domain;  /* NULL: the default one */
-    uint64_t id;                /* of started ones, from 1; 0: pushed */
+    struct range *next, **link; /* list of all open ranges */
+    struct range *below;        /* previous one pushed by this thread */
+    const struct name *domain;  /* NULL: the default domain */
+    uint64_t id;                /* id of a started range, from 1; 0: pushed */
     int matches;
     struct mt_range_line event;
     char text[];
 };
 
 _Atomic int mt_registered;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list */
 MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
 static struct range *open_ranges;
 static uint64_t started;
@@ -93,9 +94,9 @@ static void read_option(void)
         mt_report("MEMTRACE_NVTX=%s: %s; launches are traced inside and outside of all ranges", text, why);
 }
 
-/* Is a launch that this thread makes now inside a range whose name MEMTRACE_NVTX matches: one that this
- * thread pushed, or one that any thread started? With `!` in front of the expression: is it inside none?
- * Without the setting 1. */
+/* Returns 1 if a launch made now by this thread is inside a range whose name matches MEMTRACE_NVTX, pushed by
+ * this thread or started by any. With `!` before the expression: if it is inside none. Without the setting:
+ * 1. */
 static int nvtx_takes(void)
 {
     pthread_once(&nvtx_once, read_option);
@@ -119,7 +120,7 @@ static size_t nvtx_narrow(char *out, const wchar_t *text)
     return n;
 }
 
-/* Cut between two characters. */
+/* Cuts a long text at a character boundary. */
 static size_t nvtx_copy(char *out, const char *text)
 {
     size_t n = strnlen(text, NAME_MAX_BYTES - 1);
@@ -199,7 +200,7 @@ static void end_locked(struct range *r)
         r->next->link = r->link;
 }
 
-/* A child of fork shares none of this: its parent's threads may hold the lock. */
+/* A forked child does nothing here: threads of its parent may have held the lock. */
 static int nvtx_push(const char *text, size_t n, const struct name *domain)
 {
     struct range *r = mt_tracing() ? nvtx_begin(text, n, domain, 0) : NULL;
@@ -239,7 +240,7 @@ static uint64_t nvtx_start(const char *text, size_t n, const struct name *domain
     struct range *r = mt_tracing() ? nvtx_begin(text, n, domain, 1) : NULL;
     if (!r)
         return 0;
-    uint64_t id = r->id; /* who has it may end the range at nvtx_once */
+    uint64_t id = r->id; /* another thread with the id may end the range from here on */
     started_matches += r->matches;
     return id;
 }
@@ -272,7 +273,7 @@ void mt_nvtx_finish(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- the API: what the tables get, and what programs of the old libnvToolsExt call by name ------------- */
+/* ---- API: functions in the tables, also called by name by programs with the old libnvToolsExt ---------- */
 
 EXPORT int nvtxRangePushA(const char *text)
 {
@@ -345,7 +346,7 @@ EXPORT void *nvtxDomainCreateW(const wchar_t *text)
 }
 EXPORT void nvtxDomainDestroy(void *domain)
 {
-    (void)domain; /* ranges in it may be open */
+    (void)domain; /* ranges in it may still be open */
 }
 EXPORT void *nvtxDomainRegisterStringA(void *domain, const char *text)
 {
@@ -358,7 +359,7 @@ EXPORT void *nvtxDomainRegisterStringW(void *domain, const wchar_t *text)
     return keep_wide(text ? text : L"");
 }
 
-/* By the number of the callback in its table. */
+/* Indexed by the callback's number in its table. */
 static const struct entry {
     unsigned module, id;
     nvtx_function f;
@@ -374,9 +375,8 @@ static const struct entry {
                             ENTRY(NVTX_CORE2, 12, nvtxDomainCreateA) ENTRY(NVTX_CORE2, 13, nvtxDomainCreateW)
                                 ENTRY(NVTX_CORE2, 14, nvtxDomainDestroy)};
 
-/* A process that a traced one started has our name in its environment, too, and NVTX may load us there for
- * nothing: into a scope of our own, and no kernels have come with us.
- * Ranges that belong to no trace are not kept. */
+/* Returns 1 if this process is traced. Child processes of a traced one inherit our name in their environment,
+ * and NVTX may load us there into a separate scope, without any kernels. Ranges are then not kept. */
 static int is_wanted(void)
 {
     void *program = dlopen(NULL, RTLD_LAZY);
@@ -386,8 +386,8 @@ static int is_wanted(void)
     return linked || mt_registered;
 }
 
-/* NVTX calls this nvtx_once for each copy of it in the process. 1: the tool is there; 0: NVTX does nothing.
- */
+/* Called by NVTX once for each copy of it in the process. Returns 1 to be used as the tool; 0: NVTX does
+ * nothing. */
 EXPORT int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id))
 {
     const struct nvtx_callbacks *c = get_table ? get_table(NVTX_CALLBACKS) : NULL;
@@ -403,8 +403,8 @@ EXPORT int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id))
     return 1;
 }
 
-/* NVTX looks for a tool in the environment, at the program's first call of it.
- * Another tool keeps its place. */
+/* Puts our name into the environment, where NVTX looks for a tool at the program's first call. Another tool
+ * is left in place. */
 __attribute__((constructor)) static void nvtx_offer(void)
 {
     const char *enable = secure_getenv("MEMTRACE_ENABLE");
@@ -426,7 +426,7 @@ static struct {
 static _Atomic uint64_t launches, bytes, left_out;
 static _Atomic int on = 1;
 
-/* MEMTRACE_SAMPLE=launch:N counts the launches of each kernel. */
+/* A kernel with its number of launches, for MEMTRACE_SAMPLE=launch:N. */
 struct kernel {
     struct kernel *next;
     uint64_t launches;
@@ -449,7 +449,7 @@ static void read_kernels(const char *text)
         mt_report("MEMTRACE_KERNELS=%s: %s; all kernels are traced", text, why);
 }
 
-/* A number of a launch; 0 when there is none at *text, which is `missing` then. */
+/* Parses a launch number; 0 if there is none at *text, which is then `missing`. */
 static int selection_number(const char **text, uint64_t *out)
 {
     char *end;
@@ -504,7 +504,8 @@ static void read_options(void)
         on = 0;
 }
 
-/* The number of this launch among those of its kernel. Without memory it is the first one: traced. */
+/* Returns the number of this launch among those of its kernel; that of the first, which is traced, if out of
+ * memory. */
 static uint64_t launch_of(const char *name)
 {
     uint64_t n = 0;
@@ -557,7 +558,7 @@ static const char *selection_reason(const struct mt_launch_line *l)
 static pthread_mutex_t count_lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(count_lock, MT_FORK_LEAVES);
 
-/* Programs launch the same grids again and again, and a count may take a while. */
+/* Counts the selected CTAs. Caches the last grid, since programs repeat grids and counting may take long. */
 static void count_ctas(struct mt_launch_line *l)
 {
     static uint32_t grid[3];
@@ -609,7 +610,7 @@ void mt_selection_wrote(uint64_t n)
                   (double)now / (1 << 30));
 }
 
-/* on 1, 0: the program asked for the launches from here on, or for none. */
+/* on 1, 0: the program switched tracing of launches on, or off. */
 static void selection_switch(int to)
 {
     pthread_once(&once, read_options);
@@ -622,7 +623,7 @@ void mt_selection_profiler(int to)
         selection_switch(to);
 }
 
-/* What programs call: include/memtrace/annotate.h. */
+/* Called by programs: include/memtrace/annotate.h. */
 __attribute__((visibility("default"))) void memtrace_start(void)
 {
     selection_switch(1);

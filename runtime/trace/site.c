@@ -1,5 +1,5 @@
-/* Source place of a CUDA call in host code, as the pass emits it (docs/design/pass.md,
- * "Host side of the pass"). */
+/* Source location of a CUDA call in host code, as emitted by the pass (docs/design/pass.md, "Host side of the
+ * pass"). */
 #define _GNU_SOURCE
 #include "site.h"
 #include "base/fork.h"
@@ -17,10 +17,10 @@
 enum { SITES = 1 << 15, BUCKETS = 2 * SITES, PATH = 4096, FRAMES = 1000 };
 
 static const struct mt_python *_Atomic layout;
-static pthread_mutex_t python_lock = PTHREAD_MUTEX_INITIALIZER; /* the places */
+static pthread_mutex_t python_lock = PTHREAD_MUTEX_INITIALIZER; /* protects the sites */
 MT_FORK_LOCK(python_lock, MT_FORK_LEAVES);
-static struct mt_host_site sites[SITES]; /* in this library, which stays: mt_host_site_there */
-static uint32_t nsites, bucket[BUCKETS]; /* the site's number + 1 */
+static struct mt_host_site sites[SITES]; /* in this library, which is never unloaded: mt_host_site_there */
+static uint32_t nsites, bucket[BUCKETS]; /* number of the site + 1 */
 
 __attribute__((visibility("default"))) int __mt_python_set(const struct mt_python *p)
 {
@@ -36,7 +36,7 @@ static size_t python_utf8(uint32_t c, char *out)
 {
     unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
     static const unsigned char first[] = {0, 0xc0, 0xe0, 0xf0};
-    if (c >= 0xdc80 && c < 0xdd00) { /* a byte of a path that is not UTF-8 (PEP 383) */
+    if (c >= 0xdc80 && c < 0xdd00) { /* byte of a path that is not UTF-8 (PEP 383) */
         *out = (char)c;
         return 1;
     }
@@ -46,7 +46,7 @@ static size_t python_utf8(uint32_t c, char *out)
     return more + 1;
 }
 
-/* A string of Python, as a path. 0; -1: it does not fit. */
+/* Converts a Python string to a path. Returns 0, or -1 if it does not fit. */
 static int python_text(const struct mt_python *p, const char *string, char out[PATH])
 {
     uint64_t length;
@@ -108,7 +108,7 @@ static const struct mt_host_site *python_keep(const char *file, uint32_t line)
     return found;
 }
 
-/* 1: the place is one of a Python program. */
+/* Returns 1 if the site is one of a Python program. */
 static int python_is(const struct mt_host_site *site)
 {
     return (uintptr_t)site >= (uintptr_t)sites && (uintptr_t)site < (uintptr_t)(sites + SITES);
@@ -123,7 +123,7 @@ static const char *python_at(const char *object, uint32_t offset)
     return word;
 }
 
-/* What a frame runs; NULL: the interpreter's own. */
+/* Returns the code object of a frame, or NULL for an internal frame of the interpreter. */
 static const char *python_code(const struct mt_python *p, const char *frame)
 {
     const char *code = (const char *)((uintptr_t)python_at(frame, p->frame_code) & ~(uintptr_t)7);
@@ -142,7 +142,7 @@ static int python_is_skipped(const struct mt_python *p, const char *file)
 
 struct python_walk {
     const struct mt_python *p;
-    const char *frame, *code; /* the next one; what the last one runs, there at this byte */
+    const char *frame, *code; /* the next frame; code of the last one, and its byte offset */
     int byte, line, skipped;
     unsigned left;
     char file[PATH];
@@ -160,8 +160,8 @@ static struct python_walk *python_begin(struct python_walk *w)
     return w;
 }
 
-/* The next frame outwards that has a line; the interpreter's own, around __init__, have none. 0: there is
- * none. */
+/* Moves to the next outer frame with a line; internal frames around __init__ have none. Returns 0 at the end.
+ */
 static int python_next(struct python_walk *w)
 {
     const struct mt_python *p = w->p;
@@ -195,8 +195,8 @@ const struct mt_host_site *mt_python_site(void)
     return line > 0 ? python_keep(file, (uint32_t)line) : NULL;
 }
 
-/* The expression of the program that makes the call under way, in its innermost function, then in that one's
- * callers, as long as no package's function is between them. How many there are. */
+/* Collects the expression that makes the call under way, in the program's innermost function and in its
+ * callers, up to the first function of a package. Returns their number. */
 static unsigned python_locations(struct mt_python_location *out, unsigned room)
 {
     struct python_walk walk, *w = python_begin(&walk);
@@ -224,23 +224,23 @@ __attribute__((visibility("default"))) unsigned __mt_python_line(char *file, uns
     return site->line;
 }
 
-/* What a Python program calls its allocations. Each place that allocates is asked for once; then its name is
- * known here. */
+/* Names of allocations in a Python program. Each place that allocates is looked up once by the hook; its name
+ * is then stored here. */
 
 enum { NAME_BUCKETS = 1 << 12, CALLS = 1 << 14 };
 
-struct waiting { /* for its name */
+struct waiting { /* waiting for its name */
     struct waiting *next;
     uint64_t id;
 };
 struct call {                  /* an expression and those that led to it */
-    struct call *next, *later; /* in its bucket, to be asked for */
+    struct call *next, *later; /* next in its bucket; next to be looked up */
     struct mt_python_asked asked;
-    char *name; /* NULL: not known yet; "": it has none */
+    char *name; /* NULL: unknown yet; "": none */
     struct waiting *waiting;
 };
 static pthread_mutex_t python_names_lock = PTHREAD_MUTEX_INITIALIZER;
-MT_FORK_LOCK(python_names_lock, MT_FORK_TABLES); /* names are logged meanwhile */
+MT_FORK_LOCK(python_names_lock, MT_FORK_TABLES); /* held while names are logged */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct call *buckets[NAME_BUCKETS], *calls[CALLS], *first, **last = &first;
 static uint64_t ncalls;
@@ -278,7 +278,8 @@ static void names_full(void)
                CALLS);
 }
 
-/* With the python_names_lock held. NULL: there are too many, or no memory; such allocations have no name. */
+/* Finds a call. Returns NULL if there are too many, or no memory; such allocations have no name. Called with
+ * python_names_lock held. */
 static struct call *names_find(struct mt_python_asked *a)
 {
     struct call **bucket = &buckets[names_bucket(a)], *c = *bucket;
@@ -377,7 +378,7 @@ static _Thread_local const struct mt_host_site *pending, *taken;
 static const struct mt_host_site *(*_Atomic ask)(void);
 const char mt_host_code_name[] = "code";
 
-#ifdef DLFO_STRUCT_HAS_EH_DBASE /* the C library has it from 2.35 on */
+#ifdef DLFO_STRUCT_HAS_EH_DBASE /* in the C library since 2.35 */
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 #endif
 
@@ -397,8 +398,8 @@ static int ends_with(const char *s, const char *tail)
     return n >= m && !memcmp(s + n - m, tail, m);
 }
 
-/* A place inside CUDA's own C++ wrappers (cudaMalloc<T> in cuda_runtime.h), or inside a kernel's host stub,
- * says less than the user's line that led there. */
+/* Returns 1 for a place inside CUDA's own C++ wrappers (cudaMalloc<T> in cuda_runtime.h), or inside a
+ * kernel's host stub, which says less than the user's line that led there. */
 static int is_inner(const struct mt_host_site *site)
 {
     if (ends_with(site->file, "/cuda_runtime.h"))

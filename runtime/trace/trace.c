@@ -1,4 +1,4 @@
-/* The trace of one CUDA stream: its companion, its output (raw or compact), and both together. */
+/* Trace of one CUDA stream: its companion file, its output (raw or compact), and both together. */
 #define _GNU_SOURCE
 #include "trace.h"
 #include "events.h"
@@ -28,39 +28,37 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- companions, MemTrace-pipe-N.meta: JSON lines as docs/trace-format.md says. Lines of the process's log
- * (events.h) are copied in before each line of its own, so a companion that begins late has them all. Regular
- * file or FIFO; a FIFO without reader holds nothing up: lines wait in memory until one comes. Calls on one
- * companion may come from many threads. When writing fails the reason is reported once and the companion is
- * off.
- *
- * A compact trace has the same lines inside, too, for readers of a FIFO and of a file that was moved alone.
- * The companion beside it goes on when the stream has ended (later frees), and says how it ended when the
- * trace itself could not take its last lines. ---- */
+/* ---- companion files, MemTrace-pipe-N.meta: JSON lines (docs/trace-format.md). Lines of the process's log
+ * (events.h) are copied in before each own line, so a companion that begins late has them all. Regular file
+ * or FIFO; a FIFO without reader blocks nothing: lines wait in memory for a reader. Many threads may call
+ * functions on one companion. When writing fails, the reason is reported once and the companion is off.  A
+ * compact trace contains the same lines, too, for readers of a FIFO or of a file moved alone. The companion
+ * file continues after the stream has ended (later frees), and tells how the trace ended if the trace itself
+ * could not take its last lines. ---- */
 
 #define CHUNK 65536u               /* bytes gathered before a write */
-#define HELD (16u << 20)           /* bytes that may wait for a FIFO's reader */
-#define FLUSH_NS 50000000u         /* at most this old in memory when a launch ends */
-#define LAST_WAIT_NS 2000000000ull /* for a FIFO's reader at the end */
+#define HELD (16u << 20)           /* most bytes waiting for a FIFO's reader */
+#define FLUSH_NS 50000000u         /* longest time in memory after the end of a launch */
+#define LAST_WAIT_NS 2000000000ull /* longest wait for a FIFO's reader at the end */
 
 uint64_t mt_companion_repeats = 256u << 20;
 static _Atomic uint64_t repeated;
 static pthread_mutex_t first_lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(first_lock, MT_FORK_LEAVES);
-static struct mt_companion_writer *_Atomic first; /* has every event; NULL: none yet, or it is off */
+static struct mt_companion_writer *_Atomic first; /* companion with all events; NULL: none yet, or off */
 static char first_name[256];                      /* its file name */
 
 struct mt_companion_writer {
     pthread_mutex_t lock;
     struct mt_file file;
-    int (*write)(void *self, const char *lines, size_t bytes); /* instead of the file, or NULL */
+    int (*write)(void *self, const char *lines, size_t bytes); /* replaces the file, or NULL */
     void *self;
     char *path;
-    int off, parked, waiting; /* waiting: a FIFO that nobody reads yet */
+    int off, parked, waiting; /* waiting: a FIFO without reader so far */
     char *out;
     size_t n, capacity;
-    int shared;        /* the log is left to the first companion */
-    uint64_t log_at;   /* how far the log is copied */
+    int shared;        /* the first companion holds the log */
+    uint64_t log_at;   /* position up to which the log is copied */
     uint64_t ended_at; /* log_at when `end` was written */
     int ended;
     uint64_t flushed_ns;
@@ -80,7 +78,8 @@ static void turn_off(struct mt_companion_writer *c, const char *why)
     mt_file_close(&c->file);
 }
 
-/* Makes the descriptor usable: a parked file, or a FIFO whose reader may have come. 0, or EAGAIN. */
+/* Makes the descriptor usable: of a parked file, or of a FIFO whose reader may have come. Returns 0 or
+ * EAGAIN. */
 static int companion_wake(struct mt_companion_writer *c)
 {
     char why[512];
@@ -94,7 +93,7 @@ static int companion_wake(struct mt_companion_writer *c)
     return rc;
 }
 
-/* What comes in pieces of the log may end inside a line: that waits for its rest. */
+/* Writes whole lines; an incomplete line at the end of a piece of the log waits for its rest. */
 static void companion_write_lines(struct mt_companion_writer *c)
 {
     const char *last = memrchr(c->out, '\n', c->n);
@@ -136,7 +135,7 @@ static void write_out(struct mt_companion_writer *c)
     c->flushed_ns = mt_now_ns();
 }
 
-/* Room for `bytes` more, or NULL. */
+/* Returns room for `bytes` more, or NULL. */
 static char *companion_room(struct mt_companion_writer *c, size_t bytes)
 {
     if (c->n + bytes > CHUNK)
@@ -168,8 +167,8 @@ static void put_line(struct mt_companion_writer *c, enum mt_line_kind kind, cons
     }
 }
 
-/* When tracing began, by two clocks: the same in all companions of the process, so that readers know them for
- * one run. The second one goes on when the machine starts anew. */
+/* Start of tracing by two clocks, equal in all companions of the process, which identifies a run. The second
+ * clock continues over reboots. */
 static uint64_t process_start, process_wall_ms;
 
 static uint64_t companion_once(uint64_t *start, uint64_t now)
@@ -201,7 +200,7 @@ static void put_header(struct mt_companion_writer *c, const struct mt_header_lin
     put_line(c, MT_LINE_header, &l);
 }
 
-/* 1 when the process's events are not repeated in this companion any more. */
+/* Returns 1 if the process's events are no longer repeated in this companion. */
 static int leave_to_first(struct mt_companion_writer *c)
 {
     char name[sizeof first_name] = "";
@@ -242,7 +241,7 @@ static uint64_t companion_number(const char *line, const char *key)
     return at ? strtoull(at + strlen(key), NULL, 10) : 0;
 }
 
-/* exec leaves the process its number, and so the names of its traces: says which trace goes. */
+/* Reports which trace is lost: after exec the process keeps its number, and so the names of its traces. */
 static void companion_tell_exec(const char *path)
 {
     char line[8192] = "";
@@ -279,8 +278,8 @@ static void companion_close(struct mt_companion_writer *c)
     free(c);
 }
 
-/* head: of its keys `device` to `workers`, `trace`, `format` and `stream`. NULL: *why is a sentence for the
- * user. */
+/* Opens a companion. head: keys `device` to `workers`, `trace`, `format` and `stream`. Returns NULL with *why
+ * set to a sentence for the user. */
 static struct mt_companion_writer *companion_open(const char *path, const struct mt_header_line *head,
                                                   char *why, size_t size)
 {
@@ -314,8 +313,8 @@ static struct mt_companion_writer *companion_open(const char *path, const struct
     return c;
 }
 
-/* The same lines into a compact trace: `write` gets whole lines and returns 0 or an errno value; the
- * companion is then off without a word. One call at a time. */
+/* Opens a companion inside a compact trace: `write` gets whole lines and returns 0 or an errno value, which
+ * turns the companion off silently. One call at a time. */
 static struct mt_companion_writer *companion_inside(const struct mt_header_line *head,
                                                     int (*write)(void *self, const char *lines, size_t bytes),
                                                     void *self, char *why, size_t size)
@@ -333,7 +332,7 @@ static struct mt_companion_writer *companion_inside(const struct mt_header_line 
     return c;
 }
 
-/* As it is written: with the place of its call, and the device's number. */
+/* Returns the launch line as written: with the place of its call, and the device's number. */
 static struct mt_launch_line companion_launch(const struct mt_launch_line *launch)
 {
     struct mt_launch_line l = *launch;
@@ -342,14 +341,14 @@ static struct mt_launch_line companion_launch(const struct mt_launch_line *launc
     return l;
 }
 
-/* A line of the log, for all companions. */
+/* Adds a launch line to the log, for all companions. */
 static void launch_log(const struct mt_launch_line *l)
 {
     struct mt_launch_line line = companion_launch(l);
     mt_log_line(MT_LINE_launch, &line);
 }
 
-/* 1, with the lock held, when there is something to write to. */
+/* Returns 1, with the lock held, if the companion can be written to. */
 static int companion_enter(struct mt_companion_writer *c)
 {
     if (!c || mt_forked())
@@ -366,7 +365,7 @@ static void companion_leave(struct mt_companion_writer *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* A `kernel` line: what the chunks of a compact trace call it. */
+/* Writes a `kernel` line: the name of a kernel id in the chunks of a compact trace. */
 static void companion_kernel(struct mt_companion_writer *c, uint64_t id, const char *name)
 {
     if (!companion_enter(c))
@@ -375,7 +374,7 @@ static void companion_kernel(struct mt_companion_writer *c, uint64_t id, const c
     companion_leave(c);
 }
 
-/* A `kernel` line: what the chunks of a compact trace call it. */
+/* Writes a launch line. */
 static void mt_companion_launch(struct mt_companion_writer *c, const struct mt_launch_line *l)
 {
     if (!companion_enter(c))
@@ -388,7 +387,7 @@ static void mt_companion_launch(struct mt_companion_writer *c, const struct mt_l
     companion_leave(c);
 }
 
-/* A `kernel` line: what the chunks of a compact trace call it. */
+/* Writes a `lost` line. */
 static void companion_lost(struct mt_companion_writer *c, uint64_t count, const char *why)
 {
     if (!companion_enter(c))
@@ -397,7 +396,7 @@ static void companion_lost(struct mt_companion_writer *c, uint64_t count, const 
     companion_leave(c);
 }
 
-/* Writes what waits in memory. force 0: only if the last time is a while ago; 1: the log, too. */
+/* Writes the lines that wait in memory. force 0: only if the last write is a while ago; 1: with the log. */
 static void companion_flush(struct mt_companion_writer *c, int force)
 {
     if (!companion_enter(c))
@@ -409,7 +408,7 @@ static void companion_flush(struct mt_companion_writer *c, int force)
     companion_leave(c);
 }
 
-/* Catches up with the log and writes an `end` line, unless nothing came since the last one. */
+/* Copies the rest of the log and writes an `end` line, unless nothing was added since the last one. */
 static void companion_end(struct mt_companion_writer *c, const struct mt_end_line *e)
 {
     if (!companion_enter(c))
@@ -424,7 +423,7 @@ static void companion_end(struct mt_companion_writer *c, const struct mt_end_lin
     companion_leave(c);
 }
 
-/* Gives the file descriptor back (regular files); a later flush opens the same file again. */
+/* Closes the descriptor (regular files); a later flush opens the same file again. */
 static void companion_park(struct mt_companion_writer *c)
 {
     if (!companion_enter(c))
@@ -449,13 +448,13 @@ static void companion_park(struct mt_companion_writer *c)
 struct mt_sink {
     struct mt_file file;
     char *path;
-    pthread_mutex_t lock;    /* FIFO: one block after the other; failure state */
-    _Atomic uint64_t offset; /* regular: where the next block goes */
+    pthread_mutex_t lock;    /* FIFO: serialises blocks; protects the failure state */
+    _Atomic uint64_t offset; /* regular file: offset of the next block */
     _Atomic int off;
-    uint64_t fail_offset; /* first byte that is not in the file, when off */
-    uint64_t launch;      /* offset of this launch's name */
-    uint64_t first;       /* offset of this launch's first record */
-    uint64_t kept;        /* of the launch that ended last */
+    uint64_t fail_offset; /* first byte missing in the file, when off */
+    uint64_t launch;      /* offset of the current launch's name */
+    uint64_t first;       /* offset of the current launch's first record */
+    uint64_t kept;        /* records of the launch that ended last */
     struct mt_sample sample;
     int in_launch, opened;
     char error[256];
@@ -473,12 +472,12 @@ static void sink_fail(struct mt_sink *s, uint64_t at, int error)
     s->off = 1;
     pthread_mutex_unlock(&s->lock);
     if (first && s->opened &&
-        error != EBADF) /* at once, the kernel may run for hours; not in a forked child */
+        error != EBADF) /* now, as the kernel may run for hours; not in a forked child */
         mt_report_file("%s: %s; the trace of this stream ends here and is incomplete", s->path, s->error);
 }
 
-/* Regular files: blocks get their place first and are then written side by side. FIFOs: in turn. Returns that
- * place. */
+/* Writes a block: in regular files blocks reserve their offset and are written in parallel, in FIFOs one
+ * after the other. Returns the offset. */
 static uint64_t sink_put(struct mt_sink *s, const void *data, size_t bytes)
 {
     size_t done;
@@ -528,7 +527,7 @@ struct mt_sink *mt_sink_open(const char *path, char *why, size_t size)
     return s;
 }
 
-/* Cuts the file back to whole records and says why, once. */
+/* Cuts the file back to whole records and reports the reason once. */
 static void sink_stop(struct mt_sink *s)
 {
     uint64_t keep = s->fail_offset;
@@ -545,7 +544,7 @@ static void sink_stop(struct mt_sink *s)
     mt_file_close(&s->file);
 }
 
-/* An LF in the name becomes a space. */
+/* Writes the launch's name, with LF replaced by a space. */
 static int sink_begin(void *self, const struct mt_launch_line *l)
 {
     struct mt_sink *s = self;
@@ -631,37 +630,37 @@ const struct mt_output_ops mt_sink_ops = {
     .close = sink_close,
 };
 
-/* Writes one compact trace, MemTrace-pipe-N.mtc: a container with the accesses of a stream's launches as
- * runs of warps and, in meta chunks, what its companion says. */
+/* Writer of one compact trace, MemTrace-pipe-N.mtc: chunks with the accesses of a stream's launches as runs
+ * of warps, and meta chunks with the companion's lines. */
 
-#define CHUNK_RUNS 8192u /* of a chunk; what the encoder knows of so many stays in the cache */
+#define CHUNK_RUNS 8192u /* runs of a chunk; the encoder's state for them fits the cache */
 
 struct mt_compact {
     struct mt_file file;
     char *path;
     struct mt_mtc_writer *writer;
-    struct mt_companion_writer *inside; /* the meta chunks */
+    struct mt_companion_writer *inside; /* companion in the meta chunks */
     uint64_t stream;
-    uint64_t good; /* bytes in the file, all of them whole chunks; under the writer's lock */
+    uint64_t good; /* bytes in the file, all in whole chunks; under the writer's lock */
     _Atomic int off;
-    int closing; /* index and tail are under way */
+    int closing; /* index and tail are being written */
     char error[256];
 
-    char **kernels; /* that have a line; ids are 1, 2, … */
+    char **kernels; /* kernels with a line; ids are 1, 2, … */
     size_t nkernels;
-    int spaces;     /* the head says that there are accesses to shared or local memory */
-    uint64_t sites; /* mt_log_sites when meta lines were written out last */
+    int spaces;     /* the head announces accesses to shared or local memory */
+    uint64_t sites; /* mt_log_sites at the last meta lines */
 
-    /* This launch. Each thread that brings runs has a chunk in the making. */
-    pthread_mutex_t lock; /* guards `open`, and the order of chunks */
+    /* The current launch. Each thread that appends runs fills a chunk of its own. */
+    pthread_mutex_t lock; /* protects `open`, and the order of chunks */
     uint64_t key, seq;
     int begun; /* its first chunk is written */
     struct encoder *open;
     _Atomic uint64_t kept; /* accesses in the file */
-    uint64_t before;       /* bytes in the file */
+    uint64_t before;       /* size of the file before the launch */
 };
 
-/* ---- encoders: as many as threads ever wrote at once ---- */
+/* ---- encoders: one per thread that ever wrote at the same time ---- */
 
 struct encoder {
     struct mt_mtc_device_encoder *e;
@@ -703,14 +702,14 @@ static void compact_fail(struct mt_compact *c, const char *why, uint64_t bytes)
     if (atomic_exchange(&c->off, 1))
         return;
     snprintf(c->error, sizeof c->error, "%s after %llu bytes", why, (unsigned long long)bytes);
-    if (c->closing) /* all chunks are there: without index readers find them */
+    if (c->closing) /* all chunks are in the file: readers find them without the index */
         mt_report_file("%s: %s; the trace is whole, but for its index: reading it takes longer", c->path,
                        c->error);
-    else if (c->inside && !mt_forked()) /* at once, the kernel may run for hours */
+    else if (c->inside && !mt_forked()) /* now, as the kernel may run for hours */
         mt_report_file("%s: %s; the trace of this stream ends here and is incomplete", c->path, c->error);
 }
 
-/* The writer's: one call at a time. */
+/* Called by the writer, one call at a time. */
 static int write_file(void *self, const void *data, size_t bytes)
 {
     struct mt_compact *c = self;
@@ -767,8 +766,8 @@ static void compact_close(void *self)
     free(c);
 }
 
-/* Opens `path` (a FIFO waits for its reader) and writes the head; level: zstd's, 0 stores. NULL: *why is a
- * sentence for the user. */
+/* Opens `path` (a FIFO waits for its reader) and writes the head; level: zstd's, 0: stored. Returns NULL with
+ * *why set to a sentence for the user. */
 static struct mt_compact *compact_open(const char *path, const struct mt_header_line *head, int level,
                                        char *why, size_t size)
 {
@@ -801,7 +800,8 @@ fail:
 
 /* ---- launches ---- */
 
-/* The kernel's number in this file; 0: no memory. Sites and names are before what needs them. */
+/* Returns the kernel's number in this file, or 0 if out of memory. Sites and names precede the chunks that
+ * need them. */
 static uint32_t kernel_of(struct mt_compact *c, const char *name)
 {
     size_t i = 0;
@@ -817,11 +817,11 @@ static uint32_t kernel_of(struct mt_compact *c, const char *name)
         return 0;
     c->nkernels++;
     companion_kernel(c->inside, i + 1, name);
-    c->sites = UINT64_MAX; /* to be written out */
+    c->sites = UINT64_MAX; /* forces the sites to be written */
     return (uint32_t)i + 1;
 }
 
-/* Writes the sites that are new. */
+/* Writes the new sites. */
 static void compact_sites(struct mt_compact *c)
 {
     uint64_t sites = mt_log_sites();
@@ -853,24 +853,24 @@ static int compact_begin(void *self, const struct mt_launch_line *l)
     return 0;
 }
 
-/* Writes what the encoder has; `last` of the launch. */
+/* Writes the contents of the encoder; `last` of the launch. */
 static void compact_put(struct mt_compact *c, struct encoder *x, unsigned last)
 {
     const void *payload;
     uint64_t items;
     size_t bytes = mt_mtc_device_end(x->e, &items, &payload);
     pthread_mutex_lock(&c->lock);
-    compact_sites(c); /* those of machine code are met while the kernel runs */
+    compact_sites(c); /* sites of machine code are found while the kernel runs */
     unsigned first = c->begun ? 0 : MT_MTC_BEGIN;
     c->begun = 1;
-    if (first || last) /* others do not wait for the compression */
+    if (first || last) /* others need not wait for the compression */
         write_chunk(c, first | last, payload, bytes, items);
     pthread_mutex_unlock(&c->lock);
     if (!first && !last)
         write_chunk(c, 0, payload, bytes, items);
 }
 
-/* The calling thread's; a new one has begun a chunk. NULL: *why. */
+/* Returns the calling thread's encoder, with a chunk begun if new, or NULL with *why set. */
 static struct encoder *compact_encoder(struct mt_compact *c, const char **why)
 {
     pthread_mutex_lock(&c->lock);
@@ -913,7 +913,7 @@ static void compact_append(void *self, const struct mt_access_run *runs, size_t 
         compact_fail(c, why ? why : "too many runs for a chunk", c->good);
 }
 
-/* Writes what the calling thread's encoder has. */
+/* Writes the contents of the calling thread's encoder. */
 static void compact_fence(void *self)
 {
     struct mt_compact *c = self;
@@ -947,7 +947,8 @@ static uint64_t compact_end(void *self, uint64_t *bytes)
     return c->kept;
 }
 
-/* The companion in the file: it gets what the one beside it gets. It goes with the output. */
+/* Returns the companion inside the file: it gets the same lines as the one beside it, and ends with the
+ * output. */
 static struct mt_companion_writer *compact_inside(const struct mt_compact *c)
 {
     return c->inside;
@@ -977,24 +978,24 @@ static const struct mt_output_ops compact_ops = {
 struct mt_trace {
     uint64_t n;
     const struct mt_output_ops *ops;
-    void *out;                             /* of ops; NULL: could not be opened, or closed */
-    struct mt_companion_writer *companion; /* beside it, and the one in a compact trace, or NULL */
+    void *out;                             /* argument of ops; NULL: could not be opened, or closed */
+    struct mt_companion_writer *companion; /* companion file, and the companion in a compact trace, or NULL */
     struct mt_companion_writer *inside;
     char name[NAME_MAX + 1]; /* of its file */
-    int refused;             /* it could never be opened: its launches are in all other companions */
+    int refused;             /* could never be opened: its launches are in all other companions */
     struct mt_trace *next;
-    _Atomic int busy;                                   /* a launch is under way */
-    uint64_t others;                                    /* written beside them: not of global memory */
-    _Atomic uint64_t others_now;                        /* of the launch under way */
+    _Atomic int busy;            /* a launch is under way */
+    uint64_t others;             /* accesses to non-global memory, written in addition */
+    _Atomic uint64_t others_now; /* the same, in the current launch */
     uint64_t written, counted, lost, launches, dropped; /* dropped: launches that never ran */
     uint64_t disagree;                                  /* launches whose records and counters differ */
     _Atomic uint64_t missed;                            /* launches that ran without records */
-    char why[512];                                      /* why something is lost */
+    char why[512];                                      /* reason of a loss */
     int told;                                           /* the lost line is written */
-    int closed, whole;                                  /* closed, and nothing was missing then */
+    int closed, whole;                                  /* closed; closed without any loss */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list */
 MT_FORK_LOCK(lock, MT_FORK_TRACES);
 static struct mt_trace *traces;
 static uint64_t count;
@@ -1031,7 +1032,7 @@ int mt_trace_path(const char *dir, const char *pattern, uint64_t n, char *out, s
     return 0;
 }
 
-/* The default has no place for several processes. */
+/* Returns the file name pattern; the default one has no room for several processes. */
 static const char *trace_pattern(void)
 {
     const char *pattern = mt_options()->pattern;
@@ -1059,7 +1060,7 @@ static const char *trace_error(const struct mt_trace *t)
     return t->out ? t->ops->error(t->out) : "";
 }
 
-/* Returns how many records there are of the launch. */
+/* Returns the number of records of the launch. */
 static uint64_t trace_end_launch(struct mt_trace *t, struct mt_launch_line *l)
 {
     uint64_t bytes, written = t->ops->end(t->out, &bytes);
@@ -1095,8 +1096,8 @@ static void open_compact(struct mt_trace *t, struct mt_compact *c)
     t->inside = c ? compact_inside(c) : NULL;
 }
 
-/* In a folder that is not there, or is a file, no stream gets a file: one message, not two for each. No
- * folder is made: in another's program a misspelt name would become one, and a sandbox may kill who tries. */
+/* Reports a missing folder once instead of twice per stream. The folder is not created: a misspelt name in
+ * another's program would become one, and a sandbox may kill the process. */
 static int trace_no_folder(struct mt_trace *t, const char *path)
 {
     static int said;
@@ -1163,7 +1164,7 @@ struct mt_trace *mt_trace_open(void)
     pthread_mutex_lock(&lock);
     t->n = count++;
     pthread_mutex_unlock(&lock);
-    open_files(t); /* may wait for a FIFO's reader: others go on */
+    open_files(t); /* may wait for a FIFO's reader, while others continue */
     t->refused = !t->out;
     mt_event_stream(t->n, t->name, t->refused ? *t->why ? t->why : "no memory" : NULL);
     pthread_mutex_lock(&lock);
@@ -1185,7 +1186,7 @@ void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l)
     if (!t || mt_forked())
         return;
     t->busy = 1;
-    l->traced = 1; /* as a live one says ahead of the launch */
+    l->traced = 1; /* as a live trace announces before the launch */
     l->traced = t->out && !t->ops->begin(t->out, l);
 }
 
@@ -1211,7 +1212,7 @@ void mt_trace_fence(void *trace)
         t->ops->fence(t->out);
 }
 
-/* To an output that takes accesses of global memory alone. */
+/* Appends to an output that takes only accesses of global memory. */
 static void trace_append_global(struct mt_trace *t, const struct mt_access_run *runs, size_t n)
 {
     for (size_t i = 0, from; i < n; i++) {
@@ -1239,8 +1240,8 @@ void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t 
         t->ops->append_runs(t->out, runs, n, accesses);
 }
 
-/* Do the records of a launch agree with the program's own count? What has no record may have been counted. A
- * launch that failed stopped somewhere. */
+/* Returns whether the records of a launch agree with the program's own count. Accesses without a record may
+ * have been counted. A failed launch may have stopped anywhere. */
 static int counts_agree(const struct mt_launch_line *l)
 {
     if (!l->counted || l->no_records || !l->traced || l->status)
@@ -1322,7 +1323,7 @@ void mt_trace_miss(struct mt_trace *t, const char *why)
 }
 
 static char missed_why[256];
-static _Atomic int missed; /* 1: being written, 2: as missed_why says */
+static _Atomic int missed; /* 1: being written, 2: missed_why is valid */
 
 void mt_trace_miss_anywhere(const char *why)
 {
@@ -1333,10 +1334,10 @@ void mt_trace_miss_anywhere(const char *why)
     missed = 2;
 }
 
-/* libmemtrace-attach.so writes it. */
+/* Written by libmemtrace-attach.so. */
 __attribute__((visibility("default"))) struct mt_attach_left __mt_attach_left;
 
-/* 1: there is CUDA code of the process that is not traced at all, as `why` then says. */
+/* Returns 1 if some CUDA code of the process is not traced at all, with the reason in `why`. */
 static int trace_left_code(char *why, size_t size)
 {
     unsigned n = __atomic_load_n(&__mt_attach_left.count, __ATOMIC_ACQUIRE);
@@ -1352,8 +1353,8 @@ static int trace_left_code(char *why, size_t size)
     return n || missed == 2;
 }
 
-/* The companion before the trace is closed: whoever reads that to its end shall find it whole. The lines
- * inside a compact trace first: the companion says whether they could be written. */
+/* Ends the companion before the trace is closed, so that readers of the whole trace find it complete. The
+ * lines inside a compact trace come first, as the companion file tells whether they could be written. */
 static void end_companion(struct mt_trace *t)
 {
     int whole = t->closed ? t->whole
@@ -1386,7 +1387,7 @@ static void end_companion(struct mt_trace *t)
                             .launches = t->launches,
                             .complete = whole && !mt_log_dropped()};
     companion_end(t->inside, &e);
-    if (t->inside && whole && !trace_is_on(t)) { /* these lines did not fit any more */
+    if (t->inside && whole && !trace_is_on(t)) { /* these lines no longer fitted */
         t->whole = e.complete = 0;
         companion_lost(t->companion, t->lost, trace_error(t));
         t->told = 1;
@@ -1398,7 +1399,7 @@ void mt_trace_close(struct mt_trace *t)
 {
     if (!t || mt_forked())
         return;
-    pthread_mutex_lock(&lock); /* mt_trace_flush or mt_trace_finish may be at it, from another thread */
+    pthread_mutex_lock(&lock); /* another thread may be in mt_trace_flush or mt_trace_finish */
     end_companion(t);
     companion_park(t->companion);
     t->closed = 1;
@@ -1428,7 +1429,7 @@ void mt_trace_needed(void)
         mt_trace_open();
 }
 
-static _Atomic int bare; /* launches that no trace has: one without launches would hide them */
+static _Atomic int bare; /* launches that belong to no trace: a trace without launches would hide them */
 
 void mt_trace_bare(void)
 {
@@ -1439,7 +1440,7 @@ void mt_trace_finish(void)
 {
     if (!mt_tracing())
         return;
-    /* What was checked stands in a companion, and so do copies of a program without kernels. */
+    /* check results belong in a companion, as do copies of a program without kernels */
     if (!count &&
         ((mt_options()->check && mt_log_size()) || (mt_event_copies() && !bare && !mt_selection_left_out())))
         mt_trace_open();
@@ -1447,7 +1448,7 @@ void mt_trace_finish(void)
     for (struct mt_trace *t = traces; t; t = t->next) {
         end_companion(t);
         if (t->busy)
-            continue; /* a thread still writes; the process is about to end */
+            continue; /* a thread is still writing; the process is about to end */
         companion_close(t->companion);
         t->companion = NULL;
         trace_close_output(t);

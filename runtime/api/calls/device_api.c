@@ -1,4 +1,4 @@
-/* The CPU device as cudaGetDevice* show it: sm_90 devices, all alike. */
+/* The CPU device as shown by cudaGetDevice*: identical sm_90 devices. */
 #include "api/entry.h"
 #include "api/streams/stream.h"
 #include "trace/devices.h"
@@ -20,11 +20,11 @@
 #include <string.h>
 #include <strings.h>
 
-/* What each device has. */
+/* Settings of each device. */
 static _Atomic unsigned device_flags[MT_DEVICES_MAX];
 static _Atomic int cache_config[MT_DEVICES_MAX];
 #if CUDART_VERSION < 14000
-static _Atomic int shared_config[MT_DEVICES_MAX]; /* 0: as at first; else one more */
+static _Atomic int shared_config[MT_DEVICES_MAX]; /* 0: the default; else the value + 1 */
 #endif
 
 static cudaError_t device_api_answer(int *out, int value)
@@ -207,7 +207,7 @@ cudaError_t impl_cudaDeviceSynchronize(void)
     return mt_failed_sync();
 }
 
-/* The heap of kernels is one for all devices. */
+/* All devices share the heap of kernels. */
 static void device_api_reset_limits(int device)
 {
     mt_limits_reset(device);
@@ -251,7 +251,7 @@ cudaError_t impl_cudaDeviceEnablePeerAccess(int peer, unsigned flags)
     if (flags || !mt_device_there(peer) || peer == device)
         return mt_fail(flags ? cudaErrorInvalidValue : cudaErrorInvalidDevice);
     int before = mt_device_reach(device, peer, 1);
-    mt_heap_generation++; /* who may touch what */
+    mt_heap_generation++; /* access rights have changed */
     return mt_fail(before ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess);
 }
 
@@ -296,10 +296,10 @@ cudaError_t impl_cudaProfilerStop(void)
     return mt_failed();
 }
 
-/* What the runtime says of the driver, its log and its notifications, where there is none. */
+/* Answers of the runtime about the driver, its log and its notifications, without a driver. */
 
 #if CUDART_VERSION >= 13000
-/* One device is not a peer of its own. */
+/* A single device is not its own peer. */
 cudaError_t impl_cudaDeviceGetP2PAtomicCapabilities(unsigned *capabilities,
                                                     const enum cudaAtomicOperation *operations,
                                                     unsigned count, int from, int to)
@@ -308,8 +308,8 @@ cudaError_t impl_cudaDeviceGetP2PAtomicCapabilities(unsigned *capabilities,
 }
 #endif
 
-/* The driver's log of errors, on the CPU device: nothing is in it, for memtrace says on stderr what is wrong.
- * Programs may ask to be called for what comes, and never are. */
+/* The driver's error log on the CPU device. It is empty, since memtrace reports errors on stderr. Callbacks
+ * can be registered, but are never called. */
 
 #if CUDART_VERSION >= 12090
 struct CUlogsCallbackEntry_st {
@@ -347,8 +347,7 @@ cudaError_t impl_cudaLogsUnregisterCallback(cudaLogsCallbackHandle callback)
 }
 #endif
 
-/* What allocations are called: by the variables of the caller that hold their addresses, and by
- * memtrace_name. */
+/* Names of allocations: the variables of the caller that hold their addresses, and memtrace_name. */
 
 enum { NAME = 512 };
 
@@ -357,7 +356,7 @@ __attribute__((visibility("default"))) uint64_t __mt_host_allocations(void)
     return mt_event_allocations();
 }
 
-/* The name with the index that was used in its last "[]". */
+/* Returns the name with the index used in its last "[]". */
 static const char *names_indexed(char out[NAME], const char *name, uint64_t index)
 {
     const char *at = NULL;
@@ -369,7 +368,7 @@ static const char *names_indexed(char out[NAME], const char *name, uint64_t inde
     return out;
 }
 
-/* An array's handle stands for its memory. */
+/* Returns the memory of an array for its handle. */
 static uint64_t names_base(uint64_t word)
 {
     struct mt_array *array = word ? mt_array_get((cudaArray_const_t)(uintptr_t)word) : NULL;
@@ -380,7 +379,7 @@ __attribute__((visibility("default"))) void __mt_host_named(const struct mt_host
                                                             const void *slot, uint64_t value, uint64_t index)
 {
     char name[NAME], rest[NAME];
-    if (mt_event_allocations() == before) /* nothing was allocated meanwhile: nearly always */
+    if (mt_event_allocations() == before) /* the usual case: nothing was allocated meanwhile */
         return;
     struct mt_object_name n = {names_indexed(name, what->name, index), names_indexed(rest, what->rest, index),
                                what->record};
@@ -398,9 +397,9 @@ __attribute__((visibility("default"))) void memtrace_name(const void *p, const c
         mt_object_name_whole(p, name);
 }
 
-/* Recorders of allocations and frees: each calls the device's function and writes down what came of it. */
+/* Recorders of allocations and frees: each calls the device's function and logs the result. */
 
-/* Evaluates `call`; when it succeeds notes `p` of `bytes`. */
+/* Evaluates `call`; on success records `p` of `bytes`. */
 #define ALLOC(call, p, bytes, kind)                                                                          \
     const struct mt_host_site *site = mt_host_site_take();                                                   \
     cudaError_t e = (call);                                                                                  \
@@ -454,7 +453,7 @@ cudaError_t rec_cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t 
     ALLOC(MT_NEXT(cudaMallocFromPoolAsync)(out, bytes, pool, stream), *out, bytes, "async");
 }
 
-/* A GPU's arrays have no address: their handle stands for it, with no bytes. */
+/* Returns the handle of a GPU's array in place of an address, with 0 bytes. */
 static const void *array_base(cudaArray_t a)
 {
     struct mt_array *known = mt_array_get(a);
@@ -480,7 +479,7 @@ cudaError_t rec_cudaMalloc3DArray(cudaArray_t *out, const struct cudaChannelForm
     ALLOC(MT_NEXT(cudaMalloc3DArray)(out, desc, extent, flags), array_base(*out), array_bytes(*out), "array");
 }
 
-/* How much of another process's memory it is, only the CPU device knows. */
+/* Returns the size of another process's memory, known only on the CPU device. */
 static uint64_t known_bytes(const void *p)
 {
     struct mt_block b;
@@ -555,7 +554,7 @@ cudaError_t rec_cudaHostUnregister(void *p)
     FREE(p, MT_NEXT(cudaHostUnregister)(p));
 }
 
-/* The CPU device writes it down when the stream comes to it (memory.c). */
+/* The CPU device logs it when the stream reaches it (memory.c). */
 cudaError_t rec_cudaFreeAsync(void *p, cudaStream_t stream)
 {
     if (!mt_device_is_gpu()) {

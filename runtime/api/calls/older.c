@@ -1,4 +1,4 @@
-/* Functions as programs for CUDA 11 and 12 call them, where CUDA 13 has other arguments (older.def). */
+/* Functions as called by programs for CUDA 11 and 12, where CUDA 13 has other arguments (older.def). */
 #include "api/entry.h"
 #include "api/tables/error.h"
 #include "base/report.h"
@@ -32,7 +32,7 @@ static int older_attribute(enum cudaDeviceAttr attribute, int device)
     return cudaDeviceGetAttribute(&n, attribute, device) ? 0 : n;
 }
 
-/* `size` bytes of what CUDA 12 has. */
+/* Fills `size` bytes of CUDA 12's structure. */
 static cudaError_t older_properties(void *out, size_t size, int device)
 {
     struct cudaDeviceProp p;
@@ -53,7 +53,7 @@ OLDER cudaError_t older12_cudaGetDeviceProperties_v2(void *out, int device)
     return older_properties(out, PROPERTIES_12, device);
 }
 
-/* Without _v2 it is CUDA 11's, in CUDA 12 as well. */
+/* Without _v2 it is CUDA 11's function, in CUDA 12 as well. */
 OLDER cudaError_t older12_cudaGetDeviceProperties(void *out, int device)
 {
     return older_properties(out, PROPERTIES_11, device);
@@ -231,7 +231,7 @@ OLDER cudaError_t older12_cudaGraphAddNode_v2(cudaGraphNode_t *out, cudaGraph_t 
     return cudaGraphAddNode(out, graph, after, data, n, params);
 }
 
-/* The log was never written to by what comes without one. */
+/* Functions without a log leave the program's log unchanged. */
 OLDER cudaError_t older11_cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
                                                cudaGraphNode_t *wrong, char *log, size_t room)
 {
@@ -254,7 +254,7 @@ OLDER cudaError_t older11_cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t 
     return e;
 }
 
-/* CUDA 12 added arguments to this one without another name: it is _v2. */
+/* CUDA 12 added arguments to this function under the same name: here it is _v2. */
 OLDER cudaError_t older12_cudaStreamGetCaptureInfo_v2(cudaStream_t stream,
                                                       enum cudaStreamCaptureStatus *status,
                                                       unsigned long long *id, cudaGraph_t *graph,
@@ -273,7 +273,7 @@ OLDER cudaError_t older12_cudaStreamGetCaptureInfo_v3(cudaStream_t stream,
     return cudaStreamGetCaptureInfo(stream, status, id, graph, after, data, n);
 }
 
-/* The name alone has the three arguments of CUDA 11. */
+/* The plain name has CUDA 11's three arguments. */
 OLDER cudaError_t older12_cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
                                                    unsigned long long *id)
 {
@@ -332,7 +332,7 @@ OLDER_PER_THREAD(cudaStreamUpdateCaptureDependencies_v2,
                   unsigned flags),
                  s, nodes, data, n, flags)
 
-/* ---- what CUDA 13 does not have, and the version nodes of all ---- */
+/* ---- functions missing in CUDA 13, and the version nodes of all ---- */
 
 static cudaError_t older_gone(const char *name, int major, int *said)
 {

@@ -127,7 +127,7 @@ cudaError_t impl_cudaStreamAttachMemAsync(cudaStream_t handle, void *p, size_t b
         return mt_fail(cudaErrorInvalidValue);
     if (flags == cudaMemAttachSingle && s->legacy)
         return mt_fail(cudaErrorInvalidValue);
-    return cudaSuccess; /* who may touch it when: the CPU device lets everybody */
+    return cudaSuccess; /* attachment restricts access, but the CPU device allows all */
 }
 
 static cudaStreamAttrValue *stream_api_attribute(cudaStream_t handle, cudaStreamAttrID id, const void *value,
@@ -196,11 +196,10 @@ cudaError_t impl_cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t fn, void *
     return host_call(handle, NULL, fn, data);
 }
 
-/* Batches of copies on the CPU device: each is made, and recorded, as if it had been asked for alone. */
+/* Batches of copies on the CPU device: each copy is made and recorded like a single call. */
 
 #if CUDART_VERSION >= 12080
-/* The index of the attributes that belong to copy i is `at`, which only grows; -1:
- * the table makes no sense. */
+/* Advances `at`, the index of the attributes of copy i. Returns -1 if the table is invalid. */
 static int check_attributes(const struct cudaMemcpyAttributes *attributes, const size_t *first, size_t n,
                             size_t copies)
 {
@@ -214,8 +213,7 @@ static int check_attributes(const struct cudaMemcpyAttributes *attributes, const
     return 0;
 }
 
-/* After a copy that was asked for with `e`: a source that is only valid now has
- * been read when this returns. */
+/* Completes a copy made with `e`: a source valid only during the call has been read when this returns. */
 static cudaError_t batch_made(cudaError_t e, enum cudaMemcpySrcAccessOrder order, cudaStream_t stream)
 {
     return !e && order == cudaMemcpySrcAccessOrderDuringApiCall ? impl_cudaStreamSynchronize(stream) : e;

@@ -1,4 +1,4 @@
-/* Copies and fills: operations of the CPU device, and what they mean for the trace. */
+/* Copies and fills: operations of the CPU device, and their recording in the trace. */
 #include "api/memory/memory.h"
 #include "copy.h"
 #include "api/device/device.h"
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Recorders of copies. A 3-D copy is written down as one 2-D copy per plane. On a GPU they write down what
- * the program asks for, when it asks; the CPU device writes down each copy when it carries it out. */
+/* Recorders of copies. A 3-D copy is logged as one 2-D copy per plane. On a GPU, copies are logged at the
+ * program's call; the CPU device logs each copy when it is executed. */
 
 static uint64_t record_copy_address(const void *p)
 {
@@ -54,7 +54,7 @@ static cudaError_t record_copy_note(cudaError_t e, const struct mt_box *b, cudaS
     return e;
 }
 
-/* Evaluates `call`, then writes down the box. */
+/* Evaluates `call`, then logs the box. */
 #define COPY(box, stream, call)                                                                              \
     struct mt_box b = box;                                                                                   \
     return record_copy_note((call), &b, (stream))
@@ -262,9 +262,9 @@ cudaError_t rec_cudaMemcpyArrayToArray(cudaArray_t dst, size_t dx, size_t dy, cu
                       mt_box_1d(NULL, NULL, bytes, kind), dst, dx, dy, src, sx, sy, NULL);
 }
 
-#define STAGED_MAX ((size_t)64 << 20) /* bytes of the program's own memory kept aside for a waiting copy */
+#define STAGED_MAX ((size_t)64 << 20) /* most bytes of pageable memory staged for a waiting copy */
 
-/* Bytes from the first to the last byte of one side. */
+/* Returns the bytes from the first to the last byte of one side. */
 static int copy_span(const struct mt_box *b, const struct mt_side *s, uint64_t *out)
 {
     uint64_t rows, planes;
@@ -273,7 +273,7 @@ static int copy_span(const struct mt_box *b, const struct mt_side *s, uint64_t *
            __builtin_add_overflow(rows, planes, out) || __builtin_add_overflow(*out, b->width, out);
 }
 
-/* A pointer the device can reach, with all of the span inside one allocation. */
+/* Checks that the device can access the pointer, and that the whole span is in one allocation. */
 static cudaError_t check_device(const struct mt_side *s, uint64_t bytes, const char *what)
 {
     struct mt_block b;
@@ -284,7 +284,7 @@ static cudaError_t check_device(const struct mt_side *s, uint64_t bytes, const c
     return cudaErrorInvalidValue;
 }
 
-/* The program's own memory is in no table. */
+/* Returns whether the host can access the memory; the program's own memory is in no table. */
 static int host_reaches(const struct mt_side *s, uint64_t bytes)
 {
     struct mt_block b;
@@ -302,7 +302,7 @@ static cudaError_t check_host(const struct mt_side *s, uint64_t bytes, const cha
     return cudaErrorInvalidValue;
 }
 
-/* One side by the direction of the copy, which names the words when it is the other way round. */
+/* Checks one side by the direction of the copy, with a detailed message if the direction is reversed. */
 static cudaError_t copy_check_side(enum cudaMemcpyKind kind, const struct mt_side *s, uint64_t bytes,
                                    int device, const char *what)
 {
@@ -321,7 +321,7 @@ static cudaError_t check_any(const struct mt_side *s, uint64_t bytes, const char
     return s->p && mt_heap_find(s->p, &b) ? check_device(s, bytes, what) : check_host(s, bytes, what);
 }
 
-/* skip: bit 0 the destination, bit 1 the source was checked by whoever made the box (arrays, symbols). */
+/* skip: bit 0: destination, bit 1: source already checked by the maker of the box (arrays, symbols). */
 static cudaError_t copy_check(const struct mt_box *b, int skip)
 {
     uint64_t dst, src;
@@ -357,7 +357,7 @@ static void copy_move(const struct mt_box *b)
                     b->src.p + z * b->src.slice + y * b->src.pitch, b->width);
 }
 
-/* Does the destination hold all of it already? Mostly the first bytes say that it does not. */
+/* Returns whether the destination already equals the source. Usually the first bytes differ. */
 static int copy_is_held(const struct mt_box *b)
 {
     for (size_t z = 0; z < b->depth; z++)
@@ -368,15 +368,15 @@ static int copy_is_held(const struct mt_box *b)
     return 1;
 }
 
-/* ---- carrying out ---- */
+/* ---- execution ---- */
 
 struct copy_op {
     struct mt_op op;
     struct mt_box box;
-    struct mt_box moved; /* the box that is moved: its source may be set aside */
-    void *staged;        /* ours, or NULL */
-    const char *kind;    /* as companions say it */
-    int64_t stream;      /* number of its trace */
+    struct mt_box moved; /* box to copy; its source may be staged */
+    void *staged;        /* staging memory, or NULL */
+    const char *kind;    /* as in companion files */
+    int64_t stream;      /* number of the stream's trace */
 };
 
 static void copy_perform(const struct copy_op *c)
@@ -398,7 +398,7 @@ static void copy_drop(struct mt_op *op)
     free(((struct copy_op *)op)->staged);
 }
 
-/* Sets the rest of a copy whose op.site is set. */
+/* Sets the rest of a copy; op.site is set. */
 static void copy_describe(struct copy_op *c, const struct mt_box *b)
 {
     c->box = c->moved = *b;
@@ -437,14 +437,14 @@ const struct mt_box *mt_copy_box(const struct mt_op *op)
     return &((const struct copy_op *)op)->box;
 }
 
-/* Memory that only the program knows: it may use it again as soon as the call returns. */
+/* Returns whether the memory is pageable: the program may reuse it as soon as the call returns. */
 static int is_pageable(const struct mt_side *s)
 {
     struct mt_block b;
     return !mt_heap_find(s->p, &b);
 }
 
-/* Sets the source aside, rows and planes without gaps. 0, or -1: too much. */
+/* Stages the source, rows and planes without gaps. Returns 0, or -1 if it is too large. */
 static int copy_stage(struct copy_op *c)
 {
     const struct mt_box *b = &c->box;
@@ -458,7 +458,7 @@ static int copy_stage(struct copy_op *c)
     return 0;
 }
 
-/* A copy in the stream's order that the caller waits for. Behind a kernel that failed it is not made. */
+/* Copies in the stream's order while the caller waits; does nothing after a failed kernel. */
 static void in_turn(struct mt_stream *s, const struct mt_box *b, const struct mt_host_site *site, int granted,
                     struct mt_turn *t)
 {
@@ -472,8 +472,8 @@ static void in_turn(struct mt_stream *s, const struct mt_box *b, const struct mt
     mt_turn_end(t);
 }
 
-/* What an asynchronous copy of pageable memory does is fixed when the call returns: its source was read, or
- * its destination written. All others are put into the stream. */
+/* Queues an asynchronous copy. With pageable memory, its source was read, or its destination written, when
+ * the call returns. */
 static cudaError_t copy_async(struct mt_stream *s, const struct mt_box *b, int skip,
                               const struct mt_host_site *site)
 {
@@ -499,7 +499,7 @@ static cudaError_t copy_async(struct mt_stream *s, const struct mt_box *b, int s
     return mt_op_submit(s, op);
 }
 
-/* In a default stream, a copy from device to device follows all that either of them has to do. */
+/* Makes a copy between devices in a default stream follow all earlier work of both devices. */
 static void copy_between(const struct mt_box *b)
 {
     int to = mt_heap_owner(b->dst.p), from = mt_heap_owner(b->src.p);
@@ -752,8 +752,8 @@ cudaError_t impl_cudaMemcpyArrayToArray(cudaArray_t dst, size_t dx, size_t dy, c
     return array_to_array(&b, dst, dx, dy, src, sx, sy);
 }
 
-/* Recorders of fills. A 3-D fill is written down as one 2-D fill per plane. On a GPU they write down what the
- * program asks for, when it asks; the CPU device writes down each fill when it carries it out. */
+/* Recorders of fills. A 3-D fill is logged as one 2-D fill per plane. On a GPU, fills are logged at the
+ * program's call; the CPU device logs each fill when it is executed. */
 
 void mt_fill_note(const struct mt_fill *f, int64_t stream, const struct mt_host_site *site)
 {
@@ -762,7 +762,8 @@ void mt_fill_note(const struct mt_fill *f, int64_t stream, const struct mt_host_
                      stream, site);
 }
 
-/* The CPU device takes the call's site itself, maybe later than the arguments of note() are evaluated. */
+/* Returns the site on a GPU. The CPU device takes it itself, maybe after the arguments of note() are
+ * evaluated. */
 static const struct mt_host_site *site_on_gpu(void)
 {
     return mt_device_is_gpu() ? mt_host_site_take() : NULL;
@@ -862,7 +863,7 @@ static int fill_run(struct mt_op *op)
     return MT_OP_DONE;
 }
 
-/* *host: the program can look at the memory without a copy. */
+/* *host: the program can read the memory without a copy. */
 static cudaError_t fill_check(const struct mt_fill *f, int *host)
 {
     struct mt_block b;

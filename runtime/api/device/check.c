@@ -1,5 +1,5 @@
-/* MEMTRACE_CHECK=1, or several GPUs, on the CPU device: bad accesses are reported,
- * counted per place and written into companions. */
+/* Findings of MEMTRACE_CHECK=1, or of several GPUs, on the CPU device: bad accesses are reported, counted per
+ * place and written to companion files. */
 #define _GNU_SOURCE
 #include "device.h"
 #include "trace/trace.h"
@@ -28,21 +28,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FULL_PER_PLACE 3 /* reports of one place of one launch that are printed in full */
-#define FULL_IN_ALL 64   /* of the process */
-#define NEAR 1024u       /* bytes: this close to an allocation it is surely meant */
-#define FAR (1u << 20)   /* bytes: an allocation farther away has nothing to do with it */
-#define GONE 256         /* blocks that kernels freed last */
+#define FULL_PER_PLACE 3 /* full reports per place of one launch */
+#define FULL_IN_ALL 64   /* full reports per process */
+#define NEAR 1024u       /* bytes: an address this close to an allocation is attributed to it */
+#define FAR (1u << 20)   /* bytes: an allocation farther away is not mentioned */
+#define GONE 256         /* blocks last freed by kernels */
 
-/* Where an access lies. */
+/* Location of an access. */
 struct check_where {
     char near[512];
     const char *side;
-    int64_t alloc; /* id of the allocation that is meant; -1: none */
+    int64_t alloc; /* id of the allocation meant; -1: none */
     uint64_t distance;
 };
 
-/* The bad accesses of one launch at one place, of one kind. */
+/* Bad accesses of one kind by one launch at one place. */
 struct bad_access {
     const struct mt_cpu_launch *launch;
     struct mt_cpu_bad first;
@@ -57,7 +57,7 @@ static struct bad_access *places;
 static unsigned printed;
 static struct {
     struct mt_range range;
-    int64_t id; /* -1: not known */
+    int64_t id; /* -1: unknown */
 } gone[GONE];
 static _Atomic unsigned ngone;
 
@@ -67,7 +67,7 @@ static const char *base_name(const char *file)
     return slash ? slash + 1 : file;
 }
 
-/* ---- where an address lies ---- */
+/* ---- location of an address ---- */
 
 static const char *const what[] = {
     [MT_HEAP_DEVICE] = "device memory",     [MT_HEAP_MANAGED] = "managed memory",
@@ -87,7 +87,7 @@ struct check_device {
     char text[24];
 };
 
-/* " of GPU 1", where there are several. */
+/* Returns " of GPU 1" if there are several. */
 static struct check_device check_whose(const struct mt_block *b)
 {
     struct check_device d = {""};
@@ -109,7 +109,7 @@ static void describe_block(struct check_where *w, uint64_t distance, const char 
     w->alloc = b->id - 1;
 }
 
-/* Does the process have any memory there? */
+/* Returns whether the process has any memory there. */
 static int is_mapped(uint64_t address)
 {
     FILE *f = fopen("/proc/self/maps", "re");
@@ -123,7 +123,7 @@ static int is_mapped(uint64_t address)
     return found;
 }
 
-/* Memory that kernels allocated: around the address, or freed there. */
+/* Describes memory allocated by kernels around the address, or freed there. */
 static int describe_device_heap(uint64_t address, uint64_t bytes, struct check_where *w)
 {
     struct mt_range below, above;
@@ -165,8 +165,8 @@ static int describe_freed(uint64_t address, struct check_where *w)
     return 1;
 }
 
-/* So far behind a block nothing is the host program's: what heap.c leaves free, or a little of what is not
- * ours. */
+/* Returns the bytes after a block that cannot be the host program's: the gap of heap.c, or a few bytes after
+ * memory that is not ours. */
 static uint64_t check_own(const struct mt_block *b)
 {
     return b->kind == MT_HEAP_REGISTERED || b->kind == MT_HEAP_SYMBOL ? NEAR : MT_HEAP_GAP;
@@ -183,7 +183,7 @@ static void describe_inside(uint64_t behind, uint64_t bytes, const struct mt_blo
     w->distance = *w->side == 'i' ? behind : 0;
 }
 
-/* Of an access of `bytes`. */
+/* Describes an access of `bytes`. */
 static void check_describe(uint64_t address, uint64_t bytes, struct check_where *w, int look_for_host)
 {
     struct mt_block below, above;
@@ -214,15 +214,15 @@ static void check_describe(uint64_t address, uint64_t bytes, struct check_where 
         snprintf(w->near, sizeof w->near, "no allocation is near");
 }
 
-/* Words on where `address` lies: "16 bytes after the 400 bytes that were allocated at file.cu:12". */
+/* Describes the place of `address`: "16 bytes after the 400 bytes that were allocated at file.cu:12". */
 static void describe_fault(uint64_t address, char *text, size_t size)
 {
     struct check_where w;
-    check_describe(address, 1, &w, 0); /* from a signal handler: no stdio on files */
+    check_describe(address, 1, &w, 0); /* called from a signal handler: no stdio on files */
     snprintf(text, size, "%s", w.near);
 }
 
-/* Words on where p lies, as in the `near` of a check. */
+/* Describes the place of p, as in the `near` of a check. */
 static void check_words(const void *p, char *text, size_t size)
 {
     struct check_where w;
@@ -230,13 +230,13 @@ static void check_words(const void *p, char *text, size_t size)
     snprintf(text, size, "%.*s", (int)size - 1, w.near);
 }
 
-/* ---- looking up ---- */
+/* ---- lookup ---- */
 
 void mt_check_device_heap(const struct mt_range *freed)
 {
     if (!mt_options()->check)
         return;
-    unsigned i = freed ? ngone++ % GONE : 0; /* for words only: a torn one does no harm */
+    unsigned i = freed ? ngone++ % GONE : 0; /* only for messages: a torn entry is harmless */
     if (freed) {
         gone[i].range = *freed;
         gone[i].id = mt_object_id((const void *)(uintptr_t)freed->base);
@@ -261,7 +261,7 @@ static int check_find(int device, uint64_t address, uint64_t *base, uint64_t *by
     return 1;
 }
 
-/* Without MEMTRACE_CHECK only other devices' memory is none to touch. */
+/* Without MEMTRACE_CHECK only other devices' memory is forbidden. */
 static int check_find_peers(int device, uint64_t address, uint64_t *base, uint64_t *bytes)
 {
     struct mt_block below, above;
@@ -308,7 +308,7 @@ static void check_print(const struct mt_cpu_bad *bad, const char *near)
             bad->thread[1], bad->thread[2], near);
 }
 
-/* Of what is no access. */
+/* Prints a finding that is not an access. */
 static void check_print_words(const struct mt_cpu_bad *bad)
 {
     mt_note("check: kernel %s, CTA (%u,%u,%u), thread (%u,%u,%u): %s",
@@ -321,7 +321,7 @@ static const char *after_number(const char *s)
     return strncmp(s, "0x", 2) == 0 ? s + 2 + strspn(s + 2, "0123456789abcdef") : s + strspn(s, "0123456789");
 }
 
-/* Words that say the same of other lanes and addresses. */
+/* Returns whether two messages differ only in lanes and addresses. */
 static int same_reason(const char *a, const char *b)
 {
     a = after_number(a);
@@ -341,7 +341,7 @@ static int same_place(const struct bad_access *p, const struct mt_cpu_bad *bad)
            p->first.place == bad->place && p->first.kind == bad->kind;
 }
 
-/* Memory that is there, and another device's. */
+/* Describes memory that exists but belongs to another device. */
 static void check_forbidden(const struct mt_cpu_bad *bad, struct check_where *w)
 {
     struct mt_block b;
@@ -377,7 +377,7 @@ static struct bad_access *check_place(const struct mt_cpu_bad *bad)
     return p;
 }
 
-/* Has another launch said so in full? */
+/* Returns whether another launch has reported it in full. */
 static int check_is_said(const struct mt_cpu_bad *bad)
 {
     const struct mt_launch_line *l = line_of(bad->launch);
@@ -421,7 +421,7 @@ static void check_report(const struct mt_cpu_bad *bad)
     pthread_mutex_unlock(&lock);
 }
 
-/* What companions call it: `why` for readers before `kind`. */
+/* Names in companion files; `why` for readers older than `kind`. */
 static const char *const check_kinds[] = {
 #define FINDING(id, word, level, group, rule) [MT_FINDING_OF_##id] = word,
 #include "format/kinds.def"
@@ -510,29 +510,28 @@ void mt_check_start(void)
                                                     .accesses_only = !o->check});
 }
 
-/* ---- MEMTRACE_CHECK=1: calls that return an error to the program ---- */
+/* ---- MEMTRACE_CHECK=1: CUDA calls that return an error ---- */
 
-#define PLACES 1000 /* failures at more failed_places are counted together */
-#define FRAMES 32   /* of our own, too */
+#define PLACES 1000 /* failures at further places are counted together */
+#define FRAMES 32   /* including our own frames */
 
-/* The call under way of a thread. Not thread-local: of that memory a library that is loaded late gets little.
- */
+/* Call under way on a thread. Not thread-local: a library loaded late gets little of that memory. */
 struct failed_call {
-    unsigned depth; /* calls within calls */
+    unsigned depth; /* nesting depth of calls */
     const char *name;
     const void *caller;
     const struct mt_host_site *site;
-    const void *asked_by; /* mt_failed_caller */
+    const void *asked_by; /* address from mt_failed_caller */
     char why[256];
-    int64_t freed; /* id of the allocation that was freed before; -1: none */
+    int64_t freed; /* id of the allocation freed before; -1: none */
 };
 
-/* What failed at one place, in one way. */
+/* Failures of one kind at one place. */
 struct failed_place {
     const void *caller;
     struct mt_failed_line event;
-    char why[256], *at[1 + MT_SITE_CALLERS]; /* and who has called that */
-    uint64_t more;                           /* times since the first one, which was written at once */
+    char why[256], *at[1 + MT_SITE_CALLERS]; /* including its callers */
+    uint64_t more;                           /* repetitions after the first one, which was written at once */
 };
 
 static pthread_mutex_t failed_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -551,7 +550,7 @@ static void failed_make_key(void)
     mt_host_site_ask(failed_code);
 }
 
-/* This thread's, or NULL: no memory. */
+/* Returns this thread's call, or NULL if out of memory. */
 static struct failed_call *failed_now(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -568,10 +567,10 @@ int mt_failed_watched(void)
     return mt_options()->check && !mt_device_is_gpu();
 }
 
-/* ---- where a call comes from ---- */
+/* ---- origin of a call ---- */
 
-/* 1 and "FILE+0xOFFSET", the offset as the file's own addresses are; 0: one of our own libraries calls. *out,
- * malloc'ed, stays NULL for code of no file. */
+/* Finds "FILE+0xOFFSET", the offset being an address of the file. Returns 1, or 0 if one of our own libraries
+ * makes the call. *out, from malloc, stays NULL for code outside of files. */
 static int failed_at(const void *caller, char **out)
 {
     Dl_info info;
@@ -589,7 +588,7 @@ static int failed_at(const void *caller, char **out)
     return 1;
 }
 
-/* The return address and those behind it, as far as they are known; how many. */
+/* Collects the return address and its known callers. Returns their number. */
 static unsigned failed_frames(const void *caller, void **out)
 {
     void *frame[FRAMES];
@@ -602,7 +601,7 @@ static unsigned failed_frames(const void *caller, void **out)
     return taken;
 }
 
-/* Who has called the code that has made the call; how many are in at[]. */
+/* Collects the callers of the calling code. Returns the number in at[]. */
 static unsigned failed_callers(void *const *frame, unsigned n, char **at)
 {
     unsigned known = 0;
@@ -611,13 +610,13 @@ static unsigned failed_callers(void *const *frame, unsigned n, char **at)
     return known;
 }
 
-/* ---- calls that say no line ---- */
+/* ---- calls without line information ---- */
 
 static struct failed_code {
     struct mt_host_code place;
     void *frame[1 + MT_SITE_CALLERS];
     struct failed_code *next;
-} *codes; /* they stay */
+} *codes; /* never freed */
 static unsigned ncodes;
 
 static const struct mt_host_site *failed_code_known(void *const *frame)
@@ -650,7 +649,7 @@ static const struct mt_host_site *failed_code_add(void *const *frame, unsigned n
     return &c->place.site;
 }
 
-/* The place of the call under way. */
+/* Returns the site of the call under way. */
 static const struct mt_host_site *failed_code(void)
 {
     const struct failed_call *c = failed_now();
@@ -660,7 +659,7 @@ static const struct mt_host_site *failed_code(void)
     return known || !n ? known : failed_code_add(frame, n);
 }
 
-/* The place that the program said before this call, or NULL: another call may have left one. */
+/* Returns the site that the program set before this call, or NULL: another call may have left one. */
 static const struct mt_host_site *failed_site(const char *name)
 {
     const struct mt_host_site *s = mt_host_site_pending();
@@ -680,7 +679,7 @@ void mt_failed_enter(const char *name, const void *caller)
     struct failed_call *c = failed_now();
     if (!c || c->depth++)
         return;
-    c->name = name + (strncmp(name, "__", 2) ? 0 : 2); /* __cudaLaunchKernel, of CUDA 13 */
+    c->name = name + (strncmp(name, "__", 2) ? 0 : 2); /* __cudaLaunchKernel of CUDA 13 */
     c->caller = c->asked_by ? c->asked_by : caller;
     c->site = failed_site(name);
     c->freed = -1;
@@ -690,7 +689,7 @@ void mt_failed_enter(const char *name, const void *caller)
 
 /* ---- the table ---- */
 
-/* By the line, if it is known: compilers copy calls. */
+/* Compares by line, if known: compilers duplicate calls. */
 static int failed_is_here(const struct failed_place *p, const struct failed_call *c)
 {
     const struct mt_host_site *was = p->event.site, *is = c->site;
@@ -715,8 +714,8 @@ static void failed_free(struct failed_place *p)
     free(p);
 }
 
-/* Without the failed_lock: it asks the dynamic linker, which may be running code that fails. NULL: no memory,
- * or a library of ours asks for itself (*own). */
+/* Makes an entry. Called without failed_lock: it uses the dynamic linker, which may be running the failing
+ * code. Returns NULL if out of memory, or if one of our own libraries makes the call (*own). */
 static struct failed_place *failed_make(const struct failed_call *c, int code, const char *error, int *own)
 {
     struct failed_place *p = calloc(1, sizeof *p);
@@ -743,7 +742,8 @@ static struct failed_place *failed_make(const struct failed_call *c, int code, c
     return p;
 }
 
-/* Counts one more where it was met before, or where there is no room: 0. Else adds `p`: 1; NULL: -1. */
+/* Counts a failure. Returns 0 if its place is known, or the table is full; else adds `p` and returns 1, or -1
+ * if it is NULL. */
 static int failed_count(const struct failed_call *c, int code, struct failed_place *p)
 {
     int result = 0;
@@ -780,7 +780,7 @@ void mt_failed_leave(int code, const char *error)
     if (p && failed_count(c, code, p) <= 0)
         failed_free(p);
     else if (p)
-        mt_trace_flush(1); /* many programs end now, and not all of them tidily */
+        mt_trace_flush(1); /* many programs exit now, some of them abruptly */
 }
 
 void mt_failed_launch(const struct mt_cpu_launch *l, const struct mt_launch_line *line, int status)
@@ -813,9 +813,9 @@ void mt_failed_finish(void)
     mt_trace_needed();
 }
 
-/* ---- words ---- */
+/* ---- messages ---- */
 
-/* The call that words are for, or NULL: it is not watched. */
+/* Returns the call that details are for, or NULL if it is not watched. */
 static struct failed_call *failed_worded(void)
 {
     struct failed_call *c = mt_options()->check ? failed_now() : NULL;

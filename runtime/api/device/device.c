@@ -1,5 +1,5 @@
-/* The device of this process: GPU or CPU, where the real CUDA runtime is, limits, properties and attributes.
- */
+/* Device of this process: choice of GPU or CPU, search for the real CUDA runtime, limits, properties and
+ * attributes. */
 #define _GNU_SOURCE
 #include "api/entry.h"
 #include "device.h"
@@ -21,12 +21,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Properties and attributes of the CPU device. Attributes are read off the properties,
- * so that the two agree. */
+/* Properties and attributes of the CPU device. Attributes are derived from the properties, so that they
+ * agree. */
 
 #define CLOCK_KHZ 1000000
 
-/* Sizes of arrays, textures and surfaces: those that CUDA documents for sm_90. */
+/* Sizes of arrays, textures and surfaces, as documented by CUDA for sm_90. */
 static void set_textures(struct cudaDeviceProp *p)
 {
     static const int layered[] = {32768, 32768, 2048}, cube[] = {32768, 2046};
@@ -87,7 +87,7 @@ cudaError_t impl_cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
     memcpy(p->uuid.bytes, "memtrace-cpu-dev", sizeof p->uuid.bytes);
     p->uuid.bytes[15] = (char)(p->uuid.bytes[15] ^ device);
     p->pciBusID = device;
-    p->multiGpuBoardGroupID = device; /* each a board of its own */
+    p->multiGpuBoardGroupID = device; /* each device is a board of its own */
     p->totalGlobalMem = mt_device_memory();
     p->sharedMemPerBlock = MT_DEV_SHARED_BLOCK;
     p->regsPerBlock = p->regsPerMultiprocessor = MT_DEV_REGISTERS;
@@ -131,7 +131,7 @@ cudaError_t impl_cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
     return cudaSuccess;
 }
 
-/* 0 and *out; -1: no such attribute. */
+/* Returns 0 with *out set, or -1 if there is no such attribute. */
 static int device_attributes_attribute(int a, const struct cudaDeviceProp *p, int *out)
 {
     switch (a) {
@@ -141,7 +141,7 @@ static int device_attributes_attribute(int a, const struct cudaDeviceProp *p, in
         return 0;
 #include "device.def"
     default:
-        *out = 0; /* what later toolkits ask for, and reserved numbers: does not have it */
+        *out = 0; /* attributes of later toolkits, and reserved numbers: not supported */
         return a >= 1 && a <= 160 ? 0 : -1;
     }
 }
@@ -207,9 +207,9 @@ static const size_t first[] = {
     [cudaLimitPersistingL2CacheSize] = 0,
 };
 #define LIMITS (sizeof first / sizeof *first)
-static _Atomic size_t limits[MT_DEVICES_MAX][LIMITS]; /* 0: as at first; else one more than it is */
+static _Atomic size_t limits[MT_DEVICES_MAX][LIMITS]; /* 0: the default; else the value + 1 */
 
-/* The depth of device-side synchronisation: gone from sm_90 on. */
+/* The depth of device-side synchronisation does not exist on sm_90. */
 int mt_limit_there(enum cudaLimit limit)
 {
     return (unsigned)limit < LIMITS && limit != cudaLimitDevRuntimeSyncDepth;
@@ -232,23 +232,24 @@ void mt_limits_reset(int device)
         limits[device][i] = 0;
 }
 
-/* ---- GPU or CPU device, and where the real CUDA runtime is ---- */
+/* ---- choice of GPU or CPU device, and search for the real CUDA runtime ---- */
 
 #define STR_(x) #x
 #define STR(x) STR_(x)
 
-/* What was found. The dynamic linker is asked, so no lock is held: a constructor that waits for the choice
- * has the linker's. Several threads may look, and find the same. */
+/* Result of the search. No lock is held, since the dynamic linker is used: a constructor that waits for the
+ * choice holds the linker's lock. Several threads may search, with the same result. */
 struct found {
     int is_gpu;
-    const char *why; /* there is no GPU */
-    char said[400];  /* why not what was asked for */
+    const char *why; /* reason for having no GPU */
+    char said[400];  /* reason for not following the request */
 };
 static struct found *_Atomic found;
 static int is_gpu;
 static void *_Atomic cudart;
 
-/* Our own library may be in the driver's place (LD_LIBRARY_PATH): then the usual places are looked at. */
+/* Our own library may be found in place of the driver (LD_LIBRARY_PATH): then the standard paths are tried.
+ */
 void *mt_device_driver(void)
 {
     static const char *const names[] = {"libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
@@ -264,7 +265,7 @@ void *mt_device_driver(void)
     return driver;
 }
 
-/* Devices the driver sees; -1 with *why when there is no driver. */
+/* Returns the number of devices of the driver, or -1 with *why set if there is no driver. */
 static int count_devices(const char **why)
 {
     int n = 0;
@@ -311,7 +312,7 @@ static void *select_is_real(void *h)
     return h;
 }
 
-/* Our own library may be in libcudart's place: only one that is not us will do. */
+/* Opens libcudart, skipping our own library in its place. */
 static void *open_cudart(char *why, size_t size)
 {
     const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND, major = CUDART_VERSION / 1000;
@@ -333,7 +334,7 @@ static int version_of(void *library, const char *function)
     return get && !get(&n) ? n : 0;
 }
 
-/* Does the runtime get along with the driver? With an older one each of its functions fails. */
+/* Returns whether the runtime works with the driver. With an older driver, each of its functions fails. */
 static int runtime_works(void *runtime, char *why, size_t size)
 {
     int n = 0, e;
@@ -356,8 +357,8 @@ static int runtime_works(void *runtime, char *why, size_t size)
     return 0;
 }
 
-/* What a GPU is used by; NULL with words when there is none that works. MEMTRACE_DEVICE=gpu gets one all the
- * same, and with it the errors. */
+/* Returns the runtime to use for a GPU, or NULL with a message if none works. MEMTRACE_DEVICE=gpu gets one in
+ * any case, and so its errors. */
 static void *choose_runtime(int must, char *said, size_t size)
 {
     char why[300];
@@ -434,8 +435,8 @@ static void select_choose(void)
     }
 }
 
-/* The GPU is chosen and the real runtime open: modules that registered before go there,
- * then tracing starts. */
+/* Completes the choice of the GPU, with the real runtime open: hands over the modules registered before, then
+ * starts tracing. */
 static void hand_over(void)
 {
     mt_modules_to_gpu();
@@ -508,7 +509,7 @@ int mt_device_start(void)
     return start_error;
 }
 
-/* Stands in when runtime/gpu is not built in. */
+/* Default without runtime/gpu in the build. */
 __attribute__((weak)) const struct mt_gpu_ops *mt_gpu(void)
 {
     return NULL;

@@ -1,4 +1,4 @@
-/* The entry layer. */
+/* Entry layer: resolution of slots. */
 #define _GNU_SOURCE
 #include "api/entry.h"
 #include "device.h"
@@ -52,13 +52,13 @@ static void *entry_real(struct mt_entry *e)
     return f;
 }
 
-/* MEMTRACE_DEVICE=gpu without a runtime to forward to, which was said. */
+/* Error of MEMTRACE_DEVICE=gpu without a runtime to forward to, which was reported. */
 static cudaError_t no_runtime(void)
 {
     return mt_fail(cudaErrorInsufficientDriver);
 }
 
-/* NULL: nothing is there, and that was said. */
+/* Returns the function of an entry, or NULL after a report. */
 static void *entry_find(struct mt_entry *e)
 {
     int gpu = mt_device_is_gpu();
@@ -80,7 +80,7 @@ void *mt_entry_next(enum mt_entry_index index)
 
 int mt_entry_called;
 
-/* Questions about devices and errors need no context. */
+/* Returns 1 for queries of devices and errors, which need no context. */
 static int entry_is_question(const char *name)
 {
     static const char *const begins[] = {"__cuda",     "cudaGet",     "cudaDeviceGet", "cudaDeviceCan",
@@ -91,7 +91,7 @@ static int entry_is_question(const char *name)
     return 0;
 }
 
-/* The call of this thread that goes through mt_entry_watch. */
+/* Call of this thread through mt_entry_watch. */
 static _Thread_local struct {
     const char *name;
     void *f;
@@ -108,7 +108,7 @@ void mt_entry_end(int code)
     mt_failed_leave(code, code ? impl_cudaGetErrorName((cudaError_t)code) : NULL);
 }
 
-/* Calls that return an error, which is not what they are for. */
+/* Returns whether an error returned by the function is a failure, rather than its result. */
 static int entry_is_watched(const struct mt_entry *e)
 {
     return !e->alone && mt_failed_watched();
@@ -119,12 +119,12 @@ void *mt_entry_resolve(uint32_t index)
     struct mt_entry *e = &mt_entries[index];
     mt_entry_called |= !entry_is_question(e->name);
     void *f = e->rec ? (void *)e->rec : entry_find(e);
-    if (entry_is_watched(e)) { /* the slot stays: the next call is to come here, too */
+    if (entry_is_watched(e)) { /* the slot stays unset, so that the next call comes here, too */
         watched.name = e->name;
         watched.f = f ? f : (void *)entry_unsupported;
         return (void *)mt_entry_watch;
     }
-    /* Per-thread variants come through the same slot and must stay with the real runtime's own variant. */
+    /* Per-thread variants share this slot but must reach the real runtime's own variant. */
     int fixed = f && (e->rec || !mt_device_is_gpu() || !e->per_thread);
     if (fixed)
         __atomic_store_n(&mt_entry_slots[index], f, __ATOMIC_RELEASE);

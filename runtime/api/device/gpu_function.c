@@ -1,8 +1,7 @@
-/* On a GPU: kernels have two versions, with record calls and without (llvm-pass/gpu/gpu_plain.c). The program
- * knows the one without, under its own name; which of the two runs is decided at each launch. Whoever
- * launches what the runtime has handed out, and a program whose tables are not there, run that one. What the
- * program asks of the kernel is answered from it, where the other does not allow less;
- * what it sets is set for both. */
+/* The two versions of kernels on a GPU, with and without record calls (llvm-pass/gpu/gpu_plain.c). The
+ * program knows the one without, under its own name; the version to run is chosen at each launch. Launches of
+ * handles given out by the runtime, and programs without tables, run that one, too. Queries about a kernel
+ * are answered from it, unless the other version allows less; attributes are set on both. */
 #include "device.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
@@ -25,7 +24,8 @@ void mt_function_register(void **real, struct mt_function *f)
     size_t n = strlen(f->name) + sizeof MT_TRACED_SUFFIX;
     char *name = flags & MT_KERNEL_GPU_RECORDS ? malloc(n) : NULL;
     if (name)
-        snprintf(name, n, "%s%s", f->name, MT_TRACED_SUFFIX); /* stays: the runtime may keep the pointer */
+        snprintf(name, n, "%s%s", f->name,
+                 MT_TRACED_SUFFIX); /* never freed: the runtime may keep the pointer */
     if (name && flags & MT_KERNEL_GPU_ALONE) {
         plain_register_as(real, f, f->host, name);
         return;
@@ -59,7 +59,7 @@ static uint64_t blocks_of(const struct mt_launch_config *c)
     return (uint64_t)c->grid.x * c->grid.y * c->grid.z;
 }
 
-/* What a launch of `func` will be refused for, as far as the runtime can be asked. */
+/* Returns the error that a launch of `func` would give, as far as the runtime can tell. */
 static cudaError_t plain_refusal(const void *func, const struct mt_launch_config *c)
 {
     struct cudaFuncAttributes a;
@@ -115,7 +115,7 @@ cudaKernel_t mt_function_traced_handle(struct mt_function *f)
     return f->traced_handle;
 }
 
-/* The other version of what the program names; NULL: there is none. */
+/* Returns the other version of the program's kernel, or NULL if there is none. */
 static const void *plain_other(const void *func)
 {
     struct mt_function *f = mt_device_is_gpu() ? mt_function_find(func) : NULL;
@@ -139,8 +139,8 @@ cudaError_t rec_cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute a,
     const void *other = plain_other(func);
     cudaError_t e = MT_NEXT(cudaFuncSetAttribute)(func, a, value);
     int clean = mt_error_hold();
-    if (!e &&
-        other) /* shared memory that does not fit beside what record calls need: such launches run plain */
+    if (!e && other) /* shared memory that does not fit beside the needs of record calls: such launches run
+                        without them */
         MT_NEXT(cudaFuncSetAttribute)(other, a, value);
     mt_error_release(clean);
     return e;
@@ -162,8 +162,8 @@ cudaError_t rec_cudaFuncSetSharedMemConfig(const void *func, enum cudaSharedMemC
 }
 #endif
 
-/* ---- how much fits on the GPU: asked of the version with record calls, so that a grid sized by it fits when
- * it is traced ---- */
+/* ---- occupancy: queried for the version with record calls, so that a grid sized by it fits when traced ----
+ */
 
 static const void *plain_larger(const void *func)
 {
@@ -206,7 +206,7 @@ cudaError_t rec_cudaOccupancyMaxActiveClusters(int *clusters, const void *func,
 }
 #endif
 
-/* ---- kernels that are handed out, for launches by the driver among others, which nobody sees ---- */
+/* ---- kernel handles given to the program, which the driver among others can launch, unseen by us ---- */
 
 static cudaError_t plain_handed_out(cudaError_t e, void *const *handle, const void *func)
 {
@@ -223,7 +223,7 @@ static cudaError_t plain_handed_out(cudaError_t e, void *const *handle, const vo
     return e;
 }
 
-/* Its one version takes an argument that the program does not know of. */
+/* Returns whether the kernel's only version takes an argument unknown to the program. */
 static int plain_keeps(const void *func)
 {
     const struct mt_function *f = mt_function_find(func);

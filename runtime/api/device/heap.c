@@ -1,4 +1,4 @@
-/* Memory of the CPU device: what kernels may touch and what cudaMemcpy may name. */
+/* Memory of the CPU device that kernels may access and cudaMemcpy accepts. */
 #define _GNU_SOURCE
 #include "device.h"
 #include "api/tables/arena.h"
@@ -16,14 +16,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MAP_FROM (1u << 20) /* blocks from here on get their own mapping, with an unmapped page after it */
+#define MAP_FROM                                                                                             \
+    (1u << 20) /* blocks of at least this size get their own mapping, with an unmapped page after it */
 /* Under MEMTRACE_CHECK: */
-#define GUARD (64u << 10)         /* unmapped bytes after a large one */
-#define QUARANTINE (256ull << 20) /* freed memory that is not given out again yet */
+#define GUARD (64u << 10)         /* unmapped bytes after a large block */
+#define QUARANTINE (256ull << 20) /* freed memory that is not reused yet */
 
 static struct mt_ranges blocks = MT_RANGES_INIT;
 MT_FORK_TABLE(blocks);
-/* Read by who looks at a block from the table; written by who has taken one out and is about to free it. */
+/* Read-locked while a block of the table is used; write-locked before a block taken out is freed. */
 static pthread_rwlock_t life = PTHREAD_RWLOCK_INITIALIZER;
 MT_FORK_ENTRY(life, &life, MT_FORK_RWLOCK, MT_FORK_HEAP);
 static _Atomic uint64_t used[MT_DEVICES_MAX];
@@ -45,7 +46,7 @@ static int is_ours(enum mt_heap_kind kind)
     return kind != MT_HEAP_REGISTERED && kind != MT_HEAP_SYMBOL && kind != MT_HEAP_IPC;
 }
 
-/* Takes `bytes` from the device's memory. 0, or -1: not that much is left. */
+/* Takes `bytes` from the device's memory. Returns 0, or -1 if too little is left. */
 static int heap_reserve(int device, uint64_t bytes)
 {
     uint64_t total = mt_device_memory(), now = used[device];
@@ -56,7 +57,7 @@ static int heap_reserve(int device, uint64_t bytes)
     return 0;
 }
 
-/* Of a small block, with what lies behind it under MEMTRACE_CHECK. */
+/* Returns the size of a small block, with the gap after it under MEMTRACE_CHECK. */
 static size_t small_bytes(const struct mt_block *b)
 {
     return b->bytes + (mt_options()->check ? MT_HEAP_GAP : 0);
@@ -70,18 +71,18 @@ static void *heap_get(struct mt_block *b)
         char *p =
             mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p != MAP_FAILED) {
-            mprotect(p + bytes - guard, guard, PROT_NONE); /* not vital */
+            mprotect(p + bytes - guard, guard, PROT_NONE); /* failure is harmless */
             b->mapped_base = (uint64_t)(uintptr_t)p;
             b->mapped_bytes = bytes;
             return p;
         }
     }
-    /* Managed memory begins at a page, as advice goes by pages. */
+    /* Managed memory begins at a page, since advice applies to pages. */
     size_t align = b->kind == MT_HEAP_MANAGED ? page : MT_DEV_ALIGN;
     return mt_arena_get(small_bytes(b), align, &b->segment);
 }
 
-/* Gives the memory back to the system. */
+/* Returns the memory to the system. */
 static void heap_release(struct mt_block *b)
 {
     if (b->shared.ino)
@@ -93,7 +94,7 @@ static void heap_release(struct mt_block *b)
     free(b);
 }
 
-/* Keeps a freed block for a while, so that whoever still uses it is found. */
+/* Keeps a freed block for a while, to detect late accesses. */
 static void heap_keep(struct mt_block *b)
 {
     struct mt_block *out = NULL, **end = &out;
@@ -120,7 +121,7 @@ static void heap_keep(struct mt_block *b)
 
 static void heap_drop(struct mt_block *b)
 {
-    pthread_rwlock_wrlock(&life); /* nobody looks at it any more */
+    pthread_rwlock_wrlock(&life); /* no reader is left */
     pthread_rwlock_unlock(&life);
     if (heap_counted(b->kind))
         used[b->device] -= b->bytes;
@@ -196,13 +197,13 @@ int mt_heap_share(void *base, struct mt_heap_file *f)
         rc = mt_memory_share(base, whole, &b->shared);
     if (rc)
         return rc;
-    if (!mt_fd_is(file)) /* the program has closed it: nobody else can find it any more */
+    if (!mt_fd_is(file)) /* the program has closed it, so it cannot be found any more */
         return ENOTSUP;
     f->fd = file->fd;
     return 0;
 }
 
-/* The block that begins at `base`, of one of the kinds. Call with `life` held. */
+/* Returns the block that begins at `base`, of one of the kinds. Called with `life` held. */
 static struct mt_block *begins_at(const void *base, unsigned kinds)
 {
     struct mt_range r;
@@ -269,7 +270,7 @@ int mt_heap_find(const void *p, struct mt_block *out)
     return found;
 }
 
-/* Device memory that lies neither in a mapping of ours nor in a segment. */
+/* Returns whether it is device memory outside of our mappings and segments. */
 static int heap_is_virtual(const struct mt_block *b)
 {
     return b->kind == MT_HEAP_DEVICE && !b->mapped_base && !b->segment;
@@ -373,21 +374,20 @@ void mt_heap_reset(int device)
     mt_heap_generation++;
 }
 
-/* The heap of malloc and free in kernels: memory of the C library, as much as cudaLimitMallocHeapSize says. A
- * block counts as its bytes, rounded up to the 16 to which CUDA aligns it. Under MEMTRACE_CHECK memory that
- * was freed is not given out again at once: late accesses are found, and a block's threads are not taken for
- * those of the next one at its address. */
+/* Heap of malloc and free in kernels: memory of the C library, limited by cudaLimitMallocHeapSize. A block
+ * counts as its bytes, rounded up to CUDA's alignment of 16. Under MEMTRACE_CHECK freed memory is not reused
+ * at once: late accesses are found, and a block's threads are not confused with those of the next one at its
+ * address. */
 
 enum { ALIGN = 16 };
 static struct mt_ranges device_heap_blocks = MT_RANGES_INIT;
 MT_FORK_TABLE(device_heap_blocks);
 static _Atomic uint64_t kernels_used, limit = MT_DEV_KERNEL_HEAP;
-static _Atomic int in_use; /* by a kernel, since the device began */
+static _Atomic int in_use; /* by a kernel, since the last device reset */
 
-#define LATE (64ull << 20) /* bytes that wait so */
+#define LATE (64ull << 20) /* most bytes kept so */
 
-/* Freed device_heap_blocks, the oldest first. Each begins with its list's link: no access of a kernel gets
- * there. */
+/* Freed blocks, oldest first. Each begins with its list's link, which no access of a kernel can reach. */
 struct late {
     struct late *next;
     uint64_t bytes;
@@ -402,7 +402,7 @@ static uint64_t device_heap_counted(uint64_t bytes)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* 0, or -1: not that much is left. */
+/* Returns 0, or -1 if too little is left. */
 static int device_heap_reserve(uint64_t bytes)
 {
     uint64_t now = kernels_used, most = limit;

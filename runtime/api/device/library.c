@@ -1,4 +1,4 @@
-/* Libraries of device code that the program loads by itself, on the CPU device. */
+/* Libraries of device code loaded by the program itself, on the CPU device. */
 #define _GNU_SOURCE
 #include "device.h"
 #include "api/entry.h"
@@ -14,11 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Those that are loaded. */
+/* Loaded libraries. */
 struct library {
-    struct mt_module module; /* first: a library is its module */
+    struct mt_module module; /* first, so that a library is its module */
     struct library *next;
-    const void *code[]; /* copies, the library's own */
+    const void *code[]; /* copies owned by the library */
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(lock, MT_FORK_MODULES);
@@ -41,7 +41,7 @@ static void library_free(struct library *l)
     free(l);
 }
 
-/* The code may go when the call returns. */
+/* Copies the code, which may be freed after the call. */
 static struct library *library_new(const struct mt_device_code *code, size_t n)
 {
     struct library *l = calloc(1, sizeof *l + n * sizeof *l->code);
@@ -55,7 +55,7 @@ static struct library *library_new(const struct mt_device_code *code, size_t n)
             return NULL;
         }
         memcpy(copy, code[i].data, code[i].bytes);
-        copy[code[i].bytes] = '\0'; /* PTX ends so */
+        copy[code[i].bytes] = '\0'; /* PTX ends with NUL */
         l->code[l->module.nfatbins++] = copy;
     }
     l->module.state = MT_MODULE_LOADED;
@@ -64,7 +64,7 @@ static struct library *library_new(const struct mt_device_code *code, size_t n)
     return l;
 }
 
-/* Known by the address of its row, as a registered one by that of its host stub. */
+/* A kernel is known by the address of its row, as a registered one by that of its host stub. */
 static void library_list_kernels(struct mt_module *m)
 {
     for (const struct mt_image *i = m->image; i; i = i->peer)
@@ -117,7 +117,7 @@ static enum mt_library_error library_load(struct mt_module **out, const struct m
     return MT_LIBRARY_OK;
 }
 
-/* The fatbins of linked code; 0: it is damaged, or there is no memory. */
+/* Splits linked code into its fatbins. Returns 0 if it is damaged or out of memory. */
 static size_t library_unlink(const struct mt_device_code *linked, struct mt_device_code **out)
 {
     const char *begin = linked->data;
@@ -147,7 +147,7 @@ enum mt_library_error mt_library_load(struct mt_module **out, const struct mt_de
     return e;
 }
 
-/* The structure stays: kernels that were launched refer to it. */
+/* The structure is kept: launched kernels refer to it. */
 void mt_library_unload(struct mt_module *m)
 {
     pthread_mutex_lock(&lock);
@@ -187,7 +187,7 @@ int mt_library_variable(struct mt_module *m, const char *name, void **address, s
     return 1;
 }
 
-/* How many kernels it has; writes down up to `room` of them. */
+/* Returns the number of kernels, and stores up to `room` of them. */
 static unsigned library_kernels(struct mt_module *m, struct mt_function **out, unsigned room)
 {
     unsigned n = 0;
@@ -219,7 +219,7 @@ out:
     return data;
 }
 
-/* ---- the runtime API's ---- */
+/* ---- functions of the runtime API ---- */
 
 #if CUDART_VERSION >= 12080
 static cudaError_t library_result(enum mt_library_error e)

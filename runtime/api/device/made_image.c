@@ -1,4 +1,4 @@
-/* CPU images of device code that came without one: asked of mt-ptx, then loaded. */
+/* CPU images of device code that came without one: made by mt-ptx, then loaded. */
 #define _GNU_SOURCE
 #include "device.h"
 #include "format/image.h"
@@ -26,27 +26,27 @@
 #include <unistd.h>
 
 #define WORDS 64
-#define TELL_S 2 /* on a terminal: how long it has taken so far, from here on; */
-#define SAY_S 10 /* elsewhere: that it takes long, once */
+#define TELL_S 2 /* on a terminal: shows the time taken from this many seconds on */
+#define SAY_S 10 /* elsewhere: reports the wait once, after this many seconds */
 #define LOOK_MS 250
 
 struct mt_made {
-    void *block;        /* the caller's to free when the image is loaded */
-    const void *fatbin; /* with the image after: for mt_image_load_all */
-    const char *words;  /* what mt-ptx had to say, lines without a prefix; not ended by NUL */
+    void *block;        /* freed by the caller when the image is loaded */
+    const void *fatbin; /* followed by the image: for mt_image_load_all */
+    const char *words;  /* messages of mt-ptx, lines without a prefix; not terminated by NUL */
     size_t nwords;
     const struct mt_made_text *texts; /* `ntexts` bytes of them */
     size_t ntexts;
-    int kept; /* it was there already */
+    int kept; /* came from the cache */
 };
 
 struct to_make {
     const struct mt_device_code *code; /* fatbins that belong together (-rdc), or one piece of any kind */
     size_t n;
-    const char *what;    /* messages call it so */
-    const char *kernel;  /* of a module that is divided: this kernel's image. NULL: all of it, or what kernels
-                            share */
-    const char *content; /* what that is made of (mt_made_kernel), or "" */
+    const char *what;   /* name in messages */
+    const char *kernel; /* kernel of a divided module whose image this is. NULL: the whole module, or the part
+                           shared by its kernels */
+    const char *content; /* hash of its source (mt_made_kernel), or "" */
 };
 
 /* ---- code in memory ---------------------------------------------------------------------------- */
@@ -60,7 +60,7 @@ static size_t make_fatbin_bytes(const unsigned char *p)
     return header + size;
 }
 
-/* Its sections and their table are after all else. */
+/* Returns the end of the section table, the last part of the file. */
 static size_t make_elf_bytes(const unsigned char *p)
 {
     Elf64_Ehdr h;
@@ -92,7 +92,7 @@ size_t mt_device_code_bytes(const void *data)
 
 /* ---- the key ----------------------------------------------------------------------------------- */
 
-/* What a file is, without reading it. */
+/* Adds the identity of a file, without reading it. */
 static void make_key_file(char *key, const char *path)
 {
     struct stat st;
@@ -106,7 +106,7 @@ static void make_key_file(char *key, const char *path)
     mt_cache_key(key, what, sizeof what);
 }
 
-/* What lies with the tool; in a build tree such files change alone. */
+/* Adds files installed beside the tool; in a build tree they change on their own. */
 static void make_key_part(char *key, const char *tool, const char *name)
 {
     const char *slash = strrchr(tool, '/');
@@ -115,7 +115,8 @@ static void make_key_part(char *key, const char *tool, const char *name)
     make_key_file(key, path);
 }
 
-/* Of `content` alone: any version of the program has the same. NULL: of the whole code. */
+/* Makes the key from `content` alone, so that all versions of the program share it; NULL: from the whole
+ * code. */
 static void make_key(char *key, const char *tool, const struct to_make *m, const char *content)
 {
     const uint32_t version = MT_IMAGE_VERSION;
@@ -137,11 +138,11 @@ static void make_key(char *key, const char *tool, const struct to_make *m, const
 /* ---- mt-ptx ------------------------------------------------------------------------------------ */
 
 struct work {
-    const char *what;                  /* messages call it so */
-    int input, output, words, line[2]; /* memory files; and a socket: mt-ptx says how far it is, and each side
-                                          sees by it that the other one has ended */
+    const char *what;                  /* name in messages */
+    int input, output, words, line[2]; /* memory files; and a socket over which mt-ptx reports its progress,
+                                          and each side notices the other's end */
     pid_t pid;
-    int done; /* it said so */
+    int done; /* mt-ptx reported its end */
     char stage[64];
 };
 
@@ -150,7 +151,7 @@ static int make_file(const char *name)
     return mt_fd_up(memfd_create(name, MFD_CLOEXEC));
 }
 
-/* One after the other, each at a multiple of 8. */
+/* Writes the inputs one after the other, each at a multiple of 8. */
 static int make_put_input(struct work *w, const struct to_make *m)
 {
     off_t at = 0;
@@ -225,11 +226,12 @@ static int make_start(struct work *w, const struct to_make *m, const char *key, 
     return w->pid < 0 ? -1 : 0;
 }
 
-/* What it has said: names of stages, each ended by LF; the last one is "done". 0: it has ended. */
+/* Reads progress messages: names of stages, each ended by LF; the last is "done". Returns 0 when mt-ptx has
+ * ended. */
 static int make_listen(struct work *w)
 {
     char text[256];
-    ssize_t n = recv(w->line[0], text, sizeof text - 1, 0); /* waits LOOK_MS */
+    ssize_t n = recv(w->line[0], text, sizeof text - 1, 0); /* waits up to LOOK_MS */
     if (n < 0)
         return errno == EINTR || ((errno == EAGAIN || errno == EWOULDBLOCK) && kill(w->pid, 0) == 0);
     text[n] = 0;
@@ -239,7 +241,7 @@ static int make_listen(struct work *w)
     return n > 0 && !w->done;
 }
 
-/* On a terminal a line that changes, elsewhere one that stays. */
+/* Shows the progress: a changing line on a terminal, elsewhere a single one. */
 static void make_tell(const struct work *w, unsigned seconds, int *said)
 {
     char text[256];
@@ -274,7 +276,7 @@ static void make_wait(struct work *w)
         return;
 }
 
-/* What it wrote to its stderr, as the reason. */
+/* Reads its stderr as the reason. */
 static void make_why(const struct work *w, char *why, size_t size)
 {
     char text[1024];
@@ -286,7 +288,7 @@ static void make_why(const struct work *w, char *why, size_t size)
              *text ? text : "mt-ptx ended without a word, as what is killed: out of memory?");
 }
 
-/* mt-ptx is at it; else *why. */
+/* Runs mt-ptx, or sets *why. */
 static int make_by_tool(struct work *w, const struct to_make *m, const char *key, const char *folder,
                         char *why, size_t size)
 {
@@ -318,7 +320,7 @@ static void make_not_kept(const char *why)
                 why);
 }
 
-/* The folder's descriptor, and its path; -1 and "": nothing is kept. */
+/* Returns the cache folder's descriptor and path, or -1 and "" if nothing is cached. */
 static int make_folder(char *path, size_t size)
 {
     char why[PATH_MAX + 128];
@@ -334,8 +336,8 @@ static int make_folder(char *path, size_t size)
     return fd;
 }
 
-/* The hook in Python asks where a package may keep its files, of which it runs some: 0, or -1. All that is
- * there already is looked at, for it may be older than the folder's mode. */
+/* Returns 0 or -1: a folder for a package's files, some of which it executes, for the Python hook. All
+ * existing contents are checked, since they may be older than the folder's mode. */
 __attribute__((visibility("default"))) int __mt_cache_folder(const char *package, char *path, size_t size)
 {
     char why[PATH_MAX + 128];
@@ -358,7 +360,8 @@ __attribute__((visibility("default"))) int __mt_cache_folder(const char *package
     return fd < 0 ? -1 : 0;
 }
 
-/* The same of a folder that it has made for a package: may others change what will be there? */
+/* Checks a folder that the hook has made for a package: returns -1 after a report if other users may change
+ * its contents. */
 __attribute__((visibility("default"))) int __mt_trusted_folder(const char *folder, char *path, size_t size)
 {
     char why[PATH_MAX + 128];
@@ -368,7 +371,7 @@ __attribute__((visibility("default"))) int __mt_trusted_folder(const char *folde
     return -1;
 }
 
-/* A fatbin, which is empty but for a GPU, the payload with the image, texts. */
+/* Splits an entry: a fatbin (empty except for a GPU), the payload with the image, texts. */
 static int make_take(const struct mt_cache_entry *e, struct mt_made *out)
 {
     size_t fatbin = e->bytes < 16 ? 0 : (mt_device_code_bytes(e->made) + 7) & ~(size_t)7;
@@ -387,7 +390,7 @@ static int make_take(const struct mt_cache_entry *e, struct mt_made *out)
     return 0;
 }
 
-/* The first text, or the next one; NULL: there is no more. Its bytes come after the head. */
+/* Returns the first or next text, or NULL at the end. Its bytes follow the head. */
 static const struct mt_made_text *made_next(const struct mt_made *made, const struct mt_made_text *last)
 {
     const char *end = (const char *)made->texts + made->ntexts;
@@ -414,7 +417,7 @@ const struct mt_made_kernel *mt_made_kernel_next(const void *text, size_t bytes,
 struct mt_making {
     struct work work;
     struct mt_cache_entry entry;
-    int kept; /* it was there */
+    int kept; /* came from the cache */
     pid_t owner;
 };
 
@@ -433,7 +436,7 @@ static int make_find_or_begin(struct mt_making *w, const struct to_make *m, char
         return -1;
     int folder = -1;
     *path = *keys = 0;
-    if (*tool) /* else nobody knows which one it will be */
+    if (*tool) /* else the tool is unknown */
         folder = make_folder(path, sizeof path);
     for (int whole = !content; whole < 2 && !w->kept; whole++) {
         make_key(key, tool, m, whole ? NULL : content);
@@ -482,7 +485,7 @@ void mt_making_drop(struct mt_making *w)
     free(w);
 }
 
-/* Waits for it as `what`, and frees w. May take seconds, and says so then. 0, or -1 with *why. */
+/* Waits for the image as `what`, reporting a long wait, and frees w. Returns 0, or -1 with *why set. */
 static int making_end(struct mt_making *w, const char *what, struct mt_made *out, char *why, size_t size)
 {
     int saved = errno;
@@ -492,21 +495,21 @@ static int making_end(struct mt_making *w, const char *what, struct mt_made *out
     if (!rc && (rc = make_take(&w->entry, out)))
         snprintf(why, size, "what mt-ptx has made of it is damaged");
     if (!rc)
-        w->entry.block = NULL; /* it is the caller's */
+        w->entry.block = NULL; /* now owned by the caller */
     mt_making_drop(w);
     errno = saved;
     return rc;
 }
 
-/* Lines of an image that another version of the program had made: its tables are copied, and stay. */
+/* Line mapping of an image made for another version of the program: its tables are copied, and never freed.
+ */
 
 struct lines {
     const struct mt_made_kernel *then, *now;
-    const char *ptx; /* now's, to stay */
+    const char *ptx; /* of `now`, never freed */
 };
 
-/* A line of a file, which are changed. Files are the same in both versions, but for PTX that is its own
- * source. */
+/* Maps a file and line. Files are equal in both versions, except PTX that is its own source. */
 static void lines_change(const struct lines *l, const char **file, uint32_t *line)
 {
     int own = !strcmp(*file, l->then->ptx);
@@ -567,14 +570,14 @@ static int lines_move(struct mt_image *image, const struct mt_made_kernel *then,
     return 0;
 }
 
-/* ---- Images of modules that came without one: the code of other compilers ---- */
+/* ---- Images of modules without one: code of other compilers ---- */
 
-#define LINES 16 /* of what mt-ptx has said; then how many more there are */
+#define LINES 16 /* printed messages of mt-ptx; the number of further ones follows */
 
 struct mt_made_code {
     struct mt_made made;
     char *name;
-    char why[2048]; /* "": it was made */
+    char why[2048]; /* "": success */
 };
 
 const char *mt_made_name(const struct mt_module *m)
@@ -620,7 +623,7 @@ static struct mt_making *made_begin(const struct mt_module *m, const char *name,
 struct mt_making *mt_made_begin(const struct mt_module *m, const char *name,
                                 const struct mt_made_kernel *kernel)
 {
-    char why[64]; /* who asks for it in earnest will hear it */
+    char why[64]; /* reported once it is really needed */
     return made_begin(m, name, kernel, why, sizeof why);
 }
 
@@ -664,7 +667,7 @@ void *mt_made_kernels(const struct mt_made_code *c, size_t *bytes)
     return memcpy(copy, t + 1, t->bytes);
 }
 
-/* Another version of the program had it made. */
+/* Moves the lines of an image made for another version of the program. */
 static void made_move(const struct mt_made_code *c, struct mt_image *image, const struct mt_made_kernel *now)
 {
     const struct mt_made_text *t = made_kernels(c);

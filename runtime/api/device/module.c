@@ -1,8 +1,8 @@
-/* What the program registered: fat binaries with their kernels and variables; and its loading, with images
- * made where none came with the code. A constructor of the program may launch, and then the dynamic linker's
- * lock is held before any of ours. So nothing is loaded under a lock: a thread that finds another one at it
- * waits for that one a moment, for it may be waiting for the dynamic linker, and then loads as well; the
- * first image counts. */
+/* Registered fat binaries with their kernels and variables, and their loading, with images made for code
+ * without one. A constructor of the program may launch a kernel; then the dynamic linker's lock is held
+ * before any of ours. So nothing is loaded under a lock: a thread that finds another one loading waits a
+ * moment, since that one may be waiting for the dynamic linker, and then loads as well; the first image
+ * counts. */
 #define _GNU_SOURCE
 #include "device.h"
 #include "api/entry.h"
@@ -30,20 +30,21 @@
 #include <unistd.h>
 
 #define PATIENCE_MS 1000
-#define AHEAD_MOST 8 /* kernels that are made at once for nobody yet */
+#define AHEAD_MOST 8 /* most kernel images made ahead of time without being used */
 #define WRONG_MOST 2
 
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 MT_FORK_ENTRY(lock, &lock, MT_FORK_RECURSIVE, MT_FORK_MODULES);
 static struct mt_module *modules, **modules_end = &modules;
-static _Atomic unsigned modules_unloaded; /* before MT_MODULE_LOADED */
+static _Atomic unsigned modules_unloaded; /* modules before MT_MODULE_LOADED */
 static int to_gpu, symbols_logged;
 static struct mt_map functions = MT_MAP_INIT, variables = MT_MAP_INIT;
 MT_FORK_TABLE(functions);
 MT_FORK_TABLE(variables);
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* mt-ptx may take seconds */
+static pthread_mutex_t making =
+    PTHREAD_MUTEX_INITIALIZER; /* held while mt-ptx runs, which may take seconds */
 MT_FORK_LOCK(making, MT_FORK_MODULES);
-static _Thread_local int module_inside; /* constructors of images run then */
+static _Thread_local int module_inside; /* set while constructors of images run */
 
 const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n)
 {
@@ -53,8 +54,8 @@ const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n)
     return m->fatbins;
 }
 
-/* Says once per module why its kernels cannot run; `kernel` (or variable) is the first that is missing.
- * 1: it was said now. */
+/* Reports once per module why its kernels cannot run; `kernel` (or variable) is the first one missing.
+ * Returns 1 if it was reported now. */
 static int module_complain(struct mt_module *m, const char *mangled)
 {
     pthread_mutex_lock(&lock);
@@ -116,14 +117,14 @@ static int variables_are_managed(const struct mt_module *m)
     return v != NULL;
 }
 
-/* On the CPU device; NULL: nowhere. */
+/* Sets the address on the CPU device; NULL: none. */
 static void variable_lies(struct mt_variable *v, void *address)
 {
     v->address = address;
     if (!v->managed || !address)
         return;
     *v->managed = address;
-    if (mt_map_set(&variables, address, v)) /* nvcc's host code names it by that */
+    if (mt_map_set(&variables, address, v)) /* nvcc's host code refers to it by this address */
         mt_report("out of memory: device variable %s has no address", mt_short(v->name).text);
 }
 
@@ -150,7 +151,7 @@ static void variables_to_gpu(struct mt_module *m)
                                     v->constant, v->global);
 }
 
-/* 0: they are not, which is said; its kernels must not run there. */
+/* Returns 0 after a report if they are not; its kernels must not run there. */
 static void variables_forget(struct mt_module *m)
 {
     for (struct mt_variable *v = m->variables; v; v = v->next) {
@@ -164,7 +165,7 @@ static void variables_forget(struct mt_module *m)
 
 /* ---- loading ---- */
 
-/* state: below `done` until another thread is through. */
+/* Waits while another thread is loading; state: below `done` until then. */
 static void module_wait(const _Atomic int *loading, const _Atomic unsigned *state, unsigned done)
 {
     const struct timespec moment = {.tv_nsec = 1000000};
@@ -172,7 +173,7 @@ static void module_wait(const _Atomic int *loading, const _Atomic unsigned *stat
         nanosleep(&moment, NULL);
 }
 
-/* States only go forward. */
+/* Advances a state; it never goes back. */
 static void module_reach(_Atomic unsigned *state, unsigned next)
 {
     unsigned now = *state;
@@ -198,13 +199,13 @@ static void module_bind_variables(struct mt_module *m)
     }
 }
 
-/* All variables of the image, registered or not, are memory that kernels may touch. Managed ones are device
- * 0's image's, and no device's memory. */
+/* Adds all variables of the image, registered or not, to the memory that kernels may access. Managed ones
+ * exist in device 0's image only, and belong to no device. */
 static void module_list_variables(const struct mt_image *image, int device)
 {
     const struct mt_image_var *v = image->head->vars;
     for (uint32_t i = 0; i < image->head->nvars; i++, v++) {
-        if (!mt_image_owns(image, v->address)) /* an inline variable: another image's is the one */
+        if (!mt_image_owns(image, v->address)) /* an inline variable, defined in another image */
             continue;
         int managed = v->kind == MT_VAR_MANAGED;
         if (managed && device > 0)
@@ -218,7 +219,7 @@ static void module_list_variables(const struct mt_image *image, int device)
     }
 }
 
-/* What an image says of itself, on both devices. */
+/* Reads the tables of an image, on both devices. */
 static void module_bind_tables(struct mt_module *m)
 {
     for (const struct mt_image *i = m->image; i; i = i->peer)
@@ -256,13 +257,13 @@ void mt_module_bind(struct mt_module *m, struct mt_image *image, const char *why
     pthread_mutex_unlock(&lock);
 }
 
-/* Its image, if it has one. */
+/* Loads the image carried by the module, if any. */
 static struct mt_image *module_load_carried(struct mt_module *m, int *foreign, const char **why)
 {
     size_t n;
     const void *const *fatbins = mt_module_fatbins(m, &n);
     int carried = !fatbins || mt_image_carried(fatbins, n);
-    if (mt_device_cudart()) { /* a GPU runs the code, and not this processor */
+    if (mt_device_cudart()) { /* a GPU runs the code, not this processor */
         mt_image_tables_only();
     } else if (!carried) {
         *foreign = 1;
@@ -306,7 +307,7 @@ static void module_send(struct mt_module *m)
     }
     if (!variables_are_for_gpu(m))
         return;
-    int too_old = m->why == mt_image_too_old; /* its kernels would take an argument that nobody gives */
+    int too_old = m->why == mt_image_too_old; /* its kernels would expect an argument that nobody passes */
     m->real = MT_NEXT(__cudaRegisterFatBinary)((void *)(uintptr_t)m->wrapper);
     if (too_old && m->functions)
         mt_report("kernel %s and others of its file cannot run: %s", mt_short(m->functions->name).text,
@@ -317,7 +318,7 @@ static void module_send(struct mt_module *m)
     MT_NEXT(__cudaRegisterFatBinaryEnd)(m->real);
 }
 
-/* Makes it known to the device in use; under the lock. */
+/* Announces the module to the device in use; under the lock. */
 static void module_load(struct mt_module *m, int gpu)
 {
     m->state = MT_MODULE_LOADED;
@@ -325,7 +326,7 @@ static void module_load(struct mt_module *m, int gpu)
         module_send(m);
     else /* names and sites are the image's, addresses are not */
         module_bind_addresses(m);
-    modules_unloaded--; /* at the end: other threads' lookups pass the lock by when nothing is left */
+    modules_unloaded--; /* last, since other threads skip the lock when nothing is left */
 }
 
 static struct mt_module *modules_due(void)
@@ -351,7 +352,7 @@ static void modules_load(int gpu)
     pthread_mutex_unlock(&lock);
 }
 
-/* Loads what is registered and not loaded yet. */
+/* Loads all registered modules that are not loaded yet. */
 static void modules_need(void)
 {
     if (modules_unloaded)
@@ -364,9 +365,9 @@ void mt_modules_to_gpu(void)
     modules_load(1);
 }
 
-/* ---- images that are made ---- */
+/* ---- images made on demand ---- */
 
-/* Of a kernel that has an image of its own; NULL: it is none. */
+/* Returns the entry of a kernel with its own image, or NULL. */
 static const struct mt_made_kernel *module_later(const struct mt_module *m, const char *kernel)
 {
     const struct mt_made_kernel *k = NULL;
@@ -376,7 +377,7 @@ static const struct mt_made_kernel *module_later(const struct mt_module *m, cons
     return k;
 }
 
-/* Once, and others wait for it: the dynamic linker has no part in it. */
+/* Makes the image once, while others wait: the dynamic linker is not involved. */
 static void module_ask(struct mt_made_image *i, pthread_mutex_t *one, struct mt_module *m,
                        const struct mt_made_kernel *kernel, const char *name,
                        struct mt_making *(*begin)(struct mt_made_image *i, struct mt_module *m,
@@ -389,7 +390,7 @@ static void module_ask(struct mt_made_image *i, pthread_mutex_t *one, struct mt_
     pthread_mutex_unlock(one);
 }
 
-/* It was asked for: loads it, and binds it with the lock of the modules. */
+/* Loads an image after it was made, and binds it under the lock of the modules. */
 static void module_made(struct mt_made_image *i, struct mt_module *m, struct mt_function *f,
                         void (*bind)(struct mt_module *m, struct mt_function *f, struct mt_image *image,
                                      const char *why))
@@ -419,7 +420,7 @@ static void module_bind_made(struct mt_module *m, struct mt_function *f, struct 
     mt_module_bind(m, image, why);
 }
 
-/* Something of the module is needed: its image is made where it carried none. */
+/* Makes the module's image, if it came without one. */
 static void module_need(struct mt_module *m)
 {
     if (!m->foreign || m->made.state == MT_MADE_SETTLED)
@@ -430,7 +431,7 @@ static void module_need(struct mt_module *m)
 
 /* ---- kernels of large modules ---- */
 
-/* Several are made at once, each once; which lock is a kernel's follows from its name. */
+/* Several are made at once, each once; a kernel's lock follows from its name. */
 #define SLOTS 8
 static pthread_mutex_t slots[SLOTS] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
                                        PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
@@ -470,7 +471,7 @@ static void module_bind_kernel(struct mt_module *m, struct mt_function *f, struc
         mt_event_sites(image->head, image->site_base);
 }
 
-/* What messages call it: "KERNEL of FILE". */
+/* Returns its name in messages: "KERNEL of FILE". */
 static char *module_name_kernel(const struct mt_module *m, const struct mt_function *f)
 {
     char *name = NULL, *pretty = (mt_demangle_prepare(), mt_demangle(f->name));
@@ -480,11 +481,11 @@ static char *module_name_kernel(const struct mt_module *m, const struct mt_funct
     return name;
 }
 
-/* ---- ahead of time: while one kernel is made, other processors make those that come after it in the module.
- * A few that nobody asks for, and no more are begun. ---- */
+/* ---- ahead of time: while one kernel is made, other processors make the following ones of the module. After
+ * a few unused ones, no more are begun. ---- */
 
 static pthread_mutex_t ahead = PTHREAD_MUTEX_INITIALIZER;
-MT_FORK_LOCK(ahead, MT_FORK_TRACES); /* taken under a slot */
+MT_FORK_LOCK(ahead, MT_FORK_TRACES); /* taken under a slot's lock */
 static unsigned unclaimed;
 
 static struct mt_function *module_function(struct mt_module *m, const char *name)
@@ -497,8 +498,8 @@ static struct mt_function *module_function(struct mt_module *m, const char *name
     return f;
 }
 
-/* Processors with nothing to do beside `ours`, images that are being made. What else runs is what the system
- * says, without this thread and the two processes that an image has at most. */
+/* Returns the number of idle processors besides those of `ours`, images in progress. The system's load is
+ * counted without this thread and at most two processes per image. */
 static unsigned module_idle(unsigned ours)
 {
     char text[64];
@@ -534,7 +535,7 @@ static void module_ahead(struct mt_module *m, const struct mt_made_kernel *kerne
     }
 }
 
-/* Takes what was begun for it: from now on it is not begun ahead of time. Under `ahead`. */
+/* Takes the work begun for an image, which is then no longer begun ahead of time. Under `ahead`. */
 static struct mt_making *module_claim(struct mt_made_image *i)
 {
     struct mt_making *begun = i->begun;
@@ -557,7 +558,7 @@ static struct mt_making *module_begin(struct mt_made_image *i, struct mt_module 
     return begun;
 }
 
-/* What was begun for it ahead of time ends. */
+/* Stops the work begun ahead of time for it. */
 static void module_drop_begun(struct mt_module *m)
 {
     pthread_mutex_lock(&ahead);
@@ -569,7 +570,7 @@ static void module_drop_begun(struct mt_module *m)
     pthread_mutex_unlock(&ahead);
 }
 
-/* A kernel is needed: where it is one of those that have their own image, that is made. */
+/* Makes the kernel's own image, if it has one. */
 static void function_need(struct mt_function *f)
 {
     struct mt_module *m = f->module;
@@ -588,13 +589,14 @@ static void function_need(struct mt_function *f)
 
 /* ---- lookup ---- */
 
-/* Of a static or unnamed-namespace function: what other files have by this name is another one. */
+/* Returns 1 for a static or unnamed-namespace function: the same name in other files means another function.
+ */
 static int module_is_internal(const char *name)
 {
     const char *at = name + 2 + (strncmp(name, "_ZN", 3) == 0);
     if (strncmp(name, "_Z", 2) != 0)
         return 0;
-    while (isdigit((unsigned char)*at)) { /* names of what it is in */
+    while (isdigit((unsigned char)*at)) { /* names of the enclosing scopes */
         char *end;
         unsigned long n = strtoul(at, &end, 10);
         at = n <= strlen(end) ? end + n : "";
@@ -607,8 +609,8 @@ static int module_is_same(const struct mt_function *a, const struct mt_function 
     return !strcmp(a->name, b->name) && (a->module == b->module || !module_is_internal(a->name));
 }
 
-/* Two kernels of one address: which one is meant, nobody knows. The same one comes from each file that has it
- * (templates). */
+/* Returns whether two different kernels share an address, so that a launch is ambiguous. The same kernel may
+ * come from several files (templates). */
 static int module_is_folded(struct mt_function *f, const void *host)
 {
     struct mt_function *other = host == f->host ? f->before : NULL;
@@ -655,7 +657,7 @@ void mt_function_alias(const void *alias, struct mt_function *f)
     mt_map_set(&functions, alias, f);
 }
 
-/* The variable whose host shadow is at `host`; loaded. NULL: none. */
+/* Returns the loaded variable whose host shadow is at `host`, or NULL. */
 static struct mt_variable *variable_find(const void *host)
 {
     modules_need();
@@ -665,7 +667,7 @@ static struct mt_variable *variable_find(const void *host)
     return v;
 }
 
-/* Where the current device has it; NULL: nowhere. */
+/* Returns its address on the current device, or NULL. */
 static void *variable_address(struct mt_variable *v)
 {
     int device = mt_device_current();
@@ -693,7 +695,7 @@ void mt_modules_log_symbols(void)
     mt_error_release(clean);
 }
 
-/* ---- registration, as compiled code calls it ---- */
+/* ---- registration, called by compiled code ---- */
 
 void **rec___cudaRegisterFatBinary(void *wrapper)
 {
@@ -774,7 +776,7 @@ void rec___cudaRegisterManagedVar(void **handle, void **host, char *device, cons
     variable_add(handle, host, host, device, name, ext, size, constant, global);
 }
 
-/* What the pass makes of the registration of such a variable. */
+/* Called by code of the pass to register such a variable. */
 __attribute__((visibility("default"))) void __mt_register_managed(void **handle, void *host, const char *name,
                                                                   size_t size)
 {
@@ -788,7 +790,7 @@ void rec___cudaRegisterHostVar(void **handle, const char *name, char *host, size
     variable_add(handle, host, NULL, host, name, 0, size, 0, 1);
 }
 
-/* Texture and surface references: gone from CUDA 12; what uses them is reported where it is called. */
+/* Texture and surface references do not exist since CUDA 12; their uses are reported at the calls. */
 void rec___cudaRegisterTexture(void **handle, const void *host, const void **device, const char *name,
                                int dim, int norm, int ext)
 {
@@ -812,7 +814,7 @@ void rec___cudaRegisterFatBinaryEnd(void **handle)
     pthread_mutex_unlock(&lock);
     if (load_now)
         modules_load(1);
-    /* A __managed__ variable, or its pointer, must be right before main. */
+    /* A __managed__ variable, or its pointer, must be valid before main. */
     if (variables_are_managed(m) && !mt_device_is_gpu())
         modules_need();
 }
@@ -828,7 +830,7 @@ char rec___cudaInitModule(void **handle)
     return 1;
 }
 
-/* A library's copy of a kernel goes; the address stays that of the program's, if that has one, too. */
+/* Removes a library's copy of a kernel; its address stays valid for the program's copy, if any. */
 static void module_forget_function(struct mt_function *f)
 {
     struct mt_function *last = mt_map_get(&functions, f->host);
@@ -843,8 +845,8 @@ static void module_forget_function(struct mt_function *f)
     }
 }
 
-/* Its library goes, with the fat binary and the addresses by which its kernels and variables are known;
- * others may come to lie there. What was launched has all it needs. */
+/* Forgets a library with its fat binary, kernels and variables: their addresses may be reused. Launched
+ * kernels have all they need. */
 void mt_module_forget(struct mt_module *m)
 {
     module_drop_begun(m);
@@ -876,8 +878,8 @@ void rec___cudaUnregisterFatBinary(void **handle)
     mt_module_forget(m);
 }
 
-/* Is the handle one of this runtime's; with NULL: has it any? Compiled code asks, and finds out that NVIDIA's
- * was linked. */
+/* Returns whether the handle belongs to this runtime; with NULL: whether any does. Compiled code asks to find
+ * out if NVIDIA's runtime was linked. */
 __attribute__((visibility("default"))) int __mt_is_registered(void **handle)
 {
     pthread_mutex_lock(&lock);
@@ -888,10 +890,10 @@ __attribute__((visibility("default"))) int __mt_is_registered(void **handle)
     return m != NULL;
 }
 
-/* What each such file refers to: mt-cc's device link has one of its own. */
+/* Referenced by each such file: mt-cc's device link has a definition of its own. */
 __attribute__((visibility("default"))) const char __mt_device_linker = 0;
 
-/* The module of a shared object whose files nobody linked, or a new one. */
+/* Returns the module of a shared object with unlinked files, or a new one. */
 static struct mt_module *unlinked_module(const void *object)
 {
     struct mt_module *m;
@@ -902,9 +904,9 @@ static struct mt_module *unlinked_module(const void *object)
     return m ? m : (struct mt_module *)__cudaRegisterFatBinary(NULL);
 }
 
-/* A file with relocatable device code (-fgpu-rdc) in a program for which no device linker ran registers
- * itself: the pass gives it a weak definition of what the device linker would make, and that calls this. The
- * images of such files are bound to one another like those of linked ones. */
+/* Called by files with relocatable device code (-fgpu-rdc) in a program without a device link: the pass adds
+ * a weak definition of the device linker's output that calls this. The images of such files are bound to one
+ * another like those of linked ones. */
 __attribute__((visibility("default"))) void __mt_register_linked_binary(void (*callback)(void **),
                                                                         const void *wrapper, const void *id,
                                                                         void (*unused)(void *))
@@ -927,7 +929,7 @@ __attribute__((visibility("default"))) void __mt_register_linked_binary(void (*c
     callback((void **)m);
 }
 
-/* All files of the calling program or library have registered themselves. */
+/* Called after all files of the calling program or library were registered. */
 __attribute__((visibility("default"))) void __mt_linked_binaries_done(void)
 {
     for (struct mt_module *m = modules; m; m = m->next)
@@ -937,7 +939,7 @@ __attribute__((visibility("default"))) void __mt_linked_binaries_done(void)
 
 /* ---- variables as symbols, on the CPU device ---- */
 
-/* A variable whose file has no CPU image: there is no memory for it. */
+/* Finds a variable; one whose file has no CPU image has no memory. */
 static cudaError_t symbol_find(const void *symbol, struct mt_variable **v)
 {
     *v = variable_find(symbol);

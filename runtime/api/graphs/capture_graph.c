@@ -1,4 +1,4 @@
-/* Captures make graphs: while a stream is captured, what is put into it becomes nodes of one. */
+/* Graphs made by captures: operations put into a captured stream become nodes. */
 #include "api/streams/stream.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
@@ -13,13 +13,13 @@ static enum cudaGraphNodeType type_of(const struct mt_op *op)
         [MT_OP_KERNEL] = cudaGraphNodeTypeKernel,      [MT_OP_COPY] = cudaGraphNodeTypeMemcpy,
         [MT_OP_FILL] = cudaGraphNodeTypeMemset,        [MT_OP_HOST] = cudaGraphNodeTypeHost,
         [MT_OP_RECORD] = cudaGraphNodeTypeEventRecord, [MT_OP_WAIT] = cudaGraphNodeTypeWaitEvent,
-        [MT_OP_LIBRARY] = cudaGraphNodeTypeEmpty, /* nobody can ask for its parameters */
+        [MT_OP_LIBRARY] = cudaGraphNodeTypeEmpty, /* its parameters cannot be queried */
         [MT_OP_OTHER] = cudaGraphNodeTypeEmpty,
     };
     return types[op->kind];
 }
 
-/* Called with the lock. */
+/* Called with the lock held. */
 static struct CUgraphNode_st *capture_graph_append(struct mt_stream *s, enum cudaGraphNodeType type,
                                                    struct mt_op *op)
 {
@@ -80,7 +80,7 @@ struct leaving {
     int unjoined;
 };
 
-/* 1 when what a stream did does not come before what the first one did last. */
+/* Returns 1 if the last operation of a stream does not precede the last one of the origin. */
 static int is_unjoined(struct mt_stream *origin, struct CUgraphNode_st *const *tips, size_t n)
 {
     int unjoined = 0;
@@ -104,7 +104,7 @@ static void capture_leave(void *stream, void *ctx)
     mt_capture_set(s, NULL);
 }
 
-/* Called with the lock: the capture is over. 1 when some stream was not joined. */
+/* Ends the capture. Returns 1 if some stream was not joined. Called with the lock held. */
 static int capture_end(struct mt_capture *c)
 {
     struct leaving l = {c, is_unjoined(c->origin, c->left, c->nleft)};
@@ -117,8 +117,8 @@ static int capture_end(struct mt_capture *c)
     return l.unjoined;
 }
 
-/* A captured stream is destroyed: nobody can end its capture any more when it began it, and another one must
- * be joined as ever. */
+/* Handles the destruction of a captured stream: if it began the capture, that can never be ended; else it
+ * must have been joined as usual. */
 static void capture_graph_leave(struct mt_stream *s)
 {
     struct mt_capture *over = NULL;

@@ -1,4 +1,4 @@
-/* Graphs of the CPU device as the program sees them: nodes, edges, clones. */
+/* Graphs of the CPU device from the program's view: nodes, edges, clones. */
 #include "api/entry.h"
 #include "api/tables/error.h"
 #include "graph.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* User objects: a destructor of the program that runs when nobody, graphs included, has a share any more. */
+/* User objects: a destructor of the program that runs when no reference, graphs included, is left. */
 
 struct CUuserObject_st {
     int refs;
@@ -99,7 +99,7 @@ cudaError_t impl_cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t 
     return mt_fail(cudaErrorInvalidValue);
 }
 
-/* Shares of a graph in its clone. */
+/* Adds a graph's references for its clone. */
 static int user_clone(const struct CUgraph_st *from, struct CUgraph_st *to)
 {
     for (size_t i = 0; i < from->nuser; i++) {
@@ -112,7 +112,7 @@ static int user_clone(const struct CUgraph_st *from, struct CUgraph_st *to)
     return 0;
 }
 
-/* Shares of a graph when it goes. */
+/* Drops a graph's references when it is destroyed. */
 static void user_drop(struct CUgraph_st *g)
 {
     for (size_t i = 0; i < g->nuser; i++)
@@ -121,15 +121,15 @@ static void user_drop(struct CUgraph_st *g)
     free(g->user);
 }
 
-/* Launches of graphs on the CPU device: the graph's operations are queued in the stream, one after the other
- * in an order that its edges allow. Each kernel is a launch of its own there, in the trace too. */
+/* Launches of graphs on the CPU device: the graph's operations are queued in the stream, in an order that its
+ * edges allow. Each kernel is a launch of its own, also in the trace. */
 
 static cudaError_t branch_put(const struct mt_branch *b, struct mt_stream *s, struct mt_op **behind);
 
 static void graph_put(struct mt_op *op, struct mt_stream *s, struct mt_op **behind);
 
-/* Conditional nodes of graphs: their handles, which kernels set (cudaGraphSetConditional), and their bodies.
- * What a node does is known when a launch has come to it: then it puts the operations of a body right behind
+/* Conditional nodes of graphs: their handles, set by kernels (cudaGraphSetConditional), and their bodies. The
+ * body is chosen when a launch reaches the node, which then queues the body's operations directly behind
  * itself. */
 
 /* A handle is its address: kernels write to `value` there. */
@@ -163,7 +163,7 @@ static int condition_keep(struct CUgraph_st *g, struct mt_condition *c)
     return 0;
 }
 
-/* Handles of a graph get the values with which a launch begins; in its clone, and when it goes. */
+/* Clones the condition handles, with their initial values, for the clone of a graph. */
 static int condition_clone(const struct CUgraph_st *from, struct CUgraph_st *to)
 {
     int bad = 0;
@@ -172,7 +172,7 @@ static int condition_clone(const struct CUgraph_st *from, struct CUgraph_st *to)
     return bad;
 }
 
-/* Handles of a graph get the values with which a launch begins; in its clone, and when it goes. */
+/* Drops the condition handles of a destroyed graph. */
 static void condition_drop(struct CUgraph_st *g)
 {
     for (size_t i = 0; i < g->nconditions; i++)
@@ -223,7 +223,7 @@ static void branch_free(struct mt_branch *b)
     free(b);
 }
 
-/* Bodies are those of `from`, or empty graphs. */
+/* Makes a branch with copies of `from`'s bodies, or with empty graphs. */
 static struct mt_branch *condition_branch(struct mt_condition *c, int type, unsigned size,
                                           const struct mt_branch *from)
 {
@@ -259,7 +259,7 @@ static cudaError_t branch_new(struct mt_branch **out, unsigned long long handle,
     return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
 }
 
-/* no node came of it: another one may have its handle */
+/* the node was not made: another one may have its handle */
 static void branch_forget(struct mt_branch *b)
 {
     b->condition->used = 0;
@@ -276,7 +276,7 @@ int mt_branch_like(const struct mt_branch *a, const struct mt_branch *b)
     return a->condition == b->condition && a->type == b->type && a->size == b->size;
 }
 
-/* What CUDA lets into a body. */
+/* Checks that the nodes are allowed in a body by CUDA. */
 static int condition_allows(const struct CUgraph_st *g)
 {
     static const char allowed[cudaGraphNodeTypeCount] = {
@@ -334,7 +334,7 @@ static cudaError_t condition_begin(const struct CUgraph_st *g, struct mt_stream 
 
 struct branch_op {
     struct mt_op op;
-    const struct mt_branch *branch; /* of what is ready to be launched, and is there until this has ended */
+    const struct mt_branch *branch; /* of the ready graph, which outlives this operation */
 };
 
 static struct CUgraph_st *condition_taken(const struct mt_branch *b)
@@ -362,7 +362,7 @@ static int condition_run(struct mt_op *op)
     return MT_OP_DONE;
 }
 
-/* Queued as by mt_graph_put: the handle decides, and a body follows. */
+/* Queues a node like mt_graph_put: its condition decides, and a body follows. */
 static cudaError_t branch_put(const struct mt_branch *b, struct mt_stream *s, struct mt_op **behind)
 {
     struct branch_op *o = mt_op_new(sizeof *o, MT_OP_OTHER, condition_run);
@@ -476,7 +476,7 @@ void mt_graph_free(struct CUgraph_st *g)
     free(g);
 }
 
-/* Nodes that `n` follows, too. 0 or -1. */
+/* Adds nodes that `n` follows. Returns 0 or -1. */
 static int graph_follow(struct CUgraphNode_st *n, struct CUgraphNode_st *const *after, size_t count)
 {
     if (!count)
@@ -518,7 +518,7 @@ static void graph_unseen(struct CUgraph_st *g)
         g->node[i]->seen = 0;
 }
 
-/* 1 when a way back from `of` leads to `n`. With a stack of its own: graphs may be long. */
+/* Searches backwards from `of`. Returns 1 if it leads to `n`. Uses its own stack, as graphs may be long. */
 int mt_graph_precedes(const struct CUgraphNode_st *n, struct CUgraphNode_st *of)
 {
     struct CUgraphNode_st **stack = malloc((of->graph->n + 1) * sizeof *stack);
@@ -549,7 +549,7 @@ struct CUgraphNode_st **mt_graph_sorted(struct CUgraph_st *g)
     if (!sorted)
         return NULL;
     graph_unseen(g);
-    for (size_t before = 1; done != before;) { /* nodes mostly are in a good order already: one round */
+    for (size_t before = 1; done != before;) { /* nodes are usually in order already: one round */
         before = done;
         for (size_t i = 0; i < g->n; i++) {
             struct CUgraphNode_st *n = g->node[i];
@@ -637,7 +637,7 @@ cudaError_t impl_cudaGraphClone(cudaGraph_t *out, cudaGraph_t graph)
     struct CUgraph_st *g = mt_graph_get(graph);
     if (!out || !g)
         return mt_fail(cudaErrorInvalidValue);
-    if (mt_graph_conditions(g)) /* as CUDA says of them */
+    if (mt_graph_conditions(g)) /* not allowed by CUDA */
         return mt_fail(cudaErrorNotSupported);
     *out = mt_graph_clone(g);
     return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
@@ -665,9 +665,9 @@ cudaError_t impl_cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeTy
     return cudaSuccess;
 }
 
-/* ---- Nodes and edges of a graph of the CPU device: what there are, and changes of them ---- */
+/* ---- Nodes and edges of a graph of the CPU device: queries and changes ---- */
 
-/* The answers to "which": how many there are if there is no room, else the first *room, rest NULL. */
+/* Answer to a list query: the number if there is no room, else the first *room entries, followed by NULL. */
 struct answer {
     cudaGraphNode_t *out, *second; /* may be NULL */
     size_t room, n;
@@ -796,7 +796,8 @@ cudaError_t impl_cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphN
     return graph_edges_neighbours(node, out, data, n, 0);
 }
 
-/* Edges of kernels that begin before others end: the whole kernel is waited for, which is always right. */
+/* Programmatic edges let a kernel begin before another ends: here it waits for the whole kernel, which is
+ * always correct. */
 cudaError_t impl_cudaGraphAddDependencies(cudaGraph_t g, const cudaGraphNode_t *from,
                                           const cudaGraphNode_t *to, const cudaGraphEdgeData *data, size_t n)
 {
@@ -844,9 +845,9 @@ cudaError_t impl_cudaGraphDestroyNode(cudaGraphNode_t node)
     if (!n)
         return mt_fail(cudaErrorInvalidValue);
     if (n->memory || n->freed)
-        return mt_fail(cudaErrorNotSupported); /* as CUDA says of memory nodes */
+        return mt_fail(cudaErrorNotSupported); /* CUDA's error for memory nodes */
     struct CUgraph_st *g = n->graph;
-    if (g->captures) /* streams and events know its nodes */
+    if (g->captures) /* streams and events refer to its nodes */
         return mt_fail(cudaErrorInvalidValue);
     for (size_t i = 0; i < g->n; i++) {
         size_t k = edge_at(g->node[i], n);
@@ -893,14 +894,14 @@ cudaError_t impl_cudaGraphDebugDotPrint(cudaGraph_t graph, const char *path, uns
     return fclose(f) ? mt_fail(cudaErrorOperatingSystem) : cudaSuccess;
 }
 
-/* ---- Attributes of kernel nodes of graphs: those of launches that the CPU device knows ---- */
+/* ---- Attributes of kernel nodes: those of launches that the CPU device knows ---- */
 
-/* A kernel node taken apart. */
+/* Parts of a kernel node. */
 struct parts {
     struct CUgraphNode_st *node;
     const struct mt_function *f;
     struct mt_launch_config c;
-    void **args; /* they point into the node's operation */
+    void **args; /* point into the node's operation */
 };
 
 static cudaError_t graph_attributes_open(struct parts *p, cudaGraphNode_t node)
@@ -916,7 +917,7 @@ static cudaError_t graph_attributes_open(struct parts *p, cudaGraphNode_t node)
     return cudaSuccess;
 }
 
-/* The node gets the configuration as it is now. */
+/* Gives the node the configuration in *p. */
 static cudaError_t graph_attributes_change(struct parts *p)
 {
     struct mt_op *op;
@@ -975,9 +976,9 @@ cudaError_t impl_cudaGraphKernelNodeCopyAttributes(cudaGraphNode_t to, cudaGraph
     return e;
 }
 
-/* Nodes of graphs with parameters of any type (cudaGraphAddNode and its kind): each does what the function
- * for its type does. Conditional nodes have no other. Edges have no meaning but their order: a kernel that
- * begins before another one ends waits for it, which is always right. */
+/* Nodes with parameters of any type (cudaGraphAddNode and variants): each calls the function for its type;
+ * only conditional nodes have none. Edges only order nodes: a kernel that could begin before another one ends
+ * waits for it, which is always correct. */
 
 #if CUDART_VERSION >= 12030
 #if CUDART_VERSION >= 13000
@@ -1033,7 +1034,7 @@ static cudaError_t graph_any_branch(cudaGraphNode_t *out, cudaGraph_t graph, con
     return cudaSuccess;
 }
 
-/* A graph that is moved is the node's from then on. */
+/* A moved graph is owned by the node from then on. */
 static cudaError_t graph_any_child(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
                                    size_t n, const struct cudaChildGraphNodeParams *p)
 {
@@ -1095,7 +1096,7 @@ cudaError_t impl_cudaGraphAddNode(cudaGraphNode_t *out, cudaGraph_t graph, const
     }
 }
 
-/* Another graph of the same form in the place of a node's own. */
+/* Replaces a child graph by another one of the same form. */
 static cudaError_t graph_any_replace(struct CUgraphNode_st *n, cudaGraph_t graph)
 {
     struct CUgraph_st *c = mt_graph_get(graph), *clone;
@@ -1138,7 +1139,7 @@ cudaError_t impl_cudaGraphNodeSetParams(cudaGraphNode_t node, struct cudaGraphNo
         return impl_cudaGraphEventWaitNodeSetEvent(node, p->eventWait.event);
     case cudaGraphNodeTypeEventRecord:
         return impl_cudaGraphEventRecordNodeSetEvent(node, p->eventRecord.event);
-    default: /* memory and conditional nodes stay what they are */
+    default: /* memory and conditional nodes cannot be changed */
         return mt_fail(cudaErrorNotSupported);
     }
 }

@@ -1,4 +1,4 @@
-/* Graphs that are ready to be launched, on the CPU device. */
+/* Executable graphs on the CPU device. */
 #include "api/memory/memory.h"
 #include "api/streams/stream.h"
 #include "api/copy/copy.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nodes of graphs on the CPU device: made from the program's parameters, and the parameters given back. */
+/* Nodes of graphs on the CPU device: made from the program's parameters, and queries of these. */
 
 /* ---- templates ---- */
 
@@ -41,7 +41,7 @@ static int graph_nodes_unpack(void **extra, const struct mt_image_kernel *k, voi
     return block && at <= bytes ? 0 : -1;
 }
 
-/* A template from what the program says. */
+/* Makes a kernel node's template from the program's parameters. */
 static cudaError_t graph_kernel_op(struct mt_op **out, const struct cudaKernelNodeParams *p)
 {
     const struct mt_host_site *site = mt_host_site_take();
@@ -63,7 +63,7 @@ static cudaError_t graph_kernel_op(struct mt_op **out, const struct cudaKernelNo
     return e;
 }
 
-/* A template from what the program says. */
+/* Makes a copy node's template from the program's parameters. */
 static cudaError_t graph_copy_op(struct mt_op **out, const struct cudaMemcpy3DParms *p)
 {
     const struct mt_host_site *site = mt_host_site_take();
@@ -91,7 +91,7 @@ static cudaError_t graph_copy_symbol(struct mt_op **out, const void *symbol, con
     return e ? mt_fail(e) : mt_copy_op(out, &b, to ? 1 : 2, site);
 }
 
-/* A template from what the program says. */
+/* Makes a fill node's template from the program's parameters. */
 static cudaError_t graph_fill_op(struct mt_op **out, const struct cudaMemsetParams *p)
 {
     const struct mt_host_site *site = mt_host_site_take();
@@ -99,12 +99,12 @@ static cudaError_t graph_fill_op(struct mt_op **out, const struct cudaMemsetPara
         return mt_fail(cudaErrorInvalidValue);
     struct mt_fill f = {p->dst,        p->pitch,      0, p->width * p->elementSize, p->height, 1,
                         (int)p->value, p->elementSize};
-    if (f.height == 1) /* the pitch does not matter then */
+    if (f.height == 1) /* the pitch is irrelevant then */
         f.pitch = f.width;
     return mt_fill_op(out, &f, site);
 }
 
-/* A template from what the program says. */
+/* Makes a host node's template from the program's parameters. */
 static cudaError_t graph_host_op(struct mt_op **out, const struct cudaHostNodeParams *p)
 {
     if (!p || !p->fn)
@@ -288,10 +288,10 @@ struct CUgraphNode_st *mt_graph_allocated(struct CUgraph_st *g, const void *p)
 struct give_back {
     struct mt_op op;
     void *p;
-    int known; /* it was there when the graph was launched */
+    int known; /* existed when the graph was launched */
 };
 
-/* Memory that another graph allocated. */
+/* Frees memory that another graph allocated. */
 static int renew_give_back(struct mt_op *op)
 {
     struct give_back *g = (struct give_back *)op;
@@ -332,9 +332,9 @@ cudaError_t impl_cudaGraphAddMemFreeNode(cudaGraphNode_t *out, cudaGraph_t graph
     return cudaSuccess;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
-/* The node, if it is of the type. */
+/* Returns the node if it has the type, else NULL. */
 static struct CUgraphNode_st *of_type(cudaGraphNode_t node, enum cudaGraphNodeType type, const void *out)
 {
     struct CUgraphNode_st *n = mt_graph_node(node);
@@ -442,7 +442,7 @@ cudaError_t impl_cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void *out)
     return n ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-/* ---- changing ---- */
+/* ---- changes ---- */
 
 #define SET(node_type, make)                                                                                 \
     struct mt_op *op = NULL;                                                                                 \
@@ -499,9 +499,9 @@ cudaError_t impl_cudaGraphEventWaitNodeSetEvent(cudaGraphNode_t node, cudaEvent_
 }
 
 struct CUgraphExec_st {
-    struct CUgraph_st *graph; /* a clone; its nodes know theirs in `from` */
+    struct CUgraph_st *graph; /* a clone; its nodes refer to the originals by `from` */
     unsigned long long flags;
-    struct mt_mark *last; /* its launches are one after the other, whatever their streams */
+    struct mt_mark *last; /* its launches follow each other in any streams */
 };
 
 static struct mt_map execs = MT_MAP_INIT;
@@ -512,7 +512,7 @@ static struct CUgraphExec_st *graph_exec_get(cudaGraphExec_t e)
     return e ? mt_map_get(&execs, e) : NULL;
 }
 
-/* ---- launching ---- */
+/* ---- launches ---- */
 
 static int graph_exec_nothing(struct mt_op *op)
 {
@@ -531,7 +531,7 @@ static cudaError_t graph_exec_run(struct CUgraphExec_st *x, struct mt_stream *s)
         return mt_fail(cudaErrorMemoryAllocation);
     }
     begin->always = end->always = 1;
-    begin->after = x->last; /* its reference */
+    begin->after = x->last; /* takes over its reference */
     end->reaches = mt_mark_hold(mark);
     x->last = mark;
     mt_op_enqueue(s, begin);
@@ -547,7 +547,7 @@ cudaError_t impl_cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
     struct mt_stream *s = mt_stream_get(stream);
     if (!x || !s)
         return mt_fail(x ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue);
-    cudaError_t e = mt_capture_check(s, MT_CALL_SYNC); /* CUDA captures no launches of graphs */
+    cudaError_t e = mt_capture_check(s, MT_CALL_SYNC); /* CUDA does not capture launches of graphs */
     return e ? e : graph_exec_run(x, s);
 }
 
@@ -560,9 +560,9 @@ cudaError_t impl_cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
     return s ? mt_capture_check(s, MT_CALL_ASYNC) : mt_fail(cudaErrorInvalidResourceHandle);
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
-/* The clone's graphs below it know cycles only by failing to be sorted. */
+/* Returns whether the clone or a graph below it has a cycle, known from a failed sort. */
 static int has_cycle(struct CUgraph_st *g)
 {
     struct CUgraphNode_st **sorted = mt_graph_sorted(g);
@@ -631,7 +631,7 @@ cudaError_t impl_cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, c
 }
 #endif
 
-/* What was launched goes on: it has operations of its own. */
+/* Launches under way continue: they have operations of their own. */
 cudaError_t impl_cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
     struct CUgraphExec_st *x = exec ? mt_map_take(&execs, exec) : NULL;
@@ -645,9 +645,9 @@ cudaError_t impl_cudaGraphExecDestroy(cudaGraphExec_t exec)
     return cudaSuccess;
 }
 
-/* ---- changing ---- */
+/* ---- changes ---- */
 
-/* The node made from `node`; NULL: none. */
+/* Returns the node made from `node`, or NULL. */
 static struct CUgraphNode_st *made_from(struct CUgraph_st *g, cudaGraphNode_t node)
 {
     for (size_t i = 0; i < g->n; i++)
@@ -750,14 +750,14 @@ cudaError_t impl_cudaGraphNodeGetEnabled(cudaGraphExec_t exec, cudaGraphNode_t n
     return cudaSuccess;
 }
 
-/* ---- a whole graph in place of another ---- */
+/* ---- replacing a whole graph ---- */
 
-/* NULL when `b` has the nodes of `a`, in order, with the same edges;
- * else the first node of `b` that differs. */
+/* Returns NULL if `b` has the nodes of `a`, in order, with the same edges, else the first node of `b` that
+ * differs. */
 static struct CUgraphNode_st *graph_exec_differs(const struct CUgraph_st *a, const struct CUgraph_st *b,
                                                  int *type);
 
-/* 1: both have the same condition, and bodies of one form; or neither has one. */
+/* Returns 1 if both have the same condition and bodies of one form, or if neither has one. */
 static int graph_exec_branches(const struct CUgraphNode_st *x, const struct CUgraphNode_st *y, int *type)
 {
     struct CUgraph_st *const *a, *const *b;
@@ -826,7 +826,7 @@ static enum cudaGraphExecUpdateResult graph_exec_update(struct CUgraphExec_st *x
 {
     int type = 0;
     *at = NULL;
-    if (x->last && mt_graph_conditions(x->graph)) /* bodies are looked at while a launch is under way */
+    if (x->last && mt_graph_conditions(x->graph)) /* launches under way read the bodies */
         mt_mark_wait(x->last);
     if (x->graph->n != g->n)
         return cudaGraphExecUpdateErrorTopologyChanged;

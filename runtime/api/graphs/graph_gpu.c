@@ -1,8 +1,7 @@
-/* Launches of graphs on a GPU. When a graph is made ready to be launched, each of its kernels of ours gets a
- * launch context of its own, for as long as that is there: the kernel nodes have it as hidden parameter for
- * the moment in which the runtime copies them. Of kernels that can never be traced it gets the version
- * without record calls instead. Each launch of the graph is a launch of each of its kernels, in the trace of
- * the stream in which the graph is launched. */
+/* Launches of graphs on a GPU. Each of our kernels in an executable graph gets a launch context of its own
+ * for the graph's lifetime: kernel nodes have it as hidden argument just while the runtime copies them.
+ * Kernels that can never be traced get their version without record calls instead. Each launch of the graph
+ * is a launch of each of its kernels, in the trace of the stream in which the graph is launched. */
 #include "api/entry.h"
 #include "graph.h"
 #include "api/device/device.h"
@@ -19,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- An order of a graph's nodes, asked of the real runtime ---- */
+/* ---- A topological order of a graph's nodes, from the real runtime ---- */
 
 static cudaError_t order_before(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *n)
 {
@@ -38,7 +37,7 @@ static int order_has(const cudaGraphNode_t *list, size_t n, cudaGraphNode_t node
     return 0;
 }
 
-/* Do all nodes that this one waits for are in the list? */
+/* Returns whether all predecessors of a node are in the list. */
 static int order_allows(cudaGraphNode_t node, const cudaGraphNode_t *list, size_t n)
 {
     size_t count = 0;
@@ -53,7 +52,7 @@ static int order_allows(cudaGraphNode_t node, const cudaGraphNode_t *list, size_
     return ready;
 }
 
-/* The nodes of a graph, each after those that it waits for. To be freed. */
+/* Returns the nodes of a graph in topological order, to be freed. */
 static cudaGraphNode_t *graph_sorted_nodes(cudaGraph_t graph, size_t *n)
 {
     *n = 0;
@@ -66,7 +65,7 @@ static cudaGraphNode_t *graph_sorted_nodes(cudaGraph_t graph, size_t *n)
         free(out);
         return NULL;
     }
-    do { /* mostly they come in that order already */
+    do { /* usually in that order already */
         before = done;
         for (size_t i = 0; i < *n; i++)
             if (all[i] && order_allows(all[i], out, done)) {
@@ -79,26 +78,26 @@ static cudaGraphNode_t *graph_sorted_nodes(cudaGraph_t graph, size_t *n)
     return out;
 }
 
-#define KERNELS_MAX 512u /* of a graph: each needs a context per launch */
+#define KERNELS_MAX 512u /* most kernels of a graph: each needs a context per launch */
 #define IDLE_MS 10000
 
 struct kernel_node {
     cudaGraphNode_t handle;
-    struct mt_gpu_node *gpu; /* NULL: it has only been `plain` or `missed` so far */
-    int plain;               /* it runs the version without record calls */
-    int missed;              /* it runs as the program's graph has it, and is counted */
-    struct mt_function *f;   /* NULL: it is not a kernel of ours any more */
-    const void *symbol;      /* as the program's graph has it */
+    struct mt_gpu_node *gpu; /* NULL: only `plain` or `missed` so far */
+    int plain;               /* runs the version without record calls */
+    int missed;              /* runs as in the program's graph, and is counted */
+    struct mt_function *f;   /* NULL: no longer one of our kernels */
+    const void *symbol;      /* kernel in the program's graph */
     struct mt_launch_config c;
-    int off; /* cudaGraphNodeSetEnabled */
+    int off; /* set by cudaGraphNodeSetEnabled */
 };
 struct mt_graph_exec {
-    struct kernel_node *list; /* in an order that the graph allows */
+    struct kernel_node *list; /* in topological order */
     unsigned n;
     size_t cap;
-    uint64_t stream; /* id of the one in which it was launched last; 0: none yet */
+    uint64_t stream; /* id of the stream of its last launch; 0: none yet */
     cudaStream_t handle;
-    int blind; /* it was changed in a way that is not followed: its launches are counted as untraced */
+    int blind; /* changed in a way that is not followed: its launches count as untraced */
 };
 
 static struct mt_map execs = MT_MAP_INIT;
@@ -135,9 +134,9 @@ static struct kernel_node *graph_gpu_find(struct mt_graph_exec *x, cudaGraphNode
     return NULL;
 }
 
-/* ---- which kernels a graph has ------------------------------------------------------------------- */
+/* ---- kernels of a graph -------------------------------------------------------------------------- */
 
-/* Gives a kernel node this function of ours, with this hidden parameter. */
+/* Gives a kernel node a function of ours, with a hidden argument. */
 static cudaError_t set_kernel(cudaGraphNode_t node, const void *function, void *context)
 {
     struct cudaKernelNodeParams p;
@@ -159,7 +158,7 @@ static cudaError_t set_kernel(cudaGraphNode_t node, const void *function, void *
     return e;
 }
 
-/* What runs when it can never be traced, or NULL. */
+/* Returns the version to run if it can never be traced, or NULL. */
 static const void *untraced_version(struct mt_function *f, const struct mt_launch_config *c)
 {
     const void *plain = mt_function_plain(f);
@@ -192,7 +191,8 @@ static struct kernel_node *graph_gpu_add(struct mt_graph_exec *x)
     return &x->list[x->n];
 }
 
-/* Why a kernel of ours cannot have a context; NREASONS: it can, or it was said elsewhere. */
+/* Returns why a kernel of ours cannot have a context, or NREASONS if it can, or if it was reported elsewhere.
+ */
 static int graph_gpu_misses(const struct mt_graph_exec *x, const struct mt_function *f,
                             const struct cudaKernelNodeParams *p, enum reason *why)
 {
@@ -204,7 +204,7 @@ static int graph_gpu_misses(const struct mt_graph_exec *x, const struct mt_funct
     return *why < NREASONS || !f->kernel || f->kernel->flags & MT_KERNEL_GPU_UNTRACED;
 }
 
-/* The node runs what is to run: with a context, or the version without record calls. 0: it cannot. */
+/* Sets the function that the node runs: with a context, or without record calls. Returns 0 if impossible. */
 static int graph_gpu_give(struct kernel_node *k, cudaGraphNode_t node, struct mt_gpu_node *had)
 {
     const void *plain = untraced_version(k->f, &k->c);
@@ -223,8 +223,8 @@ static int graph_gpu_give(struct kernel_node *k, cudaGraphNode_t node, struct mt
     return 0;
 }
 
-/* A kernel node with its context, if it is one of ours. `old`: where the contexts come from, as long as it
- * has any. */
+/* Adds a kernel node with its context, if it is one of ours. `old`: source of the contexts, as long as it has
+ * any. */
 static void take_kernel(struct mt_graph_exec *x, cudaGraphNode_t node, struct mt_graph_exec *old)
 {
     struct cudaKernelNodeParams p;
@@ -254,7 +254,7 @@ static void take_kernel(struct mt_graph_exec *x, cudaGraphNode_t node, struct mt
 static void take_graph(struct mt_graph_exec *x, cudaGraph_t graph, struct mt_graph_exec *old)
 {
     size_t n;
-    int clean = mt_error_hold(); /* nodes of libraries are not known to this runtime */
+    int clean = mt_error_hold(); /* this runtime does not know nodes of libraries */
     cudaGraphNode_t *nodes = graph_sorted_nodes(graph, &n);
     for (size_t i = 0; nodes && i < n; i++) {
         enum cudaGraphNodeType type;
@@ -266,14 +266,14 @@ static void take_graph(struct mt_graph_exec *x, cudaGraph_t graph, struct mt_gra
         else if (type == cudaGraphNodeTypeGraph &&
                  !MT_NEXT(cudaGraphChildGraphNodeGetGraph)(nodes[i], &child))
             take_graph(x, child, old);
-        else if ((int)type == 13) /* cudaGraphNodeTypeConditional, of newer headers */
+        else if ((int)type == 13) /* cudaGraphNodeTypeConditional, only in newer headers */
             say_once(CONDITIONAL, "they are in a conditional node");
     }
     free(nodes);
     mt_error_release(clean);
 }
 
-/* The program's own graph is as it was. */
+/* Restores the program's own graph. */
 static void graph_gpu_restore(const struct mt_graph_exec *x)
 {
     int clean = mt_error_hold();
@@ -283,7 +283,7 @@ static void graph_gpu_restore(const struct mt_graph_exec *x)
     mt_error_release(clean);
 }
 
-/* ---- making one ready ---------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------------ */
 
 static struct mt_graph_exec *graph_gpu_begin(cudaGraph_t graph)
 {
@@ -305,8 +305,7 @@ static cudaError_t graph_gpu_end(struct mt_graph_exec *x, const cudaGraphExec_t 
     return e;
 }
 
-/* After a node was switched on or off, a child graph replaced, or all of it destroyed, if `e` says that it
- * was done. */
+/* Handles a node switched on or off, a replaced child graph, or the destruction, if `e` is a success. */
 static cudaError_t graph_gpu_destroyed(cudaGraphExec_t exec, cudaError_t e)
 {
     if (!e && exec)
@@ -325,7 +324,7 @@ void mt_graph_gpu_reset(void)
     mt_map_each(&execs, graph_gpu_forget, NULL);
 }
 
-/* ---- changing it --------------------------------------------------------------------------------- */
+/* ---- changes ------------------------------------------------------------------------------------- */
 
 static void *graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node,
                                const struct cudaKernelNodeParams *p, const void **func)
@@ -336,14 +335,14 @@ static void *graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node,
     *func = p->func;
     if (!f || !f->kernel || untraced_version(f, &c))
         return NULL;
-    if (!k->gpu) /* it was a kernel that is never traced */
+    if (!k->gpu) /* a kernel that is never traced */
         k->gpu = mt_gpu()->node_new();
     if (k->gpu)
         *func = mt_function_traced(f);
     return k->gpu ? mt_gpu()->node_context(k->gpu) : NULL;
 }
 
-/* This node runs another kernel, or the same in another way, from now on. */
+/* Handles a change of a node's kernel or parameters. */
 static void graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node,
                               const struct cudaKernelNodeParams *p)
 {
@@ -353,7 +352,7 @@ static void graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node,
     if (x && !f)
         f = mt_untabled_know(p->func, NULL);
     if (!k && f && (!f->kernel || f->kernel->flags & MT_KERNEL_TRACED) && (k = graph_gpu_add(x))) {
-        k->handle = node; /* it was not one of ours */
+        k->handle = node; /* was not one of ours */
         x->n++;
     }
     if (!k)
@@ -364,7 +363,7 @@ static void graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node,
     k->missed = f && !k->plain && (!f->kernel || !k->gpu);
 }
 
-/* The contexts stay, and with them what is under way; kernels that were not there before get new ones. */
+/* Updates a graph: its contexts, with their launches under way, are kept, and new kernels get new ones. */
 static struct mt_graph_exec *graph_gpu_update(cudaGraphExec_t exec, cudaGraph_t graph)
 {
     struct mt_graph_exec *x = exec ? mt_map_get(&execs, exec) : NULL,
@@ -374,7 +373,7 @@ static struct mt_graph_exec *graph_gpu_update(cudaGraphExec_t exec, cudaGraph_t 
     return now;
 }
 
-/* The same when it is updated. */
+/* Completes an update. */
 static cudaError_t graph_gpu_updated(cudaGraphExec_t exec, struct mt_graph_exec *now, cudaError_t e)
 {
     struct mt_graph_exec *x = now ? mt_map_get(&execs, exec) : NULL;
@@ -382,7 +381,7 @@ static cudaError_t graph_gpu_updated(cudaGraphExec_t exec, struct mt_graph_exec 
         return e;
     graph_gpu_restore(now);
     for (unsigned i = 0; !e && i < x->n && i < now->n; i++) {
-        now->list[i].handle = x->list[i].handle; /* the program goes on to name it so */
+        now->list[i].handle = x->list[i].handle; /* the program still uses this handle */
         now->list[i].off = x->list[i].off;
     }
     const struct mt_graph_exec *gone = e ? now : x, *kept = e ? x : now;
@@ -410,7 +409,7 @@ static cudaError_t graph_gpu_enabled(cudaGraphExec_t exec, cudaGraphNode_t node,
     return e;
 }
 
-/* Which of its kernels are whose is not known any more. */
+/* Stops assigning kernels to nodes: after the change of a child graph they are unknown. */
 static cudaError_t graph_gpu_child(cudaGraphExec_t exec, cudaError_t e)
 {
     struct mt_graph_exec *x = e ? NULL : mt_map_get(&execs, exec);
@@ -421,10 +420,10 @@ static cudaError_t graph_gpu_child(cudaGraphExec_t exec, cudaError_t e)
     return e;
 }
 
-/* ---- launching it -------------------------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------------------------------ */
 
-/* CUDA lets a graph's launches follow each other, whatever their streams. Ours are more than that: what
- * comes after the launch must come before the next one, too. 0 when it does. */
+/* Makes launches of the graph follow each other. CUDA does so in any streams, but here the work behind a
+ * launch must precede the next launch, too. Returns 0 on success. */
 static int graph_gpu_follow(struct mt_graph_exec *x, struct mt_stream *s, cudaStream_t stream)
 {
     int bad = 0;
@@ -463,7 +462,7 @@ static struct mt_gpu_launch graph_gpu_describe(const struct kernel_node *k, cuda
         .image = k->f->module->image, .kernel = i, .symbol = k->f->host, .stream = mt_stream_named(stream)};
     mt_launch_describe(&l.line, k->f, c, site);
     l.line.called = mt_event_next();
-    l.line.counted = l.line.no_records; /* a GPU does either */
+    l.line.counted = l.line.no_records; /* a GPU does both */
     return l;
 }
 
@@ -515,8 +514,7 @@ cudaError_t mt_graph_gpu_launch(cudaGraphExec_t exec, cudaStream_t stream)
     return graph_gpu_launch(x, exec, stream, s, site);
 }
 
-/* Graphs of the runtime API as they are made ready to be launched, changed and launched on a GPU: what is in
- * them is looked at in graph_gpu.c. */
+/* Creation, changes and launches of graphs with the runtime API on a GPU. */
 
 cudaError_t rec_cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t graph,
                                               unsigned long long flags)
@@ -584,15 +582,15 @@ cudaError_t rec_cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
     return mt_graph_gpu_launch(exec, stream);
 }
 
-/* Kernel nodes of graphs on a GPU: kernels of ours have one parameter more than the program knows. It is
- * NULL in the program's graphs; what is ready to be launched has a launch context there (graph_gpu.c). The
- * runtime copies the values while a node is made, so nothing is kept. */
+/* Kernel nodes on a GPU: our kernels have a parameter unknown to the program. It is NULL in the program's
+ * graphs, and a launch context in executable ones. The runtime copies the values while a node is made, so
+ * nothing is kept. */
 
 struct widened {
     void *context, **args, *few[64];
 };
 
-/* *args becomes what to hand on, of *w or the program's own. 0, or -1: no memory. */
+/* Sets *args to the arguments to pass on, in *w or the program's own. Returns 0, or -1 if out of memory. */
 static int record_graph_widen(struct widened *w, const void *func, void **extra, void ***args, void *context)
 {
     struct mt_function *f = mt_device_is_gpu() ? mt_function_find(func) : NULL;
@@ -617,7 +615,7 @@ static cudaError_t record_graph_done(struct widened *w, cudaError_t e)
     return e;
 }
 
-/* The program's parameters, copied into *p and widened. */
+/* Copies the program's parameters into *p, widened. */
 static cudaError_t kernel_params(struct widened *w, struct cudaKernelNodeParams *p,
                                  const struct cudaKernelNodeParams *given, void *context)
 {
@@ -680,7 +678,7 @@ static cudaError_t node_params(struct widened *w, struct cudaGraphNodeParams *p,
                : cudaSuccess;
 }
 
-/* What the runtime wrote (the address of a memory node) is the program's. */
+/* Returns the runtime's results (the address of a memory node) to the program. */
 static cudaError_t give_back(struct widened *w, struct cudaGraphNodeParams *to,
                              const struct cudaGraphNodeParams *p, cudaError_t e)
 {

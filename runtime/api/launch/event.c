@@ -32,7 +32,7 @@
 
 #define EVENT_MAGIC "MTIPCEV1"
 #define PAGE 4096u
-#define PAUSE_NS 200000 /* between two looks at an event of another process */
+#define PAUSE_NS 200000 /* between two looks at another process's event */
 
 int mt_ipc_name(struct mt_ipc_handle *h, const char *magic, int fd, uint64_t bytes)
 {
@@ -58,7 +58,7 @@ void *mt_ipc_map(const struct mt_ipc_handle *h)
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return NULL;
-    uint64_t in = h->offset % PAGE; /* its first page */
+    uint64_t in = h->offset % PAGE; /* offset in its first page */
     if (!fstat(fd, &st) && st.st_dev == h->device && st.st_ino == h->inode &&
         (uint64_t)st.st_size >= h->offset && (uint64_t)st.st_size - h->offset >= h->bytes)
         p = mmap(NULL, in + h->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(h->offset - in));
@@ -88,14 +88,15 @@ static struct mt_shared_event *shared_event_new(struct mt_fd *file)
     return NULL;
 }
 
-/* which record it is */
+/* number of the record */
 static uint64_t shared_event_record(struct mt_shared_event *e)
 {
     e->pid = getpid();
     return atomic_fetch_add(&e->issued, 1) + 1;
 }
 
-/* NULL: no memory. Never unmapped, as operations that were queued may look at it; *file is the caller's. */
+/* Makes the shared state. Returns NULL if out of memory. Never unmapped, as queued operations may read it;
+ * the caller owns *file. */
 static void shared_event_reach(struct mt_shared_event *e, uint64_t record)
 {
     uint64_t now = e->done;
@@ -103,7 +104,7 @@ static void shared_event_reach(struct mt_shared_event *e, uint64_t record)
         ;
 }
 
-/* A process that has ended: gone, or not yet waited for by its parent. */
+/* Returns whether a process has ended: gone, or a zombie. */
 static int has_ended(int32_t pid)
 {
     char path[48], text[512] = "";
@@ -127,7 +128,7 @@ static int shared_event_done(struct mt_shared_event *e, uint64_t record)
     return pid != getpid() && has_ended(pid);
 }
 
-/* 1 when `record` is reached, or never will be because its process is gone. */
+/* Returns 1 if `record` is reached, or will never be because its process has ended. */
 static void shared_event_wait(struct mt_shared_event *e, uint64_t record)
 {
     while (!shared_event_done(e, record))
@@ -143,8 +144,8 @@ cudaError_t impl_cudaIpcGetEventHandle(cudaIpcEventHandle_t *out, cudaEvent_t ev
     if (!out)
         return mt_fail(cudaErrorInvalidValue);
     struct mt_event *e = mt_event_get(event);
-    if (!e ||
-        !mt_fd_is(&e->shared_file)) /* none, not made for it, another process's, or closed by the program */
+    if (!e || !mt_fd_is(&e->shared_file)) /* no file, not an interprocess event, another process's, or closed
+                                             by the program */
         return mt_fail(cudaErrorInvalidResourceHandle);
     if (mt_ipc_name(&h, EVENT_MAGIC, e->shared_file.fd, PAGE))
         return mt_fail(cudaErrorMapBufferObjectFailed);
@@ -178,7 +179,7 @@ cudaError_t impl_cudaIpcOpenEventHandle(cudaEvent_t *out, cudaIpcEventHandle_t h
 static struct mt_map events = MT_MAP_INIT;
 MT_FORK_TABLE(events);
 static _Atomic uint64_t next_id;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the marks of events */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the marks of events */
 MT_FORK_LOCK(lock, MT_FORK_LEAVES);
 
 struct mt_event *mt_event_add(cudaEvent_t handle, unsigned flags)
@@ -275,7 +276,7 @@ struct event_op {
     cudaEvent_t handle;
     uint64_t id;
     int64_t stream;
-    struct mt_shared_event *shared; /* and which record of it this is */
+    struct mt_shared_event *shared; /* and the number of its record */
     uint64_t record;
 };
 
@@ -296,7 +297,7 @@ static int event_reached(struct mt_op *op)
     return MT_OP_DONE;
 }
 
-/* The event's mark now, as a reference; NULL: none yet. */
+/* Returns a reference to the event's current mark, or NULL if there is none yet. */
 static struct mt_mark *mark_of(struct mt_event *e)
 {
     pthread_mutex_lock(&lock);
@@ -383,7 +384,7 @@ static cudaError_t event_put(struct mt_stream *s, struct mt_op *op)
     return cudaSuccess;
 }
 
-/* Recorded last in a stream that was captured. */
+/* Returns whether its last record was in a captured stream. */
 static int is_captured(const struct mt_event *e)
 {
     return __atomic_load_n(&e->capture, __ATOMIC_RELAXED) != NULL;
@@ -411,7 +412,7 @@ cudaError_t impl_cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t strea
         return rc;
     if (e->device != s->device)
         return mt_fail(cudaErrorInvalidResourceHandle);
-    /* An external node is one of a graph. */
+    /* An external node belongs to a graph. */
     if (flags & ~(unsigned)cudaEventRecordExternal || (flags && !mt_capturing(s)))
         return mt_fail(cudaErrorInvalidValue);
     if (mt_capturing(s))
@@ -424,7 +425,7 @@ cudaError_t impl_cudaEventRecord(cudaEvent_t handle, cudaStream_t stream)
     return impl_cudaEventRecordWithFlags(handle, stream, 0);
 }
 
-/* Another process's record is waited for by a thread that looks at it now and then. */
+/* A record of another process, polled by a thread. */
 struct foreign {
     struct mt_shared_event *shared;
     uint64_t record;
@@ -470,7 +471,7 @@ cudaError_t impl_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t handle, un
     return event_put(s, mt_event_wait_op(handle));
 }
 
-/* The mark of an event that may be asked about, as a reference in *m. */
+/* Gets a reference to the mark of an event for a query. */
 static cudaError_t event_ask(cudaEvent_t handle, struct mt_event **e, struct mt_mark **m)
 {
     MT_RETURN_IF_FAILED();
@@ -513,7 +514,7 @@ cudaError_t impl_cudaEventSynchronize(cudaEvent_t handle)
     return mt_failed_sync();
 }
 
-/* The time of a mark: 0 and *ns, or why there is none. */
+/* Gets the time of a mark. Returns 0 with *ns set, or CUDA's error. */
 static cudaError_t time_of(const struct mt_event *e, struct mt_mark *m, uint64_t *ns)
 {
     if (!m || e->flags & cudaEventDisableTiming)
@@ -537,7 +538,7 @@ cudaError_t impl_cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t 
     if (!e && a->device != b->device)
         e = mt_fail(cudaErrorInvalidResourceHandle);
     cudaError_t first = e ? e : time_of(a, from, &begin), second = e ? e : time_of(b, to, &finish);
-    /* What will never do says more than what is not there yet. */
+    /* A permanent error takes precedence over cudaErrorNotReady. */
     e = first && first != cudaErrorNotReady ? first : second ? second : first;
     if (!e)
         *ms = (float)((double)((int64_t)(finish - begin)) * 1e-6);
@@ -546,14 +547,14 @@ cudaError_t impl_cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t 
     return e;
 }
 
-/* Memory of one process in another on the CPU device. An exported allocation becomes an unnamed shared file,
- * mapped where it was; a handle says whose file it is and which, and another process of the same user maps
- * it, too. */
+/* Memory shared between processes on the CPU device. An exported allocation becomes an unnamed shared file,
+ * mapped at the same address; a handle names the process and its file, and another process of the same user
+ * maps it. */
 
 #define MEMORY_MAGIC "MTIPCME1"
 _Static_assert(sizeof(struct mt_ipc_handle) <= sizeof(cudaIpcMemHandle_t), "a handle has room");
 
-/* What this process has opened. */
+/* Memory opened by this process. */
 struct opened {
     struct mt_ipc_handle handle;
     void *base;
@@ -620,7 +621,7 @@ cudaError_t impl_cudaIpcOpenMemHandle(void **out, cudaIpcMemHandle_t handle, uns
         return mt_fail(cudaErrorInvalidValue);
     if (memcmp(h.magic, MEMORY_MAGIC, sizeof h.magic))
         return mt_fail(cudaErrorInvalidResourceHandle);
-    if (h.pid == getpid()) /* a process cannot open what is its own */
+    if (h.pid == getpid()) /* a process cannot open its own memory */
         return mt_fail(cudaErrorDeviceUninitialized);
     pthread_mutex_lock(&ipc_lock);
     cudaError_t e = open_locked(&h, out);
@@ -651,7 +652,7 @@ cudaError_t impl_cudaIpcCloseMemHandle(void *p)
     return known ? cudaSuccess : mt_fail(cudaErrorInvalidValue);
 }
 
-/* Recorders of streams, events and synchronisation. On a GPU they also make streams and events known. */
+/* Recorders of streams, events and synchronisation. On a GPU they also register streams and events. */
 
 /* ---- streams ---- */
 
@@ -694,7 +695,7 @@ cudaError_t rec_cudaStreamDestroy(cudaStream_t stream)
     return e;
 }
 
-/* ---- what the program marks as worth a look ---- */
+/* ---- ranges marked by the program ---- */
 
 cudaError_t rec_cudaProfilerStart(void)
 {
@@ -710,7 +711,7 @@ cudaError_t rec_cudaProfilerStop(void)
 
 /* ---- synchronisation ---- */
 
-/* Taken before the wait: what other threads launch meanwhile is not waited for. */
+/* Taken before the wait, which does not cover later launches of other threads. */
 static struct mt_gpu_point record_sync_point(cudaStream_t stream, int all)
 {
     struct mt_stream *s = all || !mt_device_is_gpu() ? NULL : mt_stream_get(stream);
@@ -785,7 +786,9 @@ cudaError_t rec_cudaEventDestroy(cudaEvent_t event)
 
 static cudaError_t record_sync_note(cudaError_t e, const char *op, cudaEvent_t event, cudaStream_t stream)
 {
-    struct mt_event *known = mt_device_is_gpu() ? mt_event_get(event) : NULL; /* the CPU device: event.c */
+    struct mt_event *known = mt_device_is_gpu()
+                                 ? mt_event_get(event)
+                                 : NULL; /* on the CPU device the event's operation does this */
     mt_host_site_take();
     if (!e && known)
         mt_event_event(op, known->id, mt_stream_number(stream));

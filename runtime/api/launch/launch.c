@@ -30,7 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- What kernels are called in traces: tables of results go by the name ---- */
+/* ---- Names of kernels in traces: tables of results are keyed by name ---- */
 
 struct shown {
     struct shown *next;
@@ -40,7 +40,7 @@ struct shown {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(lock, MT_FORK_LEAVES);
-static struct shown *all; /* a row for each kernel that was launched */
+static struct shown *all; /* one entry per launched kernel */
 
 static const char *shown_file(const struct mt_function *f)
 {
@@ -49,15 +49,14 @@ static const char *shown_file(const struct mt_function *f)
 
 static int shown_is_same(const struct mt_function *a, const struct mt_function *b)
 {
-    if (!a->device ||
-        !b->device) /* of the driver API: the same code is compiled and loaded again and again */
+    if (!a->device || !b->device) /* from the driver API: the same code is compiled and loaded repeatedly */
         return 1;
     if (*shown_file(a) && *shown_file(b))
         return a->kernel->line == b->kernel->line && !strcmp(shown_file(a), shown_file(b));
     return !strcmp(a->name, b->name);
 }
 
-/* Its text; NULL: no memory. */
+/* Adds a name and returns its text, or NULL if out of memory. */
 static const char *shown_add(const struct mt_function *f, const char *name, const char *signature)
 {
     struct shown **at = &all, *made;
@@ -80,9 +79,9 @@ static const char *shown_add(const struct mt_function *f, const char *name, cons
     return made->text;
 }
 
-/* `name`, or, for the second kernel of this name and signature that is launched, "NAME#2", and so on: static
- * kernels of two files. What is defined at one place is one kernel, however many files have it; and so is
- * what one mangled name stands for, where the place is not known. Lasts. */
+/* Returns `name`, or, for the second launched kernel with this name and signature, "NAME#2", and so on:
+ * static kernels of two files. Kernels defined at one place are one kernel, in however many files; without a
+ * known place, so are kernels with one mangled name. Never freed. */
 static const char *function_shown(struct mt_function *f, const char *name, const char *signature)
 {
     if (!f->shown) {
@@ -94,14 +93,14 @@ static const char *function_shown(struct mt_function *f, const char *name, const
     return f->shown;
 }
 
-/* The stack of a GPU's threads (cudaLimitStackSize). Functions that are called by pointer, or call
- * themselves, have larger frames with record calls than without: 56 bytes where a function that calls itself
- * between two loads has 32 (sm_90, ptxas 13.0), and the record function's own 56 once. So a traced program
- * gets twice what it asks for, and a bit; it sees what it asked for. */
+/* Stack of a GPU's threads (cudaLimitStackSize). Functions that are called by pointer, or recursive, have
+ * larger frames with record calls: 56 bytes instead of 32 for a recursive function with two loads (sm_90,
+ * ptxas 13.0), and 56 once for the record function. So a traced program gets twice its limit and a bit more,
+ * but queries return its own value. */
 
-#define STACK_ONCE 256 /* bytes: the record function's, and what leads there */
+#define STACK_ONCE 256 /* bytes for the record function and its callers */
 
-/* By device: what the program has, or 0: as the GPU has it, and not looked at. */
+/* By device: the program's own limit; 0: the GPU's default, not read yet. */
 static _Atomic size_t stack_wanted[MT_GPU_ORDINALS];
 
 static int stack_device(void)
@@ -112,7 +111,7 @@ static int stack_device(void)
                : -1;
 }
 
-/* Where there is not as much, the program gets what it asked for. */
+/* Falls back to the program's own value if that is too much. */
 static cudaError_t stack_set(int device, size_t value)
 {
     int clean = mt_error_hold();
@@ -159,8 +158,8 @@ cudaError_t rec_cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
     return e;
 }
 
-/* Kernels of which the runtime has no table: their file was compiled without the plugin or with cpu-
- * image=off, or its image is of another version. */
+/* Kernels without a table: compiled without the plugin, with cpu-image=off, or with an image of another
+ * version. */
 
 /* ---- kernels that were not registered ---- */
 
@@ -188,7 +187,7 @@ struct mt_function *mt_untabled_know(const void *handle, const char *name)
 
 /* ---- lines ---- */
 
-/* With parameters, as tables have it; the mangled name where the program has no C++ library. */
+/* Returns the name with parameters, as in tables, or the mangled name if the program has no C++ library. */
 static char *untabled_signature(const char *mangled)
 {
     mt_demangle_prepare();
@@ -196,7 +195,7 @@ static char *untabled_signature(const char *mangled)
     return name ? name : strdup(mangled);
 }
 
-/* The same without the parameters, and the result that templates have. */
+/* Returns the name without parameters, and without the result type of templates. */
 static char *untabled_name(const char *signature)
 {
     char *name = strdup(signature);
@@ -210,7 +209,7 @@ static const char *untabled_keep(char *_Atomic *place, char *made)
     char *there = NULL;
     if (made && atomic_compare_exchange_strong(place, &there, made))
         return made;
-    free(made); /* another thread was faster, or there is no memory */
+    free(made); /* another thread was faster, or out of memory */
     return there;
 }
 
@@ -248,8 +247,8 @@ void mt_untabled_describe(struct mt_gpu_launch *l, struct mt_function *f, const 
                                 .line = untabled_line(f, c, site)};
 }
 
-/* On the CPU device: the launch has failed with `status`. The companions have it, and the stream's trace is
- * incomplete, if it was to be traced. */
+/* Refuses a launch on the CPU device with `status`: logs it, and marks the stream's trace incomplete if the
+ * launch was to be traced. */
 static void untabled_refused(struct mt_stream *s, struct mt_function *f, const struct mt_launch_config *c,
                              const struct mt_host_site *site, int status)
 {
@@ -268,7 +267,7 @@ static void untabled_refused(struct mt_stream *s, struct mt_function *f, const s
     mt_trace_end(NULL, &line);
 }
 
-/* Bytes of dynamic shared memory a launch of `f` may ask for. */
+/* Returns the most dynamic shared memory of a launch of `f`, in bytes. */
 static size_t launch_dynamic_max(const struct mt_function *f)
 {
     uint32_t fixed = f->kernel ? f->kernel->shared_static : 0;
@@ -277,14 +276,15 @@ static size_t launch_dynamic_max(const struct mt_function *f)
     return fixed < MT_DEV_SHARED_BLOCK ? MT_DEV_SHARED_BLOCK - fixed : 0;
 }
 
-/* Threads per block a launch of `f` may have. */
+/* Returns the most threads per block of a launch of `f`. */
 static unsigned launch_threads_max(const struct mt_function *f)
 {
     uint32_t bound = f->kernel ? f->kernel->max_threads : 0;
     return bound && bound < MT_DEV_THREADS_PER_BLOCK ? bound : MT_DEV_THREADS_PER_BLOCK;
 }
 
-/* Resident CTAs of `f` on one SM, with blocks of `threads` and `shared` dynamic bytes; 0: cannot run. */
+/* Returns the resident CTAs of `f` per SM for blocks of `threads` with `shared` dynamic bytes; 0: cannot run.
+ */
 static unsigned launch_resident(const struct mt_function *f, unsigned threads, size_t shared)
 {
     size_t used = (f->kernel ? f->kernel->shared_static : 0) + shared + MT_DEV_SHARED_RESERVED;
@@ -299,8 +299,8 @@ static unsigned launch_resident(const struct mt_function *f, unsigned threads, s
     return by_shared < n ? by_shared : n;
 }
 
-/* CTAs of the clusters that a launch of `f` has when it asks for `asked` (x 0: it does not); all 0: none.
- * cudaErrorInvalidClusterSize when there can be no such. */
+/* Determines the clusters of a launch of `f` that asks for `asked` (x 0: nothing); all 0: none. Returns
+ * cudaErrorInvalidClusterSize if impossible. */
 static cudaError_t launch_cluster(const struct mt_function *f, dim3 asked, uint32_t out[3])
 {
     const struct mt_image_kernel *k = f->kernel;
@@ -382,7 +382,7 @@ void mt_launch_describe(struct mt_launch_line *l, struct mt_function *f, const s
     };
 }
 
-/* A launch as an operation. After it: room for the pointers that the CPU device wants, then the values. */
+/* A launch operation. It is followed by the pointers for the CPU device, then the argument values. */
 struct launch_op {
     struct mt_op op;
     struct mt_function *f;
@@ -390,11 +390,11 @@ struct launch_op {
     struct mt_trace *trace;
     struct mt_cpu_launch run;
     struct mt_launch_line line;
-    void *context; /* the launch context, which on this device is only a place */
+    void *context; /* the launch context, on this device only an address */
     void *args[];  /* nparams + 1 */
 };
 
-/* Where the value of each parameter is: `at`, from the end of the pointers on; starts with 0. */
+/* Returns the offset of a parameter's value and advances `at`; starts with 0 at the end of the pointers. */
 static size_t launch_place(const struct mt_image_param *p, size_t *at)
 {
     size_t align = p->align ? p->align : 1, here = (*at + align - 1) / align * align;
@@ -407,7 +407,7 @@ static const struct mt_image_param *launch_parameters(const struct mt_image_kern
     return k->params;
 }
 
-/* args[i] = address of value i inside the operation. */
+/* Sets args[i] to the address of value i inside the operation. */
 static void launch_point(struct launch_op *l, void **args)
 {
     const struct mt_image_kernel *k = l->f->kernel;
@@ -417,7 +417,7 @@ static void launch_point(struct launch_op *l, void **args)
         args[i] = values + launch_place(&launch_parameters(k)[i], &at);
 }
 
-/* A launch that failed: what the program gets when it synchronises, as on a GPU. */
+/* Handles a failed launch: the program gets its error at synchronisation, as on a GPU. */
 static void launch_report(const struct mt_cpu_launch *run, int status)
 {
     if (!status)
@@ -430,7 +430,7 @@ static void launch_report(const struct mt_cpu_launch *run, int status)
         mt_fail_later(run->device, (cudaError_t)status);
 }
 
-/* A child of a traced program looks traced and is not. */
+/* Warns in a forked child, which seems to be traced but is not. */
 static void say_forked(void)
 {
     static _Atomic int said;
@@ -596,15 +596,15 @@ static cudaError_t launch_cpu(const void *func, const struct mt_launch_config *c
         untabled_refused(s, mt_function_find(func), c, site, e);
     if (e)
         return e;
-    if (!mt_capturing(s)) /* a graph's launch has its trace from the stream that launches the graph */
+    if (!mt_capturing(s)) /* a launch in a graph gets the trace of the stream that the graph is launched in */
         mt_launch_bind(op, s);
     return mt_op_submit(s, op);
 }
 
 /* ---- Kernels as objects, on the CPU device: attributes, names, handles ---- */
 
-/* The kernel that `func` names, with its code. cudaErrorInvalidDeviceFunction, or
- * cudaErrorNoKernelImageForDevice, as the thread's last error. */
+/* Finds the kernel of `func`, with its code. Sets cudaErrorInvalidDeviceFunction or
+ * cudaErrorNoKernelImageForDevice as the thread's last error. */
 static cudaError_t function_get(const void *func, struct mt_function **f)
 {
     *f = NULL;
@@ -630,7 +630,7 @@ cudaError_t impl_cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void 
     a->sharedSizeBytes = f->kernel->shared_static;
     a->maxThreadsPerBlock = (int)launch_threads_max(f);
     a->numRegs = MT_DEV_KERNEL_REGISTERS;
-    /* Host code chooses launch shapes by it (CUB), as device code was compiled for it. */
+    /* Host code (CUB) chooses launch shapes by the architecture that device code was compiled for. */
     a->binaryVersion = MT_DEV_MAJOR * 10 + MT_DEV_MINOR;
     a->ptxVersion = (int)f->image->head->arch;
     if (!a->ptxVersion)
@@ -771,8 +771,8 @@ cudaError_t impl_cudaGetFuncBySymbol(cudaFunction_t *out, const void *func)
     return e;
 }
 
-/* How many CTAs of a kernel fit on the CPU device's SMs: by the limits of an sm_90, with the registers that
- * cudaFuncGetAttributes names. */
+/* Occupancy on the CPU device's SMs: by the limits of an sm_90, with the registers given by
+ * cudaFuncGetAttributes. */
 
 cudaError_t impl_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *func,
                                                                         int threads, size_t shared,
@@ -809,7 +809,7 @@ cudaError_t impl_cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const 
 }
 
 #if CUDART_VERSION >= 11080
-/* The clusters of a launch; the threads of a block, in *threads. */
+/* Returns the clusters of a launch, with *threads set to the threads of a block. */
 static cudaError_t cluster_of(const struct mt_function *f, const cudaLaunchConfig_t *config, uint32_t size[3],
                               unsigned *threads)
 {
@@ -854,16 +854,15 @@ cudaError_t impl_cudaOccupancyMaxActiveClusters(int *clusters, const void *func,
         return mt_fail(e);
     unsigned ctas = size[0] ? size[0] * size[1] * size[2] : 1,
              resident = launch_resident(f, threads, config->dynamicSmemBytes) * mt_device_sms();
-    /* A cluster always runs as one, however few SMs are shown. */
+    /* A cluster always runs as a whole, however few SMs are shown. */
     *clusters = (int)(resident && resident < ctas ? 1 : resident / ctas);
     return cudaSuccess;
 }
 #endif
 
-/* The launch entry points, for both devices: each has its own way to say the configuration
- * and the same way on. */
+/* Launch entry points for both devices: each has its own form of configuration, then the same path. */
 
-/* ---- <<<>>>: the configuration waits on a stack of the thread until the host stub takes it ---- */
+/* ---- <<<>>>: the configuration is on a stack of the thread until the host stub takes it ---- */
 
 static _Thread_local struct mt_launch_config *pushed;
 static _Thread_local size_t npushed, capacity;
@@ -881,7 +880,7 @@ cudaError_t rec___cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shar
     if (!npushed)
         return mt_fail(cudaErrorMissingConfiguration);
     struct mt_launch_config c = pushed[--npushed];
-    if (!npushed) { /* nothing is kept for threads that end */
+    if (!npushed) { /* no memory is left behind when a thread ends */
         free(pushed);
         pushed = NULL;
         capacity = 0;
@@ -899,11 +898,11 @@ struct gpu_call {
     struct mt_gpu_launch launch;
     const struct mt_launch_config *config;
     int ours;    /* an instrumented kernel */
-    int counted; /* it runs as it is, which the companions have */
+    int counted; /* runs uninstrumented, as logged */
     struct mt_function *function;
-    int captured;    /* into a graph: it is traced when that is launched */
-    int clean;       /* the program had no error to ask for */
-    cudaError_t why; /* with record calls it was refused so */
+    int captured;    /* into a graph: traced when that is launched */
+    int clean;       /* the program had no pending last error */
+    cudaError_t why; /* reason of the refusal with record calls */
     void *context, **args, *few[64];
 };
 
@@ -912,14 +911,15 @@ static int launch_api_captured(cudaStream_t stream)
     return mt_gpu() && mt_tracing() && mt_gpu()->capturing(mt_stream_named(stream));
 }
 
-/* Is it to be in the trace of its stream? If it then runs without records, that is not complete. */
+/* Decides whether the launch belongs in the trace of its stream. If it then runs without records, the trace
+ * is incomplete. */
 static void launch_api_select(struct gpu_call *g, struct mt_stream *s)
 {
     if (s && !mt_libcall_inside() && mt_tracing() && mt_selection_takes(&g->launch.line))
         g->launch.trace = mt_stream_trace(s);
 }
 
-/* A kernel without a table: it runs as it is, and is counted. */
+/* Counts a kernel without a table, which runs uninstrumented. */
 static void launch_api_count(struct gpu_call *g, struct mt_stream *s, const struct mt_host_site *site)
 {
     if (!mt_tracing() || !mt_gpu() || !mt_device_is_gpu() || launch_api_captured(g->config->stream))
@@ -942,12 +942,12 @@ static void launch_api_describe(struct gpu_call *g, const struct mt_host_site *s
         .cooperative = c->cooperative,
     };
     mt_launch_describe(&g->launch.line, g->function, c, site);
-    g->launch.line.counted = g->launch.line.no_records; /* a GPU does either */
+    g->launch.line.counted = g->launch.line.no_records; /* a GPU does both */
     launch_cluster(g->function, c->cluster, g->launch.line.cluster);
     g->launch.line.called = mt_event_next();
 }
 
-/* There is no room for one argument more: it runs without, if it has a version that takes that. */
+/* Handles a lack of room for one more argument: runs the version without record calls, if there is one. */
 static void **launch_api_as_it_is(struct gpu_call *g, void **args)
 {
     const char *name = g->function->kernel->pretty;
@@ -959,7 +959,7 @@ static void **launch_api_as_it_is(struct gpu_call *g, void **args)
     return g->args;
 }
 
-/* What the real runtime calls a kernel that is not ours; NULL: it does not say. */
+/* Returns the real runtime's name of a foreign kernel, or NULL if unknown. */
 static const char *launch_api_name(const void *func)
 {
     const char *name = NULL;
@@ -974,8 +974,8 @@ static const char *launch_api_name(const void *func)
     return name;
 }
 
-/* The argument array for the real runtime: instrumented kernels get their launch context after the program's
- * own arguments, others go as they are. NULL for one of ours: no memory. */
+/* Returns the argument array for the real runtime: instrumented kernels get their launch context after the
+ * program's own arguments, others are unchanged. Returns NULL for one of ours if out of memory. */
 static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_launch_config *c, void **args)
 {
     const struct mt_gpu_ops *ops = mt_gpu();
@@ -983,7 +983,7 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
     struct mt_stream *s = mt_stream_get(c->stream);
     const struct mt_image_kernel *k = f ? f->kernel : NULL;
     const struct mt_host_site *site = mt_host_site_take();
-    g->ours = k && (args || !k->nparams); /* else the runtime says what is wrong */
+    g->ours = k && (args || !k->nparams); /* else the runtime reports the error */
     g->counted = g->captured = 0;
     g->function = f;
     g->config = c;
@@ -1018,15 +1018,15 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
     return g->args;
 }
 
-/* What the real runtime is to launch for `func`: with a context the version with record calls. Of what is
- * captured it is decided when the graph is ready. */
+/* Returns the function to launch for `func`: with a context, the version with record calls. For captured
+ * launches this is decided when the graph is instantiated. */
 static const void *launch_api_version(const struct gpu_call *g, const void *func)
 {
     return g->ours && g->context && mt_function_plain(g->function) ? mt_function_traced(g->function) : func;
 }
 
-/* 1: it is to be launched again, without record calls: with them it needs more registers than there are, and
- * the program shall not fail for that. */
+/* Returns 1 if the launch must be repeated without record calls, because it needs more registers with them
+ * than there are. */
 static int launch_api_again(struct gpu_call *g, cudaError_t e)
 {
     int refused = e == cudaErrorLaunchOutOfResources || e == cudaErrorCooperativeLaunchTooLarge;
@@ -1064,15 +1064,15 @@ static cudaError_t gpu_end(struct gpu_call *g, cudaError_t e)
     return e;
 }
 
-/* Where records leave by contexts: on a GPU. `run` launches a version of `func`,
- * itself or what mt_function_traced says, with arguments of which the last one is the context; a GPU's
- * refusal brings a second call. */
+/* Launches on a GPU, where records go through contexts. `run` launches a version of `func`, itself or the
+ * result of mt_function_traced, with the context as last argument; a refusal by the GPU causes a second call.
+ */
 static cudaError_t launch_traced(const void *func, const struct mt_launch_config *c, void **args,
                                  mt_launch_run *run, void *call)
 {
     struct gpu_call g;
     cudaError_t e;
-    if (mt_function_is_folded(func)) /* NVIDIA's runtime would take one of them */
+    if (mt_function_is_folded(func)) /* NVIDIA's runtime would choose one of them */
         return mt_fail(cudaErrorInvalidDeviceFunction);
     void **all = gpu_begin(&g, func, c, args);
     if (g.ours && !all)
@@ -1109,7 +1109,7 @@ static cudaError_t launch_api_run_together(void *call, const void *version, void
     return MT_NEXT(cudaLaunchCooperativeKernel)(version, c->grid, c->block, args, c->shared, c->stream);
 }
 
-/* By handle; the version with record calls is known by an address. */
+/* Launches by handle; the version with record calls is known by an address. */
 static cudaError_t launch_api_run_handle(void *call, const void *version, void **args)
 {
     const struct mt_launch_config *c = call;
@@ -1143,7 +1143,7 @@ cudaError_t rec___cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, v
                               : launch_cpu(kernel, &c, args);
 }
 
-/* What a launch attribute asks for, as far as we need to know it. */
+/* Reads one relevant launch attribute. */
 static cudaError_t launch_api_attribute(const cudaLaunchAttribute *a, struct mt_launch_config *c)
 {
     switch ((int)a->id) {

@@ -1,5 +1,5 @@
-/* Calls of libraries (cuBLAS and others) as operations of a stream. The trace has them as launches of one
- * CTA: what they read and write are blocks, which their arguments tell. libmemtrace-libraries.so computes. */
+/* Library calls (cuBLAS and others) as operations of a stream. The trace shows them as launches of one CTA:
+ * they read and write blocks, known from the arguments. libmemtrace-libraries.so does the computation. */
 #define _GNU_SOURCE
 #include "api/entry.h"
 #include "api/tables/error.h"
@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What calls of a library need between processes: memory that several of them map (library.h). */
+/* Memory that several processes map, for library calls (library.h). */
 
 #define EXPORT __attribute__((visibility("default")))
 #define MAGIC "MTSHARE1"
@@ -64,7 +64,7 @@ EXPORT void __mt_library_unshare(const void *handle)
     struct mt_fd d = {h.fd, (dev_t)h.device, (ino_t)h.inode};
     if (h.pid != getpid())
         return;
-    pthread_mutex_lock(&lock); /* a second call must not close what has the number by then */
+    pthread_mutex_lock(&lock); /* a second call must not close a file that has reused the descriptor */
     mt_fd_close(&d);
     pthread_mutex_unlock(&lock);
 }
@@ -89,18 +89,18 @@ struct libcall_piece {
     int type;
 };
 
-/* Of a call under way: what it says that it will read and write. */
+/* Accesses announced by a call under way. */
 enum { FINE, NOT_THERE, NO_ROOM };
 struct mt_library_notes {
     const char *name;
-    int anywhere, counted; /* on a GPU: any address will do; no pieces are kept */
+    int anywhere, counted; /* on a GPU: any address is accepted; no pieces are kept */
     int wrong;
     struct libcall_piece *pieces;
     size_t n, room;
     uint64_t records, sums[6]; /* sums: as mt_launch_line.recorded */
 };
 
-/* Of a call on a GPU, where the trace takes its records later. */
+/* Accesses of a call on a GPU, whose records the trace takes later. */
 struct libcall_known {
     struct mt_gpu_known known;
     struct mt_library_notes notes;
@@ -111,10 +111,10 @@ struct libcall_op {
     struct mt_trace *trace;
     struct mt_library_notes *later; /* of a call under way */
     struct mt_launch_line line;
-    struct mt_library_call call; /* its block goes on behind this */
+    struct mt_library_call call; /* followed by the rest of its block */
 };
 
-/* ---- records, some at a time */
+/* ---- records, in batches */
 
 struct libcall_batch {
     struct mt_trace *trace;
@@ -165,7 +165,7 @@ static void libcall_write(const struct mt_library_notes *n, struct mt_trace *t)
 
 /* ---- notes */
 
-/* Does `p` go on where `last` ends? Then it becomes a part of it. */
+/* Appends `p` to `last` if it continues it. Returns whether it did. */
 static int libcall_joins(struct libcall_piece *last, const struct libcall_piece *p)
 {
     int64_t step = last->count > 1 ? last->stride : (int64_t)(p->base - last->base);
@@ -198,7 +198,7 @@ static void libcall_keep(struct mt_library_notes *n, const struct libcall_piece 
     n->pieces[n->n++] = *p;
 }
 
-/* Do all pieces lie in one block of memory? */
+/* Returns whether all pieces are in one memory block. */
 static int libcall_inside(uint64_t base, size_t bytes, size_t count, int64_t stride)
 {
     struct mt_block b;
@@ -242,7 +242,7 @@ EXPORT int __mt_library_note(struct mt_library_notes *n, int type, const void *p
     return n->wrong ? -1 : 0;
 }
 
-/* With what its notes say it is over. */
+/* Ends a call with the accesses it noted. */
 static void libcall_over(struct libcall_op *o, struct mt_library_notes *n, cudaError_t e)
 {
     int taken = !o->line.in_parts || o->line.traced_ctas;
@@ -262,7 +262,7 @@ static void libcall_over(struct libcall_op *o, struct mt_library_notes *n, cudaE
 
 static cudaError_t libcall_result(struct libcall_op *o, struct mt_library_notes *n, int how)
 {
-    if (how == MT_LIBRARY_GIVEN_UP) { /* what it has read and written is not known */
+    if (how == MT_LIBRARY_GIVEN_UP) { /* its accesses are unknown */
         n->n = n->records = 0;
         memset(n->sums, 0, sizeof n->sums);
         mt_trace_miss(o->trace, "a library's call was given up");
@@ -270,7 +270,7 @@ static cudaError_t libcall_result(struct libcall_op *o, struct mt_library_notes 
     return how == MT_LIBRARY_FAILED ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
-/* What it touches is known before it runs, and noted when it has. */
+/* Starts a call. Its accesses are determined before, and recorded after it has run. */
 static int libcall_start(struct mt_op *op)
 {
     struct libcall_op *o = (struct libcall_op *)op;
@@ -360,7 +360,7 @@ static struct libcall_op *libcall_make(const struct mt_library_call *c)
 
 /* ---- on a GPU */
 
-static __thread int inside; /* a call of a real library */
+static __thread int inside; /* depth of calls of real libraries */
 
 int mt_libcall_inside(void)
 {
@@ -376,7 +376,7 @@ static void libcall_hand_on(struct mt_gpu_known *known, struct mt_trace *t)
     free(k);
 }
 
-/* What it will read and write; NULL: that cannot be told, which was said. */
+/* Returns the announced accesses, or NULL after a report if they are unknown. */
 static struct mt_gpu_known *libcall_know(struct mt_library_call *c)
 {
     struct libcall_known *k = calloc(1, sizeof *k);
@@ -393,7 +393,7 @@ static struct mt_gpu_known *libcall_know(struct mt_library_call *c)
     return NULL;
 }
 
-/* Kernels of the library are its own business. */
+/* The library's own kernels are not traced. */
 EXPORT int __mt_library_forward(struct mt_library_call *c)
 {
     inside++;
@@ -431,7 +431,7 @@ static int libcall_submit_gpu(cudaStream_t stream, struct mt_library_call *c)
 
 enum { FETCH_MS = 10000 };
 
-/* The stream may wait for what the program does only later: not for ever, then. */
+/* Limits the wait: the stream may depend on later actions of the program. */
 EXPORT int __mt_library_fetch(void *stream, void *to, const void *from, size_t bytes)
 {
     const struct timespec rest = {0, 50000};
@@ -458,7 +458,7 @@ EXPORT void __mt_library_miss(const char *name)
     mt_trace_miss_anywhere(why);
 }
 
-/* ---- */
+/* ---- submission */
 
 EXPORT int __mt_library_submit(void *stream, struct mt_library_call *c)
 {
@@ -477,7 +477,7 @@ EXPORT int __mt_library_submit(void *stream, struct mt_library_call *c)
     return (int)mt_op_submit(s, &o->op);
 }
 
-/* libmemtrace-attach.so writes it. */
+/* Written by libmemtrace-attach.so. */
 EXPORT char __mt_attach_curand[MT_ATTACH_PATH];
 
 EXPORT const char *__mt_library_curand(void)

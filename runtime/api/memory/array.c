@@ -1,4 +1,4 @@
-/* Arrays, textures and surfaces of the CPU device, and both ends of a copy. */
+/* Arrays, textures and surfaces of the CPU device, and both sides of a copy. */
 #include "memory.h"
 #include "api/device/device.h"
 #include "api/entry.h"
@@ -25,9 +25,9 @@ struct mt_mipmap *mt_mipmap_get(cudaMipmappedArray_const_t m)
     return mt_map_get(&mipmaps, m);
 }
 
-/* ---- what can be asked for ---- */
+/* ---- valid requests ---- */
 
-/* Bytes of an element; 0 when there is no such format: 1, 2 or 4 channels of 8, 16 or 32 bits. */
+/* Returns the bytes of an element, or 0 if invalid: valid are 1, 2 or 4 channels of 8, 16 or 32 bits. */
 static size_t channel_bytes(const struct cudaChannelFormatDesc *d)
 {
     int n = d->w ? 4 : d->z ? 3 : d->y ? 2 : 1;
@@ -39,7 +39,7 @@ static size_t channel_bytes(const struct cudaChannelFormatDesc *d)
     return (size_t)(n * d->x) / 8;
 }
 
-/* Formats that CUDA has and this device has not. */
+/* Returns 1 for CUDA formats that this device lacks. */
 static int array_unsupported(const struct cudaChannelFormatDesc *d)
 {
 #if CUDART_VERSION >= 11050
@@ -54,7 +54,7 @@ static int array_within(struct cudaExtent e, size_t width, size_t height, size_t
     return e.width <= width && e.height <= height && e.depth <= depth;
 }
 
-/* The shapes that CUDA's documentation of cudaMalloc3DArray lists, with an H100's limits. */
+/* Checks a shape against the list for cudaMalloc3DArray in CUDA's documentation, with an H100's limits. */
 static int shape_fits(struct cudaExtent e, unsigned flags)
 {
     int layered = (flags & cudaArrayLayered) != 0, gather = (flags & cudaArrayTextureGather) != 0;
@@ -89,7 +89,7 @@ static cudaError_t array_check(const struct cudaChannelFormatDesc *desc, struct 
 
 /* ---- arrays ---- */
 
-/* Everything but the memory and the entry in the map; NULL: out of memory. */
+/* Makes an array without memory and without its entry in the map. Returns NULL if out of memory. */
 static struct mt_array *array_make(const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,
                                    unsigned flags)
 {
@@ -132,7 +132,7 @@ cudaError_t impl_cudaMalloc3DArray(cudaArray_t *out, const struct cudaChannelFor
 cudaError_t impl_cudaMallocArray(cudaArray_t *out, const struct cudaChannelFormatDesc *desc, size_t width,
                                  size_t height, unsigned flags)
 {
-    if (flags & (cudaArrayLayered | cudaArrayCubemap)) /* these have a depth */
+    if (flags & (cudaArrayLayered | cudaArrayCubemap)) /* layered arrays and cubes have a depth */
         return mt_fail(cudaErrorInvalidValue);
     return impl_cudaMalloc3DArray(out, desc, (struct cudaExtent){width, height, 0}, flags);
 }
@@ -180,7 +180,7 @@ static void array_drop(struct mt_mipmap *m)
     free(m);
 }
 
-/* Levels without memory. 0 or -1. */
+/* Makes levels without memory. Returns 0 or -1. */
 static int make_levels(struct mt_mipmap *m, const struct cudaChannelFormatDesc *desc,
                        struct cudaExtent extent, unsigned flags, unsigned n)
 {
@@ -259,7 +259,7 @@ cudaError_t impl_cudaFreeMipmappedArray(cudaMipmappedArray_t handle)
     return cudaSuccess;
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 cudaError_t impl_cudaArrayGetInfo(struct cudaChannelFormatDesc *desc, struct cudaExtent *extent,
                                   unsigned *flags, cudaArray_t handle)
@@ -322,8 +322,7 @@ void mt_arrays_reset(int device)
     array_empty(&mipmaps, device);
 }
 
-/* A copy of any shape as one structure: 1-D, 2-D and 3-D copies, to and from arrays and symbols, all come
- * down to it. */
+/* A structure for copies of any shape: 1-D, 2-D and 3-D copies, arrays and symbols are all reduced to it. */
 
 struct mt_box mt_box_1d(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)
 {
@@ -343,7 +342,7 @@ struct mt_box mt_box_2d(void *dst, size_t dpitch, const void *src, size_t spitch
     };
 }
 
-/* One side of a 3-D copy: an array (pos.x in elements) or pitched memory (pos.x in bytes). */
+/* Fills one side of a 3-D copy: an array (pos.x in elements) or pitched memory (pos.x in bytes). */
 static cudaError_t side_3d(struct mt_side *s, cudaArray_t array, struct cudaPitchedPtr ptr,
                            struct cudaPos pos, const struct mt_box *b)
 {
@@ -351,7 +350,7 @@ static cudaError_t side_3d(struct mt_side *s, cudaArray_t array, struct cudaPitc
         return cudaErrorInvalidValue;
     if (array) {
         struct mt_array *a = mt_array_get(array);
-        if (!a) { /* a GPU's: it has no address */
+        if (!a) { /* an array of a GPU, without address */
             *s = (struct mt_side){(char *)array, 0, 0};
             return mt_device_is_gpu() ? cudaSuccess : cudaErrorInvalidResourceHandle;
         }
@@ -369,7 +368,7 @@ static cudaError_t side_3d(struct mt_side *s, cudaArray_t array, struct cudaPitc
     return ptr.ptr ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-/* The extent counts elements when an array takes part. */
+/* Returns the unit of the extent: elements if an array takes part. */
 static size_t box_element(cudaArray_t a, cudaArray_t b)
 {
     cudaArray_t one = a ? a : b;
@@ -419,7 +418,7 @@ cudaError_t mt_side_array(struct mt_side *s, cudaArray_const_t handle, size_t x,
         return mt_device_is_gpu() ? cudaSuccess : cudaErrorInvalidResourceHandle;
     }
     *s = (struct mt_side){a->data + y * a->pitch + x, a->pitch, a->slice};
-    /* 1-D copies (height 1) may run on into the next rows. */
+    /* 1-D copies (height 1) may continue into the next rows. */
     size_t room = y < a->rows && x <= a->pitch ? (a->rows - y) * a->pitch - x : 0;
     size_t need;
     if (!height || !width)
@@ -442,12 +441,12 @@ cudaError_t mt_side_symbol(struct mt_side *s, const void *symbol, size_t offset,
     return offset > size || bytes > size - offset ? cudaErrorInvalidValue : cudaSuccess;
 }
 
-/* Texture and surface objects: CUDA's descriptions checked and turned into
- * what the sampler reads (runtime/cpu/texture.h). */
+/* Texture and surface objects: CUDA's descriptions, checked and converted for the sampler
+ * (runtime/cpu/texture.h). */
 
-/* What a handle refers to; the map's key is the handle. */
+/* Object of a handle; the map's key is the handle. */
 struct texture {
-    int device; /* whose it is; first */
+    int device; /* owner; first field */
     struct mt_texture sampler;
     uint64_t handle;
     struct cudaResourceDesc resource;
@@ -456,7 +455,7 @@ struct texture {
     int has_view;
 };
 struct surface {
-    int device; /* whose it is; first */
+    int device; /* owner; first field */
     struct mt_surface access;
     uint64_t handle;
     struct cudaResourceDesc resource;
@@ -472,7 +471,7 @@ static const void *texture_key(uint64_t handle)
 
 /* ---- formats ---- */
 
-/* A channel format as the sampler has it, element type read mode. 0 or -1. */
+/* Converts a channel format for the sampler, in read mode element type. Returns 0 or -1. */
 static int kind_of(const struct cudaChannelFormatDesc *d, enum mt_texel_kind *kind)
 {
     int f = (int)d->f;
@@ -492,7 +491,8 @@ static int kind_of(const struct cudaChannelFormatDesc *d, enum mt_texel_kind *ki
     return 0;
 }
 
-/* The element format of a resource view; block-compressed ones are not here. 0 or -1. */
+/* Converts the element format of a resource view; block-compressed ones are not supported. Returns 0 or -1.
+ */
 static int view_format(enum cudaResourceViewFormat f, struct cudaChannelFormatDesc *d)
 {
     static const struct {
@@ -520,7 +520,7 @@ static cudaError_t set_format(struct mt_texture *t, const struct cudaChannelForm
     unsigned bytes = (unsigned)channel_bytes(d), bits = (unsigned)d->x;
     if (!bytes || kind_of(d, &kind))
         return cudaErrorInvalidChannelDescriptor;
-    /* Integers of 32 bits are never promoted, CUDA says. */
+    /* CUDA never promotes 32-bit integers. */
     if (x->readMode == cudaReadModeNormalizedFloat && bits < 32 && kind == MT_TEXEL_UNSIGNED)
         kind = x->sRGB && bits == 8 ? MT_TEXEL_SRGB : MT_TEXEL_UNORM;
     else if (x->readMode == cudaReadModeNormalizedFloat && bits < 32 && kind == MT_TEXEL_SIGNED)
@@ -580,7 +580,7 @@ static int layers_of(const struct mt_array *a)
     return a->flags & (cudaArrayLayered | cudaArrayCubemap) ? (int)a->planes : 1;
 }
 
-/* Linear or pitched memory that the device can reach, all of it. */
+/* Returns whether the device can access all of a linear or pitched memory range. */
 static int texture_reachable(const void *p, uint64_t bytes)
 {
     struct mt_block b;
@@ -642,7 +642,7 @@ static cudaError_t set_mipmap(struct mt_texture *t, const struct mt_mipmap *m,
     return e;
 }
 
-/* Another format of the same size, and a part of levels and layers. */
+/* Applies a view: another format of the same size, and a part of levels and layers. */
 static cudaError_t set_view(struct mt_texture *t, const struct cudaResourceViewDesc *v,
                             struct cudaChannelFormatDesc *d)
 {
@@ -683,7 +683,7 @@ static cudaError_t texture_describe(struct mt_texture *t, const struct cudaResou
         break;
     case cudaResourceTypeLinear:
         e = set_linear(t, r, &d);
-        t->linear = 0; /* CUDA ignores it */
+        t->linear = 0; /* ignored by CUDA */
         break;
     case cudaResourceTypePitch2D:
         e = set_pitched(t, r, &d);
@@ -729,7 +729,7 @@ cudaError_t impl_cudaCreateTextureObject(cudaTextureObject_t *out, const struct 
     return cudaSuccess;
 }
 
-/* Kernels that were launched before may still read it. */
+/* Waits for kernels launched before, which may still read it. */
 cudaError_t impl_cudaDestroyTextureObject(cudaTextureObject_t object)
 {
     MT_RETURN_IF_FAILED();
@@ -841,7 +841,7 @@ static void texture_look(void *value, void *ctx)
         l->found = value;
 }
 
-/* One of the device's; NULL: there is none. */
+/* Returns any one of the device's, or NULL. */
 static void *texture_any(struct mt_map *m, int device)
 {
     struct texture_search l = {device, NULL};

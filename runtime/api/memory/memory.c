@@ -1,4 +1,4 @@
-/* Memory of the program: allocations, pools, and what it advises. */
+/* Memory of the program: allocations, pools, and advice. */
 #include "memory.h"
 #include "api/entry.h"
 #include "api/device/device.h"
@@ -20,17 +20,17 @@
 #include <string.h>
 
 /* Stream-ordered allocation and memory pools on the CPU device. All pools draw on the same memory; a pool
- * keeps its attributes, counts what is in use, and holds on to what it has reserved as its threshold says.
- * What is reserved is a figure only: the memory itself is the C library's. */
+ * stores its attributes, counts its used bytes, and keeps reserved bytes up to its threshold. The reserved
+ * size is only a number: the memory itself belongs to the C library. */
 
 enum { SWITCHES = cudaMemPoolReuseAllowInternalDependencies + 1 };
 
 struct CUmemPoolHandle_st {
-    unsigned id; /* up to MT_DEVICES_MAX: of device id - 1, its default pool */
+    unsigned id; /* device + 1 for the default pools, up to MT_DEVICES_MAX */
     int device;
-    uint64_t readers; /* bit: that device's kernels may touch what comes from it */
+    uint64_t readers; /* bit mask of the devices whose kernels may access its memory */
     int on[SWITCHES];
-    uint64_t threshold, most; /* most: bytes it may have, 0 no limit */
+    uint64_t threshold, most; /* most: limit in bytes, 0: none */
     uint64_t used, used_high, reserved, reserved_high;
 };
 typedef struct CUmemPoolHandle_st pool;
@@ -39,9 +39,9 @@ typedef struct CUmemPoolHandle_st pool;
 static pool standard[MT_DEVICES_MAX]; /* by device */
 static pool *_Atomic current[MT_DEVICES_MAX];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct mt_map pools = MT_MAP_INIT; /* all but the default one, by handle */
+static struct mt_map pools = MT_MAP_INIT; /* all but the default pools, by handle */
 MT_FORK_TABLE(pools);
-static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* the counts */
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* protects the counts */
 MT_FORK_LOCK(pool_lock, MT_FORK_CAPTURES);
 static unsigned last_id = MT_DEVICES_MAX;
 
@@ -71,7 +71,7 @@ static pool *pool_get(cudaMemPool_t p)
     return standard_one ? pool_standard((int)(p - standard)) : p ? mt_map_get(&pools, p) : NULL;
 }
 
-/* ---- counting ---- */
+/* ---- counts ---- */
 
 static int pool_reserve(pool *p, uint64_t bytes)
 {
@@ -107,8 +107,7 @@ static void count_freed(void *value, void *ctx)
         p->used -= f->bytes;
 }
 
-/* A block of a pool is free again. `id` is the block's flags (struct mt_block):
- * 0 means that no pool owns it. */
+/* Returns a block to its pool. `id`: the block's flags (struct mt_block); 0: no pool owns it. */
 static void pool_freed(unsigned id, uint64_t bytes)
 {
     struct freed f = {id, bytes};
@@ -141,7 +140,7 @@ static void pool_trim(void *value, void *ctx)
     give_back(p, p->threshold);
 }
 
-/* Memory is given back at synchronisation, as far as a pool's threshold says. */
+/* Releases reserved memory at synchronisation, down to each pool's threshold. */
 static void pools_synced(void)
 {
     pthread_mutex_lock(&pool_lock);
@@ -231,7 +230,7 @@ cudaError_t impl_cudaFreeAsync(void *p, cudaStream_t stream)
     if (mt_capturing(s))
         return mt_capture_free(s, p);
     int of_graph = mt_graph_gave_back(p);
-    if (of_graph > 0) { /* the address stays with the graph */
+    if (of_graph > 0) { /* the graph keeps the address */
         mt_stream_wait(s);
         mt_object_done(mt_object_take(p), 1);
     }
@@ -242,12 +241,12 @@ cudaError_t impl_cudaFreeAsync(void *p, cudaStream_t stream)
         return mt_fail(cudaErrorMemoryAllocation);
     f->op.always = 1;
     f->p = p;
-    if (!mt_heap_condemn(p, 1u << MT_HEAP_DEVICE)) { /* it is on its way already */
+    if (!mt_heap_condemn(p, 1u << MT_HEAP_DEVICE)) { /* already being freed */
         mt_op_free(&f->op);
         mt_failed_free(p, 1u << MT_HEAP_DEVICE);
         return mt_fail(cudaErrorInvalidValue);
     }
-    mt_op_enqueue(s, &f->op); /* what is in the stream may use it */
+    mt_op_enqueue(s, &f->op); /* work in the stream may use it */
     return cudaSuccess;
 }
 
@@ -296,7 +295,7 @@ cudaError_t impl_cudaMemGetDefaultMemPool(cudaMemPool_t *out, struct cudaMemLoca
     if (!out || !where)
         return mt_fail(cudaErrorInvalidValue);
     cudaError_t e = check_location(where);
-    if (e || type != cudaMemAllocationTypePinned) /* pools of host and managed memory: not here */
+    if (e || type != cudaMemAllocationTypePinned) /* no pools of host and managed memory */
         return mt_fail(e == cudaErrorInvalidDevice ? e : cudaErrorNotSupported);
     *out = pool_standard(where->id);
     return cudaSuccess;
@@ -348,7 +347,7 @@ cudaError_t impl_cudaMemPoolCreate(cudaMemPool_t *out, const struct cudaMemPoolP
     return cudaSuccess;
 }
 
-/* What was allocated from it stays until it is freed. */
+/* Allocations from the pool live until they are freed. */
 cudaError_t impl_cudaMemPoolDestroy(cudaMemPool_t p)
 {
     MT_RETURN_IF_FAILED();
@@ -391,7 +390,7 @@ cudaError_t impl_cudaMemPoolSetAttribute(cudaMemPool_t handle, enum cudaMemPoolA
         p->threshold = v;
         return cudaSuccess;
     }
-    /* The high-water marks can be set to 0: they begin anew. */
+    /* The high-water marks can only be reset to 0. */
     if (v || (a != cudaMemPoolAttrReservedMemHigh && a != cudaMemPoolAttrUsedMemHigh))
         return mt_fail(cudaErrorInvalidValue);
     pthread_mutex_lock(&pool_lock);
@@ -423,7 +422,7 @@ cudaError_t impl_cudaMemPoolGetAttribute(cudaMemPool_t handle, enum cudaMemPoolA
     return cudaSuccess;
 }
 
-/* Its own device can always read and write it, and that cannot be taken from it. */
+/* A pool's own device can always read and write it; this cannot be revoked. */
 static cudaError_t pool_access(const pool *p, const struct cudaMemAccessDesc *d, uint64_t *readers)
 {
     cudaError_t e = check_location(&d->location);
@@ -470,7 +469,7 @@ cudaError_t impl_cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPoo
     return mt_fail(e);
 }
 
-/* ---- What every synchronising call does besides waiting ---- */
+/* ---- Side effects of every synchronising call ---- */
 
 static _Atomic int printed;
 
@@ -487,7 +486,7 @@ void mt_synced(void)
     mt_trace_flush(0);
 }
 
-/* ---- Memory of allocation nodes: at one address for all launches of their graph ---- */
+/* ---- Memory of a graph's allocation nodes: the same address in all launches ---- */
 
 static struct mt_map memories = MT_MAP_INIT; /* by address */
 MT_FORK_TABLE(memories);
@@ -518,7 +517,7 @@ void mt_graph_memory_renew(struct mt_graph_memory *m)
         mt_heap_identify(m->p, mt_object_add(m->p, m->bytes, "async", mt_heap_owner(m->p), NULL));
 }
 
-/* What the program has not freed is its own from here on. */
+/* Memory not freed by the program belongs to the program from here on. */
 void mt_graph_memory_release(struct mt_graph_memory *m)
 {
     if (!m || __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL))
@@ -530,8 +529,7 @@ void mt_graph_memory_release(struct mt_graph_memory *m)
 }
 
 /* cudaMemAdvise, cudaMemPrefetchAsync and cudaMemRangeGetAttribute on the CPU device. Each piece of advice is
- * kept with its pages, in order; a question is answered by asking each stretch
- * of pages between two borders. */
+ * stored with its page range, in order; a query evaluates each stretch of pages between two borders. */
 
 #define PAGE 4096u
 #define NOWHERE cudaInvalidDeviceId
@@ -543,9 +541,9 @@ struct location {
 };
 
 struct advice {
-    uint64_t base, end, block; /* pages; block: where the allocation begins */
+    uint64_t base, end, block; /* pages; block: start of the allocation */
     enum topic topic;
-    struct location value; /* id NOWHERE: taken back */
+    struct location value; /* id NOWHERE: revoked */
 };
 
 static pthread_mutex_t advise_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -553,7 +551,7 @@ MT_FORK_LOCK(advise_lock, MT_FORK_CAPTURES);
 static struct advice *advices;
 static size_t count, capacity;
 
-/* The block that began at `base` is freed. */
+/* Forgets the advice for a freed block. */
 static void advice_forget(uint64_t block)
 {
     size_t kept = 0;
@@ -565,7 +563,7 @@ static void advice_forget(uint64_t block)
     pthread_mutex_unlock(&advise_lock);
 }
 
-/* Is the memory another device's? */
+/* Returns whether the memory belongs to another device. */
 static int advise_stays(const struct advice *a, int device)
 {
     struct mt_block b;
@@ -583,7 +581,7 @@ void mt_advice_reset(int device)
     pthread_mutex_unlock(&advise_lock);
 }
 
-/* Managed memory, whole pages of it. cudaSuccess, or cudaErrorInvalidValue. */
+/* Finds a range of managed memory, in whole pages. Returns cudaSuccess or cudaErrorInvalidValue. */
 static cudaError_t advise_find(const void *p, size_t bytes, struct advice *a)
 {
     struct mt_block b;
@@ -598,7 +596,7 @@ static cudaError_t advise_find(const void *p, size_t bytes, struct advice *a)
     return cudaSuccess;
 }
 
-/* Appends it; what it covers wholly says nothing any more. */
+/* Appends advice, and removes older advice that it covers completely. */
 static cudaError_t advise_keep(const struct advice *a)
 {
     size_t kept = 0;
@@ -616,7 +614,7 @@ static cudaError_t advise_keep(const struct advice *a)
     return e;
 }
 
-/* What was said last about the page at `address`; *border: how far that goes at least. */
+/* Returns the latest advice for the page at `address`, with *border set to a lower bound of its end. */
 static struct location advise_ask(enum topic topic, uint64_t address, uint64_t *border)
 {
     struct location said = {cudaMemLocationTypeInvalid, NOWHERE};
@@ -634,7 +632,7 @@ static struct location advise_ask(enum topic topic, uint64_t address, uint64_t *
     return said;
 }
 
-/* The answer for all pages; NOWHERE when they differ. */
+/* Returns the common answer for all pages, or NOWHERE if they differ. */
 static struct location ask_all(enum topic topic, const struct advice *range)
 {
     struct location all = {cudaMemLocationTypeInvalid, NOWHERE};
@@ -651,7 +649,7 @@ static struct location ask_all(enum topic topic, const struct advice *range)
     return all;
 }
 
-/* ---- where ---- */
+/* ---- locations ---- */
 
 static cudaError_t place_of(const struct cudaMemLocation *where, struct location *out)
 {
@@ -673,7 +671,7 @@ static cudaError_t place_of(const struct cudaMemLocation *where, struct location
 }
 
 #if CUDART_VERSION < 13000
-/* The older calls name a device, or the host as device -1. */
+/* Older functions give a device, or -1 for the host. */
 static struct cudaMemLocation location_of(int device)
 {
     struct cudaMemLocation where = {.type = cudaMemLocationTypeDevice, .id = device};
@@ -750,7 +748,7 @@ cudaError_t impl_cudaMemPrefetchBatchAsync(void **p, size_t *bytes, size_t n, st
     return e;
 }
 
-/* The contents are not wanted any more: they may stay. */
+/* The contents are no longer needed, but may stay. */
 cudaError_t impl_cudaMemDiscardBatchAsync(void **p, size_t *bytes, size_t n, unsigned long long flags,
                                           cudaStream_t stream)
 {
@@ -803,9 +801,9 @@ cudaError_t impl_cudaMemAdvise_v2(const void *p, size_t bytes, enum cudaMemoryAd
 #endif
 #endif
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
-/* One int of an answer. */
+/* Returns an answer that is a single int. */
 static int advise_figure(enum cudaMemRangeAttribute attribute, const struct advice *range)
 {
     switch ((int)attribute) {
@@ -946,7 +944,7 @@ static void memory_wait(const void *p)
             mt_stream_wait_all(device);
 }
 
-/* Frees what only this call may free from now on; before that its devices are waited for. */
+/* Frees a block after waiting for its devices; no other call can free it meanwhile. */
 static cudaError_t free_after_all(void *p, unsigned kinds)
 {
     struct mt_block b;
@@ -991,7 +989,7 @@ cudaError_t impl_cudaFreeHost(void *p)
     return e;
 }
 
-/* ---- the program's own memory ---- */
+/* ---- host memory of the program ---- */
 
 cudaError_t impl_cudaHostRegister(void *p, size_t bytes, unsigned flags)
 {
@@ -1038,11 +1036,11 @@ cudaError_t impl_cudaHostGetFlags(unsigned *flags, void *host)
     MT_RETURN_IF_FAILED();
     if (!flags || !mt_heap_find(host, &b) || !is_host(&b))
         return mt_fail(cudaErrorInvalidValue);
-    *flags = b.flags | cudaHostAllocMapped; /* all host memory is reachable for the device */
+    *flags = b.flags | cudaHostAllocMapped; /* the device can access all host memory */
     return cudaSuccess;
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 cudaError_t impl_cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {

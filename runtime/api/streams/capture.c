@@ -1,5 +1,5 @@
-/* Which streams are being captured, what may be called meanwhile, and events, which carry captures from
- * stream to stream. */
+/* Capture state of streams, calls permitted during a capture, and events, which carry captures from stream to
+ * stream. */
 #include "stream.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
@@ -14,7 +14,7 @@ const struct mt_capture_ops *mt_capture_ops;
 static struct mt_capture *captures;
 static _Atomic unsigned ncaptures;
 static unsigned long long ids;
-static _Thread_local enum cudaStreamCaptureMode thread_mode; /* Global at first */
+static _Thread_local enum cudaStreamCaptureMode thread_mode; /* Global by default */
 static const cudaGraphEdgeData plain_edges[64];
 
 static struct mt_capture *capture_of(const struct mt_event *e)
@@ -25,7 +25,7 @@ static struct mt_capture *capture_of(const struct mt_event *e)
     return c;
 }
 
-/* ---- what streams know of their captures ---- */
+/* ---- capture state of streams ---- */
 
 int mt_tips_add(struct CUgraphNode_st ***at, size_t *n, struct CUgraphNode_st *const *more, size_t count)
 {
@@ -55,10 +55,10 @@ void mt_capture_set(struct mt_stream *s, struct mt_capture *c)
     __atomic_store_n(&s->capture, c, __ATOMIC_RELEASE);
 }
 
-/* ---- may this call be made? ---- */
+/* ---- permission of calls ---- */
 
 struct search {
-    int device, all, spoil, found; /* all: streams that nothing waits for by itself, too */
+    int device, all, spoil, found; /* all: including non-blocking streams */
 };
 
 static void capture_look(void *stream, void *ctx)
@@ -71,7 +71,8 @@ static void capture_look(void *stream, void *ctx)
     }
 }
 
-/* The legacy stream would have to wait for a captured one. spoil: the captures become invalid. */
+/* Returns whether the legacy stream would have to wait for a captured one. spoil: invalidates these captures.
+ */
 static int is_implicit(const struct mt_stream *s, int spoil)
 {
     struct search l = {.device = s->device, .spoil = spoil};
@@ -85,7 +86,7 @@ static int is_ours(const struct mt_capture *c)
     return pthread_equal(c->thread, pthread_self()) && c->mode != cudaStreamCaptureModeRelaxed;
 }
 
-/* Captures that a call which may do anything would disturb become invalid. */
+/* Invalidates the captures that an unsafe call would disturb. */
 static int is_prohibited(void)
 {
     int found = 0;
@@ -126,7 +127,7 @@ cudaError_t mt_capture_check(struct mt_stream *s, enum mt_call call)
     return mt_fail(e);
 }
 
-/* ---- begin, end, and what is captured ---- */
+/* ---- begin, end, and captured operations ---- */
 
 void mt_capture_enlist(struct mt_capture *c)
 {
@@ -198,7 +199,7 @@ static cudaError_t capture_join(struct mt_stream *s, struct mt_event *e)
     struct mt_capture *c = capture_of(e);
     if (__atomic_load_n(&e->capture, __ATOMIC_RELAXED) && !c)
         return cudaErrorCapturedEvent;
-    if (!c) {           /* of a time before the capture */
+    if (!c) {           /* recorded before the capture */
         if (s->capture) /* another thread may have ended it meanwhile */
             s->capture->invalid = 1;
         return cudaErrorStreamCaptureIsolation;
@@ -237,7 +238,7 @@ cudaError_t mt_capture_asked(struct mt_event *e)
     return mt_fail(cudaErrorCapturedEvent);
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 static enum cudaStreamCaptureStatus status_of(const struct mt_stream *s)
 {

@@ -1,4 +1,4 @@
-/* Streams, and the queues of what is to be done in them. */
+/* Streams, and their queues of operations. */
 #include "stream.h"
 #include "base/options.h"
 #include "trace/events.h"
@@ -23,9 +23,9 @@
 /* ---- clocks ---- */
 
 static struct mt_clock host;
-/* By device; blocking: of all order_streams that the legacy one follows. */
+/* By device; blocking: of all streams that the legacy one follows. */
 static struct mt_clock blocking[MT_DEVICES_MAX], all[MT_DEVICES_MAX];
-static int order_streams; /* that have a number */
+static int order_streams; /* number of numbered streams */
 
 static void order_join(struct mt_clock *to, const struct mt_clock *from)
 {
@@ -33,7 +33,7 @@ static void order_join(struct mt_clock *to, const struct mt_clock *from)
         to->n[i] = from->n[i] > to->n[i] ? from->n[i] : to->n[i];
 }
 
-/* Is there something to say? */
+/* Returns whether the order is recorded. */
 static int order_is_on(void)
 {
     return mt_options()->check && order_streams <= MT_ORDER_STREAMS;
@@ -58,11 +58,11 @@ static void order_join_mark(struct mt_clock *to, const struct mt_mark *m)
 {
     if (m->clock)
         order_join(to, m->clock);
-    else /* recorded by nobody that is known: then after all */
+    else /* recorded at an unknown place: follows everything */
         order_join_all(to, -1);
 }
 
-/* What comes before the next operation of the stream. */
+/* Computes the clock of everything before the next operation of the stream. */
 static void order_before(struct mt_clock *c, const struct mt_stream *s, const struct mt_op *op)
 {
     const struct mt_stream *legacy = mt_stream_legacy(s->device);
@@ -87,7 +87,7 @@ static void order_write(const struct mt_op *op, const struct mt_stream *s)
     mt_event_order(op->ticket, (uint64_t)s->order - 1, s->clock.n[s->order - 1], pairs, n);
 }
 
-/* `op`, which has a ticket, is put into the stream: what comes before it is written into companions. */
+/* Logs everything before `op`, which has a ticket, when it is put into the stream. */
 static void order_submit(struct mt_stream *s, const struct mt_op *op)
 {
     if (!order_is_on())
@@ -105,39 +105,39 @@ static void order_submit(struct mt_stream *s, const struct mt_op *op)
         order_write(op, s);
 }
 
-/* The host has waited for all that is in the stream, or in all of a device (-1: of all devices). */
+/* Notes that the host has waited for all of the stream. */
 static void order_waited(const struct mt_stream *s)
 {
     if (order_is_on())
         order_join(&host, s->legacy ? &blocking[s->device] : &s->clock);
 }
 
-/* The host has waited for all that is in the stream, or in all of a device (-1: of all devices). */
+/* Notes that the host has waited for all streams of a device (-1: of all devices). */
 static void order_waited_all(int device)
 {
     if (order_is_on())
         order_join_all(&host, device);
 }
 
-/* The host has waited for all that is in the stream, or in all of a device (-1: of all devices). */
+/* Notes that the host has waited for a mark. */
 static void order_waited_mark(const struct mt_mark *m)
 {
     if (order_is_on())
         order_join_mark(&host, m);
 }
 
-/* Host functions and callbacks of the program. They may wait for whatever the program likes, so they do not
- * run on the CPU device's workers: a thread is made when none is free, and some stay for the next ones. */
+/* Host functions and callbacks of the program. They may wait for anything, so they do not run on the CPU
+ * device's workers: a thread is made if none is free, and some are kept for later ones. */
 
-#define KEPT 2 /* threads that stay when there is nothing to do */
+#define KEPT 2 /* idle threads to keep */
 
 struct host_op {
     struct mt_op op;
-    cudaHostFn_t fn; /* or */
+    cudaHostFn_t fn; /* or callback */
     cudaStreamCallback_t callback;
     cudaStream_t handle;
     void *data;
-    struct host_op *behind; /* in the queue here; op.next belongs to the stream */
+    struct host_op *behind; /* next in this queue; op.next belongs to the stream */
 };
 
 static pthread_mutex_t hostfn_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -196,7 +196,7 @@ static int hostfn_run(struct mt_op *op)
     pthread_mutex_lock(&hostfn_lock);
     if (queued >= idle) {
         threads += !mt_base_thread_start(NULL, 1, hostfn_helper, NULL);
-        if (!threads) { /* no thread at all: here and now */
+        if (!threads) { /* no thread could be made: runs in this one */
             pthread_mutex_unlock(&hostfn_lock);
             hostfn_call(h);
             return MT_OP_DONE;
@@ -216,7 +216,7 @@ struct mt_op *mt_host_op(cudaHostFn_t fn, cudaStreamCallback_t callback, cudaStr
     struct host_op *h = mt_op_new(sizeof *h, MT_OP_HOST, hostfn_run);
     if (!h)
         return NULL;
-    h->op.always = callback != NULL; /* callbacks are told of errors, functions are not called */
+    h->op.always = callback != NULL; /* callbacks get the error, functions are then not called */
     h->fn = fn;
     h->callback = callback;
     h->handle = handle;
@@ -241,25 +241,25 @@ static void hostfn_forked(void)
     inside = 0;
 }
 
-/* ---- What is to be done on the CPU device: a queue of operations per stream ---- */
+/* ---- Work of the CPU device: a queue of operations per stream ---- */
 
-/* 1: the trace has it as a launch. */
+/* Returns 1 if the trace shows the operation as a launch. */
 static int op_is_launch(const struct mt_op *op)
 {
     return op->kind == MT_OP_KERNEL || op->kind == MT_OP_LIBRARY;
 }
 
-#define QUEUE_MAX 1024    /* operations of a stream: who puts more into it waits, as on a GPU */
-#define FINISH_SECONDS 10 /* without progress: what is left at the end of the process is dropped */
+#define QUEUE_MAX 1024    /* most operations of a stream: further submissions wait, as on a GPU */
+#define FINISH_SECONDS 10 /* without progress: at process exit, remaining work is then dropped */
 
-/* One queue_lock for all queues and marks: it is held for a few instructions at a time. */
+/* A single queue_lock for all queues and marks: held for a few instructions at a time. */
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t reached = PTHREAD_COND_INITIALIZER; /* a mark, for those who wait for marks */
-static struct mt_stream *active;                          /* streams with something to do */
+static pthread_cond_t reached = PTHREAD_COND_INITIALIZER; /* signalled when a mark is reached */
+static struct mt_stream *active;                          /* streams with work */
 static uint64_t tickets, ended;
 static unsigned nblocked, mark_waiters;
 static unsigned freeing;      /* streams whose traces are being closed */
-static int finishing, closed; /* the process ends; nothing begins any more */
+static int finishing, closed; /* at process exit; nothing begins any more */
 
 /* ---- operations ---- */
 
@@ -289,14 +289,14 @@ void mt_op_free(struct mt_op *op)
     free(op);
 }
 
-/* ---- streams; all with the queue_lock held ---- */
+/* ---- streams; called with queue_lock held ---- */
 
 static void queue_hold(struct mt_stream *s)
 {
     s->refs++;
 }
 
-/* The queue_lock is let go for a moment when the stream is freed. */
+/* Releases queue_lock for a moment if the stream is freed. */
 static void let_go(struct mt_stream *s)
 {
     if (--s->refs)
@@ -341,7 +341,7 @@ static void leave_active(struct mt_stream *s)
         s->next_active->prev_active = s->prev_active;
 }
 
-/* The first operation has ended. */
+/* Removes the first operation, which has ended. */
 static void take_first(struct mt_stream *s)
 {
     struct mt_mark *mark = s->first->reaches;
@@ -359,8 +359,8 @@ static void take_first(struct mt_stream *s)
         leave_active(s);
 }
 
-/* Operations on the legacy stream follow all older ones of blocking streams of its device,
- * and those follow its older ones. */
+/* Returns whether an operation must wait: those of the legacy stream follow all older ones of blocking
+ * streams of its device, and those follow its older ones. */
 static int must_wait(const struct mt_stream *s, uint64_t ticket)
 {
     const struct mt_stream *legacy = mt_stream_legacy(s->device);
@@ -396,7 +396,8 @@ static int queue_run(struct mt_op *op)
     return rc;
 }
 
-/* Begins all that can begin: the first of `s`, and, after something has ended, what was blocked elsewhere. */
+/* Begins everything that can begin: the first of `s`, and, after an operation has ended, work blocked in
+ * other streams. */
 static void queue_pump(struct mt_stream *s, int something_ended)
 {
     for (;;) {
@@ -458,7 +459,7 @@ void mt_op_follow(struct mt_op *at, struct mt_op *op)
     struct mt_stream *s = at->stream;
     pthread_mutex_lock(&queue_lock);
     op->stream = s;
-    op->ticket = at->ticket; /* who waits for one of them waits for both */
+    op->ticket = at->ticket; /* waiting for one of them means waiting for both */
     op->next = at->next;
     at->next = op;
     if (s->last == at)
@@ -475,12 +476,12 @@ cudaError_t mt_op_submit(struct mt_stream *s, struct mt_op *op)
     return cudaSuccess;
 }
 
-/* `op` is the first of its stream and has ended. */
+/* Ends `op`, the first of its stream. */
 static void queue_finish(struct mt_op *op, int owned)
 {
     struct mt_stream *s = op->stream;
     pthread_mutex_lock(&queue_lock);
-    /* whenever the queue_lock is free, another may end what is left in the stream, and the stream with it */
+    /* whenever queue_lock is free, another thread may end the rest of the stream, and the stream itself */
     queue_hold(s);
     take_first(s);
     int empty = !s->first;
@@ -519,7 +520,7 @@ int mt_turn_try(struct mt_turn *t, struct mt_stream *s)
     *t = (struct mt_turn){.op = {.kind = MT_OP_OTHER, .always = 1, .run = queue_grant}, .granted = 1};
     pthread_mutex_lock(&queue_lock);
     int now = closed || (!s->first && !must_wait(s, tickets + 1));
-    if (now && !closed) { /* after the end nobody is left to wait for */
+    if (now && !closed) { /* after the end there is nothing to wait for */
         queue_append(s, &t->op);
         s->running = 1;
         order_waited(s);
@@ -530,7 +531,7 @@ int mt_turn_try(struct mt_turn *t, struct mt_stream *s)
     return now;
 }
 
-/* A turn that will not come. */
+/* Withdraws a turn that will not come. */
 static void queue_withdraw(struct mt_stream *s, struct mt_op *op)
 {
     struct mt_op **at = &s->first, *before = NULL;
@@ -563,7 +564,7 @@ void mt_turn_begin(struct mt_turn *t, struct mt_stream *s)
     while (!t->granted && !closed)
         pthread_cond_wait(&s->moved, &queue_lock);
     s->waiters--;
-    if (!t->granted) { /* the process ends, and this thread is to get out of the way */
+    if (!t->granted) { /* the process ends, and this thread must not block it */
         queue_withdraw(s, &t->op);
         t->op.stream = NULL;
     }
@@ -607,7 +608,7 @@ void mt_stream_drain(struct mt_stream *s)
     pthread_mutex_unlock(&queue_lock);
 }
 
-/* The oldest that has something from before, or NULL. */
+/* Returns the oldest stream with work up to a ticket, or NULL. */
 static struct mt_stream *queue_oldest(int device, uint64_t upto)
 {
     struct mt_stream *s = active;
@@ -686,7 +687,7 @@ void mt_mark_wait(struct mt_mark *m)
 
 /* ---- the table of streams ---- */
 
-/* For stream.c. */
+/* Releases a reference from the table of streams. */
 static void queue_let_go(struct mt_stream *s)
 {
     pthread_mutex_lock(&queue_lock);
@@ -705,7 +706,7 @@ static void queue_empty(void *value, void *ctx)
     pthread_mutex_init(&s->launching, NULL);
 }
 
-/* The child has none of the threads that would do what is queued: it is the parent's. */
+/* Resets the queues in a forked child: queued work belongs to the parent, whose threads the child lacks. */
 static void queue_forked(void)
 {
     pthread_mutex_init(&queue_lock, NULL);
@@ -718,7 +719,7 @@ static void queue_forked(void)
 
 /* ---- the end of the process ---- */
 
-/* Launches that will not run. */
+/* Drops launches that will not run. */
 static void drop_all(void)
 {
     uint64_t launches = 0, others = 0;
@@ -736,8 +737,8 @@ static void drop_all(void)
               (unsigned long long)launches, (unsigned long long)others);
 }
 
-/* The process ends: waits for what is in the streams as long as it makes progress. What is dropped then is
- * said, and its traces count as incomplete. */
+/* Waits at process exit for the work in streams, as long as it makes progress. Reports the rest as dropped,
+ * and marks its traces incomplete. */
 static void stream_finish(void)
 {
     uint64_t last = 0;
@@ -755,7 +756,7 @@ static void stream_finish(void)
     closed = 1;
     if (active)
         drop_all();
-    for (struct mt_stream *s = active; s; s = s->next_active) /* who waits for what will not happen */
+    for (struct mt_stream *s = active; s; s = s->next_active) /* waiting for something that will not happen */
         pthread_cond_broadcast(&s->moved);
     pthread_cond_broadcast(&reached);
     pthread_mutex_unlock(&queue_lock);
@@ -765,8 +766,8 @@ static struct mt_map streams = MT_MAP_INIT;
 MT_FORK_TABLE(streams);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_key;
-static struct mt_stream *_Atomic legacy_of[MT_DEVICES_MAX]; /* each device has one of its own */
-static _Thread_local struct mt_stream *own; /* the last one used, with those of other devices behind it */
+static struct mt_stream *_Atomic legacy_of[MT_DEVICES_MAX]; /* one per device */
+static _Thread_local struct mt_stream *own; /* the last one used; those of other devices follow it */
 static _Atomic uint64_t next_id = 1;
 
 static void thread_ends(void *stream)
@@ -807,7 +808,8 @@ static struct mt_stream *stream_add(cudaStream_t handle, unsigned flags, int pri
     return s;
 }
 
-/* 1, or 0: there is none for it, or another thread was faster. */
+/* Makes a stream the device's legacy stream. Returns 1, or 0 if out of memory, or if another thread was
+ * faster. */
 static int stream_is_legacy(struct mt_stream *s, int device)
 {
     struct mt_stream *none = NULL;
@@ -846,7 +848,8 @@ static struct mt_stream *of_current_device(void)
     return legacy_of[device] ? legacy_of[device] : legacy_of[0];
 }
 
-/* The thread's own on the current device, which comes to the front; NULL: it has none yet. */
+/* Returns the thread's own stream on the current device and moves it to the front, or NULL if it has none
+ * yet. */
 static struct mt_stream *stream_own(void)
 {
     struct mt_stream **at = &own;
@@ -870,7 +873,7 @@ struct mt_stream *mt_stream_get(cudaStream_t handle)
         return mt_map_get(&streams, handle);
     if (!stream_own()) {
         struct mt_stream *s =
-            stream_add(NULL, cudaStreamDefault, 0, 1); /* blocking: the legacy one's rules */
+            stream_add(NULL, cudaStreamDefault, 0, 1); /* blocking: follows the rules of the legacy stream */
         if (s)
             s->own_more = own;
         own = s ? s : own;
@@ -948,9 +951,9 @@ void mt_stream_each(void (*f)(void *stream, void *ctx), void *ctx)
     mt_map_each(&streams, f, ctx);
 }
 
-/* ---- The end of the process: what is under way ends, and files get their ends ---- */
+/* ---- The end of the process: work ends, and files are completed ---- */
 
-/* Last of all, after the program's own exit handlers. */
+/* Runs after the program's own exit handlers. */
 __attribute__((destructor)) static void finish_process(void)
 {
     int gpu = mt_device_chosen_gpu();

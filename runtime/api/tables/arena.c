@@ -1,5 +1,5 @@
-/* Small blocks of the device's memory, apart from the program's own heap: a kernel that writes past its
- * block hits other device memory, as on a GPU, and not what malloc keeps between blocks. */
+/* Small blocks of device memory, apart from the program's own heap: a kernel that writes past its block hits
+ * other device memory, as on a GPU, and not malloc's own data. */
 #define _GNU_SOURCE
 #include "arena.h"
 #include "base/fork.h"
@@ -17,10 +17,10 @@
 struct mt_segment {
     struct mt_segment *next;
     char *base;
-    struct mt_fd file;          /* it lies on; ino 0: none */
-    unsigned free;              /* units */
-    unsigned start;             /* no unit before it is free */
-    unsigned char taken[UNITS]; /* a byte is quicker to look at than a bit, and they are few */
+    struct mt_fd file;          /* file under the segment; ino 0: none */
+    unsigned free;              /* number of free units */
+    unsigned start;             /* all units below are in use */
+    unsigned char taken[UNITS]; /* bytes, as they are faster to test than bits */
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(lock, MT_FORK_LEAVES);
@@ -31,7 +31,7 @@ static unsigned units_of(size_t bytes)
     return (unsigned)((bytes + MT_ARENA_UNIT - 1) / MT_ARENA_UNIT);
 }
 
-/* A segment begins at a multiple of 64 KiB, so that no alignment asks for more. */
+/* Makes a segment at a multiple of 64 KiB, the largest alignment needed. */
 static struct mt_segment *make_segment(void)
 {
     struct mt_segment *s = calloc(1, sizeof *s);
@@ -56,7 +56,7 @@ failed:
     return NULL;
 }
 
-/* The first unit of `n` free ones in a row, at a multiple of `step`; UNITS: there are none. */
+/* Returns the first of `n` consecutive free units, at a multiple of `step`, or UNITS if there are none. */
 static unsigned arena_find(const struct mt_segment *s, unsigned n, unsigned step)
 {
     unsigned at = (s->start + step - 1) / step * step;
@@ -99,7 +99,7 @@ void *mt_arena_get(size_t bytes, size_t align, struct mt_segment **from)
     return p;
 }
 
-/* The last segment stays: programs that allocate and free in turn would map and unmap it each time. */
+/* Keeps the last segment: programs that allocate and free in turn would map and unmap it each time. */
 static void drop_if_empty(struct mt_segment *s)
 {
     struct mt_segment **at = &segments;
@@ -126,7 +126,7 @@ void mt_arena_put(struct mt_segment *from, void *p, size_t bytes)
     pthread_mutex_unlock(&lock);
 }
 
-/* The contents in a file of `bytes`. Its descriptor, or -1. */
+/* Copies the contents into a file of `bytes`. Returns its descriptor, or -1. */
 static int arena_file(const char *from, uint64_t bytes)
 {
     int fd = memfd_create("memtrace-ipc", MFD_CLOEXEC);

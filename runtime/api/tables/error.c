@@ -1,4 +1,4 @@
-/* Error state of the CPU device: the last error of each thread, and errors of kernels that stay until the
+/* Error state of the CPU device: the last error of each thread, and kernel errors that persist until the
  * device is reset. */
 #include "error.h"
 #include "api/entry.h"

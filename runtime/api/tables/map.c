@@ -1,4 +1,4 @@
-/* A map from a pointer to a pointer. */
+/* A map from pointers to pointers. */
 #include "map.h"
 #include <errno.h>
 #include <stdlib.h>

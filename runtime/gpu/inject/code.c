@@ -1,4 +1,4 @@
-/* From a program counter to a site: modules, where their functions lie, which sites there are. */
+/* Maps program counters to sites: modules, the addresses of their functions, and known sites. */
 #define _GNU_SOURCE
 #include "memtrace/hash.h"
 #include "base/elfview.h"
@@ -20,15 +20,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct mt_known { /* all zeros: empty */
+struct mt_known { /* empty if all zeros */
     struct mt_known_table *_Atomic now;
 };
 
-/* A table from a number and an access's meta to an id: open addressing; entries stay where they are until the
- * table grows, and then the old one stays for those who still look into it, all old ones together being
- * smaller than the new. */
+/* A table from a number and an access's meta to an id, with open addressing. Entries stay in place until the
+ * table grows. The old tables are then kept for threads that still read them; together they are smaller than
+ * the new one. */
 
-#define GONE UINT32_MAX /* as id */
+#define GONE UINT32_MAX /* value of a removed id */
 enum { LEAST = 1024 };
 
 struct entry {
@@ -48,7 +48,7 @@ static uint64_t known_hash(uint64_t key, uint32_t meta)
     return h ^ h >> 32;
 }
 
-/* The entry, or the empty one where it would be. */
+/* Returns the entry, or the empty slot for it. */
 static struct entry *known_find(struct mt_known_table *t, uint64_t key, uint32_t meta)
 {
     for (uint64_t i = known_hash(key, meta);; i++) {
@@ -59,13 +59,13 @@ static struct entry *known_find(struct mt_known_table *t, uint64_t key, uint32_t
     }
 }
 
-/* 1 and *id, or 0: there is no such entry. A key of 0 is never there. */
+/* Looks an entry up. Returns 1 with *id set, or 0. A key of 0 never exists. */
 static int known_get(const struct mt_known *k, uint64_t key, uint32_t meta, uint32_t *id)
 {
     struct mt_known_table *t = atomic_load_explicit(&k->now, memory_order_acquire);
     struct entry *e = t && key ? known_find(t, key, meta) : NULL;
     if (!e || atomic_load_explicit(&e->key, memory_order_acquire) !=
-                  key) /* it was empty, and may be another's now */
+                  key) /* the slot was empty, and may have been filled since */
         return 0;
     uint64_t value = atomic_load_explicit(&e->value, memory_order_relaxed);
     *id = (uint32_t)value;
@@ -80,7 +80,7 @@ static void known_put(struct mt_known_table *t, uint64_t key, uint32_t meta, uin
     atomic_store_explicit(&e->key, key, memory_order_release);
 }
 
-/* The next table, without what is gone. NULL: no memory. */
+/* Returns the next table, without removed entries, or NULL if out of memory. */
 static struct mt_known_table *known_grow(struct mt_known_table *old)
 {
     uint64_t n = old ? 2 * (old->mask + 1) : LEAST;
@@ -98,7 +98,7 @@ static struct mt_known_table *known_grow(struct mt_known_table *old)
     return t;
 }
 
-/* The id is not UINT32_MAX. 0, or -1: no memory. */
+/* Adds an entry; id is not UINT32_MAX. Returns 0, or -1 if out of memory. */
 static int known_set(struct mt_known *k, uint64_t key, uint32_t meta, uint32_t id)
 {
     struct mt_known_table *t = atomic_load_explicit(&k->now, memory_order_relaxed);
@@ -113,7 +113,7 @@ static int known_set(struct mt_known *k, uint64_t key, uint32_t meta, uint32_t i
     return 0;
 }
 
-/* Entries with keys from `from` on, so many, are there no more. */
+/* Removes the entries of `count` keys starting at `from`. */
 static void known_forget(struct mt_known *k, uint64_t from, uint64_t count)
 {
     struct mt_known_table *t = atomic_load_explicit(&k->now, memory_order_relaxed);
@@ -125,7 +125,7 @@ static void known_forget(struct mt_known *k, uint64_t from, uint64_t count)
     }
 }
 
-/* For tests: nobody may ask any more. */
+/* For tests, with no readers left. */
 __attribute__((unused)) static void known_free(struct mt_known *k)
 {
     for (struct mt_known_table *t = k->now, *before; t; t = before) {
@@ -135,14 +135,14 @@ __attribute__((unused)) static void known_free(struct mt_known *k)
     k->now = NULL;
 }
 
-/* ---- The ELF file of a module: sections, symbols and relocations, as far as sites need them ---- */
+/* ---- ELF file of a module: the sections, symbols and relocations that sites need ---- */
 
 #ifndef EM_CUDA
 #define EM_CUDA 190
 #endif
-enum { ENTRY = 0x10 /* bit of a symbol's st_other: a kernel */ };
+enum { ENTRY = 0x10 /* bit of a symbol's st_other: marks a kernel */ };
 
-/* A copy with a 0 behind it. 0, or -1: no memory. */
+/* Copies data and appends a 0. Returns 0, or -1 if out of memory. */
 static int keep_bytes(struct mt_cubin_bytes *to, const void *data, size_t bytes)
 {
     to->data = malloc(bytes + 1);
@@ -154,7 +154,7 @@ static int keep_bytes(struct mt_cubin_bytes *to, const void *data, size_t bytes)
     return 0;
 }
 
-/* The first one of its name. */
+/* Keeps the first section of this name. */
 static int keep_section(struct mt_cubin_bytes *to, const struct mt_elfview *f, const Elf64_Shdr *h)
 {
     const uint8_t *data = to->data ? NULL : mt_elfview_contents(f, h);
@@ -176,7 +176,7 @@ static int add_section(struct mt_cubin *c, uint32_t index, const Elf64_Shdr *h, 
     return 0;
 }
 
-/* Those of code by their names. 0, or -1: no memory. */
+/* Reads the code sections, known by their names. Returns 0, or -1 if out of memory. */
 static int read_sections(struct mt_cubin *c, const struct mt_elfview *f)
 {
     static const char text[] = ".text.";
@@ -196,7 +196,7 @@ static int read_sections(struct mt_cubin *c, const struct mt_elfview *f)
     return rc;
 }
 
-/* The number of a code section by the file's index; UINT32_MAX: it is none. */
+/* Returns the number of a code section by its index in the file, or UINT32_MAX if it is none. */
 static uint32_t find_section(const struct mt_cubin *c, uint32_t index)
 {
     size_t at = MT_FIRST(i, c->nsections, c->sections[i].index >= index);
@@ -206,7 +206,7 @@ static uint32_t find_section(const struct mt_cubin *c, uint32_t index)
 /* ---- symbols ---- */
 
 struct symbols {
-    const uint8_t *data, *wide; /* wide: sections of symbols that a symbol has no room for; NULL: none */
+    const uint8_t *data, *wide; /* wide: section indices that do not fit into a symbol; NULL: none */
     uint64_t n, nwide;
 };
 
@@ -230,7 +230,7 @@ static int find_symbols(const struct mt_elfview *f, struct symbols *s, struct mt
     return rc;
 }
 
-/* The code section of a symbol. */
+/* Returns the code section of a symbol. */
 static uint32_t symbol_section(const struct mt_cubin *c, const struct symbols *s, uint64_t i, Elf64_Sym *y)
 {
     uint32_t index;
@@ -293,7 +293,7 @@ static int add_address(struct mt_cubin *c, const struct symbols *s, const Elf64_
     return 0;
 }
 
-/* A relocation of either kind; one without an addend has it in the place. */
+/* Reads a relocation of either kind; without an addend field, the addend is at the place itself. */
 static Elf64_Rela relocation_at(const struct mt_cubin *c, const uint8_t *at, int rela)
 {
     Elf64_Rela r = {0};
@@ -309,7 +309,7 @@ static int read_addresses(struct mt_cubin *c, const struct mt_elfview *f, const 
 {
     Elf64_Shdr h, of;
     int rc = 0;
-    uint64_t left = c->line.bytes; /* an address has 8 bytes of it: more of them are no good */
+    uint64_t left = c->line.bytes; /* each address takes 8 bytes, so there cannot be more of them */
     for (uint32_t i = 1; !rc && mt_elfview_section(f, i, &h) == 0; i++) {
         int rela = h.sh_type == SHT_RELA;
         const uint8_t *data = rela || h.sh_type == SHT_REL ? mt_elfview_contents(f, &h) : NULL;
@@ -357,7 +357,7 @@ int mt_cubin_read(struct mt_cubin *c, const void *data, size_t bytes)
     return 0;
 }
 
-/* The first function behind a place. */
+/* Returns the first function after a place. */
 static size_t functions_behind(const struct mt_cubin *c, uint32_t section, uint64_t offset)
 {
     const struct mt_cubin_function *f = c->functions;
@@ -367,13 +367,13 @@ static size_t functions_behind(const struct mt_cubin *c, uint32_t section, uint6
 
 const struct mt_cubin_function *mt_cubin_around(const struct mt_cubin *c, uint32_t section, uint64_t offset)
 {
-    enum { NEAR = 64 }; /* functions are not in each other, but for copies in kernels */
+    enum { NEAR = 64 }; /* functions do not nest, except copies in kernels */
     size_t end = functions_behind(c, section, offset), first = functions_behind(c, section, 0);
     for (size_t i = end; i-- > 0 && end - i <= NEAR && c->functions[i].section == section;)
         if (offset - c->functions[i].offset < c->functions[i].bytes)
             return &c->functions[i];
     const struct mt_cubin_function *f =
-        first ? &c->functions[first - 1] : NULL; /* what begins where the section does */
+        first ? &c->functions[first - 1] : NULL; /* function that begins at the start of the section */
     return f && f->section == section && offset < f->bytes ? f : NULL;
 }
 
@@ -391,29 +391,27 @@ void mt_cubin_name(const char *symbol, const char **name, size_t *length)
     *length = n - at;
 }
 
-/* Line programs of cubins: DWARF 2 to 4 as NVIDIA's assembler writes it.
- *
- * Extended opcode 0x90 has two numbers: the row of the sequence, counted from 1, that the following rows were
- * inlined at (0: nowhere), not counting a row that says the same as the one before it (functions that are no
- * kernels begin so); and the place in .debug_str of the name of the function that was inlined. nvlink puts
- * the programs of several files behind each other, and their .debug_str too, but leaves the places in
- * .debug_str as they were: only those of the first program are right. */
+/* Line programs of cubins: DWARF 2 to 4 as written by NVIDIA's assembler.  Extended opcode 0x90 has two
+ * operands: the row of the sequence (from 1; 0: none) at which the following rows were inlined, where a row
+ * equal to its predecessor does not count (functions other than kernels begin with one); and the offset in
+ * .debug_str of the name of the inlined function. nvlink joins the programs and the .debug_str of several
+ * files, but leaves those offsets unchanged: only those of the first program are right. */
 
 enum { COPY = 1, ADVANCE_PC, ADVANCE_LINE, SET_FILE, SET_COLUMN, CONST_ADD_PC = 8, FIXED_ADVANCE_PC };
 enum { END_SEQUENCE = 1, SET_ADDRESS, INLINED = 0x90 };
-enum { DEPTH = 64 /* of inlined calls */ };
+enum { DEPTH = 64 /* most nested inlined calls */ };
 
 struct cursor {
     const uint8_t *at, *end;
-    int bad; /* it was to read behind the end */
+    int bad; /* set after an attempt to read past the end */
 };
 
 struct unit {
     const uint8_t *folders, *files, *program, *end;
     uint8_t minimum, range, opcodes;
     int8_t base;
-    int first;              /* of the section: names of what was inlined are right */
-    const uint8_t *lengths; /* how many numbers a standard opcode has */
+    int first;              /* first unit of the section: names of inlined functions are right */
+    const uint8_t *lengths; /* number of operands of each standard opcode */
 };
 
 struct sequence {
@@ -432,7 +430,7 @@ struct mt_code_lines {
     struct unit *units;
     struct sequence *sequences; /* by section, then low */
     size_t nunits, units_room, nsequences, sequences_room;
-    struct row *rows; /* of the sequence that was asked for last */
+    struct row *rows; /* of the sequence read last */
     size_t nrows, rows_room;
     const struct sequence *read;
 };
@@ -494,7 +492,7 @@ static void skip_files(struct cursor *c)
             take_number(c, 0);
 }
 
-/* What is behind the length, of which `c` is the unit. 0, or -1: it is of a kind that is not read. */
+/* Reads the head of the unit `c`, after its length. Returns 0, or -1 if its format is not supported. */
 static int unit_head(struct unit *u, struct cursor *c, unsigned word)
 {
     uint16_t version = (uint16_t)take_fixed(c, 2);
@@ -504,7 +502,7 @@ static int unit_head(struct unit *u, struct cursor *c, unsigned word)
     u->program = c->at + head;
     u->end = c->end;
     u->minimum = (uint8_t)take_fixed(c, 1);
-    skip_bytes(c, version >= 4); /* operations of an instruction */
+    skip_bytes(c, version >= 4); /* operations per instruction */
     skip_bytes(c, 1);
     u->base = (int8_t)take_fixed(c, 1);
     u->range = (uint8_t)take_fixed(c, 1);
@@ -519,7 +517,7 @@ static int unit_head(struct unit *u, struct cursor *c, unsigned word)
     return c->bad || !u->range || !u->opcodes || c->at > u->program ? -1 : 0;
 }
 
-/* The unit at the cursor, which goes behind it. 1: it can be read, 0: it cannot, -1: there is none. */
+/* Reads the unit at the cursor and moves past it. Returns 1, 0 if it is unreadable, or -1 at the end. */
 static int unit_next(struct unit *u, struct cursor *c)
 {
     unsigned word = 4;
@@ -542,8 +540,8 @@ struct machine {
     const struct unit *unit;
     struct cursor c;
     struct row row;
-    uint32_t section; /* UINT32_MAX: not known */
-    int made, ended;  /* by the last step: a row; the sequence's end */
+    uint32_t section; /* UINT32_MAX: unknown */
+    int made, ended;  /* result of the last step: a row; the sequence's end */
 };
 
 static void machine_reset(struct machine *m)
@@ -553,7 +551,7 @@ static void machine_reset(struct machine *m)
     m->made = m->ended = 0;
 }
 
-/* The address is where the relocation for this place of the section leads. */
+/* Sets the address to the target of the relocation at this place. */
 static void set_address(struct machine *m, const uint8_t *at)
 {
     const struct mt_cubin *c = m->cubin;
@@ -621,7 +619,7 @@ static void step_standard(struct machine *m, unsigned opcode)
     }
 }
 
-/* One opcode. 0: the program has ended. */
+/* Executes one opcode. Returns 0 at the end of the program. */
 static int machine_step(struct machine *m)
 {
     m->made = m->ended = 0;
@@ -642,7 +640,7 @@ static int machine_step(struct machine *m)
 
 static int add_sequence(struct mt_code_lines *l, const struct machine *m, uint64_t low, const uint8_t *begin)
 {
-    if (m->section == UINT32_MAX || m->row.address <= low) /* the linker has taken the function out */
+    if (m->section == UINT32_MAX || m->row.address <= low) /* the linker has removed the function */
         return 0;
     if (mt_grow(&l->sequences, &l->sequences_room, l->nsequences + 1, sizeof *l->sequences))
         return -1;
@@ -651,7 +649,7 @@ static int add_sequence(struct mt_code_lines *l, const struct machine *m, uint64
     return 0;
 }
 
-/* 0, or -1: no memory. */
+/* Returns 0, or -1 if out of memory. */
 static int read_sequences(struct mt_code_lines *l, const struct unit *u)
 {
     struct machine m = {.cubin = l->cubin, .unit = u, .c = {u->program, u->end, 0}};
@@ -737,7 +735,7 @@ static int rows_same(const struct row *a, const struct row *b)
            a->name == b->name;
 }
 
-/* Its rows become l->rows. 0, or -1: no memory. */
+/* Reads the rows of a sequence into l->rows. Returns 0, or -1 if out of memory. */
 static int read_rows(struct mt_code_lines *l, const struct sequence *s)
 {
     struct machine m = {.cubin = l->cubin, .unit = &l->units[s->unit], .c = {s->begin, s->end, 0}};
@@ -757,14 +755,14 @@ static int read_rows(struct mt_code_lines *l, const struct sequence *s)
     return 0;
 }
 
-/* The last row at or before the place, addresses being in order as the format wants it; the end of the
- * sequence is none. 0: there is none; else its number, from 1. */
+/* Returns the number, from 1, of the last row at or before the place, or 0. Addresses ascend, as the format
+ * requires; the row at the sequence's end does not count. */
 static size_t row_at(const struct mt_code_lines *l, uint64_t offset)
 {
     return MT_FIRST(i, l->nrows ? l->nrows - 1 : 0, l->rows[i].address > offset);
 }
 
-/* The n-th text of a list, from 1; NULL: there is none. With its three numbers, if it is a file's. */
+/* Returns the n-th text of a list, from 1, or NULL. For a file, reads its three numbers, too. */
 static const char *nth_text(const uint8_t *at, const uint8_t *end, uint64_t n, uint64_t *folder)
 {
     struct cursor c = {at, end, 0};
@@ -808,7 +806,7 @@ unsigned mt_code_lines_at(struct mt_code_lines *l, uint32_t section, uint64_t of
     for (size_t at = row_at(l, offset), next; at && n < room && n < DEPTH; at = next) {
         const struct row *r = &l->rows[at - 1];
         out[n++] = frame_of(l, &l->units[s->unit], r);
-        next = r->context < at ? r->context : 0; /* a call is before what was inlined at it */
+        next = r->context < at ? r->context : 0; /* a call precedes the code inlined at it */
     }
     return n;
 }
@@ -822,28 +820,27 @@ enum { FRAMES = 64, MOST_UNKNOWN = 1 << 16 };
 struct section { /* a code section on the GPU */
     struct mt_gpu_code *code;
     uint64_t pc;
-    int known, guess; /* guess: from where the others lie */
+    int known, guess; /* guess: derived from the places of others */
 };
 
 struct mt_gpu_code {
     struct mt_cubin cubin;
     struct mt_code_lines *lines;
-    int looked; /* for lines */
+    int looked; /* searched for lines */
     uint64_t hash;
     uint64_t bytes;         /* of all code sections */
-    struct section *places; /* of each section */
-    char kept[48];          /* the file beside the traces, or "" */
+    struct section *places; /* place of each section */
+    char kept[48];          /* name of the copy beside the traces, or "" */
 };
 
 static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER; /* all below, and what codes read when it is needed */
+    PTHREAD_MUTEX_INITIALIZER; /* protects everything below, and what codes read on demand */
 MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
 static struct mt_ranges placed = MT_RANGES_INIT; /* struct section */
 MT_FORK_TABLE(placed);
-static struct mt_known by_pc,
-    by_content;            /* the latter: a module that comes again has the sites that it had */
-static uint32_t sites = 1; /* the next id */
-static uint32_t unsure;    /* program counters in by_pc that are to be asked for again when a module comes */
+static struct mt_known by_pc, by_content; /* the latter: a module loaded again keeps its sites */
+static uint32_t sites = 1;                /* the next id */
+static uint32_t unsure; /* number of pcs in by_pc to look up again when a module is loaded */
 
 /* ---- modules ---- */
 
@@ -884,19 +881,19 @@ int mt_code_each_kernel(const struct mt_gpu_code *c, int (*f)(void *data, const 
     return rc;
 }
 
-/* ---- where they lie ---- */
+/* ---- addresses of modules ---- */
 
-/* A range that another one needs the place of: its module has gone, or it was a guess. */
+/* Removes a range whose place is needed by another: its module was unloaded, or it was a guess. */
 static void code_take(const struct mt_range *r)
 {
     struct mt_range taken;
     struct section *p = r->data;
     if (mt_ranges_take(&placed, r->base, &taken))
         p->known = 0;
-    unsure++; /* what was asked there is another's now */
+    unsure++; /* pcs looked up there now belong to other code */
 }
 
-/* 1: nothing is at the place, or nothing any more; 0: guesses give way. */
+/* Clears a place; guesses yield to known ranges. Returns 1 if the place is free, else 0. */
 static int code_clear(uint64_t pc, uint64_t bytes, int guess)
 {
     struct mt_range below, above;
@@ -922,7 +919,7 @@ static void code_put(struct mt_gpu_code *c, size_t section, uint64_t pc, uint64_
         p->known = 0;
 }
 
-/* Asks for the sections that are not placed yet, by one of their functions. */
+/* Asks for the addresses of sections not placed yet, by one of their functions. */
 static void code_ask(struct mt_gpu_code *c,
                      int (*where)(void *data, const char *function, uint64_t *pc, uint64_t *size), void *data)
 {
@@ -939,8 +936,8 @@ static void code_ask(struct mt_gpu_code *c,
     }
 }
 
-/* Are code sections on the GPU as far from each other as in the file, all that are known? Then the others
- * most likely are, too. 1 and what to add to a section's offset in the file. */
+/* Checks if all known code sections have the same distances on the GPU as in the file; then the others most
+ * likely have, too. Returns 1 with *add set to what a section's file offset needs added. */
 static int code_is_block(const struct mt_gpu_code *c, uint64_t *add)
 {
     size_t n = 0;
@@ -963,7 +960,7 @@ static void code_guess(struct mt_gpu_code *c)
     for (size_t i = 0; block && i < c->cubin.nsections; i++)
         if (!c->places[i].known)
             code_put(c, i, c->cubin.sections[i].offset + add, c->cubin.sections[i].bytes, 1);
-    if (unsure) { /* some may be known now; the others are met again, and cost little */
+    if (unsure) { /* some may be known now; the others are looked up again at little cost */
         known_forget(&by_pc, 0, UINT64_MAX);
         unsure = 0;
     }
@@ -989,7 +986,7 @@ void mt_code_unload(struct mt_gpu_code *c)
             low = r.base < low ? r.base : low;
             high = r.base + r.bytes > high ? r.base + r.bytes : high;
         }
-    if (low < high) /* what is another's between them is found again */
+    if (low < high) /* other modules between them are found again */
         known_forget(&by_pc, low - c->bytes, high - low + 2 * c->bytes);
     pthread_mutex_unlock(&lock);
     mt_code_lines_close(c->lines);
@@ -1002,12 +999,12 @@ void mt_code_unload(struct mt_gpu_code *c)
 
 struct spot {
     struct mt_gpu_code *code;
-    uint32_t section; /* UINT32_MAX: none that is known */
-    int64_t offset;   /* in it, else from the module's first kernel that is known */
+    uint32_t section; /* UINT32_MAX: unknown */
+    int64_t offset;   /* offset in it, else from the first known kernel of the module */
     int guess;
 };
 
-/* The module whose code is next to the place, if it is not further away than all its code is long. */
+/* Finds the module closest to the place, at most as far away as the length of its code. */
 static int spot_near(uint64_t pc, struct spot *s)
 {
     struct mt_range below, above;
@@ -1034,7 +1031,7 @@ static int spot_find(uint64_t pc, struct spot *s)
     return 1;
 }
 
-/* The same wherever the module is loaded. */
+/* Returns a key that does not depend on the module's load address. */
 static uint64_t spot_key(const struct spot *s)
 {
     const struct {
@@ -1045,7 +1042,8 @@ static uint64_t spot_key(const struct spot *s)
     return h ? h : 1;
 }
 
-/* "" and the path, by the innermost frame that is not the toolchain's; NULL: there are no lines. */
+/* Chooses the innermost frame outside of the toolchain's headers, and sets the path or "". Returns NULL if
+ * there are no lines. */
 static const struct mt_code_frame *frame_choose(const struct mt_code_frame *f, unsigned n,
                                                 char path[PATH_MAX])
 {
@@ -1067,7 +1065,7 @@ static struct mt_code_lines *code_lines(struct mt_gpu_code *c)
     return c->lines;
 }
 
-/* As in the source. malloc'ed; NULL: no memory. */
+/* Returns the name as in the source, to be freed, or NULL if out of memory. */
 static char *name_of(const char *symbol)
 {
     const char *name;
@@ -1078,7 +1076,7 @@ static char *name_of(const char *symbol)
     return text;
 }
 
-/* "kernel+0x120", "module of kernel+0x120". */
+/* Returns "kernel+0x120" or "module of kernel+0x120". */
 static char *spot_text(const struct spot *s, const char *kernel)
 {
     char *text = NULL;
@@ -1097,7 +1095,7 @@ static const char *spot_symbol(const struct spot *s)
     return s->code->cubin.sections[s->section == UINT32_MAX ? first : s->section].name;
 }
 
-/* The symbol of the function at the spot; "": not known. */
+/* Returns the symbol of the function at the spot, or "". */
 static const char *spot_function(const struct spot *s, const struct mt_code_frame *f)
 {
     const struct mt_cubin_function *around = NULL;
@@ -1134,8 +1132,8 @@ static void spot_log(const struct spot *s, uint32_t id, uint32_t meta)
     free(at);
 }
 
-/* The id of what is met for the first time, or was met in another place. *sure: not 0 and no guess. With the
- * lock. */
+/* Returns the id of a site seen for the first time, or at a new address. *sure: not 0, and not a guess.
+ * Called with the lock held. */
 static uint32_t site_find(uint64_t pc, uint32_t meta, int *sure)
 {
     struct spot s;

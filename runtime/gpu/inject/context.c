@@ -1,5 +1,5 @@
-/* What the program has in the driver: contexts, streams with their traces, modules; what the device is
- * called, and the end of the process. */
+/* Driver objects of the program: contexts, streams with their traces, modules; the device's name, and the end
+ * of the process. */
 #define _GNU_SOURCE
 #include "trace/devices.h"
 #include "base/file.h"
@@ -22,20 +22,21 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- streams: one has a trace from its first traced launch on ---- */
+/* ---- streams: a stream has a trace from its first traced launch on ---- */
 
-/* By context and handle: a context's default streams have handles of their own. */
+/* Identified by context and handle: the default streams of each context have their own handles. */
 struct stream {
     CUcontext context;
     Sanitizer_StreamHandle handle;
     struct mt_trace *trace;
-    int ends; /* it was destroyed: its trace is closed when its launches have left */
+    int ends; /* destroyed: its trace is closed when its launches have left */
     struct stream *next;
 };
 
-static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER; /* the list */
+static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list */
 MT_FORK_LOCK(stream_lock, MT_FORK_CAPTURES);
-static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER; /* taken before it; a FIFO may be waited for */
+static pthread_mutex_t opening =
+    PTHREAD_MUTEX_INITIALIZER; /* taken before stream_lock; held while waiting for a FIFO */
 static struct stream *streams;
 
 static struct stream *stream_find(CUcontext context, Sanitizer_StreamHandle handle)
@@ -86,7 +87,7 @@ struct mt_trace *mt_inject_stream_trace(CUcontext context, Sanitizer_StreamHandl
     return t;
 }
 
-/* Takes out of the list: one that has ended and whose launches have left. */
+/* Removes a destroyed stream without launches from the list, and returns it. */
 static struct stream *stream_take_done(void)
 {
     struct stream **at = &streams, *s;
@@ -115,7 +116,7 @@ void mt_inject_streams_close(void)
     }
 }
 
-/* The context is gone, and with it its streams. */
+/* Handles the end of a context with all of its streams. */
 static void inject_streams_end(CUcontext context)
 {
     pthread_mutex_lock(&stream_lock);
@@ -145,8 +146,8 @@ static int stream_fits(const struct stream_words *d, int at)
            (void *)h == d->word[at + 1];
 }
 
-/* No function tells the API's version: the first stream does. The third word is there in both: of the older
- * layout it is behind the data, in the caller's memory. */
+/* No function returns the API's version; the first stream shows it. Reading the third word is safe in both
+ * layouts: in the older one it lies behind the data, in the caller's memory. */
 void mt_inject_stream_new(Sanitizer_CallbackId cbid, const void *data)
 {
     (void)cbid;
@@ -156,7 +157,7 @@ void mt_inject_stream_new(Sanitizer_CallbackId cbid, const void *data)
         green = 1;
 }
 
-/* Its work goes on without it. */
+/* The stream's work continues without it. */
 void mt_inject_stream_ends(Sanitizer_CallbackId cbid, const void *data)
 {
     const struct stream_words *d = data;
@@ -171,7 +172,7 @@ void mt_inject_stream_ends(Sanitizer_CallbackId cbid, const void *data)
     mt_inject_streams_close();
 }
 
-/* A copy of the list: what is done with it may wait. */
+/* Copies the list, since work on its elements may wait. */
 static size_t stream_copy(struct stream **out)
 {
     size_t n = 0, room = 0;
@@ -199,7 +200,7 @@ void mt_inject_streams(void (*f)(CUcontext context, Sanitizer_StreamHandle strea
 
 /* ---- contexts ---- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list */
 static struct mt_inject_context *contexts;
 
 static struct mt_inject_context *context_find(CUcontext handle)
@@ -227,7 +228,7 @@ struct mt_inject_context *mt_inject_context(CUcontext handle)
 static void inject_contexts(void (*f)(struct mt_inject_context *c, void *data), void *data)
 {
     pthread_mutex_lock(&lock);
-    struct mt_inject_context *c = contexts; /* later ones are put in front; none is freed */
+    struct mt_inject_context *c = contexts; /* new ones are added at the front; none is freed */
     pthread_mutex_unlock(&lock);
     for (; c; c = c->next)
         f(c, data);
@@ -235,9 +236,9 @@ static void inject_contexts(void (*f)(struct mt_inject_context *c, void *data), 
 
 /* ---- the end of the process ---- */
 
-/* The driver registered its own handler before its first context was there, so this runs before that, and the
- * rings are there still. What is launched later, by handlers that the program registered before, is not
- * traced. */
+/* Ends tracing at exit. The driver registered its own handler before its first context existed, so this runs
+ * before it, while the rings still exist. Launches made later, by handlers that the program registered
+ * before, are not traced. */
 static void context_exit(void)
 {
     if (mt_forked() || mt_rings_closed())
@@ -251,7 +252,7 @@ static void context_register(void)
     atexit(context_exit);
 }
 
-/* At the first context, or the first one that is used. */
+/* Called for the first context, or the first one used. */
 static void context_first(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -260,9 +261,9 @@ static void context_first(void)
 
 /* ---- patches ---- */
 
-static char *image; /* of all patches, for all devices */
+static char *image; /* image of all patches, for all devices */
 
-/* Beside this library. */
+/* Path of the patches, beside this library. */
 static void image_path(char *out, size_t size)
 {
     Dl_info info;
@@ -295,15 +296,15 @@ const void *mt_inject_image(char *why, size_t size)
     return image;
 }
 
-/* A pc near the program's code, as far as the patches lie near it; 0: not known. */
+/* Returns a pc near the program's code, assuming that the patches lie near it; 0: unknown. */
 static uint64_t context_code(CUcontext handle)
 {
     uint64_t pc = 0, bytes = 0;
     return mt_sanitizer()->GetCallbackPcAndSize(handle, "mt_patch_exit", &pc, &bytes) ? 0 : pc & ~15ull;
 }
 
-/* It has rings, patches and launch contexts, made now if they are not there. 0; -1: it cannot have, which was
- * said. Called with the lock of patching. */
+/* Makes rings, patches and launch contexts for a context, unless they exist. Returns 0, or -1 after a report.
+ * Called with the lock of patching. */
 static int inject_context_ready(struct mt_inject_context *c)
 {
     char why[256] = "";
@@ -323,7 +324,7 @@ static int inject_context_ready(struct mt_inject_context *c)
     return c->rings ? 0 : -1;
 }
 
-/* ---- what the devices are called ---- */
+/* ---- names of the devices ---- */
 
 #define DEVICES 64
 
@@ -336,7 +337,7 @@ static struct {
 } devices[DEVICES]; /* written by name_ask, before `answered` */
 static char system_name[128] = "NVIDIA GPU";
 
-/* "Model:  NVIDIA H100", of the first GPU that the kernel's driver lists. */
+/* Reads "Model:  NVIDIA H100" of the first GPU listed by the kernel's driver. */
 static void name_of_file(const char *path)
 {
     char line[256], *text;
@@ -351,7 +352,7 @@ static void name_of_file(const char *path)
         fclose(f);
 }
 
-/* `name` is asked for, too. Returns how many GPUs there are. */
+/* Returns the number of GPUs, and reads the name if `name` is set. */
 static int name_of_system(int name)
 {
     static const char folder[] = "/proc/driver/nvidia/gpus";
@@ -373,7 +374,7 @@ static int name_of_system(int name)
 typedef CUresult name_attribute(int *, CUdevice_attribute, CUdevice);
 typedef CUresult name_text(char *, int, CUdevice);
 
-/* The driver may be asked in a thread of ours, where no callback is under way. */
+/* Asks the driver in a thread of ours, where no callback is under way. */
 static void *name_ask(void *unused)
 {
     void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
@@ -398,14 +399,14 @@ static void name_begin(void)
     pthread_mutex_unlock(&naming);
     if (!first)
         return;
-    int n =
-        name_of_system(0); /* lines of the first allocation need it, and the driver cannot be asked here */
+    int n = name_of_system(
+        0); /* the line of the first allocation needs it, and the driver cannot be called here */
     if (n > 1)
         mt_devices_of_gpu(n < MT_DEVICES_MAX ? n : MT_DEVICES_MAX);
     mt_base_thread_start(NULL, 0, name_ask, NULL);
 }
 
-/* 1: the driver has said it. */
+/* Returns 1 if the driver has answered. */
 static int name_wait(void)
 {
     const struct timespec end = mt_base_in_ms(100);
@@ -430,7 +431,7 @@ void mt_inject_device_is(int device)
     mt_trace_device("gpu", system_name, 0);
 }
 
-/* ---- contexts that begin and end ---- */
+/* ---- begin and end of contexts ---- */
 
 void mt_inject_context_new(Sanitizer_CallbackId cbid, const void *data)
 {
@@ -441,7 +442,7 @@ void mt_inject_context_new(Sanitizer_CallbackId cbid, const void *data)
     name_begin();
 }
 
-/* What is under way ends with what came; the driver is about to take the memory. */
+/* Ends the launches under way with the records that have arrived; the driver is about to free the memory. */
 void mt_inject_context_ends(Sanitizer_CallbackId cbid, const void *data)
 {
     const Sanitizer_ResourceContextData *d = data;
@@ -461,9 +462,9 @@ void mt_inject_context_ends(Sanitizer_CallbackId cbid, const void *data)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- modules: those that have kernels to be traced are patched ---- */
+/* ---- modules: those with kernels to trace are patched ---- */
 
-/* Patching is one thing at a time, as the API says. The list is asked at every launch. */
+/* Patching is serialised, as the API demands. The list is searched at every launch. */
 static pthread_mutex_t patching = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t module_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mt_inject_module *modules;
@@ -478,7 +479,7 @@ struct mt_inject_module *mt_inject_module(CUmodule handle)
     return m;
 }
 
-/* ---- which are to be patched ---- */
+/* ---- selection ---- */
 
 static int module_may(void *unused, const char *mangled)
 {
@@ -489,7 +490,7 @@ static int module_may(void *unused, const char *mangled)
     return may;
 }
 
-/* The functions by which device code launches kernels are in the cubin's table of symbols. */
+/* Returns whether the cubin's symbol table has a function by which device code launches kernels. */
 static int module_launches(const char *cubin, size_t bytes)
 {
     static const char *const names[] = {"cudaLaunchDevice", "cudaCDP2LaunchDevice"};
@@ -501,11 +502,11 @@ static int module_launches(const char *cubin, size_t bytes)
 
 /* ---- patching ---- */
 
-enum { GLOBAL = 0, SHARED = 1, LOCAL = 2, ON_CHIP = SHARED | LOCAL }; /* of which memory */
+enum { GLOBAL = 0, SHARED = 1, LOCAL = 2, ON_CHIP = SHARED | LOCAL }; /* kind of memory */
 static const struct {
     Sanitizer_InstructionId id;
     const char *function;
-    int spaces, since; /* since: 0, or an older library does not know it */
+    int spaces, since; /* since: 0, or older libraries do not know it */
 } patches[] = {
 #define MT_PATCH(instruction, number, function, what, since)                                                 \
     {(Sanitizer_InstructionId)(number), #function, what, since},
@@ -553,7 +554,7 @@ static void module_patch(struct mt_inject_module *m)
     m->patched = !m->why;
 }
 
-/* ---- where its functions are ---- */
+/* ---- addresses of its functions ---- */
 
 static int module_where(void *module, const char *function, uint64_t *pc, uint64_t *size)
 {
@@ -600,7 +601,7 @@ void mt_inject_module_loaded(Sanitizer_CallbackId cbid, const void *data)
     module_add(m);
 }
 
-/* Records of its kernels are given their places before those are another module's. */
+/* Drains the records of its kernels before another module gets their addresses. */
 static void module_drain(CUmodule handle)
 {
     mt_flight_end(&(struct mt_flight_filter){.module = handle}, 1, NULL, NULL);

@@ -1,4 +1,4 @@
-/* The entry of the injection library, and the table of what is called back. */
+/* Entry point of the injection library, and table of callbacks. */
 #include "base/options.h"
 #include "inject.h"
 #include "base/demangle.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* ---- The functions of Compute Sanitizer's API that we call ---- */
+/* ---- Functions used from Compute Sanitizer's API ---- */
 
 #define LIBRARY "libsanitizer-public.so"
 
@@ -25,7 +25,7 @@ static const struct {
 #define MT_SANITIZER_ROW(name) {"sanitizer" #name, offsetof(struct mt_sanitizer, name)},
     MT_SANITIZER_FUNCTIONS(MT_SANITIZER_ROW)};
 
-/* The path that the option means. */
+/* Builds the path given by the option. */
 static void api_path(char *out, size_t size)
 {
     const char *option = mt_options()->sanitizer;
@@ -48,8 +48,8 @@ static int api_resolve(void *library, const char *path, char *why, size_t size)
     return 0;
 }
 
-/* Opens MEMTRACE_SANITIZER (the library, or a folder that has it), or libsanitizer-public.so by its name. 0;
- * -1: *why is a sentence. */
+/* Opens MEMTRACE_SANITIZER (the library, or its folder), or libsanitizer-public.so by name. Returns 0, or -1
+ * with *why set to a sentence. */
 static int sanitizer_open(char *why, size_t size)
 {
     char path[PATH_MAX];
@@ -75,7 +75,7 @@ const char *mt_sanitizer_text(SanitizerResult r)
 
 struct inject_row {
     Sanitizer_CallbackDomain domain;
-    Sanitizer_CallbackId id; /* 0: all of the domain */
+    Sanitizer_CallbackId id; /* 0: the whole domain */
     void (*handler)(Sanitizer_CallbackId id, const void *data);
 };
 
@@ -87,7 +87,7 @@ static const struct inject_row rows[] = {
 #include "rows.def"
 };
 
-/* Domains have few rows; the long ones are those of the APIs, of which only these functions are enabled. */
+/* Searches the rows of a domain, which are few; in the long API domains only these functions are enabled. */
 static void SANITIZERAPI inject_called(void *unused, Sanitizer_CallbackDomain domain, Sanitizer_CallbackId id,
                                        const void *data)
 {
@@ -107,8 +107,8 @@ static SanitizerResult inject_enable(Sanitizer_SubscriberHandle s, const struct 
                  : mt_sanitizer()->EnableDomain(1, s, r->domain);
 }
 
-/* What every version has, and without which something would be missing in traces: all domains but that of
- * events, contexts and modules. */
+/* Returns 1 for callbacks that every version has and that traces need: all domains but events, contexts and
+ * modules. */
 static int inject_must(const struct inject_row *r)
 {
     return r->domain == SANITIZER_CB_DOMAIN_RESOURCE
@@ -117,7 +117,7 @@ static int inject_must(const struct inject_row *r)
                : !r->id && r->domain != SANITIZER_CB_DOMAIN_EVENTS;
 }
 
-/* A function or domain that this version does not have is never called. */
+/* Enables all rows. A function or domain missing in this version is never called. */
 static void inject_enable_all(Sanitizer_SubscriberHandle s)
 {
     char why[160];
@@ -165,14 +165,14 @@ static void inject_start(void)
     mt_say("kernels are traced by NVIDIA's Compute Sanitizer API");
 }
 
-/* NVTX may look for us before the driver does. */
+/* NVTX may load this library before the driver does. */
 __attribute__((constructor)) static void inject_loaded(void)
 {
     mt_registered = 1;
 }
 
-/* The driver calls this when the program initialises CUDA. What it returns is not looked at by all of its
- * versions; the program runs on in any case. */
+/* Called by the driver when the program initialises CUDA. Some driver versions ignore the result; the program
+ * continues in any case. */
 __attribute__((visibility("default"))) int InitializeInjection(void)
 {
     static atomic_int started;
@@ -184,7 +184,7 @@ __attribute__((visibility("default"))) int InitializeInjection(void)
     return 1;
 }
 
-/* Last of all, after the program's own exit handlers; launches have ended before (context.c). */
+/* Runs after the program's own exit handlers; launches have ended before (context.c). */
 __attribute__((destructor)) static void inject_finish(void)
 {
     mt_nvtx_finish();

@@ -1,5 +1,4 @@
-/* Launches: what is traced, the launch context that each gets, and those that come to nothing; calls of CUDA
- * and graphs that make them. */
+/* Launches: selection, launch contexts, and failed launches; and the CUDA calls and graphs that make them. */
 #include "base/demangle.h"
 #include "base/fork.h"
 #include "base/report.h"
@@ -18,12 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- names: launch lines refer to them for as long as the process lives ---- */
+/* ---- names: launch lines refer to them until the process ends ---- */
 
 struct launch_name {
     struct launch_name *next;
     char *kernel;
-    const char *signature; /* with parameters, which tell overloaded functions apart */
+    const char *signature; /* with parameters, which distinguish overloaded functions */
     char mangled[];
 };
 #define NAMES 256u
@@ -39,7 +38,7 @@ static struct launch_name **launch_bucket(const char *mangled)
     return &names[h % NAMES];
 }
 
-/* Without a lock: demangling asks the program's C++ library. */
+/* Called without a lock: demangling calls the program's C++ library. */
 static struct launch_name *launch_name_new(const char *mangled)
 {
     struct launch_name *n = malloc(sizeof *n + strlen(mangled) + 1);
@@ -48,7 +47,8 @@ static struct launch_name *launch_name_new(const char *mangled)
     strcpy(n->mangled, mangled);
     n->kernel = mt_demangle_name(mangled);
     n->signature = mt_demangle(mangled);
-    if (n->signature && !strncmp(n->signature, "void ", 5)) /* templates have their result */
+    if (n->signature &&
+        !strncmp(n->signature, "void ", 5)) /* names of template instances include the result type */
         n->signature += 5;
     return n;
 }
@@ -69,7 +69,7 @@ static const struct launch_name *launch_name(const char *mangled)
     if (n || !(n = launch_name_new(mangled)))
         return n;
     pthread_mutex_lock(&lock);
-    n->next = *launch_bucket(mangled); /* twice in the list, if two threads were here: no harm */
+    n->next = *launch_bucket(mangled); /* harmless duplicate if two threads were here */
     *launch_bucket(mangled) = n;
     pthread_mutex_unlock(&lock);
     return n;
@@ -79,9 +79,9 @@ static const struct launch_name *launch_name(const char *mangled)
 
 struct launching {
     const Sanitizer_LaunchData *data;
-    struct mt_inject_module *module; /* NULL: not known */
+    struct mt_inject_module *module; /* NULL: unknown */
     struct mt_launch_line line;
-    struct mt_trace *trace; /* NULL: it is not to be traced */
+    struct mt_trace *trace; /* NULL: not to be traced */
 };
 
 static void launch_describe(struct launching *g)
@@ -107,7 +107,7 @@ static void launch_describe(struct launching *g)
                sizeof g->line.cluster);
 }
 
-/* Threads whose ends are awaited, of CTAs that are not traced as well; 0: it cannot be told. */
+/* Returns the number of thread exits to expect, those of untraced CTAs included; 0: unknown. */
 static uint64_t launch_exits(const struct launching *g)
 {
     const uint32_t *grid = g->line.grid, *block = g->line.block;
@@ -121,7 +121,7 @@ static uint32_t launch_site(const struct mt_flight *f, const struct mt_packet *p
     return pc ? mt_code_site(pc, p->meta) : 0;
 }
 
-/* Where its module's code is; 0: not known. */
+/* Returns an address in its module's code, or 0 if unknown. */
 static uint64_t launch_pc(const struct launching *g)
 {
     uint64_t pc = 0, size = 0;
@@ -139,7 +139,7 @@ static struct mt_flight *launch_flight(const struct launching *g)
         return NULL;
     f->launch.line = g->line;
     f->launch.trace = g->trace;
-    f->launch.state = mt_inject_call(); /* whose call it is */
+    f->launch.state = mt_inject_call(); /* API call that makes the launch */
     f->module = g->data->module;
     f->launch.line.seq = mt_event_seq();
     f->launch.line.begin_ns = mt_now_ns();
@@ -148,7 +148,7 @@ static struct mt_flight *launch_flight(const struct launching *g)
     return f;
 }
 
-/* ---- launches that are to be traced and are not ---- */
+/* ---- launches that should be traced but are not ---- */
 
 static const char *launch_why_not(const struct launching *g)
 {
@@ -184,7 +184,7 @@ static void launch_untraced(struct launching *g, const char *why)
 
 /* ---- the launch itself ---- */
 
-/* What the patches of this launch get as their data. */
+/* Passes the data of this launch to its patches. */
 static SanitizerResult launch_tell(const struct launching *g, const void *data)
 {
     const Sanitizer_LaunchData *l = g->data;
@@ -199,7 +199,7 @@ static void launch_remember(uint64_t number)
     call->after = number + 1;
 }
 
-/* The flight is its queue's from the addition on. */
+/* The flight belongs to its queue once added. */
 static int launch_go(struct launching *g, struct mt_flight *f, const void *data)
 {
     struct mt_flight_queue *q = NULL;
@@ -229,12 +229,12 @@ static const char *launch_trace(struct launching *g)
     return why ? why : data ? "there is no memory or no thread for it" : "too many launches are waiting";
 }
 
-/* A launch that begins now, by itself or as a node of a graph; `stream` is what it belongs to. */
+/* Handles a launch that begins now, by itself or as a graph node, in `stream`. */
 static void inject_launched(const Sanitizer_LaunchData *l, CUcontext context, Sanitizer_StreamHandle stream)
 {
     struct launching g = {.data = l, .module = mt_inject_module(l->module)};
     const char *why = NULL;
-    if (!l->module) /* of the driver itself */
+    if (!l->module) /* a launch of the driver itself */
         return;
     launch_describe(&g);
     mt_inject_device_is(l->device);
@@ -256,7 +256,7 @@ void mt_inject_launch(Sanitizer_CallbackId cbid, const void *data)
         inject_launched(l, l->context, l->hStream);
 }
 
-/* ---- launches that came to nothing ---- */
+/* ---- failed launches ---- */
 
 struct launch_failure {
     uint64_t first, after;
@@ -264,7 +264,7 @@ struct launch_failure {
     int status;
 };
 
-/* With the list locked. */
+/* Called with the list locked. */
 static void launch_cancel(struct mt_flight *f, void *data)
 {
     const struct launch_failure *v = data;
@@ -274,15 +274,15 @@ static void launch_cancel(struct mt_flight *f, void *data)
     f->status = v->status;
 }
 
-/* The call that made launches `first` to `after` - 1 has failed: they will not run. */
+/* Cancels launches `first` to `after` - 1, which will not run because their call has failed. */
 static void inject_launch_failed(uint64_t first, uint64_t after, int status)
 {
     struct launch_failure v = {first, after, mt_inject_call(), status};
     mt_flight_each(launch_cancel, &v);
 }
 
-/* Calls of the driver's and the runtime's functions: what launches ask for that launches' callbacks do not
- * say, and what the program hears of a wait. A call of the runtime has one of the driver inside. */
+/* Calls of the driver's and the runtime's functions: launch parameters missing in launch callbacks, and the
+ * results of waits. A call of the runtime contains one of the driver. */
 
 static _Thread_local struct mt_inject_call call;
 
@@ -291,7 +291,7 @@ struct mt_inject_call *mt_inject_call(void)
     return &call;
 }
 
-/* 1: the call begins. */
+/* Returns 1 at the begin of a call. */
 static int call_begins(const Sanitizer_CallbackData *d)
 {
     if (d->callbackSite != SANITIZER_API_ENTER)
@@ -301,7 +301,7 @@ static int call_begins(const Sanitizer_CallbackData *d)
     return 1;
 }
 
-/* What it returned; both APIs number the errors that matter here alike. */
+/* Returns the call's result; both APIs number the relevant errors alike. */
 static int call_ends(const Sanitizer_CallbackData *d)
 {
     if (call.depth && !--call.depth)
@@ -377,16 +377,16 @@ void mt_inject_runtime_launches(Sanitizer_CallbackId cbid, const void *data)
 
 /* ---- waits ---- */
 
-/* 1: what is copied is the host's when the call returns. Other copies need not have waited for anything. */
+/* Returns 1 if the data is on the host when the call returns. Other copies need not have waited. */
 static int call_copies_back(const Sanitizer_CallbackData *d)
 {
-    const cudaMemcpy_v3020_params *p = d->functionParams; /* with per-thread default streams the same */
+    const cudaMemcpy_v3020_params *p = d->functionParams; /* same layout with per-thread default streams */
     if (!d->functionName || strstr(d->functionName, "DtoH"))
         return d->functionName != NULL;
     return !strncmp(d->functionName, "cudaMemcpy", 10) && p && p->kind == cudaMemcpyDeviceToHost;
 }
 
-/* A copy has waited for what was before it in its stream, which is a default one. */
+/* Notes that a copy has waited for earlier work of its stream, a default stream. */
 static void call_copied(const Sanitizer_CallbackData *d)
 {
     struct mt_inject_context *c = mt_inject_context(d->context);
@@ -439,10 +439,9 @@ void mt_inject_profiler_off(Sanitizer_CallbackId cbid, const void *data)
         mt_selection_profiler(0);
 }
 
-/* Launches of graphs: each node is what it would be by itself, in the stream that the graph was launched in.
- */
+/* Launches of graphs: each node is handled like a single operation in the stream of the graph's launch. */
 
-/* Ready graphs that may launch graphs from the device, by their handles. */
+/* Ready graphs that may launch graphs from the device, by handle. */
 static struct mt_ranges graph_launching = MT_RANGES_INIT;
 MT_FORK_TABLE(graph_launching);
 
@@ -502,7 +501,7 @@ static void graph_node(const Sanitizer_GraphNodeLaunchData *n)
     }
 }
 
-/* Nodes are called back when a graph is uploaded, too, which launches nothing. */
+/* Nodes are also called back when a graph is uploaded, which launches nothing. */
 void mt_inject_graph(Sanitizer_CallbackId cbid, const void *data)
 {
     const Sanitizer_GraphNodeLaunchData *n = data;

@@ -1,5 +1,5 @@
-/* What the program does to memory beside its kernels, as the lines that the CPU device writes: allocations of
- * driver and runtime API, copies and fills, and the order that events make. */
+/* Memory operations of the program besides kernels, as the same lines that the CPU device writes: allocations
+ * of driver and runtime API, copies and fills, and the order made by events. */
 #include "base/fork.h"
 #include "inject.h"
 #include "trace/events.h"
@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ---- Events: numbered as they are made, and lines for what records them and waits for them ---- */
+/* ---- Events: numbered at creation, with lines for their records and waits ---- */
 
-/* By the event's handle; data: its number and 1. */
+/* By the event's handle; data: its number + 1. */
 static struct mt_ranges order_events = MT_RANGES_INIT;
 MT_FORK_TABLE(order_events);
 static atomic_uint_least64_t order_count;
@@ -26,18 +26,18 @@ static void order_add(CUevent e)
 {
     struct mt_range old;
     uint64_t number = atomic_fetch_add(&order_count, 1);
-    mt_ranges_take(&order_events, order_key(e), &old); /* destroyed without a word, and made anew */
+    mt_ranges_take(&order_events, order_key(e), &old); /* destroyed without a callback, and created again */
     mt_ranges_add(&order_events, order_key(e), 1, (void *)(uintptr_t)(number + 1));
 }
 
-/* Its number; -1: it was made before we came. */
+/* Returns its number, or -1 if it was created before this library was loaded. */
 static int64_t order_number(CUevent e)
 {
     struct mt_range r;
     return mt_ranges_find(&order_events, order_key(e), &r) ? (int64_t)(uintptr_t)r.data - 1 : -1;
 }
 
-/* The data's layout from version 13.1 of the API on. */
+/* Layout of the data from API version 13.1 on. */
 struct order_green {
     CUevent event;
     CUcontext context;
@@ -81,8 +81,8 @@ void mt_inject_event(Sanitizer_CallbackId cbid, const void *data)
     }
 }
 
-/* Copies, fills and words that streams write, as they are begun. What a callback says of a copy of several
- * planes is not how far they lie from each other: they are taken to follow each other. */
+/* Copies, fills and stream memory operations, logged when they begin. Callbacks do not give the distance
+ * between the planes of a copy: they are taken to be contiguous. */
 
 static const char *copy_kind(const Sanitizer_MemcpyData *m)
 {
@@ -94,7 +94,7 @@ static const char *copy_kind(const Sanitizer_MemcpyData *m)
                  (mt_object_is_device((void *)(uintptr_t)m->srcAddress) ? 2 : 0)];
 }
 
-/* Rows and planes, if they make up the whole; else one block. */
+/* Returns rows and planes if they make up the total, else one block. */
 static struct mt_planes_size copy_size(const Sanitizer_MemcpyData *m)
 {
     struct mt_planes_size s = {m->width, m->height ? m->height : 1, m->depth ? m->depth : 1};
@@ -156,7 +156,7 @@ static const void *memory_at(uint64_t address)
     return (const void *)(uintptr_t)address;
 }
 
-/* Memory of a peer is mapped once more under the address that it has there. */
+/* Returns whether this is the mapping of a peer's memory at its existing address. */
 static int memory_is_mapping(const Sanitizer_ResourceMemoryData *m)
 {
     return m->flags & (SANITIZER_MEMORY_FLAG_PEER | SANITIZER_MEMORY_FLAG_PEER_ATOMIC) ? 1 : 0;
@@ -195,7 +195,7 @@ void mt_inject_freed(uint64_t address)
     memory_gone(memory_at(address));
 }
 
-/* An array has no address: its handle stands for it. */
+/* Logs an array by its handle, since it has no address. */
 static void memory_array(Sanitizer_CallbackId cbid, const Sanitizer_ResourceArrayData *a)
 {
     if (cbid == SANITIZER_CBID_RESOURCE_ARRAY_CREATED)

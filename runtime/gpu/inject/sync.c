@@ -1,6 +1,6 @@
-/* Rings of a context, and waits of the program. What it waited for has ended: the heads of the rings then say
- * how far the reader has to come, and the counters how many records there must be. Most launches have left
- * before, since all of their threads have said that they end. */
+/* Rings of a context, and waits of the program. After a wait, the heads of the rings tell how far the reader
+ * must get, and the counters how many records must arrive. Most launches have left before, since all of their
+ * threads have reported their exits. */
 #include "inject.h"
 #include "base/report.h"
 #include "device/errors.h"
@@ -12,18 +12,19 @@
 #define PATIENCE_SYNCED 20 /* times MT_STALL_MS without a packet */
 #define PATIENCE_EXIT 4
 #define PATIENCE_LEND 20
-#define CODE_REACH (4ull << 30) /* bytes from `code` that sites reach at least: half of what they can */
+#define CODE_REACH (4ull << 30) /* minimum reach of sites around `code`, in bytes: half of the possible one  \
+                                 */
 
 /* ---- rings --------------------------------------------------------------------------------------- */
 
 struct mt_inject_rings {
-    struct mt_rings rings;                   /* first: they stand for it */
-    _Atomic uint64_t came[MT_GPU_CONTEXTS];  /* records, since the start */
-    uint64_t before[MT_GPU_CONTEXTS];        /* the same when it was lent */
-    uint64_t code[MT_GPU_CONTEXTS];          /* as it is on the device */
-    struct mt_trace *trace[MT_GPU_CONTEXTS]; /* of its present or last lending */
+    struct mt_rings rings;                   /* first, so that a pointer to it is one to this */
+    _Atomic uint64_t came[MT_GPU_CONTEXTS];  /* records received since the start */
+    uint64_t before[MT_GPU_CONTEXTS];        /* records received when it was lent */
+    uint64_t code[MT_GPU_CONTEXTS];          /* value on the device */
+    struct mt_trace *trace[MT_GPU_CONTEXTS]; /* trace of its current or last lending */
     unsigned used;                           /* contexts from this number on were never lent */
-    _Atomic int unseen;                      /* some were since all were compared */
+    _Atomic int unseen;                      /* some were lent since the last comparison */
 };
 
 static struct mt_inject_rings *sync_rings(const struct mt_rings *r)
@@ -41,17 +42,18 @@ static void sync_lent(struct mt_rings *rings, struct mt_flight *f)
     r->unseen = 1;
 }
 
-/* Nothing more can come of it. */
+/* Returns 1 if no more records can arrive. */
 static int sync_is_done(const struct mt_flight *f)
 {
     int by_threads = !f->exits || f->exited >= f->exits;
     return f->cancelled || (!f->gone && f->taken >= f->counted && by_threads);
 }
 
-/* One that may still be written to, nobody gets any more: records would come into another launch's trace. */
+/* Takes a context back. If records may still arrive for it, it is not lent again: they would enter another
+ * launch's trace. */
 static int sync_returned(struct mt_rings *rings, struct mt_flight *f)
 {
-    if (f->counted > f->taken) /* that was said, and is not to be said again */
+    if (f->counted > f->taken) /* already reported, so not to be reported again */
         sync_rings(rings)->came[f->context] += f->counted - f->taken;
     return sync_is_done(f) || !f->queue;
 }
@@ -68,7 +70,7 @@ static const struct mt_rings_ops sync_ops = {sync_lent, sync_returned, NULL, syn
                                              mt_inject_streams_close};
 
 struct making {
-    struct mt_rings_maker maker; /* first */
+    struct mt_rings_maker maker; /* first member */
     CUcontext context;
     Sanitizer_StreamHandle stream;
 };
@@ -87,7 +89,9 @@ static int sync_put(struct mt_rings_maker *maker, void *to, const void *from, si
     const struct making *m = (struct making *)maker;
     SanitizerResult e =
         mt_sanitizer()->MemcpyHostToDeviceAsync(to, (void *)(uintptr_t)from, bytes, m->stream);
-    return (int)(e ? e : mt_sanitizer()->StreamSynchronize(m->stream)); /* kernels of other streams find it */
+    return (
+        int)(e ? e
+               : mt_sanitizer()->StreamSynchronize(m->stream)); /* kernels of other streams must find it */
 }
 
 struct mt_rings *mt_inject_rings(CUcontext context, uint64_t code, char *why, size_t size)
@@ -111,7 +115,7 @@ struct mt_rings *mt_inject_rings(CUcontext context, uint64_t code, char *why, si
 
 /* ---- launch contexts ----------------------------------------------------------------------------- */
 
-/* The context of f knows a place near pc. In the order of the stream: its last launch has ended. */
+/* Sets the address near pc in f's context, in stream order: the last launch with it has ended. */
 static int sync_place(struct mt_inject_rings *r, uint32_t i, uint64_t pc, Sanitizer_StreamHandle stream)
 {
     uint64_t near = pc & ~15ull;
@@ -123,7 +127,7 @@ static int sync_place(struct mt_inject_rings *r, uint32_t i, uint64_t pc, Saniti
     return 0;
 }
 
-/* Where launches end at waits only, and the program does not wait, one of ours makes room. */
+/* Waits for launches to free a context, if launches end only at waits and the program does not wait. */
 static void sync_make_room(struct mt_inject_context *c, Sanitizer_StreamHandle stream)
 {
     if (!mt_inject_exits_count() && !mt_sanitizer()->StreamSynchronize(stream))
@@ -148,14 +152,14 @@ const void *mt_inject_lend(struct mt_inject_context *c, struct mt_flight *f, uin
     return data;
 }
 
-/* ---- looks at the device ------------------------------------------------------------------------- */
+/* ---- snapshots of the device --------------------------------------------------------------------- */
 
-/* What a device said of itself at one time, all work of which it was waited for. */
+/* State of an idle device at one time. */
 struct look {
     uint64_t heads[MT_GPU_RINGS];
     unsigned top;                      /* contexts below this number were lent so far */
-    uint64_t records[MT_GPU_CONTEXTS]; /* made by each */
-    uint32_t lending[MT_GPU_CONTEXTS]; /* the last one that had it; 0: somebody has it */
+    uint64_t records[MT_GPU_CONTEXTS]; /* records made in each */
+    uint32_t lending[MT_GPU_CONTEXTS]; /* its last lending; 0: still lent */
 };
 
 static void sync_look_at_lendings(struct mt_inject_rings *r, struct look *l)
@@ -168,7 +172,7 @@ static void sync_look_at_lendings(struct mt_inject_rings *r, struct look *l)
     pthread_mutex_unlock(&mt_rings_lock);
 }
 
-/* Copies it, in the order of `stream`. */
+/* Copies the state, in the order of `stream`. */
 static SanitizerResult sync_look(struct mt_inject_rings *r, struct look *l, Sanitizer_StreamHandle stream)
 {
     struct mt_gpu_ring heads[MT_GPU_RINGS];
@@ -197,8 +201,8 @@ static void sync_differs(struct mt_trace *trace, uint64_t made, uint64_t came)
     mt_trace_miss(trace, "the device counted other records than arrived");
 }
 
-/* Compares records that were made with those that came, of contexts that nobody had then nor since. A
- * difference is told once. */
+/* Compares the numbers of records made and received, for contexts that were free then and since. Reports a
+ * difference once. */
 static void sync_compare(struct mt_inject_rings *r, const struct look *l)
 {
     for (unsigned i = 0; i < l->top; i++) {
@@ -213,7 +217,7 @@ static void sync_compare(struct mt_inject_rings *r, const struct look *l)
     }
 }
 
-/* ---- how launches end ---- */
+/* ---- ends of launches ---- */
 
 static atomic_int exits_wrong;
 
@@ -226,10 +230,10 @@ struct sync_mark {
     const struct mt_flight_filter *filter;
     const struct mt_inject_rings *rings;
     const struct look *look;
-    unsigned wrong; /* threads of so many launches did not say that they end */
+    unsigned wrong; /* number of launches whose threads did not report their exits */
 };
 
-/* With the list locked; the reader has nothing more to take for it. */
+/* Called with the list locked; the reader has no more records of it. */
 static void sync_end_one(struct mt_flight *f, void *data)
 {
     struct sync_mark *m = data;
@@ -242,7 +246,7 @@ static void sync_end_one(struct mt_flight *f, void *data)
 
 /* ---- waits ---- */
 
-/* All launches of the filter have ended. */
+/* Ends the launches of the filter, all complete. */
 static void sync_ended(struct mt_inject_rings *r, const struct mt_flight_filter *filter,
                        const struct look *look)
 {
@@ -258,14 +262,14 @@ static void sync_ended(struct mt_inject_rings *r, const struct mt_flight_filter 
         mt_flight_give_up(filter, 0, "records that it counted have not come");
 }
 
-/* They have ended, but how much they wrote is not known: only their threads can say it. */
+/* Ends launches whose number of records is known only from their threads. */
 static void sync_unseen(const struct mt_flight_filter *filter)
 {
     if (mt_flight_end(filter, 1, NULL, NULL))
         mt_flight_give_up(filter, 0, "how much they wrote cannot be read");
 }
 
-/* How far the wait reached: launches before this number have ended. 0: it is not known that any has, since
+/* Returns the first launch number not covered by the wait; all earlier launches have ended. 0: unknown, since
  * other threads may have launched meanwhile. */
 static uint64_t sync_reached(void)
 {
@@ -319,7 +323,7 @@ void mt_inject_synced(struct mt_inject_context *c, Sanitizer_StreamHandle stream
         sync_success(sync_rings(c->rings), stream, &filter);
 }
 
-/* A copy waits, too, and has no line of its own for that. */
+/* Returns 1 if the wait has a line of its own; a copy, which also waits, has none. */
 static int sync_has_line(void)
 {
     const struct mt_inject_call *call = mt_inject_call();

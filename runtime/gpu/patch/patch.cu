@@ -1,14 +1,13 @@
-/* What a GPU runs before the instructions of a program that are traced: NVIDIA's API calls these functions
- * for the lanes that an instruction is about to run for, with the launch's context as `data` (NULL: the
- * launch is not traced; MT_CONTEXT_IN_PARTS as in a hidden parameter). patch.def says which is for what.
- *
- * They return success always (else the warp would be ended), use no shared memory and no stack, and name
- * only parameters that all versions of the API have. Tests compile the file for the host. */
+/* Functions that a GPU runs before the traced instructions of a program: NVIDIA's API calls them for the
+ * lanes that are about to run an instruction, with the launch's context as `data` (NULL: the launch is not
+ * traced; MT_CONTEXT_IN_PARTS as in a hidden parameter). patch.def assigns them to instructions.  They always
+ * return success (else the warp would be ended), use no shared memory and no stack, and name only parameters
+ * that all versions of the API have. Tests compile the file for the host. */
 #ifdef __CUDACC__
 #include "format/cta_rule.h"
 #include "device/warp.h"
 #else
-#include "format/cta_rule.h" /* what stands for warp.h was included before */
+#include "format/cta_rule.h" /* a replacement for warp.h was included before */
 #endif
 #include "device/write.h"
 
@@ -19,22 +18,22 @@
 #define PATCH int
 #define PATCH_INLINE static inline
 #endif
-enum { PATCH_OK = 0 }; /* SANITIZER_PATCH_SUCCESS */
+enum { PATCH_OK = 0 }; /* value of SANITIZER_PATCH_SUCCESS */
 
 /* Bits of an access's flags: SANITIZER_MEMORY_DEVICE_FLAG_READ, _WRITE, _PREFETCH, _ATOMIC_WRITE_ONLY (an
- * atomic whose result nobody uses, which versions before 13.4 call a read and a write). */
+ * atomic with an unused result, which versions before 13.4 call a read and a write). */
 enum { PATCH_READ = 1, PATCH_WRITE = 2, PATCH_PREFETCH = 8, PATCH_ATOMIC = 256 };
-/* Sanitizer_CudaBarrierInstructionKind: what is done to an mbarrier. */
+/* Sanitizer_CudaBarrierInstructionKind: operation on an mbarrier. */
 enum { PATCH_INIT = 1, PATCH_ARRIVE = 2, PATCH_LAST_ARRIVE = 5, PATCH_WAIT = 6 };
 
-/* ---- whose records, of which lanes --------------------------------------------------------------- */
+/* ---- context and lanes of a record --------------------------------------------------------------- */
 
 PATCH_INLINE struct mt_gpu_context *patch_whole(void *data)
 {
     return (struct mt_gpu_context *)((uint64_t)data & ~(uint64_t)MT_CONTEXT_IN_PARTS);
 }
 
-/* NULL: there is nothing to record. */
+/* Returns NULL if nothing is to be recorded. */
 PATCH_INLINE struct mt_gpu_context *patch_context(void *data)
 {
     struct mt_gpu_context *c = patch_whole(data);
@@ -52,14 +51,14 @@ PATCH_INLINE uint32_t patch_site(const struct mt_gpu_context *c, uint64_t pc)
     return mt_packet_site_of(pc, c->code);
 }
 
-/* The active lanes that are at this instruction: those of several may run a patch together. It has one size
- * and kind, so its place is all that is compared. */
+/* Returns the active lanes at this instruction: lanes at several ones may run a patch together. An
+ * instruction has one size and kind, so comparing its address is enough. */
 PATCH_INLINE uint32_t patch_lanes(uint64_t pc)
 {
     return write_lanes_at((uint32_t)(pc / 16));
 }
 
-/* An access that is made once for all lanes that are there, whose parameters are the same. */
+/* For an access made once for all active lanes, with equal parameters. */
 PATCH_INLINE int patch_is_first(uint32_t mask)
 {
     return mt_lane() == mt_lowest(mask);
@@ -67,7 +66,7 @@ PATCH_INLINE int patch_is_first(uint32_t mask)
 
 /* ---- accesses ------------------------------------------------------------------------------------ */
 
-/* -1: no access. */
+/* Returns -1 if it is no access. */
 PATCH_INLINE int patch_type(uint32_t flags)
 {
     uint32_t both = flags & (PATCH_READ | PATCH_WRITE);
@@ -89,14 +88,14 @@ PATCH_INLINE int patch_access(void *data, uint64_t pc, uint64_t address, uint32_
     return PATCH_OK;
 }
 
-/* The same of an instruction that says itself what it does. */
+/* Records an access of an instruction with a known type. */
 PATCH_INLINE void patch_record(struct mt_gpu_context *c, uint64_t pc, uint64_t address, uint32_t size,
                                uint32_t type)
 {
     mt_write_access(c, patch_lanes(pc), address, mt_rec_meta(type, size), patch_site(c, pc));
 }
 
-/* `bytes` at once, made by the lowest lane. */
+/* Records one block of `bytes`, made by the lowest lane. */
 PATCH_INLINE void patch_block(struct mt_gpu_context *c, uint64_t pc, uint64_t address, uint64_t bytes,
                               uint32_t type)
 {
@@ -120,8 +119,9 @@ PATCH mt_patch_local(void *data, uint64_t pc, void *address, uint32_t size, uint
 
 /* ---- shared memory ------------------------------------------------------------------------------- */
 
-/* As traces have it: an offset in the CTA's own, or in that of another one of the cluster, whose rank + 1 is
- * in the upper half. The hardware has the rank in the bits above the offset's 24. */
+/* Returns the address as in traces: an offset in the CTA's own shared memory, or in that of another CTA of
+ * the cluster, with its rank + 1 in the upper half. The hardware has the rank in the bits above a 24-bit
+ * offset. */
 PATCH_INLINE uint64_t patch_cluster_address(uint32_t address)
 {
     uint32_t rank = address >> 24, offset = address & 0xffffff;
@@ -148,7 +148,7 @@ PATCH mt_patch_cluster(void *data, uint64_t pc, void *address, uint32_t size, ui
                         MT_IN_SHARED);
 }
 
-/* A row of 16 bytes of each matrix by a lane: eight lanes for each of `count` matrices. */
+/* Each lane accesses a row of 16 bytes of a matrix: eight lanes for each of `count` matrices. */
 PATCH mt_patch_matrix(void *data, uint64_t pc, uint32_t address, uint32_t size, uint32_t flags,
                       uint32_t count)
 {
@@ -178,8 +178,8 @@ PATCH mt_patch_fill(void *data, uint64_t pc, uint32_t to, uint32_t words)
     return PATCH_OK;
 }
 
-/* Operands that tensor cores read from shared memory: which lane reads what, nobody says. `warps` is 0 where
- * the instruction does nothing but end a group. */
+/* Operands read by tensor cores from shared memory; the lanes that read them are unknown. `warps` is 0 if the
+ * instruction only ends a group. */
 PATCH mt_patch_operands(void *data, uint64_t pc, uint32_t a, uint32_t a_bytes, uint32_t b, uint32_t b_bytes,
                         uint32_t flags, uint32_t warps)
 {
@@ -192,7 +192,7 @@ PATCH mt_patch_operands(void *data, uint64_t pc, uint32_t a, uint32_t a_bytes, u
 
 /* ---- copies -------------------------------------------------------------------------------------- */
 
-/* cp.async; `from` is NULL where nothing is read and zeros are written. */
+/* cp.async; `from` is NULL if nothing is read and zeros are written. */
 PATCH mt_patch_copy(void *data, uint64_t pc, void *from, uint32_t to, uint32_t size)
 {
     struct mt_gpu_context *c = patch_context(data);
@@ -203,7 +203,7 @@ PATCH mt_patch_copy(void *data, uint64_t pc, void *from, uint32_t to, uint32_t s
     return PATCH_OK;
 }
 
-/* Into shared memory of this CTA, or of each one of the cluster that has a bit in `data`'s upper half. */
+/* To shared memory of this CTA, or of each CTA of the cluster with a bit in `data`'s upper half. */
 PATCH mt_patch_bulk_load(void *user, uint64_t pc, uint64_t from, uint32_t to, uint32_t barrier, uint32_t data,
                          uint32_t multicast)
 {
@@ -219,7 +219,7 @@ PATCH mt_patch_bulk_load(void *user, uint64_t pc, uint64_t from, uint32_t to, ui
     return PATCH_OK;
 }
 
-/* From shared memory: a store, or an atomic, of global memory. */
+/* From shared memory: a store to, or an atomic on, global memory. */
 PATCH_INLINE int patch_bulk_out(void *data, uint64_t pc, uint64_t to, uint32_t from, uint32_t blocks,
                                 uint32_t type)
 {
@@ -269,7 +269,7 @@ PATCH mt_patch_bulk_add(void *data, uint64_t pc, uint32_t from, uint32_t to, uin
     return patch_bulk_across(data, pc, from, to, blocks, MT_ATOMIC);
 }
 
-/* A tensor's box: what its bytes are, only the tensor map says. */
+/* A box of a tensor, whose bytes only the tensor map tells. */
 PATCH mt_patch_tensor(void *data, uint64_t pc)
 {
     struct mt_gpu_context *c = patch_context(data);
@@ -310,8 +310,8 @@ PATCH mt_patch_cluster_wait(void *data, uint64_t pc)
     return patch_sync(data, pc, MT_SYNC_BARRIER, MT_SYNC_OF_NUMBER, MT_BARRIER_CLUSTER);
 }
 
-/* An mbarrier whose address is a pointer, or an offset in shared memory, in its lower bits. Of arrivals and
- * waits nobody says the phase, so which one they belong to is not known. */
+/* An operation on an mbarrier, whose address is a pointer, or an offset in shared memory, in the lower bits.
+ * The phase of arrivals and waits is unknown. */
 PATCH_INLINE int patch_object(void *data, uint64_t pc, uint64_t object, uint32_t kind)
 {
     if (kind == PATCH_INIT)
@@ -328,7 +328,7 @@ PATCH mt_patch_object(void *data, uint64_t pc, void *object, uint32_t kind)
     return patch_object(data, pc, (uint64_t)object, kind);
 }
 
-/* A wait that may have to be tried again: the one that was over counts. */
+/* A wait that may have to be retried: only the successful one counts. */
 PATCH mt_patch_attempt(void *data, uint64_t pc, void *object, uint32_t kind, uint32_t count, uint32_t over)
 {
     (void)count;
@@ -348,7 +348,7 @@ PATCH mt_patch_tensor_arrive(void *data, uint64_t pc, uint32_t object)
 
 /* ---- ends ---------------------------------------------------------------------------------------- */
 
-/* Of every CTA, traced or not: a launch is over when all of its threads are. */
+/* Called in every CTA, traced or not: a launch has ended when all of its threads have. */
 PATCH mt_patch_exit(void *data, uint64_t pc)
 {
     struct mt_gpu_context *c = patch_whole(data);
