@@ -1,7 +1,7 @@
-/* pthread_cancel may end a thread of the program where it waits, reads or writes: inside a CUDA call as well,
- * and then with our locks held, for ever. So what may be cancelled here is not: libmemtrace.so is linked with
- * --wrap=NAME for each of these functions (runtime/CMakeLists.txt), and the thread ends at its own next point
- * of cancellation. */
+/* Functions that are points of cancellation, with cancellation disabled. pthread_cancel may end a thread of
+ * the program where it waits, reads or writes: also inside a CUDA call, with our locks held for ever. So
+ * libmemtrace.so is linked with --wrap=NAME for each of these functions (runtime/CMakeLists.txt), and the
+ * thread ends at its own next point of cancellation. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -48,13 +48,13 @@ UNCANCELLED(int, pthread_cond_timedwait,
 UNCANCELLED(int, pthread_cond_clockwait,
             (pthread_cond_t * c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until),
             (c, m, clock, until))
-/* The same as compilers check them by default in some distributions. */
+/* Checked variants, which compilers use by default in some distributions. */
 UNCANCELLED(char *, __fgets_chk, (char *s, size_t room, int n, FILE *f), (s, room, n, f))
 UNCANCELLED(ssize_t, __pread_chk, (int fd, void *p, size_t n, off_t at, size_t room), (fd, p, n, at, room))
 UNCANCELLED(ssize_t, __read_chk, (int fd, void *p, size_t n, size_t room), (fd, p, n, room))
 UNCANCELLED(ssize_t, __recv_chk, (int fd, void *p, size_t n, size_t room, int flags), (fd, p, n, room, flags))
 
-/* Those with any number of arguments. */
+/* Functions with variable arguments. */
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
 int __real_openat(int folder, const char *path, int flags, ...);

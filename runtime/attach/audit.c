@@ -1,10 +1,8 @@
 /* libmemtrace-attach.so: makes libmemtrace.so the CUDA runtime of programs that were not built for it. An
- * auditor of the dynamic linker (LD_AUDIT): docs/design/attach.md. Below: which file the program is;
- * functions of libmemtrace.so as it lies in memory; jumps over the functions of a static CUDA runtime; what
- * the dynamic linker calls.
- *
- * Runs before all constructors and under the dynamic linker's lock: no malloc, no stdio, no calls into the
- * program. */
+ * auditor of the dynamic linker (LD_AUDIT): docs/design/attach.md. Parts of this file: file of the program;
+ * functions of libmemtrace.so in memory; jumps over the functions of a static CUDA runtime; callbacks of the
+ * dynamic linker.  Runs before all constructors and under the dynamic linker's lock: no malloc, no stdio, no
+ * calls into the program. */
 #include "base/part.h"
 #include "base/attach.h"
 #include "base/binary.h"
@@ -34,25 +32,26 @@ struct attach_library {
 struct attach_takeover {
     const struct mt_binary *object;
     const struct mt_binary_symbols *symbols;
-    uintptr_t base;                       /* where the object lies */
+    uintptr_t base;                       /* load address of the object */
     const struct attach_library *library; /* libmemtrace.so */
-    unsigned node;                        /* of the object's version of CUDA */
-    unsigned taken, missing;              /* out: functions */
-    const char *why;                      /* out: what went wrong */
+    unsigned node;                        /* version node for the object's CUDA version */
+    unsigned taken, missing;              /* out: numbers of functions */
+    const char *why;                      /* out: reason of the failure */
     int error;                            /* out: its errno, or 0 */
-    char name[80];                        /* out: the function it went wrong with, or "" */
+    char name[80];                        /* out: the function that failed, or "" */
 };
 
-/* Which file an object came from. The program itself has no name in its link map, and its file may be gone.
- */
+/* File of an object. The program itself has no name in its link map, and its file may be gone. */
 
-/* Did the kernel start the program, or the dynamic linker, which then is /proc/self/exe? */
+/* Returns whether the kernel started the program; if the dynamic linker was run as a command, it is
+ * /proc/self/exe itself. */
 static int program_is_exe(void)
 {
     return getauxval(AT_BASE) != 0;
 }
 
-/* "55d0-55d8 r--p 0000 08:01 17    /x/y": is the address in it? range: its first word; path: "" for none. */
+/* Parses "55d0-55d8 r--p 0000 08:01 17    /x/y" and returns whether it contains the address. range: its first
+ * word; path: "" for none. */
 static int program_line(const char *line, uintptr_t address, char range[40], char path[PATH_MAX])
 {
     char *end;
@@ -65,7 +64,7 @@ static int program_line(const char *line, uintptr_t address, char range[40], cha
     return 1;
 }
 
-/* A line feed in a name is written as \012 there. */
+/* Decodes \012, which stands for a line feed in a name. */
 static void program_feeds(char *path)
 {
     char *to = path;
@@ -79,7 +78,7 @@ static void program_feeds(char *path)
     *to = 0;
 }
 
-/* The file that is mapped at an address, as /proc/self/maps has it. 0, or -1. */
+/* Finds the file mapped at an address in /proc/self/maps. Returns 0 or -1. */
 static int program_mapped(uintptr_t address, char range[40], char path[PATH_MAX])
 {
     char text[4 * PATH_MAX], *feed;
@@ -104,7 +103,7 @@ static int program_mapped(uintptr_t address, char range[40], char path[PATH_MAX]
     return found ? 0 : -1;
 }
 
-/* The object's path, which may be gone: its own, or in `room`. */
+/* Returns the object's path, its own or in `room`; the file may be gone. */
 static const char *attach_path(const struct link_map *map, char room[PATH_MAX])
 {
     char range[40];
@@ -117,28 +116,28 @@ static const char *attach_path(const struct link_map *map, char room[PATH_MAX])
     return room;
 }
 
-/* Its file, also of a program that was deleted or never had a name, or that is run by the dynamic linker as a
- * command; as mt_binary_open. */
+/* Opens the object's file, as mt_binary_open does, even if the program was deleted, never had a name, or is
+ * run by the dynamic linker as a command. */
 static int attach_program_open(struct mt_binary *o, const struct link_map *map, const char *path)
 {
     char range[40], room[PATH_MAX], link[64] = "/proc/self/exe";
     if (*map->l_name)
         return mt_binary_open(o, path);
     if (!program_is_exe() && program_mapped((uintptr_t)map->l_ld, range, room) == 0)
-        snprintf(link, sizeof link, "/proc/self/map_files/%s", range); /* not for everybody */
+        snprintf(link, sizeof link, "/proc/self/map_files/%s", range); /* needs privileges on some systems */
     int first = mt_binary_open(o, program_is_exe() ? link : path);
     return first && mt_binary_open(o, program_is_exe() ? path : link) != 0 ? first : 0;
 }
 
-/* Functions of a loaded library by name and version node, without the dynamic linker, which is at work. */
+/* Lookup of a library's functions by name and version node, without the dynamic linker, which is busy. */
 
-/* Addresses in the dynamic section have been relocated, or not, as the dynamic linker likes. */
+/* Returns an address of the dynamic section, which the dynamic linker may or may not have relocated. */
 static const void *library_at(const struct attach_library *l, uint64_t address)
 {
     return (const void *)(address < l->base ? l->base + address : address);
 }
 
-/* 0, or -1: it lacks one of these tables. */
+/* Returns 0, or -1 if one of these tables is missing. */
 static int attach_library_read(struct attach_library *l, const struct link_map *map)
 {
     *l = (struct attach_library){.base = map->l_addr};
@@ -165,7 +164,7 @@ static int attach_library_read(struct attach_library *l, const struct link_map *
     return l->symbols && l->strings && l->hash && l->versions && l->nodes ? 0 : -1;
 }
 
-/* Number of the version node of this name, or 0. */
+/* Returns the number of the version node of this name, or 0. */
 static unsigned attach_library_node(const struct attach_library *l, const char *name)
 {
     for (const Elf64_Verdef *v = l->nodes;; v = (const Elf64_Verdef *)((const char *)v + v->vd_next)) {
@@ -185,10 +184,11 @@ static uint32_t library_hash(const char *name)
     return h;
 }
 
-/* The function under this node (0: any), or NULL. */
+/* Returns the function under this node (0: any), or NULL. */
 static void *attach_library_find(const struct attach_library *l, const char *name, unsigned node)
 {
-    /* buckets, first symbol, words of the Bloom filter, its shift; the filter; the buckets; the chains */
+    /* header: number of buckets, first symbol, words of the Bloom filter, its shift; then filter, buckets,
+     * chains */
     const uint32_t *t = l->hash, h = library_hash(name);
     const uint32_t *buckets = t + 4 + 2 * (size_t)t[2], *chains = buckets + t[0];
     uint32_t i = buckets[h % t[0]];
@@ -205,7 +205,7 @@ static void *attach_library_find(const struct attach_library *l, const char *nam
     }
 }
 
-/* Writes jumps over the functions of a static CUDA runtime in memory, to libmemtrace.so's. */
+/* Writes jumps to libmemtrace.so's functions over those of a static CUDA runtime in memory. */
 
 enum { JUMP = 14, THUNK = 32, NEAR = 16 };
 
@@ -221,7 +221,7 @@ static int takeover_fail(struct attach_takeover *t, const char *why, int error, 
     return -1;
 }
 
-/* A function of the runtime by its name: cudaX or __cudaX. Those of C++ have other names. */
+/* Returns whether a name is one of the runtime: cudaX or __cudaX. C++ functions have other names. */
 static int takeover_is_named(const char *name)
 {
     name += strncmp(name, "__", 2) == 0 ? 2 : 0;
@@ -234,8 +234,8 @@ static int takeover_is_function(const struct attach_takeover *t, const Elf64_Sym
            takeover_is_named(mt_binary_name(t->symbols, y));
 }
 
-/* Where the runtime's code lies: between those of its functions that are known. A function of the program's
- * own whose name begins like theirs is outside: the runtime comes out of one object file. */
+/* Returns the range of the runtime's code, between its known functions. A function of the program with such a
+ * name is outside, since the runtime comes from one object file. */
 static struct stretch takeover_range(const struct attach_takeover *t)
 {
     struct stretch r = {UINT64_MAX, 0};
@@ -250,8 +250,7 @@ static struct stretch takeover_range(const struct attach_takeover *t)
     return r;
 }
 
-/* Is there room for a jump at a function that is shorter than one? What lies between functions is never run.
- */
+/* Returns whether a jump fits at a function shorter than it: bytes between functions are never run. */
 static int takeover_has_room(const struct attach_takeover *t, const Elf64_Sym *y)
 {
     if (y->st_size >= JUMP)
@@ -266,7 +265,7 @@ static int takeover_has_room(const struct attach_takeover *t, const Elf64_Sym *y
     return 1;
 }
 
-/* The segment of code that has all of it, or NULL. */
+/* Returns the code segment that contains the whole range, or NULL. */
 static const Elf64_Phdr *takeover_segment(const struct attach_takeover *t, struct stretch r)
 {
     for (unsigned i = 0; i < t->object->nsegments; i++) {
@@ -278,7 +277,8 @@ static const Elf64_Phdr *takeover_segment(const struct attach_takeover *t, struc
     return NULL;
 }
 
-/* 1 with y->st_value in r: it is to be taken over. *to is NULL where libmemtrace.so has no such function. */
+/* Returns 1 if the function at y->st_value is in r and must be replaced. *to is NULL if libmemtrace.so lacks
+ * it. */
 static int takeover_wants(const struct attach_takeover *t, struct stretch r, const Elf64_Sym *y, void **to)
 {
     if (!takeover_is_function(t, y) || y->st_value < r.begin || y->st_value >= r.end)
@@ -287,7 +287,7 @@ static int takeover_wants(const struct attach_takeover *t, struct stretch r, con
     return 1;
 }
 
-/* Counts, and looks whether all can be done before anything is. */
+/* Counts the functions, and checks that all can be replaced before any is. */
 static int takeover_count(struct attach_takeover *t, struct stretch r)
 {
     void *to;
@@ -303,7 +303,7 @@ static int takeover_count(struct attach_takeover *t, struct stretch r)
     return 0;
 }
 
-/* For functions that libmemtrace.so lacks: code that calls it with the name. Both tables stay as long as the
+/* For functions missing in libmemtrace.so: code that calls it with the name. Both tables live as long as the
  * process. */
 struct thunks {
     unsigned char *code;
@@ -359,7 +359,7 @@ static int takeover_protection(const Elf64_Phdr *p)
            (p->p_flags & PF_X ? PROT_EXEC : 0);
 }
 
-/* 0, or -1 and words in t: the object is as it was. */
+/* Returns 0, or -1 with the reason in t: the object is then unchanged. */
 static int attach_takeover(struct attach_takeover *t)
 {
     struct stretch r = takeover_range(t);
@@ -372,13 +372,14 @@ static int attach_takeover(struct attach_takeover *t)
         return -1;
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (t->base + r.begin) & -page,
               end = (t->base + r.end + page - 1) & -page;
-    /* Never writable and executable at once: nobody runs this code yet, and this one lies elsewhere. */
+    /* Never writable and executable at once: this code is not running yet, and ours lies elsewhere. */
     if (mprotect((void *)begin, end - begin, PROT_READ | PROT_WRITE) != 0)
         return takeover_fail(t, "mprotect", errno, "");
     takeover_write(t, r, &h);
     if (mprotect((void *)begin, end - begin, takeover_protection(segment)) != 0 ||
         (h.room && mprotect(h.code, h.room * (size_t)THUNK, PROT_READ | PROT_EXEC) != 0))
-        return takeover_fail(t, "mprotect", errno, ""); /* it ends there with a segmentation fault */
+        return takeover_fail(t, "mprotect", errno,
+                             ""); /* the program will fail with a segmentation fault there */
     return 0;
 }
 
@@ -386,16 +387,16 @@ static int attach_takeover(struct attach_takeover *t)
 #define RELINK "relink it with NVCC_APPEND_FLAGS=\"--cudart=shared\" (or nvcc --cudart=shared)"
 
 enum { WAITING = 8192 };
-static uintptr_t *waiting[WAITING]; /* cookies of what is mapped, and not looked at yet */
+static uintptr_t *waiting[WAITING]; /* cookies of mapped objects not examined yet */
 static unsigned nwaiting, lost;
 static struct link_map *runtime;     /* libmemtrace.so */
-static struct link_map *stand_in;    /* libmemtrace-libraries.so: what it asks for is what it stands in for */
-static char stand_in_name[PATH_MAX]; /* that the dynamic linker knows it by */
+static struct link_map *stand_in;    /* libmemtrace-libraries.so; its own requests go to the real libraries */
+static char stand_in_name[PATH_MAX]; /* its name for the dynamic linker */
 static struct attach_library library;
-static char folder[PATH_MAX - 64]; /* this library's */
+static char folder[PATH_MAX - 64]; /* folder of this library */
 
-/* One line on stderr: "memtrace: …". Not mt_report: its settings and their constructors are for the program,
- * in which this library is not. */
+/* Writes one line to stderr: "memtrace: …". Not mt_report, whose settings and constructors belong to the
+ * program's namespace; this library is outside of it. */
 __attribute__((format(printf, 1, 2))) static void audit_say(const char *format, ...)
 {
     char text[1024] = "memtrace: ";
@@ -406,11 +407,11 @@ __attribute__((format(printf, 1, 2))) static void audit_say(const char *format, 
     va_end(ap);
     n += m < 0 ? 0 : (size_t)m < sizeof text - n - 1 ? (size_t)m : sizeof text - n - 2;
     text[n++] = '\n';
-    if (write(STDERR_FILENO, text, n) < 0) /* nowhere left to say it */
+    if (write(STDERR_FILENO, text, n) < 0) /* no other way to report it */
         return;
 }
 
-/* What the process began with: the program may change its environment. */
+/* Settings at the start of the process, as the program may change its environment. */
 static int verbose, wants_cpu;
 
 static void audit_settings(void)
@@ -428,7 +429,7 @@ static const char *audit_base_name(const char *path)
 
 /* ---- static runtimes ---- */
 
-/* 0; -1: it is left as it is, which was said. */
+/* Returns 0, or -1 after a report if the runtime is left as it is. */
 static int audit_take_over(const char *path, struct attach_takeover *t, int major)
 {
     if (!library.symbols) {
@@ -454,15 +455,15 @@ static int audit_take_over(const char *path, struct attach_takeover *t, int majo
     return done ? 0 : -1;
 }
 
-/* What the dynamic linker keeps for us with each object: its link map, and in the low bits whether it has a
- * CUDA runtime of its own that is left as it is. Such a one checks private tables of NVIDIA's driver: ours is
- * not for it. */
+/* Data of the dynamic linker for each object: its link map, with low bits that tell if it has a CUDA runtime
+ * that was left as it is. Such a runtime checks private tables of NVIDIA's driver, so it must not get ours.
+ */
 enum audit_left {
     NOT_LEFT,
-    LEFT_SAID,     /* it has kernels, and the reason was said */
-    LEFT_NAMELESS, /* it has kernels, and its symbols are gone */
+    LEFT_SAID,     /* has kernels, and the reason was reported */
+    LEFT_NAMELESS, /* has kernels, and its symbols are stripped */
     LEFT_EMPTY,    /* the same, without kernels */
-    LEFT_TOLD,     /* it is at work, and all was said */
+    LEFT_TOLD,     /* in use, and everything was reported */
     LEFT_BITS = 7
 };
 
@@ -481,7 +482,7 @@ static int audit_has_gpu(void)
     return !wants_cpu && (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0);
 }
 
-/* It is at work, and what it does is in no trace. */
+/* Reports that the runtime is in use, and in no trace. */
 static void audit_tell_left(uintptr_t *cookie)
 {
     enum audit_left state = *cookie & LEFT_BITS;
@@ -501,7 +502,8 @@ static void audit_tell_left(uintptr_t *cookie)
     __atomic_add_fetch(&told->count, 1, __ATOMIC_RELEASE);
 }
 
-/* Without a GPU it does nothing before it looks for a driver: many libraries never do. */
+/* Leaves a runtime. Without a GPU it does nothing before it looks for a driver, and many libraries never do.
+ */
 static void audit_leave(uintptr_t *cookie, enum audit_left state)
 {
     audit_set_left(cookie, state);
@@ -509,8 +511,8 @@ static void audit_leave(uintptr_t *cookie, enum audit_left state)
         audit_tell_left(cookie);
 }
 
-/* NVIDIA's libraries that PyTorch and others load and seldom call. If they are called, they fail and say so:
- * their kernels are no part of the program that it would lose without a word. */
+/* Returns 1 for NVIDIA's libraries that PyTorch and others load but seldom call. If called, they fail with a
+ * message, so no kernels of theirs are lost silently. */
 static int audit_is_told_by_itself(const char *base)
 {
     static const char *const names[] = {"libcusparseLt.so", "libcufile.so", NULL};
@@ -520,7 +522,7 @@ static int audit_is_told_by_itself(const char *base)
     return 0;
 }
 
-/* 0, or an errno value, which was said: nobody can know what is in it. */
+/* Opens a file. Returns 0, or an errno value after a report: its contents are then unknown. */
 static int audit_open(struct mt_binary *o, const struct link_map *map, const char *path)
 {
     int why = attach_program_open(o, map, path);
@@ -531,7 +533,7 @@ static int audit_open(struct mt_binary *o, const struct link_map *map, const cha
     return why;
 }
 
-/* A library of the tables of runtime/libraries. */
+/* Returns whether a library is in the tables of runtime/libraries. */
 static int audit_is_tabled(const char *base)
 {
     static const char *const names[] = {MT_LIBRARY_NAMES};
@@ -541,8 +543,8 @@ static int audit_is_tabled(const char *base)
     return 0;
 }
 
-/* Is our library there under this name? Then its path. What is there is a link to it, or where there can be
- * no links, as in a wheel, a file that only has the name. */
+/* Returns whether our library exists under this name, with its path. It is a link to it, or where links are
+ * impossible, as in a wheel, a copy under that name. */
 static int audit_stands_for(const char *name, const char *library, char path[PATH_MAX])
 {
     snprintf(path, PATH_MAX, "%smemtrace/cudart/%s", folder, name);
@@ -551,7 +553,7 @@ static int audit_stands_for(const char *name, const char *library, char path[PAT
     return known;
 }
 
-/* One that libmemtrace-libraries.so stands in for where there is no GPU. */
+/* Returns whether libmemtrace-libraries.so replaces the library, without a GPU. */
 static int audit_is_stand_in(const char *base, char path[PATH_MAX])
 {
     return !audit_has_gpu() && audit_is_tabled(base) &&
@@ -566,9 +568,9 @@ static void audit_look(uintptr_t *cookie)
     struct mt_binary o;
     struct attach_takeover t = {.object = &o, .base = map->l_addr};
     int major, tabled = audit_is_tabled(audit_base_name(path));
-    if ((*map->l_name && !strchr(path, '/')) ||           /* the kernel's */
-        (tabled && stand_in) ||                           /* it knows their calls */
-        audit_is_stand_in(audit_base_name(path), ours) || /* found here, and ours is loaded */
+    if ((*map->l_name && !strchr(path, '/')) ||           /* the kernel's vdso */
+        (tabled && stand_in) ||                           /* their calls are traced */
+        audit_is_stand_in(audit_base_name(path), ours) || /* found in this folder, and ours is loaded */
         audit_open(&o, map, path) != 0)
         return;
     switch (mt_binary_cudart(&o, &t.symbols, &major)) {
@@ -577,13 +579,13 @@ static void audit_look(uintptr_t *cookie)
             audit_leave(cookie, LEFT_SAID);
         break;
     case MT_CUDART_NAMELESS:
-        /* Without kernels, as NVIDIA's bindings for Python: nothing is lost, it fails. */
+        /* Without kernels, such as NVIDIA's Python bindings: it fails, but nothing is lost. */
         audit_leave(cookie, mt_binary_section(&o, ".nv_fatbin") != 0 &&
                                     (audit_has_gpu() || !audit_is_told_by_itself(audit_base_name(path)))
                                 ? LEFT_NAMELESS
                                 : LEFT_EMPTY);
         break;
-    default: /* such as cuFFT, in which no runtime is to be seen */
+    default: /* such as cuFFT, where no runtime can be recognised */
         if (tabled)
             audit_leave(cookie, LEFT_SAID);
         break;
@@ -591,7 +593,7 @@ static void audit_look(uintptr_t *cookie)
     mt_binary_close(&o);
 }
 
-/* ---- what the dynamic linker calls ---- */
+/* ---- callbacks of the dynamic linker ---- */
 
 EXPORT unsigned la_version(unsigned version)
 {
@@ -605,8 +607,8 @@ EXPORT unsigned la_version(unsigned version)
     return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
-/* The major version in libcudart.so.12, libcudart.so.12.4.127, libcudart-1a2b3c.so.12; -1: no such name, 0:
- * none in it. */
+/* Returns the major version in libcudart.so.12, libcudart.so.12.4.127 or libcudart-1a2b3c.so.12; -1: another
+ * name, 0: no version. */
 static int audit_major(const char *name)
 {
     const char *so = strncmp(name, "libcudart", 9) == 0 ? strstr(name, ".so") : NULL;
@@ -621,8 +623,8 @@ static int audit_is_driver_name(const char *name)
            strcmp(audit_base_name(name), "libcuda.so") == 0;
 }
 
-/* In the folder that memtrace run names in LD_LIBRARY_PATH, for programs which look for the driver there.
- * Nothing else is in it: places where other libraries really may be come later. */
+/* Returns whether the name is in the folder that memtrace run puts into LD_LIBRARY_PATH, for programs that
+ * look for the driver there. The folder contains nothing else: other libraries are found in later ones. */
 static int audit_is_shown(const char *name)
 {
     static const char below[] = "memtrace/driver/";
@@ -630,8 +632,8 @@ static int audit_is_shown(const char *name)
     return strncmp(name, folder, n) == 0 && strncmp(name + n, below, sizeof below - 1) == 0;
 }
 
-/* The driver is ours where there is none, or where the CPU device is asked for: on a GPU NVIDIA's runtime
- * needs its own. */
+/* Returns whether to answer with our driver: if there is none, or if the CPU device is requested. On a GPU
+ * NVIDIA's runtime needs its own. */
 static int audit_is_driver(const char *name, uintptr_t *cookie)
 {
     int asks = (*cookie & LEFT_BITS) != NOT_LEFT;
@@ -642,13 +644,13 @@ static int audit_is_driver(const char *name, uintptr_t *cookie)
     return !asks && (audit_is_shown(name) || access(name, R_OK) != 0 || wants_cpu);
 }
 
-/* Libraries that libmemtrace.so stands before, and where it looks for their paths. */
+/* Libraries that libmemtrace.so intercepts, and its variables for their paths. */
 static const struct {
     const char *file, *symbols, *place;
 } before[] = {{"libnvrtc.so", "nvrtc", "__mt_attach_nvrtc"},
               {"libnvJitLink.so", "nvJitLink", "__mt_attach_nvjitlink"}};
 
-/* Has libmemtrace.so all functions of the library? A newer one may have more. */
+/* Returns whether libmemtrace.so has all functions of the library. A newer one may have more. */
 static int audit_knows(const char *path, const char *begin)
 {
     struct mt_binary o;
@@ -669,7 +671,7 @@ static int audit_knows(const char *path, const char *begin)
     return known;
 }
 
-/* A path to NVRTC or nvJitLink, whose place libmemtrace.so must know; of several in one process only the
+/* Intercepts a path to NVRTC or nvJitLink and tells it to libmemtrace.so; of several in one process only the
  * first. */
 static const char *audit_before(const char *name)
 {
@@ -689,7 +691,7 @@ static const char *audit_before(const char *name)
     return NULL;
 }
 
-/* Where the program would have found cuRAND, which may be in a package of Python. */
+/* Tells the path of the cuRAND that the program would use, which may be in a Python package. */
 static void audit_tell_place(const char *name)
 {
     char *place = library.symbols && strncmp(audit_base_name(name), "libcurand.so", 12) == 0
@@ -699,9 +701,9 @@ static void audit_tell_place(const char *name)
         strcpy(place, name);
 }
 
-/* A name with no slash stays: libmemtrace.so must come to be known by it. Each place where it is then looked
- * for is answered with ours, so that neither a run path nor a cache comes first. libmemtrace.so itself looks
- * for the real one. */
+/* Answers searches. A name without a slash is kept, as libmemtrace.so must become known by it. Each path then
+ * tried for it is answered with ours, so that neither a run path nor a cache comes first. Searches of
+ * libmemtrace.so itself find the real library. */
 EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
 {
     static char ours[PATH_MAX], nowhere[] = "/dev/null/libcuda.so.1";
@@ -751,7 +753,7 @@ EXPORT unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie
         waiting[nwaiting++] = cookie;
     else if (!lost++)
         audit_say("more than %d libraries at once: CUDA runtimes in the others are not taken over", WAITING);
-    return 0; /* its calls are none of ours */
+    return 0; /* its calls are not intercepted */
 }
 
 EXPORT unsigned la_objclose(uintptr_t *cookie)
@@ -762,7 +764,7 @@ EXPORT unsigned la_objclose(uintptr_t *cookie)
     return 0;
 }
 
-/* All that one dlopen needs is mapped, and no constructor of it has run. */
+/* Called when everything for one dlopen is mapped, and none of its constructors has run. */
 EXPORT void la_activity(uintptr_t *cookie, unsigned what)
 {
     if (what != LA_ACT_CONSISTENT)

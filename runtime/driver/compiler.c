@@ -1,5 +1,5 @@
 /* NVIDIA's libraries that link and compile device code at run time: cuLink* on the CPU device, and NVRTC and
- * nvJitLink, before which libmemtrace.so stands. On a GPU the real ones alone run. */
+ * nvJitLink, which libmemtrace.so intercepts. On a GPU only the real ones run. */
 #define _GNU_SOURCE
 #include "api/device/device.h"
 #include "base/report.h"
@@ -25,24 +25,24 @@
 typedef long compiler_function(long, long, long, long, long, long);
 
 struct compiler {
-    const char *place;         /* written by the auditor: where the program would have found it, or "" */
+    const char *place;         /* set by the auditor: path that the program would have used, or "" */
     const char *file;          /* "libnvrtc.so" */
-    compiler_function *failed; /* instead of a function that is not there */
-    void *_Atomic real;        /* once it is open */
+    compiler_function *failed; /* called instead of a missing function */
+    void *_Atomic real;        /* set once it is open */
     _Atomic int said;
 };
 
-/* For the hook in Python: a folder of packages in which NVIDIA's may be. */
+/* Sets a folder of packages that may contain NVIDIA's, from the Python hook. */
 __attribute__((visibility("default"))) void __mt_python_packages(const char *folder);
 
-/* One exported name under its node ("@" and "@@" as for .symver) for the function `f` of the same file. */
+/* Exports one name under its node ("@" and "@@" as for .symver) for the function `f` of this file. */
 #define COMPILER_NODE(major, name, node, f)                                                                  \
     ".globl v" #major "." #name "\n.type v" #major "." #name ", @function\n.set v" #major "." #name ", " #f  \
     "\n.symver v" #major "." #name ", " #name node "\n"
 
 enum link_kind { MT_LINK_PTX, MT_LINK_CUBIN, MT_LINK_FATBIN };
 
-/* Our own library may have the name. */
+/* Returns NULL for our own library, which may have the name. */
 static void *compiler_is_real(void *h)
 {
     if (h && dlsym(h, "__mt_host_site")) {
@@ -52,8 +52,8 @@ static void *compiler_is_real(void *h)
     return h;
 }
 
-/* A folder of Python's packages with NVIDIA's in it, or "". Who asks the process whether the library is
- * loaded finds ours, and does not load the one that is there. */
+/* A folder of Python packages that contains NVIDIA's, or "". Code that checks whether the library is loaded
+ * finds ours, and does not load the one there. */
 static char compiler_packages[PATH_MAX];
 
 void __mt_python_packages(const char *folder)
@@ -81,7 +81,7 @@ static void *compiler_real(struct compiler *c)
     char file[64];
     if (!c->real && *c->place)
         c->real = compiler_is_real(dlopen(c->place, flags));
-    for (int major = 13; major > 11 && !c->real; major--) { /* where there was no auditor */
+    for (int major = 13; major > 11 && !c->real; major--) { /* without the auditor */
         snprintf(file, sizeof file, "%s.%d", c->file, major);
         if (!(c->real = compiler_packaged(file, flags)) && !(c->real = compiler_is_real(dlopen(file, flags))))
             c->real = compiler_is_real(mt_device_toolkit(file, flags));
@@ -89,7 +89,7 @@ static void *compiler_real(struct compiler *c)
     return c->real;
 }
 
-/* A function of the real library, or NULL; said once. Not for a thread that holds a lock. */
+/* Returns a function of the real library, or NULL after one report. Hold no lock. */
 static compiler_function *compiler_find(struct compiler *c, const char *name)
 {
     void *real = compiler_real(c);
@@ -147,18 +147,18 @@ static compiler_function *compiler_row(unsigned at)
                                           : rows[at].of->failed;
 }
 
-/* Arguments that are left out are 0. */
+/* Missing arguments are 0. */
 #define REAL(name, ...) REAL_6(AT_##name, __VA_ARGS__, 0, 0, 0, 0, 0)
 #define REAL_6(at, a, b, c, d, e, f, ...)                                                                    \
     (int)compiler_row(at)((long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
-/* ---- cuLink* on the CPU device: several pieces of device code become one image when they are loaded. */
+/* ---- cuLink* on the CPU device: several pieces of device code become one image when loaded. ---- */
 
-/* Code in a fatbin of its own: several of them may follow each other. */
+/* Code wrapped in a fatbin of its own, so that several can follow each other. */
 struct link_fatbin {
     uint32_t magic;
-    uint16_t version, header_size; /* 1; of these four */
-    uint64_t size;                 /* of what follows them */
+    uint16_t version, header_size; /* 1; size of these four fields */
+    uint64_t size;                 /* size of what follows them */
     uint16_t kind, entry_version;  /* 1 PTX, 2 machine code; 0x101 */
     uint32_t entry_header_size;    /* from `kind` on */
     uint64_t entry_size;
@@ -167,7 +167,7 @@ struct link_fatbin {
 };
 _Static_assert(offsetof(struct link_fatbin, code) == 16 + 64, "no gaps");
 
-/* Empty; free() ends it. NULL: no memory. */
+/* Returns empty code, released by free(), or NULL if out of memory. */
 static struct mt_linked_code *link_new(void)
 {
     struct mt_linked_code *code = calloc(1, sizeof *code);
@@ -178,7 +178,8 @@ static struct mt_linked_code *link_new(void)
     return code;
 }
 
-/* Adds a copy of one piece; PTX need not end with NUL. 0, or -1 without memory: as it was. */
+/* Adds a copy of one piece; PTX need not end with NUL. Returns 0, or -1 if out of memory, with the code
+ * unchanged. */
 static int link_add(struct mt_linked_code **code, enum link_kind kind, const void *data, size_t bytes)
 {
     int whole = kind == MT_LINK_FATBIN;
@@ -208,8 +209,8 @@ static int link_add(struct mt_linked_code **code, enum link_kind kind, const voi
 
 struct CUlinkState_st {
     struct mt_linked_code *code;
-    int machine; /* not only PTX is in it */
-    unsigned n;  /* what the program asked to be told: its own, and there until the end */
+    int machine; /* contains more than PTX */
+    unsigned n;  /* the program's log options, valid until the end */
     CUjit_option *options;
     void **values;
 };
@@ -228,14 +229,13 @@ CUresult drv_cuLinkCreate_v2(unsigned n, CUjit_option *options, void **values, C
     return CUDA_SUCCESS;
 }
 
-/* The real one finds errors in the code when it gets it; so does this, by loading it once, which the cache
- * keeps. */
+/* Loads the code once, which is cached, to find errors at the same call as the real linker. */
 static CUresult link_try(CUlinkState s, const struct mt_linked_code *code, int machine)
 {
     struct mt_module *m = NULL;
     char *why = NULL;
     enum mt_library_error e = mt_library_load(&m, &(struct mt_device_code){code, code->bytes}, 1, &why);
-    if (e) /* else the room for a log stays as it is, for what comes */
+    if (e) /* else the log buffer is left for later messages */
         mt_driver_log(s->n, s->options, s->values, why);
     free(why);
     if (e)
@@ -251,7 +251,7 @@ static CUresult link_take(CUlinkState s, CUjitInputType type, const void *data, 
     enum link_kind kind = type == CU_JIT_INPUT_PTX     ? MT_LINK_PTX
                           : type == CU_JIT_INPUT_CUBIN ? MT_LINK_CUBIN
                                                        : MT_LINK_FATBIN;
-    /* What asks for functions of other pieces can only be tried with them. */
+    /* Code with functions of other pieces can only be tried with them. */
     int whole = kind == MT_LINK_PTX && !memmem(data, bytes, ".extern", 7);
     struct mt_linked_code *alone = whole ? link_new() : NULL;
     CUresult e = CUDA_SUCCESS;
@@ -319,26 +319,26 @@ CUresult drv_cuLinkDestroy(CUlinkState s)
     return CUDA_SUCCESS;
 }
 
-/* nvJitLink before the real one: on the CPU device a program that links device code into machine code gets
- * the PTX of its parts in one piece, which loading makes one image of. What was compiled for link-time
- * optimisation becomes PTX by the real one. On a GPU the real one alone runs. */
+/* nvJitLink, intercepted: on the CPU device a program that links device code to machine code gets the PTX of
+ * its parts in one piece, which becomes one image when loaded. LTO-IR is converted to PTX by the real
+ * library. On a GPU only the real one runs. */
 
 enum { IN_CUBIN = 1, IN_PTX, IN_LTOIR, IN_FATBIN, IN_OBJECT, IN_LIBRARY, IN_INDEX, IN_ANY = 10 };
-/* ---- what was added ---- */
+/* ---- inputs ---- */
 
 struct job {
     struct job *next;
-    void *handle, *lto; /* the real ones: the program's; another, which makes PTX of LTO-IR, or NULL */
+    void *handle, *lto; /* real handles: the program's; another that makes PTX of LTO-IR, or NULL */
     struct mt_linked_code *code;
     char arch[32];
-    int unknown; /* something is in it that cannot be run here: the real machine code says so when it is
-                    loaded */
+    int unknown; /* contains code that cannot run here; loading the real machine code will report it */
 };
 static pthread_mutex_t nvjitlink_lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(nvjitlink_lock, MT_FORK_LEAVES);
 static struct job *jobs;
 
-/* NULL: none, as on a GPU. A handle belongs to one thread at a time. */
+/* Returns the job of a handle, or NULL if there is none, as on a GPU. A handle belongs to one thread at a
+ * time. */
 static struct job *nvjitlink_job(const void *handle)
 {
     pthread_mutex_lock(&nvjitlink_lock);
@@ -453,9 +453,9 @@ static __attribute__((used)) long own_nvJitLinkAddFile(void *handle, int type, c
     return rc;
 }
 
-/* ---- what comes out ---- */
+/* ---- results ---- */
 
-/* The PTX of what was compiled for link-time optimisation becomes one of the parts. */
+/* Adds the PTX of LTO-IR to the parts. */
 static void nvjitlink_finish(struct job *j)
 {
     size_t bytes = 0;
@@ -471,7 +471,7 @@ static void nvjitlink_finish(struct job *j)
     j->lto = NULL;
 }
 
-/* The real one's answer is taken for what is wrong with the call. */
+/* The real library's answer decides about errors of the call. */
 static __attribute__((used)) long own_nvJitLinkGetLinkedCubinSize(void *handle, size_t *out)
 {
     int rc = REAL(nvJitLinkGetLinkedCubinSize, handle, out);
@@ -494,14 +494,14 @@ static __attribute__((used)) long own_nvJitLinkGetLinkedCubin(void *handle, void
     return 0;
 }
 
-/* NVRTC before the real one: on the CPU device a program that compiles for sm_90 gets PTX where machine code
- * would be, accesses have lines, and texts that are in no file are kept beside the trace. On a GPU the real
- * one alone runs. */
+/* NVRTC, intercepted: on the CPU device a program that compiles for sm_90 gets PTX in place of machine code,
+ * accesses have lines, and texts without a file are kept beside the trace. On a GPU only the real one runs.
+ */
 
 /* ---- programs and their texts ---- */
 
 struct text {
-    char *path, *name; /* as `.file` has it; as it is kept */
+    char *path, *name; /* name in `.file`; name it is kept under */
     char *bytes;
 };
 struct program {
@@ -509,7 +509,7 @@ struct program {
     void *handle;
     struct text *texts;
     unsigned n;
-    char *ptx; /* what the program gets; with NUL */
+    char *ptx; /* PTX for the program, with NUL */
     size_t size;
 };
 static pthread_mutex_t nvrtc_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -530,7 +530,7 @@ static void nvrtc_free(struct program *p)
     free(p);
 }
 
-/* NVRTC puts the working folder before names that are none of the file system's. */
+/* Adds a text. NVRTC puts the working folder before names that are not in the file system. */
 static void nvrtc_add_text(struct program *p, const char *folder, const char *name, const char *text)
 {
     struct text *t = &p->texts[p->n];
@@ -564,7 +564,7 @@ static struct program *nvrtc_new(void *handle, const char *text, const char *nam
     return p;
 }
 
-/* With the nvrtc_lock. */
+/* Called with nvrtc_lock held. */
 static struct program **nvrtc_at(const void *handle)
 {
     struct program **at = &programs;
@@ -646,7 +646,7 @@ static __attribute__((used)) long own_nvrtcCompileProgram(void *handle, int n, c
 
 /* ---- the code ---- */
 
-/* The text that the rest of a `.file` line names, or NULL; *end is behind the closing quote. */
+/* Returns the text named by the rest of a `.file` line, or NULL; *end is after the closing quote. */
 static const struct text *nvrtc_named(const struct program *p, const char *at, const char **end)
 {
     char name[4096];
@@ -666,7 +666,7 @@ static const struct text *nvrtc_named(const struct program *p, const char *at, c
     return NULL;
 }
 
-/* The PTX with the names of the texts that are kept. */
+/* Returns the PTX with the names under which texts are kept. */
 static void nvrtc_rename(struct program *p, const char *ptx)
 {
     FILE *f = open_memstream(&p->ptx, &p->size);
@@ -687,7 +687,7 @@ static void nvrtc_rename(struct program *p, const char *ptx)
         p->size++;
 }
 
-/* The program's PTX, malloc'ed, with its size; NULL with the error in *rc. */
+/* Returns the program's PTX, from malloc, with its size, or NULL with the error in *rc. */
 static char *nvrtc_ptx(void *handle, size_t *size, int *rc)
 {
     char *ptx = NULL;
@@ -752,7 +752,8 @@ static __attribute__((used)) long own_nvrtcGetPTX(void *handle, char *out)
     return nvrtc_code(handle, out);
 }
 
-/* A GPU's machine code is of no use here; what loads it takes PTX as well. */
+/* Returns whether the result is machine code for a GPU, which is useless here; its loaders accept PTX as
+ * well. */
 static int nvrtc_is_machine_code(void *handle)
 {
     size_t size = 0;
@@ -773,9 +774,9 @@ static __attribute__((used)) long own_nvrtcGetCUBIN(void *handle, char *out)
     return nvrtc_code(handle, out);
 }
 
-/* ---- what programs call ---- */
+/* ---- functions called by programs ---- */
 
-/* The libraries of CUDA call it, too: it has no version. */
+/* CUDA's own libraries call it, too: it has no version. */
 static __attribute__((used)) long jit_nvJitLinkVersion(long a, long b, long c, long d, long e, long f)
 {
     compiler_function *real = compiler_find(&nvjitlink, "nvJitLinkVersion");

@@ -57,7 +57,7 @@ CUresult drv_cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
     return e;
 }
 
-/* Attributes that the runtime API has no name for: 1 and *value. */
+/* Handles attributes without a name in the runtime API. Returns 1 with *value set. */
 static int device_attribute_more(CUdevice_attribute a, int *value)
 {
     switch ((int)a) {
@@ -163,7 +163,7 @@ CUresult drv_cuGetErrorName(CUresult error, const char **name)
     return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The runtime's texts are the driver's; codes that only the driver has are described by their names. */
+/* Texts of the runtime are also the driver's; codes known only to the driver are described by their names. */
 CUresult drv_cuGetErrorString(CUresult error, const char **text)
 {
     if (!text)
@@ -175,20 +175,20 @@ CUresult drv_cuGetErrorString(CUresult error, const char **text)
     return name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Never freed: programs may ask for one that they have destroyed, and get an error. */
+/* A context. Never freed: programs may use one that they have destroyed, and get an error. */
 struct CUctx_st {
     struct CUctx_st *next;
     unsigned long long id;
     int device;
     _Atomic unsigned flags;
-    _Atomic int alive; /* the primary one: how often it is retained */
+    _Atomic int alive; /* of a primary one: number of retains */
 };
 
 static struct CUctx_st primary[MT_DEVICES_MAX]; /* by device */
-static struct CUctx_st *_Atomic contexts;       /* the others */
+static struct CUctx_st *_Atomic contexts;       /* all others */
 static _Atomic unsigned long long context_last_id = MT_DEVICES_MAX;
 static _Atomic int initialised;
-/* A list, since libmemtrace.so may be opened where there is little room for thread-local memory. */
+/* Stack of contexts as a list, since a libmemtrace.so opened late may get little thread-local memory. */
 static _Thread_local struct context_level {
     struct context_level *outer;
     struct CUctx_st *context;
@@ -216,7 +216,8 @@ static int context_alive(const struct CUctx_st *c)
     return 0;
 }
 
-/* This thread's, or NULL. The runtime API makes the current device's primary context current by itself. */
+/* Returns this thread's context, or NULL. The runtime API makes the current device's primary context current
+ * by itself. */
 static CUcontext context_current(void)
 {
     int device = mt_device_current();
@@ -309,7 +310,7 @@ CUresult drv_cuCtxGetCurrent(CUcontext *c)
     return CUDA_SUCCESS;
 }
 
-/* ---- made by the program ---- */
+/* ---- created by the program ---- */
 
 CUresult drv_cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device)
 {
@@ -345,7 +346,7 @@ CUresult drv_cuCtxCreate_v4(CUcontext *c, CUctxCreateParams *params, unsigned fl
 }
 #endif
 
-/* The call, while the device is current. */
+/* Makes the call with the device current. */
 static CUresult context_call(int device, cudaError_t (*call)(void))
 {
     int before = mt_device_select(device);
@@ -365,7 +366,7 @@ CUresult drv_cuCtxDestroy_v2(CUcontext c)
     return e;
 }
 
-/* ---- the primary one ---- */
+/* ---- primary context ---- */
 
 CUresult drv_cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice device)
 {
@@ -412,7 +413,7 @@ CUresult drv_cuDevicePrimaryCtxReset_v2(CUdevice device)
     return mt_device_there(device) ? context_call(device, cudaDeviceReset) : CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* ---- what is asked of one ---- */
+/* ---- queries ---- */
 
 CUresult drv_cuCtxGetDevice(CUdevice *device)
 {

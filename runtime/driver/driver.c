@@ -1,5 +1,5 @@
-/* Entering and leaving functions of the driver API: which function it is, what must be so before, and errors;
- * functions by name; and what is called in programs of mt-cc on a GPU. */
+/* Entry to and exit from functions of the driver API: lookup, requirements, and errors; functions by name;
+ * and calls in programs of mt-cc on a GPU. */
 #define _GNU_SOURCE
 #include "api/device/device.h"
 #include "api/entry.h"
@@ -16,7 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The real driver's, for per-thread default streams where such a variant was called; NULL: it lacks it. */
+/* Returns the real driver's function, for per-thread default streams if such a variant was called, or NULL if
+ * it lacks it. */
 static void *driver_real(enum mt_driver_index index)
 {
     static const char *const ends[] = {"_ptsz", "_ptds", ""};
@@ -36,7 +37,7 @@ static void *driver_real(enum mt_driver_index index)
 
 static const struct {
     const char *base;
-    int version; /* of CUDA, from which on this function is meant */
+    int version; /* first CUDA version in which the name means this function */
     enum mt_driver_index plain;
     void (*per_thread)(void);
 } address_versions[] = {
@@ -44,8 +45,8 @@ static const struct {
 #include "driver_versions.inc"
 };
 
-/* The newest version of `symbol` that `version` has; *too_new: there are only newer ones. NULL: there is
- * none. */
+/* Returns the newest function for `symbol` in CUDA `version`, or NULL; *too_new: there are only newer ones.
+ */
 static void *address_find(const char *symbol, int version, int per_thread, int *too_new)
 {
     void *found = NULL;
@@ -65,7 +66,7 @@ static void *address_find(const char *symbol, int version, int per_thread, int *
     return found;
 }
 
-/* our function of this name and version of CUDA; NULL: there is none. */
+/* Returns our function of this name and CUDA version, or NULL. */
 static void *driver_address(const char *symbol, int version, int per_thread)
 {
     int too_new;
@@ -99,7 +100,7 @@ CUresult drv_cuGetProcAddress_v2(const char *symbol, void **out, int version, cu
                        status);
 }
 
-/* 1: it has a CUDA runtime; *kernels: and device code. */
+/* Returns 1 if the file contains a CUDA runtime; *kernels: and device code. */
 static int address_has_cudart(const char *path, int *kernels)
 {
     const struct mt_binary_symbols *where;
@@ -113,8 +114,7 @@ static int address_has_cudart(const char *path, int *kernels)
     return has;
 }
 
-/* A runtime of NVIDIA's that was not taken over may come to our driver because another library had opened
- * it. */
+/* NVIDIA's runtime, left as it is, may get our driver if another library has opened it. */
 void mt_driver_asks(const void *caller)
 {
     static int said;
@@ -135,7 +135,7 @@ void mt_driver_asks(const void *caller)
         mt_trace_miss_anywhere(why);
 }
 
-/* NVIDIA's private tables: there are none. */
+/* NVIDIA's private tables do not exist here. */
 CUresult drv_cuGetExportTable(const void **table, const CUuuid *id)
 {
     if (!table || !id)
@@ -144,7 +144,7 @@ CUresult drv_cuGetExportTable(const void **table, const CUuuid *id)
     return CUDA_ERROR_NOT_FOUND;
 }
 
-/* ---- the runtime API's ---- */
+/* ---- functions of the runtime API ---- */
 
 #if CUDART_VERSION >= 12000
 static cudaError_t address_entry(const char *symbol, void **out, unsigned version, unsigned long long flags,
@@ -177,15 +177,15 @@ cudaError_t impl_cudaGetDriverEntryPointByVersion(const char *symbol, void **out
 }
 #endif
 
-/* ---- programs of mt-cc on a GPU -------------------------------------------------------------------
- * What it launches has no records, and what it copies and fills
- * no line: both are said, and make traces incomplete. memtrace run traces such programs whole. */
+/* ---- programs of mt-cc on a GPU ------------------------------------------------------------------- Their
+ * driver launches have no records, and driver copies and fills no lines: both are reported, and make traces
+ * incomplete. memtrace run traces such programs completely. */
 
 #define REAL(name) ((__typeof__(&name))driver_real(MT_D_##name))
 
 /* ---- launches ------------------------------------------------------------------------------------ */
 
-/* One call, to be made as it came. */
+/* One call, forwarded unchanged. */
 struct unknown_call {
     CUresult (*launch)(const struct unknown_call *c);
     CUfunction f;
@@ -200,10 +200,10 @@ static cudaError_t unknown_run(void *call, const void *version, void **args)
     struct unknown_call *c = call;
     (void)version, (void)args;
     c->result = c->launch(c);
-    return (cudaError_t)c->result; /* the numbers are the same */
+    return (cudaError_t)c->result; /* equal numbers */
 }
 
-/* The function has a name, the stream a number; the launch is a line without records. */
+/* Logs a launch without records, with the function's name and the stream's number. */
 static CUresult unknown_launch(struct unknown_call *c)
 {
     const char *name = NULL;
@@ -275,7 +275,7 @@ CUresult gpu_cuLaunchKernelEx(const CUlaunchConfig *w, CUfunction f, void **para
 }
 #endif
 
-/* A graph that the runtime API made ready is traced; of what another one launches nothing is known. */
+/* Launches a graph. One instantiated with the runtime API is traced; launches of others are unknown. */
 CUresult gpu_cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
     if (!mt_graph_gpu_knows((cudaGraphExec_t)exec))
@@ -286,7 +286,7 @@ CUresult gpu_cuGraphLaunch(CUgraphExec exec, CUstream stream)
 
 /* ---- copies and fills, functions by name --------------------------------------------------------- */
 
-/* On a GPU this function is called for the first time. */
+/* Reports the first call of this function on a GPU. */
 static void driver_unseen(const char *name)
 {
     char why[160];
@@ -296,7 +296,7 @@ static void driver_unseen(const char *name)
     mt_trace_miss_anywhere(why);
 }
 
-/* Who asks for a function that launches gets ours, which asks for the driver's. */
+/* Returns our function for a name that launches; it calls the driver's. */
 static void unknown_stand_in(const char *symbol, void **out, int version, int per_thread)
 {
     void *ours = NULL;
@@ -350,9 +350,9 @@ cudaError_t rec_cudaGetDriverEntryPointByVersion(const char *symbol, void **out,
 }
 #endif
 
-/* ---- entering and leaving ------------------------------------------------------------------------ */
+/* ---- entry and exit ------------------------------------------------------------------------------ */
 
-/* Errors that the runtime API has and the driver API has not. */
+/* Runtime errors without an equivalent in the driver API. */
 static const struct {
     int runtime, driver;
 } driver_errors[] = {
@@ -380,7 +380,7 @@ CUresult mt_driver_result(cudaError_t e)
     return (CUresult)e;
 }
 
-/* NULL: there is none, which was said. */
+/* Returns NULL after a report if there is none. */
 static void *driver_find(enum mt_driver_index index)
 {
     struct mt_driver_entry *e = &mt_driver_entries[index];
@@ -394,7 +394,7 @@ static void *driver_find(enum mt_driver_index index)
     return f && gpu && e->gpu && mt_tracing() ? (void *)e->gpu : f;
 }
 
-/* Calls that ask for something, and say so by an error if it is not there, are none that fail. */
+/* Returns 0 for queries that report a missing object by an error, which is not a failure. */
 static int driver_is_watched(enum mt_driver_index index)
 {
     static const char *const ask[] = {"cuGetError", "cuGetProcAddress", "cuGetExportTable"};
@@ -426,7 +426,7 @@ void *mt_driver_enter(struct mt_driver_call *c, enum mt_driver_index index, int 
     c->result = mt_device_is_gpu() ? CUDA_SUCCESS : mt_context_check(mt_driver_entries[index].needs);
     if (c->result)
         return NULL;
-    if (f != (void *)mt_driver_entries[index].own) /* the real driver's, or what calls that */
+    if (f != (void *)mt_driver_entries[index].own) /* the real driver's, or a function that calls it */
         return f;
     c->clean = mt_error_hold();
     c->held = 1;

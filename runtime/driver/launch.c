@@ -8,16 +8,16 @@
 #include <string.h>
 
 struct mt_driver_arguments {
-    void **args; /* a pointer per parameter */
-    void **made; /* the caller's to free, or NULL */
+    void **args; /* one pointer per parameter */
+    void **made; /* freed by the caller, or NULL */
 };
 
 #if CUDA_VERSION >= 11080
 
 #endif
 
-/* Modules, libraries, kernels and functions of the driver API. On the CPU device a module and a library are
- * the same, and so are a kernel and its function. */
+/* Modules, libraries, kernels and functions of the driver API. On the CPU device modules equal libraries, and
+ * kernels equal functions. */
 
 static struct mt_module *module_of(void *handle)
 {
@@ -131,7 +131,7 @@ CUresult drv_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
     return CUDA_SUCCESS;
 }
 
-/* ---- what is in one ---- */
+/* ---- contents of a module ---- */
 
 static CUresult module_function(struct mt_function **out, void *handle, const char *name)
 {
@@ -323,7 +323,7 @@ CUresult drv_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevi
 }
 #endif
 
-/* `extra`: the arguments as one buffer, laid out as the parameters of the kernel are. */
+/* Unpacks `extra`, the arguments as one buffer in the layout of the kernel's parameters. */
 static CUresult launch_unpack(void **args, const struct mt_image_kernel *k, void **extra)
 {
     const struct mt_image_param *p = k->params;
@@ -351,7 +351,8 @@ static CUresult launch_unpack(void **args, const struct mt_image_kernel *k, void
     return CUDA_SUCCESS;
 }
 
-/* `params` and `extra` as cuLaunchKernel has them. CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE. */
+/* Reads `params` and `extra` of cuLaunchKernel. Returns CUDA_ERROR_INVALID_HANDLE or CUDA_ERROR_INVALID_VALUE
+ * on error. */
 static CUresult driver_arguments(struct mt_driver_arguments *a, const void *function, void **params,
                                  void **extra)
 {
@@ -395,7 +396,7 @@ CUresult drv_cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, u
 }
 
 #if CUDA_VERSION >= 11080
-/* The runtime's form of a launch configuration; the attributes are the same ones. */
+/* Converts a launch configuration to the runtime's form; the attributes are identical. */
 static cudaLaunchConfig_t driver_config(const CUlaunchConfig *c)
 {
     _Static_assert(sizeof(CUlaunchAttribute) == sizeof(cudaLaunchAttribute), "the same attributes");
@@ -437,7 +438,7 @@ CUresult drv_cuOccupancyMaxActiveClusters(int *n, CUfunction f, const CUlaunchCo
 }
 #endif
 
-/* The block with which most threads are on an SM; the largest of those. */
+/* Finds the largest block among those with most threads per SM. */
 CUresult drv_cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction f,
                                                        CUoccupancyB2DSize shared_of, size_t shared, int limit,
                                                        unsigned flags)
@@ -472,14 +473,13 @@ CUresult drv_cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction 
     return drv_cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, f, shared_of, shared, limit, 0);
 }
 
-/* Nodes of graphs whose parameters the driver API has in a form of its own, and older forms of graph
- * functions. */
+/* Graph nodes with parameters in a form specific to the driver API, and older forms of graph functions. */
 
 /* ---- kernels ---- */
 
 typedef cudaError_t graph_kernel_use(void *ctx, const struct cudaKernelNodeParams *p);
 
-/* Hands `p` in the runtime's form to `use`, which copies the arguments. */
+/* Passes `p` in the runtime's form to `use`, which copies the arguments. */
 static CUresult graph_with_kernel(const CUDA_KERNEL_NODE_PARAMS_v1 *p, const void *kernel,
                                   graph_kernel_use *use, void *ctx)
 {
@@ -518,7 +518,7 @@ static cudaError_t graph_set_kernel(void *ctx, const struct cudaKernelNodeParams
                    : cudaGraphKernelNodeSetParams(a->of, p);
 }
 
-/* The first members are those of the first version. */
+/* The first members equal those of the first version. */
 _Static_assert(offsetof(CUDA_KERNEL_NODE_PARAMS_v2, extra) == offsetof(CUDA_KERNEL_NODE_PARAMS_v1, extra),
                "as in version 1");
 static const void *graph_kernel_of(const CUDA_KERNEL_NODE_PARAMS_v2 *p)
@@ -571,7 +571,7 @@ CUresult drv_cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode nod
              : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* As cuModuleGetFunction gave it. */
+/* Returns the handle given by cuModuleGetFunction. */
 static CUfunction graph_function(const void *func)
 {
     struct mt_function *f = mt_function_find(func);
@@ -672,7 +672,7 @@ CUresult drv_cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
                 : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* ---- CUDA 12's forms, without what edges say ---- */
+/* ---- CUDA 12's forms, without edge data ---- */
 
 #if CUDA_VERSION >= 13000
 CUresult drv_cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n)
@@ -721,7 +721,7 @@ CUresult drv_cuStreamBeginCapture(CUstream stream)
     return mt_driver_result(cudaStreamBeginCapture((cudaStream_t)stream, cudaStreamCaptureModeGlobal));
 }
 
-/* Nodes of graphs with parameters of any type. All but three types are as the runtime has them. */
+/* Graph nodes with parameters of any type. All but three types have the same form in the runtime. */
 
 #if CUDA_VERSION >= 12030
 _Static_assert(sizeof(CUgraphNodeParams) == sizeof(struct cudaGraphNodeParams), "one layout");
@@ -737,7 +737,7 @@ static CUresult graph_any_add(CUgraphNode *node, CUgraph graph, const CUgraphNod
                                                    NULL,
 #endif
                                                    n, &q));
-    memcpy(p, &q, sizeof q); /* what was made: memory, bodies */
+    memcpy(p, &q, sizeof q); /* results: memory, bodies */
     return e;
 }
 
@@ -758,7 +758,7 @@ CUresult drv_cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode 
     }
 }
 
-/* Edges mean their order (api/graphs/graph.c). */
+/* Edges only order nodes (api/graphs/graph.c). */
 CUresult drv_cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
                                const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *p)
 {

@@ -1,4 +1,4 @@
-/* Memory on the CPU device: allocations, copies, fills, virtual memory, words that streams write, textures
+/* Memory on the CPU device: allocations, copies, fills, virtual memory, stream memory operations, textures
  * and tensor maps. */
 #define _GNU_SOURCE
 #include "api/device/device.h"
@@ -39,7 +39,7 @@ CUresult drv_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevicep
     return CUDA_SUCCESS;
 }
 
-/* CUDA 12's forms, in which a place is a device's number, -1 the host. */
+/* CUDA 12's forms, where a location is a device number, or -1 for the host. */
 static struct cudaMemLocation memory_location(CUdevice device)
 {
     return (struct cudaMemLocation){device < 0 ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice,
@@ -68,7 +68,7 @@ CUresult drv_cuMemAdvise(CUdeviceptr p, size_t bytes, CUmem_advise advice, CUdev
         return CUDA_SUCCESS;                                                                                 \
     } while (0)
 
-/* `b` is the block that holds `p`. */
+/* `b` is the block that contains `p`. */
 static CUresult memory_attribute(void *data, CUpointer_attribute a, CUdeviceptr p, const struct mt_block *b)
 {
     int host = b->kind == MT_HEAP_HOST || b->kind == MT_HEAP_REGISTERED;
@@ -118,7 +118,7 @@ CUresult drv_cuPointerGetAttribute(void *data, CUpointer_attribute a, CUdevicept
     return memory_attribute(data, a, p, &b);
 }
 
-/* Of a pointer that is none of CUDA's everything is 0, and there is no error. */
+/* For a pointer unknown to CUDA all attributes are 0, without an error. */
 CUresult drv_cuPointerGetAttributes(unsigned n, CUpointer_attribute *attributes, void **data, CUdeviceptr p)
 {
     struct mt_block b;
@@ -147,10 +147,10 @@ CUresult drv_cuPointerSetAttribute(const void *value, CUpointer_attribute a, CUd
     struct mt_block b;
     if (!value || a != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !mt_heap_find(MT_POINTER(p), &b))
         return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_SUCCESS; /* copies of the host's memory wait anyway */
+    return CUDA_SUCCESS; /* copies of host memory wait in any case */
 }
 
-/* ---- Copies and fills of the driver API, as the runtime's ---- */
+/* ---- Copies and fills of the driver API, converted to the runtime's ---- */
 
 /* ---- 1-D ---- */
 
@@ -181,7 +181,7 @@ CUresult drv_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstr
         cudaMemcpyAsync(MT_POINTER(dst), MT_POINTER(src), bytes, cudaMemcpyDefault, (cudaStream_t)stream));
 }
 
-/* Whose memory it is, the addresses say. */
+/* The addresses tell the owners, so the contexts are not needed. */
 CUresult drv_cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes)
 {
     return drv_cuMemcpyDtoD_v2(dst, src, bytes);
@@ -197,9 +197,9 @@ CUresult drv_cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, C
 
 struct copy_side {
     cudaArray_t array;
-    struct cudaPos pos; /* x in bytes, of arrays in elements */
+    struct cudaPos pos; /* x in bytes, for arrays in elements */
     struct cudaPitchedPtr pointer;
-    int host; /* 1, 0 for device memory and arrays, -1: by the address */
+    int host; /* 1: host, 0: device memory and arrays, -1: known from the address */
 };
 
 static CUresult copy_side(struct copy_side *s, CUmemorytype type, const void *host, CUdeviceptr device,
@@ -257,7 +257,7 @@ CUresult mt_driver_copy_params(struct cudaMemcpy3DParms *p, const CUDA_MEMCPY3D_
     return CUDA_SUCCESS;
 }
 
-/* The same copy with one plane. */
+/* Returns the same copy as 3-D, with one plane. */
 static CUDA_MEMCPY3D_v2 driver_copy_2d(const CUDA_MEMCPY2D_v2 *c)
 {
     return (CUDA_MEMCPY3D_v2){.srcXInBytes = c->srcXInBytes,
@@ -434,8 +434,8 @@ FILL(16, unsigned short, drv_cuMemsetD16_v2, drv_cuMemsetD16Async, drv_cuMemsetD
      drv_cuMemsetD2D16Async)
 FILL(32, unsigned, drv_cuMemsetD32_v2, drv_cuMemsetD32Async, drv_cuMemsetD2D32_v2, drv_cuMemsetD2D32Async)
 
-/* Virtual memory management of the driver API on the CPU device: an address range is reserved, a file without
- * a name holds the memory, and mapping puts one into the other. */
+/* Virtual memory management of the driver API on the CPU device: reservations of address ranges, unnamed
+ * files that hold memory, and mappings of these. */
 
 #define VMM_GRANULARITY ((size_t)2 << 20)
 
@@ -451,7 +451,7 @@ struct vmm_range {
     uint64_t base;
     size_t bytes;
     struct vmm_memory *memory; /* of mappings; NULL: a reservation */
-    uint64_t readers;          /* bit: that device may touch it */
+    uint64_t readers;          /* bit mask of the devices with access */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -479,7 +479,7 @@ static void vmm_drop(struct vmm_memory *m)
     free(m);
 }
 
-/* The range of the list that holds [p, p + bytes), at *at. */
+/* Returns the range of the list that contains [p, p + bytes), with *at set to its place. */
 static struct vmm_range *vmm_within(struct vmm_range *list, uint64_t p, size_t bytes)
 {
     for (; list; list = list->next)
@@ -623,7 +623,7 @@ CUresult drv_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
     return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* ---- one in the other ---- */
+/* ---- mappings ---- */
 
 static int vmm_device(const struct vmm_memory *m)
 {
@@ -656,7 +656,7 @@ CUresult drv_cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAl
     return e;
 }
 
-/* What all of `access` say. CUDA_SUCCESS, or an error. */
+/* Combines all entries of `access`. Returns CUDA_SUCCESS or an error. */
 static CUresult vmm_read(const CUmemAccessDesc *access, size_t n, int *most, uint64_t *with,
                          uint64_t *without)
 {
@@ -734,8 +734,8 @@ CUresult drv_cuMemUnmap(CUdeviceptr p, size_t bytes)
     return e ? e : found;
 }
 
-/* Memory operations of streams on the CPU device: a stream writes a word, or waits for one to have a value. A
- * wait is a host function: it may last, and takes no worker of the device. */
+/* Stream memory operations on the CPU device: a stream writes a word, or waits until it has a value. A wait
+ * is a host function, since it may last long and must not block a worker of the device. */
 
 #define LONGEST_NS 1000000
 
@@ -744,7 +744,7 @@ struct memory_op {
     uint64_t value;
     unsigned bytes; /* 4 or 8 */
     unsigned flags;
-    int write, kept; /* kept: a graph may come to it again */
+    int write, kept; /* kept: a graph may run it again */
     CUstream stream;
     const struct mt_host_site *site;
 };
@@ -769,7 +769,7 @@ static int memory_has(const struct memory_op *m)
                           : __atomic_load_n((uint64_t *)m->at, __ATOMIC_SEQ_CST);
     uint64_t mask = narrow ? UINT32_MAX : UINT64_MAX, ahead = (now - m->value) & mask;
     switch (m->flags) {
-    case CU_STREAM_WAIT_VALUE_GEQ: /* of numbers that wrap around */
+    case CU_STREAM_WAIT_VALUE_GEQ: /* for numbers that wrap around */
         return ahead <= mask >> 1;
     case CU_STREAM_WAIT_VALUE_EQ:
         return now == m->value;
@@ -844,7 +844,7 @@ static CUresult memory_batched(CUstream s, const CUstreamBatchMemOpParams *p)
         return memory_start(s, p->writeValue.address, p->writeValue.value, 4, p->writeValue.flags, 1);
     case CU_STREAM_MEM_OP_WRITE_VALUE_64:
         return memory_start(s, p->writeValue.address, p->writeValue.value64, 8, p->writeValue.flags, 1);
-    case 6: /* CU_STREAM_MEM_OP_BARRIER: they are in order anyway */
+    case 6: /* CU_STREAM_MEM_OP_BARRIER: operations are in order anyway */
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -981,7 +981,7 @@ static CUresult texture_resource(struct cudaResourceDesc *out, const CUDA_RESOUR
     }
 }
 
-/* Bits and kind of what a texture's fetches give. */
+/* Returns bits and kind of a texture's fetched values. */
 static struct cudaChannelFormatDesc texture_channels_of(const struct cudaResourceDesc *r)
 {
     cudaArray_t level = r->res.array.array;
@@ -1008,7 +1008,7 @@ CUresult drv_cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DESC *resou
     if (e)
         return e;
     struct cudaChannelFormatDesc c = texture_channels_of(&r);
-    /* Integers of 8 and 16 bits become numbers from 0 or -1 to 1, if they are not asked for as they are. */
+    /* 8- and 16-bit integers become values in [0, 1] or [-1, 1], unless read as integers. */
     int normal = !(d->flags & CU_TRSF_READ_AS_INTEGER) && c.f != cudaChannelFormatKindFloat && c.x < 32;
     for (int i = 0; i < 3; i++)
         t.addressMode[i] = (enum cudaTextureAddressMode)d->addressMode[i];
@@ -1044,13 +1044,13 @@ CUresult drv_cuSurfObjectCreate(CUsurfObject *out, const CUDA_RESOURCE_DESC *res
     return e ? e : mt_driver_result(cudaCreateSurfaceObject((cudaSurfaceObject_t *)out, &r));
 }
 
-/* Tensor maps for the copies of cp.async.bulk.tensor: arguments checked as cuda.h asks, and written into the
- * CPU device's own layout. */
+/* Tensor maps for the copies of cp.async.bulk.tensor: arguments are checked by the rules of cuda.h, and
+ * stored in the CPU device's own layout. */
 
 #if CUDA_VERSION >= 12000
 _Static_assert(sizeof(CUtensorMap) == sizeof(struct mt_tensor_map), "one layout in the other");
 
-#define PACKED_TYPES 16 /* before this one; from MT_TENSOR_TYPES on */
+#define PACKED_TYPES 16 /* types below are the plain ones; from MT_TENSOR_TYPES on */
 #define LARGE_ATOMS 7
 #define STRIDE_MAX (1ull << 40)
 
@@ -1066,7 +1066,7 @@ static CUresult tensor_missing(const char *what)
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* The enumerations. */
+/* Checks the enumerations. */
 static CUresult tensor_kinds(int type, int interleave, int swizzle, int promotion, int fill)
 {
     if (type < 0 || type >= PACKED_TYPES || interleave < 0 || interleave > 2 || swizzle < 0 ||
@@ -1081,7 +1081,7 @@ static CUresult tensor_kinds(int type, int interleave, int swizzle, int promotio
     return swizzle > 3 ? tensor_missing("swizzles of atoms of 32 and 64 bytes") : CUDA_SUCCESS;
 }
 
-/* One dimension; a stride before it, but for the first. */
+/* Adds one dimension; all but the first have a stride. */
 static int tensor_dimension(struct mt_tensor_map *m, unsigned i, uint64_t elements, uint64_t stride,
                             unsigned box, unsigned step)
 {

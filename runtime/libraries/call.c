@@ -1,5 +1,5 @@
-/* A call of cuBLAS: its arguments are checked, and it goes into the stream of its handle. There it is noted
- * what it touches, and Fortran's function of the same name computes. */
+/* Calls of cuBLAS: checks the arguments, and queues the call in the stream of its handle, where its accesses
+ * are noted and the Fortran function of the same name computes it. */
 #include "call.h"
 #include "library.h"
 #include <limits.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Elements of any type, as complex numbers of double ---- */
+/* ---- Elements of any type as double complex numbers ---- */
 
 char mt_blas_letter(int64_t cuda_type)
 {
@@ -43,7 +43,7 @@ static float element_from_bf16(uint16_t v)
     return f;
 }
 
-/* To the nearest, ties to even. */
+/* Rounds to nearest, ties to even. */
 static uint16_t element_to_bf16(float f)
 {
     uint32_t v;
@@ -108,7 +108,7 @@ void mt_element_put(char letter, void *p, int64_t i, double _Complex v)
     }
 }
 
-/* Goes through the memory of a call of cuBLAS: are its shapes right, what is read, what is written. */
+/* Walks through the memory of a cuBLAS call: checks shapes, and notes reads and writes. */
 
 static size_t shapes_size(const struct mt_blas *b, const struct mt_blas_operand *o)
 {
@@ -127,7 +127,7 @@ static size_t shapes_size(const struct mt_blas *b, const struct mt_blas_operand 
     }
 }
 
-/* The pointers of an array: once for all of a batch. */
+/* Notes an array of pointers, once for a whole batch. */
 static void shapes_array(struct mt_blas_walk *w, const struct mt_blas *b, int at)
 {
     size_t bytes = (size_t)mt_blas_batches(b) * sizeof(void *);
@@ -170,7 +170,7 @@ static void shapes_note(struct mt_blas_walk *w, int64_t first, int64_t elements,
                                 stride * (int64_t)w->size) != 0;
 }
 
-/* With a negative inc the vector is the same memory, from its end. */
+/* With a negative inc the vector is the same memory, read from its end. */
 void mt_blas_vec(struct mt_blas_walk *w, int64_t n, int64_t inc)
 {
     if (w->pass == MT_BLAS_CHECK)
@@ -205,7 +205,7 @@ void mt_blas_tri(struct mt_blas_walk *w, int64_t fill, int64_t diag, int64_t n, 
             shapes_note(w, j * ld + j + diag, n - j - diag, 1, 0);
 }
 
-/* Its eigenvectors come where a triangle was. */
+/* Eigenvectors replace the triangle. */
 void mt_blas_eig(struct mt_blas_walk *w, int64_t vectors, int64_t fill, int64_t n, int64_t ld)
 {
     mt_blas_tri(w, vectors && w->pass == MT_BLAS_WRITES ? 2 : fill, 0, n, ld);
@@ -237,7 +237,7 @@ void mt_blas_band(struct mt_blas_walk *w, int64_t rows, int64_t cols, int64_t be
     }
 }
 
-/* ---- Handles of cuBLAS, and what it says of itself ---- */
+/* ---- Handles of cuBLAS, and queries of the library ---- */
 
 #define MAGIC 0x6d74626c61730001ull
 enum { VERSION_MAJOR = 13, VERSION_MINOR = 0, VERSION_PATCH = 0 };
@@ -260,7 +260,7 @@ int impl_cublasCreate_v2(void **out)
     return MT_BLAS_OK;
 }
 
-/* As the library does, it waits for what it has under way. */
+/* Waits for the work under way, as the library does. */
 int impl_cublasDestroy_v2(void *handle)
 {
     struct mt_blas_handle *h = mt_blas_handle(handle);
@@ -271,7 +271,7 @@ int impl_cublasDestroy_v2(void *handle)
     return MT_BLAS_OK;
 }
 
-/* Set and get of one field; `good` is about the value. */
+/* Set and get of one field; `good` checks the value. */
 #define FIELD(set, get, type, field, good)                                                                   \
     int impl_##set(void *handle, type value)                                                                 \
     {                                                                                                        \
@@ -300,7 +300,7 @@ FIELD(cublasSetMathMode, cublasGetMathMode, int, math_mode, value >= 0)
 FIELD(cublasSetAtomicsMode, cublasGetAtomicsMode, int, atomics_mode, value == 0 || value == 1)
 FIELD(cublasSetSmCountTarget, cublasGetSmCountTarget, int, sms, value >= 0)
 
-/* Kept, and not needed: nothing is written to it. */
+/* Stored but not used: nothing is written to it. */
 int impl_cublasSetWorkspace_v2(void *handle, void *workspace, size_t bytes)
 {
     struct mt_blas_handle *h = mt_blas_handle(handle);
@@ -367,7 +367,7 @@ const char *impl_cublasGetStatusString(int status)
     return "unknown status";
 }
 
-/* There is no log: the settings have nothing to act upon. */
+/* There is no log, so the settings have no effect. */
 int impl_cublasLoggerConfigure(int on, int to_stdout, int to_stderr, const char *file)
 {
     return MT_BLAS_OK;
@@ -389,7 +389,7 @@ int impl_cublasGetLoggerCallback(void (**callback)(const char *))
     return MT_BLAS_OK;
 }
 
-/* ---- vectors and matrices between host and device: copies, and recorded as such */
+/* ---- vectors and matrices between host and device: recorded as copies */
 
 int cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
                  int kind);
@@ -401,7 +401,7 @@ enum { TO_DEVICE = 1, TO_HOST = 2 };
 struct copy {
     const void *from;
     void *to;
-    int64_t from_ld, to_ld; /* elements */
+    int64_t from_ld, to_ld; /* in elements */
     size_t element;
     int64_t rows, cols;
     int kind, async;
@@ -423,7 +423,7 @@ static int handle_copy(const struct copy *c)
     return e ? MT_BLAS_MAPPING_ERROR : MT_BLAS_OK;
 }
 
-/* A vector is a matrix of one row. */
+/* A vector is a matrix with one row. */
 #define COPIES(name, kind_, number, suffix)                                                                  \
     int impl_cublas##name##Vector##suffix(number n, number bytes, const void *x, number incx, void *y,       \
                                           number incy)                                                       \
@@ -460,15 +460,14 @@ static size_t blas_scalar_bytes(const struct mt_blas *b, int i);
 static int blas_make(struct mt_blas *b, const struct mt_blas_function *f, int wide, int device,
                      const int64_t *arguments, int *empty);
 
-/* A call of cuBLAS or cuSOLVER on a GPU: NVIDIA's function computes it, and it is noted before what that will
- * touch. What the call's arguments do not say (a beta on the device, the pointers of a batch) is fetched from
- * there. */
+/* A call of cuBLAS or cuSOLVER on a GPU: NVIDIA's function computes it, after its accesses were noted. Values
+ * missing in the arguments (a beta on the device, the pointers of a batch) are fetched from there. */
 
 #define FOUR(a, i) a[i], a[i + 1], a[i + 2], a[i + 3]
 #define N4 int64_t, int64_t, int64_t, int64_t
 typedef int real_function(void *, N4, N4, N4, N4, N4, N4);
 
-/* All parameters are integers or pointers, and more than the function has do no harm. */
+/* All parameters are integers or pointers, and excess ones are harmless. */
 static int call_gpu_run(struct mt_library_call *c)
 {
     const struct mt_blas *b = (const struct mt_blas *)c;
@@ -477,7 +476,7 @@ static int call_gpu_run(struct mt_library_call *c)
                                       FOUR(a, 20));
 }
 
-/* What of the handle a call depends on. 0, or -1: it is not known. */
+/* Reads the state of the handle that a call depends on. Returns 0, or -1 if it is unknown. */
 static int call_gpu_ask(void *handle, const struct mt_blas_function *f, void **stream, int *device)
 {
     int solver = strcmp(f->library, "cusolver") == 0;
@@ -489,7 +488,7 @@ static int call_gpu_ask(void *handle, const struct mt_blas_function *f, void **s
     return !of_stream || of_stream(handle, stream) || (of_mode && of_mode(handle, device)) ? -1 : 0;
 }
 
-/* 0, or -1: it cannot be known. */
+/* Returns 0, or -1 if the values are unknown. */
 static int call_gpu_fetch(struct mt_blas *b, void *stream)
 {
     const char *kinds = b->f->row->kinds;
@@ -559,7 +558,7 @@ char *mt_blas_pointer(const struct mt_blas *b, int i, int stride, size_t bytes, 
     return stride < 0 ? p : p + batch * b->a[stride] * (int64_t)bytes;
 }
 
-/* ---- computing */
+/* ---- computation */
 
 struct call_arguments {
     void *p[16];
@@ -575,7 +574,7 @@ static char call_letter(char kind, int64_t value)
     return letters[(unsigned char)kind][value];
 }
 
-/* Where Fortran finds argument i; NULL: it does not have it. */
+/* Returns the address of argument i for Fortran, or NULL if it has no such argument. */
 static void *call_argument(const struct mt_blas *b, struct call_arguments *f, int i, int64_t batch)
 {
     char kind = b->f->row->kinds[i];
@@ -618,8 +617,8 @@ static void *call_argument(const struct mt_blas *b, struct call_arguments *f, in
 #define P4 P1, P1, P1, P1
 #define P16 P4, P4, P4, P4
 
-/* More arguments than the function has do no harm; the first that are too many are the lengths of its
- * letters, which are 1. */
+/* Calls with too many arguments, which is harmless; the first ones in excess are the lengths of its letters,
+ * all 1. */
 static void call_one(const struct mt_blas *b, struct call_arguments f, int64_t batch)
 {
     int n = 0, result = -1;
@@ -644,7 +643,7 @@ static void call_one(const struct mt_blas *b, struct call_arguments f, int64_t b
         *(double *)out = ((double (*)(P16))b->fortran)(BLAS_ARGUMENTS(f.p));
 }
 
-/* Scratch memory of our own: what the program gave may be small, and what is in it is nobody's. */
+/* Returns scratch memory of our own: the program's may be too small, and its contents do not matter. */
 static void *call_work(const struct mt_blas *b, struct call_arguments *f)
 {
     int64_t most = 1;
@@ -672,7 +671,7 @@ static int call_run(struct mt_library_call *c)
     return 0;
 }
 
-/* ---- what it touches */
+/* ---- accesses */
 
 static size_t blas_scalar_bytes(const struct mt_blas *b, int i)
 {
@@ -708,9 +707,9 @@ static void call_ranges(struct mt_library_call *c, struct mt_library_notes *note
         call_scalars(&w, b, "XYIF");
 }
 
-/* ---- calling */
+/* ---- calls */
 
-/* One number or enumeration. A status. */
+/* Checks one number or enumeration. Returns a status. */
 static int call_check(const struct mt_blas *b, int i)
 {
     static const int most[] = {['t'] = 2, ['u'] = 1, ['s'] = 1, ['d'] = 1, ['j'] = 1};
@@ -747,14 +746,14 @@ static int call_check_shapes(const struct mt_blas *b)
     return w.bad ? MT_BLAS_INVALID_VALUE : MT_BLAS_OK;
 }
 
-/* Nothing to do, and no result to write: no launch. */
+/* Returns whether there is nothing to do and no result to write: then there is no launch. */
 static int call_is_empty(const struct mt_blas *b)
 {
     const char *kinds = b->f->row->kinds;
     int first = mt_blas_find(b, 'n', 0), second = mt_blas_find(b, 'n', first + 1);
     if (strpbrk(kinds, "XYIF"))
         return 0;
-    /* of a square result (a triangle, no side) the second number is the length of its sums */
+    /* for a square result (a triangle, no side) the second number is the length of its sums */
     int square = strchr(kinds, 'u') && !strchr(kinds, 's');
     return !b->a[first] || (second >= 0 && !square && !b->a[second]) || !mt_blas_batches(b);
 }
@@ -767,7 +766,7 @@ static void call_take(struct mt_blas *b, const struct mt_blas_function *f, const
     memcpy(b->a, arguments, n * sizeof *arguments);
 }
 
-/* Scalars of the host are as they are now. */
+/* Copies the current values of host scalars. */
 static void call_take_scalars(struct mt_blas *b)
 {
     for (int i = 0; !b->device && b->f->row->kinds[i]; i++)
@@ -783,8 +782,7 @@ static int call_submit(struct mt_blas *b, void *stream)
     return e ? MT_BLAS_EXECUTION_FAILED : MT_BLAS_OK;
 }
 
-/* Makes b that call; its function on the CPU device is not looked for. A status; *empty: there is nothing to
- * do. */
+/* Fills b for a call, without looking for its CPU function. Returns a status; *empty: nothing to do. */
 static int blas_make(struct mt_blas *b, const struct mt_blas_function *f, int wide, int device,
                      const int64_t *arguments, int *empty)
 {
@@ -813,13 +811,13 @@ static int call_begin(struct mt_blas_handle *h, const struct mt_blas_function *f
         return status;
     char fortran[32];
     snprintf(fortran, sizeof fortran, "%s", f->row->run ? "sgemm_" : f->fortran);
-    if (!f->row->run && b.letter != f->letter) /* an argument is the type */
+    if (!f->row->run && b.letter != f->letter) /* an argument gives the type */
         fortran[0] = (char)(b.letter | 0x20);
     b.fortran = mt_lib_function(MT_LIB_OPENBLAS, fortran, f->name);
     return b.fortran ? call_submit(&b, h->stream) : MT_BLAS_NOT_SUPPORTED;
 }
 
-/* cuSOLVER's statuses have other numbers. */
+/* Converts a status: cuSOLVER's have other numbers. */
 static int call_status(const struct mt_blas_function *f, int status)
 {
     static const char solver[] = {

@@ -1,4 +1,4 @@
-/* Where the calls of a library go: to the stand-in, or on a GPU to the real library. */
+/* Dispatch of library calls: to our replacement, or on a GPU to the real library. */
 #define _GNU_SOURCE
 #include "library.h"
 #include "api/launch/library.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The libraries that compute: found when they are first needed, and none of them has to be there. */
+/* Libraries for the computations: opened on first use, and all optional. */
 
 void mt_lib_say(const char *format, ...)
 {
@@ -33,10 +33,10 @@ static struct backend {
     [MT_LIB_CURAND] = {"NVIDIA's cuRAND", "libcurand.so.10", "libcurand-13-0", NULL, 0},
 };
 
-/* So that lib_open knows this library. */
+/* Marks this library for lib_open. */
 __attribute__((visibility("default"))) const char __mt_libraries[] = "memtrace";
 
-/* NULL: it is not there, or ourselves. */
+/* Returns NULL if it is missing, or is this library itself. */
 static void *backend_is_real(void *handle)
 {
     if (!handle || !dlsym(handle, "__mt_libraries"))
@@ -45,8 +45,8 @@ static void *backend_is_real(void *handle)
     return NULL;
 }
 
-/* A library by its name, NVIDIA's where the program has it or the toolkit, never ourselves in its place;
- * NULL: there is none. OpenBLAS makes its threads while it is loaded: they are not for the program's signals.
+/* Opens a library by name, NVIDIA's from the program or the toolkit, but never this one in its place. Returns
+ * NULL if missing. OpenBLAS starts threads while it is loaded: they must not receive the program's signals.
  */
 static void *lib_open(const char *file)
 {
@@ -87,7 +87,7 @@ static int entry_unsupported(int library)
     return mt_lib_libraries[library].unsupported;
 }
 
-/* A function for each library, so that each returns a status of its own. */
+/* One function per library, so that each returns a status of its own. */
 static int entry_none_0(void)
 {
     return entry_unsupported(0);

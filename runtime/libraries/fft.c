@@ -1,4 +1,4 @@
-/* Plans of cuFFT: handles are numbers. */
+/* cuFFT: plans, whose handles are numbers, and transforms. */
 #include "api/launch/library.h"
 #include "library.h"
 #include <limits.h>
@@ -34,7 +34,7 @@ struct mt_fft_plan {
     void *stream;
 };
 
-/* ---- cuFFT over FFTW: transforms of a plan, as operations of its stream ---- */
+/* ---- transforms of a plan with FFTW, as operations of its stream ---- */
 
 struct fft_call {
     struct mt_library_call call;
@@ -56,9 +56,9 @@ static size_t fft_real_bytes(const struct mt_fft_plan *p)
     return fft_is_double(p) ? sizeof(double) : sizeof(float);
 }
 
-/* ---- what it touches */
+/* ---- accesses */
 
-/* One side of a transform: its extents, and where they lie. */
+/* One side of a transform: its extents and layout. */
 struct fft_side {
     const struct mt_fft_layout *at;
     int n[3], rank;
@@ -76,7 +76,7 @@ static struct fft_side fft_side(const struct mt_fft_plan *p, int output)
     return s;
 }
 
-/* Rows that follow each other without a gap are one. 0, or -1: memory is not there. */
+/* Notes a side; contiguous rows become one piece. Returns 0, or -1 if memory is not allocated. */
 static int fft_note(struct mt_library_notes *notes, int type, const struct fft_side *s, const char *p)
 {
     int outer = s->rank - 1;
@@ -113,17 +113,17 @@ static void fft_ranges(struct mt_library_call *call, struct mt_library_notes *no
     const struct fft_call *c = (const struct fft_call *)call;
     fft_side_note(c, notes, 0, MT_LIBRARY_READ);
     if (c->real && (c->plan.type & 0xf) == MT_FFT_C2R && c->plan.rank > 1 && c->in != c->out)
-        fft_side_note(c, notes, 0, MT_LIBRARY_WRITE); /* cuFFT overwrites its input then */
+        fft_side_note(c, notes, 0, MT_LIBRARY_WRITE); /* cuFFT overwrites its input in this case */
     fft_side_note(c, notes, 1, MT_LIBRARY_WRITE);
 }
 
-/* ---- computing */
+/* ---- computation */
 
 typedef void *fft_c2c(int rank, const int *n, int many, void *in, const int *inembed, int istride, int idist,
                       void *out, const int *onembed, int ostride, int odist, int sign, unsigned flags);
 typedef void *fft_real(int rank, const int *n, int many, void *in, const int *inembed, int istride, int idist,
                        void *out, const int *onembed, int ostride, int odist, unsigned flags);
-enum { ESTIMATE = 1 << 6 }; /* FFTW_ESTIMATE: arrays are not touched while a plan is made */
+enum { ESTIMATE = 1 << 6 }; /* FFTW_ESTIMATE: making a plan leaves arrays untouched */
 
 /* FFTW makes one plan at a time. */
 static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
@@ -155,7 +155,7 @@ static void *fft_plan(const struct fft_call *c, void *in)
                            o->embed, o->stride, (int)o->dist, ESTIMATE);
 }
 
-/* FFTW's way from complex to real numbers destroys its input: it gets a copy. */
+/* Copies the input, since FFTW's complex to real transform destroys it. */
 static void *fft_copy(const struct fft_call *c)
 {
     struct fft_side s = fft_side(&c->plan, 0);
@@ -192,10 +192,9 @@ static int fft_run(struct mt_library_call *call)
     return plan ? 0 : -1;
 }
 
-/* ---- calling */
+/* ---- calls */
 
-/* Without layouts of its own a plan's data lie close together; real data that are transformed in place leave
- * room for the complex ones. */
+/* Sets the default layout: contiguous data; in-place real data leave room for the complex results. */
 static void fft_pack_layout(struct mt_fft_plan *p, int in_place)
 {
     int last = p->rank - 1, kind = p->type & 0xf, half = p->n[last] / 2 + 1;
@@ -215,7 +214,7 @@ static void fft_pack_layout(struct mt_fft_plan *p, int in_place)
     }
 }
 
-/* The transform of `type` that was asked for by `name`; p NULL: no such plan. A status. */
+/* Executes a transform of `type` for the call `name`; p NULL: no such plan. Returns a status. */
 static int fft_exec(const struct mt_fft_plan *p, const char *name, int type, const void *in, void *out,
                     int sign)
 {
@@ -232,14 +231,14 @@ static int fft_exec(const struct mt_fft_plan *p, const char *name, int type, con
     return __mt_library_submit(p->stream, &c.call) ? MT_FFT_EXEC_FAILED : MT_FFT_SUCCESS;
 }
 
-/* Those without a sign do not look at it. */
+/* Functions without a sign ignore it. */
 static int fft_run_gpu(struct mt_library_call *call)
 {
     const struct fft_call *c = (const struct fft_call *)call;
     return ((int (*)(int, const void *, void *, int))c->real)(c->handle, c->in, c->out, c->sign);
 }
 
-/* The same on a GPU, by NVIDIA's plan. */
+/* Executes it on a GPU, with NVIDIA's plan. */
 static int fft_exec_gpu(int handle, const struct mt_fft_plan *p, const char *name, const void *in, void *out,
                         int sign)
 {
@@ -267,7 +266,7 @@ static struct {
 } plans[PLANS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A copy of it; 0: there is none. */
+/* Copies a plan. Returns 0 if there is none. */
 static int fft_plan_get(int handle, struct mt_fft_plan *out)
 {
     pthread_mutex_lock(&lock);
@@ -288,10 +287,10 @@ static int fft_plan_set(int handle, const struct mt_fft_plan *p)
     return there ? MT_FFT_SUCCESS : MT_FFT_INVALID_PLAN;
 }
 
-/* On a GPU: NVIDIA's function of these parameters, which makes and has the plan. */
+/* On a GPU: NVIDIA's function of these parameters, which makes and owns the plan. */
 #define REAL(which, parameters) ((int(*) parameters)mt_lib_real("cufft", "cufft" #which))
 
-/* On a GPU: NVIDIA's plan has this number. One beyond our table is not known when it is used. */
+/* Notes NVIDIA's plan of this number on a GPU. A number beyond our table is unknown when used. */
 static int fft_plan_hold(int handle)
 {
     pthread_mutex_lock(&lock);
@@ -347,7 +346,7 @@ int impl_cufftSetStream(int handle, void *stream)
     return fft_plan_set(handle, &p);
 }
 
-/* ---- making plans */
+/* ---- creation of plans */
 
 struct request {
     int rank;
@@ -406,11 +405,11 @@ static int fft_plan_make(int handle, const struct request *r, size_t *work)
     p.out.stride = (int)r->ostride;
     p.out.dist = r->odist;
     if (work)
-        *work = 0; /* memory of the device is not needed */
+        *work = 0; /* no device memory is needed */
     return fft_plan_set(handle, &p);
 }
 
-/* cufftPlan*: a handle and its plan at once. */
+/* cufftPlan*: makes a handle and its plan in one call. */
 static int fft_plan_new(int *handle, const struct request *r)
 {
     int status = impl_cufftCreate(handle);
@@ -420,7 +419,7 @@ static int fft_plan_new(int *handle, const struct request *r)
     return status;
 }
 
-/* On a GPU: NVIDIA's plan has been made. One that we do not understand is not known when it is used. */
+/* Notes a plan made by NVIDIA's library on a GPU. One with unknown features counts as unknown when used. */
 static int fft_plan_follow(int handle, const struct request *r)
 {
     fft_plan_hold(handle);
@@ -453,7 +452,7 @@ static struct request fft_plan_many_64(int rank, const long long *n, const long 
     return r;
 }
 
-/* Extents as numbers of 64 bits, in `to`. */
+/* Converts extents to 64 bits, in `to`. */
 static const long long *fft_plan_wide(int rank, const int *from, long long to[3])
 {
     for (int d = 0; from && d < rank && d < 3; d++)
@@ -461,7 +460,7 @@ static const long long *fft_plan_wide(int rank, const int *from, long long to[3]
     return from ? to : NULL;
 }
 
-/* Bytes of a work area for `r`: none. */
+/* Returns the size of the work area for `r`: 0. */
 static int fft_plan_size(const struct request *r, size_t *work)
 {
     int status = work ? fft_plan_check(r) : MT_FFT_INVALID_VALUE;
@@ -542,7 +541,7 @@ int impl_cufftGetSize(int plan, size_t *work)
     return MT_FFT_SUCCESS;
 }
 
-/* Kept by nobody: there is no work area. */
+/* Ignored: there is no work area. */
 int impl_cufftSetWorkArea(int plan, void *area)
 {
     struct mt_fft_plan p;

@@ -1,4 +1,4 @@
-/* Matrix products of any types, cuBLASLt, and what cuBLAS has beyond Fortran's BLAS. */
+/* Matrix products of any types, cuBLASLt, and functions of cuBLAS that Fortran's BLAS lacks. */
 #include "call.h"
 #include "library.h"
 #include <limits.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The type to compute in. */
+/* Returns the type to compute in. */
 static char gemm_work(const struct mt_gemm *g)
 {
     const char used[] = {g->types[0], g->types[1], g->types[2], g->scalar, 0};
@@ -16,7 +16,7 @@ static char gemm_work(const struct mt_gemm *g)
     return strpbrk(used, "CZ") ? wide ? 'Z' : 'C' : wide ? 'D' : 'S';
 }
 
-/* A copy without gaps of a matrix with rows x cols elements; NULL: no memory. */
+/* Returns a contiguous copy of a matrix with rows x cols elements, or NULL if out of memory. */
 static void *gemm_in(char from, const void *p, int64_t rows, int64_t cols, int64_t ld, char work)
 {
     void *out = malloc((size_t)rows * (size_t)cols * mt_blas_letter_bytes(work) + 1);
@@ -55,7 +55,7 @@ static int64_t gemm_least(int64_t n)
     return n > 1 ? n : 1;
 }
 
-/* What is not to be read (alpha or beta is 0) is left alone. */
+/* Operands that are not read (alpha or beta is 0) are left alone. */
 static int gemm_converted(const struct mt_gemm *g, char work)
 {
     struct mt_gemm w = *g;
@@ -88,9 +88,9 @@ static int gemm_run(const struct mt_gemm *g)
                                                                      : gemm_converted(g, work);
 }
 
-/* ---- cublasGemmEx and its kind */
+/* ---- cublasGemmEx and variants */
 
-/* The type of alpha and beta. */
+/* Returns the type of alpha and beta. */
 static char gemm_scalar(int64_t compute, char c)
 {
     int complex = c == 'C' || c == 'Z';
@@ -105,7 +105,7 @@ static char gemm_scalar(int64_t compute, char c)
     case 72: /* CUBLAS_COMPUTE_32I */
     case 73:
         return c == 'I' ? 'I' : 'S';
-    default: /* CUBLAS_COMPUTE_32F and its kind */
+    default: /* CUBLAS_COMPUTE_32F and variants */
         return complex ? 'C' : 'S';
     }
 }
@@ -126,7 +126,7 @@ int mt_blas_ex_types(struct mt_blas *b)
             return MT_BLAS_NOT_SUPPORTED;
         }
         if (at < 0)
-            at = MT_BLAS_ARGS; /* no types at all */
+            at = MT_BLAS_ARGS; /* has no types at all */
     }
     if (compute >= 0)
         b->scalar = gemm_scalar(b->a[compute], b->types[2]);
@@ -169,7 +169,7 @@ int mt_blas_gemm_ex(struct mt_blas *b)
     return rc;
 }
 
-/* cublasAxpyEx and its kind: operations on vectors whose types are arguments. Computed in double, rounded
+/* cublasAxpyEx and variants: operations on vectors whose types are arguments. Computed in double, rounded
  * once. */
 
 int mt_blas_vector_types(struct mt_blas *b);
@@ -181,7 +181,7 @@ int mt_blas_move_ex(struct mt_blas *b);
 int mt_blas_extreme_ex(struct mt_blas *b);
 int mt_blas_rot_ex(struct mt_blas *b);
 
-/* The types have to be known here; that of a scalar or a result is `scalar`. */
+/* Checks that the types are supported; `scalar` is that of a scalar or result. */
 int mt_blas_vector_types(struct mt_blas *b)
 {
     for (int i = 0; b->f->row->kinds[i]; i++) {
@@ -203,7 +203,7 @@ struct vector {
     int64_t n, inc;
 };
 
-/* Pointer, type and increment are arguments one after the other; how long it is, the first one. */
+/* Reads pointer, type and increment, which are consecutive arguments; the length is the first argument. */
 static struct vector vectors_take(const struct mt_blas *b, int at)
 {
     return (struct vector){mt_blas_letter(b->a[at + 1]), (char *)(intptr_t)b->a[at], b->a[0], b->a[at + 2]};
@@ -296,7 +296,7 @@ int mt_blas_move_ex(struct mt_blas *b)
     return 0;
 }
 
-/* n x type incx result: a number from 1; 0: of nothing. */
+/* n x type incx result: an index from 1, or 0 for an empty vector. */
 int mt_blas_extreme_ex(struct mt_blas *b)
 {
     struct vector x = vectors_take(b, 1);
@@ -324,7 +324,7 @@ int mt_blas_rot_ex(struct mt_blas *b)
     return 0;
 }
 
-/* ---- The extensions of cuBLAS: functions that BLAS does not have, or has otherwise ---- */
+/* ---- Extensions of cuBLAS: functions missing in BLAS, or different there ---- */
 
 int mt_blas_dot(struct mt_blas *b);
 int mt_blas_trmm(struct mt_blas *b);
@@ -341,7 +341,7 @@ static void *extensions_at(const struct mt_blas *b, int i)
     return (void *)(intptr_t)b->a[i];
 }
 
-/* n x incx y incy result; Fortran's way of returning complex numbers differs between compilers. */
+/* n x incx y incy result; Fortran's convention for returning complex numbers differs between compilers. */
 int mt_blas_dot(struct mt_blas *b)
 {
     int conjugated = b->call.name[strlen(b->call.name) - 1] == 'c'; /* cublasCdotc */
@@ -357,7 +357,8 @@ int mt_blas_dot(struct mt_blas *b)
     return 0;
 }
 
-/* side uplo trans diag m n alpha A lda B ldb C ldc. Fortran's overwrites B, so C begins as a copy of it. */
+/* side uplo trans diag m n alpha A lda B ldb C ldc. Fortran's function overwrites B, so C begins as a copy of
+ * it. */
 int mt_blas_trmm(struct mt_blas *b)
 {
     typedef void trmm(const char *, const char *, const char *, const char *, const int *, const int *,
@@ -385,7 +386,7 @@ int mt_blas_trmm(struct mt_blas *b)
     return 0;
 }
 
-/* Element i, j of op(p). */
+/* Returns element i, j of op(p). */
 static double _Complex extensions_op(const struct mt_blas *b, const void *p, int64_t op, int64_t ld,
                                      int64_t i, int64_t j)
 {
@@ -393,7 +394,7 @@ static double _Complex extensions_op(const struct mt_blas *b, const void *p, int
     return op == 2 ? ~v : v;
 }
 
-/* transa transb m n alpha A lda beta B ldb C ldc. C may be A or B where that is not transposed. */
+/* transa transb m n alpha A lda beta B ldb C ldc. C may be A or B if that is not transposed. */
 int mt_blas_geam(struct mt_blas *b)
 {
     double _Complex alpha = mt_element_get(b->scalar, mt_blas_scalar(b, 4), 0);
@@ -408,7 +409,7 @@ int mt_blas_geam(struct mt_blas *b)
     return 0;
 }
 
-/* mode m n A lda x incx C ldc: the rows (mode 0) or columns of A times the elements of x. */
+/* mode m n A lda x incx C ldc: multiplies the rows (mode 0) or columns of A by the elements of x. */
 int mt_blas_dgmm(struct mt_blas *b)
 {
     int64_t m = b->a[1], n = b->a[2], inc = b->a[6], count = b->a[0] ? n : m;
@@ -429,7 +430,7 @@ struct mt_lt_layout {
     int32_t type, order, batches; /* order: 0 columns, 1 rows */
     int32_t unused;
     uint64_t rows, cols;
-    int64_t ld, stride; /* elements */
+    int64_t ld, stride; /* in elements */
 };
 
 struct mt_lt_desc {
@@ -451,9 +452,10 @@ static int lt_read_layout(struct mt_lt_layout *l, const void *real);
 
 static int lt_read_desc(struct mt_lt_desc *d, const void *real);
 
-/* ---- cublasLtMatmul: D = f(alpha op(A) op(B) + beta C + bias), f nothing, max(0, x) or GELU ---- */
+/* ---- cublasLtMatmul: D = f(alpha op(A) op(B) + beta C + bias), where f is the identity, max(0, x) or GELU
+ * ---- */
 
-enum { RELU = 2, BIAS = 4, GELU = 32 }; /* bits of CUBLASLT_EPILOGUE_*; 1: nothing */
+enum { RELU = 2, BIAS = 4, GELU = 32 }; /* bits of CUBLASLT_EPILOGUE_*; 1: none */
 
 struct lt_call {
     struct mt_library_call call;
@@ -463,7 +465,7 @@ struct lt_call {
     void *pd;
     char scalar;
     unsigned char value[2][16];
-    int fetched; /* alpha and beta are on the device, but what they are is in `value` */
+    int fetched; /* alpha and beta are on the device, with copies in `value` */
     void (*real)(void);
     int64_t arguments[16]; /* on a GPU */
 };
@@ -497,13 +499,13 @@ static int lt_matmul_fits(const struct mt_lt_desc *d, const struct mt_lt_layout 
            c->batches == out->batches;
 }
 
-/* Fortran can transpose, and conjugate what it transposes, but not conjugate alone. */
+/* Fortran can transpose, and conjugate while transposing, but not conjugate alone. */
 static int lt_matmul_op(int op, int turned)
 {
     return op == 2 ? turned ? -1 : 2 : op ^ turned;
 }
 
-/* What is not there, in words; NULL: all is. */
+/* Returns a description of what is missing, or NULL. */
 static const char *lt_matmul_lacks(const struct mt_lt_desc *d, const struct mt_lt_layout *a,
                                    const struct mt_lt_layout *b, const struct mt_lt_layout *c,
                                    const struct mt_lt_layout *out)
@@ -522,7 +524,7 @@ static const char *lt_matmul_lacks(const struct mt_lt_desc *d, const struct mt_l
     return NULL;
 }
 
-/* Can it be done? A status; `name` says why not, NULL: nobody. */
+/* Checks if the call can be done. Returns a status; `name` reports the reason, NULL: no report. */
 static int lt_check(const struct mt_lt_desc *d, const struct mt_lt_layout *a, const struct mt_lt_layout *b,
                     const struct mt_lt_layout *c, const struct mt_lt_layout *out, const char *name)
 {
@@ -534,7 +536,7 @@ static int lt_check(const struct mt_lt_desc *d, const struct mt_lt_layout *a, co
     return lacks ? MT_BLAS_NOT_SUPPORTED : MT_BLAS_OK;
 }
 
-/* ---- what it touches */
+/* ---- accesses */
 
 static const void *lt_matmul_scalar(const struct lt_call *c, int i)
 {
@@ -584,7 +586,7 @@ static void lt_matmul_ranges(struct mt_library_call *call, struct mt_library_not
     lt_matmul_note(notes, MT_LIBRARY_WRITE, &c->out, c->pd);
 }
 
-/* ---- computing */
+/* ---- computation */
 
 static char *lt_matmul_at(const struct mt_lt_layout *l, const void *p, int64_t batch)
 {
@@ -601,7 +603,7 @@ static double _Complex lt_matmul_finish(const struct lt_call *c, double _Complex
     return v;
 }
 
-/* Rows before columns where the result is in that order: then all is transposed. */
+/* Returns the product; for results in row order everything is transposed. */
 static struct mt_gemm lt_matmul_gemm(const struct lt_call *c, int64_t batch, char work)
 {
     int turned = c->out.order;
@@ -624,7 +626,7 @@ static struct mt_gemm lt_matmul_gemm(const struct lt_call *c, int64_t batch, cha
                             .name = c->call.name};
 }
 
-/* Into `t`, without gaps: C before the product, or out of it into D. */
+/* Copies C into `t`, contiguous, before the product, or the result from it into D. */
 static void lt_matmul_move(const struct lt_call *c, int64_t batch, void *t, char work, int back)
 {
     const struct mt_lt_layout *l = back ? &c->out : &c->c;
@@ -686,7 +688,7 @@ static void lt_matmul_take(struct lt_call *l, const void *alpha, const void *pa,
     }
 }
 
-/* NVIDIA's; all arguments are integers or pointers. */
+/* Calls NVIDIA's function; all arguments are integers or pointers. */
 static int lt_matmul_run_gpu(struct mt_library_call *call)
 {
     const struct lt_call *l = (const struct lt_call *)call;
@@ -697,7 +699,7 @@ static int lt_matmul_run_gpu(struct mt_library_call *call)
                                a[12], a[13], a[14], a[15]);
 }
 
-/* 0, or -1: what it touches is not known. */
+/* Returns 0, or -1 if the accesses are unknown. */
 static int lt_matmul_know(struct lt_call *l, const void *d, const void *a, const void *b, const void *c,
                           const void *out)
 {
@@ -803,7 +805,7 @@ const char *impl_cublasLtGetStatusString(int status)
     return impl_cublasGetStatusString(status);
 }
 
-/* ---- attributes: where each is in a descriptor */
+/* ---- attributes: offset of each in a descriptor */
 
 struct attribute {
     int number;
@@ -829,8 +831,8 @@ static const struct attribute *lt_find(const struct attribute *table, int number
     return table->number < 0 ? NULL : table;
 }
 
-/* Those that only say how fast it is to be: of a product, how many SMs and which sums; of a preference, all.
- */
+/* Returns 1 for attributes that only affect speed: of a product, number of SMs and kind of sums; of a
+ * preference, all. */
 static int lt_is_hint(const struct attribute *table, int number)
 {
     return table == of_preference || (table == of_desc && (number == 15 || number == 25));
@@ -870,7 +872,7 @@ static int lt_get(const void *d, const struct attribute *table, int number, void
     return MT_BLAS_OK;
 }
 
-/* A new one with these contents, or into the program's memory. */
+/* Makes an object with these contents, new or in the program's memory. */
 static int lt_new(void **out, const void *contents, size_t bytes)
 {
     if (!out)
@@ -959,7 +961,7 @@ int impl_cublasLtMatmulPreferenceInit_internal(void *out, size_t room)
 
 typedef int lt_get_real(const void *, int, void *, size_t, size_t *);
 
-/* All that the table has, and none of the others, whose numbers `others` lists: it ends with -1. */
+/* Reads all attributes of the table, and checks that those in `others`, a list ending with -1, are unset. */
 static int lt_read(const char *name, const void *real, const struct attribute *table, void *to,
                    const int *others)
 {
@@ -969,7 +971,7 @@ static int lt_read(const char *name, const void *real, const struct attribute *t
     int bad = !get || !real;
     for (; !bad && table->number >= 0; table++)
         bad = get(real, table->number, (char *)to + table->at, table->bytes, &written);
-    for (; !bad && *others >= 0; others++, value = 0) /* of older libraries some are not there */
+    for (; !bad && *others >= 0; others++, value = 0) /* older libraries lack some */
         bad = !get(real, *others, &value, sizeof value, &written) && value;
     return bad ? -1 : 0;
 }
@@ -981,7 +983,7 @@ static int lt_read_desc(struct mt_lt_desc *d, const void *real)
     return lt_read("cublasLtMatmulDescGetAttribute", real, of_desc, d, pointers);
 }
 
-/* On a GPU: what NVIDIA's descriptors say. 0; -1: something that is not known here. */
+/* On a GPU: reads NVIDIA's descriptor. Returns 0, or -1 for an unknown feature. */
 static int lt_read_layout(struct mt_lt_layout *l, const void *real)
 {
     static const int planes[] = {7, -1};
@@ -989,7 +991,7 @@ static int lt_read_layout(struct mt_lt_layout *l, const void *real)
     return lt_read("cublasLtMatrixLayoutGetAttribute", real, of_layout, l, planes);
 }
 
-/* One way to compute it, which needs no workspace. */
+/* Returns a single algorithm, which needs no workspace. */
 int impl_cublasLtMatmulAlgoGetHeuristic(void *handle, const struct mt_lt_desc *d,
                                         const struct mt_lt_layout *a, const struct mt_lt_layout *b,
                                         const struct mt_lt_layout *c, const struct mt_lt_layout *out,

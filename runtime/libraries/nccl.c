@@ -1,7 +1,6 @@
-/* NCCL on the CPU device. The ranks of a communicator are threads, here and in other processes, over one
- * piece of shared memory: a ring for each pair of ranks, through which all data goes. A rank's
- * thread does its calls one after the other, in the order in which the program made them; each waits for its
- * stream. */
+/* NCCL on the CPU device. The ranks of a communicator are threads, in this and other processes, over one
+ * piece of shared memory: a ring for each pair of ranks, through which all data goes. A rank's thread
+ * executes its calls one after the other, in the program's order; each waits for its stream. */
 #define _GNU_SOURCE
 #include "library.h"
 #include "base/thread.h"
@@ -57,22 +56,26 @@ enum mt_nccl_op {
     MT_NCCL_MIN,
     MT_NCCL_AVG,
     MT_NCCL_OPS
-}; /* then those that are made */
+}; /* then user-defined ones */
 
-enum { MT_NCCL_RANKS = 64, MT_NCCL_MADE = 64 /* operations of a communicator at a time */, MT_NCCL_ID = 128 };
+enum {
+    MT_NCCL_RANKS = 64,
+    MT_NCCL_MADE = 64 /* user-defined operations per communicator */,
+    MT_NCCL_ID = 128
+};
 
 typedef struct {
     char bytes[MT_NCCL_ID];
 } mt_nccl_id;
 
-/* ncclRedOpCreatePreMulSum's */
+/* Operation made by ncclRedOpCreatePreMulSum. */
 struct mt_nccl_made {
     int used, type;
-    const void *device; /* where the scalar is; NULL: it is in `value` */
+    const void *device; /* address of the scalar on the device; NULL: it is in `value` */
     char value[8];
 };
 
-/* What a call does. */
+/* Kind of a call. */
 enum mt_nccl_what {
     MT_NCCL_ALLREDUCE,
     MT_NCCL_BROADCAST,
@@ -92,58 +95,58 @@ struct mt_nccl_do {
     const void *send;
     void *recv;
     size_t count;
-    int type, op, root; /* root: or the peer; -1: none */
+    int type, op, root; /* root, or the peer; -1: none */
     struct mt_nccl_made made;
 };
 
-/* Never given back to the system: graphs may have calls of one that is destroyed. */
+/* Never freed: graphs may contain calls of a destroyed communicator. */
 struct mt_nccl_comm {
     uint64_t magic, id;
     int rank, n, device;
     struct mt_nccl_segment *segment;
     mt_nccl_id handle;
-    int said;        /* for whom it waits */
-    uint32_t splits; /* so many there have been */
+    int said;        /* reported which ranks it waits for */
+    uint32_t splits; /* number of splits so far */
     struct mt_nccl_made made[MT_NCCL_MADE];
-    /* Of the lock: */
+    /* Protected by `lock`: */
     pthread_mutex_t lock;
     pthread_cond_t moved;
     struct mt_nccl_job *first, *last;
     pthread_t thread;
     int started, quit;
     _Atomic int aborted;
-    _Atomic int broken; /* a status: what comes is given up */
+    _Atomic int broken; /* a status: further calls are given up */
 };
 
-/* Bytes to or from a rank, in order with others of the same. */
+/* Bytes to or from a rank, in order with others of the same rank. */
 struct mt_nccl_item {
     int peer, out;
     char *p;
     size_t bytes, done;
-    const void *same; /* not NULL: what must come, else ranks do different things */
+    const void *same; /* not NULL: expected data, else ranks call different functions */
 };
 
-/* Tells the others that this rank will do nothing more. */
+/* Reason told to the others when this rank stops. */
 enum mt_nccl_gone { MT_NCCL_ABORTED = 1, MT_NCCL_DESTROYED };
 
-/* All ranks tell each other color, key and an id: says this one's; waits for those of all. */
+/* Color, key and id that all ranks exchange: publishes this rank's, and waits for all others. */
 struct mt_nccl_split {
     int color, key;
     mt_nccl_id id;
 };
 
-/* Calls that a rank does together: one collective, or the sends and receives of a group. */
+/* Calls of a rank executed together: one collective, or the sends and receives of a group. */
 struct mt_nccl_part {
     struct mt_nccl_do what;
-    int first;                     /* of its stream */
-    struct mt_library_call *begun; /* the stream has come to it */
+    int first;                     /* first of its stream */
+    struct mt_library_call *begun; /* set when the stream has reached it */
 };
 
 struct mt_nccl_job {
     struct mt_nccl_job *next;
-    struct mt_nccl_job *now; /* of one that is captured: the copy that runs */
+    struct mt_nccl_job *now; /* of a captured job: the copy that runs */
     int refs, streams, begun, dead, done, how, captured;
-    unsigned n, met; /* met: parts that a launch of the graph has come to */
+    unsigned n, met; /* met: parts that a launch of the graph has reached */
     struct mt_nccl_part parts[];
 };
 
@@ -161,7 +164,7 @@ enum { VERSION = 22809, HOST_IMMEDIATE = 1, NO_COLOR = -1 };
 
 static _Thread_local char comm_words[512];
 
-/* Keeps the words for ncclGetLastError; `status`. */
+/* Keeps the message for ncclGetLastError. Returns `status`. */
 static int nccl_fail(int status, const char *format, ...)
 {
     va_list ap;
@@ -212,8 +215,7 @@ static int nccl_is_comm(const struct mt_nccl_comm *c)
     return c && c->magic == COMM_MAGIC;
 }
 
-/* Elements of NCCL's types, and what is made of those of several ranks: in double or 64 bits, rounded once.
- */
+/* Elements of NCCL's types, and reductions over ranks: in double or 64 bits, rounded once. */
 
 static size_t nccl_size(int type)
 {
@@ -232,8 +234,8 @@ static double reduce_bf16(uint16_t v)
     return f;
 }
 
-/* A number of `mantissa` bits behind the point that is nearest, ties to even; `low`: the exponent of the
- * smallest that is not subnormal. */
+/* Rounds to `mantissa` fraction bits, to nearest, ties to even; `low`: exponent of the smallest normal
+ * number. */
 static double reduce_round(double v, int mantissa, int low)
 {
     int e;
@@ -252,7 +254,7 @@ static uint16_t reduce_to_bf16(double v)
     return isnan(v) ? 0x7fff : (uint16_t)(bits >> 16);
 }
 
-/* FP8 with `mantissa` bits: E4M3 has NaN and no infinity, E5M2 is like half. */
+/* Converts FP8 with `mantissa` bits: E4M3 has NaN and no infinity, E5M2 is like half. */
 static double reduce_fp8(uint8_t v, int mantissa)
 {
     int bias = mantissa == 3 ? 7 : 15, e = (v & 0x7f) >> mantissa, m = v & ((1 << mantissa) - 1);
@@ -264,7 +266,7 @@ static double reduce_fp8(uint8_t v, int mantissa)
     return v & 0x80 ? -out : out;
 }
 
-/* What is too large becomes the largest, as CUDA's conversions have it. */
+/* Converts to FP8; too large values become the largest, as in CUDA's conversions. */
 static uint8_t reduce_to_fp8(double v, int mantissa)
 {
     int bias = mantissa == 3 ? 7 : 15, e;
@@ -365,7 +367,8 @@ static void reduce_add(int op, double *acc, const double *v, size_t n)
 
 static void reduce_add_int(int op, int wide, int64_t *acc, const int64_t *v, size_t n)
 {
-    const uint64_t top = wide ? (uint64_t)1 << 63 : 0; /* unsigned numbers compare as signed ones less this */
+    const uint64_t top =
+        wide ? (uint64_t)1 << 63 : 0; /* unsigned numbers compare as signed ones after subtracting this */
 #define LESS(a, b) ((int64_t)((uint64_t)(a) ^ top) < (int64_t)((uint64_t)(b) ^ top))
     switch (op) {
     case MT_NCCL_PROD:
@@ -383,7 +386,7 @@ static void reduce_add_int(int op, int wide, int64_t *acc, const int64_t *v, siz
 static int64_t reduce_divide(int type, int64_t sum, int n)
 {
     int64_t v;
-    reduce_put_int(type, &v, 1, &sum); /* as the sum is in the type */
+    reduce_put_int(type, &v, 1, &sum); /* wraps like the sum in the type */
     reduce_get_int(type, &v, 1, &sum);
     return type == MT_NCCL_U64 ? (int64_t)((uint64_t)sum / (uint64_t)n) : sum / n;
 }
@@ -414,7 +417,7 @@ static void reduce_ints(int type, int op, const void *const *in, int n, size_t a
     reduce_put_int(type, (char *)out + at, count, acc);
 }
 
-/* out[i] = op of in[0][i] … in[n - 1][i]; out may be one of them. ranks: by which an average is divided. */
+/* out[i] = op of in[0][i] … in[n - 1][i]; out may be one of them. ranks: divisor of an average. */
 static void mt_nccl_reduce(int type, int op, const void *const *in, int n, void *out, size_t count)
 {
     size_t size = nccl_size(type);
@@ -452,17 +455,17 @@ static void nccl_scale(int type, const void *scalar, const void *in, void *out, 
     }
 }
 
-/* The shared memory of a communicator: who is there, and a ring of bytes from each rank to each. It is an
- * unnamed file, so that nothing is left of it when its processes have ended, however they end. */
+/* Shared memory of a communicator: present ranks, and a ring of bytes from each rank to each other. It is an
+ * unnamed file, so that nothing remains after its processes have ended, in whatever way. */
 
-enum { DATA = 64 << 20, MOST = 256 << 10 /* of a ring */, PATIENCE_S = 10 };
+enum { DATA = 64 << 20, MOST = 256 << 10 /* bytes of a ring */, PATIENCE_S = 10 };
 #define MAGIC 0x6c63636e65636d74u
 
 struct slot {
-    _Atomic int32_t pid;          /* 0: not there yet */
-    _Atomic int32_t gone;         /* it will do nothing more */
-    _Atomic uint32_t bell, waits; /* bell: it is rung when something of this rank's has moved */
-    _Atomic uint32_t splits[2];   /* so many, odd and even ones: of `split` */
+    _Atomic int32_t pid;          /* 0: not present yet */
+    _Atomic int32_t gone;         /* reason why it has stopped */
+    _Atomic uint32_t bell, waits; /* bell: rung when data of this rank has moved */
+    _Atomic uint32_t splits[2];   /* number of odd and even splits: for `split` */
     struct mt_nccl_split split[2];
 };
 
@@ -473,19 +476,19 @@ struct ring {
 
 struct mt_nccl_segment {
     uint64_t magic;
-    _Atomic int32_t n; /* ranks; 0: nobody is there */
+    _Atomic int32_t n; /* number of ranks; 0: nobody is present */
     struct slot slots[MT_NCCL_RANKS];
-    struct ring rings[MT_NCCL_RANKS][MT_NCCL_RANKS]; /* from, to */
+    struct ring rings[MT_NCCL_RANKS][MT_NCCL_RANKS]; /* [from][to] */
     char data[DATA];
 };
 
-/* What is in an id, behind the handle of the memory. */
+/* Returns the number in an id, after the handle of the memory. */
 static uint64_t *ring_number(const mt_nccl_id *id)
 {
     return (uint64_t *)(id->bytes + MT_LIBRARY_HANDLE);
 }
 
-/* Makes shared memory and names it. */
+/* Makes shared memory and an id for it. */
 static int nccl_segment_new(mt_nccl_id *id)
 {
     uint64_t number = 0;
@@ -514,7 +517,7 @@ static void ring_bell_all(struct mt_nccl_segment *g)
         ring_bell(&g->slots[r]);
 }
 
-/* Until the bell is not `heard` any more, a second at most. */
+/* Waits until the bell differs from `heard`, for a second at most. */
 static void ring_wait(struct slot *s, uint32_t heard)
 {
     const struct timespec second = {1, 0};
@@ -534,9 +537,9 @@ static void nccl_leave(struct mt_nccl_comm *c, enum mt_nccl_gone how)
     ring_bell_all(c->segment);
 }
 
-/* ---- others */
+/* ---- other ranks */
 
-/* 1: the process is there, and no zombie. */
+/* Returns 1 if the process exists and is not a zombie. */
 static int ring_lives(int pid)
 {
     char path[64], text[512], *p;
@@ -550,7 +553,7 @@ static int ring_lives(int pid)
     return p && p[1] && p[2] != 'Z' && p[2] != 'X';
 }
 
-/* Of a wait: says once, after a while, for whom; finds that they will not come. */
+/* State of a wait: reports once, after a while, which ranks are missing; detects that they will not come. */
 struct patience {
     struct mt_nccl_comm *c;
     const char *name;
@@ -579,7 +582,7 @@ static void ring_say(struct patience *w, const char *missing)
     w->c->said = 1;
 }
 
-/* NULL: it may still come. */
+/* Returns why a rank is gone, or NULL if it may still come. */
 static const char *ring_gone(const struct slot *s, int late)
 {
     return s->gone == MT_NCCL_ABORTED     ? "has given up"
@@ -588,7 +591,8 @@ static const char *ring_gone(const struct slot *s, int late)
                                           : NULL;
 }
 
-/* Nothing has moved since `heard`; for whom: missing[rank]. A status: there is nothing to wait for. */
+/* Waits after nothing has moved since `heard`; missing[rank]: ranks to wait for. Returns an error status if
+ * they will not come. */
 static int ring_rest(struct patience *w, uint32_t heard, const char *missing)
 {
     struct slot *slots = w->c->segment->slots, *mine = &slots[w->c->rank];
@@ -599,7 +603,7 @@ static int ring_rest(struct patience *w, uint32_t heard, const char *missing)
         int waits = missing[r] && slots[r].pid && &slots[r] != mine;
         const char *why = waits ? ring_gone(&slots[r], mine->bell == heard) : NULL;
         if (why && mine->bell != heard)
-            return MT_NCCL_OK; /* it has left something */
+            return MT_NCCL_OK; /* it left data before it ended */
         if (why)
             return nccl_fail(MT_NCCL_REMOTE, "%s: rank %d of %d gets no result: rank %d %s", w->name,
                              w->c->rank, w->c->n, r, why);
@@ -609,7 +613,7 @@ static int ring_rest(struct patience *w, uint32_t heard, const char *missing)
     return MT_NCCL_OK;
 }
 
-/* ---- moving bytes */
+/* ---- transfers */
 
 static size_t ring_room(int n)
 {
@@ -619,7 +623,7 @@ static size_t ring_room(int n)
     return room;
 }
 
-/* Some of an item, as much as goes. */
+/* Transfers as much of an item as possible. */
 static size_t ring_move(struct mt_nccl_comm *c, struct mt_nccl_item *m)
 {
     struct mt_nccl_segment *g = c->segment;
@@ -653,8 +657,8 @@ static size_t ring_move(struct mt_nccl_comm *c, struct mt_nccl_item *m)
     return moved;
 }
 
-/* All that can move does. A status; *moved: something did; *left: items that are not done; missing: of whom.
- */
+/* Transfers everything possible. Returns a status; *moved: data has moved; *left: number of unfinished items;
+ * missing: their ranks. */
 static int ring_pass(struct mt_nccl_comm *c, const char *name, struct mt_nccl_item *items, size_t n,
                      int *moved, size_t *left, char *missing)
 {
@@ -682,7 +686,8 @@ static int ring_pass(struct mt_nccl_comm *c, const char *name, struct mt_nccl_it
     return MT_NCCL_OK;
 }
 
-/* Moves all of them, side by side. A status: it is over; which was said. name: the call's, for words. */
+/* Transfers all items in parallel. Returns a status, after a report if it failed. name: of the call, for
+ * messages. */
 static int nccl_exchange(struct mt_nccl_comm *c, const char *name, struct mt_nccl_item *items, size_t n)
 {
     struct patience w = {c, name, ring_now()};
@@ -703,9 +708,9 @@ static int nccl_exchange(struct mt_nccl_comm *c, const char *name, struct mt_ncc
     }
 }
 
-/* ---- being there */
+/* ---- presence */
 
-/* Bytes of the file that are touched are its pages: the mapping's size costs nothing. */
+/* Only touched pages of the file are allocated: the size of the mapping costs nothing. */
 static int nccl_attach(struct mt_nccl_comm *c, const mt_nccl_id *id)
 {
     int none = 0, alone = 0;
@@ -726,7 +731,7 @@ static int nccl_attach(struct mt_nccl_comm *c, const mt_nccl_id *id)
     return MT_NCCL_OK;
 }
 
-/* Waits until all are. */
+/* Waits until all ranks are present. */
 static int nccl_wait_all(struct mt_nccl_comm *c)
 {
     struct patience w = {c, "ncclCommInitRank", ring_now()};
@@ -753,7 +758,7 @@ static void nccl_detach(struct mt_nccl_comm *c)
     c->segment = NULL;
 }
 
-/* ---- splits: each rank says what it has in one of two places by turns, so that those who are late find it
+/* ---- splits: each rank publishes its data in one of two places by turns, so that late ranks still find it
  */
 
 static void nccl_split_say(struct mt_nccl_comm *c, const struct mt_nccl_split *mine)
@@ -784,11 +789,11 @@ static int nccl_split_hear(struct mt_nccl_comm *c, struct mt_nccl_split all[MT_N
     }
 }
 
-/* ---- What NCCL's functions do, as bytes that go between ranks ---- */
+/* ---- NCCL's functions, as transfers between ranks ---- */
 
-enum { BLOCK = 16384 /* elements that are reduced at a time */ };
+enum { BLOCK = 16384 /* elements reduced at a time */ };
 
-/* What all ranks of a collective, or both ends of a message, must have in common. */
+/* Values that all ranks of a collective, or both ends of a message, must share. */
 struct sign {
     uint32_t what, type, op;
     int32_t root;
@@ -824,7 +829,7 @@ static int do_is_root(const struct moves *m)
     return m->c->rank == m->d->root;
 }
 
-/* Do all call the same? */
+/* Checks that all ranks make the same call. */
 static int do_sign(struct moves *m)
 {
     const struct mt_nccl_do *d = m->d;
@@ -841,8 +846,8 @@ static int do_sign(struct moves *m)
 
 /* ---- without reduction */
 
-/* Piece r of `send` goes to rank r (each: of one of its own, else all of it), and what comes from it to piece
- * r of `recv`. NULL: nothing goes, or comes. */
+/* Sends piece r of `send` to rank r (each: a piece per rank, else all of it), and receives piece r of `recv`
+ * from it. NULL: nothing to send, or to receive. */
 static int do_spread(struct moves *m, const char *send, int each, char *recv, const char *from,
                      const char *to)
 {
@@ -914,14 +919,14 @@ static int do_all(struct moves *m, int each)
     return do_spread(m, m->d->send, each, m->d->recv, all, all);
 }
 
-/* ---- with reduction: each rank owns a part of the result, and gets all ranks' data for it */
+/* ---- with reduction: each rank computes a part of the result, from all ranks' data for it */
 
 struct reduction {
     struct moves *m;
-    char *room;                      /* n blocks: what comes, or what goes where a scalar is multiplied */
+    char *room;                      /* n blocks: received data, or data to send if a scalar is multiplied */
     char *scaled;                    /* n blocks */
-    size_t size, at;                 /* of an element; how far in each part */
-    size_t begin[MT_NCCL_RANKS + 1]; /* parts, as elements */
+    size_t size, at;                 /* size of an element; position in each part */
+    size_t begin[MT_NCCL_RANKS + 1]; /* borders of the parts, in elements */
 };
 
 static void do_parts(struct reduction *x)
@@ -936,7 +941,7 @@ static void do_parts(struct reduction *x)
                                 ((size_t)r < d->count % (size_t)n ? (size_t)r : d->count % (size_t)n);
 }
 
-/* Elements of rank r's part that are next. */
+/* Returns the number of next elements in rank r's part. */
 static size_t do_some(const struct reduction *x, int r)
 {
     size_t length = x->begin[r + 1] - x->begin[r], left = x->at < length ? length - x->at : 0;
@@ -1003,7 +1008,7 @@ static int do_reduce(struct moves *m)
     return status;
 }
 
-/* ---- what each function is. 0, or a status, which was said */
+/* ---- the functions; each returns 0, or a status after a report */
 static int nccl_collective(struct mt_nccl_comm *c, const struct mt_nccl_do *d)
 {
     struct moves m = {.c = c, .d = d};
@@ -1026,7 +1031,7 @@ static int nccl_collective(struct mt_nccl_comm *c, const struct mt_nccl_do *d)
     }
 }
 
-/* ---- sends and receives of a group: each has a sign before it */
+/* ---- sends and receives of a group: each is preceded by a sign */
 
 static int nccl_messages(struct mt_nccl_comm *c, const struct mt_nccl_job *j)
 {
@@ -1054,7 +1059,7 @@ static int nccl_messages(struct mt_nccl_comm *c, const struct mt_nccl_job *j)
     return status;
 }
 
-/* The thread of a rank: it does the rank's calls in their order, each when its stream has come to it. */
+/* Thread of a rank: executes the rank's calls in their order, each when its stream has reached it. */
 
 static struct mt_nccl_job *nccl_job_new(unsigned n)
 {
@@ -1062,11 +1067,11 @@ static struct mt_nccl_job *nccl_job_new(unsigned n)
     if (!j)
         return NULL;
     j->n = n;
-    j->refs = (int)n + 1; /* its parts, and the queue */
+    j->refs = (int)n + 1; /* for its parts, and for the queue */
     return j;
 }
 
-/* All with the lock. */
+/* Called with the lock held. */
 static void work_release(struct mt_nccl_job *j)
 {
     if (--j->refs == 0)
@@ -1088,7 +1093,7 @@ static int work_perform(struct mt_nccl_comm *c, const struct mt_nccl_job *j)
     return d->what >= MT_NCCL_SEND ? nccl_messages(c, j) : nccl_collective(c, d);
 }
 
-/* Its streams go on. Takes the lock away for that. */
+/* Ends a job and continues its streams, without the lock meanwhile. */
 static void work_end(struct mt_nccl_comm *c, struct mt_nccl_job *j, int status)
 {
     j->how = status ? MT_LIBRARY_GIVEN_UP : MT_LIBRARY_DONE;
@@ -1125,7 +1130,7 @@ static void *work_thread(void *arg)
         pthread_mutex_lock(&c->lock);
         if (status && !c->broken) {
             c->broken = status;
-            nccl_leave(c, MT_NCCL_ABORTED); /* the rings are no more in step */
+            nccl_leave(c, MT_NCCL_ABORTED); /* the rings are out of step */
         }
         work_end(c, j, status);
     }
@@ -1133,7 +1138,7 @@ static void *work_thread(void *arg)
     return NULL;
 }
 
-/* With the lock. 0, or -1. */
+/* Called with the lock held. Returns 0 or -1. */
 static int work_begin(struct mt_nccl_comm *c)
 {
     if (!c->started && mt_base_thread_start(&c->thread, 0, work_thread, c))
@@ -1142,7 +1147,7 @@ static int work_begin(struct mt_nccl_comm *c)
     return 0;
 }
 
-/* Not captured: it is the rank's next one. */
+/* Queues a job that is not captured: the rank's next one. */
 static void nccl_job_queue(struct mt_nccl_comm *c, struct mt_nccl_job *j)
 {
     pthread_mutex_lock(&c->lock);
@@ -1150,7 +1155,7 @@ static void nccl_job_queue(struct mt_nccl_comm *c, struct mt_nccl_job *j)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Of what was captured: the copy of this launch of the graph. */
+/* Returns the copy of a captured job for this launch of the graph. */
 static struct mt_nccl_job *work_copy(struct mt_nccl_comm *c, struct mt_nccl_job *j)
 {
     struct mt_nccl_job *now = j->now;
@@ -1165,7 +1170,7 @@ static struct mt_nccl_job *work_copy(struct mt_nccl_comm *c, struct mt_nccl_job 
     return j->now = now;
 }
 
-/* As mt_library_call.run and .drop, of a part. */
+/* Functions run and drop of mt_library_call, for a part. */
 static int nccl_part_run(struct mt_nccl_comm *c, struct mt_nccl_job *j, unsigned part,
                          struct mt_library_call *call)
 {
@@ -1197,7 +1202,7 @@ static void nccl_part_drop(struct mt_nccl_comm *c, struct mt_nccl_job *j, unsign
     if (j->captured)
         return;
     pthread_mutex_lock(&c->lock);
-    if (!j->parts[part].begun && !j->done) { /* its stream will not come to it */
+    if (!j->parts[part].begun && !j->done) { /* its stream will not reach it */
         j->dead = 1;
         work_begin(c);
         pthread_cond_broadcast(&c->moved);
@@ -1206,7 +1211,7 @@ static void nccl_part_drop(struct mt_nccl_comm *c, struct mt_nccl_job *j, unsign
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Waits until all is done. */
+/* Waits until all jobs are done. */
 static void nccl_drain(struct mt_nccl_comm *c)
 {
     pthread_mutex_lock(&c->lock);
@@ -1215,7 +1220,7 @@ static void nccl_drain(struct mt_nccl_comm *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* The thread ends; what is not done is given up. */
+/* Ends the thread; unfinished jobs are given up. */
 static void nccl_stop(struct mt_nccl_comm *c)
 {
     pthread_mutex_lock(&c->lock);
@@ -1231,9 +1236,9 @@ static void nccl_stop(struct mt_nccl_comm *c)
         pthread_join(c->thread, NULL);
 }
 
-/* ---- NCCL's calls: their arguments, groups, and how they become operations of streams ---- */
+/* ---- NCCL's calls: arguments, groups, and conversion to stream operations ---- */
 
-/* ---- what a call reads and writes */
+/* ---- accesses of a call */
 
 struct nccl_call {
     struct mt_library_call call;
@@ -1244,7 +1249,7 @@ struct nccl_call {
     struct mt_nccl_do what;
 };
 
-/* Bytes of `n` pieces, but for the one that is there already. */
+/* Notes `n` pieces, except the one already in place. */
 static void call_note(struct mt_library_notes *notes, int type, const void *p, size_t piece, int n, int but)
 {
     const char *at = p;
@@ -1256,7 +1261,7 @@ static void call_note(struct mt_library_notes *notes, int type, const void *p, s
     }
 }
 
-/* How many pieces are at `send` and `recv`, of this rank. */
+/* Returns the number of pieces at `send` and `recv` of this rank. */
 static void call_pieces(const struct nccl_call *k, int *send, int *recv)
 {
     int root = k->rank == k->what.root, n = k->n;
@@ -1327,7 +1332,7 @@ static void call_drop(struct mt_library_call *call)
     nccl_part_drop(k->c, k->job, k->part);
 }
 
-/* Where a part goes, and where the program called it. */
+/* Stream of a part, and site of its call. */
 struct target {
     void *stream;
     const void *site;
@@ -1383,7 +1388,7 @@ static _Thread_local struct group {
     size_t ncalls, call_room, nends, end_room;
 } group;
 
-/* of a call: in a group the group's end returns it, too */
+/* keeps the status of a call: the group's end returns it, too */
 static int nccl_noted(int status)
 {
     if (group.depth && status && !group.status)
@@ -1391,7 +1396,7 @@ static int nccl_noted(int status)
     return status;
 }
 
-/* Room for one more. 0, or -1. */
+/* Makes room for one more. Returns 0 or -1. */
 static int call_grow(void *list, size_t *room, size_t n, size_t size)
 {
     if (n < *room)
@@ -1405,7 +1410,7 @@ static int call_grow(void *list, size_t *room, size_t n, size_t size)
     return 0;
 }
 
-/* In a group: `finish` is called at its end. Else at once. arg: of malloc; freed. */
+/* Calls `finish` at once, or at the end of the group. arg: from malloc; freed. */
 static int nccl_later(int (*finish)(void *), void *arg)
 {
     if (!group.depth || call_grow(&group.ends, &group.end_room, group.nends, sizeof *group.ends)) {
@@ -1423,8 +1428,8 @@ static int nccl_group_begin(void)
     return MT_NCCL_OK;
 }
 
-/* What comes in while they finish comes behind: a split makes a communicator, for which all of it have to
- * wait. */
+/* Calls added while these finish are appended: a split makes a communicator, which must wait for all of them.
+ */
 static int call_finish_ends(void)
 {
     int first = MT_NCCL_OK;
@@ -1437,7 +1442,7 @@ static int call_finish_ends(void)
     return first;
 }
 
-/* The calls from `first` on that go together with it: itself, or with a message all messages of its
+/* Collects the calls from `first` on that form one job with it: itself, or with a message all messages of its
  * communicator. */
 static int call_together(const struct waiting *first, const struct waiting *w)
 {
@@ -1451,7 +1456,7 @@ static int call_captured(void *stream)
     return !cudaStreamIsCapturing(stream, &status) && status == 1;
 }
 
-/* One job, with the device of its communicator. */
+/* Submits one job, with its communicator's device current. */
 static int call_put(size_t at)
 {
     struct waiting *first = &group.calls[at];
@@ -1491,7 +1496,7 @@ static int call_put(size_t at)
     return status;
 }
 
-/* Collectives first: ranks may have them in another order with messages. */
+/* Submits collectives first: ranks may order them differently with respect to messages. */
 static int call_put_all(void)
 {
     int status = MT_NCCL_OK, before, known = !cudaGetDevice(&before);
@@ -1543,7 +1548,7 @@ int impl_ncclGroupEnd(void)
 
 /* ---- NCCL's communicators ---- */
 
-/* ---- making */
+/* ---- creation */
 
 int impl_ncclGetUniqueId(mt_nccl_id *id)
 {
@@ -1569,13 +1574,13 @@ static int comm_finish_init(void *arg)
     if (!status)
         __mt_library_communicator(m->c->id, m->c->rank, m->c->n, m->c->device);
     if (status) {
-        m->c->magic = 0; /* the others may see it still */
+        m->c->magic = 0; /* others may still see it */
         *m->out = NULL;
     }
     return status;
 }
 
-/* On the current device; its memory is there. */
+/* Makes a communicator on the current device; its memory exists. */
 static int comm_init(struct mt_nccl_comm **out, int n, const mt_nccl_id *id, int rank)
 {
     struct making *m = NULL;
@@ -1612,7 +1617,7 @@ int impl_ncclCommInitRank(struct mt_nccl_comm **out, int n, mt_nccl_id id, int r
     return nccl_noted(comm_init(out, n, &id, rank));
 }
 
-/* The configuration has nothing that would matter here. */
+/* Nothing in the configuration matters here. */
 int impl_ncclCommInitRankConfig(struct mt_nccl_comm **out, int n, mt_nccl_id id, int rank, const void *config)
 {
     return nccl_noted(comm_init(out, n, &id, rank));
@@ -1669,8 +1674,8 @@ struct splitting {
     struct mt_nccl_split mine;
 };
 
-/* Ranks of this color, by key and then by their old rank: which one is it, of how many; *first: the first of
- * them. */
+/* Finds the rank among those of this color, by key and then old rank; *count: their number; *first: the first
+ * of them. */
 static int comm_place(const struct mt_nccl_split *all, int n, int me, int *count, int *first)
 {
     int place = 0, least = me;
@@ -1731,7 +1736,7 @@ int impl_ncclCommSplit(struct mt_nccl_comm *c, int color, int key, struct mt_ncc
     return nccl_noted(comm_split(c, color, key, out));
 }
 
-/* ---- ending */
+/* ---- end */
 
 int impl_ncclCommFinalize(struct mt_nccl_comm *c)
 {
@@ -1771,7 +1776,7 @@ int impl_ncclCommAbort(struct mt_nccl_comm *c)
     return MT_NCCL_OK;
 }
 
-/* ---- asking */
+/* ---- queries */
 
 int impl_ncclCommCount(const struct mt_nccl_comm *c, int *n)
 {
@@ -1817,7 +1822,7 @@ int impl_ncclMemFree(void *p)
     return cudaFree(p) ? MT_NCCL_CUDA : MT_NCCL_OK;
 }
 
-/* Nothing is to be done for memory that is known. */
+/* Registering known memory needs no action. */
 int impl_ncclCommRegister(const struct mt_nccl_comm *c, void *p, size_t bytes, void **handle)
 {
     if (!nccl_is_comm(c) || !p || !handle)

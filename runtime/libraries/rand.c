@@ -1,6 +1,6 @@
-/* cuRAND over the generators for the host that NVIDIA's own library has: they give the numbers that its
- * generators for a device give, and need no GPU. What the program sets is kept here, and given to such a
- * generator when the stream comes to the call that needs it. */
+/* cuRAND over the host generators of NVIDIA's own library: they give the same numbers as its device
+ * generators, and need no GPU. Settings of the program are stored here, and applied to such a generator when
+ * the stream reaches a call that needs it. */
 #include "api/launch/library.h"
 #include "library.h"
 #include <pthread.h>
@@ -21,38 +21,38 @@ enum {
 enum { XORWOW = 101, MRG32K3A = 121, MT19937 = 142, QUASI = 200, SOBOL64 = 203, SCRAMBLED_SOBOL64 = 204 };
 enum { ORDERING_BEST = 100, ORDERING_DEFAULT = 101, ORDERING_DYNAMIC = 104 };
 
-/* What can be set, and the function that does; GenerateSeeds has no value. */
+/* Settings and their functions; GenerateSeeds has no value. */
 enum setting { SEED, OFFSET, ORDERING, DIMENSIONS, SEEDS, SETTINGS };
 static const char *const setters[SETTINGS] = {
     "curandSetPseudoRandomGeneratorSeed", "curandSetGeneratorOffset", "curandSetGeneratorOrdering",
     "curandSetQuasiRandomGeneratorDimensions", "curandGenerateSeeds"};
 
 struct rand_settings {
-    uint64_t value[SETTINGS], times[SETTINGS]; /* how often it was set */
+    uint64_t value[SETTINGS], times[SETTINGS]; /* number of times it was set */
 };
 
-/* Never given back to the system, since a graph may still have calls of a generator that is destroyed: */
+/* Never freed, since a graph may contain calls of a destroyed generator: */
 struct rand_generator {
-    uint64_t number; /* another one for each generator that is made; 0: there is none */
+    uint64_t number; /* unique for each generator; 0: none */
     int host, type;
     void *stream;
-    void *real, *probe; /* NVIDIA's: the generator; on the CPU device one for a device has another, which only
-                           tells what can be set */
+    void *real, *probe; /* NVIDIA's generator; on the CPU device a device generator has a second one, only to
+                           check settings */
     struct rand_settings asked, done;
-    pthread_mutex_t lock; /* real and done */
+    pthread_mutex_t lock; /* protects real and done */
     struct rand_generator *next;
 };
 static struct rand_generator *rand_free;
 static pthread_mutex_t rand_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t rand_number;
 
-/* The distributions: their functions, the size of a number, and how they are called. */
+/* The distributions: their functions, the size of a number, and their form. */
 enum rand_form { PLAIN, FLOATS, DOUBLES, LAMBDA, METHOD };
 struct rand_kind {
     const char *name;
     size_t bytes;
     enum rand_form form;
-    char wide, pairs; /* of generators with 64 bits (1: only, 0: not; 2: any); made in pairs */
+    char wide, pairs; /* for 64-bit generators (1: only, 0: not; 2: any); made in pairs */
 };
 static const struct rand_kind rand_bits = {"curandGenerate", 4, PLAIN, 0, 0},
                               rand_longs = {"curandGenerateLongLong", 8, PLAIN, 1, 0},
@@ -69,7 +69,7 @@ struct rand_call {
     struct mt_library_call call;
     const struct rand_kind *kind;
     struct rand_generator *g;
-    uint64_t number; /* of g */
+    uint64_t number; /* number of the generator */
     struct rand_settings asked;
     void *out;
     size_t n;
@@ -82,7 +82,7 @@ static void (*rand_function(const char *name))(void)
     return mt_lib_function(MT_LIB_CURAND, name, name);
 }
 
-/* ---- generating */
+/* ---- generation */
 
 static int rand_set(void *real, enum setting s, uint64_t value)
 {
@@ -113,7 +113,7 @@ static int rand_generate(const struct rand_call *c)
     return TYPE_ERROR;
 }
 
-/* With the lock: what the program had set when it made the call, and the generator has not got yet. */
+/* Applies the settings made before the call and not applied yet. Called with the lock held. */
 static int rand_apply(struct rand_generator *g, const struct rand_settings *asked)
 {
     int status = OK;
@@ -125,7 +125,7 @@ static int rand_apply(struct rand_generator *g, const struct rand_settings *aske
     return status;
 }
 
-/* On a GPU the generator is NVIDIA's for it, and has all settings. */
+/* On a GPU the generator is NVIDIA's device generator, and has all settings. */
 static int rand_run_gpu(struct mt_library_call *call)
 {
     return rand_generate((struct rand_call *)call);
@@ -151,7 +151,7 @@ static void rand_ranges(struct mt_library_call *call, struct mt_library_notes *n
     __mt_library_note(notes, MT_LIBRARY_WRITE, c->out, c->n * c->kind->bytes, 1, 0);
 }
 
-/* What NVIDIA's would return at once. */
+/* Returns the error that NVIDIA's function would return at once. */
 static int rand_check(const struct rand_generator *g, const struct rand_kind *kind, size_t n, double lambda)
 {
     int wide = g->type == SOBOL64 || g->type == SCRAMBLED_SOBOL64;
@@ -311,7 +311,7 @@ int impl_curandCreateGeneratorHost(struct rand_generator **out, int type)
     return rand_create(out, type, 1);
 }
 
-/* As the library does, it waits for what it has under way. */
+/* Waits for the work under way, as the library does. */
 int impl_curandDestroyGenerator(struct rand_generator *g)
 {
     if (!g || !g->number)
@@ -336,7 +336,7 @@ int impl_curandSetStream(struct rand_generator *g, void *stream)
     return set ? set(g->real, stream) : OK;
 }
 
-/* A generator for a device may have an order that it likes best; the host's is the one by default. */
+/* Converts an ordering: a device generator may have a preferred one, which equals the host's default. */
 static uint64_t rand_ordering(const struct rand_generator *g, uint64_t order)
 {
     int best = order == ORDERING_DYNAMIC || (order == ORDERING_BEST && g->type == MT19937);

@@ -1,12 +1,12 @@
-/* Handles and sizes of cuSOLVER. A handle is one of cuBLAS; statuses are cuSOLVER's. */
+/* cuSOLVER: handles, which are those of cuBLAS, sizes and factorisations. Statuses are cuSOLVER's. */
 #include "call.h"
 #include "library.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Factors of square and tall matrices where LAPACK's functions are not enough: without exchanges of rows,
- * with pivots of 64 bits, and batches with an info for each. */
+/* Factorisations of square and tall matrices beyond LAPACK's functions: without row exchanges, with 64-bit
+ * pivots, and batches with an info for each. */
 
 int mt_solver_getrf(struct mt_blas *b);
 int mt_solver_getrs(struct mt_blas *b);
@@ -15,7 +15,7 @@ int mt_solver_getrf_batched(struct mt_blas *b);
 int mt_solver_gels_info(struct mt_blas *b);
 int mt_solver_gels_batched(struct mt_blas *b);
 
-/* OpenBLAS's function of this name for the call's type; NULL after saying that there is none. */
+/* Returns OpenBLAS's function of this name for the call's type, or NULL after a report. */
 static void (*factors_find(const struct mt_blas *b, const char *name))(void)
 {
     char full[16];
@@ -23,7 +23,7 @@ static void (*factors_find(const struct mt_blas *b, const char *name))(void)
     return mt_lib_function(MT_LIB_OPENBLAS, full, b->call.name);
 }
 
-/* The k-th argument of these kinds: its number. */
+/* Returns the number of the k-th argument of these kinds. */
 static int factors_at(const struct mt_blas *b, const char *of, int k)
 {
     const char *kinds = b->f->row->kinds;
@@ -54,7 +54,7 @@ static int factors_failed(const struct mt_blas *b)
 struct factors {
     int m, n, lda;
     char *a;
-    int *info; /* the first pivot that is 0, or 0 */
+    int *info; /* index of the first zero pivot, or 0 */
 };
 
 static char *factors_element(const struct mt_blas *b, const struct factors *f, int row, int column)
@@ -62,7 +62,7 @@ static char *factors_element(const struct mt_blas *b, const struct factors *f, i
     return f->a + ((size_t)column * (size_t)f->lda + (size_t)row) * mt_blas_letter_bytes(b->letter);
 }
 
-/* Column k of L; 0 if there is none, because its pivot is 0. */
+/* Computes column k of L. Returns 0 if it is undefined because its pivot is 0. */
 static int factors_column(const struct mt_blas *b, const struct factors *f, int k)
 {
     char *column = factors_element(b, f, 0, k);
@@ -74,7 +74,7 @@ static int factors_column(const struct mt_blas *b, const struct factors *f, int 
     return 1;
 }
 
-/* Rows stay where they are: column by column, what is right of it loses its part. */
+/* Factorises without row exchanges: column by column, everything to the right is updated. */
 static int factors_unexchanged(const struct mt_blas *b, const struct factors *f)
 {
     typedef void ger(const int *, const int *, const void *, const void *, const int *, const void *,
@@ -129,7 +129,7 @@ int mt_solver_getrf(struct mt_blas *b)
     return rc;
 }
 
-/* As LAPACK wants them, whatever is there. */
+/* Converts pivots for LAPACK from the stored form. */
 static void factors_pivots(const struct mt_blas *b, int *pivots, int n)
 {
     const void *in = factors_memory(b, 1);
@@ -181,7 +181,7 @@ int mt_solver_potrf_batched(struct mt_blas *b)
     return f ? 0 : -1;
 }
 
-/* What cuBLAS does not solve either is said as it says it. */
+/* Errors that cuBLAS also returns are reported in its way. */
 int mt_solver_gels_info(struct mt_blas *b)
 {
     int *info = (int *)(intptr_t)b->a[factors_at(b, "v", 0)];
@@ -212,13 +212,13 @@ int mt_solver_gels_batched(struct mt_blas *b)
     return f ? 0 : -1;
 }
 
-/* cuSOLVER's functions whose parameters are not LAPACK's: eigenvalues and singular values. */
+/* cuSOLVER's functions with parameters other than LAPACK's: eigenvalues and singular values. */
 
 int mt_solver_type(struct mt_blas *b);
 int mt_solver_eigen(struct mt_blas *b);
 int mt_solver_singular(struct mt_blas *b);
 
-/* The first type is that of the elements; those of the others follow from it. */
+/* Reads the types: the first is that of the elements, and determines the others. */
 int mt_solver_type(struct mt_blas *b)
 {
     int at = mt_blas_find(b, 'y', 0);
@@ -238,7 +238,7 @@ static int solver_is_complex(const struct mt_blas *b)
     return b->letter == 'C' || b->letter == 'Z';
 }
 
-/* LAPACK's function of this name for the call's type. */
+/* Returns LAPACK's function of this name for the call's type. */
 static void (*solver_find(const struct mt_blas *b, const char *name))(void)
 {
     char full[16];
@@ -246,7 +246,7 @@ static void (*solver_find(const struct mt_blas *b, const char *name))(void)
     return mt_lib_function(MT_LIB_OPENBLAS, full, b->call.name);
 }
 
-/* The k-th argument of this kind: as a number, and as an address. */
+/* Return the k-th argument of this kind, as a number and as an address. */
 static int64_t solver_number(const struct mt_blas *b, char kind, int k)
 {
     int at = mt_blas_find(b, kind, 0);
@@ -318,7 +318,7 @@ static int solver_gesvd(const struct mt_blas *b, const struct singular *g)
     return rc;
 }
 
-/* gesvdj gives V, not its conjugate transpose. */
+/* gesvdj returns V, not its conjugate transpose. */
 static int solver_jacobi(const struct mt_blas *b, struct singular *g)
 {
     int vectors = (int)solver_number(b, 'j', 0), econ = (int)solver_number(b, 'e', 0);
@@ -402,7 +402,7 @@ int impl_cusolverGetProperty(int what, int *value)
     return 0;
 }
 
-/* Workspaces are not used: any size will do, and a program may not allocate 0 bytes. */
+/* Workspaces are not used: any size will do, but a program may not be able to allocate 0 bytes. */
 static int solver_size(void *handle, int *size)
 {
     if (!mt_blas_handle(handle))
@@ -520,7 +520,7 @@ int impl_cusolverDnXgesvd_bufferSize(void *h, void *params, signed char jobu, si
     return solver_sizes(h, device, host);
 }
 
-/* ---- objects that say how: nothing of it changes a result here */
+/* ---- parameter objects: none of their settings changes a result here */
 
 #define OBJECT(name)                                                                                         \
     int impl_cusolverDnCreate##name(void **out)                                                              \

@@ -1,4 +1,4 @@
-/* cuSPARSE: matrices and vectors, products, and matrices that are made of others. */
+/* cuSPARSE: matrices and vectors, products, and conversions. */
 #include "call.h"
 #include "library.h"
 #include "api/launch/library.h"
@@ -16,19 +16,19 @@ enum {
     MT_SPARSE_NOT_SUPPORTED = 10,
 };
 
-/* In rows (offsets: rows + 1 of them) or as coordinates (offsets: the row of each). by_column: it is the
+/* A matrix in rows (offsets: rows + 1 of them) or coordinates (offsets: the row of each entry). by_column:
  * transpose of the program's. letter 0: without values. */
 struct mt_sparse {
     int64_t rows, cols, entries;
     const void *offsets, *columns, *values;
     int coordinates, by_column, offset_bytes, column_bytes, base;
     char letter;
-    int attribute[2]; /* kept for who asks */
+    int attribute[2]; /* stored for queries */
     const void *read_offsets,
-        *read_columns; /* what is in offsets and columns, if that is not to be read there */
+        *read_columns; /* contents of offsets and columns, if those cannot be read directly */
 };
 
-/* Column-major, or row-major. A vector has one column. */
+/* A dense matrix, column-major or row-major. A vector has one column. */
 struct mt_dense {
     int64_t rows, cols, ld;
     void *values;
@@ -36,36 +36,36 @@ struct mt_dense {
     int row_major;
 };
 
-/* Of the older functions. */
+/* Descriptor of the older functions. */
 struct mt_sparse_descriptor {
     int type, base, fill, diag;
 };
 
-/* ---- sparse.c: going through a matrix */
+/* ---- walk through a matrix */
 struct mt_sparse_entry {
     int64_t at, row, col; /* of op(a), from 0 */
 };
 
-/* Notes its indices, and its values if it has some. 0, or -1: memory is not there. */
+/* Notes its indices, and its values if any. Returns 0, or -1 if memory is not allocated. */
 enum { MT_SPARSE_OFFSETS = 1, MT_SPARSE_COLUMNS = 2, MT_SPARSE_VALUES = 4, MT_SPARSE_ALL = 7 };
 
-/* The same on a GPU by NVIDIA's function, whose arguments these are, the handle first. */
+/* Arguments for NVIDIA's function on a GPU, the handle first. */
 struct mt_sparse_arguments {
-    int64_t list[11]; /* in their order; of cusparseSpMV the last is none */
+    int64_t list[11]; /* in order; cusparseSpMV has no last one */
     int opa, opb, compute;
     const void *alpha, *a, *b, *beta, *c;
 };
 
-/* Entries of a matrix, as they are computed. */
+/* Entries of a computed matrix. */
 struct mt_triplet {
-    int64_t row, col, order; /* order: as they came */
+    int64_t row, col, order; /* order: position when added */
     double _Complex value;
 };
 
 struct mt_triplets {
     struct mt_triplet *at;
     size_t n, room;
-    int bad; /* no memory, or an index is not one */
+    int bad; /* out of memory, or an invalid index */
 };
 
 struct mt_sparse_job {
@@ -78,16 +78,15 @@ struct mt_sparse_job {
     unsigned char value[2][16];
     int numeric;              /* with values */
     int *rows, *cols, *order; /* of sorts */
-    int major;                /* sorted by: 0 rows, 1 columns */
-    void *count;              /* int: entries of the result */
-    struct mt_sparse *target; /* whose number of entries is set, on the host */
-    struct mt_triplets *kept; /* the host's: a product between its two calls */
+    int major;                /* sort key: 0 rows, 1 columns */
+    void *count;              /* int: number of entries of the result */
+    struct mt_sparse *target; /* matrix whose number of entries is set, on the host */
+    struct mt_triplets *kept; /* on the host: a product between its two calls */
 };
 
-/* Matrices of cuSPARSE on a GPU: what NVIDIA's descriptors of them say, and their indices, which are there.
- */
+/* Matrices on a GPU: contents of NVIDIA's descriptors, and their indices in device memory. */
 
-/* Of a cusparseIndexType_t; 0: it is not there. */
+/* Returns the size of a cusparseIndexType_t, or 0 if unsupported. */
 static int sparse_index_bytes(int type)
 {
     return type == 2 ? 4 : type == 3 ? 8 : 0; /* CUSPARSE_INDEX_32I, 64I */
@@ -100,7 +99,7 @@ static void (*sparse_gpu_real(const char *name))(void)
     return mt_lib_real("cusparse", name);
 }
 
-/* How many matrices it describes; 0: that is not known. */
+/* Returns the number of matrices in a batch, or 0 if unknown. */
 static int sparse_gpu_batches(const char *name, const void *real, int dense)
 {
     int count = 0;
@@ -177,7 +176,7 @@ static int sparse_fetch(struct mt_sparse *a, void *stream)
     return a->read_offsets && a->read_columns ? 0 : -1;
 }
 
-/* Brings a's indices, as they are when the stream comes to the call. -1: that cannot be known. */
+/* Fetches a's indices as they are when the stream reaches the call. Returns -1 if that is impossible. */
 static void sparse_release(struct mt_sparse *a)
 {
     free((void *)(uintptr_t)a->read_offsets);
@@ -188,12 +187,12 @@ struct sparse_call {
     struct mt_library_call call;
     struct mt_sparse a;
     struct mt_dense b, c;
-    int opa, opb, device; /* opa: a as it is here is transposed */
+    int opa, opb, device; /* opa: a is used transposed */
     int conjugated;
     char scalar;
     const void *alpha, *beta; /* on the device */
     unsigned char value[2][16];
-    int fetched; /* alpha and beta are on the device, but what they are is in `value` */
+    int fetched; /* alpha and beta are on the device, with copies in `value` */
     void (*real)(void);
     int64_t arguments[11]; /* on a GPU */
 };
@@ -215,8 +214,8 @@ static int64_t sparse_index(const void *p, int bytes, int64_t i)
     return bytes == 8 ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];
 }
 
-/* The next one; e->at begins at -1, *row at 0 (with rows: of the matrix as it is). 0: there is none; -1: an
- * index is not one. */
+/* Moves to the next entry; e->at begins at -1, *row at 0 (with rows: of the matrix itself). Returns 1, 0 at
+ * the end, or -1 for an invalid index. */
 static int sparse_next(const struct mt_sparse *a, int op, int64_t *row, struct mt_sparse_entry *e)
 {
     if (++e->at >= a->entries)
@@ -240,7 +239,7 @@ static int sparse_next(const struct mt_sparse *a, int op, int64_t *row, struct m
     return 1;
 }
 
-/* ---- what it touches */
+/* ---- accesses */
 
 static int64_t sparse_inner(const struct sparse_call *c)
 {
@@ -263,7 +262,7 @@ static int sparse_note(const struct mt_sparse *a, struct mt_library_notes *notes
     return bad;
 }
 
-/* `count` rows of op(b) from `first` on. */
+/* Notes `count` rows of op(b) from `first` on. */
 static void sparse_note_rows(const struct sparse_call *c, struct mt_library_notes *notes, int64_t first,
                              int64_t count)
 {
@@ -271,7 +270,7 @@ static void sparse_note_rows(const struct sparse_call *c, struct mt_library_note
     size_t columns = (size_t)(c->opb ? c->b.rows : c->b.cols);
     const char *p = c->b.values;
     int64_t ld = c->b.ld * (int64_t)element;
-    if (c->b.row_major == (c->opb != 0)) /* rows of op(b) are next to each other */
+    if (c->b.row_major == (c->opb != 0)) /* rows of op(b) are adjacent */
         __mt_library_note(notes, MT_LIBRARY_READ, p + first * (int64_t)element, (size_t)count * element,
                           columns, ld);
     else
@@ -284,7 +283,8 @@ static int sparse_earlier(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Rows of op(b) that a has entries for, ascending; *count of them. NULL: refused. */
+/* Returns the rows of op(b) for which a has entries, ascending, with *count set, or NULL if the call is
+ * refused. */
 static int64_t *sparse_used(const struct sparse_call *c, struct mt_library_notes *notes, size_t *count)
 {
     int64_t row = 0, *used = malloc(((size_t)c->a.entries + 1) * sizeof *used);
@@ -338,7 +338,7 @@ static void sparse_ranges(struct mt_library_call *call, struct mt_library_notes 
     sparse_note_c(&c->c, notes, MT_LIBRARY_WRITE);
 }
 
-/* ---- computing */
+/* ---- computation */
 
 static int64_t sparse_place(const struct mt_dense *m, int op, int64_t i, int64_t j)
 {
@@ -350,7 +350,7 @@ static double _Complex sparse_conjugate_if(int op, double _Complex v)
     return op == 2 ? ~v : v;
 }
 
-/* Sums by row and column of c. 0; -1: an index is not one. */
+/* Computes the sums by row and column of c. Returns 0, or -1 for an invalid index. */
 static int sparse_sum(const struct sparse_call *c, double _Complex *sums)
 {
     struct mt_sparse_entry e = {-1, 0, 0};
@@ -387,7 +387,7 @@ static int sparse_run(struct mt_library_call *call)
     return rc;
 }
 
-/* ---- calling */
+/* ---- calls */
 
 static int sparse_fits(const struct sparse_call *c)
 {
@@ -396,7 +396,7 @@ static int sparse_fits(const struct sparse_call *c)
            (c->opb ? c->b.rows : c->b.cols) == c->c.cols;
 }
 
-/* c = alpha op(a) op(b) + beta c as a call of `name`. A status. */
+/* Computes c = alpha op(a) op(b) + beta c as a call of `name`. Returns a status. */
 static int sparse_multiply(void *handle, const char *name, int opa, int opb, const void *alpha,
                            const struct mt_sparse *a, const struct mt_dense *b, const void *beta,
                            const struct mt_dense *c, int compute)
@@ -437,7 +437,7 @@ static int sparse_run_gpu(struct mt_library_call *call)
     return ((multiply *)c->real)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]);
 }
 
-/* What the handle and the descriptors say. 0, or -1: what it touches is not known. */
+/* Reads handle and descriptors. Returns 0, or -1 if the accesses are unknown. */
 static int sparse_know(struct sparse_call *c, const struct mt_sparse_arguments *s, void **stream, int vector)
 {
     void *handle = (void *)(intptr_t)s->list[0];
@@ -475,7 +475,7 @@ static int sparse_multiply_gpu(const char *name, const struct mt_sparse_argument
     return status;
 }
 
-/* ---- Calls of cuSPARSE that make matrices of others ---- */
+/* ---- Calls of cuSPARSE that make matrices from others ---- */
 
 int cudaStreamSynchronize(void *stream);
 
@@ -497,7 +497,7 @@ static void triplets_add(struct mt_triplets *t, int64_t row, int64_t col, double
     t->n++;
 }
 
-/* All entries of a, times `by`. turned: of its transpose. */
+/* Adds all entries of a, times `by`. turned: of its transpose. */
 static void triplets_of(struct mt_triplets *t, const struct mt_sparse *a, int turned, double _Complex by)
 {
     struct mt_sparse_entry e = {-1, 0, 0};
@@ -518,7 +518,7 @@ static int triplets_order(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-/* By rows, within a row by columns; those of one place become one. */
+/* Sorts by rows, then columns, and merges entries at one place. */
 static void triplets_sort(struct mt_triplets *t)
 {
     if (t->n)
@@ -545,7 +545,8 @@ static void sparse_put_index(const void *p, int bytes, int64_t i, int64_t value)
         ((int32_t *)(uintptr_t)p)[i] = (int32_t)value;
 }
 
-/* Into a matrix with room for n entries. 0, or -1: it has room for another number. */
+/* Stores the entries in a matrix with room for n of them. Returns 0, or -1 if its room is for another number.
+ */
 static int triplets_put(const struct mt_triplets *t, const struct mt_sparse *to, int parts)
 {
     if (t->n != (size_t)to->entries && parts & (MT_SPARSE_COLUMNS | MT_SPARSE_VALUES))
@@ -567,7 +568,7 @@ static int triplets_put(const struct mt_triplets *t, const struct mt_sparse *to,
     return 0;
 }
 
-/* Refuses the call if an index is not one. */
+/* Refuses the call if an index is invalid. */
 static void sparse_look(const struct mt_sparse *a, struct mt_library_notes *notes)
 {
     struct mt_sparse_entry e = {-1, 0, 0};
@@ -581,7 +582,7 @@ static void sparse_look(const struct mt_sparse *a, struct mt_library_notes *note
 
 /* ---- calls */
 
-/* A job of a handle; 0, or NOT_INITIALIZED. */
+/* Initialises a job of a handle. Returns 0 or NOT_INITIALIZED. */
 static int sparse_job(struct mt_sparse_job *j, void *handle, const char *name,
                       void (*ranges)(struct mt_library_call *, struct mt_library_notes *),
                       int (*run)(struct mt_library_call *))
@@ -609,7 +610,7 @@ static double _Complex mt_sparse_scalar(const struct mt_sparse_job *j, int i)
     return mt_element_get(j->scalar, !j->device ? j->value[i] : i ? j->beta : j->alpha, 0);
 }
 
-/* Notes them if they are on the device. */
+/* Notes the scalars if they are on the device. */
 static int sparse_note_scalars(const struct mt_sparse_job *j, struct mt_library_notes *notes)
 {
     size_t bytes = mt_blas_letter_bytes(j->scalar);
@@ -617,7 +618,7 @@ static int sparse_note_scalars(const struct mt_sparse_job *j, struct mt_library_
                          __mt_library_note(notes, MT_LIBRARY_READ, j->beta, bytes, 1, 0));
 }
 
-/* wait: it has run when this returns. */
+/* wait: it has run on return. */
 static int sparse_submit(struct mt_sparse_job *j, void *handle, int wait)
 {
     void *stream = mt_blas_handle(handle)->stream;
@@ -627,7 +628,7 @@ static int sparse_submit(struct mt_sparse_job *j, void *handle, int wait)
     return e ? MT_SPARSE_EXECUTION_FAILED : MT_SPARSE_OK;
 }
 
-/* An older function's matrix, with 32-bit indices. */
+/* Returns the matrix of an older function, with 32-bit indices. */
 static struct mt_sparse sparse_older(int m, int n, int entries, int base, char letter, const void *values,
                                      const void *offsets, const void *columns)
 {
@@ -643,7 +644,7 @@ static struct mt_sparse sparse_older(int m, int n, int entries, int base, char l
                               .letter = letter};
 }
 
-/* ---- Handles and descriptors of cuSPARSE. A handle is one of cuBLAS ---- */
+/* ---- Handles, which are those of cuBLAS, and descriptors of cuSPARSE ---- */
 
 int impl_cublasCreate_v2(void **out);
 int impl_cublasDestroy_v2(void *handle);
@@ -917,7 +918,7 @@ int impl_cusparseSpMM(void *handle, int opa, int opb, const void *alpha, const s
     return sparse_multiply(handle, "cusparseSpMM", opa, opb, alpha, a, b, beta, c, compute);
 }
 
-/* ---- What descriptors of cuSPARSE say, and those of the older functions ---- */
+/* ---- Queries of cuSPARSE's descriptors, and those of the older functions ---- */
 
 static int sparse_get_index(int bytes)
 {
@@ -1036,7 +1037,7 @@ POINTERS(CsrSetPointers, CSR)
 POINTERS(CscSetPointers, CSC)
 POINTERS(CooSetPointers, COO)
 
-/* CUSPARSE_SPMAT_FILL_MODE and DIAG_TYPE: kept. */
+/* CUSPARSE_SPMAT_FILL_MODE and DIAG_TYPE: stored. */
 int impl_cusparseSpMatSetAttribute(struct mt_sparse *m, int which, const int *value, size_t bytes)
 {
     if (!m || which < 0 || which > 1 || !value || bytes != sizeof *value)
@@ -1144,7 +1145,7 @@ int impl_cusparseSpVecSetValues(struct mt_sparse *v, void *values)
 VECTOR(SpVecGet)
 VECTOR(ConstSpVecGet)
 
-/* ---- descriptors of the older functions: only their base has a meaning here */
+/* ---- descriptors of the older functions: only their base matters here */
 
 int impl_cusparseCreateMatDescr(void **out)
 {
@@ -1178,7 +1179,7 @@ FIELD(IndexBase, base, 1)
 FIELD(FillMode, fill, 1)
 FIELD(DiagType, diag, 1)
 
-/* The older functions of cuSPARSE: indices into other forms and orders, the transpose, and sums. Indices have
+/* Older functions of cuSPARSE: conversion of indices and their order, transposition, and sums. Indices have
  * 32 bits. */
 
 static int sparse_index_say(const struct mt_sparse_job *j, int bad)
@@ -1192,11 +1193,11 @@ static int sparse_index_buffer(void *handle, size_t *bytes)
 {
     if (!mt_blas_handle(handle) || !bytes)
         return bytes ? MT_SPARSE_NOT_INITIALIZED : MT_SPARSE_INVALID_VALUE;
-    *bytes = 16; /* nobody uses it, but a program may take 0 for "nothing to be done" */
+    *bytes = 16; /* not used, but a program may take 0 for "nothing to do" */
     return MT_SPARSE_OK;
 }
 
-/* ---- rows and offsets: a has the one form, c the other */
+/* ---- rows and offsets: a has one form, c the other */
 
 static void sparse_index_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
 {
@@ -1257,7 +1258,7 @@ static void sparse_index_order_ranges(struct mt_library_call *call, struct mt_li
                 __mt_library_note(notes, type, list[i], bytes, 1, 0);
 }
 
-/* `major` and `minor` become row and column, so that both orders are one. */
+/* Sorts by `major` and `minor`, row and column, so that one function does both orders. */
 static int sparse_index_sort(struct mt_library_call *call)
 {
     struct mt_sparse_job *j = (struct mt_sparse_job *)call;
@@ -1281,7 +1282,7 @@ static int sparse_index_sort(struct mt_library_call *call)
     return sparse_index_say(j, t.bad);
 }
 
-/* offsets NULL: of coordinates, by `major`. */
+/* offsets NULL: sorts coordinates by `major`. */
 static int sparse_index_order(void *handle, const char *name, int lines, int n,
                               const struct mt_sparse_descriptor *d, const int *offsets, int *rows, int *cols,
                               int *order, int major)
@@ -1404,7 +1405,7 @@ int impl_cusparseCsr2cscEx2_bufferSize(void *handle, int m, int n, int entries, 
     return sparse_index_buffer(handle, bytes);
 }
 
-/* ---- sums: first how many entries they have, then the entries */
+/* ---- sums: first the number of entries, then the entries */
 
 static void sparse_index_geam_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
 {
@@ -1507,7 +1508,7 @@ GEAM(D, 'D')
 GEAM(C, 'C')
 GEAM(Z, 'Z')
 
-/* cuSPARSE's conversions to and from dense matrices, its products of two sparse ones, and sparse vectors. */
+/* Conversions to and from dense matrices, products of two sparse ones, and sparse vectors. */
 
 static int sparse_generic_say(const struct mt_sparse_job *j, int bad)
 {
@@ -1520,11 +1521,11 @@ static int sparse_generic_size(void *handle, size_t *bytes)
 {
     if (!mt_blas_handle(handle) || !bytes)
         return bytes ? MT_SPARSE_NOT_INITIALIZED : MT_SPARSE_INVALID_VALUE;
-    *bytes = 16; /* nobody uses it; without a buffer some calls only ask for its size */
+    *bytes = 16; /* not used; without a buffer some calls only query its size */
     return MT_SPARSE_OK;
 }
 
-/* Row i, column j of the sparse matrix as it is here. */
+/* Returns the index in the dense matrix of a row and column of the sparse one. */
 static int64_t sparse_generic_place(const struct mt_sparse_job *j, int64_t row, int64_t col)
 {
     int64_t i = j->a.by_column ? col : row, k = j->a.by_column ? row : col;
@@ -1587,7 +1588,7 @@ int impl_cusparseSparseToDense_bufferSize(void *handle, const void *a, const voi
     return sparse_generic_size(handle, bytes);
 }
 
-/* ---- from one: how many entries there are, then the entries */
+/* ---- from a dense matrix: first the number of entries, then the entries */
 
 static void sparse_generic_gather_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
 {
@@ -1682,7 +1683,7 @@ static void sparse_generic_gemm_ranges(struct mt_library_call *call, struct mt_l
         sparse_note(&j->c, notes, MT_LIBRARY_READ, MT_SPARSE_ALL);
 }
 
-/* c's pattern has what a b has, and what it had if beta is not 0. */
+/* c's pattern is that of a b, plus its own if beta is not 0. */
 static int sparse_generic_gemm(struct mt_library_call *call)
 {
     struct mt_sparse_job *j = (struct mt_sparse_job *)call;
@@ -1762,7 +1763,7 @@ int impl_cusparseSpGEMM_copy(void *handle, int opa, int opb, const void *alpha, 
     return sparse_generic_product(handle, "cusparseSpGEMM_copy", &p);
 }
 
-/* ---- sparse vectors: j->a its indices, j->dense the other one */
+/* ---- sparse vectors: j->a the indices, j->dense the other vector */
 
 static void sparse_generic_pick_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
 {
@@ -1822,7 +1823,7 @@ int impl_cusparseScatter(void *handle, const struct mt_sparse *x, const struct m
 
 /* ---- y = alpha x + beta y */
 
-/* With a beta of 1 only what x has entries for is touched; with 0, y is not read. */
+/* With beta 1 only elements with entries in x are accessed; with beta 0, y is not read. */
 static void sparse_generic_axpby_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
 {
     struct mt_sparse_job *j = (struct mt_sparse_job *)call;
