@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 struct tool {
-    const char *name; /* "ptxas" or "fatbinary" */
+    const char *name; /* name of the tool, "ptxas" or "fatbinary" */
     char *real;       /* path of the real tool */
     unsigned cuda;    /* CUDA_VERSION of the toolkit, for example 13000 */
 };
@@ -565,7 +565,7 @@ static int fatbinary_take_input(struct job *job, char **argv, const struct input
         job->image_sm = sm;
         memset(&image, 0, sizeof image);
     }
-    if (contents.size == 0) { /* MEMTRACE_PTXAS=none */
+    if (contents.size == 0) { /* nothing was assembled (MEMTRACE_PTXAS=none) */
         job->dropped++;
         goto out;
     }
@@ -667,7 +667,7 @@ static struct mt_carrier carrier_of(const struct bytes *fatbin, const struct fat
                            .entry_header_size = MT_CARRIER_ENTRY,
                            .code_version = 0x10008,
                            .arch = 75,
-                           .flags = 0x11, /* 64 bits, Linux */
+                           .flags = 0x11, /* flags for 64 bits and Linux */
                            .payload = {.size = size}};
     memcpy(c.payload.magic, MT_PAYLOAD_MAGIC, sizeof c.payload.magic);
     c.entry_size = (sizeof c.payload + size + 7) & ~(uint64_t)7;

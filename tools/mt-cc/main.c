@@ -90,7 +90,7 @@ static int cc_print_environment(const struct places *p)
 {
     char *bin = mt_words_text("%s", p->include), *lib = mt_words_text("%s", p->plugin),
          *clang = clang_folder();
-    cut_name(bin); /* the root */
+    cut_name(bin); /* the tree's root */
     cut_name(lib);
     char *file = mt_words_text("%s/../" CONFIGURATION, p->overlay), real[PATH_MAX];
     if (!clang) {
@@ -155,7 +155,7 @@ static int cc_places_find(struct places *p)
 {
     char root[PATH_MAX];
     memset(p, 0, sizeof *p);
-    if (mt_files_self(root, 2) != 0) { /* root/bin/mt-cc */
+    if (mt_files_self(root, 2) != 0) { /* path of the program is root/bin/mt-cc */
         mt_cli_say("cannot read /proc/self/exe");
         return -1;
     }
@@ -298,7 +298,7 @@ static void add_compile_flags(struct words *line, const struct request *r, const
     if (r->compiles && !r->plain) {
         mt_words_addf(line, "-fplugin=%s", p->plugin);
         mt_words_append(line, &r->plugin);
-        if (r->host) { /* names of variables */
+        if (r->host) { /* keeps names of variables */
             mt_words_add(line, "-Xarch_host");
             mt_words_add(line, "-fno-discard-value-names");
         }

@@ -10,9 +10,9 @@
 /* Paths of memtrace's files, found relative to this executable. */
 struct places {
     char *overlay; /* value of --cuda-path */
-    char *plugin;  /* libMemtrace-AA.so */
-    char *runtime; /* libmemtrace.so */
-    char *host;    /* libmemtrace-host.so */
+    char *plugin;  /* path of libMemtrace-AA.so */
+    char *runtime; /* path of libmemtrace.so */
+    char *host;    /* path of libmemtrace-host.so */
     char *include; /* folder that contains memtrace/ */
     unsigned cuda; /* CUDA_VERSION of the overlay's toolkit, for example 13000 */
     char *toolkit; /* path of that toolkit */
@@ -57,7 +57,7 @@ struct request {
     struct words forwarded; /* options that go to the linker */
     int dopt;               /* 1: -dopt on, so -G optimises */
     int optimises_device;   /* 1: device code gets -O3 by default */
-    int verbose;            /* -v */
+    int verbose;            /* 1: prints commands (-v) */
     int version;            /* 1: prints versions only */
     const char *lists;      /* prints the architectures with this prefix only; or NULL */
     struct device_math math;

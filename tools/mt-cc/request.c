@@ -120,7 +120,7 @@ static void cc_request_language(struct request *r, const char *name)
  * ------------------------------------------------------------------------------------------ */
 
 static const int known_archs[] = {35, 37, 50, 52, 53, 60, 61, 62,
-                                  70, 72, 75, 80, 86, 87, 89, 90}; /* known to clang 19 */
+                                  70, 72, 75, 80, 86, 87, 89, 90}; /* architectures of clang 19 */
 #define LAST_ARCH 90
 
 static int lowest_arch(unsigned toolkit)
@@ -150,7 +150,7 @@ static void cc_request_arch(struct request *r, const char *name)
                                                              : name;
     char *end;
     int sm = (int)strtol(digits, &end, 10);
-    if (end != digits && *end == '.') { /* 8.0 */
+    if (end != digits && *end == '.') { /* architecture written as 8.0 */
         sm = sm * 10 + (int)strtol(end + 1, &end, 10);
     }
     if (end == digits) {

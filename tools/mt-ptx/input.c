@@ -78,7 +78,7 @@ static int ptxtool_fatbin_walk(const char *name, const unsigned char *data, size
     while (at + sizeof(struct fatbin_header) <= size) {
         struct fatbin_header h;
         memcpy(&h, data + at, sizeof h);
-        if (h.magic != FATBIN_MAGIC) { /* the next one is aligned */
+        if (h.magic != FATBIN_MAGIC) { /* the next header is aligned */
             at += 8;
             continue;
         }

@@ -30,7 +30,7 @@ _Static_assert(sizeof(struct entry_header) == 64, "as in the file");
 struct fatbin_entry {
     unsigned kind, arch; /* kind: FATBIN_…; arch: N of compute_N or sm_N */
     uint64_t flags;
-    const unsigned char *data; /* data as stored */
+    const unsigned char *data; /* data as stored in the file */
     size_t size, unpacked;     /* size as stored, and when unpacked; 0: not packed */
 };
 /* Most bytes that a small input may unpack to, or reserve implicitly (--limit). */

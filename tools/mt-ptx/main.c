@@ -54,7 +54,7 @@ struct reading {
 /* Request for one module. */
 struct wanted {
     enum mt_ptx_part part;
-    const char *kernel; /* kernel of such a part */
+    const char *kernel; /* kernel to make, for the part MT_PTX_KERNEL */
     uint64_t divide;    /* smallest size of PTX, in bytes, that is divided into a base and kernels */
 };
 
@@ -69,8 +69,7 @@ struct request {
     int *alone; /* set to 1 if the result is for this version only */
     uint64_t cache_limit;
     void (*stage)(const char *name); /* called when a stage begins, or NULL */
-    int base; /* 1: of one module with more than `divide` bytes of PTX, only the part that its kernels share
-               */
+    int base;                        /* 1: only the part that the kernels of a large module share */
     uint64_t divide;
     const char *kernel; /* only this kernel of such a module; NULL: all */
 };
@@ -113,7 +112,7 @@ static void ptxtool_say_visibly(void)
 {
     FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){.write = say_write});
     if (f) {
-        setvbuf(f, NULL, _IOLBF, BUFSIZ); /* characters stay whole */
+        setvbuf(f, NULL, _IOLBF, BUFSIZ); /* line-buffered, so that characters stay whole */
         say_plain = stderr;
         stderr = f;
     }
@@ -1300,7 +1299,7 @@ static int main_option(void *arg, int o)
     case MT_OPT_CACHE_CLEAR:
         r->cache_clear = 1;
         return 0;
-    default: /* --verbose, --quiet */
+    default: /* options --verbose and --quiet */
         r->verbose = mt_pass_options.verbose = o == MT_OPT_VERBOSE;
         return 0;
     }
@@ -1386,7 +1385,7 @@ int main(int argc, char **argv)
     ptxtool_say_visibly();
     main_stack();
     int code = parse_arguments(argc, argv, &r);
-    mt_cli_name = "memtrace"; /* the runtime, whose user reads the messages */
+    mt_cli_name = "memtrace"; /* messages go to the user of a traced program */
     if (code >= 0) {
         return code;
     }

@@ -55,10 +55,10 @@ struct mt_inputs {
     size_t npaths;
     const char **companions;
     size_t ncompanions, companion_room;
-    unsigned flags;                    /* enum mt_source_flags */
-    const struct mt_launch_ends *ends; /* see mt_source_options */
-    uint64_t first, end;               /* see mt_source_options */
-    const int *fds;                    /* see mt_source_options */
+    unsigned flags;                    /* flags of enum mt_source_flags */
+    const struct mt_launch_ends *ends; /* ends of launches, as in mt_source_options */
+    uint64_t first, end;               /* range of the input, as in mt_source_options */
+    const int *fds;                    /* open descriptors, as in mt_source_options */
     unsigned threads;                  /* threads that decode compact traces; 0: one per processor */
     char **listed;                     /* traces found in folders; owned */
     size_t nlisted, listed_room;

@@ -4,7 +4,7 @@
 
 #include "graph_input.h"
 #include "cli.h"
-#include "reader/base/internal.h" /* mt_spool_create */
+#include "reader/base/internal.h" /* for mt_spool_create */
 #include "pipeline.h"
 #include "memtrace/grow.h"
 
@@ -159,7 +159,7 @@ static int open_container(struct mt_stride_graph_input *in)
     }
     in->host = mt_host_reader_open(path, &mt_cli_stop, &err);
     if (spool >= 0)
-        close(spool); /* the reader has its own */
+        close(spool); /* the reader has a descriptor of its own */
     if (!in->host || mt_host_reader_order(in->host, MT_HOST_BY_SEQ, &err) != 0)
         return mt_cli_failed(&err);
     const struct mt_companion *c = mt_host_companion(in->host);

@@ -17,7 +17,7 @@
 struct mt_stride_graph_input {
     /* Options, set before mt_stride_graph_input_open: */
     struct mt_inputs inputs; /* companions and flags; open sets the paths */
-    struct mt_filter filter; /* for traces of kernels */
+    struct mt_filter filter; /* filter for traces of kernels */
     int lanes;               /* 1: graph of lanes, for kernels */
     int pipes;               /* 1: a host trace may be a pipe, read while it is written */
     int all;                 /* 1: host accesses outside all allocations count as one buffer */
@@ -40,7 +40,7 @@ struct mt_stride_graph_input {
     size_t nallocs;
     const char *
         *called; /* host code, by allocation: the first variable through which it was accessed, or NULL */
-    int known;   /* 1: buffers are known */
+    int known;   /* 1: the trace has allocations */
     uint64_t launches;  /* number of selected launches */
     uint64_t outside;   /* host accesses excluded because they are outside of all allocations */
     uint64_t untouched; /* host records excluded because they access no memory */

@@ -17,7 +17,7 @@ enum { MT_LOCALITY_RUN_NOTES = 4 };
 struct mt_locality_run {
     struct mt_locality_options options;
     unsigned devices;
-    struct mt_topology topology; /* devices 0: not given */
+    struct mt_topology topology; /* topology of --topology; devices is 0 without it */
     unsigned meant;              /* a bit for each section chosen by one of its options */
     enum mt_collective_way way;
     int quiet;   /* 1: prints no notes */
@@ -27,7 +27,7 @@ struct mt_locality_run {
     struct mt_source *source;
     struct mt_locality more;
     struct mt_sites sites;
-    struct mt_site_table *tables; /* by input */
+    struct mt_site_table *tables; /* site tables by input */
     int *known;
     size_t ninputs;
     struct mt_placement placement;
@@ -35,7 +35,7 @@ struct mt_locality_run {
     size_t nran, ran_room;
     struct mt_collective_launch *collectives;
     size_t ncollectives, collective_room;
-    struct mt_crew *crew; /* used if `beside` */
+    struct mt_crew *crew; /* parallel execution, used if `beside` */
     struct mt_run_launch launch;
     const struct mt_run_launch
         *begins; /* launch passed with the next accesses: the whole launch, or its changes; NULL: none */

@@ -23,8 +23,8 @@ enum {
 
 struct mt_feed {
     struct mt_source *source;
-    const struct mt_filter *filter; /* NULL: all launches are selected */
-    struct mt_progress *progress;   /* NULL: none is shown */
+    const struct mt_filter *filter; /* filter; NULL: all launches are selected */
+    struct mt_progress *progress;   /* progress display; NULL: none */
     int again;                      /* 1: the source was read before */
     struct {
         const struct mt_analysis *of;
@@ -32,7 +32,7 @@ struct mt_feed {
         const char *why; /* what memory was needed for, if it ran out */
     } rows[MT_FEED_ROWS];
     size_t nrows;
-    unsigned needs, lacks; /* of all rows together */
+    unsigned needs, lacks; /* needs and gaps of all rows together */
     int makes;             /* 1: a row accepts runs only, so records are converted */
     /* Counts: */
     uint64_t launches, chosen;   /* all launches, and the selected ones */
@@ -62,7 +62,7 @@ enum {
     MT_WANTS_COMM = 1,                         /* last writer of loaded bytes */
     MT_WANTS_TRANSFERS = 2 | MT_WANTS_COMM,    /* transfers between actors */
     MT_WANTS_READERS = 4 | MT_WANTS_TRANSFERS, /* bytes read by several actors */
-    MT_WANTS_ADDRESSES = 8 | MT_WANTS_COMM     /* addresses */
+    MT_WANTS_ADDRESSES = 8 | MT_WANTS_COMM     /* addresses of communication */
 };
 
 struct mt_pipeline {
@@ -74,7 +74,7 @@ struct mt_pipeline {
     int further; /* 1: an option of the further analyses was given */
     struct mt_output out;
     struct mt_source *source;
-    const struct mt_session *session; /* NULL: one process */
+    const struct mt_session *session; /* session of several processes; NULL: one process */
     struct mt_team *team;
     struct mt_comm *comm; /* results of the communication analysis */
     struct mt_progress progress;

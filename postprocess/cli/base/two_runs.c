@@ -37,7 +37,7 @@ static int two_runs_one(struct mt_two_runs *t, int i)
     mt_filter_explain(&p->filter, p->comm->nlaunches, mt_comm_reported_launches(p->comm));
     struct mt_comm_result r = mt_pipeline_result(p, t->words.complete[i], notes);
     if (!p->onchip.banks.count && !mt_inputs_spaces(&p->inputs))
-        r.onchip = NULL; /* not analysed */
+        r.onchip = NULL; /* shared memory is not analysed */
     return mt_versus_take(&t->versus, i, &r) == 0 ? input : mt_cli_fail("no memory for the comparison");
 }
 

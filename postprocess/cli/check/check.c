@@ -221,7 +221,7 @@ void check_places(struct mt_findings *f)
  * kind or a group, or *; KERNEL and FILE are shell patterns for the whole name; # begins a comment ---- */
 
 struct rule {
-    char *kind, *kernel, *file; /* NULL: any */
+    char *kind, *kernel, *file; /* patterns to match; NULL: any */
 };
 
 static int suppress_text(const char *pattern, const char *text)
@@ -354,7 +354,7 @@ static int check_run(char **argv, const char *folder, const struct mt_check_choi
     struct mt_program_run child = {.path = run, .argv = words};
     int rc = mt_files_self(run, 0) ? mt_cli_fail("%s: %s", run, strerror(errno)) : 0;
     snprintf(output, sizeof output, "--output=%s", folder);
-    words[at++] = called; /* messages carry our name */
+    words[at++] = called; /* gives the program our name for messages */
     words[at++] = command;
     words[at++] = device;
     words[at++] = output;
@@ -732,7 +732,7 @@ static const struct mt_command command = {
 };
 
 enum format { TEXT, JSON, SARIF };
-enum { KEPT_NAMED = 8 }; /* traces of a run to name */
+enum { KEPT_NAMED = 8 }; /* number of kept traces to name */
 
 struct options {
     struct mt_inputs inputs;

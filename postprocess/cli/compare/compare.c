@@ -334,7 +334,7 @@ static int read_trace(struct options *x, struct mt_compare_row *r, size_t i)
     }
     mt_stride_graph_free(&graph);
     mt_stride_graph_input_close(&in);
-    in.inputs.companions = NULL; /* belong to x */
+    in.inputs.companions = NULL; /* x owns the companions */
     mt_inputs_free(&in.inputs);
     return code;
 }

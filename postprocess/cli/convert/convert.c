@@ -7,7 +7,7 @@
 #include "base/line.h"
 #include "cli/base/cli.h"
 #include "memtrace/order.h"
-#include "reader/container/container.h" /* mt_companion_speaks */
+#include "reader/container/container.h" /* for mt_companion_speaks */
 #include "reader/container/container.h" /* raw chunks are not in the public interface */
 #include "memtrace/grow.h"
 #include "reader/container/container.h" /* windows on files are not in the public interface */
@@ -221,7 +221,7 @@ enum { ROOM = 1 << 14 };
 struct convert_device_work {
     struct mt_host_reader *r;
     FILE *f, *meta;
-    const char *meta_path; /* NULL: no companion is written */
+    const char *meta_path; /* path of the companion; NULL: it is not written */
     int meta_named;        /* 1: the user named the companion */
     struct mt_convert_chosen chosen;
     struct mt_raw_record *room;
@@ -433,7 +433,7 @@ static void put_chosen(struct convert_device_work *x)
     }
     mt_device_seek(x->r, n);
     while (rc > -2 && rc != 0)
-        rc = convert_device_next(x, &b); /* damage in the file */
+        rc = convert_device_next(x, &b); /* damage in the file, already reported */
 }
 
 /* Writes launches in the order of arrival. */
@@ -693,7 +693,7 @@ struct convert_raw_work {
     struct mt_mtc_device_encoder *encoder;
     struct mt_access_run *runs;
     struct mt_raw_record *room;
-    size_t count;         /* pending runs */
+    size_t count;         /* number of pending runs */
     const char **kernels; /* the reader's name pointers, which are equal for equal names; id = position + 1 */
     size_t nkernels, kernel_room;
     struct mt_companion *companion;
@@ -1020,9 +1020,9 @@ struct options {
     enum format to;
     enum mt_host_order order;
     int by_time; /* 1: --order=time was given, so text traces are merged */
-    int keep;    /* 1: --keep-timestamps */
+    int keep;    /* 1: timestamps are kept (--keep-timestamps) */
     int all, level;
-    uint64_t thread; /* UINT64_MAX: all */
+    uint64_t thread; /* thread to convert; UINT64_MAX: all */
 };
 
 static int convert_chooses(const struct options *x)

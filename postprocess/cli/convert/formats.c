@@ -6,7 +6,7 @@
 #include "convert.h"
 #include "memtrace/grow.h"
 #include "analysis/base/pairmap.h"
-#include "reader/base/internal.h" /* mt_spool_create */
+#include "reader/base/internal.h" /* for mt_spool_create */
 #include "format/host_text.h"
 #include "memtrace/order.h"
 #include "analysis/base/live_allocs.h"
@@ -431,7 +431,7 @@ enum {
     MARKER = 28,
     NO_FETCH = 29
 };
-enum { TIMESTAMP = 2, CPU_ID = 3, FILETYPE = 9, CACHE_LINE_SIZE = 10, VERSION = 12 }; /* markers */
+enum { TIMESTAMP = 2, CPU_ID = 3, FILETYPE = 9, CACHE_LINE_SIZE = 10, VERSION = 12 }; /* kinds of markers */
 enum { FORMAT = 4, X86_64 = 0x40, IFILTERED = 0x80, ENTRY_MOST = 1 << 15 };
 
 static void drmemtrace_put(struct mt_sim_writer *w, uint16_t type, uint16_t size, uint64_t value)

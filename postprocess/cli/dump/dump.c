@@ -354,7 +354,7 @@ static void dump_companion(FILE *f, const char *trace, const struct mt_companion
         fprintf(f, " in %s", e->function);
         if (*e->file || !*e->at)
             fprintf(f, " at %s:%" PRIu64, e->file, e->line);
-        if (e->column) /* PTX has none */
+        if (e->column) /* PTX has no columns */
             fprintf(f, ":%" PRIu64, e->column);
         show_code(f, e);
     }

@@ -265,7 +265,7 @@ struct tables_pass {
     struct mt_tuples *w;
     const struct mt_comm_result *r;
     struct mt_touched ranges;
-    uint64_t launch; /* UINT64_MAX: none yet */
+    uint64_t launch; /* launch being read; UINT64_MAX: none yet */
     const char *why; /* reason of a failure outside the table */
 };
 
@@ -573,7 +573,7 @@ static int extract_tables_write(const struct mt_formats *f, const struct mt_comm
         return extract_tables_file(f->format, f->table, r, out, progress, interrupted);
     int code = extract_tables_files(f->format, r, output, progress, interrupted);
     if (code && folder_made)
-        rmdir(output); /* only if empty */
+        rmdir(output); /* succeeds only if the folder is empty */
     return code;
 }
 
@@ -1177,7 +1177,7 @@ static int extract_has_spaces(const struct mt_inputs *in)
  * the footprint and placement cover the whole run. */
 static void extract_passes(struct mt_extract *x)
 {
-    const int text = x->formats.format == MT_FORMAT_TEXT; /* both kinds of volume */
+    const int text = x->formats.format == MT_FORMAT_TEXT; /* text shows both kinds of volume */
     const unsigned few = 1u << MT_TRANSFERS | (text ? 0 : DATA_VOLUMES);
     if ((x->formats.format != MT_FORMAT_JSON && !text) || x->sections & ~few ||
         mt_locality_run_has(&x->p.more, MT_LOCALITY_REUSE) ||
@@ -1194,7 +1194,7 @@ static void extract_wants(struct mt_extract *x)
         [MT_HCV] = MT_WANTS_COMM,           [MT_SENDERS] = MT_WANTS_COMM, [MT_TRANSFERS] = MT_WANTS_TRANSFERS,
         [MT_ADDRESSES] = MT_WANTS_ADDRESSES};
     if (x->formats.format != MT_FORMAT_JSON)
-        x->p.wants |= MT_WANTS_COMM; /* both kinds of volume, side by side */
+        x->p.wants |= MT_WANTS_COMM; /* for both kinds of volume, side by side */
     if (mt_locality_run_has(&x->p.more, MT_LOCALITY_PLACEMENT))
         x->p.wants |= MT_WANTS_READERS;
     for (int i = 0; i < MT_SECTIONS; i++)
@@ -1210,7 +1210,7 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
     x->p.inputs.flags |= MT_SOURCE_HOST;
     x->p.inputs.flags |= MT_SOURCE_OWN_RUNS; /* with lane masks and sites, if the trace has them */
     x->p.inputs.threads = x->p.threads > 2 ? x->p.threads - 1 : 1; /* one thread is for the analysis */
-    x->p.inputs.on = session_members(x->p.session) > 1;            /* members end together */
+    x->p.inputs.on = session_members(x->p.session) > 1;            /* members must stop together */
     x->by_parts = session_members(x->p.session) > 1;
     int alone = session_members(x->p.session) == 1;
     if (x->shared && (!alone || (x->formats.format != MT_FORMAT_JSON && x->formats.format != MT_FORMAT_TEXT)))
@@ -1249,7 +1249,7 @@ static void extract_rows(struct mt_extract *x)
 static int open_all(struct mt_extract *x)
 {
     if (!x->p.inputs.ends && !session_reports(x->p.session))
-        x->p.more.options.chosen = 0; /* rank 0 does them alone */
+        x->p.more.options.chosen = 0; /* rank 0 runs the analyses alone */
     x->judges =
         x->formats.format == MT_FORMAT_SUMMARY && x->p.spaces && !(x->p.inputs.flags & MT_SOURCE_NO_HOST);
     int code = mt_pipeline_open(&x->p);

@@ -52,7 +52,7 @@ struct options {
     unsigned key;
     uint64_t min_count;
     int sequence;
-    uint64_t top; /* 0: all */
+    uint64_t top; /* most nodes to write; 0: all */
     int chosen;   /* 1: --top or --min-count was given, so pictures show all remaining nodes */
     size_t left_out;
 };

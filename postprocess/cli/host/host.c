@@ -38,10 +38,10 @@ struct request {
     struct words core;  /* options for mt_core_options_parse: "mat", "--threshold=4096" … */
     const char *output; /* as given, or the mode's default */
     int container;      /* 1: the output is a compact trace */
-    int signals;        /* 1: --signal 1 */
+    int signals;        /* 1: signals turn tracing on and off (--signal 1) */
     int show, verbose, quiet;
     int exec;           /* 1: replaces this process by the program, since it was traced before its exec */
-    const char *argv0;  /* NULL: the program's name as given */
+    const char *argv0;  /* argv[0] for the program; NULL: its name as given */
     char *const *words; /* whole command line */
     char **program;     /* argv of the program */
 };
@@ -59,7 +59,7 @@ struct program {
 struct command {
     char path[PATH_MAX]; /* program to run */
     struct words argv;
-    struct words env; /* "NAME=value" strings */
+    struct words env; /* environment as "NAME=value" strings */
 };
 
 /* State of the output before the run, so that an old trace is not taken for the new one. */
@@ -537,7 +537,7 @@ static int engine_command(const struct request *r, const struct program *p, stru
         *engine = p->instrumented && strcmp(r->mode, "insn") != 0 ? "llvm" : engine_machine();
     if (strcmp(*engine, "llvm") == 0)
         return llvm_command(r, p, c);
-    if (p->instrumented) /* one trace is enough */
+    if (p->instrumented) /* a second engine would write a second trace */
         mt_words_add(&c->env, "MEMTRACE_HOST=off");
     for (size_t i = 0; i < sizeof machines / sizeof *machines; i++)
         if (strcmp(*engine, machines[i].name) == 0)
@@ -576,7 +576,7 @@ static int request_option(void *arg, int o)
     struct request *r = arg;
     switch (o) {
     case MT_OPT_ENGINE:
-        mt_near_word("", 0, engines); /* for shell completion */
+        mt_near_word("", 0, engines); /* lists the engines for shell completion */
         r->engine = optarg;
         return 0;
     case MT_OPT_ENGINES:
@@ -763,7 +763,7 @@ static int unfold_script(struct program *p, const char *head)
 /* Checks the program's file, which begins with `head`. */
 static int check_elf(struct program *p, const Elf64_Ehdr *head, size_t bytes, mode_t mode)
 {
-    const char *machine = mt_binary_machine(head); /* also for a 32-bit file */
+    const char *machine = mt_binary_machine(head); /* also names the machine of a 32-bit file */
     if (strcmp(machine, "x86-64") != 0)
         return mt_cli_refuse("%s is a program for %s; only x86-64 programs can be traced", p->path, machine);
     if (bytes < sizeof *head || head->e_ident[EI_CLASS] != ELFCLASS64 || !head->e_entry ||
@@ -962,7 +962,7 @@ static void trace_words(const struct request *r, const struct trace_before *befo
         mt_cli_say("no trace was written: %s: %s", r->output, strerror(errno));
         return;
     }
-    if (!S_ISREG(st.st_mode)) /* for a FIFO or a device its reader knows */
+    if (!S_ISREG(st.st_mode)) /* the reader of a FIFO or a device knows its contents */
         return;
     if (before->there && before->st.st_ino == st.st_ino && before->st.st_dev == st.st_dev &&
         before->st.st_size == st.st_size && same_time(&before->st.st_mtim, &st.st_mtim)) {
@@ -1046,7 +1046,8 @@ int mt_host_command(int argc, char **argv)
     int code = request_read(&r, argc, argv);
     if (code == 0)
         code = program_find(&p, &r);
-    if (code == 0 && r.unasked && p.instrumented && !p.ordered && strchr("al", *r.engine)) /* auto, llvm */
+    if (code == 0 && r.unasked && p.instrumented && !p.ordered &&
+        strchr("al", *r.engine)) /* engine auto or llvm */
         code = request_mode(&r, "mat");
     if (code == 0 && r.argv0 && !p.script)
         mt_words_replace(&p.argv, 0, r.argv0);

@@ -211,7 +211,7 @@ static void query_json_value(struct mt_json *j, sqlite3_stmt *s, int i)
     case SQLITE_FLOAT:
         mt_json_exact(j, name, sqlite3_column_double(s, i));
         break;
-    default: /* SQL's NULL becomes null */
+    default: /* SQL's NULL becomes JSON's null */
         text = query_text(s, i);
         mt_json_text(j, name, text);
         free(text);

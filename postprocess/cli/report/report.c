@@ -216,7 +216,7 @@ static int report_from_sections(struct reading *x, struct mt_found *f, struct mt
         const char *pattern;
         int comm, ctas;
         unsigned has;
-        int (*f)(struct mt_found *); /* NULL: a list of launches */
+        int (*f)(struct mt_found *); /* reader of a list; NULL: a list of launches */
     } known[] = {{"KDV/*/*", 0, 0, MT_REPORT_DATA_VOLUMES, NULL},
                  {"KCV/*/*", 1, 0, MT_REPORT_COMM_VOLUMES, NULL},
                  {"senders/*/*", 1, 0, MT_REPORT_SENDERS, NULL},

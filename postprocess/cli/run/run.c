@@ -25,7 +25,7 @@
 
 struct engine {
     int gpu;     /* 1: there is a GPU, or the user says so */
-    int asked;   /* 1: -d gpu */
+    int asked;   /* 1: the user asked for the GPU (-d gpu) */
     int injects; /* 1: traces the unchanged program on the GPU; 0: on the CPU device */
     char injection[PATH_MAX], library[PATH_MAX]; /* our library, and NVIDIA's; "": missing */
     char why[2 * PATH_MAX];                      /* what is missing, and the way out; a sentence */
@@ -238,7 +238,7 @@ static char *libraries_line(char *line, int talk)
     if (!end)
         return NULL;
     *end = 0;
-    return strchr(path, '/') ? path : NULL; /* not the kernel's own */
+    return strchr(path, '/') ? path : NULL; /* entries without a path are the kernel's own */
 }
 
 /* Adds the paths of all libraries that the program or library is linked with, without running their code.
@@ -750,7 +750,7 @@ static int run_is_spaces(const char *list)
 {
     static const char *const words[] = {"global", "shared", "local", NULL};
     unsigned has = 0;
-    mt_near_word(list, 0, words); /* for shell completion */
+    mt_near_word(list, 0, words); /* lists the words for shell completion */
     while (*list) {
         size_t n = strcspn(list, ","), i = 0;
         while (i < 3 && (strlen(words[i]) != n || strncmp(words[i], list, n) != 0))

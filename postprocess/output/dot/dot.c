@@ -318,7 +318,7 @@ static void json_sequence(struct mt_json *j, const struct mt_stride_graph *g, co
             place[g->nodes[i].rank] = i;
         for (size_t i = 0; i < s->nruns; i++) {
             if (place[runs[i].token] == UINT32_MAX)
-                continue; /* fewer than --min-count */
+                continue; /* omits nodes counted less often than --min-count */
             mt_json_numbers(j, NULL, MT_NUMBERS(runs[i].actor, place[runs[i].token], runs[i].count));
         }
     }
@@ -526,7 +526,7 @@ void mt_compare_write_json(struct mt_json *j, const struct mt_compare *c)
 /* ---- Transfers as a DOT graph ---- */
 
 struct edge {
-    uint64_t src, dst; /* nodes, see node_of */
+    uint64_t src, dst; /* source and destination, see node_of */
     uint64_t bytes, accesses;
     int unordered;
 };

@@ -17,7 +17,7 @@ int mt_findings_summary(const struct mt_findings *x, int (*say)(void *arg, int l
 
 /* The run that the findings belong to. */
 struct mt_findings_head {
-    const char *program; /* "": unknown */
+    const char *program; /* name of the program; "": unknown */
     const char *const *notes;
     size_t nnotes;
     size_t suppressed;

@@ -37,8 +37,8 @@ void mt_json_real(struct mt_json *j, const char *key,
 void mt_json_exact(struct mt_json *j, const char *key,
                    double value); /* shortest exact form; NaN and infinity: null */
 void mt_json_bool(struct mt_json *j, const char *key, int value);
-void mt_json_known(struct mt_json *j, const char *key, int value);    /* boolean; negative: null */
-void mt_json_hex(struct mt_json *j, const char *key, uint64_t value); /* "0x…" */
+void mt_json_known(struct mt_json *j, const char *key, int value); /* boolean; negative values become null */
+void mt_json_hex(struct mt_json *j, const char *key, uint64_t value); /* hexadecimal string, "0x…" */
 
 /* Writes a member that is already JSON `count` times, as lines of the open array. */
 void mt_json_raw(struct mt_json *j, const char *text, size_t n, uint32_t count);

@@ -198,7 +198,7 @@ static void rows_read_one(struct mt_found *x, const struct mt_column *c)
                           : key && c->presence == MT_MAYBE && strcmp(text, "?") == 0 ? NULL
                                                                                      : text);
         break;
-    case MT_BOOLEAN: /* written only if true */
+    case MT_BOOLEAN: /* false values are omitted in the file */
         if (v && !json_is_boolean(v))
             mt_found_wrong(x, c->json);
         mt_tuples_number(w, json_is_true(v));

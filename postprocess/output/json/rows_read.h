@@ -11,7 +11,7 @@ enum { MT_FOUND_STARS = 7 };
 struct mt_found {
     const json_t *root;
     void *arg;
-    char *why; /* buffer of 300 bytes */
+    char *why; /* buffer of 300 bytes for the reason of a failure */
     /* Set for each match: */
     const char *pattern;
     unsigned depth;                       /* number of stars matched so far */

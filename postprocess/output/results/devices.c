@@ -14,7 +14,7 @@ enum device_flow_how { FLOW_LOAD, FLOW_STORE, FLOW_ATOMIC, FLOW_UNKNOWN, FLOW_CO
 
 struct device_flow {
     uint64_t superstep; /* launch of a kernel or collective; NO_LAUNCH for copies */
-    const char *kernel; /* NULL for copies */
+    const char *kernel; /* name of the kernel; NULL for copies */
     enum device_flow_how how;
     int64_t from,
         to; /* device numbers, or MT_DEVICES_HOST; an atomic flows from the kernel's device to the memory's */

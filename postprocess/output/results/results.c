@@ -103,7 +103,7 @@ enum { WORDS = 9 };
 
 struct rows {
     struct mt_json *j;
-    struct mt_tuples t; /* valid if `there` is set */
+    struct mt_tuples t; /* the next row, valid if `there` is set */
     struct mt_rowset x;
     size_t i; /* index of the next row */
     int there, failed;

@@ -38,7 +38,7 @@ struct table {
 
 struct cursor {
     sqlite3_vtab_cursor base;
-    struct mt_tuples w; /* holds the current row */
+    struct mt_tuples w; /* writer that holds the current row */
     const struct mt_rowset *x;
     size_t row;                   /* number of the row in x */
     const struct hit *hit, *last; /* rest of the index entries to visit; NULL: visits all rows */
@@ -334,14 +334,14 @@ static uint64_t sql_count(sqlite3_value *v)
     return (uint64_t)sqlite3_value_int64(v);
 }
 
-/* grouped(n): 1,234,567 */
+/* grouped(n): number with commas, 1,234,567 */
 static void sql_grouped(sqlite3_context *to, int n, sqlite3_value **v)
 {
     (void)n;
     sql_number(to, mt_number_count(sql_count(v[0])));
 }
 
-/* bytes(n): 1.50 KiB */
+/* bytes(n): size with its unit, 1.50 KiB */
 static void sql_bytes(sqlite3_context *to, int n, sqlite3_value **v)
 {
     (void)n;
@@ -355,7 +355,7 @@ static void sql_share(sqlite3_context *to, int n, sqlite3_value **v)
     sql_number(to, mt_number_percent(sql_count(v[0]), sql_count(v[1])));
 }
 
-/* many(n, one, more): 2 launches */
+/* many(n, one, more): number with the right noun, 2 launches */
 static void sql_many(sqlite3_context *to, int n, sqlite3_value **v)
 {
     (void)n;

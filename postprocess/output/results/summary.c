@@ -17,7 +17,7 @@ static const char *const sentences[] = {
 struct mt_sentence {
     char *id, *panel, *text;
     int place, look;
-    size_t number; /* original order */
+    size_t number; /* position before sorting */
 };
 
 static int summary_by_place(const void *a, const void *b)

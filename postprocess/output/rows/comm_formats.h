@@ -20,7 +20,7 @@ struct mt_comm_result {
     unsigned sections; /* chosen sections, a bit per enum mt_section */
     int complete;
     /* For tables: */
-    const char *tag; /* NULL: the program's name */
+    const char *tag; /* tag of the trace; NULL: the program's name */
     unsigned chosen; /* chosen further analyses, a bit each; their results: */
     const struct mt_locality *locality;
     const struct mt_sites *sites;

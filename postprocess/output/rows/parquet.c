@@ -37,7 +37,7 @@ struct mt_parquet {
     unsigned n;
     uint64_t rows, group_rows, written;
     size_t group_bytes;
-    struct chunk *chunks; /* by group, then column */
+    struct chunk *chunks; /* chunks by row group, then column */
     uint64_t *groups;     /* number of rows of each group */
     size_t nchunks, chunk_room, ngroups, group_room;
     struct bytes page, packed, head; /* current page, its compressed form, header or footer */
@@ -374,7 +374,7 @@ static int parquet_end(struct mt_parquet *p, const char *key, const char *value)
         return -1;
     struct thrift t = {&p->head, 0, 0};
     p->head.n = 0;
-    parquet_integer(&t, 1, I32, 1); /* version */
+    parquet_integer(&t, 1, I32, 1); /* version of the format */
     parquet_schema(&t, p);
     parquet_integer(&t, 3, I64, p->rows);
     parquet_groups(&t, p);

@@ -218,7 +218,7 @@ const struct mt_tuples_ops mt_tuples_as_csv = {.begin = relations_csv_begin, .ro
 struct mt_db {
     sqlite3 *db;
     int borrowed;         /* 1: the database is the caller's, and values may be NULL */
-    sqlite3_stmt *insert; /* of the open table */
+    sqlite3_stmt *insert; /* INSERT statement of the open table */
     struct mt_tuples rows;
     unsigned of; /* parts of the results that are present, a bit each */
 };

@@ -61,7 +61,7 @@ extern const char *const mt_relation_names[]; /* names of the tables in files, N
 
 struct mt_value {
     int null;
-    int64_t number; /* MT_BOOLEAN: 0 or 1 */
+    int64_t number; /* value of a number; 0 or 1 for MT_BOOLEAN */
     double real;
     const char *text; /* valid until the row is written */
 };
@@ -98,8 +98,8 @@ struct mt_rowset {
     /* Writes the values of row i < n, or none if that row does not exist. */
     void (*row)(struct mt_tuples *w, const struct mt_rowset *x, size_t i);
     /* Private data of the table: */
-    void *data;                       /* malloc'ed */
-    void (*end)(struct mt_rowset *x); /* NULL: free(data) */
+    void *data;                       /* list made for the table, malloc'ed */
+    void (*end)(struct mt_rowset *x); /* frees `data`; NULL: free(data) */
     unsigned which;                   /* number of the table among those that share functions */
     const size_t *order;              /* index of row i in the analysis; NULL: i */
 };

@@ -52,7 +52,7 @@ char *mt_digits(char *end, uint64_t value);
 /* Write keys made from numbers to `out`, which has room for 64. Each returns out. */
 const char *mt_key_u64(char *out, uint64_t value);
 const char *mt_key_hex(char *out, uint64_t value);
-const char *mt_key_cta(char *out, uint64_t x, uint64_t y, uint64_t z); /* "x,y,z" */
+const char *mt_key_cta(char *out, uint64_t x, uint64_t y, uint64_t z); /* key of a CTA, "x,y,z" */
 
 /* Writes the key of a CTA from its number in the order of CTAs; `out` has room for 64. */
 const char *mt_cta_key(char *out, uint64_t order);
@@ -84,7 +84,7 @@ enum mt_volume_by { MT_VOLUME_LAUNCH, MT_VOLUME_CTA, MT_VOLUME_SM };
  * launch (key 0, even if it touched nothing). `rows` has room for mt_volumes_room. Returns the number of
  * rows. */
 size_t mt_volumes_of(const struct mt_comm *c, size_t launch, enum mt_volume_by by, struct mt_volume *rows);
-size_t mt_volumes_room(const struct mt_comm *c); /* enough for any launch */
+size_t mt_volumes_room(const struct mt_comm *c); /* number of rows that suffices for any launch */
 struct mt_volume mt_volume_of_launch(const struct mt_comm *c, size_t launch);
 void mt_volume_add(struct mt_volume *to, const struct mt_volume *v);
 

@@ -167,7 +167,7 @@ static const struct preset {
     const char *name;
     unsigned nvlinks; /* NVLinks of each pair; 0: `cell` decides */
     void (*cell)(struct mt_topology *, unsigned, unsigned);
-    unsigned most; /* most devices */
+    unsigned most; /* most devices of the preset */
 } presets[] = {{"nvlink", MOST_NVLINKS, NULL, MT_TOPOLOGY_DEVICES},
                {"pcie", 0, topology_tree, MT_TOPOLOGY_DEVICES},
                {"dgx-1", 0, topology_mesh, 8},
@@ -288,7 +288,7 @@ static int topology_take(struct mt_topology *t, struct line *l, uint64_t *seen, 
         return -1;
     }
     if ((unsigned)row >= t->devices || *seen >> row & 1)
-        return 0; /* row of another table */
+        return 0; /* rows of another table are ignored */
     *seen |= 1ull << row;
     for (unsigned b = 0; b < t->devices; b++)
         if (b + 1 >= l->n || topology_read_cell(t, (unsigned)row, b, l->word[b + 1]) != 0) {

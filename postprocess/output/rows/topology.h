@@ -61,7 +61,7 @@ struct mt_topology {
 struct mt_topology_link {
     enum mt_topology_kind kind;
     char name[48]; /* "NVLink 0 to 1", "PCIe from 0" */
-    double speed;  /* bytes per second */
+    double speed;  /* speed in bytes per second */
 };
 
 /* Reads a topology. `name` is a preset for `devices` devices, such as "nvlink", or a file. Returns 0, or -1

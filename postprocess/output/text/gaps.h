@@ -21,7 +21,7 @@ enum mt_gap {
     MT_GAPS
 };
 struct mt_gaps {
-    char *sentence[MT_GAPS]; /* NULL: no such gap */
+    char *sentence[MT_GAPS]; /* a sentence for each gap, or NULL */
     char **apart;            /* kernels of MT_GAP_PARTED and MT_GAP_UNGROUPED */
     size_t napart;
 };

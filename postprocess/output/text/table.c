@@ -43,7 +43,7 @@ static const char *words_head(const char *column)
     return column;
 }
 
-/* 1,234,567 */
+/* Formats a number with commas: 1,234,567. */
 struct mt_number mt_number_count(uint64_t n)
 {
     struct mt_number w;

@@ -27,12 +27,13 @@ struct mt_number {
     char text[64];
 };
 
-struct mt_number mt_number_count(uint64_t n);                                   /* 1,234,567 */
-struct mt_number mt_number_decimals(double v, int decimals);                    /* halves are rounded up */
-struct mt_number mt_number_bytes(uint64_t n);                                   /* 1.50 KiB */
-struct mt_number mt_number_percent(uint64_t part, uint64_t all);                /* 100 % and 0 % are exact */
-struct mt_number mt_number_duration(double ns);                                 /* 1.50 µs */
-struct mt_number mt_number_many(uint64_t n, const char *one, const char *more); /* 2 launches */
+struct mt_number mt_number_count(uint64_t n);                    /* with commas: 1,234,567 */
+struct mt_number mt_number_decimals(double v, int decimals);     /* halves are rounded up */
+struct mt_number mt_number_bytes(uint64_t n);                    /* with its unit: 1.50 KiB */
+struct mt_number mt_number_percent(uint64_t part, uint64_t all); /* 100 % and 0 % are exact */
+struct mt_number mt_number_duration(double ns);                  /* with its unit: 1.50 µs */
+struct mt_number mt_number_many(uint64_t n, const char *one,
+                                const char *more); /* with the right noun: 2 launches */
 enum { MT_TABLE_COLUMNS = 12 };
 
 struct mt_table {

@@ -52,7 +52,7 @@ struct mt_versus {
     struct mt_sql sql; /* database: the current run's tables, and the tables of both runs */
     struct mt_run_parts parts[2];
     char **table;                     /* result of SQLite that owns the rows' texts */
-    const struct mt_versus_row *all;  /* NULL: nothing was compared */
+    const struct mt_versus_row *all;  /* comparison of the whole runs; NULL: nothing was compared */
     struct mt_versus_kernel *kernels; /* by `change`, then by sectors, or bytes if sectors are unknown */
     size_t count;
     enum mt_verdict verdict;
