@@ -1,4 +1,4 @@
-/* The device side as a whole: which steps there are, in which order, and why in that order. */
+/* The device side as a whole: its steps, their order, and the reasons for it. */
 #include "unit/modes.h"
 #include "cpu/cpu.h"
 #include "gpu/gpu.h"
@@ -11,28 +11,28 @@
 #include <stdio.h>
 #include <llvm-c/DebugInfo.h>
 
-/* A way through the steps: of the whole device side, of mt-ptx, and two for tests, which look at the code of
- * one thread. */
+/* Selections of steps: the whole device side, mt-ptx, and two for tests, which check the code of one
+ * thread. */
 enum { DEVICE = 1, PARTS = 2, LOWER = 4, INSTRUMENT = 8 };
-/* Options that steps depend on. */
+/* Options on which steps depend. */
 enum { GPU_TRACE = 1, CPU_IMAGE = 2, VERBOSE = 4, STRIP = 8, COUNT = 16, SHARED_NAMES = 32, VECTORS = 64 };
 
 struct device {
-    LLVMModuleRef module; /* the compiler's, */
-    struct mt_unit u;     /* which the steps work on, or a copy of it */
-    struct mt_lowering l; /* while the CPU image is made */
+    LLVMModuleRef module; /* the compiler's module, */
+    struct mt_unit u;     /* module that the steps work on, or a copy */
+    struct mt_lowering l; /* state while the CPU image is made */
     unsigned way, has;
-    unsigned most, made; /* objects of the CPU image: how many there may be, and are */
+    unsigned most, made; /* maximum and actual number of objects of the CPU image */
     LLVMMemoryBufferRef *objects;
 };
 
-/* One of the functions: what it works on. A step that fails ends the way. */
+/* A step sets one of these functions, by what it works on. A step that fails ends the run. */
 struct device_step {
     void (*module)(LLVMModuleRef module);
     void (*unit)(struct mt_unit *u);
     void (*lower)(struct mt_lowering *l);
-    int (*device)(struct device *d); /* 0 or -1 */
-    unsigned of, with, without;      /* ways (0: all), options */
+    int (*device)(struct device *d); /* returns 0 or -1 */
+    unsigned of, with, without;      /* selections (0: all), options */
 };
 
 static int device_walk(struct device *d, const struct device_step *s, size_t n)
@@ -54,40 +54,40 @@ static int device_walk(struct device *d, const struct device_step *s, size_t n)
 
 /* ---- the CPU image ---- */
 
-/* From NVPTX's code to x86-64's. */
+/* From NVPTX's code to x86-64 code. */
 static const struct device_step lower_steps[] = {
-    /* As ptxas does it, within blocks: before code goes from one to another. */
+    /* First, as ptxas does it, within blocks: before code moves between them. */
     {.lower = mt_lower_contraction},
     {.lower = mt_lower_simplify},
-    /* While an instruction's line is known, for warnings. */
+    /* While lines of instructions are known, for warnings. */
     {.lower = mt_lower_calls},
-    /* Of what has become of asm, too. */
+    /* Also on the lowered asm. */
     {.lower = mt_lower_ranges},
     {.lower = mt_lower_divisions},
     {.lower = mt_lower_exactness},
     /* After exactness, which makes zeros. */
     {.lower = mt_lower_extremes},
-    /* The very loads and stores that run, and the lines that are wanted. */
+    /* On the very loads and stores that run, while lines are known. */
     {.lower = mt_lower_counts, .with = COUNT},
     {.lower = mt_lower_spins},
-    /* When nobody asks for lines any more, and before lists name what goes now. */
+    /* When lines are no longer needed, and before lists name values removed here. */
     {.lower = mt_lower_metadata},
-    /* Variables that lie elsewhere: before all others get a value and a linkage. */
+    /* Variables placed elsewhere: before all others get a value and a linkage. */
     {.lower = mt_lower_shared},
     {.lower = mt_lower_managed},
-    /* Before all that is not for other files becomes internal. */
+    /* Before names not meant for other files become internal. */
     {.lower = mt_lower_exports, .with = SHARED_NAMES},
     {.lower = mt_lower_globals},
     {.lower = mt_lower_attributes},
-    /* The program's: before the builtins' come in. */
+    /* Variables of the program: before the builtins' are linked in. */
     {.lower = mt_image_variables},
     {.lower = mt_lower_plain},
-    /* Of what records: after the copies without record calls are made. */
+    /* Recording code: after the copies without record calls are made. */
     {.lower = mt_lower_ways, .with = VECTORS},
     {.lower = mt_lower_records},
-    /* Builtins ask for it. */
+    /* Needed by builtins. */
     {.lower = mt_lower_site_base},
-    /* Those are linked that are declared: what vectors will call, too. */
+    /* Only declared builtins are linked, including those that vectors will call. */
     {.lower = mt_declare_registers, .with = VECTORS},
     {.lower = mt_lower_builtins},
     /* Whether a kernel waits shows in the builtins' code, which vectors may inline. */
@@ -95,7 +95,7 @@ static const struct device_step lower_steps[] = {
     {.lower = mt_vector_kernels, .with = VECTORS},
     /* For launches that vectors do not take. */
     {.lower = mt_lower_kernels},
-    /* Kernels know now who asks for its caller; tables name what all have made. */
+    /* Kernels that need their caller are known now; tables name everything made before. */
     {.lower = mt_lower_frames},
     {.lower = mt_image_tables},
 };
@@ -108,7 +108,7 @@ static int device_lower(struct device *d, LLVMModuleRef module)
     return failed ? -1 : 0;
 }
 
-/* Below this many kernels a process more costs more than it saves. */
+/* Minimum number of kernels per process: with fewer it costs more than it saves. */
 #define KERNELS_OF_A_PART 4
 
 static int device_image(struct device *d)
@@ -124,10 +124,10 @@ static int device_image(struct device *d)
     if (machine)
         LLVMDisposeTargetMachine(machine);
     LLVMDisposeModule(clone);
-    return d->made || d->way == DEVICE ? 0 : -1; /* the GPU's code does without */
+    return d->made || d->way == DEVICE ? 0 : -1; /* the GPU's code works without it */
 }
 
-/* In the module itself, for tests to look at. */
+/* Lowers the module itself, for tests to check. */
 static int device_lower_here(struct device *d)
 {
     mt_set_cpu_target(&d->u, d->module);
@@ -163,18 +163,18 @@ static int device_drop_copy(struct device *d)
 {
     device_free(d);
     mt_unit_init(&d->u, d->module);
-    mt_unit_read_facts(&d->u); /* takes our annotations out */
+    mt_unit_read_facts(&d->u); /* removes our annotations */
     return 0;
 }
 
 static int device_front(struct device *d)
 {
-    mt_keep_annotations(d->u.module); /* of modules that no early pass has seen */
+    mt_keep_annotations(d->u.module); /* of modules without an early pass */
     return mt_pass_front(d->u.module);
 }
 
-/* verbose=on: what was found, and how each kernel will run. On stderr: clang drops notes that follow no
- * warning, and remarks that no -R asks for. */
+/* Prints with verbose=on the findings, and how each kernel will run. On stderr: clang drops notes without
+ * a warning, and remarks without -R. */
 static void device_tell(struct mt_unit *u)
 {
     unsigned untraced = 0, unsupported = 0;
@@ -208,37 +208,37 @@ static void device_strip(struct mt_unit *u)
 }
 
 static const struct device_step device_steps[] = {
-    /* Of the program's code as it is. */
+    /* On the program's unchanged code. */
     {.module = mt_gpu_forget_kernels, .of = DEVICE | PARTS},
     {.module = mt_refuse_unsynchronised, .of = DEVICE | PARTS},
     {.module = mt_drop_unused_asm, .of = DEVICE | PARTS},
     /* For the PTX that is read and for the GPU's. */
     {.module = mt_gpu_keep_sums, .of = DEVICE},
-    /* Only the copy is instrumented, and the GPU runs the program as it is. */
+    /* Only the copy is instrumented; the GPU runs the program unchanged. */
     {.device = device_copy, .of = DEVICE, .without = GPU_TRACE},
-    /* The back end makes the PTX that is read, and refuses some names. */
+    /* The back end makes the PTX that is read, and rejects some names. */
     {.module = mt_gpu_rename_locals, .of = DEVICE},
     {.device = device_front, .of = DEVICE},
-    /* Each access gets a record call: those of the PTX, not of clang's code. */
+    /* Each access of the PTX, not of clang's code, gets a record call. */
     {.unit = mt_unit_read_facts},
     {.unit = mt_unit_instrument},
-    /* The CPU image's tables say what the GPU's code will be. */
+    /* The CPU image's tables describe the GPU code. */
     {.unit = mt_unit_plan_gpu, .of = DEVICE, .with = GPU_TRACE},
     {.unit = mt_unit_plan_plain, .of = DEVICE, .with = GPU_TRACE},
     {.unit = mt_unit_name_sites, .of = DEVICE, .with = GPU_TRACE},
-    /* Of a clone: before record calls are the GPU's, and accesses its instructions. */
+    /* On a clone: before record calls are the GPU's, and accesses its instructions. */
     {.device = device_image, .of = DEVICE | PARTS, .with = CPU_IMAGE},
     {.device = device_attach, .of = DEVICE, .with = CPU_IMAGE},
     {.device = device_lower_here, .of = LOWER},
     {.unit = mt_unit_refuse_managed, .of = DEVICE, .without = CPU_IMAGE},
-    /* When the image says how kernels run. */
+    /* Once the image knows how kernels run. */
     {.unit = device_tell, .of = DEVICE | PARTS, .with = VERBOSE},
     {.module = mt_ptx_spell, .of = DEVICE, .with = GPU_TRACE},
     {.unit = mt_unit_link_gpu, .of = DEVICE, .with = GPU_TRACE},
-    /* Registers are limited by all that a kernel calls. */
+    /* Registers are limited by everything that a kernel calls. */
     {.unit = mt_unit_finish_kernels, .of = DEVICE, .with = GPU_TRACE},
     {.device = device_drop_copy, .of = DEVICE, .without = GPU_TRACE},
-    /* By their last names. */
+    /* By their final names. */
     {.unit = mt_unit_mark_kernels, .of = DEVICE},
     {.unit = mt_unit_attach_clusters, .of = DEVICE},
     {.unit = device_strip, .of = DEVICE, .with = STRIP},
@@ -246,7 +246,7 @@ static const struct device_step device_steps[] = {
     {.module = mt_gpu_rename_locals, .of = DEVICE},
 };
 
-/* Returns how many objects there are. */
+/* Returns the number of objects. */
 static unsigned device_run(LLVMModuleRef module, unsigned way, unsigned most, LLVMMemoryBufferRef *objects)
 {
     const struct mt_pass_options *o = &mt_pass_options;

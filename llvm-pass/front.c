@@ -1,9 +1,7 @@
-/* The device module as ptxas would get it: the back end makes PTX of a copy, and the IR that ptx/ reads of
- * that text takes the module's place. So what is recorded is what the hardware does, whatever instruction
- * selection has made of it.
- *
- * Places in the source do not travel as text. In the copy each instruction has a number for its line; read
- * back, the number stands for the location that the module had, with all that it was inlined through. */
+/* Gives the device module the form that ptxas would get: the back end makes PTX of a copy, and the IR that
+ * ptx/ reads from that text replaces the module. Records thus match the hardware's accesses, whatever
+ * instruction selection did. Source locations do not travel as text: in the copy each instruction has a
+ * number as its line; read back, the number stands for the module's location with all its inlining. */
 #include "trace/trace.h"
 #include "ptx/module/module.h"
 #include "unit/pass.h"
@@ -13,8 +11,8 @@
 #include <llvm-c/DebugInfo.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
-/* The text was made of optimised code. Registers become values; nothing is inlined or moved, and no loop
- * changes: what is accessed where is as the text says. */
+/* The text comes from optimised code. Registers become values; nothing is inlined or moved, and no loop
+ * changes: accesses stay as in the text. */
 #define FRONT_PASSES "function(adce,sroa,early-cse,instsimplify,adce)"
 #define FRONT_LIMIT (1u << 30) /* the text is our own */
 
@@ -26,8 +24,7 @@ struct front {
     int failed;
 };
 
-/* ---- what the reader asks for ---------------------------------------------------------------------------
- */
+/* ---- callbacks of the reader --------------------------------------------------------------------------- */
 
 static void front_begin(void *ctx, LLVMModuleRef made)
 {
@@ -54,7 +51,7 @@ static LLVMMetadataRef front_subprogram(void *ctx, const char *name)
     return function ? LLVMGetSubprogram(function) : NULL;
 }
 
-/* The location of what stands in a line of the text: the last that was said before; NULL: none. */
+/* Returns the location for a line of the text, the last one stated before it; NULL: none. */
 static LLVMMetadataRef front_place_of(const struct front *f, unsigned line)
 {
     static const char word[] = ".loc\t1 ";
@@ -86,11 +83,11 @@ static void front_tell(void *ctx, unsigned line, const char *message)
     f->failed = 1;
 }
 
-/* ---- the module before, and the one after ---------------------------------------------------------------
- */
+/* ---- transfer from the old module to the new one
+ * --------------------------------------------------------- */
 
-/* Arrays of the stack begin at 16 bytes, as with nvcc: programs read them as float4. clang's code leaves it
- * to the place where ptxas puts them. */
+/* Aligns arrays on the stack to 16 bytes, as nvcc does: programs read them as float4. clang's code relies
+ * on where ptxas puts them. */
 static void front_align_arrays(LLVMModuleRef module)
 {
     LLVMTargetDataRef layout = LLVMGetModuleDataLayout(module);
@@ -105,7 +102,7 @@ static void front_align_arrays(LLVMModuleRef module)
     }
 }
 
-/* Variables of the stack may become values, unless local memory is recorded. */
+/* Lets variables on the stack become values, unless local memory is recorded. */
 static void front_release_stack(LLVMModuleRef made)
 {
     if (mt_pass_options.spaces & MT_SPACES_LOCAL)
@@ -118,7 +115,7 @@ static void front_release_stack(LLVMModuleRef made)
                     mt_ptx_release_access(i);
 }
 
-/* What PTX has no word for: sections, constants, and who may see a name or put another in its place. */
+/* Copies properties that PTX cannot express: sections, constants, visibility and interposition. */
 static void front_take_global(LLVMValueRef old, LLVMValueRef made)
 {
     const char *section = LLVMGetSection(old);
@@ -155,7 +152,7 @@ static void front_take_attribute(LLVMValueRef old, LLVMValueRef made, const char
         LLVMAddAttributeAtIndex(made, LLVMAttributeFunctionIndex, a);
 }
 
-/* What is not to be optimised or inlined into others, and whose loops come to an end. */
+/* Copies attributes: no optimisation, no inlining, loops that end. */
 static void front_take_attributes(LLVMModuleRef from, LLVMModuleRef made)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(from), to; f; f = LLVMGetNextFunction(f))

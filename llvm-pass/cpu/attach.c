@@ -1,4 +1,4 @@
-/* The image on its way: a comment line of PTX, which the overlay's tools take out. */
+/* Attaches the image as a comment line of PTX, which the overlay's tools extract. */
 #include "cpu.h"
 #include "format/image.h"
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The CPU module as an x86-64 object. */
+/* Compiles the CPU module to an x86-64 object. */
 #include "cpu.h"
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +31,9 @@ LLVMTargetMachineRef mt_set_cpu_target(struct mt_unit *u, LLVMModuleRef clone)
 #define LONG_BLOCK 4096 /* instructions */
 #define PIECE 256
 
-/* The inliner moves what stands after a call in its block, for each call: thousands of unrolled mma in one
- * block take the square of their number. So long blocks are cut before; simplifycfg joins the pieces. And the
- * SLP vectoriser, which takes a quarter of the time then and finds nothing, is kept off such a function. */
+/* Splits long blocks. The inliner moves the code after a call in its block, once per call: thousands of
+ * unrolled mma in one block take quadratic time. simplifycfg joins the pieces again. Such a function is
+ * also kept from the SLP vectoriser, which takes a quarter of the time and finds nothing. */
 static int emit_cut_block(LLVMBasicBlockRef block)
 {
     unsigned n = 0, i = 0;
@@ -42,9 +42,9 @@ static int emit_cut_block(LLVMBasicBlockRef block)
     if (n < LONG_BLOCK)
         return 0;
     for (LLVMValueRef at = LLVMGetLastInstruction(block), before; at; at = before, i++) {
-        before = LLVMGetPreviousInstruction(at); /* from the end: each time one piece moves */
+        before = LLVMGetPreviousInstruction(at); /* from the end: one piece moves each time */
         if (LLVMIsAPHINode(at) || LLVMIsAAllocaInst(at))
-            break; /* those stay where they are */
+            break; /* these are not moved */
         if (before && i % PIECE == PIECE - 1)
             mt_shim_split(at);
     }
@@ -67,8 +67,8 @@ static int emit_cut_blocks(LLVMModuleRef module)
     return any;
 }
 
-/* What LLVM's default<O2> does for code that has been optimised once, as the program's, and was made of that:
- * two thirds of its passes find nothing. */
+/* Passes of LLVM's default<O2> that help code which was already optimised, as the program's was; the other
+ * two thirds find nothing. */
 #define SIMPLIFY                                                                                             \
     "simplifycfg<bonus-inst-threshold=1;no-forward-switch-cond;switch-range-to-icmp;no-switch-to-lookup;"    \
     "keep-loops;no-hoist-common-insts;no-sink-common-insts;speculate-blocks;simplify-cond-branch>"

@@ -46,7 +46,7 @@ static LLVMValueRef image_row(struct mt_lowering *l, struct row *r)
     return LLVMConstStructInContext(l->u->context, r->field, r->n, 0);
 }
 
-/* An internal constant array of rows; null pointer when empty. */
+/* Makes an internal constant array of rows; null pointer if empty. */
 static LLVMValueRef image_table(struct mt_lowering *l, const char *name, LLVMValueRef *rows, unsigned n)
 {
     if (!n)
@@ -234,7 +234,7 @@ void mt_image_variables(struct mt_lowering *l)
     }
 }
 
-/* The processor, and for one that the runtime does not know by name the level that it must have at least. */
+/* Writes the processor, and the minimum level for one that the runtime does not know by name. */
 static LLVMValueRef image_cpu(struct mt_lowering *l)
 {
     const char *name = mt_image_cpu(l->u), *features = l->u->options->cpu_features;
@@ -244,7 +244,7 @@ static LLVMValueRef image_cpu(struct mt_lowering *l)
     return image_text(l, mt_starts(name, "x86-64-v") ? name : with_level);
 }
 
-/* What programs ask for: CUB chooses by it how many threads a kernel gets. */
+/* Returns the architecture that programs query: CUB chooses the number of threads by it. */
 static int image_architecture(const struct mt_unit *u)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {

@@ -1,13 +1,12 @@
-/* The functions that the CPU device calls, per kernel: those for whole warps (vector/), and where these do
- * not take all launches entry(void **args), which runs one thread; its coordinates are in thread-local state.
- */
+/* Functions that the CPU device calls, per kernel: those for whole warps (vector/) and, if these do not
+ * take all launches, entry(void **args), which runs one thread with its coordinates in thread-local state. */
 #include "cpu.h"
 #include "lower/reach.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* One function (ptr args) -> void, internal, for the image's CPU. */
+/* Adds one internal function (ptr args) -> void for the image's CPU. */
 static LLVMValueRef add_runner(struct mt_lowering *l, const char *prefix, const char *kernel)
 {
     char name[4200];
@@ -22,7 +21,7 @@ static LLVMValueRef add_runner(struct mt_lowering *l, const char *prefix, const 
     return f;
 }
 
-/* Loads the kernel's arguments from args[]; by-value structures stay where they are. malloc'ed array. */
+/* Loads the kernel's arguments from args[]; by-value structures stay in place. Returns a malloc'ed array. */
 static LLVMValueRef *load_arguments(struct mt_lowering *l, LLVMValueRef kernel, LLVMValueRef args)
 {
     unsigned n = LLVMCountParams(kernel);
@@ -57,7 +56,7 @@ static LLVMValueRef build_entry(struct mt_lowering *l, LLVMValueRef kernel)
     return f;
 }
 
-/* What code calls that is made later. */
+/* Declares builtins called by code that is made later. */
 void mt_declare_registers(struct mt_lowering *l)
 {
     static const char *const registers[] = {"tid", "ntid", "ctaid", "nctaid"};
@@ -95,8 +94,8 @@ void mt_declare_registers(struct mt_lowering *l)
         mt_builtin(l, others[i], &type);
 }
 
-/* Recording costs a fiber little beside its waits: large kernels (whole sorting libraries) are not worth
- * compiling twice. */
+/* Returns 1 for a large kernel (as in sorting libraries), which is not worth compiling twice: recording
+ * costs a fiber little beside its waits. */
 static int is_large(LLVMValueRef kernel)
 {
     unsigned n = 0;
@@ -106,7 +105,7 @@ static int is_large(LLVMValueRef kernel)
     return n > 500;
 }
 
-/* For launches that vectors do not take, if there are any. */
+/* Builds functions for launches that vectors do not take, if any. */
 static void kernels_build(struct mt_lowering *l, unsigned k)
 {
     if (l->vector[k].record_any)
@@ -126,7 +125,7 @@ static void kernels_tell_vector(struct mt_lowering *l, unsigned k)
     snprintf(kernel->no_vector, sizeof kernel->no_vector, "%s", l->vector[k].why);
 }
 
-/* A group is of lanes that came by the same calls: two calls of a function do not become one. */
+/* Keeps two calls of a function from being merged: a group has only lanes that came by the same calls. */
 static void kernels_keep_callers(struct mt_lowering *l, const struct mt_reach *reach)
 {
     unsigned nomerge = LLVMGetEnumAttributeKindForName("nomerge", 7);
@@ -135,8 +134,8 @@ static void kernels_keep_callers(struct mt_lowering *l, const struct mt_reach *r
                                 LLVMCreateEnumAttribute(l->u->context, nomerge, 0));
 }
 
-/* Waits may not come to depend on more than they did: simplifycfg would put a barrier on both ways of a
- * branch behind it. */
+/* Keeps waits from depending on further conditions: simplifycfg would copy a barrier behind a branch into
+ * both ways. */
 static void kernels_keep_waits(struct mt_lowering *l)
 {
     unsigned convergent = LLVMGetEnumAttributeKindForName("convergent", 10);

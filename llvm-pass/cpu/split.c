@@ -1,6 +1,6 @@
-/* Compiles a lowered module in several processes at once: each takes the kernels of its part, with all
- * functions that they call, and gives an object; one linker run makes the image of them. What the parts
- * share, variables and tables, is defined in the first one. */
+/* Compiles a lowered module in several processes at once: each takes the kernels of its part with all
+ * functions they call and makes an object; one linker run makes the image. Shared variables and tables are
+ * defined in the first part. */
 #include "cpu.h"
 #include "lower/reach.h"
 #include "unit/pass.h"
@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The name of the kernel, or of its version without records, that this function of the runtime's runs; NULL:
- * it is none. */
+/* Returns the name of the kernel, or of its version without records, that this runtime function runs;
+ * NULL: none. */
 static const char *split_kernel(LLVMValueRef f)
 {
     static const char *const prefixes[] = {MT_RUN_ENTRY, MT_RUN_WARPS};
@@ -25,7 +25,7 @@ static const char *split_kernel(LLVMValueRef f)
     return NULL;
 }
 
-/* All that runs a kernel goes into one part, as it has functions in common. */
+/* Returns the part of a kernel: everything that runs it is in one part, as it shares functions. */
 static unsigned split_part(const struct mt_unit *u, const char *kernel, unsigned n)
 {
     for (unsigned i = 0; i < u->nkernels; i++) {
@@ -36,14 +36,14 @@ static unsigned split_part(const struct mt_unit *u, const char *kernel, unsigned
     return 0;
 }
 
-/* Texts and the like, of which each part may have its own. */
+/* Returns 1 for texts and the like, of which each part may have a copy. */
 static int split_is_copied(LLVMValueRef g)
 {
     return LLVMIsGlobalConstant(g) && LLVMGetUnnamedAddress(g) == LLVMGlobalUnnamedAddr &&
            (LLVMGetLinkage(g) == LLVMPrivateLinkage || LLVMGetLinkage(g) == LLVMInternalLinkage);
 }
 
-/* Names of this image alone become names of all its objects. */
+/* Makes a name of this image visible to all its objects. */
 static void split_show(LLVMValueRef g)
 {
     if (LLVMGetLinkage(g) != LLVMInternalLinkage && LLVMGetLinkage(g) != LLVMPrivateLinkage)
@@ -54,7 +54,7 @@ static void split_show(LLVMValueRef g)
     LLVMSetVisibility(g, LLVMHiddenVisibility);
 }
 
-/* Pointers to it are the same in all parts: it is the first one's. */
+/* Returns 1 if the function must have one address in all parts, the first one's. */
 static int split_is_pointed(LLVMValueRef f)
 {
     return !LLVMIsDeclaration(f) && !mt_is_shared_name(f) && !split_kernel(f) && mt_is_address_taken(f);
@@ -81,7 +81,7 @@ static void split_declare(LLVMModuleRef m, LLVMValueRef f)
     free(name);
 }
 
-/* Leaves what part p has. */
+/* Keeps only the contents of part p. */
 static void split_take(struct mt_unit *u, LLVMModuleRef m, unsigned p, unsigned n)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(m), next; f; f = next) {
@@ -90,7 +90,7 @@ static void split_take(struct mt_unit *u, LLVMModuleRef m, unsigned p, unsigned 
         if (kernel && split_part(u, kernel, n) != p)
             split_declare(m, f);
         else if (p && !kernel && !LLVMIsDeclaration(f) && LLVMGetVisibility(f) == LLVMHiddenVisibility)
-            LLVMSetLinkage(f, LLVMAvailableExternallyLinkage); /* split_prepare has shown it */
+            LLVMSetLinkage(f, LLVMAvailableExternallyLinkage); /* split_prepare has made it visible */
     }
     for (LLVMValueRef g = LLVMGetFirstGlobal(m), next; p && g; g = next) {
         next = LLVMGetNextGlobal(g);
@@ -132,7 +132,7 @@ static void split_child(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMachineRef
     _exit(!object || split_write(file, LLVMGetBufferStart(object), LLVMGetBufferSize(object)));
 }
 
-/* *number: the signal that it ended by. */
+/* *number: the signal that ended it. */
 static LLVMMemoryBufferRef split_collect(struct part *part, int *number)
 {
     LLVMMemoryBufferRef object = NULL;
@@ -178,7 +178,7 @@ unsigned mt_unit_compile_parts(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMac
             break;
     if (n > 1 && started == n)
         split_take(u, m, 0, n);
-    else if (n > 1) /* not all could be started: all of it here */
+    else if (n > 1) /* not all processes could be started: all of it here */
         for (unsigned p = 1; p < started; p++)
             kill(parts[p].pid, SIGKILL);
     if ((objects[0] = mt_unit_compile(u, m, machine)))

@@ -1,4 +1,4 @@
-/* What LLVM's back end for GPUs cannot take as it is, or cannot say in PTX. */
+/* Workarounds for code that LLVM's GPU back end cannot take, or cannot express in PTX. */
 #include "gpu.h"
 #include "trace/trace.h"
 #include "format/image.h"
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With -fgpu-rdc clang keeps what host code names in an array. Kernels of other files become plain functions
- * in it, and nvlink refuses those. */
+/* Removes kernels of other files from the array in which clang keeps names used by host code (-fgpu-rdc).
+ * They become plain functions there, which nvlink rejects. */
 void mt_gpu_forget_kernels(LLVMModuleRef module)
 {
     LLVMValueRef g = LLVMGetNamedGlobal(module, MT_CLANG_USED), list = g ? LLVMGetInitializer(g) : NULL;
@@ -34,8 +34,8 @@ void mt_gpu_forget_kernels(LLVMModuleRef module)
     free(kernels);
 }
 
-/* The back end takes dots out of local names, but not where its debug information says where a variable lies,
- * and ptxas refuses the file then (assert() with -g: __PRETTY_FUNCTION__._Z1kv). So they go before. */
+/* Removes dots from local names. The back end does so, but not in debug information about variables, and
+ * ptxas then rejects the file (assert() with -g: __PRETTY_FUNCTION__._Z1kv). */
 void mt_gpu_rename_locals(LLVMModuleRef module)
 {
     for (LLVMValueRef g = LLVMGetFirstGlobal(module); g; g = LLVMGetNextGlobal(g)) {
@@ -58,7 +58,7 @@ void mt_gpu_rename_locals(LLVMModuleRef module)
     }
 }
 
-/* Is the index an extended sum with a constant, which may wrap round before it is extended? */
+/* Returns 1 if the index is an extended sum with a constant that may wrap before it is extended. */
 static int backend_may_wrap(LLVMValueRef index)
 {
     unsigned width = LLVMGetIntTypeWidth(LLVMTypeOf(index));
@@ -70,9 +70,9 @@ static int backend_may_wrap(LLVMValueRef index)
            (LLVMIsAConstantInt(LLVMGetOperand(index, 0)) || LLVMIsAConstantInt(LLVMGetOperand(index, 1)));
 }
 
-/* The back end takes an index of an `inbounds` address for not negative, so that it moves a constant out of
- * the sign extension of a sum that wraps: x[(short)(i + 32767)] would become x[i + 32767]
- * (SeparateConstOffsetFromGEP of LLVM 19). Without the word it leaves the sum alone. */
+/* Drops `inbounds` from an address. The back end takes its index for non-negative and moves a constant out
+ * of the sign extension of a sum that wraps: x[(short)(i + 32767)] would become x[i + 32767]
+ * (SeparateConstOffsetFromGEP of LLVM 19). Without the flag it leaves the sum alone. */
 static void backend_keep_sums(LLVMValueRef gep)
 {
     int n = LLVMGetNumOperands(gep);
@@ -92,9 +92,9 @@ void mt_gpu_keep_sums(LLVMModuleRef module)
                     backend_keep_sums(i);
 }
 
-/* NVPTX asks the annotations which functions are kernels and remembers the answers by address, those of
- * functions that are gone since, too: a kernel made where such a one was would become a plain function.
- * Where there are no annotations it asks for the calling convention. */
+/* Marks kernels by calling convention. NVPTX looks them up in the annotations and caches the answers by
+ * address, even for functions deleted since: a kernel at such an address would become a plain function.
+ * Without annotations it uses the calling convention. */
 void mt_unit_mark_kernels(struct mt_unit *u)
 {
     for (unsigned i = 0; i < u->nkernels; i++) {
@@ -104,7 +104,7 @@ void mt_unit_mark_kernels(struct mt_unit *u)
     }
 }
 
-/* The sizes of clusters for the GPU's code, which LLVM 19 cannot say in PTX. */
+/* Attaches cluster sizes to the GPU's code, which LLVM 19 cannot express in PTX. */
 void mt_unit_attach_clusters(struct mt_unit *u)
 {
     for (unsigned i = 0; i < u->nkernels; i++) {

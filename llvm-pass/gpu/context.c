@@ -1,12 +1,11 @@
-/* How a launch's context gets to the record calls of the GPU's code. A kernel has it as its hidden parameter
+/* Passes a launch's context to the record calls of the GPU's code. A kernel has it as its hidden parameter
  * and hands it on: each function that records, or calls one that does, gets one more parameter. Only
- * functions that are reached by other ways than a plain call (a pointer, a virtual call, another file with
- * -fgpu-rdc) must find it themselves, in a word of shared memory per CTA that a kernel stores when it can
- * reach such a call. All threads of a CTA store the same value, and each reads it only after its own store,
- * so no barrier is needed.
- *
- * A kernel that would not compile so is not traced on a GPU: its own shared variables leave no room for the
- * word, its parameters none for one more, or it sets how many registers it has. */
+ * functions reached in other ways than a plain call (a pointer, a virtual call, another file with
+ * -fgpu-rdc) must find it themselves, in a word of shared memory per CTA, stored by a kernel that can
+ * reach such a call. All threads of a CTA store the same value, and each reads it only after its own
+ * store, so no barrier is needed. A kernel that would not compile this way is not traced on a GPU: its own
+ * shared variables leave no room for the word, its parameters none for one more, or it sets its register
+ * count. */
 #include "gpu.h"
 #include "trace/trace.h"
 #include "unit/modes.h"
@@ -20,7 +19,7 @@
 #define CONTEXT_WORD "__mt_launch_ctx"
 #define STATIC_SHARED_MAX 0xc000u /* ptxas's limit, on every GPU */
 #define WORD_BYTES 8u
-#define PARAMETERS_MAX 32764u /* bytes, with the hidden one: ptxas's limit from sm_70 on */
+#define PARAMETERS_MAX 32764u /* bytes with the hidden one: ptxas's limit since sm_70 */
 #define SHARED_SPACE 3u
 
 /* ---- sets of functions -------------------------------------------------------------------------- */
@@ -57,7 +56,7 @@ static LLVMValueRef context_home(LLVMValueRef instruction)
     return LLVMGetBasicBlockParent(LLVMGetInstructionParent(instruction));
 }
 
-/* The function that a call plainly calls, NULL for every other kind of call. */
+/* Returns the callee of a plain call, NULL for every other kind of call. */
 static LLVMValueRef plain_callee(LLVMValueRef call)
 {
     LLVMValueRef f = mt_callee(call);
@@ -74,19 +73,19 @@ static int is_record_function(const char *name)
     return mt_starts(name, "__mt_access_") || !strcmp(name, "__mt_untraced");
 }
 
-/* Of a pointer of which nobody knew where it leads. */
+/* Returns 1 for records of a pointer into unknown memory. */
 static int is_generic(const char *name)
 {
     return mt_starts(name, "__mt_access_generic");
 }
 
-/* Beside global memory (option spaces). */
+/* Returns 1 for records of memory other than global (option spaces). */
 static int is_of_space(const char *name)
 {
     return !is_generic(name) && !mt_starts(name, "__mt_access_global");
 }
 
-/* The record functions, all that call them, all that call those… */
+/* Finds the record functions and all their direct and indirect callers. */
 static void find_recorders(struct mt_unit *u, struct set *s)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
@@ -102,9 +101,9 @@ static void find_recorders(struct mt_unit *u, struct set *s)
     }
 }
 
-/* ---- which kernels need the word ---------------------------------------------------------------- */
+/* ---- kernels that need the word ------------------------------------------------------------------ */
 
-/* External functions of the device's own library call nothing of ours. */
+/* Returns 1 for external functions of the device library, which call none of ours. */
 static int is_known_external(const char *name)
 {
     static const char *const known[] = {"vprintf", "malloc", "free", "__assertfail", NULL};
@@ -114,8 +113,8 @@ static int is_known_external(const char *name)
     return mt_starts(name, "__mt_") || mt_starts(name, "__nv_");
 }
 
-/* The program says itself how many registers its warps have from here on (setmaxnreg): record functions,
- * which need some of their own, do not fit below. */
+/* Returns 1 if the program sets its warps' register count itself (setmaxnreg): record functions need
+ * registers of their own, which do not fit. */
 static int context_sets_registers(LLVMValueRef call)
 {
     LLVMValueRef called = LLVMGetCalledValue(call);
@@ -138,7 +137,7 @@ static int context_any_sets_registers(const struct set *reached)
     return found;
 }
 
-/* Bytes of a kernel's parameters, as PTX lays them out. */
+/* Returns the bytes of a kernel's parameters in PTX's layout. */
 static uint64_t context_parameters(struct mt_unit *u, LLVMValueRef kernel)
 {
     unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5),
@@ -155,7 +154,8 @@ static uint64_t context_parameters(struct mt_unit *u, LLVMValueRef kernel)
     return at;
 }
 
-/* Functions that a kernel reaches by plain calls; 1 if there is a call of another kind on the way. */
+/* Finds functions that a kernel reaches by plain calls. Returns 1 if there is a call of another kind on
+ * the way. */
 static int context_reach(LLVMValueRef kernel, const struct set *recorders, struct set *out)
 {
     int other = 0;
@@ -180,8 +180,8 @@ static int context_reach(LLVMValueRef kernel, const struct set *recorders, struc
     return other;
 }
 
-/* Is a variable used by one of these functions, or by any function that is not a kernel
- * (a pointer may lead there)? */
+/* Returns 1 if a variable is used by one of these functions, or by any function that is not a kernel (a
+ * pointer may lead there). */
 static int is_used(struct mt_unit *u, LLVMValueRef value, const struct set *by)
 {
     for (LLVMUseRef use = LLVMGetFirstUse(value); use; use = LLVMGetNextUse(use)) {
@@ -194,7 +194,7 @@ static int is_used(struct mt_unit *u, LLVMValueRef value, const struct set *by)
     return 0;
 }
 
-/* At least what ptxas will count, in whatever order it lays the variables out. */
+/* Returns a lower bound of ptxas's count, for any order of the variables. */
 static uint64_t shared_bytes(struct mt_unit *u, const struct set *reached)
 {
     uint64_t sum = 0;
@@ -221,10 +221,11 @@ static void say_untraced(struct mt_unit *u, const struct mt_kernel *k, const str
                 k->pretty, full->pretty);
 }
 
-/* Why a kernel cannot have record calls on a GPU, whatever else is compiled with it; NULL: it can. */
+/* Returns a reason why a kernel cannot have record calls on a GPU, whatever else is compiled with it;
+ * NULL: none. */
 static const char *context_refusal(struct mt_unit *u, const struct mt_kernel *k, const struct set *reached)
 {
-    /* The hidden parameter is the kernel's last one already. */
+    /* The hidden parameter is already the last one. */
     if (context_parameters(u, k->function) > PARAMETERS_MAX)
         return "its parameters leave no room for one more";
     if (context_any_sets_registers(reached))
@@ -284,11 +285,11 @@ static LLVMValueRef context_word(struct mt_unit *u)
     g = LLVMAddGlobalInAddressSpace(u->module, type, CONTEXT_WORD, SHARED_SPACE);
     LLVMSetInitializer(g, LLVMGetUndef(type));
     LLVMSetAlignment(g, WORD_BYTES);
-    LLVMSetLinkage(g, LLVMWeakAnyLinkage); /* files linked into one program (-fgpu-rdc) share it */
+    LLVMSetLinkage(g, LLVMWeakAnyLinkage); /* shared by files linked into one program (-fgpu-rdc) */
     return g;
 }
 
-/* At the builder's place. Volatile, as the store: they are in different functions. */
+/* Loads the word at the builder's place; volatile like the store, which is in another function. */
 static LLVMValueRef load_word(struct mt_unit *u, LLVMBuilderRef b)
 {
     if (u->no_word)
@@ -308,7 +309,7 @@ static void to_entry(LLVMBuilderRef b, LLVMValueRef function)
     LLVMSetCurrentDebugLocation2(b, NULL);
 }
 
-/* The kernel's hidden parameter, as the record calls of its CTA are to have it: NULL when only others are
+/* Returns the kernel's hidden parameter for the record calls of its CTA: NULL if only other CTAs are
  * traced. Leaves the builder after it. */
 static LLVMValueRef context_begin(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef kernel)
 {
@@ -347,8 +348,7 @@ static LLVMValueRef context_widen(struct mt_unit *u, LLVMValueRef old)
     return new;
 }
 
-/* Who calls the old function in other ways than plainly finds it still:
- * it reads the word and calls the wider one. */
+/* Makes the old function, for callers other than by plain calls, read the word and call the wider one. */
 static void context_forward(struct mt_unit *u, LLVMBuilderRef b, const struct member *m)
 {
     unsigned n = LLVMCountParams(m->function);
@@ -377,7 +377,7 @@ static int can_go(LLVMValueRef function)
                                           l == LLVMLinkOnceODRLinkage || l == LLVMLinkOnceAnyLinkage);
 }
 
-/* Is a pointer to other memory than global memory? */
+/* Returns an i1: the pointer is not to global memory. */
 static LLVMValueRef leads_elsewhere(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer)
 {
     static const char name[] = "llvm.nvvm.isspacep.global";
@@ -386,10 +386,9 @@ static LLVMValueRef leads_elsewhere(struct mt_unit *u, LLVMBuilderRef b, LLVMVal
     return LLVMBuildNot(b, LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, &pointer, 1, ""), "");
 }
 
-/* When a record call has nothing to record, as a bit of its site or note. The context of a kernel would say
- * it, too, but keep two registers between its accesses: the parameter that it is made of lies in memory that
- * can be read at each of them, and a bit of a number that is another one at each
- * access is not kept either. */
+/* Adds a bit to the site or note if there is nothing to record. The kernel's context would tell as well,
+ * but would hold two registers between accesses; its parameter can be reloaded at each access, and a bit
+ * of a number that differs per access is not kept in a register either. */
 static void say_left_out(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call, LLVMValueRef left_out)
 {
     unsigned last = (unsigned)LLVMGetNumArgOperands(call) - 1;
@@ -446,7 +445,7 @@ static int is_plain_kernel(const struct mt_unit *u, LLVMValueRef function)
     return 0;
 }
 
-/* Kernels and variadic functions keep their types. */
+/* Replaces record calls; kernels and variadic functions keep their types. */
 static void give_context(struct mt_unit *u, LLVMBuilderRef b, struct member *m)
 {
     if (is_plain_kernel(u, m->function)) { /* calls a weak function */

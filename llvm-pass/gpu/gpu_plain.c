@@ -1,6 +1,6 @@
-/* The kernels of the GPU's code under the program's own names: as they were before instrumentation, with the
- * program's parameters, so that whoever launches them gives what they take. Those with record calls and the
- * hidden parameter bear another name, which only the runtime knows. */
+/* Kernels of the GPU's code under the program's own names: unchanged by instrumentation, with the
+ * program's parameters, so that any launch of them passes the right ones. Kernels with record calls and
+ * the hidden parameter have another name, which only the runtime knows. */
 #include "gpu.h"
 #include "trace/plain.h"
 #include "format/image.h"
@@ -9,9 +9,9 @@
 #include <string.h>
 
 #define PLAIN_SUFFIX                                                                                         \
-    "__memtrace_plain" /* of functions on the way, and of kernels until they get their name */
+    "__memtrace_plain" /* suffix of functions on the way, and of kernels until they get their name */
 
-/* Functions that reach record calls, and kernels that do by a pointer or in another file. */
+/* Finds functions that reach record calls, and kernels that do so by a pointer or in another file. */
 static void plain_find_all(struct mt_unit *u, struct mt_plain *p)
 {
     mt_plain_find(p, u->module);
@@ -33,7 +33,7 @@ void mt_unit_plan_plain(struct mt_unit *u)
     mt_plain_free(&p);
 }
 
-/* Launch bounds and the like are beside the module's functions. */
+/* Copies launch bounds and the like, which are stored beside the module's functions. */
 static void copy_annotations(struct mt_unit *u, LLVMValueRef from, LLVMValueRef to)
 {
     static const char name[] = "nvvm.annotations";
@@ -54,7 +54,7 @@ static void copy_annotations(struct mt_unit *u, LLVMValueRef from, LLVMValueRef 
     free(nodes);
 }
 
-/* Copies of functions that no kernel came to call. */
+/* Drops copies of functions that no kernel calls. */
 static void drop_unused(const struct mt_unit *u, const struct mt_plain *p)
 {
     for (int again = 1; again;) {
@@ -96,7 +96,7 @@ void mt_unit_make_plain(struct mt_unit *u)
     mt_plain_free(&p);
 }
 
-/* A kernel under the program's name, with its parameters. */
+/* Finishes a kernel under the program's name with its parameters. */
 static LLVMValueRef plain_finish(const struct mt_kernel *k, LLVMValueRef function)
 {
     LLVMValueRef f = mt_shim_new_kernel(function, 1);
@@ -115,7 +115,7 @@ void mt_unit_name_kernel(struct mt_kernel *k)
         k->plain = plain ? plain_finish(k, plain) : NULL;
         return;
     }
-    if (plain) { /* nobody will launch the other one */
+    if (plain) { /* the other one is never launched */
         mt_shim_replace_kernel(k->function, plain);
         k->function = plain;
     }

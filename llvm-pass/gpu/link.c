@@ -1,5 +1,5 @@
-/* The GPU's copy of an instrumented module: links the device runtime (runtime/device, bitcode) and lets the
- * record calls have their launch's context. */
+/* The GPU's copy of an instrumented module: links the device runtime (runtime/device, bitcode) and passes
+ * each launch's context to the record calls. */
 #include "unit/options.h"
 #include "gpu.h"
 #include "trace/tensor.h"
@@ -14,15 +14,15 @@
 static void replace_loads(LLVMValueRef variable, LLVMValueRef value)
 {
     for (LLVMUseRef use = LLVMGetFirstUse(variable), next; use; use = next) {
-        LLVMValueRef load = LLVMGetUser(use); /* nothing else is done with it */
+        LLVMValueRef load = LLVMGetUser(use); /* its only use */
         next = LLVMGetNextUse(use);
         LLVMReplaceAllUsesWith(load, value);
         LLVMInstructionEraseFromParent(load);
     }
 }
 
-/* What the record functions add to their sites: with -fgpu-rdc the host writes it (runtime/gpu/gpu.c). Else
- * it is 0, and that the variable is there says whose sites these are. */
+/* Sets the number that record functions add to their sites: with -fgpu-rdc the host writes it
+ * (runtime/gpu/gpu.c). Otherwise it is 0, and the variable's presence identifies the sites. */
 static void link_site_base(struct mt_unit *u)
 {
     LLVMValueRef base = LLVMGetNamedGlobal(u->module, SITE_BASE);
@@ -39,7 +39,7 @@ static void link_site_base(struct mt_unit *u)
     }
 }
 
-/* Record functions that nobody calls, which may be the only ones that call others. */
+/* Drops unused record functions, which may be the only callers of others. */
 static int drop_unused(struct mt_unit *u)
 {
     int dropped = 0;
@@ -53,9 +53,9 @@ static int drop_unused(struct mt_unit *u)
     return dropped;
 }
 
-/* Of internal functions NVPTX's call lowering looks at all calls, for each of them. Weak ones are the same
- * code to ptxas. Where files are linked each has its own, under a name with its sites' hash: files with the
- * same sites share them, as they share the number that is added to these. */
+/* Makes record functions weak. NVPTX's call lowering looks at all calls of an internal function, for each
+ * call; weak functions give the same code in ptxas. With linked files each one has its own, under a name
+ * with its sites' hash: files with the same sites share it, as they share the number added to these. */
 static void publish_records(struct mt_unit *u)
 {
     const char *hash = u->site_variable ? strrchr(u->site_variable, '_') : NULL;
@@ -81,15 +81,15 @@ static void gpu_annotate(struct mt_unit *u, LLVMValueRef kernel, const char *key
     LLVMAddNamedMetadataOperand(u->module, "nvvm.annotations", LLVMMDNodeInContext(u->context, parts, 3));
 }
 
-/* Registers of an SM; those of a warp are given out in pieces of 8 for each thread. */
+/* Registers of an SM; a warp's are allocated in units of 8 per thread. */
 #define SM_REGISTERS 65536u
 #define MOST_THREADS 1024u
 #define MOST_REGISTERS 255u
 
-/* With record calls a kernel needs more registers than without, and shall be launchable with as many threads:
- * with what its launch bounds say, or all there can be. Not by such bounds of our own: ptxas 13.0 takes 32
- * registers where it could have 64, when these are too few. With -fgpu-rdc ptxas refuses a kernel with a
- * limit that calls a function above it. */
+/* Sets a register limit, as a kernel needs more with record calls, and must remain launchable with as many
+ * threads: those of its launch bounds, or the maximum. Not by launch bounds of our own: for too small ones
+ * ptxas 13.0 uses 32 registers where 64 are possible. With -fgpu-rdc ptxas rejects a limited kernel that
+ * calls a function above the limit. */
 static void limit_registers(struct mt_unit *u, const struct mt_kernel *k)
 {
     unsigned threads = k->max_threads && k->max_threads < MOST_THREADS ? k->max_threads : MOST_THREADS;

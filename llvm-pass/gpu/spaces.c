@@ -1,5 +1,5 @@
-/* Record calls of shared and local memory in the GPU's code (option spaces): addresses become numbers in
- * their space, and the type says which that is. */
+/* Record calls of shared and local memory in the GPU's code (option spaces): turns addresses into numbers
+ * in their space, which the type names. */
 #include "unit/unit.h"
 #include "spaces.h"
 #include <string.h>
@@ -14,8 +14,8 @@ static LLVMValueRef spaces_is(struct mt_unit *u, LLVMBuilderRef b, const char *n
     return LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, &pointer, 1, "");
 }
 
-/* A pointer's address in a space, as a pointer that leads nowhere. It is asked for where the pointer may be
- * of another one, which no cast of LLVM's allows where that is known. */
+/* Returns a pointer's address in a space, as a pointer that is not dereferenced. Needed where the pointer
+ * may be to another space, for which LLVM has no cast. */
 static LLVMValueRef spaces_number(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer, unsigned space)
 {
     const char *text = space == SHARED_SPACE ? "cvta.to.shared.u64 $0, $1;" : "cvta.to.local.u64 $0, $1;";
@@ -28,7 +28,8 @@ static LLVMValueRef spaces_number(struct mt_unit *u, LLVMBuilderRef b, LLVMValue
     return LLVMBuildIntToPtr(b, number, mt_type_ptr(u), "");
 }
 
-/* The type is the last but one argument, alone or with the size: what is done, and the spaces wanted. */
+/* Handles any space: the type is the last argument but one, alone or with the size; it holds the operation
+ * and the wanted spaces. */
 static LLVMValueRef spaces_any(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call, unsigned at)
 {
     LLVMValueRef p = LLVMGetOperand(call, 0), what = LLVMGetOperand(call, at);
@@ -58,7 +59,8 @@ static LLVMValueRef spaces_any(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef
     return LLVMBuildNot(b, here, "");
 }
 
-/* An mbarrier's number with the phase that it is in as its lowest bit; after a wait with the one before. */
+/* Returns an mbarrier's number with the parity of its phase as the lowest bit; after a wait, that of the
+ * phase before. */
 static LLVMValueRef spaces_phase(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef number, int before)
 {
     static const char text[] = "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [$1], $2; "
@@ -69,7 +71,7 @@ static LLVMValueRef spaces_phase(struct mt_unit *u, LLVMBuilderRef b, LLVMValueR
     LLVMValueRef ask = LLVMGetInlineAsm(type, text, sizeof text - 1, ties, sizeof ties - 1, 1, 0,
                                         LLVMInlineAsmDialectATT, 0);
     LLVMValueRef at = LLVMBuildPtrToInt(b, number, i64, "");
-    /* parity 0 is over: it is in an odd phase */
+    /* parity 0 is over: the phase is odd */
     LLVMValueRef args[] = {LLVMBuildTrunc(b, at, i32, ""), LLVMConstInt(i32, (unsigned)before, 0)};
     LLVMValueRef odd = LLVMBuildZExt(b, LLVMBuildCall2(b, type, ask, args, 2, ""), i64, "");
     return LLVMBuildIntToPtr(b, LLVMBuildOr(b, at, odd, ""), mt_type_ptr(u), "");

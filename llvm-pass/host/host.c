@@ -1,4 +1,4 @@
-/* Host side: before each CUDA call, tell the runtime where in the source it is (docs/design/pass.md). */
+/* Host side: reports the source location before each CUDA call (docs/design/pass.md). */
 #include "host.h"
 #include "host_register.h"
 #include "unit/pass.h"
@@ -8,7 +8,8 @@
 #include <string.h>
 #include <llvm-c/DebugInfo.h>
 
-/* "cudaMalloc", or the C++ wrapper templates of cuda_runtime.h: "_ZL10cudaMallocIfE9cudaErrorPPT_m". */
+/* Matches "cudaMalloc", or the C++ wrapper templates of cuda_runtime.h:
+ * "_ZL10cudaMallocIfE9cudaErrorPPT_m". */
 int mt_host_is_cuda_call(const char *name)
 {
     if (mt_starts(name, "_Z")) {
@@ -38,7 +39,8 @@ struct host {
     LLVMValueRef hook;
 };
 
-/* `hook(site)`: calls __mt_host_site if the runtime is linked in. One linkonce copy per program. */
+/* Makes `hook(site)`, which calls __mt_host_site if the runtime is linked in. One linkonce copy per
+ * program. */
 static LLVMValueRef make_hook(struct host *h)
 {
     LLVMTypeRef type = h->hook_type;
@@ -61,7 +63,7 @@ static LLVMValueRef make_hook(struct host *h)
     return f;
 }
 
-/* struct mt_host_site as a constant. */
+/* Returns struct mt_host_site as a constant. */
 static LLVMValueRef make_site(struct host *h, LLVMValueRef call, const char *callee)
 {
     struct mt_source_location place;
@@ -101,10 +103,10 @@ static int mark_calls(struct host *h, LLVMValueRef function)
     return marked;
 }
 
-/* A linker or a pass that folds functions of the same code (--icf=all) would give kernels of one signature
- * one stub, and so one address, by which the runtime knows them. So each stub's code mentions a variable of
- * its own, as nvcc's do. It is not read: nothing to trace. A template's is in no group that the linker may
- * drop: stubs are inlined into code that stays. */
+/* Makes each stub differ. A linker or pass that folds equal code (--icf=all) would give kernels of one
+ * signature one stub and one address, by which the runtime knows them. So each stub mentions a variable of
+ * its own, as nvcc's do. It is never read, so nothing is traced. A template's variable is in no group that
+ * the linker may drop: stubs are inlined into code that stays. */
 static void host_keep_stub(struct host *h, LLVMValueRef stub)
 {
     LLVMValueRef own = LLVMAddGlobal(h->module, LLVMInt8TypeInContext(h->context), "__mt_stub");
@@ -129,7 +131,7 @@ int mt_pass_host(LLVMModuleRef module)
     h.hook_type = LLVMFunctionType(LLVMVoidTypeInContext(h.context), &h.ptr, 1, 0);
     for (LLVMValueRef f = LLVMGetFirstFunction(module), next; f; f = next) {
         next = LLVMGetNextFunction(f);
-        /* Stubs and header wrappers pass a call on: the place that counts is their caller's. */
+        /* Stubs and header wrappers pass a call on: their caller's location counts. */
         if (LLVMIsDeclaration(f))
             continue;
         if (is_stub(mt_name(f))) {
@@ -143,7 +145,7 @@ int mt_pass_host(LLVMModuleRef module)
     changed |= mt_host_registration(module);
     if (mt_pass_options.host) {
         mt_host_name_values(module);
-        return 1; /* mt_pass_host_trace needs the line tables, still */
+        return 1; /* mt_pass_host_trace still needs the line tables */
     }
     if (mt_pass_options.strip_debug)
         LLVMStripModuleDebugInfo(module);

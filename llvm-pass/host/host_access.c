@@ -1,4 +1,4 @@
-/* What an instruction of the host's code does to memory. */
+/* Memory accesses of host instructions. */
 #include "host.h"
 #include <stdlib.h>
 #include <string.h>
@@ -27,13 +27,13 @@ static enum mt_host_kind host_access_fixed(struct mt_host_touch *a, enum mt_host
     a->pointer[0] = pointer;
     a->size = size;
     if (LLVMGetPointerAddressSpace(LLVMTypeOf(pointer))) {
-        a->kind = MT_HOST_BLIND; /* %fs: and %gs: segments: the linear address is not known here */
+        a->kind = MT_HOST_BLIND; /* %fs: and %gs: segments: the linear address is unknown here */
         a->what = "an access through a segment register";
     }
     return a->kind;
 }
 
-/* memcpy, memmove (source: operand 1) and memset (source: NULL). */
+/* Classifies memcpy, memmove (source: operand 1) and memset (source: NULL). */
 static enum mt_host_kind host_access_block(struct mt_host_touch *a, LLVMValueRef source, LLVMValueRef target,
                                            LLVMValueRef bytes)
 {
@@ -81,7 +81,7 @@ static enum mt_host_kind host_access_blind(struct mt_host_touch *a, const char *
     return a->kind = MT_HOST_BLIND;
 }
 
-/* May the call read or write what somebody can name: memory(argmem, other), or no such attribute. Without a
+/* Returns 1 if the call may access nameable memory: memory(argmem, other), or no such attribute. Without a
  * pointer it cannot. */
 static int host_access_touches(LLVMValueRef inst)
 {
@@ -98,7 +98,7 @@ static int host_access_touches(LLVMValueRef inst)
     return pointers && (!effects || LLVMGetEnumAttributeValue(effects) & named);
 }
 
-/* Intrinsics with a pointer that say they touch memory, and move no data. */
+/* Returns 1 for intrinsics with a pointer that claim to touch memory, but move no data. */
 static int host_access_harmless(const char *name)
 {
     static const char *const starts[] = {
@@ -116,9 +116,9 @@ static int host_access_harmless(const char *name)
     return 0;
 }
 
-/* One access at the first operand; bytes: 0: the larger of the result and the second operand. */
+/* Calls with one access at the first operand; bytes 0: the larger of the result and the second operand. */
 static const struct {
-    const char *name; /* begins so */
+    const char *name; /* prefix of the name */
     enum mt_host_op op;
     uint32_t bytes;
 } host_access_plain[] = {
@@ -141,11 +141,12 @@ static uint64_t host_access_larger(struct mt_unit *u, LLVMValueRef inst)
     return a > b ? a : b;
 }
 
-/* A base, indices and a scale; elements of `type`, of which there may be more than indices, or fewer. */
+/* Classifies a base with indices and a scale; elements of `type`, of which there may be more or fewer than
+ * indices. */
 static enum mt_host_kind host_access_indexed(struct mt_unit *u, LLVMValueRef inst, struct mt_host_touch *a,
                                              enum mt_host_op op, LLVMTypeRef type)
 {
-    unsigned load = op == MT_HOST_LOAD; /* what keeps its value in lanes left out comes before */
+    unsigned load = op == MT_HOST_LOAD; /* the value for lanes left out comes before */
     host_access_vector(u, a, MT_HOST_LANES, op, ARG(load), ARG(load ? 3 : 1), type);
     a->index = ARG(2);
     a->scale = LLVMConstIntGetZExtValue(ARG(4));
@@ -154,7 +155,8 @@ static enum mt_host_kind host_access_indexed(struct mt_unit *u, LLVMValueRef ins
     return a->kind;
 }
 
-/* llvm.x86.avx512.mask.pmov{s,us}.FROM TO.mem.BITS (pointer, vector, mask): made narrower, side by side. */
+/* llvm.x86.avx512.mask.pmov{s,us}.FROM TO.mem.BITS (pointer, vector, mask): truncated and stored
+ * adjacently. */
 static enum mt_host_kind host_access_narrowed(struct mt_unit *u, LLVMValueRef inst, const char *name,
                                               struct mt_host_touch *a)
 {
@@ -186,13 +188,13 @@ static enum mt_host_kind host_access_x86(struct mt_unit *u, LLVMValueRef inst, c
         return host_access_narrowed(u, inst, name, a);
     if (!strcmp(name, "llvm.x86.movdir64b"))
         return host_access_block(a, ARG(1), ARG(0), LLVMConstInt(mt_type_int(u, 64), 64, 0));
-    return host_access_blind(a, name); /* what they move is their own affair */
+    return host_access_blind(a, name); /* their own moves are not recorded */
 }
 
 static enum mt_host_kind of_intrinsic(struct mt_unit *u, LLVMValueRef inst, const char *name,
                                       struct mt_host_touch *a)
 {
-    const uint64_t va_list_bytes = 24; /* of the System V ABI of x86-64 */
+    const uint64_t va_list_bytes = 24; /* System V ABI of x86-64 */
     LLVMTypeRef type = LLVMTypeOf(inst);
     if (mt_starts(name, "llvm.memcpy.") || mt_starts(name, "llvm.memmove."))
         return host_access_block(a, ARG(1), ARG(0), ARG(2));
@@ -226,7 +228,7 @@ static enum mt_host_kind of_libc(LLVMValueRef inst, const char *name, struct mt_
         if (strcmp(name, libc[i].name))
             continue;
         if (LLVMGetNumArgOperands(inst) < 1 || LLVMGetNumArgOperands(inst) > 6)
-            return MT_HOST_NOTHING; /* some other function of that name */
+            return MT_HOST_NOTHING; /* another function of that name */
         a->kind = MT_HOST_LIBC;
         a->libc = (enum mt_host_libc)i;
         a->operands = (unsigned)strlen(libc[i].ops);
@@ -234,7 +236,7 @@ static enum mt_host_kind of_libc(LLVMValueRef inst, const char *name, struct mt_
             a->op[k] = libc[i].ops[k] == 'L'   ? MT_HOST_LOAD
                        : libc[i].ops[k] == 'S' ? MT_HOST_STORE
                                                : MT_HOST_ATOMIC;
-        a->lanes = (unsigned)libc[i].after; /* recorded after the call, or (2) before it, too */
+        a->lanes = (unsigned)libc[i].after; /* recorded after the call, or (2) also before */
         return a->kind;
     }
     return MT_HOST_NOTHING;
@@ -292,8 +294,8 @@ int mt_host_allocates(const char *callee)
     return 0;
 }
 
-/* An atomic access with an effect on others ends a group before it: what is before is complete when they
- * see it. */
+/* Returns 1 for an atomic access visible to others, which ends a group before it: earlier records are
+ * complete when others see it. */
 static int host_access_orders(LLVMValueRef inst)
 {
     switch (LLVMGetInstructionOpcode(inst)) {

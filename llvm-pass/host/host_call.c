@@ -1,5 +1,5 @@
-/* Accesses that are recorded by calls of the runtime: those whose extent is known only when they happen,
- * those inside the C library, and all of host=atomic. Functions of the runtime: host/llvm/entry.h. */
+/* Accesses recorded by calls of the runtime: those with an extent known only at run time, those inside the
+ * C library, and all of host=atomic. The runtime's functions: host/llvm/entry.h. */
 #include "host.h"
 #include "memtrace/hash.h"
 
@@ -15,7 +15,7 @@ static LLVMValueRef host_call_number(struct mt_host_recorder *r, uint64_t n)
     return LLVMConstInt(r->i64, n, 0);
 }
 
-/* Any integer or pointer as i64, else 0. */
+/* Converts any integer or pointer to i64; others give 0. */
 static LLVMValueRef as_i64(struct mt_host_recorder *r, LLVMValueRef v)
 {
     LLVMTypeRef type = LLVMTypeOf(v);
@@ -50,7 +50,7 @@ static void host_call_block(struct mt_host_recorder *r, LLVMValueRef pointer, LL
     mt_host_call(r, "__mt_host_block", args, 3);
 }
 
-/* Before the copy is recorded; of the store, whose row is the second. */
+/* Called before the copy is recorded, with the store's site, the second row. */
 void mt_host_call_copied(struct mt_host_recorder *r, const struct mt_host_touch *a, uint32_t site)
 {
     if (a->kind != MT_HOST_COPY || (a->size && a->size < MT_COPY_LEAST) ||
@@ -61,7 +61,7 @@ void mt_host_call_copied(struct mt_host_recorder *r, const struct mt_host_touch 
     mt_host_call(r, "__mt_host_copied", args, 4);
 }
 
-/* The mask as an i64, lane 0 in bit 0. */
+/* Returns the mask as an i64 with lane 0 in bit 0. */
 static LLVMValueRef mask_bits(struct mt_host_recorder *r, const struct mt_host_touch *a)
 {
     LLVMValueRef bits = a->mask;
@@ -86,7 +86,7 @@ static void host_call_masked(struct mt_host_recorder *r, const struct mt_host_to
     mt_host_call(r, r->atomic ? "__mt_host_begin_masked" : "__mt_host_masked", args, 4);
 }
 
-/* Room for the addresses of a vector, once per function. */
+/* Returns space for the addresses of a vector, one per function. */
 static LLVMValueRef room_for_lanes(struct mt_host_recorder *r, LLVMValueRef inst)
 {
     LLVMBasicBlockRef here = LLVMGetInstructionParent(inst);
@@ -101,7 +101,7 @@ static LLVMValueRef room_for_lanes(struct mt_host_recorder *r, LLVMValueRef inst
     return r->lanes;
 }
 
-/* The addresses of a gather or scatter, as integers. */
+/* Returns the addresses of a gather or scatter as integers. */
 static LLVMValueRef host_call_addresses(struct mt_host_recorder *r, const struct mt_host_touch *a)
 {
     unsigned lanes = LLVMGetVectorSize(LLVMTypeOf(a->index ? a->index : a->pointer[0]));
@@ -140,7 +140,7 @@ static void host_call_packed(struct mt_host_recorder *r, const struct mt_host_to
         host_call_block(r, a->pointer[0], bytes, site);
 }
 
-/* host=atomic: the access is over, after `next`'s predecessor. */
+/* Ends an access of host=atomic before `next`. */
 static void host_call_end(struct mt_host_recorder *r, LLVMValueRef next, LLVMMetadataRef place)
 {
     LLVMValueRef fine = LLVMConstInt(r->i32, 0, 0);
@@ -151,7 +151,7 @@ static void host_call_end(struct mt_host_recorder *r, LLVMValueRef next, LLVMMet
     mt_host_call_kept(r, "__mt_host_end", &fine, 1);
 }
 
-/* The place after a call, or NULL. */
+/* Returns the place after a call, or NULL. */
 static LLVMValueRef host_call_behind(LLVMValueRef inst)
 {
     if (LLVMIsAInvokeInst(inst))
@@ -161,7 +161,7 @@ static LLVMValueRef host_call_behind(LLVMValueRef inst)
     return LLVMGetNextInstruction(inst);
 }
 
-/* Code that is inlined in several places has one warning. */
+/* Returns 1 if this place was warned about: code inlined in several places has one warning. */
 static int said_before(struct mt_host_recorder *r, LLVMValueRef inst)
 {
     struct mt_source_location place;
@@ -185,7 +185,7 @@ static void host_call_blind(struct mt_host_recorder *r, LLVMValueRef inst, const
     mt_host_call(r, "__mt_host_untraced", NULL, 0);
 }
 
-/* Call of a function of format/host_libc.def. */
+/* Records a call of a function in format/host_libc.def. */
 static void host_call_libc(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a)
 {
     LLVMValueRef next = a->lanes || r->atomic ? host_call_behind(inst) : NULL, args[7];
@@ -204,12 +204,12 @@ static void host_call_libc(struct mt_host_recorder *r, LLVMValueRef inst, const 
     for (unsigned i = 0; i < 4; i++)
         args[2 + i] = i < given ? as_i64(r, LLVMGetOperand(inst, i)) : host_call_number(r, 0);
     args[6] = after == 1 ? as_i64(r, inst) : host_call_number(r, 0);
-    /* A function of the user's that happens to have the name takes other things. */
+    /* A user's function with the same name takes other types. */
     for (unsigned i = 0; i < given; i++)
         typed |= LLVMGetTypeKind(LLVMTypeOf(LLVMGetOperand(inst, i))) == LLVMPointerTypeKind;
     if (!typed)
         return;
-    if (after == 2) { /* over before the call begins: it may wait for another thread */
+    if (after == 2) { /* recorded before the call begins: it may wait for another thread */
         mt_host_call(r, r->atomic ? "__mt_host_begin_libc" : "__mt_host_libc", args, 7);
         host_call_end(r, inst, place);
         LLVMPositionBuilderBefore(r->builder, next);
@@ -259,7 +259,7 @@ void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const
     }
 }
 
-/* begin, the access, end: between the two no other thread touches what it touches. */
+/* Brackets the access with begin and end: between the two no other thread touches its memory. */
 void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a)
 {
     uint32_t site = add_rows(r, inst, a, a->size);

@@ -1,5 +1,5 @@
-/* Host side: a program that was linked to NVIDIA's runtime by mistake says so when it starts, on one line,
- * and goes on. A constructor after the registration of the file's device code asks memtrace's runtime
+/* Host side: a program linked to NVIDIA's runtime by mistake reports so at its start, in one line, and
+ * continues. A constructor after the registration of the file's device code asks memtrace's runtime
  * whether it knows the handle. */
 #include "unit/unit.h"
 #include "host_register.h"
@@ -16,7 +16,7 @@ struct foreign {
     LLVMTypeRef ptr, i8, i32, i64, none;
 };
 
-/* void __mt_foreign_runtime(void): writes the words, the first time. */
+/* Makes void __mt_foreign_runtime(void), which reports it the first time. */
 static LLVMValueRef foreign_add_teller(struct foreign *f)
 {
     LLVMTypeRef type = LLVMFunctionType(f->none, NULL, 0, 0), write_args[] = {f->i32, f->ptr, f->i64};
@@ -44,7 +44,7 @@ static LLVMValueRef foreign_add_teller(struct foreign *f)
     return teller;
 }
 
-/* What the registration returned; with relocatable device code somebody else's file has it. */
+/* Returns the result of the registration; with relocatable device code another file has it. */
 static LLVMValueRef foreign_handle(struct foreign *f)
 {
     LLVMValueRef handle = LLVMGetNamedGlobal(f->module, "__cuda_gpubin_handle");

@@ -1,5 +1,5 @@
-/* Entry and returns of functions that are traced by name (-f, --routine, the annotation library): a test of a
- * word per function that the runtime sets. And the places of calls that allocate. */
+/* Entry and returns of functions traced by name (-f, --routine, the annotation library): a test of a word
+ * per function that the runtime sets. Also the locations of calls that allocate. */
 #include "host.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static LLVMValueRef id_of(struct mt_host_recorder *r, unsigned index)
     return id;
 }
 
-/* What the stack pointer is when the function is called. */
+/* Returns the stack pointer at the call of the function. */
 static LLVMValueRef stack_pointer(struct mt_host_recorder *r)
 {
     LLVMTypeRef type = LLVMFunctionType(r->ptr, NULL, 0, 0);
@@ -21,7 +21,8 @@ static LLVMValueRef stack_pointer(struct mt_host_recorder *r)
     return LLVMBuildPtrToInt(r->builder, LLVMBuildCall2(r->builder, type, f, NULL, 0, ""), r->i64, "");
 }
 
-/* Integers and pointers of up to 64 bits come in registers; others are not arguments here. */
+/* Converts integers and pointers of up to 64 bits, which are passed in registers; others are no arguments
+ * here. */
 static LLVMValueRef host_function_plain(struct mt_host_recorder *r, LLVMValueRef v)
 {
     LLVMTypeRef type = LLVMTypeOf(v);
@@ -32,7 +33,7 @@ static LLVMValueRef host_function_plain(struct mt_host_recorder *r, LLVMValueRef
     return NULL;
 }
 
-/* Makes `if (id) call` in front of an instruction; the builder is in the branch. */
+/* Makes `if (id) call` in front of an instruction, with the builder in the branch. */
 static LLVMValueRef when_named(struct mt_host_recorder *r, unsigned index, LLVMValueRef before)
 {
     LLVMBasicBlockRef head = LLVMGetInstructionParent(before), tail = mt_shim_split(before);
@@ -69,7 +70,7 @@ static void at_return(struct mt_host_recorder *r, LLVMValueRef ret, unsigned ind
     LLVMValueRef before = ret, last = LLVMGetPreviousInstruction(ret);
     LLVMValueRef value = LLVMGetNumOperands(ret) ? LLVMGetOperand(ret, 0) : NULL;
     if (last && LLVMIsACallInst(last) && LLVMGetTailCallKind(last) == LLVMTailCallKindMustTail) {
-        before = last; /* nothing may be between: its value is not known yet */
+        before = last; /* nothing may come between: its value is not known yet */
         value = NULL;
     }
     LLVMValueRef args[3] = {when_named(r, index, before)};
@@ -80,7 +81,7 @@ static void at_return(struct mt_host_recorder *r, LLVMValueRef ret, unsigned ind
     mt_host_call(r, "__mt_host_leave", args, 3);
 }
 
-/* An exception or a longjmp has passed functions that did not return. */
+/* Reports that an exception or longjmp has passed functions that did not return. */
 static void at_landing(struct mt_host_recorder *r, LLVMValueRef pad)
 {
     LLVMPositionBuilderBefore(r->builder, LLVMGetNextInstruction(pad));
@@ -111,7 +112,8 @@ void mt_host_hook_function(struct mt_host_recorder *r, LLVMValueRef f)
     free(list);
 }
 
-/* The annotation library's functions do nothing: their calls are what counts, wherever the library is. */
+/* Finds calls of the annotation library, whose functions do nothing: their calls count, wherever the
+ * library is. */
 static unsigned host_function_annotation(LLVMValueRef callee)
 {
     static const char *const names[][3] = {
@@ -128,7 +130,7 @@ static unsigned host_function_annotation(LLVMValueRef callee)
     return found;
 }
 
-/* The stack pointer that the callee will find: after its return address. */
+/* Returns the callee's stack pointer: after its return address. */
 static LLVMValueRef callee_stack_pointer(struct mt_host_recorder *r)
 {
     LLVMTypeRef type = LLVMFunctionType(r->ptr, NULL, 0, 0);
@@ -138,7 +140,8 @@ static LLVMValueRef callee_stack_pointer(struct mt_host_recorder *r)
     return LLVMBuildSub(r->builder, now, LLVMConstInt(r->i64, 8, 0), "");
 }
 
-/* The first instruction after a call that returned; NULL after an invoke whose way on is others', too. */
+/* Returns the first instruction after a call; NULL after an invoke whose continuation has other
+ * predecessors. */
 static LLVMValueRef host_function_behind(LLVMValueRef call)
 {
     if (LLVMIsACallInst(call))
@@ -154,8 +157,8 @@ static LLVMValueRef by_caller(struct mt_host_recorder *r, LLVMValueRef id)
     return LLVMBuildOr(r->builder, id, LLVMConstInt(r->i32, MT_HOST_CALLER, 0), "");
 }
 
-/* special_malloc and special_free are there to be traced by name, but the library is seldom compiled with our
- * pass: their callers speak for them. */
+/* Reports special_malloc and special_free at their callers: the library itself is seldom compiled with our
+ * pass. */
 static void mark_special(struct mt_host_recorder *r, LLVMValueRef call)
 {
     LLVMValueRef callee = mt_callee(call), zero = LLVMConstInt(r->i64, 0, 0),

@@ -1,5 +1,5 @@
-/* Which variable of the source a pointer of unoptimised host code leads to. The AST side has annotated local
- * variables and members with their names (clang-plugin/names.cpp). */
+/* Finds the source variable to which a pointer of unoptimised host code leads. The AST side has annotated
+ * local variables and members with their names (clang-plugin/names.cpp). */
 #include "host.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #define VARIABLE MT_ANNOTATION "variable\t"
 enum { MOST_STEPS = 24 };
 
-/* The text of an annotation of ours that this call is; NULL: it is none. */
+/* Returns the text if this call is an annotation of ours, else NULL. */
 static const char *holder_annotation(LLVMValueRef call, size_t *length)
 {
     const char *name = LLVMIsACallInst(call) ? mt_name(mt_callee(call)) : "", *text;
@@ -73,7 +73,7 @@ static LLVMOpcode holder_opcode(LLVMValueRef p)
 
 static void holder_add(struct mt_host_holder *h, const char *text, size_t length)
 {
-    if (h->length + length >= sizeof h->name) { /* too long to be read by anybody */
+    if (h->length + length >= sizeof h->name) { /* too long to be readable */
         h->cut = 1;
         return;
     }
@@ -89,7 +89,7 @@ static void holder_be(const struct mt_host_variables *v, struct mt_host_holder *
     h->bytes = LLVMTypeIsSized(type) ? LLVMABISizeOfType(v->layout, type) : 0;
 }
 
-/* What an annotation says: the name is added, the shapes and the size are taken. */
+/* Adds an annotation's name, and takes its shapes and size. */
 static void holder_take(struct mt_host_holder *h, const char *text, size_t length)
 {
     const char *end = text + length, *tab = memchr(text, '\t', length);
@@ -104,8 +104,8 @@ static void holder_take(struct mt_host_holder *h, const char *text, size_t lengt
 static int holder_find(const struct mt_host_variables *v, LLVMValueRef p, struct mt_host_holder *h,
                        unsigned step);
 
-/* The slot in which a member function keeps `this`: it has no annotation, and its only store is that of the
- * first parameter. */
+/* Returns 1 for the slot in which a member function keeps `this`: it has no annotation, and its only store
+ * is the first parameter. */
 static int holder_is_this(LLVMValueRef slot)
 {
     LLVMValueRef f = LLVMGetBasicBlockParent(LLVMGetInstructionParent(slot)), stored = NULL;
@@ -123,7 +123,7 @@ static int holder_is_this(LLVMValueRef slot)
     return 0;
 }
 
-/* A temporary object that is assigned to a variable is called after it. */
+/* Names a temporary object after the variable it is assigned to. */
 static int holder_of_temporary(const struct mt_host_variables *v, LLVMValueRef slot, struct mt_host_holder *h,
                                unsigned step)
 {
@@ -136,7 +136,7 @@ static int holder_of_temporary(const struct mt_host_variables *v, LLVMValueRef s
     return 0;
 }
 
-/* What a pointer points to that is in this slot. */
+/* Finds the object of a pointer in this slot. */
 static int holder_of_slot(const struct mt_host_variables *v, LLVMValueRef slot, struct mt_host_holder *h,
                           unsigned step)
 {
@@ -173,7 +173,7 @@ static int holder_in_member(const struct mt_host_variables *v, LLVMValueRef call
     size_t length;
     const char *text = holder_annotation(call, &length);
     LLVMValueRef base = LLVMGetOperand(call, 0), gep = holder_opcode(base) == LLVMGetElementPtr ? base : NULL;
-    if (!text) /* an annotation of the program's */
+    if (!text) /* an annotation of the program's own */
         return holder_find(v, base, h, step);
     if (gep && LLVMGetTypeKind(LLVMGetGEPSourceElementType(gep)) == LLVMStructTypeKind)
         base = LLVMGetOperand(gep, 0);
@@ -198,7 +198,7 @@ static void holder_index(struct mt_host_holder *h, LLVMValueRef index)
     holder_add(h, text, strlen(text));
 }
 
-/* The type of what a GEP leads to; NULL: it is none. */
+/* Returns the type behind a GEP; NULL: another instruction. */
 static LLVMTypeRef holder_type(LLVMValueRef gep)
 {
     LLVMTypeRef type = holder_opcode(gep) == LLVMGetElementPtr ? LLVMGetGEPSourceElementType(gep) : NULL;
@@ -211,7 +211,7 @@ static LLVMTypeRef holder_type(LLVMValueRef gep)
     return type;
 }
 
-/* What is so far behind an element, a[k] + i, is another one of the array: the [k] goes. */
+/* Handles an offset from an element, a[k] + i: it is another one of the array, so the [k] is removed. */
 static LLVMValueRef holder_behind(struct mt_host_holder *h, LLVMValueRef gep)
 {
     LLVMValueRef index = LLVMGetOperand(gep, 1);
@@ -232,7 +232,7 @@ static LLVMValueRef holder_behind(struct mt_host_holder *h, LLVMValueRef gep)
     return sum;
 }
 
-/* p + i, an element of an array, or a part of a record that has no name (a base class). */
+/* Handles p + i, an element of an array, or a nameless part of a record (a base class). */
 static int holder_in_gep(const struct mt_host_variables *v, LLVMValueRef gep, struct mt_host_holder *h,
                          unsigned step)
 {
@@ -259,7 +259,7 @@ static int holder_in_gep(const struct mt_host_variables *v, LLVMValueRef gep, st
     return 1;
 }
 
-/* What is made by new, and an accessor of an object: v[i], v.at(i), v.front() … */
+/* Handles objects made by new, and accessors of an object: v[i], v.at(i), v.front() … */
 static int holder_in_call(const struct mt_host_variables *v, LLVMValueRef call, struct mt_host_holder *h,
                           unsigned step)
 {

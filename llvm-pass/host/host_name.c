@@ -1,6 +1,6 @@
-/* Variables' names. Optimised code has no variables, only values; their names survive when clang keeps them
- * (-fno-discard-value-names, which mt-cc --host gives). So, before optimisation, the values that variables
- * hold are named after them, with a mark; so are addresses of members. */
+/* Names of variables. Optimised code has only values; names survive if clang keeps them
+ * (-fno-discard-value-names, set by mt-cc --host). So, before optimisation, values and addresses of
+ * members are named after their variables, with a mark. */
 #include "host.h"
 #include <regex.h>
 #include <stdio.h>
@@ -11,13 +11,13 @@
 #define MEMBER "mtm."
 enum { MAX_DEPTH = 32, MEMBERS = 256 };
 
-/* LLVM makes names unique by a number at the end: it must not become part of ours. */
+/* LLVM makes names unique by a number at the end, which must not become part of ours. */
 static void name_marked(LLVMValueRef value, const char *mark, const char *name, size_t length)
 {
     char *text;
     int n = asprintf(&text, "%s%.*s.", mark, (int)length, name);
     if (n < 0)
-        return; /* without memory it has no name */
+        return; /* no memory: no name */
     LLVMSetValueName2(value, text, (size_t)n);
     free(text);
 }
@@ -35,7 +35,7 @@ static void name_member(LLVMValueRef gep)
     free(member);
 }
 
-/* Clang's own slots carry names that no variable has. */
+/* Returns 1 for clang's own slots, whose names no variable has. */
 static int is_temporary(const char *name)
 {
     static const char *const own[] = {"retval",           "ref.tmp",  "agg.tmp",         "tmp",
@@ -47,7 +47,7 @@ static int is_temporary(const char *name)
     return !*name;
 }
 
-/* Optimisation makes a malloc of realloc(NULL, n), a new value without the name: not where it has one. */
+/* Keeps optimisation from turning a named realloc(NULL, n) into a malloc, a new value without the name. */
 static void name_keeps_realloc(LLVMValueRef value)
 {
     unsigned kind = LLVMGetEnumAttributeKindForName("nobuiltin", strlen("nobuiltin"));
@@ -108,7 +108,7 @@ void mt_host_name_values(LLVMModuleRef module)
         keep_functions(module, mt_pass_options.host_functions);
 }
 
-/* "mtv.a.0.i" -> "a"; NULL when it is not a variable's. */
+/* Returns "a" for "mtv.a.0.i"; NULL if it is not a variable's. */
 static char *host_name_marked(LLVMValueRef v)
 {
     const char *name = mt_name(v);
@@ -119,7 +119,7 @@ static char *host_name_marked(LLVMValueRef v)
     return n ? strndup(name, n) : NULL;
 }
 
-/* Of the value's variable, if it has one. */
+/* Returns the value's variable, if any. */
 static char *host_name_root(LLVMValueRef p, char *members, size_t size)
 {
     for (int depth = 0; depth < MAX_DEPTH; depth++) {
@@ -130,7 +130,7 @@ static char *host_name_root(LLVMValueRef p, char *members, size_t size)
             return strndup(mt_name(p), strcspn(mt_name(p), "."));
         if ((name = host_name_marked(p)) != NULL)
             return name;
-        if (mt_starts(mt_name(p), MEMBER)) { /* the outer one is met later */
+        if (mt_starts(mt_name(p), MEMBER)) { /* the outer one comes later */
             const char *member = mt_name(p) + strlen(MEMBER);
             size_t n = strcspn(member, "."), have = strlen(members);
             if (have + n + 2 <= size) {

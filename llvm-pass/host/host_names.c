@@ -1,6 +1,6 @@
-/* Host side, before optimisation: calls that may allocate device memory tell the runtime which variables
- * their caller has for it (docs/design/pass.md). What is asked afterwards: has one of these variables the
- * address of something that was allocated meanwhile? So any wrapper works, and the outermost name counts. */
+/* Host side, before optimisation: calls that may allocate device memory tell the runtime the candidate
+ * variables of their caller (docs/design/pass.md). After the call it checks whether one of them has the
+ * address of a new allocation. So any wrapper works, and the outermost name counts. */
 #include "host.h"
 #include "format/site.h"
 #include <stdlib.h>
@@ -20,11 +20,11 @@ struct names {
     LLVMTargetDataRef layout;
     LLVMTypeRef ptr, i32, i64, before_type, after_type;
     LLVMValueRef before, after; /* linkonce helpers; NULL: not made yet */
-    struct reach *reach;        /* by function */
+    struct reach *reach;        /* sorted by function */
     size_t nreach;
 };
 
-/* ---- what may allocate ---- */
+/* ---- calls that may allocate ---- */
 
 static int by_function(const void *a, const void *b)
 {
@@ -46,7 +46,7 @@ static int names_list_functions(struct names *n)
     return 0;
 }
 
-/* Names that never lead to device memory. */
+/* Returns 1 for names that never lead to device memory. */
 static int names_is_other(const char *name)
 {
     static const char *const begin[] = {"llvm.", "__",  "_ZNSt", "_ZNKSt",       "_ZSt",
@@ -91,7 +91,7 @@ static int names_may_allocate(struct names *n, LLVMValueRef call, unsigned depth
 
 /* ---- the calls of the runtime ---- */
 
-/* A helper that calls `target` of the runtime if it is linked in, and else returns zero: one copy per
+/* Makes a helper that calls `target` of the runtime if linked in, and else returns zero: one copy per
  * program. */
 static LLVMValueRef names_helper(struct names *n, const char *target, const char *helper, LLVMTypeRef type)
 {
@@ -116,7 +116,7 @@ static LLVMValueRef names_helper(struct names *n, const char *target, const char
     return f;
 }
 
-/* struct mt_host_name as a constant. */
+/* Returns struct mt_host_name as a constant. */
 static LLVMValueRef names_constant(struct names *n, const struct mt_host_holder *h)
 {
     const char *rest = h->name + h->root;
@@ -134,10 +134,10 @@ static LLVMValueRef names_constant(struct names *n, const struct mt_host_holder 
     return mt_private_constant(n->module, LLVMConstStructInContext(n->context, field, 4, 0), "");
 }
 
-struct asked { /* one question after a call */
+struct asked { /* a query after a call */
     struct mt_host_holder holder;
-    LLVMValueRef slot, value; /* one of the two */
-    LLVMValueRef pointer;     /* or NULL: the slot counts only if this leads there */
+    LLVMValueRef slot, value; /* one of the two is set */
+    LLVMValueRef pointer;     /* or NULL; otherwise the slot counts only if this leads to it */
 };
 
 static LLVMValueRef names_behind(LLVMValueRef call)
@@ -181,7 +181,7 @@ static void names_ask(struct names *n, LLVMValueRef call, const struct asked *li
     LLVMSetCurrentDebugLocation2(n->builder, NULL);
 }
 
-/* ---- which variables ---- */
+/* ---- candidate variables ---- */
 
 static int names_is_address(LLVMTypeRef type)
 {
@@ -189,8 +189,8 @@ static int names_is_address(LLVMTypeRef type)
            (LLVMGetTypeKind(type) == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(type) == 64);
 }
 
-/* By its mangled name: C1 or C2 after a class's name or arguments. A class may be called C1 itself: its name
- * comes after its length. */
+/* Recognises a constructor by its mangled name: C1 or C2 after a class's name or arguments. (A class named
+ * C1 has its length before the name.) */
 static int names_is_constructor(const char *name)
 {
     for (const char *p = mt_starts(name, "_ZN") ? name + 3 : ""; (p = strchr(p, 'C')); p++)
@@ -199,8 +199,8 @@ static int names_is_constructor(const char *name)
     return 0;
 }
 
-/* The object that a constructor makes of the value: unique_ptr p(make(n)). 1: out->holder is it, as what
- * holds the pointer itself. */
+/* Finds the object that a constructor makes of the value: unique_ptr p(make(n)). Returns 1 with
+ * out->holder set, as if it held the pointer itself. */
 static int names_of_owner(const struct mt_host_variables *v, LLVMValueRef value, struct asked *out)
 {
     for (LLVMUseRef u = LLVMGetFirstUse(value); u; u = LLVMGetNextUse(u)) {
@@ -215,7 +215,7 @@ static int names_of_owner(const struct mt_host_variables *v, LLVMValueRef value,
     return 0;
 }
 
-/* A pointer that is returned; records are returned through memory, or have no name. */
+/* Handles a returned pointer; records are returned through memory, or have no name. */
 static unsigned names_of_result(const struct mt_host_variables *v, LLVMValueRef call, struct asked *out)
 {
     LLVMValueRef slot = names_is_address(LLVMTypeOf(call)) ? mt_host_stored(call, 0) : NULL;
@@ -227,7 +227,7 @@ static unsigned names_of_result(const struct mt_host_variables *v, LLVMValueRef 
     return 1;
 }
 
-/* What a pointer leads to, "*p", is a variable that may be known: its name comes after that one. */
+/* Names the target "*p" of a pointer, if its own variable may be known: after that one. */
 static unsigned names_of_pointed(const struct mt_host_variables *v, struct mt_host_pointed *p,
                                  LLVMValueRef call, struct asked *out, unsigned room)
 {
@@ -276,7 +276,7 @@ static int names_in_function(struct names *n, LLVMValueRef f)
     return any;
 }
 
-/* The annotations' texts, which nothing uses any more. */
+/* Removes the annotations' texts, which are now unused. */
 static void names_drop_texts(LLVMModuleRef module)
 {
     for (LLVMValueRef g = LLVMGetFirstGlobal(module), next; g; g = next) {

@@ -1,5 +1,5 @@
-/* Which variables a pointer of unoptimised host code may lead to: for (float **v : {&x, &y}) cudaMalloc(v,
- * n). Those whose address the function keeps somewhere; at run time the one counts that it does lead to. */
+/* Variables to which a pointer of unoptimised host code may lead: for (float **v : {&x, &y}) cudaMalloc(v,
+ * n). Candidates are those whose address the function stores; at run time the actual target counts. */
 #include "host.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static int pointed_is_pointer(LLVMTypeRef type)
     return LLVMGetTypeKind(type) == LLVMPointerTypeKind;
 }
 
-/* A variable that is there wherever the function is, and has a pointer in it. */
+/* Returns 1 for a variable that exists in the whole function and holds a pointer. */
 static int pointed_fits(LLVMValueRef variable, LLVMValueRef function)
 {
     if (LLVMIsAAllocaInst(variable))
@@ -30,7 +30,7 @@ static void pointed_add(struct mt_host_pointed *p, LLVMValueRef function, LLVMVa
         p->list[p->n++] = variable;
 }
 
-/* Of a table: what its elements are. */
+/* Adds the elements of a table. */
 static void pointed_in_constant(struct mt_host_pointed *p, LLVMValueRef function, LLVMValueRef c,
                                 unsigned depth)
 {

@@ -1,10 +1,9 @@
-/* Puts records in front of the accesses of a host function.
- *
- * The accesses of a basic block between two calls are a group: one comparison at the first finds room for all
- * (MT_CORE_SLACK), each then stores its entry at a fixed distance, and the position moves once, after the
- * last. A group of one access goes to the runtime as it is when there is no room; a larger one, whose
- * addresses are not known yet then, is given a scratch buffer (__mt_host_slow), whose limit is NULL, and
- * hands that over at its end (__mt_host_drain). Contract: struct mt_core_thread begins with cur and limit. */
+/* Inserts records in front of the accesses of a host function. The accesses of a basic block between two
+ * calls form a group: one comparison at the first ensures room for all (MT_CORE_SLACK), each then stores
+ * its entry at a fixed distance, and the position moves once, after the last. Without room, a group of one
+ * access is passed to the runtime; a larger one, whose addresses are not known yet, gets a scratch buffer
+ * (__mt_host_slow) with limit NULL, and hands that over at its end (__mt_host_drain). Contract: struct
+ * mt_core_thread begins with cur and limit. */
 #include "host.h"
 #include "trace/trace.h"
 #include <stdlib.h>
@@ -56,7 +55,7 @@ static LLVMValueRef runtime_function(struct mt_host_recorder *r, const char *nam
         LLVMSetFunctionCallConv(f, convention);
         add_attribute(r, f, "nounwind");
         if (convention == PRESERVE_MOST)
-            add_attribute(r, f, "nonlazybind"); /* the dynamic linker's resolver does not keep r10 */
+            add_attribute(r, f, "nonlazybind"); /* the dynamic linker's resolver does not preserve r10 */
     }
     return f;
 }
@@ -89,7 +88,7 @@ static LLVMValueRef host_record_metadata(struct mt_host_recorder *r, LLVMMetadat
     return LLVMMetadataAsValue(r->u->context, LLVMMDNodeInContext2(r->u->context, fields, n));
 }
 
-/* A branch of which `then` hardly ever happens. */
+/* Makes a branch whose `then` hardly ever happens. */
 static void host_record_unlikely(struct mt_host_recorder *r, LLVMValueRef condition, LLVMBasicBlockRef then,
                                  LLVMBasicBlockRef otherwise)
 {
@@ -120,8 +119,8 @@ static LLVMValueRef host_record_at(struct mt_host_recorder *r, LLVMValueRef p, u
     return bytes ? LLVMBuildGEP2(r->builder, r->i8, p, &offset, 1, "") : p;
 }
 
-/* Site of this module's table as the process knows it; the other half of the word is size 0,
- * "as the site says". */
+/* Returns the process-wide site of this module's table; the other half of the word is size 0, "the site's
+ * size". */
 static LLVMValueRef site_word(struct mt_host_recorder *r, const struct entry *e)
 {
     LLVMValueRef base = host_record_load(r, r->i32, r->table->base, 4);
@@ -140,8 +139,8 @@ static LLVMValueRef host_record_address(struct mt_host_recorder *r, const struct
     return LLVMBuildPtrToInt(r->builder, e->access.pointer[e->operand], r->i64, "");
 }
 
-/* Where the builder is to record this access: in front of it,
- * or after it when only then all is known. */
+/* Moves the builder to the place of the record: before the access, or after it if its data is only known
+ * then. */
 static void go_to(struct mt_host_recorder *r, const struct entry *e)
 {
     LLVMPositionBuilderBefore(r->builder,
@@ -149,7 +148,7 @@ static void go_to(struct mt_host_recorder *r, const struct entry *e)
     LLVMSetCurrentDebugLocation2(r->builder, LLVMInstructionGetDebugLoc(e->inst));
 }
 
-/* Cuts the block at the builder's place, which is `before`; the builder goes to the end of the first half. */
+/* Cuts the block at `before`, the builder's place; the builder goes to the end of the first half. */
 static LLVMBasicBlockRef host_record_cut(struct mt_host_recorder *r, LLVMValueRef before)
 {
     LLVMBasicBlockRef head = LLVMGetInstructionParent(before), tail = mt_shim_split(before);
@@ -169,7 +168,7 @@ static LLVMValueRef no_room(struct mt_host_recorder *r, LLVMValueRef thread, LLV
                          host_record_load(r, r->ptr, host_record_at(r, thread, 8), 8), "");
 }
 
-/* An entry in front of `before`, where the builder is; without room for it a call of `name`. */
+/* Appends an entry in front of `before`, the builder's place; without room it calls `name`. */
 static void append_or(struct mt_host_recorder *r, LLVMValueRef before, LLVMValueRef thread,
                       LLVMValueRef address, LLVMValueRef word, const char *name, LLVMValueRef *args,
                       unsigned n)
@@ -201,8 +200,8 @@ static void record_one(struct mt_host_recorder *r, const struct entry *e)
     append_or(r, before, thread, args[0], args[1], "__mt_host_record", args, 2);
 }
 
-/* `open` of the thread, where the compiler moves nothing across: a signal handler and other threads look at
- * it. */
+/* Stores the thread's `open`, across which the compiler moves nothing: a signal handler and other threads
+ * read it. */
 static void host_record_mark(struct mt_host_recorder *r, LLVMValueRef thread, unsigned open)
 {
     LLVMBuildFence(r->builder, LLVMAtomicOrderingSequentiallyConsistent, 1, "");
@@ -210,7 +209,7 @@ static void host_record_mark(struct mt_host_recorder *r, LLVMValueRef thread, un
     LLVMBuildFence(r->builder, LLVMAtomicOrderingSequentiallyConsistent, 1, "");
 }
 
-/* In front of `before`, where the builder is: calls `name` if `condition`. */
+/* Calls `name` if `condition`, in front of `before`, the builder's place. */
 static void call_if(struct mt_host_recorder *r, LLVMValueRef before, LLVMValueRef condition, const char *name,
                     LLVMValueRef *args, unsigned n)
 {
@@ -239,7 +238,7 @@ void mt_host_record_marked(struct mt_host_recorder *r, LLVMValueRef inst, const 
     call_if(r, next, LLVMBuildIsNull(r->builder, limit, ""), "__mt_host_end", &none, 1);
 }
 
-/* Room for a group: where its entries go, and whose they are. */
+/* Makes room for a group: destination and owner of its entries. */
 static LLVMValueRef open_group(struct mt_host_recorder *r, const struct entry *first, LLVMValueRef *thread)
 {
     LLVMBasicBlockRef tail = host_record_cut(r, first->inst), head = LLVMGetPreviousBasicBlock(tail);
@@ -311,7 +310,7 @@ static int wanted_op(const struct mt_host_recorder *r, enum mt_host_op op)
     return !r->u->options->only || r->u->options->only >> bit & 1;
 }
 
-/* Drops what is not to be traced: the access's kind becomes NOTHING. */
+/* Drops accesses not to be traced: their kind becomes NOTHING. */
 static void host_record_filter(struct mt_host_recorder *r, LLVMValueRef inst, struct mt_host_touch *a)
 {
     unsigned kept = 0;
@@ -356,7 +355,7 @@ static void record_grouped(struct mt_host_recorder *r, struct group *g, LLVMValu
     if (a->kind == MT_HOST_SWAP || g->count + a->operands > MT_CORE_SLACK)
         host_record_flush(r, g, inst);
     add_entries(r, g, inst, a);
-    /* A swap is recorded after itself and alone; what orders comes with a complete record. */
+    /* A swap is recorded alone and after itself; an ordering access needs complete records before it. */
     if (a->kind == MT_HOST_SWAP || mt_host_leaves(inst))
         host_record_flush(r, g, a->kind == MT_HOST_SWAP ? LLVMGetNextInstruction(inst) : inst);
 }

@@ -1,20 +1,17 @@
-/* Host side: how a file's device code gets registered.
- *
- * Registration comes before the program's own constructors, so that these may launch kernels,
- * of other files too.
- *
- * A file with relocatable device code (-fgpu-rdc) calls __cudaRegisterLinkedBinary__nv_ID, which the device
- * linker makes. It gets a weak definition here, so that programs link without that step, too; the device
- * linker's is strong and wins. A reference to __mt_device_linker, which mt-cc's device link defines and else
- * libmemtrace.so, brings the device linker's object in from an archive. */
+/* Host side: registration of a file's device code. It comes before the program's own constructors, so that
+ * these may launch kernels, even of other files. A file with relocatable device code (-fgpu-rdc) calls
+ * __cudaRegisterLinkedBinary__nv_ID, made by the device linker. It gets a weak definition here, so that
+ * programs also link without that step; the device linker's is strong and wins. A reference to
+ * __mt_device_linker, defined by mt-cc's device link or by libmemtrace.so, pulls the device linker's
+ * object from an archive. */
 #include "unit/unit.h"
 #include "host_register.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST 101 /* of the priorities that are the program's: the lower ones are the implementation's */
+#define FIRST 101 /* first of the program's priorities: lower ones belong to the implementation */
 
-/* Calls `to` (its type is `type`) with the arguments of `f`, if the runtime is there. */
+/* Calls `to` (of type `type`) with the arguments of `f`, if the runtime is linked in. */
 static void call_if_linked(LLVMModuleRef module, LLVMValueRef f, const char *to, LLVMTypeRef type)
 {
     LLVMContextRef context = LLVMGetModuleContext(module);
@@ -44,7 +41,7 @@ static void define_weakly(LLVMModuleRef module, LLVMValueRef f)
     call_if_linked(module, f, "__mt_register_linked_binary", LLVMGlobalGetValueType(f));
 }
 
-/* The constructor's own code, so that nothing can take it for unused. */
+/* Refers to it from the constructor's own code, so that it counts as used. */
 static void refer_to_linker(LLVMModuleRef module, LLVMValueRef done)
 {
     LLVMContextRef context = LLVMGetModuleContext(module);
@@ -57,7 +54,7 @@ static void refer_to_linker(LLVMModuleRef module, LLVMValueRef done)
     LLVMDisposeBuilder(b);
 }
 
-/* A constructor that runs when all files of the program or library have registered theirs. */
+/* Adds a constructor that runs once all files of the program or library are registered. */
 static LLVMValueRef add_done(LLVMModuleRef module)
 {
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(LLVMGetModuleContext(module)), NULL, 0, 0);
@@ -76,8 +73,7 @@ static LLVMValueRef with_priority(LLVMValueRef entry, LLVMValueRef function, uns
     return LLVMConstStructInContext(context, field, 3, 0);
 }
 
-/* Rewrites the list of constructors: CUDA's to the front, after it `done` (or NULL) and the check whose
- * runtime it was. */
+/* Rewrites the list of constructors: CUDA's first, then `done` (or NULL) and the check of the runtime. */
 static int move_constructors(LLVMModuleRef module, LLVMValueRef done)
 {
     LLVMValueRef old = LLVMGetNamedGlobal(module, "llvm.global_ctors");
@@ -105,7 +101,8 @@ static int move_constructors(LLVMModuleRef module, LLVMValueRef done)
     return ours != NULL;
 }
 
-/* The names are made of the file's only: a program and a library may both have it, compiled in two ways. */
+/* Makes the fatbins' names local: they depend on the file only, and a program and a library may both
+ * contain it, compiled in two ways. */
 static void hide_fatbins(LLVMModuleRef module)
 {
     for (LLVMValueRef a = LLVMGetFirstGlobalAlias(module); a; a = LLVMGetNextGlobalAlias(a))
@@ -113,8 +110,8 @@ static void hide_fatbins(LLVMModuleRef module)
             LLVMSetVisibility(a, LLVMHiddenVisibility);
 }
 
-/* A __managed__ variable is registered with the runtime's own function: NVIDIA's runtime would know it as one
- * that the device has for itself. */
+/* Registers a __managed__ variable with our runtime's own function: NVIDIA's runtime would take it for one
+ * of the device alone. */
 static void register_managed(LLVMModuleRef module, LLVMValueRef call)
 {
     LLVMContextRef context = LLVMGetModuleContext(module);

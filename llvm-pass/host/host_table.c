@@ -1,5 +1,5 @@
-/* The tables of an instrumented host module (format/host_module.h): gathered while the code is changed,
- * written at the end together with the constructor that hands them over. */
+/* Tables of an instrumented host module (format/host_module.h): collected while the code is changed,
+ * written at the end with the constructor that registers them. */
 #include "host.h"
 #include "memtrace/grow.h"
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <llvm-c/Analysis.h>
 
-/* Offset of the string in the blob; the same string is there once. */
+/* Returns the string's offset in the blob, which has each string once. */
 static uint32_t host_table_intern(struct mt_host_table *t, const char *s)
 {
     size_t n = strlen(s) + 1, here = t->nstrings;
@@ -60,7 +60,7 @@ uint32_t mt_host_table_instruction(struct mt_host_table *t)
     return ++t->instructions * 4;
 }
 
-/* May threads order by it? */
+/* Returns 1 if threads may synchronise by it. */
 static int host_table_strong(LLVMValueRef inst, enum mt_host_op op)
 {
     if (LLVMIsALoadInst(inst) || LLVMIsAStoreInst(inst))
@@ -128,7 +128,7 @@ static LLVMValueRef host_table_words(struct mt_unit *u, const uint32_t *data, si
     return constant_data(u, value, name);
 }
 
-/* struct mt_host_module as a constant. */
+/* Returns struct mt_host_module as a constant. */
 static LLVMValueRef module_record(struct mt_host_table *t)
 {
     struct mt_unit *u = t->u;
@@ -159,7 +159,7 @@ static LLVMValueRef module_record(struct mt_host_table *t)
     return constant_data(u, value, "memtrace.host.module");
 }
 
-/* llvm.global_ctors with one more entry, of the first priority: before the module's own constructors. */
+/* Adds an entry of the first priority to llvm.global_ctors: before the module's own constructors. */
 static void add_constructor(struct mt_unit *u, LLVMValueRef function)
 {
     LLVMValueRef old = LLVMGetNamedGlobal(u->module, "llvm.global_ctors");

@@ -1,5 +1,5 @@
-/* Tracing of the host's own accesses (option host): which functions, in which order. Runs after optimisation,
- * so that what became registers is not in the trace, and each access that is left has one record. */
+/* Tracing of the host's own accesses (option host): selects and orders the functions. Runs after
+ * optimisation, so that variables in registers are not traced, and each remaining access has one record. */
 #include "host.h"
 #include "trace/trace.h"
 #include "unit/pass.h"
@@ -13,7 +13,7 @@ static int has_attribute(LLVMValueRef f, const char *name)
     return LLVMGetEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, kind) != NULL;
 }
 
-/* Resolvers run while the program is being relocated: no thread-local storage yet. */
+/* Returns 1 for resolvers, which run while the program is being relocated: no thread-local storage yet. */
 static int is_resolver(LLVMModuleRef module, LLVMValueRef f)
 {
     for (LLVMValueRef i = LLVMGetFirstGlobalIFunc(module); i; i = LLVMGetNextGlobalIFunc(i))
@@ -22,7 +22,7 @@ static int is_resolver(LLVMModuleRef module, LLVMValueRef f)
     return 0;
 }
 
-/* Code that clang makes for CUDA: it packs and registers, and no user wrote it. */
+/* Returns 1 for code that clang makes for CUDA to pack and register: not the user's. */
 static int is_glue(const char *name)
 {
     return strstr(name, "__device_stub__") || mt_starts(name, "__cuda_") || mt_starts(name, "memtrace.") ||

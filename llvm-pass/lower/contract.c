@@ -1,6 +1,6 @@
-/* Products and sums that PTX lets ptxas fuse, because they say no rounding: they are fused here as ptxas is
- * taken to do it. Within a block, users before operands, each sum of a product, whether or not the product
- * has other uses: the rule by which LLVM makes fma instructions for this target, too (LLVM 19,
+/* Fuses products and sums without a stated rounding, which PTX lets ptxas fuse, as ptxas is believed to do
+ * it: within a block, users before operands, each sum of a product, whether or not the product has other
+ * uses. LLVM makes fma instructions for this target by the same rule (LLVM 19,
  * DAGCombiner::visitFADDForFMACombine with NVPTX's "aggressive" fusion). */
 #include "lower.h"
 #include "memtrace/grow.h"
@@ -29,7 +29,7 @@ static int contract_is_product(const struct fuse *f, LLVMValueRef v)
     return contract_is(v, LLVMFMul) && LLVMGetInstructionParent(v) == f->block && contract_may(v);
 }
 
-/* -0 - x, as device libraries spell -x. */
+/* Matches -0 - x, device libraries' spelling of -x. */
 static int contract_is_old_negation(LLVMValueRef v)
 {
     LLVMBool loses;
@@ -38,7 +38,7 @@ static int contract_is_old_negation(LLVMValueRef v)
     return value == 0 && signbit(value);
 }
 
-/* What v is the negative of; NULL: it is not said to be. */
+/* Returns the operand that v negates, or NULL. */
 static LLVMValueRef contract_negated(const struct fuse *f, LLVMValueRef v)
 {
     if (!LLVMIsAInstruction(v) || LLVMGetInstructionParent(v) != f->block)
@@ -48,8 +48,8 @@ static LLVMValueRef contract_negated(const struct fuse *f, LLVMValueRef v)
                                          : NULL;
 }
 
-/* Uses as instruction selection counts them: those in other blocks are one,
- * of the register that carries it. */
+/* Counts uses as instruction selection does: those in other blocks are one, of the register that carries
+ * it. */
 static unsigned contract_uses(const struct fuse *f, LLVMValueRef v)
 {
     unsigned n = 0;
@@ -77,7 +77,7 @@ static int contract_replace(const struct fuse *f, LLVMValueRef sum, LLVMValueRef
     return 1;
 }
 
-/* xy + z, where xy is a product; with signs. */
+/* Fuses xy + z, where xy is a product; with signs. */
 static int contract_with(const struct fuse *f, LLVMValueRef sum, LLVMValueRef xy, int minus_xy,
                          LLVMValueRef z, int minus_z)
 {
@@ -132,7 +132,7 @@ static void contract_sum(const struct fuse *f, LLVMValueRef sum)
         contract_add(f, sum, a, b);
 }
 
-/* From the last sum to the first: a product goes when its last sum has taken it in. */
+/* Fuses from the last sum to the first: a product is removed once its last sum is fused. */
 static void contract_block(struct fuse *f)
 {
     size_t n = 0, cap = 0;
@@ -151,7 +151,7 @@ static void contract_block(struct fuse *f)
     free(list);
 }
 
-/* What is left is not to be fused: the code has other blocks now. */
+/* Forbids fusing what is left, as the code has other blocks now. */
 static void contract_forbid(LLVMModuleRef module)
 {
     for (LLVMValueRef g = LLVMGetFirstFunction(module); g; g = LLVMGetNextFunction(g))

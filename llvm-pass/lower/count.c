@@ -1,10 +1,8 @@
-/* A second count of accesses to global memory, to check the records against (option count).
- *
- * It is taken where records are not made: in the CPU module, after inline asm and intrinsics have become
- * plain loads, stores, atomics and copies, the very instructions that run. Nothing of access.c and
- * asm_access.c is used: each of these instructions counts, and whether its address is global is asked at run
- * time, always. An instruction of the GPU that became several here says so in metadata, put there by the
- * lowering (mt_asm_mark). */
+/* A second count of accesses to global memory, to check the records against (option count). It counts
+ * where no records are made: in the CPU module, after inline asm and intrinsics have become plain loads,
+ * stores, atomics and copies, the very instructions that run. It shares nothing with access.c and
+ * asm_access.c: each of these instructions counts, and whether its address is global is always tested at
+ * run time. A GPU instruction that became several here has metadata from the lowering (mt_asm_mark). */
 #include "lower.h"
 #include "trace/trace.h"
 #include "unit/modes.h"
@@ -21,8 +19,8 @@ static LLVMValueRef count_number(struct mt_lowering *l, uint64_t n)
     return LLVMConstInt(l->i64, n, 0);
 }
 
-/* Address spaces that are never global: shared, constant, local, parameters;
- * and what is plainly a stack slot. */
+/* Returns 1 for address spaces that are never global (shared, constant, local, parameters), and for plain
+ * stack slots. */
 static int count_is_elsewhere(LLVMValueRef p)
 {
     unsigned as = LLVMGetPointerAddressSpace(LLVMTypeOf(p));
@@ -38,7 +36,7 @@ static LLVMValueRef count_generic(struct mt_lowering *l, LLVMValueRef p)
     return LLVMGetPointerAddressSpace(LLVMTypeOf(p)) ? LLVMBuildAddrSpaceCast(l->builder, p, l->ptr, "") : p;
 }
 
-/* `accesses` of together `bytes` at p (both i64), before the instruction at which the builder is. */
+/* Counts `accesses` with a total of `bytes` at p (both i64), before the builder's instruction. */
 static void count_add(struct mt_lowering *l, LLVMValueRef p, LLVMValueRef accesses, LLVMValueRef bytes,
                       uint32_t kind)
 {
@@ -50,7 +48,7 @@ static void count_add(struct mt_lowering *l, LLVMValueRef p, LLVMValueRef access
         LLVMBuildCall2(l->builder, type, mt_declare(l->module, "__mt_count", type), args, 4, "");
 }
 
-/* A block of run-time length: no access when it is empty, several when no single record could say it. */
+/* Counts a block of run-time length: no access if empty, several if no single record could hold it. */
 static void count_add_block(struct mt_lowering *l, LLVMValueRef p, LLVMValueRef bytes, uint32_t kind)
 {
     if (count_is_elsewhere(p))
@@ -74,7 +72,7 @@ static void count_part(void *ctx, uint64_t offset, uint32_t size)
               count_number(p->l, size), MT_LOAD);
 }
 
-/* Structs that the call passes as they lie in memory. */
+/* Counts structs passed in memory. */
 static void count_arguments(struct mt_lowering *l, LLVMValueRef call)
 {
     for (unsigned i = 0; i < LLVMGetNumArgOperands(call); i++) {
@@ -87,7 +85,7 @@ static void count_arguments(struct mt_lowering *l, LLVMValueRef call)
     }
 }
 
-/* mtb_tensor(op, rank, map, coordinates, …): what is inside the tensor is known when it runs. */
+/* Counts mtb_tensor(op, rank, map, coordinates, …): the part inside the tensor is known at run time. */
 static void count_tensor(struct mt_lowering *l, LLVMValueRef call)
 {
     uint64_t op = LLVMConstIntGetZExtValue(OPERAND(call, 0));
@@ -127,7 +125,7 @@ static void count_plain(struct mt_lowering *l, LLVMValueRef p, LLVMTypeRef type,
         count_add(l, p, count_number(l, 1), count_number(l, size), kind);
 }
 
-/* What the lowering of inline asm says: { kind, bytes }; 0 bytes: counted with another instruction. */
+/* Reads the lowering's mark of inline asm: { kind, bytes }; 0 bytes: counted with another instruction. */
 static int count_marked(struct mt_lowering *l, LLVMValueRef inst)
 {
     LLVMValueRef node = LLVMGetMetadata(inst, mt_mark_kind(l->u->context)), value[2];
@@ -169,7 +167,7 @@ static void count_run(struct mt_lowering *l, LLVMValueRef inst)
     }
 }
 
-/* A load that is not one of a stack slot, in any address space. */
+/* Returns 1 for a load other than of a stack slot, in any address space. */
 static int count_is_kept(LLVMValueRef load)
 {
     LLVMValueRef p = OPERAND(load, 0);

@@ -1,9 +1,9 @@
-/* Integer division: a GPU gives some value for a division by zero, and the dividend for the smallest number
- * by -1; x86-64 traps. Programs that never look at such a result run on both. */
+/* Integer division: a GPU returns a value for a division by zero, and the dividend for the smallest number
+ * by -1; x86-64 traps. Programs that never use such a result must run on both. */
 #include "lower.h"
 #include <stdlib.h>
 
-/* A constant divisor that cannot trap. */
+/* Returns 1 for a constant divisor that cannot trap. */
 static int divide_is_harmless(LLVMValueRef divisor, int is_signed)
 {
     if (!LLVMIsAConstantInt(divisor) || LLVMGetIntTypeWidth(LLVMTypeOf(divisor)) > 64)
@@ -12,7 +12,7 @@ static int divide_is_harmless(LLVMValueRef divisor, int is_signed)
     return n != 0 && !(is_signed && n == -1);
 }
 
-/* Divides by 1 instead of by zero or -1, and selects the result for these: all bits set for zero, the negated
+/* Divides by 1 instead of by zero or -1, and selects their result: all bits set for zero, the negated
  * dividend (remainder 0) for -1. Vectors element by element. */
 static void divide_guard(struct mt_lowering *l, LLVMValueRef division)
 {

@@ -1,10 +1,8 @@
-/* How exactly the GPU computes, in the CPU image: functions whose denormals become zero (clang's
+/* Exactness of the GPU's arithmetic in the CPU image: functions that flush denormals (clang's
  * -fgpu-flush-denormals-to-zero, nvcc's -ftz=true), and divisions that the back end approximates
- * (-nvptx-prec-divf32=0, -use_fast_math).
- *
- * Only float has either. The processor has a switch for float and double together: kernels that compute with
- * nothing but float run with it on (MT_KERNEL_FLUSH), which costs nothing; where another type or an operation
- * that keeps denormals can be reached, instructions flush by themselves. */
+ * (-nvptx-prec-divf32=0, -use_fast_math). Both exist for float only. The processor has one switch for
+ * float and double: kernels that compute with float only run with it on (MT_KERNEL_FLUSH), at no cost; if
+ * another type or an operation that keeps denormals is reachable, single instructions flush. */
 #include "lower.h"
 #include "reach.h"
 #include <stdlib.h>
@@ -15,7 +13,7 @@
 static const char denormals[] = "denormal-fp-math-f32", flushed[] = "memtrace.flushed",
                   all[] = "memtrace.flush-all";
 
-/* float, or a vector of it. */
+/* Returns 1 for float, or a vector of it. */
 static int exact_is_float(LLVMTypeRef type)
 {
     if (LLVMGetTypeKind(type) == LLVMVectorTypeKind)
@@ -28,7 +26,7 @@ static unsigned exact_mark(struct mt_lowering *l)
     return LLVMGetMDKindIDInContext(l->u->context, flushed, sizeof flushed - 1);
 }
 
-/* No denormal, as far as can be seen. */
+/* Returns 1 for a value that is provably no denormal. */
 static int exact_is_flushed(struct mt_lowering *l, LLVMValueRef v)
 {
     if (LLVMIsAConstantFP(v)) {
@@ -40,8 +38,7 @@ static int exact_is_flushed(struct mt_lowering *l, LLVMValueRef v)
            (LLVMIsABitCastInst(v) && LLVMGetMetadata(v, exact_mark(l)));
 }
 
-/* Denormals become zero of the same sign, built at the builder's place. *first:
- * the first of the instructions. */
+/* Flushes denormals to zero of the same sign, at the builder's place. *first: the first new instruction. */
 static LLVMValueRef exact_flush(struct mt_lowering *l, LLVMValueRef v, LLVMValueRef *first)
 {
     LLVMBuilderRef b = l->builder;
@@ -86,7 +83,7 @@ static void exact_flush_result(struct mt_lowering *l, LLVMValueRef inst)
     }
 }
 
-/* An intrinsic that computes with floats: not those that move, compare or look at their bits. */
+/* Returns 1 for an intrinsic that computes with floats, not one that moves, compares or inspects them. */
 static int exact_is_arithmetic_call(LLVMValueRef inst)
 {
     static const char *const others[] = {"llvm.copysign.", "llvm.is.fpclass.", "llvm.masked.", "llvm.vp."};
@@ -99,8 +96,8 @@ static int exact_is_arithmetic_call(LLVMValueRef inst)
     return 1;
 }
 
-/* Operations that the processor's switch serves, too. Comparisons are not among them: with what they choose
- * between they may become the processor's minimum, which flushes that as well. */
+/* Returns 1 for operations covered by the processor's switch. Comparisons are not: with a select they may
+ * become the processor's minimum, which also flushes. */
 static int exact_is_switched(LLVMValueRef inst)
 {
     static const char *const served[] = {"llvm.fma.", "llvm.fmuladd.", "llvm.sqrt."};
@@ -141,7 +138,7 @@ static int exact_flushes(LLVMValueRef function)
     return a && mt_starts(LLVMGetStringAttributeValue(a, &n), "preserve-sign");
 }
 
-/* double, bfloat and the like, or a vector of it. */
+/* Returns 1 for double, bfloat and the like, or a vector of them. */
 static int exact_is_other(LLVMTypeRef type)
 {
     LLVMTypeKind kind = LLVMGetTypeKind(type);
@@ -150,7 +147,7 @@ static int exact_is_other(LLVMTypeRef type)
     return kind == LLVMDoubleTypeKind || kind == LLVMBFloatTypeKind;
 }
 
-/* May a call of a builtin be where the switch is on? */
+/* Returns 1 if a builtin may be called with the switch on. */
 static int exact_suits_builtin(LLVMValueRef callee)
 {
     static const char *const moving[] = {"mtb_ptx_cvt_f32_f16", "mtb_ptx_tanh_approx_f32"};
@@ -175,7 +172,7 @@ static int exact_suits_builtin(LLVMValueRef callee)
     return 0;
 }
 
-/* Does the instruction mean the same with the switch on? */
+/* Returns 1 if the instruction means the same with the switch on. */
 static int exact_suits(LLVMValueRef inst)
 {
     switch (LLVMGetInstructionOpcode(inst)) {
@@ -210,7 +207,7 @@ static int exact_suits_function(LLVMValueRef f)
     return suits;
 }
 
-/* Which kernels run with the switch on; what others can reach does without. */
+/* Chooses the kernels that run with the switch on; functions reachable from others run without. */
 static void exact_choose(struct mt_lowering *l)
 {
     for (unsigned k = 0; k < l->u->nkernels; k++) {
@@ -250,7 +247,7 @@ void mt_lower_exactness(struct mt_lowering *l)
         exact_choose(l);
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
         exact_lower(l, f);
-    /* The image does it by itself now; callers and callees that differ in it are not inlined. */
+    /* The image flushes by itself now; callers and callees that differ in the attribute are not inlined. */
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f)) {
         LLVMRemoveStringAttributeAtIndex(f, LLVMAttributeFunctionIndex, denormals, sizeof denormals - 1);
         LLVMRemoveStringAttributeAtIndex(f, LLVMAttributeFunctionIndex, all, sizeof all - 1);

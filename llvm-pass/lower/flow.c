@@ -1,5 +1,4 @@
-/* The control flow of a function: its blocks that can be reached, in an order in which lanes of a warp
- * that part and meet again go through them, and the edges between. */
+/* The control flow of a function: see flow.h. */
 #include "flow.h"
 #include "unit/shim.h"
 #include "memtrace/order.h"
@@ -9,9 +8,9 @@
 
 struct mt_flow_place {
     LLVMBasicBlockRef block;
-    unsigned at;            /* in the order of the function, later its number */
-    uint32_t loop;          /* the innermost around it, from 1 on; 0: none */
-    unsigned char is_found; /* by the search below */
+    unsigned at;            /* index in the function, later its number */
+    uint32_t loop;          /* innermost loop, from 1; 0: none */
+    unsigned char is_found; /* 1: found by the search below */
 };
 
 static int flow_by_address(const void *a, const void *b)
@@ -29,15 +28,15 @@ static struct mt_flow_place *flow_place(const struct mt_flow *f, LLVMBasicBlockR
     return bsearch(&key, f->place, count, sizeof key, flow_by_address);
 }
 
-/* Depth first. Ways out of a loop are gone before those that stay in it, so that in the reverse of the order
- * in which blocks are left they come after it. */
+/* Depth-first search. It takes ways out of a loop before those that stay in it, so that they come after
+ * the loop in the reverse order of leaving blocks. */
 struct flow_search {
     struct mt_flow *f;
-    unsigned count; /* blocks of the function */
+    unsigned count; /* number of blocks in the function */
     uint32_t *parents;
     struct flow_step {
         struct mt_flow_place *place;
-        unsigned next; /* successors looked at so far, in both rounds */
+        unsigned next; /* successors visited so far, in both rounds */
     } *stack;
     unsigned depth, left;
 };
@@ -55,7 +54,7 @@ static void flow_enter(struct flow_search *s, struct mt_flow_place *place)
     s->stack[s->depth++] = (struct flow_step){.place = place};
 }
 
-/* The next block to go to from the top of the stack, or NULL. */
+/* Returns the next block from the top of the stack, or NULL. */
 static struct mt_flow_place *flow_next(struct flow_search *s)
 {
     struct flow_step *top = &s->stack[s->depth - 1];
@@ -89,7 +88,7 @@ static void flow_order(struct flow_search *s, LLVMValueRef function)
     }
 }
 
-/* The places of all blocks, with their loops; then f->block in order, and places of those only. */
+/* Fills in the places of all blocks with their loops; then f->block in order, with places of those only. */
 static int flow_blocks(struct mt_flow *f, LLVMValueRef function)
 {
     unsigned n = LLVMCountBasicBlocks(function);

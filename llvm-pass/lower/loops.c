@@ -1,10 +1,10 @@
-/* See loops.h. */
+/* The loops of a function as a warp runs them: see loops.h. */
 #include "loops.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* For looking blocks up. */
+/* A block with its number, for lookup. */
 struct shape_name {
     LLVMBasicBlockRef block;
     unsigned number;
@@ -13,7 +13,7 @@ struct shape_name {
 struct shape_work {
     struct mt_loop_shape *s;
     struct shape_name *name; /* sorted by address */
-    unsigned *stack;         /* room for all edges, and one */
+    unsigned *stack;         /* room for all edges plus one */
     unsigned char *seen;
 };
 
@@ -30,7 +30,7 @@ unsigned mt_shape_number(const struct mt_loop_shape *s, LLVMBasicBlockRef block)
     return shape_find(s->name, s->nblocks, block);
 }
 
-/* Is loop a, or 0, the loop b or inside of it? Everything is inside of 0. */
+/* Returns 1 if loop a (0: the function) is the loop b or inside of it. Everything is inside of 0. */
 static int shape_inside(const struct mt_loop_shape *s, unsigned a, unsigned b)
 {
     while (a && a != b)
@@ -58,8 +58,8 @@ static unsigned shape_successor(const struct mt_loop_shape *s, unsigned b, unsig
 
 /* ---- order ---- */
 
-/* All blocks in the function's order are in `name`; `order` gets those that control comes to, in reverse
- * postorder. Returns how many they are. */
+/* Orders blocks: `name` has all in the function's order; `order` gets the reachable ones in reverse
+ * postorder. Returns their number. */
 static unsigned shape_order(LLVMValueRef function, const struct shape_name *name, unsigned n,
                             LLVMBasicBlockRef *order)
 {
@@ -94,7 +94,7 @@ static unsigned shape_order(LLVMValueRef function, const struct shape_name *name
     return n - left;
 }
 
-/* s->block in order, s->name. */
+/* Fills in s->block in order, and s->name. */
 static int shape_list(struct mt_loop_shape *s, LLVMValueRef function)
 {
     unsigned n = LLVMCountBasicBlocks(function), i = 0;
@@ -147,7 +147,7 @@ out:
     return rc;
 }
 
-/* Does the block end the function, with nothing in it that could be an access? */
+/* Returns 1 if the block ends the function and contains nothing that could be an access. */
 static int shape_only_returns(LLVMBasicBlockRef block)
 {
     for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i))
@@ -156,7 +156,7 @@ static int shape_only_returns(LLVMBasicBlockRef block)
     return LLVMIsAReturnInst(LLVMGetBasicBlockTerminator(block)) != NULL;
 }
 
-/* Marks what is reached from `from` in the loop around l, without entering l or marked blocks. */
+/* Marks blocks reachable from `from` in the loop around l, without entering l or marked blocks. */
 static void shape_reach(struct shape_work *w, unsigned l, unsigned from)
 {
     struct mt_loop_shape *s = w->s;
@@ -174,7 +174,7 @@ static void shape_reach(struct shape_work *w, unsigned l, unsigned from)
     }
 }
 
-/* Does control come to block `to` only through `by`? */
+/* Returns 1 if block `to` is reachable only through `by`. */
 static int shape_dominates(struct shape_work *w, unsigned char *seen, unsigned by, unsigned to)
 {
     struct mt_loop_shape *s = w->s;
@@ -192,7 +192,7 @@ static int shape_dominates(struct shape_work *w, unsigned char *seen, unsigned b
     return !seen[to];
 }
 
-/* The block takes part in loop l, and a loop that it is in is one of l's. */
+/* Adds the block to loop l; a loop that contains it becomes one of l's. */
 static void shape_adopt(struct mt_loop_shape *s, unsigned b, unsigned l)
 {
     unsigned around = s->loop[l - 1].parent, in = s->block[b].loop;
@@ -206,7 +206,7 @@ static void shape_adopt(struct mt_loop_shape *s, unsigned b, unsigned l)
         s->loop[in - 1].parent = l;
 }
 
-/* Does the one way from this block lead to the function's end? */
+/* Returns 1 if the only way from this block leads to the function's end. */
 static int shape_ends(const struct mt_loop_shape *s, unsigned b)
 {
     for (unsigned steps = 0; b < s->nblocks && steps < s->nblocks && shape_successors(s, b) == 1; steps++)
@@ -214,7 +214,7 @@ static int shape_ends(const struct mt_loop_shape *s, unsigned b)
     return b < s->nblocks && LLVMIsAReturnInst(LLVMGetBasicBlockTerminator(s->block[b].block));
 }
 
-/* Does a way lead from one block behind loop l to the other, and none back? */
+/* Returns 1 if a way leads from the first block behind loop l to the other one, and none back. */
 static int shape_leads(struct shape_work *w, unsigned l, unsigned from, unsigned to)
 {
     memset(w->seen, 0, w->s->nblocks);
@@ -226,12 +226,12 @@ static int shape_leads(struct shape_work *w, unsigned l, unsigned from, unsigned
     return w->seen[to];
 }
 
-/* A way out of a loop, from block to block. */
+/* A way out of a loop, as an edge. */
 struct shape_exit {
     unsigned from, to;
 };
 
-/* Is it the loop's own condition that is asked there: at its end (2), or at its beginning? */
+/* Tests for the loop's own condition: returns 2 at its end, 1 at its beginning, else 0. */
 static int shape_is_condition(const struct mt_loop_shape *s, unsigned l, unsigned from)
 {
     for (unsigned k = 0, n = shape_successors(s, from); k < n; k++)
@@ -240,7 +240,7 @@ static int shape_is_condition(const struct mt_loop_shape *s, unsigned l, unsigne
     return from == s->loop[l - 1].header;
 }
 
-/* Is the first of two ways out of loop l rather the one where it goes on? */
+/* Returns 1 if the first of two ways out of loop l is more likely its normal exit. */
 static int shape_is_usual(struct shape_work *w, unsigned l, struct shape_exit a, struct shape_exit b)
 {
     struct mt_loop_shape *s = w->s;
@@ -254,7 +254,7 @@ static int shape_is_usual(struct shape_work *w, unsigned l, struct shape_exit a,
     return s->block[a.to].written > s->block[b.to].written;
 }
 
-/* Behind blocks that do nothing, as LLVM puts them on ways out of a loop. */
+/* Skips empty blocks, which LLVM puts on ways out of a loop. */
 static unsigned shape_behind_empty(const struct mt_loop_shape *s, unsigned b)
 {
     for (unsigned steps = 0; b < s->nblocks && steps < s->nblocks && shape_successors(s, b) == 1; steps++) {
@@ -268,8 +268,8 @@ static unsigned shape_behind_empty(const struct mt_loop_shape *s, unsigned b)
     return b;
 }
 
-/* Where a loop that is in no other one goes on when some lanes leave it to return: the way out to which
- * others lead, or that the loop's own condition is for. nblocks: none. */
+/* Returns the normal exit of an outermost loop that some lanes leave by return: the way out to which
+ * others lead, or that of the loop's own condition. nblocks: none. */
 static unsigned shape_usual_exit(struct shape_work *w, unsigned l)
 {
     struct mt_loop_shape *s = w->s;
@@ -287,7 +287,7 @@ static unsigned shape_usual_exit(struct shape_work *w, unsigned l)
     return usual.to;
 }
 
-/* Marks what lanes can come to when they leave loop l, without leaving the loop around it. */
+/* Marks the blocks reachable by lanes that leave loop l, without leaving the loop around it. */
 static void shape_leave(struct shape_work *w, unsigned l)
 {
     struct mt_loop_shape *s = w->s;
@@ -296,8 +296,8 @@ static void shape_leave(struct shape_work *w, unsigned l)
             shape_reach(w, l, shape_successor(s, b, k));
 }
 
-/* Of what shape_leave has marked: from which blocks do ways lead to the end of an iteration of the loop
- * around l, or of the function? Not those out of the loop around l, nor those to a trap. */
+/* Finds, among the blocks marked by shape_leave, those from which the end of an iteration of the loop
+ * around l, or of the function, is reachable; without ways out of the loop around l, or to a trap. */
 static void shape_go_on(struct shape_work *w, unsigned l, unsigned char *on)
 {
     struct mt_loop_shape *s = w->s;
@@ -314,7 +314,7 @@ static void shape_go_on(struct shape_work *w, unsigned l, unsigned char *on)
     }
 }
 
-/* The first block through which all ways lead that leave loop l and go on: none leads past it. */
+/* Returns the first block on all ways that leave loop l and continue. */
 static unsigned shape_meeting(struct shape_work *w, unsigned l, unsigned char *on)
 {
     struct mt_loop_shape *s = w->s;
@@ -338,7 +338,7 @@ static unsigned shape_meeting(struct shape_work *w, unsigned l, unsigned char *o
     return s->nblocks;
 }
 
-/* w->seen: the blocks that lanes come to from loop l, before they meet at its meeting. */
+/* Sets w->seen to the blocks that lanes from loop l reach before they meet. */
 static void shape_ways_out(struct shape_work *w, unsigned l)
 {
     struct mt_loop_shape *s = w->s;
@@ -351,7 +351,7 @@ static void shape_ways_out(struct shape_work *w, unsigned l)
         w->seen[b] &= !away[b];
 }
 
-/* What lanes do between leaving loop l and their meeting is l's. */
+/* Adds the code between leaving loop l and the meeting place to l. */
 static void shape_extend(struct shape_work *w, unsigned l)
 {
     struct mt_loop_shape *s = w->s;
@@ -366,8 +366,8 @@ static void shape_extend(struct shape_work *w, unsigned l)
             shape_adopt(s, b, l);
 }
 
-/* Does the loop around l come to l's header in each iteration, and is a way out of l for that loop just
- * another way back there? `continue` in the middle of a loop looks so. */
+/* Returns 1 if the loop around l reaches l's header in each iteration, and a way out of l is just another
+ * back edge of it, as with `continue` in the middle of a loop. */
 static int shape_is_joined(struct shape_work *w, unsigned l, const LLVMBasicBlockRef *meeting)
 {
     struct mt_loop_shape *s = w->s;
@@ -399,7 +399,7 @@ static void shape_join(struct shape_work *w, unsigned l)
             shape_adopt(s, b, l);
 }
 
-/* 0, or -1: no memory. shape_work_free() in any case. */
+/* Returns 0, or -1 without memory. shape_work_free() must follow in any case. */
 static int shape_work_begin(struct shape_work *w, struct mt_loop_shape *s)
 {
     size_t edges = 1;

@@ -1,4 +1,5 @@
-/* Calls of the device world become calls of C builtins, plain loads and atomics, or a clear diagnostic. */
+/* Turns calls of the device world into calls of C builtins, plain loads and atomics, or a clear
+ * diagnostic. */
 #include "lower.h"
 #include "trace/trace.h"
 #include "ptx/asm/asm.h"
@@ -14,13 +15,13 @@ static void lower_calls_replace(LLVMValueRef old, LLVMValueRef new)
     LLVMInstructionEraseFromParent(old);
 }
 
-/* Bits of a first-class scalar or vector type. */
+/* Returns the bits of a first-class scalar or vector type. */
 static unsigned lower_calls_bits(struct mt_lowering *l, LLVMTypeRef t)
 {
     return (unsigned)LLVMSizeOfTypeInBits(l->u->layout, t);
 }
 
-/* Makes a value fit a type: pointers plain, same-width values bit-cast, integers widened or cut. */
+/* Converts a value to a type: pointers plain, same-width values bit-cast, integers extended or truncated. */
 static LLVMValueRef lower_calls_fit(struct mt_lowering *l, LLVMValueRef v, LLVMTypeRef want)
 {
     LLVMTypeRef have = LLVMTypeOf(v);
@@ -43,7 +44,8 @@ static LLVMValueRef lower_calls_fit(struct mt_lowering *l, LLVMValueRef v, LLVMT
     return LLVMBuildBitCast(l->builder, v, want, "");
 }
 
-/* Replaces a call by a call of `builtin`, arguments fitted. 0, or -1 when the shapes do not agree. */
+/* Replaces a call by a call of `builtin` with converted arguments. Returns 0, or -1 if the shapes
+ * disagree. */
 static int lower_calls_builtin(struct mt_lowering *l, LLVMValueRef call, LLVMValueRef builtin,
                                LLVMTypeRef type)
 {
@@ -76,9 +78,9 @@ static int lower_calls_by_name(struct mt_lowering *l, LLVMValueRef call, const c
     return builtin ? lower_calls_builtin(l, call, builtin, type) : -1;
 }
 
-/* ---- what cannot be run -------------------------------------------------------------------------------- */
+/* ---- unsupported calls --------------------------------------------------------------------------------- */
 
-/* Warns now, and ends the launch with the same words if the code is ever executed. */
+/* Warns, and makes the launch fail with the same text if the code is ever executed. */
 static void lower_calls_unsupported(struct mt_lowering *l, LLVMValueRef call, const char *what)
 {
     struct mt_unit *u = l->u;
@@ -116,7 +118,7 @@ static void lower_calls_lower_asm(struct mt_lowering *l, LLVMValueRef call)
     lower_calls_unsupported(l, call, what);
 }
 
-/* What an instruction of one statement is, as text; NULL: no asm. */
+/* Returns the text of an inline asm of one statement; NULL: no asm. */
 static const char *lower_calls_asm(LLVMValueRef v)
 {
     size_t length;
@@ -133,8 +135,8 @@ static double lower_calls_float(LLVMValueRef v)
     return f;
 }
 
-/* CUDA's expf and its relatives take the whole part of a number between 0 and 1 times 252 by adding 1.5 *
- * 2^23 with rounding towards minus infinity. In general that takes ten times as long as there. */
+/* Matches the addition of 1.5 * 2^23, rounding down, by which CUDA's expf and its relatives take the
+ * integer part of a number between 0 and 1, times 252. General rounding down takes ten times as long. */
 static int lower_calls_adds_down(struct mt_lowering *l, LLVMValueRef call)
 {
     const char *text = lower_calls_asm(call), *number = NULL;
@@ -146,7 +148,7 @@ static int lower_calls_adds_down(struct mt_lowering *l, LLVMValueRef call)
     return by >= 0 && by <= 4096 && to >= 10e6 && to <= 14e6;
 }
 
-/* What stands there then. */
+/* Returns its replacement. */
 static LLVMValueRef lower_calls_add_down(struct mt_lowering *l, LLVMValueRef call)
 {
     LLVMTypeRef type;
@@ -188,14 +190,14 @@ static void lower_calls_lower(struct mt_lowering *l, LLVMValueRef call)
     if (lower_calls_by_name(l, call, "mtb_", name)) {
         if (l->u->options->part ? mt_is_shared_name(callee) /* another image's */
                                 : l->u->options->rdc && !mt_starts(name, "cuda"))
-            return; /* another file's; the device's own API is nobody's */
+            return; /* another file's; the device's own API is in no file */
         char what[300];
         snprintf(what, sizeof what, "call of %s, which this file does not define", name);
         lower_calls_unsupported(l, call, what);
     }
 }
 
-/* The space of what a generic pointer was made from, 0: not known. */
+/* Returns the space from which a generic pointer was made, 0: unknown. */
 static unsigned lower_calls_space(LLVMValueRef p)
 {
     for (int depth = 0; depth < 20; depth++) {
@@ -210,7 +212,8 @@ static unsigned lower_calls_space(LLVMValueRef p)
     return 0;
 }
 
-/* Programs ask for the space of what they have declared, and have a way for each: then one is left. */
+/* Folds queries for the space of a declared variable, so that only one of the program's code paths
+ * remains. */
 static void lower_calls_fold_space(struct mt_lowering *l, LLVMValueRef call)
 {
     static const struct {
@@ -234,7 +237,7 @@ static void lower_calls_lower_all(struct mt_lowering *l, LLVMValueRef function)
     unsigned n;
     LLVMValueRef *list = mt_instructions(function, &n);
     for (unsigned i = 0; list && i < n; i++)
-        if (lower_calls_adds_down(l, list[i])) /* while the number is seen to be saturated */
+        if (lower_calls_adds_down(l, list[i])) /* while the number can be seen to be saturated */
             list[i] = lower_calls_add_down(l, list[i]);
     for (unsigned i = 0; list && i < n; i++)
         if (LLVMGetInstructionOpcode(list[i]) == LLVMCall)

@@ -1,5 +1,5 @@
-/* Launches that are not traced run kernels without record calls:
- * each kernel that can reach one gets a second version. */
+/* Makes a second version of each kernel that can reach a record call, without these, for launches that are
+ * not traced. */
 #include "lower.h"
 #include "trace/plain.h"
 

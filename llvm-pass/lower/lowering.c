@@ -1,4 +1,4 @@
-/* What all steps of the lowering stand on: its state, builtins by name, the image's processor. */
+/* Shared base of the lowering's steps: its state, builtins by name, the image's processor. */
 #include "lowering.h"
 #include "format/image.h"
 #include <stdlib.h>
@@ -30,7 +30,7 @@ LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMVal
 {
     LLVMValueRef call = LLVMBuildCall2(l->builder, LLVMGlobalGetValueType(function), function, args, n, "");
     LLVMSetInstructionCallConv(call,
-                               LLVMGetFunctionCallConv(function)); /* some builtins keep all registers */
+                               LLVMGetFunctionCallConv(function)); /* some builtins preserve all registers */
     return call;
 }
 

@@ -1,7 +1,7 @@
-/* __managed__ variables of clang's code: the host's variable is the one, which the program has as it is
- * written. What the device module has of it holds its first value alone. Code asks a pointer where the
- * variable lies: the runtime puts the host's address there, and the first value to it, before the program's
- * first constructor. */
+/* __managed__ variables of clang's code: the host's variable is the only one, unchanged in the program.
+ * The device module's holds only the initial value. Code asks a pointer for the variable's place: the
+ * runtime stores the host's address in it, and copies the initial value there, before the program's first
+ * constructor. */
 #include "lower.h"
 #include "format/image.h"
 #include <stdio.h>
@@ -12,7 +12,7 @@ struct managed {
     LLVMValueRef global, place;
 };
 
-/* The place, read once in each function that asks. */
+/* Loads the place once in each function that uses it. */
 static LLVMValueRef managed_address(struct mt_lowering *l, LLVMValueRef function, void *managed)
 {
     const struct managed *m = managed;
@@ -22,7 +22,7 @@ static LLVMValueRef managed_address(struct mt_lowering *l, LLVMValueRef function
     return LLVMBuildAddrSpaceCast(l->builder, p, LLVMTypeOf(m->global), "");
 }
 
-/* Other variables' first values cannot have its address, which is known late. */
+/* Rejects initial values of other variables that contain its address, which is known late. */
 static int managed_in_constants(struct mt_lowering *l, LLVMValueRef global)
 {
     for (LLVMUseRef use = LLVMGetFirstUse(global); use; use = LLVMGetNextUse(use))
@@ -60,7 +60,7 @@ static void managed_move(struct mt_lowering *l, LLVMValueRef global)
     }
     LLVMSetInitializer(place, LLVMConstAddrSpaceCast(global, l->ptr));
     LLVMSetLinkage(global, LLVMInternalLinkage);
-    managed_name(global, "mt.", mt_name(place)); /* no variable of the program's */
+    managed_name(global, "mt.", mt_name(place)); /* not a variable of the program */
 }
 
 void mt_lower_managed(struct mt_lowering *l)

@@ -1,9 +1,8 @@
-/* Results that C and LLVM leave open and on which the two machines differ: a GPU's shifts by the
- * width or more give 0 or the sign, its conversions saturate. Programs rely on it, knowingly or not (x << (32
- * - n) with n = 0); x86-64 takes the amount modulo the width, and gives the lowest integer. Of two zeros a
- * GPU's minimum is the negative one. The optimiser has run before and may have made use of what is open; what
- * it left is done as a GPU does it, in vectors, too,
- * which it makes of neighbours. (Divisions: lower/divide.c.) */
+/* Results that C and LLVM leave open and on which the two machines differ. A GPU's shifts by the width or
+ * more give 0 or the sign, and its conversions saturate; programs rely on it, knowingly or not (x << (32 -
+ * n) with n = 0). x86-64 takes the amount modulo the width, and returns the lowest integer. Of two zeros a
+ * GPU's minimum is the negative one. The optimiser ran before and may have used the freedom; the remaining
+ * code behaves as on a GPU, also in vectors that it makes of neighbours. (Divisions: lower/divide.c.) */
 #include "lower.h"
 #include "trace/trace.h"
 #include <stdlib.h>
@@ -14,7 +13,7 @@ static LLVMTypeRef range_scalar(LLVMTypeRef type)
     return LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type;
 }
 
-/* The scalar type, or a vector of it with as many elements as `shape` has. */
+/* Returns the scalar type, or a vector of it with the lanes of `shape`. */
 static LLVMTypeRef range_like(LLVMTypeRef shape, LLVMTypeRef scalar)
 {
     return LLVMGetTypeKind(shape) == LLVMVectorTypeKind ? LLVMVectorType(scalar, LLVMGetVectorSize(shape))
@@ -38,7 +37,7 @@ static void range_shift(struct mt_lowering *l, LLVMValueRef shift)
     unsigned width = LLVMGetIntTypeWidth(range_scalar(type));
     LLVMValueRef amount = LLVMGetOperand(shift, 1);
     if (LLVMIsConstant(amount))
-        return; /* out of range, it is poison already */
+        return; /* out of range, it is already poison */
     LLVMValueRef fits = LLVMBuildICmp(l->builder, LLVMIntULT, amount, range_splat(type, width), "");
     if (LLVMGetInstructionOpcode(shift) == LLVMAShr) {
         LLVMSetExact(shift, 0);
@@ -50,9 +49,9 @@ static void range_shift(struct mt_lowering *l, LLVMValueRef shift)
     range_replace(shift, LLVMBuildSelect(l->builder, fits, copy, LLVMConstNull(type), ""));
 }
 
-/* Saturates, vectors element by element. NaN gives 0, but the highest bit alone where source or result have
- * 64 bits (PTX, cvt). Results of less than 16 bits are the low bits of a conversion to 16: NVPTX has none
- * that is narrower. What is narrower than float is all in float's range, and converted like it. */
+/* Saturates, vectors element by element. NaN becomes 0, or only the highest bit if source or result have
+ * 64 bits (PTX, cvt). Results of less than 16 bits are the low bits of a conversion to 16, as NVPTX has
+ * none that is narrower. Types narrower than float are converted like float, whose range includes theirs. */
 static void range_conversion(struct mt_lowering *l, LLVMValueRef cast, int is_signed)
 {
     LLVMValueRef v = LLVMGetOperand(cast, 0);
@@ -81,7 +80,7 @@ static void range_conversion(struct mt_lowering *l, LLVMValueRef cast, int is_si
 
 #define RANGE_DEPTH 6
 
-/* Has it a number of 32 bits in it that was widened without its sign, and may be negative with it? */
+/* Returns 1 if it contains a 32-bit number that was zero-extended, and may be negative as signed. */
 static int range_wraps(LLVMValueRef v, unsigned depth)
 {
     unsigned i = 0, n = LLVMIsAInstruction(v) ? (unsigned)LLVMGetNumOperands(v) : 0;
@@ -117,9 +116,8 @@ static int range_wraps(LLVMValueRef v, unsigned depth)
     return 0;
 }
 
-/* Addresses of shared and local memory have 32 bits, PTX cuts off what is above: p[~i] with an unsigned i
- * lies before p. What is added to a pointer there has a sign, whatever it was widened by. (PTX counts in
- * bytes.) */
+/* Narrows addresses of shared and local memory to 32 bits, as PTX does: p[~i] with an unsigned i is before
+ * p. An offset of a pointer is signed there, however it was extended. (PTX counts in bytes.) */
 static void range_index(struct mt_lowering *l, LLVMValueRef address)
 {
     LLVMValueRef index = LLVMGetOperand(address, 1);
@@ -131,15 +129,15 @@ static void range_index(struct mt_lowering *l, LLVMValueRef address)
     LLVMSetOperand(address, 1, LLVMBuildSExt(l->builder, index, l->i64, ""));
 }
 
-/* The intrinsic that a call calls; "": none. */
+/* Returns the name of the called intrinsic; "": none. */
 static const char *range_callee(LLVMValueRef call)
 {
     LLVMValueRef callee = LLVMIsACallInst(call) ? mt_callee(call) : NULL;
     return callee && LLVMGetIntrinsicID(callee) ? mt_name(callee) : "";
 }
 
-/* How many zeros zero begins or ends with, the absolute value of the lowest integer: what may be open in IR
- * has a value. */
+/* Defines the number of leading or trailing zeros of zero, and the absolute value of the lowest integer,
+ * which may be open in IR. */
 static void range_count(LLVMValueRef call)
 {
     const char *name = range_callee(call);
@@ -189,8 +187,8 @@ static unsigned range_bits(LLVMTypeKind kind)
     return kind == LLVMDoubleTypeKind ? 64 : kind == LLVMFloatTypeKind ? 32 : 16;
 }
 
-/* Minimum and maximum: equal operands have the same bits, or are zeros of two signs; of these the minimum has
- * the sign of either, the maximum that of both. */
+/* Lowers minimum and maximum: equal operands have the same bits, or are zeros of two signs; the minimum of
+ * these takes the sign of either, the maximum that of both. */
 static void range_extreme(struct mt_lowering *l, LLVMValueRef call)
 {
     LLVMValueRef a = LLVMGetOperand(call, 0), b = LLVMGetOperand(call, 1);

@@ -1,21 +1,22 @@
-/* Relocatable device code (-fgpu-rdc): functions and variables that other files know keep their names, after
- * a prefix, and the image of each file binds to the others' when
- * the program is loaded (runtime/cpu/image.c). So do parts of a module that have images of their own; where
- * none of its functions is called by pointer, they share variables alone. */
+/* Relocatable device code (-fgpu-rdc): functions and variables known to other files keep their names,
+ * after a prefix, and the images of all files are bound to each other when the program is loaded
+ * (runtime/cpu/image.c). The same holds for parts of a module with images of their own; if none of its
+ * functions is called by pointer, they share variables only. */
 #include "lower.h"
 #include "format/image.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Symbols that are between the pass, the builtins and libmemtrace.so. */
+/* Returns 1 for symbols between the pass, the builtins and libmemtrace.so. */
 static int rdc_is_own(const char *name)
 {
     return mt_starts(name, "llvm.") || mt_starts(name, "mt_cpu_") || mt_starts(name, "mtb_") ||
            mt_starts(name, "__mt_") || mt_starts(name, "mt.") || mt_starts(name, MT_SHARED_PREFIX);
 }
 
-/* The name stays the symbol's end, so that a message of the dynamic linker still says what is missing. */
+/* Renames it with the name as the symbol's end, so that a message of the dynamic linker still shows what
+ * is missing. */
 static void rdc_share(LLVMValueRef global)
 {
     const char *old = mt_name(global);

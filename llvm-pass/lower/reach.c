@@ -1,11 +1,11 @@
-/* See reach.h. */
+/* Functions reachable through calls: see reach.h. */
 #include "reach.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* libmemtrace's functions in which a device thread waits for others:
- * a kernel that reaches one runs as fibers. */
+/* libmemtrace's functions in which a device thread waits for others: a kernel that reaches one runs as
+ * fibers. */
 const char *const mt_waiting_functions[] = {
     "mt_cpu_barrier",   "mt_cpu_cluster_arrive", "mt_cpu_cluster_wait", "mt_cpu_barrier_arrive",
     "mt_cpu_syncwarp",  "mt_cpu_shfl",           "mt_cpu_vote",         "mt_cpu_match_any",
@@ -57,7 +57,8 @@ void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach
     for (unsigned at = 0; at < r->count; at++) {
         LLVMValueRef f = r->functions[at];
         if (LLVMIsDeclaration(f)) {
-            if (reach_is_waiting(mt_name(f)) || mt_is_shared_name(f)) /* another file's may do anything */
+            if (reach_is_waiting(mt_name(f)) || mt_is_shared_name(f)) /* a function of another file may do
+                                                                       * anything */
                 r->waits = 1;
             r->gathers |= !strcmp(mt_name(f), "mt_cpu_activemask");
             continue;

@@ -1,11 +1,12 @@
-/* Record calls and the accesses that they are before. Under MEMTRACE_CHECK a record call of a bad access
- * returns where the access is to be made instead. */
+/* Record calls and their accesses. Under MEMTRACE_CHECK the record call of a bad access returns the
+ * address to use for the access instead. */
 #include "lowering.h"
 #include "lower.h"
 #include <stdio.h>
 #include <string.h>
 
-/* Of an instruction, or of a constant that is made of another one: the address of a variable. 0: neither. */
+/* Returns the opcode of an instruction, or of a constant made from another one (the address of a
+ * variable). 0: neither. */
 static LLVMOpcode records_opcode(LLVMValueRef p)
 {
     return LLVMIsAInstruction(p)    ? LLVMGetInstructionOpcode(p)
@@ -13,7 +14,7 @@ static LLVMOpcode records_opcode(LLVMValueRef p)
                                     : (LLVMOpcode)0;
 }
 
-/* One step towards what an address is made of. NULL: it is made of nothing else. */
+/* Goes one step towards the base of an address. NULL: there is no further one. */
 static LLVMValueRef records_behind(LLVMValueRef p, uint64_t *offset)
 {
     LLVMOpcode op = records_opcode(p);
@@ -30,7 +31,7 @@ static LLVMValueRef records_behind(LLVMValueRef p, uint64_t *offset)
     return LLVMGetOperand(p, 0);
 }
 
-/* Are they the same address, as far as casts and constants go? */
+/* Returns 1 if both are the same address, as far as casts and constants go. */
 static int records_same(LLVMValueRef a, LLVMValueRef b)
 {
     uint64_t from_a = 0, from_b = 0;
@@ -41,7 +42,7 @@ static int records_same(LLVMValueRef a, LLVMValueRef b)
     return a == b && from_a == from_b;
 }
 
-/* The operand by which an instruction accesses memory; -1: it is no access of one thread by one pointer. */
+/* Returns the operand by which an instruction accesses memory; -1: no access of one thread by one pointer. */
 static int records_operand(LLVMValueRef inst)
 {
     LLVMOpcode op = LLVMGetInstructionOpcode(inst);
@@ -62,7 +63,7 @@ LLVMValueRef mt_recorded_access(LLVMValueRef call, LLVMValueRef p)
     return NULL;
 }
 
-/* The access of a record call is made where that says (MEMTRACE_CHECK). */
+/* Moves a record call's access to the address that it returns (MEMTRACE_CHECK). */
 static void records_move(struct mt_lowering *l, LLVMValueRef access, LLVMValueRef to)
 {
     unsigned operand = (unsigned)records_operand(access);
@@ -72,7 +73,7 @@ static void records_move(struct mt_lowering *l, LLVMValueRef access, LLVMValueRe
     LLVMSetOperand(access, operand, to);
 }
 
-/* "__mt_access_KIND" becomes "__mt_access_KIND_to" where its access is found. */
+/* Turns "__mt_access_KIND" into "__mt_access_KIND_to" if its access is found. */
 static void records_call(struct mt_lowering *l, LLVMValueRef call, const char *name)
 {
     LLVMValueRef access, made, args[3];

@@ -1,6 +1,6 @@
-/* Shared variables become offsets from the CTA's shared memory: static ones first, `extern __shared__` after
- * them. With -fgpu-rdc the images of a program have their parts of it one after the other: where, is known
- * when they are loaded (struct mt_image_shared). */
+/* Turns shared variables into offsets from the CTA's shared memory: static ones first, `extern __shared__`
+ * after them. With -fgpu-rdc the images of a program have consecutive parts of it, at offsets known when
+ * they are loaded (struct mt_image_shared). */
 #include "lower.h"
 #include "reach.h"
 #include "format/image.h"
@@ -13,12 +13,12 @@ static uint64_t shared_round_up(uint64_t n, uint64_t align)
     return (n + align - 1) / align * align;
 }
 
-/* A shared variable on its way out. */
+/* A shared variable that is being replaced. */
 struct shared {
     LLVMValueRef global;
-    uint64_t offset; /* from the start of this module's static shared memory; dynamic: its size */
+    uint64_t offset; /* offset in this module's static shared memory; dynamic: its size */
     LLVMValueRef
-        place; /* -fgpu-rdc, a variable that other files may know: {u64 offset, struct mt_image_shared *} */
+        place; /* -fgpu-rdc, a variable known to other files: {u64 offset, struct mt_image_shared *} */
 };
 
 static int shared_is_dynamic(struct mt_lowering *l, LLVMValueRef global)
@@ -37,7 +37,7 @@ LLVMValueRef mt_lower_load_fixed(struct mt_lowering *l, LLVMTypeRef type, LLVMVa
     return load;
 }
 
-/* Offset from the start of the CTA's shared memory. */
+/* Returns the offset from the start of the CTA's shared memory. */
 static LLVMValueRef shared_offset(struct mt_lowering *l, const struct shared *s)
 {
     if (!l->shared)
@@ -58,7 +58,7 @@ LLVMValueRef mt_lower_entry(LLVMValueRef function)
     return at;
 }
 
-/* The variable's address in this function, computed once, in its entry block. */
+/* Returns the variable's address in this function, computed once, in its entry block. */
 static LLVMValueRef shared_base(struct mt_lowering *l, LLVMValueRef function, void *shared)
 {
     const struct shared *s = shared;
@@ -97,8 +97,7 @@ void mt_lower_replace(struct mt_lowering *l, LLVMValueRef global,
     free(users);
 }
 
-/* Static shared memory that each kernel can reach:
- * what cudaFuncGetAttributes says and limits are checked with. */
+/* Computes the static shared memory reachable by each kernel, for cudaFuncGetAttributes and limits. */
 static void shared_count(struct mt_lowering *l, struct shared *list, unsigned n)
 {
     for (unsigned k = 0; k < l->u->nkernels; k++) {
@@ -123,7 +122,7 @@ static void shared_count(struct mt_lowering *l, struct shared *list, unsigned n)
     }
 }
 
-/* The static variables one after the other; returns where dynamic ones begin, aligned as they ask for. */
+/* Places static variables one after the other. Returns the aligned offset of dynamic ones. */
 static uint64_t shared_lay_out(struct mt_lowering *l, struct shared *list, unsigned n)
 {
     uint64_t end = 0, dynamic = 128;
@@ -140,7 +139,7 @@ static uint64_t shared_lay_out(struct mt_lowering *l, struct shared *list, unsig
     return shared_round_up(end, dynamic);
 }
 
-/* struct mt_image_shared of this image: alone, until the loader says otherwise. */
+/* Makes the struct mt_image_shared of this image: as if alone, until the loader changes it. */
 static LLVMValueRef shared_add_image(struct mt_lowering *l)
 {
     LLVMValueRef words[] = {LLVMConstInt(l->i64, 0, 0), LLVMConstInt(l->i64, l->u->shared_size, 0)};
@@ -152,7 +151,7 @@ static LLVMValueRef shared_add_image(struct mt_lowering *l)
     return g;
 }
 
-/* Where a variable lies that has one place in the whole program, in whichever image defines it. */
+/* Makes the place of a variable that has one in the whole program, in whichever image defines it. */
 static LLVMValueRef shared_add_place(struct mt_lowering *l, const struct shared *s)
 {
     LLVMLinkage linkage = LLVMGetLinkage(s->global);

@@ -1,9 +1,9 @@
-/* See mt_lower_simplify. */
+/* Simplifies unoptimised code before the lowering. */
 #include "lower.h"
 #include "ptx/module/module.h"
 
-/* Code that nobody has optimised keeps thread numbers and pointers in stack slots, and asks for them through
- * functions: what follows wants to see them. (The image is optimised at the end in any case.) */
+/* Unoptimised code keeps thread numbers and pointers in stack slots, and gets them through functions;
+ * later steps need to see them. (The image is optimised at the end in any case.) */
 void mt_lower_simplify(struct mt_lowering *l)
 {
     unsigned optnone = LLVMGetEnumAttributeKindForName("optnone", 7),

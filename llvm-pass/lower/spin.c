@@ -1,10 +1,8 @@
-/* Spinning: a loop that is left only when another thread has changed memory. On a GPU that thread runs
- * meanwhile; on the CPU device the loop must let it run, so such a loop yields once a round.
- *
- * A poll is a volatile or atomic load, an exchange, a compare-and-swap whose expected value is not what the
- * loop read last (taking a lock; the usual retry loop around a compare-and-swap always makes progress and is
- * left alone), or a call of a function that polls. A loop spins if a branch out of it depends on a poll
- * inside it. */
+/* Spinning: a loop that ends only when another thread has changed memory. On a GPU that thread runs
+ * meanwhile; on the CPU device the loop must let it run, so it yields once a round. A poll is a volatile
+ * or atomic load, an exchange, a compare-and-swap whose expected value is not the loop's last read (taking
+ * a lock; the usual retry loop around a compare-and-swap always makes progress and is left alone), or a
+ * call of a function that polls. A loop spins if a branch out of it depends on a poll inside it. */
 #include "flow.h"
 #include "lower.h"
 #include <stdlib.h>
@@ -16,7 +14,7 @@ struct flow {
     struct mt_flow cfg;
     unsigned char *mark; /* scratch, per block */
 };
-enum { FORWARD = 1, BACKWARD = 2, IN_LOOP = 4, GONE = 8 /* header of a loop further out */, SEEN = 16 };
+enum { FORWARD = 1, BACKWARD = 2, IN_LOOP = 4, GONE = 8 /* header of an outer loop */, SEEN = 16 };
 
 static void spin_unmark(struct flow *f, unsigned char bits)
 {
@@ -24,8 +22,8 @@ static void spin_unmark(struct flow *f, unsigned char bits)
         f->mark[i] &= (unsigned char)~bits;
 }
 
-/* Sets `bit` (FORWARD or BACKWARD) for every block that can be reached from `at` by at least one edge, or
- * that reaches it; not through blocks with one of the bits `closed`. */
+/* Sets `bit` (FORWARD or BACKWARD) for every block reachable from `at` by at least one edge, or that
+ * reaches it; not through blocks with one of the bits `closed`. */
 static void spin_reach(struct flow *f, unsigned at, unsigned char bit, unsigned char closed)
 {
     unsigned *stack = malloc((f->cfg.n + 1) * sizeof *stack), depth = 0;
@@ -47,8 +45,8 @@ static void spin_reach(struct flow *f, unsigned at, unsigned char bit, unsigned 
     free(stack);
 }
 
-/* Marks the blocks of the strongly connected component of `at` among those that are not GONE; 0 if there is
- * no loop. */
+/* Marks the blocks of the strongly connected component of `at` among those that are not GONE. Returns 0 if
+ * there is no loop. */
 static int spin_mark_component(struct flow *f, unsigned at)
 {
     spin_unmark(f, FORWARD | BACKWARD | IN_LOOP);
@@ -60,8 +58,8 @@ static int spin_mark_component(struct flow *f, unsigned at)
     return (f->mark[at] & IN_LOOP) != 0;
 }
 
-/* The block through which the marked component is entered: the header of its loop.
- * `at` when there is none. */
+/* Returns the block through which the marked component is entered: the header of its loop; `at` if there
+ * is none. */
 static unsigned spin_header(const struct flow *f, unsigned at)
 {
     for (unsigned e = 0; e < f->cfg.nedges; e++)
@@ -79,15 +77,15 @@ static int spin_in_loop(const struct flow *f, LLVMValueRef inst)
 struct search {
     struct flow *flow;
     LLVMValueRef poll;
-    int chosen; /* what it chooses counts, too */
+    int chosen; /* 1: phi choices count, too */
     LLVMValueRef seen[256];
     unsigned nseen;
 };
 
 static int spin_depends(struct search *s, LLVMValueRef v);
 
-/* Does control come from block `at` to a way into (backward) or out of the marked component, round it
- * included, without passing block `past`? */
+/* Returns 1 if control comes from block `at` to a way into (backward) or out of the marked component, also
+ * around it, without passing block `past`. */
 static int spin_escapes(struct flow *f, unsigned at, unsigned past, int backward)
 {
     const struct mt_flow *c = &f->cfg;
@@ -117,8 +115,8 @@ static int spin_escapes(struct flow *f, unsigned at, unsigned past, int backward
     return escapes;
 }
 
-/* Does what the poll has read decide that control comes to the block, or (end) where it goes from there? It
- * does at a branch that is passed on all ways to the block, and from which some ways lead past it. */
+/* Returns 1 if the value read by the poll decides whether control reaches the block, or (end) where it
+ * continues from there: a branch passed on all ways to the block, from which some ways lead past it. */
 static int spin_decides(struct search *s, LLVMBasicBlockRef block, int end)
 {
     struct flow *f = s->flow;
@@ -138,7 +136,7 @@ static int spin_decides(struct search *s, LLVMBasicBlockRef block, int end)
     return 0;
 }
 
-/* The alloca that a pointer leads into, *offset bytes behind its beginning, or NULL. */
+/* Returns the alloca that a pointer leads into, *offset bytes from its start, or NULL. */
 static LLVMValueRef spin_slot(LLVMValueRef pointer, int64_t *offset)
 {
     while (LLVMIsAGetElementPtrInst(pointer) && LLVMGetNumOperands(pointer) == 2 &&
@@ -151,7 +149,7 @@ static LLVMValueRef spin_slot(LLVMValueRef pointer, int64_t *offset)
     return LLVMIsAAllocaInst(pointer) ? pointer : NULL;
 }
 
-/* The same of what is stored at that place, of those that `pointer` leads to. */
+/* Tests the same of values stored at that place, among those that `pointer` leads to. */
 static int spin_slot_depends(struct search *s, LLVMValueRef pointer, LLVMValueRef slot, int64_t offset)
 {
     for (LLVMUseRef use = LLVMGetFirstUse(pointer); use; use = LLVMGetNextUse(use)) {
@@ -168,8 +166,8 @@ static int spin_slot_depends(struct search *s, LLVMValueRef pointer, LLVMValueRe
     return 0;
 }
 
-/* Does the value depend on the poll, through instructions of the loop and through stack slots, or (chosen) by
- * the branch that chooses it? */
+/* Returns 1 if the value depends on the poll, through instructions of the loop and stack slots, or
+ * (chosen) by the branch that chooses it. */
 static int spin_depends(struct search *s, LLVMValueRef v)
 {
     if (v == s->poll)
@@ -234,7 +232,7 @@ static int spin_polls_itself(LLVMValueRef inst)
     }
 }
 
-/* Functions that poll for their caller: a loop may be around the call. */
+/* Returns 1 for functions that poll for their caller, which may have a loop around the call. */
 static int spin_function_polls(LLVMValueRef function, int depth)
 {
     if (!function || LLVMIsDeclaration(function) || depth > 4)
@@ -252,19 +250,19 @@ static int spin_is_poll(struct flow *f, LLVMValueRef inst)
         return spin_function_polls(mt_callee(inst), 0);
     if (!spin_polls_itself(inst))
         return 0;
-    if (LLVMGetInstructionOpcode(inst) == LLVMAtomicCmpXchg) { /* retry loop: expects what it read last */
+    if (LLVMGetInstructionOpcode(inst) == LLVMAtomicCmpXchg) { /* retry loop: expects its last read */
         struct search search = {.flow = f, .poll = inst};
         return !spin_depends(&search, LLVMGetOperand(inst, 1));
     }
     return 1;
 }
 
-/* Of the marked component with this header keeps the part that goes round through `latch`: blocks that reach
- * it without passing the header. */
+/* Keeps the part of the marked component with this header that goes round through `latch`: blocks that
+ * reach it without passing the header. */
 static void spin_keep_cycle(struct flow *f, unsigned header, unsigned latch)
 {
     spin_unmark(f, FORWARD | BACKWARD);
-    for (unsigned i = 0; i < f->cfg.n; i++) /* FORWARD: closed, here */
+    for (unsigned i = 0; i < f->cfg.n; i++) /* FORWARD means closed here */
         if (!(f->mark[i] & IN_LOOP) || i == header)
             f->mark[i] |= FORWARD;
     if (latch != header)
@@ -276,8 +274,8 @@ static void spin_keep_cycle(struct flow *f, unsigned header, unsigned latch)
             f->mark[i] &= (unsigned char)~IN_LOOP;
 }
 
-/* Is one of the loops around the instruction in block `at` left by what the instruction reads? From the
- * outermost loop inwards; loops that share a header are looked at one by one. */
+/* Returns 1 if one of the loops around the instruction in block `at` is left by the value it reads. From
+ * the outermost loop inwards; loops that share a header are tested one by one. */
 static int spin_spins(struct flow *f, unsigned at, LLVMValueRef inst)
 {
     memset(f->mark, 0, f->cfg.n);

@@ -1,5 +1,5 @@
-/* Functions and variables become those of an x86-64 module: linkage, attributes, values, and the builtins
- * that are linked in. */
+/* Makes functions and variables those of an x86-64 module: linkage, attributes, values, and linked
+ * builtins. */
 #include "lower.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <llvm-c/DebugInfo.h>
 #include <llvm-c/Linker.h>
 
-/* What the image has no use for: named metadata, lists of what to keep. */
+/* Removes metadata and lists of kept names, which the image does not need. */
 static void symbols_strip(LLVMModuleRef m)
 {
     static const char *const lists[] = {"llvm.used", "llvm.compiler.used", MT_CLANG_USED};
@@ -28,15 +28,15 @@ static void symbols_target(struct mt_unit *u, LLVMValueRef f)
     if (LLVMIsDeclaration(f))
         return;
     mt_set_image_cpu(u, f);
-    /* Frames larger than a page are touched page by page: what is too large for the stack faults in its guard
-     * page and not in another's memory. */
+    /* Frames larger than a page are touched page by page: an overflow faults in the guard page, not in
+     * another stack. */
     mt_set_text(u, f, "probe-stack", "inline-asm");
 }
 
-/* Everything but the image's one symbol is internal to it; calling conventions and target attributes are
+/* Makes everything but the image's one symbol internal; calling conventions and target attributes become
  * x86-64's. "Reads no memory", "does not synchronise" and the like were true of special registers and warp
- * operations as NVPTX sees them; here they would let the optimiser move reads of threadIdx
- * from one thread to another. */
+ * operations in NVPTX; here they would let the optimiser move reads of threadIdx from one thread to
+ * another. */
 void mt_lower_attributes(struct mt_lowering *l)
 {
     LLVMContextRef c = l->u->context;
@@ -73,7 +73,8 @@ void mt_lower_attributes(struct mt_lowering *l)
     }
 }
 
-/* Variables: constants can be written by the host; the empty objects behind threadIdx and co. get a body. */
+/* Handles variables: constants can be written by the host; the empty objects behind threadIdx and co. get
+ * a body. */
 void mt_lower_globals(struct mt_lowering *l)
 {
     for (LLVMValueRef g = LLVMGetFirstGlobal(l->module), next; g; g = next) {
@@ -118,8 +119,7 @@ void mt_lower_metadata(struct mt_lowering *l)
     symbols_strip(l->module);
 }
 
-/* Sites of one image are numbered from 0, which is all that is needed where its kernels
- * run no other image's functions. */
+/* Numbers the sites of one image from 0, which suffices if its kernels run no other image's functions. */
 void mt_lower_site_base(struct mt_lowering *l)
 {
     LLVMValueRef g = LLVMAddGlobal(l->module, l->i32, "__mt_site_base");
@@ -132,7 +132,8 @@ void mt_lower_site_base(struct mt_lowering *l)
 
 #define PRESERVE_ALL 15 /* llvm::CallingConv::PreserveAll, MT_KEPT in C */
 
-/* LLVM 19 saves the caller's vectors in such a function, and clears their upper halves when it returns. */
+/* Makes such a function preserve vectors: LLVM 19 saves the caller's, but clears their upper halves on
+ * return. */
 static void symbols_keep(struct mt_unit *u, LLVMValueRef f)
 {
     const char *features = u->options->cpu_features;
@@ -144,7 +145,7 @@ static void symbols_keep(struct mt_unit *u, LLVMValueRef f)
     mt_set_text(u, f, "target-features", text);
 }
 
-/* Links those builtins in that are used; what came with them is internal, too. */
+/* Links the builtins in use; their own functions become internal, too. */
 void mt_lower_builtins(struct mt_lowering *l)
 {
     LLVMModuleRef b = l->builtins;
@@ -173,8 +174,8 @@ void mt_lower_builtins(struct mt_lowering *l)
         symbols_keep(l->u, f);
 }
 
-/* A function that is not inlined and asks for the lanes beside it may be called from several branches; the
- * CPU device distinguishes those by the chain of callers, which frame pointers make readable. */
+/* Keeps frame pointers: a function that is not inlined and asks for the lanes beside it may be called from
+ * several branches, which the CPU device distinguishes by the chain of callers. */
 void mt_lower_frames(struct mt_lowering *l)
 {
     int any = 0;

@@ -1,16 +1,16 @@
-/* See mt_ways_apart in loops.h. A *way* is an edge from elsewhere to what lanes do between leaving a loop
- * and the place where all that leave it meet: out of the loop, or past it, as where LLVM has taken the loop's
- * first test out. NVIDIA's ptxas has lanes meet at the block where the ways of a branch come together
- * (BSYNC), but not at those that are reached from a loop's inside: what comes there by different ways, or in
- * different rounds, runs it apart. */
+/* See mt_ways_apart in loops.h. A *way* is an edge into the code between leaving a loop and the place
+ * where all leaving lanes meet: out of the loop, or past it, as where LLVM has removed the loop's first
+ * test. NVIDIA's ptxas makes lanes meet at the block where the ways of a branch join (BSYNC), but not at
+ * those reached from inside a loop: lanes that come there by different ways, or in different rounds, run
+ * it apart. */
 #include "loops.h"
 #include "reach.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_COPIED 600u /* instructions in copies, of a function */
+#define MOST_COPIED 600u /* maximum instructions in copies, per function */
 #define MOST_ROUNDS 32u
-#define DEEP 4u /* of calls that are looked into */
+#define DEEP 4u /* maximum depth of calls examined */
 
 struct way {
     LLVMBasicBlockRef from;
@@ -21,20 +21,20 @@ struct ways {
     struct mt_lowering *l;
     LLVMValueRef function;
     struct mt_loop_shape shape;
-    unsigned char *region, *mine, *taken; /* by block: on a way out; of this way; of one before */
+    unsigned char *region, *mine, *taken; /* per block: on a way out; on this way; on an earlier one */
     struct way *way;
-    unsigned nways, copied, ntogether; /* the first of them have the code as it is */
-    int kernel, left;                  /* left: ways that have no code of their own */
+    unsigned nways, copied, ntogether; /* the first `ntogether` ways use the original code */
+    int kernel, left;                  /* left: number of ways without code of their own */
 };
 
-/* ---- what is asked of code ---- */
+/* ---- properties of code ---- */
 
 static int ways_is_record(const char *name)
 {
     return mt_starts(name, "__mt_access_");
 }
 
-/* Does the instruction access memory with a record, as far as can be seen? */
+/* Returns 1 if the instruction visibly accesses memory with a record. */
 static int ways_accesses(LLVMValueRef inst)
 {
     if (!LLVMIsACallInst(inst) || LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
@@ -44,7 +44,7 @@ static int ways_accesses(LLVMValueRef inst)
            !(LLVMGetIntrinsicID(callee) || mt_starts(mt_name(callee), "mt"));
 }
 
-/* May there be two of this call? Not of those at which lanes wait for one another. */
+/* Returns 1 if this call may be copied, as lanes do not wait for one another in it. */
 static int ways_may_copy_call(LLVMValueRef inst, unsigned depth)
 {
     static const char *const waits[] = {"bar",     "shfl",   "vote",  "match", "redux", "sync",
@@ -76,7 +76,7 @@ static int ways_may_copy(LLVMValueRef inst)
     return op != LLVMAlloca && op != LLVMInvoke && op != LLVMCallBr && op != LLVMIndirectBr;
 }
 
-/* Is the value surely the same in all lanes of a warp? */
+/* Returns 1 if the value is surely the same in all lanes of a warp. */
 static int ways_is_uniform(const struct ways *w, LLVMValueRef value, unsigned depth)
 {
     if (LLVMIsAConstant(value) || (w->kernel && LLVMIsAArgument(value)))
@@ -95,7 +95,7 @@ static int ways_is_uniform(const struct ways *w, LLVMValueRef value, unsigned de
     return 1;
 }
 
-/* Do all lanes go past loop l here, or none, as where it has no iteration? */
+/* Returns 1 if all lanes go past loop l here, or none does, as where it has no iteration. */
 static int ways_go_together(const struct ways *w, unsigned l, unsigned b)
 {
     LLVMValueRef end = LLVMGetBasicBlockTerminator(w->shape.block[b].block);
@@ -116,7 +116,7 @@ static unsigned ways_successors(const struct ways *w, unsigned b)
     return LLVMGetNumSuccessors(LLVMGetBasicBlockTerminator(w->shape.block[b].block));
 }
 
-/* w->way: the edges into the region, each once; first those that all lanes take or none. */
+/* Fills in w->way, the edges into the region, once each; first those that all lanes take or none. */
 static void ways_find_some(struct ways *w, unsigned l, int together)
 {
     for (unsigned b = 0; b < w->shape.nblocks; b++) {
@@ -140,7 +140,7 @@ static void ways_find(struct ways *w, unsigned l)
     ways_find_some(w, l, 0);
 }
 
-/* w->mine: the region's blocks that are reached from `to`. */
+/* Marks in w->mine the region's blocks reachable from `to`. */
 static void ways_reach(struct ways *w, unsigned to)
 {
     memset(w->mine, 0, w->shape.nblocks);
@@ -156,7 +156,7 @@ static void ways_reach(struct ways *w, unsigned to)
     }
 }
 
-/* Does this way come to accesses that one before it comes to? */
+/* Returns 1 if this way reaches accesses that an earlier one reaches. */
 static int ways_shares(const struct ways *w)
 {
     for (unsigned b = 0; b < w->shape.nblocks; b++)
@@ -174,7 +174,7 @@ static int ways_is_mine(const struct ways *w, LLVMBasicBlockRef block)
     return b < w->shape.nblocks && w->mine[b];
 }
 
-/* Is the value used in these blocks alone, but for phis that they lead to? */
+/* Returns 1 if the value is used in these blocks only, or by phis after them. */
 static int ways_is_closed(const struct ways *w, LLVMValueRef value)
 {
     for (LLVMUseRef use = LLVMGetFirstUse(value); use; use = LLVMGetNextUse(use)) {
@@ -190,7 +190,7 @@ static int ways_is_closed(const struct ways *w, LLVMValueRef value)
     return 1;
 }
 
-/* How many instructions a copy has; 0: there can be none. */
+/* Returns the number of instructions of a copy; 0: impossible. */
 static unsigned ways_size(const struct ways *w)
 {
     unsigned n = 0;
@@ -205,7 +205,7 @@ static unsigned ways_size(const struct ways *w)
 /* ---- copies ---- */
 
 struct copy {
-    LLVMValueRef *old, *made; /* instructions and blocks, and what stands for them */
+    LLVMValueRef *old, *made; /* instructions and blocks, and their copies */
     unsigned n;
 };
 
@@ -228,7 +228,7 @@ static void copy_add(struct copy *c, LLVMValueRef old, LLVMValueRef made)
     c->made[c->n++] = made;
 }
 
-/* The instructions as they are, phis without values. */
+/* Copies the instructions, with phis without values. */
 static void ways_copy_block(struct ways *w, struct copy *c, LLVMBasicBlockRef block)
 {
     LLVMPositionBuilderAtEnd(w->l->builder, copy_of_block(c, block));
@@ -244,7 +244,7 @@ static void ways_copy_block(struct ways *w, struct copy *c, LLVMBasicBlockRef bl
     }
 }
 
-/* Values and blocks of the copy in the place of the old ones. */
+/* Replaces values and blocks by their copies. */
 static void ways_copy_operands(struct ways *w, const struct copy *c, LLVMBasicBlockRef block,
                                const struct way *way)
 {
@@ -269,7 +269,7 @@ static void ways_copy_operands(struct ways *w, const struct copy *c, LLVMBasicBl
     }
 }
 
-/* Phis that these blocks lead to. */
+/* Updates phis after these blocks. */
 static void ways_copy_leave(const struct ways *w, const struct copy *c, LLVMBasicBlockRef block)
 {
     LLVMValueRef end = LLVMGetBasicBlockTerminator(block);
@@ -287,7 +287,7 @@ static void ways_copy_leave(const struct ways *w, const struct copy *c, LLVMBasi
     }
 }
 
-/* The phi without what comes from this block. */
+/* Removes this block's value from the phi. */
 static void ways_forget(struct ways *w, LLVMValueRef phi, LLVMBasicBlockRef from)
 {
     LLVMPositionBuilderBefore(w->l->builder, phi);
@@ -302,7 +302,7 @@ static void ways_forget(struct ways *w, LLVMValueRef phi, LLVMBasicBlockRef from
     LLVMInstructionEraseFromParent(phi);
 }
 
-/* The way leads to the copy. */
+/* Redirects the way to the copy. */
 static void ways_turn(struct ways *w, const struct copy *c, const struct way *way)
 {
     LLVMBasicBlockRef old = w->shape.block[way->to].block;
@@ -316,7 +316,7 @@ static void ways_turn(struct ways *w, const struct copy *c, const struct way *wa
     }
 }
 
-/* 0, or -1: no memory. */
+/* Returns 0, or -1 without memory. */
 static int ways_copy(struct ways *w, const struct way *way, unsigned size)
 {
     struct copy c = {0};
@@ -346,7 +346,7 @@ static int ways_copy(struct ways *w, const struct way *way, unsigned size)
     return rc;
 }
 
-/* Ways out of a loop, and past it. Returns how many copies it has made. */
+/* Handles ways out of a loop, and past it. Returns the number of copies made. */
 static unsigned ways_of_loop(struct ways *w, unsigned loop)
 {
     unsigned made = 0;
@@ -370,7 +370,7 @@ static unsigned ways_of_loop(struct ways *w, unsigned loop)
     return made;
 }
 
-/* All ways, as the code is now. Returns how many copies it has made. */
+/* Handles all ways of the present code. Returns the number of copies made. */
 static unsigned ways_round(struct ways *w)
 {
     unsigned made = 0, edges = 1;
@@ -392,7 +392,7 @@ static unsigned ways_round(struct ways *w)
     return made;
 }
 
-/* Does what is reached make records? */
+/* Returns 1 if code reachable from the function records. */
 static int ways_records(struct mt_lowering *l, LLVMValueRef function)
 {
     struct mt_reach reach = {0};
@@ -404,7 +404,7 @@ static int ways_records(struct mt_lowering *l, LLVMValueRef function)
     return found;
 }
 
-/* Kernels that come to a function of which some lanes cannot be told apart say so. */
+/* Marks kernels that call a function in which some lanes cannot be told apart. */
 static void ways_part(struct mt_lowering *l, LLVMValueRef function)
 {
     for (unsigned k = 0; k < l->u->nkernels && ways_records(l, function); k++) {
@@ -437,7 +437,7 @@ static int ways_is_kernel(const struct mt_lowering *l, LLVMValueRef f)
     return 0;
 }
 
-/* As the code is before LLVM puts its own copies together again. */
+/* Runs before LLVM merges equal code of its own. */
 void mt_lower_ways(struct mt_lowering *l)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))

@@ -1,9 +1,7 @@
-/* What an instruction of NVPTX IR does to memory, and in which address space.
- *
- * Address spaces of NVPTX: 0 generic, 1 global, 3 shared, 4 constant, 5 local, 101 parameter. A generic
- * pointer is followed to what it is based on; what cannot be proven is tested at run time. A kernel's pointer
- * parameters, and pointers loaded from its by-value parameters, are global: the CUDA ABI says so, and LLVM's
- * own NVPTXLowerArgs relies on it. */
+/* Memory accesses of an NVPTX IR instruction, with their address space. Address spaces of NVPTX: 0
+ * generic, 1 global, 3 shared, 4 constant, 5 local, 101 parameter. A generic pointer is traced to its
+ * base; unproven cases are tested at run time. A kernel's pointer parameters, and pointers loaded from its
+ * by-value parameters, are global: the CUDA ABI says so, and LLVM's own NVPTXLowerArgs relies on it. */
 #include "trace.h"
 #include "ptx/asm/asm.h"
 #include <stdio.h>
@@ -25,7 +23,7 @@ static enum mt_space of_address_space(unsigned as)
     return as < sizeof known / sizeof *known ? known[as] : MT_SPACE_OTHER;
 }
 
-/* Join of two paths: NONE (no information: undef, null, a cycle) gives way. */
+/* Joins two paths: NONE (no information: undef, null, a cycle) yields to the other. */
 static enum mt_space access_join(enum mt_space a, enum mt_space b)
 {
     if (a == MT_SPACE_NONE)
@@ -49,7 +47,7 @@ static int is_kernel_argument(struct mt_unit *u, LLVMValueRef argument, int *byv
 
 static enum mt_space access_walk(struct walk *w, LLVMValueRef v);
 
-/* One of several: of a phi or a select. */
+/* Handles a phi or select, one of several values. */
 static enum mt_space access_walk_joined(struct walk *w, LLVMValueRef v)
 {
     enum mt_space s = MT_SPACE_NONE;
@@ -59,7 +57,7 @@ static enum mt_space access_walk_joined(struct walk *w, LLVMValueRef v)
     return s;
 }
 
-/* An address as a number: what is added to one of a known space leads to the same. */
+/* Handles an address as a number: an offset from one of a known space stays in it. */
 static enum mt_space access_walk_number(struct walk *w, LLVMValueRef v)
 {
     enum mt_space a, b;
@@ -118,7 +116,7 @@ static enum mt_space access_walk(struct walk *w, LLVMValueRef v)
     case LLVMSelect:
     case LLVMPHI:
         return access_walk_joined(w, v);
-    case LLVMLoad: { /* a pointer out of a kernel's by-value parameter */
+    case LLVMLoad: { /* a pointer from a kernel's by-value parameter */
         LLVMValueRef base = mt_base_of(LLVMGetOperand(v, 0));
         int byval;
         if (LLVMIsAArgument(base) && is_kernel_argument(w->u, base, &byval) && byval)
@@ -155,8 +153,8 @@ static int access_one(struct mt_unit *u, struct mt_access *a, enum mt_access_typ
     return mt_space_is_recorded(u, a->space) && size != 0;
 }
 
-/* For messages. Textures and surfaces have no addresses;
- * the instructions come from the toolchain's headers. */
+/* Returns a name for messages. Textures and surfaces have no addresses; the instructions come from the
+ * toolchain's headers. */
 static const char *kind_of_asm(const char *body)
 {
     return strstr(body, "tex.") || strstr(body, "tld4.") ? "texture read"
@@ -185,7 +183,7 @@ static int of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_
     }
     for (int i = 0; i < found; i++) {
         struct mt_access *a = &out[n];
-        if (raw[i].argument < 0) { /* address made inside the asm: no value to record */
+        if (raw[i].argument < 0) { /* address computed inside the asm: no value to record */
             *what = "inline asm with an address computed inside it";
             return -1;
         }
@@ -213,7 +211,7 @@ static int of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_
     return n;
 }
 
-/* On the shared side of inline asm; the same as of_asm. */
+/* Lists the shared memory accesses of inline asm, as of_asm. */
 int mt_shared_accesses_of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_MAX_ACCESSES])
 {
     struct mt_asm_access raw[MT_MAX_ACCESSES];

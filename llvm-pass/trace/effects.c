@@ -1,7 +1,7 @@
-/* What inline assembly does to memory, said to LLVM. Clang takes asm without `volatile` and without a
- * "memory" clobber for a function of its operands: LLVM then drops an atomic whose result nobody uses, makes
- * one of two, and reads a word once that others write meanwhile. nvcc does none of the latter two, and where
- * its atomics are instructions of their own (atomicAdd of float2), clang's headers have such asm. */
+/* Tells LLVM the memory effects of inline assembly. Clang takes asm without `volatile` and without a
+ * "memory" clobber for a function of its operands: LLVM then drops an atomic with an unused result, merges
+ * two into one, and reads once a word that others write meanwhile. nvcc does neither of the latter two,
+ * and clang's headers have such asm for nvcc's separate atomic instructions (atomicAdd of float2). */
 #include "ptx/asm/asm.h"
 #include "trace.h"
 #include <stdio.h>
@@ -19,7 +19,7 @@ static enum mt_asm_effect effects_of(LLVMValueRef call)
     return e;
 }
 
-/* Is it asm that LLVM takes for a function of its operands? */
+/* Returns 1 for asm that LLVM takes for a function of its operands. */
 static int effects_are_hidden(LLVMValueRef inst)
 {
     LLVMValueRef asm_value = LLVMIsACallInst(inst) ? LLVMIsAInlineAsm(LLVMGetCalledValue(inst)) : NULL;
@@ -28,7 +28,7 @@ static int effects_are_hidden(LLVMValueRef inst)
            !strstr(LLVMGetInlineAsmConstraintString(asm_value, &length), "~{memory}");
 }
 
-/* The same asm, with a side effect or with memory among what it may read. */
+/* Returns the same asm with a side effect, or marked as reading memory. */
 static LLVMValueRef effects_add(LLVMValueRef old, enum mt_asm_effect effect)
 {
     size_t text_length, length;
@@ -73,7 +73,7 @@ void mt_drop_unused_asm(LLVMModuleRef module)
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
         unsigned n;
         LLVMValueRef *list = mt_instructions(f, &n);
-        for (unsigned i = n; list && i-- > 0;) /* the users of a result come after it */
+        for (unsigned i = n; list && i-- > 0;) /* users of a result come after it */
             if (LLVMIsACallInst(list[i]) && LLVMIsAInlineAsm(LLVMGetCalledValue(list[i])) &&
                 !LLVMGetFirstUse(list[i]) && mt_shim_asm_only_reads(list[i]))
                 LLVMInstructionEraseFromParent(list[i]);

@@ -1,11 +1,11 @@
-/* Source facts: kernels from nvvm.annotations, what the AST side wrote from llvm.global.annotations. */
+/* Source facts: kernels from nvvm.annotations, the AST side's entries from llvm.global.annotations. */
 #include "trace.h"
 #include "unit/pass.h"
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* `function` is NULL when optimisation has removed it. */
+/* `function` is NULL if optimisation has removed it. */
 static struct mt_facts *facts_for(struct mt_unit *u, const char *name, LLVMValueRef function)
 {
     for (unsigned i = 0; i < u->nfacts; i++)
@@ -39,7 +39,7 @@ struct mt_kernel *mt_unit_kernel(struct mt_unit *u, LLVMValueRef function)
 {
     for (unsigned i = 0; i < u->nkernels; i++)
         if (u->kernels[i].function == function || !strcmp(u->kernels[i].name, mt_name(function)))
-            return &u->kernels[i]; /* by name: also the clone's */
+            return &u->kernels[i]; /* by name: also for the clone */
     return NULL;
 }
 
@@ -84,7 +84,7 @@ static void read_facts(struct mt_unit *u, const char *name, LLVMValueRef functio
     free(word);
 }
 
-/* Takes our entries out, hands each to `taken`, and leaves those of others. Returns how many there were. */
+/* Removes our entries, hands each to `taken`, and leaves those of others. Returns their number. */
 static int take_annotations(LLVMModuleRef module,
                             void (*taken)(void *, LLVMValueRef function, const char *text, size_t length),
                             void *arg)
@@ -122,10 +122,10 @@ static int take_annotations(LLVMModuleRef module,
     return n - kept;
 }
 
-/* llvm.global.annotations refers to functions: none of them could be inlined for good, lose an unused
- * parameter or be removed, and the program would be compiled to other code than without us. So early in the
- * pipeline they become metadata that names functions by text, and device code is optimised as if they had
- * never been there. */
+/* llvm.global.annotations refers to functions, which would keep them from being inlined for good, losing
+ * an unused parameter or being removed: the program would be compiled differently than without us. So
+ * early in the pipeline the entries become metadata that names functions by text, and device code is
+ * optimised as if they did not exist. */
 #define FACTS_METADATA "memtrace.facts"
 
 static void keep_as_metadata(void *module, LLVMValueRef function, const char *text, size_t length)
@@ -139,8 +139,8 @@ static void keep_as_metadata(void *module, LLVMValueRef function, const char *te
     mt_name_params(function, text, length);
 }
 
-/* LLVM may leave out a malloc, and say that it succeeded. nvcc calls it: the heap of kernels is small, and
- * what is stored there is traced. */
+/* Keeps malloc calls: LLVM may remove one and assume that it succeeded. nvcc calls it, the heap of kernels
+ * is small, and stores to it are traced. */
 static int facts_keep_malloc(LLVMModuleRef module)
 {
     LLVMValueRef f = LLVMGetNamedFunction(module, "malloc");
@@ -198,7 +198,7 @@ static void read_metadata(struct mt_unit *u)
     mt_shim_erase_named_metadata(u->module, FACTS_METADATA);
 }
 
-/* Annotations held on to functions that inlining had made superfluous: remove those now. */
+/* Removes functions made superfluous by inlining that only annotations kept. */
 static void drop_unused(struct mt_unit *u)
 {
     for (unsigned i = 0; i < u->nfacts; i++) {
@@ -293,7 +293,7 @@ static void read_kernels(struct mt_unit *u)
 void mt_unit_read_facts(struct mt_unit *u)
 {
     read_metadata(u);
-    take_annotations(u->module, read_taken, u); /* of modules that no early pass has seen */
+    take_annotations(u->module, read_taken, u); /* of modules without an early pass */
     drop_unused(u);
     read_kernels(u);
 }

@@ -1,5 +1,5 @@
-/* Puts a record call before each access to global memory (and, with the option spaces, to others), and gives
- * each kernel its hidden parameter. */
+/* Puts a record call before each access to global memory (with the option spaces, also to others), and
+ * gives each kernel its hidden parameter. */
 #include "trace.h"
 #include "ptx/asm/asm.h"
 #include "tensor.h"
@@ -28,8 +28,7 @@ static LLVMValueRef as_pointer(struct tracer *t, const struct mt_access *a)
 {
     LLVMValueRef p = a->pointer;
     LLVMTypeRef type = LLVMTypeOf(p);
-    unsigned as =
-        a->space == MT_SPACE_SHARED ? 3 : 0; /* what asm has as an address is none of this process */
+    unsigned as = a->space == MT_SPACE_SHARED ? 3 : 0; /* an address of asm is a number */
     if (LLVMGetTypeKind(type) == LLVMIntegerTypeKind) {
         p = LLVMBuildIntToPtr(t->builder, LLVMBuildZExtOrBitCast(t->builder, p, t->i64, ""),
                               LLVMPointerTypeInContext(t->u->context, as), "");
@@ -44,9 +43,8 @@ static LLVMValueRef as_pointer(struct tracer *t, const struct mt_access *a)
     return p;
 }
 
-/* The alignment without which the access faults on a GPU: what the code says it has, as far as one
- * instruction of that size needs it. Code that says less is split by the back end. 0:
- * not known (inline asm, blocks). */
+/* Returns the alignment without which the access faults on a GPU: that of the code, as far as one
+ * instruction of the size needs it. The back end splits code with less. 0: unknown (inline asm, blocks). */
 static uint32_t needed_alignment(LLVMValueRef inst, uint32_t size)
 {
     LLVMOpcode op = LLVMGetInstructionOpcode(inst);
@@ -57,7 +55,7 @@ static uint32_t needed_alignment(LLVMValueRef inst, uint32_t size)
     return align < 16 ? align : 16;
 }
 
-/* i32, not 0: the lane is one of the first `lanes`. */
+/* Returns an i32, not 0 if the lane is one of the first `lanes`. */
 static LLVMValueRef instrument_is_lane(struct tracer *t, unsigned lanes)
 {
     static const char name[] = "llvm.nvvm.read.ptx.sreg.laneid";
@@ -115,7 +113,7 @@ static void instrument_record(struct tracer *t, LLVMValueRef inst, const struct 
     }
 }
 
-/* An object's address with MT_MBARRIER_… in its lower bits. *name: whose record it is. */
+/* Returns an object's address with MT_MBARRIER_… in its lower bits. *name: name of the record function. */
 static LLVMValueRef sync_object(struct tracer *t, const struct mt_sync *s, const char **name)
 {
     struct mt_access at = {.pointer = s->what, .offset = s->offset, .space = MT_SPACE_SHARED};
@@ -130,7 +128,7 @@ static LLVMValueRef sync_object(struct tracer *t, const struct mt_sync *s, const
     return flags ? LLVMBuildGEP2(t->builder, mt_type_int(t->u, 8), p, &flags, 1, "") : p;
 }
 
-/* i64: `size` if the wait is over, else 0. */
+/* Returns an i64: `size` if the wait is over, else 0. */
 static LLVMValueRef sync_size(struct tracer *t, const struct mt_sync *s, LLVMValueRef inst)
 {
     LLVMValueRef over = inst;
@@ -194,7 +192,7 @@ static int record_warp(struct tracer *t, LLVMValueRef inst)
     return 1;
 }
 
-/* ---- structs that a call passes as they lie in memory ---- */
+/* ---- structs passed in memory ---- */
 
 struct passed {
     struct tracer *t;
@@ -210,7 +208,7 @@ static void passed_part(void *ctx, uint64_t offset, uint32_t size)
     instrument_record(p->t, p->call, &p->access);
 }
 
-/* What is passed twice is loaded once. */
+/* Returns 1 for a struct passed twice, which is loaded once. */
 static int instrument_is_passed_again(LLVMValueRef call, unsigned param, LLVMTypeRef type)
 {
     for (unsigned i = 0; i < param; i++)
@@ -234,7 +232,7 @@ static void record_arguments(struct tracer *t, LLVMValueRef inst)
     }
 }
 
-/* What inline asm does to shared memory. */
+/* Records the shared memory accesses of inline asm. */
 static void instrument_asm_shared(struct tracer *t, LLVMValueRef inst)
 {
     struct mt_access access[MT_MAX_ACCESSES];
@@ -265,7 +263,7 @@ static void instrument_function(struct tracer *t, LLVMValueRef function)
         for (int j = 0; j < count; j++)
             if (instrument_wants(t, access[j].op))
                 instrument_record(t, list[i], &access[j]);
-        instrument_sync(t, list[i]); /* the next site is that of a copy's access of shared memory */
+        instrument_sync(t, list[i]); /* the next site is the one of a copy's access to shared memory */
         LLVMPositionBuilderBefore(t->builder, list[i]);
         if (count < 0 && !record_warp(t, list[i]))
             instrument_untraced(t, list[i], what);
@@ -320,14 +318,14 @@ static void add_hidden_parameter(struct mt_unit *u, struct mt_kernel *k)
     for (unsigned i = 0; i < u->nfacts; i++)
         if (u->facts[i].function == old)
             u->facts[i].function = new;
-    /* NVPTX remembers by address which functions are kernels: another function at this one's would be one. */
+    /* NVPTX remembers kernels by address: another function at this address would be one. */
     mt_shim_detach_function(old);
     LLVMSetValueName2(new, k->name, strlen(k->name));
     k->function = new;
 }
 
-/* A function that records writes memory, whatever LLVM had found out about it and its calls: without this,
- * two calls of a pure helper could still be merged into one after this pass. */
+/* Removes attributes of functions that record, and thus write memory, whatever LLVM had found out about
+ * them and their calls: otherwise two calls of a pure helper could still be merged after this pass. */
 void mt_forget_purity(LLVMModuleRef module)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
@@ -373,8 +371,8 @@ static int inline_calls_of(LLVMValueRef f)
     return done;
 }
 
-/* In unoptimised code atomicAdd and its like are functions of the toolchain's headers, some calling others:
- * inlined here, their accesses have the place of the user's call. */
+/* Inlines wrappers: in unoptimised code atomicAdd and the like are functions of the toolchain's headers,
+ * some calling others; inlined here, their accesses get the location of the user's call. */
 static void inline_wrappers(struct mt_unit *u)
 {
     for (int round = 0, changed = 1; changed && round < 8; round++) {

@@ -1,8 +1,7 @@
-/* Names of the source for what an access is based on. A wrong name is worse than none: where several things
- * may be meant, or it is not clear which, there is no name.
- *
- * The AST side lists a function's parameters, `this` included. Optimisation drops parameters and splits them,
- * so the names are tied to them before, as attributes, which stay with a parameter wherever it goes. */
+/* Source names for the base of an access. A wrong name is worse than none: if several are possible, or it
+ * is unclear which, there is no name. The AST side lists a function's parameters, `this` included.
+ * Optimisation drops and splits parameters, so the names are attached to them before, as attributes, which
+ * stay with a parameter wherever it goes. */
 #include "trace.h"
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +26,8 @@ LLVMValueRef mt_base_of(LLVMValueRef v)
     }
 }
 
-/* Where the list of names begins in an annotation of a function (clang-plugin/facts.cpp); NULL: in none. */
+/* Returns the start of the list of names in an annotation of a function (clang-plugin/facts.cpp); NULL:
+ * there is none. */
 static const char *names_list(const char *text, const char *end)
 {
     static const char kernel[] = MT_ANNOTATION "kernel\t", device[] = MT_ANNOTATION "device\t";
@@ -61,8 +61,8 @@ void mt_name_params(LLVMValueRef function, const char *text, size_t length)
     const char *end = memchr(text, 0, length), *list = names_list(text, end ? end : text + length);
     end = end ? end : text + length;
     unsigned first = (unsigned)names_returns_through(function), n = list ? names_count(list, end) : 0;
-    /* Constructors of classes with virtual bases have one more,
-     * and there may be others that the source lacks. */
+    /* Constructors of classes with virtual bases have one more, and there may be others that the source
+     * lacks. */
     if (!n || first + n != LLVMCountParams(function))
         return;
     LLVMContextRef c = LLVMGetTypeContext(LLVMTypeOf(function));
@@ -97,8 +97,8 @@ char *mt_param_name(LLVMValueRef param)
         const char *name = LLVMGetStringAttributeValue(a, &length);
         return strndup(name, length);
     }
-    /* Functions of system headers have no annotation; LLVM's own names for parts of
-     * a parameter have a dot. */
+    /* Functions of system headers have no annotation; LLVM's own names for parts of a parameter have a
+     * dot. */
     const char *name = mt_name(param);
     return *name && !strchr(name, '.') ? strdup(name) : NULL;
 }
@@ -106,8 +106,8 @@ char *mt_param_name(LLVMValueRef param)
 struct naming {
     LLVMValueRef seen[MAX_SEEN];
     unsigned nseen;
-    char *name;  /* of all that was found so far */
-    int unclear; /* there is something else, too */
+    char *name;  /* common name of all found so far */
+    int unclear; /* 1: there is something else, too */
 };
 
 static void naming_found(struct naming *w, char *name)
@@ -121,16 +121,16 @@ static void naming_found(struct naming *w, char *name)
     }
 }
 
-/* Unoptimised code keeps variables in memory of the stack: a pointer's worth of it. */
+/* A variable that unoptimised code keeps in stack memory: the size of a pointer. */
 struct slot {
-    LLVMValueRef memory; /* an alloca, which may be a function's whole frame */
+    LLVMValueRef memory; /* an alloca, perhaps a function's whole frame */
     uint64_t at;
     LLVMValueRef stored[MAX_SEEN];
     unsigned n;
 };
 #define SLOT_BYTES 8
 
-/* How far the address is behind what it is made of; -1: not known. */
+/* Returns the distance of the address from its base; -1: unknown. */
 static int64_t slot_step(LLVMValueRef address)
 {
     LLVMOpcode op = mt_opcode(address);
@@ -144,8 +144,9 @@ static int64_t slot_step(LLVMValueRef address)
     return !by || LLVMConstIntGetSExtValue(by) < 0 ? -1 : LLVMConstIntGetSExtValue(by);
 }
 
-/* What is stored into the slot by way of this pointer, which is `at` behind the memory's beginning. 0: others
- * may write to it, too. Where an address leaves that lies behind the slot, it is another variable's. */
+/* Finds the value stored into the slot through this pointer, which is `at` bytes into the memory. Returns
+ * 0 if others may write to it, too. An address that escapes from behind the slot belongs to another
+ * variable. */
 static int slot_uses(struct slot *s, LLVMValueRef address, uint64_t at, LLVMTargetDataRef layout)
 {
     for (LLVMUseRef use = LLVMGetFirstUse(address); use; use = LLVMGetNextUse(use)) {
@@ -188,7 +189,7 @@ static int slot_find(struct slot *s, LLVMValueRef pointer)
     return slot_uses(s, s->memory, 0, LLVMGetModuleDataLayout(m));
 }
 
-/* The parameter that a value is: itself, or out of the slot that holds nothing else. */
+/* Returns the parameter that a value is: itself, or from a slot that holds nothing else. */
 static LLVMValueRef naming_param(LLVMValueRef v)
 {
     struct slot s;
@@ -203,7 +204,8 @@ static LLVMValueRef naming_param(LLVMValueRef v)
 
 static void naming_walk(struct naming *w, LLVMValueRef v);
 
-/* A pointer out of memory: of a variable, or a member of what a parameter points to, which lends its name. */
+/* Names a pointer loaded from memory: from a variable, or a member of a parameter's object, whose name it
+ * takes. */
 static void naming_load(struct naming *w, LLVMValueRef load)
 {
     LLVMValueRef from = LLVMGetOperand(load, 0), param;
@@ -230,15 +232,15 @@ static void naming_walk(struct naming *w, LLVMValueRef v)
         return;
     }
     w->seen[w->nseen++] = v;
-    if (LLVMIsAGlobalVariable(
-            v)) /* a private one is a constant of clang's: a string, what a local variable begins with */
+    if (LLVMIsAGlobalVariable(v)) /* a private variable is a constant of clang's: a string, or a local
+                                   * variable's initial value */
         naming_found(w, LLVMGetLinkage(v) == LLVMPrivateLinkage ? NULL : mt_shim_demangle(mt_name(v), 0));
     else if (LLVMIsAArgument(v))
         naming_found(w, mt_param_name(v));
     else if (mt_opcode(v) == LLVMIntToPtr || mt_opcode(v) == LLVMPtrToInt ||
              slot_step(v) > 0) /* addresses are numbers in PTX */
         naming_walk(w, LLVMGetOperand(v, 0));
-    else if (LLVMIsAPHINode(v)) /* a pointer that walks, or one of several */
+    else if (LLVMIsAPHINode(v)) /* a pointer that advances, or one of several */
         for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++)
             naming_walk(w, LLVMGetIncomingValue(v, i));
     else if (LLVMIsASelectInst(v)) {

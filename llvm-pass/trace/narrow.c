@@ -1,6 +1,6 @@
-/* Parameters of kernels that LLVM 19 reads where they are not: 16 bits for each element of a vector of two
- * bytes, and a byte for each of a vector of bools, where the host passes bytes and bits. Before it can, they
- * become integers of the same bytes. */
+/* Works around kernel parameters that LLVM 19 reads wrongly: 16 bits for each element of a vector of two
+ * bytes, and a byte for each element of a vector of bools, where the host passes bytes and bits. Before
+ * that they become integers of the same bytes. */
 #include "trace.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static unsigned narrow_bits(LLVMTypeRef type)
     return LLVMGetIntTypeWidth(LLVMGetElementType(type)) * LLVMGetVectorSize(type);
 }
 
-/* As it is passed. */
+/* Returns the integer type as passed. */
 static LLVMTypeRef narrow_integer(LLVMTypeRef type)
 {
     unsigned all = 8;

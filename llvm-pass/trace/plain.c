@@ -1,7 +1,7 @@
-/* Copies of functions without record calls: of each function that can reach one by plain calls. Functions
- * whose address is taken stay as they are, so that pointers to them compare as before; called by pointer they
- * record, into a buffer that nobody reads or with no context. So do functions of other files (-fgpu-rdc), and
- * weak ones, which another file's may replace. */
+/* Copies without record calls of each function that can reach one by plain calls. Functions whose address
+ * is taken are not changed, so that pointers to them compare as before; called by pointer they record into
+ * a buffer that is never read, or without a context. So do functions of other files (-fgpu-rdc), and weak
+ * ones, which another file's may replace. */
 #include "plain.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>

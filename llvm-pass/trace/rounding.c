@@ -1,6 +1,6 @@
-/* LLVM 19 takes the conversions of integers to floating point that round towards zero (llvm.nvvm.i2f.rz and
- * the like) for those that round to nearest. Before it can, they become conversions that round down, or up
- * for negative numbers. */
+/* Works around a bug in LLVM 19, which takes integer to floating-point conversions that round towards zero
+ * (llvm.nvvm.i2f.rz and the like) for those that round to nearest. Before that they become conversions
+ * that round down, or up for negative numbers. */
 #include "trace.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static void rounding_replace(LLVMBuilderRef b, LLVMValueRef call, const char *na
     LLVMInstructionEraseFromParent(call);
 }
 
-/* clang 19's headers give redux.sync its mask as the value and its value as the mask. */
+/* Swaps the operands of redux.sync: clang 19's headers pass its mask as the value and its value as the
+ * mask. */
 static int rounding_swap_masks(LLVMModuleRef module)
 {
     int changed = 0;

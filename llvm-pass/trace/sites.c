@@ -1,5 +1,5 @@
-/* The site table (one entry per traced access in the code) and the note table (accesses that have no record,
- * code that the CPU device cannot run), and whether a source place is to be traced at all. */
+/* The site table (one entry per traced access in the code), the note table (accesses without a record,
+ * code that the CPU device cannot run), and the choice of source locations to trace. */
 #include "trace.h"
 #include "ptx/module/module.h"
 #include "memtrace/grow.h"
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the expression says where the pointer does not, or more of it: `grid.cells` for `grid`, a member for
- * `this`. */
+/* Returns the expression's name if the pointer has none, or a longer one: `grid.cells` for `grid`, a
+ * member for `this`. */
 static char *sites_variable(const struct mt_source_location *place, uint32_t op, uint32_t size,
                             char *variable)
 {
@@ -26,7 +26,7 @@ static char *sites_variable(const struct mt_source_location *place, uint32_t op,
     return strdup(name ? name : "");
 }
 
-/* Of PTX that is left as it is. */
+/* Handles PTX that stays asm. */
 static uint32_t sites_strong_asm(LLVMValueRef text)
 {
     static const char *const words[] = {".relaxed", ".volatile", ".acquire", ".release", ".mmio"};
@@ -38,7 +38,8 @@ static uint32_t sites_strong_asm(LLVMValueRef text)
     return 0;
 }
 
-/* Volatile in our own IR alone, so that it stays one access, is no word of the program's. */
+/* Returns the strength; an access that is volatile only in our own IR, to stay one access, is not volatile
+ * in the program. */
 static uint32_t sites_strong(LLVMValueRef inst)
 {
     if (LLVMIsACallInst(inst) && LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
@@ -101,7 +102,7 @@ static int same_file(const char *a, const char *b)
 {
     if (!strcmp(a, b))
         return 1;
-    /* one may be relative: compare by whole trailing components */
+    /* One may be relative: compare whole trailing components. */
     size_t na = strlen(a), nb = strlen(b);
     const char *lo = na > nb ? a : b, *sh = na > nb ? b : a;
     size_t nl = na > nb ? na : nb, ns = na > nb ? nb : na;

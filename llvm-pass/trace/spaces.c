@@ -1,5 +1,5 @@
-/* Shared and local memory, and what orders accesses there (option spaces). The CPU device's side:
- * runtime/cpu/builtins/access.c; the GPU's: llvm-pass/gpu/spaces.c. */
+/* Shared and local memory, and operations that order accesses there (option spaces). CPU device:
+ * runtime/cpu/builtins/access.c; GPU: llvm-pass/gpu/spaces.c. */
 #include "trace.h"
 #include "ptx/asm/asm.h"
 #include "memtrace/grow.h"
@@ -36,7 +36,7 @@ uint32_t mt_space_type(const struct mt_unit *u, const struct mt_access *a)
         return mt_rec_type_in(a->op, MT_IN_SHARED);
     case MT_SPACE_LOCAL:
         return mt_rec_type_in(a->op, MT_IN_LOCAL);
-    default: /* which spaces are wanted, for the record function */
+    default: /* wanted spaces, for the record function */
         return a->op | u->options->spaces << 2;
     }
 }
@@ -59,7 +59,8 @@ static void spaces_add_local(struct mt_unit *u, LLVMValueRef variable, uint64_t 
            (LLVMIsAConstantInt(count) ? LLVMConstIntGetZExtValue(count) : 1);
 }
 
-/* Variables of the module's functions one after the other, as each has its own place on the stack. */
+/* Returns the offset of a variable: those of all functions are consecutive, as each has its own place on
+ * the stack. */
 static uint64_t spaces_offset(struct mt_unit *u, LLVMValueRef variable)
 {
     uint64_t at = 0;
@@ -106,7 +107,7 @@ static int spaces_sync_of_asm(struct mt_unit *u, LLVMValueRef inst, struct mt_sy
                 : found.kind != MT_SYNC_WARP ? MT_SYNC_OF_NUMBER
                                              : MT_SYNC_OF_LANES;
     if (found.kind == MT_SYNC_WARP && found.argument < 0 && found.number == MT_BARRIER_UNKNOWN)
-        out->size = MT_SYNC_OF_NUMBER; /* the mask is made in the asm */
+        out->size = MT_SYNC_OF_NUMBER; /* the mask is computed in the asm */
     out->object = found.object;
     if (!found.object)
         return 1;

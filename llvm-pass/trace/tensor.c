@@ -1,4 +1,4 @@
-/* See tensor.h. */
+/* Record calls of tensor copies: see tensor.h. */
 #include "tensor.h"
 #include "trace.h"
 #include <string.h>

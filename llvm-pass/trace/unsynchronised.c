@@ -1,5 +1,5 @@
-/* Warp functions without _sync (__shfl, __any, __ballot…) went away with sm_70. clang's headers still have
- * them, and its back end ends in a crash report: say where they are instead. */
+/* Reports warp functions without _sync (__shfl, __any, __ballot…), which sm_70 removed. clang's headers
+ * still have them, and its back end would end in a crash report. */
 #include "trace.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +33,8 @@ int mt_unit_architecture(LLVMValueRef function)
     return mt_starts(cpu, "sm_") ? atoi(cpu + strlen("sm_")) : 0;
 }
 
-/* At the user's own place: in unoptimised code the header's function,
- * and those of it that call it, have callers. */
+/* Reports at the user's own location: in unoptimised code the header's function has callers, as do header
+ * functions that call it. */
 static void unsynchronised_say(LLVMValueRef call, const char *text, int depth)
 {
     LLVMValueRef home = LLVMGetBasicBlockParent(LLVMGetInstructionParent(call));

@@ -1,14 +1,14 @@
-/* Names of accesses by the place of their expression: the AST side says them, sites ask for them. */
+/* Names of accesses by the location of their expression: set by the AST side, looked up for sites. */
 #include "options.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct access_name {
-    const char *file; /* one text for all of a file */
+    const char *file; /* one string per file */
     uint32_t line, column;
     enum mt_named_access op;
-    uint32_t size; /* of what the expression is; 0: not known yet */
+    uint32_t size; /* bytes of the expression's object; 0: unknown yet */
     char *name;    /* "": there are several */
 };
 
@@ -16,7 +16,7 @@ static struct {
     struct access_name *list;
     size_t n, cap;
     int sorted;
-    char *file; /* the last one */
+    char *file; /* last file */
 } names;
 
 static int access_name_order(const void *x, const void *y)
@@ -49,7 +49,7 @@ void mt_pass_name_access(const char *file, uint32_t line, uint32_t column, enum 
     names.sorted = 0;
 }
 
-/* One entry for each place and size; two names there are none. */
+/* Keeps one entry per location and size; two different names give none. */
 static void access_name_sort(void)
 {
     size_t kept = 0;
@@ -69,7 +69,7 @@ static void access_name_sort(void)
     names.sorted = 1;
 }
 
-/* Several at one place are told apart by size, where that says it. */
+/* Chooses among several at one location by size, if that is unique. */
 static const char *access_name_among(const struct access_name *first, size_t n, uint32_t size)
 {
     const char *all = first->name;

@@ -39,7 +39,7 @@ static int set_regex(char **target, const char *value, const char **why)
     return 0;
 }
 
-/* A bit for each of the `n` words that a list names; 0: it is not such a list. */
+/* Returns a bit for each of the `n` words in a list; 0: an invalid list. */
 static uint32_t options_list(const char *value, const char *const *words, unsigned n)
 {
     uint32_t mask = 0;
@@ -67,10 +67,10 @@ static int set_only(const char *value, const char **why)
     return mask ? 0 : -1;
 }
 
-/* Global memory is always recorded. */
+/* Sets the spaces; global memory is always recorded. */
 static int options_set_spaces(const char *value, const char **why)
 {
-    static const char *const words[] = {"global", "shared", "local"}; /* the bit before: MT_SPACES_* */
+    static const char *const words[] = {"global", "shared", "local"}; /* bit n - 1: MT_SPACES_* */
     uint32_t mask = options_list(value, words, 3);
     *why = "expected global, or a list of global, shared, local, separated by ',', with global in it";
     if (mask & 1)
@@ -118,7 +118,7 @@ static int set_count(const char *value, const char **why)
     return 0;
 }
 
-/* "native" is the processor that the compiler runs on, with what a virtual machine leaves of it. */
+/* Sets the processor; "native" is the compiler's own, with the features left by a virtual machine. */
 static int options_set_cpu(const char *value, const char **why)
 {
     struct mt_pass_options *o = &mt_pass_options;
@@ -214,7 +214,7 @@ void mt_pass_option_off_range(const char *file, uint32_t first, uint32_t last)
     o->off[o->noff++] = (struct mt_off_range){strdup(file), first, last};
 }
 
-/* "off=FILE:FIRST-LAST" stands for a stretch between #pragma memtrace off and on: only here, for opt. */
+/* Sets "off=FILE:FIRST-LAST", a range between #pragma memtrace off and on; only for opt. */
 static int set_off(const char *value, const char **why)
 {
     const char *colon = strrchr(value, ':');

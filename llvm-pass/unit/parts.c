@@ -1,4 +1,4 @@
-/* Structs that a call passes as they lie in memory (byval), as NVPTX's calls read them. */
+/* Members of structs that a call passes in memory (byval), as NVPTX's calls read them. */
 #include "unit.h"
 
 void mt_argument_parts(struct mt_unit *u, LLVMTypeRef type, uint64_t align, uint64_t offset,

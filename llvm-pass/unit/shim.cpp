@@ -44,11 +44,12 @@ static SmallString<256> fullPath(StringRef file, StringRef directory)
         path = directory;
         sys::path::append(path, file);
     }
-    sys::path::remove_dots(path, true); // one file, one name, however the compiler got it
+    sys::path::remove_dots(path, true); // one file, one name, however it was given to the compiler
     return path;
 }
 
-// Where the user wrote it: out of the toolchain's own headers (atomicAdd, tex2D, cooperative groups, CUB).
+// Returns the user's location: outside of the toolchain's own headers (atomicAdd, tex2D, cooperative groups,
+// CUB).
 static DILocation *userPlace(DILocation *L)
 {
     for (DILocation *O = L; O; O = O->getInlinedAt())
@@ -253,7 +254,7 @@ void mt_shim_call_with(LLVMValueRef call, LLVMValueRef function, LLVMValueRef la
     args.push_back(unwrap(last));
     C->getOperandBundlesAsDefs(bundles);
     auto *N = CallInst::Create(F->getFunctionType(), F, args, bundles, "", C->getIterator());
-    N->setAttributes(C->getAttributes()); /* the parameters before the last are the same */
+    N->setAttributes(C->getAttributes()); /* parameters before the last are the same */
     N->setCallingConv(C->getCallingConv());
     N->setTailCallKind(C->getTailCallKind());
     N->copyMetadata(*C);
@@ -402,7 +403,7 @@ int mt_shim_x86_has(const char *name, const char *features, const char *wanted)
     LLVMInitializeX86TargetMC();
     const Target *target = TargetRegistry::lookupTarget(triple, error);
     if (!target)
-        return 1; // mt_set_cpu_target says what is wrong
+        return 1; // mt_set_cpu_target reports the error
     std::unique_ptr<MCSubtargetInfo> any(target->createMCSubtargetInfo(triple, "x86-64", ""));
     if (!any->isCPUStringValid(name))
         return -1;
@@ -410,7 +411,7 @@ int mt_shim_x86_has(const char *name, const char *features, const char *wanted)
     return cpu->checkFeatures(wanted) && cpu->checkFeatures("+64bit");
 }
 
-// Blocks from which a way leads to the end of the function: not to a trap, or a case that cannot be.
+// Returns the blocks from which the function's end is reachable, without those of traps and impossible cases.
 static SmallPtrSet<BasicBlock *, 32> endingBlocks(Function &F)
 {
     SmallPtrSet<BasicBlock *, 32> ending;
@@ -466,7 +467,7 @@ const char *mt_shim_self(void)
     return info.dli_fname ? info.dli_fname : "";
 }
 
-// The structs of a module that debug information knows, by their names without scopes.
+// Returns the structs in a module's debug information, by names without scopes.
 static const std::multimap<std::string, DICompositeType *> &structsOf(Module &M)
 {
     static std::multimap<std::string, DICompositeType *> known;

@@ -1,4 +1,4 @@
-/* See unit.h. */
+/* State of the pass for one device module: see unit.h. */
 #include "unit.h"
 #include <stdlib.h>
 #include <string.h>

@@ -69,7 +69,7 @@ LLVMValueRef mt_declare(LLVMModuleRef module, const char *name, LLVMTypeRef type
     return f ? f : LLVMAddFunction(module, name, type);
 }
 
-/* For the pass in a program: ROOT/libexec/memtrace/program, ROOT/LIBDIR/memtrace/name. */
+/* Builds paths for the pass in a program: ROOT/libexec/memtrace/program, ROOT/LIBDIR/memtrace/name. */
 static void util_beside_program(char path[PATH_MAX], const char *libdir, const char *name)
 {
     char root[PATH_MAX];
@@ -79,8 +79,8 @@ static void util_beside_program(char path[PATH_MAX], const char *libdir, const c
 
 LLVMModuleRef mt_load_bitcode(struct mt_unit *u, const char *name)
 {
-    /* Bodies are read when they are linked. The module owns the buffer,
-     * also of a file that is not bitcode. */
+    /* Bodies are read when they are linked. The module owns the buffer, even of a file that is not
+     * bitcode. */
     char path[PATH_MAX];
     const char *self = mt_shim_self(), *slash = strrchr(self, '/');
     if (*name == '/')

@@ -1,5 +1,5 @@
-/* Warps as vectors: what may not be code for a whole warp, because lanes would wait for each other, or
- * because there is no form for it. */
+/* Warps as vectors: rejects kernels that cannot be code for a whole warp, because lanes would wait for
+ * each other, or because some instruction has no vector form. */
 #include "vector.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,9 +7,8 @@
 #include <string.h>
 #include "format/image.h"
 
-#define MOST_LANES 6000u /* instructions on vectors */
-#define MOST_FRAME                                                                                           \
-    8192u /* bytes of local variables of a thread: a warp's are half of the stack that it has */
+#define MOST_LANES 6000u /* maximum number of vector instructions */
+#define MOST_FRAME 8192u /* maximum bytes of a thread's local variables: a warp's take half of its stack */
 
 void vec_refuse(struct vec *v, const char *format, ...)
 {
@@ -22,7 +21,7 @@ void vec_refuse(struct vec *v, const char *format, ...)
     v->why = v->why_text;
 }
 
-/* What a thread does in a block that another thread may see, or wait for. */
+/* Returns 1 if a thread does nothing in the block that another thread may see, or wait for. */
 static int accept_is_idle(LLVMBasicBlockRef block)
 {
     for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i))
@@ -32,10 +31,10 @@ static int accept_is_idle(LLVMBasicBlockRef block)
     return 1;
 }
 
-/* A barrier where only some lanes are: all right when the others do nothing any more. */
+/* Checks a barrier reached by some lanes only: allowed if the others do nothing any more. */
 static int accept_barrier(const struct vec *v, int block)
 {
-    if (v->called) /* who else? */
+    if (v->called) /* the caller's lanes are unknown */
         return 0;
     for (unsigned d = 0; d < v->nbranches; d++) {
         const struct vec_branch *b = &v->branch[d];
@@ -54,8 +53,8 @@ static int accept_barrier(const struct vec *v, int block)
     return 1;
 }
 
-/* Collectives on both ways of a branch may belong together: then lanes of the one wait for those of the
- * other. */
+/* Rejects collectives on both ways of a branch, which may belong together: lanes of one way would wait for
+ * those of the other. */
 static int accept_collectives(const struct vec *v, const unsigned char *together)
 {
     for (unsigned d = 0; d < v->nbranches; d++) {
@@ -70,7 +69,7 @@ static int accept_collectives(const struct vec *v, const unsigned char *together
     return 1;
 }
 
-/* A sum of parts of threadIdx, none of which is negative. */
+/* Returns 1 for a sum of parts of threadIdx, none of which is negative. */
 static int accept_adds_threads(LLVMValueRef sum)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -83,8 +82,8 @@ static int accept_adds_threads(LLVMValueRef sum)
     return 1;
 }
 
-/* What is 0 where the value is: 1 for threadIdx.x, 2 for y, 4 for z, 8 for something that no two lanes of a
- * warp have in common. */
+/* Returns a set of things that are 0 if the value is: 1 for threadIdx.x, 2 for y, 4 for z, 8 for a value
+ * that differs in all lanes of a warp. */
 static unsigned accept_zeros(const struct vec *v, LLVMValueRef value, unsigned depth)
 {
     const struct vec_value *x = vec_find(v, value);
@@ -107,7 +106,7 @@ static unsigned accept_zeros(const struct vec *v, LLVMValueRef value, unsigned d
     return op == LLVMZExt ? self | accept_zeros(v, LLVMGetOperand(value, 0), depth + 1) : self;
 }
 
-/* Is the condition (its contrary: !wanted) true in one lane of a warp at most? */
+/* Returns 1 if the condition (with !wanted, its negation) is true in at most one lane of a warp. */
 static int accept_picks_one(const struct vec *v, LLVMValueRef condition, int wanted, unsigned depth)
 {
     if (!LLVMIsAInstruction(condition) || depth > 6)
@@ -130,7 +129,7 @@ static int accept_picks_one(const struct vec *v, LLVMValueRef condition, int wan
     return 0;
 }
 
-/* Does one lane of a warp at most come to the block? */
+/* Returns 1 if at most one lane of a warp reaches the block. */
 static int accept_is_single(const struct vec *v, int block)
 {
     for (unsigned d = 0; d < v->nbranches; d++) {
@@ -148,8 +147,8 @@ static int accept_is_in_loop(const struct vec *v, int block, unsigned loop)
     return loop && block >= v->loop[loop].first && block <= v->loop[loop].last;
 }
 
-/* Is all that the loop polls also written in it elsewhere? So is a lock that who gets it gives back before
- * the loop is left. */
+/* Returns 1 if everything that the loop polls is also written in it elsewhere, as with a lock that its
+ * owner releases before it leaves the loop. */
 static int accept_releases(const struct vec *v, unsigned loop)
 {
     LLVMValueRef list[64];
@@ -174,16 +173,16 @@ static int accept_releases(const struct vec *v, unsigned loop)
     return polls != 0;
 }
 
-/* ---- Loops that poll and in which nobody waits: each round looks at another place (a list, a tree of
- * parents, a hash table), or a failed exchange means that another thread had its way. That rounds are counted
- * is not enough: who gives up after a long wait does that, too. */
+/* ---- Polling loops in which no lane waits: each round reads another place (a list, a tree of parents, a
+ * hash table), or a failed exchange means that another thread succeeded. A count of rounds is not enough:
+ * code that gives up after a long wait has one, too. */
 
-/* What a loop's values are made of. */
+/* The origin of a loop's values. */
 struct made {
     const struct vec *v;
     unsigned loop;
     LLVMValueRef read; /* a load or an atomic of the loop */
-    unsigned left;     /* steps until the answer is no */
+    unsigned left;     /* steps until the search gives up */
 };
 
 static struct made accept_made(const struct vec *v, unsigned loop, LLVMValueRef read)
@@ -202,7 +201,7 @@ static int accept_is_changing(const struct made *m, LLVMValueRef value)
     return accept_of_loop(m->v, m->loop, value);
 }
 
-/* A phi where the loop's rounds begin. */
+/* Returns 1 for a phi at the start of the loop's rounds. */
 static int accept_is_round(const struct made *m, LLVMValueRef value)
 {
     return LLVMIsAPHINode(value) && vec_find(m->v, value)->block == m->v->loop[m->loop].first;
@@ -213,7 +212,7 @@ static int accept_comes_from_inside(const struct made *m, LLVMValueRef phi, unsi
     return accept_is_changing(m, LLVMGetBasicBlockTerminator(LLVMGetIncomingBlock(phi, i)));
 }
 
-/* A read that another thread's write may let a loop go on after (lower/spin.c). */
+/* Returns 1 for a read whose result, written by another thread, may let a loop continue (lower/spin.c). */
 static int accept_is_poll(LLVMValueRef inst)
 {
     int writes;
@@ -238,7 +237,7 @@ static int accept_phi_follows(struct made *m, LLVMValueRef phi)
     return ways != 0;
 }
 
-/* One of its operands does, and none of the others changes in the loop. */
+/* Returns 1 if one operand follows the read, and no other one changes in the loop. */
 static int accept_operand_follows(struct made *m, LLVMValueRef inst)
 {
     LLVMValueRef changing = NULL;
@@ -251,8 +250,8 @@ static int accept_operand_follows(struct made *m, LLVMValueRef inst)
     return changing && accept_follows(m, changing);
 }
 
-/* Whatever way a round takes, is the value another one when what is read is? What is masked, chosen or added
- * up is not: a counter may stay where it is while a flag is not set. */
+/* Returns 1 if the value differs whenever the read value does, whichever way a round takes. Masked,
+ * selected or added values do not count: a counter may stay unchanged while a flag is not set. */
 static int accept_follows(struct made *m, LLVMValueRef value)
 {
     if (value == m->read)
@@ -271,15 +270,15 @@ static int accept_follows(struct made *m, LLVMValueRef value)
     return kept && accept_operand_follows(m, value);
 }
 
-/* Does the next round read where this one's read leads to? */
+/* Returns 1 if the next round reads at the address found by this round's read. */
 static int accept_chases(const struct vec *v, unsigned loop, LLVMValueRef read)
 {
     struct made m = accept_made(v, loop, read);
     return accept_follows(&m, LLVMGetOperand(read, 0));
 }
 
-/* A compare-and-swap that expects what it, or a chase, has found: who fails, does as another one has been
- * there. */
+/* Returns 1 for a compare-and-swap that expects the value found by itself or by a chase: it fails only
+ * because another thread has succeeded. */
 static int accept_retries(const struct vec *v, unsigned loop, LLVMValueRef swap)
 {
     LLVMValueRef expected = LLVMIsAAtomicCmpXchgInst(swap) ? LLVMGetOperand(swap, 1) : NULL;
@@ -295,7 +294,8 @@ static int accept_retries(const struct vec *v, unsigned loop, LLVMValueRef swap)
     return 0;
 }
 
-/* Is the value made of such as do not change in the loop, and (*phis) of its rounds' phis? */
+/* Returns 1 if the value is made of values that are constant in the loop, and (*phis) of phis of its
+ * rounds. */
 static int accept_is_even(struct made *m, LLVMValueRef value, unsigned *phis)
 {
     if (!accept_is_changing(m, value))
@@ -315,7 +315,7 @@ static int accept_is_even(struct made *m, LLVMValueRef value, unsigned *phis)
     return 1;
 }
 
-/* Does the phi go on in each round, whatever is read? */
+/* Returns 1 if the phi advances in each round, whatever is read. */
 static int accept_phi_steps(struct made *m, LLVMValueRef phi)
 {
     unsigned phis = 0;
@@ -326,7 +326,7 @@ static int accept_phi_steps(struct made *m, LLVMValueRef phi)
     return phis != 0;
 }
 
-/* The same of a value: is it even, and does each phi in it go on? */
+/* Returns 1 if the value is even, and each phi in it advances. */
 static int accept_steps(struct made *m, LLVMValueRef value)
 {
     unsigned phis = 0;
@@ -342,7 +342,8 @@ static int accept_steps(struct made *m, LLVMValueRef value)
     return 1;
 }
 
-/* The parameter or variable that an address leads into, of a pointer or a sum with one; NULL: not known. */
+/* Returns the parameter or variable that an address (a pointer, or a sum with one) leads into; NULL:
+ * unknown. */
 static LLVMValueRef accept_base(LLVMValueRef p, unsigned depth)
 {
     int sum = LLVMIsABinaryOperator(p) && LLVMGetInstructionOpcode(p) == LLVMAdd;
@@ -357,7 +358,7 @@ static LLVMValueRef accept_base(LLVMValueRef p, unsigned depth)
     return base && other ? NULL : base ? base : other;
 }
 
-/* A call that neither looks at memory of the program nor changes it. */
+/* Returns 1 for a call that neither reads nor writes memory of the program. */
 static int accept_is_quiet(LLVMValueRef call)
 {
     const char *name = vec_callee(call);
@@ -365,13 +366,13 @@ static int accept_is_quiet(LLVMValueRef call)
            vec_is_wait(name) || vec_register(name) >= 0;
 }
 
-/* Does the call ask whether a barrier in memory is over, to which lanes of the warp may have to arrive? */
+/* Returns 1 for a call that tests a barrier in memory, at which lanes of the warp may have to arrive. */
 static int accept_asks(LLVMValueRef call)
 {
     return mt_starts(vec_callee(call), "mtb_ptx_mbarrier_") && vec_is_wait(vec_callee(call));
 }
 
-/* May lanes be at the block, or come to it, that have left the loop? Blocks run in their order. */
+/* Returns 1 if lanes that have left the loop may be at the block, or reach it. Blocks run in order. */
 static int accept_is_behind(const struct vec *v, int block, unsigned loop)
 {
     unsigned around = loop;
@@ -381,7 +382,7 @@ static int accept_is_behind(const struct vec *v, int block, unsigned loop)
            (block > v->loop[loop].last || accept_is_in_loop(v, block, around));
 }
 
-/* Does a lane that has left the loop change what the poll looks at? */
+/* Returns 1 if a lane that has left the loop changes the polled memory. */
 static int accept_is_changed(const struct vec *v, unsigned loop, LLVMValueRef poll)
 {
     LLVMValueRef base = accept_base(LLVMGetOperand(poll, 0), 0);
@@ -401,8 +402,8 @@ static int accept_is_changed(const struct vec *v, unsigned loop, LLVMValueRef po
     return 0;
 }
 
-/* A table of which each round looks at the next place, once (counted), or no lane behind gives a place back.
- */
+/* Returns 1 for a table in which each round reads the next place, once (counted), or from which no lane
+ * behind the loop removes an entry. */
 static int accept_probes(const struct vec *v, unsigned loop, LLVMValueRef poll, int counted)
 {
     struct made m = accept_made(v, loop, poll);
@@ -410,7 +411,7 @@ static int accept_probes(const struct vec *v, unsigned loop, LLVMValueRef poll, 
     return accept_is_changing(&m, p) && accept_steps(&m, p) && (counted || !accept_is_changed(v, loop, poll));
 }
 
-/* Is it a comparison of what goes on in each round with what does not change? */
+/* Returns 1 for a comparison of a value that advances in each round with a loop constant. */
 static int accept_is_counter(const struct vec *v, unsigned loop, LLVMValueRef condition)
 {
     struct made m = accept_made(v, loop, NULL);
@@ -435,7 +436,7 @@ static LLVMValueRef accept_condition(const struct vec *v, int block)
     return LLVMGetCondition(LLVMGetBasicBlockTerminator(v->block[block].from));
 }
 
-/* Does each round ask, where it begins or ends, whether they are enough? */
+/* Returns 1 if each round tests at its start or end whether there were enough rounds. */
 static int accept_counts(const struct vec *v, unsigned loop)
 {
     int first = v->loop[loop].first;
@@ -447,7 +448,7 @@ static int accept_counts(const struct vec *v, unsigned loop)
     return 0;
 }
 
-/* Is the loop left some time, whatever lanes that have left it have still to do? */
+/* Returns 1 if the loop ends some time, whatever work is left for lanes that have left it. */
 static int accept_goes_on(const struct vec *v, unsigned loop)
 {
     int counted = accept_counts(v, loop);
@@ -464,7 +465,7 @@ static int accept_goes_on(const struct vec *v, unsigned loop)
     return 1;
 }
 
-/* Is the value known without a look at what was polled? */
+/* Returns 1 if the value does not depend on the polled memory. */
 static int accept_is_blind(struct made *m, LLVMValueRef value)
 {
     int writes;
@@ -483,8 +484,8 @@ static int accept_is_blind(struct made *m, LLVMValueRef value)
     return 1;
 }
 
-/* Do lanes that leave the loop, one of those around the block, wait behind it for some that are at the
- * block? own: the block is in no loop inside. */
+/* Returns 1 if lanes that leave the loop, one of those around the block, wait behind it for lanes at the
+ * block. own: the block is in no inner loop. */
 static int accept_leaves(const struct vec *v, int block, unsigned loop, int own)
 {
     for (unsigned d = 0; d < v->nbranches; d++) {
@@ -498,7 +499,7 @@ static int accept_leaves(const struct vec *v, int block, unsigned loop, int own)
     return 0;
 }
 
-/* Do all lanes of the warp come to this block before any is past it? */
+/* Returns 1 if all lanes of the warp reach this block before any is past it. */
 static int accept_is_meeting(const struct vec *v, int block)
 {
     for (LLVMValueRef i = LLVMGetFirstInstruction(v->block[block].from); i; i = LLVMGetNextInstruction(i)) {
@@ -513,7 +514,7 @@ static int accept_is_meeting(const struct vec *v, int block)
     return 0;
 }
 
-/* Does the block write what the loop around block `at` polls? */
+/* Returns 1 if the block writes memory polled by the loop around block `at`. */
 static int accept_writes_polled(const struct vec *v, int block, int at)
 {
     unsigned loop = v->block[at].loop;
@@ -528,8 +529,8 @@ static int accept_writes_polled(const struct vec *v, int block, int at)
     return 0;
 }
 
-/* Lanes that went by another way, to block `from`, wait for those at block `at` where all meet. Would they
- * write behind that what these wait for? */
+/* Returns 1 if lanes that took another way, to block `from`, and wait where all meet for those at block
+ * `at`, would behind it write what these wait for. */
 static int accept_writes_later(const struct vec *v, int from, int at)
 {
     unsigned char *seen = calloc(v->nblocks + 1, 1);
@@ -553,9 +554,9 @@ static int accept_writes_later(const struct vec *v, int from, int at)
     return found;
 }
 
-/* Where lanes wait for other threads, those may not be lanes of their warp that wait for them: lanes that
- * have parted from them before, and lanes that have left a loop (together: all leave it at once), do
- * nothing that others see. */
+/* Checks a wait for other threads, which may not be lanes of the same warp that wait for these: lanes that
+ * diverged before, and lanes that have left a loop (together: all leave it at once), do nothing visible to
+ * others. */
 static int accept_wait(const struct vec *v, int block, int together)
 {
     if (v->called)
@@ -581,22 +582,22 @@ static int accept_wait(const struct vec *v, int block, int together)
     return 1;
 }
 
-/* Waits that are no warp collectives: once for the warp (barriers), or for each lane. */
+/* Checks waits that are no warp collectives: one for the warp (barriers), or one per lane. */
 static void accept_waits(struct vec *v, LLVMValueRef call, int block, const char *name)
 {
     if (!vec_is_wait(name))
         return;
     v->waits = 1;
-    /* The phase of an mbarrier ends for all lanes at once. */
+    /* A phase of an mbarrier ends for all lanes at once. */
     int object = mt_starts(name, "mtb_");
     if (!strcmp(name, "mt_cpu_yield") || (object && v->block[block].loop)) {
         if (!accept_wait(v, block, object))
             vec_refuse(v, "lanes that may wait for others of their warp");
         return;
     }
-    if (!strcmp(name, "mt_cpu_nanosleep") || object) /* what is no poll need not yield */
+    if (!strcmp(name, "mt_cpu_nanosleep") || object) /* without a poll it need not yield */
         return;
-    /* Aligned ones are for whole warps, wherever they stand. */
+    /* Aligned ones are for whole warps, wherever they are. */
     LLVMValueRef kind = LLVMGetNumArgOperands(call) ? LLVMIsAConstantInt(LLVMGetOperand(call, 0)) : NULL;
     int aligned =
         !strcmp(name, "mt_cpu_barrier_arrive")

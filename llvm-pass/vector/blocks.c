@@ -1,15 +1,14 @@
-/* Warps as vectors: the order of a function's blocks, and which lanes may be where.
- *
- * The order is one in which every block stands after those that lead to it, but for a loop's way back, and a
- * loop's blocks stand together. Where lanes part, some wait at blocks further on. A block to which all lanes
- * that are left come together needs no mask. */
+/* Warps as vectors: the order of a function's blocks, and the lanes that may be in each. Every block comes
+ * after its predecessors, except for a loop's back edges, and the blocks of a loop stay together. Where
+ * lanes diverge, some wait at blocks further on. A block reached by all remaining lanes together needs no
+ * mask. */
 #include "order.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST_BLOCKS 1200u
 
-/* of places, for qsort */
+/* Compares places, for qsort. */
 static int vec_order_compare(const void *a, const void *b)
 {
     uintptr_t p = (uintptr_t)((const struct vec_order_place *)a)->block,
@@ -24,8 +23,7 @@ unsigned vec_order_index(const struct vec_order *o, LLVMBasicBlockRef block)
     return p->at;
 }
 
-/* The node that stands for a block among those of `region` (0: the function): itself, a loop, or none (-1).
- */
+/* Returns the node of a block among those of `region` (0: the function): itself, a loop, or none (-1). */
 static int blocks_node(const struct vec_order *o, unsigned region, unsigned block)
 {
     unsigned loop = o->loop[block];
@@ -46,7 +44,7 @@ static LLVMBasicBlockRef blocks_successor(LLVMBasicBlockRef block, unsigned i)
     return LLVMGetSuccessor(LLVMGetBasicBlockTerminator(block), i);
 }
 
-/* Post-order numbers of a search without recursion: small ones are early. */
+/* Numbers the blocks by a post-order search without recursion: small numbers come first. */
 static int blocks_rank(struct vec_order *o)
 {
     unsigned *stack = malloc((o->n + 1) * sizeof *stack), *at = calloc(o->n + 1, sizeof *at), depth = 0,
@@ -76,7 +74,7 @@ static int blocks_rank(struct vec_order *o)
     return rc;
 }
 
-/* Where a loop begins: its block that is come to from outside. */
+/* Returns the header of a loop: its block that is entered from outside. */
 static unsigned blocks_header(const struct vec_order *o, unsigned loop)
 {
     unsigned best = 0, rank = ~0u;
@@ -144,7 +142,7 @@ static int blocks_region(struct vec_order *o, unsigned region, unsigned header)
             }
         }
         if (best < 0)
-            break; /* not a loop with one beginning */
+            break; /* not a loop with one header */
         mine[best] = 0;
         blocks_leave(o, region, header, best);
         if ((unsigned)best < o->n) {
@@ -272,8 +270,8 @@ static void blocks_reach(const struct vec *v, int from, int meet, unsigned char 
     free(stack);
 }
 
-/* All ways from a branch lead through the block where they meet, but some of them in a later round of a loop
- * around both: then lanes meet behind that loop. 1: so they do, and the block is another one now. */
+/* Handles a branch whose ways all lead through their meeting block, some of them in a later round of a
+ * loop around both: lanes then meet behind that loop. Returns 1 if so, with the meeting block changed. */
 static int blocks_meet_later(struct vec *v, int block, const struct vec_branch *branch)
 {
     struct vec_block *b = &v->block[block];
@@ -288,8 +286,8 @@ static int blocks_meet_later(struct vec *v, int block, const struct vec_branch *
     return 0;
 }
 
-/* Do all lanes of a loop's round come to its beginning by the same edge? Not if a block that leads there is
- * in another loop, as what is behind that one may be (exits.c): each of its rounds brings some. */
+/* Returns 1 if all lanes of a loop's round reach its header by the same edge. Not if a predecessor is in
+ * another loop, as code behind that one may be (exits.c): each of its rounds brings some lanes. */
 static int blocks_come_together(const struct vec *v, unsigned loop)
 {
     const struct vec_loop *l = &v->loop[loop];
@@ -340,7 +338,7 @@ void vec_find_masks(struct vec *v)
             v->block[i].masked |= v->branch[d].reach[0][i] || v->branch[d].reach[1][i];
 }
 
-/* Can lanes wait at block t while block b runs? */
+/* Returns 1 if lanes can wait at block t while block b runs. */
 static int vec_may_wait(const struct vec *v, int b, int t)
 {
     for (unsigned d = 0; d < v->nbranches; d++) {
@@ -356,7 +354,7 @@ int vec_is_direct(const struct vec *v, int b, int to)
     if (!v->block[b].masked)
         return 1;
     int last = to - 1;
-    if (to <= b) { /* back to the beginning of a loop that ends in one of the blocks from b on */
+    if (to <= b) { /* back to the header of a loop that ends in one of the blocks from b on */
         unsigned loop = v->block[b].loop;
         while (loop && v->loop[loop].first != to)
             loop = v->parents[loop - 1];
@@ -365,7 +363,7 @@ int vec_is_direct(const struct vec *v, int b, int to)
     for (int t = b + 1; t <= last; t++)
         if (vec_may_wait(v, b, t))
             return 0;
-    /* Loops that are left on the way: lanes may wait for their next round. */
+    /* Loops left on the way: lanes may wait for their next round. */
     for (unsigned loop = v->block[b].loop; loop; loop = v->parents[loop - 1]) {
         if (v->loop[loop].first == to || (to > b && to <= v->loop[loop].last))
             break;

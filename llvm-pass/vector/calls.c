@@ -1,6 +1,6 @@
-/* Warps as vectors: calls that are not inlined: by pointer, and of functions that come to call themselves.
- * Such a function has one version for warps, which takes any lanes: its parameters are vectors, and it gets
- * the mask of those that call it. By pointer, the lanes that have the same target call it together. */
+/* Warps as vectors: calls that are not inlined, by pointer or of recursive functions. Such a function has
+ * one version for warps, for any lanes: its parameters are vectors, and it gets the mask of the calling
+ * lanes. In a call by pointer, lanes with the same target make the call together. */
 #include "vector.h"
 #include "lower/reach.h"
 #include <stdio.h>
@@ -9,18 +9,18 @@
 #include "memtrace/grow.h"
 #include "format/image.h"
 
-/* Behind the program's own arguments: the registers of the CTA, the first thread's number, the mask. */
+/* Added after the program's arguments: the registers of the CTA, the first thread's number, the mask. */
 #define MOST_PARAMETERS 200u
 #define MORE (VEC_CTA_REGISTERS + 2)
 
 struct vec_function {
-    LLVMValueRef from;     /* a thread's code, */
-    LLVMValueRef prepared; /* made ready, */
-    LLVMValueRef to;       /* a warp's */
-    struct vec *v;         /* what is known of it until there is that */
-    int meets, waits;      /* it has warp collectives; waits for others */
-    unsigned round;        /* of the search that has come to it last */
-    char why[200];         /* there is none */
+    LLVMValueRef from;     /* code for a thread, */
+    LLVMValueRef prepared; /* prepared code, */
+    LLVMValueRef to;       /* code for a warp */
+    struct vec *v;         /* its state until that exists */
+    int meets, waits;      /* 1: it has warp collectives; 1: it waits for others */
+    unsigned round;        /* the last search that reached it */
+    char why[200];         /* reason for having none */
 };
 
 struct vec_functions {
@@ -38,7 +38,7 @@ struct vec_functions *vec_calls_begin(struct mt_lowering *l)
     return s;
 }
 
-/* ---- what may be called -------------------------------------------------------------------------------- */
+/* ---- possible callees ---------------------------------------------------------------------------------- */
 
 struct calls_seen {
     LLVMValueRef *list;
@@ -77,7 +77,7 @@ static int calls_by_pointer(LLVMValueRef i)
     return LLVMIsACallInst(i) && !LLVMIsAInlineAsm(LLVMGetCalledValue(i)) && !mt_callee(i);
 }
 
-/* Can a call of this type by pointer lead there? */
+/* Returns 1 if a call of this type by pointer can lead there. */
 static int calls_may_be(struct vec_functions *s, LLVMValueRef f, LLVMTypeRef type)
 {
     if (LLVMIsDeclaration(f) || LLVMGlobalGetValueType(f) != type || !mt_is_address_taken(f))
@@ -88,7 +88,7 @@ static int calls_may_be(struct vec_functions *s, LLVMValueRef f, LLVMTypeRef typ
     return 1;
 }
 
-/* Its copy without record calls, if that is wanted and there is one. */
+/* Returns its copy without record calls, if wanted and there is one. */
 static LLVMValueRef calls_version(struct vec_functions *s, LLVMValueRef f, int plain)
 {
     char name[4300];
@@ -99,7 +99,7 @@ static LLVMValueRef calls_version(struct vec_functions *s, LLVMValueRef f, int p
 
 /* ---- their versions for warps -------------------------------------------------------------------------- */
 
-/* Declares it, and fails where a type has no form for vectors. `leading`: a parameter before the others. */
+/* Declares the warp version; fails if a type has no vector form. `leading`: a parameter before the others. */
 static LLVMValueRef calls_declare(struct mt_lowering *l, LLVMTypeRef from, LLVMTypeRef leading,
                                   const char *name)
 {
@@ -187,7 +187,7 @@ static const char *calls_visit(struct vec_functions *s, LLVMValueRef code, int p
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(code); b && !why; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i && !why; i = LLVMGetNextInstruction(i)) {
             LLVMValueRef callee = vec_own_callee(i);
-            if (callee) { /* it calls itself, or LLVM has found out where a pointer leads */
+            if (callee) { /* it is recursive, or LLVM has found the target of a pointer */
                 why = calls_come_to(s, calls_version(s, callee, plain), plain, out);
                 continue;
             }
@@ -203,7 +203,7 @@ static const char *calls_visit(struct vec_functions *s, LLVMValueRef code, int p
     return why;
 }
 
-/* Once: is there a form for it, given what those that it calls do? */
+/* Decides once whether a warp version is possible, given those of its callees. */
 static void calls_accept(struct vec_functions *s, struct vec_function *x, const struct vec_called *called)
 {
     if (x->v || x->why[0])
@@ -288,7 +288,7 @@ void vec_calls_end(struct vec_functions *s)
 
 /* ---- the calls ----------------------------------------------------------------------------------------- */
 
-/* Calls the one that `target` is, of those that it can be. */
+/* Calls the function that `target` is, among the possible ones. */
 static LLVMValueRef calls_dispatcher(struct vec *v, LLVMTypeRef type)
 {
     struct mt_lowering *l = v->l;

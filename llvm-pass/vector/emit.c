@@ -1,5 +1,5 @@
-/* Warps as vectors: blocks one after the other. Each begins with the question whether lanes have come to it;
- * where all lanes that are left go the same way and nobody waits before, they jump. */
+/* Warps as vectors: emits blocks one after the other. Each begins with a test whether lanes have reached
+ * it; if all remaining lanes go the same way and none waits before, they jump. */
 #include "vector.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ LLVMValueRef vec_mask_bits(struct vec *v, LLVMValueRef mask)
 
 static LLVMValueRef emit_and(struct vec *v, LLVMValueRef flags)
 {
-    /* Not an `and`: flags of lanes that are elsewhere may be poison. */
+    /* Not an `and`: flags of inactive lanes may be poison. */
     return v->mask ? LLVMBuildSelect(v->b, v->mask, flags, LLVMConstNull(v->mask_type), "") : flags;
 }
 
@@ -40,8 +40,8 @@ static LLVMBasicBlockRef emit_block(struct vec *v)
     return LLVMAppendBasicBlockInContext(v->context, v->to, "");
 }
 
-/* Where control goes on behind block b when its lanes wait elsewhere: to the next round of the loop that ends
- * there, of the one around loop `inside`, or to the next block. */
+/* Returns the block at which control continues after block b when its lanes wait elsewhere: the next round
+ * of the loop that ends there, of the one around loop `inside`, or the next block. */
 static LLVMBasicBlockRef emit_behind(struct vec *v, int b, unsigned inside)
 {
     unsigned loop = inside ? v->parents[inside - 1] : v->block[b].loop;
@@ -64,8 +64,8 @@ static void emit_clear(struct vec *v, const struct vec_block *b)
     LLVMBuildStore(v->b, LLVMConstNull(b->masked ? v->mask_type : v->l->i1), b->pending);
 }
 
-/* To the block if lanes wait at it. If not, LLVM learns by the store that none do, so that it has no mask to
- * keep, and need not look again. */
+/* Jumps to the block if lanes wait at it. If not, the store tells LLVM so, and it needs no mask and no
+ * second test. */
 static void emit_check(struct vec *v, LLVMBasicBlockRef at, int block, LLVMBasicBlockRef behind)
 {
     LLVMBasicBlockRef none = emit_block(v);
@@ -84,7 +84,7 @@ static void emit_checks(struct vec *v)
         emit_check(v, v->loop[i].again, v->loop[i].first, emit_behind(v, v->loop[i].last, i));
 }
 
-/* Those of `lanes` (NULL: all) wait at the block from now on. */
+/* Makes those of `lanes` (NULL: all) wait at the block from now on. */
 static void emit_wait(struct vec *v, int block, LLVMValueRef lanes)
 {
     struct vec_block *b = &v->block[block];
@@ -97,7 +97,7 @@ static void emit_wait(struct vec *v, int block, LLVMValueRef lanes)
     LLVMBuildStore(v->b, all, b->pending);
 }
 
-/* What the phis of a block get from the one that is being written, before any of them changes. */
+/* Values for the phis of a block from the current one, read before any phi changes. */
 struct incoming {
     struct vec_value *phi;
     struct vec_rep rep;
@@ -137,10 +137,10 @@ static LLVMBasicBlockRef emit_full(const struct vec *v, int to)
     return v->block[to].masked ? v->block[to].full : v->block[to].body;
 }
 
-/* All lanes that are here go to `to`. */
+/* Moves all active lanes to `to`. */
 static void emit_go(struct vec *v, int to, const struct incoming *in, unsigned n)
 {
-    if (!v->mask && emit_full(v, to)) { /* nobody waits anywhere */
+    if (!v->mask && emit_full(v, to)) { /* no lane waits anywhere */
         emit_phis(v, to, in, n, NULL);
         LLVMBuildBr(v->b, emit_full(v, to));
         return;
@@ -152,7 +152,7 @@ static void emit_go(struct vec *v, int to, const struct incoming *in, unsigned n
     LLVMBuildBr(v->b, direct ? v->block[to].body : emit_behind(v, v->now, 0));
 }
 
-/* All lanes are here: when they go the same way they need no masks there either. */
+/* Continues with all lanes active: if they go the same way they need no masks there either. */
 static void emit_together(struct vec *v, LLVMValueRef flags, struct incoming *const *in, const unsigned *n)
 {
     LLVMValueRef bits = vec_mask_bits(v, flags);
@@ -195,8 +195,8 @@ static LLVMIntPredicate emit_inverse(LLVMIntPredicate p)
     }
 }
 
-/* Rows rise or fall evenly: what holds for the first and for the last lane of each holds for those between.
- */
+/* Rows are evenly spaced: a comparison that holds for the first and last lane of each holds for those
+ * between. */
 static LLVMValueRef emit_surely_compared(struct vec *v, LLVMValueRef inst, int wanted)
 {
     LLVMValueRef a = LLVMGetOperand(inst, 0), b = LLVMGetOperand(inst, 1), all = NULL;
@@ -225,8 +225,8 @@ static LLVMValueRef emit_surely_compared(struct vec *v, LLVMValueRef inst, int w
     return all;
 }
 
-/* Without a look at each lane: is the condition (wanted: or its contrary) true in all of them? NULL: not
- * known so. An answer of no may be wrong. All lanes are here. */
+/* Returns an i1 that tells, without a test of each lane, whether the condition (with !wanted, its
+ * negation) is true in all lanes; NULL: unknown. 0 may be wrong. All lanes are active. */
 static LLVMValueRef emit_surely(struct vec *v, LLVMValueRef condition, int wanted, unsigned depth)
 {
     struct vec_value *x = vec_find(v, condition);
@@ -250,7 +250,7 @@ static LLVMValueRef emit_surely(struct vec *v, LLVMValueRef condition, int wante
     return b ? LLVMBuildAnd(v->b, a, b, "") : NULL;
 }
 
-/* Most warps are within what the kernel works on: they go on before their lanes are looked at one by one. */
+/* Lets warps inside of the kernel's range, which most are, go on before their lanes are tested one by one. */
 static void emit_surely_together(struct vec *v, LLVMValueRef condition, struct incoming *const *in,
                                  const unsigned *n)
 {
@@ -376,7 +376,7 @@ static void emit_body(struct vec *v, int full)
         LLVMBuildBr(v->b, emit_behind(v, v->now, 0));
 }
 
-/* In a CTA of any shape: each lane's place in it, and which lanes there are. The quotients are small. */
+/* Computes each lane's coordinates and the existing lanes, in a CTA of any shape. The quotients are small. */
 static LLVMValueRef emit_there(struct vec *v)
 {
     LLVMBuilderRef b = v->b;
@@ -388,7 +388,7 @@ static LLVMValueRef emit_there(struct vec *v)
     for (unsigned i = 0; i < 2; i++) {
         LLVMValueRef n = vec_splat(v, v->cta[i], VEC_WIDTH),
                      half = LLVMConstReal(LLVMFloatTypeInContext(v->context), 0.5);
-        /* (x + 1/2) / n is nowhere near an integer for numbers of threads. */
+        /* (x + 1/2) / n is not near an integer for numbers of threads. */
         LLVMValueRef q =
             LLVMBuildFAdd(b, LLVMBuildSIToFP(b, rest, wide, ""), vec_splat(v, half, VEC_WIDTH), "");
         q = LLVMBuildFPToSI(b, LLVMBuildFDiv(b, q, LLVMBuildSIToFP(b, n, wide, ""), ""), type, "");

@@ -1,14 +1,14 @@
-/* Warps as vectors: loops without an end. Where a loop would leave an array before its condition does, LLVM
- * takes the condition away: what is left has no way out, and nobody comes there, as C++ code must make
- * progress. But lanes that come to such a loop would never meet the others again, so that no barrier after it
- * could be one for whole warps. */
+/* Warps as vectors: loops without an end. Where a loop would leave an array before its condition ends it,
+ * LLVM removes the condition: the remaining code has no way out and is never reached, as C++ code must
+ * make progress. But lanes in such a loop would never meet the others again, so that no barrier after it
+ * could be for whole warps. */
 #include "vector.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct endless {
     LLVMBasicBlockRef *block;
-    unsigned char *ends; /* a way leads from it to the end of the function */
+    unsigned char *ends; /* 1: the function's end is reachable */
     unsigned n;
 };
 
@@ -35,7 +35,7 @@ static void endless_find(struct endless *e)
     }
 }
 
-/* Nothing that others see, and no wait: so it would be no progress. */
+/* Returns 1 if the block has no visible effect and no wait, so that a loop of it makes no progress. */
 static int endless_is_silent(LLVMBasicBlockRef block)
 {
     for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) {
@@ -50,8 +50,8 @@ static int endless_is_silent(LLVMBasicBlockRef block)
     return 1;
 }
 
-/* Does the language want each loop to come to an end or to do something that others see, and do those without
- * an end do nothing? */
+/* Returns 1 if the language requires each loop to end or to have a visible effect, and the endless ones
+ * have none. */
 static int endless_may_go(LLVMValueRef f, const struct endless *e)
 {
     unsigned kind = LLVMGetEnumAttributeKindForName("mustprogress", strlen("mustprogress"));
@@ -63,7 +63,7 @@ static int endless_may_go(LLVMValueRef f, const struct endless *e)
     return 1;
 }
 
-/* Ways to what has no end become ways to nowhere. */
+/* Replaces ways into endless loops by unreachable code. */
 static void endless_cut(LLVMValueRef f, const struct endless *e)
 {
     LLVMContextRef context = LLVMGetTypeContext(LLVMTypeOf(f));

@@ -1,9 +1,9 @@
-/* Warps as vectors: which blocks behind a loop are part of it. */
+/* Warps as vectors: blocks behind a loop that are part of it. */
 #include "order.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Is the loop in, or the same as, `around`? */
+/* Returns 1 if the loop is `around` or inside of it. */
 static int exits_is_in(const struct vec_order *o, unsigned loop, unsigned around)
 {
     while (loop && loop != around)
@@ -11,14 +11,14 @@ static int exits_is_in(const struct vec_order *o, unsigned loop, unsigned around
     return loop == around;
 }
 
-/* The loop that begins at block b, of those right in `outside`; 0: none. */
+/* Returns the loop that begins at block b, among those directly in `outside`; 0: none. */
 static unsigned exits_begins(const struct vec_order *o, unsigned b)
 {
     unsigned l = o->loop[b];
     return l && o->header[l] == b ? l : 0;
 }
 
-/* Is the block, or the loop that begins there, right in `outside`? */
+/* Returns 1 if the block, or the loop that begins there, is directly in `outside`. */
 static int exits_is_free(const struct vec_order *o, unsigned b, unsigned outside)
 {
     unsigned l = exits_begins(o, b);
@@ -34,8 +34,8 @@ static void exits_put(struct vec_order *o, unsigned b, unsigned loop)
         o->loop[b] = loop;
 }
 
-/* Do the block's values leave the loop through phis alone? Others are kept for the lanes of the last round.
- */
+/* Returns 1 if the block's values leave the loop through phis only. Others are kept for the lanes of the
+ * last round. */
 static int exits_keeps_its(const struct vec_order *o, unsigned b, unsigned loop)
 {
     for (LLVMValueRef i = LLVMGetFirstInstruction(o->block[b]); i; i = LLVMGetNextInstruction(i))
@@ -54,7 +54,7 @@ static int exits_keeps_its(const struct vec_order *o, unsigned b, unsigned loop)
     return 1;
 }
 
-/* The same of the block or the loop that begins there. */
+/* Returns the same for the block or the loop that begins there. */
 static int exits_keeps_values(const struct vec_order *o, unsigned b, unsigned loop)
 {
     unsigned own = exits_begins(o, b);
@@ -64,7 +64,7 @@ static int exits_keeps_values(const struct vec_order *o, unsigned b, unsigned lo
     return keeps;
 }
 
-/* Is the block, or the loop that begins there, come to from the loop alone? */
+/* Returns 1 if the block, or the loop that begins there, is reached from the loop only. */
 static int exits_is_behind(const struct vec_order *o, unsigned b, unsigned loop)
 {
     unsigned ways = 0, own = exits_begins(o, b);
@@ -91,7 +91,7 @@ LLVMValueRef vec_touched(LLVMValueRef inst, int *writes)
     return p;
 }
 
-/* Is a lock that the loop takes given back in this block? */
+/* Returns 1 if this block releases a lock that the loop takes. */
 static int exits_release(const struct vec_order *o, unsigned loop, LLVMBasicBlockRef block)
 {
     int writes;
@@ -117,7 +117,8 @@ static int exits_yields(const struct vec_order *o, unsigned loop)
     return 0;
 }
 
-/* Who has taken a lock goes on until it is given back, while other lanes are in the loop. */
+/* Returns the block up to which a lane with a lock continues, until it is released, while other lanes are
+ * in the loop. */
 static LLVMBasicBlockRef exits_after_lock(const struct vec_order *o, unsigned loop, LLVMBasicBlockRef meet,
                                           const LLVMBasicBlockRef *next)
 {
@@ -130,7 +131,8 @@ static LLVMBasicBlockRef exits_after_lock(const struct vec_order *o, unsigned lo
 void vec_take_exits(struct vec_order *o, const struct mt_loop_shape *shape, const LLVMBasicBlockRef *next,
                     unsigned char *taken)
 {
-    for (unsigned loop = 1; loop <= o->nloops; loop++) { /* outer ones first: who leaves two at once */
+    for (unsigned loop = 1; loop <= o->nloops; loop++) { /* outer ones first: for lanes that leave two at
+                                                          * once */
         unsigned outside = o->parents[loop - 1], changed = 1, at = shape->loop[loop - 1].meeting;
         LLVMBasicBlockRef meet =
             exits_after_lock(o, loop, at < shape->nblocks ? shape->block[at].block : NULL, next);

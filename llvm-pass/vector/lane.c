@@ -1,10 +1,10 @@
-/* Warps as vectors: what is done lane by lane: atomics, calls. Operands and results lie in memory meanwhile.
- */
+/* Warps as vectors: instructions executed lane by lane (atomics, calls), with operands and results in
+ * memory. */
 #include "vector.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* i1 has no place of its own in memory. */
+/* i1 has no memory type of its own. */
 static LLVMTypeRef lane_memory_type(struct vec *v, LLVMTypeRef type)
 {
     return type == v->l->i1 ? v->l->i8 : type;
@@ -50,7 +50,7 @@ int vec_keep_spilled(struct vec *v, LLVMValueRef slot, LLVMValueRef user)
     return 0;
 }
 
-/* Address of a lane's part in such memory; `type` is the lane's. */
+/* Returns the address of a lane's part of such memory; `type` is the lane's. */
 static LLVMValueRef lane_at(struct vec *v, LLVMValueRef slot, LLVMTypeRef type, LLVMValueRef lane, unsigned i)
 {
     LLVMTypeRef element = LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type;
@@ -164,7 +164,7 @@ LLVMValueRef vec_groups_end(struct vec *v, struct vec_groups *g, LLVMValueRef la
     return g->slot ? LLVMBuildLoad2(v->b, vec_wide(v, g->type), g->slot, "") : NULL;
 }
 
-/* Which thread this is, for a function that asks. */
+/* Sets the current thread for a function that asks for it. */
 static void lane_set_thread(struct vec *v, LLVMValueRef lane)
 {
     LLVMTypeRef type;

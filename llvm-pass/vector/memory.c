@@ -1,6 +1,5 @@
-/* Warps as vectors: memory. Lanes whose addresses follow one another are loaded and stored as a vector for
- * each row, others are gathered and scattered; where several lanes store to one place, the last one's value
- * stays. */
+/* Warps as vectors: memory. Lanes with consecutive addresses are loaded and stored as a vector per row,
+ * others gathered and scattered. If several lanes store to one place, the last one's value stays. */
 #include "vector.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +36,7 @@ static struct access memory_access(struct vec *v, LLVMValueRef inst)
     a.at = vec_get_row(v, a.pointer);
     if (a.at.source && a.at.stride != a.size)
         a.at = vec_get(v, a.pointer);
-    /* Vectors have no volatile and no atomic accesses; each lane's is one of the machine's all the same. */
+    /* Vectors have no volatile or atomic accesses; each lane's is one machine access all the same. */
     a.fenced = LLVMGetVolatile(inst) || LLVMGetOrdering(inst) != LLVMAtomicOrderingNotAtomic;
     return a;
 }
@@ -47,7 +46,7 @@ static LLVMValueRef memory_align(struct vec *v, unsigned align)
     return vec_number(v, align ? align : 1);
 }
 
-/* Where a row's one access goes: nowhere when none of its lanes is here. */
+/* Returns the address of a row's one access; a dummy if none of its lanes is active. */
 static LLVMValueRef memory_row_place(struct vec *v, const struct access *a, unsigned row)
 {
     if (!v->mask)
@@ -93,7 +92,7 @@ static void memory_store_row(struct vec *v, const struct access *a, LLVMValueRef
     vec_intrinsic(v, "llvm.masked.store", types, 2, args, 4);
 }
 
-/* Element i of each lane's vector: its addresses. */
+/* Returns the addresses of element i of each lane's vector. */
 static LLVMValueRef memory_element(struct vec *v, const struct access *a, LLVMValueRef pointers, unsigned i)
 {
     LLVMValueRef offset = LLVMConstInt(v->l->i64, i * (uint64_t)(a->size / a->count), 0);
@@ -119,7 +118,7 @@ static LLVMValueRef memory_gather(struct vec *v, const struct access *a)
     }
     if (a->count == 1)
         return part[0];
-    /* One behind the other, then lane by lane. */
+    /* First one after the other, then by lane. */
     unsigned n = VEC_WIDTH * a->count;
     LLVMValueRef all = LLVMGetPoison(LLVMVectorType(a->element, n));
     for (unsigned i = 0; i < a->count; i++) {
@@ -148,8 +147,8 @@ static void memory_scatter(struct vec *v, const struct access *a, LLVMValueRef l
     }
 }
 
-/* Lanes' elements that are not side by side, or some that are smaller than 32 bits: without registers for
- * masks, LLVM would write 32 loads or stores, with as many branches. */
+/* Returns 1 for lanes' elements that are not adjacent, or partly smaller than 32 bits: without mask
+ * registers, LLVM would write 32 loads or stores, with as many branches. */
 static int memory_wants_help(struct vec *v, const struct access *a)
 {
     int apart =
@@ -157,7 +156,7 @@ static int memory_wants_help(struct vec *v, const struct access *a)
     return !v->has_masks && (apart || (v->mask && a->at.stride && a->size / a->count < 4));
 }
 
-/* NULL: of an odd size. */
+/* NULL: of an unsupported size. */
 static LLVMValueRef memory_helper(struct vec *v, const struct access *a)
 {
     char name[32];
@@ -166,7 +165,7 @@ static LLVMValueRef memory_helper(struct vec *v, const struct access *a)
     return mt_builtin(v->l, name, &type);
 }
 
-/* Those of lanes may lie in memory already, for their record. */
+/* The addresses of lanes may already be in memory, for their record. */
 static LLVMValueRef memory_addresses(struct vec *v, const struct access *a)
 {
     if (v->bad_for == a->inst && a->at.kind == VEC_LANES && vec_keep_spilled(v, v->recorded, v->recorder))
@@ -174,7 +173,7 @@ static LLVMValueRef memory_addresses(struct vec *v, const struct access *a)
     return vec_spill(v, vec_lanes(v, a->pointer));
 }
 
-/* Lanes that are not here get zeros. */
+/* Calls the helper; inactive lanes get zeros. */
 static void memory_help(struct vec *v, const struct access *a)
 {
     LLVMValueRef f = memory_helper(v, a);
@@ -193,7 +192,7 @@ static void memory_help(struct vec *v, const struct access *a)
         memory_fence(v);
 }
 
-/* The lanes that are left, as v->mask. Returns what it was. */
+/* Sets v->mask to the lanes that are not bad. Returns the old one. */
 static LLVMValueRef memory_leave_out(struct vec *v)
 {
     LLVMValueRef all = v->mask, left = LLVMBuildNot(v->b, v->bad, "");
@@ -206,11 +205,11 @@ static LLVMValueRef memory_none_bad(struct vec *v)
     return LLVMBuildICmp(v->b, LLVMIntEQ, v->bad, vec_number(v, 0), "");
 }
 
-/* Numbers that have no flags may wrap round within a row, but do not: they are looked at when it runs. The
- * builder is where they do not, and no lane is bad; elsewhere the access is done lane by lane. */
+/* A test at run time: numbers without flags may wrap within a row, but rarely do. The builder is where
+ * they do not, and no lane is bad; otherwise the access is done lane by lane. */
 struct checked {
     LLVMBasicBlockRef row, lanes, after;
-    LLVMValueRef by_lane; /* of a load */
+    LLVMValueRef by_lane; /* result of a load */
 };
 
 static struct checked memory_check_row(struct vec *v, const struct access *a)
@@ -258,17 +257,15 @@ static LLVMValueRef memory_load_rows(struct vec *v, const struct access *a)
     return both;
 }
 
-/* ---- accesses of which some lanes' are bad (MEMTRACE_CHECK) ----
- *
- * The record call before has said which. The way without them is hardly ever taken, so it is short: one call
- * that goes from lane to lane. */
+/* ---- accesses with bad lanes (MEMTRACE_CHECK) ---- The preceding record call has returned these. The way
+ * without them is hardly ever taken, so it is short: one call that goes from lane to lane. */
 
 struct without {
     LLVMBasicBlockRef good, after, from;
-    struct vec_rep rep; /* what a load gives there */
+    struct vec_rep rep; /* result of a load there */
 };
 
-/* Of a load of one value for each row. */
+/* Handles a load of one value per row. */
 static void memory_without_rows(struct vec *v, const struct access *a)
 {
     struct vec_rep r = {.kind = VEC_ROWS};
@@ -280,7 +277,7 @@ static void memory_without_rows(struct vec *v, const struct access *a)
     vec_set(v, a->inst, r);
 }
 
-/* Of rows whose lanes lie side by side, or of stores of one value for each row. */
+/* Handles rows with adjacent lanes, or stores of one value per row. */
 static void memory_without_row(struct vec *v, const struct access *a)
 {
     LLVMTypeRef type;
@@ -306,7 +303,7 @@ static void memory_without_lanes(struct vec *v, const struct access *a)
     LLVMTypeRef type;
     if (memory_helper(v, a)) {
         memory_help(v, a);
-    } else { /* of an odd size */
+    } else { /* of an unsupported size */
         LLVMValueRef f = mt_builtin(v->l, "__mt_warp_end", &type);
         mt_build_call(v->l, f, &v->bad, 1);
     }
@@ -327,7 +324,7 @@ static void memory_without_value(struct vec *v, const struct access *a)
         memory_without_lanes(v, a);
 }
 
-/* Emits the seldom way; the builder is where no lane is bad. */
+/* Emits the rare way; the builder is where no lane is bad. */
 static struct without memory_without(struct vec *v, const struct access *a)
 {
     struct without w = {.good = LLVMAppendBasicBlockInContext(v->context, v->to, ""),
@@ -345,7 +342,7 @@ static struct without memory_without(struct vec *v, const struct access *a)
     return w;
 }
 
-/* After the access of all lanes. */
+/* Joins both ways after the access of all lanes. */
 static void memory_with_all(struct vec *v, const struct access *a, struct without *w)
 {
     struct vec_rep rep = a->value ? w->rep : vec_get(v, a->inst);
@@ -365,7 +362,7 @@ static void memory_with_all(struct vec *v, const struct access *a, struct withou
 static void memory_load(struct vec *v, LLVMValueRef load);
 static void memory_store(struct vec *v, LLVMValueRef store);
 
-/* Does the access leave bad lanes out by itself? */
+/* Returns 1 if the access skips bad lanes by itself. */
 static int memory_knows_bad(struct vec *v, const struct access *a)
 {
     return memory_helper(v, a) &&
@@ -434,7 +431,7 @@ static void memory_load(struct vec *v, LLVMValueRef load)
         memory_fence(v);
 }
 
-/* What the last of some lanes (bits, not 0) has to say. */
+/* Returns the value of the last of some lanes (bits, not 0). */
 static LLVMValueRef memory_last(struct vec *v, LLVMValueRef lanes, LLVMTypeRef type, LLVMValueRef bits)
 {
     LLVMValueRef args[] = {bits, LLVMConstInt(v->l->i1, 0, 0)};
@@ -504,7 +501,7 @@ static void memory_store(struct vec *v, LLVMValueRef store)
         LLVMBuildFence(v->b, LLVMAtomicOrderingSequentiallyConsistent, 0, "");
 }
 
-/* Of a thread's variable there are 32, one after the other. */
+/* Makes 32 consecutive copies of a thread's variable. */
 void vec_emit_alloca(struct vec *v, LLVMValueRef alloca)
 {
     struct vec_rep r = {.kind = VEC_ROWS};
@@ -520,7 +517,7 @@ void vec_emit_alloca(struct vec *v, LLVMValueRef alloca)
     vec_set(v, alloca, r);
 }
 
-/* A result that nobody looks at, at one address: one operation on what all lanes bring. */
+/* Returns 1 for an atomic without used result at one address: one operation on the sum of all lanes. */
 static int memory_reduces(struct vec *v, LLVMValueRef rmw)
 {
     static const struct {
@@ -567,7 +564,7 @@ static void memory_atomic(struct vec *v, LLVMValueRef atomic)
         vec_by_lane(v, atomic);
 }
 
-/* Bad lanes, which are left out, get zeros. */
+/* Skips bad lanes, which get zeros. */
 static void memory_atomic_without(struct vec *v, LLVMValueRef atomic)
 {
     LLVMBasicBlockRef before, some = LLVMAppendBasicBlockInContext(v->context, v->to, ""),

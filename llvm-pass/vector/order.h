@@ -1,4 +1,4 @@
-/* Warps as vectors: a function's blocks while their order is being found (blocks.c, exits.c). */
+/* Warps as vectors: a function's blocks while they are being ordered (blocks.c, exits.c). */
 #ifndef MT_PASS_VECTOR_ORDER_H
 #define MT_PASS_VECTOR_ORDER_H
 #include "vector.h"
@@ -6,12 +6,12 @@
 
 struct vec_order {
     struct vec *v;
-    LLVMBasicBlockRef *block; /* in the order of the function */
+    LLVMBasicBlockRef *block; /* in the function's order */
     uint32_t *loop, *parents;
     unsigned n, nloops;
-    unsigned *rank;   /* of a depth-first search */
-    unsigned *header; /* of each loop, from 1 */
-    unsigned *in;     /* ways into a node that have not been placed: blocks, then loops (from n + 1) */
+    unsigned *rank;   /* number in a depth-first search */
+    unsigned *header; /* header of each loop, from 1 */
+    unsigned *in;     /* number of unplaced ways into a node: blocks, then loops (from n + 1) */
     unsigned nplaced;
     struct vec_order_place {
         LLVMBasicBlockRef block;
@@ -20,9 +20,9 @@ struct vec_order {
 };
 
 unsigned vec_order_index(const struct vec_order *o, LLVMBasicBlockRef block);
-/* exits.c: what lanes do between leaving a loop and the place where all that leave it meet, they do in the
- * round in which they leave, as on a GPU: such blocks, and loops, are part of the loop. `next`: where all
- * ways from a block meet; `taken` has room for a mark for each block. */
+/* exits.c: makes blocks and loops part of a loop if they run between leaving it and the place where all
+ * leaving lanes meet, so that lanes run them in the round in which they leave, as on a GPU. `next`: block
+ * where all ways from a block meet; `taken` has room for a mark per block. */
 void vec_take_exits(struct vec_order *o, const struct mt_loop_shape *shape, const LLVMBasicBlockRef *next,
                     unsigned char *taken);
 #endif

@@ -1,4 +1,4 @@
-/* Warps as vectors: what computes a lane's value from that lane's operands alone. */
+/* Warps as vectors: values of a lane computed from that lane's operands alone. */
 #include "vector.h"
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ int vec_is_plain_call(LLVMValueRef call)
     return id && mt_shim_vector_intrinsic(id, -2);
 }
 
-/* The instruction once more, on other operands: once for all lanes. */
+/* Repeats the instruction on other operands: once for all lanes. */
 void vec_emit_copy(struct vec *v, LLVMValueRef inst)
 {
     LLVMValueRef copy = LLVMInstructionClone(inst);
@@ -21,8 +21,8 @@ void vec_emit_copy(struct vec *v, LLVMValueRef inst)
         vec_set_uniform(v, inst, copy);
 }
 
-/* A phi's first number, made wider, as the lanes that are here have it: counted back from the first of them,
- * as the numbers of those that are not may wrap round. */
+/* Returns a phi's first number, extended, counted back from the first active lane, as the numbers of
+ * inactive ones may wrap. */
 static LLVMValueRef plain_wider_here(struct vec *v, LLVMValueRef first, LLVMTypeRef type, LLVMOpcode how,
                                      int64_t stride, unsigned row)
 {
@@ -40,8 +40,9 @@ static LLVMValueRef plain_wider_here(struct vec *v, LLVMValueRef first, LLVMType
                         LLVMBuildIntCast2(v->b, back, type, 1, ""), "");
 }
 
-/* The row's first number as a true number, which that of the lane may not be: it need not be here, and where
- * it is, its flags need not hold as long as nobody uses it. So it is computed from its operands' ones. */
+/* Returns the row's first number without wrapping, computed from that of its operands. The first lane's
+ * own need not be that number: the lane may be inactive, and even if active, its flags need not hold as
+ * long as the number is unused. */
 static LLVMValueRef plain_true(struct vec *v, LLVMValueRef value, LLVMTypeRef type, LLVMOpcode how,
                                unsigned row)
 {
@@ -68,7 +69,7 @@ static LLVMValueRef plain_wider(struct vec *v, LLVMValueRef inst, LLVMValueRef f
     return LLVMBuildCast(v->b, how, first, LLVMTypeOf(inst), "");
 }
 
-/* … once for each row, on the row's first lane, which need not be here: it promises nothing. */
+/* Computes once per row, on the row's first lane, which may be inactive, so flags are dropped. */
 void vec_emit_rows(struct vec *v, LLVMValueRef inst)
 {
     struct vec_shape s = vec_find(v, inst)->shape;
@@ -101,7 +102,8 @@ void vec_emit_rows(struct vec *v, LLVMValueRef inst)
     vec_set(v, inst, r);
 }
 
-/* Has it operands that are rows? Those of one row may have a result that is the same in all lanes. */
+/* Returns 1 if it has operands that are rows. Operands of one row may have a result that is the same in
+ * all lanes. */
 int vec_takes_rows(const struct vec *v, LLVMValueRef inst)
 {
     for (int i = 0, n = LLVMGetNumOperands(inst); i < n; i++) {
@@ -118,7 +120,7 @@ static void plain_flags(LLVMValueRef to, LLVMValueRef from)
         mt_shim_copy_flags(to, from);
 }
 
-/* What divides by zero in a lane that is not here divides by one. */
+/* Replaces a zero divisor in inactive lanes by one. */
 static LLVMValueRef plain_divisor(struct vec *v, LLVMValueRef by)
 {
     LLVMTypeRef type = LLVMTypeOf(by);
@@ -129,7 +131,7 @@ static LLVMValueRef plain_divisor(struct vec *v, LLVMValueRef by)
     return LLVMBuildSelect(v->b, vec_replicate_mask(v, v->mask, VEC_WIDTH, each), by, one, "");
 }
 
-/* 32-bit quotients by way of doubles, which have them exactly: vectors have no integer division. */
+/* Divides 32-bit integers through doubles, which hold them exactly: vectors have no integer division. */
 static LLVMValueRef plain_divide(struct vec *v, LLVMOpcode op, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMTypeRef type = LLVMTypeOf(a);
@@ -155,7 +157,7 @@ static LLVMValueRef plain_binary(struct vec *v, LLVMValueRef inst, LLVMOpcode op
     return r;
 }
 
-/* A shuffle that does the same in each lane: element j of the result is element mask[j] of a, or of b. */
+/* Shuffles equally in each lane: element j of the result is element mask[j] of a or b. */
 static LLVMValueRef plain_shuffle(struct vec *v, LLVMValueRef a, LLVMValueRef b, const int *mask, unsigned n,
                                   unsigned na, unsigned nb)
 {
@@ -237,7 +239,7 @@ static LLVMValueRef plain_select(struct vec *v, LLVMValueRef inst)
     return r;
 }
 
-/* The member of a member. */
+/* Sets the member of a member. */
 static LLVMValueRef plain_put(struct vec *v, LLVMValueRef into, LLVMValueRef what, const unsigned *index,
                               unsigned n)
 {
@@ -246,7 +248,7 @@ static LLVMValueRef plain_put(struct vec *v, LLVMValueRef into, LLVMValueRef wha
     return LLVMBuildInsertValue(v->b, into, what, *index, "");
 }
 
-/* Of an intrinsic, on vectors. */
+/* Calls an intrinsic on vectors. */
 static LLVMValueRef plain_call(struct vec *v, LLVMValueRef call)
 {
     unsigned id = LLVMGetIntrinsicID(mt_callee(call)), n = LLVMGetNumArgOperands(call), ntypes = 0;
@@ -332,7 +334,7 @@ static int plain_has_wide(struct vec *v, LLVMTypeRef type)
     return vec_wide(v, type) != NULL;
 }
 
-/* Is there code for it? Before any is made. */
+/* Returns 1 if the instruction can be emitted; asked before any code is made. */
 int vec_plain_ok(struct vec *v, LLVMValueRef inst)
 {
     LLVMOpcode op = LLVMGetInstructionOpcode(inst);

@@ -1,4 +1,4 @@
-/* Warps as vectors: a copy of a kernel that calls nothing of its own module any more, with simple loops. */
+/* Warps as vectors: makes a copy of a kernel that calls nothing of its own module, with simple loops. */
 #include "vector.h"
 #include "lower/loops.h"
 #include <stdlib.h>
@@ -78,7 +78,7 @@ int vec_is_wait(const char *callee)
     return 0;
 }
 
-/* Why this call cannot be in a vector's code, or NULL. */
+/* Returns a reason why this call cannot be in vector code, or NULL. */
 static const char *prepare_refuses(LLVMValueRef inst)
 {
     if (LLVMIsAInvokeInst(inst) || LLVMIsACallBrInst(inst))
@@ -93,7 +93,7 @@ static const char *prepare_refuses(LLVMValueRef inst)
     return NULL;
 }
 
-/* Builtins that change what other threads see, one thread after the other. */
+/* Returns 1 for builtins that change memory visible to other threads, one thread after the other. */
 static int prepare_is_in_turn(const char *name)
 {
     return mt_starts(name, "mtb_ptx_mbarrier_") || mt_starts(name, "mtb_ptx_cp_async_mbarrier_") ||
@@ -114,7 +114,7 @@ static int prepare_inlines(LLVMValueRef inst)
     return callee && !vec_recurs(callee);
 }
 
-/* A thread that ends is one that comes to the end. */
+/* Makes the end of a thread a jump to the function's end. */
 static void prepare_exit(struct mt_lowering *l, LLVMValueRef call)
 {
     LLVMValueRef end = LLVMGetBasicBlockTerminator(LLVMGetInstructionParent(call));
@@ -126,7 +126,7 @@ static void prepare_exit(struct mt_lowering *l, LLVMValueRef call)
     LLVMInstructionEraseFromParent(call);
 }
 
-/* What is called, but for functions that come to call themselves. */
+/* Inlines all callees except recursive functions. */
 static const char *prepare_inline(struct mt_lowering *l, LLVMValueRef f, int called)
 {
     unsigned calls = 0, n, more = 1;
@@ -167,7 +167,7 @@ static const char *prepare_inline(struct mt_lowering *l, LLVMValueRef f, int cal
     return why;
 }
 
-/* Each register is read once, where the function begins: so two ways bring the same value. */
+/* Reads each register once, at the function's start, so that two ways have the same value. */
 static void prepare_registers_once(struct mt_lowering *l, LLVMValueRef f)
 {
     LLVMValueRef once[VEC_REGISTERS] = {0};
@@ -187,7 +187,7 @@ static void prepare_registers_once(struct mt_lowering *l, LLVMValueRef f)
     free(list);
 }
 
-/* Is what a parameter passes by value read alone? */
+/* Returns 1 if a parameter passed by value is only read. */
 static int prepare_is_only_read(LLVMValueRef pointer, unsigned depth)
 {
     for (LLVMUseRef use = LLVMGetFirstUse(pointer); use; use = LLVMGetNextUse(use)) {
@@ -203,8 +203,8 @@ static int prepare_is_only_read(LLVMValueRef pointer, unsigned depth)
     return 1;
 }
 
-/* A kernel's parameter that is a structure lies in memory that all threads share, a function's in its
- * caller's: who writes to it has one of its own. */
+/* Copies structure parameters that are written: a kernel's is in memory shared by all threads, a
+ * function's in its caller's. */
 static void prepare_structures(struct mt_lowering *l, LLVMValueRef f, int called)
 {
     LLVMTargetDataRef layout = LLVMGetModuleDataLayout(l->module);
@@ -223,8 +223,8 @@ static void prepare_structures(struct mt_lowering *l, LLVMValueRef f, int called
     }
 }
 
-/* LLVM makes two nested loops of one with a `continue`, which lanes leave in other rounds, but not where
- * calls that lanes make together would come into the inner one. */
+/* Keeps LLVM from making two nested loops of one with a `continue`, which lanes leave in different rounds,
+ * if calls made by lanes together would move into the inner one. */
 static void prepare_hold_loops(LLVMValueRef f, int hold)
 {
     unsigned kind = LLVMGetEnumAttributeKindForName("convergent", 10);
@@ -237,7 +237,7 @@ static void prepare_hold_loops(LLVMValueRef f, int hold)
                 LLVMRemoveCallSiteEnumAttribute(i, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, kind);
 }
 
-/* Simple loops. What was inlined may have brought ways into what is behind a loop. */
+/* Simplifies loops. Inlined code may have added ways into code behind a loop. */
 static const char *prepare_flow(struct mt_lowering *l, LLVMValueRef f, LLVMValueRef kernel, int called)
 {
     if (mt_shim_run_passes(f, "sroa,early-cse,adce,simplifycfg,instcombine<no-verify-fixpoint>"))

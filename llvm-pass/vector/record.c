@@ -1,18 +1,18 @@
-/* Warps as vectors: records. What a warp accesses at once is one entry: the first lane's address and the step
- * to the next lane's, or the addresses of all, under the mask (runtime/cpu/builtins/access.c). */
+/* Warps as vectors: records. An access of a warp is one entry: the first lane's address and the distance
+ * between lanes, or all addresses, with the mask (runtime/cpu/builtins/access.c). */
 #include "vector.h"
 #include <stdlib.h>
 #include <string.h>
 #include "format/image.h"
 
 #define RECORD "__mt_access_"
-#define RECORD_PHASE "mt.record.each.phase" /* looks at the object */
+#define RECORD_PHASE "mt.record.each.phase" /* reads the object */
 #define RECORD_GLOBAL 1                     /* address space of global memory */
-/* llvm::MemoryEffects: two bits for each location, the arguments' memory and that which is not accessible. */
+/* llvm::MemoryEffects: two bits each for the arguments' memory and inaccessible memory. */
 #define RECORD_READS_ARGUMENTS 1
 #define RECORD_TOUCHES_NOTHING_ELSE (3 << 2)
 
-/* Calls that look for nothing but their arguments: LLVM may keep what it knows of memory across them. */
+/* Declares calls that read nothing but their arguments, so that LLVM may keep its knowledge of memory. */
 static LLVMValueRef record_declare(struct mt_lowering *l, const char *name, LLVMTypeRef type)
 {
     LLVMValueRef f = LLVMGetNamedFunction(l->module, name);
@@ -34,14 +34,14 @@ static LLVMValueRef record_declare(struct mt_lowering *l, const char *name, LLVM
     return f;
 }
 
-/* A global pointer as it was before it was made generic: more is known of its shape. */
+/* Returns a global pointer from before it was made generic, as its shape is better known. */
 static LLVMValueRef record_pointer(LLVMValueRef p)
 {
     LLVMValueRef from = LLVMIsAAddrSpaceCastInst(p) ? LLVMGetOperand(p, 0) : p;
     return LLVMGetPointerAddressSpace(LLVMTypeOf(from)) == RECORD_GLOBAL ? from : p;
 }
 
-/* "__mt_access_KIND", "…_to" and "…_n". -1: none. */
+/* Returns the kind of "__mt_access_KIND", "…_to" and "…_n"; -1: none. */
 static int record_kind(const char *name)
 {
     static const char *const kinds[] = {
@@ -55,7 +55,8 @@ static int record_kind(const char *name)
     return -1;
 }
 
-/* Of vectors bad lanes are left out (memory.c): the access is where it was, without casts there and back. */
+/* Moves the access back to its original pointer, without casts: bad lanes of vectors are skipped by mask
+ * (memory.c). */
 static void record_unmoved(LLVMValueRef call, LLVMValueRef p)
 {
     LLVMValueRef from = LLVMIsAAddrSpaceCastInst(p) ? LLVMGetOperand(p, 0) : p;
@@ -68,9 +69,9 @@ static void record_unmoved(LLVMValueRef call, LLVMValueRef p)
     LLVMReplaceAllUsesWith(call, p);
 }
 
-/* What is of global memory, or may be, and has a size that is known becomes "mt.record.global" or
- * "mt.record.generic" (p, meta, site); all else "mt.record.each" (kind, p, bytes, meta, site), where meta is
- * the type and bytes are some when the size is known late. */
+/* Turns a record of known size that is, or may be, of global memory into "mt.record.global" or
+ * "mt.record.generic" (p, meta, site); any other into "mt.record.each" (kind, p, bytes, meta, site), where
+ * meta is the type, and bytes are given for a size known only at run time. */
 static void record_prepare(struct mt_lowering *l, LLVMValueRef call, const char *name)
 {
     LLVMValueRef args[] = {LLVMGetOperand(call, 0), LLVMGetOperand(call, 1), LLVMGetOperand(call, 2)};
@@ -141,9 +142,8 @@ static LLVMValueRef record_call(struct vec *v, const char *name, LLVMValueRef *a
     return mt_build_call(v->l, mt_builtin(v->l, name, &type), args, n);
 }
 
-/* Reads the addresses that it is given, and else no memory that other code looks at: LLVM may keep what it
- * knows.
- */
+/* Declares a call that reads the given addresses and no other memory visible to other code, so that LLVM
+ * may keep its knowledge. */
 static LLVMValueRef record_append(struct vec *v, const char *name, LLVMValueRef *args, unsigned n)
 {
     LLVMValueRef call = record_call(v, name, args, n);
@@ -158,7 +158,7 @@ static LLVMValueRef record_mask(struct vec *v)
     return vec_mask_bits(v, vec_mask(v));
 }
 
-/* The type with the bytes, and the site, as one number. */
+/* Returns type, bytes and site as one number. */
 static LLVMValueRef record_of(struct vec *v, LLVMValueRef call, unsigned meta)
 {
     LLVMValueRef low = LLVMBuildZExt(v->b, LLVMGetOperand(call, meta), v->l->i64, ""),
@@ -171,7 +171,8 @@ static LLVMValueRef record_warp(struct vec *v)
     return LLVMBuildLShr(v->b, v->linear, vec_number(v, 5), "");
 }
 
-/* This, and the next two: i32, lanes whose access is bad. Evenly spaced: `base` is lane 0's. */
+/* This function and the next two return the lanes with a bad access as an i32. Evenly spaced: `base` is
+ * lane 0's. */
 static LLVMValueRef record_even(struct vec *v, LLVMValueRef call, int generic, LLVMValueRef base,
                                 int64_t stride)
 {
@@ -188,7 +189,7 @@ static LLVMValueRef record_lanes(struct vec *v, LLVMValueRef call, int generic, 
     return record_append(v, generic ? "__mt_warp_generic_lanes" : "__mt_warp_global_lanes", args, 4);
 }
 
-/* When are the addresses rows that one call can say? NULL: always. */
+/* Returns the condition under which one call can describe the addresses as rows; NULL: always. */
 static LLVMValueRef record_condition(struct vec *v, const struct vec_rep *at)
 {
     LLVMValueRef is = at->source ? vec_is_row(v, at) : NULL, all;
@@ -215,7 +216,7 @@ static LLVMValueRef record_rows(struct vec *v, LLVMValueRef call, int generic, c
         base[r] = LLVMBuildPtrToInt(v->b, at->part[r], v->l->i64, "");
     if (v->rows == 1) {
         bad[0] = record_even(v, call, generic, base[0], at->stride);
-    } else { /* two rows of all lanes; the builtin knows whether they are one */
+    } else { /* two rows of all lanes; the builtin knows whether they form one */
         LLVMValueRef args[] = {base[0], base[1], LLVMConstInt(v->l->i64, (uint64_t)at->stride, 1),
                                record_of(v, call, 1), record_warp(v)};
         bad[0] = record_append(v, generic ? "__mt_warp_generic_rows" : "__mt_warp_global_rows", args, 5);
@@ -261,7 +262,7 @@ int vec_emit_record(struct vec *v, LLVMValueRef call)
         v->bad = record_lanes(v, call, generic, at.part[0]);
     int may = !each || LLVMConstIntGetZExtValue(LLVMGetOperand(call, 0)) == MT_RECORD_ANY;
     v->bad_for = may ? mt_recorded_access(call, LLVMGetOperand(call, each)) : NULL;
-    if (!v->bad_for) /* not one that can leave lanes out */
+    if (!v->bad_for) /* not one that can skip lanes */
         record_call(v, "__mt_warp_end", &v->bad, 1);
     return 1;
 }

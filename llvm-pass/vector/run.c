@@ -1,16 +1,16 @@
-/* Warps as vectors: the functions of the image that run a kernel so: those warps of the CTA that thread-local
- * state says. */
+/* Warps as vectors: the image's functions that run a kernel in this form, for the CTA's warps set in
+ * thread-local state. */
 #include "vector.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Instructions and blocks of a kernel whose masked code is there without masks, too. */
+/* Limits for kernels whose masked code also exists without masks: instructions and blocks. */
 #define MOST_TWICE 300u
 #define MOST_BLOCKS_TWICE 24u
 
-/* void body(parameters …, registers of the CTA, first thread's number, then, where there are rows, x, y, z of
- * each one's first thread) */
+/* Declares void body(parameters …, registers of the CTA, first thread's number, then with rows x, y, z of
+ * each one's first thread). */
 static LLVMValueRef run_body(struct vec *v, const char *name)
 {
     unsigned n = LLVMCountParams(v->from), first = n + VEC_CTA_REGISTERS, rows = v->any ? 0 : v->rows,
@@ -66,7 +66,7 @@ static void run_call(struct vec *v, LLVMValueRef body, LLVMValueRef *args, unsig
     mt_build_call(v->l, body, args, n);
 }
 
-/* The row behind one that begins at `at`. */
+/* Returns the row after the one that begins at `at`. */
 static struct run_thread run_next(struct vec *v, struct run_thread at, struct run_thread size)
 {
     LLVMBuilderRef b = v->b;
@@ -79,7 +79,7 @@ static struct run_thread run_next(struct vec *v, struct run_thread at, struct ru
                                LLVMBuildSelect(b, last, LLVMBuildAdd(b, at.z, one, ""), at.z, "")};
 }
 
-/* Where the rows of a warp begin. Most calls begin with the first one. */
+/* Computes the starts of a warp's rows. Most calls begin with the first warp. */
 static void run_begin(struct vec *v, LLVMValueRef f, LLVMValueRef linear, struct run_thread size,
                       struct run_thread *at)
 {
@@ -108,7 +108,7 @@ static LLVMValueRef run_least(struct vec *v, LLVMIntPredicate p, LLVMValueRef a,
     return LLVMBuildSelect(v->b, LLVMBuildICmp(v->b, p, a, b, ""), a, b, "");
 }
 
-/* The warps from thread `from` to thread `to` of the CTA, if there are any. */
+/* Runs the warps from thread `from` to thread `to` of the CTA, if any. */
 static void run_warps(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValueRef *args, unsigned n,
                       struct run_thread size, LLVMValueRef from, LLVMValueRef to)
 {
@@ -147,8 +147,7 @@ static void run_warps(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValu
     LLVMPositionBuilderAtEnd(b, after);
 }
 
-/* What a call of the runner is to run: warps of the CTA. The last one may be no whole one in CTAs of any
- * shape. */
+/* Computes the warps of a call. The last one may be partial in CTAs of any shape. */
 static void run_share(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValueRef *args, unsigned n,
                       struct run_thread size)
 {
@@ -227,7 +226,7 @@ struct version {
     struct vec_called called;
 };
 
-/* The code for rows of `group` threads; 0: for CTAs of any shape. NULL: out->why. */
+/* Builds the code for rows of `group` threads; 0: for CTAs of any shape. Returns NULL with out->why set. */
 static LLVMValueRef run_build(struct mt_lowering *l, const struct version *of, unsigned group,
                               struct mt_vector *out)
 {
@@ -259,7 +258,7 @@ static LLVMValueRef run_build(struct mt_lowering *l, const struct version *of, u
     return runner;
 }
 
-/* Does the kernel tell rows of a CTA apart? Else CTAs are seldom narrow. */
+/* Returns 1 if the kernel distinguishes rows of a CTA; otherwise CTAs are seldom narrow. */
 static int run_has_rows(LLVMValueRef f)
 {
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
@@ -271,7 +270,7 @@ static int run_has_rows(LLVMValueRef f)
     return 0;
 }
 
-/* The forms of one version of the kernel; `any`: NULL, or where to put it. */
+/* Builds the forms of one version of the kernel; `any`: NULL, or the destination of that form. */
 static void run_version(struct vec_functions *functions, struct mt_lowering *l, LLVMValueRef kernel,
                         int plain, LLVMValueRef *rows, LLVMValueRef *tiles, LLVMValueRef *any,
                         struct mt_vector *out)

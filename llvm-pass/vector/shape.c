@@ -1,13 +1,14 @@
-/* Warps as vectors: which values are the same in all lanes, which rise from lane to lane, which are neither;
- * and on which branches lanes part. Found by starting from the best and giving way until nothing changes. */
+/* Warps as vectors: finds which values are the same in all lanes, rise evenly from lane to lane, or
+ * neither, and on which branches lanes diverge. Starts from the best shapes and weakens them until nothing
+ * changes. */
 #include "vector.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_STRIDE (1 << 24)       /* of what is multiplied */
-#define MOST_SUM ((int64_t)1 << 58) /* of all: 31 of these are less than 2^63 */
+#define MOST_STRIDE (1 << 24)       /* maximum stride that is multiplied */
+#define MOST_SUM ((int64_t)1 << 58) /* maximum of any: 31 of these are less than 2^63 */
 
-/* lowest n with x < 2^n */
+/* Returns the lowest n with x < 2^n. */
 static unsigned vec_bits(uint64_t x)
 {
     return x ? 64 - (unsigned)__builtin_clzll(x) : 0;
@@ -20,7 +21,7 @@ static struct vec_shape shape_uniform(unsigned zeros)
 
 static const struct vec_shape shape_lanes = {VEC_LANES, 0, 0, 0, 0, 0};
 
-/* Of integers and pointers; 0: nothing is said of wrapping round. */
+/* Returns the width of integers and pointers; 0: nothing is known about wrapping. */
 static unsigned shape_width(LLVMValueRef value)
 {
     LLVMTypeRef type = LLVMTypeOf(value);
@@ -28,13 +29,13 @@ static unsigned shape_width(LLVMValueRef value)
     return kind == LLVMIntegerTypeKind ? LLVMGetIntTypeWidth(type) : kind == LLVMPointerTypeKind ? 64 : 0;
 }
 
-/* A row is what its lanes have modulo 2^width: first + lane * stride. So sums, products with constants and
- * cut off bits are rows again, whatever wraps round. All else (made wider, compared, shifted right, bits
- * taken out of it) needs to know that nothing does; the rules below say when. */
+/* A row's lanes have the values first + lane * stride modulo 2^width. So sums, products with constants and
+ * truncations are rows again, whatever wraps. All else (extended, compared, shifted right, bits extracted)
+ * needs proof that nothing wraps, by the rules below. */
 
-/* Bits in which the lanes of a row differ when its first one has zeros there: then lane i is first | i *
- * stride, and all lanes have the first one's bits above, the sign with them. 0: that is not known. `value`:
- * of the row's type. */
+/* Returns the bits in which a row's lanes differ if its first one has zeros there: lane i is then first |
+ * i * stride, and all lanes share the first one's higher bits, including the sign. 0: unknown. `value`: of
+ * the row's type. */
 static unsigned shape_low(const struct vec *v, LLVMValueRef value, struct vec_shape a)
 {
     if (a.kind != VEC_ROWS || a.stride <= 0)
@@ -43,7 +44,7 @@ static unsigned shape_low(const struct vec *v, LLVMValueRef value, struct vec_sh
     return a.zeros >= span && span < shape_width(value) ? span : 0;
 }
 
-/* What is known of all lanes of a row: its first one is 0, or all have the bits above in common. */
+/* Returns which values are common to all lanes of a row: its first one is 0, or the bits above are shared. */
 static unsigned shape_whole(const struct vec *v, LLVMValueRef value, struct vec_shape a)
 {
     unsigned width = shape_width(value);
@@ -57,7 +58,7 @@ static unsigned shape_whole(const struct vec *v, LLVMValueRef value, struct vec_
            (last >= 0 && last < 2 * top ? VEC_UNSIGNED | VEC_UNSIGNED_ALL : 0u);
 }
 
-/* `extend`: what is known besides. `value`: of this type. */
+/* Makes rows. `extend`: further facts. `value`: of this type. */
 static struct vec_shape shape_rows(const struct vec *v, LLVMValueRef value, int64_t stride, unsigned zeros,
                                    unsigned extend)
 {
@@ -95,13 +96,13 @@ static struct vec_shape shape_operand(const struct vec *v, LLVMValueRef inst, un
     return vec_shape_of(v, LLVMGetOperand(inst, i));
 }
 
-/* For operations that can be done on rows of which it is only known when they run that they are some. */
+/* Returns the operand's shape for operations that also work on rows known only at run time. */
 static struct vec_shape shape_row_operand(const struct vec *v, LLVMValueRef inst, unsigned i)
 {
     return shape_as_is(v, LLVMGetOperand(inst, i));
 }
 
-/* Rows from one that has `scale` times the number of `source`. */
+/* Makes rows that contain `scale` times the number of `source`. */
 static struct vec_shape shape_from(struct vec_shape rows, unsigned source, int64_t scale)
 {
     if (!source || rows.kind == VEC_LANES)
@@ -119,7 +120,7 @@ static int shape_is_flat(struct vec_shape s)
     return s.kind == VEC_UNIFORM || (s.kind == VEC_ROWS && !s.stride);
 }
 
-/* What two ways give where they meet, lanes together. */
+/* Returns the shape where two ways meet, with lanes together. */
 static struct vec_shape shape_meet(const struct vec *v, LLVMValueRef value, struct vec_shape a,
                                    struct vec_shape b)
 {
@@ -135,7 +136,7 @@ static struct vec_shape shape_meet(const struct vec *v, LLVMValueRef value, stru
     return shape_rows(v, value, a.stride, zeros, a.extend & b.extend);
 }
 
-/* Of an operation whose result in a lane depends on the operands in that lane alone. */
+/* Returns the shape of an operation whose result in a lane depends on that lane's operands alone. */
 static struct vec_shape shape_pure(const struct vec *v, LLVMValueRef inst)
 {
     struct vec_shape s = shape_uniform(0);
@@ -159,13 +160,13 @@ static int shape_constant(LLVMValueRef value, int64_t *n)
     return 1;
 }
 
-/* The flags of an operation speak of the lanes that are here: in these its result is that of true numbers. So
- * it rises evenly in them if its operands, as true numbers, do. One of these is a true number in all lanes:
- * so what tells the other's (plain_true) is a chain, and no tree. */
+/* Flags of an operation hold for active lanes: there its result equals that of true numbers, so it is
+ * evenly spaced if its operands, as true numbers, are. One operand must be a true number in all lanes, so
+ * that the proof for the other one (plain_true) is a chain, not a tree. */
 static unsigned shape_kept(LLVMValueRef inst, struct vec_shape a, struct vec_shape b)
 {
     unsigned flags = (LLVMGetNSW(inst) ? VEC_SIGNED : 0u) | (LLVMGetNUW(inst) ? VEC_UNSIGNED : 0u);
-    if (LLVMGetInstructionOpcode(inst) == LLVMOr) /* disjoint: nothing is carried */
+    if (LLVMGetInstructionOpcode(inst) == LLVMOr) /* disjoint: no carries */
         flags = VEC_SIGNED | VEC_UNSIGNED;
     return flags & a.extend & b.extend & (a.extend >> 2 | b.extend >> 2);
 }
@@ -193,14 +194,14 @@ static struct vec_shape shape_sum(const struct vec *v, LLVMValueRef inst, int si
                       a.scale + sign * b.scale);
 }
 
-/* Low bits of a product, and of a number shifted left by a constant. */
+/* Returns the low zero bits of a product, and of a number shifted left by a constant. */
 static unsigned shape_zeros(unsigned a, unsigned b)
 {
     return a + b > VEC_MANY ? VEC_MANY : a + b;
 }
 
-/* Rows times a constant. A factor with its highest bit set is negative as a stride, and not as the factor
- * that the flag nuw speaks of. */
+/* Multiplies rows by a constant. A factor with its highest bit set is negative as a stride, but not for
+ * the flag nuw. */
 static struct vec_shape shape_times(const struct vec *v, LLVMValueRef inst, struct vec_shape a, int64_t n)
 {
     unsigned kept = shape_kept(inst, a, shape_uniform(0)) & (n < 0 ? VEC_SIGNED : VEC_EXTENDS);
@@ -224,8 +225,8 @@ static struct vec_shape shape_product(const struct vec *v, LLVMValueRef inst, in
     return shape_times(v, inst, a, shift ? (int64_t)1 << n : n);
 }
 
-/* And, or, xor with a constant that takes all or none of the bits in which lanes differ: what it does to the
- * first one's other bits it does to all lanes'. */
+/* And, or, xor with a constant that covers all or none of the bits in which lanes differ: its effect on
+ * the first lane's other bits is the same in all lanes. */
 static struct vec_shape shape_logic(const struct vec *v, LLVMValueRef inst, LLVMOpcode op)
 {
     struct vec_shape a = shape_operand(v, inst, 0), b = shape_operand(v, inst, 1);
@@ -248,8 +249,8 @@ static struct vec_shape shape_logic(const struct vec *v, LLVMValueRef inst, LLVM
     return bits ? shape_lanes : shape_rows(v, inst, a.stride, zeros < a.zeros ? zeros : a.zeros, 0);
 }
 
-/* With a constant that lies on the border of two blocks of 2^span numbers: each row is within such a block,
- * so all its lanes say the same as its first one. */
+/* Compares with a constant on the border of two blocks of 2^span numbers: each row is within one such
+ * block, so all its lanes have the first one's result. */
 static struct vec_shape shape_compare(const struct vec *v, LLVMValueRef inst)
 {
     struct vec_shape a = shape_operand(v, inst, 0);
@@ -264,8 +265,8 @@ static struct vec_shape shape_compare(const struct vec *v, LLVMValueRef inst)
     return (below && !(n & low)) || (above && (n & low) == low) ? shape_rows(v, inst, 0, 0, 0) : shape_lanes;
 }
 
-/* By a constant: lanes lose the bits in which they differ, or the stride is a multiple of what is cut off.
- * What comes in from above is the first one's sign, or zero, in all of them. */
+/* Shifts right by a constant: lanes lose the bits in which they differ, or the stride is a multiple of the
+ * removed bits. The bits shifted in are the first lane's sign, or zero, in all lanes. */
 static struct vec_shape shape_right(const struct vec *v, LLVMValueRef inst)
 {
     struct vec_shape a = shape_operand(v, inst, 0);
@@ -282,8 +283,8 @@ static struct vec_shape shape_right(const struct vec *v, LLVMValueRef inst)
     return a.stride & (((int64_t)1 << n) - 1) ? shape_lanes : shape_rows(v, inst, a.stride >> n, zeros, 0);
 }
 
-/* What is not negative in any lane that is here is the same made wider with its sign. Of rows of which
- * nothing is known, those are less likely to wrap round: in lanes that are not here, around 0. */
+/* A value that is negative in no active lane is the same extended with its sign. For rows without known
+ * facts that is less likely to wrap, in inactive lanes around 0. */
 unsigned vec_extends_as(const struct vec *v, LLVMValueRef inst)
 {
     static const unsigned order[] = {VEC_UNSIGNED_ALL, VEC_SIGNED_ALL, VEC_SIGNED, VEC_UNSIGNED};
@@ -298,9 +299,9 @@ unsigned vec_extends_as(const struct vec *v, LLVMValueRef inst)
     return may & VEC_SIGNED ? VEC_SIGNED : VEC_UNSIGNED;
 }
 
-/* The wider row has the narrow one's numbers, which are small for it; those of zext are not negative where
- * they are here. Its first one has the narrow one's zeros: what `extend` speaks of is either that number, or
- * sums and products of such, whose zeros are counted as theirs. */
+/* Returns facts about the wider row, which has the narrow row's numbers, small for it; those of zext are
+ * not negative in active lanes. Its first lane has the narrow one's zeros: `extend` refers either to that
+ * number, or to sums and products of such, whose zeros count as theirs. */
 static unsigned shape_extends_wider(LLVMValueRef inst, unsigned how)
 {
     unsigned here = VEC_SIGNED | (LLVMGetInstructionOpcode(inst) == LLVMZExt ? VEC_UNSIGNED : 0u);
@@ -352,7 +353,7 @@ static struct vec_shape shape_address(const struct vec *v, LLVMValueRef gep)
     return s;
 }
 
-/* A uniform mask has results that are the same in all lanes that are there. */
+/* A uniform mask gives results that are the same in all existing lanes. */
 static struct vec_shape shape_collective(const struct vec *v, LLVMValueRef call, const char *name)
 {
     struct vec_shape mask = shape_operand(v, call, 0);
@@ -409,15 +410,16 @@ static struct vec_shape shape_load(const struct vec *v, LLVMValueRef load)
     return at.kind == VEC_ROWS && !at.stride ? shape_rows(v, load, 0, 0, 0) : shape_lanes;
 }
 
-/* Flags of values that are chosen from: made ahead of the guard for who uses the choice, they may fail in any
- * lane that does not, so that no lane that is here need have a true number. What holds in all lanes stays. */
+/* Returns the shape of a selected value: computed ahead of its guard, its flags may fail in lanes that do
+ * not use it, so that no active lane need have a true number. Facts about all lanes remain. */
 static struct vec_shape shape_chosen(struct vec_shape s)
 {
     s.extend &= VEC_SIGNED_ALL | VEC_UNSIGNED_ALL | s.extend >> 2;
     return s;
 }
 
-/* Of a loop's phis lanes that go on use each number: an overflow is the kernel's own. */
+/* Returns the shape of a phi. In a loop's phi, lanes that continue use each number: an overflow is the
+ * kernel's own. */
 static struct vec_shape shape_phi(const struct vec *v, LLVMValueRef phi, int block)
 {
     struct vec_shape s = {0};
@@ -436,7 +438,7 @@ static struct vec_shape shape_select(const struct vec *v, LLVMValueRef select)
     return c.kind == VEC_UNIFORM ? shape_chosen(shape_meet(v, select, a, b)) : shape_pure(v, select);
 }
 
-/* 31 steps of that size are less than 2^29. Narrower numbers may come again. */
+/* 31 steps of that size are less than 2^29. Narrower numbers may repeat. */
 int vec_lanes_differ(const struct vec *v, LLVMValueRef value)
 {
     struct vec_shape s = vec_shape_of(v, value);
@@ -488,7 +490,7 @@ static struct vec_shape shape_compute(const struct vec *v, LLVMValueRef inst, in
     case LLVMZExt:
         return shape_wider(v, inst);
     case LLVMTrunc:
-    case LLVMFreeze: { /* what broke its flags is a number now, and may be any */
+    case LLVMFreeze: { /* a violation of its flags is now an arbitrary number */
         struct vec_shape a = shape_operand(v, inst, 0);
         return a.kind == VEC_ROWS && a.stride ? shape_rows(v, inst, a.stride, a.zeros, 0) : a;
     }
@@ -505,7 +507,7 @@ static struct vec_shape shape_compute(const struct vec *v, LLVMValueRef inst, in
     case LLVMSDiv:
     case LLVMURem:
     case LLVMSRem: {
-        struct vec_shape s = shape_pure(v, inst); /* a row may have no lane here, and a zero */
+        struct vec_shape s = shape_pure(v, inst); /* a row may have no active lane, and a zero */
         return s.kind == VEC_ROWS ? shape_lanes : s;
     }
     case LLVMGetElementPtr:
@@ -546,7 +548,7 @@ static int shape_fixpoint(struct vec *v)
                 s.zeros = 0;
             if (x->shape.kind == VEC_LANES || shape_same(s, x->shape))
                 continue;
-            /* Phis of rows that rise by different strides go up and down otherwise. */
+            /* Phis of rows with different strides would alternate for ever otherwise. */
             if (rounds > 20 && x->shape.kind == VEC_ROWS)
                 s = shape_lanes;
             x->shape = s;

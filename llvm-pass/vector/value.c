@@ -1,11 +1,12 @@
-/* Warps as vectors: the values of a function, and what they are in the new code. One that another block uses
- * has a slot on the stack, which LLVM makes registers of; so no block need know how the lanes came to it. */
+/* Warps as vectors: the values of a function, and their form in the new code. A value used in another
+ * block has a slot on the stack, which LLVM turns into registers, so that no block depends on the way by
+ * which lanes arrived. */
 #include "vector.h"
 #include "memtrace/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_MEMBERS 64u /* of a structure that is a value */
+#define MOST_MEMBERS 64u /* maximum members of a structure value */
 
 static unsigned value_hash(const struct vec *v, LLVMValueRef value)
 {
@@ -52,7 +53,7 @@ int vec_values(struct vec *v)
     return 0;
 }
 
-/* What a row that is made wider is computed from is used where that is. */
+/* The operands of an extended row are used where the row is. */
 static void value_cross(struct vec *v, LLVMValueRef value, LLVMOpcode how, int block)
 {
     struct vec_value *x = vec_find(v, value);
@@ -67,7 +68,7 @@ static void value_cross(struct vec *v, LLVMValueRef value, LLVMOpcode how, int b
                     op == LLVMSExt || op == LLVMZExt ? vec_extension(v, value) : how, block);
 }
 
-/* Who is used in other blocks than its own; a phi uses at the end of the block that its value comes from. */
+/* Finds values used in other blocks; a phi uses its value at the end of the incoming block. */
 void vec_crossings(struct vec *v)
 {
     for (unsigned i = 0; i < v->nvalues; i++) {
@@ -88,7 +89,7 @@ void vec_crossings(struct vec *v)
                     x->crosses |= LLVMGetIncomingBlock(user, n) != v->block[x->block].from;
         }
     }
-    for (unsigned i = 0; i < v->nvalues; i++) /* whose number others need to know whether they are rows */
+    for (unsigned i = 0; i < v->nvalues; i++) /* whose number is needed to test whether others are rows */
         if (v->value[i].shape.source) {
             struct vec_value *x = &v->value[v->value[i].shape.source - 1];
             x->crosses |= v->value[i].crosses || v->value[i].block != x->block;
@@ -133,7 +134,7 @@ LLVMValueRef vec_merge(struct vec *v, LLVMTypeRef type, LLVMValueRef mask, LLVMV
     return others;
 }
 
-/* The elements of a vector of a thread are together: lane 0's, lane 1's … */
+/* Elements of a thread's vector stay together: lane 0's, lane 1's … */
 LLVMTypeRef vec_wide(struct vec *v, LLVMTypeRef type)
 {
     LLVMTypeRef member[MOST_MEMBERS];
@@ -181,7 +182,7 @@ LLVMValueRef vec_shuffle(struct vec *v, LLVMValueRef a, LLVMValueRef b, const in
     return r;
 }
 
-/* A scalar n times; a vector's elements n times, one after the other. */
+/* Repeats a scalar, or a vector's elements, n times. */
 LLVMValueRef vec_splat(struct vec *v, LLVMValueRef scalar, unsigned n)
 {
     LLVMTypeRef type = LLVMTypeOf(scalar);
@@ -383,7 +384,7 @@ LLVMValueRef vec_is_row(struct vec *v, const struct vec_rep *r)
     return all;
 }
 
-/* How much more than the row's first lane the others have in them, when numbers wrap round: i64. */
+/* Returns the i64 excess of the other lanes over the row's first one, with wrapping. */
 static LLVMValueRef value_rises(struct vec *v, const struct vec_rep *r)
 {
     struct vec_value *x = &v->value[r->source - 1];
@@ -435,7 +436,7 @@ LLVMValueRef vec_uniform(struct vec *v, LLVMValueRef value)
     return vec_get(v, value).part[0];
 }
 
-/* What the lanes of `edge` (NULL: all that are left, or all that will look) bring along. */
+/* Stores the values that lanes of `edge` (NULL: all remaining, or all that will read it) bring. */
 void vec_store_phi(struct vec *v, struct vec_value *phi, const struct vec_rep *rep, LLVMValueRef edge)
 {
     if (phi->shape.kind == VEC_LANES) {
@@ -452,7 +453,7 @@ void vec_store_phi(struct vec *v, struct vec_value *phi, const struct vec_rep *r
         LLVMBuildStore(v->b, rep->part[rep->kind == VEC_ROWS ? p : 0], phi->keep[p]);
 }
 
-/* kill: what is in the slot now is of no use to anyone later. */
+/* kill: the slot's present value is dead. */
 void vec_load_phi(struct vec *v, struct vec_value *phi, int kill)
 {
     struct vec_rep r = value_of_shape(&phi->shape);

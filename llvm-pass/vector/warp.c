@@ -1,4 +1,4 @@
-/* Warps as vectors: what the lanes of a warp do together, and the registers that tell them apart. */
+/* Warps as vectors: operations of a warp's lanes together, and the registers that distinguish lanes. */
 #include "vector.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static LLVMValueRef warp_lane_ids(struct vec *v)
     return vec_iota(v->l->i32, VEC_WIDTH, VEC_WIDTH, 1);
 }
 
-/* value of lane from[i], for each lane i. Known beforehand it is a shuffle of registers. */
+/* Returns the value of lane from[i] for each lane i. A constant `from` gives a shuffle of registers. */
 static LLVMValueRef warp_pick(struct vec *v, LLVMValueRef value, LLVMValueRef from)
 {
     int mask[VEC_WIDTH];
@@ -37,7 +37,7 @@ static LLVMValueRef warp_pick(struct vec *v, LLVMValueRef value, LLVMValueRef fr
     return vec_intrinsic(v, "llvm.masked.gather", types, 2, args, 4);
 }
 
-/* Lanes whose result CUDA leaves undefined, seldom any: `from` (may be NULL) is where they shuffle from. */
+/* Reports lanes whose result CUDA leaves undefined, rarely any: `from` (may be NULL) is their source lane. */
 static void warp_tell(struct vec *v, LLVMValueRef lanes, LLVMValueRef from)
 {
     LLVMTypeRef type;
@@ -52,7 +52,7 @@ static void warp_tell(struct vec *v, LLVMValueRef lanes, LLVMValueRef from)
     LLVMPositionBuilderAtEnd(v->b, rest);
 }
 
-/* Bit i of x, for each lane i. */
+/* Returns bit i of x for each lane i. */
 static LLVMValueRef warp_bit_of(struct vec *v, LLVMValueRef x, LLVMValueRef i)
 {
     LLVMValueRef bit = LLVMBuildAnd(v->b, LLVMBuildLShr(v->b, x, i, ""), warp_all(v, 1), "");
@@ -65,7 +65,7 @@ static int warp_names_all(LLVMValueRef call)
     return LLVMIsAConstantInt(members) && (uint32_t)LLVMConstIntGetZExtValue(members) == UINT32_MAX;
 }
 
-/* Lanes that the mask of their warp function does not name. */
+/* Finds lanes that the mask of their warp function does not name. */
 static void warp_check_named(struct vec *v, LLVMValueRef call)
 {
     LLVMValueRef named;
@@ -75,7 +75,7 @@ static void warp_check_named(struct vec *v, LLVMValueRef call)
     warp_tell(v, vec_masked_bits(v, LLVMBuildNot(v->b, named, "")), NULL);
 }
 
-/* Lanes that are within the segment, but shuffle from one that is not here. */
+/* Finds lanes within the segment that shuffle from an inactive one. */
 static void warp_check_there(struct vec *v, LLVMValueRef call, LLVMValueRef from, LLVMValueRef in)
 {
     if (!v->mask && warp_names_all(call))
@@ -88,7 +88,8 @@ static void warp_check_there(struct vec *v, LLVMValueRef call, LLVMValueRef from
     warp_tell(v, vec_masked_bits(v, LLVMBuildAnd(v->b, in, LLVMBuildNot(v->b, there, ""), "")), from);
 }
 
-/* PTX, shfl.sync: the source lane, and whether it is within the segment; else the lane's own value stays. */
+/* PTX, shfl.sync: computes the source lane, and whether it is within the segment; else the lane's own
+ * value stays. */
 static LLVMValueRef warp_shuffle(struct vec *v, LLVMValueRef call)
 {
     LLVMBuilderRef b = v->b;
@@ -129,7 +130,7 @@ static LLVMValueRef warp_is_not_zero(struct vec *v, LLVMValueRef lanes)
     return LLVMBuildICmp(v->b, LLVMIntNE, lanes, LLVMConstNull(LLVMTypeOf(lanes)), "");
 }
 
-/* `members`: of the call, a number or one for each lane. */
+/* `members`: of the call, one number or one per lane. */
 static LLVMValueRef warp_vote(struct vec *v, LLVMValueRef call, LLVMValueRef members)
 {
     LLVMBuilderRef b = v->b;
@@ -181,7 +182,7 @@ static LLVMValueRef warp_bits(struct vec *v)
     return vec_mask_bits(v, vec_mask(v));
 }
 
-/* Lanes that are here and among the members. */
+/* Returns the lanes that are active and among the members. */
 static LLVMValueRef warp_taking_part(struct vec *v, LLVMValueRef members)
 {
     return LLVMBuildBitCast(v->b, LLVMBuildAnd(v->b, warp_bits(v), members, ""), v->mask_type, "");
@@ -221,7 +222,7 @@ static LLVMValueRef warp_redux(struct vec *v, LLVMValueRef call, LLVMValueRef me
     return vec_intrinsic(v, how[op].name, &type, 1, &value, 1);
 }
 
-/* Lanes that name the same members are together. */
+/* Groups lanes that name the same members. */
 static LLVMValueRef warp_by_members(struct vec *v, LLVMValueRef call, int match)
 {
     struct vec_groups g;
@@ -230,7 +231,7 @@ static LLVMValueRef warp_by_members(struct vec *v, LLVMValueRef call, int match)
     return vec_groups_end(v, &g, vec_splat(v, r, VEC_WIDTH));
 }
 
-/* What is the same in all lanes that are here, if not in a way that is known. */
+/* Returns a value that is the same in all active lanes, though not provably. */
 static LLVMValueRef warp_same(struct vec *v, LLVMValueRef value)
 {
     if (vec_shape_of(v, value).kind == VEC_UNIFORM)
@@ -249,8 +250,8 @@ static int warp_block_waits(LLVMBasicBlockRef block)
     return 0;
 }
 
-/* May lanes at this block come to a barrier? Others end, and nobody waits for them. together: to one that all
- * lanes come to together. */
+/* Returns 1 if lanes at this block may reach a barrier; others end, and are not waited for. together: a
+ * barrier that all lanes reach together. */
 static int warp_may_wait(const struct vec *v, int block, int together)
 {
     unsigned char *seen = calloc(v->nblocks, 1);
@@ -269,7 +270,7 @@ static int warp_may_wait(const struct vec *v, int block, int together)
     return waits;
 }
 
-/* MEMTRACE_CHECK: tells of lanes that are on their way to another barrier, when some come to this one. */
+/* MEMTRACE_CHECK: reports lanes on their way to another barrier when some reach this one. */
 static void warp_barrier_apart(struct vec *v)
 {
     LLVMValueRef apart = NULL;
@@ -281,7 +282,7 @@ static void warp_barrier_apart(struct vec *v)
         LLVMValueRef bits = vec_mask_bits(v, LLVMBuildLoad2(v->b, v->mask_type, b->pending, ""));
         apart = apart ? LLVMBuildOr(v->b, apart, bits, "") : bits;
     }
-    if (v->mask && warp_may_wait(v, v->now, 1)) /* where those are that are not here */
+    if (v->mask && warp_may_wait(v, v->now, 1)) /* position of the inactive lanes */
         apart = LLVMBuildNot(v->b, vec_mask_bits(v, v->mask), "");
     if (!apart)
         return;
@@ -290,8 +291,8 @@ static void warp_barrier_apart(struct vec *v)
     LLVMBuildCall2(v->b, type, f, args, 3, "");
 }
 
-/* A number for the place of a barrier, the same in all versions of the code: its function's name and which of
- * its calls it is. */
+/* Returns a number for a barrier's place, the same in all versions of the code: its function's name and
+ * its index among the calls. */
 static uint32_t warp_place(LLVMValueRef call)
 {
     LLVMBasicBlockRef block = LLVMGetInstructionParent(call);
@@ -305,7 +306,7 @@ static uint32_t warp_place(LLVMValueRef call)
     return ((h + n * 2654435761u) >> MT_BARRIER_PLACE) | 1;
 }
 
-/* All lanes of the warp that are left arrive at once: the runtime gets how many of them say yes. */
+/* All remaining lanes of the warp arrive at once: the runtime gets the number that vote yes. */
 static LLVMValueRef warp_barrier(struct vec *v, LLVMValueRef call)
 {
     LLVMValueRef kind = LLVMGetOperand(call, 0), id = warp_same(v, LLVMGetOperand(call, 1));
@@ -328,7 +329,7 @@ static LLVMValueRef warp_barrier(struct vec *v, LLVMValueRef call)
     return mt_build_call(v->l, f, args, 4);
 }
 
-/* The lanes' bits below, at, above their own number: 1 << lane and what comes of it. */
+/* Returns masks of the bits below, at or above each lane's number, from 1 << lane. */
 static LLVMValueRef warp_lane_mask(struct vec *v, int reg)
 {
     LLVMValueRef list[VEC_WIDTH];
@@ -384,7 +385,7 @@ static int warp_is_memory(LLVMValueRef inst)
            (LLVMIsACallInst(inst) && !vec_is_plain_call(inst) && !vec_is_record(inst));
 }
 
-/* What is true where the block ends, when this is where it begins. */
+/* Returns the `touched` state at the block's end, given the one at its start. */
 static int warp_touches(struct vec *v, const struct vec_block *b, int touched)
 {
     for (LLVMValueRef i = LLVMGetFirstInstruction(b->from); i; i = LLVMGetNextInstruction(i)) {
@@ -401,8 +402,8 @@ static int warp_touches(struct vec *v, const struct vec_block *b, int touched)
     return touched;
 }
 
-/* Warps that take no turns run from barrier to barrier, each past all its warp functions; on a GPU, and with
- * fibers, others have read meanwhile what one of them writes behind such a function. */
+/* Chooses turns. Without them a warp runs from barrier to barrier past all its warp functions; on a GPU,
+ * and with fibers, others have meanwhile read data that it writes after such a function. */
 void vec_turns(struct vec *v)
 {
     v->block[0].touched = v->called; /* perhaps */
@@ -428,7 +429,7 @@ static void warp_turn(struct vec *v, LLVMValueRef call)
     }
 }
 
-/* What each lane gives lies in memory, side by side. */
+/* The lanes' operands are adjacent in memory. */
 static void warp_matrix(struct vec *v, LLVMValueRef call)
 {
     LLVMTypeRef type;

@@ -222,7 +222,7 @@ struct mt_worker {
 
 extern _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
 
-/* Returns a device stack; the worker keeps its free ones (stack.c). NULL without memory. */
+/* Returns a device stack; the worker keeps its free ones (local.c). NULL without memory. */
 struct mt_stack *mt_stack_take(struct mt_worker *w, int warp);
 static inline void mt_stack_give(struct mt_worker *w, struct mt_stack *stack)
 {
@@ -259,7 +259,7 @@ static inline struct mt_cta *mt_cta_current(void)
     return mt_cpu_tls.cta_state;
 }
 
-/* returns the number of lanes made ready */
+/* Makes parked lanes ready. Returns their number. */
 int mt_warp_release_parked(struct mt_cta *cta);
 /* Reports each barrier at which threads wait when nothing can run any more (MEMTRACE_CHECK). */
 void mt_barrier_tell(struct mt_cta *cta);

@@ -1,5 +1,5 @@
-/* What inline assembly does to memory, as operands of its call: the side of the asm parser that
- * instrumentation uses. Where PTX was read each call is one instruction, and its operands are the call's or
+/* Memory accesses of inline assembly, as operands of its call: the part of the asm parser used by
+ * instrumentation. In PTX that was read, each call is one instruction with the call's operands or
  * constants. */
 #include "asm.h"
 #include "asm_lower.h"
@@ -10,14 +10,14 @@ struct scan {
     const struct mt_asm *a;
     const struct mt_asm_ties *t;
     LLVMValueRef call;
-    struct mt_asm_barrier *barrier; /* barriers are asked for: what was found */
+    struct mt_asm_barrier *barrier; /* set to search for barriers: the result */
     int barriers;
-    int shared; /* accesses of shared memory are asked for, else of global memory */
+    int shared; /* 1: search for accesses to shared memory; 0: global */
     struct mt_asm_access *out;
     int count, max;
 };
 
-/* Which operand of the call it is; -1: none. */
+/* Returns the operand of the call; -1: none. */
 static int argument_of(const struct scan *s, const struct mt_asm_operand *o)
 {
     return o->kind == MT_ASM_ARG && o->index < s->t->noperands ? s->t->operands[o->index].argument : -1;
@@ -45,7 +45,7 @@ static int asm_access_is_flag(const struct scan *s, int argument)
     return LLVMGetTypeKind(type) == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(type) == 1;
 }
 
-/* cp.async [dst], [src], size, ignore-src where the predicate comes from outside the asm. 0 or -1. */
+/* Handles cp.async [dst], [src], size, ignore-src with a predicate from outside the asm. Returns 0 or -1. */
 static int asm_access_ignored(struct scan *s, const struct mt_asm_statement *st, int argument,
                               struct mt_asm_access *x)
 {
@@ -59,7 +59,7 @@ static int asm_access_ignored(struct scan *s, const struct mt_asm_statement *st,
     return 0;
 }
 
-/* Adds what a statement touches, as values outside the asm. 0 or -1. */
+/* Adds the accesses of a statement, as values outside the asm. Returns 0 or -1. */
 static int asm_access_add(struct scan *s, const struct mt_asm_statement *st, const struct mt_asm_touch *t)
 {
     struct mt_asm_access x = {.op = t->op,
@@ -110,8 +110,8 @@ static int asm_access_access(struct scan *s, const struct mt_asm_statement *st)
     return found > 0 ? asm_access_add(s, st, &t) : found;
 }
 
-/* What `each` says of the statements. It goes on while it is 0; -1 also if the text is not understood, or
- * jumps. */
+/* Calls `each` for the statements while it returns 0. Returns its last result, or -1 if the text is not
+ * understood, or jumps. */
 static int asm_access_scan(struct scan *s, int (*each)(struct scan *, const struct mt_asm_statement *))
 {
     struct mt_asm_error error;
@@ -146,7 +146,7 @@ int mt_asm_shared_accesses(LLVMValueRef call, struct mt_asm_access *out, int max
 
 /* ---- barriers ----------------------------------------------------------------------------------- */
 
-/* Which operand of the call a statement's operand is, or which constant. 0, or -1: not known. */
+/* Finds the call's operand or constant for a statement's operand. Returns 0, or -1 if unknown. */
 static int barrier_operand(struct scan *s, const struct mt_asm_operand *o, int *argument, int64_t *value)
 {
     *argument = -1;
@@ -166,8 +166,8 @@ static void barrier_unknown(struct mt_asm_barrier *out)
                                    .result = -1};
 }
 
-/* The object: the last operand in memory. 0, or -1: it is not known, another CTA's, or there is a predicate.
- */
+/* Finds the object: the last memory operand. Returns 0, or -1 if it is unknown or another CTA's, or there
+ * is a predicate. */
 static int barrier_object(struct scan *s, const struct mt_asm_statement *st)
 {
     const struct mt_asm_operand *m = NULL;
@@ -228,7 +228,7 @@ static int is_in_memory(const struct mt_asm_statement *st)
 
 /* ---- asynchronous copies ---- */
 
-/* Not those from shared memory to shared memory, whose accesses there have no records. */
+/* Returns 1, but not for copies from shared to shared memory, whose accesses are not recorded there. */
 static int is_of_copies(const struct mt_asm_statement *st)
 {
     unsigned shared = 0;
@@ -238,7 +238,7 @@ static int is_of_copies(const struct mt_asm_statement *st)
            shared < 2;
 }
 
-/* cp.async.mbarrier.arrive, or a copy that ends with an object's phase. */
+/* Handles cp.async.mbarrier.arrive, or a copy that ends with an object's phase. */
 static void barrier_of_object_copy(struct scan *s, const struct mt_asm_statement *st)
 {
     struct mt_asm_barrier *out = s->barrier;
@@ -252,7 +252,7 @@ static void barrier_of_object_copy(struct scan *s, const struct mt_asm_statement
     out->copy = arrives ? 0 : MT_COPY_BEGINS;
 }
 
-/* cp.async…, .commit_group, .wait_group, .wait_all */
+/* Handles cp.async…, .commit_group, .wait_group, .wait_all. */
 static void barrier_of_copies(struct scan *s, const struct mt_asm_statement *st)
 {
     struct mt_asm_barrier *out = s->barrier;
@@ -275,8 +275,8 @@ static void barrier_of_copies(struct scan *s, const struct mt_asm_statement *st)
     }
 }
 
-/* Tiles of several warps (cooperative_groups/details/sync.h) meet at a word in shared memory, with a bit for
- * each warp; several tiles share one. */
+/* Tiles of several warps (cooperative_groups/details/sync.h) meet at a word in shared memory with a bit
+ * per warp, which several tiles share. */
 static int is_of_groups(const struct mt_asm_statement *st)
 {
     static const char *const opcodes[] = {"atom.or.acq_rel.cta.b32", "red.or.release.cta.b32",
@@ -298,7 +298,7 @@ static int asm_access_barrier(struct scan *s, const struct mt_asm_statement *st)
         return 0;
     barrier_unknown(s->barrier);
     s->barrier->word = groups;
-    if (s->barriers++) /* one record cannot say both */
+    if (s->barriers++) /* one record cannot hold both */
         return 1;
     if (groups)
         return 0;

@@ -56,7 +56,7 @@ int mt_asm_bits_not(struct mt_asm_body *l)
     return asm_bits_out(l, LLVMBuildNot(l->b, a, ""), 0);
 }
 
-/* Shift amounts beyond the width give 0 (or the sign). */
+/* Shifts; amounts beyond the width give 0 (or the sign). */
 int mt_asm_bits_shift(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
@@ -154,7 +154,7 @@ static LLVMValueRef at_most(struct mt_asm_body *l, LLVMValueRef v, unsigned max)
 }
 
 /* bfe d, a, pos, len. Signed: bits beyond the top repeat the sign bit of the field, which is bit
- * min(pos+len-1, top) of a; nothing is left for len = 0. */
+ * min(pos+len-1, top) of a; len = 0 gives 0. */
 int mt_asm_bits_bfe(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
@@ -200,7 +200,7 @@ int mt_asm_bits_bfi(struct mt_asm_body *l)
                         0);
 }
 
-/* bmsk.{clamp,wrap}.b32 d, a, b: b ones from bit a on. */
+/* bmsk.{clamp,wrap}.b32 d, a, b: b ones from bit a up. */
 int mt_asm_bits_bmsk(struct mt_asm_body *l)
 {
     if (mt_asm_count(l, 3, 3))
@@ -256,7 +256,7 @@ int mt_asm_bits_count(struct mt_asm_body *l)
     return asm_bits_out(l, LLVMBuildIntCast2(l->b, r, l->i32, 0, ""), 0);
 }
 
-/* bfind{.shiftamt}: position of the highest bit that is not sign; all ones when there is none. */
+/* bfind{.shiftamt}: position of the highest bit that is not sign; all ones if there is none. */
 int mt_asm_bits_bfind(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
@@ -277,7 +277,7 @@ int mt_asm_bits_bfind(struct mt_asm_body *l)
     return asm_bits_out(l, LLVMBuildSelect(l->b, none, mt_asm_const(l, 32, UINT32_MAX), r, ""), 0);
 }
 
-/* Byte number `nibble & 7` of b:a, with nibble & 8 its sign spread over the byte. */
+/* Selects byte number `nibble & 7` of b:a; nibble & 8 replicates its sign over the byte. */
 static LLVMValueRef asm_bits_pick(struct mt_asm_body *l, LLVMValueRef both, LLVMValueRef nibble)
 {
     LLVMValueRef n = LLVMBuildAnd(l->b, nibble, mt_asm_const(l, 64, 7), "");
@@ -289,7 +289,7 @@ static LLVMValueRef asm_bits_pick(struct mt_asm_body *l, LLVMValueRef both, LLVM
     return LLVMBuildZExt(l->b, LLVMBuildSelect(l->b, spread, sign, byte, ""), l->i32, "");
 }
 
-/* Selector of result byte i for the special modes, from c & 3. */
+/* Returns the selector of result byte i for the special modes, from c & 3. */
 static unsigned mode_selector(const char *mode, unsigned c, unsigned i)
 {
     if (!strcmp(mode, "f4e"))

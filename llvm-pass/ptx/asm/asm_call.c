@@ -1,5 +1,4 @@
-/* Calls made for inline assembly: builtins by name, special registers,
- * and the functions of the CPU device. */
+/* Calls made for inline assembly: builtins by name, special registers, and functions of the CPU device. */
 #include "asm_lower.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -10,7 +9,7 @@ static LLVMValueRef asm_call_lookup(struct mt_asm_body *l, const char *name, LLV
     return l->builtins->lookup ? l->builtins->lookup(l->builtins->ctx, name, type) : NULL;
 }
 
-/* An integer value as the type that a callee wants; NULL when it cannot be. */
+/* Converts an integer to the type that a callee needs; NULL if impossible. */
 static LLVMValueRef asm_call_fit(struct mt_asm_body *l, LLVMValueRef v, LLVMTypeRef want)
 {
     LLVMTypeKind kind = LLVMGetTypeKind(want);
@@ -80,7 +79,7 @@ int mt_asm_is_shared(const struct mt_asm_statement *s)
     return mt_asm_is(s, MT_ASM_SHARED);
 }
 
-/* ---- builtins of the whole statement ------------------------------------------------------------ */
+/* ---- builtins for the whole statement ----------------------------------------------------------- */
 
 static int asm_call_is_optional(const char *part)
 {
@@ -128,7 +127,7 @@ struct args {
     unsigned n, want;
 };
 
-/* Of copies between the two, a whole address may be of global memory. */
+/* Returns 1 for a shared address; in copies between both memories a 64-bit address may be global. */
 static int asm_call_is_shared(struct mt_asm_body *l, const struct mt_asm_operand *o)
 {
     int wide = o->nitems && mt_asm_width(l, &o->items[0]) == 64;
@@ -172,7 +171,7 @@ static int asm_call_add(struct mt_asm_body *l, struct args *args, const struct m
     return 0;
 }
 
-/* Several results: a void builtin wrote them to out[0…]. */
+/* Reads several results, written by a void builtin to out[0…]. */
 static int asm_call_take(struct mt_asm_body *l, LLVMValueRef slots, const struct mt_asm_operand *d)
 {
     unsigned n = d->kind == MT_ASM_VECTOR ? d->nitems : 1;
@@ -205,7 +204,7 @@ int mt_asm_call_builtin(struct mt_asm_body *l, LLVMValueRef function, LLVMTypeRe
             return -1;
     if (!strcmp(s->parts[0], "mbarrier") && mt_asm_has(s, "b64") && args.n + 1 == args.want && !several &&
         s->nparts > 1 && !strncmp(s->parts[1], "arrive", 6))
-        args.values[args.n++] = mt_asm_const(l, 32, 1); /* the count may be left out */
+        args.values[args.n++] = mt_asm_const(l, 32, 1); /* the count is optional */
     if (several) {
         unsigned n = (d->kind == MT_ASM_VECTOR ? d->nitems : 1) + (d->second != NULL);
         slots = mt_asm_slot(l, LLVMArrayType2(l->i64, n), "");

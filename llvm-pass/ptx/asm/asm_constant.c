@@ -1,5 +1,5 @@
-/* Constant expressions of PTX: C's operators on integers of 64 bits, (.s64) and (.u64) as casts. A number
- * that ends in U or does not fit is unsigned, and what has an unsigned operand is. */
+/* Constant expressions of PTX: C's operators on 64-bit integers, with (.s64) and (.u64) as casts. A number
+ * that ends in U or does not fit is unsigned, and so is an operation with an unsigned operand. */
 #include "asm_parser.h"
 #include <ctype.h>
 #include <string.h>
@@ -9,7 +9,7 @@ struct constant {
     int is_unsigned;
 };
 
-/* 0: it is no expression of integers, or (p->failed) too deep. */
+/* Returns 0 if it is no expression of integers, or (p->failed) too deep. */
 static int constant_sum(struct mt_parser *p, struct constant *v, unsigned least);
 
 static int constant_cast(struct mt_parser *p)
@@ -64,8 +64,8 @@ static int constant_unary(struct mt_parser *p, struct constant *v)
     return 1;
 }
 
-/* The operator at the cursor, at least as close as that: its place in `constant_words`, -1: none. What comes
- * after it is a constant, too. */
+/* Returns the index in `constant_words` of the operator at the cursor, if it binds at least that closely;
+ * -1: none. A constant must follow it. */
 static const struct {
     char word[3];
     unsigned close;
@@ -92,7 +92,7 @@ static int constant_operator(struct mt_parser *p, unsigned least)
     return -1;
 }
 
-/* Quotients by zero are none. */
+/* Division by zero has no result. */
 static int constant_divide(struct constant *a, struct constant b, int rest)
 {
     int64_t x = (int64_t)a->bits, y = (int64_t)b.bits;

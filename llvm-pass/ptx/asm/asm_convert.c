@@ -43,7 +43,7 @@ static LLVMValueRef compare_floats(struct mt_asm_body *l, const char *word, LLVM
     return NULL;
 }
 
-/* Compares operands 1 and 2 as the opcode's second word says; NULL on error. */
+/* Compares operands 1 and 2 by the opcode's second word; NULL on error. */
 static LLVMValueRef asm_convert_compare(struct mt_asm_body *l, struct mt_asm_type t)
 {
     LLVMValueRef r = NULL;
@@ -113,7 +113,7 @@ int mt_asm_convert_set(struct mt_asm_body *l)
     return mt_asm_out(l, &l->s->operands[0], LLVMBuildSelect(l->b, p, yes, mt_asm_const(l, 32, 0), ""), 0);
 }
 
-/* selp.type d, a, b, p; slct.dtype.ctype d, a, b, c: a when c >= 0 */
+/* selp.type d, a, b, p; slct.dtype.ctype d, a, b, c: a if c >= 0 */
 int mt_asm_convert_selp(struct mt_asm_body *l)
 {
     struct mt_asm_type t, c;
@@ -170,7 +170,7 @@ static int int_to_int(struct mt_asm_body *l, struct mt_asm_type d, struct mt_asm
     return mt_asm_out(l, &l->s->operands[0], v, to_signed);
 }
 
-/* The intrinsic that rounds to an integer as .rni, .rzi, .rmi, .rpi say; NULL when the opcode has none. */
+/* Returns the intrinsic that rounds to an integer for .rni, .rzi, .rmi, .rpi; NULL if the opcode has none. */
 static const char *rounding_of(const struct mt_asm_statement *s)
 {
     return mt_asm_has(s, "rni")   ? "llvm.roundeven"
@@ -187,7 +187,7 @@ static LLVMTypeRef float_type(struct mt_asm_body *l, unsigned bits)
                         : LLVMHalfTypeInContext(l->c);
 }
 
-/* Out of range saturates, NaN becomes 0. */
+/* Converts; out of range saturates, NaN becomes 0. */
 static int float_to_int(struct mt_asm_body *l, struct mt_asm_type d, LLVMValueRef v)
 {
     const char *rounding = rounding_of(l->s), *name = d.kind == 's' ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
@@ -210,8 +210,7 @@ static int float_to_float(struct mt_asm_body *l, struct mt_asm_type d, LLVMValue
     return mt_asm_out_float(l, &l->s->operands[0], mt_asm_float_saturate(l, v));
 }
 
-/* Floating point here: f16 (widening and narrowing from f32), f32 and f64, rounded to nearest even. The rest
- * is the builtins'. */
+/* Handles f16 (to and from f32), f32 and f64, rounded to nearest even. Builtins do the rest. */
 int mt_asm_convert_cvt(struct mt_asm_body *l)
 {
     struct mt_asm_type d, s;
@@ -247,7 +246,7 @@ int mt_asm_convert_cvt(struct mt_asm_body *l)
 
 /* ---- address spaces ----------------------------------------------------------------------------- */
 
-/* All spaces are one here, except that a shared address may have lost its high half. */
+/* All spaces are one here, but a shared address may have lost its high half. */
 int mt_asm_convert_cvta(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
@@ -261,7 +260,7 @@ int mt_asm_convert_cvta(struct mt_asm_body *l)
     return v ? mt_asm_out(l, &l->s->operands[0], v, 0) : -1;
 }
 
-/* isspacep.space p, a: as the intrinsic's builtin says. */
+/* isspacep.space p, a: by the intrinsic's builtin. */
 int mt_asm_convert_isspacep(struct mt_asm_body *l)
 {
     char name[80] = "mtb_nvvm_isspacep_";
@@ -273,7 +272,7 @@ int mt_asm_convert_isspacep(struct mt_asm_body *l)
         return mt_asm_fail(l, "%s", l->s->opcode);
     size_t space = strcspn(l->s->parts[1], ":");
     strncat(name, l->s->parts[1], space < 40 ? space : 40);
-    if (!strcmp(l->s->parts[1], "shared::cluster")) /* of any CTA; shared::cta and shared are one's own */
+    if (!strcmp(l->s->parts[1], "shared::cluster")) /* of any CTA; shared::cta and shared mean one's own */
         strcat(name, "_cluster");
     LLVMValueRef a = IN(1, 64);
     f = l->builtins->lookup ? l->builtins->lookup(l->builtins->ctx, name, &type) : NULL;

@@ -1,9 +1,8 @@
-/* Asynchronous copies of PTX, done when they are issued, and the barriers that count them. */
+/* Asynchronous copies of PTX, completed at once, and the barriers that count them. */
 #include "asm_lower.h"
 #include <string.h>
 
-/* cp.async [dst], [src], size{, src-size | ignore-src}{, policy}: the copy is done at once,
- * the rest zeroed. */
+/* cp.async [dst], [src], size{, src-size | ignore-src}{, policy}: copies at once and zeroes the rest. */
 static int cp_async(struct mt_asm_body *l)
 {
     const struct mt_asm_statement *s = l->s;
@@ -68,7 +67,7 @@ static int bulk_reduce(struct mt_asm_body *l)
     return 0;
 }
 
-/* A builtin does the copy: the second count cannot see what it touches. */
+/* Marks a copy by a builtin, whose accesses the second count cannot see. */
 static void mark_copy(struct mt_asm_body *l)
 {
     struct mt_asm_touch t;
@@ -79,7 +78,7 @@ static void mark_copy(struct mt_asm_body *l)
         mt_asm_mark(l, LLVMBuildGEP2(l->b, l->i8, p, &n, 1, ""), t.op, 0);
 }
 
-/* Without the cache policy that may come last. */
+/* Calls the builtin without the optional cache policy at the end. */
 static int copy_by_builtin(struct mt_asm_body *l, LLVMValueRef builtin, LLVMTypeRef type)
 {
     const struct mt_asm_statement *whole = l->s;
@@ -104,7 +103,7 @@ int mt_asm_copy_cp(struct mt_asm_body *l)
         return copy_by_builtin(l, builtin, type);
     for (unsigned i = 0; i < sizeof done / sizeof *done; i++)
         if (mt_asm_has(s, done[i]))
-            return 0; /* copies are done when they are issued */
+            return 0; /* copies complete when issued */
     if (mt_asm_has(s, "mbarrier"))
         return mt_asm_fallback(l);
     if (mt_asm_has(s, "reduce"))
@@ -126,7 +125,7 @@ int mt_asm_copy_cp(struct mt_asm_body *l)
 
 /* ---- mbarrier ---- */
 
-/* mbarrier.arrive without a count where the builtin of that name has one: 1. */
+/* Calls the builtin for mbarrier.arrive without a count, which is then 1. */
 static int arrive_once(struct mt_asm_body *l)
 {
     const struct mt_asm_statement *whole = l->s;
@@ -147,7 +146,8 @@ static int arrive_once(struct mt_asm_body *l)
     return failed;
 }
 
-/* mbarrier.arrive{.drop} with a count has a builtin of its own; the time limit of try_wait is only a hint. */
+/* Lowers mbarrier operations. mbarrier.arrive{.drop} with a count has a builtin of its own; the time limit
+ * of try_wait is only a hint. */
 int mt_asm_copy_mbarrier(struct mt_asm_body *l)
 {
     const struct mt_asm_statement *whole = l->s;

@@ -1,5 +1,6 @@
-/* Arithmetic of PTX on f32 and f64, for instructions without a builtin: round to nearest even, .ftz honoured.
- * Other roundings, 16-bit floats and approximations of transcendental functions are builtins or errors. */
+/* Arithmetic of PTX on f32 and f64, for instructions without a builtin: rounds to nearest even, honours
+ * .ftz. Other roundings, 16-bit floats and approximations of transcendental functions are builtins or
+ * errors. */
 #include "asm_lower.h"
 #include <string.h>
 
@@ -23,7 +24,7 @@ LLVMValueRef mt_asm_float_saturate(struct mt_asm_body *l, LLVMValueRef v)
     return LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, LLVMRealOLT, v, one, ""), v, one, "");
 }
 
-/* Type and sources after the destination; refuses what must not be done in the host's default way. */
+/* Reads the type, and the sources after the destination; rejects operations whose host default differs. */
 static int asm_float_begin(struct mt_asm_body *l, struct mt_asm_type *t, LLVMValueRef *v, unsigned n)
 {
     static const char *const refused[] = {"rz", "rm", "rp", "rna", "rs", "relu", "NaN", "xorsign"};
@@ -79,7 +80,7 @@ int mt_asm_float_fma(struct mt_asm_body *l)
                : asm_float_out(l, mt_asm_intrinsic(l, "llvm.fma", LLVMTypeOf(v[0]), v, 3));
 }
 
-/* A NaN operand gives the other one; that -0 < +0 is seen to where code for the processor is made. */
+/* A NaN operand gives the other one; code generation ensures -0 < +0. */
 int mt_asm_float_minmax(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
@@ -124,9 +125,9 @@ int mt_asm_float_testp(struct mt_asm_body *l)
 {
     static const struct {
         const char *word;
-        unsigned classes; /* bits of llvm.is.fpclass */
+        unsigned classes; /* bits for llvm.is.fpclass */
     } table[] = {{"finite", 0x1f8}, {"infinite", 0x204},  {"number", 0x3fc},
-                 {"notanumber", 3}, {"subnormal", 0x090}, {"normal", 0x168} /* zeros too */};
+                 {"notanumber", 3}, {"subnormal", 0x090}, {"normal", 0x168} /* including zeros */};
     struct mt_asm_type t;
     LLVMValueRef v;
     if (asm_float_begin(l, &t, &v, 1))

@@ -4,7 +4,7 @@
 
 #define IN(i, bits) mt_asm_in(l, &l->s->operands[i], bits)
 
-/* Reads n sources of one width after the destination. 0 or -1. */
+/* Reads n sources of one width after the destination. Returns 0 or -1. */
 static int asm_integer_sources(struct mt_asm_body *l, LLVMValueRef *v, unsigned n, unsigned bits)
 {
     if (mt_asm_count(l, n + 1, n + 1))
@@ -26,7 +26,7 @@ static LLVMValueRef asm_integer_widen(struct mt_asm_body *l, LLVMValueRef v, uns
     return LLVMBuildIntCast2(l->b, v, mt_asm_int(l, bits), t.kind == 's', "");
 }
 
-/* The product in twice the width. */
+/* Returns the product in twice the width. */
 static LLVMValueRef asm_integer_product(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b,
                                         struct mt_asm_type t)
 {
@@ -40,9 +40,9 @@ static LLVMValueRef asm_integer_high(struct mt_asm_body *l, LLVMValueRef wide, s
     return LLVMBuildTrunc(l->b, wide, mt_asm_int(l, t.bits), "");
 }
 
-/* ---- carry: one flag per function, as asm statements may hand it on to the next ----------------- */
+/* ---- carry: one flag per function, as one asm statement may pass it to the next ----------------- */
 
-/* The slot is known by metadata: clang throws the names of values away. */
+/* Finds the slot by metadata, as clang drops names of values. */
 static LLVMValueRef carry_slot(struct mt_asm_body *l)
 {
     unsigned mark = LLVMGetMDKindIDInContext(l->c, "mt.asm.carry", 12);
@@ -72,11 +72,11 @@ static int carry_out(struct mt_asm_body *l, LLVMValueRef flag)
     return 0;
 }
 
-/* a + b, or a - b as a + ~b + 1, with the flag in and out as the opcode says: ".cc" writes it, a final 'c' of
- * the first word reads it. So after a subtraction the flag is set when nothing was borrowed, and subc adds
- * it: the hardware's way, where the manual's word "borrow" misleads. Chains that mix additions and
- * subtractions count on it. A sum wraps when it is less than what was added: comparisons stay vectors, where
- * additions of twice the width become a chain of the processor's own carries for each lane. */
+/* Computes a + b, or a - b as a + ~b + 1, with the flag by the opcode: ".cc" writes it, a final 'c' of the
+ * first word reads it. So after a subtraction the flag is set if there was no borrow, and subc adds it:
+ * the hardware's way, despite the manual's word "borrow". Chains that mix additions and subtractions rely
+ * on it. A sum wraps if it is less than an operand: comparisons stay vectors, while additions of twice the
+ * width become a chain of the processor's own carries per lane. */
 static int asm_integer_carried(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b, int minus,
                                struct mt_asm_type t)
 {
@@ -194,7 +194,7 @@ int mt_asm_integer_mul24(struct mt_asm_body *l)
     return asm_integer_out(l, r, t);
 }
 
-/* A division that never traps: x / 0 has all bits set, x % 0 is x (PTX leaves both open), MIN / -1 wraps. */
+/* Divides without traps: x / 0 has all bits set, x % 0 is x (PTX leaves both open), MIN / -1 wraps. */
 int mt_asm_integer_div(struct mt_asm_body *l)
 {
     struct mt_asm_type t;

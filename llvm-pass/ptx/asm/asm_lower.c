@@ -1,4 +1,4 @@
-/* Lowering of an inline-asm call: builds the body into fresh blocks, then lets them take the call's place. */
+/* Lowers an inline-asm call: builds the body into new blocks, which then replace the call. */
 #include "asm_lower.h"
 #include <llvm-c/DebugInfo.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@ int mt_asm_fail(struct mt_asm_body *l, const char *format, ...)
 {
     va_list list;
     if (l->error->message[0])
-        return -1; /* the first reason counts */
+        return -1; /* the first error counts */
     va_start(list, format);
     vsnprintf(l->error->message, sizeof l->error->message, format, list);
     va_end(list);
@@ -20,7 +20,7 @@ int mt_asm_fail(struct mt_asm_body *l, const char *format, ...)
 
 int mt_asm_last_type(struct mt_asm_body *l, struct mt_asm_type *t)
 {
-    for (unsigned i = l->s->nparts; i-- > 1;) /* mostly the last word; "atom.v4.f32.add" has more after it */
+    for (unsigned i = l->s->nparts; i-- > 1;) /* usually the last word; "atom.v4.f32.add" has more after it */
         if (mt_asm_type(l->s->parts[i], t))
             return 0;
     return mt_asm_fail(l, "%s", l->s->opcode);
@@ -40,7 +40,7 @@ LLVMBasicBlockRef mt_asm_block(struct mt_asm_body *l)
 
 /* ---- statements --------------------------------------------------------------------------------- */
 
-/* Words that hardware floating point of the host cannot do as they are: builtins come first then. */
+/* Returns 1 for words that the host's floating point cannot do directly: builtins then come first. */
 static int wants_builtin(const struct mt_asm_statement *s)
 {
     struct mt_asm_type t;
@@ -56,7 +56,7 @@ static int asm_lower_run(struct mt_asm_body *l, mt_asm_lowering *lower, LLVMValu
     return builtin ? mt_asm_call_builtin(l, builtin, type) : lower(l);
 }
 
-/* A guarded statement with side effects gets blocks of its own. */
+/* Runs a guarded statement with side effects in blocks of its own. */
 static int run_in_branch(struct mt_asm_body *l, mt_asm_lowering *lower, LLVMValueRef builtin,
                          LLVMTypeRef type)
 {
@@ -85,7 +85,7 @@ static int asm_lower_branch(struct mt_asm_body *l)
     if (!label)
         return mt_asm_fail(l, "%s to an unknown label", l->s->opcode);
     LLVMBasicBlockRef next = mt_asm_block(l), taken = label->block;
-    if (label->passed) { /* a loop, mostly one that waits: let others go on */
+    if (label->passed) { /* a loop, usually one that waits: others must run */
         LLVMBasicBlockRef again = mt_asm_block(l), from = LLVMGetInsertBlock(l->b);
         LLVMPositionBuilderAtEnd(l->b, again);
         if (!mt_asm_call_by_name(l, "mt_cpu_yield", l->none, NULL, 0))
@@ -127,7 +127,7 @@ int mt_asm_statement(struct mt_asm_body *l)
     return asm_lower_run(l, lower, builtin, type);
 }
 
-/* ---- setting up, taking the call's place, undoing ----------------------------------------------- */
+/* ---- setup, replacing the call, undoing --------------------------------------------------------- */
 
 static LLVMTypeRef result_type(struct mt_asm_body *l, unsigned i)
 {
@@ -181,7 +181,7 @@ static int make_labels(struct mt_asm_body *l)
     return 0;
 }
 
-/* The call's value from the output slots; NULL for a void call. */
+/* Returns the call's value from the output slots; NULL for a void call. */
 static LLVMValueRef asm_lower_gather(struct mt_asm_body *l)
 {
     LLVMTypeRef type = LLVMTypeOf(l->call);
@@ -199,7 +199,7 @@ static LLVMValueRef asm_lower_gather(struct mt_asm_body *l)
     return whole;
 }
 
-/* Moves the instructions from `first` up to (not including) `end` to where the builder is. */
+/* Moves the instructions from `first` up to (not including) `end` to the builder's place. */
 static void asm_lower_move(struct mt_asm_body *l, LLVMValueRef first, LLVMValueRef end)
 {
     LLVMSetCurrentDebugLocation2(l->b, NULL); /* each keeps its own */
@@ -213,8 +213,8 @@ static void asm_lower_move(struct mt_asm_body *l, LLVMValueRef first, LLVMValueR
     }
 }
 
-/* The code before the call moves to a new block in front of the call's block; that one keeps its terminator,
- * so that its successors' phis stay right. All jumps to the block go to the new one. */
+/* Moves the code before the call to a new block in front of the call's block, which keeps its terminator,
+ * so that its successors' phis stay valid. All jumps to the block now go to the new one. */
 static void split_at_call(struct mt_asm_body *l)
 {
     LLVMBasicBlockRef tail = LLVMGetInstructionParent(l->call);

@@ -1,5 +1,5 @@
-/* Matrix operations of a warp as inline assembly: their registers in words of the stack,
- * and a call of mtb_matrix. */
+/* Matrix operations of a warp in inline assembly: registers as words on the stack, and a call of
+ * mtb_matrix. */
 #include <string.h>
 #include "asm_lower.h"
 #include "asm_matrix.h"
@@ -43,7 +43,7 @@ static int asm_matrix_take(struct mt_asm_body *l, const struct mt_asm_operand *o
     return 0;
 }
 
-/* The operands: results, address, sources (mma: three), stride; NULL or 0 for what the operation lacks. */
+/* Operands: results, address, sources (mma: three), stride; NULL or 0 if the operation lacks them. */
 struct operands {
     const struct mt_asm_operand *d, *memory, *source[3], *stride;
     unsigned nsources;
@@ -74,7 +74,7 @@ static int read_operands(struct mt_asm_body *l, const struct mt_matrix_op *op, s
     return registers == op->nin && (!o->d || count_of(o->d) == op->nout) ? 0 : -1;
 }
 
-/* Words on the stack, which others may take when they are no longer needed. */
+/* Returns words on the stack, reused by others afterwards. */
 static LLVMValueRef asm_matrix_words(struct mt_asm_body *l, unsigned n)
 {
     LLVMValueRef slot = mt_asm_slot(l, LLVMArrayType2(l->i64, n), "");

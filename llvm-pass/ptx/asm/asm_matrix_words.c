@@ -1,5 +1,5 @@
-/* Reads the words of wmma, mma, ldmatrix, stmatrix and movmatrix; in intrinsics' names they are the same, in
- * another order. */
+/* Reads the words of wmma, mma, ldmatrix, stmatrix and movmatrix; the names of intrinsics have the same
+ * ones in another order. */
 #include "asm_matrix.h"
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static unsigned bits_of(unsigned type)
     }
 }
 
-/* Words without a meaning of their own here: where memory is, and what every form has. */
+/* Returns 1 for words without a meaning of their own here: the memory's space, and words of every form. */
 static int is_idle(const char *word)
 {
     static const char *const idle[] = {"sync", "aligned", "stride",      "p0",   "p1",
@@ -112,7 +112,7 @@ static int read_word(struct reading *r, const char *word)
     return 0;
 }
 
-/* ---- what the words say together ---- */
+/* ---- checks of the words together ---- */
 
 static int is_float(unsigned type)
 {
@@ -125,7 +125,8 @@ static int is_sum(unsigned type)
     return type == MT_MATRIX_F16 || type == MT_MATRIX_F32;
 }
 
-/* d, a, b, c: all four; or of a and b (or both) alone; or, for halves, those of d and c. */
+/* Sets the types from words for d, a, b, c; or only for a and b (or both); or, for halves, those of d and
+ * c. */
 static int set_types(struct reading *r)
 {
     uint16_t *t = r->op->type;
@@ -156,14 +157,14 @@ unsigned mt_matrix_registers(const struct mt_matrix_op *op, int matrix)
 {
     unsigned type = op->kind != MT_MATRIX_MULTIPLY ? op->type[0] : op->type[strchr("dabc", matrix) - "dabc"];
     int is_factor = matrix == 'a' || matrix == 'b';
-    unsigned share = op->flags & MT_MATRIX_QUADS ? 4 : 1; /* each eight lanes have a matrix */
+    unsigned share = op->flags & MT_MATRIX_QUADS ? 4 : 1; /* each group of eight lanes has a matrix */
     if (is_factor && type == MT_MATRIX_F16 && op->flags & MT_MATRIX_WMMA)
         return 8;
     unsigned elements = share * (matrix == 'b' ? op->n : op->m) * (is_factor ? op->k : op->n);
     return type == MT_MATRIX_F64 ? elements / 32 : elements * bits_of(type) / 1024;
 }
 
-/* Sizes that PTX has: all else would not fit the runtime's arrays, either. */
+/* Returns 1 for sizes that PTX has; others would not fit the runtime's arrays. */
 static int is_shape(const struct mt_matrix_op *op, unsigned factor)
 {
     unsigned bits = bits_of(factor), m = op->m, n = op->n, k = op->k;
@@ -178,7 +179,7 @@ static int is_shape(const struct mt_matrix_op *op, unsigned factor)
         return 1;
     if (n != 8 || (m != 8 && m != 16))
         return 0;
-    if (m == 8) /* one register of each lane */
+    if (m == 8) /* one register per lane */
         return k == (bits == 64 ? 4 : 128 / bits);
     if (bits == 64)
         return k == 4 || k == 8 || k == 16;
@@ -213,7 +214,7 @@ static int finish_move(struct reading *r)
         return -1;
     op->row_a = (uint16_t)r->layouts[0];
     op->type[0] = (uint16_t)r->types[0];
-    /* The type of a sum fits several factors; any will do that have this shape. */
+    /* The type of a sum allows several factors; any with this shape will do. */
     unsigned factor = is_factor     ? r->types[0]
                       : op->k == 16 ? MT_MATRIX_F16
                       : op->k == 8  ? MT_MATRIX_TF32

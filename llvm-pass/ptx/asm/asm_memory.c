@@ -1,5 +1,5 @@
-/* Memory instructions of PTX as plain loads, stores, atomics and copies:
- * every space is ordinary memory here. */
+/* Memory instructions of PTX as plain loads, stores, atomics and copies: every space is ordinary memory
+ * here. */
 #include "asm_lower.h"
 #include <string.h>
 
@@ -8,7 +8,8 @@ static unsigned lanes_of(const struct mt_asm_statement *s)
     return mt_asm_has(s, "v2") ? 2 : mt_asm_has(s, "v4") ? 4 : mt_asm_has(s, "v8") ? 8 : 1;
 }
 
-/* .relaxed, .acquire and so on; not atomic when there is none. .volatile is relaxed with volatile. */
+/* Returns the order of .relaxed, .acquire and so on; not atomic without one. .volatile is relaxed with
+ * volatile. */
 static LLVMAtomicOrdering ordering_of(const struct mt_asm_statement *s, LLVMAtomicOrdering otherwise)
 {
     static const struct {
@@ -43,9 +44,8 @@ static void asm_memory_qualify(struct mt_asm_body *l, LLVMValueRef access, unsig
         LLVMSetVolatile(access, 1);
 }
 
-/* Must the vector stay in one piece? A GPU moves up to 16 aligned bytes at once, and code counts on that that
- * publishes a value beside its flag (CUB's look-back): where other threads are meant to see the access, one
- * access it is. */
+/* Returns 1 if the vector must be one access. A GPU moves up to 16 aligned bytes at once, and code that
+ * publishes a value beside its flag relies on it (CUB's look-back). */
 static int is_whole(const struct mt_asm_body *l, unsigned n, unsigned bits)
 {
     return n > 1 && n * bits <= 128 &&
@@ -82,7 +82,7 @@ static void store_whole(struct mt_asm_body *l, LLVMValueRef p, unsigned n, unsig
     qualify_whole(l, LLVMBuildStore(l->b, all, p), n * bits / 8);
 }
 
-/* Element i of a vector operand, or the operand itself when there is one lane. */
+/* Returns element i of a vector operand, or the operand itself if there is one lane. */
 static const struct mt_asm_operand *asm_memory_lane(struct mt_asm_body *l, const struct mt_asm_operand *o,
                                                     unsigned lanes, unsigned i)
 {
@@ -114,7 +114,7 @@ int mt_asm_memory_ld(struct mt_asm_body *l)
         if (n > 1)
             mt_asm_mark(l, loaded[i], MT_LOAD, i ? 0 : n * t.bits * t.lanes / 8);
     }
-    for (unsigned i = 0; i < n; i++) { /* after all loads: the address may be a destination too */
+    for (unsigned i = 0; i < n; i++) { /* after all loads: the address may also be a destination */
         const struct mt_asm_operand *d = asm_memory_lane(l, &l->s->operands[0], n, i);
         if (!d || mt_asm_out(l, d, loaded[i], t.kind == 's'))
             return -1;
@@ -135,8 +135,8 @@ static int st_bulk(struct mt_asm_body *l)
     return 0;
 }
 
-/* st.async and red.async within a cluster, counted by an mbarrier;
- * those to global memory are done at once. */
+/* Returns 1 for st.async and red.async within a cluster, counted by an mbarrier; those to global memory
+ * complete at once. */
 static int is_counted(const struct mt_asm_statement *s)
 {
     return mt_asm_has(s, "mbarrier::complete_tx::bytes");
@@ -199,7 +199,7 @@ static const struct atomic_op atomic_ops[] = {
     {"exch", LLVMAtomicRMWBinOpXchg, LLVMAtomicRMWBinOpXchg, NO_FLOAT},
 };
 
-/* half or bfloat bits as float. */
+/* Widens half or bfloat bits to float. */
 static LLVMValueRef asm_memory_widen16(struct mt_asm_body *l, LLVMValueRef bits, char kind)
 {
     LLVMTypeRef single = LLVMFloatTypeInContext(l->c);
@@ -210,7 +210,7 @@ static LLVMValueRef asm_memory_widen16(struct mt_asm_body *l, LLVMValueRef bits,
     return LLVMBuildBitCast(l->b, wide, single, "");
 }
 
-/* float as half or bfloat bits, rounded to nearest even. */
+/* Narrows a float to half or bfloat bits, rounded to nearest even. */
 static LLVMValueRef asm_memory_narrow16(struct mt_asm_body *l, LLVMValueRef value, char kind)
 {
     if (kind == 'f')
@@ -235,7 +235,7 @@ static LLVMValueRef asm_memory_combine16(struct mt_asm_body *l, LLVMValueRef a, 
     return asm_memory_narrow16(l, r, t.kind);
 }
 
-/* Compare-and-swap loop for one word of 16-bit floats (one or two). Returns the old word. */
+/* Emits a compare-and-swap loop for one word of 16-bit floats (one or two). Returns the old word. */
 static LLVMValueRef asm_memory_loop16(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v,
                                       const struct atomic_op *op, struct mt_asm_type t, unsigned counts)
 {
@@ -245,7 +245,7 @@ static LLVMValueRef asm_memory_loop16(struct mt_asm_body *l, LLVMValueRef p, LLV
     LLVMValueRef seen = LLVMBuildLoad2(l->b, word, p, ""), fresh = mt_asm_const(l, bits, 0);
     LLVMSetAlignment(seen, bits / 8);
     LLVMSetOrdering(seen, LLVMAtomicOrderingMonotonic);
-    mt_asm_mark(l, seen, MT_ATOMIC, counts); /* once, however often it is tried */
+    mt_asm_mark(l, seen, MT_ATOMIC, counts); /* counted once, for any number of attempts */
     LLVMBuildBr(l->b, loop);
     LLVMPositionBuilderAtEnd(l->b, loop);
     LLVMValueRef old = LLVMBuildPhi(l->b, word, "");

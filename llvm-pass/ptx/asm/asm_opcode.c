@@ -1,4 +1,4 @@
-/* The table of opcodes: what lowers a statement, and what may be done with it. */
+/* The table of opcodes: the functions that lower statements, and properties of statements. */
 #include "asm_lower.h"
 #include <string.h>
 

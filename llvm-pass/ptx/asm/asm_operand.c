@@ -121,7 +121,7 @@ int mt_parse_expect(struct mt_parser *p, char c)
     return mt_parse_fail(p, "'%c' expected before '%.12s'", c, p->at);
 }
 
-/* Length of a piece of an identifier at the cursor; 0 when none. "$$" and "${:uid}" belong to names. */
+/* Returns the length of a piece of an identifier at the cursor, or 0. "$$" and "${:uid}" belong to names. */
 static size_t name_piece(const struct mt_parser *p, int opcode)
 {
     int c = mt_parse_peek(p, 0);
@@ -286,7 +286,7 @@ static int asm_operand_list(struct mt_parser *p, struct mt_asm_operand *o, char 
     return 0;
 }
 
-/* What follows the address: "+16", "-4", "+$2". */
+/* Reads the offset after the address: "+16", "-4", "+$2". */
 static int asm_operand_displacement(struct mt_parser *p, struct mt_asm_operand *o)
 {
     for (;;) {
@@ -390,7 +390,7 @@ static int asm_operand_plain(struct mt_parser *p, struct mt_asm_operand *o)
     return p->directive && symbol ? asm_operand_displacement(p, o) : 0;
 }
 
-/* A part of a register: ".b0" to ".b3", ".h0", ".h1". */
+/* Reads a part of a register: ".b0" to ".b3", ".h0", ".h1". */
 static void asm_operand_part(struct mt_parser *p, struct mt_asm_operand *o)
 {
     int kind = mt_parse_peek(p, 1), number = mt_parse_peek(p, 2);

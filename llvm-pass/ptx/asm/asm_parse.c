@@ -1,6 +1,6 @@
-/* Parser of PTX inline assembly as LLVM IR holds it: blocks, declarations, labels, statements. One pass over
- * the text by recursive descent; all results live in the arena of the struct mt_asm.
- * Operands are read by asm_operand.c. */
+/* Parser of PTX inline assembly in LLVM IR: blocks, declarations, labels, statements. One pass over the
+ * text by recursive descent; all results live in the arena of the struct mt_asm. asm_operand.c reads
+ * operands. */
 #include "asm_parser.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static void asm_parse_show(struct mt_parser *p, unsigned index)
     *bucket = index + 1;
 }
 
-/* The registers of the inner block are no longer visible. */
+/* Hides the registers of the inner block. */
 static void asm_parse_leave(struct mt_parser *p, unsigned outer)
 {
     while (p->nvisible > outer) {
@@ -106,7 +106,7 @@ static int add_range(struct mt_parser *p, const char *stem, char type, unsigned 
     return 0;
 }
 
-/* ".reg" is read; type and names follow. `type` is what was glued to it (".reg.b32") or NULL. */
+/* Reads names after ".reg" and its type. `type` is the suffix (".reg.b32"), or NULL. */
 static int asm_parse_declaration(struct mt_parser *p, const char *type)
 {
     unsigned bits = 0;
@@ -278,7 +278,7 @@ struct mt_asm *mt_asm_parse(const char *text, size_t length, struct mt_asm_error
 {
     struct mt_parser p = {.error = error, .a = calloc(1, sizeof *p.a)};
     *error = (struct mt_asm_error){0};
-    char *copy = p.a ? mt_parse_alloc(&p, length + 1) : NULL; /* ended by a NUL, unlike the caller's */
+    char *copy = p.a ? mt_parse_alloc(&p, length + 1) : NULL; /* terminated by NUL, unlike the caller's */
     if (!copy) {
         mt_parse_no_memory(&p);
         mt_asm_free(p.a);

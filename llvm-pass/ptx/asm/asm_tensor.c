@@ -1,10 +1,10 @@
-/* Tensor copies, cp{.reduce}.async.bulk.tensor in tile mode: what the words and operands say, and a call of
- * the builtin that does them. */
+/* Tensor copies, cp{.reduce}.async.bulk.tensor in tile mode: reads words and operands, and calls the
+ * builtin. */
 #include "asm_lower.h"
 #include "format/image.h"
 #include <string.h>
 
-/* The reduction that a word names; MT_TENSOR_LOAD: none. */
+/* Returns the reduction of a word; MT_TENSOR_LOAD: none. */
 static uint32_t tensor_reduction(const char *word)
 {
     static const char *const words[] = {"add", "min", "max", "inc", "dec", "and", "or", "xor"};
@@ -14,8 +14,8 @@ static uint32_t tensor_reduction(const char *word)
     return MT_TENSOR_LOAD;
 }
 
-/* The words after the dimensions and spaces. Not these: im2col, tile::gather4, tile::scatter4, a barrier in
- * the memory of a CTA's partner. */
+/* Reads words after the dimensions and spaces. Unsupported: im2col, tile::gather4, tile::scatter4, a
+ * barrier in the memory of a CTA's partner. */
 static int tensor_word(struct mt_asm_tensor *t, const char *word, unsigned *operands)
 {
     uint32_t reduction = tensor_reduction(word);
@@ -70,7 +70,7 @@ enum mt_access_type mt_asm_tensor_type(const struct mt_asm_tensor *t)
     return t->op == MT_TENSOR_LOAD ? MT_LOAD : t->op == MT_TENSOR_STORE ? MT_STORE : MT_ATOMIC;
 }
 
-/* Coordinates as an array on the stack. */
+/* Stores coordinates as an array on the stack. */
 static LLVMValueRef tensor_place(struct mt_asm_body *l, const struct mt_asm_tensor *t)
 {
     LLVMValueRef place = mt_asm_slot(l, LLVMArrayType2(l->i32, MT_TENSOR_RANK_MAX), "");

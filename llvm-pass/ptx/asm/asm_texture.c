@@ -1,5 +1,5 @@
-/* Texture and surface instructions: their operands as an array of words for
- * mt_cpu_tex and its like (format/image.h). */
+/* Texture and surface instructions: passes their operands as an array of words to mt_cpu_tex and the like
+ * (format/image.h). */
 #include "asm_lower.h"
 #include "format/image.h"
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static int word_in(const struct mt_asm_statement *s, const char *const *words, u
 #define WORD_IN(s, words) word_in((s), (words), sizeof(words) / sizeof *(words))
 
 static const char *const geometries[] = {"1d", "2d", "3d", "a1d", "a2d", "cube", "acube"};
-/* Coordinates that count, the layer among them; PTX pads three to four. */
+/* Number of coordinates in use, including the layer; PTX pads three to four. */
 static const unsigned coordinates[] = {1, 2, 3, 2, 3, 3, 4};
 
 static LLVMValueRef asm_texture_at(struct mt_asm_body *l, LLVMValueRef array, unsigned bits, unsigned i)
@@ -25,7 +25,7 @@ static LLVMValueRef asm_texture_at(struct mt_asm_body *l, LLVMValueRef array, un
     return LLVMBuildGEP2(l->b, mt_asm_int(l, bits), array, &index, 1, "");
 }
 
-/* Stores the words of a vector operand, or of a single one, at array[from…]. 0 or -1. */
+/* Stores the words of a vector operand, or a single one, at array[from…]. Returns 0 or -1. */
 static int asm_texture_put(struct mt_asm_body *l, LLVMValueRef array, unsigned from,
                            const struct mt_asm_operand *o, unsigned n)
 {
@@ -41,7 +41,7 @@ static int asm_texture_put(struct mt_asm_body *l, LLVMValueRef array, unsigned f
     return 0;
 }
 
-/* Results to the registers of operand 0; d|p also says "the data is there". */
+/* Copies results to the registers of operand 0; the p of d|p becomes "resident". */
 static int asm_texture_take(struct mt_asm_body *l, LLVMValueRef array, unsigned n)
 {
     const struct mt_asm_operand *d = &l->s->operands[0];
@@ -55,7 +55,7 @@ static int asm_texture_take(struct mt_asm_body *l, LLVMValueRef array, unsigned 
     return d->second ? mt_asm_out(l, d->second, mt_asm_const(l, 1, 1), 0) : 0;
 }
 
-/* [object, {coordinates}]: the object, and the coordinates into the array. NULL on error. */
+/* Reads [object, {coordinates}]: returns the object, with the coordinates in the array; NULL on error. */
 static LLVMValueRef object_and_place(struct mt_asm_body *l, const struct mt_asm_operand *o,
                                      LLVMValueRef array, unsigned n)
 {

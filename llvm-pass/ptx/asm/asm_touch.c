@@ -1,4 +1,4 @@
-/* What one PTX instruction does to memory, by the TOUCH rows of opcodes.def. */
+/* Memory accesses of one PTX instruction, by the TOUCH rows of opcodes.def. */
 #include "asm_lower.h"
 #include <string.h>
 
@@ -6,7 +6,7 @@ typedef int touch_function(const struct mt_asm *a, const struct mt_asm_statement
 
 /* ---- families with records ------------------------------------------------------------------------ */
 
-/* Bytes of the last element type that an opcode names, times its vector length; 0 when there is none. */
+/* Returns the bytes of the last element type in an opcode, times its vector length; 0 if there is none. */
 static unsigned touch_bytes(const struct mt_asm_statement *st)
 {
     unsigned bits = 0, n = 1;
@@ -29,7 +29,7 @@ static const struct mt_asm_operand *touch_memory(const struct mt_asm_statement *
     return NULL;
 }
 
-/* Is the space that the opcode names one that we do not record? Generic when it names none. */
+/* Returns 1 if the opcode names a space that is not recorded. Generic if it names none. */
 static int touch_is_elsewhere(const struct mt_asm_statement *st)
 {
     for (unsigned i = 1; i < st->nparts; i++)
@@ -104,7 +104,7 @@ static int touch_matrix(const struct mt_asm_statement *st, enum mt_access_type o
     return mt_asm_has(st, "m8n8") ? found : -1;
 }
 
-/* Copies: what lies on their shared side. */
+/* Finds the shared memory side of copies. */
 static int touch_shared_copy(const struct mt_asm_statement *st, struct mt_asm_touch *t)
 {
     static const char *const none[] = {"mbarrier",   "prefetch", "commit_group",
@@ -115,13 +115,13 @@ static int touch_shared_copy(const struct mt_asm_statement *st, struct mt_asm_to
     for (unsigned i = 0; none[i]; i++)
         if (mt_asm_has(st, none[i]))
             return 0;
-    if (!mt_asm_tensor_read(st, &tensor)) /* recorded with its side of global memory */
+    if (!mt_asm_tensor_read(st, &tensor)) /* recorded with its global memory side */
         return 0;
     if (mt_asm_has(st, "tensor") || mt_asm_has(st, "cp_mask") || st->nparts < at + 2 || st->noperands < 3)
         return -1;
     if ((touch_is_shared(st->parts[at]) && touch_is_shared(st->parts[at + 1])) ||
         mt_asm_has(st, "multicast::cluster"))
-        return -1; /* both sides; several CTAs */
+        return -1; /* both sides, or several CTAs */
     if (touch_is_shared(st->parts[at]))
         found = touch_set(t, reduce ? MT_ATOMIC : MT_STORE, touch_memory(st, 0), 0, 0);
     else if (touch_is_shared(st->parts[at + 1]))
@@ -144,7 +144,7 @@ int mt_asm_touches_shared(const struct mt_asm *a, const struct mt_asm_statement 
         return 0;
     if (!strcmp(op, "cp"))
         return touch_shared_copy(st, t);
-    if (mt_asm_has(st, "mbarrier::complete_tx::bytes")) /* st.async, red.async: of other CTAs */
+    if (mt_asm_has(st, "mbarrier::complete_tx::bytes")) /* st.async, red.async: to other CTAs */
         return 0;
     if (strcmp(op, "ld") && strcmp(op, "st") && strcmp(op, "atom") && strcmp(op, "red"))
         return -1;
@@ -163,13 +163,13 @@ static int touch_unknown(const struct mt_asm *a, const struct mt_asm_statement *
     return -1;
 }
 
-/* Where no other space is named. */
+/* If no other space is named. */
 static int touch_opaque(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t)
 {
     return touch_is_elsewhere(st) ? 0 : -1;
 }
 
-/* ---- which of them ------------------------------------------------------------------------------------ */
+/* ---- selection ---------------------------------------------------------------------------------------- */
 
 struct touch_family {
     const char *op, *word;

@@ -1,5 +1,5 @@
-/* Operands of inline assembly as LLVM values: registers are stack slots,
- * everything is an integer of its width. */
+/* Operands of inline assembly as LLVM values: registers are stack slots, and everything is an integer of
+ * its width. */
 #include "asm_lower.h"
 #include "format/image.h"
 #include "memtrace/grow.h"
@@ -128,7 +128,7 @@ static LLVMValueRef read_plain(struct mt_asm_body *l, const struct mt_asm_operan
     return NULL;
 }
 
-/* {a, b}: the first element in the low bits. */
+/* Packs {a, b}: the first element in the low bits. */
 static LLVMValueRef asm_value_pack(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned bits)
 {
     if (!o->nitems || bits % o->nitems) {
@@ -231,10 +231,9 @@ void mt_asm_mark(struct mt_asm_body *l, LLVMValueRef inst, enum mt_access_type k
 
 /* ---- addresses ---------------------------------------------------------------------------------- */
 
-/* A shared address has 32 bits, what is above does not count. They are the low half of the full pointer, of
- * the CTA's own memory or of one of its cluster, or an offset from the CTA's shared base (made by PTX alone):
- * the former when they are near the base's low half. A full pointer that is not is wrong, and stays as it is.
- */
+/* Completes a shared address, of which only 32 bits count. They are the low half of the full pointer, into
+ * the CTA's own memory or its cluster's, or an offset from the CTA's shared base (made by PTX only); the
+ * former if they are near the base's low half. A full pointer elsewhere is wrong, and stays unchanged. */
 LLVMValueRef mt_asm_shared_address(struct mt_asm_body *l, LLVMValueRef address)
 {
     unsigned width = LLVMGetIntTypeWidth(LLVMTypeOf(address));

@@ -1,12 +1,12 @@
-/* Scalar video instructions: v{add,sub,absdiff,min,max,shl,shr,set} of bytes, halves or whole registers, with
- * a second operation or a part of c that the result takes the place of; and cvt.pack. */
+/* Scalar video instructions: v{add,sub,absdiff,min,max,shl,shr,set} of bytes, halves or whole registers,
+ * with a second operation or a part of c that the result replaces; and cvt.pack. */
 #include "asm_lower.h"
 #include <stdio.h>
 #include <string.h>
 
 #define OPERAND(i) (&l->s->operands[i])
 
-/* The part of the register that an operand names, extended as its type says; bits of it: 8, 16 or 32. */
+/* Returns the bits of the register part that an operand names: 8, 16 or 32. */
 static unsigned video_bits(const struct mt_asm_operand *o)
 {
     return *o->part == 'b' ? 8 : *o->part == 'h' ? 16 : 32;
@@ -35,7 +35,7 @@ static LLVMValueRef video_two(struct mt_asm_body *l, const char *intrinsic, LLVM
     return mt_asm_intrinsic(l, intrinsic, LLVMTypeOf(a), args, 2);
 }
 
-/* Into the range of integers of so many bits. */
+/* Clamps to the range of integers of `bits` bits. */
 static LLVMValueRef video_clamp(struct mt_asm_body *l, LLVMValueRef v, unsigned bits, int is_signed)
 {
     uint64_t most = (1ull << (bits - (unsigned)is_signed)) - 1, least = is_signed ? ~most : 0;
@@ -65,7 +65,7 @@ static LLVMValueRef video_compared(struct mt_asm_body *l, LLVMValueRef a, LLVMVa
     return NULL;
 }
 
-/* The first operation, on numbers of 33 bits at most. */
+/* Emits the first operation, on numbers of 33 bits at most. */
 static LLVMValueRef video_first(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b)
 {
     const char *op = l->s->parts[0] + 1;
@@ -82,7 +82,7 @@ static LLVMValueRef video_first(struct mt_asm_body *l, LLVMValueRef a, LLVMValue
     return video_two(l, "llvm.smax", LLVMBuildSub(l->b, a, b, ""), LLVMBuildSub(l->b, b, a, ""));
 }
 
-/* What the result becomes with c: a part of it, or an operand of .add, .min, .max. NULL: no such form. */
+/* Combines the result with c: replaces a part of it, or .add, .min, .max. NULL: no such form. */
 static LLVMValueRef video_second(struct mt_asm_body *l, LLVMValueRef v, struct mt_asm_type t)
 {
     const struct mt_asm_operand *d = OPERAND(0);
@@ -107,7 +107,7 @@ static LLVMValueRef video_second(struct mt_asm_body *l, LLVMValueRef v, struct m
     return LLVMBuildOr(l->b, v, LLVMBuildAnd(l->b, c, mt_asm_const(l, 32, ~mask & UINT32_MAX), ""), "");
 }
 
-/* The types of result and sources: "vadd.d.a.b", "vset.a.b"; 0 or -1. */
+/* Reads the types of result and sources: "vadd.d.a.b", "vset.a.b". Returns 0 or -1. */
 static int video_types(struct mt_asm_body *l, struct mt_asm_type *t)
 {
     int set = !strcmp(l->s->parts[0], "vset");
@@ -138,8 +138,8 @@ int mt_asm_video(struct mt_asm_body *l)
     return mt_asm_out(l, &whole, v, 0);
 }
 
-/* cvt.pack.sat.dtype.s32{.b32} d, a, b{, c}: a and b saturated, a above b; where these are less than 16 bits
- * wide, c above both. */
+/* cvt.pack.sat.dtype.s32{.b32} d, a, b{, c}: a and b saturated, a above b; for types below 16 bits, c
+ * above both. */
 int mt_asm_video_pack(struct mt_asm_body *l)
 {
     unsigned n = l->s->noperands, bits = 0;

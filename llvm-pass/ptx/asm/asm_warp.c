@@ -18,7 +18,7 @@ static LLVMValueRef asm_warp_u32(struct mt_asm_body *l, uint32_t value)
     return mt_asm_const(l, 32, value);
 }
 
-/* A predicate operand as 0 or 1 in 32 bits. */
+/* Returns a predicate operand as 0 or 1 in 32 bits. */
 static LLVMValueRef asm_warp_predicate(struct mt_asm_body *l, const struct mt_asm_operand *o)
 {
     LLVMValueRef p = mt_asm_in(l, o, 1);
@@ -123,7 +123,7 @@ int mt_asm_warp_activemask(struct mt_asm_body *l)
     return r ? mt_asm_out(l, &l->s->operands[0], r, 0) : -1;
 }
 
-/* elect.sync d|p, mask: the lowest lane of the mask. */
+/* elect.sync d|p, mask: elects the lowest lane of the mask. */
 int mt_asm_warp_elect(struct mt_asm_body *l)
 {
     const struct mt_asm_operand *o = l->s->operands;
@@ -165,7 +165,7 @@ int mt_asm_warp_bar(struct mt_asm_body *l)
     LLVMValueRef id = mt_asm_in(l, &o[first], 32);
     LLVMValueRef count =
         s->noperands == first + 2 + (unsigned)red ? mt_asm_in(l, &o[first + 1], 32) : asm_warp_u32(l, 0);
-    /* bar is barrier.aligned: where one thread of a warp comes to it, all do. */
+    /* bar is barrier.aligned: if one thread of a warp reaches it, all do. */
     int aligned = !strcmp(s->parts[0], "bar") || mt_asm_has(s, "aligned");
     if (arrive) {
         LLVMValueRef args[] = {id, count, asm_warp_u32(l, (uint32_t)aligned)};

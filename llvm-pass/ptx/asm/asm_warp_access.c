@@ -1,5 +1,5 @@
-/* Accesses that are not of one address: matrices of a warp (wmma.load, wmma.store) and tensor copies. Their
- * calls are one instruction, whose operands are the call's or constants. */
+/* Accesses with more than one address: matrices of a warp (wmma.load, wmma.store) and tensor copies. Their
+ * calls are one instruction, with the call's operands or constants. */
 #include "asm.h"
 #include "asm_lower.h"
 #include <string.h>
@@ -16,7 +16,7 @@ static LLVMTypeRef made_int(const struct made *w, unsigned bits)
     return LLVMIntTypeInContext(LLVMGetModuleContext(w->m), bits);
 }
 
-/* NULL: it is neither an integer or a pointer of the call nor a constant. */
+/* Returns NULL for anything but an integer or a pointer of the call, or a constant. */
 static LLVMValueRef made_value(const struct made *w, const struct mt_asm_operand *o, unsigned bits)
 {
     if (o->kind == MT_ASM_INT)
@@ -56,7 +56,7 @@ static int wmma_of(const struct made *x, const struct mt_asm_statement *s, struc
     return 0;
 }
 
-/* A tensor copy; the shared address is as the asm has it. */
+/* Reads a tensor copy; the shared address stays as in the asm. */
 static int tensor_of(const struct made *x, const struct mt_asm_statement *s, struct mt_asm_warp_access *out)
 {
     struct mt_asm_tensor t;

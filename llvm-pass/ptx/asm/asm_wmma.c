@@ -1,10 +1,8 @@
-/* Matrix loads and stores of a warp (wmma.load, wmma.store): the share of each lane.
- *
- * PTX does not say which lane holds which element, and some GPUs load elements twice. What the warp touches
- * is certain: the matrix. Here its elements, in the order in which they are in memory, are dealt out to the
- * lanes in equal runs: lane i of 32 has the i-th run. In every shape a run lies within one row (column, when
- * the layout is column-major), so that each lane makes one access,
- * and all lanes together touch each element once. */
+/* Matrix loads and stores of a warp (wmma.load, wmma.store): the share of each lane. PTX does not define
+ * which lane holds which element, and some GPUs load elements twice. Certain is only the memory that the
+ * warp touches: the matrix. Its elements, in memory order, are assigned to the lanes in equal runs: lane i
+ * of 32 has the i-th run. In every shape a run is within one row (column, if column-major), so that each
+ * lane makes one access, and all lanes together touch each element once. */
 #include "asm.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-/* An instruction of PTX as one call of inline asm, of which asm.h's readers know what it does. */
+/* Turns an instruction of PTX into one call of inline asm, understood by asm.h's readers. */
 #include "module_parts.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_SIDES 300 /* registers and symbols of one instruction */
+#define MAX_SIDES 300 /* maximum registers and symbols of one instruction */
 
 struct asm_text {
     struct mt_ptx_body *b;
@@ -48,14 +48,14 @@ static void asm_put(struct asm_text *t, const char *format, ...)
     }
 }
 
-/* '$' has a meaning of its own there. */
+/* Doubles '$', which is special there. */
 static void asm_put_name(struct asm_text *t, const char *name)
 {
     for (; *name; name++)
         asm_put(t, *name == '$' ? "$$" : "%c", *name);
 }
 
-/* Inputs count after all outputs, whose number is known at the end: "\1<n>;" stands for them until then. */
+/* Numbers inputs after all outputs, whose number is known at the end: "\1<n>;" stands for them until then. */
 static void asm_put_input(struct asm_text *t, LLVMValueRef v)
 {
     if (!v || t->ninputs == MAX_SIDES) {
@@ -80,7 +80,7 @@ static void asm_put_register(struct asm_text *t, const struct mt_asm_operand *o,
         t->outputs[t->noutputs++] = o;
         return;
     }
-    struct mt_asm_operand plain = *o; /* its sign, or "not", is the instruction's */
+    struct mt_asm_operand plain = *o; /* its sign, or "not", belongs to the instruction */
     plain.inverted = 0;
     *plain.part = 0;
     asm_put_input(t, mt_asm_in(l, &plain, bits == 8 ? 16 : bits));
@@ -149,7 +149,7 @@ static void asm_put_operand(struct asm_text *t, const struct mt_asm_operand *o, 
         asm_put_symbol(t, o);
         break;
     case MT_ASM_SREG:
-        asm_put_symbol(t, o); /* by a register: few instructions take a special one */
+        asm_put_symbol(t, o); /* in a register: few instructions take a special one */
         break;
     case MT_ASM_INT:
         asm_put(t, "%lld", (long long)o->bits);
@@ -187,7 +187,7 @@ static char asm_letter(unsigned bits)
     return bits == 1 ? 'b' : bits <= 16 ? 'h' : bits == 32 ? 'r' : bits == 128 ? 'q' : 'l';
 }
 
-/* The text with inputs numbered after the outputs; malloc'ed. */
+/* Returns the text with inputs numbered after the outputs; malloc'ed. */
 static char *asm_number(const struct asm_text *t, size_t *length)
 {
     char *out = malloc(2 * t->n + 16 * (size_t)t->ninputs + 16), *o = out;
@@ -242,7 +242,7 @@ static int asm_take_results(struct asm_text *t, LLVMValueRef call)
     for (unsigned i = 0; i < t->noutputs; i++) {
         struct mt_asm_operand plain = *t->outputs[i];
         plain.second = NULL;
-        *plain.part = 0; /* the instruction writes all of the register */
+        *plain.part = 0; /* the instruction writes the whole register */
         LLVMValueRef v = t->noutputs == 1 ? call : LLVMBuildExtractValue(l->b, call, i, "");
         if (mt_asm_out(l, &plain, v, 0))
             return -1;
@@ -283,7 +283,7 @@ out:
     return failed;
 }
 
-/* It answers with the lanes that are at one place: a function that asks stays one, whoever calls it. */
+/* Keeps a function with activemask from being inlined: its result depends on the lanes at one place. */
 static void asm_keep_place(struct mt_ptx_body *b)
 {
     struct mt_asm_body *l = &b->l;

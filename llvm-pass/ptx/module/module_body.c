@@ -1,6 +1,6 @@
-/* A function's body: parsed as inline asm is, with declarations and labels of modules, then statement by
- * statement into IR. Registers are stack slots, which SROA turns into SSA values
- * when all functions are there. */
+/* A function's body: parsed like inline asm, with declarations and labels of modules, then turned
+ * statement by statement into IR. Registers are stack slots, which SROA turns into SSA values once all
+ * functions exist. */
 #include "module_parts.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static int body_add_memory(struct mt_ptx_body *b, const struct mt_ptx_variable *
     return mt_parse_add_reg(&b->p, &reg);
 }
 
-/* .param, .local, .shared, .global, .const: one variable or several of a type. */
+/* Reads .param, .local, .shared, .global, .const: one variable or several of a type. */
 static int body_variables(struct mt_ptx_body *b, char space, enum mt_ptx_linkage linkage)
 {
     struct mt_parser *p = &b->p;
@@ -33,7 +33,7 @@ static int body_variables(struct mt_ptx_body *b, char space, enum mt_ptx_linkage
     return body_add_memory(b, v) < 0 || mt_parse_expect(p, ';') ? -1 : 1;
 }
 
-/* The label in front of the directive, which is not one of the code's; NULL: failed. */
+/* Takes the label in front of the directive, which is not one of the code's; NULL on failure. */
 static const char *body_take_label(struct mt_ptx_body *b)
 {
     struct mt_asm *a = b->p.a;
@@ -54,7 +54,7 @@ static int body_prototype(struct mt_ptx_body *b)
     return mt_ptx_map_put(&b->prototypes, label, sig) ? mt_parse_no_memory(&b->p) : 1;
 }
 
-/* .branchtargets and .calltargets: names up to ';' */
+/* Reads .branchtargets and .calltargets: names up to ';'. */
 static int body_targets(struct mt_ptx_body *b)
 {
     struct mt_parser *p = &b->p;
@@ -113,7 +113,7 @@ LLVMValueRef mt_ptx_memory(struct mt_ptx_body *b, const struct mt_asm_operand *o
     return *slot;
 }
 
-/* i64: a variable's or function's address in its own space; NULL: there is none of that name. */
+/* Returns the address of a variable or function in its own space as i64; NULL: no such name. */
 static LLVMValueRef ptx_symbol(struct mt_ptx *x, const char *name)
 {
     struct mt_ptx_function *f = mt_ptx_find_function(x, name);
@@ -121,7 +121,7 @@ static LLVMValueRef ptx_symbol(struct mt_ptx *x, const char *name)
     return v ? LLVMConstPtrToInt(v, LLVMInt64TypeInContext(x->c)) : NULL;
 }
 
-/* Is it a register that PTX has, and no undeclared one? */
+/* Returns 1 for a special register of PTX, 0 for an undeclared name. */
 static int body_is_special(const char *name)
 {
     static const char *const whole[] = {"nwarpid",
@@ -158,8 +158,8 @@ static int body_is_special(const char *name)
     return 0;
 }
 
-/* Those that every device has are intrinsics, as in clang's code,
- * which the pass knows in loops over threads. */
+/* Reads a special register. Those of every device are intrinsics, as in clang's code, which the pass knows
+ * in loops over threads. */
 static LLVMValueRef body_special(struct mt_asm_body *l, const char *name)
 {
     static const char *const known[] = {"tid.x",    "tid.y",    "tid.z",   "ntid.x",  "ntid.y",
@@ -265,7 +265,7 @@ static int body_any(struct mt_ptx_body *b)
     return done ? (done < 0 ? -1 : 0) : mt_ptx_asm(b);
 }
 
-/* Under a predicate: a jump of its own, a choice of values, or a block that is jumped over. */
+/* Emits a statement; with a predicate as a conditional jump, a select, or a block that is jumped over. */
 static int body_statement(struct mt_ptx_body *b)
 {
     struct mt_asm_body *l = &b->l;
@@ -308,7 +308,7 @@ static int body_statements(struct mt_ptx_body *b)
             continue;
         }
         mt_ptx_debug_at(b, b->l.s->offset);
-        if (body_ended(b)) /* nobody gets here */
+        if (body_ended(b)) /* unreachable */
             LLVMPositionBuilderAtEnd(b->l.b, mt_asm_block(&b->l));
         if (body_statement(b))
             return -1;
@@ -324,7 +324,7 @@ static int body_statements(struct mt_ptx_body *b)
 
 /* ---- the function -------------------------------------------------------------------------------------- */
 
-/* Parameters and results are memory, or registers, from the beginning. */
+/* Makes parameters and results memory, or registers, at the function's start. */
 static int body_parse(struct mt_ptx_body *b)
 {
     struct mt_ptx_signature *sig = &b->f->sig;

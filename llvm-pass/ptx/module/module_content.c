@@ -1,7 +1,7 @@
-/* What a kernel's code is made of, whatever else is in the module and wherever it stands: its text and that
- * of the functions that it calls, with names of the module's counters as numbers in their order, variables as
- * they are declared, and lines as numbers, too. Two versions of a program in which that is the same get the
- * same code; lines of one are found in the other by their places in the list. */
+/* The content of a kernel, independent of the rest of the module and of its position: its text and that of
+ * the functions it calls, with names that contain the module's counters as numbers in their order,
+ * variables as declared, and lines as numbers, too. Two versions of a program with equal content get the
+ * same code; lines of one are found in the other by their index in the list. */
 #include "module_parts.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static int content_is_word(int c)
     return isalnum(c) || c == '_' || c == '$' || c == '%' || c == '.';
 }
 
-/* The word as a string, until the next one is asked for; NULL: no memory. */
+/* Returns the word as a string, valid until the next call; NULL without memory. */
 static const char *content_string(struct content *c, const char *from, size_t n)
 {
     char *more = n < c->word_cap ? c->word : realloc(c->word, n + 256);
@@ -42,7 +42,7 @@ static const char *content_string(struct content *c, const char *from, size_t n)
     return more;
 }
 
-/* Puts it into the map under a copy. */
+/* Adds it to the map under a copy. */
 static void content_keep(struct content *c, struct mt_ptx_map *map, const char *key, size_t value)
 {
     size_t n = strlen(key) + 1;
@@ -53,7 +53,7 @@ static void content_keep(struct content *c, struct mt_ptx_map *map, const char *
         c->failed = 1;
 }
 
-/* The key's number, which is new or not. */
+/* Returns the key's number, a new one for a new key. */
 static size_t content_number(struct content *c, struct mt_ptx_map *map, const char *key)
 {
     size_t n = (size_t)mt_ptx_map_get(map, key);
@@ -100,7 +100,7 @@ static unsigned content_unsigned(const char **at, const char *end)
     return n;
 }
 
-/* file line column: the line's number, and the column as it is. Line 0 is no place. */
+/* Writes "file line column": a number for the line, and the column itself. Line 0 is no place. */
 static void content_three(struct content *c, const char **at, const char *end)
 {
     struct mt_ptx_debug *d = &c->x->debug;
@@ -119,7 +119,7 @@ static void content_three(struct content *c, const char **at, const char *end)
     }
 }
 
-/* Behind ".loc": up to what is the same in all versions. */
+/* Reads after ".loc" up to text that is the same in all versions. */
 static const char *content_location(struct content *c, const char *at, const char *end)
 {
     const char *word = "function_name", *inlined = "inlined_at";
@@ -158,13 +158,13 @@ static void content_function(struct content *c, const struct mt_ptx_function *f)
         c->failed = 1, c->nfunctions = 0;
 }
 
-/* Names with numbers that count over the whole module. */
+/* Returns 1 for names with a number that counts over the whole module. */
 static int content_is_counted(const char *word)
 {
     return *word == '$' || !strncmp(word, "__local_depot", 13) || !strncmp(word, "prototype_", 10);
 }
 
-/* But for its first value, which the base has. */
+/* Writes a variable without its initial value, which is in the base. */
 static void content_variable(struct content *c, LLVMValueRef v)
 {
     char *type = LLVMPrintTypeToString(LLVMGlobalGetValueType(v));
@@ -194,7 +194,7 @@ static void content_word(struct content *c, const char *from, size_t n)
         content_variable(c, v);
 }
 
-/* Past a comment, of which its ends of lines are left. */
+/* Skips a comment but keeps its line ends. */
 static const char *content_comment(struct content *c, const char *at, const char *end)
 {
     const char *stop =

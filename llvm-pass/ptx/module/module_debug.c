@@ -1,13 +1,13 @@
-/* Where instructions come from: .file and .loc, with what was inlined where, as LLVM's debug locations. A PTX
- * file that says nothing is its own source. */
+/* Source locations of instructions: .file and .loc, with inlining, as LLVM's debug locations. A PTX file
+ * without them is its own source. */
 #include "module_parts.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_FILES 65536
-#define STEP 4096 /* bytes of the text after which its lines are known */
-#define NEAR 2048 /* places that are looked through for the one that code was inlined at */
+#define STEP 4096 /* bytes between text positions with known lines */
+#define NEAR 2048 /* maximum places searched for the one at which code was inlined */
 
 static LLVMMetadataRef debug_file(struct mt_ptx *x, const char *path)
 {
@@ -47,7 +47,7 @@ void mt_ptx_debug_end(struct mt_ptx *x)
     free(x->debug.lines);
 }
 
-/* The lines up to each step. */
+/* Counts the lines up to each step. */
 static unsigned *debug_count_lines(const struct mt_ptx *x)
 {
     size_t n = (size_t)(x->p.end - x->p.text) / STEP + 1;
@@ -114,7 +114,7 @@ int mt_ptx_read_file(struct mt_ptx *x)
     return 0;
 }
 
-/* Past `word` if it is at the cursor. */
+/* Skips `word` if it is at the cursor. */
 static int debug_word(struct mt_parser *p, const char *word)
 {
     size_t n = strlen(word);
@@ -185,7 +185,7 @@ static LLVMMetadataRef debug_subprogram(struct mt_ptx *x, const char *name, LLVM
                                        LLVMDIFlagZero, 1);
 }
 
-/* Made once for each key. */
+/* Makes one entry per key. */
 static LLVMMetadataRef debug_keep(struct mt_ptx *x, struct mt_ptx_map *map, const char *key,
                                   LLVMMetadataRef made)
 {
@@ -198,7 +198,7 @@ static LLVMMetadataRef debug_keep(struct mt_ptx *x, struct mt_ptx_map *map, cons
     return made;
 }
 
-/* The function that the place's code was written in; where it was inlined, that is not the one it is in. */
+/* Returns the function that contains the place's code in the source; with inlining, not the one it is in. */
 static LLVMMetadataRef debug_scope(struct mt_ptx_body *b, const struct mt_ptx_location *at, int inlined)
 {
     struct mt_ptx *x = b->x;
@@ -222,7 +222,7 @@ static LLVMMetadataRef debug_scope(struct mt_ptx_body *b, const struct mt_ptx_lo
                               LLVMDIBuilderCreateLexicalBlockFile(x->debug.b, scope, file, 0));
 }
 
-/* The location of the call that brought the code in: the place of that name that came last. */
+/* Returns the location of the call that inlined the code: the last place of that name. */
 static LLVMMetadataRef debug_caller(struct mt_ptx_body *b, const struct mt_ptx_location *at)
 {
     unsigned i = (unsigned)(at - b->places), low = i > NEAR ? i - NEAR : 0;
@@ -235,7 +235,7 @@ static LLVMMetadataRef debug_caller(struct mt_ptx_body *b, const struct mt_ptx_l
     return LLVMDIBuilderCreateDebugLocation(b->x->c, call.line, call.column, debug_scope(b, &call, 0), NULL);
 }
 
-/* A kernel's place in the source, and its parameters' names. */
+/* Writes a kernel's source location, and its parameters' names. */
 static void debug_say_kernel(struct mt_ptx_body *b, LLVMMetadataRef file, unsigned line)
 {
     char *text = NULL;
@@ -255,7 +255,7 @@ static void debug_say_kernel(struct mt_ptx_body *b, LLVMMetadataRef file, unsign
     free(text);
 }
 
-/* As the module had it that the text was made of. */
+/* Takes the function's debug information from the module that the text was made of. */
 static void debug_take_function(struct mt_ptx_body *b)
 {
     const struct mt_ptx_origin *o = b->x->source->origin;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #define MAX_PARAMS 4096
-#define MAX_BYTES (1ull << 32) /* of one variable */
-#define LARGE 4096             /* bytes of a parameter: a kernel's may have as many everywhere */
+#define MAX_BYTES (1ull << 32) /* maximum of one variable */
+#define LARGE 4096             /* bytes of a parameter; a kernel may always have this many */
 
 int mt_ptx_linkage_of(const char *word, enum mt_ptx_linkage *linkage)
 {
@@ -33,7 +33,7 @@ LLVMTypeRef mt_ptx_type_of(struct mt_ptx *x, const struct mt_ptx_variable *v)
     unsigned bytes = declare_bytes(v);
     if (!v->is_array)
         return LLVMIntTypeInContext(x->c, 8 * bytes);
-    /* As wide as it is aligned, so that the type asks for the same alignment. */
+    /* As wide as it is aligned, so that the type implies the alignment. */
     uint64_t size = v->count * bytes;
     unsigned unit =
         v->space == 'p' ? (v->align < 8 ? v->align : 8) : bytes; /* no i128: LLVM 19 cannot pass it */
@@ -43,7 +43,7 @@ LLVMTypeRef mt_ptx_type_of(struct mt_ptx *x, const struct mt_ptx_variable *v)
 
 /* ---- variables ----------------------------------------------------------------------------------------- */
 
-/* [4][8], []: the elements. */
+/* Reads [4][8], []: the elements. */
 static int declare_dimensions(struct mt_parser *p, struct mt_ptx_variable *v)
 {
     uint64_t n;
@@ -95,7 +95,7 @@ static int declare_attributes(struct mt_parser *p, struct mt_ptx_variable *v)
     return 0;
 }
 
-/* A word before the name; 1: it was the type. */
+/* Reads a word before the name. Returns 1 if it was the type. */
 static int declare_word(struct mt_parser *p, const char *word, struct mt_ptx_variable *v, unsigned *vector)
 {
     static const char *const hints[] = {".ptr", ".const", ".global", ".local", ".shared", ".unified"};
@@ -144,7 +144,7 @@ int mt_ptx_read_variable(struct mt_ptx *x, struct mt_parser *p, char space, stru
         int was = word ? declare_word(p, word, v, &vector) : -1;
         if (was < 0)
             return -1;
-        if (typed) /* .ptr .align: of what it points to */
+        if (typed) /* .ptr .align: of the pointer's target */
             v->align = before;
         typed |= was;
     }
@@ -167,7 +167,7 @@ int mt_ptx_read_variable(struct mt_ptx *x, struct mt_parser *p, char space, stru
 
 /* ---- parameters ---------------------------------------------------------------------------------------- */
 
-/* "(.param .b32 a, .reg .b64 %b)" with the '(' read. */
+/* Reads "(.param .b32 a, .reg .b64 %b)" after the '('. */
 static int declare_list(struct mt_ptx *x, struct mt_parser *p, struct mt_ptx_variable **list, unsigned *n)
 {
     unsigned cap = 0;
@@ -194,8 +194,8 @@ static int declare_list(struct mt_ptx *x, struct mt_parser *p, struct mt_ptx_var
     return mt_parse_expect(p, ')');
 }
 
-/* Kernels' parameters of 64 bits are pointers, as far as anybody knows:
- * what is not one gets through one unchanged. */
+/* Returns the type of a kernel's parameter; 64-bit ones are taken for pointers, which pass any other value
+ * unchanged. */
 static LLVMTypeRef declare_param_type(struct mt_ptx *x, const struct mt_ptx_variable *v, int is_kernel)
 {
     if (v->is_array || (is_kernel && v->type.bits == 64 && v->type.kind != 'f'))
@@ -205,7 +205,7 @@ static LLVMTypeRef declare_param_type(struct mt_ptx *x, const struct mt_ptx_vari
     return mt_ptx_type_of(x, v);
 }
 
-/* Several results are a struct of them. */
+/* Returns the result type; several results are a struct. */
 static LLVMTypeRef declare_result_type(struct mt_ptx *x, struct mt_ptx_signature *sig)
 {
     LLVMTypeRef types[MT_PTX_RESULTS];
@@ -289,11 +289,11 @@ static void declare_cluster(struct mt_ptx *x, const struct mt_ptx_function *f, c
     mt_ptx_say(x, f, text, (size_t)length);
 }
 
-/* A directive between parameters and body. */
+/* Reads a directive between parameters and body. */
 static int declare_directive(struct mt_ptx *x, struct mt_ptx_function *f, const char *word)
 {
     static const struct {
-        const char *word, *key; /* key: annotation, with x, y and z after it when there may be three */
+        const char *word, *key; /* key: annotation; followed by x, y and z if there may be three */
         unsigned numbers;
     } table[] = {{".maxntid", "maxntid", 3},
                  {".reqntid", "reqntid", 3},
@@ -320,7 +320,7 @@ static int declare_directive(struct mt_ptx *x, struct mt_ptx_function *f, const 
             if (have < table[i].numbers && !mt_parse_accept(p, ','))
                 break;
         }
-        if (!f->value) /* a kernel that is not wanted */
+        if (!f->value) /* a kernel that is not needed */
             return 0;
         if (!table[i].key)
             declare_cluster(x, f, n);
@@ -344,7 +344,7 @@ static int declare_directive(struct mt_ptx *x, struct mt_ptx_function *f, const 
 
 /* ---- functions ----------------------------------------------------------------------------------------- */
 
-/* Past the '}' that belongs to the '{' before the cursor. */
+/* Skips to after the '}' that matches the '{' before the cursor. */
 static int declare_skip_body(struct mt_parser *p)
 {
     for (unsigned depth = 1; depth;) {
@@ -377,7 +377,7 @@ static void declare_target(struct mt_ptx *x, LLVMValueRef f)
             LLVMCreateEnumAttribute(
                 x->c, LLVMGetEnumAttributeKindForName(attributes[i], strlen(attributes[i])), 0));
     snprintf(cpu, sizeof cpu, "sm_%u",
-             x->architecture < 90 ? x->architecture : 90); /* as LLVM 19 knows them */
+             x->architecture < 90 ? x->architecture : 90); /* newest one known to LLVM 19 */
     LLVMAddTargetDependentFunctionAttr(f, "target-cpu", cpu);
     snprintf(cpu, sizeof cpu, "%u", x->architecture);
     LLVMAddTargetDependentFunctionAttr(f, MT_PTX_ARCHITECTURE, cpu);
@@ -390,7 +390,8 @@ static LLVMValueRef declare_value(struct mt_ptx *x, struct mt_ptx_function *f)
     for (unsigned i = 0; i < f->sig.nparams; i++) {
         const struct mt_ptx_variable *v = &f->sig.params[i];
         char name[32];
-        /* a function's has none that a reader could tell from a kernel's (names.c: a dot is no name) */
+        /* a function's argument has a name that cannot be taken for a kernel's (names.c ignores names with
+         * a dot) */
         snprintf(name, sizeof name, f->is_kernel ? "arg%u" : "arg.%u", i);
         LLVMSetValueName2(LLVMGetParam(value, i), name, strlen(name));
         if (v->is_array)
@@ -413,7 +414,7 @@ struct mt_ptx_function *mt_ptx_find_function(struct mt_ptx *x, const char *name)
     return mt_ptx_map_get(&x->functions, name);
 }
 
-/* The record of that name, which may have been declared before. NULL: failed. */
+/* Returns the record of that name, which may have been declared before. NULL on failure. */
 static struct mt_ptx_function *declare_record(struct mt_ptx *x, const char *name,
                                               const struct mt_ptx_signature *sig, int is_kernel)
 {

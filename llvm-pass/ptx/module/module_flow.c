@@ -20,7 +20,7 @@ static int flow_branch(struct mt_ptx_body *b)
     return 1;
 }
 
-/* The i-th result; they stand behind the parameters. NULL: failed. */
+/* Returns the i-th result, which are stored after the parameters. NULL on failure. */
 static LLVMValueRef flow_result(struct mt_ptx_body *b, unsigned i)
 {
     struct mt_asm_body *l = &b->l;
@@ -53,7 +53,8 @@ static int flow_return(struct mt_ptx_body *b)
     return 1;
 }
 
-/* The thread's end: a kernel's, too; elsewhere LLVM knows nothing of it, and what was stored before stays. */
+/* Ends the thread: in a kernel by return; in other functions by a call unknown to LLVM, so that earlier
+ * stores stay. */
 static int flow_exit(struct mt_ptx_body *b)
 {
     const struct mt_ptx_origin *o = b->x->source->origin;
@@ -72,7 +73,7 @@ static int flow_exit(struct mt_ptx_body *b)
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
 struct flow_call {
-    const struct mt_asm_operand *results, *callee, *arguments, *prototype; /* NULL: not there */
+    const struct mt_asm_operand *results, *callee, *arguments, *prototype; /* NULL if absent */
     struct mt_ptx_signature *sig;
     LLVMValueRef function;
 };
@@ -93,7 +94,7 @@ static int flow_read_call(struct mt_ptx_body *b, struct flow_call *call)
     return call->callee && at == s->noperands ? 0 : mt_asm_fail(&b->l, "%s is not understood", s->opcode);
 }
 
-/* By pointer: what is called says a prototype, or the first of the functions that it may be. */
+/* Handles a call by pointer, with the type from a prototype, or from the first possible callee. */
 static int flow_by_pointer(struct mt_ptx_body *b, struct flow_call *call)
 {
     struct mt_asm_body *l = &b->l;

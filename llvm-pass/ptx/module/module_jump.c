@@ -1,25 +1,25 @@
-/* Jumps by an index into a list of labels: brx.idx. LLVM's work on a switch, and on a block with several ways
- * from one switch, grows with the square of their number, and a list may have as many entries as the text is
- * long. So all jumps by a list go through one block, a large list is a tree of small switches, and in it a
- * label has one way from each of them. */
+/* Jumps by an index into a list of labels: brx.idx. LLVM's work on a switch, and on a block with several
+ * ways from one switch, is quadratic, and a list may have as many entries as the text is long. So all
+ * jumps by a list go through one block, a large list is a tree of small switches, and in it a label has
+ * one way from each of them. */
 #include "module_parts.h"
 #include <string.h>
 
-enum { WAYS_BITS = 8, WAYS = 1 << WAYS_BITS }; /* of one switch */
+enum { WAYS_BITS = 8, WAYS = 1 << WAYS_BITS }; /* limits of one switch */
 
 struct jump_target {
-    LLVMBasicBlockRef label, way; /* way: where the switch at hand goes for it; NULL: nowhere so far */
-    unsigned entries;             /* of that switch */
+    LLVMBasicBlockRef label, way; /* way: block that the current switch uses for the label; NULL: none yet */
+    unsigned entries;             /* number of its entries in that switch */
 };
 
 struct jump {
     struct mt_ptx_body *b;
-    struct jump_target **entry; /* of the list */
+    struct jump_target **entry; /* label of each list entry */
     unsigned n;
     LLVMValueRef index;
 };
 
-/* Which label each entry has. 0, or -1. */
+/* Finds the label of each entry. Returns 0 or -1. */
 static int jump_find_targets(struct jump *j, const struct mt_ptx_targets *t)
 {
     struct mt_ptx_map map = {0};
@@ -38,7 +38,7 @@ static int jump_find_targets(struct jump *j, const struct mt_ptx_targets *t)
     return j->entry && !failed ? 0 : mt_asm_fail(&j->b->l, "out of memory");
 }
 
-/* A block between several entries and their label; the empty asm keeps it. */
+/* Makes a block between several entries and their label; the empty asm keeps it. */
 static LLVMBasicBlockRef jump_between(struct mt_asm_body *l, LLVMBasicBlockRef label)
 {
     LLVMTypeRef type = LLVMFunctionType(l->none, NULL, 0, 0);
@@ -51,8 +51,8 @@ static LLVMBasicBlockRef jump_between(struct mt_asm_body *l, LLVMBasicBlockRef l
     return between;
 }
 
-/* A switch over the entries from `first` on. What has most of them is the default: an index beyond the list
- * is undefined. */
+/* Emits a switch over the entries from `first` on. The most frequent label is the default: an index beyond
+ * the list is undefined. */
 static void jump_leaf(struct jump *j, unsigned first)
 {
     struct mt_asm_body *l = &j->b->l;
@@ -73,7 +73,7 @@ static void jump_leaf(struct jump *j, unsigned first)
     }
 }
 
-/* The same over those that `bits` more of the index choose. */
+/* Emits a tree over the entries selected by `bits` more bits of the index. */
 static void jump_tree(struct jump *j, unsigned first, unsigned bits)
 {
     struct mt_asm_body *l = &j->b->l;
@@ -95,7 +95,7 @@ static void jump_tree(struct jump *j, unsigned first, unsigned bits)
     }
 }
 
-/* The block for all that jump by the list; they leave the index in the slot. 0, or -1. */
+/* Makes the block for all jumps by the list, which leave the index in the slot. Returns 0 or -1. */
 static int jump_dispatch(struct mt_ptx_body *b, struct mt_ptx_targets *t)
 {
     struct mt_asm_body *l = &b->l;

@@ -1,8 +1,8 @@
-/* Names to pointers. */
+/* A map from names to pointers. */
 #include "memtrace/grow.h"
 #include "module_parts.h"
 
-/* The name's entry, or NULL; *key is its place in the table. */
+/* Returns the name's entry, or NULL; *key is its place in the table. */
 static struct mt_ptx_entry *map_entry(const struct mt_ptx_map *map, const char *name, uint64_t *key)
 {
     uint64_t n;

@@ -1,12 +1,12 @@
-/* Plain loads, stores and atomics of PTX, and conversions of addresses between spaces, as plain IR. What asks
- * for an order, a scope or a cache stays the instruction that it is. */
+/* Plain loads, stores and atomics of PTX, and conversions of addresses between spaces, as plain IR.
+ * Instructions with an order, a scope or a cache operator are kept as instructions. */
 #include "module_parts.h"
 #include <string.h>
 
-#define ANY (-1) /* a space that plain IR has no word for */
+#define ANY (-1) /* a space that plain IR cannot express */
 
-/* The address space that a word names; 0 with *found = 0: it names none.
- * Parameters and local memory are the stack. */
+/* Returns the address space of a word; 0 with *found = 0 if it names none. Parameters and local memory are
+ * the stack. */
 static int memory_space(const char *word, int *found)
 {
     static const struct {
@@ -29,7 +29,7 @@ struct memory_form {
     struct mt_asm_type type;
 };
 
-/* Is the load or store a plain one? */
+/* Returns 1 for a plain load or store. */
 static int memory_is_plain(const struct mt_asm_statement *s, struct memory_form *f)
 {
     *f = (struct memory_form){.lanes = 1};
@@ -60,7 +60,7 @@ static LLVMTypeRef memory_pointer_type(struct mt_asm_body *l, int space)
     return LLVMPointerTypeInContext(l->c, (unsigned)space);
 }
 
-/* The variable or parameter that an operand names, as a pointer in that space; NULL: none. */
+/* Returns the variable or parameter that an operand names, as a pointer in that space; NULL: none. */
 static LLVMValueRef memory_named(struct mt_ptx_body *b, const struct mt_asm_operand *o, int space)
 {
     LLVMValueRef v = NULL;
@@ -160,7 +160,7 @@ static void memory_qualify(struct mt_ptx_body *b, LLVMValueRef access, const str
         mt_ptx_keep_access(access, l->s->opcode);
 }
 
-/* Element i of the operand of registers; NULL: failed. */
+/* Returns element i of a register operand; NULL on failure. */
 static const struct mt_asm_operand *memory_lane(struct mt_asm_body *l, const struct mt_asm_operand *o,
                                                 unsigned lanes, unsigned i)
 {
@@ -221,12 +221,12 @@ static int memory_store(struct mt_ptx_body *b)
     return 1;
 }
 
-/* The operation on whole numbers that plain IR has; -1: none. */
+/* Returns the integer operation of plain IR; -1: none. */
 static int memory_rmw(const char *word, char kind)
 {
     static const struct {
         const char *word;
-        int is_signed, other; /* for min and max of s32 and s64 the first, of u32 and u64 the second */
+        int is_signed, other; /* min and max: first for s32 and s64, second for u32 and u64 */
     } table[] = {{"add", LLVMAtomicRMWBinOpAdd, LLVMAtomicRMWBinOpAdd},
                  {"and", LLVMAtomicRMWBinOpAnd, LLVMAtomicRMWBinOpAnd},
                  {"or", LLVMAtomicRMWBinOpOr, LLVMAtomicRMWBinOpOr},
@@ -240,7 +240,8 @@ static int memory_rmw(const char *word, char kind)
     return -1;
 }
 
-/* atom.global.op.type d, [a], b and red, as clang has CUDA's: without order or scope, of 32 and 64 bits. */
+/* atom.global.op.type d, [a], b and red, as in clang's CUDA code: without order or scope, of 32 and 64
+ * bits. */
 static int memory_atomic(struct mt_ptx_body *b, int has_result)
 {
     struct mt_asm_body *l = &b->l;

@@ -1,5 +1,5 @@
-/* Arithmetic, logic, comparisons and conversions of PTX as plain IR, by the handlers that inline asm has. An
- * instruction stays what it is where plain IR would round, saturate or flush otherwise, or where the back end
+/* Arithmetic, logic, comparisons and conversions of PTX as plain IR, by the handlers of inline asm. An
+ * instruction is kept where plain IR would round, saturate or flush differently, or where the back end
  * would make several of it. */
 #include "module_parts.h"
 #include <string.h>
@@ -9,13 +9,13 @@ static int native_is_float(struct mt_asm_type t)
     return t.kind == 'f' || t.kind == 'g' || t.kind == 't';
 }
 
-/* The type that the operands have: the last of the opcode. */
+/* Returns the operands' type: the last one in the opcode. */
 static int native_type(const struct mt_asm_statement *s, struct mt_asm_type *t)
 {
     return s->nparts > 1 && mt_asm_type(s->parts[s->nparts - 1], t);
 }
 
-/* Has the instruction a variant that flushes denormals of f32? */
+/* Returns 1 if the instruction has a variant that flushes f32 denormals. */
 static int native_may_flush(const struct mt_asm_statement *s)
 {
     struct mt_asm_type t;
@@ -37,8 +37,8 @@ int mt_ptx_flushes(const struct mt_asm *a)
     return flushes;
 }
 
-/* cvt.d.s: between integers, from integers to f32 and f64, between f32, f64 and f16 rounded to nearest, and
- * to integers towards zero. */
+/* cvt.d.s: between integers, from integers to f32 and f64, between f32, f64 and f16 rounded to nearest,
+ * and to integers towards zero. */
 static int native_cvt(const struct mt_asm_statement *s)
 {
     struct mt_asm_type to, from;
@@ -81,8 +81,8 @@ static int native_wants(const struct mt_ptx_body *b, const struct mt_asm_stateme
     return !strcmp(s->parts[0], "mov") || !strcmp(s->parts[0], "selp") || (t.kind == 'f' && t.bits >= 32);
 }
 
-/* PTX lets a product and a sum without a rounding be fused; with one they are what they say. The word stays
- * with what must not become another for the GPU. */
+/* Sets fusing: PTX allows it for a product and a sum without a rounding, but not with one. The word stays
+ * on instructions that must not become others for the GPU. */
 static void native_contract(struct mt_ptx_body *b, LLVMValueRef before)
 {
     const struct mt_asm_statement *s = b->l.s;
@@ -100,7 +100,7 @@ static void native_contract(struct mt_ptx_body *b, LLVMValueRef before)
     }
 }
 
-/* The statement as a function that flushes anyway has it. */
+/* Rewrites the statement as in a function that flushes anyway. */
 static void native_without_ftz(const struct mt_asm_statement *s, struct mt_asm_statement *out)
 {
     *out = *s;
@@ -123,7 +123,7 @@ int mt_ptx_native(struct mt_ptx_body *b)
     l->s = &plain;
     int failed = lower(l);
     l->s = s;
-    if (failed) { /* then as an instruction; what is there of it has no use */
+    if (failed) { /* kept as an instruction; IR built so far is unused */
         *l->error = (struct mt_asm_error){0};
         return 0;
     }

@@ -1,5 +1,5 @@
-/* Parts of a module: what all of its kernels share, the base image, or one kernel with what it calls. Which
- * functions are called by pointer is found in the text: bodies that are not wanted are not read. */
+/* Parts of a module: the base image shared by all kernels, or one kernel with the functions it calls.
+ * Functions called by pointer are found in the text: unneeded bodies are not read. */
 #include "module_parts.h"
 #include "format/image.h"
 #include <ctype.h>
@@ -60,7 +60,7 @@ static int part_starts(const char *at, const char *end, const char *word)
            (at + n == end || !part_is_word((unsigned char)at[n]) || at[n] == '.');
 }
 
-/* Its address, which is not to be had where the kernel of that name is another image's. */
+/* Takes its address, which is unavailable if the kernel of that name is in another image. */
 static int part_take(struct mt_ptx *x, const char *at, const char *end)
 {
     struct mt_parser *p = &x->p;
@@ -77,8 +77,8 @@ static int part_take(struct mt_ptx *x, const char *at, const char *end)
     return 0;
 }
 
-/* One statement of a body, from behind its label; returns what follows its words, or NULL: failed. In a call
- * the name of a function is that of what is called; elsewhere it is its address. */
+/* Reads one statement of a body, after its label; returns the text after its words, or NULL on failure. In
+ * a call a function's name is the callee; elsewhere it is its address. */
 static const char *part_statement(struct mt_ptx *x, const char *at, const char *end)
 {
     const char *stop = part_word_end(at, end);
@@ -103,7 +103,7 @@ static const char *part_statement(struct mt_ptx *x, const char *at, const char *
     return at;
 }
 
-/* Past blanks, comments, strings, guards and what ends statements. */
+/* Skips blanks, comments, strings, guards and ends of statements. */
 static const char *part_between(const char *at, const char *end)
 {
     while (at < end) {

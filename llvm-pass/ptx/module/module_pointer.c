@@ -1,24 +1,24 @@
-/* PTX computes addresses with integers. Where an address is a variable's or a parameter's plus something, it
- * becomes a pointer that says so, as clang's code has it: then LLVM and the pass know what is accessed, and
- * loops can be understood. */
+/* Turns addresses, which PTX computes with integers, into pointers where they are a variable or a
+ * parameter plus an offset, as in clang's code. LLVM and the pass then know the accessed object, and loops
+ * can be analysed. */
 #include "module_parts.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_DEPTH 200
-#define MAX_VISITS 4000 /* of integers, to find out of one whether it is an address */
+#define MAX_VISITS 4000 /* maximum integers visited to find out whether one is an address */
 
-/* How sure it is that an integer is an address. */
+/* Certainty that an integer is an address. */
 enum { POINTER_NO, POINTER_MAYBE, POINTER_SURE };
 
 struct pointers {
     LLVMContextRef c;
     LLVMBuilderRef b;
     LLVMTypeRef i8, i64;
-    unsigned space;         /* the one that is wanted now */
-    struct mt_hash memo[6]; /* of integers in one address space: pointers */
+    unsigned space;         /* wanted space */
+    struct mt_hash memo[6]; /* pointers of integers, by address space */
     unsigned depth, visits;
-    LLVMValueRef *dead; /* loads that others have taken the place of */
+    LLVMValueRef *dead; /* loads that were replaced */
     unsigned ndead, dead_cap;
 };
 
@@ -27,7 +27,7 @@ static LLVMValueRef pointer_known(struct pointers *p, LLVMValueRef integer)
     return (LLVMValueRef)mt_hash_find(&p->memo[p->space], (uintptr_t)integer);
 }
 
-/* Without memory it is found out again. */
+/* Remembers the result; without memory it is computed again. */
 static void pointer_remember(struct pointers *p, LLVMValueRef integer, LLVMValueRef pointer)
 {
     if (pointer)
@@ -41,7 +41,7 @@ static LLVMOpcode pointer_opcode(LLVMValueRef v)
                                     : (LLVMOpcode)0;
 }
 
-/* How many of its lowest bits are certainly 0. */
+/* Returns how many low bits are certainly 0. */
 static unsigned pointer_zeros(LLVMValueRef v, unsigned depth)
 {
     LLVMValueRef c = LLVMIsAConstantInt(v), of;
@@ -61,7 +61,7 @@ static unsigned pointer_zeros(LLVMValueRef v, unsigned depth)
     return a < b ? a : b;
 }
 
-/* The opcode; an or of bits that are not set is a sum. */
+/* Returns the opcode; an or of disjoint bits is a sum. */
 static LLVMOpcode pointer_sum_opcode(LLVMValueRef v)
 {
     LLVMOpcode op = pointer_opcode(v);
@@ -86,7 +86,7 @@ static int pointer_phi_how_sure(struct pointers *p, LLVMValueRef phi, unsigned d
     int narrow = p->space == 3, sure = narrow ? POINTER_SURE : POINTER_NO, any = 0;
     for (unsigned i = 0, n = LLVMCountIncoming(phi); i < n; i++) {
         LLVMValueRef v = LLVMGetIncomingValue(phi, i);
-        /* what walks from the phi itself says nothing */
+        /* an increment of the phi itself tells nothing */
         if (v == phi ||
             (pointer_opcode(v) == LLVMAdd && (LLVMGetOperand(v, 0) == phi || LLVMGetOperand(v, 1) == phi)))
             continue;
@@ -128,7 +128,7 @@ static int pointer_how_sure(struct pointers *p, LLVMValueRef v, unsigned depth)
         int b = pointer_how_sure(p, LLVMGetOperand(v, 2), depth + 1);
         return a < b ? a : b;
     }
-    case LLVMLoad: /* one of shared memory may have lost its high half on the way */
+    case LLVMLoad: /* a shared one may have lost its high half on the way */
     case LLVMCall:
         return p->space != 3 && LLVMGetIntTypeWidth(LLVMTypeOf(v)) == 64 ? POINTER_MAYBE : POINTER_NO;
     default:
@@ -137,7 +137,7 @@ static int pointer_how_sure(struct pointers *p, LLVMValueRef v, unsigned depth)
     }
 }
 
-/* ---- making them --------------------------------------------------------------------------------------- */
+/* ---- construction -------------------------------------------------------------------------------------- */
 
 static LLVMValueRef pointer_of(struct pointers *p, LLVMValueRef v);
 
@@ -146,7 +146,8 @@ static LLVMTypeRef pointer_type(struct pointers *p)
     return LLVMPointerTypeInContext(p->c, p->space);
 }
 
-/* Where a pointer that belongs to an integer is made: after it. Constants are made anywhere. */
+/* Moves the builder to the place for a pointer made from an integer: after it. Constants can be made
+ * anywhere. */
 static void pointer_stand_behind(struct pointers *p, LLVMValueRef v)
 {
     LLVMValueRef at =
@@ -186,8 +187,7 @@ static LLVMValueRef pointer_sum(struct pointers *p, LLVMValueRef v)
     return LLVMBuildGEP2(p->b, p->i8, base, &by, 1, "");
 }
 
-/* What is not a pointer by itself, as one, where it is needed. NULL:
- * an address of shared memory that may be none. */
+/* Returns a value that is no pointer by itself as one. NULL: a shared memory address that may be invalid. */
 static LLVMValueRef pointer_or_cast(struct pointers *p, LLVMValueRef v, LLVMValueRef before)
 {
     LLVMValueRef made = pointer_of(p, v);
@@ -198,7 +198,7 @@ static LLVMValueRef pointer_or_cast(struct pointers *p, LLVMValueRef v, LLVMValu
     return LLVMBuildIntToPtr(p->b, v, pointer_type(p), "");
 }
 
-/* The number as an address, at worst a wrong one. */
+/* Returns the number as an address, at worst a wrong one. */
 static LLVMValueRef pointer_wide(struct pointers *p, LLVMValueRef v, LLVMValueRef before)
 {
     LLVMPositionBuilderBefore(p->b, before);
@@ -215,7 +215,7 @@ static LLVMValueRef pointer_phi(struct pointers *p, LLVMValueRef v)
     for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++) {
         LLVMBasicBlockRef from = LLVMGetIncomingBlock(v, i);
         LLVMValueRef one = pointer_or_cast(p, LLVMGetIncomingValue(v, i), LLVMGetBasicBlockTerminator(from));
-        if (!one) /* not what it seemed */
+        if (!one) /* a wrong guess */
             one = pointer_wide(p, LLVMGetIncomingValue(v, i), LLVMGetBasicBlockTerminator(from));
         LLVMAddIncoming(phi, &one, &from, 1);
     }
@@ -232,7 +232,7 @@ static LLVMValueRef pointer_select(struct pointers *p, LLVMValueRef v)
     return LLVMBuildSelect(p->b, LLVMGetOperand(v, 0), a, b, "");
 }
 
-/* An address out of memory is loaded as a pointer. */
+/* Loads an address from memory as a pointer. */
 static LLVMValueRef pointer_load(struct pointers *p, LLVMValueRef v)
 {
     if (p->ndead == p->dead_cap) {
@@ -290,7 +290,7 @@ static LLVMValueRef pointer_make(struct pointers *p, LLVMValueRef v)
     return LLVMBuildIntToPtr(p->b, v, pointer_type(p), "");
 }
 
-/* The integer as a pointer in p->space, or NULL: it is not known to be one. */
+/* Returns the integer as a pointer in p->space, or NULL if it is not known to be one. */
 static LLVMValueRef pointer_of(struct pointers *p, LLVMValueRef v)
 {
     LLVMValueRef made = pointer_known(p, v);
@@ -308,8 +308,8 @@ static LLVMValueRef pointer_of(struct pointers *p, LLVMValueRef v)
 
 /* ---- the function -------------------------------------------------------------------------------------- */
 
-/* Shared memory at an address that nothing is known of: it may have lost its high half. The CPU device finds
- * out, for inline asm. */
+/* Handles a shared memory access at an unknown address, which may have lost its high half: inline asm, so
+ * that the CPU device completes it. */
 static void pointer_give_up(LLVMValueRef cast)
 {
     LLVMValueRef address = LLVMGetOperand(cast, 0);

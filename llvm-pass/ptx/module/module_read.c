@@ -64,7 +64,7 @@ static int read_address_size(struct mt_ptx *x)
     return n == 64 ? 0 : mt_parse_fail(&x->p, ".address_size %u is not supported", (unsigned)n);
 }
 
-/* The text after a label of .debug_str: .b8 65,66,0 */
+/* Reads the text after a label of .debug_str: .b8 65,66,0 */
 static const char *read_string(struct mt_ptx *x)
 {
     struct mt_parser *p = &x->p;
@@ -91,7 +91,7 @@ static const char *read_string(struct mt_ptx *x)
     return text;
 }
 
-/* .section .debug_str { label: .b8 … }; of others nothing is needed. */
+/* Reads .section .debug_str { label: .b8 … }; other sections are not needed. */
 static int read_section(struct mt_ptx *x)
 {
     struct mt_parser *p = &x->p;
@@ -139,8 +139,8 @@ static int read_alias(struct mt_ptx *x)
     return mt_ptx_map_put(&x->aliases, name, (void *)of) ? mt_parse_no_memory(p) : 0;
 }
 
-/* A state space is read: variables of one type each, up to ';'. One that is not supported is reported, and
- * the rest go on. */
+/* Reads variables after a state space: of one type each, up to ';'. An unsupported one is reported, and
+ * reading continues. */
 static int read_variables(struct mt_ptx *x, char space, enum mt_ptx_linkage linkage)
 {
     struct mt_parser *p = &x->p;
@@ -151,7 +151,7 @@ static int read_variables(struct mt_ptx *x, char space, enum mt_ptx_linkage link
         return -1;
     const char *here = p->at;
     if (mt_ptx_declare_variable(x, v, linkage, 0)) {
-        if (x->source->part == MT_PTX_KERNEL) /* that was said of the base */
+        if (x->source->part == MT_PTX_KERNEL) /* reported for the base */
             x->error = (struct mt_asm_error){0}, p->failed = 0;
         else
             x->result->failed++;
@@ -236,7 +236,7 @@ static void read_function(struct mt_ptx *x, struct mt_ptx_function *f)
     x->result->failed++;
 }
 
-/* What they call is known when they are read, so a part takes several turns. */
+/* Reads functions; callees are known only then, so a part takes several rounds. */
 static void read_functions(struct mt_ptx *x)
 {
     for (int more = 1; more;) {
@@ -249,7 +249,7 @@ static void read_functions(struct mt_ptx *x)
     }
 }
 
-/* A kernel that is only declared is another file's. */
+/* Verifies; a kernel that is only declared belongs to another file. */
 static int read_verify(struct mt_ptx *x)
 {
     char *message = NULL;
@@ -277,10 +277,10 @@ static int read_module(struct mt_ptx *x)
     return mt_ptx_initialise_all(x) || failed || x->result->undivided ? -1 : 0;
 }
 
-#define WEAK ".weak" /* no name of PTX has a full stop */
+#define WEAK ".weak" /* no name of PTX contains a dot */
 
-/* LLVM makes loads that the program does not make only where they cannot fail. Those of a variable that may
- * be nowhere can: while it optimises, such variables stand for the module's. */
+/* Keeps LLVM from adding loads, which it does only where they cannot fail. Loads of a variable that may
+ * have no address can: while LLVM optimises, such variables replace the module's. */
 void mt_ptx_keep_loads(LLVMModuleRef module, int on)
 {
     char name[1024];
@@ -297,7 +297,7 @@ void mt_ptx_keep_loads(LLVMModuleRef module, int on)
             LLVMSetLinkage(weak, LLVMExternalWeakLinkage);
             LLVMSetAlignment(weak, LLVMGetAlignment(v));
             LLVMReplaceAllUsesWith(v, weak);
-            if (LLVMGetLinkage(v) == LLVMInternalLinkage) { /* its name stands for it until then */
+            if (LLVMGetLinkage(v) == LLVMInternalLinkage) { /* it has its name until then */
                 LLVMSetLinkage(v, LLVMExternalLinkage);
                 LLVMSetVisibility(v, LLVMHiddenVisibility);
             }
@@ -311,7 +311,7 @@ void mt_ptx_keep_loads(LLVMModuleRef module, int on)
                 }
                 LLVMReplaceAllUsesWith(v, strong);
                 LLVMDeleteGlobal(v);
-            } else { /* another image's, and LLVM has removed what nobody used */
+            } else { /* another image's, and LLVM has removed the unused ones */
                 LLVMSetValueName2(v, name, strlen(name));
                 LLVMSetLinkage(v, LLVMExternalLinkage);
             }
@@ -319,7 +319,7 @@ void mt_ptx_keep_loads(LLVMModuleRef module, int on)
     }
 }
 
-/* Stack slots become values, and integers that are addresses pointers. */
+/* Turns stack slots into values, and integers that are addresses into pointers. */
 static void read_promote(struct mt_ptx *x)
 {
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();

@@ -1,5 +1,5 @@
-/* Accesses of shared memory at addresses of which nothing is known, as inline asm: the CPU device finds out
- * there whether an address has lost its high half. */
+/* Shared memory accesses at unknown addresses, as inline asm: the CPU device tests there whether an
+ * address has lost its high half. */
 #include "module_parts.h"
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static char shared_letter(unsigned bits)
     return bits <= 16 ? 'h' : bits == 32 ? 'r' : bits == 128 ? 'q' : 'l';
 }
 
-/* The value that is loaded or stored. */
+/* The loaded or stored value. */
 struct shared_value {
     LLVMTypeRef type, element, reg;
     unsigned n, bits;
@@ -50,7 +50,7 @@ static struct shared_value shared_describe(struct shared_asm *s, LLVMTypeRef typ
     return v;
 }
 
-/* "{$1, $2}" or "$1"; and "r,r" with a prefix for each. */
+/* Builds "{$1, $2}" or "$1"; and "r,r" with a prefix for each. */
 static void shared_lists(const struct shared_value *v, unsigned first, const char *prefix, char *registers,
                          char *constraints)
 {
@@ -105,7 +105,7 @@ static void shared_store(struct shared_asm *s)
     shared_call(s, text, constraints, LLVMFunctionType(LLVMVoidTypeInContext(s->c), types, 1 + v.n, 0), args);
 }
 
-/* The generic address of it. */
+/* Returns the generic address of it. */
 static void shared_cast(struct shared_asm *s)
 {
     LLVMValueRef from = LLVMBuildZExt(s->b, s->address, s->i64, "");

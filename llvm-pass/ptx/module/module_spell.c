@@ -1,5 +1,5 @@
-/* Accesses and arithmetic for the GPU as the instructions that they were read from: the back end, which sees
- * them a second time, leaves inline asm alone. */
+/* Accesses and arithmetic for the GPU as inline asm of the instructions they were read from, which the
+ * back end leaves alone when it sees them again. */
 #include "module.h"
 #include <llvm-c/DebugInfo.h>
 #include <llvm-c/Target.h>
@@ -14,7 +14,7 @@ struct spell {
     LLVMBuilderRef b;
     LLVMValueRef inst;
     const char *opcode;
-    LLVMTypeRef type, one; /* of what is moved; of an element */
+    LLVMTypeRef type, one; /* moved type, and its element */
     unsigned lanes;
 };
 
@@ -27,7 +27,7 @@ static LLVMTypeRef spell_register(const struct spell *s, char *letter)
     return bits > 64 ? NULL : LLVMIntTypeInContext(s->c, bits < 16 ? 16 : bits);
 }
 
-/* The address as a number: of the space that the opcode names, else a generic one. */
+/* Returns the address as a number: in the space of the opcode, else generic. */
 static LLVMValueRef spell_address(struct spell *s, LLVMValueRef pointer)
 {
     int named = strstr(s->opcode, "global") || strstr(s->opcode, "shared") || strstr(s->opcode, "const");
@@ -36,7 +36,7 @@ static LLVMValueRef spell_address(struct spell *s, LLVMValueRef pointer)
     return LLVMBuildPtrToInt(s->b, pointer, LLVMInt64TypeInContext(s->c), "");
 }
 
-/* "{$0, $1}" or "$0", from number `first` on. */
+/* Builds "{$0, $1}" or "$0", from number `first` on. */
 static void spell_operands(char *out, unsigned lanes, unsigned first)
 {
     out += sprintf(out, lanes > 1 ? "{" : "");
@@ -137,8 +137,8 @@ static void spell_access(struct spell *s)
         spell_store(s);
 }
 
-/* Products are never fused by the back end, sums not where their text forbids it: what ptxas makes of them is
- * its own affair, as it was. */
+/* Handles arithmetic. The back end never fuses products, nor sums whose text forbids it; ptxas may still
+ * do so, as without us. */
 static void spell_arithmetic(struct spell *s)
 {
     LLVMTypeRef type = LLVMTypeOf(s->inst), both[] = {type, type};

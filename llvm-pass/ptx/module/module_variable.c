@@ -1,16 +1,16 @@
-/* Variables of modules and their initialisers: numbers, addresses of other variables and functions,
- * bytes of such. */
+/* Variables of modules and their initialisers: numbers, addresses of variables and functions, single bytes
+ * of these. */
 #include "module_parts.h"
 #include "unit/options.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAIL = 4096 }; /* bytes of zeros behind the values that are given, which are not worth a word */
+enum { TAIL = 4096 }; /* bytes of trailing zeros that are not reported */
 
 struct mt_ptx_pending {
     struct mt_ptx_pending *next;
     struct mt_ptx_variable v;
-    size_t at; /* of what follows '=' */
+    size_t at; /* position after '=' */
 };
 
 static unsigned variable_space(const struct mt_ptx_variable *v)
@@ -18,8 +18,8 @@ static unsigned variable_space(const struct mt_ptx_variable *v)
     return v->space == 's' ? 3 : v->space == 'c' ? 4 : 1;
 }
 
-/* What belongs to one file alone is known to the host by name, too: its copies may change it,
- * as clang's do. */
+/* Sets the linkage: even a variable of one file is known to the host by name, as its copies may change it;
+ * clang's can, too. */
 static void variable_link(struct mt_ptx *x, struct mt_ptx_variable *v, enum mt_ptx_linkage linkage)
 {
     LLVMValueRef g = v->value;
@@ -31,7 +31,7 @@ static void variable_link(struct mt_ptx *x, struct mt_ptx_variable *v, enum mt_p
         LLVMSetLinkage(g, linkage == MT_PTX_STATIC ? LLVMInternalLinkage : LLVMExternalLinkage);
         return;
     }
-    if (x->source->part == MT_PTX_KERNEL) /* it is the base's */
+    if (x->source->part == MT_PTX_KERNEL) /* it is in the base */
         return;
     LLVMSetInitializer(g, LLVMConstNull(type));
     LLVMSetExternallyInitialized(g, 1);
@@ -48,7 +48,7 @@ int mt_ptx_declare_variable(struct mt_ptx *x, struct mt_ptx_variable *v, enum mt
                              v->name);
     if (!local && mt_ptx_map_get(&x->functions, v->name))
         return mt_parse_fail(&x->p, "%.100s is a function, too", v->name);
-    if (old && (linkage == MT_PTX_EXTERN || LLVMIsDeclaration(old))) { /* .extern, then defined, or again */
+    if (old && (linkage == MT_PTX_EXTERN || LLVMIsDeclaration(old))) { /* .extern, then defined or repeated */
         v->value = old;
         if (linkage == MT_PTX_EXTERN)
             return 0;
@@ -90,7 +90,7 @@ int mt_ptx_remember_initialiser(struct mt_ptx *x, struct mt_parser *p, const str
     return 0;
 }
 
-/* ---- values -------------------------------------------------------------------------------------------- */
+/* ---- initial values ------------------------------------------------------------------------------------ */
 
 struct address {
     uint64_t at; /* bytes from the start of the variable */
@@ -102,13 +102,13 @@ struct image {
     struct mt_ptx *x;
     const struct mt_ptx_variable *v;
     unsigned char *bytes;
-    uint64_t size, used, count; /* bytes; up to the last one that is given; elements so far */
+    uint64_t size, used, count; /* bytes; end of the last given one; elements so far */
     uint64_t cap;
     struct address *addresses;
     unsigned naddresses, addresses_cap;
 };
 
-/* Room for one more element; NULL: failed. */
+/* Makes room for one more element; NULL on failure. */
 static unsigned char *variable_room(struct image *i, unsigned bytes)
 {
     uint64_t at = i->count * bytes;
@@ -158,7 +158,7 @@ static uint64_t variable_bits(const struct mt_asm_operand *o, struct mt_asm_type
     return t.bits == 32 ? word : o->bits;
 }
 
-/* "name", "name+8", "generic(name)+8": a pointer, or NULL: failed. */
+/* Reads "name", "name+8", "generic(name)+8": returns a pointer, or NULL on failure. */
 static LLVMValueRef variable_address(struct mt_ptx *x)
 {
     struct mt_parser *p = &x->p;
@@ -202,7 +202,7 @@ static LLVMValueRef variable_address(struct mt_ptx *x)
     return generic && !f ? LLVMConstAddrSpaceCast(v, LLVMPointerTypeInContext(x->c, 0)) : v;
 }
 
-/* An element that is an address; mask: one byte of it, as 0xFF00(name). */
+/* Adds an element that is an address; mask: one byte of it, as in 0xFF00(name). */
 static int variable_put_address(struct image *i, unsigned bytes, uint64_t mask, LLVMValueRef value)
 {
     struct mt_parser *p = &i->x->p;
@@ -295,13 +295,13 @@ static LLVMValueRef variable_bytes(struct mt_ptx *x, const unsigned char *bytes,
     return LLVMConstStringInContext2(x->c, (const char *)bytes, n, 1);
 }
 
-/* Zeros, which take no memory however many they are. */
+/* Returns zeros that take no memory, for any number. */
 static LLVMValueRef variable_zeros(struct mt_ptx *x, uint64_t n)
 {
     return LLVMConstNull(LLVMArrayType2(LLVMInt8TypeInContext(x->c), n));
 }
 
-/* Numbers alone: the type that the variable was declared with, unless most of it is zeros. */
+/* Returns numbers with the variable's declared type, unless most of it is zeros. */
 static LLVMValueRef variable_numbers(struct image *i, unsigned bytes)
 {
     LLVMTypeRef type = LLVMIntTypeInContext(i->x->c, 8 * bytes);
@@ -346,7 +346,7 @@ static LLVMValueRef variable_mixed(struct image *i)
     return value;
 }
 
-/* The variable gets its value, and the type that comes with it. */
+/* Sets the variable's value, and the type that comes with it. */
 static int variable_set(struct image *i, LLVMValueRef value)
 {
     struct mt_ptx *x = i->x;
@@ -378,7 +378,7 @@ static int variable_initialise(struct mt_ptx *x, const struct mt_ptx_pending *n)
     int failed = variable_list(&i, 0);
     if (!i.size)
         i.size = i.used;
-    if (!failed && i.size - i.used > TAIL) /* an image's file has them all */
+    if (!failed && i.size - i.used > TAIL) /* an image's file contains them all */
         failed = mt_parse_ask(&x->p, i.size - i.used, n->v.name);
     if (!failed && n->v.space == 's')
         failed = mt_parse_fail(&x->p, "%.100s: shared memory has no first values", n->v.name);
