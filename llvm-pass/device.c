@@ -61,7 +61,7 @@ static const struct device_step lower_steps[] = {
     {.lower = mt_lower_simplify},
     /* While lines of instructions are known, for warnings. */
     {.lower = mt_lower_calls},
-    /* Also on the lowered asm. */
+    /* After asm is lowered, which also needs it. */
     {.lower = mt_lower_ranges},
     {.lower = mt_lower_divisions},
     {.lower = mt_lower_exactness},
@@ -169,7 +169,7 @@ static int device_drop_copy(struct device *d)
 
 static int device_front(struct device *d)
 {
-    mt_keep_annotations(d->u.module); /* of modules without an early pass */
+    mt_keep_annotations(d->u.module); /* for modules without an early pass */
     return mt_pass_front(d->u.module);
 }
 

@@ -20,7 +20,7 @@ struct mt_core_location {
 };
 
 struct mt_core_engine {
-    const char *name;    /* "llvm", "qemu", "pin" */
+    const char *name;    /* "llvm", "qemu", "pin" or "dynamorio" */
     const char *program; /* path of the traced program; NULL: /proc/self/exe */
     const char *called;  /* path by which it was started, perhaps a link's; NULL: unknown */
     /* Finds the source location of an instruction. Returns 0 if at least the module is known. May be NULL.

@@ -2,7 +2,7 @@
 #include "index.h"
 #include "platform.h"
 
-#define SLAB 262144u /* bytes */
+#define SLAB 262144u /* bytes of nodes allocated at once */
 
 /* Ensures at least `n` nodes in `spare`. */
 static int index_reserve(struct mt_index_tree *t, int n)

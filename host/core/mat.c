@@ -37,7 +37,7 @@ static void mat_append(struct mt_core_thread_state *t, uint64_t address, uint32_
     set_cur(t, e + 1);
 }
 
-/* Room is available: RESERVE. */
+/* Appends an event, for which RESERVE entries are free. */
 static void mat_event(struct mt_core_thread_state *t, enum mt_host_event kind, const uint64_t *args,
                       unsigned n)
 {

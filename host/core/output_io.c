@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define KERNEL_SIGSET 8 /* bytes */
+#define KERNEL_SIGSET 8 /* bytes of the kernel's signal set */
 #define SLURP_MAX (64u << 20)
 
 static char whole_path[4096]; /* path of the open file, absolute as the program may change folders; empty:

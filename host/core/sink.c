@@ -18,7 +18,7 @@
 #define REST 4u
 #define WORKER_GONE 8192u    /* wait steps */
 #define TEXT_BYTES 65536u    /* collected before a write to a regular file */
-#define TEXT_FIFO 4096u      /* to a FIFO */
+#define TEXT_FIFO 4096u      /* collected before a write to a FIFO */
 #define IDLE_NS 50000000u    /* interval between the worker's checks */
 #define STUCK_NS 5000000000u /* without progress for this long: the worker is gone */
 #define LINE_RESERVE (MT_BUFFER_ROOM - 8192)

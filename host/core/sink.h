@@ -43,11 +43,10 @@ void mt_core_sink_put(struct mt_buffer *b);
 /* Frees a buffer without writing it. */
 void mt_core_sink_return(struct mt_buffer *b);
 
-/* Meta lines: begin takes the lock. It returns the object to fill, or NULL without a compact trace; then
- * no end. */
+/* Writes a meta line; does nothing without a compact trace. */
 void mt_core_sink_line(enum mt_line_kind kind, const void *line);
-/* Begins a meta line under a lock that mt_core_sink_line_end releases. Returns 1, or 0 if there is no
- * output. */
+/* Begins a meta line under a lock that mt_core_sink_line_end releases. Returns 1, or 0 without a compact
+ * trace (then no end). */
 int mt_core_sink_line_begin(void);
 void mt_core_sink_line_end(enum mt_line_kind kind, const void *line);
 

@@ -265,7 +265,7 @@ enum { KEYED_FIRST = 512, KEYED_TABLES = 16, KEYED_TRIES = 16 };
 
 struct sites_keyed {
     uint64_t key;
-    uint32_t site; /* and bit 0 set */
+    uint32_t site; /* site, with bit 0 set */
 };
 
 /* Returns table i with room for KEYED_FIRST << i, or NULL without memory. Tables stay in place, so no lock

@@ -154,14 +154,14 @@ int mt_order_start(char *why, unsigned size);
 int mt_atomic_open(char *why, unsigned size);
 void mt_atomic_start(struct mt_core_thread_state *t);
 void mt_atomic_end(struct mt_core_thread_state *t);
-void mt_atomic_stop(struct mt_core_thread_state *t); /* with its lock held */
+void mt_atomic_stop(struct mt_core_thread_state *t); /* the caller holds its lock */
 void mt_atomic_close(int killed);
 
 /* insn.c */
 int mt_insn_start(char *why, unsigned size);
 void mt_insn_thread(struct mt_core_thread_state *t);
 void mt_insn_end(struct mt_core_thread_state *t);
-void mt_insn_flush(struct mt_core_thread_state *t); /* with its lock held */
+void mt_insn_flush(struct mt_core_thread_state *t); /* the caller holds its lock */
 void mt_insn_stop(void);
 
 /* functions.c */

@@ -8,7 +8,7 @@ void mt_insert_stop_room(void);
 /* mat mode: inserts the entries of a MT_STEP_APPEND. *window is the register that points into the buffer,
  * kept from the step that opens a window to the one that closes it; DR_REG_NULL outside. */
 void mt_insert_append(void *drcontext, instrlist_t *bb, const struct mt_step *s, reg_id_t *window);
-/* mat mode: inserts notes (no code) for faults. From here on, a signal finds `filled` entries at and after
+/* mat mode: inserts notes (no code) for faults. From here on, a signal finds `entries` entries at and after
  * cur; a negative number counts entries before cur of an instruction that did not end. */
 void mt_insert_filled(void *drcontext, instrlist_t *bb, instr_t *where, int entries);
 /* Returns the value of the last note before `pc`, an address in the copy of one or several blocks that

@@ -19,7 +19,7 @@ struct mt_step {
     instr_t *instr;
     const struct mt_insn *insn;
     enum mt_plan_kind kind;
-    unsigned slot; /* of its first entry in the window */
+    unsigned slot; /* position of its first entry in the window */
     unsigned open : 1, close : 1, last : 1 /* last step of the block */;
     unsigned exec : 1; /* insn mode: an entry for the instruction itself comes first */
     uint32_t

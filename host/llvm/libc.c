@@ -275,7 +275,7 @@ SHAPE(word)
     UNUSED;
     libc_set(t, 0, a, 4);
 }
-SHAPE(owned_word) /* of the mutex in a unique_lock */
+SHAPE(owned_word) /* word of the mutex in a unique_lock */
 {
     UNUSED;
     libc_set(t, 0, *(const uint64_t *)(uintptr_t)b, 4);

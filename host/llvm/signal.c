@@ -12,7 +12,7 @@
 #define END_MS 10000 /* maximum wait of a second signal for the end of the trace */
 
 static struct sigaction program[NSIG]; /* handlers that the program believes to be installed */
-static unsigned char stands_in[NSIG];  /* 1: the kernel has ours */
+static unsigned char stands_in[NSIG];  /* 1: the kernel calls our handler for the signal */
 static int (*real_sigaction)(int, const struct sigaction *, struct sigaction *);
 
 static int kernel_action(int sig, const struct sigaction *new, struct sigaction *old)
@@ -41,7 +41,8 @@ void mt_handler_left(void)
     if (below_handler(s, (uintptr_t)__builtin_frame_address(0)))
         return;
     s->handlers = 0;
-    if (mt_module_code(s->interrupted_ip)) /* a group may have been under way: at most this many */
+    if (mt_module_code(s->interrupted_ip)) /* a group of accesses may have been interrupted: at most this
+                                            * many entries */
         s->lost += MT_SCRATCH - 1;
     s->waiting = (size_t)(s->handler.cur - s->handler_entry);
     if (s->waiting > MT_HANDLER_ROOM)

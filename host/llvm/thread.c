@@ -25,7 +25,7 @@ static void use_waste(struct mt_self *s)
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
         s->waste = p == -1 ? NULL : (struct mt_host_entry *)p;
         if (s->waste && have_key)
-            pthread_setspecific(key, s); /* to free it */
+            pthread_setspecific(key, s); /* to free it at the thread's end */
     }
     s->scratch.cur = s->waste ? s->waste : s->entry;
     s->scratch.limit = s->waste ? s->waste + MT_WASTE : s->entry + MT_SCRATCH;
@@ -254,7 +254,7 @@ void mt_record(uint64_t address, uint64_t word)
     mt_enter();
     struct mt_core_thread *t = mt_llvm_thread();
     if (mt_phase == MT_PHASE_OFF)
-        t = NULL; /* to a buffer that fills less often */
+        t = NULL; /* NULL: appends to a buffer that fills less often */
     if (t && !mt_atomic)
         mt_core_record(t, (uint32_t)word, address, (uint32_t)(word >> 32));
     else if (t || __mt_host_current == &s->handler || mt_phase == MT_PHASE_EARLY)

@@ -21,7 +21,7 @@ struct mt_elements_registers {
 
 struct mt_element {
     uint64_t address;
-    uint32_t size; /* bytes */
+    uint32_t size; /* bytes of the element */
 };
 
 /* Decodes an instruction of that kind; the caller frees the result. Returns NULL if its operands tell all

@@ -11,7 +11,7 @@ struct mt_operand {
     uint32_t site, size; /* size: as in mt_x86_operand */
     uint8_t parts, op;
     uint8_t last;  /* 1: the operand that qemu reports last */
-    uint8_t spare; /* as in mt_x86_operand */
+    uint8_t spare; /* see struct mt_x86_operand */
 };
 
 struct mt_insn {

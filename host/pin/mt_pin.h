@@ -52,7 +52,7 @@ struct mt_pin_insn {
     BOOL cas;
     struct mt_pin_operand operand[3];
 };
-/* Returns an instruction's operands and sites, the same each time it is translated. insn mode: operand i
+/* Fills in an instruction's operands and sites, the same each time it is translated. insn mode: operand i
  * has site + 1 + i, else site + i. */
 VOID mt_pin_insn_of(INS ins, struct mt_pin_insn *n);
 VOID mt_pin_sites_forget(ADDRINT low, ADDRINT high); /* other code may come to this range */

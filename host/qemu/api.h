@@ -65,7 +65,8 @@ bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
 
 /* Looked up by name. */
 typedef const void *qemu_insn_data_1(const struct qemu_plugin_insn *insn); /* versions 1, 2 */
-typedef size_t qemu_insn_data_3(const struct qemu_plugin_insn *insn, void *bytes, size_t size); /* from 3 */
+typedef size_t qemu_insn_data_3(const struct qemu_plugin_insn *insn, void *bytes,
+                                size_t size);  /* since version 3 */
 typedef const char *qemu_path_to_binary(void); /* since 7.1 */
 
 /* GLib's arrays, as far as their layout is public. */

@@ -62,7 +62,7 @@ static void record_pair(uint64_t low, uint64_t high, uint32_t bytes, uint64_t v[
     v[1] = bytes == 8 ? 0 : high;
 }
 
-/* Returns the values that the instruction compares and would write. */
+/* Computes the values that the instruction compares with (old) and would write (new). */
 static void record_wanted(const struct mt_thread *t, const struct mt_insn *n, uint32_t bytes, uint64_t old[2],
                           uint64_t new[2])
 {

@@ -28,7 +28,7 @@ void mt_gpu_forget_kernels(LLVMModuleRef module)
     for (int i = 0; i < dropped; i++) {
         mt_shim_drop_dead_users(kernels[i]);
         if (!LLVMGetFirstUse(kernels[i]))
-            mt_shim_detach_function(kernels[i]); /* as in instrument.c */
+            mt_shim_detach_function(kernels[i]); /* for the reason in trace/instrument.c */
     }
     free(entries);
     free(kernels);

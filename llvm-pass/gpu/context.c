@@ -26,7 +26,7 @@
 
 struct member {
     LLVMValueRef function, wider, context;
-    LLVMValueRef left_out; /* of a kernel: i1, this CTA is not traced */
+    LLVMValueRef left_out; /* kernels: i1, true if this CTA is not traced */
 };
 struct set {
     struct member *list;

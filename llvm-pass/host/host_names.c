@@ -227,7 +227,7 @@ static unsigned names_of_result(const struct mt_host_variables *v, LLVMValueRef 
     return 1;
 }
 
-/* Names the target "*p" of a pointer, if its own variable may be known: after that one. */
+/* Names the variable "*p" to which a known pointer variable p may lead; its name comes after p's. */
 static unsigned names_of_pointed(const struct mt_host_variables *v, struct mt_host_pointed *p,
                                  LLVMValueRef call, struct asked *out, unsigned room)
 {

@@ -10,13 +10,13 @@
 #include <string.h>
 
 #define PRESERVE_MOST 14 /* llvm::CallingConv::PreserveMost */
-#define OPEN 16          /* of struct mt_core_thread */
+#define OPEN 16          /* offset of `open` in struct mt_core_thread */
 
 struct entry {
     LLVMValueRef inst;
     struct mt_host_touch access;
     uint32_t site;
-    unsigned operand; /* of a copy */
+    unsigned operand; /* operand of a copy */
 };
 
 struct group {
@@ -355,7 +355,8 @@ static void record_grouped(struct mt_host_recorder *r, struct group *g, LLVMValu
     if (a->kind == MT_HOST_SWAP || g->count + a->operands > MT_CORE_SLACK)
         host_record_flush(r, g, inst);
     add_entries(r, g, inst, a);
-    /* A swap is recorded alone and after itself; an ordering access needs complete records before it. */
+    /* A swap is recorded after itself, in no group; an access that orders others needs complete records
+     * before it. */
     if (a->kind == MT_HOST_SWAP || mt_host_leaves(inst))
         host_record_flush(r, g, a->kind == MT_HOST_SWAP ? LLVMGetNextInstruction(inst) : inst);
 }

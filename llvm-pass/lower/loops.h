@@ -6,12 +6,13 @@
 struct mt_shape_block {
     LLVMBasicBlockRef block;
     unsigned loop;    /* innermost loop, counted from 1; 0: none */
-    unsigned inside;  /* innermost loop by control flow, which excludes ways out of loops */
+    unsigned inside;  /* innermost loop by control flow alone: ways out of a loop do not count as its
+                       * blocks */
     unsigned written; /* position in the function */
 };
 struct mt_shape_loop {
     unsigned parent;  /* enclosing loop, counted from 1; 0: none */
-    unsigned around;  /* enclosing loop by control flow, which excludes ways out of loops */
+    unsigned around;  /* enclosing loop by control flow alone (see `inside`) */
     unsigned header;  /* header block */
     unsigned meeting; /* block where the leaving lanes that stay in the enclosing loop meet; nblocks: none
                        * before the next iteration of that loop, or before they end */

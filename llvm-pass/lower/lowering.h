@@ -15,7 +15,7 @@ struct mt_var {
 struct mt_vector {
     LLVMValueRef rows;                      /* for CTAs whose rows are a multiple of 32 threads */
     LLVMValueRef tiles;                     /* rows of a multiple of 16, and whole warps in all */
-    LLVMValueRef record_rows, record_tiles; /* with record calls */
+    LLVMValueRef record_rows, record_tiles; /* versions with record calls */
     LLVMValueRef record_any;                /* for CTAs of any other shape */
     int waits;                              /* they run one warp, not a CTA */
     char why[200];                          /* reason for NULL */
@@ -33,7 +33,7 @@ struct mt_lowering {
     struct mt_versions {
         LLVMValueRef *kernels, *entries;
     } traced, plain;
-    struct mt_vector *vector; /* by index of u->kernels */
+    struct mt_vector *vector; /* indexed like u->kernels */
     struct mt_var *vars;      /* the program's device variables */
     unsigned nvars;
     LLVMValueRef site_base; /* variable that record calls add to their sites if the loader sets it, or NULL */

@@ -57,7 +57,7 @@ static enum mt_space access_walk_joined(struct walk *w, LLVMValueRef v)
     return s;
 }
 
-/* Handles an address as a number: an offset from one of a known space stays in it. */
+/* Handles an address as a number: an offset from an address in a known space is in the same space. */
 static enum mt_space access_walk_number(struct walk *w, LLVMValueRef v)
 {
     enum mt_space a, b;

@@ -293,7 +293,7 @@ static void read_kernels(struct mt_unit *u)
 void mt_unit_read_facts(struct mt_unit *u)
 {
     read_metadata(u);
-    take_annotations(u->module, read_taken, u); /* of modules without an early pass */
+    take_annotations(u->module, read_taken, u); /* for modules without an early pass */
     drop_unused(u);
     read_kernels(u);
 }

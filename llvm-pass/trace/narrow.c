@@ -74,7 +74,7 @@ static int narrow_kernel(LLVMModuleRef module, LLVMValueRef old)
     mt_move_function(kernel, old);
     narrow_take_params(kernel, old);
     LLVMReplaceAllUsesWith(old, kernel);
-    mt_shim_detach_function(old); /* as in instrument.c */
+    mt_shim_detach_function(old); /* for the reason in instrument.c */
     LLVMSetValueName2(kernel, name, strlen(name));
     free(name);
     return 1;

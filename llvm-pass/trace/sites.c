@@ -102,7 +102,7 @@ static int same_file(const char *a, const char *b)
 {
     if (!strcmp(a, b))
         return 1;
-    /* One may be relative: compare whole trailing components. */
+    /* One path may be relative: compare whole trailing components. */
     size_t na = strlen(a), nb = strlen(b);
     const char *lo = na > nb ? a : b, *sh = na > nb ? b : a;
     size_t nl = na > nb ? na : nb, ns = na > nb ? nb : na;

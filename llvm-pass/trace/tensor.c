@@ -35,7 +35,7 @@ void mt_record_tensor(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call,
                       const struct mt_asm_warp_access *a)
 {
     LLVMValueRef map = LLVMBuildIntToPtr(b, a->address, mt_type_ptr(u), "");
-    enum mt_access_type op = a->op == MT_LOAD ? MT_STORE : MT_LOAD; /* in shared memory */
+    enum mt_access_type op = a->op == MT_LOAD ? MT_STORE : MT_LOAD; /* operation on shared memory */
     if (u->options->spaces & MT_SPACES_SHARED && tensor_is_wanted(u, op)) {
         uint32_t type = mt_rec_type_in(op, MT_IN_SHARED);
         LLVMValueRef shared = LLVMBuildIntToPtr(b, a->shared, mt_type_ptr(u), "");

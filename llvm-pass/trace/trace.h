@@ -60,7 +60,7 @@ struct mt_access {
     int only_if_not;
     unsigned lanes; /* number of a warp's first lanes that access; 0: all */
     enum mt_space space;
-    int global_only; /* in shared memory it is a barrier's access, recorded as such */
+    int global_only; /* 1: in shared memory it is a barrier's access, which has a record of its own */
 };
 #define MT_MAX_ACCESSES 4
 /* Fills out[]. Returns their number, or -1 if the instruction touches global memory in a way without a

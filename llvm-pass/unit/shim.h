@@ -60,8 +60,8 @@ LLVMValueRef mt_shim_clone_function(LLVMValueRef function, const char *suffix);
 int mt_shim_inline(LLVMValueRef call);
 /* Runs LLVM passes on one function. Returns 0, or -1 if there is no such pass. */
 int mt_shim_run_passes(LLVMValueRef function, const char *passes);
-/* Returns the form of an argument (-1: the result) in an intrinsic's vector version; 0: a vector without a
- * type in the name. With -2: 1 if there is such a version. */
+/* Returns how an intrinsic's vector version takes an argument (-1: its result), as a set of the below; 0: a
+ * vector without a type in the name. With -2: 1 if there is such a version. */
 enum { MT_VECTOR_SCALAR = 1, MT_VECTOR_OVERLOADED = 2 };
 int mt_shim_vector_intrinsic(unsigned id, int argument);
 /* Drops promises about an instruction's result (no wrap, exact, in bounds …), or copies those of another. */

@@ -1,5 +1,5 @@
-// What is asked of the NVPTX back end before it does its part: the PTX of a module (front.c), and whether it
-// sees a kernel's annotations (gpu/link.c).
+// Queries to the NVPTX back end before it does its part: the PTX of a module (front.c), and whether it sees a
+// kernel's annotations (gpu/link.c).
 #include "shim.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
@@ -30,12 +30,12 @@ using namespace llvm;
 
 namespace
 {
-// LLVM's own order of a block's instructions, when they are chosen, takes the square of their number: half of
-// the time for kernels that are unrolled to thousands. The machine scheduler orders them again.
+// Block size above which instruction selection uses a simple order: LLVM's own is quadratic, half of the time
+// for kernels unrolled to thousands of instructions. The machine scheduler orders them again.
 constexpr size_t longBlock = 2000;
 
-// Its result in a register of the processor's own (flags) is used, and the node cannot be made a second time
-// where that register is needed in between: it takes another such register (adc), or writes memory.
+// Returns whether a node has a used result in a physical register (flags) and cannot be duplicated where that
+// register is needed in between: it reads another such register (adc), or writes memory.
 bool isTied(const SDNode &N, const TargetInstrInfo &TII)
 {
     if (!N.isMachineOpcode() || !N.getNumOperands())
@@ -49,7 +49,8 @@ bool isTied(const SDNode &N, const TargetInstrInfo &TII)
     return false;
 }
 
-// The simplest order copies such a register, and LLVM 19 dies of the copy.
+// Returns whether the simple order is safe: it copies the register of a tied node, and LLVM 19 crashes on the
+// copy.
 bool isSimple(const SelectionDAG &DAG)
 {
     const TargetInstrInfo &TII = *DAG.getSubtarget().getInstrInfo();
@@ -106,17 +107,17 @@ std::unique_ptr<TargetMachine> machineOf(Module &M, int level)
 
 namespace
 {
-// The back end reads a function's annotations when it first asks for one, and keeps the answer by the
-// function's address, also that there are none. Does it know this one, which was never asked for, to be a
-// kernel? Its calling convention must not say it.
+// Returns whether the back end takes this function, not queried before, for a kernel. It reads annotations at
+// the first query and caches the answer, even none, by the function's address. The calling convention must be
+// unset.
 bool isKnownKernel(TargetMachine &TM, Function &F)
 {
     const Argument any(PointerType::get(F.getContext(), 0), "", &F);
     return !TM.getTargetTransformInfo(F).isSourceOfDivergence(&any);
 }
 
-// Itself at another address, with its first n parameters. What it leaves is not freed:
-// its address is no good.
+// Moves a function to another address, with its first n parameters. The old memory is not freed, since its
+// address is in the cache.
 Function *moved(Function &F, unsigned n)
 {
     auto *T = F.getFunctionType();
@@ -237,7 +238,7 @@ int mt_shim_is_dead(LLVMValueRef inst)
 
 namespace
 {
-// Numbers in the place of lines.
+// Numbers in place of lines.
 struct Numbering {
     DIBuilder B;
     DIFile *file;
@@ -257,8 +258,8 @@ struct Numbering {
             places.push_back(L);
         return at->second;
     }
-    // The back end makes an `exit` where no thread can come to. Another one before it says by its number that
-    // it is no place of the program.
+    // Marks unreachable code, for which the back end makes an `exit`: another one before it has a number that
+    // stands for no place of the program.
     void mark(UnreachableInst *U, DISubprogram *S)
     {
         auto *T = FunctionType::get(Type::getVoidTy(U->getContext()), false);
@@ -266,7 +267,7 @@ struct Numbering {
         places.push_back(nullptr);
         C->setDebugLoc(DILocation::get(U->getContext(), places.size(), 0, S));
     }
-    // `copy` is the function's copy, without debug information.
+    // Numbers the function's instructions in `copy`, its copy without debug information.
     void run(Function &F, Function &copy)
     {
         auto *T = B.createSubroutineType(B.getOrCreateTypeArray({}));

@@ -1,5 +1,5 @@
-// What llvm-c lacks for code of whole warps (vector/): passes over one function, forms of intrinsics for
-// vectors, promises of instructions.
+// Functions that llvm-c lacks for code of whole warps (vector/): passes over one function, vector forms of
+// intrinsics, flags of instructions.
 #include "shim.h"
 #include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Intrinsics.h"

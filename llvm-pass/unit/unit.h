@@ -17,7 +17,7 @@ struct mt_facts {
     char *pretty, *file;
     unsigned line, column;
     int skip, trace;
-    unsigned cluster[3]; /* of a kernel; 0: none */
+    unsigned cluster[3]; /* cluster of a kernel; 0: none */
 };
 
 struct mt_kernel {
@@ -46,7 +46,7 @@ struct mt_kernel {
 
 struct mt_site {
     char *file, *function, *variable;
-    uint32_t line, column, op, size, align, strong; /* as in image.def */
+    uint32_t line, column, op, size, align, strong; /* fields as in image.def */
 };
 
 struct mt_note {

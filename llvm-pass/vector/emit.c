@@ -226,7 +226,7 @@ static LLVMValueRef emit_surely_compared(struct vec *v, LLVMValueRef inst, int w
 }
 
 /* Returns an i1 that tells, without a test of each lane, whether the condition (with !wanted, its
- * negation) is true in all lanes; NULL: unknown. 0 may be wrong. All lanes are active. */
+ * negation) is true in all lanes; NULL: unknown. 0 does not prove the contrary. All lanes are active. */
 static LLVMValueRef emit_surely(struct vec *v, LLVMValueRef condition, int wanted, unsigned depth)
 {
     struct vec_value *x = vec_find(v, condition);

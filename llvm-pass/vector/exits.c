@@ -117,8 +117,8 @@ static int exits_yields(const struct vec_order *o, unsigned loop)
     return 0;
 }
 
-/* Returns the block up to which a lane with a lock continues, until it is released, while other lanes are
- * in the loop. */
+/* Returns the block after the release of a lock that the loop takes, or the meeting place: a lane with the
+ * lock continues up to it while other lanes are in the loop. */
 static LLVMBasicBlockRef exits_after_lock(const struct vec_order *o, unsigned loop, LLVMBasicBlockRef meet,
                                           const LLVMBasicBlockRef *next)
 {
@@ -131,8 +131,7 @@ static LLVMBasicBlockRef exits_after_lock(const struct vec_order *o, unsigned lo
 void vec_take_exits(struct vec_order *o, const struct mt_loop_shape *shape, const LLVMBasicBlockRef *next,
                     unsigned char *taken)
 {
-    for (unsigned loop = 1; loop <= o->nloops; loop++) { /* outer ones first: for lanes that leave two at
-                                                          * once */
+    for (unsigned loop = 1; loop <= o->nloops; loop++) { /* outer ones first, if a lane leaves two */
         unsigned outside = o->parents[loop - 1], changed = 1, at = shape->loop[loop - 1].meeting;
         LLVMBasicBlockRef meet =
             exits_after_lock(o, loop, at < shape->nblocks ? shape->block[at].block : NULL, next);

@@ -50,7 +50,7 @@ int vec_keep_spilled(struct vec *v, LLVMValueRef slot, LLVMValueRef user)
     return 0;
 }
 
-/* Returns the address of a lane's part of such memory; `type` is the lane's. */
+/* Returns the address of a lane's part of a slot for all lanes; `type` is the lane's. */
 static LLVMValueRef lane_at(struct vec *v, LLVMValueRef slot, LLVMTypeRef type, LLVMValueRef lane, unsigned i)
 {
     LLVMTypeRef element = LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type;

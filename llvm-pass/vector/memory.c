@@ -303,7 +303,7 @@ static void memory_without_lanes(struct vec *v, const struct access *a)
     LLVMTypeRef type;
     if (memory_helper(v, a)) {
         memory_help(v, a);
-    } else { /* of an unsupported size */
+    } else { /* unsupported size */
         LLVMValueRef f = mt_builtin(v->l, "__mt_warp_end", &type);
         mt_build_call(v->l, f, &v->bad, 1);
     }

@@ -6,7 +6,7 @@
 
 struct vec_order {
     struct vec *v;
-    LLVMBasicBlockRef *block; /* in the function's order */
+    LLVMBasicBlockRef *block; /* blocks in the function's order */
     uint32_t *loop, *parents;
     unsigned n, nloops;
     unsigned *rank;   /* number in a depth-first search */

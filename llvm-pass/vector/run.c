@@ -308,7 +308,7 @@ static void run_kernel(struct vec_functions *functions, struct mt_lowering *l, u
         out->record_tiles = out->tiles;
     }
     if (out->record_any)
-        out->why[0] = 0; /* of one form alone */
+        out->why[0] = 0; /* reason of one form only */
 }
 
 void mt_vector_kernels(struct mt_lowering *l)

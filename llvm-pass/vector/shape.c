@@ -44,7 +44,8 @@ static unsigned shape_low(const struct vec *v, LLVMValueRef value, struct vec_sh
     return a.zeros >= span && span < shape_width(value) ? span : 0;
 }
 
-/* Returns which values are common to all lanes of a row: its first one is 0, or the bits above are shared. */
+/* Returns the extensions (VEC_SIGNED ...) proven for a row: all lanes share the bits above, or its first lane
+ * is 0. */
 static unsigned shape_whole(const struct vec *v, LLVMValueRef value, struct vec_shape a)
 {
     unsigned width = shape_width(value);
@@ -581,7 +582,7 @@ int vec_shapes(struct vec *v)
         }
     }
     for (unsigned i = 0; i < v->nvalues; i++)
-        if (v->value[i].shape.kind == VEC_UNKNOWN) /* of itself alone */
+        if (v->value[i].shape.kind == VEC_UNKNOWN) /* depends only on itself */
             v->value[i].shape = shape_uniform(0);
     vec_find_masks(v);
     vec_crossings(v);

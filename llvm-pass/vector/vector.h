@@ -38,7 +38,7 @@ struct vec_shape {
 struct vec_rep {
     uint8_t kind;
     int64_t stride, scale;
-    unsigned source; /* as in vec_shape */
+    unsigned source; /* see struct vec_shape */
     LLVMValueRef part[VEC_ROWS_MAX];
 };
 
@@ -91,15 +91,15 @@ struct vec {
     LLVMValueRef here;        /* the mask of the calling lanes comes as a number, */
     LLVMTypeRef result;       /* its result type, or NULL, */
     LLVMValueRef result_slot; /* and the slot that collects the result */
-    struct vec_functions *functions; /* of the module */
+    struct vec_functions *functions; /* functions of the module */
     int plain;                       /* 1: functions called by pointer do not record */
     int meets;                       /* 1: called functions have warp collectives */
     LLVMValueRef from, to;
     LLVMBasicBlockRef entry, done; /* blocks of `to`: slots; the end */
     struct vec_block *block;
     unsigned nblocks;
-    struct vec_loop *loop; /* from 1 */
-    uint32_t *parents;     /* of loops, from 0 */
+    struct vec_loop *loop; /* loops, counted from 1 */
+    uint32_t *parents;     /* parents of loops, counted from 0 */
     unsigned nloops;
     struct vec_branch *branch;
     unsigned nbranches;
@@ -112,7 +112,7 @@ struct vec {
                                            * the lanes */
     LLVMValueRef cta[9];                  /* registers from %ntid.x on, read once */
     int now;                              /* current block, */
-    unsigned round;                       /* and a counter of blocks written */
+    unsigned round;                       /* number of blocks written so far */
     int twice;                            /* 1: masked blocks also have code for all lanes */
     LLVMValueRef mask;                    /* its active lanes; NULL: all */
     LLVMValueRef scratch;                 /* memory that is never read */
@@ -233,7 +233,8 @@ struct vec_rep vec_get(struct vec *v, LLVMValueRef value);
  * returns that as an i1. */
 struct vec_rep vec_get_row(struct vec *v, LLVMValueRef value);
 LLVMValueRef vec_is_row(struct vec *v, const struct vec_rep *r);
-LLVMOpcode vec_extension(struct vec *v, LLVMValueRef inst); /* of a row: sext or zext by vec_extends_as */
+LLVMOpcode vec_extension(struct vec *v, LLVMValueRef inst); /* extension of a row: sext or zext by
+                                                             * vec_extends_as */
 LLVMValueRef vec_uniform(struct vec *v, LLVMValueRef value);
 LLVMValueRef vec_lanes(struct vec *v, LLVMValueRef value);
 LLVMValueRef vec_rep_lanes(struct vec *v, const struct vec_rep *r, LLVMTypeRef type);
@@ -259,7 +260,7 @@ LLVMValueRef vec_concat(struct vec *v, LLVMValueRef *part, unsigned n_each);
 LLVMValueRef vec_row_of(struct vec *v, LLVMValueRef lanes, unsigned row, unsigned each);
 
 /* masks, emit.c */
-LLVMValueRef vec_mask(struct vec *v);                            /* of the block, as a vector */
+LLVMValueRef vec_mask(struct vec *v);                            /* mask of the block, as a vector */
 LLVMValueRef vec_mask_bits(struct vec *v, LLVMValueRef mask);    /* i32 */
 LLVMValueRef vec_masked_bits(struct vec *v, LLVMValueRef flags); /* flags of the active lanes, i32 */
 LLVMValueRef vec_replicate_mask(struct vec *v, LLVMValueRef mask, unsigned lanes, unsigned each);
@@ -270,7 +271,7 @@ void vec_emit_plain(struct vec *v, LLVMValueRef inst);
 void vec_emit_rows(struct vec *v, LLVMValueRef inst);
 int vec_takes_rows(const struct vec *v, LLVMValueRef inst);
 void vec_emit_copy(struct vec *v, LLVMValueRef inst);
-int vec_is_plain_call(LLVMValueRef call);           /* of an intrinsic with a vector form */
+int vec_is_plain_call(LLVMValueRef call);           /* call of an intrinsic with a vector form */
 int vec_plain_ok(struct vec *v, LLVMValueRef inst); /* 0: v->why is set */
 void vec_emit_load(struct vec *v, LLVMValueRef load);
 void vec_emit_store(struct vec *v, LLVMValueRef store);

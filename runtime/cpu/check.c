@@ -37,7 +37,7 @@ static void fault_where(char *text, size_t size)
              t->tid[0], t->tid[1], t->tid[2]);
 }
 
-/* Returns a hint, unless a check under way has already reported. */
+/* Returns the hint, or "" if MEMTRACE_CHECK is on, which it recommends. */
 static const char *fault_hint(const char *words)
 {
     return mt_check_all ? "" : words;
@@ -300,7 +300,7 @@ void mt_fault_thread(struct mt_worker *w)
  * not. */
 #define AFTER_END (1u << 26)
 #define AFTER_SKIP (1u << 30)
-#define SPINS (1u << 26) /* or number of yields of its threads */
+#define SPINS (1u << 26) /* number of yields of its threads with the same effect */
 
 int mt_check_on, mt_check_all;
 static struct mt_cpu_checker checker;

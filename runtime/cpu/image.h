@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include "cpu.h"
 
-/* Returns the smallest range that holds all __constant__ variables of all images; bytes = 0 if there are
+/* Computes the smallest range that holds all __constant__ variables of all images; bytes = 0 if there are
  * none. */
 void mt_image_constant_hull(uint64_t *base, uint64_t *bytes);
 /* Copies a launch's arguments into the local range: nparams + 1 pointers and the values they point to (the

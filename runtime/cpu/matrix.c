@@ -11,8 +11,8 @@
  * bits differ.) Doubles: fused multiply-add in the order of k. Integers are exact, modulo 2^32 or clamped. */
 
 #define A_MOST 1024 /* elements of a: m16n8k64 */
-#define B_MOST 512  /* of b: m8n32k16, m16n8k64 */
-#define C_MOST 256  /* of c and d; of a and b for doubles */
+#define B_MOST 512  /* elements of b: m8n32k16, m16n8k64 */
+#define C_MOST 256  /* elements of c and d; of a and b for doubles */
 
 /* ---- values ---- */
 

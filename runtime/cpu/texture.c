@@ -241,7 +241,7 @@ struct axis {
 
 /* Coordinates of a sample in one level. */
 struct coordinates {
-    double x[3]; /* in texels */
+    double x[3]; /* coordinates in texels */
     int layer;
 };
 

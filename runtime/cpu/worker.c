@@ -561,7 +561,7 @@ static void *worker_main(void *worker)
  * order, in chunks for kernels without waits; the worker that reports the last CTA ends the launch. */
 
 #define CHUNK_MAX 64
-#define LOOKS 32 /* of less than a microsecond each */
+#define LOOKS 32 /* looks for work, of less than a microsecond each */
 
 static struct {
     pthread_mutex_t lock;

@@ -11,7 +11,7 @@
 
 struct mt_asm_error {
     char message[240]; /* "" if there is none */
-    size_t offset;     /* in the asm string */
+    size_t offset;     /* byte offset in the asm string */
 };
 
 /* ---- parsed form -------------------------------------------------------------------------------- */
@@ -60,7 +60,7 @@ struct mt_asm_statement {
     struct mt_asm_operand *predicate; /* NULL: always; inverted = "@!p" */
     struct mt_asm_operand *operands;
     unsigned noperands;
-    size_t offset;  /* in the asm string */
+    size_t offset;  /* byte offset in the asm string */
     unsigned scope; /* enclosing block of braces, 0: the whole text */
 };
 
@@ -111,12 +111,12 @@ struct mt_asm_barrier {
     int object;      /* 1: an mbarrier, and its address follows */
     int word;        /* 1: of cooperative groups, made of operations on a word with no other use */
     int argument;    /* operand of the call with its number (mask, address), or -1: */
-    uint64_t number; /* its number */
+    uint64_t number; /* the number itself */
     /* For objects: */
     int64_t offset; /* bytes to add to the argument */
     int init;       /* 1: initialised here */
     int phase;      /* operand with the awaited phase, or -1: */
-    int64_t parity; /* its phase; -1: the one before the object's */
+    int64_t parity; /* the phase itself; -1: the one before the object's */
     int result;     /* output of the call that is not 0 once the wait is over; -1: it is over */
 };
 /* Returns 1, or 0 if the asm has no barrier. */
@@ -139,7 +139,7 @@ LLVMValueRef mt_wmma_address(LLVMModuleRef module, LLVMBuilderRef b, const struc
 struct mt_asm_warp_access {
     enum mt_access_type op;
     LLVMValueRef address; /* i64 */
-    uint32_t size;        /* bytes */
+    uint32_t size;        /* bytes per lane */
     int generic;
     /* A tensor copy (rank not 0): `address` is its map's; coordinates (i32, all five); its shared memory
      * side: an address (i64), and the CTAs of the cluster it is in (i32, one bit each; 0: only its own). */
@@ -154,7 +154,7 @@ int mt_asm_warp_access(LLVMModuleRef m, LLVMBuilderRef b, LLVMValueRef call, str
 
 /* Strongest effect of a body on memory of any space. */
 enum mt_asm_effect {
-    MT_ASM_NOTHING, /* or reads data that is constant while a kernel runs */
+    MT_ASM_NOTHING, /* no access, or only loads of data that is constant while a kernel runs */
     MT_ASM_READS,
     MT_ASM_ACTS, /* writes, synchronises, reads data that others write, or is not understood */
 };
@@ -177,10 +177,8 @@ struct mt_asm_builtins {
     void *ctx;
 };
 
-/* Metadata of an instruction that the lowering made, for count.c: { i32 kind, i64 bytes }. It stands for an
- * access of so many bytes, whatever it is itself; 0: for nothing, another one stands for it. On a GEP from
- * the beginning of a block by its length: for an access of that block,
- * which must not be counted otherwise. */
+/* Metadata of an instruction made by the lowering, for count.c: { i32 kind, i64 bytes }. The instruction
+ * stands for one access of this many bytes. */
 static inline unsigned mt_mark_kind(LLVMContextRef context)
 {
     return LLVMGetMDKindIDInContext(context, "memtrace.access", sizeof "memtrace.access" - 1);

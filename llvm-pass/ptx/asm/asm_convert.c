@@ -272,7 +272,8 @@ int mt_asm_convert_isspacep(struct mt_asm_body *l)
         return mt_asm_fail(l, "%s", l->s->opcode);
     size_t space = strcspn(l->s->parts[1], ":");
     strncat(name, l->s->parts[1], space < 40 ? space : 40);
-    if (!strcmp(l->s->parts[1], "shared::cluster")) /* of any CTA; shared::cta and shared mean one's own */
+    if (!strcmp(l->s->parts[1], "shared::cluster")) /* shared memory of any CTA; shared::cta and shared
+                                                     * mean one's own */
         strcat(name, "_cluster");
     LLVMValueRef a = IN(1, 64);
     f = l->builtins->lookup ? l->builtins->lookup(l->builtins->ctx, name, &type) : NULL;

@@ -5,7 +5,7 @@
 
 #define MT_PARSE_DEPTH 32               /* maximum nesting of blocks and braces */
 #define MT_PARSE_REGS 65536             /* maximum registers of one body */
-#define MT_PARSE_MODULE_REGS (1u << 28) /* of a function in a module */
+#define MT_PARSE_MODULE_REGS (1u << 28) /* maximum registers of a function in a module */
 #define MT_PARSE_REG_BYTES 256          /* approximate memory of one */
 
 struct mt_asm_chunk {

@@ -174,7 +174,7 @@ static int touch_opaque(const struct mt_asm *a, const struct mt_asm_statement *s
 struct touch_family {
     const char *op, *word;
     enum mt_asm_effect effect;
-    touch_function *record; /* or NULL */
+    touch_function *record; /* function that records; or NULL */
 };
 
 #define touch_NONE NULL

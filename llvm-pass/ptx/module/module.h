@@ -53,7 +53,7 @@ struct mt_ptx_source {
     void *ctx;
     enum mt_ptx_part part;
     const char *kernel;                 /* MT_PTX_KERNEL: its name */
-    const struct mt_ptx_origin *origin; /* or NULL */
+    const struct mt_ptx_origin *origin; /* original module; or NULL */
     uint64_t limit; /* bytes that declarations may request beyond 16 times their text; 0: the default */
 };
 #define MT_PTX_LIMIT (16u << 20)
@@ -87,11 +87,11 @@ void mt_ptx_keep_loads(LLVMModuleRef module, int on);
  * more are known after passes that make variables values. */
 void mt_ptx_find_pointers(LLVMValueRef function);
 
-/* Makes the load or store volatile until it is released, so that no pass drops or joins it. After reading
- * a module all accesses to global memory and by generic addresses are, since ptxas drops few; accesses to
- * the stack only if the module is compiled for a debugger. */
+/* Makes the load or store volatile until it is released, so that no pass drops or joins it. A module that
+ * was read has all accesses to global memory and by generic addresses kept, since ptxas drops few;
+ * accesses to the stack only if it is compiled for a debugger. */
 void mt_ptx_keep_access(LLVMValueRef inst, const char *opcode);
-const char *mt_ptx_kept_as(LLVMValueRef inst); /* its opcode; NULL: not kept */
+const char *mt_ptx_kept_as(LLVMValueRef inst); /* opcode of a kept access; NULL: not kept */
 void mt_ptx_release_access(LLVMValueRef inst);
 void mt_ptx_release_accesses(LLVMModuleRef module); /* releases all of them */
 /* Keeps a product, sum or difference of floats from being fused, except by ptxas. */

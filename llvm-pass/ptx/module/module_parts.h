@@ -65,7 +65,7 @@ struct mt_ptx_debug {
     LLVMMetadataRef own;   /* the PTX itself */
     int has_lines;         /* 1: there are .loc directives */
     size_t counted;        /* bytes counted so far: `line` is the line there */
-    unsigned line, *lines; /* and the line after each step of bytes; NULL: not requested yet */
+    unsigned line, *lines; /* lines after each step of bytes; NULL: not counted yet */
 };
 
 struct mt_ptx {

@@ -105,7 +105,7 @@ static void shared_store(struct shared_asm *s)
     shared_call(s, text, constraints, LLVMFunctionType(LLVMVoidTypeInContext(s->c), types, 1 + v.n, 0), args);
 }
 
-/* Returns the generic address of it. */
+/* Computes its generic address. */
 static void shared_cast(struct shared_asm *s)
 {
     LLVMValueRef from = LLVMBuildZExt(s->b, s->address, s->i64, "");

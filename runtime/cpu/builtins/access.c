@@ -154,7 +154,7 @@ static MT_INLINE void warp_append_as(struct mt_access_run *r, uint64_t base, int
     r->count = count;
     r->mask = mask;
     r->warp = w.warp;
-    __builtin_memcpy(&r->meta, &of, sizeof of); /* and the site */
+    __builtin_memcpy(&r->meta, &of, sizeof of); /* meta and the site */
     t->run = r + 1;
 }
 

@@ -82,9 +82,8 @@ static MT_INLINE bool spaces_of_cluster(uint64_t p)
     return p - (uint64_t)mt_cpu_tls.cluster_shared < mt_cpu_tls.cluster_stride * n[0] * n[1] * n[2];
 }
 
-/* Classifies a generic pointer. The meta word's type holds the operation, and << 2 the spaces to record
- * besides global memory. Returns 0 if there is nothing to record, else the type, with *address as in the
- * trace. */
+/* Classifies a generic pointer. *type holds the operation and, << 2, the spaces to record besides global
+ * memory. Returns false if there is nothing to record; else *type and *address become those of the trace. */
 static MT_INLINE bool spaces_of(uint64_t *address, uint32_t *type)
 {
     uint32_t wanted = *type >> 2, op = *type & 3;

@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #include "builtin.h"
 
-enum mt_mode { MT_RN, MT_MODE_RM, MT_MODE_RP, MT_MODE_RZ }; /* as in SSE's rounding control */
+enum mt_mode { MT_RN, MT_MODE_RM, MT_MODE_RP, MT_MODE_RZ }; /* values of SSE's rounding control */
 
 /* ---- wider types without double rounding ---- */
 
