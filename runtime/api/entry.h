@@ -1,13 +1,13 @@
-/* The entry layer. Every cuda* function that CUDA's header declares is an exported jump through a slot. At
- * its first call the slot is set to, in this order:
+/* Entry layer. Every cuda* function declared in CUDA's header is an exported jump through a slot. The first
+ * call sets the slot to the first of these that exists:
  *
- *   rec_<name>   records what the call means for the trace and calls MT_NEXT(name); the same on both devices
- *   impl_<name>  the CPU device's own function; on a GPU the real CUDA runtime's, arguments untouched
+ *   rec_<name>   recorder: records the call in the trace and calls MT_NEXT(name); the same on both devices
+ *   impl_<name>  function of the CPU device; on a GPU the real CUDA runtime's, with unchanged arguments
  *
- * What has neither returns cudaErrorNotSupported and says its name once. Under MEMTRACE_CHECK slots stay as
- * they are, and watch.S looks at what each call returns. gen_entries.py makes table and jumps from the
- * header; a file of these rooms adds a function by defining impl_<name> or rec_<name> with the header's own
- * signature. README.md says what the rooms are and who may call whom. */
+ * A function with neither returns cudaErrorNotSupported and prints its name once. Under MEMTRACE_CHECK slots
+ * stay unset, and watch.S checks the result of each call. gen_entries.py makes table and jumps from the
+ * header; a file of these folders adds a function by defining impl_<name> or rec_<name> with the header's own
+ * signature. README.md lists the folders and their permitted calls. */
 #ifndef MT_API_ENTRY_H
 #define MT_API_ENTRY_H
 #include <stdint.h>

@@ -3,19 +3,19 @@
 
 usage: gen_entries.py --cc CC --include DIR --crt crt.h --older older.def --exports exports.map --out DIR
 
-Reads the declarations of cuda_runtime_api.h and cuda_profiler_api.h as the preprocessor shows them, once plainly and
+Reads the declarations of cuda_runtime_api.h and cuda_profiler_api.h after preprocessing, once plainly and
 once with per-thread default streams (names ending in _ptds, _ptsz), and writes into --out:
   entries.h   an index per entry point
   entries.c   the table, with weak references to impl_<name> (CPU device) and rec_<name> (recording, both devices),
               and the per-thread-stream variants
   entries.S   one jump per exported name
   errors.inc  MT_ERROR(code, name), ascending
-  older.S     the functions that are the same in older versions, under their nodes
-  older.inc   MT_GONE(node, name) and MT_KEPT(node, name): what is in older.def, with their nodes
-  exports.map --exports, with the version nodes that libcudart.so has
+  older.S     functions unchanged since older versions, under their nodes
+  older.inc   MT_GONE(node, name) and MT_KEPT(node, name): rows of older.def, with their nodes
+  exports.map --exports, with the version nodes of libcudart.so
 
-Programs ask for cudaMalloc of libcudart.so.13, so the names have that node, first of all: it is what programs without
-versions get. With a toolkit of CUDA 13 there are those of CUDA 12 and 11, too: the same functions, but for older.def.
+Programs request cudaMalloc of libcudart.so.13, so the names have that node. It comes first, so that programs without
+versions get it. With a CUDA 13 toolkit there are nodes of CUDA 12 and 11, too: the same functions, except for older.def.
 """
 import argparse
 import os
@@ -74,7 +74,7 @@ def read_older(path):
 
 
 def older_jump(name, majors):
-    """Assembly: the same function under older nodes. In a file without its own name, or ld drops that."""
+    """Returns assembly for the same function under older nodes, in a file without its own name, or ld drops that."""
     text = "".join(f"\t.globl v{m}.{name}\n\t.type v{m}.{name}, @function\n\t.symver v{m}.{name}, {name}@{node(m)}\n"
                    f"v{m}.{name}:\n" for m in majors)
     return f"\t.p2align 4\n{text}\tendbr64\n\tjmp {name}@PLT\n" if majors else ""
@@ -108,18 +108,18 @@ def main():
         f.write("/* Made by gen_entries.py. */\nenum mt_entry_index {\n")
         f.writelines(f"    MT_I_{n},\n" for n in names)
         f.write("    MT_ENTRIES\n};\n")
-        # With the header's own types, so that a definition which differs does not compile.
+        # The header's own types, so that a differing definition does not compile.
         f.write("#pragma GCC visibility push(hidden)\n")
         f.writelines(f"__typeof__({n}) impl_{n}, rec_{n};\n" for n in names)
         f.write("#pragma GCC visibility pop\n")
-        # The sources say impl_cudaX where the header makes cudaX_v2 of cudaX.
+        # Sources define impl_cudaX even if the header renames cudaX to cudaX_v2.
         f.writelines(f"#define {kind}_{a} {kind}_{b}\n" for a, b in renamed.items() for kind in ("impl", "rec"))
 
     with open(os.path.join(o.out, "entries.c"), "w") as f:
         f.write('/* Made by gen_entries.py. */\n#include "api/entry.h"\n'
                 "#pragma GCC visibility push(hidden)\n")
         for n in names:
-            # What cannot say "not supported" must be there.
+            # Functions that cannot return "not supported" must exist.
             needed = plain[n][0].split()[-1] != "cudaError_t" and not n.startswith("__")
             weak = "" if needed else " __attribute__((weak))"
             f.write(f"extern __typeof__({n}) impl_{n}{weak};\nextern __typeof__({n}) rec_{n} __attribute__((weak));\n")

@@ -462,7 +462,7 @@ enum audit_left {
     NOT_LEFT,
     LEFT_SAID,     /* has kernels, and the reason was reported */
     LEFT_NAMELESS, /* has kernels, and its symbols are stripped */
-    LEFT_EMPTY,    /* the same, without kernels */
+    LEFT_EMPTY,    /* has no kernels, and its symbols are stripped */
     LEFT_TOLD,     /* in use, and everything was reported */
     LEFT_BITS = 7
 };

@@ -12,7 +12,7 @@
 /* Records of a library call, known before it is issued. `write` is called once, puts them into the trace
  * (NULL: discards them, as the call was not issued) and returns *k. */
 struct mt_gpu_known {
-    uint64_t records, recorded[6]; /* as in mt_launch_line */
+    uint64_t records, recorded[6]; /* counts as in mt_launch_line */
     void (*write)(struct mt_gpu_known *k, struct mt_trace *t);
 };
 
@@ -26,7 +26,7 @@ struct mt_gpu_launch {
     cudaStream_t stream;
     int cooperative;
     int plain; /* set after the issue: runs without record calls, since it could not with them */
-    struct mt_gpu_known *known; /* or NULL; owned by the callee from `launch` on */
+    struct mt_gpu_known *known; /* records of a library call, or NULL; owned by the callee from `launch` on */
     void *state;                /* private to the GPU path */
 };
 

@@ -24,7 +24,7 @@ MT_DEVICE_INLINE uint32_t write_lanes(uint32_t meta, uint32_t site)
     }
 }
 
-/* Same as write_lanes, where one number identifies the access. */
+/* Returns the lanes of an access that is identified by one number. */
 MT_DEVICE_INLINE uint32_t write_lanes_at(uint32_t what)
 {
     for (uint32_t mask = mt_active();;) {
@@ -50,7 +50,7 @@ struct write_ring {
     struct mt_gpu_ring *shared;
     struct mt_slot *slots;
     uint32_t mask; /* slots - 1 */
-    uint32_t id;   /* of the context */
+    uint32_t id;   /* id of the context */
     uint64_t *counter;
 };
 
@@ -218,7 +218,7 @@ MT_DEVICE_INLINE struct write_shape write_shape_of(uint32_t mask, uint64_t addre
     int32_t stride = (int32_t)(mt_shuffle_half(mask, (uint32_t)address, second) - (uint32_t)base);
     int small = size <= MT_REGULAR_MAX_SIZE && !(base >> MT_REGULAR_ADDRESS_BITS) &&
                 (uint32_t)stride + (1u << (MT_REGULAR_STRIDE_BITS - 1)) <
-                    1u << MT_REGULAR_STRIDE_BITS; /* the same in all lanes */
+                    1u << MT_REGULAR_STRIDE_BITS; /* a condition with the same value in all lanes */
     if (mt_all(mask, small && address == base + (uint64_t)((int64_t)stride * (int32_t)write_rank(mask)))) {
         uint64_t low = (uint32_t)stride & ((1u << MT_REGULAR_STRIDE_LOW) - 1);
         uint32_t high = (uint32_t)stride >> MT_REGULAR_STRIDE_LOW & 0xffff;

@@ -181,7 +181,7 @@ struct CUctx_st {
     unsigned long long id;
     int device;
     _Atomic unsigned flags;
-    _Atomic int alive; /* of a primary one: number of retains */
+    _Atomic int alive; /* number of retains of a primary context; else 1 while it exists */
 };
 
 static struct CUctx_st primary[MT_DEVICES_MAX]; /* by device */

@@ -44,7 +44,7 @@ def declarations(text):
 
 
 def documented(include):
-    """name -> do the header's comments name, of the errors of the function, CUDA_ERROR_INVALID_CONTEXT? Without those that name none."""
+    """name -> whether the header lists CUDA_ERROR_INVALID_CONTEXT among its errors; without functions that list none."""
     text = "".join(open(os.path.join(include, h), encoding="utf-8").read() for h in HEADERS)
     out = {name: "CUDA_ERROR_INVALID_CONTEXT" in comment for comment, name in COMMENTED.findall(text) if "CUDA_ERROR_" in comment}
     for name, other in re.findall(r"#\s*define\s+(cu\w+)\s+(?:__CUDA_API_PT[DS][SZ]\()?(cu\w+)", text):
@@ -61,7 +61,7 @@ def needs(name, rows_of, says):
 
 
 def is_narrow(args):
-    """Of the time of 32-bit device pointers: exported, for programs look for them, and not supported."""
+    """Functions with 32-bit device pointers: exported, since programs look for them, but not supported."""
     text = ",".join(args).replace("CUdevice_v1", "").replace("CUmemLocation_v1", "")
     return "_v1 *" in text or "CUdeviceptr_v1" in text
 
@@ -98,7 +98,7 @@ def versions(path, names):
     for base, symbols in sorted(found.items()):
         symbols.sort()
         numbers = sorted(of_base.get(base, {0}))
-        # The last ones belong together: first versions may be missing (32-bit pointers).
+        # Matched from the end: first versions may be missing (32-bit pointers).
         for (_, name), version in zip(reversed(symbols), reversed(numbers)):
             yield base, version, name
 

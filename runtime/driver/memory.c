@@ -450,7 +450,7 @@ struct vmm_range {
     struct vmm_range *next;
     uint64_t base;
     size_t bytes;
-    struct vmm_memory *memory; /* of mappings; NULL: a reservation */
+    struct vmm_memory *memory; /* memory of a mapping; NULL: a reservation */
     uint64_t readers;          /* bit mask of the devices with access */
 };
 

@@ -52,7 +52,7 @@ size_t mt_packet_expand(const struct mt_packet *p, uint64_t from, struct mt_raw_
 
 struct mt_gather {
     size_t runs, addresses;
-    uint64_t accesses; /* of threads, in the runs */
+    uint64_t accesses; /* accesses of threads in the runs */
     struct mt_gather *next;
     struct mt_access_run run[MT_GATHER_RUNS];
     uint64_t address[MT_GATHER_ADDRESSES];

@@ -1093,7 +1093,7 @@ static unsigned rings_poll(void)
 
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
 static int running;           /* under `awake` */
-static void (*on_left)(void); /* likewise */
+static void (*on_left)(void); /* called when launches have left; under `awake` */
 
 static void reader_left(void)
 {

@@ -30,7 +30,7 @@ struct mt_flight {
     uint64_t taken;               /* records received */
     uint64_t counted;             /* records made by the device; valid once ended */
     uint64_t untraced;
-    uint64_t counts[6];  /* as in mt_launch_line */
+    uint64_t counts[6];  /* counts as in mt_launch_line */
     int ended;           /* ended on the device; no further records will be written */
     int status;          /* its final cudaError_t */
     int gone;            /* the device died: no more records will come */
@@ -80,7 +80,7 @@ struct mt_rings {
     struct mt_gpu_ring *on_device;         /* device address of the rings */
     struct mt_gpu_context *contexts;       /* device address */
     uint64_t ctas;                         /* device address of the rule that selects CTAs; 0: all */
-    unsigned batch;                        /* MT_GPU_BATCH */
+    unsigned batch;                        /* most packets taken in one turn, MT_GPU_BATCH */
     _Atomic int damaged;                   /* a ring is damaged: nothing more is traced there */
     struct mt_flight *_Atomic flight[MT_GPU_CONTEXTS]; /* launch that holds the context, or NULL */
     uint32_t lending[MT_GPU_CONTEXTS];                 /* number of its current or last lending */

@@ -88,8 +88,8 @@ struct mt_blas_walk {
     int bad;       /* an argument is invalid, or memory is not allocated */
 };
 
-/* Arguments by number, -1: none; type -2: int, -3: real parts, -4: int64_t. zero: if the scalar is 0, the
- * memory is left alone, or is only written. */
+/* Arguments by number, -1: none; type -2: int, -3: real parts, -4: int64_t. zero 1: memory
+ * is left alone if the scalar is 0; zero 0: it is only written then. */
 struct mt_blas_operand {
     int at, stride, type, scalar;
     enum mt_blas_mode mode;

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes the entry points of the stand-ins for NVIDIA's libraries from tables.
+"""Makes the entry points of the replacements for NVIDIA's libraries from tables.
 
 usage: gen_libraries.py --out DIR TABLE.def…
 
-cublas.def says what a table looks like. Writes into --out:
-  calls.c       for each call: its shapes, its parameters, its function
-  names.c       for each name: its library, whether it is there
+cublas.def describes the format of a table. Writes into --out:
+  calls.c       shapes, parameters and function of each call
+  names.c       library of each name, and whether it exists
   entries.S     one jump per exported name, and the addresses of the functions
-  exports.map   the names, under the version nodes that NVIDIA's libraries have
+  exports.map   the names, under the version nodes of NVIDIA's libraries
   declare.h     calls as the library's own header declares them (tests compare the two)
 """
 import argparse
@@ -20,15 +20,15 @@ KINDS = {"n": "n", "i": "i", "op": "t", "fill": "u", "side": "s", "diag": "d", "
 INTS = ("lwork", "lscratch")
 ENUMS = {"op": "cublasOperation_t", "fill": "cublasFillMode_t", "side": "cublasSideMode_t", "diag": "cublasDiagType_t",
          "e": "cublasGemmAlgo_t", "type": "cudaDataType", "stype": "cudaDataType", "compute": "cublasComputeType_t", "eig": "cusolverEigMode_t", "econ": "int"}
-# Others that are what they are.
+# Other types, passed as they are.
 PLAIN = {"job": "signed char", "opaque": "cusolverDnParams_t", "buffer": "void *", "wbuffer": "void *", "bytes": "size_t", "wbytes": "size_t",
          "syevj": "syevjInfo_t", "gesvdj": "gesvdjInfo_t"}
 ELEMENT = {"H": "__half", "S": "float", "D": "double", "C": "cuComplex", "Z": "cuDoubleComplex"}
-# On a GPU: how a call gets where it belongs, as runtime/libraries/library.h has it.
+# Handling of a call on a GPU (enum mt_lib_gpu in runtime/libraries/library.h).
 FORWARD, OURS, UNKNOWN = range(3)
-# Of memory whose elements are not the call's; as mt_blas_operand has them.
+# Element types other than the call's (mt_blas_operand).
 OWN_TYPES = {"int": -2, "real": -3, "int64": -4}
-# Names of functions that neither read nor write what a kernel may know.
+# Names of functions that access no memory of kernels.
 QUIET = re.compile("Create(?!Identity|Poisson)|Destroy|Get|Set(?!up)|[bB]ufferSize|Logger|Host$|Version|Estimate|Debug|Init$|_internal$|^_")
 MEMORY = re.compile(r"(in|out|io)(\*?)(?:/(\w+))?(?:([?!])(\w+))?=(\w+)\((.*)\)$")
 
@@ -52,7 +52,7 @@ class Parameter:
         return KINDS[self.kind]
 
     def type(self, wide):
-        """As our own code has it."""
+        """Type in our own code."""
         if self.kind in ENUMS:
             return "int"
         if self.kind in ("n", "i", "batch"):
@@ -62,7 +62,7 @@ class Parameter:
         return "int" if self.kind in INTS else "long long" if self.kind == "stride" else "const void *"
 
     def true_type(self, wide, letter, library):
-        """As NVIDIA's header has it."""
+        """Type in NVIDIA's header."""
         element = "void" if letter == "X" or self.memory and self.memory[3] else ELEMENT[letter]
         real = {"C": "float", "Z": "double"}.get(letter, ELEMENT.get(letter, element))
         if self.kind in ENUMS or self.kind in PLAIN:
@@ -150,7 +150,7 @@ def read(paths):
 
 
 def shapes(c):
-    """The C function that goes through the memory of a call."""
+    """Returns the C function that walks through the memory of a call."""
     index = {p.name: i for i, p in enumerate(c.parameters)}
     out = [f"static void shapes_{c.id}(struct mt_blas_walk *w, const struct mt_blas *b)\n{{\n"]
     used = re.sub("'.'", "", " ".join(p.memory[7] for p in c.parameters if p.memory))
@@ -210,7 +210,7 @@ def names_c(libraries, names):
 
 
 def library_of(libraries, name):
-    """The longest that it begins with: cublasLt comes before cublas."""
+    """Returns the longest library prefix of the name: cublasLt before cublas."""
     fits = [(len(l), i) for i, (l, *_) in enumerate(libraries) if name.startswith(l)]
     return max(fits)[1]
 

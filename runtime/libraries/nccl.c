@@ -144,7 +144,7 @@ struct mt_nccl_part {
 
 struct mt_nccl_job {
     struct mt_nccl_job *next;
-    struct mt_nccl_job *now; /* of a captured job: the copy that runs */
+    struct mt_nccl_job *now; /* copy that runs of a captured job */
     int refs, streams, begun, dead, done, how, captured;
     unsigned n, met; /* met: parts that a launch of the graph has reached */
     struct mt_nccl_part parts[];

@@ -43,7 +43,7 @@ struct mt_sparse_descriptor {
 
 /* ---- walk through a matrix */
 struct mt_sparse_entry {
-    int64_t at, row, col; /* of op(a), from 0 */
+    int64_t at, row, col; /* index of the entry; its row and column in op(a), from 0 */
 };
 
 /* Notes its indices, and its values if any. Returns 0, or -1 if memory is not allocated. */
@@ -77,7 +77,7 @@ struct mt_sparse_job {
     const void *alpha, *beta;
     unsigned char value[2][16];
     int numeric;              /* with values */
-    int *rows, *cols, *order; /* of sorts */
+    int *rows, *cols, *order; /* index arrays of sorts */
     int major;                /* sort key: 0 rows, 1 columns */
     void *count;              /* int: number of entries of the result */
     struct mt_sparse *target; /* matrix whose number of entries is set, on the host */

@@ -262,8 +262,7 @@ int mt_source_put(const char *name, const void *data, size_t bytes)
     return rc;
 }
 
-#define LOG_MEMORY                                                                                           \
-    (1u << 20) /* bytes of the log's tail kept in memory; older parts move to an unnamed file */
+#define LOG_MEMORY (1u << 20) /* bytes of the log kept in memory; older parts move to an unnamed file */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the log, the line buffer and alloc ids */
 MT_FORK_LOCK(lock, MT_FORK_LEAVES);

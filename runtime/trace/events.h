@@ -77,7 +77,7 @@ void mt_event_sites(const struct mt_image_head *head, uint32_t base);
 /* ---- for companion files ---- */
 /* Appends a line to the log. */
 void mt_log_line(enum mt_line_kind kind, const void *line);
-/* What it says of the place of a call: "file" and "line", or "at" and "callers". */
+/* Sets the site fields of a line: "file" and "line", or "at" and "callers". */
 #define MT_LINE_PLACE(l, site)                                                                               \
     do {                                                                                                     \
         const struct mt_host_code *code_ = mt_host_code_of(site);                                            \
@@ -99,7 +99,7 @@ uint64_t mt_log_dropped(void);
 
 struct mt_planes {
     uint64_t at, pitch, slice;
-    int device; /* as for mt_event_alloc */
+    int device; /* device as for mt_event_alloc */
 };
 /* Extent copied or filled: `depth` planes of `height` rows of `width` bytes. */
 struct mt_planes_size {

@@ -100,7 +100,7 @@ static int is_dead(pid_t thread)
 }
 
 struct look {
-    uint64_t threads, sum; /* of the list: number of threads, and sum of their ids */
+    uint64_t threads, sum; /* number of threads in the list, and sum of their ids */
     int others;            /* a thread of the program is alive, or unknown */
 };
 

@@ -13,7 +13,7 @@
 struct mt_object {
     uint64_t id, base, bytes;
     const char *kind;
-    int device; /* as for mt_event_alloc */
+    int device; /* device as for mt_event_alloc */
     char *rest; /* rest of its name, from malloc; NULL: no name */
 };
 static struct mt_ranges objects = MT_RANGES_INIT;

@@ -758,7 +758,7 @@ static void compact_close(void *self)
     for (size_t i = 0; i < c->nkernels; i++)
         free(c->kernels[i]);
     free(c->kernels);
-    for (struct encoder *x; (x = c->open);) { /* of a launch that did not end */
+    for (struct encoder *x; (x = c->open);) { /* encoders of a launch that did not end */
         c->open = x->next;
         give_encoder(x);
     }
@@ -981,12 +981,12 @@ struct mt_trace {
     void *out;                             /* argument of ops; NULL: could not be opened, or closed */
     struct mt_companion_writer *companion; /* companion file, and the companion in a compact trace, or NULL */
     struct mt_companion_writer *inside;
-    char name[NAME_MAX + 1]; /* of its file */
+    char name[NAME_MAX + 1]; /* name of its file */
     int refused;             /* could never be opened: its launches are in all other companions */
     struct mt_trace *next;
     _Atomic int busy;            /* a launch is under way */
     uint64_t others;             /* accesses to non-global memory, written in addition */
-    _Atomic uint64_t others_now; /* the same, in the current launch */
+    _Atomic uint64_t others_now; /* accesses to non-global memory in the current launch */
     uint64_t written, counted, lost, launches, dropped; /* dropped: launches that never ran */
     uint64_t disagree;                                  /* launches whose records and counters differ */
     _Atomic uint64_t missed;                            /* launches that ran without records */
@@ -1186,7 +1186,7 @@ void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l)
     if (!t || mt_forked())
         return;
     t->busy = 1;
-    l->traced = 1; /* as a live trace announces before the launch */
+    l->traced = 1; /* announced before the launch, as in a live trace */
     l->traced = t->out && !t->ops->begin(t->out, l);
 }
 

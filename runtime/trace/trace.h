@@ -1,11 +1,12 @@
-/* The trace of one CUDA stream: a sink and its companion, numbered in the order of first traced launches.
+/* Trace of one CUDA stream: an output and its companion file (the JSON lines beside a trace), numbered in the
+ * order of first traced launches.
  *
  *   t = mt_trace_open()                      first traced launch of a stream
  *   { mt_trace_begin, mt_trace_append*, mt_trace_end }*   launches of one stream: one after the other
  *   mt_trace_close(t)                        the stream is destroyed
  *   mt_trace_finish()                        the process ends
  *
- * All of it may be called whatever went wrong before; what is lost is counted and said. */
+ * All functions may be called after any failure; losses are counted and reported. */
 #ifndef MT_COMMON_TRACE_H
 #define MT_COMMON_TRACE_H
 #include "base/line.h"
@@ -64,14 +65,14 @@ int mt_trace_path(const char *dir, const char *pattern, uint64_t n, char *out, s
  * would fill any disk. */
 extern uint64_t mt_companion_repeats;
 
-/* ---- Where the accesses of one stream's launches go: into a raw file or into a compact one. Each has one
- * row of functions, over what its own open function gave:
+/* ---- Output of the accesses of one stream's launches: a raw or a compact file. Each has a table of
+ * functions, which take the result of its own open function:
  *
  *   open { begin (append | fence)* end }* close
  *
- * begin, end and close come from one thread at a time; appends and fences of one launch come from many
- * threads at once, with none under way at begin and end. None of them fails but begin: what goes wrong is
- * reported once, and from then on the output is off and says why. ---- */
+ * begin, end and close are called by one thread at a time; append and fence by many threads at once, with
+ * none under way at begin and end. Only begin returns errors: after a failure, reported once, the output is
+ * off and knows the reason. ---- */
 
 struct mt_output_ops {
     int spaces; /* takes runs of barriers and of non-global memory (record.def), too */

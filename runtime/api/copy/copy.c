@@ -375,7 +375,7 @@ struct copy_op {
     struct mt_box box;
     struct mt_box moved; /* box to copy; its source may be staged */
     void *staged;        /* staging memory, or NULL */
-    const char *kind;    /* as in companion files */
+    const char *kind;    /* kind as in companion files */
     int64_t stream;      /* number of the stream's trace */
 };
 

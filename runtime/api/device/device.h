@@ -153,7 +153,7 @@ void mt_heap_reset(int device);
 void mt_device_heap_start(void);
 /* Sets cudaLimitMallocHeapSize. Returns 0, or -1 if a kernel has already used the heap. */
 int mt_device_heap_limit(size_t bytes);
-/* Same as mt_ranges_find and mt_ranges_around, for this heap. */
+/* Find ranges in this heap, as mt_ranges_find and mt_ranges_around do. */
 int mt_device_heap_find(uint64_t address, struct mt_range *out);
 void mt_device_heap_around(uint64_t address, struct mt_range *below, struct mt_range *above);
 /* Frees all blocks; the limit may be set again. */
@@ -162,30 +162,30 @@ void mt_device_heap_reset(void);
 /* ---- module.c: fat binaries registered by the program, with their kernels and variables. They are kept for
  * both devices and never freed, since kernels may run until the process ends. ---- */
 
-/* The state of a module, which only goes forward:
+/* State of a module; it never goes back:
  *
  *   OPEN -> ENDED -> READ -> LOADED -> GONE
  *
- *   OPEN   registers its kernels and variables        __cudaRegisterFatBinary
- *   ENDED  all of them are registered                 __cudaRegisterFatBinaryEnd
- *   READ   its image's tables are bound, or it carries no image (foreign)
- *   LOADED the device in use knows it                 when something of any module is first needed
- *   GONE   nothing finds it any more                  __cudaUnregisterFatBinary
+ *   OPEN   kernels and variables are being registered   __cudaRegisterFatBinary
+ *   ENDED  all of them are registered                   __cudaRegisterFatBinaryEnd
+ *   READ   the tables of its image are bound, or it carries no image (foreign)
+ *   LOADED known to the device in use                   at the first use of any module
+ *   GONE   removed from all tables                      __cudaUnregisterFatBinary
  *
  * A library (cudaLibrary*, cuModule*) begins as LOADED. */
 enum { MT_MODULE_OPEN, MT_MODULE_ENDED, MT_MODULE_READ, MT_MODULE_LOADED, MT_MODULE_GONE };
 
-/* An image that mt-ptx makes when it is first needed (made_image.h): of a module that carries none, or of one
- * kernel of a large module. Its state, which only goes forward:
+/* An image that mt-ptx makes on first use (made_image.h): of a module without one, or of one kernel of a
+ * large module. Its state never goes back:
  *
  *   UNASKED -> BEGUN -> CLAIMED -> ASKED -> SETTLED
  *
- *   BEGUN   mt-ptx is at it, and nobody has asked for it
- *   CLAIMED a thread waits for mt-ptx, or the module goes: nobody may begin it ahead of time
- *   ASKED   `code` is there, or the reason why not
+ *   BEGUN   mt-ptx is making it ahead of time
+ *   CLAIMED a thread waits for mt-ptx, or the module is going: not to be begun ahead of time
+ *   ASKED   `code` is set, or the reason for its absence
  *   SETTLED the image is loaded, or will never be
  *
- * A state may be passed over. */
+ * States may be skipped. */
 enum { MT_MADE_UNASKED, MT_MADE_BEGUN, MT_MADE_CLAIMED, MT_MADE_ASKED, MT_MADE_SETTLED };
 struct mt_made_image {
     _Atomic unsigned state;
@@ -314,7 +314,7 @@ const void *mt_function_plain(const struct mt_function *f);
 cudaError_t mt_function_must_plain(const struct mt_function *f, const struct mt_launch_config *c);
 /* Reports once per kernel that for this reason it runs without records. */
 void mt_function_tell_plain(struct mt_function *f, const struct mt_launch_config *c, cudaError_t why);
-/* Same as mt_function_traced, for launches by handle. Returns NULL if there is only one version. */
+/* Returns mt_function_traced as a handle for launches, or NULL if there is only one version. */
 cudaKernel_t mt_function_traced_handle(struct mt_function *f);
 
 /* ---- library.c: device code loaded by the program itself on the CPU device: cudaLibrary*, and modules and

@@ -436,7 +436,7 @@ static int make_find_or_begin(struct mt_making *w, const struct to_make *m, char
         return -1;
     int folder = -1;
     *path = *keys = 0;
-    if (*tool) /* else the tool is unknown */
+    if (*tool) /* without the tool no key can be made */
         folder = make_folder(path, sizeof path);
     for (int whole = !content; whole < 2 && !w->kept; whole++) {
         make_key(key, tool, m, whole ? NULL : content);
@@ -506,7 +506,7 @@ static int making_end(struct mt_making *w, const char *what, struct mt_made *out
 
 struct lines {
     const struct mt_made_kernel *then, *now;
-    const char *ptx; /* of `now`, never freed */
+    const char *ptx; /* PTX file name of `now`, never freed */
 };
 
 /* Maps a file and line. Files are equal in both versions, except PTX that is its own source. */

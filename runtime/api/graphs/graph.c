@@ -334,7 +334,7 @@ static cudaError_t condition_begin(const struct CUgraph_st *g, struct mt_stream 
 
 struct branch_op {
     struct mt_op op;
-    const struct mt_branch *branch; /* of the ready graph, which outlives this operation */
+    const struct mt_branch *branch; /* branch of the ready graph, which outlives this operation */
 };
 
 static struct CUgraph_st *condition_taken(const struct mt_branch *b)

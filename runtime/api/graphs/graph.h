@@ -11,8 +11,8 @@ struct CUgraphNode_st {
     struct CUgraph_st *graph;
     enum cudaGraphNodeType type;
     struct mt_op *op;         /* NULL: nothing to do */
-    struct CUgraph_st *child; /* of a child graph node, or NULL */
-    struct mt_branch *branch; /* of a conditional node, or NULL */
+    struct CUgraph_st *child; /* graph of a child graph node, or NULL */
+    struct mt_branch *branch; /* branch of a conditional node, or NULL */
     struct CUgraphNode_st **after;
     size_t nafter;
     struct CUgraphNode_st *from; /* node that it was cloned from; only for comparisons */

@@ -276,7 +276,8 @@ struct event_op {
     cudaEvent_t handle;
     uint64_t id;
     int64_t stream;
-    struct mt_shared_event *shared; /* and the number of its record */
+    struct mt_shared_event
+        *shared; /* state of an interprocess event, or NULL; `record`: number of its record */
     uint64_t record;
 };
 

@@ -18,7 +18,8 @@ struct mt_launch_line;
 void mt_launch_describe(struct mt_launch_line *l, struct mt_function *f, const struct mt_launch_config *c,
                         const struct mt_host_site *site);
 
-/* On a GPU: calls `run` once, and counts the launch as one of f without records; NULL: does not count it. */
+/* On a GPU: calls `run` once, and counts the launch as one of f without records; f NULL: does not count it.
+ */
 struct mt_function;
 typedef cudaError_t mt_launch_run(void *call, const void *version, void **args);
 cudaError_t mt_launch_untraced(struct mt_function *f, const struct mt_launch_config *c, mt_launch_run *run,

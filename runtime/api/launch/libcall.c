@@ -109,7 +109,7 @@ struct libcall_known {
 struct libcall_op {
     struct mt_op op;
     struct mt_trace *trace;
-    struct mt_library_notes *later; /* of a call under way */
+    struct mt_library_notes *later; /* notes of a call under way */
     struct mt_launch_line line;
     struct mt_library_call call; /* followed by the rest of its block */
 };

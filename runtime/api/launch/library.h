@@ -43,7 +43,7 @@ struct mt_library_call {
     const void *site; /* from __mt_library_site; NULL: the call is being made now */
 };
 
-enum { MT_LIBRARY_READ, MT_LIBRARY_WRITE }; /* as the types of records */
+enum { MT_LIBRARY_READ, MT_LIBRARY_WRITE }; /* same values as the types of records */
 
 /* Puts a copy of the call into the stream. Returns the cudaError_t of a launch there; on a GPU the result of
  * `run`. */

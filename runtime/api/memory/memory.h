@@ -59,7 +59,7 @@ struct mt_array {
 struct mt_mipmap {
     int device; /* owner; first field */
     unsigned nlevels;
-    size_t bytes; /* of all levels: one block that begins with the first level */
+    size_t bytes; /* size of all levels: one block that begins with the first level */
     struct mt_array *level[32];
 };
 struct mt_array *mt_array_get(cudaArray_const_t a);            /* NULL: no such array */

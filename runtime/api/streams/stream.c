@@ -133,7 +133,7 @@ static void order_waited_mark(const struct mt_mark *m)
 
 struct host_op {
     struct mt_op op;
-    cudaHostFn_t fn; /* or callback */
+    cudaHostFn_t fn; /* or NULL, if `callback` is set */
     cudaStreamCallback_t callback;
     cudaStream_t handle;
     void *data;

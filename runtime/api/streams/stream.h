@@ -37,7 +37,7 @@ struct mt_stream {
     int device;                   /* number on the CPU device (trace/devices.h) */
     int lasting;                  /* not created by the program: a legacy stream, or a thread's own */
     int legacy;                   /* legacy stream of its device */
-    struct mt_stream *own_more;   /* of a thread's own stream: the one of another device */
+    struct mt_stream *own_more;   /* next own stream of the same thread, on another device */
     pthread_mutex_t launching;    /* held while the trace is opened */
     struct mt_trace *trace;       /* set at the first traced launch */
     struct mt_capture *capture;   /* capture under way, or NULL; this and the next two belong to capture.c */
@@ -143,7 +143,7 @@ void mt_op_free(struct mt_op *op);
 /* Puts the operation into the stream's queue, or into the graph if the stream is captured, and begins it if
  * possible. The queue owns the operation from then on. */
 cudaError_t mt_op_submit(struct mt_stream *s, struct mt_op *op);
-/* Same as mt_op_submit, but always into the queue. */
+/* Puts the operation into the queue, even if the stream is captured. */
 void mt_op_enqueue(struct mt_stream *s, struct mt_op *op);
 /* Puts `op` directly behind the running operation `at`, before everything queued. More may then follow `op`.
  */

@@ -16,7 +16,7 @@ cudaError_t mt_fail_of(int device);
 /* Returns the persistent error of the current device, now also the thread's last error, or cudaSuccess. Every
  * call on the device starts with it. */
 cudaError_t mt_failed(void);
-/* Same for synchronising calls, which also take the error of mt_fail_later. */
+/* Returns the error for synchronising calls, which also take that of mt_fail_later. */
 cudaError_t mt_failed_sync(void);
 /* Returns 1 if a launch's error has been returned to this thread since the last query. */
 int mt_fail_launched(void);

@@ -1,11 +1,11 @@
-"""What Python imports first in a program under memtrace run: puts memtrace's hook in place, then the sitecustomize that is there
-without it. memtrace run names this folder in PYTHONPATH; the program does not see it in sys.path."""
+"""First import of Python under memtrace run: installs memtrace's hook, then imports the sitecustomize found without it.
+memtrace run puts this folder into PYTHONPATH; the program does not see it in sys.path."""
 import os
 import sys
 
 
 def hook():
-    """Nothing of ours may end the interpreter's start."""
+    """Catches all errors, so that the interpreter starts in any case."""
     try:
         import memtrace_python
         memtrace_python.watch()

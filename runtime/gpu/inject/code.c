@@ -430,7 +430,7 @@ struct mt_code_lines {
     struct unit *units;
     struct sequence *sequences; /* by section, then low */
     size_t nunits, units_room, nsequences, sequences_room;
-    struct row *rows; /* of the sequence read last */
+    struct row *rows; /* rows of the sequence read last */
     size_t nrows, rows_room;
     const struct sequence *read;
 };
@@ -828,7 +828,7 @@ struct mt_gpu_code {
     struct mt_code_lines *lines;
     int looked; /* searched for lines */
     uint64_t hash;
-    uint64_t bytes;         /* of all code sections */
+    uint64_t bytes;         /* size of all code sections */
     struct section *places; /* place of each section */
     char kept[48];          /* name of the copy beside the traces, or "" */
 };

@@ -12,9 +12,7 @@
 #define PATIENCE_SYNCED 20 /* times MT_STALL_MS without a packet */
 #define PATIENCE_EXIT 4
 #define PATIENCE_LEND 20
-#define CODE_REACH                                                                                           \
-    (4ull << 30) /* minimum reach of sites around `code`, in bytes: half of the possible one                 \
-                  */
+#define CODE_REACH (4ull << 30) /* reach of sites around `code`, in bytes: half of the possible one */
 
 /* ---- rings --------------------------------------------------------------------------------------- */
 

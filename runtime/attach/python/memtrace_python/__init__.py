@@ -1,15 +1,15 @@
-"""Makes Python packages that compile kernels hand over PTX, where the driver is memtrace's and kernels run on its CPU device.
+"""Makes Python packages that compile kernels pass PTX to memtrace's driver, so that the kernels run on its CPU device.
 
-A module that is watched is changed in memory when its import has ended; on a GPU, and in a process without our driver,
-nothing is. A package that is not what its file here was written for is left as it is, and that is said. So nothing here
-takes a function's place but by `adjusted` and `replaced`, which are called as the package's own function is."""
+A watched module is changed in memory after its import; nothing is changed on a GPU, or in a process without our driver.
+A package that differs from the version that its file here expects is left unchanged, with a message. So functions are
+replaced only through `adjusted` and `replaced`, which accept the same calls as the package's own function."""
 import functools
 import importlib
 import importlib.util
 import os
 import sys
 
-# The import that is waited for: the file here whose attach(module) is called then. None: only lines of calls are wanted.
+# Watched imports: file here whose attach(module) is called after the import. None: only for lines of calls.
 WATCHED = {
     "numba.cuda.dispatcher": "numba_cuda",
     "cupy.cuda.compiler": "cupy_nvrtc",
@@ -25,7 +25,7 @@ WATCHED = {
 
 
 class Unknown(Exception):
-    """The package lacks what this hook changes, or has it in another form."""
+    """The package lacks something that this hook changes, or has it in another form."""
 
 
 def say(text):
@@ -42,8 +42,8 @@ def driver_is_ours():
 
 
 def memory_is_checked():
-    """An array is then to be an allocation of its own, whose end is known to the byte, and not a piece of a pool's. It comes and goes in
-    the order of a stream, as in a pool: cudaFree would wait for all streams, and hide what they lack."""
+    """Returns whether each array must be an allocation of its own, with an exact end, and not part of a pool. It is allocated and freed
+    in stream order, as in a pool: cudaFree would wait for all streams, and hide missing waits."""
     return os.environ.get("MEMTRACE_CHECK", "0") in ("1", "stop")
 
 
@@ -63,7 +63,7 @@ def signature(function):
 
 
 def need(thing, name, parameters=None):
-    """The attribute; Unknown if it is not there, or does not take these parameters."""
+    """Returns the attribute; raises Unknown if it is missing, or does not take these parameters."""
     found = getattr(thing, name, None)
     if found is None:
         raise Unknown(f"there is no {name}")
@@ -73,7 +73,7 @@ def need(thing, name, parameters=None):
 
 
 def ask(name, *args):
-    """A function of memtrace's library that leaves a path; None: it has none. The rules for files are there."""
+    """Returns the path given by a function of memtrace's library, which checks files, or None."""
     import ctypes
     path = ctypes.create_string_buffer(4096)  # PATH_MAX
     for library in None, "libcuda.so.1":
@@ -87,7 +87,7 @@ said = set()
 
 
 def unknown(hook, why):
-    """Once for each package."""
+    """Prints a message once per package."""
     if hook.__name__ not in said:
         said.add(hook.__name__)
         say(f"{version_of(hook.PACKAGES)} is not known ({why}): it is left as it is, and kernels that it loads as machine code do not "
@@ -99,7 +99,7 @@ def wrong(why):
 
 
 def bound(known, args, named):
-    """The arguments by their names; None: the function will say itself what is wrong with them."""
+    """Returns the arguments by name, or None: the function itself will report what is wrong with them."""
     try:
         call = known.bind(*args, **named)
     except TypeError:
@@ -109,7 +109,7 @@ def bound(known, args, named):
 
 
 def adjusted(hook, original, change):
-    """The original, whose arguments `change` sees by their names, and may change; what it gives back is called afterwards."""
+    """Wraps the original: `change` may change its arguments, given by name; a function that it returns is called afterwards."""
     known = signature(original)
 
     @functools.wraps(original)
@@ -129,7 +129,7 @@ def adjusted(hook, original, change):
 
 
 def replaced(hook, original, ours):
-    """`ours`, which gets the arguments by their names; the original where ours does not know what it finds."""
+    """Wraps `ours`, which gets the arguments by name; falls back to the original if ours does not recognise its input."""
     known = signature(original)
 
     @functools.wraps(original)
@@ -145,12 +145,12 @@ def replaced(hook, original, ours):
 
 
 def cache_folder(package):
-    """A folder for what the package keeps, apart from what it keeps for a GPU; None: nothing is kept."""
+    """Returns a cache folder for the package, separate from that for a GPU, or None: nothing is cached."""
     return ask("__mt_cache_folder", package.encode())
 
 
 def package_folder(package):
-    """The same; where nothing is kept, a folder that goes with this process."""
+    """Same, but if nothing is cached, returns a folder that is removed at process exit."""
     import atexit
     import shutil
     import tempfile
@@ -166,14 +166,14 @@ def package_folder(package):
 
 
 def source_file(folder, text):
-    """A file with this text, named by its contents, in the folder or, if that is None, beside the traces."""
+    """Writes a file with this text, named after its contents, to the folder, or beside the traces if it is None."""
     import ctypes
     text = text.encode()
     return ask("__mt_source_file", folder and os.fsencode(folder), text, ctypes.c_size_t(len(text)))
 
 
 def tell_packages():
-    """Where NVIDIA's libraries are that pip installed, for those before which memtrace stands."""
+    """Tells memtrace the folders of NVIDIA's libraries installed by pip, for those that it intercepts."""
     import ctypes
     tell = getattr(ctypes.CDLL(None), "__mt_python_packages", None)
     for folder in sys.path if tell else ():
@@ -195,7 +195,7 @@ def attach(which, module):
 
 
 class Watch:
-    """A finder that finds what the others find, and notices when it has been imported."""
+    """A finder that delegates to the others, and notices the end of an import."""
 
     def __init__(self):
         self.waiting = dict(WATCHED)

@@ -1,5 +1,5 @@
-"""A thread that tells the driver what the source calls the arrays that are allocated at a place. Of its own, because what it does
-must not run where the program's signal handlers may: an exception of theirs would be lost here."""
+"""A thread that tells the driver the source's names for arrays allocated at a place. It is a separate thread because the program's
+signal handlers must not run within this code: their exceptions would be lost here."""
 import _thread
 import atexit
 import ctypes
@@ -33,7 +33,7 @@ def work(driver, ended):
     ended.release()
 
 def begin(driver):
-    """`driver`: a library of ctypes. At the process' end all is answered."""
+    """`driver`: a library of ctypes. All questions are answered before the process ends."""
     ended, process = _thread.allocate_lock(), os.getpid()
     ended.acquire()
     driver.__mt_python_answer.argtypes = ctypes.c_uint64, ctypes.c_char_p

@@ -1,4 +1,4 @@
-"""CuPy where memory is checked: what its pools give out is an allocation of its own, and nothing is left in them at the end."""
+"""CuPy with memory checks: each block of its pools is an allocation of its own, and the pools are emptied at the end."""
 import atexit
 
 from memtrace_python import cupy_nvrtc, memory_is_checked, need
@@ -7,7 +7,7 @@ PACKAGES, KNOWN = cupy_nvrtc.PACKAGES, cupy_nvrtc.KNOWN
 
 
 def exact(pool, plain):
-    """The pool's class, with memory from the allocator that it is made with, or from `plain`."""
+    """Returns a pool class that takes each block from its allocator, or from `plain`."""
     class Exact(pool):
         def __init__(self, *args, **named):
             super().__init__(*args, **named)
@@ -21,7 +21,7 @@ def exact(pool, plain):
 
 
 def emptied(pool):
-    """The class of pools of pinned memory, which give back at the end what they keep for copies."""
+    """Returns a class of pinned memory pools that free their blocks for copies at the end."""
     class Emptied(pool):
         def __init__(self, *args, **named):
             super().__init__(*args, **named)

@@ -1,5 +1,5 @@
-"""CuPy: NVRTC makes PTX instead of machine code, with lines: those of the Python file where the source, or an expression in it, is
-a literal in one, else those of a file that is written for it. Its cache lies in a folder of our own."""
+"""CuPy: NVRTC makes PTX instead of machine code, with lines: of the Python file if the source, or an expression in it, is a
+literal there, else of a file written for it. Its cache is in a folder of our own."""
 import ast
 import os
 import sys
@@ -33,7 +33,7 @@ class Literals:
             return
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                # Not where escapes and joined strings make other lines than the file has.
+                # Not with escapes and joined strings, whose lines differ from the file's.
                 if node.end_lineno - node.lineno == node.value.count("\n"):
                     self.known.setdefault(node.value, (path, node.lineno))
 
@@ -45,7 +45,7 @@ class Literals:
         return self.known.get(text)
 
     def spots(self, text):
-        """Where a literal is whole lines of the text, as expressions are in what CuPy makes of them: (begin, end, file, line)."""
+        """Yields the places where a literal forms whole lines of the text, as expressions do in CuPy's code: (begin, end, file, line)."""
         for literal, place in self.known.items():
             at = text.find(literal) if "=" in literal else -1
             begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at + len(literal)) + 1
@@ -53,7 +53,7 @@ class Literals:
                 yield begin, end, *place
 
     def with_lines(self, text, path):
-        """The text of this file, with the lines of the literals in it."""
+        """Returns the text of this file, with line directives for its literals."""
         parts, at = [directive(1, path)], 0
         for begin, end, file, line in sorted(self.spots(text)):
             if begin >= at and nameable(file):

@@ -1,7 +1,7 @@
-"""Tells the driver how Python's frames lie in memory, so that a launch, an allocation or a copy has the line that made it.
+"""Tells the driver the memory layout of Python's frames, so that it finds the line of a launch, an allocation or a copy.
 
-What can differ between versions is found by looking for known values into the memory of known objects. Then the driver is
-asked for a line that is known, too: lines are on only if it has found that one."""
+Offsets that differ between versions are found by searching known objects for known values. Then the driver is tested
+with a known line: lines are on only if it finds that one."""
 import atexit
 import ctypes
 import importlib.util
@@ -12,11 +12,11 @@ import types
 from memtrace_python import Unknown, answers, cache_folder, say
 
 DIRECT = 0xffffffff
-# Where the state of a thread has what has its frame, and where that has it; later versions have it in the state.
+# Offset in the thread state of the holder of its frame, and of the frame in the holder; later versions have no holder.
 HOLDERS = {(3, 11): (56, 8), (3, 12): (56, 0)}
-# Packages whose own lines say nothing of the program.
+# Packages whose lines are not the program's.
 PACKAGES = ("numba", "numba_cuda", "llvmlite", "cupy", "cupyx", "cupy_backends", "triton", "torch", "functorch", "cuda", "pycuda", "numpy")
-kept = []  # what the driver has pointers to
+kept = []  # objects that the driver points to
 
 class Layout(ctypes.Structure):
     """struct mt_python of runtime/trace/site.h."""
@@ -29,19 +29,19 @@ def words(address, n):
     return (ctypes.c_uint64 * n).from_address(address)[:]
 
 def place(found, value, what):
-    """Where one of these words is the value, in bytes. The low bits of a pointer may be in use."""
+    """Returns the offset in bytes of the word with this value. The low bits of a pointer may be in use."""
     for at, word in enumerate(found):
         if value in (word, word & ~7):
             return at * 8
     raise Unknown(f"there is no {what}")
 
 def add_strings(layout):
-    """The state of a string: three bits for the bytes of a character, one that is always set here, one for ASCII."""
+    """Finds the layout of a string's state: three bits for the bytes of a character, one that is always set here, one for ASCII."""
     length = layout.bytes + 1  # no constants: those are interned
     samples = [character * length for character in ("x", "\xe9", "\u0100", "\U00010000")]
     states = [words(id(s), 5)[4] & 0xffffffff for s in samples]
     layout.string_length, layout.string_state = 16, 32
-    # They are new: others may have a second form beside them, which counts.
+    # New strings: older ones may have a cached second form, which changes the size.
     layout.string_ascii, layout.string_other = (sys.getsizeof(s) - length - 1 for s in samples[:2])
     for shift in range(28):
         if [v >> shift & 31 for v in states] == [25, 9, 10, 12] and words(id(samples[0]), 3)[2] == length:
@@ -50,7 +50,7 @@ def add_strings(layout):
     raise Unknown("strings are others")
 
 def add_frames(layout, state):
-    """This function's frame is the one that runs; who called it stands still."""
+    """This function's frame is running; its caller's frame does not change."""
     inner = sys._getframe()
     outer = inner.f_back
     frame, caller = words(id(inner), 4)[3], words(id(outer), 4)[3]
@@ -61,7 +61,7 @@ def add_frames(layout, state):
     layout.frame_previous = place(words(frame, 10), caller, "caller")
     layout.frame_instruction = place(words(caller, 12), id(code) + layout.code_instructions + outer.f_lasti, "instruction")
     holder = HOLDERS.get(sys.version_info[:2])
-    # Read here: in another function its frame would be the one that runs.
+    # Read here: a called function would have the running frame.
     if holder:
         layout.thread_frame, layout.holder_frame = holder
         there = words(state + holder[0], 1)[0] + holder[1]
@@ -85,7 +85,7 @@ def add_skipped(layout):
     layout.skip = ctypes.addressof(skip)
 
 def tried(driver):
-    """The line of the call below, as the driver finds it."""
+    """Returns the line of the call below, as found by the driver."""
     file = ctypes.create_string_buffer(4096)
     line, known = driver.__mt_python_line(file, 4096), sys._getframe().f_lineno
     return os.fsdecode(file.value) == __file__ and line == known
@@ -108,7 +108,7 @@ def make(driver):
     add_skipped(layout)
 
 def on():
-    """Once in a process."""
+    """Runs once in a process."""
     driver = ctypes.CDLL(None)
     if kept or not hasattr(driver, "__mt_python_set") or os.environ.get("MEMTRACE_ENABLE") == "0":
         return

@@ -1,17 +1,17 @@
-"""What the program calls the arrays that it allocates: the target of the assignment that an expression is the value of, as the
-source writes it. Read from the source alone: nothing of the program is evaluated."""
+"""Names of the arrays that a program allocates: the target of the assignment whose value is the allocating expression, as
+written in the source. Only the source is read: no code of the program is evaluated."""
 import ast
 import linecache
 
-# Methods and functions that give back the array that they get, or a view of it.
+# Methods and functions that return their array, or a view of it.
 VIEWS = {"reshape", "view", "view_as", "ravel", "flatten", "squeeze", "unsqueeze", "transpose", "swapaxes", "permute", "expand",
          "detach", "contiguous", "requires_grad_", "to", "cuda", "Parameter", "asarray", "ascontiguousarray", "as_tensor"}
 LONGEST = 120
-BIGGEST = 4 << 20  # bytes of a source
+BIGGEST = 4 << 20  # largest source, in bytes
 
 
 class Source:
-    """The expressions of a file by where they end, and what each is a part of."""
+    """Expressions of a file by their ends, with their parents."""
 
     def __init__(self, text):
         self.lines, self.parents, self.ends, self.statements = text.encode().splitlines(), {}, {}, {}
@@ -33,8 +33,8 @@ class Source:
         return text if len(text) <= LONGEST else text[:LONGEST - 3] + "..."
 
     def find(self, place):
-        """What is evaluated there. Of a method's call the interpreter knows the name of the method and what follows. Without
-        columns (python3 -X no_debug_ranges): the value of the line's statement, if it is one call."""
+        """Returns the expression evaluated there. For a method's call the interpreter gives the place of the method's name and
+        the rest. Without columns (python3 -X no_debug_ranges): the value of the line's statement, if it is one call."""
         line, column, end_line, end_column = place
         if min(column, end_line, end_column) < 0:
             value = getattr(self.statements.get(line), "value", None)
@@ -53,7 +53,7 @@ class Source:
 
 
 def picked(target, path):
-    """The part of the target that gets what is at this path of the value, and the rest of the path."""
+    """Returns the part of the target assigned from this path of the value, and the rest of the path."""
     while path and isinstance(target, (ast.Tuple, ast.List)):
         stars = [at for at, part in enumerate(target.elts) if isinstance(part, ast.Starred)]
         index = path[0][1:-1]
@@ -71,7 +71,7 @@ def is_view(node):
 
 
 def step(node, above):
-    """What the value of the node is in the value of the node above: a path, or None if it is not in it."""
+    """Returns the path of the node's value in that of the node above, or None if it is not part of it."""
     if isinstance(above, (ast.Tuple, ast.List)):
         parts = above.elts[:above.elts.index(node) + 1]
         return ["[]"] if any(isinstance(p, ast.Starred) for p in parts) else [f"[{len(parts) - 1}]"]
@@ -91,7 +91,7 @@ def step(node, above):
 
 
 def upwards(source, node, path):
-    """(name, None), or (None, path): the caller's, which gets it as this part of its call's value; (None, None): it has none."""
+    """Returns (name, None); (None, path) if the caller names it, as this part of its call's value; or (None, None) without a name."""
     while node in source.parents:
         above, targets = source.parents[node], ()
         if isinstance(above, ast.keyword) and above.arg and not is_view(source.parents[above]):
@@ -130,8 +130,8 @@ class Names:
         return self.sources[file]
 
     def find(self, places):
-        """The name, "" if there is none. A place: file, and line, column, end line, end column of the expression that runs (columns
-        in bytes from 0; -1: not known). The innermost function first, then its callers."""
+        """Returns the name, or "". A place: file, and line, column, end line, end column of the running expression (columns in
+        bytes from 0; -1: unknown). The innermost function comes first, then its callers."""
         path = []
         for file, *place in places:
             source = self.source(file)

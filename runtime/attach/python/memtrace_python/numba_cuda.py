@@ -1,4 +1,4 @@
-"""Numba: kernels are linked to PTX instead of machine code, with lines; nothing is taken from or put into its cache."""
+"""Numba: kernels are linked to PTX instead of machine code, with lines; its cache is not used."""
 import ctypes
 import sys
 import weakref
@@ -18,14 +18,14 @@ def with_lines(dispatcher):
             call["targetoptions"] = {**call["targetoptions"], "lineinfo": True}
 
     def enable_caching(**_):
-        """What is cached is machine code."""
+        """Does nothing: the cache would contain machine code."""
 
     return [(dispatcher, "__init__", adjusted(HERE, begin, with_line)),
             (dispatcher, "enable_caching", replaced(HERE, cache, enable_caching))]
 
 
 def link_in_driver(codes):
-    """Several pieces of PTX as one, which only the driver links."""
+    """Links several pieces of PTX, which only the driver can do."""
     cuda = ctypes.CDLL("libcuda.so.1")
     state, out, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
 
@@ -48,7 +48,7 @@ def link_in_driver(codes):
 
 
 def link_as_ptx(library, linkable):
-    """What is linked to a kernel besides LTO-IR is joined in the driver, which has what libcudadevrt is for."""
+    """Lets the driver link everything but LTO-IR to a kernel; it has the functions of libcudadevrt."""
     link_all = need(library, "_link_all", ("self", "linker", "ignore_nonlto"))
 
     def is_ltoir(code):
@@ -66,12 +66,12 @@ def link_as_ptx(library, linkable):
 
 
 def free_at_exit(pending):
-    """What arrays had when they were dropped is freed in batches: the last one, which never comes, would look as if it leaked."""
+    """Frees the last batch at exit: memory of dropped arrays is freed in batches, and the last one would look like a leak."""
     begin = need(pending, "__init__")
     need(pending, "clear")
 
     def registered(call):
-        weakref.finalize(call["self"], call["self"].clear)  # such are called in reverse order: after those of arrays, which come later
+        weakref.finalize(call["self"], call["self"].clear)  # called in reverse order: after those of arrays, which are created later
 
     return [(pending, "__init__", adjusted(HERE, begin, registered))]
 

@@ -1,4 +1,4 @@
-"""torch.compile. Its processes that compile have the hook, too. What it makes lies in a folder of our own. Constants are not
+"""torch.compile. Its compiler processes have the hook, too. Its output is in a folder of our own. Constants are not
 computed beforehand, for that is done by PyTorch's own kernels, which are machine code. Of several ways to compile a kernel the
 first one is taken: times on the CPU device say nothing of a GPU, and each trial would be a launch of the trace."""
 import os
