@@ -16,8 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MAP_FROM                                                                                             \
-    (1u << 20) /* from this size on, a block gets its own mapping with an unmapped page after it */
+#define MAP_FROM (1u << 20) /* smallest block with its own mapping, and an unmapped page after it */
 /* Under MEMTRACE_CHECK: */
 #define GUARD (64u << 10)         /* unmapped bytes after a large block */
 #define QUARANTINE (256ull << 20) /* freed memory that is not reused yet */
