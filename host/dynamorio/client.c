@@ -246,7 +246,8 @@ DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[])
     static char why[512];
     drreg_options_t registers = {sizeof registers, 6, false, NULL, false};
     (void)id;
-    /* After a crash, DynamoRIO prints "memtrace internal crash … Please report this at", and then: */
+    /* Completes DynamoRIO's message after a crash: "memtrace internal crash … Please report this at", and
+     * then: */
     dr_set_client_name("memtrace", "the place that you have memtrace from; without DynamoRIO: memtrace host "
                                    "--engine=qemu");
     drwrap_set_global_flags(DRWRAP_SAFE_READ_ARGS | DRWRAP_NO_FRILLS | DRWRAP_FAST_CLEANCALLS);

@@ -100,8 +100,7 @@ struct mt_self {
     const struct mt_host_alloc_location *place; /* location of the allocation being reported */
     unsigned frames;
     struct mt_frame frame[MT_FRAMES];
-    struct mt_frame told,
-        left; /* the entry that a caller reported last, the return that a function reported last */
+    struct mt_frame told, left; /* last entry reported by a caller, last return reported by a function */
 };
 extern __thread struct mt_self mt_self;
 

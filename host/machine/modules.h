@@ -18,8 +18,8 @@ enum mt_alloc_function {
     MT_FN_FREE,
     MT_FN_DELETE,
     MT_FN_READ,    /* data of the program that a copy of the CUDA runtime reads: (address, bytes) */
-    MT_FN_RUNTIME, /* any function of the CUDA runtime: its own work and that of libraries is not the
-                    * program's */
+    MT_FN_RUNTIME, /* any function of the CUDA runtime, whose own accesses (and those of its libraries) are
+                    * not the program's */
     MT_FN_MAP,     /* mmap, munmap, mremap, brk, sbrk: for call sites; the system calls give the events */
 };
 

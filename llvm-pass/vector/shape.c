@@ -419,8 +419,8 @@ static struct vec_shape shape_chosen(struct vec_shape s)
     return s;
 }
 
-/* Returns the shape of a phi. In a loop's phi, lanes that continue use each number: an overflow is the
- * kernel's own. */
+/* Returns the shape of a phi. Lanes that stay in a loop use every number of its phi, so an overflow there
+ * is the kernel's own error. */
 static struct vec_shape shape_phi(const struct vec *v, LLVMValueRef phi, int block)
 {
     struct vec_shape s = {0};

@@ -48,7 +48,8 @@ struct vec_value {
     int block;                       /* index, -1: a parameter */
     int crosses;                     /* 1: used in another block */
     int turn;                        /* 1: a warp function before which the warp lets others run */
-    LLVMValueRef slot[VEC_ROWS_MAX]; /* its storage for those; for a phi: written by its edges */
+    LLVMValueRef slot[VEC_ROWS_MAX]; /* storage of a value used in other blocks; a phi's is written by its
+                                      * edges */
     LLVMValueRef keep[VEC_ROWS_MAX]; /* for a phi: `slot` as in other values */
     struct vec_rep now;              /* value in the current block, */
     unsigned now_round;              /* valid if this equals the round */
@@ -261,7 +262,7 @@ LLVMValueRef vec_row_of(struct vec *v, LLVMValueRef lanes, unsigned row, unsigne
 
 /* masks, emit.c */
 LLVMValueRef vec_mask(struct vec *v);                            /* mask of the block, as a vector */
-LLVMValueRef vec_mask_bits(struct vec *v, LLVMValueRef mask);    /* i32 */
+LLVMValueRef vec_mask_bits(struct vec *v, LLVMValueRef mask);    /* as an i32 */
 LLVMValueRef vec_masked_bits(struct vec *v, LLVMValueRef flags); /* flags of the active lanes, i32 */
 LLVMValueRef vec_replicate_mask(struct vec *v, LLVMValueRef mask, unsigned lanes, unsigned each);
 void vec_emit(struct vec *v);

@@ -151,7 +151,7 @@ struct mt_ptx_body {
     unsigned nplaces, places_cap, place; /* place: index of the next one */
     LLVMMetadataRef subprogram, here;
     unsigned here_line;                    /* line of the PTX, if lines of the PTX are used */
-    struct mt_ptx_map prototypes, targets; /* by label: signatures; struct mt_ptx_targets */
+    struct mt_ptx_map prototypes, targets; /* by label: signatures of prototypes; struct mt_ptx_targets */
     struct mt_ptx_map labels;              /* from "scope name" to blocks */
     int flush;                             /* 1: the function states .ftz for all f32 arithmetic */
 };

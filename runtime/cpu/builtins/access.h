@@ -55,7 +55,7 @@ static MT_INLINE void access_block(uint64_t address, uint64_t bytes, uint32_t ty
 }
 
 /* ---- accesses to memory other than global, as traces state them ---- */
-/* Returns whether such accesses are recorded: only compact traces have them. */
+/* Returns whether non-global accesses are recorded: only compact traces have them. */
 static MT_INLINE bool spaces_wanted(void)
 {
     return mt_cpu_tls.compact != 0;
