@@ -68,15 +68,15 @@ def usage():
     expect("option", run(convert, "--nonsense", "a"), 2, "unknown")
     expect("missing", run(convert, "/nowhere/x.mtc"), 2, "/nowhere/x.mtc: cannot open")
     expect("folder", run(convert, "--to", "mat", "/"), 2, "this directory has no trace")
-    expect("no container", run(convert, "--to", "mat", __file__), 2, "not a container")
-    expect("to mtc of no container", run(convert, "--to", "mtc", __file__), 2, "not a container")
+    expect("no container", run(convert, "--to", "mat", __file__), 2, "not a compact trace")
+    expect("to mtc of no container", run(convert, "--to", "mtc", __file__), 2, "not a compact trace")
     expect("no times", run(convert, "--to", "atomic", ok("mat.mtc")), 2, "can become --to mat")
     expect("no times, insn", run(convert, "--to", "insn", ok("mat.mtc")), 2, "can become --to mat")
     expect("no mode", run(convert, ok("tokens.mtc")), 2, "give --to")
     expect("help", run(convert, "--help"), 0, out=run(convert, "-h").stdout)
     expect("kinds", run(dump, ok("mat.mtc"), __file__), 2, "one kind at a time")
     expect("kernels", run(dump, "-k", "x", ok("mat.mtc")), 2, "no kernels")
-    expect("sites of a raw trace", run(dump, "--sites", __file__), 2, "for containers")
+    expect("sites of a raw trace", run(dump, "--sites", __file__), 2, "for compact traces")
 
 
 def damage(tmp):
@@ -141,7 +141,7 @@ def outputs(tmp):
     raw = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/succeed/stencil.trace")
     with open(raw, "rb") as f:
         expect("a choice from a pipe", subprocess.run([convert, "-t", "0..0", "-o", out + ".mtc", "-"], stdin=f, capture_output=True, text=True), 2,
-               "launches are chosen from a container")
+               "launches are selected from a compact trace")
     if os.path.exists("/dev/full"):
         for form in (["--to", "mtc"], ["--to", "atomic"]):
             expect("full disk", run(convert, *form, "-o", "/dev/full", ok("atomic.mtc")), 1, "No space left")
@@ -260,7 +260,7 @@ def kernels(tmp):
             x for x in words.stdout.splitlines(True) if not x.startswith("# grid")))
         t.join()
     t = feed(named, open(ok("mat.mtc"), "rb").read())
-    expect("FIFO of host accesses", run(dump, "--runs", named), 2, "no kernels to choose from")
+    expect("FIFO of host accesses", run(dump, "--runs", named), 2, "no kernels to select")
     t.join()
     if os.path.exists("/dev/full"):
         expect("full disk", run(convert, "--to", "mtc", "-o", "/dev/full", good), 1, "No space left")

@@ -78,7 +78,7 @@ class Alike(ToolCase):
             self.assertEqual(listed, self.run_tool(tool, "--completion-options").stdout, tool)
         path = self.file("t", trace([("k", [record(0, LOAD, 4, 16, C0)])]))
         self.assertEqual(self.run_tool("memtrace", "dump", "--no-companion", path).stdout, self.run_tool("mt-dump", "--no-companion", path).stdout)
-        for word, said in (("extrct", b"did you mean 'extract'?"), ("xyzzy", b"there is no command 'xyzzy'"), (path, b"is no command, but a file")):
+        for word, said in (("extrct", b"did you mean 'extract'?"), ("xyzzy", b"there is no command 'xyzzy'"), (path, b"is a file, not a command")):
             r = self.run_tool("memtrace", word)
             self.assertEqual((r.returncode, said in r.stderr), (2, True), (word, r.stderr))
         self.assertIn(b"memtrace extract: no-such-file: ", self.run_tool("memtrace", "extract", "no-such-file").stderr)

@@ -326,7 +326,7 @@ def unfit(binary, folder):
     """What an input is and who reads it is said; damage leaves what was whole."""
     cases = {"atomic": ("12\t0\tm\tr\t100\t4\n", b"text trace of atomic mode, not a trace of kernels: memtrace convert --order=time"),
              "insn": ("0x401000\tmov rax, rbx\tR:rbx\tW:rax\n\t1\n", b"instruction log, not a trace of kernels"),
-             "meta": ('{"ev":"header","version":1}\n', b"companion of a trace"),
+             "meta": ('{"ev":"header","version":1}\n', b"companion file of a trace"),
              "comm": ('{\n "format": "memtrace-comm",\n', b"output of mt-extract")}
     for name, (text, words) in cases.items():
         path = os.path.join(folder, name)
@@ -339,7 +339,7 @@ def unfit(binary, folder):
         for args, not_of in ((["mt-convert", "-o", os.path.join(folder, "none")], None), (["mt-convert", "--order=time"], "atomic"), (["mt-report", "--from"], "comm")):
             r = subprocess.run([binary + "/" + args[0], *args[1:], path], capture_output=True)
             assert not_of == name or (r.returncode, kind in r.stderr, r.stderr.count(b"\n"), r.stdout) == (2, True, 1, b""), (args, name, r)
-    for data, kind in ((b"\x18k\n" + bytes(24), b"is a trace of kernels"), (mtc.head(), b"is a compact container of host accesses"),
+    for data, kind in ((b"\x18k\n" + bytes(24), b"is a trace of kernels"), (mtc.head(), b"is a compact trace of host accesses"),
                        (mtc.head(features=mtc.HAS_DEVICE), b"is a trace of kernels")):
         for pipe in (False, True):  # it called each line of it a bad one
             with open(os.path.join(folder, "other"), "wb") as f:

@@ -262,7 +262,7 @@ class Whole(Case):
             f.write(self.tool("mt-extract", path).stdout)
         with open(self.path("comm.json"), "rb") as f:
             self.assertIsNone(json.load(f)["complete"])
-        self.assertIn(b"; not known whether that is all\n", self.tool("mt-extract", "--format=text", path).stdout)
+        self.assertIn(b"; it is not known whether that is all\n", self.tool("mt-extract", "--format=text", path).stdout)
         self.assertIsNone(json.loads(self.tool("mt-graph", "-f", "json", path).stdout)["complete"])
         shutil.copy(path, self.path("again"))
         compared = json.loads(self.tool("mt-compare", "-f", "json", path, self.path("again")).stdout)

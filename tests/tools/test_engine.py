@@ -112,5 +112,5 @@ class Engine(Case):
         self.assertRegex(listed, "on a GPU: all machine code that runs there is traced as it is, by .*" + NAME)
         there = os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg")
         self.assertIn("here: there is a GPU, and kernels run and are traced there" if there
-                      else "here: a GPU is asked for, but none is to be seen", listed)
+                      else "here: a GPU is asked for, but none was found", listed)
         self.assertTrue(os.path.exists(library))

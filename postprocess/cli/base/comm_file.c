@@ -22,9 +22,8 @@ json_t *mt_comm_file(const char *path, int *code)
     const json_t *version = json_object_get(o, "version");
     if (is && (!version || json_integer_value(version) == 1))
         return o;
-    *code =
-        is ? mt_cli_refuse("%s: its version is not 1, the only one that is known here", path)
-           : mt_cli_refuse("%s: is not a comm.json: there is no \"format\": \"memtrace-comm\" in it", path);
+    *code = is ? mt_cli_refuse("%s: its version is not 1, the only known one", path)
+               : mt_cli_refuse("%s: is not a comm.json: it has no \"format\": \"memtrace-comm\"", path);
     json_decref(o);
     return NULL;
 }

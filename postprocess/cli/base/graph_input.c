@@ -295,10 +295,9 @@ static int read_traces(struct mt_stride_graph_input *in, struct mt_stride_graph 
             in->nnotes++;
     if (in->lanes && !g->threads && g->records)
         graph_input_note(
-            in, 0,
-            "no access of the trace has lanes (those of compact traces have them): there is nothing to show");
+            in, 0, "no access of the trace has lanes (compact traces have them): there is nothing to show");
     if (!in->known)
-        graph_input_note(in, 0, "no companion: buffers are not known, all memory counts as buffer 0");
+        graph_input_note(in, 0, "no companion file: buffers are not known, all memory counts as buffer 0");
     return code;
 }
 
@@ -468,8 +467,8 @@ static void mat_end(struct mt_stride_graph_input *in)
     else if (whole == 0)
         graph_input_note(in, 1, "%s: has no end line: the program was killed or still runs", path);
     else if (whole < 0 && in->complete) {
-        graph_input_note(in, 0, "%s: is as MAT writes it, without an end line: not known whether it is whole",
-                         path);
+        graph_input_note(
+            in, 0, "%s: is a trace of MAT, which has no end line: it is not known whether it is whole", path);
         in->complete = -1;
     }
 }

@@ -15,7 +15,7 @@ static const struct {
         {"a trace of kernels",
          "memtrace extract, memtrace report, memtrace graph, memtrace compare and memtrace dump read it"},
     [MT_KIND_CONTAINER] =
-        {"a compact container of host accesses",
+        {"a compact trace of host accesses",
          "memtrace dump, memtrace graph and memtrace compare read it, memtrace extract together "
          "with the traces of the same process, "
          "and memtrace convert makes it a text"},
@@ -23,8 +23,8 @@ static const struct {
     [MT_KIND_ATOMIC] = {"a text trace of atomic mode",
                         "memtrace convert --order=time reads it, and simulators read what that writes"},
     [MT_KIND_INSN] = {"an instruction log",
-                      "it is text for people; memtrace dump reads containers of insn mode"},
-    [MT_KIND_COMPANION] = {"the companion of a trace",
+                      "it is text for people; memtrace dump reads compact traces of insn mode"},
+    [MT_KIND_COMPANION] = {"the companion file of a trace",
                            "it is read along with its trace, the file without .meta"},
     [MT_KIND_GRAPH] = {"a memory graph", "memtrace compare reads it"},
     [MT_KIND_COMM] = {"the output of mt-extract",

@@ -317,13 +317,11 @@ int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm
         return -1;
     if (mt_locality_run_has(x, MT_LOCALITY_COALESCING) && !mt_locality_has_masks(&x->more) &&
         x->more.coalescing.unmasked > x->more.coalescing.ungrouped && !comm->options.threads)
-        strcpy(x->notes[0],
-               "coalescing: null, the trace has no lane masks (compact traces of kernels have, but not of "
-               "libraries\' calls, nor if they were raw before)");
+        strcpy(x->notes[0], "coalescing: null, the trace has no lane masks (compact traces of kernels have "
+                            "them unless converted from raw; calls of libraries have none)");
     if (lacks_lines(x))
-        strcpy(x->notes[1],
-               "source lines and variables are not known: the trace has no sites (compact traces "
-               "of kernels have), or was read live");
+        strcpy(x->notes[1], "source lines and variables are not known: the trace has no sites (compact "
+                            "traces of kernels have them), or was read live");
     uint64_t longer = mt_locality_longer(&x->more);
     if (longer)
         snprintf(x->notes[2], sizeof x->notes[2],
@@ -331,11 +329,10 @@ int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm
                  " accesses of more than %d KiB (block copies) are left out of reuse, sharing and conflicts",
                  longer, MT_LOCALITY_LONGEST >> 10);
     if (comm->readers.lost)
-        snprintf(
-            x->notes[3], sizeof x->notes[3],
-            "placement: distinct bytes are null, more than %d sets of CTAs read the same ones (--kernels "
-            "and --launches leave launches out)",
-            MT_READERS_MOST);
+        snprintf(x->notes[3], sizeof x->notes[3],
+                 "placement: distinct bytes are null, more than %d sets of CTAs read the same bytes "
+                 "(--kernels and --launches select fewer launches)",
+                 MT_READERS_MOST);
     for (int i = x->quiet ? 2 : 0; i < MT_LOCALITY_RUN_NOTES; i++) /* quiet notes have no place on the page */
         if (x->notes[i][0])
             mt_cli_say("%s", x->notes[i]);
@@ -368,7 +365,7 @@ void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct
         fprintf(f, ", %" PRIu64 " of host code", comm->host_accesses);
     fprintf(f, "%s\n",
             head->complete > 0 ? ""
-            : head->complete   ? "; not known whether that is all"
+            : head->complete   ? "; it is not known whether that is all"
                                : "; INCOMPLETE");
     for (size_t i = 0; i < head->nnotes; i++)
         fprintf(f, "note: %s\n", head->notes[i]);

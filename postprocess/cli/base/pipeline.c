@@ -345,7 +345,7 @@ int mt_pipeline_read(struct mt_pipeline *p)
 {
     int rc = mt_feed_read(&p->feed);
     if (mt_cli_stop && p->progress.terminal && p->progress.on)
-        mt_cli_note("interrupted: results of what was read follow; once more ends it at once");
+        mt_cli_note("interrupted: results of the part that was read follow; a second signal ends at once");
     p->why = p->feed.why ? p->feed.why : p->why;
     p->comm = p->team->comm;
     if (p->comm)

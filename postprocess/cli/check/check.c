@@ -273,7 +273,7 @@ static int suppress_line(struct mt_findings *f, const char *path, unsigned numbe
     r.kernel = strtok_r(NULL, " \t", &save);
     r.file = r.kernel ? strtok_r(NULL, "", &save) : NULL;
     if (!suppress_known(r.kind))
-        return mt_cli_usage("%s:%u: '%s' is no kind of finding", path, number, r.kind);
+        return mt_cli_usage("%s:%u: '%s' is not a kind of finding", path, number, r.kind);
     while (r.file && (*r.file == ' ' || *r.file == '\t'))
         r.file++;
     suppress_apply(f, &r, taken);
@@ -331,7 +331,7 @@ static void run_stopped(const struct mt_program_run *child)
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (child->passed == ends[i] || child->ended == ends[i]) {
-            mt_cli_note("signal %d: what the program's trace has is told", ends[i]);
+            mt_cli_note("signal %d: findings of the part that was traced follow", ends[i]);
             mt_stop_soon(ends[i]);
             return;
         }
@@ -394,7 +394,7 @@ struct reading {
     size_t room;
 };
 static struct mt_locality_run locality; /* static, since it is large */
-static const char NO_MEMORY[] = "no memory for what the trace says";
+static const char NO_MEMORY[] = "no memory for the trace's findings";
 
 static int read_line_order(const void *a, const void *b)
 {
@@ -715,19 +715,16 @@ static const struct mt_command command = {
     .before =
         "Usage: memtrace check [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
         "       memtrace check [OPTION]... TRACE...\n"
-        "Runs a CUDA program on the CPU device and says what it does that it should not: accesses outside "
-        "of buffers,\n"
-        "reads of what nobody wrote, races, calls that fail, memory that leaks. No GPU is needed.\n"
+        "Runs a CUDA program on the CPU device and reports its errors: accesses outside of buffers, "
+        "uninitialised\nreads, races, failed calls, memory leaks. No GPU is needed.\n"
         "\n"
         "  memtrace check ./app                          as it is; python3 script.py, too\n"
-        "  memtrace check -f sarif -o app.sarif ./app    for a pipeline: exit code 1 if there is something\n"
-        "  memtrace check --kinds race ./app             races alone\n"
-        "  memtrace check run-1                          what a trace that is there says (the newest in a "
+        "  memtrace check -f sarif -o app.sarif ./app    for a pipeline: exit code 1 if there are findings\n"
+        "  memtrace check --kinds race ./app             only races\n"
+        "  memtrace check run-1                          findings of an existing trace (the newest in a "
         "folder)\n",
-    .after =
-        "Exit code: 1 there are errors or warnings; 2 wrong usage; else the program's own (of traces: 0, "
-        "or 3 when one is\n"
-        "damaged or incomplete). Hints make no difference.\n",
+    .after = "Exit code: 1 errors or warnings; 2 wrong usage; else that of the program (for traces: 0, or 3 "
+             "if one is\ndamaged or incomplete). Hints do not count.\n",
     .stops = 1,
 };
 
@@ -762,7 +759,7 @@ static int check_choose(struct mt_check_choice *c, const char *list)
             at++;
         if (!words[at]) {
             mt_cli_hint(list, length, words);
-            return mt_cli_usage("'%.*s' is no kind of finding", (int)length, list);
+            return mt_cli_usage("'%.*s' is not a kind of finding", (int)length, list);
         }
         uint32_t bits = 0;
         for (int i = 0; i < MT_FINDING_KINDS; i++)
@@ -856,16 +853,15 @@ static char *check_folder(const char *keep)
         return NULL;
     }
     if (keep && !S_ISDIR(st.st_mode)) {
-        mt_cli_say("%s: is no folder", keep);
+        mt_cli_say("%s: is not a folder", keep);
         return NULL;
     }
     if (asprintf(&folder, "%s/memtrace-check-XXXXXX", above && *above ? above : "/tmp") < 0)
         return NULL;
     if (!mkdtemp(folder)) {
-        mt_cli_say(
-            "%s: cannot be made: %s; the trace lies there while the program runs: set TMPDIR to a folder "
-            "that is there, or give --keep=FOLDER",
-            folder, strerror(errno));
+        mt_cli_say("%s: cannot be created: %s; it holds the trace while the program runs: set TMPDIR to an "
+                   "existing folder, or give --keep=FOLDER",
+                   folder, strerror(errno));
         free(folder);
         return NULL;
     }
@@ -888,7 +884,7 @@ static void check_sum(const struct mt_findings *f, size_t suppressed)
     mt_cli_note("%s, %s%s%s", mt_number_many(errors, "error", "errors").text,
                 mt_number_many(warnings, "warning", "warnings").text, more, gone);
     if (f->unjudged)
-        mt_cli_note("note: %s not recorded wholly, and what memory held after it was not looked at",
+        mt_cli_note("note: %s not recorded completely, so contents of memory were not checked after it",
                     mt_number_many(f->unjudged, "launch was", "launches were").text);
 }
 
@@ -919,8 +915,7 @@ static void check_lines(const struct mt_findings *f)
     for (size_t i = 0; i < f->count; i++) {
         const struct mt_finding_side *s = &f->list[i].here;
         if (s->at && strstr(s->at, "+0x") && !*s->file && !s->known) {
-            mt_cli_note("note: places of host code are known by their addresses alone: build with -g for its "
-                        "lines");
+            mt_cli_note("note: host code has addresses but no lines: build with -g");
             return;
         }
     }
@@ -948,17 +943,16 @@ static int check_tell(const struct options *x, struct mt_check_answer *a, struct
 static void check_spaces(const struct options *x, const struct mt_check_answer *a)
 {
     if (a->blind && check_wants(&x->choice, MT_FINDING_OF_SHARED_RACE))
-        mt_cli_note("note: no barrier and no access to shared memory is in the trace, so that races of a "
-                    "CTA's threads are not found (of what mt-cc builds they are in it with "
-                    "--mt-spaces=global,shared)");
+        mt_cli_note("note: the trace has no barriers and no accesses to shared memory, so races of a CTA's "
+                    "threads are not found (compile with mt-cc --mt-spaces=global,shared)");
 }
 
 /* Warns of a program that ended by _exit: its trace has no end though its exit code is fine. */
 static void check_left(const struct mt_check_answer *a, int status)
 {
     if (a->left && status < 128)
-        mt_cli_say("the program ended with code %d by _exit or quick_exit: what it did last may be missing, "
-                   "and memory that leaks is not known",
+        mt_cli_say("the program ended with code %d by _exit or quick_exit: its last accesses may be missing, "
+                   "and leaks are not known",
                    status);
 }
 
@@ -1010,7 +1004,7 @@ static int check_program(struct options *x, char **argv, struct mt_output *out, 
         if (status > 128)
             mt_cli_say("%s ended by signal %d before it left a trace", argv[0], status - 128);
         else if (status == 0)
-            mt_cli_say("%s launched no kernel, and called nothing that can be checked", argv[0]);
+            mt_cli_say("%s launched no kernel, and made no call that can be checked", argv[0]);
         code = status;
     }
     if (folder && x->keep)

@@ -172,7 +172,7 @@ static const struct mt_command command = {
         "  memtrace compare --format json --ngram 4 a.mtc b.mtc      also the n-grams that are frequent\n"
         "  memtrace compare --volumes before/ after/                 what moved, by kernel, line and buffer\n"
         "\n"
-        "TRACE is a raw trace of kernels, a container (.mtc) or MAT text trace of host code, or a graph "
+        "TRACE is a raw or compact trace (.mtc), a MAT text trace of host code, or a graph "
         "saved with\n"
         "memtrace graph --format=json --sequence. Each becomes the sequence of its nodes (buffer, stride, "
         "type), "
@@ -361,17 +361,14 @@ static int read_all(struct options *x, struct mt_compare *c)
             mt_cli_say("%s: has no nodes", r->path);
     }
     if (x->of_threads && x->of_ctas && !x->lanes) {
-        if (asprintf(
-                &c->note,
-                "%s knows threads and %s does not: strides of threads and of CTAs are not alike even where "
-                "the programs are",
-                x->of_threads, x->of_ctas) < 0)
+        if (asprintf(&c->note,
+                     "%s has threads and %s does not: their strides differ even if the programs are the same",
+                     x->of_threads, x->of_ctas) < 0)
             c->note = NULL;
         mt_cli_say("%s", c->note ? c->note : "no memory for a note");
     } else if (x->of_threads && !x->lanes)
-        mt_cli_note("note: this compares what each thread does one after the other; how the lanes of a warp "
-                    "lie beside "
-                    "each other (coalescing) is compared with --lanes");
+        mt_cli_note("note: this compares the sequence of accesses of each thread; --lanes compares the lanes "
+                    "of a warp (coalescing)");
     return worst;
 }
 
@@ -526,8 +523,8 @@ static void compare_release(struct mt_compare *c)
 static int compare_wrong(const struct options *x)
 {
     if (x->volumes && (x->inputs.npaths != 2 || x->of_walks || x->format == CSV))
-        return mt_cli_usage("--volumes takes two runs, and of the formats text and json; it has no measures "
-                            "and no lanes");
+        return mt_cli_usage(
+            "--volumes takes two runs and --format=text or json; it has no measures and no lanes");
     if (x->inputs.npaths < 2)
         return mt_cli_usage("give at least two traces to compare");
     if (x->inputs.ncompanions > x->inputs.npaths)

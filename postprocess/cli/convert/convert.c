@@ -146,7 +146,7 @@ static int convert_partial(struct mt_mtc_writer *w, const char *what, const char
     uint64_t n = lines && strchr(lines, '\n')[1] ? 2 : 1;
     int e = lines ? mt_mtc_write(w, MT_MTC_META, 0, 0, 0, 0, n, lines, strlen(lines)) : ENOMEM;
     free(lines);
-    return e ? mt_cli_fail("cannot write the container: %s", strerror(e)) : MT_EXIT_INPUT;
+    return e ? mt_cli_fail("cannot write the compact trace: %s", strerror(e)) : MT_EXIT_INPUT;
 }
 
 /* Returns 1 for a kernel line. */
@@ -466,7 +466,7 @@ static int put_partial(struct convert_device_work *x)
         return code ? code : MT_EXIT_INPUT;
     char *lines = convert_partial_lines(MT_CONVERT_UNREAD, x->r->window.name, mt_host_companion(x->r));
     if (!lines)
-        return mt_cli_fail("no memory for the companion");
+        return mt_cli_fail("no memory for the companion file");
     code = fputs(lines, x->meta) == EOF ? convert_device_failed(x->meta_path, errno) : MT_EXIT_INPUT;
     free(lines);
     return code;
@@ -491,7 +491,7 @@ static int convert_to_raw(const char *path, FILE *f, const char *meta, int named
     mt_host_reader_threads(x.r, mt_cli_processors());
     int live = !x.r->window.regular, code = x.room ? 0 : mt_cli_fail("no memory for the launches");
     if (code == 0 && !(x.r->head.features & MT_MTC_HAS_DEVICE))
-        code = mt_cli_usage("%s: raw traces hold accesses of kernels, and this container has none", path);
+        code = mt_cli_usage("%s: raw traces hold accesses of kernels, and this compact trace has none", path);
     if (code == 0 && live &&
         (want->filter->kernels_text || want->filter->supersteps_text || want->has_stream))
         code = mt_cli_usage("%s: to choose launches a regular file is needed, not a FIFO", path);
@@ -576,7 +576,7 @@ static int convert_repack_copy(struct mt_mtc_writer *w, struct mt_chunk_payload 
     mt_companion_forget_memory(told->lines);
     if (!e)
         return 0;
-    mt_cli_say("cannot write the container: %s", strerror(e));
+    mt_cli_say("cannot write the compact trace: %s", strerror(e));
     return *code = MT_EXIT_FAILURE;
 }
 
@@ -658,7 +658,7 @@ static int write_container(struct mt_window *in, const struct mt_mtc_head *head,
     if (!w) {
         mt_cli_say("%s", why);
     } else if (e && code != MT_EXIT_FAILURE) {
-        mt_cli_say("cannot write the container: %s", strerror(e));
+        mt_cli_say("cannot write the compact trace: %s", strerror(e));
         code = MT_EXIT_FAILURE;
     } else if (code == 0) {
         code = convert_container_complete(in->name, told.lines, !no_beside);
@@ -711,7 +711,7 @@ struct convert_raw_work {
 
 static int convert_raw_failed(const char *what, int e)
 {
-    return mt_cli_fail("cannot write the container: %s", e ? strerror(e) : what);
+    return mt_cli_fail("cannot write the compact trace: %s", e ? strerror(e) : what);
 }
 
 /* Writes the pending runs as a chunk. Returns 0, or an exit code. */
@@ -774,8 +774,9 @@ static void convert_raw_count(struct convert_raw_work *x, const char *name)
     if (!c || x->other || (!x->more && x->next == c->nlaunches))
         return;
     x->other = 1;
-    mt_cli_say("%s: has %s launches than its companion %s says: one of them is a part, or of another run",
-               name, x->more ? "more" : "fewer", c->path);
+    mt_cli_say(
+        "%s: has %s launches than its companion file %s says: one of them is incomplete, or of another run",
+        name, x->more ? "more" : "fewer", c->path);
 }
 
 /* Checks the trace as its readers do, since nobody can check the compact trace. */
@@ -887,7 +888,7 @@ static int load_companion(struct convert_raw_work *x, const char *path, int opti
         return mt_cli_failed(&err);
     }
     if (!optional && !x->companion->has_header)
-        return mt_cli_refuse("%s: is no companion: no line of it says of what trace it is", path);
+        return mt_cli_refuse("%s: is not a companion file: no line of it describes a trace", path);
     if (in_order(x->companion) && x->companion->regular && x->companion->stream <= UINT32_MAX)
         return 0;
     mt_cli_say("%s: its launches are not in order, or it is not a regular file", path);
@@ -979,13 +980,12 @@ static const struct mt_command command = {
     .of = MT_OF_CONVERT,
     .before =
         "Usage: memtrace convert [OPTION]... TRACE...\n"
-        "Turns a raw trace of kernels into a compact container and back, a container of host accesses into "
-        "text, or packs\n"
-        "a container anew.\n"
+        "Turns a raw trace of kernels into a compact one and back, a compact trace of host accesses into "
+        "text, or packs\na compact trace anew.\n"
         "\n"
-        "  memtrace convert -o trace.mtc MemTrace-pipe-0        with what MemTrace-pipe-0.meta says\n"
-        "  memtrace convert -o MemTrace-pipe-0 trace.mtc        and MemTrace-pipe-0.meta, if the container "
-        "has its lines\n"
+        "  memtrace convert -o trace.mtc MemTrace-pipe-0        with the lines of MemTrace-pipe-0.meta\n"
+        "  memtrace convert -o MemTrace-pipe-0 trace.mtc        and MemTrace-pipe-0.meta, if the trace has "
+        "its lines\n"
         "  memtrace convert --kernels stencil -o some.mtc trace.mtc\n"
         "  memtrace convert --to ramulator -o run.trace run-2   all streams of the newest run in a folder\n"
         "  memtrace convert -o trace.txt host.mtc               the text of the mode that it was traced in\n"
@@ -999,7 +999,7 @@ static const struct mt_command command = {
              "TRACE is a file; a FIFO or - will do for --to mtc and raw, and for --order file, if no "
              "launches are chosen.\n"
              "A raw FIFO needs --to mtc or -o FILE.mtc, and its launches are numbered as they come, without "
-             "companion.\n"
+             "a companion file.\n"
              "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, "
              "or reading was\n"
              "interrupted: what was whole is in the output.\n",
@@ -1044,7 +1044,7 @@ static int convert_settle(struct options *x)
         return mt_cli_usage("%s: has host code: --kernels, --launches and --stream are for launches",
                             x->input);
     if (features & MT_MTC_HAS_SPACES && x->to != MTC)
-        mt_cli_note("%s: what it has of shared and local memory is left out: that is for containers alone",
+        mt_cli_note("%s: accesses to shared and local memory are left out: only compact traces have them",
                     x->input);
     if (kernels && (x->to == SIM + MT_SIM_DRMEMTRACE || x->to == SIM + MT_SIM_CHAMPSIM))
         return mt_cli_usage(
@@ -1057,17 +1057,17 @@ static int convert_settle(struct options *x)
                    : mt_cli_usage("%s: has accesses of kernels: --thread is for host code", x->input);
     }
     if (x->companion && x->to != RAW && mt_is_container(x->input))
-        return mt_cli_usage("%s: is a container and has its lines itself: --companion is for raw traces",
-                            x->input);
+        return mt_cli_usage(
+            "%s: is a compact trace and has these lines itself: --companion is for raw traces", x->input);
     if (x->inputs.npaths > 1)
         return mt_cli_usage("%zu traces, %s and others: --to ramulator and gem5 take all streams of a run of "
-                            "kernels, what else there is one trace at a time",
+                            "kernels, other formats one trace at a time",
                             x->inputs.npaths, x->input);
     if (x->raw && x->to != MTC)
         return mt_cli_usage("%s: is a raw trace of kernels: it can become --to mtc, ramulator or gem5",
                             x->input);
     if (x->raw && convert_chooses(x))
-        return mt_cli_usage("%s: launches are chosen from a container: convert it first", x->input);
+        return mt_cli_usage("%s: launches are selected from a compact trace: convert it first", x->input);
     if (features & MT_MTC_HAS_DEVICE && x->to != MTC && x->to != RAW)
         return mt_cli_usage(
             "%s: has accesses of kernels: it can become --to raw or mtc, and ramulator or gem5", x->input);
@@ -1396,10 +1396,11 @@ static int convert_input(struct options *x, FILE *f, int fd)
     if (mt_window_open(&in, x->input, &mt_cli_stop, &err) != 0)
         return mt_cli_failed(&err);
     int raw = convert_window_is_raw(&in);
-    int code = raw && convert_chooses(x)
-                   ? mt_cli_usage("%s: launches are chosen from a container: convert it first", x->input)
-               : raw ? from_raw(x, &in, f)
-                     : convert_repack(&in, f, x->level, &x->choice);
+    int code =
+        raw && convert_chooses(x)
+            ? mt_cli_usage("%s: launches are selected from a compact trace: convert it first", x->input)
+        : raw ? from_raw(x, &in, f)
+              : convert_repack(&in, f, x->level, &x->choice);
     mt_window_close(&in);
     return code;
 }
@@ -1434,7 +1435,7 @@ static int convert_kind(const char *path)
     enum mt_kind kind = mt_kind_of(path);
     return kind == MT_KIND_TRACE || kind == MT_KIND_CONTAINER
                ? 0
-               : mt_kind_refuse(path, kind, "a container or a trace of kernels");
+               : mt_kind_refuse(path, kind, "a compact trace or a trace of kernels");
 }
 
 int mt_convert_command(int argc, char **argv)

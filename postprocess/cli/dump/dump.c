@@ -335,7 +335,7 @@ static void dump_companion(FILE *f, const char *trace, const struct mt_companion
     if (!c) {
         fputs("# ", f);
         mt_text_put(f, trace);
-        fputs(" has no companion\n", f);
+        fputs(" has no companion file\n", f);
         return;
     }
     if (*c->engine)
@@ -667,8 +667,7 @@ static int dump_host_show(FILE *f, const char *path, const struct mt_dump_host *
     }
     if (o->chosen || o->runs) {
         mt_host_reader_close(r);
-        return mt_cli_usage("%s: a container of host accesses has no kernels to choose from, and no runs",
-                            path);
+        return mt_cli_usage("%s: a trace of host accesses has no kernels to select, and no runs", path);
     }
     show_head(f, path, r);
     if (o->chunks)
@@ -698,11 +697,11 @@ static const struct mt_command command = {
         "  memtrace dump --stat run-2                                a folder: all of the newest run in it\n"
         "  memtrace dump --stat /tmp/MemTrace-pipe-*                 one line per kernel\n"
         "  memtrace dump --companion --head 0 /tmp/MemTrace-pipe-0   launches, allocations and copies only\n"
-        "  memtrace dump --runs trace.mtc                            what each warp did at once\n"
+        "  memtrace dump --runs trace.mtc                            requests of warps\n"
         "  memtrace dump --stat --sites host.mtc                     host accesses: sums per thread, its "
         "sites\n"
         "\n"
-        "Launch lines:  launch SUPERSTEP KERNEL\n"
+        "Launch lines:  launch NUMBER KERNEL\n"
         "Record lines:  TYPE BYTES ADDRESS cta X,Y,Z sm N       (TYPE: load, store, atomic, unknown)\n"
         "Host accesses:  THREAD OP BYTES ADDRESS [time N] seq N site N [of VARIABLE] [at FILE:LINE]; events "
         "by name\n"
@@ -893,9 +892,8 @@ static int dump_run(struct options *x, struct mt_source *s)
     struct mt_feed feed = {.source = s, .filter = &x->filter};
     int ok = 0, complete;
     if (!x->runs && mt_inputs_spaces(&x->inputs))
-        mt_cli_note(
-            "what there is of shared and local memory is left out: --runs and memtrace extract -s shared "
-            "show it");
+        mt_cli_note("accesses to shared and local memory are left out: --runs and memtrace extract -s shared "
+                    "show them");
     mt_progress_init(&progress);
     if (x->csv)
         fputs("launch,kernel,type,bytes,address,cta_x,cta_y,cta_z,sm\n", f);
@@ -960,18 +958,18 @@ static int dump_containers(const struct options *x, int argc, char **argv, int *
                              x->filter.kernels_text || x->filter.supersteps_text};
     int any_fifo = n == 1 && argc - optind == 1 && !mt_is_container(argv[optind]);
     if (n && n < argc - optind)
-        *code = mt_cli_usage("containers and traces of kernels are shown one kind at a time");
+        *code = mt_cli_usage("traces of host code and of kernels are shown one kind at a time");
     else if (!n && optind < argc && (x->sites || (x->chunks && !mt_is_container(argv[optind]))))
-        *code = mt_cli_usage("--sites and --chunks are for containers (.mtc)");
+        *code = mt_cli_usage("--sites and --chunks are for compact traces (.mtc)");
     else if (x->csv && (x->stat || x->counts || x->companion || x->sites || x->chunks || x->runs))
-        *code = mt_cli_usage(
-            "--format=csv is of records alone; memtrace extract --format=csv has tables of sums");
+        *code =
+            mt_cli_usage("--format=csv has records only; memtrace extract --format=csv has tables of sums");
     else if (x->csv && n && !any_fifo)
-        *code = mt_cli_usage("--format=csv is of kernels' records: this is a container of host accesses");
+        *code = mt_cli_usage("--format=csv has records of kernels: this is a trace of host accesses");
     else if (x->runs && ((n && !any_fifo) || x->stat || x->counts))
         *code = mt_cli_usage("--runs shows accesses of kernels, no sums");
     else if (n && !any_fifo && (x->filter.kernels_text || x->filter.supersteps_text))
-        *code = mt_cli_usage("a container of host accesses has no kernels to choose from");
+        *code = mt_cli_usage("a trace of host accesses has no kernels to select");
     for (int i = optind; n && i < argc && *code != MT_EXIT_FAILURE && *code != MT_EXIT_USAGE; i++) {
         int one = dump_host_show(x->out, argv[i], &o, device);
         *code = one ? one : *code;

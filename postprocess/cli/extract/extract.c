@@ -174,7 +174,7 @@ static int extract_formats_tables(struct mt_formats *f, unsigned *sections, unsi
     if (f->folder && to_stdout)
         return mt_cli_usage("tables are a file each: -o FOLDER, or one of them with --table=NAME");
     if (f->one && f->format == MT_FORMAT_PARQUET && to_stdout && isatty(STDOUT_FILENO))
-        return mt_cli_usage("a Parquet file is nothing for a terminal: -o FILE");
+        return mt_cli_usage("a Parquet file is not written to a terminal: give -o FILE");
     if (chosen && *sections == ADDRESSES)
         return mt_cli_usage(
             "the section addresses is not a table; the table ranges says who touched which bytes");
@@ -227,7 +227,8 @@ static int extract_formats_check(struct mt_formats *f, unsigned *sections, unsig
     case MT_FORMAT_PERFETTO:
     case MT_FORMAT_SUMMARY:
         if (chosen)
-            return mt_cli_usage("--sections is nothing for summary and perfetto: they take what they need");
+            return mt_cli_usage(
+                "--sections does not apply to summary and perfetto: they take what they need");
         *sections = TRANSFERS;
         if (f->format == MT_FORMAT_SUMMARY)
             *more = (1u << MT_LOCALITY_SECTIONS) - 1;
@@ -529,7 +530,7 @@ static int extract_tables_files(enum mt_format format, const struct mt_comm_resu
             return mt_cli_fail("no memory for a path");
         if (!(which >> number & 1)) {
             if (access(path, F_OK) == 0)
-                mt_cli_say("%s: is of another run, it was not asked for now", path);
+                mt_cli_say("%s: is of another run and was not written now", path);
             free(path);
             continue;
         }
@@ -649,7 +650,7 @@ static const struct mt_command command = {
     .of = MT_OF_EXTRACT,
     .before =
         "Usage: memtrace extract [OPTION]... TRACE...\n"
-        "Extracts from memory traces who communicated with whom. A loaded byte is communication "
+        "Extracts communication between CTAs from memory traces. A loaded byte is communication "
         "if its\n"
         "last writer is another CTA of the same launch or any CTA of an earlier launch.\n"
         "\n"
@@ -661,7 +662,7 @@ static const struct mt_command command = {
         "  zstd -dc trace.zst | memtrace extract - > comm.json   from a pipe\n"
         "  memtrace extract MemTrace-pipe-0 MemTrace-host.mtc > comm.json   kernels and the host code around "
         "them\n"
-        "  jq '.KCV' comm.json                                   loads and stores per kernel and superstep\n"
+        "  jq '.KCV' comm.json                                   loads and stores per kernel and launch\n"
         "\n"
         "TRACE is a file, a FIFO, or - for standard input. TRACE.meta, the companion that the traced program "
         "wrote, is\n"
@@ -688,10 +689,9 @@ static const struct mt_command command = {
 #define MT_ANALYSIS(NAME, name, cost, every, what) what
 #include "analysis/locality/locality.def"
 #undef MT_ANALYSIS
-        "  placement     bytes that would cross if the CTAs ran on several devices\n"
-        "  shared        bank conflicts and hazards of shared memory, and what goes to local memory (JSON "
-        "and text\n"
-        "                alone; of programs built with --mt-spaces=global,shared,local)\n",
+        "  placement     bytes that would cross between devices if the CTAs ran on several\n"
+        "  shared        bank conflicts and hazards of shared memory, and bytes of local memory (only JSON "
+        "and text,\n                for programs built with --mt-spaces=global,shared,local)\n",
     .after = "Under mpirun or srun the ranks share the work: raw traces and compact ones with an index are "
              "read by parts,\n"
              "damaged ones and host traces by every rank (docs/mpi.md).\n"
@@ -1123,7 +1123,7 @@ static int extract_run(struct mt_extract *x)
     if (!x->p.why && mt_locality_run_finish(&x->p.more, x->p.comm) != 0)
         x->p.why = "no memory for the further analyses";
     if (!x->p.why && x->judges && mt_check_events(&x->findings, x->p.source) != 0)
-        x->p.why = "no memory for what becomes of the bytes";
+        x->p.why = "no memory to follow the bytes";
     mt_findings_finish(&x->findings);
     if (x->p.why)
         return mt_cli_fail("%s", x->p.why);
@@ -1241,8 +1241,7 @@ static void extract_rows(struct mt_extract *x)
         mt_feed_add(&x->p.feed, &extract_places, x, NULL);
     x->bytes.findings = &x->findings;
     if (x->judges)
-        mt_feed_add(&x->p.feed, &mt_check_memory_analysis, &x->bytes,
-                    "no memory for what becomes of the bytes");
+        mt_feed_add(&x->p.feed, &mt_check_memory_analysis, &x->bytes, "no memory to follow the bytes");
 }
 
 /* Opens the inputs and begins the analysis. Returns the exit code. */

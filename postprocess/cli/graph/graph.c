@@ -13,21 +13,20 @@
 static const struct mt_command command = {
     .of = MT_OF_GRAPH,
     .before = "Usage: memtrace graph [OPTION]... TRACE...\n"
-              "Draws how a program walks through its buffers: which strides, in which order.\n"
+              "Draws the strides with which a program walks through its buffers, and their order.\n"
               "\n"
               "  memtrace graph /tmp/MemTrace-pipe-0 | dot -Tsvg > graph.svg   kernels\n"
               "  memtrace graph run-2 | dot -Tsvg > graph.svg                  a folder: all of the newest "
               "run in it\n"
               "  memtrace graph --kernels '^matmul' --min-count 1000 /tmp/MemTrace-pipe-0 > matmul.dot\n"
               "  memtrace host mat -- ./app && memtrace graph mat_trace.mtc > app.dot   host code\n"
-              "  mkfifo p; memtrace host mat -o p -- ./app & memtrace graph p > app.dot   the same as it "
-              "runs, nothing is stored\n"
+              "  mkfifo p; memtrace host mat -o p -- ./app & memtrace graph p > app.dot   the same while it "
+              "runs, without storing a trace\n"
               "  memtrace graph --node buffer,stride,type,site mat_trace.mtc   a node per source line\n"
               "  memtrace graph --format json --node stride,type -o graph.json /tmp/MemTrace-pipe-?\n"
               "\n"
               "TRACE is a trace of kernels, raw or compact (several: all streams of a program), or one host "
-              "trace: a container\n"
-              "(.mtc) or a MAT text trace.\n"
+              "trace: a compact\n(.mtc) or a MAT text trace.\n"
               "\n"
               "A node is (buffer, stride, type). stride = address - previous address in the same buffer of "
               "the same thread (raw\n"
@@ -147,9 +146,10 @@ static int graph_shorten(struct options *x, struct mt_stride_graph *g, struct mt
     if (!x->chosen && graph_top(x, g, DRAWN) != 0)
         return mt_cli_fail("no memory for the graph");
     if (g->nnodes < all)
-        mt_cli_say("note: drawn are the %zu of %zu kinds of access that are counted most; --top=0 draws all, "
-                   "--top=N draws N",
-                   g->nnodes, all);
+        mt_cli_say(
+            "note: %zu of %zu kinds of access are drawn, the most frequent ones; --top=0 draws all, --top=N "
+            "draws N",
+            g->nnodes, all);
     words->left_out = x->left_out;
     return 0;
 }
@@ -192,8 +192,7 @@ static void graph_warn(const struct options *x, const struct mt_stride_graph *g)
 {
     if (g->nnodes > DRAWABLE && x->chosen && (x->format == DOT || x->svg))
         mt_cli_note("note: %zu nodes are more than dot can lay out in reasonable time (some %d): --top=N "
-                    "keeps those that "
-                    "are counted most, --min-count=N drops those counted less",
+                    "keeps the most frequent ones, --min-count=N drops rarer ones",
                     g->nnodes, DRAWABLE);
 }
 

@@ -79,7 +79,7 @@ static const char *const engines[] = {"auto", "llvm", "dynamorio", "qemu", "pin"
      .kind = letter,                                                                                         \
      .before =                                                                                               \
          "Usage: memtrace host [--engine=ENGINE] " word " [OPTION]... [--] PROGRAM [ARGUMENT]...\n" text,    \
-     .after = "examples:\n" examples "\nmemtrace host --help has what is the same for all kinds. Manual: "   \
+     .after = "examples:\n" examples "\nmemtrace host --help lists options of all kinds. Manual: "           \
               "docs/man/memtrace-host.md\n",                                                                 \
      .stops = 1}
 static const struct mt_command commands[] = {
@@ -89,11 +89,11 @@ static const struct mt_command commands[] = {
             "Usage: memtrace host [OPTION]... [mat|insn|atomic [OPTION]...] [--] PROGRAM [ARGUMENT]...\n"
             "Runs PROGRAM and writes its memory accesses to a trace. The program needs no change.\n"
             "\n"
-            "  memtrace host ./app               into memory_trace.mtc, without what the loader and the C "
-            "library do for\n"
-            "                                    themselves: then  memtrace report memory_trace.mtc -o "
+            "  memtrace host ./app               into memory_trace.mtc, without accesses of the loader and "
+            "the C library\n                                    to their own data: then  memtrace report "
+            "memory_trace.mtc -o "
             "report.html\n"
-            "  memtrace host mat -- ls -l        which buffers, in which strides: then  memtrace graph "
+            "  memtrace host mat -- ls -l        buffers and strides: then  memtrace graph "
             "mat_trace.mtc\n"
             "  memtrace host insn -- /bin/true   each instruction, its registers and operands: less "
             "insn_trace.out\n"
@@ -113,7 +113,7 @@ static const struct mt_command commands[] = {
     OF_KIND(
         'M', "mat",
         "Allocations (malloc family, new, mmap, brk) and the accesses to them, each thread in its order.\n"
-        "memtrace graph draws from it which buffer is walked in which strides.\n",
+        "memtrace graph draws the strides in which buffers are walked.\n",
         "  memtrace host mat -- ./app && memtrace graph mat_trace.mtc | dot -Tsvg > graph.svg\n"
         "  memtrace host mat --threshold=4096 --routine=solve -- ./app     large buffers, inside solve() and "
         "what it "
@@ -146,7 +146,8 @@ static const struct mt_command commands[] = {
         "of "
         "these "
         "functions\n"
-        "  memtrace host atomic -t 1 -- ./app                      without the locks: see what goes wrong\n"),
+        "  memtrace host atomic -t 1 -- ./app                      without the locks: the order may be "
+        "wrong\n"),
 };
 
 /* ---- The command for qemu-user with the plugin memtrace/mt-host-qemu.so; host/qemu/plugin.c defines its
@@ -350,7 +351,7 @@ static int dynamorio_command(const struct request *r, const struct program *p, s
     char client[PATH_MAX], *words, *rest;
     const char *why;
     if (dynamorio_find(c->path, client, &why) != 0)
-        return mt_cli_fail("DynamoRIO is not there: %s. Without it: --engine=qemu", why);
+        return mt_cli_fail("DynamoRIO was not found: %s. Without it: --engine=qemu", why);
     if (!(words = dynamorio_words(r))) {
         return mt_cli_fail("no memory");
     }
@@ -423,7 +424,7 @@ static int pin_command(const struct request *r, const struct program *p, struct 
     char tool[PATH_MAX];
     const char *why;
     if (pin_find(c->path, &why) != 0)
-        return mt_cli_fail("Pin is not there: %s. Without it: --engine=qemu", why);
+        return mt_cli_fail("Pin was not found: %s. Without it: --engine=qemu", why);
     int code = pin_tool(tool);
     if (code != 0)
         return code;
@@ -893,7 +894,7 @@ static void trace_contents(const char *path, char *text, size_t size)
         snprintf(left + strlen(left), sizeof left - strlen(left), "; %s child process%s not traced",
                  mt_number_count(c->children).text, c->children == 1 ? "" : "es");
     if (!c || !c->has_end)
-        snprintf(text, size, ", cut off: the program ended without ending it; what is whole can be read");
+        snprintf(text, size, ", cut off: the program ended without closing it; complete records can be read");
     else if (c->complete)
         snprintf(text, size, ", %s accesses, complete%s", mt_number_count(c->records_written).text, left);
     else

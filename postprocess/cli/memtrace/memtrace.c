@@ -19,12 +19,12 @@ static const struct command {
 #define COMMANDS (sizeof commands / sizeof *commands)
 
 static const char first_help[] =
-    "memtrace: who wrote what, who read it, how far the bytes went and with which strides\n"
+    "memtrace: which CTA wrote and read each byte, with which strides, on which source line\n"
     "\n"
     "Three things to begin with:\n"
-    "  memtrace run ./app             trace a CUDA program, or python script.py, as it is\n"
+    "  memtrace run ./app             trace a CUDA program, or python script.py, unchanged\n"
     "  memtrace cc app.cu -o app      or compile it so that ./app traces itself\n"
-    "  memtrace report /tmp -o a.html then look at what was traced last\n"
+    "  memtrace report /tmp -o a.html then look at the newest trace\n"
     "\n"
     "Commands (memtrace help COMMAND says more, man memtrace-COMMAND all):\n";
 
@@ -78,7 +78,7 @@ static int memtrace_unknown(const char *word)
     const char *near = mt_near_word(word, strlen(word), words);
     if (access(word, F_OK) == 0)
         return mt_cli_usage(
-            "'%s' is no command, but a file: memtrace report, extract and dump read traces, memtrace "
+            "'%s' is a file, not a command: memtrace report, extract and dump read traces, memtrace "
             "run runs programs",
             word);
     if (strcmp(word, "summary") == 0)

@@ -35,7 +35,7 @@ static const struct mt_command command = {
     .after =
         "Exit code: 0 fine, 1 failure, 2 wrong usage (also of SQL), 3 the trace is truncated, corrupt or "
         "incomplete, or\n"
-        "reading was interrupted (Ctrl-C): the answer is of what was whole.\n",
+        "reading was interrupted (Ctrl-C): the answer covers the part that was whole.\n",
 };
 
 struct query {
@@ -381,8 +381,7 @@ static int query_database(struct query *x, const char *path, int *complete)
         return MT_EXIT_INPUT;
     }
     if (!(x->sql.there >> MT_REL_meta & 1))
-        return mt_cli_refuse("%s: is a database that mt-extract has not made: there is no table meta in it",
-                             path);
+        return mt_cli_refuse("%s: is not a database of memtrace extract: it has no table meta", path);
     sqlite3_exec(x->sql.db, "SELECT value FROM meta WHERE key = 'complete'", query_said, complete, NULL);
     const int code = query_statement(x);
     return code ? code : query_there(x, path, NULL);
@@ -393,13 +392,11 @@ static int query_file(struct query *x, const char *path, enum mt_kind kind)
 {
     int complete = 1;
     if (mt_pipeline_asked(&x->p))
-        return mt_cli_usage(
-            "%s has its figures already: give filters and analyses to memtrace extract, not along with it",
-            path);
+        return mt_cli_usage("%s is already analysed: give filters and analyses to memtrace extract", path);
     mt_output_spare(path);
     int code = kind == MT_KIND_COMM ? query_comm(x, path, &complete) : query_database(x, path, &complete);
     if (code == 0 && !complete)
-        mt_cli_say("%s: is of a trace that was not complete", path);
+        mt_cli_say("%s: is of an incomplete trace", path);
     if (code == 0)
         code = mt_output_open(&x->p.out, x->output);
     if (code == 0)

@@ -364,9 +364,8 @@ static const struct mt_command command = {
         "Usage: memtrace report [OPTION]... TRACE...\n"
         "       memtrace report [OPTION]... --from comm.json\n"
         "       memtrace report [OPTION]... BEFORE... -- AFTER...\n"
-        "Makes one HTML page of memory traces: what ran when, who sent how many bytes to whom, how buffers "
-        "are walked\n"
-        "through. The page needs no network and no other file. A loaded byte is communication if "
+        "Makes one HTML page of memory traces: timeline, bytes sent between CTAs, access patterns of "
+        "buffers, findings.\nThe page needs no network and no other file. A loaded byte is communication if "
         "its\n"
         "last writer is another CTA of the same launch or any CTA of an earlier launch.\n"
         "\n"
@@ -379,10 +378,9 @@ static const struct mt_command command = {
         "  memtrace report before -- after -o report.html        two runs side by side, by kernel, line and "
         "buffer\n"
         "\n"
-        "TRACE is as in memtrace extract. Companions (TRACE.meta) that a pattern also names are not inputs "
-        "of their own.\n",
-    .after =
-        "Exit code: as memtrace extract. The page of an incomplete trace says so, and what is missing.\n",
+        "TRACE is as in memtrace extract. Companion files (TRACE.meta) that match a pattern, too, are not "
+        "inputs of their own.\n",
+    .after = "Exit code: as memtrace extract. The page of an incomplete trace says what is missing.\n",
 };
 
 struct make {
@@ -443,11 +441,10 @@ static int report_parse(struct make *m, int argc, char **argv)
 {
     int rc = mt_cli_options(&command, argc, argv, report_option, m);
     if (rc == 0 && m->from && optind < argc)
-        rc = mt_cli_usage("--from takes the place of traces: '%s' is one too many", argv[optind]);
+        rc = mt_cli_usage("--from replaces traces: '%s' is one too many", argv[optind]);
     if (rc == 0 && m->from && (m->quick || mt_pipeline_asked(&m->p)))
-        rc = mt_cli_usage(
-            "a comm.json has its figures already: give filters and analyses to memtrace extract, not along "
-            "with --from");
+        rc = mt_cli_usage("a comm.json is already analysed: give filters and analyses to memtrace extract, "
+                          "not to memtrace report --from");
     return rc;
 }
 
@@ -676,7 +673,7 @@ static int report_two(struct make *m, int argc, char **argv, int middle)
     if (m->from || m->quick || m->p.inputs.ncompanions)
         return mt_cli_usage("--from, --quick and --companion do not go with two runs");
     if (!t.words.npaths[1])
-        return mt_cli_usage("two runs are compared: there is none behind --");
+        return mt_cli_usage("two runs are compared: there is none after --");
     if (!m->output && isatty(STDOUT_FILENO))
         return mt_cli_usage("a page is not written to a terminal: give -o FILE");
     return report_versus(m, &t);

@@ -180,7 +180,7 @@ static int engine_check(const struct engine *e)
     if (e->gpu && !e->injects && e->asked)
         return mt_cli_refuse("nothing is traced on a GPU: %s", e->why);
     if (e->asked && !engine_sees_gpu())
-        mt_cli_say("no GPU is to be seen here (neither /dev/nvidiactl nor /dev/dxg): if there is none, the "
+        mt_cli_say("no GPU was found here (neither /dev/nvidiactl nor /dev/dxg): if there is none, the "
                    "program's calls of CUDA fail");
     if (e->gpu && !e->injects)
         mt_cli_say("kernels run on the CPU device, not on the GPU: %s", e->why);
@@ -205,7 +205,7 @@ static void engine_list(const struct engine *e)
     else
         printf("on a GPU: nothing would be traced: %s\n", e->why);
     if (e->asked && !engine_sees_gpu())
-        printf("here: a GPU is asked for, but none is to be seen (neither /dev/nvidiactl nor /dev/dxg)\n");
+        printf("here: a GPU is asked for, but none was found (neither /dev/nvidiactl nor /dev/dxg)\n");
     else
         engine_list_here(e);
 }
@@ -336,9 +336,8 @@ static int environment_takes_over(const char *program)
             return mt_cli_fail("there is no %s: build memtrace (./setup build) or install it whole", path);
         if (strpbrk(path, ":; $"))
             return mt_cli_fail(
-                "%s: a folder whose name has a blank, a colon, a semicolon or a $ cannot be named in "
-                "%s: move memtrace",
-                path, variable);
+                "%s: folder names with a blank, colon, semicolon or $ do not work in %s: move memtrace", path,
+                variable);
         if (was && environment_has(was, path, environment_parts[i].separators))
             continue;
         char *now = was && *was ? mt_words_text("%s:%s", path, was) : mt_words_text("%s", path);
@@ -426,10 +425,9 @@ static int list_file(const char *tool, const char *path)
 {
     struct mt_binary o;
     if (list_is_stood_in_for(path)) {
-        printf(
-            "%s: on the CPU device memtrace does what it does, and its calls are launches of the trace; on a "
-            "GPU its own kernels are traced\n",
-            path);
+        printf("%s: on the CPU device memtrace computes its results, and its calls are launches of the "
+               "trace; on a GPU its own kernels are traced\n",
+               path);
         return 1;
     }
     int code = 0, why = mt_binary_open(&o, path);
@@ -546,7 +544,7 @@ static int program_check_cudart(struct program *p, const char *path, const struc
         p->what = "its shared CUDA runtime is replaced";
         return 0;
     default:
-        p->what = "it has no CUDA runtime itself; its libraries are looked at as they are loaded";
+        p->what = "it has no CUDA runtime itself; its libraries are examined as they are loaded";
         return 0;
     }
 }
@@ -578,7 +576,7 @@ static int program_check_object(struct program *p, const char *path, const struc
             "without -static",
             path);
     if (!*linker && o->soname) {
-        p->what = "it is a dynamic linker: the program that it runs is looked at as it is loaded";
+        p->what = "it is a dynamic linker: the program that it runs is examined as it is loaded";
         return 0;
     }
     if (!*linker) {
@@ -618,9 +616,9 @@ static int program_look(struct program *p, const char *path, int depth)
     int fd = open(path, O_RDONLY | O_CLOEXEC), code = 0;
     ssize_t n = fd < 0 ? -1 : pread(fd, head, HEAD, 0);
     if (fd < 0 || n < 0 || fstat(fd, &st) != 0) {
-        mt_cli_say("%s cannot be read, and is not looked at: %s", path, strerror(errno));
+        mt_cli_say("%s cannot be read, so its device code is not known: %s", path, strerror(errno));
     } else if ((interpreter = program_interpreter(head)) != NULL) {
-        p->what = "it is a script: what runs it is looked at as it loads libraries";
+        p->what = "it is a script: its interpreter is examined as it loads libraries";
         code = depth < NESTING ? program_look(p, interpreter, depth + 1) : 0;
     } else if ((code = program_check_rights(path, &st)) == 0) {
         int why = mt_binary_open(&o, path);
@@ -630,7 +628,7 @@ static int program_look(struct program *p, const char *path, int depth)
         } else if (why == ENOEXEC) {
             code = program_check_other(path, head, (size_t)n);
         } else {
-            mt_cli_say("%s cannot be read, and is not looked at: %s", path, strerror(why));
+            mt_cli_say("%s cannot be read, so its device code is not known: %s", path, strerror(why));
         }
     }
     if (fd >= 0)
@@ -654,23 +652,22 @@ static int program_find(struct program *p, const char *name, const struct engine
 
 static const struct mt_command command = {
     .of = MT_OF_RUN,
-    .before = "Usage: memtrace run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-              "Runs a CUDA program as it is, built by nvcc or another compiler, and traces its kernels: on a "
-              "GPU all\n"
-              "machine code, with NVIDIA's libsanitizer-public.so; without a GPU on the CPU device.\n"
-              "\n"
-              "  nvcc -O3 -arch=sm_90 -lineinfo app.cu -o app     or whatever the Makefile does\n"
-              "  memtrace run ./app                               writes MemTrace-pipe-N.mtc to /tmp\n"
-              "  memtrace report /tmp -o report.html              a page about it\n"
-              "\n"
-              "  memtrace run -o run-1 ./app                      traces in a folder of their own\n"
-              "  memtrace run python3 train.py                    what a script loads is traced, too\n"
-              "  mpirun -n 4 memtrace run ./app                   each rank\n"
-              "  memtrace run --list ./app                        which device code is there, and what can "
-              "be traced\n",
-    .after = "All else is set by MEMTRACE_... variables; memtrace env lists them. Exit status: the "
-             "program's; 2: wrong\n"
-             "command line, or PROGRAM cannot be traced, which is said; 1: it could not be started.\n",
+    .before =
+        "Usage: memtrace run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+        "Runs a CUDA program as it is, built by nvcc or another compiler, and traces its kernels: on a "
+        "GPU all\n"
+        "machine code, with NVIDIA's libsanitizer-public.so; without a GPU on the CPU device.\n"
+        "\n"
+        "  nvcc -O3 -arch=sm_90 -lineinfo app.cu -o app     or whatever the Makefile does\n"
+        "  memtrace run ./app                               writes MemTrace-pipe-N.mtc to /tmp\n"
+        "  memtrace report /tmp -o report.html              a page about it\n"
+        "\n"
+        "  memtrace run -o run-1 ./app                      traces in a folder of their own\n"
+        "  memtrace run python3 train.py                    what a script loads is traced, too\n"
+        "  mpirun -n 4 memtrace run ./app                   each rank\n"
+        "  memtrace run --list ./app                        device code in it, and what can be traced\n",
+    .after = "MEMTRACE_... variables set the rest; memtrace env lists them. Exit status: the program's; 2: "
+             "wrong\ncommand line, or PROGRAM cannot be traced; 1: it could not be started.\n",
     .stops = 1,
 };
 
