@@ -20,7 +20,7 @@ static const struct mt_command command = {
               "run in it\n"
               "  memtrace graph --kernels '^matmul' --min-count 1000 /tmp/MemTrace-pipe-0 > matmul.dot\n"
               "  memtrace host mat -- ./app && memtrace graph mat_trace.mtc > app.dot   host code\n"
-              "  mkfifo p; memtrace host mat -o p -- ./app & memtrace graph p > app.dot   the same while it "
+              "  mkfifo p; memtrace host mat -o p -- ./app & memtrace graph p > app.dot   while it "
               "runs, without storing a trace\n"
               "  memtrace graph --node buffer,stride,type,site mat_trace.mtc   a node per source line\n"
               "  memtrace graph --format json --node stride,type -o graph.json /tmp/MemTrace-pipe-?\n"
