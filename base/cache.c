@@ -1,7 +1,7 @@
 /* A cache folder of the user's, for results that took time to compute. */
 #include "cache.h"
-#include "environment.h"
-#include "fd.h"
+#include "options.h"
+#include "file.h"
 #include "held.h"
 #include "trust.h"
 #include <dirent.h>

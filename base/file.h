@@ -5,9 +5,52 @@
  * number. */
 #ifndef MT_COMMON_FILE_H
 #define MT_COMMON_FILE_H
-#include "fd.h"
+
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+/* File descriptors of memtrace within the traced program. Numbers 0 to 2 are avoided, since a program that
+ * starts without stdin, stdout or stderr opens them later. A program that closes every descriptor also closes
+ * ours and may reuse the number for a file of its own, which must not receive our data. */
+
+/* Moves `fd` to a number of 3 or more, close-on-exec; closes the old number if it changes. Returns the new
+ * number, or -1 with errno (EMFILE); a negative `fd` returns -1 and leaves errno. */
+int mt_fd_up(int fd);
+
+struct mt_fd {
+    int fd; /* -1: closed */
+    dev_t dev;
+    ino_t ino;
+};
+#define MT_FD_NONE {.fd = -1}
+/* Takes over a descriptor that was just opened, by mt_fd_up. Returns 0, or -1 with errno and the descriptor
+ * closed. */
+int mt_fd_take(struct mt_fd *d, int fd);
+/* Returns 1 while the number still refers to that file. */
+int mt_fd_is(const struct mt_fd *d);
+/* Closes the descriptor if it is still ours. */
+void mt_fd_close(struct mt_fd *d);
+
+/* Output files of option -o: which files are allowed, and how they are opened. Used by every program that
+ * writes one. */
+
+/* Returns 1 if writing to `output` would change `input`: the paths name the same file (links are followed), a
+ * trace and its companion, or a folder and a trace in it. Devices and pipes never count. */
+int mt_output_is_input(const char *output, const char *input);
+/* Opens `path` for writing without truncating it. Returns a descriptor (close-on-exec), or -1 with *why set
+ * to a static string. Symbolic links of other users are refused, since in a shared folder they could lead to
+ * the user's own files; root's links, such as /dev/stdout, are followed. */
+int mt_create(const char *path, const char **why);
+
+/* ---- Programs by name, found as a shell finds them ---- */
+
+/* Returns 0 if the file can be run, or an errno value. */
+int mt_files_runs(const char *path);
+/* Finds the full path of a program: `name` itself if it contains a slash, else in PATH. Returns 0 or an errno
+ * value. */
+int mt_files_executable(const char *name, char path[PATH_MAX]);
 
 struct mt_file {
     struct mt_fd at; /* fd -1: closed */
@@ -41,4 +84,5 @@ void mt_file_close(struct mt_file *file);
 void mt_fork_counts(void);
 /* Returns 1 in a process that was forked after mt_fork_counts: it must not write or lock anything. */
 int mt_forked(void);
+
 #endif

@@ -1,6 +1,7 @@
 /* Builds a JSON object as one line of text in a growing buffer. */
 #include "json.h"
 #include "text.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +49,7 @@ static size_t json_plain(const unsigned char *s)
     return n;
 }
 
-static void put_string(struct mt_jsonl *j, const char *text)
+static void json_string(struct mt_jsonl *j, const char *text)
 {
     json_put(j, "\"", 1);
     for (const unsigned char *s = (const unsigned char *)(text ? text : ""); *s;) {
@@ -90,16 +91,16 @@ void mt_jsonl_begin(struct mt_jsonl *j, const char *ev)
     j->n = 0;
     j->failed = 0;
     json_put(j, "{\"ev\":", 6);
-    put_string(j, ev);
+    json_string(j, ev);
 }
 
-void mt_jsonl_u64(struct mt_jsonl *j, const char *key, uint64_t value)
+static void jsonl_u64(struct mt_jsonl *j, const char *key, uint64_t value)
 {
     put_key(j, key);
     put_number(j, "", value, 10, "");
 }
 
-void mt_jsonl_i64(struct mt_jsonl *j, const char *key, int64_t value)
+static void jsonl_i64(struct mt_jsonl *j, const char *key, int64_t value)
 {
     put_key(j, key);
     if (value < 0)
@@ -107,13 +108,14 @@ void mt_jsonl_i64(struct mt_jsonl *j, const char *key, int64_t value)
     put_number(j, "", value < 0 ? -(uint64_t)value : (uint64_t)value, 10, "");
 }
 
-void mt_jsonl_bool(struct mt_jsonl *j, const char *key, int value)
+static void jsonl_bool(struct mt_jsonl *j, const char *key, int value)
 {
     put_key(j, key);
     json_put(j, value ? "true" : "false", value ? 4 : 5);
 }
 
-void mt_jsonl_address(struct mt_jsonl *j, const char *key, uint64_t value)
+/* "0x…" */
+static void jsonl_address(struct mt_jsonl *j, const char *key, uint64_t value)
 {
     put_key(j, key);
     put_number(j, "\"0x", value, 16, "\"");
@@ -122,21 +124,23 @@ void mt_jsonl_address(struct mt_jsonl *j, const char *key, uint64_t value)
 void mt_jsonl_string(struct mt_jsonl *j, const char *key, const char *value)
 {
     put_key(j, key);
-    put_string(j, value);
+    json_string(j, value);
 }
 
-void mt_jsonl_strings(struct mt_jsonl *j, const char *key, const char *const *v, size_t n)
+/* ["v0",…] */
+static void jsonl_strings(struct mt_jsonl *j, const char *key, const char *const *v, size_t n)
 {
     put_key(j, key);
     json_put(j, "[", 1);
     for (size_t i = 0; i < n; i++) {
         json_put(j, ",", i > 0);
-        put_string(j, v[i]);
+        json_string(j, v[i]);
     }
     json_put(j, "]", 1);
 }
 
-void mt_jsonl_u32x3(struct mt_jsonl *j, const char *key, const uint32_t v[3])
+/* [x,y,z] */
+static void jsonl_u32x3(struct mt_jsonl *j, const char *key, const uint32_t v[3])
 {
     char text[48];
     put_key(j, key);
@@ -144,7 +148,8 @@ void mt_jsonl_u32x3(struct mt_jsonl *j, const char *key, const uint32_t v[3])
              (size_t)snprintf(text, sizeof text, "[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "]", v[0], v[1], v[2]));
 }
 
-void mt_jsonl_u64s(struct mt_jsonl *j, const char *key, const uint64_t *v, size_t n)
+/* [v0,v1,…] */
+static void jsonl_u64s(struct mt_jsonl *j, const char *key, const uint64_t *v, size_t n)
 {
     char text[32];
     put_key(j, key);
@@ -153,7 +158,7 @@ void mt_jsonl_u64s(struct mt_jsonl *j, const char *key, const uint64_t *v, size_
     json_put(j, n ? "]" : "[]", n ? 1 : 2);
 }
 
-void mt_jsonl_end(struct mt_jsonl *j)
+static void jsonl_end(struct mt_jsonl *j)
 {
     json_put(j, "}\n", 2);
 }
@@ -162,4 +167,34 @@ void mt_jsonl_free(struct mt_jsonl *j)
 {
     free(j->text);
     *j = (struct mt_jsonl){0};
+}
+
+/* ---- Writes JSON lines of companions and meta chunks, from memtrace/events.def ---- */
+
+#define put_u64 jsonl_u64
+#define put_id jsonl_u64
+#define put_i64 jsonl_i64
+#define put_int jsonl_i64
+#define put_stream jsonl_i64
+#define put_device jsonl_i64
+#define put_bool jsonl_bool
+#define put_address jsonl_address
+#define put_string mt_jsonl_string
+#define put_u32x3 jsonl_u32x3
+#define put_u64s jsonl_u64s
+#define put_strings(j, key, value) jsonl_strings(j, key, (value).list, (value).n)
+
+void mt_line_put(struct mt_jsonl *j, enum mt_line_kind kind, const void *line)
+{
+    /* clang-format off */
+    switch (kind) {
+#define MT_EV_ONLY(ev, words) case MT_LINE_##ev: { const struct mt_##ev##_line *l = line; mt_jsonl_begin(j, #ev);
+#define MT_EV_KEY(type, key, when, absent, words) if (when) put_##type(j, #key, l->key);
+#define MT_EV_AGAIN(type, key, when) if (when) put_##type(j, #key, l->key);
+#define MT_EV_WRITES(type, key, when, words, ...) if (when) put_##type(j, #key, __VA_ARGS__);
+#define MT_EV_END(words) break; }
+#include "memtrace/events.def"
+    }
+    /* clang-format on */
+    jsonl_end(j);
 }

@@ -2,8 +2,18 @@
  * them before it first uses CUDA. The table is options.def. */
 #ifndef MT_COMMON_OPTIONS_H
 #define MT_COMMON_OPTIONS_H
+
 #include <stddef.h>
 #include <stdint.h>
+
+/* Environment of this process. The program may clear or overwrite it before it first uses CUDA, so a copy is
+ * kept. */
+
+/* Works as secure_getenv. For a variable that the program has removed or emptied, returns the initial value,
+ * valid for the life of the process. */
+const char *mt_environment_get(const char *name);
+/* Returns the initial environment: "NAME=value" strings, NULL-terminated. */
+char *const *mt_environment(void);
 
 enum mt_option_format { MT_FORMAT_RAW, MT_FORMAT_COMPACT };
 enum mt_option_check { MT_CHECK_OFF, MT_CHECK_ON, MT_CHECK_STOP };
@@ -25,4 +35,5 @@ const struct mt_options *mt_options(void);
 /* Parses the settings. `get` replaces getenv; `complain` is called with one sentence per bad value. */
 void mt_options_parse(struct mt_options *o, const char *(*get)(const char *name, void *ctx),
                       void (*complain)(const char *line, void *ctx), void *ctx);
+
 #endif

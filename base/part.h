@@ -1,8 +1,8 @@
-/* Folder of this program, and memtrace's own files relative to it. files.h finds programs by name. */
+/* Folder of this program, and memtrace's own files relative to it. file.h finds programs by name. */
 #ifndef MT_TOOLS_FILES_H
 #define MT_TOOLS_FILES_H
 #include <limits.h>
-#include "files.h"
+#include "file.h"
 
 /* Writes the path of this program without its last `up` components: 0 for the program, 1 for its folder.
  * Returns 0, or -1 with errno and "". */

@@ -1,11 +1,138 @@
 /* Removes what compilers add to names: hashes and numbers that depend on options, folders or files. */
 #include "source_name.h"
-#include "python_name.h"
+
 #include <ctype.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* ---- Translates the names that Numba gives its kernels to Python's ---- */
+
+/* Finds the ABI tags, in which Numba encodes a function's number and flags: k[abi:v1][abi:cw51c...]. */
+static const char *python_name_tags(const char *text)
+{
+    for (const char *at = text; (at = strstr(at, "[abi:v")) != NULL; at++) {
+        const char *digit = at + 6;
+        while (isdigit((unsigned char)*digit))
+            digit++;
+        if (digit > at + 6 && strncmp(digit, "][abi:c", 7) == 0)
+            return at;
+    }
+    return NULL;
+}
+
+/* Replaces `from` by `to` if the text just written ends with `from`. */
+static char *python_name_replace(char *begin, char *end, const char *from, const char *to)
+{
+    size_t n = strlen(from);
+    if ((size_t)(end - begin) < n || memcmp(end - n, from, n) != 0)
+        return end;
+    return stpcpy(end - n, to);
+}
+
+int mt_python_name(char *text)
+{
+    static const char *const outer[] = {"cudapy::", "__main__::"};
+    const char *tags = python_name_tags(text), *in = text;
+    char *out = text;
+    if (!tags)
+        return 0;
+    for (size_t i = 0; i < sizeof outer / sizeof *outer; i++)
+        if (strncmp(in, outer[i], strlen(outer[i])) == 0)
+            in += strlen(outer[i]);
+    while (in < tags) { /* the output is never longer than the input */
+        *out++ = *in++;
+        out = python_name_replace(text, out, "::", ".");
+        out = python_name_replace(text, out, "_3clocals_3e", "<locals>");
+        out = python_name_replace(text, out, "_3clambda_3e", "<lambda>");
+    }
+    while (strncmp(in, "[abi:", 5) == 0 && strchr(in, ']'))
+        in = strchr(in, ']') + 1;
+    memmove(out, in, strlen(in) + 1);
+    return 1;
+}
+
+/* ---- Source file names, as traces and debug information have them ---- */
+
+int mt_is_toolchain_file(const char *path)
+{
+    static char last[PATH_MAX];
+    static int answer;
+    static const char include[] = "/usr/include/";
+    char probe[PATH_MAX + 32];
+    /* CUDA's headers may be in another place, or missing, on the machine that runs the code */
+    if (strstr(path, "/lib/clang/") || strstr(path, "/targets/x86_64-linux/include/"))
+        return 1;
+    /* glibc's inline functions, which wrap its calls */
+    if (!strncmp(path, include, sizeof include - 1) && strstr(path, "/bits/") && !strstr(path, "/c++/"))
+        return 1;
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 0;
+    if (!n || n >= sizeof last)
+        return 0;
+    if (strlen(last) == n && !memcmp(last, path, n))
+        return answer;
+    memcpy(last, path, n);
+    last[n] = 0;
+    answer = 0;
+    /* a parent folder that contains cuda_runtime.h is a CUDA include folder */
+    for (int level = 0; level < 8 && n && !answer; level++) {
+        snprintf(probe, sizeof probe, "%.*s/cuda_runtime.h", (int)n, path);
+        answer = !access(probe, F_OK);
+        while (n && path[n - 1] != '/')
+            n--;
+        while (n && path[n - 1] == '/')
+            n--;
+    }
+    return answer;
+}
+
+/* Removes the last component, unless it is a leading "..". Returns the new length. */
+static size_t source_file_up(char *out, size_t n)
+{
+    size_t at = n;
+    while (at && out[at - 1] != '/')
+        at--;
+    if (n - at == 2 && !memcmp(out + at, "..", 2))
+        return n;
+    return at > 1 || *out != '/' ? (at ? at - 1 : 0) : 1;
+}
+
+/* Appends a component to a path of n bytes. Returns the new length. */
+static size_t source_file_add(char *out, size_t bytes, size_t n, const char *name, size_t length)
+{
+    int up = length == 2 && !memcmp(name, "..", 2);
+    size_t less = up && n ? source_file_up(out, n) : n;
+    if (length == 0 || (length == 1 && *name == '.') || less < n || (up && n == 1 && *out == '/'))
+        return less;
+    if (n && out[n - 1] != '/' && n + 1 < bytes)
+        out[n++] = '/';
+    if (length > bytes - 1 - n)
+        length = bytes - 1 - n;
+    memcpy(out + n, name, length);
+    return n + length;
+}
+
+void mt_source_full(char *out, size_t bytes, const char *folder, const char *file)
+{
+    const char *parts[] = {*file == '/' ? "" : folder, file};
+    size_t n = 0;
+    if (bytes > 1 && (*parts[0] == '/' || *file == '/'))
+        out[n++] = '/';
+    for (unsigned i = 0; i < 2; i++)
+        for (const char *at = parts[i]; *at;) {
+            size_t length = strcspn(at, "/");
+            n = source_file_add(out, bytes, n, at, length);
+            at += length + (at[length] == '/');
+        }
+    out[n] = 0;
+}
 
 #define HASH_DIGITS 8       /* shorter numbers may come from the source */
 #define LONGEST (32u << 10) /* longer names are hostile and left alone */
@@ -234,4 +361,155 @@ void mt_source_function(char *text)
     text[n] = 0;
     begin = source_name_back(text, source_name_operator(text, n), 0);
     memmove(text, text + begin, n - begin + 1);
+}
+
+typedef char *demangler(const char *, char *, size_t *, int *);
+static demangler *_Atomic found;
+
+void mt_demangle_prepare(void)
+{
+    if (found)
+        return;
+    demangler *f = (demangler *)dlsym(RTLD_DEFAULT, "__cxa_demangle");
+    if (!f) { /* a Python module may have loaded the library; RTLD_NOLOAD without dlclose keeps it loaded */
+        void *own = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+        f = own ? (demangler *)dlsym(own, "__cxa_demangle") : NULL;
+    }
+    found = f;
+}
+
+char *mt_demangle(const char *name)
+{
+    int status;
+    char *symbol = name ? mt_source_symbol(name) : NULL, *text = NULL;
+    if (symbol && !strncmp(symbol, "_Z", 2) && found)
+        text = found(symbol, NULL, NULL, &status);
+    if (text)
+        mt_source_text(text);
+    else if (symbol && strcmp(symbol, name) != 0)
+        return symbol;
+    free(symbol);
+    return text;
+}
+
+char *mt_demangle_name(const char *name)
+{
+    char *text = mt_demangle(name);
+    if (text)
+        mt_source_function(text);
+    return text ? text : strdup(name);
+}
+
+/* ---- Shortens long names of kernels and functions for messages ---- */
+
+#define DOTS "\xe2\x80\xa6"                           /* the character … */
+enum { KEPT = 24, DEEPEST = 3, HALF = MT_SHORT / 2 }; /* 24 bytes keep "(anonymous namespace)" */
+
+/* Returns the length of an operator's name at `at` whose signs are no brackets: "operator<<", "operator->".
+ */
+static size_t short_operator(const char *at)
+{
+    static const char word[] = "operator";
+    size_t n = sizeof word - 1;
+    return strncmp(at, word, n) == 0 ? n + strspn(at + n, "<>-=!") : 0;
+}
+
+/* Returns the end of the brackets that open at `at`, or NULL if they do not close. */
+static const char *short_close(const char *at)
+{
+    int depth = 0;
+    while (*at) {
+        size_t skip = short_operator(at);
+        if (skip) {
+            at += skip;
+            continue;
+        }
+        depth += strchr("<({[", *at) ? 1 : strchr(">)}]", *at) ? -1 : 0;
+        at++;
+        if (!depth)
+            return at;
+    }
+    return NULL;
+}
+
+/* A text shortened to its beginning and its end. */
+struct short_ends {
+    char head[HALF + 1], tail[HALF];
+    size_t n; /* bytes added so far */
+};
+
+static void short_put(struct short_ends *e, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++, e->n++)
+        if (e->n < HALF)
+            e->head[e->n] = text[i];
+        else
+            e->tail[(e->n - HALF) % HALF] = text[i];
+}
+
+static int short_is_inside(char c) /* Returns 1 for a continuation byte of UTF-8. */
+{
+    return (c & 0xc0) == 0x80;
+}
+
+static struct mt_short short_join(struct short_ends *e)
+{
+    struct mt_short s;
+    size_t head = e->n < HALF ? e->n : HALF, tail = e->n - head, cut = tail > HALF, at = 0, n = 0;
+    if (cut) {
+        at = tail % HALF;
+        tail = HALF;
+        while (head && short_is_inside(e->head[head - 1]))
+            head--;
+        head -= head && (e->head[head - 1] & 0x80);
+        for (; tail && short_is_inside(e->tail[at % HALF]); at++)
+            tail--;
+    }
+    memcpy(s.text, e->head, n = head);
+    if (cut) {
+        memcpy(s.text + n, DOTS, sizeof DOTS - 1);
+        n += sizeof DOTS - 1;
+    }
+    for (size_t i = 0; i < tail; i++)
+        s.text[n++] = e->tail[(at + i) % HALF];
+    s.text[n] = 0;
+    return s;
+}
+
+/* Empties brackets of more than KEPT bytes at nesting depth `depth`, and all parameter lists. */
+static struct short_ends short_emptied(const char *name, int depth)
+{
+    struct short_ends e = {.n = 0};
+    int closed = 1,
+        in = 0; /* closed: 0 once a bracket does not close, so that the time stays linear in the name */
+    for (const char *at = name; *at;) {
+        size_t n = short_operator(at);
+        int opens = closed && !n && strchr("<({[", *at);
+        const char *end = opens ? short_close(at) : NULL;
+        closed = closed && (!opens || end);
+        if (end && end - at > KEPT && (in >= depth || *at == '(')) {
+            short_put(&e, at, 1);
+            short_put(&e, DOTS, sizeof DOTS - 1);
+            short_put(&e, end - 1, 1);
+            at = end;
+            continue;
+        }
+        n = end && end - at <= KEPT ? (size_t)(end - at) : n ? n : 1;
+        in += n > 1 ? 0 : end ? 1 : in && strchr(">)}]", *at) ? -1 : 0;
+        short_put(&e, at, n);
+        at += n;
+    }
+    return e;
+}
+
+struct mt_short mt_short(const char *name)
+{
+    struct short_ends e = {.n = 0};
+    size_t size = strlen(name ? name : "");
+    if (size <= MT_SHORT)
+        short_put(&e, name, size);
+    else
+        for (int depth = DEEPEST; depth >= 0 && (depth == DEEPEST || e.n > MT_SHORT); depth--)
+            e = short_emptied(name, depth);
+    return short_join(&e);
 }

@@ -1,6 +1,6 @@
 /* Checks a path component by component: who owns each folder, and who can write to it. */
 #include "trust.h"
-#include "fd.h"
+#include "file.h"
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>

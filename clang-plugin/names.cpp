@@ -1,5 +1,5 @@
 /* Annotates host variables and members with their names, by which the pass names allocations
- * (llvm-pass/host/host_names.c). Clang's release builds keep no value names. */
+ * (llvm-pass/host/host.c). Clang's release builds keep no value names. */
 #include "plugin.h"
 
 /* Returns a type's shape for the pass: p pointer, r record or array, & reference, ? unknown until the

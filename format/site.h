@@ -9,7 +9,7 @@ struct mt_host_site {
     uint32_t line, column;
 };
 /* Name of a variable of the caller that may have received memory from a call
- * (llvm-pass/host/host_names.c). */
+ * (llvm-pass/host/host.c). */
 struct mt_host_name {
     const char *name, *rest; /* "s->col[]"; rest: the part after the first variable, ".col[]" */
     uint32_t bytes, record;  /* size and kind of the variable; record: enum mt_name_record */

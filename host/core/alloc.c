@@ -1,9 +1,469 @@
 /* Allocations: the two index trees, their lines in the compact trace, and the present meaning of an
  * address. */
-#include "atomic.h"
+#define _GNU_SOURCE
+
+#include "alloc.h"
+#include "platform.h"
 #include "state.h"
+#include "atomic.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+
+/* ---- The allocation index: two splay trees of ranges (see alloc.h) ---- */
+
+#define SLAB 262144u /* bytes of nodes allocated at once */
+
+/* Ensures at least `n` nodes in `spare`. */
+static int index_reserve(struct mt_index_tree *t, int n)
+{
+    for (struct mt_core_range *r = t->spare; r && n > 0; r = r->right)
+        n--;
+    if (n <= 0)
+        return 0;
+    struct mt_core_range *slab = mt_plat_map(SLAB);
+    if (!slab)
+        return -1;
+    for (uint64_t i = 0; i < SLAB / sizeof *slab; i++) {
+        slab[i].right = t->spare;
+        t->spare = &slab[i];
+    }
+    return 0;
+}
+
+static struct mt_core_range *index_take(struct mt_index_tree *t)
+{
+    struct mt_core_range *r = t->spare;
+    t->spare = r->right;
+    t->count++;
+    return r;
+}
+
+static void index_give(struct mt_index_tree *t, struct mt_core_range *r)
+{
+    r->right = t->spare;
+    t->spare = r;
+    t->count--;
+}
+
+/* Top-down splay: the last node on the path to `key` becomes the root. */
+static struct mt_core_range *index_splay(struct mt_core_range *root, uint64_t key)
+{
+    struct mt_core_range head = {.left = 0}, *less = &head, *more = &head, *n = root;
+    for (;;) {
+        if (key < n->base) {
+            if (n->left && key < n->left->base) {
+                struct mt_core_range *l = n->left;
+                n->left = l->right;
+                l->right = n;
+                n = l;
+            }
+            if (!n->left)
+                break;
+            more->left = n;
+            more = n;
+            n = n->left;
+        } else if (key > n->base) {
+            if (n->right && key > n->right->base) {
+                struct mt_core_range *r = n->right;
+                n->right = r->left;
+                r->left = n;
+                n = r;
+            }
+            if (!n->right)
+                break;
+            less->right = n;
+            less = n;
+            n = n->right;
+        } else {
+            break;
+        }
+    }
+    less->right = n->left;
+    more->left = n->right;
+    n->left = head.right;
+    n->right = head.left;
+    return n;
+}
+
+/* Makes the range with the greatest base <= key the root; NULL if there is none. */
+static struct mt_core_range *floor_of(struct mt_index_tree *t, uint64_t key)
+{
+    if (!t->root)
+        return 0;
+    struct mt_core_range *r = t->root = index_splay(t->root, key);
+    if (r->base <= key)
+        return r;
+    if (!r->left)
+        return 0;
+    struct mt_core_range *l =
+        index_splay(r->left, key); /* all are smaller: the greatest one, without right child */
+    r->left = 0;
+    l->right = r;
+    return t->root = l;
+}
+
+static uint64_t end_of(uint64_t base, uint64_t bytes)
+{
+    return base + bytes < base ? UINT64_MAX : base + bytes;
+}
+
+/* Returns the range that holds the address, or NULL. Valid until the next change. */
+static struct mt_core_range *index_find(struct mt_index_tree *t, uint64_t address)
+{
+    struct mt_core_range *r = t->root;
+    if (r && r->base <= address && address < r->end)
+        return r;
+    r = floor_of(t, address);
+    return r && address < r->end ? r : 0;
+}
+
+/* Narrows [*low, *high) to the gap around an address that is in no range. */
+static void index_gap(struct mt_index_tree *t, uint64_t address, uint64_t *low, uint64_t *high)
+{
+    struct mt_core_range *r = floor_of(t, address), *next = t->root;
+    if (r && r->end > *low)
+        *low = r->end;
+    for (next = r ? r->right : t->root; next; next = next->left) /* all bases there are > address */
+        if (next->base < *high)
+            *high = next->base;
+}
+
+/* Returns 1 if any piece of allocation `id` lies in [base, end). */
+static int index_has(struct mt_index_tree *t, uint64_t base, uint64_t end, uint64_t id)
+{
+    while (base < end) {
+        struct mt_core_range *r = floor_of(t, end - 1);
+        if (!r || r->end <= base)
+            return 0;
+        if (r->id == id)
+            return 1;
+        end = r->base;
+    }
+    return 0;
+}
+
+static void drop_root(struct mt_index_tree *t)
+{
+    struct mt_core_range *r = t->root;
+    if (!r->left) {
+        t->root = r->right;
+    } else {
+        t->root = index_splay(r->left, r->base);
+        t->root->right = r->right;
+    }
+    index_give(t, r);
+}
+
+/* Removes [base, end) from the root, which overlaps it. A spare node is available. */
+static int cut_root(struct mt_index_tree *t, uint64_t base, uint64_t end)
+{
+    struct mt_core_range *r = t->root;
+    if (r->base >= base && r->end <= end) {
+        drop_root(t);
+        return 1;
+    }
+    if (r->base < base && r->end > end) {
+        struct mt_core_range *tail = index_take(t);
+        *tail = *r;
+        tail->base = end;
+        tail->left = 0;
+        r->right = tail;
+        r->end = base;
+    } else if (r->base < base) {
+        r->end = base;
+    } else {
+        r->base = end;
+    }
+    return 0;
+}
+
+/* Removes [base, base + bytes), and cuts ranges at its ends. Calls gone(was, whole, arg) for each range
+ * touched with its old bounds; whole is 1 if nothing of it is left. gone may be NULL and must not touch
+ * the tree. Returns 0, or -1 without memory for a split (nothing changed). */
+static int index_remove(struct mt_index_tree *t, uint64_t base, uint64_t bytes,
+                        void (*gone)(const struct mt_core_range *was, int whole, void *arg), void *arg)
+{
+    uint64_t end = end_of(base, bytes);
+    if (base == end)
+        return 0;
+    if (index_reserve(t, 1))
+        return -1;
+    for (;;) {
+        struct mt_core_range *r = floor_of(t, end - 1);
+        if (!r || r->end <= base)
+            return 0;
+        struct mt_core_range was = *r;
+        int whole = cut_root(t, base, end);
+        if (gone)
+            gone(&was, whole, arg);
+    }
+}
+
+/* Inserts a range and first cuts away all it overlaps. Returns 0, or -1 without memory (nothing changed). */
+static int index_insert(struct mt_index_tree *t, uint64_t base, uint64_t bytes, uint64_t id)
+{
+    if (!bytes)
+        return 0;
+    if (index_reserve(t, 2) || index_remove(t, base, bytes, 0, 0))
+        return -1;
+    struct mt_core_range *r = index_take(t);
+    *r = (struct mt_core_range){base, end_of(base, bytes), id, base, bytes, 0, 0, 0};
+    struct mt_core_range *below = floor_of(t, base);
+    if (below) {
+        r->right = below->right;
+        below->right = 0;
+        r->left = below;
+    } else {
+        r->right = t->root;
+    }
+    t->root = r;
+    return 0;
+}
+
+/* Global variables as buffers: symbols of the program's file, and the sections around them. */
+
+#define PART_MAX (1ull << 30)  /* maximum bytes of a table */
+#define ADDRESSES (1ull << 47) /* end of a program's addresses */
+
+/* A part of the file in pages, with a zero after it. data NULL: absent or unreadable. */
+struct part {
+    char *data;
+    uint64_t bytes;
+};
+
+struct image {
+    int fd;
+    struct part sections, section_names, symbols, names;
+};
+
+struct variable {
+    uint64_t base, bytes;
+    const char *name;
+    unsigned local;
+};
+
+/* ---- the file: read in few parts as it may be large, and without the C library, so not by an elfview
+ * ---- */
+
+static struct part globals_part(int fd, uint64_t offset, uint64_t bytes)
+{
+    struct part p = {NULL, bytes};
+    if (!bytes || bytes > PART_MAX || !(p.data = mt_plat_map((size_t)bytes + 1)))
+        return p;
+    if (mt_plat_pread(fd, p.data, (size_t)bytes, offset)) {
+        mt_plat_unmap(p.data, (size_t)bytes + 1);
+        p.data = NULL;
+    }
+    return p;
+}
+
+static void globals_give_back(struct part *p)
+{
+    if (p->data)
+        mt_plat_unmap(p->data, (size_t)p->bytes + 1);
+}
+
+static unsigned globals_sections(const struct image *f)
+{
+    return (unsigned)(f->sections.bytes / sizeof(Elf64_Shdr));
+}
+
+static const Elf64_Shdr *globals_section(const struct image *f, unsigned i)
+{
+    return i < globals_sections(f) ? (const Elf64_Shdr *)(const void *)f->sections.data + i : NULL;
+}
+
+static const char *globals_name(const struct part *strings, uint64_t offset)
+{
+    return strings->data && offset < strings->bytes ? strings->data + offset : "";
+}
+
+/* Reads the whole symbol table, or the dynamic linker's if that was stripped. */
+static void globals_symbols(struct image *f)
+{
+    const Elf64_Shdr *table = NULL;
+    for (unsigned i = 0; i < globals_sections(f); i++) {
+        const Elf64_Shdr *s = globals_section(f, i);
+        if (s->sh_entsize == sizeof(Elf64_Sym) &&
+            (s->sh_type == SHT_SYMTAB || (s->sh_type == SHT_DYNSYM && !table)))
+            table = s;
+    }
+    const Elf64_Shdr *strings = table ? globals_section(f, table->sh_link) : NULL;
+    if (!strings)
+        return;
+    f->symbols = globals_part(f->fd, table->sh_offset, table->sh_size);
+    f->names = globals_part(f->fd, strings->sh_offset, strings->sh_size);
+}
+
+/* Returns 0 or an errno value. A file without sections is valid and names nothing. */
+static int globals_open(struct image *f, const char *path)
+{
+    Elf64_Ehdr head;
+    memset(f, 0, sizeof *f);
+    f->fd = (int)mt_sys(__NR_open, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);
+    if (f->fd < 0)
+        return -f->fd;
+    int rc = mt_plat_pread(f->fd, &head, sizeof head, 0);
+    if (!rc && (memcmp(head.e_ident, ELFMAG, SELFMAG) || head.e_ident[EI_CLASS] != ELFCLASS64))
+        rc = ENOEXEC;
+    if (!rc && head.e_shnum && head.e_shentsize == sizeof(Elf64_Shdr)) {
+        f->sections = globals_part(f->fd, head.e_shoff, (uint64_t)head.e_shnum * sizeof(Elf64_Shdr));
+        rc = f->sections.data ? 0 : EIO;
+    }
+    const Elf64_Shdr *names = rc || !f->sections.data ? NULL : globals_section(f, head.e_shstrndx);
+    if (names)
+        f->section_names = globals_part(f->fd, names->sh_offset, names->sh_size);
+    if (!rc && f->sections.data)
+        globals_symbols(f);
+    return rc;
+}
+
+static void globals_close(struct image *f)
+{
+    globals_give_back(&f->sections);
+    globals_give_back(&f->section_names);
+    globals_give_back(&f->symbols);
+    globals_give_back(&f->names);
+    if (f->fd >= 0)
+        mt_sys(__NR_close, f->fd, 0, 0, 0, 0, 0);
+}
+
+/* ---- its contents ---- */
+
+static int globals_is_data(const Elf64_Shdr *s)
+{
+    return s && (s->sh_flags & SHF_ALLOC) && !(s->sh_flags & (SHF_EXECINSTR | SHF_TLS)) &&
+           s->sh_addr < ADDRESSES && s->sh_size < ADDRESSES;
+}
+
+static void alloc_static(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const char *name);
+
+static void globals_put_section(uint64_t base, uint64_t bytes, const char *name)
+{
+    alloc_static(MT_CORE_SECTION, base, bytes, name);
+}
+
+static void alloc_data(uint64_t base, uint64_t bytes);
+
+static void globals_put_data(uint64_t base, uint64_t bytes, const char *name)
+{
+    (void)name;
+    alloc_data(base, bytes);
+}
+
+static void globals_each_section(const struct image *f, uint64_t bias,
+                                 void (*put)(uint64_t base, uint64_t bytes, const char *name))
+{
+    static const char *const kinds[] = {".data", ".bss", ".rodata"};
+    for (unsigned i = 0; i < globals_sections(f); i++) {
+        const Elf64_Shdr *s = globals_section(f, i);
+        const char *name = globals_name(&f->section_names, s->sh_name);
+        for (unsigned k = 0; k < 3; k++) {
+            size_t n = strlen(kinds[k]);
+            if (globals_is_data(s) && s->sh_size && !strncmp(name, kinds[k], n) &&
+                (!name[n] || name[n] == '.'))
+                put(s->sh_addr + bias, s->sh_size, name);
+        }
+    }
+}
+
+/* Orders by address; at one address the largest first, then the one with the plainest name. */
+static int globals_order(const void *a, const void *b)
+{
+    const struct variable *x = a, *y = b;
+    size_t m = strlen(x->name), n = strlen(y->name);
+    if (x->base != y->base)
+        return x->base < y->base ? -1 : 1;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    if (x->local != y->local)
+        return x->local < y->local ? -1 : 1;
+    return m != n ? (m < n ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+/* Collects data symbols with a size. `v` has room for all symbols. */
+static size_t globals_collect(const struct image *f, struct variable *v)
+{
+    const Elf64_Sym *s = (const Elf64_Sym *)(const void *)f->symbols.data;
+    size_t n = 0;
+    for (uint64_t i = 0; i < f->symbols.bytes / sizeof *s; i++) {
+        const char *name = globals_name(&f->names, s[i].st_name);
+        if (strncmp(name, "memtrace.host.", 14) == 0)
+            continue; /* made by the pass: no program has such a name */
+        if (ELF64_ST_TYPE(s[i].st_info) == STT_OBJECT && s[i].st_size && *name && s[i].st_value < ADDRESSES &&
+            s[i].st_size < ADDRESSES && globals_is_data(globals_section(f, s[i].st_shndx)))
+            v[n++] = (struct variable){s[i].st_value, s[i].st_size, name,
+                                       ELF64_ST_BIND(s[i].st_info) == STB_LOCAL};
+    }
+    return n;
+}
+
+static void globals_put(const struct variable *v, uint64_t bias)
+{
+    char symbol[512], room[512];
+    size_t n = strcspn(v->name, "@"); /* version of a library's variable */
+    const char *name = v->name;
+    if (name[n] && n && n < sizeof symbol) {
+        memcpy(symbol, name, n);
+        symbol[n] = 0;
+        name = symbol;
+    }
+    if (mt_g.e->plain)
+        name = mt_g.e->plain(name, room, sizeof room);
+    alloc_static(MT_CORE_GLOBAL, v->base + bias, v->bytes, name);
+}
+
+/* Adds the variables except second names and variables inside of others. Returns 0 or an errno value. */
+static int globals_put_variables(const struct image *f, uint64_t bias)
+{
+    size_t bytes = (size_t)(f->symbols.bytes / sizeof(Elf64_Sym)) * sizeof(struct variable);
+    struct variable *v = f->symbols.data ? mt_plat_map(bytes) : NULL;
+    uint64_t end = 0;
+    if (!v)
+        return f->symbols.data ? ENOMEM : f->symbols.bytes ? EIO : 0;
+    size_t n = globals_collect(f, v);
+    qsort(v, n, sizeof *v, globals_order);
+    for (size_t i = 0; i < n; i++)
+        if (v[i].base >= end) {
+            globals_put(&v[i], bias);
+            end = v[i].base + v[i].bytes;
+        }
+    mt_plat_unmap(v, bytes);
+    return 0;
+}
+
+void mt_core_globals(const char *path, uint64_t bias)
+{
+    struct image f;
+    if (!mt_on() || (mt_g.o->mode != MT_CORE_MAT && !mt_g.o->container))
+        return;
+    int rc = globals_open(&f, path);
+    if (!rc) {
+        globals_each_section(&f, bias, globals_put_section);
+        rc = globals_put_variables(&f, bias);
+    }
+    globals_close(&f);
+    if (rc)
+        mt_plat_report("%s cannot be read: %s; global variables are not in the trace as buffers", path,
+                       strerror(rc));
+    mt_core_moved(NULL);
+}
+
+void mt_core_data(const char *path, uint64_t bias)
+{
+    struct image f;
+    if (!mt_on() || mt_g.o->others != MT_CODE_DATA)
+        return;
+    if (!globals_open(&f, path))
+        globals_each_section(&f, bias, globals_put_data);
+    globals_close(&f);
+}
 
 #define PAGE 4096u
 
@@ -109,10 +569,10 @@ static void alloc_gone(const struct mt_core_range *was, int whole, void *arg)
 static int take_away(struct mt_index_tree *t, uint64_t base, uint64_t bytes)
 {
     struct change c = {.low = base, .high = base + bytes};
-    if (mt_index_remove(t, base, bytes, alloc_gone, &c))
+    if (index_remove(t, base, bytes, alloc_gone, &c))
         return -1;
     for (unsigned i = 0; i < c.cuts; i++)
-        if (!mt_index_has(t, c.cut[i].start, c.cut[i].end, c.cut[i].id))
+        if (!index_has(t, c.cut[i].start, c.cut[i].end, c.cut[i].id))
             line_free(c.cut[i].id, c.cut[i].start);
     return 0;
 }
@@ -130,7 +590,7 @@ static void alloc_changed(void)
 /* Forgets the data marks of a range whose contents change, under the lock. */
 static void alloc_no_data(uint64_t base, uint64_t bytes)
 {
-    if (mt_g.data.root && mt_index_remove(&mt_g.data, base, bytes, NULL, NULL))
+    if (mt_g.data.root && index_remove(&mt_g.data, base, bytes, NULL, NULL))
         no_memory();
 }
 
@@ -140,7 +600,7 @@ static void alloc_put(enum mt_core_alloc_kind kind, uint64_t base, uint64_t byte
 {
     struct mt_index_tree *t = tree_of(kind);
     uint64_t id = bytes >= mt_g.o->threshold ? mt_g.allocations + 1 : 0; /* 0: too small to report */
-    if (take_away(t, base, bytes) || mt_index_insert(t, base, bytes, id)) {
+    if (take_away(t, base, bytes) || index_insert(t, base, bytes, id)) {
         no_memory();
         return;
     }
@@ -201,7 +661,8 @@ void mt_core_alloc(struct mt_core_thread *t, enum mt_core_alloc_kind kind, uint6
     alloc_unlock(t);
 }
 
-void mt_alloc_static(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const char *name)
+/* Adds a buffer that no call of the program made; mt_core_moved reports the others. */
+static void alloc_static(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const char *name)
 {
     static const struct mt_code_location nowhere = {.file = "", .function = "", .module = ""};
     if (!alloc_keeps())
@@ -211,10 +672,11 @@ void mt_alloc_static(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes
     mt_spin_unlock(&mt_g.index_lock);
 }
 
-void mt_alloc_data(uint64_t base, uint64_t bytes)
+/* Marks [base, base + bytes) as data of the program. */
+static void alloc_data(uint64_t base, uint64_t bytes)
 {
     mt_spin_lock(&mt_g.index_lock);
-    if (mt_index_insert(&mt_g.data, base, bytes, 1))
+    if (index_insert(&mt_g.data, base, bytes, 1))
         no_memory();
     alloc_changed();
     mt_spin_unlock(&mt_g.index_lock);
@@ -223,7 +685,7 @@ void mt_alloc_data(uint64_t base, uint64_t bytes)
 void mt_core_alloc_keep(uint64_t base)
 {
     mt_spin_lock(&mt_g.index_lock);
-    struct mt_core_range *r = mt_index_find(&mt_g.blocks, base);
+    struct mt_core_range *r = index_find(&mt_g.blocks, base);
     if (r && r->start == base)
         r->kept = 1;
     alloc_changed();
@@ -233,7 +695,7 @@ void mt_core_alloc_keep(uint64_t base)
 /* Frees a block, under the lock. `id` UINT64_MAX: whichever is there. */
 static void free_block(uint64_t base, uint64_t id)
 {
-    struct mt_core_range *r = mt_index_find(&mt_g.blocks, base);
+    struct mt_core_range *r = index_find(&mt_g.blocks, base);
     if (!r || r->start != base || (id != UINT64_MAX && r->id != id))
         return;
     if (take_away(&mt_g.blocks, base, r->end - base))
@@ -255,7 +717,7 @@ void mt_core_realloc_begin(struct mt_core_thread *t, uint64_t old)
     if (!old || !t || !alloc_enter(t))
         return;
     mt_spin_lock(&mt_g.index_lock);
-    struct mt_core_range *r = mt_index_find(&mt_g.blocks, old);
+    struct mt_core_range *r = index_find(&mt_g.blocks, old);
     t->state->realloc_base = old;
     t->state->realloc_id = r && r->start == old ? r->id : UINT64_MAX - 1;
     mt_spin_unlock(&mt_g.index_lock);
@@ -338,9 +800,9 @@ void mt_core_brk(struct mt_core_thread *t, uint64_t old_break, uint64_t new_brea
 /* Returns the tree's range around the address, or NULL; narrows to that range or to the gap. */
 static struct mt_core_range *alloc_narrow(struct mt_index_tree *tree, uint64_t address, struct mt_meaning *m)
 {
-    struct mt_core_range *r = mt_index_find(tree, address);
+    struct mt_core_range *r = index_find(tree, address);
     if (!r) {
-        mt_index_gap(tree, address, &m->base, &m->end);
+        index_gap(tree, address, &m->base, &m->end);
         return NULL;
     }
     m->base = r->base > m->base ? r->base : m->base;

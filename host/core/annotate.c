@@ -1,6 +1,5 @@
 /* Calls and returns of traced functions; those of the annotation library are commands to us. */
 #include "atomic.h"
-#include "order.h"
 
 struct event {
     enum mt_host_event kind;

@@ -1,10 +1,485 @@
 /* Atomic mode: one instruction between begin and end, and the buffers of a thread. */
 #include "atomic.h"
-#include "order.h"
+#include "format/container/writer.h"
 #include "format/host_text.h"
+
 #include <stdio.h>
 
-/* The usual case of mt_order_acquire: one operand inside one block. Returns the lock, now held, or NULL if
+/* Keeps the threads' times in the file together, so that a merger needs little memory: a thread that lags
+ * by more than -d is written out, and if its clock lags too, moved on with a thread_sync. Ended and
+ * nameless threads do not count. Bound: let M be the newest time at a check. All threads are then in the
+ * file at M - d or later. A thread makes at most -a accesses until its own check, and each access moves
+ * the newest clock on by one (one more for each further line of its operands), as does a start or an end.
+ * So no time in the file exceeds M + a x threads + starts and ends since. */
+
+static uint64_t oldest; /* oldest time of all named threads at the last check; never too new */
+
+static void catch_up(struct mt_core_thread_state *t, uint64_t time)
+{
+    mt_spin_lock(&t->lock);
+    if (t->live && t->name >= 0 && t->written + mt_g.o->lag < time) {
+        /* A thread with nothing new to write must still state how far it is. Its clock does not tell: a
+         * start or end of others moves it on without an entry. */
+        uint32_t n = t->buffer->count;
+        uint64_t last = n ? t->buffer->timed[n - 1].time : t->written;
+        if (last + mt_g.o->lag / 2 < time)
+            mt_atomic_event(t, t->time > time ? t->time : time, MT_HOST_EV_THREAD_SYNC, NULL, 0);
+        mt_atomic_flush(t);
+    }
+    mt_spin_unlock(&t->lock);
+}
+
+/* atomic.c: waits until no thread's time in the file is further below `time` than -d allows, so that `time`
+ * may be written. No lock is held. */
+static void lag_control(uint64_t time)
+{
+    if (__atomic_load_n(&oldest, __ATOMIC_ACQUIRE) + mt_g.o->lag >= time)
+        return;
+    uint64_t min = time;
+    mt_spin_lock(&mt_g.threads_lock);
+    for (uint32_t i = 0; i < mt_g.slots; i++) {
+        struct mt_core_thread_state *t = mt_g.slot[i];
+        if (!t->live || t->name < 0)
+            continue;
+        if (__atomic_load_n(&t->written, __ATOMIC_ACQUIRE) + mt_g.o->lag < time)
+            catch_up(t, time);
+        uint64_t written = __atomic_load_n(&t->written, __ATOMIC_ACQUIRE);
+        if (written < min)
+            min = written;
+    }
+    __atomic_store_n(&oldest, min, __ATOMIC_RELEASE);
+    mt_spin_unlock(&mt_g.threads_lock);
+}
+
+/* Atomic mode under an engine that runs one thread at a time, into a compact trace: during its turn a
+ * thread's accesses have consecutive times. They are appended without times, as in mat mode; where a time
+ * is not the next one, an entry states how much later it is (mt_mtc_encode_counted). */
+
+#define SPARE                                                                                                \
+    (2 * MT_CORE_OPERANDS + 32u) /* reserved entries: one instruction, with a time shift per operand, and    \
+                                  * an event */
+
+static struct mt_host_entry *limit_of(const struct mt_core_thread_state *t)
+{
+    return t->buffer->entry + MT_BUFFER_ENTRIES_MAX - SPARE;
+}
+
+enum mt_buffer_kind mt_atomic_kind(void)
+{
+    int turns = mt_g.o->mode == MT_CORE_INSN ? mt_g.e->insn_turns : mt_g.e->addresses_late;
+    return turns && mt_g.o->container && !mt_g.o->test ? MT_BUFFER_COUNTED : MT_BUFFER_TIMED;
+}
+
+void mt_atomic_fresh(struct mt_core_thread_state *t)
+{
+    if (t->buffer->kind != MT_BUFFER_COUNTED)
+        return;
+    t->mark = t->buffer->entry;
+    t->running = mt_g.o->mode == MT_CORE_INSN; /* its order begins with 0, which is 1 here */
+    __atomic_store_n(&t->pub.cur, t->mark, __ATOMIC_RELEASE);
+}
+
+/* Returns the number of times taken by entries from the mark on: one each in atomic mode, as others are
+ * not appended there. */
+static uint64_t turns_steps(const struct mt_core_thread_state *t, const struct mt_host_entry *end)
+{
+    uint64_t n = 0;
+    if (mt_g.o->mode == MT_CORE_ATOMIC)
+        return (uint64_t)(end - t->mark);
+    for (const struct mt_host_entry *e = t->mark; e < end; e++)
+        n += !MT_HOST_OPERAND(e->site);
+    return n;
+}
+
+void mt_turns_close(struct mt_core_thread_state *t)
+{
+    if (!mt_turns(t))
+        return;
+    __atomic_store_n(&t->pub.limit, NULL, __ATOMIC_RELAXED);
+    uint64_t n = turns_steps(t, t->pub.cur);
+    t->mark = t->pub.cur;
+    t->running += n;
+    if (n)
+        t->time = t->running;
+    if (t->time > mt_order_alone)
+        mt_order_alone = t->time;
+}
+
+static void turns_put(struct mt_core_thread_state *t, struct mt_host_entry e)
+{
+    *t->mark = e;
+    __atomic_store_n(&t->pub.cur, ++t->mark, __ATOMIC_RELEASE);
+}
+
+/* Makes the next entry's time `time`, or one after it. */
+static void turns_move(struct mt_core_thread_state *t, uint64_t time)
+{
+    if (time != t->running)
+        turns_put(t, (struct mt_host_entry){time - t->running, 0, MT_MTC_SHIFT});
+    t->running = time;
+}
+
+void mt_turns_open(struct mt_core_thread_state *t)
+{
+    if (!mt_turns(t) || !t->turn || !t->live || !mt_on() || !mt_atomic_traced(t) || mt_turns_full(t))
+        return;
+    t->time = t->time > mt_order_alone ? t->time : mt_order_alone;
+    turns_move(t, t->time);
+    __atomic_store_n(&t->pub.limit, limit_of(t), __ATOMIC_SEQ_CST);
+    if (!mt_on() ||
+        !__atomic_load_n(&t->turn, __ATOMIC_SEQ_CST)) /* switched off meanwhile, or not alone any more */
+        __atomic_store_n(&t->pub.limit, NULL, __ATOMIC_RELAXED);
+}
+
+void mt_turns_append(struct mt_core_thread_state *t, uint64_t address, uint64_t time, uint32_t site,
+                     uint32_t size)
+{
+    turns_move(t, time - (site && !MT_HOST_OPERAND(site)));
+    turns_put(t, (struct mt_host_entry){address, site, size});
+    t->running = time;
+}
+
+int mt_turns_full(const struct mt_core_thread_state *t)
+{
+    return t->pub.cur >= limit_of(t);
+}
+
+/* Returns the count without a shift at the end, which belongs to an entry that has not come. */
+static uint64_t turns_count(const struct mt_core_thread_state *t)
+{
+    const struct mt_host_entry *e = t->buffer->entry;
+    uint64_t n = (uint64_t)(__atomic_load_n(&t->pub.cur, __ATOMIC_ACQUIRE) - e);
+    return n - (n && !e[n - 1].site && e[n - 1].size == MT_MTC_SHIFT);
+}
+
+/* Begins a turn; the first access opens the buffer, as it knows whether there is anything to record. */
+void mt_core_turn_begin(struct mt_core_thread *pub)
+{
+    pub->state->turn = 1;
+}
+
+void mt_core_turn_open(struct mt_core_thread *pub)
+{
+    struct mt_core_thread_state *t = pub->state;
+    if (t->busy)
+        return;
+    mt_turns_close(t);
+    if (mt_turns(t) && mt_turns_full(t))
+        mt_atomic_write(t, t->time);
+    mt_turns_open(t);
+}
+
+void mt_core_turn_end(struct mt_core_thread *pub)
+{
+    mt_turns_close(pub->state);
+    pub->state->turn = 0;
+}
+
+/* Ends the turn of a sleeping thread. Its own marks stay: it notices at its next access, which must wait
+ * for its turn. */
+void mt_core_turn_stolen(struct mt_core_thread *pub)
+{
+    struct mt_core_thread_state *t = pub->state;
+    if (!mt_turns(t))
+        return;
+    __atomic_store_n(&t->pub.limit, NULL, __ATOMIC_SEQ_CST);
+    uint64_t time = t->running + turns_steps(t, __atomic_load_n(&t->pub.cur, __ATOMIC_ACQUIRE));
+    if (time > mt_order_alone)
+        mt_order_alone = time;
+}
+
+/* ---- Address locks and clocks of atomic mode ---- */
+
+#define ALL UINT32_MAX
+#define STEAL_NS 2000000000u
+
+uint64_t mt_order_alone;
+
+struct mt_address_lock *mt_order_bank;
+uint32_t mt_order_mask;
+unsigned mt_order_shift;
+
+int mt_order_start(char *why, unsigned size)
+{
+    uint32_t locks = mt_g.e->addresses_late ? 1 : (uint32_t)mt_g.o->locks;
+    mt_order_mask = locks - 1;
+    mt_order_shift = (unsigned)__builtin_ctzll(mt_g.o->block);
+    /* The default was not requested: no message on the program's stderr then. */
+    if (mt_g.e->addresses_late && mt_g.o->locks > 1 && mt_g.o->locks != 64 && !mt_g.o->test)
+        mt_plat_report("the %s engine learns addresses after the access: one address lock for all (-l 1)",
+                       mt_g.e->name);
+    mt_order_bank = mt_plat_map(locks * sizeof *mt_order_bank);
+    if (mt_order_bank)
+        return 0;
+    snprintf(why, size, "no memory for %u address locks; give a smaller -l", locks);
+    return -1;
+}
+
+/* ---- which locks ---- */
+
+static void order_insert(struct mt_core_thread_state *t, uint32_t index)
+{
+    unsigned i = t->held;
+    while (i && t->lock_at[i - 1] > index)
+        i--;
+    if (i && t->lock_at[i - 1] == index)
+        return;
+    for (unsigned k = t->held; k > i; k--)
+        t->lock_at[k] = t->lock_at[k - 1];
+    t->lock_at[i] = index;
+    t->held++;
+}
+
+/* Sorts the locks without duplicates; held = ALL if taking all is simpler. */
+static void order_choose(struct mt_core_thread_state *t)
+{
+    t->held = 0;
+    if (!t->count) {
+        t->held = ALL;
+        return;
+    }
+    for (unsigned i = 0; i < t->count; i++) {
+        const struct mt_core_operand *o = &t->operand[i];
+        uint64_t first = o->address >> mt_order_shift,
+                 last = (o->address + (o->size ? o->size - 1 : 0)) >> mt_order_shift;
+        if (last < first || last - first > mt_order_mask || last - first + 1 + t->held > MT_HELD_MAX) {
+            t->held = ALL;
+            return;
+        }
+        for (uint64_t b = first; b <= last; b++)
+            order_insert(t, (uint32_t)b & mt_order_mask);
+    }
+}
+
+/* ---- acquire and release ---- */
+
+/* Takes over from a thread that left without releasing (killed, longjmp out of a handler), which must not
+ * stop all others. */
+void mt_order_wait(struct mt_address_lock *l, uint32_t me)
+{
+    uint32_t owner = 0;
+    uint64_t since = 0, time = 0;
+    for (unsigned step = 0;; step++) {
+        uint32_t now = __atomic_load_n(&l->owner, __ATOMIC_RELAXED);
+        if (!now && __atomic_compare_exchange_n(&l->owner, &now, me, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return;
+        mt_plat_pause(step);
+        if (step % 256 != 255 || !now)
+            continue;
+        uint64_t t = mt_plat_now_ns(), stamp = __atomic_load_n(&l->time, __ATOMIC_RELAXED);
+        if (!since || now != owner || stamp != time || mt_core_sink_writing()) {
+            owner = now;
+            time = stamp;
+            since = t;
+        } else if (t - since > STEAL_NS &&
+                   __atomic_compare_exchange_n(&l->owner, &now, me, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            if (!__atomic_exchange_n(&mt_g.incomplete, 1, __ATOMIC_RELAXED))
+                mt_plat_report("a thread kept an address lock for 2 s and lost it; the order of its last "
+                               "access is not sure");
+            return;
+        }
+    }
+}
+
+/* Returns the number of locks that t holds. */
+static uint32_t order_held(const struct mt_core_thread_state *t)
+{
+    return t->held == ALL ? mt_order_mask + 1 : t->held;
+}
+
+static struct mt_address_lock *lock_of(const struct mt_core_thread_state *t, uint32_t i)
+{
+    return &mt_order_bank[t->held == ALL ? i : t->lock_at[i]];
+}
+
+/* Takes the locks that cover the thread's operands (count 0: all) in order and puts them into t->lock_at. */
+static void order_acquire(struct mt_core_thread_state *t)
+{
+    order_choose(t);
+    for (uint32_t i = 0; i < order_held(t); i++)
+        mt_order_take(lock_of(t, i), t->slot + 1);
+}
+
+/* Returns the newest time in the locks that t holds. */
+static uint64_t order_time(const struct mt_core_thread_state *t)
+{
+    uint64_t max = 0;
+    for (uint32_t i = 0; i < order_held(t); i++) {
+        uint64_t time = __atomic_load_n(&lock_of(t, i)->time, __ATOMIC_RELAXED);
+        max = time > max ? time : max;
+    }
+    return max;
+}
+
+void mt_order_release(struct mt_core_thread_state *t, uint64_t time)
+{
+    for (uint32_t i = 0; i < order_held(t); i++) {
+        struct mt_address_lock *l = lock_of(t, i);
+        if (time)
+            __atomic_store_n(&l->time, time, __ATOMIC_RELAXED);
+        __atomic_store_n(&l->owner, 0, __ATOMIC_RELEASE);
+    }
+    t->held = 0;
+}
+
+/* Releases the locks of a thread that may have died while it took them. */
+static void order_release_dead(struct mt_core_thread_state *t)
+{
+    for (uint32_t i = 0; i < order_held(t); i++) {
+        uint32_t me = t->slot + 1;
+        __atomic_compare_exchange_n(&lock_of(t, i)->owner, &me, 0, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    }
+    t->held = 0;
+}
+
+/* ---- all threads at one time ---- */
+
+static struct mt_core_thread_state *atomic_nobody(void);
+
+void mt_order_sync(struct mt_core_thread_state *t,
+                   void (*log)(struct mt_core_thread_state *t, uint64_t time, void *arg), void *arg)
+{
+    mt_spin_lock(&mt_g.threads_lock);
+    if (t)
+        mt_turns_close(t);
+    uint64_t time = mt_g.latest;
+    for (uint32_t i = 0; i < mt_g.slots; i++)
+        if (mt_g.slot[i]->live) {
+            mt_spin_lock(&mt_g.slot[i]->lock);
+            time = mt_g.slot[i]->time > time ? mt_g.slot[i]->time : time;
+        }
+    mt_g.latest = ++time;
+    for (uint32_t i = 0; i < mt_g.slots; i++)
+        if (mt_g.slot[i]->live)
+            mt_g.slot[i]->time = time;
+    log(t ? t : atomic_nobody(), time, arg);
+    for (uint32_t i = mt_g.slots; i-- > 0;)
+        if (mt_g.slot[i]->live)
+            mt_spin_unlock(&mt_g.slot[i]->lock);
+    mt_spin_unlock(&mt_g.threads_lock);
+}
+
+/* Atomic mode without locks, for an engine with `marks` into a compact trace: a thread that is alone
+ * appends its accesses without times, as in a turn (turns.c), until another thread begins. Whoever starts
+ * that thread waits until the access under way is over; an access is short and calls nothing. No atomic
+ * instruction is needed in the first thread: it sets `open` or `pending` and then reads limit or `turn`;
+ * the other one changes these, makes the kernel run a barrier in all threads, and then reads `open` and
+ * `pending`. So one of them sees the other's change. The second thread's clock starts after the first
+ * one's (mt_order_sync), as do all later times of both, so the address locks need no record of accesses
+ * made without them. */
+
+#define WAIT_NS 2000000000u
+
+static int alone_possible(void)
+{
+    return mt_g.e->marks && mt_g.o->mode == MT_CORE_ATOMIC && mt_g.o->container && !mt_g.o->test &&
+           !mt_plat_barrier();
+}
+
+/* Switches the thread to times and locks (TIMED), or to neither (COUNTED). Its lock is held, and no access
+ * of it is under way. */
+static void alone_change(struct mt_core_thread_state *t, enum mt_buffer_kind kind)
+{
+    struct mt_buffer *b = t->buffer, *other;
+    if (!mt_on() || !b || b->kind == kind)
+        return;
+    mt_turns_close(t);
+    b->count = mt_turns(t) ? turns_count(t) : b->count;
+    other = mt_core_sink_buffer(kind, t->number, mt_seq_now());
+    if (other) {
+        mt_core_sink_put(b);
+        t->buffer = other;
+    } else {
+        mt_thread_lost(t, b->count);
+        b->kind = kind;
+        b->count = 0;
+    }
+    t->mark = NULL;
+    mt_atomic_fresh(t);
+}
+
+static int alone_busy(const struct mt_core_thread_state *t)
+{
+    return __atomic_load_n(&t->pub.open, __ATOMIC_ACQUIRE) || __atomic_load_n(&t->pending, __ATOMIC_ACQUIRE);
+}
+
+/* Waits for the access under way. */
+static void alone_wait(const struct mt_core_thread_state *t)
+{
+    uint64_t since = mt_plat_now_ns();
+    for (unsigned step = 0; alone_busy(t); step++) {
+        mt_plat_pause(step);
+        if (mt_core_sink_writing())
+            since = mt_plat_now_ns();
+        else if (step % 256 == 255 && mt_plat_now_ns() - since > WAIT_NS) {
+            mt_core_incomplete(
+                "a thread was for 2 s in one access; the order of its last accesses is not sure");
+            return;
+        }
+    }
+}
+
+static void alone_end(struct mt_core_thread_state *t)
+{
+    __atomic_store_n(&t->turn, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&t->pub.limit, NULL, __ATOMIC_SEQ_CST);
+    if (mt_plat_barrier())
+        mt_core_incomplete("no barrier between threads (membarrier); the order of some accesses is not sure");
+    alone_wait(t);
+    mt_spin_lock(&t->lock);
+    alone_change(t, MT_BUFFER_TIMED);
+    mt_spin_unlock(&t->lock);
+}
+
+/* Returns a live thread other than `but`. */
+static struct mt_core_thread_state *alone_other(const struct mt_core_thread_state *but)
+{
+    for (uint32_t i = 0; i < mt_g.slots; i++)
+        if (mt_g.slot[i] != but && mt_g.slot[i]->live)
+            return mt_g.slot[i];
+    return NULL;
+}
+
+void mt_alone_join(struct mt_core_thread_state *t)
+{
+    struct mt_core_thread_state *other = mt_g.lives == 1 ? alone_other(t) : NULL;
+    if (other && mt_g.e->marks && other->turn)
+        alone_end(other);
+    if (!mt_g.lives++ && alone_possible()) {
+        t->buffer->kind = MT_BUFFER_COUNTED;
+        t->turn = 1;
+    }
+}
+
+void mt_alone_part(const struct mt_core_thread_state *t)
+{
+    struct mt_core_thread_state *other = --mt_g.lives == 1 ? alone_other(t) : NULL;
+    if (other && alone_possible())
+        __atomic_store_n(&other->turn, 1, __ATOMIC_RELEASE); /* noticed at its next access */
+}
+
+/* Begins an access of a pending thread. Returns 1: without locks; 0: the thread is not alone (any more).
+ * Called if mt_alone or t->turn. */
+static int alone_begin(struct mt_core_thread_state *t)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* `pending` before `turn` */
+    int alone = __atomic_load_n(&t->turn, __ATOMIC_ACQUIRE);
+    if (alone && mt_turns(t)) {
+        mt_turns_close(t);
+        return 1;
+    }
+    if (!alone) { /* whoever ends it need not wait for us */
+        __atomic_store_n(&t->pub.open, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&t->pending, 0, __ATOMIC_RELEASE);
+    }
+    mt_spin_lock(&t->lock);
+    alone_change(t, alone ? MT_BUFFER_COUNTED : MT_BUFFER_TIMED);
+    mt_spin_unlock(&t->lock);
+    __atomic_store_n(&t->pending, 1, __ATOMIC_RELAXED);
+    return mt_alone(t);
+}
+
+/* The usual case of order_acquire: one operand inside one block. Returns the lock, now held, or NULL if
  * it is another case. */
 static int order_acquire_one(struct mt_core_thread_state *t, uint64_t address, uint32_t size)
 {
@@ -25,7 +500,8 @@ static int order_acquire_one(struct mt_core_thread_state *t, uint64_t address, u
 static struct mt_core_thread_state nobody;
 static char *nobody_text;
 
-struct mt_core_thread_state *mt_atomic_nobody(void)
+/* Returns the object that logs for unknown threads (name -1). Used under the threads lock. */
+static struct mt_core_thread_state *atomic_nobody(void)
 {
     return &nobody;
 }
@@ -129,7 +605,7 @@ void mt_atomic_flush(struct mt_core_thread_state *t)
     struct mt_buffer *b = t->buffer, *other;
     if (mt_turns(t)) {
         mt_turns_close(t);
-        b->count = mt_turns_count(t);
+        b->count = turns_count(t);
     }
     if (!b->count)
         return;
@@ -176,7 +652,7 @@ int mt_atomic_due(struct mt_core_thread_state *t)
 void mt_atomic_write(struct mt_core_thread_state *t, uint64_t time)
 {
     if (!mt_g.o->container)
-        mt_lag_control(time);
+        lag_control(time);
     mt_spin_lock(&t->lock);
     t->accesses = 0;
     if (t->buffer)
@@ -225,7 +701,7 @@ static inline int atomic_begin(struct mt_core_thread_state *t)
 /* Returns 1 if it needs address locks. */
 static inline int atomic_locks(struct mt_core_thread_state *t)
 {
-    return !mt_g.o->test && !(mt_g.e->marks && (mt_turns(t) || t->turn) && mt_alone_begin(t));
+    return !mt_g.o->test && !(mt_g.e->marks && (mt_turns(t) || t->turn) && alone_begin(t));
 }
 
 void mt_core_atomic_begin(struct mt_core_thread *pub, const struct mt_core_operand *operands, unsigned count)
@@ -236,7 +712,7 @@ void mt_core_atomic_begin(struct mt_core_thread *pub, const struct mt_core_opera
     if (atomic_begin(t)) {
         atomic_keep(t, operands, count);
         if (atomic_locks(t))
-            mt_order_acquire(t);
+            order_acquire(t);
     }
     t->busy = 0;
 }
@@ -250,7 +726,7 @@ void mt_core_atomic_begin_one(struct mt_core_thread *pub, uint64_t address, uint
         t->operand[0] = (struct mt_core_operand){address, site, size};
         t->count = 1;
         if (atomic_locks(t) && !order_acquire_one(t, address, size))
-            mt_order_acquire(t);
+            order_acquire(t);
     }
     t->busy = 0;
 }
@@ -360,7 +836,7 @@ void mt_core_atomic_end(struct mt_core_thread *pub, const struct mt_core_operand
     if (failed && !mt_g.o->failed)
         mark_failed(t);
     int due = 0;
-    uint64_t time = mt_order_time(t);
+    uint64_t time = order_time(t);
     mt_spin_lock(&t->lock);
     if (mt_on() && t->count) {
         time = log_access(t, (time > t->time ? time : t->time) + 1);
@@ -465,7 +941,7 @@ void mt_atomic_end(struct mt_core_thread_state *t)
 {
     t->pending = 0;
     if (t->held)
-        mt_order_release_dead(t);
+        order_release_dead(t);
     mt_order_sync(t, log_end, NULL);
     mt_plat_unmap(t->text, PIECE);
     t->text = NULL;
@@ -474,7 +950,7 @@ void mt_atomic_end(struct mt_core_thread_state *t)
 void mt_atomic_stop(struct mt_core_thread_state *t)
 {
     if (mt_turns(t)) { /* its thread may still append after this */
-        t->buffer->count = mt_turns_count(t);
+        t->buffer->count = turns_count(t);
         mt_core_sink_put(t->buffer);
     } else if (t->text || mt_g.o->container)
         mt_atomic_flush(t);

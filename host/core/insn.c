@@ -1,8 +1,7 @@
 /* Insn mode: executions in a global order. Text is grouped by instruction, so it can only be written at
  * the end; until then entries wait in a spool. */
 #include "atomic.h"
-#include "order.h"
-#include "spool.h"
+#include "output.h"
 #include "format/host_text.h"
 #include <errno.h>
 #include <stdlib.h>

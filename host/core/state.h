@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include "format/container/writer.h"
 #include "core.h"
-#include "index.h"
+#include "alloc.h"
 #include "platform.h"
 #include "sink.h"
 
@@ -143,12 +143,6 @@ void mt_mat_stop(struct mt_core_thread_state *t);
 /* alloc.c. Returns the meaning of an address; valid until the next call for this thread. */
 const struct mt_meaning *mt_alloc_meaning(struct mt_core_thread_state *t, uint64_t address);
 
-/* Marks [base, base + bytes) as data of the program. */
-void mt_alloc_data(uint64_t base, uint64_t bytes);
-
-/* Adds a buffer that no call of the program made; mt_core_moved reports the others. */
-void mt_alloc_static(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const char *name);
-
 /* order.c, atomic.c: see order.h, atomic.h for the rest */
 int mt_order_start(char *why, unsigned size);
 int mt_atomic_open(char *why, unsigned size);
@@ -165,14 +159,7 @@ void mt_insn_flush(struct mt_core_thread_state *t); /* the caller holds its lock
 void mt_insn_stop(void);
 
 /* functions.c */
-int mt_functions_start(char *why, unsigned size);
-void mt_functions_unseen(void); /* reports names that no function had */
-void mt_functions_lines(void);  /* into the compact trace */
 const char *mt_function_name(uint64_t id);
-
-/* sourcelines.c: the second file of --mat-files. Its name is made at the start, the file at the end. */
-void mt_sourcelines_start(void);
-void mt_sourcelines_write(void);
 
 /* sites.c */
 struct mt_core_kept_site {

@@ -1,9 +1,10 @@
 /* The DynamoRIO client: memtrace's engine for unmodified x86-64 programs that run directly on the
  * processor. A thin layer between DynamoRIO and the core (core.h); machine/ knows machine code. Code about
- * to execute is copied into DynamoRIO's cache; insertions are planned once per block (plan.h). Records
+ * to execute is copied into DynamoRIO's cache; insertions are planned once per block (client.h). Records
  * equal those of the other engines for machine code. */
 #ifndef MT_HOST_DYNAMORIO_CLIENT_H
 #define MT_HOST_DYNAMORIO_CLIENT_H
+
 #include "dr_api.h"
 #include "drmgr.h"
 #include "drreg.h"
@@ -12,7 +13,7 @@
 #include "core.h"
 #include "../machine/baton.h"
 #include "../machine/calls.h"
-#include "../machine/insns.h"
+#include "../machine/modules.h"
 #include "../machine/syscalls.h"
 
 /* Room for a window of a block, and for a gather. */
@@ -32,7 +33,7 @@ struct mt_client_thread {
     struct mt_client_thread *next; /* next ended thread */
     struct mt_calls calls;
     struct mt_syscall syscall;
-    uint64_t inside_ns; /* time since which it may not have left DynamoRIO's cache (leave.c); 0: unknown */
+    uint64_t inside_ns; /* time since which it may not have left DynamoRIO's cache (client.c); 0: unknown */
     uint32_t calls_inside;
     /* Address in copied code of the last signal (NULL: not in it), and the entries at cur that it leaves
      * to handle. */
@@ -57,6 +58,7 @@ struct mt_client {
     process_id_t process;
     uint32_t forked; /* 1: this is a child, nothing is traced */
 };
+
 extern struct mt_client mt_client;
 
 /* Returns 1 if inserted code appends entries itself. */
@@ -64,47 +66,5 @@ static inline int mt_client_appends(void)
 {
     return mt_client.mode == MT_CORE_MAT || mt_client.turns;
 }
-struct mt_client_thread *mt_client_thread(void *drcontext);
-/* Hands the entries in `spare` to the core, and chooses the destination of the next entries. */
-void mt_client_look(struct mt_client_thread *t);
 
-/* turns.c: turns of threads. hold: the calling thread `t` waits until it has the turn; other functions let
- * others have theirs on request and come back, or give the turn away. They do nothing without turns. */
-void mt_turn_start(void);
-void mt_turn_hold(struct mt_client_thread *t);
-void mt_turn_yield(struct mt_client_thread *t);
-void mt_turn_leave(struct mt_client_thread *t);
-/* Takes the turn at the program's end; waits for some tenths of a second at most. */
-void mt_turn_last(struct mt_client_thread *t);
-
-/* leave.c: makes a thread leave DynamoRIO's cache at its next probe, at the end of a function called by
- * code, if it has not left for a while. Also tells whether it is about to, and whether a signal stands for
- * that. */
-void mt_leave_start(void);
-void mt_leave_stop(void);
-void mt_leave_sometimes(struct mt_client_thread *t);
-int mt_leave_asked(const struct mt_client_thread *t);
-int mt_leave_is(const struct mt_client_thread *t, const dr_siginfo_t *info);
-
-/* client.c: starts the writing thread once the program runs. */
-void mt_client_worker(void);
-
-/* block.c: records one access, whatever --library says. */
-void mt_client_record(struct mt_client_thread *t, const struct mt_core_operand *o);
-
-/* block.c: code insertion. */
-void mt_insert_start(void);
-void mt_insert_stop(void);
-
-/* functions.c: allocators, routines, annotations. `found` only takes note, for mt_modules_start. */
-void mt_functions_found(const struct mt_watch *w);
-void mt_functions_wrap(void);
-
-/* process.c: records loads made by no code (operands without a site) for the code at `ip`. */
-void mt_client_others(struct mt_client_thread *t, const struct mt_core_operand *o, unsigned n, uint64_t ip);
-
-/* process.c: threads, system calls, signals, forks. */
-void mt_process_start(void);
-/* Prepares each thread for isdigit, sscanf and their like. */
-void mt_process_ctype(void);
 #endif

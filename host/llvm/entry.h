@@ -155,14 +155,6 @@ static inline int mt_access_open(const struct mt_self *s)
 void mt_atomic_begin(const struct mt_core_operand *o, unsigned n);
 void mt_begin(uint32_t site, uint64_t address, uint64_t bytes);
 void mt_end(uint32_t failed);
-/* module.c: returns 1 if the address is in an object with instrumented code. */
-int mt_module_code(uint64_t ip);
-/* place.c */
-int mt_locate(uint64_t ip, struct mt_core_location *place);
-/* globals.c: the program's variables for mt_core_globals, and their names. No code of the program has run
- * yet. */
-void mt_globals_put(void);
-const char *mt_globals_name(const char *symbol, char *room, unsigned size);
 /* sequence.c */
 void mt_llvm_sequence_open(void);
 uint64_t mt_llvm_sequence(int next);

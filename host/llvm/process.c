@@ -3,15 +3,80 @@
 #include "base/thread.h"
 #include "base/options.h"
 #include "base/report.h"
+
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
+
+/* Location of a call that allocates: set by the pass just before it, or at least its module and symbol. */
+
+/* process.c */
+static int mt_locate(uint64_t ip, struct mt_core_location *place)
+{
+    const struct mt_host_alloc_location *known = mt_self.place;
+    Dl_info info = {0};
+    *place = (struct mt_core_location){0};
+    int found = dladdr((void *)(uintptr_t)ip, &info) != 0;
+    if (found && info.dli_fname)
+        snprintf(place->module, sizeof place->module, "%s", info.dli_fname);
+    if (known) {
+        snprintf(place->file, sizeof place->file, "%s", known->file);
+        snprintf(place->function, sizeof place->function, "%s", known->function);
+        place->line = known->line;
+        place->column = known->column;
+    } else if (found && info.dli_sname) {
+        snprintf(place->function, sizeof place->function, "%s", info.dli_sname);
+    }
+    return known || found ? 0 : -1;
+}
+
+/* ---- Global variables of the program, from its file and load address ---- */
+
+/* Takes the first object, which is the program. */
+static int globals_first(struct dl_phdr_info *info, size_t size, void *first)
+{
+    (void)size;
+    *(struct dl_phdr_info *)first = *info;
+    return 1;
+}
+
+/* process.c: the program's variables for mt_core_globals, and their names. No code of the program has run
+ * yet. */
+static void globals_put(void)
+{
+    struct dl_phdr_info program = {0};
+    Dl_info known = {0};
+    const char *path = "/proc/self/exe";
+    dl_iterate_phdr(globals_first, &program);
+    /* No interpreter in the process: the dynamic linker was started with the program's name. */
+    if (!getauxval(AT_BASE) && dladdr(program.dlpi_phdr, &known) && known.dli_fname)
+        path = known.dli_fname;
+    mt_core_globals(path, program.dlpi_addr);
+}
+
+/* process.c: the program's variables for mt_core_globals, and their names. No code of the program has run
+ * yet. */
+static const char *globals_name(const char *symbol, char *room, unsigned size)
+{
+    static char *(*demangle)(const char *, char *, size_t *, int *);
+    int status = -1;
+    if (strncmp(symbol, "_Z", 2) != 0)
+        return symbol;
+    if (!demangle) /* a program with such names usually has the C++ library */
+        *(void **)&demangle = dlsym(RTLD_DEFAULT, "__cxa_demangle");
+    char *plain = demangle ? demangle(symbol, NULL, NULL, &status) : NULL;
+    if (plain && status == 0)
+        snprintf(room, size, "%s", plain);
+    free(plain);
+    return status == 0 ? room : symbol;
+}
 
 #define MAX_WORDS 256
 
@@ -86,7 +151,7 @@ static void process_report(const char *line)
 
 static struct mt_core_engine engine = {.name = "llvm",
                                        .locate = mt_locate,
-                                       .plain = mt_globals_name,
+                                       .plain = globals_name,
                                        .sequence = mt_llvm_sequence,
                                        .spawn = process_spawn,
                                        .join = process_join,
@@ -164,7 +229,7 @@ __attribute__((constructor(101))) static void process_start(void)
         mt_report("%s; the host is not traced", why);
         goto off;
     }
-    mt_globals_put();
+    globals_put();
     mt_exit_open();
     mt_phase = MT_PHASE_ON;
     mt_signals_open(options.signal);

@@ -1,9 +1,41 @@
 /* Elements of gathers, scatters and masked accesses, by Zydis. */
 #include "elements.h"
-#include "xstate.h"
+
 #include <Zydis/Zydis.h>
+#include <cpuid.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Bytes that xsave and xrstor touch: see elements.h ---- */
+
+enum { LEAF = 13, FIRST = 2, LAST = 62, HEADER_END = 576, LINE = 64 };
+
+/* Returns the components that an instruction with this mask (edx:eax) may touch. */
+static uint64_t xstate_asked(uint64_t mask)
+{
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return mask & ((uint64_t)high << 32 | low);
+}
+
+/* Returns the bytes from the start of the area to the end of the last of `touched`. `layout`: components
+ * of the compact form; 0: standard form. */
+static uint32_t xstate_bytes(uint64_t touched, uint64_t layout)
+{
+    uint32_t end = HEADER_END, compact = HEADER_END, size, offset, flags, none;
+    for (uint32_t i = FIRST; i <= LAST; i++) {
+        if (!((touched | layout) >> i & 1) || !__get_cpuid_count(LEAF, i, &size, &offset, &flags, &none))
+            continue;
+        if (flags & 2) /* aligned to a cache line */
+            compact = (compact + LINE - 1) / LINE * LINE;
+        uint32_t here = (layout ? compact : offset) + size;
+        compact += size;
+        if (touched >> i & 1 && here > end)
+            end = here;
+    }
+    return end;
+}
 
 struct mt_elements_form {
     ZydisDecodedInstruction i;
@@ -261,13 +293,13 @@ static uint32_t elements_state_bytes(const struct mt_elements_form *n, const str
                                      uint64_t area)
 {
     enum { HEADER = 512 }; /* components present; the compact form's bit and its components */
-    uint64_t asked = mt_xstate_asked(r->general[2] << 32 | (uint32_t)r->general[0]);
+    uint64_t asked = xstate_asked(r->general[2] << 32 | (uint32_t)r->general[0]);
     if (elements_state(n) != RESTORES)
-        return mt_xstate_bytes(asked, elements_state(n) == SAVES ? 0 : asked);
+        return xstate_bytes(asked, elements_state(n) == SAVES ? 0 : asked);
     uint64_t head[2] = {0, 0};
     if (r->read(area + HEADER, head, sizeof head) != 0)
-        return mt_xstate_bytes(0, 0); /* it will fault */
-    return mt_xstate_bytes(asked & head[0], head[1] >> 63 ? head[1] : 0);
+        return xstate_bytes(0, 0); /* it will fault */
+    return xstate_bytes(asked & head[0], head[1] >> 63 ? head[1] : 0);
 }
 
 unsigned mt_elements(const struct mt_elements_form *n, const struct mt_elements_registers *r,

@@ -1,16 +1,201 @@
 /* Mapped files of the guest: their functions of interest and source locations. */
 #define _GNU_SOURCE
+
 #include "modules.h"
+#include "memtrace/hash.h"
 #include "guest.h"
 #include "base/elffile.h"
 #include "../core/platform.h"
 #include "memtrace/grow.h"
-#include "memtrace/hash.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+
+/* ---- A map from non-zero 64-bit numbers to numbers. It grows and never removes ---- */
+
+struct mt_guest_map_table {
+    struct mt_guest_map_table *smaller; /* kept for readers still in it */
+    size_t room;
+    uint64_t cell[][2];
+};
+
+static size_t map_place(const struct mt_guest_map_table *t, uint64_t key)
+{
+    size_t i = (size_t)(mt_hash_number(key) >> 20) & (t->room - 1);
+    for (uint64_t k; (k = __atomic_load_n(&t->cell[i][0], __ATOMIC_ACQUIRE)) != 0 && k != key;)
+        i = (i + 1) & (t->room - 1);
+    return i;
+}
+
+uint64_t mt_guest_map_get(const struct mt_guest_map *m, uint64_t key)
+{
+    const struct mt_guest_map_table *t = __atomic_load_n(&m->table, __ATOMIC_ACQUIRE);
+    if (!t)
+        return 0;
+    size_t i = map_place(t, key);
+    if (__atomic_load_n(&t->cell[i][0], __ATOMIC_ACQUIRE) == 0)
+        return 0;
+    return __atomic_load_n(&t->cell[i][1], __ATOMIC_RELAXED);
+}
+
+static void map_set(struct mt_guest_map_table *t, size_t i, uint64_t key, uint64_t value)
+{
+    __atomic_store_n(&t->cell[i][1], value, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->cell[i][0], key, __ATOMIC_RELEASE);
+}
+
+static struct mt_guest_map_table *map_grown(struct mt_guest_map_table *old)
+{
+    size_t room = old ? old->room * 2 : 1024;
+    struct mt_guest_map_table *t = calloc(1, sizeof *t + room * sizeof t->cell[0]);
+    if (!t)
+        return NULL;
+    t->smaller = old;
+    t->room = room;
+    for (size_t i = 0; old && i < old->room; i++)
+        if (old->cell[i][0])
+            map_set(t, map_place(t, old->cell[i][0]), old->cell[i][0], old->cell[i][1]);
+    return t;
+}
+
+int mt_guest_map_put(struct mt_guest_map *m, uint64_t key, uint64_t value)
+{
+    if (!m->table || m->count * 2 >= m->table->room) {
+        struct mt_guest_map_table *t = map_grown(m->table);
+        if (!t)
+            return -1;
+        __atomic_store_n(&m->table, t, __ATOMIC_RELEASE);
+    }
+    size_t i = map_place(m->table, key);
+    m->count += m->table->cell[i][0] == 0;
+    map_set(m->table, i, key, value);
+    return 0;
+}
+
+/* ---- Translated instructions with the sites of their operands ---- */
+
+static struct mt_guest_map known; /* ip -> newest instruction */
+
+static void insns_define(struct mt_insn *n, int whole)
+{
+    struct mt_core_site s[MT_X86_OPERANDS + 1];
+    struct mt_x86_words words;
+    unsigned count = 0;
+    memset(s, 0, sizeof s);
+    if (whole) {
+        mt_x86_words(&words, n->x86.ip, n->bytes, n->x86.length ? n->x86.length : 1);
+        s[count++] = (struct mt_core_site){.ip = n->x86.ip,
+                                           .op = MT_HOST_EXEC,
+                                           .text = words.text,
+                                           .reads = words.reads,
+                                           .writes = words.writes};
+    }
+    for (unsigned i = 0; i < n->x86.count; i++) {
+        const struct mt_x86_operand *o = &n->x86.operand[i];
+        s[count++] = (struct mt_core_site){
+            .ip = n->x86.ip, .op = o->op, .size = o->size, .strong = o->locked, .runtime = n->runtime};
+    }
+    if (n->x86.cas && whole) /* one instruction, one execution */
+        s[count++] =
+            (struct mt_core_site){.ip = n->x86.ip, .op = MT_HOST_CAS_FAILED, .size = n->x86.operand[0].size};
+    n->site = count ? mt_core_sites(s, count) : 0;
+    if (n->x86.cas && whole)
+        n->failed = n->site ? n->site + count - 1 : 0;
+    else if (n->x86.cas)
+        n->failed = mt_core_sites(
+            &(struct mt_core_site){.ip = n->x86.ip, .op = MT_HOST_CAS_FAILED, .size = n->x86.operand[0].size},
+            1);
+}
+
+static void insns_operands(struct mt_insn *n, int whole)
+{
+    for (unsigned i = 0; i < n->x86.count; i++) {
+        const struct mt_x86_operand *o = &n->x86.operand[i];
+        n->operand[i] = (struct mt_operand){.insn = n,
+                                            .site = n->site ? n->site + i + (whole ? 1 : 0) : 0,
+                                            .size = o->size,
+                                            .spare = (uint8_t)o->spare,
+                                            .parts = (uint8_t)o->parts,
+                                            .op = (uint8_t)o->op};
+    }
+    if (n->x86.count) { /* enter and xsave read in between */
+        unsigned last = n->x86.count - 1;
+        if (last == 1 && n->operand[0].op == MT_HOST_STORE)
+            last = 0;
+        n->operand[last].last = 1;
+    }
+}
+
+struct mt_insn *mt_insn_get(uint64_t ip, const uint8_t *bytes, unsigned size, int whole,
+                            enum mt_core_code code)
+{
+    struct mt_insn *newest = (struct mt_insn *)(uintptr_t)mt_guest_map_get(&known, ip);
+    if (size > sizeof newest->bytes)
+        size = sizeof newest->bytes;
+    for (struct mt_insn *n = newest; n; n = n->older)
+        if (!memcmp(n->bytes, bytes, n->x86.length ? n->x86.length : size))
+            return n;
+    struct mt_insn *n = calloc(1, sizeof *n);
+    if (!n)
+        return NULL;
+    memcpy(n->bytes, bytes, size);
+    mt_x86_decode(&n->x86, ip, bytes, size);
+    n->older = newest;
+    n->code = (uint8_t)code;
+    n->runtime = code == MT_CODE_DATA;
+    for (unsigned i = 0; mt_core_options()->mode == MT_CORE_ATOMIC && i < n->x86.count; i++)
+        n->code = /* threads synchronise by them: the C library's locks */ code == MT_CODE_DATA &&
+                          n->x86.operand[i].locked
+                      ? MT_CODE_ALL
+                      : n->code;
+    if (code >= MT_CODE_DATA)
+        insns_define(n, whole);
+    insns_operands(n, whole);
+    if (mt_guest_map_put(&known, ip, (uint64_t)(uintptr_t)n) != 0) {
+        free(n);
+        return NULL;
+    }
+    return n;
+}
+
+/* Numbers that order host accesses with CUDA calls: those of the CUDA runtime in the guest's memory once
+ * it is there, continuing ours. */
+
+uint64_t *mt_sequence_cuda, mt_sequence_last;
+
+static uint64_t own; /* used while there is no CUDA runtime */
+
+static uint64_t modules_sequence(void);
+
+static uint64_t *sequence_cuda(void)
+{
+    uint64_t none = 0;
+    uint64_t *next = __atomic_load_n(&mt_sequence_cuda, __ATOMIC_ACQUIRE);
+    if (!next && modules_sequence()) {
+        next = (uint64_t *)(uintptr_t)mt_guest(modules_sequence());
+        __atomic_compare_exchange_n(next, &none, own + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+        __atomic_store_n(&mt_sequence_cuda, next, __ATOMIC_RELEASE);
+    }
+    return next;
+}
+
+uint64_t mt_sequence(int next)
+{
+    uint64_t *theirs = sequence_cuda();
+    if (theirs)
+        return next ? __atomic_fetch_add(theirs, 1, __ATOMIC_SEQ_CST)
+                    : __atomic_load_n(theirs, __ATOMIC_ACQUIRE) - 1;
+    return next ? __atomic_add_fetch(&own, 1, __ATOMIC_SEQ_CST) : __atomic_load_n(&own, __ATOMIC_ACQUIRE);
+}
+
+void mt_sequence_seen(void)
+{
+    __atomic_store_n(&mt_sequence_last, __atomic_load_n(mt_sequence_cuda, __ATOMIC_ACQUIRE),
+                     __ATOMIC_RELAXED);
+}
 
 uint64_t mt_guest_base;
 
@@ -351,7 +536,8 @@ void mt_modules_changed(uint64_t base, uint64_t bytes)
     mt_spin_unlock(&m.lock);
 }
 
-uint64_t mt_modules_sequence(void)
+/* Returns the guest address of the CUDA runtime's sequence number, or 0 if there is none yet. */
+static uint64_t modules_sequence(void)
 {
     return __atomic_load_n(&m.sequence, __ATOMIC_RELAXED);
 }

@@ -19,19 +19,12 @@
  * and returns; there, and at each access, its copy of the guest's registers is valid. */
 #define _GNU_SOURCE
 #include "api.h"
-#include "arguments.h"
+#include "record.h"
 #include "base/elffile.h"
 #include "../machine/follow.h"
 #include "../machine/guest.h"
-#include "../machine/insns.h"
-#include "../machine/map.h"
 #include "../machine/modules.h"
-#include "refused.h"
 #include "registers.h"
-#include "../machine/sequence.h"
-#include "signals.h"
-#include "threads.h"
-#include "worker.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,356 @@
 /* Turns an engine's events (an instruction begins; bytes were accessed) into records of the core. */
+#define _GNU_SOURCE
+
 #include "record.h"
+#include "../machine/follow.h"
+#include "../machine/decode.h"
 #include "../machine/guest.h"
+#include "../machine/modules.h"
+#include "base/thread.h"
+#include "../core/core.h"
+#include "registers.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- The plugin's arguments ---- */
+
+enum { WORDS = 64 };
+
+int mt_arguments_parse(struct mt_core_options *o, int argc, char **argv, char *why, unsigned size)
+{
+    static char *word[WORDS];
+    const char *host = NULL;
+    int n = 1;
+    for (int i = 0; i < argc; i++) {
+        char *value = strchr(argv[i], '=');
+        if (!strncmp(argv[i], "mode=", 5)) {
+            word[0] = argv[i] + 5;
+            continue;
+        }
+        if (!strncmp(argv[i], "follow=", 7)) {
+            host = argv[i] + 7;
+            continue;
+        }
+        if (value && (!strcmp(value, "=on") || !strcmp(value, "=off")))
+            strcpy(value, !strcmp(value, "=on") ? "=1" : "=0");
+        if (n == WORDS || asprintf(&word[n++], "--%s", argv[i]) < 0)
+            return snprintf(why, size, "too many plugin arguments"), -1;
+    }
+    if (!word[0])
+        return snprintf(why, size, "the plugin needs mode=mat, mode=insn or mode=atomic"), -1;
+    if (mt_core_options_parse(o, n, word, why, size) != 0)
+        return -1;
+    mt_follow_start(host, "qemu", word, n, o);
+    return 0;
+}
+
+/* Instructions that qemu cannot run: it raises SIGILL there without naming the instruction. */
+
+#define PAGE 4096u
+
+/* Formats "file:line, in function of module", as far as known. */
+static void refused_place(uint64_t ip, char *text, size_t size)
+{
+    struct mt_core_location p = {.line = 0};
+    size_t n = 0;
+    mt_modules_locate(ip, &p);
+    *text = 0;
+    if (*p.file)
+        n += (size_t)snprintf(text, size, "%s:%u, ", p.file, p.line);
+    if (*p.function && n < size)
+        n += (size_t)snprintf(text + n, size - n, "in %s ", p.function);
+    if (n < size)
+        snprintf(text + n, size - n, "at 0x%llx of %s", (unsigned long long)ip,
+                 *p.module ? p.module : "no file");
+}
+
+void mt_refused_look(uint64_t ip, unsigned size, enum mt_core_mode mode)
+{
+    static uint32_t said;
+    struct mt_x86_words words;
+    struct mt_x86_insn insn;
+    unsigned room = PAGE - (unsigned)(ip % PAGE); /* the next page may not exist */
+    char place[1600];
+    room = room > 15 ? 15 : room < size ? size : room;
+    if (mt_x86_decode(&insn, ip, mt_guest(ip), room) != 0 || insn.length <= size ||
+        __atomic_exchange_n(&said, 1, __ATOMIC_SEQ_CST))
+        return;
+    mt_x86_words(&words, ip, mt_guest(ip), room);
+    refused_place(ip, place, sizeof place);
+    fprintf(stderr, "memtrace: qemu cannot run '%s' (%s) %s: the program gets SIGILL there; %s\n", words.text,
+            mt_x86_extension(mt_guest(ip), room), place,
+            mode == MT_CORE_INSN
+                ? "compile it for a processor without such instructions, or trace it with --engine=pin"
+                : "compile it with mt-cc --host, whose programs run on the processor itself "
+                  "(--engine=llvm), or for a processor without such instructions");
+}
+
+/* A thread of our own inside qemu, for mt_core_engine.spawn and join. It takes no signals, as those are
+ * the guest's. */
+
+struct worker {
+    pthread_t thread;
+    void (*run)(void *);
+    void *arg;
+};
+
+static void *worker_work(void *worker)
+{
+    struct worker *w = worker;
+    w->run(w->arg);
+    return NULL;
+}
+
+int mt_worker_spawn(void (*run)(void *), void *arg, void **handle)
+{
+    struct worker *w = malloc(sizeof *w);
+    if (!w)
+        return ENOMEM;
+    *w = (struct worker){.run = run, .arg = arg};
+    int e = mt_base_thread_start(&w->thread, 0, worker_work, w); /* signals are the guest's */
+    if (e)
+        free(w);
+    else
+        *handle = w;
+    return e;
+}
+
+void mt_worker_join(void *handle)
+{
+    struct worker *w = handle;
+    pthread_join(w->thread, NULL);
+    free(w);
+}
+
+/* --signal: SIGUSR1 turns tracing on, SIGUSR2 off. Also the end of a program killed by a signal. */
+
+static int on;
+static void (*on_death)(void);
+static struct sigaction theirs[2]; /* qemu's handlers of SIGUSR1 and SIGUSR2 */
+static volatile char handled[2];   /* 1: the guest has a handler */
+
+static int signals_which(int signal)
+{
+    return signal == SIGUSR1 ? 0 : signal == SIGUSR2 ? 1 : -1;
+}
+
+static void signals_switched(int signal, siginfo_t *info, void *context)
+{
+    int k = signals_which(signal);
+    mt_core_switch(signal == SIGUSR1);
+    if (k >= 0 && handled[k] && (theirs[k].sa_flags & SA_SIGINFO) && theirs[k].sa_sigaction)
+        theirs[k].sa_sigaction(signal, info, context);
+}
+
+static void put_in_front(int signal)
+{
+    struct sigaction now, ours;
+    int k = signals_which(signal);
+    if (sigaction(signal, NULL, &now) != 0 || now.sa_sigaction == signals_switched)
+        return;
+    theirs[k] = now;
+    ours = now;
+    ours.sa_sigaction = signals_switched;
+    ours.sa_flags = (now.sa_flags | SA_SIGINFO | SA_RESTART) & ~SA_RESETHAND;
+    if (!(now.sa_flags & SA_SIGINFO)) /* default or ignored */
+        sigfillset(&ours.sa_mask);
+    sigaction(signal, &ours, NULL);
+}
+
+void mt_signals_changed(int signal, uint64_t handler)
+{
+    int k = signals_which(signal);
+    if (k < 0 || !on)
+        return;
+    handled[k] = handler > 1;
+    put_in_front(signal);
+}
+
+/* ---- death ---- */
+
+/* qemu ends a guest killed by a signal by sending itself that signal with the default action, which no
+ * plugin callback sees. Nothing else in qemu-user calls kill() on itself. */
+static int signals_killing(pid_t pid, int signal)
+{
+    static pthread_mutex_t once =
+        PTHREAD_MUTEX_INITIALIZER; /* a second thread waits for the end of the first one */
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    if (signal > 0 && pid == getpid()) {
+        /* The same signal may come twice (terminals and timeout send it to the group); the second one
+         * waits for us. */
+        int changed = sigaction(signal, &ignore, &before) == 0;
+        pthread_mutex_lock(&once);
+        on_death();
+        pthread_mutex_unlock(&once);
+        if (changed)
+            sigaction(signal, &before, NULL);
+    }
+    return kill(pid, signal);
+}
+
+static int signals_fixed(const struct dl_phdr_info *info, uintptr_t slot)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO &&
+            slot - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz)
+            return 1;
+    return 0;
+}
+
+static void signals_replace(const struct dl_phdr_info *info, uintptr_t *slot)
+{
+    uintptr_t page = (uintptr_t)slot & ~(uintptr_t)4095;
+    if (mprotect((void *)page, 4096, PROT_READ | PROT_WRITE) != 0)
+        return;
+    *slot = (uintptr_t)signals_killing;
+    if (signals_fixed(info, (uintptr_t)slot))
+        mprotect((void *)page, 4096, PROT_READ);
+}
+
+static int in_program(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    const ElfW(Sym) *symbols = NULL;
+    const char *strings = NULL;
+    const ElfW(Rela) *r = NULL;
+    size_t bytes = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            for (const ElfW(Dyn) *d = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+                 d->d_tag != DT_NULL; d++) {
+                if (d->d_tag == DT_SYMTAB)
+                    symbols = (const void *)d->d_un.d_ptr;
+                if (d->d_tag == DT_STRTAB)
+                    strings = (const void *)d->d_un.d_ptr;
+                if (d->d_tag == DT_JMPREL)
+                    r = (const void *)d->d_un.d_ptr;
+                if (d->d_tag == DT_PLTRELSZ)
+                    bytes = d->d_un.d_val;
+            }
+    for (; symbols && strings && r && bytes >= sizeof *r; r++, bytes -= sizeof *r)
+        if (!strcmp(strings + symbols[ELF64_R_SYM(r->r_info)].st_name, "kill"))
+            signals_replace(info, (uintptr_t *)(info->dlpi_addr + r->r_offset));
+    return 1; /* the first one is the program; none after it */
+}
+
+void mt_signals_start(int switching, void (*death)(void))
+{
+    on_death = death;
+    dl_iterate_phdr(in_program, NULL);
+    on = switching;
+    if (on) {
+        put_in_front(SIGUSR1);
+        put_in_front(SIGUSR2);
+    }
+}
+
+/* ---- The guest's threads, and their turns in atomic mode ---- */
+
+struct mt_plugin_state mt_plugin;
+struct mt_thread *mt_threads[MT_VCPUS];
+struct mt_core_thread *mt_cores[MT_VCPUS];
+
+/* ---- threads ---- */
+
+static __thread struct mt_thread *current;
+
+struct mt_thread *mt_thread_start(unsigned vcpu)
+{
+    if (mt_plugin.forked || vcpu >= MT_VCPUS)
+        return NULL;
+    struct mt_thread *t = calloc(1, sizeof *t);
+    if (t) {
+        t->hand.thread = gettid();
+        if (mt_takes_turns())
+            mt_baton_take(&t->hand, 0);
+    }
+    if (t && !(t->core = mt_core_thread_start((uint64_t)gettid()))) {
+        mt_baton_give(&t->hand);
+        free(t);
+        t = NULL;
+    }
+    if (!t) {
+        mt_plugin.refused = 1;
+        return NULL;
+    }
+    t->core->engine = t;
+    mt_core_turn_begin(t->core);
+    current = t;
+    t->syscall.number = -1;
+    mt_registers_attach(t, vcpu);
+    mt_cores[vcpu] = t->core;
+    return mt_threads[vcpu] = t;
+}
+
+void mt_thread_exit(unsigned vcpu)
+{
+    struct mt_thread *t = vcpu < MT_VCPUS ? mt_threads[vcpu] : NULL;
+    if (!t || mt_plugin.forked)
+        return;
+    mt_threads[vcpu] = NULL;
+    mt_cores[vcpu] = NULL;
+    if (mt_takes_turns() && mt_baton_holder != &t->hand)
+        mt_baton_take(&t->hand, 0);
+    mt_core_thread_end(t->core);
+    mt_baton_give(&t->hand);
+    mt_calls_free(&t->calls);
+    free(t);
+}
+
+/* Takes the baton first, if possible. */
+void mt_plugin_stop(int killed)
+{
+    if (mt_takes_turns() && current && mt_baton_holder != &current->hand)
+        mt_baton_take(&current->hand, 300);
+    if (current && !killed)
+        mt_core_thread_end(current->core);
+    mt_core_stop(killed);
+}
+
+void mt_plugin_death(void)
+{
+    if (!mt_plugin.forked)
+        mt_plugin_stop(1);
+}
+
+void mt_plugin_in_child(void)
+{
+    mt_plugin.forked = 1;
+    mt_core_forked();
+}
+
+/* ---- atomic mode: one thread at a time ---- */
+
+void mt_turn_wait(struct mt_thread *t)
+{
+    if (mt_plugin.forked)
+        return;
+    if (mt_baton_holder == &t->hand) {
+        t->hand.blocks = mt_baton_blocks;
+        if (!mt_baton_wanted(&t->hand))
+            return;
+        mt_core_turn_end(t->core);
+        mt_baton_give(&t->hand);
+    }
+    mt_baton_take(&t->hand, 0);
+    mt_core_turn_begin(t->core);
+}
+
+void mt_turn_stolen(struct mt_baton_hand *from)
+{
+    struct mt_thread *t = (struct mt_thread *)((char *)from - offsetof(struct mt_thread, hand));
+    if (t->core)
+        mt_core_turn_stolen(t->core);
+}
 
 /* Returns 1 for a separate access; 0: it continues the previous part of the operand. */
 static int first_part(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes)

@@ -1,7 +1,7 @@
 /* Functions that the CPU device calls, per kernel: those for whole warps (vector/) and, if these do not
  * take all launches, entry(void **args), which runs one thread with its coordinates in thread-local state. */
 #include "cpu.h"
-#include "lower/reach.h"
+#include "lower/lowering.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

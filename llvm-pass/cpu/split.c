@@ -2,7 +2,7 @@
  * functions they call and makes an object; one linker run makes the image. Shared variables and tables are
  * defined in the first part. */
 #include "cpu.h"
-#include "lower/reach.h"
+#include "lower/lowering.h"
 #include "unit/pass.h"
 #include <errno.h>
 #include <signal.h>

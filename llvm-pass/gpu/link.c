@@ -2,7 +2,7 @@
  * each launch's context to the record calls. */
 #include "unit/options.h"
 #include "gpu.h"
-#include "trace/tensor.h"
+#include "trace/instrument.h"
 #include "format/packet.h"
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * float and double: kernels that compute with float only run with it on (MT_KERNEL_FLUSH), at no cost; if
  * another type or an operation that keeps denormals is reachable, single instructions flush. */
 #include "lower.h"
-#include "reach.h"
+#include "lowering.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -13,16 +13,16 @@ void mt_lower_exactness(struct mt_lowering *l);
 void mt_lower_extremes(struct mt_lowering *l);
 void mt_lower_counts(struct mt_lowering *l);
 void mt_lower_spins(struct mt_lowering *l);
-void mt_lower_metadata(struct mt_lowering *l); /* symbols.c */
+void mt_lower_metadata(struct mt_lowering *l); /* lowering.c */
 void mt_lower_shared(struct mt_lowering *l);
 void mt_lower_managed(struct mt_lowering *l);
 void mt_lower_exports(struct mt_lowering *l);    /* rdc.c: names across files */
-void mt_lower_globals(struct mt_lowering *l);    /* symbols.c */
-void mt_lower_attributes(struct mt_lowering *l); /* symbols.c */
+void mt_lower_globals(struct mt_lowering *l);    /* lowering.c */
+void mt_lower_attributes(struct mt_lowering *l); /* lowering.c */
 void mt_lower_plain(struct mt_lowering *l);
 void mt_lower_ways(struct mt_lowering *l);
 void mt_lower_records(struct mt_lowering *l);
-void mt_lower_site_base(struct mt_lowering *l); /* symbols.c, also the following ones */
+void mt_lower_site_base(struct mt_lowering *l); /* lowering.c, also the following ones */
 void mt_lower_builtins(struct mt_lowering *l);
 void mt_lower_frames(struct mt_lowering *l);
 

@@ -1,6 +1,7 @@
 /* Shared base of the steps that turn an instrumented device module into the CPU image. */
 #ifndef MT_PASS_LOWERING_H
 #define MT_PASS_LOWERING_H
+
 #include "unit/unit.h"
 #include <llvm-c/TargetMachine.h>
 
@@ -43,6 +44,7 @@ struct mt_lowering {
 /* Declares a builtin in the clone by name. Returns NULL if there is none. *type gets its type (the
  * bitcode's own). */
 LLVMValueRef mt_builtin(struct mt_lowering *l, const char *name, LLVMTypeRef *type);
+
 LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMValueRef *args, unsigned n);
 
 /* Returns a constant for each element of a type: itself, or a vector with the lanes of `shape`. */
@@ -50,25 +52,50 @@ LLVMValueRef mt_splat(LLVMTypeRef shape, LLVMValueRef constant);
 
 /* Suffix of a function's version without record calls. */
 #define MT_PLAIN_SUFFIX ".plain"
+
 /* Prefixes of the names of functions that the runtime calls, before the kernel's name. */
 #define MT_RUN_ENTRY "mt.entry."
+
 #define MT_RUN_WARPS "mt.warps."
 
 /* Returns 1 for a function or variable shared with images of other files. */
 int mt_is_shared_name(LLVMValueRef global);
+
 /* Returns 1 for a declaration of CUDA's headers whose definition the CPU device does not need. */
 int mt_is_index_variable(const char *name);
 
-/* Sets a text attribute. */
-void mt_set_text(const struct mt_unit *u, LLVMValueRef function, const char *key, const char *value);
 const char *mt_image_cpu(const struct mt_unit *u); /* CPU for which the image is compiled */
 void mt_set_image_cpu(const struct mt_unit *u, LLVMValueRef function);
 int mt_run_passes(struct mt_unit *u, LLVMModuleRef m, const char *passes, LLVMTargetMachineRef machine);
 
 /* Returns 0, or -1 after a diagnostic. mt_lowering_end() must follow in any case. */
 int mt_lowering_begin(struct mt_lowering *l, struct mt_unit *u, LLVMModuleRef clone);
+
 void mt_lowering_end(struct mt_lowering *l);
+
 /* records.c: returns the load, store or atomic by pointer `p` that follows a record call in its block;
  * NULL: the record is of something else. */
 LLVMValueRef mt_recorded_access(LLVMValueRef call, LLVMValueRef p);
+
+/* Functions reachable through calls; indirect calls reach every function whose address is taken. */
+
+struct mt_reach {
+    LLVMValueRef *functions;
+    unsigned count;
+    size_t cap;
+    int waits;   /* a barrier, a warp collective or an unknown function */
+    int gathers; /* a wait for the lanes at the same call (activemask) */
+};
+
+void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach *r);
+
+/* Returns 1 if the function is used other than as the callee of a direct call. */
+int mt_is_address_taken(LLVMValueRef function);
+
+int mt_reach_has(const struct mt_reach *r, LLVMValueRef function);
+void mt_reach_free(struct mt_reach *r);
+
+/* Functions in which threads wait for others; ends with NULL. */
+extern const char *const mt_waiting_functions[];
+
 #endif

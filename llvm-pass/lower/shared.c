@@ -2,7 +2,7 @@
  * after them. With -fgpu-rdc the images of a program have consecutive parts of it, at offsets known when
  * they are loaded (struct mt_image_shared). */
 #include "lower.h"
-#include "reach.h"
+#include "lowering.h"
 #include "format/image.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,183 @@
 /* Source facts: kernels from nvvm.annotations, the AST side's entries from llvm.global.annotations. */
 #include "trace.h"
 #include "unit/pass.h"
+
 #include <regex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Works around kernel parameters that LLVM 19 reads wrongly: 16 bits for each element of a vector of two
+ * bytes, and a byte for each element of a vector of bools, where the host passes bytes and bits. Before
+ * that they become integers of the same bytes. */
+
+static int narrow_is_misread(LLVMTypeRef type)
+{
+    if (LLVMGetTypeKind(type) != LLVMVectorTypeKind ||
+        LLVMGetTypeKind(LLVMGetElementType(type)) != LLVMIntegerTypeKind)
+        return 0;
+    unsigned bits = LLVMGetIntTypeWidth(LLVMGetElementType(type));
+    return bits < 8 || (bits == 8 && LLVMGetVectorSize(type) == 2);
+}
+
+static unsigned narrow_bits(LLVMTypeRef type)
+{
+    return LLVMGetIntTypeWidth(LLVMGetElementType(type)) * LLVMGetVectorSize(type);
+}
+
+/* Returns the integer type as passed. */
+static LLVMTypeRef narrow_integer(LLVMTypeRef type)
+{
+    unsigned all = 8;
+    while (all < narrow_bits(type))
+        all *= 2;
+    return LLVMIntTypeInContext(LLVMGetTypeContext(type), all);
+}
+
+static LLVMTypeRef narrow_type(LLVMValueRef kernel)
+{
+    unsigned n = LLVMCountParams(kernel), i = 0, found = 0;
+    LLVMTypeRef *types = malloc((n + 1) * sizeof *types), made = NULL;
+    for (LLVMValueRef p = LLVMGetFirstParam(kernel); types && p; p = LLVMGetNextParam(p), i++) {
+        int misread = narrow_is_misread(LLVMTypeOf(p));
+        found |= misread;
+        types[i] = misread ? narrow_integer(LLVMTypeOf(p)) : LLVMTypeOf(p);
+    }
+    if (found)
+        made = LLVMFunctionType(LLVMGetReturnType(LLVMGlobalGetValueType(kernel)), types, n, 0);
+    free(types);
+    return made;
+}
+
+static LLVMValueRef narrow_value(LLVMBuilderRef b, LLVMValueRef integer, LLVMTypeRef type)
+{
+    LLVMTypeRef all = LLVMIntTypeInContext(LLVMGetTypeContext(type), narrow_bits(type));
+    return LLVMBuildBitCast(b, LLVMBuildTrunc(b, integer, all, ""), type, "");
+}
+
+static void narrow_take_params(LLVMValueRef kernel, LLVMValueRef old)
+{
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(LLVMGetTypeContext(LLVMTypeOf(kernel)));
+    LLVMPositionBuilderBefore(b, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(kernel)));
+    LLVMValueRef to = LLVMGetFirstParam(kernel);
+    for (LLVMValueRef p = LLVMGetFirstParam(old); p; p = LLVMGetNextParam(p), to = LLVMGetNextParam(to)) {
+        size_t length;
+        const char *name = LLVMGetValueName2(p, &length);
+        LLVMSetValueName2(to, name, length);
+        int same = LLVMTypeOf(p) == LLVMTypeOf(to);
+        LLVMReplaceAllUsesWith(p, same ? to : narrow_value(b, to, LLVMTypeOf(p)));
+    }
+    LLVMDisposeBuilder(b);
+}
+
+static int narrow_kernel(LLVMModuleRef module, LLVMValueRef old)
+{
+    LLVMTypeRef type = LLVMIsDeclaration(old) ? NULL : narrow_type(old);
+    if (!type)
+        return 0;
+    char *name = strdup(mt_name(old));
+    LLVMValueRef kernel = LLVMAddFunction(module, "", type);
+    mt_move_function(kernel, old);
+    narrow_take_params(kernel, old);
+    LLVMReplaceAllUsesWith(old, kernel);
+    mt_shim_detach_function(old); /* for the reason in instrument.c */
+    LLVMSetValueName2(kernel, name, strlen(name));
+    free(name);
+    return 1;
+}
+
+/* facts.c, before optimisation and before kernels are named by text. Returns 1 if anything changed. */
+static int narrow_params(LLVMModuleRef module)
+{
+    static const char name[] = "nvvm.annotations";
+    unsigned n = LLVMGetNamedMetadataNumOperands(module, name), length;
+    LLVMValueRef *nodes = malloc((n + 1) * sizeof *nodes), op[3];
+    int changed = 0;
+    if (nodes)
+        LLVMGetNamedMetadataOperands(module, name, nodes);
+    for (unsigned i = 0; nodes && i < n; i++) {
+        if (LLVMGetMDNodeNumOperands(nodes[i]) != 3)
+            continue;
+        LLVMGetMDNodeOperands(nodes[i], op);
+        const char *key = LLVMGetMDString(op[1], &length);
+        if (op[0] && LLVMIsAFunction(op[0]) && key && length == 6 && !memcmp(key, "kernel", 6))
+            changed |= narrow_kernel(module, op[0]);
+    }
+    free(nodes);
+    return changed;
+}
+
+/* Works around a bug in LLVM 19, which takes integer to floating-point conversions that round towards zero
+ * (llvm.nvvm.i2f.rz and the like) for those that round to nearest. Before that they become conversions
+ * that round down, or up for negative numbers. */
+
+static LLVMValueRef rounding_convert(LLVMBuilderRef b, LLVMValueRef call, const char *name, const char *mode)
+{
+    LLVMValueRef x = LLVMGetOperand(call, 0);
+    char other[64];
+    snprintf(other, sizeof other, "llvm.nvvm.%s.%s", name, mode);
+    LLVMModuleRef m = LLVMGetGlobalParent(mt_callee(call));
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(m, LLVMLookupIntrinsicID(other, strlen(other)), NULL, 0);
+    return LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, &x, 1, "");
+}
+
+static void rounding_replace(LLVMBuilderRef b, LLVMValueRef call, const char *name)
+{
+    LLVMValueRef x = LLVMGetOperand(call, 0), r;
+    LLVMPositionBuilderBefore(b, call);
+    r = rounding_convert(b, call, name, "rm");
+    if (*name != 'u') {
+        LLVMValueRef negative = LLVMBuildICmp(b, LLVMIntSLT, x, LLVMConstNull(LLVMTypeOf(x)), "");
+        r = LLVMBuildSelect(b, negative, rounding_convert(b, call, name, "rp"), r, "");
+    }
+    LLVMReplaceAllUsesWith(call, r);
+    LLVMInstructionEraseFromParent(call);
+}
+
+/* Swaps the operands of redux.sync: clang 19's headers pass its mask as the value and its value as the
+ * mask. */
+static int rounding_swap_masks(LLVMModuleRef module)
+{
+    int changed = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+        if (!mt_starts(mt_name(f), "llvm.nvvm.redux.sync."))
+            continue;
+        for (LLVMUseRef use = LLVMGetFirstUse(f); use; use = LLVMGetNextUse(use)) {
+            LLVMValueRef call = LLVMGetUser(use),
+                         home = LLVMGetBasicBlockParent(LLVMGetInstructionParent(call));
+            if (!strstr(mt_name(home), "__reduce_"))
+                continue;
+            LLVMValueRef first = LLVMGetOperand(call, 0);
+            LLVMSetOperand(call, 0, LLVMGetOperand(call, 1));
+            LLVMSetOperand(call, 1, first);
+            changed = 1;
+        }
+    }
+    return changed;
+}
+
+/* facts.c, before optimisation. Returns 1 if anything changed. */
+static int keep_rounding(LLVMModuleRef module)
+{
+    static const char *const names[] = {"i2f", "ui2f", "ll2f", "ull2f", "ll2d", "ull2d"};
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(LLVMGetModuleContext(module));
+    int changed = rounding_swap_masks(module);
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "llvm.nvvm.%s.rz", names[i]);
+        LLVMValueRef f = LLVMGetNamedFunction(module, name);
+        for (LLVMUseRef use = f ? LLVMGetFirstUse(f) : NULL, next; use; use = next) {
+            LLVMValueRef call = LLVMGetUser(use);
+            next = LLVMGetNextUse(use);
+            if (!LLVMIsACallInst(call) || mt_callee(call) != f)
+                continue;
+            rounding_replace(b, call, names[i]);
+            changed = 1;
+        }
+    }
+    LLVMDisposeBuilder(b);
+    return changed;
+}
 
 /* `function` is NULL if optimisation has removed it. */
 static struct mt_facts *facts_for(struct mt_unit *u, const char *name, LLVMValueRef function)
@@ -165,7 +339,7 @@ int mt_pass_early(LLVMModuleRef module)
 {
     int device = mt_shim_is_nvptx(module), changed = 0;
     if (device)
-        changed = mt_narrow_params(module) | mt_keep_rounding(module) | mt_show_asm_effects(module) |
+        changed = narrow_params(module) | keep_rounding(module) | mt_show_asm_effects(module) |
                   facts_keep_malloc(module);
     return ((device || mt_pass_options.host) && mt_keep_annotations(module)) || changed;
 }

@@ -1,12 +1,686 @@
 /* Puts a record call before each access to global memory (with the option spaces, also to others), and
  * gives each kernel its hidden parameter. */
-#include "trace.h"
+#include "instrument.h"
 #include "ptx/asm/asm.h"
-#include "tensor.h"
+#include "trace.h"
+#include "memtrace/grow.h"
+#include "ptx/module/module.h"
+#include "memtrace/hash.h"
 #include "format/image.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Tells LLVM the memory effects of inline assembly. Clang takes asm without `volatile` and without a
+ * "memory" clobber for a function of its operands: LLVM then drops an atomic with an unused result, merges
+ * two into one, and reads once a word that others write meanwhile. nvcc does neither of the latter two,
+ * and clang's headers have such asm for nvcc's separate atomic instructions (atomicAdd of float2). */
+
+static enum mt_asm_effect effects_of(LLVMValueRef call)
+{
+    struct mt_asm_error error;
+    size_t length;
+    const char *text = LLVMGetInlineAsmAsmString(LLVMGetCalledValue(call), &length);
+    struct mt_asm *a = mt_asm_parse(text, length, &error);
+    enum mt_asm_effect e = a ? mt_asm_effect_of(a) : MT_ASM_ACTS;
+    mt_asm_free(a);
+    return e;
+}
+
+/* Returns 1 for asm that LLVM takes for a function of its operands. */
+static int effects_are_hidden(LLVMValueRef inst)
+{
+    LLVMValueRef asm_value = LLVMIsACallInst(inst) ? LLVMIsAInlineAsm(LLVMGetCalledValue(inst)) : NULL;
+    size_t length;
+    return asm_value && !LLVMGetInlineAsmHasSideEffects(asm_value) &&
+           !strstr(LLVMGetInlineAsmConstraintString(asm_value, &length), "~{memory}");
+}
+
+/* Returns the same asm with a side effect, or marked as reading memory. */
+static LLVMValueRef effects_add(LLVMValueRef old, enum mt_asm_effect effect)
+{
+    size_t text_length, length;
+    const char *text = LLVMGetInlineAsmAsmString(old, &text_length);
+    const char *constraints = LLVMGetInlineAsmConstraintString(old, &length);
+    char *more = malloc(length + sizeof ",~{memory}");
+    if (!more)
+        return old;
+    int n = sprintf(more, "%.*s%s", (int)length, constraints, effect == MT_ASM_ACTS ? "" : ",~{memory}");
+    LLVMValueRef new = LLVMGetInlineAsm(LLVMGetInlineAsmFunctionType(old), text, text_length, more, (size_t)n,
+                                        effect == MT_ASM_ACTS, LLVMGetInlineAsmNeedsAlignedStack(old),
+                                        LLVMGetInlineAsmDialect(old), LLVMGetInlineAsmCanUnwind(old));
+    free(more);
+    return new;
+}
+
+int mt_show_asm_effects(LLVMModuleRef module)
+{
+    int changed = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+        unsigned n;
+        LLVMValueRef *list = mt_instructions(f, &n);
+        for (unsigned i = 0; list && i < n; i++) {
+            enum mt_asm_effect effect = effects_are_hidden(list[i]) ? effects_of(list[i]) : MT_ASM_NOTHING;
+            if (effect == MT_ASM_NOTHING)
+                continue;
+            LLVMSetOperand(list[i], (unsigned)LLVMGetNumOperands(list[i]) - 1,
+                           effects_add(LLVMGetCalledValue(list[i]), effect));
+            if (effect == MT_ASM_ACTS)
+                mt_shim_make_impure(list[i]);
+            else
+                mt_shim_only_reads(list[i]);
+            changed = 1;
+        }
+        free(list);
+    }
+    return changed;
+}
+
+void mt_drop_unused_asm(LLVMModuleRef module)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+        unsigned n;
+        LLVMValueRef *list = mt_instructions(f, &n);
+        for (unsigned i = n; list && i-- > 0;) /* users of a result come after it */
+            if (LLVMIsACallInst(list[i]) && LLVMIsAInlineAsm(LLVMGetCalledValue(list[i])) &&
+                !LLVMGetFirstUse(list[i]) && mt_shim_asm_only_reads(list[i]))
+                LLVMInstructionEraseFromParent(list[i]);
+        free(list);
+    }
+}
+
+/* Memory accesses of an NVPTX IR instruction, with their address space. Address spaces of NVPTX: 0
+ * generic, 1 global, 3 shared, 4 constant, 5 local, 101 parameter. A generic pointer is traced to its
+ * base; unproven cases are tested at run time. A kernel's pointer parameters, and pointers loaded from its
+ * by-value parameters, are global: the CUDA ABI says so, and LLVM's own NVPTXLowerArgs relies on it. */
+
+#define MAX_DEPTH 64
+
+struct walk {
+    struct mt_unit *u;
+    LLVMValueRef seen[MAX_DEPTH];
+    unsigned nseen;
+};
+
+static enum mt_space of_address_space(unsigned as)
+{
+    static const enum mt_space known[] = {MT_SPACE_GENERIC, MT_SPACE_GLOBAL, MT_SPACE_OTHER,
+                                          MT_SPACE_SHARED,  MT_SPACE_OTHER,  MT_SPACE_LOCAL};
+    return as < sizeof known / sizeof *known ? known[as] : MT_SPACE_OTHER;
+}
+
+/* Joins two paths: NONE (no information: undef, null, a cycle) yields to the other. */
+static enum mt_space access_join(enum mt_space a, enum mt_space b)
+{
+    if (a == MT_SPACE_NONE)
+        return b;
+    if (b == MT_SPACE_NONE || a == b)
+        return a;
+    if (!mt_space_may_be_global(a) && !mt_space_may_be_global(b))
+        return MT_SPACE_ON_CHIP;
+    return MT_SPACE_GENERIC;
+}
+
+static int is_kernel_argument(struct mt_unit *u, LLVMValueRef argument, int *byval)
+{
+    LLVMValueRef f = LLVMGetParamParent(argument);
+    unsigned i = 0;
+    for (LLVMValueRef a = LLVMGetFirstParam(f); a && a != argument; a = LLVMGetNextParam(a))
+        i++;
+    *byval = mt_shim_byval_type(f, i) != NULL;
+    return mt_unit_kernel(u, f) != NULL;
+}
+
+static enum mt_space access_walk(struct walk *w, LLVMValueRef v);
+
+/* Handles a phi or select, one of several values. */
+static enum mt_space access_walk_joined(struct walk *w, LLVMValueRef v)
+{
+    enum mt_space s = MT_SPACE_NONE;
+    for (unsigned i = 0, n = LLVMIsAPHINode(v) ? LLVMCountIncoming(v) : 2; i < n; i++)
+        s = access_join(
+            s, access_walk(w, LLVMIsAPHINode(v) ? LLVMGetIncomingValue(v, i) : LLVMGetOperand(v, i + 1)));
+    return s;
+}
+
+/* Handles an address as a number: an offset from an address in a known space is in the same space. */
+static enum mt_space access_walk_number(struct walk *w, LLVMValueRef v)
+{
+    enum mt_space a, b;
+    switch (mt_opcode(v)) {
+    case LLVMPtrToInt:
+        return access_walk(w, LLVMGetOperand(v, 0));
+    case LLVMAdd:
+    case LLVMOr:
+        a = access_walk(w, LLVMGetOperand(v, 0));
+        b = access_walk(w, LLVMGetOperand(v, 1));
+        return a == MT_SPACE_GENERIC ? b : b == MT_SPACE_GENERIC ? a : access_join(a, b);
+    case LLVMPHI:
+    case LLVMSelect:
+        return access_walk_joined(w, v);
+    default:
+        return LLVMIsNull(v) ? MT_SPACE_NONE : MT_SPACE_GENERIC;
+    }
+}
+
+static enum mt_space access_walk(struct walk *w, LLVMValueRef v)
+{
+    int number = LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMIntegerTypeKind;
+    if (!number && LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMPointerTypeKind)
+        return MT_SPACE_GENERIC;
+    unsigned as = number ? 0 : LLVMGetPointerAddressSpace(LLVMTypeOf(v));
+    if (as)
+        return of_address_space(as);
+    for (unsigned i = 0; i < w->nseen; i++)
+        if (w->seen[i] == v)
+            return MT_SPACE_NONE;
+    if (w->nseen == MAX_DEPTH)
+        return MT_SPACE_GENERIC;
+    w->seen[w->nseen++] = v;
+    if (number)
+        return access_walk_number(w, v);
+
+    if (LLVMIsAGlobalVariable(v))
+        return MT_SPACE_GLOBAL; /* generic variables (string and table constants) live in .global */
+    if (LLVMIsAFunction(v))
+        return MT_SPACE_OTHER;
+    if (LLVMIsUndef(v) || LLVMIsNull(v) || LLVMIsPoison(v))
+        return MT_SPACE_NONE;
+    if (LLVMIsAArgument(v)) {
+        int byval, kernel = is_kernel_argument(w->u, v, &byval);
+        return byval ? MT_SPACE_OTHER : kernel ? MT_SPACE_GLOBAL : MT_SPACE_GENERIC;
+    }
+    switch (mt_opcode(v)) {
+    case LLVMAlloca:
+        return MT_SPACE_LOCAL;
+    case LLVMGetElementPtr:
+    case LLVMBitCast:
+    case LLVMAddrSpaceCast:
+    case LLVMFreeze:
+    case LLVMIntToPtr:
+        return access_walk(w, LLVMGetOperand(v, 0));
+    case LLVMSelect:
+    case LLVMPHI:
+        return access_walk_joined(w, v);
+    case LLVMLoad: { /* a pointer from a kernel's by-value parameter */
+        LLVMValueRef base = mt_base_of(LLVMGetOperand(v, 0));
+        int byval;
+        if (LLVMIsAArgument(base) && is_kernel_argument(w->u, base, &byval) && byval)
+            return MT_SPACE_GLOBAL;
+        return MT_SPACE_GENERIC;
+    }
+    case LLVMCall: {
+        const char *name = mt_name(mt_callee(v));
+        if (!strcmp(name, "malloc"))
+            return MT_SPACE_GLOBAL;
+        return MT_SPACE_GENERIC;
+    }
+    default:
+        return MT_SPACE_GENERIC;
+    }
+}
+
+enum mt_space mt_space_of(struct mt_unit *u, LLVMValueRef pointer)
+{
+    struct walk w = {.u = u};
+    enum mt_space s = access_walk(&w, pointer);
+    return s == MT_SPACE_NONE ? MT_SPACE_GENERIC : s;
+}
+
+static uint32_t size_of(struct mt_unit *u, LLVMTypeRef type)
+{
+    return (uint32_t)LLVMStoreSizeOfType(u->layout, type);
+}
+
+static int space_is_recorded(const struct mt_unit *u, enum mt_space s);
+
+static int access_one(struct mt_unit *u, struct mt_access *a, enum mt_access_type op, LLVMValueRef pointer,
+                      uint32_t size)
+{
+    *a = (struct mt_access){.op = op, .pointer = pointer, .size = size, .space = mt_space_of(u, pointer)};
+    return space_is_recorded(u, a->space) && size != 0;
+}
+
+/* Returns a name for messages. Textures and surfaces have no addresses; the instructions come from the
+ * toolchain's headers. */
+static const char *kind_of_asm(const char *body)
+{
+    return strstr(body, "tex.") || strstr(body, "tld4.") ? "texture read"
+           : strstr(body, "suld.")                       ? "surface read"
+           : strstr(body, "sust.")                       ? "surface write"
+                                                         : "inline asm";
+}
+
+static int of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_MAX_ACCESSES],
+                  const char **what)
+{
+    static char text[160];
+    struct mt_asm_access raw[MT_MAX_ACCESSES];
+    struct mt_asm_barrier barrier;
+    int found = mt_asm_accesses(call, raw, MT_MAX_ACCESSES), n = 0;
+    int word = u->options->spaces && mt_asm_barrier_of(call, &barrier) && barrier.word;
+    if (found < 0) {
+        size_t length;
+        const char *body = LLVMGetInlineAsmAsmString(LLVMGetCalledValue(call), &length);
+        snprintf(text, sizeof text, "%s: %.120s", kind_of_asm(body), body);
+        for (char *c = text; *c; c++)
+            if (*c == '\n' || *c == '\t')
+                *c = ' ';
+        *what = text;
+        return -1;
+    }
+    for (int i = 0; i < found; i++) {
+        struct mt_access *a = &out[n];
+        if (raw[i].argument < 0) { /* address computed inside the asm: no value to record */
+            *what = "inline asm with an address computed inside it";
+            return -1;
+        }
+        LLVMValueRef pointer = LLVMGetOperand(call, (unsigned)raw[i].argument);
+        *a = (struct mt_access){.op = raw[i].op,
+                                .pointer = pointer,
+                                .offset = raw[i].offset,
+                                .size = raw[i].size,
+                                .space = raw[i].generic ? MT_SPACE_GENERIC : MT_SPACE_GLOBAL,
+                                .global_only = word};
+        if (raw[i].generic)
+            a->space = mt_space_of(u, pointer);
+        if (raw[i].size_argument >= 0)
+            a->bytes = LLVMGetOperand(call, (unsigned)raw[i].size_argument);
+        if (raw[i].predicated && raw[i].only_if < 0) {
+            *what = "inline asm under a predicate of its own";
+            return -1;
+        }
+        if (raw[i].predicated) {
+            a->only_if = LLVMGetOperand(call, (unsigned)raw[i].only_if);
+            a->only_if_not = raw[i].only_if_inverted;
+        }
+        n += word ? mt_space_may_be_global(a->space) : space_is_recorded(u, a->space);
+    }
+    return n;
+}
+
+/* Lists the shared memory accesses of inline asm, as of_asm. */
+static int shared_accesses_of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_MAX_ACCESSES])
+{
+    struct mt_asm_access raw[MT_MAX_ACCESSES];
+    int n = mt_asm_shared_accesses(call, raw, MT_MAX_ACCESSES);
+    for (int i = 0; i < n; i++) {
+        if (raw[i].argument < 0 || raw[i].predicated)
+            return -1;
+        out[i] = (struct mt_access){.op = raw[i].op,
+                                    .pointer = LLVMGetOperand(call, (unsigned)raw[i].argument),
+                                    .offset = raw[i].offset,
+                                    .size = raw[i].size,
+                                    .lanes = raw[i].lanes,
+                                    .space = MT_SPACE_SHARED};
+        if (raw[i].size_argument >= 0)
+            out[i].bytes = LLVMGetOperand(call, (unsigned)raw[i].size_argument);
+    }
+    return n;
+}
+
+/* Fills out[]. Returns their number, or -1 if the instruction touches global memory in a way without a
+ * record (*what, static or valid until the next call, says how). */
+static int access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_access out[MT_MAX_ACCESSES],
+                     const char **what)
+{
+    switch (LLVMGetInstructionOpcode(inst)) {
+    case LLVMLoad:
+        return access_one(u, &out[0], MT_LOAD, LLVMGetOperand(inst, 0), size_of(u, LLVMTypeOf(inst)));
+    case LLVMStore:
+        return access_one(u, &out[0], MT_STORE, LLVMGetOperand(inst, 1),
+                          size_of(u, LLVMTypeOf(LLVMGetOperand(inst, 0))));
+    case LLVMAtomicRMW:
+        return access_one(u, &out[0], MT_ATOMIC, LLVMGetOperand(inst, 0), size_of(u, LLVMTypeOf(inst)));
+    case LLVMAtomicCmpXchg:
+        return access_one(u, &out[0], MT_ATOMIC, LLVMGetOperand(inst, 0),
+                          size_of(u, LLVMTypeOf(LLVMGetOperand(inst, 1))));
+    case LLVMCall:
+        return LLVMIsAInlineAsm(LLVMGetCalledValue(inst)) ? of_asm(u, inst, out, what) : 0;
+    default:
+        return 0;
+    }
+}
+
+/* Shared and local memory, and operations that order accesses there (option spaces). CPU device:
+ * runtime/cpu/builtins/access.c; GPU: llvm-pass/gpu/context.c. */
+
+/* instrument.c: returns 1 if accesses there are recorded (option spaces). */
+static int space_is_recorded(const struct mt_unit *u, enum mt_space s)
+{
+    uint32_t spaces = u->options->spaces;
+    return mt_space_may_be_global(s) || (s == MT_SPACE_SHARED && spaces & MT_SPACES_SHARED) ||
+           (s == MT_SPACE_LOCAL && spaces & MT_SPACES_LOCAL) || (s == MT_SPACE_ON_CHIP && spaces);
+}
+
+/* Returns the part of a record function's name for the space: "global", "generic", "shared", "number",
+ * "any". */
+static const char *space_word(const struct mt_unit *u, enum mt_space s)
+{
+    switch (s) {
+    case MT_SPACE_GLOBAL:
+        return "global";
+    case MT_SPACE_SHARED:
+        return "shared";
+    case MT_SPACE_LOCAL:
+        return "number";
+    default:
+        return u->options->spaces ? "any" : "generic";
+    }
+}
+
+/* Returns the access type in the record call. */
+static uint32_t space_type(const struct mt_unit *u, const struct mt_access *a)
+{
+    switch (a->space) {
+    case MT_SPACE_GLOBAL:
+        return a->op;
+    case MT_SPACE_SHARED:
+        return mt_rec_type_in(a->op, MT_IN_SHARED);
+    case MT_SPACE_LOCAL:
+        return mt_rec_type_in(a->op, MT_IN_LOCAL);
+    default: /* wanted spaces, for the record function */
+        return a->op | u->options->spaces << 2;
+    }
+}
+
+static int by_variable(const void *a, const void *b)
+{
+    const struct mt_local *x = a, *y = b;
+    return x->variable < y->variable ? -1 : x->variable > y->variable;
+}
+
+static void spaces_add_local(struct mt_unit *u, LLVMValueRef variable, uint64_t *at)
+{
+    uint64_t align = LLVMGetAlignment(variable) ? LLVMGetAlignment(variable) : 1;
+    LLVMValueRef count = LLVMGetOperand(variable, 0);
+    *at = (*at + align - 1) / align * align;
+    if (mt_grow(&u->locals, &u->locals_cap, u->nlocals + 1, sizeof *u->locals) != 0)
+        return;
+    u->locals[u->nlocals++] = (struct mt_local){variable, *at};
+    *at += LLVMABISizeOfType(u->layout, LLVMGetAllocatedType(variable)) *
+           (LLVMIsAConstantInt(count) ? LLVMConstIntGetZExtValue(count) : 1);
+}
+
+/* Returns the offset of a variable: those of all functions are consecutive, as each has its own place on
+ * the stack. */
+static uint64_t spaces_offset(struct mt_unit *u, LLVMValueRef variable)
+{
+    uint64_t at = 0;
+    struct mt_local key = {.variable = variable}, *found;
+    if (!u->locals) {
+        for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
+            for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+                for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+                    if (LLVMIsAAllocaInst(i))
+                        spaces_add_local(u, i, &at);
+        if (u->nlocals)
+            qsort(u->locals, u->nlocals, sizeof *u->locals, by_variable);
+    }
+    found = bsearch(&key, u->locals, u->nlocals, sizeof key, by_variable);
+    return found ? found->at : 0;
+}
+
+/* Turns a pointer to local memory into a number, as a pointer that is not dereferenced. */
+static LLVMValueRef local_number(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer)
+{
+    LLVMTypeRef i64 = mt_type_int(u, 64);
+    LLVMValueRef base = mt_base_of(pointer), at = LLVMBuildPtrToInt(b, pointer, i64, "");
+    if (LLVMIsAAllocaInst(base)) {
+        at = LLVMBuildSub(b, at, LLVMBuildPtrToInt(b, base, i64, ""), "");
+        at = LLVMBuildAdd(b, at, LLVMConstInt(i64, spaces_offset(u, base), 0), "");
+    } else { /* one of several */
+        at = LLVMBuildAnd(b, at, LLVMConstInt(i64, 0xffffff, 0), "");
+    }
+    return LLVMBuildIntToPtr(b, at, mt_type_ptr(u), "");
+}
+
+/* ---- barriers ---- */
+
+static int spaces_sync_of_asm(struct mt_unit *u, LLVMValueRef inst, struct mt_sync *out)
+{
+    LLVMTypeRef i64 = mt_type_int(u, 64);
+    struct mt_asm_barrier found;
+    if (!mt_asm_barrier_of(inst, &found))
+        return 0;
+    out->kind = found.kind;
+    out->what = found.argument < 0 ? LLVMConstInt(i64, found.number, 0)
+                                   : LLVMGetOperand(inst, (unsigned)found.argument);
+    out->size = found.copy                   ? found.copy
+                : found.object               ? MT_SYNC_OF_OBJECT
+                : found.kind != MT_SYNC_WARP ? MT_SYNC_OF_NUMBER
+                                             : MT_SYNC_OF_LANES;
+    if (found.kind == MT_SYNC_WARP && found.argument < 0 && found.number == MT_BARRIER_UNKNOWN)
+        out->size = MT_SYNC_OF_NUMBER; /* the mask is computed in the asm */
+    out->object = found.object;
+    if (!found.object)
+        return 1;
+    out->offset = found.offset;
+    out->init = found.init;
+    if (found.phase >= 0)
+        out->parity = LLVMGetOperand(inst, (unsigned)found.phase);
+    else if (found.parity >= 0)
+        out->parity = LLVMConstInt(i64, (uint64_t)found.parity, 0);
+    out->output = found.result;
+    return 1;
+}
+
+/* Returns 1 or 0. Records of waits for objects come after the instruction. */
+static int sync_of(struct mt_unit *u, LLVMValueRef inst, struct mt_sync *out)
+{
+    *out = (struct mt_sync){.size = MT_SYNC_OF_NUMBER, .output = -1};
+    return u->options->spaces & MT_SPACES_SHARED && LLVMIsACallInst(inst) &&
+           LLVMIsAInlineAsm(LLVMGetCalledValue(inst)) && spaces_sync_of_asm(u, inst, out);
+}
+
+/* ---- Record calls of tensor copies: see tensor.h ---- */
+
+#define MOST_ARGUMENTS 9
+#define RECORD "__mt_access_tensor"
+
+static void tensor_call(struct mt_unit *u, LLVMBuilderRef b, const char *name, LLVMValueRef *args, unsigned n)
+{
+    LLVMTypeRef types[MOST_ARGUMENTS];
+    for (unsigned i = 0; i < n; i++)
+        types[i] = LLVMTypeOf(args[i]);
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(u->context), types, n, 0);
+    LLVMBuildCall2(b, type, mt_declare(u->module, name, type), args, n, "");
+}
+
+static LLVMValueRef tensor_number(struct mt_unit *u, uint32_t n)
+{
+    return LLVMConstInt(mt_type_int(u, 32), n, 0);
+}
+
+static uint32_t unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size,
+                              uint32_t align, char *variable);
+
+static LLVMValueRef tensor_site(struct mt_unit *u, LLVMValueRef call, uint32_t type,
+                                const struct mt_asm_warp_access *a)
+{
+    return tensor_number(u, unit_add_site(u, call, type, 0, 0, mt_variable_of(a->address)));
+}
+
+static int tensor_is_wanted(const struct mt_unit *u, enum mt_access_type op)
+{
+    return !u->options->only || u->options->only >> op & 1;
+}
+
+static void record_tensor(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call,
+                          const struct mt_asm_warp_access *a)
+{
+    LLVMValueRef map = LLVMBuildIntToPtr(b, a->address, mt_type_ptr(u), "");
+    enum mt_access_type op = a->op == MT_LOAD ? MT_STORE : MT_LOAD; /* operation on shared memory */
+    if (u->options->spaces & MT_SPACES_SHARED && tensor_is_wanted(u, op)) {
+        uint32_t type = mt_rec_type_in(op, MT_IN_SHARED);
+        LLVMValueRef shared = LLVMBuildIntToPtr(b, a->shared, mt_type_ptr(u), "");
+        LLVMValueRef args[] = {map,     tensor_number(u, a->rank), shared,
+                               a->ctas, tensor_number(u, type),    tensor_site(u, call, type, a)};
+        tensor_call(u, b, RECORD "_shared", args, 6);
+    }
+    if (tensor_is_wanted(u, a->op)) {
+        LLVMValueRef args[] = {map,
+                               tensor_number(u, a->rank),
+                               tensor_number(u, a->op),
+                               a->at[0],
+                               a->at[1],
+                               a->at[2],
+                               a->at[3],
+                               a->at[4],
+                               tensor_site(u, call, a->op, a)};
+        tensor_call(u, b, RECORD, args, 9);
+    }
+}
+
+void mt_unit_untrace_tensors(struct mt_unit *u)
+{
+    static const char *const names[] = {RECORD, RECORD "_shared"};
+    LLVMTypeRef i32 = mt_type_int(u, 32);
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(u->context), &i32, 1, 0);
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(u->context);
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        LLVMValueRef f = LLVMGetNamedFunction(u->module, names[i]), zero = tensor_number(u, 0);
+        for (LLVMUseRef use; f && (use = LLVMGetFirstUse(f));) {
+            LLVMValueRef call = LLVMGetUser(use);
+            LLVMPositionBuilderBefore(b, call);
+            LLVMBuildCall2(b, type, mt_declare(u->module, "__mt_untraced", type), &zero, 1, "");
+            LLVMInstructionEraseFromParent(call);
+        }
+        if (f)
+            LLVMDeleteFunction(f);
+    }
+    LLVMDisposeBuilder(b);
+}
+
+/* The site table (one entry per traced access in the code), the note table (accesses without a record,
+ * code that the CPU device cannot run), and the choice of source locations to trace. */
+
+/* Returns the expression's name if the pointer has none, or a longer one: `grid.cells` for `grid`, a
+ * member for `this`. */
+static char *sites_variable(const struct mt_source_location *place, uint32_t op, uint32_t size,
+                            char *variable)
+{
+    static const enum mt_named_access named[] = {
+        [MT_LOAD] = MT_NAMED_LOAD, [MT_STORE] = MT_NAMED_STORE, [MT_ATOMIC] = MT_NAMED_ATOMIC};
+    size_t n = variable ? strlen(variable) : 0;
+    const char *name = NULL;
+    if ((op & 3) <= MT_ATOMIC && mt_rec_space(op) <= MT_IN_LOCAL)
+        name = mt_pass_access_name(place->file, place->line, place->column, named[op & 3], size);
+    if (variable &&
+        (!name || (strcmp(variable, "this") && (strncmp(name, variable, n) || !strchr(".-", name[n])))))
+        return variable;
+    free(variable);
+    return strdup(name ? name : "");
+}
+
+/* Handles PTX that stays asm. */
+static uint32_t sites_strong_asm(LLVMValueRef text)
+{
+    static const char *const words[] = {".relaxed", ".volatile", ".acquire", ".release", ".mmio"};
+    size_t n;
+    const char *s = LLVMGetInlineAsmAsmString(text, &n);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (memmem(s, n, words[i], strlen(words[i])))
+            return 1;
+    return 0;
+}
+
+/* Returns the strength; an access that is volatile only in our own IR, to stay one access, is not volatile
+ * in the program. */
+static uint32_t sites_strong(LLVMValueRef inst)
+{
+    if (LLVMIsACallInst(inst) && LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
+        return sites_strong_asm(LLVMGetCalledValue(inst));
+    return (LLVMIsALoadInst(inst) || LLVMIsAStoreInst(inst)) &&
+           (LLVMGetOrdering(inst) != LLVMAtomicOrderingNotAtomic ||
+            (LLVMGetVolatile(inst) && !mt_ptx_kept_as(inst)));
+}
+
+/* align: alignment that the access needs, 0 unknown; takes ownership of `variable`. */
+static uint32_t unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size,
+                              uint32_t align, char *variable)
+{
+    struct mt_source_location place;
+    if (mt_grow(&u->sites, &u->sites_cap, u->nsites + 1, sizeof *u->sites)) {
+        free(variable);
+        return 0;
+    }
+    mt_shim_location(inst, &place);
+    const char *function = place.function;
+    if (!*function)
+        function = mt_name(LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst)));
+    u->sites[u->nsites] = (struct mt_site){.file = strdup(place.file),
+                                           .function = mt_shim_demangle(function, 0),
+                                           .variable = sites_variable(&place, op, size, variable),
+                                           .line = place.line,
+                                           .column = place.column,
+                                           .op = op,
+                                           .size = size,
+                                           .align = align,
+                                           .strong = sites_strong(inst)};
+    return u->nsites++;
+}
+
+uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, const char *what)
+{
+    struct mt_source_location place;
+    if (mt_grow(&u->notes, &u->notes_cap, u->nnotes + 1, sizeof *u->notes))
+        return 0;
+    mt_shim_location(inst, &place);
+    u->notes[u->nnotes] = (struct mt_note){strdup(what), strdup(place.file), place.line, kind};
+    return u->nnotes++;
+}
+
+void mt_unit_name_sites(struct mt_unit *u)
+{
+    uint64_t h = 1469598103934665603u;
+    for (unsigned i = 0; i < u->nsites; i++) {
+        const struct mt_site *s = &u->sites[i];
+        const uint32_t numbers[] = {s->line, s->column, s->op, s->size};
+        h = mt_hash_bytes(h, s->file, strlen(s->file) + 1);
+        h = mt_hash_bytes(h, s->function, strlen(s->function) + 1);
+        h = mt_hash_bytes(h, numbers, sizeof numbers);
+    }
+    u->site_variable = u->nsites ? malloc(40) : NULL;
+    if (u->site_variable)
+        snprintf(u->site_variable, 40, "__mt_site_base_%016llx", (unsigned long long)h);
+}
+
+static int same_file(const char *a, const char *b)
+{
+    if (!strcmp(a, b))
+        return 1;
+    /* One path may be relative: compare whole trailing components. */
+    size_t na = strlen(a), nb = strlen(b);
+    const char *lo = na > nb ? a : b, *sh = na > nb ? b : a;
+    size_t nl = na > nb ? na : nb, ns = na > nb ? nb : na;
+    while (ns > 2 && sh[0] == '.' && sh[1] == '/') {
+        sh += 2;
+        ns -= 2;
+    }
+    return sh[0] != '/' && nl > ns && lo[nl - ns - 1] == '/' && !strcmp(lo + nl - ns, sh);
+}
+
+int mt_unit_wanted(const struct mt_unit *u, LLVMValueRef inst)
+{
+    struct mt_source_location place;
+    mt_shim_location(inst, &place);
+    LLVMValueRef home = LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst));
+    const struct mt_facts *f = *place.function ? mt_unit_facts_by_name(u, place.function) : NULL;
+    if (!f && !*place.function)
+        f = mt_unit_facts_by_name(u, mt_name(home)); /* the CPU module's functions are copies */
+    if (f && f->trace)
+        return 1;
+    if (f && f->skip)
+        return 0;
+    for (unsigned i = 0; i < u->options->noff; i++) {
+        const struct mt_off_range *r = &u->options->off[i];
+        if (place.line >= r->first && place.line <= r->last && same_file(r->file, place.file))
+            return 0;
+    }
+    return 1;
+}
 
 struct tracer {
     struct mt_unit *u;
@@ -92,14 +766,14 @@ static void instrument_record(struct tracer *t, LLVMValueRef inst, const struct 
         bytes = LLVMBuildSelect(t->builder, happens, whole, LLVMConstNull(t->i64), "");
     }
     char name[64];
-    const char *word = a->global_only ? "generic" : mt_space_word(u, a->space);
-    uint32_t type = a->global_only ? a->op : mt_space_type(u, a),
+    const char *word = a->global_only ? "generic" : space_word(u, a->space);
+    uint32_t type = a->global_only ? a->op : space_type(u, a),
              shown = a->space == MT_SPACE_GENERIC ? a->op : type;
-    uint32_t site = mt_unit_add_site(u, inst, shown, bytes ? 0 : size,
-                                     bytes ? 0 : needed_alignment(inst, size), mt_variable_of(a->pointer));
+    uint32_t site = unit_add_site(u, inst, shown, bytes ? 0 : size, bytes ? 0 : needed_alignment(inst, size),
+                                  mt_variable_of(a->pointer));
     LLVMValueRef pointer = as_pointer(t, a);
     if (a->space == MT_SPACE_LOCAL)
-        pointer = mt_local_number(u, t->builder, pointer);
+        pointer = local_number(u, t->builder, pointer);
     LLVMValueRef id = LLVMConstInt(t->i32, site, 0);
     if (bytes) {
         LLVMValueRef args[] = {pointer, LLVMBuildIntCast2(t->builder, bytes, t->i64, 0, ""),
@@ -144,12 +818,12 @@ static void instrument_sync(struct tracer *t, LLVMValueRef inst)
     const char *name = "__mt_access_number";
     char sized[64];
     LLVMValueRef what;
-    if (!mt_sync_of(t->u, inst, &s))
+    if (!sync_of(t->u, inst, &s))
         return;
     int after = s.object && s.kind == MT_SYNC_BARRIER;
     LLVMPositionBuilderBefore(t->builder, after ? LLVMGetNextInstruction(inst) : inst);
     LLVMSetCurrentDebugLocation2(t->builder, LLVMInstructionGetDebugLoc(inst));
-    LLVMValueRef site = LLVMConstInt(t->i32, mt_unit_add_site(t->u, inst, s.kind, s.size, 0, NULL), 0);
+    LLVMValueRef site = LLVMConstInt(t->i32, unit_add_site(t->u, inst, s.kind, s.size, 0, NULL), 0);
     if (s.object)
         what = sync_object(t, &s, &name);
     else
@@ -186,8 +860,8 @@ static int record_warp(struct tracer *t, LLVMValueRef inst)
                                .size = x.size,
                                .space = x.generic ? mt_space_of(t->u, x.address) : MT_SPACE_GLOBAL};
     if (x.rank)
-        mt_record_tensor(t->u, t->builder, inst, &x);
-    else if (instrument_wants(t, x.op) && mt_space_is_recorded(t->u, access.space))
+        record_tensor(t->u, t->builder, inst, &x);
+    else if (instrument_wants(t, x.op) && space_is_recorded(t->u, access.space))
         instrument_record(t, inst, &access);
     return 1;
 }
@@ -227,7 +901,7 @@ static void record_arguments(struct tracer *t, LLVMValueRef inst)
         if (!type || instrument_is_passed_again(inst, i, type) || !instrument_wants(t, MT_LOAD))
             continue;
         p.access.space = mt_space_of(t->u, pointer);
-        if (mt_space_is_recorded(t->u, p.access.space))
+        if (space_is_recorded(t->u, p.access.space))
             mt_argument_parts(t->u, type, mt_shim_param_align(inst, i), 0, passed_part, &p);
     }
 }
@@ -239,7 +913,7 @@ static void instrument_asm_shared(struct tracer *t, LLVMValueRef inst)
     if (!(t->u->options->spaces & MT_SPACES_SHARED) || !LLVMIsACallInst(inst) ||
         !LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
         return;
-    int n = mt_shared_accesses_of_asm(t->u, inst, access);
+    int n = shared_accesses_of_asm(t->u, inst, access);
     if (n < 0)
         instrument_untraced(t, inst, "inline asm on shared memory");
     for (int i = 0; i < n; i++)
@@ -254,7 +928,7 @@ static void instrument_function(struct tracer *t, LLVMValueRef function)
     for (unsigned i = 0; list && i < n; i++) {
         struct mt_access access[MT_MAX_ACCESSES];
         const char *what = "";
-        int count = mt_access_of(t->u, list[i], access, &what);
+        int count = access_of(t->u, list[i], access, &what);
         if ((!count && !LLVMIsACallInst(list[i])) || !mt_unit_wanted(t->u, list[i]))
             continue;
         LLVMPositionBuilderBefore(t->builder, list[i]);
@@ -353,7 +1027,7 @@ static int small_and_accessing(struct mt_unit *u, LLVMValueRef f)
     struct mt_access access[MT_MAX_ACCESSES];
     LLVMValueRef *list = mt_instructions(f, &n);
     for (unsigned i = 0; list && i < n && !accesses; i++)
-        accesses = mt_access_of(u, list[i], access, &what) != 0;
+        accesses = access_of(u, list[i], access, &what) != 0;
     free(list);
     return accesses && n <= 200;
 }

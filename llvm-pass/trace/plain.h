@@ -1,4 +1,4 @@
-/* Functions without record calls, for launches that are not traced (plain.c). */
+/* Functions without record calls, for launches that are not traced. */
 #ifndef MT_PASS_PLAIN_H
 #define MT_PASS_PLAIN_H
 #include "unit/unit.h"

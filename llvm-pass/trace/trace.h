@@ -24,8 +24,6 @@ char *mt_variable_of(LLVMValueRef pointer);
 
 /* sites.c */
 /* align: alignment that the access needs, 0 unknown; takes ownership of `variable`. */
-uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size, uint32_t align,
-                          char *variable);
 uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, const char *what);
 /* Names u->site_variable by the contents of all sites. Files with the same sites may share it; code for
  * another architecture has it if its sites are the same. */
@@ -63,22 +61,8 @@ struct mt_access {
     int global_only; /* 1: in shared memory it is a barrier's access, which has a record of its own */
 };
 #define MT_MAX_ACCESSES 4
-/* Fills out[]. Returns their number, or -1 if the instruction touches global memory in a way without a
- * record (*what, static or valid until the next call, says how). */
-int mt_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_access out[MT_MAX_ACCESSES],
-                 const char **what);
 /* Lists accesses of inline asm to shared memory, as mt_access_of. */
-int mt_shared_accesses_of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_MAX_ACCESSES]);
 enum mt_space mt_space_of(struct mt_unit *u, LLVMValueRef pointer);
-/* spaces.c: returns 1 if accesses there are recorded (option spaces). */
-int mt_space_is_recorded(const struct mt_unit *u, enum mt_space s);
-/* Returns the part of a record function's name for the space: "global", "generic", "shared", "number",
- * "any". */
-const char *mt_space_word(const struct mt_unit *u, enum mt_space s);
-/* Returns the access type in the record call. */
-uint32_t mt_space_type(const struct mt_unit *u, const struct mt_access *a);
-/* Turns a pointer to local memory into a number, as a pointer that is not dereferenced. */
-LLVMValueRef mt_local_number(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer);
 /* An instruction that orders accesses to shared memory, or starts one that continues after it. */
 struct mt_sync {
     enum mt_access_sync kind;
@@ -90,8 +74,6 @@ struct mt_sync {
     LLVMValueRef parity; /* phase, integer; NULL: read at run time */
     int output; /* output of the call that is not 0 once the wait is over; -1: it is over, or no wait */
 };
-/* Returns 1 or 0. Records of waits for objects come after the instruction. */
-int mt_sync_of(struct mt_unit *u, LLVMValueRef inst, struct mt_sync *out);
 /* Returns the base of a pointer through GEPs and casts only. */
 LLVMValueRef mt_base_of(LLVMValueRef pointer);
 /* Returns the opcode of an instruction or constant expression; 0 for others. */
@@ -113,11 +95,7 @@ LLVMValueRef mt_add_widened(struct mt_unit *u, LLVMValueRef old, const char *nam
 /* Removes from functions and calls what LLVM knew about them before they recorded. */
 void mt_forget_purity(LLVMModuleRef module);
 
-/* rounding.c, before optimisation. Returns 1 if anything changed. */
-int mt_keep_rounding(LLVMModuleRef module);
-/* narrow.c, before optimisation and before kernels are named by text. Returns 1 if anything changed. */
-int mt_narrow_params(LLVMModuleRef module);
-/* effects.c, before optimisation: tells LLVM the memory effects of inline asm. Returns 1 if anything
+/* instrument.c, before optimisation: tells LLVM the memory effects of inline asm. Returns 1 if anything
  * changed. */
 int mt_show_asm_effects(LLVMModuleRef module);
 /* After optimisation: removes asm that the back end would drop, so that it has no record. */

@@ -1,6 +1,5 @@
 // Thin C++ over LLVM 19: what llvm-c lacks (shim.h). All logic is in C.
 #include "shim.h"
-#include "base/source_file.h"
 #include "base/source_name.h"
 #include "options.h"
 #include "llvm/ADT/SmallString.h"

@@ -36,7 +36,7 @@ struct mt_kernel {
     enum mt_word { MT_WORD_NONE, MT_WORD_STORED, MT_WORD_NO_ROOM } word; /* context.c */
     int sync;
     int frames; /* 1: its functions keep frame pointers */
-    int parted; /* 1: lanes that hardware keeps apart may be joined (lower/ways.c) */
+    int parted; /* 1: lanes that hardware keeps apart may be joined (lower/loops.c) */
     int flush;  /* 1: runs with the processor's denormal flush on */
     uint32_t shared_static;
     /* Launches for which there is code for whole warps; SOME: CTAs whose warps are whole, in rows. */
@@ -77,7 +77,7 @@ struct mt_unit {
     struct mt_note *notes;
     unsigned nnotes;
     size_t notes_cap;
-    struct mt_local *locals; /* sorted by variable; NULL before the first record of one (spaces.c) */
+    struct mt_local *locals; /* sorted by variable; NULL before the first record of one (context.c) */
     size_t nlocals, locals_cap;
     uint64_t shared_size; /* bytes of shared memory of the CPU image */
     int no_word;          /* 1: a kernel has no room for the launch context's word, so nothing reads it */
@@ -86,7 +86,6 @@ struct mt_unit {
 /* List of variables and functions named by host code, for the linkers to keep (clang, -fgpu-rdc). */
 #define MT_CLANG_USED "__clang_gpu_used_external"
 
-/* unit.c */
 void mt_unit_init(struct mt_unit *u, LLVMModuleRef module);
 void mt_unit_free(struct mt_unit *u);
 

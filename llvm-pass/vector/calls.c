@@ -2,7 +2,7 @@
  * one version for warps, for any lanes: its parameters are vectors, and it gets the mask of the calling
  * lanes. In a call by pointer, lanes with the same target make the call together. */
 #include "vector.h"
-#include "lower/reach.h"
+#include "lower/lowering.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * memory file. */
 #define _GNU_SOURCE
 #include "format/image.h"
-#include "base/elfview.h"
+#include "base/binary.h"
 #include "base/held.h"
 #include "image.h"
 #include "memtrace/order.h"

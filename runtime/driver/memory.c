@@ -7,7 +7,7 @@
 #include "driver.h"
 #include "trace/objects.h"
 #include "trace/devices.h"
-#include "base/fd.h"
+#include "base/file.h"
 #include "base/fork.h"
 #include "trace/site.h"
 #include "base/report.h"

@@ -8,7 +8,7 @@
 #include "device/errors.h"
 #include "base/file.h"
 #include "base/report.h"
-#include "base/short.h"
+#include "base/source_name.h"
 #include "base/thread.h"
 #include "trace/events.h"
 #include "trace/trace.h"

@@ -8,7 +8,7 @@
 #include "rings.h"
 #include "base/options.h"
 #include "base/report.h"
-#include "base/short.h"
+#include "base/source_name.h"
 #include "base/thread.h"
 #include "format/cta_rule.h"
 #include "trace/events.h"

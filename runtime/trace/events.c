@@ -2,15 +2,13 @@
 #define _GNU_SOURCE
 #include "events.h"
 #include "base/options.h"
-#include "base/fd.h"
 #include "base/fork.h"
 #include "base/held.h"
 #include "base/json.h"
 #include "base/report.h"
-#include "base/demangle.h"
+#include "base/source_name.h"
 #include "devices.h"
 #include "base/file.h"
-#include "base/line.h"
 #include "format/image.h"
 #include "memtrace/record.h"
 #include <errno.h>

@@ -3,7 +3,7 @@
  * is logged while tracing is off (MEMTRACE_ENABLE=0, or in a forked child). */
 #ifndef MT_COMMON_EVENTS_H
 #define MT_COMMON_EVENTS_H
-#include "base/line.h"
+#include "base/json.h"
 #include "site.h"
 #include <stddef.h>
 #include <stdint.h>

@@ -14,7 +14,7 @@
 #include "format/container/writer.h"
 #include "base/attach.h"
 #include "base/options.h"
-#include "base/short.h"
+#include "base/source_name.h"
 #include "selection.h"
 #include <errno.h>
 #include <fcntl.h>

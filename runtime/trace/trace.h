@@ -9,7 +9,7 @@
  * All functions may be called after any failure; losses are counted and reported. */
 #ifndef MT_COMMON_TRACE_H
 #define MT_COMMON_TRACE_H
-#include "base/line.h"
+#include "base/json.h"
 #include "site.h"
 #include <stddef.h>
 #include <stdint.h>

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "base/demangle.h"
+#include "base/source_name.h"
 #include "gpu/inject/code.h"
 #include "memtrace/record.h"
 #include "memtrace/device.h"

@@ -1,6 +1,6 @@
 /* The spool with little memory, so that it splits by instruction and by time
  * several times over, against qsort. */
-#include "spool.h"
+#include "output.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

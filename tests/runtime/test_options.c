@@ -1,7 +1,7 @@
 /* options.def: defaults, values, and what is said about bad ones. */
 #include "util.h"
 #include "base/options.h"
-#include "base/short.h"
+#include "base/source_name.h"
 #include <stdio.h>
 #include <fcntl.h>
 #include <setjmp.h>

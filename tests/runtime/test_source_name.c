@@ -7,8 +7,6 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/demangle.h"
-#include "base/source_file.h"
 #include "base/source_name.h"
 
 #define NV "__nv_static_23__5796c1c6_6_lam_cu_main_"

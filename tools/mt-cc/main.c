@@ -1,7 +1,7 @@
 /* mt-cc: builds the command line for clang++-19 and executes it. Manual: docs/man/mt-cc.md. */
 #include "mt-cc.h"
 #include "base/part.h"
-#include "base/create.h"
+#include "base/file.h"
 #include "base/command.h"
 #include "base/near.h"
 #include "base/trust.h"

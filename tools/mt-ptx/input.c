@@ -2,7 +2,7 @@
 
 #include "input.h"
 #include "ptx/module/module.h"
-#include "base/elfview.h"
+#include "base/binary.h"
 #include <errno.h>
 #include <limits.h>
 #include <lz4.h>

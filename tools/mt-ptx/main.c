@@ -1,7 +1,7 @@
 /* mt-ptx: makes CPU images from PTX that another compiler has produced. Messages on stderr are "FILE:LINE: …"
  * or "memtrace: …". Functions return 0, or the exit code after a message: 1 failure, 3 damaged input. */
 #include "llvm-pass/unit/options.h"
-#include "base/short.h"
+#include "base/source_name.h"
 #include "input.h"
 #include "base/text.h"
 #include "llvm-pass/lower/lowering.h"
@@ -10,7 +10,7 @@
 #include "ptx/module/module.h"
 #include "format/image.h"
 #include "runtime/api/device/made_image.h"
-#include "base/create.h"
+#include "base/file.h"
 #include "linker.h"
 #include "base/near.h"
 #include "llvm-pass/unit/shim.h"

@@ -122,18 +122,13 @@ struct mt_asm_barrier {
 /* Returns 1, or 0 if the asm has no barrier. */
 int mt_asm_barrier_of(LLVMValueRef call, struct mt_asm_barrier *out);
 
-/* Matrix loads and stores of a warp, read from the words of an opcode or an intrinsic's name (asm_wmma.c). */
+/* Matrix loads and stores of a warp, read from the words of an opcode or an intrinsic's name (asm_access.c).
+ */
 struct mt_wmma {
     enum mt_access_type op;
     unsigned share, line, bits; /* elements per lane, and per row (column) in memory; bits per element */
     uint32_t size;              /* bytes per lane */
 };
-/* Returns 0, or -1 if it is none, or unknown. */
-int mt_wmma_read(const char *const *words, unsigned n, struct mt_wmma *out);
-/* Returns the i64 address of the running lane's share. base: i64; stride: elements from row to row
- * (integer), NULL: dense. */
-LLVMValueRef mt_wmma_address(LLVMModuleRef module, LLVMBuilderRef b, const struct mt_wmma *w,
-                             LLVMValueRef base, LLVMValueRef stride);
 
 /* Accesses that mt_asm_accesses gives up: a lane's share of a matrix, a tensor copy. */
 struct mt_asm_warp_access {
@@ -147,7 +142,7 @@ struct mt_asm_warp_access {
     LLVMValueRef at[5], shared, ctas;
 };
 /* Returns 0, or -1 if it is none of these. Builds the values it needs at b, in front of the call
- * (asm_warp_access.c). */
+ * (asm_access.c). */
 int mt_asm_warp_access(LLVMModuleRef m, LLVMBuilderRef b, LLVMValueRef call, struct mt_asm_warp_access *out);
 
 /* ---- memory effects for LLVM ------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include "asm.h"
 #include <llvm-c/Target.h>
 
-/* ---- constraints: meaning of $n (asm_ties.c) ---------------------------------------------------- */
+/* ---- constraints: meaning of $n (asm_access.c) ---------------------------------------------------- */
 
 #define MT_ASM_MAX_OPERANDS 512
 struct mt_asm_tie {
@@ -20,7 +20,7 @@ struct mt_asm_ties {
 };
 int mt_asm_ties_read(LLVMValueRef call, struct mt_asm_ties *t, struct mt_asm_error *error);
 
-/* ---- memory touched by a statement (asm_touch.c) ------------------------------------------------ */
+/* ---- memory touched by a statement (asm_access.c) ------------------------------------------------ */
 
 /* An access of one thread, by operands of the statement. */
 struct mt_asm_touch {
@@ -34,9 +34,6 @@ struct mt_asm_touch {
 };
 /* Returns 1; 0: nothing global, or nothing to record; -1: may touch global memory in an unknown way. */
 int mt_asm_touches(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t);
-/* Finds accesses to shared memory in the same way, without t->generic. Barriers in shared memory are not
- * data. */
-int mt_asm_touches_shared(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t);
 
 /* PTX types: kind 'b', 's', 'u', 'f', 'g' (bfloat), 't' (tf32) or 'p'; lanes 2 for f16x2, bf16x2, f32x2. */
 struct mt_asm_type {
@@ -45,9 +42,8 @@ struct mt_asm_type {
 };
 /* Returns 0 if the word is not a type. */
 int mt_asm_type(const char *word, struct mt_asm_type *t);
-unsigned mt_asm_type_bits(const char *word); /* bits of all lanes; 0: no type */
 
-/* Operands of a tensor copy (asm_tensor.c). */
+/* Operands of a tensor copy (asm_access.c). */
 #define MT_TENSOR_RANK_MAX 5
 struct mt_asm_tensor {
     uint32_t op; /* enum mt_tensor_op */
@@ -58,10 +54,6 @@ struct mt_asm_tensor {
     const struct mt_asm_operand *ctas;     /* CTAs of the cluster that get the box, one bit each; NULL:
                                             * only its own */
 };
-/* Returns 0, or -1: not such a statement, or an unsupported form. */
-int mt_asm_tensor_read(const struct mt_asm_statement *s, struct mt_asm_tensor *t);
-/* Returns its access type for global memory. */
-enum mt_access_type mt_asm_tensor_type(const struct mt_asm_tensor *t);
 
 /* ---- the body being lowered --------------------------------------------------------------------- */
 
@@ -96,7 +88,7 @@ struct mt_asm_body {
     LLVMValueRef (*symbol)(struct mt_asm_body *l, const struct mt_asm_operand *o);
 };
 
-/* asm_lower.c. Before mt_asm_begin, set l->m, call, a, ties, builtins, error; it makes slots and labels,
+/* Before mt_asm_begin, set l->m, call, a, ties, builtins, error; it makes slots and labels,
  * and puts the builder into fresh blocks. Then call mt_asm_statement for each statement in order, and
  * either mt_asm_insert_before (the blocks come before the call, which stays) or mt_asm_undo. mt_asm_end
  * frees. They return 0 or -1. */
@@ -105,7 +97,7 @@ void mt_asm_end(struct mt_asm_body *l);
 
 int mt_asm_fail(struct mt_asm_body *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* asm_value.c: operands. Values are integers; floats are bit-cast for arithmetic. */
+/* asm_lower.c: operands. Values are integers; floats are bit-cast for arithmetic. */
 LLVMTypeRef mt_asm_int(struct mt_asm_body *l, unsigned bits);
 LLVMValueRef mt_asm_const(struct mt_asm_body *l, unsigned bits, uint64_t value);
 LLVMValueRef mt_asm_slot(struct mt_asm_body *l, LLVMTypeRef type, const char *name);
@@ -124,15 +116,11 @@ LLVMValueRef mt_asm_address(struct mt_asm_body *l, const struct mt_asm_operand *
 LLVMValueRef mt_asm_shared_address(struct mt_asm_body *l, LLVMValueRef address);
 LLVMValueRef mt_asm_float_of(struct mt_asm_body *l, LLVMValueRef bits); /* i16 becomes half */
 LLVMValueRef mt_asm_bits_of(struct mt_asm_body *l, LLVMValueRef value);
-/* asm_float.c: flushes f32 denormals to zeros of the same sign if the opcode has .ftz. */
-LLVMValueRef mt_asm_float_flush(struct mt_asm_body *l, LLVMValueRef v);
-/* Clamps to [0, 1] with .sat; NaN becomes 0. */
-LLVMValueRef mt_asm_float_saturate(struct mt_asm_body *l, LLVMValueRef v);
 /* Calls an LLVM intrinsic overloaded on one type, or on none (NULL). */
 LLVMValueRef mt_asm_intrinsic(struct mt_asm_body *l, const char *name, LLVMTypeRef overload,
                               LLVMValueRef *args, unsigned n);
 
-/* asm_call.c */
+/* asm_lower.c */
 /* Calls a function by name; declares it from the arguments' types if there is no such builtin. */
 LLVMValueRef mt_asm_call_by_name(struct mt_asm_body *l, const char *name, LLVMTypeRef result,
                                  LLVMValueRef *args, unsigned n);
@@ -146,15 +134,10 @@ int mt_asm_fallback(struct mt_asm_body *l);
 /* Returns 1 if the statement names shared memory. */
 int mt_asm_is_shared(const struct mt_asm_statement *s);
 
-/* asm_memory.c: builds one atomic read-modify-write of one element by the opcode. Returns the old bits, or
- * NULL on error. counts: bytes of its access in the second count, or 0. */
-LLVMValueRef mt_asm_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, struct mt_asm_type t,
-                           unsigned counts);
-
-/* asm_video.c: cvt.pack */
+/* asm_integer.c: cvt.pack */
 int mt_asm_video_pack(struct mt_asm_body *l);
 
-/* asm_tensor.c: lowers the statement l->s, a tensor copy. */
+/* asm_access.c: lowers the statement l->s, a tensor copy. */
 int mt_asm_tensor(struct mt_asm_body *l);
 
 /* Marks an instruction for the second count (mt_mark_kind). */
@@ -163,7 +146,7 @@ void mt_asm_mark(struct mt_asm_body *l, LLVMValueRef inst, enum mt_access_type k
 /* Returns a new block after the current one; does not move the builder. */
 LLVMBasicBlockRef mt_asm_block(struct mt_asm_body *l);
 
-/* asm_opcode.c, from opcodes.def. Lowers the statement l->s. */
+/* asm_parse.c, from opcodes.def. Lowers the statement l->s. */
 typedef int mt_asm_lowering(struct mt_asm_body *l);
 /* clang-format off */
 #define OPCODE(word, function, flags) mt_asm_lowering function;
@@ -193,7 +176,7 @@ enum mt_asm_flag {
     MT_ASM_SHARED = 256,
 };
 int mt_asm_is(const struct mt_asm_statement *s, enum mt_asm_flag flag);
-/* Returns 1 if the first operand is written (one or several registers). (asm_call.c) */
+/* Returns 1 if the first operand is written (one or several registers). (asm_lower.c) */
 int mt_asm_has_destination(const struct mt_asm_statement *s);
 /* Finds the type at the end of the opcode; fails if there is none. */
 int mt_asm_last_type(struct mt_asm_body *l, struct mt_asm_type *t);

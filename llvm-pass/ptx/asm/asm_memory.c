@@ -1,7 +1,350 @@
 /* Memory instructions of PTX as plain loads, stores, atomics and copies: every space is ordinary memory
  * here. */
 #include "asm_lower.h"
+#include "format/image.h"
+
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- Asynchronous copies of PTX, completed at once, and the barriers that count them ---- */
+
+/* cp.async [dst], [src], size{, src-size | ignore-src}{, policy}: copies at once and zeroes the rest. */
+static int cp_async(struct mt_asm_body *l)
+{
+    const struct mt_asm_statement *s = l->s;
+    unsigned hint = strstr(s->opcode, "::cache_hint") != NULL;
+    if (mt_asm_count(l, 3, 5))
+        return -1;
+    LLVMValueRef n = mt_asm_in(l, &s->operands[2], 64);
+    LLVMValueRef dst = mt_asm_address(l, &s->operands[0], 1);
+    if (!n || !dst)
+        return -1;
+    if (s->noperands - hint == 4) {
+        const struct mt_asm_operand *o = &s->operands[3];
+        LLVMBuildMemSet(l->b, dst, mt_asm_const(l, 8, 0), n, 1);
+        LLVMValueRef less;
+        if (mt_asm_width(l, o) == 1) {
+            LLVMValueRef ignore = mt_asm_in(l, o, 1);
+            less = ignore ? LLVMBuildSelect(l->b, ignore, mt_asm_const(l, 64, 0), n, "") : NULL;
+        } else {
+            less = mt_asm_in(l, o, 64);
+        }
+        if (!less)
+            return -1;
+        LLVMValueRef args[] = {n, less};
+        n = mt_asm_intrinsic(l, "llvm.umin", l->i64, args, 2);
+    }
+    LLVMValueRef src = mt_asm_address(l, &s->operands[1], 0);
+    if (!src)
+        return -1;
+    LLVMBuildMemCpy(l->b, dst, 1, src, 1, n);
+    return 0;
+}
+
+static LLVMValueRef asm_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, struct mt_asm_type t,
+                               unsigned counts);
+
+/* cp.reduce.async.bulk.global.shared::cta.bulk_group.op.type [dst], [src], size: one atomic per element. */
+static int bulk_reduce(struct mt_asm_body *l)
+{
+    const struct mt_asm_statement *s = l->s;
+    struct mt_asm_type t;
+    if (s->nparts < 8 || strcmp(s->parts[4], "global") || strncmp(s->parts[5], "shared", 6))
+        return mt_asm_fallback(l);
+    if (mt_asm_last_type(l, &t) || mt_asm_count(l, 3, 4))
+        return -1;
+    LLVMTypeRef type = mt_asm_int(l, t.bits * t.lanes);
+    LLVMValueRef n = mt_asm_in(l, &s->operands[2], 64), at = mt_asm_slot(l, l->i64, "");
+    LLVMValueRef dst = mt_asm_address(l, &s->operands[0], 0), src = mt_asm_address(l, &s->operands[1], 1);
+    if (!n || !at || !dst || !src)
+        return -1;
+    mt_asm_mark(l, LLVMBuildGEP2(l->b, l->i8, dst, &n, 1, ""), MT_ATOMIC, 0); /* one access in all */
+    LLVMBasicBlockRef test = mt_asm_block(l), body = mt_asm_block(l), done = mt_asm_block(l);
+    n = LLVMBuildUDiv(l->b, n, mt_asm_const(l, 64, t.bits * t.lanes / 8), "");
+    LLVMBuildStore(l->b, mt_asm_const(l, 64, 0), at);
+    LLVMBuildBr(l->b, test);
+    LLVMPositionBuilderAtEnd(l->b, test);
+    LLVMValueRef i = LLVMBuildLoad2(l->b, l->i64, at, "");
+    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntULT, i, n, ""), body, done);
+    LLVMPositionBuilderAtEnd(l->b, body);
+    LLVMValueRef v = LLVMBuildLoad2(l->b, type, LLVMBuildGEP2(l->b, type, src, &i, 1, ""), "");
+    if (!asm_atomic(l, LLVMBuildGEP2(l->b, type, dst, &i, 1, ""), v, t, 0))
+        return -1;
+    LLVMBuildStore(l->b, LLVMBuildAdd(l->b, i, mt_asm_const(l, 64, 1), ""), at);
+    LLVMBuildBr(l->b, test);
+    LLVMPositionBuilderAtEnd(l->b, done);
+    return 0;
+}
+
+/* Marks a copy by a builtin, whose accesses the second count cannot see. */
+static void mark_copy(struct mt_asm_body *l)
+{
+    struct mt_asm_touch t;
+    if (mt_asm_touches(l->a, l->s, &t) != 1 || !t.length || t.ignore)
+        return;
+    LLVMValueRef p = mt_asm_address(l, t.memory, 0), n = mt_asm_in(l, t.length, 64);
+    if (p && n)
+        mt_asm_mark(l, LLVMBuildGEP2(l->b, l->i8, p, &n, 1, ""), t.op, 0);
+}
+
+/* Calls the builtin without the optional cache policy at the end. */
+static int copy_by_builtin(struct mt_asm_body *l, LLVMValueRef builtin, LLVMTypeRef type)
+{
+    const struct mt_asm_statement *whole = l->s;
+    struct mt_asm_statement s = *whole;
+    s.noperands -= s.noperands && mt_asm_has(&s, "L2::cache_hint");
+    mark_copy(l);
+    l->s = &s;
+    int failed = mt_asm_call_builtin(l, builtin, type);
+    l->s = whole;
+    return failed;
+}
+
+int mt_asm_copy_cp(struct mt_asm_body *l)
+{
+    const struct mt_asm_statement *s = l->s;
+    static const char *const done[] = {"commit_group", "wait_group", "wait_all", "prefetch"};
+    LLVMTypeRef type;
+    if (mt_asm_has(s, "tensor") && !mt_asm_has(s, "prefetch"))
+        return mt_asm_tensor(l);
+    LLVMValueRef builtin = mt_asm_find_builtin(l, &type);
+    if (builtin)
+        return copy_by_builtin(l, builtin, type);
+    for (unsigned i = 0; i < sizeof done / sizeof *done; i++)
+        if (mt_asm_has(s, done[i]))
+            return 0; /* copies complete when issued */
+    if (mt_asm_has(s, "mbarrier"))
+        return mt_asm_fallback(l);
+    if (mt_asm_has(s, "reduce"))
+        return bulk_reduce(l);
+    if (!mt_asm_has(s, "bulk"))
+        return cp_async(l);
+    if (s->nparts < 5 || strcmp(s->parts[3], "global") || mt_asm_has(s, "cp_mask"))
+        return mt_asm_fallback(l);
+    if (mt_asm_count(l, 3, 4))
+        return -1;
+    /* to global memory: [dst], [src], size */
+    LLVMValueRef n = mt_asm_in(l, &s->operands[2], 64);
+    LLVMValueRef dst = mt_asm_address(l, &s->operands[0], 0), src = mt_asm_address(l, &s->operands[1], 1);
+    if (!n || !dst || !src)
+        return -1;
+    LLVMBuildMemCpy(l->b, dst, 1, src, 1, n);
+    return 0;
+}
+
+/* ---- mbarrier ---- */
+
+/* Calls the builtin for mbarrier.arrive without a count, which is then 1. */
+static int arrive_once(struct mt_asm_body *l)
+{
+    const struct mt_asm_statement *whole = l->s;
+    struct mt_asm_statement s = *whole;
+    struct mt_asm_operand operands[3];
+    LLVMTypeRef type;
+    LLVMValueRef builtin = mt_asm_find_builtin(l, &type);
+    if (!builtin || LLVMCountParamTypes(type) != 2)
+        return mt_asm_fallback(l);
+    operands[0] = whole->operands[0];
+    operands[1] = whole->operands[1];
+    operands[2] = (struct mt_asm_operand){.kind = MT_ASM_INT, .bits = 1};
+    s.operands = operands;
+    s.noperands = 3;
+    l->s = &s;
+    int failed = mt_asm_call_builtin(l, builtin, type);
+    l->s = whole;
+    return failed;
+}
+
+/* Lowers mbarrier operations. mbarrier.arrive{.drop} with a count has a builtin of its own; the time limit
+ * of try_wait is only a hint. */
+int mt_asm_copy_mbarrier(struct mt_asm_body *l)
+{
+    const struct mt_asm_statement *whole = l->s;
+    struct mt_asm_statement s = *whole;
+    int wait = mt_asm_has(whole, "try_wait"),
+        plain = mt_asm_has(whole, "arrive") && !mt_asm_has(whole, "expect_tx");
+    if (plain && s.noperands == 2 && !mt_asm_has(whole, "noComplete"))
+        return arrive_once(l);
+    if (wait && s.noperands > 3)
+        s.noperands = 3;
+    if (plain && s.noperands == 3 && !mt_asm_has(whole, "noComplete")) {
+        s.nparts = 0;
+        for (unsigned i = 0; i < whole->nparts; i++) {
+            const char *part = whole->parts[i];
+            int last_word = !strcmp(part, mt_asm_has(whole, "drop") ? "drop" : "arrive");
+            if (i < 3 || !strncmp(part, "shared", 6) || i + 1 == whole->nparts)
+                if (strcmp(part, "release") && strcmp(part, "relaxed") && s.nparts + 2 < MT_ASM_MAX_PARTS)
+                    s.parts[s.nparts++] =
+                        strncmp(part, "shared", 6) ? part : "shared::cta"; /* a CTA is its own cluster */
+            if (last_word)
+                s.parts[s.nparts++] = "noComplete";
+        }
+    }
+    l->s = &s;
+    int failed = mt_asm_fallback(l);
+    l->s = whole;
+    return failed;
+}
+
+/* Texture and surface instructions: passes their operands as an array of words to mt_cpu_tex and the like
+ * (format/image.h). */
+
+static int word_in(const struct mt_asm_statement *s, const char *const *words, unsigned n)
+{
+    for (unsigned i = 1; i < s->nparts; i++)
+        for (unsigned j = 0; j < n; j++)
+            if (!strcmp(s->parts[i], words[j]))
+                return (int)j;
+    return -1;
+}
+#define WORD_IN(s, words) word_in((s), (words), sizeof(words) / sizeof *(words))
+
+static const char *const geometries[] = {"1d", "2d", "3d", "a1d", "a2d", "cube", "acube"};
+/* Number of coordinates in use, including the layer; PTX pads three to four. */
+static const unsigned coordinates[] = {1, 2, 3, 2, 3, 3, 4};
+
+static LLVMValueRef asm_texture_at(struct mt_asm_body *l, LLVMValueRef array, unsigned bits, unsigned i)
+{
+    LLVMValueRef index = mt_asm_const(l, 64, i);
+    return LLVMBuildGEP2(l->b, mt_asm_int(l, bits), array, &index, 1, "");
+}
+
+/* Stores the words of a vector operand, or a single one, at array[from…]. Returns 0 or -1. */
+static int asm_texture_put(struct mt_asm_body *l, LLVMValueRef array, unsigned from,
+                           const struct mt_asm_operand *o, unsigned n)
+{
+    int vector = o->kind == MT_ASM_VECTOR;
+    if ((vector ? o->nitems : 1) < n || (vector ? o->nitems : 1) > 4)
+        return mt_asm_fail(l, "%s: operand not understood", l->s->opcode);
+    for (unsigned i = 0; i < n; i++) {
+        LLVMValueRef v = mt_asm_in(l, vector ? &o->items[i] : o, 32);
+        if (!v)
+            return -1;
+        LLVMBuildStore(l->b, v, asm_texture_at(l, array, 32, from + i));
+    }
+    return 0;
+}
+
+/* Copies results to the registers of operand 0; the p of d|p becomes "resident". */
+static int asm_texture_take(struct mt_asm_body *l, LLVMValueRef array, unsigned n)
+{
+    const struct mt_asm_operand *d = &l->s->operands[0];
+    int vector = d->kind == MT_ASM_VECTOR;
+    if ((vector ? d->nitems : 1) != n)
+        return mt_asm_fail(l, "%s: destination not understood", l->s->opcode);
+    for (unsigned i = 0; i < n; i++)
+        if (mt_asm_out(l, vector ? &d->items[i] : d,
+                       LLVMBuildLoad2(l->b, l->i64, asm_texture_at(l, array, 64, i), ""), 0))
+            return -1;
+    return d->second ? mt_asm_out(l, d->second, mt_asm_const(l, 1, 1), 0) : 0;
+}
+
+/* Reads [object, {coordinates}]: returns the object, with the coordinates in the array; NULL on error. */
+static LLVMValueRef object_and_place(struct mt_asm_body *l, const struct mt_asm_operand *o,
+                                     LLVMValueRef array, unsigned n)
+{
+    if (o->kind != MT_ASM_MEMORY || o->nitems != 2 || o->offset || o->second) {
+        mt_asm_fail(l, "%s: address not understood", l->s->opcode);
+        return NULL;
+    }
+    if (asm_texture_put(l, array, 0, &o->items[1], n))
+        return NULL;
+    return mt_asm_in(l, &o->items[0], 64);
+}
+
+static int asm_texture_call(struct mt_asm_body *l, const char *name, LLVMValueRef object, unsigned what,
+                            LLVMValueRef in, LLVMValueRef out)
+{
+    LLVMValueRef args[] = {object, mt_asm_const(l, 32, what), in, out};
+    return mt_asm_call_by_name(l, name, l->none, args, 4) ? 0 : -1;
+}
+
+/* tex[.level|.grad].geom.v4.dtype.ctype d[|p], [obj, c]{, level | dx, dy};  tld4.comp.2d.v4.dtype.f32 */
+int mt_asm_texture_tex(struct mt_asm_body *l)
+{
+    static const char *const components[] = {"r", "g", "b", "a"};
+    const struct mt_asm_statement *s = l->s;
+    int geometry = WORD_IN(s, geometries), gather = !strcmp(s->parts[0], "tld4");
+    int level = mt_asm_has(s, "level"), grad = mt_asm_has(s, "grad");
+    const char *dtype = s->nparts > 3 ? s->parts[s->nparts - 2] : "";
+    const char *ctype = s->nparts > 3 ? s->parts[s->nparts - 1] : "";
+    unsigned what = (unsigned)geometry, wanted = 2 + (level ? 1 : grad ? 2 : 0);
+    if (geometry < 0 || !mt_asm_has(s, "v4") || s->noperands != wanted || mt_asm_has(s, "base") ||
+        (strcmp(dtype, "f32") && strcmp(dtype, "s32") && strcmp(dtype, "u32")) ||
+        (strcmp(ctype, "f32") && (strcmp(ctype, "s32") || level || grad || gather)))
+        return mt_asm_fail(l, "%s", s->opcode);
+    if (gather) {
+        int component = WORD_IN(s, components);
+        if (component < 0 || geometry != MT_TEX_2D)
+            return mt_asm_fail(l, "%s", s->opcode);
+        what |= MT_TEX_GATHER | (unsigned)component << MT_TEX_COMPONENT_AT;
+    }
+    what |= level ? MT_TEX_LEVEL : grad ? MT_TEX_GRAD : 0;
+    what |= *ctype == 's' ? MT_TEX_INTEGER : 0;
+    LLVMValueRef in = mt_asm_slot(l, LLVMArrayType2(l->i32, 12), "");
+    LLVMValueRef out = mt_asm_slot(l, LLVMArrayType2(l->i64, 4), "");
+    unsigned n = coordinates[geometry],
+             slopes = geometry >= MT_TEX_A1D && geometry != MT_TEX_CUBE ? n - 1 : n;
+    LLVMValueRef object = in && out ? object_and_place(l, &s->operands[1], in, n) : NULL;
+    if (!object || (level && asm_texture_put(l, in, 4, &s->operands[2], 1)) ||
+        (grad && (asm_texture_put(l, in, 4, &s->operands[2], slopes) ||
+                  asm_texture_put(l, in, 8, &s->operands[3], slopes))))
+        return -1;
+    return asm_texture_call(l, "mt_cpu_tex", object, what, in, out) || asm_texture_take(l, out, 4) ? -1 : 0;
+}
+
+/* suld.b.geom{.cache}{.vec}.type.mode d, [obj, c];  sust.b.… [obj, c], v */
+int mt_asm_texture_surface(struct mt_asm_body *l)
+{
+    static const char *const modes[] = {"trap", "clamp", "zero"}, *const vectors[] = {"v1", "v2", "v4"},
+                             *const types[] = {"b8", "b16", "b32", "b64"};
+    const struct mt_asm_statement *s = l->s;
+    int geometry = WORD_IN(s, geometries), type = WORD_IN(s, types), mode = WORD_IN(s, modes);
+    int vector = WORD_IN(s, vectors), store = !strcmp(s->parts[0], "sust");
+    if (geometry < 0 || geometry > MT_TEX_A2D || type < 0 || mode < 0 || s->noperands != 2 ||
+        strcmp(s->parts[1], "b"))
+        return mt_asm_fail(l, "%s", s->opcode);
+    unsigned n = 1u << (vector < 0 ? 0 : vector), bytes = 1u << type;
+    unsigned what =
+        (unsigned)geometry | (unsigned)mode << 3 | bytes << MT_SURF_BYTES_AT | n << MT_SURF_COUNT_AT;
+    LLVMValueRef in = mt_asm_slot(l, LLVMArrayType2(l->i32, 4), "");
+    LLVMValueRef data = mt_asm_slot(l, LLVMArrayType2(l->i64, 4), "");
+    LLVMValueRef object =
+        in && data ? object_and_place(l, &s->operands[!store], in, coordinates[geometry]) : NULL;
+    if (!object)
+        return -1;
+    if (!store)
+        return asm_texture_call(l, "mt_cpu_surf_load", object, what, in, data) || asm_texture_take(l, data, n)
+                   ? -1
+                   : 0;
+    const struct mt_asm_operand *v = &s->operands[1];
+    if ((v->kind == MT_ASM_VECTOR ? v->nitems : 1) != n)
+        return mt_asm_fail(l, "%s: source not understood", s->opcode);
+    for (unsigned i = 0; i < n; i++) {
+        LLVMValueRef x = mt_asm_in(l, v->kind == MT_ASM_VECTOR ? &v->items[i] : v, 8 * bytes);
+        if (!x)
+            return -1;
+        LLVMBuildStore(l->b, LLVMBuildZExt(l->b, x, l->i64, ""), asm_texture_at(l, data, 64, i));
+    }
+    return asm_texture_call(l, "mt_cpu_surf_store", object, what, in, data);
+}
+
+/* txq.width.b32 d, [obj];  suq.… */
+int mt_asm_texture_query(struct mt_asm_body *l)
+{
+    static const char *const sizes[] = {"width", "height", "depth", "array_size"};
+    const struct mt_asm_statement *s = l->s;
+    int size = WORD_IN(s, sizes);
+    if (size < 0 || s->nparts != 3 || s->noperands != 2 || s->operands[1].kind != MT_ASM_MEMORY ||
+        s->operands[1].nitems != 1)
+        return mt_asm_fail(l, "%s", s->opcode);
+    LLVMValueRef object = mt_asm_in(l, &s->operands[1].items[0], 64);
+    if (!object)
+        return -1;
+    LLVMValueRef args[] = {object, mt_asm_const(l, 32, (unsigned)size)};
+    LLVMValueRef v = mt_asm_call_by_name(l, "mt_cpu_tex_size", l->i32, args, 2);
+    return v ? mt_asm_out(l, &s->operands[0], v, 0) : -1;
+}
 
 static unsigned lanes_of(const struct mt_asm_statement *s)
 {
@@ -274,8 +617,10 @@ static const struct atomic_op *atomic_op_of(const struct mt_asm_statement *s)
     return NULL;
 }
 
-LLVMValueRef mt_asm_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, struct mt_asm_type t,
-                           unsigned counts)
+/* Builds one atomic read-modify-write of one element by the opcode. Returns the old bits, or
+ * NULL on error. counts: bytes of its access in the second count, or 0. */
+static LLVMValueRef asm_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, struct mt_asm_type t,
+                               unsigned counts)
 {
     const struct atomic_op *op = atomic_op_of(l->s);
     LLVMAtomicOrdering ordering = ordering_of(l->s, LLVMAtomicOrderingMonotonic);
@@ -335,8 +680,8 @@ int mt_asm_memory_atom(struct mt_asm_body *l)
         if ((n > 1 && !(from = asm_memory_lane(l, from, n, i))))
             return -1;
         LLVMValueRef v = mt_asm_in(l, from, bits);
-        if (!v || !(old[i] = mt_asm_atomic(l, asm_memory_element(l, p, mt_asm_int(l, bits), i), v, t,
-                                           i ? 0 : n * bits / 8)))
+        if (!v || !(old[i] = asm_atomic(l, asm_memory_element(l, p, mt_asm_int(l, bits), i), v, t,
+                                        i ? 0 : n * bits / 8)))
             return -1;
     }
     for (unsigned i = 0; returns && i < n; i++) {

@@ -2,9 +2,819 @@
  * statement by statement into IR. Registers are stack slots, which SROA turns into SSA values once all
  * functions exist. */
 #include "module_parts.h"
+
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Jumps, calls and returns of PTX ---- */
+
+static LLVMBasicBlockRef ptx_label(struct mt_ptx_body *b, unsigned scope, const char *name);
+
+static int flow_branch(struct mt_ptx_body *b)
+{
+    struct mt_asm_body *l = &b->l;
+    const struct mt_asm_operand *to = l->s->noperands == 1 ? &l->s->operands[0] : NULL;
+    LLVMBasicBlockRef taken = to && to->kind == MT_ASM_NAME ? ptx_label(b, l->s->scope, to->name) : NULL;
+    if (!taken)
+        return mt_asm_fail(l, "%s: a label is expected", l->s->opcode);
+    if (!l->guard) {
+        LLVMBuildBr(l->b, taken);
+        return 1;
+    }
+    LLVMBasicBlockRef next = mt_asm_block(l);
+    LLVMBuildCondBr(l->b, l->guard, taken, next);
+    LLVMPositionBuilderAtEnd(l->b, next);
+    return 1;
+}
+
+/* Returns the i-th result, which are stored after the parameters. NULL on failure. */
+static LLVMValueRef flow_result(struct mt_ptx_body *b, unsigned i)
+{
+    struct mt_asm_body *l = &b->l;
+    const struct mt_ptx_variable *r = &b->f->sig.results[i];
+    struct mt_asm_operand o = {.kind = MT_ASM_REG, .index = b->f->sig.nparams + i};
+    if (r->space == 'r')
+        return mt_asm_in(l, &o, l->a->regs[o.index].bits);
+    LLVMValueRef slot = mt_ptx_memory(b, &o);
+    LLVMValueRef v = slot ? LLVMBuildLoad2(l->b, mt_ptx_type_of(b->x, r), slot, "") : NULL;
+    if (v)
+        LLVMSetAlignment(v, r->align);
+    return v;
+}
+
+static int flow_return(struct mt_ptx_body *b)
+{
+    struct mt_asm_body *l = &b->l;
+    const struct mt_ptx_signature *sig = &b->f->sig;
+    LLVMValueRef all = sig->nresults > 1 ? LLVMGetUndef(LLVMGetReturnType(sig->type)) : NULL;
+    for (unsigned i = 0; i < sig->nresults; i++) {
+        LLVMValueRef v = flow_result(b, i);
+        if (!v)
+            return -1;
+        all = sig->nresults > 1 ? LLVMBuildInsertValue(l->b, all, v, i, "") : v;
+    }
+    if (all)
+        LLVMBuildRet(l->b, all);
+    else
+        LLVMBuildRetVoid(l->b);
+    return 1;
+}
+
+static int ptx_asm(struct mt_ptx_body *b);
+
+/* Ends the thread: in a kernel by return; in other functions by a call unknown to LLVM, so that earlier
+ * stores stay. */
+static int flow_exit(struct mt_ptx_body *b)
+{
+    const struct mt_ptx_origin *o = b->x->source->origin;
+    if (o && o->never(o->ctx, b->here_line)) {
+        LLVMBuildUnreachable(b->l.b);
+        return 1;
+    }
+    if (b->f->is_kernel)
+        return flow_return(b);
+    if (ptx_asm(b))
+        return -1;
+    LLVMBuildUnreachable(b->l.b);
+    return 1;
+}
+
+/* ---- calls --------------------------------------------------------------------------------------------- */
+
+struct flow_call {
+    const struct mt_asm_operand *results, *callee, *arguments, *prototype; /* NULL if absent */
+    struct mt_ptx_signature *sig;
+    LLVMValueRef function;
+};
+
+/* call{.uni} {(results),} callee{, (arguments)}{, prototype} */
+static int flow_read_call(struct mt_ptx_body *b, struct flow_call *call)
+{
+    const struct mt_asm_statement *s = b->l.s;
+    unsigned at = 0;
+    if (at < s->noperands && s->operands[at].kind == MT_ASM_VECTOR)
+        call->results = &s->operands[at++];
+    if (at < s->noperands)
+        call->callee = &s->operands[at++];
+    if (at < s->noperands && s->operands[at].kind == MT_ASM_VECTOR)
+        call->arguments = &s->operands[at++];
+    if (at < s->noperands && s->operands[at].kind == MT_ASM_NAME)
+        call->prototype = &s->operands[at++];
+    return call->callee && at == s->noperands ? 0 : mt_asm_fail(&b->l, "%s is not understood", s->opcode);
+}
+
+/* Handles a call by pointer, with the type from a prototype, or from the first possible callee. */
+static int flow_by_pointer(struct mt_ptx_body *b, struct flow_call *call)
+{
+    struct mt_asm_body *l = &b->l;
+    const char *label = call->prototype ? call->prototype->name : "";
+    struct mt_ptx_targets *t = mt_ptx_map_get(&b->targets, label);
+    struct mt_ptx_function *f = t ? mt_ptx_find_function(b->x, t->names[0]) : NULL;
+    call->sig = f ? &f->sig : mt_ptx_map_get(&b->prototypes, label);
+    if (!call->sig)
+        return mt_asm_fail(l, "%s by pointer without a prototype", l->s->opcode);
+    LLVMValueRef address = mt_asm_in(l, call->callee, 64);
+    if (!address)
+        return -1;
+    call->function = LLVMBuildIntToPtr(l->b, address, l->ptr, "");
+    return 0;
+}
+
+static int flow_find_callee(struct mt_ptx_body *b, struct flow_call *call)
+{
+    if (call->callee->kind != MT_ASM_NAME)
+        return flow_by_pointer(b, call);
+    struct mt_ptx_function *f = mt_ptx_find_function(b->x, call->callee->name);
+    if (!f)
+        return mt_asm_fail(&b->l, "function %.100s is not declared", call->callee->name);
+    call->sig = &f->sig;
+    call->function = f->value;
+    return 0;
+}
+
+static LLVMValueRef flow_argument(struct mt_ptx_body *b, const struct mt_ptx_variable *v, LLVMTypeRef type,
+                                  const struct mt_asm_operand *o)
+{
+    struct mt_asm_body *l = &b->l;
+    int memory = o->kind == MT_ASM_REG && l->a->regs[o->index].memory;
+    if (v->is_array)
+        return mt_ptx_memory(b, o);
+    if (!memory)
+        return mt_asm_in(l, o, LLVMGetIntTypeWidth(type));
+    LLVMValueRef slot = mt_ptx_memory(b, o);
+    return slot ? LLVMBuildLoad2(l->b, type, slot, "") : NULL;
+}
+
+static int flow_take_result(struct mt_ptx_body *b, const struct mt_ptx_variable *r,
+                            const struct mt_asm_operand *o, LLVMValueRef value)
+{
+    struct mt_asm_body *l = &b->l;
+    if (o->kind == MT_ASM_REG && l->a->regs[o->index].memory) {
+        LLVMValueRef slot = mt_ptx_memory(b, o);
+        if (slot)
+            LLVMSetAlignment(LLVMBuildStore(l->b, value, slot), 1);
+        return slot ? 0 : -1;
+    }
+    if (r->is_array)
+        return mt_asm_fail(l, "%s: the result is not a register", l->s->opcode);
+    return mt_asm_out(l, o, value, 0);
+}
+
+static int flow_take_results(struct mt_ptx_body *b, const struct flow_call *call, LLVMValueRef value)
+{
+    struct mt_asm_body *l = &b->l;
+    unsigned wanted = call->results ? call->results->nitems : 0, n = call->sig->nresults;
+    if (wanted && wanted != n)
+        return mt_asm_fail(l, "%s takes %u results of %u", l->s->opcode, wanted, n);
+    for (unsigned i = 0; i < wanted; i++) {
+        LLVMValueRef one = n > 1 ? LLVMBuildExtractValue(l->b, value, i, "") : value;
+        if (flow_take_result(b, &call->sig->results[i], &call->results->items[i], one))
+            return -1;
+    }
+    return 0;
+}
+
+static int flow_make_call(struct mt_ptx_body *b, struct flow_call *call, LLVMValueRef *values,
+                          LLVMTypeRef *types)
+{
+    struct mt_asm_body *l = &b->l;
+    const struct mt_ptx_signature *sig = call->sig;
+    unsigned given = call->arguments ? call->arguments->nitems : 0;
+    if (given != sig->nparams)
+        return mt_asm_fail(l, "%s with %u arguments of %u", l->s->opcode, given, sig->nparams);
+    if (mt_ptx_ask(&b->p, sig->params, sig->nparams) || mt_ptx_ask(&b->p, sig->results, sig->nresults))
+        return -1;
+    LLVMGetParamTypes(sig->type, types);
+    for (unsigned i = 0; i < given; i++)
+        if (!(values[i] = flow_argument(b, &sig->params[i], types[i], &call->arguments->items[i])))
+            return -1;
+    LLVMValueRef made = LLVMBuildCall2(l->b, sig->type, call->function, values, given, "");
+    LLVMAddCallSiteAttribute(
+        made, LLVMAttributeFunctionIndex,
+        LLVMCreateEnumAttribute(l->c, LLVMGetEnumAttributeKindForName("convergent", 10), 0));
+    for (unsigned i = 0; i < given; i++)
+        if (sig->params[i].is_array)
+            mt_ptx_pass_in_memory(b->x, made, 1, &sig->params[i], i);
+    return flow_take_results(b, call, made);
+}
+
+static int flow_call(struct mt_ptx_body *b)
+{
+    struct flow_call call = {0};
+    if (flow_read_call(b, &call) || flow_find_callee(b, &call))
+        return -1;
+    LLVMValueRef *values = calloc(call.sig->nparams + 1, sizeof *values);
+    LLVMTypeRef *types = calloc(call.sig->nparams + 1, sizeof *types);
+    int failed =
+        values && types ? flow_make_call(b, &call, values, types) : mt_asm_fail(&b->l, "out of memory");
+    free(values);
+    free(types);
+    return failed ? -1 : 1;
+}
+
+static int ptx_jump(struct mt_ptx_body *b);
+
+/* module_body.c, module_pointer.c. Return 1: the statement is done; 0: it is another kind; -1: failed. */
+static int ptx_flow(struct mt_ptx_body *b)
+{
+    static const struct {
+        const char *op;
+        int (*make)(struct mt_ptx_body *b);
+    } table[] = {{"bra", flow_branch},
+                 {"brx", ptx_jump},
+                 {"call", flow_call},
+                 {"ret", flow_return},
+                 {"exit", flow_exit}};
+    for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
+        if (!strcmp(b->l.s->parts[0], table[i].op))
+            return table[i].make(b);
+    return 0;
+}
+
+/* Jumps by an index into a list of labels: brx.idx. LLVM's work on a switch, and on a block with several
+ * ways from one switch, is quadratic, and a list may have as many entries as the text is long. So all
+ * jumps by a list go through one block, a large list is a tree of small switches, and in it a label has
+ * one way from each of them. */
+
+enum { WAYS_BITS = 8, WAYS = 1 << WAYS_BITS }; /* limits of one switch */
+
+struct jump_target {
+    LLVMBasicBlockRef label, way; /* way: block that the current switch uses for the label; NULL: none yet */
+    unsigned entries;             /* number of its entries in that switch */
+};
+
+struct jump {
+    struct mt_ptx_body *b;
+    struct jump_target **entry; /* label of each list entry */
+    unsigned n;
+    LLVMValueRef index;
+};
+
+/* Finds the label of each entry. Returns 0 or -1. */
+static int jump_find_targets(struct jump *j, const struct mt_ptx_targets *t)
+{
+    struct mt_ptx_map map = {0};
+    int failed = 0;
+    j->n = t->n;
+    j->entry = mt_parse_alloc(&j->b->p, t->n * sizeof *j->entry);
+    for (unsigned i = 0; j->entry && i < t->n && !failed; i++) {
+        struct jump_target *one = mt_ptx_map_get(&map, t->names[i]);
+        if (!one && (one = mt_parse_alloc(&j->b->p, sizeof *one)))
+            failed = mt_ptx_map_put(&map, t->names[i], one) ||
+                     !(one->label = ptx_label(j->b, t->scope, t->names[i]));
+        j->entry[i] = one;
+        failed |= !one;
+    }
+    mt_ptx_map_free(&map);
+    return j->entry && !failed ? 0 : mt_asm_fail(&j->b->l, "out of memory");
+}
+
+/* Makes a block between several entries and their label; the empty asm keeps it. */
+static LLVMBasicBlockRef jump_between(struct mt_asm_body *l, LLVMBasicBlockRef label)
+{
+    LLVMTypeRef type = LLVMFunctionType(l->none, NULL, 0, 0);
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b), between = mt_asm_block(l);
+    LLVMPositionBuilderAtEnd(l->b, between);
+    LLVMBuildCall2(l->b, type, LLVMGetInlineAsm(type, "", 0, "", 0, 1, 0, LLVMInlineAsmDialectATT, 0), NULL,
+                   0, "");
+    LLVMBuildBr(l->b, label);
+    LLVMPositionBuilderAtEnd(l->b, here);
+    return between;
+}
+
+/* Emits a switch over the entries from `first` on. The most frequent label is the default: an index beyond
+ * the list is undefined. */
+static void jump_leaf(struct jump *j, unsigned first)
+{
+    struct mt_asm_body *l = &j->b->l;
+    unsigned end = j->n - first < WAYS ? j->n : first + WAYS;
+    struct jump_target *most = j->entry[end - 1];
+    for (unsigned i = first; i < end; i++)
+        *j->entry[i] = (struct jump_target){.label = j->entry[i]->label};
+    for (unsigned i = first; i < end; i++)
+        if (++j->entry[i]->entries > most->entries)
+            most = j->entry[i];
+    LLVMValueRef jump = LLVMBuildSwitch(l->b, j->index, most->label, end - first);
+    for (unsigned i = first; i < end; i++) {
+        struct jump_target *t = j->entry[i];
+        if (!t->way)
+            t->way = t->entries > 1 && j->n > WAYS ? jump_between(l, t->label) : t->label;
+        if (t != most)
+            LLVMAddCase(jump, mt_asm_const(l, 32, i), t->way);
+    }
+}
+
+/* Emits a tree over the entries selected by `bits` more bits of the index. */
+static void jump_tree(struct jump *j, unsigned first, unsigned bits)
+{
+    struct mt_asm_body *l = &j->b->l;
+    if (!bits) {
+        jump_leaf(j, first);
+        return;
+    }
+    unsigned step = 1u << bits, end = j->n - first > (uint64_t)step * WAYS ? first + step * WAYS : j->n;
+    LLVMValueRef high = LLVMBuildLShr(l->b, j->index, mt_asm_const(l, 32, bits), ""), jump = NULL;
+    for (unsigned at = first; at<end; at = end - at> step ? at + step : end) {
+        LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b), below = mt_asm_block(l);
+        if (!jump)
+            jump = LLVMBuildSwitch(l->b, high, below, WAYS);
+        else
+            LLVMAddCase(jump, mt_asm_const(l, 32, at >> bits), below);
+        LLVMPositionBuilderAtEnd(l->b, below);
+        jump_tree(j, at, bits - WAYS_BITS);
+        LLVMPositionBuilderAtEnd(l->b, here);
+    }
+}
+
+/* Makes the block for all jumps by the list, which leave the index in the slot. Returns 0 or -1. */
+static int jump_dispatch(struct mt_ptx_body *b, struct mt_ptx_targets *t)
+{
+    struct mt_asm_body *l = &b->l;
+    struct jump j = {.b = b};
+    unsigned bits = 0;
+    if (jump_find_targets(&j, t))
+        return -1;
+    while ((uint64_t)WAYS << bits < t->n)
+        bits += WAYS_BITS;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+    t->slot = mt_asm_slot(l, l->i32, "");
+    t->dispatch = mt_asm_block(l);
+    LLVMPositionBuilderAtEnd(l->b, t->dispatch);
+    j.index = LLVMBuildLoad2(l->b, l->i32, t->slot, "");
+    jump_tree(&j, 0, bits);
+    LLVMPositionBuilderAtEnd(l->b, here);
+    return 0;
+}
+
+/* module_body.c: brx.idx index, label of .branchtargets */
+static int ptx_jump(struct mt_ptx_body *b)
+{
+    struct mt_asm_body *l = &b->l;
+    const struct mt_asm_operand *o = l->s->operands;
+    struct mt_ptx_targets *t =
+        l->s->noperands == 2 && o[1].kind == MT_ASM_NAME ? mt_ptx_map_get(&b->targets, o[1].name) : NULL;
+    if (!t)
+        return mt_asm_fail(l, "%s without its .branchtargets", l->s->opcode);
+    LLVMValueRef index = mt_asm_in(l, &o[0], 32);
+    if (!index || (!t->dispatch && jump_dispatch(b, t)))
+        return -1;
+    LLVMBuildStore(l->b, index, t->slot);
+    LLVMBuildBr(l->b, t->dispatch);
+    return 1;
+}
+
+/* Arithmetic, logic, comparisons and conversions of PTX as plain IR, by the handlers of inline asm. An
+ * instruction is kept where plain IR would round, saturate or flush differently, or where the back end
+ * would make several of it. */
+
+static int native_is_float(struct mt_asm_type t)
+{
+    return t.kind == 'f' || t.kind == 'g' || t.kind == 't';
+}
+
+/* Returns the operands' type: the last one in the opcode. */
+static int native_type(const struct mt_asm_statement *s, struct mt_asm_type *t)
+{
+    return s->nparts > 1 && mt_asm_type(s->parts[s->nparts - 1], t);
+}
+
+/* Returns 1 if the instruction has a variant that flushes f32 denormals. */
+static int native_may_flush(const struct mt_asm_statement *s)
+{
+    struct mt_asm_type t;
+    return s->nparts > 1 && mt_asm_is(s, MT_ASM_FLUSHES) && native_type(s, &t) && t.kind == 'f' &&
+           t.bits == 32 && t.lanes == 1;
+}
+
+static int ptx_flushes(const struct mt_asm *a)
+{
+    int flushes = 0;
+    for (unsigned i = 0; i < a->nstatements; i++) {
+        const struct mt_asm_statement *s = &a->statements[i];
+        if (s->label || !native_may_flush(s))
+            continue;
+        if (!mt_asm_has(s, "ftz"))
+            return 0;
+        flushes = 1;
+    }
+    return flushes;
+}
+
+/* cvt.d.s: between integers, from integers to f32 and f64, between f32, f64 and f16 rounded to nearest,
+ * and to integers towards zero. */
+static int native_cvt(const struct mt_asm_statement *s)
+{
+    struct mt_asm_type to, from;
+    unsigned n = s->nparts;
+    if (n < 3 || !mt_asm_type(s->parts[n - 1], &from) || !mt_asm_type(s->parts[n - 2], &to) ||
+        from.lanes > 1 || to.lanes > 1)
+        return 0;
+    if (mt_asm_has(s, "rni") || mt_asm_has(s, "rmi") || mt_asm_has(s, "rpi"))
+        return 0;
+    if (!native_is_float(to) && !native_is_float(from))
+        return 1;
+    if (mt_asm_has(s, "sat") || from.bits == 8 || to.bits == 8)
+        return 0;
+    if (!native_is_float(to) && (from.bits != 32 || to.bits > 32)) /* NaN is not 0 there */
+        return 0;
+    return (to.kind == 'f' || !native_is_float(to)) && (from.kind == 'f' || !native_is_float(from)) &&
+           !(mt_asm_has(s, "rzi") && native_is_float(to));
+}
+
+static int native_wants(const struct mt_ptx_body *b, const struct mt_asm_statement *s)
+{
+    static const char *const refused[] = {"rz",     "rm",   "rp",        "rna", "rs",      "relu",
+                                          "approx", "full", "satfinite", "NaN", "xorsign", "pack"};
+    struct mt_asm_type t;
+    if (!native_type(s, &t))
+        return 0;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (mt_asm_has(s, refused[i]))
+            return 0;
+    if (mt_asm_has(s, "ftz") && !b->flush)
+        return 0;
+    if (!strcmp(s->parts[0], "cvt"))
+        return native_cvt(s);
+    if (t.lanes > 1 && strcmp(s->parts[0], "mov") != 0)
+        return 0;
+    if (!native_is_float(t))
+        return mt_asm_is(s, MT_ASM_NATIVE);
+    if (!mt_asm_is(s, MT_ASM_NATIVE_FLOAT) || mt_asm_has(s, "sat"))
+        return 0;
+    return !strcmp(s->parts[0], "mov") || !strcmp(s->parts[0], "selp") || (t.kind == 'f' && t.bits >= 32);
+}
+
+/* Sets fusing: PTX allows it for a product and a sum without a rounding, but not with one. The word stays
+ * on instructions that must not become others for the GPU. */
+static void native_contract(struct mt_ptx_body *b, LLVMValueRef before)
+{
+    const struct mt_asm_statement *s = b->l.s;
+    struct mt_asm_type t;
+    if (!native_type(s, &t) || t.kind != 'f')
+        return;
+    LLVMValueRef i = LLVMGetLastInstruction(LLVMGetInsertBlock(b->l.b));
+    for (; i && i != before; i = LLVMGetPreviousInstruction(i)) {
+        LLVMOpcode op = LLVMGetInstructionOpcode(i);
+        if (op != LLVMFAdd && op != LLVMFSub && op != LLVMFMul)
+            continue;
+        if (!mt_asm_has(s, "rn"))
+            LLVMSetFastMathFlags(i, LLVMFastMathAllowContract);
+        mt_ptx_keep_word(i, s->opcode);
+    }
+}
+
+/* Rewrites the statement as in a function that flushes anyway. */
+static void native_without_ftz(const struct mt_asm_statement *s, struct mt_asm_statement *out)
+{
+    *out = *s;
+    out->nparts = 0;
+    for (unsigned i = 0; i < s->nparts; i++)
+        if (strcmp(s->parts[i], "ftz") != 0)
+            out->parts[out->nparts++] = s->parts[i];
+}
+
+/* module_body.c: likewise; and whether all f32 arithmetic flushes denormals. */
+static int ptx_native(struct mt_ptx_body *b)
+{
+    struct mt_asm_body *l = &b->l;
+    const struct mt_asm_statement *s = l->s;
+    mt_asm_lowering *lower = native_wants(b, s) ? mt_asm_find_lowering(s) : NULL;
+    struct mt_asm_statement plain;
+    if (!lower)
+        return 0;
+    LLVMValueRef before = LLVMGetLastInstruction(LLVMGetInsertBlock(l->b));
+    native_without_ftz(s, &plain);
+    l->s = &plain;
+    int failed = lower(l);
+    l->s = s;
+    if (failed) { /* kept as an instruction; IR built so far is unused */
+        *l->error = (struct mt_asm_error){0};
+        return 0;
+    }
+    native_contract(b, before);
+    return 1;
+}
+
+/* Turns an instruction of PTX into one call of inline asm, understood by asm.h's readers. */
+
+#define MAX_SIDES 300 /* maximum registers and symbols of one instruction */
+
+struct asm_text {
+    struct mt_ptx_body *b;
+    char *text;
+    size_t n, cap;
+    int failed;
+    const struct mt_asm_operand *outputs[MAX_SIDES];
+    LLVMValueRef inputs[MAX_SIDES];
+    LLVMTypeRef input_types[MAX_SIDES];
+    unsigned noutputs, ninputs;
+};
+
+static void asm_put(struct asm_text *t, const char *format, ...);
+
+static int ptx_is_pure(const struct mt_asm_statement *s)
+{
+    return mt_asm_is(s, MT_ASM_PURE) ||
+           (s->parts[0][0] == 'v' && strcmp(s->parts[0], "vote") != 0); /* vadd, vmin4 … */
+}
+
+static void asm_put(struct asm_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void asm_put(struct asm_text *t, const char *format, ...)
+{
+    for (;;) {
+        va_list list;
+        va_start(list, format);
+        int n = vsnprintf(t->text + t->n, t->cap - t->n, format, list);
+        va_end(list);
+        if (n < 0 || t->failed)
+            return;
+        if ((size_t)n < t->cap - t->n) {
+            t->n += (size_t)n;
+            return;
+        }
+        char *more = realloc(t->text, 2 * t->cap + (size_t)n);
+        if (!more) {
+            t->failed = mt_asm_fail(&t->b->l, "out of memory");
+            return;
+        }
+        t->text = more;
+        t->cap = 2 * t->cap + (size_t)n;
+    }
+}
+
+/* Doubles '$', which is special there. */
+static void asm_put_name(struct asm_text *t, const char *name)
+{
+    for (; *name; name++)
+        asm_put(t, *name == '$' ? "$$" : "%c", *name);
+}
+
+/* Numbers inputs after all outputs, whose number is known at the end: "\1<n>;" stands for them until then. */
+static void asm_put_input(struct asm_text *t, LLVMValueRef v)
+{
+    if (!v || t->ninputs == MAX_SIDES) {
+        t->failed = mt_asm_fail(&t->b->l, "%s: too many operands", t->b->l.s->opcode);
+        return;
+    }
+    t->inputs[t->ninputs] = v;
+    t->input_types[t->ninputs] = LLVMTypeOf(v);
+    asm_put(t, "\1%u;", t->ninputs++);
+}
+
+static void asm_put_register(struct asm_text *t, const struct mt_asm_operand *o, int is_output)
+{
+    struct mt_asm_body *l = &t->b->l;
+    unsigned bits = mt_asm_width(l, o);
+    if (is_output) {
+        if (t->noutputs == MAX_SIDES) {
+            t->failed = mt_asm_fail(l, "%s: too many operands", l->s->opcode);
+            return;
+        }
+        asm_put(t, "$%u", t->noutputs);
+        t->outputs[t->noutputs++] = o;
+        return;
+    }
+    struct mt_asm_operand plain = *o; /* its sign, or "not", belongs to the instruction */
+    plain.inverted = 0;
+    *plain.part = 0;
+    asm_put_input(t, mt_asm_in(l, &plain, bits == 8 ? 16 : bits));
+}
+
+static void asm_put_operand(struct asm_text *t, const struct mt_asm_operand *o, int is_output);
+
+static void asm_put_list(struct asm_text *t, const struct mt_asm_operand *o, unsigned from, int is_output)
+{
+    for (unsigned i = from; i < o->nitems; i++) {
+        if (i > from)
+            asm_put(t, ", ");
+        asm_put_operand(t, &o->items[i], is_output);
+    }
+}
+
+static void asm_put_memory(struct asm_text *t, const struct mt_asm_operand *o)
+{
+    asm_put(t, "[");
+    if (o->nitems)
+        asm_put_operand(t, &o->items[0], 0);
+    if (o->second) {
+        asm_put(t, "+");
+        asm_put_operand(t, o->second, 0);
+    }
+    if (o->offset)
+        asm_put(t, "%+lld", (long long)o->offset);
+    if (o->nitems > 1) {
+        asm_put(t, ", ");
+        asm_put_list(t, o, 1, 0);
+    }
+    asm_put(t, "]");
+}
+
+static void asm_put_symbol(struct asm_text *t, const struct mt_asm_operand *o)
+{
+    struct mt_asm_body *l = &t->b->l;
+    if (o->kind == MT_ASM_NAME && !strcmp(o->name, "WARP_SZ")) {
+        asm_put(t, "WARP_SZ");
+        return;
+    }
+    LLVMValueRef v = l->symbol(l, o);
+    if (!v)
+        t->failed = mt_asm_fail(l, "%s: '%.100s' is not declared", l->s->opcode, o->name);
+    else
+        asm_put_input(t, v);
+}
+
+static void asm_put_operand(struct asm_text *t, const struct mt_asm_operand *o, int is_output)
+{
+    struct mt_asm_body *l = &t->b->l;
+    if (t->failed)
+        return;
+    if (o->inverted)
+        asm_put(t, mt_asm_width(l, o) == 1 ? "!" : "-");
+    switch (o->kind) {
+    case MT_ASM_REG:
+        if (l->a->regs[o->index].memory)
+            asm_put_symbol(t, o);
+        else
+            asm_put_register(t, o, is_output);
+        if (*o->part)
+            asm_put(t, ".%s", o->part);
+        break;
+    case MT_ASM_NAME:
+        asm_put_symbol(t, o);
+        break;
+    case MT_ASM_SREG:
+        asm_put_symbol(t, o); /* in a register: few instructions take a special one */
+        break;
+    case MT_ASM_INT:
+        asm_put(t, "%lld", (long long)o->bits);
+        break;
+    case MT_ASM_F32:
+        asm_put(t, "0f%08X", (unsigned)o->bits);
+        break;
+    case MT_ASM_F64:
+        asm_put(t, "0d%016llX", (unsigned long long)o->bits);
+        break;
+    case MT_ASM_SINK:
+        asm_put(t, "_");
+        break;
+    case MT_ASM_VECTOR:
+        asm_put(t, "{");
+        asm_put_list(t, o, 0, is_output);
+        asm_put(t, "}");
+        break;
+    case MT_ASM_MEMORY:
+        asm_put_memory(t, o);
+        break;
+    default:
+        t->failed = mt_asm_fail(l, "%s: operand not understood", l->s->opcode);
+    }
+    if (o->second && o->kind != MT_ASM_MEMORY) {
+        asm_put(t, "|");
+        asm_put_operand(t, o->second, is_output);
+    }
+}
+
+/* ---- the call ------------------------------------------------------------------------------------------ */
+
+static char asm_letter(unsigned bits)
+{
+    return bits == 1 ? 'b' : bits <= 16 ? 'h' : bits == 32 ? 'r' : bits == 128 ? 'q' : 'l';
+}
+
+/* Returns the text with inputs numbered after the outputs; malloc'ed. */
+static char *asm_number(const struct asm_text *t, size_t *length)
+{
+    char *out = malloc(2 * t->n + 16 * (size_t)t->ninputs + 16), *o = out;
+    for (const char *c = t->text; out && *c; c++) {
+        if (*c != '\1') {
+            *o++ = *c;
+            continue;
+        }
+        char *end;
+        unsigned long n = strtoul(c + 1, &end, 10);
+        o += sprintf(o, "$%lu", t->noutputs + n);
+        c = end; /* at the ';' */
+    }
+    if (out)
+        *o = 0;
+    *length = out ? (size_t)(o - out) : 0;
+    return out;
+}
+
+static LLVMTypeRef asm_output_type(struct asm_text *t, unsigned i)
+{
+    unsigned bits = mt_asm_width(&t->b->l, t->outputs[i]);
+    return mt_asm_int(&t->b->l, bits == 8 ? 16 : bits);
+}
+
+static LLVMTypeRef asm_result_type(struct asm_text *t)
+{
+    LLVMTypeRef types[MAX_SIDES];
+    for (unsigned i = 0; i < t->noutputs; i++)
+        types[i] = asm_output_type(t, i);
+    return !t->noutputs       ? t->b->l.none
+           : t->noutputs == 1 ? types[0]
+                              : LLVMStructTypeInContext(t->b->l.c, types, t->noutputs, 0);
+}
+
+static void asm_constrain(const struct asm_text *t, int acts, char *text, size_t room)
+{
+    size_t n = 0;
+    for (unsigned i = 0; i < t->noutputs; i++)
+        n += (size_t)snprintf(text + n, room - n, "%s=%c", n ? "," : "",
+                              asm_letter(mt_asm_width(&t->b->l, t->outputs[i])));
+    for (unsigned i = 0; i < t->ninputs; i++)
+        n += (size_t)snprintf(text + n, room - n, "%s%c", n ? "," : "",
+                              asm_letter(LLVMGetIntTypeWidth(t->input_types[i])));
+    if (acts)
+        snprintf(text + n, room - n, "%s~{memory}", n ? "," : "");
+}
+
+static int asm_take_results(struct asm_text *t, LLVMValueRef call)
+{
+    struct mt_asm_body *l = &t->b->l;
+    for (unsigned i = 0; i < t->noutputs; i++) {
+        struct mt_asm_operand plain = *t->outputs[i];
+        plain.second = NULL;
+        *plain.part = 0; /* the instruction writes the whole register */
+        LLVMValueRef v = t->noutputs == 1 ? call : LLVMBuildExtractValue(l->b, call, i, "");
+        if (mt_asm_out(l, &plain, v, 0))
+            return -1;
+    }
+    return 0;
+}
+
+void mt_ptx_asm_attributes(LLVMContextRef c, LLVMValueRef call)
+{
+    static const char *const words[] = {"convergent", "nounwind"};
+    for (int i = 0; i < 2; i++)
+        LLVMAddCallSiteAttribute(
+            call, LLVMAttributeFunctionIndex,
+            LLVMCreateEnumAttribute(c, LLVMGetEnumAttributeKindForName(words[i], strlen(words[i])), 0));
+}
+
+static int asm_build(struct asm_text *t)
+{
+    struct mt_asm_body *l = &t->b->l;
+    int acts = !ptx_is_pure(l->s);
+    size_t length, room = 4 * (size_t)(t->noutputs + t->ninputs) + 16;
+    char *constraints = calloc(1, room), *text = asm_number(t, &length);
+    int failed = -1;
+    if (!constraints || !text) {
+        mt_asm_fail(l, "out of memory");
+        goto out;
+    }
+    asm_constrain(t, acts, constraints, room);
+    LLVMTypeRef type = LLVMFunctionType(asm_result_type(t), t->input_types, t->ninputs, 0);
+    LLVMValueRef body = LLVMGetInlineAsm(type, text, length, constraints, strlen(constraints), acts, 0,
+                                         LLVMInlineAsmDialectATT, 0);
+    LLVMValueRef call = LLVMBuildCall2(l->b, type, body, t->inputs, t->ninputs, "");
+    mt_ptx_asm_attributes(l->c, call);
+    failed = asm_take_results(t, call);
+out:
+    free(constraints);
+    free(text);
+    return failed;
+}
+
+/* Keeps a function with activemask from being inlined: its result depends on the lanes at one place. */
+static void asm_keep_place(struct mt_ptx_body *b)
+{
+    struct mt_asm_body *l = &b->l;
+    LLVMValueRef f = LLVMGetBasicBlockParent(LLVMGetInsertBlock(l->b));
+    if (strcmp(l->s->opcode, "activemask.b32") == 0)
+        LLVMAddAttributeAtIndex(
+            f, LLVMAttributeFunctionIndex,
+            LLVMCreateEnumAttribute(l->c, LLVMGetEnumAttributeKindForName("noinline", 8), 0));
+}
+
+/* module_body.c: handles any other instruction. */
+static int ptx_asm(struct mt_ptx_body *b)
+{
+    struct mt_asm_body *l = &b->l;
+    const struct mt_asm_statement *s = l->s;
+    struct asm_text *t = calloc(1, sizeof *t);
+    int writes = mt_asm_has_destination(s), failed;
+    if (!t || !(t->text = calloc(1, 256))) {
+        free(t);
+        return mt_asm_fail(l, "out of memory");
+    }
+    t->b = b;
+    t->cap = 256;
+    asm_put_name(t, s->opcode);
+    for (unsigned i = 0; i < s->noperands && !t->failed; i++) {
+        asm_put(t, i ? ", " : " ");
+        asm_put_operand(t, &s->operands[i], writes && i == 0);
+    }
+    asm_put(t, ";");
+    failed = t->failed || asm_build(t) ? -1 : 0;
+    asm_keep_place(b);
+    free(t->text);
+    free(t);
+    return failed;
+}
 
 /* ---- declarations in bodies ---------------------------------------------------------------------------- */
 
@@ -234,7 +1044,8 @@ static int body_make_labels(struct mt_ptx_body *b)
     return 0;
 }
 
-LLVMBasicBlockRef mt_ptx_label(struct mt_ptx_body *b, unsigned scope, const char *name)
+/* Returns the block of the label visible from that scope, or NULL on failure. */
+static LLVMBasicBlockRef ptx_label(struct mt_ptx_body *b, unsigned scope, const char *name)
 {
     for (;; scope = b->l.a->scopes[scope]) {
         const char *key = body_label_key(b, scope, name);
@@ -257,12 +1068,12 @@ static int body_ended(const struct mt_ptx_body *b)
 
 static int body_any(struct mt_ptx_body *b)
 {
-    int done = mt_ptx_flow(b);
+    int done = ptx_flow(b);
     if (!done)
         done = mt_ptx_move(b);
     if (!done)
-        done = mt_ptx_native(b);
-    return done ? (done < 0 ? -1 : 0) : mt_ptx_asm(b);
+        done = ptx_native(b);
+    return done ? (done < 0 ? -1 : 0) : ptx_asm(b);
 }
 
 /* Emits a statement; with a predicate as a conditional jump, a select, or a block that is jumped over. */
@@ -272,7 +1083,7 @@ static int body_statement(struct mt_ptx_body *b)
     l->guard = NULL;
     if (l->s->predicate && !(l->guard = mt_asm_in(l, l->s->predicate, 1)))
         return -1;
-    if (!l->guard || !strcmp(l->s->parts[0], "bra") || mt_ptx_is_pure(l->s))
+    if (!l->guard || !strcmp(l->s->parts[0], "bra") || ptx_is_pure(l->s))
         return body_any(b);
     LLVMBasicBlockRef then = mt_asm_block(l), after = mt_asm_block(l);
     LLVMBuildCondBr(l->b, l->guard, then, after);
@@ -287,7 +1098,7 @@ static int body_statement(struct mt_ptx_body *b)
 
 static int body_label(struct mt_ptx_body *b)
 {
-    LLVMBasicBlockRef block = mt_ptx_label(b, b->l.s->scope, b->l.s->label);
+    LLVMBasicBlockRef block = ptx_label(b, b->l.s->scope, b->l.s->label);
     if (!block)
         return -1;
     if (!body_ended(b))
@@ -388,7 +1199,7 @@ static int body_begin(struct mt_ptx_body *b)
     LLVMBuildBr(l->b, l->first); /* slots come before it */
     LLVMPositionBuilderAtEnd(l->b, l->first);
     mt_ptx_debug_function(b);
-    b->flush = mt_ptx_flushes(l->a);
+    b->flush = ptx_flushes(l->a);
     if (b->flush)
         LLVMAddTargetDependentFunctionAttr(l->function, "denormal-fp-math-f32",
                                            "preserve-sign,preserve-sign");

@@ -4,11 +4,11 @@
 #define MT_PASS_MODULE_PARTS_H
 #include "memtrace/hash.h"
 #include "ptx/asm/asm_lower.h"
-#include "ptx/asm/asm_parser.h"
+#include "ptx/asm/asm_parse.h"
 #include "module.h"
 #include <llvm-c/DebugInfo.h>
 
-/* ---- map from names to pointers (module_map.c): a name lives as long as its map -------------------- */
+/* ---- map from names to pointers (module_read.c): a name lives as long as its map -------------------- */
 struct mt_ptx_map {
     struct mt_hash places; /* index in the list, + 1 */
     struct mt_ptx_entry {
@@ -21,7 +21,7 @@ void *mt_ptx_map_get(const struct mt_ptx_map *map, const char *name);      /* NU
 int mt_ptx_map_put(struct mt_ptx_map *map, const char *name, void *value); /* 0, or -1 without memory */
 void mt_ptx_map_free(struct mt_ptx_map *map);
 
-/* ---- declarations (module_declare.c) ----------------------------------------------------------------- */
+/* ---- declarations (module_read.c) ----------------------------------------------------------------- */
 struct mt_ptx_variable {
     const char *name;
     char space; /* 'p' parameter, 'r' register, 'g' global, 's' shared, 'c' constant, 'l' local */
@@ -86,27 +86,17 @@ struct mt_ptx {
 };
 
 /* Reports the present error and clears it. */
-void mt_ptx_tell(struct mt_ptx *x);
 unsigned mt_ptx_line(struct mt_ptx *x, size_t offset);
 /* Reads a word of letters, digits, '_', '$', '%', and with `opcode` dots. Returns NULL on failure. */
 int mt_ptx_unsigned(struct mt_parser *p, uint64_t max, uint64_t *out);
 
-/* module_part.c. Returns 1 if a function or variable of this name is to be declared at all. */
-int mt_ptx_wants(const struct mt_ptx *x, const char *name, int is_kernel);
-/* Finds the functions whose address is taken, and fills the result's fields for parts. Returns 0 or -1. */
-int mt_ptx_divide(struct mt_ptx *x);
-/* Returns 1 if the part will have this function, as far as known now. */
-int mt_ptx_has(const struct mt_ptx *x, const struct mt_ptx_function *f);
-/* Drops the functions that the part does not have, once no more can come. The others become internal,
- * except those found by pointer. */
-void mt_ptx_drop_others(struct mt_ptx *x);
 /* Returns the value that holds the function's address. */
 LLVMValueRef mt_ptx_address(struct mt_ptx *x, const struct mt_ptx_function *f);
 
-/* module_content.c. Gives the kernel to the source's `content`. Returns 0 or -1. */
+/* module_read.c. Gives the kernel to the source's `content`. Returns 0 or -1. */
 int mt_ptx_content(struct mt_ptx *x, const struct mt_ptx_function *kernel);
 
-/* module_declare.c. Returns 1 if the word is a linkage word (".visible"). */
+/* module_read.c. Returns 1 if the word is a linkage word (".visible"). */
 int mt_ptx_linkage_of(const char *word, enum mt_ptx_linkage *linkage);
 LLVMTypeRef mt_ptx_type_of(struct mt_ptx *x, const struct mt_ptx_variable *v); /* its type in memory */
 /* Reads a declaration after its state space: alignment, type, attributes, name and dimensions. */
@@ -114,11 +104,9 @@ int mt_ptx_read_variable(struct mt_ptx *x, struct mt_parser *p, char space, stru
 /* Requests room for large results and arguments copied for a call, which become values of words, many
  * times their bytes. */
 int mt_ptx_ask(struct mt_parser *p, const struct mt_ptx_variable *list, unsigned n);
-int mt_ptx_read_function(struct mt_ptx *x, enum mt_ptx_linkage linkage, int is_kernel);
 /* Reads ".callprototype" up to ';'. */
 int mt_ptx_read_prototype(struct mt_ptx *x, struct mt_parser *p, struct mt_ptx_signature *sig);
 struct mt_ptx_function *mt_ptx_find_function(struct mt_ptx *x, const char *name);
-void mt_ptx_annotate(struct mt_ptx *x, LLVMValueRef global, const char *key, uint64_t value);
 /* Adds a fact to a function in the format of the AST side's annotations (unit/options.h). */
 void mt_ptx_say(struct mt_ptx *x, const struct mt_ptx_function *f, const char *text, size_t length);
 /* Marks a parameter as passed in memory (byval), as an attribute of `owner` (a function, or with is_call a
@@ -126,12 +114,11 @@ void mt_ptx_say(struct mt_ptx *x, const struct mt_ptx_function *f, const char *t
 void mt_ptx_pass_in_memory(struct mt_ptx *x, LLVMValueRef owner, int is_call, const struct mt_ptx_variable *v,
                            unsigned index);
 
-/* module_variable.c */
+/* module_read.c */
 int mt_ptx_declare_variable(struct mt_ptx *x, struct mt_ptx_variable *v, enum mt_ptx_linkage linkage,
                             int local);
 /* Remembers the position of an initialiser if '=' is at the cursor. */
 int mt_ptx_remember_initialiser(struct mt_ptx *x, struct mt_parser *p, const struct mt_ptx_variable *v);
-int mt_ptx_initialise_all(struct mt_ptx *x);
 
 /* ---- a function's body (module_body.c) ---------------------------------------------------------------- */
 struct mt_ptx_location { /* a .loc directive */
@@ -167,23 +154,11 @@ int mt_ptx_translate(struct mt_ptx *x, struct mt_ptx_function *f);
 void mt_ptx_refuse(struct mt_ptx *x, struct mt_ptx_function *f);
 /* Returns the pointer to the memory of an 'm' register, or NULL on failure. */
 LLVMValueRef mt_ptx_memory(struct mt_ptx_body *b, const struct mt_asm_operand *o);
-/* Returns the block of the label visible from that scope, or NULL on failure. */
-LLVMBasicBlockRef mt_ptx_label(struct mt_ptx_body *b, unsigned scope, const char *name);
 
-/* module_flow.c, module_memory.c. Return 1: the statement is done; 0: it is another kind; -1: failed. */
-int mt_ptx_flow(struct mt_ptx_body *b);
-int mt_ptx_jump(struct mt_ptx_body *b); /* module_jump.c: brx.idx index, label of .branchtargets */
+/* module_body.c, module_pointer.c. Return 1: the statement is done; 0: it is another kind; -1: failed. */
 int mt_ptx_move(struct mt_ptx_body *b);
-/* module_native.c: likewise; and whether all f32 arithmetic flushes denormals. */
-int mt_ptx_native(struct mt_ptx_body *b);
-int mt_ptx_flushes(const struct mt_asm *a);
-/* module_asm.c: handles any other instruction. */
-int mt_ptx_asm(struct mt_ptx_body *b);
-int mt_ptx_is_pure(const struct mt_asm_statement *s);
+/* module_body.c: handles any other instruction. */
 void mt_ptx_asm_attributes(LLVMContextRef c, LLVMValueRef call); /* attributes of all calls of inline asm */
-/* module_shared.c: turns a load, store or cast of shared memory at that integer address into inline asm.
- * Returns 1: the old one is gone; 0: it is something else. */
-int mt_ptx_asm_shared(LLVMValueRef user, LLVMValueRef address);
 
 /* module_debug.c */
 int mt_ptx_read_file(struct mt_ptx *x);                               /* after ".file" */

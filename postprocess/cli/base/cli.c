@@ -7,7 +7,7 @@
 #include "memtrace/host.h"
 #include "kind.h"
 #include "base/near.h"
-#include "base/create.h"
+#include "base/file.h"
 #include "output/text/table.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@
 #include "memtrace/record.h"
 #include "cli/base/commands.h"
 #include "cli/base/kind.h"
-#include "base/files.h"
+#include "base/file.h"
 #include "output/findings/findings_out.h"
 #include "output/text/table.h"
 #include "analysis/check/findings.h"

@@ -4,7 +4,6 @@
 
 #include "convert.h"
 #include "base/json.h"
-#include "base/line.h"
 #include "cli/base/cli.h"
 #include "memtrace/order.h"
 #include "reader/container/container.h" /* for mt_companion_speaks */

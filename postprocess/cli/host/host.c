@@ -11,7 +11,7 @@
 #include "output/text/table.h"
 #include "base/binary.h"
 #include "base/run.h"
-#include "base/create.h"
+#include "base/file.h"
 #include "base/part.h"
 #include "base/words.h"
 #include <ctype.h>

@@ -9,7 +9,7 @@
 #include "trace/objects.h"
 #include "trace/ranges.h"
 #include "base/report.h"
-#include "base/short.h"
+#include "base/source_name.h"
 #include "cpu/cpu.h"
 #include "memtrace/record.h"
 #include "base/fork.h"

@@ -3,7 +3,7 @@
 #ifndef MT_API_DEVICE_H
 #define MT_API_DEVICE_H
 #include "api/crt.h"
-#include "base/fd.h"
+#include "base/file.h"
 #include "cpu/cpu.h"
 #include "made_image.h"
 #include "trace/site.h"

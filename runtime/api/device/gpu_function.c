@@ -6,7 +6,7 @@
 #include "api/entry.h"
 #include "api/tables/error.h"
 #include "base/report.h"
-#include "base/short.h"
+#include "base/source_name.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

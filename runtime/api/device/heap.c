@@ -4,7 +4,7 @@
 #include "api/tables/arena.h"
 #include "trace/devices.h"
 #include "format/image.h"
-#include "base/fd.h"
+#include "base/file.h"
 #include "base/options.h"
 #include "trace/ranges.h"
 #include "base/fork.h"

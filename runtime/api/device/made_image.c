@@ -4,7 +4,7 @@
 #include "format/image.h"
 #include "base/cache.h"
 #include "base/child.h"
-#include "base/fd.h"
+#include "base/file.h"
 #include "base/held.h"
 #include "base/options.h"
 #include "base/report.h"

@@ -9,7 +9,7 @@
 #include "trace/events.h"
 #include "trace/devices.h"
 #include "base/fork.h"
-#include "base/fd.h"
+#include "base/file.h"
 #include "api/device/device.h"
 #include "device/gpu.h"
 #include "trace/selection.h"

@@ -8,8 +8,6 @@
 #include "device/gpu.h"
 #include "trace/events.h"
 #include "api/tables/map.h"
-#include "base/demangle.h"
-#include "base/short.h"
 #include "base/source_name.h"
 #include "trace/selection.h"
 #include "trace/trace.h"

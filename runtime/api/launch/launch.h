@@ -5,7 +5,7 @@
 #include "api/streams/stream.h"
 #include "trace/site.h"
 #include "device/gpu.h"
-#include "base/fd.h"
+#include "base/file.h"
 #include "library.h"
 #include <cuda_runtime_api.h>
 #include <stdatomic.h>

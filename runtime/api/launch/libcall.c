@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "base/fd.h"
+#include "base/file.h"
 #include "base/fork.h"
 #include "launch.h"
 #include "library.h"

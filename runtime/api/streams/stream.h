@@ -4,7 +4,7 @@
 #include "trace/devices.h"
 #include "trace/trace.h"
 #include "trace/site.h"
-#include "base/fd.h"
+#include "base/file.h"
 #include "device/gpu.h"
 #include <cuda_runtime_api.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
 #define MT_API_ARENA_H
 #include <stddef.h>
 #include <stdint.h>
-#include "base/fd.h"
+#include "base/file.h"
 
 #define MT_ARENA_UNIT 512u                       /* bytes; block sizes are multiples of it */
 #define MT_ARENA_SEGMENT (2u << 20)              /* bytes of address space reserved at a time */

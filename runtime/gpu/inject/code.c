@@ -1,14 +1,13 @@
 /* Maps program counters to sites: modules, the addresses of their functions, and known sites. */
 #define _GNU_SOURCE
 #include "memtrace/hash.h"
-#include "base/elfview.h"
+#include "base/binary.h"
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
 #include "code.h"
-#include "base/demangle.h"
+#include "base/source_name.h"
 #include "base/fork.h"
 #include "base/options.h"
-#include "base/source_file.h"
 #include "trace/events.h"
 #include "trace/ranges.h"
 #include <ctype.h>

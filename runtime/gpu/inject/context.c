@@ -7,7 +7,7 @@
 #include "base/thread.h"
 #include "inject.h"
 #include "base/fork.h"
-#include "base/demangle.h"
+#include "base/source_name.h"
 #include "base/options.h"
 #include "code.h"
 #include "trace/selection.h"

@@ -1,7 +1,7 @@
 /* Entry point of the injection library, and table of callbacks. */
 #include "base/options.h"
 #include "inject.h"
-#include "base/demangle.h"
+#include "base/source_name.h"
 #include "base/file.h"
 #include "base/report.h"
 #include "trace/events.h"

@@ -1,8 +1,7 @@
 /* Launches: selection, launch contexts, and failed launches; and the CUDA calls and graphs that make them. */
-#include "base/demangle.h"
+#include "base/source_name.h"
 #include "base/fork.h"
 #include "base/report.h"
-#include "base/short.h"
 #include "code.h"
 #include "inject.h"
 #include "trace/events.h"

@@ -1,6 +1,7 @@
 /* Shared by the files of the asm parser. Functions that return int give 0, or -1 with the error filled. */
-#ifndef MT_PASS_ASM_PARSER_H
-#define MT_PASS_ASM_PARSER_H
+#ifndef MT_ASM_ASM_PARSE_H
+#define MT_ASM_ASM_PARSE_H
+
 #include "asm.h"
 
 #define MT_PARSE_DEPTH 32               /* maximum nesting of blocks and braces */
@@ -41,28 +42,35 @@ struct mt_parser {
 
 /* Parses the statements up to the end of the text, or to the '}' that matches the '{' before it. */
 int mt_parse_body(struct mt_parser *p, int inner);
+
 /* Adds a register, or memory of a module, visible from here on. Returns its index, or -1. */
 int mt_parse_add_reg(struct mt_parser *p, const struct mt_asm_reg *reg);
-/* Returns the visible register of that name, or NULL. */
-const struct mt_asm_reg *mt_parse_find_reg(const struct mt_parser *p, const char *name);
+
 /* Returns zeroed memory that lives as long as the struct mt_asm, or NULL without memory. */
 void *mt_parse_alloc(struct mt_parser *p, size_t size);
+
 /* Makes room for one more element. Returns the array, perhaps moved, or NULL without memory. */
 void *mt_parse_grow(struct mt_parser *p, void *array, unsigned count, unsigned *cap, size_t size);
+
 /* Requests `bytes` for `name` that its text does not spell out. */
 int mt_parse_ask(struct mt_parser *p, uint64_t bytes, const char *name);
+
 int mt_parse_fail(struct mt_parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int mt_parse_no_memory(struct mt_parser *p);
 int mt_parse_peek(const struct mt_parser *p, size_t i); /* next character; 0 at the end */
 void mt_parse_space(struct mt_parser *p);               /* skips blanks and comments */
-int mt_parse_accept(struct mt_parser *p, char c);       /* returns 1 and skips the next character if it is
-                                                         * c */
+
+int mt_parse_accept(struct mt_parser *p, char c); /* returns 1 and skips the next character if it is
+                                                   * c */
 int mt_parse_expect(struct mt_parser *p, char c);
+
 /* Reads an identifier, with `opcode` also dots and "::"; "$$" becomes "$", "${:uid}" becomes "uid". */
 const char *mt_parse_name(struct mt_parser *p, int opcode);
+
 int mt_parse_number(struct mt_parser *p, struct mt_asm_operand *o);
-/* asm_constant.c: reads an integer, or an expression of integers with operators that bind at least this
+
+/* asm_parse.c: reads an integer, or an expression of integers with operators that bind at least this
  * closely (0: all, 10: products). Returns 0 with the cursor unmoved if there is none. */
 int mt_parse_constant(struct mt_parser *p, struct mt_asm_operand *o, unsigned least);
-int mt_parse_operand(struct mt_parser *p, struct mt_asm_operand *o); /* *o zeroed by the caller */
+
 #endif
