@@ -29,7 +29,7 @@ static void catch_up(struct mt_core_thread_state *t, uint64_t time)
     mt_spin_unlock(&t->lock);
 }
 
-/* atomic.c: waits until no thread's time in the file is further below `time` than -d allows, so that `time`
+/* Waits until no thread's time in the file is further below `time` than -d allows, so that `time`
  * may be written. No lock is held. */
 static void lag_control(uint64_t time)
 {

@@ -69,7 +69,7 @@ int mt_atomic_due(struct mt_core_thread_state *t);
 
 void mt_atomic_write(struct mt_core_thread_state *t, uint64_t time);
 
-/* turns.c: threads that run one at a time and write a compact trace. Returns the kind of buffer for such
+/* atomic.c: threads that run one at a time and write a compact trace. Returns the kind of buffer for such
  * threads, or TIMED for others. */
 enum mt_buffer_kind mt_atomic_kind(void);
 
@@ -96,7 +96,7 @@ static inline int mt_turns(const struct mt_core_thread_state *t)
     return t->mark != NULL;
 }
 
-/* alone.c: the only thread appends as in a turn, which ends when another thread starts. These take note of
+/* atomic.c: the only thread appends as in a turn, which ends when another thread starts. These take note of
  * a thread's start and end; the threads lock is held. */
 void mt_alone_join(struct mt_core_thread_state *t);
 

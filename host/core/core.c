@@ -78,7 +78,7 @@ static int sourcelines_put(struct mt_core_output *o, const struct line *l, size_
     return rc ? rc : mt_core_output_write(o, block, used);
 }
 
-/* core.c: the second file of --mat-files. Its name is made at the start, the file at the end. */
+/* The second file of --mat-files. Its name is made at the start, the file at the end. */
 static void sourcelines_write(void)
 {
     char why[1200];
@@ -147,7 +147,6 @@ static int add_lines(char *text)
     return 0;
 }
 
-/* functions.c */
 static int functions_start(char *why, unsigned size)
 {
     size_t bytes;

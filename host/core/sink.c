@@ -69,7 +69,7 @@ static void texts_line(const char *file)
     mt_core_sink_line(MT_LINE_source, &(struct mt_source_line){file, bytes, text});
 }
 
-/* sink.c. Writes lines with the source files of all sites, before the end line. */
+/* Writes lines with the source files of all sites, before the end line. */
 static void core_texts(void)
 {
     nseen = 0;

@@ -158,7 +158,7 @@ void mt_insn_end(struct mt_core_thread_state *t);
 void mt_insn_flush(struct mt_core_thread_state *t); /* the caller holds its lock */
 void mt_insn_stop(void);
 
-/* functions.c */
+/* core.c */
 const char *mt_function_name(uint64_t id);
 
 /* sites.c */

@@ -91,7 +91,7 @@ static void turn_stolen(struct mt_baton_hand *h)
         mt_core_turn_stolen(core);
 }
 
-/* turns.c: turns of threads. hold: the calling thread `t` waits until it has the turn; other functions let
+/* Turns of threads. hold: the calling thread `t` waits until it has the turn; other functions let
  * others have theirs on request and come back, or give the turn away. They do nothing without turns. */
 static void turn_start(void)
 {
@@ -189,7 +189,7 @@ static struct {
     unsigned count, wrapped;
 } found;
 
-/* functions.c: allocators, routines, annotations. `found` only takes note, for mt_modules_start. */
+/* Allocators, routines, annotations. `found` only takes note, for mt_modules_start. */
 static void functions_found(const struct mt_watch *w)
 {
     mt_spin_lock(&found.lock);
@@ -862,7 +862,7 @@ static unsigned block_operands(struct mt_client_thread *t, const struct mt_insn 
     return wanted;
 }
 
-/* client.c: records one access, whatever --library says. */
+/* Records one access, whatever --library says. */
 static void client_record(struct mt_client_thread *t, const struct mt_core_operand *o)
 {
     if (mt_client.mode == MT_CORE_MAT)
@@ -1119,7 +1119,7 @@ static void block_note(app_pc pc, uint64_t what)
     mt_spin_unlock(&behind_lock);
 }
 
-/* client.c: a function of interest that is being entered returns to `to`; the block there checks from now
+/* A function of interest that is being entered returns to `to`; the block there checks from now
  * on. The caller holds no lock, since this waits for threads that are about to execute new code. */
 static void insert_return(app_pc to)
 {
@@ -1350,7 +1350,7 @@ static dr_emit_flags_t on_inserted(void *d, void *tag, instrlist_t *bb, bool for
     return DR_EMIT_DEFAULT;
 }
 
-/* client.c: code insertion. */
+/* Code insertion. */
 static void insert_start(void)
 {
     /* Calls at a function's entry come before the records of its first instruction. */
@@ -1590,7 +1590,7 @@ static bool on_filter(void *drcontext, int number)
     return true;
 }
 
-/* process.c: records loads made by no code (operands without a site) for the code at `ip`. */
+/* Records loads made by no code (operands without a site) for the code at `ip`. */
 static void client_others(struct mt_client_thread *t, const struct mt_core_operand *o, unsigned n,
                           uint64_t ip)
 {
@@ -1786,7 +1786,7 @@ static void on_fork(void *drcontext)
 
 static void leave_start(void);
 
-/* process.c: threads, system calls, signals, forks. */
+/* Threads, system calls, signals, forks. */
 static void process_start(void)
 {
     struct sigaction now;
@@ -1825,7 +1825,7 @@ enum { LEAVE_PAGE = 4096, OFTEN = 16 };
 static const uint64_t STAY_NS = 200000000; /* a fault takes a fraction of a millisecond */
 static struct mt_core_thread *trap;
 
-/* client.c: makes a thread leave DynamoRIO's cache at its next probe, at the end of a function called by
+/* Makes a thread leave DynamoRIO's cache at its next probe, at the end of a function called by
  * code, if it has not left for a while. Also tells whether it is about to, and whether a signal stands for
  * that. */
 static void leave_start(void)

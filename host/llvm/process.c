@@ -16,8 +16,6 @@
 #include <unistd.h>
 
 /* Location of a call that allocates: set by the pass just before it, or at least its module and symbol. */
-
-/* process.c */
 static int mt_locate(uint64_t ip, struct mt_core_location *place)
 {
     const struct mt_host_alloc_location *known = mt_self.place;
@@ -47,8 +45,7 @@ static int globals_first(struct dl_phdr_info *info, size_t size, void *first)
     return 1;
 }
 
-/* process.c: the program's variables for mt_core_globals, and their names. No code of the program has run
- * yet. */
+/* Gives the program's variables to mt_core_globals. No code of the program has run yet. */
 static void globals_put(void)
 {
     struct dl_phdr_info program = {0};
@@ -61,8 +58,7 @@ static void globals_put(void)
     mt_core_globals(path, program.dlpi_addr);
 }
 
-/* process.c: the program's variables for mt_core_globals, and their names. No code of the program has run
- * yet. */
+/* Returns the name of a symbol as in the source; it may be in `room`. */
 static const char *globals_name(const char *symbol, char *room, unsigned size)
 {
     static char *(*demangle)(const char *, char *, size_t *, int *);

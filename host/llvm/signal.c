@@ -23,7 +23,7 @@ static struct {
 } code[CODES];
 static uint32_t codes; /* CODES: perhaps more than we know */
 
-/* module.c: returns 1 if the address is in an object with instrumented code. */
+/* Returns 1 if the address is in an object with instrumented code. */
 static int module_code(uint64_t ip)
 {
     uint32_t n = __atomic_load_n(&codes, __ATOMIC_ACQUIRE);

@@ -13,7 +13,7 @@ void mt_image_tables(struct mt_lowering *l);
 void mt_declare_registers(struct mt_lowering *l);
 void mt_kernels_wait(struct mt_lowering *l);
 void mt_lower_kernels(struct mt_lowering *l);
-/* emit.c. Returns NULL after a diagnostic. */
+/* image.c. Returns NULL after a diagnostic. */
 LLVMTargetMachineRef mt_set_cpu_target(struct mt_unit *u, LLVMModuleRef clone);
 /* Optimises and compiles a lowered module. Returns NULL after a diagnostic. */
 LLVMMemoryBufferRef mt_unit_compile(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMachineRef machine);

@@ -445,7 +445,7 @@ static LLVMValueRef foreign_handle(struct foreign *f)
     return handle ? LLVMBuildLoad2(f->b, f->ptr, handle, "") : LLVMConstNull(f->ptr);
 }
 
-/* host.c: adds a constructor that reports device code registered with another runtime. */
+/* Adds a constructor that reports device code registered with another runtime. */
 static LLVMValueRef host_add_check(LLVMModuleRef module)
 {
     LLVMContextRef c = LLVMGetModuleContext(module);

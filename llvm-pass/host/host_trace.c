@@ -243,7 +243,7 @@ static void host_call_libc(struct mt_host_recorder *r, LLVMValueRef inst, const 
 
 static void host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a);
 
-/* host_trace.c: records accesses by calls, and those of host=atomic. */
+/* Records accesses by calls, and those of host=atomic. */
 static void host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a)
 {
     uint32_t site;
@@ -1129,7 +1129,7 @@ static void at_landing(struct mt_host_recorder *r, LLVMValueRef pad)
 
 static unsigned host_table_function(struct mt_host_table *t, LLVMValueRef function);
 
-/* host_trace.c: handles entry and returns of functions, locations of allocations, calls of the
+/* Handles entry and returns of functions, locations of allocations, calls of the
  * annotation library. */
 static void host_hook_function(struct mt_host_recorder *r, LLVMValueRef f)
 {

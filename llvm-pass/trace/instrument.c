@@ -346,7 +346,7 @@ static int access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_access out[
 /* Shared and local memory, and operations that order accesses there (option spaces). CPU device:
  * runtime/cpu/builtins/access.c; GPU: llvm-pass/gpu/context.c. */
 
-/* instrument.c: returns 1 if accesses there are recorded (option spaces). */
+/* Returns 1 if accesses there are recorded (option spaces). */
 static int space_is_recorded(const struct mt_unit *u, enum mt_space s)
 {
     uint32_t spaces = u->options->spaces;

@@ -22,7 +22,7 @@ char *mt_param_name(LLVMValueRef param);
 /* Returns the source name of a pointer's base; malloc'ed, or NULL if there is none, or several. */
 char *mt_variable_of(LLVMValueRef pointer);
 
-/* sites.c */
+/* instrument.c */
 /* align: alignment that the access needs, 0 unknown; takes ownership of `variable`. */
 uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, const char *what);
 /* Names u->site_variable by the contents of all sites. Files with the same sites may share it; code for
@@ -32,7 +32,7 @@ void mt_unit_name_sites(struct mt_unit *u);
  * memtrace off). */
 int mt_unit_wanted(const struct mt_unit *u, LLVMValueRef inst);
 
-/* access.c: memory accesses of an instruction. */
+/* instrument.c: memory accesses of an instruction. */
 enum mt_space {
     MT_SPACE_NONE,
     MT_SPACE_GLOBAL,

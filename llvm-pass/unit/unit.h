@@ -89,14 +89,14 @@ struct mt_unit {
 void mt_unit_init(struct mt_unit *u, LLVMModuleRef module);
 void mt_unit_free(struct mt_unit *u);
 
-/* util.c */
+/* unit.c */
 int mt_starts(const char *text, const char *prefix);
 int mt_ends(const char *text, const char *suffix);
 /* Returns the instructions of a function as an array, so that the function may change; free() it. */
 LLVMValueRef *mt_instructions(LLVMValueRef function, unsigned *count);
 /* Returns an access's alignment. (llvm-c has 32 bits for it, and LLVM gives the null pointer 2^32.) */
 uint32_t mt_alignment(LLVMValueRef access);
-/* parts.c: lists the loads of a call for a struct passed by value (byval), each member by itself. `part`
+/* unit.c: lists the loads of a call for a struct passed by value (byval), each member by itself. `part`
  * may be called once per byte of the struct. */
 void mt_argument_parts(struct mt_unit *u, LLVMTypeRef type, uint64_t align, uint64_t offset,
                        void (*part)(void *ctx, uint64_t offset, uint32_t size), void *ctx);

@@ -682,7 +682,7 @@ static void say_done(struct mt_pool_launch *run)
     l->untraced = run->untraced;
     l->undefined = run->undefined;
     l->ungrouped = l->records && l->flush_runs && run->fibers;
-    l->parted = !l->ungrouped && l->records && l->kernel->flags & MT_KERNEL_PARTED;
+    l->parted = !l->ungrouped && l->records && l->flush_runs && l->kernel->flags & MT_KERNEL_PARTED;
     for (unsigned i = 0; i < MT_COUNTS; i++) {
         l->counts[i] = run->counts[i];
         l->recorded[i] = run->recorded[i];

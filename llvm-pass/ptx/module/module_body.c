@@ -348,7 +348,7 @@ static int jump_dispatch(struct mt_ptx_body *b, struct mt_ptx_targets *t)
     return 0;
 }
 
-/* module_body.c: brx.idx index, label of .branchtargets */
+/* brx.idx: index, label of .branchtargets */
 static int ptx_jump(struct mt_ptx_body *b)
 {
     struct mt_asm_body *l = &b->l;
@@ -475,7 +475,8 @@ static void native_without_ftz(const struct mt_asm_statement *s, struct mt_asm_s
             out->parts[out->nparts++] = s->parts[i];
 }
 
-/* module_body.c: likewise; and whether all f32 arithmetic flushes denormals. */
+/* Handles plain arithmetic by the handlers of inline asm: 1: the statement is done; 0: it is not one of
+ * these. */
 static int ptx_native(struct mt_ptx_body *b)
 {
     struct mt_asm_body *l = &b->l;
@@ -790,7 +791,7 @@ static void asm_keep_place(struct mt_ptx_body *b)
             LLVMCreateEnumAttribute(l->c, LLVMGetEnumAttributeKindForName("noinline", 8), 0));
 }
 
-/* module_body.c: handles any other instruction. */
+/* Handles any other instruction. */
 static int ptx_asm(struct mt_ptx_body *b)
 {
     struct mt_asm_body *l = &b->l;

@@ -120,7 +120,7 @@ static void shared_cast(struct shared_asm *s)
     LLVMReplaceAllUsesWith(s->access, LLVMBuildIntToPtr(s->b, to, LLVMTypeOf(s->access), ""));
 }
 
-/* module_pointer.c: turns a load, store or cast of shared memory at that integer address into inline asm.
+/* Turns a load, store or cast of shared memory at that integer address into inline asm.
  * Returns 1: the old one is gone; 0: it is something else. */
 static int ptx_asm_shared(LLVMValueRef user, LLVMValueRef address)
 {

@@ -332,7 +332,7 @@ int mt_ptx_content(struct mt_ptx *x, const struct mt_ptx_function *kernel)
 /* Parts of a module: the base image shared by all kernels, or one kernel with the functions it calls.
  * Functions called by pointer are found in the text: unneeded bodies are not read. */
 
-/* module_read.c. Returns 1 if a function or variable of this name is to be declared at all. */
+/* Returns 1 if a function or variable of this name is to be declared at all. */
 static int ptx_wants(const struct mt_ptx *x, const char *name, int is_kernel)
 {
     const struct mt_ptx_source *s = x->source;

@@ -328,7 +328,7 @@ int mt_coalescing_text(struct mt_text *t)
     const struct mt_coalescing *c = &t->r->locality->coalescing;
     if (!mt_locality_has_masks(t->r->locality)) {
         fprintf(t->f, "\nCoalescing: not known, %s\n",
-                c->ungrouped
+                c->ungrouped && c->ungrouped == c->unmasked
                     ? "the accesses are not grouped into requests: their kernels ran a thread at a time"
                     : "the trace has no lane masks");
         return 0;
