@@ -107,6 +107,8 @@ def page(ours_path, theirs_path):
 def driver(ours, local):
     """The driver API: what each function of cuda.h is on the CPU device."""
     own = {m[1] for n in local for m in [re.match(r"(?:drv|same)_(cu[A-Z]\w*)$", n)] if m}
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../runtime/driver/driver.def")) as f:
+        own |= {name for name, other in re.findall(r"^LIKE\((\w+), (\w+)\)", f.read(), re.M) if other in own}
     names = sorted(n for n in ours if re.match(r"cu[A-Z]", n) and not re.search(r"_pt(ds|sz)$", n))
     here, absent = [n for n in names if n in own], [n for n in names if n not in own]
     text = lambda these: textwrap.fill(", ".join(f"`{n}`" for n in these), 120, break_long_words=False)

@@ -267,10 +267,10 @@ def threads_and_ctas():
     golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden")
     with_threads, without = golden + "/container/succeed/device.mtc", golden + "/succeed/stencil.trace"
     call = lambda *args: subprocess.run([BIN + "/mt-compare", *args], capture_output=True)
-    assert b"knows threads and" in call(with_threads, without).stderr
-    assert b"knows threads" not in call(with_threads, with_threads).stderr
+    assert b"has threads and" in call(with_threads, without).stderr
+    assert b"has threads" not in call(with_threads, with_threads).stderr
     assert b"--lanes" in call(with_threads, with_threads).stderr
-    assert b"knows threads" not in call(without, without).stderr
+    assert b"has threads" not in call(without, without).stderr
     lanes = json.loads(call("-f", "json", "--lanes", with_threads, with_threads).stdout)
     assert lanes["levenshtein"]["distance"] == [[0, 0], [0, 0]]
     assert lanes["inputs"][0]["nodes"] != json.loads(call("-f", "json", with_threads, with_threads).stdout)["inputs"][0]["nodes"]

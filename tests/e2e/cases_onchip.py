@@ -283,7 +283,7 @@ def onchip_versus(world):
     holds("the page", "wavefronts of bank conflicts" in open(page, encoding="utf-8").read())
     world.call([world.tool("mt-report"), without, "--", without, "-o", page])
     holds("a page without", "wavefronts of bank conflicts" not in open(page, encoding="utf-8").read())
-    for there, text in ((path, "of shared and local memory is left out"), (without, "")):
+    for there, text in ((path, "to shared and local memory are left out"), (without, "")):
         for words in (["mt-dump", "--stat", there], ["mt-dump", "-f", "csv", there], ["mt-convert", "--to", "raw", "-o", os.path.join(world.folder("raw"), "t"), there]):
             err = world.call([world.tool(words[0]), *words[1:]]).stderr
             holds(f"{words}: {err}", text in err if text else not err)
