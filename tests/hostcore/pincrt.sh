@@ -10,7 +10,7 @@ shift 2
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 own=$($gcc -print-file-name=include)
-for file in "$@" "$root/base/json.c" "$root/base/line.c" "$root/format/host_text.c"; do
+for file in "$@" "$root/base/json.c" "$root/format/host_text.c"; do
     $gcc -std=c11 -Wall -Wextra -Werror -Wno-unused-parameter -nostdinc -isystem "$own" -DPIN_CRT=1 \
         -fno-stack-protector -fno-exceptions -funwind-tables -fasynchronous-unwind-tables -DTARGET_IA32E -DHOST_IA32E \
         -fPIC -DTARGET_LINUX -isystem "$crt" -isystem "$crt/arch-x86_64" -isystem "$crt/kernel/uapi" \

@@ -183,7 +183,7 @@ class ByHand(Case):
     def test_other_tools_say_what_it_is(self):
         r = subprocess.run([BIN + "/mt-graph", self.trace, self.container], capture_output=True)
         self.assertEqual(r.returncode, 2)
-        self.assertIn(b"compact container", r.stderr)
+        self.assertIn(b"is a compact trace of host accesses", r.stderr)
 
 
 class Memory(Case):
