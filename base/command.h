@@ -34,7 +34,7 @@ enum mt_option_id {
 };
 
 struct mt_command {
-    unsigned of; /* mask of MT_OF_… */
+    unsigned of; /* one of MT_OF_… */
     char kind; /* memtrace host: 'M', 'A' or 'I', the mode whose options the help lists; 0: the other options
                 */
     const char *before, *after; /* help before and after the list of options; `before` begins with "Usage:

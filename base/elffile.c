@@ -78,7 +78,7 @@ struct mt_elf *mt_elf_open(const char *path)
     if (e)
         e->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
     if (e && e->elf)
-        elf_cntl(e->elf, ELF_C_FDREAD); /* closes the descriptor, which the program must not see */
+        elf_cntl(e->elf, ELF_C_FDREAD); /* reads the rest, so that the descriptor can be closed */
     close(fd);
     if (!e || !e->elf || elf_kind(e->elf) != ELF_K_ELF) {
         if (e)

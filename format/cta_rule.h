@@ -16,7 +16,7 @@ struct mt_cta_term {
 
 struct mt_cta_rule {
     uint32_t terms; /* number of terms; a CTA is chosen if any matches; 0: all are */
-    uint32_t every; /* chosen CTAs whose linear number is a multiple are traced; at least 1 */
+    uint32_t every; /* at least 1; chosen CTAs are traced if their linear number is a multiple */
     struct mt_cta_term term[MT_CTA_TERMS];
 };
 

@@ -239,7 +239,7 @@ int mt_cpu_is_constant(const void *p);
 #define MT_BARRIER_PLACE 8
 MT_CONVERGENT uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value);
 /* Barrier for all lanes of a warp that have not exited. `said`: number of lanes whose value is not 0 (for
- * kind 2: is 0). `count` includes whole warps. Only for code of whole warps. */
+ * kind 2: is 0). `count` is rounded up to whole warps. Only for code of whole warps. */
 MT_CONVERGENT uint32_t mt_cpu_warp_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t said);
 /* bar.arrive: counts the thread without waiting. */
 MT_CONVERGENT void mt_cpu_barrier_arrive(uint32_t id, uint32_t count, uint32_t aligned);

@@ -158,7 +158,7 @@ struct mt_gpu_context {
     uint32_t ring_mask; /* a power of two minus 1 */
     uint32_t id;        /* number of the context in packets */
     uint64_t untraced;  /* number of accesses without record */
-    uint64_t counts[6]; /* accesses and bytes of loads, stores, atomics, by the second count */
+    uint64_t counts[6]; /* count=only: accesses and bytes of loads, stores, atomics */
     uint64_t ctas;      /* struct mt_cta_rule, read when the parameter has MT_CONTEXT_IN_PARTS */
     uint64_t spaces;    /* not 0: shared and local memory and barriers are recorded as well */
     uint64_t code;      /* patches: the pc relative to which sites are given */

@@ -114,7 +114,7 @@ int mt_mtc_device_add(struct mt_mtc_device_encoder *e, const struct mt_access_ru
                       const char **why)
 {
     uint64_t pieces = count, gathers,
-             accesses = device_chunk_accesses(runs, count); /* maximum number of gathers */
+             accesses = device_chunk_accesses(runs, count); /* 0: unknown, and measured below */
     *why = accesses ? NULL : device_chunk_measure(runs, count, &pieces, &gathers, &accesses);
     if (*why)
         return -1;

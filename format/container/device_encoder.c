@@ -407,8 +407,8 @@ static inline void device_encoder_note(struct mt_table_slot *s, struct mt_contex
     x->address = base;
 }
 
-/* Updates the predictions after a further run of the slot in context c. Returns 1 if its distance from the
- * previous run equals that from its own last address. */
+/* Updates the predictions after a further run of the slot in context c. Returns 1 if it is as far from the
+ * slot's last address in its context as the run before was in its own. */
 static inline int device_encoder_again(struct mt_mtc_device_encoder *e, struct mt_table_slot *s, uint32_t c,
                                        uint32_t slot, uint64_t base)
 {

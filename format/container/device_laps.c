@@ -35,7 +35,7 @@ static int device_laps_found(const struct mt_mtc_device_encoder *e, struct lap *
     for (uint32_t i = 0; i < l->n; i++) {
         const struct mt_access_run *r = &end[(int)i - (int)l->n];
         if (!mt_is_slot(e, (uint32_t)(l->slot[i] - e->slots), r) || r->base != l->slot[i]->last)
-            return 0; /* the lap before the first whole one */
+            return 0; /* still on the way into the loop */
     }
     return !e->nvisits;
 }

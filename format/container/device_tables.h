@@ -19,7 +19,7 @@ struct mt_shape { /* arrangement of the lanes of a run */
     uint64_t stride, apart;
     uint32_t mask, count;
     uint32_t irregular; /* 1: `delta` applies instead of `stride` */
-    uint32_t row;       /* accesses of a row, as in struct mt_access_run */
+    uint32_t row;       /* accesses of a row; not 0: `delta` equals stride, apart and row */
     uint64_t delta[MT_MTC_MAX_LANES];
 };
 

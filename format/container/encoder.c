@@ -284,7 +284,7 @@ static size_t encoder_skip(struct site *sites, const struct mt_host_entry *e, si
     size_t period = mt_repeats_period(e - CALM + 1, e);
     if (!period || !encoder_steady(sites, e, period, step))
         return 0;
-    const struct mt_host_entry *was = e - period, *earlier = was - period; /* address one period before */
+    const struct mt_host_entry *was = e - period, *earlier = was - period; /* access before the last period */
     if (was->site != earlier->site || was->size != earlier->size ||
         was->address - earlier->address != step[0])
         return 0;
@@ -450,7 +450,7 @@ static inline __attribute__((always_inline)) int encoder_encode(struct work *w, 
                 return -1;
             w->repeated += l.left;
             arguments++;
-            again = end = at; /* the repeat entry stands for accesses that count as generated */
+            again = end = at; /* the input so far is encoded: the omitted accesses come next */
             continue;
         } else if (__builtin_expect(a.site == 0, 0)) {
             w->out = end_run(out, run);

@@ -126,7 +126,7 @@ int mt_pack(struct mt_packer *p, int level, const void *plain, size_t bytes)
         return -1;
     size_t stored = pack_compress(p, level, plain, bytes);
     if (head->type == MT_MTC_META && bytes / MT_MTC_META_RATIO > stored)
-        stored = 0; /* 0 would be read as a trap */
+        stored = 0; /* readers refuse such a ratio as a trap */
     head->codec = stored ? MT_MTC_ZSTD : MT_MTC_STORED;
     if (!stored) {
         stored = bytes;

@@ -88,7 +88,7 @@ struct mt_mtc_columns {
 };
 /* Fields of a token, two bits each. */
 enum mt_mtc_run_token {
-    MT_RUN_CONTEXT = 0x03, /* 0 as before, 1 its usual successor, 2 by number, 3 new */
+    MT_RUN_CONTEXT = 0x03, /* 0 as before, 1 its latest successor, 2 by number, 3 new */
     MT_RUN_SLOT = 0x0c,    /* 0 latest successor, 1 second one, 2 by number, 3 new */
     MT_RUN_BASE = 0x30,    /* 0 slot's stride, 1 context's last + offset, 2 own stride, 3 difference;
                             * gathers: 0 same anchor, 1 new one */

@@ -101,10 +101,10 @@ MT_API int mt_raw_ends_fit(const char *path, uint64_t size, const uint64_t *ends
 
 /* ---- one companion file ------------------------------------------------------------------------------- */
 
-#define MT_SEQ_NONE UINT64_MAX /* "never" or "not known" */
+#define MT_SEQ_NONE UINT64_MAX       /* "never" or "not known" */
+#define MT_THREAD_BEGAN (1ull << 63) /* in mt_item.life */
 /* Sequence numbers of launches that are host programs (mt_source_threads) begin here; all events of the
  * program are within its launch. */
-#define MT_THREAD_BEGAN (1ull << 63)
 #define MT_SEQ_PROGRAM (UINT64_MAX - (1ull << 32))
 
 /* Part of a rank in a collective of a library (docs/trace-format.md). */

@@ -1,8 +1,10 @@
 /* libmemtrace-attach.so: makes libmemtrace.so the CUDA runtime of programs that were not built for it. An
  * auditor of the dynamic linker (LD_AUDIT): docs/design/attach.md. Parts of this file: file of the program;
  * functions of libmemtrace.so in memory; jumps over the functions of a static CUDA runtime; callbacks of the
- * dynamic linker.  Runs before all constructors and under the dynamic linker's lock: no malloc, no stdio, no
- * calls into the program. */
+ * dynamic linker.
+ *
+ * Runs before all constructors and under the dynamic linker's lock: no malloc, no stdio, no calls into the
+ * program. */
 #include "base/part.h"
 #include "base/attach.h"
 #include "base/binary.h"

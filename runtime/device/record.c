@@ -1,9 +1,11 @@
 /* Record functions of the GPU (docs/design/pass.md), linked as bitcode into every instrumented device module.
- * Compiled for NVPTX as plain C with convergent functions; warp.h has the operations that C lacks.  The pass
+ * Compiled for NVPTX as plain C with convergent functions; warp.h has the operations that C lacks. The pass
  * gives each call the launch's context as the last argument (llvm-pass/gpu/context.c); NULL: the launch is
- * not traced.  The lanes that run an access together (after divergence a part of the warp) make one packet;
- * the lowest of them reserves it, and all write it. All lanes of the group hold the same mask, so every warp
- * operation names exactly the lanes that take part in it, wherever they diverge in between. */
+ * not traced.
+ *
+ * The lanes that run an access together (after divergence a part of the warp) make one packet; the lowest of
+ * them reserves it, and all write it. All lanes of the group hold the same mask, so every warp operation
+ * names exactly the lanes that take part in it, wherever they diverge in between. */
 #include "format/cta_rule.h"
 #include "warp.h"
 #include "write.h"

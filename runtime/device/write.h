@@ -99,9 +99,11 @@ MT_DEVICE_INLINE void write_wait(const struct write_ring *r, uint32_t at, uint32
 
 /* All lanes: the leader reserves the place, and the others receive it (32 bits of the position are enough for
  * slot and lap). No lane continues before: it could reserve its next access, in another group, ahead of this
- * one. `counted`: a record per lane.  The tail is read before the atomic returns, and without acquire, which
- * would empty the SM's L1 at each access: an old tail only causes another look, and the order of our writes
- * after the host's reads is certain because the writes depend on the result of this load. */
+ * one. `counted`: a record per lane.
+ *
+ * The tail is read before the atomic returns, and without acquire, which would empty the SM's L1 at each
+ * access: an old tail only causes another look, and the order of our writes after the host's reads is certain
+ * because the writes depend on the result of this load. */
 MT_DEVICE_INLINE uint32_t write_place(const struct write_ring *r, uint32_t mask, uint32_t slots, int counted)
 {
     uint32_t at = 0;

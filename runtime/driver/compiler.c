@@ -666,7 +666,7 @@ static const struct text *nvrtc_named(const struct program *p, const char *at, c
     return NULL;
 }
 
-/* Returns the PTX with the names under which texts are kept. */
+/* Makes the program's PTX, with the names under which texts are kept. */
 static void nvrtc_rename(struct program *p, const char *ptx)
 {
     FILE *f = open_memstream(&p->ptx, &p->size);

@@ -177,9 +177,9 @@ cudaError_t impl_cudaGetDriverEntryPointByVersion(const char *symbol, void **out
 }
 #endif
 
-/* ---- programs of mt-cc on a GPU ------------------------------------------------------------------- Their
- * driver launches have no records, and driver copies and fills no lines: both are reported, and make traces
- * incomplete. memtrace run traces such programs completely. */
+/* ---- programs of mt-cc on a GPU -------------------------------------------------------------------
+ * Their driver launches have no records, and driver copies and fills no lines: both are reported, and make
+ * traces incomplete. memtrace run traces such programs completely. */
 
 #define REAL(name) ((__typeof__(&name))driver_real(MT_D_##name))
 
@@ -296,7 +296,7 @@ static void driver_unseen(const char *name)
     mt_trace_miss_anywhere(why);
 }
 
-/* Returns our function for a name that launches; it calls the driver's. */
+/* Replaces the driver's function for a name that launches by ours, which calls it. */
 static void unknown_stand_in(const char *symbol, void **out, int version, int per_thread)
 {
     void *ours = NULL;

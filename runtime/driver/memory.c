@@ -1050,7 +1050,7 @@ CUresult drv_cuSurfObjectCreate(CUsurfObject *out, const CUDA_RESOURCE_DESC *res
 #if CUDA_VERSION >= 12000
 _Static_assert(sizeof(CUtensorMap) == sizeof(struct mt_tensor_map), "one layout in the other");
 
-#define PACKED_TYPES 16 /* types below are the plain ones; from MT_TENSOR_TYPES on */
+#define PACKED_TYPES 16 /* end of the packed types, which begin at MT_TENSOR_TYPES */
 #define LARGE_ATOMS 7
 #define STRIDE_MAX (1ull << 40)
 

@@ -218,11 +218,12 @@ static struct device *device_current(void)
     return d;
 }
 
-/* ---- sites of the GPU's code ----------------------------------------------------------------------  The
- * CPU image has their table, and the name of a variable that exists in the code if its sites are these: code
- * for another architecture may make other accesses. If code of several files forms one program (-fgpu-rdc),
- * each file numbers its sites from 0 and adds the variable (llvm-pass/gpu/link.c), which is set before the
- * program's first launch on a device. */
+/* ---- sites of the GPU's code ----------------------------------------------------------------------
+ *
+ * The CPU image has their table, and the name of a variable that exists in the code if its sites are these:
+ * code for another architecture may make other accesses. If code of several files forms one program
+ * (-fgpu-rdc), each file numbers its sites from 0 and adds the variable (llvm-pass/gpu/link.c), which is set
+ * before the program's first launch on a device. */
 
 /* Held while variables are written: any thread that finds a program in the list may launch it. The reader
  * never needs it. */
@@ -363,6 +364,7 @@ static struct mt_gpu_node *node_take(struct device *d, struct mt_gpu_node *more)
     return node;
 }
 
+/* Returns NULL if out of memory. */
 static struct mt_gpu_node *gpu_node_new(struct device *d)
 {
     struct mt_gpu_node *node = node_take(d, NULL);
@@ -404,7 +406,6 @@ static void node_left(struct mt_flight *f)
     node_recycle(f->node);
 }
 
-/* Returns NULL if out of memory. */
 static int gpu_node_idle(struct mt_gpu_node *node, unsigned ms)
 {
     const struct timespec end = mt_base_in_ms(ms);
@@ -789,9 +790,10 @@ static void graph_issued(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
         mt_queue_leave(q);
 }
 
-/* ---- waiting -------------------------------------------------------------------------------------  A
- * forked child has no reader, and locks may be held by threads that do not exist: launches under way belong
- * to the parent. */
+/* ---- waiting -------------------------------------------------------------------------------------
+ *
+ * A forked child has no reader, and locks may be held by threads that do not exist: launches under way
+ * belong to the parent. */
 
 static void gpu_end(const struct mt_flight_filter *filter, cudaError_t e)
 {

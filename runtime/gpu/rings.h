@@ -1,9 +1,11 @@
 /* Launches in flight on GPUs, the rings and launch contexts lent to them, and the thread that reads the
  * rings. Contains no CUDA; its users (runtime/gpu/gpu.c, runtime/gpu/inject) supply memory and device
- * operations.  Each trace has a queue of its launches in the order of issue. The first is open: its records
- * go to the trace. Records of a later launch, which may arrive before those of its predecessor through
- * another ring, wait in memory until it is first. A launch leaves the queue when it has ended on the device
- * and all records counted by the device have arrived. */
+ * operations.
+ *
+ * Each trace has a queue of its launches in the order of issue. The first is open: its records go to the
+ * trace. Records of a later launch, which may arrive before those of its predecessor through another ring,
+ * wait in memory until it is first. A launch leaves the queue when it has ended on the device and all records
+ * counted by the device have arrived. */
 #ifndef MT_GPU_RINGS_H
 #define MT_GPU_RINGS_H
 #include "device/gpu.h"
@@ -118,7 +120,7 @@ int mt_rings_closed(void);
  * Returns the value for the kernel: the context's address, with MT_CONTEXT_IN_PARTS if only some CTAs are
  * traced; or NULL if none is free. */
 void *mt_rings_lend(struct mt_rings *r, struct mt_flight *f, unsigned patience);
-/* Returns the context of f, if any: the launch will not be added to a queue. */
+/* Gives back the context of f, if any: the launch will not be added to a queue. */
 void mt_rings_return(struct mt_flight *f);
 /* Frees a context that `returned` kept. */
 void mt_rings_free(struct mt_rings *r, uint32_t context);

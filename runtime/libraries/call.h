@@ -27,10 +27,10 @@ struct mt_blas_walk;
 enum mt_blas_value { MT_BLAS_NONE, MT_BLAS_REAL, MT_BLAS_INT }; /* type returned by the Fortran function */
 
 /* Kinds of parameters: n and i numbers; t, u, s and d enumerations that are letters in Fortran; e, y, z and c
- * enumerations unknown to Fortran; j eigenvectors or not; b a letter that selects them; A and R scalars; X, Y
- * and I results; P and W memory read or written; M and Q arrays of such pointers; S and B strides and count
- * of a batch; w and l scratch memory and its length; v scratch memory unknown to Fortran; F an int on the
- * device, written. */
+ * enumerations unknown to Fortran; j eigenvectors or not; b a letter, which singular vectors; A and R
+ * scalars; X, Y and I results; P and W memory read or written; M and Q arrays of such pointers; S and B
+ * strides and count of a batch; w and l scratch memory and its length; v scratch memory unknown to Fortran; F
+ * an int on the device, written. */
 struct mt_blas_row {
     const char *kinds;
     enum mt_blas_value value;

@@ -1261,7 +1261,7 @@ static void call_note(struct mt_library_notes *notes, int type, const void *p, s
     }
 }
 
-/* Returns the number of pieces at `send` and `recv` of this rank. */
+/* Sets *send and *recv to the numbers of pieces at this rank's `send` and `recv`. */
 static void call_pieces(const struct nccl_call *k, int *send, int *recv)
 {
     int root = k->rank == k->what.root, n = k->n;

@@ -129,7 +129,7 @@ int mt_solver_getrf(struct mt_blas *b)
     return rc;
 }
 
-/* Converts pivots for LAPACK from the stored form. */
+/* Reads pivots for LAPACK. Invalid ones are clamped, since the program's memory may hold anything. */
 static void factors_pivots(const struct mt_blas *b, int *pivots, int n)
 {
     const void *in = factors_memory(b, 1);

@@ -168,6 +168,7 @@ static const void *sparse_gpu_copy(void *stream, const void *from, int64_t count
     return NULL;
 }
 
+/* Fetches a's indices as they are when the stream reaches the call. Returns -1 if that is impossible. */
 static int sparse_fetch(struct mt_sparse *a, void *stream)
 {
     int64_t offsets = a->coordinates ? a->entries : a->rows + 1;
@@ -176,7 +177,6 @@ static int sparse_fetch(struct mt_sparse *a, void *stream)
     return a->read_offsets && a->read_columns ? 0 : -1;
 }
 
-/* Fetches a's indices as they are when the stream reaches the call. Returns -1 if that is impossible. */
 static void sparse_release(struct mt_sparse *a)
 {
     free((void *)(uintptr_t)a->read_offsets);

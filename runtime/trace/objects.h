@@ -5,8 +5,7 @@
 #include "trace/site.h"
 
 /* Adds an allocation. kind as in companion files ("cudaMalloc", "managed", "host", "array", "async"); device
- * as for mt_event_alloc. */
-/* Returns the allocation's id, or -1, without effect, if p is NULL. */
+ * as for mt_event_alloc. Returns its id, or -1, without effect, if p is NULL or tracing is off. */
 int64_t mt_object_add(const void *p, uint64_t bytes, const char *kind, int device,
                       const struct mt_host_site *site);
 struct mt_object_name {

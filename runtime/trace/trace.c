@@ -31,7 +31,7 @@
 /* ---- companion files, MemTrace-pipe-N.meta: JSON lines (docs/trace-format.md). Lines of the process's log
  * (events.h) are copied in before each own line, so a companion that begins late has them all. Regular file
  * or FIFO; a FIFO without reader blocks nothing: lines wait in memory for a reader. Many threads may call
- * functions on one companion. When writing fails, the reason is reported once and the companion is off.  A
+ * functions on one companion. When writing fails, the reason is reported once and the companion is off. A
  * compact trace contains the same lines, too, for readers of a FIFO or of a file moved alone. The companion
  * file continues after the stream has ended (later frees), and tells how the trace ended if the trace itself
  * could not take its last lines. ---- */

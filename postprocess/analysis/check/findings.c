@@ -232,7 +232,7 @@ int mt_findings_take(struct mt_findings *f, const struct mt_findings *from)
             rc |= findings_own(f, texts[k]);
         rc |=
             findings_own_side(f, &x.here) | findings_own_side(f, &x.other) | findings_own_alloc(f, &x.alloc);
-        x.launch = 0; /* launches are counted in this list */
+        x.launch = 0; /* `launches` is counted already */
         rc = rc == 0 ? mt_findings_add(f, &x) : -1;
     }
     f->ordered += from->ordered;

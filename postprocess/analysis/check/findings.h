@@ -48,7 +48,7 @@ struct mt_finding {
     uint64_t size;     /* bytes of a single access */
     uint64_t count;    /* number of accesses, words (races), calls, copies, or unused bytes */
     uint64_t launches; /* number of launches with the finding */
-    uint64_t launch;   /* launch, counted from 1 in this list; 0: launches are numbered already */
+    uint64_t launch;   /* number of the launch, from 1: counted in `launches` by the list; 0: it is given */
     const struct mt_alloc_event *alloc; /* allocation near the access, or NULL */
     const char *side;                   /* position relative to `alloc` ("after", "before", "freed" …) */
     uint64_t distance;                  /* bytes between the access and `alloc` */

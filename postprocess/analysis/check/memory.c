@@ -251,7 +251,7 @@ static void check_shared_free(struct mt_check_shared *x)
 
 static int written_init(struct mt_written *w, uint64_t bytes);
 
-/* Returns the written bytes of a CTA in *w, or NULL if they were dropped. Returns 0, or -1 without memory. */
+/* Finds the written bytes of a CTA; *w is NULL if they were dropped. Returns 0, or -1 without memory. */
 static int shared_cta(struct mt_check_shared *x, uint64_t cta, struct mt_written **w, uint64_t *number)
 {
     const uint64_t *at = mt_pairmap_get(&x->numbers, cta, 0, x->count);

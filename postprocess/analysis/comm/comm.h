@@ -3,7 +3,7 @@
  * mt_comm_launch and any number of mt_comm_records for each launch; between launches mt_comm_copy and, with a
  * host trace, mt_comm_host.
  * Volumes are kept per actor, which is (launch, CTA, SM): a CTA instance usually has one, and outputs add up
- * the others. Not thread-safe. Functions return 0, or -1 without memory or past a limit (mt_comm_why). */
+ * the others. Not thread-safe. Functions return 0, or -1 without memory or past a limit (`why`). */
 #ifndef MT_ANALYSIS_COMM_H
 #define MT_ANALYSIS_COMM_H
 

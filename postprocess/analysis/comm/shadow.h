@@ -45,8 +45,8 @@ struct mt_readers {
     /* state */
     struct mt_shadow *state;  /* shadow with the set of each byte */
     uint32_t first;           /* first set of the launch; smaller numbers mean none */
-    struct mt_read_way *ways; /* children of the launch's sets */
-    uint32_t *slot;           /* hash index of the children */
+    struct mt_read_way *ways; /* path of each set of the launch */
+    uint32_t *slot;           /* hash index of these sets */
     unsigned bits;
     size_t room, way_room;
     struct mt_read_step {

@@ -18,8 +18,8 @@ struct mt_team_kind {
     const char *(*why)(const struct mt_team *t);
 };
 
-/* Creates a team of `shards` >= 1 threads; a single one is the caller's thread. Returns NULL without
- * memory. */
+/* Creates a team of `shards` >= 1 members, which threads of the pool and the feeding thread, while it waits,
+ * serve. Returns NULL without memory. */
 struct mt_pool;
 struct mt_team *mt_team_of_threads(const struct mt_comm_options *options, struct mt_pool *pool,
                                    unsigned shards);

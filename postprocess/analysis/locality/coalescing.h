@@ -56,7 +56,7 @@ struct mt_coalescing_set {
 };
 
 struct mt_coalescing {
-    struct mt_coalescing_cell *cells; /* by source line, as the next three; set by mt_coalescing_finish */
+    struct mt_coalescing_cell *cells; /* by source line, as the next three; set at the end */
     struct mt_coalescing_stride *strides;
     size_t count, nstrides;
     struct mt_coalescing_set sites; /* by line, column and variable */

@@ -33,7 +33,7 @@ struct mt_parts {
     size_t count, room, last;
 };
 
-/* Returns the cost of accesses, in records: an access of a compact trace is part of a run. */
+/* Accesses of a compact trace that cost as much as a record: they are parts of runs. */
 enum { MT_PART_LANES = 32 };
 
 static inline uint64_t mt_part_cost(uint64_t accesses)
@@ -1033,7 +1033,7 @@ static int rounds_meet_all(struct mt_ranks *t, int bad)
         t->stopped |= s->counts[3 * i + 1];
         full = s->counts[3 * i + 2] > full ? s->counts[3 * i + 2] : full;
         s->places[i] = 3 * total;
-        s->counts[i] = 3 * n; /* start of the part that is read next */
+        s->counts[i] = 3 * n; /* entry i was read already */
         total += n;
     }
     if (full < 25 && s->most < MT_ROUND_MOST)

@@ -23,7 +23,7 @@ enum { MT_BANKS = 32 };
 
 struct mt_bank_cell {
     /* key */
-    uint32_t launch; /* number passed to mt_banks_launch */
+    uint32_t launch; /* number of the launch */
     uint32_t site;
     uint32_t type;  /* type of record.h, with its space */
     uint32_t input; /* input of the launch; not part of the key */

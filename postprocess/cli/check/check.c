@@ -28,7 +28,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Chosen kinds of findings: a bit for each of mt_finding_kinds. */
+/* Chosen kinds of findings: a bit for each enum mt_finding_kind. */
 struct mt_check_choice {
     uint32_t kinds;
 };

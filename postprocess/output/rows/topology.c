@@ -154,7 +154,7 @@ static void topology_tree(struct mt_topology *t, unsigned a, unsigned b)
                   0);
 }
 
-/* Returns the number of NVLinks in the hybrid cube mesh of a DGX-1 with V100, or 0. */
+/* Sets a pair's NVLinks in the hybrid cube mesh of a DGX-1 with V100. */
 static void topology_mesh(struct mt_topology *t, unsigned a, unsigned b)
 {
     static const char links[8][9] = {"01122000", "10210200", "12020010", "21200001",

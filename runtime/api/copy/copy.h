@@ -27,8 +27,8 @@ struct mt_fill {
     unsigned element; /* size of the value: 1, 2 or 4 bytes; `width` is a multiple of it */
 };
 cudaError_t mt_fill_op(struct mt_op **out, const struct mt_fill *f, const struct mt_host_site *site);
-/* Fills at once, or queues the fill. sync: not the Async form, so it also waits for host memory. An error
- * becomes the thread's last error. */
+/* Fills at once, or queues the fill. sync: the form that is not Async; it waits for memory that the host can
+ * read. An error becomes the thread's last error. */
 cudaError_t mt_fill_start(struct mt_fill f, cudaStream_t stream, int sync);
 void mt_fill_bind(struct mt_op *op, const struct mt_stream *s);
 const struct mt_fill *mt_fill_of(const struct mt_op *op);

@@ -90,7 +90,7 @@ struct mt_block {
     int device;           /* device that owns it; for host memory: current device at the allocation */
     uint64_t readers;     /* bit mask of the devices with access; 0: the owner and its peers */
     unsigned flags;       /* flags of the API call; for device memory: its pool, or 0 */
-    uint64_t mapped_base; /* base of the mapping that follows; 0: small block, or not ours */
+    uint64_t mapped_base; /* base of its own mapping, with the guard; 0: small block, or not ours */
     uint64_t mapped_bytes;
     struct mt_segment *segment;              /* segment of a small block (arena.h), or NULL */
     struct mt_fd shared;                     /* file under a large block; ino 0: none */

@@ -127,6 +127,7 @@ static void variable_lies(struct mt_variable *v, void *address)
         mt_report("out of memory: device variable %s has no address", mt_short(v->name).text);
 }
 
+/* Returns 0 after a report if a GPU cannot have the variables; the module's kernels must not run there. */
 static int variables_are_for_gpu(const struct mt_module *m)
 {
     for (const struct mt_variable *v = m->variables; v; v = v->next)
@@ -150,7 +151,6 @@ static void variables_to_gpu(struct mt_module *m)
                                     v->constant, v->global);
 }
 
-/* Returns 0 after a report if they are not; its kernels must not run there. */
 static void variables_forget(struct mt_module *m)
 {
     for (struct mt_variable *v = m->variables; v; v = v->next) {

@@ -362,7 +362,7 @@ static int condition_run(struct mt_op *op)
     return MT_OP_DONE;
 }
 
-/* Queues a node like mt_graph_put: its condition decides, and a body follows. */
+/* Queues a node like graph_put: its condition decides, and a body follows. */
 static cudaError_t branch_put(const struct mt_branch *b, struct mt_stream *s, struct mt_op **behind)
 {
     struct branch_op *o = mt_op_new(sizeof *o, MT_OP_OTHER, condition_run);

@@ -462,7 +462,7 @@ static struct mt_gpu_launch graph_gpu_describe(const struct kernel_node *k, cuda
         .image = k->f->module->image, .kernel = i, .symbol = k->f->host, .stream = mt_stream_named(stream)};
     mt_launch_describe(&l.line, k->f, c, site);
     l.line.called = mt_event_next();
-    l.line.counted = l.line.no_records; /* a GPU does both */
+    l.line.counted = l.line.no_records; /* a GPU records or counts, not both */
     return l;
 }
 

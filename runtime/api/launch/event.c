@@ -73,6 +73,8 @@ static void ipc_unmap(const struct mt_ipc_handle *h, void *p)
 
 /* ---- the shared state ---- */
 
+/* Makes the shared state. Returns NULL if out of memory. Never unmapped, as queued operations may read it;
+ * the caller owns *file. */
 static struct mt_shared_event *shared_event_new(struct mt_fd *file)
 {
     int made = memfd_create("memtrace-event", MFD_CLOEXEC);
@@ -95,8 +97,6 @@ static uint64_t shared_event_record(struct mt_shared_event *e)
     return atomic_fetch_add(&e->issued, 1) + 1;
 }
 
-/* Makes the shared state. Returns NULL if out of memory. Never unmapped, as queued operations may read it;
- * the caller owns *file. */
 static void shared_event_reach(struct mt_shared_event *e, uint64_t record)
 {
     uint64_t now = e->done;
@@ -120,6 +120,7 @@ static int has_ended(int32_t pid)
     return name_end && (name_end[2] == 'Z' || name_end[2] == 'X');
 }
 
+/* Returns 1 if `record` is reached, or will never be because its process has ended. */
 static int shared_event_done(struct mt_shared_event *e, uint64_t record)
 {
     if (e->done >= record)
@@ -128,7 +129,6 @@ static int shared_event_done(struct mt_shared_event *e, uint64_t record)
     return pid != getpid() && has_ended(pid);
 }
 
-/* Returns 1 if `record` is reached, or will never be because its process has ended. */
 static void shared_event_wait(struct mt_shared_event *e, uint64_t record)
 {
     while (!shared_event_done(e, record))

@@ -940,7 +940,7 @@ static void launch_api_describe(struct gpu_call *g, const struct mt_host_site *s
         .cooperative = c->cooperative,
     };
     mt_launch_describe(&g->launch.line, g->function, c, site);
-    g->launch.line.counted = g->launch.line.no_records; /* a GPU does both */
+    g->launch.line.counted = g->launch.line.no_records; /* a GPU records or counts, not both */
     launch_cluster(g->function, c->cluster, g->launch.line.cluster);
     g->launch.line.called = mt_event_next();
 }

@@ -260,8 +260,7 @@ extern const struct mt_capture_ops *mt_capture_ops;
 /* Protects captures, and the capture state of streams, events and graphs. */
 extern pthread_mutex_t mt_capture_lock;
 
-/* All are called with the lock held. Returns the capture under way in which the event was recorded, or NULL.
- */
+/* These are called with the lock held. Sets the capture of a stream; NULL: none. */
 void mt_capture_set(struct mt_stream *s, struct mt_capture *c);
 /* Registers a capture under a new number, and removes it. */
 void mt_capture_enlist(struct mt_capture *c);

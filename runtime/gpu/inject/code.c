@@ -390,7 +390,7 @@ void mt_cubin_name(const char *symbol, const char **name, size_t *length)
     *length = n - at;
 }
 
-/* Line programs of cubins: DWARF 2 to 4 as written by NVIDIA's assembler.  Extended opcode 0x90 has two
+/* Line programs of cubins: DWARF 2 to 4 as written by NVIDIA's assembler. Extended opcode 0x90 has two
  * operands: the row of the sequence (from 1; 0: none) at which the following rows were inlined, where a row
  * equal to its predecessor does not count (functions other than kernels begin with one); and the offset in
  * .debug_str of the name of the inlined function. nvlink joins the programs and the .debug_str of several

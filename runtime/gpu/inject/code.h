@@ -74,9 +74,11 @@ const struct mt_cubin_function *mt_cubin_around(const struct mt_cubin *c, uint32
 void mt_cubin_name(const char *symbol, const char **name, size_t *length);
 
 /* Source lines of a cubin's code: .debug_line, as written by `nvcc -lineinfo`, NVRTC, Triton and Numba. Not
- * thread-safe.  No DWARF library is used: these files have line programs without a unit of .debug_info, and
- * functions in sections of their own that all begin at 0, told apart by relocations of NVIDIA's that
- * libraries do not know; and inlining is encoded in the line program, by an opcode of NVIDIA's (code.c). */
+ * thread-safe.
+ *
+ * No DWARF library is used: these files have line programs without a unit of .debug_info, and functions in
+ * sections of their own that all begin at 0, told apart by relocations of NVIDIA's that libraries do not
+ * know; and inlining is encoded in the line program, by an opcode of NVIDIA's (code.c). */
 struct mt_code_lines;
 
 /* Finds the line programs. Returns NULL if there are none or out of memory. The cubin must outlive the

@@ -1,8 +1,9 @@
 /* Functions that a GPU runs before the traced instructions of a program: NVIDIA's API calls them for the
  * lanes that are about to run an instruction, with the launch's context as `data` (NULL: the launch is not
- * traced; MT_CONTEXT_IN_PARTS as in a hidden parameter). patch.def assigns them to instructions.  They always
- * return success (else the warp would be ended), use no shared memory and no stack, and name only parameters
- * that all versions of the API have. Tests compile the file for the host. */
+ * traced; MT_CONTEXT_IN_PARTS as in a hidden parameter). patch.def assigns them to instructions.
+ *
+ * They always return success (else the warp would be ended), use no shared memory and no stack, and name
+ * only parameters that all versions of the API have. Tests compile the file for the host. */
 #ifdef __CUDACC__
 #include "format/cta_rule.h"
 #include "device/warp.h"
