@@ -45,7 +45,7 @@ struct mt_texture {
     uint8_t seamless;      /* cubes: filtered across face edges */
     uint8_t address[3];    /* enum mt_tex_address */
     uint32_t border[4];    /* bit pattern */
-    float bias, low, high; /* limits of the level of detail */
+    float bias, low, high; /* of the level of detail: bias and limits */
     /* Faster function for instructions that equal fast_what, set by mt_tex_prepare, or NULL. */
     void (*fast)(const struct mt_texture *t, const uint32_t *in, uint32_t out[4]);
     uint32_t fast_what;

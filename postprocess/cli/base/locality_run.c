@@ -333,7 +333,7 @@ int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm
                  "placement: distinct bytes are null, more than %d sets of CTAs read the same bytes "
                  "(--kernels and --launches select fewer launches)",
                  MT_READERS_MOST);
-    for (int i = x->quiet ? 2 : 0; i < MT_LOCALITY_RUN_NOTES; i++) /* quiet notes have no place on the page */
+    for (int i = x->quiet ? 2 : 0; i < MT_LOCALITY_RUN_NOTES; i++) /* the page has no place for these */
         if (x->notes[i][0])
             mt_cli_say("%s", x->notes[i]);
     return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? locality_run_place(x, comm) : 0;

@@ -467,7 +467,7 @@ static int drmemtrace_access(struct mt_sim_writer *w, const struct mt_sim_access
             drmemtrace_put(w, MARKER, CPU_ID, at);
         }
     }
-    drmemtrace_put(w, NO_FETCH, 0, a->ip); /* thread of the following entries */
+    drmemtrace_put(w, NO_FETCH, 0, a->ip); /* instruction of the following entries */
     for (int write = 0; write < 2; write++)
         for (uint32_t done = 0; (write ? a->writes : a->reads) && done < a->size; done += ENTRY_MOST)
             drmemtrace_put(w, write ? WRITE : READ,

@@ -37,7 +37,7 @@ struct mt_sim_writer {
     struct mt_pairmap met;                /* threads -> index in `threads`, + 1 */
     uint64_t *threads;                    /* numbers of the threads in the format */
     size_t nthreads, thread_room;
-    struct mt_sim_access last; /* champsim: first operand of the current instruction */
+    struct mt_sim_access last; /* champsim: latest operand of the current instruction */
     uint64_t load[4], store[2];
     uint32_t sites[6];
     unsigned nload, nstore, under_way;

@@ -480,8 +480,8 @@ static int no_memory(void)
         "no memory; threads whose timestamps lie far apart need much of it (see --lag of memtrace host)");
 }
 
-/* Returns a block with room after the rest of an unfinished line, [begin, end) of *block, which moves to it.
- * Returns 0 or an exit code. */
+/* Moves the rest of an unfinished line, [begin, end) of *block, to a new *block with room after it. Returns 0
+ * or an exit code. */
 static int make_room(struct merge_run *r, struct mt_merge_block **block, size_t *begin, size_t *end)
 {
     size_t left = *end - *begin;

@@ -71,7 +71,7 @@ struct mt_compare {
     enum mt_compared how;
     size_t cap;
     char *note;          /* why the rows are of different kinds, or NULL; owned by the caller */
-    double threshold;    /* share of n-grams, 0 to 1, above which they count as frequent */
+    double threshold;    /* smallest share of frequent n-grams, 0 to 1 */
     double *edit, *gram; /* [n * n] similarities, 0 to 1; NAN: unknown */
 };
 

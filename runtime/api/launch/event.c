@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- Events between processes on the CPU device, and the shared files after all handles ---- */
+/* ---- Events between processes on the CPU device, and the shared files that handles name ---- */
 
 #define EVENT_MAGIC "MTIPCEV1"
 #define PAGE 4096u

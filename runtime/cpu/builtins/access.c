@@ -386,7 +386,7 @@ static MT_KEPT void warp_end(void)
     mt_cpu_run_bad();
 }
 
-/* Ends the warp after records of accesses that cannot be skipped. */
+/* Ends the warp if lanes are bad, after records of accesses that cannot be skipped. */
 MT_INLINED void __mt_warp_end(uint32_t bad)
 {
     if (__builtin_expect(bad != 0, 0))
