@@ -134,7 +134,8 @@ const char mt_bounces_sentences[] =
     "b.label = top.label) "
     "SELECT 'bounces', 'bounces', 90, others > b.times / 2, printf('%s of %s between threads %s in %s, %s "
     "of them false sharing, mostly from %s to %s.', grouped(b.times), many(t.times, 'cache-line transfer', "
-    "'cache-line transfers'), CASE b.times WHEN 1 THEN 'is' ELSE 'are' END, mark(label, ''), share(others, b.times), "
+    "'cache-line transfers'), CASE b.times WHEN 1 THEN 'is' ELSE 'are' END, mark(label, ''), share(others, "
+    "b.times), "
     "mark(place(from_file, from_line), from_file || ':' || from_line), mark(place(to_file, to_line), to_file "
     "|| ':' || to_line)) FROM t, top, b WHERE b.times";
 
