@@ -1,8 +1,6 @@
 /* Builds a JSON object as one line of text in a growing buffer. Keys are literals and appear in the order of
  * the calls. Strings are escaped; invalid UTF-8 becomes U+FFFD. Without memory the line stays short and
- * `failed` is set. An object must not be used by two threads at once. Example:
- *
- *   mt_jsonl_begin(&j, "alloc"); mt_jsonl_u64(&j, "id", 3); mt_jsonl_end(&j);  ->  {"ev":"alloc","id":3}\n */
+ * `failed` is set. An object must not be used by two threads at once. */
 #ifndef MT_COMMON_JSON_H
 #define MT_COMMON_JSON_H
 

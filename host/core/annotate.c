@@ -114,7 +114,7 @@ static int annotate_enter(struct mt_core_thread_state *t)
         return 1;
     t->busy = 1;
     t->pending = 0;
-    mt_spin_lock(&t->lock); /* alone.c may change it for another thread */
+    mt_spin_lock(&t->lock); /* a thread that starts may change it (mt_alone_join) */
     mt_turns_close(t);
     mt_spin_unlock(&t->lock);
     if (t->held)

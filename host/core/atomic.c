@@ -29,8 +29,8 @@ static void catch_up(struct mt_core_thread_state *t, uint64_t time)
     mt_spin_unlock(&t->lock);
 }
 
-/* Waits until no thread's time in the file is further below `time` than -d allows, so that `time`
- * may be written. No lock is held. */
+/* Writes out threads until none's time in the file is further below `time` than -d allows, so that `time` may
+ * be written. No lock is held. */
 static void lag_control(uint64_t time)
 {
     if (__atomic_load_n(&oldest, __ATOMIC_ACQUIRE) + mt_g.o->lag >= time)
@@ -230,7 +230,7 @@ static void order_insert(struct mt_core_thread_state *t, uint32_t index)
     t->held++;
 }
 
-/* Sorts the locks without duplicates; held = ALL if taking all is simpler. */
+/* Chooses the locks, sorted and without duplicates; held = ALL if taking all is simpler. */
 static void order_choose(struct mt_core_thread_state *t)
 {
     t->held = 0;
@@ -253,8 +253,8 @@ static void order_choose(struct mt_core_thread_state *t)
 
 /* ---- acquire and release ---- */
 
-/* Takes over from a thread that left without releasing (killed, longjmp out of a handler), which must not
- * stop all others. */
+/* Waits for the lock, and takes it from a thread that left without releasing it (killed, longjmp out of a
+ * handler), which must not stop all others. */
 void mt_order_wait(struct mt_address_lock *l, uint32_t me)
 {
     uint32_t owner = 0;
@@ -359,14 +359,13 @@ void mt_order_sync(struct mt_core_thread_state *t,
     mt_spin_unlock(&mt_g.threads_lock);
 }
 
-/* Atomic mode without locks, for an engine with `marks` into a compact trace: a thread that is alone
- * appends its accesses without times, as in a turn (turns.c), until another thread begins. Whoever starts
- * that thread waits until the access under way is over; an access is short and calls nothing. No atomic
- * instruction is needed in the first thread: it sets `open` or `pending` and then reads limit or `turn`;
- * the other one changes these, makes the kernel run a barrier in all threads, and then reads `open` and
- * `pending`. So one of them sees the other's change. The second thread's clock starts after the first
- * one's (mt_order_sync), as do all later times of both, so the address locks need no record of accesses
- * made without them. */
+/* Atomic mode without locks, for an engine with `marks` into a compact trace: a thread that is alone appends
+ * its accesses without times, as in a turn, until another thread begins. Whoever starts that thread waits
+ * until the access under way is over; an access is short and calls nothing. No atomic instruction is needed
+ * in the first thread: it sets `open` or `pending` and then reads limit or `turn`; the other one changes
+ * these, makes the kernel run a barrier in all threads, and then reads `open` and `pending`. So one of them
+ * sees the other's change. The second thread's clock starts after the first one's (mt_order_sync), as do all
+ * later times of both, so the address locks need no record of accesses made without them. */
 
 #define WAIT_NS 2000000000u
 
@@ -479,8 +478,8 @@ static int alone_begin(struct mt_core_thread_state *t)
     return mt_alone(t);
 }
 
-/* The usual case of order_acquire: one operand inside one block. Returns the lock, now held, or NULL if
- * it is another case. */
+/* The usual case of order_acquire: one operand inside one block. Returns 1 with the lock held, or 0 in
+ * another case. */
 static int order_acquire_one(struct mt_core_thread_state *t, uint64_t address, uint32_t size)
 {
     uint64_t block = address >> mt_order_shift;
@@ -761,7 +760,7 @@ static void mark_failed(struct mt_core_thread_state *t)
     }
 }
 
-/* Ends the usual case: one operand under one lock, and no compare-and-swap. */
+/* Ends the usual case: one operand under one lock, and no failed compare-and-swap. */
 static inline void end_one(struct mt_core_thread_state *t)
 {
     struct mt_address_lock *l = &mt_order_bank[t->lock_at[0]];
@@ -875,7 +874,7 @@ void mt_core_atomic_alone_one(struct mt_core_thread *pub, uint64_t address, uint
     mt_turns_open(t);
 }
 
-/* Returns the operand of begin; 0: not exactly one. */
+/* Drops the access that has begun, with its locks; *what: its operand. Returns 0 if it has not just one. */
 static int drop_pending(struct mt_core_thread_state *t, struct mt_core_operand *what)
 {
     int one = t->pending && t->count == 1;
@@ -886,7 +885,7 @@ static int drop_pending(struct mt_core_thread_state *t, struct mt_core_operand *
     return one;
 }
 
-/* Drops the last appended access. */
+/* Drops the last appended access, or returns 0. */
 static int drop_appended(struct mt_core_thread_state *t, struct mt_core_operand *what)
 {
     if (t->pub.cur <= t->mark)
@@ -956,7 +955,7 @@ void mt_atomic_stop(struct mt_core_thread_state *t)
         mt_atomic_flush(t);
 }
 
-/* Ends threads in text: at the program's end, for those that still ran. */
+/* Text: the program's end ends the threads that still ran. */
 static void atomic_ends(void)
 {
     char line[MT_TEXT_LINE];

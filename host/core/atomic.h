@@ -69,8 +69,8 @@ int mt_atomic_due(struct mt_core_thread_state *t);
 
 void mt_atomic_write(struct mt_core_thread_state *t, uint64_t time);
 
-/* atomic.c: threads that run one at a time and write a compact trace. Returns the kind of buffer for such
- * threads, or TIMED for others. */
+/* Threads that run one at a time and write a compact trace. Returns the kind of buffer for such threads, or
+ * TIMED for others. */
 enum mt_buffer_kind mt_atomic_kind(void);
 
 /* Gives the thread a new, empty buffer. */
@@ -87,8 +87,7 @@ void mt_turns_open(struct mt_core_thread_state *t);
 void mt_turns_append(struct mt_core_thread_state *t, uint64_t address, uint64_t time, uint32_t site,
                      uint32_t size);
 
-/* full: 1 if there is no room for one more instruction; count: number of entries in the
- * buffer. */
+/* Returns 1 if there is no room for one more instruction. */
 int mt_turns_full(const struct mt_core_thread_state *t);
 
 static inline int mt_turns(const struct mt_core_thread_state *t)
@@ -96,13 +95,13 @@ static inline int mt_turns(const struct mt_core_thread_state *t)
     return t->mark != NULL;
 }
 
-/* atomic.c: the only thread appends as in a turn, which ends when another thread starts. These take note of
- * a thread's start and end; the threads lock is held. */
+/* Without locks: the only thread appends as in a turn, which ends when another thread starts. These take note
+ * of a thread's start and end; the threads lock is held. */
 void mt_alone_join(struct mt_core_thread_state *t);
 
 void mt_alone_part(const struct mt_core_thread_state *t);
 
-/* Returns 1 between the two. */
+/* Returns 1 while the thread appends without locks. */
 static inline int mt_alone(const struct mt_core_thread_state *t)
 {
     return mt_turns(t) && mt_g.e->marks;

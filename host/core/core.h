@@ -47,8 +47,8 @@ struct mt_core_engine {
     /* 1: only one thread at a time runs in insn mode, too. Entries may be appended in a turn as in mat
      * mode (mt_core_turn_begin); the instruction itself is operand 0 and comes first. */
     int insn_turns;
-    /* 1: the engine sets `open` of struct mt_core_thread around each append in atomic mode. A thread that
-     * is alone may then append accesses of instructions with one operand, as in mat mode (alone.c). */
+    /* 1: the engine sets `open` of struct mt_core_thread around each append in atomic mode. A thread that is
+     * alone may then append accesses of instructions with one operand, as in mat mode. */
     int marks;
     /* 1: traced calls that allocate state their location. An allocation of the C library without one was
      * requested by code outside of the program. */
@@ -239,7 +239,7 @@ void mt_core_alloc(struct mt_core_thread *t, enum mt_core_alloc_kind kind, uint6
 /* Removes an allocation before its memory is released. */
 void mt_core_free(struct mt_core_thread *t, uint64_t base);
 /* Announces a realloc of `old`, if the engine can: another thread may get the old memory before
- * mt_core_realloc reports it free. The old buffer is then the present one. */
+ * mt_core_realloc reports it free. `old` then means the buffer that is there now. */
 void mt_core_realloc_begin(struct mt_core_thread *t, uint64_t old);
 /* Ends the old buffer and begins a new one after a successful realloc (base != 0), even in place. */
 void mt_core_realloc(struct mt_core_thread *t, uint64_t old, uint64_t base, uint64_t bytes, uint64_t ip);

@@ -38,7 +38,7 @@ static struct mt_core_output *watched[WATCHED];
 
 /* ---- numbers ---- */
 
-/* Duplicates a file to such a number; the old one stays open. */
+/* Duplicates a file to a high number, beyond the program's limit where possible; the old one stays open. */
 static long descriptor_copy(long fd)
 {
     uint64_t limit[2] = {1024, 1024}, more[2]; /* soft, hard */
@@ -410,7 +410,7 @@ int mt_spool_read(struct mt_spool *s, const struct mt_spool_reader *r)
     return read_part(r, s, 0, r->ranks - 1);
 }
 
-/* ---- Reads and writes files that output.c has opened ---- */
+/* ---- reading and writing open files ---- */
 
 #define KERNEL_SIGSET 8 /* bytes of the kernel's signal set */
 #define SLURP_MAX (64u << 20)

@@ -1,7 +1,7 @@
 /* Output of the trace: a regular file, a FIFO with a reader, a device, or a descriptor that the user has
- * opened. Its number is kept apart from the program's (output.h). If the program closes it anyway, a
- * regular file is opened again, and the new owner of the number is left alone. An accepted path is new, or
- * our user's regular file or FIFO, or a character device; only symbolic links of our user are followed. */
+ * opened. Its number is kept apart from the program's. If the program closes it anyway, a regular file is
+ * opened again, and the new owner of the number is left alone. An accepted path is new, or our user's regular
+ * file or FIFO, or a character device; only symbolic links of our user are followed. */
 #ifndef MT_HOST_OUTPUT_H
 #define MT_HOST_OUTPUT_H
 

@@ -336,7 +336,7 @@ static void queue_run(struct job *job)
     }
     mt_spin_unlock(&q.lock);
     if (mine)
-        queue_flush(); /* otherwise another thread has made the chunk: job and buffer are free */
+        queue_flush(); /* otherwise another thread makes the chunk: job and buffer are no longer ours */
 }
 
 /* Takes the oldest buffer and works on it. Returns 0 if there is none, or too many are in work. help: the
@@ -345,7 +345,7 @@ static int core_queue_step(int help)
 {
     if (!core_queue_waiting() || mt_g.forked)
         return 0;
-    /* Below a handler that ends the program this would never end. */
+    /* Below a signal handler that ends the program, the buffer would never be finished. */
     uint64_t mask = mt_plat_signals_off();
     mt_spin_lock(&q.lock);
     struct job *job = queue_pop(help);

@@ -63,10 +63,10 @@ struct mt_core_thread_state {
     uint64_t time, written /* newest time in the file */;
     struct mt_host_entry *mark; /* counted buffers: `running` is the time of the entries before it; */
     uint64_t running;           /* each later entry is one access with the next time */
-    int turn;                   /* 1: between mt_core_turn_begin and _end, or alone (alone.c) */
+    int turn;                   /* 1: between mt_core_turn_begin and _end, or alone */
     unsigned accesses;          /* accesses since its last check of the lag of others */
     char *text;                 /* text piece while it is printed */
-    int pending;                /* 1: between begin and end; alone.c waits for the end */
+    int pending;                /* 1: between begin and end; alone_wait waits for the end */
     unsigned count;             /* number of operands of begin */
     struct mt_core_operand operand[MT_CORE_OPERANDS];
     unsigned held; /* number of address locks in lock_at; UINT32_MAX: all */
@@ -143,7 +143,7 @@ void mt_mat_stop(struct mt_core_thread_state *t);
 /* alloc.c. Returns the meaning of an address; valid until the next call for this thread. */
 const struct mt_meaning *mt_alloc_meaning(struct mt_core_thread_state *t, uint64_t address);
 
-/* order.c, atomic.c: see order.h, atomic.h for the rest */
+/* atomic.c: see atomic.h for the rest */
 int mt_order_start(char *why, unsigned size);
 int mt_atomic_open(char *why, unsigned size);
 void mt_atomic_start(struct mt_core_thread_state *t);

@@ -75,7 +75,7 @@ static struct mt_client_thread *turn_of(struct mt_baton_hand *h)
     return (struct mt_client_thread *)((char *)h - offsetof(struct mt_client_thread, hand));
 }
 
-/* Threads that have ended stay in memory (process.c): `h` may belong to one. */
+/* Threads that have ended stay in memory (process_old): `h` may belong to one. */
 static void turn_asked(struct mt_baton_hand *h)
 {
     struct mt_core_thread *core = turn_of(h)->core;
@@ -91,8 +91,8 @@ static void turn_stolen(struct mt_baton_hand *h)
         mt_core_turn_stolen(core);
 }
 
-/* Turns of threads. hold: the calling thread `t` waits until it has the turn; other functions let
- * others have theirs on request and come back, or give the turn away. They do nothing without turns. */
+/* Turns of threads. hold: the calling thread `t` waits until it has the turn; yield: lets others have theirs
+ * on request, and comes back; leave: gives the turn away. They do nothing without turns. */
 static void turn_start(void)
 {
     mt_baton_asked = turn_asked;
@@ -139,7 +139,7 @@ static void turn_last(struct mt_client_thread *t)
         turn_take(t, LAST_MS);
 }
 
-/* Functions of interest: drwrap sees entries, client.c returns; machine/calls.h handles them. */
+/* Functions of interest: drwrap sees entries, inserted code sees returns; machine/calls.h handles them. */
 
 static void client_look(struct mt_client_thread *t);
 static void client_others(struct mt_client_thread *t, const struct mt_core_operand *o, unsigned n,
@@ -276,7 +276,7 @@ static uint32_t plan_writes(instr_t *instr)
     return bits;
 }
 
-/* Returns DynamoRIO's operand for one of ours. Returns 0, or -1 if there is none. */
+/* Sets *found to DynamoRIO's operand for one of ours. Returns 0, or -1 if there is none. */
 static int plan_operand(instr_t *instr, const struct mt_x86_operand *x, opnd_t *found)
 {
     int load = x->op == MT_HOST_LOAD, n = load ? instr_num_srcs(instr) : instr_num_dsts(instr), only = 0;
@@ -344,7 +344,7 @@ static void plan_close(struct mt_plan *p)
     p->avoid = 0;
 }
 
-/* Plans a window; the step has not been counted yet. */
+/* Puts a step, which p->count does not include yet, into a window. */
 static void plan_window(struct mt_plan *p, struct mt_step *s)
 {
     if (s->kind == MT_STEP_NONE)
@@ -495,7 +495,7 @@ static int insert_filled_at(void *drcontext, instrlist_t *copy, const byte *star
 
 /* ---- making room ---- */
 
-static byte *stay; /* mt_client.look for a return that must not fault (client.c) */
+static byte *stay; /* mt_client.look for a return that must not fault */
 
 static void insert_room(void)
 {
@@ -568,8 +568,8 @@ static void insert_load(const struct insert_point *at, reg_id_t r, reg_id_t from
     insert_one(at, INSTR_CREATE_mov_ld(at->drcontext, opnd_create_reg(r), OPND_CREATE_MEMPTR(from, offset)));
 }
 
-/* Sets p to the first free entry, through the struct's address in r. The thread may leave here (client.c)
- * and then continues at the program's instruction. */
+/* Sets p to the first free entry, through the struct's address in r. The thread may leave here and then
+ * continues at the program's instruction. */
 static void insert_first(const struct insert_point *at, reg_id_t p, reg_id_t r)
 {
     instr_t *load = INSTR_CREATE_mov_ld(at->drcontext, opnd_create_reg(p), OPND_CREATE_MEMPTR(r, CUR));
@@ -760,7 +760,7 @@ static void insert_left(void *d, instrlist_t *bb, instr_t *where, unsigned count
     insert_release(&at, r);
 }
 
-/* Inserts a check of the thread's buffer, if it was requested. */
+/* Inserts code that checks the thread's buffer when that was requested. */
 static void insert_look(void *drcontext, instrlist_t *bb, instr_t *where)
 {
     struct insert_point at = {drcontext, bb, where};
@@ -772,7 +772,7 @@ static void insert_look(void *drcontext, instrlist_t *bb, instr_t *where)
     insert_release(&at, r);
 }
 
-/* Inserts a probe of mt_client.slot, by which the thread may leave the cache (client.c). */
+/* Inserts a probe of mt_client.slot, by which the thread may leave the cache. */
 static void insert_probe(void *d, instrlist_t *bb, instr_t *where)
 {
     struct insert_point at = {d, bb, where};
@@ -1119,8 +1119,8 @@ static void block_note(app_pc pc, uint64_t what)
     mt_spin_unlock(&behind_lock);
 }
 
-/* A function of interest that is being entered returns to `to`; the block there checks from now
- * on. The caller holds no lock, since this waits for threads that are about to execute new code. */
+/* A function of interest that is being entered returns to `to`; the block there checks from now on. The
+ * caller holds no lock, since this waits for threads that are about to execute new code. */
 static void insert_return(app_pc to)
 {
     if (mt_guest_map_get(&behind, (uint64_t)(uintptr_t)to) == BEHIND_LOOKS)
@@ -1381,7 +1381,7 @@ static struct mt_client_thread *client_thread(void *drcontext)
 
 /* ---- destination of entries ---- */
 
-/* Returns the calling thread's slot. Takes a system call once per thread. */
+/* Returns the calling thread's slot. This is a system call, so once per thread. */
 static struct mt_core_thread **process_slot(void)
 {
     return (struct mt_core_thread **)((byte *)dr_get_dr_segment_base(mt_client.segment) + mt_client.slot);
@@ -1825,9 +1825,6 @@ enum { LEAVE_PAGE = 4096, OFTEN = 16 };
 static const uint64_t STAY_NS = 200000000; /* a fault takes a fraction of a millisecond */
 static struct mt_core_thread *trap;
 
-/* Makes a thread leave DynamoRIO's cache at its next probe, at the end of a function called by
- * code, if it has not left for a while. Also tells whether it is about to, and whether a signal stands for
- * that. */
 static void leave_start(void)
 {
     trap = dr_nonheap_alloc(LEAVE_PAGE, DR_MEMPROT_NONE);
@@ -1839,7 +1836,9 @@ static void leave_stop(void)
         dr_nonheap_free(trap, LEAVE_PAGE);
 }
 
-/* The code that continues probes before it does anything that a fault would lose. */
+/* Makes a thread leave DynamoRIO's cache at its next probe, if it has not left for a while; called at the end
+ * of functions that inserted code calls. The code that continues probes before it does anything that a fault
+ * would lose. */
 static void leave_sometimes(struct mt_client_thread *t)
 {
     if (++t->calls_inside % OFTEN || !trap || mt_client.forked)
@@ -2071,7 +2070,7 @@ static int client_core(int argc, const char **argv, char *why, unsigned size)
     mt_follow_program(engine.program);
     if (client_options(argc, argv, why, size) != 0)
         return -1;
-    /* A user who requests so many locks gets them. */
+    /* A number of locks other than the default means locks in atomic mode, not turns. */
     mt_client.mode = mt_client.options.mode;
     engine.insn_turns = 1;
     engine.addresses_late = !mt_client.options.test && mt_client.options.locks == LOCKS;

@@ -1,7 +1,7 @@
-/* The DynamoRIO client: memtrace's engine for unmodified x86-64 programs that run directly on the
- * processor. A thin layer between DynamoRIO and the core (core.h); machine/ knows machine code. Code about
- * to execute is copied into DynamoRIO's cache; insertions are planned once per block (client.h). Records
- * equal those of the other engines for machine code. */
+/* The DynamoRIO client: memtrace's engine for unmodified x86-64 programs that run directly on the processor.
+ * A thin layer between DynamoRIO and the core (core.h); machine/ knows machine code. Code about to execute is
+ * copied into DynamoRIO's cache; insertions are planned once per block. Records equal those of the other
+ * engines for machine code. */
 #ifndef MT_HOST_DYNAMORIO_CLIENT_H
 #define MT_HOST_DYNAMORIO_CLIENT_H
 
@@ -48,8 +48,8 @@ struct mt_client_thread {
 struct mt_client {
     struct mt_core_options options;
     enum mt_core_mode mode;
-    int turns; /* atomic and insn mode into a compact trace: one thread at a time, without locks (turns.c) */
-    int field; /* drmgr's field with the struct mt_client_thread */
+    int turns;          /* atomic and insn mode into a compact trace: one thread at a time, without locks */
+    int field;          /* drmgr's field with the struct mt_client_thread */
     reg_id_t segment;   /* register of DynamoRIO's thread-local memory */
     uint slot, back;    /* its words: struct in use (above), return address of mt_client.look, */
     uint address, site; /* address and site of a compare-and-swap until its result is known */

@@ -58,7 +58,7 @@ static void globals_put(void)
     mt_core_globals(path, program.dlpi_addr);
 }
 
-/* Returns the name of a symbol as in the source; it may be in `room`. */
+/* Returns the source spelling of a symbol: `room` or `symbol`. */
 static const char *globals_name(const char *symbol, char *room, unsigned size)
 {
     static char *(*demangle)(const char *, char *, size_t *, int *);

@@ -212,7 +212,7 @@ struct mt_core_thread *mt_llvm_thread(void)
     return s->core;
 }
 
-/* Handles a full buffer of a handler: its entries wrap around after the end. */
+/* Handles a full buffer of a handler: its entries behind the limit are lost, and overwritten. */
 static void thread_overflow(struct mt_self *s)
 {
     s->lost += (uint64_t)(s->handler.cur - s->handler.limit);

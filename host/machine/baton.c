@@ -59,8 +59,7 @@ static int take_from_sleeper(uint32_t ticket)
 {
     struct mt_baton_hand *h = __atomic_load_n(&mt_baton_holder, __ATOMIC_ACQUIRE);
     uint32_t before = ticket - 1;
-    /* A thread that has taken it without a note yet is also the previous holder: it cannot be taken from
-     * twice. */
+    /* A new holder is noted late: until then h is the one before it, whose ticket is older. */
     if (!h || h->inside || h->ticket != before || __atomic_load_n(&b.serving, __ATOMIC_ACQUIRE) != before ||
         !baton_sleeps(h->thread) || h->inside)
         return 0;

@@ -360,7 +360,7 @@ static int plugin_is_plain(const struct mt_insn *n)
     return n->x86.count == 1 && o->parts == MT_X86_ONE && o->op <= MT_HOST_STORE;
 }
 
-/* Registers one callback for all accesses of an instruction: for loads or stores alone, 7.2 reports
+/* Registers one callback for all accesses of an instruction: asked for loads or stores alone, 7.2 reports
  * others. */
 static void watch_accesses(struct qemu_plugin_insn *q, struct mt_insn *n)
 {

@@ -107,8 +107,8 @@ void mt_signals_changed(int signal, uint64_t handler);
 
 /* Instructions that qemu cannot run: it raises SIGILL there without naming the instruction. */
 
-/* Reports once that the `size` bytes translated at `ip` are an instruction that Zydis knows and qemu does
- * not; the program is about to reach it. */
+/* For `ip`, of whose instruction qemu translated only `size` bytes: reports once if Zydis knows it and qemu
+ * does not; the program is about to reach it. */
 void mt_refused_look(uint64_t ip, unsigned size, enum mt_core_mode mode);
 
 /* ---- The plugin's arguments ---- */

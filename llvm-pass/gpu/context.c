@@ -542,7 +542,7 @@ static int is_plain_kernel(const struct mt_unit *u, LLVMValueRef function)
     return 0;
 }
 
-/* Replaces record calls; kernels and variadic functions keep their types. */
+/* Sets where a function has its context from. Kernels and variadic functions keep their types. */
 static void give_context(struct mt_unit *u, LLVMBuilderRef b, struct member *m)
 {
     if (is_plain_kernel(u, m->function)) { /* calls a weak function */

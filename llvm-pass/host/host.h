@@ -36,8 +36,6 @@ struct mt_host_touch {
     const char *what;
 };
 
-/* ---- host_trace.c ---- */
-
 struct mt_host_table {
     struct mt_unit *u;
     struct mt_host_row *rows;
@@ -53,8 +51,6 @@ struct mt_host_table {
     int failed;
 };
 
-/* ---- host_trace.c ---- */
-
 struct mt_host_recorder {
     struct mt_unit *u;
     struct mt_host_table *table;
@@ -66,8 +62,6 @@ struct mt_host_recorder {
     LLVMValueRef lanes; /* space in the current function for addresses of a gather; NULL: none yet */
     int atomic;
 };
-
-/* ---- host.c ---- */
 
 /* ---- host.c ---- */
 
@@ -95,8 +89,6 @@ struct mt_host_holder {
     LLVMValueRef index; /* index of the last [] in the name; NULL: none */
 };
 
-/* ---- host.c ---- */
-
 /* Variables whose address is stored: a function's own, and global ones. */
 enum { MT_HOST_POINTED = 16 };
 
@@ -105,8 +97,6 @@ struct mt_host_pointed {
     unsigned n;
     int known; /* 1: the search was done */
 };
-
-/* ---- host.c ---- */
 
 /* ---- host_name.c ---- */
 

@@ -1,8 +1,8 @@
-/* A second count of accesses to global memory, to check the records against (option count). It counts
- * where no records are made: in the CPU module, after inline asm and intrinsics have become plain loads,
- * stores, atomics and copies, the very instructions that run. It shares nothing with access.c and
- * asm_access.c: each of these instructions counts, and whether its address is global is always tested at
- * run time. A GPU instruction that became several here has metadata from the lowering (mt_asm_mark). */
+/* A second count of accesses to global memory, to check the records against (option count). It counts where
+ * no records are made: in the CPU module, after inline asm and intrinsics have become plain loads, stores,
+ * atomics and copies, the very instructions that run. It shares nothing with instrument.c and asm_access.c:
+ * each of these instructions counts, and whether its address is global is always tested at run time. A GPU
+ * instruction that became several here has metadata from the lowering (mt_asm_mark). */
 #include "lower.h"
 #include "trace/trace.h"
 #include "unit/modes.h"

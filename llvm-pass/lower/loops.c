@@ -218,7 +218,7 @@ static int shape_ends(const struct mt_loop_shape *s, unsigned b)
     return b < s->nblocks && LLVMIsAReturnInst(LLVMGetBasicBlockTerminator(s->block[b].block));
 }
 
-/* Returns 1 if a way leads from the first block behind loop l to the other one, and none back. */
+/* Returns 1 if a way leads from block `from` behind loop l to block `to`, and none back. */
 static int shape_leads(struct shape_work *w, unsigned l, unsigned from, unsigned to)
 {
     memset(w->seen, 0, w->s->nblocks);
@@ -235,7 +235,7 @@ struct shape_exit {
     unsigned from, to;
 };
 
-/* Tests for the loop's own condition: returns 2 at its end, 1 at its beginning, else 0. */
+/* Tests for the loop's own condition: returns 2 at the loop's end, 1 at its header, else 0. */
 static int shape_is_condition(const struct mt_loop_shape *s, unsigned l, unsigned from)
 {
     for (unsigned k = 0, n = shape_successors(s, from); k < n; k++)
@@ -496,7 +496,7 @@ struct ways {
     unsigned char *region, *mine, *taken; /* per block: on a way out; on this way; on an earlier one */
     struct way *way;
     unsigned nways, copied, ntogether; /* the first `ntogether` ways use the original code */
-    int kernel, left;                  /* left: number of ways without code of their own */
+    int kernel, left;                  /* left: 1 if some way got no code of its own */
 };
 
 /* ---- properties of code ---- */
@@ -506,7 +506,7 @@ static int ways_is_record(const char *name)
     return mt_starts(name, "__mt_access_");
 }
 
-/* Returns 1 if the instruction visibly accesses memory with a record. */
+/* Returns 1 for a record call, or a call that may lead to one. */
 static int ways_accesses(LLVMValueRef inst)
 {
     if (!LLVMIsACallInst(inst) || LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
@@ -587,7 +587,8 @@ static unsigned ways_successors(const struct ways *w, unsigned b)
     return LLVMGetNumSuccessors(LLVMGetBasicBlockTerminator(w->shape.block[b].block));
 }
 
-/* Fills in w->way, the edges into the region, once each; first those that all lanes take or none. */
+/* Adds to w->way the edges into the region, once each: together: those that all lanes take or none; else the
+ * others. */
 static void ways_find_some(struct ways *w, unsigned l, int together)
 {
     for (unsigned b = 0; b < w->shape.nblocks; b++) {
@@ -699,7 +700,7 @@ static void copy_add(struct copy *c, LLVMValueRef old, LLVMValueRef made)
     c->made[c->n++] = made;
 }
 
-/* Copies the instructions, with phis without values. */
+/* Copies the instructions; phis get their values later. */
 static void ways_copy_block(struct ways *w, struct copy *c, LLVMBasicBlockRef block)
 {
     LLVMPositionBuilderAtEnd(w->l->builder, copy_of_block(c, block));
@@ -875,7 +876,7 @@ static int ways_records(struct mt_lowering *l, LLVMValueRef function)
     return found;
 }
 
-/* Marks kernels that call a function in which some lanes cannot be told apart. */
+/* Marks kernels that reach a function in which some lanes cannot be told apart. */
 static void ways_part(struct mt_lowering *l, LLVMValueRef function)
 {
     for (unsigned k = 0; k < l->u->nkernels && ways_records(l, function); k++) {
@@ -908,7 +909,7 @@ static int ways_is_kernel(const struct mt_lowering *l, LLVMValueRef f)
     return 0;
 }
 
-/* Runs before LLVM merges equal code of its own. */
+/* Runs before LLVM merges the copies that it made itself. */
 void mt_lower_ways(struct mt_lowering *l)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))

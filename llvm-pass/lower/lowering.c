@@ -324,7 +324,7 @@ static void lower_calls_lower_asm(struct mt_lowering *l, LLVMValueRef call)
     lower_calls_unsupported(l, call, what);
 }
 
-/* Returns the text of an inline asm of one statement; NULL: no asm. */
+/* Returns the text of an inline asm; NULL: another instruction. */
 static const char *lower_calls_asm(LLVMValueRef v)
 {
     size_t length;
@@ -341,8 +341,8 @@ static double lower_calls_float(LLVMValueRef v)
     return f;
 }
 
-/* Matches the addition of 1.5 * 2^23, rounding down, by which CUDA's expf and its relatives take the
- * integer part of a number between 0 and 1, times 252. General rounding down takes ten times as long. */
+/* Matches the addition of 1.5 * 2^23, rounding down, by which CUDA's expf and its relatives take the integer
+ * part of 252 times a number between 0 and 1. General rounding down takes ten times as long. */
 static int lower_calls_adds_down(struct mt_lowering *l, LLVMValueRef call)
 {
     const char *text = lower_calls_asm(call), *number = NULL;

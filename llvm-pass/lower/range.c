@@ -1,6 +1,6 @@
 /* Results that C and LLVM leave open and on which the two machines differ. A GPU's shifts by the width or
- * more give 0 or the sign, and its conversions saturate; programs rely on it, knowingly or not (x << (32 -
- * n) with n = 0). x86-64 takes the amount modulo the width, and returns the lowest integer. Of two zeros a
+ * more give 0 or the sign, and its conversions saturate; programs rely on it, knowingly or not (x << (32 - n)
+ * with n = 0). x86-64 takes the amount modulo the width, and converts to the lowest integer. Of two zeros a
  * GPU's minimum is the negative one. The optimiser ran before and may have used the freedom; the remaining
  * code behaves as on a GPU, also in vectors that it makes of neighbours. (Divisions: lower/divide.c.) */
 #include "lower.h"
@@ -187,8 +187,8 @@ static unsigned range_bits(LLVMTypeKind kind)
     return kind == LLVMDoubleTypeKind ? 64 : kind == LLVMFloatTypeKind ? 32 : 16;
 }
 
-/* Lowers minimum and maximum: equal operands have the same bits, or are zeros of two signs; the minimum of
- * these takes the sign of either, the maximum that of both. */
+/* Lowers minimum and maximum: equal operands have the same bits, or are zeros of two signs; of these the
+ * minimum is negative if either is, the maximum if both are. */
 static void range_extreme(struct mt_lowering *l, LLVMValueRef call)
 {
     LLVMValueRef a = LLVMGetOperand(call, 0), b = LLVMGetOperand(call, 1);

@@ -17,8 +17,8 @@ struct mt_flow_edge {
 };
 
 struct mt_flow {
-    /* Blocks, each after its predecessors (except by back edges) and after all blocks of loops that it is
-     * not in. */
+    /* Blocks, each after its predecessors (except by back edges); those behind a loop after all of its
+     * blocks. */
     LLVMBasicBlockRef *block;
     unsigned n, nedges;
     struct mt_flow_edge *out, *in; /* all edges, sorted by from and by to */
@@ -26,7 +26,7 @@ struct mt_flow {
     struct mt_flow_place *place;   /* blocks sorted by address */
 };
 
-/* ---- The control flow of a function: see spin.c ---- */
+/* ---- the control flow of a function ---- */
 
 struct mt_flow_place {
     LLVMBasicBlockRef block;
@@ -266,15 +266,15 @@ static int spin_in_loop(const struct flow *f, LLVMValueRef inst)
 struct search {
     struct flow *flow;
     LLVMValueRef poll;
-    int chosen; /* 1: phi choices count, too */
+    int chosen; /* 1: the branch that chooses a value counts, too */
     LLVMValueRef seen[256];
     unsigned nseen;
 };
 
 static int spin_depends(struct search *s, LLVMValueRef v);
 
-/* Returns 1 if control comes from block `at` to a way into (backward) or out of the marked component, also
- * around it, without passing block `past`. */
+/* Returns 1 if control comes from block `at` to a way out of the marked component, or to its next round,
+ * without passing block `past`; backward: if it comes to `at` from a way in. */
 static int spin_escapes(struct flow *f, unsigned at, unsigned past, int backward)
 {
     const struct mt_flow *c = &f->cfg;
@@ -338,7 +338,7 @@ static LLVMValueRef spin_slot(LLVMValueRef pointer, int64_t *offset)
     return LLVMIsAAllocaInst(pointer) ? pointer : NULL;
 }
 
-/* Tests the same of values stored at that place, among those that `pointer` leads to. */
+/* Returns 1 if a value stored at that place by way of `pointer` depends on the poll. */
 static int spin_slot_depends(struct search *s, LLVMValueRef pointer, LLVMValueRef slot, int64_t offset)
 {
     for (LLVMUseRef use = LLVMGetFirstUse(pointer); use; use = LLVMGetNextUse(use)) {

@@ -86,7 +86,7 @@ static int narrow_kernel(LLVMModuleRef module, LLVMValueRef old)
     return 1;
 }
 
-/* facts.c, before optimisation and before kernels are named by text. Returns 1 if anything changed. */
+/* Before optimisation and before kernels are named by text. Returns 1 if anything changed. */
 static int narrow_params(LLVMModuleRef module)
 {
     static const char name[] = "nvvm.annotations";
@@ -156,7 +156,7 @@ static int rounding_swap_masks(LLVMModuleRef module)
     return changed;
 }
 
-/* facts.c, before optimisation. Returns 1 if anything changed. */
+/* Before optimisation. Returns 1 if anything changed. */
 static int keep_rounding(LLVMModuleRef module)
 {
     static const char *const names[] = {"i2f", "ui2f", "ll2f", "ull2f", "ll2d", "ull2d"};

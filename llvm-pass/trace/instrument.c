@@ -474,7 +474,7 @@ static int sync_of(struct mt_unit *u, LLVMValueRef inst, struct mt_sync *out)
            LLVMIsAInlineAsm(LLVMGetCalledValue(inst)) && spaces_sync_of_asm(u, inst, out);
 }
 
-/* ---- Record calls of tensor copies: see tensor.h ---- */
+/* ---- Record calls of tensor copies: see instrument.h ---- */
 
 #define MOST_ARGUMENTS 9
 #define RECORD "__mt_access_tensor"

@@ -23,7 +23,6 @@ char *mt_param_name(LLVMValueRef param);
 char *mt_variable_of(LLVMValueRef pointer);
 
 /* instrument.c */
-/* align: alignment that the access needs, 0 unknown; takes ownership of `variable`. */
 uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, const char *what);
 /* Names u->site_variable by the contents of all sites. Files with the same sites may share it; code for
  * another architecture has it if its sites are the same. */
@@ -61,7 +60,7 @@ struct mt_access {
     int global_only; /* 1: in shared memory it is a barrier's access, which has a record of its own */
 };
 #define MT_MAX_ACCESSES 4
-/* Lists accesses of inline asm to shared memory, as mt_access_of. */
+/* Returns the space to which a pointer leads. */
 enum mt_space mt_space_of(struct mt_unit *u, LLVMValueRef pointer);
 /* An instruction that orders accesses to shared memory, or starts one that continues after it. */
 struct mt_sync {

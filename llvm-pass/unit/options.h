@@ -73,13 +73,13 @@ const char *mt_pass_access_name(const char *file, uint32_t line, uint32_t column
 void mt_pass_options_from_environment(void);
 
 /* Annotations (llvm.global.annotations, from __attribute__((annotate(...)))) that the AST side writes and the
- * pass reads and removes. Fields are separated by TAB: memtrace.kernel  TAB pretty name TAB file TAB line TAB
- * column TAB parameter names separated by ',' memtrace.device  TAB the same, for __device__ functions
- *   memtrace.skip          the function's own code is not traced; a kernel: its launches are not traced
- *   memtrace.trace         overrides a skip by pragma or filter
- *   memtrace.variable  TAB name TAB shape TAB shape TAB bytes: a host variable or member
- * (clang-plugin/names.cpp) memtrace.cluster  TAB x TAB y TAB z  CTAs of a kernel's clusters
- * (__cluster_dims__) */
+ * pass reads and removes. Fields are separated by TAB:
+ *   memtrace.kernel    pretty name, file, line, column, parameter names separated by ','
+ *   memtrace.device    the same, for __device__ functions
+ *   memtrace.skip      the function's own code is not traced; a kernel: its launches are not traced
+ *   memtrace.trace     overrides a skip by pragma or filter
+ *   memtrace.variable  name, shape, shape, bytes: a host variable or member (clang-plugin/names.cpp)
+ *   memtrace.cluster   x, y, z: CTAs of a kernel's clusters (__cluster_dims__) */
 #define MT_ANNOTATION "memtrace."
 #ifdef __cplusplus
 }

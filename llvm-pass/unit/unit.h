@@ -96,8 +96,8 @@ int mt_ends(const char *text, const char *suffix);
 LLVMValueRef *mt_instructions(LLVMValueRef function, unsigned *count);
 /* Returns an access's alignment. (llvm-c has 32 bits for it, and LLVM gives the null pointer 2^32.) */
 uint32_t mt_alignment(LLVMValueRef access);
-/* unit.c: lists the loads of a call for a struct passed by value (byval), each member by itself. `part`
- * may be called once per byte of the struct. */
+/* Lists the loads of a call for a struct passed by value (byval), each member by itself. `part` may be called
+ * once per byte of the struct. */
 void mt_argument_parts(struct mt_unit *u, LLVMTypeRef type, uint64_t align, uint64_t offset,
                        void (*part)(void *ctx, uint64_t offset, uint32_t size), void *ctx);
 

@@ -250,8 +250,8 @@ static int accept_operand_follows(struct made *m, LLVMValueRef inst)
     return changing && accept_follows(m, changing);
 }
 
-/* Returns 1 if the value differs whenever the read value does, whichever way a round takes. Masked,
- * selected or added values do not count: a counter may stay unchanged while a flag is not set. */
+/* Returns 1 if the value differs whenever the read value does, whichever way a round takes. Masks, and sums
+ * of two changing values, do not count: a counter may stay unchanged while a flag is not set. */
 static int accept_follows(struct made *m, LLVMValueRef value)
 {
     if (value == m->read)
@@ -382,7 +382,7 @@ static int accept_is_behind(const struct vec *v, int block, unsigned loop)
            (block > v->loop[loop].last || accept_is_in_loop(v, block, around));
 }
 
-/* Returns 1 if a lane that has left the loop changes the polled memory. */
+/* Returns 1 if a lane that has left the loop may change the polled memory. */
 static int accept_is_changed(const struct vec *v, unsigned loop, LLVMValueRef poll)
 {
     LLVMValueRef base = accept_base(LLVMGetOperand(poll, 0), 0);
@@ -402,8 +402,8 @@ static int accept_is_changed(const struct vec *v, unsigned loop, LLVMValueRef po
     return 0;
 }
 
-/* Returns 1 for a table in which each round reads the next place, once (counted), or from which no lane
- * behind the loop removes an entry. */
+/* Returns 1 for a table in which each round reads the next place, if the rounds are counted or no lane behind
+ * the loop writes to it. */
 static int accept_probes(const struct vec *v, unsigned loop, LLVMValueRef poll, int counted)
 {
     struct made m = accept_made(v, loop, poll);

@@ -11,7 +11,7 @@ static int exits_is_in(const struct vec_order *o, unsigned loop, unsigned around
     return loop == around;
 }
 
-/* Returns the loop that begins at block b, among those directly in `outside`; 0: none. */
+/* Returns the loop that begins at block b; 0: none. */
 static unsigned exits_begins(const struct vec_order *o, unsigned b)
 {
     unsigned l = o->loop[b];

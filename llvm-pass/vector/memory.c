@@ -118,7 +118,7 @@ static LLVMValueRef memory_gather(struct vec *v, const struct access *a)
     }
     if (a->count == 1)
         return part[0];
-    /* First one after the other, then by lane. */
+    /* The elements of a lane lie side by side: j is element j % count of lane j / count. */
     unsigned n = VEC_WIDTH * a->count;
     LLVMValueRef all = LLVMGetPoison(LLVMVectorType(a->element, n));
     for (unsigned i = 0; i < a->count; i++) {
@@ -147,8 +147,8 @@ static void memory_scatter(struct vec *v, const struct access *a, LLVMValueRef l
     }
 }
 
-/* Returns 1 for lanes' elements that are not adjacent, or partly smaller than 32 bits: without mask
- * registers, LLVM would write 32 loads or stores, with as many branches. */
+/* Returns 1 if the lanes' elements are not adjacent, or smaller than 32 bits and not all accessed: without
+ * mask registers, LLVM would write 32 loads or stores, with as many branches. */
 static int memory_wants_help(struct vec *v, const struct access *a)
 {
     int apart =
@@ -517,7 +517,8 @@ void vec_emit_alloca(struct vec *v, LLVMValueRef alloca)
     vec_set(v, alloca, r);
 }
 
-/* Returns 1 for an atomic without used result at one address: one operation on the sum of all lanes. */
+/* Returns 1 for an atomic at one address whose result is unused: one operation on the lanes' reduced values.
+ */
 static int memory_reduces(struct vec *v, LLVMValueRef rmw)
 {
     static const struct {

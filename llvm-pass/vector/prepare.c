@@ -203,8 +203,8 @@ static int prepare_is_only_read(LLVMValueRef pointer, unsigned depth)
     return 1;
 }
 
-/* Copies structure parameters that are written: a kernel's is in memory shared by all threads, a
- * function's in its caller's. */
+/* Copies structure parameters, except those that a kernel only reads: a kernel's is in memory shared by all
+ * threads, a function's in its caller's. */
 static void prepare_structures(struct mt_lowering *l, LLVMValueRef f, int called)
 {
     LLVMTargetDataRef layout = LLVMGetModuleDataLayout(l->module);

@@ -142,8 +142,8 @@ static LLVMValueRef record_call(struct vec *v, const char *name, LLVMValueRef *a
     return mt_build_call(v->l, mt_builtin(v->l, name, &type), args, n);
 }
 
-/* Declares a call that reads the given addresses and no other memory visible to other code, so that LLVM
- * may keep its knowledge. */
+/* Makes a call that reads the given addresses and no other memory visible to other code, so that LLVM may
+ * keep its knowledge. */
 static LLVMValueRef record_append(struct vec *v, const char *name, LLVMValueRef *args, unsigned n)
 {
     LLVMValueRef call = record_call(v, name, args, n);

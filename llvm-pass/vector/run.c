@@ -147,7 +147,7 @@ static void run_warps(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValu
     LLVMPositionBuilderAtEnd(b, after);
 }
 
-/* Computes the warps of a call. The last one may be partial in CTAs of any shape. */
+/* Runs the warps that a call is for. The last one may be partial in CTAs of any shape. */
 static void run_share(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValueRef *args, unsigned n,
                       struct run_thread size)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define MOST_STRIDE (1 << 24)       /* maximum stride that is multiplied */
-#define MOST_SUM ((int64_t)1 << 58) /* maximum of any: 31 of these are less than 2^63 */
+#define MOST_SUM ((int64_t)1 << 58) /* maximum of any stride: 31 of these are less than 2^63 */
 
 /* Returns the lowest n with x < 2^n. */
 static unsigned vec_bits(uint64_t x)
@@ -33,9 +33,9 @@ static unsigned shape_width(LLVMValueRef value)
  * truncations are rows again, whatever wraps. All else (extended, compared, shifted right, bits extracted)
  * needs proof that nothing wraps, by the rules below. */
 
-/* Returns the bits in which a row's lanes differ if its first one has zeros there: lane i is then first |
- * i * stride, and all lanes share the first one's higher bits, including the sign. 0: unknown. `value`: of
- * the row's type. */
+/* Returns the number of low bits in which a row's lanes differ if its first one has zeros there: lane i is
+ * then first | i * stride, and all lanes share the first one's higher bits, including the sign. 0: unknown.
+ * `value`: of the row's type. */
 static unsigned shape_low(const struct vec *v, LLVMValueRef value, struct vec_shape a)
 {
     if (a.kind != VEC_ROWS || a.stride <= 0)
@@ -266,8 +266,8 @@ static struct vec_shape shape_compare(const struct vec *v, LLVMValueRef inst)
     return (below && !(n & low)) || (above && (n & low) == low) ? shape_rows(v, inst, 0, 0, 0) : shape_lanes;
 }
 
-/* Shifts right by a constant: lanes lose the bits in which they differ, or the stride is a multiple of the
- * removed bits. The bits shifted in are the first lane's sign, or zero, in all lanes. */
+/* Shifts right by a constant: lanes lose the bits in which they differ, or the stride is a multiple of 2^n.
+ * The bits shifted in are the first lane's sign, or zero, in all lanes. */
 static struct vec_shape shape_right(const struct vec *v, LLVMValueRef inst)
 {
     struct vec_shape a = shape_operand(v, inst, 0);
@@ -284,8 +284,8 @@ static struct vec_shape shape_right(const struct vec *v, LLVMValueRef inst)
     return a.stride & (((int64_t)1 << n) - 1) ? shape_lanes : shape_rows(v, inst, a.stride >> n, zeros, 0);
 }
 
-/* A value that is negative in no active lane is the same extended with its sign. For rows without known
- * facts that is less likely to wrap, in inactive lanes around 0. */
+/* A value that is negative in no active lane is the same extended with its sign. In rows without known facts,
+ * signed numbers are less likely to wrap: inactive lanes may lie below 0. */
 unsigned vec_extends_as(const struct vec *v, LLVMValueRef inst)
 {
     static const unsigned order[] = {VEC_UNSIGNED_ALL, VEC_SIGNED_ALL, VEC_SIGNED, VEC_UNSIGNED};

@@ -296,7 +296,7 @@ struct vec_groups {
 };
 void vec_groups_begin(struct vec *v, struct vec_groups *g, LLVMValueRef value, LLVMTypeRef result);
 LLVMValueRef vec_groups_end(struct vec *v, struct vec_groups *g, LLVMValueRef lanes);
-/* Stores the lanes of a value consecutively; lane i is at vec_lane_at. */
+/* Stores the lanes of a value consecutively; vec_lane_of loads lane i. */
 LLVMValueRef vec_spill(struct vec *v, LLVMValueRef lanes);
 /* Keeps them for the current instruction. Returns 0 if the memory has other lanes by now. */
 int vec_keep_spilled(struct vec *v, LLVMValueRef slot, LLVMValueRef user);

@@ -65,7 +65,7 @@ static int warp_names_all(LLVMValueRef call)
     return LLVMIsAConstantInt(members) && (uint32_t)LLVMConstIntGetZExtValue(members) == UINT32_MAX;
 }
 
-/* Finds lanes that the mask of their warp function does not name. */
+/* Reports lanes that the mask of their warp function does not name. */
 static void warp_check_named(struct vec *v, LLVMValueRef call)
 {
     LLVMValueRef named;
@@ -75,7 +75,7 @@ static void warp_check_named(struct vec *v, LLVMValueRef call)
     warp_tell(v, vec_masked_bits(v, LLVMBuildNot(v->b, named, "")), NULL);
 }
 
-/* Finds lanes within the segment that shuffle from an inactive one. */
+/* Reports lanes within the segment that shuffle from an inactive one. */
 static void warp_check_there(struct vec *v, LLVMValueRef call, LLVMValueRef from, LLVMValueRef in)
 {
     if (!v->mask && warp_names_all(call))
@@ -282,7 +282,7 @@ static void warp_barrier_apart(struct vec *v)
         LLVMValueRef bits = vec_mask_bits(v, LLVMBuildLoad2(v->b, v->mask_type, b->pending, ""));
         apart = apart ? LLVMBuildOr(v->b, apart, bits, "") : bits;
     }
-    if (v->mask && warp_may_wait(v, v->now, 1)) /* position of the inactive lanes */
+    if (v->mask && warp_may_wait(v, v->now, 1)) /* the inactive lanes wait there */
         apart = LLVMBuildNot(v->b, vec_mask_bits(v, v->mask), "");
     if (!apart)
         return;

@@ -88,10 +88,9 @@ struct mt_asm_body {
     LLVMValueRef (*symbol)(struct mt_asm_body *l, const struct mt_asm_operand *o);
 };
 
-/* Before mt_asm_begin, set l->m, call, a, ties, builtins, error; it makes slots and labels,
- * and puts the builder into fresh blocks. Then call mt_asm_statement for each statement in order, and
- * either mt_asm_insert_before (the blocks come before the call, which stays) or mt_asm_undo. mt_asm_end
- * frees. They return 0 or -1. */
+/* Before asm_begin, set l->m, call, a, ties, builtins, error; it makes slots and labels, and puts the builder
+ * into fresh blocks. Then call mt_asm_statement for each statement in order, and either asm_insert_before
+ * (the blocks come before the call, which stays) or asm_undo. mt_asm_end frees. They return 0 or -1. */
 int mt_asm_statement(struct mt_asm_body *l);
 void mt_asm_end(struct mt_asm_body *l);
 

@@ -387,8 +387,8 @@ static void asm_memory_qualify(struct mt_asm_body *l, LLVMValueRef access, unsig
         LLVMSetVolatile(access, 1);
 }
 
-/* Returns 1 if the vector must be one access. A GPU moves up to 16 aligned bytes at once, and code that
- * publishes a value beside its flag relies on it (CUB's look-back). */
+/* Returns 1 if the vector must be one access, as other threads are meant to see it. A GPU moves up to 16
+ * aligned bytes at once, and code that publishes a value beside its flag relies on it (CUB's look-back). */
 static int is_whole(const struct mt_asm_body *l, unsigned n, unsigned bits)
 {
     return n > 1 && n * bits <= 128 &&

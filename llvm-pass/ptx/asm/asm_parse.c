@@ -1,6 +1,5 @@
-/* Parser of PTX inline assembly in LLVM IR: blocks, declarations, labels, statements. One pass over the
- * text by recursive descent; all results live in the arena of the struct mt_asm. asm_parse.c reads
- * operands. */
+/* Parser of PTX inline assembly in LLVM IR: blocks, declarations, labels, statements. One pass over the text
+ * by recursive descent; all results live in the arena of the struct mt_asm. */
 #include "asm_parse.h"
 #include "asm_lower.h"
 

@@ -216,7 +216,7 @@ static int flow_call(struct mt_ptx_body *b)
 
 static int ptx_jump(struct mt_ptx_body *b);
 
-/* module_body.c, module_pointer.c. Return 1: the statement is done; 0: it is another kind; -1: failed. */
+/* Jumps, calls and returns. Returns 1: the statement is done; 0: it is another kind; -1: failed. */
 static int ptx_flow(struct mt_ptx_body *b)
 {
     static const struct {
@@ -348,7 +348,7 @@ static int jump_dispatch(struct mt_ptx_body *b, struct mt_ptx_targets *t)
     return 0;
 }
 
-/* brx.idx: index, label of .branchtargets */
+/* brx.idx index, label of .branchtargets */
 static int ptx_jump(struct mt_ptx_body *b)
 {
     struct mt_asm_body *l = &b->l;
@@ -475,8 +475,7 @@ static void native_without_ftz(const struct mt_asm_statement *s, struct mt_asm_s
             out->parts[out->nparts++] = s->parts[i];
 }
 
-/* Handles plain arithmetic by the handlers of inline asm: 1: the statement is done; 0: it is not one of
- * these. */
+/* Lowers instructions that plain IR can express, by the handlers of inline asm. Returns as ptx_flow. */
 static int ptx_native(struct mt_ptx_body *b)
 {
     struct mt_asm_body *l = &b->l;

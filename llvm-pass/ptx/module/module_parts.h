@@ -77,7 +77,7 @@ struct mt_ptx {
     struct mt_parse_room room;
     struct mt_asm_error error;
     LLVMTargetDataRef layout;
-    struct mt_ptx_map functions, aliases, strings; /* debug records; names; texts of .debug_str by label */
+    struct mt_ptx_map functions, aliases, strings; /* records; names; texts of .debug_str by label */
     struct mt_ptx_function *first, *last;
     struct mt_ptx_debug debug;
     unsigned architecture;
@@ -85,9 +85,9 @@ struct mt_ptx {
     struct mt_ptx_pending *pending, **pending_end; /* variables whose initialisers are read last */
 };
 
-/* Reports the present error and clears it. */
+/* Returns the line of the text at this offset, counted from 1. */
 unsigned mt_ptx_line(struct mt_ptx *x, size_t offset);
-/* Reads a word of letters, digits, '_', '$', '%', and with `opcode` dots. Returns NULL on failure. */
+/* Reads a number of at most `max`. */
 int mt_ptx_unsigned(struct mt_parser *p, uint64_t max, uint64_t *out);
 
 /* Returns the value that holds the function's address. */
@@ -157,7 +157,6 @@ LLVMValueRef mt_ptx_memory(struct mt_ptx_body *b, const struct mt_asm_operand *o
 
 /* module_body.c, module_pointer.c. Return 1: the statement is done; 0: it is another kind; -1: failed. */
 int mt_ptx_move(struct mt_ptx_body *b);
-/* module_body.c: handles any other instruction. */
 void mt_ptx_asm_attributes(LLVMContextRef c, LLVMValueRef call); /* attributes of all calls of inline asm */
 
 /* module_debug.c */

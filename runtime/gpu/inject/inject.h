@@ -99,7 +99,8 @@ void mt_inject_freed(uint64_t address);
 void mt_inject_memcpy(Sanitizer_CallbackId cbid, const void *data);
 void mt_inject_memset(Sanitizer_CallbackId cbid, const void *data);
 void mt_inject_batch(Sanitizer_CallbackId cbid, const void *data);
-/* Logs a copy or fill that begins now in the stream of this number (mt_event_memcpy), also a graph node. */
+/* Logs a copy or fill that begins now in the stream of this number (mt_event_memcpy, mt_event_memset), also
+ * as a graph node. */
 void mt_inject_copied(const Sanitizer_MemcpyData *m, int64_t stream);
 void mt_inject_filled(const Sanitizer_MemsetData *m, int64_t stream);
 /* Event creation, records and waits. */
