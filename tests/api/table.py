@@ -115,7 +115,7 @@ def driver(ours, local):
     return ["", "## The driver API", "",
             f"`libmemtrace.so` has the {len(names)} functions of `cuda.h` under the names that `libcuda.so.1` exports (those for",
             "per-thread default streams not counted). On a GPU they are the real driver's. In programs built with mt-cc, launches through them run untraced and are "
-            "counted,\nand copies and fills through them are reported as missing; either makes the traces incomplete. `memtrace run ./app` traces such programs  "
+            "counted,\nand copies and fills through them are reported as missing; either makes the traces incomplete. `memtrace run ./app` traces such programs "
             "completely.",
             f"On the CPU device {len(here)} functions work, and are traced:", "", text(here), "",
             "The others print their name once on stderr and return `CUDA_ERROR_NOT_SUPPORTED`:", "", text(absent)]
