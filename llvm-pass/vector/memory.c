@@ -517,8 +517,7 @@ void vec_emit_alloca(struct vec *v, LLVMValueRef alloca)
     vec_set(v, alloca, r);
 }
 
-/* Returns 1 for an atomic at one address whose result is unused: one operation on the lanes' reduced values.
- */
+/* Returns 1 for an atomic at one address with an unused result: one operation on the lanes' reduction. */
 static int memory_reduces(struct vec *v, LLVMValueRef rmw)
 {
     static const struct {

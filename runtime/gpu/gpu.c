@@ -406,6 +406,7 @@ static void node_left(struct mt_flight *f)
     node_recycle(f->node);
 }
 
+/* Waits for the end of the node's launches, at most `ms`. Returns 1 if none is left. */
 static int gpu_node_idle(struct mt_gpu_node *node, unsigned ms)
 {
     const struct timespec end = mt_base_in_ms(ms);

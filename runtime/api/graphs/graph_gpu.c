@@ -305,7 +305,7 @@ static cudaError_t graph_gpu_end(struct mt_graph_exec *x, const cudaGraphExec_t 
     return e;
 }
 
-/* Handles a node switched on or off, a replaced child graph, or the destruction, if `e` is a success. */
+/* Forgets a graph that was destroyed. `e`: result of the call, which is returned, as below. */
 static cudaError_t graph_gpu_destroyed(cudaGraphExec_t exec, cudaError_t e)
 {
     if (!e && exec)

@@ -90,7 +90,7 @@ static struct mt_shared_event *shared_event_new(struct mt_fd *file)
     return NULL;
 }
 
-/* number of the record */
+/* Returns the number of the record. */
 static uint64_t shared_event_record(struct mt_shared_event *e)
 {
     e->pid = getpid();
