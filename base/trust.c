@@ -136,7 +136,8 @@ static int trust_next(struct walk *w)
     return *w->name != 0;
 }
 
-/* Inserts a link's target before the rest. Returns the folder to continue from, which may be `folder`. */
+/* Inserts a link's target before the rest. Returns the folder to continue from, which may
+ * be `folder`, or -1. */
 static int trust_follow(struct walk *w, int folder, int link)
 {
     char to[PATH_MAX], all[2 * PATH_MAX];

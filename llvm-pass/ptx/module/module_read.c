@@ -388,7 +388,7 @@ static int part_starts(const char *at, const char *end, const char *word)
            (at + n == end || !part_is_word((unsigned char)at[n]) || at[n] == '.');
 }
 
-/* Notes that a function's address is taken. If a kernel is in another image, the module stays undivided. */
+/* Notes that a function's address is taken. A kernel's, which may be in another image, forbids dividing. */
 static int part_take(struct mt_ptx *x, const char *at, const char *end)
 {
     struct mt_parser *p = &x->p;

@@ -528,7 +528,7 @@ void mt_reader_set_ends(struct mt_reader *r, const struct mt_launch_ends *ends)
     r->start = lseek(r->fd, 0, SEEK_CUR);
 }
 
-/* Skips all records of the launch and returns their number and place. */
+/* Skips all records of the launch; *b: their number and place. Returns 1, or -1 with r->error set. */
 static int skip_records(struct mt_reader *r, struct mt_batch *b)
 {
     uint64_t at = r->base + r->pos, end = r->launch < r->ends->count ? r->ends->ends[r->launch] : 0;
