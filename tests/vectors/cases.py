@@ -264,7 +264,7 @@ def kept(world):
     if not shutil.which("llc-19"):
         raise Skipped("no llc-19")
     for cpu in ("x86-64-v3", "x86-64-v4"):
-        for name in ("warp_access", "gather"):
+        for name in ("access", "system"):
             source, assembly = os.path.join(harness.BUILD, "runtime", "cpu", name + ".ll"), world.path(name + ".s")
             call(["llc-19", f"-mcpu={cpu}", "-mattr=-vzeroupper", "-relocation-model=pic", source, "-o", assembly])
             with open(source, encoding="utf-8") as f:
