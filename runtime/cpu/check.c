@@ -5,7 +5,6 @@
  * given up. */
 #define _GNU_SOURCE
 #include "check.h"
-#include "local.h"
 #include "scheduler.h"
 #include "image.h"
 #include "memtrace/record.h"

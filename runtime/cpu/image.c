@@ -7,7 +7,7 @@
 #include "image.h"
 #include "memtrace/order.h"
 #include "trace/devices.h"
-#include "local.h"
+#include "scheduler.h"
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Matrix operations of a warp, shared by cta.c and matrix.c. */
+/* Matrix operations of a warp, shared by worker.c and matrix.c. */
 #ifndef MT_CPU_MATRIX_H
 #define MT_CPU_MATRIX_H
 #include "format/image.h"

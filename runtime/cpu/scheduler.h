@@ -1,14 +1,24 @@
-/* The scheduler's own structures, shared by worker.c (workers, launches), cta.c (one CTA, barriers,
- * collectives) and check.c. Device code runs only on fibers: one per device thread, or one per worker for
- * kernels without waits ("loop"). A fiber never leaves its worker. Workers share only struct
- * mt_pool_launch, under the pool's lock or by its atomics. */
+/* The scheduler's own structures, shared by worker.c, matrix.c and check.c. Device code runs only on fibers: one
+ * per device thread, or one per worker for kernels without waits ("loop"). A fiber never leaves its worker. Workers
+ * share only struct mt_pool_launch, under the pool's lock or by its atomics. */
 #ifndef MT_CPU_SCHEDULER_H
 #define MT_CPU_SCHEDULER_H
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdint.h>
+
 #include "cpu.h"
 #include "format/cta_rule.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The local range is one reserved stretch of address space for everything that device code can address
+ * outside of global memory: stacks of device threads, shared memory, kernel arguments. The test "is this
+ * pointer global?" is thus one comparison. Memory is committed at the first touch, and kept for reuse by
+ * its owner for the life of the process. Thread-safe. Allocates `count` blocks of `bytes` each (rounded up to pages), readable and writable, each with an
+ * unmapped guard page below it as long as the process can afford the mappings (*guarded tells). *stride is
+ * set to the distance between blocks. Returns NULL if the range or memory is exhausted. The last two may
+ * be NULL. */
+void *mt_local_alloc(size_t bytes, unsigned count, size_t *stride, int *guarded);
 
 #define MT_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MT_UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -79,16 +89,17 @@ struct mt_stack {
     uint64_t *canary; /* lowest word, MT_CANARY unless the stack overflowed; NULL with a guard page */
     int warp;         /* 1: runs a warp, which has 32 threads' local variables */
 };
+
 #define MT_CANARY 0x6d656d7472616365ull
 
 /* Saves the callee-saved registers on the running stack and the stack pointer in *save, then continues
  * where `to` stopped: its call of mt_fiber_switch returns `result`. */
 uint64_t mt_fiber_switch(void **save, void *to, uint64_t result);
+
 /* Calls f(a, b) on the stack whose pointer was saved as `sp`, below its contents; returns when f does. */
 void mt_fiber_call(void *sp, void (*f)(void *a, int b), void *a, int b);
-/* Prepares `stack` to start in mt_fiber_main at the first switch to it. */
-void *mt_fiber_prepare(struct mt_stack *stack);
-_Noreturn void mt_fiber_main(void); /* cta.c */
+
+_Noreturn void mt_fiber_main(void);
 
 struct mt_fiber {
     void *sp;
@@ -100,6 +111,7 @@ struct mt_fiber {
     uint32_t cluster_phase; /* phase of the cluster's barrier at its last arrival */
     uint32_t pad[3];
 };
+
 _Static_assert(sizeof(struct mt_fiber) == 64, "one cache line per fiber");
 
 struct mt_queue {
@@ -138,6 +150,7 @@ struct mt_barrier {
 
 /* CTAs of a launch with clusters, which run together. */
 #define MT_CLUSTER_MAX 16u
+
 struct mt_cluster {
     struct mt_cluster *next; /* next of the worker's free clusters */
     char *shared;            /* shared memory of rank 0; other ranks follow, `stride` bytes apart, up to
@@ -222,57 +235,35 @@ struct mt_worker {
 
 extern _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
 
-/* Returns a device stack; the worker keeps its free ones (local.c). NULL without memory. */
-struct mt_stack *mt_stack_take(struct mt_worker *w, int warp);
 static inline void mt_stack_give(struct mt_worker *w, struct mt_stack *stack)
 {
     struct mt_stacks *of = &w->stacks[stack->warp];
     of->free[of->nfree++] = stack;
 }
+
 extern _Atomic int mt_stack_unguarded; /* 1: some stacks have a canary */
-struct mt_stack *mt_stack_for_loops(void);
 size_t mt_stack_bytes(void);
 
-/* Starts (quiet 1) or ends (0) the dropping of records and counts of device code. */
-void mt_worker_quiet(struct mt_worker *w, int quiet);
-/* Orders all records so far before anything that any worker hands on later. */
-void mt_worker_hand_on(struct mt_worker *w);
-
-/* ---- cta.c ---- */
-/* Sets up `cta` as CTA `linear` of a run, with shared memory, as the given rank of `cluster` (NULL: none).
- * Returns 0 or MT_ERR_MEMORY. */
-int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_pool_launch *run, uint64_t linear,
-                 struct mt_cluster *cluster, uint32_t rank);
-
-/* Returns a cluster for the next CTAs of a run; NULL without memory. */
-struct mt_cluster *mt_cluster_take(struct mt_worker *w, const struct mt_pool_launch *run);
-/* Takes an ended CTA out of its cluster. Returns 1 if it was the last one, or has no cluster. */
-int mt_cluster_left(struct mt_cta *cta);
-/* Runs a CTA as fibers until it is done, fails, or only spins. */
-enum mt_status mt_cta_resume(struct mt_cta *cta);
-/* Runs a CTA as one call of run->loop. */
-enum mt_status mt_cta_loop(struct mt_cta *cta);
-/* Drops the fibers of a CTA that will not resume. */
-void mt_cta_abandon(struct mt_cta *cta);
 static inline struct mt_cta *mt_cta_current(void)
 {
     return mt_cpu_tls.cta_state;
 }
 
-/* Makes parked lanes ready. Returns their number. */
-int mt_warp_release_parked(struct mt_cta *cta);
-/* Reports each barrier at which threads wait when nothing can run any more (MEMTRACE_CHECK). */
-void mt_barrier_tell(struct mt_cta *cta);
-
 /* ---- check.c ---- */
 #define MT_FAULT_STACK 16384
+
 void mt_fault_install(void);
+
 /* Takes the signal handlers back before a launch, as the program may have set its own since. */
 void mt_fault_take_back(void);
+
 void mt_fault_thread(
     struct mt_worker *w); /* signal stacks of this worker: w->fault_stack has 4 * MT_FAULT_STACK bytes */
+
 /* Records the launch's failure (the first one wins) and returns control to the worker. Called only on a
  * worker. */
 _Noreturn void mt_fault_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 void mt_fault_record(struct mt_pool_launch *run, int code, const char *text);
+
 #endif

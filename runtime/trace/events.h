@@ -16,10 +16,6 @@ int mt_tracing(void);
 uint64_t mt_event_seq(void);
 /* Returns the number of the next event; all events so far have lower ones. */
 uint64_t mt_event_next(void);
-/* Returns the number of site tables in the log. */
-uint64_t mt_log_sites(void);
-/* Returns 1 if some sites are barriers, or of shared or local memory. */
-int mt_log_spaces(void);
 /* Logs an allocation and returns its id (0, 1, 2 …). `name` and `site` may be NULL. device: owner among the
  * CPU device's GPUs, or -1; written if there are several. */
 uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name, int device,
@@ -37,8 +33,6 @@ uint64_t mt_event_allocations(void);
 /* Sets the stream operation (0: none) of the copy, fill and launch lines that this thread writes from now on.
  * Returns the previous one. */
 uint64_t mt_event_set_op(uint64_t op);
-/* Returns the operation of this thread's lines, or 0. */
-uint64_t mt_event_op(void);
 /* Logs the order of an operation: its number `n` in its stream, and what comes before it as pairs (stream,
  * number in it). */
 void mt_event_order(uint64_t op, uint64_t stream, uint64_t n, const uint64_t *pairs, size_t npairs);
@@ -53,8 +47,6 @@ void mt_event_check(const struct mt_check_line *c);
 void mt_event_failed(const struct mt_failed_line *f);
 /* Returns the number of check and failed lines so far. */
 uint64_t mt_event_findings(void);
-/* Returns the number of memcpy lines so far. */
-uint64_t mt_event_copies(void);
 /* Logs an NVTX range that ends now and was numbered at its beginning (mt_event_seq); still_open: at process
  * exit. */
 void mt_event_range(const struct mt_range_line *r, int still_open);
@@ -75,8 +67,6 @@ struct mt_image_head;
 void mt_event_sites(const struct mt_image_head *head, uint32_t base);
 
 /* ---- for companion files ---- */
-/* Appends a line to the log. */
-void mt_log_line(enum mt_line_kind kind, const void *line);
 /* Sets the site fields of a line: "file" and "line", or "at" and "callers". */
 #define MT_LINE_PLACE(l, site)                                                                               \
     do {                                                                                                     \
@@ -91,8 +81,6 @@ void mt_log_line(enum mt_line_kind kind, const void *line);
 uint64_t mt_log_size(void);
 /* Copies up to `bytes` from position `from`. Returns the number copied; 0: end, or unreadable. */
 size_t mt_log_read(uint64_t from, void *out, size_t bytes);
-/* Returns the bytes lost to the log because memory or disk ran out. */
-uint64_t mt_log_dropped(void);
 
 /* ---- Copies and fills of several planes: one line per plane (docs/trace-format.md). Addresses and strides
  * are in bytes; `slice` is the stride between planes ---- */
@@ -125,13 +113,4 @@ void mt_source_keep(const char *name, const void *text, size_t bytes);
 /* Writes binary data (machine code) in the same way. `name`: without a folder. Returns 0, or -1 after
  * reporting why. */
 int mt_source_put(const char *name, const void *data, size_t bytes);
-
-/* ---- The job of this process: processes started together by mpirun, srun or torchrun ---- */
-
-struct mt_job {
-    char name[128]; /* "": no job, or unknown */
-    unsigned rank, ranks;
-};
-/* Returns the name of MEMTRACE_JOB, else the launcher's; looked up once. */
-const struct mt_job *mt_job(void);
 #endif

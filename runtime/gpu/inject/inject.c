@@ -307,7 +307,7 @@ static const void *inject_image(char *why, size_t size)
     FILE *f = fopen(path, "rbe");
     image = f ? image_read(f) : NULL;
     if (!image)
-        snprintf(why, size, "%s: %s", path, f ? "cannot be read" : strerror(errno));
+        snprintf(why, size, "%.400s: %s", path, f ? "cannot be read" : strerror(errno));
     if (f)
         fclose(f);
     return image;
