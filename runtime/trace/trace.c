@@ -157,7 +157,7 @@ void mt_source_line(const char *file)
 static struct {
     char *name, *path;
 } kept[MOST_FILES];
-static _Atomic unsigned nkept; /* readers take no events_lock */
+static _Atomic unsigned nkept; /* readers take no lock */
 static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(keeping, MT_FORK_LEAVES);
 
@@ -287,7 +287,7 @@ static struct mt_fd spill_file = MT_FD_NONE;
 static struct mt_jsonl line;
 /* The next number. Engines outside of the process (qemu) find it by its name. */
 __attribute__((visibility("default"))) _Atomic uint64_t __mt_host_seq;
-static uint64_t alloc_id; /* atomic: read without the events_lock */
+static uint64_t alloc_id; /* atomic: read without the lock */
 
 uint64_t mt_now_ns(void)
 {
@@ -462,7 +462,7 @@ size_t mt_log_read(uint64_t from, void *out, size_t bytes)
 
 /* ---- lines ---- */
 
-/* Starts a line. The events_lock is held until its end, so that the log is in the order of the sequence numbers. */
+/* Starts a line. The lock is held until its end, so that the log is in the order of the sequence numbers. */
 static int events_begin(uint64_t *seq)
 {
     if (!mt_tracing())

@@ -1,5 +1,6 @@
 /* Memory of the CPU device that kernels may access and cudaMemcpy accepts. */
 #define _GNU_SOURCE
+
 #include "device.h"
 #include "api/tables/arena.h"
 #include "trace/devices.h"
@@ -10,9 +11,26 @@
 #include "base/fork.h"
 #include "cpu/cpu.h"
 #include "trace/objects.h"
+#include "trace/trace.h"
+#include "trace/events.h"
+#include "base/report.h"
+#include "base/source_name.h"
+#include "memtrace/record.h"
+#include "api/entry.h"
+#include "api/tables/error.h"
+#include "trace/site.h"
+
+#include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -287,7 +305,9 @@ uint64_t mt_heap_reach(const void *p, int device, struct mt_block *out)
     return end - (uint64_t)(uintptr_t)p;
 }
 
-void mt_heap_around(uint64_t address, struct mt_block *below, struct mt_block *above)
+/* Finds the last block that begins at or below `address` and the first one above; bytes is 0 if there is
+ * none. */
+static void heap_around(uint64_t address, struct mt_block *below, struct mt_block *above)
 {
     struct mt_range b, a;
     pthread_rwlock_rdlock(&life);
@@ -297,7 +317,8 @@ void mt_heap_around(uint64_t address, struct mt_block *below, struct mt_block *a
     pthread_rwlock_unlock(&life);
 }
 
-int mt_heap_find_freed(uint64_t address, struct mt_block *out)
+/* Under MEMTRACE_CHECK=1: finds a recently freed block that held `address`. Returns 1 with *out set, or 0. */
+static int heap_find_freed(uint64_t address, struct mt_block *out)
 {
     int found = 0;
     pthread_mutex_lock(&freed_lock);
@@ -412,6 +433,8 @@ static int device_heap_reserve(uint64_t bytes)
     return 0;
 }
 
+static void check_device_heap(const struct mt_range *freed);
+
 static void *device_heap_get(uint64_t bytes)
 {
     in_use = 1;
@@ -423,7 +446,7 @@ static void *device_heap_get(uint64_t bytes)
         free(p);
         return NULL;
     }
-    mt_check_device_heap(NULL);
+    check_device_heap(NULL);
     mt_object_add(p, bytes, "device", -1, NULL);
     return p;
 }
@@ -468,7 +491,7 @@ static int device_heap_put(void *p)
     in_use = 1;
     if (!mt_ranges_take(&device_heap_blocks, (uint64_t)(uintptr_t)p, &r))
         return -1;
-    mt_check_device_heap(&r);
+    check_device_heap(&r);
     device_heap_drop(&r);
     return 0;
 }
@@ -486,12 +509,13 @@ int mt_device_heap_limit(size_t bytes)
     return 0;
 }
 
-int mt_device_heap_find(uint64_t address, struct mt_range *out)
+/* Find ranges in this heap, as mt_ranges_find and mt_ranges_around do. */
+static int device_heap_find(uint64_t address, struct mt_range *out)
 {
     return mt_ranges_find(&device_heap_blocks, address, out);
 }
 
-void mt_device_heap_around(uint64_t address, struct mt_range *below, struct mt_range *above)
+static void device_heap_around(uint64_t address, struct mt_range *below, struct mt_range *above)
 {
     mt_ranges_around(&device_heap_blocks, address, below, above);
 }
@@ -502,4 +526,860 @@ void mt_device_heap_reset(void)
     while (mt_ranges_pop(&device_heap_blocks, &r))
         device_heap_drop(&r);
     in_use = 0;
+}
+
+/* Findings of MEMTRACE_CHECK=1, or of several GPUs, on the CPU device: bad accesses are reported, counted per
+ * place and written to companion files. */
+
+#define FULL_PER_PLACE 3 /* full reports per place of one launch */
+#define FULL_IN_ALL 64   /* full reports per process */
+#define NEAR 1024u       /* bytes: an address this close to an allocation is attributed to it */
+#define FAR (1u << 20)   /* bytes: an allocation farther away is not mentioned */
+#define GONE 256         /* blocks last freed by kernels */
+
+/* Location of an access. */
+struct check_where {
+    char near[512];
+    const char *side;
+    int64_t alloc; /* id of the allocation meant; -1: none */
+    uint64_t distance;
+};
+
+/* Bad accesses of one kind by one launch at one place. */
+struct bad_access {
+    const struct mt_cpu_launch *launch;
+    struct mt_cpu_bad first;
+    uint64_t count;
+    struct check_where where;
+    struct bad_access *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
+static struct bad_access *places;
+static unsigned printed;
+static struct {
+    struct mt_range range;
+    int64_t id; /* -1: unknown */
+} gone[GONE];
+static _Atomic unsigned ngone;
+
+static const char *base_name(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    return slash ? slash + 1 : file;
+}
+
+/* ---- location of an address ---- */
+
+static const char *const what[] = {
+    [MT_HEAP_DEVICE] = "device memory",     [MT_HEAP_MANAGED] = "managed memory",
+    [MT_HEAP_HOST] = "pinned host memory",  [MT_HEAP_REGISTERED] = "registered host memory",
+    [MT_HEAP_SYMBOL] = "a device variable", [MT_HEAP_IPC] = "another process's memory",
+};
+
+static void at_site(char *text, size_t size, const struct mt_host_site *s, const char *verb)
+{
+    if (mt_host_site_there(s) && s->line)
+        snprintf(text, size, " %s at %s:%u", verb, base_name(s->file), s->line);
+    else
+        snprintf(text, size, "%s", "");
+}
+
+struct check_device {
+    char text[24];
+};
+
+/* Returns " of GPU 1" if there are several. */
+static struct check_device check_whose(const struct mt_block *b)
+{
+    struct check_device d = {""};
+    if (mt_devices() > 1 && (b->kind == MT_HEAP_DEVICE || b->kind == MT_HEAP_IPC))
+        snprintf(d.text, sizeof d.text, " of GPU %d", b->device);
+    return d;
+}
+
+static void describe_block(struct check_where *w, uint64_t distance, const char *where,
+                           const struct mt_block *b)
+{
+    char made[160];
+    char away[40] = "right";
+    at_site(made, sizeof made, b->site, "allocated");
+    if (distance)
+        snprintf(away, sizeof away, "%llu byte%s", (unsigned long long)distance, distance == 1 ? "" : "s");
+    snprintf(w->near, sizeof w->near, "%s %s %llu bytes of %s%s%s", away, where, (unsigned long long)b->bytes,
+             what[b->kind], check_whose(b).text, made);
+    w->alloc = b->id - 1;
+}
+
+/* Returns whether the process has any memory there. */
+static int is_mapped(uint64_t address)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    unsigned long long low, high;
+    int found = 0;
+    char line[512];
+    while (f && !found && fgets(line, sizeof line, f))
+        found = sscanf(line, "%llx-%llx r", &low, &high) == 2 && address >= low && address < high;
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* Describes memory allocated by kernels around the address, or freed there. */
+static int describe_device_heap(uint64_t address, uint64_t bytes, struct check_where *w)
+{
+    struct mt_range below, above;
+    device_heap_around(address, &below, &above);
+    uint64_t behind = address - below.base;
+    if (below.bytes && behind < below.bytes + 16) {
+        snprintf(w->near, sizeof w->near, "byte %llu of %llu bytes that a kernel allocated",
+                 (unsigned long long)behind, (unsigned long long)below.bytes);
+        w->side = behind + bytes <= below.bytes ? "inside" : "after";
+        w->alloc = mt_object_id((const void *)(uintptr_t)below.base);
+        w->distance = behind > below.bytes ? behind - below.bytes : *w->side == 'i' ? behind : 0;
+        return 1;
+    }
+    for (int i = 0; i < GONE; i++)
+        if (address - gone[i].range.base < gone[i].range.bytes) {
+            snprintf(w->near, sizeof w->near, "inside freed memory: %llu bytes that a kernel allocated",
+                     (unsigned long long)gone[i].range.bytes);
+            w->side = "freed";
+            w->alloc = gone[i].id;
+            w->distance = address - gone[i].range.base;
+            return 1;
+        }
+    return 0;
+}
+
+static int describe_freed(uint64_t address, struct check_where *w)
+{
+    struct mt_block b;
+    char made[160], freed[160];
+    if (!heap_find_freed(address, &b))
+        return 0;
+    at_site(made, sizeof made, b.site, "allocated");
+    at_site(freed, sizeof freed, b.freed, "freed");
+    snprintf(w->near, sizeof w->near, "inside freed memory: %llu bytes%s%s%s", (unsigned long long)b.bytes,
+             made, *freed ? "," : "", freed);
+    w->side = "freed";
+    w->alloc = b.id - 1;
+    w->distance = address - b.base;
+    return 1;
+}
+
+/* Returns the bytes after a block that cannot be the host program's: the gap of heap.c, or a few bytes after
+ * memory that is not ours. */
+static uint64_t check_own(const struct mt_block *b)
+{
+    return b->kind == MT_HEAP_REGISTERED || b->kind == MT_HEAP_SYMBOL ? NEAR : MT_HEAP_GAP;
+}
+
+static void describe_inside(uint64_t behind, uint64_t bytes, const struct mt_block *b, struct check_where *w)
+{
+    char made[160];
+    at_site(made, sizeof made, b->site, "allocated");
+    snprintf(w->near, sizeof w->near, "byte %llu of %llu bytes of %s%s%s", (unsigned long long)behind,
+             (unsigned long long)b->bytes, what[b->kind], check_whose(b).text, made);
+    w->alloc = b->id - 1;
+    w->side = behind + bytes <= b->bytes ? "inside" : "after";
+    w->distance = *w->side == 'i' ? behind : 0;
+}
+
+/* Describes an access of `bytes`. */
+static void check_describe(uint64_t address, uint64_t bytes, struct check_where *w, int look_for_host)
+{
+    struct mt_block below, above;
+    *w = (struct check_where){.side = "none", .alloc = -1};
+    heap_around(address, &below, &above);
+    uint64_t behind = below.bytes ? address - below.base : UINT64_MAX,
+             before = above.bytes ? above.base - address : UINT64_MAX, after = behind - below.bytes;
+    if (below.bytes && behind < below.bytes)
+        describe_inside(behind, bytes, &below, w);
+    else if (address < 65536) {
+        snprintf(w->near, sizeof w->near, "a null pointer");
+        w->side = "null";
+    } else if (describe_freed(address, w) || describe_device_heap(address, bytes, w))
+        return;
+    else if (before >= NEAR && after >= check_own(&below) && look_for_host && is_mapped(address)) {
+        snprintf(w->near, sizeof w->near,
+                 "memory of the host program that is neither pinned, managed nor registered");
+        w->side = "host";
+    } else if (below.bytes && after < FAR && after <= before) {
+        describe_block(w, after, "after the", &below);
+        w->side = "after";
+        w->distance = after;
+    } else if (above.bytes && before < FAR) {
+        describe_block(w, before, "in front of the", &above);
+        w->side = "before";
+        w->distance = before < bytes ? 0 : before - bytes;
+    } else
+        snprintf(w->near, sizeof w->near, "no allocation is near");
+}
+
+/* Describes the place of `address`: "16 bytes after the 400 bytes that were allocated at file.cu:12". */
+static void describe_fault(uint64_t address, char *text, size_t size)
+{
+    struct check_where w;
+    check_describe(address, 1, &w, 0); /* called from a signal handler: no stdio on files */
+    snprintf(text, size, "%s", w.near);
+}
+
+/* Describes the place of p, as in the `near` of a check. */
+static void check_words(const void *p, char *text, size_t size)
+{
+    struct check_where w;
+    check_describe((uint64_t)(uintptr_t)p, 1, &w, 1);
+    snprintf(text, size, "%.*s", (int)size - 1, w.near);
+}
+
+/* ---- lookup ---- */
+
+/* Notes that a kernel has allocated memory, or freed `freed`. */
+static void check_device_heap(const struct mt_range *freed)
+{
+    if (!mt_options()->check)
+        return;
+    unsigned i = freed ? ngone++ % GONE : 0; /* only for messages: a torn entry is harmless */
+    if (freed) {
+        gone[i].range = *freed;
+        gone[i].id = mt_object_id((const void *)(uintptr_t)freed->base);
+    }
+    mt_heap_generation++;
+}
+
+static int check_find(int device, uint64_t address, uint64_t *base, uint64_t *bytes)
+{
+    struct mt_block b;
+    struct mt_range r;
+    uint64_t reach = mt_heap_reach((const void *)(uintptr_t)address, device, &b);
+    if (reach) {
+        *base = b.base;
+        *bytes = address - b.base + reach;
+        return mt_heap_reaches(device, &b);
+    }
+    if (!device_heap_find(address, &r))
+        return 0;
+    *base = r.base;
+    *bytes = r.bytes;
+    return 1;
+}
+
+/* Without MEMTRACE_CHECK only other devices' memory is forbidden. */
+static int check_find_peers(int device, uint64_t address, uint64_t *base, uint64_t *bytes)
+{
+    struct mt_block below, above;
+    if (mt_heap_find((const void *)(uintptr_t)address, &below))
+        return check_find(device, address, base, bytes);
+    heap_around(address, &below, &above);
+    *base = below.bytes ? below.base + below.bytes : 0;
+    *bytes = (above.bytes ? above.base : UINT64_MAX) - *base;
+    return 1;
+}
+
+/* ---- reporting ---- */
+
+static const char *const verbs[] = {"load", "store", "atomic", "access"};
+
+static const struct mt_image_site *site_of(const struct mt_cpu_bad *bad)
+{
+    static const struct mt_image_site unknown = {.file = "", .function = "", .variable = ""};
+    const struct mt_image_head *head = bad->image->head;
+    return bad->site < head->nsites ? (const struct mt_image_site *)head->sites + bad->site : &unknown;
+}
+
+static const struct mt_launch_line *line_of(const struct mt_cpu_launch *l)
+{
+    return l->user;
+}
+
+static void check_print(const struct mt_cpu_bad *bad, const char *near)
+{
+    const struct mt_image_site *s = site_of(bad);
+    const struct mt_launch_line *l = line_of(bad->launch);
+    char how[64] = "", variable[160] = "", launch[160] = "";
+    if (bad->align && bad->kind == MT_FINDING_OF_MISALIGNED)
+        snprintf(how, sizeof how, ", which is not a multiple of %u", bad->align);
+    if (s->variable && *(const char *)s->variable)
+        snprintf(variable, sizeof variable, " through `%.120s`", (const char *)s->variable);
+    if (l && l->site && l->site->line)
+        snprintf(launch, sizeof launch, ", launched at %.120s:%u", base_name(l->site->file), l->site->line);
+    mt_note("check: kernel %s%s: %s of %u bytes%s at 0x%llx%s, %s:%u in %s, CTA (%u,%u,%u), thread "
+            "(%u,%u,%u): %s",
+            mt_short((const char *)bad->launch->kernel->pretty).text, launch, verbs[bad->type & 3],
+            bad->bytes, variable, (unsigned long long)bad->address, how, base_name(s->file), s->line,
+            mt_short((const char *)s->function).text, bad->cta[0], bad->cta[1], bad->cta[2], bad->thread[0],
+            bad->thread[1], bad->thread[2], near);
+}
+
+/* Prints a finding that is not an access. */
+static void check_print_words(const struct mt_cpu_bad *bad)
+{
+    mt_note("check: kernel %s, CTA (%u,%u,%u), thread (%u,%u,%u): %s",
+            mt_short((const char *)bad->launch->kernel->pretty).text, bad->cta[0], bad->cta[1], bad->cta[2],
+            bad->thread[0], bad->thread[1], bad->thread[2], bad->words);
+}
+
+static const char *after_number(const char *s)
+{
+    return strncmp(s, "0x", 2) == 0 ? s + 2 + strspn(s + 2, "0123456789abcdef") : s + strspn(s, "0123456789");
+}
+
+/* Returns whether two messages differ only in lanes and addresses. */
+static int same_reason(const char *a, const char *b)
+{
+    a = after_number(a);
+    b = after_number(b);
+    while (*a && *a == *b) {
+        a = after_number(a + 1);
+        b = after_number(b + 1);
+    }
+    return *a == *b;
+}
+
+static int same_place(const struct bad_access *p, const struct mt_cpu_bad *bad)
+{
+    if (bad->words && !same_reason(p->where.near, bad->words))
+        return 0;
+    return p->launch == bad->launch && p->first.image == bad->image && p->first.site == bad->site &&
+           p->first.place == bad->place && p->first.kind == bad->kind;
+}
+
+/* Describes memory that exists but belongs to another device. */
+static void check_forbidden(const struct mt_cpu_bad *bad, struct check_where *w)
+{
+    struct mt_block b;
+    size_t n = strlen(w->near);
+    if (mt_heap_find((const void *)(uintptr_t)bad->address, &b) && !mt_heap_reaches(bad->launch->device, &b))
+        snprintf(w->near + n, sizeof w->near - n, ", which GPU %d does not reach: it is no peer of it",
+                 bad->launch->device);
+}
+
+static void check_look(const struct mt_cpu_bad *bad, struct check_where *w)
+{
+    if (!bad->words) {
+        check_describe(bad->address, bad->bytes, w, 1);
+        check_forbidden(bad, w);
+        return;
+    }
+    *w = (struct check_where){.alloc = -1};
+    snprintf(w->near, sizeof w->near, "%s", bad->words);
+}
+
+static struct bad_access *check_place(const struct mt_cpu_bad *bad)
+{
+    struct bad_access *p;
+    for (p = places; p && !same_place(p, bad); p = p->next)
+        ;
+    if (p || !(p = calloc(1, sizeof *p)))
+        return p;
+    p->launch = bad->launch;
+    p->first = *bad;
+    check_look(bad, &p->where);
+    p->next = places;
+    places = p;
+    return p;
+}
+
+/* Returns whether another launch has reported it in full. */
+static int check_is_said(const struct mt_cpu_bad *bad)
+{
+    const struct mt_launch_line *l = line_of(bad->launch);
+    static struct {
+        uint64_t launch;
+        const struct mt_image *image;
+        const void *place;
+        enum mt_finding_kind kind;
+        uint32_t site;
+    } said[FULL_IN_ALL];
+    static unsigned n;
+    unsigned i = 0;
+    while (i < n && !(said[i].image == bad->image && said[i].site == bad->site &&
+                      said[i].place == bad->place && said[i].kind == bad->kind))
+        i++;
+    if (i < n)
+        return l && said[i].launch != l->seq;
+    if (n < FULL_IN_ALL) {
+        said[n].launch = l ? l->seq : 0;
+        said[n].image = bad->image;
+        said[n].place = bad->place;
+        said[n].kind = bad->kind;
+        said[n++].site = bad->site;
+    }
+    return 0;
+}
+
+static void check_report(const struct mt_cpu_bad *bad)
+{
+    struct check_where w;
+    pthread_mutex_lock(&lock);
+    struct bad_access *p = check_place(bad);
+    if (p && ++p->count <= FULL_PER_PLACE && printed < FULL_IN_ALL && !check_is_said(bad)) {
+        printed++;
+        check_look(bad, &w);
+        if (bad->words)
+            check_print_words(bad);
+        else
+            check_print(bad, w.near);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Names in companion files; `why` for readers older than `kind`. */
+static const char *const check_kinds[] = {
+#define FINDING(id, word, level, group, rule) [MT_FINDING_OF_##id] = word,
+#include "format/kinds.def"
+#undef FINDING
+};
+static const char *const check_whys[MT_FINDING_KINDS] = {
+    [MT_FINDING_OF_BOUNDS] = "illegal", [MT_FINDING_OF_MISALIGNED] = "misaligned",
+    [MT_FINDING_OF_MASK] = "mask",      [MT_FINDING_OF_BARRIER] = "barrier",
+    [MT_FINDING_OF_STACK] = "stack",    [MT_FINDING_OF_HEAP] = "heap",
+};
+
+static enum mt_finding_kind check_kind(const struct bad_access *p)
+{
+    int freed = p->first.kind == MT_FINDING_OF_BOUNDS && p->where.side && !strcmp(p->where.side, "freed");
+    return freed ? MT_FINDING_OF_FREED : p->first.kind;
+}
+
+static void sum_up(const struct bad_access *p)
+{
+    const struct mt_image_site *s = site_of(&p->first);
+    const struct mt_launch_line *l = line_of(p->launch);
+    int access = !p->first.words;
+    struct mt_check_line c = {
+        .kernel = p->launch->kernel->pretty,
+        .why = check_whys[p->first.kind],
+        .kind = check_kinds[check_kind(p)],
+        .near = p->where.near,
+        .side = p->where.side,
+        .alloc = (uint64_t)p->where.alloc,
+        .distance = p->where.distance,
+        .launch = l ? l->seq : 0,
+        .site = (uint64_t)p->first.image->site_base + p->first.site,
+        .file = access ? s->file : p->launch->kernel->file,
+        .line = access ? s->line : p->launch->kernel->line,
+        .access = access,
+        .op = mt_op_text(p->first.type),
+        .size = p->first.bytes,
+        .address = p->first.address,
+        .count = p->count,
+    };
+    memcpy(c.cta, p->first.cta, sizeof c.cta);
+    memcpy(c.thread, p->first.thread, sizeof c.thread);
+    mt_event_check(&c);
+    if (p->count > FULL_PER_PLACE && access)
+        mt_note_once("check: kernel %s: %s:%u: %llu bad accesses in all",
+                     mt_short((const char *)c.kernel).text, base_name(s->file), s->line,
+                     (unsigned long long)p->count);
+    else if (p->count > FULL_PER_PLACE)
+        mt_note_once("check: kernel %s: %s: %llu in all", mt_short((const char *)c.kernel).text, c.why,
+                     (unsigned long long)p->count);
+}
+
+static uint64_t check_end(const struct mt_cpu_launch *launch)
+{
+    uint64_t n = 0;
+    pthread_mutex_lock(&lock);
+    for (struct bad_access **p = &places; *p;) {
+        struct bad_access *now = *p;
+        if (now->launch != launch) {
+            p = &now->next;
+            continue;
+        }
+        n += now->first.words ? 0 : now->count;
+        sum_up(now);
+        *p = now->next;
+        free(now);
+    }
+    pthread_mutex_unlock(&lock);
+    if (n) { /* the program may crash later */
+        mt_trace_needed();
+        mt_trace_flush(1);
+    }
+    return n;
+}
+
+void mt_check_start(void)
+{
+    const struct mt_options *o = mt_options();
+    mt_cpu_set_describe(describe_fault);
+    if (o->check || mt_devices() > 1)
+        mt_cpu_set_checker(&(struct mt_cpu_checker){.generation = &mt_heap_generation,
+                                                    .find = o->check ? check_find : check_find_peers,
+                                                    .report = check_report,
+                                                    .end = check_end,
+                                                    .stop = o->check != MT_CHECK_ON,
+                                                    .accesses_only = !o->check});
+}
+
+/* ---- MEMTRACE_CHECK=1: CUDA calls that return an error ---- */
+
+#define PLACES 1000 /* failures at further places are counted together */
+#define FRAMES 32   /* including our own frames */
+
+/* Call under way on a thread. Not thread-local: a library loaded late gets little of that memory. */
+struct failed_call {
+    unsigned depth; /* nesting depth of calls */
+    const char *name;
+    const void *caller;
+    const struct mt_host_site *site;
+    const void *asked_by; /* address from mt_failed_caller */
+    char why[256];
+    int64_t freed; /* id of the allocation freed before; -1: none */
+};
+
+/* Failures of one kind at one place. */
+struct failed_place {
+    const void *caller;
+    struct mt_failed_line event;
+    char why[256], *at[1 + MT_SITE_CALLERS]; /* including its callers */
+    uint64_t more;                           /* repetitions after the first one, which was written at once */
+};
+
+static pthread_mutex_t failed_lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(failed_lock, MT_FORK_CAPTURES);
+static struct failed_place *failed_places[PLACES];
+static unsigned nplaces;
+static uint64_t elsewhere;
+
+static pthread_key_t key;
+
+static const struct mt_host_site *failed_code(void);
+
+static void failed_make_key(void)
+{
+    pthread_key_create(&key, free);
+    mt_host_site_ask(failed_code);
+}
+
+/* Returns this thread's call, or NULL if out of memory. */
+static struct failed_call *failed_now(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, failed_make_key);
+    struct failed_call *c = pthread_getspecific(key);
+    if (c || !(c = calloc(1, sizeof *c)))
+        return c;
+    pthread_setspecific(key, c);
+    return c;
+}
+
+int mt_failed_watched(void)
+{
+    return mt_options()->check && !mt_device_is_gpu();
+}
+
+/* ---- origin of a call ---- */
+
+/* Finds "FILE+0xOFFSET", the offset being an address of the file. Returns 1, or 0 if one of our own libraries
+ * makes the call. *out, from malloc, stays NULL for code outside of files. */
+static int failed_at(const void *caller, char **out)
+{
+    Dl_info info;
+    struct link_map *map;
+    char path[PATH_MAX];
+    if (!caller || !dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) || !info.dli_fname)
+        return 1;
+    const char *slash = strrchr(info.dli_fname, '/');
+    if (!strncmp(slash ? slash + 1 : info.dli_fname, "libmemtrace", strlen("libmemtrace")))
+        return 0;
+    if (realpath(*map->l_name ? info.dli_fname : "/proc/self/exe", path) &&
+        asprintf(out, "%s+0x%llx", path, (unsigned long long)((uintptr_t)caller - (uintptr_t)map->l_addr)) <
+            0)
+        *out = NULL;
+    return 1;
+}
+
+/* Collects the return address and its known callers. Returns their number. */
+static unsigned failed_frames(const void *caller, void **out)
+{
+    void *frame[FRAMES];
+    int n = backtrace(frame, FRAMES), i = 0;
+    unsigned taken = 0;
+    while (i < n && frame[i] != caller)
+        i++;
+    while (i < n && taken <= MT_SITE_CALLERS)
+        out[taken++] = frame[i++];
+    return taken;
+}
+
+/* Collects the callers of the calling code. Returns the number in at[]. */
+static unsigned failed_callers(void *const *frame, unsigned n, char **at)
+{
+    unsigned known = 0;
+    while (known + 1 < n && failed_at(frame[known + 1], &at[known]) && at[known])
+        known++;
+    return known;
+}
+
+/* ---- calls without line information ---- */
+
+static struct failed_code {
+    struct mt_host_code place;
+    void *frame[1 + MT_SITE_CALLERS];
+    struct failed_code *next;
+} *codes; /* never freed */
+static unsigned ncodes;
+
+static const struct mt_host_site *failed_code_known(void *const *frame)
+{
+    const struct failed_code *c = codes;
+    pthread_mutex_lock(&failed_lock);
+    for (c = codes; c && memcmp(c->frame, frame, sizeof c->frame) != 0;)
+        c = c->next;
+    pthread_mutex_unlock(&failed_lock);
+    return c ? &c->place.site : NULL;
+}
+
+static const struct mt_host_site *failed_code_add(void *const *frame, unsigned n)
+{
+    struct failed_code *c = ncodes < PLACES ? calloc(1, sizeof *c) : NULL;
+    if (c && (!failed_at(frame[0], &c->place.at[0]) || !c->place.at[0])) {
+        free(c);
+        return NULL;
+    }
+    if (!c)
+        return NULL;
+    c->place.site = (struct mt_host_site){.file = "", .function = "", .name = mt_host_code_name};
+    c->place.ncallers = failed_callers(frame, n, &c->place.at[1]);
+    memcpy(c->frame, frame, sizeof c->frame);
+    pthread_mutex_lock(&failed_lock);
+    c->next = codes;
+    codes = c;
+    ncodes++;
+    pthread_mutex_unlock(&failed_lock);
+    return &c->place.site;
+}
+
+/* Returns the site of the call under way. */
+static const struct mt_host_site *failed_code(void)
+{
+    const struct failed_call *c = failed_now();
+    void *frame[1 + MT_SITE_CALLERS] = {NULL};
+    unsigned n = c && c->depth && c->caller ? failed_frames(c->caller, frame) : 0;
+    const struct mt_host_site *known = n ? failed_code_known(frame) : NULL;
+    return known || !n ? known : failed_code_add(frame, n);
+}
+
+/* Returns the site that the program set before this call, or NULL: another call may have left one. */
+static const struct mt_host_site *failed_site(const char *name)
+{
+    const struct mt_host_site *s = mt_host_site_pending();
+    int launch = strstr(name, "LaunchKernel") || strstr(name, "LaunchCooperative");
+    return s && (launch || strstr(s->name, name) || strstr(name, s->name)) ? s : NULL;
+}
+
+void mt_failed_caller(const void *caller)
+{
+    struct failed_call *c = mt_options()->check ? failed_now() : NULL;
+    if (c)
+        c->asked_by = caller;
+}
+
+void mt_failed_enter(const char *name, const void *caller)
+{
+    struct failed_call *c = failed_now();
+    if (!c || c->depth++)
+        return;
+    c->name = name + (strncmp(name, "__", 2) ? 0 : 2); /* __cudaLaunchKernel of CUDA 13 */
+    c->caller = c->asked_by ? c->asked_by : caller;
+    c->site = failed_site(name);
+    c->freed = -1;
+    *c->why = 0;
+    mt_fail_launched();
+}
+
+/* ---- the table ---- */
+
+/* Compares by line, if known: compilers duplicate calls. */
+static int failed_is_here(const struct failed_place *p, const struct failed_call *c)
+{
+    const struct mt_host_site *was = p->event.site, *is = c->site;
+    if (!was || !is || !mt_host_site_there(was))
+        return p->caller == c->caller && was == is;
+    return was == is || (was->line == is->line && !strcmp(was->file, is->file));
+}
+
+static struct failed_place *failed_find(const struct failed_call *c, int code)
+{
+    for (unsigned i = 0; i < nplaces; i++)
+        if (failed_places[i]->event.code == code && !strcmp(failed_places[i]->event.call, c->name) &&
+            failed_is_here(failed_places[i], c))
+            return failed_places[i];
+    return NULL;
+}
+
+static void failed_free(struct failed_place *p)
+{
+    for (size_t i = 0; p && i <= MT_SITE_CALLERS; i++)
+        free(p->at[i]);
+    free(p);
+}
+
+/* Makes an entry. Called without failed_lock: it uses the dynamic linker, which may be running the failing
+ * code. Returns NULL if out of memory, or if one of our own libraries makes the call (*own). */
+static struct failed_place *failed_make(const struct failed_call *c, int code, const char *error, int *own)
+{
+    struct failed_place *p = calloc(1, sizeof *p);
+    if (p && (*own = !failed_at(c->caller, &p->at[0]))) {
+        free(p);
+        return NULL;
+    }
+    if (!p)
+        return NULL;
+    p->caller = c->caller;
+    memcpy(p->why, c->why, sizeof p->why);
+    p->event = (struct mt_failed_line){.call = c->name,
+                                       .code = code,
+                                       .error = error,
+                                       .site = c->site,
+                                       .at = p->at[0],
+                                       .callers = {(const char *const *)&p->at[1], 0},
+                                       .why = p->why,
+                                       .freed = (uint64_t)c->freed,
+                                       .count = 1};
+    void *frame[1 + MT_SITE_CALLERS];
+    unsigned n = failed_frames(c->caller, frame);
+    p->event.callers.n = failed_callers(frame, n, &p->at[1]);
+    return p;
+}
+
+/* Counts a failure. Returns 0 if its place is known, or the table is full; else adds `p` and returns 1, or -1
+ * if it is NULL. */
+static int failed_count(const struct failed_call *c, int code, struct failed_place *p)
+{
+    int result = 0;
+    pthread_mutex_lock(&failed_lock);
+    struct failed_place *known = failed_find(c, code);
+    if (known)
+        known->more++;
+    else if (nplaces == PLACES)
+        elsewhere++;
+    else if (!p)
+        result = -1;
+    else {
+        failed_places[nplaces++] = p;
+        mt_event_failed(&p->event);
+        result = 1;
+    }
+    pthread_mutex_unlock(&failed_lock);
+    return result;
+}
+
+void mt_failed_leave(int code, const char *error)
+{
+    struct failed_call *c = failed_now();
+    int own = 0;
+    if (!c || --c->depth || !code || code == cudaErrorNotReady)
+        return;
+    if (mt_fail_launched()) /* the launch has an event of its own */
+        return;
+    if (!c->site)
+        c->site = mt_python_site();
+    if (failed_count(c, code, NULL) >= 0)
+        return;
+    struct failed_place *p = failed_make(c, code, error, &own);
+    if (p && failed_count(c, code, p) <= 0)
+        failed_free(p);
+    else if (p)
+        mt_trace_flush(1); /* many programs exit now, some of them abruptly */
+}
+
+void mt_failed_launch(const struct mt_cpu_launch *l, const struct mt_launch_line *line, int status)
+{
+    if (!mt_failed_watched() || !status)
+        return;
+    struct mt_failed_line e = {.call = "cudaLaunchKernel",
+                               .code = status,
+                               .error = impl_cudaGetErrorName((cudaError_t)status),
+                               .site = line->site,
+                               .why = l->message,
+                               .kernel = line->kernel,
+                               .launch = line->seq,
+                               .freed = UINT64_MAX,
+                               .count = 1};
+    mt_event_failed(&e);
+}
+
+void mt_failed_finish(void)
+{
+    if (!mt_options()->check)
+        return;
+    pthread_mutex_lock(&failed_lock);
+    for (unsigned i = 0; i < nplaces; i++)
+        if ((failed_places[i]->event.count = failed_places[i]->more))
+            mt_event_failed(&failed_places[i]->event);
+    if (elsewhere)
+        mt_event_failed(&(struct mt_failed_line){.more = elsewhere});
+    pthread_mutex_unlock(&failed_lock);
+    mt_trace_needed();
+}
+
+/* ---- messages ---- */
+
+/* Returns the call that details are for, or NULL if it is not watched. */
+static struct failed_call *failed_worded(void)
+{
+    struct failed_call *c = mt_options()->check ? failed_now() : NULL;
+    return c && c->depth ? c : NULL;
+}
+
+void mt_failed_why(const char *format, ...)
+{
+    struct failed_call *c = failed_worded();
+    va_list ap;
+    if (!c)
+        return;
+    va_start(ap, format);
+    vsnprintf(c->why, sizeof c->why, format, ap);
+    va_end(ap);
+}
+
+void mt_failed_range(const char *what, const void *p, uint64_t bytes)
+{
+    char where[256];
+    struct mt_block b;
+    if (!failed_worded())
+        return;
+    check_words(p, where, sizeof where);
+    if (mt_heap_find(p, &b))
+        mt_failed_why("%s: %llu bytes starting at %s", what, (unsigned long long)bytes, where);
+    else
+        mt_failed_why("%s: %s", what, where);
+}
+
+void mt_failed_turned(const char *kind, const char *what, const void *p)
+{
+    struct mt_block b;
+    char where[256];
+    int device = mt_heap_find(p, &b);
+    if (!failed_worded())
+        return;
+    check_words(p, where, sizeof where);
+    if (device || strstr(where, "host program"))
+        mt_failed_why("cudaMemcpy%s, but its %s is %s", kind, what, where);
+}
+
+void mt_failed_free(const void *p, unsigned kinds)
+{
+    static const char inside[] = "inside freed memory: ";
+    struct failed_call *c = failed_worded();
+    uint64_t address = (uint64_t)(uintptr_t)p;
+    char where[256];
+    struct mt_block b;
+    if (!c)
+        return;
+    check_words(p, where, sizeof where);
+    if (!mt_heap_find(p, &b)) {
+        int again = heap_find_freed(address, &b) && b.base == address;
+        c->freed = again ? b.id - 1 : -1;
+        mt_failed_why("%s%s", again ? "already freed: " : "", where + (again ? strlen(inside) : 0));
+    } else if (b.base != address)
+        mt_failed_why("not its beginning: %s", where);
+    else if (!(kinds & 1u << b.kind))
+        mt_failed_why("not what this call frees: %s", where);
+    else
+        mt_failed_why("its free is in a stream already: %s", where);
 }

@@ -63,26 +63,7 @@ const struct mt_made_kernel *mt_made_kernel_next(const void *text, size_t bytes,
 
 struct mt_making;
 struct mt_made_code;
-int mt_making_kept(const struct mt_making *w); /* returns 1 if it was cached */
-void mt_making_drop(struct mt_making *w);      /* mt-ptx notices, and ends */
 
 /* ---- images of modules that came without one ---- */
 
-/* Returns the name of the program or library that contains the module's code, from the dynamic linker. */
-const char *mt_made_name(const struct mt_module *m);
-/* Begins to make a kernel's image. Returns NULL if that is impossible. */
-struct mt_making *mt_made_begin(const struct mt_module *m, const char *name,
-                                const struct mt_made_kernel *kernel);
-/* Makes an image of the module's device code, which may take seconds: of the kernel `name` that its base
- * lists, or of all if NULL; uses up `begun`, or NULL. Returns NULL if out of memory. */
-struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name,
-                                 const struct mt_made_kernel *kernel, struct mt_making *begun);
-/* Returns the kernels to be requested by name (mt_made_kernel_next), freed by the caller, or NULL if all are
- * in the image. */
-void *mt_made_kernels(const struct mt_made_code *c, size_t *bytes);
-/* Loads the image, a kernel's under its `base` (or NULL) and with its lines there, and reports the code that
- * could not be converted. Returns NULL with *why set to a constant sentence. */
-struct mt_image *mt_made_load(struct mt_made_code *c, struct mt_image *base,
-                              const struct mt_made_kernel *kernel, const char **why);
-void mt_made_free(struct mt_made_code *c);
 #endif

@@ -154,6 +154,8 @@ cudaError_t impl_cudaIpcGetEventHandle(cudaIpcEventHandle_t *out, cudaEvent_t ev
     return cudaSuccess;
 }
 
+static struct mt_event *event_add(cudaEvent_t handle, unsigned flags);
+
 cudaError_t impl_cudaIpcOpenEventHandle(cudaEvent_t *out, cudaIpcEventHandle_t handle)
 {
     struct mt_ipc_handle h;
@@ -164,7 +166,7 @@ cudaError_t impl_cudaIpcOpenEventHandle(cudaEvent_t *out, cudaIpcEventHandle_t h
     void *p = memcmp(h.magic, EVENT_MAGIC, sizeof h.magic) || h.bytes != PAGE ? NULL : mt_ipc_map(&h);
     if (!p)
         return mt_fail(cudaErrorInvalidResourceHandle);
-    struct mt_event *e = mt_event_add(NULL, cudaEventDisableTiming | cudaEventInterprocess);
+    struct mt_event *e = event_add(NULL, cudaEventDisableTiming | cudaEventInterprocess);
     if (!e) {
         munmap(p, PAGE);
         return mt_fail(cudaErrorMemoryAllocation);
@@ -182,7 +184,9 @@ static _Atomic uint64_t next_id;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the marks of events */
 MT_FORK_LOCK(lock, MT_FORK_LEAVES);
 
-struct mt_event *mt_event_add(cudaEvent_t handle, unsigned flags)
+/* Adds an event of the current device. handle NULL: an event of the CPU device, which is its own handle.
+ * Returns NULL if out of memory. */
+static struct mt_event *event_add(cudaEvent_t handle, unsigned flags)
 {
     struct mt_event *e = calloc(1, sizeof *e);
     if (!e)
@@ -244,7 +248,7 @@ cudaError_t impl_cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
     if (!out || flags & ~(unsigned)FLAGS ||
         (flags & cudaEventInterprocess && !(flags & cudaEventDisableTiming)))
         return mt_fail(cudaErrorInvalidValue);
-    struct mt_event *e = mt_event_add(NULL, flags);
+    struct mt_event *e = event_add(NULL, flags);
     if (!e)
         return mt_fail(cudaErrorMemoryAllocation);
     if (flags & cudaEventInterprocess && !(e->shared = shared_event_new(&e->shared_file))) {
@@ -761,7 +765,7 @@ static cudaError_t event_created(cudaError_t e, cudaEvent_t *out, unsigned flags
 {
     mt_host_site_take();
     if (!e && !mt_event_get(*out))
-        mt_event_add(*out, flags);
+        event_add(*out, flags);
     return e;
 }
 

@@ -64,7 +64,6 @@ struct mt_mark;
 
 /* Adds an event of the current device. handle NULL: an event of the CPU device, which is its own handle.
  * Returns NULL if out of memory. */
-struct mt_event *mt_event_add(cudaEvent_t handle, unsigned flags);
 struct mt_event *mt_event_get(cudaEvent_t handle); /* returns NULL if there is no such event */
 void mt_events_reset(int device);                  /* cudaDeviceReset: forgets its events */
 /* Operations of the CPU device that record an event, and that wait for the record valid when they are queued.

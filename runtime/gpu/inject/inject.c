@@ -321,7 +321,7 @@ static uint64_t context_code(CUcontext handle)
 }
 
 /* Makes rings, patches and launch contexts for a context, unless they exist. Returns 0, or -1 after a report.
- * Called with the context_lock of patching. */
+ * Called with the lock of patching. */
 static int inject_context_ready(struct mt_inject_context *c)
 {
     char why[256] = "";
@@ -910,7 +910,7 @@ static struct launch_name **launch_bucket(const char *mangled)
     return &names[h % NAMES];
 }
 
-/* Called without a launch_lock: demangling calls the program's C++ library. */
+/* Called without a lock: demangling calls the program's C++ library. */
 static struct launch_name *launch_name_new(const char *mangled)
 {
     struct launch_name *n = malloc(sizeof *n + strlen(mangled) + 1);
