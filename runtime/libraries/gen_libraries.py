@@ -4,7 +4,7 @@
 usage: gen_libraries.py --out DIR TABLE.def…
 
 cublas.def describes the format of a table. Writes into --out:
-  calls.c       shapes, parameters and function of each call
+  calls.inc     shapes, parameters and function of each call; included by dense.c
   names.c       library of each name, and whether it exists
   entries.S     one jump per exported name, and the addresses of the functions
   exports.map   the names, under the version nodes of NVIDIA's libraries
@@ -176,14 +176,11 @@ def shapes(c):
     return "".join(out)
 
 
-def calls_c(calls):
-    out = ['/* Made by gen_libraries.py. */\n#include "call.h"\n#pragma GCC visibility push(hidden)\n']
+def calls_inc(calls):
+    out = ['/* Made by gen_libraries.py. */\n#pragma GCC visibility push(hidden)\n']
     for c in calls:
         o = c.options
         out.append("\n" + shapes(c))
-        for hook, result in (("run", "int"), ("prepare", "int")):
-            if hook in o:
-                out.append(f"int {o[hook]}(struct mt_blas *b);\n")
         kinds = "".join(p.letter() for p in c.parameters)
         value = {"real": "MT_BLAS_REAL", "int": "MT_BLAS_INT"}.get(o.get("value"), "MT_BLAS_NONE")
         out.append(f'static const struct mt_blas_row row_{c.id} = {{"{kinds}", {value}, shapes_{c.id}, '
@@ -260,7 +257,7 @@ def main():
     ap.add_argument("tables", nargs="+")
     o = ap.parse_args()
     libraries, names, calls = read(o.tables)
-    made = {"calls.c": calls_c(calls), "names.c": names_c(libraries, names), "entries.S": entries_s(libraries, names),
+    made = {"calls.inc": calls_inc(calls), "names.c": names_c(libraries, names), "entries.S": entries_s(libraries, names),
             "exports.map": exports(libraries, names), "declare.h": declare_h(calls)}
     for name, text in made.items():
         with open(os.path.join(o.out, name), "w", encoding="utf-8") as f:
