@@ -1,6 +1,6 @@
-/* The scheduler's own structures, shared by worker.c, matrix.c and check.c. Device code runs only on fibers: one
- * per device thread, or one per worker for kernels without waits ("loop"). A fiber never leaves its worker. Workers
- * share only struct mt_pool_launch, under the pool's lock or by its atomics. */
+/* The scheduler's own structures, shared by worker.c, matrix.c and check.c. Device code runs only on fibers:
+ * one per device thread, or one per worker for kernels without waits ("loop"). A fiber never leaves its
+ * worker. Workers share only struct mt_pool_launch, under the pool's lock or by its atomics. */
 #ifndef MT_CPU_SCHEDULER_H
 #define MT_CPU_SCHEDULER_H
 
@@ -14,10 +14,10 @@
 /* The local range is one reserved stretch of address space for everything that device code can address
  * outside of global memory: stacks of device threads, shared memory, kernel arguments. The test "is this
  * pointer global?" is thus one comparison. Memory is committed at the first touch, and kept for reuse by
- * its owner for the life of the process. Thread-safe. Allocates `count` blocks of `bytes` each (rounded up to pages), readable and writable, each with an
- * unmapped guard page below it as long as the process can afford the mappings (*guarded tells). *stride is
- * set to the distance between blocks. Returns NULL if the range or memory is exhausted. The last two may
- * be NULL. */
+ * its owner for the life of the process. Thread-safe. Allocates `count` blocks of `bytes` each (rounded up to
+ * pages), readable and writable, each with an unmapped guard page below it as long as the process can afford
+ * the mappings (*guarded tells). *stride is set to the distance between blocks. Returns NULL if the range or
+ * memory is exhausted. The last two may be NULL. */
 void *mt_local_alloc(size_t bytes, unsigned count, size_t *stride, int *guarded);
 
 #define MT_LIKELY(x) __builtin_expect(!!(x), 1)

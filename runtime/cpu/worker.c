@@ -1,6 +1,6 @@
-/* The scheduler: memory of device threads, CTAs with their threads and waits, and the workers, which claim CTAs,
- * run them and hand on their records. A worker keeps several CTAs in flight only if those it has just spin: they may
- * wait for a CTA that has not begun. */
+/* The scheduler: memory of device threads, CTAs with their threads and waits, and the workers, which claim
+ * CTAs, run them and hand on their records. A worker keeps several CTAs in flight only if those it has just
+ * spin: they may wait for a CTA that has not begun. */
 #define _GNU_SOURCE
 
 #include "scheduler.h"
@@ -1134,7 +1134,7 @@ static int more_shared(struct mt_cta *cta, uint64_t bytes)
 /* Sets up `cta` as CTA `linear` of a run, with shared memory, as the given rank of `cluster` (NULL: none).
  * Returns 0 or MT_ERR_MEMORY. */
 static int cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_pool_launch *run, uint64_t linear,
-                 struct mt_cluster *cluster, uint32_t rank)
+                     struct mt_cluster *cluster, uint32_t rank)
 {
     const struct mt_cpu_launch *launch = run->launch;
     uint64_t gx = launch->grid[0], gy = launch->grid[1];

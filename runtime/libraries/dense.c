@@ -114,7 +114,6 @@ static char gemm_scalar(int64_t compute, char c)
     }
 }
 
-
 static int blas_ex_types(struct mt_blas *b)
 {
     int at = -1, compute = mt_blas_find(b, 'c', 0);
@@ -173,7 +172,6 @@ static int blas_gemm_ex(struct mt_blas *b)
 
 /* cublasAxpyEx and variants: operations on vectors whose types are arguments. Computed in double, rounded
  * once. */
-
 
 /* Checks that the types are supported; `scalar` is that of a scalar or result. */
 static int blas_vector_types(struct mt_blas *b)
@@ -319,7 +317,6 @@ static int blas_rot_ex(struct mt_blas *b)
 }
 
 /* ---- Extensions of cuBLAS: functions missing in BLAS, or different there ---- */
-
 
 int mt_blas_is_zero(char letter, const void *p)
 {
@@ -1010,7 +1007,6 @@ int impl_cublasLtMatmulAlgoGetHeuristic(void *handle, const struct mt_lt_desc *d
 /* Factorisations of square and tall matrices beyond LAPACK's functions: without row exchanges, with 64-bit
  * pivots, and batches with an info for each. */
 
-
 /* Returns OpenBLAS's function of this name for the call's type, or NULL after a report. */
 static void (*factors_find(const struct mt_blas *b, const char *name))(void)
 {
@@ -1209,7 +1205,6 @@ static int solver_gels_batched(struct mt_blas *b)
 }
 
 /* cuSOLVER's functions with parameters other than LAPACK's: eigenvalues and singular values. */
-
 
 /* Reads the types: the first is that of the elements, and determines the others. */
 static int solver_type(struct mt_blas *b)

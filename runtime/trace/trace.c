@@ -278,7 +278,8 @@ int mt_source_put(const char *name, const void *data, size_t bytes)
 
 #define LOG_MEMORY (1u << 20) /* bytes of the log kept in memory; older parts move to an unnamed file */
 
-static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER; /* protects the log, the line buffer and alloc ids */
+static pthread_mutex_t events_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* protects the log, the line buffer and alloc ids */
 MT_FORK_LOCK(events_lock, MT_FORK_LEAVES);
 static char *tail;
 static size_t tail_bytes;

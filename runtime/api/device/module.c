@@ -647,7 +647,7 @@ static struct mt_making *made_begin(const struct mt_module *m, const char *name,
 
 /* Begins to make a kernel's image. Returns NULL if that is impossible. */
 static struct mt_making *mt_made_begin(const struct mt_module *m, const char *name,
-                                const struct mt_made_kernel *kernel)
+                                       const struct mt_made_kernel *kernel)
 {
     char why[64]; /* reported once it is really needed */
     return made_begin(m, name, kernel, why, sizeof why);
@@ -656,7 +656,7 @@ static struct mt_making *mt_made_begin(const struct mt_module *m, const char *na
 /* Makes an image of the module's device code, which may take seconds: of the kernel `name` that its base
  * lists, or of all if NULL; uses up `begun`, or NULL. Returns NULL if out of memory. */
 static struct mt_made_code *made_ask(const struct mt_module *m, const char *name,
-                                 const struct mt_made_kernel *kernel, struct mt_making *begun)
+                                     const struct mt_made_kernel *kernel, struct mt_making *begun)
 {
     struct mt_made_code *c = calloc(1, sizeof *c);
     if (begun && (!c || !making_here(begun))) {
@@ -709,7 +709,7 @@ static void made_move(const struct mt_made_code *c, struct mt_image *image, cons
 /* Loads the image, a kernel's under its `base` (or NULL) and with its lines there, and reports the code that
  * could not be converted. Returns NULL with *why set to a constant sentence. */
 static struct mt_image *made_load(struct mt_made_code *c, struct mt_image *base,
-                              const struct mt_made_kernel *kernel, const char **why)
+                                  const struct mt_made_kernel *kernel, const char **why)
 {
     const char *bad = NULL;
     struct mt_image *image = c && !*c->why ? mt_image_load_all(&c->made.fatbin, 1, base, &bad) : NULL;

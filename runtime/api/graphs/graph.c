@@ -515,7 +515,7 @@ static int graph_follow(struct CUgraphNode_st *n, struct CUgraphNode_st *const *
 
 /* Adds a node after `after`, and takes the operation even on failure. Returns NULL if out of memory. */
 static struct CUgraphNode_st *graph_add(struct CUgraph_st *g, enum cudaGraphNodeType type, struct mt_op *op,
-                                    struct CUgraphNode_st *const *after, size_t count)
+                                        struct CUgraphNode_st *const *after, size_t count)
 {
     struct CUgraphNode_st *n = calloc(1, sizeof *n);
     if (!n || mt_grow(&g->node, &g->capacity, g->n + 1, sizeof *g->node) || graph_follow(n, after, count) ||
@@ -1355,7 +1355,7 @@ static cudaError_t graph_nodes_valid(cudaGraphNode_t *out, cudaGraph_t graph, co
         e = (make);                                                                                          \
     if (e)                                                                                                   \
         return e;                                                                                            \
-    *out = graph_add(graph, type, op, after, n);                                                          \
+    *out = graph_add(graph, type, op, after, n);                                                             \
     return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation)
 
 cudaError_t impl_cudaGraphAddKernelNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,

@@ -36,13 +36,14 @@ struct mt_stream {
     uint64_t id;
     unsigned flags;
     int priority;
-    int device;                   /* number on the CPU device (trace/devices.h) */
-    int lasting;                  /* not created by the program: a legacy stream, or a thread's own */
-    int legacy;                   /* legacy stream of its device */
-    struct mt_stream *own_more;   /* next own stream of the same thread, on another device */
-    pthread_mutex_t launching;    /* held while the trace is opened */
-    struct mt_trace *trace;       /* set at the first traced launch */
-    struct mt_capture *capture;   /* capture under way, or NULL; this and the next two are under the lock of captures */
+    int device;                 /* number on the CPU device (trace/devices.h) */
+    int lasting;                /* not created by the program: a legacy stream, or a thread's own */
+    int legacy;                 /* legacy stream of its device */
+    struct mt_stream *own_more; /* next own stream of the same thread, on another device */
+    pthread_mutex_t launching;  /* held while the trace is opened */
+    struct mt_trace *trace;     /* set at the first traced launch */
+    struct mt_capture
+        *capture; /* capture under way, or NULL; this and the next two are under the lock of captures */
     struct CUgraphNode_st **tips; /* nodes that the next operation of the capture follows */
     size_t ntips;
     /* The rest belongs to the queue. */
