@@ -234,7 +234,7 @@ static void fault_hand_on(size_t i, siginfo_t *info, void *context)
     handed = outer;
 }
 
-static void on_signal(int sig, siginfo_t *info, void *context)
+static void fault_on_signal(int sig, siginfo_t *info, void *context)
 {
     struct mt_worker *w = mt_worker_self;
     struct mt_cta *cta = w ? mt_cta_current() : NULL;
@@ -263,7 +263,7 @@ static void fault_put(size_t i, struct sigaction *old)
 {
     struct sigaction sa;
     memset(&sa, 0, sizeof sa);
-    sa.sa_sigaction = on_signal;
+    sa.sa_sigaction = fault_on_signal;
     sa.sa_flags = SA_SIGINFO | SA_ONSTACK;
     sigaction(signals[i], &sa, old);
 }
@@ -279,7 +279,8 @@ void mt_fault_take_back(void)
     for (size_t i = 0; i < NSIGNALS; i++) {
         struct sigaction now, *kept;
         if (sigaction(signals[i], NULL, &now) ||
-            (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal) || !(kept = malloc(sizeof *kept)))
+            (now.sa_flags & SA_SIGINFO && now.sa_sigaction == fault_on_signal) ||
+            !(kept = malloc(sizeof *kept)))
             continue;
         *kept = now;
         atomic_store(&since[i], kept); /* kept: another thread may be about to call it */
@@ -339,7 +340,7 @@ static int is_allocated(int device, uint64_t address, uint64_t bytes, uint32_t t
     return check_inside(address, bytes, &k);
 }
 
-static void check_tell(struct mt_cpu_bad *bad)
+static void bad_tell(struct mt_cpu_bad *bad)
 {
     struct mt_worker *w = mt_worker_self;
     int in_device = w->in_device;
@@ -393,7 +394,7 @@ static int check_one(struct mt_pool_launch *run, const struct mt_image *image, u
                                  code == MT_ERR_ADDRESS ? MT_FINDING_OF_BOUNDS : MT_FINDING_OF_MISALIGNED};
     memcpy(bad.cta, t->ctaid, sizeof bad.cta);
     memcpy(bad.thread, t->tid, sizeof bad.thread);
-    check_tell(&bad);
+    bad_tell(&bad);
     atomic_fetch_add_explicit(&run->found, 1, memory_order_relaxed);
     atomic_compare_exchange_strong(&run->bad, &(int){0}, code);
     return code;
@@ -449,7 +450,7 @@ static void check_say(const struct mt_cta *cta, struct mt_cpu_bad *bad, const ch
     bad->words = words;
     memcpy(bad->cta, cta->ctaid, sizeof bad->cta);
     atomic_fetch_add_explicit(&cta->run->found, 1, memory_order_relaxed);
-    check_tell(bad);
+    bad_tell(bad);
 }
 
 void mt_check_tell(const struct mt_cta *cta, uint32_t thread, enum mt_finding_kind kind, const void *place,

@@ -34,7 +34,7 @@ static int device_grow(struct text *t, size_t more)
     return 0;
 }
 
-static void device_put(struct text *t, const char *s, size_t n)
+static void printf_put(struct text *t, const char *s, size_t n)
 {
     if (device_grow(t, n))
         return;
@@ -102,7 +102,7 @@ static void device_convert(struct text *t, char *spec, size_t n, char c, int lon
             snprintf(big, (size_t)len + 1, spec, (unsigned long)v);
     }
     if (len > 0)
-        device_put(t, big ? big : out, big || len < (int)sizeof out ? (size_t)len : sizeof out - 1);
+        printf_put(t, big ? big : out, big || len < (int)sizeof out ? (size_t)len : sizeof out - 1);
     free(big);
 }
 
@@ -134,12 +134,12 @@ int mt_cpu_vprintf(const char *format, const void *args)
         int longs = 0;
         if (*f != '%') {
             size_t run = strcspn(f, "%");
-            device_put(&t, f, run);
+            printf_put(&t, f, run);
             f += run;
             continue;
         }
         if (f[1] == '%') {
-            device_put(&t, "%", 1);
+            printf_put(&t, "%", 1);
             f += 2;
             continue;
         }
@@ -157,7 +157,7 @@ int mt_cpu_vprintf(const char *format, const void *args)
             f++;
         }
         if (!*f || !strchr("diouxXcspfFeEgGaA", *f)) { /* not a conversion: copied */
-            device_put(&t, start, (size_t)(f - start));
+            printf_put(&t, start, (size_t)(f - start));
             continue;
         }
         device_convert(&t, spec, n, *f++, longs, &b);

@@ -78,7 +78,7 @@ static void unique_path(char *path, size_t size, int fd)
 
 const char mt_image_limit[] = "the file size limit is below the size of its CPU image: raise it (ulimit -f)";
 
-static int make_file(struct file *f, const void *data, uint64_t size, const char **why)
+static int image_file_make(struct file *f, const void *data, uint64_t size, const char **why)
 {
     f->fd = memfd_create("memtrace-cpu-image", MFD_CLOEXEC);
     if (f->fd < 0) {
@@ -113,7 +113,7 @@ struct symbols {
 };
 
 /* Returns 0, or -1 if the bytes are not a shared object with section headers. */
-static int find_symbols(unsigned char *object, uint64_t size, struct symbols *out)
+static int image_find_symbols(unsigned char *object, uint64_t size, struct symbols *out)
 {
     struct mt_elfview f;
     Elf64_Shdr s;
@@ -242,7 +242,7 @@ static void *make_umbrella(const struct file *files, size_t n, uint64_t *size)
 /* ---- loading ---- */
 
 /* Turns dlerror's text about a missing symbol into words for the user. */
-static const char *why_not(const char *said)
+static const char *image_why_not(const char *said)
 {
     const char *symbol = said ? strstr(said, "undefined symbol: " MT_DEVICE_PREFIX) : NULL;
     if (!symbol)
@@ -281,10 +281,10 @@ static void bind_locate(struct mt_bind_piece *p)
 static int load_one(struct mt_bind_piece *p, const char **why)
 {
     struct file f = EMPTY;
-    if (!make_file(&f, p->object, p->size, why)) {
+    if (!image_file_make(&f, p->object, p->size, why)) {
         p->handle = dlopen(f.path, RTLD_NOW | RTLD_LOCAL);
         if (!p->handle)
-            *why = why_not(dlerror());
+            *why = image_why_not(dlerror());
     }
     if (f.fd >= 0)
         close(f.fd);
@@ -308,7 +308,7 @@ static int make_files(const struct mt_bind_piece *piece, size_t n, struct file *
         if (!(copy[i] = malloc(piece[i].size)))
             goto out;
         memcpy(copy[i], piece[i].object, piece[i].size);
-        if (find_symbols(copy[i], piece[i].size, &symbols[i])) {
+        if (image_find_symbols(copy[i], piece[i].size, &symbols[i])) {
             *why = "its CPU image has no table of symbols: it must not be stripped";
             goto out;
         }
@@ -317,7 +317,7 @@ static int make_files(const struct mt_bind_piece *piece, size_t n, struct file *
         goto out;
     rc = 0;
     for (size_t i = 0; i < n && !rc; i++)
-        rc = make_file(&files[i], copy[i], piece[i].size, why);
+        rc = image_file_make(&files[i], copy[i], piece[i].size, why);
 out:
     for (size_t i = 0; copy && i < n; i++)
         free(copy[i]);
@@ -336,18 +336,18 @@ static int load_together(struct mt_bind_piece *piece, size_t n, struct file *fil
         *why = "no memory to load the CPU image";
         return -1;
     }
-    if (make_file(&f, bytes, size, why))
+    if (image_file_make(&f, bytes, size, why))
         goto out;
     whole = dlopen(f.path, RTLD_NOW | RTLD_LOCAL);
     if (!whole) {
-        *why = why_not(dlerror());
+        *why = image_why_not(dlerror());
         goto out;
     }
     rc = 0;
     for (size_t i = 0; i < n; i++) {
         piece[i].handle = dlopen(files[i].path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
         if (!piece[i].handle) {
-            *why = why_not(dlerror());
+            *why = image_why_not(dlerror());
             rc = -1;
         } else {
             memcpy(piece[i].path, files[i].path, sizeof piece[i].path);

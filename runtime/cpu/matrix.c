@@ -278,7 +278,7 @@ void mt_matrix_multiply(const struct mt_matrix_op *op, struct mt_matrix_call *co
     }
 }
 
-static unsigned bits_of(unsigned type)
+static unsigned matrix_bits(unsigned type)
 {
     static const unsigned char bits[] = {
         [MT_MATRIX_F16] = 16, [MT_MATRIX_BF16] = 16, [MT_MATRIX_TF32] = 32, [MT_MATRIX_F32] = 32,
@@ -295,7 +295,7 @@ void mt_matrix_tile(const struct mt_matrix_op *op, int matrix, struct mt_matrix_
     unsigned type = op->type[op->kind == MT_MATRIX_MULTIPLY ? at : 0], k = op->k;
     if (type == MT_MATRIX_B1)
         k /= 32;
-    t->bits = bits_of(type);
+    t->bits = matrix_bits(type);
     t->rows = matrix == 'b' ? op->n : op->m;
     t->cols = is_factor ? k : op->n;
     t->per = !is_factor ? 2 : t->bits >= 32 ? 1 : 32 / t->bits;

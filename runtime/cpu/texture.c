@@ -216,7 +216,7 @@ void mt_tex_prepare(struct mt_texture *t)
     }
 }
 
-static uint32_t bits_of(float f)
+static uint32_t texture_float_bits(float f)
 {
     uint32_t u;
     memcpy(&u, &f, 4);
@@ -501,7 +501,7 @@ static void texture_levels(const struct mt_texture *t, const struct request *r, 
         return;
     one_level(t, r, what, low + 1 < t->nlevels ? low + 1 : low, second);
     for (int c = 0; c < 4; c++)
-        out[c] = bits_of((1 - weight) * float_of(out[c]) + weight * float_of(second[c]));
+        out[c] = texture_float_bits((1 - weight) * float_of(out[c]) + weight * float_of(second[c]));
 }
 
 static int clamp_layer(uint32_t layer, int layers)
@@ -557,7 +557,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(lock, MT_FORK_LEAVES);
 static uint32_t used, first_free;
 
-static struct slot *slot_of(uint64_t handle)
+static struct slot *texture_slot(uint64_t handle)
 {
     uint64_t i = handle - 1;
     struct slot *row =
@@ -570,7 +570,7 @@ static uint32_t take_slot(void)
 {
     uint32_t handle = first_free;
     if (handle) {
-        first_free = slot_of(handle)->next_free;
+        first_free = texture_slot(handle)->next_free;
         return handle;
     }
     if (used == ROW * ROWS)
@@ -589,7 +589,7 @@ uint64_t mt_tex_object_add(enum mt_tex_object_kind kind, const void *object)
     pthread_mutex_lock(&lock);
     uint32_t handle = take_slot();
     if (handle) {
-        struct slot *s = slot_of(handle);
+        struct slot *s = texture_slot(handle);
         atomic_store(&s->object, object);
         atomic_store(&s->kind, kind);
     }
@@ -600,7 +600,7 @@ uint64_t mt_tex_object_add(enum mt_tex_object_kind kind, const void *object)
 /* NULL: no such object */
 static const void *tex_object_get(enum mt_tex_object_kind kind, uint64_t handle)
 {
-    struct slot *s = slot_of(handle);
+    struct slot *s = texture_slot(handle);
     if (!s || atomic_load_explicit(&s->kind, memory_order_acquire) != kind)
         return NULL;
     return atomic_load_explicit(&s->object, memory_order_relaxed);
@@ -610,7 +610,7 @@ const void *mt_tex_object_take(enum mt_tex_object_kind kind, uint64_t handle)
 {
     const void *object = NULL;
     pthread_mutex_lock(&lock);
-    struct slot *s = slot_of(handle);
+    struct slot *s = texture_slot(handle);
     if (s && s->kind == kind) {
         object = s->object;
         s->kind = 0;

@@ -209,7 +209,7 @@ static inline struct mt_cta *cta_waiting(const char *what)
     return cta;
 }
 
-static inline void queue_append(struct mt_queue *q, struct mt_fiber *f)
+static inline void worker_queue_append(struct mt_queue *q, struct mt_fiber *f)
 {
     f->next = NULL;
     if (q->head)
@@ -326,7 +326,7 @@ static void make_ready(struct mt_cta *cta, uint32_t warp, uint32_t lanes)
     cta->warp[warp].blocked &= ~lanes;
     cta->nready += (uint32_t)__builtin_popcount(lanes);
     for (uint32_t m = lanes; m; m &= m - 1)
-        queue_append(&cta->ready, lane_fiber(cta, warp, (uint32_t)__builtin_ctz(m)));
+        worker_queue_append(&cta->ready, lane_fiber(cta, warp, (uint32_t)__builtin_ctz(m)));
 }
 
 /* Makes all `count` threads of the queue ready, in order. */
@@ -426,7 +426,7 @@ static uint64_t shfl_lane(struct mt_cta *cta, uint32_t warp, uint32_t i, const s
     return (uint32_t)w->value[j] | (uint64_t)in << 32;
 }
 
-static uint32_t warp_vote(const struct mt_warp *w, uint32_t mode, uint32_t lanes)
+static uint32_t collective_vote(const struct mt_warp *w, uint32_t mode, uint32_t lanes)
 {
     uint32_t ballot = 0;
     for (uint32_t m = lanes; m; m &= m - 1) {
@@ -445,7 +445,7 @@ static uint32_t warp_vote(const struct mt_warp *w, uint32_t mode, uint32_t lanes
     }
 }
 
-static uint32_t warp_redux(const struct mt_warp *w, uint32_t op, uint32_t lanes)
+static uint32_t collective_redux(const struct mt_warp *w, uint32_t op, uint32_t lanes)
 {
     uint32_t acc = (uint32_t)w->value[__builtin_ctz(lanes)];
     for (uint32_t m = lanes & (lanes - 1); m; m &= m - 1) {
@@ -511,10 +511,10 @@ static void warp_compute(struct mt_cta *cta, uint32_t warp, const struct mt_grou
         warp_matrix(w, lanes);
         return;
     case OP_VOTE:
-        all = warp_vote(w, mode, lanes);
+        all = collective_vote(w, mode, lanes);
         break;
     case OP_REDUX:
-        all = warp_redux(w, mode, lanes);
+        all = collective_redux(w, mode, lanes);
         break;
     case OP_MATCH_ALL:
         all = warp_match(w, w->value[__builtin_ctz(lanes)], lanes) == lanes ? lanes : 0;
@@ -541,7 +541,7 @@ static void warp_complete(struct mt_cta *cta, uint32_t warp, struct mt_group *g)
     make_ready(cta, warp, lanes);
 }
 
-static int is_complete(const struct mt_warp *w, const struct mt_group *g)
+static int collective_is_complete(const struct mt_warp *w, const struct mt_group *g)
 {
     return (g->mask & w->lanes & ~w->exited & ~g->arrived) == 0;
 }
@@ -572,7 +572,7 @@ static inline uint64_t warp_collective(uint32_t key, uint32_t mask, uint64_t val
         g->site = (uintptr_t)site;
     }
     g->arrived |= bit;
-    if (is_complete(w, g)) {
+    if (collective_is_complete(w, g)) {
         if (g->arrived == bit) { /* alone: no need to wait */
             warp_compute(cta, self->warp, g);
             *g = w->group[--w->ngroups];
@@ -710,7 +710,7 @@ static void warp_exited(struct mt_cta *cta, struct mt_fiber *f)
     struct mt_warp *w = &cta->warp[f->warp];
     w->exited |= 1u << f->lane;
     for (uint32_t i = 0; i < w->ngroups;) {
-        if (is_complete(w, &w->group[i]))
+        if (collective_is_complete(w, &w->group[i]))
             warp_complete(cta, f->warp, &w->group[i]);
         else
             i++;
@@ -801,7 +801,7 @@ static uint32_t barrier_wait(struct mt_cta *cta, uint32_t kind, uint32_t id, uin
     struct mt_warp *w = &cta->warp[self->warp];
     struct mt_barrier *b = barrier_arrive(cta, kind, id, count, value);
     w->blocked |= 1u << self->lane;
-    queue_append(&b->waiters, self);
+    worker_queue_append(&b->waiters, self);
     b->nwaiters++;
     if (barrier_complete(cta, b))
         barrier_release(cta, id);
@@ -853,7 +853,7 @@ uint32_t mt_cpu_warp_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_
     uint32_t value = kind == 1 ? said : kind == 2 ? said == 0 : said != 0;
     struct mt_barrier *b =
         barrier_arrive(cta, kind, id %= MT_BARRIERS, (count + MT_WARP - 1) / MT_WARP, value);
-    queue_append(&b->waiters, self);
+    worker_queue_append(&b->waiters, self);
     b->nwaiters++;
     if (barrier_complete(cta, b))
         barrier_release(cta, id);
@@ -1040,7 +1040,7 @@ void mt_cpu_cluster_wait(void)
     struct mt_warp *w = &cta->warp[self->warp];
     if (self->cluster_phase != *cluster_phase(cta))
         return;
-    queue_append(&cta->cluster_waiters, self);
+    worker_queue_append(&cta->cluster_waiters, self);
     if (!cta->run->warps)
         w->blocked |= 1u << self->lane;
     if (MT_UNLIKELY(!cta->run->warps && w->parked != 0))
@@ -1444,7 +1444,7 @@ void mt_cpu_warp_turn(void)
         f = cta_pick(cta);
     else
         return;
-    queue_append(&cta->ready, self);
+    worker_queue_append(&cta->ready, self);
     cta->nready++;
     cta_enter(cta, f);
     mt_fiber_switch(&self->sp, f->sp, f->result);
@@ -1472,7 +1472,7 @@ void mt_cpu_yield(void)
             if (stuck)
                 cta->yields = 0;
             if (!stuck || !warp_release_parked(cta)) {
-                queue_append(&cta->ready, self);
+                worker_queue_append(&cta->ready, self);
                 cta->nready++;
                 to_worker(cta, &self->sp, MT_CTA_SPINS);
                 return;
@@ -1482,7 +1482,7 @@ void mt_cpu_yield(void)
         if (!f) /* impossible: the last one that can run yields to the worker above */
             return;
     }
-    queue_append(&cta->ready, self);
+    worker_queue_append(&cta->ready, self);
     cta->nready++;
     cta_enter(cta, f);
     mt_fiber_switch(&self->sp, f->sp, f->result);
@@ -1656,7 +1656,7 @@ static void worker_call(struct mt_worker *w, void (*f)(void *worker, int last), 
     w->in_device = in_device;
 }
 
-static void hand_on_all(void *worker, int last)
+static void worker_hand_on_all(void *worker, int last)
 {
     const struct mt_cpu_launch *l = ((struct mt_worker *)worker)->run->launch;
     runs_flush_here(worker, last);
@@ -1667,7 +1667,7 @@ static void hand_on_all(void *worker, int last)
 static void worker_hand_on(struct mt_worker *w)
 {
     if (w->run->launch->fence && !w->quiet) /* quiet: all records that are kept have been handed on */
-        worker_call(w, hand_on_all, 1);
+        worker_call(w, worker_hand_on_all, 1);
 }
 
 struct mt_run_room mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t *lane, uint32_t mask,
@@ -1705,7 +1705,7 @@ uint64_t mt_cpu_run_nowhere(uint32_t meta)
 }
 
 /* Collects the program's counts since the worker joined this run. */
-static void take_counts(struct mt_pool_launch *run)
+static void worker_take_counts(struct mt_pool_launch *run)
 {
     uint64_t *counts = mt_cpu_tls.counts;
     for (unsigned i = 0; i < MT_COUNTS; i++)
@@ -1746,7 +1746,7 @@ static void worker_report(struct mt_worker *w)
         atomic_fetch_add_explicit(&run->untraced, mt_cpu_tls.untraced, memory_order_relaxed);
     mt_cpu_tls.untraced = 0;
     if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
-        take_counts(run);
+        worker_take_counts(run);
     w->run = NULL;
     w->finished = 0;
     pool_report(run, finished);
@@ -1852,7 +1852,7 @@ static void remove_resident(struct mt_worker *w, struct mt_cta *cta)
     give_cta(w, cta);
 }
 
-static void no_memory(struct mt_pool_launch *run)
+static void worker_no_memory(struct mt_pool_launch *run)
 {
     mt_fault_record(run, MT_ERR_MEMORY, "no memory for a CTA and its shared memory");
 }
@@ -1863,7 +1863,7 @@ static void begin_cta(struct mt_worker *w, struct mt_pool_launch *run, uint64_t 
     struct mt_cta *cta = run->loop ? w->loop_cta : take_cta(w);
     int rc = cta ? cta_begin(cta, w, run, linear, NULL, 0) : MT_ERR_MEMORY;
     if (rc)
-        no_memory(run);
+        worker_no_memory(run);
     else if (run->loop)
         cta_loop(cta);
     else
@@ -1897,7 +1897,7 @@ static void begin_cluster(struct mt_worker *w, struct mt_pool_launch *run, uint6
         add_resident(w, cta[r]);
     }
     if (!cluster) {
-        no_memory(run);
+        worker_no_memory(run);
         w->finished++;
     }
 }

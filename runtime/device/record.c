@@ -31,7 +31,7 @@ struct mt_gpu_context *__mt_gpu_begin(struct mt_gpu_context *parameter)
 
 /* Decodes the last two arguments of a record function: kernels pass their parameter unchanged with a bit that
  * holds the result of begin(); other functions pass a context. Returns NULL if nothing is to be recorded. */
-static inline struct mt_gpu_context *context_of(uint32_t site, struct mt_gpu_context *c)
+static inline struct mt_gpu_context *record_context(uint32_t site, struct mt_gpu_context *c)
 {
     return site & MT_SITE_LEFT_OUT ? 0 : (void *)((uint64_t)c & ~(uint64_t)MT_CONTEXT_IN_PARTS);
 }
@@ -39,7 +39,7 @@ static inline struct mt_gpu_context *context_of(uint32_t site, struct mt_gpu_con
 NOINLINE void __mt_gpu_access_global(const void *pointer, uint32_t meta, uint32_t site,
                                      struct mt_gpu_context *c)
 {
-    if (!(c = context_of(site, c)))
+    if (!(c = record_context(site, c)))
         return;
     mt_write_access(c, write_lanes(meta, site), (uint64_t)pointer, meta, site);
 }
@@ -55,7 +55,7 @@ static NOINLINE void record_block(struct mt_gpu_context *c, uint64_t address, ui
 void __mt_gpu_access_global_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
                               struct mt_gpu_context *c)
 {
-    if ((c = context_of(site, c)) && bytes)
+    if ((c = record_context(site, c)) && bytes)
         record_block(c, (uint64_t)address, bytes, type, site);
 }
 
@@ -64,7 +64,7 @@ void __mt_gpu_access_global_n(const void *address, uint64_t bytes, uint32_t type
 /* Raw traces have no room for these. */
 void __mt_gpu_access_space(const void *pointer, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
 {
-    if (!(c = context_of(site, c)))
+    if (!(c = record_context(site, c)))
         return;
     if (c->spaces || !mt_rec_space(meta >> 28))
         __mt_gpu_access_global(pointer, meta, site, c);
@@ -73,7 +73,7 @@ void __mt_gpu_access_space(const void *pointer, uint32_t meta, uint32_t site, st
 void __mt_gpu_access_space_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
                              struct mt_gpu_context *c)
 {
-    if (!(c = context_of(site, c)))
+    if (!(c = record_context(site, c)))
         return;
     if (c->spaces || !mt_rec_space(type))
         __mt_gpu_access_global_n(address, bytes, type, site, c);
@@ -102,7 +102,7 @@ static NOINLINE void count_block(struct mt_gpu_context *c, uint64_t bytes, uint3
 void __mt_gpu_count_global(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
 {
     (void)address;
-    if ((c = context_of(site, c)))
+    if ((c = record_context(site, c)))
         record_count(c, meta);
 }
 
@@ -110,12 +110,12 @@ void __mt_gpu_count_global_n(const void *address, uint64_t bytes, uint32_t type,
                              struct mt_gpu_context *c)
 {
     (void)address;
-    if ((c = context_of(site, c)) && bytes)
+    if ((c = record_context(site, c)) && bytes)
         count_block(c, bytes, type);
 }
 
 void __mt_gpu_untraced(uint32_t note, struct mt_gpu_context *c)
 {
-    if ((c = context_of(note, c)))
+    if ((c = record_context(note, c)))
         mt_count(&c->untraced, 1);
 }

@@ -19,7 +19,7 @@ struct mt_driver_arguments {
 /* Modules, libraries, kernels and functions of the driver API. On the CPU device modules equal libraries, and
  * kernels equal functions. */
 
-static struct mt_module *module_of(void *handle)
+static struct mt_module *driver_module_of(void *handle)
 {
     return mt_library_is(handle) ? handle : NULL;
 }
@@ -54,8 +54,8 @@ void mt_driver_log(unsigned n, const CUjit_option *options, void **values, const
     }
 }
 
-static CUresult module_load(CUmodule *out, const struct mt_device_code *code, unsigned n,
-                            const CUjit_option *options, void **values)
+static CUresult driver_module_load(CUmodule *out, const struct mt_device_code *code, unsigned n,
+                                   const CUjit_option *options, void **values)
 {
     static const CUresult results[] = {CUDA_SUCCESS, CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_INVALID_IMAGE,
                                        CUDA_ERROR_INVALID_PTX, CUDA_ERROR_NO_BINARY_FOR_GPU};
@@ -76,7 +76,7 @@ static CUresult module_load_data(CUmodule *module, const void *image, unsigned n
     if (!module || !image)
         return CUDA_ERROR_INVALID_VALUE;
     struct mt_device_code code = {image, mt_device_code_bytes(image)};
-    return module_load(module, &code, n, options, values);
+    return driver_module_load(module, &code, n, options, values);
 }
 
 static CUresult module_load_file(CUmodule *module, const char *path)
@@ -87,7 +87,7 @@ static CUresult module_load_file(CUmodule *module, const char *path)
     void *data = mt_library_file(path, &bytes);
     if (!data)
         return errno == ENOENT ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_INVALID_IMAGE;
-    CUresult e = module_load(module, &(struct mt_device_code){data, bytes}, 0, NULL, NULL);
+    CUresult e = driver_module_load(module, &(struct mt_device_code){data, bytes}, 0, NULL, NULL);
     free(data);
     return e;
 }
@@ -115,7 +115,7 @@ CUresult drv_cuModuleLoadFatBinary(CUmodule *module, const void *image)
 
 CUresult drv_cuModuleUnload(CUmodule module)
 {
-    struct mt_module *m = module_of(module);
+    struct mt_module *m = driver_module_of(module);
     if (!m)
         return CUDA_ERROR_INVALID_HANDLE;
     CUresult e = mt_driver_result(cudaDeviceSynchronize());
@@ -133,9 +133,9 @@ CUresult drv_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 
 /* ---- contents of a module ---- */
 
-static CUresult module_function(struct mt_function **out, void *handle, const char *name)
+static CUresult driver_module_function(struct mt_function **out, void *handle, const char *name)
 {
-    struct mt_module *m = module_of(handle);
+    struct mt_module *m = driver_module_of(handle);
     if (!m)
         return CUDA_ERROR_INVALID_HANDLE;
     if (!out || !name)
@@ -149,12 +149,12 @@ static CUresult module_function(struct mt_function **out, void *handle, const ch
 
 CUresult drv_cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
-    return module_function((struct mt_function **)function, module, name);
+    return driver_module_function((struct mt_function **)function, module, name);
 }
 
 static CUresult module_global(CUdeviceptr *address, size_t *bytes, void *handle, const char *name)
 {
-    struct mt_module *m = module_of(handle);
+    struct mt_module *m = driver_module_of(handle);
     void *p = NULL;
     if (!m)
         return CUDA_ERROR_INVALID_HANDLE;
@@ -194,12 +194,12 @@ CUresult drv_cuLibraryUnload(CUlibrary library)
 
 CUresult drv_cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
 {
-    return module_function((struct mt_function **)kernel, library, name);
+    return driver_module_function((struct mt_function **)kernel, library, name);
 }
 
 CUresult drv_cuLibraryGetModule(CUmodule *module, CUlibrary library)
 {
-    if (!module || !module_of(library))
+    if (!module || !driver_module_of(library))
         return module ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
     *module = (CUmodule)library;
     return CUDA_SUCCESS;

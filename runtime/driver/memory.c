@@ -221,7 +221,7 @@ static CUresult copy_side(struct copy_side *s, CUmemorytype type, const void *ho
     return CUDA_SUCCESS;
 }
 
-static enum cudaMemcpyKind copy_kind(const struct copy_side *dst, const struct copy_side *src)
+static enum cudaMemcpyKind driver_copy_kind(const struct copy_side *dst, const struct copy_side *src)
 {
     static const enum cudaMemcpyKind kinds[2][2] = {{cudaMemcpyDeviceToDevice, cudaMemcpyDeviceToHost},
                                                     {cudaMemcpyHostToDevice, cudaMemcpyHostToHost}};
@@ -253,7 +253,7 @@ CUresult mt_driver_copy_params(struct cudaMemcpy3DParms *p, const CUDA_MEMCPY3D_
                                     .dstPos = dst.pos,
                                     .dstPtr = dst.pointer,
                                     .extent = {a ? width / a->element : width, c->Height, c->Depth},
-                                    .kind = copy_kind(&dst, &src)};
+                                    .kind = driver_copy_kind(&dst, &src)};
     return CUDA_SUCCESS;
 }
 
@@ -279,7 +279,7 @@ static CUDA_MEMCPY3D_v2 driver_copy_2d(const CUDA_MEMCPY2D_v2 *c)
                               .Depth = 1};
 }
 
-static CUresult copy_start(const CUDA_MEMCPY3D_v2 *c, CUstream stream, int sync)
+static CUresult driver_copy_start(const CUDA_MEMCPY3D_v2 *c, CUstream stream, int sync)
 {
     struct cudaMemcpy3DParms p;
     CUresult e = mt_driver_copy_params(&p, c);
@@ -290,24 +290,24 @@ static CUresult copy_start(const CUDA_MEMCPY3D_v2 *c, CUstream stream, int sync)
 
 CUresult drv_cuMemcpy3D_v2(const CUDA_MEMCPY3D_v2 *c)
 {
-    return copy_start(c, NULL, 1);
+    return driver_copy_start(c, NULL, 1);
 }
 
 CUresult drv_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D_v2 *c, CUstream stream)
 {
-    return copy_start(c, stream, 0);
+    return driver_copy_start(c, stream, 0);
 }
 
 CUresult drv_cuMemcpy2D_v2(const CUDA_MEMCPY2D_v2 *c)
 {
     CUDA_MEMCPY3D_v2 as3 = c ? driver_copy_2d(c) : (CUDA_MEMCPY3D_v2){0};
-    return c ? copy_start(&as3, NULL, 1) : CUDA_ERROR_INVALID_VALUE;
+    return c ? driver_copy_start(&as3, NULL, 1) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult drv_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D_v2 *c, CUstream stream)
 {
     CUDA_MEMCPY3D_v2 as3 = c ? driver_copy_2d(c) : (CUDA_MEMCPY3D_v2){0};
-    return c ? copy_start(&as3, stream, 0) : CUDA_ERROR_INVALID_VALUE;
+    return c ? driver_copy_start(&as3, stream, 0) : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- one-dimensional arrays ---- */
@@ -337,7 +337,7 @@ CUresult drv_cuMemcpyDtoA_v2(CUarray dst, size_t offset, CUdeviceptr src, size_t
     copy_to_array(&c, dst, offset);
     c.srcMemoryType = CU_MEMORYTYPE_DEVICE;
     c.srcDevice = src;
-    return copy_start(&c, NULL, 1);
+    return driver_copy_start(&c, NULL, 1);
 }
 
 CUresult drv_cuMemcpyAtoD_v2(CUdeviceptr dst, CUarray src, size_t offset, size_t bytes)
@@ -346,7 +346,7 @@ CUresult drv_cuMemcpyAtoD_v2(CUdeviceptr dst, CUarray src, size_t offset, size_t
     copy_from_array(&c, src, offset);
     c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
     c.dstDevice = dst;
-    return copy_start(&c, NULL, 1);
+    return driver_copy_start(&c, NULL, 1);
 }
 
 static CUresult copy_host_to_array(CUarray dst, size_t offset, const void *src, size_t bytes, CUstream stream,
@@ -356,7 +356,7 @@ static CUresult copy_host_to_array(CUarray dst, size_t offset, const void *src, 
     copy_to_array(&c, dst, offset);
     c.srcMemoryType = CU_MEMORYTYPE_HOST;
     c.srcHost = src;
-    return copy_start(&c, stream, sync);
+    return driver_copy_start(&c, stream, sync);
 }
 
 static CUresult copy_array_to_host(void *dst, CUarray src, size_t offset, size_t bytes, CUstream stream,
@@ -366,7 +366,7 @@ static CUresult copy_array_to_host(void *dst, CUarray src, size_t offset, size_t
     copy_from_array(&c, src, offset);
     c.dstMemoryType = CU_MEMORYTYPE_HOST;
     c.dstHost = dst;
-    return copy_start(&c, stream, sync);
+    return driver_copy_start(&c, stream, sync);
 }
 
 CUresult drv_cuMemcpyHtoA_v2(CUarray dst, size_t offset, const void *src, size_t bytes)
@@ -394,7 +394,7 @@ CUresult drv_cuMemcpyAtoA_v2(CUarray dst, size_t to, CUarray src, size_t from, s
     CUDA_MEMCPY3D_v2 c = copy_row(bytes);
     copy_to_array(&c, dst, to);
     copy_from_array(&c, src, from);
-    return copy_start(&c, NULL, 1);
+    return driver_copy_start(&c, NULL, 1);
 }
 
 /* ---- fills with elements of 1, 2 and 4 bytes ---- */
@@ -780,7 +780,7 @@ static int memory_has(const struct memory_op *m)
     }
 }
 
-static void memory_wait(void *ctx)
+static void driver_wait_value(void *ctx)
 {
     struct memory_op *m = ctx;
     struct timespec moment = {.tv_nsec = 1000};
@@ -813,7 +813,8 @@ static CUresult memory_start(CUstream stream, CUdeviceptr p, uint64_t value, uns
                             .kept = capture == cudaStreamCaptureStatusActive,
                             .stream = stream,
                             .site = mt_host_site_take()};
-    e = mt_driver_result(cudaLaunchHostFunc((cudaStream_t)stream, write ? memory_write : memory_wait, m));
+    e = mt_driver_result(
+        cudaLaunchHostFunc((cudaStream_t)stream, write ? memory_write : driver_wait_value, m));
     if (e)
         free(m);
     return e;

@@ -123,7 +123,7 @@ static int device_get(struct mt_rings_maker *m, size_t bytes, int host, void **a
     return (int)e;
 }
 
-static int device_put(struct mt_rings_maker *m, void *to, const void *from, size_t bytes)
+static int gpu_put(struct mt_rings_maker *m, void *to, const void *from, size_t bytes)
 {
     (void)m;
     return (int)device_write(to, from, bytes);
@@ -147,7 +147,7 @@ static void device_fill(struct device *d, struct mt_rings_maker *m)
 static struct device *device_make(int ordinal)
 {
     const struct mt_cuda *cu = mt_cuda();
-    struct mt_rings_maker m = {.no_memory = cudaErrorMemoryAllocation, .get = device_get, .put = device_put};
+    struct mt_rings_maker m = {.no_memory = cudaErrorMemoryAllocation, .get = device_get, .put = gpu_put};
     enum cudaStreamCaptureMode mode =
         cudaStreamCaptureModeRelaxed; /* another thread may be capturing a graph */
     struct device *d = rooms[ordinal] ? rooms[ordinal] : malloc(sizeof *d);
@@ -229,7 +229,7 @@ static struct device *device_current(void)
  * never needs it. */
 static pthread_mutex_t sites_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int sites_number(const struct mt_cuda *cu, void *module, const struct mt_image *image)
+static int gpu_sites_number(const struct mt_cuda *cu, void *module, const struct mt_image *image)
 {
     unsigned long long at;
     size_t bytes;
@@ -250,7 +250,7 @@ static int number_all(const struct mt_cuda *cu, const struct mt_gpu_launch *l)
         cu->ModuleOf(&module, function))
         return l->image->head->site_base ? -1 : 0; /* a single file: most likely its sites are the image's */
     for (const struct mt_image *i = l->image; i; i = i->peer)
-        bad |= sites_number(cu, module, i);
+        bad |= gpu_sites_number(cu, module, i);
     return bad ? -1 : 0;
 }
 
@@ -622,7 +622,7 @@ static int gpu_capturing(cudaStream_t stream)
 }
 
 enum reason { NO_ROOM, NO_MEANS, AT_EXIT, DAMAGED, NREASONS };
-static void say_once(enum reason r, const char *kernel, const char *why)
+static void gpu_say_once(enum reason r, const char *kernel, const char *why)
 {
     static atomic_int said[NREASONS];
     if (!atomic_exchange(&said[r], 1))
@@ -633,7 +633,7 @@ static void say_once(enum reason r, const char *kernel, const char *why)
 static int is_over(const char *kernel)
 {
     if (mt_rings_closed())
-        say_once(AT_EXIT, kernel, "it was launched when the CUDA driver was about to shut down");
+        gpu_say_once(AT_EXIT, kernel, "it was launched when the CUDA driver was about to shut down");
     return mt_rings_closed();
 }
 
@@ -645,7 +645,7 @@ static struct mt_flight *gpu_lend(const struct mt_gpu_launch *l, struct device *
     if (!f)
         return NULL;
     if (d->rings.damaged) {
-        say_once(DAMAGED, l->line.kernel, "a ring for records of its GPU was written over");
+        gpu_say_once(DAMAGED, l->line.kernel, "a ring for records of its GPU was written over");
         free(f);
         return NULL;
     }
@@ -668,8 +668,8 @@ static struct mt_flight *gpu_prepare(struct mt_gpu_launch *l, void **context)
     struct mt_flight_queue *q = NULL;
     if (*context && !mt_flight_begin(f, &q))
         return f;
-    say_once(NO_MEANS, kernel,
-             *context ? "there is no memory or no thread for it" : "too many launches are waiting");
+    gpu_say_once(NO_MEANS, kernel,
+                 *context ? "there is no memory or no thread for it" : "too many launches are waiting");
     mt_rings_return(f);
     free(f);
     return NULL;
@@ -680,7 +680,7 @@ static void *gpu_launch(struct mt_gpu_launch *l)
     void *context = NULL;
     int possible = !l->kernel || !(l->kernel->flags & MT_KERNEL_GPU_UNTRACED);
     if (l->trace && !possible)
-        say_once(NO_ROOM, l->line.kernel, "it has no room for record calls there, as the compiler said");
+        gpu_say_once(NO_ROOM, l->line.kernel, "it has no room for record calls there, as the compiler said");
     l->state = l->trace && possible ? gpu_prepare(l, &context) : NULL;
     return l->state ? context : NULL;
 }
@@ -765,8 +765,8 @@ static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
             continue;
         }
         if (f) {
-            say_once(NO_MEANS, launches[i].line.kernel,
-                     "too many launches are waiting, or there is no memory");
+            gpu_say_once(NO_MEANS, launches[i].line.kernel,
+                         "too many launches are waiting, or there is no memory");
             mt_rings_return(f);
         }
         free(f);
@@ -796,7 +796,7 @@ static void graph_issued(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
  * A forked child has no reader, and locks may be held by threads that do not exist: launches under way
  * belong to the parent. */
 
-static void gpu_end(const struct mt_flight_filter *filter, cudaError_t e)
+static void gpu_close(const struct mt_flight_filter *filter, cudaError_t e)
 {
     mt_flight_give_up(filter, (int)e, mt_cuda() ? mt_cuda()->GetErrorString(e) : "no CUDA runtime");
 }
@@ -825,7 +825,7 @@ static void wait_for(const struct mt_flight_filter *filter, const cudaStream_t *
 {
     int e = mt_flight_end(filter, patience, stream ? gpu_ask_of : NULL, stream);
     if (e)
-        gpu_end(filter, e < 0 ? cudaErrorTimeout : (cudaError_t)e);
+        gpu_close(filter, e < 0 ? cudaErrorTimeout : (cudaError_t)e);
 }
 
 /* Handles a failed device: the program may exit at once, so everything that has arrived is written before it
@@ -833,7 +833,7 @@ static void wait_for(const struct mt_flight_filter *filter, const cudaStream_t *
 static void gpu_failed(const struct mt_gpu_point *p, const struct mt_flight_filter *filter, cudaError_t e)
 {
     if (mt_error_stays((int)e) && (p->trace || gpu_ask(p->stream)) && mt_flight_wait(filter, MT_STALL_MS))
-        gpu_end(filter, e);
+        gpu_close(filter, e);
 }
 
 static struct mt_gpu_point gpu_point(cudaStream_t stream, const struct mt_trace *trace, int all)
@@ -885,7 +885,7 @@ static void gpu_reset(void)
         return;
     cudaError_t e = cu->DeviceSynchronize();
     if (mt_flight_count(&its) && e)
-        gpu_end(&its, e);
+        gpu_close(&its, e);
     else if (mt_flight_count(&its))
         wait_for(&its, &legacy, PATIENCE_SYNCED);
     sites_forget(d);

@@ -153,7 +153,7 @@ static void flight_hand_on(struct mt_flight *f, struct mt_gather *g)
 }
 
 /* Passes on all blocks gathered. */
-static void hand_on_all(struct mt_flight *f)
+static void rings_hand_on_all(struct mt_flight *f)
 {
     for (struct mt_gather *g = f->gathered, *next; g; g = next) {
         next = g->next;
@@ -182,7 +182,7 @@ static void open_first(struct mt_flight_queue *q, struct mt_flight *f)
 {
     q->open = f;
     mt_trace_open_launch(q->trace, &f->launch.line);
-    hand_on_all(f);
+    rings_hand_on_all(f);
     if (f->nheld)
         mt_trace_append(q->trace, f->held, f->nheld);
     free(f->held);
@@ -276,7 +276,7 @@ static int flight_opens(struct mt_flight *f)
 {
     int kept = f->gathered && f->gathered->runs, first = flight_is_first(f);
     if (first && kept) {
-        hand_on_all(f);
+        rings_hand_on_all(f);
         mt_trace_fence(f->queue->trace);
     }
     return first;
@@ -299,7 +299,7 @@ static int flight_merge(struct mt_flight *f, const struct part *p)
 
 /* ---- ends --------------------------------------------------------------------------------------- */
 
-static int is_complete(struct mt_flight *f, uint64_t looked, uint64_t moved)
+static int flight_is_complete(struct mt_flight *f, uint64_t looked, uint64_t moved)
 {
     if (f->issuing)
         return 0;
@@ -330,7 +330,7 @@ static void flight_finish(struct mt_flight_queue *q, struct mt_flight *f)
     }
     if (!flight_is_open(f))
         open_first(q, f);
-    hand_on_all(f);
+    rings_hand_on_all(f);
     l->records = f->counted > f->taken ? f->counted : f->taken;
     if (f->gone)
         l->records++; /* the number of missing records is unknown; one stands for them */
@@ -356,7 +356,7 @@ static struct mt_flight *next_complete(struct mt_flight_queue **in, uint64_t loo
     struct mt_flight *f = NULL;
     pthread_mutex_lock(&lock);
     for (struct mt_flight_queue *q = queues; q && !f; q = q->next)
-        if (q->first && is_complete(q->first, looked, moved)) {
+        if (q->first && flight_is_complete(q->first, looked, moved)) {
             *in = q;
             f = q->first;
         }

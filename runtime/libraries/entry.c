@@ -82,7 +82,7 @@ void (*mt_lib_function(enum mt_lib_backend backend, const char *name, const char
     return f;
 }
 
-static int entry_unsupported(int library)
+static int library_entry_unsupported(int library)
 {
     return mt_lib_libraries[library].unsupported;
 }
@@ -90,43 +90,43 @@ static int entry_unsupported(int library)
 /* One function per library, so that each returns a status of its own. */
 static int entry_none_0(void)
 {
-    return entry_unsupported(0);
+    return library_entry_unsupported(0);
 }
 
 static int entry_none_1(void)
 {
-    return entry_unsupported(1);
+    return library_entry_unsupported(1);
 }
 
 static int entry_none_2(void)
 {
-    return entry_unsupported(2);
+    return library_entry_unsupported(2);
 }
 
 static int entry_none_3(void)
 {
-    return entry_unsupported(3);
+    return library_entry_unsupported(3);
 }
 
 static int entry_none_4(void)
 {
-    return entry_unsupported(4);
+    return library_entry_unsupported(4);
 }
 
 static int entry_none_5(void)
 {
-    return entry_unsupported(5);
+    return library_entry_unsupported(5);
 }
 
 static int entry_none_6(void)
 {
-    return entry_unsupported(6);
+    return library_entry_unsupported(6);
 }
 
 static int (*const nones[])(void) = {entry_none_0, entry_none_1, entry_none_2, entry_none_3,
                                      entry_none_4, entry_none_5, entry_none_6};
 
-static void *entry_real(int library)
+static void *library_entry_real(int library)
 {
     static void *_Atomic handles[sizeof nones / sizeof *nones];
     if (!handles[library])
@@ -138,17 +138,17 @@ void (*mt_lib_real(const char *library, const char *name))(void)
 {
     for (int i = 0; i < (int)(sizeof nones / sizeof *nones); i++)
         if (strcmp(mt_lib_libraries[i].name, library) == 0) {
-            void *real = entry_real(i);
+            void *real = library_entry_real(i);
             return real ? (void (*)(void))dlsym(real, name) : NULL;
         }
     return NULL;
 }
 
-static void *entry_find(uint32_t index)
+static void *library_entry_find(uint32_t index)
 {
     struct mt_lib_entry *e = &mt_lib_entries[index];
     int gpu = __mt_library_on_gpu();
-    void *real = gpu ? entry_real(e->library) : NULL, *f = real ? dlsym(real, e->name) : NULL;
+    void *real = gpu ? library_entry_real(e->library) : NULL, *f = real ? dlsym(real, e->name) : NULL;
     if (f && e->gpu == MT_LIB_UNKNOWN)
         __mt_library_miss(e->name);
     if (!gpu || (f && e->gpu == MT_LIB_OURS))
@@ -164,7 +164,7 @@ static void *entry_find(uint32_t index)
 
 void *mt_lib_resolve(uint32_t index)
 {
-    void *f = entry_find(index);
+    void *f = library_entry_find(index);
     if (f)
         __atomic_store_n(&mt_lib_slots[index], f, __ATOMIC_RELEASE);
     return f ? f : (void *)nones[mt_lib_entries[index].library];

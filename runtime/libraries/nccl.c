@@ -1300,7 +1300,7 @@ static void call_pieces(const struct nccl_call *k, int *send, int *recv)
     }
 }
 
-static void call_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
+static void nccl_call_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
 {
     const struct nccl_call *k = (const struct nccl_call *)call;
     const struct mt_nccl_do *d = &k->what;
@@ -1320,7 +1320,7 @@ static void call_ranges(struct mt_library_call *call, struct mt_library_notes *n
         call_note(notes, MT_LIBRARY_WRITE, d->recv, bytes, recv, there);
 }
 
-static int call_run(struct mt_library_call *call)
+static int nccl_call_run(struct mt_library_call *call)
 {
     struct nccl_call *k = (struct nccl_call *)call;
     return nccl_part_run(k->c, k->job, k->part, call);
@@ -1338,7 +1338,8 @@ struct target {
     const void *site;
 };
 
-static int call_submit(struct mt_nccl_comm *c, struct mt_nccl_job *j, unsigned part, const struct target *t)
+static int nccl_call_submit(struct mt_nccl_comm *c, struct mt_nccl_job *j, unsigned part,
+                            const struct target *t)
 {
     static const char *const ops[] = {"allreduce", "broadcast", "reduce",  "allgather", "reducescatter",
                                       "alltoall",  "gather",    "scatter", "send",      "recv"};
@@ -1347,8 +1348,8 @@ static int call_submit(struct mt_nccl_comm *c, struct mt_nccl_job *j, unsigned p
     struct nccl_call k = {.call = {.bytes = sizeof k,
                                    .name = d->name,
                                    .library = "nccl",
-                                   .ranges = call_ranges,
-                                   .run = call_run,
+                                   .ranges = nccl_call_ranges,
+                                   .run = nccl_call_run,
                                    .drop = call_drop,
                                    .site = t->site,
                                    .collective = {.comm = c->id,
@@ -1487,7 +1488,7 @@ static int call_put(size_t at)
         nccl_job_queue(first->c, j);
     int status = MT_NCCL_OK;
     for (i = 0; i < n; i++) {
-        int e = call_submit(first->c, j, i, &to[i]);
+        int e = nccl_call_submit(first->c, j, i, &to[i]);
         if (e && !j->captured)
             nccl_part_drop(first->c, j, i);
         status = status ? status : e;
@@ -1746,7 +1747,7 @@ int impl_ncclCommFinalize(struct mt_nccl_comm *c)
     return MT_NCCL_OK;
 }
 
-static void comm_end(struct mt_nccl_comm *c, enum mt_nccl_gone how)
+static void nccl_comm_end(struct mt_nccl_comm *c, enum mt_nccl_gone how)
 {
     nccl_leave(c, how);
     nccl_stop(c);
@@ -1761,7 +1762,7 @@ int impl_ncclCommDestroy(struct mt_nccl_comm *c)
     if (!nccl_is_comm(c))
         return MT_NCCL_ARGUMENT;
     nccl_drain(c);
-    comm_end(c, MT_NCCL_DESTROYED);
+    nccl_comm_end(c, MT_NCCL_DESTROYED);
     return MT_NCCL_OK;
 }
 
@@ -1772,7 +1773,7 @@ int impl_ncclCommAbort(struct mt_nccl_comm *c)
     if (!nccl_is_comm(c))
         return MT_NCCL_ARGUMENT;
     c->aborted = 1;
-    comm_end(c, MT_NCCL_ABORTED);
+    nccl_comm_end(c, MT_NCCL_ABORTED);
     return MT_NCCL_OK;
 }
 
@@ -1870,7 +1871,7 @@ int impl_ncclRedOpDestroy(int op, struct mt_nccl_comm *c)
 
 /* ---- calls */
 
-static int call_check(const struct mt_nccl_comm *c, const struct mt_nccl_do *d)
+static int nccl_call_check(const struct mt_nccl_comm *c, const struct mt_nccl_do *d)
 {
     int reduces =
         d->what == MT_NCCL_ALLREDUCE || d->what == MT_NCCL_REDUCE || d->what == MT_NCCL_REDUCESCATTER;
@@ -1894,7 +1895,7 @@ static int call_check(const struct mt_nccl_comm *c, const struct mt_nccl_do *d)
 
 static int call_make(struct mt_nccl_do d, struct mt_nccl_comm *c, void *stream)
 {
-    int status = call_check(c, &d);
+    int status = nccl_call_check(c, &d);
     if (status || !d.count)
         return nccl_noted(status);
     if (d.op >= MT_NCCL_OPS)

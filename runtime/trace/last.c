@@ -73,7 +73,7 @@ static void last_look(void)
         closedir(d);
 }
 
-static int is_ours(pid_t thread)
+static int last_is_ours(pid_t thread)
 {
     for (unsigned i = 0; i < nemulator; i++)
         if (emulator[i] == thread)
@@ -113,7 +113,7 @@ static struct look last_list(void)
         pid_t thread = (pid_t)strtol(e->d_name, NULL, 10);
         l.threads += thread > 0;
         l.sum += (uint64_t)thread;
-        l.others = thread > 0 && !is_ours(thread) && !is_dead(thread);
+        l.others = thread > 0 && !last_is_ours(thread) && !is_dead(thread);
     }
     if (d)
         closedir(d);

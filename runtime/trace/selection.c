@@ -131,7 +131,7 @@ static size_t nvtx_copy(char *out, const char *text)
     return n;
 }
 
-static size_t name_of(char *out, const struct nvtx_attributes *a)
+static size_t selection_name(char *out, const struct nvtx_attributes *a)
 {
     const void *m = a && a->size >= sizeof *a ? a->message : NULL;
     *out = 0;
@@ -290,7 +290,7 @@ EXPORT int nvtxRangePushW(const wchar_t *text)
 EXPORT int nvtxDomainRangePushEx(void *domain, const struct nvtx_attributes *a)
 {
     char name[NAME_MAX_BYTES];
-    size_t n = name_of(name, a);
+    size_t n = selection_name(name, a);
     return nvtx_push(name, n, domain);
 }
 EXPORT int nvtxRangePushEx(const struct nvtx_attributes *a)
@@ -320,7 +320,7 @@ EXPORT uint64_t nvtxRangeStartW(const wchar_t *text)
 EXPORT uint64_t nvtxDomainRangeStartEx(void *domain, const struct nvtx_attributes *a)
 {
     char name[NAME_MAX_BYTES];
-    size_t n = name_of(name, a);
+    size_t n = selection_name(name, a);
     return nvtx_start(name, n, domain);
 }
 EXPORT uint64_t nvtxRangeStartEx(const struct nvtx_attributes *a)
@@ -436,7 +436,7 @@ static pthread_mutex_t kernels_lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(kernels_lock, MT_FORK_LEAVES);
 static struct kernel *kernels;
 
-static void read_kernels(const char *text)
+static void selection_read_kernels(const char *text)
 {
     char why[200];
     int bad;
@@ -494,10 +494,10 @@ static void read_parts(const char *ctas, const char *sample)
     rule.parts = rule.ctas.terms || rule.ctas.every > 1 || rule.every > 1;
 }
 
-static void read_options(void)
+static void selection_read_options(void)
 {
     const struct mt_options *o = mt_options();
-    read_kernels(o->kernels);
+    selection_read_kernels(o->kernels);
     read_launches(o->launches);
     read_parts(o->ctas, o->sample);
     if (!o->from_start)
@@ -534,7 +534,7 @@ static int is_left_out(const char *kernel)
 int mt_selection_never(const char *kernel)
 {
     uint64_t limit = mt_options()->limit;
-    pthread_once(&once, read_options);
+    pthread_once(&once, selection_read_options);
     return !mt_tracing() || is_left_out(kernel) || launches > rule.last || (limit && bytes >= limit);
 }
 
@@ -576,7 +576,7 @@ static void count_ctas(struct mt_launch_line *l)
 
 int mt_selection_takes(struct mt_launch_line *l)
 {
-    pthread_once(&once, read_options);
+    pthread_once(&once, selection_read_options);
     l->left_out = selection_reason(l);
     l->in_parts = rule.parts && (!l->left_out || l->left_out == sampled);
     if (l->in_parts)
@@ -590,7 +590,7 @@ int mt_selection_takes(struct mt_launch_line *l)
 
 const struct mt_cta_rule *mt_selection_ctas(void)
 {
-    pthread_once(&once, read_options);
+    pthread_once(&once, selection_read_options);
     return rule.ctas.terms || rule.ctas.every > 1 ? &rule.ctas : NULL;
 }
 
@@ -613,7 +613,7 @@ void mt_selection_wrote(uint64_t n)
 /* on 1, 0: the program switched tracing of launches on, or off. */
 static void selection_switch(int to)
 {
-    pthread_once(&once, read_options);
+    pthread_once(&once, selection_read_options);
     on = to;
 }
 

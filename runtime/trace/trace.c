@@ -866,7 +866,7 @@ static void companion_write_lines(struct mt_companion_writer *c)
     c->flushed_ns = mt_now_ns();
 }
 
-static void write_out(struct mt_companion_writer *c)
+static void companion_write_out(struct mt_companion_writer *c)
 {
     size_t done;
     if (c->off || c->n == 0 || mt_forked())
@@ -896,7 +896,7 @@ static void write_out(struct mt_companion_writer *c)
 static char *companion_room(struct mt_companion_writer *c, size_t bytes)
 {
     if (c->n + bytes > CHUNK)
-        write_out(c);
+        companion_write_out(c);
     if (c->n + bytes > c->capacity) {
         size_t capacity = c->n + bytes + CHUNK;
         char *p = realloc(c->out, capacity);
@@ -910,7 +910,7 @@ static char *companion_room(struct mt_companion_writer *c, size_t bytes)
     return c->off ? NULL : c->out + c->n;
 }
 
-static void put_line(struct mt_companion_writer *c, enum mt_line_kind kind, const void *line)
+static void companion_put_line(struct mt_companion_writer *c, enum mt_line_kind kind, const void *line)
 {
     mt_line_put(&c->line, kind, line);
     if (c->line.failed) {
@@ -954,7 +954,7 @@ static void put_header(struct mt_companion_writer *c, const struct mt_header_lin
     l.job = *job_known()->name ? job_known()->name : NULL;
     l.rank = job_known()->rank;
     l.ranks = job_known()->ranks;
-    put_line(c, MT_LINE_header, &l);
+    companion_put_line(c, MT_LINE_header, &l);
 }
 
 /* Returns 1 if the process's events are no longer repeated in this companion. */
@@ -970,11 +970,11 @@ static int leave_to_first(struct mt_companion_writer *c)
     if (!*name)
         return 0;
     c->shared = 1;
-    put_line(c, MT_LINE_shared, &(struct mt_shared_line){name});
+    companion_put_line(c, MT_LINE_shared, &(struct mt_shared_line){name});
     return 1;
 }
 
-static void catch_up(struct mt_companion_writer *c)
+static void companion_catch_up(struct mt_companion_writer *c)
 {
     char *p;
     size_t got;
@@ -1022,7 +1022,7 @@ static void companion_close(struct mt_companion_writer *c)
     if (!c)
         return;
     for (uint64_t until = mt_now_ns() + LAST_WAIT_NS; c->waiting && c->n && !c->off && mt_now_ns() < until;) {
-        write_out(c);
+        companion_write_out(c);
         nanosleep(&(struct timespec){0, 5000000}, NULL);
     }
     if (c->waiting && c->n && !c->off)
@@ -1037,8 +1037,8 @@ static void companion_close(struct mt_companion_writer *c)
 
 /* Opens a companion. head: keys `device` to `workers`, `trace`, `format` and `stream`. Returns NULL with *why
  * set to a sentence for the user. */
-static struct mt_companion_writer *companion_open(const char *path, const struct mt_header_line *head,
-                                                  char *why, size_t size)
+static struct mt_companion_writer *companion_file_open(const char *path, const struct mt_header_line *head,
+                                                       char *why, size_t size)
 {
     struct mt_companion_writer *c = calloc(1, sizeof *c);
     if (!c || !(c->path = strdup(path))) {
@@ -1055,7 +1055,7 @@ static struct mt_companion_writer *companion_open(const char *path, const struct
     }
     c->waiting = rc == EAGAIN;
     put_header(c, head);
-    write_out(c);
+    companion_write_out(c);
     if (c->off) {
         snprintf(why, size, "%.400s: the first line cannot be written", path);
         companion_close(c);
@@ -1127,29 +1127,29 @@ static void companion_kernel(struct mt_companion_writer *c, uint64_t id, const c
 {
     if (!companion_enter(c))
         return;
-    put_line(c, MT_LINE_kernel, &(struct mt_kernel_line){id, name});
+    companion_put_line(c, MT_LINE_kernel, &(struct mt_kernel_line){id, name});
     companion_leave(c);
 }
 
 /* Writes a launch line. */
-static void companion_launch(struct mt_companion_writer *c, const struct mt_launch_line *l)
+static void companion_put_launch(struct mt_companion_writer *c, const struct mt_launch_line *l)
 {
     if (!companion_enter(c))
         return;
-    catch_up(c);
+    companion_catch_up(c);
     struct mt_launch_line line = companion_launch_line(l);
-    put_line(c, MT_LINE_launch, &line);
+    companion_put_line(c, MT_LINE_launch, &line);
     if (mt_now_ns() - c->flushed_ns > FLUSH_NS)
-        write_out(c);
+        companion_write_out(c);
     companion_leave(c);
 }
 
 /* Writes a `lost` line. */
-static void companion_lost(struct mt_companion_writer *c, uint64_t count, const char *why)
+static void companion_put_lost(struct mt_companion_writer *c, uint64_t count, const char *why)
 {
     if (!companion_enter(c))
         return;
-    put_line(c, MT_LINE_lost, &(struct mt_lost_line){count, why});
+    companion_put_line(c, MT_LINE_lost, &(struct mt_lost_line){count, why});
     companion_leave(c);
 }
 
@@ -1159,24 +1159,24 @@ static void companion_flush(struct mt_companion_writer *c, int force)
     if (!companion_enter(c))
         return;
     if (force)
-        catch_up(c);
+        companion_catch_up(c);
     if (force || mt_now_ns() - c->flushed_ns > FLUSH_NS)
-        write_out(c);
+        companion_write_out(c);
     companion_leave(c);
 }
 
 /* Copies the rest of the log and writes an `end` line, unless nothing was added since the last one. */
-static void companion_end(struct mt_companion_writer *c, const struct mt_end_line *e)
+static void companion_file_end(struct mt_companion_writer *c, const struct mt_end_line *e)
 {
     if (!companion_enter(c))
         return;
-    catch_up(c);
+    companion_catch_up(c);
     if (!c->ended || c->ended_at != c->log_at) {
-        put_line(c, MT_LINE_end, e);
+        companion_put_line(c, MT_LINE_end, e);
         c->ended = 1;
         c->ended_at = c->log_at;
     }
-    write_out(c);
+    companion_write_out(c);
     companion_leave(c);
 }
 
@@ -1185,7 +1185,7 @@ static void companion_park(struct mt_companion_writer *c)
 {
     if (!companion_enter(c))
         return;
-    write_out(c);
+    companion_write_out(c);
     if (!c->off && !c->waiting && !c->file.fifo) {
         mt_file_close(&c->file);
         c->parked = 1;
@@ -1465,7 +1465,7 @@ static void compact_fail(struct mt_compact *c, const char *why, uint64_t bytes)
 }
 
 /* Called by the writer, one call at a time. */
-static int write_file(void *self, const void *data, size_t bytes)
+static int sink_write_file(void *self, const void *data, size_t bytes)
 {
     struct mt_compact *c = self;
     size_t done;
@@ -1537,7 +1537,7 @@ static struct mt_compact *compact_open(const char *path, const struct mt_header_
     c->file.at.fd = -1;
     if (mt_file_open(&c->file, path, MT_FILE_WAIT, why, size))
         goto fail;
-    struct mt_mtc_file file = {write_file, c};
+    struct mt_mtc_file file = {sink_write_file, c};
     c->spaces = log_spaces();
     uint64_t features = c->spaces ? MT_MTC_HAS_SPACES | MT_MTC_HAS_COPIES : 0;
     c->writer = mt_mtc_writer_open(&file, MT_MTC_HAS_DEVICE | features, level, why, size);
@@ -1557,7 +1557,7 @@ fail:
 
 /* Returns the kernel's number in this file, or 0 if out of memory. Sites and names precede the chunks that
  * need them. */
-static uint32_t kernel_of(struct mt_compact *c, const char *name)
+static uint32_t compact_kernel(struct mt_compact *c, const char *name)
 {
     size_t i = 0;
     while (i < c->nkernels && strcmp(c->kernels[i], name))
@@ -1590,7 +1590,7 @@ static int compact_begin(void *self, const struct mt_launch_line *l)
 {
     struct mt_compact *c = self;
     c->before = mt_mtc_writer_bytes(c->writer);
-    uint32_t kernel = c->off ? 0 : kernel_of(c, l->kernel);
+    uint32_t kernel = c->off ? 0 : compact_kernel(c, l->kernel);
     if (!c->off && !kernel)
         compact_fail(c, strerror(ENOMEM), c->good);
     compact_sites(c);
@@ -1892,7 +1892,7 @@ static void open_files(struct mt_trace *t)
     h.format = compact ? "compact" : "raw";
     if (trace_no_folder(t, path))
         return;
-    t->companion = companion_open(meta, &h, t->why, sizeof t->why);
+    t->companion = companion_file_open(meta, &h, t->why, sizeof t->why);
     if (!t->companion)
         mt_report_file("%s; stream %llu has no companion", t->why, (unsigned long long)t->n);
     if (compact) {
@@ -2057,8 +2057,8 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
                      *trace_error(t) ? trace_error(t) : "the device counted other records than arrived");
     }
     check_counts(t, l);
-    companion_launch(t->companion, l);
-    companion_launch(t->inside, l);
+    companion_put_launch(t->companion, l);
+    companion_put_launch(t->inside, l);
     t->busy = 0;
 }
 
@@ -2132,8 +2132,8 @@ static void end_companion(struct mt_trace *t)
     if (!t->told && !whole) {
         if (t->out && !trace_is_on(t))
             snprintf(t->why, sizeof t->why, "%s", trace_error(t));
-        companion_lost(t->companion, t->lost, t->why);
-        companion_lost(t->inside, t->lost, t->why);
+        companion_put_lost(t->companion, t->lost, t->why);
+        companion_put_lost(t->inside, t->lost, t->why);
         t->told = 1;
     }
     struct mt_end_line e = {.records_written = t->written,
@@ -2141,13 +2141,13 @@ static void end_companion(struct mt_trace *t)
                             .others_written = t->others,
                             .launches = t->launches,
                             .complete = whole && !log_dropped()};
-    companion_end(t->inside, &e);
+    companion_file_end(t->inside, &e);
     if (t->inside && whole && !trace_is_on(t)) { /* these lines no longer fitted */
         t->whole = e.complete = 0;
-        companion_lost(t->companion, t->lost, trace_error(t));
+        companion_put_lost(t->companion, t->lost, trace_error(t));
         t->told = 1;
     }
-    companion_end(t->companion, &e);
+    companion_file_end(t->companion, &e);
 }
 
 void mt_trace_close(struct mt_trace *t)

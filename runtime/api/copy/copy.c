@@ -21,7 +21,7 @@ static uint64_t record_copy_address(const void *p)
     return (uint64_t)(uintptr_t)p;
 }
 
-static int is_device(const void *p)
+static int copy_is_device(const void *p)
 {
     struct mt_block b;
     return mt_object_is_device(p) || (mt_heap_find(p, &b) && b.kind == MT_HEAP_SYMBOL);
@@ -32,7 +32,7 @@ const char *mt_copy_kind(const struct mt_box *b)
     static const char *const names[] = {"h2h", "h2d", "d2h", "d2d"};
     if ((unsigned)b->kind < cudaMemcpyDefault)
         return names[b->kind];
-    return names[(is_device(b->dst.p) ? 1 : 0) | (is_device(b->src.p) ? 2 : 0)];
+    return names[(copy_is_device(b->dst.p) ? 1 : 0) | (copy_is_device(b->src.p) ? 2 : 0)];
 }
 
 static void copy_note(const struct mt_box *b, const struct mt_memcpy_line *what,
@@ -140,9 +140,9 @@ static cudaError_t note_symbol(cudaError_t e, const void *symbol, size_t offset,
     if (!e && mt_side_symbol(to ? &b.dst : &b.src, symbol, offset, bytes))
         b.width = 0;
     if (kind == cudaMemcpyDefault)
-        b.kind = is_device(other) ? cudaMemcpyDeviceToDevice
-                 : to             ? cudaMemcpyHostToDevice
-                                  : cudaMemcpyDeviceToHost;
+        b.kind = copy_is_device(other) ? cudaMemcpyDeviceToDevice
+                 : to                  ? cudaMemcpyHostToDevice
+                                       : cudaMemcpyDeviceToHost;
     return record_copy_note(e, &b, stream);
 }
 
@@ -315,7 +315,7 @@ static cudaError_t copy_check_side(enum cudaMemcpyKind kind, const struct mt_sid
     return e;
 }
 
-static cudaError_t check_any(const struct mt_side *s, uint64_t bytes, const char *what)
+static cudaError_t copy_check_any(const struct mt_side *s, uint64_t bytes, const char *what)
 {
     struct mt_block b;
     return s->p && mt_heap_find(s->p, &b) ? check_device(s, bytes, what) : check_host(s, bytes, what);
@@ -335,8 +335,8 @@ static cudaError_t copy_check(const struct mt_box *b, int skip)
     int to_device = b->kind == cudaMemcpyHostToDevice || b->kind == cudaMemcpyDeviceToDevice;
     int from_device = b->kind == cudaMemcpyDeviceToHost || b->kind == cudaMemcpyDeviceToDevice;
     if (b->kind == cudaMemcpyDefault) {
-        e = skip & 1 ? e : check_any(&b->dst, dst, "destination");
-        return e || skip & 2 ? e : check_any(&b->src, src, "source");
+        e = skip & 1 ? e : copy_check_any(&b->dst, dst, "destination");
+        return e || skip & 2 ? e : copy_check_any(&b->src, src, "source");
     }
     if (!(skip & 1))
         e = copy_check_side(b->kind, &b->dst, dst, to_device, "destination");

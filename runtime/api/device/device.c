@@ -437,7 +437,7 @@ static void select_choose(void)
 
 /* Completes the choice of the GPU, with the real runtime open: hands over the modules registered before, then
  * starts tracing. */
-static void hand_over(void)
+static void device_hand_over(void)
 {
     mt_modules_to_gpu();
     if (mt_gpu() && mt_gpu()->start)
@@ -455,7 +455,7 @@ int mt_device_is_gpu(void)
         static _Thread_local int inside;
         if (!inside) {
             inside = 1;
-            pthread_once(&told, hand_over);
+            pthread_once(&told, device_hand_over);
             inside = 0;
         }
     }

@@ -58,7 +58,7 @@ static int heap_counted(enum mt_heap_kind kind)
     return kind == MT_HEAP_DEVICE || kind == MT_HEAP_MANAGED;
 }
 
-static int is_ours(enum mt_heap_kind kind)
+static int heap_is_ours(enum mt_heap_kind kind)
 {
     return kind != MT_HEAP_REGISTERED && kind != MT_HEAP_SYMBOL && kind != MT_HEAP_IPC;
 }
@@ -142,7 +142,7 @@ static void heap_drop(struct mt_block *b)
     pthread_rwlock_unlock(&life);
     if (heap_counted(b->kind))
         used[b->device] -= b->bytes;
-    if (mt_options()->check && is_ours(b->kind))
+    if (mt_options()->check && heap_is_ours(b->kind))
         heap_keep(b);
     else
         heap_release(b);
@@ -230,7 +230,7 @@ static struct mt_block *begins_at(const void *base, unsigned kinds)
     return kinds & 1u << b->kind ? b : NULL;
 }
 
-static int free_block(void *base, unsigned kinds, int condemned)
+static int heap_free_block(void *base, unsigned kinds, int condemned)
 {
     struct mt_range r;
     pthread_rwlock_rdlock(&life);
@@ -246,12 +246,12 @@ static int free_block(void *base, unsigned kinds, int condemned)
 
 int mt_heap_free(void *base, unsigned kinds)
 {
-    return free_block(base, kinds, 0);
+    return heap_free_block(base, kinds, 0);
 }
 
 int mt_heap_free_condemned(void *base)
 {
-    return free_block(base, ~0u, 1);
+    return heap_free_block(base, ~0u, 1);
 }
 
 int mt_heap_condemn(void *base, unsigned kinds)
@@ -384,7 +384,7 @@ void mt_heap_reset(int device)
     struct mt_ranges stay = MT_RANGES_INIT;
     while (mt_ranges_pop(&blocks, &r)) {
         struct mt_block *b = r.data;
-        if (!is_ours(b->kind) || b->device != device)
+        if (!heap_is_ours(b->kind) || b->device != device)
             mt_ranges_add(&stay, r.base, r.bytes, b);
         else
             heap_drop(b);
@@ -781,22 +781,22 @@ static int check_find_peers(int device, uint64_t address, uint64_t *base, uint64
 
 static const char *const verbs[] = {"load", "store", "atomic", "access"};
 
-static const struct mt_image_site *site_of(const struct mt_cpu_bad *bad)
+static const struct mt_image_site *bad_site(const struct mt_cpu_bad *bad)
 {
     static const struct mt_image_site unknown = {.file = "", .function = "", .variable = ""};
     const struct mt_image_head *head = bad->image->head;
     return bad->site < head->nsites ? (const struct mt_image_site *)head->sites + bad->site : &unknown;
 }
 
-static const struct mt_launch_line *line_of(const struct mt_cpu_launch *l)
+static const struct mt_launch_line *failed_line(const struct mt_cpu_launch *l)
 {
     return l->user;
 }
 
 static void check_print(const struct mt_cpu_bad *bad, const char *near)
 {
-    const struct mt_image_site *s = site_of(bad);
-    const struct mt_launch_line *l = line_of(bad->launch);
+    const struct mt_image_site *s = bad_site(bad);
+    const struct mt_launch_line *l = failed_line(bad->launch);
     char how[64] = "", variable[160] = "", launch[160] = "";
     if (bad->align && bad->kind == MT_FINDING_OF_MISALIGNED)
         snprintf(how, sizeof how, ", which is not a multiple of %u", bad->align);
@@ -884,7 +884,7 @@ static struct bad_access *check_place(const struct mt_cpu_bad *bad)
 /* Returns whether another launch has reported it in full. */
 static int check_is_said(const struct mt_cpu_bad *bad)
 {
-    const struct mt_launch_line *l = line_of(bad->launch);
+    const struct mt_launch_line *l = failed_line(bad->launch);
     static struct {
         uint64_t launch;
         const struct mt_image *image;
@@ -945,8 +945,8 @@ static enum mt_finding_kind check_kind(const struct bad_access *p)
 
 static void sum_up(const struct bad_access *p)
 {
-    const struct mt_image_site *s = site_of(&p->first);
-    const struct mt_launch_line *l = line_of(p->launch);
+    const struct mt_image_site *s = bad_site(&p->first);
+    const struct mt_launch_line *l = failed_line(p->launch);
     int access = !p->first.words;
     struct mt_check_line c = {
         .kernel = p->launch->kernel->pretty,
@@ -978,7 +978,7 @@ static void sum_up(const struct bad_access *p)
                      (unsigned long long)p->count);
 }
 
-static uint64_t check_end(const struct mt_cpu_launch *launch)
+static uint64_t bad_end(const struct mt_cpu_launch *launch)
 {
     uint64_t n = 0;
     pthread_mutex_lock(&lock);
@@ -1009,7 +1009,7 @@ void mt_check_start(void)
         mt_cpu_set_checker(&(struct mt_cpu_checker){.generation = &mt_heap_generation,
                                                     .find = o->check ? check_find : check_find_peers,
                                                     .report = check_report,
-                                                    .end = check_end,
+                                                    .end = bad_end,
                                                     .stop = o->check != MT_CHECK_ON,
                                                     .accesses_only = !o->check});
 }

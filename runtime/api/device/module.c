@@ -166,7 +166,7 @@ struct work {
     char stage[64];
 };
 
-static int make_file(const char *name)
+static int made_file_new(const char *name)
 {
     return mt_fd_up(memfd_create(name, MFD_CLOEXEC));
 }
@@ -194,9 +194,9 @@ static int make_put_input(struct work *w, const struct to_make *m)
 
 static int make_open(struct work *w, const struct to_make *m)
 {
-    w->input = make_file("memtrace-device-code");
-    w->output = make_file("memtrace-image");
-    w->words = make_file("memtrace-words");
+    w->input = made_file_new("memtrace-device-code");
+    w->output = made_file_new("memtrace-image");
+    w->words = made_file_new("memtrace-words");
     if (w->input < 0 || w->output < 0 || w->words < 0 ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, w->line))
         return -1;
@@ -470,7 +470,7 @@ static int make_find_or_begin(struct mt_making *w, const struct to_make *m, char
 
 static void making_drop(struct mt_making *w);
 
-static struct mt_making *making_begin(const struct to_make *m, char *why, size_t size)
+static struct mt_making *made_work_begin(const struct to_make *m, char *why, size_t size)
 {
     int saved = errno;
     struct mt_making *w = malloc(sizeof *w);
@@ -510,7 +510,7 @@ static void making_drop(struct mt_making *w)
 }
 
 /* Waits for the image as `what`, reporting a long wait, and frees w. Returns 0, or -1 with *why set. */
-static int making_end(struct mt_making *w, const char *what, struct mt_made *out, char *why, size_t size)
+static int made_work_end(struct mt_making *w, const char *what, struct mt_made *out, char *why, size_t size)
 {
     int saved = errno;
     *out = (struct mt_made){.kept = w->kept};
@@ -640,7 +640,7 @@ static struct mt_making *made_begin(const struct mt_module *m, const char *name,
         code[i] = (struct mt_device_code){fatbins[i], mt_device_code_bytes(fatbins[i])};
     const struct to_make make = {code, n, name, kernel ? mt_made_kernel_name(kernel) : NULL,
                                  kernel ? kernel->content : NULL};
-    struct mt_making *w = code && n ? making_begin(&make, why, size) : NULL;
+    struct mt_making *w = code && n ? made_work_begin(&make, why, size) : NULL;
     free(code);
     return w;
 }
@@ -669,7 +669,7 @@ static struct mt_made_code *made_ask(const struct mt_module *m, const char *name
     c->name = strdup(name);
     if (!begun)
         begun = made_begin(m, name, kernel, c->why, sizeof c->why);
-    if (begun && making_end(begun, name, &c->made, c->why, sizeof c->why) == 0)
+    if (begun && made_work_end(begun, name, &c->made, c->why, sizeof c->why) == 0)
         *c->why = 0;
     for (const struct mt_made_text *t = NULL; !*c->why && mt_tracing() && (t = made_next(&c->made, t));)
         if (*t->name)
@@ -1622,7 +1622,7 @@ static struct mt_variable *variable_find(const void *host)
 }
 
 /* Returns its address on the current device, or NULL. */
-static void *variable_address(struct mt_variable *v)
+static void *module_variable_address(struct mt_variable *v)
 {
     int device = mt_device_current();
     struct mt_image *i = device && v->address ? mt_module_image_on(v->module->image, device) : NULL;
@@ -1915,7 +1915,7 @@ cudaError_t impl_cudaGetSymbolAddress(void **out, const void *symbol)
     if (!out)
         return mt_fail(cudaErrorInvalidValue);
     cudaError_t e = symbol_find(symbol, &v);
-    if (!e && !(*out = variable_address(v)))
+    if (!e && !(*out = module_variable_address(v)))
         e = cudaErrorMemoryAllocation;
     return mt_fail(e);
 }

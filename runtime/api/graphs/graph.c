@@ -362,14 +362,14 @@ static struct CUgraph_st *condition_taken(const struct mt_branch *b)
     return value < b->size ? b->body[value] : NULL;
 }
 
-static cudaError_t graph_run(struct CUgraph_st *g, struct mt_stream *s, struct mt_op **behind);
+static cudaError_t graph_start(struct CUgraph_st *g, struct mt_stream *s, struct mt_op **behind);
 
 static int condition_run(struct mt_op *op)
 {
     const struct mt_branch *b = ((struct branch_op *)op)->branch;
     struct CUgraph_st *body = condition_taken(b);
     struct mt_op *behind = op;
-    cudaError_t e = body ? graph_run(body, op->stream, &behind) : cudaSuccess;
+    cudaError_t e = body ? graph_start(body, op->stream, &behind) : cudaSuccess;
     if (body && !e && b->type == WHILE)
         e = branch_put(b, op->stream, &behind);
     if (e) {
@@ -417,7 +417,7 @@ static void graph_put(struct mt_op *op, struct mt_stream *s, struct mt_op **behi
 static cudaError_t run_node(const struct CUgraphNode_st *n, struct mt_stream *s, struct mt_op **behind)
 {
     if (n->child)
-        return graph_run(n->child, s, behind);
+        return graph_start(n->child, s, behind);
     if (n->branch)
         return branch_put(n->branch, s, behind);
     if (n->memory)
@@ -439,7 +439,7 @@ static struct CUgraphNode_st **graph_sorted(struct CUgraph_st *g);
 
 /* Queues the graph's operations in `s`; or behind the running operation *behind, which is then set to the
  * last one of them. */
-static cudaError_t graph_run(struct CUgraph_st *g, struct mt_stream *s, struct mt_op **behind)
+static cudaError_t graph_start(struct CUgraph_st *g, struct mt_stream *s, struct mt_op **behind)
 {
     struct CUgraphNode_st **sorted = graph_sorted(g);
     cudaError_t e = sorted ? condition_begin(g, s, behind) : mt_fail(cudaErrorMemoryAllocation);
@@ -1495,7 +1495,7 @@ static int renew_give_back(struct mt_op *op)
     return g->known ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-static int give_back(struct mt_op *op)
+static int graph_give_back(struct mt_op *op)
 {
     struct give_back *g = (struct give_back *)op;
     mt_object_done(mt_object_take(g->p), g->known);
@@ -1514,7 +1514,7 @@ cudaError_t impl_cudaGraphAddMemFreeNode(cudaGraphNode_t *out, cudaGraph_t graph
     if (!p || (from && from->memory->freed) || (!from && !mt_heap_find(p, &b)))
         return mt_fail(cudaErrorInvalidValue);
     if (!from) {
-        if (!(op = mt_op_new(sizeof *op, MT_OP_OTHER, give_back)))
+        if (!(op = mt_op_new(sizeof *op, MT_OP_OTHER, graph_give_back)))
             return mt_fail(cudaErrorMemoryAllocation);
         op->op.renew = renew_give_back;
         op->p = p;
@@ -1731,7 +1731,7 @@ static cudaError_t graph_exec_run(struct CUgraphExec_st *x, struct mt_stream *s)
     end->reaches = mt_mark_hold(mark);
     x->last = mark;
     mt_op_enqueue(s, begin);
-    cudaError_t e = graph_run(x->graph, s, NULL);
+    cudaError_t e = graph_start(x->graph, s, NULL);
     mt_op_enqueue(s, end);
     return e;
 }
@@ -1907,7 +1907,7 @@ cudaError_t impl_cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphN
     SET_EXEC(cudaGraphNodeTypeHost, graph_host_op(&op, params));
 }
 
-static cudaError_t event_op(struct mt_op **out, cudaEvent_t event, int wait)
+static cudaError_t graph_event_op(struct mt_op **out, cudaEvent_t event, int wait)
 {
     if (!mt_event_get(event))
         return mt_fail(cudaErrorInvalidValue);
@@ -1918,13 +1918,13 @@ static cudaError_t event_op(struct mt_op **out, cudaEvent_t event, int wait)
 cudaError_t impl_cudaGraphExecEventRecordNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                       cudaEvent_t event)
 {
-    SET_EXEC(cudaGraphNodeTypeEventRecord, event_op(&op, event, 0));
+    SET_EXEC(cudaGraphNodeTypeEventRecord, graph_event_op(&op, event, 0));
 }
 
 cudaError_t impl_cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                     cudaEvent_t event)
 {
-    SET_EXEC(cudaGraphNodeTypeWaitEvent, event_op(&op, event, 1));
+    SET_EXEC(cudaGraphNodeTypeWaitEvent, graph_event_op(&op, event, 1));
 }
 
 cudaError_t impl_cudaGraphNodeSetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled)
@@ -2078,7 +2078,7 @@ cudaError_t impl_cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t exec, cuda
 
 /* ---- nodes ---- */
 
-static enum cudaGraphNodeType type_of(const struct mt_op *op)
+static enum cudaGraphNodeType graph_type_of(const struct mt_op *op)
 {
     static const enum cudaGraphNodeType types[] = {
         [MT_OP_KERNEL] = cudaGraphNodeTypeKernel,      [MT_OP_COPY] = cudaGraphNodeTypeMemcpy,
@@ -2106,7 +2106,7 @@ static struct CUgraphNode_st *capture_graph_append(struct mt_stream *s, enum cud
 
 static cudaError_t capture_graph_add(struct mt_stream *s, struct mt_op *op)
 {
-    return capture_graph_append(s, type_of(op), op) ? cudaSuccess : cudaErrorMemoryAllocation;
+    return capture_graph_append(s, graph_type_of(op), op) ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
 static cudaError_t capture_graph_alloc(struct mt_stream *s, void *p, size_t bytes)
@@ -2164,7 +2164,7 @@ static int is_unjoined(struct mt_stream *origin, struct CUgraphNode_st *const *t
     return unjoined;
 }
 
-static void capture_leave(void *stream, void *ctx)
+static void capture_ends(void *stream, void *ctx)
 {
     struct mt_stream *s = stream;
     struct leaving *l = ctx;
@@ -2179,7 +2179,7 @@ static void capture_leave(void *stream, void *ctx)
 static int capture_end(struct mt_capture *c)
 {
     struct leaving l = {c, is_unjoined(c->origin, c->left, c->nleft)};
-    mt_stream_each(capture_leave, &l);
+    mt_stream_each(capture_ends, &l);
     free(c->left);
     mt_tips_clear(c->origin);
     mt_capture_set(c->origin, NULL);

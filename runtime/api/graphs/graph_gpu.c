@@ -20,7 +20,7 @@
 
 /* ---- A topological order of a graph's nodes, from the real runtime ---- */
 
-static cudaError_t order_before(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *n)
+static cudaError_t graph_gpu_before(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *n)
 {
 #if CUDART_VERSION >= 13000
     return MT_NEXT(cudaGraphNodeGetDependencies)(node, out, NULL, n);
@@ -41,11 +41,11 @@ static int order_has(const cudaGraphNode_t *list, size_t n, cudaGraphNode_t node
 static int order_allows(cudaGraphNode_t node, const cudaGraphNode_t *list, size_t n)
 {
     size_t count = 0;
-    if (order_before(node, NULL, &count) || !count)
+    if (graph_gpu_before(node, NULL, &count) || !count)
         return 1;
     cudaGraphNode_t *before = malloc(count * sizeof *before);
     int ready = 1;
-    if (before && !order_before(node, before, &count))
+    if (before && !graph_gpu_before(node, before, &count))
         for (size_t i = 0; i < count && ready; i++)
             ready = order_has(list, n, before[i]);
     free(before);
@@ -104,7 +104,7 @@ static struct mt_map execs = MT_MAP_INIT;
 MT_FORK_TABLE(execs);
 
 enum reason { EXTRA, CONDITIONAL, TOO_MANY, NOT_SET, CHILD, STREAMS, NREASONS };
-static void say_once(enum reason r, const char *why)
+static void graph_gpu_say_once(enum reason r, const char *why)
 {
     static atomic_int said[NREASONS];
     if (!atomic_exchange(&said[r], 1))
@@ -200,7 +200,7 @@ static int graph_gpu_misses(const struct mt_graph_exec *x, const struct mt_funct
         [EXTRA] = "a node has its parameters as one block", [TOO_MANY] = "a graph has more than 512"};
     *why = !p->kernelParams && f->kernel ? EXTRA : x->n >= KERNELS_MAX ? TOO_MANY : NREASONS;
     if (*why < NREASONS)
-        say_once(*why, words[*why]);
+        graph_gpu_say_once(*why, words[*why]);
     return *why < NREASONS || !f->kernel || f->kernel->flags & MT_KERNEL_GPU_UNTRACED;
 }
 
@@ -215,7 +215,7 @@ static int graph_gpu_give(struct kernel_node *k, cudaGraphNode_t node, struct mt
     if (!set_kernel(node, plain ? plain : mt_function_traced(k->f),
                     plain ? NULL : mt_gpu()->node_context(k->gpu)))
         return 1;
-    say_once(NOT_SET, "the runtime does not take their launch context");
+    graph_gpu_say_once(NOT_SET, "the runtime does not take their launch context");
     if (k->gpu != had)
         free_context(k->gpu);
     k->gpu = NULL;
@@ -242,7 +242,7 @@ static void take_kernel(struct mt_graph_exec *x, cudaGraphNode_t node, struct mt
         return;
     struct kernel_node *k = graph_gpu_add(x);
     if (!k) {
-        say_once(TOO_MANY, "there is not enough memory");
+        graph_gpu_say_once(TOO_MANY, "there is not enough memory");
         return;
     }
     struct mt_gpu_node *had = old && x->n < old->n ? old->list[x->n].gpu : NULL;
@@ -267,7 +267,7 @@ static void take_graph(struct mt_graph_exec *x, cudaGraph_t graph, struct mt_gra
                  !MT_NEXT(cudaGraphChildGraphNodeGetGraph)(nodes[i], &child))
             take_graph(x, child, old);
         else if ((int)type == 13) /* cudaGraphNodeTypeConditional, only in newer headers */
-            say_once(CONDITIONAL, "they are in a conditional node");
+            graph_gpu_say_once(CONDITIONAL, "they are in a conditional node");
     }
     free(nodes);
     mt_error_release(clean);
@@ -415,7 +415,7 @@ static cudaError_t graph_gpu_child(cudaGraphExec_t exec, cudaError_t e)
     struct mt_graph_exec *x = e ? NULL : mt_map_get(&execs, exec);
     if (x && x->n) {
         x->blind = 1;
-        say_once(CHILD, "a child graph was replaced in one that is ready to be launched");
+        graph_gpu_say_once(CHILD, "a child graph was replaced in one that is ready to be launched");
     }
     return e;
 }
@@ -475,7 +475,7 @@ static cudaError_t graph_gpu_launch(struct mt_graph_exec *x, cudaGraphExec_t exe
     cudaError_t e;
     int blind = x->blind || graph_gpu_follow(x, s, stream);
     if (blind)
-        say_once(STREAMS, "its launches cannot be distinguished");
+        graph_gpu_say_once(STREAMS, "its launches cannot be distinguished");
     for (unsigned i = 0; i < x->n && launches && nodes; i++) {
         struct kernel_node *k = &x->list[i];
         if (k->off || !k->f)
@@ -679,8 +679,8 @@ static cudaError_t node_params(struct widened *w, struct cudaGraphNodeParams *p,
 }
 
 /* Returns the runtime's results (the address of a memory node) to the program. */
-static cudaError_t give_back(struct widened *w, struct cudaGraphNodeParams *to,
-                             const struct cudaGraphNodeParams *p, cudaError_t e)
+static cudaError_t graph_gpu_give_back(struct widened *w, struct cudaGraphNodeParams *to,
+                                       const struct cudaGraphNodeParams *p, cudaError_t e)
 {
     if (p->type != cudaGraphNodeTypeKernel)
         *to = *p;
@@ -702,7 +702,7 @@ cudaError_t rec_cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const
     if (!params)
         return MT_NEXT(cudaGraphAddNode)(ARGUMENTS, params);
     cudaError_t e = node_params(&w, &p, params, NULL);
-    return e ? e : give_back(&w, params, &p, MT_NEXT(cudaGraphAddNode)(ARGUMENTS, &p));
+    return e ? e : graph_gpu_give_back(&w, params, &p, MT_NEXT(cudaGraphAddNode)(ARGUMENTS, &p));
 }
 
 cudaError_t rec_cudaGraphNodeSetParams(cudaGraphNode_t node, struct cudaGraphNodeParams *params)
@@ -712,7 +712,7 @@ cudaError_t rec_cudaGraphNodeSetParams(cudaGraphNode_t node, struct cudaGraphNod
     if (!params)
         return MT_NEXT(cudaGraphNodeSetParams)(node, params);
     cudaError_t e = node_params(&w, &p, params, NULL);
-    return e ? e : give_back(&w, params, &p, MT_NEXT(cudaGraphNodeSetParams)(node, &p));
+    return e ? e : graph_gpu_give_back(&w, params, &p, MT_NEXT(cudaGraphNodeSetParams)(node, &p));
 }
 
 cudaError_t rec_cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
@@ -733,7 +733,7 @@ cudaError_t rec_cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t
     if (kernel)
         p.kernel.func = (void *)(uintptr_t)func;
     if (!e)
-        e = give_back(&w, params, &p, MT_NEXT(cudaGraphExecNodeSetParams)(exec, node, &p));
+        e = graph_gpu_give_back(&w, params, &p, MT_NEXT(cudaGraphExecNodeSetParams)(exec, node, &p));
     if (!e && kernel)
         graph_gpu_changed(exec, node, &k);
     return e;

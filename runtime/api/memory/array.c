@@ -472,7 +472,7 @@ static const void *texture_key(uint64_t handle)
 /* ---- formats ---- */
 
 /* Converts a channel format for the sampler, in read mode element type. Returns 0 or -1. */
-static int kind_of(const struct cudaChannelFormatDesc *d, enum mt_texel_kind *kind)
+static int texel_kind(const struct cudaChannelFormatDesc *d, enum mt_texel_kind *kind)
 {
     int f = (int)d->f;
     if (f == cudaChannelFormatKindSigned || f == cudaChannelFormatKindUnsigned)
@@ -518,7 +518,7 @@ static cudaError_t set_format(struct mt_texture *t, const struct cudaChannelForm
 {
     enum mt_texel_kind kind;
     unsigned bytes = (unsigned)channel_bytes(d), bits = (unsigned)d->x;
-    if (!bytes || kind_of(d, &kind))
+    if (!bytes || texel_kind(d, &kind))
         return cudaErrorInvalidChannelDescriptor;
     /* CUDA never promotes 32-bit integers. */
     if (x->readMode == cudaReadModeNormalizedFloat && bits < 32 && kind == MT_TEXEL_UNSIGNED)

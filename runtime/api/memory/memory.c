@@ -88,7 +88,7 @@ static int pool_reserve(pool *p, uint64_t bytes)
     return ok;
 }
 
-static void give_back(pool *p, uint64_t keep)
+static void pool_give_back(pool *p, uint64_t keep)
 {
     keep = keep > p->used ? keep : p->used;
     p->reserved = p->reserved < keep ? p->reserved : keep;
@@ -137,7 +137,7 @@ void mt_pools_reset(int device)
 static void pool_trim(void *value, void *ctx)
 {
     pool *p = value;
-    give_back(p, p->threshold);
+    pool_give_back(p, p->threshold);
 }
 
 /* Releases reserved memory at synchronisation, down to each pool's threshold. */
@@ -367,7 +367,7 @@ cudaError_t impl_cudaMemPoolTrimTo(cudaMemPool_t handle, size_t keep)
     if (!p)
         return mt_fail(cudaErrorInvalidValue);
     pthread_mutex_lock(&pool_lock);
-    give_back(p, keep);
+    pool_give_back(p, keep);
     pthread_mutex_unlock(&pool_lock);
     return cudaSuccess;
 }
@@ -651,7 +651,7 @@ static struct location ask_all(enum topic topic, const struct advice *range)
 
 /* ---- locations ---- */
 
-static cudaError_t place_of(const struct cudaMemLocation *where, struct location *out)
+static cudaError_t memory_place(const struct cudaMemLocation *where, struct location *out)
 {
     *out = (struct location){(int)where->type, where->id};
     switch ((int)where->type) {
@@ -701,7 +701,7 @@ static cudaError_t advise_run(const void *p, size_t bytes, enum cudaMemoryAdvise
     a.topic = topics[advice];
     a.value = (struct location){cudaMemLocationTypeDevice, 0};
     if (!e && (advice == cudaMemAdviseSetPreferredLocation || a.topic == ACCESSED_BY))
-        e = place_of(where, &a.value);
+        e = memory_place(where, &a.value);
     if (advice == cudaMemAdviseUnsetReadMostly || advice == cudaMemAdviseUnsetPreferredLocation ||
         advice == cudaMemAdviseUnsetAccessedBy)
         a.value = (struct location){cudaMemLocationTypeInvalid, NOWHERE};
@@ -717,7 +717,7 @@ static cudaError_t advise_prefetch(const void *p, size_t bytes, const struct cud
         return mt_fail(cudaErrorInvalidResourceHandle);
     cudaError_t e = flags ? cudaErrorInvalidValue : advise_find(p, bytes, &a);
     if (!e)
-        e = place_of(where, &a.value);
+        e = memory_place(where, &a.value);
     return mt_fail(e ? e : advise_keep(&a));
 }
 

@@ -98,7 +98,7 @@ static int is_implicit(const struct mt_stream *s, int spoil)
     return l.found;
 }
 
-static int is_ours(const struct mt_capture *c)
+static int stream_is_ours(const struct mt_capture *c)
 {
     return pthread_equal(c->thread, pthread_self()) && c->mode != cudaStreamCaptureModeRelaxed;
 }
@@ -108,7 +108,7 @@ static int is_prohibited(void)
 {
     int found = 0;
     for (struct mt_capture *c = captures; c && thread_mode != cudaStreamCaptureModeRelaxed; c = c->next)
-        if (is_ours(c) ||
+        if (stream_is_ours(c) ||
             (thread_mode == cudaStreamCaptureModeGlobal && c->mode == cudaStreamCaptureModeGlobal))
             c->invalid = found = 1;
     return found;
@@ -603,7 +603,7 @@ static void queue_hold(struct mt_stream *s)
 }
 
 /* Releases queue_lock for a moment if the stream is freed. */
-static void let_go(struct mt_stream *s)
+static void stream_let_go(struct mt_stream *s)
 {
     if (--s->refs)
         return;
@@ -616,7 +616,7 @@ static void let_go(struct mt_stream *s)
         pthread_cond_broadcast(&reached);
 }
 
-static void queue_append(struct mt_stream *s, struct mt_op *op)
+static void stream_queue_append(struct mt_stream *s, struct mt_op *op)
 {
     op->stream = s;
     op->next = NULL;
@@ -692,7 +692,7 @@ static int queue_startable(struct mt_stream *s)
     return !wait;
 }
 
-static int queue_run(struct mt_op *op)
+static int stream_queue_run(struct mt_op *op)
 {
     if (!op->always && mt_fail_of(op->stream->device))
         return MT_OP_DONE;
@@ -717,7 +717,7 @@ static void queue_pump(struct mt_stream *s, int something_ended)
         next->running = 1;
         queue_hold(next);
         pthread_mutex_unlock(&queue_lock);
-        int rc = queue_run(op);
+        int rc = stream_queue_run(op);
         pthread_mutex_lock(&queue_lock);
         if (rc == MT_OP_DONE) {
             something_ended = 1;
@@ -727,10 +727,10 @@ static void queue_pump(struct mt_stream *s, int something_ended)
             mt_op_free(op);
             pthread_mutex_lock(&queue_lock);
             if (empty)
-                let_go(next);
+                stream_let_go(next);
         }
         s = next->refs > 1 ? next : NULL;
-        let_go(next);
+        stream_let_go(next);
     }
 }
 
@@ -740,7 +740,7 @@ static void wait_one(struct mt_stream *s)
     s->waiters++;
     pthread_cond_wait(&s->moved, &queue_lock);
     s->waiters--;
-    let_go(s);
+    stream_let_go(s);
 }
 
 void mt_op_enqueue(struct mt_stream *s, struct mt_op *op)
@@ -748,7 +748,7 @@ void mt_op_enqueue(struct mt_stream *s, struct mt_op *op)
     pthread_mutex_lock(&queue_lock);
     int late = closed;
     if (!late) {
-        queue_append(s, op);
+        stream_queue_append(s, op);
         queue_pump(s, 0);
         while (s->issued - s->done > QUEUE_MAX && !closed)
             wait_one(s);
@@ -798,8 +798,8 @@ static void queue_finish(struct mt_op *op, int owned)
     }
     queue_pump(empty ? NULL : s, 1);
     if (empty)
-        let_go(s);
-    let_go(s);
+        stream_let_go(s);
+    stream_let_go(s);
     pthread_mutex_unlock(&queue_lock);
 }
 
@@ -827,7 +827,7 @@ int mt_turn_try(struct mt_turn *t, struct mt_stream *s)
     pthread_mutex_lock(&queue_lock);
     int now = closed || (!s->first && !must_wait(s, tickets + 1));
     if (now && !closed) { /* after the end there is nothing to wait for */
-        queue_append(s, &t->op);
+        stream_queue_append(s, &t->op);
         s->running = 1;
         order_waited(s);
     }
@@ -854,7 +854,7 @@ static void queue_withdraw(struct mt_stream *s, struct mt_op *op)
     if (s->first)
         return;
     leave_active(s);
-    let_go(s);
+    stream_let_go(s);
 }
 
 void mt_turn_begin(struct mt_turn *t, struct mt_stream *s)
@@ -863,7 +863,7 @@ void mt_turn_begin(struct mt_turn *t, struct mt_stream *s)
         return;
     t->granted = 0;
     pthread_mutex_lock(&queue_lock);
-    queue_append(s, &t->op);
+    stream_queue_append(s, &t->op);
     queue_pump(s, 0);
     queue_hold(s);
     s->waiters++;
@@ -875,7 +875,7 @@ void mt_turn_begin(struct mt_turn *t, struct mt_stream *s)
         t->op.stream = NULL;
     }
     order_waited(s);
-    let_go(s);
+    stream_let_go(s);
     pthread_mutex_unlock(&queue_lock);
     t->outer = mt_event_set_op(t->op.ticket);
 }
@@ -910,12 +910,12 @@ void mt_stream_drain(struct mt_stream *s)
     while (s->first && s->first->ticket <= upto && !closed)
         wait_one(s);
     order_waited(s);
-    let_go(s);
+    stream_let_go(s);
     pthread_mutex_unlock(&queue_lock);
 }
 
 /* Returns the oldest stream with work up to a ticket, or NULL. */
-static struct mt_stream *queue_oldest(int device, uint64_t upto)
+static struct mt_stream *stream_queue_oldest(int device, uint64_t upto)
 {
     struct mt_stream *s = active;
     while (s && (s->first->ticket > upto || (device != MT_ALL_DEVICES && s->device != device)))
@@ -927,7 +927,7 @@ void mt_stream_wait_all(int device)
 {
     pthread_mutex_lock(&queue_lock);
     for (uint64_t upto = tickets; !closed;) {
-        struct mt_stream *s = queue_oldest(device, upto);
+        struct mt_stream *s = stream_queue_oldest(device, upto);
         if (!s)
             break;
         wait_one(s);
@@ -997,7 +997,7 @@ void mt_mark_wait(struct mt_mark *m)
 static void queue_let_go(struct mt_stream *s)
 {
     pthread_mutex_lock(&queue_lock);
-    let_go(s);
+    stream_let_go(s);
     pthread_mutex_unlock(&queue_lock);
 }
 

@@ -116,13 +116,13 @@ MT_BUILTIN void __mt_access_mbarrier_n(void *p, uint64_t bytes, uint32_t type, u
 MT_BUILTIN void __mt_access_phase(void *p, uint32_t meta, uint32_t site)
 {
     if (spaces_wanted())
-        access_record(spaces_phase((uint64_t)p, meta >> 28), meta, site);
+        access_record(access_phase((uint64_t)p, meta >> 28), meta, site);
 }
 
 MT_BUILTIN void __mt_access_phase_n(void *p, uint64_t bytes, uint32_t type, uint32_t site)
 {
     if (spaces_wanted() && bytes)
-        access_block(spaces_phase((uint64_t)p, type), bytes, type, site);
+        access_block(access_phase((uint64_t)p, type), bytes, type, site);
 }
 
 /* Records of code for whole warps (llvm-pass/vector/record.c): an access of a warp is one run. `warp`: its
@@ -411,7 +411,7 @@ static MT_INLINE bool warp_where(enum mt_record_of of, uint64_t *address, uint32
         break;
     case MT_RECORD_PHASE:
         if (spaces_wanted())
-            *address = spaces_phase(*address, *type);
+            *address = access_phase(*address, *type);
         break;
     case MT_RECORD_NUMBER:
         break;

@@ -106,7 +106,7 @@ static MT_INLINE uint64_t spaces_object(uint64_t p)
 }
 
 /* Returns the address of an mbarrier with its phase: the present one, or after a wait the one before. */
-static MT_INLINE uint64_t spaces_phase(uint64_t p, uint32_t type)
+static MT_INLINE uint64_t access_phase(uint64_t p, uint32_t type)
 {
     const uint64_t *object =
         (const uint64_t *)(p >> 32 ? p : mt_shared_whole((uint32_t)p, (uint64_t)mt_cpu_tls.shared));

@@ -796,7 +796,7 @@ static MT_INLINE int32_t video_lane(uint32_t x, int i, int bits, bool is_signed)
     return is_signed ? (int32_t)(v << (32 - bits)) >> (32 - bits) : (int32_t)v;
 }
 
-static MT_INLINE int32_t video_clamp(int32_t v, int bits, bool is_signed)
+static MT_INLINE int32_t ptx_video_clamp(int32_t v, int bits, bool is_signed)
 {
     int32_t max = is_signed ? (1 << (bits - 1)) - 1 : (1 << bits) - 1,
             min = is_signed ? -(1 << (bits - 1)) : 0;
@@ -811,7 +811,7 @@ static MT_INLINE int32_t video_clamp(int32_t v, int bits, bool is_signed)
         int32_t x = video_lane(a, i, bits, is_signed), y = video_lane(b, i, bits, is_signed),                \
                 v = expression;                                                                              \
         if (saturate)                                                                                        \
-            v = video_clamp(v, bits, is_signed);                                                             \
+            v = ptx_video_clamp(v, bits, is_signed);                                                         \
         r |= ((uint32_t)v & ((1u << bits) - 1)) << i * bits;                                                 \
     }                                                                                                        \
     return r;

@@ -209,7 +209,7 @@ struct symbols {
     uint64_t n, nwide;
 };
 
-static int find_symbols(const struct mt_elfview *f, struct symbols *s, struct mt_cubin *c)
+static int code_find_symbols(const struct mt_elfview *f, struct symbols *s, struct mt_cubin *c)
 {
     Elf64_Shdr h, strings;
     int rc = 0;
@@ -240,7 +240,7 @@ static uint32_t symbol_section(const struct mt_cubin *c, const struct symbols *s
     return find_section(c, index);
 }
 
-static int add_function(struct mt_cubin *c, uint32_t section, const Elf64_Sym *y)
+static int code_add_function(struct mt_cubin *c, uint32_t section, const Elf64_Sym *y)
 {
     const char *name = text_at(&c->names[1], y->st_name);
     uint64_t bytes = c->sections[section].bytes;
@@ -262,14 +262,14 @@ static int by_place(const void *a, const void *b)
     return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
-static int read_functions(struct mt_cubin *c, const struct symbols *s)
+static int code_read_functions(struct mt_cubin *c, const struct symbols *s)
 {
     int rc = 0;
     for (uint64_t i = 0; i < s->n && !rc; i++) {
         Elf64_Sym y;
         uint32_t section = symbol_section(c, s, i, &y);
         if (section != UINT32_MAX && ELF64_ST_TYPE(y.st_info) == STT_FUNC)
-            rc = add_function(c, section, &y);
+            rc = code_add_function(c, section, &y);
     }
     if (c->nfunctions)
         qsort(c->functions, c->nfunctions, sizeof *c->functions, by_place);
@@ -348,7 +348,7 @@ int mt_cubin_read(struct mt_cubin *c, const void *data, size_t bytes)
     if (mt_elfview_read(&f, data, bytes) != 0 || f.head.e_ident[EI_DATA] != ELFDATA2LSB ||
         f.head.e_machine != EM_CUDA || !f.nsections)
         return -1;
-    if (read_sections(c, &f) || find_symbols(&f, &s, c) || read_functions(c, &s) ||
+    if (read_sections(c, &f) || code_find_symbols(&f, &s, c) || code_read_functions(c, &s) ||
         (c->line.data && read_addresses(c, &f, &s))) {
         mt_cubin_drop(c);
         return -1;
@@ -449,7 +449,7 @@ static uint64_t take_fixed(struct cursor *c, unsigned bytes)
     return v;
 }
 
-static uint64_t take_number(struct cursor *c, int is_signed)
+static uint64_t code_take_number(struct cursor *c, int is_signed)
 {
     uint64_t v = 0;
     unsigned shift = 0, byte = 0x80;
@@ -488,7 +488,7 @@ static void skip_files(struct cursor *c)
 {
     while (!c->bad && *take_text(c))
         for (unsigned i = 0; i < 3; i++)
-            take_number(c, 0);
+            code_take_number(c, 0);
 }
 
 /* Reads the head of the unit `c`, after its length. Returns 0, or -1 if its format is not supported. */
@@ -565,7 +565,7 @@ static void set_address(struct machine *m, const uint8_t *at)
 
 static void step_extended(struct machine *m)
 {
-    uint64_t length = take_number(&m->c, 0);
+    uint64_t length = code_take_number(&m->c, 0);
     struct cursor inner = m->c;
     skip_bytes(&m->c, length);
     if (m->c.bad || !length)
@@ -579,8 +579,8 @@ static void step_extended(struct machine *m)
         set_address(m, inner.at);
         break;
     case INLINED:
-        m->row.context = (uint32_t)take_number(&inner, 0);
-        m->row.name = (uint32_t)take_number(&inner, 0);
+        m->row.context = (uint32_t)code_take_number(&inner, 0);
+        m->row.name = (uint32_t)code_take_number(&inner, 0);
         break;
     }
 }
@@ -598,13 +598,13 @@ static void step_standard(struct machine *m, unsigned opcode)
         m->made = 1;
         break;
     case ADVANCE_PC:
-        m->row.address += take_number(&m->c, 0) * m->unit->minimum;
+        m->row.address += code_take_number(&m->c, 0) * m->unit->minimum;
         break;
     case ADVANCE_LINE:
-        m->row.line += (uint32_t)take_number(&m->c, 1);
+        m->row.line += (uint32_t)code_take_number(&m->c, 1);
         break;
     case SET_FILE:
-        m->row.file = (uint32_t)take_number(&m->c, 0);
+        m->row.file = (uint32_t)code_take_number(&m->c, 0);
         break;
     case CONST_ADD_PC:
         m->row.address += (uint64_t)((255u - m->unit->opcodes) / m->unit->range) * m->unit->minimum;
@@ -614,7 +614,7 @@ static void step_standard(struct machine *m, unsigned opcode)
         break;
     default:
         for (unsigned n = m->unit->lengths[opcode - 1]; n-- > 0;)
-            take_number(&m->c, 0);
+            code_take_number(&m->c, 0);
     }
 }
 
@@ -671,7 +671,7 @@ static int read_sequences(struct mt_code_lines *l, const struct unit *u)
 
 MT_ORDER_3(sequence_by_place, struct sequence, section, low, begin)
 
-static int read_units(struct mt_code_lines *l)
+static int code_read_units(struct mt_code_lines *l)
 {
     const struct mt_cubin_bytes *b = &l->cubin->line;
     struct cursor c = {b->data, b->data + b->bytes, 0};
@@ -697,7 +697,7 @@ struct mt_code_lines *mt_code_lines_open(const struct mt_cubin *cubin)
     if (!l)
         return NULL;
     l->cubin = cubin;
-    if (read_units(l) == 0)
+    if (code_read_units(l) == 0)
         return l;
     mt_code_lines_close(l);
     return NULL;
@@ -728,14 +728,14 @@ static const struct sequence *sequence_around(const struct mt_code_lines *l, uin
     return NULL;
 }
 
-static int rows_same(const struct row *a, const struct row *b)
+static int code_rows_same(const struct row *a, const struct row *b)
 {
     return a->address == b->address && a->file == b->file && a->line == b->line && a->context == b->context &&
            a->name == b->name;
 }
 
 /* Reads the rows of a sequence into l->rows. Returns 0, or -1 if out of memory. */
-static int read_rows(struct mt_code_lines *l, const struct sequence *s)
+static int code_read_rows(struct mt_code_lines *l, const struct sequence *s)
 {
     struct machine m = {.cubin = l->cubin, .unit = &l->units[s->unit], .c = {s->begin, s->end, 0}};
     if (l->read == s)
@@ -744,7 +744,7 @@ static int read_rows(struct mt_code_lines *l, const struct sequence *s)
     l->nrows = 0;
     machine_reset(&m);
     while (machine_step(&m)) {
-        if (!m.made || (l->nrows && !m.ended && rows_same(&l->rows[l->nrows - 1], &m.row)))
+        if (!m.made || (l->nrows && !m.ended && code_rows_same(&l->rows[l->nrows - 1], &m.row)))
             continue;
         if (mt_grow(&l->rows, &l->rows_room, l->nrows + 1, sizeof *l->rows))
             return -1;
@@ -767,7 +767,7 @@ static const char *nth_text(const uint8_t *at, const uint8_t *end, uint64_t n, u
     struct cursor c = {at, end, 0};
     while (!c.bad) {
         const char *text = take_text(&c);
-        uint64_t first = folder ? take_number(&c, 0) : 0;
+        uint64_t first = folder ? code_take_number(&c, 0) : 0;
         if (!*text || c.bad)
             return NULL;
         if (!--n) {
@@ -776,8 +776,8 @@ static const char *nth_text(const uint8_t *at, const uint8_t *end, uint64_t n, u
             return text;
         }
         if (folder) {
-            take_number(&c, 0);
-            take_number(&c, 0);
+            code_take_number(&c, 0);
+            code_take_number(&c, 0);
         }
     }
     return NULL;
@@ -800,7 +800,7 @@ unsigned mt_code_lines_at(struct mt_code_lines *l, uint32_t section, uint64_t of
 {
     const struct sequence *s = sequence_around(l, section, offset);
     unsigned n = 0;
-    if (!s || read_rows(l, s) != 0)
+    if (!s || code_read_rows(l, s) != 0)
         return 0;
     for (size_t at = row_at(l, offset), next; at && n < room && n < DEPTH; at = next) {
         const struct row *r = &l->rows[at - 1];
@@ -1065,7 +1065,7 @@ static struct mt_code_lines *code_lines(struct mt_gpu_code *c)
 }
 
 /* Returns the name as in the source, to be freed, or NULL if out of memory. */
-static char *name_of(const char *symbol)
+static char *code_name(const char *symbol)
 {
     const char *name;
     size_t n;
@@ -1113,7 +1113,7 @@ static void spot_log(const struct spot *s, uint32_t id, uint32_t meta)
     unsigned n = l ? mt_code_lines_at(l, s->section, (uint64_t)s->offset, frames, FRAMES) : 0;
     const struct mt_code_frame *f = frame_choose(frames, n, path);
     const char *symbol = spot_symbol(s);
-    char *kernel = name_of(symbol), *function = name_of(spot_function(s, f)),
+    char *kernel = code_name(symbol), *function = code_name(spot_function(s, f)),
          *at = spot_text(s, kernel ? kernel : symbol);
     mt_event_site(&(struct mt_site_line){.id = id,
                                          .line = f ? f->line : 0,

@@ -219,7 +219,7 @@ void mt_inject_streams(void (*f)(CUcontext context, Sanitizer_StreamHandle strea
 static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list */
 static struct mt_inject_context *contexts;
 
-static struct mt_inject_context *context_find(CUcontext handle)
+static struct mt_inject_context *inject_context_find(CUcontext handle)
 {
     struct mt_inject_context *c = contexts;
     while (c && c->handle != handle)
@@ -230,7 +230,7 @@ static struct mt_inject_context *context_find(CUcontext handle)
 struct mt_inject_context *mt_inject_context(CUcontext handle)
 {
     pthread_mutex_lock(&context_lock);
-    struct mt_inject_context *c = handle ? context_find(handle) : NULL;
+    struct mt_inject_context *c = handle ? inject_context_find(handle) : NULL;
     if (handle && !c && (c = calloc(1, sizeof *c))) {
         c->handle = handle;
         c->number = contexts ? contexts->number + 1 : 0;
@@ -288,7 +288,7 @@ static void image_path(char *out, size_t size)
     snprintf(out, size, "%.*sgpu-patch.fatbin", slash ? (int)(slash + 1 - self) : 0, self);
 }
 
-static char *image_read(FILE *f)
+static char *inject_image_read(FILE *f)
 {
     long bytes = fseek(f, 0, SEEK_END) ? -1 : ftell(f);
     char *text = bytes > 0 && !fseek(f, 0, SEEK_SET) ? malloc((size_t)bytes) : NULL;
@@ -305,7 +305,7 @@ static const void *inject_image(char *why, size_t size)
     char path[PATH_MAX];
     image_path(path, sizeof path);
     FILE *f = fopen(path, "rbe");
-    image = f ? image_read(f) : NULL;
+    image = f ? inject_image_read(f) : NULL;
     if (!image)
         snprintf(why, size, "%.400s: %s", path, f ? "cannot be read" : strerror(errno));
     if (f)
@@ -466,7 +466,7 @@ static void inject_context_ends(Sanitizer_CallbackId cbid, const void *data)
 {
     const Sanitizer_ResourceContextData *d = data;
     pthread_mutex_lock(&context_lock);
-    struct mt_inject_context *c = context_find(d->context);
+    struct mt_inject_context *c = inject_context_find(d->context);
     pthread_mutex_unlock(&context_lock);
     (void)cbid;
     if (!c)
@@ -552,7 +552,7 @@ static SanitizerResult module_patch_all(CUmodule handle)
     return r ? r : mt_sanitizer()->PatchModule(handle);
 }
 
-static void module_complain(SanitizerResult r)
+static void inject_module_complain(SanitizerResult r)
 {
     static atomic_int said;
     if (!atomic_exchange(&said, 1))
@@ -570,7 +570,7 @@ static void module_patch(struct mt_inject_module *m)
         m->why = "its code could not be patched";
     pthread_mutex_unlock(&patching);
     if (r)
-        module_complain(r);
+        inject_module_complain(r);
     m->patched = !m->why;
 }
 
@@ -665,7 +665,7 @@ static struct mt_ranges order_events = MT_RANGES_INIT;
 MT_FORK_TABLE(order_events);
 static atomic_uint_least64_t order_count;
 
-static uint64_t order_key(CUevent e)
+static uint64_t inject_order_key(CUevent e)
 {
     return (uint64_t)(uintptr_t)e;
 }
@@ -674,15 +674,16 @@ static void order_add(CUevent e)
 {
     struct mt_range old;
     uint64_t number = atomic_fetch_add(&order_count, 1);
-    mt_ranges_take(&order_events, order_key(e), &old); /* destroyed without a callback, and created again */
-    mt_ranges_add(&order_events, order_key(e), 1, (void *)(uintptr_t)(number + 1));
+    mt_ranges_take(&order_events, inject_order_key(e),
+                   &old); /* destroyed without a callback, and created again */
+    mt_ranges_add(&order_events, inject_order_key(e), 1, (void *)(uintptr_t)(number + 1));
 }
 
 /* Returns its number, or -1 if it was created before this library was loaded. */
 static int64_t order_number(CUevent e)
 {
     struct mt_range r;
-    return mt_ranges_find(&order_events, order_key(e), &r) ? (int64_t)(uintptr_t)r.data - 1 : -1;
+    return mt_ranges_find(&order_events, inject_order_key(e), &r) ? (int64_t)(uintptr_t)r.data - 1 : -1;
 }
 
 /* Layout of the data from API version 13.1 on. */
@@ -713,7 +714,7 @@ static void inject_event(Sanitizer_CallbackId cbid, const void *data)
         order_add(e->event);
         break;
     case SANITIZER_CBID_EVENTS_DESTROYED:
-        mt_ranges_take(&order_events, order_key(e->event), &gone);
+        mt_ranges_take(&order_events, inject_order_key(e->event), &gone);
         break;
     case SANITIZER_CBID_EVENTS_RECORD:
         order_note("record", e);
@@ -732,7 +733,7 @@ static void inject_event(Sanitizer_CallbackId cbid, const void *data)
 /* Copies, fills and stream memory operations, logged when they begin. Callbacks do not give the distance
  * between the planes of a copy: they are taken to be contiguous. */
 
-static const char *copy_kind(const Sanitizer_MemcpyData *m)
+static const char *inject_copy_kind(const Sanitizer_MemcpyData *m)
 {
     static const char *const kinds[] = {"h2h", "h2d", "d2h", "d2d"};
     if (m->direction >= SANITIZER_MEMCPY_DIRECTION_HOST_TO_HOST &&
@@ -764,9 +765,9 @@ static struct mt_planes copy_planes(uint64_t at, uint64_t pitch, const struct mt
 static void inject_copied(const Sanitizer_MemcpyData *m, int64_t stream)
 {
     struct mt_planes_size size = copy_size(m);
-    mt_planes_copied(copy_planes(m->dstAddress, m->dstPitch, &size),
-                     copy_planes(m->srcAddress, m->srcPitch, &size), size,
-                     &(struct mt_memcpy_line){.kind = copy_kind(m), .stream = stream}, mt_host_site_take());
+    mt_planes_copied(
+        copy_planes(m->dstAddress, m->dstPitch, &size), copy_planes(m->srcAddress, m->srcPitch, &size), size,
+        &(struct mt_memcpy_line){.kind = inject_copy_kind(m), .stream = stream}, mt_host_site_take());
 }
 
 /* Width counts elements, as in the driver's functions. */
@@ -1348,7 +1349,7 @@ static void graph_kernel(const Sanitizer_LaunchData *l)
     inject_launched(l, known ? l->apiContext : l->context, known ? l->hApiStream : l->hStream);
 }
 
-static void graph_node(const Sanitizer_GraphNodeLaunchData *n)
+static void inject_graph_node(const Sanitizer_GraphNodeLaunchData *n)
 {
     const Sanitizer_MemcpyData *copy = &n->memcpyData;
     const Sanitizer_MemsetData *fill = &n->memsetData;
@@ -1389,7 +1390,7 @@ static void inject_graph(Sanitizer_CallbackId cbid, const void *data)
         break;
     case SANITIZER_CBID_GRAPHS_NODE_LAUNCH_BEGIN:
         if (!n->isGraphUpload)
-            graph_node(n);
+            inject_graph_node(n);
         break;
     default:
         break;

@@ -75,7 +75,7 @@ struct making {
 };
 
 /* Host memory of the API has one address for host and device (unified addressing). */
-static int sync_get(struct mt_rings_maker *maker, size_t bytes, int host, void **at, uint64_t *device)
+static int sync_memory_get(struct mt_rings_maker *maker, size_t bytes, int host, void **at, uint64_t *device)
 {
     const struct making *m = (struct making *)maker;
     SanitizerResult e = (host ? mt_sanitizer()->AllocHost : mt_sanitizer()->Alloc)(m->context, at, bytes);
@@ -96,7 +96,7 @@ static int sync_put(struct mt_rings_maker *maker, void *to, const void *from, si
 struct mt_rings *mt_inject_rings(CUcontext context, uint64_t code, char *why, size_t size)
 {
     struct making m = {
-        {.no_memory = SANITIZER_ERROR_OUT_OF_MEMORY, .get = sync_get, .put = sync_put}, context, NULL};
+        {.no_memory = SANITIZER_ERROR_OUT_OF_MEMORY, .get = sync_memory_get, .put = sync_put}, context, NULL};
     struct mt_inject_rings *r = calloc(1, sizeof *r);
     m.maker.error = r ? (int)mt_sanitizer()->GetStreamHandle(context, NULL, &m.stream) : m.maker.no_memory;
     if (r)
