@@ -68,6 +68,8 @@ def main():
     parser.add_argument("cases", nargs="*", metavar="CASE")
     args, _ = parser.parse_known_args()
     harness.BUILD = os.path.realpath(args.build)
+    sys.pycache_prefix = os.path.join(harness.BUILD, "tests", "pycache")  # the cases are compiled once, not in each test
+    sys.dont_write_bytecode = False
     kind = load(args.kind)
     options = [parser.add_argument(*words, **more).dest for words, more in getattr(kind, "OPTIONS", ())]
     args = parser.parse_intermixed_args()

@@ -35,7 +35,7 @@ def settings(source):
 def compile_program(source, flags, out):
     device = ["--mt-gpu-trace=off"] if os.environ.get("MEMTRACE_DEVICE", "cpu") == "cpu" else []  # half the time
     words = ["-std=c++17", "-I" + HERE, "-Xarch_host", "-O0", *device, *flags]
-    return call([tool("mt-cc"), *words, *headers.words(tool("mt-cc"), words), source, "-o", out], timeout=900).stderr
+    return call([tool("mt-cc"), *words, *headers.words(tool("mt-cc"), words, source), source, "-o", out], timeout=900).stderr
 
 
 def run_program(program, folder, extra, rows=()):

@@ -17,10 +17,10 @@ def source(world, name):
 def headers_parsed_once(world):
     """Most tests take CUDA's headers from a file that clang made of them: what comes out is the same as without."""
     folder, mt_cc = world.folder("headers"), world.tool("mt-cc")
-    programs = (source(world, "kinds"), "-O0"), (world.example("matrix_multiply"), "-O2")
-    for path, level in programs if world.long else programs[:1]:
+    programs = (source(world, "kinds"), "-O0"), (source(world, "grid_barriers"), "-O0"), (world.example("matrix_multiply"), "-O2")
+    for path, level in programs if world.long else programs[:2]:
         for half, flags in (("device", ["-S", "--cuda-device-only"]), ("host", ["-c", "--mt-gpu-trace=off"])):
-            words = headers.words(mt_cc, [level, *flags])
+            words = headers.words(mt_cc, [level, *flags], path)
             holds(f"{half}: a file for each half that is compiled", len(words) == (2 if half == "device" else 4))
             made = []
             for more in ([], words):

@@ -54,7 +54,7 @@ def check(o, source, arch):
     """Of the kernels that can record: [(name, possible threads, with, without)]"""
     name = os.path.join(o.work, "%s.%s" % (os.path.splitext(os.path.basename(source))[0], arch))
     words = ["-O2", "-std=c++17", "--mt-cpu-image=off", "-arch=" + arch, "-ptx", *("-I" + i for i in o.include)]
-    run(o.mt_cc, *words, *headers.words(o.mt_cc, words), source, "-o", name + ".ptx")
+    run(o.mt_cc, *words, *headers.words(o.mt_cc, words, source), source, "-o", name + ".ptx")
     with open(name + ".ptx", encoding="utf-8") as f:
         limit = bounds(f.read())
     used = kernels(run(os.path.join(o.cuda, "bin", "ptxas"), "-v", "-arch=" + arch, name + ".ptx", "-o", name + ".cubin"))

@@ -110,7 +110,7 @@ class Run:
         label = os.path.basename(path)
         files = [os.path.join(self.work, f"{label}{level}.{kind}.ptx") for kind in ("plain", "traced")]
         mt_cc, words = tool("mt-cc"), ["-S", "--cuda-device-only", "-std=c++17", level, *flags]
-        command = [mt_cc, *words, *headers.words(mt_cc, words), path, "-o"]
+        command = [mt_cc, *words, *headers.words(mt_cc, words, path), path, "-o"]
         call([*command, files[0], "--plain"])
         call([*command, files[1], "--mt-cpu-image=off"])
         return files

@@ -127,7 +127,7 @@ class World(harness.World):
         else:
             words = [*self.flags, *flags]
             if code == 0 and all(s.endswith(".cu") for s in sources):
-                words += headers.words(self.tool("mt-cc"), words)
+                words += headers.words(self.tool("mt-cc"), words, *sources)
             process = self.call([self.tool("mt-cc"), *words, *sources, "-o", out], code)
             if kept and not process.stderr:
                 shutil.copy2(out, f"{kept}.{os.getpid()}")

@@ -10,17 +10,33 @@ import shlex
 import subprocess
 
 FOLLOW = {"-I", "-o", "-L", "-l", "-Xarch_host", "-Xarch_device"}  # the next word belongs to it
-DECIDES = re.compile(r"-O|-std=|-fgpu-rdc$|--cuda-gpu-arch=|-arch=|--offload-arch=|--cuda-device-only$|-Xarch_|--std=")  # what headers become
-IGNORED = re.compile(r"-D(?!_|CUDA|CUB|THRUST|NDEBUG)|-l|-L|-I|-w$|-W|--?mt-|-fplugin-arg-memtrace-|--plain$|-lineinfo$|-v$|-fmad=|-ffp-contract=|-Xarch_\w+ -O[0-3]$")
+DECIDES = re.compile(r"-O|-std=|-fgpu-rdc$|-rdc=|-dc$|--cuda-gpu-arch=|-arch=|--offload-arch=|--cuda-device-only$|-Xarch_|--std=")  # what headers become
+IGNORED = re.compile(r"-D(?!_|CUDA|CUB|THRUST|NDEBUG)|-l|-L|-I|-w$|-W|--?mt-|-fplugin-arg-memtrace-|--plain$|-lineinfo$|-v$|-fmad=|-ftz=|-prec-\w+=true|-ffp-contract=|-Xarch_\w+ -O[0-3]$")
 STOPS = {"-c": "-c", "-S": "-c", "-ptx": "-c"}  # where a compilation ends decides whether -pthread reaches the headers
 
 
-STANDARD = "".join(f"#include <{name}>\n" for name in ("cstdint", "cstdio", "cstdlib", "cstring", "vector"))
+def lines(*names):
+    return "".join(f"#include <{name}>\n" for name in names)
 
 
-def words(mt_cc, flags, text=STANDARD):
+STANDARD = lines("cstdint", "cstdio", "cstdlib", "cstring", "vector")
+SLOW = re.compile(r"^ *# *include <(cooperative_groups|cuda/|cuda_pipeline)", re.M)  # a source with one of these gets all of them:
+CUDA = lines("cooperative_groups.h", "cooperative_groups/memcpy_async.h", "cuda/atomic", "cuda/barrier", "cuda/pipeline", "cuda_pipeline.h",
+             "cuda_fp16.h", "cuda_bf16.h")
+
+
+def text_of(sources):
+    """#include lines of system headers that these sources, or most sources, have."""
+    for path in sources:
+        with open(path, encoding="utf-8") as f:
+            if SLOW.search(f.read()):
+                return STANDARD + CUDA
+    return STANDARD
+
+
+def words(mt_cc, flags, *sources):
     """Words for mt-cc before sources in CUDA that are compiled with `flags`: with them the headers come from a file made before, or now. Empty
-    where one of the flags is not known to leave headers alone. `text`: #include lines of system headers that most of these sources have."""
+    where one of the flags is not known to leave headers alone."""
     key, rest = [], iter(flags)
     for word in rest:
         if word in FOLLOW:
@@ -31,7 +47,7 @@ def words(mt_cc, flags, text=STANDARD):
             key.append(re.sub(r"-O[123]$", "-O1", word))  # they differ behind the parser
         elif not IGNORED.match(word) and not word.startswith("-o "):
             return []
-    key = sorted(set(key), key=key.index)
+    key, text = sorted(set(key), key=key.index), text_of(sources)
     folder = headers_folder(mt_cc, key, text)
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "lock"), "w", encoding="utf-8") as lock:

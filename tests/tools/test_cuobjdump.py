@@ -11,6 +11,8 @@ KINDS = {1: "PTX", 2: "ELF", 0x4D54: "image"}
 
 
 class Cuobjdump(Case):
+    headers_once = True
+
     def setUp(self):
         super().setUp()
         world.need_runtime(self)

@@ -26,6 +26,8 @@ def mt_cc():
 
 
 class DeviceLink(Case):
+    headers_once = True
+
     def setUp(self):
         super().setUp()
         world.need_runtime(self)

@@ -154,6 +154,8 @@ FUNCTIONS = ["sinf(a)", "cosf(a)", "tanf(a)", "expf(a)", "exp10f(a)", "exp2f(a)"
 
 
 class FastMath(Case):
+    headers_once = True
+
     def setUp(self):
         super().setUp()
         world.need_runtime(self)

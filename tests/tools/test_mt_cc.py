@@ -237,6 +237,8 @@ class Lines(Case):
 
 
 class Programs(Case):
+    headers_once = True
+
     def setUp(self):
         super().setUp()
         world.need_runtime(self)
@@ -376,6 +378,8 @@ class Programs(Case):
 
 class Refused(Case):
     """Kernels that would not compile with record calls on a GPU compile, without them, and it is said."""
+
+    headers_once = True
 
     def test_refused_on_gpu(self):
         world.need_runtime(self)

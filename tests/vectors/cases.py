@@ -29,7 +29,7 @@ def ran(command, **variables):
 def build(source, program, *flags):
     """Compiles, and PROGRAM.threads; returns (kernels of which some launches are vectors, why not all of each)."""
     mt_cc, words = tool("mt-cc"), ["-std=c++17", "-w", "--mt-gpu-trace=off", "--mt-verbose=on", *flags]
-    words += headers.words(mt_cc, words)
+    words += headers.words(mt_cc, words, source)
     ran([mt_cc, *words, "--mt-vectors=off", source, "-o", program + ".threads"])
     said = ran([mt_cc, *words, source, "-o", program]).stderr
     return said.count("warps are vectors"), re.findall(r"fibers?: (.*)", said)
@@ -197,7 +197,7 @@ def life(world):
         kernels = re.findall(r"^LIFE\((\w+)", f.read(), re.M)
     mt_cc, words = tool("mt-cc"), ["-O2", "-w", "--mt-gpu-trace=off", "--mt-verbose=on"]
     for program, sources in zip(programs, ([os.path.join(bench, n) for n in ("loops.cu", "life.cu")], [os.path.join(HERE, "bounded.cu")])):
-        said = ran([mt_cc, *words, *headers.words(mt_cc, words), *sources, "-o", program]).stderr
+        said = ran([mt_cc, *words, *headers.words(mt_cc, words, *sources), *sources, "-o", program]).stderr
         same("not as vectors", re.findall(r"kernel (.*?):.* fibers?: (.*)", said), [])
         holds(said, "warps are vectors" in said)
     for command in [[programs[0], kernel, "1"] for kernel in kernels] + [programs[1:]]:
@@ -243,11 +243,11 @@ def compare_arithmetic(world, seed, kernels, ways):
     holds(f"only {bench.vectors[0]} of {bench.vectors[1]} kernels run as vectors", bench.vectors[0] >= 0.9 * bench.vectors[1])
 
 
-@case("arithmetic", COST=20)
+@case("arithmetic", whole=True, COST=20)
 def arithmetic(world):
-    """Three hundred kernels of narrow, wide and mixed numbers, each in one way."""
+    """Kernels of narrow, wide and mixed numbers, each in one way: seventy-five, or three hundred."""
     for seed, (way, kernels) in enumerate((("v3-O2", 60), ("v4-O1", 60), ("nvcc-v3", 180)), 1):
-        compare_arithmetic(world, seed, kernels, [way])
+        compare_arithmetic(world, seed, kernels if world.long else kernels // 4, [way])
 
 
 @case("arithmetic_today", long=True, TIMEOUT=5400)
