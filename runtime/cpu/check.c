@@ -21,12 +21,6 @@
  * message, and the program goes on. Signals that device code did not cause go to their previous handler. */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void (*describe_address)(uint64_t address, char *text, size_t size);
-
-void mt_cpu_set_describe(void (*describe)(uint64_t address, char *text, size_t size))
-{
-    describe_address = describe;
-}
 
 /* "CTA (x,y,z), thread (x,y,z)" */
 static void fault_where(char *text, size_t size)
@@ -202,9 +196,9 @@ static int fault_describe(char *text, size_t size, int sig, const siginfo_t *inf
         snprintf(text, size, "shared memory of a CTA that the cluster does not have (mapa)");
     else {
         int n = snprintf(text, size, "illegal address 0x%llx", (unsigned long long)address);
-        if (describe_address && n > 0 && (size_t)n + 3 < size) {
+        if (mt_cpu_settings.describe && n > 0 && (size_t)n + 3 < size) {
             memcpy(text + n, ": ", 3);
-            describe_address(address, text + n + 2, size - (size_t)n - 2);
+            mt_cpu_settings.describe(address, text + n + 2, size - (size_t)n - 2);
         }
     }
     return sig == SIGFPE || sig == SIGILL ? MT_ERR_LAUNCH : MT_ERR_ADDRESS;
@@ -288,13 +282,6 @@ void mt_fault_take_back(void)
     }
 }
 
-void mt_fault_thread(struct mt_worker *w)
-{
-    /* A faulting fiber ends on the upper quarter; the handler uses the rest. */
-    stack_t ss = {.ss_sp = w->fault_stack, .ss_size = 3 * MT_FAULT_STACK};
-    sigaltstack(&ss, NULL);
-}
-
 #define CACHED 4
 /* Number of accesses of all threads after a bad one before a launch is given up: if a thread has ended, or
  * not. */
@@ -303,7 +290,6 @@ void mt_fault_thread(struct mt_worker *w)
 #define SPINS (1u << 26) /* number of yields of its threads with the same effect */
 
 int mt_check_on, mt_check_all;
-static struct mt_cpu_checker checker;
 
 /* Last entry of the table found by this worker. */
 struct known {
@@ -313,13 +299,6 @@ struct known {
 static _Thread_local struct known known[CACHED];
 static _Thread_local unsigned next_known;
 
-void mt_cpu_set_checker(const struct mt_cpu_checker *c)
-{
-    checker = *c;
-    mt_check_on = 1;
-    mt_check_all = !c->accesses_only;
-}
-
 static int check_inside(uint64_t address, uint64_t bytes, const struct known *k)
 {
     return address - k->base < k->bytes && bytes <= k->bytes - (address - k->base);
@@ -327,13 +306,13 @@ static int check_inside(uint64_t address, uint64_t bytes, const struct known *k)
 
 static int is_allocated(int device, uint64_t address, uint64_t bytes, uint32_t type)
 {
-    uint64_t generation = atomic_load_explicit(checker.generation, memory_order_acquire);
+    uint64_t generation = atomic_load_explicit(mt_cpu_settings.check.generation, memory_order_acquire);
     struct known k = {.generation = generation, .device = device};
     for (int i = 0; i < CACHED; i++)
         if (known[i].generation == generation && known[i].device == device &&
             check_inside(address, bytes, &known[i]))
             return 1;
-    if (!checker.find(device, address, &k.base, &k.bytes) &&
+    if (!mt_cpu_settings.check.find(device, address, &k.base, &k.bytes) &&
         !(type == MT_LOAD && mt_image_literal(address, &k.base, &k.bytes)))
         return 0;
     known[next_known++ % CACHED] = k;
@@ -345,7 +324,7 @@ static void bad_tell(struct mt_cpu_bad *bad)
     struct mt_worker *w = mt_worker_self;
     int in_device = w->in_device;
     w->in_device = 0; /* a fault inside is not the kernel's */
-    checker.report(bad);
+    mt_cpu_settings.check.report(bad);
     w->in_device = in_device;
 }
 
@@ -434,7 +413,7 @@ uint32_t mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, u
         check_thread(cta->current->warp * MT_WARP + i, mt_cpu_tls.tid); /* for the report */
         bad |= (uint32_t)(check_one(run, image, address[i], meta, site) != 0) << i;
     }
-    if (bad && checker.stop)
+    if (bad && mt_cpu_settings.check.stop)
         mt_check_end();
     check_go_on(run, (uint32_t)__builtin_popcount(lanes));
     return bad;
@@ -483,7 +462,7 @@ void mt_check_stack(struct mt_pool_launch *run)
 {
     mt_check_tell_here(MT_FINDING_OF_STACK, NULL,
                        "uses more than its %zu bytes of stack (MEMTRACE_CPU_STACK sets more)",
-                       mt_stack_bytes());
+                       mt_cpu_settings.stack);
     run->told |= mt_check_all;
 }
 
@@ -492,7 +471,7 @@ int mt_check_result(struct mt_pool_launch *run)
     struct mt_cpu_launch *l = run->launch;
     if (MT_LIKELY(!run->found))
         return run->failed;
-    uint64_t n = checker.end(l);
+    uint64_t n = mt_cpu_settings.check.end(l);
     l->told = run->ended || run->told;
     if (!run->ended)
         return run->failed;

@@ -37,41 +37,73 @@ struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, struct 
  * program's own names. */
 extern const char mt_image_too_old[];
 extern const char mt_image_limit[]; /* a limit of the process, the image is valid */
-/* Loads images only for their tables: their code will not run, and may be for any processor. */
-void mt_image_tables_only(void);
 /* Returns 1 if the address is in the image itself (a variable in its table may belong to another image). */
 int mt_image_owns(const struct mt_image *image, const void *address);
 /* Return the kernel or variable with this mangled name in an image or its peers, or NULL. */
 const struct mt_image_kernel *mt_image_find_kernel(const struct mt_image *image, const char *name);
 const struct mt_image_var *mt_image_find_var(const struct mt_image *image, const char *name);
-void *mt_image_var_address(const struct mt_image_var *v);
 /* Returns the image for `device`, since each of several GPUs has variables of its own. The image is loaded
  * at the first request; *loaded is then the first image loaded with it, else NULL. Returns NULL without
  * memory, with *why set as above. Site numbers and the addresses of managed variables are those of the
  * first image. */
 struct mt_image *mt_image_on(struct mt_image *image, int device, struct mt_image **loaded, const char **why);
-/* Returns the kernel of another GPU's image that corresponds to this one. */
-const struct mt_image_kernel *mt_image_kernel_on(const struct mt_image *from, const struct mt_image *to,
-                                                 const struct mt_image_kernel *kernel);
-/* Moves a variable of kind MT_VAR_MANAGED with its first value to `bytes` of host memory; called before
- * any launch. */
-void mt_image_move_var(const struct mt_image_var *v, void *to, uint64_t bytes);
+
+struct mt_cpu_launch;
+#define MT_BAD_NO_SITE UINT32_MAX
+/* A bad access, or another error in the use of the device. */
+struct mt_cpu_bad {
+    const struct mt_cpu_launch *launch;
+    uint64_t address;
+    uint32_t bytes, type;         /* enum mt_access_type */
+    const struct mt_image *image; /* image of the code */
+    uint32_t site;                /* site of the image */
+    uint32_t align;               /* alignment that the access needs */
+    uint32_t cta[3], thread[3];
+    enum mt_finding_kind kind; /* BOUNDS (also freed memory) or MISALIGNED for an access; other kinds for
+                                * other errors */
+    const char *words;         /* text of an error that is not an access and has no address; NULL for
+                                * accesses */
+    const void *place;         /* address of its code */
+};
+
+/* Check of each recorded access (MEMTRACE_CHECK=1). */
+struct mt_cpu_checker {
+    /* A counter that changes at each allocation and free, and when one device gets access to another's
+     * memory; never 0. */
+    const _Atomic uint64_t *generation;
+    /* Finds the memory around `address` that kernels of the device may touch. Returns 1, or 0 if they may
+     * not. Called from worker threads. NULL: no check. */
+    int (*find)(int device, uint64_t address, uint64_t *base, uint64_t *bytes);
+    /* Reports a bad access. Called from worker threads. */
+    void (*report)(const struct mt_cpu_bad *bad);
+    /* Handles the end of a launch with findings. Returns the number of bad accesses. */
+    uint64_t (*end)(const struct mt_cpu_launch *launch);
+    int stop;          /* 1: a bad access ends its thread */
+    int accesses_only; /* 1: no other errors are reported */
+};
+
+/* Settings, changed before mt_cpu_init. */
+extern struct mt_cpu_settings {
+    size_t buffer; /* bytes of a worker's trace buffer */
+    size_t stack;  /* bytes of a device thread's stack; kernels without waits have at least 1 MiB */
+    int compact;   /* records also for shared memory, local memory and barriers, all to
+                    * mt_cpu_launch.flush_runs */
+    /* malloc (returns NULL when memory is exhausted) and free (returns -1 for a pointer that it did not
+     * allocate) of kernels, called from worker threads. NULL: the C library's. */
+    void *(*heap_get)(uint64_t bytes);
+    int (*heap_put)(void *p);
+    /* Describes the memory around an address that faulted; called from a signal handler on a worker. */
+    void (*describe)(uint64_t address, char *text, size_t size);
+    struct mt_cpu_checker check;
+    /* Images are loaded only for their tables: their code will not run, and may be for any processor. */
+    int tables_only;
+} mt_cpu_settings;
 
 /* Starts `threads` worker threads (0: number of online CPUs) that simulate `sms` SMs. May be called again.
  * Returns 0 or an errno value. */
 int mt_cpu_init(unsigned threads, unsigned sms);
 /* Returns the number of threads that run CTAs. */
 unsigned mt_cpu_workers(void);
-/* Set the bytes of a worker's trace buffer (default 1 MiB) and of one device thread's stack (default 64
- * KiB; kernels without waits have at least 1 MiB). Calls after the first launch have no effect. */
-void mt_cpu_set_buffer(size_t bytes);
-void mt_cpu_set_stack(size_t bytes);
-/* Turns on records for shared memory, local memory and barriers, which all go to mt_cpu_launch.flush_runs.
- * Called before the first launch. */
-void mt_cpu_set_compact(void);
-/* Sets the functions behind malloc (returns NULL when memory is exhausted) and free (returns -1 for a
- * pointer that it did not allocate) in kernels, called from worker threads. NULL: the C library's. */
-void mt_cpu_set_heap(void *(*get)(uint64_t bytes), int (*put)(void *p));
 
 struct mt_cta_rule; /* format/cta_rule.h */
 struct mt_cpu_launch {
@@ -89,7 +121,7 @@ struct mt_cpu_launch {
     /* Receives whole records (24 bytes each) of one CTA from worker threads at any time until `done`;
      * calls of different workers may overlap. NULL: not traced. */
     void (*flush)(void *ctx, const void *records, size_t count);
-    /* Replaces `flush` under mt_cpu_set_compact. Receives `count` warp accesses of one or several CTAs,
+    /* Replaces `flush` if mt_cpu_settings.compact. Receives `count` warp accesses of one or several CTAs,
      * which stand for `accesses` thread accesses; code that runs a thread at a time makes runs of one
      * lane. */
     void (*flush_runs)(void *ctx, const struct mt_access_run *runs, size_t count, uint64_t accesses);
@@ -122,42 +154,4 @@ struct mt_cpu_launch {
 int mt_cpu_start(struct mt_cpu_launch *launch);
 /* Returns a counter that rises whenever CTAs end. */
 uint64_t mt_cpu_progress(void);
-
-/* ---- MEMTRACE_CHECK=1 ---- */
-
-#define MT_BAD_NO_SITE UINT32_MAX
-/* A bad access, or another error in the use of the device. */
-struct mt_cpu_bad {
-    const struct mt_cpu_launch *launch;
-    uint64_t address;
-    uint32_t bytes, type;         /* enum mt_access_type */
-    const struct mt_image *image; /* image of the code */
-    uint32_t site;                /* site of the image */
-    uint32_t align;               /* alignment that the access needs */
-    uint32_t cta[3], thread[3];
-    enum mt_finding_kind kind; /* BOUNDS (also freed memory) or MISALIGNED for an access; other kinds for
-                                * other errors */
-    const char *words;         /* text of an error that is not an access and has no address; NULL for
-                                * accesses */
-    const void *place;         /* address of its code */
-};
-struct mt_cpu_checker {
-    /* A counter that changes at each allocation and free, and when one device gets access to another's
-     * memory; never 0. */
-    const _Atomic uint64_t *generation;
-    /* Finds the memory around `address` that kernels of the device may touch. Returns 1, or 0 if they may
-     * not. Called from worker threads. */
-    int (*find)(int device, uint64_t address, uint64_t *base, uint64_t *bytes);
-    /* Reports a bad access. Called from worker threads. */
-    void (*report)(const struct mt_cpu_bad *bad);
-    /* Handles the end of a launch with findings. Returns the number of bad accesses. */
-    uint64_t (*end)(const struct mt_cpu_launch *launch);
-    int stop;          /* 1: a bad access ends its thread */
-    int accesses_only; /* 1: no other errors are reported */
-};
-/* Turns on the check of each recorded access; called before the first launch. */
-void mt_cpu_set_checker(const struct mt_cpu_checker *checker);
-/* Sets a function that describes the memory around an address that faulted; called from a signal handler
- * on a worker. */
-void mt_cpu_set_describe(void (*describe)(uint64_t address, char *text, size_t size));
 #endif

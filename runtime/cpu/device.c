@@ -172,15 +172,6 @@ int mt_cpu_vprintf(const char *format, const void *args)
 
 /* ---- heap ----------------------------------------------------------------------------------------- */
 
-static void *(*_Atomic heap_get)(uint64_t);
-static int (*_Atomic heap_put)(void *);
-
-void mt_cpu_set_heap(void *(*get)(uint64_t bytes), int (*put)(void *p))
-{
-    atomic_store(&heap_get, get);
-    atomic_store(&heap_put, put);
-}
-
 /* A fault inside the C library's heap is fatal: its lock would stay taken. */
 static int leave_device(int now)
 {
@@ -192,7 +183,7 @@ static int leave_device(int now)
 
 void *mt_cpu_malloc(uint64_t bytes)
 {
-    void *(*get)(uint64_t) = atomic_load(&heap_get);
+    void *(*get)(uint64_t) = mt_cpu_settings.heap_get;
     int was = leave_device(0);
     void *p = !bytes ? NULL : get ? get(bytes) : malloc(bytes);
     leave_device(was);
@@ -206,7 +197,7 @@ void *mt_cpu_malloc(uint64_t bytes)
 
 void mt_cpu_free(void *p)
 {
-    int (*put)(void *) = atomic_load(&heap_put);
+    int (*put)(void *) = mt_cpu_settings.heap_put;
     int was = leave_device(0), rc = p && put ? put(p) : 0;
     if (!put)
         free(p);

@@ -600,12 +600,6 @@ static int add_payload(struct group *g, const void *fatbin, const char **why)
 
 const char mt_image_too_old[] =
     "its CPU image was made by an older version of memtrace: compile the program again";
-static int tables_only;
-
-void mt_image_tables_only(void)
-{
-    tables_only = 1;
-}
 
 /* Returns the table of a loaded piece, or NULL with *why set. */
 static const struct mt_image_head *find_head(const struct mt_bind_piece *p, const char **why)
@@ -617,7 +611,7 @@ static const struct mt_image_head *find_head(const struct mt_bind_piece *p, cons
         *why = mt_image_too_old;
     else if (head->version != MT_IMAGE_VERSION)
         *why = "its CPU image was made by another version of memtrace: compile it again";
-    else if (!tables_only && !cpu_supports(head->cpu))
+    else if (!mt_cpu_settings.tables_only && !cpu_supports(head->cpu))
         *why =
             image_sentence("its CPU image was compiled for %s processors, and this one is older", head->cpu);
     else
@@ -799,17 +793,6 @@ struct mt_image *mt_image_on(struct mt_image *image, int device, struct mt_image
     return to;
 }
 
-const struct mt_image_kernel *mt_image_kernel_on(const struct mt_image *from, const struct mt_image *to,
-                                                 const struct mt_image_kernel *kernel)
-{
-    for (; from && to; from = from->peer, to = to->peer) {
-        const struct mt_image_kernel *k = from->head->kernels;
-        if (kernel >= k && kernel < k + from->head->nkernels)
-            return (const struct mt_image_kernel *)to->head->kernels + (kernel - k);
-    }
-    return NULL;
-}
-
 struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, struct mt_image *base,
                                    const char **why)
 {
@@ -951,21 +934,6 @@ const struct mt_image_var *mt_image_find_var(const struct mt_image *image, const
                 return &v[i];
     }
     return NULL;
-}
-
-void *mt_image_var_address(const struct mt_image_var *v)
-{
-    void *address = (void *)(uintptr_t)v->address;
-    return v->kind == MT_VAR_MANAGED ? *(void **)address : address;
-}
-
-void mt_image_move_var(const struct mt_image_var *v, void *to, uint64_t bytes)
-{
-    void **place = (void **)(uintptr_t)v->address;
-    if (v->kind != MT_VAR_MANAGED || bytes != v->size || *place == to)
-        return;
-    memcpy(to, *place, v->size);
-    *place = to;
 }
 
 /* ---- arguments

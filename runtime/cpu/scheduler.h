@@ -242,7 +242,6 @@ static inline void mt_stack_give(struct mt_worker *w, struct mt_stack *stack)
 }
 
 extern _Atomic int mt_stack_unguarded; /* 1: some stacks have a canary */
-size_t mt_stack_bytes(void);
 
 static inline struct mt_cta *mt_cta_current(void)
 {
@@ -256,9 +255,6 @@ void mt_fault_install(void);
 
 /* Takes the signal handlers back before a launch, as the program may have set its own since. */
 void mt_fault_take_back(void);
-
-void mt_fault_thread(
-    struct mt_worker *w); /* signal stacks of this worker: w->fault_stack has 4 * MT_FAULT_STACK bytes */
 
 /* Records the launch's failure (the first one wins) and returns control to the worker. Called only on a
  * worker. */

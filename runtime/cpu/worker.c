@@ -116,24 +116,11 @@ static void local_reset(void)
 
 #define SLAB 32
 
-static size_t stack_bytes = (size_t)64 << 10;
-
-void mt_cpu_set_stack(size_t bytes)
-{
-    if (bytes)
-        stack_bytes = bytes < 16384 ? 16384 : (bytes + 4095) & ~(size_t)4095;
-}
-
-size_t mt_stack_bytes(void)
-{
-    return stack_bytes;
-}
-
 /* Returns the stack size of a warp that runs as vectors, with its lanes' variables in one frame. Untouched
  * address space takes no memory. */
 static size_t stack_of_warp(void)
 {
-    return stack_bytes * MT_WARP;
+    return mt_cpu_settings.stack * MT_WARP;
 }
 
 _Atomic int mt_stack_unguarded;
@@ -156,7 +143,7 @@ static struct mt_stack *stack_make(char *low, size_t bytes, unsigned colour, int
 
 static int stack_add_slab(struct mt_worker *w, int warp)
 {
-    size_t stride, bytes = warp ? stack_of_warp() : stack_bytes;
+    size_t stride, bytes = warp ? stack_of_warp() : mt_cpu_settings.stack;
     int guarded;
     struct mt_stacks *of = &w->stacks[warp];
     struct mt_stack **list = realloc(of->free, (of->made + SLAB) * sizeof *list);
@@ -1282,7 +1269,7 @@ static void thread_exit(struct mt_cta *cta, int reuse)
         mt_check_stack(cta->run);
         mt_fault_fail(MT_ERR_LAUNCH,
                       "stack overflow of a device thread (%zu bytes; MEMTRACE_CPU_STACK sets more)",
-                      mt_stack_bytes());
+                      mt_cpu_settings.stack);
     }
     cta->yields = 0;
     cta->alive--;
@@ -1512,19 +1499,7 @@ static unsigned pool_wait(const struct mt_worker *w);
 
 _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
 
-static size_t buffer_bytes = (size_t)1 << 20;
-static int compact;
-
-void mt_cpu_set_buffer(size_t bytes)
-{
-    if (bytes >= 24)
-        buffer_bytes = bytes;
-}
-
-void mt_cpu_set_compact(void)
-{
-    compact = 1;
-}
+struct mt_cpu_settings mt_cpu_settings = {.buffer = (size_t)1 << 20, .stack = (size_t)64 << 10};
 
 /* ---- records: a worker's buffer of runs, handed on unchanged to compact traces, lane by lane to raw ones
  * ---- */
@@ -2003,12 +1978,12 @@ static struct mt_worker *worker_new(void)
     struct mt_worker *w = calloc(1, sizeof *w);
     if (!w)
         return NULL;
-    w->raw_room = buffer_bytes / 24;
-    w->buffer = compact ? NULL : malloc(w->raw_room * 24);
+    w->raw_room = mt_cpu_settings.buffer / 24;
+    w->buffer = mt_cpu_settings.compact ? NULL : malloc(w->raw_room * 24);
     w->loop_cta = calloc(1, sizeof *w->loop_cta);
     w->fault_stack = malloc(4 * MT_FAULT_STACK);
     w->runs = aligned_alloc(_Alignof(struct mt_access_runs), sizeof *w->runs); /* mostly never touched */
-    int all = (w->buffer || compact) && w->loop_cta && w->fault_stack && w->runs;
+    int all = (w->buffer || mt_cpu_settings.compact) && w->loop_cta && w->fault_stack && w->runs;
     w->loop_fiber.stack = all ? stack_for_loops() : NULL; /* last: it cannot be freed */
     if (w->loop_fiber.stack) {
         w->loop_fiber.sp = fiber_prepare(w->loop_fiber.stack);
@@ -2022,6 +1997,14 @@ static struct mt_worker *worker_new(void)
     return NULL;
 }
 
+/* signal stacks of this worker: w->fault_stack has 4 * MT_FAULT_STACK bytes */
+static void fault_thread(struct mt_worker *w)
+{
+    /* A faulting fiber ends on the upper quarter; the handler uses the rest. */
+    stack_t ss = {.ss_sp = w->fault_stack, .ss_size = 3 * MT_FAULT_STACK};
+    sigaltstack(&ss, NULL);
+}
+
 static void *worker_main(void *worker)
 {
     struct mt_worker *w = worker;
@@ -2031,8 +2014,8 @@ static void *worker_main(void *worker)
     t->local_base = (uint64_t)(uintptr_t)local_start;
     t->local_bytes = local_reserved;
     runs_open(w);
-    t->compact = (uint32_t)compact;
-    mt_fault_thread(w);
+    t->compact = (uint32_t)mt_cpu_settings.compact;
+    fault_thread(w);
     for (;;) {
         t->nsmid = pool_wait(w);
         worker_drain(w);
@@ -2230,6 +2213,8 @@ int mt_cpu_init(unsigned threads, unsigned sms)
         pthread_atfork(NULL, NULL, pool_forked);
         mt_fault_install();
     }
+    mt_check_on = mt_cpu_settings.check.find != NULL;
+    mt_check_all = mt_check_on && !mt_cpu_settings.check.accesses_only;
     pool.active = threads ? threads : online_cpus();
     pool.sms = sms ? sms : 1;
     pool.ready = 1;

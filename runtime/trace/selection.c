@@ -423,7 +423,8 @@ static struct {
     uint32_t every;
     struct mt_cta_rule ctas;
 } rule = {.last = UINT64_MAX, .every = 1, .ctas = {.every = 1}};
-static _Atomic uint64_t launches, bytes, left_out;
+static _Atomic uint64_t launches, bytes;
+_Atomic uint64_t mt_selection_left_out;
 static _Atomic int on = 1;
 
 /* A kernel with its number of launches, for MEMTRACE_SAMPLE=launch:N. */
@@ -582,7 +583,7 @@ int mt_selection_takes(struct mt_launch_line *l)
     if (l->in_parts)
         count_ctas(l);
     if (l->left_out) {
-        left_out++;
+        mt_selection_left_out++;
         l->traced_ctas = 0;
     }
     return !l->left_out;
@@ -592,11 +593,6 @@ const struct mt_cta_rule *mt_selection_ctas(void)
 {
     pthread_once(&once, selection_read_options);
     return rule.ctas.terms || rule.ctas.every > 1 ? &rule.ctas : NULL;
-}
-
-uint64_t mt_selection_left_out(void)
-{
-    return left_out;
 }
 
 void mt_selection_wrote(uint64_t n)

@@ -15,8 +15,7 @@ int mt_selection_never(const char *kernel);
 struct mt_cta_rule;
 /* Returns the rule for CTAs, which is constant, or NULL if launches are traced whole. */
 const struct mt_cta_rule *mt_selection_ctas(void);
-/* Returns the number of launches left out so far. */
-uint64_t mt_selection_left_out(void);
+extern _Atomic uint64_t mt_selection_left_out; /* number of launches left out so far */
 /* Adds bytes written to a trace. */
 void mt_selection_wrote(uint64_t bytes);
 /* cudaProfilerStart and cudaProfilerStop: same as memtrace_start and memtrace_stop if MEMTRACE_FROM_START is

@@ -374,8 +374,9 @@ __attribute__((visibility("default"))) void __mt_python_close(void)
     pthread_mutex_unlock(&python_names_lock);
 }
 
-static _Thread_local const struct mt_host_site *pending, *taken;
-static const struct mt_host_site *(*_Atomic ask)(void);
+static _Thread_local const struct mt_host_site *pending;
+_Thread_local const struct mt_host_site *mt_host_site_taken;
+const struct mt_host_site *(*_Atomic mt_host_site_ask)(void);
 const char mt_host_code_name[] = "code";
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE /* in the C library since 2.35 */
@@ -416,16 +417,11 @@ __attribute__((visibility("default"))) void __mt_host_site(const struct mt_host_
 const struct mt_host_site *mt_host_site_take(void)
 {
     const struct mt_host_site *site = mt_host_site_there(pending) ? pending : mt_python_site();
-    const struct mt_host_site *(*code)(void) = site ? NULL : ask;
+    const struct mt_host_site *(*code)(void) = site ? NULL : mt_host_site_ask;
     pending = NULL;
     site = code ? code() : site;
-    taken = site;
+    mt_host_site_taken = site;
     return site;
-}
-
-void mt_host_site_ask(const struct mt_host_site *(*code)(void))
-{
-    ask = code;
 }
 
 const struct mt_host_code *mt_host_code_of(const struct mt_host_site *site)
@@ -436,9 +432,4 @@ const struct mt_host_code *mt_host_code_of(const struct mt_host_site *site)
 const struct mt_host_site *mt_host_site_pending(void)
 {
     return mt_host_site_there(pending) ? pending : NULL;
-}
-
-const struct mt_host_site *mt_host_site_taken(void)
-{
-    return taken;
 }

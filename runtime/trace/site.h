@@ -21,13 +21,13 @@ struct mt_host_code {
     char *at[1 + MT_SITE_CALLERS];
     unsigned ncallers;
 };
-/* Sets the function that finds the site of a call without one, for good. It returns NULL if unknown. */
-void mt_host_site_ask(const struct mt_host_site *(*code)(void));
+/* Finds the site of a call without one; returns NULL if unknown. Set for good. */
+extern const struct mt_host_site *(*_Atomic mt_host_site_ask)(void);
 extern const char mt_host_code_name[]; /* name in such sites */
 /* Returns the code of such a site, or NULL for other sites. */
 const struct mt_host_code *mt_host_code_of(const struct mt_host_site *site);
-/* Returns the site last taken on this thread: within a CUDA call, its site. */
-const struct mt_host_site *mt_host_site_taken(void);
+/* The site last taken on this thread: within a CUDA call, its site. */
+extern _Thread_local const struct mt_host_site *mt_host_site_taken;
 
 /* ---- The Python line that makes a CUDA call. Packages release the interpreter's lock around such calls, and
  * taking it here could deadlock with a thread that holds it and waits for us. But the thread's own frames do

@@ -2184,20 +2184,15 @@ void mt_trace_needed(void)
         mt_trace_open();
 }
 
-static _Atomic int bare; /* launches that belong to no trace: a trace without launches would hide them */
-
-void mt_trace_bare(void)
-{
-    bare = 1;
-}
+_Atomic int mt_trace_bare;
 
 void mt_trace_finish(void)
 {
     if (!mt_tracing())
         return;
     /* check results belong in a companion, as do copies of a program without kernels */
-    if (!count &&
-        ((mt_options()->check && mt_log_size()) || (event_copies() && !bare && !mt_selection_left_out())))
+    if (!count && ((mt_options()->check && mt_log_size()) ||
+                   (event_copies() && !mt_trace_bare && !mt_selection_left_out)))
         mt_trace_open();
     pthread_mutex_lock(&lock);
     for (struct mt_trace *t = traces; t; t = t->next) {
@@ -2208,9 +2203,9 @@ void mt_trace_finish(void)
         t->companion = NULL;
         trace_close_output(t);
     }
-    if (!count && mt_selection_left_out())
+    if (!count && mt_selection_left_out)
         mt_note("no launch is traced: %llu were left out (MEMTRACE_KERNELS, MEMTRACE_LAUNCHES or "
                 "MEMTRACE_FROM_START)",
-                (unsigned long long)mt_selection_left_out());
+                (unsigned long long)mt_selection_left_out);
     pthread_mutex_unlock(&lock);
 }

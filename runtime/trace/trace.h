@@ -52,8 +52,9 @@ void mt_trace_close(struct mt_trace *t);
 void mt_trace_flush(int all);
 /* At process exit: makes a trace without launches if there are findings (mt_event_findings) but no trace. */
 void mt_trace_needed(void);
-/* Notes the launch of a kernel without record calls that belongs to no trace. */
-void mt_trace_bare(void);
+/* 1: a kernel without record calls was launched that belongs to no trace, so a trace without launches would
+ * hide it. */
+extern _Atomic int mt_trace_bare;
 /* Closes all traces at process exit. A process with copies but no launches gets a trace without launches. */
 void mt_trace_finish(void);
 

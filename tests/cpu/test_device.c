@@ -115,7 +115,8 @@ static void device_heap(void **state)
     assert_non_null(p);
     memset(p, 1, 1000);
     mt_cpu_free(p);
-    mt_cpu_set_heap(device_get, device_put_back);
+    mt_cpu_settings.heap_get = device_get;
+    mt_cpu_settings.heap_put = device_put_back;
     assert_ptr_equal(mt_cpu_malloc(1000), device_block);
     assert_int_equal(last_bytes, 1000);
     assert_null(mt_cpu_malloc(1001));
@@ -124,7 +125,8 @@ static void device_heap(void **state)
     assert_null(mt_cpu_malloc(0));
     mt_cpu_free(NULL);
     assert_int_equal(calls, 3);
-    mt_cpu_set_heap(NULL, NULL);
+    mt_cpu_settings.heap_get = NULL;
+    mt_cpu_settings.heap_put = NULL;
 }
 
 /* ---- more device threads in flight than there are guard pages ---- */

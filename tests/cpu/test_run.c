@@ -493,7 +493,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(bad_images),
     };
     threads = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
-    mt_cpu_set_buffer(100 * 24 * 10);
+    mt_cpu_settings.buffer = 100 * 24 * 10;
     if (mt_cpu_init(threads, SMS))
         return 1;
     image = load_test_image();

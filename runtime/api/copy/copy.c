@@ -105,10 +105,25 @@ static cudaError_t record_copy_note_3d(cudaError_t e, const struct cudaMemcpy3DP
     return record_copy_note(e, e || mt_box_3d(&b, p) ? &(struct mt_box){0} : &b, stream);
 }
 
+static cudaError_t box_3d_peer(struct mt_box *b, const struct cudaMemcpy3DPeerParms *p)
+{
+    struct cudaMemcpy3DParms q = {
+        .srcArray = p->srcArray,
+        .srcPos = p->srcPos,
+        .srcPtr = p->srcPtr,
+        .dstArray = p->dstArray,
+        .dstPos = p->dstPos,
+        .dstPtr = p->dstPtr,
+        .extent = p->extent,
+        .kind = cudaMemcpyDeviceToDevice,
+    };
+    return mt_box_3d(b, &q);
+}
+
 static cudaError_t note_3d_peer(cudaError_t e, const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
 {
     struct mt_box b = {0};
-    return record_copy_note(e, e || mt_box_3d_peer(&b, p) ? &(struct mt_box){0} : &b, stream);
+    return record_copy_note(e, e || box_3d_peer(&b, p) ? &(struct mt_box){0} : &b, stream);
 }
 
 cudaError_t rec_cudaMemcpy3D(const struct cudaMemcpy3DParms *p)
@@ -176,13 +191,33 @@ cudaError_t rec_cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t 
 
 /* ---- arrays ---- */
 
+/* x in bytes, y in rows. With height 1, the bytes may continue over row ends, as in 1-D array copies. */
+static cudaError_t side_array(struct mt_side *s, cudaArray_const_t handle, size_t x, size_t y, size_t width,
+                              size_t height)
+{
+    struct mt_array *a = mt_array_get(handle);
+    if (!a) {
+        *s = (struct mt_side){(char *)(uintptr_t)handle, 0, 0};
+        return mt_device_is_gpu() ? cudaSuccess : cudaErrorInvalidResourceHandle;
+    }
+    *s = (struct mt_side){a->data + y * a->pitch + x, a->pitch, a->slice};
+    /* 1-D copies (height 1) may continue into the next rows. */
+    size_t room = y < a->rows && x <= a->pitch ? (a->rows - y) * a->pitch - x : 0;
+    size_t need;
+    if (!height || !width)
+        return cudaSuccess;
+    if (width > room || __builtin_mul_overflow(height - 1, a->pitch, &need) || need > room - width)
+        return cudaErrorInvalidValue;
+    return height > 1 && x + width > a->pitch ? cudaErrorInvalidValue : cudaSuccess;
+}
+
 static cudaError_t note_array(cudaError_t e, struct mt_box b, cudaArray_const_t dst, size_t dx, size_t dy,
                               cudaArray_const_t src, size_t sx, size_t sy, cudaStream_t stream)
 {
     if (!e && dst)
-        mt_side_array(&b.dst, dst, dx, dy, b.width, b.height);
+        side_array(&b.dst, dst, dx, dy, b.width, b.height);
     if (!e && src)
-        mt_side_array(&b.src, src, sx, sy, b.width, b.height);
+        side_array(&b.src, src, sx, sy, b.width, b.height);
     return record_copy_note(e, &b, stream);
 }
 
@@ -633,7 +668,7 @@ static cudaError_t copy_3d_peer(const struct cudaMemcpy3DPeerParms *p, cudaStrea
 {
     struct mt_box b;
     MT_RETURN_IF_FAILED();
-    cudaError_t e = p ? mt_box_3d_peer(&b, p) : cudaErrorInvalidValue;
+    cudaError_t e = p ? box_3d_peer(&b, p) : cudaErrorInvalidValue;
     if (!e && (!mt_device_there(p->srcDevice) || !mt_device_there(p->dstDevice)))
         e = cudaErrorInvalidDevice;
     return e ? mt_fail(e) : copy_start(&b, (p->dstArray ? 1 : 0) | (p->srcArray ? 2 : 0), stream, 1);
@@ -665,7 +700,7 @@ static cudaError_t array_copy(struct mt_box *b, cudaArray_const_t array, size_t 
                               cudaStream_t stream, int async)
 {
     MT_RETURN_IF_FAILED();
-    cudaError_t e = mt_side_array(to ? &b->dst : &b->src, array, x, y, b->width, b->height);
+    cudaError_t e = side_array(to ? &b->dst : &b->src, array, x, y, b->width, b->height);
     return e ? mt_fail(e) : copy_start(b, to ? 1 : 2, stream, async);
 }
 
@@ -731,9 +766,9 @@ static cudaError_t array_to_array(struct mt_box *b, cudaArray_t dst, size_t dx, 
                                   cudaArray_const_t src, size_t sx, size_t sy)
 {
     MT_RETURN_IF_FAILED();
-    cudaError_t e = mt_side_array(&b->dst, dst, dx, dy, b->width, b->height);
+    cudaError_t e = side_array(&b->dst, dst, dx, dy, b->width, b->height);
     if (!e)
-        e = mt_side_array(&b->src, src, sx, sy, b->width, b->height);
+        e = side_array(&b->src, src, sx, sy, b->width, b->height);
     return e ? mt_fail(e) : copy_start(b, 3, NULL, 1);
 }
 

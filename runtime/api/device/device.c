@@ -488,12 +488,13 @@ static int start_error;
 
 static void select_start(void)
 {
-    if (mt_trace_compact())
-        mt_cpu_set_compact();
-    mt_cpu_set_buffer(mt_options()->buffer);
-    mt_cpu_set_stack(mt_options()->cpu_stack);
-    mt_check_start();
-    mt_device_heap_start();
+    const size_t stack = mt_options()->cpu_stack;
+    mt_cpu_settings.compact = mt_trace_compact();
+    if (mt_options()->buffer >= 24)
+        mt_cpu_settings.buffer = mt_options()->buffer;
+    if (stack)
+        mt_cpu_settings.stack = stack < 16384 ? 16384 : (stack + 4095) & ~(size_t)4095;
+    mt_heap_start();
     start_error = mt_cpu_init((unsigned)mt_options()->cpu_threads, mt_device_sms());
     if (!is_gpu)
         mt_trace_workers(mt_cpu_workers());

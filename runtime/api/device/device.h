@@ -170,9 +170,6 @@ void mt_heap_reset(int device);
 
 /* ---- heap of malloc and free in kernels ---- */
 
-/* Directs malloc and free of kernels to this heap. Call before the first launch. */
-void mt_device_heap_start(void);
-
 /* Sets cudaLimitMallocHeapSize. Returns 0, or -1 if a kernel has already used the heap. */
 int mt_device_heap_limit(size_t bytes);
 
@@ -339,9 +336,6 @@ cudaError_t mt_function_must_plain(const struct mt_function *f, const struct mt_
 /* Reports once per kernel that for this reason it runs without records. */
 void mt_function_tell_plain(struct mt_function *f, const struct mt_launch_config *c, cudaError_t why);
 
-/* Returns mt_function_traced as a handle for launches, or NULL if there is only one version. */
-cudaKernel_t mt_function_traced_handle(struct mt_function *f);
-
 /* ---- device code loaded by the program itself on the CPU device: cudaLibrary*, and modules and
  * libraries of the driver API. A library is a module without registration. ---- */
 
@@ -377,8 +371,9 @@ void *mt_library_file(const char *path, size_t *bytes);
 /* ---- MEMTRACE_CHECK=1 on the CPU device. Reports bad accesses, counts them per place and writes
  * them to companion files; runtime/cpu/check.c detects them. ---- */
 
-/* Starts the checks before the first launch. Does nothing without the option, or with several devices. */
-void mt_check_start(void);
+/* Directs malloc and free of kernels to the heap above, and starts the checks, if there are any. Call before
+ * the first launch. */
+void mt_heap_start(void);
 
 /* ---- failed CUDA calls, which become `failed` lines of companion files. Calls that the runtime makes within
  * another call do not count. ---- */
@@ -396,9 +391,6 @@ void mt_failed_leave(int code, const char *error);
 void mt_failed_caller(const void *caller);
 struct mt_cpu_launch;
 struct mt_launch_line;
-
-/* Logs that a launch ended with this status, as an event of its own, since the call returned earlier. */
-void mt_failed_launch(const struct mt_cpu_launch *l, const struct mt_launch_line *line, int status);
 
 /* ---- details for the call under way; no effect if calls are not watched ---- */
 void mt_failed_why(const char *format, ...) __attribute__((format(printf, 1, 2)));

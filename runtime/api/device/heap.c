@@ -115,7 +115,7 @@ static void heap_release(struct mt_block *b)
 static void heap_keep(struct mt_block *b)
 {
     struct mt_block *out = NULL, **end = &out;
-    b->freed = b->freed ? b->freed : mt_host_site_taken();
+    b->freed = b->freed ? b->freed : mt_host_site_taken;
     b->next = NULL;
     pthread_mutex_lock(&freed_lock);
     *freed_end = b;
@@ -161,7 +161,7 @@ void *mt_heap_alloc(int device, size_t bytes, enum mt_heap_kind kind, unsigned f
     b->kind = kind;
     b->device = device;
     b->flags = flags;
-    b->site = mt_host_site_taken();
+    b->site = mt_host_site_taken;
     void *p = heap_get(b);
     b->base = (uint64_t)(uintptr_t)p;
     if (p && !mt_ranges_add(&blocks, b->base, bytes, b)) {
@@ -183,7 +183,7 @@ int mt_heap_adopt(int device, void *base, size_t bytes, enum mt_heap_kind kind, 
     b->kind = kind;
     b->device = device;
     b->flags = flags;
-    b->site = kind == MT_HEAP_SYMBOL ? NULL : mt_host_site_taken();
+    b->site = kind == MT_HEAP_SYMBOL ? NULL : mt_host_site_taken;
     int rc = mt_ranges_add(&blocks, b->base, bytes, b);
     if (rc)
         free(b);
@@ -261,7 +261,7 @@ int mt_heap_condemn(void *base, unsigned kinds)
     int ok = b && !b->condemned;
     if (ok) {
         b->condemned = 1;
-        b->freed = mt_host_site_taken();
+        b->freed = mt_host_site_taken;
     }
     pthread_rwlock_unlock(&life);
     return ok;
@@ -494,11 +494,6 @@ static int device_heap_put(void *p)
     check_device_heap(&r);
     device_heap_drop(&r);
     return 0;
-}
-
-void mt_device_heap_start(void)
-{
-    mt_cpu_set_heap(device_heap_get, device_heap_put);
 }
 
 int mt_device_heap_limit(size_t bytes)
@@ -1001,17 +996,19 @@ static uint64_t bad_end(const struct mt_cpu_launch *launch)
     return n;
 }
 
-void mt_check_start(void)
+void mt_heap_start(void)
 {
     const struct mt_options *o = mt_options();
-    mt_cpu_set_describe(describe_fault);
+    mt_cpu_settings.heap_get = device_heap_get;
+    mt_cpu_settings.heap_put = device_heap_put;
+    mt_cpu_settings.describe = describe_fault;
     if (o->check || mt_devices() > 1)
-        mt_cpu_set_checker(&(struct mt_cpu_checker){.generation = &mt_heap_generation,
-                                                    .find = o->check ? check_find : check_find_peers,
-                                                    .report = check_report,
-                                                    .end = bad_end,
-                                                    .stop = o->check != MT_CHECK_ON,
-                                                    .accesses_only = !o->check});
+        mt_cpu_settings.check = (struct mt_cpu_checker){.generation = &mt_heap_generation,
+                                                        .find = o->check ? check_find : check_find_peers,
+                                                        .report = check_report,
+                                                        .end = bad_end,
+                                                        .stop = o->check != MT_CHECK_ON,
+                                                        .accesses_only = !o->check};
 }
 
 /* ---- MEMTRACE_CHECK=1: CUDA calls that return an error ---- */
@@ -1051,7 +1048,7 @@ static const struct mt_host_site *failed_code(void);
 static void failed_make_key(void)
 {
     pthread_key_create(&key, free);
-    mt_host_site_ask(failed_code);
+    mt_host_site_ask = failed_code;
 }
 
 /* Returns this thread's call, or NULL if out of memory. */
@@ -1285,22 +1282,6 @@ void mt_failed_leave(int code, const char *error)
         failed_free(p);
     else if (p)
         mt_trace_flush(1); /* many programs exit now, some of them abruptly */
-}
-
-void mt_failed_launch(const struct mt_cpu_launch *l, const struct mt_launch_line *line, int status)
-{
-    if (!mt_failed_watched() || !status)
-        return;
-    struct mt_failed_line e = {.call = "cudaLaunchKernel",
-                               .code = status,
-                               .error = impl_cudaGetErrorName((cudaError_t)status),
-                               .site = line->site,
-                               .why = l->message,
-                               .kernel = line->kernel,
-                               .launch = line->seq,
-                               .freed = UINT64_MAX,
-                               .count = 1};
-    mt_event_failed(&e);
 }
 
 void mt_failed_finish(void)

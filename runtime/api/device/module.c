@@ -832,16 +832,6 @@ void mt_function_tell_plain(struct mt_function *f, const struct mt_launch_config
             mt_short(name).text, threads_of(c));
 }
 
-cudaKernel_t mt_function_traced_handle(struct mt_function *f)
-{
-    cudaKernel_t k = NULL;
-    if (!f->has_traced)
-        return NULL;
-    if (!f->traced_handle && !MT_NEXT(__cudaGetKernel)(&k, mt_function_traced(f)))
-        f->traced_handle = k;
-    return f->traced_handle;
-}
-
 /* Returns the other version of the program's kernel, or NULL if there is none. */
 static const void *plain_other(const void *func)
 {
@@ -1141,13 +1131,30 @@ static void module_bind_functions(struct mt_module *m)
     }
 }
 
+static void *image_var_address(const struct mt_image_var *v)
+{
+    void *address = (void *)(uintptr_t)v->address;
+    return v->kind == MT_VAR_MANAGED ? *(void **)address : address;
+}
+
+/* Moves a variable of kind MT_VAR_MANAGED with its first value to `bytes` of host memory; called before
+ * any launch. */
+static void image_move_var(const struct mt_image_var *v, void *to, uint64_t bytes)
+{
+    void **place = (void **)(uintptr_t)v->address;
+    if (v->kind != MT_VAR_MANAGED || bytes != v->size || *place == to)
+        return;
+    memcpy(to, *place, v->size);
+    *place = to;
+}
+
 static void module_bind_variables(struct mt_module *m)
 {
     for (struct mt_variable *v = m->variables; v; v = v->next) {
         const struct mt_image_var *iv = m->image ? mt_image_find_var(m->image, v->name) : NULL;
         if (iv && v->own)
-            mt_image_move_var(iv, (void *)(uintptr_t)v->host, v->size);
-        variable_lies(v, iv ? mt_image_var_address(iv) : NULL);
+            image_move_var(iv, (void *)(uintptr_t)v->host, v->size);
+        variable_lies(v, iv ? image_var_address(iv) : NULL);
     }
 }
 
@@ -1162,7 +1169,7 @@ static void module_list_variables(const struct mt_image *image, int device)
         int managed = v->kind == MT_VAR_MANAGED;
         if (managed && device > 0)
             continue;
-        void *at = mt_image_var_address(v);
+        void *at = image_var_address(v);
         mt_heap_adopt(device, at, v->size, MT_HEAP_SYMBOL, v->kind);
         uint64_t id =
             mt_event_alloc((uint64_t)(uintptr_t)at, v->size, "symbol", v->name, managed ? -1 : device, NULL);
@@ -1218,7 +1225,7 @@ static struct mt_image *module_load_carried(struct mt_module *m, int *foreign, c
     const void *const *fatbins = mt_module_fatbins(m, &n);
     int carried = !fatbins || mt_image_carried(fatbins, n);
     if (mt_device_cudart()) { /* a GPU runs the code, not this processor */
-        mt_image_tables_only();
+        mt_cpu_settings.tables_only = 1;
     } else if (!carried) {
         *foreign = 1;
         return NULL;
@@ -1627,7 +1634,7 @@ static void *module_variable_address(struct mt_variable *v)
     int device = mt_device_current();
     struct mt_image *i = device && v->address ? mt_module_image_on(v->module->image, device) : NULL;
     const struct mt_image_var *var = i ? mt_image_find_var(i, v->name) : NULL;
-    return !device ? v->address : var ? mt_image_var_address(var) : NULL;
+    return !device ? v->address : var ? image_var_address(var) : NULL;
 }
 
 void mt_modules_log_symbols(void)

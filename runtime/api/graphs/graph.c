@@ -414,6 +414,19 @@ static void graph_put(struct mt_op *op, struct mt_stream *s, struct mt_op **behi
     *behind = op;
 }
 
+/* Allocates it again for a launch, if the program has freed it. */
+static void graph_memory_renew(struct mt_graph_memory *m)
+{
+    if (!__atomic_exchange_n(&m->live, 1, __ATOMIC_ACQ_REL))
+        mt_heap_identify(m->p, mt_object_add(m->p, m->bytes, "async", mt_heap_owner(m->p), NULL));
+}
+
+static void *op_copy(const struct mt_op *op)
+{
+    struct mt_op *copy = malloc(op->bytes);
+    return copy ? memcpy(copy, op, op->bytes) : NULL;
+}
+
 static cudaError_t run_node(const struct CUgraphNode_st *n, struct mt_stream *s, struct mt_op **behind)
 {
     if (n->child)
@@ -421,10 +434,10 @@ static cudaError_t run_node(const struct CUgraphNode_st *n, struct mt_stream *s,
     if (n->branch)
         return branch_put(n->branch, s, behind);
     if (n->memory)
-        mt_graph_memory_renew(n->memory);
+        graph_memory_renew(n->memory);
     if (!n->op || n->disabled)
         return cudaSuccess;
-    struct mt_op *op = mt_op_copy(n->op);
+    struct mt_op *op = op_copy(n->op);
     cudaError_t e = !op ? cudaErrorMemoryAllocation : op->renew ? (cudaError_t)op->renew(op) : cudaSuccess;
     if (e) {
         mt_op_free(op);
@@ -598,7 +611,7 @@ static struct CUgraphNode_st **graph_sorted(struct CUgraph_st *g)
 
 static int clone_node(struct CUgraph_st *to, struct CUgraphNode_st *n)
 {
-    struct mt_op *op = n->op ? mt_op_copy(n->op) : NULL;
+    struct mt_op *op = n->op ? op_copy(n->op) : NULL;
     if (n->op && !op)
         return -1;
     struct CUgraphNode_st *c = graph_add(to, n->type, op, NULL, 0);
@@ -1995,7 +2008,7 @@ static cudaError_t take_over(struct CUgraph_st *to, const struct CUgraph_st *fro
 {
     for (size_t i = 0; i < to->n; i++) {
         struct CUgraphNode_st *n = to->node[i], *m = from->node[i];
-        struct mt_op *op = m->op ? mt_op_copy(m->op) : NULL;
+        struct mt_op *op = m->op ? op_copy(m->op) : NULL;
         if (m->op && !op)
             return cudaErrorMemoryAllocation;
         mt_op_free(n->op);
@@ -2164,6 +2177,13 @@ static int is_unjoined(struct mt_stream *origin, struct CUgraphNode_st *const *t
     return unjoined;
 }
 
+static void tips_clear(struct mt_stream *s)
+{
+    free(s->tips);
+    s->tips = NULL;
+    s->ntips = 0;
+}
+
 static void capture_ends(void *stream, void *ctx)
 {
     struct mt_stream *s = stream;
@@ -2171,7 +2191,7 @@ static void capture_ends(void *stream, void *ctx)
     if (s->capture != l->capture || s == l->capture->origin)
         return;
     l->unjoined |= is_unjoined(l->capture->origin, s->tips, s->ntips);
-    mt_tips_clear(s);
+    tips_clear(s);
     mt_capture_set(s, NULL);
 }
 
@@ -2181,7 +2201,7 @@ static int capture_end(struct mt_capture *c)
     struct leaving l = {c, is_unjoined(c->origin, c->left, c->nleft)};
     mt_stream_each(capture_ends, &l);
     free(c->left);
-    mt_tips_clear(c->origin);
+    tips_clear(c->origin);
     mt_capture_set(c->origin, NULL);
     mt_capture_delist(c);
     c->graph->captures--;
@@ -2200,7 +2220,7 @@ static void capture_graph_leave(struct mt_stream *s)
             capture_end(over = c);
         else if (mt_tips_add(&c->left, &c->nleft, s->tips, s->ntips))
             c->invalid = 1;
-        mt_tips_clear(s);
+        tips_clear(s);
         mt_capture_set(s, NULL);
     }
     pthread_mutex_unlock(&mt_capture_lock);

@@ -408,6 +408,24 @@ static cudaError_t event_find(cudaEvent_t handle, cudaStream_t stream, struct mt
     return mt_capture_check(*s, MT_CALL_ASYNC);
 }
 
+/* cudaEventRecord in a captured stream. */
+static cudaError_t capture_record(struct mt_stream *s, struct mt_event *e)
+{
+    cudaError_t rc = cudaSuccess;
+    pthread_mutex_lock(&mt_capture_lock);
+    e->nnodes = 0;
+    if (!s->capture || s->capture->invalid)
+        rc = cudaErrorStreamCaptureInvalidated;
+    else if (mt_tips_add(&e->nodes, &e->nnodes, s->tips, s->ntips))
+        rc = cudaErrorMemoryAllocation;
+    if (!rc) {
+        __atomic_store_n(&e->capture, s->capture, __ATOMIC_RELAXED);
+        e->capture_id = s->capture->id;
+    }
+    pthread_mutex_unlock(&mt_capture_lock);
+    return mt_fail(rc);
+}
+
 cudaError_t impl_cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream, unsigned flags)
 {
     struct mt_event *e;
@@ -421,7 +439,7 @@ cudaError_t impl_cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t strea
     if (flags & ~(unsigned)cudaEventRecordExternal || (flags && !mt_capturing(s)))
         return mt_fail(cudaErrorInvalidValue);
     if (mt_capturing(s))
-        return flags ? mt_op_submit(s, mt_event_record_op(handle)) : mt_capture_record(s, e);
+        return flags ? mt_op_submit(s, mt_event_record_op(handle)) : capture_record(s, e);
     return event_put(s, mt_event_record_op(handle));
 }
 

@@ -436,6 +436,23 @@ static void say_forked(void)
         mt_note("process %d was forked by a traced program; its launches are not traced", (int)getpid());
 }
 
+/* Logs that a launch ended with this status, as an event of its own, since the call returned earlier. */
+static void failed_launch(const struct mt_cpu_launch *l, const struct mt_launch_line *line, int status)
+{
+    if (!mt_failed_watched() || !status)
+        return;
+    struct mt_failed_line e = {.call = "cudaLaunchKernel",
+                               .code = status,
+                               .error = impl_cudaGetErrorName((cudaError_t)status),
+                               .site = line->site,
+                               .why = l->message,
+                               .kernel = line->kernel,
+                               .launch = line->seq,
+                               .freed = UINT64_MAX,
+                               .count = 1};
+    mt_event_failed(&e);
+}
+
 static void launch_ended(struct launch_op *l, int status)
 {
     l->line.status = status;
@@ -448,9 +465,9 @@ static void launch_ended(struct launch_op *l, int status)
     memcpy(l->line.recorded, l->run.recorded, sizeof l->line.recorded);
     mt_trace_end(l->trace, &l->line);
     if (!l->run.told)
-        mt_failed_launch(&l->run, &l->line, status);
+        failed_launch(&l->run, &l->line, status);
     if (l->f->kernel->flags & MT_KERNEL_PRINTF)
-        mt_printed();
+        mt_printed = 1;
     launch_report(&l->run, status);
 }
 
@@ -483,6 +500,18 @@ static int launch_start(struct mt_op *op)
     return MT_OP_DONE;
 }
 
+/* Returns the kernel of another GPU's image that corresponds to this one. */
+static const struct mt_image_kernel *image_kernel_on(const struct mt_image *from, const struct mt_image *to,
+                                                     const struct mt_image_kernel *kernel)
+{
+    for (; from && to; from = from->peer, to = to->peer) {
+        const struct mt_image_kernel *k = from->head->kernels;
+        if (kernel >= k && kernel < k + from->head->nkernels)
+            return (const struct mt_image_kernel *)to->head->kernels + (kernel - k);
+    }
+    return NULL;
+}
+
 static struct launch_op *launch_make(struct mt_function *f, const struct mt_launch_config *c, void **args,
                                      const struct mt_host_site *site)
 {
@@ -502,7 +531,7 @@ static struct launch_op *launch_make(struct mt_function *f, const struct mt_laun
     l->trace = NULL;
     l->run = (struct mt_cpu_launch){
         .image = on,
-        .kernel = mt_image_kernel_on(f->image, on, k),
+        .kernel = image_kernel_on(f->image, on, k),
         .grid = {c->grid.x, c->grid.y, c->grid.z},
         .block = {c->block.x, c->block.y, c->block.z},
         .dyn_shared = (uint32_t)c->shared,
@@ -528,7 +557,7 @@ void mt_launch_bind(struct mt_op *op, struct mt_stream *s)
     l->trace = NULL;
     l->line.called = mt_event_next();
     if (!traced)
-        mt_trace_bare();
+        mt_trace_bare = 1;
     if (traced && mt_tracing() && mt_selection_takes(&l->line))
         l->trace = mt_stream_trace(s);
     l->run.ctas = l->trace ? mt_selection_ctas() : NULL;
@@ -913,7 +942,7 @@ static int launch_api_captured(cudaStream_t stream)
  * is incomplete. */
 static void launch_api_select(struct gpu_call *g, struct mt_stream *s)
 {
-    if (s && !mt_libcall_inside() && mt_tracing() && mt_selection_takes(&g->launch.line))
+    if (s && !mt_libcall_inside && mt_tracing() && mt_selection_takes(&g->launch.line))
         g->launch.trace = mt_stream_trace(s);
 }
 
@@ -1107,12 +1136,23 @@ static cudaError_t launch_api_run_together(void *call, const void *version, void
     return MT_NEXT(cudaLaunchCooperativeKernel)(version, c->grid, c->block, args, c->shared, c->stream);
 }
 
+/* Returns mt_function_traced as a handle for launches, or NULL if there is only one version. */
+static cudaKernel_t function_traced_handle(struct mt_function *f)
+{
+    cudaKernel_t k = NULL;
+    if (!f->has_traced)
+        return NULL;
+    if (!f->traced_handle && !MT_NEXT(__cudaGetKernel)(&k, mt_function_traced(f)))
+        f->traced_handle = k;
+    return f->traced_handle;
+}
+
 /* Launches by handle; the version with record calls is known by an address. */
 static cudaError_t launch_api_run_handle(void *call, const void *version, void **args)
 {
     const struct mt_launch_config *c = call;
     struct mt_function *f = mt_function_find(version);
-    cudaKernel_t traced = f && version == mt_function_traced(f) ? mt_function_traced_handle(f) : NULL;
+    cudaKernel_t traced = f && version == mt_function_traced(f) ? function_traced_handle(f) : NULL;
     return MT_NEXT(__cudaLaunchKernel)(traced ? traced : (cudaKernel_t)(uintptr_t)version, c->grid, c->block,
                                        args, c->shared, c->stream);
 }

@@ -98,7 +98,6 @@ struct mt_shared_event {
 struct mt_stream;
 /* Sets the trace for the records, before the operation is queued in `s`. */
 void mt_libcall_bind(struct mt_op *op, struct mt_stream *s);
-/* On a GPU: returns 1 if this thread is in a call of a real library, whose own launches are not the
- * program's. */
-int mt_libcall_inside(void);
+/* On a GPU: depth of this thread's calls of real libraries, whose own launches are not the program's. */
+extern __thread int mt_libcall_inside;
 #endif

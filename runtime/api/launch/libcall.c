@@ -360,12 +360,7 @@ static struct libcall_op *libcall_make(const struct mt_library_call *c)
 
 /* ---- on a GPU */
 
-static __thread int inside; /* depth of calls of real libraries */
-
-int mt_libcall_inside(void)
-{
-    return inside;
-}
+__thread int mt_libcall_inside;
 
 static void libcall_hand_on(struct mt_gpu_known *known, struct mt_trace *t)
 {
@@ -396,9 +391,9 @@ static struct mt_gpu_known *libcall_know(struct mt_library_call *c)
 /* The library's own kernels are not traced. */
 EXPORT int __mt_library_forward(struct mt_library_call *c)
 {
-    inside++;
+    mt_libcall_inside++;
     int status = c->run(c);
-    inside--;
+    mt_libcall_inside--;
     return status;
 }
 
@@ -406,7 +401,7 @@ static int libcall_submit_gpu(cudaStream_t stream, struct mt_library_call *c)
 {
     struct mt_stream *s = mt_stream_get(stream);
     struct mt_gpu_launch l = {.stream = mt_stream_named(stream), .line = libcall_line(c)};
-    int there = !inside && mt_tracing() && mt_gpu() && s;
+    int there = !mt_libcall_inside && mt_tracing() && mt_gpu() && s;
     if (there && mt_gpu()->capturing(l.stream)) {
         __mt_library_miss(c->name);
         there = 0;
@@ -450,7 +445,7 @@ EXPORT void __mt_library_miss(const char *name)
 {
     static _Atomic int said;
     char why[200];
-    if (inside || !mt_tracing())
+    if (mt_libcall_inside || !mt_tracing())
         return;
     snprintf(why, sizeof why, "what %.100s reads and writes on a GPU is not known", name);
     if (!said++)

@@ -394,40 +394,6 @@ cudaError_t mt_box_3d(struct mt_box *b, const struct cudaMemcpy3DParms *p)
     return e ? e : side_3d(&b->src, p->srcArray, p->srcPtr, p->srcPos, b);
 }
 
-cudaError_t mt_box_3d_peer(struct mt_box *b, const struct cudaMemcpy3DPeerParms *p)
-{
-    struct cudaMemcpy3DParms q = {
-        .srcArray = p->srcArray,
-        .srcPos = p->srcPos,
-        .srcPtr = p->srcPtr,
-        .dstArray = p->dstArray,
-        .dstPos = p->dstPos,
-        .dstPtr = p->dstPtr,
-        .extent = p->extent,
-        .kind = cudaMemcpyDeviceToDevice,
-    };
-    return mt_box_3d(b, &q);
-}
-
-cudaError_t mt_side_array(struct mt_side *s, cudaArray_const_t handle, size_t x, size_t y, size_t width,
-                          size_t height)
-{
-    struct mt_array *a = mt_array_get(handle);
-    if (!a) {
-        *s = (struct mt_side){(char *)(uintptr_t)handle, 0, 0};
-        return mt_device_is_gpu() ? cudaSuccess : cudaErrorInvalidResourceHandle;
-    }
-    *s = (struct mt_side){a->data + y * a->pitch + x, a->pitch, a->slice};
-    /* 1-D copies (height 1) may continue into the next rows. */
-    size_t room = y < a->rows && x <= a->pitch ? (a->rows - y) * a->pitch - x : 0;
-    size_t need;
-    if (!height || !width)
-        return cudaSuccess;
-    if (width > room || __builtin_mul_overflow(height - 1, a->pitch, &need) || need > room - width)
-        return cudaErrorInvalidValue;
-    return height > 1 && x + width > a->pitch ? cudaErrorInvalidValue : cudaSuccess;
-}
-
 cudaError_t mt_side_symbol(struct mt_side *s, const void *symbol, size_t offset, size_t bytes)
 {
     void *p = NULL;

@@ -152,6 +152,13 @@ static void pools_synced(void)
 
 /* ---- allocation ---- */
 
+/* cudaMallocAsync and cudaFreeAsync in a capture: the memory at `p` belongs to the graph; only memory
+ * allocated by the graph can be freed in it. */
+static cudaError_t capture_alloc(struct mt_stream *s, void *p, size_t bytes)
+{
+    return mt_fail(mt_capture_ops->alloc(s, p, bytes));
+}
+
 static cudaError_t pool_alloc(void **out, size_t bytes, pool *p, cudaStream_t stream)
 {
     MT_RETURN_IF_FAILED();
@@ -172,7 +179,7 @@ static cudaError_t pool_alloc(void **out, size_t bytes, pool *p, cudaStream_t st
     if (*out && mt_devices() > 1)
         mt_heap_open(*out, p->readers);
     e = !*out             ? mt_fail(cudaErrorMemoryAllocation)
-        : mt_capturing(s) ? mt_capture_alloc(s, *out, bytes)
+        : mt_capturing(s) ? capture_alloc(s, *out, bytes)
                           : cudaSuccess;
     if (!e)
         return cudaSuccess;
@@ -213,6 +220,11 @@ static int free_now(struct mt_op *op)
     return MT_OP_DONE;
 }
 
+static cudaError_t capture_free(struct mt_stream *s, void *p)
+{
+    return mt_fail(mt_capture_ops->free(s, p));
+}
+
 cudaError_t impl_cudaFreeAsync(void *p, cudaStream_t stream)
 {
     struct mt_block b;
@@ -228,7 +240,7 @@ cudaError_t impl_cudaFreeAsync(void *p, cudaStream_t stream)
         return mt_fail(cudaErrorInvalidValue);
     }
     if (mt_capturing(s))
-        return mt_capture_free(s, p);
+        return capture_free(s, p);
     int of_graph = mt_graph_gave_back(p);
     if (of_graph > 0) { /* the graph keeps the address */
         mt_stream_wait(s);
@@ -471,16 +483,11 @@ cudaError_t impl_cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPoo
 
 /* ---- Side effects of every synchronising call ---- */
 
-static _Atomic int printed;
-
-void mt_printed(void)
-{
-    printed = 1;
-}
+_Atomic int mt_printed;
 
 void mt_synced(void)
 {
-    if (atomic_exchange(&printed, 0))
+    if (atomic_exchange(&mt_printed, 0))
         fflush(stdout);
     pools_synced();
     mt_trace_flush(0);
@@ -509,12 +516,6 @@ int mt_graph_gave_back(void *p)
     if (!m)
         return 0;
     return __atomic_exchange_n(&m->live, 0, __ATOMIC_ACQ_REL) ? 1 : -1;
-}
-
-void mt_graph_memory_renew(struct mt_graph_memory *m)
-{
-    if (!__atomic_exchange_n(&m->live, 1, __ATOMIC_ACQ_REL))
-        mt_heap_identify(m->p, mt_object_add(m->p, m->bytes, "async", mt_heap_owner(m->p), NULL));
 }
 
 /* Memory not freed by the program belongs to the program from here on. */

@@ -12,8 +12,8 @@ void mt_pools_reset(int device);
 
 /* ---- Side effects of every synchronising call ---- */
 
-/* Notes that the program may have printed on the device: the next mt_synced flushes stdout. */
-void mt_printed(void);
+/* 1: the program may have printed on the device; the next mt_synced flushes stdout. */
+extern _Atomic int mt_printed;
 /* Flushes device output and updates companion files on disk, after the program has waited for the device. */
 void mt_synced(void);
 
@@ -30,7 +30,6 @@ struct mt_graph_memory {
 /* Makes one with one reference. Returns NULL if out of memory. */
 struct mt_graph_memory *mt_graph_memory_new(void *p, size_t bytes);
 /* Allocates it again for a launch, if the program has freed it. */
-void mt_graph_memory_renew(struct mt_graph_memory *m);
 void mt_graph_memory_release(struct mt_graph_memory *m);
 /* Frees the memory at `p` from the program's view, if a graph allocated it and still has its address. Returns
  * 1, -1 if it was already freed, or 0 if it is not a graph's. */
@@ -85,10 +84,7 @@ struct mt_box mt_box_2d(void *dst, size_t dpitch, const void *src, size_t spitch
                         enum cudaMemcpyKind kind);
 /* These return cudaSuccess, or CUDA's error if the arguments are invalid. */
 cudaError_t mt_box_3d(struct mt_box *b, const struct cudaMemcpy3DParms *p);
-cudaError_t mt_box_3d_peer(struct mt_box *b, const struct cudaMemcpy3DPeerParms *p);
 /* x in bytes, y in rows. With height 1, the bytes may continue over row ends, as in 1-D array copies. */
-cudaError_t mt_side_array(struct mt_side *s, cudaArray_const_t a, size_t x, size_t y, size_t width,
-                          size_t height);
 cudaError_t mt_side_symbol(struct mt_side *s, const void *symbol, size_t offset, size_t bytes);
 
 /* ---- Texture and surface objects of the CPU device ---- */

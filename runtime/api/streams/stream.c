@@ -60,13 +60,6 @@ int mt_tips_add(struct CUgraphNode_st ***at, size_t *n, struct CUgraphNode_st *c
     return 0;
 }
 
-void mt_tips_clear(struct mt_stream *s)
-{
-    free(s->tips);
-    s->tips = NULL;
-    s->ntips = 0;
-}
-
 void mt_capture_set(struct mt_stream *s, struct mt_capture *c)
 {
     __atomic_store_n(&s->capture, c, __ATOMIC_RELEASE);
@@ -177,16 +170,6 @@ static cudaError_t capture_add(struct mt_stream *s, struct mt_op *op)
     return mt_fail(e);
 }
 
-cudaError_t mt_capture_alloc(struct mt_stream *s, void *p, size_t bytes)
-{
-    return mt_fail(mt_capture_ops->alloc(s, p, bytes));
-}
-
-cudaError_t mt_capture_free(struct mt_stream *s, void *p)
-{
-    return mt_fail(mt_capture_ops->free(s, p));
-}
-
 /* Handles the destruction of the stream. */
 static void capture_leave(struct mt_stream *s)
 {
@@ -195,23 +178,6 @@ static void capture_leave(struct mt_stream *s)
 }
 
 /* ---- events ---- */
-
-cudaError_t mt_capture_record(struct mt_stream *s, struct mt_event *e)
-{
-    cudaError_t rc = cudaSuccess;
-    pthread_mutex_lock(&mt_capture_lock);
-    e->nnodes = 0;
-    if (!s->capture || s->capture->invalid)
-        rc = cudaErrorStreamCaptureInvalidated;
-    else if (mt_tips_add(&e->nodes, &e->nnodes, s->tips, s->ntips))
-        rc = cudaErrorMemoryAllocation;
-    if (!rc) {
-        __atomic_store_n(&e->capture, s->capture, __ATOMIC_RELAXED);
-        e->capture_id = s->capture->id;
-    }
-    pthread_mutex_unlock(&mt_capture_lock);
-    return mt_fail(rc);
-}
 
 static cudaError_t capture_join(struct mt_stream *s, struct mt_event *e)
 {
@@ -576,12 +542,6 @@ void *mt_op_new(size_t bytes, enum mt_op_kind kind, int (*run)(struct mt_op *))
         return NULL;
     *op = (struct mt_op){.bytes = bytes, .kind = kind, .run = run};
     return op;
-}
-
-void *mt_op_copy(const struct mt_op *op)
-{
-    struct mt_op *copy = malloc(op->bytes);
-    return copy ? memcpy(copy, op, op->bytes) : NULL;
 }
 
 void mt_op_free(struct mt_op *op)

@@ -153,7 +153,6 @@ struct mt_op {
 /* Allocates an operation of `bytes` and fills its head. Returns NULL if out of memory. */
 void *mt_op_new(size_t bytes, enum mt_op_kind kind, int (*run)(struct mt_op *));
 
-void *mt_op_copy(const struct mt_op *op);
 void mt_op_free(struct mt_op *op);
 
 /* Puts the operation into the stream's queue, or into the graph if the stream is captured, and begins it if
@@ -239,15 +238,6 @@ enum mt_call {
  * as the thread's last error and invalidating the captures it disturbs. `s` may be NULL. */
 cudaError_t mt_capture_check(struct mt_stream *s, enum mt_call call);
 
-/* cudaMallocAsync and cudaFreeAsync in a capture: the memory at `p` belongs to the graph; only memory
- * allocated by the graph can be freed in it. */
-cudaError_t mt_capture_alloc(struct mt_stream *s, void *p, size_t bytes);
-
-cudaError_t mt_capture_free(struct mt_stream *s, void *p);
-
-/* cudaEventRecord in a captured stream. */
-cudaError_t mt_capture_record(struct mt_stream *s, struct mt_event *e);
-
 /* cudaStreamWaitEvent if the stream is captured or the event was recorded in a captured stream. */
 cudaError_t mt_capture_wait(struct mt_stream *s, struct mt_event *e);
 
@@ -295,7 +285,5 @@ void mt_capture_delist(struct mt_capture *c);
 
 /* Adds the missing elements to an array on the heap. Returns 0 or -1. */
 int mt_tips_add(struct CUgraphNode_st ***at, size_t *n, struct CUgraphNode_st *const *more, size_t count);
-
-void mt_tips_clear(struct mt_stream *s);
 
 #endif
