@@ -4,7 +4,25 @@
  * as untraced launches. Thread-safe. */
 #ifndef MT_COMMON_SELECTION_H
 #define MT_COMMON_SELECTION_H
+
+#include "format/cta_rule.h"
 #include "trace.h"
+
+#include <stddef.h>
+
+/* ---- MEMTRACE_CTAS and MEMTRACE_SAMPLE, without state ---- */
+
+/* Parses SPEC of MEMTRACE_CTAS: terms joined by `+`; a term is a range of linear numbers, or two or three
+ * ranges for x, y and z joined by `,` (no z: any); a range is `A`, `A:B`, `A:`, `:B` or `*`. Returns 0 with
+ * terms and term of the rule set, or -1 with *why set to the error and its place, and the rule unchanged. */
+int mt_ctas_parse(struct mt_cta_rule *rule, const char *text, char *why, size_t size);
+/* Parses MEMTRACE_SAMPLE: `N`, `cta:N`, `launch:N`, or the last two joined by `,`. Missing ones are 1. */
+int mt_sample_parse(uint32_t *ctas, uint32_t *launches, const char *text, char *why, size_t size);
+/* Returns the number of CTAs of a grid that the rule's terms select and whose linear number is a multiple of
+ * `every`. */
+uint64_t mt_ctas_count(const struct mt_cta_rule *rule, uint32_t every, const uint32_t grid[3]);
+
+/* ---- launches ---- */
 
 /* Decides about a launch, and counts it: call it once per launch. Returns 1 to trace it, or 0 with
  * l->left_out set to the name of the setting that excludes it. Reads kernel (demangled, without parameters)
@@ -12,7 +30,6 @@
 int mt_selection_takes(struct mt_launch_line *l);
 /* Returns 1 if no launch of this kernel will be traced any more, whatever the program does. */
 int mt_selection_never(const char *kernel);
-struct mt_cta_rule;
 /* Returns the rule for CTAs, which is constant, or NULL if launches are traced whole. */
 const struct mt_cta_rule *mt_selection_ctas(void);
 extern _Atomic uint64_t mt_selection_left_out; /* number of launches left out so far */
@@ -30,4 +47,5 @@ void mt_selection_profiler(int on);
 void mt_nvtx_finish(void);
 /* Set when kernels are registered: this process was built for tracing. */
 extern _Atomic int mt_registered;
+
 #endif

@@ -16,15 +16,6 @@ static int primary_context;
 void *fake_context, *fake_primary = &primary_context;
 int fake_primary_active = 1, fake_retained, fake_no_memory;
 
-unsigned fake_every = 1;
-
-const struct mt_cta_rule *mt_selection_ctas(void)
-{
-    static struct mt_cta_rule rule;
-    rule.every = fake_every;
-    return fake_every > 1 ? &rule : NULL;
-}
-
 /* ---- streams ------------------------------------------------------------------------------------ */
 
 struct work {

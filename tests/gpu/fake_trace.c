@@ -1,6 +1,8 @@
 /* The trace side of fake_cuda.h: what reaches a trace is kept, and the order of calls is checked. */
 #include "fake_cuda.h"
 #include "base/options.h"
+#include "format/cta_rule.h"
+#include "trace/selection.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -146,6 +148,15 @@ void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t 
     }
     fake_trace_must(accesses == 0, "accesses that are not in the runs");
     pthread_mutex_unlock(&append_lock);
+}
+
+unsigned fake_every = 1;
+
+const struct mt_cta_rule *mt_selection_ctas(void)
+{
+    static struct mt_cta_rule rule;
+    rule.every = fake_every;
+    return fake_every > 1 ? &rule : NULL;
 }
 
 /* As many readers as the test is told. */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "trace/ctas.h"
+#include "trace/selection.h"
 #include "host_warp.h"
 
 _Thread_local struct host_thread host_thread;

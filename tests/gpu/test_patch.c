@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sched.h>
-#include "gpu/ring.h"
+#include "gpu/rings.h"
 #include "host_warp.h"
 #include "patch_calls.h"
 #include "format/cta_rule.h"

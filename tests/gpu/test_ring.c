@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include "gpu/ring.h"
+#include "gpu/rings.h"
 
 #define SLOTS 64
 

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
-#include "gpu/ring.h"
+#include "gpu/rings.h"
 #include "host_warp.h"
 
 #define SLOTS 32u

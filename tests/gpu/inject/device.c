@@ -33,11 +33,6 @@ const char *mt_sanitizer_text(SanitizerResult r)
 
 /* ---- what rings and waits ask others ---- */
 
-const struct mt_cta_rule *mt_selection_ctas(void)
-{
-    return NULL;
-}
-
 struct mt_inject_call *mt_inject_call(void)
 {
     return &device_call;
