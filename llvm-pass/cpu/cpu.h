@@ -8,11 +8,9 @@
  * there. */
 void mt_image_variables(struct mt_lowering *l);
 void mt_image_tables(struct mt_lowering *l);
-/* kernels.c: declares the builtins that kernel functions will call; finds kernels that wait; makes these
+/* lower.c: declares the builtins that kernel functions will call; finds kernels that wait; makes these
  * functions, unless vectors (vector/) take all launches. */
 void mt_declare_registers(struct mt_lowering *l);
-void mt_kernels_wait(struct mt_lowering *l);
-void mt_lower_kernels(struct mt_lowering *l);
 /* image.c. Returns NULL after a diagnostic. */
 LLVMTargetMachineRef mt_set_cpu_target(struct mt_unit *u, LLVMModuleRef clone);
 /* Optimises and compiles a lowered module. Returns NULL after a diagnostic. */
@@ -21,6 +19,4 @@ LLVMMemoryBufferRef mt_unit_compile(struct mt_unit *u, LLVMModuleRef m, LLVMTarg
  * number, or 0 after a diagnostic. */
 unsigned mt_unit_compile_parts(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMachineRef machine, unsigned n,
                                LLVMMemoryBufferRef *objects);
-/* attach.c: puts the object into the module as one comment line of its PTX. */
-void mt_image_attach(LLVMModuleRef carrier, LLVMMemoryBufferRef object);
 #endif

@@ -307,7 +307,7 @@ static void image_variable(struct mt_var *v, LLVMValueRef g, const char *name)
     v->type = LLVMGlobalGetValueType(g);
     v->kind = LLVMGetPointerAddressSpace(LLVMTypeOf(g)) == 4 ? MT_VAR_CONSTANT : MT_VAR_DEVICE;
     LLVMSetSection(g, "");
-    if (mt_starts(name, MT_MANAGED_PREFIX)) { /* lower/managed.c */
+    if (mt_starts(name, MT_MANAGED_PREFIX)) { /* lower.c */
         name += strlen(MT_MANAGED_PREFIX);
         v->kind = MT_VAR_MANAGED;
         v->type = LLVMGlobalGetValueType(LLVMGetOperand(LLVMGetInitializer(g), 0));

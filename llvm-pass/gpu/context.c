@@ -6,13 +6,18 @@
  * store, so no barrier is needed. A kernel that would not compile this way is not traced on a GPU: its own
  * shared variables leave no room for the word, its parameters none for one more, or it sets its register
  * count. */
-#include "unit/unit.h"
 #include "gpu.h"
+#include "unit/unit.h"
 #include "trace/trace.h"
 #include "unit/modes.h"
 #include "format/packet.h"
 #include "memtrace/grow.h"
+#include "trace/plain.h"
+#include "format/image.h"
+#include "unit/options.h"
+#include "trace/instrument.h"
 
+#include <llvm-c/Linker.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -360,7 +365,7 @@ void mt_unit_plan_gpu(struct mt_unit *u)
     free(recorders.list);
 }
 
-int mt_unit_needs_gpu_runtime(struct mt_unit *u)
+static int unit_needs_gpu_runtime(struct mt_unit *u)
 {
     for (unsigned i = 0; i < u->nkernels; i++)
         if (u->kernels[i].word == MT_WORD_STORED)
@@ -558,7 +563,8 @@ static void give_context(struct mt_unit *u, LLVMBuilderRef b, struct member *m)
     }
 }
 
-void mt_unit_pass_context(struct mt_unit *u)
+/* Turns record calls into calls of the GPU's record functions with the context of their launch. */
+static void unit_pass_context(struct mt_unit *u)
 {
     LLVMBuilderRef b = LLVMCreateBuilderInContext(u->context);
     struct set s = {0};
@@ -596,4 +602,256 @@ void mt_unit_pass_context(struct mt_unit *u)
         }
     LLVMDisposeBuilder(b);
     free(s.list);
+}
+
+/* Kernels of the GPU's code under the program's own names: unchanged by instrumentation, with the
+ * program's parameters, so that any launch of them passes the right ones. Kernels with record calls and
+ * the hidden parameter have another name, which only the runtime knows. */
+
+#define PLAIN_SUFFIX                                                                                         \
+    "__memtrace_plain" /* suffix of functions on the way, and of kernels until they get their name */
+
+/* Finds functions that reach record calls, and kernels that do so by a pointer or in another file. */
+static void plain_find_all(struct mt_unit *u, struct mt_plain *p)
+{
+    mt_plain_find(p, u->module);
+    for (unsigned i = 0; i < u->nkernels; i++)
+        if (u->kernels[i].word == MT_WORD_STORED)
+            mt_plain_add(p, u->kernels[i].function);
+}
+
+void mt_unit_plan_plain(struct mt_unit *u)
+{
+    struct mt_plain p;
+    plain_find_all(u, &p);
+    for (unsigned i = 0; i < u->nkernels; i++) {
+        struct mt_kernel *k = &u->kernels[i];
+        int reaches = mt_plain_has(&p, k->function) || k->word == MT_WORD_STORED;
+        k->has_plain = (u->options->gpu_plain || k->gpu_untraced) && mt_plain_has(&p, k->function);
+        k->gpu_records = reaches && k->traced && !k->gpu_untraced;
+    }
+    mt_plain_free(&p);
+}
+
+/* Copies launch bounds and the like, which are stored beside the module's functions. */
+static void copy_annotations(struct mt_unit *u, LLVMValueRef from, LLVMValueRef to)
+{
+    static const char name[] = "nvvm.annotations";
+    unsigned n = LLVMGetNamedMetadataNumOperands(u->module, name);
+    LLVMValueRef *nodes = malloc((n + 1) * sizeof *nodes), op[32];
+    if (nodes)
+        LLVMGetNamedMetadataOperands(u->module, name, nodes);
+    for (unsigned i = 0; nodes && i < n; i++) {
+        unsigned count = LLVMGetMDNodeNumOperands(nodes[i]);
+        if (count < 3 || count > 32)
+            continue;
+        LLVMGetMDNodeOperands(nodes[i], op);
+        if (op[0] != from)
+            continue;
+        op[0] = to;
+        LLVMAddNamedMetadataOperand(u->module, name, LLVMMDNodeInContext(u->context, op, count));
+    }
+    free(nodes);
+}
+
+/* Drops copies of functions that no kernel calls. */
+static void gpu_plain_drop_unused(const struct mt_unit *u, const struct mt_plain *p)
+{
+    for (int again = 1; again;) {
+        again = 0;
+        for (unsigned i = 0; i < p->count; i++) {
+            int is_kernel = 0;
+            for (unsigned k = 0; k < u->nkernels; k++)
+                is_kernel |= p->copy[i] && u->kernels[k].plain == p->copy[i];
+            if (p->copy[i] && !is_kernel && !LLVMGetFirstUse(p->copy[i])) {
+                LLVMDeleteFunction(p->copy[i]);
+                p->copy[i] = NULL;
+                again = 1;
+            }
+        }
+    }
+}
+
+static void unit_make_plain(struct mt_unit *u)
+{
+    struct mt_plain p;
+    int wanted = 0;
+    for (unsigned i = 0; i < u->nkernels; i++)
+        wanted |= u->kernels[i].has_plain;
+    if (!wanted)
+        return;
+    plain_find_all(u, &p);
+    mt_plain_make(&p, PLAIN_SUFFIX);
+    for (unsigned i = 0; p.copy && i < u->nkernels; i++) {
+        struct mt_kernel *k = &u->kernels[i];
+        if (!k->has_plain || !(k->plain = mt_plain_copy(&p, k->function)))
+            continue;
+        LLVMSetLinkage(k->plain, LLVMGetLinkage(k->function));
+        mt_shim_set_dso_local(k->plain, 0);
+        LLVMSetVisibility(k->plain, LLVMGetVisibility(k->function));
+        copy_annotations(u, k->function, k->plain);
+    }
+    if (p.copy)
+        gpu_plain_drop_unused(u, &p);
+    mt_plain_free(&p);
+}
+
+/* Finishes a kernel under the program's name with its parameters. */
+static LLVMValueRef plain_finish(const struct mt_kernel *k, LLVMValueRef function)
+{
+    LLVMValueRef f = mt_shim_new_kernel(function, 1);
+    LLVMSetValueName2(f, k->name, strlen(k->name));
+    return f;
+}
+
+/* Sets the final name and parameters of each version. */
+static void unit_name_kernel(struct mt_kernel *k)
+{
+    char name[4200];
+    LLVMValueRef plain = k->plain;
+    if (k->gpu_records) {
+        snprintf(name, sizeof name, "%s%s", k->name, MT_TRACED_SUFFIX);
+        k->function = mt_shim_new_kernel(k->function, 0);
+        LLVMSetValueName2(k->function, name, strlen(name));
+        k->plain = plain ? plain_finish(k, plain) : NULL;
+        return;
+    }
+    if (plain) { /* the other one is never launched */
+        mt_shim_replace_kernel(k->function, plain);
+        k->function = plain;
+    }
+    k->plain = NULL;
+    k->function = plain_finish(k, k->function);
+}
+
+/* The GPU's copy of an instrumented module: links the device runtime (runtime/device, bitcode) and passes
+ * each launch's context to the record calls. */
+
+#define MT_GPU_PREFIX "__mt_gpu_"
+#define SITE_BASE MT_GPU_PREFIX "site_base"
+
+static void replace_loads(LLVMValueRef variable, LLVMValueRef value)
+{
+    for (LLVMUseRef use = LLVMGetFirstUse(variable), next; use; use = next) {
+        LLVMValueRef load = LLVMGetUser(use); /* its only use */
+        next = LLVMGetNextUse(use);
+        LLVMReplaceAllUsesWith(load, value);
+        LLVMInstructionEraseFromParent(load);
+    }
+}
+
+/* Sets the number that record functions add to their sites: with -fgpu-rdc the host writes it
+ * (runtime/gpu/gpu.c). Otherwise it is 0, and the variable's presence identifies the sites. */
+static void link_site_base(struct mt_unit *u)
+{
+    LLVMValueRef base = LLVMGetNamedGlobal(u->module, SITE_BASE);
+    LLVMTypeRef type = mt_type_int(u, 32);
+    if (base && !(u->site_variable && u->options->rdc))
+        replace_loads(base, LLVMConstInt(type, 0, 0));
+    if (base && u->site_variable) {
+        LLVMSetInitializer(base, LLVMConstInt(type, MT_SITE_UNKNOWN, 0));
+        LLVMSetExternallyInitialized(base, 1);
+        LLVMSetLinkage(base, LLVMWeakAnyLinkage);
+        LLVMSetValueName2(base, u->site_variable, strlen(u->site_variable));
+    } else if (base) {
+        LLVMDeleteGlobal(base);
+    }
+}
+
+/* Drops unused record functions, which may be the only callers of others. */
+static int link_drop_unused(struct mt_unit *u)
+{
+    int dropped = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module), next; f; f = next) {
+        next = LLVMGetNextFunction(f);
+        if (!mt_starts(mt_name(f), MT_GPU_PREFIX) || LLVMIsDeclaration(f) || LLVMGetFirstUse(f))
+            continue;
+        LLVMDeleteFunction(f);
+        dropped = 1;
+    }
+    return dropped;
+}
+
+/* Makes record functions weak. NVPTX's call lowering looks at all calls of an internal function, for each
+ * call; weak functions give the same code in ptxas. With linked files each one has its own, under a name
+ * with its sites' hash: files with the same sites share it, as they share the number added to these. */
+static void publish_records(struct mt_unit *u)
+{
+    const char *hash = u->site_variable ? strrchr(u->site_variable, '_') : NULL;
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
+        char name[256];
+        if (!mt_starts(mt_name(f), MT_GPU_PREFIX) || LLVMIsDeclaration(f))
+            continue;
+        if (!u->options->rdc) {
+            LLVMSetLinkage(f, LLVMWeakODRLinkage);
+        } else if (hash && snprintf(name, sizeof name, "%s%s", mt_name(f), hash) < (int)sizeof name) {
+            LLVMSetLinkage(f, LLVMWeakODRLinkage);
+            LLVMSetValueName2(f, name, strlen(name));
+        } else {
+            LLVMSetLinkage(f, LLVMInternalLinkage);
+        }
+    }
+}
+
+static void gpu_annotate(struct mt_unit *u, LLVMValueRef kernel, const char *key, uint64_t value)
+{
+    LLVMValueRef parts[] = {kernel, LLVMMDStringInContext(u->context, key, (unsigned)strlen(key)),
+                            LLVMConstInt(mt_type_int(u, 32), value, 0)};
+    LLVMAddNamedMetadataOperand(u->module, "nvvm.annotations", LLVMMDNodeInContext(u->context, parts, 3));
+}
+
+/* Registers of an SM; a warp's are allocated in units of 8 per thread. */
+#define SM_REGISTERS 65536u
+#define MOST_THREADS 1024u
+#define MOST_REGISTERS 255u
+
+/* Sets a register limit, as a kernel needs more with record calls, and must remain launchable with as many
+ * threads: those of its launch bounds, or the maximum. Not by launch bounds of our own: for too small ones
+ * ptxas 13.0 uses 32 registers where 64 are possible. With -fgpu-rdc ptxas rejects a limited kernel that
+ * calls a function above the limit. */
+static void limit_registers(struct mt_unit *u, const struct mt_kernel *k)
+{
+    unsigned threads = k->max_threads && k->max_threads < MOST_THREADS ? k->max_threads : MOST_THREADS;
+    unsigned most = SM_REGISTERS / ((threads + 31) / 32 * 32) / 8 * 8;
+    if (!u->options->rdc && !k->min_blocks && most < MOST_REGISTERS)
+        gpu_annotate(u, k->function, "maxnreg", most);
+}
+
+void mt_unit_finish_kernels(struct mt_unit *u)
+{
+    for (unsigned i = 0; i < u->nkernels; i++) {
+        struct mt_kernel *k = &u->kernels[i];
+        if (k->gpu_records)
+            limit_registers(u, k);
+        unit_name_kernel(k);
+    }
+}
+
+void mt_unit_link_gpu(struct mt_unit *u)
+{
+    if (!unit_needs_gpu_runtime(u))
+        return;
+    LLVMModuleRef runtime =
+        mt_load_bitcode(u, mt_pass_options.gpu_runtime ? mt_pass_options.gpu_runtime : "gpu-device.bc");
+    if (!runtime)
+        return;
+    LLVMSetTarget(runtime, LLVMGetTarget(u->module));
+    LLVMSetDataLayout(runtime, LLVMGetDataLayoutStr(u->module));
+    mt_shim_drop_named_metadata(runtime);
+    for (LLVMValueRef g = LLVMGetFirstGlobal(runtime), next; g; g = next) {
+        next = LLVMGetNextGlobal(g);
+        if (mt_starts(mt_name(g), "llvm."))
+            LLVMDeleteGlobal(g);
+    }
+    if (LLVMLinkModules2(u->module, runtime)) {
+        mt_diag(u, NULL, MT_DIAG_ERROR, "cannot link the GPU runtime");
+        return;
+    }
+    link_site_base(u);
+    mt_unit_untrace_tensors(u);
+    unit_make_plain(u);
+    unit_pass_context(u);
+    while (link_drop_unused(u)) {
+    }
+    publish_records(u);
 }

@@ -1,5 +1,5 @@
 /* Host side of the pass. host.c marks CUDA calls and names allocations after the variables that hold them;
- * host_trace.c traces the host's own accesses (option host); host_name.c keeps names of variables. */
+ * host_trace.c traces the host's own accesses (option host). */
 #ifndef MT_PASS_HOST_H
 #define MT_PASS_HOST_H
 
@@ -97,12 +97,6 @@ struct mt_host_pointed {
     unsigned n;
     int known; /* 1: the search was done */
 };
-
-/* ---- host_name.c ---- */
-
-/* Before optimisation: names values after the variables that hold them, and keeps functions of
- * host-functions from being inlined. */
-void mt_host_name_values(LLVMModuleRef module);
 
 /* Returns the source name of a pointer's base; malloc'ed, "" if unknown. */
 char *mt_host_variable(LLVMValueRef pointer);

@@ -2,7 +2,7 @@
 #ifndef MT_PASS_LOOPS_H
 #define MT_PASS_LOOPS_H
 
-#include "lower.h"
+#include "lowering.h"
 
 struct mt_shape_block {
     LLVMBasicBlockRef block;
@@ -35,7 +35,7 @@ int mt_shape_of(struct mt_loop_shape *s, LLVMValueRef function);
 
 void mt_shape_free(struct mt_loop_shape *s);
 
-/* loops.c. Copies the code between a loop and the meeting place of its leaving lanes, one copy per way into
+/* Copies the code between a loop and the meeting place of its leaving lanes, one copy per way into
  * it, if it has accesses: lanes that come by different branches stay apart, as on a GPU. If that is too
  * much code, or lanes wait for one another in it, no copy is made, and the traced kernels that call the
  * function are marked `parted`. of: the function, or the one it is a copy of. kernel: 1 if parameters are

@@ -64,6 +64,9 @@ int mt_is_shared_name(LLVMValueRef global);
 /* Returns 1 for a declaration of CUDA's headers whose definition the CPU device does not need. */
 int mt_is_index_variable(const char *name);
 
+/* Sets a text attribute. */
+void mt_set_text(const struct mt_unit *u, LLVMValueRef function, const char *key, const char *value);
+
 const char *mt_image_cpu(const struct mt_unit *u); /* CPU for which the image is compiled */
 void mt_set_image_cpu(const struct mt_unit *u, LLVMValueRef function);
 int mt_run_passes(struct mt_unit *u, LLVMModuleRef m, const char *passes, LLVMTargetMachineRef machine);
@@ -73,9 +76,15 @@ int mt_lowering_begin(struct mt_lowering *l, struct mt_unit *u, LLVMModuleRef cl
 
 void mt_lowering_end(struct mt_lowering *l);
 
-/* records.c: returns the load, store or atomic by pointer `p` that follows a record call in its block;
+/* Returns the load, store or atomic by pointer `p` that follows a record call in its block;
  * NULL: the record is of something else. */
 LLVMValueRef mt_recorded_access(LLVMValueRef call, LLVMValueRef p);
+
+/* ---- steps (lower.c has the others) ---- */
+
+void mt_lower_records(struct mt_lowering *l);
+void mt_lower_spins(struct mt_lowering *l); /* spin.c */
+void mt_lower_ways(struct mt_lowering *l);  /* loops.c */
 
 /* Functions reachable through calls; indirect calls reach every function whose address is taken. */
 

@@ -5,7 +5,7 @@
  * call of a function that polls. A loop spins if a branch out of it depends on a poll inside it. */
 #include "unit/shim.h"
 #include "memtrace/order.h"
-#include "lower.h"
+#include "lowering.h"
 
 #include <llvm-c/Core.h>
 #include <stdint.h>

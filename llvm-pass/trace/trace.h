@@ -3,24 +3,18 @@
 #define MT_PASS_TRACE_H
 #include "unit/unit.h"
 
-/* facts.c: turns our entries of llvm.global.annotations into metadata that names functions by text.
+/* Turns our entries of llvm.global.annotations into metadata that names functions by text.
  * Returns 1 if there were any. */
 int mt_keep_annotations(LLVMModuleRef module);
 /* Reads and removes both forms; reads kernels from nvvm.annotations. */
 void mt_unit_read_facts(struct mt_unit *u);
-const struct mt_facts *mt_unit_facts_by_name(const struct mt_unit *u, const char *mangled);
 struct mt_kernel *mt_unit_kernel(struct mt_unit *u, LLVMValueRef function);
 
-/* names.c: source names. */
-/* Names a function's parameters by the list in an annotation of the AST side. The function must still have
- * clang's parameters; does nothing if the two disagree. */
-void mt_name_params(LLVMValueRef function, const char *text, size_t length);
+/* ---- source names ---- */
 /* Copies the names of parameters to another version of a function with the same parameters. */
 void mt_copy_param_names(LLVMValueRef from, LLVMValueRef to);
 /* Returns the name of a function's parameter; malloc'ed or NULL. */
 char *mt_param_name(LLVMValueRef param);
-/* Returns the source name of a pointer's base; malloc'ed, or NULL if there is none, or several. */
-char *mt_variable_of(LLVMValueRef pointer);
 
 /* instrument.c */
 uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, const char *what);
@@ -75,28 +69,18 @@ struct mt_sync {
 };
 /* Returns the base of a pointer through GEPs and casts only. */
 LLVMValueRef mt_base_of(LLVMValueRef pointer);
-/* Returns the opcode of an instruction or constant expression; 0 for others. */
-LLVMOpcode mt_opcode(LLVMValueRef v);
 
 /* Returns the N of sm_N for which the function is compiled; 0: not stated. */
 int mt_unit_architecture(LLVMValueRef function);
-/* unsynchronised.c: reports errors for calls of warp functions that the GPU no longer has, and removes the
- * calls. */
-void mt_refuse_unsynchronised(LLVMModuleRef module);
 
 /* instrument.c */
 void mt_unit_instrument(struct mt_unit *u);
-/* Moves attributes, linkage and body, but not the parameters; the old function becomes a declaration. */
-void mt_move_function(LLVMValueRef new, LLVMValueRef old);
 /* Returns a new function with the old one's attributes, linkage and body, and one more pointer parameter.
  * Users still name the old one, now a declaration. NULL without memory, nothing changed. */
 LLVMValueRef mt_add_widened(struct mt_unit *u, LLVMValueRef old, const char *name);
 /* Removes from functions and calls what LLVM knew about them before they recorded. */
 void mt_forget_purity(LLVMModuleRef module);
 
-/* instrument.c, before optimisation: tells LLVM the memory effects of inline asm. Returns 1 if anything
- * changed. */
-int mt_show_asm_effects(LLVMModuleRef module);
 /* After optimisation: removes asm that the back end would drop, so that it has no record. */
 void mt_drop_unused_asm(LLVMModuleRef module);
 #endif

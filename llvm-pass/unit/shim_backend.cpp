@@ -1,5 +1,5 @@
 // Queries to the NVPTX back end before it does its part: the PTX of a module (front.c), and whether it sees a
-// kernel's annotations (gpu/link.c).
+// kernel's annotations (gpu/context.c).
 #include "shim.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Analysis/TargetTransformInfo.h"

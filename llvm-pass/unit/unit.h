@@ -29,7 +29,7 @@ struct mt_kernel {
     unsigned cluster[3]; /* __cluster_dims__; 0: none */
     unsigned nparams;    /* number of the program's own parameters */
     int traced;
-    LLVMValueRef plain; /* the GPU's version without record calls (gpu_plain.c), or NULL */
+    LLVMValueRef plain; /* the GPU's version without record calls (gpu/context.c), or NULL */
     int has_plain;      /* 1: it will have one */
     int gpu_records;    /* 1: the GPU's code gets it with record calls */
     int gpu_untraced;   /* 1: untraced on a GPU, where it would not compile with record calls */
@@ -89,7 +89,6 @@ struct mt_unit {
 void mt_unit_init(struct mt_unit *u, LLVMModuleRef module);
 void mt_unit_free(struct mt_unit *u);
 
-/* unit.c */
 int mt_starts(const char *text, const char *prefix);
 int mt_ends(const char *text, const char *suffix);
 /* Returns the instructions of a function as an array, so that the function may change; free() it. */

@@ -116,7 +116,7 @@ MT_DEVICE_INLINE uint32_t mt_cluster_rank(void)
 }
 #else
 /* Offset added to the file's sites. With -fgpu-rdc the pass gives the variable a name per file, and the
- * runtime a value; else it is removed (llvm-pass/gpu/link.c). */
+ * runtime a value; else it is removed (llvm-pass/gpu/context.c). */
 extern __attribute__((address_space(1))) uint32_t __mt_gpu_site_base;
 MT_DEVICE_INLINE uint32_t mt_site_base(void)
 {

@@ -222,8 +222,8 @@ static struct device *device_current(void)
  *
  * The CPU image has their table, and the name of a variable that exists in the code if its sites are these:
  * code for another architecture may make other accesses. If code of several files forms one program
- * (-fgpu-rdc), each file numbers its sites from 0 and adds the variable (llvm-pass/gpu/link.c), which is set
- * before the program's first launch on a device. */
+ * (-fgpu-rdc), each file numbers its sites from 0 and adds the variable (llvm-pass/gpu/context.c), which is
+ * set before the program's first launch on a device. */
 
 /* Held while variables are written: any thread that finds a program in the list may launch it. The reader
  * never needs it. */

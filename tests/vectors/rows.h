@@ -4,7 +4,7 @@
 #define MT_TEST_ROWS_H
 #include "vector/vector.h"
 #include "cpu/cpu.h"
-#include "lower/lower.h"
+#include "lower.h"
 
 #define THREADS 64u /* of a CTA: two warps */
 #define STORES 32u  /* of a thread */

@@ -172,7 +172,7 @@ struct mt_asm_builtins {
     void *ctx;
 };
 
-/* Metadata of an instruction made by the lowering, for count.c: { i32 kind, i64 bytes }. The instruction,
+/* Metadata of an instruction made by the lowering, for lower.c: { i32 kind, i64 bytes }. The instruction,
  * whatever it is, stands for one access of this many bytes; 0: for none, as another one stands for it. On a
  * GEP from the start of a block by its length: for an access of that block, which must not be counted
  * otherwise. */

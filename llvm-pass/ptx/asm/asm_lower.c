@@ -213,27 +213,12 @@ int mt_asm_out(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMValueR
     return 0;
 }
 
-int mt_asm_out_float(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMValueRef value)
-{
-    return mt_asm_out(l, o, mt_asm_bits_of(l, value), 0);
-}
-
 LLVMValueRef mt_asm_intrinsic(struct mt_asm_body *l, const char *name, LLVMTypeRef overload,
                               LLVMValueRef *args, unsigned n)
 {
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     LLVMValueRef f = LLVMGetIntrinsicDeclaration(l->m, id, &overload, overload != NULL);
     return LLVMBuildCall2(l->b, LLVMIntrinsicGetType(l->c, id, &overload, overload != NULL), f, args, n, "");
-}
-
-void mt_asm_mark(struct mt_asm_body *l, LLVMValueRef inst, enum mt_access_type kind, uint64_t bytes)
-{
-    if (!LLVMIsAInstruction(inst))
-        return;
-    LLVMMetadataRef values[] = {LLVMValueAsMetadata(mt_asm_const(l, 32, kind)),
-                                LLVMValueAsMetadata(mt_asm_const(l, 64, bytes))};
-    LLVMMetadataRef node = LLVMMDNodeInContext2(l->c, values, 2);
-    LLVMSetMetadata(inst, mt_mark_kind(l->c), LLVMMetadataAsValue(l->c, node));
 }
 
 /* ---- addresses ---------------------------------------------------------------------------------- */
@@ -511,13 +496,6 @@ int mt_asm_call_builtin(struct mt_asm_body *l, LLVMValueRef function, LLVMTypeRe
     return result ? mt_asm_out(l, d->kind == MT_ASM_VECTOR ? &d->items[0] : d, result, t.kind == 's') : -1;
 }
 
-int mt_asm_fallback(struct mt_asm_body *l)
-{
-    LLVMTypeRef type;
-    LLVMValueRef f = mt_asm_find_builtin(l, &type);
-    return f ? mt_asm_call_builtin(l, f, type) : mt_asm_fail(l, "%s", l->s->opcode);
-}
-
 int mt_asm_fail(struct mt_asm_body *l, const char *format, ...)
 {
     va_list list;
@@ -528,21 +506,6 @@ int mt_asm_fail(struct mt_asm_body *l, const char *format, ...)
     va_end(list);
     l->error->offset = l->s ? l->s->offset : 0;
     return -1;
-}
-
-int mt_asm_last_type(struct mt_asm_body *l, struct mt_asm_type *t)
-{
-    for (unsigned i = l->s->nparts; i-- > 1;) /* usually the last word; "atom.v4.f32.add" has more after it */
-        if (mt_asm_type(l->s->parts[i], t))
-            return 0;
-    return mt_asm_fail(l, "%s", l->s->opcode);
-}
-
-int mt_asm_count(struct mt_asm_body *l, unsigned min, unsigned max)
-{
-    if (l->s->noperands >= min && l->s->noperands <= max)
-        return 0;
-    return mt_asm_fail(l, "%s with %u operands", l->s->opcode, l->s->noperands);
 }
 
 LLVMBasicBlockRef mt_asm_block(struct mt_asm_body *l)

@@ -96,7 +96,7 @@ void mt_asm_end(struct mt_asm_body *l);
 
 int mt_asm_fail(struct mt_asm_body *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* asm_lower.c: operands. Values are integers; floats are bit-cast for arithmetic. */
+/* Operands. Values are integers; floats are bit-cast for arithmetic. */
 LLVMTypeRef mt_asm_int(struct mt_asm_body *l, unsigned bits);
 LLVMValueRef mt_asm_const(struct mt_asm_body *l, unsigned bits, uint64_t value);
 LLVMValueRef mt_asm_slot(struct mt_asm_body *l, LLVMTypeRef type, const char *name);
@@ -106,7 +106,6 @@ LLVMValueRef mt_asm_in(struct mt_asm_body *l, const struct mt_asm_operand *o, un
 LLVMValueRef mt_asm_in_float(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned bits);
 /* Writes an integer to a register, extended (signed if requested) or truncated to its width. */
 int mt_asm_out(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMValueRef value, int is_signed);
-int mt_asm_out_float(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMValueRef value);
 /* Returns the width of a register operand, 0 for any other. */
 unsigned mt_asm_width(struct mt_asm_body *l, const struct mt_asm_operand *o);
 /* Returns the address of a memory operand as a plain pointer; `shared`: resolves 32-bit shared addresses. */
@@ -119,7 +118,6 @@ LLVMValueRef mt_asm_bits_of(struct mt_asm_body *l, LLVMValueRef value);
 LLVMValueRef mt_asm_intrinsic(struct mt_asm_body *l, const char *name, LLVMTypeRef overload,
                               LLVMValueRef *args, unsigned n);
 
-/* asm_lower.c */
 /* Calls a function by name; declares it from the arguments' types if there is no such builtin. */
 LLVMValueRef mt_asm_call_by_name(struct mt_asm_body *l, const char *name, LLVMTypeRef result,
                                  LLVMValueRef *args, unsigned n);
@@ -127,41 +125,18 @@ LLVMValueRef mt_asm_special(struct mt_asm_body *l, const char *name); /* special
 /* Returns the builtin for the whole statement, or NULL. */
 LLVMValueRef mt_asm_find_builtin(struct mt_asm_body *l, LLVMTypeRef *type);
 int mt_asm_call_builtin(struct mt_asm_body *l, LLVMValueRef function, LLVMTypeRef type);
-/* Calls the builtin, or reports an error; for handlers that find an unknown form before they have built
- * anything. */
-int mt_asm_fallback(struct mt_asm_body *l);
 /* Returns 1 if the statement names shared memory. */
 int mt_asm_is_shared(const struct mt_asm_statement *s);
-
-/* asm_integer.c: cvt.pack */
-int mt_asm_video_pack(struct mt_asm_body *l);
 
 /* asm_access.c: lowers the statement l->s, a tensor copy. */
 int mt_asm_tensor(struct mt_asm_body *l);
 
-/* Marks an instruction for the second count (mt_mark_kind). */
-void mt_asm_mark(struct mt_asm_body *l, LLVMValueRef inst, enum mt_access_type kind, uint64_t bytes);
-
 /* Returns a new block after the current one; does not move the builder. */
 LLVMBasicBlockRef mt_asm_block(struct mt_asm_body *l);
 
-/* asm_parse.c, from opcodes.def. Lowers the statement l->s. */
+/* asm_opcodes.c. Lowers the statement l->s. */
 typedef int mt_asm_lowering(struct mt_asm_body *l);
-/* clang-format off */
-#define OPCODE(word, function, flags) mt_asm_lowering function;
-#define TYPED(word, integers, floats, flags) mt_asm_lowering integers, floats;
-#define INTEGERS OPCODE
-#define FLOATS OPCODE
-#define BUILTIN(word, flags)
-#define TOUCH(word, modifier, effect, record)
-#include "opcodes.def"
-#undef OPCODE
-#undef TYPED
-#undef INTEGERS
-#undef FLOATS
-#undef BUILTIN
-#undef TOUCH
-/* clang-format on */
+int mt_asm_matrix(struct mt_asm_body *l); /* wmma, mma, ldmatrix, stmatrix, movmatrix (asm_matrix.c) */
 /* Returns the function that lowers a statement; NULL: a builtin may. */
 mt_asm_lowering *mt_asm_find_lowering(const struct mt_asm_statement *s);
 enum mt_asm_flag {
@@ -175,10 +150,6 @@ enum mt_asm_flag {
     MT_ASM_SHARED = 256,
 };
 int mt_asm_is(const struct mt_asm_statement *s, enum mt_asm_flag flag);
-/* Returns 1 if the first operand is written (one or several registers). (asm_lower.c) */
+/* Returns 1 if the first operand is written (one or several registers). */
 int mt_asm_has_destination(const struct mt_asm_statement *s);
-/* Finds the type at the end of the opcode; fails if there is none. */
-int mt_asm_last_type(struct mt_asm_body *l, struct mt_asm_type *t);
-/* Fails unless the statement has min to max operands. */
-int mt_asm_count(struct mt_asm_body *l, unsigned min, unsigned max);
 #endif

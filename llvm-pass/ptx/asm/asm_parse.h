@@ -69,7 +69,7 @@ const char *mt_parse_name(struct mt_parser *p, int opcode);
 
 int mt_parse_number(struct mt_parser *p, struct mt_asm_operand *o);
 
-/* asm_parse.c: reads an integer, or an expression of integers with operators that bind at least this
+/* Reads an integer, or an expression of integers with operators that bind at least this
  * closely (0: all, 10: products). Returns 0 with the cursor unmoved if there is none. */
 int mt_parse_constant(struct mt_parser *p, struct mt_asm_operand *o, unsigned least);
 

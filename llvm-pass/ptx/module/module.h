@@ -94,8 +94,6 @@ void mt_ptx_keep_access(LLVMValueRef inst, const char *opcode);
 const char *mt_ptx_kept_as(LLVMValueRef inst); /* opcode of a kept access; NULL: not kept */
 void mt_ptx_release_access(LLVMValueRef inst);
 void mt_ptx_release_accesses(LLVMModuleRef module); /* releases all of them */
-/* Keeps a product, sum or difference of floats from being fused, except by ptxas. */
-void mt_ptx_keep_word(LLVMValueRef inst, const char *opcode);
 /* module_spell.c, used instead for the GPU: turns kept instructions into inline asm of the instructions
  * they were read from, so that the back end does not replace them. */
 void mt_ptx_spell(LLVMModuleRef module);

@@ -85,11 +85,6 @@ struct mt_ptx {
     struct mt_ptx_pending *pending, **pending_end; /* variables whose initialisers are read last */
 };
 
-/* Returns the line of the text at this offset, counted from 1. */
-unsigned mt_ptx_line(struct mt_ptx *x, size_t offset);
-/* Reads a number of at most `max`. */
-int mt_ptx_unsigned(struct mt_parser *p, uint64_t max, uint64_t *out);
-
 /* Returns the value that holds the function's address. */
 LLVMValueRef mt_ptx_address(struct mt_ptx *x, const struct mt_ptx_function *f);
 
@@ -107,8 +102,6 @@ int mt_ptx_ask(struct mt_parser *p, const struct mt_ptx_variable *list, unsigned
 /* Reads ".callprototype" up to ';'. */
 int mt_ptx_read_prototype(struct mt_ptx *x, struct mt_parser *p, struct mt_ptx_signature *sig);
 struct mt_ptx_function *mt_ptx_find_function(struct mt_ptx *x, const char *name);
-/* Adds a fact to a function in the format of the AST side's annotations (unit/options.h). */
-void mt_ptx_say(struct mt_ptx *x, const struct mt_ptx_function *f, const char *text, size_t length);
 /* Marks a parameter as passed in memory (byval), as an attribute of `owner` (a function, or with is_call a
  * call). */
 void mt_ptx_pass_in_memory(struct mt_ptx *x, LLVMValueRef owner, int is_call, const struct mt_ptx_variable *v,
@@ -152,18 +145,9 @@ struct mt_ptx_targets {
 int mt_ptx_translate(struct mt_ptx *x, struct mt_ptx_function *f);
 /* Puts an instruction that no device has in place of an unreadable part. */
 void mt_ptx_refuse(struct mt_ptx *x, struct mt_ptx_function *f);
-/* Returns the pointer to the memory of an 'm' register, or NULL on failure. */
-LLVMValueRef mt_ptx_memory(struct mt_ptx_body *b, const struct mt_asm_operand *o);
 
-/* module_body.c, module_pointer.c. Return 1: the statement is done; 0: it is another kind; -1: failed. */
-int mt_ptx_move(struct mt_ptx_body *b);
-void mt_ptx_asm_attributes(LLVMContextRef c, LLVMValueRef call); /* attributes of all calls of inline asm */
-
-/* module_debug.c */
-int mt_ptx_read_file(struct mt_ptx *x);                               /* after ".file" */
+/* module_read.c */
 int mt_ptx_read_location(struct mt_ptx_body *b, struct mt_parser *p); /* after ".loc" */
-void mt_ptx_debug_begin(struct mt_ptx *x);
 void mt_ptx_debug_function(struct mt_ptx_body *b);
 void mt_ptx_debug_at(struct mt_ptx_body *b, size_t offset); /* sets the builder's location */
-void mt_ptx_debug_end(struct mt_ptx *x);
 #endif

@@ -732,7 +732,7 @@ static void made_free(struct mt_made_code *c)
     free(c);
 }
 
-/* The two versions of kernels on a GPU, with and without record calls (llvm-pass/gpu/gpu_plain.c). The
+/* The two versions of kernels on a GPU, with and without record calls (llvm-pass/gpu/context.c). The
  * program knows the one without, under its own name; the version to run is chosen at each launch. Launches of
  * handles given out by the runtime, and programs without tables, run that one, too. Queries about a kernel
  * are answered from it, unless the other version allows less; attributes are set on both. */

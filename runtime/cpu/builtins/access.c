@@ -35,7 +35,7 @@ MT_BUILTIN void __mt_access_generic_n(void *p, uint64_t bytes, uint32_t type, ui
         __mt_access_global_n(p, bytes, type, site);
 }
 
-/* Second count (llvm-pass/lower/count.c). */
+/* Second count (llvm-pass/lower.c). */
 MT_INLINED void __mt_count(void *p, uint64_t accesses, uint64_t bytes, uint32_t kind)
 {
     if (accesses && mt_is_global((uint64_t)p)) {

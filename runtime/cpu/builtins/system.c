@@ -139,7 +139,7 @@ MT_BUILTIN uint32_t mtb_ptx_sreg_is_explicit_cluster(void)
     return mt_cpu_tls.in_cluster;
 }
 
-/* Builtins that the pass itself calls (llvm-pass/lower/shared.c, kernels.c), in addition to those for
+/* Builtins that the pass itself calls (llvm-pass/lower.c), in addition to those for
  * intrinsics. */
 
 /* Returns the start of this CTA's shared memory. */
