@@ -34,8 +34,12 @@ def faults():
     return os.path.join(HERE, "faults.cu")
 
 
+def built(world, source):
+    return world.compile(os.path.join(HERE, source), "-O1", "-arch=sm_90", "--mt-spaces=global,shared")
+
+
 def by_mt_cc(world, source, **how):
-    judge_all(world.compile(source, "-O1", "-arch=sm_90", "--mt-spaces=global,shared"), source, **how)
+    judge_all(built(world, source), source, **how)
 
 
 def nvcc_program(world, source):
@@ -67,7 +71,7 @@ add(".use", "use.cu", hints=True)
 @case("reasons")
 def reasons(world):
     """Two things wrong with one mask are two findings: of 16 lanes the mask lacks 8, and all want the value of one that does not come."""
-    said, _ = check(world.compile(os.path.join(HERE, "sync.cu"), "-O1", "--mt-spaces=global,shared"), "both", code=1, cwd=HERE)
+    said, _ = check(built(world, "sync.cu"), "both", code=1, cwd=HERE)
     got = {re.sub(r".*: lane \d+ ([a-z ]+) .*", r"\1", f["message"]): f["count"] for f in said["findings"] if f["kind"] == "mask"}
     same("findings", got, {"is not in the mask of its warp function": 8, "shuffles from lane": 16})
 
@@ -80,7 +84,7 @@ UNWRITTEN = {"fill_in_word": 64 - 97 // 4, "fill_short": 2, "fill_in_quad": 4, "
 @case("bytes")
 def bytes_in_words(world):
     """Words of which a part was written, and pieces that begin or end within one."""
-    program = world.compile(os.path.join(HERE, "memory.cu"), "-O1", "--mt-spaces=global,shared")
+    program = built(world, "memory.cu")
     for name, count in UNWRITTEN.items():
         said, _ = check("--kinds=init", program, name, code=1, cwd=HERE)
         same(name, [f["count"] for f in said["findings"]], [count])
@@ -115,7 +119,7 @@ def words_of(program):
 def words(world):
     """Races count each word once, in whatever order the two came and how often; those of a CTA's threads and of CTAs by themselves."""
     source = os.path.join(HERE, "words.cu")
-    same("mt-cc", words_of(world.compile(source, "-O1", "--mt-spaces=global,shared")), WORDS)
+    same("mt-cc", words_of(built(world, source)), WORDS)
     same("nvcc", words_of(nvcc_program(world, source)), WORDS)
 
 
@@ -172,7 +176,7 @@ def places(world):
 @case("programs")
 def programs(world):
     """Of several programs the findings of each; a pattern from outside changes nothing; what another process writes is written."""
-    program = world.compile(os.path.join(HERE, "programs.cu"), "-O1", "--mt-spaces=global,shared")
+    program = built(world, "programs.cu")
     py = world.path("calls.py")
     with open(py, "w", encoding="utf-8") as f:
         f.write("import subprocess, sys\nfor word in sys.argv[2:]:\n    subprocess.run([sys.argv[1], word], check=True)\n")
@@ -257,7 +261,7 @@ def kinds(world):
 @case("carried")
 def carried(world):
     """`check` lines say which kind it is, whatever their other words; those of older runtimes, which do not, are taken by these."""
-    program = world.compile(faults(), "-O1", "--mt-spaces=global,shared")
+    program = built(world, faults())
     for name, kind in (("end", "out-of-bounds"), ("freed", "use-after-free")):
         folder = world.path(name)
         os.makedirs(folder)
@@ -278,7 +282,7 @@ def carried(world):
 @case("formats")
 def formats(world):
     """The same findings in all formats; suppressions, choices and exit codes."""
-    program = world.compile(faults(), "-O1", "--mt-spaces=global,shared")
+    program = built(world, faults())
     memtrace, folder = world.tool("memtrace"), world.path("kept")
     said, _ = check("--keep", folder, program, "total", code=1, cwd=HERE)
     message = next(f["message"] for f in said["findings"] if f["level"] == "error")

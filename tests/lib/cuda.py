@@ -1,5 +1,6 @@
 """Programs of mt-cc: how the tests compile and run them, and what their traces are."""
 import contextlib
+import fcntl
 import glob
 import hashlib
 import importlib.util
@@ -77,7 +78,8 @@ class World(harness.World):
         self.flags, self.variables = list(flags), dict(variables)
         self.standin = Standin(self.build) if standin else None
         self.examples = os.path.join(self.source, "examples")
-        self.src = os.path.join(self.source, "tests", "e2e", "src")
+        self.tests = os.path.join(self.source, "tests")
+        self.src = os.path.join(self.tests, "e2e", "src")
 
     def levels(self, *levels):
         """Which a program is compiled with: -O0 and -O2, or those that are named; in ctest's configuration `long` all."""
@@ -90,13 +92,14 @@ class World(harness.World):
     def kept(self, sources, flags):
         """Where a program is kept that several tests compile in the same way; None: it is not one of those. The name is of all that
         goes into it, but for CUDA's headers."""
-        if any(not re.match(r"-(O|g$|std=|D|lineinfo$|-mt-)", f) for f in [*self.flags, *flags]) or \
-                any(not s.startswith((self.examples, self.src)) for s in sources):
+        if any(not re.match(r"-(O|g$|std=|D|lineinfo$|-mt-|-cuda-gpu-arch=|arch=)", f) for f in [*self.flags, *flags]) or \
+                any(not s.startswith((self.examples, self.tests)) for s in sources):
             return None
         h = hashlib.sha256(repr([self.flags, flags, sources, os.environ.get("MEMTRACE_PASS_OPTIONS")]).encode())
         tools = [self.tool("mt-cc"), *sorted(glob.glob(os.path.join(self.build, "lib", "libMemtrace*"))),
                  *sorted(glob.glob(os.path.join(self.build, "lib", "memtrace", "*.bc"))), os.path.join(self.build, "lib", "libmemtrace.so")]
-        for path in [*tools, *sources, *glob.glob(os.path.join(self.examples, "common", "*")), *glob.glob(os.path.join(self.src, "*.h"))]:
+        beside = [path for folder in {os.path.dirname(s) for s in sources} for path in glob.glob(os.path.join(folder, "*.*h"))]
+        for path in [*tools, *sources, *glob.glob(os.path.join(self.examples, "common", "*")), *sorted(beside)]:
             at = os.stat(path)
             h.update(repr((path, at.st_size, at.st_mtime_ns)).encode())
         folder = os.path.join(self.build, "tests", "compiled")
@@ -113,7 +116,7 @@ class World(harness.World):
         # The GPU's code with records is not run here, and takes a third of the time: the examples have it at -O2, others do not.
         words = {*self.flags, *flags}
         if not self.standin and set(OPT_LEVELS) & words and not {"-c", "-fgpu-rdc", "-rdc=true", "--host"} & words and \
-                all(s.endswith(".cu") and ("-O2" not in words or s.startswith(self.src)) for s in sources):
+                all(s.endswith(".cu") and ("-O2" not in words or s.startswith(self.tests)) for s in sources):
             flags = (*flags, "--mt-gpu-trace=off")
         # Unoptimised code for vectors takes longest to compile; -O2 has them.
         if "-O0" in words and not self.long and not self.standin and not any("--mt-vectors" in f for f in words) and \
@@ -121,20 +124,26 @@ class World(harness.World):
             flags = (*flags, "--mt-vectors=off")
         kept = self.kept(sources, flags) if not out and code == 0 else None
         out = out or os.path.join(self.folder("build"), "app")
-        if kept and os.path.exists(kept):
-            shutil.copy2(kept, out)
-            process = None
-        else:
-            words = [*self.flags, *flags]
-            if code == 0 and all(s.endswith(".cu") for s in sources):
-                words += headers.words(self.tool("mt-cc"), words, *sources)
-            process = self.call([self.tool("mt-cc"), *words, *sources, "-o", out], code)
-            if kept and not process.stderr:
-                shutil.copy2(out, f"{kept}.{os.getpid()}")
-                os.replace(f"{kept}.{os.getpid()}", kept)
+        with open(kept + ".lock", "w", encoding="utf-8") if kept else contextlib.nullcontext() as lock:
+            if kept:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # tests that begin together want the same program
+            process = self.compile_or_copy(kept, sources, flags, out, code)
         if self.standin and code == 0:
             self.standin.images(out)
         return out if code == 0 else process
+
+    def compile_or_copy(self, kept, sources, flags, out, code):
+        if kept and os.path.exists(kept):
+            shutil.copy2(kept, out)
+            return None
+        words = [*self.flags, *flags]
+        if code == 0 and all(s.endswith(".cu") for s in sources):
+            words += headers.words(self.tool("mt-cc"), words, *sources)
+        process = self.call([self.tool("mt-cc"), *words, *sources, "-o", out], code)
+        if kept and not process.stderr:
+            shutil.copy2(out, f"{kept}.{os.getpid()}")
+            os.replace(f"{kept}.{os.getpid()}", kept)
+        return process
 
     def run(self, command, traced=True, folder=None, timeout=300, **variables):
         """Runs a program with a private trace folder and no other MEMTRACE_ variables."""
@@ -169,7 +178,6 @@ class World(harness.World):
         """The module examples/<name>/expect.py."""
         spec = importlib.util.spec_from_file_location(f"expect_{name}", os.path.join(self.examples, name, "expect.py"))
         module = importlib.util.module_from_spec(spec)
-        sys.dont_write_bytecode = True
         spec.loader.exec_module(module)
         return module
 
