@@ -73,8 +73,9 @@ enum mt_host_event {
 #define MT_MTC_KEY_KERNEL(key) ((uint32_t)(key))
 /* Bits of mt_mtc_chunk.flags and mt_mtc_index.flags. */
 enum mt_mtc_device_flags {
-    MT_MTC_BEGIN = 1, /* first chunk of its launch */
-    MT_MTC_END = 2,   /* last chunk of its launch */
+    MT_MTC_BEGIN = 1,  /* first chunk of its launch */
+    MT_MTC_END = 2,    /* last chunk of its launch */
+    MT_MTC_SINGLE = 4, /* each run is the access of one thread: not grouped into requests of warps */
 };
 
 /* Head of the payload of a device chunk; the columns follow in the order of these fields. */

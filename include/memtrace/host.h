@@ -86,6 +86,7 @@ struct mt_device_launch {
     uint32_t stream, whole; /* whole: the first and the last chunk are in the file */
     size_t first, chunks;   /* device chunks of the launch: first .. first + chunks - 1, numbered by launch */
     int named;              /* 1 if a `kernel` line has the kernel's name */
+    int single;             /* 1 if each run is the access of one thread: not grouped into requests */
 };
 /* Returns all launches; the array is owned by the reader. A FIFO has none. */
 MT_API const struct mt_device_launch *mt_device_launches(const struct mt_host_reader *r, size_t *count);

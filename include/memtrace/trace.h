@@ -43,8 +43,9 @@ struct mt_error {
 /* ---- one raw trace ----------------------------------------------------------------------------------- */
 
 enum mt_batch_flags {
-    MT_BATCH_BEGIN = 1, /* first batch of its launch */
-    MT_BATCH_END = 2,   /* last batch of its launch: the end mark was read */
+    MT_BATCH_BEGIN = 1,  /* first batch of its launch */
+    MT_BATCH_END = 2,    /* last batch of its launch: the end mark was read */
+    MT_BATCH_SINGLE = 4, /* runs: each is the access of one thread, not grouped into requests of warps */
 };
 
 /* Records of one launch. Each launch yields at least one batch, which may be empty. A launch that is cut off

@@ -330,8 +330,10 @@ static int device_input_place(struct mt_container_state *c, struct mt_item *item
     mt_device_seek(c->reader, c->place); /* sets the launch that mt_device_peek returns */
     c->batch = (struct mt_run_batch){.kernel = l->kernel, .seq = l->seq};
     *accesses = l->accesses;
-    *item = (struct mt_item){
-        .kind = MT_ITEM_RUNS, .offset = l->first, .count = l->chunks, .flags = MT_BATCH_BEGIN | MT_BATCH_END};
+    *item = (struct mt_item){.kind = MT_ITEM_RUNS,
+                             .offset = l->first,
+                             .count = l->chunks,
+                             .flags = MT_BATCH_BEGIN | MT_BATCH_END | (l->single ? MT_BATCH_SINGLE : 0)};
     return 1;
 }
 

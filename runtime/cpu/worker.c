@@ -1609,7 +1609,7 @@ static void runs_flush_here(void *worker, int last)
         if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
             runs_tally(run, r, n);
         if (run->launch->flush_runs)
-            run->launch->flush_runs(run->launch->flush_ctx, r, n, accesses);
+            run->launch->flush_runs(run->launch->flush_ctx, r, n, run->fibers);
         else
             runs_expand(w, r, n);
     }

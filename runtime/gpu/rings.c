@@ -404,7 +404,7 @@ static void flight_hold(struct mt_flight *f, const struct mt_raw_record *records
 static void flight_hand_on(struct mt_flight *f, struct mt_gather *g)
 {
     if (g->runs)
-        mt_trace_append_runs(f->queue->trace, g->run, g->runs, g->accesses);
+        mt_trace_append_runs(f->queue->trace, g->run, g->runs, 0);
 }
 
 /* Passes on all blocks gathered. */

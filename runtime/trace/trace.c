@@ -1409,7 +1409,8 @@ struct mt_compact {
     /* The current launch. Each thread that appends runs fills a chunk of its own. */
     pthread_mutex_t lock; /* protects `open`, and the order of chunks */
     uint64_t key, seq;
-    int begun; /* its first chunk is written */
+    int begun;          /* its first chunk is written */
+    _Atomic int single; /* its runs are accesses of one thread each */
     struct encoder *open;
     _Atomic uint64_t kept; /* accesses in the file */
     uint64_t before;       /* size of the file before the launch */
@@ -1493,6 +1494,7 @@ static int compact_write_lines(void *self, const char *lines, size_t bytes)
 static void write_chunk(struct mt_compact *c, unsigned flags, const void *payload, size_t bytes,
                         uint64_t items)
 {
+    flags |= c->single ? MT_MTC_SINGLE : 0;
     int rc = mt_mtc_write(c->writer, MT_MTC_DEVICE, flags, c->key, c->seq, c->seq, items, payload, bytes);
     if (!rc)
         c->kept += items;
@@ -1604,6 +1606,7 @@ static int compact_begin(void *self, const struct mt_launch_line *l)
     c->key = MT_MTC_DEVICE_KEY(c->stream, kernel);
     c->seq = l->seq;
     c->begun = 0;
+    c->single = 0;
     c->kept = 0;
     return 0;
 }
@@ -1650,13 +1653,13 @@ static struct encoder *compact_encoder(struct mt_compact *c, const char **why)
     return x;
 }
 
-static void compact_append(void *self, const struct mt_access_run *runs, size_t count, uint64_t accesses)
+static void compact_append(void *self, const struct mt_access_run *runs, size_t count, int single)
 {
     struct mt_compact *c = self;
     const char *why = NULL;
-    (void)accesses;
     if (c->off)
         return;
+    c->single = single;
     struct encoder *x = compact_encoder(c, &why);
     int rc = x ? mt_mtc_device_add(x->e, runs, count, &why) : -1;
     if (rc == 0) {
@@ -1968,18 +1971,17 @@ void mt_trace_fence(void *trace)
 }
 
 /* Appends to an output that takes only accesses of global memory. */
-static void trace_append_global(struct mt_trace *t, const struct mt_access_run *runs, size_t n)
+static void trace_append_global(struct mt_trace *t, const struct mt_access_run *runs, size_t n, int single)
 {
     for (size_t i = 0, from; i < n; i++) {
-        uint64_t accesses = 0;
-        for (from = i; i < n && !mt_rec_space(runs[i].meta >> 28); i++)
-            accesses += runs[i].count;
+        for (from = i; i < n && !mt_rec_space(runs[i].meta >> 28);)
+            i++;
         if (i > from)
-            t->ops->append_runs(t->out, runs + from, i - from, accesses);
+            t->ops->append_runs(t->out, runs + from, i - from, single);
     }
 }
 
-void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t n, uint64_t accesses)
+void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t n, int single)
 {
     struct mt_trace *t = trace;
     uint64_t others = 0;
@@ -1990,9 +1992,9 @@ void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t 
     if (others)
         atomic_fetch_add(&t->others_now, others);
     if (others && !t->ops->spaces)
-        trace_append_global(t, runs, n);
+        trace_append_global(t, runs, n, single);
     else
-        t->ops->append_runs(t->out, runs, n, accesses);
+        t->ops->append_runs(t->out, runs, n, single);
 }
 
 /* Returns whether the records of a launch agree with the program's own count. Accesses without a record may

@@ -165,6 +165,8 @@ def polls_vectors(world):
     same("kernels with requests", set(out["coalescing"]["kernels"]), {x.kernel for x in launches} - single)
     left_out = sum(len(a) for x in launches if x.kernel in single for *_, a in x.runs)
     same("accesses without requests", out["coalescing"]["unmasked"], left_out)
+    bare = json.loads(world.call([world.tool("mt-extract"), "-s", "coalescing", "--no-companion", result.path() + ".mtc"]).stdout)["coalescing"]
+    same("without the launches' lines", (bare["unmasked"], set(bare["kernels"])), (left_out, set(out["coalescing"]["kernels"])))
     holds("said in words", f"  {left_out} accesses are not grouped into requests" in text and "not grouped into requests of warps" in " ".join(out["gaps"]))
 
 

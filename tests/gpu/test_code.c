@@ -146,7 +146,7 @@ static void trace_kernel(struct mt_trace *t, const struct layout *l, const struc
             .count = 32,
             .mask = UINT32_MAX,
             .site = mt_code_site(layout_pc(l, f->section) + at, mt_rec_meta(at / 64 & 1, 4))};
-        mt_trace_append_runs(t, &r, 1, 32);
+        mt_trace_append_runs(t, &r, 1, 0);
     }
     mt_trace_fence(t);
     mt_trace_end(t, &line);

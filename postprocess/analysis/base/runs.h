@@ -40,6 +40,7 @@ struct mt_run_launch {
     int selected;                        /* 1: the launch is to be reported */
     uint64_t life;                       /* start or end of a thread, with `moves`; as in mt_item */
     int host;                            /* 1: host program with its threads in order (mt_source_threads) */
+    int single;                          /* 1: each run is the access of one thread: not grouped by warp */
     int cooperative;                     /* 1: CTAs of the launch may wait for each other */
     int64_t device;                      /* device number; -1: there is only one */
     const struct mt_launch_event *event; /* the launch's line; NULL: no companion file has it */

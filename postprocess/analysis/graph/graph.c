@@ -461,7 +461,7 @@ static int graph_runs_launch(void *self, const struct mt_run_launch *l)
 {
     struct mt_stride_graph *g = self;
     mt_stride_graph_launch(g, l->kernel, l->seq);
-    g->ungrouped = l->event && l->event->ungrouped;
+    g->ungrouped = l->single;
     return 0;
 }
 

@@ -259,7 +259,7 @@ static int coalescing_runs(void *self, const struct mt_access_run *runs, size_t 
         const struct mt_access_run *r = &runs[i];
         if (mt_run_type(r) > MT_ATOMIC)
             continue;
-        int ungrouped = c->launch.event && c->launch.event->ungrouped;
+        int ungrouped = c->launch.single;
         if (r->mask == MT_RUN_NO_MASK || ungrouped) {
             c->unmasked += r->count;
             c->ungrouped += ungrouped ? r->count : 0;

@@ -375,9 +375,9 @@ static int onchip_launch(void *self, const struct mt_run_launch *l)
         return -1;
     x->launches[x->nlaunches] = (struct mt_onchip_launch){l->superstep, l->kernel, l->event};
     x->untraced += l->event ? l->event->untraced : 0;
-    banks_launch(&x->banks, (uint32_t)x->nlaunches, (uint32_t)l->input, l->event && l->event->ungrouped);
+    banks_launch(&x->banks, (uint32_t)x->nlaunches, (uint32_t)l->input, l->single);
     mt_hazards_launch(&x->hazards, (uint32_t)x->nlaunches, (uint32_t)l->input, l->kernel);
-    x->hazards.single = l->event && l->event->ungrouped;
+    x->hazards.single = l->single;
     x->nlaunches++;
     return 0;
 }

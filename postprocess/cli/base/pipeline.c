@@ -115,6 +115,7 @@ static void feed_launch(struct mt_feed *f, const struct mt_item *item)
                                        .kernel = item->kernel,
                                        .seq = e ? e->seq : MT_SEQ_NONE,
                                        .event = e,
+                                       .single = (e && e->ungrouped) || item->flags & MT_BATCH_SINGLE,
                                        .input = item->input,
                                        .begins = 1,
                                        .selected = selected,

@@ -552,9 +552,10 @@ static const char *dump_host_whose(const struct mt_mtc_chunk *head)
 {
     static char text[80];
     if (head->type == MT_MTC_DEVICE)
-        snprintf(text, sizeof text, " stream %" PRIu32 " kernel %" PRIu32 "%s%s",
+        snprintf(text, sizeof text, " stream %" PRIu32 " kernel %" PRIu32 "%s%s%s",
                  MT_MTC_KEY_STREAM(head->key), MT_MTC_KEY_KERNEL(head->key),
-                 head->flags & MT_MTC_BEGIN ? " begin" : "", head->flags & MT_MTC_END ? " end" : "");
+                 head->flags & MT_MTC_BEGIN ? " begin" : "", head->flags & MT_MTC_END ? " end" : "",
+                 head->flags & MT_MTC_SINGLE ? " not grouped" : "");
     else
         snprintf(text, sizeof text, " thread %" PRId64, (int64_t)head->key);
     return text;

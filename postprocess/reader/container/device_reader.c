@@ -384,6 +384,7 @@ static int list_launches(struct mt_host_reader *r)
                                            .kernel = kernel,
                                            .stream = MT_MTC_KEY_STREAM(e->key),
                                            .whole = e->flags & MT_MTC_BEGIN,
+                                           .single = (e->flags & MT_MTC_SINGLE) != 0,
                                            .named = named,
                                            .first = i};
         }
@@ -690,14 +691,15 @@ static int device_reader_take(struct mt_host_reader *r, size_t most, struct mt_r
     if (through)
         queue_drop(d->queue);
     d->open = !through;
-    b->flags = (d->fresh ? MT_BATCH_BEGIN : 0) | (through && d->head.flags & MT_MTC_END ? MT_BATCH_END : 0);
+    b->flags = (d->fresh ? MT_BATCH_BEGIN : 0) | (through && d->head.flags & MT_MTC_END ? MT_BATCH_END : 0) |
+               (d->head.flags & MT_MTC_SINGLE ? MT_BATCH_SINGLE : 0);
     d->begun = !(b->flags & MT_BATCH_END);
     d->fresh = 0;
     b->kernel = d->kernel;
     b->seq = d->seq;
     b->stream = MT_MTC_KEY_STREAM(d->head.key);
     b->offset = d->offset;
-    return b->count || b->flags;
+    return b->count || b->flags & (MT_BATCH_BEGIN | MT_BATCH_END);
 }
 
 static int device_reader_next(struct mt_host_reader *r, size_t most, struct mt_run_batch *b,

@@ -119,7 +119,6 @@ struct libcall_op {
 struct libcall_batch {
     struct mt_trace *trace;
     unsigned n;
-    uint64_t accesses;
     union {
         struct mt_raw_record records[BATCH];
         struct mt_access_run runs[BATCH];
@@ -129,11 +128,10 @@ struct libcall_batch {
 static void libcall_flush(struct libcall_batch *b)
 {
     if (b->n && mt_trace_compact())
-        mt_trace_append_runs(b->trace, b->room.runs, b->n, b->accesses);
+        mt_trace_append_runs(b->trace, b->room.runs, b->n, 0);
     else if (b->n)
         mt_trace_append(b->trace, b->room.records, b->n);
     b->n = 0;
-    b->accesses = 0;
 }
 
 static void libcall_record(struct libcall_batch *b, const struct libcall_piece *p, uint64_t from,
@@ -146,7 +144,6 @@ static void libcall_record(struct libcall_batch *b, const struct libcall_piece *
             .base = base, .stride = p->stride, .meta = meta, .count = count, .warp = MT_RUN_NO_WARP};
     else
         b->room.records[b->n++] = (struct mt_raw_record){{meta, base, 0}};
-    b->accesses += count;
     if (b->n == BATCH)
         libcall_flush(b);
 }
