@@ -31,7 +31,7 @@ def told(program_, how, lack):
 @case("layouts", whole=True)
 def layouts(world):
     """Of structs that are filled by members and copied as a whole nothing is told but the one member that one of them lacks."""
-    structs = FIXED + some(7, 200 if world.long else 14)
+    structs = FIXED + some(7, 200 if world.long else 4)
     source = world.path("layouts.cu")
     with open(source, "w", encoding="utf-8") as f:
         f.write(program(structs))

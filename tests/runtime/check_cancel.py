@@ -24,8 +24,13 @@ POINTS += [f"__{name}_chk" for name in POINTS] + ["__open_2"]
 OWN = re.compile(r"/(uncancelled|last)\.c\.o$")
 
 
-def symbols(path, which):
-    return [x.split()[-1] for x in subprocess.run(["nm", which, path], text=True, check=True, capture_output=True).stdout.splitlines()]
+def symbols(which, objects):
+    """{object: names}"""
+    found = {o: set() for o in objects}
+    for line in subprocess.run(["nm", "-A", which, *objects], text=True, check=True, capture_output=True).stdout.splitlines() if objects else ():
+        path, symbol = line.split(":", 1)
+        found[path].add(symbol.split()[-1])
+    return found
 
 
 def main():
@@ -34,11 +39,12 @@ def main():
     words = sys.argv[2:] + ["--archives"]
     at = words.index("--archives")
     used, objects, members = {}, words[:at], words[at + 1:-1]
+    wanted, defined = symbols("--undefined-only", objects + members), symbols("--defined-only", members)
     while objects:
         for o in objects:
-            for name in [] if OWN.search(o) else symbols(o, "--undefined-only"):
+            for name in [] if OWN.search(o) else wanted[o]:
                 used.setdefault(name, o)
-        objects = [m for m in members if used.keys() & set(symbols(m, "--defined-only"))]
+        objects = [m for m in members if used.keys() & defined[m]]
         members = [m for m in members if m not in objects]
     wrong = [f"{name} in {used[name]}" for name in POINTS if name in used and name not in wrapped]
     print(f"{len(sys.argv) - 2 - len(members)} objects, {len(wrapped & used.keys())} of {len(wrapped)} wrappers used")

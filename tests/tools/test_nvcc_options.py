@@ -221,7 +221,7 @@ class Options(Case):
                            "                                     thrust::plus<int>());\n    int *o;\n    cudaMallocManaged(&o, 4);\n"
                            "    k<<<1, 1>>>([=] __device__(int x) { return x + s; }, o);\n    cudaDeviceSynchronize();\n"
                            "    printf(\"%d\\n\", *o);\n}\n")
-        self.run_(mt_cc(), "-O2", "-std=c++17", "--extended-lambda", "--expt-relaxed-constexpr", "l.cu", "-o", "app")
+        self.run_(mt_cc(), "-O1", "--mt-gpu-trace=off", "-std=c++17", "--extended-lambda", "--expt-relaxed-constexpr", "l.cu", "-o", "app")
         self.assertEqual(self.run_("./app", MEMTRACE_DEVICE="cpu").stdout, "603\n")
 
 
