@@ -5,7 +5,6 @@
 #include "alloc.h"
 #include "platform.h"
 #include "state.h"
-#include "atomic.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* Selects the code whose accesses are recorded (--library), and counts the accesses left out. */
-#include "atomic.h"
 #include "state.h"
 #include <string.h>
 

@@ -12,7 +12,6 @@ long mt_sys(long number, long a, long b, long c, long d, long e, long f);
 uint64_t mt_plat_now_ns(void); /* CLOCK_MONOTONIC */
 void mt_plat_sleep_ns(uint64_t ns);
 uint32_t mt_plat_pid(void);
-long mt_plat_program(char *path, size_t size); /* Returns the length without NUL. */
 
 /* Returns zeroed pages, or NULL without memory. Never uses malloc: the program may be inside it. */
 void *mt_plat_map(size_t bytes);
@@ -20,14 +19,6 @@ void mt_plat_unmap(void *p, size_t bytes);
 
 /* Reads all `bytes` at `offset`. Returns 0 or an errno value (EIO: end of file). */
 int mt_plat_pread(int fd, void *data, size_t bytes, uint64_t offset);
-
-/* wait: sleeps while *word == value, at most `ns`. wake: wakes one sleeper. */
-void mt_plat_wait(uint32_t *word, uint32_t value, uint64_t ns);
-void mt_plat_wake(uint32_t *word);
-
-/* Blocks all signals but faults until the mask is restored. */
-uint64_t mt_plat_signals_off(void);
-void mt_plat_signals_back(uint64_t mask);
 
 /* A spin lock, async-signal safe if not contended. Waiters spin, then yield, then sleep in small steps. */
 struct mt_spin {

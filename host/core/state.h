@@ -116,50 +116,27 @@ static inline int mt_on(void)
 }
 
 /* Return the present sequence number, and a new one. */
-uint64_t mt_seq_now(void);
 uint64_t mt_seq_next(void);
 
 /* Reports an error of the trace once, turns tracing off and marks the trace as incomplete. */
 void mt_core_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* thread.c: makes every live thread check its state at its next access. Async-signal safe. */
-void mt_core_ring(void);
-/* Counts the entries of a full buffer as lost, without memory for another one. Reported once. */
-void mt_thread_lost(struct mt_core_thread_state *t, uint64_t count);
 /* Sums over all threads, ended ones too: accesses lost and left out. */
 struct mt_sums {
     uint64_t lost, outside, left;
 };
 struct mt_sums mt_threads_sum(void);
 
-/* mat.c: sets the thread's window for the present state; the caller holds t's lock. */
-void mt_mat_start(struct mt_core_thread_state *t);
-void mt_mat_look(struct mt_core_thread_state *t);
-void mt_mat_roi(struct mt_core_thread_state *t, int on);
+/* Takes note of an allocation or free by this thread: in a compact trace of atomic mode its later accesses
+ * get a higher number. */
+void mt_atomic_moved(struct mt_core_thread_state *t);
+/* Returns 1 if this thread's accesses are part of the trace now (atomic mode). */
+int mt_atomic_traced(const struct mt_core_thread_state *t);
+
 int mt_mat_active(const struct mt_core_thread_state *t); /* 1: accesses are recorded now */
-void mt_mat_end(struct mt_core_thread_state *t);
-void mt_mat_stop(struct mt_core_thread_state *t);
 
 /* alloc.c. Returns the meaning of an address; valid until the next call for this thread. */
 const struct mt_meaning *mt_alloc_meaning(struct mt_core_thread_state *t, uint64_t address);
-
-/* atomic.c: see atomic.h for the rest */
-int mt_order_start(char *why, unsigned size);
-int mt_atomic_open(char *why, unsigned size);
-void mt_atomic_start(struct mt_core_thread_state *t);
-void mt_atomic_end(struct mt_core_thread_state *t);
-void mt_atomic_stop(struct mt_core_thread_state *t); /* the caller holds its lock */
-void mt_atomic_close(int killed);
-
-/* insn.c */
-int mt_insn_start(char *why, unsigned size);
-void mt_insn_thread(struct mt_core_thread_state *t);
-void mt_insn_end(struct mt_core_thread_state *t);
-void mt_insn_flush(struct mt_core_thread_state *t); /* the caller holds its lock */
-void mt_insn_stop(void);
-
-/* core.c */
-const char *mt_function_name(uint64_t id);
 
 /* sites.c */
 struct mt_core_kept_site {

@@ -33,7 +33,7 @@ struct mt_client_thread {
     struct mt_client_thread *next; /* next ended thread */
     struct mt_calls calls;
     struct mt_syscall syscall;
-    uint64_t inside_ns; /* time since which it may not have left DynamoRIO's cache (client.c); 0: unknown */
+    uint64_t inside_ns; /* time since which it may not have left DynamoRIO's cache; 0: unknown */
     uint32_t calls_inside;
     /* Address in copied code of the last signal (NULL: not in it), and the entries at cur that it leaves
      * to handle. */

@@ -1,6 +1,7 @@
 /* malloc and its family: wrappers around the C library's (or the next allocator's) that report to the
  * core. */
 #include "entry.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
@@ -51,7 +52,7 @@ static void take_place(struct mt_self *s)
     __mt_host_place = NULL;
 }
 
-void mt_told_alloc(enum mt_core_alloc_kind kind, void *p, size_t bytes, uint64_t ip)
+static void told_alloc(enum mt_core_alloc_kind kind, void *p, size_t bytes, uint64_t ip)
 {
     struct mt_self *s = &mt_self;
     if (s->new) { /* malloc of operator new: its caller counts */
@@ -95,7 +96,7 @@ MT_ENTRY void *malloc(size_t bytes)
     if (!real_malloc)
         return from_arena(bytes, 16);
     void *p = real_malloc(bytes);
-    mt_told_alloc(MT_CORE_MALLOC, p, bytes, CALLER);
+    told_alloc(MT_CORE_MALLOC, p, bytes, CALLER);
     return p;
 }
 
@@ -105,7 +106,7 @@ MT_ENTRY void *calloc(size_t n, size_t size)
     if (!real_calloc)
         return from_arena(n * size, 16); /* static memory is zero */
     void *p = real_calloc(n, size);
-    mt_told_alloc(MT_CORE_CALLOC, p, n * size, CALLER);
+    told_alloc(MT_CORE_CALLOC, p, n * size, CALLER);
     return p;
 }
 
@@ -168,7 +169,7 @@ static void *alloc_resize(void *old, size_t bytes, uint64_t ip)
     if (old)
         return alloc_change(real_realloc, old, bytes, ip);
     void *p = real_realloc(NULL, bytes);
-    mt_told_alloc(MT_CORE_REALLOC, p, bytes, ip);
+    told_alloc(MT_CORE_REALLOC, p, bytes, ip);
     return p;
 }
 
@@ -193,7 +194,7 @@ MT_ENTRY void *memalign(size_t align, size_t bytes)
     if (!real_memalign)
         return from_arena(bytes, align < 16 ? 16 : align);
     void *p = real_memalign(align, bytes);
-    mt_told_alloc(MT_CORE_MEMALIGN, p, bytes, CALLER);
+    told_alloc(MT_CORE_MEMALIGN, p, bytes, CALLER);
     return p;
 }
 
@@ -203,7 +204,7 @@ MT_ENTRY void *aligned_alloc(size_t align, size_t bytes)
     if (!real_aligned_alloc)
         return from_arena(bytes, align < 16 ? 16 : align);
     void *p = real_aligned_alloc(align, bytes);
-    mt_told_alloc(MT_CORE_MEMALIGN, p, bytes, CALLER);
+    told_alloc(MT_CORE_MEMALIGN, p, bytes, CALLER);
     return p;
 }
 
@@ -214,7 +215,7 @@ MT_ENTRY int posix_memalign(void **out, size_t align, size_t bytes)
         return ENOMEM;
     int rc = real_posix_memalign(out, align, bytes);
     if (!rc)
-        mt_told_alloc(MT_CORE_MEMALIGN, *out, bytes, CALLER);
+        told_alloc(MT_CORE_MEMALIGN, *out, bytes, CALLER);
     return rc;
 }
 
@@ -222,7 +223,7 @@ MT_ENTRY void *valloc(size_t bytes)
 {
     REAL(void *, valloc, (size_t));
     void *p = real_valloc ? real_valloc(bytes) : NULL;
-    mt_told_alloc(MT_CORE_MEMALIGN, p, bytes, CALLER);
+    told_alloc(MT_CORE_MEMALIGN, p, bytes, CALLER);
     return p;
 }
 
@@ -230,6 +231,42 @@ MT_ENTRY void *pvalloc(size_t bytes)
 {
     REAL(void *, pvalloc, (size_t));
     void *p = real_pvalloc ? real_pvalloc(bytes) : NULL;
-    mt_told_alloc(MT_CORE_MEMALIGN, p, (bytes + 4095) & ~(size_t)4095, CALLER);
+    told_alloc(MT_CORE_MEMALIGN, p, (bytes + 4095) & ~(size_t)4095, CALLER);
     return p;
 }
+
+/* operator new. The C++ library's calls malloc, which reports it; an allocator with its own is reported
+ * here. Exceptions pass through. (operator delete calls free, or the memory is handed out again by its
+ * owner.) */
+
+static void *new_finish(void *p, size_t bytes, uint64_t ip)
+{
+    if (mt_self.new) /* malloc was not called */
+        told_alloc(MT_CORE_NEW, p, bytes, ip);
+    mt_self.new = 0;
+    return p;
+}
+
+#define OPERATOR(symbol, params, types, ...)                                                                 \
+    MT_ENTRY void *symbol params;                                                                            \
+    MT_ENTRY void *symbol params                                                                             \
+    {                                                                                                        \
+        static void *(*real)types;                                                                           \
+        uint64_t ip = (uint64_t)(uintptr_t)__builtin_return_address(0);                                      \
+        if (!__atomic_load_n(&real, __ATOMIC_ACQUIRE))                                                       \
+            __atomic_store_n(&real, (void *(*)types)mt_next(#symbol), __ATOMIC_RELEASE);                     \
+        mt_self.new = 1;                                                                                     \
+        mt_self.new_ip = ip;                                                                                 \
+        return new_finish(real(__VA_ARGS__), bytes, ip);                                                     \
+    }
+
+OPERATOR(_Znwm, (size_t bytes), (size_t), bytes)
+OPERATOR(_Znam, (size_t bytes), (size_t), bytes)
+OPERATOR(_ZnwmRKSt9nothrow_t, (size_t bytes, const void *tag), (size_t, const void *), bytes, tag)
+OPERATOR(_ZnamRKSt9nothrow_t, (size_t bytes, const void *tag), (size_t, const void *), bytes, tag)
+OPERATOR(_ZnwmSt11align_val_t, (size_t bytes, size_t align), (size_t, size_t), bytes, align)
+OPERATOR(_ZnamSt11align_val_t, (size_t bytes, size_t align), (size_t, size_t), bytes, align)
+OPERATOR(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t bytes, size_t align, const void *tag),
+         (size_t, size_t, const void *), bytes, align, tag)
+OPERATOR(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t bytes, size_t align, const void *tag),
+         (size_t, size_t, const void *), bytes, align, tag)

@@ -104,11 +104,9 @@ struct mt_self {
 };
 extern __thread struct mt_self mt_self;
 
-/* thread.c. Returns the core's object of this thread after reporting all that was pending; NULL: do not
+/* process.c. Returns the core's object of this thread after reporting all that was pending; NULL: do not
  * trace. */
 struct mt_core_thread *mt_llvm_thread(void);
-int mt_threads_open(void);
-void mt_thread_off(void); /* this thread: in the child of a fork */
 void mt_access(uint32_t site, uint64_t address, uint64_t bytes);
 /* Ends tracing of this thread: it appends to a buffer that is not read. */
 void mt_waste(void);
@@ -140,12 +138,8 @@ static inline void mt_enter_access(void)
         mt_cancel_defer();
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
-/* signal.c */
-void mt_signals_release(void);     /* signals that came while we were inside */
-int mt_signals_open(int switches); /* switches: SIGUSR1 and SIGUSR2 turn tracing on and off */
-void mt_handlers_end(void);        /* the thread dies in a handler: its records are taken over */
-void mt_signals_close(void);       /* restores the default for signals that end the program */
-void mt_handler_left(void);        /* after a longjmp out of a handler: the thread goes on as usual */
+/* process.c */
+void mt_signals_close(void); /* restores the default for signals that end the program */
 /* Returns 1 while an appended access of atomic mode is under way. */
 static inline int mt_access_open(const struct mt_self *s)
 {
@@ -155,14 +149,8 @@ static inline int mt_access_open(const struct mt_self *s)
 void mt_atomic_begin(const struct mt_core_operand *o, unsigned n);
 void mt_begin(uint32_t site, uint64_t address, uint64_t bytes);
 void mt_end(uint32_t failed);
-/* sequence.c */
-void mt_llvm_sequence_open(void);
-uint64_t mt_llvm_sequence(int next);
 /* alloc.c */
-int mt_not_for_us(uint64_t ip); /* 1: the caller is the CUDA runtime */
-void mt_told_alloc(enum mt_core_alloc_kind kind, void *p, size_t bytes, uint64_t ip);
+int mt_not_for_us(uint64_t ip);  /* 1: the caller is the CUDA runtime */
 void *mt_next(const char *name); /* the function that ours replaces */
-/* exit.c */
-void mt_exit_open(void);
 void mt_stop(int killed);
 #endif

@@ -8,13 +8,9 @@
 
 enum { MT_RAX = 0, MT_RDX = 2, MT_RSP = 4, MT_RSI = 6, MT_RDI = 7, MT_RIP = 16 };
 
-/* Returns 0, or -1 if this QEMU gives no registers. */
-int mt_registers_start(void);
 /* Called once by each thread at a translated instruction. */
 void mt_registers_attach(struct mt_thread *t, unsigned vcpu);
 /* 1: `registers` follow the guest, and are valid at the start of a block and right after an access; 0:
  * mt_registers_read is needed. */
 extern int mt_registers_live;
-/* Makes t->registers valid, in a callback registered with QEMU_PLUGIN_CB_R_REGS. */
-void mt_registers_read(struct mt_thread *t);
 #endif

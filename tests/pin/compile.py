@@ -83,7 +83,7 @@ def by_makefile(kit, source, work):
 
 def undefined(work):
     objects = [os.path.join(work, x) for x in sorted(os.listdir(work)) if x.endswith(".o")]
-    if len(objects) < 20:
+    if len(objects) < 12:
         sys.exit(f"only {len(objects)} objects were made")
     whole = os.path.join(work, "whole.relocatable")
     run("ld", "-r", "-o", whole, *objects)

@@ -1,13 +1,13 @@
 /* mt-ptx: makes CPU images from PTX that another compiler has produced. Messages on stderr are "FILE:LINE: …"
  * or "memtrace: …". Functions return 0, or the exit code after a message: 1 failure, 3 damaged input. */
+#include "ptx/module/module.h"
+#include "base/binary.h"
 #include "llvm-pass/unit/options.h"
 #include "base/source_name.h"
-#include "input.h"
 #include "base/text.h"
 #include "llvm-pass/lower/lowering.h"
 #include "ptx/asm/asm.h"
 #include "llvm-pass/unit/pass.h"
-#include "ptx/module/module.h"
 #include "format/image.h"
 #include "runtime/api/device/made_image.h"
 #include "base/file.h"
@@ -17,17 +17,23 @@
 #include "base/cache.h"
 #include "base/command.h"
 #include "base/say.h"
+#include "../cudabin/process.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <llvm-c/Core.h>
-#include <llvm-c/TargetMachine.h>
 #include <llvm-c/Linker.h>
 #include <llvm-c/Support.h>
+#include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
+#include <lz4.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +44,374 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+#include <zstd.h>
+
+struct fatbin_header {
+    uint32_t magic;
+    uint16_t version, header_size;
+    uint64_t size; /* bytes after the header */
+};
+
+struct entry_header {
+    uint16_t kind, version;
+    uint32_t header_size;
+    uint64_t size; /* bytes after this header, padded */
+    uint32_t packed_size, options;
+    uint16_t minor, major;
+    uint32_t arch, name_offset, name_size;
+    uint64_t flags, reserved, unpacked_size;
+};
+
+_Static_assert(sizeof(struct fatbin_header) == 16, "as in the file");
+
+_Static_assert(sizeof(struct entry_header) == 64, "as in the file");
+
+#define FATBIN_PTX 1
+
+#define FATBIN_ELF 2
+
+#define FATBIN_LTO 8 /* LLVM IR of nvcc's, for its device linker */
+
+#define FATBIN_ALONE 0x100000u /* flag: for this architecture only (compute_90a) */
+
+#define FATBIN_FAMILY 0x200000u /* flag: for its family only (compute_100f) */
+
+struct fatbin_entry {
+    unsigned kind, arch; /* kind: FATBIN_…; arch: N of compute_N or sm_N */
+    uint64_t flags;
+    const unsigned char *data; /* data as stored in the file */
+    size_t size, unpacked;     /* size as stored, and when unpacked; 0: not packed */
+};
+
+struct module { /* device code of one source file: a fatbin, or PTX text */
+    unsigned number, n;
+    struct fatbin_entry *entries;
+};
+
+struct input {
+    const char *name;
+    struct bytes file;
+    struct module *modules;
+    unsigned n;
+};
+
+/* ---- Finds device code in a file: PTX text, or fatbins, alone or in an ELF file ---- */
+
+/* Fatbins as CUDA 9 to 13 write them: a header, then entries with headers of their own. */
+
+#define FATBIN_MAGIC 0xba55ed50u
+#define PACKED_LZ4 0x2000u
+#define PACKED_ZSTD 0x8000u
+#define MAX_UNPACKED ((size_t)1 << 30)
+
+/* Most bytes that a small input may unpack to, or reserve implicitly (--limit). */
+static uint64_t ptxtool_limit = MT_PTX_LIMIT;
+
+/* Returns 1 if the entry would unpack to an implausible size. */
+static int fatbin_is_bomb(const char *name, const struct fatbin_entry *e)
+{
+    if (e->unpacked <= ptxtool_limit || e->unpacked / 128 <= e->size) {
+        return 0;
+    }
+    return mt_cli_fail(
+        "%s: %zu bytes of its fatbin unpack to %zu, which is more than code does; --limit=%zuM "
+        "lets it",
+        name, e->size, e->unpacked, (e->unpacked >> 20) + 1);
+}
+
+static int fatbin_damaged(const char *name)
+{
+    mt_cli_say("%s: its fatbin is damaged, or of a kind that is not known here", name);
+    return 3;
+}
+
+static int ptxtool_fatbin_is(const unsigned char *data, size_t size)
+{
+    struct fatbin_header h;
+    if (size < sizeof h) {
+        return 0;
+    }
+    memcpy(&h, data, sizeof h);
+    return h.magic == FATBIN_MAGIC && h.header_size >= sizeof h;
+}
+
+/* Parses the entry at data; *length is its total length. Returns 0 or -1. */
+static int fatbin_entry_at(const unsigned char *data, size_t size, struct fatbin_entry *e, size_t *length)
+{
+    struct entry_header h;
+    if (size < sizeof h) {
+        return -1;
+    }
+    memcpy(&h, data, sizeof h);
+    if (h.header_size < sizeof h || h.header_size > size || h.size > size - h.header_size) {
+        return -1;
+    }
+    int packed = (h.flags & (PACKED_LZ4 | PACKED_ZSTD)) != 0;
+    *e =
+        (struct fatbin_entry){.kind = h.kind, .arch = h.arch, .flags = h.flags, .data = data + h.header_size};
+    e->size = packed && h.packed_size && h.packed_size <= h.size ? h.packed_size : h.size;
+    e->unpacked = packed ? h.unpacked_size : 0;
+    *length = h.header_size + h.size;
+    return packed && (!h.unpacked_size || h.unpacked_size > MAX_UNPACKED) ? -1 : 0;
+}
+
+/* Calls `each` for all entries of all fatbins, which follow each other in the bytes. Returns 0 or 3. */
+static int ptxtool_fatbin_walk(const char *name, const unsigned char *data, size_t size,
+                               int (*each)(void *ctx, unsigned fatbin, const struct fatbin_entry *e),
+                               void *ctx)
+{
+    unsigned number = 0;
+    size_t at = 0;
+    while (at + sizeof(struct fatbin_header) <= size) {
+        struct fatbin_header h;
+        memcpy(&h, data + at, sizeof h);
+        if (h.magic != FATBIN_MAGIC) { /* the next header is aligned */
+            at += 8;
+            continue;
+        }
+        if (h.header_size < sizeof h || h.header_size > size - at || h.size > size - at - h.header_size) {
+            return fatbin_damaged(name);
+        }
+        const unsigned char *p = data + at + h.header_size;
+        for (size_t left = h.size, length; left >= sizeof(struct entry_header); p += length, left -= length) {
+            struct fatbin_entry e;
+            if (fatbin_entry_at(p, left, &e, &length) != 0) {
+                return fatbin_damaged(name);
+            }
+            int code = each(ctx, number, &e);
+            if (code != 0) {
+                return code;
+            }
+        }
+        number++;
+        at += (h.header_size + h.size + 7) & ~(size_t)7;
+    }
+    return 0;
+}
+
+/* Unpacks the entry's bytes; the caller frees out. */
+static int ptxtool_fatbin_unpack(const char *name, const struct fatbin_entry *e, struct bytes *out)
+{
+    size_t n = e->unpacked ? e->unpacked : e->size;
+    int bad = 0;
+    if (fatbin_is_bomb(name, e)) {
+        return 3;
+    }
+    out->data = malloc(n + 1);
+    if (!out->data) {
+        return mt_cli_fail("out of memory");
+    }
+    out->size = n;
+    if (!e->unpacked) {
+        memcpy(out->data, e->data, n);
+    } else if (e->flags & PACKED_ZSTD) {
+        bad = ZSTD_decompress(out->data, n, e->data, e->size) != n;
+    } else {
+        bad = n > INT_MAX || e->size > INT_MAX || /* a single block, which must fill the buffer exactly */
+              LZ4_decompress_safe((const char *)e->data, (char *)out->data, (int)e->size, (int)n) != (int)n;
+    }
+    if (bad) {
+        mt_cudabin_bytes_free(out);
+        return fatbin_damaged(name);
+    }
+    return 0;
+}
+
+/* ---- Names of kernels in machine code, from the symbol table of its ELF file ---- */
+
+#define STO_CUDA_ENTRY 0x10 /* st_other of a kernel */
+
+static int cubin_symbols(const struct mt_elfview *f, const Elf64_Shdr *table,
+                         void (*each)(void *ctx, const char *name), void *ctx)
+{
+    uint64_t size;
+    const char *text = mt_elfview_strings(f, table->sh_link, &size);
+    const unsigned char *symbols = mt_elfview_contents(f, table);
+    for (uint64_t i = 0; text && i < table->sh_size / sizeof(Elf64_Sym); i++) {
+        Elf64_Sym y;
+        memcpy(&y, symbols + i * sizeof y, sizeof y);
+        if (ELF64_ST_TYPE(y.st_info) != STT_FUNC || !(y.st_other & STO_CUDA_ENTRY) ||
+            y.st_shndx == SHN_UNDEF) {
+            continue;
+        }
+        if (y.st_name >= size) {
+            return 3;
+        }
+        each(ctx, text + y.st_name);
+    }
+    return text ? 0 : 3;
+}
+
+/* Calls `each` with the name of each kernel in machine code. Returns 0, or 3 if it is damaged. */
+static int ptxtool_cubin_kernels(const struct bytes *cubin, void (*each)(void *ctx, const char *name),
+                                 void *ctx)
+{
+    struct mt_elfview f;
+    Elf64_Shdr s;
+    if (mt_elfview_read(&f, cubin->data, cubin->size) != 0 || f.nsections < f.head.e_shnum) {
+        return 3;
+    }
+    for (uint64_t i = 0; mt_elfview_section(&f, i, &s) == 0; i++) {
+        if (s.sh_type != SHT_NOBITS && !mt_elfview_contents(&f, &s)) {
+            return 3;
+        }
+        if (s.sh_type == SHT_SYMTAB) {
+            return cubin_symbols(&f, &s, each, ctx);
+        }
+    }
+    return 0;
+}
+
+static int input_damaged(const struct input *in, const char *what)
+{
+    mt_cli_say("%s: %s", in->name, what);
+    return 3;
+}
+
+/* Grows a list of `n` by one. Returns NULL after a message. */
+static void *input_grow(void *list, unsigned n, size_t size)
+{
+    void *more = n & (n - 1) ? list : realloc(list, (n ? 2 * (size_t)n : 1) * size);
+    if (!more) {
+        mt_cli_say("out of memory");
+    }
+    return more;
+}
+
+static struct module *input_add_module(struct input *in)
+{
+    struct module *more = input_grow(in->modules, in->n, sizeof *more);
+    if (!more) {
+        return NULL;
+    }
+    in->modules = more;
+    more[in->n] = (struct module){.number = in->n};
+    return &more[in->n++];
+}
+
+/* Fatbins of one section. */
+struct walk {
+    struct input *in;
+    unsigned first;
+};
+
+static int input_add_entry(struct module *m, const struct fatbin_entry *e)
+{
+    struct fatbin_entry *more = input_grow(m->entries, m->n, sizeof *more);
+    if (!more) {
+        return 1;
+    }
+    m->entries = more;
+    more[m->n++] = *e;
+    return 0;
+}
+
+static int input_take_entry(void *ctx, unsigned fatbin, const struct fatbin_entry *e)
+{
+    struct walk *w = ctx;
+    while (w->in->n <= w->first + fatbin) {
+        if (!input_add_module(w->in)) {
+            return 1;
+        }
+    }
+    return input_add_entry(&w->in->modules[w->first + fatbin], e);
+}
+
+/* number of entries of this kind */
+static unsigned ptxtool_module_has(const struct module *m, unsigned kind)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < m->n; i++) {
+        n += m->entries[i].kind == kind;
+    }
+    return n;
+}
+
+static int input_take_fatbins(struct input *in, const unsigned char *data, size_t size)
+{
+    struct walk w = {in, in->n};
+    return ptxtool_fatbin_walk(in->name, data, size, input_take_entry, &w);
+}
+
+/* Returns 1 for section names in which nvcc and clang store fatbins. */
+static int input_is_section(const char *name)
+{
+    return strcmp(name, ".nv_fatbin") == 0 || strcmp(name, "__nv_relfatbin") == 0;
+}
+
+static int input_take_elf(struct input *in)
+{
+    struct mt_elfview f;
+    Elf64_Shdr s;
+    uint64_t size, left = in->file.size;
+    if (mt_elfview_read(&f, in->file.data, in->file.size) != 0) {
+        return input_damaged(in, "an ELF file, but none of 64 bits");
+    }
+    if (!f.nsections || f.nsections < f.head.e_shnum || f.names >= f.nsections) {
+        return input_damaged(in, "its table of sections is missing or damaged");
+    }
+    const char *names = mt_elfview_strings(&f, f.names, &size);
+    if (!names) {
+        return input_damaged(in, "its names of sections are damaged");
+    }
+    for (uint64_t i = 0; mt_elfview_section(&f, i, &s) == 0; i++) {
+        if (s.sh_type == SHT_NOBITS || s.sh_name >= size || !input_is_section(names + s.sh_name)) {
+            continue;
+        }
+        const unsigned char *fatbins = mt_elfview_contents(&f, &s);
+        if (!fatbins || s.sh_size > left) {
+            return input_damaged(in, "its section of device code is damaged");
+        }
+        left -= s.sh_size; /* limits overlapping sections, which would be read again and again */
+        int code = input_take_fatbins(in, fatbins, s.sh_size);
+        if (code != 0) {
+            return code;
+        }
+    }
+    return 0;
+}
+
+/* Takes a whole file as PTX or a cubin, not in a fatbin. */
+static int input_take_whole(struct input *in, unsigned kind)
+{
+    struct module *m = input_add_module(in);
+    struct fatbin_entry e = {.kind = kind, .data = in->file.data, .size = in->file.size};
+    return m ? input_add_entry(m, &e) : 1;
+}
+
+static int input_is_cubin(const struct input *in)
+{
+    struct mt_elfview f;
+    return mt_elfview_read(&f, in->file.data, in->file.size) == 0 && f.head.e_machine == EM_CUDA;
+}
+
+static int ptxtool_input_read(const char *name, struct input *in)
+{
+    *in = (struct input){.name = name};
+    if (mt_cudabin_file_read(name, &in->file) != 0) {
+        return mt_cli_fail("%s: %s", name, strerror(errno));
+    }
+    if (in->file.size >= SELFMAG && memcmp(in->file.data, ELFMAG, SELFMAG) == 0) {
+        return input_is_cubin(in) ? input_take_whole(in, FATBIN_ELF) : input_take_elf(in);
+    }
+    if (ptxtool_fatbin_is(in->file.data, in->file.size)) {
+        return input_take_fatbins(in, in->file.data, in->file.size);
+    }
+    if (!memmem(in->file.data, in->file.size, ".version", 8)) {
+        return input_damaged(in, in->file.size ? "is neither PTX nor a fatbin nor an ELF file" : "is empty");
+    }
+    return input_take_whole(in, FATBIN_PTX);
+}
+
+static void ptxtool_input_free(struct input *in)
+{
+    for (unsigned i = 0; i < in->n; i++) {
+        free(in->modules[i].entries);
+    }
+    free(in->modules);
+    mt_cudabin_bytes_free(&in->file);
+}
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -328,7 +702,7 @@ static int choose_read(LLVMContextRef context, const char *input, const char *na
                        struct reading *r)
 {
     size_t size;
-    int code = mt_ptxtool_fatbin_unpack(input, r->entry, &r->text);
+    int code = ptxtool_fatbin_unpack(input, r->entry, &r->text);
     struct told told = {
         .to = code ? NULL : open_memstream(&r->said, &size), .name = name ? name : r->name, .reading = r};
     if (!told.to) {
@@ -345,7 +719,7 @@ static int choose_read(LLVMContextRef context, const char *input, const char *na
                                    .ctx = &told,
                                    .part = w->part,
                                    .kernel = w->kernel,
-                                   .limit = mt_ptxtool_limit};
+                                   .limit = ptxtool_limit};
     if (w->part == MT_PTX_BASE && r->text.size <= w->divide)
         r->result.undivided = "it is small";
     else
@@ -709,7 +1083,7 @@ static LLVMModuleRef image_read_all(const struct request *r, const struct wanted
     *sum = (struct mt_ptx_result){0};
     *code = 1;
     for (unsigned i = 0; i < n; i++) {
-        if (!mt_ptxtool_module_has(&modules[i], FATBIN_PTX)) {
+        if (!ptxtool_module_has(&modules[i], FATBIN_PTX)) {
             continue;
         }
         LLVMModuleRef module = image_read(r, w, context, input, &modules[i], texts, sum, code);
@@ -732,7 +1106,7 @@ static struct wanted image_wanted(const struct request *r, const struct module *
 {
     unsigned have = 0;
     for (unsigned i = 0; i < n; i++) {
-        have += mt_ptxtool_module_has(&modules[i], FATBIN_PTX) != 0;
+        have += ptxtool_module_has(&modules[i], FATBIN_PTX) != 0;
     }
     return (struct wanted){.kernel = r->kernel,
                            .divide = r->divide,
@@ -895,8 +1269,8 @@ static int list_machine_code(struct list *l, const struct input *in, const struc
         if (m->entries[i].kind != FATBIN_ELF) {
             continue;
         }
-        int code = mt_ptxtool_fatbin_unpack(in->name, &m->entries[i], &cubin);
-        if (code == 0 && (code = mt_ptxtool_cubin_kernels(&cubin, list_lone, l)) != 0) {
+        int code = ptxtool_fatbin_unpack(in->name, &m->entries[i], &cubin);
+        if (code == 0 && (code = ptxtool_cubin_kernels(&cubin, list_lone, l)) != 0) {
             mt_cli_say("%s: its machine code is damaged", in->name);
         }
         mt_cudabin_bytes_free(&cubin);
@@ -919,16 +1293,16 @@ static void list_head(struct list *l, const struct module *m, const struct fatbi
                 : e->flags & FATBIN_FAMILY ? "f"
                                            : "");
     }
-    if (mt_ptxtool_module_has(m, FATBIN_PTX) > 1) {
+    if (ptxtool_module_has(m, FATBIN_PTX) > 1) {
         fprintf(l->to, " (of ");
         list_architectures(l, m, FATBIN_PTX, "compute_");
         fprintf(l->to, ")");
     }
-    if (mt_ptxtool_module_has(m, FATBIN_ELF)) {
+    if (ptxtool_module_has(m, FATBIN_ELF)) {
         fprintf(l->to, ", machine code for ");
         list_architectures(l, m, FATBIN_ELF, "sm_");
     }
-    if (mt_ptxtool_module_has(m, FATBIN_LTO)) {
+    if (ptxtool_module_has(m, FATBIN_LTO)) {
         fprintf(l->to, ", code for link-time optimisation, which is not read");
     }
     fputc('\n', l->to);
@@ -937,7 +1311,7 @@ static void list_head(struct list *l, const struct module *m, const struct fatbi
 static int list_module(struct list *l, LLVMContextRef context, const struct input *in, const struct module *m)
 {
     struct reading r = {0};
-    int code = mt_ptxtool_module_has(m, FATBIN_PTX)
+    int code = ptxtool_module_has(m, FATBIN_PTX)
                    ? ptxtool_read_best(context, in->name, m, "PTX", &(struct wanted){0}, &r)
                    : 0;
     if (code != 0) {
@@ -965,7 +1339,7 @@ static int ptxtool_list(const struct input *in)
     for (unsigned i = 0; i < 2 * in->n && code == 0; i++) {
         const struct module *m = &in->modules[i % in->n];
         size_t size;
-        if (!mt_ptxtool_module_has(m, FATBIN_PTX) != (i >= in->n)) {
+        if (!ptxtool_module_has(m, FATBIN_PTX) != (i >= in->n)) {
             continue;
         }
         l.to = texts ? open_memstream(&texts[i % in->n], &size) : NULL;
@@ -1120,13 +1494,13 @@ static void serve_name(void *ctx, const char *name)
 /* Reports what a module without PTX contains. */
 static void serve_lament(const struct module *m)
 {
-    unsigned n = 0, elf = mt_ptxtool_module_has(m, FATBIN_ELF);
+    unsigned n = 0, elf = ptxtool_module_has(m, FATBIN_ELF);
     fputs(elf ? "there is machine code alone" : "there is code for link-time optimisation alone", stderr);
     for (unsigned i = 0; i < m->n && !n; i++) {
         struct bytes cubin = {0};
         if (m->entries[i].kind == FATBIN_ELF &&
-            mt_ptxtool_fatbin_unpack("its device code", &m->entries[i], &cubin) == 0) {
-            mt_ptxtool_cubin_kernels(&cubin, serve_name, &n);
+            ptxtool_fatbin_unpack("its device code", &m->entries[i], &cubin) == 0) {
+            ptxtool_cubin_kernels(&cubin, serve_name, &n);
             mt_cudabin_bytes_free(&cubin);
         }
     }
@@ -1141,10 +1515,10 @@ static int serve_make(struct request *r, const struct input *in, struct bytes *t
 {
     unsigned with = 0;
     for (unsigned i = 0; i < in->n; i++) {
-        with += mt_ptxtool_module_has(&in->modules[i], FATBIN_PTX) != 0;
+        with += ptxtool_module_has(&in->modules[i], FATBIN_PTX) != 0;
     }
     for (unsigned i = 0; i < in->n; i++) {
-        if (!mt_ptxtool_module_has(&in->modules[i], FATBIN_PTX) && in->modules[i].n) {
+        if (!ptxtool_module_has(&in->modules[i], FATBIN_PTX) && in->modules[i].n) {
             serve_lament(&in->modules[i]);
         }
     }
@@ -1176,10 +1550,10 @@ static int ptxtool_serve(struct request *r)
     }
     r->stage = serve_stage;
     r->alone = &alone;
-    int code = mt_ptxtool_input_read("/dev/stdin", &in);
+    int code = ptxtool_input_read("/dev/stdin", &in);
     in.name = "its device code";
     code = code == 0 ? serve_make(r, &in, &texts) : code;
-    mt_ptxtool_input_free(&in);
+    ptxtool_input_free(&in);
     code = code == 0 ? serve_hand_over(r, &texts) : code;
     mt_cudabin_bytes_free(&texts);
     finished = 1;
@@ -1283,7 +1657,7 @@ static int main_option(void *arg, int o)
     case MT_OPT_DIVIDE:
         return parse_size(optarg, &r->divide);
     case MT_OPT_MEMORY_LIMIT:
-        return parse_size(optarg, &mt_ptxtool_limit);
+        return parse_size(optarg, &ptxtool_limit);
     case MT_OPT_CACHE:
         r->cache = optarg;
         return 0;
@@ -1336,8 +1710,7 @@ static const struct module *choose_module(const struct request *r, const struct 
     const struct module *found = NULL;
     unsigned have = 0;
     for (unsigned i = 0; i < in->n; i++) {
-        if (mt_ptxtool_module_has(&in->modules[i], FATBIN_PTX) &&
-            (r->number < 0 || (unsigned)r->number == i)) {
+        if (ptxtool_module_has(&in->modules[i], FATBIN_PTX) && (r->number < 0 || (unsigned)r->number == i)) {
             found = &in->modules[i];
             have++;
         }
@@ -1397,11 +1770,11 @@ int main(int argc, char **argv)
     if (r.serve) {
         return ptxtool_serve(&r);
     }
-    code = mt_ptxtool_input_read(r.input, &in);
+    code = ptxtool_input_read(r.input, &in);
     if (code == 0) {
         code = r.list ? ptxtool_list(&in) : make_from(&r, &in);
     }
-    mt_ptxtool_input_free(&in);
+    ptxtool_input_free(&in);
     mt_cudabin_temp_remove();
     return mt_cudabin_process_exit_code(code);
 }
