@@ -150,41 +150,6 @@ __global__ void released(int *out, int right) // acquire and release, as words o
     }
 }
 
-template <void (*kernel)(int *, int)> static void of(int right, int threads)
-{
-    Buffer<int> out(64);
-    kernel<<<1, threads>>>(out, right);
-    get(out, 256);
-}
-static void flag(int right)
-{
-    of<flag>(right, 64);
-}
-static void beside(int right)
-{
-    of<beside>(right, 64);
-}
-static void crowded(int right)
-{
-    of<crowded>(right, 64);
-}
-static void counted(int right)
-{
-    of<counted>(right, 64);
-}
-static void turns(int right)
-{
-    of<turns>(right, 128);
-}
-static void locked(int right)
-{
-    of<locked>(right, 128);
-}
-static void released(int right)
-{
-    of<released>(right, 64);
-}
-
 // ---- global memory: threads of one CTA ----
 
 __global__ void turned(int *a, int *out, int right) // written by one warp, read by the other
@@ -376,11 +341,24 @@ static void borders(int right)
 }
 
 static const Fault faults[] = {
-    {"flag", flag},           {"beside", beside},   {"crowded", crowded},   {"counted", counted},
-    {"turns", turns},         {"locked", locked},   {"released", released}, {"turned", turned},
-    {"in_place", in_place},   {"most_of", most_of}, {"lanes", lanes},       {"steps", steps},
-    {"passed_on", passed_on}, {"told", told},       {"scratch", scratch},   {"append", append},
-    {"published", published}, {"borders", borders},
+    {"flag", of<flag, 64>},
+    {"beside", of<beside, 64>},
+    {"crowded", of<crowded, 64>},
+    {"counted", of<counted, 64>},
+    {"turns", of<turns, 128>},
+    {"locked", of<locked, 128>},
+    {"released", of<released, 64>},
+    {"turned", turned},
+    {"in_place", in_place},
+    {"most_of", most_of},
+    {"lanes", lanes},
+    {"steps", steps},
+    {"passed_on", passed_on},
+    {"told", told},
+    {"scratch", scratch},
+    {"append", append},
+    {"published", published},
+    {"borders", borders},
 };
 
 int main(int argc, char **argv)

@@ -81,31 +81,12 @@ template <void (*kernel)(int *, int)> static void of_grid(int right)
     get(a, 8 * 256);
 }
 
-template <void (*kernel)(int *, int)> static void of(int right, int threads)
-{
-    Buffer<int> a(128);
-    kernel<<<1, threads>>>(a, right);
-    get(a, 512);
-}
 static void rounds(int right)
 {
     Buffer<int> a(128);
     rounds<<<1, 64>>>(a, right ? 128 : 96);
     get(a, 512);
 }
-static void one_warp(int right)
-{
-    of<one_warp>(right, 64);
-}
-static void branches(int right)
-{
-    of<branches>(right, 64);
-}
-static void too_many(int right)
-{
-    of<too_many>(right, 128);
-}
-
 // ---- masks ----
 
 __global__ void half_sum(int *a, int right) // !half_sum: mask
@@ -149,43 +130,17 @@ __global__ void both(int *a, int right) // !both: mask
     a[threadIdx.x] = v;
 }
 
-static void half_sum(int right)
-{
-    of<half_sum>(right, 32);
-}
-static void outside(int right)
-{
-    of<outside>(right, 32);
-}
-static void leader(int right)
-{
-    of<leader>(right, 32);
-}
-static void half_warp(int right)
-{
-    of<half_warp>(right, 32);
-}
-static void gone(int right)
-{
-    of<gone>(right, 32);
-}
-
-static void both(int right)
-{
-    of<both>(right, 32);
-}
-
 static const Fault faults[] = {
     {"rounds", rounds},
-    {"one_warp", one_warp},
-    {"branches", branches},
-    {"too_many", too_many},
-    {"half_sum", half_sum},
-    {"outside", outside},
-    {"leader", leader},
-    {"half_warp", half_warp},
-    {"gone", gone},
-    {"both", both},
+    {"one_warp", of<one_warp, 64>},
+    {"branches", of<branches, 64>},
+    {"too_many", of<too_many, 128>},
+    {"half_sum", of<half_sum, 32>},
+    {"outside", of<outside, 32>},
+    {"leader", of<leader, 32>},
+    {"half_warp", of<half_warp, 32>},
+    {"gone", of<gone, 32>},
+    {"both", of<both, 32>},
     {"grid_half", of_grid<grid_half>},
     {"grid_but_first", of_grid<grid_but_first>},
     {"grid_again", of_grid<grid_again>},
