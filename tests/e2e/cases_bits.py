@@ -5,14 +5,16 @@ import os
 from cases_examples import NAMES
 from harness import case, holds, same
 
-# {what: (flags for mt-cc, variables for the run)}; the first is a kernel with nothing of ours in it.
+# {what: (flags for mt-cc, variables for the run)}; the first is a kernel with nothing of ours in it. Those without flags share their
+# program with the cases of the examples, the counted one with `counts`.
+COUNTED = ["--mt-gpu-trace=off", "--mt-count=on"]
 WAYS = {
-    "not instrumented": (["--mt-exclude=.*"], {}),
+    "not instrumented": (["--mt-gpu-trace=off", "--mt-exclude=.*"], {}),
     "not traced": ([], {"MEMTRACE_ENABLE": 0}),
     "traced": ([], {}),
     "compact": ([], {"MEMTRACE_FORMAT": "compact"}),
-    "counted": (["--mt-count=on"], {}),
-    "counted only": (["--mt-count=only"], {}),
+    "counted": (COUNTED, {}),
+    "counted only": (["--mt-gpu-trace=off", "--mt-count=only"], {}),
 }
 
 
@@ -41,7 +43,7 @@ def add(name):
     def example(world):
         arguments = world.expectation(name).QUICK
         want = None
-        for way, app, variables in each_way(world, world.example(name), "-O2", "--mt-gpu-trace=off"):
+        for way, app, variables in each_way(world, world.example(name), "-O2"):
             got = bits_of(world, way, app, arguments, variables)
             holds(f"{name}: something comes back", got[1])
             want = want or got

@@ -5,6 +5,7 @@ import resource
 
 import headers
 import trace
+from cases_bits import COUNTED
 from cases_programs import totals
 from harness import case, holds, same
 
@@ -128,7 +129,7 @@ def counts(world):
     names = [n for n in sorted(os.listdir(world.examples)) if os.path.exists(world.example(n))]
     holds("there are examples", len(names) >= 8)
     for name in names:
-        result = world.run_ok(world.compile(world.example(name), "-O2", "--mt-count=on"))
+        result = world.run_ok(world.compile(world.example(name), "-O2", *COUNTED))
         for stream in result.streams():
             said = [e for e in result.companion(stream).all("launch") if e["traced"]]
             same(f"{name}: second count", [e["counted"] for e in said], [by_kind(l) for l in result.trace(stream)])

@@ -101,7 +101,7 @@ def line_of(world, name, text):
 @case("rdc.sites")
 def sites(world):
     """Each access has the site of the line that makes it, in whichever file, on both ways from the CPU device."""
-    app = world.compile(sources(world), "-O2", "-rdc=true")
+    app = world.compile(sources(world), "-rdc=true", "-O2")
     main, parts = (lambda text: line_of(world, "main.cu", text)), (lambda text: line_of(world, "parts.cu", text))
     sum_line, scaled_line = main("add(in, i) + offset"), parts("factor * threadIdx.x")
     virtual, fill_line = main("area(i) + weights"), line_of(world, "parts.h", "out[threadIdx.x] = value")

@@ -92,7 +92,7 @@ class World(harness.World):
     def kept(self, sources, flags):
         """Where a program is kept that several tests compile in the same way; None: it is not one of those. The name is of all that
         goes into it, but for CUDA's headers."""
-        if any(not re.match(r"-(O|g$|std=|D|lineinfo$|-mt-|-cuda-gpu-arch=|arch=)", f) for f in [*self.flags, *flags]) or \
+        if any(not re.match(r"-(O|g$|std=|D|lineinfo$|-mt-|-cuda-gpu-arch=|arch=|rdc=true$|I.*/include$)", f) for f in [*self.flags, *flags]) or \
                 any(not s.startswith((self.examples, self.tests)) for s in sources):
             return None
         h = hashlib.sha256(repr([self.flags, flags, sources, os.environ.get("MEMTRACE_PASS_OPTIONS")]).encode())
