@@ -1,9 +1,580 @@
 /* Encoder of a launch's runs to the columns of a device chunk: docs/trace-format.md, "Device chunk". */
-#include "device_halves.h"
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "leb.h"
 #include "memtrace/record.h"
+#include "memtrace/container.h"
+#include "memtrace/device.h"
+#include "pages.h"
+#include "memtrace/hash.h"
+#include "writer.h"
+
+#include <immintrin.h>
 #include <stddef.h>
 #include <string.h>
+
+#define MT_NONE UINT32_MAX
+
+#define MT_VISITS 8192u
+
+struct mt_context { /* warp of a CTA on an SM, or the CTA if warps are unknown */
+    uint64_t cta;   /* cta, smid and warp as in struct mt_access_run */
+    uint32_t smid, warp;
+    uint64_t address;   /* address of the context's last run */
+    uint32_t slot;      /* slot of the context's last run, 0: none yet */
+    uint32_t successor; /* context that followed this one last, MT_NONE: none yet */
+};
+
+struct mt_shape { /* arrangement of the lanes of a run */
+    uint64_t stride, apart;
+    uint32_t mask, count;
+    uint32_t irregular; /* 1: `delta` applies instead of `stride` */
+    uint32_t row;       /* accesses of a row; not 0: `delta` equals stride, apart and row */
+    uint64_t delta[MT_MTC_MAX_LANES];
+};
+
+/* Half of a run, as words that are compared at once. */
+typedef uint64_t mt_half_run __attribute__((vector_size(32), may_alias, aligned(8)));
+
+struct mt_table_slot { /* site with a type and a size; compared fields share a cache line */
+    /* Previous run, at the address predicted by its stride: base is last + stride; cta, smid and warp are 0.
+     * The high half of the last word is 0, or 1 if no run can equal it. */
+    mt_half_run like[2];
+    uint64_t last, stride, difference, step, own_difference, offset;
+    uint32_t visited;      /* context of the previous run, MT_NONE: none yet */
+    uint32_t next, second; /* the two latest different successors, latest first; MT_NONE: none */
+    uint32_t seen, now;
+    uint32_t site, meta;
+    uint32_t others; /* for runs without site: next slot with the same meta, or MT_NONE */
+    uint64_t low;
+    struct mt_shape shape[2]; /* shape[now] is the current one */
+} __attribute__((aligned(64)));
+
+/* Hash table. A cell holds index + 1 and the number of the chunk that filled it. */
+struct mt_index {
+    uint64_t *cells;
+    uint32_t mask, used;
+};
+
+struct mt_own {
+    uint64_t who; /* key: epoch, context, slot */
+    uint64_t address;
+};
+
+/* Pending write to the table of struct mt_own. The first run of a slot in a new context does not search that
+ * table, and most entries are never searched. */
+struct mt_visit {
+    uint32_t context, slot;
+    uint64_t address;
+};
+
+/* Chunk under construction: positions in its columns. */
+struct mt_device_work {
+    struct mt_mtc_device_encoder *e;
+    unsigned char *tokens, *contexts, *shapes, *bases, *lanes;
+    uint32_t context; /* context of the previous run */
+    uint32_t fresh;   /* context of the previous run if it is new and has had all runs since, else MT_NONE */
+    uint32_t newest_site; /* site of the newest slot */
+    unsigned token;       /* bits of the next run's token that are known already */
+};
+
+struct mt_mtc_device_encoder {
+    struct mt_device_work begin, at; /* columns: their beginnings and the current positions */
+    uint64_t pieces, accesses, room; /* room: maximum number of pieces; also of gathers by default */
+    uint32_t epoch;                  /* number of the chunk */
+    struct mt_context *contexts;
+    struct mt_table_slot *slots; /* [0] stands for "before the first run" */
+    uint32_t ncontexts, nslots;
+    size_t context_room, slot_room;
+    struct mt_index context_index, slot_index; /* a search adds contexts beyond the first `used` */
+    uint64_t top;                              /* greatest CTA so far, in launch order */
+    uint32_t top_warp;                         /* greatest warp of the greatest CTA */
+    struct mt_own *own;                        /* MT_MTC_OWN_PLACES entries, without the pending `visits` */
+    struct mt_visit *visits;
+    uint32_t nvisits;
+    unsigned char *out;
+    size_t out_room;
+};
+
+/* Returns a CTA's position in launch order, for comparison. */
+static inline uint64_t mt_context_order(uint64_t cta)
+{
+    return (cta & 0xffff) << 48 | (cta >> 16 & 0xffff) << 32 | cta >> 32;
+}
+
+/* Returns 1 if a warp of a CTA follows all known ones in launch order. It is then new and must be added. */
+static inline int mt_context_ahead(struct mt_mtc_device_encoder *e, uint64_t at, uint32_t warp)
+{
+    uint64_t cta = mt_context_order(at);
+    if (e->ncontexts && (cta < e->top || (cta == e->top && warp <= e->top_warp)))
+        return 0;
+    e->top = cta;
+    e->top_warp = warp;
+    return 1;
+}
+
+/* Returns the entry for the last address of slot s in context c; it is valid if its `who` equals *who. Visits
+ * must have been written. */
+static inline struct mt_own *mt_own_place(const struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s,
+                                          uint64_t *who)
+{
+    *who = (uint64_t)e->epoch << 42 | (uint64_t)c << 21 | s;
+    return &e->own[MT_MTC_OWN_PLACE(c, s)];
+}
+
+enum { MT_LAP = 8 }; /* maximum number of slots of a lap */
+
+/* Words of a run as two halves: positions of the base and CTA words, and words of a half. */
+enum { MT_HALF_BASE = 0, MT_HALF_CTA = 3, MT_HALF_WORDS = 4 };
+
+_Static_assert(sizeof(struct mt_access_run) == sizeof(mt_half_run[2]) &&
+                   offsetof(struct mt_access_run, cta) == MT_HALF_CTA * 8 &&
+                   offsetof(struct mt_access_run, smid) == MT_HALF_WORDS * 8 &&
+                   offsetof(struct mt_access_run, warp) == MT_HALF_WORDS * 8 + 4 &&
+                   offsetof(struct mt_access_run, stride) == 8 &&
+                   offsetof(struct mt_access_run, apart) == 16 &&
+                   offsetof(struct mt_access_run, meta) == MT_HALF_WORDS * 8 + 8 &&
+                   offsetof(struct mt_access_run, site) == MT_HALF_WORDS * 8 + 12 &&
+                   offsetof(struct mt_access_run, count) == MT_HALF_WORDS * 8 + 16 &&
+                   offsetof(struct mt_access_run, mask) == MT_HALF_WORDS * 8 + 20 &&
+                   offsetof(struct mt_access_run, row) == (2 * MT_HALF_WORDS - 1) * 8,
+               "runs are compared and foreseen by words");
+
+#define MT_WIDE __attribute__((target("avx2")))
+
+static const char device_no_memory[] = "no memory for encoding a chunk";
+
+/* Mask of a run's second half, without the padding after `row`. */
+static const mt_half_run mt_half_real = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT32_MAX};
+
+/* Returns the bits in which a run differs from the prediction `like` in context x. */
+static inline MT_WIDE mt_half_run mt_run_odd(const struct mt_access_run *r, const mt_half_run *like,
+                                             const mt_half_run *x)
+{
+    const mt_half_run *half = (const void *)r;
+    return (half[0] ^ like[0] ^ x[0]) | ((half[1] & mt_half_real) ^ like[1] ^ x[1]);
+}
+
+static inline MT_WIDE int mt_half_is_zero(mt_half_run h)
+{
+    return _mm256_testz_si256((__m256i)h, (__m256i)h);
+}
+
+static inline int mt_is_slot(const struct mt_mtc_device_encoder *e, uint32_t slot,
+                             const struct mt_access_run *r)
+{
+    return slot != MT_NONE && e->slots[slot].site == r->site && e->slots[slot].meta == r->meta;
+}
+
+/* Tables of the encoder of device chunks: they grow as needed; a new chunk empties them without clearing. */
+
+enum { CONTEXTS = 1024, SLOTS = 32, EPOCHS = 1 << 22 }; /* initial numbers; both stay below 2^21 in a chunk */
+
+/* Makes room in `*p` for `want` elements of `size` bytes. Returns 0, or -1 without memory. */
+static int device_tables_grow(void **p, size_t *room, size_t want, size_t size)
+{
+    if (want <= *room)
+        return 0;
+    size_t more = *room * 2 > want ? *room * 2 : want;
+    void *q = mt_pages(more * size);
+    if (!q)
+        return -1;
+    if (*room)
+        memcpy(q, *p, *room * size);
+    mt_pages_free(*p, *room * size);
+    *p = q;
+    *room = more;
+    return 0;
+}
+
+static int index_room(struct mt_index *x, uint32_t cells)
+{
+    if (x->cells)
+        mt_pages_free(x->cells, ((size_t)x->mask + 1) * sizeof *x->cells);
+    x->mask = cells - 1;
+    x->cells = mt_pages(cells * sizeof *x->cells);
+    return x->cells ? 0 : -1;
+}
+
+/* Clears the tables for a new chunk. Returns 0, or -1 without memory. */
+static int tables_begin(struct mt_mtc_device_encoder *e)
+{
+    if ((!e->own && !(e->own = mt_pages(MT_MTC_OWN_PLACES * sizeof *e->own))) ||
+        (!e->visits && !(e->visits = mt_pages(MT_VISITS * sizeof *e->visits))))
+        return -1;
+    if ((!e->context_index.cells && index_room(&e->context_index, 4 * CONTEXTS) != 0) ||
+        (!e->slot_index.cells && index_room(&e->slot_index, 4 * SLOTS) != 0))
+        return -1;
+    if (device_tables_grow((void **)&e->contexts, &e->context_room, CONTEXTS, sizeof *e->contexts) != 0 ||
+        device_tables_grow((void **)&e->slots, &e->slot_room, SLOTS, sizeof *e->slots) != 0)
+        return -1;
+    if (++e->epoch == EPOCHS) {
+        memset(e->own, 0, MT_MTC_OWN_PLACES * sizeof *e->own);
+        memset(e->context_index.cells, 0, ((size_t)e->context_index.mask + 1) * sizeof(uint64_t));
+        memset(e->slot_index.cells, 0, ((size_t)e->slot_index.mask + 1) * sizeof(uint64_t));
+        e->epoch = 1;
+    }
+    e->context_index.used = e->slot_index.used = 0;
+    e->ncontexts = e->nvisits = 0;
+    e->nslots = 1;
+    e->slots[0].next = e->slots[0].second = MT_NONE;
+    return 0;
+}
+
+static void tables_free(struct mt_mtc_device_encoder *e)
+{
+    mt_pages_free(e->contexts, e->context_room * sizeof *e->contexts);
+    mt_pages_free(e->slots, e->slot_room * sizeof *e->slots);
+    mt_pages_free(e->own, MT_MTC_OWN_PLACES * sizeof *e->own);
+    mt_pages_free(e->visits, MT_VISITS * sizeof *e->visits);
+    if (e->context_index.cells)
+        mt_pages_free(e->context_index.cells, ((size_t)e->context_index.mask + 1) * sizeof(uint64_t));
+    if (e->slot_index.cells)
+        mt_pages_free(e->slot_index.cells, ((size_t)e->slot_index.mask + 1) * sizeof(uint64_t));
+}
+
+static uint32_t device_tables_mix(uint64_t a, uint64_t b)
+{
+    uint64_t h = mt_hash_number(a) ^ (b * UINT64_C(0xc2b2ae3d27d4eb4f));
+    return (uint32_t)((h ^ h >> 29) * UINT64_C(0xff51afd7ed558ccd) >> 32);
+}
+
+static uint32_t hash_context(uint64_t cta, uint32_t warp, uint32_t smid)
+{
+    return device_tables_mix(cta, (uint64_t)smid << 32 | warp);
+}
+
+static uint32_t hash_slot(uint32_t site, uint32_t meta)
+{
+    return device_tables_mix(site, meta);
+}
+
+static void index_put(struct mt_index *x, uint32_t epoch, uint32_t hash, uint32_t number)
+{
+    uint32_t i = hash & x->mask;
+    while (x->cells[i] >> 32 == epoch)
+        i = (i + 1) & x->mask;
+    x->cells[i] = (uint64_t)epoch << 32 | number;
+}
+
+static void device_tables_put_context(struct mt_mtc_device_encoder *e, uint32_t number)
+{
+    const struct mt_context *c = &e->contexts[number];
+    index_put(&e->context_index, e->epoch, hash_context(c->cta, c->warp, c->smid), number);
+}
+
+/* Adds all contexts to the index. Returns 0, or -1 without memory. */
+static int device_tables_index_contexts(struct mt_mtc_device_encoder *e)
+{
+    struct mt_index *x = &e->context_index;
+    uint32_t cells = x->mask + 1;
+    while (2 * e->ncontexts >= cells)
+        cells *= 4;
+    if (cells != x->mask + 1) {
+        if (index_room(x, cells) != 0)
+            return -1;
+        x->used = 0;
+    }
+    for (; x->used < e->ncontexts; x->used++)
+        device_tables_put_context(e, x->used);
+    return 0;
+}
+
+static uint32_t device_tables_find_context(const struct mt_mtc_device_encoder *e,
+                                           const struct mt_access_run *r)
+{
+    const struct mt_index *x = &e->context_index;
+    for (uint32_t i = hash_context(r->cta, r->warp, r->smid) & x->mask; x->cells[i] >> 32 == e->epoch;
+         i = (i + 1) & x->mask) {
+        const struct mt_context *c = &e->contexts[(uint32_t)x->cells[i]];
+        if (c->cta == r->cta && c->warp == r->warp && c->smid == r->smid)
+            return (uint32_t)x->cells[i];
+    }
+    return MT_NONE;
+}
+
+static uint32_t device_tables_add_context(struct mt_mtc_device_encoder *e, const struct mt_access_run *r,
+                                          int *is_new)
+{
+    uint32_t number = e->ncontexts;
+    *is_new = 1;
+    if (__builtin_expect(number == e->context_room, 0) &&
+        device_tables_grow((void **)&e->contexts, &e->context_room, (size_t)number + 1,
+                           sizeof *e->contexts) != 0)
+        return MT_NONE;
+    e->contexts[number] =
+        (struct mt_context){.cta = r->cta, .warp = r->warp, .smid = r->smid, .successor = MT_NONE};
+    return e->ncontexts++;
+}
+
+static __attribute__((noinline)) uint32_t device_tables_search(struct mt_mtc_device_encoder *e,
+                                                               const struct mt_access_run *r, int *is_new)
+{
+    if (device_tables_index_contexts(e) != 0)
+        return MT_NONE;
+    uint32_t found = device_tables_find_context(e, r);
+    return found != MT_NONE ? found : device_tables_add_context(e, r, is_new);
+}
+
+/* Returns the number of the run's context, or MT_NONE without memory. *is_new is set if it was created; the
+ * tables may then have moved. */
+static uint32_t mt_context_of(struct mt_mtc_device_encoder *e, const struct mt_access_run *r, int *is_new)
+{
+    return mt_context_ahead(e, r->cta, r->warp) ? device_tables_add_context(e, r, is_new)
+                                                : device_tables_search(e, r, is_new);
+}
+
+/* Writes the pending visits to the table. */
+static void own_write(struct mt_mtc_device_encoder *e)
+{
+    for (uint32_t i = 0; i < e->nvisits; i++) {
+        const struct mt_visit *v = &e->visits[i];
+        uint64_t who;
+        struct mt_own *o = mt_own_place(e, v->context, v->slot, &who);
+        o->who = who;
+        o->address = v->address;
+    }
+    e->nvisits = 0;
+}
+
+/* Returns the first slot of this site and meta, or MT_NONE. */
+static uint32_t slot_find(const struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta)
+{
+    const struct mt_index *x = &e->slot_index;
+    for (uint32_t i = hash_slot(site, meta) & x->mask; x->cells[i] >> 32 == e->epoch; i = (i + 1) & x->mask) {
+        const struct mt_table_slot *s = &e->slots[(uint32_t)x->cells[i]];
+        if (s->site == site && s->meta == meta)
+            return (uint32_t)x->cells[i];
+    }
+    return MT_NONE;
+}
+
+static uint32_t slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta)
+{
+    struct mt_index *x = &e->slot_index;
+    uint32_t number = e->nslots, first = slot_find(e, site, meta);
+    if (device_tables_grow((void **)&e->slots, &e->slot_room, (size_t)number + 1, sizeof *e->slots) != 0)
+        return MT_NONE;
+    struct mt_table_slot *s = &e->slots[number];
+    memset(s, 0, offsetof(struct mt_table_slot, shape));
+    memset(&s->shape[0], 0, offsetof(struct mt_shape, delta));
+    memset(&s->shape[1], 0, offsetof(struct mt_shape, delta));
+    s->next = s->second = s->others = s->visited = MT_NONE;
+    s->site = site;
+    s->meta = meta;
+    if (first != MT_NONE) { /* the index has only the first slot of a site and meta */
+        s->others = e->slots[first].others;
+        e->slots[first].others = number;
+        return e->nslots++;
+    }
+    if (2 * x->used > x->mask) {
+        if (index_room(x, 4 * (x->mask + 1)) != 0)
+            return MT_NONE;
+        for (uint32_t i = 1; i < number; i++)
+            if (slot_find(e, e->slots[i].site, e->slots[i].meta) == MT_NONE)
+                index_put(x, e->epoch, hash_slot(e->slots[i].site, e->slots[i].meta), i);
+    }
+    x->used++;
+    index_put(x, e->epoch, hash_slot(site, meta), number);
+    return e->nslots++;
+}
+
+/* ---- Repeating runs: what is common to all of them is done once ---- */
+
+/* ---- laps of a loop ---- */
+
+/* Slots that repeat in the same order. */
+struct lap {
+    uint32_t n;
+    struct mt_table_slot *slot[MT_LAP];
+    uint32_t number[MT_LAP];
+    struct mt_own *own[MT_LAP]; /* entries for the last addresses, by slot */
+};
+
+/* Returns 1 if the runs before `end`, the last one of slot `s`, form a lap in which the distance of each
+ * slot's runs in context c equals its stride. */
+static int device_laps_found(const struct mt_mtc_device_encoder *e, struct lap *l, struct mt_table_slot *s,
+                             uint32_t c, const struct mt_access_run *end)
+{
+    struct mt_table_slot *now = s;
+    l->n = 0;
+    do {
+        uint32_t slot = now->next;
+        uint64_t who;
+        if (l->n == MT_LAP || slot == MT_NONE)
+            return 0;
+        now = &e->slots[slot];
+        struct mt_own *o = mt_own_place(e, c, slot, &who);
+        if (now->visited != c || o->who != who || o->address != now->last || now->step != now->stride ||
+            now->own_difference != now->stride)
+            return 0;
+        l->slot[l->n] = now;
+        l->own[l->n++] = o;
+    } while (now != s);
+    for (uint32_t i = 0; i < l->n; i++) {
+        const struct mt_access_run *r = &end[(int)i - (int)l->n];
+        if (!mt_is_slot(e, (uint32_t)(l->slot[i] - e->slots), r) || r->base != l->slot[i]->last)
+            return 0; /* still on the way into the loop */
+    }
+    return !e->nvisits;
+}
+
+/* Returns the number of whole laps of `l`, which follow a lap before `runs`: each run differs from the one a
+ * lap before only by the predicted distance. */
+static inline MT_WIDE size_t device_laps_count(const struct lap *l, const struct mt_access_run *runs,
+                                               size_t count)
+{
+    const mt_half_run *now = (const void *)runs, *was = now - 2 * (size_t)l->n;
+    mt_half_run by[MT_LAP];
+    size_t laps = 0;
+    for (uint32_t i = 0; i < l->n; i++)
+        by[i] = (mt_half_run){l->slot[i]->stride};
+    for (; count >= l->n; count -= l->n, laps++) {
+        mt_half_run odd = {0}, rest = {0};
+        for (uint32_t i = 0; i < l->n; i++, now += 2, was += 2) {
+            odd |= (now[0] - was[0]) ^ by[i];
+            rest |= now[1] ^ was[1];
+        }
+        if (!mt_half_is_zero(odd | (rest & mt_half_real)))
+            break;
+    }
+    return laps;
+}
+
+/* Updates the tables after `laps` laps, with the same result as for each run alone. */
+static void device_laps_go_on(const struct lap *l, size_t laps)
+{
+    const struct mt_table_slot *end = l->slot[l->n - 1];
+    uint64_t before = end->last + (laps - 1) * end->stride;
+    for (uint32_t i = 0; i < l->n; i++) {
+        struct mt_table_slot *s = l->slot[i];
+        uint64_t far = laps * s->stride;
+        s->like[0][MT_HALF_BASE] += far;
+        s->last += far;
+        s->offset = s->last - before;
+        before = s->last;
+    }
+}
+
+/* Returns how many of `runs` repeat the laps before them. The encoder is at a run of slot s in context c, and
+ * the MT_LAP runs before `runs` were predicted. The runs are then in the tables, each with token 0. */
+static MT_WIDE size_t device_laps(struct mt_device_work *w, struct mt_table_slot *s, uint32_t c,
+                              const struct mt_access_run *runs, size_t count)
+{
+    struct lap l;
+    size_t laps = device_laps_found(w->e, &l, s, c, runs) ? device_laps_count(&l, runs, count) : 0;
+    if (!laps)
+        return 0;
+    device_laps_go_on(&l, laps);
+    for (uint32_t i = 0; i < l.n; i++)
+        l.own[i]->address = l.slot[i]->last;
+    return laps * l.n;
+}
+
+/* ---- warp after warp ---- */
+
+/* Returns 1 if the newest context is the last in launch order, so that the next warp is new. */
+static int device_laps_at_top(const struct mt_mtc_device_encoder *e, uint32_t c)
+{
+    const struct mt_context *x = &e->contexts[c];
+    return c + 1 == e->ncontexts && e->top == mt_context_order(x->cta) && e->top_warp == x->warp;
+}
+
+/* Finds the slots of a warp's first l->n runs, which were predicted. Returns 1 if all slots are different. */
+static int device_laps_of_warp(struct mt_mtc_device_encoder *e, struct lap *l)
+{
+    uint32_t slot = 0;
+    for (uint32_t i = 0; i < l->n; i++) {
+        slot = e->slots[slot].next;
+        for (uint32_t k = 0; k < i; k++)
+            if (l->number[k] == slot)
+                return 0;
+        l->number[i] = slot;
+        l->slot[i] = &e->slots[slot];
+    }
+    return 1;
+}
+
+/* Adds the lap of a new warp to the columns and tables. */
+static inline void device_laps_add(struct mt_device_work *w, const struct lap *l,
+                                   const struct mt_access_run *r, uint32_t beside)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    uint32_t c = e->ncontexts++;
+    struct mt_visit *v = e->visits + e->nvisits;
+    unsigned char *tokens = w->tokens;
+    *w->contexts++ = (unsigned char)beside;
+    e->contexts[c - 1].successor = c;
+    e->contexts[c] = (struct mt_context){.cta = r->cta,
+                                         .warp = r->warp,
+                                         .smid = r->smid,
+                                         .successor = MT_NONE,
+                                         .slot = l->number[l->n - 1],
+                                         .address = r[l->n - 1].base};
+    for (uint32_t i = 0; i < l->n; i++) {
+        v[i] = (struct mt_visit){c, l->number[i], r[i].base};
+        tokens[i] = 0;
+    }
+    tokens[0] = 3;
+    w->tokens += l->n;
+    e->nvisits += l->n;
+}
+
+/* Returns how many warps do the same as the warp of the l->n runs before `runs`, each a stride further. */
+static inline MT_WIDE size_t device_laps_warps(struct mt_device_work *w, const struct lap *l,
+                                               const struct mt_access_run *runs, size_t count)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    const struct mt_access_run *r = runs;
+    mt_half_run by[MT_LAP];
+    size_t most = (MT_VISITS - e->nvisits) / l->n, warps = 0;
+    most = most < count / l->n ? most : count / l->n;
+    most = most < e->context_room - e->ncontexts ? most : e->context_room - e->ncontexts;
+    for (uint32_t i = 0; i < l->n; i++)
+        by[i] = (mt_half_run){l->slot[i]->stride};
+    for (; warps < most; warps++, r += l->n) {
+        const mt_half_run *now = (const void *)r, *was = now - 2 * (size_t)l->n;
+        uint64_t cta = r->cta - r[-1].cta;
+        uint32_t warp = r->warp - r[-1].warp;
+        if (r[-1].warp == MT_RUN_NO_WARP ||
+            (cta ? cta != UINT64_C(1) << 32 || r->warp || !(r->cta >> 32) : warp != 1))
+            break;
+        mt_half_run odd = {0}, rest = {0};
+        const mt_half_run of[2] = {{0, 0, 0, cta}, {(uint64_t)warp << 32}};
+        for (uint32_t i = 0; i < l->n; i++, now += 2, was += 2) {
+            odd |= (now[0] - was[0]) ^ (by[i] | of[0]);
+            rest |= (now[1] - was[1]) ^ of[1];
+        }
+        if (!mt_half_is_zero(odd | (rest & mt_half_real)))
+            break;
+        device_laps_add(w, l, r, cta != 0);
+    }
+    return warps;
+}
+
+/* Returns how many of `runs` belong to warps that do the same as context c. c is new and had `n` runs just
+ * before `runs`, all predicted. The runs are then in the columns and tables; w->context is the last
+ * warp's. */
+static MT_WIDE size_t device_warps(struct mt_device_work *w, uint32_t n, uint32_t c,
+                               const struct mt_access_run *runs, size_t count)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    struct lap l = {.n = n};
+    if (!device_laps_at_top(e, c) || !device_laps_of_warp(e, &l))
+        return 0;
+    size_t warps = device_laps_warps(w, &l, runs, count);
+    if (!warps)
+        return 0;
+    const struct mt_context *x = &e->contexts[e->ncontexts - 1];
+    device_laps_go_on(&l, warps);
+    for (uint32_t i = 0; i < n; i++)
+        l.slot[i]->visited = e->ncontexts - 1;
+    e->top = mt_context_order(x->cta);
+    e->top_warp = x->warp;
+    w->context = w->fresh = e->ncontexts - 1;
+    return warps * n;
+}
 
 /* Writes numbers of `width` (0 to 56) bits each, without gaps, and up to 8 bytes beyond the end. Returns the
  * position after the numbers. */
@@ -43,7 +614,7 @@ static unsigned char *device_encoder_bits_above(unsigned char *out, const uint64
 static void own_later(struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s, uint64_t address)
 {
     if (__builtin_expect(e->nvisits == MT_VISITS, 0))
-        mt_own_write(e);
+        own_write(e);
     e->visits[e->nvisits++] = (struct mt_visit){c, s, address};
 }
 
@@ -172,7 +743,7 @@ static inline const uint64_t *device_encoder_own(struct mt_device_work *w, uint3
     if (device_encoder_first(w, &w->e->slots[slot], c))
         return NULL;
     if (w->e->nvisits)
-        mt_own_write(w->e);
+        own_write(w->e);
     const struct mt_own *o = mt_own_place(w->e, c, slot, &who);
     return o->who == who ? &o->address : NULL;
 }
@@ -200,7 +771,7 @@ static uint32_t device_encoder_anonymous(struct mt_device_work *w, const struct 
     if (l->second != MT_NONE && e->slots[l->second].site == 0 && e->slots[l->second].meta == r->meta &&
         device_encoder_hits(w, l->second, c, r->base))
         return l->second;
-    for (uint32_t i = mt_slot_find(e, 0, r->meta); i != MT_NONE; i = e->slots[i].others, n++) {
+    for (uint32_t i = slot_find(e, 0, r->meta); i != MT_NONE; i = e->slots[i].others, n++) {
         uint64_t d = r->base - e->slots[i].last;
         d = d >> 63 ? 0 - d : d;
         if (d < nearest) {
@@ -223,11 +794,11 @@ static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r,
     else if (mt_is_slot(e, l->second, r))
         now = l->second;
     else
-        now = mt_slot_find(e, r->site, r->meta);
+        now = slot_find(e, r->site, r->meta);
     if (now == l->next && now != MT_NONE)
         return now;
     if (now == MT_NONE) {
-        if ((now = mt_slot_add(e, r->site, r->meta)) == MT_NONE)
+        if ((now = slot_add(e, r->site, r->meta)) == MT_NONE)
             return now;
         l = &e->slots[before]; /* the slots may have moved */
         w->token |= 3 << 2;
@@ -415,7 +986,7 @@ static inline int device_encoder_again(struct mt_mtc_device_encoder *e, struct m
     uint64_t who;
     int steady = 0;
     if (__builtin_expect(e->nvisits != 0, 0))
-        mt_own_write(e);
+        own_write(e);
     struct mt_own *o = mt_own_place(e, c, slot, &who);
     if (o->who == who) {
         uint64_t d = base - o->address;
@@ -504,7 +1075,7 @@ device_encoder_foreseen(struct mt_device_work *w, const struct mt_access_run *ru
             now->stride}; /* the field is written as a whole, because it is soon read as a whole */
         tokens[i] = 0;
         if (__builtin_expect(steady == STEADY, 0)) {
-            size_t n = mt_device_laps(w, now, c, &runs[i + 1], count - i - 1);
+            size_t n = device_laps(w, now, c, &runs[i + 1], count - i - 1);
             memset(tokens + i + 1, 0, n);
             i += n;
             before = now->last;
@@ -554,7 +1125,7 @@ static MT_WIDE size_t device_encoder_wide(struct mt_device_work *w, const struct
         if (is_context(&w->e->contexts[w->context], &runs[i]))
             i += n = (size_t)device_encoder_elsewhere(w, &runs[i]);
         else if (n && n <= MT_LAP && w->fresh == w->context && w->context != was)
-            i += mt_device_warps(w, (uint32_t)n, w->context, &runs[i], count - i);
+            i += device_warps(w, (uint32_t)n, w->context, &runs[i], count - i);
     } while (n && i < count);
     return i;
 }
@@ -645,7 +1216,8 @@ static int device_encoder_counts(const struct mt_access_run *r)
     return ((m + (m >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24 == r->count;
 }
 
-int mt_device_good(const struct mt_access_run *r)
+/* Returns 1 if the run can be encoded. */
+static int device_good(const struct mt_access_run *r)
 {
     if (!(r->meta & ((1u << 28) - 1)) || !mt_rec_known(r->meta >> 28))
         return 0;
@@ -657,18 +1229,179 @@ int mt_device_good(const struct mt_access_run *r)
 /* Encodes a run that was not predicted. Returns NULL, or the reason for failure. */
 static const char *device_encoder_judged(struct mt_device_work *w, const struct mt_access_run *r)
 {
-    if (!mt_device_good(r))
+    if (!device_good(r))
         return mt_device_bad;
     int failed = r->row         ? encode_rows(w, r)
                  : r->addresses ? encode_addresses(w, r)
                                 : device_encoder_other(w, r);
-    return failed ? mt_device_no_memory : NULL;
+    return failed ? device_no_memory : NULL;
 }
 
-const char *mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
+/* Appends runs to the columns, which have room. Returns NULL, or a reason for failure. */
+static const char *device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
 {
     const char *why = NULL;
     for (size_t i = 0; !why && i < count && (i += device_encoder_quick(w, &runs[i], count - i)) < count; i++)
         why = device_encoder_judged(w, &runs[i]);
     return why;
+}
+
+/* Chunks of device runs: checks runs, makes room for the columns, and joins the columns to a payload. */
+
+enum {                     /* maximum bytes that one run adds to a column */
+       CONTEXT_BYTES = 40, /* a new context: flags 1, CTA 3 * 10, warp 5, SM 5; or a number 5; and a slot 5 */
+       SHAPE_BYTES = 36,   /* a new slot: 5 + 5; a shape: 1 + 4 + 5 + 10 */
+       BASE_BYTES = 10,
+       LANE_BYTES = 280, /* 2 + 4 + 5 + 32 * 8, and 8 bytes written beyond the end */
+};
+
+struct mt_mtc_device_encoder *mt_mtc_device_encoder_new(void)
+{
+    return mt_pages(sizeof(struct mt_mtc_device_encoder));
+}
+
+void mt_mtc_device_encoder_free(struct mt_mtc_device_encoder *e)
+{
+    if (!e)
+        return;
+    tables_free(e);
+    mt_pages_free(e->out, e->out_room);
+    mt_pages_free(e, sizeof *e);
+}
+
+/* Returns the number of accesses if each run is one piece, or 0. The encoder finds invalid runs later. */
+static uint64_t device_chunk_accesses(const struct mt_access_run *runs, size_t count)
+{
+    uint64_t sum = 0;
+    uint32_t odd = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += runs[i].count;
+        odd |= (runs[i].count - 1) / MT_MTC_MAX_LANES;
+    }
+    return odd ? 0 : sum;
+}
+
+/* Computes the room that the runs need at most. Returns 0, or the reason why they cannot be encoded. */
+static const char *device_chunk_measure(const struct mt_access_run *runs, size_t count, uint64_t *pieces,
+                                        uint64_t *gathers, uint64_t *accesses)
+{
+    uint64_t more = 0, apart = 0, sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct mt_access_run *r = &runs[i];
+        if (!device_good(r))
+            return mt_device_bad;
+        sum += r->count;
+        if (r->row || r->addresses) {
+            uint64_t n = (r->count + (uint64_t)MT_MTC_MAX_LANES - 1) / MT_MTC_MAX_LANES;
+            apart += n;
+            more += n - 1;
+        }
+    }
+    *pieces = count + more;
+    *gathers = apart;
+    *accesses = sum;
+    return NULL;
+}
+
+/* reasons for failure */
+
+/* Makes room for the columns, one after the other. */
+static const char *device_chunk_begin(struct mt_mtc_device_encoder *e, uint64_t pieces, uint64_t gathers)
+{
+    size_t want = sizeof(struct mt_mtc_columns) + pieces * (1 + CONTEXT_BYTES + SHAPE_BYTES + BASE_BYTES) +
+                  gathers * LANE_BYTES + 64;
+    if (want > e->out_room) {
+        mt_pages_free(e->out, e->out_room);
+        e->out_room = 0;
+        if (!(e->out = mt_pages(want)))
+            return device_no_memory;
+        e->out_room = want;
+    }
+    if (tables_begin(e) != 0)
+        return device_no_memory;
+    struct mt_device_work *w = &e->at;
+    *w = (struct mt_device_work){.e = e, .context = MT_NONE, .fresh = MT_NONE};
+    w->tokens = e->out + sizeof(struct mt_mtc_columns);
+    w->contexts = w->tokens + pieces;
+    w->shapes = w->contexts + pieces * CONTEXT_BYTES;
+    w->bases = w->shapes + pieces * SHAPE_BYTES;
+    w->lanes = w->bases + pieces * BASE_BYTES;
+    e->begin = *w;
+    e->pieces = e->accesses = 0;
+    e->room = pieces;
+    return NULL;
+}
+
+const char *mt_mtc_device_begin(struct mt_mtc_device_encoder *e, size_t runs)
+{
+    return device_chunk_begin(e, runs, runs);
+}
+
+/* Encodes runs for which there is room. Returns 0, or the reason why they cannot be encoded. */
+static const char *device_chunk_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs,
+                                    size_t count, uint64_t pieces, uint64_t accesses)
+{
+    struct mt_device_work w = e->at; /* local copy, so that it can stay in registers */
+    const char *why = device_encode(&w, runs, count);
+    if (why)
+        return why;
+    e->at = w;
+    e->pieces += pieces;
+    e->accesses += accesses;
+    return NULL;
+}
+
+int mt_mtc_device_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
+                      const char **why)
+{
+    uint64_t pieces = count, gathers,
+             accesses = device_chunk_accesses(runs, count); /* 0: unknown, and measured below */
+    *why = accesses ? NULL : device_chunk_measure(runs, count, &pieces, &gathers, &accesses);
+    if (*why)
+        return -1;
+    if (e->pieces + pieces > e->room || e->pieces + pieces > MT_MTC_MAX_RUNS ||
+        e->accesses + accesses > MT_MTC_MAX_ACCESSES)
+        return 0;
+    *why = device_chunk_add(e, runs, count, pieces, accesses);
+    return *why ? -1 : 1;
+}
+
+/* Moves the column from `from` to `end` down to `to`. Returns its bytes. */
+static uint32_t device_chunk_close(unsigned char **to, const unsigned char *from, const unsigned char *end)
+{
+    size_t bytes = (size_t)(end - from);
+    memmove(*to, from, bytes);
+    *to += bytes;
+    return (uint32_t)bytes;
+}
+
+size_t mt_mtc_device_end(struct mt_mtc_device_encoder *e, uint64_t *accesses, const void **payload)
+{
+    const struct mt_device_work *at = &e->begin, *w = &e->at;
+    struct mt_mtc_columns columns = {.runs = (uint32_t)e->pieces};
+    unsigned char *to = w->tokens;
+    columns.contexts = device_chunk_close(&to, at->contexts, w->contexts);
+    columns.shapes = device_chunk_close(&to, at->shapes, w->shapes);
+    columns.bases = device_chunk_close(&to, at->bases, w->bases);
+    columns.lanes = device_chunk_close(&to, at->lanes, w->lanes);
+    memcpy(e->out, &columns, sizeof columns);
+    *payload = e->out;
+    *accesses = e->accesses;
+    return (size_t)(to - e->out);
+}
+
+size_t mt_mtc_encode_device(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
+                            uint64_t *accesses, const void **payload, const char **why)
+{
+    uint64_t pieces, gathers;
+    *why = device_chunk_measure(runs, count, &pieces, &gathers, accesses);
+    if (!*why && (count > MT_MTC_MAX_RUNS || pieces > MT_MTC_MAX_RUNS || *accesses > MT_MTC_MAX_ACCESSES))
+        *why = "too many runs or accesses for one chunk";
+    if (!*why)
+        *why = device_chunk_begin(e, pieces, gathers);
+    if (!*why)
+        *why = device_chunk_add(e, runs, count, pieces, *accesses);
+    if (*why)
+        return 0;
+    return mt_mtc_device_end(e, accesses, payload);
 }

@@ -115,4 +115,22 @@ const char *mt_mtc_device_begin(struct mt_mtc_device_encoder *e, size_t runs);
 int mt_mtc_device_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
                       const char **why);
 size_t mt_mtc_device_end(struct mt_mtc_device_encoder *e, uint64_t *accesses, const void **payload);
+
+/* ---- Compression and checksums of chunks; with MT_CONTAINER_STORED there is no zstd ---- */
+
+/* Chunk on its way into the file, with its buffer and compression context. One user at a time. */
+struct mt_packer {
+    struct mt_packer *next;   /* next in the writer's list of idle packers */
+    struct mt_mtc_chunk head; /* chunk head, as in the buffer */
+    size_t bytes;             /* size of the whole chunk */
+    unsigned char *buffer;    /* chunk head, payload, padding */
+    size_t room;
+    void *context; /* compression context (ZSTD_CCtx) */
+};
+
+struct mt_packer *mt_packer_new(void); /* returns NULL without memory */
+void mt_packer_free(struct mt_packer *p);
+/* Writes the 128-bit XXH3 hash, high half first. */
+void mt_pack_digest(const void *text, size_t bytes, uint64_t digest[2]);
+
 #endif

@@ -8,7 +8,6 @@
 #include "output.h"
 #include "core.h"
 #include "state.h"
-#include "format/container/pack.h"
 #include "format/container/writer.h"
 #include "format/host_text.h"
 

@@ -9,7 +9,6 @@
 #include "analysis/graph/graph.h"
 #include "analysis/base/live_allocs.h"
 #include "analysis/base/locations.h"
-#include "reader/raw/mat_text.h"
 #include "memtrace/host.h"
 
 /* An input of a memory graph. Pipes are inspected without consuming bytes, so that the reader finds all. */

@@ -65,12 +65,7 @@ struct mt_text {
 /* Writes a table with the rows of an SQL statement (sql.h), in its order. The heads are the column names; a
  * name that begins with '>' marks numbers. */
 int mt_text_table(struct mt_text *t, const char *title, const char *statement);
-/* Writes volumes by kernel, summed over its selected launches. */
-int mt_comm_text(struct mt_text *t);
-/* Writes estimates for a sampled trace; nothing for other traces. */
-int mt_estimates_text(struct mt_text *t);
 /* Writes transfers by kernel, and the largest ones between CTAs. */
-int mt_transfers_text(struct mt_text *t);
 int mt_placement_text(struct mt_text *t);
 /* Writes caveats and tables of shared and local memory. */
 int mt_shared_text(struct mt_text *t, const struct mt_onchip *x);

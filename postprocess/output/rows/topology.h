@@ -21,19 +21,11 @@ struct mt_collective_launch {
     const struct mt_launch_event *event;
 };
 
-/* Returns the bytes that its rank receives from rank `from`. */
-uint64_t mt_collective_bytes(const struct mt_collective *c, enum mt_collective_way way, uint64_t from);
-
 /* Device of each rank. */
 struct mt_collective_places {
     struct mt_communicator_event *list; /* sorted by communicator and rank */
     size_t n, room;
 };
-int mt_collective_places_add(struct mt_collective_places *p, const struct mt_companion *c);
-void mt_collective_places_order(struct mt_collective_places *p);
-/* Finds the device of a rank. Returns 0, or -1 if it is unknown. */
-int mt_collective_place(const struct mt_collective_places *p, uint64_t comm, uint64_t rank, int64_t *device);
-void mt_collective_places_free(struct mt_collective_places *p);
 
 enum { MT_TOPOLOGY_DEVICES = 64, MT_TOPOLOGY_ROUTE = 8 };
 
@@ -67,9 +59,5 @@ struct mt_topology_link {
 /* Reads a topology. `name` is a preset for `devices` devices, such as "nvlink", or a file. Returns 0, or -1
  * with a sentence in why. */
 int mt_topology_read(struct mt_topology *t, const char *name, unsigned devices, char *why, size_t size);
-/* Computes the links from one device to another, or to the host (-1), in order. Returns their number, 0 if a
- * device is not in the table or both are the same. */
-unsigned mt_topology_route(const struct mt_topology *t, int64_t from, int64_t to,
-                           struct mt_topology_link out[MT_TOPOLOGY_ROUTE]);
 
 #endif

@@ -98,13 +98,9 @@ struct mt_input_ops {
     int (*end)(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
     void (*close)(struct mt_input *in);
 };
-/* Returns the next launch unread, if the input is a compact trace and its index has the launch. Returns 1, or
- * 0 if it must be read. */
-int mt_device_input_pass(struct mt_input *in, struct mt_item *item, struct mt_pulled *p);
 /* Identifies an unknown input by its first bytes. Those of a compact trace are then in a new file *spool, to
  * which the rest must be appended; otherwise the input is a raw trace, and *spool is -1. Returns 0, or -1
  * with *err set. */
-int mt_unknown_input_look(struct mt_input *in, int *spool, const struct mt_stop *stop, struct mt_error *err);
 extern const struct mt_input_ops mt_unknown_input, mt_raw_input, mt_device_input, mt_host_input,
     mt_threads_input;
 
@@ -189,35 +185,17 @@ static inline struct mt_host_reader *mt_input_container(const struct mt_input *i
     return in->ops == &mt_device_input ? in->container.reader : NULL;
 }
 
-/* Opens an input. `fd`: already open, without a companion file; or -1. Returns 0, or -1 with *err set. */
-int mt_input_open(struct mt_input *in, const char *path, int fd, const char *meta, struct mt_error *err);
-/* Loads the companion file, if there is one. `wait`: waits for a running program to write its end. */
-int mt_input_load_companion(struct mt_input *in, int wait, const struct mt_stop *stop, struct mt_error *err);
-/* Begins a pass, at the beginning of the trace. */
-int mt_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
-void mt_input_close(struct mt_input *in);
 /* Returns the companion of the input, for a compact trace its meta lines. May be NULL. */
 const struct mt_companion *mt_input_companion(const struct mt_input *in);
-/* Returns 1 if the regular file of the input is a compact trace. */
-int mt_input_is_container(const struct mt_input *in);
-/* Opens a regular file as a compact trace, which contains its companion. Returns 0, or -1 with *err set. */
-int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt_stop *stop,
-                            struct mt_error *err);
 /* Sets the stop flags of the reader of a compact trace. */
 struct mt_window;
-void mt_container_set_stop(struct mt_host_reader *r, const struct mt_stop *stop);
 /* Returns 1 if the records of the ended launch differ from those its line was written for. */
-int mt_raw_input_differs(const struct mt_input *in, const struct mt_launch_event *e);
 int mt_sample_differs(const struct mt_sample *s, uint64_t records, const struct mt_launch_event *e);
 #define MT_OTHER_RUN                                                                                         \
     "%s: launch %llu (byte %llu) has other records than those that %s was written of: the two are of "       \
     "different runs, or one was damaged. Find the companion of this trace (--companion=FILE), or read "      \
     "without "                                                                                               \
     "(--no-companion)"
-/* Makes the program launch `number`, if there are no kernels. Returns 0, or -1 with *err set. */
-int mt_threads_input_take(struct mt_input *in, uint64_t number, struct mt_error *err);
-/* Returns the sequence number in force for the next item, or MT_SEQ_NONE at the end. */
-uint64_t mt_threads_input_seq(struct mt_input *in);
 /* Provides the first bytes of the trace, already read; at most 1 MiB. Before the first read. */
 void mt_reader_preload(struct mt_reader *r, const unsigned char *bytes, size_t n);
 
@@ -226,7 +204,7 @@ void mt_reader_preload(struct mt_reader *r, const unsigned char *bytes, size_t n
 struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *path, unsigned flags,
                                          const volatile sig_atomic_t *stop, struct mt_error *err);
 
-/* Merges the readers of all inputs in launch order, on the caller's thread (merge.c). */
+/* Merges the readers of all inputs in launch order, on the caller's thread. */
 struct mt_source_merge {
     struct mt_input *inputs;
     size_t ninputs, input_room;
@@ -256,12 +234,6 @@ struct mt_source_merge {
     int incomplete, stopped, finished, out_of_memory;
     int again; /* later pass: it finds the same damage, which is reported once */
 };
-int mt_merge_start(struct mt_source_merge *m,
-                   struct mt_error *err); /* (re)opens the readers at the beginning */
-/* Works as mt_source_next, with records stored in `room`. Compact traces return runs if `runs` is not NULL,
- * in blocks of their own (mt_device_keep); raw traces always return records. */
-int mt_merge_next(struct mt_source_merge *m, struct mt_raw_record *room, struct mt_access_run *runs,
-                  size_t capacity, struct mt_item *item, struct mt_error *err);
 /* Returns the seq of the next launch, or MT_SEQ_NONE if it is not known. */
 uint64_t mt_device_peek(const struct mt_host_reader *r);
 /* Passes the runs that were returned last to the caller, who releases them with mt_block_put, from any
@@ -269,18 +241,10 @@ uint64_t mt_device_peek(const struct mt_host_reader *r);
 struct mt_run_block;
 struct mt_run_block *mt_device_keep(struct mt_host_reader *r);
 void mt_block_put(struct mt_run_block *b);
-/* Returns the host trace whose accesses come next, with their sequence number, or ninputs. */
-size_t mt_merge_host(struct mt_source_merge *m, uint64_t *seq);
-/* Returns accesses of that host trace; `room` has `capacity` accesses. */
-void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_access *room, size_t capacity,
-                        struct mt_item *item);
 /* Adds notes, once, on data that the companion files report as missing. After the end. */
-void mt_merge_finish(struct mt_source_merge *m);
 enum { MT_MISSING = 1, MT_NOT_KNOWN = 2 };
 __attribute__((format(printf, 3, 4))) void mt_merge_note(struct mt_source_merge *m, int incomplete,
                                                          const char *format, ...);
-/* Adds an error to the problems, and as a note to the notes. */
-void mt_merge_problem(struct mt_source_merge *m, const struct mt_error *problem);
 
 /* Thread that runs mt_merge_next in the pool (source.c). */
 struct mt_ahead;

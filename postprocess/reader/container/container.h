@@ -1,12 +1,5 @@
 /* Internal interface of the readers of compact traces.
- *
- *   container.c         bytes of a file or FIFO; verified chunks, and resynchronisation after damage;
- *                       meta lines; the next chunk and the end
- *   device_reader.c     device chunks, decoded ahead in a pool; launches and their chunks
- *   ../host             host chunks: one thread after the other, or several threads in one order
- *   ../device_parts.c   device chunks in any order
- *
- * format/container has the decoders of payloads. */
+ * ../device_parts.c reads device chunks in any order. format/container has the decoders of payloads. */
 #ifndef MT_READER_CONTAINER_H
 #define MT_READER_CONTAINER_H
 
@@ -42,9 +35,6 @@ void mt_window_close(struct mt_window *w);
  * call. A FIFO discards the bytes before `offset`. Returns NULL with *err set (MT_E_SYSTEM, MT_E_STOPPED). */
 const unsigned char *mt_window_get(struct mt_window *w, uint64_t offset, size_t n, size_t *got,
                                    struct mt_error *err);
-
-/* Returns 1 if the whole chunk at `offset` of a FIFO has arrived. Does not wait. */
-int mt_window_has_chunk(struct mt_window *w, uint64_t offset);
 
 /* ---- chunks ---- */
 
@@ -97,13 +87,6 @@ struct mt_problems {
     size_t count, room, told;
 };
 
-int mt_problem_add(struct mt_problems *p, const struct mt_error *e); /* 0, or -1 without memory */
-
-/* Fills the list from the index or, without one, by scanning; damage is added to the problems. Returns 0, or
- * -1 with *err set. */
-int mt_chunks_find(struct mt_chunk_list *l, struct mt_window *w, uint64_t first, struct mt_problems *problems,
-                   struct mt_error *err);
-
 /* ---- meta lines ---- */
 
 /* Bytes of the meta chunks so far. */
@@ -127,14 +110,6 @@ struct mt_host_meta {
     void *lines_arg;
 };
 
-int mt_meta_open(struct mt_host_meta *m, const char *name); /* 0, or -1 without memory */
-
-/* Sorts the events. May be called again after more lines. */
-void mt_meta_sort(struct mt_host_meta *m);
-
-const struct mt_host_site_info *mt_meta_site(const struct mt_host_meta *m, uint32_t site);
-void mt_meta_free(struct mt_host_meta *m);
-
 /* ---- host chunks ---- */
 
 /* Decoder of one host chunk after the other. */
@@ -147,7 +122,7 @@ struct mt_host_stream {
     size_t capacity, most; /* number of records per step; most: maximum, 0: many */
 };
 
-struct mt_order; /* host_reader.c: state of BY_SEQ and BY_TIME */
+struct mt_order; /* state of BY_SEQ and BY_TIME */
 
 /* Reader of device chunks. Zero-initialised is valid. */
 struct mt_device_state {
@@ -159,7 +134,7 @@ struct mt_device_state {
     struct mt_hash kernels; /* map from kernel id to index in the companion's list, + 1 */
     size_t kernels_taken;
     struct mt_intern unnamed; /* names of kernels that no line names */
-    /* decoding ahead (decoders.h) */
+    /* decoding ahead */
     unsigned threads;
     int spaces; /* 1: runs of all spaces */
     struct mt_pool *pool;
@@ -178,26 +153,12 @@ struct mt_device_state {
     const char *kernel;
 };
 
-/* Lists launches and chunks of a regular file, after its meta chunks. Returns 0, or -1 without memory. */
-int mt_device_list(struct mt_host_reader *r);
-
 /* Skips the next launch and returns it, or NULL if no launch there is known to be whole. */
 const struct mt_device_launch *mt_device_pass(struct mt_host_reader *r);
 
 /* Decodes the reader's chunks in this pool, with `threads` threads. Before the first batch; the pool must
  * outlive the reader. */
 void mt_device_use(struct mt_host_reader *r, struct mt_pool *pool, unsigned threads);
-
-void mt_device_free(struct mt_device_state *d);
-
-/* Reads the next chunk of a FIFO, with its *offset; *stored is valid until the window's next use. Returns 1,
- * 0 at the end, or -1 with *err set. */
-int mt_container_next_live(struct mt_host_reader *r, uint64_t *offset, struct mt_mtc_chunk *head,
-                           const unsigned char **stored, struct mt_error *err);
-
-/* Adds the lines of a meta chunk. Returns -1 with *err set on damage. */
-int mt_container_take_meta(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
-                           const unsigned char *stored, struct mt_error *err);
 
 /* Returns 1 if the trace has lines that describe its run; one converted without companion file has none. */
 int mt_companion_speaks(const struct mt_companion *c);
@@ -230,8 +191,5 @@ struct mt_host_reader {
     uint64_t done; /* number of bytes read */
     int cut_told;  /* 1: the missing end was reported */
 };
-
-int mt_container_stopped(struct mt_host_reader *r,
-                         struct mt_error *err); /* returns 1 with *err set if the stop flag is raised */
 
 #endif
