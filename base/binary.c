@@ -182,17 +182,6 @@ const char *mt_binary_linker(const struct mt_binary *o)
     return "";
 }
 
-int mt_binary_has_auditors(const char *path)
-{
-    static const char called[] = "la_version"; /* glibc looks this name up in auditors */
-    struct mt_binary o;
-    if (mt_binary_open(&o, path) != 0)
-        return 1;
-    int has = memmem(o.view.data, o.view.size, called, sizeof called) != NULL;
-    mt_binary_close(&o);
-    return has;
-}
-
 uint64_t mt_binary_section(const struct mt_binary *o, const char *name)
 {
     Elf64_Shdr s;

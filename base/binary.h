@@ -61,9 +61,6 @@ void mt_binary_close(struct mt_binary *o);
 /* Returns the path of the dynamic linker that the program requests, or "". */
 const char *mt_binary_linker(const struct mt_binary *o);
 
-/* Returns 1 if the dynamic linker at `path` supports auditors as glibc's does, or if it cannot be read. */
-int mt_binary_has_auditors(const char *path);
-
 /* Returns the index of the section with this name, or 0. */
 uint64_t mt_binary_section(const struct mt_binary *o, const char *name);
 

@@ -68,18 +68,15 @@ static int command_letter(const struct row *r)
     return options[r->id - MT_OPT_FIRST - 1].letter;
 }
 
-static int command_argument(const struct row *r)
-{
-    return !*r->argument ? no_argument : *r->argument == '[' ? optional_argument : required_argument;
-}
-
 void mt_command_table(unsigned of, int hidden, struct option *list, char *letters)
 {
     for (size_t i = 0; i < ROWS; i++) {
         const struct row *r = &rows[i];
         if (!(r->of & of) || (!r->what && !hidden))
             continue;
-        int letter = command_letter(r), argument = command_argument(r);
+        int letter = command_letter(r), argument = !*r->argument         ? no_argument
+                                                   : *r->argument == '[' ? optional_argument
+                                                                         : required_argument;
         *list++ = (struct option){mt_command_option((int)r->id), argument, NULL, (int)r->id};
         if (letter)
             *letters++ = (char)letter;

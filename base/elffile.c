@@ -33,7 +33,7 @@ struct mt_elf {
     size_t nunits, units_room;
 };
 
-static int by_address(const void *a, const void *b)
+static int elffile_by_address(const void *a, const void *b)
 {
     const struct function *x = a, *y = b;
     if (x->address != y->address)
@@ -41,7 +41,7 @@ static int by_address(const void *a, const void *b)
     return (x->bytes < y->bytes) - (x->bytes > y->bytes); /* symbols with a size first */
 }
 
-static void add_function(struct mt_elf *e, const GElf_Sym *s, const char *name)
+static void elffile_add_function(struct mt_elf *e, const GElf_Sym *s, const char *name)
 {
     int type = GELF_ST_TYPE(s->st_info);
     if ((type != STT_FUNC && type != STT_GNU_IFUNC) || s->st_shndx == SHN_UNDEF || !s->st_value || !name ||
@@ -86,9 +86,9 @@ struct mt_elf *mt_elf_open(const char *path)
         free(e);
         return NULL;
     }
-    each_symbol(e, add_function);
+    each_symbol(e, elffile_add_function);
     if (e->nfunctions)
-        qsort(e->functions, e->nfunctions, sizeof *e->functions, by_address);
+        qsort(e->functions, e->nfunctions, sizeof *e->functions, elffile_by_address);
     return e;
 }
 
@@ -179,7 +179,7 @@ static Dwarf *elffile_separate(struct mt_elf *e)
 }
 
 /* Collects the address ranges of all units, since not all compilers emit .debug_aranges. */
-static void read_units(struct mt_elf *e)
+static void elffile_read_units(struct mt_elf *e)
 {
     Dwarf_CU *cu = NULL;
     Dwarf_Die die;
@@ -214,7 +214,7 @@ static const char *unit_folder(Dwarf_Die *unit)
 static int elffile_unit(struct mt_elf *e, uint64_t address, Dwarf_Die *die)
 {
     if (!e->looked)
-        read_units(e);
+        elffile_read_units(e);
     size_t n = MT_FIRST(i, e->nunits, e->units[i].low > address);
     return n && address < e->units[n - 1].high && dwarf_offdie(e->dwarf, e->units[n - 1].die, die) ? 0 : -1;
 }

@@ -166,7 +166,7 @@ MT_FORK_LOCK(list_lock, MT_FORK_LEAVES);
 static struct mt_file *list;
 static volatile int forked;
 
-static void in_child(void)
+static void file_in_child(void)
 {
     forked = 1;
     for (struct mt_file *f = list; f; f = f->next)
@@ -181,7 +181,7 @@ int mt_forked(void)
 
 static void file_install(void)
 {
-    pthread_atfork(NULL, NULL, in_child);
+    pthread_atfork(NULL, NULL, file_in_child);
 }
 
 void mt_fork_counts(void)
@@ -236,7 +236,7 @@ static int open_failed(const char *path, int error, char *why, size_t size)
 }
 
 /* Opens without truncating. Turns ENXIO (FIFO without a reader) into EAGAIN. */
-static int open_once(const char *path, int create, int *fd, char *why, size_t size)
+static int file_open_once(const char *path, int create, int *fd, char *why, size_t size)
 {
     struct stat st;
     if (!lstat(path, &st)) {
@@ -314,7 +314,7 @@ int mt_file_open(struct mt_file *f, const char *path, enum mt_file_mode mode, ch
     f->whole_path = NULL;
     uint64_t begin = now_ns();
     for (int told = 0;;) {
-        rc = open_once(path, mode != MT_FILE_RESUME, &fd, why, size);
+        rc = file_open_once(path, mode != MT_FILE_RESUME, &fd, why, size);
         if (rc != EAGAIN || mode != MT_FILE_WAIT)
             break;
         if (!told && now_ns() - begin >= WAIT_WORDS_NS) {
@@ -356,7 +356,7 @@ void mt_file_close(struct mt_file *f)
 /* ---- descriptors that the program has closed ---- */
 
 /* Opens the same file again and seeks to its end. Returns 0 or ESTALE. */
-static int open_again(struct mt_file *f)
+static int file_open_again(struct mt_file *f)
 {
     struct mt_fd again = {.fd = -1};
     int fd =
@@ -381,14 +381,14 @@ static int file_ready(struct mt_file *f)
     if (mt_fd_is(&f->at))
         return 0;
     pthread_mutex_lock(&list_lock); /* several threads may write at once */
-    int rc = mt_fd_is(&f->at) ? 0 : open_again(f);
+    int rc = mt_fd_is(&f->at) ? 0 : file_open_again(f);
     pthread_mutex_unlock(&list_lock);
     return rc;
 }
 
 /* ---- write ---- */
 
-static int write_all(int fd, const char *p, size_t bytes, int64_t offset, size_t *done)
+static int file_write_all(int fd, const char *p, size_t bytes, int64_t offset, size_t *done)
 {
     *done = 0;
     while (*done < bytes) {
@@ -411,7 +411,7 @@ int mt_file_write(struct mt_file *f, const void *data, size_t bytes, int64_t off
     if (rc)
         return rc;
     struct mt_held h = mt_hold(f->fifo ? SIGPIPE : SIGXFSZ);
-    rc = write_all(f->at.fd, data, bytes, offset, done);
+    rc = file_write_all(f->at.fd, data, bytes, offset, done);
     mt_let_go(&h, rc);
     return rc;
 }

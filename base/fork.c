@@ -27,7 +27,7 @@ static int fork_take(const struct mt_fork_lock *l, const struct timespec *until)
                                      : !pthread_mutex_timedlock(l->lock, until);
 }
 
-static void give_back(const struct mt_fork_lock *l)
+static void fork_give_back(const struct mt_fork_lock *l)
 {
     if (l->kind == MT_FORK_RWLOCK)
         pthread_rwlock_unlock(l->lock);
@@ -55,7 +55,7 @@ static void in_parent(void)
         int ours = taken[i];
         taken[i] = 0;
         if (ours)
-            give_back(&__start_mt_fork_locks[i]);
+            fork_give_back(&__start_mt_fork_locks[i]);
     }
     pthread_mutex_unlock(&forking);
 }
@@ -63,7 +63,7 @@ static void in_parent(void)
 /* Initialises the locks anew in the child: a lock remembers its owner by thread number, and that number
  * differs here. Unlocks them first, so that ThreadSanitizer, if the program has it, does not take the new
  * locks for locked ones. */
-static void in_child(void)
+static void fork_in_child(void)
 {
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
@@ -71,7 +71,7 @@ static void in_child(void)
     for (size_t i = 0; i < fork_count(); i++) {
         const struct mt_fork_lock *l = &__start_mt_fork_locks[i];
         if (taken[i])
-            give_back(l);
+            fork_give_back(l);
         taken[i] = 0;
         if (l->kind == MT_FORK_RWLOCK)
             pthread_rwlock_init(l->lock, NULL);
@@ -85,5 +85,5 @@ static void in_child(void)
 
 __attribute__((constructor(101))) static void fork_install(void)
 {
-    pthread_atfork(fork_before, in_parent, in_child);
+    pthread_atfork(fork_before, in_parent, fork_in_child);
 }

@@ -45,7 +45,7 @@ static int options_wrong(const struct option *d, const char *given, char *why, u
 }
 
 /* Parses a decimal or 0x number; BYTES may end in K, M or G. */
-static int options_number(const char *text, int suffix, uint64_t *value)
+static int host_options_number(const char *text, int suffix, uint64_t *value)
 {
     char *end;
     if (*text < '0' || *text > '9')
@@ -65,7 +65,7 @@ static int options_number(const char *text, int suffix, uint64_t *value)
 }
 
 /* Returns 1 if `v` is in `values`, which is "LOW..HIGH" or a word. */
-static int in_range(const char *values, uint64_t v)
+static int host_options_in_range(const char *values, uint64_t v)
 {
     char *dots;
     uint64_t low = strtoull(values, &dots, 10);
@@ -103,8 +103,8 @@ static int options_set(struct mt_core_options *o, const struct option *d, const 
         *(int *)options_field(o, d) = *value == '1';
         return 0;
     default:
-        if (options_number(value, !strcmp(d->values, "BYTES"), &v) || !in_range(d->values, v) ||
-            (d->kind == POWER && (v & (v - 1))))
+        if (host_options_number(value, !strcmp(d->values, "BYTES"), &v) ||
+            !host_options_in_range(d->values, v) || (d->kind == POWER && (v & (v - 1))))
             return options_wrong(d, value, why, size);
         *(uint64_t *)options_field(o, d) = v;
         return 0;

@@ -74,8 +74,8 @@ static void json_string(struct mt_jsonl *j, const char *text)
 
 /* Writes `before`, the digits of `value`, and `after`. Not printf, for speed: allocations write thousands of
  * lines. */
-static inline void put_number(struct mt_jsonl *j, const char *before, uint64_t value, unsigned base,
-                              const char *after)
+static inline void json_put_number(struct mt_jsonl *j, const char *before, uint64_t value, unsigned base,
+                                   const char *after)
 {
     char text[32], *end = text + sizeof text, *p = end;
     do
@@ -97,7 +97,7 @@ void mt_jsonl_begin(struct mt_jsonl *j, const char *ev)
 static void jsonl_u64(struct mt_jsonl *j, const char *key, uint64_t value)
 {
     put_key(j, key);
-    put_number(j, "", value, 10, "");
+    json_put_number(j, "", value, 10, "");
 }
 
 static void jsonl_i64(struct mt_jsonl *j, const char *key, int64_t value)
@@ -105,7 +105,7 @@ static void jsonl_i64(struct mt_jsonl *j, const char *key, int64_t value)
     put_key(j, key);
     if (value < 0)
         json_put(j, "-", 1);
-    put_number(j, "", value < 0 ? -(uint64_t)value : (uint64_t)value, 10, "");
+    json_put_number(j, "", value < 0 ? -(uint64_t)value : (uint64_t)value, 10, "");
 }
 
 static void jsonl_bool(struct mt_jsonl *j, const char *key, int value)
@@ -118,7 +118,7 @@ static void jsonl_bool(struct mt_jsonl *j, const char *key, int value)
 static void jsonl_address(struct mt_jsonl *j, const char *key, uint64_t value)
 {
     put_key(j, key);
-    put_number(j, "\"0x", value, 16, "\"");
+    json_put_number(j, "\"0x", value, 16, "\"");
 }
 
 void mt_jsonl_string(struct mt_jsonl *j, const char *key, const char *value)

@@ -87,7 +87,7 @@ static int options_number(const char *s, uint64_t *out)
     return 0;
 }
 
-static int in_range(const char *s, const char *values, uint64_t *out)
+static int options_in_range(const char *s, const char *values, uint64_t *out)
 {
     char low[32];
     const char *dots = strstr(values, "..");
@@ -140,11 +140,11 @@ static void take_NUMBER(const struct parse *p, uint64_t *out, const char *name, 
                         const char *values)
 {
     const char *s = options_given(p, name);
-    if (s && !in_range(s, values, out))
+    if (s && !options_in_range(s, values, out))
         return;
     if (s)
         options_refuse(p, name, s, values, def);
-    in_range(def, values, out);
+    options_in_range(def, values, out);
 }
 
 static void take_CHOICE(const struct parse *p, unsigned *out, const char *name, const char *def,
@@ -230,7 +230,7 @@ static void options_misspelt(char *const *environment)
 static struct mt_options options;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static const char *from_environment(const char *name, void *ctx)
+static const char *options_from_environment(const char *name, void *ctx)
 {
     return mt_environment_get(name); /* secure: a setuid program must not write where its caller says */
 }
@@ -248,7 +248,7 @@ static const char *options_copy(const char *s)
 
 static void read_once(void)
 {
-    mt_options_parse(&options, from_environment, to_stderr, NULL);
+    mt_options_parse(&options, options_from_environment, to_stderr, NULL);
     if (!getauxval(AT_SECURE))
         options_misspelt(mt_environment());
     /* Copies strings, since the program may change its environment later. */

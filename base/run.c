@@ -20,7 +20,6 @@ static volatile sig_atomic_t passed;
 
 static void child_pass_on(int number, siginfo_t *info, void *context)
 {
-    (void)context;
     int kept = errno;
     /* The terminal (SI_KERNEL) has already sent the signal to the whole process group. */
     if (info->si_code != SI_KERNEL && child > 0)

@@ -18,17 +18,17 @@ static void text_put(struct out *o, const char *s, size_t n)
     o->p += n;
 }
 
-static void put_char(struct out *o, char c)
+static void host_text_put_char(struct out *o, char c)
 {
     text_put(o, &c, 1);
 }
 
-static void put_string(struct out *o, const char *s)
+static void host_text_put_string(struct out *o, const char *s)
 {
     text_put(o, s, strlen(s));
 }
 
-static void put_number(struct out *o, uint64_t v)
+static void host_text_put_number(struct out *o, uint64_t v)
 {
     char text[20];
     unsigned i = sizeof text;
@@ -52,15 +52,15 @@ static void put_hex(struct out *o, uint64_t v)
 static void put_signed(struct out *o, int64_t v)
 {
     if (v < 0)
-        put_char(o, '-');
-    put_number(o, v < 0 ? -(uint64_t)v : (uint64_t)v);
+        host_text_put_char(o, '-');
+    host_text_put_number(o, v < 0 ? -(uint64_t)v : (uint64_t)v);
 }
 
 /* Appends a TAB and a number. */
 static void put_field(struct out *o, uint64_t v)
 {
-    put_char(o, '\t');
-    put_number(o, v);
+    host_text_put_char(o, '\t');
+    host_text_put_number(o, v);
 }
 
 static struct out text_begin(char *out, size_t room)
@@ -114,10 +114,10 @@ int mt_text_access_add(struct mt_text_access *a, enum mt_host_op op, uint64_t ad
 
 static void put_start(struct out *o, uint64_t time, int64_t thread)
 {
-    put_number(o, time);
-    put_char(o, '\t');
+    host_text_put_number(o, time);
+    host_text_put_char(o, '\t');
     put_signed(o, thread);
-    put_char(o, '\t');
+    host_text_put_char(o, '\t');
 }
 
 size_t mt_text_access(char *out, size_t room, uint64_t time, int64_t thread, const struct mt_text_access *a)
@@ -126,7 +126,7 @@ size_t mt_text_access(char *out, size_t room, uint64_t time, int64_t thread, con
     if (!a->has)
         return 0;
     put_start(&o, time, thread);
-    put_char(&o, 'm');
+    host_text_put_char(&o, 'm');
     if (a->has & 1) {
         text_put(&o, "\tr", 2);
         put_field(&o, a->r);
@@ -141,7 +141,7 @@ size_t mt_text_access(char *out, size_t room, uint64_t time, int64_t thread, con
         put_field(&o, a->w);
         put_field(&o, a->w_size);
     }
-    put_char(&o, '\n');
+    host_text_put_char(&o, '\n');
     return text_done(&o, out);
 }
 
@@ -157,14 +157,14 @@ size_t mt_text_event(char *out, size_t room, uint64_t time, int64_t thread, enum
         event == MT_HOST_EV_CLOCK || event == MT_HOST_EV_LOST)
         return 0;
     put_start(&o, time, thread);
-    put_string(&o, words[event]);
+    host_text_put_string(&o, words[event]);
     if (event == MT_HOST_EV_CALL || event == MT_HOST_EV_RETURN) {
-        put_char(&o, '\t');
-        put_string(&o, name);
+        host_text_put_char(&o, '\t');
+        host_text_put_string(&o, name);
         for (unsigned i = 1; i < n; i++)
             put_field(&o, args[i]);
     }
-    put_char(&o, '\n');
+    host_text_put_char(&o, '\n');
     return text_done(&o, out);
 }
 
@@ -174,8 +174,8 @@ static void put_mat(struct out *o, const struct mt_text_mat *a, unsigned type)
 {
     const uint64_t field[] = {a->ip, a->address, a->offset, a->base, type, a->size, a->allocation};
     for (unsigned i = 0; i < 7; i++) {
-        put_number(o, field[i]);
-        put_char(o, i < 6 ? ' ' : '\n');
+        host_text_put_number(o, field[i]);
+        host_text_put_char(o, i < 6 ? ' ' : '\n');
     }
 }
 
@@ -193,12 +193,12 @@ size_t mt_text_mat_access(char *out, size_t room, const struct mt_text_mat *a)
 size_t mt_text_mat_location(char *out, size_t room, uint64_t ip, const char *file, uint32_t line)
 {
     struct out o = text_begin(out, room);
-    put_number(&o, ip);
-    put_char(&o, ' ');
-    put_string(&o, file);
-    put_char(&o, ':');
-    put_number(&o, line);
-    put_char(&o, '\n');
+    host_text_put_number(&o, ip);
+    host_text_put_char(&o, ' ');
+    host_text_put_string(&o, file);
+    host_text_put_char(&o, ':');
+    host_text_put_number(&o, line);
+    host_text_put_char(&o, '\n');
     return text_done(&o, out);
 }
 
@@ -215,13 +215,13 @@ size_t mt_text_insn_head(char *out, size_t room, uint64_t ip, const char *text, 
 {
     struct out o = text_begin(out, room);
     put_hex(&o, ip);
-    put_char(&o, '\t');
-    put_string(&o, text);
-    put_string(&o, "\tR:");
-    put_string(&o, reads);
-    put_string(&o, "\tW:");
-    put_string(&o, writes);
-    put_char(&o, '\n');
+    host_text_put_char(&o, '\t');
+    host_text_put_string(&o, text);
+    host_text_put_string(&o, "\tR:");
+    host_text_put_string(&o, reads);
+    host_text_put_string(&o, "\tW:");
+    host_text_put_string(&o, writes);
+    host_text_put_char(&o, '\n');
     return text_done(&o, out);
 }
 
@@ -248,6 +248,6 @@ size_t mt_text_insn_operand(char *out, size_t room, enum mt_host_op op, uint64_t
 size_t mt_text_insn_end(char *out, size_t room)
 {
     struct out o = text_begin(out, room);
-    put_char(&o, '\n');
+    host_text_put_char(&o, '\n');
     return text_done(&o, out);
 }

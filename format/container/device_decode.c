@@ -64,7 +64,7 @@ static int number_signed(struct mt_device_decoder *d, struct mt_device_cursor *c
     return rc;
 }
 
-static int bytes_of(struct mt_device_decoder *d, struct mt_device_cursor *c, void *to, size_t n)
+static int device_decode_bytes_of(struct mt_device_decoder *d, struct mt_device_cursor *c, void *to, size_t n)
 {
     if ((size_t)(c->end - c->at) < n)
         return device_decode_damaged(d, "ends inside a column");
@@ -134,7 +134,7 @@ static int new_context(struct mt_device_decoder *d)
         return device_decode_damaged(d, NULL);
     const struct mt_device_context *b = n ? &d->context[n - 1] : &first;
     struct mt_device_context *c = &d->context[n];
-    if (bytes_of(d, &d->contexts, &flags, 1) != 0)
+    if (device_decode_bytes_of(d, &d->contexts, &flags, 1) != 0)
         return -1;
     if (flags > 15 || (flags & 3) == 3)
         return device_decode_damaged(d, "has a warp with flags that have no meaning");
@@ -158,7 +158,7 @@ static int new_context(struct mt_device_decoder *d)
 }
 
 /* Decodes the run's context into d->before. */
-static int context_of(struct mt_device_decoder *d, unsigned token)
+static int device_decode_context_of(struct mt_device_decoder *d, unsigned token)
 {
     uint64_t v;
     uint32_t before = d->before, now;
@@ -220,7 +220,7 @@ static int new_slot(struct mt_device_decoder *d)
 }
 
 /* Returns the number of the slot, or NONE with d->why set. */
-static uint32_t slot_of(struct mt_device_decoder *d, unsigned token)
+static uint32_t device_decode_slot_of(struct mt_device_decoder *d, unsigned token)
 {
     uint32_t before = d->context[d->before].slot, now = NONE;
     uint64_t v;
@@ -255,7 +255,7 @@ static uint32_t slot_of(struct mt_device_decoder *d, unsigned token)
 
 /* ---- shapes (lanes) ---- */
 
-static int new_shape(struct mt_device_decoder *d, struct mt_device_slot *s)
+static int device_decode_new_shape(struct mt_device_decoder *d, struct mt_device_slot *s)
 {
     struct shape *h = &s->shape[s->now ^= 1];
     unsigned char flags;
@@ -263,12 +263,12 @@ static int new_shape(struct mt_device_decoder *d, struct mt_device_slot *s)
     h->irregular = 0;
     h->mask = UINT32_MAX;
     h->stride = s->meta & ((1u << 28) - 1);
-    if (bytes_of(d, &d->shapes, &flags, 1) != 0)
+    if (device_decode_bytes_of(d, &d->shapes, &flags, 1) != 0)
         return -1;
     if (flags > 7 || (flags & 3) == 3)
         return device_decode_damaged(d, "has lanes with flags that have no meaning");
     if (flags & NEW_MASK) {
-        if (bytes_of(d, &d->shapes, &h->mask, sizeof h->mask) != 0)
+        if (device_decode_bytes_of(d, &d->shapes, &h->mask, sizeof h->mask) != 0)
             return -1;
         count = (unsigned)__builtin_popcount(h->mask);
     } else if (flags & NEW_COUNT) {
@@ -312,7 +312,7 @@ static int device_decode_gather(struct mt_device_decoder *d, struct mt_device_sl
             return -1;
         s->low += v;
     }
-    if (bytes_of(d, &d->lanes, head, 2) != 0)
+    if (device_decode_bytes_of(d, &d->lanes, head, 2) != 0)
         return -1;
     unsigned width = head[0] & 0x7f, shift = head[1];
     if ((width > PACKED_MAX && width != WHOLE) || shift > 63)
@@ -321,7 +321,7 @@ static int device_decode_gather(struct mt_device_decoder *d, struct mt_device_sl
     h->mask = was->mask;
     count = was->count;
     if (!(head[0] & SAME_LANES)) {
-        if (bytes_of(d, &d->lanes, &h->mask, sizeof h->mask) != 0)
+        if (device_decode_bytes_of(d, &d->lanes, &h->mask, sizeof h->mask) != 0)
             return -1;
         count = (unsigned)__builtin_popcount(h->mask);
         if (!h->mask && device_decode_number(d, &d->lanes, &count) != 0)
@@ -390,13 +390,13 @@ static int base_of(struct mt_device_decoder *d, const struct mt_device_slot *s, 
     }
 }
 
-static int decode_run(struct mt_device_decoder *d, struct mt_access_run *r, uint64_t *lanes)
+static int device_decode_run(struct mt_device_decoder *d, struct mt_access_run *r, uint64_t *lanes)
 {
     unsigned token = *d->tokens.at++, code = token >> 4 & 3;
     uint64_t base = 0;
-    if (context_of(d, token) != 0)
+    if (device_decode_context_of(d, token) != 0)
         return -1;
-    uint32_t slot = slot_of(d, token);
+    uint32_t slot = device_decode_slot_of(d, token);
     if (slot == NONE)
         return -1;
     struct mt_device_slot *s = &d->slot[slot];
@@ -406,7 +406,7 @@ static int decode_run(struct mt_device_decoder *d, struct mt_access_run *r, uint
         s->now ^= 1;
         break;
     case 2:
-        if (new_shape(d, s) != 0)
+        if (device_decode_new_shape(d, s) != 0)
             return -1;
         break;
     case 3:
@@ -447,7 +447,7 @@ int mt_device_decode_next(struct mt_device_decoder *d, struct mt_access_run *run
     size_t n = 0;
     int rc = 0;
     while (rc == 0 && n < capacity && d->tokens.at < d->tokens.end) {
-        rc = decode_run(d, &runs[n], lanes);
+        rc = device_decode_run(d, &runs[n], lanes);
         if (rc == 0 && d->accesses > MT_MTC_MAX_ACCESSES)
             rc = device_decode_damaged(d, "has more accesses than any has");
         if (rc != 0)

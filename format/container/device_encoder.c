@@ -250,7 +250,7 @@ static uint32_t hash_slot(uint32_t site, uint32_t meta)
     return device_tables_mix(site, meta);
 }
 
-static void index_put(struct mt_index *x, uint32_t epoch, uint32_t hash, uint32_t number)
+static void device_encoder_index_put(struct mt_index *x, uint32_t epoch, uint32_t hash, uint32_t number)
 {
     uint32_t i = hash & x->mask;
     while (x->cells[i] >> 32 == epoch)
@@ -261,7 +261,7 @@ static void index_put(struct mt_index *x, uint32_t epoch, uint32_t hash, uint32_
 static void device_tables_put_context(struct mt_mtc_device_encoder *e, uint32_t number)
 {
     const struct mt_context *c = &e->contexts[number];
-    index_put(&e->context_index, e->epoch, hash_context(c->cta, c->warp, c->smid), number);
+    device_encoder_index_put(&e->context_index, e->epoch, hash_context(c->cta, c->warp, c->smid), number);
 }
 
 /* Adds all contexts to the index. Returns 0, or -1 without memory. */
@@ -339,7 +339,7 @@ static void own_write(struct mt_mtc_device_encoder *e)
 }
 
 /* Returns the first slot of this site and meta, or MT_NONE. */
-static uint32_t slot_find(const struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta)
+static uint32_t device_encoder_slot_find(const struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta)
 {
     const struct mt_index *x = &e->slot_index;
     for (uint32_t i = hash_slot(site, meta) & x->mask; x->cells[i] >> 32 == e->epoch; i = (i + 1) & x->mask) {
@@ -353,7 +353,7 @@ static uint32_t slot_find(const struct mt_mtc_device_encoder *e, uint32_t site, 
 static uint32_t slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta)
 {
     struct mt_index *x = &e->slot_index;
-    uint32_t number = e->nslots, first = slot_find(e, site, meta);
+    uint32_t number = e->nslots, first = device_encoder_slot_find(e, site, meta);
     if (device_tables_grow((void **)&e->slots, &e->slot_room, (size_t)number + 1, sizeof *e->slots) != 0)
         return MT_NONE;
     struct mt_table_slot *s = &e->slots[number];
@@ -372,11 +372,11 @@ static uint32_t slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_
         if (index_room(x, 4 * (x->mask + 1)) != 0)
             return MT_NONE;
         for (uint32_t i = 1; i < number; i++)
-            if (slot_find(e, e->slots[i].site, e->slots[i].meta) == MT_NONE)
-                index_put(x, e->epoch, hash_slot(e->slots[i].site, e->slots[i].meta), i);
+            if (device_encoder_slot_find(e, e->slots[i].site, e->slots[i].meta) == MT_NONE)
+                device_encoder_index_put(x, e->epoch, hash_slot(e->slots[i].site, e->slots[i].meta), i);
     }
     x->used++;
-    index_put(x, e->epoch, hash_slot(site, meta), number);
+    device_encoder_index_put(x, e->epoch, hash_slot(site, meta), number);
     return e->nslots++;
 }
 
@@ -460,7 +460,7 @@ static void device_laps_go_on(const struct lap *l, size_t laps)
 /* Returns how many of `runs` repeat the laps before them. The encoder is at a run of slot s in context c, and
  * the MT_LAP runs before `runs` were predicted. The runs are then in the tables, each with token 0. */
 static MT_WIDE size_t device_laps(struct mt_device_work *w, struct mt_table_slot *s, uint32_t c,
-                              const struct mt_access_run *runs, size_t count)
+                                  const struct mt_access_run *runs, size_t count)
 {
     struct lap l;
     size_t laps = device_laps_found(w->e, &l, s, c, runs) ? device_laps_count(&l, runs, count) : 0;
@@ -557,7 +557,7 @@ static inline MT_WIDE size_t device_laps_warps(struct mt_device_work *w, const s
  * before `runs`, all predicted. The runs are then in the columns and tables; w->context is the last
  * warp's. */
 static MT_WIDE size_t device_warps(struct mt_device_work *w, uint32_t n, uint32_t c,
-                               const struct mt_access_run *runs, size_t count)
+                                   const struct mt_access_run *runs, size_t count)
 {
     struct mt_mtc_device_encoder *e = w->e;
     struct lap l = {.n = n};
@@ -678,7 +678,7 @@ static inline uint32_t device_encoder_beside(struct mt_device_work *w, const str
 }
 
 /* Returns the number of the run's context and adds its bits to w->token. MT_NONE: no memory. */
-static inline uint32_t context_of(struct mt_device_work *w, const struct mt_access_run *r)
+static inline uint32_t device_encoder_context_of(struct mt_device_work *w, const struct mt_access_run *r)
 {
     static const struct mt_context none = {.warp = MT_RUN_NO_WARP};
     struct mt_mtc_device_encoder *e = w->e;
@@ -771,7 +771,7 @@ static uint32_t device_encoder_anonymous(struct mt_device_work *w, const struct 
     if (l->second != MT_NONE && e->slots[l->second].site == 0 && e->slots[l->second].meta == r->meta &&
         device_encoder_hits(w, l->second, c, r->base))
         return l->second;
-    for (uint32_t i = slot_find(e, 0, r->meta); i != MT_NONE; i = e->slots[i].others, n++) {
+    for (uint32_t i = device_encoder_slot_find(e, 0, r->meta); i != MT_NONE; i = e->slots[i].others, n++) {
         uint64_t d = r->base - e->slots[i].last;
         d = d >> 63 ? 0 - d : d;
         if (d < nearest) {
@@ -782,7 +782,7 @@ static uint32_t device_encoder_anonymous(struct mt_device_work *w, const struct 
     return nearest < FAR || n >= ANONYMOUS ? best : MT_NONE;
 }
 
-static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c)
+static uint32_t device_encoder_slot_of(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c)
 {
     struct mt_mtc_device_encoder *e = w->e;
     uint32_t before = e->contexts[c].slot, now;
@@ -794,7 +794,7 @@ static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r,
     else if (mt_is_slot(e, l->second, r))
         now = l->second;
     else
-        now = slot_find(e, r->site, r->meta);
+        now = device_encoder_slot_find(e, r->site, r->meta);
     if (now == l->next && now != MT_NONE)
         return now;
     if (now == MT_NONE) {
@@ -843,7 +843,7 @@ static int device_encoder_rows_as_before(const struct mt_shape *h, const struct 
     return device_encoder_as_before(apart.addresses, r->base, h->delta, r->count);
 }
 
-static inline int is_shape(const struct mt_shape *h, const struct mt_access_run *r)
+static inline int device_encoder_is_shape(const struct mt_shape *h, const struct mt_access_run *r)
 {
     if (h->mask != r->mask || h->count != r->count)
         return 0;
@@ -855,7 +855,8 @@ static inline int is_shape(const struct mt_shape *h, const struct mt_access_run 
            device_encoder_as_before(r->addresses, r->base, h->delta, r->count);
 }
 
-static void new_shape(struct mt_device_work *w, struct mt_shape *h, const struct mt_access_run *r)
+static void device_encoder_new_shape(struct mt_device_work *w, struct mt_shape *h,
+                                     const struct mt_access_run *r)
 {
     unsigned char *flags = w->shapes++;
     *flags = 0;
@@ -878,7 +879,7 @@ static void new_shape(struct mt_device_work *w, struct mt_shape *h, const struct
     h->stride = stride;
 }
 
-static unsigned bits_of(uint64_t v)
+static unsigned device_encoder_bits_of(uint64_t v)
 {
     return v ? 64 - (unsigned)__builtin_clzll(v) : 0;
 }
@@ -934,14 +935,16 @@ device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const s
         any |= h->delta[i];
     }
     /* Choice between the anchor of the previous run and a new one. */
-    unsigned mine = bits_of(high - low), kept = bits_of(high - s->low), code = 0;
-    if (low < s->low || (kept - mine) * r->count > 8 * (1 + bits_of(s->low ^ low) / 7)) {
+    unsigned mine = device_encoder_bits_of(high - low), kept = device_encoder_bits_of(high - s->low),
+             code = 0;
+    if (low < s->low || (kept - mine) * r->count > 8 * (1 + device_encoder_bits_of(s->low ^ low) / 7)) {
         w->bases = mt_leb_signed(w->bases, low - s->low);
         s->low = low;
         code = 1;
     }
     any |= r->base - s->low;
-    unsigned shift = any ? (unsigned)__builtin_ctzll(any) : 0, width = bits_of((high - s->low) >> shift);
+    unsigned shift = any ? (unsigned)__builtin_ctzll(any) : 0,
+             width = device_encoder_bits_of((high - s->low) >> shift);
     width = width > PACKED_MAX ? WHOLE : width > 4 && width < 8 ? 8 : width;
     int same = was->mask == r->mask && was->count == r->count;
     *w->lanes++ = (unsigned char)(width | (same ? SAME_LANES : 0));
@@ -1117,7 +1120,7 @@ static MT_WIDE size_t device_encoder_wide(struct mt_device_work *w, const struct
     size_t i = 0, n;
     do {
         uint32_t was = w->context;
-        w->context = context_of(w, &runs[i]);
+        w->context = device_encoder_context_of(w, &runs[i]);
         n = w->context == MT_NONE ? 0 : device_encoder_foreseen(w, &runs[i], count - i, w->context);
         i += n;
         if (i == count || w->context == MT_NONE)
@@ -1137,7 +1140,7 @@ static inline size_t device_encoder_quick(struct mt_device_work *w, const struct
     int apart = !runs->row && runs->addresses; /* runs with addresses are never predicted */
     if (!apart && __builtin_expect(__builtin_cpu_supports("avx2") != 0, 1))
         return device_encoder_wide(w, runs, count);
-    w->context = context_of(w, runs);
+    w->context = device_encoder_context_of(w, runs);
     return 0;
 }
 
@@ -1146,17 +1149,17 @@ static inline size_t device_encoder_quick(struct mt_device_work *w, const struct
 /* Encodes a run of w->context. Returns 0, or -1 without memory. */
 static int device_encoder_other(struct mt_device_work *w, const struct mt_access_run *r)
 {
-    uint32_t c = w->context, slot = c != MT_NONE ? slot_of(w, r, c) : MT_NONE;
+    uint32_t c = w->context, slot = c != MT_NONE ? device_encoder_slot_of(w, r, c) : MT_NONE;
     if (slot == MT_NONE)
         return -1;
     struct mt_table_slot *s = &w->e->slots[slot];
-    if (!is_shape(&s->shape[s->now], r)) {
-        int other = is_shape(&s->shape[s->now ^ 1], r), apart = r->row || r->addresses;
+    if (!device_encoder_is_shape(&s->shape[s->now], r)) {
+        int other = device_encoder_is_shape(&s->shape[s->now ^ 1], r), apart = r->row || r->addresses;
         w->token |= other ? 1 << 6 : apart ? 3 << 6 : 2 << 6;
         if (other || !apart)
             s->now ^= 1;
         if (!other && !apart)
-            new_shape(w, &s->shape[s->now], r);
+            device_encoder_new_shape(w, &s->shape[s->now], r);
     }
     device_encoder_base(w, r, c, slot);
     return 0;

@@ -33,7 +33,6 @@ typedef uint64_t four_words __attribute__((vector_size(32), aligned(8), may_alia
 #ifdef MT_CONTAINER_STORED /* PinCRT cannot query the processor */
 static size_t repeats_wide(const struct mt_host_entry *e, size_t left, size_t period)
 {
-    (void)e, (void)left, (void)period;
     return 0;
 }
 #else

@@ -143,7 +143,7 @@ static int64_t host_decode_run(struct mt_decoder *d, struct mt_host_record *out,
 }
 
 /* Decodes the site of an access with token `what`. Returns its index, or 0 with d->why (NULL: no memory). */
-static uint32_t site_of(struct mt_decoder *d, unsigned what)
+static uint32_t host_decode_site_of(struct mt_decoder *d, unsigned what)
 {
     struct mt_decode_site *p = &d->sites[d->previous];
     uint32_t next = p->next;
@@ -177,7 +177,7 @@ static uint32_t site_of(struct mt_decoder *d, unsigned what)
 
 static int host_decode_single(struct mt_decoder *d, unsigned what, struct mt_host_record *out)
 {
-    uint32_t before = d->nsites, at = site_of(d, what);
+    uint32_t before = d->nsites, at = host_decode_site_of(d, what);
     if (!at)
         return -1;
     struct mt_decode_site *s = &d->sites[at];

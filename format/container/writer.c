@@ -37,7 +37,6 @@ enum {
 #ifndef MT_CONTAINER_STORED
 static void *pack_get(void *unused, size_t bytes)
 {
-    (void)unused;
     size_t *p = mt_pages(bytes + BEFORE);
     if (!p)
         return NULL;
@@ -47,7 +46,6 @@ static void *pack_get(void *unused, size_t bytes)
 
 static void pack_give(void *unused, void *p)
 {
-    (void)unused;
     if (p)
         mt_pages_free((char *)p - BEFORE, *(size_t *)((char *)p - BEFORE));
 }
@@ -103,7 +101,6 @@ static int pack_noise(struct mt_packer *p, const unsigned char *plain, size_t by
 static size_t pack_compress(struct mt_packer *p, int level, const void *plain, size_t bytes)
 {
 #ifdef MT_CONTAINER_STORED
-    (void)p, (void)level, (void)plain, (void)bytes;
     return 0;
 #else
     if (level <= 0 || bytes < 32)
@@ -145,17 +142,6 @@ static int pack_chunk(struct mt_packer *p, int level, const void *plain, size_t 
     memset(p->buffer + HEAD + stored, 0, padded - stored);
     p->bytes = HEAD + padded;
     return 0;
-}
-
-/* Set the checksums of a file head or tail. */
-static void pack_head(struct mt_mtc_head *head)
-{
-    head->check = XXH3_64bits(head, offsetof(struct mt_mtc_head, check));
-}
-
-static void pack_tail(struct mt_mtc_tail *tail)
-{
-    tail->check = XXH3_64bits(tail, offsetof(struct mt_mtc_tail, check));
 }
 
 void mt_pack_digest(const void *text, size_t bytes, uint64_t digest[2])
@@ -224,7 +210,7 @@ struct mt_mtc_writer *mt_mtc_writer_again(const struct mt_mtc_file *file, const 
     w->file = *file;
     w->level = level;
     head.head_bytes = sizeof head;
-    pack_head(&head);
+    head.check = XXH3_64bits(&head, offsetof(struct mt_mtc_head, check));
     int e = writer_append(w, &head, sizeof head);
     if (e) {
         snprintf(why, size, "cannot write the head of the container: %s", strerror(e));
@@ -355,7 +341,7 @@ static void writer_finish(struct mt_mtc_writer *w)
     w->idle = p;
     if (mt_mtc_pack(p, w->level, MT_MTC_INDEX, 0, 0, 0, 0, w->chunks, w->list, bytes) != 0)
         return; /* no memory: the file is valid without an index */
-    pack_tail(&tail);
+    tail.check = XXH3_64bits(&tail, offsetof(struct mt_mtc_tail, check));
     if (writer_append(w, p->buffer, p->bytes) == 0)
         writer_append(w, &tail, sizeof tail);
 }

@@ -62,8 +62,6 @@ MT_REPORT_FILE(js);
 
 MT_REPORT_FILE(d3);
 
-MT_REPORT_FILE(versus_css);
-
 MT_REPORT_FILE(licence);
 
 #undef MT_REPORT_FILE
@@ -166,7 +164,6 @@ static int page_list_base64(const struct mt_page_rows *to)
 static int page_list_row(void *arg, const struct mt_relation *r, const struct mt_value *v, char *why)
 {
     struct mt_page_rows *to = arg;
-    (void)why;
     if (to->keys)
         return page_list_packed(to, v);
     page_list_array(to->j, r->n, v);
@@ -447,7 +444,7 @@ static int report_write_lists(struct mt_json *j, const struct mt_report *r)
 
 /* ---- the stride graph ---- */
 
-static int by_count(const void *a, const void *b, void *arg)
+static int report_by_count(const void *a, const void *b, void *arg)
 {
     const struct mt_stride_graph *g = arg;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -500,7 +497,7 @@ static int write_edges(struct mt_json *j, const struct mt_stride_graph *g, const
     return page_end(&p);
 }
 
-static int write_graph(struct mt_json *j, const char *key, const struct mt_report_graph *from)
+static int report_write_graph(struct mt_json *j, const char *key, const struct mt_report_graph *from)
 {
     const struct mt_stride_graph *g = from->graph;
     if (!g)
@@ -512,7 +509,7 @@ static int write_graph(struct mt_json *j, const char *key, const struct mt_repor
         goto out;
     for (size_t i = 0; i < g->nnodes; i++)
         order[i] = (uint32_t)i;
-    qsort_r(order, g->nnodes, sizeof *order, by_count, (void *)g);
+    qsort_r(order, g->nnodes, sizeof *order, report_by_count, (void *)g);
     uint64_t all = 0;
     for (size_t i = 0; i < g->nnodes; i++)
         all += g->nodes[i].count;
@@ -530,11 +527,6 @@ out:
     free(place);
     free(edges);
     return rc;
-}
-
-static int report_write_graph(struct mt_json *j, const struct mt_report *r)
-{
-    return write_graph(j, "graph", &r->graph) == 0 && write_graph(j, "lane_graph", &r->lanes) == 0 ? 0 : -1;
 }
 
 /* ---- shared and local memory: the rows of the text's tables, the largest ones first ---- */
@@ -851,7 +843,7 @@ static int try_source(const struct mt_report *r, const char *file, const char *p
 }
 
 /* Finds PTX that the runtime wrote beside a trace; both may have been moved together. */
-static int source_beside(const struct mt_report *r, const char *file, struct contents *c)
+static int report_source_beside(const struct mt_report *r, const char *file, struct contents *c)
 {
     const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
     char path[PATH_MAX];
@@ -880,7 +872,7 @@ static int get_source(const struct mt_report *r, const char *file, struct conten
         if (n > 0 && n < (int)sizeof path && try_source(r, file, path, c))
             return 1;
     }
-    return known && source_beside(r, file, c);
+    return known && report_source_beside(r, file, c);
 }
 
 /* ---- lines ---- */
@@ -892,7 +884,7 @@ static int small_gap(const struct mention *m, size_t next)
 }
 
 /* Writes the lines near mentions [0, n) of one file: [number, text]. */
-static void write_file(struct mt_json *j, FILE *f, const struct mention *m, size_t n, size_t *left)
+static void report_write_file(struct mt_json *j, FILE *f, const struct mention *m, size_t n, size_t *left)
 {
     char *line = NULL;
     size_t room = 0, next = 0;
@@ -938,7 +930,7 @@ static int report_write_sources(struct mt_json *j, const struct mt_report *r)
         files++;
         mt_json_object(j, m.at[i].file, 0);
         if (f) {
-            write_file(j, f, m.at + i, end - i, &left);
+            report_write_file(j, f, m.at + i, end - i, &left);
             fclose(f);
         }
         mt_json_end(j);
@@ -1095,7 +1087,7 @@ static int report_matrix_coarsen(struct matrix *m)
 
 static size_t report_position(const uint64_t *axis, size_t n, uint64_t key);
 
-static uint32_t place_of(const uint64_t *axis, size_t n, const struct mt_report_end *end)
+static uint32_t report_place_of(const uint64_t *axis, size_t n, const struct mt_report_end *end)
 {
     return end->cta == MT_REPORT_NO_CTA ? 0 : (uint32_t)report_position(axis, n, end->cta) + 1;
 }
@@ -1128,8 +1120,8 @@ static int report_matrix_gather(struct matrix *m, const struct mt_report *r, con
         const struct mt_report_transfer *t = &r->transfers.at[i];
         struct cell c = {t->dst.superstep / m->step_bin,
                          t->src.kernel,
-                         report_matrix_shrink(place_of(axis, naxis, &t->src), m->bin),
-                         report_matrix_shrink(place_of(axis, naxis, &t->dst), m->bin),
+                         report_matrix_shrink(report_place_of(axis, naxis, &t->src), m->bin),
+                         report_matrix_shrink(report_place_of(axis, naxis, &t->dst), m->bin),
                          t->size,
                          t->count};
         if (add_cell(m, c) != 0)
@@ -1208,8 +1200,6 @@ static size_t report_position(const uint64_t *axis, size_t n, uint64_t key)
 
 MT_ORDER_2(part_order, struct mt_report_part, superstep, key)
 
-static void report_add_volume(struct mt_report_volume *to, const struct mt_report_volume *v);
-
 size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n)
 {
     size_t kept = 0;
@@ -1220,7 +1210,7 @@ size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n)
             parts[kept++] = parts[i];
             continue;
         }
-        report_add_volume(&parts[kept - 1].volume, &parts[i].volume);
+        mt_report_volume_add(&parts[kept - 1].volume, &parts[i].volume);
     }
     return kept;
 }
@@ -1381,7 +1371,8 @@ static int report_json(struct mt_json *j, const struct mt_report *r)
     mt_json_end(j);
     int bad = report_write_lists(j, r) != 0 || report_write_volumes(j, r) != 0 ||
               ((r->has & MT_REPORT_TRANSFERS) && report_write_transfers(j, r) != 0) ||
-              report_write_graph(j, r) != 0 || report_write_sources(j, r) != 0 ||
+              report_write_graph(j, "graph", &r->graph) != 0 ||
+              report_write_graph(j, "lane_graph", &r->lanes) != 0 || report_write_sources(j, r) != 0 ||
               report_write_shared(j, r) != 0 || (r->more && r->more(r->more_arg, j) != 0);
     mt_json_end(j);
     return bad ? -1 : 0;
@@ -1467,225 +1458,6 @@ int mt_report_page(int fd, const struct mt_report *r, int *error)
     return e ? -1 : 0;
 }
 
-/* ---- page of two runs side by side, without a script ---- */
-
-enum { OPEN_KERNELS = 20 }; /* maximum number of changed kernels that are unfolded */
-
-/* ---- cells ---- */
-
-static const char *page_turn(int turn)
-{
-    return turn > 0 ? "num better" : turn < 0 ? "num worse" : "num";
-}
-
-/* Writes "4,608 → 1,024 −77.8 %", or one number if both are equal or only one run has the row. */
-static void page_figure(FILE *f, const struct mt_versus_row *r, enum mt_figure figure)
-{
-    char a[MT_VERSUS_CELL], b[MT_VERSUS_CELL];
-    double change;
-    mt_versus_side(a, r, !r->kernel[0], figure, 1);
-    mt_versus_side(b, r, r->kernel[1] != NULL, figure, 1);
-    fprintf(f, "<td class=\"%s\">%s", page_turn(mt_versus_turn(r, figure)), a);
-    if (strcmp(a, b) != 0)
-        fprintf(f, " → %s", b);
-    if (strcmp(a, b) != 0 && mt_versus_change(r, figure, &change))
-        fprintf(f, " <small>%s%.1f\u00a0%%</small>", change < 0 ? "−" : "+", 100 * fabs(change));
-    fputs("</td>", f);
-}
-
-/* ---- whole runs ---- */
-
-static void static_bars(FILE *f, double a, double b);
-
-static void page_bars(FILE *f, const struct mt_versus_row *r, enum mt_figure figure)
-{
-    const double a = fmax(mt_versus_value(r, 0, figure), 0), b = fmax(mt_versus_value(r, 1, figure), 0),
-                 most = figure == MT_FIGURE_EFFICIENCY ? 1 : fmax(fmax(a, b), 1);
-    static_bars(f, 100 * a / most, 100 * b / most);
-}
-
-static void static_text(FILE *f, const char *open, const char *text, const char *close);
-
-static void page_sums(FILE *f, const struct mt_versus *p)
-{
-    fputs("<section class=\"card\"><h2>The whole runs</h2>\n<p class=\"lead\"><i class=\"key a\"></i>A <i "
-          "class=\"key "
-          "b\"></i>B. Figures that are better where less is moved are coloured; the others only say how much "
-          "was "
-          "done.</p>\n<table><thead><tr><th scope=\"col\">figure</th><th scope=\"col\" class=\"num\">A → "
-          "B</th><th "
-          "scope=\"col\" class=\"bars\">in proportion</th></tr></thead><tbody>\n",
-          f);
-    for (int i = 0; i < MT_FIGURES_ALL; i++) {
-        if (!mt_versus_has(p->all, i))
-            continue;
-        static_text(f, "<tr><th scope=\"row\">", mt_figure_words[i].words[mt_of_threads], "</th>");
-        page_figure(f, p->all, i);
-        page_bars(f, p->all, i);
-        fputs("</tr>\n", f);
-    }
-    fputs("</tbody></table></section>\n", f);
-}
-
-/* ---- kernels ---- */
-
-/* Writes both names if they differ, and a word if one run lacks it. */
-static void page_name(FILE *f, char *const name[2], int places)
-{
-    const char *a = name[0], *b = name[1], *one = a ? a : b;
-    if (places)
-        static_text(f, "<span title=\"", one, "\">");
-    static_text(f, "", places ? mt_location_short(one) : one, "");
-    if (a && b && strcmp(places ? mt_location_short(a) : a, places ? mt_location_short(b) : b) != 0)
-        static_text(f, " → ", places ? mt_location_short(b) : b, "");
-    fputs(places ? "</span>" : "", f);
-    if (!a || !b)
-        fputs(a ? " <em>A only</em>" : " <em>B only</em>", f);
-}
-
-/* Writes the rows, with a column for each figure that one of the runs has here. */
-static void page_table(FILE *f, const char *first, struct mt_versus_list list, char in)
-{
-    enum mt_figure column[MT_FIGURES_ALL];
-    const size_t n = mt_versus_columns(list, in, column);
-    fprintf(f, "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">%s</th>", first);
-    for (size_t i = 0; i < n; i++) {
-        const struct mt_figure_words *w = &mt_figure_words[column[i]];
-        fputs("<th scope=\"col\" class=\"num\"", f);
-        if (column[i] != MT_FIGURE_EFFICIENCY)
-            fprintf(f, " title=\"%s\"", w->words[mt_of_threads]);
-        fprintf(f, ">%s</th>", w->head[mt_of_threads]);
-    }
-    fputs("</tr></thead><tbody>\n", f);
-    for (const struct mt_versus_row *r = list.row; r < list.row + list.n; r++) {
-        fputs("<tr><th scope=\"row\">", f);
-        if (in == 'K')
-            fputs("all launches", f);
-        else
-            page_name(f, r->place, in == 'L');
-        fputs("</th>", f);
-        for (size_t i = 0; i < n; i++)
-            page_figure(f, r, column[i]);
-        fputs("</tr>\n", f);
-    }
-    fputs("</tbody></table></div>\n", f);
-}
-
-/* Writes the figures that changed, or the kernel's largest ones. */
-static void page_changes(FILE *f, const struct mt_versus_row *r)
-{
-    char cell[MT_VERSUS_CELL];
-    enum mt_figure most = mt_versus_both(r, MT_FIGURE_SECTORS) ? MT_FIGURE_SECTORS : MT_FIGURE_LOADED;
-    int some = 0;
-    for (int i = 0; i < MT_FIGURES && r->kernel[0] && r->kernel[1]; i++)
-        if (mt_versus_moved(r, i)) {
-            some = 1;
-            fprintf(f, "<span class=\"%s\">%s %s</span>", page_turn(mt_versus_turn(r, i)),
-                    mt_figure_words[i].head[mt_of_threads], mt_versus_cell(cell, r, i, 1));
-        }
-    if (!some && mt_versus_both(r, most))
-        fprintf(f, "<span>%s %s, nothing changed</span>", mt_figure_words[most].head[mt_of_threads],
-                mt_versus_cell(cell, r, most, 1));
-}
-
-static void page_kernel(FILE *f, const struct mt_versus_kernel *k, int open)
-{
-    fprintf(f, "<details class=\"card\"%s><summary><h2>", open ? " open" : "");
-    page_name(f, k->row->kernel, 0);
-    fputs("</h2>", f);
-    page_changes(f, k->row);
-    fputs("</summary>\n", f);
-    page_table(f, MT_EITHER("kernel", "program"), mt_versus_rows(k, 'k'), 'K');
-    if (k->lines.n)
-        page_table(f, "source line", k->lines, 'L');
-    if (k->buffers.n)
-        page_table(f, "buffer", k->buffers, 'b');
-    fputs("</details>\n", f);
-}
-
-/* ---- the page ---- */
-
-static void page_inputs(FILE *f, const struct mt_versus_words *w, int i)
-{
-    fprintf(f, "<p class=\"input\"><b><i class=\"key %c\"></i>%c</b> ", 'a' + i, 'A' + i);
-    for (size_t k = 0; k < w->npaths[i]; k++)
-        static_text(f, k ? ", <code>" : "<code>", w->paths[i][k], "</code>");
-    fputs(w->complete[i] == 0  ? " <em>incomplete: something is missing in this run</em>"
-          : w->complete[i] < 0 ? " <em>not known whether it is complete</em>"
-                               : "",
-          f);
-    fputs("</p>\n", f);
-}
-
-static void static_begin(FILE *f, const char *title, const char *look);
-static void static_end(FILE *f, const char *footer);
-
-int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w)
-{
-    char *sentence = mt_versus_sentence(p, 1);
-    if (!sentence)
-        return -1;
-    static_begin(f, w->title ? w->title : "Before and after", p->verdict == MT_VERDICT_NONE ? "none" : "");
-    page_inputs(f, w, 0);
-    page_inputs(f, w, 1);
-    fprintf(f, "<p class=\"verdict %s\">", mt_verdict_words[p->verdict]);
-    mt_xml_text(f, sentence);
-    fputs("</p>\n", f);
-    if (p->moved)
-        fprintf(f, "<p class=\"lead\">%zu %s found again at another place by what %s.</p>\n", p->moved,
-                p->moved == 1 ? "source line was" : "source lines were",
-                p->moved == 1 ? "it accesses" : "they access");
-    if (p->no_lines)
-        fprintf(f, "<p class=\"lead\">Source lines: %s.</p>\n", mt_versus_no_lines(p));
-    page_sums(f, p);
-    for (size_t i = 0; i < p->count; i++)
-        page_kernel(f, &p->kernels[i], i < OPEN_KERNELS && p->kernels[i].change > 0);
-    static_end(f, "Efficiency: different bytes asked for / bytes moved in sectors of 32. Between devices: if "
-                  "the CTAs ran on two, in blocks. Words and rules: definitions.md, memtrace compare.");
-    free(sentence);
-    return 0;
-}
-
-/* ---- frame of pages without a script ---- */
-
-/* Writes a text from a trace, escaped, between trusted HTML. */
-static void static_text(FILE *f, const char *open, const char *text, const char *close)
-{
-    fputs(open, f);
-    mt_xml_text(f, text);
-    fputs(close, f);
-}
-
-/* Writes everything up to the end of the headline; `look` is a class of the page's style, or "". Uses neither
- * network nor other files. */
-static void static_begin(FILE *f, const char *title, const char *look)
-{
-    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-          "content=\"width=device-width, initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
-          "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" "
-          "href=\"data:,\">\n",
-          f);
-    static_text(f, "<title>", title, "</title>\n<style>\n");
-    fwrite(mt_report_versus_css, 1, (size_t)(mt_report_versus_css_end - mt_report_versus_css), f);
-    fprintf(f, "</style></head><body><main%s%s%s>\n", *look ? " class=\"" : "", look, *look ? "\"" : "");
-    static_text(f, "<h1>", title, "</h1>\n");
-}
-
-/* Writes the end; `footer` is trusted HTML. */
-static void static_end(FILE *f, const char *footer)
-{
-    fprintf(f, "<footer>%s</footer>\n</main></body></html>\n", footer);
-}
-
-/* Writes a cell with two bars, in percent of its width. */
-static void static_bars(FILE *f, double a, double b)
-{
-    fprintf(f,
-            "<td class=\"bars\" aria-hidden=\"true\"><i class=\"a\" style=\"width:%.1f%%\"></i>"
-            "<i class=\"b\" style=\"width:%.1f%%\"></i></td>",
-            a, b);
-}
-
 struct any_list {
     char *at;
     size_t n, room;
@@ -1725,13 +1497,6 @@ uint32_t mt_report_kernel(struct mt_report *r, const char *name)
     return new->number;
 }
 
-int mt_report_init(struct mt_report *r)
-{
-    memset(r, 0, sizeof *r);
-    r->complete = 1;
-    return mt_report_kernel(r, MT_HOST_NAME) == MT_REPORT_HOST ? 0 : -1;
-}
-
 void mt_report_free(struct mt_report *r)
 {
     struct mt_report_name *name, *next;
@@ -1752,155 +1517,4 @@ void mt_report_free(struct mt_report *r)
     free(r->sites.at);
     free(r->texts.at);
     memset(r, 0, sizeof *r);
-}
-
-/* ---- data from the analysis ---- */
-
-static void report_add_volume(struct mt_report_volume *to, const struct mt_report_volume *v)
-{
-    to->load += v->load;
-    to->store += v->store;
-    to->comm_load += v->comm_load;
-    to->comm_store += v->comm_store;
-    to->same_launch += v->same_launch;
-    to->same_cta += v->same_cta;
-}
-
-static int take_launch(struct mt_report *r, const struct mt_comm *c, uint32_t superstep)
-{
-    const struct mt_comm_launch *l = &c->launches[superstep];
-    size_t ctas = r->ctas.n, sms = r->sms.n;
-    struct mt_report_launch *launch = MT_REPORT_ADD(r->launches);
-    if (!launch)
-        return -1;
-    launch->superstep = superstep;
-    launch->kernel = mt_report_kernel(r, l->kernel);
-    if (launch->kernel == UINT32_MAX)
-        return -1;
-    for (uint32_t i = l->first; i < l->end; i++) {
-        const struct mt_actor *a = &c->actors[i];
-        struct mt_report_part *cta = MT_REPORT_ADD(r->ctas), *sm = MT_REPORT_ADD(r->sms);
-        if (!cta || !sm)
-            return -1;
-        cta->superstep = sm->superstep = superstep;
-        cta->key = mt_cta_order(a->cta);
-        sm->key = a->smid;
-        cta->volume = sm->volume = (struct mt_report_volume){a->load,
-                                                             a->store,
-                                                             mt_actor_comm_load(a),
-                                                             a->comm_store,
-                                                             a->from[MT_FROM_SAME_LAUNCH],
-                                                             a->from[MT_FROM_SAME_CTA]};
-        report_add_volume(&launch->volume, &cta->volume);
-    }
-    if (l->end > l->first) {
-        r->ctas.n = ctas + mt_report_merge_parts(r->ctas.at + ctas, r->ctas.n - ctas);
-        r->sms.n = sms + mt_report_merge_parts(r->sms.at + sms, r->sms.n - sms);
-    }
-    launch->ctas = (uint32_t)(r->ctas.n - ctas);
-    launch->sms = (uint32_t)(r->sms.n - sms);
-    return 0;
-}
-
-static struct mt_report_end end_of(const struct mt_comm *c, const uint32_t *kernels, uint32_t id)
-{
-    if (id & MT_ENTRY_HOST)
-        return (struct mt_report_end){MT_REPORT_HOST, c->hosts[id & MT_ENTRY_MAX].superstep,
-                                      MT_REPORT_NO_CTA};
-    const struct mt_actor *a = &c->actors[id];
-    return (struct mt_report_end){kernels[a->launch], a->launch, mt_cta_order(a->cta)};
-}
-
-/* Returns the kernel number by superstep, for all launches: launches excluded by a filter may be writers. */
-static uint32_t *number_kernels(struct mt_report *r, const struct mt_comm *c)
-{
-    uint32_t *kernels = malloc((c->nlaunches + 1) * sizeof *kernels);
-    for (size_t i = 0; kernels && i < c->nlaunches; i++) {
-        int again = i > 0 && c->launches[i].kernel == c->launches[i - 1].kernel;
-        kernels[i] = again ? kernels[i - 1] : mt_report_kernel(r, c->launches[i].kernel);
-        if (kernels[i] == UINT32_MAX) {
-            free(kernels);
-            return NULL;
-        }
-    }
-    return kernels;
-}
-
-int mt_report_take_comm(struct mt_report *r, const struct mt_comm *c)
-{
-    r->has = MT_REPORT_DATA_VOLUMES | MT_REPORT_COMM_VOLUMES | MT_REPORT_CTAS | MT_REPORT_SMS |
-             MT_REPORT_TRANSFERS | MT_REPORT_SENDERS | MT_REPORT_PART_SENDERS;
-    r->records = c->records;
-    r->reported = c->reported;
-    r->run_launches = c->nlaunches;
-    r->unknown = c->unknown;
-    r->host_accesses = c->host_accesses;
-    for (uint32_t i = 0; i < c->nlaunches; i++)
-        if (c->launches[i].selected && take_launch(r, c, i) != 0)
-            return -1;
-    uint32_t *kernels = number_kernels(r, c);
-    int rc = kernels ? 0 : -1;
-    for (size_t i = 0; rc == 0 && i < c->ntransfers; i++) {
-        const struct mt_transfer *t = &c->transfers[i];
-        struct mt_report_transfer *out = MT_REPORT_ADD(r->transfers);
-        if (out)
-            *out = (struct mt_report_transfer){end_of(c, kernels, t->src), end_of(c, kernels, t->dst),
-                                               t->size, t->count};
-        rc = out ? 0 : -1;
-    }
-    free(kernels);
-    return rc;
-}
-
-/* ---- data from companion files ---- */
-
-MT_ORDER_2(by_seq, struct mt_copy_event, seq, dst)
-
-MT_ORDER_1(by_id, struct mt_site_event, id)
-
-MT_ORDER_POINTED_1(by_launch, struct mt_launch_event, seq)
-
-MT_ORDER_2(by_begin, struct mt_range_event, begin, seq)
-
-/* Removes duplicates: events of no stream are in every companion file of a process. */
-static void drop_doubles(struct mt_report *r)
-{
-    r->copies.n = mt_order_once(r->copies.at, r->copies.n, sizeof *r->copies.at, by_seq);
-    r->sites.n = mt_order_once(r->sites.at, r->sites.n, sizeof *r->sites.at, by_id);
-    r->ranges.n = mt_order_once(r->ranges.at, r->ranges.n, sizeof *r->ranges.at, by_begin);
-    r->untraced.n = mt_order_once(r->untraced.at, r->untraced.n, sizeof *r->untraced.at, by_launch);
-}
-
-static int report_append(void *list, const void *items, size_t n, size_t size)
-{
-    for (size_t i = 0; i < n; i++) {
-        void *at = mt_report_more(list, size);
-        if (!at)
-            return -1;
-        memcpy(at, (const char *)items + i * size, size);
-    }
-    return 0;
-}
-
-int mt_report_take_companion(struct mt_report *r, const struct mt_companion *c)
-{
-    if (!r->companion || (!*r->companion->device && *c->device)) /* a host trace has no device */
-        r->companion = c;
-    r->lost += c->lost;
-    r->companions++;
-    for (size_t i = 0; i < c->nlaunches; i++) {
-        if (c->launches[i].traced)
-            continue;
-        const struct mt_launch_event **at = MT_REPORT_ADD(r->untraced);
-        if (!at || mt_report_kernel(r, c->launches[i].kernel) == UINT32_MAX)
-            return -1;
-        *at = &c->launches[i];
-    }
-    if (report_append(&r->copies, c->copies, c->ncopies, sizeof *c->copies) != 0 ||
-        report_append(&r->sites, c->sites, c->nsites, sizeof *c->sites) != 0 ||
-        report_append(&r->ranges, c->ranges, c->nranges, sizeof *c->ranges) != 0 ||
-        (c->own && report_append(&r->texts, c->texts, c->ntexts, sizeof *c->texts) != 0))
-        return -1;
-    drop_doubles(r);
-    return 0;
 }

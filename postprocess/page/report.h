@@ -12,12 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- page of two runs side by side: memtrace report A -- B ---- */
-
-/* Writes one HTML document that needs no script, no network and no other file; all texts from traces are
- * escaped. Returns 0, or -1 without memory; write errors are left in the stream. */
-int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w);
-
 struct mt_stride_graph;
 struct mt_comm;
 struct mt_onchip;
@@ -32,6 +26,16 @@ struct mt_report_volume {
     uint64_t load, store, comm_load, comm_store; /* volumes in bytes */
     uint64_t same_launch, same_cta; /* parts of comm_load by sender (enum mt_sender); the rest is the third */
 };
+
+static inline void mt_report_volume_add(struct mt_report_volume *to, const struct mt_report_volume *v)
+{
+    to->load += v->load;
+    to->store += v->store;
+    to->comm_load += v->comm_load;
+    to->comm_store += v->comm_store;
+    to->same_launch += v->same_launch;
+    to->same_cta += v->same_cta;
+}
 
 struct mt_report_launch {
     uint32_t kernel, superstep;
@@ -123,7 +127,6 @@ struct mt_report {
     } graph, lanes;                          /* graph: by thread or CTA; lanes: between the lanes of a warp */
 };
 
-int mt_report_init(struct mt_report *r);
 void mt_report_free(struct mt_report *r);
 
 /* Returns the number of a kernel's name, or UINT32_MAX without memory. */
@@ -134,16 +137,13 @@ void *mt_report_more(void *list, size_t size);
 
 #define MT_REPORT_ADD(list) mt_report_more(&(list), sizeof *(list).at)
 
-/* Adds the results of the communication analysis for the selected launches. */
-int mt_report_take_comm(struct mt_report *r, const struct mt_comm *c);
-
-/* Adds a companion file's untraced launches, copies and sites. Call it for each companion file. */
-int mt_report_take_companion(struct mt_report *r, const struct mt_companion *c);
-
 /* Writes the page, a whole HTML document, to `fd`. Returns 0, or -1 without memory or with *error = errno. */
 int mt_report_page(int fd, const struct mt_report *r, int *error);
 
 /* Sorts parts by superstep and key and adds up equal ones. Returns the number of parts left. */
 size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n);
+
+/* Style of the page of two runs (output/versus/versus.h). */
+extern const char mt_report_versus_css[], mt_report_versus_css_end[];
 
 #endif

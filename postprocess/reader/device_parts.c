@@ -15,7 +15,7 @@ struct mt_device_parts {
     uint64_t lanes[BATCH * MT_MTC_MAX_LANES];
 };
 
-static const char *why_not(const struct mt_host_reader *r)
+static const char *device_parts_why_not(const struct mt_host_reader *r)
 {
     size_t n;
     const struct mt_device_launch *l = mt_device_launches(r, &n);
@@ -39,7 +39,7 @@ struct mt_device_parts *mt_device_parts_open(const char *path, struct mt_error *
         return NULL;
     }
     p->reader = mt_host_reader_open(path, NULL, err);
-    const char *why = p->reader ? why_not(p->reader) : NULL;
+    const char *why = p->reader ? device_parts_why_not(p->reader) : NULL;
     if (why)
         mt_error_set(err, MT_E_INPUT, 0, 0, path, "cannot be read by parts: %s", why);
     if (p->reader && !why)

@@ -85,18 +85,11 @@ int mt_sample_differs(const struct mt_sample *s, uint64_t records, const struct 
     return e->has_sample && XXH3_64bits(s->at, mt_sample_bytes(records)) != e->sample;
 }
 
-/* Returns 1 if the records of the ended launch differ from those its line was written for. */
-static int raw_input_differs(const struct mt_input *in, const struct mt_launch_event *e)
-{
-    return in->ops == &mt_raw_input && mt_sample_differs(&in->raw.sample, in->raw.count, e);
-}
-
 static int raw_input_pull(struct mt_input *in, const struct mt_stop *stop, struct mt_raw_record *room,
                           struct mt_access_run *runs, size_t capacity, struct mt_item *item,
                           struct mt_pulled *p, struct mt_error *err)
 {
     struct mt_batch b;
-    (void)stop, (void)runs;
     uint64_t before = mt_reader_offset(in->raw.reader);
     int rc = mt_reader_fill(in->raw.reader, room, capacity, &b, err);
     p->bytes = mt_reader_offset(in->raw.reader) - before;
@@ -123,7 +116,8 @@ static int raw_input_more(struct mt_input *in)
     return mt_reader_more(in->raw.reader);
 }
 
-static int input_load_companion(struct mt_input *in, int wait, const struct mt_stop *stop, struct mt_error *err);
+static int input_load_companion(struct mt_input *in, int wait, const struct mt_stop *stop,
+                                struct mt_error *err);
 
 /* Completes the companion of an input that was live. */
 static int raw_input_end(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
@@ -144,13 +138,11 @@ const struct mt_input_ops mt_raw_input = {raw_input_start, raw_input_peek, raw_i
 
 static int unknown_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
-    (void)in, (void)stop, (void)err;
     return 0;
 }
 
 static int unknown_input_more(struct mt_input *in)
 {
-    (void)in;
     return 1;
 }
 
@@ -198,7 +190,8 @@ static int unknown_input_find_out(struct mt_input *in, const struct mt_stop *sto
 /* Identifies an unknown input by its first bytes. Those of a compact trace are then in a new file *spool, to
  * which the rest must be appended; otherwise the input is a raw trace, and *spool is -1. Returns 0, or -1
  * with *err set. */
-static int unknown_input_look(struct mt_input *in, int *spool, const struct mt_stop *stop, struct mt_error *err)
+static int unknown_input_look(struct mt_input *in, int *spool, const struct mt_stop *stop,
+                              struct mt_error *err)
 {
     struct mt_window w;
     int container = unknown_input_first(in, &w, stop, err);
@@ -240,6 +233,14 @@ static int input_is_container(const struct mt_input *in)
 
 static int host_input_open(struct mt_input *in, struct mt_host_reader *r, struct mt_error *err);
 
+/* Decodes the reader's chunks in this pool, with `threads` threads. Before the first batch; the pool must
+ * outlive the reader. */
+static void source_device_use(struct mt_host_reader *r, struct mt_pool *pool, unsigned threads)
+{
+    r->device.pool = pool;
+    r->device.threads = threads;
+}
+
 static int container_input_take(struct mt_input *in, struct mt_window *w, unsigned flags,
                                 struct mt_error *err)
 {
@@ -247,7 +248,7 @@ static int container_input_take(struct mt_input *in, struct mt_window *w, unsign
     if (!r)
         return -1;
     if (mt_host_reader_head(r)->features & MT_MTC_HAS_DEVICE) {
-        mt_device_use(r, in->pool, in->threads);
+        source_device_use(r, in->pool, in->threads);
         in->ops = &mt_device_input;
         in->container = (struct mt_container_state){.reader = r};
         return 0;
@@ -302,7 +303,7 @@ static int look_beside(struct mt_input *in, const struct mt_stop *stop, struct m
 
 /* Opens a regular file as a compact trace, which contains its companion. Returns 0, or -1 with *err set. */
 static int container_input_open(struct mt_input *in, unsigned flags, const struct mt_stop *stop,
-                            struct mt_error *err)
+                                struct mt_error *err)
 {
     struct mt_window w;
     if (lseek(in->fd, in->start, SEEK_SET) < 0 || mt_window_open_fd(&w, in->fd, in->path, 0, err) != 0)
@@ -379,7 +380,6 @@ static int device_input_next(struct mt_container_state *c, struct mt_raw_record 
 
 static int device_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
-    (void)stop;
     in->container = (struct mt_container_state){.reader = in->container.reader, .places = in->ends != NULL};
     in->ends = NULL; /* the next pass reads the records */
     mt_host_reader_spaces(in->container.reader, in->spaces);
@@ -397,6 +397,12 @@ static const struct mt_launch_event *device_input_event(struct mt_input *in, uin
                          : NULL;
 }
 
+static void source_host_progress(const struct mt_host_reader *r, uint64_t *done, uint64_t *total)
+{
+    *done = r->done;
+    *total = r->window.size;
+}
+
 /* Pulls the next item; continues after damage. */
 static int device_input_pull(struct mt_input *in, const struct mt_stop *stop, struct mt_raw_record *room,
                              struct mt_access_run *runs, size_t capacity, struct mt_item *item,
@@ -404,10 +410,9 @@ static int device_input_pull(struct mt_input *in, const struct mt_stop *stop, st
 {
     struct mt_container_state *c = &in->container;
     uint64_t before, after, total;
-    (void)stop;
-    mt_host_progress(c->reader, &before, &total);
+    source_host_progress(c->reader, &before, &total);
     int rc = device_input_next(c, room, runs, capacity, item, &p->accesses, err);
-    mt_host_progress(c->reader, &after, &total);
+    source_host_progress(c->reader, &after, &total);
     p->bytes = after - before;
     if (rc > 0) {
         if (item->flags & MT_BATCH_BEGIN) {
@@ -424,6 +429,29 @@ static int device_input_pull(struct mt_input *in, const struct mt_stop *stop, st
     return rc;
 }
 
+/* Returns the launch in the list that begins with device chunk `chunk`, or NULL. */
+static const struct mt_device_launch *source_device_at(const struct mt_device_state *d, size_t chunk)
+{
+    size_t at = MT_FIRST(i, d->nlaunches, d->launches[i].first >= chunk);
+    return at < d->nlaunches && d->launches[at].first == chunk ? &d->launches[at] : NULL;
+}
+
+/* Skips the next launch and returns it, or NULL if no launch there is known to be whole. */
+static const struct mt_device_launch *source_device_pass(struct mt_host_reader *r)
+{
+    struct mt_device_state *d = &r->device;
+    const struct mt_device_launch *l = d->open || d->begun ? NULL : source_device_at(d, d->next);
+    if (!l || !l->whole || !l->named)
+        return NULL;
+    for (size_t i = l->first; i < l->first + l->chunks; i++) {
+        size_t at = d->chunks[i];
+        if (at + 1 < r->chunks.count)
+            r->done += r->chunks.entries[at + 1].offset - r->chunks.entries[at].offset;
+    }
+    mt_device_seek(r, (size_t)(l - d->launches) + 1);
+    return l;
+}
+
 /* The number of accesses comes from the launch's line: the index also counts other spaces. */
 static int device_input_pass(struct mt_input *in, struct mt_item *item, struct mt_pulled *p)
 {
@@ -431,11 +459,11 @@ static int device_input_pass(struct mt_input *in, struct mt_item *item, struct m
     uint64_t before, after, total;
     if (in->ops != &mt_device_input || c->places)
         return 0;
-    mt_host_progress(c->reader, &before, &total);
-    const struct mt_device_launch *l = mt_device_pass(c->reader);
+    source_host_progress(c->reader, &before, &total);
+    const struct mt_device_launch *l = source_device_pass(c->reader);
     if (!l)
         return 0;
-    mt_host_progress(c->reader, &after, &total);
+    source_host_progress(c->reader, &after, &total);
     c->seq = l->seq;
     p->bytes = after - before;
     p->kernel = l->kernel;
@@ -450,14 +478,12 @@ static int device_input_pass(struct mt_input *in, struct mt_item *item, struct m
 /* Only a pull can tell whether there is more. */
 static int device_input_more(struct mt_input *in)
 {
-    (void)in;
     return -1;
 }
 
 /* Completes the companion of an input that was live. A compact trace without companion may be incomplete. */
 static int device_input_end(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
-    (void)stop;
     if (in->live && in->meta)
         in->companion = companion_of(in->container.reader);
     return in->companion ? 0 : mt_container_whole(in->container.reader, err);
@@ -470,11 +496,6 @@ static void device_input_close(struct mt_input *in)
 
 const struct mt_input_ops mt_device_input = {device_input_start, device_input_peek, device_input_pull,
                                              device_input_more,  device_input_end,  device_input_close};
-
-static void container_set_stop(struct mt_host_reader *r, const struct mt_stop *stop)
-{
-    r->window.stop = *stop;
-}
 
 /* ---- host traces beside traces of kernels: accesses by sequence number, without launches ---- */
 
@@ -512,7 +533,7 @@ static int host_fill(struct mt_input *in, uint64_t *bytes, struct mt_error *err)
 {
     uint64_t before, after, total;
     int rc = 1;
-    mt_host_progress(in->host.reader, &before, &total);
+    source_host_progress(in->host.reader, &before, &total);
     while (!in->pass.finished && !in->host.has_head && !in->host.life && rc >= 0) {
         rc = mt_host_next(in->host.reader, &in->host.head, err);
         if (rc < 0)
@@ -523,7 +544,7 @@ static int host_fill(struct mt_input *in, uint64_t *bytes, struct mt_error *err)
             in->host.life = host_input_life(&in->host.head);
         in->host.taken = 0;
     }
-    mt_host_progress(in->host.reader, &after, &total);
+    source_host_progress(in->host.reader, &after, &total);
     *bytes += after - before;
     return rc < 0 ? rc : in->host.has_head;
 }
@@ -586,7 +607,7 @@ static size_t host_take(struct mt_input *in, struct mt_host_access *room, size_t
 
 /* Returns accesses of that host trace; `room` has `capacity` accesses. */
 static void merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_access *room, size_t capacity,
-                        struct mt_item *item)
+                            struct mt_item *item)
 {
     struct mt_input *in = &m->inputs[i];
     size_t n = host_take(in, room, capacity);
@@ -608,7 +629,6 @@ static void merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_
 static int host_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
     struct mt_host_state *h = &in->host;
-    (void)stop;
     h->has_head = h->begun = h->ended = h->has_problem = 0;
     h->seq = h->life = 0;
     h->bad_offset = UINT64_MAX;
@@ -617,7 +637,6 @@ static int host_input_start(struct mt_input *in, const struct mt_stop *stop, str
 
 static int host_input_end(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
-    (void)in, (void)stop, (void)err;
     return 0;
 }
 
@@ -854,7 +873,8 @@ static int input_open(struct mt_input *in, const char *path, int fd, const char 
 }
 
 /* Loads the companion file, if there is one. `wait`: waits for a running program to write its end. */
-static int input_load_companion(struct mt_input *in, int wait, const struct mt_stop *stop, struct mt_error *err)
+static int input_load_companion(struct mt_input *in, int wait, const struct mt_stop *stop,
+                                struct mt_error *err)
 {
     if (!in->meta)
         return 0;
@@ -969,12 +989,6 @@ struct streams_missing {
     uint64_t count;
 };
 
-static void streams_count(struct streams_missing *s, const char *trace)
-{
-    if (!s->count++)
-        s->trace = trace;
-}
-
 /* Notes streams that no companion file names, and streams of unknown order. */
 static void streams_part(struct mt_source_merge *m, const struct streams_missing *unnamed,
                          const struct streams_missing *alone)
@@ -1012,7 +1026,9 @@ static void streams_tell(struct mt_source_merge *m, const struct mt_stream_event
                 mt_merge_note(m, 1, "stream %llu of the process has no trace: %s",
                               (unsigned long long)e->stream, e->why);
         } else if (!bsearch(&e->stream, read, nread, sizeof *read, mt_order_u64)) {
-            streams_count(streams_alone(m, e->trace) ? &alone : &unnamed, e->trace);
+            struct streams_missing *s = streams_alone(m, e->trace) ? &alone : &unnamed;
+            if (!s->count++)
+                s->trace = e->trace;
         }
     }
     if (refused > 1)
@@ -1154,7 +1170,8 @@ static void check_launch(struct mt_source_merge *m, struct mt_input *in)
                       in->path, (unsigned long long)in->pass.launches, (unsigned long long)in->pass.in_launch,
                       (unsigned long long)records);
     }
-    if (e && !in->pass.mismatch && raw_input_differs(in, e)) {
+    if (e && !in->pass.mismatch && in->ops == &mt_raw_input &&
+        mt_sample_differs(&in->raw.sample, in->raw.count, e)) {
         in->pass.mismatch = 1;
         mt_merge_note(m, 1, MT_OTHER_RUN, in->path, (unsigned long long)in->pass.launches,
                       (unsigned long long)in->raw.first, in->companion->path);
@@ -1205,8 +1222,8 @@ static int merge_start(struct mt_source_merge *m, struct mt_error *err)
 }
 
 /* Completes an item of launch m->superstep, input i. */
-static void hand_out(struct mt_source_merge *m, size_t i, uint64_t accesses, unsigned flags,
-                     struct mt_item *item)
+static void source_hand_out(struct mt_source_merge *m, size_t i, uint64_t accesses, unsigned flags,
+                            struct mt_item *item)
 {
     struct mt_input *in = &m->inputs[i];
     in->pass.in_launch += accesses;
@@ -1241,7 +1258,7 @@ static int merge_pull(struct mt_source_merge *m, size_t i, struct mt_raw_record 
                 launch_ends(m, in);
             launch_begins(m, in, p.kernel, p.event);
         }
-        hand_out(m, i, p.accesses, item->flags, item);
+        source_hand_out(m, i, p.accesses, item->flags, item);
         return 1;
     }
     in->pass.damaged |= rc < 0;
@@ -1302,7 +1319,7 @@ static int merge_copy_within(struct mt_source_merge *m, size_t i)
 /* Works as mt_source_next, with records stored in `room`. Compact traces return runs if `runs` is not NULL,
  * in blocks of their own (mt_device_keep); raw traces always return records. */
 static int merge_next(struct mt_source_merge *m, struct mt_raw_record *room, struct mt_access_run *runs,
-                  size_t capacity, struct mt_item *item, struct mt_error *err)
+                      size_t capacity, struct mt_item *item, struct mt_error *err)
 {
     _Static_assert(sizeof(struct mt_host_access) == sizeof(struct mt_raw_record), "both use the same room");
     while (!m->stopped) {
@@ -1341,7 +1358,7 @@ static const struct mt_companion *merge_ending(const struct mt_input *in)
     return c && !c->has_end && in->beside && in->beside->has_end ? in->beside : c;
 }
 
-static void check_end(struct mt_source_merge *m, const struct mt_input *in)
+static void source_check_end(struct mt_source_merge *m, const struct mt_input *in)
 {
     const struct mt_companion *c = merge_ending(in);
     uint64_t traced = 0;
@@ -1410,7 +1427,7 @@ static void note_parts(struct mt_source_merge *m)
 }
 
 /* Adds notes, once, on data that the companion files report as missing. After the end. */
-static void merge_finish(struct mt_source_merge *m)
+static void source_merge_finish(struct mt_source_merge *m)
 {
     if (m->finished)
         return;
@@ -1422,7 +1439,7 @@ static void merge_finish(struct mt_source_merge *m)
             mt_merge_note(m, 1, "%s", err.message);
         struct mt_host_reader *container = mt_input_container(in);
         if (mt_input_companion(in))
-            check_end(m, in);
+            source_check_end(m, in);
         else if (!in->pass.damaged && !(container && mt_companion_speaks(mt_host_companion(container))))
             mt_merge_note(m, MT_NOT_KNOWN, "%s: is read without companion: nothing says whether it is whole",
                           in->path);
@@ -1814,8 +1831,7 @@ static int open_inputs(struct mt_source *s, const char *const *paths, const stru
             if (m->inputs[k].device == in->device && m->inputs[k].inode == in->inode)
                 return mt_error_set(err, MT_E_INPUT, 0, 0, in->path, "is the same file as %s",
                                     m->inputs[k].path);
-        if (!in->live && input_is_container(in) &&
-            container_input_open(in, s->flags, &m->stop, err) != 0)
+        if (!in->live && input_is_container(in) && container_input_open(in, s->flags, &m->stop, err) != 0)
             return -1;
     }
     return 0;
@@ -1879,7 +1895,7 @@ static int spool_live(struct mt_source *s, struct mt_error *err)
         in->size = fstat(to[k], &st) == 0 ? (uint64_t)st.st_size : 0;
         to[k] = -1;
         if (input_is_container(in) ? container_input_open(in, s->flags, &m->stop, err) != 0
-                                      : input_load_companion(in, 1, &m->stop, err) != 0)
+                                   : input_load_companion(in, 1, &m->stop, err) != 0)
             goto out;
     }
     rc = 0;
@@ -2106,7 +2122,7 @@ struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *p
     in->live = 1;
     in->ops = &mt_device_input;
     in->container.reader = r;
-    container_set_stop(r, &m->stop);
+    r->window.stop = m->stop;
     if (collect_events(m, s->flags, &s->allocs, &s->nallocs, err) == 0 && merge_start(m, err) == 0)
         return s;
     mt_source_close(s);
@@ -2159,7 +2175,7 @@ int mt_source_rewind(struct mt_source *s, struct mt_error *err)
     __atomic_store_n(&s->halt, 0, __ATOMIC_RELAXED);
     s->ended = 0;
     struct mt_source_merge *m = &s->merge;
-    merge_finish(m);
+    source_merge_finish(m);
     m->again = 1;
     if (!mt_stopped(&m->stop))
         m->stopped = 0; /* the stop was our own, in the middle of a pass */
@@ -2212,7 +2228,7 @@ const struct mt_error *mt_source_problems(struct mt_source *s, size_t *count)
 const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *complete)
 {
     source_stop_ahead(s);
-    merge_finish(&s->merge);
+    source_merge_finish(&s->merge);
     *count = s->merge.nnotes;
     *complete = !s->merge.incomplete;
     return (const char *const *)s->merge.notes;
@@ -2221,7 +2237,7 @@ const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *comp
 int mt_source_lacks(struct mt_source *s)
 {
     source_stop_ahead(s);
-    merge_finish(&s->merge);
+    source_merge_finish(&s->merge);
     return s->merge.out_of_memory ? -1 : (s->merge.incomplete & MT_MISSING) != 0;
 }
 
@@ -2241,7 +2257,7 @@ static size_t source_drop_doubles(const struct mt_launch_event **list, size_t n)
 const struct mt_launch_event **mt_source_launches(struct mt_source *s, size_t *count)
 {
     source_stop_ahead(s);
-    merge_finish(&s->merge);
+    source_merge_finish(&s->merge);
     size_t n = s->merge.ninputs; /* a program without kernels is a launch */
     for (size_t i = 0; i < s->merge.ninputs; i++)
         n += s->merge.inputs[i].companion ? s->merge.inputs[i].companion->nlaunches : 0;

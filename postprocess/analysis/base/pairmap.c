@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t slot_of(const struct mt_pairmap *m, uint64_t a, uint64_t b)
+static size_t pairmap_slot_of(const struct mt_pairmap *m, uint64_t a, uint64_t b)
 {
     size_t mask = ((size_t)1 << m->bits) - 1;
     size_t i = mt_pairmap_slot(m, a, b);
@@ -25,7 +25,7 @@ static int pairmap_grow(struct mt_pairmap *m)
         m->epoch = 1;
     for (size_t i = 0; old.slot && i < (size_t)1 << old.bits; i++)
         if (old.slot[i].epoch == m->epoch)
-            m->slot[slot_of(m, old.slot[i].a, old.slot[i].b)] = old.slot[i];
+            m->slot[pairmap_slot_of(m, old.slot[i].a, old.slot[i].b)] = old.slot[i];
     free(old.slot);
     return 0;
 }
@@ -34,7 +34,7 @@ uint64_t *mt_pairmap_get(struct mt_pairmap *m, uint64_t a, uint64_t b, uint64_t 
 {
     if ((!m->slot || (m->count + 1) * 2 > (size_t)1 << m->bits) && pairmap_grow(m) != 0)
         return NULL;
-    struct mt_pair *p = &m->slot[slot_of(m, a, b)];
+    struct mt_pair *p = &m->slot[pairmap_slot_of(m, a, b)];
     if (p->epoch != m->epoch) {
         *p = (struct mt_pair){a, b, fresh, m->epoch};
         m->count++;
@@ -44,7 +44,7 @@ uint64_t *mt_pairmap_get(struct mt_pairmap *m, uint64_t a, uint64_t b, uint64_t 
 
 const uint64_t *mt_pairmap_find(const struct mt_pairmap *m, uint64_t a, uint64_t b)
 {
-    const struct mt_pair *p = m->slot ? &m->slot[slot_of(m, a, b)] : NULL;
+    const struct mt_pair *p = m->slot ? &m->slot[pairmap_slot_of(m, a, b)] : NULL;
     return p && p->epoch == m->epoch ? &p->value : NULL;
 }
 

@@ -29,14 +29,6 @@ void mt_run_parts_free(struct mt_run_parts *p)
     memset(p, 0, sizeof *p);
 }
 
-const struct mt_run_part *mt_run_parts_find(const struct mt_run_parts *p, const char *kernel)
-{
-    for (size_t i = 0; i < p->n; i++)
-        if (strcmp(p->list[i].kernel, kernel) == 0)
-            return &p->list[i];
-    return NULL;
-}
-
 void mt_untraced_add(struct mt_untraced *u, const struct mt_run_part *p)
 {
     u->accesses += p->untraced;

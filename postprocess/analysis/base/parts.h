@@ -20,8 +20,6 @@ struct mt_run_parts {
 /* Computes the parts after the source's last item. Returns 0, or -1 without memory. */
 int mt_run_parts_gather(struct mt_run_parts *p, const struct mt_source *s, size_t ninputs);
 void mt_run_parts_free(struct mt_run_parts *p);
-/* Returns the part of a kernel, or NULL if no companion file has it. */
-const struct mt_run_part *mt_run_parts_find(const struct mt_run_parts *p, const char *kernel);
 
 /* Accesses without a record. Zero-initialised is none. */
 struct mt_untraced {

@@ -64,7 +64,7 @@ void mt_sites_free(struct mt_sites *s)
 }
 
 /* Returns the number of a place, 0 if nothing is known of it, or -1 without memory. */
-static int64_t sites_location(struct mt_sites *s, struct mt_site_location place)
+static int64_t base_sites_location(struct mt_sites *s, struct mt_site_location place)
 {
     char name[64];
     const size_t before = s->place_names.count;
@@ -91,7 +91,8 @@ static int sites_enter(struct mt_sites *s, struct mt_site_table *t, const struct
         var = sites_number(&s->vars, e->var);
     if (line < 0 || var < 0)
         return -1;
-    int64_t place = sites_location(s, (struct mt_site_location){(uint32_t)line, (uint32_t)var, e->column});
+    int64_t place =
+        base_sites_location(s, (struct mt_site_location){(uint32_t)line, (uint32_t)var, e->column});
     if (place < 0)
         return -1;
     t->place[e->id] = (uint32_t)place;

@@ -198,20 +198,6 @@ int mt_use_stack_next(const struct mt_use_stack *s, uint32_t *time, uint64_t *li
     return 1;
 }
 
-int mt_use_stack_keep(struct mt_use_stack *s, unsigned (*of)(uint64_t line), unsigned least)
-{
-    struct mt_use_stack some = {0};
-    uint64_t line;
-    for (uint32_t time = 0; mt_use_stack_next(s, &time, &line);)
-        if (of(line) >= least && mt_use_stack_use(&some, line) == MT_STACK_FAILED) {
-            mt_use_stack_free(&some);
-            return -1;
-        }
-    mt_use_stack_free(s);
-    *s = some;
-    return 0;
-}
-
 void mt_use_stack_free(struct mt_use_stack *s)
 {
     free(s->slot);

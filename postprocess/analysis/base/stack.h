@@ -49,6 +49,5 @@ static inline void mt_use_stack_soon(const struct mt_use_stack *s, uint64_t line
 /* Returns the next line in order of last use, earliest first; *time starts at 0. Returns 0 at the end. */
 int mt_use_stack_next(const struct mt_use_stack *s, uint32_t *time, uint64_t *line);
 /* Keeps only lines for which `of` is at least `least`, in their order. Returns 0, or -1 without memory. */
-int mt_use_stack_keep(struct mt_use_stack *s, unsigned (*of)(uint64_t line), unsigned least);
 void mt_use_stack_free(struct mt_use_stack *s);
 #endif

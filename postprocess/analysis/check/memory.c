@@ -370,12 +370,6 @@ static void written_all(struct mt_written *w)
     w->all = 1;
 }
 
-/* Returns the bytes of the table of pages for a set of this size. */
-static uint64_t written_room(uint64_t bytes)
-{
-    return ((bytes >> WRITTEN_PAGE_BITS) + 1) * sizeof(uint64_t *);
-}
-
 /* Returns a mask of `n` bits from `bit` on, up to the word's end. */
 static uint64_t written_mask(unsigned bit, uint64_t n)
 {
@@ -898,11 +892,6 @@ static int check_unordered_copy(struct mt_check_unordered *u, const struct mt_co
     return 0;
 }
 
-static int check_unordered_finish(struct mt_check_unordered *u)
-{
-    return unordered_end(u);
-}
-
 static void check_unordered_free(struct mt_check_unordered *u)
 {
     if (u->now)
@@ -1037,7 +1026,7 @@ static int memory_is_judged(const struct mt_alloc_event *a)
 /* Creates a block's bits; all are set if a trace demands too much. */
 static int memory_make(struct mt_check_memory *m, struct mt_check_block *b, uint64_t bytes)
 {
-    uint64_t room = 2 * written_room(bytes);
+    uint64_t room = 2 * (((bytes >> WRITTEN_PAGE_BITS) + 1) * sizeof(uint64_t *));
     if (m->threads || room > m->work) {
         m->blind |= !m->threads;
         written_all(&b->written);
@@ -1110,8 +1099,8 @@ static int memory_read(struct mt_check_memory *m, const struct mt_access_run *r,
     return 0;
 }
 
-static int memory_load(struct mt_check_memory *m, const struct mt_access_run *r, const struct mt_piece *p,
-                       uint32_t first)
+static int check_memory_load(struct mt_check_memory *m, const struct mt_access_run *r,
+                             const struct mt_piece *p, uint32_t first)
 {
     struct mt_check_block *b;
     uint64_t offset = 0, part;
@@ -1133,7 +1122,8 @@ static int memory_load(struct mt_check_memory *m, const struct mt_access_run *r,
     return 0;
 }
 
-static int memory_store(struct mt_check_memory *m, const struct mt_access_run *r, const struct mt_piece *p)
+static int check_memory_store(struct mt_check_memory *m, const struct mt_access_run *r,
+                              const struct mt_piece *p)
 {
     struct mt_check_block *b;
     uint64_t offset = 0, part;
@@ -1171,8 +1161,8 @@ static int memory_run(struct mt_check_memory *m, const struct mt_access_run *r)
     if (type != MT_LOAD && memory_members(m, r) != 0)
         return -1;
     for (; mt_run_piece(r, &at, &p); first = at)
-        if ((type != MT_STORE && memory_load(m, r, &p, first) != 0) ||
-            (type != MT_LOAD && memory_store(m, r, &p) != 0))
+        if ((type != MT_STORE && check_memory_load(m, r, &p, first) != 0) ||
+            (type != MT_LOAD && check_memory_store(m, r, &p) != 0))
             return -1;
     return 0;
 }
@@ -1513,7 +1503,7 @@ static int memory_finish(void *self)
     if (rc == 0 && !damaged)
         rc = memory_last_copies(m);
     if (rc == 0)
-        rc = check_unordered_finish(&m->unordered);
+        rc = unordered_end(&m->unordered);
     for (size_t i = 0; i < m->nallocs && rc == 0; i++)
         rc = memory_end(m, i);
     for (size_t i = 0; i < m->nhosts && rc == 0; i++)

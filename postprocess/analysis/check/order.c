@@ -107,13 +107,6 @@ static int order_init(void *self, const struct mt_run_options *options)
     return 0;
 }
 
-void mt_check_order_free(struct mt_check_order *o)
-{
-    free(o->pairs);
-    mt_pairmap_free(&o->words);
-    memset(o, 0, sizeof *o);
-}
-
 static uint64_t order_key(const struct mt_check_order *o, size_t pair, int side)
 {
     return (uint64_t)(pair - o->first) << 1 | (unsigned)side;
@@ -264,5 +257,8 @@ size_t mt_check_order_finish(struct mt_check_order *o, struct mt_conflicts *x)
     taken = gone ? x->count - n : 0;
     x->count -= taken;
     free(gone);
+    free(o->pairs);
+    mt_pairmap_free(&o->words);
+    memset(o, 0, sizeof *o);
     return taken;
 }

@@ -52,8 +52,7 @@ struct mt_check_order {
 };
 
 extern const struct mt_analysis mt_check_order_analysis;
-/* Removes races that may be ordered from the list; returns their number. */
+/* Removes races that may be ordered from the list; returns their number. Frees the order. */
 size_t mt_check_order_finish(struct mt_check_order *o, struct mt_conflicts *x);
-void mt_check_order_free(struct mt_check_order *o);
 
 #endif

@@ -385,7 +385,6 @@ static int each_piece(const struct mt_addresses *a, const struct mt_chain *c,
 
 static int addresses_out_add(void *arg, const struct mt_operation *op, size_t n)
 {
-    (void)op;
     *(uint64_t *)arg += n;
     return 0;
 }
@@ -486,7 +485,7 @@ struct visit {
     uint64_t key;
 };
 
-static int hand_out(void *arg, const struct mt_operation *op, size_t n)
+static int addresses_hand_out(void *arg, const struct mt_operation *op, size_t n)
 {
     struct visit *v = arg;
     return n ? v->visitor->operations(v->arg, v->key, op, n) : 0;
@@ -503,14 +502,14 @@ static int visit_key(struct visit *v, uint64_t rank)
             if (c->next == c->filled && addresses_out_refill(v->a, c, v->room) != 0)
                 return -1;
             size_t n = c->filled - c->next < c->left ? c->filled - c->next : (size_t)c->left;
-            rc = hand_out(v, c->buffer + c->next, n);
+            rc = addresses_hand_out(v, c->buffer + c->next, n);
             c->next += n;
             c->left -= n;
         }
         if (rc == 0)
             rc = next_head(v->a, c, v->room);
     }
-    return rc ? rc : each_piece(v->a, &v->a->chain[rank], hand_out, v);
+    return rc ? rc : each_piece(v->a, &v->a->chain[rank], addresses_hand_out, v);
 }
 
 int mt_addresses_visit(struct mt_addresses *a, const struct mt_addresses_visitor *visitor, void *arg)

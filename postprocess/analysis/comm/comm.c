@@ -227,7 +227,7 @@ static inline int comm_same(const struct mt_comm *c, enum which w, uint32_t valu
     return actor->cta == a && (w == INSTANCES || actor->smid == b);
 }
 
-static inline uint64_t hash_of(const struct mt_comm *c, enum which w, uint32_t value)
+static inline uint64_t comm_hash_of(const struct mt_comm *c, enum which w, uint32_t value)
 {
     if (w == TRANSFERS)
         return comm_mix(c->transfers[c->first_transfer + value].src,
@@ -246,7 +246,7 @@ static inline size_t index_slot(const struct mt_comm *c, const struct mt_actor_i
 }
 
 /* Makes room for one more entry. */
-static int index_reserve(struct mt_comm *c, struct mt_actor_index *x, enum which w)
+static int comm_index_reserve(struct mt_comm *c, struct mt_actor_index *x, enum which w)
 {
     if (x->slot && (uint64_t)(x->used + 1) * 2 <= (uint64_t)1 << x->bits)
         return 0;
@@ -261,7 +261,7 @@ static int index_reserve(struct mt_comm *c, struct mt_actor_index *x, enum which
     for (size_t k = 0; old.slot && k < (size_t)1 << old.bits; k++) {
         if (old.slot[k].epoch != x->epoch)
             continue;
-        size_t i = hash_of(c, w, old.slot[k].value) & mask;
+        size_t i = comm_hash_of(c, w, old.slot[k].value) & mask;
         while (x->slot[i].epoch == x->epoch)
             i = (i + 1) & mask;
         x->slot[i] = old.slot[k];
@@ -270,7 +270,7 @@ static int index_reserve(struct mt_comm *c, struct mt_actor_index *x, enum which
     return 0;
 }
 
-static inline void index_put(struct mt_actor_index *x, size_t slot, uint32_t value)
+static inline void comm_index_put(struct mt_actor_index *x, size_t slot, uint32_t value)
 {
     x->slot[slot].epoch = x->epoch;
     x->slot[slot].value = value;
@@ -311,8 +311,8 @@ int mt_comm_launch(struct mt_comm *c, const char *kernel, int selected)
 static uint32_t comm_actor(struct mt_comm *c, uint64_t cta, uint32_t smid)
 {
     uint64_t hash = comm_mix(cta, smid);
-    if (index_reserve(c, &c->actor_index, ACTORS) != 0 ||
-        index_reserve(c, &c->instance_index, INSTANCES) != 0)
+    if (comm_index_reserve(c, &c->actor_index, ACTORS) != 0 ||
+        comm_index_reserve(c, &c->instance_index, INSTANCES) != 0)
         return 0;
     size_t slot = index_slot(c, &c->actor_index, ACTORS, hash, cta, smid);
     if (c->actor_index.slot[slot].epoch == c->actor_index.epoch)
@@ -326,12 +326,12 @@ static uint32_t comm_actor(struct mt_comm *c, uint64_t cta, uint32_t smid)
     uint32_t id = (uint32_t)c->nactors++;
     c->actors[id] =
         (struct mt_actor){.cta = cta, .smid = smid, .launch = (uint32_t)(c->nlaunches - 1), .instance = id};
-    index_put(&c->actor_index, slot, id);
+    comm_index_put(&c->actor_index, slot, id);
     slot = index_slot(c, &c->instance_index, INSTANCES, comm_mix(cta, 0), cta, 0);
     if (c->instance_index.slot[slot].epoch == c->instance_index.epoch)
         c->actors[id].instance = c->instance_index.slot[slot].value;
     else
-        index_put(&c->instance_index, slot, id);
+        comm_index_put(&c->instance_index, slot, id);
     c->launches[c->nlaunches - 1].end = id + 1;
     return id;
 }
@@ -344,7 +344,7 @@ static size_t comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst)
     struct mt_recent_transfer *recent = &c->recent_transfers[(src ^ dst << 2) % MT_RECENT_TRANSFERS];
     if (recent->src == src && recent->dst == dst)
         return recent->at;
-    if (index_reserve(c, &c->transfer_index, TRANSFERS) != 0)
+    if (comm_index_reserve(c, &c->transfer_index, TRANSFERS) != 0)
         return SIZE_MAX;
     size_t slot = index_slot(c, &c->transfer_index, TRANSFERS, comm_mix(src, dst), src, dst);
     if (c->transfer_index.slot[slot].epoch == c->transfer_index.epoch) {
@@ -358,7 +358,7 @@ static size_t comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst)
     }
     if (comm_reserve(c, &c->transfers, c->ntransfers, &c->transfer_room, sizeof *c->transfers) != 0)
         return SIZE_MAX;
-    index_put(&c->transfer_index, slot, (uint32_t)(c->ntransfers - c->first_transfer));
+    comm_index_put(&c->transfer_index, slot, (uint32_t)(c->ntransfers - c->first_transfer));
     c->transfers[c->ntransfers] = (struct mt_transfer){.src = src, .dst = dst, .last = UINT64_MAX};
     *recent = (struct mt_recent_transfer){src, dst, c->ntransfers};
     return c->ntransfers++;
@@ -456,6 +456,25 @@ static uint64_t comm_range_owned(const struct mt_comm *c, uint64_t from, uint64_
     return bytes;
 }
 
+/* Handle pages [page, end) as a whole, without memory for each. mt_readers_stretch returns 1 if the pages
+ * before *next share one set (otherwise `page` must be read byte by byte); mt_readers_read_stretch then reads
+ * all of them, which counts as `bytes` bytes. */
+static int comm_readers_stretch(const struct mt_readers *r, uint64_t page, uint64_t end, uint64_t *next)
+{
+    const struct mt_spans *spans = &r->state->spans;
+    if (mt_shadow_peek(r->state, page))
+        return 0;
+    size_t at = mt_spans_at(spans, page);
+    if (at < spans->n) {
+        const struct mt_page_span *s = &spans->at[at];
+        uint64_t limit = s->first <= page ? s->end : s->first;
+        end = end < limit ? end : limit;
+    }
+    for (*next = page + 1; *next < end && !mt_shadow_peek(r->state, *next);)
+        ++*next;
+    return 1;
+}
+
 /* Passes whole pages of one writer to the readers. */
 static void comm_range_read(struct mt_comm *c, const struct run *run, uint32_t src, uint64_t page,
                             uint64_t end)
@@ -465,7 +484,7 @@ static void comm_range_read(struct mt_comm *c, const struct run *run, uint32_t s
         return;
     src = c->actors[src].instance;
     for (uint64_t next; page < end && !r->lost; page = next)
-        if (mt_readers_stretch(r, page, end, &next)) {
+        if (comm_readers_stretch(r, page, end, &next)) {
             uint64_t ours = comm_range_owned(c, page << MT_PAGE_BITS, next << MT_PAGE_BITS);
             if (ours)
                 mt_readers_read_stretch(r, src, run->instance, page, next, ours);

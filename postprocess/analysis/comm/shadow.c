@@ -46,7 +46,7 @@ static void arena_free(struct mt_arena *a)
     }
 }
 
-static uint32_t *words_alloc(struct mt_arena *a)
+static uint32_t *shadow_words_alloc(struct mt_arena *a)
 {
     void *p = a->free_words;
     if (!p)
@@ -56,7 +56,7 @@ static uint32_t *words_alloc(struct mt_arena *a)
     return p;
 }
 
-static void words_free(struct mt_arena *a, uint32_t *words)
+static void shadow_words_free(struct mt_arena *a, uint32_t *words)
 {
     memcpy(words, &a->free_words, sizeof a->free_words);
     a->free_words = words;
@@ -64,7 +64,7 @@ static void words_free(struct mt_arena *a, uint32_t *words)
 
 /* ---- the table of pages ---- */
 
-static size_t slot_of(const struct mt_shadow *s, uint64_t number)
+static size_t shadow_slot_of(const struct mt_shadow *s, uint64_t number)
 {
     size_t mask = ((size_t)1 << s->table_bits) - 1;
     size_t i = mt_hash_number(number) >> (64 - s->table_bits);
@@ -84,7 +84,7 @@ static int table_grow(struct mt_shadow *s)
     s->table_bits = bits;
     for (size_t i = 0; old.table && i < (size_t)1 << old.table_bits; i++)
         if (old.table[i].page)
-            s->table[slot_of(s, old.table[i].number)] = old.table[i];
+            s->table[shadow_slot_of(s, old.table[i].number)] = old.table[i];
     free(old.table);
     return 0;
 }
@@ -117,7 +117,7 @@ void mt_shadow_free(struct mt_shadow *s)
 
 struct mt_page *mt_shadow_peek(const struct mt_shadow *s, uint64_t number)
 {
-    return s->table[slot_of(s, number)].page;
+    return s->table[shadow_slot_of(s, number)].page;
 }
 
 /* Finds the rows [*first, *end) of the comb that touch the page. Returns 0 if there are none. */
@@ -199,7 +199,7 @@ static struct mt_page *page_new(struct mt_shadow *s, uint64_t number)
     if (!(p = arena_alloc(&s->arena, sizeof *p)))
         goto fail;
     p->entry = &p->uniform;
-    size_t i = slot_of(s, number);
+    size_t i = shadow_slot_of(s, number);
     s->table[i].number = number;
     s->table[i].page = p;
     s->pages++;
@@ -219,7 +219,7 @@ struct mt_page *mt_shadow_make_slow(struct mt_shadow *s, uint64_t number)
 
 int mt_page_to_words(struct mt_shadow *s, struct mt_page *p)
 {
-    uint32_t *words = words_alloc(&s->arena);
+    uint32_t *words = shadow_words_alloc(&s->arena);
     uint64_t *start = p->start;
     if (!start && s->starts && words)
         start = arena_alloc(&s->arena, MT_PAGE_WORDS * sizeof *start);
@@ -253,7 +253,7 @@ int mt_page_to_bytes(struct mt_shadow *s, struct mt_page *p)
             start[i] = p->mask ? p->start[i / 4] : p->uniform_start;
     }
     if (p->mask)
-        words_free(&s->arena, p->entry);
+        shadow_words_free(&s->arena, p->entry);
     p->entry = bytes;
     p->start = start;
     p->mask = MT_PAGE_BYTES - 1;
@@ -278,7 +278,7 @@ static void fill_page(struct mt_shadow *s, uint64_t number, unsigned from, unsig
         return;
     }
     if (p->mask == MT_PAGE_WORDS - 1 && uniform && to - from == MT_PAGE_BYTES) {
-        words_free(&s->arena, p->entry); /* its starts, if any, are kept for reuse */
+        shadow_words_free(&s->arena, p->entry); /* its starts, if any, are kept for reuse */
         p->entry = &p->uniform;
         p->uniform = entry;
         p->uniform_start = start;
@@ -638,22 +638,6 @@ void mt_readers_read(struct mt_readers *r, uint32_t src, uint32_t dst, uint64_t 
 
 /* ---- many pages ---- */
 
-int mt_readers_stretch(const struct mt_readers *r, uint64_t page, uint64_t end, uint64_t *next)
-{
-    const struct mt_spans *spans = &r->state->spans;
-    if (mt_shadow_peek(r->state, page))
-        return 0;
-    size_t at = mt_spans_at(spans, page);
-    if (at < spans->n) {
-        const struct mt_page_span *s = &spans->at[at];
-        uint64_t limit = s->first <= page ? s->end : s->first;
-        end = end < limit ? end : limit;
-    }
-    for (*next = page + 1; *next < end && !mt_shadow_peek(r->state, *next);)
-        ++*next;
-    return 1;
-}
-
 void mt_readers_read_stretch(struct mt_readers *r, uint32_t src, uint32_t dst, uint64_t page, uint64_t end,
                              uint64_t bytes)
 {
@@ -976,7 +960,7 @@ static int move_rows(struct move *m, const struct mt_rows *r)
 }
 
 /* Returns 1 if all rows lie within the address space and do not overlap. */
-static int rows_fit(uint64_t base, uint64_t pitch, const struct mt_rows *r)
+static int shadow_rows_fit(uint64_t base, uint64_t pitch, const struct mt_rows *r)
 {
     uint64_t length;
     return pitch >= r->width && !__builtin_mul_overflow(r->height - 1, pitch, &length) &&
@@ -998,7 +982,8 @@ int mt_shadow_move(const struct mt_shadow_parts *p, const struct mt_rows *rows, 
         r.height = 1;
     }
     if (rc == 0 && r.height > MT_SHADOW_TALL)
-        rc = rows_fit(r.dst, r.dpitch, &r) && rows_fit(r.src, r.spitch, &r) ? move_rows(&m, &r) : -2;
+        rc = shadow_rows_fit(r.dst, r.dpitch, &r) && shadow_rows_fit(r.src, r.spitch, &r) ? move_rows(&m, &r)
+                                                                                          : -2;
     else
         for (uint64_t row = 0; row < r.height && rc == 0; row++)
             rc = move_row(&m, r.dst + row * r.dpitch, r.src + row * r.spitch, r.width);

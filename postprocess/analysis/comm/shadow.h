@@ -66,11 +66,6 @@ void mt_readers_launch(struct mt_readers *r);
 /* Adds a read by `dst` of `size` bytes that `src` wrote. */
 void mt_readers_read(struct mt_readers *r, uint32_t src, uint32_t dst, uint64_t address, uint64_t size);
 
-/* Handle pages [page, end) as a whole, without memory for each. mt_readers_stretch returns 1 if the pages
- * before *next share one set (otherwise `page` must be read byte by byte); mt_readers_read_stretch then reads
- * all of them, which counts as `bytes` bytes. */
-int mt_readers_stretch(const struct mt_readers *r, uint64_t page, uint64_t end, uint64_t *next);
-
 void mt_readers_read_stretch(struct mt_readers *r, uint32_t src, uint32_t dst, uint64_t page, uint64_t end,
                              uint64_t bytes);
 

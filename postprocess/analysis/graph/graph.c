@@ -347,11 +347,6 @@ static int cta_step(struct mt_stride_graph *g, uint64_t warp, const struct step 
     return 0;
 }
 
-static int knows_threads(const struct mt_access_run *r)
-{
-    return r->mask != MT_RUN_NO_MASK && r->warp != MT_RUN_NO_WARP;
-}
-
 /* Returns those of `lanes` with index `first` and the `count` - 1 after it, from the lowest. */
 static uint32_t lanes_among(uint32_t lanes, uint32_t first, uint32_t count)
 {
@@ -368,7 +363,7 @@ static int graph_runs_strides(void *self, const struct mt_access_run *runs, size
     struct mt_stride_graph *g = self;
     for (size_t k = 0; k < count; k++) {
         const struct mt_access_run *r = &runs[k];
-        const int threads = knows_threads(r);
+        const int threads = r->mask != MT_RUN_NO_MASK && r->warp != MT_RUN_NO_WARP;
         uint64_t warp = threads ? r->warp : MT_RUN_NO_WARP;
         int shown = warp_number(g, r, &warp);
         if (shown < 0)
@@ -685,7 +680,7 @@ int mt_stride_graph_finish(struct mt_stride_graph *g, uint64_t min_count)
     return 0;
 }
 
-static int by_count(const void *a, const void *b, void *arg)
+static int graph_by_count(const void *a, const void *b, void *arg)
 {
     const struct mt_node *nodes = arg;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -707,7 +702,7 @@ int mt_stride_graph_top(struct mt_stride_graph *g, size_t most)
     }
     for (size_t i = 0; i < g->nnodes; i++)
         order[i] = (uint32_t)i;
-    qsort_r(order, g->nnodes, sizeof *order, by_count, g->nodes);
+    qsort_r(order, g->nnodes, sizeof *order, graph_by_count, g->nodes);
     for (size_t i = 0; i < most; i++)
         place[order[i]] = 1;
     for (size_t i = 0; i < g->nnodes; i++)

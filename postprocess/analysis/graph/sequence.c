@@ -6,6 +6,7 @@
 #include "graph.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,12 +82,11 @@ struct collect {
 static void collect_gram(void *arg, uint64_t gram, uint64_t unused, uint64_t count)
 {
     struct collect *c = arg;
-    (void)unused;
     if ((double)count >= c->least)
         c->out[c->n++] = (struct mt_gram_share){(uint32_t)gram, count};
 }
 
-static int most_first(const void *a, const void *b)
+static int sequence_most_first(const void *a, const void *b)
 {
     const struct mt_gram_share *x = a, *y = b;
     if (x->count != y->count)
@@ -94,18 +94,24 @@ static int most_first(const void *a, const void *b)
     return x->gram < y->gram ? -1 : x->gram > y->gram;
 }
 
-struct mt_gram_share *mt_frequent_grams(const struct mt_sequence *s, double threshold, size_t *n)
+/* Returns the n-grams whose share is at least `threshold` (0..1), most frequent first; *n is their number;
+ * the caller frees them. NULL without memory. */
+static struct mt_gram_share *sequence_frequent(const struct mt_sequence *s, double threshold, size_t *n)
 {
     struct collect c = {malloc((s->grams.count + 1) * sizeof *c.out), 0, threshold * (double)s->all_grams};
     if (!c.out)
         return NULL;
     mt_pairmap_each(&s->grams, collect_gram, &c);
-    qsort(c.out, c.n, sizeof *c.out, most_first);
+    qsort(c.out, c.n, sizeof *c.out, sequence_most_first);
     *n = c.n;
     return c.out;
 }
 
-double mt_gram_similarity(const struct mt_gram_share *a, size_t na, const struct mt_gram_share *b, size_t nb)
+/* Returns the similarity of two such lists, 0..1: the sum over all n-grams of the smaller of the two shares;
+ * a share is the count divided by the sum of the counts of its list. Two empty lists are equal. -1 without
+ * memory. */
+static double sequence_similarity(const struct mt_gram_share *a, size_t na, const struct mt_gram_share *b,
+                                  size_t nb)
 {
     uint64_t all_a = 0, all_b = 0;
     double common = 0;
@@ -181,12 +187,6 @@ uint32_t mt_gram_of(struct mt_alphabet *a, uint32_t prefix, uint32_t token)
     a->grams[a->ngrams].prefix = prefix;
     *known = a->ngrams++;
     return (uint32_t)*known;
-}
-
-void mt_gram_tokens(const struct mt_alphabet *a, uint32_t gram, uint32_t *tokens)
-{
-    for (unsigned k = a->n; k-- > 0; gram = a->grams[gram].prefix)
-        tokens[k] = a->grams[gram].token;
 }
 
 /* ---- one sequence ---- */
@@ -333,7 +333,8 @@ int mt_sequence_runs(const struct mt_sequence *s, struct mt_node_run *out)
     return 0;
 }
 
-uint32_t *mt_sequence_elements(const struct mt_sequence *s, int each_run, size_t *n)
+/* Returns the *n elements in order (`each_run`: one per run), for the caller to free. NULL without memory. */
+static uint32_t *sequence_elements(const struct mt_sequence *s, int each_run, size_t *n)
 {
     struct mt_node_run *runs = malloc((s->nruns + 1) * sizeof *runs);
     uint32_t *out = NULL;
@@ -350,4 +351,70 @@ uint32_t *mt_sequence_elements(const struct mt_sequence *s, int each_run, size_t
 out:
     free(runs);
     return out;
+}
+
+/* ---- matrices of similarities ---- */
+
+static void sequence_decide(struct mt_compare *c)
+{
+    c->how = MT_COMPARED_NODES;
+    for (size_t i = 0; i < c->n; i++)
+        if (c->rows[i].sequence.has_order && c->rows[i].sequence.elements > c->cap)
+            c->how = MT_COMPARED_RUNS;
+    for (size_t i = 0; i < c->n && c->how != MT_COMPARED_NODES; i++)
+        if (c->rows[i].sequence.has_order && c->rows[i].sequence.all_runs > c->cap)
+            c->how = MT_COMPARED_FIRST_RUNS;
+}
+
+static int sequence_edits(struct mt_compare *c)
+{
+    int rc = -1;
+    uint32_t **e = calloc(c->n, sizeof *e);
+    for (size_t i = 0; e && i < c->n; i++)
+        if (c->rows[i].sequence.has_order &&
+            !(e[i] =
+                  sequence_elements(&c->rows[i].sequence, c->how != MT_COMPARED_NODES, &c->rows[i].compared)))
+            goto out;
+    for (size_t i = 0; e && i < c->n; i++)
+        for (size_t k = i; k < c->n; k++) {
+            size_t a = c->rows[i].compared, b = c->rows[k].compared, longer = a > b ? a : b;
+            double same = NAN;
+            if (e[i] && e[k]) {
+                int64_t d = i == k ? 0 : mt_levenshtein(e[i], a, e[k], b);
+                if (d < 0)
+                    goto out;
+                same = longer ? 1 - (double)d / (double)longer : 1;
+            }
+            c->edit[i * c->n + k] = c->edit[k * c->n + i] = same;
+        }
+    rc = e ? 0 : -1;
+out:
+    for (size_t i = 0; e && i < c->n; i++)
+        free(e[i]);
+    free(e);
+    return rc;
+}
+
+static int sequence_grams(struct mt_compare *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (!(c->rows[i].grams = sequence_frequent(&c->rows[i].sequence, c->threshold, &c->rows[i].ngrams)))
+            return -1;
+    for (size_t i = 0; i < c->n; i++)
+        for (size_t k = i; k < c->n; k++) {
+            const struct mt_compare_row *a = &c->rows[i], *b = &c->rows[k];
+            double same = NAN;
+            if (a->sequence.has_grams && b->sequence.has_grams)
+                same = i == k ? 1 : sequence_similarity(a->grams, a->ngrams, b->grams, b->ngrams);
+            if (same < 0)
+                return -1;
+            c->gram[i * c->n + k] = c->gram[k * c->n + i] = same;
+        }
+    return 0;
+}
+
+int mt_compare_all(struct mt_compare *c)
+{
+    sequence_decide(c);
+    return sequence_edits(c) == 0 && sequence_grams(c) == 0 ? 0 : -1;
 }

@@ -60,9 +60,6 @@ uint32_t mt_token_of(struct mt_alphabet *a, uint64_t buffer, int64_t stride, uin
 /* Returns the number of the gram `prefix` (0: empty) followed by `token`; 0 without memory. */
 uint32_t mt_gram_of(struct mt_alphabet *a, uint32_t prefix, uint32_t token);
 
-/* Writes the alphabet->n tokens of an n-gram. */
-void mt_gram_tokens(const struct mt_alphabet *a, uint32_t gram, uint32_t *tokens);
-
 /* Initialises a sequence; cap: number of runs stored. */
 void mt_sequence_init(struct mt_sequence *s, struct mt_alphabet *a, size_t cap);
 void mt_sequence_free(struct mt_sequence *s);
@@ -79,8 +76,6 @@ int mt_sequence_gram(struct mt_sequence *s, uint32_t gram, uint64_t count);
 int mt_sequence_count(struct mt_sequence *s, uint32_t token, uint64_t count);
 /* Writes the stored runs, by actor; `out` has room for nruns. Returns 0, or -1 without memory. */
 int mt_sequence_runs(const struct mt_sequence *s, struct mt_node_run *out);
-/* Returns the *n elements in order (`each_run`: one per run), for the caller to free. NULL without memory. */
-uint32_t *mt_sequence_elements(const struct mt_sequence *s, int each_run, size_t *n);
 
 /* ---- measures ---- */
 
@@ -92,11 +87,30 @@ struct mt_gram_share {
     uint32_t gram;
     uint64_t count;
 };
-/* Returns the n-grams whose share is at least `threshold` (0..1), most frequent first; *n is their number;
- * the caller frees them. NULL without memory. */
-struct mt_gram_share *mt_frequent_grams(const struct mt_sequence *s, double threshold, size_t *n);
-/* Returns the similarity of two such lists, 0..1: the sum over all n-grams of the smaller of the two shares;
- * a share is the count divided by the sum of the counts of its list. Two empty lists are equal. -1 without
- * memory. */
-double mt_gram_similarity(const struct mt_gram_share *a, size_t na, const struct mt_gram_share *b, size_t nb);
+
+enum mt_compared { MT_COMPARED_NODES, MT_COMPARED_RUNS, MT_COMPARED_FIRST_RUNS };
+
+struct mt_compare_row {
+    const char *path, *kind;
+    const char *stride; /* sentence that defines a stride here; NULL: unknown */
+    int complete;
+    struct mt_sequence sequence;
+    size_t compared; /* elements compared by edit distance */
+    struct mt_gram_share *grams;
+    size_t ngrams;
+};
+
+struct mt_compare {
+    struct mt_alphabet alphabet;
+    struct mt_compare_row *rows;
+    size_t n;
+    enum mt_compared how;
+    size_t cap;
+    char *note;          /* why the rows are of different kinds, or NULL; owned by the caller */
+    double threshold;    /* smallest share of frequent n-grams, 0 to 1 */
+    double *edit, *gram; /* [n * n] similarities, 0 to 1; NAN: unknown */
+};
+
+/* Fills in both matrices, [n * n] by the caller. Returns 0, or -1 without memory. */
+int mt_compare_all(struct mt_compare *c);
 #endif

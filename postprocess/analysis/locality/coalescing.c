@@ -15,7 +15,6 @@ struct range {
 static int coalescing_init(void *self, const struct mt_run_options *o)
 {
     struct mt_coalescing *c = self;
-    (void)o;
     memset(c, 0, sizeof *c);
     return 0;
 }
@@ -100,8 +99,8 @@ static uint64_t coalescing_units(const struct range *ranges, size_t n, unsigned 
     return count;
 }
 
-static struct mt_coalescing_cell *cell_of(struct mt_coalescing_set *s, const char *kernel, uint32_t line,
-                                          uint32_t place, uint32_t type)
+static struct mt_coalescing_cell *coalescing_cell_of(struct mt_coalescing_set *s, const char *kernel,
+                                                     uint32_t line, uint32_t place, uint32_t type)
 {
     size_t *memo = &s->cell_memo[((line ^ place * 5) << 2 ^ type) % MT_COALESCING_MEMOS];
     struct mt_coalescing_cell *known = *memo ? &s->cells[*memo - 1] : NULL;
@@ -151,7 +150,8 @@ static int coalescing_add(struct mt_coalescing_set *into, const struct mt_coales
 {
     for (size_t i = 0; i < from->count; i++) {
         const struct mt_coalescing_cell *f = &from->cells[i];
-        struct mt_coalescing_cell *c = cell_of(into, f->kernel, f->line, by_line ? 0 : f->place, f->type);
+        struct mt_coalescing_cell *c =
+            coalescing_cell_of(into, f->kernel, f->line, by_line ? 0 : f->place, f->type);
         if (!c)
             return -1;
         c->requests += f->requests;
@@ -166,7 +166,8 @@ static int coalescing_add(struct mt_coalescing_set *into, const struct mt_coales
     for (size_t i = 0; i < from->nstrides; i++) {
         const struct mt_coalescing_stride *s = &from->strides[i];
         const struct mt_coalescing_cell *f = &from->cells[s->cell];
-        struct mt_coalescing_cell *c = cell_of(into, f->kernel, f->line, by_line ? 0 : f->place, f->type);
+        struct mt_coalescing_cell *c =
+            coalescing_cell_of(into, f->kernel, f->line, by_line ? 0 : f->place, f->type);
         if (!c || add_stride(into, (size_t)(c - into->cells), s->stride, s->requests) != 0)
             return -1;
     }
@@ -230,8 +231,8 @@ static int coalescing_request(struct mt_coalescing *c, const struct mt_access_ru
     struct mt_coalescing_shape own;
     const struct mt_coalescing_shape *s = coalescing_known(c, r, &own);
     struct mt_coalescing_cell *cell =
-        cell_of(&c->sites, c->launch.kernel, mt_site_line(c->launch.sites, r->site),
-                mt_site_location_of(c->launch.sites, r->site), mt_run_type(r));
+        coalescing_cell_of(&c->sites, c->launch.kernel, mt_site_line(c->launch.sites, r->site),
+                           mt_site_location_of(c->launch.sites, r->site), mt_run_type(r));
     if (!cell)
         return -1;
     cell->requests++;
@@ -320,7 +321,7 @@ static void coalescing_unpack(struct mt_unpack *u, void *self)
         const char *kernel = mt_unpack_kernel(u);
         mt_unpack_bytes(u, &f, sizeof f);
         f.kernel = kernel;
-        struct mt_coalescing_cell *to = cell_of(&c->sites, kernel, f.line, f.place, f.type);
+        struct mt_coalescing_cell *to = coalescing_cell_of(&c->sites, kernel, f.line, f.place, f.type);
         if (to) /* the destination's cells keep their numbers */
             *to = f;
         u->failed |= !to;

@@ -59,7 +59,7 @@ static int byte_states_equal(const struct mt_byte_side *a, const struct mt_byte_
     return 1;
 }
 
-static int make_room(struct mt_byte_states *s, size_t sides)
+static int conflicts_make_room(struct mt_byte_states *s, size_t sides)
 {
     if (mt_grow(&s->sides, &s->sides_room, s->nsides + sides, sizeof *s->sides) != 0 ||
         mt_grow(&s->states, &s->states_room, s->nstates + 1, sizeof *s->states) != 0)
@@ -76,7 +76,7 @@ static uint32_t byte_states_intern(struct mt_byte_states *s, const struct mt_byt
         if (t->count == n && byte_states_equal(s->sides + t->first, sides, n))
             return (uint32_t)known;
     }
-    if (make_room(s, n) != 0 || mt_hash_put(&s->numbers, key, s->nstates) != 0)
+    if (conflicts_make_room(s, n) != 0 || mt_hash_put(&s->numbers, key, s->nstates) != 0)
         return MT_STATE_FAILED;
     s->states[s->nstates] = (struct mt_byte_state){s->nsides, n};
     memcpy(s->sides + s->nsides, sides, n * sizeof *sides);
@@ -90,7 +90,7 @@ static void byte_states_free(struct mt_byte_states *s);
 static int byte_states_init(struct mt_byte_states *s)
 {
     memset(s, 0, sizeof *s);
-    if (make_room(s, 0) != 0) {
+    if (conflicts_make_room(s, 0) != 0) {
         byte_states_free(s);
         return -1;
     }
@@ -204,12 +204,6 @@ static size_t races_thread(struct mt_races *x, uint64_t cta)
         x->nlive++;
     }
     return *at;
-}
-
-/* Handle the start of a thread (a CTA): returns 0, or -1 without memory; and its end. */
-static int races_began(struct mt_races *x, uint64_t cta)
-{
-    return races_thread(x, cta) == SIZE_MAX ? -1 : 0;
 }
 
 static void races_ended(struct mt_races *x, uint64_t cta)
@@ -691,7 +685,7 @@ static int close_page(struct mt_conflicts *x, struct mt_pairmap *pairs, const st
     return 0;
 }
 
-static int close_launch(void *arg, struct mt_launch_window_state *w)
+static int conflicts_close_launch(void *arg, struct mt_launch_window_state *w)
 {
     struct mt_conflicts *x = arg;
     struct state *s = (struct state *)w;
@@ -728,7 +722,7 @@ static uint64_t conflicts_joined(struct state *s, uint64_t cell, const struct st
     return cell;
 }
 
-static int merge_page(struct state *a, const struct state *b, const struct mt_cells_page *page)
+static int conflicts_merge_page(struct state *a, const struct state *b, const struct mt_cells_page *page)
 {
     uint64_t was = 0, with = 0, now = 0;
     struct mt_cells_page *p = mt_cells_page(&a->cells, page->number);
@@ -749,19 +743,20 @@ static int merge_page(struct state *a, const struct state *b, const struct mt_ce
     return 0;
 }
 
-static int merge_launch(void *arg, struct mt_launch_window_state *into, struct mt_launch_window_state *from)
+static int conflicts_merge_launch(void *arg, struct mt_launch_window_state *into,
+                                  struct mt_launch_window_state *from)
 {
     struct mt_conflicts *x = arg;
     struct state *a = (struct state *)into, *b = (struct state *)from;
     a->cells.pool = &x->pool;
     for (size_t p = 0; p < b->cells.count; p++)
-        if (merge_page(a, b, b->cells.pages[p]) != 0)
+        if (conflicts_merge_page(a, b, b->cells.pages[p]) != 0)
             return -1;
     return 0;
 }
 
 /* Writes the lists before the cells that refer to them. */
-static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w)
+static void conflicts_pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w)
 {
     const struct state *s = (const struct state *)w;
     mt_parcel_u64(p, s->states.nstates);
@@ -793,7 +788,7 @@ static void unpack_names(struct mt_unpack *u, struct state *s)
     }
 }
 
-static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
+static void conflicts_unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
     size_t n = mt_unpack_count(u, sizeof(uint64_t));
@@ -820,8 +815,9 @@ static struct mt_launch_window_state *conflicts_make(const struct mt_run_launch 
     return s;
 }
 
-static const struct mt_launch_window_ops ops = {merge_launch, close_launch,   conflicts_drop,
-                                                pack_state,   conflicts_make, unpack_state};
+static const struct mt_launch_window_ops ops = {conflicts_merge_launch, conflicts_close_launch,
+                                                conflicts_drop,         conflicts_pack_state,
+                                                conflicts_make,         conflicts_unpack_state};
 
 MT_ORDER_POINTED_2(by_seq, struct mt_alloc_event, seq, id)
 
@@ -867,7 +863,7 @@ static void conflicts_moves(void *self, const struct mt_run_launch *launch)
             races_new(&x->races, x->made[x->nmade]->base, x->made[x->nmade]->bytes);
     const uint64_t thread = ((launch->life & ~MT_THREAD_BEGAN) - 1) << 32;
     if (launch->life & MT_THREAD_BEGAN)
-        (void)races_began(&x->races, thread); /* without memory the thread starts with its first access */
+        races_thread(&x->races, thread); /* without memory the thread starts with its first access */
     else if (launch->life)
         races_ended(&x->races, thread);
 }

@@ -25,8 +25,8 @@ static void lines_moves(void *self, const struct mt_run_launch *launch)
     mt_buffers_move(&l->buffers, launch->seq);
 }
 
-static struct mt_lines_cell *cell_of(struct mt_lines *l, enum mt_lines_by by, const char *kernel,
-                                     uint64_t place)
+static struct mt_lines_cell *lines_cell_of(struct mt_lines *l, enum mt_lines_by by, const char *kernel,
+                                           uint64_t place)
 {
     if (l->count[by]) {
         struct mt_lines_cell *last = &l->cells[by][l->last[by]];
@@ -49,7 +49,7 @@ static struct mt_lines_cell *cell_of(struct mt_lines *l, enum mt_lines_by by, co
 static int lines_count(struct mt_lines *l, enum mt_lines_by by, uint64_t place, uint32_t type,
                        uint64_t accesses, uint64_t bytes)
 {
-    struct mt_lines_cell *c = cell_of(l, by, l->launch.kernel, place);
+    struct mt_lines_cell *c = lines_cell_of(l, by, l->launch.kernel, place);
     if (!c)
         return -1;
     c->accesses[type] += accesses;
@@ -95,7 +95,7 @@ static int lines_merge(void *self, void *other)
     for (int by = 0; by < MT_LINES_BY; by++)
         for (size_t i = 0; i < from->count[by]; i++) {
             const struct mt_lines_cell *f = &from->cells[by][i];
-            struct mt_lines_cell *c = cell_of(into, by, f->kernel, f->place);
+            struct mt_lines_cell *c = lines_cell_of(into, by, f->kernel, f->place);
             if (!c)
                 return -1;
             for (int t = 0; t < 4; t++)
@@ -127,7 +127,7 @@ static void lines_unpack(struct mt_unpack *u, void *self)
             const char *kernel = mt_unpack_kernel(u);
             mt_unpack_bytes(u, &f, sizeof f);
             f.kernel = kernel;
-            struct mt_lines_cell *c = cell_of(l, by, kernel, f.place);
+            struct mt_lines_cell *c = lines_cell_of(l, by, kernel, f.place);
             if (c)
                 *c = f;
             u->failed |= !c;

@@ -54,26 +54,6 @@ void mt_parcel_kernel(struct mt_parcel *p, const char *kernel)
         mt_parcel_u64(p, *superstep);
 }
 
-static void pack_pair(void *arg, uint64_t a, uint64_t b, uint64_t value)
-{
-    const uint64_t pair[3] = {a, b, value};
-    mt_parcel_bytes(arg, pair, sizeof pair);
-}
-
-void mt_parcel_map(struct mt_parcel *p, const struct mt_pairmap *m)
-{
-    mt_parcel_u64(p, m->count);
-    mt_pairmap_each(m, pack_pair, p);
-}
-
-void mt_parcel_counts(struct mt_parcel *p, const struct mt_hash *m)
-{
-    mt_parcel_u64(p, m->count);
-    const struct mt_hash_slot *s;
-    for (size_t i = 0; (s = mt_hash_next(m, &i));)
-        mt_parcel_bytes(p, s, sizeof *s);
-}
-
 /* Packs cells, equal neighbours as one. */
 void mt_parcel_cells(struct mt_parcel *p, const struct mt_cells *c)
 {
@@ -91,14 +71,6 @@ void mt_parcel_cells(struct mt_parcel *p, const struct mt_cells *c)
             mt_parcel_u64(p, page->cell[k]);
         }
     }
-}
-
-void mt_parcel_stack(struct mt_parcel *p, const struct mt_use_stack *s)
-{
-    uint64_t line;
-    mt_parcel_u64(p, s->lines);
-    for (uint32_t time = 0; mt_use_stack_next(s, &time, &line);)
-        mt_parcel_u64(p, line);
 }
 
 /* ---- unpacking ---- */
@@ -162,23 +134,6 @@ static struct mt_run_launch unpack_launch(struct mt_unpack *u)
     return l;
 }
 
-void mt_unpack_map(struct mt_unpack *u, struct mt_pairmap *m)
-{
-    for (size_t n = mt_unpack_count(u, 3 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
-        uint64_t pair[3];
-        mt_unpack_bytes(u, pair, sizeof pair);
-        u->failed |= !mt_pairmap_get(m, pair[0], pair[1], pair[2]);
-    }
-}
-
-void mt_unpack_counts(struct mt_unpack *u, struct mt_hash *m)
-{
-    for (size_t n = mt_unpack_count(u, 2 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
-        uint64_t key = mt_unpack_u64(u), count = mt_unpack_u64(u);
-        u->failed |= count == 0 || mt_hash_add(m, key, count) != 0;
-    }
-}
-
 void mt_unpack_cells(struct mt_unpack *u, struct mt_cells *c)
 {
     for (size_t n = mt_unpack_count(u, 4 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
@@ -195,12 +150,6 @@ void mt_unpack_cells(struct mt_unpack *u, struct mt_cells *c)
                 page->cell[k++] = v;
         }
     }
-}
-
-void mt_unpack_stack(struct mt_unpack *u, struct mt_use_stack *s)
-{
-    for (size_t n = mt_unpack_count(u, sizeof(uint64_t)); n > 0 && !u->failed; n--)
-        u->failed |= mt_use_stack_use(s, mt_unpack_u64(u)) == MT_STACK_FAILED;
 }
 
 /* ---- launch window ---- */
@@ -267,8 +216,8 @@ int mt_launch_window_merge(struct mt_launch_window *into, void *x, struct mt_lau
     return rc;
 }
 
-static void pack_state(struct mt_parcel *p, const struct mt_launch_window *w,
-                       const struct mt_launch_window_state *state)
+static void parcel_pack_state(struct mt_parcel *p, const struct mt_launch_window *w,
+                              const struct mt_launch_window_state *state)
 {
     mt_parcel_u64(p, state != NULL);
     if (!state)
@@ -277,7 +226,8 @@ static void pack_state(struct mt_parcel *p, const struct mt_launch_window *w,
     w->ops->pack(p, state);
 }
 
-static struct mt_launch_window_state *unpack_state(struct mt_unpack *u, const struct mt_launch_window *w)
+static struct mt_launch_window_state *parcel_unpack_state(struct mt_unpack *u,
+                                                          const struct mt_launch_window *w)
 {
     if (!mt_unpack_u64(u))
         return NULL;
@@ -291,14 +241,14 @@ static struct mt_launch_window_state *unpack_state(struct mt_unpack *u, const st
 
 void mt_launch_window_pack(struct mt_parcel *p, const struct mt_launch_window *w)
 {
-    pack_state(p, w, w->head);
-    pack_state(p, w, w->tail);
+    parcel_pack_state(p, w, w->head);
+    parcel_pack_state(p, w, w->tail);
 }
 
 void mt_launch_window_unpack(struct mt_unpack *u, struct mt_launch_window *w)
 {
-    w->head = unpack_state(u, w);
-    w->tail = unpack_state(u, w);
+    w->head = parcel_unpack_state(u, w);
+    w->tail = parcel_unpack_state(u, w);
 }
 
 int mt_launch_window_finish(struct mt_launch_window *w, void *x)

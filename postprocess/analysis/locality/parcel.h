@@ -25,10 +25,7 @@ void mt_parcel_free(struct mt_parcel *p);
 void mt_parcel_bytes(struct mt_parcel *p, const void *data, size_t n);
 void mt_parcel_u64(struct mt_parcel *p, uint64_t v);
 void mt_parcel_kernel(struct mt_parcel *p, const char *kernel);
-void mt_parcel_map(struct mt_parcel *p, const struct mt_pairmap *m);
-void mt_parcel_counts(struct mt_parcel *p, const struct mt_hash *m);
 void mt_parcel_cells(struct mt_parcel *p, const struct mt_cells *c);
-void mt_parcel_stack(struct mt_parcel *p, const struct mt_use_stack *s);
 
 struct mt_unpack {
     const char *at, *end;
@@ -53,12 +50,7 @@ const char *mt_unpack_kernel(struct mt_unpack *u);
 /* Returns the name of the kernel of this launch. */
 const char *mt_unpack_kernel_of(struct mt_unpack *u, uint64_t superstep);
 
-/* Fill empty objects. */
-void mt_unpack_map(struct mt_unpack *u, struct mt_pairmap *m);
-
-void mt_unpack_counts(struct mt_unpack *u, struct mt_hash *m);
 void mt_unpack_cells(struct mt_unpack *u, struct mt_cells *c);
-void mt_unpack_stack(struct mt_unpack *u, struct mt_use_stack *s);
 
 /* Launches that cannot be closed yet. A part keeps the state of its last launch, which may continue in the
  * next part, and of its first one if that began in an earlier part. All others are closed when the next

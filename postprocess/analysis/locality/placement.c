@@ -1,6 +1,9 @@
 /* Placement of CTAs on several devices: bytes that would cross between them. */
+#define _GNU_SOURCE
+
 #include "placement.h"
 #include "memtrace/grow.h"
+#include "analysis/base/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +24,7 @@ struct candidate {
     size_t node;
 };
 
-static int most_first(const void *a, const void *b)
+static int placement_most_first(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
     if (x->bytes != y->bytes)
@@ -65,7 +68,7 @@ static int placement_greedy(const struct mt_placement *p, uint16_t *device)
             for (size_t e = p->offset[l->first + i]; e < p->offset[l->first + i + 1]; e++)
                 order[i].bytes += placed[p->neighbours[e].node] ? p->neighbours[e].bytes : 0;
         }
-        qsort(order, n, sizeof *order, most_first);
+        qsort(order, n, sizeof *order, placement_most_first);
         for (size_t i = 0; i < n; i++) {
             unsigned d =
                 best_device(p, device, placed, order[i].node, taken, placement_cut_share(p, l), bytes);
@@ -244,14 +247,15 @@ static int placement_refine(struct mt_placement *p, uint16_t *device)
 /* Maximum number of nodes examined during refinement; large graphs keep the result so far. */
 #define BUDGET 2000000000ull
 
-int mt_placement_init(struct mt_placement *p, unsigned devices)
+static int placement_begin(struct mt_placement *p, unsigned devices)
 {
     memset(p, 0, sizeof *p);
     p->devices = devices;
     return 0;
 }
 
-int mt_placement_launch(struct mt_placement *p)
+/* Begins the next launch; its CTAs follow. */
+static int placement_next(struct mt_placement *p)
 {
     if (mt_grow(&p->launches, &p->launch_room, p->nlaunches + 1, sizeof *p->launches) != 0)
         return -1;
@@ -259,7 +263,8 @@ int mt_placement_launch(struct mt_placement *p)
     return 0;
 }
 
-int mt_placement_cta(struct mt_placement *p, uint64_t order)
+/* Adds a CTA of the last launch, by ascending z-major number. Its node is p->nnodes before the call. */
+static int placement_add(struct mt_placement *p, uint64_t order)
 {
     if (p->nnodes == UINT32_MAX || mt_grow(&p->ctas, &p->node_room, p->nnodes + 1, sizeof *p->ctas) != 0)
         return -1;
@@ -268,7 +273,8 @@ int mt_placement_cta(struct mt_placement *p, uint64_t order)
     return 0;
 }
 
-int mt_placement_edge(struct mt_placement *p, uint32_t src, uint32_t dst, uint64_t bytes)
+/* Adds an edge, after all launches. */
+static int placement_add_edge(struct mt_placement *p, uint32_t src, uint32_t dst, uint64_t bytes)
 {
     if (mt_grow(&p->edges, &p->edge_room, p->nedges + 1, sizeof *p->edges) != 0)
         return -1;
@@ -372,7 +378,7 @@ static void placement_report(struct mt_placement *p)
     }
 }
 
-int mt_placement_solve(struct mt_placement *p)
+static int placement_solve(struct mt_placement *p)
 {
     for (int policy = 0; policy < MT_PLACE_POLICIES; policy++) {
         p->device[policy] = calloc(p->nnodes + 1, sizeof *p->device[policy]);
@@ -407,8 +413,10 @@ static void placement_distinct(struct mt_placement *p, int policy, const struct 
     }
 }
 
-int mt_placement_distinct(struct mt_placement *p, const struct mt_read_set *sets, size_t n,
-                          const uint32_t *node)
+/* Counts distinct bytes, after placement_solve, from the readers of bytes (sets 1 .. n - 1), whose numbers
+ * are indices into `node`. */
+static int placement_count_distinct(struct mt_placement *p, const struct mt_read_set *sets, size_t n,
+                                    const uint32_t *node)
 {
     size_t words = (p->devices + 63) / 64;
     uint64_t *seen = calloc(n + 1, words * sizeof *seen);
@@ -421,6 +429,63 @@ int mt_placement_distinct(struct mt_placement *p, const struct mt_read_set *sets
     }
     free(seen);
     p->distinct_known = rc == 0;
+    return rc;
+}
+
+/* ---- placement of the CTAs of a run ---- */
+
+static int placement_by_cta(const void *a, const void *b, void *arg)
+{
+    const struct mt_comm *c = arg;
+    uint64_t x = mt_cta_order(c->actors[*(const uint32_t *)a].cta),
+             y = mt_cta_order(c->actors[*(const uint32_t *)b].cta);
+    return x < y ? -1 : x > y;
+}
+
+/* Adds the CTAs of one launch; node[] by actor. `order` has room for all of them. */
+static int placement_add_launch(struct mt_placement *p, const struct mt_comm *c,
+                                const struct mt_comm_launch *l, uint32_t *node, uint32_t *order)
+{
+    size_t n = 0;
+    int rc = placement_next(p);
+    for (uint32_t i = l->first; i < l->end; i++)
+        if (c->actors[i].instance == i)
+            order[n++] = i;
+    qsort_r(order, n, sizeof *order, placement_by_cta, (void *)c);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        node[order[i]] = (uint32_t)p->nnodes;
+        rc = placement_add(p, mt_cta_order(c->actors[order[i]].cta));
+    }
+    return rc;
+}
+
+/* Returns the device of an actor's launch, or -1 if it is unknown or there is only one. */
+static int64_t placement_ran(const struct mt_comm *c, uint32_t actor, const int64_t *ran, size_t nran)
+{
+    return c->actors[actor].launch < nran ? ran[c->actors[actor].launch] : -1;
+}
+
+int mt_placement_make(struct mt_placement *p, const struct mt_comm *c, unsigned devices, const int64_t *ran,
+                      size_t nran)
+{
+    uint32_t *node = calloc(c->nactors + 1, sizeof *node), *order = malloc((c->nactors + 1) * sizeof *order);
+    int rc = node && order && placement_begin(p, devices) == 0 ? 0 : -1;
+    for (size_t i = 0; i < c->nlaunches && rc == 0; i++)
+        rc = placement_add_launch(p, c, &c->launches[i], node, order);
+    for (size_t i = 0; i < c->ntransfers && rc == 0; i++) {
+        const struct mt_transfer *t = &c->transfers[i];
+        if ((t->src | t->dst) & MT_ENTRY_HOST)
+            continue;
+        rc = placement_add_edge(p, node[t->src], node[t->dst], t->size);
+        if (placement_ran(c, t->src, ran, nran) != placement_ran(c, t->dst, ran, nran))
+            p->ran += t->size;
+    }
+    p->ran_known = nran != 0;
+    rc = rc ? rc : placement_solve(p);
+    if (rc == 0 && c->options.readers && !c->readers.lost)
+        rc = placement_count_distinct(p, c->readers.sets, c->readers.n, node);
+    free(node);
+    free(order);
     return rc;
 }
 

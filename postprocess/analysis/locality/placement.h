@@ -1,12 +1,11 @@
 /* Placement of CTAs on several devices: bytes that would cross between them. Nodes are CTA instances; an edge
  * is the number of bytes written by one and loaded by another. Each launch is divided among all devices; none
- * gets more than its share (CTAs / devices, rounded up). Independent of other analyses: the user adds
- * launches, CTAs and edges. Deterministic: no randomness, no clock. */
+ * gets more than its share (CTAs / devices, rounded up). Deterministic: no randomness, no clock. */
 #ifndef MT_ANALYSIS_PLACEMENT_H
 #define MT_ANALYSIS_PLACEMENT_H
 #include <stddef.h>
 #include <stdint.h>
-#include "analysis/comm/shadow.h"
+#include "analysis/comm/comm.h"
 
 enum mt_placement_policy {
     MT_PLACE_BLOCK,  /* CTA i of n (z-major) on device i * devices / n */
@@ -39,7 +38,7 @@ struct mt_placement {
     uint64_t load, cross[MT_PLACE_POLICIES];
     uint64_t *traffic[MT_PLACE_POLICIES]; /* bytes, indexed by [from * devices + to] */
     int ran_known;                        /* 1: the run used several devices */
-    uint64_t ran; /* bytes that crossed in the actual run; mt_placement_init clears it, the user adds */
+    uint64_t ran;                         /* bytes that crossed in the actual run; */
     /* crossing bytes, each counted once per launch and reading device, at the first read */
     int distinct_known;
     uint64_t distinct[MT_PLACE_POLICIES], *distinct_traffic[MT_PLACE_POLICIES];
@@ -53,18 +52,9 @@ struct mt_placement {
     uint64_t budget; /* steps left to the heuristic */
 };
 
-/* Functions return 0, or -1 without memory (or with 2^32 nodes). */
-int mt_placement_init(struct mt_placement *p, unsigned devices);
-/* Begins the next launch; its CTAs follow. */
-int mt_placement_launch(struct mt_placement *p);
-/* Adds a CTA of the last launch, by ascending z-major number. Its node is p->nnodes before the call. */
-int mt_placement_cta(struct mt_placement *p, uint64_t order);
-/* Adds an edge, after all launches. */
-int mt_placement_edge(struct mt_placement *p, uint32_t src, uint32_t dst, uint64_t bytes);
-int mt_placement_solve(struct mt_placement *p);
-/* Counts distinct bytes, after mt_placement_solve, from the readers of bytes (sets 1 .. n - 1), whose numbers
- * are indices into `node`. */
-int mt_placement_distinct(struct mt_placement *p, const struct mt_read_set *sets, size_t n,
-                          const uint32_t *node);
+/* Places the CTAs of all launches. `ran`: device of each launch in the actual run, -1 if unknown; NULL: it
+ * used one. Returns 0, or -1 without memory (or with 2^32 nodes). */
+int mt_placement_make(struct mt_placement *p, const struct mt_comm *c, unsigned devices, const int64_t *ran,
+                      size_t nran);
 void mt_placement_free(struct mt_placement *p);
 #endif

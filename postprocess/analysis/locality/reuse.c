@@ -10,6 +10,14 @@
 
 /* ---- results of a launch: packing, and final adjustment ---- */
 
+static void reuse_pack_map(struct mt_parcel *p, const struct mt_hash *m)
+{
+    mt_parcel_u64(p, m->count);
+    const struct mt_hash_slot *s;
+    for (size_t i = 0; (s = mt_hash_next(m, &i));)
+        mt_parcel_bytes(p, s, sizeof *s);
+}
+
 /* Packs the counts; most buckets are empty. */
 static void reuse_pack_counts(struct mt_parcel *p, const struct mt_reuse_counts *c)
 {
@@ -22,6 +30,14 @@ static void reuse_pack_counts(struct mt_parcel *p, const struct mt_reuse_counts 
             mt_parcel_u64(p, c->histogram[b]);
     const uint64_t rest[] = {c->cold, c->contexts, c->lines, c->largest};
     mt_parcel_bytes(p, rest, sizeof rest);
+}
+
+static void reuse_unpack_map(struct mt_unpack *u, struct mt_hash *m)
+{
+    for (size_t n = mt_unpack_count(u, 2 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
+        uint64_t key = mt_unpack_u64(u), count = mt_unpack_u64(u);
+        u->failed |= count == 0 || mt_hash_add(m, key, count) != 0;
+    }
 }
 
 static void reuse_unpack_counts(struct mt_unpack *u, struct mt_reuse_counts *c)
@@ -109,22 +125,6 @@ static void reuse_launch_settle(struct mt_reuse_launch *l)
         reuse_settle(&l->level[level], l->uses, l->context_bits[level] != 0);
 }
 
-double mt_reuse_error(const struct mt_reuse_launch *l)
-{
-    const double all = ldexp((double)l->squares, (int)l->sample_bits[MT_REUSE_DEVICE]);
-    double most = 0;
-    unsigned bits = 0;
-    for (int level = 0; level < MT_REUSE_LEVELS; level++) {
-        bits |= l->sample_bits[level] | (level < 2 ? l->context_bits[level] : 0);
-        double error = (ldexp(1, (int)l->sample_bits[level]) - 1) * all;
-        if (level <
-            2) /* each context has part of the uses; as the total is known, one half is the worst case */
-            error += 0.25 * (ldexp(1, (int)l->context_bits[level]) - 1) * (double)l->context_squares[level];
-        most = error > most ? error : most;
-    }
-    return bits ? sqrt(most) : -1;
-}
-
 /* FEW: with more contexts than this some are dropped, else lines; WIDE: lines that exceed the caches. */
 enum { LANES_AHEAD = 8, FEW = 64, EXACT_BITS = 2, WIDE = 1 << 14 };
 
@@ -166,7 +166,7 @@ static void reuse_drop(struct mt_launch_window_state *w)
 }
 
 /* Returns the context; a new one reserves as many lines as the previous one has. */
-static struct context *context_of(struct state *s, int level, uint64_t id)
+static struct context *reuse_context_of(struct state *s, int level, uint64_t id)
 {
     const size_t n = s->count[level];
     if (n && s->last[level] == id)
@@ -240,6 +240,21 @@ static void reuse_drop_context(void *arg, uint64_t id, uint64_t level, uint64_t 
     *c = (struct context){.dropped = 1};
 }
 
+/* Keeps only lines for which `of` is at least `least`, in their order. Returns 0, or -1 without memory. */
+static int reuse_stack_keep(struct mt_use_stack *s, unsigned (*of)(uint64_t line), unsigned least)
+{
+    struct mt_use_stack some = {0};
+    uint64_t line;
+    for (uint32_t time = 0; mt_use_stack_next(s, &time, &line);)
+        if (of(line) >= least && mt_use_stack_use(&some, line) == MT_STACK_FAILED) {
+            mt_use_stack_free(&some);
+            return -1;
+        }
+    mt_use_stack_free(s);
+    *s = some;
+    return 0;
+}
+
 /* Changes the weight of first uses from 2^from to 2^to, and to zero for lines no longer tracked. */
 static int reuse_raise_level(struct mt_reuse *x, struct state *s, int level, unsigned lines,
                              unsigned contexts)
@@ -259,7 +274,7 @@ static int reuse_raise_level(struct mt_reuse *x, struct state *s, int level, uns
             if (mt_reuse_zeros(c->firsts[k]) >= lines)
                 c->firsts[kept++] = c->firsts[k];
         c->nfirsts = kept;
-        if (mt_use_stack_keep(&c->stack, mt_reuse_zeros, lines) != 0)
+        if (reuse_stack_keep(&c->stack, mt_reuse_zeros, lines) != 0)
             return -1;
     }
     s->sample_bits[level] = lines > s->sample_bits[level] ? lines : s->sample_bits[level];
@@ -318,7 +333,7 @@ static int reuse_raise_device(struct mt_reuse *x, unsigned bits)
     if (bits > x->sample_bits) {
         x->nfirsts = kept;
         x->sample_bits = bits;
-        if (mt_use_stack_keep(&x->device, mt_reuse_zeros, bits) != 0)
+        if (reuse_stack_keep(&x->device, mt_reuse_zeros, bits) != 0)
             return -1;
     }
     return reuse_raise_uses((struct state *)x->window.tail, x->sample_bits);
@@ -446,7 +461,7 @@ static int reuse_run(struct mt_reuse *x, const struct mt_access_run *r)
     struct context *by[2] = {NULL, NULL};
     struct state *s = (struct state *)x->window.tail;
     for (int level = 0; level < 2 && s->w.launch.selected; level++)
-        if (!(by[level] = context_of(s, level, level == MT_REUSE_CTA ? r->cta : r->smid)))
+        if (!(by[level] = reuse_context_of(s, level, level == MT_REUSE_CTA ? r->cta : r->smid)))
             return -1;
     for (uint32_t at = 0; mt_run_piece(r, &at, &piece);) {
         if (r->addresses && x->device.lines > WIDE && at + LANES_AHEAD <= r->count)
@@ -508,7 +523,7 @@ static int reuse_launch(void *self, const struct mt_run_launch *launch)
     return reuse_fit_device(x); /* the run may have been short until now */
 }
 
-static int close_launch(void *arg, struct mt_launch_window_state *w)
+static int reuse_close_launch(void *arg, struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
     struct mt_reuse_launch *l = reuse_launch_of(arg, w->launch.superstep);
@@ -559,7 +574,7 @@ static int reuse_replay(struct mt_use_stack *into, const struct mt_use_stack *fr
 
 static int merge_context(struct mt_reuse *x, struct state *a, int level, uint64_t id, struct context *from)
 {
-    struct context *c = context_of(a, level, id);
+    struct context *c = reuse_context_of(a, level, id);
     struct mt_reuse_launch *l = reuse_launch_of(x, a->w.launch.superstep);
     if (!c || c->dropped)
         return c ? 0 : -1;
@@ -600,7 +615,8 @@ static void merge_one(void *arg, uint64_t id, uint64_t level, uint64_t index)
         m->failed = 1;
 }
 
-static int merge_launch(void *arg, struct mt_launch_window_state *into, struct mt_launch_window_state *from)
+static int reuse_merge_launch(void *arg, struct mt_launch_window_state *into,
+                              struct mt_launch_window_state *from)
 {
     struct merging m = {arg, (struct state *)into, (struct state *)from, 0};
     if (reuse_even_level(m.x, m.into, m.from, MT_REUSE_CTA) != 0 ||
@@ -684,6 +700,14 @@ struct packing {
     const struct state *s;
 };
 
+static void reuse_pack_stack(struct mt_parcel *p, const struct mt_use_stack *s)
+{
+    uint64_t line;
+    mt_parcel_u64(p, s->lines);
+    for (uint32_t time = 0; mt_use_stack_next(s, &time, &line);)
+        mt_parcel_u64(p, line);
+}
+
 static void pack_context(void *arg, uint64_t id, uint64_t level, uint64_t index)
 {
     const struct packing *k = arg;
@@ -691,17 +715,17 @@ static void pack_context(void *arg, uint64_t id, uint64_t level, uint64_t index)
     const uint64_t head[] = {id, level, c->uses, c->nfirsts};
     mt_parcel_bytes(k->p, head, sizeof head);
     mt_parcel_bytes(k->p, c->firsts, c->nfirsts * sizeof *c->firsts);
-    mt_parcel_stack(k->p, &c->stack);
+    reuse_pack_stack(k->p, &c->stack);
 }
 
-static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w)
+static void reuse_pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w)
 {
     const struct state *s = (const struct state *)w;
     mt_parcel_bytes(p, s->sample_bits, sizeof s->sample_bits);
     mt_parcel_bytes(p, s->context_bits, sizeof s->context_bits);
     mt_parcel_u64(p, s->index.count);
     mt_pairmap_each(&s->index, pack_context, &(struct packing){p, s});
-    mt_parcel_counts(p, &s->uses);
+    reuse_pack_map(p, &s->uses);
 }
 
 static void reuse_unpack_bits(struct mt_unpack *u, unsigned *bits, size_t n)
@@ -711,7 +735,13 @@ static void reuse_unpack_bits(struct mt_unpack *u, unsigned *bits, size_t n)
         u->failed |= bits[i] > MT_REUSE_MOST_BITS;
 }
 
-static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
+static void reuse_unpack_stack(struct mt_unpack *u, struct mt_use_stack *s)
+{
+    for (size_t n = mt_unpack_count(u, sizeof(uint64_t)); n > 0 && !u->failed; n--)
+        u->failed |= mt_use_stack_use(s, mt_unpack_u64(u)) == MT_STACK_FAILED;
+}
+
+static void reuse_unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
     reuse_unpack_bits(u, s->sample_bits, MT_REUSE_LEVELS);
@@ -719,21 +749,21 @@ static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
     for (size_t n = mt_unpack_count(u, 5 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
         uint64_t id = mt_unpack_u64(u), level = mt_unpack_u64(u), uses = mt_unpack_u64(u);
         size_t firsts = mt_unpack_count(u, sizeof(uint64_t));
-        struct context *c = level < 2 ? context_of(s, (int)level, id) : NULL;
+        struct context *c = level < 2 ? reuse_context_of(s, (int)level, id) : NULL;
         if ((u->failed |= !c || c->firsts))
             break;
         c->uses = uses;
         c->firsts = mt_unpack_array(u, firsts, sizeof *c->firsts);
         c->nfirsts = c->room = firsts;
-        mt_unpack_stack(u, &c->stack);
+        reuse_unpack_stack(u, &c->stack);
     }
-    mt_unpack_counts(u, &s->uses);
+    reuse_unpack_map(u, &s->uses);
     reuse_tally(s, MT_REUSE_CTA);
     reuse_tally(s, MT_REUSE_SM);
 }
 
-static const struct mt_launch_window_ops ops = {merge_launch, close_launch, reuse_drop,
-                                                pack_state,   reuse_make,   unpack_state};
+static const struct mt_launch_window_ops ops = {reuse_merge_launch, reuse_close_launch, reuse_drop,
+                                                reuse_pack_state,   reuse_make,         reuse_unpack_state};
 
 static int reuse_init(void *self, const struct mt_run_options *o)
 {
@@ -756,7 +786,7 @@ static void reuse_pack(struct mt_parcel *p, const void *self)
     mt_parcel_bytes(p, &x->sample_bits, sizeof x->sample_bits);
     mt_parcel_u64(p, x->nfirsts);
     mt_parcel_bytes(p, x->firsts, x->nfirsts * sizeof *x->firsts);
-    mt_parcel_stack(p, &x->device);
+    reuse_pack_stack(p, &x->device);
     mt_launch_window_pack(p, &x->window);
 }
 
@@ -775,7 +805,7 @@ static void reuse_unpack(struct mt_unpack *u, void *self)
     x->nfirsts = mt_unpack_count(u, sizeof *x->firsts);
     x->firsts = mt_unpack_array(u, x->nfirsts, sizeof *x->firsts);
     x->firsts_room = x->nfirsts;
-    mt_unpack_stack(u, &x->device);
+    reuse_unpack_stack(u, &x->device);
     mt_launch_window_unpack(u, &x->window);
 }
 

@@ -83,9 +83,6 @@ static inline uint64_t mt_reuse_footprint(const struct mt_reuse *x)
     return (uint64_t)x->device.lines << x->sample_bits;
 }
 
-/* Returns an upper bound of the standard error of each count of uses, or -1 if they are exact. */
-double mt_reuse_error(const struct mt_reuse_launch *l);
-
 extern const struct mt_analysis mt_reuse_analysis;
 
 #endif

@@ -127,8 +127,8 @@ static int sharing_runs(void *self, const struct mt_access_run *runs, size_t n)
 
 /* ---- end of a launch ---- */
 
-static struct mt_sharing_cell *cell_of(struct mt_sharing *x, size_t first, const struct mt_run_launch *l,
-                                       uint64_t alloc)
+static struct mt_sharing_cell *sharing_cell_of(struct mt_sharing *x, size_t first,
+                                               const struct mt_run_launch *l, uint64_t alloc)
 {
     for (size_t i = x->count; i > first; i--) /* few allocations; neighbours usually have the same */
         if (x->cells[i - 1].alloc == alloc)
@@ -233,7 +233,7 @@ static int count_kind(struct mt_sharing *x, struct state *s, size_t first, const
                                    .address = address,
                                    .alloc = a ? mt_buffers_place(&x->buffers, a) : MT_SHARING_NO_ALLOC,
                                    .kind = kind};
-    struct mt_sharing_cell *cell = cell_of(x, first, &s->w.launch, line.alloc);
+    struct mt_sharing_cell *cell = sharing_cell_of(x, first, &s->w.launch, line.alloc);
     if (!cell)
         return -1;
     line.accesses = page->counts[in >> x->options.line_bits];
@@ -258,7 +258,7 @@ static int sharing_keep(struct mt_sharing *x, struct top *t)
     return 0;
 }
 
-static int close_launch(void *arg, struct mt_launch_window_state *w)
+static int sharing_close_launch(void *arg, struct mt_launch_window_state *w)
 {
     struct mt_sharing *x = arg;
     struct state *s = (struct state *)w;
@@ -295,12 +295,11 @@ struct merging {
 static void sharing_renumber(void *arg, uint64_t cta, uint64_t zero, uint64_t number)
 {
     struct merging *m = arg;
-    (void)zero;
     if (!(m->number[number] = number_of(m->into, cta)))
         m->failed = 1;
 }
 
-static int merge_page(struct mt_cells *into, const struct mt_cells_page *page, const uint64_t *number)
+static int sharing_merge_page(struct mt_cells *into, const struct mt_cells_page *page, const uint64_t *number)
 {
     struct mt_cells_page *p = mt_cells_page(into, page->number);
     if (!p || (!page->shift && mt_cells_refine(p) != 0))
@@ -314,7 +313,8 @@ static int merge_page(struct mt_cells *into, const struct mt_cells_page *page, c
     return 0;
 }
 
-static int merge_launch(void *x, struct mt_launch_window_state *into, struct mt_launch_window_state *from)
+static int sharing_merge_launch(void *x, struct mt_launch_window_state *into,
+                                struct mt_launch_window_state *from)
 {
     struct state *a = (struct state *)into, *b = (struct state *)from;
     struct merging m = {a, calloc(b->numbers.count + 1, sizeof *m.number), 0};
@@ -323,23 +323,45 @@ static int merge_launch(void *x, struct mt_launch_window_state *into, struct mt_
     sharing_prepare(x, a);
     mt_pairmap_each(&b->numbers, sharing_renumber, &m);
     for (size_t p = 0; p < b->cells.count && !m.failed; p++)
-        m.failed = merge_page(&a->cells, b->cells.pages[p], m.number) != 0;
+        m.failed = sharing_merge_page(&a->cells, b->cells.pages[p], m.number) != 0;
     free(m.number);
     return m.failed ? -1 : 0;
 }
 
-static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w)
+static void sharing_pack_pair(void *arg, uint64_t a, uint64_t b, uint64_t value)
+{
+    const uint64_t pair[3] = {a, b, value};
+    mt_parcel_bytes(arg, pair, sizeof pair);
+}
+
+static void sharing_pack_map(struct mt_parcel *p, const struct mt_pairmap *m)
+{
+    mt_parcel_u64(p, m->count);
+    mt_pairmap_each(m, sharing_pack_pair, p);
+}
+
+static void sharing_pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w)
 {
     const struct state *s = (const struct state *)w;
-    mt_parcel_map(p, &s->numbers);
+    sharing_pack_map(p, &s->numbers);
     mt_parcel_u64(p, s->cells.counts);
     mt_parcel_cells(p, &s->cells);
 }
 
-static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
+/* Fill empty objects. */
+static void sharing_unpack_map(struct mt_unpack *u, struct mt_pairmap *m)
+{
+    for (size_t n = mt_unpack_count(u, 3 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
+        uint64_t pair[3];
+        mt_unpack_bytes(u, pair, sizeof pair);
+        u->failed |= !mt_pairmap_get(m, pair[0], pair[1], pair[2]);
+    }
+}
+
+static void sharing_unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
-    mt_unpack_map(u, &s->numbers);
+    sharing_unpack_map(u, &s->numbers);
     s->cells.counts = mt_unpack_u64(u);
     if ((u->failed |= s->cells.counts > MT_CELLS_PAGE) == 0)
         mt_unpack_cells(u, &s->cells);
@@ -350,8 +372,9 @@ static struct mt_launch_window_state *sharing_make(const struct mt_run_launch *l
     return mt_launch_window_new(sizeof(struct state), launch);
 }
 
-static const struct mt_launch_window_ops ops = {merge_launch, close_launch, sharing_drop,
-                                                pack_state,   sharing_make, unpack_state};
+static const struct mt_launch_window_ops ops = {sharing_merge_launch, sharing_close_launch,
+                                                sharing_drop,         sharing_pack_state,
+                                                sharing_make,         sharing_unpack_state};
 
 static int sharing_init(void *self, const struct mt_run_options *o)
 {
@@ -375,7 +398,7 @@ static int sharing_merge(void *self, void *other)
     for (size_t i = 0; i < from->count; i++) {
         const struct mt_sharing_cell *f = &from->cells[i];
         struct mt_run_launch l = {.superstep = f->superstep, .kernel = f->kernel};
-        struct mt_sharing_cell *c = cell_of(into, into->count, &l, f->alloc);
+        struct mt_sharing_cell *c = sharing_cell_of(into, into->count, &l, f->alloc);
         if (!c)
             return -1;
         *c = *f;

@@ -609,11 +609,6 @@ static int ranks_fold(struct mt_team *team, const struct mt_share *share)
 
 /* ---- routing of accesses to the owners of their bytes ---- */
 
-static uint64_t unit_turns(unsigned rows, uint32_t block)
-{
-    return (uint64_t)rows << 32 | (uint64_t)block << 40;
-}
-
 /* ---- sending ---- */
 
 /* Announces an access's actor if this rank has not done so in the launch. Returns 0 or -1. */
@@ -796,7 +791,7 @@ static int route_send_turns(struct mt_ranks *t, const struct mt_turns *rows,
             units[2 * n].w[0] |= MT_UNIT_RUN;
             units[2 * n++ + 1] = (struct mt_raw_record){{(uint64_t)rows->stride[i], rows->count, 0}};
         }
-        units[1].w[1] |= unit_turns(n, rows->block);
+        units[1].w[1] |= (uint64_t)n << 32 | (uint64_t)rows->block << 40;
         if (route_send_units(t, to, units, 2 * n) != 0)
             return -1;
     }

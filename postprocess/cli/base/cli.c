@@ -32,11 +32,6 @@ void mt_cli_waits(const char *path)
         mt_cli_note("%s: is a pipe: waits until a program opens it to write", path);
 }
 
-void mt_cli_version(void)
-{
-    printf("%s (memtrace) %s\n", mt_cli_name, MEMTRACE_VERSION);
-}
-
 int mt_cli_exit_code(const struct mt_error *err)
 {
     switch (err->code) {
@@ -149,12 +144,6 @@ struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code)
     return s;
 }
 
-struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, int *code)
-{
-    mt_inputs_take(in, argc, argv);
-    return (*code = mt_inputs_folders(in)) ? NULL : mt_inputs_source(in, code);
-}
-
 int mt_inputs_spaces(const struct mt_inputs *in)
 {
     for (size_t i = 0; i < in->npaths; i++)
@@ -204,7 +193,7 @@ int mt_filter_kernels(struct mt_filter *f, const char *text)
     return 0;
 }
 
-static int options_number(const char *text, const char **end, uint64_t *n)
+static int cli_options_number(const char *text, const char **end, uint64_t *n)
 {
     if (*text < '0' || *text > '9')
         return -1;
@@ -218,12 +207,12 @@ int mt_filter_supersteps(struct mt_filter *f, const char *text)
     const char *p = text;
     f->first = 0;
     f->end = UINT64_MAX;
-    int begins = *p != '.', bad = begins && options_number(p, &p, &f->first) != 0;
+    int begins = *p != '.', bad = begins && cli_options_number(p, &p, &f->first) != 0;
     if (!bad && begins && *p == 0) {
         f->end = f->first + 1;
     } else if (!bad && strncmp(p, "..", 2) == 0 && (begins || p[2])) {
         if (p[2])
-            bad = options_number(p + 2, &p, &f->end) != 0 || *p || f->end < f->first || ++f->end == 0;
+            bad = cli_options_number(p + 2, &p, &f->end) != 0 || *p || f->end < f->first || ++f->end == 0;
     } else {
         bad = 1;
     }
@@ -270,7 +259,7 @@ int mt_cli_options(const struct mt_command *c, int argc, char **argv, int (*take
 int mt_cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *n)
 {
     const char *end;
-    return options_number(text, &end, n) == 0 && !*end && *n >= least && *n <= most;
+    return cli_options_number(text, &end, n) == 0 && !*end && *n >= least && *n <= most;
 }
 
 int mt_cli_word(const char *text, const char *const *list)
@@ -308,12 +297,6 @@ int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f)
     default:
         return mt_cli_usage("unknown or incomplete option");
     }
-}
-
-int mt_cli_format(const char *only)
-{
-    return strcmp(optarg, only) == 0 ? 0
-                                     : mt_cli_usage("'%s' is not a format: it is always %s", optarg, only);
 }
 
 /* ---- Outputs: a file is complete, or it does not exist ---- */
@@ -616,7 +599,6 @@ static void stop_on_signal(int number)
 /* Ends the process late in the stop: a few records may require very long work. */
 static void stop_on_alarm(int number)
 {
-    (void)number;
     if (mt_cli_stop)
         stop_end(stopped_by, 1);
     __atomic_store_n(&mt_cli_stop, 1, __ATOMIC_RELAXED);

@@ -21,7 +21,6 @@ void mt_stop_begin(void);
 /* Says on a terminal that opening the FIFO `path` waits for its writer. Does nothing for other files. */
 void mt_cli_waits(const char *path);
 
-void mt_cli_version(void);
 #define MT_PART_PAGE "page, which needs the package node-d3," /* for mt_cli_left_out */
 
 /* Returns the exit code for an error of the reader. */
@@ -92,9 +91,6 @@ void mt_inputs_free(struct mt_inputs *in);
  * the command that reads it. */
 struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code);
 
-/* Calls mt_inputs_take and mt_inputs_source. */
-struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, int *code);
-
 /* Prints all notes and returns their exit code. *complete is as in mt_source_notes, but -1 if neither
  * completeness nor a gap is known. */
 int mt_inputs_finish(struct mt_source *s, int *complete);
@@ -109,9 +105,6 @@ int mt_cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *n);
 
 /* Returns the index of the text in the NULL-terminated list, or -1 after suggesting a similar word. */
 int mt_cli_word(const char *text, const char *const *list);
-
-/* Handles --format of a command with a single format. Returns 0, or MT_EXIT_USAGE after a message. */
-int mt_cli_format(const char *only);
 
 /* Suggests the word of the list that the `n` characters are probably meant to be, if there is one. */
 void mt_cli_hint(const char *text, size_t n, const char *const *list);

@@ -250,7 +250,7 @@ static struct mt_mat *mat_open(const char *path, const volatile sig_atomic_t *st
 
 /* Opens a pipe that is being written: takes over `fd`, waits for lines, knows the locations read so far. */
 static struct mt_mat *mat_follow(int fd, const char *path, const volatile sig_atomic_t *stop,
-                             struct mt_error *err)
+                                 struct mt_error *err)
 {
     struct mt_mat *m = new_mat(path, stop, err);
     if (!m) {
@@ -470,7 +470,7 @@ static int open_traces(struct mt_stride_graph_input *in)
                : mt_cli_fail("no memory for the graph");
 }
 
-static int open_container(struct mt_stride_graph_input *in)
+static int graph_input_open_container(struct mt_stride_graph_input *in)
 {
     struct mt_error err;
     const char *path = in->inputs.paths[0];
@@ -537,7 +537,7 @@ int mt_stride_graph_input_open(struct mt_stride_graph_input *in, const char *con
                                 mt_kind_name(kind));
         in->kind = kind;
     }
-    code = in->kind == MT_KIND_CONTAINER ? open_container(in)
+    code = in->kind == MT_KIND_CONTAINER ? graph_input_open_container(in)
            : in->kind == MT_KIND_MAT     ? open_mat(in)
                                          : open_traces(in);
     if (in->pipe >= 0)
@@ -628,7 +628,7 @@ static int read_traces(struct mt_stride_graph_input *in, struct mt_stride_graph 
 /* ---- host accesses ---- */
 
 /* Returns 1 for a read or a write, with *type set, and 0 for others. */
-static int type_of(enum mt_host_op op, uint32_t *type)
+static int graph_input_type_of(enum mt_host_op op, uint32_t *type)
 {
     switch (op) {
     case MT_HOST_LOAD:
@@ -659,7 +659,7 @@ static int host_records(struct mt_stride_graph_input *in, struct mt_stride_graph
         const struct mt_host_record *r = &item->records[i];
         const struct mt_host_site_info *site = mt_host_site(in->host, r->site);
         struct mt_stride_graph_access a = {.actor = item->thread, .address = r->address, .type = MT_UNKNOWN};
-        if (site && !type_of(site->op, &a.type)) {
+        if (site && !graph_input_type_of(site->op, &a.type)) {
             in->untouched++;
             continue;
         }
@@ -762,8 +762,8 @@ static const char *mat_site(struct mt_stride_graph_input *in, uint64_t ip)
     return place ? in->places.names[*place - 1] : NULL;
 }
 
-static int mat_record(struct mt_stride_graph_input *in, struct mt_stride_graph *g,
-                      const struct mt_mat_record *r)
+static int graph_input_mat_record(struct mt_stride_graph_input *in, struct mt_stride_graph *g,
+                                  const struct mt_mat_record *r)
 {
     struct mt_stride_graph_access a = {.address = r->address, .type = r->type == 2 ? MT_STORE : MT_LOAD};
     int outside = r->base == 0 && r->allocation == 0;
@@ -804,7 +804,7 @@ static int read_mat(struct mt_stride_graph_input *in, struct mt_stride_graph *g)
     uint64_t bad = 0;
     int rc;
     while ((rc = mat_next(in->mat, &r, &err)) != 0) {
-        if (rc > 0 && mat_record(in, g, &r) != 0)
+        if (rc > 0 && graph_input_mat_record(in, g, &r) != 0)
             return mt_cli_fail("no memory for the graph");
         if (rc > 0)
             continue;

@@ -39,14 +39,9 @@ const char *mt_kind_name(enum mt_kind kind)
     return kinds[kind].name;
 }
 
-static const char *kind_readers(enum mt_kind kind)
-{
-    return kinds[kind].readers;
-}
-
 int mt_kind_refuse(const char *path, enum mt_kind kind, const char *wanted)
 {
-    return mt_cli_refuse("%s: is %s, not %s: %s", path, mt_kind_name(kind), wanted, kind_readers(kind));
+    return mt_cli_refuse("%s: is %s, not %s: %s", path, mt_kind_name(kind), wanted, kinds[kind].readers);
 }
 
 static size_t head_of(const char *path, char *out, size_t size)

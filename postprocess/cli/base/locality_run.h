@@ -47,7 +47,6 @@ void mt_locality_run_init(struct mt_locality_run *x);
 int mt_locality_run_section(struct mt_locality_run *x, const char *name, size_t length);
 /* Handles an option of an analysis. Returns 0, an exit code after a message, or -1 if it is none of theirs.
  */
-int mt_locality_run_option(struct mt_locality_run *x, int option, const char *value);
 static inline int mt_locality_run_has(const struct mt_locality_run *x, enum mt_locality_section s)
 {
     return x->options.chosen >> s & 1;
@@ -59,8 +58,6 @@ static inline int mt_locality_run_of_runs(const struct mt_locality_run *x)
     return (x->options.chosen & ((1u << MT_LOCALITY_OF_RUNS) - 1)) != 0;
 }
 
-/* Parses the value of --threads. Returns 0, or an exit code after a message. */
-int mt_cli_threads_option(unsigned *threads, const char *value);
 /* All chosen analyses as one. Its input must stay valid until `wait`. A launch is passed together with the
  * next runs. */
 extern const struct mt_analysis mt_locality_run_analysis;
@@ -73,17 +70,7 @@ struct mt_extract_text {
     int complete;
     struct mt_gaps gaps;
 };
-void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
-                          const struct mt_extract_text *head);
-/* Writes the notes as members of the open array. */
-void mt_locality_run_notes(const struct mt_locality_run *x, struct mt_json *j);
-/* Returns the topology of --topology, or NULL. */
-const struct mt_topology *mt_locality_run_topology(const struct mt_locality_run *x);
 /* Returns what kernels read and wrote, or NULL if that was not analysed. */
 const struct mt_traffic *mt_locality_run_traffic(const struct mt_locality_run *x);
 void mt_locality_run_free(struct mt_locality_run *x);
-/* Removes the analyses of runs, because they were not fed. */
-void mt_locality_run_drop(struct mt_locality_run *x);
-/* Resets x to its state before init. */
-void mt_locality_run_again(struct mt_locality_run *x);
 #endif

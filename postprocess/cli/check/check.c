@@ -130,8 +130,8 @@ static int place_is_own(const char *function, const char *stub)
 
 /* Looks up "path+0x12". Returns 0, -1 if it is unknown, or 1 for a kernel's stub. *own is 1 in a function of
  * the program's own. */
-static int place_of(struct mt_findings *f, struct opened *o, const char *at, struct mt_finding_side *side,
-                    int *own)
+static int check_place_of(struct mt_findings *f, struct opened *o, const char *at,
+                          struct mt_finding_side *side, int *own)
 {
     const char *plus = strrchr(at, '+'), *stub = o->stub;
     struct mt_elf *elf = plus ? place_open(o, at, (size_t)(plus - at)) : NULL;
@@ -165,7 +165,7 @@ static void place_find(struct mt_findings *f, struct opened *o, struct mt_findin
         int is_own = 0, rc = -1;
         snprintf(caller, sizeof caller, "%.*s", (int)n, at);
         if (place_same(s->at, caller))
-            rc = place_of(f, o, caller, s, &is_own);
+            rc = check_place_of(f, o, caller, s, &is_own);
         if (rc == 0)
             return;
         own = rc < 0 && is_own && !own ? at : own;
@@ -213,7 +213,6 @@ static void check_places(struct mt_findings *f)
 #else
 void check_places(struct mt_findings *f)
 {
-    (void)f;
 }
 #endif
 
@@ -382,7 +381,7 @@ struct reading {
     struct mt_onchip onchip;
     struct mt_check_memory memory;
     struct mt_check_strong strong;
-    struct mt_pairmap lines; /* of sites, see hazards.h */
+    struct mt_pairmap lines; /* of sites, see onchip.h */
     struct mt_progress progress;
     struct mt_feed feed;
     int races, bytes, init; /* 1 for each group looked for */
@@ -448,7 +447,7 @@ static int read_start(struct reading *r)
     return mt_check_strong_init(&r->strong, r->source) == 0 ? read_lines(r) : -1;
 }
 
-static void read_end(struct reading *r)
+static void check_read_end(struct reading *r)
 {
     mt_progress_end(&r->progress);
     mt_feed_free(&r->feed);
@@ -527,7 +526,7 @@ static void read_mark(struct mt_feed *f, struct reading *r, const struct mt_anal
     mt_feed_add(f, &read_marked, r, NULL);
 }
 
-static int read_rows(struct reading *r)
+static int check_read_rows(struct reading *r)
 {
     struct mt_feed *f = &r->feed;
     *f = (struct mt_feed){.source = r->source, .progress = &r->progress};
@@ -559,7 +558,6 @@ static int read_again(struct reading *r)
     read_mark(&f, r, &mt_check_order_analysis, &order);
     int code = read_feed(&f);
     r->findings->ordered += mt_check_order_finish(&order, x);
-    mt_check_order_free(&order);
     return code;
 }
 
@@ -593,14 +591,14 @@ static int check_read(struct mt_source *source, const struct mt_check_choice *ch
 {
     struct reading r = {.source = source, .choice = choice, .findings = f};
     mt_findings_beside(f, source);
-    int rc = read_start(&r), code = rc ? 0 : read_rows(&r);
+    int rc = read_start(&r), code = rc ? 0 : check_read_rows(&r);
     if (rc == 0 && !code && r.races)
         code = read_again(&r);
     if (rc == 0 && !code)
         rc = read_collect(&r);
     if (rc == 0 && !code)
         code = mt_inputs_finish(source, complete);
-    read_end(&r);
+    check_read_end(&r);
     if (rc != 0)
         return mt_cli_fail("%s", NO_MEMORY);
     read_choose(f, choice);
@@ -902,8 +900,7 @@ static int check_write(const struct options *x, const struct mt_findings *f,
         code = to ? mt_output_close(out, to) : MT_EXIT_FAILURE;
     } else {
         mt_json_open(&json, out->fd);
-        rc = x->format == JSON ? mt_findings_write_json(&json, f, head)
-                               : mt_findings_write_sarif(&json, f, head);
+        rc = mt_findings_write(&json, f, head, x->format != JSON);
         code = mt_output_json(out, &json);
     }
     return rc != 0 ? mt_cli_fail("no memory for the findings") : code;
@@ -921,7 +918,7 @@ static void check_lines(const struct mt_findings *f)
     }
 }
 
-static int check_tell(const struct options *x, struct mt_check_answer *a, struct mt_output *out)
+static int check_tell_of(const struct options *x, struct mt_check_answer *a, struct mt_output *out)
 {
     size_t taken = 0;
     mt_findings_finish(&a->findings);
@@ -971,7 +968,7 @@ static int check_traces(struct options *x, const char *folder, int status, struc
         check_spaces(x, &a);
         if (folder && code == MT_EXIT_INPUT)
             check_left(&a, status);
-        code = (told = check_tell(x, &a, out)) != 0 ? told : code;
+        code = (told = check_tell_of(x, &a, out)) != 0 ? told : code;
         *found = (code == 0 || code == MT_EXIT_INPUT) && (mt_findings_of(&a.findings, MT_FINDING_ERROR) ||
                                                           mt_findings_of(&a.findings, MT_FINDING_WARNING));
     }

@@ -28,7 +28,7 @@ static int graph_json_bad(const struct saved *g, const char *what)
     return mt_cli_refuse("%s: %s", g->path, what);
 }
 
-static int no_memory(const struct saved *g)
+static int compare_no_memory(const struct saved *g)
 {
     return mt_cli_fail("%s: no memory for the graph", g->path);
 }
@@ -84,13 +84,13 @@ static int take_sequence(struct saved *g, struct mt_sequence *s, const json_t *r
             return graph_json_bad(g, "a run of its sequence is not [actor, node, count]");
         uint32_t token = token_of(g, s, (size_t)at);
         if (token == UINT32_MAX || mt_sequence_run(s, (uint64_t)actor, token, (uint64_t)count) != 0)
-            return no_memory(g);
+            return compare_no_memory(g);
     }
     return 0;
 }
 
 /* Reads nodes as 1-grams, edges as 2-grams. */
-static int take_counts(struct saved *g, struct mt_sequence *s)
+static int compare_take_counts(struct saved *g, struct mt_sequence *s)
 {
     const json_t *edges = json_object_get(g->root, "edges");
     unsigned n = s->alphabet->n;
@@ -101,7 +101,7 @@ static int take_counts(struct saved *g, struct mt_sequence *s)
         uint64_t count = graph_json_number(graph_json_node(g, i), "count");
         if (token == UINT32_MAX || mt_sequence_count(s, token, count) != 0 ||
             (n == 1 && mt_sequence_gram(s, mt_gram_of(s->alphabet, 0, token), count) != 0))
-            return no_memory(g);
+            return compare_no_memory(g);
     }
     for (size_t i = 0; n == 2 && i < json_array_size(edges); i++) {
         const json_t *e = json_array_get(edges, i);
@@ -111,7 +111,7 @@ static int take_counts(struct saved *g, struct mt_sequence *s)
         uint32_t first = mt_gram_of(s->alphabet, 0, g->tokens[from]);
         if (!first || mt_sequence_gram(s, mt_gram_of(s->alphabet, first, g->tokens[to]),
                                        graph_json_number(e, "count")) != 0)
-            return no_memory(g);
+            return compare_no_memory(g);
     }
     return 0;
 }
@@ -128,13 +128,13 @@ static int graph_json_take(struct saved *g, struct mt_sequence *s, int *complete
     g->tokens = malloc((g->n + 1) * sizeof *g->tokens);
     g->buffers = malloc((g->n + 1) * sizeof *g->buffers);
     if (!g->tokens || !g->buffers)
-        return no_memory(g);
+        return compare_no_memory(g);
     for (size_t i = 0; i < g->n; i++) {
         const json_t *buffer = json_object_get(graph_json_node(g, i), "buffer");
         g->tokens[i] = UINT32_MAX;
         g->buffers[i] = json_is_integer(buffer) ? (uint64_t)json_integer_value(buffer) : MT_BUFFER_NONE;
     }
-    int code = runs ? take_sequence(g, s, runs) : take_counts(g, s);
+    int code = runs ? take_sequence(g, s, runs) : compare_take_counts(g, s);
     return code;
 }
 
@@ -302,7 +302,6 @@ struct watch {
 static int compare_see(void *arg, const struct mt_stride_graph_access *a, int64_t stride, size_t node)
 {
     struct watch *w = arg;
-    (void)node;
     if (w->launch != w->graph->launches) {
         w->launch = w->graph->launches;
         mt_sequence_launch(w->sequence);
@@ -340,7 +339,7 @@ static int read_trace(struct options *x, struct mt_compare_row *r, size_t i)
 }
 
 /* Reads all traces. Returns 0, MT_EXIT_INPUT (still comparable), or another exit code. */
-static int read_all(struct options *x, struct mt_compare *c)
+static int compare_read_all(struct options *x, struct mt_compare *c)
 {
     int worst = 0;
     for (size_t i = 0; i < c->n; i++) {
@@ -372,88 +371,22 @@ static int read_all(struct options *x, struct mt_compare *c)
     return worst;
 }
 
-/* ---- comparing ---- */
-
-static void compare_decide(struct mt_compare *c)
-{
-    c->how = MT_COMPARED_NODES;
-    for (size_t i = 0; i < c->n; i++)
-        if (c->rows[i].sequence.has_order && c->rows[i].sequence.elements > c->cap)
-            c->how = MT_COMPARED_RUNS;
-    for (size_t i = 0; i < c->n && c->how != MT_COMPARED_NODES; i++)
-        if (c->rows[i].sequence.has_order && c->rows[i].sequence.all_runs > c->cap)
-            c->how = MT_COMPARED_FIRST_RUNS;
-}
-
-static int edit_matrix(struct mt_compare *c)
-{
-    int rc = -1;
-    uint32_t **e = calloc(c->n, sizeof *e);
-    for (size_t i = 0; e && i < c->n; i++)
-        if (c->rows[i].sequence.has_order &&
-            !(e[i] = mt_sequence_elements(&c->rows[i].sequence, c->how != MT_COMPARED_NODES,
-                                          &c->rows[i].compared)))
-            goto out;
-    for (size_t i = 0; e && i < c->n; i++)
-        for (size_t k = i; k < c->n; k++) {
-            size_t a = c->rows[i].compared, b = c->rows[k].compared, longer = a > b ? a : b;
-            double same = NAN;
-            if (e[i] && e[k]) {
-                int64_t d = i == k ? 0 : mt_levenshtein(e[i], a, e[k], b);
-                if (d < 0)
-                    goto out;
-                same = longer ? 1 - (double)d / (double)longer : 1;
-            }
-            c->edit[i * c->n + k] = c->edit[k * c->n + i] = same;
-        }
-    rc = e ? 0 : -1;
-out:
-    for (size_t i = 0; e && i < c->n; i++)
-        free(e[i]);
-    free(e);
-    return rc;
-}
-
-static int gram_matrix(struct mt_compare *c)
-{
-    for (size_t i = 0; i < c->n; i++)
-        if (!(c->rows[i].grams = mt_frequent_grams(&c->rows[i].sequence, c->threshold, &c->rows[i].ngrams)))
-            return -1;
-    for (size_t i = 0; i < c->n; i++)
-        for (size_t k = i; k < c->n; k++) {
-            const struct mt_compare_row *a = &c->rows[i], *b = &c->rows[k];
-            double same = NAN;
-            if (a->sequence.has_grams && b->sequence.has_grams)
-                same = i == k ? 1 : mt_gram_similarity(a->grams, a->ngrams, b->grams, b->ngrams);
-            if (same < 0)
-                return -1;
-            c->gram[i * c->n + k] = c->gram[k * c->n + i] = same;
-        }
-    return 0;
-}
-
 /* ---- writing ---- */
 
-static int write_text(struct mt_output *out, const struct mt_compare *c, const struct mt_compare_view *v,
-                      void (*write)(FILE *, const struct mt_compare *, const struct mt_compare_view *))
-{
-    FILE *f = mt_output_stream(out);
-    if (!f)
-        return MT_EXIT_FAILURE;
-    write(f, c, v);
-    return mt_output_close(out, f);
-}
-
-static int write_all(const struct options *x, const struct mt_compare *c, struct mt_output *out)
+static int compare_write_all(const struct options *x, const struct mt_compare *c, struct mt_output *out)
 {
     static struct mt_json json; /* static: it contains the output buffer */
+    FILE *f;
     int code = mt_output_ready(out);
     if (code == 0 && x->format == JSON) {
         mt_json_open(&json, out->fd);
         mt_compare_write_json(&json, c);
         code = mt_output_json(out, &json);
     } else if (code == 0) {
-        code = write_text(out, c, &x->view, x->format == CSV ? mt_compare_write_csv : mt_compare_write_text);
+        if (!(f = mt_output_stream(out)))
+            return MT_EXIT_FAILURE;
+        mt_compare_write(f, c, &x->view);
+        code = mt_output_close(out, f);
     }
     return code;
 }
@@ -471,13 +404,12 @@ static int compare_run(struct options *x, struct mt_compare *c, struct mt_output
         c->rows[i].complete = 1;
         mt_sequence_init(&c->rows[i].sequence, &c->alphabet, c->cap);
     }
-    int input = read_all(x, c);
+    int input = compare_read_all(x, c);
     if (input && input != MT_EXIT_INPUT)
         return input;
-    compare_decide(c);
-    if (edit_matrix(c) != 0 || gram_matrix(c) != 0)
+    if (mt_compare_all(c) != 0)
         return mt_cli_fail("no memory for the comparison");
-    int code = write_all(x, c, out);
+    int code = compare_write_all(x, c, out);
     return code ? code : input;
 }
 

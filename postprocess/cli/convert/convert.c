@@ -164,7 +164,7 @@ static int convert_insn_fill(struct log *l)
     return mt_cli_failed(&err);
 }
 
-static int make_file(struct log *l)
+static int convert_make_file(struct log *l)
 {
     struct mt_error err;
     uint64_t bytes = l->records * sizeof *l->file, at = 0;
@@ -186,7 +186,7 @@ static int make_file(struct log *l)
 
 MT_ORDER_2(by_address, struct instruction, ip, site)
 
-static int show_head(struct log *l, const struct instruction *x, FILE *f)
+static int convert_show_head(struct log *l, const struct instruction *x, FILE *f)
 {
     const struct mt_host_site_info *s = any_site(l->r, x->site);
     const char *text = s && *s->text ? s->text : "?", *reads = s ? s->reads : "",
@@ -218,7 +218,7 @@ static int convert_insn_show(struct log *l, FILE *f)
     for (size_t i = 0; i < l->n && !ferror(f); i++) {
         const struct instruction *x = &l->list[i];
         const struct mt_host_record *a = l->file + x->start;
-        if (show_head(l, x, f) != 0)
+        if (convert_show_head(l, x, f) != 0)
             return convert_insn_failed("a line");
         for (uint64_t k = 0, n; k < x->filled; k += n) {
             for (n = 1; k + n < x->filled && a[k + n].time == a[k].time;)
@@ -234,7 +234,7 @@ static int convert_insn(struct mt_host_reader *r, FILE *f)
     struct log l = {.r = r};
     int code = 0, bad = 0;
     if (count_all(&l, &code) == 0 && l.records) {
-        bad = make_file(&l);
+        bad = convert_make_file(&l);
         if (!bad)
             bad = convert_insn_fill(&l);
         if (!bad)
@@ -250,7 +250,7 @@ static int convert_insn(struct mt_host_reader *r, FILE *f)
 /* ---- Host accesses as atomic and mat text. The core's own writers make the lines, so that a trace reads the
  * same whether it was text from the start or compact first ---- */
 
-static enum mt_host_op op_of(struct mt_host_reader *r, uint32_t site)
+static enum mt_host_op convert_op_of(struct mt_host_reader *r, uint32_t site)
 {
     const struct mt_host_site_info *s = mt_host_site(r, site);
     return s ? s->op : MT_HOST_UNKNOWN;
@@ -270,13 +270,6 @@ static void line_out(struct line *l, FILE *f)
     size_t n = mt_text_access(text, sizeof text, l->time, l->name, &l->access);
     fwrite(text, 1, n, f);
     l->access = (struct mt_text_access){.has = 0};
-}
-
-/* Returns the name of a thread in the text: its registered number, else its system number; -1 for calls by
- * threads without a number. */
-static int64_t *name_of(struct mt_pairmap *names, uint64_t thread)
-{
-    return (int64_t *)mt_pairmap_get(names, thread, 0, thread);
 }
 
 static void event_out(struct mt_host_reader *r, const struct mt_host_item *item, int64_t name, FILE *f)
@@ -335,7 +328,7 @@ static int convert_atomic(struct mt_host_reader *r, FILE *f)
     struct line l = {.thread = UINT64_MAX};
     int code = 0;
     while (convert_next(r, &item, &code) > 0 && !ferror(f)) {
-        int64_t *name = name_of(&names, item.thread);
+        int64_t *name = (int64_t *)mt_pairmap_get(&names, item.thread, 0, item.thread);
         if (item.kind == MT_HOST_ITEM_EVENT && item.event == MT_HOST_EV_THREAD_START && name)
             *name = (int64_t)item.args[0];
         if (!name || (item.kind == MT_HOST_ITEM_EVENT && running_event(&running, item.event, *name) != 0)) {
@@ -358,7 +351,7 @@ static int convert_atomic(struct mt_host_reader *r, FILE *f)
                 running.time = a->time;
             l.thread = item.thread;
             l.name = *name;
-            mt_text_access_add(&l.access, op_of(r, a->site), a->address, a->size);
+            mt_text_access_add(&l.access, convert_op_of(r, a->site), a->address, a->size);
         }
     }
     line_out(&l, f);
@@ -379,7 +372,7 @@ struct mat {
     int all;
 };
 
-static int show_place(struct mat *m, const struct mt_host_site_info *s, uint64_t ip)
+static int convert_show_place(struct mat *m, const struct mt_host_site_info *s, uint64_t ip)
 {
     uint64_t *seen = mt_pairmap_get(&m->shown, s->site / 4, 0, 0);
     if (!seen)
@@ -395,7 +388,7 @@ static int show_place(struct mat *m, const struct mt_host_site_info *s, uint64_t
     return text ? 0 : -1;
 }
 
-static int mat_record(struct mat *m, const struct mt_host_record *a)
+static int convert_mat_record(struct mat *m, const struct mt_host_record *a)
 {
     char text[2 * MT_TEXT_LINE];
     const struct mt_host_site_info *s = mt_host_site(m->r, a->site);
@@ -410,7 +403,7 @@ static int mat_record(struct mat *m, const struct mt_host_record *a)
                                .size = a->size,
                                .op = s ? s->op : MT_HOST_UNKNOWN};
     size_t n = mt_text_mat_access(text, sizeof text, &line);
-    if (n && s && show_place(m, s, line.ip) != 0)
+    if (n && s && convert_show_place(m, s, line.ip) != 0)
         return -1;
     fwrite(text, 1, n, m->f);
     return 0;
@@ -427,7 +420,7 @@ static int convert_mat(struct mt_host_reader *r, FILE *f, int all)
             continue;
         bad = mt_live_allocs_advance(m.live, item.seq) != 0;
         for (size_t i = 0; i < item.count && !bad; i++)
-            bad = mat_record(&m, &item.records[i]) != 0;
+            bad = convert_mat_record(&m, &item.records[i]) != 0;
     }
     char end[MT_TEXT_LINE];
     if (!bad && !code && c->has_end && (c->complete || c->lost))
@@ -442,7 +435,6 @@ static int convert_mat(struct mt_host_reader *r, FILE *f, int all)
 
 static int sim_nothing(struct mt_sim_writer *w)
 {
-    (void)w;
     return 0;
 }
 
@@ -859,7 +851,7 @@ static const struct mt_analysis convert_sim = {
 
 /* Writes launches of kernels, from raw or compact traces. */
 static int convert_sim_kernels(struct mt_inputs *in, const struct mt_convert_choice *want, FILE *f,
-                           enum mt_sim to)
+                               enum mt_sim to)
 {
     struct simulated x = {
         .w = {.f = f, .thread = UINT64_MAX}, .to = &sim_formats[to], .thread = UINT64_MAX, .want = want};
@@ -948,7 +940,7 @@ static int convert_line_add(struct mt_convert_lines *l, const char *line, size_t
 }
 
 /* Returns the object as one line of text. */
-static char *text_of(json_t *o)
+static char *convert_text_of(json_t *o)
 {
     char *text = o ? json_dumps(o, JSON_PRESERVE_ORDER) : NULL;
     return text;
@@ -960,7 +952,7 @@ static char *convert_meta_line(enum mt_line_kind kind, const void *line)
     struct mt_jsonl j = {0};
     mt_line_put(&j, kind, line);
     json_t *o = j.failed ? NULL : json_loadb(j.text, j.n, 0, NULL);
-    char *text = text_of(o);
+    char *text = convert_text_of(o);
     json_decref(o);
     mt_jsonl_free(&j);
     return text;
@@ -1065,7 +1057,7 @@ static int convert_line(const struct mt_convert_chosen *c, int raw, const char *
     json_t *o = any ? json_loadb(line, n, 0, NULL) : NULL;
     int rc = 0;
     if (o && convert_meta_change(c, raw, o)) {
-        *out = text_of(o);
+        *out = convert_text_of(o);
         rc = *out ? 0 : -1;
     }
     json_decref(o);
@@ -1700,7 +1692,7 @@ static int take_records(struct convert_raw_work *x, struct mt_reader *r, const c
 }
 
 /* Stores the complete lines of the companion in chunks. Returns 0, or an exit code. */
-static int take_lines(struct convert_raw_work *x, const char *path)
+static int convert_take_lines(struct convert_raw_work *x, const char *path)
 {
     FILE *f = fopen(path, "rb");
     struct mt_convert_lines lines = {.w = x->w};
@@ -1770,7 +1762,7 @@ static int convert_raw_convert(struct convert_raw_work *x, struct mt_reader *r, 
     x->w = mt_mtc_writer_again(&file, &head, level, why, sizeof why);
     if (!x->w)
         return mt_cli_fail("%s", why);
-    int code = x->companion ? take_lines(x, companion) : 0;
+    int code = x->companion ? convert_take_lines(x, companion) : 0;
     if (code == 0)
         code = take_records(x, r, name);
     if (x->other && code != MT_EXIT_FAILURE)
@@ -2222,7 +2214,7 @@ static char *convert_beside(const struct options *x, const char *path)
 }
 
 /* Returns 1 for devices, such as /dev/null, which have no companion. */
-static int is_device(int fd)
+static int convert_is_device(int fd)
 {
     struct stat st;
     return fstat(fd, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode));
@@ -2240,7 +2232,7 @@ static int from_raw(struct options *x, struct mt_window *in, FILE *f)
 static int convert_input(struct options *x, FILE *f, int fd)
 {
     if (x->to == RAW) {
-        char *meta = x->companion || !is_device(fd) ? convert_beside(x, x->output) : NULL;
+        char *meta = x->companion || !convert_is_device(fd) ? convert_beside(x, x->output) : NULL;
         int code = convert_to_raw(x->input, f, meta, x->companion != NULL, &x->choice);
         free(meta);
         return code;

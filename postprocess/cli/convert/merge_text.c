@@ -176,7 +176,7 @@ static void heap_remove(struct mt_merge_heap *h, struct mt_merge_thread *t)
 
 /* ---- threads by number ---- */
 
-static struct mt_merge_thread *thread_of(struct mt_merge *m, int64_t number)
+static struct mt_merge_thread *merge_text_thread_of(struct mt_merge *m, int64_t number)
 {
     uint64_t known = mt_hash_find(&m->threads, (uint64_t)number);
     struct mt_merge_thread *t = known ? (struct mt_merge_thread *)known : calloc(1, sizeof *t);
@@ -304,7 +304,7 @@ static int merge_queue_show(struct mt_merge *m, struct mt_merge_thread *t, enum 
 static int merge_add(struct mt_merge *m, int64_t thread, enum mt_merge_kind kind,
                      const struct mt_merge_line *line)
 {
-    struct mt_merge_thread *t = thread_of(m, thread);
+    struct mt_merge_thread *t = merge_text_thread_of(m, thread);
     int late = kind != MT_MERGE_SYNC && m->out_any &&
                (line->time < m->out_time || (line->time == m->out_time && thread < m->out_thread));
     if (!t || merge_queue_show(m, t, kind, line->time) != 0)
@@ -346,7 +346,7 @@ struct merge_run {
 
 /* ---- output ---- */
 
-static int write_out(struct merge_run *r, const char *data, size_t bytes)
+static int merge_text_write_out(struct merge_run *r, const char *data, size_t bytes)
 {
     while (bytes && !r->error) {
         ssize_t n = write(r->to->fd, data, bytes);
@@ -364,7 +364,7 @@ static int merge_flush(struct merge_run *r)
 {
     size_t n = r->filled;
     r->filled = 0;
-    return write_out(r, r->out, n);
+    return merge_text_write_out(r, r->out, n);
 }
 
 /* Returns 1 for printable ASCII and TABs only, as in all lines except for function names. */
@@ -378,12 +378,12 @@ static int line_is_plain(const char *text, size_t bytes)
     return !bad;
 }
 
-static int put_line(struct merge_run *r, const char *text, size_t bytes)
+static int merge_text_put_line(struct merge_run *r, const char *text, size_t bytes)
 {
     if (bytes + 1 > OUTPUT - r->filled && merge_flush(r) != 0)
         return -1;
     if (bytes + 1 > OUTPUT)
-        return write_out(r, text, bytes) != 0 || write_out(r, "\n", 1) != 0 ? -1 : 0;
+        return merge_text_write_out(r, text, bytes) != 0 || merge_text_write_out(r, "\n", 1) != 0 ? -1 : 0;
     memcpy(r->out + r->filled, text, bytes);
     r->out[r->filled + bytes] = '\n';
     r->filled += bytes + 1;
@@ -395,7 +395,7 @@ static int write_line(void *self, const char *text, size_t bytes)
 {
     struct merge_run *r = self;
     if (line_is_plain(text, bytes))
-        return put_line(r, text, bytes);
+        return merge_text_put_line(r, text, bytes);
     char *out = malloc(4 * bytes + 1), *at = out;
     for (size_t i = 0, n; out && i <= bytes; i += n + 1) { /* keeps TABs */
         const char *tab = memchr(text + i, '\t', bytes - i);
@@ -406,7 +406,7 @@ static int write_line(void *self, const char *text, size_t bytes)
     }
     if (!out)
         r->error = ENOMEM;
-    int rc = out ? put_line(r, out, (size_t)(at - out)) : -1;
+    int rc = out ? merge_text_put_line(r, out, (size_t)(at - out)) : -1;
     free(out);
     return rc;
 }
@@ -437,7 +437,7 @@ static int is_word(const char *p, const char *end, const char *word)
     return (size_t)(end - p) == n && memcmp(p, word, n) == 0;
 }
 
-static enum mt_merge_kind kind_of(const char *p, const char *end)
+static enum mt_merge_kind merge_text_kind_of(const char *p, const char *end)
 {
     if (*p != 't') /* most lines are accesses */
         return MT_MERGE_LINE;
@@ -448,7 +448,8 @@ static enum mt_merge_kind kind_of(const char *p, const char *end)
 }
 
 /* Handles one line without its LF. Returns 0, -1 without memory, or -2 if the output failed. */
-static int take_line(struct merge_run *r, struct mt_merge_block *b, const char *begin, const char *end)
+static int merge_text_take_line(struct merge_run *r, struct mt_merge_block *b, const char *begin,
+                                const char *end)
 {
     struct mt_merge_line line = {.block = b};
     uint64_t thread = 0;
@@ -464,7 +465,7 @@ static int take_line(struct merge_run *r, struct mt_merge_block *b, const char *
     const char *text = r->keep ? begin : who;
     line.at = (uint32_t)(text - b->data);
     line.bytes = (uint32_t)(end - text);
-    int e = merge_add(&r->merge, none ? -1 : (int64_t)thread, kind_of(event, end), &line);
+    int e = merge_add(&r->merge, none ? -1 : (int64_t)thread, merge_text_kind_of(event, end), &line);
     if (e == MT_MERGE_LATE) {
         merge_complain(r, "older than lines that are merged already: it is too late in the output");
         return 0;
@@ -474,7 +475,7 @@ static int take_line(struct merge_run *r, struct mt_merge_block *b, const char *
 
 /* ---- input ---- */
 
-static int no_memory(void)
+static int merge_text_no_memory(void)
 {
     return mt_cli_fail(
         "no memory; threads whose timestamps lie far apart need much of it (see --lag of memtrace host)");
@@ -482,7 +483,8 @@ static int no_memory(void)
 
 /* Moves the rest of an unfinished line, [begin, end) of *block, to a new *block with room after it. Returns 0
  * or an exit code. */
-static int make_room(struct merge_run *r, struct mt_merge_block **block, size_t *begin, size_t *end)
+static int merge_text_make_room(struct merge_run *r, struct mt_merge_block **block, size_t *begin,
+                                size_t *end)
 {
     size_t left = *end - *begin;
     if (left > LONGEST / 2) {
@@ -491,7 +493,7 @@ static int make_room(struct merge_run *r, struct mt_merge_block **block, size_t 
     }
     struct mt_merge_block *b = merge_block_new(&r->merge, 2 * left);
     if (!b)
-        return no_memory();
+        return merge_text_no_memory();
     memcpy(b->data, (*block)->data + *begin, left);
     merge_block_drop(&r->merge, *block);
     *block = b;
@@ -501,16 +503,17 @@ static int make_room(struct merge_run *r, struct mt_merge_block **block, size_t 
 }
 
 /* Handles all complete lines of [*begin, end), whose first `seen` bytes contain no LF. */
-static int take_lines(struct merge_run *r, struct mt_merge_block *b, size_t *begin, size_t seen, size_t end)
+static int merge_text_take_lines(struct merge_run *r, struct mt_merge_block *b, size_t *begin, size_t seen,
+                                 size_t end)
 {
     const char *lf, *p = b->data + *begin, *from = p + seen;
     int e = 0;
     while (!e && (lf = memchr(from, '\n', (size_t)(b->data + end - from)))) {
-        e = take_line(r, b, p, lf);
+        e = merge_text_take_line(r, b, p, lf);
         from = p = lf + 1;
     }
     *begin = (size_t)(p - b->data);
-    return e == -1 ? no_memory() : e ? MT_EXIT_FAILURE : 0;
+    return e == -1 ? merge_text_no_memory() : e ? MT_EXIT_FAILURE : 0;
 }
 
 /* Reads to the end. Returns 0 or an exit code; an output error is reported later. */
@@ -519,9 +522,9 @@ static int take_file(struct merge_run *r, int fd)
     struct mt_merge_block *b = merge_block_new(&r->merge, 0);
     size_t begin = 0, end = 0;
     ssize_t n = 0;
-    int code = b ? 0 : no_memory();
+    int code = b ? 0 : merge_text_no_memory();
     while (!code && !mt_cli_stop) {
-        if (end == b->size && (code = make_room(r, &b, &begin, &end)) != 0)
+        if (end == b->size && (code = merge_text_make_room(r, &b, &begin, &end)) != 0)
             break;
         if (merge_flush(r) != 0) { /* flushes before waiting, so that readers see all lines that are ready */
             code = MT_EXIT_FAILURE;
@@ -538,7 +541,7 @@ static int take_file(struct merge_run *r, int fd)
             if (r->number == 0 && seen == 0)
                 code = mt_kind_expect(r->path, b->data + end, (size_t)n, MT_KIND_ATOMIC);
             end += (size_t)n;
-            code = code ? code : take_lines(r, b, &begin, seen, end);
+            code = code ? code : merge_text_take_lines(r, b, &begin, seen, end);
         }
     }
     if (!code && end > begin && !mt_cli_stop) {
@@ -566,7 +569,7 @@ static int take_path(struct merge_run *r, const char *path)
 
 /* ---- main ---- */
 
-static int merge_finish(struct merge_run *r, int code)
+static int merge_text_finish(struct merge_run *r, int code)
 {
     /* Also after a failure or an interruption, since the lines are intact. */
     if (!r->error && merge_end(&r->merge) == 0)
@@ -599,10 +602,10 @@ int mt_merge_text(const char *const *paths, size_t n, int keep, struct mt_output
     r.merge.self = &r;
     r.out = malloc(OUTPUT);
     if (!r.out)
-        return no_memory();
+        return merge_text_no_memory();
     for (size_t i = 0; i < n && !code && !mt_cli_stop; i++)
         code = take_path(&r, paths[i]);
-    code = merge_finish(&r, code);
+    code = merge_text_finish(&r, code);
     merge_free(&r.merge);
     free(r.out);
     return code;

@@ -97,7 +97,7 @@ static void dump_access_run(FILE *f, const struct mt_access_run *r, const struct
 
 /* ---- sums per kernel ---- */
 
-static int line_of(struct mt_stat *s, const char *kernel)
+static int dump_line_of(struct mt_stat *s, const char *kernel)
 {
     uint64_t *at = mt_pairmap_get(&s->kernels, (uint64_t)(uintptr_t)kernel, 0, UINT64_MAX);
     if (!at)
@@ -115,7 +115,7 @@ static int line_of(struct mt_stat *s, const char *kernel)
 static int stat_launch(void *self, const struct mt_run_launch *l)
 {
     struct mt_stat *s = self;
-    if (line_of(s, l->kernel) != 0)
+    if (dump_line_of(s, l->kernel) != 0)
         return -1;
     mt_pairmap_clear(&s->ctas);
     s->lines[s->current].launches++;
@@ -273,7 +273,7 @@ static const struct mt_analysis tally_analysis = {
 
 /* ---- the companion ---- */
 
-static void show_place(FILE *f, const char *file, uint64_t line)
+static void dump_show_place(FILE *f, const char *file, uint64_t line)
 {
     if (*file)
         fprintf(f, " at %s:%" PRIu64, file, line);
@@ -298,7 +298,7 @@ static void show_alloc(FILE *f, const struct mt_alloc_event *a)
         fprintf(f, " '%s'", a->name);
     if (a->free_seq != MT_SEQ_NONE)
         fprintf(f, " freed %" PRIu64, a->free_seq);
-    show_place(f, a->file, a->line);
+    dump_show_place(f, a->file, a->line);
 }
 
 static void show_copy(FILE *f, const struct mt_copy_event *c)
@@ -326,7 +326,7 @@ static void dump_tally_launch(FILE *f, const struct mt_launch_event *e)
         fputs(" not traced", f);
     if (e->status)
         fprintf(f, " failed with error %d", e->status);
-    show_place(f, e->file, e->line);
+    dump_show_place(f, e->file, e->line);
 }
 
 /* Prints the companion; NULL: says that there is none. */
@@ -404,7 +404,7 @@ static const char *event_name(unsigned event)
     return event < 64 && names[event] ? names[event] : "?";
 }
 
-static int op_of(struct mt_host_reader *r, uint32_t site)
+static int dump_op_of(struct mt_host_reader *r, uint32_t site)
 {
     const struct mt_host_site_info *s = mt_host_site(r, site);
     return (int)(s ? s->op : MT_HOST_UNKNOWN);
@@ -421,7 +421,7 @@ struct threads {
     struct mt_pairmap at;
 };
 
-static struct thread *thread_of(struct threads *t, uint64_t number)
+static struct thread *dump_thread_of(struct threads *t, uint64_t number)
 {
     uint64_t *at = mt_pairmap_get(&t->at, number, 0, UINT64_MAX);
     if (!at)
@@ -441,7 +441,7 @@ static void dump_host_count(struct mt_host_reader *r, struct thread *t, const st
 #define MT_HOST_OP(name, code, reads, writes, text) [code] = (reads) | (writes) << 1,
 #include "memtrace/container.def"
     };
-    int op = op_of(r, a->site);
+    int op = dump_op_of(r, a->site);
     t->records++;
     t->of_op[op]++;
     if (op == MT_HOST_EXEC)
@@ -478,7 +478,7 @@ static void dump_host_show_record(FILE *f, struct mt_host_reader *r, const struc
                                   const struct mt_host_record *a, int timed)
 {
     const struct mt_host_site_info *s = mt_host_site(r, a->site);
-    fprintf(f, "%" PRId64 " %s", (int64_t)item->thread, op_name((enum mt_host_op)op_of(r, a->site)));
+    fprintf(f, "%" PRId64 " %s", (int64_t)item->thread, op_name((enum mt_host_op)dump_op_of(r, a->site)));
     if (s && s->op == MT_HOST_EXEC)
         fprintf(f, " 0x%" PRIx64 " %s", s->ip, *s->text ? s->text : "?");
     else
@@ -521,7 +521,7 @@ static int show_items(FILE *f, struct mt_host_reader *r, const struct mt_dump_ho
                 break;
             continue;
         }
-        struct thread *t = thread_of(threads, item.thread);
+        struct thread *t = dump_thread_of(threads, item.thread);
         if (!t)
             return mt_cli_fail("no memory for the threads");
         if (item.kind == MT_HOST_ITEM_EVENT) {
@@ -618,7 +618,7 @@ static void show_sites(FILE *f, const struct mt_companion *c)
     }
 }
 
-static void show_head(FILE *f, const char *path, struct mt_host_reader *r)
+static void dump_show_head(FILE *f, const char *path, struct mt_host_reader *r)
 {
     const struct mt_mtc_head *h = mt_host_reader_head(r);
     const struct mt_companion *c = mt_host_companion(r);
@@ -670,7 +670,7 @@ static int dump_host_show(FILE *f, const char *path, const struct mt_dump_host *
         mt_host_reader_close(r);
         return mt_cli_usage("%s: a trace of host accesses has no kernels to select, and no runs", path);
     }
-    show_head(f, path, r);
+    dump_show_head(f, path, r);
     if (o->chunks)
         show_chunks(f, r);
     int code = show_items(f, r, o, &threads);
@@ -982,6 +982,13 @@ static int dump_containers(const struct options *x, int argc, char **argv, int *
     return n;
 }
 
+/* Calls mt_inputs_take and mt_inputs_source. */
+static struct mt_source *dump_inputs_open(struct mt_inputs *in, int argc, char **argv, int *code)
+{
+    mt_inputs_take(in, argc, argv);
+    return (*code = mt_inputs_folders(in)) ? NULL : mt_inputs_source(in, code);
+}
+
 int mt_dump_command(int argc, char **argv)
 {
     struct options x = {.head = UINT64_MAX, .out = mt_output_whole(dup(STDOUT_FILENO))};
@@ -999,7 +1006,7 @@ int mt_dump_command(int argc, char **argv)
     if (code == 0 && s) {
         mt_inputs_take(&x.inputs, argc, argv);
         code = dump_run(&x, s);
-    } else if (code == 0 && !host && (s = mt_inputs_open(&x.inputs, argc, argv, &code)))
+    } else if (code == 0 && !host && (s = dump_inputs_open(&x.inputs, argc, argv, &code)))
         code = dump_run(&x, s);
     mt_source_close(s);
     mt_filter_free(&x.filter);

@@ -1,5 +1,6 @@
 /* memtrace extract: analyses traces, and writes comm.json or another format. */
 #define _GNU_SOURCE
+#include "base/text.h"
 #include "extract.h"
 #include "cli/base/cli.h"
 #include "base/part.h"
@@ -380,7 +381,7 @@ static int is_file_of(const char *path, int fd, mode_t *mode)
 }
 
 /* Returns 0, or -1 after a message. */
-static int making_begin(struct making *m, const struct mt_output *out)
+static int extract_making_begin(struct making *m, const struct mt_output *out)
 {
     const char *dir = getenv("TMPDIR");
     mode_t mode = 0600;
@@ -433,7 +434,7 @@ static int copy_through(const char *path, int to)
 
 /* Replaces the target, so that readers find either the old or the new database. Output that is no regular
  * file is written by copying, since a rename would replace a device by a file. Returns 0, or an exit code. */
-static int making_end(struct making *m, struct mt_output *out)
+static int extract_making_end(struct making *m, struct mt_output *out)
 {
     mode_t mode;
     int rc;
@@ -467,7 +468,7 @@ static int extract_tables_database(const struct mt_comm_result *r, struct mt_out
     int code = MT_EXIT_FAILURE, rc = 0;
     unsigned which = mt_relations_of(r->chosen);
     struct mt_db *db = NULL;
-    if (making_begin(&m, out) != 0)
+    if (extract_making_begin(&m, out) != 0)
         goto out;
     if (!(db = mt_db_open(m.path, why, sizeof why))) {
         mt_cli_say("%s: %s", m.path, why);
@@ -487,7 +488,7 @@ static int extract_tables_database(const struct mt_comm_result *r, struct mt_out
     }
     mt_db_close(db);
     db = NULL;
-    code = making_end(&m, out);
+    code = extract_making_end(&m, out);
 out:
     mt_db_close(db);
     making_free(&m);
@@ -762,12 +763,6 @@ static int extract_option(void *arg, int o)
     }
 }
 
-/* Returns 0 to continue, -1 if done with exit code 0, else the exit code. */
-static int extract_parse(struct mt_extract *x, int argc, char **argv)
-{
-    return mt_cli_options(&command, argc, argv, extract_option, x);
-}
-
 /* ---- Writing the result: JSON, text, or another format ---- */
 
 /* Reports the failure; returns the exit code. */
@@ -828,7 +823,9 @@ static void write_head(struct mt_extract *x, int complete, uint64_t untraced, ui
         mt_json_text(j, NULL, MT_MANY_ADDRESSES);
     if (x->no_more)
         mt_json_text(j, NULL, "the further analyses are left out: reading was interrupted");
-    mt_locality_run_notes(&x->p.more, j);
+    for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
+        if (x->p.more.notes[i][0])
+            mt_json_text(j, NULL, x->p.more.notes[i]);
     mt_json_end(j);
     mt_json_object(j, "options", 1);
     mt_json_text(j, "same-cta", x->p.options.local ? "local" : "instance");
@@ -883,6 +880,40 @@ static int extract_sentences(struct mt_extract *x, FILE *f, const struct mt_comm
     return rc;
 }
 
+static void extract_locality_head(const struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
+                                  const struct mt_extract_text *head)
+{
+    const size_t launches = mt_comm_reported_launches(comm);
+    if (launches < comm->nlaunches)
+        fprintf(f, "%zu of the run's ", launches);
+    if (!comm->options.threads)
+        fprintf(f, "%zu launches, ", comm->nlaunches);
+    else if (comm->nlaunches > 1)
+        fprintf(f, "%zu programs, ", comm->nlaunches);
+    if (comm->reported < comm->records)
+        fprintf(f, "%" PRIu64 " of its ", comm->reported);
+    fprintf(f, "%" PRIu64 " accesses%s", comm->records, comm->reported > comm->records ? " in all" : "");
+    if (comm->options.threads)
+        fputs(" of host code", f);
+    else if (comm->options.host)
+        fprintf(f, ", %" PRIu64 " of host code", comm->host_accesses);
+    fprintf(f, "%s\n",
+            head->complete > 0 ? ""
+            : head->complete   ? "; it is not known whether that is all"
+                               : "; INCOMPLETE");
+    for (size_t i = 0; i < head->nnotes; i++)
+        fprintf(f, "note: %s\n", head->notes[i]);
+    for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
+        if (x->notes[i][0])
+            fprintf(f, "note: %s\n", x->notes[i]);
+    for (int i = 0; i < MT_GAPS; i++)
+        if (head->gaps.sentence[i]) {
+            fputs("note: ", f);
+            mt_text_put(f, head->gaps.sentence[i]);
+            fputc('\n', f);
+        }
+}
+
 /* Writes text tables or the summary. Returns 0, or -1 without memory. */
 static int extract_text(struct mt_extract *x, FILE *f, int complete)
 {
@@ -894,7 +925,7 @@ static int extract_text(struct mt_extract *x, FILE *f, int complete)
         (rc = mt_estimates_gather(&x->p.estimates, x->p.source, x->p.inputs.npaths)) == 0 &&
         (rc = mt_comm_merged(x->p.comm)) == 0) {
         const struct mt_comm_result r = extract_result(x, complete, more);
-        mt_locality_run_head(&x->p.more, f, x->p.comm, &head);
+        extract_locality_head(&x->p.more, f, x->p.comm, &head);
         rc = x->formats.format == MT_FORMAT_TEXT
                  ? mt_results_text(f, &r, x->p.more.rows, x->shared ? &x->p.onchip : NULL)
                  : extract_sentences(x, f, &r);
@@ -1101,6 +1132,13 @@ static int extract_share(struct mt_extract *x)
     return 0;
 }
 
+/* Removes the analyses of runs, because they were not fed. */
+static void extract_locality_drop(struct mt_locality_run *x)
+{
+    x->options.chosen &= 1u << MT_LOCALITY_PLACEMENT;
+    x->more.options.chosen = x->options.chosen;
+}
+
 static int extract_run(struct mt_extract *x)
 {
     int complete, code = mt_pipeline_read(&x->p);
@@ -1118,7 +1156,7 @@ static int extract_run(struct mt_extract *x)
         x->p.why = "no memory to sort the transfers";
     if (x->no_more) {
         mt_cli_say("interrupted: the further analyses are left out");
-        mt_locality_run_drop(&x->p.more);
+        extract_locality_drop(&x->p.more);
     }
     if (!x->p.why && mt_locality_run_finish(&x->p.more, x->p.comm) != 0)
         x->p.why = "no memory for the further analyses";
@@ -1257,13 +1295,27 @@ static int open_all(struct mt_extract *x)
     return code;
 }
 
+/* Resets x to its state before init. */
+static void extract_locality_again(struct mt_locality_run *x)
+{
+    const struct mt_locality_run old = *x;
+    mt_locality_run_free(x);
+    mt_locality_run_init(x);
+    x->options = old.options;
+    x->devices = old.devices;
+    x->topology = old.topology;
+    x->way = old.way;
+    x->quiet = old.quiet;
+    x->rows = old.rows;
+}
+
 /* Restarts after damage found by members that read parts: each reads everything, as a single process does,
  * and finds the intact part. */
 static int once_more(struct mt_extract *x)
 {
     mt_feed_free(&x->p.feed);
     x->p.team = NULL;
-    mt_locality_run_again(&x->p.more);
+    extract_locality_again(&x->p.more);
     mt_source_close(x->p.source);
     x->p.inputs.ends = NULL;
     x->p.nevents = 0;
@@ -1322,7 +1374,7 @@ int mt_extract_run(int argc, char **argv, const struct mt_session *session)
     mt_pipeline_init(&x.p);
     x.formats.top = 200;
     x.sections = (1u << MT_SECTIONS) - 1;
-    int code = extract_parse(&x, argc, argv);
+    int code = mt_cli_options(&command, argc, argv, extract_option, &x);
     x.p.more.options.chosen |= x.p.more.meant;
     if (code == 0)
         code = extract_formats_check(&x.formats, &x.sections, &x.p.more.options.chosen, x.chosen, x.output,

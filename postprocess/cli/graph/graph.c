@@ -164,7 +164,7 @@ static int graph_draw(const struct options *x, const struct mt_stride_graph *g,
     pid_t dot;
     int status = -1, e = f ? posix_spawn_file_actions_init(&actions) : errno;
     if (e == 0) {
-        mt_stride_graph_write_dot(f, g, words);
+        mt_stride_graph_write(f, g, words, 0);
         e = fflush(f) != 0 || ferror(f) || fseek(f, 0, SEEK_SET) != 0 ? EIO : 0;
         if (e == 0)
             e = posix_spawn_file_actions_adddup2(&actions, fileno(f), STDIN_FILENO);
@@ -196,8 +196,8 @@ static void graph_warn(const struct options *x, const struct mt_stride_graph *g)
                     g->nnodes, DRAWABLE);
 }
 
-static int write_out(struct options *x, struct mt_stride_graph *g, const struct mt_sequence *sequence,
-                     struct mt_output *out)
+static int graph_write_out(struct options *x, struct mt_stride_graph *g, const struct mt_sequence *sequence,
+                           struct mt_output *out)
 {
     static struct mt_json json; /* static: it contains the output buffer */
     const struct mt_stride_graph_input *in = &x->in;
@@ -226,7 +226,7 @@ static int write_out(struct options *x, struct mt_stride_graph *g, const struct 
     } else {
         FILE *f = mt_output_stream(out);
         if (f)
-            (x->format == GRAPHML ? mt_stride_graph_write_graphml : mt_stride_graph_write_dot)(f, g, &words);
+            mt_stride_graph_write(f, g, &words, x->format == GRAPHML);
         code = f ? mt_output_close(out, f) : MT_EXIT_FAILURE;
     }
     if (!code && x->svg && x->format != DOT)
@@ -243,7 +243,6 @@ struct watch {
 static int graph_see(void *arg, const struct mt_stride_graph_access *a, int64_t stride, size_t node)
 {
     struct watch *w = arg;
-    (void)stride;
     if (w->launch != w->graph->launches) {
         w->launch = w->graph->launches;
         mt_sequence_launch(&w->sequence);
@@ -272,7 +271,7 @@ static int graph_run(struct options *x, struct mt_output *out)
         code = MT_EXIT_FAILURE;
     }
     if (code == 0)
-        code = write_out(x, &graph, &watch.sequence, out);
+        code = graph_write_out(x, &graph, &watch.sequence, out);
     mt_sequence_free(&watch.sequence);
     mt_alphabet_free(&alphabet);
     mt_stride_graph_free(&graph);

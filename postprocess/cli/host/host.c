@@ -657,7 +657,7 @@ static int request_mode(struct request *r, const char *mode)
     return check_options(r);
 }
 
-static int request_has(const struct request *r, const char *option)
+static int host_request_has(const struct request *r, const char *option)
 {
     for (size_t i = 0; i < r->given.count; i += 2)
         if (strcmp(r->given.word[i], option) == 0)
@@ -672,7 +672,7 @@ static void request_unasked(struct request *r)
     r->mode = "atomic";
     r->unasked = 1;
     for (int i = 0; i < 4; i += 2)
-        if (!request_has(r, words[i]) && !request_has(r, i ? "own" : "format")) {
+        if (!host_request_has(r, words[i]) && !host_request_has(r, i ? "own" : "format")) {
             mt_words_add(&r->given, words[i]);
             mt_words_add(&r->given, words[i + 1]);
         }
@@ -777,7 +777,7 @@ static int check_elf(struct program *p, const Elf64_Ehdr *head, size_t bytes, mo
 }
 
 /* Returns 0 for an ELF program, 1 if a script was replaced (look again), or a negative exit code. */
-static int program_look(struct program *p)
+static int host_program_look(struct program *p)
 {
     struct stat st;
     _Alignas(8) char head[HEAD + 1] = "";
@@ -809,7 +809,7 @@ out:
 }
 
 /* Finds the program in PATH as a shell does, and checks that it can be traced. */
-static int program_find(struct program *p, const struct request *r)
+static int host_program_find(struct program *p, const struct request *r)
 {
     char *const *argv = r->program;
     memset(p, 0, sizeof *p);
@@ -822,16 +822,11 @@ static int program_find(struct program *p, const struct request *r)
     for (; *argv; argv++)
         mt_words_add(&p->argv, *argv);
     for (int depth = 0; depth <= NESTING; depth++) {
-        int code = program_look(p);
+        int code = host_program_look(p);
         if (code <= 0)
             return -code;
     }
     return mt_cli_refuse("%s: scripts that run scripts, too many levels of them", p->path);
-}
-
-static void program_free(struct program *p)
-{
-    mt_words_free(&p->argv);
 }
 
 /* ---- Running the command ---- */
@@ -1046,7 +1041,7 @@ int mt_host_command(int argc, char **argv)
     const char *engine;
     int code = request_read(&r, argc, argv);
     if (code == 0)
-        code = program_find(&p, &r);
+        code = host_program_find(&p, &r);
     if (code == 0 && r.unasked && p.instrumented && !p.ordered &&
         strchr("al", *r.engine)) /* engine auto or llvm */
         code = request_mode(&r, "mat");
@@ -1064,7 +1059,7 @@ int mt_host_command(int argc, char **argv)
         code = host_trace(&r, &c, engine);
     mt_words_free(&c.argv);
     mt_words_free(&c.env);
-    program_free(&p);
+    mt_words_free(&p.argv);
     request_free(&r);
     return code == -1 ? mt_near_told() : code; /* -1: only words on stdout were requested */
 }

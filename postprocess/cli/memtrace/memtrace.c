@@ -104,7 +104,7 @@ int main(int argc, char **argv)
         return mt_near_told();
     }
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
-        mt_cli_version();
+        printf("%s (memtrace) %s\n", mt_cli_name, MEMTRACE_VERSION);
         return mt_near_told();
     }
     int help = strcmp(word, "help") == 0;

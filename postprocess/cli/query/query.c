@@ -257,7 +257,6 @@ static int query_put(struct query *x, const struct box *b, int *rc)
 
 static int query_stopped(void *arg)
 {
-    (void)arg;
     return mt_cli_stop != 0;
 }
 
@@ -364,7 +363,6 @@ static int query_comm(struct query *x, const char *path, int *complete)
 
 static int query_said(void *arg, int columns, char **value, char **heads)
 {
-    (void)columns, (void)heads;
     *(int *)arg = *value && strcmp(*value, "0") != 0;
     return 0;
 }

@@ -17,10 +17,159 @@
 #include "output/text/table.h"
 #include "output/results/summary.h"
 #include "page/report.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+static int report_begin(struct mt_report *r)
+{
+    memset(r, 0, sizeof *r);
+    r->complete = 1;
+    return mt_report_kernel(r, MT_HOST_NAME) == MT_REPORT_HOST ? 0 : -1;
+}
+
+/* ---- data from the analysis ---- */
+
+static int report_take_launch(struct mt_report *r, const struct mt_comm *c, uint32_t superstep)
+{
+    const struct mt_comm_launch *l = &c->launches[superstep];
+    size_t ctas = r->ctas.n, sms = r->sms.n;
+    struct mt_report_launch *launch = MT_REPORT_ADD(r->launches);
+    if (!launch)
+        return -1;
+    launch->superstep = superstep;
+    launch->kernel = mt_report_kernel(r, l->kernel);
+    if (launch->kernel == UINT32_MAX)
+        return -1;
+    for (uint32_t i = l->first; i < l->end; i++) {
+        const struct mt_actor *a = &c->actors[i];
+        struct mt_report_part *cta = MT_REPORT_ADD(r->ctas), *sm = MT_REPORT_ADD(r->sms);
+        if (!cta || !sm)
+            return -1;
+        cta->superstep = sm->superstep = superstep;
+        cta->key = mt_cta_order(a->cta);
+        sm->key = a->smid;
+        cta->volume = sm->volume = (struct mt_report_volume){a->load,
+                                                             a->store,
+                                                             mt_actor_comm_load(a),
+                                                             a->comm_store,
+                                                             a->from[MT_FROM_SAME_LAUNCH],
+                                                             a->from[MT_FROM_SAME_CTA]};
+        mt_report_volume_add(&launch->volume, &cta->volume);
+    }
+    if (l->end > l->first) {
+        r->ctas.n = ctas + mt_report_merge_parts(r->ctas.at + ctas, r->ctas.n - ctas);
+        r->sms.n = sms + mt_report_merge_parts(r->sms.at + sms, r->sms.n - sms);
+    }
+    launch->ctas = (uint32_t)(r->ctas.n - ctas);
+    launch->sms = (uint32_t)(r->sms.n - sms);
+    return 0;
+}
+
+static struct mt_report_end report_end_of(const struct mt_comm *c, const uint32_t *kernels, uint32_t id)
+{
+    if (id & MT_ENTRY_HOST)
+        return (struct mt_report_end){MT_REPORT_HOST, c->hosts[id & MT_ENTRY_MAX].superstep,
+                                      MT_REPORT_NO_CTA};
+    const struct mt_actor *a = &c->actors[id];
+    return (struct mt_report_end){kernels[a->launch], a->launch, mt_cta_order(a->cta)};
+}
+
+/* Returns the kernel number by superstep, for all launches: launches excluded by a filter may be writers. */
+static uint32_t *report_number_kernels(struct mt_report *r, const struct mt_comm *c)
+{
+    uint32_t *kernels = malloc((c->nlaunches + 1) * sizeof *kernels);
+    for (size_t i = 0; kernels && i < c->nlaunches; i++) {
+        int again = i > 0 && c->launches[i].kernel == c->launches[i - 1].kernel;
+        kernels[i] = again ? kernels[i - 1] : mt_report_kernel(r, c->launches[i].kernel);
+        if (kernels[i] == UINT32_MAX) {
+            free(kernels);
+            return NULL;
+        }
+    }
+    return kernels;
+}
+
+static int report_take_comm(struct mt_report *r, const struct mt_comm *c)
+{
+    r->has = MT_REPORT_DATA_VOLUMES | MT_REPORT_COMM_VOLUMES | MT_REPORT_CTAS | MT_REPORT_SMS |
+             MT_REPORT_TRANSFERS | MT_REPORT_SENDERS | MT_REPORT_PART_SENDERS;
+    r->records = c->records;
+    r->reported = c->reported;
+    r->run_launches = c->nlaunches;
+    r->unknown = c->unknown;
+    r->host_accesses = c->host_accesses;
+    for (uint32_t i = 0; i < c->nlaunches; i++)
+        if (c->launches[i].selected && report_take_launch(r, c, i) != 0)
+            return -1;
+    uint32_t *kernels = report_number_kernels(r, c);
+    int rc = kernels ? 0 : -1;
+    for (size_t i = 0; rc == 0 && i < c->ntransfers; i++) {
+        const struct mt_transfer *t = &c->transfers[i];
+        struct mt_report_transfer *out = MT_REPORT_ADD(r->transfers);
+        if (out)
+            *out = (struct mt_report_transfer){report_end_of(c, kernels, t->src),
+                                               report_end_of(c, kernels, t->dst), t->size, t->count};
+        rc = out ? 0 : -1;
+    }
+    free(kernels);
+    return rc;
+}
+
+/* ---- data from companion files ---- */
+
+MT_ORDER_2(by_seq, struct mt_copy_event, seq, dst)
+
+MT_ORDER_1(by_id, struct mt_site_event, id)
+
+MT_ORDER_POINTED_1(by_launch, struct mt_launch_event, seq)
+
+MT_ORDER_2(by_begin, struct mt_range_event, begin, seq)
+
+/* Removes duplicates: events of no stream are in every companion file of a process. */
+static void report_drop_doubles(struct mt_report *r)
+{
+    r->copies.n = mt_order_once(r->copies.at, r->copies.n, sizeof *r->copies.at, by_seq);
+    r->sites.n = mt_order_once(r->sites.at, r->sites.n, sizeof *r->sites.at, by_id);
+    r->ranges.n = mt_order_once(r->ranges.at, r->ranges.n, sizeof *r->ranges.at, by_begin);
+    r->untraced.n = mt_order_once(r->untraced.at, r->untraced.n, sizeof *r->untraced.at, by_launch);
+}
+
+static int report_append(void *list, const void *items, size_t n, size_t size)
+{
+    for (size_t i = 0; i < n; i++) {
+        void *at = mt_report_more(list, size);
+        if (!at)
+            return -1;
+        memcpy(at, (const char *)items + i * size, size);
+    }
+    return 0;
+}
+
+static int report_take_companion(struct mt_report *r, const struct mt_companion *c)
+{
+    if (!r->companion || (!*r->companion->device && *c->device)) /* a host trace has no device */
+        r->companion = c;
+    r->lost += c->lost;
+    r->companions++;
+    for (size_t i = 0; i < c->nlaunches; i++) {
+        if (c->launches[i].traced)
+            continue;
+        const struct mt_launch_event **at = MT_REPORT_ADD(r->untraced);
+        if (!at || mt_report_kernel(r, c->launches[i].kernel) == UINT32_MAX)
+            return -1;
+        *at = &c->launches[i];
+    }
+    if (report_append(&r->copies, c->copies, c->ncopies, sizeof *c->copies) != 0 ||
+        report_append(&r->sites, c->sites, c->nsites, sizeof *c->sites) != 0 ||
+        report_append(&r->ranges, c->ranges, c->nranges, sizeof *c->ranges) != 0 ||
+        (c->own && report_append(&r->texts, c->texts, c->ntexts, sizeof *c->texts) != 0))
+        return -1;
+    report_drop_doubles(r);
+    return 0;
+}
 
 /* Objects whose texts the report uses. Zero-initialised is empty. */
 struct mt_report_from {
@@ -409,12 +558,19 @@ static int source_root(struct make *m, const char *path)
     return 0;
 }
 
+/* Handles --format of a command with a single format. Returns 0, or MT_EXIT_USAGE after a message. */
+static int report_format(const char *only)
+{
+    return strcmp(optarg, only) == 0 ? 0
+                                     : mt_cli_usage("'%s' is not a format: it is always %s", optarg, only);
+}
+
 static int report_option(void *arg, int o)
 {
     struct make *m = arg;
     switch (o) {
     case MT_OPT_FORMAT:
-        return mt_cli_format("html");
+        return report_format("html");
     case MT_OPT_OUTPUT:
         m->output = optarg;
         return 0;
@@ -456,7 +612,7 @@ static int take_companions(struct make *m)
     struct mt_report *r = &m->report;
     for (size_t i = 0; i < m->p.inputs.npaths; i++) {
         const struct mt_companion *c = mt_source_companion(m->p.source, i);
-        if (c && mt_report_take_companion(r, c) != 0)
+        if (c && report_take_companion(r, c) != 0)
             return -1;
     }
     for (size_t i = 0; i < r->launches.n; i++)
@@ -505,7 +661,7 @@ static int report_fill(struct make *m)
     if (mt_source_untraced(m->p.source, &r->untraced_accesses, &launches, &err) != 0)
         return mt_cli_failed(&err);
     r->notes = mt_source_notes(m->p.source, &r->nnotes, &ignored);
-    if (mt_report_take_comm(r, m->p.comm) != 0 || take_companions(m) != 0)
+    if (report_take_comm(r, m->p.comm) != 0 || take_companions(m) != 0)
         return mt_cli_fail("no memory for the report");
     r->more = write_more;
     r->more_arg = m;
@@ -603,7 +759,7 @@ static int write_page(struct make *m)
 static int report_run(struct make *m)
 {
     struct mt_report_from from = {0};
-    int code = mt_report_init(&m->report) == 0 ? 0 : mt_cli_fail("no memory for the report");
+    int code = report_begin(&m->report) == 0 ? 0 : mt_cli_fail("no memory for the report");
     if (code == 0)
         code = m->from ? report_from(&m->report, &from, &m->summary, m->from) : from_traces(m);
     /* The intact part of a damaged trace is shown. */
@@ -646,6 +802,8 @@ static int report_versus(struct make *m, struct mt_two_runs *t)
     t->p[0] = &m->p;
     t->p[1] = &b;
     t->words.title = m->title;
+    t->words.style = mt_report_versus_css;
+    t->words.style_bytes = (size_t)(mt_report_versus_css_end - mt_report_versus_css);
     b.inputs.paths = t->words.paths[1];
     b.inputs.npaths = t->words.npaths[1];
     for (size_t i = 0; i < b.inputs.npaths; i++) /* inputs of the first run are already protected */

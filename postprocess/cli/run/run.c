@@ -561,12 +561,24 @@ static int program_check_injected(struct program *p, const char *path, const str
     return 0;
 }
 
+/* Returns 1 if the dynamic linker at `path` supports auditors as glibc's does, or if it cannot be read. */
+static int binary_has_auditors(const char *path)
+{
+    static const char called[] = "la_version"; /* glibc looks this name up in auditors */
+    struct mt_binary o;
+    if (mt_binary_open(&o, path) != 0)
+        return 1;
+    int has = memmem(o.view.data, o.view.size, called, sizeof called) != NULL;
+    mt_binary_close(&o);
+    return has;
+}
+
 static int program_check_object(struct program *p, const char *path, const struct mt_binary *o)
 {
     const char *linker = mt_binary_linker(o);
     if (p->injected)
         return program_check_injected(p, path, o);
-    if (*linker && !mt_binary_has_auditors(linker))
+    if (*linker && !binary_has_auditors(linker))
         return mt_cli_refuse("%s asks for the dynamic linker %s, which has no auditors as glibc's has: link "
                              "it with glibc",
                              path, linker);
@@ -607,7 +619,7 @@ static char *program_interpreter(char *head)
     return name;
 }
 
-static int program_look(struct program *p, const char *path, int depth)
+static int run_program_look(struct program *p, const char *path, int depth)
 {
     struct stat st;
     struct mt_binary o;
@@ -619,7 +631,7 @@ static int program_look(struct program *p, const char *path, int depth)
         mt_cli_say("%s cannot be read, so its device code is not known: %s", path, strerror(errno));
     } else if ((interpreter = program_interpreter(head)) != NULL) {
         p->what = "it is a script: its interpreter is examined as it loads libraries";
-        code = depth < NESTING ? program_look(p, interpreter, depth + 1) : 0;
+        code = depth < NESTING ? run_program_look(p, interpreter, depth + 1) : 0;
     } else if ((code = program_check_rights(path, &st)) == 0) {
         int why = mt_binary_open(&o, path);
         if (why == 0) {
@@ -637,7 +649,7 @@ static int program_look(struct program *p, const char *path, int depth)
 }
 
 /* Finds the program in PATH as a shell does, and checks that this engine can trace it. */
-static int program_find(struct program *p, const char *name, const struct engine *e)
+static int run_program_find(struct program *p, const char *name, const struct engine *e)
 {
     *p = (struct program){.what = "", .injected = e->injects};
     int why = mt_files_executable(name, p->path);
@@ -645,7 +657,7 @@ static int program_find(struct program *p, const char *name, const struct engine
         return mt_cli_refuse("%s: %s", name,
                              why == ENOENT && !strchr(name, '/') ? "there is no such program in PATH"
                                                                  : strerror(why));
-    return program_look(p, p->path, 0);
+    return run_program_look(p, p->path, 0);
 }
 
 /* ---- The command line ---- */
@@ -827,7 +839,7 @@ static int run_show(char **argv)
 }
 
 /* Prints on a terminal where the traces are, and what to do next. */
-static void run_next(void)
+static void run_find_next(void)
 {
     const char *folder = getenv("MEMTRACE_DIR"), *quiet = getenv("MEMTRACE_QUIET");
     folder = folder && *folder ? folder : "/tmp";
@@ -842,7 +854,7 @@ static int run_program(const struct request *r, char **argv)
     engine_find(&e);
     int code = engine_check(&e);
     if (code == 0)
-        code = program_find(&p, argv[0], &e);
+        code = run_program_find(&p, argv[0], &e);
     if (code == 0)
         code = environment_set(p.path, &e);
     if (code)
@@ -851,7 +863,7 @@ static int run_program(const struct request *r, char **argv)
         return run_show(argv);
     if (r->verbose)
         mt_cli_say("%s: %s", p.path, p.what);
-    run_next();
+    run_find_next();
     execvp(argv[0], argv); /* as p.path; a shell runs a text without #! */
     return mt_cli_fail("%s: %s", p.path, strerror(errno));
 }

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "analysis/base/sites.h"
 #include "memtrace/order.h"
+#include "output/text/table.h"
 #include "output/rows/relations.h"
 #include "output/rows/comm_formats.h"
 #include "output/rows/sorted.h"
@@ -14,31 +15,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- XML text, for GraphML and pages ---- */
-
-void mt_xml_text(FILE *f, const char *s)
-{
-    char *visible = mt_text_visible_copy(s, strlen(s)); /* XML does not allow control characters */
-    for (const char *p = visible ? visible : "?"; *p; p++)
-        switch (*p) {
-        case '&':
-            fputs("&amp;", f);
-            break;
-        case '<':
-            fputs("&lt;", f);
-            break;
-        case '>':
-            fputs("&gt;", f);
-            break;
-        case '"':
-            fputs("&quot;", f);
-            break;
-        default:
-            fputc(*p, f);
-        }
-    free(visible);
-}
 
 /* ---- GraphML, for programs that do not read DOT ---- */
 
@@ -76,8 +52,7 @@ static void one_node(FILE *f, const struct mt_stride_graph *g, const struct mt_s
     fputs("</node>\n", f);
 }
 
-void mt_stride_graph_write_graphml(FILE *f, const struct mt_stride_graph *g,
-                                   const struct mt_stride_graph_words *w)
+static void dot_write_graphml(FILE *f, const struct mt_stride_graph *g, const struct mt_stride_graph_words *w)
 {
     static const struct {
         const char *name, *of, *type;
@@ -213,8 +188,7 @@ static int dot_is_wide(const struct mt_stride_graph *g)
     return run > FOLLOWERS;
 }
 
-void mt_stride_graph_write_dot(FILE *f, const struct mt_stride_graph *g,
-                               const struct mt_stride_graph_words *w)
+static void dot_write_plain(FILE *f, const struct mt_stride_graph *g, const struct mt_stride_graph_words *w)
 {
     fputs("digraph memtrace {\n", f);
     for (size_t i = 0; i < w->ninputs; i++) {
@@ -250,6 +224,12 @@ void mt_stride_graph_write_dot(FILE *f, const struct mt_stride_graph *g,
         fprintf(f, "  n%u -> n%u [label=\"%" PRIu64 "\"];\n", g->edges[i].from, g->edges[i].to,
                 g->edges[i].count);
     fputs("}\n", f);
+}
+
+void mt_stride_graph_write(FILE *f, const struct mt_stride_graph *g, const struct mt_stride_graph_words *w,
+                           int graphml)
+{
+    (graphml ? dot_write_graphml : dot_write_plain)(f, g, w);
 }
 
 /* ---- JSON ---- */
@@ -397,7 +377,7 @@ static void compare_title(char *out, size_t size, const struct mt_compare *c, co
 
 /* ---- text ---- */
 
-void mt_compare_write_text(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v)
+static void compare_text(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v)
 {
     char title[200];
     compare_title(title, sizeof title, c, v);
@@ -422,7 +402,7 @@ void mt_compare_write_text(FILE *f, const struct mt_compare *c, const struct mt_
 
 /* ---- CSV (RFC 4180) ---- */
 
-void mt_compare_write_csv(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v)
+static void compare_csv(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v)
 {
     for (size_t k = 0; k < c->n; k++) {
         fputc(',', f);
@@ -439,6 +419,11 @@ void mt_compare_write_csv(FILE *f, const struct mt_compare *c, const struct mt_c
         }
     }
     fputs("\r\n", f);
+}
+
+void mt_compare_write(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v)
+{
+    (v->csv ? compare_csv : compare_text)(f, c, v);
 }
 
 /* ---- JSON ---- */
@@ -467,13 +452,20 @@ static void json_token(struct mt_json *j, const struct mt_token *t)
     mt_json_end(j);
 }
 
+/* Writes the alphabet->n tokens of an n-gram. */
+static void dot_gram_tokens(const struct mt_alphabet *a, uint32_t gram, uint32_t *tokens)
+{
+    for (unsigned k = a->n; k-- > 0; gram = a->grams[gram].prefix)
+        tokens[k] = a->grams[gram].token;
+}
+
 static void json_grams(struct mt_json *j, const struct mt_compare *c, const struct mt_compare_row *r)
 {
     mt_json_array(j, "frequent", 0);
     for (size_t i = 0; i < r->ngrams; i++) {
         uint32_t token[MT_NGRAM_MAX];
         unsigned n = c->alphabet.n;
-        mt_gram_tokens(&c->alphabet, r->grams[i].gram, token);
+        dot_gram_tokens(&c->alphabet, r->grams[i].gram, token);
         mt_json_object(j, NULL, 1);
         mt_json_array(j, "nodes", 1);
         for (unsigned k = 0; k < n; k++)
@@ -598,7 +590,7 @@ static void comm_dot_amount(char out[32], uint64_t bytes)
     snprintf(out, 32, u ? "%.3g %s" : "%.0f %s", v, units[u]);
 }
 
-static void name_of(FILE *f, uint64_t node)
+static void dot_name_of(FILE *f, uint64_t node)
 {
     if (node & HOST)
         fprintf(f, "h%" PRIu64, node & ~HOST);
@@ -611,7 +603,7 @@ static void write_node(FILE *f, const struct dot *d, uint64_t node)
     const struct mt_comm *c = d->c;
     char key[64];
     fputs("  ", f);
-    name_of(f, node);
+    dot_name_of(f, node);
     fputs(" [label=\"", f);
     if (node & HOST) {
         comm_dot_quoted(f, MT_HOST_NAME);
@@ -637,15 +629,15 @@ static void write_edge(FILE *f, const struct edge *e, uint64_t most)
     char size[32];
     comm_dot_amount(size, e->bytes);
     fputs("  ", f);
-    name_of(f, e->src);
+    dot_name_of(f, e->src);
     fputs(" -> ", f);
-    name_of(f, e->dst);
+    dot_name_of(f, e->dst);
     fprintf(f, " [label=\"%s\", tooltip=\"%" PRIu64 " bytes in %" PRIu64 " accesses\", penwidth=%.2f%s];\n",
             size, e->bytes, e->accesses, 0.5 + 2 * log2(1 + (double)e->bytes) / log2(2 + (double)most),
             e->unordered ? ", style=dashed" : "");
 }
 
-static int write_graph(FILE *f, struct dot *d, size_t top)
+static int dot_write_graph(FILE *f, struct dot *d, size_t top)
 {
     size_t shown = top && top < d->n ? top : d->n, n = 0;
     uint64_t *nodes = malloc((2 * shown + 1) * sizeof *nodes), left = 0;
@@ -741,7 +733,7 @@ int mt_dot_write(FILE *f, const struct mt_comm_result *r, enum mt_dot_by by, siz
     for (size_t i = 0; i < d.c->ntransfers; i++)
         if (comm_dot_add(&d, &index, &d.c->transfers[i]) != 0)
             goto out;
-    rc = write_graph(f, &d, top);
+    rc = dot_write_graph(f, &d, top);
 out:
     mt_pairmap_free(&index);
     free(d.same);

@@ -8,12 +8,6 @@
 #include "analysis/graph/sequence.h"
 #include <stdio.h>
 
-/* ---- XML text, for GraphML and pages ---- */
-
-/* Writes `s` as XML text, also usable in an attribute in double quotes. Characters that XML does not allow
- * become blanks. */
-void mt_xml_text(FILE *f, const char *s);
-
 /* ---- The memory graph as DOT, GraphML and JSON (docs/man/memtrace-graph.md) ---- */
 
 /* Names and notes shown with the graph. */
@@ -38,12 +32,9 @@ struct mt_stride_graph_words {
 /* Name of each mt_node_field, in the order of the bits. */
 extern const char *const mt_node_fields[5];
 
-/* Writes the graph to `f`; write errors show in ferror(f). */
-void mt_stride_graph_write_dot(FILE *f, const struct mt_stride_graph *g,
-                               const struct mt_stride_graph_words *w);
-
-void mt_stride_graph_write_graphml(FILE *f, const struct mt_stride_graph *g,
-                                   const struct mt_stride_graph_words *w);
+/* Writes the graph as DOT or GraphML; write errors show in ferror(f). */
+void mt_stride_graph_write(FILE *f, const struct mt_stride_graph *g, const struct mt_stride_graph_words *w,
+                           int graphml);
 
 /* Name of each enum mt_access_type. */
 extern const char *const mt_stride_graph_types[4];
@@ -52,36 +43,12 @@ extern const char *const mt_stride_graph_types[4];
 void mt_stride_graph_write_json(struct mt_json *j, const struct mt_stride_graph *g,
                                 const struct mt_stride_graph_words *w);
 
-enum mt_compared { MT_COMPARED_NODES, MT_COMPARED_RUNS, MT_COMPARED_FIRST_RUNS };
-
-struct mt_compare_row {
-    const char *path, *kind;
-    const char *stride; /* sentence that defines a stride here; NULL: unknown */
-    int complete;
-    struct mt_sequence sequence;
-    size_t compared; /* elements compared by edit distance */
-    struct mt_gram_share *grams;
-    size_t ngrams;
-};
-
-struct mt_compare {
-    struct mt_alphabet alphabet;
-    struct mt_compare_row *rows;
-    size_t n;
-    enum mt_compared how;
-    size_t cap;
-    char *note;          /* why the rows are of different kinds, or NULL; owned by the caller */
-    double threshold;    /* smallest share of frequent n-grams, 0 to 1 */
-    double *edit, *gram; /* [n * n] similarities, 0 to 1; NAN: unknown */
-};
-
-/* Choice of matrix, shown as similarities or as distances (1 - similarity). */
+/* Choice of matrix, shown as similarities or as distances (1 - similarity), as text or CSV. */
 struct mt_compare_view {
-    int grams, distance;
+    int grams, distance, csv;
 };
 
-void mt_compare_write_text(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v);
-void mt_compare_write_csv(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v);
+void mt_compare_write(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v);
 
 /* Writes both matrices and the frequent n-grams. */
 void mt_compare_write_json(struct mt_json *j, const struct mt_compare *c);

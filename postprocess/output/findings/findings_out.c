@@ -85,8 +85,7 @@ static int json_finding(struct mt_json *j, const struct mt_finding *x)
     return sentence ? 0 : -1;
 }
 
-int mt_findings_write_json(struct mt_json *j, const struct mt_findings *x,
-                           const struct mt_findings_head *head)
+static int findings_json(struct mt_json *j, const struct mt_findings *x, const struct mt_findings_head *head)
 {
     int rc = 0;
     mt_json_object(j, NULL, 0);
@@ -213,8 +212,7 @@ static void sarif_invocation(struct mt_json *j, const struct mt_findings_head *h
         mt_json_end(j);
 }
 
-int mt_findings_write_sarif(struct mt_json *j, const struct mt_findings *x,
-                            const struct mt_findings_head *head)
+static int findings_sarif(struct mt_json *j, const struct mt_findings *x, const struct mt_findings_head *head)
 {
     int rc = 0;
     mt_json_object(j, NULL, 0);
@@ -237,6 +235,12 @@ int mt_findings_write_sarif(struct mt_json *j, const struct mt_findings *x,
     for (int i = 0; i < 4; i++)
         mt_json_end(j);
     return rc;
+}
+
+int mt_findings_write(struct mt_json *j, const struct mt_findings *x, const struct mt_findings_head *head,
+                      int sarif)
+{
+    return (sarif ? findings_sarif : findings_json)(j, x, head);
 }
 
 /* ---- Text for a terminal ---- */
@@ -324,7 +328,7 @@ static void words_by(FILE *f, const struct mt_finding_side *s)
 }
 
 /* Writes an allocation: "`a` (16384 bytes, app.cu:79)". */
-static void words_alloc(FILE *f, const struct mt_alloc_event *a)
+static void findings_out_words_alloc(FILE *f, const struct mt_alloc_event *a)
 {
     if (*a->name)
         fprintf(f, "`%s` (", a->name);
@@ -386,10 +390,10 @@ static void words_beside(FILE *f, const struct mt_finding *x)
     if (x->alloc && x->side && (strcmp(x->side, "after") == 0 || strcmp(x->side, "before") == 0)) {
         words_many(f, x->distance, "byte");
         fprintf(f, " %s ", x->side);
-        words_alloc(f, x->alloc);
+        findings_out_words_alloc(f, x->alloc);
     } else if (x->alloc && x->side && strcmp(x->side, "freed") == 0 && !strstr(x->words, "freed at")) {
         fputs("of ", f);
-        words_alloc(f, x->alloc);
+        findings_out_words_alloc(f, x->alloc);
         fputs(", which was freed", f);
     } else {
         fputs(x->words ? x->words : "", f);
@@ -442,7 +446,7 @@ static void words_unwritten(FILE *f, const struct mt_finding *x)
     words_access(f, x);
     fputs(" of ", f);
     if (x->alloc)
-        words_alloc(f, x->alloc);
+        findings_out_words_alloc(f, x->alloc);
     else
         fputs("shared memory", f);
     fputs(" that nothing wrote", f);
@@ -456,7 +460,7 @@ static void words_unwritten_copy(FILE *f, const struct mt_finding *x)
     fputs("a copy to the host takes ", f);
     words_many(f, x->count, "byte");
     fputs(" that nothing wrote from ", f);
-    words_alloc(f, x->alloc);
+    findings_out_words_alloc(f, x->alloc);
 }
 
 static void words_race(FILE *f, const struct mt_finding *x)
@@ -469,7 +473,7 @@ static void words_race(FILE *f, const struct mt_finding *x)
         fputs("bytes", f);
     if (x->alloc) {
         fputs(" of ", f);
-        words_alloc(f, x->alloc);
+        findings_out_words_alloc(f, x->alloc);
     }
     int threads = memcmp(x->here.cta, x->other.cta, sizeof x->here.cta) == 0;
     int own =
@@ -514,7 +518,7 @@ static void words_unordered(FILE *f, const struct mt_finding *x)
     words_many(f, x->count, "byte");
     if (x->alloc) {
         fputs(" of ", f);
-        words_alloc(f, x->alloc);
+        findings_out_words_alloc(f, x->alloc);
     }
     if (x->launches > 1)
         fprintf(f, " (%" PRIu64 " times)", x->launches);
@@ -527,7 +531,7 @@ static void words_use(FILE *f, const struct mt_finding *x)
         [MT_FINDING_OF_UNUSED] = " is never read or written",
         [MT_FINDING_OF_UNREAD] = " is written and never read",
     };
-    words_alloc(f, x->alloc);
+    findings_out_words_alloc(f, x->alloc);
     fputs(what[x->kind], f);
     if (x->count > 1)
         fprintf(f, " (and %" PRIu64 " more from this line)", x->count - 1);
@@ -548,7 +552,7 @@ static void words_copies(FILE *f, const struct mt_finding *x)
         return;
     }
     fprintf(f, "a copy of %" PRIu64 " bytes to ", x->size);
-    words_alloc(f, x->alloc);
+    findings_out_words_alloc(f, x->alloc);
     fputs(" is replaced, or freed, before anything reads it", f);
     if (x->count > 1)
         fprintf(f, " (%" PRIu64 " times)", x->count);
@@ -610,6 +614,15 @@ static char *finding_place(const struct mt_finding_side *s)
 
 /* ---- the first finding of each kind ---- */
 
+/* Returns the weight of a finding among those of its kind: the heaviest is named. The weight of an allocation
+ * is its size, all others are equal. */
+static uint64_t words_weight(const struct mt_finding *x)
+{
+    int use =
+        x->kind == MT_FINDING_OF_LEAK || x->kind == MT_FINDING_OF_UNUSED || x->kind == MT_FINDING_OF_UNREAD;
+    return use ? x->size : 0;
+}
+
 static int words_first(const struct mt_finding *x, size_t more,
                        int (*say)(void *arg, int look, const char *sentence), void *arg)
 {
@@ -629,15 +642,6 @@ static int words_first(const struct mt_finding *x, size_t more,
     free(words);
     free(text);
     return rc;
-}
-
-/* Returns the weight of a finding among those of its kind: the heaviest is named. The weight of an allocation
- * is its size, all others are equal. */
-static uint64_t words_weight(const struct mt_finding *x)
-{
-    int use =
-        x->kind == MT_FINDING_OF_LEAK || x->kind == MT_FINDING_OF_UNUSED || x->kind == MT_FINDING_OF_UNREAD;
-    return use ? x->size : 0;
 }
 
 int mt_findings_summary(const struct mt_findings *x, int (*say)(void *arg, int look, const char *sentence),

@@ -27,7 +27,7 @@ struct sorted {
 
 MT_ORDER_1(sorted_order, struct sorted, key)
 
-static int same_text(const char *a, const char *b)
+static int comm_json_same_text(const char *a, const char *b)
 {
     return a == b || strcmp(a, b) == 0;
 }
@@ -38,7 +38,7 @@ static int same_level(const struct end *const a[2], const struct end *const b[2]
     const struct end *x = a[level / 3], *y = b[level / 3];
     switch (level % 3) {
     case 0:
-        return same_text(x->kernel, y->kernel);
+        return comm_json_same_text(x->kernel, y->kernel);
     case 1:
         return x->cta == y->cta;
     default:
@@ -101,12 +101,12 @@ static uint32_t *rank_places(const struct mt_comm *c)
     return rank;
 }
 
-static size_t end_of(const struct mt_comm *c, uint32_t id)
+static size_t comm_json_end_of(const struct mt_comm *c, uint32_t id)
 {
     return id & MT_ENTRY_HOST ? c->nactors + (id & MT_ENTRY_MAX) : id;
 }
 
-/* Returns all ends in order, and fills rank[end_of(id)]. */
+/* Returns all ends in order, and fills rank[comm_json_end_of(id)]. */
 static struct end *sort_ends(const struct mt_comm *c, const size_t *order, uint32_t *rank, size_t *count)
 {
     struct end *ends = malloc((c->nactors + c->nhosts + 1) * sizeof *ends);
@@ -117,7 +117,7 @@ static struct end *sort_ends(const struct mt_comm *c, const size_t *order, uint3
         goto out;
     for (size_t i = 0; i < c->nlaunches; i++) {
         const char *name = c->launches[order[i]].kernel;
-        if (i > 0 && !same_text(name, c->launches[order[i - 1]].kernel))
+        if (i > 0 && !comm_json_same_text(name, c->launches[order[i - 1]].kernel))
             r += 2;
         kernel_rank[order[i]] = r;
         if (strcmp(name, MT_HOST_NAME) < 0)
@@ -134,7 +134,7 @@ static struct end *sort_ends(const struct mt_comm *c, const size_t *order, uint3
                                  c->hosts[i].superstep, MT_ENTRY_HOST | i};
     qsort(ends, n, sizeof *ends, end_order);
     for (size_t i = 0; i < n; i++)
-        rank[end_of(c, ends[i].id)] = (uint32_t)i;
+        rank[comm_json_end_of(c, ends[i].id)] = (uint32_t)i;
     *count = n;
 out:
     if (!kernel_rank || !place_rank) {
@@ -158,7 +158,8 @@ static int transfers_write(struct mt_json *j, const struct mt_comm *c, const siz
         goto out;
     for (size_t i = 0; i < c->ntransfers; i++) {
         const struct mt_transfer *t = &c->transfers[i];
-        sorted[i] = (struct sorted){(uint64_t)rank[end_of(c, t->src)] << 32 | rank[end_of(c, t->dst)], i};
+        sorted[i] = (struct sorted){
+            (uint64_t)rank[comm_json_end_of(c, t->src)] << 32 | rank[comm_json_end_of(c, t->dst)], i};
     }
     qsort(sorted, c->ntransfers, sizeof *sorted, sorted_order);
     mt_json_object(j, mt_section_names[MT_TRANSFERS], 0);
@@ -232,7 +233,7 @@ static char *addresses_json_hex(char *out, uint64_t v)
     return out;
 }
 
-static const struct who_text *text_of(struct writer *w, uint32_t who)
+static const struct who_text *comm_json_text_of(struct writer *w, uint32_t who)
 {
     struct who_text *t = &w->texts[who % WHO_TEXTS];
     if (t->who == who + 1)
@@ -252,7 +253,7 @@ static const struct who_text *text_of(struct writer *w, uint32_t who)
 }
 
 /* Caches the part of the line with the kernel's name, quoted by the JSON writer. */
-static int kernel_of(struct writer *w, uint64_t superstep)
+static int comm_json_kernel_of(struct writer *w, uint64_t superstep)
 {
     if (w->kernel && w->superstep == superstep)
         return 0;
@@ -281,9 +282,9 @@ static int make_line(struct writer *w, const struct mt_operation *op)
 #define MT_ACCESS_TYPE(name, code, text) [code] = ", \"type\": \"" text "\"}",
 #include "memtrace/record.def"
     };
-    const struct who_text *t = text_of(w, op->who);
+    const struct who_text *t = comm_json_text_of(w, op->who);
     const struct mt_operation_kind *kind = &w->a->what[op->what];
-    if (kernel_of(w, w->a->who[op->who].superstep) != 0)
+    if (comm_json_kernel_of(w, w->a->who[op->who].superstep) != 0)
         return -1;
     if (mt_grow(&w->line, &w->line_room, w->kernel_n + 256, 1) != 0)
         return -1;
@@ -318,7 +319,6 @@ static int write_key(void *arg, uint64_t key)
 static int write_operations(void *arg, uint64_t key, const struct mt_operation *op, size_t n)
 {
     struct writer *w = arg;
-    (void)key;
     for (size_t i = 0; i < n; i++) {
         if ((op[i].who != w->last_who || op[i].what != w->last_what) && make_line(w, &op[i]) != 0)
             return -1;

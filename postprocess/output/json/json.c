@@ -31,7 +31,7 @@ static void json_flush(struct mt_json *j)
     j->used = 0;
 }
 
-static void json_put(struct mt_json *j, const char *s, size_t n)
+static void json_put_bytes(struct mt_json *j, const char *s, size_t n)
 {
     if (j->used + n > sizeof j->buffer)
         json_flush(j);
@@ -45,21 +45,21 @@ static void json_put(struct mt_json *j, const char *s, size_t n)
     j->used += n;
 }
 
-static void put_char(struct mt_json *j, char c)
+static void json_put_char(struct mt_json *j, char c)
 {
-    json_put(j, &c, 1);
+    json_put_bytes(j, &c, 1);
 }
 
 static void put_u64(struct mt_json *j, uint64_t v)
 {
     char d[20], *s = mt_digits(d + sizeof d, v);
-    json_put(j, s, (size_t)(d + sizeof d - s));
+    json_put_bytes(j, s, (size_t)(d + sizeof d - s));
 }
 
-static void put_string(struct mt_json *j, const char *s)
+static void json_put_string(struct mt_json *j, const char *s)
 {
     size_t n = strlen(s), plain = 0;
-    put_char(j, '"');
+    json_put_char(j, '"');
     for (size_t i = 0; i < n;) {
         unsigned char c = (unsigned char)s[i];
         size_t step = mt_utf8_length((const unsigned char *)s + i, n - i);
@@ -69,18 +69,18 @@ static void put_string(struct mt_json *j, const char *s)
             i += step;
             continue;
         }
-        json_put(j, s + plain, i - plain);
+        json_put_bytes(j, s + plain, i - plain);
         if (step == 0) {
-            json_put(j, "\xef\xbf\xbd", 3);
+            json_put_bytes(j, "\xef\xbf\xbd", 3);
         } else {
             char escape[6];
             i += control;
-            json_put(j, escape, mt_json_escape(escape, (unsigned char)s[i]));
+            json_put_bytes(j, escape, mt_json_escape(escape, (unsigned char)s[i]));
         }
         plain = ++i;
     }
-    json_put(j, s + plain, n - plain);
-    put_char(j, '"');
+    json_put_bytes(j, s + plain, n - plain);
+    json_put_char(j, '"');
 }
 
 char *mt_json_quoted(const char *text)
@@ -91,7 +91,7 @@ char *mt_json_quoted(const char *text)
     if (j && out) {
         j->fd = -1;
         j->target = out;
-        put_string(j, text);
+        json_put_string(j, text);
         json_flush(j);
         *j->target = 0;
     } else {
@@ -108,23 +108,23 @@ static void json_member(struct mt_json *j, const char *key)
     static const char blanks[] = "\n                                ";
     if (j->depth > 0) {
         if (!j->first)
-            put_char(j, ',');
+            json_put_char(j, ',');
         if (!j->flat)
-            json_put(j, blanks, 1 + (j->depth < 32 ? j->depth : 32));
+            json_put_bytes(j, blanks, 1 + (j->depth < 32 ? j->depth : 32));
         else if (!j->first)
-            put_char(j, ' ');
+            json_put_char(j, ' ');
     }
     j->first = 0;
     if (key) {
-        put_string(j, key);
-        json_put(j, ": ", 2);
+        json_put_string(j, key);
+        json_put_bytes(j, ": ", 2);
     }
 }
 
 static void json_begin(struct mt_json *j, const char *key, int flat, char open, char close)
 {
     json_member(j, key);
-    put_char(j, open);
+    json_put_char(j, open);
     j->kind[j->depth++] = close;
     if (flat && !j->flat)
         j->flat = (int)j->depth;
@@ -145,7 +145,7 @@ void mt_json_open(struct mt_json *j, int fd)
 
 int mt_json_close(struct mt_json *j)
 {
-    put_char(j, '\n');
+    json_put_char(j, '\n');
     json_flush(j);
     return j->error ? -1 : 0;
 }
@@ -167,11 +167,11 @@ void mt_json_end(struct mt_json *j)
         j->flat = 0;
     char close = j->kind[--j->depth];
     if (!flat && !j->first) {
-        put_char(j, '\n');
+        json_put_char(j, '\n');
         for (unsigned i = 0; i < j->depth; i++)
-            put_char(j, ' ');
+            json_put_char(j, ' ');
     }
-    put_char(j, close);
+    json_put_char(j, close);
     j->first = 0;
 }
 
@@ -179,9 +179,9 @@ void mt_json_text(struct mt_json *j, const char *key, const char *value)
 {
     json_member(j, key);
     if (value)
-        put_string(j, value);
+        json_put_string(j, value);
     else
-        json_put(j, "null", 4);
+        json_put_bytes(j, "null", 4);
 }
 
 void mt_json_u64(struct mt_json *j, const char *key, uint64_t value)
@@ -217,14 +217,14 @@ static void json_again(struct mt_json *j, const char *text, size_t n, uint32_t c
 void mt_json_raw(struct mt_json *j, const char *text, size_t n, uint32_t count)
 {
     json_member(j, NULL);
-    json_put(j, text, n);
+    json_put_bytes(j, text, n);
     if (n < sizeof j->buffer / 2) {
         json_again(j, text, n, count - 1);
         return;
     }
     while (--count > 0) {
         json_member(j, NULL);
-        json_put(j, text, n);
+        json_put_bytes(j, text, n);
     }
 }
 
@@ -232,7 +232,7 @@ void mt_json_i64(struct mt_json *j, const char *key, int64_t value)
 {
     json_member(j, key);
     if (value < 0)
-        put_char(j, '-');
+        json_put_char(j, '-');
     put_u64(j, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
@@ -241,11 +241,11 @@ void mt_json_real(struct mt_json *j, const char *key, double value)
     char text[REAL_ROOM];
     json_member(j, key);
     if (!isfinite(value)) {
-        json_put(j, "null", 4); /* JSON has no NaN or infinity */
+        json_put_bytes(j, "null", 4); /* JSON has no NaN or infinity */
         return;
     }
     int n = snprintf(text, sizeof text, "%.6f", value);
-    json_put(j, text, n < 0 ? 0 : (size_t)n);
+    json_put_bytes(j, text, n < 0 ? 0 : (size_t)n);
 }
 
 void mt_json_exact(struct mt_json *j, const char *key, double value)
@@ -260,13 +260,13 @@ void mt_json_exact(struct mt_json *j, const char *key, double value)
     if (isfinite(value) && !text[strspn(text, "-0123456789")])
         n += snprintf(text + n, sizeof text - (size_t)n, ".0");
     json_member(j, key);
-    json_put(j, isfinite(value) ? text : "null", isfinite(value) ? (size_t)n : 4);
+    json_put_bytes(j, isfinite(value) ? text : "null", isfinite(value) ? (size_t)n : 4);
 }
 
 void mt_json_bool(struct mt_json *j, const char *key, int value)
 {
     json_member(j, key);
-    json_put(j, value ? "true" : "false", value ? 4 : 5);
+    json_put_bytes(j, value ? "true" : "false", value ? 4 : 5);
 }
 
 void mt_json_known(struct mt_json *j, const char *key, int value)

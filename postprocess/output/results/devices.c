@@ -106,14 +106,9 @@ static int collective_places_add(struct mt_collective_places *p, const struct mt
     return 0;
 }
 
-static void collective_places_order(struct mt_collective_places *p)
-{
-    if (p->n)
-        qsort(p->list, p->n, sizeof *p->list, collectives_order);
-}
-
 /* Finds the device of a rank. Returns 0, or -1 if it is unknown. */
-static int collective_place(const struct mt_collective_places *p, uint64_t comm, uint64_t rank, int64_t *device)
+static int collective_place(const struct mt_collective_places *p, uint64_t comm, uint64_t rank,
+                            int64_t *device)
 {
     const struct mt_communicator_event key = {.comm = comm, .rank = rank},
                                        *e = p->n ? bsearch(&key, p->list, p->n, sizeof key, collectives_order)
@@ -122,11 +117,6 @@ static int collective_place(const struct mt_collective_places *p, uint64_t comm,
         return -1;
     *device = e->device;
     return 0;
-}
-
-static void collective_places_free(struct mt_collective_places *p)
-{
-    free(p->list);
 }
 
 static const char *const topology_words[MT_TOPOLOGY_KINDS] = {
@@ -458,7 +448,7 @@ static void route_devices(struct route *r, unsigned a, unsigned b)
 /* Computes the links from one device to another, or to the host (-1), in order. Returns their number, 0 if a
  * device is not in the table or both are the same. */
 static unsigned topology_route(const struct mt_topology *t, int64_t from, int64_t to,
-                           struct mt_topology_link out[MT_TOPOLOGY_ROUTE])
+                               struct mt_topology_link out[MT_TOPOLOGY_ROUTE])
 {
     struct route r = {t, out, 0};
     if (from == to || from >= t->devices || to >= t->devices)
@@ -504,7 +494,7 @@ struct flows {
     int failed;
 };
 
-static void devices_add(struct flows *f, const struct device_flow *one)
+static void results_devices_add(struct flows *f, const struct device_flow *one)
 {
     if (!one->bytes || f->failed)
         return;
@@ -519,13 +509,13 @@ static void devices_kernels(struct flows *f, const struct mt_devices *x)
         for (int t = 0; t < FLOW_COPY; t++) {
             const struct mt_devices_cell *c = &x->cells[i];
             int in = t == FLOW_LOAD || t == FLOW_UNKNOWN;
-            devices_add(f, &(struct device_flow){.superstep = c->superstep,
-                                                 .kernel = c->kernel,
-                                                 .how = (enum device_flow_how)t,
-                                                 .from = in ? c->owner : c->device,
-                                                 .to = in ? c->device : c->owner,
-                                                 .accesses = c->accesses[t],
-                                                 .bytes = c->bytes[t]});
+            results_devices_add(f, &(struct device_flow){.superstep = c->superstep,
+                                                         .kernel = c->kernel,
+                                                         .how = (enum device_flow_how)t,
+                                                         .from = in ? c->owner : c->device,
+                                                         .to = in ? c->device : c->owner,
+                                                         .accesses = c->accesses[t],
+                                                         .bytes = c->bytes[t]});
         }
 }
 
@@ -538,12 +528,12 @@ static void devices_copies(struct flows *f, const struct mt_comm_result *r)
         const struct mt_copy_event *c = list[i];
         if ((i && list[i - 1]->seq == c->seq) || c->kind == MT_COPY_SET || c->kind == MT_COPY_H2H)
             continue;
-        devices_add(f, &(struct device_flow){.superstep = NO_LAUNCH,
-                                             .how = FLOW_COPY,
-                                             .from = c->src_device,
-                                             .to = c->dst_device,
-                                             .accesses = 1,
-                                             .bytes = c->width * c->height});
+        results_devices_add(f, &(struct device_flow){.superstep = NO_LAUNCH,
+                                                     .how = FLOW_COPY,
+                                                     .from = c->src_device,
+                                                     .to = c->dst_device,
+                                                     .accesses = 1,
+                                                     .bytes = c->width * c->height});
     }
     free(list);
 }
@@ -559,13 +549,13 @@ static void devices_collective(struct flows *f, const struct mt_collective_launc
     for (uint64_t r = 0; r < c->ranks && !f->failed; r++) {
         uint64_t bytes = collective_bytes(c, way, r);
         if (bytes && collective_place(places, c->comm, r, &from) == 0)
-            devices_add(f, &(struct device_flow){.superstep = l->superstep,
-                                                 .kernel = l->kernel,
-                                                 .how = FLOW_COLLECTIVE,
-                                                 .from = from,
-                                                 .to = to,
-                                                 .accesses = 1,
-                                                 .bytes = bytes});
+            results_devices_add(f, &(struct device_flow){.superstep = l->superstep,
+                                                         .kernel = l->kernel,
+                                                         .how = FLOW_COLLECTIVE,
+                                                         .from = from,
+                                                         .to = to,
+                                                         .accesses = 1,
+                                                         .bytes = bytes});
     }
 }
 
@@ -576,10 +566,11 @@ static void devices_collectives(struct flows *f, const struct mt_comm_result *r)
         const struct mt_companion *c = mt_source_companion(r->source, i);
         f->failed |= c && collective_places_add(&places, c) != 0;
     }
-    collective_places_order(&places);
+    if (places.n)
+        qsort(places.list, places.n, sizeof *places.list, collectives_order);
     for (size_t i = 0; i < r->ncollectives; i++)
         devices_collective(f, &r->collectives[i], r->way, &places);
-    collective_places_free(&places);
+    free(places.list);
 }
 
 MT_ORDER_4(devices_compare, struct device_flow, superstep, how, from, to)
@@ -676,7 +667,7 @@ static struct link_load *devices_loads(const struct mt_comm_result *r, size_t *n
 /* ---- rows ---- */
 
 /* Writes the columns launch and kernel. */
-static void devices_launch(struct mt_tuples *w, uint64_t superstep, const char *kernel)
+static void results_devices_launch(struct mt_tuples *w, uint64_t superstep, const char *kernel)
 {
     mt_tuples_maybe(w, superstep != NO_LAUNCH, superstep);
     mt_tuples_text(w, kernel ? kernel : "");
@@ -692,7 +683,7 @@ static void devices_text(struct mt_tuples *w, int64_t device)
 static void devices_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct device_flow *f = &((const struct device_flow *)x->data)[i];
-    devices_launch(w, f->superstep, f->kernel);
+    results_devices_launch(w, f->superstep, f->kernel);
     mt_tuples_text(w, devices_flow_names[f->how]);
     devices_text(w, f->from);
     devices_text(w, f->to);
@@ -707,7 +698,7 @@ static void devices_link_tuple(struct mt_tuples *w, const struct mt_rowset *x, s
     mt_tuples_text(w, l->link.name);
     mt_tuples_text(w, topology_words[l->link.kind]);
     mt_tuples_real(w, l->link.speed);
-    devices_launch(w, l->superstep, l->kernel);
+    results_devices_launch(w, l->superstep, l->kernel);
     mt_tuples_text(w, devices_flow_names[l->how]);
     mt_tuples_number(w, l->bytes);
 }

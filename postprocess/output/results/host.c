@@ -16,7 +16,7 @@ MT_ORDER_BY(misses_by_number, struct mt_miss,
 
 /* ---- rows ---- */
 
-static void misses_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+static void host_misses_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_miss *m = &((const struct mt_miss *)x->data)[i];
     mt_tuples_text(w, m->kernel);
@@ -24,7 +24,7 @@ static void misses_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
     mt_tuples_numbers(w, MT_NUMBERS(m->accesses, m->misses, m->store_misses, m->fetched, m->used));
 }
 
-MT_ROWS_OF_LIST(misses, misses_row,
+MT_ROWS_OF_LIST(misses, host_misses_row,
                 mt_sorted_copy(x->r->locality->misses.list, x->r->locality->misses.count,
                                sizeof(struct mt_miss), misses_by_number, (void *)(uintptr_t)x->r->sites),
                 x->r->locality->misses.count)
@@ -86,7 +86,7 @@ MT_ORDER_BY(bounces_by_times, struct mt_bounce,
 
 /* ---- rows ---- */
 
-static void bounces_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+static void host_bounces_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_bounce *b = &((const struct mt_bounce *)x->data)[i];
     mt_tuples_text(w, b->kernel);
@@ -97,7 +97,7 @@ static void bounces_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i
     mt_tuples_numbers(w, MT_NUMBERS(b->times, b->same, b->thread[0] >> 32, b->thread[1] >> 32, b->address));
 }
 
-MT_ROWS_OF_LIST(bounces, bounces_row,
+MT_ROWS_OF_LIST(bounces, host_bounces_row,
                 mt_sorted_copy(x->r->locality->bounces.list, x->r->locality->bounces.count,
                                sizeof(struct mt_bounce), bounces_by_times, NULL),
                 x->r->locality->bounces.count)

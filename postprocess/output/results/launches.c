@@ -42,12 +42,30 @@ static const struct mt_reuse_launch *reuse_level(struct mt_tuples *w, const stru
     return l;
 }
 
-static void reuse_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+/* Returns an upper bound of the standard error of each count of uses, or -1 if they are exact. */
+static double launches_reuse_error(const struct mt_reuse_launch *l)
+{
+    const double all = ldexp((double)l->squares, (int)l->sample_bits[MT_REUSE_DEVICE]);
+    double most = 0;
+    unsigned bits = 0;
+    for (int level = 0; level < MT_REUSE_LEVELS; level++) {
+        bits |= l->sample_bits[level] | (level < 2 ? l->context_bits[level] : 0);
+        double error = (ldexp(1, (int)l->sample_bits[level]) - 1) * all;
+        if (level <
+            2) /* each context has part of the uses; as the total is known, one half is the worst case */
+            error += 0.25 * (ldexp(1, (int)l->context_bits[level]) - 1) * (double)l->context_squares[level];
+        most = error > most ? error : most;
+    }
+    return bits ? sqrt(most) : -1;
+}
+
+static void launches_reuse_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_reuse_launch *l = reuse_level(w, x, i);
     const struct mt_reuse_counts *c = &l->level[i % MT_REUSE_LEVELS];
     const double lines = (double)l->level[MT_REUSE_DEVICE].lines,
-                 unseen = (double)(1ull << l->sample_bits[MT_REUSE_DEVICE]) - 1, error = mt_reuse_error(l);
+                 unseen = (double)(1ull << l->sample_bits[MT_REUSE_DEVICE]) - 1,
+                 error = launches_reuse_error(l);
     mt_tuples_numbers(w, MT_NUMBERS(l->uses, c->contexts, c->lines, c->largest, c->cold));
     if (error >= 0) {
         mt_tuples_real(w, error);
@@ -59,7 +77,7 @@ static void reuse_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 
 int mt_rows_of_reuse(struct mt_rowset *x)
 {
-    x->row = reuse_row;
+    x->row = launches_reuse_row;
     x->data = reuse_sorted(&x->r->locality->reuse, &x->n);
     x->n *= MT_REUSE_LEVELS;
     return x->data ? 0 : -1;
@@ -86,14 +104,13 @@ int mt_rows_of_reuse_distances(struct mt_rowset *x)
     return rc;
 }
 
-static void reuse_run(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+static void launches_reuse_run(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_reuse *u = &x->r->locality->reuse;
-    (void)i;
     mt_tuples_numbers(w, MT_NUMBERS(mt_reuse_footprint(u), 1ull << u->sample_bits));
 }
 
-MT_ROWS(footprint, reuse_run, 1)
+MT_ROWS(footprint, launches_reuse_run, 1)
 
 /* ---- JSON ---- */
 
@@ -117,7 +134,7 @@ static void reuse_sample(FILE *f, const struct mt_reuse *r)
     double most = -1;
     for (size_t i = 0; i < r->count; i++) {
         const struct mt_reuse_launch *l = &r->launches[i];
-        const double error = mt_reuse_error(l), part = l->uses ? error / (double)l->uses : 0;
+        const double error = launches_reuse_error(l), part = l->uses ? error / (double)l->uses : 0;
         most = l->selected && error >= 0 && part > most ? part : most;
     }
     if (most >= 0)
@@ -215,8 +232,8 @@ static void coalescing_figures(struct mt_tuples *w, const struct mt_coalescing_c
     mt_tuples_numbers(w, MT_NUMBERS(c->requests, c->accesses, c->bytes, c->distinct, c->sectors, c->lines));
 }
 
-static void coalescing_request(struct mt_tuples *w, const struct mt_comm_result *r,
-                               const struct mt_coalescing_cell *c)
+static void launches_coalescing_request(struct mt_tuples *w, const struct mt_comm_result *r,
+                                        const struct mt_coalescing_cell *c)
 {
     mt_tuples_text(w, c->kernel);
     mt_tuples_place(w, r->sites->lines.names[c->line]);
@@ -226,7 +243,7 @@ static void coalescing_request(struct mt_tuples *w, const struct mt_comm_result 
 static void coalescing_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_coalescing_cell *c = &x->r->locality->coalescing.cells[((const size_t *)x->data)[i]];
-    coalescing_request(w, x->r, c);
+    launches_coalescing_request(w, x->r, c);
     coalescing_figures(w, c);
     mt_tuples_real(w, mt_efficiency(c->distinct, c->sectors));
     mt_tuples_number(w, c->single);
@@ -272,7 +289,7 @@ static int coalescing_by_stride(const void *a, const void *b, void *arg)
 static void coalescing_lane_stride(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_coalescing_stride *s = &((const struct mt_coalescing_stride *)x->data)[i];
-    coalescing_request(w, x->r, &x->r->locality->coalescing.cells[s->cell]);
+    launches_coalescing_request(w, x->r, &x->r->locality->coalescing.cells[s->cell]);
     mt_tuples_number(w, (uint64_t)s->stride);
     mt_tuples_number(w, s->requests);
 }
@@ -745,8 +762,8 @@ const char mt_traffic_sentences[] =
 
 /* ---- rows ---- */
 
-static void placement_distinct(struct mt_tuples *w, const struct mt_placement *p, const uint64_t *bytes,
-                               size_t i)
+static void launches_placement_distinct(struct mt_tuples *w, const struct mt_placement *p,
+                                        const uint64_t *bytes, size_t i)
 {
     if (p->distinct_known)
         mt_tuples_number(w, bytes[i]);
@@ -765,7 +782,7 @@ static void placement_row(struct mt_tuples *w, const struct mt_rowset *x, size_t
     mt_tuples_text(w, mt_placement_policies[policy]);
     mt_tuples_number(w, l->load);
     mt_tuples_number(w, l->cross[policy]);
-    placement_distinct(w, x->r->placement, l->distinct, policy);
+    launches_placement_distinct(w, x->r->placement, l->distinct, policy);
 }
 
 MT_ROWS(placement, placement_row, x->r->placement->nlaunches *MT_PLACE_POLICIES)
@@ -776,7 +793,7 @@ static void placement_way(struct mt_tuples *w, const struct mt_rowset *x, size_t
     const size_t pairs = (size_t)p->devices * p->devices, policy = i / pairs, pair = i % pairs;
     mt_tuples_text(w, mt_placement_policies[policy]);
     mt_tuples_numbers(w, MT_NUMBERS(pair / p->devices, pair % p->devices, p->traffic[policy][pair]));
-    placement_distinct(w, p, p->distinct_traffic[policy], pair);
+    launches_placement_distinct(w, p, p->distinct_traffic[policy], pair);
 }
 
 MT_ROWS(placement_traffic, placement_way,
@@ -795,7 +812,6 @@ MT_ROWS(placement_ctas, placement_cta, x->r->placement->nnodes)
 static void placement_run(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_placement *p = x->r->placement;
-    (void)i;
     mt_tuples_numbers(w, MT_NUMBERS(p->devices, p->load));
     mt_tuples_maybe(w, p->ran_known, p->ran);
 }

@@ -70,7 +70,7 @@ static void comm_host_volume(struct mt_tuples *w, const struct mt_rowset *x, siz
 
 MT_ROWS(host_volumes, comm_host_volume, x->r->comm->nhosts)
 
-static void comm_end(struct mt_tuples *w, const struct mt_comm *c, uint32_t id)
+static void results_comm_end(struct mt_tuples *w, const struct mt_comm *c, uint32_t id)
 {
     if (id & MT_ENTRY_HOST) {
         mt_tuples_null(w, 4);
@@ -82,16 +82,16 @@ static void comm_end(struct mt_tuples *w, const struct mt_comm *c, uint32_t id)
     }
 }
 
-static void comm_transfer(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+static void results_comm_transfer(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_comm *c = x->r->comm;
     const struct mt_transfer *t = &c->transfers[((const size_t *)x->data)[i]];
-    comm_end(w, c, t->src);
-    comm_end(w, c, t->dst);
+    results_comm_end(w, c, t->src);
+    results_comm_end(w, c, t->dst);
     mt_tuples_numbers(w, MT_NUMBERS(t->size, t->count, mt_transfer_unordered(c, t)));
 }
 
-MT_ROWS_OF_LIST(transfers, comm_transfer, mt_transfers_sort(x->r->comm), x->r->comm->ntransfers)
+MT_ROWS_OF_LIST(transfers, results_comm_transfer, mt_transfers_sort(x->r->comm), x->r->comm->ntransfers)
 
 /* ---- sites ---- */
 
@@ -461,12 +461,18 @@ mt_rows_of *const mt_rows_of_tables[MT_TABLES] = {
 #include "output/rows/relations.def"
 };
 
+static int results_no_memory(struct mt_tuples *w)
+{
+    snprintf(w->why, sizeof w->why, "out of memory");
+    return -1;
+}
+
 int mt_relation_write(struct mt_tuples *w, enum mt_relation_number number, const struct mt_comm_result *r)
 {
     struct mt_rowset x = {.r = r};
     int rc = mt_tuples_begin(w, number);
     if (rc == 0 && mt_rows_of_tables[number](&x) != 0)
-        return mt_tuples_memory(w);
+        return results_no_memory(w);
     for (size_t i = 0; i < x.n && rc == 0; i++) {
         x.row(w, &x, i);
         rc = w->at ? mt_tuples_next(w) : 0;
@@ -551,7 +557,7 @@ static void rows_next(struct rows *w)
 
 /* ---- members ---- */
 
-static int rows_same(const struct mt_relation *r, unsigned i, unsigned k)
+static int results_rows_same(const struct mt_relation *r, unsigned i, unsigned k)
 {
     return k < r->n && strcmp(r->columns[i].json, r->columns[k].json) == 0;
 }
@@ -563,9 +569,9 @@ static const char *rows_text(char room[MT_TUPLES_FILE + 64], const struct mt_tup
     const struct mt_relation *r = t->now;
     const struct mt_value *v = t->value;
     size_t n = 0;
-    if (v[i].null || (r->columns[i].type == MT_TEXT && !rows_same(r, i, i + 1)))
+    if (v[i].null || (r->columns[i].type == MT_TEXT && !results_rows_same(r, i, i + 1)))
         return v[i].null ? NULL : v[i].text;
-    for (unsigned k = i; rows_same(r, i, k) && !v[k].null; k++) {
+    for (unsigned k = i; results_rows_same(r, i, k) && !v[k].null; k++) {
         if (k > i)
             room[n++] = r->columns[k - 1].type == MT_TEXT ? ':' : ',';
         if (r->columns[k].type == MT_TEXT)
@@ -585,7 +591,7 @@ static void rows_member(const struct rows *w, unsigned i, const char *name)
     const char *mark = strpbrk(c->json, ":?"), how = mark && mark > c->json ? mark[-1] : 0;
     if (mark && *mark == '?' && (v->null || (c->type == MT_BOOLEAN && !v->number)))
         return;
-    if (v->null || c->type == MT_TEXT || rows_same(w->t.now, i, i + 1)) {
+    if (v->null || c->type == MT_TEXT || results_rows_same(w->t.now, i, i + 1)) {
         const char *text = rows_text(room, &w->t, i);
         mt_json_text(w->j, name, how == 'n' && strcmp(text, "?") == 0 ? NULL : text);
     } else if (c->type == MT_REAL)
@@ -793,7 +799,6 @@ static void run_whole(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
     const struct mt_comm *c = x->r->comm;
     const uint64_t host_end = c->options.host_end;
-    (void)i;
     mt_tuples_numbers(w, MT_NUMBERS(c->options.threads != 0, (uint64_t)c->options.host,
                                     (uint64_t)c->options.local, (uint64_t)c->options.strict, c->partial != 0,
                                     x->which, c->nlaunches, c->records, c->host_accesses,
@@ -853,10 +858,29 @@ static void run_sends_end(struct mt_rowset *x)
     free(s);
 }
 
+/* Returns for each launch the rank of its kernel's name; malloc'ed, NULL: no memory. */
+static uint32_t *results_kernel_ranks(const struct mt_comm *c)
+{
+    size_t *order = mt_launches_sorted(c);
+    uint32_t *ranks = malloc((c->nlaunches + 1) * sizeof *ranks), rank = 0;
+    for (size_t i = 0; order && ranks && i < c->nlaunches; i++) {
+        if (i &&
+            mt_locality_compare_text(c->launches[order[i]].kernel, c->launches[order[i - 1]].kernel) != 0)
+            rank++;
+        ranks[order[i]] = rank;
+    }
+    if (!order) {
+        free(ranks);
+        ranks = NULL;
+    }
+    free(order);
+    return ranks;
+}
+
 int mt_rows_of_sends(struct mt_rowset *x)
 {
     const struct mt_comm *c = x->r->comm;
-    uint32_t *rank = mt_kernel_ranks(c);
+    uint32_t *rank = results_kernel_ranks(c);
     struct sends *s = x->data = calloc(1, sizeof *s);
     x->row = run_send;
     x->end = run_sends_end;
@@ -924,7 +948,30 @@ static void run_apart(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
     mt_tuples_text(w, ((const char *const *)x->data)[i]);
 }
 
-MT_ROWS_OF_LIST(apart, run_apart, mt_kernels_apart(x->r->comm, x->r->events, &x->n), x->n)
+/* Returns, by name, the *n kernels of selected launches whose accesses are not grouped as on a GPU (`parted`,
+ * `ungrouped`); malloc'ed, NULL: no memory. */
+static const char **results_kernels_apart(const struct mt_comm *c,
+                                          const struct mt_launch_event *const *events, size_t *n)
+{
+    size_t *order = mt_launches_sorted(c);
+    const char **list = malloc((c->nlaunches + 1) * sizeof *list);
+    *n = 0;
+    for (size_t i = 0; order && list && i < c->nlaunches; i++) {
+        const struct mt_launch_event *e = events ? events[order[i]] : NULL;
+        const char *kernel = c->launches[order[i]].kernel;
+        if (c->launches[order[i]].selected && e && (e->parted || e->ungrouped) &&
+            (!*n || strcmp(list[*n - 1], kernel) != 0))
+            list[(*n)++] = kernel;
+    }
+    if (!order) {
+        free(list);
+        list = NULL;
+    }
+    free(order);
+    return list;
+}
+
+MT_ROWS_OF_LIST(apart, run_apart, results_kernels_apart(x->r->comm, x->r->events, &x->n), x->n)
 
 /* ---- sentences ---- */
 

@@ -48,7 +48,6 @@ struct cursor {
 /* Row writer of cursors: leaves the values in place. */
 static int sql_keep(void *arg, const struct mt_relation *r, const struct mt_value *v, char *why)
 {
-    (void)arg, (void)r, (void)v, (void)why;
     return 0;
 }
 static const struct mt_tuples_ops sql_ops = {.row = sql_keep};
@@ -58,7 +57,6 @@ static const struct mt_tuples_ops sql_ops = {.row = sql_keep};
 static int sql_connect(sqlite3 *db, void *arg, int argc, const char *const *argv, sqlite3_vtab **out,
                        char **why)
 {
-    (void)argc, (void)why;
     struct table *t = calloc(1, sizeof *t);
     sqlite3_str *text = sqlite3_str_new(db);
     enum mt_relation_number number = 0;
@@ -169,7 +167,6 @@ static int sql_filter(sqlite3_vtab_cursor *base, int column, const char *text, i
 {
     struct cursor *c = (struct cursor *)base;
     struct table *t = (struct table *)base->pVtab;
-    (void)text, (void)argc;
     if (!t->open) {
         t->x = (struct mt_rowset){.r = t->s->r};
         if (!t->x.r || mt_rows_of_tables[t->number](&t->x) != 0)
@@ -259,7 +256,6 @@ static const char *sql_text(sqlite3_value *v)
 /* place(file, line): place for display, "?" if unknown */
 static void sql_place(sqlite3_context *to, int n, sqlite3_value **v)
 {
-    (void)n;
     if (sqlite3_value_type(v[0]) == SQLITE_NULL) {
         sqlite3_result_text(to, "?", -1, SQLITE_STATIC);
         return;
@@ -273,18 +269,18 @@ static void sql_place(sqlite3_context *to, int n, sqlite3_value **v)
 /* kernel(name): name without namespaces, if long without template arguments */
 static void sql_kernel(sqlite3_context *to, int n, sqlite3_value **v)
 {
-    (void)n;
     char *name = mt_kernel_short(sql_text(v[0]));
     sqlite3_result_text(to, name, -1, free);
 }
 
-/* word(type): name of an access type */
+/* word(type): name of an access type; a read-modify-write of a host program, with LOCK or without, is an
+ * update */
 static void sql_word(sqlite3_context *to, int n, sqlite3_value **v)
 {
-    (void)n;
     for (unsigned type = 0; type <= MT_UNKNOWN; type++)
         if (strcmp(mt_access_types[type], sql_text(v[0])) == 0)
-            sqlite3_result_text(to, mt_words_type(type), -1, SQLITE_STATIC);
+            sqlite3_result_text(to, mt_of_threads && type == MT_ATOMIC ? "update" : mt_access_types[type], -1,
+                                SQLITE_STATIC);
 }
 
 /* cta(x, y, z): number of a CTA in the grid, or of a thread */
@@ -294,14 +290,14 @@ static void sql_cta(sqlite3_context *to, int n, sqlite3_value **v)
     uint64_t at[3];
     for (int i = 0; i < n; i++)
         at[i] = (uint64_t)sqlite3_value_int64(v[i]);
-    mt_words_cta(key, mt_cta_order(at[0] << 32 | (at[1] & 0xffff) << 16 | (at[2] & 0xffff)));
+    const uint64_t order = mt_cta_order(at[0] << 32 | (at[1] & 0xffff) << 16 | (at[2] & 0xffff));
+    mt_of_threads ? mt_key_u64(key, order & 0xffffffff) : mt_cta_key(key, order);
     sqlite3_result_text(to, key, -1, SQLITE_TRANSIENT);
 }
 
 /* fixed(x, n): number with n decimals, as printf prints it */
 static void sql_fixed(sqlite3_context *to, int n, sqlite3_value **v)
 {
-    (void)n;
     char text[400];
     const int digits = sqlite3_value_int(v[1]);
     snprintf(text, sizeof text, "%.*f",
@@ -315,7 +311,6 @@ static void sql_fixed(sqlite3_context *to, int n, sqlite3_value **v)
 /* percent(part, all): percentage, "-" if `all` is 0 */
 static void sql_percent(sqlite3_context *to, int n, sqlite3_value **v)
 {
-    (void)n;
     char text[400];
     const double all = sqlite3_value_double(v[1]);
     snprintf(text, sizeof text, all != 0 ? "%.1f %%" : "-", 100.0 * sqlite3_value_double(v[0]) / all);
@@ -337,56 +332,77 @@ static uint64_t sql_count(sqlite3_value *v)
 /* grouped(n): number with commas, 1,234,567 */
 static void sql_grouped(sqlite3_context *to, int n, sqlite3_value **v)
 {
-    (void)n;
     sql_number(to, mt_number_count(sql_count(v[0])));
 }
 
 /* bytes(n): size with its unit, 1.50 KiB */
 static void sql_bytes(sqlite3_context *to, int n, sqlite3_value **v)
 {
-    (void)n;
     sql_number(to, mt_number_bytes(sql_count(v[0])));
+}
+
+/* 100 % and 0 % are exact. */
+static struct mt_number sql_number_percent(uint64_t part, uint64_t all)
+{
+    struct mt_number w, number;
+    double p = all ? 100.0 * (double)part / (double)all : 0;
+    if (part == all || !part)
+        number = mt_number_decimals(p, 0);
+    else if (p < 0.1 || p > 99.9)
+        snprintf(number.text, sizeof number.text, "%s", p < 0.1 ? "< 0.1" : "> 99.9");
+    else
+        number = mt_number_decimals(p, 1);
+    snprintf(w.text, sizeof w.text, "%.40s %%", number.text);
+    return w;
 }
 
 /* share(part, all): 12.5 %; 100 % and 0 % are exact */
 static void sql_share(sqlite3_context *to, int n, sqlite3_value **v)
 {
-    (void)n;
-    sql_number(to, mt_number_percent(sql_count(v[0]), sql_count(v[1])));
+    sql_number(to, sql_number_percent(sql_count(v[0]), sql_count(v[1])));
 }
 
 /* many(n, one, more): number with the right noun, 2 launches */
 static void sql_many(sqlite3_context *to, int n, sqlite3_value **v)
 {
-    (void)n;
     sql_number(to, mt_number_many(sql_count(v[0]), sql_text(v[1]), sql_text(v[2])));
 }
 
 /* rounded(x, n): number with n decimals, halves rounded up */
 static void sql_rounded(sqlite3_context *to, int n, sqlite3_value **v)
 {
-    (void)n;
     sql_number(to, mt_number_decimals(sqlite3_value_double(v[0]), sqlite3_value_int(v[1]) & 7));
+}
+
+static struct mt_number sql_number_duration(double ns)
+{
+    struct mt_number n;
+    if (ns < 1e3)
+        snprintf(n.text, sizeof n.text, "%.0f ns", ns);
+    else if (ns < 1e6)
+        snprintf(n.text, sizeof n.text, "%.*f \u00b5s", ns < 1e4 ? 2 : 1, ns / 1e3);
+    else if (ns < 1e9)
+        snprintf(n.text, sizeof n.text, "%.*f ms", ns < 1e7 ? 2 : 1, ns / 1e6);
+    else
+        snprintf(n.text, sizeof n.text, "%.2f s", ns / 1e9);
+    return n;
 }
 
 /* duration(nanoseconds): 1.50 µs */
 static void sql_duration(sqlite3_context *to, int n, sqlite3_value **v)
 {
-    (void)n;
-    sql_number(to, mt_number_duration(sqlite3_value_double(v[0])));
+    sql_number(to, sql_number_duration(sqlite3_value_double(v[0])));
 }
 
 /* either(kernels, threads): the first for a trace of kernels, the second for a host program */
 static void sql_either(sqlite3_context *to, int n, sqlite3_value **v)
 {
-    (void)n;
     sqlite3_result_value(to, v[mt_of_threads]);
 }
 
 /* sender(n): words for a source of communication (enum mt_sender) */
 static void sql_sender(sqlite3_context *to, int n, sqlite3_value **v)
 {
-    (void)n;
     const uint64_t kind = sql_count(v[0]);
     if (kind < MT_SENDER_KINDS)
         sqlite3_result_text(to, mt_sender_words[kind][mt_of_threads], -1, SQLITE_STATIC);
@@ -396,7 +412,6 @@ static void sql_sender(sqlite3_context *to, int n, sqlite3_value **v)
 static void sql_mark(sqlite3_context *to, int n, sqlite3_value **v)
 {
     char *text = sqlite3_mprintf("%s\n%s", sql_text(v[0]), sql_text(v[1]));
-    (void)n;
     for (char *at = text; at && *at; at++)
         if ((unsigned char)*at < ' ')
             *at = '?';
@@ -449,7 +464,6 @@ static int sql_is_known(struct mt_sql *s, const char *name, const char *column)
 static int sql_may(void *arg, int action, const char *first, const char *second, const char *db,
                    const char *by)
 {
-    (void)db, (void)by;
     switch (action) {
     case SQLITE_SELECT:
     case SQLITE_RECURSIVE:
@@ -471,17 +485,6 @@ static int sql_view(struct mt_sql *s, const struct view *v)
     int rc = sql ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
     sqlite3_free(sql);
     return rc;
-}
-
-uint64_t mt_sql_there(const struct mt_comm_result *r)
-{
-    uint64_t there = 0;
-    for (int i = 0; i < MT_TABLES; i++) {
-        const unsigned needs = mt_relations_section((enum mt_relation_number)i);
-        const int is = mt_relations[i].of == MT_OF_ONCHIP ? r->onchip != NULL : !needs || needs & r->chosen;
-        there |= (uint64_t)is << i;
-    }
-    return there & ~(1ull << MT_REL_ranges);
 }
 
 int mt_sql_take(struct mt_sql *s, const struct mt_comm_result *r)
@@ -522,7 +525,6 @@ int mt_sql_open(struct mt_sql *s, char *why, size_t room)
 
 static int sql_has(void *arg, int columns, char **name, char **heads)
 {
-    (void)columns, (void)heads;
     for (int i = 0; i < MT_TABLES; i++)
         if (strcmp(*name, mt_relations[i].name) == 0)
             ((struct mt_sql *)arg)->there |= 1ull << i;

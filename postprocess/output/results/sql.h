@@ -17,8 +17,6 @@ struct mt_sql {
                        no others */
 };
 
-/* Returns the tables that the analyses of r have made, a bit each. */
-uint64_t mt_sql_there(const struct mt_comm_result *r);
 /* Opens an empty in-memory database with our tables. Returns 0, or -1 with a sentence in why. */
 int mt_sql_open(struct mt_sql *s, char *why, size_t room);
 /* Opens a database that memtrace extract has written; sets s->there. Returns 0, or -1 with a sentence in why.

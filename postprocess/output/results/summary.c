@@ -87,6 +87,18 @@ int mt_summary_make(struct mt_summary *s, struct mt_sql *sql, const struct mt_fi
     return rc;
 }
 
+/* Returns the tables that the analyses of r have made, a bit each. */
+static uint64_t summary_there(const struct mt_comm_result *r)
+{
+    uint64_t there = 0;
+    for (int i = 0; i < MT_TABLES; i++) {
+        const unsigned needs = mt_relations_section((enum mt_relation_number)i);
+        const int is = mt_relations[i].of == MT_OF_ONCHIP ? r->onchip != NULL : !needs || needs & r->chosen;
+        there |= (uint64_t)is << i;
+    }
+    return there & ~(1ull << MT_REL_ranges);
+}
+
 int mt_summary_of(struct mt_summary *s, const struct mt_comm_result *r, const struct mt_findings *findings)
 {
     struct mt_sql sql;
@@ -94,7 +106,7 @@ int mt_summary_of(struct mt_summary *s, const struct mt_comm_result *r, const st
     if (mt_sql_open(&sql, why, sizeof why) != 0)
         return -1;
     sql.r = r;
-    sql.there = mt_sql_there(r);
+    sql.there = summary_there(r);
     int rc = mt_summary_make(s, &sql, findings);
     mt_sql_close(&sql);
     return rc;

@@ -79,7 +79,7 @@ static int comm_csv_volumes(FILE *f, const struct mt_comm_result *r)
 
 /* ---- transfers ---- */
 
-static void end_of(FILE *f, const struct mt_comm *c, uint32_t id)
+static void comm_csv_end_of(FILE *f, const struct mt_comm *c, uint32_t id)
 {
     char key[64];
     if (id & MT_ENTRY_HOST) {
@@ -104,9 +104,9 @@ static int comm_csv_transfers(FILE *f, const struct mt_comm *c)
     fputs("source_kernel,source_cta,source_superstep,kernel,cta,superstep,bytes,accesses,unordered\n", f);
     for (size_t i = 0; i < c->ntransfers; i++) {
         const struct mt_transfer *t = &c->transfers[order[i]];
-        end_of(f, c, t->src);
+        comm_csv_end_of(f, c, t->src);
         fputc(',', f);
-        end_of(f, c, t->dst);
+        comm_csv_end_of(f, c, t->dst);
         fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%d\n", t->size, t->count, mt_transfer_unordered(c, t));
     }
     free(order);

@@ -38,8 +38,6 @@ struct mt_comm_result {
 
 /* ---- CSV (RFC 4180, with LF), headed by a line of column names ---- */
 
-/* Returns the number of tables that these sections make; a file can contain only one. */
-unsigned mt_csv_tables(unsigned sections);
 /* Returns 0, or -1 without memory; write errors show in ferror. */
 int mt_csv_write(FILE *f, const struct mt_comm_result *r);
 
@@ -72,4 +70,6 @@ enum mt_declare { MT_DECLARE_TYPES, MT_DECLARE_KEYS, MT_DECLARE_ALL };
 struct sqlite3_str;
 void mt_relation_declare(struct sqlite3_str *s, const char *name, const struct mt_relation *r,
                          enum mt_declare how);
+/* Returns the number of tables that these sections make; a file can contain only one. */
+unsigned mt_csv_tables(unsigned sections);
 #endif

@@ -256,23 +256,12 @@ static int parquet_value(struct mt_parquet *p, unsigned c, const void *v, size_t
     return parquet_present(p, c, 1) != 0 ? -1 : parquet_put(&p->columns[c].values, v, n);
 }
 
-/* Adds the next value of column `c`. Each row needs one value of each column. */
-static int parquet_null(struct mt_parquet *p, unsigned c)
-{
-    return parquet_present(p, c, 0);
-}
-
 /* for integers and booleans */
 static int parquet_number(struct mt_parquet *p, unsigned c, int64_t v)
 {
     unsigned char bit = v != 0;
     return p->columns[c].is.type == MT_PARQUET_BOOLEAN ? parquet_value(p, c, &bit, 1)
                                                        : parquet_value(p, c, &v, sizeof v);
-}
-
-static int parquet_real(struct mt_parquet *p, unsigned c, double v)
-{
-    return parquet_value(p, c, &v, sizeof v);
 }
 
 /* invalid UTF-8 becomes \xNN */
@@ -445,9 +434,9 @@ static int relations_parquet_row(void *arg, const struct mt_relation *r, const s
     struct mt_tuples_parquet *w = arg;
     int rc = 0;
     for (unsigned i = 0; i < r->n && rc == 0; i++)
-        rc = v[i].null                       ? parquet_null(w->p, i)
+        rc = v[i].null                       ? parquet_present(w->p, i, 0)
              : r->columns[i].type == MT_TEXT ? parquet_text(w->p, i, v[i].text)
-             : r->columns[i].type == MT_REAL ? parquet_real(w->p, i, v[i].real)
+             : r->columns[i].type == MT_REAL ? parquet_value(w->p, i, &v[i].real, sizeof v[i].real)
                                              : parquet_number(w->p, i, v[i].number);
     return rc == 0 && parquet_row(w->p) == 0 ? 0 : relations_parquet_memory(why);
 }

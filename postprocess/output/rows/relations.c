@@ -162,12 +162,6 @@ int mt_tuples_end(struct mt_tuples *w)
     return w->ops->end ? w->ops->end(w->arg, w->now, w->why) : 0;
 }
 
-int mt_tuples_memory(struct mt_tuples *w)
-{
-    snprintf(w->why, sizeof w->why, "out of memory");
-    return -1;
-}
-
 void mt_rows_end(struct mt_rowset *x)
 {
     if (x->end)
@@ -180,7 +174,6 @@ void mt_rows_end(struct mt_rowset *x)
 
 static int relations_csv_begin(void *arg, const struct mt_relation *r, char *why)
 {
-    (void)why;
     for (unsigned i = 0; i < r->n; i++)
         fprintf(arg, "%s%s", i ? "," : "", r->columns[i].name);
     fputc('\n', arg);
@@ -189,7 +182,6 @@ static int relations_csv_begin(void *arg, const struct mt_relation *r, char *why
 
 static int relations_csv_row(void *arg, const struct mt_relation *r, const struct mt_value *v, char *why)
 {
-    (void)why;
     for (unsigned i = 0; i < r->n; i++) {
         if (i)
             fputc(',', arg);
@@ -310,7 +302,6 @@ static int relations_sqlite_row(void *arg, const struct mt_relation *r, const st
 static int relations_sqlite_end(void *arg, const struct mt_relation *r, char *why)
 {
     struct mt_db *d = arg;
-    (void)r, (void)why;
     sqlite3_finalize(d->insert);
     d->insert = NULL;
     return 0;

@@ -140,7 +140,6 @@ void mt_tuples_place(struct mt_tuples *w, const char *place);
 void mt_tuples_cta(struct mt_tuples *w, uint64_t word);
 int mt_tuples_next(struct mt_tuples *w);
 int mt_tuples_end(struct mt_tuples *w);
-int mt_tuples_memory(struct mt_tuples *w); /* reports lack of memory; returns -1 */
 
 /* ---- the writers ---- */
 

@@ -150,44 +150,6 @@ size_t *mt_transfers_sort(const struct mt_comm *c)
     return mt_sorted_numbers(c->ntransfers, by_transfer, (void *)c);
 }
 
-uint32_t *mt_kernel_ranks(const struct mt_comm *c)
-{
-    size_t *order = mt_launches_sorted(c);
-    uint32_t *ranks = malloc((c->nlaunches + 1) * sizeof *ranks), rank = 0;
-    for (size_t i = 0; order && ranks && i < c->nlaunches; i++) {
-        if (i &&
-            mt_locality_compare_text(c->launches[order[i]].kernel, c->launches[order[i - 1]].kernel) != 0)
-            rank++;
-        ranks[order[i]] = rank;
-    }
-    if (!order) {
-        free(ranks);
-        ranks = NULL;
-    }
-    free(order);
-    return ranks;
-}
-
-const char **mt_kernels_apart(const struct mt_comm *c, const struct mt_launch_event *const *events, size_t *n)
-{
-    size_t *order = mt_launches_sorted(c);
-    const char **list = malloc((c->nlaunches + 1) * sizeof *list);
-    *n = 0;
-    for (size_t i = 0; order && list && i < c->nlaunches; i++) {
-        const struct mt_launch_event *e = events ? events[order[i]] : NULL;
-        const char *kernel = c->launches[order[i]].kernel;
-        if (c->launches[order[i]].selected && e && (e->parted || e->ungrouped) &&
-            (!*n || strcmp(list[*n - 1], kernel) != 0))
-            list[(*n)++] = kernel;
-    }
-    if (!order) {
-        free(list);
-        list = NULL;
-    }
-    free(order);
-    return list;
-}
-
 MT_ORDER_2(by_flow, struct mt_sent, src, dst)
 
 static uint64_t sorted_group(const struct mt_comm *c, const uint32_t *group, uint32_t end)

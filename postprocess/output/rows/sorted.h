@@ -112,12 +112,6 @@ size_t *mt_sorted_numbers(size_t n, int (*order)(const void *, const void *, voi
 size_t *mt_launches_sorted(const struct mt_comm *c);
 /* Returns indices of the transfers by reader (launch, CTA), then by writer; malloc'ed, NULL: no memory. */
 size_t *mt_transfers_sort(const struct mt_comm *c);
-/* Returns for each launch the rank of its kernel's name; malloc'ed, NULL: no memory. */
-uint32_t *mt_kernel_ranks(const struct mt_comm *c);
-/* Returns, by name, the *n kernels of selected launches whose accesses are not grouped as on a GPU (`parted`,
- * `ungrouped`); malloc'ed, NULL: no memory. */
-const char **mt_kernels_apart(const struct mt_comm *c, const struct mt_launch_event *const *events,
-                              size_t *n);
 /* Transfers summed by the groups of writer and reader, in that order. */
 #define MT_SENT_HOST UINT64_MAX
 struct mt_sent {

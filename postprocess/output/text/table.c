@@ -1,6 +1,7 @@
 /* Text tables: columns as wide as needed, words left-aligned, numbers right-aligned. */
 #define _GNU_SOURCE
 
+#include "base/text.h"
 #include "table.h"
 #include "memtrace/record.h"
 #include "output/rows/sorted.h"
@@ -14,16 +15,6 @@
 #include <string.h>
 
 int mt_of_threads;
-
-const char *mt_words_type(unsigned type)
-{
-    return mt_of_threads && type == MT_ATOMIC ? "update" : mt_access_types[type];
-}
-
-const char *mt_words_cta(char *out, uint64_t order)
-{
-    return mt_of_threads ? mt_key_u64(out, order & 0xffffffff) : mt_cta_key(out, order);
-}
 
 /* Returns the column head for a column of results. */
 static const char *words_head(const char *column)
@@ -78,40 +69,11 @@ struct mt_number mt_number_bytes(uint64_t n)
     return w;
 }
 
-/* 100 % and 0 % are exact. */
-struct mt_number mt_number_percent(uint64_t part, uint64_t all)
-{
-    struct mt_number w, number;
-    double p = all ? 100.0 * (double)part / (double)all : 0;
-    if (part == all || !part)
-        number = mt_number_decimals(p, 0);
-    else if (p < 0.1 || p > 99.9)
-        snprintf(number.text, sizeof number.text, "%s", p < 0.1 ? "< 0.1" : "> 99.9");
-    else
-        number = mt_number_decimals(p, 1);
-    snprintf(w.text, sizeof w.text, "%.40s %%", number.text);
-    return w;
-}
-
 struct mt_number mt_number_many(uint64_t n, const char *one, const char *more)
 {
     struct mt_number w;
     snprintf(w.text, sizeof w.text, "%.40s %.20s", mt_number_count(n).text, n == 1 ? one : more);
     return w;
-}
-
-struct mt_number mt_number_duration(double ns)
-{
-    struct mt_number n;
-    if (ns < 1e3)
-        snprintf(n.text, sizeof n.text, "%.0f ns", ns);
-    else if (ns < 1e6)
-        snprintf(n.text, sizeof n.text, "%.*f \u00b5s", ns < 1e4 ? 2 : 1, ns / 1e3);
-    else if (ns < 1e9)
-        snprintf(n.text, sizeof n.text, "%.*f ms", ns < 1e7 ? 2 : 1, ns / 1e6);
-    else
-        snprintf(n.text, sizeof n.text, "%.2f s", ns / 1e9);
-    return n;
 }
 
 static void table_put(struct mt_table *t, char *text)
@@ -186,7 +148,7 @@ void mt_table_say(struct mt_table *t, const char *format, ...)
 }
 
 /* Returns the width on screen: bytes that begin a UTF-8 character. */
-static int width_of(const char *s)
+static int table_width_of(const char *s)
 {
     int n = 0;
     for (; s && *s; s++)
@@ -202,7 +164,7 @@ char *mt_kernel_short(const char *name)
     const char *open = strchr(name, '<'), *end = open > name ? open : name + strlen(name), *from = name;
     for (const char *p = name; (p = strstr(p, "::")) && p < end; p++)
         from = p + 2;
-    if (open > name && width_of(from) > LONG)
+    if (open > name && table_width_of(from) > LONG)
         return asprintf(&text, "%.*s<…>", (int)(open - from), from) < 0 ? NULL : text;
     return strdup(from);
 }
@@ -228,7 +190,7 @@ static void print_row(const struct mt_table *t, const struct mt_table_row *row, 
     fputs(" ", f);
     for (unsigned c = 0; c <= last; c++) {
         const char *text = row->cell[c] ? row->cell[c] : "";
-        int fill = width[c] - width_of(text);
+        int fill = width[c] - table_width_of(text);
         if (t->right >> c & 1)
             fprintf(f, " %*s%s", fill, "", text);
         else
@@ -247,7 +209,8 @@ int mt_table_print(struct mt_table *t, FILE *f, size_t most)
         size_t shown = t->count - 1 > most ? most + 1 : t->count;
         for (size_t i = 0; i < shown; i++)
             for (unsigned c = 0; c < t->columns; c++)
-                width[c] = width_of(t->rows[i].cell[c]) > width[c] ? width_of(t->rows[i].cell[c]) : width[c];
+                width[c] = table_width_of(t->rows[i].cell[c]) > width[c] ? table_width_of(t->rows[i].cell[c])
+                                                                         : width[c];
         fprintf(f, "\n%s\n", t->title);
         for (size_t i = 0; i < shown && t->count > 1; i++)
             print_row(t, &t->rows[i], width, f);
@@ -262,4 +225,27 @@ int mt_table_print(struct mt_table *t, FILE *f, size_t most)
     free(t->rows);
     memset(t, 0, sizeof *t);
     return failed ? -1 : 0;
+}
+
+void mt_xml_text(FILE *f, const char *s)
+{
+    char *visible = mt_text_visible_copy(s, strlen(s)); /* XML does not allow control characters */
+    for (const char *p = visible ? visible : "?"; *p; p++)
+        switch (*p) {
+        case '&':
+            fputs("&amp;", f);
+            break;
+        case '<':
+            fputs("&lt;", f);
+            break;
+        case '>':
+            fputs("&gt;", f);
+            break;
+        case '"':
+            fputs("&quot;", f);
+            break;
+        default:
+            fputc(*p, f);
+        }
+    free(visible);
 }

@@ -14,24 +14,15 @@ extern int mt_of_threads;
 
 #define MT_EITHER(kernels, threads) (mt_of_threads ? (threads) : (kernels))
 
-/* Returns the word for an access type (a code of record.def). A read-modify-write of a host program, with
- * LOCK or without, is an update. */
-const char *mt_words_type(unsigned type);
-
-/* Writes a CTA as "x,y,z", a thread as its number, to out[64]; `order` is from mt_cta_order. */
-const char *mt_words_cta(char *out, uint64_t order);
-
 /* ---- Numbers in sentences ---- */
 
 struct mt_number {
     char text[64];
 };
 
-struct mt_number mt_number_count(uint64_t n);                    /* with commas: 1,234,567 */
-struct mt_number mt_number_decimals(double v, int decimals);     /* halves are rounded up */
-struct mt_number mt_number_bytes(uint64_t n);                    /* with its unit: 1.50 KiB */
-struct mt_number mt_number_percent(uint64_t part, uint64_t all); /* 100 % and 0 % are exact */
-struct mt_number mt_number_duration(double ns);                  /* with its unit: 1.50 µs */
+struct mt_number mt_number_count(uint64_t n);                /* with commas: 1,234,567 */
+struct mt_number mt_number_decimals(double v, int decimals); /* halves are rounded up */
+struct mt_number mt_number_bytes(uint64_t n);                /* with its unit: 1.50 KiB */
 struct mt_number mt_number_many(uint64_t n, const char *one,
                                 const char *more); /* with the right noun: 2 launches */
 enum { MT_TABLE_COLUMNS = 12 };
@@ -74,5 +65,9 @@ extern const char mt_table_halves[];
 /* Prints at most `most` rows and how many more there are, or "(none)", and frees the table. Returns 0, or -1
  * without memory. Write errors show in the stream. */
 int mt_table_print(struct mt_table *t, FILE *f, size_t most);
+
+/* Writes `s` as XML text, also usable in an attribute in double quotes. Characters that XML does not allow
+ * become blanks. */
+void mt_xml_text(FILE *f, const char *s);
 
 #endif

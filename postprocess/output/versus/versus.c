@@ -21,6 +21,8 @@ const char *const mt_verdict_words[5] = {"same", "better", "worse", "mixed", "no
 
 enum { MOST_CELLS = 1 << 22 }; /* most cells of the table that aligns a kernel's lines */
 
+enum { MT_VERSUS_CELL = 96 };
+
 /* ---- figures of a run ---- */
 
 /* Tables of the comparison. `by`: 'a' is the whole run, 'k' a kernel, 'l' a line, 'b' a buffer. A row of
@@ -271,12 +273,8 @@ static int versus_lines(struct mt_versus *p)
 
 /* ---- results ---- */
 
-int mt_versus_both(const struct mt_versus_row *r, enum mt_figure f)
-{
-    return mt_versus_value(r, 0, f) >= 0 && mt_versus_value(r, 1, f) >= 0;
-}
-
-double mt_versus_value(const struct mt_versus_row *r, int run, enum mt_figure f)
+/* Returns a figure of run 0 or 1; negative if it is unknown or the run has no such row. */
+static double versus_value(const struct mt_versus_row *r, int run, enum mt_figure f)
 {
     if (f != MT_FIGURE_EFFICIENCY)
         return r->v[f][run] ? (double)mt_versus_number(r, run, f) : -1;
@@ -284,22 +282,31 @@ double mt_versus_value(const struct mt_versus_row *r, int run, enum mt_figure f)
     return sectors ? mt_efficiency(mt_versus_number(r, run, MT_FIGURE_DISTINCT), sectors) : -1;
 }
 
-int mt_versus_change(const struct mt_versus_row *r, enum mt_figure f, double *change)
+/* Returns 1 if both runs have the figure. */
+static int versus_both(const struct mt_versus_row *r, enum mt_figure f)
 {
-    const double a = mt_versus_value(r, 0, f), b = mt_versus_value(r, 1, f);
+    return versus_value(r, 0, f) >= 0 && versus_value(r, 1, f) >= 0;
+}
+
+/* Sets *change to (b - a) / a. Returns 1, or 0 if a value is unknown or missing, or a is 0. */
+static int versus_change(const struct mt_versus_row *r, enum mt_figure f, double *change)
+{
+    const double a = versus_value(r, 0, f), b = versus_value(r, 1, f);
     if (f == MT_FIGURE_EFFICIENCY || a <= 0 || b < 0)
         return 0;
     *change = (b - a) / a;
     return 1;
 }
 
-int mt_versus_moved(const struct mt_versus_row *r, enum mt_figure f)
+/* Returns 1 if the figure is larger in b by MT_VERSUS_SLACK or more, -1 if smaller, and 0 if neither or
+ * unknown, or if it is not a judged figure or bytes. A row that a run lacks counts as 0. */
+static int versus_moved(const struct mt_versus_row *r, enum mt_figure f)
 {
     double v[2] = {0, 0};
     if (!mt_figure_words[f].judged && f != MT_FIGURE_LOADED && f != MT_FIGURE_STORED)
         return 0;
     for (int run = 0; run < 2; run++)
-        if (r->kernel[run] && (v[run] = mt_versus_value(r, run, f)) < 0)
+        if (r->kernel[run] && (v[run] = versus_value(r, run, f)) < 0)
             return 0;
     double least = v[0] * MT_VERSUS_SLACK, change = v[1] - v[0];
     return change == 0 ? 0 : change <= -least ? -1 : change >= least;
@@ -310,7 +317,7 @@ static double versus_share(const struct mt_versus_row *all, const struct mt_vers
 {
     double most = 0;
     for (int f = 0; f < MT_FIGURES; f++) {
-        if (!mt_versus_moved(r, (enum mt_figure)f))
+        if (!versus_moved(r, (enum mt_figure)f))
             continue;
         const double a = (double)mt_versus_number(r, 0, f), b = (double)mt_versus_number(r, 1, f);
         const uint64_t x = mt_versus_number(all, 0, f), y = mt_versus_number(all, 1, f);
@@ -375,8 +382,8 @@ static void versus_judge(struct mt_versus *p)
     int less = 0, more = 0;
     for (int f = 0; f < MT_FIGURES; f++)
         if (mt_figure_words[f].judged) {
-            less |= mt_versus_moved(p->all, (enum mt_figure)f) < 0;
-            more |= mt_versus_moved(p->all, (enum mt_figure)f) > 0;
+            less |= versus_moved(p->all, (enum mt_figure)f) < 0;
+            more |= versus_moved(p->all, (enum mt_figure)f) > 0;
         }
     p->verdict = less && more ? MT_VERDICT_MIXED
                  : less       ? MT_VERDICT_BETTER
@@ -386,6 +393,15 @@ static void versus_judge(struct mt_versus *p)
         p->other_work |= mt_versus_number(p->all, 0, f) != mt_versus_number(p->all, 1, f);
 }
 
+/* Returns the part of a kernel, or NULL if no companion file has it. */
+static const struct mt_run_part *versus_part_find(const struct mt_run_parts *p, const char *kernel)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (strcmp(p->list[i].kernel, kernel) == 0)
+            return &p->list[i];
+    return NULL;
+}
+
 /* Compares the untraced accesses: an increase would make the other figures look smaller. */
 static void versus_untraced(struct mt_versus *p)
 {
@@ -393,7 +409,7 @@ static void versus_untraced(struct mt_versus *p)
     for (int run = 0; run < 2; run++) {
         for (size_t i = 0; i < p->count; i++) {
             const char *kernel = p->kernels[i].row->kernel[run];
-            const struct mt_run_part *part = kernel ? mt_run_parts_find(&p->parts[run], kernel) : NULL;
+            const struct mt_run_part *part = kernel ? versus_part_find(&p->parts[run], kernel) : NULL;
             if (part)
                 mt_untraced_add(&p->untraced[run], part);
         }
@@ -412,8 +428,8 @@ static void versus_parts(struct mt_versus *p)
     double most = MT_VERSUS_SLACK;
     for (size_t i = 0; i < p->count; i++) {
         char *const *kernel = p->kernels[i].row->kernel;
-        const struct mt_run_part *x = mt_run_parts_find(&p->parts[0], kernel[!kernel[0]]),
-                                 *y = mt_run_parts_find(&p->parts[1], kernel[!!kernel[1]]);
+        const struct mt_run_part *x = versus_part_find(&p->parts[0], kernel[!kernel[0]]),
+                                 *y = versus_part_find(&p->parts[1], kernel[!!kernel[1]]);
         if (!x || !y || !x->ctas || !y->ctas)
             continue;
         const double left = (double)x->traced / (double)x->ctas, right = (double)y->traced / (double)y->ctas,
@@ -465,10 +481,11 @@ void mt_versus_free(struct mt_versus *p)
 
 enum { ROWS = 25 };
 
-const char *mt_versus_side(char out[MT_VERSUS_CELL], const struct mt_versus_row *r, int run, enum mt_figure f,
-                           int page)
+/* Writes a figure of run 0 or 1, or "-" if unknown. Returns out. */
+static const char *versus_side(char out[MT_VERSUS_CELL], const struct mt_versus_row *r, int run,
+                               enum mt_figure f, int page)
 {
-    const double v = mt_versus_value(r, run, f);
+    const double v = versus_value(r, run, f);
     if (v < 0)
         strcpy(out, page ? "–" : "-");
     else if (f == MT_FIGURE_EFFICIENCY)
@@ -479,16 +496,17 @@ const char *mt_versus_side(char out[MT_VERSUS_CELL], const struct mt_versus_row 
     return out;
 }
 
-const char *mt_versus_cell(char out[MT_VERSUS_CELL], const struct mt_versus_row *r, enum mt_figure f,
-                           int page)
+/* Writes a figure of both runs: "8192 -> 2048 (-75.0 %)", or "12" if they are equal. Returns out. */
+static const char *versus_cell(char out[MT_VERSUS_CELL], const struct mt_versus_row *r, enum mt_figure f,
+                               int page)
 {
     char a[MT_VERSUS_CELL], b[MT_VERSUS_CELL];
     double change;
-    mt_versus_side(a, r, 0, f, page);
-    mt_versus_side(b, r, 1, f, page);
+    versus_side(a, r, 0, f, page);
+    versus_side(b, r, 1, f, page);
     if (strcmp(a, b) == 0)
         snprintf(out, MT_VERSUS_CELL, "%.30s", a);
-    else if (!mt_versus_change(r, f, &change))
+    else if (!versus_change(r, f, &change))
         snprintf(out, MT_VERSUS_CELL, "%.30s%s%.30s", a, page ? " → " : " -> ", b);
     else if (page)
         snprintf(out, MT_VERSUS_CELL, "%.30s → %.30s (%s%.1f\u00a0%%)", a, b, change < 0 ? "−" : "+",
@@ -498,15 +516,18 @@ const char *mt_versus_cell(char out[MT_VERSUS_CELL], const struct mt_versus_row 
     return out;
 }
 
-int mt_versus_turn(const struct mt_versus_row *r, enum mt_figure f)
+/* Returns 1 if B is better, -1 if worse, 0 if neither or unknown. */
+static int versus_turn(const struct mt_versus_row *r, enum mt_figure f)
 {
     if (f != MT_FIGURE_EFFICIENCY)
-        return mt_figure_words[f].judged && r->kernel[0] && r->kernel[1] ? -mt_versus_moved(r, f) : 0;
-    const double a = mt_versus_value(r, 0, f), b = mt_versus_value(r, 1, f);
+        return mt_figure_words[f].judged && r->kernel[0] && r->kernel[1] ? -versus_moved(r, f) : 0;
+    const double a = versus_value(r, 0, f), b = versus_value(r, 1, f);
     return a < 0 || b < 0 ? 0 : b - a > MT_VERSUS_SLACK ? 1 : a - b > MT_VERSUS_SLACK ? -1 : 0;
 }
 
-size_t mt_versus_columns(struct mt_versus_list list, char in, enum mt_figure out[MT_FIGURES_ALL])
+/* Lists the columns of a table (a letter of `in`, figures.def) that have a value in these rows. Returns their
+ * number. */
+static size_t versus_columns(struct mt_versus_list list, char in, enum mt_figure out[MT_FIGURES_ALL])
 {
     size_t n = 0;
     for (int f = 0; f < MT_FIGURES; f++) {
@@ -572,22 +593,23 @@ static void versus_verdict(FILE *f, const struct mt_versus *p, int page)
     const char *between = ": ";
     fprintf(f, "B is %s%s", p->verdict == MT_VERDICT_SAME ? "the " : "", mt_verdict_words[p->verdict]);
     for (int i = 0; i < MT_FIGURES_ALL; i++) {
-        const double a = mt_versus_value(p->all, 0, i), b = mt_versus_value(p->all, 1, i);
-        if (i == MT_FIGURE_EFFICIENCY ? a < 0 || b < 0 || fabs(a - b) <= 0.001 : !mt_versus_turn(p->all, i))
+        const double a = versus_value(p->all, 0, i), b = versus_value(p->all, 1, i);
+        if (i == MT_FIGURE_EFFICIENCY ? a < 0 || b < 0 || fabs(a - b) <= 0.001 : !versus_turn(p->all, i))
             continue;
         fprintf(f, "%s%s %s", between, mt_figure_words[i].words[mt_of_threads],
-                mt_versus_cell(cell, p->all, i, page));
+                versus_cell(cell, p->all, i, page));
         between = ", ";
     }
     if (p->other_work) {
         fprintf(f, "; the two do not access the same number of bytes: loaded %s",
-                mt_versus_cell(cell, p->all, MT_FIGURE_LOADED, page));
-        fprintf(f, ", stored %s", mt_versus_cell(cell, p->all, MT_FIGURE_STORED, page));
+                versus_cell(cell, p->all, MT_FIGURE_LOADED, page));
+        fprintf(f, ", stored %s", versus_cell(cell, p->all, MT_FIGURE_STORED, page));
     }
     versus_one_knows(f, p);
 }
 
-char *mt_versus_sentence(const struct mt_versus *p, int page)
+/* Returns the verdict as a sentence, to be freed; NULL: no memory. */
+static char *versus_sentence(const struct mt_versus *p, int page)
 {
     char *text = NULL;
     size_t bytes;
@@ -629,7 +651,8 @@ static void versus_kernel_name(struct mt_table *t, const struct mt_versus_row *r
         versus_name(t, r->kernel[0], r->kernel[1]);
 }
 
-const char *mt_versus_no_lines(const struct mt_versus *p)
+/* Returns why there are no source lines, or NULL if there are. */
+static const char *versus_no_lines(const struct mt_versus *p)
 {
     static const char *const words[] = {NULL, "not known of A: only compact traces of kernels have them",
                                         "not known of B: only compact traces of kernels have them",
@@ -647,7 +670,7 @@ static int versus_sums(FILE *f, const struct mt_versus *p)
             continue;
         mt_table_row(&t, 0);
         mt_table_text(&t, mt_figure_words[i].words[mt_of_threads]);
-        mt_table_text(&t, mt_versus_cell(cell, p->all, i, 0));
+        mt_table_text(&t, versus_cell(cell, p->all, i, 0));
     }
     return mt_table_print(&t, f, ROWS);
 }
@@ -657,7 +680,7 @@ static int versus_sums(FILE *f, const struct mt_versus *p)
 static int versus_table(FILE *f, const struct mt_versus *p, char by, const char *title, const char *heads)
 {
     enum mt_figure column[MT_FIGURES_ALL];
-    const size_t n = mt_versus_columns((struct mt_versus_list){p->all, 1}, by, column);
+    const size_t n = versus_columns((struct mt_versus_list){p->all, 1}, by, column);
     struct mt_table t;
     char text[MT_VERSUS_CELL];
     mt_table_init(&t, title, heads);
@@ -675,7 +698,7 @@ static int versus_table(FILE *f, const struct mt_versus *p, char by, const char 
                             r->place[1] ? mt_location_short(r->place[1]) : NULL);
             versus_kernel_name(&t, p->kernels[i].row);
             for (size_t k = 0; k < n; k++)
-                mt_table_text(&t, mt_versus_cell(text, r, column[k], 0));
+                mt_table_text(&t, versus_cell(text, r, column[k], 0));
         }
     }
     return mt_table_print(&t, f, ROWS);
@@ -683,7 +706,7 @@ static int versus_table(FILE *f, const struct mt_versus *p, char by, const char 
 
 int mt_versus_text(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w)
 {
-    char *sentence = mt_versus_sentence(p, 0);
+    char *sentence = versus_sentence(p, 0);
     if (!sentence)
         return -1;
     for (int i = 0; i < 2; i++) {
@@ -697,7 +720,7 @@ int mt_versus_text(FILE *f, const struct mt_versus *p, const struct mt_versus_wo
     int rc = versus_sums(f, p) |
              versus_table(f, p, 'k', MT_EITHER("By kernel", "By program"), MT_EITHER("kernel", "program"));
     if (p->no_lines)
-        fprintf(f, "\nBy source line: %s\n", mt_versus_no_lines(p));
+        fprintf(f, "\nBy source line: %s\n", versus_no_lines(p));
     else
         rc |= versus_table(f, p, 'l', "By source line", MT_EITHER("line|kernel", "line|program"));
     return rc | versus_table(f, p, 'b', "By buffer", MT_EITHER("buffer|kernel", "buffer|program"));
@@ -707,7 +730,7 @@ int mt_versus_text(FILE *f, const struct mt_versus *p, const struct mt_versus_wo
 
 static void versus_json_side(struct mt_json *j, const struct mt_versus_row *r, int run, enum mt_figure f)
 {
-    const double value = mt_versus_value(r, run, f);
+    const double value = versus_value(r, run, f);
     if (value >= 0 && f != MT_FIGURE_EFFICIENCY)
         mt_json_u64(j, run ? "b" : "a", mt_versus_number(r, run, f));
     else
@@ -724,7 +747,7 @@ static void versus_json_figures(struct mt_json *j, const struct mt_versus_row *r
         mt_json_object(j, mt_figure_words[f].name, 1);
         versus_json_side(j, r, 0, f);
         versus_json_side(j, r, 1, f);
-        mt_versus_change(r, f, &change);
+        versus_change(r, f, &change);
         if (f != MT_FIGURE_EFFICIENCY)
             mt_json_real(j, "change", change);
         mt_json_end(j);
@@ -746,7 +769,7 @@ static void versus_json_rows(struct mt_json *j, const char *key, struct mt_versu
 
 int mt_versus_json(struct mt_json *j, const struct mt_versus *p, const struct mt_versus_words *w)
 {
-    char *sentence = mt_versus_sentence(p, 0);
+    char *sentence = versus_sentence(p, 0);
     if (!sentence)
         return -1;
     mt_json_object(j, NULL, 0);
@@ -782,6 +805,199 @@ int mt_versus_json(struct mt_json *j, const struct mt_versus *p, const struct mt
     }
     mt_json_end(j);
     mt_json_end(j);
+    free(sentence);
+    return 0;
+}
+
+/* ---- page of two runs side by side, without a script ---- */
+
+enum { OPEN_KERNELS = 20 }; /* maximum number of changed kernels that are unfolded */
+
+/* Writes a text from a trace, escaped, between trusted HTML. */
+static void versus_html_text(FILE *f, const char *open, const char *text, const char *close)
+{
+    fputs(open, f);
+    mt_xml_text(f, text);
+    fputs(close, f);
+}
+
+/* Writes everything up to the end of the headline; `look` is a class of the page's style, or "". Uses neither
+ * network nor other files. */
+static void versus_html_begin(FILE *f, const struct mt_versus_words *w, const char *look)
+{
+    const char *title = w->title ? w->title : "Before and after";
+    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+          "content=\"width=device-width, initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
+          "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" "
+          "href=\"data:,\">\n",
+          f);
+    versus_html_text(f, "<title>", title, "</title>\n<style>\n");
+    fwrite(w->style, 1, w->style_bytes, f);
+    fprintf(f, "</style></head><body><main%s%s%s>\n", *look ? " class=\"" : "", look, *look ? "\"" : "");
+    versus_html_text(f, "<h1>", title, "</h1>\n");
+}
+
+static const char *versus_html_turn(int turn)
+{
+    return turn > 0 ? "num better" : turn < 0 ? "num worse" : "num";
+}
+
+/* Writes "4,608 → 1,024 −77.8 %", or one number if both are equal or only one run has the row. */
+static void versus_html_figure(FILE *f, const struct mt_versus_row *r, enum mt_figure figure)
+{
+    char a[MT_VERSUS_CELL], b[MT_VERSUS_CELL];
+    double change;
+    versus_side(a, r, !r->kernel[0], figure, 1);
+    versus_side(b, r, r->kernel[1] != NULL, figure, 1);
+    fprintf(f, "<td class=\"%s\">%s", versus_html_turn(versus_turn(r, figure)), a);
+    if (strcmp(a, b) != 0)
+        fprintf(f, " → %s", b);
+    if (strcmp(a, b) != 0 && versus_change(r, figure, &change))
+        fprintf(f, " <small>%s%.1f\u00a0%%</small>", change < 0 ? "−" : "+", 100 * fabs(change));
+    fputs("</td>", f);
+}
+
+static void versus_html_bars(FILE *f, const struct mt_versus_row *r, enum mt_figure figure)
+{
+    const double a = fmax(versus_value(r, 0, figure), 0), b = fmax(versus_value(r, 1, figure), 0),
+                 most = figure == MT_FIGURE_EFFICIENCY ? 1 : fmax(fmax(a, b), 1);
+    fprintf(f,
+            "<td class=\"bars\" aria-hidden=\"true\"><i class=\"a\" style=\"width:%.1f%%\"></i>"
+            "<i class=\"b\" style=\"width:%.1f%%\"></i></td>",
+            100 * a / most, 100 * b / most);
+}
+
+static void versus_html_sums(FILE *f, const struct mt_versus *p)
+{
+    fputs("<section class=\"card\"><h2>The whole runs</h2>\n<p class=\"lead\"><i class=\"key a\"></i>A <i "
+          "class=\"key "
+          "b\"></i>B. Figures that are better where less is moved are coloured; the others only say how much "
+          "was "
+          "done.</p>\n<table><thead><tr><th scope=\"col\">figure</th><th scope=\"col\" class=\"num\">A → "
+          "B</th><th "
+          "scope=\"col\" class=\"bars\">in proportion</th></tr></thead><tbody>\n",
+          f);
+    for (int i = 0; i < MT_FIGURES_ALL; i++) {
+        if (!mt_versus_has(p->all, i))
+            continue;
+        versus_html_text(f, "<tr><th scope=\"row\">", mt_figure_words[i].words[mt_of_threads], "</th>");
+        versus_html_figure(f, p->all, i);
+        versus_html_bars(f, p->all, i);
+        fputs("</tr>\n", f);
+    }
+    fputs("</tbody></table></section>\n", f);
+}
+
+/* Writes both names if they differ, and a word if one run lacks it. */
+static void versus_html_name(FILE *f, char *const name[2], int places)
+{
+    const char *a = name[0], *b = name[1], *one = a ? a : b;
+    if (places)
+        versus_html_text(f, "<span title=\"", one, "\">");
+    versus_html_text(f, "", places ? mt_location_short(one) : one, "");
+    if (a && b && strcmp(places ? mt_location_short(a) : a, places ? mt_location_short(b) : b) != 0)
+        versus_html_text(f, " → ", places ? mt_location_short(b) : b, "");
+    fputs(places ? "</span>" : "", f);
+    if (!a || !b)
+        fputs(a ? " <em>A only</em>" : " <em>B only</em>", f);
+}
+
+/* Writes the rows, with a column for each figure that one of the runs has here. */
+static void versus_html_table(FILE *f, const char *first, struct mt_versus_list list, char in)
+{
+    enum mt_figure column[MT_FIGURES_ALL];
+    const size_t n = versus_columns(list, in, column);
+    fprintf(f, "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">%s</th>", first);
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_figure_words *w = &mt_figure_words[column[i]];
+        fputs("<th scope=\"col\" class=\"num\"", f);
+        if (column[i] != MT_FIGURE_EFFICIENCY)
+            fprintf(f, " title=\"%s\"", w->words[mt_of_threads]);
+        fprintf(f, ">%s</th>", w->head[mt_of_threads]);
+    }
+    fputs("</tr></thead><tbody>\n", f);
+    for (const struct mt_versus_row *r = list.row; r < list.row + list.n; r++) {
+        fputs("<tr><th scope=\"row\">", f);
+        if (in == 'K')
+            fputs("all launches", f);
+        else
+            versus_html_name(f, r->place, in == 'L');
+        fputs("</th>", f);
+        for (size_t i = 0; i < n; i++)
+            versus_html_figure(f, r, column[i]);
+        fputs("</tr>\n", f);
+    }
+    fputs("</tbody></table></div>\n", f);
+}
+
+/* Writes the figures that changed, or the kernel's largest ones. */
+static void versus_html_changes(FILE *f, const struct mt_versus_row *r)
+{
+    char cell[MT_VERSUS_CELL];
+    enum mt_figure most = versus_both(r, MT_FIGURE_SECTORS) ? MT_FIGURE_SECTORS : MT_FIGURE_LOADED;
+    int some = 0;
+    for (int i = 0; i < MT_FIGURES && r->kernel[0] && r->kernel[1]; i++)
+        if (versus_moved(r, i)) {
+            some = 1;
+            fprintf(f, "<span class=\"%s\">%s %s</span>", versus_html_turn(versus_turn(r, i)),
+                    mt_figure_words[i].head[mt_of_threads], versus_cell(cell, r, i, 1));
+        }
+    if (!some && versus_both(r, most))
+        fprintf(f, "<span>%s %s, nothing changed</span>", mt_figure_words[most].head[mt_of_threads],
+                versus_cell(cell, r, most, 1));
+}
+
+static void versus_html_kernel(FILE *f, const struct mt_versus_kernel *k, int open)
+{
+    fprintf(f, "<details class=\"card\"%s><summary><h2>", open ? " open" : "");
+    versus_html_name(f, k->row->kernel, 0);
+    fputs("</h2>", f);
+    versus_html_changes(f, k->row);
+    fputs("</summary>\n", f);
+    versus_html_table(f, MT_EITHER("kernel", "program"), mt_versus_rows(k, 'k'), 'K');
+    if (k->lines.n)
+        versus_html_table(f, "source line", k->lines, 'L');
+    if (k->buffers.n)
+        versus_html_table(f, "buffer", k->buffers, 'b');
+    fputs("</details>\n", f);
+}
+
+static void versus_html_inputs(FILE *f, const struct mt_versus_words *w, int i)
+{
+    fprintf(f, "<p class=\"input\"><b><i class=\"key %c\"></i>%c</b> ", 'a' + i, 'A' + i);
+    for (size_t k = 0; k < w->npaths[i]; k++)
+        versus_html_text(f, k ? ", <code>" : "<code>", w->paths[i][k], "</code>");
+    fputs(w->complete[i] == 0  ? " <em>incomplete: something is missing in this run</em>"
+          : w->complete[i] < 0 ? " <em>not known whether it is complete</em>"
+                               : "",
+          f);
+    fputs("</p>\n", f);
+}
+
+int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w)
+{
+    char *sentence = versus_sentence(p, 1);
+    if (!sentence)
+        return -1;
+    versus_html_begin(f, w, p->verdict == MT_VERDICT_NONE ? "none" : "");
+    versus_html_inputs(f, w, 0);
+    versus_html_inputs(f, w, 1);
+    fprintf(f, "<p class=\"verdict %s\">", mt_verdict_words[p->verdict]);
+    mt_xml_text(f, sentence);
+    fputs("</p>\n", f);
+    if (p->moved)
+        fprintf(f, "<p class=\"lead\">%zu %s found again at another place by what %s.</p>\n", p->moved,
+                p->moved == 1 ? "source line was" : "source lines were",
+                p->moved == 1 ? "it accesses" : "they access");
+    if (p->no_lines)
+        fprintf(f, "<p class=\"lead\">Source lines: %s.</p>\n", versus_no_lines(p));
+    versus_html_sums(f, p);
+    for (size_t i = 0; i < p->count; i++)
+        versus_html_kernel(f, &p->kernels[i], i < OPEN_KERNELS && p->kernels[i].change > 0);
+    fputs("<footer>Efficiency: different bytes asked for / bytes moved in sectors of 32. Between devices: if "
+          "the CTAs ran on two, in blocks. Words and rules: definitions.md, memtrace "
+          "compare.</footer>\n</main></body></html>\n",
+          f);
     free(sentence);
     return 0;
 }

@@ -102,19 +102,6 @@ static inline const char *mt_versus_kernel_name(const struct mt_versus_row *r)
     return r->kernel[r->kernel[1] != NULL];
 }
 
-/* Returns a figure of run 0 or 1; negative if it is unknown or the run has no such row. */
-double mt_versus_value(const struct mt_versus_row *r, int run, enum mt_figure f);
-
-/* Returns 1 if both runs have the figure. */
-int mt_versus_both(const struct mt_versus_row *r, enum mt_figure f);
-
-/* Sets *change to (b - a) / a. Returns 1, or 0 if a value is unknown or missing, or a is 0. */
-int mt_versus_change(const struct mt_versus_row *r, enum mt_figure f, double *change);
-
-/* Returns 1 if the figure is larger in b by MT_VERSUS_SLACK or more, -1 if smaller, and 0 if neither or
- * unknown, or if it is not a judged figure or bytes. A row that a run lacks counts as 0. */
-int mt_versus_moved(const struct mt_versus_row *r, enum mt_figure f);
-
 /* ---- output (docs/man/memtrace-compare.md) ---- */
 
 struct mt_versus_words {
@@ -122,37 +109,18 @@ struct mt_versus_words {
     size_t npaths[2];
     int complete[2];   /* 1: complete; negative: unknown */
     const char *title; /* title of the page; NULL: the default */
+    const char *style; /* the page's CSS */
+    size_t style_bytes;
 };
-
-/* In the following functions `page` chooses the page's number format: "8,192 → 2,048 (−75.0 %)". */
-
-/* Returns the verdict as a sentence, to be freed; NULL: no memory. */
-char *mt_versus_sentence(const struct mt_versus *p, int page);
-
-enum { MT_VERSUS_CELL = 96 };
-
-/* Writes a figure of run 0 or 1, or "-" if unknown. Returns out. */
-const char *mt_versus_side(char out[MT_VERSUS_CELL], const struct mt_versus_row *r, int run, enum mt_figure f,
-                           int page);
-
-/* Writes a figure of both runs: "8192 -> 2048 (-75.0 %)", or "12" if they are equal. Returns out. */
-const char *mt_versus_cell(char out[MT_VERSUS_CELL], const struct mt_versus_row *r, enum mt_figure f,
-                           int page);
-
-/* Returns 1 if B is better, -1 if worse, 0 if neither or unknown. */
-int mt_versus_turn(const struct mt_versus_row *r, enum mt_figure f);
-
-/* Lists the columns of a table (a letter of `in`, figures.def) that have a value in these rows. Returns their
- * number. */
-size_t mt_versus_columns(struct mt_versus_list list, char in, enum mt_figure out[MT_FIGURES_ALL]);
-
-/* Returns why there are no source lines, or NULL if there are. */
-const char *mt_versus_no_lines(const struct mt_versus *p);
 
 /* Writes everything as text tables. Returns 0, or -1 without memory. */
 int mt_versus_text(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w);
 
 /* Writes one whole document. Returns 0, or -1 without memory. */
 int mt_versus_json(struct mt_json *j, const struct mt_versus *p, const struct mt_versus_words *w);
+
+/* Writes one HTML document that needs no script, no network and no other file; all texts from traces are
+ * escaped. Returns 0, or -1 without memory; write errors are left in the stream. */
+int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w);
 
 #endif

@@ -115,20 +115,17 @@ enum { BAD = 1, LEAVE = 2 }; /* BAD: a required key is missing or invalid; LEAVE
 
 static int companion_any(struct loader *l, const json_t *o, void *event)
 {
-    (void)l, (void)o, (void)event;
     return 0;
 }
 
 static int companion_header(struct loader *l, const json_t *o, void *event)
 {
-    (void)o, (void)event;
     l->pub.has_header = 1;
     return 0;
 }
 
 static int companion_end(struct loader *l, const json_t *o, void *event)
 {
-    (void)event;
     l->pub.has_end = 1;
     l->pub.has_written = json_is_integer(json_object_get(o, "records_written"));
     return 0;
@@ -169,7 +166,6 @@ static int get_collective(struct loader *l, const json_t *o, struct mt_collectiv
 static int companion_communicator(struct loader *l, const json_t *o, void *event)
 {
     const struct mt_communicator_event *e = event;
-    (void)l, (void)o;
     return e->rank >= e->ranks || e->ranks > MOST_RANKS ? BAD | LEAVE : 0;
 }
 
@@ -211,14 +207,12 @@ static int companion_order(struct loader *l, const json_t *o, void *event)
 static int companion_alloc(struct loader *l, const json_t *o, void *event)
 {
     struct mt_alloc_event *e = event;
-    (void)l;
     e->free_seq = MT_SEQ_NONE;
     return json_object_get(o, "base") ? 0 : BAD | LEAVE;
 }
 
 static int companion_name(struct loader *l, const json_t *o, void *event)
 {
-    (void)l, (void)event;
     return json_is_string(json_object_get(o, "name")) ? 0 : BAD | LEAVE;
 }
 
@@ -229,13 +223,12 @@ static int companion_is(const json_t *o, const char *ev)
 
 static int companion_share(struct loader *l, const json_t *o, void *event)
 {
-    (void)l;
     ((struct mt_share_event *)event)->opened = companion_is(o, "opened");
     return 0;
 }
 
 /* Returns 1 if the rows do not overlap and lie within the address space. */
-static int rows_fit(uint64_t base, uint64_t pitch, const struct mt_copy_event *copy)
+static int companion_rows_fit(uint64_t base, uint64_t pitch, const struct mt_copy_event *copy)
 {
     uint64_t length = copy->width - 1, gaps;
     if (copy->height > 1 && (pitch < copy->width || __builtin_mul_overflow(copy->height - 1, pitch, &gaps) ||
@@ -266,7 +259,6 @@ static int companion_copy(struct loader *l, const json_t *o, void *event)
     const char *name = json_string_value(json_object_get(o, "kind"));
     struct mt_copy_event *e = event;
     int set = companion_is(o, "memset"), kind = set ? MT_COPY_SET : 0;
-    (void)l;
     while (kind < MT_COPY_SET && (!name || strcmp(name, kinds[kind]) != 0))
         kind++;
     if (!json_object_get(o, "dst") || (kind == MT_COPY_SET && !set))
@@ -275,15 +267,14 @@ static int companion_copy(struct loader *l, const json_t *o, void *event)
     companion_rows(o, set, e);
     if (e->width == 0 || e->height == 0)
         return LEAVE; /* nothing is copied */
-    if (e->width > MOST_BYTES || e->height > MOST_BYTES / e->width || !rows_fit(e->dst, e->dpitch, e) ||
-        (!set && !rows_fit(e->src, e->spitch, e)))
+    if (e->width > MOST_BYTES || e->height > MOST_BYTES / e->width ||
+        !companion_rows_fit(e->dst, e->dpitch, e) || (!set && !companion_rows_fit(e->src, e->spitch, e)))
         return BAD | LEAVE; /* larger than any address space, or overlapping rows */
     return 0;
 }
 
 static int companion_shared(struct loader *l, const json_t *o, void *event)
 {
-    (void)o;
     l->pub.shared = ((struct mt_shared_event *)event)->file;
     return 0;
 }
@@ -291,11 +282,26 @@ static int companion_shared(struct loader *l, const json_t *o, void *event)
 static int companion_lost(struct loader *l, const json_t *o, void *event)
 {
     const struct mt_lost_event *e = event;
-    (void)o;
     l->pub.lost += e->count;
     if (e->count || !*l->pub.lost_why)
         l->pub.lost_why = e->why;
     return 0;
+}
+
+static const char *companion_strings(struct mt_intern *set, const json_t *list)
+{
+    char text[8192];
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *v = json_array_get(list, i);
+        size_t bytes = json_string_length(v);
+        if (!json_is_string(v) || bytes + 1 > sizeof text - n)
+            break;
+        memcpy(text + n, json_string_value(v), bytes);
+        n += bytes;
+        text[n++] = '\n';
+    }
+    return n ? mt_intern_add(set, text, n - 1) : "";
 }
 
 /* ---- keys ---- */
@@ -309,7 +315,7 @@ static int companion_lost(struct loader *l, const json_t *o, void *event)
 #define get_type_int(field, key, absent) field = (int)get_u64(o, key, (uint64_t)(absent))
 #define get_type_bool(field, key, absent) field = get_bool(o, key, absent)
 #define get_type_string(field, key, absent) field = get_text(l, o, key, absent)
-#define get_type_strings(field, key, absent) field = mt_intern_lines(&l->strings, json_object_get(o, key))
+#define get_type_strings(field, key, absent) field = companion_strings(&l->strings, json_object_get(o, key))
 #define get_type_u32x3(field, key, absent) get_dim(o, key, field)
 #define get_type_device(field, key, absent) field = get_device(o, key)
 
@@ -359,7 +365,7 @@ static void bad_line(struct loader *l, uint64_t offset, const char *what)
         mt_error_set(&l->pub.bad, MT_E_CORRUPT, 0, offset, l->pub.path, "%s", what);
 }
 
-static void take_line(struct loader *l, const char *line, size_t n, uint64_t offset)
+static void companion_take_line(struct loader *l, const char *line, size_t n, uint64_t offset)
 {
     json_error_t je;
     json_t *o = json_loadb(line, n, JSON_ALLOW_NUL, &je);
@@ -438,7 +444,7 @@ int mt_companion_add(struct mt_companion *c, const char *text, size_t bytes, uin
         const char *lf = memchr(text + at, '\n', bytes - at);
         size_t n = lf ? (size_t)(lf - (text + at)) : bytes - at;
         if (n)
-            take_line(l, text + at, n, offset + at);
+            companion_take_line(l, text + at, n, offset + at);
         at += n + 1;
     }
     return l->out_of_memory ? -1 : 0;

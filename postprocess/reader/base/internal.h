@@ -27,7 +27,6 @@ const char *mt_intern_add(struct mt_intern *set, const char *text, size_t length
 const char *mt_intern_visible(struct mt_intern *set, const char *text, size_t length);
 /* Returns the strings of a JSON array, one per line; "" if there are none, NULL without memory. */
 struct json_t;
-const char *mt_intern_lines(struct mt_intern *set, const struct json_t *list);
 void mt_intern_free(struct mt_intern *set);
 
 /* Creates a companion whose lines are added from memory. Returns NULL without memory. */
@@ -239,7 +238,6 @@ uint64_t mt_device_peek(const struct mt_host_reader *r);
 /* Passes the runs that were returned last to the caller, who releases them with mt_block_put, from any
  * thread, before the reader is closed. NULL if there are none. */
 struct mt_run_block;
-struct mt_run_block *mt_device_keep(struct mt_host_reader *r);
 void mt_block_put(struct mt_run_block *b);
 /* Adds notes, once, on data that the companion files report as missing. After the end. */
 enum { MT_MISSING = 1, MT_NOT_KNOWN = 2 };
@@ -248,4 +246,5 @@ __attribute__((format(printf, 3, 4))) void mt_merge_note(struct mt_source_merge 
 
 /* Thread that runs mt_merge_next in the pool (source.c). */
 struct mt_ahead;
+struct mt_run_block *mt_device_keep(struct mt_host_reader *r);
 #endif

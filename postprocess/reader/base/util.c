@@ -55,22 +55,6 @@ const char *mt_intern_visible(struct mt_intern *set, const char *text, size_t le
     return added;
 }
 
-const char *mt_intern_lines(struct mt_intern *set, const json_t *list)
-{
-    char text[8192];
-    size_t n = 0;
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *v = json_array_get(list, i);
-        size_t bytes = json_string_length(v);
-        if (!json_is_string(v) || bytes + 1 > sizeof text - n)
-            break;
-        memcpy(text + n, json_string_value(v), bytes);
-        n += bytes;
-        text[n++] = '\n';
-    }
-    return n ? mt_intern_add(set, text, n - 1) : "";
-}
-
 void mt_intern_free(struct mt_intern *set)
 {
     struct mt_intern_entry *e, *next;

@@ -229,7 +229,7 @@ static int meta_open(struct mt_host_meta *m, const char *name)
     return m->companion ? 0 : -1;
 }
 
-static enum mt_host_op op_of(const char *text)
+static enum mt_host_op container_op_of(const char *text)
 {
     static const struct {
         const char *text;
@@ -270,7 +270,7 @@ static int take_site(struct mt_host_meta *m, const struct mt_site_event *e)
     if (!s)
         return -1;
     *s = (struct mt_host_site_info){.site = (uint32_t)e->id,
-                                    .op = op_of(e->op),
+                                    .op = container_op_of(e->op),
                                     .size = e->size > UINT32_MAX ? 0 : (uint32_t)e->size,
                                     .line = (uint32_t)e->line,
                                     .column = (uint32_t)e->column,
@@ -452,7 +452,7 @@ int mt_chunk_resync(struct mt_window *w, uint64_t *offset, uint64_t likely, stru
 
 /* ---- payloads ---- */
 
-static int make_room(struct mt_chunk_payload *p, size_t bytes)
+static int container_make_room(struct mt_chunk_payload *p, size_t bytes)
 {
     if (p->data && bytes <= p->room)
         return 0;
@@ -475,7 +475,7 @@ int mt_chunk_unpack(struct mt_chunk_payload *p, const char *name, uint64_t offse
         why = "a compressed chunk is not as long as its head says";
     else if (head->codec > MT_MTC_ZSTD)
         why = "a chunk is compressed in a way that this reader does not know";
-    if (!why && make_room(p, plain) != 0)
+    if (!why && container_make_room(p, plain) != 0)
         goto memory;
     p->bytes = plain;
     if (!why && head->codec == MT_MTC_STORED) {
@@ -638,8 +638,8 @@ static int by_scan(struct mt_chunk_list *l, struct mt_window *w, uint64_t first,
 
 /* Fills the list from the index or, without one, by scanning; damage is added to the problems. Returns 0, or
  * -1 with *err set. */
-static int chunks_find(struct mt_chunk_list *l, struct mt_window *w, uint64_t first, struct mt_problems *problems,
-                   struct mt_error *err)
+static int chunks_find(struct mt_chunk_list *l, struct mt_window *w, uint64_t first,
+                       struct mt_problems *problems, struct mt_error *err)
 {
     int rc = by_index(l, w, first, problems, err);
     l->indexed = rc > 0;
@@ -677,7 +677,7 @@ int mt_container_head(struct mt_window *w, struct mt_mtc_head *h, struct mt_erro
 
 /* Adds the lines of a meta chunk. Returns -1 with *err set on damage. */
 static int container_take_meta(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
-                           const unsigned char *stored, struct mt_error *err)
+                               const unsigned char *stored, struct mt_error *err)
 {
     struct mt_chunk_payload plain = {0};
     int rc = mt_meta_bound(&r->meta.bound, r->window.name, offset, head, err);
@@ -715,7 +715,7 @@ static int container_stopped(struct mt_host_reader *r, struct mt_error *err)
 /* Reads the next chunk of a FIFO, with its *offset; *stored is valid until the window's next use. Returns 1,
  * 0 at the end, or -1 with *err set. */
 static int container_next_live(struct mt_host_reader *r, uint64_t *offset, struct mt_mtc_chunk *head,
-                           const unsigned char **stored, struct mt_error *err)
+                               const unsigned char **stored, struct mt_error *err)
 {
     uint64_t at = *offset = r->next;
     struct mt_error ignored;
@@ -1030,7 +1030,7 @@ static int device_reader_memory(const struct mt_host_reader *r, struct mt_error 
     return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->window.name, "no memory for reading a chunk");
 }
 
-static void device_free(struct mt_device_state *d)
+static void container_device_free(struct mt_device_state *d)
 {
     mt_block_put(d->block);
     if (d->queue)
@@ -1176,28 +1176,6 @@ void mt_device_seek(struct mt_host_reader *r, size_t index)
     d->next = d->fetched = to;
 }
 
-/* Returns the launch in the list that begins with device chunk `chunk`, or NULL. */
-static const struct mt_device_launch *device_reader_at(const struct mt_device_state *d, size_t chunk)
-{
-    size_t at = MT_FIRST(i, d->nlaunches, d->launches[i].first >= chunk);
-    return at < d->nlaunches && d->launches[at].first == chunk ? &d->launches[at] : NULL;
-}
-
-const struct mt_device_launch *mt_device_pass(struct mt_host_reader *r)
-{
-    struct mt_device_state *d = &r->device;
-    const struct mt_device_launch *l = d->open || d->begun ? NULL : device_reader_at(d, d->next);
-    if (!l || !l->whole || !l->named)
-        return NULL;
-    for (size_t i = l->first; i < l->first + l->chunks; i++) {
-        size_t at = d->chunks[i];
-        if (at + 1 < r->chunks.count)
-            r->done += r->chunks.entries[at + 1].offset - r->chunks.entries[at].offset;
-    }
-    mt_device_seek(r, (size_t)(l - d->launches) + 1);
-    return l;
-}
-
 uint64_t mt_device_peek(const struct mt_host_reader *r)
 {
     const struct mt_device_state *d = &r->device;
@@ -1218,12 +1196,6 @@ void mt_host_reader_spaces(struct mt_host_reader *r, int on)
     r->device.spaces = on;
     if (r->device.queue)
         __atomic_store_n(&r->device.queue->spaces, on, __ATOMIC_RELAXED);
-}
-
-void mt_device_use(struct mt_host_reader *r, struct mt_pool *pool, unsigned threads)
-{
-    r->device.pool = pool;
-    r->device.threads = threads;
 }
 
 static int open_queue(struct mt_host_reader *r, struct mt_error *err)
@@ -1490,15 +1462,6 @@ int mt_device_fill(struct mt_host_reader *r, struct mt_access_run *runs, uint64_
     return rc;
 }
 
-struct mt_run_block *mt_device_keep(struct mt_host_reader *r)
-{
-    struct mt_run_block *b = r->device.block;
-    if (b && r->device.at < b->count)
-        return NULL;
-    r->device.block = NULL;
-    return b;
-}
-
 /* ---- Public functions of the reader of compact traces, and host chunks in file order ---- */
 
 /* ---- host chunks of many threads in one order ----
@@ -1698,7 +1661,7 @@ static void make_lanes(struct mt_order *o, size_t n)
 
 static void order_free(struct mt_order *o);
 
-static struct mt_order *order_new(struct mt_host_reader *r, int by_time, struct mt_error *err)
+static struct mt_order *container_order_new(struct mt_host_reader *r, int by_time, struct mt_error *err)
 {
     const struct mt_chunk_list *list = &r->chunks;
     struct mt_order *o = calloc(1, sizeof *o);
@@ -1741,7 +1704,7 @@ static void order_free(struct mt_order *o)
 
 enum { RECORDS_MAX = 4096 };
 
-static uint32_t size_of(void *arg, uint32_t site)
+static uint32_t container_size_of(void *arg, uint32_t site)
 {
     const struct mt_host_site_info *s = meta_site(arg, site);
     return s ? s->size : 0;
@@ -1782,7 +1745,7 @@ static int host_stream_start(struct mt_host_stream *s, struct mt_host_reader *r,
     if (host_reader_make_room(s, head->items) != 0 ||
         mt_decode_start(&s->decoder, s->plain.data, s->plain.bytes, timed, head->first) != 0)
         return host_stream_memory(r, err);
-    s->decoder.size_of = size_of;
+    s->decoder.size_of = container_size_of;
     s->decoder.arg = &r->meta;
     s->offset = offset;
     s->thread = head->key;
@@ -1809,7 +1772,7 @@ static int host_stream_load(struct mt_host_stream *s, struct mt_host_reader *r,
     return -1;
 }
 
-static int at_end(struct mt_host_stream *s, struct mt_host_reader *r, struct mt_error *err)
+static int container_at_end(struct mt_host_stream *s, struct mt_host_reader *r, struct mt_error *err)
 {
     const struct mt_decoder *d = &s->decoder;
     s->open = 0;
@@ -1833,7 +1796,7 @@ static int host_stream_next(struct mt_host_stream *s, struct mt_host_reader *r, 
         return 0;
     int rc = mt_decode_next(d, s->room + keep, s->capacity - keep, &count, item);
     if (rc == 0)
-        return at_end(s, r, err);
+        return container_at_end(s, r, err);
     if (rc > 0 && d->items <= s->items) {
         if (count)
             *item = (struct mt_host_item){.kind = MT_HOST_ITEM_RECORDS,
@@ -1934,7 +1897,7 @@ void mt_host_reader_close(struct mt_host_reader *r)
         return;
     order_free(r->merge);
     host_stream_free(&r->stream);
-    device_free(&r->device);
+    container_device_free(&r->device);
     meta_free(&r->meta);
     free(r->chunks.entries);
     free(r->problems.list);
@@ -2006,7 +1969,7 @@ static int next_item(struct mt_host_reader *r, struct mt_host_item *item, struct
 {
     if (r->order == MT_HOST_BY_FILE)
         return next_by_file(r, item, err);
-    if (!r->merge && !(r->merge = order_new(r, r->order == MT_HOST_BY_TIME, err)))
+    if (!r->merge && !(r->merge = container_order_new(r, r->order == MT_HOST_BY_TIME, err)))
         return -1;
     return order_next(r->merge, item, err);
 }
@@ -2064,12 +2027,6 @@ const struct mt_companion *mt_host_companion(struct mt_host_reader *r)
     return r->meta.companion;
 }
 
-void mt_host_progress(const struct mt_host_reader *r, uint64_t *done, uint64_t *total)
-{
-    *done = r->done;
-    *total = r->window.size;
-}
-
 uint64_t mt_container_features(const char *path)
 {
     struct stat st;
@@ -2096,4 +2053,13 @@ int mt_is_container(const char *path)
     ssize_t n = pread(fd, &magic, sizeof magic, 0);
     close(fd);
     return n == (ssize_t)sizeof magic && magic == MT_MTC_MAGIC;
+}
+
+struct mt_run_block *mt_device_keep(struct mt_host_reader *r)
+{
+    struct mt_run_block *b = r->device.block;
+    if (b && r->device.at < b->count)
+        return NULL;
+    r->device.block = NULL;
+    return b;
 }

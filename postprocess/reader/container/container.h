@@ -153,13 +153,6 @@ struct mt_device_state {
     const char *kernel;
 };
 
-/* Skips the next launch and returns it, or NULL if no launch there is known to be whole. */
-const struct mt_device_launch *mt_device_pass(struct mt_host_reader *r);
-
-/* Decodes the reader's chunks in this pool, with `threads` threads. Before the first batch; the pool must
- * outlive the reader. */
-void mt_device_use(struct mt_host_reader *r, struct mt_pool *pool, unsigned threads);
-
 /* Returns 1 if the trace has lines that describe its run; one converted without companion file has none. */
 int mt_companion_speaks(const struct mt_companion *c);
 
