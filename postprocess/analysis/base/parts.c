@@ -1,13 +1,106 @@
 /* Traced part of a run, from its companion files. */
 #include "parts.h"
-#include "launches.h"
+#include "analysis/base/parts.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Launches in the companion files of a source ---- */
+
+static int launches_order(const void *a, const void *b)
+{
+    const struct mt_launch_event *x = *(const struct mt_launch_event *const *)a,
+                                 *y = *(const struct mt_launch_event *const *)b;
+    int d = strcmp(x->kernel, y->kernel);
+    return d ? d : x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* Returns the launches in the companion files of `ninputs` inputs, each once (a stream without a trace may be
+ * in several), by kernel name and then in their order. `keep`: filter, NULL: all. *n is their number; the
+ * caller frees the list. NULL without memory. */
+static const struct mt_launch_event **launches_by_kernel(const struct mt_source *s, size_t ninputs,
+                                                         int (*keep)(const struct mt_launch_event *),
+                                                         size_t *n)
+{
+    size_t room = 1, all = 0;
+    *n = 0;
+    for (size_t i = 0; i < ninputs; i++)
+        room += mt_source_companion(s, i) ? mt_source_companion(s, i)->nlaunches : 0;
+    const struct mt_launch_event **list = malloc(room * sizeof *list);
+    for (size_t i = 0; list && i < ninputs; i++) {
+        const struct mt_companion *c = mt_source_companion(s, i);
+        for (size_t k = 0; c && k < c->nlaunches; k++)
+            if (!keep || keep(&c->launches[k]))
+                list[all++] = &c->launches[k];
+    }
+    if (all)
+        qsort(list, all, sizeof *list, launches_order);
+    for (size_t i = 0; i < all; i++)
+        if (i == 0 || launches_order(&list[i - 1], &list[i]) != 0)
+            list[(*n)++] = list[i];
+    return list;
+}
+
+/* ---- Estimates for the whole run from a sampled trace ---- */
+
+/* An odd divisor has no exact half, so rounding its half down does not matter. */
+uint64_t mt_estimate(uint64_t counted, uint64_t ctas, uint64_t traced)
+{
+    unsigned __int128 n = ((unsigned __int128)counted * ctas + traced / 2) / traced;
+    return n > UINT64_MAX ? UINT64_MAX : (uint64_t)n;
+}
+
+/* Returns 1 if MEMTRACE_SAMPLE chose among the launch's CTAs. */
+static int estimates_chosen(const struct mt_launch_event *l)
+{
+    return l->has_ctas && (l->traced || strcmp(l->left_out, "MEMTRACE_SAMPLE") == 0);
+}
+
+int mt_estimates_gather(struct mt_estimates *e, const struct mt_source *s, size_t ninputs)
+{
+    size_t n;
+    int parts = 0;
+    const struct mt_launch_event **all = launches_by_kernel(s, ninputs, estimates_chosen, &n);
+    for (size_t i = 0; i < n; i++)
+        parts |= all[i]->traced_ctas < all[i]->ctas;
+    e->n = 0;
+    e->list = parts ? calloc(n, sizeof *e->list) : NULL;
+    if (!parts || !e->list) {
+        free(all);
+        return all && !parts ? 0 : -1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_launch_event *l = all[i];
+        if (e->n == 0 || strcmp(e->list[e->n - 1].kernel, l->kernel) != 0)
+            e->list[e->n++].kernel = l->kernel;
+        struct mt_estimate *k = &e->list[e->n - 1];
+        k->launches++;
+        k->traced_launches += l->traced != 0;
+        k->ctas += l->ctas;
+        k->traced_ctas += l->traced_ctas;
+    }
+    free(all);
+    return 0;
+}
+
+void mt_estimates_free(struct mt_estimates *e)
+{
+    free(e->list);
+    memset(e, 0, sizeof *e);
+}
+
+const struct mt_estimate *mt_estimates_find(const struct mt_estimates *e, const char *kernel)
+{
+    for (size_t i = 0; i < e->n; i++)
+        if (strcmp(e->list[i].kernel, kernel) == 0)
+            return &e->list[i];
+    return NULL;
+}
 
 int mt_run_parts_gather(struct mt_run_parts *p, const struct mt_source *s, size_t ninputs)
 {
     size_t n = 0;
-    const struct mt_launch_event **all = mt_launches_by_kernel(s, ninputs, NULL, &n);
+    const struct mt_launch_event **all = launches_by_kernel(s, ninputs, NULL, &n);
     p->n = 0;
     p->list = all ? calloc(n + 1, sizeof *p->list) : NULL;
     for (size_t i = 0; p->list && i < n; i++) {

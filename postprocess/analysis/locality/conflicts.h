@@ -45,7 +45,7 @@ struct mt_races {
     uint32_t *clock;                  /* vector clocks: MT_RACE_THREADS entries for each thread */
     uint64_t *name;                   /* by thread: its CTA */
     unsigned char *live, *loads;      /* by thread; loads: number of its first loads so far */
-    size_t nthreads, nlive, clock_room;
+    size_t nthreads, nlive;
     struct mt_pairmap words; /* map from word (8 bytes, used by atomics) to its number */
     uint32_t *seen;          /* by word: vector clock that a reader of the word acquires */
     size_t nwords, word_room;

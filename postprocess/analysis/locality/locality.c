@@ -1,6 +1,5 @@
 /* The analyses of locality.def together, and their concurrent feeding. */
 #include "locality.h"
-#include "crew.h"
 #include "reader/base/pool.h"
 
 #include <stddef.h>

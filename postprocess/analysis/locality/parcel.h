@@ -8,7 +8,6 @@
 #include "analysis/base/cells.h"
 #include "memtrace/hash.h"
 #include "analysis/base/pairmap.h"
-#include "analysis/base/stack.h"
 
 struct mt_parcel {
     char *data;

@@ -8,6 +8,213 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* LRU stack: for each use of a line, the number of other lines used since its previous use. */
+
+enum { MOST = 1 << 30 };
+
+MT_ALWAYS_INLINE size_t reuse_slot_of(const struct mt_use_stack *s, uint64_t line)
+{
+    size_t mask = ((size_t)1 << s->bits) - 1;
+    size_t i = mt_use_stack_slot(s, line);
+    while (s->slot[i].time && s->slot[i].line != line)
+        i = (i + 1) & mask;
+    return i;
+}
+
+/* ---- times ---- */
+
+/* Levels of sums. The lowest level has a sum for each word of `alive`, in groups of 16: the number of bits in
+ * the words before it in its group. The next level has a sum for each group: the number in the groups before
+ * it in a group of groups; and so on up to a single group. So a query adds one sum of each level, and a
+ * change of a word updates the sums behind it in each group at once. The word of the latest use is not
+ * included yet: most uses come and go there. */
+MT_ALWAYS_INLINE uint32_t stack_groups(uint32_t sums)
+{
+    return (sums + 15) >> 4;
+}
+
+static size_t stack_all_groups(uint32_t words)
+{
+    uint32_t n = stack_groups(words);
+    size_t all = n;
+    while (n > 1)
+        all += n = stack_groups(n);
+    return all;
+}
+
+/* Adds d to the sums after word k of a group. */
+MT_ALWAYS_INLINE void group_add(struct mt_use_stack_group *g, uint32_t k, uint32_t d)
+{
+    static const uint32_t behind[32] = {[16] = ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u,
+                                        ~0u,        ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u};
+    for (uint32_t i = 0; i < 16; i++)
+        g->sum[i] += behind[15 - k + i] & d;
+}
+
+MT_ALWAYS_INLINE void tree_add(struct mt_use_stack *s, uint32_t w, uint32_t d)
+{
+    struct mt_use_stack_group *level = s->tree;
+    for (uint32_t n = stack_groups(s->cap / 64 + 1);; n = stack_groups(n)) {
+        group_add(&level[w >> 4], w & 15, d);
+        if (n == 1)
+            break;
+        level += n;
+        w >>= 4;
+    }
+}
+
+/* Removes one bit of word w; returns the number of bits in the words before it. */
+MT_ALWAYS_INLINE uint32_t tree_take(struct mt_use_stack *s, uint32_t w)
+{
+    struct mt_use_stack_group *level = s->tree;
+    uint32_t before = 0;
+    for (uint32_t n = stack_groups(s->cap / 64 + 1);; n = stack_groups(n)) {
+        before += level[w >> 4].sum[w & 15];
+        group_add(&level[w >> 4], w & 15, ~0u);
+        if (n == 1)
+            break;
+        level += n;
+        w >>= 4;
+    }
+    return before;
+}
+
+/* Uses the line last used at `time` again; returns the number of lines used since. */
+MT_ALWAYS_INLINE uint32_t stack_again(struct mt_use_stack *s, uint32_t time)
+{
+    const uint32_t w = time / 64;
+    const uint64_t bit = 1ull << time % 64;
+    const uint32_t since = (uint32_t)__builtin_popcountll(s->alive[w] & ~(bit | (bit - 1)));
+    const uint32_t in_word = w == s->now / 64 ? 0 : (uint32_t)__builtin_popcountll(s->alive[w]);
+    s->alive[w] &= ~bit;
+    return w == s->now / 64 ? since : s->lines - tree_take(s, w) - in_word + since;
+}
+
+/* Marks the next time as the last use of a line. */
+MT_ALWAYS_INLINE void stack_bear(struct mt_use_stack *s)
+{
+    const uint32_t w = s->now / 64;
+    if ((++s->now & 63) == 0 && s->alive[w])
+        tree_add(s, w, (uint32_t)__builtin_popcountll(s->alive[w]));
+    s->alive[s->now / 64] |= 1ull << s->now % 64;
+}
+
+/* Allocates memory for unused times: four for each line. */
+static int stack_times(struct mt_use_stack *s, uint32_t lines)
+{
+    s->cap = lines < 16 ? 63 : (lines / (lines < MOST / 4 ? 16 : 32) + 1) * 64 - 1;
+    s->now = 0;
+    const size_t words = s->cap / 64 + 1, groups = stack_all_groups((uint32_t)words),
+                 zero = groups * sizeof *s->tree + words * sizeof *s->alive,
+                 all = zero + 64 * words * sizeof *s->at;
+    s->tree = aligned_alloc(sizeof *s->tree, (all + sizeof *s->tree - 1) & ~(sizeof *s->tree - 1));
+    if (!s->tree)
+        return -1;
+    s->alive = (uint64_t *)(s->tree + groups);
+    s->at = (uint32_t *)(s->alive + words);
+    memset(s->tree, 0, zero);
+    return 0;
+}
+
+/* Makes room for times by removing those that are no longer a last use. */
+static int stack_compact(struct mt_use_stack *s)
+{
+    struct mt_use_stack t = *s;
+    if (s->lines > MOST || stack_times(&t, s->lines) != 0)
+        return -1;
+    for (uint32_t w = 0; s->at && w <= s->now / 64; w++)
+        for (uint64_t bits = s->alive[w]; bits; bits &= bits - 1) {
+            const uint32_t slot = s->at[w * 64 + (uint32_t)__builtin_ctzll(bits)];
+            stack_bear(&t);
+            t.at[t.now] = slot;
+            t.slot[slot].time = t.now;
+        }
+    free(s->tree);
+    *s = t;
+    return 0;
+}
+
+/* ---- lines ---- */
+
+static int stack_grow(struct mt_use_stack *s)
+{
+    struct mt_use_stack t = *s;
+    t.bits =
+        !s->slot ? 4 : s->bits + (s->bits < 12 ? 2 : 1); /* there are many small stacks, which grow often */
+    t.slot = calloc((size_t)1 << t.bits, sizeof *t.slot);
+    if (!t.slot)
+        return -1;
+    for (size_t i = 0; s->slot && i < (size_t)1 << s->bits; i++)
+        if (s->slot[i].time) {
+            const size_t to = reuse_slot_of(&t, s->slot[i].line);
+            t.slot[to] = s->slot[i];
+            t.at[s->slot[i].time] = (uint32_t)to;
+        }
+    free(s->slot);
+    *s = t;
+    return 0;
+}
+
+/* Reserves room in an empty stack for about `lines` lines. Returns 0, or -1 without memory. */
+static int use_stack_expect(struct mt_use_stack *s, uint32_t lines)
+{
+    if (s->slot || lines < 8 || lines > MOST / 4)
+        return 0;
+    s->bits = 32 - (unsigned)__builtin_clz(2 * lines);
+    s->slot = calloc((size_t)1 << s->bits, sizeof *s->slot);
+    return s->slot ? stack_times(s, lines) : -1;
+}
+
+/* Uses a line. Returns the distance, COLD for a first use, or FAILED (no memory, or more than 2^30 lines).
+ * Zero-initialised is empty. */
+static MT_WITH_COUNTING uint64_t use_stack_use(struct mt_use_stack *s, uint64_t line)
+{
+    if (s->lines && s->slot[s->at[s->now]].line == line)
+        return 0;
+    if ((!s->slot || ((size_t)s->lines + 1) * 2 > (size_t)1 << s->bits) && stack_grow(s) != 0)
+        return MT_STACK_FAILED;
+    if ((!s->at || s->now == s->cap) && stack_compact(s) != 0)
+        return MT_STACK_FAILED;
+    const size_t slot = reuse_slot_of(s, line);
+    struct mt_use_stack_entry *e = &s->slot[slot];
+    uint64_t distance = MT_STACK_COLD;
+    if (e->time) {
+        distance = stack_again(s, e->time);
+    } else {
+        e->line = line;
+        s->lines++;
+    }
+    stack_bear(s);
+    e->time = s->now;
+    s->at[s->now] = (uint32_t)slot;
+    return distance;
+}
+
+/* Returns the next line in order of last use, earliest first; *time starts at 0. Returns 0 at the end. */
+static int use_stack_next(const struct mt_use_stack *s, uint32_t *time, uint64_t *line)
+{
+    uint32_t t = *time + 1;
+    if (!s->at || t > s->now)
+        return 0;
+    uint32_t word = t / 64;
+    uint64_t bits = s->alive[word] & ~0ull << t % 64;
+    while (!bits) {
+        if (++word > s->now / 64)
+            return 0;
+        bits = s->alive[word];
+    }
+    *time = word * 64 + (uint32_t)__builtin_ctzll(bits);
+    *line = s->slot[s->at[*time]].line;
+    return 1;
+}
+
+static void use_stack_free(struct mt_use_stack *s)
+{
+    free(s->slot);
+    free(s->tree);
+    memset(s, 0, sizeof *s);
+}
+
 /* ---- results of a launch: packing, and final adjustment ---- */
 
 static void reuse_pack_map(struct mt_parcel *p, const struct mt_hash *m)
@@ -155,7 +362,7 @@ static void reuse_drop(struct mt_launch_window_state *w)
     struct state *s = (struct state *)w;
     for (int level = 0; level < 2; level++) {
         for (size_t i = 0; i < s->count[level]; i++) {
-            mt_use_stack_free(&s->contexts[level][i].stack);
+            use_stack_free(&s->contexts[level][i].stack);
             free(s->contexts[level][i].firsts);
         }
         free(s->contexts[level]);
@@ -182,7 +389,7 @@ static struct context *reuse_context_of(struct state *s, int level, uint64_t id)
         *i = s->count[level]++;
         c->dropped = mt_reuse_zeros(id) < s->context_bits[level];
         s->followed[level] += !c->dropped;
-        if (n && !c->dropped && mt_use_stack_expect(&c->stack, c[-1].stack.lines) != 0)
+        if (n && !c->dropped && use_stack_expect(&c->stack, c[-1].stack.lines) != 0)
             return NULL;
     }
     s->last[level] = id;
@@ -235,7 +442,7 @@ static void reuse_drop_context(void *arg, uint64_t id, uint64_t level, uint64_t 
     struct context *c = &d->s->contexts[level][index];
     if ((int)level != d->level || mt_reuse_zeros(id) >= d->s->context_bits[level])
         return;
-    mt_use_stack_free(&c->stack);
+    use_stack_free(&c->stack);
     free(c->firsts);
     *c = (struct context){.dropped = 1};
 }
@@ -245,12 +452,12 @@ static int reuse_stack_keep(struct mt_use_stack *s, unsigned (*of)(uint64_t line
 {
     struct mt_use_stack some = {0};
     uint64_t line;
-    for (uint32_t time = 0; mt_use_stack_next(s, &time, &line);)
-        if (of(line) >= least && mt_use_stack_use(&some, line) == MT_STACK_FAILED) {
-            mt_use_stack_free(&some);
+    for (uint32_t time = 0; use_stack_next(s, &time, &line);)
+        if (of(line) >= least && use_stack_use(&some, line) == MT_STACK_FAILED) {
+            use_stack_free(&some);
             return -1;
         }
-    mt_use_stack_free(s);
+    use_stack_free(s);
     *s = some;
     return 0;
 }
@@ -367,7 +574,7 @@ static int reuse_count(struct mt_reuse_counts *c, uint64_t distance, unsigned bi
 static int reuse_use_level(struct mt_reuse *x, struct state *s, int level, struct context *c, uint64_t line,
                            uint64_t again)
 {
-    uint64_t distance = mt_use_stack_use(&c->stack, line);
+    uint64_t distance = use_stack_use(&c->stack, line);
     c->uses += (again + 1) << s->sample_bits[level];
     if (reuse_count(&x->launches[x->count - 1].level[level], distance, s->sample_bits[level],
                     reuse_weight(s, level), again) != 0)
@@ -394,7 +601,7 @@ static int reuse_use(struct mt_reuse *x, struct context *const by[2], uint64_t l
             return -1;
     if (zeros < x->sample_bits)
         return 0;
-    uint64_t distance = mt_use_stack_use(&x->device, line);
+    uint64_t distance = use_stack_use(&x->device, line);
     if (mt_hash_add(&s->uses, line, uses) != 0 ||
         reuse_count(&l->level[MT_REUSE_DEVICE], distance, x->sample_bits, x->sample_bits, uses - 1) != 0)
         return -1;
@@ -555,7 +762,7 @@ static int reuse_close_launch(void *arg, struct mt_launch_window_state *w)
 static int reuse_recount(struct mt_use_stack *stack, uint64_t line, struct mt_reuse_counts *c, unsigned bits,
                          unsigned weight)
 {
-    uint64_t distance = mt_use_stack_use(stack, line);
+    uint64_t distance = use_stack_use(stack, line);
     if (distance == MT_STACK_COLD)
         return 1;
     c->cold -= 1ull << weight;
@@ -566,8 +773,8 @@ static int reuse_recount(struct mt_use_stack *stack, uint64_t line, struct mt_re
 static int reuse_replay(struct mt_use_stack *into, const struct mt_use_stack *from)
 {
     uint64_t line;
-    for (uint32_t time = 0; mt_use_stack_next(from, &time, &line);)
-        if (mt_use_stack_use(into, line) == MT_STACK_FAILED)
+    for (uint32_t time = 0; use_stack_next(from, &time, &line);)
+        if (use_stack_use(into, line) == MT_STACK_FAILED)
             return -1;
     return 0;
 }
@@ -704,7 +911,7 @@ static void reuse_pack_stack(struct mt_parcel *p, const struct mt_use_stack *s)
 {
     uint64_t line;
     mt_parcel_u64(p, s->lines);
-    for (uint32_t time = 0; mt_use_stack_next(s, &time, &line);)
+    for (uint32_t time = 0; use_stack_next(s, &time, &line);)
         mt_parcel_u64(p, line);
 }
 
@@ -738,7 +945,7 @@ static void reuse_unpack_bits(struct mt_unpack *u, unsigned *bits, size_t n)
 static void reuse_unpack_stack(struct mt_unpack *u, struct mt_use_stack *s)
 {
     for (size_t n = mt_unpack_count(u, sizeof(uint64_t)); n > 0 && !u->failed; n--)
-        u->failed |= mt_use_stack_use(s, mt_unpack_u64(u)) == MT_STACK_FAILED;
+        u->failed |= use_stack_use(s, mt_unpack_u64(u)) == MT_STACK_FAILED;
 }
 
 static void reuse_unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
@@ -822,7 +1029,7 @@ static void reuse_free(void *self)
 {
     struct mt_reuse *x = self;
     mt_launch_window_free(&x->window);
-    mt_use_stack_free(&x->device);
+    use_stack_free(&x->device);
     free(x->firsts);
     free(x->launches);
     memset(x, 0, sizeof *x);

@@ -641,7 +641,7 @@ static int sync_cluster(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes
     return 0;
 }
 
-static void hazard_copy_release(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t *clock);
+static void hazard_copy_release(struct mt_hazard_group *g, uint32_t *clock);
 
 static int sync_unknown(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, int waits)
 {
@@ -651,7 +651,7 @@ static int sync_unknown(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes
         sync_each(o, warp, lanes, b, 0, waits);
     for (struct mt_hazard_group *g = b && !waits ? o->warp[warp] : NULL; g; g = g->next)
         if (g->lanes & lanes)
-            hazard_copy_release(o, g, b->clock[0]);
+            hazard_copy_release(g, b->clock[0]);
     return b ? 0 : -1;
 }
 
@@ -700,7 +700,7 @@ static int onchip_sync_object(struct mt_hazard_order *o, uint32_t warp, uint32_t
         if (!(g->lanes & lanes))
             continue;
         if (copies)
-            hazard_copy_release(o, g, b->clock[phase]);
+            hazard_copy_release(g, b->clock[phase]);
         if (waits)
             hazard_acquire(o, g, b->clock[phase]);
         if (waits && any)
@@ -881,7 +881,7 @@ static void hazard_copy_group(struct mt_hazard_order *o, uint32_t warp, uint32_t
 }
 
 /* Adds the cp.async copies of the group's lanes so far to `clock`. */
-static void hazard_copy_release(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t *clock)
+static void hazard_copy_release(struct mt_hazard_group *g, uint32_t *clock)
 {
     uint32_t time = ++g->copies[0].time;
     for (uint32_t m = g->lanes; m; m &= m - 1)

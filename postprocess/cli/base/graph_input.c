@@ -659,10 +659,8 @@ static int host_records(struct mt_stride_graph_input *in, struct mt_stride_graph
         const struct mt_host_record *r = &item->records[i];
         const struct mt_host_site_info *site = mt_host_site(in->host, r->site);
         struct mt_stride_graph_access a = {.actor = item->thread, .address = r->address, .type = MT_UNKNOWN};
-        if (site && !graph_input_type_of(site->op, &a.type)) {
-            in->untouched++;
+        if (site && !graph_input_type_of(site->op, &a.type))
             continue;
-        }
         const struct mt_alloc_event *alloc = mt_live_allocs_find(in->live, r->address);
         if (!alloc && !in->all) {
             in->outside++;

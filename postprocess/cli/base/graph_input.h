@@ -40,9 +40,8 @@ struct mt_stride_graph_input {
     const char *
         *called; /* host code, by allocation: the first variable through which it was accessed, or NULL */
     int known;   /* 1: the trace has allocations */
-    uint64_t launches;  /* number of selected launches */
-    uint64_t outside;   /* host accesses excluded because they are outside of all allocations */
-    uint64_t untouched; /* host records excluded because they access no memory */
+    uint64_t launches; /* number of selected launches */
+    uint64_t outside;  /* host accesses excluded because they are outside of all allocations */
     char **notes;
     size_t nnotes, note_room;
     int complete;

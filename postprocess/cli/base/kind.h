@@ -1,7 +1,17 @@
 /* Kinds of input files, detected by their first bytes. */
 #ifndef MT_CLI_KIND_H
 #define MT_CLI_KIND_H
+
+#include <jansson.h>
 #include <stddef.h>
+
+/* ---- A comm.json as an input of commands ---- */
+
+/* Parses the file ("-": standard input). Returns it, to be freed by json_decref, or NULL after a message,
+ * with the exit code in *code. */
+json_t *mt_comm_file(const char *path, int *code);
+/* Returns MT_EXIT_OK, or MT_EXIT_INPUT if the file says that the trace was incomplete. */
+int mt_comm_file_complete(const json_t *file, int *complete);
 
 enum mt_kind {
     MT_KIND_TRACE, /* raw trace, or a file that may be one, whose reader reports errors; also all FIFOs, which
@@ -30,4 +40,5 @@ int mt_kind_refuse(const char *path, enum mt_kind kind, const char *wanted);
 /* Refuses files that are clearly of another kind, for readers that report other errors themselves. `head`:
  * first n bytes of the file; NULL: reads them. Returns 0 or an exit code. */
 int mt_kind_expect(const char *path, const char *head, size_t n, enum mt_kind wanted);
+
 #endif

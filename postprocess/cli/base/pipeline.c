@@ -1,13 +1,12 @@
 /* Runs traces through the analyses, for memtrace extract and memtrace report. */
 #define _GNU_SOURCE
 
-#include "locality_run.h"
+#include "pipeline.h"
 #include "analysis/base/order.h"
 #include "analysis/comm/shadow.h"
 #include "memtrace/grow.h"
 #include "base/text.h"
 #include "reader/base/pool.h"
-#include "pipeline.h"
 #include "memtrace/record.h"
 #include "output/json/comm_json.h"
 #include "output/text/table.h"

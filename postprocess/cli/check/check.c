@@ -5,7 +5,6 @@
 #include "base/run.h"
 #include "analysis/check/memory.h"
 #include "analysis/check/order.h"
-#include "cli/base/locality_run.h"
 #include "cli/base/pipeline.h"
 #include "analysis/onchip/onchip.h"
 #include "memtrace/grow.h"

@@ -259,6 +259,7 @@ static int compare_option(void *arg, int o)
     case MT_OPT_FORMAT:
         rc = compare_word(formats, "text, csv, json", &chosen);
         x->format = chosen;
+        x->view.csv = x->format == CSV;
         return rc;
     case MT_OPT_MEASURE:
         rc = compare_word(measures, "levenshtein, ngrams", &chosen);

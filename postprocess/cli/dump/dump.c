@@ -1,7 +1,7 @@
 /* memtrace dump: prints traces as text. */
 #define _GNU_SOURCE
 #include "memtrace/grow.h"
-#include "analysis/locality/estimates.h"
+#include "analysis/base/parts.h"
 #include "base/text.h"
 #include "cli/base/cli.h"
 #include "memtrace/host.h"

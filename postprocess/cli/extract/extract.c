@@ -12,7 +12,6 @@
 #include "memtrace/container.h"
 #include "memtrace/host.h"
 #include "output/results/results.h"
-#include "cli/base/locality_run.h"
 #include "analysis/comm/session.h"
 #include "cli/base/pipeline.h"
 #include "analysis/check/memory.h"

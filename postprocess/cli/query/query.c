@@ -1,7 +1,6 @@
 /* memtrace query: runs an SQL statement on traces. The statement is parsed first, and only the tables that it
  * reads are computed. */
 #define _GNU_SOURCE
-#include "cli/base/comm_file.h"
 #include "cli/base/commands.h"
 #include "cli/base/kind.h"
 #include "cli/base/pipeline.h"

@@ -1,6 +1,6 @@
 /* memtrace report: writes an HTML page about traces. */
 #define _GNU_SOURCE
-#include "cli/base/comm_file.h"
+#include "cli/base/kind.h"
 #include "cli/base/cli.h"
 #include "cli/base/pipeline.h"
 #include "cli/base/commands.h"

@@ -664,8 +664,6 @@ static struct link_load *devices_loads(const struct mt_comm_result *r, size_t *n
     return list;
 }
 
-/* ---- rows ---- */
-
 /* Writes the columns launch and kernel. */
 static void results_devices_launch(struct mt_tuples *w, uint64_t superstep, const char *kernel)
 {
@@ -711,8 +709,6 @@ int mt_rows_of_links(struct mt_rowset *x)
     return x->data ? 0 : -1;
 }
 
-/* ---- JSON ---- */
-
 int mt_devices_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     size_t n;
@@ -723,8 +719,6 @@ int mt_devices_json(struct mt_json *j, const struct mt_comm_result *r)
     int rc = mt_relation_json(j, r, MT_REL_devices, MT_REL_NONE, 0);
     return rc || !r->topology ? rc : mt_relation_json(j, r, MT_REL_links, MT_REL_NONE, 0);
 }
-
-/* ---- text ---- */
 
 int mt_devices_text(struct mt_text *t)
 {
@@ -759,8 +753,6 @@ int mt_devices_text(struct mt_text *t)
         fprintf(t->f, "  %" PRIu64 " bytes to or from devices that are not in the topology\n", outside);
     return rc;
 }
-
-/* ---- sentences ---- */
 
 const char mt_devices_sentences[] =
     "WITH d AS (SELECT *, source <> target AND source <> 'host' AND target <> 'host' AS across, CASE by WHEN "

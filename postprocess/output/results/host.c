@@ -6,15 +6,11 @@
 
 /* ---- Cache misses of a host program's threads, by source line ---- */
 
-/* ---- order ---- */
-
 MT_ORDER_BY(misses_by_number, struct mt_miss,
             MT_ORDER_DIFFER(y, x, misses) MT_ORDER_DIFFER(y, x, accesses)
                 MT_ORDER_TEXT(((const struct mt_sites *)arg)->lines.names[x->line],
                               ((const struct mt_sites *)arg)->lines.names[y->line])
                     MT_ORDER_TEXT(x->kernel, y->kernel))
-
-/* ---- rows ---- */
 
 static void host_misses_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -29,8 +25,6 @@ MT_ROWS_OF_LIST(misses, host_misses_row,
                                sizeof(struct mt_miss), misses_by_number, (void *)(uintptr_t)x->r->sites),
                 x->r->locality->misses.count)
 
-/* ---- JSON ---- */
-
 int mt_misses_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     const struct mt_misses *x = &r->locality->misses;
@@ -44,8 +38,6 @@ int mt_misses_json(struct mt_json *j, const struct mt_comm_result *r)
     mt_json_end(j);
     return rc;
 }
-
-/* ---- text ---- */
 
 int mt_misses_text(struct mt_text *t)
 {
@@ -63,8 +55,6 @@ int mt_misses_text(struct mt_text *t)
                          "'>bytes fetched', used AS '>used', percent(used, fetched) AS '>part' FROM misses");
 }
 
-/* ---- sentences ---- */
-
 const char mt_misses_sentences[] =
     "WITH t AS (SELECT sum(misses) AS missed, sum(accesses) AS everything FROM misses) "
     "SELECT 'misses', 'misses', 80, worth AND missed > everything / 50 AND used < fetched / 2, "
@@ -78,13 +68,9 @@ const char mt_misses_sentences[] =
 
 /* ---- Modified cache lines passed between threads of a host program ---- */
 
-/* ---- order ---- */
-
 MT_ORDER_BY(bounces_by_times, struct mt_bounce,
             MT_ORDER_DIFFER(y, x, times) MT_ORDER_DIFFER(x, y, superstep) MT_ORDER_DIFFER(x, y, line[0])
                 MT_ORDER_DIFFER(x, y, line[1]) MT_ORDER_DIFFER(x, y, alloc) MT_ORDER_DIFFER(x, y, type))
-
-/* ---- rows ---- */
 
 static void host_bounces_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -102,16 +88,12 @@ MT_ROWS_OF_LIST(bounces, host_bounces_row,
                                sizeof(struct mt_bounce), bounces_by_times, NULL),
                 x->r->locality->bounces.count)
 
-/* ---- JSON ---- */
-
 int mt_bounces_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     if (!r->locality->bounces.known)
         return 0; /* not written for traces without an order of threads */
     return mt_relation_json(j, r, MT_REL_bounces, MT_REL_NONE, 0);
 }
-
-/* ---- text ---- */
 
 int mt_bounces_text(struct mt_text *t)
 {
@@ -124,8 +106,6 @@ int mt_bounces_text(struct mt_text *t)
         "'>common bytes', times - same_bytes AS '>other bytes', from_thread AS '>thread', "
         "to_thread AS '>thread' FROM bounces");
 }
-
-/* ---- sentences ---- */
 
 const char mt_bounces_sentences[] =
     "WITH t AS (SELECT sum(times) AS times FROM bounces), top AS (SELECT * FROM bounces ORDER BY rowid LIMIT "
@@ -140,8 +120,6 @@ const char mt_bounces_sentences[] =
     "|| ':' || to_line)) FROM t, top, b WHERE b.times";
 
 /* ---- Bytes by source line, variable and allocation ---- */
-
-/* ---- order ---- */
 
 struct lines_order {
     const struct mt_lines_cell *cells;
@@ -158,8 +136,6 @@ static int lines_by_place(const void *a, const void *b, void *arg)
     MT_ORDER_DIFFER(x, y, place + 1)
     return mt_locality_compare_text(x->kernel, y->kernel);
 }
-
-/* ---- rows ---- */
 
 static void lines_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -203,8 +179,6 @@ int mt_rows_of_buffers(struct mt_rowset *x)
     return lines_rows(x, MT_BY_ALLOC);
 }
 
-/* ---- JSON ---- */
-
 int mt_lines_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     static const char *const keys[] = {"lines", "variables", "allocations"};
@@ -219,8 +193,6 @@ int mt_lines_json(struct mt_json *j, const struct mt_comm_result *r)
     mt_json_end(j);
     return rc;
 }
-
-/* ---- text ---- */
 
 int mt_lines_text(struct mt_text *t)
 {
@@ -242,8 +214,6 @@ int mt_lines_text(struct mt_text *t)
             fprintf(t->f, "\n%s: not known\n", what[by][0]);
     return rc;
 }
-
-/* ---- sentences ---- */
 
 const char mt_lines_sentences[] =
     "WITH l AS (SELECT file, line, sum(load + store) AS moved FROM lines GROUP BY file, line), "

@@ -13,8 +13,6 @@
 
 /* ---- Reuse distances by launch and level, and the footprint ---- */
 
-/* ---- order ---- */
-
 MT_ORDER_BY(reuse_by_kernel, struct mt_reuse_launch *,
             MT_ORDER_TEXT((*x)->kernel, (*y)->kernel) MT_ORDER_DIFFER(*x, *y, superstep))
 
@@ -29,8 +27,6 @@ static const struct mt_reuse_launch **reuse_sorted(const struct mt_reuse *r, siz
         qsort_r(order, *n, sizeof *order, reuse_by_kernel, NULL);
     return order;
 }
-
-/* ---- rows ---- */
 
 /* Returns the launch and level of a row, after writing its first columns. */
 static const struct mt_reuse_launch *reuse_level(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
@@ -112,8 +108,6 @@ static void launches_reuse_run(struct mt_tuples *w, const struct mt_rowset *x, s
 
 MT_ROWS(footprint, launches_reuse_run, 1)
 
-/* ---- JSON ---- */
-
 int mt_reuse_json(struct mt_json *j, const struct mt_comm_result *result)
 {
     const struct mt_reuse *r = &result->locality->reuse;
@@ -125,8 +119,6 @@ int mt_reuse_json(struct mt_json *j, const struct mt_comm_result *result)
     mt_json_end(j);
     return rc;
 }
-
-/* ---- text ---- */
 
 /* Writes the sampling errors. */
 static void reuse_sample(FILE *f, const struct mt_reuse *r)
@@ -183,8 +175,6 @@ int mt_reuse_text(struct mt_text *t)
     return 0;
 }
 
-/* ---- sentences ---- */
-
 const char mt_reuse_sentences[] =
     "SELECT 'footprint', 'reuse', 120, 0, printf('The run%s touches %s%s of %s bytes: its footprint is %s.', "
     "iif(partial, ', including launches not shown here,', ''), iif(sample > 1, 'about ', ''), many(lines, "
@@ -192,8 +182,6 @@ const char mt_reuse_sentences[] =
     "FROM footprint, run WHERE lines";
 
 /* ---- Requests of warps by source line: sectors, cache lines, strides between lanes ---- */
-
-/* ---- order ---- */
 
 struct cells_order {
     const struct mt_coalescing_cell *cells;
@@ -224,8 +212,6 @@ static size_t *coalescing_sites_order(const struct mt_coalescing *c, const struc
     struct cells_order o = {c->sites.cells, sites};
     return mt_sorted_numbers(c->sites.count, coalescing_by_site, &o);
 }
-
-/* ---- rows ---- */
 
 static void coalescing_figures(struct mt_tuples *w, const struct mt_coalescing_cell *c)
 {
@@ -310,8 +296,6 @@ int mt_rows_of_lane_strides(struct mt_rowset *x)
     return x->data ? 0 : -1;
 }
 
-/* ---- JSON ---- */
-
 int mt_coalescing_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     if (!mt_locality_has_masks(r->locality)) {
@@ -325,8 +309,6 @@ int mt_coalescing_json(struct mt_json *j, const struct mt_comm_result *r)
     mt_json_end(j);
     return rc;
 }
-
-/* ---- text ---- */
 
 /* Returns a remark if lanes that are 16 bytes apart access less than that, such as halves of a float4. */
 const char *mt_coalescing_remark(const struct mt_comm_result *r)
@@ -381,8 +363,6 @@ int mt_coalescing_text(struct mt_text *t)
     return 0;
 }
 
-/* ---- sentences ---- */
-
 const char mt_coalescing_sentences[] =
     "SELECT 'apart', 'coalescing', 60, 0, printf('Coalescing of %s%s is not known: the accesses of %s warps "
     "are not grouped into requests as on a GPU.', mark(kernel(first), first), iif(n > 1, ' and ' || many(n - "
@@ -408,13 +388,9 @@ const char mt_coalescing_sentences[] =
 
 /* ---- Races: bytes accessed by two CTAs of a launch, at least one by a plain store ---- */
 
-/* ---- order ---- */
-
 MT_ORDER_BY(conflicts_by_side, struct mt_conflict,
             MT_ORDER_TEXT(x->kernel, y->kernel) MT_ORDER_DIFFER(x, y, superstep)
                 MT_ORDER_DIFFER(x, y, side[0]) MT_ORDER_DIFFER(x, y, side[1]))
-
-/* ---- rows ---- */
 
 struct conflict_rows {
     struct mt_conflict *list;
@@ -474,16 +450,12 @@ static int conflicts_known(const struct mt_comm_result *r)
     return r->comm->options.threads != 1;
 }
 
-/* ---- JSON ---- */
-
 int mt_conflicts_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     if (!conflicts_known(r))
         return 0;
     return mt_relation_json(j, r, MT_REL_conflicts, MT_REL_NONE, 0);
 }
-
-/* ---- text ---- */
 
 int mt_conflicts_text(struct mt_text *t)
 {
@@ -503,8 +475,6 @@ int mt_conflicts_text(struct mt_text *t)
         "iif(cooperative, 'cooperative', '') AS note FROM conflicts c GROUP BY c.kernel, a_type, "
         "a_file, a_line, b_type, b_file, b_line ORDER BY 5 DESC, c.kernel, min(launch)");
 }
-
-/* ---- sentences ---- */
 
 const char mt_conflicts_sentences[] =
     "SELECT 'conflicts', 'conflicts', 10, 0, either('No races between CTAs of one launch.', "
@@ -526,8 +496,6 @@ const char mt_conflicts_sentences[] =
 
 /* ---- Cache lines shared by CTAs, by launch and allocation ---- */
 
-/* ---- order ---- */
-
 MT_ORDER_BY(sharing_by_alloc, struct mt_sharing_cell,
             MT_ORDER_TEXT(x->kernel, y->kernel) MT_ORDER_DIFFER(x, y, superstep)
                 MT_ORDER_DIFFER(x, y, alloc + 1)) /* + 1 puts UINT64_MAX (none) first */
@@ -541,8 +509,6 @@ static const char *sharing_kernel(const struct mt_comm *c, const struct mt_shari
 MT_ORDER_BY(sharing_by_accesses, struct mt_sharing_line,
             MT_ORDER_TEXT(sharing_kernel(arg, x), sharing_kernel(arg, y)) MT_ORDER_DIFFER(x, y, superstep)
                 MT_ORDER_DIFFER(y, x, kind) MT_ORDER_DIFFER(y, x, accesses) MT_ORDER_DIFFER(x, y, address))
-
-/* ---- rows ---- */
 
 static void sharing_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -583,8 +549,6 @@ int mt_rows_of_shared_lines(struct mt_rowset *x)
     return x->data ? 0 : -1;
 }
 
-/* ---- JSON ---- */
-
 int mt_sharing_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     mt_json_object(j, mt_locality_names[MT_LOCALITY_SHARING], 0);
@@ -593,8 +557,6 @@ int mt_sharing_json(struct mt_json *j, const struct mt_comm_result *r)
     mt_json_end(j);
     return rc;
 }
-
-/* ---- text ---- */
 
 int mt_sharing_text(struct mt_text *t)
 {
@@ -614,8 +576,6 @@ int mt_sharing_text(struct mt_text *t)
                          "ORDER BY 7 DESC, s.kernel, s.allocation");
 }
 
-/* ---- sentences ---- */
-
 const char mt_sharing_sentences[] =
     "WITH b AS (SELECT kernel, label, coalesce(allocation, 1 << 62) AS at, sum(iif(sharing = 'false', "
     "accesses, 0)) AS bad, sum(accesses) AS n FROM sharing WHERE accesses GROUP BY kernel, allocation, "
@@ -633,8 +593,6 @@ const char mt_sharing_sentences[] =
 
 /* ---- Allocations by launch, and double buffering: a kernel reads one buffer and writes the other, and its
  * next launch swaps them ---- */
-
-/* ---- rows ---- */
 
 static void traffic_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
 {
@@ -659,8 +617,6 @@ static void traffic_call(struct mt_tuples *w, const struct mt_rowset *x, size_t 
 }
 
 MT_ROWS(calls, traffic_call, x->r->locality->nallocs)
-
-/* ---- JSON ---- */
 
 /* Writes the allocation of launches[*i]; moves *i and *k past its cells. */
 static void traffic_write_alloc(struct mt_json *j, const struct mt_locality *m, size_t *i, size_t *k)
@@ -712,8 +668,6 @@ int mt_traffic_json(struct mt_json *j, const struct mt_comm_result *r)
     return 0;
 }
 
-/* ---- text ---- */
-
 int mt_traffic_text(struct mt_text *t)
 {
     return mt_text_table(
@@ -726,8 +680,6 @@ int mt_traffic_text(struct mt_text *t)
         "'>first', max(launch) AS '>last launch' FROM traffic t LEFT JOIN calls c ON c.allocation = "
         "t.allocation GROUP BY t.allocation ORDER BY sum(load) + sum(store) DESC, min(t.rowid)");
 }
-
-/* ---- sentences ---- */
 
 const char mt_traffic_sentences[] =
     "WITH u AS MATERIALIZED (SELECT launch, allocation, load AND NOT store AS reads, store AND NOT load AS "
@@ -759,8 +711,6 @@ const char mt_traffic_sentences[] =
     "ORDER BY bytes DESC, calls.rowid LIMIT 1";
 
 /* ---- Communication between devices if the CTAs were split over several ---- */
-
-/* ---- rows ---- */
 
 static void launches_placement_distinct(struct mt_tuples *w, const struct mt_placement *p,
                                         const uint64_t *bytes, size_t i)
@@ -817,8 +767,6 @@ static void placement_run(struct mt_tuples *w, const struct mt_rowset *x, size_t
 }
 
 MT_ROWS(placed, placement_run, 1)
-
-/* ---- JSON ---- */
 
 static void placement_matrix(struct mt_json *j, const char *key, const uint64_t *bytes, unsigned devices)
 {
@@ -921,8 +869,6 @@ int mt_placement_write(struct mt_json *j, const struct mt_comm_result *r, int wi
     return 0;
 }
 
-/* ---- text ---- */
-
 int mt_placement_text(struct mt_text *t)
 {
     struct mt_text all = *t;
@@ -942,8 +888,6 @@ int mt_placement_text(struct mt_text *t)
         "found')) LEFT JOIN placement ON policy = column1 GROUP BY column1, column2 ORDER BY column1 = "
         "'mincut', column1)");
 }
-
-/* ---- sentences ---- */
 
 const char mt_placement_sentences[] =
     "WITH p AS (SELECT policy, sum(crossing) AS crossing FROM placement GROUP BY policy) "

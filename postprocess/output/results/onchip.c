@@ -11,8 +11,6 @@ static const char *const types[] = {
 #include "memtrace/record.def"
 };
 
-/* ---- rows ---- */
-
 static void onchip_place(struct mt_tuples *w, const struct mt_site_event *s)
 {
     char room[MT_TUPLES_FILE];
@@ -53,8 +51,6 @@ static void onchip_hazard(struct mt_tuples *w, const struct mt_rowset *x, size_t
 }
 
 MT_ROWS(hazards, onchip_hazard, x->r->onchip ? x->r->onchip->nhazards : 0)
-
-/* ---- text ---- */
 
 void mt_shared_notes(const struct mt_onchip *x, void (*say)(void *arg, const char *note), void *arg)
 {
@@ -139,8 +135,6 @@ int mt_shared_text(struct mt_text *t, const struct mt_onchip *x)
                               "memory = 'local' ORDER BY bytes DESC, b.rowid");
 }
 
-/* ---- JSON ---- */
-
 static void json_place(struct mt_json *j, const struct mt_site_event *s)
 {
     mt_json_text(j, "file", s ? s->file : "");
@@ -222,8 +216,6 @@ void mt_shared_json(struct mt_json *j, const struct mt_onchip *x)
     mt_json_u64(j, "parted", x->hazards.parted);
     mt_json_end(j);
 }
-
-/* ---- sentences ---- */
 
 const char mt_onchip_sentences[] =
     "WITH b AS (SELECT *, rowid AS id, wavefronts - least AS conflicts FROM banks WHERE memory = 'shared'), "

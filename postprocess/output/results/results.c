@@ -344,8 +344,6 @@ int mt_rows_of_meta(struct mt_rowset *x)
     return m->failed ? -1 : 0;
 }
 
-/* ---- text ---- */
-
 /* Writes volumes by kernel, summed over its selected launches. */
 static int comm_text(struct mt_text *t)
 {
@@ -972,8 +970,6 @@ static const char **results_kernels_apart(const struct mt_comm *c,
 }
 
 MT_ROWS_OF_LIST(apart, run_apart, results_kernels_apart(x->r->comm, x->r->events, &x->n), x->n)
-
-/* ---- sentences ---- */
 
 const char mt_run_sentences[] =
     "WITH k AS (SELECT kernel, count(*) AS n, sum(ctas) AS ctas, sum(load) AS load, sum(store) AS store, "

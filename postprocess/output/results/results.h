@@ -4,7 +4,7 @@
 #ifndef MT_OUTPUT_RESULTS_H
 #define MT_OUTPUT_RESULTS_H
 #include <stdio.h>
-#include "analysis/locality/estimates.h"
+#include "analysis/base/parts.h"
 #include "output/json/json.h"
 #include "output/rows/comm_formats.h"
 #include "output/text/table.h"

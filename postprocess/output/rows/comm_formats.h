@@ -4,7 +4,7 @@
 #define MT_OUTPUT_COMM_FORMATS_H
 #include <stdio.h>
 #include "memtrace/trace.h"
-#include "analysis/locality/estimates.h"
+#include "analysis/base/parts.h"
 #include "analysis/comm/ranges.h"
 #include "analysis/onchip/onchip.h"
 #include "topology.h"

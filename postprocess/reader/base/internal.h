@@ -206,7 +206,7 @@ struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *p
 /* Merges the readers of all inputs in launch order, on the caller's thread. */
 struct mt_source_merge {
     struct mt_input *inputs;
-    size_t ninputs, input_room;
+    size_t ninputs;
     struct mt_process *processes; /* processes of a job (processes.h); none for a single process */
     size_t nprocesses;
     int ordered;                  /* launches are in order of seq; else by input */
@@ -216,7 +216,6 @@ struct mt_source_merge {
     struct mt_pool *pool;         /* pool of the source */
     struct mt_copy_event *copies; /* copies to return, ascending seq */
     size_t ncopies, next_copy;
-    int no_copies;  /* only copies of new memory are returned */
     size_t current; /* input of the current launch, or ninputs */
     uint64_t superstep;
     uint64_t first, end; /* launches that are read: [first, end) */
