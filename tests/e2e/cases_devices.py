@@ -349,7 +349,7 @@ def collectives(world):
         runs.append((name, 3, [folder]))
     for name, n, paths in runs:
         for way in "direct", "ring", "tree":
-            got = world.extract(paths, "--sections=all,devices", "--collectives=" + way, "--topology=nvlink")
+            got = world.extract(paths, "--sections=KCV,devices", "--collectives=" + way, "--topology=nvlink")
             hand = {k: Counter({p: turns * v for p, v in pairs.items()}) for k, pairs in ways(n, count, way).items()}
             same(f"{name} {way}", collected(got["devices"]), hand)
             links = Counter()

@@ -257,7 +257,7 @@ def lanes_leaving_nvcc(world):
 @case("lanes.ways", whole=True)
 def lanes_ways(world):
     """Loops and gotos made by chance: requests are the model's, or it is said that they are not, or not grouped."""
-    kernels = 30 if world.long else 5
+    kernels = 30 if world.long else 3
     for level in "-O0", "-O2":
         for flags in (), ("--mt-vectors=off",):
             programs, app = compile_all(world, [ways_model.Program(seed) for seed in range(kernels)], level, *flags)
@@ -289,7 +289,7 @@ def lanes_shapes(world):
 @case("lanes.meets", whole=True)
 def lanes_meets(world):
     """Kernels in which the lanes of a warp that are somewhere do something together there, by fibers: each lane's accesses."""
-    kernels = 40 if world.long else 12
+    kernels = 40 if world.long else 8
     programs, app = build(world, kernels, "-O2", "--mt-vectors=off", meets=True)
     for threads in 32, 48, 256:
         compare(programs, world.run_ok([app, str(threads)], MEMTRACE_FORMAT="compact"), set(), threads)

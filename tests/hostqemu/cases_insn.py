@@ -1,11 +1,10 @@
 """Logs of instructions against a single-stepper (the order of execution, addresses of operands from the registers that it
 shows) and objdump (addresses, mnemonics)."""
-import os
 import re
 import subprocess
 
 from harness import case, holds, need, same
-from world import SOURCE, insn_log
+from world import insn_log
 
 ORDER = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15".split()
 ALIASES = {"je": "jz", "jne": "jnz", "jae": "jnb", "ja": "jnbe", "jge": "jnl", "jg": "jnle", "sete": "setz",

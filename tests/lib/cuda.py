@@ -7,7 +7,6 @@ import importlib.util
 import os
 import re
 import shutil
-import sys
 
 import harness
 import headers

@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import resource
-import re
 import select
 import signal
 import subprocess

@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
 """What has no end or stands for more than it is; and what may be called whole. usage: whole_test.py BIN_FOLDER"""
-import fcntl
 import json
 import os
 import resource
 import shutil
-import socket
 import subprocess
 import sys
 import unittest

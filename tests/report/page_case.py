@@ -2,7 +2,6 @@
 import atexit
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,7 @@ sys.dont_write_bytecode = True
 BIN, SOURCE = map(os.path.abspath, sys.argv[1:3])
 sys.path[:0] = [os.path.join(SOURCE, "tests/postprocess"), os.path.join(SOURCE, "tools/pictures")]
 import chromium
-from traces import ATOMIC, LOAD, STORE, companion, record, trace
+from traces import trace
 
 EVIL = "<script>document.title='taken'</script><img src=x onerror=alert(1)>"
 

@@ -3,7 +3,6 @@ one."""
 import os
 import re
 import shlex
-import subprocess
 
 import world
 from world import Case, PROGRAM, PROGRAM_RECORDS, PROGRAM_SUM, overlay

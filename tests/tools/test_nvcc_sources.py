@@ -3,7 +3,7 @@ import collections
 import os
 
 import world
-from world import Case, overlay
+from world import Case
 
 MINMAX = """
 #include <cstdio>

@@ -5,7 +5,6 @@
 import argparse
 import collections
 import os
-import re
 import subprocess
 import sys
 import tempfile
