@@ -21,7 +21,7 @@ static char shape_of(const clang::ASTContext &context, clang::QualType type)
     return array && shape_of(context, array->getElementType()) ? 'r' : '\0';
 }
 
-static uint64_t size_of(const clang::ASTContext &context, clang::QualType type)
+static uint64_t names_size_of(const clang::ASTContext &context, clang::QualType type)
 {
     if (type->isDependentType() || type->isIncompleteType() || type->isFunctionType() ||
         !type->isObjectType() || !type->isConstantSizeType())
@@ -50,7 +50,7 @@ static void annotate_variable(const clang::CompilerInstance &compiler, clang::De
         inner = inner ? inner : '-';
     }
     mt::add_annotation(decl, (mt::variable_word + llvm::Twine('\t') + name + "\t" + llvm::Twine(shape) +
-                              "\t" + llvm::Twine(inner) + "\t" + llvm::Twine(size_of(context, holds)))
+                              "\t" + llvm::Twine(inner) + "\t" + llvm::Twine(names_size_of(context, holds)))
                                  .str());
 }
 

@@ -19,7 +19,7 @@
 #define SLAB 262144u /* bytes of nodes allocated at once */
 
 /* Ensures at least `n` nodes in `spare`. */
-static int index_reserve(struct mt_index_tree *t, int n)
+static int alloc_index_reserve(struct mt_index_tree *t, int n)
 {
     for (struct mt_core_range *r = t->spare; r && n > 0; r = r->right)
         n--;
@@ -107,7 +107,7 @@ static struct mt_core_range *floor_of(struct mt_index_tree *t, uint64_t key)
     return t->root = l;
 }
 
-static uint64_t end_of(uint64_t base, uint64_t bytes)
+static uint64_t alloc_end_of(uint64_t base, uint64_t bytes)
 {
     return base + bytes < base ? UINT64_MAX : base + bytes;
 }
@@ -188,10 +188,10 @@ static int cut_root(struct mt_index_tree *t, uint64_t base, uint64_t end)
 static int index_remove(struct mt_index_tree *t, uint64_t base, uint64_t bytes,
                         void (*gone)(const struct mt_core_range *was, int whole, void *arg), void *arg)
 {
-    uint64_t end = end_of(base, bytes);
+    uint64_t end = alloc_end_of(base, bytes);
     if (base == end)
         return 0;
-    if (index_reserve(t, 1))
+    if (alloc_index_reserve(t, 1))
         return -1;
     for (;;) {
         struct mt_core_range *r = floor_of(t, end - 1);
@@ -209,10 +209,10 @@ static int index_insert(struct mt_index_tree *t, uint64_t base, uint64_t bytes, 
 {
     if (!bytes)
         return 0;
-    if (index_reserve(t, 2) || index_remove(t, base, bytes, 0, 0))
+    if (alloc_index_reserve(t, 2) || index_remove(t, base, bytes, 0, 0))
         return -1;
     struct mt_core_range *r = index_take(t);
-    *r = (struct mt_core_range){base, end_of(base, bytes), id, base, bytes, 0, 0, 0};
+    *r = (struct mt_core_range){base, alloc_end_of(base, bytes), id, base, bytes, 0, 0, 0};
     struct mt_core_range *below = floor_of(t, base);
     if (below) {
         r->right = below->right;
@@ -278,7 +278,7 @@ static const Elf64_Shdr *globals_section(const struct image *f, unsigned i)
     return i < globals_sections(f) ? (const Elf64_Shdr *)(const void *)f->sections.data + i : NULL;
 }
 
-static const char *globals_name(const struct part *strings, uint64_t offset)
+static const char *alloc_globals_name(const struct part *strings, uint64_t offset)
 {
     return strings->data && offset < strings->bytes ? strings->data + offset : "";
 }
@@ -362,7 +362,7 @@ static void globals_each_section(const struct image *f, uint64_t bias,
     static const char *const kinds[] = {".data", ".bss", ".rodata"};
     for (unsigned i = 0; i < globals_sections(f); i++) {
         const Elf64_Shdr *s = globals_section(f, i);
-        const char *name = globals_name(&f->section_names, s->sh_name);
+        const char *name = alloc_globals_name(&f->section_names, s->sh_name);
         for (unsigned k = 0; k < 3; k++) {
             size_t n = strlen(kinds[k]);
             if (globals_is_data(s) && s->sh_size && !strncmp(name, kinds[k], n) &&
@@ -392,7 +392,7 @@ static size_t globals_collect(const struct image *f, struct variable *v)
     const Elf64_Sym *s = (const Elf64_Sym *)(const void *)f->symbols.data;
     size_t n = 0;
     for (uint64_t i = 0; i < f->symbols.bytes / sizeof *s; i++) {
-        const char *name = globals_name(&f->names, s[i].st_name);
+        const char *name = alloc_globals_name(&f->names, s[i].st_name);
         if (strncmp(name, "memtrace.host.", 14) == 0)
             continue; /* made by the pass: no program has such a name */
         if (ELF64_ST_TYPE(s[i].st_info) == STT_OBJECT && s[i].st_size && *name && s[i].st_value < ADDRESSES &&
@@ -403,7 +403,7 @@ static size_t globals_collect(const struct image *f, struct variable *v)
     return n;
 }
 
-static void globals_put(const struct variable *v, uint64_t bias)
+static void alloc_globals_put(const struct variable *v, uint64_t bias)
 {
     char symbol[512], room[512];
     size_t n = strcspn(v->name, "@"); /* version of a library's variable */
@@ -430,7 +430,7 @@ static int globals_put_variables(const struct image *f, uint64_t bias)
     qsort(v, n, sizeof *v, globals_order);
     for (size_t i = 0; i < n; i++)
         if (v[i].base >= end) {
-            globals_put(&v[i], bias);
+            alloc_globals_put(&v[i], bias);
             end = v[i].base + v[i].bytes;
         }
     mt_plat_unmap(v, bytes);
@@ -576,7 +576,7 @@ static int take_away(struct mt_index_tree *t, uint64_t base, uint64_t bytes)
     return 0;
 }
 
-static void no_memory(void)
+static void alloc_no_memory(void)
 {
     mt_core_fail("the allocation index is out of memory");
 }
@@ -590,7 +590,7 @@ static void alloc_changed(void)
 static void alloc_no_data(uint64_t base, uint64_t bytes)
 {
     if (mt_g.data.root && index_remove(&mt_g.data, base, bytes, NULL, NULL))
-        no_memory();
+        alloc_no_memory();
 }
 
 /* Makes [base, base + bytes) a new allocation, under the lock. */
@@ -600,7 +600,7 @@ static void alloc_put(enum mt_core_alloc_kind kind, uint64_t base, uint64_t byte
     struct mt_index_tree *t = tree_of(kind);
     uint64_t id = bytes >= mt_g.o->threshold ? mt_g.allocations + 1 : 0; /* 0: too small to report */
     if (take_away(t, base, bytes) || index_insert(t, base, bytes, id)) {
-        no_memory();
+        alloc_no_memory();
         return;
     }
     if (kind == MT_CORE_MMAP)
@@ -619,7 +619,7 @@ static int alloc_enter(struct mt_core_thread *t)
     if (!alloc_keeps())
         return 0;
     if (t && t->state->busy) {
-        mt_count(&t->state->lost, 1);
+        mt_core_count(&t->state->lost, 1);
         return 0;
     }
     return 1;
@@ -676,7 +676,7 @@ static void alloc_data(uint64_t base, uint64_t bytes)
 {
     mt_spin_lock(&mt_g.index_lock);
     if (index_insert(&mt_g.data, base, bytes, 1))
-        no_memory();
+        alloc_no_memory();
     alloc_changed();
     mt_spin_unlock(&mt_g.index_lock);
 }
@@ -698,7 +698,7 @@ static void free_block(uint64_t base, uint64_t id)
     if (!r || r->start != base || (id != UINT64_MAX && r->id != id))
         return;
     if (take_away(&mt_g.blocks, base, r->end - base))
-        no_memory();
+        alloc_no_memory();
     alloc_changed();
 }
 
@@ -747,7 +747,7 @@ static void alloc_unmap(uint64_t base, uint64_t bytes)
 {
     alloc_no_data(base, bytes);
     if (bytes && take_away(&mt_g.maps, base, bytes))
-        no_memory();
+        alloc_no_memory();
     alloc_changed();
 }
 
@@ -809,7 +809,7 @@ static struct mt_core_range *alloc_narrow(struct mt_index_tree *tree, uint64_t a
     return r;
 }
 
-static void look_up(uint64_t address, struct mt_meaning *m)
+static void alloc_look_up(uint64_t address, struct mt_meaning *m)
 {
     *m = (struct mt_meaning){.base = 0, .end = UINT64_MAX};
     struct mt_core_range *r = alloc_narrow(&mt_g.blocks, address, m);
@@ -842,7 +842,7 @@ const struct mt_meaning *mt_alloc_meaning(struct mt_core_thread_state *t, uint64
     t->last_cache = t->next_cache++ % MT_CACHE;
     struct mt_meaning *m = &t->cache[t->last_cache];
     mt_spin_lock(&mt_g.index_lock);
-    look_up(address, m);
+    alloc_look_up(address, m);
     m->changes = mt_g.changes;
     mt_spin_unlock(&mt_g.index_lock);
     return m;

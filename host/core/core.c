@@ -224,7 +224,7 @@ static void mat_start(struct mt_core_thread_state *t)
 /* ---- one access ---- */
 
 /* Writes the place of a site before its first access, under the file lock. */
-static void show_place(struct mt_core_kept_site *s, uint64_t ip)
+static void core_show_place(struct mt_core_kept_site *s, uint64_t ip)
 {
     char line[MT_TEXT_LINE];
     if (s->shown)
@@ -252,7 +252,7 @@ static void text_access(const struct mt_meaning *m, uint32_t site, uint64_t addr
     if (!n)
         return;
     mt_core_sink_text_lock();
-    show_place(s, a.ip);
+    core_show_place(s, a.ip);
     mt_core_sink_text_locked(line, n);
     mt_core_sink_text_unlock();
 }
@@ -262,7 +262,7 @@ static void mat_one(struct mt_core_thread_state *t, uint32_t site, uint64_t addr
     static const struct mt_meaning nothing;
     const struct mt_meaning *m = mt_alloc_meaning(t, address);
     if (!m->id && !(mt_g.o->all && !mt_g.o->threshold)) {
-        mt_count(&t->outside, 1);
+        mt_core_count(&t->outside, 1);
         return;
     }
     if (mt_g.o->container)
@@ -280,12 +280,12 @@ static int mat_continues(const struct mt_core_thread_state *t, uint32_t site)
            t->pub.cur < END(t->buffer) - MAT_RESERVE + MT_CORE_SLACK + OPERANDS;
 }
 
-static void mat_record(struct mt_core_thread_state *t, uint32_t site, uint64_t address, uint32_t size)
+static void core_mat_record(struct mt_core_thread_state *t, uint32_t site, uint64_t address, uint32_t size)
 {
     if (t->pub.cur < t->buffer->entry ||
         t->pub.cur > END(t->buffer)) { /* an append was interrupted by another */
         set_cur(t, t->kept);
-        mt_count(&t->lost, 1);
+        mt_core_count(&t->lost, 1);
     }
     if (mat_continues(t, site)) {
         mat_append(t, address, site, size);
@@ -304,13 +304,13 @@ void mt_core_record(struct mt_core_thread *pub, uint32_t site, uint64_t address,
 {
     struct mt_core_thread_state *t = pub->state;
     if (t->busy || !t->live) {
-        mt_count(&t->lost, t->live && mt_on());
+        mt_core_count(&t->lost, t->live && mt_on());
         return;
     }
     t->busy = 1;
     mt_spin_lock(&t->lock);
     if (t->buffer)
-        mat_record(t, site, address, size);
+        core_mat_record(t, site, address, size);
     mt_spin_unlock(&t->lock);
     t->busy = 0;
 }
@@ -350,10 +350,11 @@ void mt_core_moved(struct mt_core_thread *pub)
     t->busy = 0;
 }
 
-static void mat_end(struct mt_core_thread_state *t)
+static void core_mat_end(struct mt_core_thread_state *t)
 {
     if (t->busy) { /* a jump out of the core, after a fault there: its lock will never be free */
-        mt_count(&t->lost, t->buffer ? (uint64_t)(t->pub.cur - t->buffer->entry) + t->buffer->left_out : 0);
+        mt_core_count(&t->lost,
+                      t->buffer ? (uint64_t)(t->pub.cur - t->buffer->entry) + t->buffer->left_out : 0);
         mt_g.incomplete = 1;
         return;
     }
@@ -990,7 +991,7 @@ static void piece_event(struct piece *p, const struct mt_core_thread_state *t,
     }
 }
 
-static uint32_t size_of(const struct mt_host_timed_entry *e, const struct mt_core_kept_site *s)
+static uint32_t core_size_of(const struct mt_host_timed_entry *e, const struct mt_core_kept_site *s)
 {
     return e->size ? e->size : s->size[MT_HOST_OPERAND(e->site)];
 }
@@ -1007,7 +1008,7 @@ static void atomic_print(struct mt_core_thread_state *t)
                 struct mt_core_kept_site *s = mt_site_of(e->site);
                 if (s)
                     mt_text_access_add(&a, (enum mt_host_op)s->op[MT_HOST_OPERAND(e->site)], e->address,
-                                       size_of(e, s));
+                                       core_size_of(e, s));
             }
             piece_access(&p, t, time, &a);
             continue;
@@ -1112,7 +1113,7 @@ static void atomic_keep(struct mt_core_thread_state *t, const struct mt_core_ope
                         unsigned count)
 {
     t->count = count > MT_CORE_OPERANDS ? MT_CORE_OPERANDS : count;
-    mt_count(&t->lost, count - t->count);
+    mt_core_count(&t->lost, count - t->count);
     for (unsigned i = 0; i < t->count; i++)
         t->operand[i] = operands[i];
 }
@@ -1447,7 +1448,7 @@ static void insn_flush(struct mt_core_thread_state *t)
         mt_core_sink_put(b);
         t->buffer = other;
     } else {
-        mt_count(&t->lost, b->count);
+        mt_core_count(&t->lost, b->count);
         b->count = 0;
     }
 }
@@ -1465,7 +1466,7 @@ static int insn_enter(struct mt_core_thread_state *t)
     if (!mt_on() || !t || !t->live)
         return 0;
     if (t->busy) {
-        mt_count(&t->lost, 1);
+        mt_core_count(&t->lost, 1);
         return 0;
     }
     t->busy = 1;
@@ -1490,7 +1491,7 @@ static void insn_turn(struct mt_core_thread_state *t, uint64_t address, uint32_t
     if (!mt_on() || !t->live)
         return;
     if (t->busy) {
-        mt_count(&t->lost, 1);
+        mt_core_count(&t->lost, 1);
         return;
     }
     turns_close(t);
@@ -1580,7 +1581,7 @@ static void mt_insn_flush(struct mt_core_thread_state *t)
 
 /* ---- the text ---- */
 
-static int by_address(const void *a, const void *b)
+static int core_by_address(const void *a, const void *b)
 {
     const struct mt_core_kept_site *x = mt_site_of(*(const uint32_t *)a << 2),
                                    *y = mt_site_of(*(const uint32_t *)b << 2);
@@ -1613,7 +1614,7 @@ static int rank_all(struct ranks *r)
     for (uint32_t i = 1; i < all; i++)
         if (mt_site_of(i << 2))
             r->by_rank[n++] = i;
-    qsort(r->by_rank, n, sizeof *r->by_rank, by_address);
+    qsort(r->by_rank, n, sizeof *r->by_rank, core_by_address);
     for (uint32_t i = 0; i < n; i++) {
         if (!r->count || !insn_same(r->by_rank[r->count - 1], r->by_rank[i]))
             r->by_rank[r->count++] = r->by_rank[i];
@@ -1974,7 +1975,7 @@ void mt_core_thread_end(struct mt_core_thread *pub)
         else if (mt_g.o->mode == MT_CORE_INSN)
             insn_end(t);
         else
-            mat_end(t);
+            core_mat_end(t);
     }
     mt_spin_lock(&mt_g.threads_lock);
     if (t->live && mt_on()) { /* otherwise mt_core_stop takes the data of live threads */
@@ -2004,13 +2005,13 @@ static void core_ring(void)
 
 void mt_core_lost(struct mt_core_thread *t, uint64_t count)
 {
-    mt_count(&t->state->lost, count);
+    mt_core_count(&t->state->lost, count);
 }
 
 /* Counts the entries of a full buffer as lost, without memory for another one. Reported once. */
 static void thread_lost(struct mt_core_thread_state *t, uint64_t count)
 {
-    mt_count(&t->lost, count);
+    mt_core_count(&t->lost, count);
     if (!__atomic_exchange_n(&mt_g.incomplete, 1, __ATOMIC_RELAXED))
         mt_plat_report("Cannot allocate memory for a buffer: accesses are lost, the trace is incomplete");
 }

@@ -117,7 +117,7 @@ void mt_core_left_out(struct mt_core_thread *pub, uint64_t count)
 {
     struct mt_core_thread_state *t = pub->state;
     if (mt_on() && t->live && (mt_g.o->mode == MT_CORE_MAT ? mt_mat_active(t) : mt_atomic_traced(t)))
-        mt_count(&t->left, count);
+        mt_core_count(&t->left, count);
 }
 
 void mt_core_allocator(struct mt_core_thread *t, int step)

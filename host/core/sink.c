@@ -640,7 +640,7 @@ void mt_core_output_close(struct mt_core_output *o)
 
 /* ---- write ---- */
 
-static int write_all(int fd, const char *p, size_t bytes)
+static int sink_write_all(int fd, const char *p, size_t bytes)
 {
     while (bytes) {
         long n = mt_sys(__NR_write, fd, (long)p, (long)bytes, 0, 0, 0);
@@ -655,7 +655,7 @@ static int write_all(int fd, const char *p, size_t bytes)
 }
 
 /* Reopens the file at its end after the program has closed our descriptor. Returns 0 or EBADF. */
-static int open_again(struct mt_core_output *o)
+static int sink_open_again(struct mt_core_output *o)
 {
     if (o->fifo || !*whole_path)
         return EBADF;
@@ -699,10 +699,10 @@ static int write_now(struct mt_core_output *o, const void *data, size_t bytes)
 {
     if (o->error || o->fd < 0)
         return o->error ? o->error : EBADF;
-    if (!is_ours(o, o->fd) && (o->error = open_again(o)))
+    if (!is_ours(o, o->fd) && (o->error = sink_open_again(o)))
         return o->error;
     struct held h = output_io_hold(o->fifo ? SIGPIPE : SIGXFSZ);
-    o->error = write_all(o->fd, data, bytes);
+    o->error = sink_write_all(o->fd, data, bytes);
     let_go(&h, o->error);
     return o->error;
 }
@@ -979,7 +979,7 @@ static int take_number(struct mt_core_output *o, int number, const char *path, c
 /* ---- files ---- */
 
 /* Opens without truncating. EAGAIN: a FIFO without reader. */
-static int open_once(const char *path, int *fd, char *why, size_t size)
+static int sink_open_once(const char *path, int *fd, char *why, size_t size)
 {
     struct stat st;
     if (!lstat(path, &st)) {
@@ -1036,7 +1036,7 @@ static int open_one(struct mt_core_output *o, const char *path, char *why, size_
         return take_number(o, number, path, why, size);
     if ((rc = output_resolve(path, real, why, size)))
         return rc;
-    for (unsigned step = 0; (rc = open_once(real, &fd, why, size)) == EAGAIN; step++) {
+    for (unsigned step = 0; (rc = sink_open_once(real, &fd, why, size)) == EAGAIN; step++) {
         if (step == WAIT_WORDS)
             mt_plat_report(
                 "%s is a FIFO; waiting for a reader (for example: memtrace convert --order=time %s)", path,
@@ -1560,7 +1560,7 @@ static struct {
 
 /* ---- compact trace: from the queue into the file ---- */
 
-static int write_file(void *self, const void *data, size_t bytes)
+static int sink_write_trace(void *self, const void *data, size_t bytes)
 {
     return mt_core_output_write(self, data, bytes);
 }
@@ -1833,10 +1833,10 @@ int mt_core_sink_is_fifo(void)
 
 /* ---- open, close, fork ---- */
 
-static int open_container(char *why, unsigned size)
+static int sink_open_container(char *why, unsigned size)
 {
     uint64_t features = MT_MTC_HAS_HOST | (mt_g.o->mode == MT_CORE_MAT ? 0 : MT_MTC_HAS_TIMES);
-    s.file = (struct mt_mtc_file){write_file, &s.out};
+    s.file = (struct mt_mtc_file){sink_write_trace, &s.out};
     s.writer = mt_mtc_writer_open(&s.file, features, (int)mt_g.o->level, why, size);
     if (!s.writer)
         return -1;
@@ -1864,7 +1864,7 @@ int mt_core_sink_open(char *why, unsigned size)
         return -1;
     int rc = 0;
     if (mt_g.o->container) {
-        rc = open_container(why, size);
+        rc = sink_open_container(why, size);
     } else if (!(s.text = mt_plat_map(TEXT_BYTES))) {
         snprintf(why, size, "out of memory");
         rc = -1;

@@ -77,7 +77,7 @@ static void sites_line(uint32_t site, const struct mt_core_kept_site *s, unsigne
 }
 
 /* Asks the engine for the location if the site itself has none. */
-static void sites_location(struct mt_core_site *s, struct mt_core_location *p)
+static void core_sites_location(struct mt_core_site *s, struct mt_core_location *p)
 {
     if (s->line || (s->file && *s->file) || !s->ip || !mt_g.e->locate || mt_g.e->locate(s->ip, p))
         return;
@@ -90,14 +90,14 @@ static void sites_location(struct mt_core_site *s, struct mt_core_location *p)
         s->module = p->module;
 }
 
-static void sites_define(uint32_t site, const struct mt_core_site *operands, unsigned count)
+static void core_sites_define(uint32_t site, const struct mt_core_site *operands, unsigned count)
 {
     struct mt_core_location p = {.line = 0};
     struct mt_core_site first = operands[0];
     uint32_t i = site >> 2;
     if (!i || i >= mt_site_instructions())
         return;
-    sites_location(&first, &p);
+    core_sites_location(&first, &p);
     mt_spin_lock(&lock);
     struct mt_core_kept_site *s = &chunk[i / CHUNK][i % CHUNK];
     s->ip = first.ip;
@@ -137,7 +137,7 @@ uint32_t mt_core_sites(const struct mt_core_site *operands, unsigned count)
 {
     uint32_t site = count && count <= 4 ? mt_core_sites_reserve(1) : 0;
     if (site)
-        sites_define(site, operands, count);
+        core_sites_define(site, operands, count);
     return site;
 }
 
@@ -148,7 +148,7 @@ void mt_core_site_define(uint32_t site, const struct mt_core_site *s)
     if (!mt_on())
         return;
     if (!operand) {
-        sites_define(site, s, 1);
+        core_sites_define(site, s, 1);
         return;
     }
     struct mt_core_kept_site *m = mt_site_of(site);
@@ -187,7 +187,7 @@ uint32_t mt_site_twin(uint32_t site)
         twin = mt_core_sites_reserve(1);
         if (!twin)
             return site;
-        sites_define(twin, operand, s->operands);
+        core_sites_define(twin, operand, s->operands);
         __atomic_store_n(&s->twin, twin, __ATOMIC_RELEASE); /* two threads may make a twin each, which is
                                                              * harmless */
     }

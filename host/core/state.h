@@ -75,7 +75,7 @@ struct mt_core_thread_state {
 
 /* Adds to `lost` or `outside`: only the thread writes them, while the thread that stops the trace reads
  * them. */
-static inline void mt_count(uint64_t *counter, uint64_t n)
+static inline void mt_core_count(uint64_t *counter, uint64_t n)
 {
     __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 }

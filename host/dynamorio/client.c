@@ -1491,7 +1491,7 @@ static void process_old(struct mt_client_thread *t)
     mt_spin_unlock(&ended_lock);
 }
 
-static void on_thread_start(void *drcontext)
+static void client_on_thread_start(void *drcontext)
 {
     process_ctype();
     struct mt_client_thread *t = process_new();
@@ -1522,7 +1522,7 @@ static void process_done(struct mt_client_thread *t)
         mt_core_atomic_end(t->core, NULL, 0, 0);
 }
 
-static void on_thread_end(void *drcontext)
+static void client_on_thread_end(void *drcontext)
 {
     struct mt_client_thread *t = client_thread(drcontext);
     if (!t)
@@ -1614,7 +1614,7 @@ static void process_reads(struct mt_client_thread *t, int number, const uint64_t
         client_others(t, o, n, ip);
 }
 
-static bool on_syscall(void *drcontext, int number)
+static bool client_on_syscall(void *drcontext, int number)
 {
     struct mt_client_thread *t = client_thread(drcontext);
     uint64_t args[6];
@@ -1658,7 +1658,7 @@ static void process_handles(const struct mt_syscall *s)
         __atomic_store_n(&handler[s->args[0]], to, __ATOMIC_RELAXED);
 }
 
-static void on_syscall_done(void *drcontext, int number)
+static void client_on_syscall_done(void *drcontext, int number)
 {
     struct mt_client_thread *t = client_thread(drcontext);
     int64_t result = (int64_t)dr_syscall_get_result(drcontext);
@@ -1690,7 +1690,7 @@ static int process_kills(int number)
     }
 }
 
-/* Called for a signal, but also where the code then continues: only on_signal can tell. */
+/* Called for a signal, but also where the code then continues: only client_on_signal can tell. */
 static bool on_restore(void *drcontext, bool restore_memory, dr_restore_state_info_t *info)
 {
     struct mt_client_thread *t = client_thread(drcontext);
@@ -1742,7 +1742,7 @@ static dr_signal_action_t process_left(struct mt_client_thread *t)
 
 static int leave_is(const struct mt_client_thread *t, const dr_siginfo_t *info);
 
-static dr_signal_action_t on_signal(void *drcontext, dr_siginfo_t *info)
+static dr_signal_action_t client_on_signal(void *drcontext, dr_siginfo_t *info)
 {
     struct mt_client_thread *t = client_thread(drcontext);
     int number = info->sig;
@@ -1774,7 +1774,7 @@ static dr_signal_action_t on_signal(void *drcontext, dr_siginfo_t *info)
 
 /* ---- forks ---- */
 
-static void on_fork(void *drcontext)
+static void client_on_fork(void *drcontext)
 {
     struct mt_client_thread *t = client_thread(drcontext);
     mt_client.forked = 1;
@@ -1805,19 +1805,19 @@ static void process_start(void)
     mt_client.site = mt_client.address + (uint)sizeof(void *);
     mt_client.left = mt_client.site + (uint)sizeof(void *);
     drmgr_register_filter_syscall_event(on_filter);
-    drmgr_register_thread_init_event(on_thread_start);
-    drmgr_register_thread_exit_event(on_thread_end);
-    drmgr_register_pre_syscall_event(on_syscall);
-    drmgr_register_post_syscall_event(on_syscall_done);
+    drmgr_register_thread_init_event(client_on_thread_start);
+    drmgr_register_thread_exit_event(client_on_thread_end);
+    drmgr_register_pre_syscall_event(client_on_syscall);
+    drmgr_register_post_syscall_event(client_on_syscall_done);
     drmgr_register_restore_state_ex_event(on_restore);
-    drmgr_register_signal_event(on_signal);
-    dr_register_fork_init_event(on_fork);
+    drmgr_register_signal_event(client_on_signal);
+    dr_register_fork_init_event(client_on_fork);
 }
 
 /* A way out of DynamoRIO's cache, now and then. A signal that arrives during one of our functions waits
  * until the thread leaves the cache, which linked code of a loop without system calls never does. A thread
  * that was not seen outside for a while gets the address of an inaccessible page in mt_client.slot: the
- * next probe of it faults, between two instructions of the program. on_signal then makes DynamoRIO
+ * next probe of it faults, between two instructions of the program. client_on_signal then makes DynamoRIO
  * continue there through its dispatcher, which delivers pending signals. */
 
 enum { LEAVE_PAGE = 4096, OFTEN = 16 };

@@ -46,7 +46,7 @@ void *mt_next(const char *name)
 #define CALLER ((uint64_t)(uintptr_t)__builtin_return_address(0))
 
 /* Takes the pending location, which belongs to this call. */
-static void take_place(struct mt_self *s)
+static void llvm_take_place(struct mt_self *s)
 {
     s->place = __mt_host_place;
     __mt_host_place = NULL;
@@ -65,7 +65,7 @@ static void told_alloc(enum mt_core_alloc_kind kind, void *p, size_t bytes, uint
     mt_enter();
     struct mt_core_thread *t = mt_llvm_thread();
     if (t) {
-        take_place(s);
+        llvm_take_place(s);
         s->busy++;
         mt_core_alloc(t, kind, (uint64_t)(uintptr_t)p, bytes, ip);
         s->busy--;
@@ -134,7 +134,7 @@ static void *alloc_told(struct mt_core_thread *t, void *(*real)(void *, size_t),
                         uint64_t ip)
 {
     struct mt_self *s = &mt_self;
-    take_place(s);
+    llvm_take_place(s);
     s->busy++;
     mt_core_realloc_begin(t, (uint64_t)(uintptr_t)old);
     if (!bytes) /* glibc frees in this case */

@@ -41,7 +41,7 @@ static uint64_t libc_upto(uint64_t at, uint64_t n)
     return at < n ? at + 1 : n;
 }
 
-static uint64_t same_text(uint64_t a, uint64_t b, uint64_t n, int fold)
+static uint64_t libc_same_text(uint64_t a, uint64_t b, uint64_t n, int fold)
 {
     uint64_t i = 0;
     for (; i < n; i++) {
@@ -172,22 +172,22 @@ SHAPE(append_n)
 SHAPE(text_compare)
 {
     UNUSED;
-    libc_both(t, a, b, same_text(a, b, UINT64_MAX, 0));
+    libc_both(t, a, b, libc_same_text(a, b, UINT64_MAX, 0));
 }
 SHAPE(text_compare_n)
 {
     UNUSED;
-    libc_both(t, a, b, same_text(a, b, c, 0));
+    libc_both(t, a, b, libc_same_text(a, b, c, 0));
 }
 SHAPE(case_compare)
 {
     UNUSED;
-    libc_both(t, a, b, same_text(a, b, UINT64_MAX, 1));
+    libc_both(t, a, b, libc_same_text(a, b, UINT64_MAX, 1));
 }
 SHAPE(case_compare_n)
 {
     UNUSED;
-    libc_both(t, a, b, same_text(a, b, c, 1));
+    libc_both(t, a, b, libc_same_text(a, b, c, 1));
 }
 SHAPE(text_find)
 {

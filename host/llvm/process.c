@@ -62,7 +62,7 @@ static void sequence_read(uint64_t address, uint64_t bytes, const char *file, ui
     mt_end(0);
 }
 
-static int find_range(struct dl_phdr_info *info, size_t size, void *symbol)
+static int process_find_range(struct dl_phdr_info *info, size_t size, void *symbol)
 {
     (void)size;
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -87,7 +87,7 @@ static void llvm_sequence_open(void)
     if (!sequence || !on_move)
         return;
     cuda_sequence = (uint64_t (*)(int))sequence;
-    dl_iterate_phdr(find_range, sequence);
+    dl_iterate_phdr(process_find_range, sequence);
     on_move(sequence_moved);
     reads = (void (*)(tell_type *))dlsym(RTLD_DEFAULT, "__mt_host_reads");
     if (reads)
@@ -109,7 +109,7 @@ int mt_not_for_us(uint64_t ip)
     if (!__atomic_load_n(&name##_real, __ATOMIC_ACQUIRE))                                                    \
     __atomic_store_n(&name##_real, (type)mt_next(#name), __ATOMIC_RELEASE)
 
-static int is_ours(int fd)
+static int process_is_ours(int fd)
 {
     return fd >= 0 && mt_core_descriptor((uint32_t)fd, (uint32_t)fd) >= 0;
 }
@@ -124,7 +124,7 @@ MT_ENTRY int close(int fd)
 {
     typedef int function(int);
     REAL(close, function *);
-    return is_ours(fd) ? not_open() : close_real(fd);
+    return process_is_ours(fd) ? not_open() : close_real(fd);
 }
 
 static void make_way(int fd)
@@ -137,7 +137,7 @@ MT_ENTRY int dup2(int fd, int to)
 {
     typedef int function(int, int);
     REAL(dup2, function *);
-    if (is_ours(fd))
+    if (process_is_ours(fd))
         return not_open();
     make_way(to);
     return dup2_real(fd, to);
@@ -147,7 +147,7 @@ MT_ENTRY int dup3(int fd, int to, int flags)
 {
     typedef int function(int, int, int);
     REAL(dup3, function *);
-    if (is_ours(fd))
+    if (process_is_ours(fd))
         return not_open();
     make_way(to);
     return dup3_real(fd, to, flags);
@@ -730,7 +730,7 @@ static void thread_free(struct mt_self *s)
 }
 
 /* Ends a thread; other destructors may run traced code, so this comes last. */
-static void at_end(void *self)
+static void process_at_end(void *self)
 {
     struct mt_self *s = self;
     thread_free(s);
@@ -761,7 +761,7 @@ static void at_end(void *self)
 
 static int threads_open(void)
 {
-    have_key = !pthread_key_create(&key, at_end);
+    have_key = !pthread_key_create(&key, process_at_end);
     mt_self.first = have_key && getpid() == (pid_t)syscall(SYS_gettid) && !pthread_setspecific(key, &mt_self);
     return have_key ? 0 : -1;
 }
@@ -942,7 +942,7 @@ static void exit_quick(void)
     mt_stop(0);
 }
 
-static void in_child(void)
+static void process_in_child(void)
 {
     if (mt_phase != MT_PHASE_ON)
         return;
@@ -954,7 +954,7 @@ static void in_child(void)
 static void exit_open(void)
 {
     owner = getpid();
-    pthread_atfork(NULL, mt_core_child, in_child);
+    pthread_atfork(NULL, mt_core_child, process_in_child);
     at_quick_exit(exit_quick);
 }
 
@@ -1174,7 +1174,7 @@ static struct mt_core_engine engine = {.name = "llvm",
                                        .places = 1};
 
 /* Reads settings like the CUDA runtime, which reports bad ones if present. */
-static const char *from_environment(const char *name, void *context)
+static const char *process_from_environment(const char *name, void *context)
 {
     (void)context;
     return secure_getenv(name);
@@ -1188,7 +1188,7 @@ static void process_complain(const char *line, void *context)
 }
 
 /* Returns 0, or -1 if nothing is traced (reported if it is an error). */
-static int read_options(const struct mt_options *env)
+static int process_read_options(const struct mt_options *env)
 {
     char *word[MAX_WORDS], why[512], *text;
     int n;
@@ -1229,8 +1229,8 @@ __attribute__((constructor(101))) static void process_start(void)
     struct mt_options env;
     char why[512];
     mt_self.busy++;
-    mt_options_parse(&env, from_environment, process_complain, NULL);
-    if (read_options(&env))
+    mt_options_parse(&env, process_from_environment, process_complain, NULL);
+    if (process_read_options(&env))
         goto off;
     llvm_sequence_open();
     mt_atomic = options.mode == MT_CORE_ATOMIC;

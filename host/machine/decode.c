@@ -93,7 +93,7 @@ static int effects_untouched(const ZydisDecodedInstruction *i)
     }
 }
 
-static int decode_run(ZydisDecodedInstruction *i, ZydisDecodedOperand *o, const void *bytes, unsigned size)
+static int decode_one(ZydisDecodedInstruction *i, ZydisDecodedOperand *o, const void *bytes, unsigned size)
 {
     ZydisDecoder d;
     ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
@@ -140,7 +140,7 @@ static int decode_saves(const ZydisDecodedInstruction *i)
     }
 }
 
-static enum mt_host_op op_of(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
+static enum mt_host_op decode_op_of(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
 {
     int reads = (o->actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0;
     int writes = (o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
@@ -225,7 +225,7 @@ static void decode_fill(struct mt_x86_operand *m, const ZydisDecodedInstruction 
                         const ZydisDecodedOperand *all, unsigned k, uint64_t ip)
 {
     const ZydisDecodedOperand *o = &all[k];
-    m->op = op_of(i, o);
+    m->op = decode_op_of(i, o);
     m->spare = decode_spare(i, all, o->size / 8u);
     m->parts = parts_of(i, o, m->spare);
     m->size = (m->parts == MT_X86_EACH ? o->element_size : o->size) / 8u;
@@ -276,7 +276,7 @@ int mt_x86_decode(struct mt_x86_insn *insn, uint64_t ip, const void *bytes, unsi
     ZydisDecodedOperand o[ZYDIS_MAX_OPERAND_COUNT];
     memset(insn, 0, sizeof *insn);
     insn->ip = ip;
-    if (decode_run(&i, o, bytes, size) != 0)
+    if (decode_one(&i, o, bytes, size) != 0)
         return -1;
     insn->length = i.length;
     insn->call = i.meta.category == ZYDIS_CATEGORY_CALL;
@@ -347,7 +347,7 @@ int mt_x86_words(struct mt_x86_words *w, uint64_t ip, const void *bytes, unsigne
     ZydisDecodedOperand o[ZYDIS_MAX_OPERAND_COUNT];
     ZydisFormatter f;
     memset(w, 0, sizeof *w);
-    if (decode_run(&i, o, bytes, size) != 0) {
+    if (decode_one(&i, o, bytes, size) != 0) {
         strcpy(w->text, "(bad)");
         return -1;
     }
@@ -364,5 +364,5 @@ const char *mt_x86_extension(const void *bytes, unsigned size)
 {
     ZydisDecodedInstruction i;
     ZydisDecodedOperand o[ZYDIS_MAX_OPERAND_COUNT];
-    return decode_run(&i, o, bytes, size) == 0 ? ZydisISASetGetString(i.meta.isa_set) : "";
+    return decode_one(&i, o, bytes, size) == 0 ? ZydisISASetGetString(i.meta.isa_set) : "";
 }

@@ -79,7 +79,7 @@ struct known {
 };
 static std::unordered_map<ADDRINT, known> *sites; /* never freed: Pin may ask until the very end */
 
-static UINT64 hash_of(INS ins)
+static UINT64 pin_hash_of(INS ins)
 {
     unsigned char code[16];
     UINT64 h = 14695981039346656037u;
@@ -89,7 +89,7 @@ static UINT64 hash_of(INS ins)
     return h;
 }
 
-static BOOL compares_and_swaps(INS ins)
+static BOOL pin_compares_and_swaps(INS ins)
 {
     switch (INS_Opcode(ins)) {
     case XED_ICLASS_CMPXCHG:
@@ -109,7 +109,7 @@ static VOID operands_of(INS ins, struct pin_insn *n)
     memset(n, 0, sizeof *n);
     if (INS_IsPrefetch(ins) || INS_IsNop(ins)) /* name an address and do not touch it */
         return;
-    n->cas = compares_and_swaps(ins);
+    n->cas = pin_compares_and_swaps(ins);
     for (UINT32 i = 0; i < INS_MemoryOperandCount(ins) && n->count < 3; i++) {
         struct pin_operand *o = &n->operand[n->count];
         o->memop = i;
@@ -126,7 +126,7 @@ static VOID operands_of(INS ins, struct pin_insn *n)
         std::swap(n->operand[0], n->operand[1]);
 }
 
-static enum mt_host_op op_of(const struct pin_insn *n, const struct pin_operand *o)
+static enum mt_host_op pin_op_of(const struct pin_insn *n, const struct pin_operand *o)
 {
     if (o->reads && o->writes)
         return n->cas ? MT_HOST_CAS : MT_HOST_ATOMIC;
@@ -154,7 +154,7 @@ static UINT32 sites_define(INS ins, const struct pin_insn *n)
     for (UINT32 i = 0; i < first + n->count; i++)
         s[i].ip = INS_Address(ins);
     for (UINT32 i = 0; i < n->count; i++) {
-        s[first + i].op = op_of(n, &n->operand[i]);
+        s[first + i].op = pin_op_of(n, &n->operand[i]);
         s[first + i].size = n->operand[i].size;
     }
     if (first) {
@@ -186,7 +186,7 @@ static VOID pin_insn_of(INS ins, struct pin_insn *n)
     n->code = mt_pin_mode == MT_CORE_INSN ? MT_CODE_ALL : pin_code(IMG_FindByAddress(INS_Address(ins)));
     if ((n->count == 0 && mt_pin_mode != MT_CORE_INSN) || n->code == MT_CODE_NONE)
         return;
-    UINT64 bytes = hash_of(ins);
+    UINT64 bytes = pin_hash_of(ins);
     if (!sites)
         sites = new std::unordered_map<ADDRINT, known>;
     auto found = sites->find(INS_Address(ins));
@@ -303,7 +303,7 @@ static const struct allocator allocators[] = {
 
 /* ---- analysis ---- */
 
-static ADDRINT bytes_of(const struct pin_frame *f)
+static ADDRINT pin_bytes_of(const struct pin_frame *f)
 {
     ADDRINT bytes;
     INT32 which = allocators[f->function].size;
@@ -317,7 +317,7 @@ static ADDRINT bytes_of(const struct pin_frame *f)
 static VOID before_allocator(struct mt_core_thread *t, const struct pin_frame *f)
 {
     BOOL reallocs = f->what == REALLOC || f->what == REALLOCARRAY;
-    if (f->what == FREE || (reallocs && f->args[0] && bytes_of(f) == 0)) {
+    if (f->what == FREE || (reallocs && f->args[0] && pin_bytes_of(f) == 0)) {
         if (f->args[0])
             mt_core_free(t, f->args[0]);
     } else if (reallocs && f->args[0]) {
@@ -328,7 +328,7 @@ static VOID before_allocator(struct mt_core_thread *t, const struct pin_frame *f
 static VOID after_allocator(struct mt_core_thread *t, const struct pin_frame *f, ADDRINT value)
 {
     const struct allocator *a = &allocators[f->function];
-    ADDRINT base = value, bytes = bytes_of(f);
+    ADDRINT base = value, bytes = pin_bytes_of(f);
     if (f->what == FREE)
         return;
     if (f->what == POSIX_MEMALIGN &&
@@ -350,7 +350,7 @@ static VOID set_watch(struct pin_thread *s)
 }
 
 /* Leaves the function: by a return, or (returned 0) some other way. */
-static VOID calls_pop(struct pin_thread *s, BOOL returned, ADDRINT value)
+static VOID pin_calls_pop(struct pin_thread *s, BOOL returned, ADDRINT value)
 {
     struct pin_frame f = s->frames[--s->count];
     if (f.what == FUNCTION) {
@@ -368,7 +368,7 @@ static VOID calls_pop(struct pin_thread *s, BOOL returned, ADDRINT value)
         after_allocator(s->core, &f, value);
 }
 
-static struct pin_frame *calls_push(struct pin_thread *s)
+static struct pin_frame *pin_calls_push(struct pin_thread *s)
 {
     if (s->count == s->room) {
         UINT32 room = s->room ? 2 * s->room : 32;
@@ -392,8 +392,8 @@ static VOID on_call(struct pin_thread *s, UINT32 what, UINT32 function, ADDRINT 
         return;
     }
     while (s->count && s->frames[s->count - 1].sp < sp && sp - s->frames[s->count - 1].sp < STACK)
-        calls_pop(s, FALSE, 0);
-    struct pin_frame *f = calls_push(s);
+        pin_calls_pop(s, FALSE, 0);
+    struct pin_frame *f = pin_calls_push(s);
     if (f) {
         *f = pin_frame{sp, back - 1, what, function, FALSE, {a0, a1, a2}};
         if (what >= ALLOC) {
@@ -419,7 +419,7 @@ static VOID on_return(struct pin_thread *s, ADDRINT sp, ADDRINT value)
 {
     pin_finish(s);
     while (s->count && s->frames[s->count - 1].sp <= sp && sp - s->frames[s->count - 1].sp < STACK)
-        calls_pop(s, s->frames[s->count - 1].sp == sp, value);
+        pin_calls_pop(s, s->frames[s->count - 1].sp == sp, value);
     set_watch(s);
 }
 
@@ -443,7 +443,7 @@ static VOID calls_hook(RTN rtn, UINT32 what, UINT32 function)
     RTN_Close(rtn);
 }
 
-static BOOL is_routine(const char *name)
+static BOOL pin_is_routine(const char *name)
 {
     const struct mt_core_list *l = &mt_core_options()->routine;
     for (unsigned i = 0; i < l->count; i++)
@@ -463,7 +463,7 @@ static VOID hook_named(IMG img)
             UINT32 function = mt_core_function(name.c_str());
             if (function && (atomic || function <= MT_CORE_FN_END_ROI))
                 calls_hook(rtn, FUNCTION, function);
-            if (!atomic && is_routine(name.c_str()))
+            if (!atomic && pin_is_routine(name.c_str()))
                 calls_hook(rtn, ROUTINE, 0);
         }
 }
@@ -507,21 +507,23 @@ static VOID pin_calls_instruction(INS ins)
 
 /* ---- mat ---- */
 
-static VOID PIN_FAST_ANALYSIS_CALL on_access(struct pin_thread *s, UINT32 site, ADDRINT address, UINT32 size)
+static VOID PIN_FAST_ANALYSIS_CALL pin_on_access(struct pin_thread *s, UINT32 site, ADDRINT address,
+                                                 UINT32 size)
 {
     if (s->core)
         mt_core_access(s->core, site, address, size);
 }
 
 /* For code of the C runtime. */
-static VOID PIN_FAST_ANALYSIS_CALL on_data(struct pin_thread *s, UINT32 site, ADDRINT address, UINT32 size)
+static VOID PIN_FAST_ANALYSIS_CALL pin_on_data(struct pin_thread *s, UINT32 site, ADDRINT address,
+                                               UINT32 size)
 {
     if (s->core && mt_core_wants(s->core, MT_CODE_DATA, address))
         mt_core_access(s->core, site, address, size);
 }
 
 /* For code that is left out. */
-static VOID on_left_out(struct pin_thread *s, UINT32 count)
+static VOID pin_on_left_out(struct pin_thread *s, UINT32 count)
 {
     if (s->core)
         mt_core_left_out(s->core, count);
@@ -545,7 +547,7 @@ static VOID on_elements(struct pin_thread *s, UINT32 site, UINT32 code, IMULTI_E
 
 /* ---- insn ---- */
 
-static VOID on_insn(struct pin_thread *s, UINT32 site)
+static VOID pin_on_insn(struct pin_thread *s, UINT32 site)
 {
     if (s->core)
         mt_core_insn(s->core, site);
@@ -644,7 +646,7 @@ static VOID insert_operand(INS ins, const struct pin_insn *n, UINT32 i, UINT32 s
 {
     const struct pin_operand *o = &n->operand[i];
     BOOL insn = mt_pin_mode == MT_CORE_INSN;
-    AFUNPTR f = n->code == MT_CODE_DATA ? (AFUNPTR)on_data : (AFUNPTR)on_access;
+    AFUNPTR f = n->code == MT_CODE_DATA ? (AFUNPTR)pin_on_data : (AFUNPTR)pin_on_access;
     if (o->scattered) {
         insert_elements(ins, insn ? (AFUNPTR)on_insn_elements : (AFUNPTR)on_elements, n, o, site);
         return;
@@ -719,8 +721,8 @@ static VOID instrument_insn(INS ins)
     pin_insn_of(ins, &n);
     if (!n.site)
         return;
-    INS_InsertCall(ins, IPOINT_BEFORE, (AFUNPTR)on_insn, IARG_REG_VALUE, pin_register, IARG_UINT32, n.site,
-                   IARG_END);
+    INS_InsertCall(ins, IPOINT_BEFORE, (AFUNPTR)pin_on_insn, IARG_REG_VALUE, pin_register, IARG_UINT32,
+                   n.site, IARG_END);
     for (UINT32 i = 0; i < n.count; i++)
         insert_operand(ins, &n, i, n.site + 1 + i);
 }
@@ -735,7 +737,7 @@ static VOID on_instruction(INS ins, VOID *)
     pin_calls_instruction(ins);
     pin_insn_of(ins, &n);
     if (n.code == MT_CODE_NONE && n.count)
-        INS_InsertPredicatedCall(ins, IPOINT_BEFORE, (AFUNPTR)on_left_out, IARG_REG_VALUE, pin_register,
+        INS_InsertPredicatedCall(ins, IPOINT_BEFORE, (AFUNPTR)pin_on_left_out, IARG_REG_VALUE, pin_register,
                                  IARG_UINT32, n.count, IARG_END);
     if (!n.site)
         return;
@@ -826,7 +828,7 @@ static ADDRINT threads_pages(ADDRINT bytes)
     return (bytes + PAGE - 1) & ~(ADDRINT)(PAGE - 1);
 }
 
-static VOID on_syscall(THREADID tid, CONTEXT *ctxt, SYSCALL_STANDARD std, VOID *)
+static VOID pin_on_syscall(THREADID tid, CONTEXT *ctxt, SYSCALL_STANDARD std, VOID *)
 {
     struct pin_thread *s = threads_self(tid);
     pin_finish(s); /* no lock is held while the kernel works */
@@ -910,7 +912,7 @@ static VOID pin_threads_init(const struct mt_core_options *o)
     key = PIN_CreateThreadDataKey(NULL);
     PIN_AddThreadStartFunction(on_thread_start, NULL);
     PIN_AddThreadFiniFunction(on_thread_end, NULL);
-    PIN_AddSyscallEntryFunction(on_syscall, NULL);
+    PIN_AddSyscallEntryFunction(pin_on_syscall, NULL);
     PIN_AddSyscallExitFunction(on_syscall_done, NULL);
     PIN_AddContextChangeFunction(on_context_change, NULL);
     PIN_AddForkFunction(FPOINT_BEFORE, on_fork, NULL);

@@ -142,7 +142,7 @@ static void registers_read(struct mt_thread *t)
     bytes_free(b, 1);
 }
 
-static struct mt_thread *thread_of(unsigned vcpu)
+static struct mt_thread *plugin_thread_of(unsigned vcpu)
 {
     struct mt_thread *t = mt_threads[vcpu];
     return __builtin_expect(t != NULL, 1) ? t : mt_thread_start(vcpu);
@@ -207,7 +207,7 @@ static void on_block(unsigned vcpu, void *arg)
     (void)arg;
     if (__builtin_expect(t && mt_baton_holder == &t->hand && --t->hand.blocks, 1))
         return;
-    if (t || (t = thread_of(vcpu)))
+    if (t || (t = plugin_thread_of(vcpu)))
         mt_turn_wait(t);
 }
 
@@ -250,7 +250,7 @@ static void atomic_access(struct mt_thread *t, const struct mt_operand *o, uint6
 
 static __attribute__((noinline)) void one_more(unsigned vcpu, uint64_t address, const struct mt_operand *o)
 {
-    struct mt_thread *t = thread_of(vcpu);
+    struct mt_thread *t = plugin_thread_of(vcpu);
     if (!t || t->calls.silent)
         return;
     if (mt_takes_turns() && mt_baton_holder != &t->hand) /* it was taken away */
@@ -296,7 +296,7 @@ static void plugin_pair(struct mt_thread *t, const struct mt_insn *n, uint64_t a
 
 static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *insn)
 {
-    struct mt_thread *t = thread_of(vcpu);
+    struct mt_thread *t = plugin_thread_of(vcpu);
     int store = qemu_plugin_mem_is_store(info);
     uint32_t bytes = 1u << qemu_plugin_mem_size_shift(info);
     if (!t || t->calls.silent)
@@ -327,7 +327,7 @@ static void on_data(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address,
 
 static void on_insn(unsigned vcpu, void *insn)
 {
-    struct mt_thread *t = thread_of(vcpu);
+    struct mt_thread *t = plugin_thread_of(vcpu);
     if (t)
         mt_insn_begin(t, insn, 0);
 }
@@ -335,7 +335,7 @@ static void on_insn(unsigned vcpu, void *insn)
 /* Called at the start of a block. */
 static void on_repeated(unsigned vcpu, void *insn)
 {
-    struct mt_thread *t = thread_of(vcpu);
+    struct mt_thread *t = plugin_thread_of(vcpu);
     if (!t)
         return;
     registers_read(t);
@@ -344,7 +344,7 @@ static void on_repeated(unsigned vcpu, void *insn)
 
 static void on_cas(unsigned vcpu, void *insn)
 {
-    struct mt_thread *t = thread_of(vcpu);
+    struct mt_thread *t = plugin_thread_of(vcpu);
     if (t)
         mt_cas_begin(t, insn, 1);
 }
@@ -368,7 +368,7 @@ static void plugin_hide(unsigned vcpu, struct mt_thread *t)
 
 static void on_entry(unsigned vcpu, void *watch)
 {
-    struct mt_thread *t = thread_of(vcpu);
+    struct mt_thread *t = plugin_thread_of(vcpu);
     if (!t || mt_plugin.forked)
         return;
     registers_read(t);
@@ -418,7 +418,7 @@ static void on_behind_call(unsigned vcpu, void *ip)
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
                        uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
-    struct mt_thread *t = vcpu < MT_VCPUS ? thread_of(vcpu) : NULL;
+    struct mt_thread *t = vcpu < MT_VCPUS ? plugin_thread_of(vcpu) : NULL;
     uint64_t args[6] = {a1, a2, a3, a4, a5, a6};
     (void)id, (void)a7, (void)a8;
     if (mt_plugin.forked)
@@ -452,7 +452,7 @@ static void on_syscall_ret(qemu_plugin_id_t id, unsigned vcpu, int64_t number, i
 
 /* ---- translation ---- */
 
-static unsigned bytes_of(const struct qemu_plugin_insn *insn, uint8_t bytes[16])
+static unsigned plugin_bytes_of(const struct qemu_plugin_insn *insn, uint8_t bytes[16])
 {
     size_t size = qemu_plugin_insn_size(insn);
     size = size > 15 ? 15 : size;
@@ -597,7 +597,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
         struct qemu_plugin_insn *q = qemu_plugin_tb_get_insn(tb, i);
         uint8_t bytes[16];
-        unsigned size = bytes_of(q, bytes);
+        unsigned size = plugin_bytes_of(q, bytes);
         struct mt_insn *n =
             mt_insn_get(qemu_plugin_insn_vaddr(q), bytes, size, mt_plugin.mode == MT_CORE_INSN, code);
         if (!n)

@@ -380,7 +380,7 @@ static int is_half(const struct mt_operand *o, int store)
     return !store && (o->op == MT_HOST_ATOMIC || o->op == MT_HOST_CAS);
 }
 
-static uint32_t size_of(const struct mt_operand *o, uint32_t bytes)
+static uint32_t record_size_of(const struct mt_operand *o, uint32_t bytes)
 {
     return o->parts == MT_X86_EACH ? bytes : o->size;
 }
@@ -477,7 +477,7 @@ void mt_cas_begin(struct mt_thread *t, const struct mt_insn *n, int addressed)
 
 /* ---- mat and insn mode ---- */
 
-static uint32_t site_of(struct mt_thread *t, const struct mt_operand *o, uint64_t address)
+static uint32_t record_site_of(struct mt_thread *t, const struct mt_operand *o, uint64_t address)
 {
     return o->op == MT_HOST_CAS && cas_failed(t, o, address) ? o->insn->failed : o->site;
 }
@@ -488,7 +488,7 @@ void mt_mat_access(struct mt_thread *t, const struct mt_operand *o, uint64_t add
     if (is_half(o, store))
         load_half(t, o, address);
     else if (first_part(t, o, address, bytes) && mt_core_wants(t->core, o->insn->code, address))
-        mt_core_access(t->core, site_of(t, o, address), address, o->parts == MT_X86_EACH ? bytes : 0);
+        mt_core_access(t->core, record_site_of(t, o, address), address, o->parts == MT_X86_EACH ? bytes : 0);
 }
 
 /* qemu executes a rep instruction once more when it has counted down to 0; the processor does not. */
@@ -522,7 +522,7 @@ void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t ad
     if (is_half(o, store))
         load_half(t, o, address);
     else if (first_part(t, o, address, bytes) && is_own(t, o))
-        mt_core_insn_operand(t->core, site_of(t, o, address), address, size_of(o, bytes));
+        mt_core_insn_operand(t->core, record_site_of(t, o, address), address, record_size_of(o, bytes));
 }
 
 /* ---- atomic mode ---- */
@@ -588,7 +588,7 @@ void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t 
     t->pending = o->insn;
     if (first_part(t, o, address, bytes) && t->count < MT_X86_OPERANDS &&
         mt_core_wants(t->core, o->insn->code, address))
-        t->operand[t->count++] = (struct mt_core_operand){address, o->site, size_of(o, bytes)};
+        t->operand[t->count++] = (struct mt_core_operand){address, o->site, record_size_of(o, bytes)};
     if (!o->last || (o->parts == MT_X86_WIDE && t->part_left > o->spare))
         return;
     t->pending = NULL;

@@ -1229,7 +1229,7 @@ static LLVMValueRef make_site(struct host *h, LLVMValueRef call, const char *cal
     return mt_private_constant(h->module, LLVMConstStructInContext(h->context, field, 5, 0), "");
 }
 
-static int mark_calls(struct host *h, LLVMValueRef function)
+static int host_mark_calls(struct host *h, LLVMValueRef function)
 {
     unsigned n;
     int marked = 0;
@@ -1288,7 +1288,7 @@ int mt_pass_host(LLVMModuleRef module)
             host_keep_stub(&h, f);
             changed = 1;
         } else if (!host_is_cuda_call(mt_name(f))) {
-            changed |= mark_calls(&h, f);
+            changed |= host_mark_calls(&h, f);
         }
     }
     LLVMDisposeBuilder(h.builder);

@@ -330,7 +330,7 @@ static const struct {
 #include "format/host_libc.def"
 };
 
-static uint64_t size_of(struct mt_unit *u, LLVMTypeRef type)
+static uint64_t host_trace_size_of(struct mt_unit *u, LLVMTypeRef type)
 {
     return LLVMStoreSizeOfType(u->layout, type);
 }
@@ -384,7 +384,7 @@ static enum mt_host_kind host_access_vector(struct mt_unit *u, struct mt_host_to
     a->pointer[0] = pointer;
     a->mask = mask;
     a->lanes = LLVMGetVectorSize(type);
-    a->size = size_of(u, LLVMGetElementType(type));
+    a->size = host_trace_size_of(u, LLVMGetElementType(type));
     if (a->lanes > 64) {
         a->kind = MT_HOST_BLIND;
         a->what = "a masked access of more than 64 lanes";
@@ -453,8 +453,8 @@ static const struct {
 static uint64_t host_access_larger(struct mt_unit *u, LLVMValueRef inst)
 {
     LLVMTypeRef type = LLVMTypeOf(inst);
-    uint64_t a = LLVMGetTypeKind(type) == LLVMVoidTypeKind ? 0 : size_of(u, type);
-    uint64_t b = LLVMGetNumArgOperands(inst) > 1 ? size_of(u, LLVMTypeOf(ARG(1))) : 0;
+    uint64_t a = LLVMGetTypeKind(type) == LLVMVoidTypeKind ? 0 : host_trace_size_of(u, type);
+    uint64_t b = LLVMGetNumArgOperands(inst) > 1 ? host_trace_size_of(u, LLVMTypeOf(ARG(1))) : 0;
     return a > b ? a : b;
 }
 
@@ -579,13 +579,14 @@ static enum mt_host_kind host_access_of(struct mt_unit *u, LLVMValueRef inst, st
     memset(a, 0, sizeof *a);
     switch (LLVMGetInstructionOpcode(inst)) {
     case LLVMLoad:
-        return host_access_fixed(a, MT_HOST_LOAD, ARG(0), size_of(u, LLVMTypeOf(inst)));
+        return host_access_fixed(a, MT_HOST_LOAD, ARG(0), host_trace_size_of(u, LLVMTypeOf(inst)));
     case LLVMStore:
-        return host_access_fixed(a, MT_HOST_STORE, ARG(1), size_of(u, LLVMTypeOf(ARG(0))));
+        return host_access_fixed(a, MT_HOST_STORE, ARG(1), host_trace_size_of(u, LLVMTypeOf(ARG(0))));
     case LLVMAtomicRMW:
-        return host_access_fixed(a, MT_HOST_ATOMIC, ARG(0), size_of(u, LLVMTypeOf(inst)));
+        return host_access_fixed(a, MT_HOST_ATOMIC, ARG(0), host_trace_size_of(u, LLVMTypeOf(inst)));
     case LLVMAtomicCmpXchg:
-        if (host_access_fixed(a, MT_HOST_CAS, ARG(0), size_of(u, LLVMTypeOf(ARG(1)))) == MT_HOST_FIXED)
+        if (host_access_fixed(a, MT_HOST_CAS, ARG(0), host_trace_size_of(u, LLVMTypeOf(ARG(1)))) ==
+            MT_HOST_FIXED)
             a->kind = MT_HOST_SWAP;
         return a->kind;
     case LLVMCall:

@@ -968,7 +968,7 @@ enum mt_space mt_space_of(struct mt_unit *u, LLVMValueRef pointer)
     return s == MT_SPACE_NONE ? MT_SPACE_GENERIC : s;
 }
 
-static uint32_t size_of(struct mt_unit *u, LLVMTypeRef type)
+static uint32_t instrument_size_of(struct mt_unit *u, LLVMTypeRef type)
 {
     return (uint32_t)LLVMStoreSizeOfType(u->layout, type);
 }
@@ -1067,15 +1067,17 @@ static int access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_access out[
 {
     switch (LLVMGetInstructionOpcode(inst)) {
     case LLVMLoad:
-        return access_one(u, &out[0], MT_LOAD, LLVMGetOperand(inst, 0), size_of(u, LLVMTypeOf(inst)));
+        return access_one(u, &out[0], MT_LOAD, LLVMGetOperand(inst, 0),
+                          instrument_size_of(u, LLVMTypeOf(inst)));
     case LLVMStore:
         return access_one(u, &out[0], MT_STORE, LLVMGetOperand(inst, 1),
-                          size_of(u, LLVMTypeOf(LLVMGetOperand(inst, 0))));
+                          instrument_size_of(u, LLVMTypeOf(LLVMGetOperand(inst, 0))));
     case LLVMAtomicRMW:
-        return access_one(u, &out[0], MT_ATOMIC, LLVMGetOperand(inst, 0), size_of(u, LLVMTypeOf(inst)));
+        return access_one(u, &out[0], MT_ATOMIC, LLVMGetOperand(inst, 0),
+                          instrument_size_of(u, LLVMTypeOf(inst)));
     case LLVMAtomicCmpXchg:
         return access_one(u, &out[0], MT_ATOMIC, LLVMGetOperand(inst, 0),
-                          size_of(u, LLVMTypeOf(LLVMGetOperand(inst, 1))));
+                          instrument_size_of(u, LLVMTypeOf(LLVMGetOperand(inst, 1))));
     case LLVMCall:
         return LLVMIsAInlineAsm(LLVMGetCalledValue(inst)) ? of_asm(u, inst, out, what) : 0;
     default:
@@ -1528,7 +1530,7 @@ static void instrument_record(struct tracer *t, LLVMValueRef inst, const struct 
 }
 
 /* Returns an object's address with MT_MBARRIER_… in its lower bits. *name: name of the record function. */
-static LLVMValueRef sync_object(struct tracer *t, const struct mt_sync *s, const char **name)
+static LLVMValueRef instrument_sync_object(struct tracer *t, const struct mt_sync *s, const char **name)
 {
     struct mt_access at = {.pointer = s->what, .offset = s->offset, .space = MT_SPACE_SHARED};
     LLVMValueRef flags = NULL, p;
@@ -1565,7 +1567,7 @@ static void instrument_sync(struct tracer *t, LLVMValueRef inst)
     LLVMSetCurrentDebugLocation2(t->builder, LLVMInstructionGetDebugLoc(inst));
     LLVMValueRef site = LLVMConstInt(t->i32, unit_add_site(t->u, inst, s.kind, s.size, 0, NULL), 0);
     if (s.object)
-        what = sync_object(t, &s, &name);
+        what = instrument_sync_object(t, &s, &name);
     else
         what =
             LLVMBuildIntToPtr(t->builder, LLVMBuildIntCast2(t->builder, s.what, t->i64, 0, ""), t->ptr, "");
@@ -1589,7 +1591,7 @@ static void instrument_untraced(struct tracer *t, LLVMValueRef inst, const char 
 
 /* ---- matrices of a warp, tensor copies ---- */
 
-static int record_warp(struct tracer *t, LLVMValueRef inst)
+static int instrument_record_warp(struct tracer *t, LLVMValueRef inst)
 {
     struct mt_asm_warp_access x;
     if (!LLVMIsACallInst(inst) || !LLVMIsAInlineAsm(LLVMGetCalledValue(inst)) ||
@@ -1679,7 +1681,7 @@ static void instrument_function(struct tracer *t, LLVMValueRef function)
                 instrument_record(t, list[i], &access[j]);
         instrument_sync(t, list[i]); /* the next site is the one of a copy's access to shared memory */
         LLVMPositionBuilderBefore(t->builder, list[i]);
-        if (count < 0 && !record_warp(t, list[i]))
+        if (count < 0 && !instrument_record_warp(t, list[i]))
             instrument_untraced(t, list[i], what);
         instrument_asm_shared(t, list[i]);
     }

@@ -359,8 +359,8 @@ static void memory_with_all(struct vec *v, const struct access *a, struct withou
         vec_set(v, a->inst, rep);
 }
 
-static void memory_load(struct vec *v, LLVMValueRef load);
-static void memory_store(struct vec *v, LLVMValueRef store);
+static void vector_memory_load(struct vec *v, LLVMValueRef load);
+static void vector_memory_store(struct vec *v, LLVMValueRef store);
 
 /* Returns 1 if the access skips bad lanes by itself. */
 static int memory_knows_bad(struct vec *v, const struct access *a)
@@ -385,12 +385,12 @@ static void memory_emit(struct vec *v, LLVMValueRef inst, void (*emit)(struct ve
 
 void vec_emit_load(struct vec *v, LLVMValueRef load)
 {
-    memory_emit(v, load, memory_load);
+    memory_emit(v, load, vector_memory_load);
 }
 
 void vec_emit_store(struct vec *v, LLVMValueRef store)
 {
-    memory_emit(v, store, memory_store);
+    memory_emit(v, store, vector_memory_store);
 }
 
 static void memory_help_left(struct vec *v, const struct access *a)
@@ -402,7 +402,7 @@ static void memory_help_left(struct vec *v, const struct access *a)
     v->mask = all;
 }
 
-static void memory_load(struct vec *v, LLVMValueRef load)
+static void vector_memory_load(struct vec *v, LLVMValueRef load)
 {
     struct access a = memory_access(v, load);
     if (a.at.kind == VEC_UNIFORM) {
@@ -466,7 +466,7 @@ static void memory_store_lanes(struct vec *v, const struct access *a, LLVMValueR
     LLVMPositionBuilderAtEnd(v->b, c.after);
 }
 
-static void memory_store(struct vec *v, LLVMValueRef store)
+static void vector_memory_store(struct vec *v, LLVMValueRef store)
 {
     struct access a = memory_access(v, store);
     if (memory_wants_help(v, &a)) {

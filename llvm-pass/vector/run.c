@@ -67,7 +67,7 @@ static void run_call(struct vec *v, LLVMValueRef body, LLVMValueRef *args, unsig
 }
 
 /* Returns the row after the one that begins at `at`. */
-static struct run_thread run_next(struct vec *v, struct run_thread at, struct run_thread size)
+static struct run_thread vector_run_next(struct vec *v, struct run_thread at, struct run_thread size)
 {
     LLVMBuilderRef b = v->b;
     LLVMValueRef zero = vec_number(v, 0), one = vec_number(v, 1);
@@ -133,7 +133,7 @@ static void run_warps(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValu
     if (!v->any) {
         at[0] = (struct run_thread){phi[1], phi[2], phi[3]};
         for (unsigned p = 0; p < v->rows; p++)
-            at[p + 1] = run_next(v, at[p], size);
+            at[p + 1] = vector_run_next(v, at[p], size);
     }
     run_call(v, body, args, n, phi[0], v->any ? NULL : at);
     next[0] = LLVMBuildNUWAdd(b, phi[0], vec_number(v, VEC_WIDTH), "");

@@ -255,7 +255,7 @@ static int take_trailer(struct bytes *contents, struct bytes *image, const char 
     return 0;
 }
 
-static int take_lines(struct bytes *contents, struct bytes *image, const char **why)
+static int cudabin_take_lines(struct bytes *contents, struct bytes *image, const char **why)
 {
     const size_t prefix = sizeof MT_PTX_PREFIX - 1;
     unsigned char *at = contents->data;
@@ -303,7 +303,7 @@ static int cudabin_image_take(struct bytes *contents, struct bytes *image, const
     int status = take_trailer(contents, image, why);
     if (status == 0 && image->size == 0 &&
         memcmp(contents->data, "\177ELF", contents->size < 4 ? contents->size : 4) != 0) {
-        status = take_lines(contents, image, why);
+        status = cudabin_take_lines(contents, image, why);
         if (status == 0) {
             status = image_put_clusters(contents, why);
         }

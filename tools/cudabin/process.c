@@ -71,7 +71,7 @@ fail:
     return -1;
 }
 
-static int write_all(int fd, const unsigned char *data, size_t size)
+static int cudabin_write_all(int fd, const unsigned char *data, size_t size)
 {
     while (size > 0) {
         ssize_t n = write(fd, data, size);
@@ -93,7 +93,7 @@ int mt_cudabin_file_append(const char *path, const void *data, size_t size)
     if (fd < 0) {
         return -1;
     }
-    int status = write_all(fd, data, size);
+    int status = cudabin_write_all(fd, data, size);
     int saved = errno;
     if (close(fd) != 0 && status == 0) {
         return -1;
@@ -151,7 +151,7 @@ const char *mt_cudabin_temp_write(const char *suffix, const void *data, size_t s
         free(path);
         return NULL;
     }
-    int status = file_is_safe(path) ? write_all(fd, data, size) : -1;
+    int status = file_is_safe(path) ? cudabin_write_all(fd, data, size) : -1;
     saved = errno;
     if (close(fd) != 0 && status == 0) {
         return NULL;

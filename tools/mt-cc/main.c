@@ -993,7 +993,7 @@ static const char *request_next(const struct request *r, size_t *i)
     return word;
 }
 
-static int request_has(const struct request *r, const char *option)
+static int cc_request_has(const struct request *r, const char *option)
 {
     const char *word;
     for (size_t i = 0; (word = request_next(r, &i));) {
@@ -1013,8 +1013,8 @@ static int request_preprocesses_device(const struct request *r)
             return 0;
         }
     }
-    return r->cuda && request_has(r, "-E") && !request_has(r, "--cuda-host-only") &&
-           !request_has(r, "--cuda-device-only");
+    return r->cuda && cc_request_has(r, "-E") && !cc_request_has(r, "--cuda-host-only") &&
+           !cc_request_has(r, "--cuda-device-only");
 }
 
 /* Returns 1 if the command determines the optimisation of device code. nvcc optimises it fully without -G,
@@ -1028,7 +1028,7 @@ static int request_says_level(const struct request *r)
             return 1;
         }
     }
-    return request_has(r, "--cuda-noopt-device-debug") && !r->dopt;
+    return cc_request_has(r, "--cuda-noopt-device-debug") && !r->dopt;
 }
 
 /* Sets fields that depend on the whole command line. */
@@ -1040,13 +1040,13 @@ static void request_finish(struct request *r)
         r->rdc = strcmp(word, "-fgpu-rdc") == 0 || (r->rdc && strcmp(word, "-fno-gpu-rdc") != 0);
         r->no_device_link |= strcmp(word, "--offload-new-driver") == 0 || strcmp(word, "--offload-link") == 0;
     }
-    if (r->dopt && request_has(r, "--cuda-noopt-device-debug")) {
+    if (r->dopt && cc_request_has(r, "--cuda-noopt-device-debug")) {
         mt_words_add(&r->user, "--no-cuda-noopt-device-debug");
     }
     r->optimises_device = r->cuda && !request_says_level(r);
-    r->verbose = request_has(r, "-v");
-    r->relocatable = request_has(r, "-r");
-    r->depends = request_has(r, "-M") || request_has(r, "-MM");
+    r->verbose = cc_request_has(r, "-v");
+    r->relocatable = cc_request_has(r, "-r");
+    r->depends = cc_request_has(r, "-M") || cc_request_has(r, "-MM");
     if (request_preprocesses_device(r)) {
         mt_words_add(&r->user, "--cuda-device-only");
         r->first_arch = 1;

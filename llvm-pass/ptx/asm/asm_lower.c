@@ -73,7 +73,7 @@ static LLVMValueRef asm_value_resize(struct mt_asm_body *l, LLVMValueRef v, unsi
     return LLVMBuildIntCast2(l->b, v, mt_asm_int(l, bits), is_signed, "");
 }
 
-static LLVMValueRef slot_of(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned *bits)
+static LLVMValueRef asm_lower_slot_of(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned *bits)
 {
     if (o->kind == MT_ASM_REG && l->a->regs[o->index].type != 'm') {
         LLVMValueRef *slot = &l->regs[o->index];
@@ -90,7 +90,7 @@ static LLVMValueRef slot_of(struct mt_asm_body *l, const struct mt_asm_operand *
 unsigned mt_asm_width(struct mt_asm_body *l, const struct mt_asm_operand *o)
 {
     unsigned bits;
-    if (slot_of(l, o, &bits))
+    if (asm_lower_slot_of(l, o, &bits))
         return bits;
     if (o->kind != MT_ASM_ARG || o->index >= l->ties->noperands)
         return 0;
@@ -101,7 +101,7 @@ unsigned mt_asm_width(struct mt_asm_body *l, const struct mt_asm_operand *o)
 static LLVMValueRef read_plain(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned bits)
 {
     unsigned have;
-    LLVMValueRef slot = slot_of(l, o, &have), v;
+    LLVMValueRef slot = asm_lower_slot_of(l, o, &have), v;
     if (slot)
         return LLVMBuildLoad2(l->b, mt_asm_int(l, have), slot, "");
     if (l->symbol && (o->kind == MT_ASM_REG || o->kind == MT_ASM_SREG || o->kind == MT_ASM_NAME) &&
@@ -201,7 +201,7 @@ int mt_asm_out(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMValueR
         return 0;
     if (o->kind == MT_ASM_VECTOR)
         return asm_value_unpack(l, o, value);
-    LLVMValueRef slot = *o->part ? NULL : slot_of(l, o, &bits);
+    LLVMValueRef slot = *o->part ? NULL : asm_lower_slot_of(l, o, &bits);
     if (!slot)
         return mt_asm_fail(l, "%s: destination not understood", l->s->opcode);
     value = asm_value_resize(l, value, bits, is_signed);

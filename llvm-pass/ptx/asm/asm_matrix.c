@@ -18,7 +18,7 @@ struct reading {
     int is_wmma, shapes, element; /* element: "b16" was seen */
 };
 
-static unsigned type_of(const char *word)
+static unsigned matrix_type_of(const char *word)
 {
     static const struct {
         const char *word;
@@ -34,7 +34,7 @@ static unsigned type_of(const char *word)
     return MT_MATRIX_NONE;
 }
 
-static unsigned bits_of(unsigned type)
+static unsigned matrix_bits_of(unsigned type)
 {
     switch (type) {
     case MT_MATRIX_F16:
@@ -85,7 +85,7 @@ static int read_shape(struct reading *r, const char *word)
 static int read_word(struct reading *r, const char *word)
 {
     struct mt_matrix_op *op = r->op;
-    unsigned type = type_of(word);
+    unsigned type = matrix_type_of(word);
     if (is_idle(word))
         return 0;
     if (type) {
@@ -118,7 +118,7 @@ static int read_word(struct reading *r, const char *word)
 
 /* ---- checks of the words together ---- */
 
-static int is_float(unsigned type)
+static int matrix_is_float(unsigned type)
 {
     return type == MT_MATRIX_F16 || type == MT_MATRIX_BF16 || type == MT_MATRIX_TF32 ||
            type == MT_MATRIX_E4M3 || type == MT_MATRIX_E5M2;
@@ -145,16 +145,18 @@ static int set_types(struct reading *r)
     } else if (n == 1 || n == 2) {
         t[1] = (uint16_t)have[0];
         t[2] = (uint16_t)have[n - 1];
-        t[0] = t[3] = t[1] == MT_MATRIX_F64 ? MT_MATRIX_F64 : is_float(t[1]) ? MT_MATRIX_F32 : MT_MATRIX_S32;
+        t[0] = t[3] = t[1] == MT_MATRIX_F64   ? MT_MATRIX_F64
+                      : matrix_is_float(t[1]) ? MT_MATRIX_F32
+                                              : MT_MATRIX_S32;
     } else {
         return -1;
     }
-    if (bits_of(t[1]) != bits_of(t[2]) || t[1] == MT_MATRIX_S32 || t[1] == MT_MATRIX_F32)
+    if (matrix_bits_of(t[1]) != matrix_bits_of(t[2]) || t[1] == MT_MATRIX_S32 || t[1] == MT_MATRIX_F32)
         return -1;
-    if (is_float(t[1]))
-        return is_float(t[2]) && is_sum(t[0]) && is_sum(t[3]) ? 0 : -1;
+    if (matrix_is_float(t[1]))
+        return matrix_is_float(t[2]) && is_sum(t[0]) && is_sum(t[3]) ? 0 : -1;
     unsigned sum = t[1] == MT_MATRIX_F64 ? MT_MATRIX_F64 : MT_MATRIX_S32;
-    return !is_float(t[2]) && t[0] == sum && t[3] == sum ? 0 : -1;
+    return !matrix_is_float(t[2]) && t[0] == sum && t[3] == sum ? 0 : -1;
 }
 
 /* Returns the number of registers of operand 'a', 'b', 'c' or 'd'. */
@@ -166,13 +168,13 @@ static unsigned matrix_registers(const struct mt_matrix_op *op, int matrix)
     if (is_factor && type == MT_MATRIX_F16 && op->flags & MT_MATRIX_WMMA)
         return 8;
     unsigned elements = share * (matrix == 'b' ? op->n : op->m) * (is_factor ? op->k : op->n);
-    return type == MT_MATRIX_F64 ? elements / 32 : elements * bits_of(type) / 1024;
+    return type == MT_MATRIX_F64 ? elements / 32 : elements * matrix_bits_of(type) / 1024;
 }
 
 /* Returns 1 for sizes that PTX has; others would not fit the runtime's arrays. */
-static int is_shape(const struct mt_matrix_op *op, unsigned factor)
+static int matrix_is_shape(const struct mt_matrix_op *op, unsigned factor)
 {
-    unsigned bits = bits_of(factor), m = op->m, n = op->n, k = op->k;
+    unsigned bits = matrix_bits_of(factor), m = op->m, n = op->n, k = op->k;
     if (op->flags & MT_MATRIX_WMMA) {
         if (bits == 64 || bits <= 4)
             return m == 8 && n == 8 && k == (bits == 64 ? 4 : 128 / bits);
@@ -202,7 +204,7 @@ static int finish_multiply(struct reading *r)
         op->flags |= MT_MATRIX_QUADS;
     else if (!r->is_wmma && (!op->row_a || op->row_b))
         return -1;
-    if (!is_shape(op, op->type[1]))
+    if (!matrix_is_shape(op, op->type[1]))
         return -1;
     op->nin = (uint16_t)(matrix_registers(op, 'a') + matrix_registers(op, 'b') + matrix_registers(op, 'c'));
     op->nout = (uint16_t)matrix_registers(op, 'd');
@@ -225,7 +227,7 @@ static int finish_move(struct reading *r)
                       : op->k == 4  ? MT_MATRIX_F64
                       : op->k == 32 ? MT_MATRIX_S4
                                     : MT_MATRIX_B1;
-    if (!is_shape(op, factor) || (!is_factor && bits_of(op->type[0]) < 16) ||
+    if (!matrix_is_shape(op, factor) || (!is_factor && matrix_bits_of(op->type[0]) < 16) ||
         (is_factor && (op->type[0] == MT_MATRIX_S32 || op->type[0] == MT_MATRIX_F32)))
         return -1;
     *(is_load ? &op->nout : &op->nin) = (uint16_t)matrix_registers(op, op->matrix);
@@ -306,7 +308,7 @@ static void matrix_count(LLVMBuilderRef b, LLVMContextRef c, const struct mt_mat
 {
     LLVMTypeRef i32 = LLVMInt32TypeInContext(c), i64 = LLVMInt64TypeInContext(c);
     unsigned height = op->matrix == 'b' ? op->k : op->m, width = op->matrix == 'a' ? op->k : op->n;
-    LLVMValueRef bytes = LLVMConstInt(i64, height * width * bits_of(op->type[0]) / 8 / 32, 0);
+    LLVMValueRef bytes = LLVMConstInt(i64, height * width * matrix_bits_of(op->type[0]) / 8 / 32, 0);
     LLVMValueRef end = LLVMBuildGEP2(b, LLVMInt8TypeInContext(c), p, &bytes, 1, "");
     if (!LLVMIsAInstruction(end))
         return;
@@ -316,7 +318,7 @@ static void matrix_count(LLVMBuilderRef b, LLVMContextRef c, const struct mt_mat
     LLVMSetMetadata(end, mt_mark_kind(c), LLVMMetadataAsValue(c, LLVMMDNodeInContext2(c, values, 2)));
 }
 
-static unsigned width_of(const struct mt_matrix_op *op)
+static unsigned matrix_width_of(const struct mt_matrix_op *op)
 {
     return op->type[0] == MT_MATRIX_F64 ? 64 : 32;
 }
@@ -337,7 +339,7 @@ static int asm_matrix_put(struct mt_asm_body *l, const struct mt_matrix_op *op,
                           const struct mt_asm_operand *o, LLVMValueRef array, unsigned *at)
 {
     for (unsigned i = 0; i < count_of(o); i++) {
-        LLVMValueRef v = mt_asm_in(l, o->kind == MT_ASM_VECTOR ? &o->items[i] : o, width_of(op));
+        LLVMValueRef v = mt_asm_in(l, o->kind == MT_ASM_VECTOR ? &o->items[i] : o, matrix_width_of(op));
         if (!v)
             return -1;
         LLVMBuildStore(l->b, LLVMBuildIntCast2(l->b, v, l->i64, 0, ""), asm_matrix_word(l, array, (*at)++));

@@ -741,7 +741,7 @@ static int add_reg(struct mt_parser *p, const char *text, char type, unsigned bi
 }
 
 /* h<4>: h0, h1, h2, h3 */
-static int add_range(struct mt_parser *p, const char *stem, char type, unsigned bits)
+static int parse_add_range(struct mt_parser *p, const char *stem, char type, unsigned bits)
 {
     struct mt_asm_operand count = {0};
     mt_parse_space(p);
@@ -784,7 +784,7 @@ static int asm_parse_declaration(struct mt_parser *p, const char *type)
         mt_parse_space(p);
         const char *text = mt_parse_name(p, 0);
         if (!text ||
-            (mt_parse_accept(p, '<') ? add_range(p, text, *type, bits) : add_reg(p, text, *type, bits)))
+            (mt_parse_accept(p, '<') ? parse_add_range(p, text, *type, bits) : add_reg(p, text, *type, bits)))
             return -1;
     } while (mt_parse_accept(p, ','));
     return mt_parse_accept(p, ';') || p->at == p->end ? 0 : mt_parse_expect(p, ';');

@@ -328,7 +328,7 @@ static const struct mt_asm_operand *memory_lane(struct mt_asm_body *l, const str
     return NULL;
 }
 
-static int memory_load(struct mt_ptx_body *b)
+static int pointer_memory_load(struct mt_ptx_body *b)
 {
     struct mt_asm_body *l = &b->l;
     struct memory_form f;
@@ -355,7 +355,7 @@ static LLVMValueRef memory_value(struct mt_asm_body *l, const struct mt_asm_oper
     return mt_asm_in(l, o, t.bits * t.lanes);
 }
 
-static int memory_store(struct mt_ptx_body *b)
+static int pointer_memory_store(struct mt_ptx_body *b)
 {
     struct mt_asm_body *l = &b->l;
     struct memory_form f;
@@ -398,7 +398,7 @@ static int memory_rmw(const char *word, char kind)
 
 /* atom.global.op.type d, [a], b and red, as in clang's CUDA code: without order or scope, of 32 and 64
  * bits. */
-static int memory_atomic(struct mt_ptx_body *b, int has_result)
+static int pointer_memory_atomic(struct mt_ptx_body *b, int has_result)
 {
     struct mt_asm_body *l = &b->l;
     const struct mt_asm_statement *s = l->s;
@@ -448,11 +448,11 @@ static int ptx_move(struct mt_ptx_body *b)
 {
     const char *op = b->l.s->parts[0];
     if (!strcmp(op, "ld"))
-        return memory_load(b);
+        return pointer_memory_load(b);
     if (!strcmp(op, "st"))
-        return memory_store(b);
+        return pointer_memory_store(b);
     if (!strcmp(op, "atom") || !strcmp(op, "red"))
-        return memory_atomic(b, op[0] == 'a');
+        return pointer_memory_atomic(b, op[0] == 'a');
     return !strcmp(op, "cvta") ? memory_convert(b) : 0;
 }
 

@@ -1944,7 +1944,7 @@ static int read_directive(struct mt_ptx *x, const char *word, enum mt_ptx_linkag
     return mt_parse_fail(&x->p, "directive %.60s is not known", word);
 }
 
-static int read_all(struct mt_ptx *x)
+static int module_read_all(struct mt_ptx *x)
 {
     struct mt_parser *p = &x->p;
     for (;;) {
@@ -2015,7 +2015,7 @@ static int read_verify(struct mt_ptx *x)
 
 static int read_module(struct mt_ptx *x)
 {
-    if (read_all(x))
+    if (module_read_all(x))
         return -1;
     int failed = ptx_initialise_all(x), part = x->source->part != MT_PTX_WHOLE;
     if (part && ptx_divide(x))
@@ -2105,7 +2105,7 @@ static void read_begin(struct mt_ptx *x)
     x->pending_end = &x->pending;
 }
 
-static void read_end(struct mt_ptx *x)
+static void module_read_end(struct mt_ptx *x)
 {
     mt_ptx_map_free(&x->functions);
     mt_ptx_map_free(&x->aliases);
@@ -2140,7 +2140,7 @@ LLVMModuleRef mt_ptx_read(LLVMContextRef context, const struct mt_ptx_source *so
         read_promote(&x);
         failed = read_verify(&x);
     }
-    read_end(&x);
+    module_read_end(&x);
     if (failed) {
         LLVMDisposeModule(x.m);
         return NULL;
