@@ -166,29 +166,42 @@ struct mt_insn *mt_insn_get(uint64_t ip, const uint8_t *bytes, unsigned size, in
 
 uint64_t *mt_sequence_cuda, mt_sequence_last;
 
-static uint64_t own; /* used while there is no CUDA runtime */
+static uint64_t own; /* highest number given here */
 
 static uint64_t modules_sequence(void);
 
 static uint64_t *sequence_cuda(void)
 {
-    uint64_t none = 0;
     uint64_t *next = __atomic_load_n(&mt_sequence_cuda, __ATOMIC_ACQUIRE);
     if (!next && modules_sequence()) {
         next = (uint64_t *)(uintptr_t)mt_guest(modules_sequence());
-        __atomic_compare_exchange_n(next, &none, own + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
         __atomic_store_n(&mt_sequence_cuda, next, __ATOMIC_RELEASE);
     }
     return next;
 }
 
+/* Raises *at to `least`. */
+static void sequence_raise(uint64_t *at, uint64_t least)
+{
+    uint64_t now = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    while (now < least &&
+           !__atomic_compare_exchange_n(at, &now, least, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
+        ;
+}
+
+/* The runtime's number begins anew when the loader maps its .bss and when it starts, so it is raised each
+ * time. */
 uint64_t mt_sequence(int next)
 {
     uint64_t *theirs = sequence_cuda();
-    if (theirs)
-        return next ? __atomic_fetch_add(theirs, 1, __ATOMIC_SEQ_CST)
-                    : __atomic_load_n(theirs, __ATOMIC_ACQUIRE) - 1;
-    return next ? __atomic_add_fetch(&own, 1, __ATOMIC_SEQ_CST) : __atomic_load_n(&own, __ATOMIC_ACQUIRE);
+    if (!theirs)
+        return next ? __atomic_add_fetch(&own, 1, __ATOMIC_SEQ_CST) : __atomic_load_n(&own, __ATOMIC_ACQUIRE);
+    sequence_raise(theirs, __atomic_load_n(&own, __ATOMIC_ACQUIRE) + 1);
+    if (!next)
+        return __atomic_load_n(theirs, __ATOMIC_ACQUIRE) - 1;
+    uint64_t number = __atomic_fetch_add(theirs, 1, __ATOMIC_SEQ_CST);
+    sequence_raise(&own, number);
+    return number;
 }
 
 void mt_sequence_seen(void)

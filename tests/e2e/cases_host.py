@@ -123,6 +123,20 @@ def read(world):
             same(f"{engine} {mode}: bytes loaded of the four blocks", loads, 40000 + 8 * 256 + 125 * 4)
 
 
+@case("host.late")
+def late(world):
+    """Before the CUDA runtime is there, the engine numbers events; then the runtime goes on from its number."""
+    app, usable = world.compile(source(world, "host_late.cu"), "-O1", "-g"), world.call([world.tool("mt-host"), "--engines"]).stdout
+    back = "SELECT sum(seq < before) FROM (SELECT seq, lag(seq) OVER (ORDER BY id) AS before FROM allocations)"
+    for engine in re.findall(r"^(qemu|dynamorio) +usable", usable, re.M):
+        trace = world.path(f"{engine}.mtc")
+        world.call([world.tool("mt-host"), f"--engine={engine}", "atomic", "-o", trace, "--", app], env=clean(MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=world.folder("run")))
+        same(f"{engine}: allocations out of order", world.call([world.tool("memtrace"), "query", "-q", "--csv", trace, back]).stdout.splitlines()[1:], ["0"])
+        lines = json.loads(world.call([world.tool("mt-extract"), "-q", "-s", "lines", trace]).stdout)["lines"]["allocations"]
+        by = next(by for label, by in lines.items() if "new host_late.cu" in label)
+        same(f"{engine}: bytes of the block", (sum(v["Load"] for v in by.values()), sum(v["Store"] for v in by.values())), (4, 4000))
+
+
 @case("host.read_beside")
 def read_beside(world):
     """Traces of kernels and of the host read together have what the host's has alone: what is not freed, or never read."""
