@@ -43,8 +43,6 @@ UNCANCELLED(ssize_t, sendmsg, (int fd, const struct msghdr *m, int flags), (fd, 
 UNCANCELLED(int, sigtimedwait, (const sigset_t *s, siginfo_t *i, const struct timespec *t), (s, i, t))
 UNCANCELLED(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options))
 UNCANCELLED(int, pthread_cond_wait, (pthread_cond_t * c, pthread_mutex_t *m), (c, m))
-UNCANCELLED(int, pthread_cond_timedwait,
-            (pthread_cond_t * c, pthread_mutex_t *m, const struct timespec *until), (c, m, until))
 UNCANCELLED(int, pthread_cond_clockwait,
             (pthread_cond_t * c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until),
             (c, m, clock, until))

@@ -465,17 +465,3 @@ void mt_check_stack(struct mt_pool_launch *run)
                        mt_cpu_settings.stack);
     run->told |= mt_check_all;
 }
-
-int mt_check_result(struct mt_pool_launch *run)
-{
-    struct mt_cpu_launch *l = run->launch;
-    if (MT_LIKELY(!run->found))
-        return run->failed;
-    uint64_t n = mt_cpu_settings.check.end(l);
-    l->told = run->ended || run->told;
-    if (!run->ended)
-        return run->failed;
-    snprintf(l->message, sizeof l->message, "%llu bad access%s to global memory, reported above",
-             (unsigned long long)n, n == 1 ? "" : "es");
-    return run->bad;
-}

@@ -29,6 +29,4 @@ void mt_check_tell_here(enum mt_finding_kind kind, const void *place, const char
     __attribute__((format(printf, 3, 4)));
 /* Reports that the running thread has overflowed its stack; the launch fails. */
 void mt_check_stack(struct mt_pool_launch *run);
-/* Tells the API layer at the end of a launch about its bad accesses. Returns the launch's status. */
-int mt_check_result(struct mt_pool_launch *run);
 #endif

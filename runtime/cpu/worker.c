@@ -2138,11 +2138,26 @@ static int pool_claim_other(const struct mt_pool_launch *not_this, struct mt_cla
     return run != NULL;
 }
 
+/* Tells the API layer at the end of a launch about its bad accesses. Returns the launch's status. */
+static int check_result(struct mt_pool_launch *run)
+{
+    struct mt_cpu_launch *l = run->launch;
+    if (MT_LIKELY(!run->found))
+        return run->failed;
+    uint64_t n = mt_cpu_settings.check.end(l);
+    l->told = run->ended || run->told;
+    if (!run->ended)
+        return run->failed;
+    snprintf(l->message, sizeof l->message, "%llu bad access%s to global memory, reported above",
+             (unsigned long long)n, n == 1 ? "" : "es");
+    return run->bad;
+}
+
 /* Calls `done` after the last CTA: only the caller knows the run by now. */
 static void say_done(struct mt_pool_launch *run)
 {
     struct mt_cpu_launch *l = run->launch;
-    int status = mt_check_result(run);
+    int status = check_result(run);
     mt_image_args_free(run->args);
     l->records = run->records;
     l->untraced = run->untraced;

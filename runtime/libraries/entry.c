@@ -82,73 +82,28 @@ void (*mt_lib_function(enum mt_lib_backend backend, const char *name, const char
     return f;
 }
 
-static int library_entry_unsupported(int library)
+static void *library_entry_real(struct mt_lib_library *l)
 {
-    return mt_lib_libraries[library].unsupported;
-}
-
-/* One function per library, so that each returns a status of its own. */
-static int entry_none_0(void)
-{
-    return library_entry_unsupported(0);
-}
-
-static int entry_none_1(void)
-{
-    return library_entry_unsupported(1);
-}
-
-static int entry_none_2(void)
-{
-    return library_entry_unsupported(2);
-}
-
-static int entry_none_3(void)
-{
-    return library_entry_unsupported(3);
-}
-
-static int entry_none_4(void)
-{
-    return library_entry_unsupported(4);
-}
-
-static int entry_none_5(void)
-{
-    return library_entry_unsupported(5);
-}
-
-static int entry_none_6(void)
-{
-    return library_entry_unsupported(6);
-}
-
-static int (*const nones[])(void) = {entry_none_0, entry_none_1, entry_none_2, entry_none_3,
-                                     entry_none_4, entry_none_5, entry_none_6};
-
-static void *library_entry_real(int library)
-{
-    static void *_Atomic handles[sizeof nones / sizeof *nones];
-    if (!handles[library])
-        handles[library] = lib_open(mt_lib_libraries[library].soname);
-    return handles[library];
+    if (!l->handle)
+        l->handle = lib_open(l->soname);
+    return l->handle;
 }
 
 void (*mt_lib_real(const char *library, const char *name))(void)
 {
-    for (int i = 0; i < (int)(sizeof nones / sizeof *nones); i++)
-        if (strcmp(mt_lib_libraries[i].name, library) == 0) {
-            void *real = library_entry_real(i);
-            return real ? (void (*)(void))dlsym(real, name) : NULL;
-        }
-    return NULL;
+    struct mt_lib_library *l = mt_lib_libraries;
+    while (l->name && strcmp(l->name, library) != 0)
+        l++;
+    void *real = l->name ? library_entry_real(l) : NULL;
+    return real ? (void (*)(void))dlsym(real, name) : NULL;
 }
 
 static void *library_entry_find(uint32_t index)
 {
     struct mt_lib_entry *e = &mt_lib_entries[index];
+    struct mt_lib_library *l = &mt_lib_libraries[e->library];
     int gpu = __mt_library_on_gpu();
-    void *real = gpu ? library_entry_real(e->library) : NULL, *f = real ? dlsym(real, e->name) : NULL;
+    void *real = gpu ? library_entry_real(l) : NULL, *f = real ? dlsym(real, e->name) : NULL;
     if (f && e->gpu == MT_LIB_UNKNOWN)
         __mt_library_miss(e->name);
     if (!gpu || (f && e->gpu == MT_LIB_OURS))
@@ -158,7 +113,7 @@ static void *library_entry_find(uint32_t index)
                    !gpu   ? "the CPU device does not have this function"
                    : real ? "not in the library in use"
                           : "the real library is not found",
-                   mt_lib_libraries[e->library].unsupported);
+                   l->unsupported);
     return f;
 }
 
@@ -167,5 +122,5 @@ void *mt_lib_resolve(uint32_t index)
     void *f = library_entry_find(index);
     if (f)
         __atomic_store_n(&mt_lib_slots[index], f, __ATOMIC_RELEASE);
-    return f ? f : (void *)nones[mt_lib_entries[index].library];
+    return f ? f : (void *)mt_lib_libraries[mt_lib_entries[index].library].none;
 }

@@ -197,10 +197,11 @@ def calls_inc(calls):
 
 
 def names_c(libraries, names):
-    out = ['/* Made by gen_libraries.py. */\n#include "library.h"\n'
-           "const struct mt_lib_library mt_lib_libraries[] = {\n"]
-    out += [f'    {{"{n}", "{soname}", {status}}},\n' for n, soname, status, _ in libraries]
-    out.append("};\nstruct mt_lib_entry mt_lib_entries[] = {\n")
+    out = ['/* Made by gen_libraries.py. */\n#include "library.h"\n']
+    out += [f"static int none_{n}(void) {{ return {status}; }}\n" for n, _, status, _ in libraries]
+    out.append("struct mt_lib_library mt_lib_libraries[] = {\n")
+    out += [f'    {{"{n}", "{soname}", {status}, none_{n}, 0}},\n' for n, soname, status, _ in libraries]
+    out.append("    {0, 0, 0, 0, 0},\n};\nstruct mt_lib_entry mt_lib_entries[] = {\n")
     for n, _, gpu in names:
         out.append(f'    {{"{n}", {library_of(libraries, n)}, {gpu}, 0}},\n')
     return "".join(out) + "};\n"

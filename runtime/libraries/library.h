@@ -18,7 +18,9 @@ void (*mt_lib_function(enum mt_lib_backend backend, const char *name, const char
  * slot to our function, or on a GPU to the real library's. gen_libraries.py makes tables and jumps. */
 struct mt_lib_library {
     const char *name, *soname;
-    int unsupported; /* status for missing functions */
+    int unsupported;      /* status for missing functions ... */
+    int (*none)(void);    /* ... and the function that returns it */
+    void *_Atomic handle; /* the real library on a GPU, once opened */
 };
 /* Call on a GPU: forwarded unchanged; handled by our function, which knows the accesses and then calls the
  * real one; or forwarded with unknown accesses. */
@@ -29,7 +31,7 @@ struct mt_lib_entry {
     enum mt_lib_gpu gpu;
     int said;
 };
-extern const struct mt_lib_library mt_lib_libraries[];
+extern struct mt_lib_library mt_lib_libraries[]; /* the last one has no name */
 extern struct mt_lib_entry mt_lib_entries[];
 extern void *mt_lib_slots[], *const mt_lib_impls[];
 /* Returns the slot's target; called at a jump's first use (api/first.S). */

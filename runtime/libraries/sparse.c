@@ -1182,18 +1182,19 @@ FIELD(DiagType, diag, 1)
 /* Older functions of cuSPARSE: conversion of indices and their order, transposition, and sums. Indices have
  * 32 bits. */
 
-static int sparse_index_say(const struct mt_sparse_job *j, int bad)
+static int sparse_say(const struct mt_sparse_job *j, int bad)
 {
     if (bad)
         mt_lib_say("%s: no memory, or another number of entries than before", j->call.name);
     return bad ? -1 : 0;
 }
 
-static int sparse_index_buffer(void *handle, size_t *bytes)
+static int sparse_buffer_size(void *handle, size_t *bytes)
 {
     if (!mt_blas_handle(handle) || !bytes)
         return bytes ? MT_SPARSE_NOT_INITIALIZED : MT_SPARSE_INVALID_VALUE;
-    *bytes = 16; /* not used, but a program may take 0 for "nothing to do" */
+    *bytes = 16; /* not used, but a program may take 0 for "nothing to do", and without a buffer some calls
+                  * only query its size */
     return MT_SPARSE_OK;
 }
 
@@ -1216,7 +1217,7 @@ static int sparse_index_run(struct mt_library_call *call)
     triplets_sort(&t);
     int bad = t.bad || triplets_put(&t, &j->c, MT_SPARSE_OFFSETS);
     free(t.at);
-    return sparse_index_say(j, bad);
+    return sparse_say(j, bad);
 }
 
 static int sparse_index_form(void *handle, const char *name, const int *from, int n, int m, int *to, int base,
@@ -1279,7 +1280,7 @@ static int sparse_index_sort(struct mt_library_call *call)
             j->order[i] = (int)__real__ t.at[i].value;
     }
     free(t.at);
-    return sparse_index_say(j, t.bad);
+    return sparse_say(j, t.bad);
 }
 
 /* offsets NULL: sorts coordinates by `major`. */
@@ -1326,7 +1327,7 @@ int impl_cusparseXcoosortByColumn(void *handle, int m, int n, int entries, int *
     int impl_cusparse##name##_bufferSizeExt(void *handle, int m, int n, int entries, const int *a,           \
                                             const int *b, size_t *bytes)                                     \
     {                                                                                                        \
-        return sparse_index_buffer(handle, bytes);                                                           \
+        return sparse_buffer_size(handle, bytes);                                                            \
     }
 SORT_BUFFER(Xcsrsort)
 SORT_BUFFER(Xcscsort)
@@ -1376,7 +1377,7 @@ static int sparse_index_turn(struct mt_library_call *call)
     triplets_sort(&t);
     int bad = t.bad || triplets_put(&t, &j->c, sparse_index_parts(j));
     free(t.at);
-    return sparse_index_say(j, bad);
+    return sparse_say(j, bad);
 }
 
 int impl_cusparseCsr2cscEx2(void *handle, int m, int n, int entries, const void *values, const int *offsets,
@@ -1402,7 +1403,7 @@ int impl_cusparseCsr2cscEx2_bufferSize(void *handle, int m, int n, int entries, 
                                        int *to_offsets, int *to_rows, int type, int copy, int base,
                                        int algorithm, size_t *bytes)
 {
-    return sparse_index_buffer(handle, bytes);
+    return sparse_buffer_size(handle, bytes);
 }
 
 /* ---- sums: first the number of entries, then the entries */
@@ -1443,7 +1444,7 @@ static int sparse_index_geam(struct mt_library_call *call)
     if (!bad && !j->numeric)
         *(int *)j->count = (int)t.n;
     free(t.at);
-    return sparse_index_say(j, bad);
+    return sparse_say(j, bad);
 }
 
 int impl_cusparseXcsrgeam2Nnz(void *handle, int m, int n, const struct mt_sparse_descriptor *da, int na,
@@ -1501,7 +1502,7 @@ static int sparse_index_geam_call(void *handle, const char *name, char letter, c
         const int *ob, const int *cb, const void *dc, const void *vc, const int *oc, const int *cc,          \
         size_t *bytes)                                                                                       \
     {                                                                                                        \
-        return sparse_index_buffer(handle, bytes);                                                           \
+        return sparse_buffer_size(handle, bytes);                                                            \
     }
 GEAM(S, 'S')
 GEAM(D, 'D')
@@ -1509,21 +1510,6 @@ GEAM(C, 'C')
 GEAM(Z, 'Z')
 
 /* Conversions to and from dense matrices, products of two sparse ones, and sparse vectors. */
-
-static int sparse_generic_say(const struct mt_sparse_job *j, int bad)
-{
-    if (bad)
-        mt_lib_say("%s: no memory, or another number of entries than before", j->call.name);
-    return bad ? -1 : 0;
-}
-
-static int sparse_generic_size(void *handle, size_t *bytes)
-{
-    if (!mt_blas_handle(handle) || !bytes)
-        return bytes ? MT_SPARSE_NOT_INITIALIZED : MT_SPARSE_INVALID_VALUE;
-    *bytes = 16; /* not used; without a buffer some calls only query its size */
-    return MT_SPARSE_OK;
-}
 
 /* Returns the index in the dense matrix of a row and column of the sparse one. */
 static int64_t sparse_generic_place(const struct mt_sparse_job *j, int64_t row, int64_t col)
@@ -1585,7 +1571,7 @@ int impl_cusparseSparseToDense(void *handle, const struct mt_sparse *a, const st
 int impl_cusparseSparseToDense_bufferSize(void *handle, const void *a, const void *d, int algorithm,
                                           size_t *bytes)
 {
-    return sparse_generic_size(handle, bytes);
+    return sparse_buffer_size(handle, bytes);
 }
 
 /* ---- from a dense matrix: first the number of entries, then the entries */
@@ -1616,7 +1602,7 @@ static int sparse_generic_collect(struct mt_library_call *call)
     int parts = j->numeric ? MT_SPARSE_ALL : j->a.coordinates ? 0 : MT_SPARSE_OFFSETS;
     int bad = t.bad || triplets_put(&t, &j->a, parts);
     free(t.at);
-    return sparse_generic_say(j, bad);
+    return sparse_say(j, bad);
 }
 
 static int sparse_generic_dense(void *handle, const char *name, const struct mt_dense *d, struct mt_sparse *a,
@@ -1646,7 +1632,7 @@ int impl_cusparseDenseToSparse_convert(void *handle, const struct mt_dense *d, s
 int impl_cusparseDenseToSparse_bufferSize(void *handle, const void *d, const void *a, int algorithm,
                                           size_t *bytes)
 {
-    return sparse_generic_size(handle, bytes);
+    return sparse_buffer_size(handle, bytes);
 }
 
 /* ---- products: a descriptor keeps the entries between two calls, which both wait */
@@ -1706,13 +1692,13 @@ static int sparse_generic_gemm(struct mt_library_call *call)
     *j->kept = t;
     if (!t.bad)
         j->target->entries = (int64_t)t.n;
-    return sparse_generic_say(j, t.bad);
+    return sparse_say(j, t.bad);
 }
 
 static int sparse_generic_gemm_copy(struct mt_library_call *call)
 {
     struct mt_sparse_job *j = (struct mt_sparse_job *)call;
-    return sparse_generic_say(j, triplets_put(j->kept, &j->c, MT_SPARSE_ALL));
+    return sparse_say(j, triplets_put(j->kept, &j->c, MT_SPARSE_ALL));
 }
 
 struct product {
@@ -1744,7 +1730,7 @@ int impl_cusparseSpGEMM_workEstimation(void *handle, int opa, int opb, const voi
                                        const void *b, const void *beta, void *c, int compute, int algorithm,
                                        void *kept, size_t *bytes, void *buffer)
 {
-    return sparse_generic_size(handle, bytes);
+    return sparse_buffer_size(handle, bytes);
 }
 
 int impl_cusparseSpGEMM_compute(void *handle, int opa, int opb, const void *alpha, const void *a,
@@ -1752,7 +1738,7 @@ int impl_cusparseSpGEMM_compute(void *handle, int opa, int opb, const void *alph
                                 void *kept, size_t *bytes, void *buffer)
 {
     const struct product p = {alpha, beta, a, b, c, kept, opa, opb, compute, 0};
-    int status = sparse_generic_size(handle, bytes);
+    int status = sparse_buffer_size(handle, bytes);
     return status || !buffer ? status : sparse_generic_product(handle, "cusparseSpGEMM_compute", &p);
 }
 

@@ -218,26 +218,15 @@ static void event_remove(struct mt_event *e)
     free(e);
 }
 
-struct event_search {
-    int device;
-    struct mt_event *found;
-};
-
-static void event_look(void *event, void *ctx)
+static int event_is_of(const void *event, int device)
 {
-    struct event_search *l = ctx;
-    if (((struct mt_event *)event)->device == l->device)
-        l->found = event;
+    return ((const struct mt_event *)event)->device == device;
 }
 
 void mt_events_reset(int device)
 {
-    struct event_search l;
-    do {
-        l = (struct event_search){device, NULL};
-        mt_map_each(&events, event_look, &l);
-        event_remove(l.found);
-    } while (l.found);
+    for (struct mt_event *e; (e = mt_map_any(&events, event_is_of, device));)
+        event_remove(e);
 }
 
 /* ---- the CPU device ---- */

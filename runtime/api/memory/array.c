@@ -292,28 +292,16 @@ struct cudaChannelFormatDesc impl_cudaCreateChannelDesc(int x, int y, int z, int
 
 /* ---- cudaDeviceReset ---- */
 
-struct array_search {
-    int device;
-    void *found;
-};
-
-static void array_look(void *value, void *ctx)
+/* All objects here begin with their device. */
+static int array_is_of(const void *object, int device)
 {
-    struct array_search *l = ctx;
-    if (*(const int *)value == l->device)
-        l->found = value;
+    return *(const int *)object == device;
 }
 
 static void array_empty(struct mt_map *m, int device)
 {
-    for (;;) {
-        struct array_search l = {device, NULL};
-        mt_map_each(m, array_look, &l);
-        if (!l.found)
-            return;
-        mt_map_take(m, l.found);
-        free(l.found);
-    }
+    for (void *a; (a = mt_map_any(m, array_is_of, device));)
+        free(mt_map_take(m, a));
 }
 
 void mt_arrays_reset(int device)
@@ -795,34 +783,14 @@ cudaError_t impl_cudaGetSurfaceObjectResourceDesc(struct cudaResourceDesc *out, 
 
 /* ---- cudaDeviceReset ---- */
 
-struct texture_search {
-    int device;
-    void *found;
-};
-
-static void texture_look(void *value, void *ctx)
-{
-    struct texture_search *l = ctx;
-    if (*(const int *)value == l->device)
-        l->found = value;
-}
-
-/* Returns any one of the device's, or NULL. */
-static void *texture_any(struct mt_map *m, int device)
-{
-    struct texture_search l = {device, NULL};
-    mt_map_each(m, texture_look, &l);
-    return l.found;
-}
-
 void mt_textures_reset(int device)
 {
-    for (struct texture *t; (t = texture_any(&textures, device));) {
+    for (struct texture *t; (t = mt_map_any(&textures, array_is_of, device));) {
         mt_map_take(&textures, texture_key(t->handle));
         mt_tex_object_take(MT_TEX_OBJECT, t->handle);
         free(t);
     }
-    for (struct surface *s; (s = texture_any(&surfaces, device));) {
+    for (struct surface *s; (s = mt_map_any(&surfaces, array_is_of, device));) {
         mt_map_take(&surfaces, texture_key(s->handle));
         mt_tex_object_take(MT_SURF_OBJECT, s->handle);
         free(s);

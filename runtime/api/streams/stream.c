@@ -1,4 +1,5 @@
 /* Streams, and their queues of operations. */
+#define _GNU_SOURCE
 #include "stream.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
@@ -1008,14 +1009,12 @@ static void drop_all(void)
 static void stream_finish(void)
 {
     uint64_t last = 0;
-    struct timespec until;
     pthread_mutex_lock(&queue_lock);
     finishing = 1;
     for (int seconds = 0; (active || freeing) && !mt_in_host_function() && seconds < FINISH_SECONDS;) {
         uint64_t now = ended + mt_cpu_progress();
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec++;
-        int timed_out = pthread_cond_timedwait(&reached, &queue_lock, &until) == ETIMEDOUT;
+        const struct timespec until = mt_base_in_ms(1000);
+        int timed_out = pthread_cond_clockwait(&reached, &queue_lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
         seconds = now != last ? 0 : seconds + timed_out;
         last = now;
     }
@@ -1046,11 +1045,6 @@ static void thread_ends(void *stream)
         more = s->own_more;
         mt_stream_remove(s);
     }
-}
-
-static void stream_forked(void)
-{
-    queue_forked();
 }
 
 static struct mt_stream *stream_add(cudaStream_t handle, unsigned flags, int priority, int lasting)
@@ -1092,7 +1086,7 @@ static void stream_first(void)
     if (first)
         first->device = 0;
     stream_is_legacy(first, 0);
-    pthread_atfork(NULL, NULL, stream_forked);
+    pthread_atfork(NULL, NULL, queue_forked);
 }
 
 /* Returns the legacy default stream of a device, or NULL if it was never used. */
@@ -1162,27 +1156,17 @@ void mt_stream_remove(struct mt_stream *s)
     queue_let_go(s);
 }
 
-struct stream_search {
-    int device;
-    struct mt_stream *found;
-};
-
-static void find_made(void *stream, void *ctx)
+/* Returns 1 for streams that the program made on this device. */
+static int stream_is_made(const void *stream, int device)
 {
-    struct mt_stream *s = stream;
-    struct stream_search *l = ctx;
-    if (!s->lasting && s->device == l->device)
-        l->found = s;
+    const struct mt_stream *s = stream;
+    return !s->lasting && s->device == device;
 }
 
 void mt_streams_reset(int device)
 {
-    struct stream_search l;
-    do {
-        l = (struct stream_search){device, NULL};
-        mt_map_each(&streams, find_made, &l);
-        mt_stream_remove(l.found);
-    } while (l.found);
+    for (struct mt_stream *s; (s = mt_map_any(&streams, stream_is_made, device));)
+        mt_stream_remove(s);
 }
 
 __attribute__((noinline)) void mt_stream_free(struct mt_stream *s)

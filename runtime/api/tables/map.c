@@ -74,6 +74,17 @@ void mt_map_drop(struct mt_map *m, const void *key, const void *value)
     pthread_rwlock_unlock(&m->lock);
 }
 
+void *mt_map_any(struct mt_map *m, int (*is)(const void *value, int device), int device)
+{
+    pthread_rwlock_rdlock(&m->lock);
+    struct mt_map_node *n = m->nodes;
+    while (n && !is(n->value, device))
+        n = n->hh.next;
+    void *value = n ? n->value : NULL;
+    pthread_rwlock_unlock(&m->lock);
+    return value;
+}
+
 void mt_map_each(struct mt_map *m, void (*f)(void *, void *), void *ctx)
 {
     pthread_rwlock_rdlock(&m->lock);

@@ -42,31 +42,20 @@ static MT_INLINE float mt_exp2f(float x)
                 : [new] "m"(new_), __VA_ARGS__);                                                             \
     } while (0)
 
+/* An operation of two operands. */
+#define MT_DIRECTED_OF_TWO(type, name, instruction)                                                          \
+    static MT_INLINE type name(type a, type b, uint32_t rc)                                                  \
+    {                                                                                                        \
+        type r;                                                                                              \
+        MT_ROUNDED(rc, instruction " %[b], %[a], %[r]", r, [a] "x"(a), [b] "x"(b));                          \
+        return r;                                                                                            \
+    }
+
 #define MT_DIRECTED(type, s, one)                                                                            \
-    static MT_INLINE type mt_add_##s(type a, type b, uint32_t rc)                                            \
-    {                                                                                                        \
-        type r;                                                                                              \
-        MT_ROUNDED(rc, "vadds" one " %[b], %[a], %[r]", r, [a] "x"(a), [b] "x"(b));                          \
-        return r;                                                                                            \
-    }                                                                                                        \
-    static MT_INLINE type mt_sub_##s(type a, type b, uint32_t rc)                                            \
-    {                                                                                                        \
-        type r;                                                                                              \
-        MT_ROUNDED(rc, "vsubs" one " %[b], %[a], %[r]", r, [a] "x"(a), [b] "x"(b));                          \
-        return r;                                                                                            \
-    }                                                                                                        \
-    static MT_INLINE type mt_mul_##s(type a, type b, uint32_t rc)                                            \
-    {                                                                                                        \
-        type r;                                                                                              \
-        MT_ROUNDED(rc, "vmuls" one " %[b], %[a], %[r]", r, [a] "x"(a), [b] "x"(b));                          \
-        return r;                                                                                            \
-    }                                                                                                        \
-    static MT_INLINE type mt_div_##s(type a, type b, uint32_t rc)                                            \
-    {                                                                                                        \
-        type r;                                                                                              \
-        MT_ROUNDED(rc, "vdivs" one " %[b], %[a], %[r]", r, [a] "x"(a), [b] "x"(b));                          \
-        return r;                                                                                            \
-    }                                                                                                        \
+    MT_DIRECTED_OF_TWO(type, mt_add_##s, "vadds" one)                                                        \
+    MT_DIRECTED_OF_TWO(type, mt_sub_##s, "vsubs" one)                                                        \
+    MT_DIRECTED_OF_TWO(type, mt_mul_##s, "vmuls" one)                                                        \
+    MT_DIRECTED_OF_TWO(type, mt_div_##s, "vdivs" one)                                                        \
     static MT_INLINE type mt_sqrt_##s(type a, uint32_t rc)                                                   \
     {                                                                                                        \
         type r;                                                                                              \
