@@ -400,7 +400,6 @@ static int bind_load(struct mt_bind_piece *piece, size_t n, const char *under, c
 
 #define WRAPPER_MAGIC 0x466243b1 /* argument of __cudaRegisterFatBinary */
 #define FATBIN_MAGIC 0xba55ed50u
-#define ARGS_BLOCK 131072 /* arguments have at most 32,764 bytes; plus a pointer each */
 
 #define WRAPPER_LINKED 2 /* version with `more` */
 struct wrapper {
@@ -936,58 +935,8 @@ const struct mt_image_var *mt_image_find_var(const struct mt_image *image, const
     return NULL;
 }
 
-/* ---- arguments
- * ---------------------------------------------------------------------------------------------------- */
-
-/* Blocks for arguments in the local range, reused; the first word of a free block points to the next one. */
-static pthread_mutex_t args_lock = PTHREAD_MUTEX_INITIALIZER;
-static void **free_args;
-
-void **mt_image_args_copy(const struct mt_cpu_launch *launch, void **workspace)
+/* The lock cannot be taken for fork: it is taken inside of the dynamic linker's. */
+void mt_image_forked(void)
 {
-    const struct mt_image_param *param = launch->kernel->params;
-    uint32_t n = launch->kernel->nparams;
-    uint64_t need = (n + 1) * sizeof(void *), at = need;
-    void **block;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t align = param[i].align ? param[i].align : 1;
-        need = (need + align - 1) / align * align + param[i].size;
-    }
-    if (need > ARGS_BLOCK - MT_WORKSPACE)
-        return NULL;
-    pthread_mutex_lock(&args_lock);
-    block = free_args;
-    if (block)
-        free_args = *block;
-    pthread_mutex_unlock(&args_lock);
-    if (!block)
-        block = mt_local_alloc(ARGS_BLOCK, 1, NULL, NULL);
-    if (!block)
-        return NULL;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t align = param[i].align ? param[i].align : 1;
-        at = (at + align - 1) / align * align;
-        block[i] = (char *)block + at;
-        memcpy(block[i], launch->args[i], param[i].size);
-        at += param[i].size;
-    }
-    block[n] = launch->args[n];
-    *workspace = (char *)block + ARGS_BLOCK - MT_WORKSPACE;
-    memset(*workspace, 0, MT_WORKSPACE);
-    return block;
-}
-
-void mt_image_args_free(void **args)
-{
-    pthread_mutex_lock(&args_lock);
-    *args = free_args;
-    free_args = args;
-    pthread_mutex_unlock(&args_lock);
-}
-
-void mt_image_args_reset(void)
-{
-    pthread_mutex_init(&args_lock, NULL);
     pthread_mutex_init(&lock, NULL);
-    free_args = NULL;
 }

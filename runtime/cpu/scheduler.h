@@ -11,15 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The local range is one reserved stretch of address space for everything that device code can address
- * outside of global memory: stacks of device threads, shared memory, kernel arguments. The test "is this
- * pointer global?" is thus one comparison. Memory is committed at the first touch, and kept for reuse by
- * its owner for the life of the process. Thread-safe. Allocates `count` blocks of `bytes` each (rounded up to
- * pages), readable and writable, each with an unmapped guard page below it as long as the process can afford
- * the mappings (*guarded tells). *stride is set to the distance between blocks. Returns NULL if the range or
- * memory is exhausted. The last two may be NULL. */
-void *mt_local_alloc(size_t bytes, unsigned count, size_t *stride, int *guarded);
-
 #define MT_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MT_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define MT_WARP 32u

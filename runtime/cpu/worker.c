@@ -23,7 +23,9 @@
 #include <xmmintrin.h>
 
 /* The local range: one reserved stretch of address space for everything that device code can address
- * outside of global memory: stacks of device threads, shared memory, kernel arguments. */
+ * outside of global memory: stacks of device threads, shared memory, kernel arguments. The test "is this
+ * pointer global?" is thus one comparison. Memory is committed at the first touch, and kept for reuse by
+ * its owner for the life of the process. */
 
 #define LOCAL_MAX ((size_t)1 << 38) /* 256 GiB of address space; halved until the kernel grants it */
 #define LOCAL_MIN ((size_t)1 << 28)
@@ -56,7 +58,11 @@ static int local_init(void)
     return rc;
 }
 
-void *mt_local_alloc(size_t bytes, unsigned count, size_t *stride, int *guarded)
+/* Allocates `count` blocks of `bytes` each (rounded up to pages), readable and writable, each with an
+ * unmapped guard page below it as long as the process can afford the mappings (*guarded tells). *stride is
+ * set to the distance between blocks. Returns NULL if the range or memory is exhausted. The last two may
+ * be NULL. */
+static void *local_alloc(size_t bytes, unsigned count, size_t *stride, int *guarded)
 {
     char *first = NULL;
     size_t step;
@@ -111,6 +117,59 @@ static void local_reset(void)
     local_guards = 0;
 }
 
+/* Blocks for arguments in the local range, reused; the first word of a free block points to the next one. */
+
+#define MT_WORKSPACE 64
+#define ARGS_BLOCK 131072 /* arguments have at most 32,764 bytes; plus a pointer each */
+
+static pthread_mutex_t args_lock = PTHREAD_MUTEX_INITIALIZER;
+static void **free_args;
+
+/* Copies a launch's arguments into the local range: nparams + 1 pointers and the values they point to (the
+ * last one, to the hidden context, is kept). *workspace gets MT_WORKSPACE zero bytes. Returns NULL without
+ * memory. */
+static void **args_copy(const struct mt_cpu_launch *launch, void **workspace)
+{
+    const struct mt_image_param *param = launch->kernel->params;
+    uint32_t n = launch->kernel->nparams;
+    uint64_t need = (n + 1) * sizeof(void *), at = need;
+    void **block;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t align = param[i].align ? param[i].align : 1;
+        need = (need + align - 1) / align * align + param[i].size;
+    }
+    if (need > ARGS_BLOCK - MT_WORKSPACE)
+        return NULL;
+    pthread_mutex_lock(&args_lock);
+    block = free_args;
+    if (block)
+        free_args = *block;
+    pthread_mutex_unlock(&args_lock);
+    if (!block)
+        block = local_alloc(ARGS_BLOCK, 1, NULL, NULL);
+    if (!block)
+        return NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t align = param[i].align ? param[i].align : 1;
+        at = (at + align - 1) / align * align;
+        block[i] = (char *)block + at;
+        memcpy(block[i], launch->args[i], param[i].size);
+        at += param[i].size;
+    }
+    block[n] = launch->args[n];
+    *workspace = (char *)block + ARGS_BLOCK - MT_WORKSPACE;
+    memset(*workspace, 0, MT_WORKSPACE);
+    return block;
+}
+
+static void args_free(void **args)
+{
+    pthread_mutex_lock(&args_lock);
+    *args = free_args;
+    free_args = args;
+    pthread_mutex_unlock(&args_lock);
+}
+
 /* Stacks of device threads, in the local range. A worker takes them in slabs and keeps them. A stack
  * without a guard page has a word at its low end that shows an overflow when the thread ends. */
 
@@ -150,7 +209,7 @@ static int stack_add_slab(struct mt_worker *w, int warp)
     if (!list)
         return -1;
     of->free = list; /* room for all */
-    char *p = mt_local_alloc(bytes, SLAB, &stride, &guarded);
+    char *p = local_alloc(bytes, SLAB, &stride, &guarded);
     if (!p)
         return -1;
     for (unsigned i = SLAB; i-- > 0;) {
@@ -174,7 +233,7 @@ static struct mt_stack *stack_for_loops(void)
 {
     size_t bytes = stack_of_warp();
     int guarded;
-    char *p = mt_local_alloc(bytes, 1, NULL, &guarded);
+    char *p = local_alloc(bytes, 1, NULL, &guarded);
     return p ? stack_make(p, bytes, 0, guarded) : NULL;
 }
 
@@ -926,7 +985,7 @@ static char *cluster_memory(uint64_t bytes, uint32_t ctas, uint64_t *stride)
     size_t skip = MT_SHARED_HOLE;
     char *p;
     do {
-        p = local_skip(skip) ? NULL : mt_local_alloc(bytes, ctas, stride, NULL);
+        p = local_skip(skip) ? NULL : local_alloc(bytes, ctas, stride, NULL);
         skip = MARGIN;
     } while (p && (uint32_t)(uintptr_t)p + MARGIN < 2 * MARGIN);
     return p;
@@ -2158,7 +2217,7 @@ static void say_done(struct mt_pool_launch *run)
 {
     struct mt_cpu_launch *l = run->launch;
     int status = check_result(run);
-    mt_image_args_free(run->args);
+    args_free(run->args);
     l->records = run->records;
     l->untraced = run->untraced;
     l->undefined = run->undefined;
@@ -2206,7 +2265,9 @@ static void pool_forked(void)
     pool.queued = 0;
     pool.nworkers = pool.idle = 0;
     pool.spare = NULL; /* its stack is in memory that is reused */
-    mt_image_args_reset();
+    mt_image_forked();
+    pthread_mutex_init(&args_lock, NULL);
+    free_args = NULL;
     local_reset();
 }
 
@@ -2381,7 +2442,7 @@ static int pool_prepare(struct mt_pool_launch *run, struct mt_cpu_launch *l)
     choose_code(run); /* after nthreads is set */
     if (!run->loop && !run->entry)
         return pool_reject(l, MT_ERR_UNSUPPORTED, "the CPU image has no code for it");
-    run->args = mt_image_args_copy(l, &run->workspace);
+    run->args = args_copy(l, &run->workspace);
     return run->args ? 0 : pool_reject(l, MT_ERR_MEMORY, "no memory for its arguments");
 }
 
@@ -2409,7 +2470,7 @@ int mt_cpu_start(struct mt_cpu_launch *l)
     pthread_mutex_unlock(&pool.lock);
     if (!rc)
         return 0;
-    mt_image_args_free(run->args);
+    args_free(run->args);
     rc = pool_reject(l, MT_ERR_MEMORY, "no worker thread could be started");
 fail:
     free(run);

@@ -526,11 +526,6 @@ static void ring_wait(struct slot *s, uint32_t heard)
     atomic_fetch_sub(&s->waits, 1);
 }
 
-static void nccl_wake(struct mt_nccl_comm *c)
-{
-    ring_bell(&c->segment->slots[c->rank]);
-}
-
 static void nccl_leave(struct mt_nccl_comm *c, enum mt_nccl_gone how)
 {
     c->segment->slots[c->rank].gone = (int32_t)how;
@@ -1230,7 +1225,7 @@ static void nccl_stop(struct mt_nccl_comm *c)
         work_end(c, c->first, MT_NCCL_USAGE);
     pthread_cond_broadcast(&c->moved);
     if (c->segment)
-        nccl_wake(c);
+        ring_bell(&c->segment->slots[c->rank]);
     pthread_mutex_unlock(&c->lock);
     if (started)
         pthread_join(c->thread, NULL);

@@ -2,7 +2,6 @@
 #include "devices.h"
 #include "base/options.h"
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 /* The GPUs visible to the process, in the order of CUDA_VISIBLE_DEVICES. An invalid number ends the list; if
@@ -31,7 +30,7 @@ static void devices_see(void)
 
 static _Thread_local int current;
 static _Atomic int on_gpu;
-static _Atomic unsigned char peers[MT_DEVICES_MAX][MT_DEVICES_MAX];
+_Atomic unsigned char mt_device_peers[MT_DEVICES_MAX][MT_DEVICES_MAX];
 
 int mt_devices(void)
 {
@@ -42,12 +41,9 @@ int mt_devices(void)
 int mt_device_number(int device)
 {
     pthread_once(&once, devices_see);
-    return on_gpu || device < 0 || device >= visible.n ? device : visible.number[device];
-}
-
-int mt_devices_numbered(void)
-{
-    return on_gpu ? on_gpu > 1 : mt_options()->cpu_devices > 1;
+    if (device < 0 || (on_gpu ? on_gpu : (int)mt_options()->cpu_devices) <= 1)
+        return -1;
+    return on_gpu || device >= visible.n ? device : visible.number[device];
 }
 
 void mt_devices_of_gpu(int n)
@@ -70,20 +66,4 @@ int mt_device_select(int device)
     int before = current;
     current = device;
     return before;
-}
-
-int mt_device_reaches(int device, int owner)
-{
-    return device == owner || peers[device][owner];
-}
-
-int mt_device_reach(int device, int owner, int on)
-{
-    return atomic_exchange(&peers[device][owner], (unsigned char)on);
-}
-
-void mt_device_alone(int device)
-{
-    for (int i = 0; i < MT_DEVICES_MAX; i++)
-        peers[device][i] = 0;
 }

@@ -480,11 +480,6 @@ static void events_end(enum mt_line_kind kind, const void *l)
     pthread_mutex_unlock(&events_lock);
 }
 
-static int events_device(int device)
-{
-    return device >= 0 && mt_devices_numbered() ? mt_device_number(device) : -1;
-}
-
 /* Returns the time in jobs, which orders events of several processes, else 0. */
 static uint64_t events_time(void)
 {
@@ -500,7 +495,7 @@ uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const c
     char *source_name = mt_demangle(name);
     l.id = __atomic_fetch_add(&alloc_id, 1, __ATOMIC_RELAXED);
     l.name = source_name ? source_name : name;
-    l.device = events_device(device);
+    l.device = mt_device_number(device);
     l.ns = events_time();
     MT_LINE_PLACE(&l, site);
     events_end(MT_LINE_alloc, &l);
@@ -544,7 +539,7 @@ void mt_event_share(uint64_t id, int opened, const void *handle, size_t size)
 void mt_event_communicator(uint64_t comm, int rank, int ranks, int device)
 {
     struct mt_communicator_line l = {
-        .comm = comm, .rank = (uint64_t)rank, .ranks = (uint64_t)ranks, .device = events_device(device)};
+        .comm = comm, .rank = (uint64_t)rank, .ranks = (uint64_t)ranks, .device = mt_device_number(device)};
     if (events_begin(&l.seq))
         events_end(MT_LINE_communicator, &l);
 }
@@ -571,20 +566,14 @@ void mt_event_order(uint64_t op, uint64_t stream, uint64_t n, const uint64_t *pa
 
 static _Atomic uint64_t copies;
 
-/* Returns the number of memcpy lines so far. */
-static uint64_t event_copies(void)
-{
-    return copies;
-}
-
 void mt_event_memcpy(const struct mt_memcpy_line *c, const struct mt_host_site *site)
 {
     struct mt_memcpy_line l = *c;
     if (!events_begin(&l.seq))
         return;
     copies++;
-    l.dst_device = events_device(c->dst_device);
-    l.src_device = events_device(c->src_device);
+    l.dst_device = mt_device_number(c->dst_device);
+    l.src_device = mt_device_number(c->src_device);
     l.begin_ns = mt_now_ns();
     l.op = event_op();
     MT_LINE_PLACE(&l, site);
@@ -683,12 +672,6 @@ static int log_spaces(void)
     const char *asked = mt_options()->spaces;
     return site_spaces || strstr(mt_options()->ptx_options, "--mt-spaces=") || strstr(asked, "shared") ||
            strstr(asked, "local");
-}
-
-/* Returns the number of site tables in the log. */
-static uint64_t log_sites(void)
-{
-    return site_tables;
 }
 
 void mt_event_stream(uint64_t stream, const char *trace, const char *why)
@@ -1093,7 +1076,7 @@ static struct mt_companion_writer *companion_inside(const struct mt_header_line 
 static struct mt_launch_line companion_launch_line(const struct mt_launch_line *launch)
 {
     struct mt_launch_line l = *launch;
-    l.device = mt_devices_numbered() ? mt_device_number(l.device) : -1;
+    l.device = mt_device_number(l.device);
     MT_LINE_PLACE(&l, l.site);
     return l;
 }
@@ -1581,7 +1564,7 @@ static uint32_t compact_kernel(struct mt_compact *c, const char *name)
 /* Writes the new sites. */
 static void compact_sites(struct mt_compact *c)
 {
-    uint64_t sites = log_sites();
+    uint64_t sites = site_tables;
     if (c->off || c->sites == sites)
         return;
     companion_flush(c->inside, 1);
@@ -1703,13 +1686,6 @@ static uint64_t compact_end(void *self, uint64_t *bytes)
     }
     *bytes = mt_mtc_writer_bytes(c->writer) - c->before;
     return c->kept;
-}
-
-/* Returns the companion inside the file: it gets the same lines as the one beside it, and ends with the
- * output. */
-static struct mt_companion_writer *compact_inside(const struct mt_compact *c)
-{
-    return c->inside;
 }
 
 static int compact_on(const void *self)
@@ -1851,7 +1827,7 @@ static void open_compact(struct mt_trace *t, struct mt_compact *c)
 {
     t->out = c;
     t->ops = &compact_ops;
-    t->inside = c ? compact_inside(c) : NULL;
+    t->inside = c ? c->inside : NULL;
 }
 
 /* Reports a missing folder once instead of twice per stream. The folder is not created: a misspelt name in
@@ -2193,8 +2169,8 @@ void mt_trace_finish(void)
     if (!mt_tracing())
         return;
     /* check results belong in a companion, as do copies of a program without kernels */
-    if (!count && ((mt_options()->check && mt_log_size()) ||
-                   (event_copies() && !mt_trace_bare && !mt_selection_left_out)))
+    if (!count &&
+        ((mt_options()->check && mt_log_size()) || (copies && !mt_trace_bare && !mt_selection_left_out)))
         mt_trace_open();
     pthread_mutex_lock(&lock);
     for (struct mt_trace *t = traces; t; t = t->next) {

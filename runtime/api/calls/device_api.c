@@ -14,6 +14,7 @@
 #include "api/graphs/graph.h"
 #include "trace/site.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,32 +123,6 @@ cudaError_t impl_cudaDeviceGetByPCIBusId(int *device, const char *id)
 
 /* ---- settings ---- */
 
-cudaError_t impl_cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
-{
-    MT_RETURN_IF_FAILED();
-    if (!mt_limit_there(limit))
-        return mt_fail(cudaErrorUnsupportedLimit);
-    if (limit == cudaLimitMaxL2FetchGranularity && value > 128)
-        value = 128;
-    if (limit == cudaLimitPersistingL2CacheSize && value > MT_DEV_L2_PERSISTING)
-        return mt_fail(cudaErrorInvalidValue);
-    if (limit == cudaLimitMallocHeapSize && mt_device_heap_limit(value))
-        return mt_fail(cudaErrorInvalidValue);
-    mt_limit_set(mt_device_current(), limit, value);
-    return cudaSuccess;
-}
-
-cudaError_t impl_cudaDeviceGetLimit(size_t *out, enum cudaLimit limit)
-{
-    MT_RETURN_IF_FAILED();
-    if (!out)
-        return mt_fail(cudaErrorInvalidValue);
-    if (!mt_limit_there(limit))
-        return mt_fail(cudaErrorUnsupportedLimit);
-    *out = mt_limit_get(mt_device_current(), limit);
-    return cudaSuccess;
-}
-
 cudaError_t impl_cudaDeviceSetCacheConfig(enum cudaFuncCache config)
 {
     MT_RETURN_IF_FAILED();
@@ -231,7 +206,8 @@ cudaError_t impl_cudaDeviceReset(void)
     device_api_reset_limits(device);
     mt_pools_reset(device);
     mt_fail_reset(device);
-    mt_device_alone(device);
+    for (int i = 0; i < MT_DEVICES_MAX; i++)
+        mt_device_peers[device][i] = 0;
     return cudaSuccess;
 }
 
@@ -250,7 +226,7 @@ cudaError_t impl_cudaDeviceEnablePeerAccess(int peer, unsigned flags)
     MT_RETURN_IF_FAILED();
     if (flags || !mt_device_there(peer) || peer == device)
         return mt_fail(flags ? cudaErrorInvalidValue : cudaErrorInvalidDevice);
-    int before = mt_device_reach(device, peer, 1);
+    int before = atomic_exchange(&mt_device_peers[device][peer], 1);
     mt_heap_generation++; /* access rights have changed */
     return mt_fail(before ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess);
 }
@@ -260,7 +236,7 @@ cudaError_t impl_cudaDeviceDisablePeerAccess(int peer)
     MT_RETURN_IF_FAILED();
     if (!mt_device_there(peer))
         return mt_fail(cudaErrorInvalidDevice);
-    int before = mt_device_reach(mt_device_current(), peer, 0);
+    int before = atomic_exchange(&mt_device_peers[mt_device_current()][peer], 0);
     mt_heap_generation++;
     return mt_fail(before ? cudaSuccess : cudaErrorPeerAccessNotEnabled);
 }

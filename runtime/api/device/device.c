@@ -210,7 +210,7 @@ static const size_t first[] = {
 static _Atomic size_t limits[MT_DEVICES_MAX][LIMITS]; /* 0: the default; else the value + 1 */
 
 /* The depth of device-side synchronisation does not exist on sm_90. */
-int mt_limit_there(enum cudaLimit limit)
+static int limit_there(enum cudaLimit limit)
 {
     return (unsigned)limit < LIMITS && limit != cudaLimitDevRuntimeSyncDepth;
 }
@@ -221,9 +221,30 @@ size_t mt_limit_get(int device, enum cudaLimit limit)
     return set ? set - 1 : first[limit];
 }
 
-void mt_limit_set(int device, enum cudaLimit limit, size_t value)
+cudaError_t impl_cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 {
-    limits[device][limit] = value + 1;
+    MT_RETURN_IF_FAILED();
+    if (!limit_there(limit))
+        return mt_fail(cudaErrorUnsupportedLimit);
+    if (limit == cudaLimitMaxL2FetchGranularity && value > 128)
+        value = 128;
+    if (limit == cudaLimitPersistingL2CacheSize && value > MT_DEV_L2_PERSISTING)
+        return mt_fail(cudaErrorInvalidValue);
+    if (limit == cudaLimitMallocHeapSize && mt_device_heap_limit(value))
+        return mt_fail(cudaErrorInvalidValue);
+    limits[mt_device_current()][limit] = value + 1;
+    return cudaSuccess;
+}
+
+cudaError_t impl_cudaDeviceGetLimit(size_t *out, enum cudaLimit limit)
+{
+    MT_RETURN_IF_FAILED();
+    if (!out)
+        return mt_fail(cudaErrorInvalidValue);
+    if (!limit_there(limit))
+        return mt_fail(cudaErrorUnsupportedLimit);
+    *out = mt_limit_get(mt_device_current(), limit);
+    return cudaSuccess;
 }
 
 void mt_limits_reset(int device)

@@ -68,13 +68,7 @@ int mt_device_start(void);
 
 /* ---- cudaLimit of each GPU, on the CPU device ---- */
 
-/* Returns 0 if the CPU device has no such limit. */
-int mt_limit_there(enum cudaLimit limit);
-
 size_t mt_limit_get(int device, enum cudaLimit limit);
-
-/* Sets a limit; the caller has checked that the value is allowed. */
-void mt_limit_set(int device, enum cudaLimit limit, size_t value);
 
 /* Resets all limits of a device to their defaults. */
 void mt_limits_reset(int device);
@@ -152,7 +146,7 @@ uint64_t mt_heap_reach(const void *p, int device, struct mt_block *out);
 /* number of changes to the table, from 1 */
 extern _Atomic uint64_t mt_heap_generation;
 
-uint64_t mt_heap_used(int device);
+extern _Atomic uint64_t mt_heap_used[]; /* bytes of each device in use */
 
 /* Returns the device that owns the memory at `p`, or -1 if it belongs to all devices or to none. */
 int mt_heap_owner(const void *p);

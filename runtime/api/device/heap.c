@@ -44,7 +44,7 @@ MT_FORK_TABLE(blocks);
 /* Read-locked while a block of the table is used; write-locked before a block taken out is freed. */
 static pthread_rwlock_t life = PTHREAD_RWLOCK_INITIALIZER;
 MT_FORK_ENTRY(life, &life, MT_FORK_RWLOCK, MT_FORK_HEAP);
-static _Atomic uint64_t used[MT_DEVICES_MAX];
+_Atomic uint64_t mt_heap_used[MT_DEVICES_MAX];
 _Atomic uint64_t mt_heap_generation = 1;
 
 /* Freed blocks whose memory is kept, oldest first; under the lock. */
@@ -66,11 +66,11 @@ static int heap_is_ours(enum mt_heap_kind kind)
 /* Takes `bytes` from the device's memory. Returns 0, or -1 if too little is left. */
 static int heap_reserve(int device, uint64_t bytes)
 {
-    uint64_t total = mt_device_memory(), now = used[device];
+    uint64_t total = mt_device_memory(), now = mt_heap_used[device];
     do
         if (bytes > total || now > total - bytes)
             return -1;
-    while (!atomic_compare_exchange_weak(&used[device], &now, now + bytes));
+    while (!atomic_compare_exchange_weak(&mt_heap_used[device], &now, now + bytes));
     return 0;
 }
 
@@ -141,7 +141,7 @@ static void heap_drop(struct mt_block *b)
     pthread_rwlock_wrlock(&life); /* no reader is left */
     pthread_rwlock_unlock(&life);
     if (heap_counted(b->kind))
-        used[b->device] -= b->bytes;
+        mt_heap_used[b->device] -= b->bytes;
     if (mt_options()->check && heap_is_ours(b->kind))
         heap_keep(b);
     else
@@ -154,7 +154,7 @@ void *mt_heap_alloc(int device, size_t bytes, enum mt_heap_kind kind, unsigned f
         return NULL;
     struct mt_block *b = calloc(1, sizeof *b);
     if (!b) {
-        used[device] -= heap_counted(kind) ? bytes : 0;
+        mt_heap_used[device] -= heap_counted(kind) ? bytes : 0;
         return NULL;
     }
     b->bytes = bytes;
@@ -168,7 +168,7 @@ void *mt_heap_alloc(int device, size_t bytes, enum mt_heap_kind kind, unsigned f
         mt_heap_generation++;
         return p;
     }
-    used[device] -= heap_counted(kind) ? bytes : 0;
+    mt_heap_used[device] -= heap_counted(kind) ? bytes : 0;
     heap_release(b);
     return NULL;
 }
@@ -188,7 +188,7 @@ int mt_heap_adopt(int device, void *base, size_t bytes, enum mt_heap_kind kind, 
     if (rc)
         free(b);
     else if (heap_counted(kind))
-        used[device] += bytes;
+        mt_heap_used[device] += bytes;
     mt_heap_generation++;
     return rc;
 }
@@ -331,11 +331,6 @@ static int heap_find_freed(uint64_t address, struct mt_block *out)
     return found;
 }
 
-uint64_t mt_heap_used(int device)
-{
-    return used[device];
-}
-
 static int heap_is_of_one(const struct mt_block *b)
 {
     return b->kind == MT_HEAP_DEVICE || b->kind == MT_HEAP_IPC ||
@@ -352,7 +347,8 @@ int mt_heap_reaches(int device, const struct mt_block *b)
 {
     if (!heap_is_of_one(b))
         return 1;
-    return b->readers ? (int)(b->readers >> device & 1) : mt_device_reaches(device, b->device);
+    return b->readers ? (int)(b->readers >> device & 1)
+                      : device == b->device || mt_device_peers[device][b->device];
 }
 
 void mt_heap_open(const void *base, uint64_t readers)
@@ -504,17 +500,6 @@ int mt_device_heap_limit(size_t bytes)
     return 0;
 }
 
-/* Find ranges in this heap, as mt_ranges_find and mt_ranges_around do. */
-static int device_heap_find(uint64_t address, struct mt_range *out)
-{
-    return mt_ranges_find(&device_heap_blocks, address, out);
-}
-
-static void device_heap_around(uint64_t address, struct mt_range *below, struct mt_range *above)
-{
-    mt_ranges_around(&device_heap_blocks, address, below, above);
-}
-
 void mt_device_heap_reset(void)
 {
     struct mt_range r;
@@ -625,7 +610,7 @@ static int is_mapped(uint64_t address)
 static int describe_device_heap(uint64_t address, uint64_t bytes, struct check_where *w)
 {
     struct mt_range below, above;
-    device_heap_around(address, &below, &above);
+    mt_ranges_around(&device_heap_blocks, address, &below, &above);
     uint64_t behind = address - below.base;
     if (below.bytes && behind < below.bytes + 16) {
         snprintf(w->near, sizeof w->near, "byte %llu of %llu bytes that a kernel allocated",
@@ -753,7 +738,7 @@ static int check_find(int device, uint64_t address, uint64_t *base, uint64_t *by
         *bytes = address - b.base + reach;
         return mt_heap_reaches(device, &b);
     }
-    if (!device_heap_find(address, &r))
+    if (!mt_ranges_find(&device_heap_blocks, address, &r))
         return 0;
     *base = r.base;
     *bytes = r.bytes;

@@ -50,20 +50,21 @@
 #define SAY_S 10 /* elsewhere: reports the wait once, after this many seconds */
 #define LOOK_MS 250
 
-struct mt_made {
-    void *block;        /* freed by the caller when the image is loaded */
+/* An image of device code that came without one. */
+struct mt_made_code {
+    char *name;
+    char why[2048];     /* "": success, and: */
+    void *block;        /* owns the rest */
     const void *fatbin; /* followed by the image: for mt_image_load_all */
     const char *words;  /* messages of mt-ptx, lines without a prefix; not terminated by NUL */
     size_t nwords;
     const struct mt_made_text *texts; /* `ntexts` bytes of them */
     size_t ntexts;
-    int kept; /* came from the cache */
 };
 
 struct to_make {
     const struct mt_device_code *code; /* fatbins that belong together (-rdc), or one piece of any kind */
     size_t n;
-    const char *what;   /* name in messages */
     const char *kernel; /* kernel of a divided module whose image this is. NULL: the whole module, or the part
                            shared by its kernels */
     const char *content; /* hash of its source (mt_made_kernel), or "" */
@@ -157,7 +158,10 @@ static void make_key(char *key, const char *tool, const struct to_make *m, const
 
 /* ---- mt-ptx ------------------------------------------------------------------------------------ */
 
-struct work {
+struct mt_making {
+    pid_t owner;
+    int kept; /* came from the cache: the entry is set */
+    struct mt_cache_entry entry;
     const char *what;                  /* name in messages */
     int input, output, words, line[2]; /* memory files; and a socket over which mt-ptx reports its progress,
                                           and each side notices the other's end */
@@ -172,7 +176,7 @@ static int made_file_new(const char *name)
 }
 
 /* Writes the inputs one after the other, each at a multiple of 8. */
-static int make_put_input(struct work *w, const struct to_make *m)
+static int make_put_input(struct mt_making *w, const struct to_make *m)
 {
     off_t at = 0;
     int error = 0;
@@ -192,7 +196,7 @@ static int make_put_input(struct work *w, const struct to_make *m)
     return error ? -1 : 0;
 }
 
-static int make_open(struct work *w, const struct to_make *m)
+static int make_open(struct mt_making *w, const struct to_make *m)
 {
     w->input = made_file_new("memtrace-device-code");
     w->output = made_file_new("memtrace-image");
@@ -205,7 +209,7 @@ static int make_open(struct work *w, const struct to_make *m)
     return make_put_input(w, m);
 }
 
-static void make_close(struct work *w)
+static void make_close(struct mt_making *w)
 {
     int fd[] = {w->input, w->output, w->words, w->line[0], w->line[1]};
     for (size_t i = 0; i < sizeof fd / sizeof *fd; i++)
@@ -213,8 +217,8 @@ static void make_close(struct work *w)
             close(fd[i]);
 }
 
-static int make_start(struct work *w, const struct to_make *m, const char *key, const char *folder, char *why,
-                      size_t size)
+static int make_start(struct mt_making *w, const struct to_make *m, const char *key, const char *folder,
+                      char *why, size_t size)
 {
     const struct mt_options *o = mt_options();
     char *words[WORDS + 11], limit[32], *options = strdup(o->ptx_options), *save = NULL;
@@ -248,7 +252,7 @@ static int make_start(struct work *w, const struct to_make *m, const char *key, 
 
 /* Reads progress messages: names of stages, each ended by LF; the last is "done". Returns 0 when mt-ptx has
  * ended. */
-static int make_listen(struct work *w)
+static int make_listen(struct mt_making *w)
 {
     char text[256];
     ssize_t n = recv(w->line[0], text, sizeof text - 1, 0); /* waits up to LOOK_MS */
@@ -262,7 +266,7 @@ static int make_listen(struct work *w)
 }
 
 /* Shows the progress: a changing line on a terminal, elsewhere a single one. */
-static void make_tell(const struct work *w, unsigned seconds, int *said)
+static void make_tell(const struct mt_making *w, unsigned seconds, int *said)
 {
     char text[256];
     int terminal = isatty(STDERR_FILENO);
@@ -281,7 +285,7 @@ static void make_tell(const struct work *w, unsigned seconds, int *said)
         *said = (int)seconds;
 }
 
-static void make_wait(struct work *w)
+static void make_wait(struct mt_making *w)
 {
     struct timespec begin, now;
     struct timeval look = {.tv_usec = LOOK_MS * 1000};
@@ -297,7 +301,7 @@ static void make_wait(struct work *w)
 }
 
 /* Reads its stderr as the reason. */
-static void make_why(const struct work *w, char *why, size_t size)
+static void make_why(const struct mt_making *w, char *why, size_t size)
 {
     char text[1024];
     ssize_t n = pread(w->words, text, sizeof text - 1, 0);
@@ -306,27 +310,6 @@ static void make_why(const struct work *w, char *why, size_t size)
         *p = *p == '\n' ? p[1] ? ';' : 0 : *p;
     snprintf(why, size, "%s",
              *text ? text : "mt-ptx ended without a word, as what is killed: out of memory?");
-}
-
-/* Runs mt-ptx, or sets *why. */
-static int make_by_tool(struct work *w, const struct to_make *m, const char *key, const char *folder,
-                        char *why, size_t size)
-{
-    int rc = make_open(w, m);
-    if (rc)
-        snprintf(why, size, "no memory for its device code: %s", strerror(errno));
-    else
-        rc = make_start(w, m, key, folder, why, size);
-    return rc;
-}
-
-static int make_by_tool_end(struct work *w, struct mt_cache_entry *e, char *why, size_t size)
-{
-    make_wait(w);
-    int rc = w->done ? mt_cache_read(w->output, e) : -1;
-    if (rc)
-        make_why(w, why, size);
-    return rc;
 }
 
 /* ---- both -------------------------------------------------------------------------------------- */
@@ -392,7 +375,7 @@ __attribute__((visibility("default"))) int __mt_trusted_folder(const char *folde
 }
 
 /* Splits an entry: a fatbin (empty except for a GPU), the payload with the image, texts. */
-static int make_take(const struct mt_cache_entry *e, struct mt_made *out)
+static int make_take(const struct mt_cache_entry *e, struct mt_made_code *out)
 {
     size_t fatbin = e->bytes < 16 ? 0 : (mt_device_code_bytes(e->made) + 7) & ~(size_t)7;
     const struct mt_payload *p = (const void *)((const char *)e->made + fatbin);
@@ -411,7 +394,7 @@ static int make_take(const struct mt_cache_entry *e, struct mt_made *out)
 }
 
 /* Returns the first or next text, or NULL at the end. Its bytes follow the head. */
-static const struct mt_made_text *made_next(const struct mt_made *made, const struct mt_made_text *last)
+static const struct mt_made_text *made_next(const struct mt_made_code *made, const struct mt_made_text *last)
 {
     const char *end = (const char *)made->texts + made->ntexts;
     const char *at =
@@ -433,13 +416,6 @@ const struct mt_made_kernel *mt_made_kernel_next(const void *text, size_t bytes,
                ? k
                : NULL;
 }
-
-struct mt_making {
-    struct work work;
-    struct mt_cache_entry entry;
-    int kept; /* came from the cache */
-    pid_t owner;
-};
 
 static int make_find_or_begin(struct mt_making *w, const struct to_make *m, char *why, size_t size)
 {
@@ -465,64 +441,40 @@ static int make_find_or_begin(struct mt_making *w, const struct to_make *m, char
     }
     if (folder >= 0)
         close(folder);
-    return w->kept ? 0 : make_by_tool(&w->work, m, keys, path, why, size);
-}
-
-static void making_drop(struct mt_making *w);
-
-static struct mt_making *made_work_begin(const struct to_make *m, char *why, size_t size)
-{
-    int saved = errno;
-    struct mt_making *w = malloc(sizeof *w);
-    if (!w) {
-        snprintf(why, size, "no memory");
-        return NULL;
+    if (w->kept)
+        return 0;
+    if (make_open(w, m)) {
+        snprintf(why, size, "no memory for its device code: %s", strerror(errno));
+        return -1;
     }
-    *w = (struct mt_making){
-        .owner = getpid(),
-        .work = {
-            .what = m->what, .input = -1, .output = -1, .words = -1, .line = {-1, -1}, .stage = "starting"}};
-    if (make_find_or_begin(w, m, why, size)) {
-        making_drop(w);
-        w = NULL;
-    }
-    errno = saved;
-    return w;
-}
-
-static int making_here(const struct mt_making *w)
-{
-    return w->owner == getpid();
-}
-
-/* returns 1 if it was cached */
-static int making_kept(const struct mt_making *w)
-{
-    return w->kept;
+    return make_start(w, m, keys, path, why, size);
 }
 
 /* mt-ptx notices, and ends */
 static void making_drop(struct mt_making *w)
 {
-    make_close(&w->work);
+    make_close(w);
     free(w->entry.block);
     free(w);
 }
 
-/* Waits for the image as `what`, reporting a long wait, and frees w. Returns 0, or -1 with *why set. */
-static int made_work_end(struct mt_making *w, const char *what, struct mt_made *out, char *why, size_t size)
+/* Waits for the image as c->name, reporting a long wait, and frees w. Sets c->why. */
+static void making_end(struct mt_making *w, struct mt_made_code *c)
 {
     int saved = errno;
-    *out = (struct mt_made){.kept = w->kept};
-    w->work.what = what;
-    int rc = w->kept ? 0 : make_by_tool_end(&w->work, &w->entry, why, size);
-    if (!rc && (rc = make_take(&w->entry, out)))
-        snprintf(why, size, "what mt-ptx has made of it is damaged");
-    if (!rc)
-        w->entry.block = NULL; /* now owned by the caller */
+    w->what = c->name ? c->name : "device code";
+    *c->why = 0;
+    if (!w->kept) {
+        make_wait(w);
+        if (!w->done || mt_cache_read(w->output, &w->entry))
+            make_why(w, c->why, sizeof c->why);
+    }
+    if (!*c->why && make_take(&w->entry, c))
+        snprintf(c->why, sizeof c->why, "what mt-ptx has made of it is damaged");
+    if (!*c->why)
+        w->entry.block = NULL; /* now owned by c */
     making_drop(w);
     errno = saved;
-    return rc;
 }
 
 /* Line mapping of an image made for another version of the program: its tables are copied, and never freed.
@@ -598,12 +550,6 @@ static int lines_move(struct mt_image *image, const struct mt_made_kernel *then,
 
 #define LINES 16 /* printed messages of mt-ptx; the number of further ones follows */
 
-struct mt_made_code {
-    struct mt_made made;
-    char *name;
-    char why[2048]; /* "": success */
-};
-
 /* Returns the name of the program or library that contains the module's code, from the dynamic linker. */
 static const char *made_name(const struct mt_module *m)
 {
@@ -616,7 +562,7 @@ static const char *made_name(const struct mt_module *m)
     return slash ? slash + 1 : name;
 }
 
-static void made_tell(const char *what, const struct mt_made *made)
+static void made_tell(const char *what, const struct mt_made_code *made)
 {
     const char *at = made->words, *end = at + made->nwords;
     unsigned n = 0;
@@ -630,27 +576,44 @@ static void made_tell(const char *what, const struct mt_made *made)
         mt_report("%s: %u more lines of this kind: mt-ptx says all of them", what, n - LINES);
 }
 
-static struct mt_making *made_begin(const struct mt_module *m, const char *name,
-                                    const struct mt_made_kernel *kernel, char *why, size_t size)
+/* Begins to make an image of the module's code, or finds it in the cache: of `kernel`, or of all if NULL. */
+static struct mt_making *making_begin(const struct mt_module *m, const char *name,
+                                      const struct mt_made_kernel *kernel, char *why, size_t size)
 {
     size_t n;
+    int saved = errno;
     const void *const *fatbins = mt_module_fatbins(m, &n);
     struct mt_device_code *code = calloc(n ? n : 1, sizeof *code);
-    for (size_t i = 0; code && i < n; i++)
+    struct mt_making *w = code && n ? malloc(sizeof *w) : NULL;
+    if (code && n && !w)
+        snprintf(why, size, "no memory");
+    for (size_t i = 0; w && i < n; i++)
         code[i] = (struct mt_device_code){fatbins[i], mt_device_code_bytes(fatbins[i])};
-    const struct to_make make = {code, n, name, kernel ? mt_made_kernel_name(kernel) : NULL,
+    const struct to_make make = {code, n, kernel ? mt_made_kernel_name(kernel) : NULL,
                                  kernel ? kernel->content : NULL};
-    struct mt_making *w = code && n ? made_work_begin(&make, why, size) : NULL;
+    if (w)
+        *w = (struct mt_making){.owner = getpid(),
+                                .what = name,
+                                .input = -1,
+                                .output = -1,
+                                .words = -1,
+                                .line = {-1, -1},
+                                .stage = "starting"};
+    if (w && make_find_or_begin(w, &make, why, size)) {
+        making_drop(w);
+        w = NULL;
+    }
     free(code);
+    errno = saved;
     return w;
 }
 
-/* Begins to make a kernel's image. Returns NULL if that is impossible. */
-static struct mt_making *mt_made_begin(const struct mt_module *m, const char *name,
-                                       const struct mt_made_kernel *kernel)
+/* Begins to make a kernel's image ahead of time. Returns NULL if that is impossible. */
+static struct mt_making *made_begin(const struct mt_module *m, const char *name,
+                                    const struct mt_made_kernel *kernel)
 {
     char why[64]; /* reported once it is really needed */
-    return made_begin(m, name, kernel, why, sizeof why);
+    return making_begin(m, name, kernel, why, sizeof why);
 }
 
 /* Makes an image of the module's device code, which may take seconds: of the kernel `name` that its base
@@ -659,7 +622,7 @@ static struct mt_made_code *made_ask(const struct mt_module *m, const char *name
                                      const struct mt_made_kernel *kernel, struct mt_making *begun)
 {
     struct mt_made_code *c = calloc(1, sizeof *c);
-    if (begun && (!c || !making_here(begun))) {
+    if (begun && (!c || begun->owner != getpid())) {
         making_drop(begun);
         begun = NULL;
     }
@@ -668,10 +631,10 @@ static struct mt_made_code *made_ask(const struct mt_module *m, const char *name
     strcpy(c->why, "no memory");
     c->name = strdup(name);
     if (!begun)
-        begun = made_begin(m, name, kernel, c->why, sizeof c->why);
-    if (begun && made_work_end(begun, name, &c->made, c->why, sizeof c->why) == 0)
-        *c->why = 0;
-    for (const struct mt_made_text *t = NULL; !*c->why && mt_tracing() && (t = made_next(&c->made, t));)
+        begun = making_begin(m, name, kernel, c->why, sizeof c->why);
+    if (begun)
+        making_end(begun, c);
+    for (const struct mt_made_text *t = NULL; !*c->why && mt_tracing() && (t = made_next(c, t));)
         if (*t->name)
             mt_source_keep(t->name, t + 1, t->bytes);
     return c;
@@ -680,14 +643,14 @@ static struct mt_made_code *made_ask(const struct mt_module *m, const char *name
 static const struct mt_made_text *made_kernels(const struct mt_made_code *c)
 {
     const struct mt_made_text *t = NULL;
-    while (!*c->why && (t = made_next(&c->made, t)) && *t->name)
+    while (!*c->why && (t = made_next(c, t)) && *t->name)
         ;
     return *c->why ? NULL : t;
 }
 
 /* Returns the kernels to be requested by name (mt_made_kernel_next), freed by the caller, or NULL if all are
  * in the image. */
-static void *mt_made_kernels(const struct mt_made_code *c, size_t *bytes)
+static void *made_kernel_list(const struct mt_made_code *c, size_t *bytes)
 {
     const struct mt_made_text *t = c ? made_kernels(c) : NULL;
     void *copy = t && t->bytes ? malloc(t->bytes) : NULL;
@@ -712,21 +675,19 @@ static struct mt_image *made_load(struct mt_made_code *c, struct mt_image *base,
                                   const struct mt_made_kernel *kernel, const char **why)
 {
     const char *bad = NULL;
-    struct mt_image *image = c && !*c->why ? mt_image_load_all(&c->made.fatbin, 1, base, &bad) : NULL;
+    struct mt_image *image = c && !*c->why ? mt_image_load_all(&c->fatbin, 1, base, &bad) : NULL;
     if (image && kernel)
         made_move(c, image, kernel);
     if (c && !*c->why)
-        made_tell(c->name ? c->name : "device code", &c->made);
+        made_tell(c->name ? c->name : "device code", c);
     *why = image ? NULL : strdup(bad ? bad : c ? c->why : "no memory");
     return image;
 }
 
-/* Loads the image, a kernel's under its `base` (or NULL) and with its lines there, and reports the code that
- * could not be converted. Returns NULL with *why set to a constant sentence. */
 static void made_free(struct mt_made_code *c)
 {
     if (c) {
-        free(c->made.block);
+        free(c->block);
         free(c->name);
     }
     free(c);
@@ -1377,7 +1338,7 @@ static void module_made(struct mt_made_image *i, struct mt_module *m, struct mt_
 static void module_bind_made(struct mt_module *m, struct mt_function *f, struct mt_image *image,
                              const char *why)
 {
-    m->later = mt_made_kernels(m->made.code, &m->later_end);
+    m->later = made_kernel_list(m->made.code, &m->later_end);
     module_bind(m, image, why);
 }
 
@@ -1488,7 +1449,7 @@ static void module_ahead(struct mt_module *m, const struct mt_made_kernel *kerne
         struct mt_function *f = module_function(m, mt_made_kernel_name(kernel));
         pthread_mutex_lock(&ahead);
         if (f && f->made.state == MT_MADE_UNASKED && unclaimed < most &&
-            (f->made.begun = mt_made_begin(m, what, kernel))) {
+            (f->made.begun = made_begin(m, what, kernel))) {
             f->made.state = MT_MADE_BEGUN;
             unclaimed++;
         }
@@ -1513,8 +1474,8 @@ static struct mt_making *module_begin(struct mt_made_image *i, struct mt_module 
     struct mt_making *begun = module_claim(i);
     pthread_mutex_unlock(&ahead);
     if (!begun)
-        begun = mt_made_begin(m, what, kernel);
-    if (begun && !making_kept(begun))
+        begun = made_begin(m, what, kernel);
+    if (begun && !begun->kept)
         module_ahead(m, kernel, what);
     return begun;
 }
@@ -2025,7 +1986,7 @@ static enum mt_library_error library_load(struct mt_module **out, const struct m
         mt_image_carried(m->fatbins, n) ? NULL : made_ask(m, made_name(m), NULL, NULL);
     struct mt_image *image =
         made ? made_load(made, NULL, NULL, &said) : mt_image_load_all(m->fatbins, n, NULL, &said);
-    m->later = mt_made_kernels(made, &m->later_end);
+    m->later = made_kernel_list(made, &m->later_end);
     made_free(made);
     if (!image) {
         mt_report("device code that the program loads cannot run on the CPU device: %s",

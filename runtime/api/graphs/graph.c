@@ -271,12 +271,6 @@ static cudaError_t branch_new(struct mt_branch **out, unsigned long long handle,
     return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
 }
 
-/* the node was not made: another one may have its handle */
-static void branch_forget(struct mt_branch *b)
-{
-    b->condition->used = 0;
-}
-
 static unsigned branch_bodies(const struct mt_branch *b, struct CUgraph_st *const **body)
 {
     *body = b->body;
@@ -1063,7 +1057,7 @@ static cudaError_t graph_any_branch(cudaGraphNode_t *out, cudaGraph_t graph, con
         return e;
     e = impl_cudaGraphAddEmptyNode(out, graph, after, n);
     if (e) {
-        branch_forget(b);
+        b->condition->used = 0;
         branch_free(b);
         return e;
     }

@@ -79,7 +79,6 @@ EXPORT void __mt_library_communicator(uint64_t comm, int rank, int ranks, int de
     mt_event_communicator(comm, rank, ranks, device);
 }
 
-#define EXPORT __attribute__((visibility("default")))
 enum { BATCH = 64, RUN_MAX = 1 << 20 };
 
 struct libcall_piece {

@@ -152,13 +152,6 @@ static void pools_synced(void)
 
 /* ---- allocation ---- */
 
-/* cudaMallocAsync and cudaFreeAsync in a capture: the memory at `p` belongs to the graph; only memory
- * allocated by the graph can be freed in it. */
-static cudaError_t capture_alloc(struct mt_stream *s, void *p, size_t bytes)
-{
-    return mt_fail(mt_capture_ops->alloc(s, p, bytes));
-}
-
 static cudaError_t pool_alloc(void **out, size_t bytes, pool *p, cudaStream_t stream)
 {
     MT_RETURN_IF_FAILED();
@@ -179,7 +172,7 @@ static cudaError_t pool_alloc(void **out, size_t bytes, pool *p, cudaStream_t st
     if (*out && mt_devices() > 1)
         mt_heap_open(*out, p->readers);
     e = !*out             ? mt_fail(cudaErrorMemoryAllocation)
-        : mt_capturing(s) ? capture_alloc(s, *out, bytes)
+        : mt_capturing(s) ? mt_fail(mt_capture_ops->alloc(s, *out, bytes))
                           : cudaSuccess;
     if (!e)
         return cudaSuccess;
@@ -220,11 +213,6 @@ static int free_now(struct mt_op *op)
     return MT_OP_DONE;
 }
 
-static cudaError_t capture_free(struct mt_stream *s, void *p)
-{
-    return mt_fail(mt_capture_ops->free(s, p));
-}
-
 cudaError_t impl_cudaFreeAsync(void *p, cudaStream_t stream)
 {
     struct mt_block b;
@@ -240,7 +228,7 @@ cudaError_t impl_cudaFreeAsync(void *p, cudaStream_t stream)
         return mt_fail(cudaErrorInvalidValue);
     }
     if (mt_capturing(s))
-        return capture_free(s, p);
+        return mt_fail(mt_capture_ops->free(s, p));
     int of_graph = mt_graph_gave_back(p);
     if (of_graph > 0) { /* the graph keeps the address */
         mt_stream_wait(s);
@@ -886,7 +874,7 @@ static cudaError_t memory_alloc(void **out, size_t bytes, enum mt_heap_kind kind
     *out = mt_heap_alloc(mt_device_current(), bytes, kind, flags);
     if (!*out)
         mt_failed_why("%llu bytes of %llu are used, %llu more are asked for",
-                      (unsigned long long)mt_heap_used(mt_device_current()),
+                      (unsigned long long)mt_heap_used[mt_device_current()],
                       (unsigned long long)mt_device_memory(), (unsigned long long)bytes);
     return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
 }
@@ -1048,7 +1036,7 @@ cudaError_t impl_cudaMemGetInfo(size_t *free_bytes, size_t *total)
     MT_RETURN_IF_FAILED();
     if (!free_bytes || !total)
         return mt_fail(cudaErrorInvalidValue);
-    uint64_t all = mt_device_memory(), used = mt_heap_used(mt_device_current());
+    uint64_t all = mt_device_memory(), used = mt_heap_used[mt_device_current()];
     *total = all;
     *free_bytes = used < all ? all - used : 0;
     return cudaSuccess;

@@ -146,14 +146,9 @@ struct stream_words {
     CUcontext context;
     void *word[3]; /* stream and handle, or green context, stream and handle */
 };
+/* 1: this version of the API (13.1 and later) puts the context's green context before the stream in its data
+ * of streams and events; 0: it does not; -1: not known yet. */
 static atomic_int green = -1;
-
-/* Returns 1 if this version of the API (13.1 and later) puts the context's green context before the stream in
- * its data of streams and events, 0 if not, -1 if not known yet. */
-static int inject_green(void)
-{
-    return green;
-}
 
 static int stream_fits(const struct stream_words *d, int at)
 {
@@ -701,7 +696,7 @@ static void order_note(const char *op, const Sanitizer_EventData *e)
     int64_t number = order_number(e->event);
     if (number >= 0)
         mt_event_event(op, (uint64_t)number,
-                       inject_stream_number(e->context, inject_green() > 0 ? newer->handle : e->hStream));
+                       inject_stream_number(e->context, green > 0 ? newer->handle : e->hStream));
 }
 
 /* Event creation, records and waits. */
@@ -834,12 +829,6 @@ static void memory_add(const Sanitizer_ResourceMemoryData *m, const char *kind)
 static void memory_gone(const void *p)
 {
     mt_object_done(mt_object_take(p), 1);
-}
-
-/* Graph nodes that allocate and free, when the graph is launched. */
-static void inject_allocated(const Sanitizer_ResourceMemoryData *m)
-{
-    memory_add(m, "async");
 }
 
 static void inject_freed(uint64_t address)
@@ -1364,7 +1353,7 @@ static void inject_graph_node(const Sanitizer_GraphNodeLaunchData *n)
         inject_filled(fill, inject_stream_number(fill->context, fill->hStream));
         break;
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-        inject_allocated(&n->memAllocData);
+        memory_add(&n->memAllocData, "async");
         break;
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
         inject_freed(n->memFreeAddress);
