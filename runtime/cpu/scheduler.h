@@ -80,13 +80,11 @@ struct mt_stack {
     uint64_t *canary; /* lowest word, MT_CANARY unless the stack overflowed; NULL with a guard page */
     int warp;         /* 1: runs a warp, which has 32 threads' local variables */
 };
-
 #define MT_CANARY 0x6d656d7472616365ull
 
 /* Saves the callee-saved registers on the running stack and the stack pointer in *save, then continues
  * where `to` stopped: its call of mt_fiber_switch returns `result`. */
 uint64_t mt_fiber_switch(void **save, void *to, uint64_t result);
-
 /* Calls f(a, b) on the stack whose pointer was saved as `sp`, below its contents; returns when f does. */
 void mt_fiber_call(void *sp, void (*f)(void *a, int b), void *a, int b);
 
@@ -102,7 +100,6 @@ struct mt_fiber {
     uint32_t cluster_phase; /* phase of the cluster's barrier at its last arrival */
     uint32_t pad[3];
 };
-
 _Static_assert(sizeof(struct mt_fiber) == 64, "one cache line per fiber");
 
 struct mt_queue {
@@ -141,7 +138,6 @@ struct mt_barrier {
 
 /* CTAs of a launch with clusters, which run together. */
 #define MT_CLUSTER_MAX 16u
-
 struct mt_cluster {
     struct mt_cluster *next; /* next of the worker's free clusters */
     char *shared;            /* shared memory of rank 0; other ranks follow, `stride` bytes apart, up to
@@ -231,7 +227,6 @@ static inline void mt_stack_give(struct mt_worker *w, struct mt_stack *stack)
     struct mt_stacks *of = &w->stacks[stack->warp];
     of->free[of->nfree++] = stack;
 }
-
 extern _Atomic int mt_stack_unguarded; /* 1: some stacks have a canary */
 
 static inline struct mt_cta *mt_cta_current(void)
@@ -241,16 +236,12 @@ static inline struct mt_cta *mt_cta_current(void)
 
 /* ---- check.c ---- */
 #define MT_FAULT_STACK 16384
-
 void mt_fault_install(void);
-
 /* Takes the signal handlers back before a launch, as the program may have set its own since. */
 void mt_fault_take_back(void);
 
 /* Records the launch's failure (the first one wins) and returns control to the worker. Called only on a
  * worker. */
 _Noreturn void mt_fault_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 void mt_fault_record(struct mt_pool_launch *run, int code, const char *text);
-
 #endif

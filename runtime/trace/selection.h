@@ -47,5 +47,4 @@ void mt_selection_profiler(int on);
 void mt_nvtx_finish(void);
 /* Set when kernels are registered: this process was built for tracing. */
 extern _Atomic int mt_registered;
-
 #endif

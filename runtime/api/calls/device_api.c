@@ -182,16 +182,6 @@ cudaError_t impl_cudaDeviceSynchronize(void)
     return mt_failed_sync();
 }
 
-/* All devices share the heap of kernels. */
-static void device_api_reset_limits(int device)
-{
-    mt_limits_reset(device);
-    if (mt_devices() > 1)
-        return;
-    mt_device_heap_reset();
-    mt_device_heap_limit(MT_DEV_KERNEL_HEAP);
-}
-
 cudaError_t impl_cudaDeviceReset(void)
 {
     int device = mt_device_current();
@@ -199,12 +189,9 @@ cudaError_t impl_cudaDeviceReset(void)
     mt_synced();
     mt_streams_reset(device);
     mt_events_reset(device);
-    mt_textures_reset(device);
     mt_arrays_reset(device);
-    mt_advice_reset(device);
-    mt_heap_reset(device);
-    device_api_reset_limits(device);
-    mt_pools_reset(device);
+    mt_memory_reset(device);
+    mt_limits_reset(device);
     mt_fail_reset(device);
     for (int i = 0; i < MT_DEVICES_MAX; i++)
         mt_device_peers[device][i] = 0;

@@ -405,16 +405,7 @@ static int copy_is_held(const struct mt_box *b)
 
 /* ---- execution ---- */
 
-struct copy_op {
-    struct mt_op op;
-    struct mt_box box;
-    struct mt_box moved; /* box to copy; its source may be staged */
-    void *staged;        /* staging memory, or NULL */
-    const char *kind;    /* kind as in companion files */
-    int64_t stream;      /* number of the stream's trace */
-};
-
-static void copy_perform(const struct copy_op *c)
+static void copy_perform(const struct mt_copy_op *c)
 {
     struct mt_memcpy_line line = {
         .kind = c->kind, .stream = c->stream, .unchanged = mt_tracing() && copy_is_held(&c->moved)};
@@ -424,17 +415,17 @@ static void copy_perform(const struct copy_op *c)
 
 static int copy_run(struct mt_op *op)
 {
-    copy_perform((struct copy_op *)op);
+    copy_perform((struct mt_copy_op *)op);
     return MT_OP_DONE;
 }
 
 static void copy_drop(struct mt_op *op)
 {
-    free(((struct copy_op *)op)->staged);
+    free(((struct mt_copy_op *)op)->staged);
 }
 
 /* Sets the rest of a copy; op.site is set. */
-static void copy_describe(struct copy_op *c, const struct mt_box *b)
+static void copy_describe(struct mt_copy_op *c, const struct mt_box *b)
 {
     c->box = c->moved = *b;
     c->staged = NULL;
@@ -447,29 +438,25 @@ static int copy_empty(const struct mt_box *b)
     return !b->width || !b->height || !b->depth;
 }
 
+static void copy_bind(struct mt_op *op, struct mt_stream *s)
+{
+    ((struct mt_copy_op *)op)->stream = mt_stream_number_of(s);
+}
+
 cudaError_t mt_copy_op(struct mt_op **out, const struct mt_box *b, int skip, const struct mt_host_site *site)
 {
     cudaError_t e = copy_empty(b) ? cudaSuccess : copy_check(b, skip);
     if (e)
         return mt_fail(e);
-    struct copy_op *c = mt_op_new(sizeof *c, MT_OP_COPY, copy_run);
+    struct mt_copy_op *c = mt_op_new(sizeof *c, MT_OP_COPY, copy_run);
     if (!c)
         return mt_fail(cudaErrorMemoryAllocation);
     c->op.site = site;
     c->op.drop = copy_drop;
+    c->op.bind = copy_bind;
     copy_describe(c, b);
     *out = &c->op;
     return cudaSuccess;
-}
-
-void mt_copy_bind(struct mt_op *op, const struct mt_stream *s)
-{
-    ((struct copy_op *)op)->stream = mt_stream_number_of(s);
-}
-
-const struct mt_box *mt_copy_box(const struct mt_op *op)
-{
-    return &((const struct copy_op *)op)->box;
 }
 
 /* Returns whether the memory is pageable: the program may reuse it as soon as the call returns. */
@@ -480,7 +467,7 @@ static int is_pageable(const struct mt_side *s)
 }
 
 /* Stages the source, rows and planes without gaps. Returns 0, or -1 if it is too large. */
-static int copy_stage(struct copy_op *c)
+static int copy_stage(struct mt_copy_op *c)
 {
     const struct mt_box *b = &c->box;
     size_t plane = b->width * b->height;
@@ -497,7 +484,7 @@ static int copy_stage(struct copy_op *c)
 static void in_turn(struct mt_stream *s, const struct mt_box *b, const struct mt_host_site *site, int granted,
                     struct mt_turn *t)
 {
-    struct copy_op c = {.op = {.site = site}};
+    struct mt_copy_op c = {.op = {.site = site}};
     copy_describe(&c, b);
     c.stream = mt_stream_number_of(s);
     if (!granted)
@@ -524,13 +511,13 @@ static cudaError_t copy_async(struct mt_stream *s, const struct mt_box *b, int s
     cudaError_t e = to_program ? cudaSuccess : mt_copy_op(&op, b, skip, site);
     if (e)
         return e;
-    if (to_program || (from_program && copy_stage((struct copy_op *)op))) {
+    if (to_program || (from_program && copy_stage((struct mt_copy_op *)op))) {
         if (!to_program)
             mt_op_free(op);
         in_turn(s, b, site, 0, &t);
         return mt_failed();
     }
-    mt_copy_bind(op, s);
+    copy_bind(op, s);
     return mt_op_submit(s, op);
 }
 
@@ -865,12 +852,6 @@ cudaError_t rec_cudaMemset3DAsync(struct cudaPitchedPtr p, int value, struct cud
 
 /* ---- cudaMemset in all its forms, on the CPU device ---- */
 
-struct fill_op {
-    struct mt_op op;
-    struct mt_fill fill;
-    int64_t stream;
-};
-
 static void set_row(char *p, const struct mt_fill *f)
 {
     if (f->element == 2)
@@ -893,7 +874,7 @@ static void fill_perform(const struct mt_fill *f, int64_t stream, const struct m
 
 static int fill_run(struct mt_op *op)
 {
-    struct fill_op *f = (struct fill_op *)op;
+    struct mt_fill_op *f = (struct mt_fill_op *)op;
     fill_perform(&f->fill, f->stream, op->site);
     return MT_OP_DONE;
 }
@@ -922,30 +903,26 @@ static int fill_empty(const struct mt_fill *f)
     return !f->width || !f->height || !f->depth;
 }
 
+static void fill_bind(struct mt_op *op, struct mt_stream *s)
+{
+    ((struct mt_fill_op *)op)->stream = mt_stream_number_of(s);
+}
+
 cudaError_t mt_fill_op(struct mt_op **out, const struct mt_fill *f, const struct mt_host_site *site)
 {
     int host;
     cudaError_t e = fill_empty(f) ? cudaSuccess : fill_check(f, &host);
     if (e)
         return mt_fail(e);
-    struct fill_op *o = mt_op_new(sizeof *o, MT_OP_FILL, fill_run);
+    struct mt_fill_op *o = mt_op_new(sizeof *o, MT_OP_FILL, fill_run);
     if (!o)
         return mt_fail(cudaErrorMemoryAllocation);
     o->op.site = site;
+    o->op.bind = fill_bind;
     o->fill = *f;
     o->stream = -1;
     *out = &o->op;
     return cudaSuccess;
-}
-
-void mt_fill_bind(struct mt_op *op, const struct mt_stream *s)
-{
-    ((struct fill_op *)op)->stream = mt_stream_number_of(s);
-}
-
-const struct mt_fill *mt_fill_of(const struct mt_op *op)
-{
-    return &((const struct fill_op *)op)->fill;
 }
 
 cudaError_t mt_fill_start(struct mt_fill f, cudaStream_t stream, int sync)
@@ -969,7 +946,7 @@ cudaError_t mt_fill_start(struct mt_fill f, cudaStream_t stream, int sync)
         e = mt_fill_op(&op, &f, site);
         if (e)
             return e;
-        mt_fill_bind(op, s);
+        fill_bind(op, s);
         return mt_op_submit(s, op);
     }
     if (!turn)

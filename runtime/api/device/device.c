@@ -251,6 +251,8 @@ void mt_limits_reset(int device)
 {
     for (size_t i = 0; i < LIMITS; i++)
         limits[device][i] = 0;
+    if (mt_devices() == 1) /* all devices share the heap of kernels */
+        mt_device_heap_reset();
 }
 
 /* ---- choice of GPU or CPU device, and search for the real CUDA runtime ---- */

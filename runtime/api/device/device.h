@@ -2,7 +2,6 @@
  * loaded code, and the findings of MEMTRACE_CHECK. Thread-safe. */
 #ifndef MT_API_DEVICE_H
 #define MT_API_DEVICE_H
-
 #include "api/crt.h"
 #include "base/file.h"
 #include "cpu/cpu.h"
@@ -18,16 +17,13 @@ struct mt_range;
 
 /* Returns 1 if calls go to the real CUDA runtime. */
 int mt_device_is_gpu(void);
-
 /* Same as mt_device_is_gpu, but does not choose a device: returns 0 if none has been chosen yet. */
 int mt_device_chosen_gpu(void);
-
 /* Returns the dlopen handle of the real CUDA runtime, or NULL on the CPU device or if there is none. */
 void *mt_device_cudart(void);
 
 /* Returns the dlopen handle of NVIDIA's driver, never of our own libcuda.so.1, or NULL if there is none. */
 void *mt_device_driver(void);
-
 /* Opens a library of the CUDA toolkit that memtrace was built with, if base/trust.h allows it. Returns its
  * dlopen handle or NULL. */
 void *mt_device_toolkit(const char *file, int flags);
@@ -56,13 +52,11 @@ enum {
     MT_DEV_L2 = 4 << 20,
     MT_DEV_L2_PERSISTING = 3 << 20,
 };
-
 #define MT_DEV_GRID_X 0x7fffffffu
 #define MT_DEV_KERNEL_HEAP (8u << 20) /* default size of the malloc heap in kernels, in bytes */
 #define MT_DEV_NAME "memtrace CPU device"
 unsigned mt_device_sms(void);
 uint64_t mt_device_memory(void); /* total memory of each device, in bytes */
-
 /* Starts the worker pool, once. Returns 0 or an errno value. */
 int mt_device_start(void);
 
@@ -78,7 +72,6 @@ void mt_limits_reset(int device);
 
 /* Unused bytes after each block under MEMTRACE_CHECK; larger blocks have more. */
 #define MT_HEAP_GAP (16u << 10)
-
 enum mt_heap_kind {
     MT_HEAP_DEVICE, /* cudaMalloc and variants */
     MT_HEAP_MANAGED,
@@ -107,20 +100,15 @@ struct mt_block {
 
 /* Allocates `bytes` > 0 of fresh memory, aligned to 512. Returns NULL if the device's memory is exhausted. */
 void *mt_heap_alloc(int device, size_t bytes, enum mt_heap_kind kind, unsigned flags);
-
 /* Adds foreign memory to the table. Returns 0, EEXIST if it overlaps a block, or ENOMEM. */
 int mt_heap_adopt(int device, void *base, size_t bytes, enum mt_heap_kind kind, unsigned flags);
-
 /* Frees the block that begins at `base` if its kind is in `kinds` (bits 1 << kind). Returns 1, or 0 if there
  * is no such block. */
 int mt_heap_free(void *base, unsigned kinds);
-
 /* Frees a block in two steps: after the first, no other call can free it; kernels may use it until the
  * second. */
 int mt_heap_condemn(void *base, unsigned kinds);
-
 int mt_heap_free_condemned(void *base);
-
 /* Moves the block that begins at `base` onto a shared file and fills *file with its descriptor (owned by the
  * heap), the block's place in it, and a unique serial number. Returns 0, EINVAL if no device memory begins
  * there, ENOTSUP if the program has closed the descriptor, or another errno value. */
@@ -129,15 +117,11 @@ struct mt_heap_file {
     int fd;
     uint32_t serial;
 };
-
 int mt_heap_share(void *base, struct mt_heap_file *f);
-
 /* Finds the block that contains `p`. Returns 1 with *out set, or 0. */
 int mt_heap_find(const void *p, struct mt_block *out);
-
 /* Sets the id of the `alloc` line of the block that begins at `p`; -1: none. */
 void mt_heap_identify(const void *p, int64_t id);
-
 /* Returns the bytes from `p` to the end of its block, with *out set, or 0 if no block contains `p`. Blocks of
  * cuMemMap mapped directly behind one another count as one, since accesses may cross their borders; with
  * device >= 0, only blocks that this device may access. */
@@ -150,15 +134,11 @@ extern _Atomic uint64_t mt_heap_used[]; /* bytes of each device in use */
 
 /* Returns the device that owns the memory at `p`, or -1 if it belongs to all devices or to none. */
 int mt_heap_owner(const void *p);
-
 /* Returns 1 if kernels of the device may access the block. */
 int mt_heap_reaches(int device, const struct mt_block *b);
-
 /* Sets the devices that may access the block at `base`, or all blocks of a pool. */
 void mt_heap_open(const void *base, uint64_t readers);
-
 void mt_heap_open_pool(unsigned pool, uint64_t readers);
-
 /* Frees all blocks of the device except symbols and registered memory. */
 void mt_heap_reset(int device);
 
@@ -167,7 +147,7 @@ void mt_heap_reset(int device);
 /* Sets cudaLimitMallocHeapSize. Returns 0, or -1 if a kernel has already used the heap. */
 int mt_device_heap_limit(size_t bytes);
 
-/* Frees all blocks; the limit may be set again. */
+/* Frees all blocks, and sets the limit to the default. */
 void mt_device_heap_reset(void);
 
 /* ---- module.c: fat binaries registered by the program, with their kernels and variables. They are kept for
@@ -198,7 +178,6 @@ enum { MT_MODULE_OPEN, MT_MODULE_ENDED, MT_MODULE_READ, MT_MODULE_LOADED, MT_MOD
  *
  * States may be skipped. */
 enum { MT_MADE_UNASKED, MT_MADE_BEGUN, MT_MADE_CLAIMED, MT_MADE_ASKED, MT_MADE_SETTLED };
-
 struct mt_made_image {
     _Atomic unsigned state;
     _Atomic int loading; /* threads that are loading it */
@@ -275,13 +254,10 @@ struct mt_variable {
 /* Finds the function launched as `f`, a host stub's address or a handle of mt_function_handle, and loads its
  * module, which may take long if an image has to be made. Returns NULL if not registered. */
 struct mt_function *mt_function_find(const void *f);
-
 cudaKernel_t mt_function_handle(struct mt_function *f);
-
 /* Returns 1 if several kernels share this address, and reports it once; mt_function_find finds none of them.
  */
 int mt_function_is_folded(const void *host);
-
 /* Adds another key for a function: the real runtime's kernel handle. */
 void mt_function_alias(const void *alias, struct mt_function *f);
 
@@ -291,17 +267,13 @@ struct mt_image *mt_module_image_on(struct mt_image *image, int device);
 
 /* Returns the fatbins of a module, or NULL if it registered something else. */
 const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n);
-
 /* Reports once per module why its kernels cannot run; f is the kernel called. In a module without image,
  * reports each kernel once. */
 void mt_function_complain(struct mt_function *f);
-
 /* Reports once per module why its kernels run on a GPU without a trace. */
 void mt_module_untraced(struct mt_module *m, const char *kernel);
-
 /* Registers everything with the real runtime, and later registrations as they arrive. */
 void mt_modules_to_gpu(void);
-
 /* Logs the addresses of device variables on a GPU, once. */
 void mt_modules_log_symbols(void);
 
@@ -317,16 +289,13 @@ struct mt_launch_config {
 
 /* Returns the version with record calls, which takes the launch context after the program's arguments. */
 const void *mt_function_traced(const struct mt_function *f);
-
 /* Returns the version without record calls, the one that the program launches, or NULL if there is only one
  * version. */
 const void *mt_function_plain(const struct mt_function *f);
-
 /* Returns why the current device can run f in this configuration only without record calls:
  * cudaErrorLaunchOutOfResources or cudaErrorCooperativeLaunchTooLarge; or cudaSuccess if it can, or if
  * nothing is known. */
 cudaError_t mt_function_must_plain(const struct mt_function *f, const struct mt_launch_config *c);
-
 /* Reports once per kernel that for this reason it runs without records. */
 void mt_function_tell_plain(struct mt_function *f, const struct mt_launch_config *c, cudaError_t why);
 
@@ -340,25 +309,19 @@ enum mt_library_error {
     MT_LIBRARY_PTX,
     MT_LIBRARY_NO_BINARY
 };
-
 /* Makes a library of n >= 1 PTX texts, fatbins and cubins that belong together (copied). Makes the image at
  * once, which may take seconds. Returns an error kind with *why set to a sentence (freed by the caller) or
  * NULL; errors are also reported on stderr. */
 enum mt_library_error mt_library_load(struct mt_module **out, const struct mt_device_code *code, size_t n,
                                       char **why);
-
 /* Returns 1 if m is a library that was not unloaded. */
 int mt_library_is(const struct mt_module *m);
-
 /* Unloads a library after the work in its streams has ended, and forgets its kernels and variables. */
 void mt_library_unload(struct mt_module *m);
-
 /* Returns the kernel of this name, or NULL. */
 struct mt_function *mt_library_kernel(struct mt_module *m, const char *name);
-
 /* Finds the address and size of a variable. Returns 1, or 0 if there is none. */
 int mt_library_variable(struct mt_module *m, const char *name, void **address, size_t *bytes);
-
 /* Returns the contents of a file with a terminating NUL, freed by the caller, or NULL with errno set. */
 void *mt_library_file(const char *path, size_t *bytes);
 
@@ -374,14 +337,11 @@ void mt_heap_start(void);
 
 /* Returns 1 if calls are watched; only on the CPU device. */
 int mt_failed_watched(void);
-
 /* Begin and end of the function `name` on this thread. caller: return address in the program's code; if it is
  * in one of our functions for per-thread default streams, the address given to mt_failed_caller is used. */
 void mt_failed_enter(const char *name, const void *caller);
-
 /* code: the value returned, 0 for success; error: its name. */
 void mt_failed_leave(int code, const char *error);
-
 void mt_failed_caller(const void *caller);
 struct mt_cpu_launch;
 struct mt_launch_line;
@@ -391,14 +351,11 @@ void mt_failed_why(const char *format, ...) __attribute__((format(printf, 1, 2))
 
 /* Says that [p, p + bytes) is not within one allocation. what: "destination" or the like. */
 void mt_failed_range(const char *what, const void *p, uint64_t bytes);
-
 /* Says that a copy of this kind ("DeviceToHost") has host and device memory the wrong way round. */
 void mt_failed_turned(const char *kind, const char *what, const void *p);
-
 /* Says that no block of these kinds (1 << enum mt_heap_kind) begins at p. */
 void mt_failed_free(const void *p, unsigned kinds);
 
 /* Writes at process exit how often each place failed again after its first report. */
 void mt_failed_finish(void);
-
 #endif

@@ -506,6 +506,7 @@ void mt_device_heap_reset(void)
     while (mt_ranges_pop(&device_heap_blocks, &r))
         device_heap_drop(&r);
     in_use = 0;
+    limit = MT_DEV_KERNEL_HEAP;
 }
 
 /* Findings of MEMTRACE_CHECK=1, or of several GPUs, on the CPU device: bad accesses are reported, counted per

@@ -384,20 +384,6 @@ static cudaError_t branch_put(const struct mt_branch *b, struct mt_stream *s, st
     return cudaSuccess;
 }
 
-static void graph_launch_bind(struct mt_op *op, struct mt_stream *s)
-{
-    if (op->kind == MT_OP_KERNEL)
-        mt_launch_bind(op, s);
-    else if (op->kind == MT_OP_LIBRARY)
-        mt_libcall_bind(op, s);
-    else if (op->kind == MT_OP_COPY)
-        mt_copy_bind(op, s);
-    else if (op->kind == MT_OP_FILL)
-        mt_fill_bind(op, s);
-    else if (op->kind == MT_OP_RECORD || op->kind == MT_OP_WAIT)
-        mt_event_bind(op, s);
-}
-
 static void graph_put(struct mt_op *op, struct mt_stream *s, struct mt_op **behind)
 {
     if (!behind) {
@@ -437,7 +423,8 @@ static cudaError_t run_node(const struct CUgraphNode_st *n, struct mt_stream *s,
         mt_op_free(op);
         return mt_fail(e);
     }
-    graph_launch_bind(op, s);
+    if (op->bind)
+        op->bind(op, s);
     graph_put(op, s, behind);
     return cudaSuccess;
 }
@@ -1568,7 +1555,7 @@ cudaError_t impl_cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node, struct cudaM
     struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeMemcpy, out);
     if (!n)
         return cudaErrorInvalidValue;
-    const struct mt_box *b = mt_copy_box(n->op);
+    const struct mt_box *b = &((const struct mt_copy_op *)n->op)->box;
     size_t drows = b->dst.pitch ? b->dst.slice / b->dst.pitch : 0,
            srows = b->src.pitch ? b->src.slice / b->src.pitch : 0;
     *out = (struct cudaMemcpy3DParms){
@@ -1585,7 +1572,7 @@ cudaError_t impl_cudaGraphMemsetNodeGetParams(cudaGraphNode_t node, struct cudaM
     struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeMemset, out);
     if (!n)
         return cudaErrorInvalidValue;
-    const struct mt_fill *f = mt_fill_of(n->op);
+    const struct mt_fill *f = &((const struct mt_fill_op *)n->op)->fill;
     *out = (struct cudaMemsetParams){
         f->p, f->pitch, (unsigned)f->value, f->element, f->width / f->element, f->height};
     return cudaSuccess;
@@ -1612,7 +1599,7 @@ cudaError_t impl_cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t node, cudaEven
 {
     struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeEventRecord, out);
     if (n)
-        *out = mt_event_of(n->op);
+        *out = ((const struct mt_event_op *)n->op)->handle;
     return n ? cudaSuccess : cudaErrorInvalidValue;
 }
 
@@ -1620,7 +1607,7 @@ cudaError_t impl_cudaGraphEventWaitNodeGetEvent(cudaGraphNode_t node, cudaEvent_
 {
     struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeWaitEvent, out);
     if (n)
-        *out = mt_event_of(n->op);
+        *out = ((const struct mt_event_op *)n->op)->handle;
     return n ? cudaSuccess : cudaErrorInvalidValue;
 }
 

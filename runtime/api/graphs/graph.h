@@ -3,7 +3,6 @@
  * table of graphs may. */
 #ifndef MT_API_GRAPH_H
 #define MT_API_GRAPH_H
-
 #include "api/memory/memory.h"
 #include "api/streams/stream.h"
 #include <cuda_runtime_api.h>
@@ -48,11 +47,8 @@ struct mt_branch;
 
 /* Returns 1 if the executable graph was prepared here. */
 int mt_graph_gpu_knows(cudaGraphExec_t exec);
-
 /* Launches the graph, prepared here or not. */
 cudaError_t mt_graph_gpu_launch(cudaGraphExec_t exec, cudaStream_t stream);
-
 /* Forgets all graphs of a device that is reset. */
 void mt_graph_gpu_reset(void);
-
 #endif

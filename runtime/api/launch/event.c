@@ -264,19 +264,9 @@ cudaError_t impl_cudaEventDestroy(cudaEvent_t handle)
 
 /* ---- recording and waiting, as operations ---- */
 
-struct event_op {
-    struct mt_op op;
-    cudaEvent_t handle;
-    uint64_t id;
-    int64_t stream;
-    struct mt_shared_event
-        *shared; /* state of an interprocess event, or NULL; `record`: number of its record */
-    uint64_t record;
-};
-
 static int event_reach(struct mt_op *op)
 {
-    struct event_op *o = (struct event_op *)op;
+    struct mt_event_op *o = (struct mt_event_op *)op;
     mt_event_event("record", o->id, o->stream);
     op->reaches->time_ns = mt_now_ns();
     if (o->shared)
@@ -286,7 +276,7 @@ static int event_reach(struct mt_op *op)
 
 static int event_reached(struct mt_op *op)
 {
-    struct event_op *o = (struct event_op *)op;
+    struct mt_event_op *o = (struct mt_event_op *)op;
     mt_event_event("wait", o->id, o->stream);
     return MT_OP_DONE;
 }
@@ -302,7 +292,7 @@ static struct mt_mark *mark_of(struct mt_event *e)
 
 static int renew_record(struct mt_op *op)
 {
-    struct event_op *o = (struct event_op *)op;
+    struct mt_event_op *o = (struct mt_event_op *)op;
     struct mt_event *e = mt_event_get(o->handle);
     struct mt_mark *m = mt_mark_new();
     op->reaches = m;
@@ -322,7 +312,7 @@ static int renew_record(struct mt_op *op)
 
 static int renew_wait(struct mt_op *op)
 {
-    struct event_op *o = (struct event_op *)op;
+    struct mt_event_op *o = (struct mt_event_op *)op;
     struct mt_event *e = mt_event_get(o->handle);
     if (!e)
         return cudaErrorInvalidResourceHandle;
@@ -331,13 +321,19 @@ static int renew_wait(struct mt_op *op)
     return cudaSuccess;
 }
 
+static void event_bind(struct mt_op *op, struct mt_stream *s)
+{
+    ((struct mt_event_op *)op)->stream = mt_stream_number_of(s);
+}
+
 static struct mt_op *event_make(cudaEvent_t handle, enum mt_op_kind kind)
 {
-    struct event_op *o = mt_op_new(sizeof *o, kind, kind == MT_OP_RECORD ? event_reach : event_reached);
+    struct mt_event_op *o = mt_op_new(sizeof *o, kind, kind == MT_OP_RECORD ? event_reach : event_reached);
     if (!o)
         return NULL;
     o->op.always = 1; /* others wait for it */
     o->op.renew = kind == MT_OP_RECORD ? renew_record : renew_wait;
+    o->op.bind = event_bind;
     o->handle = handle;
     o->id = 0;
     o->stream = -1;
@@ -356,16 +352,6 @@ struct mt_op *mt_event_wait_op(cudaEvent_t e)
     return event_make(e, MT_OP_WAIT);
 }
 
-cudaEvent_t mt_event_of(const struct mt_op *op)
-{
-    return ((const struct event_op *)op)->handle;
-}
-
-void mt_event_bind(struct mt_op *op, const struct mt_stream *s)
-{
-    ((struct event_op *)op)->stream = mt_stream_number_of(s);
-}
-
 static cudaError_t event_put(struct mt_stream *s, struct mt_op *op)
 {
     cudaError_t e = op ? (cudaError_t)op->renew(op) : cudaErrorMemoryAllocation;
@@ -373,7 +359,7 @@ static cudaError_t event_put(struct mt_stream *s, struct mt_op *op)
         mt_op_free(op);
         return mt_fail(e);
     }
-    mt_event_bind(op, s);
+    event_bind(op, s);
     mt_op_enqueue(s, op);
     return cudaSuccess;
 }

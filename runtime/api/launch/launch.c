@@ -512,6 +512,22 @@ static const struct mt_image_kernel *image_kernel_on(const struct mt_image *from
     return NULL;
 }
 
+static void launch_bind(struct mt_op *op, struct mt_stream *s)
+{
+    struct launch_op *l = (struct launch_op *)op;
+    l->run.priority = s->priority;
+    int traced = l->f->kernel->flags & MT_KERNEL_TRACED;
+    l->trace = NULL;
+    l->line.called = mt_event_next();
+    if (!traced)
+        mt_trace_bare = 1;
+    if (traced && mt_tracing() && mt_selection_takes(&l->line))
+        l->trace = mt_stream_trace(s);
+    l->run.ctas = l->trace ? mt_selection_ctas() : NULL;
+    if (traced && !l->trace && !l->line.left_out)
+        say_forked();
+}
+
 static struct launch_op *launch_make(struct mt_function *f, const struct mt_launch_config *c, void **args,
                                      const struct mt_host_site *site)
 {
@@ -526,6 +542,7 @@ static struct launch_op *launch_make(struct mt_function *f, const struct mt_laun
     if (!l)
         return NULL;
     l->op.site = site;
+    l->op.bind = launch_bind;
     l->f = f;
     l->config = *c;
     l->trace = NULL;
@@ -547,22 +564,6 @@ static struct launch_op *launch_make(struct mt_function *f, const struct mt_laun
     for (uint32_t i = 0; i < k->nparams; i++)
         memcpy(l->args[i], args[i], launch_parameters(k)[i].size);
     return l;
-}
-
-void mt_launch_bind(struct mt_op *op, struct mt_stream *s)
-{
-    struct launch_op *l = (struct launch_op *)op;
-    l->run.priority = s->priority;
-    int traced = l->f->kernel->flags & MT_KERNEL_TRACED;
-    l->trace = NULL;
-    l->line.called = mt_event_next();
-    if (!traced)
-        mt_trace_bare = 1;
-    if (traced && mt_tracing() && mt_selection_takes(&l->line))
-        l->trace = mt_stream_trace(s);
-    l->run.ctas = l->trace ? mt_selection_ctas() : NULL;
-    if (traced && !l->trace && !l->line.left_out)
-        say_forked();
 }
 
 unsigned mt_launch_nparams(const struct mt_op *op)
@@ -624,7 +625,7 @@ static cudaError_t launch_cpu(const void *func, const struct mt_launch_config *c
     if (e)
         return e;
     if (!mt_capturing(s)) /* a launch in a graph gets the trace of the stream that the graph is launched in */
-        mt_launch_bind(op, s);
+        launch_bind(op, s);
     return mt_op_submit(s, op);
 }
 

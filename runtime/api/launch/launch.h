@@ -31,8 +31,6 @@ struct mt_op;
 /* Checks a launch and makes its operation; the arguments are copied. c->stream is ignored. */
 cudaError_t mt_launch_op(struct mt_op **out, const void *func, const struct mt_launch_config *c, void **args,
                          const struct mt_host_site *site);
-/* Sets the trace for the records, before the operation is queued in `s`. */
-void mt_launch_bind(struct mt_op *op, struct mt_stream *s);
 unsigned mt_launch_nparams(const struct mt_op *op);
 /* Returns the kernel, configuration and arguments of a launch operation. `args`: room for one pointer per
  * kernel parameter; the pointers point into the operation. */
@@ -62,16 +60,21 @@ void mt_stack_reset(void);
 
 struct mt_mark;
 
-/* Adds an event of the current device. handle NULL: an event of the CPU device, which is its own handle.
- * Returns NULL if out of memory. */
 struct mt_event *mt_event_get(cudaEvent_t handle); /* returns NULL if there is no such event */
 void mt_events_reset(int device);                  /* cudaDeviceReset: forgets its events */
+struct mt_event_op {
+    struct mt_op op;
+    cudaEvent_t handle;
+    uint64_t id;
+    int64_t stream;
+    struct mt_shared_event
+        *shared; /* state of an interprocess event, or NULL; `record`: number of its record */
+    uint64_t record;
+};
 /* Operations of the CPU device that record an event, and that wait for the record valid when they are queued.
  * Return NULL if out of memory. */
 struct mt_op *mt_event_record_op(cudaEvent_t e);
 struct mt_op *mt_event_wait_op(cudaEvent_t e);
-cudaEvent_t mt_event_of(const struct mt_op *op);
-void mt_event_bind(struct mt_op *op, const struct mt_stream *s);
 
 /* ---- Unnamed files shared by processes of one user, by handle ---- */
 
@@ -95,9 +98,6 @@ struct mt_shared_event {
 
 /* ---- Library calls as operations of a stream (library.h) ---- */
 
-struct mt_stream;
-/* Sets the trace for the records, before the operation is queued in `s`. */
-void mt_libcall_bind(struct mt_op *op, struct mt_stream *s);
 /* On a GPU: depth of this thread's calls of real libraries, whose own launches are not the program's. */
 extern __thread int mt_libcall_inside;
 #endif

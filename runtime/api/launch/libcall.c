@@ -312,16 +312,6 @@ static void libcall_drop(struct mt_op *op)
         o->call.drop(&o->call);
 }
 
-void mt_libcall_bind(struct mt_op *op, struct mt_stream *s)
-{
-    struct libcall_op *o = (struct libcall_op *)op;
-    o->trace = NULL;
-    o->line.called = mt_event_next();
-    o->line.device = s->device;
-    if (mt_tracing() && mt_selection_takes(&o->line))
-        o->trace = mt_stream_trace(s);
-}
-
 static struct mt_launch_line libcall_line(const struct mt_library_call *c)
 {
     return (struct mt_launch_line){.kernel = c->name,
@@ -341,6 +331,16 @@ static struct mt_launch_line libcall_line(const struct mt_library_call *c)
                                    .site = c->site ? c->site : mt_host_site_take()};
 }
 
+static void libcall_bind(struct mt_op *op, struct mt_stream *s)
+{
+    struct libcall_op *o = (struct libcall_op *)op;
+    o->trace = NULL;
+    o->line.called = mt_event_next();
+    o->line.device = s->device;
+    if (mt_tracing() && mt_selection_takes(&o->line))
+        o->trace = mt_stream_trace(s);
+}
+
 static struct libcall_op *libcall_make(const struct mt_library_call *c)
 {
     struct libcall_op *o = mt_op_new(sizeof *o - sizeof o->call + c->bytes, MT_OP_LIBRARY, libcall_start);
@@ -351,6 +351,7 @@ static struct libcall_op *libcall_make(const struct mt_library_call *c)
     o->line = libcall_line(c);
     o->op.site = o->line.site;
     o->op.drop = libcall_drop;
+    o->op.bind = libcall_bind;
     return o;
 }
 
@@ -464,7 +465,7 @@ EXPORT int __mt_library_submit(void *stream, struct mt_library_call *c)
     if (!o)
         return (int)(e ? e : mt_fail(cudaErrorMemoryAllocation));
     if (!mt_capturing(s))
-        mt_libcall_bind(&o->op, s);
+        libcall_bind(&o->op, s);
     return (int)mt_op_submit(s, &o->op);
 }
 

@@ -290,26 +290,6 @@ struct cudaChannelFormatDesc impl_cudaCreateChannelDesc(int x, int y, int z, int
     return (struct cudaChannelFormatDesc){x, y, z, w, f};
 }
 
-/* ---- cudaDeviceReset ---- */
-
-/* All objects here begin with their device. */
-static int array_is_of(const void *object, int device)
-{
-    return *(const int *)object == device;
-}
-
-static void array_empty(struct mt_map *m, int device)
-{
-    for (void *a; (a = mt_map_any(m, array_is_of, device));)
-        free(mt_map_take(m, a));
-}
-
-void mt_arrays_reset(int device)
-{
-    array_empty(&arrays, device);
-    array_empty(&mipmaps, device);
-}
-
 /* A structure for copies of any shape: 1-D, 2-D and 3-D copies, arrays and symbols are all reduced to it. */
 
 struct mt_box mt_box_1d(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)
@@ -783,7 +763,19 @@ cudaError_t impl_cudaGetSurfaceObjectResourceDesc(struct cudaResourceDesc *out, 
 
 /* ---- cudaDeviceReset ---- */
 
-void mt_textures_reset(int device)
+/* All objects here begin with their device. */
+static int array_is_of(const void *object, int device)
+{
+    return *(const int *)object == device;
+}
+
+static void array_empty(struct mt_map *m, int device)
+{
+    for (void *a; (a = mt_map_any(m, array_is_of, device));)
+        free(mt_map_take(m, a));
+}
+
+void mt_arrays_reset(int device)
 {
     for (struct texture *t; (t = mt_map_any(&textures, array_is_of, device));) {
         mt_map_take(&textures, texture_key(t->handle));
@@ -795,4 +787,6 @@ void mt_textures_reset(int device)
         mt_tex_object_take(MT_SURF_OBJECT, s->handle);
         free(s);
     }
+    array_empty(&arrays, device);
+    array_empty(&mipmaps, device);
 }

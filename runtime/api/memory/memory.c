@@ -126,7 +126,7 @@ static void pool_reset(void *value, void *ctx)
         p->used = p->reserved = 0;
 }
 
-void mt_pools_reset(int device)
+static void pools_reset(int device)
 {
     pthread_mutex_lock(&pool_lock);
     pool_reset(pool_standard(device), &device);
@@ -559,7 +559,7 @@ static int advise_stays(const struct advice *a, int device)
     return mt_heap_find((const void *)(uintptr_t)a->block, &b) && b.device != device;
 }
 
-void mt_advice_reset(int device)
+static void advice_reset(int device)
 {
     size_t kept = 0;
     pthread_mutex_lock(&advise_lock);
@@ -568,6 +568,13 @@ void mt_advice_reset(int device)
             advices[kept++] = advices[i];
     count = kept;
     pthread_mutex_unlock(&advise_lock);
+}
+
+void mt_memory_reset(int device)
+{
+    advice_reset(device);
+    mt_heap_reset(device);
+    pools_reset(device);
 }
 
 /* Finds a range of managed memory, in whole pages. Returns cudaSuccess or cudaErrorInvalidValue. */

@@ -5,10 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- Memory pools: owners of pooled blocks ---- */
-
-/* cudaDeviceReset: nothing of the device's pools is in use any more. */
-void mt_pools_reset(int device);
+/* cudaDeviceReset: frees the device's memory, and forgets the use of its pools and the advice for it. */
+void mt_memory_reset(int device);
 
 /* ---- Side effects of every synchronising call ---- */
 
@@ -29,17 +27,10 @@ struct mt_graph_memory {
 };
 /* Makes one with one reference. Returns NULL if out of memory. */
 struct mt_graph_memory *mt_graph_memory_new(void *p, size_t bytes);
-/* Allocates it again for a launch, if the program has freed it. */
 void mt_graph_memory_release(struct mt_graph_memory *m);
 /* Frees the memory at `p` from the program's view, if a graph allocated it and still has its address. Returns
  * 1, -1 if it was already freed, or 0 if it is not a graph's. */
 int mt_graph_gave_back(void *p);
-
-/* ---- The program's advice about managed memory: stored for its own queries, without effect, as host and
- * device share memory ---- */
-
-/* Forgets all advice for the device. */
-void mt_advice_reset(int device);
 
 /* ---- CUDA arrays on the CPU device: row-major host memory that kernels reach through textures and surfaces.
  * Layers and the faces of cubes are planes ---- */
@@ -63,7 +54,7 @@ struct mt_mipmap {
 };
 struct mt_array *mt_array_get(cudaArray_const_t a);            /* NULL: no such array */
 struct mt_mipmap *mt_mipmap_get(cudaMipmappedArray_const_t m); /* NULL: no such array */
-/* cudaDeviceReset: forgets all arrays of the device, whose memory the heap has freed. */
+/* cudaDeviceReset: forgets all arrays, textures and surfaces of the device; the heap has their memory. */
 void mt_arrays_reset(int device);
 
 /* ---- A structure for copies of any shape: 1-D, 2-D and 3-D copies, arrays and symbols are all reduced to
@@ -84,11 +75,5 @@ struct mt_box mt_box_2d(void *dst, size_t dpitch, const void *src, size_t spitch
                         enum cudaMemcpyKind kind);
 /* These return cudaSuccess, or CUDA's error if the arguments are invalid. */
 cudaError_t mt_box_3d(struct mt_box *b, const struct cudaMemcpy3DParms *p);
-/* x in bytes, y in rows. With height 1, the bytes may continue over row ends, as in 1-D array copies. */
 cudaError_t mt_side_symbol(struct mt_side *s, const void *symbol, size_t offset, size_t bytes);
-
-/* ---- Texture and surface objects of the CPU device ---- */
-
-/* cudaDeviceReset: destroys all of them. */
-void mt_textures_reset(int device);
 #endif

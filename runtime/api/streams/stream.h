@@ -1,7 +1,6 @@
 /* Interface of the streams folder: streams, their queues, events and captures. Thread-safe. */
 #ifndef MT_API_STREAM_H
 #define MT_API_STREAM_H
-
 #include "trace/devices.h"
 #include "trace/trace.h"
 #include "trace/site.h"
@@ -30,7 +29,6 @@ struct mt_clock {
  */
 
 struct mt_capture;
-
 struct mt_stream {
     cudaStream_t handle;
     uint64_t id;
@@ -65,39 +63,28 @@ struct mt_stream *mt_stream_get(cudaStream_t handle);
 /* Adds a stream of the current device; handle NULL: a stream of the CPU device, which is its own handle.
  * Returns NULL if out of memory. */
 struct mt_stream *mt_stream_add(cudaStream_t handle, unsigned flags, int priority);
-
 /* Forgets a stream. Once its work has ended, its trace is closed and it is freed. */
 void mt_stream_remove(struct mt_stream *s);
-
 /* cudaDeviceReset: forgets all streams that the program created on the device. */
 void mt_streams_reset(int device);
-
 /* Frees a stream without references. */
 void mt_stream_free(struct mt_stream *s);
-
 /* Returns the stream's trace. Opens it on first use, which may wait for the reader of a FIFO. */
 struct mt_trace *mt_stream_trace(struct mt_stream *s);
-
 /* Returns the trace number for companion lines, or -1 if there is none yet. */
 int64_t mt_stream_number(cudaStream_t handle);
-
 int64_t mt_stream_number_of(const struct mt_stream *s);
-
 /* Calls f for each stream while their table is locked. */
 void mt_stream_each(void (*f)(void *stream, void *ctx), void *ctx);
 
 /* Waits until everything that the next operation on `s` must follow has ended. */
 void mt_stream_wait(struct mt_stream *s);
-
 /* Waits until everything queued in `s` so far has ended. */
 void mt_stream_drain(struct mt_stream *s);
-
 /* Returns 1 if nothing is pending on the stream. */
 int mt_stream_idle(struct mt_stream *s);
-
 /* Waits until everything queued so far in all streams of the device (or MT_ALL_DEVICES) has ended. */
 #define MT_ALL_DEVICES (-1)
-
 void mt_stream_wait_all(int device);
 
 /* ---- work of the CPU device: a queue of operations per stream. The oldest operation of a stream begins when
@@ -125,7 +112,6 @@ enum mt_op_kind {
     MT_OP_LIBRARY,
     MT_OP_OTHER
 };
-
 enum { MT_OP_DONE, MT_OP_PENDING };
 
 /* Head of every operation: one malloc block of `bytes` without pointers into itself, so that a copy of it is
@@ -144,6 +130,8 @@ struct mt_op {
     /* Renews what differs from launch to launch in a graph's copy, before it is queued. Returns 0 or an
      * error; may be NULL. */
     int (*renew)(struct mt_op *op);
+    /* Sets the trace for the records, before the operation is queued in `s`; may be NULL. */
+    void (*bind)(struct mt_op *op, struct mt_stream *s);
     /* References; may be NULL. */
     struct mt_mark *after;   /* mark that must be reached before it begins */
     struct mt_mark *reaches; /* mark reached when it ends */
@@ -154,18 +142,14 @@ struct mt_op {
 void *mt_op_new(size_t bytes, enum mt_op_kind kind, int (*run)(struct mt_op *));
 
 void mt_op_free(struct mt_op *op);
-
 /* Puts the operation into the stream's queue, or into the graph if the stream is captured, and begins it if
  * possible. The queue owns the operation from then on. */
 cudaError_t mt_op_submit(struct mt_stream *s, struct mt_op *op);
-
 /* Puts the operation into the queue, even if the stream is captured. */
 void mt_op_enqueue(struct mt_stream *s, struct mt_op *op);
-
 /* Puts `op` directly behind the running operation `at`, before everything queued. More may then follow `op`.
  */
 void mt_op_follow(struct mt_op *at, struct mt_op *op);
-
 /* Ends a pending operation. */
 void mt_op_finish(struct mt_op *op);
 
@@ -176,12 +160,9 @@ struct mt_turn {
     uint64_t outer; /* operation of the thread's lines before the turn */
     int granted;
 };
-
 void mt_turn_begin(struct mt_turn *t, struct mt_stream *s);
-
 /* Begins a turn if it need not wait. Returns 1, or 0 without any effect. */
 int mt_turn_try(struct mt_turn *t, struct mt_stream *s);
-
 void mt_turn_end(struct mt_turn *t);
 struct mt_mark *mt_mark_new(void); /* returns one reference; NULL: out of memory */
 struct mt_mark *mt_mark_hold(struct mt_mark *m);
@@ -194,9 +175,7 @@ void mt_mark_wait(struct mt_mark *m);
 /* Makes an operation that calls fn(data), or callback(stream, error so far, data). Returns NULL if out of
  * memory. */
 struct mt_op *mt_host_op(cudaHostFn_t fn, cudaStreamCallback_t callback, cudaStream_t handle, void *data);
-
 void mt_host_parts(const struct mt_op *op, cudaHostFn_t *fn, void **data);
-
 /* Returns 1 in a thread that runs a host function, where CUDA calls are not permitted. */
 int mt_in_host_function(void);
 
@@ -233,14 +212,12 @@ enum mt_call {
     MT_CALL_DEVICE, /* waits for all streams; the stream is NULL */
     MT_CALL_UNSAFE, /* allocations and the like; the stream is NULL */
 };
-
 /* Checks whether this thread may make this call now. Returns cudaSuccess, or CUDA's error, after setting it
  * as the thread's last error and invalidating the captures it disturbs. `s` may be NULL. */
 cudaError_t mt_capture_check(struct mt_stream *s, enum mt_call call);
 
 /* cudaStreamWaitEvent if the stream is captured or the event was recorded in a captured stream. */
 cudaError_t mt_capture_wait(struct mt_stream *s, struct mt_event *e);
-
 /* Handles a query of, or wait for, an event recorded in a captured stream. */
 cudaError_t mt_capture_asked(struct mt_event *e);
 
@@ -268,7 +245,6 @@ struct mt_capture_ops {
     cudaError_t (*free)(struct mt_stream *s, void *p);
     void (*leave)(struct mt_stream *s);
 };
-
 /* Set under the lock when the first capture begins, then constant. */
 extern const struct mt_capture_ops *mt_capture_ops;
 
@@ -277,12 +253,9 @@ extern pthread_mutex_t mt_capture_lock;
 
 /* These are called with the lock held. Sets the capture of a stream; NULL: none. */
 void mt_capture_set(struct mt_stream *s, struct mt_capture *c);
-
 /* Registers a capture under a new number, and removes it. */
 void mt_capture_enlist(struct mt_capture *c);
-
 void mt_capture_delist(struct mt_capture *c);
-
 /* Adds the missing elements to an array on the heap. Returns 0 or -1. */
 int mt_tips_add(struct CUgraphNode_st ***at, size_t *n, struct CUgraphNode_st *const *more, size_t count);
 

@@ -3,7 +3,6 @@
  * functions but no CUDA function. The thread that reads the rings calls neither. */
 #ifndef MT_INJECT_INJECT_H
 #define MT_INJECT_INJECT_H
-
 #include "gpu/rings.h"
 #include "trace/trace.h"
 #include <sanitizer.h>
@@ -37,7 +36,6 @@ struct mt_sanitizer {
 
 /* Returns the functions; callable from any thread after the library was opened. */
 const struct mt_sanitizer *mt_sanitizer(void);
-
 /* Returns the text of a result. */
 const char *mt_sanitizer_text(SanitizerResult r);
 
@@ -74,13 +72,11 @@ struct mt_inject_call {
     int cooperative;       /* its CTAs may wait for each other */
     uint64_t first, after; /* numbers of the launches it made, if any */
 };
-
 struct mt_inject_call *mt_inject_call(void);
 
 void mt_inject_synchronized(Sanitizer_CallbackId cbid, const void *data);
 
 /* ---- between the files ---- */
-
 /* Returns the context of this handle, or NULL if out of memory or `handle` is NULL. */
 struct mt_inject_context *mt_inject_context(CUcontext handle);
 
@@ -97,20 +93,15 @@ void mt_inject_streams_close(void);
 /* Makes rings in the memory of `context`; `code`: a pc in the middle of the code that will run there, or 0.
  * Returns NULL with *why set to a sentence. */
 struct mt_rings *mt_inject_rings(CUcontext context, uint64_t code, char *why, size_t size);
-
 /* Lends f a context of these rings, waiting for a free one, and sets its code. Returns the data for the
  * patches, or NULL if none is free or the code's place cannot be told from `pc` (0: unknown). */
 const void *mt_inject_lend(struct mt_inject_context *c, struct mt_flight *f, uint64_t pc,
                            Sanitizer_StreamHandle stream);
-
 /* Handles the end of a wait of the program for `stream` (trace NULL: for the whole context) with `error`. */
 void mt_inject_synced(struct mt_inject_context *c, Sanitizer_StreamHandle stream,
                       const struct mt_trace *trace, int error);
-
 /* Returns 1 if launches end by the exits of their threads, 0 if not with this driver. */
 int mt_inject_exits_count(void);
-
 /* Waits for the launches of a context (NULL: of all) as long as records arrive, then ends the rest. */
 void mt_inject_drain(struct mt_inject_context *c, const char *why);
-
 #endif
