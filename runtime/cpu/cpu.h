@@ -97,13 +97,12 @@ extern struct mt_cpu_settings {
     struct mt_cpu_checker check;
     /* Images are loaded only for their tables: their code will not run, and may be for any processor. */
     int tables_only;
+    unsigned workers; /* threads that run CTAs; set by mt_cpu_init */
 } mt_cpu_settings;
 
 /* Starts `threads` worker threads (0: number of online CPUs) that simulate `sms` SMs. May be called again.
  * Returns 0 or an errno value. */
 int mt_cpu_init(unsigned threads, unsigned sms);
-/* Returns the number of threads that run CTAs. */
-unsigned mt_cpu_workers(void);
 
 struct mt_cta_rule; /* format/cta_rule.h */
 struct mt_cpu_launch {

@@ -2093,7 +2093,7 @@ static struct {
     pthread_cond_t work;
     struct mt_pool_launch *first; /* launches with CTAs to claim, by priority, then by age */
     _Atomic int queued;           /* 1: `first` is set, for tests without the lock */
-    unsigned nworkers, active, sms, idle;
+    unsigned nworkers, sms, idle;
     uint64_t grids, progress;
     struct mt_worker *spare; /* a worker for which there was no thread */
     int ready, installed;
@@ -2143,10 +2143,10 @@ static void look_out(void)
 static unsigned pool_wait(const struct mt_worker *w)
 {
     unsigned sms;
-    if (w->id < pool.active)
+    if (w->id < mt_cpu_settings.workers)
         look_out();
     pthread_mutex_lock(&pool.lock);
-    while (w->id >= pool.active || !first_claimable()) {
+    while (w->id >= mt_cpu_settings.workers || !first_claimable()) {
         pool.idle++;
         pthread_cond_wait(&pool.work, &pool.lock);
         pool.idle--;
@@ -2159,7 +2159,7 @@ static unsigned pool_wait(const struct mt_worker *w)
 /* Called with the lock. */
 static void claim_of(struct mt_pool_launch *run, struct mt_claim *claim)
 {
-    uint64_t n = (run->total - run->next) / (4 * pool.active);
+    uint64_t n = (run->total - run->next) / (4 * mt_cpu_settings.workers);
     if (!run->loop || n < 1)
         n = 1;
     if (n > CHUNK_MAX)
@@ -2291,17 +2291,12 @@ int mt_cpu_init(unsigned threads, unsigned sms)
     }
     mt_check_on = mt_cpu_settings.check.find != NULL;
     mt_check_all = mt_check_on && !mt_cpu_settings.check.accesses_only;
-    pool.active = threads ? threads : online_cpus();
+    mt_cpu_settings.workers = threads ? threads : online_cpus();
     pool.sms = sms ? sms : 1;
     pool.ready = 1;
     pthread_cond_broadcast(&pool.work);
     pthread_mutex_unlock(&pool.lock);
     return 0;
-}
-
-unsigned mt_cpu_workers(void)
-{
-    return pool.active;
 }
 
 static int start_worker(void)
@@ -2319,14 +2314,14 @@ static int start_worker(void)
     return 0;
 }
 
-/* Starts worker threads up to pool.active, with the lock held. Returns 0, or an errno value if there is
- * none at all. */
+/* Starts worker threads up to mt_cpu_settings.workers, with the lock held. Returns 0, or an errno value if
+ * there is none at all. */
 static int start_workers(void)
 {
     int rc = 0;
-    if (pool.nworkers >= pool.active)
+    if (pool.nworkers >= mt_cpu_settings.workers)
         return 0;
-    while (pool.nworkers < pool.active && !rc)
+    while (pool.nworkers < mt_cpu_settings.workers && !rc)
         rc = start_worker();
     return pool.nworkers ? 0 : rc;
 }
@@ -2368,7 +2363,7 @@ static void pool_queue(struct mt_pool_launch *run)
     run->link = *tail;
     *tail = run;
     pool.queued = 1;
-    if (pool.nworkers > pool.active) /* a sleeper that may not work must not consume the signal */
+    if (pool.nworkers > mt_cpu_settings.workers) /* a sleeper that may not work must not consume the signal */
         pthread_cond_broadcast(&pool.work);
     else
         for (uint64_t i = 0; i < run->total && i < pool.idle; i++)
@@ -2432,7 +2427,7 @@ static int pool_prepare(struct mt_pool_launch *run, struct mt_cpu_launch *l)
 {
     run->launch = l;
     run->cooperative = l->cooperative;
-    run->ordered = l->cooperative && pool.active > 1;
+    run->ordered = l->cooperative && mt_cpu_settings.workers > 1;
     run->nthreads = l->block[0] * l->block[1] * l->block[2];
     run->total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
     if (l->cluster[0])

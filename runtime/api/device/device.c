@@ -100,7 +100,7 @@ cudaError_t impl_cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
     p->totalConstMem = 64 << 10;
     p->major = MT_DEV_MAJOR;
     p->minor = MT_DEV_MINOR;
-    p->multiProcessorCount = (int)mt_device_sms();
+    p->multiProcessorCount = (int)mt_options()->cpu_sms;
     p->integrated = 1;
     p->canMapHostMemory = 1;
     p->concurrentKernels = 1;
@@ -454,7 +454,7 @@ static void select_choose(void)
         mt_trace_device("gpu", "NVIDIA GPU", 0);
     } else {
         mt_say("running on the CPU device%s%s", *f->why ? ": " : "", f->why);
-        mt_trace_device("cpu", MT_DEV_NAME, mt_device_sms());
+        mt_trace_device("cpu", MT_DEV_NAME, (unsigned)mt_options()->cpu_sms);
     }
 }
 
@@ -495,11 +495,6 @@ void *mt_device_cudart(void)
     return cudart;
 }
 
-unsigned mt_device_sms(void)
-{
-    return (unsigned)mt_options()->cpu_sms;
-}
-
 uint64_t mt_device_memory(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
@@ -518,9 +513,9 @@ static void select_start(void)
     if (stack)
         mt_cpu_settings.stack = stack < 16384 ? 16384 : (stack + 4095) & ~(size_t)4095;
     mt_heap_start();
-    start_error = mt_cpu_init((unsigned)mt_options()->cpu_threads, mt_device_sms());
+    start_error = mt_cpu_init((unsigned)mt_options()->cpu_threads, (unsigned)mt_options()->cpu_sms);
     if (!is_gpu)
-        mt_trace_workers(mt_cpu_workers());
+        mt_trace_workers(mt_cpu_settings.workers);
     if (start_error)
         mt_report("the CPU device cannot start: %s%s", strerror(start_error),
                   start_error == ENOMEM ? "; is there a limit on memory (ulimit -v)?" : "");

@@ -55,7 +55,6 @@ enum {
 #define MT_DEV_GRID_X 0x7fffffffu
 #define MT_DEV_KERNEL_HEAP (8u << 20) /* default size of the malloc heap in kernels, in bytes */
 #define MT_DEV_NAME "memtrace CPU device"
-unsigned mt_device_sms(void);
 uint64_t mt_device_memory(void); /* total memory of each device, in bytes */
 /* Starts the worker pool, once. Returns 0 or an errno value. */
 int mt_device_start(void);

@@ -929,11 +929,9 @@ static cudaError_t graph_attributes_open(struct parts *p, cudaGraphNode_t node)
     if (!n || n->type != cudaGraphNodeTypeKernel)
         return mt_fail(cudaErrorInvalidValue);
     p->node = n;
-    p->args = malloc((mt_launch_nparams(n->op) + 1) * sizeof *p->args);
-    if (!p->args)
-        return mt_fail(cudaErrorMemoryAllocation);
-    p->f = mt_launch_parts(n->op, &p->c, p->args);
-    return cudaSuccess;
+    p->args = NULL;
+    p->f = mt_launch_parts(n->op, &p->c, &p->args);
+    return p->f ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
 }
 
 static cudaError_t graph_replace(struct CUgraphNode_st *n, enum cudaGraphNodeType type, struct mt_op *op);
@@ -1540,13 +1538,11 @@ cudaError_t impl_cudaGraphKernelNodeGetParams(cudaGraphNode_t node, struct cudaK
     struct mt_launch_config c;
     if (!n)
         return cudaErrorInvalidValue;
-    void **args = realloc(n->args, (mt_launch_nparams(n->op) + 1) * sizeof *args);
-    if (!args)
+    const struct mt_function *f = mt_launch_parts(n->op, &c, &n->args);
+    if (!f)
         return mt_fail(cudaErrorMemoryAllocation);
-    n->args = args;
-    const struct mt_function *f = mt_launch_parts(n->op, &c, args);
-    *out = (struct cudaKernelNodeParams){(void *)(uintptr_t)f->host, c.grid, c.block,
-                                         (unsigned)c.shared,         args,   NULL};
+    *out = (struct cudaKernelNodeParams){(void *)(uintptr_t)f->host, c.grid,  c.block,
+                                         (unsigned)c.shared,         n->args, NULL};
     return cudaSuccess;
 }
 
@@ -1583,7 +1579,9 @@ cudaError_t impl_cudaGraphHostNodeGetParams(cudaGraphNode_t node, struct cudaHos
     struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeHost, out);
     if (!n)
         return cudaErrorInvalidValue;
-    mt_host_parts(n->op, &out->fn, &out->userData);
+    const struct mt_hostfn_op *h = (const struct mt_hostfn_op *)n->op;
+    out->fn = h->fn;
+    out->userData = h->data;
     return cudaSuccess;
 }
 

@@ -342,7 +342,8 @@ static cudaError_t launch_sizes(const struct mt_function *f, const struct mt_lau
     if (c->shared > launch_dynamic_max(f))
         return cudaErrorInvalidValue;
     uint64_t ctas = (uint64_t)g->x * g->y * g->z;
-    if (c->cooperative && ctas > (uint64_t)launch_resident(f, (unsigned)threads, c->shared) * mt_device_sms())
+    if (c->cooperative &&
+        ctas > (uint64_t)launch_resident(f, (unsigned)threads, c->shared) * (unsigned)mt_options()->cpu_sms)
         return cudaErrorCooperativeLaunchTooLarge;
     return check_cluster(f, c);
 }
@@ -566,17 +567,16 @@ static struct launch_op *launch_make(struct mt_function *f, const struct mt_laun
     return l;
 }
 
-unsigned mt_launch_nparams(const struct mt_op *op)
-{
-    return ((const struct launch_op *)op)->f->kernel->nparams;
-}
-
-const struct mt_function *mt_launch_parts(struct mt_op *op, struct mt_launch_config *c, void **args)
+const struct mt_function *mt_launch_parts(struct mt_op *op, struct mt_launch_config *c, void ***args)
 {
     struct launch_op *l = (struct launch_op *)op;
+    void **more = realloc(*args, (l->f->kernel->nparams + 1) * sizeof *more);
+    if (!more)
+        return NULL;
+    *args = more;
     *c = l->config;
-    launch_point(l, args);
-    args[l->f->kernel->nparams] = &l->context;
+    launch_point(l, more);
+    more[l->f->kernel->nparams] = &l->context;
     return l->f;
 }
 
@@ -881,7 +881,8 @@ cudaError_t impl_cudaOccupancyMaxActiveClusters(int *clusters, const void *func,
     if ((e = cluster_of(f, config, size, &threads)))
         return mt_fail(e);
     unsigned ctas = size[0] ? size[0] * size[1] * size[2] : 1,
-             resident = launch_resident(f, threads, config->dynamicSmemBytes) * mt_device_sms();
+             resident =
+                 launch_resident(f, threads, config->dynamicSmemBytes) * (unsigned)mt_options()->cpu_sms;
     /* A cluster always runs as a whole, however few SMs are shown. */
     *clusters = (int)(resident && resident < ctas ? 1 : resident / ctas);
     return cudaSuccess;

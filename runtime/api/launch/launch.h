@@ -31,10 +31,9 @@ struct mt_op;
 /* Checks a launch and makes its operation; the arguments are copied. c->stream is ignored. */
 cudaError_t mt_launch_op(struct mt_op **out, const void *func, const struct mt_launch_config *c, void **args,
                          const struct mt_host_site *site);
-unsigned mt_launch_nparams(const struct mt_op *op);
-/* Returns the kernel, configuration and arguments of a launch operation. `args`: room for one pointer per
- * kernel parameter; the pointers point into the operation. */
-const struct mt_function *mt_launch_parts(struct mt_op *op, struct mt_launch_config *c, void **args);
+/* Returns the kernel, configuration and arguments of a launch operation, or NULL without memory. *args: NULL
+ * or from before (realloc); the pointers point into the operation. */
+const struct mt_function *mt_launch_parts(struct mt_op *op, struct mt_launch_config *c, void ***args);
 
 /* ---- Kernels without a table: compiled without the plugin, with cpu-image=off, or with an image of another
  * version. A GPU runs them without a trace, and each launch is counted. The CPU device does not run them ----

@@ -61,11 +61,6 @@ int mt_tips_add(struct CUgraphNode_st ***at, size_t *n, struct CUgraphNode_st *c
     return 0;
 }
 
-void mt_capture_set(struct mt_stream *s, struct mt_capture *c)
-{
-    __atomic_store_n(&s->capture, c, __ATOMIC_RELEASE);
-}
-
 /* ---- permission of calls ---- */
 
 struct search {
@@ -404,18 +399,9 @@ static void order_waited_mark(const struct mt_mark *m)
 
 #define KEPT 2 /* idle threads to keep */
 
-struct host_op {
-    struct mt_op op;
-    cudaHostFn_t fn; /* or NULL, if `callback` is set */
-    cudaStreamCallback_t callback;
-    cudaStream_t handle;
-    void *data;
-    struct host_op *behind; /* next in this queue; op.next belongs to the stream */
-};
-
 static pthread_mutex_t hostfn_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
-static struct host_op *first, **last = &first;
+static struct mt_hostfn_op *first, **last = &first;
 static unsigned idle, queued, threads;
 static _Thread_local int inside;
 
@@ -424,7 +410,7 @@ int mt_in_host_function(void)
     return inside;
 }
 
-static void hostfn_call(const struct host_op *h)
+static void hostfn_call(const struct mt_hostfn_op *h)
 {
     cudaError_t e = mt_fail_of(h->op.stream->device);
     inside++;
@@ -445,7 +431,7 @@ static void *hostfn_helper(void *arg)
             pthread_cond_wait(&work, &hostfn_lock);
             idle--;
         }
-        struct host_op *h = first;
+        struct mt_hostfn_op *h = first;
         if (!h)
             break;
         first = h->behind;
@@ -465,7 +451,7 @@ static void *hostfn_helper(void *arg)
 
 static int hostfn_run(struct mt_op *op)
 {
-    struct host_op *h = (struct host_op *)op;
+    struct mt_hostfn_op *h = (struct mt_hostfn_op *)op;
     pthread_mutex_lock(&hostfn_lock);
     if (queued >= idle) {
         threads += !mt_base_thread_start(NULL, 1, hostfn_helper, NULL);
@@ -486,7 +472,7 @@ static int hostfn_run(struct mt_op *op)
 
 struct mt_op *mt_host_op(cudaHostFn_t fn, cudaStreamCallback_t callback, cudaStream_t handle, void *data)
 {
-    struct host_op *h = mt_op_new(sizeof *h, MT_OP_HOST, hostfn_run);
+    struct mt_hostfn_op *h = mt_op_new(sizeof *h, MT_OP_HOST, hostfn_run);
     if (!h)
         return NULL;
     h->op.always = callback != NULL; /* callbacks get the error, functions are then not called */
@@ -495,13 +481,6 @@ struct mt_op *mt_host_op(cudaHostFn_t fn, cudaStreamCallback_t callback, cudaStr
     h->handle = handle;
     h->data = data;
     return &h->op;
-}
-
-void mt_host_parts(const struct mt_op *op, cudaHostFn_t *fn, void **data)
-{
-    const struct host_op *h = (const struct host_op *)op;
-    *fn = h->fn;
-    *data = h->data;
 }
 
 static void hostfn_forked(void)

@@ -172,10 +172,17 @@ void mt_mark_wait(struct mt_mark *m);
 
 /* ---- host functions of the program ---- */
 
+struct mt_hostfn_op {
+    struct mt_op op;
+    cudaHostFn_t fn; /* or NULL, if `callback` is set */
+    cudaStreamCallback_t callback;
+    cudaStream_t handle;
+    void *data;
+    struct mt_hostfn_op *behind; /* next in this queue; op.next belongs to the stream */
+};
 /* Makes an operation that calls fn(data), or callback(stream, error so far, data). Returns NULL if out of
  * memory. */
 struct mt_op *mt_host_op(cudaHostFn_t fn, cudaStreamCallback_t callback, cudaStream_t handle, void *data);
-void mt_host_parts(const struct mt_op *op, cudaHostFn_t *fn, void **data);
 /* Returns 1 in a thread that runs a host function, where CUDA calls are not permitted. */
 int mt_in_host_function(void);
 
@@ -204,6 +211,12 @@ struct mt_event {
 static inline int mt_capturing(const struct mt_stream *s)
 {
     return __atomic_load_n(&s->capture, __ATOMIC_ACQUIRE) != NULL;
+}
+
+/* Sets the capture of a stream; NULL: none. Called with mt_capture_lock held. */
+static inline void mt_capture_set(struct mt_stream *s, struct mt_capture *c)
+{
+    __atomic_store_n(&s->capture, c, __ATOMIC_RELEASE);
 }
 
 enum mt_call {
@@ -251,9 +264,7 @@ extern const struct mt_capture_ops *mt_capture_ops;
 /* Protects captures, and the capture state of streams, events and graphs. */
 extern pthread_mutex_t mt_capture_lock;
 
-/* These are called with the lock held. Sets the capture of a stream; NULL: none. */
-void mt_capture_set(struct mt_stream *s, struct mt_capture *c);
-/* Registers a capture under a new number, and removes it. */
+/* Registers a capture under a new number, and removes it. Called with the lock held, as mt_tips_add is. */
 void mt_capture_enlist(struct mt_capture *c);
 void mt_capture_delist(struct mt_capture *c);
 /* Adds the missing elements to an array on the heap. Returns 0 or -1. */
