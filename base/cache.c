@@ -1,5 +1,6 @@
 /* A cache folder of the user's, for results that took time to compute. */
 #include "cache.h"
+#include "memtrace/order.h"
 #include "options.h"
 #include "file.h"
 #include "held.h"
@@ -190,11 +191,7 @@ struct list {
     size_t n;
 };
 
-static int cache_by_use(const void *a, const void *b)
-{
-    int64_t x = ((const struct mt_cache_file *)a)->used, y = ((const struct mt_cache_file *)b)->used;
-    return (x < y) - (x > y);
-}
+MT_ORDER_FUNCTION(cache_by_use, struct mt_cache_file, MT_ORDER_DIFFER(y, x, used))
 
 static int cache_add(struct list *l, int folder, const char *name)
 {

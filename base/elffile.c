@@ -33,13 +33,9 @@ struct mt_elf {
     size_t nunits, units_room;
 };
 
-static int elffile_by_address(const void *a, const void *b)
-{
-    const struct function *x = a, *y = b;
-    if (x->address != y->address)
-        return x->address < y->address ? -1 : 1;
-    return (x->bytes < y->bytes) - (x->bytes > y->bytes); /* symbols with a size first */
-}
+/* Symbols with a size come first. */
+MT_ORDER_FUNCTION(elffile_by_address, struct function,
+                  MT_ORDER_DIFFER(x, y, address) MT_ORDER_DIFFER(y, x, bytes))
 
 static void elffile_add_function(struct mt_elf *e, const GElf_Sym *s, const char *name)
 {

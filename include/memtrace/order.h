@@ -27,6 +27,18 @@
                       MT_ORDER_DIFFER(x, y, m) MT_ORDER_DIFFER(x, y, n) MT_ORDER_DIFFER(x, y, o)             \
                           MT_ORDER_DIFFER(x, y, p))
 
+static inline int mt_order_text(const char *a, const char *b)
+{
+    return a == b ? 0 : strcmp(a, b);
+}
+
+#define MT_ORDER_TEXT(p, q)                                                                                  \
+    {                                                                                                        \
+        const int d = mt_order_text(p, q);                                                                   \
+        if (d)                                                                                               \
+            return d;                                                                                        \
+    }
+
 /* Variants for arrays of pointers to structs. */
 #define MT_ORDER_POINTED(name, type, body)                                                                   \
     static int name(const void *a, const void *b)                                                            \

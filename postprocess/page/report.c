@@ -26,7 +26,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <uthash.h>
 
 enum mt_page_list {
 #define MT_LIST(name, columns) MT_PAGE_##name,
@@ -453,13 +452,8 @@ static int report_by_count(const void *a, const void *b, void *arg)
     return x < y ? -1 : x > y;
 }
 
-static int edge_by_count(const void *a, const void *b)
-{
-    const struct mt_edge *x = a, *y = b;
-    if (x->count != y->count)
-        return x->count > y->count ? -1 : 1;
-    return x->from != y->from ? (x->from < y->from ? -1 : 1) : x->to < y->to ? -1 : x->to > y->to;
-}
+MT_ORDER_FUNCTION(edge_by_count, struct mt_edge,
+                  MT_ORDER_DIFFER(y, x, count) MT_ORDER_DIFFER(x, y, from) MT_ORDER_DIFFER(x, y, to))
 
 static int write_nodes(struct mt_json *j, const struct mt_stride_graph *g, const uint32_t *order,
                        uint32_t *place)
@@ -741,12 +735,7 @@ struct mentions {
     size_t n, room;
 };
 
-static int mention_order(const void *a, const void *b)
-{
-    const struct mention *x = a, *y = b;
-    int d = strcmp(x->file, y->file);
-    return d ? d : x->line < y->line ? -1 : x->line > y->line;
-}
+MT_ORDER_FUNCTION(mention_order, struct mention, MT_ORDER_TEXT(x->file, y->file) MT_ORDER_DIFFER(x, y, line))
 
 static int report_source_mention(struct mentions *m, const char *file, uint64_t line)
 {
@@ -1366,8 +1355,8 @@ static int report_json(struct mt_json *j, const struct mt_report *r)
     mt_summary_json(j, r->summary);
     page_names(j);
     mt_json_array(j, "kernels", 0);
-    for (size_t i = 0; i < r->kernels.n; i++)
-        mt_json_text(j, NULL, r->kernels.at[i]);
+    for (size_t i = 0; i < r->kernels.count; i++)
+        mt_json_text(j, NULL, r->kernels.names[i]);
     mt_json_end(j);
     int bad = report_write_lists(j, r) != 0 || report_write_volumes(j, r) != 0 ||
               ((r->has & MT_REPORT_TRANSFERS) && report_write_transfers(j, r) != 0) ||
@@ -1471,42 +1460,10 @@ void *mt_report_more(void *list, size_t size)
     return memset(l->at + l->n++ * size, 0, size);
 }
 
-struct mt_report_name {
-    UT_hash_handle hh;
-    uint32_t number;
-    char text[];
-};
-
-uint32_t mt_report_kernel(struct mt_report *r, const char *name)
-{
-    struct mt_report_name *known;
-    size_t n = strlen(name);
-    HASH_FIND(hh, r->names, name, n, known);
-    if (known)
-        return known->number;
-    struct mt_report_name *new = malloc(sizeof *new + n + 1);
-    const char **at = new ? MT_REPORT_ADD(r->kernels) : NULL;
-    if (!at) {
-        free(new);
-        return UINT32_MAX;
-    }
-    memcpy(new->text, name, n + 1);
-    new->number = (uint32_t)(r->kernels.n - 1);
-    *at = new->text;
-    HASH_ADD_KEYPTR(hh, r->names, new->text, n, new);
-    return new->number;
-}
-
 void mt_report_free(struct mt_report *r)
 {
-    struct mt_report_name *name, *next;
-    HASH_ITER(hh, r->names, name, next)
-    {
-        HASH_DEL(r->names, name);
-        free(name);
-    }
     mt_gaps_free(&r->gaps);
-    free(r->kernels.at);
+    mt_names_free(&r->kernels);
     free(r->launches.at);
     free(r->ctas.at);
     free(r->sms.at);

@@ -5,6 +5,7 @@
 #ifndef MT_OUTPUT_REPORT_H
 #define MT_OUTPUT_REPORT_H
 
+#include "analysis/base/sites.h"
 #include "output/versus/versus.h"
 #include "output/text/gaps.h"
 #include "output/json/json.h"
@@ -17,7 +18,6 @@ struct mt_comm;
 struct mt_onchip;
 struct mt_summary;
 struct mt_tuples;
-struct mt_report_name;
 #define MT_REPORT_HOST 0u           /* kernel number of "<host>" */
 #define MT_REPORT_ALL UINT32_MAX    /* superstep of a total over all launches */
 #define MT_REPORT_NO_CTA UINT64_MAX /* CTA of the host */
@@ -81,8 +81,7 @@ enum mt_report_has {
 
 struct mt_report {
     unsigned has;                                     /* enum mt_report_has */
-    MT_REPORT_LIST(const char *) kernels;             /* [0] is "<host>"; strings are in `names` */
-    struct mt_report_name *names;                     /* kernel numbers by name; owned by the report */
+    struct mt_names kernels;                          /* [0] is "<host>" */
     MT_REPORT_LIST(struct mt_report_launch) launches; /* launches in ascending order */
     MT_REPORT_LIST(struct mt_report_part) ctas;
     MT_REPORT_LIST(struct mt_report_part) sms;
@@ -130,7 +129,10 @@ struct mt_report {
 void mt_report_free(struct mt_report *r);
 
 /* Returns the number of a kernel's name, or UINT32_MAX without memory. */
-uint32_t mt_report_kernel(struct mt_report *r, const char *name);
+static inline uint32_t mt_report_kernel(struct mt_report *r, const char *name)
+{
+    return (uint32_t)mt_names_number(&r->kernels, name);
+}
 
 /* Appends a zeroed element to a list. Returns NULL without memory. */
 void *mt_report_more(void *list, size_t size);

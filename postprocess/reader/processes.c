@@ -211,12 +211,7 @@ struct handle {
     size_t process;
 };
 MT_ORDER_1(by_id, struct mt_alloc_event, id)
-static int handle_order(const void *a, const void *b)
-{
-    const struct handle *x = a, *y = b;
-    int text = strcmp(x->text, y->text);
-    return text ? text : x->opened < y->opened ? -1 : x->opened > y->opened;
-}
+MT_ORDER_FUNCTION(handle_order, struct handle, MT_ORDER_TEXT(x->text, y->text) MT_ORDER_DIFFER(x, y, opened))
 
 struct handles {
     struct handle *list;

@@ -1524,20 +1524,10 @@ static int host_memory(struct mt_source_merge *m, const struct mt_companion *c)
     return 0;
 }
 
-static int same_event(const struct mt_copy_event *a, const struct mt_copy_event *b)
-{
-    return a->seq == b->seq && a->kind == b->kind && a->dst == b->dst;
-}
-
-/* Removes duplicates: events of no stream are in every companion file. */
-static void drop_doubles(struct mt_source_merge *m, struct mt_alloc_event *allocs, size_t *nallocs)
+/* Merges duplicates: events of no stream are in every companion file. */
+static void drop_doubles(struct mt_alloc_event *allocs, size_t *nallocs)
 {
     size_t n = 0;
-    for (size_t i = 0; i < m->ncopies; i++)
-        if (n == 0 || !same_event(&m->copies[n - 1], &m->copies[i]))
-            m->copies[n++] = m->copies[i];
-    m->ncopies = n;
-    n = 0;
     for (size_t i = 0; i < *nallocs; i++) {
         struct mt_alloc_event *last = n ? &allocs[n - 1] : NULL;
         if (!last || last->id != allocs[i].id)
@@ -1553,17 +1543,10 @@ static void drop_doubles(struct mt_source_merge *m, struct mt_alloc_event *alloc
 }
 
 MT_ORDER_POINTED_1(by_place, struct mt_alloc_event, id)
-static int events_same_call(const void *a, const void *b)
-{
-    const struct mt_alloc_event *x = *(const struct mt_alloc_event *const *)a,
-                                *y = *(const struct mt_alloc_event *const *)b;
-    int order = strcmp(x->kind, y->kind);
-    order = order ? order : strcmp(x->name, y->name);
-    order = order ? order : strcmp(x->file, y->file);
-    if (order || x->line != y->line)
-        return order ? order : x->line < y->line ? -1 : 1;
-    return *x->file || x->ip == y->ip ? 0 : x->ip < y->ip ? -1 : 1;
-}
+MT_ORDER_POINTED(events_same_call, struct mt_alloc_event,
+                 MT_ORDER_TEXT(x->kind, y->kind) MT_ORDER_TEXT(x->name, y->name)
+                     MT_ORDER_TEXT(x->file, y->file) MT_ORDER_DIFFER(x, y, line) if (!*x->file)
+                         MT_ORDER_DIFFER(x, y, ip))
 
 static int events_by_call(const void *a, const void *b)
 {
@@ -1643,9 +1626,9 @@ static int collect_events(struct mt_source_merge *m, unsigned flags, struct mt_a
             *nallocs += b->nallocs;
         }
     }
-    qsort(m->copies, m->ncopies, sizeof *m->copies, by_seq);
+    m->ncopies = mt_order_once(m->copies, m->ncopies, sizeof *m->copies, by_seq);
     qsort(*allocs, *nallocs, sizeof **allocs, by_id);
-    drop_doubles(m, *allocs, nallocs);
+    drop_doubles(*allocs, nallocs);
     if (m->threads && events_group(*allocs, *nallocs) != 0)
         goto memory;
     if (!m->ordered || (flags & MT_SOURCE_NO_MEMORY))
@@ -2243,17 +2226,6 @@ int mt_source_lacks(struct mt_source *s)
 
 MT_ORDER_POINTED_1(launch_by_seq, struct mt_launch_event, seq)
 
-/* Removes duplicates: launches of streams without trace are in every companion file. */
-static size_t source_drop_doubles(const struct mt_launch_event **list, size_t n)
-{
-    size_t kept = 0;
-    qsort(list, n, sizeof *list, launch_by_seq);
-    for (size_t i = 0; i < n; i++)
-        if (kept == 0 || list[i]->seq != list[kept - 1]->seq)
-            list[kept++] = list[i];
-    return kept;
-}
-
 const struct mt_launch_event **mt_source_launches(struct mt_source *s, size_t *count)
 {
     source_stop_ahead(s);
@@ -2270,7 +2242,7 @@ const struct mt_launch_event **mt_source_launches(struct mt_source *s, size_t *c
         if (s->merge.threads)
             all[n++] = &s->merge.inputs[i].host.launch;
     }
-    *count = all ? source_drop_doubles(all, n) : 0;
+    *count = all ? mt_order_once(all, n, sizeof *all, launch_by_seq) : 0;
     return all;
 }
 

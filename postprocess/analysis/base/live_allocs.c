@@ -21,7 +21,6 @@ struct mt_live_allocs {
     struct change *changes;
     size_t nchanges, next;
     struct range *layer[2]; /* trees of the two layers: maps, blocks */
-    struct range *last;     /* latest result, in blocks; NULL after any change */
     uint32_t random;
 };
 
@@ -210,68 +209,6 @@ static void live_allocs_end(struct range **layer, const struct mt_alloc_event *a
     *layer = live_allocs_merge(live_allocs_merge(low, kept), high);
 }
 
-static struct range *live_allocs_find(struct range *t, uint64_t address)
-{
-    struct range *best = NULL;
-    while (t) {
-        if (t->base <= address) {
-            best = t;
-            t = t->right;
-        } else {
-            t = t->left;
-        }
-    }
-    return best && address < best->end ? best : NULL;
-}
-
-static int live_allocs_part(struct mt_live_allocs *l, const struct mt_cut_event *c)
-{
-    struct range *low, *high;
-    int rc = 0;
-    for (int i = 0; i < 2 && c->base + c->bytes > c->base; i++) {
-        const struct range *r = live_allocs_find(l->layer[i], c->base);
-        if (!r || r->alloc->id != c->id)
-            continue;
-        rc = live_allocs_cut(l, l->layer[i], c->base, c->base + c->bytes, &low, &high);
-        l->layer[i] = live_allocs_merge(low, high);
-    }
-    return rc;
-}
-
-int mt_live_allocs_advance(struct mt_live_allocs *l, uint64_t seq)
-{
-    for (; l->next < l->nchanges && l->changes[l->next].seq <= seq; l->next++) {
-        const struct change *c = &l->changes[l->next];
-        if (c->part) {
-            l->last = NULL;
-            if (live_allocs_part(l, c->part) != 0)
-                return -1;
-            continue;
-        }
-        int map = strcmp(c->alloc->kind, "mmap") == 0 || strcmp(c->alloc->kind, "brk") == 0 ||
-                  strcmp(c->alloc->kind, "section") == 0;
-        struct range **layer = &l->layer[!map];
-        l->last = NULL;
-        if (!c->begins)
-            live_allocs_end(layer, c->alloc);
-        else if (live_allocs_begin(l, layer, c->alloc) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-const struct mt_alloc_event *mt_live_allocs_find(struct mt_live_allocs *l, uint64_t address)
-{
-    if (l->last && address - l->last->base < l->last->end - l->last->base)
-        return l->last->alloc;
-    struct range *r = live_allocs_find(l->layer[1], address);
-    if (r)
-        l->last = r;
-    else
-        r = live_allocs_find(l->layer[0], address);
-    return r ? r->alloc : NULL;
-}
-
 /* Narrows the stretch to the surroundings of the address in this layer. */
 static struct range *live_allocs_around(struct range *t, uint64_t address, uint64_t *first, uint64_t *last)
 {
@@ -294,6 +231,40 @@ static struct range *live_allocs_around(struct range *t, uint64_t address, uint6
     return NULL;
 }
 
+static int live_allocs_part(struct mt_live_allocs *l, const struct mt_cut_event *c)
+{
+    struct range *low, *high;
+    int rc = 0;
+    for (int i = 0; i < 2 && c->base + c->bytes > c->base; i++) {
+        uint64_t first = 0, last = UINT64_MAX;
+        const struct range *r = live_allocs_around(l->layer[i], c->base, &first, &last);
+        if (!r || r->alloc->id != c->id)
+            continue;
+        rc = live_allocs_cut(l, l->layer[i], c->base, c->base + c->bytes, &low, &high);
+        l->layer[i] = live_allocs_merge(low, high);
+    }
+    return rc;
+}
+
+int mt_live_allocs_advance(struct mt_live_allocs *l, uint64_t seq)
+{
+    for (; l->next < l->nchanges && l->changes[l->next].seq <= seq; l->next++) {
+        const struct change *c = &l->changes[l->next];
+        if (c->part && live_allocs_part(l, c->part) != 0)
+            return -1;
+        if (c->part)
+            continue;
+        int map = strcmp(c->alloc->kind, "mmap") == 0 || strcmp(c->alloc->kind, "brk") == 0 ||
+                  strcmp(c->alloc->kind, "section") == 0;
+        struct range **layer = &l->layer[!map];
+        if (!c->begins)
+            live_allocs_end(layer, c->alloc);
+        else if (live_allocs_begin(l, layer, c->alloc) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 const struct mt_alloc_event *mt_live_allocs_stretch(struct mt_live_allocs *l, uint64_t address,
                                                     uint64_t *first, uint64_t *last)
 {
@@ -303,4 +274,10 @@ const struct mt_alloc_event *mt_live_allocs_stretch(struct mt_live_allocs *l, ui
     if (!r)
         r = live_allocs_around(l->layer[0], address, first, last);
     return r ? r->alloc : NULL;
+}
+
+const struct mt_alloc_event *mt_live_allocs_find(struct mt_live_allocs *l, uint64_t address)
+{
+    uint64_t first, last;
+    return mt_live_allocs_stretch(l, address, &first, &last);
 }

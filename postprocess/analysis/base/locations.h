@@ -5,12 +5,10 @@
 #include <stdint.h>
 #include "memtrace/host.h"
 #include "pairmap.h"
+#include "sites.h"
 
 struct mt_host_locations {
-    char **names; /* by number; number 0, for unknown locations, is "?" */
-    size_t count, room;
-    /* state */
-    struct mt_location_name *by_name;
+    struct mt_names all; /* number 0, for unknown locations, is "?" */
     struct mt_pairmap by_site;
 };
 
@@ -19,8 +17,7 @@ struct mt_host_locations {
 /* Returns 0, or -1 without memory. */
 int mt_host_locations_init(struct mt_host_locations *p);
 void mt_host_locations_free(struct mt_host_locations *p);
-/* Returns the number of a location, or MT_LOCATION_FAILED without memory. Names do not move. */
-uint32_t mt_host_locations_named(struct mt_host_locations *p, const char *name);
-/* Returns the location of a site: file and line, else module and function. Sites are known by pointer. */
+/* Returns the location of a site: file and line, else module and function; MT_LOCATION_FAILED without memory.
+ * Sites are known by pointer. */
 uint32_t mt_host_locations_of(struct mt_host_locations *p, const struct mt_host_site_info *site);
 #endif

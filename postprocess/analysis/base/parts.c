@@ -1,5 +1,6 @@
 /* Traced part of a run, from its companion files. */
 #include "parts.h"
+#include "memtrace/order.h"
 #include "analysis/base/parts.h"
 
 #include <stdlib.h>
@@ -7,13 +8,8 @@
 
 /* ---- Launches in the companion files of a source ---- */
 
-static int launches_order(const void *a, const void *b)
-{
-    const struct mt_launch_event *x = *(const struct mt_launch_event *const *)a,
-                                 *y = *(const struct mt_launch_event *const *)b;
-    int d = strcmp(x->kernel, y->kernel);
-    return d ? d : x->seq < y->seq ? -1 : x->seq > y->seq;
-}
+MT_ORDER_POINTED(launches_order, struct mt_launch_event,
+                 MT_ORDER_TEXT(x->kernel, y->kernel) MT_ORDER_DIFFER(x, y, seq))
 
 /* Returns the launches in the companion files of `ninputs` inputs, each once (a stream without a trace may be
  * in several), by kernel name and then in their order. `keep`: filter, NULL: all. *n is their number; the
@@ -23,7 +19,6 @@ static const struct mt_launch_event **launches_by_kernel(const struct mt_source 
                                                          size_t *n)
 {
     size_t room = 1, all = 0;
-    *n = 0;
     for (size_t i = 0; i < ninputs; i++)
         room += mt_source_companion(s, i) ? mt_source_companion(s, i)->nlaunches : 0;
     const struct mt_launch_event **list = malloc(room * sizeof *list);
@@ -33,11 +28,7 @@ static const struct mt_launch_event **launches_by_kernel(const struct mt_source 
             if (!keep || keep(&c->launches[k]))
                 list[all++] = &c->launches[k];
     }
-    if (all)
-        qsort(list, all, sizeof *list, launches_order);
-    for (size_t i = 0; i < all; i++)
-        if (i == 0 || launches_order(&list[i - 1], &list[i]) != 0)
-            list[(*n)++] = list[i];
+    *n = list ? mt_order_once(list, all, sizeof *list, launches_order) : 0;
     return list;
 }
 

@@ -9,29 +9,20 @@
 
 enum { MOST_SITES = 1 << 26 }; /* maximum site id, so that a table by id stays small */
 
-static int sites_append(struct mt_site_names *n, const char *name)
-{
-    if (mt_grow(&n->names, &n->room, n->count + 1, sizeof *n->names) != 0 ||
-        !(n->names[n->count] = strdup(name)))
-        return -1;
-    n->count++;
-    return 0;
-}
-
-/* Returns the number of a name, or -1 without memory. */
-static int64_t sites_number(struct mt_site_names *n, const char *name)
+int64_t mt_names_number(struct mt_names *n, const char *name)
 {
     uint64_t *number, key = mt_hash_text(name);
-    while ((number = mt_hash_at(&n->numbers, key)) && *number && strcmp(n->names[*number], name) != 0)
+    while ((number = mt_hash_at(&n->numbers, key)) && *number && strcmp(n->names[*number - 1], name) != 0)
         key++;
-    if (!number || (!*number && sites_append(n, name) != 0))
+    if (!number || (!*number && (mt_grow(&n->names, &n->room, n->count + 1, sizeof *n->names) != 0 ||
+                                 !(n->names[n->count] = strdup(name)))))
         return -1;
     if (!*number)
-        *number = n->count - 1;
-    return (int64_t)*number;
+        *number = ++n->count;
+    return (int64_t)*number - 1;
 }
 
-static void names_free(struct mt_site_names *n)
+void mt_names_free(struct mt_names *n)
 {
     for (size_t i = 0; i < n->count; i++)
         free(n->names[i]);
@@ -43,8 +34,8 @@ static void names_free(struct mt_site_names *n)
 int mt_sites_init(struct mt_sites *s)
 {
     memset(s, 0, sizeof *s);
-    if (sites_append(&s->lines, "?") == 0 && sites_append(&s->vars, "?") == 0 &&
-        sites_append(&s->place_names, "?") == 0 &&
+    if (mt_names_number(&s->lines, "?") == 0 && mt_names_number(&s->vars, "?") == 0 &&
+        mt_names_number(&s->place_names, "?") == 0 &&
         mt_grow(&s->places, &s->places_room, 1, sizeof *s->places) == 0) {
         s->places[0] = (struct mt_site_location){0};
         return 0;
@@ -55,9 +46,9 @@ int mt_sites_init(struct mt_sites *s)
 
 void mt_sites_free(struct mt_sites *s)
 {
-    names_free(&s->lines);
-    names_free(&s->vars);
-    names_free(&s->place_names);
+    mt_names_free(&s->lines);
+    mt_names_free(&s->vars);
+    mt_names_free(&s->place_names);
     free(s->places);
     s->places = NULL;
     s->places_room = 0;
@@ -73,7 +64,7 @@ static int64_t base_sites_location(struct mt_sites *s, struct mt_site_location p
     snprintf(name, sizeof name, "%" PRIu32 " %" PRIu64 " %" PRIu32, place.line, place.column, place.var);
     if (mt_grow(&s->places, &s->places_room, before + 1, sizeof *s->places) != 0)
         return -1;
-    int64_t number = sites_number(&s->place_names, name);
+    int64_t number = mt_names_number(&s->place_names, name);
     if (number > 0)
         s->places[number] = place;
     return number;
@@ -86,9 +77,9 @@ static int sites_enter(struct mt_sites *s, struct mt_site_table *t, const struct
     if (e->id >= t->count)
         return 0;
     if (mt_site_words(e, name, sizeof name))
-        line = sites_number(&s->lines, name);
+        line = mt_names_number(&s->lines, name);
     if (*e->var)
-        var = sites_number(&s->vars, e->var);
+        var = mt_names_number(&s->vars, e->var);
     if (line < 0 || var < 0)
         return -1;
     int64_t place =

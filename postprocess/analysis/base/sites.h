@@ -17,11 +17,16 @@ struct mt_site_table {
     size_t count;
 };
 
-struct mt_site_names {
-    char **names; /* by number; names[0] is "?" */
+/* Names with numbers, equal names once. Zero-initialised is empty; names do not move. */
+struct mt_names {
+    char **names; /* by number */
     size_t count, room;
-    struct mt_hash numbers; /* hashes of names to their numbers */
+    struct mt_hash numbers; /* hashes of names to their numbers, + 1 */
 };
+
+/* Returns the number of a name, or -1 without memory. */
+int64_t mt_names_number(struct mt_names *n, const char *name);
+void mt_names_free(struct mt_names *n);
 
 /* Position of an access in its line; accesses are distinguished by column and variable. */
 struct mt_site_location {
@@ -30,8 +35,8 @@ struct mt_site_location {
 };
 
 struct mt_sites {
-    struct mt_site_names lines, vars, place_names; /* place_names: used only for numbering */
-    struct mt_site_location *places;               /* by number; [0] is unknown */
+    struct mt_names lines, vars, place_names; /* [0] is "?"; place_names: used only for numbering */
+    struct mt_site_location *places;          /* by number; [0] is unknown */
     size_t places_room;
 };
 

@@ -407,13 +407,8 @@ static int collect_launches(struct mt_findings *f, const struct mt_companion *c,
 
 /* ---- copies ---- */
 
-static int collect_copy_order(const void *a, const void *b)
-{
-    const struct mt_copy_event *x = *(const struct mt_copy_event *const *)a,
-                               *y = *(const struct mt_copy_event *const *)b;
-    int d = strcmp(x->file, y->file);
-    return d ? d : (x->line > y->line) - (x->line < y->line);
-}
+MT_ORDER_POINTED(collect_copy_order, struct mt_copy_event,
+                 MT_ORDER_TEXT(x->file, y->file) MT_ORDER_DIFFER(x, y, line))
 
 /* Adds a finding for `n` copies at one line with `bytes` bytes in total; `of` copies are similar. */
 static int collect_copies_at(struct mt_findings *f, enum mt_finding_kind kind, const char *file,

@@ -162,15 +162,9 @@ static uint64_t padding_read(const struct mt_written *written, const struct mt_w
 
 /* ---- copies of structs ---- */
 
-static int padding_place_order(const void *a, const void *b)
-{
-    const struct mt_site_event *x = *(const struct mt_site_event *const *)a,
-                               *y = *(const struct mt_site_event *const *)b;
-    int d = strcmp(x->file, y->file);
-    d = d ? d : (x->line > y->line) - (x->line < y->line);
-    d = d ? d : (x->column > y->column) - (x->column < y->column);
-    return d ? d : strcmp(x->function, y->function);
-}
+MT_ORDER_POINTED(padding_place_order, struct mt_site_event,
+                 MT_ORDER_TEXT(x->file, y->file) MT_ORDER_DIFFER(x, y, line) MT_ORDER_DIFFER(x, y, column)
+                     MT_ORDER_TEXT(x->function, y->function))
 
 /* Examines the sites list[n] of one place. */
 static int padding_copies_at(struct mt_pairmap *sites, size_t input, const struct mt_site_event **list,

@@ -15,25 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sites that are strong loads or stores (PTX's memory model): two of them do not race, and a program may
- * synchronise by them. Zero-initialised is empty. */
-
-struct mt_check_strong {
-    uint8_t **inputs; /* by input and site id */
-    size_t *sites;
-    size_t ninputs;
-};
-
-/* Returns the flags of an input, by site id; *n is their number. */
-const uint8_t *mt_check_strong_of(const struct mt_check_strong *x, size_t input, size_t *n);
-/* Returns 0, or -1 without memory. */
-int mt_check_strong_init(struct mt_check_strong *x, const struct mt_source *s);
-/* Turns strong loads and stores among these runs of an input into atomics, as the analysis of races
- * expects. */
-void mt_check_strong_mark(const struct mt_check_strong *x, size_t input, struct mt_access_run *runs,
-                          size_t n);
-void mt_check_strong_free(struct mt_check_strong *x);
-
 struct mt_check_pair {
     uint64_t step, address, cta[2];
     size_t conflict; /* index of the race in the list */

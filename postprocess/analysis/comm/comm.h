@@ -7,6 +7,7 @@
 #ifndef MT_ANALYSIS_COMM_H
 #define MT_ANALYSIS_COMM_H
 
+#include "analysis/base/pairmap.h"
 #include "shadow.h"
 #include "memtrace/hash.h"
 #include "memtrace/host.h"
@@ -58,7 +59,7 @@ struct mt_comm_launch {
 /* Activity of the host at one location between two launches: copies (location 0) or traced accesses. */
 struct mt_host_actor {
     uint32_t superstep;                          /* number of launches before the activity */
-    uint32_t place;                              /* location: index into mt_comm.places.names */
+    uint32_t place;                              /* location: index into mt_comm.places */
     uint64_t load, store, comm_load, comm_store; /* bytes; comm_: written by a CTA, or loaded by one */
 };
 
@@ -76,15 +77,6 @@ enum { MT_RECENT_TRANSFERS = 64 };
 struct mt_recent_transfer {
     uint32_t src, dst;
     size_t at;
-};
-
-/* Hash index that is emptied by increasing `epoch`. */
-struct mt_actor_index {
-    struct {
-        uint32_t epoch, value;
-    } *slot;
-    unsigned bits;
-    uint32_t used, epoch;
 };
 
 /* Note that an access that spans several shards loaded bytes of instance (or host actor) src. */
@@ -114,9 +106,9 @@ struct mt_comm {
     struct mt_readers readers; /* reading CTA instances of the bytes in transfers between CTAs */
     /* state */
     struct mt_shadow *shadow;
-    struct mt_actor_index actor_index, instance_index, transfer_index;
+    struct mt_pairmap actor_index, instance_index, transfer_index;
     struct mt_recent_transfer recent_transfers[MT_RECENT_TRANSFERS]; /* indexed by a hash of both ends */
-    size_t launch_room, actor_room, transfer_room, host_room, first_transfer;
+    size_t launch_room, actor_room, transfer_room, host_room;
     struct mt_host_recent *host_recent;
     struct mt_pairmap host_index; /* map from (location, superstep) to index into hosts, + 1 */
     unsigned shard, shards;       /* number of shards; 0 or 1: all memory */

@@ -627,19 +627,9 @@ int mt_stride_graph_access(struct mt_stride_graph *g, const struct mt_stride_gra
 
 /* ---- sorting ---- */
 
-static int node_order(const void *a, const void *b)
-{
-    const struct mt_node *x = a, *y = b;
-    if (x->buffer != y->buffer)
-        return x->buffer < y->buffer ? -1 : 1;
-    if (x->stride != y->stride)
-        return x->stride < y->stride ? -1 : 1;
-    if (x->type != y->type)
-        return x->type < y->type ? -1 : 1;
-    if (x->size != y->size)
-        return x->size < y->size ? -1 : 1;
-    return x->site == y->site ? 0 : strcmp(x->site, y->site);
-}
+MT_ORDER_FUNCTION(node_order, struct mt_node,
+                  MT_ORDER_DIFFER(x, y, buffer) MT_ORDER_DIFFER(x, y, stride) MT_ORDER_DIFFER(x, y, type)
+                      MT_ORDER_DIFFER(x, y, size) MT_ORDER_TEXT(x->site, y->site))
 
 MT_ORDER_2(edge_order, struct mt_edge, from, to)
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 
 #include "sequence.h"
+#include "memtrace/order.h"
 #include "memtrace/grow.h"
 #include "graph.h"
 
@@ -86,13 +87,8 @@ static void collect_gram(void *arg, uint64_t gram, uint64_t unused, uint64_t cou
         c->out[c->n++] = (struct mt_gram_share){(uint32_t)gram, count};
 }
 
-static int sequence_most_first(const void *a, const void *b)
-{
-    const struct mt_gram_share *x = a, *y = b;
-    if (x->count != y->count)
-        return x->count > y->count ? -1 : 1;
-    return x->gram < y->gram ? -1 : x->gram > y->gram;
-}
+MT_ORDER_FUNCTION(sequence_most_first, struct mt_gram_share,
+                  MT_ORDER_DIFFER(y, x, count) MT_ORDER_DIFFER(x, y, gram))
 
 /* Returns the n-grams whose share is at least `threshold` (0..1), most frequent first; *n is their number;
  * the caller frees them. NULL without memory. */

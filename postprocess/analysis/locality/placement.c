@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 
 #include "placement.h"
+#include "memtrace/order.h"
 #include "memtrace/grow.h"
 #include "analysis/base/order.h"
 
@@ -24,13 +25,8 @@ struct candidate {
     size_t node;
 };
 
-static int placement_most_first(const void *a, const void *b)
-{
-    const struct candidate *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes > y->bytes ? -1 : 1;
-    return x->node < y->node ? -1 : x->node > y->node;
-}
+MT_ORDER_FUNCTION(placement_most_first, struct candidate,
+                  MT_ORDER_DIFFER(y, x, bytes) MT_ORDER_DIFFER(x, y, node))
 
 /* Returns the device with room that has most of the node's placed neighbours in [0, end of the launch). On
  * ties the device of the block placement, else the first. `bytes` is scratch by device. */

@@ -2,6 +2,7 @@
  * The counts of a page are the accesses of its lines. */
 #include "sharing.h"
 #include "memtrace/grow.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,52 +141,30 @@ static struct mt_sharing_cell *sharing_cell_of(struct mt_sharing *x, size_t firs
     return &x->cells[x->count++];
 }
 
-/* Returns 1 if a ranks before b in the list of lines. */
-static int sharing_before(const struct mt_sharing_line *a, const struct mt_sharing_line *b)
-{
-    return a->accesses != b->accesses ? a->accesses > b->accesses : a->address < b->address;
-}
-
-/* Lines of one kind in one launch to list: a heap with the last one at its top. */
+/* Lines of one kind in one launch to list: the first ones in order, and further candidates. */
 struct top {
     struct mt_sharing_line *line;
     size_t count;
 };
 
-static void sharing_sink(struct top *t, size_t i)
+MT_ORDER_FUNCTION(sharing_rank, struct mt_sharing_line,
+                  MT_ORDER_DIFFER(y, x, accesses) MT_ORDER_DIFFER(x, y, address))
+
+/* Keeps the first `most` lines. */
+static void sharing_cut(struct top *t, size_t most)
 {
-    for (;;) {
-        size_t child = 2 * i + 1;
-        if (child >= t->count)
-            return;
-        if (child + 1 < t->count && sharing_before(&t->line[child], &t->line[child + 1]))
-            child++;
-        if (!sharing_before(&t->line[i], &t->line[child]))
-            return;
-        struct mt_sharing_line swap = t->line[i];
-        t->line[i] = t->line[child];
-        t->line[child] = swap;
-        i = child;
-    }
+    if (t->count <= most)
+        return;
+    qsort(t->line, t->count, sizeof *t->line, sharing_rank);
+    t->count = most;
 }
 
+/* There is room for 2 * most + 1 lines. */
 static void sharing_offer(struct top *t, size_t most, const struct mt_sharing_line *l)
 {
-    if (t->count < most) {
-        size_t i = t->count++;
-        for (; i && sharing_before(&t->line[(i - 1) / 2], l); i = (i - 1) / 2)
-            t->line[i] = t->line[(i - 1) / 2];
-        t->line[i] = *l;
-    } else if (most && sharing_before(l, &t->line[0])) {
-        t->line[0] = *l;
-        sharing_sink(t, 0);
-    }
-}
-
-static int sharing_ascending(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
+    t->line[t->count++] = *l;
+    if (t->count > 2 * most)
+        sharing_cut(t, most);
 }
 
 /* Returns the number of CTAs that store to a line, each of whose stored bytes has one CTA. */
@@ -197,7 +176,7 @@ static uint64_t sharing_writers(const uint64_t *c, size_t n)
     for (size_t i = 0; i < n; i++)
         if (c[i] & 1 && (found == 0 || stored[found - 1] != c[i]))
             stored[found++] = c[i];
-    qsort(stored, found, sizeof *stored, sharing_ascending);
+    qsort(stored, found, sizeof *stored, mt_order_u64);
     for (size_t i = 0; i < found; i++)
         count += i == 0 || stored[i] != stored[i - 1];
     return count;
@@ -264,8 +243,8 @@ static int sharing_close_launch(void *arg, struct mt_launch_window_state *w)
     struct state *s = (struct state *)w;
     size_t first = x->count, line = (size_t)1 << x->options.line_bits;
     int rc = 0;
-    struct top top[2] = {{calloc(x->options.top + 1, sizeof *top->line), 0},
-                         {calloc(x->options.top + 1, sizeof *top->line), 0}};
+    struct top top[2] = {{calloc(2 * x->options.top + 1, sizeof *top->line), 0},
+                         {calloc(2 * x->options.top + 1, sizeof *top->line), 0}};
     if (!top[0].line || !top[1].line)
         rc = -1;
     mt_buffers_launch(&x->buffers, w->launch.seq);
@@ -275,8 +254,10 @@ static int sharing_close_launch(void *arg, struct mt_launch_window_state *w)
         for (size_t i = 0; rc == 0 && i < MT_CELLS_PAGE; i += line)
             rc = count_kind(x, s, first, page, i, top);
     }
-    if (rc == 0)
-        rc = sharing_keep(x, &top[0]) != 0 || sharing_keep(x, &top[1]) != 0 ? -1 : 0;
+    for (int k = 0; k < 2 && rc == 0; k++) {
+        sharing_cut(&top[k], x->options.top);
+        rc = sharing_keep(x, &top[k]);
+    }
     free(top[0].line);
     free(top[1].line);
     s->cells.pool = &x->pool;

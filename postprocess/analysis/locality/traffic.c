@@ -169,15 +169,9 @@ static int traffic_merge(void *self, void *other)
 }
 
 /* Orders cells; accesses outside allocations come first. */
-static int traffic_order(const void *a, const void *b)
-{
-    const struct mt_traffic_cell *x = a, *y = b;
-    if (x->alloc != y->alloc)
-        return x->alloc + 1 < y->alloc + 1 ? -1 : 1;
-    if (x->superstep != y->superstep)
-        return x->superstep < y->superstep ? -1 : 1;
-    return x->piece < y->piece ? -1 : x->piece > y->piece;
-}
+MT_ORDER_FUNCTION(traffic_order, struct mt_traffic_cell,
+                  MT_ORDER_DIFFER(x, y, alloc + 1) MT_ORDER_DIFFER(x, y, superstep)
+                      MT_ORDER_DIFFER(x, y, piece))
 
 static int traffic_finish(void *self)
 {

@@ -1,5 +1,6 @@
 /* Shared and local memory: bank conflicts and hazards, from items to result rows. */
 #include "onchip.h"
+#include "memtrace/order.h"
 #include "memtrace/record.h"
 #include "memtrace/grow.h"
 #include "memtrace/device.h"
@@ -1213,15 +1214,16 @@ const char *const mt_hazard_between_words[] = {[MT_HAZARD_IN_CTA] = "warps",
 /* Returns one side of a hazard: line and type. */
 static uint64_t hazards_side(const struct mt_hazards *h, const struct mt_hazard *x, int i)
 {
-    const uint64_t *first = mt_pairmap_find(h->lines, x->site[i], x->input);
-    return (first ? *first : x->site[i]) << 2 | x->type[i];
+    const struct mt_site_table *t = h->sites;
+    const uint64_t line = t && x->site[i] < t->count ? t->line[x->site[i]] : 1ull << 32 | x->site[i];
+    return line << 2 | x->type[i];
 }
 
 /* Returns 1 if these two lines, in either order, had no hazard at its word before. Global memory is common,
  * shared memory per CTA. -1 without memory. */
 static int hazards_new_word(struct mt_hazards *h, const struct mt_hazard *x, uint32_t cta)
 {
-    if (!h->lines) /* nobody needs the number of words */
+    if (!h->words) /* nobody needs the number of words */
         return 1;
     uint64_t a = hazards_side(h, x, 0), b = hazards_side(h, x, 1), low = a < b ? a : b, high = a < b ? b : a;
     const uint64_t *pair = mt_pairmap_get(&h->pairs, low, high, h->npairs), *first;
@@ -1397,7 +1399,7 @@ static int hazards_overlap(const struct mt_access_run *r)
 static uint32_t hazards_way(const struct mt_hazards *h, const struct mt_access_run *r)
 {
     uint32_t type = r->meta >> 28 & 3;
-    if (!h->words || r->site >= h->nstrong || !h->strong[r->site] || type == MT_ATOMIC)
+    if (!h->words || !mt_site_strong(h->sites, r->site) || type == MT_ATOMIC)
         return type;
     return type == MT_LOAD ? MT_HAZARD_STRONG_LOAD : MT_HAZARD_UPDATE;
 }
@@ -1742,12 +1744,7 @@ static int hazard_order(const void *a, const void *b)
     return d ? d : x->h.between - y->h.between;
 }
 
-static int hazard_cell_order(const void *a, const void *b)
-{
-    const struct mt_hazard_share *x = a, *y = b;
-    int d = (x->hazard > y->hazard) - (x->hazard < y->hazard);
-    return d ? d : (x->launch > y->launch) - (x->launch < y->launch);
-}
+MT_ORDER_2(hazard_cell_order, struct mt_hazard_share, hazard, launch)
 
 /* Collects the cells of hazards. row: row of each hazard in the list. */
 static int rows_hazard_cells(struct mt_onchip_rows *r, const struct mt_hazards *h, const uint32_t *row)

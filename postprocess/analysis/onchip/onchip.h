@@ -73,10 +73,8 @@ struct mt_hazards {
     int single; /* 1: the current launch is `ungrouped`; stores within a warp at one site are unchecked */
     int words;  /* 1: atomics and strong accesses order threads as well; set before the first launch */
     int global; /* 1: the next launch is checked in global memory as well */
-    const uint8_t *strong; /* flags of strong sites of the next launch, by site id */
-    size_t nstrong;
-    const struct mt_pairmap *lines; /* (site, input) to the first site at its line, for the next launch; NULL:
-                                     * words are not counted */
+    const struct mt_site_table
+        *sites; /* sites of the next launch, for lines and strong accesses; NULL: none */
     size_t room, cell_room, bytes;
     struct mt_pairmap places;      /* indices of the list: by sites; by kernel and the rest of the key */
     struct mt_pairmap pairs, seen; /* numbers of pairs of lines; words of the launch, by pair and CTA */

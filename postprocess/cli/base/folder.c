@@ -4,6 +4,7 @@
 #include "memtrace/grow.h"
 #include "kind.h"
 #include "memtrace/host.h"
+#include "memtrace/order.h"
 #include "reader/run.h"
 #include <dirent.h>
 #include <errno.h>
@@ -103,15 +104,9 @@ static int folder_by_name(const void *a, const void *b)
 }
 
 /* Compares by stream; traces that contain their companion come last. */
-static int folder_by_stream(const void *a, const void *b)
-{
-    const struct found *x = a, *y = b;
-    if (x->run.pid != y->run.pid)
-        return x->run.pid < y->run.pid ? -1 : 1;
-    if (x->run.host != y->run.host || x->stream != y->stream)
-        return x->run.host != y->run.host ? x->run.host - y->run.host : x->stream < y->stream ? -1 : 1;
-    return x->inside != y->inside ? x->inside - y->inside : folder_by_name(a, b);
-}
+MT_ORDER_FUNCTION(folder_by_stream, struct found,
+                  MT_ORDER_DIFFER(x, y, run.pid) MT_ORDER_DIFFER(x, y, run.host) MT_ORDER_DIFFER(x, y, stream)
+                      MT_ORDER_DIFFER(x, y, inside) return folder_by_name(a, b);)
 
 /* Removes from the traces of one run those that memtrace convert made from a stream that is also there. */
 static void folder_drop_copies(struct folder *all)

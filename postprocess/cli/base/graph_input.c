@@ -673,7 +673,7 @@ static int host_records(struct mt_stride_graph_input *in, struct mt_stride_graph
         uint32_t place = site ? mt_host_locations_of(&in->places, site) : 0;
         if (place == MT_LOCATION_FAILED)
             return -1;
-        a.site = in->places.names[place];
+        a.site = in->places.all.names[place];
         if (mt_stride_graph_access(g, &a) != 0)
             return -1;
     }
@@ -703,7 +703,7 @@ static int read_container(struct mt_stride_graph_input *in, struct mt_stride_gra
     struct mt_error err;
     uint64_t bad = UINT64_MAX;
     int rc;
-    g->kernel = in->places.names[0];
+    g->kernel = in->places.all.names[0];
     while ((rc = mt_host_next(in->host, &item, &err)) != 0) {
         if (rc < 0) {
             graph_input_note(in, 1, "%s", err.message);
@@ -752,12 +752,12 @@ static const char *mat_site(struct mt_stride_graph_input *in, uint64_t ip)
         char address[32];
         snprintf(address, sizeof address, "0x%" PRIx64, ip);
         const char *known = mat_location_of(in->mat, ip);
-        uint32_t n = mt_host_locations_named(&in->places, known ? known : address);
+        uint32_t n = (uint32_t)mt_names_number(&in->places.all, known ? known : address);
         if (n == MT_LOCATION_FAILED)
             return NULL;
         *place = (uint64_t)n + 1;
     }
-    return place ? in->places.names[*place - 1] : NULL;
+    return place ? in->places.all.names[*place - 1] : NULL;
 }
 
 static int graph_input_mat_record(struct mt_stride_graph_input *in, struct mt_stride_graph *g,

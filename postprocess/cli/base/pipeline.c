@@ -169,7 +169,7 @@ static int cli_threads_option(unsigned *threads, const char *value)
     return 0;
 }
 
-static const struct mt_site_table *table_of(struct mt_locality_run *x, size_t input)
+const struct mt_site_table *mt_locality_run_sites(struct mt_locality_run *x, size_t input)
 {
     if (input >= x->ninputs)
         return NULL;
@@ -208,7 +208,7 @@ static int locality_run_launch(void *self, const struct mt_run_launch *l)
     if (l->selected)
         locality_run_collective(x, l);
     x->launch = *l;
-    x->launch.sites = table_of(x, l->input);
+    x->launch.sites = mt_locality_run_sites(x, l->input);
     x->begins = &x->launch;
     return 0;
 }

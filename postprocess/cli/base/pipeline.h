@@ -80,6 +80,8 @@ struct mt_extract_text {
 };
 /* Returns what kernels read and wrote, or NULL if that was not analysed. */
 const struct mt_traffic *mt_locality_run_traffic(const struct mt_locality_run *x);
+/* Returns the sites of an input, or NULL without companion or memory. */
+const struct mt_site_table *mt_locality_run_sites(struct mt_locality_run *x, size_t input);
 void mt_locality_run_free(struct mt_locality_run *x);
 
 /* A source that analyses (analysis/base/runs.h) read side by side, in the only loop over mt_source_next. An

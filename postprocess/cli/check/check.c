@@ -379,8 +379,6 @@ struct reading {
     struct mt_findings *findings;
     struct mt_onchip onchip;
     struct mt_check_memory memory;
-    struct mt_check_strong strong;
-    struct mt_pairmap lines; /* of sites, see onchip.h */
     struct mt_progress progress;
     struct mt_feed feed;
     int races, bytes, init; /* 1 for each group looked for */
@@ -394,46 +392,7 @@ struct reading {
 static struct mt_locality_run locality; /* static, since it is large */
 static const char NO_MEMORY[] = "no memory for the trace's findings";
 
-static int read_line_order(const void *a, const void *b)
-{
-    const struct mt_site_event *x = *(const struct mt_site_event *const *)a,
-                               *y = *(const struct mt_site_event *const *)b;
-    int d = strcmp(x->file, y->file);
-    d = d ? d : (x->line > y->line) - (x->line < y->line);
-    d = d ? d : strcmp(x->at, y->at);
-    return d ? d : (x->id > y->id) - (x->id < y->id);
-}
-
-/* Finds the first site of each site's line. Returns 0, or -1 without memory. */
-static int read_lines_of(struct reading *r, size_t input, const struct mt_companion *c)
-{
-    const struct mt_site_event **list = malloc((c->nsites + 1) * sizeof *list), *first = NULL;
-    int rc = list ? 0 : -1;
-    for (size_t i = 0; rc == 0 && i < c->nsites; i++)
-        list[i] = &c->sites[i];
-    if (rc == 0)
-        qsort(list, c->nsites, sizeof *list, read_line_order);
-    for (size_t i = 0; rc == 0 && i < c->nsites; i++) {
-        if (!first || first->line != list[i]->line || strcmp(first->file, list[i]->file) != 0 ||
-            strcmp(first->at, list[i]->at) != 0)
-            first = list[i];
-        rc = mt_pairmap_get(&r->lines, list[i]->id, input, first->id) ? 0 : -1;
-    }
-    free((void *)list);
-    return rc;
-}
-
-static int read_lines(struct reading *r)
-{
-    const struct mt_companion *c;
-    int rc = 0;
-    for (size_t i = 0; r->races && rc == 0 && i < mt_source_inputs(r->source); i++)
-        if ((c = mt_source_companion(r->source, i)))
-            rc = read_lines_of(r, i, c);
-    return rc;
-}
-
-static int read_start(struct reading *r)
+static void read_start(struct reading *r)
 {
     r->init = check_wants_group(r->choice, MT_FINDING_INIT);
     r->races = check_wants_group(r->choice, MT_FINDING_RACE) || r->init;
@@ -443,15 +402,12 @@ static int read_start(struct reading *r)
     if (r->races)
         mt_locality_run_section(&locality, "conflicts", strlen("conflicts"));
     mt_progress_init(&r->progress);
-    return mt_check_strong_init(&r->strong, r->source) == 0 ? read_lines(r) : -1;
 }
 
 static void check_read_end(struct reading *r)
 {
     mt_progress_end(&r->progress);
     mt_feed_free(&r->feed);
-    mt_check_strong_free(&r->strong);
-    mt_pairmap_free(&r->lines);
     mt_locality_run_free(&locality);
     free(r->global);
 }
@@ -470,9 +426,9 @@ static int read_threads_launch(void *self, const struct mt_run_launch *l)
 {
     struct reading *r = self;
     struct mt_hazards *h = &r->onchip.hazards;
-    h->strong = mt_check_strong_of(&r->strong, l->input, &h->nstrong);
+    h->sites = mt_locality_run_sites(&locality, l->input);
     h->global = l->event && l->event->barriers;
-    return 0;
+    return !h->sites && mt_source_companion(r->source, l->input) ? -1 : 0;
 }
 
 /* Comes before the row that it informs. */
@@ -501,13 +457,18 @@ static void read_marked_moves(void *self, const struct mt_run_launch *l)
 static int read_marked_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
     struct reading *r = self;
+    const struct mt_site_table *sites = mt_locality_run_sites(&locality, r->input);
     size_t kept = 0;
     if (mt_grow(&r->global, &r->room, n, sizeof *r->global) != 0)
         return -1;
-    for (size_t i = 0; i < n; i++)
-        if (mt_rec_space(mt_run_type(&runs[i])) == MT_IN_GLOBAL)
-            r->global[kept++] = runs[i];
-    mt_check_strong_mark(&r->strong, r->input, r->global, kept);
+    for (size_t i = 0; i < n; i++) {
+        if (mt_rec_space(mt_run_type(&runs[i])) != MT_IN_GLOBAL)
+            continue;
+        r->global[kept] = runs[i];
+        if (mt_site_strong(sites, runs[i].site))
+            r->global[kept].meta = mt_run_size(&runs[i]) | (uint32_t)MT_ATOMIC << 28;
+        kept++;
+    }
     return r->of->runs(r->self, r->global, kept);
 }
 
@@ -534,7 +495,6 @@ static int check_read_rows(struct reading *r)
         mt_feed_add(f, &read_threads, r, NULL);
         mt_feed_add(f, &mt_onchip_analysis, &r->onchip, NULL);
         r->onchip.hazards.words = 1;
-        r->onchip.hazards.lines = &r->lines;
     }
     if (r->bytes)
         mt_feed_add(f, &mt_check_memory_analysis, &r->memory, NULL);
@@ -590,10 +550,11 @@ static int check_read(struct mt_source *source, const struct mt_check_choice *ch
 {
     struct reading r = {.source = source, .choice = choice, .findings = f};
     mt_findings_beside(f, source);
-    int rc = read_start(&r), code = rc ? 0 : check_read_rows(&r);
-    if (rc == 0 && !code && r.races)
+    read_start(&r);
+    int rc = 0, code = check_read_rows(&r);
+    if (!code && r.races)
         code = read_again(&r);
-    if (rc == 0 && !code)
+    if (!code)
         rc = read_collect(&r);
     if (rc == 0 && !code)
         code = mt_inputs_finish(source, complete);

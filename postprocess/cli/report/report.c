@@ -242,13 +242,7 @@ static int report_from_launches(struct reading *x, struct mt_sql *sql)
     return rc;
 }
 
-static int launch_order(const void *a, const void *b)
-{
-    const struct mt_report_launch *p = a, *q = b;
-    if (p->superstep != q->superstep)
-        return p->superstep < q->superstep ? -1 : 1;
-    return p->kernel < q->kernel ? -1 : p->kernel > q->kernel;
-}
+MT_ORDER_2(launch_order, struct mt_report_launch, superstep, kernel)
 
 /* Completes the launches with their numbers of CTAs and SMs. Returns 0, or -1 with x->why if sections
  * disagree. */

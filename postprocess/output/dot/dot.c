@@ -559,15 +559,8 @@ static int comm_dot_add(struct dot *d, struct mt_pairmap *index, const struct mt
     return 0;
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-    const struct edge *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes > y->bytes ? -1 : 1;
-    if (x->src != y->src)
-        return x->src < y->src ? -1 : 1;
-    return x->dst < y->dst ? -1 : x->dst > y->dst;
-}
+MT_ORDER_FUNCTION(by_bytes, struct edge,
+                  MT_ORDER_DIFFER(y, x, bytes) MT_ORDER_DIFFER(x, y, src) MT_ORDER_DIFFER(x, y, dst))
 
 MT_ORDER_2(by_nodes, struct edge, src, dst)
 

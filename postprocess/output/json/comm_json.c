@@ -27,18 +27,13 @@ struct sorted {
 
 MT_ORDER_1(sorted_order, struct sorted, key)
 
-static int comm_json_same_text(const char *a, const char *b)
-{
-    return a == b || strcmp(a, b) == 0;
-}
-
 /* Returns 1 if two transfers agree at a nesting level of the output (0 to 5). */
 static int same_level(const struct end *const a[2], const struct end *const b[2], int level)
 {
     const struct end *x = a[level / 3], *y = b[level / 3];
     switch (level % 3) {
     case 0:
-        return comm_json_same_text(x->kernel, y->kernel);
+        return mt_order_text(x->kernel, y->kernel) == 0;
     case 1:
         return x->cta == y->cta;
     default:
@@ -86,12 +81,13 @@ static int name_order(const void *a, const void *b, void *arg)
 /* Returns rank[place], the order of the places' names; NULL: no memory. */
 static uint32_t *rank_places(const struct mt_comm *c)
 {
-    uint32_t *order = malloc(c->places.count * sizeof *order), *rank = malloc(c->places.count * sizeof *rank);
+    uint32_t *order = malloc(c->places.all.count * sizeof *order),
+             *rank = malloc(c->places.all.count * sizeof *rank);
     if (order && rank) {
-        for (uint32_t i = 0; i < c->places.count; i++)
+        for (uint32_t i = 0; i < c->places.all.count; i++)
             order[i] = i;
-        qsort_r(order, c->places.count, sizeof *order, name_order, (void *)c);
-        for (uint32_t i = 0; i < c->places.count; i++)
+        qsort_r(order, c->places.all.count, sizeof *order, name_order, (void *)c);
+        for (uint32_t i = 0; i < c->places.all.count; i++)
             rank[order[i]] = i;
     } else {
         free(rank);
@@ -117,7 +113,7 @@ static struct end *sort_ends(const struct mt_comm *c, const size_t *order, uint3
         goto out;
     for (size_t i = 0; i < c->nlaunches; i++) {
         const char *name = c->launches[order[i]].kernel;
-        if (i > 0 && !comm_json_same_text(name, c->launches[order[i - 1]].kernel))
+        if (i > 0 && mt_order_text(name, c->launches[order[i - 1]].kernel))
             r += 2;
         kernel_rank[order[i]] = r;
         if (strcmp(name, MT_HOST_NAME) < 0)
@@ -607,15 +603,8 @@ static void timeline_json_ranges(const struct timeline *t)
 
 /* ---- flows ---- */
 
-static int timeline_json_by_bytes(const void *a, const void *b)
-{
-    const struct mt_sent *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes > y->bytes ? -1 : 1;
-    if (x->src != y->src)
-        return x->src < y->src ? -1 : 1;
-    return x->dst < y->dst ? -1 : x->dst > y->dst;
-}
+MT_ORDER_FUNCTION(timeline_json_by_bytes, struct mt_sent,
+                  MT_ORDER_DIFFER(y, x, bytes) MT_ORDER_DIFFER(x, y, src) MT_ORDER_DIFFER(x, y, dst))
 
 /* Writes one end of a flow inside its launch: just before the writer's end, or at the reader's begin. */
 static void timeline_json_end(const struct timeline *t, const struct mt_sent *f, uint64_t id, int last)

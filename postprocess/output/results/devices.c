@@ -614,14 +614,9 @@ static struct device_flow *devices_flows(const struct mt_comm_result *r, size_t 
 }
 
 /* ---- Load of links: each flow counts on all links of its route ---- */
-static int devices_by_link(const void *a, const void *b)
-{
-    const struct link_load *x = a, *y = b;
-    int name = strcmp(x->link.name, y->link.name);
-    if (name || x->superstep != y->superstep)
-        return name ? name : x->superstep < y->superstep ? -1 : 1;
-    return (int)x->how - (int)y->how;
-}
+MT_ORDER_FUNCTION(devices_by_link, struct link_load,
+                  MT_ORDER_TEXT(x->link.name, y->link.name) MT_ORDER_DIFFER(x, y, superstep)
+                      MT_ORDER_DIFFER(x, y, how))
 
 /* Merges equal entries. */
 static size_t devices_join_links(struct link_load *list, size_t n)

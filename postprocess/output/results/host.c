@@ -1,5 +1,6 @@
 /* Results of host programs: cache misses, transfers of cache lines between threads, bytes by source line. */
 #include "summary.h"
+#include "memtrace/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +135,7 @@ static int lines_by_place(const void *a, const void *b, void *arg)
     if (o->names)
         MT_ORDER_TEXT(o->names[x->place], o->names[y->place])
     MT_ORDER_DIFFER(x, y, place + 1)
-    return mt_locality_compare_text(x->kernel, y->kernel);
+    return mt_order_text(x->kernel, y->kernel);
 }
 
 static void lines_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)

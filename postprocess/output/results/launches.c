@@ -849,9 +849,9 @@ int mt_placement_write(struct mt_json *j, const struct mt_comm_result *r, int wi
             const struct mt_comm_launch *of = &c->launches[order[i]];
             if (!assignment && !of->selected)
                 continue;
-            if (kernel && mt_locality_compare_text(kernel, of->kernel) != 0)
+            if (kernel && mt_order_text(kernel, of->kernel) != 0)
                 mt_json_end(j);
-            if (!kernel || mt_locality_compare_text(kernel, of->kernel) != 0)
+            if (!kernel || mt_order_text(kernel, of->kernel) != 0)
                 mt_json_object(j, kernel = of->kernel, 0);
             mt_json_object(j, mt_key_u64(step, order[i]), 1);
             if (assignment)

@@ -100,13 +100,8 @@ struct numbered {
     size_t from; /* index in the order of the inputs */
 };
 
-static int comm_site_order(const void *a, const void *b)
-{
-    const struct numbered *x = a, *y = b;
-    if (x->site->id != y->site->id)
-        return x->site->id < y->site->id ? -1 : 1;
-    return x->from < y->from ? -1 : x->from > y->from;
-}
+MT_ORDER_FUNCTION(comm_site_order, struct numbered,
+                  MT_ORDER_DIFFER(x, y, site->id) MT_ORDER_DIFFER(x, y, from))
 
 /* Collects the sites of all companions of kernels. NULL: no memory. */
 static struct numbered *comm_sites(const struct mt_comm_result *r, size_t *count)
@@ -177,7 +172,7 @@ MT_ORDER_POINTED(by_seq, struct mt_copy_event,
 
 const struct mt_copy_event **mt_copies_of(const struct mt_comm_result *r, size_t *n)
 {
-    size_t room = 0, kept = 0;
+    size_t room = 0;
     for (size_t i = 0; i < r->ninputs; i++) {
         const struct mt_companion *c = mt_source_companion(r->source, i);
         room += c ? c->ncopies : 0;
@@ -189,12 +184,7 @@ const struct mt_copy_event **mt_copies_of(const struct mt_comm_result *r, size_t
         for (size_t k = 0; c && k < c->ncopies; k++)
             list[(*n)++] = &c->copies[k];
     }
-    if (list)
-        qsort(list, *n, sizeof *list, by_seq);
-    for (size_t i = 0; list && i < *n; i++)
-        if (!kept || by_seq(&list[kept - 1], &list[i]) != 0)
-            list[kept++] = list[i];
-    *n = kept;
+    *n = list ? mt_order_once(list, *n, sizeof *list, by_seq) : 0;
     return list;
 }
 
@@ -862,8 +852,7 @@ static uint32_t *results_kernel_ranks(const struct mt_comm *c)
     size_t *order = mt_launches_sorted(c);
     uint32_t *ranks = malloc((c->nlaunches + 1) * sizeof *ranks), rank = 0;
     for (size_t i = 0; order && ranks && i < c->nlaunches; i++) {
-        if (i &&
-            mt_locality_compare_text(c->launches[order[i]].kernel, c->launches[order[i - 1]].kernel) != 0)
+        if (i && mt_order_text(c->launches[order[i]].kernel, c->launches[order[i - 1]].kernel) != 0)
             rank++;
         ranks[order[i]] = rank;
     }

@@ -20,13 +20,8 @@ struct mt_sentence {
     size_t number; /* position before sorting */
 };
 
-static int summary_by_place(const void *a, const void *b)
-{
-    const struct mt_sentence *x = a, *y = b;
-    if (x->look != y->look)
-        return y->look - x->look;
-    return x->place != y->place ? x->place - y->place : x->number < y->number ? -1 : x->number > y->number;
-}
+MT_ORDER_FUNCTION(summary_by_place, struct mt_sentence,
+                  MT_ORDER_DIFFER(y, x, look) MT_ORDER_DIFFER(x, y, place) MT_ORDER_DIFFER(x, y, number))
 
 static int summary_say(struct mt_summary *s, const char *id, const char *panel, int place, int look,
                        const char *text)

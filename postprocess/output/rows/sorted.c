@@ -78,11 +78,6 @@ size_t mt_volumes_room(const struct mt_comm *c)
 
 /* ---- further analyses ---- */
 
-int mt_locality_compare_text(const char *a, const char *b)
-{
-    return a == b ? 0 : strcmp(a, b);
-}
-
 void *mt_sorted_copy(const void *from, size_t n, size_t size,
                      int (*order)(const void *, const void *, void *), void *arg)
 {
@@ -108,7 +103,7 @@ static int by_launch(const void *a, const void *b, void *arg)
 {
     const struct mt_comm *c = arg;
     size_t x = *(const size_t *)a, y = *(const size_t *)b;
-    int d = mt_locality_compare_text(c->launches[x].kernel, c->launches[y].kernel);
+    int d = mt_order_text(c->launches[x].kernel, c->launches[y].kernel);
     return d ? d : x < y ? -1 : x > y;
 }
 
@@ -265,7 +260,7 @@ const char *mt_cta_key(char *out, uint64_t order)
 
 const char *mt_comm_location_name(const struct mt_comm *c, uint32_t place)
 {
-    return place || c->options.host ? c->places.names[place] : "0,0,0";
+    return place || c->options.host ? c->places.all.names[place] : "0,0,0";
 }
 
 const char *mt_alloc_label(char *out, const struct mt_locality *m, uint64_t alloc)

@@ -73,8 +73,6 @@ const char *mt_alloc_event_label(char *out, const struct mt_alloc_event *alloc);
 int mt_locality_has_sites(const struct mt_locality *m, enum mt_lines_by by);
 int mt_locality_has_masks(const struct mt_locality *m);
 
-int mt_locality_compare_text(const char *a, const char *b);
-
 /* Bytes that actors of a launch moved. */
 struct mt_volume {
     uint64_t key, load, store, comm_load, comm_store, from[MT_SENDER_KINDS];
@@ -97,12 +95,6 @@ void mt_volume_add(struct mt_volume *to, const struct mt_volume *v);
         const type *y = (const type *)b;                                                                     \
         (void)arg;                                                                                           \
         body return 0;                                                                                       \
-    }
-#define MT_ORDER_TEXT(p, q)                                                                                  \
-    {                                                                                                        \
-        const int d = mt_locality_compare_text(p, q);                                                        \
-        if (d)                                                                                               \
-            return d;                                                                                        \
     }
 /* Return a sorted copy, or the numbers 0 … n - 1 in sorted order; malloc'ed, NULL: no memory. */
 void *mt_sorted_copy(const void *from, size_t n, size_t size,

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 
 #include "base/text.h"
+#include "memtrace/order.h"
 #include "table.h"
 #include "memtrace/record.h"
 #include "output/rows/sorted.h"
@@ -174,13 +175,7 @@ void mt_table_kernel(struct mt_table *t, const char *name)
     table_put(t, mt_kernel_short(name));
 }
 
-static int by_weight(const void *a, const void *b)
-{
-    const struct mt_table_row *x = a, *y = b;
-    if (x->weight != y->weight)
-        return x->weight > y->weight ? -1 : 1;
-    return x->number < y->number ? -1 : x->number > y->number;
-}
+MT_ORDER_FUNCTION(by_weight, struct mt_table_row, MT_ORDER_DIFFER(y, x, weight) MT_ORDER_DIFFER(x, y, number))
 
 static void print_row(const struct mt_table *t, const struct mt_table_row *row, const int *width, FILE *f)
 {

@@ -13,11 +13,7 @@
 
 /* ---- sites by number ---- */
 
-static int sites_compare(const void *a, const void *b)
-{
-    const struct mt_site_event *x = a, *y = b;
-    return (x->id > y->id) - (x->id < y->id);
-}
+MT_ORDER_1(sites_compare, struct mt_site_event, id)
 
 /* Sorts the sites by number. */
 static void companion_order_sites(struct mt_companion *c)
