@@ -72,17 +72,28 @@ static inline int mt_order_u64(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Sorts a list and keeps the first of equal elements. Returns the number of elements kept. */
-static inline size_t mt_order_once(void *list, size_t n, size_t size,
-                                   int (*order)(const void *, const void *))
+/* Sorts a list and keeps one of equal elements, after `add` has added the others to it (NULL: they are
+ * dropped). Returns the number of elements kept. */
+static inline size_t mt_order_join(void *list, size_t n, size_t size,
+                                   int (*order)(const void *, const void *),
+                                   void (*add)(void *to, const void *from))
 {
     size_t kept = 0;
     char *at = list;
     if (n)
         qsort(list, n, size, order);
-    for (size_t i = 0; i < n; i++)
-        if (!kept || order(at + (kept - 1) * size, at + i * size) != 0)
+    for (size_t i = 0; i < n; i++) {
+        char *last = kept ? at + (kept - 1) * size : NULL;
+        if (!last || order(last, at + i * size) != 0)
             memmove(at + kept++ * size, at + i * size, size);
+        else if (add)
+            add(last, at + i * size);
+    }
     return kept;
+}
+static inline size_t mt_order_once(void *list, size_t n, size_t size,
+                                   int (*order)(const void *, const void *))
+{
+    return mt_order_join(list, n, size, order, NULL);
 }
 #endif

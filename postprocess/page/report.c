@@ -945,21 +945,13 @@ struct row {
 
 MT_ORDER_4(row_order, struct row, dst_step, dst_kernel, src_kernel, src_step)
 
-static size_t merge_rows(struct row *rows, size_t n)
+static void row_add(void *to, const void *from)
 {
-    size_t kept = 0;
-    if (n)
-        qsort(rows, n, sizeof *rows, row_order);
-    for (size_t i = 0; i < n; i++) {
-        if (kept == 0 || row_order(&rows[kept - 1], &rows[i]) != 0) {
-            rows[kept++] = rows[i];
-            continue;
-        }
-        rows[kept - 1].size += rows[i].size;
-        rows[kept - 1].count += rows[i].count;
-        rows[kept - 1].unordered += rows[i].unordered;
-    }
-    return kept;
+    struct row *x = to;
+    const struct row *y = from;
+    x->size += y->size;
+    x->count += y->count;
+    x->unordered += y->unordered;
 }
 
 static void write_end(struct mt_tuples *w, uint32_t kernel, uint32_t step)
@@ -992,11 +984,11 @@ static int report_write_transfers(struct mt_json *j, const struct mt_report *r)
         }
     }
     struct row *rows = list.at;
-    size_t n = merge_rows(rows, list.n);
+    size_t n = mt_order_join(rows, list.n, sizeof(struct row), row_order, row_add);
     for (int level = 0; level < 2 && n > REPORT_MATRIX_MOST_ROWS; level++) {
         for (size_t i = 0; i < n; i++)
             *(level ? &rows[i].dst_step : &rows[i].src_step) = MT_REPORT_ALL;
-        n = merge_rows(rows, n);
+        n = mt_order_join(rows, n, sizeof(struct row), row_order, row_add);
     }
     struct mt_page_rows p;
     page_begin(&p, j, MT_PAGE_transfers);
@@ -1189,19 +1181,15 @@ static size_t report_position(const uint64_t *axis, size_t n, uint64_t key)
 
 MT_ORDER_2(part_order, struct mt_report_part, superstep, key)
 
+static void part_add(void *to, const void *from)
+{
+    mt_report_volume_add(&((struct mt_report_part *)to)->volume,
+                         &((const struct mt_report_part *)from)->volume);
+}
+
 size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n)
 {
-    size_t kept = 0;
-    if (n)
-        qsort(parts, n, sizeof *parts, part_order);
-    for (size_t i = 0; i < n; i++) {
-        if (kept == 0 || part_order(&parts[kept - 1], &parts[i]) != 0) {
-            parts[kept++] = parts[i];
-            continue;
-        }
-        mt_report_volume_add(&parts[kept - 1].volume, &parts[i].volume);
-    }
-    return kept;
+    return mt_order_join(parts, n, sizeof *parts, part_order, part_add);
 }
 
 /* Writes volumes of CTAs, whose keys become indices in `axis`, or of SMs (`axis` NULL), whose keys stay. */

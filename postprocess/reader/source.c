@@ -1525,21 +1525,14 @@ static int host_memory(struct mt_source_merge *m, const struct mt_companion *c)
 }
 
 /* Merges duplicates: events of no stream are in every companion file. */
-static void drop_doubles(struct mt_alloc_event *allocs, size_t *nallocs)
+static void events_add_alloc(void *to, const void *from)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < *nallocs; i++) {
-        struct mt_alloc_event *last = n ? &allocs[n - 1] : NULL;
-        if (!last || last->id != allocs[i].id)
-            allocs[n++] = allocs[i];
-        else {
-            if (allocs[i].free_seq < last->free_seq)
-                last->free_seq = allocs[i].free_seq;
-            if (!*last->name)
-                last->name = allocs[i].name;
-        }
-    }
-    *nallocs = n;
+    struct mt_alloc_event *last = to;
+    const struct mt_alloc_event *a = from;
+    if (a->free_seq < last->free_seq)
+        last->free_seq = a->free_seq;
+    if (!*last->name)
+        last->name = a->name;
 }
 
 MT_ORDER_POINTED_1(by_place, struct mt_alloc_event, id)
@@ -1627,8 +1620,7 @@ static int collect_events(struct mt_source_merge *m, unsigned flags, struct mt_a
         }
     }
     m->ncopies = mt_order_once(m->copies, m->ncopies, sizeof *m->copies, by_seq);
-    qsort(*allocs, *nallocs, sizeof **allocs, by_id);
-    drop_doubles(*allocs, nallocs);
+    *nallocs = mt_order_join(*allocs, *nallocs, sizeof **allocs, by_id, events_add_alloc);
     if (m->threads && events_group(*allocs, *nallocs) != 0)
         goto memory;
     if (!m->ordered || (flags & MT_SOURCE_NO_MEMORY))

@@ -575,22 +575,12 @@ static void devices_collectives(struct flows *f, const struct mt_comm_result *r)
 
 MT_ORDER_4(devices_compare, struct device_flow, superstep, how, from, to)
 
-/* Merges equal flows. *several is 1 if there is more than one device. */
-static size_t devices_join(struct device_flow *list, size_t n, int *several)
+static void devices_add_flow(void *to, const void *from)
 {
-    size_t kept = 0;
-    if (n)
-        qsort(list, n, sizeof *list, devices_compare);
-    for (size_t i = 0; i < n; i++) {
-        *several |= list[i].from > 0 || list[i].to > 0;
-        if (!kept || devices_compare(&list[kept - 1], &list[i]) != 0) {
-            list[kept++] = list[i];
-            continue;
-        }
-        list[kept - 1].accesses += list[i].accesses;
-        list[kept - 1].bytes += list[i].bytes;
-    }
-    return kept;
+    struct device_flow *x = to;
+    const struct device_flow *y = from;
+    x->accesses += y->accesses;
+    x->bytes += y->bytes;
 }
 
 /* Returns all flows by launch, kind, source and destination; copies of all launches are merged. *n is 0 if
@@ -603,7 +593,9 @@ static struct device_flow *devices_flows(const struct mt_comm_result *r, size_t 
     devices_kernels(&f, &r->locality->devices);
     devices_copies(&f, r);
     devices_collectives(&f, r);
-    *n = devices_join(f.list, f.n, &several);
+    *n = mt_order_join(f.list, f.n, sizeof *f.list, devices_compare, devices_add_flow);
+    for (size_t i = 0; i < *n; i++)
+        several |= f.list[i].from > 0 || f.list[i].to > 0;
     if (!several)
         *n = 0;
     if (f.failed) {
@@ -618,18 +610,9 @@ MT_ORDER_FUNCTION(devices_by_link, struct link_load,
                   MT_ORDER_TEXT(x->link.name, y->link.name) MT_ORDER_DIFFER(x, y, superstep)
                       MT_ORDER_DIFFER(x, y, how))
 
-/* Merges equal entries. */
-static size_t devices_join_links(struct link_load *list, size_t n)
+static void devices_add_load(void *to, const void *from)
 {
-    size_t kept = 0;
-    if (n)
-        qsort(list, n, sizeof *list, devices_by_link);
-    for (size_t i = 0; i < n; i++)
-        if (kept && devices_by_link(&list[kept - 1], &list[i]) == 0)
-            list[kept - 1].bytes += list[i].bytes;
-        else
-            list[kept++] = list[i];
-    return kept;
+    ((struct link_load *)to)->bytes += ((const struct link_load *)from)->bytes;
 }
 
 /* Returns the loads by link name, then in the order of devices_flows. *n is 0 without a topology. *outside:
@@ -655,7 +638,7 @@ static struct link_load *devices_loads(const struct mt_comm_result *r, size_t *n
         free(list);
         return NULL;
     }
-    *n = devices_join_links(list, *n);
+    *n = mt_order_join(list, *n, sizeof *list, devices_by_link, devices_add_load);
     return list;
 }
 
