@@ -5,7 +5,6 @@
 #include "memtrace/grow.h"
 #include "ptx/module/module.h"
 #include "trace/trace.h"
-#include "unit/modes.h"
 #include "ptx/asm/asm.h"
 #include "format/image.h"
 #include "trace/plain.h"

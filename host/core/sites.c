@@ -1,8 +1,77 @@
 /* The site table, read without locks and written under one; and the locations of call sites. */
-#include "state.h"
-#include "intern.h"
+#define _GNU_SOURCE
+
+#include "platform.h"
 #include "memtrace/hash.h"
+#include "state.h"
+
 #include <string.h>
+
+/* ---- Interned strings, which live as long as the trace ---- */
+
+#define SLAB (1u << 20)
+#define LONGEST 65535u
+
+static char *slab;
+static size_t left;
+static const char **table;
+static uint64_t room, count;
+
+static uint64_t intern_hash(const char *s, size_t n)
+{
+    uint64_t h = mt_hash_bytes(MT_HASH_BEGIN, s, n);
+    return h ^ h >> 32;
+}
+
+static const char **intern_find(const char **t, uint64_t size, const char *s, size_t n)
+{
+    for (uint64_t i = intern_hash(s, n);; i++) {
+        const char **p = &t[i & (size - 1)];
+        if (!*p || (!strncmp(*p, s, n) && !(*p)[n]))
+            return p;
+    }
+}
+
+static int intern_grow(void)
+{
+    uint64_t size = room ? 2 * room : 8192;
+    const char **t = mt_plat_map(size * sizeof *t);
+    if (!t)
+        return -1;
+    for (uint64_t i = 0; i < room; i++)
+        if (table[i])
+            *intern_find(t, size, table[i], strlen(table[i])) = table[i];
+    mt_plat_unmap(table, room * sizeof *table);
+    table = t;
+    room = size;
+    return 0;
+}
+
+/* Returns the one copy of `s`; "" for NULL, "" or without memory. Cuts strings beyond 64 KiB. */
+static const char *sites_intern(const char *s)
+{
+    if (!s || !*s)
+        return "";
+    size_t n = strnlen(s, LONGEST);
+    if (4 * count >= 3 * room && intern_grow())
+        return "";
+    const char **p = intern_find(table, room, s, n);
+    if (*p)
+        return *p;
+    if (n + 1 > left) {
+        char *new = mt_plat_map(SLAB);
+        if (!new)
+            return "";
+        slab = new;
+        left = SLAB;
+    }
+    memcpy(slab, s, n); /* pages are zeroed */
+    *p = slab;
+    slab += n + 1;
+    left -= n + 1;
+    count++;
+    return *p;
+}
 
 #define CHUNK 2048u /* number of instructions */
 #define CHUNKS 131072u
@@ -103,12 +172,12 @@ static void core_sites_define(uint32_t site, const struct mt_core_site *operands
     s->ip = first.ip;
     s->line = first.line;
     s->column = first.column;
-    s->file = mt_intern(first.file);
-    s->function = mt_intern(first.function);
-    s->module = mt_intern(first.module);
-    s->text = mt_intern(first.text);
-    s->reads = mt_intern(first.reads);
-    s->writes = mt_intern(first.writes);
+    s->file = sites_intern(first.file);
+    s->function = sites_intern(first.function);
+    s->module = sites_intern(first.module);
+    s->text = sites_intern(first.text);
+    s->reads = sites_intern(first.reads);
+    s->writes = sites_intern(first.writes);
     s->strong = 0;
     s->runtime = first.runtime != 0;
     for (unsigned k = 0; k < count; k++) {
@@ -253,7 +322,7 @@ void mt_site_locate(uint64_t ip, struct mt_code_location *out)
     if (mt_g.e->locate && !mt_g.e->locate(ip, &p)) {
         mt_spin_lock(&lock);
         *out = (struct mt_code_location){
-            ip, mt_intern(p.file), mt_intern(p.function), mt_intern(p.module), p.line, p.column};
+            ip, sites_intern(p.file), sites_intern(p.function), sites_intern(p.module), p.line, p.column};
         mt_spin_unlock(&lock);
     }
     places_add(out);

@@ -13,9 +13,7 @@ void mt_image_tables(struct mt_lowering *l);
 void mt_declare_registers(struct mt_lowering *l);
 /* image.c. Returns NULL after a diagnostic. */
 LLVMTargetMachineRef mt_set_cpu_target(struct mt_unit *u, LLVMModuleRef clone);
-/* Optimises and compiles a lowered module. Returns NULL after a diagnostic. */
-LLVMMemoryBufferRef mt_unit_compile(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMachineRef machine);
-/* split.c: compiles with n processes at once, to objects that are linked to one image. Returns their
+/* Compiles with n processes at once, to objects that are linked to one image. Returns their
  * number, or 0 after a diagnostic. */
 unsigned mt_unit_compile_parts(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMachineRef machine, unsigned n,
                                LLVMMemoryBufferRef *objects);

@@ -9,13 +9,11 @@
 #include "gpu.h"
 #include "unit/unit.h"
 #include "trace/trace.h"
-#include "unit/modes.h"
 #include "format/packet.h"
 #include "memtrace/grow.h"
 #include "trace/plain.h"
 #include "format/image.h"
 #include "unit/options.h"
-#include "trace/instrument.h"
 
 #include <llvm-c/Linker.h>
 #include <stdio.h>

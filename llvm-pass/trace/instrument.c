@@ -2,7 +2,6 @@
  * gives each kernel its hidden parameter. */
 #include "trace.h"
 #include "unit/pass.h"
-#include "instrument.h"
 #include "ptx/asm/asm.h"
 #include "memtrace/grow.h"
 #include "ptx/module/module.h"
@@ -1216,7 +1215,7 @@ static int sync_of(struct mt_unit *u, LLVMValueRef inst, struct mt_sync *out)
            LLVMIsAInlineAsm(LLVMGetCalledValue(inst)) && spaces_sync_of_asm(u, inst, out);
 }
 
-/* ---- Record calls of tensor copies: see instrument.h ---- */
+/* ---- Record calls of tensor copies ---- */
 
 #define MOST_ARGUMENTS 9
 #define RECORD "__mt_access_tensor"

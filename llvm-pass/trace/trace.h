@@ -81,6 +81,11 @@ LLVMValueRef mt_add_widened(struct mt_unit *u, LLVMValueRef old, const char *nam
 /* Removes from functions and calls what LLVM knew about them before they recorded. */
 void mt_forget_purity(LLVMModuleRef module);
 
+/* Turns the record calls of tensor copies in the GPU's copy of the module into calls that count: the layout
+ * of NVIDIA's maps is not public. On the CPU device, builtins/tensor.c makes a record for each row of the
+ * box. */
+void mt_unit_untrace_tensors(struct mt_unit *u);
+
 /* After optimisation: removes asm that the back end would drop, so that it has no record. */
 void mt_drop_unused_asm(LLVMModuleRef module);
 #endif

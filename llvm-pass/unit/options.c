@@ -1,6 +1,5 @@
 /* The pass's options: see options.h. */
 #include "options.h"
-#include "modes.h"
 #include "shim.h"
 #include <regex.h>
 #include <stdio.h>

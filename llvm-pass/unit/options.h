@@ -72,6 +72,10 @@ const char *mt_pass_access_name(const char *file, uint32_t line, uint32_t column
  * side runs. */
 void mt_pass_options_from_environment(void);
 
+/* Second count of accesses: beside the records, or instead of them (option count). */
+enum mt_counting { MT_COUNT_OFF, MT_COUNT_ON, MT_COUNT_ONLY };
+extern enum mt_counting mt_pass_counting;
+
 /* Annotations (llvm.global.annotations, from __attribute__((annotate(...)))) that the AST side writes and the
  * pass reads and removes. Fields are separated by TAB:
  *   memtrace.kernel    pretty name, file, line, column, parameter names separated by ','

@@ -448,16 +448,6 @@ void mt_shim_post_dominators(LLVMValueRef function, const LLVMBasicBlockRef *lis
     }
 }
 
-int mt_shim_simplify_loops(LLVMValueRef function)
-{
-    DominatorTree tree(*unwrap<Function>(function));
-    LoopInfo info(tree);
-    bool changed = false;
-    for (Loop *L : info)
-        changed |= simplifyLoop(L, &tree, &info, nullptr, nullptr, nullptr, false);
-    return changed;
-}
-
 const char *mt_shim_self(void)
 {
     static Dl_info info;

@@ -79,20 +79,8 @@ void mt_shim_erase_named_metadata(LLVMModuleRef module, const char *name);
 int mt_shim_constant_string(LLVMValueRef global, const char **text, size_t *length);
 /* Returns 1 if the module is compiled for an NVIDIA GPU. */
 int mt_shim_is_nvptx(LLVMModuleRef module);
-/* Returns 1 if both instructions are the same operation on the same operands. Uses of `again` become uses
- * of `first`, which keeps only the promises of both. An instruction that reads no memory keeps its uses in
- * other blocks, and the result is then 0: instruction selection sees two values there. */
-int mt_shim_merge(LLVMValueRef first, LLVMValueRef again);
-int mt_shim_reads_memory(LLVMValueRef inst);
-/* Returns 1 if instruction selection keeps loads before and after the instruction apart: it writes, waits,
- * is volatile, or calls a function or asm with side effects. */
-int mt_shim_orders_memory(LLVMValueRef inst);
-/* Returns the base from which constant byte distances lead to the pointer, and their sum. */
-LLVMValueRef mt_shim_base(LLVMValueRef pointer, int64_t *distance);
 /* Returns the bits of an integer of up to 64 bits that are known to be 0. */
 uint64_t mt_shim_zero_bits(LLVMValueRef value);
-/* Returns 1 if the instruction is unused and has no effect. */
-int mt_shim_is_dead(LLVMValueRef inst);
 /* Removes an unused instruction, and those that become unused. */
 void mt_shim_delete_dead(LLVMValueRef inst);
 /* Splits the instruction's block before it, with a branch from the first half to the second. Returns the
@@ -120,9 +108,6 @@ int mt_shim_x86_has(const char *name, const char *features, const char *wanted);
  * Ways that do not lead to the function's end (traps, unreachable) do not count. */
 void mt_shim_post_dominators(LLVMValueRef function, const LLVMBasicBlockRef *list, unsigned n,
                              LLVMBasicBlockRef *meeting);
-/* Gives each loop one block in front, one at its end, and exit blocks reached only from it. Returns 1 if
- * anything changed. */
-int mt_shim_simplify_loops(LLVMValueRef function);
 /* Makes a kernel with all its annotations anew, so that NVPTX sees them: a function that was deleted may
  * have left a note at this one's address that it has none. `narrow`: drops its last parameter, a pointer,
  * which becomes NULL. */

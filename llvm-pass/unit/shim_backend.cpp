@@ -175,53 +175,6 @@ LLVMValueRef mt_shim_new_kernel(LLVMValueRef function, int narrow)
     return wrap(F);
 }
 
-int mt_shim_merge(LLVMValueRef first, LLVMValueRef again)
-{
-    auto *First = unwrap<Instruction>(first), *Again = unwrap<Instruction>(again);
-    if (!First->isIdenticalTo(Again))
-        return 0;
-    combineMetadataForCSE(First, Again, false);
-    Again->replaceUsesWithIf(First, [&](Use &U) {
-        auto *I = cast<Instruction>(U.getUser());
-        return Again->mayReadFromMemory() || (I->getParent() == Again->getParent() && !isa<PHINode>(I));
-    });
-    return Again->use_empty();
-}
-
-int mt_shim_reads_memory(LLVMValueRef inst)
-{
-    return unwrap<Instruction>(inst)->mayReadFromMemory();
-}
-
-int mt_shim_orders_memory(LLVMValueRef inst)
-{
-    auto *I = unwrap<Instruction>(inst);
-    auto *C = dyn_cast<CallBase>(I);
-    if (!C)
-        return I->isVolatile() || I->mayHaveSideEffects();
-    if (auto *Assembly = dyn_cast<InlineAsm>(C->getCalledOperand()))
-        return Assembly->hasSideEffects() || C->mayWriteToMemory() || C->getType()->isVoidTy();
-    return !isa<IntrinsicInst>(C) ||
-           (!cast<IntrinsicInst>(C)->isAssumeLikeIntrinsic() && C->mayHaveSideEffects());
-}
-
-LLVMValueRef mt_shim_base(LLVMValueRef pointer, int64_t *distance)
-{
-    Value *V = unwrap(pointer);
-    const DataLayout *DL = nullptr;
-    if (auto *I = dyn_cast<Instruction>(V))
-        DL = &I->getModule()->getDataLayout();
-    *distance = 0;
-    while (auto *G = dyn_cast<GEPOperator>(V)) {
-        APInt step(64, 0);
-        if (!DL || !G->accumulateConstantOffset(*DL, step))
-            break;
-        *distance += step.getSExtValue();
-        V = G->getPointerOperand();
-    }
-    return wrap(V);
-}
-
 uint64_t mt_shim_zero_bits(LLVMValueRef value)
 {
     auto *V = unwrap(value);
@@ -229,11 +182,6 @@ uint64_t mt_shim_zero_bits(LLVMValueRef value)
     return I                     ? computeKnownBits(V, I->getModule()->getDataLayout()).Zero.getZExtValue()
            : isa<ConstantInt>(V) ? ~cast<ConstantInt>(V)->getZExtValue()
                                  : 0;
-}
-
-int mt_shim_is_dead(LLVMValueRef inst)
-{
-    return isInstructionTriviallyDead(unwrap<Instruction>(inst));
 }
 
 namespace

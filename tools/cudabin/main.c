@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct tool {
@@ -389,6 +390,12 @@ static int ptxas_take_input(char **file, struct bytes *image)
     return code;
 }
 
+static int cudabin_is_regular(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 static int cudabin_ptxas_main(const struct tool *tool, int argc, char **argv)
 {
     const char *output = "elf.o"; /* default of the real ptxas */
@@ -404,7 +411,7 @@ static int cudabin_ptxas_main(const struct tool *tool, int argc, char **argv)
         if (value) {
             output = value;
             i += two;
-        } else if (argv[i][0] != '-' && mt_cudabin_file_is_regular(argv[i])) {
+        } else if (argv[i][0] != '-' && cudabin_is_regular(argv[i])) {
             inputs++;
             code = ptxas_take_input(&argv[i], &image);
         }
@@ -416,7 +423,7 @@ static int cudabin_ptxas_main(const struct tool *tool, int argc, char **argv)
         code = mt_cli_fail("cannot run %s: %s", argv[0], strerror(errno));
     }
     /* Never appends to devices and pipes: `-o /dev/null` only tests whether the input assembles. */
-    if (code == 0 && image.size > 0 && mt_cudabin_file_is_regular(output) &&
+    if (code == 0 && image.size > 0 && cudabin_is_regular(output) &&
         cudabin_image_append(output, &image) != 0) {
         code = mt_cli_fail("%s: %s", output, strerror(errno));
         unlink(output);
@@ -750,8 +757,7 @@ static int fatbinary_run(struct job *job)
         code = mt_cli_fail("cannot run %s: %s", job->args[0], strerror(errno));
     }
     /* Never appends to devices and pipes, and never removes them. */
-    if (code == 0 && linked.size > 0 &&
-        (mt_cudabin_file_is_regular(job->output) || access(job->output, F_OK) != 0)) {
+    if (code == 0 && linked.size > 0 && (cudabin_is_regular(job->output) || access(job->output, F_OK) != 0)) {
         code = append_payload(job, &linked);
         if (code != 0) {
             unlink(job->output);

@@ -102,12 +102,6 @@ int mt_cudabin_file_append(const char *path, const void *data, size_t size)
     return status;
 }
 
-int mt_cudabin_file_is_regular(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
-
 /* Returns 1 if the file's folder is safe: its files become code, so others must not be able to write there.
  */
 static int file_is_safe(const char *path)

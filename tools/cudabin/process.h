@@ -14,7 +14,6 @@ void mt_cudabin_bytes_free(struct bytes *b);
 /* Reads a whole file. Returns 0, or -1 with errno. */
 int mt_cudabin_file_read(const char *path, struct bytes *out);
 int mt_cudabin_file_append(const char *path, const void *data, size_t size);
-int mt_cudabin_file_is_regular(const char *path);
 
 /* Writes a new temporary file in TMPDIR or /tmp. Returns its name, valid until mt_cudabin_temp_remove, or
  * NULL with errno. */

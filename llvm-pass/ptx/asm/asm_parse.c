@@ -484,6 +484,16 @@ int mt_parse_number(struct mt_parser *p, struct mt_asm_operand *o)
 
 static int parse_operand(struct mt_parser *p, struct mt_asm_operand *o);
 
+/* Appends the operand at the cursor to the items. */
+static int asm_operand_append(struct mt_parser *p, struct mt_asm_operand *o, unsigned *cap)
+{
+    o->items = mt_parse_grow(p, o->items, o->nitems, cap, sizeof *o->items);
+    if (!o->items)
+        return -1;
+    memset(&o->items[o->nitems], 0, sizeof *o->items);
+    return parse_operand(p, &o->items[o->nitems++]);
+}
+
 static int asm_operand_list(struct mt_parser *p, struct mt_asm_operand *o, char close)
 {
     unsigned cap = 0;
@@ -491,13 +501,8 @@ static int asm_operand_list(struct mt_parser *p, struct mt_asm_operand *o, char 
         return mt_parse_fail(p, "nested too deep");
     if (!mt_parse_accept(p, close)) {
         do {
-            o->items = mt_parse_grow(p, o->items, o->nitems, &cap, sizeof *o->items);
-            if (!o->items)
+            if (asm_operand_append(p, o, &cap))
                 return -1;
-            memset(&o->items[o->nitems], 0, sizeof *o->items);
-            if (parse_operand(p, &o->items[o->nitems]))
-                return -1;
-            o->nitems++;
         } while (mt_parse_accept(p, ','));
         if (mt_parse_expect(p, close))
             return -1;
@@ -540,13 +545,8 @@ static int asm_operand_memory(struct mt_parser *p, struct mt_asm_operand *o)
     unsigned cap = 0;
     o->kind = MT_ASM_MEMORY;
     do {
-        o->items = mt_parse_grow(p, o->items, o->nitems, &cap, sizeof *o->items);
-        if (!o->items)
+        if (asm_operand_append(p, o, &cap))
             return -1;
-        memset(&o->items[o->nitems], 0, sizeof *o->items);
-        if (parse_operand(p, &o->items[o->nitems]))
-            return -1;
-        o->nitems++;
         if (o->nitems == 1 && asm_operand_displacement(p, o))
             return -1;
     } while (mt_parse_accept(p, ','));
