@@ -394,9 +394,21 @@ static LLVMTypeRef range_like(LLVMTypeRef shape, LLVMTypeRef scalar)
                                                         : scalar;
 }
 
+/* Returns a constant for each element of a type: itself, or a vector with the lanes of `shape`. */
+static LLVMValueRef lower_splat(LLVMTypeRef shape, LLVMValueRef constant)
+{
+    if (LLVMGetTypeKind(shape) != LLVMVectorTypeKind)
+        return constant;
+    unsigned n = LLVMGetVectorSize(shape);
+    LLVMValueRef elements[n];
+    for (unsigned i = 0; i < n; i++)
+        elements[i] = constant;
+    return LLVMConstVector(elements, n);
+}
+
 static LLVMValueRef range_splat(LLVMTypeRef type, uint64_t value)
 {
-    return mt_splat(type, LLVMConstInt(range_scalar(type), value, 0));
+    return lower_splat(type, LLVMConstInt(range_scalar(type), value, 0));
 }
 
 static void range_replace(LLVMValueRef old, LLVMValueRef by)
@@ -689,11 +701,11 @@ static LLVMValueRef exact_flush(struct mt_lowering *l, LLVMValueRef v, LLVMValue
 {
     LLVMBuilderRef b = l->builder;
     LLVMTypeRef type = LLVMTypeOf(v);
-    LLVMValueRef zero = mt_splat(type, LLVMConstInt(l->i32, 0, 0));
+    LLVMValueRef zero = lower_splat(type, LLVMConstInt(l->i32, 0, 0));
     LLVMValueRef bits = LLVMBuildBitCast(b, v, LLVMTypeOf(zero), "");
-    LLVMValueRef exponent = LLVMBuildAnd(b, bits, mt_splat(type, LLVMConstInt(l->i32, EXPONENT, 0)), "");
+    LLVMValueRef exponent = LLVMBuildAnd(b, bits, lower_splat(type, LLVMConstInt(l->i32, EXPONENT, 0)), "");
     LLVMValueRef small = LLVMBuildICmp(b, LLVMIntEQ, exponent, zero, "");
-    LLVMValueRef sign = LLVMBuildAnd(b, bits, mt_splat(type, LLVMConstInt(l->i32, SIGN, 0)), "");
+    LLVMValueRef sign = LLVMBuildAnd(b, bits, lower_splat(type, LLVMConstInt(l->i32, SIGN, 0)), "");
     LLVMValueRef r = LLVMBuildBitCast(b, LLVMBuildSelect(b, small, sign, bits, ""), type, "");
     if (LLVMIsAInstruction(r))
         LLVMSetMetadata(r, exact_mark(l),
@@ -1454,6 +1466,16 @@ static int rdc_is_kernel(struct mt_lowering *l, LLVMValueRef function)
     return 0;
 }
 
+/* Returns 1 for a declaration of CUDA's headers whose definition the CPU device does not need. */
+static int is_index_variable(const char *name)
+{
+    static const char *const names[] = {"threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return 1;
+    return 0;
+}
+
 static void lower_exports(struct mt_lowering *l)
 {
     for (LLVMValueRef f = l->u->options->rdc ? LLVMGetFirstFunction(l->module) : NULL; f;
@@ -1463,7 +1485,7 @@ static void lower_exports(struct mt_lowering *l)
             rdc_share(f);
     for (LLVMValueRef g = LLVMGetFirstGlobal(l->module); g; g = LLVMGetNextGlobal(g))
         if (!rdc_is_local(g) && !rdc_is_own(mt_name(g)) &&
-            !(LLVMIsDeclaration(g) && mt_is_index_variable(mt_name(g))) &&
+            !(LLVMIsDeclaration(g) && is_index_variable(mt_name(g))) &&
             (!LLVMIsDeclaration(g) || LLVMGetFirstUse(g))) {
             rdc_share(g);
             LLVMSetExternallyInitialized(g, 0);
@@ -1557,7 +1579,7 @@ static void lower_globals(struct mt_lowering *l)
             }
             if (mt_is_shared_name(g))
                 continue;
-            if (!mt_is_index_variable(name)) {
+            if (!is_index_variable(name)) {
                 mt_diag(
                     l->u, NULL, MT_DIAG_WARNING,
                     "device variable %s is defined in another file: the CPU device gives this file its own, "

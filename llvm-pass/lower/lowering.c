@@ -105,17 +105,6 @@ LLVMValueRef mt_builtin(struct mt_lowering *l, const char *name, LLVMTypeRef *ty
     return mt_declare(l->module, name, *type);
 }
 
-LLVMValueRef mt_splat(LLVMTypeRef shape, LLVMValueRef constant)
-{
-    if (LLVMGetTypeKind(shape) != LLVMVectorTypeKind)
-        return constant;
-    unsigned n = LLVMGetVectorSize(shape);
-    LLVMValueRef elements[n];
-    for (unsigned i = 0; i < n; i++)
-        elements[i] = constant;
-    return LLVMConstVector(elements, n);
-}
-
 LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMValueRef *args, unsigned n)
 {
     LLVMValueRef call = LLVMBuildCall2(l->builder, LLVMGlobalGetValueType(function), function, args, n, "");
@@ -127,15 +116,6 @@ LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMVal
 int mt_is_shared_name(LLVMValueRef global)
 {
     return mt_starts(mt_name(global), MT_DEVICE_PREFIX) || mt_starts(mt_name(global), MT_SHARED_PREFIX);
-}
-
-int mt_is_index_variable(const char *name)
-{
-    static const char *const names[] = {"threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"};
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i]))
-            return 1;
-    return 0;
 }
 
 /* Sets a text attribute. */

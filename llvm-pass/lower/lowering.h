@@ -47,9 +47,6 @@ LLVMValueRef mt_builtin(struct mt_lowering *l, const char *name, LLVMTypeRef *ty
 
 LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMValueRef *args, unsigned n);
 
-/* Returns a constant for each element of a type: itself, or a vector with the lanes of `shape`. */
-LLVMValueRef mt_splat(LLVMTypeRef shape, LLVMValueRef constant);
-
 /* Suffix of a function's version without record calls. */
 #define MT_PLAIN_SUFFIX ".plain"
 
@@ -60,9 +57,6 @@ LLVMValueRef mt_splat(LLVMTypeRef shape, LLVMValueRef constant);
 
 /* Returns 1 for a function or variable shared with images of other files. */
 int mt_is_shared_name(LLVMValueRef global);
-
-/* Returns 1 for a declaration of CUDA's headers whose definition the CPU device does not need. */
-int mt_is_index_variable(const char *name);
 
 /* Sets a text attribute. */
 void mt_set_text(const struct mt_unit *u, LLVMValueRef function, const char *key, const char *value);

@@ -1458,6 +1458,13 @@ static LLVMValueRef as_pointer(struct tracer *t, const struct mt_access *a)
     return p;
 }
 
+/* Returns an access's alignment. (llvm-c has 32 bits for it, and LLVM gives the null pointer 2^32.) */
+static uint32_t instrument_alignment(LLVMValueRef access)
+{
+    uint32_t align = LLVMGetAlignment(access);
+    return align ? align : 1u << 31;
+}
+
 /* Returns the alignment without which the access faults on a GPU: that of the code, as far as one
  * instruction of the size needs it. The back end splits code with less. 0: unknown (inline asm, blocks). */
 static uint32_t needed_alignment(LLVMValueRef inst, uint32_t size)
@@ -1465,7 +1472,7 @@ static uint32_t needed_alignment(LLVMValueRef inst, uint32_t size)
     LLVMOpcode op = LLVMGetInstructionOpcode(inst);
     if (op != LLVMLoad && op != LLVMStore && op != LLVMAtomicRMW && op != LLVMAtomicCmpXchg)
         return 0;
-    uint32_t align = mt_alignment(inst), natural = size & -size;
+    uint32_t align = instrument_alignment(inst), natural = size & -size;
     align = align < natural ? align : natural;
     return align < 16 ? align : 16;
 }

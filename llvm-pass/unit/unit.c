@@ -65,12 +65,6 @@ LLVMValueRef *mt_instructions(LLVMValueRef function, unsigned *count)
     return list;
 }
 
-uint32_t mt_alignment(LLVMValueRef access)
-{
-    uint32_t align = LLVMGetAlignment(access);
-    return align ? align : 1u << 31;
-}
-
 LLVMValueRef mt_callee(LLVMValueRef call)
 {
     LLVMValueRef f = LLVMGetCalledValue(call);

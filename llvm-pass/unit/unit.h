@@ -93,8 +93,6 @@ int mt_starts(const char *text, const char *prefix);
 int mt_ends(const char *text, const char *suffix);
 /* Returns the instructions of a function as an array, so that the function may change; free() it. */
 LLVMValueRef *mt_instructions(LLVMValueRef function, unsigned *count);
-/* Returns an access's alignment. (llvm-c has 32 bits for it, and LLVM gives the null pointer 2^32.) */
-uint32_t mt_alignment(LLVMValueRef access);
 /* Lists the loads of a call for a struct passed by value (byval), each member by itself. `part` may be called
  * once per byte of the struct. */
 void mt_argument_parts(struct mt_unit *u, LLVMTypeRef type, uint64_t align, uint64_t offset,
