@@ -295,6 +295,8 @@ MT_API const struct mt_error *mt_source_problems(struct mt_source *s, size_t *co
 MT_API const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *complete);
 /* Returns 1 if data is known to be missing, -1 if there was no memory to note it, else 0. */
 MT_API int mt_source_lacks(struct mt_source *s);
+/* Returns 1 if companion files name streams that are not among the inputs. May be called at any time. */
+MT_API int mt_source_partial(const struct mt_source *s);
 /* Returns the launches of all companion files, each once, by ascending seq, in a list that the caller frees;
  * NULL without memory. */
 MT_API const struct mt_launch_event **mt_source_launches(struct mt_source *s, size_t *count);

@@ -2216,6 +2216,25 @@ int mt_source_lacks(struct mt_source *s)
     return s->merge.out_of_memory ? -1 : (s->merge.incomplete & MT_MISSING) != 0;
 }
 
+int mt_source_partial(const struct mt_source *s)
+{
+    const struct mt_source_merge *m = &s->merge;
+    const struct mt_companion *c;
+    int partial = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < m->ninputs; i++)
+        n += (c = mt_input_companion(&m->inputs[i])) ? 1 + c->nlaunches : 0;
+    uint64_t *read = malloc((n + 1) * sizeof *read);
+    n = read ? streams_read(m, read) : 0;
+    for (size_t i = 0; read && i < m->ninputs; i++) {
+        c = mt_input_is_host(&m->inputs[i]) ? NULL : mt_input_companion(&m->inputs[i]);
+        for (size_t k = 0; c && k < c->nstreams; k++)
+            partial |= !bsearch(&c->streams[k].stream, read, n, sizeof *read, mt_order_u64);
+    }
+    free(read);
+    return partial;
+}
+
 MT_ORDER_POINTED_1(launch_by_seq, struct mt_launch_event, seq)
 
 const struct mt_launch_event **mt_source_launches(struct mt_source *s, size_t *count)

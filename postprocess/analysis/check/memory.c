@@ -903,9 +903,11 @@ enum { MOST_ROWS = 4096, PAGE = 4096 };
 #define MOST_BYTES (1ull << 36)
 #define MOST_WORK (1ull << 31)
 
-/* Handles a launch without a trace, which may have written and read everything. */
+/* Handles launches without a trace, or in a trace that is not among the inputs, which may have written and
+ * read everything. */
 static void memory_untraced(struct mt_check_memory *m)
 {
+    m->blind = mt_source_partial(m->source);
     for (size_t i = 0; i < mt_source_inputs(m->source); i++) {
         const struct mt_companion *c = mt_source_companion(m->source, i);
         for (size_t k = 0; c && k < c->nlaunches && !m->blind; k++)
@@ -966,7 +968,7 @@ static int memory_init(void *self, const struct mt_run_options *o)
     m->allocs = mt_source_allocs(source, &m->nallocs);
     const struct mt_companion *c = mt_findings_companion(findings, source);
     m->ended = c && c->has_end;
-    m->blind = mt_source_processes(source) > 1; /* other processes may use unused memory */
+    m->blind |= mt_source_processes(source) > 1; /* other processes may use unused memory */
     m->blocks = calloc(m->nallocs + 1, sizeof *m->blocks);
     if (m->blocks)
         memory_shared(m);
