@@ -2,6 +2,7 @@
 #include "report.h"
 #include "held.h"
 #include "options.h"
+#include "text.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdarg.h>
@@ -18,9 +19,9 @@ static void report_line(const char *format, va_list ap)
     int saved = errno;
     char text[2048] = "memtrace: ";
     size_t n = strlen(text);
-    int m = vsnprintf(text + n, sizeof text - n - 1, format, ap);
-    if (m > 0)
-        n += (size_t)m < sizeof text - n - 1 ? (size_t)m : sizeof text - n - 2;
+    char plain[sizeof text];
+    if (vsnprintf(plain, sizeof plain, format, ap) > 0)
+        n += mt_text_visible(text + n, sizeof text - n - 1, plain, strlen(plain));
     text[n++] = '\n';
     struct mt_held h = mt_hold(SIGPIPE); /* stderr may be a closed pipe, which must not end the program */
     int failed = 0;

@@ -8,7 +8,7 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/DebugInfo.h>
 #include <llvm-c/Target.h>
-#include <regex.h>
+#include "base/regex.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,9 +93,10 @@ static void name_function(LLVMValueRef f)
 static void keep_functions(LLVMModuleRef module, const char *pattern)
 {
     regex_t re;
+    char why[200];
     unsigned kind = LLVMGetEnumAttributeKindForName("noinline", 8);
     unsigned always = LLVMGetEnumAttributeKindForName("alwaysinline", 12);
-    if (regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB))
+    if (mt_regex(&re, pattern, why, sizeof why))
         return;
     LLVMAttributeRef noinline = LLVMCreateEnumAttribute(LLVMGetModuleContext(module), kind, 0);
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {

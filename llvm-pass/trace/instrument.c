@@ -8,7 +8,7 @@
 #include "memtrace/hash.h"
 #include "format/image.h"
 
-#include <regex.h>
+#include "base/regex.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -669,7 +669,8 @@ static void drop_unused(struct mt_unit *u)
 static int facts_matches(const char *pattern, const char *text)
 {
     regex_t re;
-    if (regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB))
+    char why[200];
+    if (mt_regex(&re, pattern, why, sizeof why))
         return 0;
     int hit = !regexec(&re, text, 0, NULL, 0);
     regfree(&re);

@@ -1,7 +1,7 @@
 /* The pass's options: see options.h. */
 #include "options.h"
 #include "shim.h"
-#include <regex.h>
+#include "base/regex.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,8 @@ static int set_switch(int *target, const char *value, const char **why)
 static int set_regex(char **target, const char *value, const char **why)
 {
     regex_t re;
-    if (!*value || regcomp(&re, value, REG_EXTENDED | REG_NOSUB)) {
+    char text[200];
+    if (!*value || mt_regex(&re, value, text, sizeof text)) {
         *why = "not a valid POSIX extended regular expression";
         return -1;
     }

@@ -14,7 +14,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <regex.h>
+#include "base/regex.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -262,10 +262,10 @@ static void read_option(void)
     if (!*text)
         return;
     nvtx_rule.others = *text == '!';
-    int bad = regcomp(&nvtx_rule.names, text + nvtx_rule.others, REG_EXTENDED | REG_NOSUB);
-    nvtx_rule.chooses = !bad;
-    if (bad && regerror(bad, &nvtx_rule.names, why, sizeof why))
-        mt_report("MEMTRACE_NVTX=%s: %s; launches are traced inside and outside of all ranges", text, why);
+    nvtx_rule.chooses = !mt_regex(&nvtx_rule.names, text + nvtx_rule.others, why, sizeof why);
+    if (!nvtx_rule.chooses)
+        mt_report("MEMTRACE_NVTX=%.200s: %s; launches are traced inside and outside of all ranges", text,
+                  why);
 }
 
 /* Returns 1 if a launch made now by this thread is inside a range whose name matches MEMTRACE_NVTX, pushed by
@@ -614,14 +614,12 @@ static struct kernel *kernels;
 static void selection_read_kernels(const char *text)
 {
     char why[200];
-    int bad;
     if (!*text)
         return;
     rule.others = *text == '!';
-    bad = regcomp(&rule.kernels, text + rule.others, REG_EXTENDED | REG_NOSUB);
-    rule.chooses = !bad;
-    if (bad && regerror(bad, &rule.kernels, why, sizeof why))
-        mt_report("MEMTRACE_KERNELS=%s: %s; all kernels are traced", text, why);
+    rule.chooses = !mt_regex(&rule.kernels, text + rule.others, why, sizeof why);
+    if (!rule.chooses)
+        mt_report("MEMTRACE_KERNELS=%.200s: %s; all kernels are traced", text, why);
 }
 
 /* Parses a launch number; 0 if there is none at *text, which is then `missing`. */

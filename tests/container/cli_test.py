@@ -196,7 +196,8 @@ def kernels(tmp):
     expect("raw to text", run(convert, "--to", "mat", write(os.path.join(tmp, "empty"), b"\x18")), 2, "can become --to mtc")
     expect("stream", run(convert, "--stream", "x", device), 2, "'x' is not a stream")
     expect("launches", run(convert, "--launches", "3..1", device), 2, "is not a range")
-    expect("kernels", run(convert, "-k", "(", device), 2, "is not a regular expression")
+    for bad in ("(", "(" * 50000, "a" + "{1,255}" * 4):
+        expect("kernels", run(convert, "-k", bad, device), 2, "is not a regular expression")
     expect("choosing from raw", run(convert, "-k", "k", "-o", os.path.join(tmp, "o.mtc"), os.path.join(tmp, "empty")), 2, "convert it first")
     # To standard output there is no companion.
     raw = subprocess.run([convert, device], capture_output=True, check=False)

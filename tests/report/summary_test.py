@@ -133,6 +133,11 @@ def of_sharing(c):
 
 def of_conflicts(c):
     rows = [(kernel, x) for kernel, steps in c["conflicts"].items() for found in steps.values() for x in found]
+    together = [x for _, x in rows if x.get("cooperative")]
+    rows = [(kernel, x) for kernel, x in rows if not x.get("cooperative")]
+    if together:
+        yield "%s in cooperative launches, whose barriers of the grid may order them, are not judged." % (
+            "1 pair of accesses" if len(together) == 1 else f"{len(together):,} pairs of accesses")
     if rows:
         kernel, top = most(rows, lambda x: x[1]["bytes"])
         side = lambda s: (base(s["line"]) + " " if s["line"] else "") + s["type"]

@@ -182,13 +182,10 @@ int mt_filter_kernels(struct mt_filter *f, const char *text)
 {
     if (f->has_kernels)
         regfree(&f->kernels);
-    int e = regcomp(&f->kernels, text, REG_EXTENDED | REG_NOSUB);
-    f->has_kernels = e == 0;
-    if (e) {
-        char why[200];
-        regerror(e, &f->kernels, why, sizeof why);
-        return mt_cli_usage("'%s' is not a regular expression: %s", text, why);
-    }
+    char why[200];
+    f->has_kernels = mt_regex(&f->kernels, text, why, sizeof why) == 0;
+    if (!f->has_kernels)
+        return mt_cli_usage("'%.200s' is not a regular expression: %s", text, why);
     f->kernels_text = text;
     return 0;
 }

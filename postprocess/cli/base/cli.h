@@ -8,7 +8,7 @@
 #include "memtrace/trace.h"
 #include "output/json/json.h"
 #include <getopt.h>
-#include <regex.h>
+#include "base/regex.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>

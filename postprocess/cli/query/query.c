@@ -4,6 +4,7 @@
 #include "cli/base/commands.h"
 #include "cli/base/kind.h"
 #include "cli/base/pipeline.h"
+#include "base/near.h"
 #include "base/text.h"
 #include "memtrace/grow.h"
 #include "output/results/sql.h"
@@ -443,7 +444,7 @@ int mt_query_command(int argc, char **argv)
         code = mt_cli_fail("%s", why);
     if (code == 0 && x.list) {
         mt_sql_list(&x.sql, stdout);
-        code = -1;
+        code = mt_near_told() ? MT_EXIT_FAILURE : -1;
     }
     if (code == 0)
         code = query_run(&x, argc, argv);

@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
-#include <regex.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -731,11 +730,8 @@ static int run_kernels(const char *text)
 {
     char why[200];
     regex_t regex;
-    int bad = regcomp(&regex, text + (*text == '!'), REG_EXTENDED | REG_NOSUB);
-    if (bad) {
-        regerror(bad, &regex, why, sizeof why);
-        return mt_cli_usage("'%s' is not a regular expression: %s", text, why);
-    }
+    if (mt_regex(&regex, text + (*text == '!'), why, sizeof why))
+        return mt_cli_usage("'%.200s' is not a regular expression: %s", text, why);
     regfree(&regex);
     setenv("MEMTRACE_KERNELS", text, 1);
     return 0;

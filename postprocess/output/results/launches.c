@@ -298,7 +298,7 @@ int mt_rows_of_lane_strides(struct mt_rowset *x)
 
 int mt_coalescing_json(struct mt_json *j, const struct mt_comm_result *r)
 {
-    if (!mt_locality_has_masks(r->locality)) {
+    if (!mt_locality_has_masks(r->locality) && !r->locality->coalescing.ungrouped) {
         mt_json_text(j, mt_locality_names[MT_LOCALITY_COALESCING], NULL);
         return 0;
     }
@@ -492,7 +492,10 @@ const char mt_conflicts_sentences[] =
     "mark(iif(a_file IS NULL, '', place(a_file, a_line) || ' ') || word(a_type), a_file || ':' || a_line), "
     "mark(iif(b_file IS NULL, '', place(b_file, b_line) || ' ') || word(b_type), b_file || ':' || b_line), "
     "bytes(bytes)) "
-    "FROM conflicts ORDER BY bytes DESC, rowid LIMIT 1";
+    "FROM conflicts WHERE NOT coalesce(cooperative, 0) ORDER BY bytes DESC, rowid LIMIT 1; "
+    "SELECT 'conflicts', 'conflicts', 10, 0, printf('%s in cooperative launches, whose barriers of the grid may "
+    "order them, are not judged.', many(count(*), 'pair of accesses', 'pairs of accesses')) FROM conflicts WHERE "
+    "cooperative HAVING count(*)";
 
 /* ---- Cache lines shared by CTAs, by launch and allocation ---- */
 
