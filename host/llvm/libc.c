@@ -221,14 +221,14 @@ SHAPE(duplicate)
     libc_set(t, 0, a, n);
     libc_set(t, 1, r, n);
 }
-static uint64_t count_of(uint64_t result) /* -1: it failed */
+static uint64_t libc_count_of(uint64_t result) /* -1: it failed */
 {
     return (int64_t)result > 0 ? result : 0;
 }
 SHAPE(transfer) /* recv with MSG_TRUNC returns more than fits */
 {
     UNUSED;
-    libc_set(t, 0, b, count_of(r) < c ? count_of(r) : c);
+    libc_set(t, 0, b, libc_count_of(r) < c ? libc_count_of(r) : c);
 }
 static void libc_pieces(struct touched *t, const struct iovec *v, uint64_t n, uint64_t bytes)
 {
@@ -241,13 +241,13 @@ static void libc_pieces(struct touched *t, const struct iovec *v, uint64_t n, ui
 SHAPE(scattered)
 {
     UNUSED;
-    libc_pieces(t, (const struct iovec *)(uintptr_t)b, c, count_of(r));
+    libc_pieces(t, (const struct iovec *)(uintptr_t)b, c, libc_count_of(r));
 }
 SHAPE(message)
 {
     UNUSED;
     const struct msghdr *m = (const struct msghdr *)(uintptr_t)b;
-    libc_pieces(t, m->msg_iov, m->msg_iovlen, count_of(r));
+    libc_pieces(t, m->msg_iov, m->msg_iovlen, libc_count_of(r));
 }
 SHAPE(items) /* a partial item at the end of a file does not count */
 {
@@ -267,7 +267,7 @@ SHAPE(line)
 SHAPE(whole_line)
 {
     UNUSED;
-    if (count_of(r))
+    if (libc_count_of(r))
         libc_set(t, 0, (uint64_t)(uintptr_t)*(char **)(uintptr_t)a, r + 1);
 }
 SHAPE(word)

@@ -493,8 +493,10 @@ const char mt_conflicts_sentences[] =
     "mark(iif(b_file IS NULL, '', place(b_file, b_line) || ' ') || word(b_type), b_file || ':' || b_line), "
     "bytes(bytes)) "
     "FROM conflicts WHERE NOT coalesce(cooperative, 0) ORDER BY bytes DESC, rowid LIMIT 1; "
-    "SELECT 'conflicts', 'conflicts', 10, 0, printf('%s in cooperative launches, whose barriers of the grid may "
-    "order them, are not judged.', many(count(*), 'pair of accesses', 'pairs of accesses')) FROM conflicts WHERE "
+    "SELECT 'conflicts', 'conflicts', 10, 0, printf('%s in cooperative launches, whose barriers of the grid "
+    "may "
+    "order them, are not judged.', many(count(*), 'pair of accesses', 'pairs of accesses')) FROM conflicts "
+    "WHERE "
     "cooperative HAVING count(*)";
 
 /* ---- Cache lines shared by CTAs, by launch and allocation ---- */
