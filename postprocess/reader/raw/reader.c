@@ -364,7 +364,9 @@ static int check_name(struct mt_reader *r, const unsigned char *s, size_t n, uin
         size_t step = s[i] ? mt_utf8_length(s + i, n - i) : 0;
         if (step == 0)
             return mt_error_set(&r->error, MT_E_CORRUPT, 0, offset + i, r->name,
-                                "kernel name (launch %llu) is not UTF-8 text", (unsigned long long)r->launch);
+                                "kernel name (launch %llu) is not UTF-8 text%s",
+                                (unsigned long long)r->launch,
+                                s[i] ? "" : ": a program that is killed while it writes leaves zeros");
         i += step;
     }
     return 0;
