@@ -444,9 +444,8 @@ static void inject_device_is(int device)
     mt_trace_device("gpu", system_name, 0);
 }
 
-/* ---- begin and end of contexts ---- */
+/* ---- begin and end of contexts: handlers, with the API's data for the callback ---- */
 
-/* ---- handlers, with the API's data for the callback ---- */
 static void inject_context_new(Sanitizer_CallbackId cbid, const void *data)
 {
     const Sanitizer_ResourceContextData *d = data;
