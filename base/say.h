@@ -1,7 +1,8 @@
 /* Messages of a command on stderr: one line, "PROGRAM: sentence". Code inside traced programs uses report.h,
  * which leaves stdio, errno and signals alone. Exit codes: 0 success; 1 runtime failure (system, memory,
- * output); 2 usage error (options, inputs that cannot be opened); 3 input truncated, corrupt or incomplete,
- * or reading was interrupted: the intact part is reported. */
+ * output that cannot be written to the end); 2 usage error (options, inputs that cannot be opened, outputs
+ * that cannot be created); 3 input truncated, corrupt or incomplete, or reading was interrupted: the intact
+ * part is reported. */
 #ifndef MT_BASE_SAY_H
 #define MT_BASE_SAY_H
 

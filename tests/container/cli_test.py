@@ -76,7 +76,7 @@ def usage():
     expect("help", run(convert, "--help"), 0, out=run(convert, "-h").stdout)
     expect("kinds", run(dump, ok("mat.mtc"), __file__), 2, "one kind at a time")
     expect("kernels", run(dump, "-k", "x", ok("mat.mtc")), 2, "no kernels")
-    expect("sites of a raw trace", run(dump, "--sites", __file__), 2, "for compact traces")
+    expect("sites of a raw trace", run(dump, "--sites", __file__), 2, "is for host traces")
 
 
 def damage(tmp):
@@ -319,7 +319,7 @@ def live(tmp):
     host = os.path.join(folder, "mt-host")
     for mode in ("mat", "atomic", "insn"):
         for form in ("txt", "mtc"):
-            p = run(host, mode, "-o", os.path.join(tmp, "live." + form), "--", "/bin/true")
+            p = run(host, "--engine=qemu", mode, "-o", os.path.join(tmp, "live." + form), "--", "/bin/true")
             assert p.returncode == 0, p.stderr
         p = run(convert, os.path.join(tmp, "live.mtc"))
         expect("live " + mode, p, 0, "", slurp(os.path.join(tmp, "live.txt")))

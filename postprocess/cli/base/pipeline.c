@@ -270,11 +270,11 @@ int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm
         return -1;
     if (mt_locality_run_has(x, MT_LOCALITY_COALESCING) && !mt_locality_has_masks(&x->more) &&
         x->more.coalescing.unmasked > x->more.coalescing.ungrouped && !comm->options.threads)
-        strcpy(x->notes[0], "coalescing: null, the trace has no lane masks (compact traces of kernels have "
-                            "them unless converted from raw; calls of libraries have none)");
+        strcpy(x->notes[0], "coalescing: null, the trace has no lane masks (MEMTRACE_FORMAT=compact records "
+                            "them; calls of libraries have none)");
     if (lacks_lines(x))
-        strcpy(x->notes[1], "source lines and variables are not known: the trace has no sites (compact "
-                            "traces of kernels have them), or was read live");
+        strcpy(x->notes[1], "source lines and variables are not known: the trace has no sites "
+                            "(MEMTRACE_FORMAT=compact records them), or was read live");
     uint64_t longer = mt_locality_longer(&x->more);
     if (longer)
         snprintf(x->notes[2], sizeof x->notes[2],

@@ -46,6 +46,7 @@ struct mt_check_answer {
     int complete; /* 1: all traces are complete, see mt_inputs_finish */
     int left;     /* 1: a trace has no end */
     int blind;    /* 1: threads share memory of which a trace has no records */
+    int plain;    /* 1: launches were traced without MEMTRACE_CHECK */
 };
 
 /* ---- Source lines of the program's own calls that the compiler did not provide (nvcc): from return
@@ -596,19 +597,21 @@ static int answer_blind(const struct mt_launch_event *l)
     return l->traced && !*l->library && !l->barriers && l->block[0] * l->block[1] * l->block[2] > 1;
 }
 
-/* Notes if barriers and shared memory, which a trace contains only on request, are missing. */
+/* Notes if barriers and shared memory, or what only MEMTRACE_CHECK adds, are missing. */
 static void answer_spaces(struct mt_check_answer *a, const struct mt_source *s)
 {
-    int any = 0, blind = 0;
+    int any = 0, blind = 0, plain = 0;
     for (size_t i = 0; i < mt_source_inputs(s); i++) {
         const struct mt_companion *c = mt_source_companion(s, i);
         a->left |= c && !c->has_end;
-        for (size_t k = 0; c && k < c->nlaunches && !any; k++) {
-            any = c->launches[k].others != 0;
+        for (size_t k = 0; c && k < c->nlaunches; k++) {
+            any |= c->launches[k].others != 0;
             blind |= answer_blind(&c->launches[k]);
+            plain |= c->launches[k].traced && !c->launches[k].op;
         }
     }
     a->blind |= blind && !any;
+    a->plain |= plain;
 }
 
 static int answer_add(struct mt_check_answer *a, struct mt_source *s, const struct mt_findings *f,
@@ -902,6 +905,10 @@ static void check_spaces(const struct options *x, const struct mt_check_answer *
     if (a->blind && check_wants(&x->choice, MT_FINDING_OF_SHARED_RACE))
         mt_cli_note("note: the trace has no barriers and no accesses to shared memory, so races of a CTA's "
                     "threads are not found (compile with mt-cc --mt-spaces=global,shared)");
+    if (a->plain)
+        mt_cli_note(
+            "note: the trace was made without MEMTRACE_CHECK=1, so bad accesses, failed calls and races "
+            "between streams are not in it (memtrace check ./app runs the program with it)");
 }
 
 /* Warns of a program that ended by _exit: its trace has no end though its exit code is fine. */

@@ -960,8 +960,10 @@ static int dump_containers(const struct options *x, int argc, char **argv, int *
     int any_fifo = n == 1 && argc - optind == 1 && !mt_is_container(argv[optind]);
     if (n && n < argc - optind)
         *code = mt_cli_usage("traces of host code and of kernels are shown one kind at a time");
-    else if (!n && optind < argc && (x->sites || (x->chunks && !mt_is_container(argv[optind]))))
-        *code = mt_cli_usage("--sites and --chunks are for compact traces (.mtc)");
+    else if (!n && optind < argc && x->sites)
+        *code = mt_cli_usage("--sites is for host traces");
+    else if (!n && optind < argc && x->chunks && !mt_is_container(argv[optind]))
+        *code = mt_cli_usage("--chunks is for compact traces: name a file (.mtc)");
     else if (x->csv && (x->stat || x->counts || x->companion || x->sites || x->chunks || x->runs))
         *code =
             mt_cli_usage("--format=csv has records only; memtrace extract --format=csv has tables of sums");
