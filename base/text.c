@@ -56,6 +56,13 @@ void mt_text_put(FILE *f, const char *text)
     }
 }
 
+struct mt_visible mt_visible(const char *text)
+{
+    struct mt_visible v;
+    mt_text_visible(v.text, sizeof v.text, text, strlen(text));
+    return v;
+}
+
 char *mt_text_visible_copy(const char *text, size_t n)
 {
     char *out = malloc(4 * n + 1);

@@ -9,6 +9,11 @@
  * Doing so twice changes nothing more. Writes as many whole characters of the `n` bytes at `text` as fit into
  * `room` >= 1 bytes, and a NUL; 4 * n + 1 always suffice. Returns the length without the NUL. */
 size_t mt_text_visible(char *out, size_t room, const char *text, size_t n);
+/* Returns the beginning of a path or name, made safe as by mt_text_visible: mt_visible(path).text */
+struct mt_visible {
+    char text[4352];
+};
+struct mt_visible mt_visible(const char *text);
 /* Returns 1 if mt_text_visible would change nothing. */
 int mt_text_is_plain(const char *text, size_t n);
 /* Writes a string to a file, made safe as by mt_text_visible. */

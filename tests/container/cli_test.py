@@ -215,6 +215,13 @@ def kernels(tmp):
                               "load 4 x 2 0x10 +4 cta 0,0,0 sm 0 site 1\n# 1 more runs\n") % (grid, first, grid, grid))
     p = run(dump, "--chunks", "--head", "0", device)
     assert "device items 63 stream 0 kernel 1 begin end seq 5..5 bytes" in p.stdout, p.stdout
+    # A terminal gets no bytes of a path that it would interpret.
+    odd = os.path.join(tmp, "odd\x1b[31m\u202e")
+    os.mkdir(odd)
+    kernels_odd, host_odd = shutil.copy(device, os.path.join(odd, "k.mtc")), shutil.copy(ok("insn.mtc"), os.path.join(odd, "h.mtc"))
+    for words in ((dump, "--head", "0", host_odd), (os.path.join(folder, "mt-compare"), "--volumes", kernels_odd, kernels_odd)):
+        p = run(*words)
+        assert "odd\\x1b" in p.stdout and not {"\x1b", "\u202e"} & set(p.stdout), p.stdout
     # Cut inside the second of two launches: what is whole, and the same end of it on the way back.
     body = b"\x18k\n" + record(0, 4, 64) + bytes(24) + b"l\n" + record(1, 4, 64) + record(1, 4, 68)
     cut, packed, back = write(os.path.join(tmp, "cut"), body + b"abc"), os.path.join(tmp, "cut.mtc"), os.path.join(tmp, "cut.back")

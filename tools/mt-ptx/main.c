@@ -1385,7 +1385,7 @@ static int ptxtool_cache(const struct request *r)
         return mt_cli_fail("there is no cache folder: set MEMTRACE_CACHE or HOME");
     }
     if (stat(path, &st) != 0 && errno == ENOENT) {
-        printf("0 images, 0 bytes in %s\n", path);
+        printf("0 images, 0 bytes in %s\n", mt_visible(path).text);
         return 0;
     }
     int folder = mt_cache_open(path, why, sizeof why), n = -1;
@@ -1398,7 +1398,7 @@ static int ptxtool_cache(const struct request *r)
     if (n < 0) {
         mt_cli_say("%s: %s", path, strerror(errno));
     } else {
-        printf("%d images, %llu bytes in %s\n", n, (unsigned long long)sum, path);
+        printf("%d images, %llu bytes in %s\n", n, (unsigned long long)sum, mt_visible(path).text);
     }
     close(folder);
     return n < 0 || mt_near_told();

@@ -345,7 +345,8 @@ static void dump_companion(FILE *f, const char *trace, const struct mt_companion
         fprintf(f,
                 "companion %s of stream %" PRIu64 ", program %s, pid %" PRIu64 ", device %s (%s), %" PRIu64
                 " SMs, tool %s\n",
-                c->path, c->stream, c->program, c->pid, c->device, c->device_name, c->sms, c->tool);
+                mt_visible(c->path).text, c->stream, c->program, c->pid, c->device, c->device_name, c->sms,
+                c->tool);
     for (size_t i = 0; i < c->nsites; i++) {
         const struct mt_site_event *e = &c->sites[i];
         fprintf(f, "site %" PRIu64 " %s %" PRIu64 " bytes", e->id, e->op, e->size);
@@ -623,7 +624,7 @@ static void dump_show_head(FILE *f, const char *path, struct mt_host_reader *r)
     const struct mt_mtc_head *h = mt_host_reader_head(r);
     const struct mt_companion *c = mt_host_companion(r);
     fprintf(f, "container %s version %u.%u%s%s pid %" PRIu32 " start_ns %" PRIu64 " wall_ns %" PRIu64 "\n",
-            path, h->version, h->minor, h->features & MT_MTC_HAS_HOST ? " host" : "",
+            mt_visible(path).text, h->version, h->minor, h->features & MT_MTC_HAS_HOST ? " host" : "",
             h->features & MT_MTC_HAS_TIMES ? " times" : "", h->pid, h->start_ns, h->wall_ns);
     if (c->has_header)
         fprintf(f, "# %s of %s by engine %s, tool %s\n", c->mode, c->program, c->engine, c->tool);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "cli/base/commands.h"
 #include "cli/base/cli.h"
+#include "base/text.h"
 #include "base/trust.h"
 #include "base/part.h"
 #include "base/words.h"
@@ -426,7 +427,7 @@ static int list_file(const char *tool, const char *path)
     if (list_is_stood_in_for(path)) {
         printf("%s: on the CPU device memtrace computes its results, and its calls are launches of the "
                "trace; on a GPU its own kernels are traced\n",
-               path);
+               mt_visible(path).text);
         return 1;
     }
     int code = 0, why = mt_binary_open(&o, path);
@@ -437,7 +438,7 @@ static int list_file(const char *tool, const char *path)
     mt_binary_close(&o);
     if (!has && !runtime)
         return 0;
-    printf("%s: %s\n", path, runtime ? runtime : "no CUDA runtime of its own");
+    printf("%s: %s\n", mt_visible(path).text, runtime ? runtime : "no CUDA runtime of its own");
     fflush(stdout);
     if (has) {
         char *argv[] = {(char *)tool, (char *)"--list", (char *)path, NULL};
@@ -490,7 +491,7 @@ static int run_list(const char *name)
         code = one < 0 ? -one : 0;
     }
     if (!found && !code)
-        printf("%s: no device code, nor in the libraries that it is linked to\n", path);
+        printf("%s: no device code, nor in the libraries that it is linked to\n", mt_visible(path).text);
     mt_words_free(&files);
     return code ? code : mt_near_told();
 }

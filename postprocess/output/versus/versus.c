@@ -2,6 +2,7 @@
  * and buffers are matched by name, lines by what they access. */
 #define _GNU_SOURCE
 
+#include "base/text.h"
 #include "versus.h"
 #include "output/text/table.h"
 #include "output/text/gaps.h"
@@ -712,7 +713,7 @@ int mt_versus_text(FILE *f, const struct mt_versus *p, const struct mt_versus_wo
     for (int i = 0; i < 2; i++) {
         fprintf(f, "%c:", 'A' + i);
         for (size_t k = 0; k < w->npaths[i]; k++)
-            fprintf(f, " %s", w->paths[i][k]);
+            fprintf(f, " %s", mt_visible(w->paths[i][k]).text);
         fprintf(f, "%s\n", w->complete[i] == 0 ? " (incomplete)" : "");
     }
     fprintf(f, "%s\n", sentence);
