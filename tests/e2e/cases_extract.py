@@ -357,3 +357,15 @@ def graph(world):
         want_nodes, want_edges = stride_graph(result)
         same(f"{name}: nodes", nodes, want_nodes)
         same(f"{name}: edges", edges, want_edges)
+
+
+@case("extract.one_stream")
+def one_stream(world):
+    """A trace of one of two streams does not show who wrote and read the rest: nothing is called uninitialised, unread or unused."""
+    run = world.run_ok(world.compile(os.path.join(world.src, "halves.cu"), "-O1", "-g"))
+    same("output", run.out, "4\n")
+    pipes = [run.path(n) for n in run.streams()]
+    same("traces", len(pipes), 2)
+    for paths, code in ((pipes, 0), (pipes[:1], 3), (pipes[1:], 3)):
+        said = world.call([world.tool("mt-extract"), "-q", "-f", "summary", *paths], code=code).stdout
+        same(f"findings of {paths}: {said}", re.findall(r"(?:uninitialised|unread|unused)\S* at .*", said), [])
