@@ -95,6 +95,8 @@ def lanes_patterns(world):
                 got.setdefault(mark[line], []).append(mask)
         fibers = "--mt-vectors=off" in flags
         same(f"{level} {flags}: not grouped", len(not_grouped(result)), len(requests(result)) if fibers else 0)
+        coalescing = world.extract([result.path() + ".mtc"], "-s", "coalescing")["coalescing"]
+        same(f"{level} {flags}: accesses that are counted without requests", (coalescing["unmasked"] > 0, bool(coalescing["kernels"])), (fibers, not fibers))
         for name, masks in PATTERNS.items():
             same(f"{level} {flags}: {name}", Counter(got.get(name, [])), each_lane(masks) if fibers else Counter(masks))
 
