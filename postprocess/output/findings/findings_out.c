@@ -534,7 +534,10 @@ static void words_use(FILE *f, const struct mt_finding *x)
     findings_out_words_alloc(f, x->alloc);
     fputs(what[x->kind], f);
     if (x->count > 1)
-        fprintf(f, " (and %" PRIu64 " more from this line)", x->count - 1);
+        fprintf(f, " (and %" PRIu64 " more %s)", x->count - 1,
+                x->here.file && *x->here.file ? "from this line"
+                : x->here.at && *x->here.at   ? "from this call"
+                                              : "without a known line");
 }
 
 static void words_copies(FILE *f, const struct mt_finding *x)
