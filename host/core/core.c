@@ -334,20 +334,15 @@ int mt_core_room(struct mt_core_thread *pub)
 /* ---- events from outside ---- */
 
 static void core_ring(void);
+static void switch_look(struct mt_core_thread_state *t);
 
 void mt_core_moved(struct mt_core_thread *pub)
 {
     if (!mt_on() || mt_g.o->mode != MT_CORE_MAT)
         return;
     core_ring();
-    struct mt_core_thread_state *t = pub ? pub->state : NULL;
-    if (!t || t->busy || !t->live)
-        return;
-    t->busy = 1;
-    mt_spin_lock(&t->lock);
-    mat_look(t);
-    mt_spin_unlock(&t->lock);
-    t->busy = 0;
+    if (pub && pub->state)
+        switch_look(pub->state);
 }
 
 static void core_mat_end(struct mt_core_thread_state *t)

@@ -2027,32 +2027,30 @@ const struct mt_companion *mt_host_companion(struct mt_host_reader *r)
     return r->meta.companion;
 }
 
-uint64_t mt_container_features(const char *path)
+/* Reads the first `bytes` of the head of a regular file. Returns 1 if they are those of a compact trace. */
+static int container_peek(const char *path, struct mt_mtc_head *head, size_t bytes)
 {
     struct stat st;
-    struct mt_mtc_head head = {0};
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
         return 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
-    ssize_t n = pread(fd, &head, sizeof head, 0);
+    ssize_t n = pread(fd, head, bytes, 0);
     close(fd);
-    return n == (ssize_t)sizeof head && head.magic == MT_MTC_MAGIC ? head.features : 0;
+    return n == (ssize_t)bytes && head->magic == MT_MTC_MAGIC;
+}
+
+uint64_t mt_container_features(const char *path)
+{
+    struct mt_mtc_head head;
+    return container_peek(path, &head, sizeof head) ? head.features : 0;
 }
 
 int mt_is_container(const char *path)
 {
-    struct stat st;
-    uint64_t magic = 0;
-    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
-        return 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t n = pread(fd, &magic, sizeof magic, 0);
-    close(fd);
-    return n == (ssize_t)sizeof magic && magic == MT_MTC_MAGIC;
+    struct mt_mtc_head head;
+    return container_peek(path, &head, sizeof head.magic);
 }
 
 struct mt_run_block *mt_device_keep(struct mt_host_reader *r)
