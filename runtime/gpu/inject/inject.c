@@ -31,7 +31,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 /* ---- streams: a stream has a trace from its first traced launch on ---- */
@@ -272,42 +271,6 @@ static void context_first(void)
 
 /* ---- patches ---- */
 
-static char *image; /* image of all patches, for all devices */
-
-/* Path of the patches, beside this library. */
-static void image_path(char *out, size_t size)
-{
-    Dl_info info;
-    const char *self = dladdr((void *)&image_path, &info) && info.dli_fname ? info.dli_fname : "";
-    const char *slash = strrchr(self, '/');
-    snprintf(out, size, "%.*sgpu-patch.fatbin", slash ? (int)(slash + 1 - self) : 0, self);
-}
-
-static char *inject_image_read(FILE *f)
-{
-    long bytes = fseek(f, 0, SEEK_END) ? -1 : ftell(f);
-    char *text = bytes > 0 && !fseek(f, 0, SEEK_SET) ? malloc((size_t)bytes) : NULL;
-    if (text && fread(text, 1, (size_t)bytes, f) != (size_t)bytes) {
-        free(text);
-        text = NULL;
-    }
-    return text;
-}
-
-/* Returns the image of the patches, before the first callback, or NULL with *why set to a sentence. */
-static const void *inject_image(char *why, size_t size)
-{
-    char path[PATH_MAX];
-    image_path(path, sizeof path);
-    FILE *f = fopen(path, "rbe");
-    image = f ? inject_image_read(f) : NULL;
-    if (!image)
-        snprintf(why, size, "%.400s: %s", path, f ? "cannot be read" : strerror(errno));
-    if (f)
-        fclose(f);
-    return image;
-}
-
 /* Returns a pc near the program's code, assuming that the patches lie near it; 0: unknown. */
 static uint64_t context_code(CUcontext handle)
 {
@@ -326,7 +289,7 @@ static int inject_context_ready(struct mt_inject_context *c)
         return c->rings ? 0 : -1;
     c->tried = 1;
     context_first();
-    SanitizerResult r = mt_sanitizer()->AddPatches(image, c->handle);
+    SanitizerResult r = mt_sanitizer()->AddPatches(mt_sanitizer_patches(), c->handle);
     if (r)
         snprintf(why, sizeof why, "patches cannot be loaded there: %s", mt_sanitizer_text(r));
     else
@@ -1385,66 +1348,7 @@ static void inject_graph(Sanitizer_CallbackId cbid, const void *data)
     }
 }
 
-/* ---- Functions used from Compute Sanitizer's API ---- */
-
-#define LIBRARY "libsanitizer-public.so"
-
-static struct mt_sanitizer functions;
-
-static const struct {
-    const char *name;
-    size_t at;
-} api_rows[] = {
-#define MT_SANITIZER_ROW(name) {"sanitizer" #name, offsetof(struct mt_sanitizer, name)},
-    MT_SANITIZER_FUNCTIONS(MT_SANITIZER_ROW)};
-
-/* Builds the path given by the option. */
-static void api_path(char *out, size_t size)
-{
-    const char *option = mt_options()->sanitizer;
-    struct stat st;
-    int folder = *option && stat(option, &st) == 0 && S_ISDIR(st.st_mode);
-    snprintf(out, size, folder ? "%s/" LIBRARY : "%s", *option ? option : LIBRARY);
-}
-
-static int api_resolve(void *library, const char *path, char *why, size_t size)
-{
-    for (size_t i = 0; i < sizeof api_rows / sizeof *api_rows; i++) {
-        void *f = dlsym(library, api_rows[i].name);
-        if (!f) {
-            snprintf(why, size, "%.400s has no %s: it is of another version than CUDA 11 to 13", path,
-                     api_rows[i].name);
-            return -1;
-        }
-        *(void **)((char *)&functions + api_rows[i].at) = f;
-    }
-    return 0;
-}
-
-/* Opens MEMTRACE_SANITIZER (the library, or its folder), or libsanitizer-public.so by name. Returns 0, or -1
- * with *why set to a sentence. */
-static int sanitizer_open(char *why, size_t size)
-{
-    char path[PATH_MAX];
-    api_path(path, sizeof path);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (library)
-        return api_resolve(library, path, why, size);
-    const char *error = dlerror();
-    snprintf(why, size, "%.400s; set MEMTRACE_SANITIZER to NVIDIA's " LIBRARY, error ? error : path);
-    return -1;
-}
-
-const struct mt_sanitizer *mt_sanitizer(void)
-{
-    return &functions;
-}
-
-const char *mt_sanitizer_text(SanitizerResult r)
-{
-    const char *text = NULL;
-    return functions.GetResultString && !functions.GetResultString(r, &text) && text ? text : "unknown error";
-}
+/* ---- the table of callbacks ---- */
 
 struct inject_row {
     Sanitizer_CallbackDomain domain;
@@ -1574,35 +1478,17 @@ static void inject_enable_all(Sanitizer_SubscriberHandle s)
     }
 }
 
-static const char *inject_why_not(SanitizerResult r)
-{
-    switch ((int)r) {
-    case SANITIZER_ERROR_MAX_LIMIT_REACHED:
-        return "another tool on NVIDIA's Compute Sanitizer API is in the process (compute-sanitizer?), and "
-               "there can be one only";
-    case SANITIZER_ERROR_NOT_INITIALIZED:
-    case SANITIZER_ERROR_NOT_COMPATIBLE:
-        return "the GPU's driver is too old, or does not go with this libsanitizer-public.so";
-    default:
-        return mt_sanitizer_text(r);
-    }
-}
-
 static void inject_start(void)
 {
     Sanitizer_SubscriberHandle s;
     char why[512];
-    if (sanitizer_open(why, sizeof why) || !inject_image(why, sizeof why)) {
+    if (mt_sanitizer_subscribe(inject_called, &s, why, sizeof why)) {
         mt_report("nothing is traced: %s", why);
         return;
     }
-    SanitizerResult r = mt_sanitizer()->Subscribe(&s, inject_called, NULL);
-    if (r) {
-        mt_report("nothing is traced: %s", inject_why_not(r));
-        return;
-    }
     inject_enable_all(s);
-    mt_say("kernels are traced by NVIDIA's Compute Sanitizer API");
+    mt_say("kernels are traced by NVIDIA's Compute Sanitizer API %d.%d", mt_sanitizer_version() / 100,
+           mt_sanitizer_version() % 100);
 }
 
 /* NVTX may load this library before the driver does. */

@@ -34,10 +34,19 @@ struct mt_sanitizer {
     MT_SANITIZER_FUNCTIONS(MT_SANITIZER_MEMBER)
 };
 
+/* ---- library.c: NVIDIA's library and our patches ---- */
+/* Opens MEMTRACE_SANITIZER (the library, or its folder), or libsanitizer-public.so by name, reads the
+ * patches, and subscribes. Returns 0, or -1 with *why set to a sentence. */
+int mt_sanitizer_subscribe(Sanitizer_CallbackFunc f, Sanitizer_SubscriberHandle *s, char *why, size_t size);
 /* Returns the functions; callable from any thread after the library was opened. */
 const struct mt_sanitizer *mt_sanitizer(void);
 /* Returns the text of a result. */
 const char *mt_sanitizer_text(SanitizerResult r);
+/* Returns the version of the library that has the subscription, major * 100 + minor; 0: unknown. One that is
+ * newer than those known here counts as the newest of these. */
+int mt_sanitizer_version(void);
+/* Returns the image of the patches for all devices. */
+const void *mt_sanitizer_patches(void);
 
 struct mt_gpu_code;
 

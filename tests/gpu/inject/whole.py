@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""whole.py PLAY INJECTION SANITIZER CUBIN MT_DUMP: the injection library from its entry to its files, while play.c makes
-callbacks. Counted by hand: a launch has 64 records of 4 bytes; streams: the default one (2 launches) and one more (2, and one
+"""whole.py PLAY INJECTION SANITIZER CUBIN MT_DUMP REAL: the injection library from its entry to its files, while play.c makes
+callbacks; REAL: the folder with NVIDIA's own libraries, if there are some. Counted by hand: a launch has 64 records of 4 bytes; streams: the default one (2 launches) and one more (2, and one
 that the driver refused)."""
+import glob
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-play, injection, sanitizer, cubin, dump = sys.argv[1:]
+play, injection, sanitizer, cubin, dump, real = sys.argv[1:]
 failed = []
 
 
@@ -81,6 +82,24 @@ def check_failures():
             check(f"{why}: no silence", len(whole) == 2 or any(not end["complete"] for end in ends) or "memtrace:" in result.stderr, True)
 
 
+def version_said(**more):
+    said = re.search(r"Compute Sanitizer API (\S+)", run(MEMTRACE_VERBOSE="1", **more)[1].stderr)
+    return said and said.group(1)
+
+
+def check_versions():
+    """By the API functions that a library knows; for NVIDIA's own libraries the version is in the name of their package's folder."""
+    for known, must in (("433,433", "11.8"), ("753,467", "12.4"), ("783,486", "12.9"), ("806,522", "13.0"), ("822,549", "13.1"), ("845,558", "13.2"),
+                        ("872,566", "13.5"), ("9999,9999", "13.5")):
+        check(f"version of {known}", version_said(API_KNOWS=known), must)
+    check("version unknown", version_said(API_FAIL="EnableCallback"), "0.0")
+    for info in glob.glob(os.path.join(real, "**", "nvidia_cuda_sanitizer_api*.dist-info"), recursive=True):
+        folder = os.path.dirname(os.path.dirname(info))
+        for library in glob.glob(os.path.join(folder, "**", "libsanitizer-public.so"), recursive=True):
+            must = re.search(r"-(\d+\.\d+)[\d.]*\.dist-info", info).group(1)
+            check(f"version of {library}", version_said(MEMTRACE_SANITIZER=library), must)
+
+
 def main():
     traces, result = run()
     check_traces(traces, "raw")
@@ -92,6 +111,7 @@ def main():
     check_traces(run(API_PROTECT="1")[0], "the GPU's memory is its own")
     check_traces(run(API_PROTECT="1", API_NO_EXITS="1")[0], "the GPU's memory is its own, no exits")
     check_failures()
+    check_versions()
     check_traces(run(API_EXIT="1")[0], "no wait at the end")
     check_traces(run(API_NO_EXITS="1")[0], "without ends of threads")
     check_traces(run(API_GREEN="1")[0], "data of newer versions")
