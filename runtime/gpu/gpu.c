@@ -918,6 +918,7 @@ static void gpu_start(void)
     if (cu->DeviceName)
         cu->DeviceName(name, sizeof name, device);
     mt_trace_device("gpu", name, sms > 0 ? (unsigned)sms : 0);
+    mt_trace_workers(mt_rings_readers());
 }
 
 static const struct mt_gpu_ops ops = {

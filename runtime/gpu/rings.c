@@ -276,6 +276,7 @@ int mt_gather_join(struct mt_gather *g, const struct mt_gather *more)
     return 1;
 }
 
+#define READERS_MAX 8u
 #define EXPAND 256          /* records expanded at a time */
 #define HELD_MAX (1u << 30) /* most bytes held for one waiting launch */
 #ifndef MT_GPU_PATIENCE_MS  /* tests use less */
@@ -743,7 +744,7 @@ void mt_flight_give_up(const struct mt_flight_filter *filter, int status, const 
 static int rings_passed(const struct mt_rings *r, const uint64_t heads[MT_GPU_RINGS])
 {
     int passed = 1;
-    for (unsigned i = 0; i < MT_GPU_RINGS; i++)
+    for (unsigned i = 0; i < r->count; i++)
         passed &= r->passed[i] >= heads[i];
     return passed;
 }
@@ -842,6 +843,15 @@ uint64_t mt_rings_records(const struct mt_gpu_context *c)
 
 /* ---- setting up ---------------------------------------------------------------------------------- */
 
+unsigned mt_rings_readers(void)
+{
+    uint64_t wish = mt_trace_compact() ? mt_options()->gpu_readers : 1;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (!wish)
+        wish = processors > 2 ? (uint64_t)processors / 2 : 1;
+    return wish < READERS_MAX ? (unsigned)wish : READERS_MAX;
+}
+
 void *mt_rings_memory(struct mt_rings_maker *m, size_t bytes, int host, uint64_t *device)
 {
     void *p = NULL;
@@ -873,12 +883,13 @@ static uint64_t rings_slots(void)
 static void rings_make(struct mt_rings *r, struct mt_rings_maker *m)
 {
     struct mt_gpu_ring image[MT_GPU_RINGS] = {0};
-    uint64_t count = rings_slots(), slots_at = 0, tails_at = 0, unused;
+    r->count = mt_rings_readers() > 1 ? MT_GPU_RINGS : 1;
+    uint64_t count = rings_slots() * (MT_GPU_RINGS / r->count), slots_at = 0, tails_at = 0, unused;
     size_t bytes = count * sizeof(struct mt_slot);
-    char *slots = mt_rings_memory(m, MT_GPU_RINGS * bytes, 1, &slots_at);
-    char *tails = mt_rings_memory(m, MT_GPU_RINGS * 64, 1, &tails_at); /* a cache line each */
+    char *slots = mt_rings_memory(m, r->count * bytes, 1, &slots_at);
+    char *tails = mt_rings_memory(m, r->count * 64, 1, &tails_at); /* a cache line each */
     r->on_device = mt_rings_memory(m, sizeof image, 0, &unused);
-    for (unsigned i = 0; i < MT_GPU_RINGS && !m->error; i++) {
+    for (unsigned i = 0; i < r->count && !m->error; i++) {
         r->ring[i].slots = (struct mt_slot *)(void *)(slots + i * bytes);
         r->ring[i].tail = (uint64_t *)(void *)(tails + i * 64);
         r->ring[i].mask = count - 1;
@@ -900,7 +911,7 @@ static void rings_make_rule(struct mt_rings *r, struct mt_rings_maker *m)
 struct mt_gpu_context mt_rings_context(const struct mt_rings *r, uint32_t id, uint64_t code)
 {
     return (struct mt_gpu_context){.rings = (uint64_t)(uintptr_t)r->on_device,
-                                   .ring_mask = MT_GPU_RINGS - 1,
+                                   .ring_mask = r->count - 1,
                                    .id = id,
                                    .ctas = r->ctas,
                                    .spaces = mt_trace_compact() != 0,
@@ -944,7 +955,7 @@ void mt_rings_add(struct mt_rings *r)
 /* Closes rings, so that running kernels do not wait for room. Called with `polling` held. */
 static void rings_shut(struct mt_rings *r)
 {
-    for (unsigned i = 0; i < MT_GPU_RINGS; i++) {
+    for (unsigned i = 0; i < r->count; i++) {
         r->ring[i].damaged = 1;
         mt_ring_publish(&r->ring[i]);
         r->passed[i] = MT_RING_CLOSED;
@@ -988,7 +999,6 @@ static void rings_complain(struct mt_rings *r)
                   "bounds?); traces of kernels under way are incomplete, and later kernels run without");
 }
 
-#define READERS_MAX 8u
 #define BINS 64u /* most launches with packets on one thread in one turn */
 #define PUBLISH 64u
 #define SPARE 16u
@@ -1147,7 +1157,7 @@ static void reader_take_ring(struct reader *r, struct mt_ring *ring)
 /* Returns the first ring of a thread. Its rings are adjacent, since neighbours share cache lines. */
 static unsigned reader_first(unsigned number)
 {
-    return MT_GPU_RINGS * number / threads;
+    return job.rings->count * number / threads;
 }
 
 /* Passes on the packets of open launches. */
@@ -1223,15 +1233,6 @@ static void readers_do(enum phase phase)
     pthread_mutex_unlock(&job.lock);
 }
 
-static unsigned readers_wanted(void)
-{
-    uint64_t wish = mt_options()->gpu_readers;
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    if (!wish)
-        wish = processors > 2 ? (uint64_t)processors / 2 : 1;
-    return wish < READERS_MAX ? (unsigned)wish : READERS_MAX;
-}
-
 static struct reader *reader_new(void)
 {
     struct reader *r = calloc(1, sizeof *r);
@@ -1244,7 +1245,7 @@ static struct reader *reader_new(void)
 static void readers_start(void)
 {
     static struct reader caller;
-    unsigned wanted = threads ? 0 : readers_wanted();
+    unsigned wanted = threads ? 0 : mt_rings_readers();
     for (unsigned i = 0; i < wanted; i++) {
         if (!(readers[i] = i ? reader_new() : &caller) ||
             (i && mt_base_thread_start(NULL, 0, readers_main, (void *)(size_t)i)))
@@ -1319,7 +1320,7 @@ static unsigned rings_drain(struct mt_rings *r)
 {
     int compact = mt_trace_compact();
     unsigned packets = compact ? readers_gather(r) : 0;
-    for (unsigned i = 0; i < MT_GPU_RINGS; i++) {
+    for (unsigned i = 0; i < r->count; i++) {
         packets += compact ? 0 : ring_drain(r, &r->ring[i]);
         if (r->ring[i].damaged)
             rings_complain(r);

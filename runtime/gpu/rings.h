@@ -138,6 +138,7 @@ struct mt_rings_ops {
 /* Rings in one memory: of a device, or of a context of the driver. */
 struct mt_rings {
     const struct mt_rings_ops *ops;
+    unsigned count; /* rings in use: 1 if one thread reads them, which keeps the order across CTAs */
     struct mt_ring ring[MT_GPU_RINGS];
     _Atomic uint64_t passed[MT_GPU_RINGS]; /* slots whose packets were given to launches */
     struct mt_gpu_ring *on_device;         /* device address of the rings */
@@ -160,6 +161,9 @@ struct mt_rings_maker {
     int (*put)(struct mt_rings_maker *m, void *to, const void *from,
                size_t bytes); /* the data is on the device on return */
 };
+/* Returns the number of threads that read rings. Several write the records of different CTAs in no defined
+ * order. */
+unsigned mt_rings_readers(void);
 /* Allocates zeroed memory of the device or the host, with *device set to its device address. Returns NULL
  * with m->error set. */
 void *mt_rings_memory(struct mt_rings_maker *m, size_t bytes, int host, uint64_t *device);

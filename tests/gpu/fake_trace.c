@@ -186,6 +186,10 @@ void mt_trace_device(const char *kind, const char *name, unsigned sms)
 {
 }
 
+void mt_trace_workers(unsigned n)
+{
+}
+
 uint64_t mt_event_seq(void)
 {
     static _Atomic uint64_t seq;

@@ -115,6 +115,7 @@ int main(int argc, char **argv)
     if (feed_fill(slots))
         return fprintf(stderr, "feed: no memory\n"), 1;
     rings.ops = &feed_ops;
+    rings.count = RINGS;
     mt_trace_device("gpu", "fed", RINGS);
     struct mt_trace *trace = mt_trace_open();
     for (unsigned i = 0; i < launches; i++)

@@ -399,6 +399,7 @@ static void inject_device_is(int device)
     static atomic_int settled;
     if (atomic_exchange(&settled, 1))
         return;
+    mt_trace_workers(mt_rings_readers());
     if (name_wait() && device >= 0 && device < DEVICES && devices[device].name[0]) {
         mt_trace_device("gpu", devices[device].name, (unsigned)devices[device].sms);
         return;

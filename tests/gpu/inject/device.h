@@ -12,6 +12,9 @@ extern struct mt_inject_call device_call;
 
 /* `lanes` threads store 4 bytes each, from `address` on; CTA 0 to 31 has the ring of that number. */
 void device_store(const void *data, uint32_t cta, uint32_t lanes, uint64_t address, uint32_t site);
+/* A warp of CTA `from` stores 128 bytes, and sets a flag for CTA `to`, which loads them. The words of the
+ * store reach the ring after those of the load. */
+void device_pass(const void *data, uint32_t from, uint32_t to, uint64_t address, uint32_t site);
 /* The same, but only the counter knows of it: the packet is lost. */
 void device_lose(const void *data, uint32_t lanes);
 void device_exit(const void *data, uint32_t cta, uint32_t lanes);

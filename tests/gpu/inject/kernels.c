@@ -6,20 +6,35 @@ static struct mt_gpu_context *device_context(const void *data)
     return (struct mt_gpu_context *)((uintptr_t)data & ~(uintptr_t)MT_CONTEXT_IN_PARTS);
 }
 
-/* One slot; waits for room as a GPU does. */
-static void device_put(const void *data, uint32_t cta, uint64_t first, uint64_t second, uint64_t y)
+static struct mt_gpu_ring *device_ring(const void *data, uint32_t cta)
 {
     struct mt_gpu_context *c = device_context(data);
-    struct mt_gpu_ring *r = (struct mt_gpu_ring *)(uintptr_t)c->rings + (cta & c->ring_mask);
+    return (struct mt_gpu_ring *)(uintptr_t)c->rings + (cta & c->ring_mask);
+}
+
+/* Reserves a slot; waits for room as a GPU does. */
+static uint64_t device_reserve(struct mt_gpu_ring *r)
+{
     uint64_t at = __atomic_fetch_add(&r->head, 1, __ATOMIC_SEQ_CST), slots = r->mask + 1;
     uint64_t tail;
     do
         tail = __atomic_load_n((uint64_t *)(uintptr_t)r->tail, __ATOMIC_ACQUIRE);
     while (tail != MT_RING_CLOSED && at + 1 - tail > slots);
-    uint64_t *w = ((struct mt_slot *)(uintptr_t)r->slots)[at & r->mask].w, tag = at & slots ? 0 : 1ull << 63;
-    uint64_t words[] = {first, second, cta, y};
+    return at;
+}
+
+static void device_fill(struct mt_gpu_ring *r, uint64_t at, const uint64_t words[4])
+{
+    uint64_t slots = r->mask + 1, tag = at & slots ? 0 : 1ull << 63;
+    uint64_t *w = ((struct mt_slot *)(uintptr_t)r->slots)[at & r->mask].w;
     for (int i = 0; i < 4; i++)
         __atomic_store_n(&w[i], words[i] | tag, __ATOMIC_RELEASE);
+}
+
+static void device_put(const void *data, uint32_t cta, uint64_t first, uint64_t second, uint64_t y)
+{
+    struct mt_gpu_ring *r = device_ring(data, cta);
+    device_fill(r, device_reserve(r), (const uint64_t[]){first, second, cta, y});
 }
 
 static uint64_t device_mask(uint32_t lanes)
@@ -42,6 +57,18 @@ void device_store(const void *data, uint32_t cta, uint32_t lanes, uint64_t addre
     device_lose(data, lanes);
     device_put(data, cta, device_head(data, 1, 1, 4u << 16), device_mask(lanes) << 31 | site,
                4ull << 49 | address);
+}
+
+void device_pass(const void *data, uint32_t from, uint32_t to, uint64_t address, uint32_t site)
+{
+    struct mt_gpu_ring *store = device_ring(data, from), *load = device_ring(data, to);
+    uint64_t second = device_mask(32) << 31 | site, y = 4ull << 49 | address;
+    device_lose(data, 64);
+    uint64_t stored = device_reserve(store), loaded = device_reserve(load);
+    device_fill(load, loaded,
+                (const uint64_t[]){device_head(data, 1, 0, 4u << 16), second, (uint64_t)to << 32, y});
+    device_fill(store, stored,
+                (const uint64_t[]){device_head(data, 1, 1, 4u << 16), second, (uint64_t)from << 32, y});
 }
 
 void device_exit(const void *data, uint32_t cta, uint32_t lanes)

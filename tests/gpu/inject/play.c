@@ -151,6 +151,21 @@ static void play_copies(void)
     DRIVER(cuMemcpyDtoH_v2, EXIT, 0);
 }
 
+/* CTA 0 stores a line that CTA 1 loads after a flag, and CTA 1 one for CTA 0, 100 times. */
+static void play_flags(void)
+{
+    Sanitizer_LaunchData l = launch_of(NULL);
+    DRIVER(cuLaunchKernel, ENTER, 0);
+    call(SANITIZER_CB_DOMAIN_LAUNCH, SANITIZER_CBID_LAUNCH_BEGIN, &l);
+    DRIVER(cuLaunchKernel, EXIT, 0);
+    for (uint32_t i = 0; i < 200; i++)
+        device_pass(api_data, i % 2, 1 - i % 2, 0x10000 + i * 128,
+                    mt_packet_site_of(API_PC + 0x40, device_code(api_data)));
+    for (uint32_t cta = 0; cta < 2; cta++)
+        device_exit(api_data, cta, 32);
+    synchronize(0);
+}
+
 /* A child is not traced, and leaves its parent's files alone. */
 static void play_fork(void)
 {
@@ -258,11 +273,8 @@ static void play_as(const char *name)
     static const struct {
         const char *name;
         void (*f)(void);
-    } plays[] = {{"threads", play_threads},
-                 {"fault", play_fault},
-                 {"copies", play_copies},
-                 {"fork", play_fork},
-                 {"gpus", play_gpus}};
+    } plays[] = {{"threads", play_threads}, {"fault", play_fault}, {"copies", play_copies},
+                 {"flags", play_flags},     {"fork", play_fork},   {"gpus", play_gpus}};
     void (*f)(void) = play;
     for (size_t i = 0; name && i < sizeof plays / sizeof *plays; i++)
         f = strcmp(plays[i].name, name) ? f : plays[i].f;

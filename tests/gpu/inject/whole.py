@@ -20,7 +20,7 @@ def check(what, found, must):
         failed.append(f"{what}: {found!r}, must be {must!r}")
 
 
-def run(**more):
+def run(look=None, **more):
     with tempfile.TemporaryDirectory() as folder:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE")}
         environment |= {"MEMTRACE_SANITIZER": sanitizer, "MEMTRACE_DIR": folder} | more
@@ -32,6 +32,8 @@ def run(**more):
         result = subprocess.run([play, os.path.join(here, os.path.basename(injection)), cubin], capture_output=True, text=True, env=environment, timeout=60)
         check("exit code", result.returncode, 0)
         traces = {}
+        if look:
+            look(folder)
         for name in sorted(os.listdir(folder)):
             if name.endswith(".meta"):
                 with open(os.path.join(folder, name), encoding="utf-8") as f:
@@ -100,6 +102,23 @@ def check_versions():
             check(f"version of {library}", version_said(MEMTRACE_SANITIZER=library), must)
 
 
+def check_flags():
+    """200 lines of 128 bytes that one CTA stores and the other one loads after a flag, 100 in each direction."""
+    def look(folder):
+        command = [os.path.join(os.path.dirname(dump), "mt-extract"), "-s", "CCV", folder]
+        volumes = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+        found.append(json.loads(volumes)["CCV"])
+
+    for more in ({}, {"MEMTRACE_FORMAT": "compact", "MEMTRACE_GPU_READERS": "1"}, {"MEMTRACE_FORMAT": "compact", "MEMTRACE_GPU_READERS": "2"}):
+        found = []
+        (lines, *_), = run(look, API_PLAY="flags", **more)[0].values()
+        ordered = more.get("MEMTRACE_GPU_READERS") != "2"
+        check(f"flags {more}: complete", (of(lines, "end")[-1]["complete"], of(lines, "end")[-1]["records_written"]), (True, 12800))
+        check(f"flags {more}: order undefined", lines[0].get("workers"), None if ordered else 2)
+        loads = [cta["Load"] for cta in found[0]["app::scale"]["0"].values()]
+        check(f"flags {more}: communication", loads if ordered else [], [12800, 12800] if ordered else [])
+
+
 def main():
     traces, result = run()
     check_traces(traces, "raw")
@@ -135,6 +154,7 @@ def main():
                                    [(line["src_device"], line["dst_device"]) for line in of(lines, "memcpy")],
                                    [line["device"] for l, *_ in traces.values() for line in of(l, "launch")]),
               ([("cudaMalloc", 0), ("cudaMalloc", 1), ("cudaMalloc", 2), ("managed", None)], [(1, 0)], [0, 0, 1, 2]))
+    check_flags()
     traces, result = run(API_PLAY="fault")
     (lines, *_), = traces.values()
     check("fault", (launches(lines, 0)[0]["status"], of(lines, "end")[-1]["records_written"], of(lines, "end")[-1]["complete"]),
