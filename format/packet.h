@@ -66,8 +66,10 @@ enum mt_packet_kind {
     MT_PACKET_DELTAS = 2,
     MT_PACKET_LANES = 3,  /* x: size; slots 1…: one address per active lane */
     MT_PACKET_BLOCKS = 4, /* x: 0; slots 1…: address and bytes (not 0) of each active lane */
-    MT_PACKET_EXIT = 5,   /* x, y: 0; the threads of the active lanes have ended (runtime/gpu/patch) */
-    MT_PACKET_NOTE = 6,   /* x: 0; y: number of accesses at this site without record */
+    /* Written once, when all threads of a launch have ended (runtime/gpu/patch). x: 0; the counters of its
+     * context, modulo 2^63: y: records; slot 1: untraced, repeated, 0, 0. */
+    MT_PACKET_EXIT = 5,
+    MT_PACKET_NOTHING = 6, /* x, y: 0; fills a place that is not needed after all */
 };
 /* Flag of a site that is not known yet: files that are linked into one program (-fgpu-rdc) add a base to
  * their sites, which the host sets. */
@@ -121,9 +123,10 @@ MT_DEVICE_INLINE uint32_t mt_packet_slots(uint32_t kind, uint32_t n)
 {
     switch (kind) {
     case MT_PACKET_REGULAR:
-    case MT_PACKET_EXIT:
-    case MT_PACKET_NOTE:
+    case MT_PACKET_NOTHING:
         return 1;
+    case MT_PACKET_EXIT:
+        return 2;
     case MT_PACKET_DELTAS:
         return 1 + (n / 2 + 3) / 4; /* n - 1 differences, two in a word */
     case MT_PACKET_LANES:
@@ -152,6 +155,9 @@ struct mt_gpu_ring {
 /* Flag added to the context's address in the hidden parameter (contexts are 256-byte aligned): only some CTAs
  * are traced. Without it a kernel need not read memory to know that it is traced whole or not at all. */
 #define MT_CONTEXT_IN_PARTS 1u
+#define MT_CONTEXT_EXITS 2u /* patches: exits of threads are counted, as their number is known */
+#define MT_CONTEXT_POLLS 4u /* patches: repeats of an access are counted instead of recorded */
+#define MT_CONTEXT_FLAGS 7ull
 /* Target of a kernel's hidden parameter. Created once and lent to launches. Counters only grow. */
 struct mt_gpu_context {
     uint64_t rings;     /* struct mt_gpu_ring[ring_mask + 1]; read together with ring_mask */
@@ -162,7 +168,9 @@ struct mt_gpu_context {
     uint64_t ctas;      /* struct mt_cta_rule, read when the parameter has MT_CONTEXT_IN_PARTS */
     uint64_t spaces;    /* not 0: shared and local memory and barriers are recorded as well */
     uint64_t code;      /* patches: the pc relative to which sites are given */
-    uint64_t pad[4];
+    uint64_t exits;     /* patches: threads of the current launch that have ended; 0 between launches */
+    uint64_t repeated;  /* patches: accesses of threads that were counted as repeats, without record */
+    uint64_t pad[2];
     uint64_t records[MT_GPU_COUNTERS]; /* number of records, by CTA number */
 };
 

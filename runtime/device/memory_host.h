@@ -8,6 +8,14 @@ static inline uint64_t mt_atomic_add(uint64_t *p, uint64_t v)
 {
     return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
 }
+static inline uint64_t mt_atomic_add_last(uint64_t *p, uint64_t v)
+{
+    return __atomic_fetch_add(p, v, __ATOMIC_RELEASE);
+}
+static inline void mt_fence(void)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
 static inline void mt_atomic_max(uint64_t *p, uint64_t v)
 {
     uint64_t old = __atomic_load_n(p, __ATOMIC_RELAXED);

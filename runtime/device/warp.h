@@ -66,6 +66,17 @@ MT_DEVICE_INLINE uint32_t mt_grid_y(void)
 {
     return MT_SREG(nctaid, y);
 }
+/* Returns the number of threads of the launch. */
+MT_DEVICE_INLINE uint64_t mt_threads(void)
+{
+    uint64_t ctas = (uint64_t)mt_grid_x() * mt_grid_y() * MT_SREG(nctaid, z);
+    return ctas * (MT_SREG(ntid, x) * MT_SREG(ntid, y) * MT_SREG(ntid, z));
+}
+/* Waits for the lanes of the mask; what each has done before is done for all of them. */
+MT_DEVICE_INLINE void mt_meet(uint32_t mask)
+{
+    __asm__ volatile("bar.warp.sync %0;" ::"r"(mask) : "memory");
+}
 MT_DEVICE_INLINE uint64_t mt_shuffle(uint32_t mask, uint64_t value, uint32_t lane)
 {
     uint32_t low, high;
@@ -131,6 +142,19 @@ MT_DEVICE_INLINE uint64_t mt_atomic_add(uint64_t *p, uint64_t v)
     uint64_t old;
     __asm__ volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
     return old;
+}
+/* The same, after all that happened before. */
+MT_DEVICE_INLINE uint64_t mt_atomic_add_last(uint64_t *p, uint64_t v)
+{
+    uint64_t old;
+    __asm__ volatile("atom.release.gpu.global.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
+    return old;
+}
+/* Orders what was done before, by this thread and those that it has heard of, before all that follows, for
+ * the host as well. */
+MT_DEVICE_INLINE void mt_fence(void)
+{
+    __asm__ volatile("fence.acq_rel.sys;" ::: "memory");
 }
 MT_DEVICE_INLINE void mt_atomic_max(uint64_t *p, uint64_t v)
 {

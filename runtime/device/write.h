@@ -271,6 +271,12 @@ MT_DEVICE_INLINE void mt_write_access(struct mt_gpu_context *c, uint32_t mask, u
         write_body(&r, mask, at, write_kind(&h), s.value);
 }
 
+MT_DEVICE_INLINE void write_two(const struct write_ring *r, uint32_t at, uint32_t i, uint64_t a, uint64_t b)
+{
+    uint64_t tag, *to = write_word_at(r, at, i, &tag);
+    mt_store_pair(to, (a & MT_WORD_MASK) | tag, (b & MT_WORD_MASK) | tag);
+}
+
 /* Writes blocks of any nonzero length, one per lane. */
 MT_DEVICE_INLINE void mt_write_block(struct mt_gpu_context *c, uint32_t mask, uint64_t address,
                                      uint64_t bytes, uint32_t type, uint32_t site)
@@ -279,22 +285,25 @@ MT_DEVICE_INLINE void mt_write_block(struct mt_gpu_context *c, uint32_t mask, ui
     const struct write_head h = write_head_of(&r, mask, site, MT_PACKET_BLOCKS, type, 0, 0);
     uint32_t slots = mt_packet_slots(MT_PACKET_BLOCKS, mt_bits(mask));
     uint32_t at = write_place(&r, mask, slots, 0);
-    uint64_t tag;
     write_first(&r, &h, at);
     mt_count(r.counter,
              (bytes + MT_RAW_MAX_SIZE - 1) / MT_RAW_MAX_SIZE); /* number of records: long blocks are split */
-    for (uint32_t i = write_rank(mask); i < (slots - 1) * MT_SLOT_WORDS / 2; i += mt_bits(mask)) {
-        uint64_t *to = write_word_at(&r, at, 2 * i, &tag);
-        mt_store_pair(to, (address & MT_WORD_MASK) | tag, (bytes & MT_WORD_MASK) | tag);
-    }
+    for (uint32_t i = write_rank(mask); i < (slots - 1) * MT_SLOT_WORDS / 2; i += mt_bits(mask))
+        write_two(&r, at, 2 * i, address, bytes);
 }
 
-/* Writes a packet of one slot without records: MT_PACKET_EXIT, MT_PACKET_NOTE. */
-MT_DEVICE_INLINE void mt_write_word(struct mt_gpu_context *c, uint32_t mask, uint32_t kind, uint32_t site,
-                                    uint64_t y)
+/* Writes MT_PACKET_EXIT, by one lane. */
+MT_DEVICE_INLINE void mt_write_exit(struct mt_gpu_context *c)
 {
     const struct write_ring r = write_ring_of(c);
-    const struct write_head h = write_head_of(&r, mask, site, kind, 0, 0, y);
-    write_first(&r, &h, write_place(&r, mask, 1, 0));
+    uint32_t mask = 1u << mt_lane();
+    uint64_t records = 0;
+    for (uint32_t i = 0; i < MT_GPU_COUNTERS; i++)
+        records += mt_load(&c->records[i]);
+    const struct write_head h = write_head_of(&r, mask, 0, MT_PACKET_EXIT, 0, 0, records);
+    uint32_t at = write_place(&r, mask, mt_packet_slots(MT_PACKET_EXIT, 1), 0);
+    write_first(&r, &h, at);
+    write_two(&r, at, 0, mt_load(&c->untraced), mt_load(&c->repeated));
+    write_two(&r, at, 2, 0, 0);
 }
 #endif

@@ -83,9 +83,8 @@ static int take_body(const struct mt_ring *r, uint32_t slots, uint64_t y, struct
         p->kind = MT_PACKET_LANES;
         return take_deltas(r, slots, y, p->words);
     case MT_PACKET_EXIT:
-    case MT_PACKET_NOTE:
         p->words[0] = y;
-        return 1;
+        return take_words(r, slots, &p->words[1]);
     default:
         return take_words(r, slots, p->words);
     }
@@ -139,7 +138,7 @@ static uint64_t ring_pieces(uint64_t bytes)
 
 static int ring_has_records(const struct mt_packet *p)
 {
-    return p->kind != MT_PACKET_EXIT && p->kind != MT_PACKET_NOTE;
+    return p->kind != MT_PACKET_EXIT && p->kind != MT_PACKET_NOTHING;
 }
 
 uint64_t mt_packet_count(const struct mt_packet *p)
@@ -446,25 +445,35 @@ static void open_first(struct mt_flight_queue *q, struct mt_flight *f)
     f->nheld = f->held_cap = 0;
 }
 
-/* Counts exited threads; everything that they wrote was taken before. */
-static void flight_exited(struct mt_flight *f, uint64_t lanes)
+void mt_flight_counted(struct mt_flight *f, const struct mt_gpu_totals *now)
 {
-    f->exited += lanes;
-    if (lanes && f->exits && f->exited >= f->exits) {
-        f->counted = f->taken;
-        f->ended = 1;
-    }
+    f->counted = (now->records - f->before.records) & MT_WORD_MASK;
+    f->untraced = (now->untraced - f->before.untraced) & MT_WORD_MASK;
+    f->repeated = (now->repeated - f->before.repeated) & MT_WORD_MASK;
+    f->ended = 1;
 }
 
-/* Handles packets without records. Returns 1 if this was one. A thread's exit packet comes after all of its
- * other packets. */
+static struct mt_gpu_totals packet_totals(const struct mt_packet *p)
+{
+    return (struct mt_gpu_totals){p->words[0], p->words[1], p->words[2]};
+}
+
+/* All threads have ended. What other rings hold of the launch may still have to come: its number is known. */
+static void flight_exited(struct mt_flight *f, const struct mt_gpu_totals *now)
+{
+    if (!f->exits || f->ended)
+        return;
+    f->exited = 1;
+    mt_flight_counted(f, now);
+}
+
+/* Handles packets without records. Returns 1 if this was one. */
 static int flight_heard(struct mt_flight *f, const struct mt_packet *p)
 {
-    if (p->kind == MT_PACKET_NOTE)
-        f->untraced += p->words[0];
+    struct mt_gpu_totals now = packet_totals(p);
     if (p->kind == MT_PACKET_EXIT)
-        flight_exited(f, mt_ring_lanes(p->mask));
-    return p->kind == MT_PACKET_EXIT || p->kind == MT_PACKET_NOTE;
+        flight_exited(f, &now);
+    return !ring_has_records(p);
 }
 
 static int flight_is_first(struct mt_flight *f)
@@ -500,8 +509,8 @@ static void flight_packet(struct mt_flight *f, const struct mt_packet *p)
 struct part {
     struct mt_gather *first, *last; /* blocks, in order */
     uint64_t taken;                 /* records */
-    uint64_t notes;                 /* accesses without a record */
-    uint64_t exited;                /* threads that exited */
+    int exited;                     /* all threads have ended, and: */
+    struct mt_gpu_totals end;       /* counters of the context then */
     uint64_t dropped;               /* records lost for lack of memory */
 };
 
@@ -547,9 +556,9 @@ static int flight_merge(struct mt_flight *f, const struct part *p)
     if (dropped)
         flight_complain(f);
     f->dropped += dropped;
-    f->untraced += p->notes;
     f->taken += p->taken;
-    flight_exited(f, p->exited);
+    if (p->exited)
+        flight_exited(f, &p->end);
     return open;
 }
 
@@ -1120,10 +1129,10 @@ static void bin_put(struct reader *r, struct bin *b, const struct mt_packet *p)
 {
     uint64_t total = mt_packet_count(p), from = 0;
     struct part *part = &b->part;
-    if (p->kind == MT_PACKET_NOTE)
-        part->notes += p->words[0];
-    if (p->kind == MT_PACKET_EXIT)
-        part->exited += mt_ring_lanes(p->mask);
+    if (p->kind == MT_PACKET_EXIT) {
+        part->exited = 1;
+        part->end = packet_totals(p);
+    }
     part->taken += total;
     if (!b->flight || !total)
         return;

@@ -34,8 +34,8 @@ struct mt_ring {
 };
 
 /* An unpacked packet. words[], by kind: REGULAR address of the lowest active lane, and stride per further
- * lane; LANES one address per active lane, ascending; BLOCKS address and bytes of each; EXIT none; NOTE
- * number of accesses. There are no other kinds here. */
+ * lane; LANES one address per active lane, ascending; BLOCKS address and bytes of each; EXIT the context's
+ * counters (struct mt_gpu_totals); NOTHING none. There are no other kinds here. */
 struct mt_packet {
     uint32_t kind, context, smid, mask, meta, site, warp;
     uint64_t cta;
@@ -48,7 +48,7 @@ struct mt_packet {
 int mt_ring_take(struct mt_ring *r, struct mt_packet *p);
 void mt_ring_publish(struct mt_ring *r);
 
-/* Returns the number of raw records in a packet; 0 for EXIT and NOTE. */
+/* Returns the number of raw records in a packet; 0 for EXIT and NOTHING. */
 uint64_t mt_packet_count(const struct mt_packet *p);
 /* Writes the records from number `from` on, at most `cap`, lanes ascending. Returns their number. */
 size_t mt_packet_expand(const struct mt_packet *p, uint64_t from, struct mt_raw_record *out, size_t cap);
@@ -84,6 +84,11 @@ struct mt_rings;
 struct mt_gpu_node;
 struct mt_flight_queue; /* queue of one trace */
 
+/* Counters of a launch context, since it was made, modulo 2^63. */
+struct mt_gpu_totals {
+    uint64_t records, untraced, repeated;
+};
+
 struct mt_flight {
     struct mt_gpu_launch launch;  /* our copy */
     struct mt_rings *rings;       /* rings that lent the context */
@@ -107,8 +112,10 @@ struct mt_flight {
                      const struct mt_packet *p); /* returns the site's number in the companion file */
     const void *module;                          /* module of its kernel */
     uint64_t code;                               /* pc from which sites are counted */
-    uint64_t exits;  /* number of thread exits at which it has ended; 0: unknown */
-    uint64_t exited; /* thread exits so far */
+    uint64_t exits;              /* number of its threads, all of which say when they end; 0: unknown */
+    int exited;                  /* all of them have ended */
+    struct mt_gpu_totals before; /* of its context, when it was lent */
+    uint64_t repeated;           /* accesses without record, as they repeat another one */
     struct mt_flight_queue *queue;
     struct mt_flight *next; /* next of the queue */
     struct mt_raw_record *held;
@@ -233,6 +240,8 @@ int mt_flight_end(const struct mt_flight_filter *filter, unsigned patience, int 
                   const void *data);
 /* Gives up the matching launches, which will never end; their records so far are kept. */
 void mt_flight_give_up(const struct mt_flight_filter *filter, int status, const char *why);
+/* Ends a launch of patched code, whose context has counted so much by now. */
+void mt_flight_counted(struct mt_flight *f, const struct mt_gpu_totals *now);
 /* Calls f for each flight, with the list locked. */
 void mt_flight_each(void (*f)(struct mt_flight *flight, void *data), void *data);
 #endif

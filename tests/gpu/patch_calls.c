@@ -80,9 +80,6 @@ struct patch_records patch_expected(enum patch_call call, const struct patch_arg
     uint32_t type = type_of[FLAGS(a)] < 0 ? 0 : (uint32_t)type_of[FLAGS(a)], bytes = BLOCKS(a) * 16;
     (void)lane;
     switch (call) {
-    case PATCH_CALL_exit:
-        r.ends = 1;
-        break;
     case PATCH_CALL_global:
         one(&r, type, a->size, a->address);
         break;
@@ -109,13 +106,8 @@ struct patch_records patch_expected(enum patch_call call, const struct patch_arg
             one(&r, 5, BLOCKS(a) * 8, ADDRESS32(a) & 0xffffff);
         break;
     case PATCH_CALL_operands: /* each warp reads some: nobody says what */
-        one(&r, 0, 0, 1);
-        r.note = 1;
-        break;
     case PATCH_CALL_tensor:
-        if (lowest)
-            one(&r, 0, 0, 1);
-        r.note = 1;
+        r.untraced = lowest != 0;
         break;
     case PATCH_CALL_copy:
         one(&r, 0, 16, a->address);

@@ -37,10 +37,9 @@ struct patch_arguments {
     uint32_t size, choice; /* choice: what else an instruction may vary, each in its own way */
     uint32_t over;         /* a wait that is tried: it was over */
 };
-/* Of a lane: records in this order, or one access without a record (`note`, address: how many), or its end.
- */
+/* Of a lane: records in this order, and accesses without a record. */
 struct patch_records {
-    unsigned n, note, ends;
+    unsigned n, untraced;
     uint32_t meta[20];
     uint64_t address[20];
 };

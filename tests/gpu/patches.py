@@ -2,7 +2,7 @@
 """patches.py FATBIN PATCH_DEF NVCC PATCH_CU INCLUDE...: the image of the patches.
 
 There is machine code for each architecture that nvcc names from sm_75 on, and each has all functions of patch.def; what they need of
-registers and stack stands in its .nv.info. Where an INCLUDE has NVIDIA's header, the table's numbers are those of its names. Their PTX has neither match.sync nor redux.sync, shared memory or calls that are not inlined."""
+registers and stack stands in its .nv.info. Where an INCLUDE has NVIDIA's header, the table's numbers are those of its names. Their PTX has neither match.sync nor redux.sync nor shared memory, no calls but those of a patch's second part, and a fence only where a launch ends."""
 import os
 import re
 import struct
@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 EM_CUDA, SYMTAB, FUNC = 190, 2, 2
-STACK_MAX = 160  # bytes: patches may use the ABI's least registers alone, so some of their values lie on the stack
+STACK_MAX = 176  # bytes: patches may use the ABI's least registers alone, so some of their values lie on the stack
 
 
 def entries(data):
@@ -87,9 +87,15 @@ def main():
                        check=True, timeout=200)
         with open(ptx, encoding="utf-8") as f:
             text = f.read()
-    for word in (r"match\.", r"redux\.", r"\.shared", r"\bcall\b", r"fence\.", r"membar"):
+    for word in (r"match\.", r"redux\.", r"\.shared", r"membar"):
         if re.search(word, text):
             failed.append(f"PTX: {word} is in it")
+    for name, body in re.findall(r"^(?:\.visible )?\.func [^\n]*?(\w+)\(\n(.*?)^}", text, re.M | re.S):
+        calls = re.findall(r"\bcall\b[^;]*?(\w+),\s*\(", body)
+        if [c for c in calls if f"{name}_traced" not in c]:
+            failed.append(f"PTX: {name} calls {calls}")
+        if "fence." in body and "mt_patch_exit_traced" not in name:
+            failed.append(f"PTX: a fence is in {name}")
     for number in {n for _, n, *_ in rows}:
         if len([n for _, n, *_ in rows if n == number]) > 1:
             failed.append(f"patch.def: two rows for {number}")

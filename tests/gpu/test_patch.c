@@ -24,19 +24,22 @@
 
 _Thread_local struct host_thread host_thread;
 
-/* What a record must be: `note`, no record, `address` times. */
+/* What a record must be. */
 struct expected {
     uint32_t meta, site;
     uint64_t address;
-    int note;
 };
-/* Of a context, a CTA and a lane, in order; and threads that ended. */
+/* Of a context, a CTA and a lane, in order. */
 static struct queue {
     struct expected is[QUEUE];
     unsigned put, got;
 } queues[CONTEXTS][CTAS][32];
-static unsigned ended[CONTEXTS][CTAS][32], must_end[CONTEXTS][CTAS][32];
-static unsigned long records, notes, wrong;
+/* Of a context: what it must have counted by now, and when each of its launches ended. */
+static struct counts {
+    unsigned long records, untraced;
+} made[CONTEXTS], at_end[CONTEXTS][QUEUE];
+static unsigned ends_must[CONTEXTS], ends[CONTEXTS];
+static unsigned long records, wrong;
 
 static struct {
     struct mt_slot slots[RINGS][SLOTS];
@@ -53,20 +56,30 @@ static unsigned patch_cta(const struct mt_packet *p)
     return (unsigned)(p->cta >> 32);
 }
 
-static void compare(const struct mt_packet *p, unsigned lane, uint32_t meta, uint64_t address, int note)
+static void compare(const struct mt_packet *p, unsigned lane, uint32_t meta, uint64_t address)
 {
     struct queue *q = &queues[p->context][patch_cta(p)][lane];
     const struct expected *e = &q->is[q->got % QUEUE];
-    int same = q->got < __atomic_load_n(&q->put, __ATOMIC_ACQUIRE) && e->note == note && e->site == p->site &&
-               (note || e->meta == meta) && e->address == address;
+    int same = q->got < __atomic_load_n(&q->put, __ATOMIC_ACQUIRE) && e->site == p->site && e->meta == meta &&
+               e->address == address;
     if (!same && !wrong++)
-        fprintf(
-            stderr,
-            "context %u CTA %u lane %u, %u of %u: %x %llx site %x note %d, must be %x %llx site %x note %d\n",
-            p->context, patch_cta(p), lane, q->got, q->put, meta, (unsigned long long)address, p->site, note,
-            e->meta, (unsigned long long)e->address, e->site, e->note);
+        fprintf(stderr, "context %u CTA %u lane %u, %u of %u: %x %llx site %x, must be %x %llx site %x\n",
+                p->context, patch_cta(p), lane, q->got, q->put, meta, (unsigned long long)address, p->site,
+                e->meta, (unsigned long long)e->address, e->site);
     q->got++;
-    *(note ? &notes : &records) += 1;
+    records++;
+}
+
+/* All threads of the launch have ended; what they counted must be there, whatever else runs. */
+static void take_end(const struct mt_packet *p)
+{
+    unsigned c = p->context, n = ends[c]++;
+    int due = n < __atomic_load_n(&ends_must[c], __ATOMIC_ACQUIRE);
+    const struct counts *e = &at_end[c][n % QUEUE];
+    if ((!due || p->words[0] != e->records || p->words[1] != e->untraced || p->words[2]) && !wrong++)
+        fprintf(stderr, "context %u, end %u (due %d): %llu records, %llu without, must be %lu, %lu\n", c, n,
+                due, (unsigned long long)p->words[0], (unsigned long long)p->words[1], e->records,
+                e->untraced);
 }
 
 /* Lane by lane, as mt_packet_expand does not: lanes are what is compared. */
@@ -81,14 +94,12 @@ static void take(const struct mt_packet *p)
         if (!(p->mask >> lane & 1))
             continue;
         if (p->kind == MT_PACKET_EXIT)
-            ended[p->context][patch_cta(p)][lane]++;
-        else if (p->kind == MT_PACKET_NOTE)
-            compare(p, lane, 0, p->words[0], 1);
+            take_end(p);
         else if (p->kind == MT_PACKET_BLOCKS)
-            compare(p, lane, p->meta | (uint32_t)p->words[2 * i + 1], p->words[2 * i], 0);
+            compare(p, lane, p->meta | (uint32_t)p->words[2 * i + 1], p->words[2 * i]);
         else
             compare(p, lane, p->meta,
-                    p->kind == MT_PACKET_REGULAR ? p->words[0] + i * p->words[1] : p->words[i], 0);
+                    p->kind == MT_PACKET_REGULAR ? p->words[0] + i * p->words[1] : p->words[i]);
         i++;
     }
 }
@@ -125,6 +136,7 @@ static struct step {
     uintptr_t data; /* the user data */
     struct patch_arguments a[32];
 } step;
+static unsigned lane_count;
 static pthread_barrier_t begin, done;
 static struct host_warp warp;
 static int over;
@@ -136,8 +148,13 @@ static void *lane_main(void *number)
         pthread_barrier_wait(&begin);
         if (over)
             return NULL;
-        host_thread = (struct host_thread){
-            .warp = &warp, .lane = lane, .sm = 3, .cta = {step.cta}, .grid = {CTAS, 1}, .cluster_rank = 1};
+        host_thread = (struct host_thread){.warp = &warp,
+                                           .lane = lane,
+                                           .sm = 3,
+                                           .cta = {step.cta},
+                                           .grid = {CTAS, 1},
+                                           .cluster_rank = 1,
+                                           .threads = CTAS * lane_count};
         if (step.lanes >> lane & 1 && patch_call(step.call, (void *)step.data, &step.a[lane]))
             abort(); /* the warp would be ended */
         pthread_barrier_wait(&done);
@@ -157,13 +174,14 @@ static void run_step(void)
 
 /* ---- the model ----------------------------------------------------------------------------------- */
 
-static void must(unsigned lane, uint64_t pc, uint32_t meta, uint64_t address, int note)
+static void must(unsigned lane, uint64_t pc, uint32_t meta, uint64_t address)
 {
     struct queue *q = &queues[step.context][step.cta][lane];
     while (q->put - __atomic_load_n(&q->got, __ATOMIC_ACQUIRE) >= QUEUE)
         sched_yield();
     int64_t at = (int64_t)(pc - CODE) / 16;
-    q->is[q->put % QUEUE] = (struct expected){meta, (uint32_t)at & 0x3fffffff, address, note};
+    q->is[q->put % QUEUE] = (struct expected){meta, (uint32_t)at & 0x3fffffff, address};
+    made[step.context].records++;
     __atomic_store_n(&q->put, q->put + 1, __ATOMIC_RELEASE);
 }
 
@@ -200,8 +218,21 @@ static void expect_lane(unsigned lane)
     struct patch_records r = patch_expected(step.call, &step.a[lane], lane, is_lowest(lane),
                                             rig.context[step.context].spaces != 0, 1);
     for (unsigned i = 0; i < r.n; i++)
-        must(lane, step.a[lane].pc, r.meta[i], r.address[i], r.note);
-    must_end[step.context][step.cta][lane] += r.ends;
+        must(lane, step.a[lane].pc, r.meta[i], r.address[i]);
+    made[step.context].untraced += r.untraced;
+}
+
+static unsigned threads_left[CONTEXTS];
+
+/* The launch ends if these lanes are its last ones. */
+static void expect_exit(uint32_t lanes)
+{
+    unsigned c = step.context;
+    threads_left[c] = (threads_left[c] ? threads_left[c] : CTAS * lane_count) - mt_bits(lanes);
+    if (threads_left[c])
+        return;
+    at_end[c][ends_must[c] % QUEUE] = made[c];
+    __atomic_store_n(&ends_must[c], ends_must[c] + 1, __ATOMIC_RELEASE);
 }
 
 /* Random lanes call this patch together, at one to three places; `left_out`: the CTA is not traced. */
@@ -210,7 +241,8 @@ static void call_patch(enum patch_call call, unsigned context, unsigned cta, uin
     unsigned places = 1 + random_below(3), shape = random_below(4);
     uint32_t size = 1u << random_below(5), choice[3] = {random_below(64), random_below(64), random_below(64)};
     step = (struct step){.call = call, .lanes = lanes, .context = context, .cta = cta};
-    step.data = (uintptr_t)&rig.context[context] | (rig.context[context].ctas ? MT_CONTEXT_IN_PARTS : 0);
+    step.data = (uintptr_t)&rig.context[context] | (rig.context[context].ctas ? MT_CONTEXT_IN_PARTS : 0) |
+                MT_CONTEXT_EXITS;
     for (unsigned lane = 0; lane < 32; lane++) {
         if (!(lanes >> lane & 1))
             continue;
@@ -235,36 +267,50 @@ static void call_patch(enum patch_call call, unsigned context, unsigned cta, uin
     for (unsigned lane = 0; lane < 32; lane++)
         if (step.meet >> lane & 1)
             expect_lane(lane);
+    if (call == PATCH_CALL_exit)
+        expect_exit(lanes);
     run_step();
 }
 
 static uint32_t some_lanes(uint32_t all)
 {
     uint32_t lanes = (uint32_t)random() & all;
-    return random_below(3) ? all : lanes ? lanes : 1;
+    return random_below(3) ? all : lanes ? lanes : all & -all;
 }
 
+static enum patch_call some_call(void)
+{
+    return 1 + random_below(PATCH_CALLS - 1); /* all but the first: */
+}
+_Static_assert(PATCH_CALL_exit == 0, "lanes end once");
+
+/* Each CTA makes so many calls while its lanes end one after the other. */
 static void launch(unsigned number, unsigned calls, uint32_t lanes)
 {
     unsigned context = number % CONTEXTS;
     for (unsigned cta = 0; cta < CTAS; cta++) {
         int left_out = rig.context[context].ctas && cta;
-        for (unsigned i = 0; i < calls; i++)
-            call_patch(random_below(PATCH_CALLS), context, cta, some_lanes(lanes), left_out);
+        for (uint32_t left = lanes, end; left; left &= ~end) {
+            for (unsigned i = 0; i < calls; i++)
+                call_patch(some_call(), context, cta, some_lanes(left), left_out);
+            end = some_lanes(left);
+            call_patch(PATCH_CALL_exit, context, cta, end, left_out);
+        }
     }
 }
 
 /* ---- cases --------------------------------------------------------------------------------------- */
 
 static pthread_t reader, lane_id[32];
-static unsigned lane_count;
 
 static void patch_start(unsigned lanes, uint64_t spaces, const struct mt_cta_rule *rule)
 {
     memset(&rig, 0, sizeof rig);
     memset(queues, 0, sizeof queues);
-    memset(ended, 0, sizeof ended);
-    memset(must_end, 0, sizeof must_end);
+    memset(made, 0, sizeof made);
+    memset(ends, 0, sizeof ends);
+    memset(ends_must, 0, sizeof ends_must);
+    memset(threads_left, 0, sizeof threads_left);
     for (unsigned r = 0; r < RINGS; r++) {
         rig.ring[r].slots = (uint64_t)(uintptr_t)rig.slots[r];
         rig.ring[r].tail = (uint64_t)(uintptr_t)rig.tail[r];
@@ -279,7 +325,7 @@ static void patch_start(unsigned lanes, uint64_t spaces, const struct mt_cta_rul
                                                  .spaces = spaces,
                                                  .ctas = (uint64_t)(uintptr_t)rule};
     warp = (struct host_warp){.lock = PTHREAD_MUTEX_INITIALIZER, .all_here = PTHREAD_COND_INITIALIZER};
-    records = notes = wrong = 0;
+    records = wrong = 0;
     over = 0;
     reading = 1;
     lane_count = lanes;
@@ -292,7 +338,8 @@ static void patch_start(unsigned lanes, uint64_t spaces, const struct mt_cta_rul
 
 static void patch_end(void)
 {
-    unsigned long must_come = 0, counted = 0;
+    unsigned long must_come = 0, counted = 0, untraced = 0;
+    unsigned all = 0;
     over = 1;
     pthread_barrier_wait(&begin);
     for (unsigned i = 0; i < lane_count; i++)
@@ -306,13 +353,17 @@ static void patch_end(void)
         for (unsigned cta = 0; cta < CTAS; cta++)
             for (unsigned lane = 0; lane < 32; lane++) {
                 assert_int_equal(queues[c][cta][lane].got, queues[c][cta][lane].put);
-                assert_int_equal(ended[c][cta][lane], must_end[c][cta][lane]);
                 must_come += queues[c][cta][lane].put;
             }
+        assert_int_equal(ends[c], ends_must[c]);
+        assert_int_equal(rig.context[c].exits, CTAS * lane_count * (threads_left[c] != 0) - threads_left[c]);
+        assert_int_equal(rig.context[c].untraced, made[c].untraced);
+        untraced += made[c].untraced;
+        all += ends[c];
     }
-    assert_int_equal(records + notes, must_come);
+    assert_int_equal(records, must_come);
     assert_int_equal(counted, records); /* the device's own count */
-    printf("%lu records, %lu accesses without one\n", records, notes);
+    printf("%lu records, %lu accesses without one, %u ends\n", records, untraced, all);
 }
 
 /* 1,000 launches in rings of 32 slots, with all kinds of instructions. */
@@ -321,7 +372,7 @@ static void all_kinds(void **state)
     srandom(1);
     patch_start(LANES, 1, NULL);
     for (unsigned i = 0; i < 1000; i++)
-        launch(i, 2, (1u << LANES) - 1);
+        launch(i, 1, (1u << LANES) - 1);
     patch_end();
 }
 
@@ -330,22 +381,24 @@ static void whole_warps(void **state)
 {
     srandom(2);
     patch_start(32, 1, NULL);
-    for (unsigned call = 0; call < PATCH_CALLS; call++)
+    for (unsigned call = 1; call < PATCH_CALLS; call++)
         for (unsigned i = 0; i < 6; i++)
             call_patch(call, i % CONTEXTS, i % CTAS, ~0u >> (i % 3 ? 0 : 5), 0);
+    for (unsigned i = 0; i < CONTEXTS * CTAS; i++)
+        call_patch(PATCH_CALL_exit, i / CTAS, i % CTAS, ~0u, 0);
     patch_end();
 }
 
 /* Global memory alone, as raw traces have it: copies write nothing into shared memory. */
 static void global_only(void **state)
 {
-    static const enum patch_call calls[] = {
-        PATCH_CALL_global,      PATCH_CALL_copy,   PATCH_CALL_bulk_load, PATCH_CALL_bulk_store,
-        PATCH_CALL_bulk_reduce, PATCH_CALL_tensor, PATCH_CALL_exit};
+    static const enum patch_call calls[] = {PATCH_CALL_global,      PATCH_CALL_copy,
+                                            PATCH_CALL_bulk_load,   PATCH_CALL_bulk_store,
+                                            PATCH_CALL_bulk_reduce, PATCH_CALL_tensor};
     srandom(3);
     patch_start(LANES, 0, NULL);
     for (unsigned i = 0; i < 400; i++)
-        call_patch(calls[i % 7], i % CONTEXTS, i / 7 % CTAS, some_lanes((1u << LANES) - 1), 0);
+        call_patch(calls[i % 6], i % CONTEXTS, i / 6 % CTAS, some_lanes((1u << LANES) - 1), 0);
     patch_end();
 }
 
@@ -361,6 +414,17 @@ static void ctas_left_out(void **state)
     patch_end();
 }
 
+/* A launch whose number of ends is not known: nobody counts them. */
+static void exits_unknown(void **state)
+{
+    patch_start(LANES, 1, NULL);
+    step = (struct step){.call = PATCH_CALL_exit, .lanes = (1u << LANES) - 1, .meet = (1u << LANES) - 1};
+    step.data = (uintptr_t)&rig.context[0];
+    run_step();
+    assert_int_equal(rig.context[0].exits, 0);
+    patch_end();
+}
+
 /* Of a launch that is not traced. */
 static void no_data(void **state)
 {
@@ -370,13 +434,13 @@ static void no_data(void **state)
         run_step();
     }
     patch_end();
-    assert_int_equal(records + notes, 0);
+    assert_int_equal(records, 0);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_kinds), cmocka_unit_test(whole_warps),
-                                       cmocka_unit_test(global_only), cmocka_unit_test(ctas_left_out),
-                                       cmocka_unit_test(no_data)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_kinds),     cmocka_unit_test(whole_warps),
+                                       cmocka_unit_test(global_only),   cmocka_unit_test(ctas_left_out),
+                                       cmocka_unit_test(exits_unknown), cmocka_unit_test(no_data)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,9 +99,8 @@ static int library_version(Sanitizer_SubscriberHandle s)
     size_t i = 0;
     if (!library_knows(s, SANITIZER_CB_DOMAIN_DRIVER_API, 1))
         return 0;
-    while (i < n - 1 &&
-           (library_knows(s, SANITIZER_CB_DOMAIN_DRIVER_API, library_versions[i].driver + 1) ||
-            library_knows(s, SANITIZER_CB_DOMAIN_RUNTIME_API, library_versions[i].runtime + 1)))
+    while (i < n - 1 && (library_knows(s, SANITIZER_CB_DOMAIN_DRIVER_API, library_versions[i].driver + 1) ||
+                         library_knows(s, SANITIZER_CB_DOMAIN_RUNTIME_API, library_versions[i].runtime + 1)))
         i++;
     return library_versions[i].version;
 }

@@ -17,13 +17,13 @@
 /* ---- rings --------------------------------------------------------------------------------------- */
 
 struct mt_inject_rings {
-    struct mt_rings rings;                   /* first, so that a pointer to it is one to this */
-    _Atomic uint64_t came[MT_GPU_CONTEXTS];  /* records received since the start */
-    uint64_t before[MT_GPU_CONTEXTS];        /* records received when it was lent */
-    uint64_t code[MT_GPU_CONTEXTS];          /* value on the device */
-    struct mt_trace *trace[MT_GPU_CONTEXTS]; /* trace of its current or last lending */
-    unsigned used;                           /* contexts from this number on were never lent */
-    _Atomic int unseen;                      /* some were lent since the last comparison */
+    struct mt_rings rings;                      /* first, so that a pointer to it is one to this */
+    _Atomic uint64_t came[MT_GPU_CONTEXTS];     /* records received since the start */
+    struct mt_gpu_totals last[MT_GPU_CONTEXTS]; /* what it had counted when its last launch ended */
+    uint64_t code[MT_GPU_CONTEXTS];             /* value on the device */
+    struct mt_trace *trace[MT_GPU_CONTEXTS];    /* trace of its current or last lending */
+    unsigned used;                              /* contexts from this number on were never lent */
+    _Atomic int unseen;                         /* some were lent since the last comparison */
 };
 
 static struct mt_inject_rings *sync_rings(const struct mt_rings *r)
@@ -35,7 +35,8 @@ static void sync_lent(struct mt_rings *rings, struct mt_flight *f)
 {
     struct mt_inject_rings *r = sync_rings(rings);
     uint32_t i = f->context;
-    r->before[i] = r->came[i];
+    f->before = r->last[i];
+    f->before.records = r->came[i];
     r->trace[i] = f->launch.trace;
     r->used = i >= r->used ? i + 1 : r->used;
     r->unseen = 1;
@@ -44,7 +45,7 @@ static void sync_lent(struct mt_rings *rings, struct mt_flight *f)
 /* Returns 1 if no more records can arrive. */
 static int sync_is_done(const struct mt_flight *f)
 {
-    int by_threads = !f->exits || f->exited >= f->exits;
+    int by_threads = !f->exits || f->exited;
     return f->cancelled || (!f->gone && f->taken >= f->counted && by_threads);
 }
 
@@ -52,8 +53,12 @@ static int sync_is_done(const struct mt_flight *f)
  * launch's trace. */
 static int sync_returned(struct mt_rings *rings, struct mt_flight *f)
 {
+    struct mt_inject_rings *r = sync_rings(rings);
+    struct mt_gpu_totals *last = &r->last[f->context];
     if (f->counted > f->taken) /* already reported, so not to be reported again */
-        sync_rings(rings)->came[f->context] += f->counted - f->taken;
+        r->came[f->context] += f->counted - f->taken;
+    last->untraced = f->before.untraced + f->untraced;
+    last->repeated = f->before.repeated + f->repeated;
     return sync_is_done(f) || !f->queue;
 }
 
@@ -137,7 +142,7 @@ const void *mt_inject_lend(struct mt_inject_context *c, struct mt_flight *f, uin
                            Sanitizer_StreamHandle stream)
 {
     struct mt_inject_rings *r = sync_rings(c->rings);
-    void *data = mt_rings_lend(c->rings, f, 0);
+    char *data = mt_rings_lend(c->rings, f, 0);
     if (!data) {
         sync_make_room(c, stream);
         data = mt_rings_lend(c->rings, f, PATIENCE_LEND);
@@ -148,7 +153,7 @@ const void *mt_inject_lend(struct mt_inject_context *c, struct mt_flight *f, uin
         return NULL;
     }
     f->code = data ? r->code[f->context] | c->number << 56 : 0;
-    return data;
+    return data && f->exits ? data + MT_CONTEXT_EXITS : data;
 }
 
 /* ---- snapshots of the device --------------------------------------------------------------------- */
@@ -156,9 +161,10 @@ const void *mt_inject_lend(struct mt_inject_context *c, struct mt_flight *f, uin
 /* State of an idle device at one time. */
 struct look {
     uint64_t heads[MT_GPU_RINGS];
-    unsigned top;                      /* contexts below this number were lent so far */
-    uint64_t records[MT_GPU_CONTEXTS]; /* records made in each */
-    uint32_t lending[MT_GPU_CONTEXTS]; /* its last lending; 0: still lent */
+    unsigned top;                                 /* contexts below this number were lent so far */
+    struct mt_gpu_totals totals[MT_GPU_CONTEXTS]; /* counted by each */
+    uint64_t exits[MT_GPU_CONTEXTS];              /* threads of a launch under way that have ended */
+    uint32_t lending[MT_GPU_CONTEXTS];            /* its last lending; 0: still lent */
 };
 
 static void sync_look_at_lendings(struct mt_inject_rings *r, struct look *l)
@@ -185,8 +191,11 @@ static SanitizerResult sync_look(struct mt_inject_rings *r, struct look *l, Sani
                                                stream);
     for (unsigned i = 0; i < MT_GPU_RINGS && !e; i++)
         l->heads[i] = heads[i].head;
-    for (unsigned i = 0; i < l->top && !e; i++)
-        l->records[i] = mt_rings_records(&contexts[i]);
+    for (unsigned i = 0; i < l->top && !e; i++) {
+        const struct mt_gpu_context *c = &contexts[i];
+        l->totals[i] = (struct mt_gpu_totals){mt_rings_records(c), c->untraced, c->repeated};
+        l->exits[i] = c->exits;
+    }
     free(contexts);
     return e;
 }
@@ -200,24 +209,6 @@ static void sync_differs(struct mt_trace *trace, uint64_t made, uint64_t came)
     mt_trace_miss(trace, "the device counted other records than arrived");
 }
 
-/* Compares the numbers of records made and received, for contexts that were free then and since. Reports a
- * difference once. */
-static void sync_compare(struct mt_inject_rings *r, const struct look *l)
-{
-    for (unsigned i = 0; i < l->top; i++) {
-        pthread_mutex_lock(&mt_rings_lock);
-        int same = l->lending[i] && l->lending[i] == r->rings.lending[i] && !r->rings.flight[i];
-        uint64_t came = r->came[i];
-        if (same && came != l->records[i])
-            r->came[i] = l->records[i];
-        pthread_mutex_unlock(&mt_rings_lock);
-        if (same && came != l->records[i])
-            sync_differs(r->trace[i], l->records[i], came);
-    }
-}
-
-/* ---- ends of launches ---- */
-
 static atomic_int exits_wrong;
 
 int mt_inject_exits_count(void)
@@ -225,9 +216,35 @@ int mt_inject_exits_count(void)
     return !exits_wrong;
 }
 
+static void sync_exits_wrong(void)
+{
+    if (!atomic_exchange(&exits_wrong, 1))
+        mt_say("threads do not say when they end as expected; launches end when the program waits for them");
+}
+
+/* Compares the numbers of records made and received, for contexts that were free then and since. Reports a
+ * difference once. Exits that count for no launch are wrong: there were more of them than threads. */
+static void sync_compare(struct mt_inject_rings *r, const struct look *l)
+{
+    for (unsigned i = 0; i < l->top; i++) {
+        uint64_t made = l->totals[i].records;
+        pthread_mutex_lock(&mt_rings_lock);
+        int same = l->lending[i] && l->lending[i] == r->rings.lending[i] && !r->rings.flight[i];
+        uint64_t came = r->came[i];
+        if (same && came != made)
+            r->came[i] = made;
+        pthread_mutex_unlock(&mt_rings_lock);
+        if (same && came != made)
+            sync_differs(r->trace[i], made, came);
+        if (same && l->exits[i])
+            sync_exits_wrong();
+    }
+}
+
+/* ---- ends of launches ---- */
+
 struct sync_mark {
     const struct mt_flight_filter *filter;
-    const struct mt_inject_rings *rings;
     const struct look *look;
     unsigned wrong; /* number of launches whose threads did not report their exits */
 };
@@ -238,9 +255,10 @@ static void sync_end_one(struct mt_flight *f, void *data)
     struct sync_mark *m = data;
     if (!mt_flight_matches(f, m->filter) || f->ended || f->gone || f->cancelled || f->issuing)
         return;
-    f->counted = f->context < m->look->top ? m->look->records[f->context] - m->rings->before[f->context] : 0;
-    m->wrong += f->exits && (f->exited || f->counted); /* else it may never have run */
-    f->ended = 1;
+    int seen = f->context < m->look->top;
+    mt_flight_counted(f, seen ? &m->look->totals[f->context] : &f->before);
+    m->wrong +=
+        f->exits && (f->counted || (seen && m->look->exits[f->context])); /* else it may never have run */
 }
 
 /* ---- waits ---- */
@@ -249,14 +267,14 @@ static void sync_end_one(struct mt_flight *f, void *data)
 static void sync_ended(struct mt_inject_rings *r, const struct mt_flight_filter *filter,
                        const struct look *look)
 {
-    struct sync_mark m = {.filter = filter, .rings = r, .look = look};
+    struct sync_mark m = {.filter = filter, .look = look};
     if (mt_rings_pass(&r->rings, look->heads, filter, PATIENCE_SYNCED)) {
         mt_flight_give_up(filter, 0, "what they wrote was not read");
         return;
     }
     mt_flight_each(sync_end_one, &m);
-    if (m.wrong && !atomic_exchange(&exits_wrong, 1))
-        mt_say("threads do not say when they end as expected; launches end when the program waits for them");
+    if (m.wrong)
+        sync_exits_wrong();
     if (mt_flight_end(filter, PATIENCE_SYNCED, NULL, NULL))
         mt_flight_give_up(filter, 0, "records that it counted have not come");
 }

@@ -13,13 +13,24 @@
 #include "device/write.h"
 
 #ifdef __CUDACC__
-#define PATCH extern "C" __device__ __noinline__ int
+#define PATCH_OUTER extern "C" __device__ __noinline__ int
+#define PATCH_INNER static __device__ __noinline__ int
 #define PATCH_INLINE static __device__ __forceinline__
 #else
-#define PATCH int
+#define PATCH_OUTER int
+#define PATCH_INNER static int
 #define PATCH_INLINE static inline
 #endif
 enum { PATCH_OK = 0 }; /* value of SANITIZER_PATCH_SUCCESS */
+/* Defines a patch whose first parameter is `data`. A function saves registers when it begins, so that of a
+ * launch that is not traced would do so at each access; hence two. */
+#define PATCH(name, parameters, arguments)                                                                   \
+    PATCH_INNER name##_traced parameters;                                                                    \
+    PATCH_OUTER name parameters                                                                              \
+    {                                                                                                        \
+        return data ? name##_traced arguments : (int)PATCH_OK;                                               \
+    }                                                                                                        \
+    PATCH_INNER name##_traced parameters
 
 /* Bits of an access's flags: SANITIZER_MEMORY_DEVICE_FLAG_READ, _WRITE, _PREFETCH, _ATOMIC_WRITE_ONLY (an
  * atomic with an unused result, which versions before 13.4 call a read and a write). */
@@ -31,7 +42,7 @@ enum { PATCH_INIT = 1, PATCH_ARRIVE = 2, PATCH_LAST_ARRIVE = 5, PATCH_WAIT = 6 }
 
 PATCH_INLINE struct mt_gpu_context *patch_whole(void *data)
 {
-    return (struct mt_gpu_context *)((uint64_t)data & ~(uint64_t)MT_CONTEXT_IN_PARTS);
+    return (struct mt_gpu_context *)((uint64_t)data & ~MT_CONTEXT_FLAGS);
 }
 
 /* Returns NULL if nothing is to be recorded. */
@@ -105,14 +116,24 @@ PATCH_INLINE void patch_block(struct mt_gpu_context *c, uint64_t pc, uint64_t ad
         mt_write_block(c, mask & (0 - mask), address, bytes, type, patch_site(c, pc));
 }
 
-PATCH mt_patch_global(void *data, uint64_t pc, void *address, uint32_t size, uint32_t flags,
-                      const void *value)
+/* Counts one access without a record, made by all lanes together. */
+PATCH_INLINE void patch_note(struct mt_gpu_context *c, uint64_t pc)
+{
+    if (patch_is_first(patch_lanes(pc)))
+        mt_count(&c->untraced, 1);
+}
+
+PATCH(mt_patch_global,
+      (void *data, uint64_t pc, void *address, uint32_t size, uint32_t flags, const void *value),
+      (data, pc, address, size, flags, value))
 {
     (void)value;
     return patch_access(data, pc, (uint64_t)address, size, flags, MT_IN_GLOBAL);
 }
 
-PATCH mt_patch_local(void *data, uint64_t pc, void *address, uint32_t size, uint32_t flags, const void *value)
+PATCH(mt_patch_local,
+      (void *data, uint64_t pc, void *address, uint32_t size, uint32_t flags, const void *value),
+      (data, pc, address, size, flags, value))
 {
     (void)value;
     return patch_access(data, pc, (uint64_t)address, size, flags, MT_IN_LOCAL);
@@ -134,15 +155,17 @@ PATCH_INLINE uint32_t patch_shared_type(uint32_t type)
     return mt_rec_type_in(type, MT_IN_SHARED);
 }
 
-PATCH mt_patch_shared(void *data, uint64_t pc, void *address, uint32_t size, uint32_t flags,
-                      const void *value)
+PATCH(mt_patch_shared,
+      (void *data, uint64_t pc, void *address, uint32_t size, uint32_t flags, const void *value),
+      (data, pc, address, size, flags, value))
 {
     (void)value;
     return patch_access(data, pc, (uint64_t)address & 0xffffff, size, flags, MT_IN_SHARED);
 }
 
-PATCH mt_patch_cluster(void *data, uint64_t pc, void *address, uint32_t size, uint32_t flags,
-                       const void *value)
+PATCH(mt_patch_cluster,
+      (void *data, uint64_t pc, void *address, uint32_t size, uint32_t flags, const void *value),
+      (data, pc, address, size, flags, value))
 {
     (void)value;
     return patch_access(data, pc, patch_cluster_address((uint32_t)(uint64_t)address), size, flags,
@@ -150,28 +173,31 @@ PATCH mt_patch_cluster(void *data, uint64_t pc, void *address, uint32_t size, ui
 }
 
 /* Each lane accesses a row of 16 bytes of a matrix: eight lanes for each of `count` matrices. */
-PATCH mt_patch_matrix(void *data, uint64_t pc, uint32_t address, uint32_t size, uint32_t flags,
-                      uint32_t count)
+PATCH(mt_patch_matrix,
+      (void *data, uint64_t pc, uint32_t address, uint32_t size, uint32_t flags, uint32_t count),
+      (data, pc, address, size, flags, count))
 {
     return mt_lane() < 8 * count ? patch_access(data, pc, address & 0xffffff, size, flags, MT_IN_SHARED)
                                  : (int)PATCH_OK;
 }
 
-PATCH mt_patch_async_store(void *data, uint64_t pc, uint32_t address, uint32_t barrier, void *value,
-                           uint32_t size)
+PATCH(mt_patch_async_store,
+      (void *data, uint64_t pc, uint32_t address, uint32_t barrier, void *value, uint32_t size),
+      (data, pc, address, barrier, value, size))
 {
     (void)barrier, (void)value;
     return patch_access(data, pc, patch_cluster_address(address), size, PATCH_WRITE, MT_IN_SHARED);
 }
 
-PATCH mt_patch_async_reduce(void *data, uint64_t pc, uint32_t address, uint32_t barrier, uint32_t size)
+PATCH(mt_patch_async_reduce, (void *data, uint64_t pc, uint32_t address, uint32_t barrier, uint32_t size),
+      (data, pc, address, barrier, size))
 {
     (void)barrier;
     return patch_access(data, pc, patch_cluster_address(address), size, PATCH_READ | PATCH_WRITE,
                         MT_IN_SHARED);
 }
 
-PATCH mt_patch_fill(void *data, uint64_t pc, uint32_t to, uint32_t words)
+PATCH(mt_patch_fill, (void *data, uint64_t pc, uint32_t to, uint32_t words), (data, pc, to, words))
 {
     struct mt_gpu_context *c = patch_context(data);
     if (c)
@@ -181,20 +207,23 @@ PATCH mt_patch_fill(void *data, uint64_t pc, uint32_t to, uint32_t words)
 
 /* Operands read by tensor cores from shared memory; the lanes that read them are unknown. `warps` is 0 if the
  * instruction only ends a group. */
-PATCH mt_patch_operands(void *data, uint64_t pc, uint32_t a, uint32_t a_bytes, uint32_t b, uint32_t b_bytes,
-                        uint32_t flags, uint32_t warps)
+PATCH(mt_patch_operands,
+      (void *data, uint64_t pc, uint32_t a, uint32_t a_bytes, uint32_t b, uint32_t b_bytes, uint32_t flags,
+       uint32_t warps),
+      (data, pc, a, a_bytes, b, b_bytes, flags, warps))
 {
     struct mt_gpu_context *c = patch_context(data);
     (void)a, (void)a_bytes, (void)b, (void)b_bytes, (void)flags;
     if (c && warps)
-        mt_write_word(c, patch_lanes(pc), MT_PACKET_NOTE, patch_site(c, pc), 1);
+        patch_note(c, pc);
     return PATCH_OK;
 }
 
 /* ---- copies -------------------------------------------------------------------------------------- */
 
 /* cp.async; `from` is NULL if nothing is read and zeros are written. */
-PATCH mt_patch_copy(void *data, uint64_t pc, void *from, uint32_t to, uint32_t size)
+PATCH(mt_patch_copy, (void *data, uint64_t pc, void *from, uint32_t to, uint32_t size),
+      (data, pc, from, to, size))
 {
     struct mt_gpu_context *c = patch_context(data);
     if (c && from)
@@ -204,12 +233,14 @@ PATCH mt_patch_copy(void *data, uint64_t pc, void *from, uint32_t to, uint32_t s
     return PATCH_OK;
 }
 
-/* To shared memory of this CTA, or of each CTA of the cluster with a bit in `data`'s upper half. */
-PATCH mt_patch_bulk_load(void *user, uint64_t pc, uint64_t from, uint32_t to, uint32_t barrier, uint32_t data,
-                         uint32_t multicast)
+/* To shared memory of this CTA, or of each CTA of the cluster with a bit in `size`'s upper half. */
+PATCH(mt_patch_bulk_load,
+      (void *data, uint64_t pc, uint64_t from, uint32_t to, uint32_t barrier, uint32_t size,
+       uint32_t multicast),
+      (data, pc, from, to, barrier, size, multicast))
 {
-    struct mt_gpu_context *c = patch_context(user);
-    uint32_t bytes = (data & 0xffff) * 16, ctas = multicast ? data >> 16 : 1;
+    struct mt_gpu_context *c = patch_context(data);
+    uint32_t bytes = (size & 0xffff) * 16, ctas = multicast ? size >> 16 : 1;
     (void)barrier;
     if (c)
         patch_block(c, pc, from, bytes, MT_LOAD);
@@ -233,12 +264,14 @@ PATCH_INLINE int patch_bulk_out(void *data, uint64_t pc, uint64_t to, uint32_t f
     return PATCH_OK;
 }
 
-PATCH mt_patch_bulk_store(void *data, uint64_t pc, uint64_t to, uint32_t from, uint32_t blocks)
+PATCH(mt_patch_bulk_store, (void *data, uint64_t pc, uint64_t to, uint32_t from, uint32_t blocks),
+      (data, pc, to, from, blocks))
 {
     return patch_bulk_out(data, pc, to, from, blocks, MT_STORE);
 }
 
-PATCH mt_patch_bulk_reduce(void *data, uint64_t pc, uint64_t to, uint32_t from, uint32_t blocks)
+PATCH(mt_patch_bulk_reduce, (void *data, uint64_t pc, uint64_t to, uint32_t from, uint32_t blocks),
+      (data, pc, to, from, blocks))
 {
     return patch_bulk_out(data, pc, to, from, blocks, MT_ATOMIC);
 }
@@ -256,27 +289,28 @@ PATCH_INLINE int patch_bulk_across(void *data, uint64_t pc, uint32_t from, uint3
     return PATCH_OK;
 }
 
-PATCH mt_patch_bulk_move(void *data, uint64_t pc, uint32_t from, uint32_t to, uint32_t barrier,
-                         uint32_t blocks)
+PATCH(mt_patch_bulk_move,
+      (void *data, uint64_t pc, uint32_t from, uint32_t to, uint32_t barrier, uint32_t blocks),
+      (data, pc, from, to, barrier, blocks))
 {
     (void)barrier;
     return patch_bulk_across(data, pc, from, to, blocks, MT_STORE);
 }
 
-PATCH mt_patch_bulk_add(void *data, uint64_t pc, uint32_t from, uint32_t to, uint32_t barrier,
-                        uint32_t blocks)
+PATCH(mt_patch_bulk_add,
+      (void *data, uint64_t pc, uint32_t from, uint32_t to, uint32_t barrier, uint32_t blocks),
+      (data, pc, from, to, barrier, blocks))
 {
     (void)barrier;
     return patch_bulk_across(data, pc, from, to, blocks, MT_ATOMIC);
 }
 
 /* A box of a tensor, whose bytes only the tensor map tells. */
-PATCH mt_patch_tensor(void *data, uint64_t pc)
+PATCH(mt_patch_tensor, (void *data, uint64_t pc), (data, pc))
 {
     struct mt_gpu_context *c = patch_context(data);
-    uint32_t mask = c ? patch_lanes(pc) : 0;
-    if (c && patch_is_first(mask))
-        mt_write_word(c, mask & (0 - mask), MT_PACKET_NOTE, patch_site(c, pc), 1);
+    if (c)
+        patch_note(c, pc);
     return PATCH_OK;
 }
 
@@ -290,23 +324,24 @@ PATCH_INLINE int patch_sync(void *data, uint64_t pc, enum mt_access_sync kind, u
     return PATCH_OK;
 }
 
-PATCH mt_patch_barrier(void *data, uint64_t pc, uint32_t number, uint32_t threads, uint32_t flags)
+PATCH(mt_patch_barrier, (void *data, uint64_t pc, uint32_t number, uint32_t threads, uint32_t flags),
+      (data, pc, number, threads, flags))
 {
     (void)threads, (void)flags;
     return patch_sync(data, pc, MT_SYNC_BARRIER, MT_SYNC_OF_NUMBER, number);
 }
 
-PATCH mt_patch_warp(void *data, uint64_t pc, uint32_t mask)
+PATCH(mt_patch_warp, (void *data, uint64_t pc, uint32_t mask), (data, pc, mask))
 {
     return patch_sync(data, pc, MT_SYNC_WARP, MT_SYNC_OF_LANES, mask);
 }
 
-PATCH mt_patch_cluster_arrive(void *data, uint64_t pc)
+PATCH(mt_patch_cluster_arrive, (void *data, uint64_t pc), (data, pc))
 {
     return patch_sync(data, pc, MT_SYNC_ARRIVE, MT_SYNC_OF_NUMBER, MT_BARRIER_CLUSTER);
 }
 
-PATCH mt_patch_cluster_wait(void *data, uint64_t pc)
+PATCH(mt_patch_cluster_wait, (void *data, uint64_t pc), (data, pc))
 {
     return patch_sync(data, pc, MT_SYNC_BARRIER, MT_SYNC_OF_NUMBER, MT_BARRIER_CLUSTER);
 }
@@ -324,36 +359,54 @@ PATCH_INLINE int patch_object(void *data, uint64_t pc, uint64_t object, uint32_t
                             MT_SYNC_OF_NUMBER, MT_BARRIER_UNKNOWN);
 }
 
-PATCH mt_patch_object(void *data, uint64_t pc, void *object, uint32_t kind)
+PATCH(mt_patch_object, (void *data, uint64_t pc, void *object, uint32_t kind), (data, pc, object, kind))
 {
     return patch_object(data, pc, (uint64_t)object, kind);
 }
 
 /* A wait that may have to be retried: only the successful one counts. */
-PATCH mt_patch_attempt(void *data, uint64_t pc, void *object, uint32_t kind, uint32_t count, uint32_t over)
+PATCH(mt_patch_attempt, (void *data, uint64_t pc, void *object, uint32_t kind, uint32_t count, uint32_t over),
+      (data, pc, object, kind, count, over))
 {
     (void)count;
     return kind == PATCH_WAIT && !over ? (int)PATCH_OK : patch_object(data, pc, (uint64_t)object, kind);
 }
 
 /* cp.async.mbarrier.arrive, tcgen05.commit. */
-PATCH mt_patch_copy_arrive(void *data, uint64_t pc, uint32_t object)
+PATCH(mt_patch_copy_arrive, (void *data, uint64_t pc, uint32_t object), (data, pc, object))
 {
     return patch_object(data, pc, object, PATCH_ARRIVE);
 }
 
-PATCH mt_patch_tensor_arrive(void *data, uint64_t pc, uint32_t object)
+PATCH(mt_patch_tensor_arrive, (void *data, uint64_t pc, uint32_t object), (data, pc, object))
 {
     return patch_object(data, pc, object, PATCH_ARRIVE);
 }
 
 /* ---- ends ---------------------------------------------------------------------------------------- */
 
-/* Called in every CTA, traced or not: a launch has ended when all of its threads have. */
-PATCH mt_patch_exit(void *data, uint64_t pc)
+/* The last of the launch: all that its threads have counted is before this. */
+PATCH_INLINE void patch_ended(struct mt_gpu_context *c)
+{
+    mt_store(&c->exits, 0); /* for the next launch that gets this context */
+    mt_fence();
+    mt_write_exit(c);
+}
+
+/* Called in every CTA, traced or not: a launch has ended when all of its threads have. Lanes that end at
+ * different places may count together. */
+PATCH(mt_patch_exit, (void *data, uint64_t pc), (data, pc))
 {
     struct mt_gpu_context *c = patch_whole(data);
-    if (c)
-        mt_write_word(c, patch_lanes(pc), MT_PACKET_EXIT, 0, 0);
+    uint32_t mask = mt_active();
+    (void)pc;
+    if (!((uint64_t)data & MT_CONTEXT_EXITS))
+        return PATCH_OK;
+    mt_meet(mask);
+    if (patch_is_first(mask)) {
+        uint64_t all = mt_threads(), before = mt_atomic_add_last(&c->exits, mt_bits(mask));
+        if (before < all && before + mt_bits(mask) >= all)
+            patch_ended(c);
+    }
     return PATCH_OK;
 }

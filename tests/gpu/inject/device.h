@@ -15,10 +15,13 @@ void device_store(const void *data, uint32_t cta, uint32_t lanes, uint64_t addre
 /* A warp of CTA `from` stores 128 bytes, and sets a flag for CTA `to`, which loads them. The words of the
  * store reach the ring after those of the load. */
 void device_pass(const void *data, uint32_t from, uint32_t to, uint64_t address, uint32_t site);
-/* The same, but only the counter knows of it: the packet is lost. */
+/* A store in two parts: the counter alone (the packet is lost, or on its way), and the packet alone. */
 void device_lose(const void *data, uint32_t lanes);
-void device_exit(const void *data, uint32_t cta, uint32_t lanes);
+void device_bring(const void *data, uint32_t cta, uint32_t lanes, uint64_t address, uint32_t site);
+/* Threads end; with the last of all `all` threads the launch ends. */
+void device_exit(const void *data, uint32_t cta, uint32_t lanes, uint64_t all);
 /* The pc from which the launch's sites count. */
 uint64_t device_code(const void *data);
-void device_note(const void *data, uint32_t cta, uint64_t accesses);
+/* Accesses without a record; and such that were only counted, as they repeat others. */
+void device_note(const void *data, uint64_t accesses, uint64_t repeats);
 #endif

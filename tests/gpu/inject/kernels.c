@@ -3,7 +3,7 @@
 
 static struct mt_gpu_context *device_context(const void *data)
 {
-    return (struct mt_gpu_context *)((uintptr_t)data & ~(uintptr_t)MT_CONTEXT_IN_PARTS);
+    return (struct mt_gpu_context *)((uintptr_t)data & ~(uintptr_t)MT_CONTEXT_FLAGS);
 }
 
 static struct mt_gpu_ring *device_ring(const void *data, uint32_t cta)
@@ -12,14 +12,14 @@ static struct mt_gpu_ring *device_ring(const void *data, uint32_t cta)
     return (struct mt_gpu_ring *)(uintptr_t)c->rings + (cta & c->ring_mask);
 }
 
-/* Reserves a slot; waits for room as a GPU does. */
-static uint64_t device_reserve(struct mt_gpu_ring *r)
+/* Reserves n slots; waits for room as a GPU does. */
+static uint64_t device_reserve(struct mt_gpu_ring *r, uint64_t n)
 {
-    uint64_t at = __atomic_fetch_add(&r->head, 1, __ATOMIC_SEQ_CST), slots = r->mask + 1;
+    uint64_t at = __atomic_fetch_add(&r->head, n, __ATOMIC_SEQ_CST), slots = r->mask + 1;
     uint64_t tail;
     do
         tail = __atomic_load_n((uint64_t *)(uintptr_t)r->tail, __ATOMIC_ACQUIRE);
-    while (tail != MT_RING_CLOSED && at + 1 - tail > slots);
+    while (tail != MT_RING_CLOSED && at + n - tail > slots);
     return at;
 }
 
@@ -28,13 +28,7 @@ static void device_fill(struct mt_gpu_ring *r, uint64_t at, const uint64_t words
     uint64_t slots = r->mask + 1, tag = at & slots ? 0 : 1ull << 63;
     uint64_t *w = ((struct mt_slot *)(uintptr_t)r->slots)[at & r->mask].w;
     for (int i = 0; i < 4; i++)
-        __atomic_store_n(&w[i], words[i] | tag, __ATOMIC_RELEASE);
-}
-
-static void device_put(const void *data, uint32_t cta, uint64_t first, uint64_t second, uint64_t y)
-{
-    struct mt_gpu_ring *r = device_ring(data, cta);
-    device_fill(r, device_reserve(r), (const uint64_t[]){first, second, cta, y});
+        __atomic_store_n(&w[i], words[i] << 1 >> 1 | tag, __ATOMIC_RELEASE);
 }
 
 static uint64_t device_mask(uint32_t lanes)
@@ -49,14 +43,21 @@ static uint64_t device_head(const void *data, uint64_t kind, uint64_t type, uint
 
 void device_lose(const void *data, uint32_t lanes)
 {
-    device_context(data)->records[3] += lanes;
+    __atomic_add_fetch(&device_context(data)->records[3], lanes, __ATOMIC_SEQ_CST);
 }
 
 void device_store(const void *data, uint32_t cta, uint32_t lanes, uint64_t address, uint32_t site)
 {
     device_lose(data, lanes);
-    device_put(data, cta, device_head(data, 1, 1, 4u << 16), device_mask(lanes) << 31 | site,
-               4ull << 49 | address);
+    device_bring(data, cta, lanes, address, site);
+}
+
+void device_bring(const void *data, uint32_t cta, uint32_t lanes, uint64_t address, uint32_t site)
+{
+    struct mt_gpu_ring *r = device_ring(data, cta);
+    device_fill(r, device_reserve(r, 1),
+                (const uint64_t[]){device_head(data, 1, 1, 4u << 16), device_mask(lanes) << 31 | site, cta,
+                                   4ull << 49 | address});
 }
 
 void device_pass(const void *data, uint32_t from, uint32_t to, uint64_t address, uint32_t site)
@@ -64,21 +65,39 @@ void device_pass(const void *data, uint32_t from, uint32_t to, uint64_t address,
     struct mt_gpu_ring *store = device_ring(data, from), *load = device_ring(data, to);
     uint64_t second = device_mask(32) << 31 | site, y = 4ull << 49 | address;
     device_lose(data, 64);
-    uint64_t stored = device_reserve(store), loaded = device_reserve(load);
+    uint64_t stored = device_reserve(store, 1), loaded = device_reserve(load, 1);
     device_fill(load, loaded,
                 (const uint64_t[]){device_head(data, 1, 0, 4u << 16), second, (uint64_t)to << 32, y});
     device_fill(store, stored,
                 (const uint64_t[]){device_head(data, 1, 1, 4u << 16), second, (uint64_t)from << 32, y});
 }
 
-void device_exit(const void *data, uint32_t cta, uint32_t lanes)
+/* The context's counters in two slots. */
+static void device_end(const void *data, uint32_t cta)
 {
-    device_put(data, cta, device_head(data, 5, 0, 0), device_mask(lanes) << 31, 0);
+    const struct mt_gpu_context *c = device_context(data);
+    struct mt_gpu_ring *r = device_ring(data, cta);
+    uint64_t records = 0, at = device_reserve(r, 2);
+    for (int i = 0; i < 16; i++)
+        records += __atomic_load_n(&c->records[i], __ATOMIC_SEQ_CST);
+    device_fill(r, at, (const uint64_t[]){device_head(data, 5, 0, 0), 1ull << 31, cta, records});
+    device_fill(r, at + 1, (const uint64_t[]){c->untraced, c->repeated, 0, 0});
 }
 
-void device_note(const void *data, uint32_t cta, uint64_t accesses)
+void device_exit(const void *data, uint32_t cta, uint32_t lanes, uint64_t all)
 {
-    device_put(data, cta, device_head(data, 6, 0, 0), device_mask(1) << 31, accesses);
+    struct mt_gpu_context *c = device_context(data);
+    if (!((uintptr_t)data & MT_CONTEXT_EXITS) ||
+        __atomic_add_fetch(&c->exits, lanes, __ATOMIC_SEQ_CST) != all)
+        return;
+    __atomic_store_n(&c->exits, 0, __ATOMIC_SEQ_CST);
+    device_end(data, cta);
+}
+
+void device_note(const void *data, uint64_t accesses, uint64_t repeats)
+{
+    __atomic_add_fetch(&device_context(data)->untraced, accesses, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&device_context(data)->repeated, repeats, __ATOMIC_SEQ_CST);
 }
 
 uint64_t device_code(const void *data)

@@ -80,7 +80,7 @@ static void run(const void *data, int exits)
         uint64_t code = device_code(data);
         device_store(data, cta, 32, 0x10000 + cta * 128, mt_packet_site_of(API_PC + 0x40, code));
         if (exits)
-            device_exit(data, cta, 32);
+            device_exit(data, cta, 32, 64);
     }
     api_touch(0);
 }
@@ -162,7 +162,7 @@ static void play_flags(void)
         device_pass(api_data, i % 2, 1 - i % 2, 0x10000 + i * 128,
                     mt_packet_site_of(API_PC + 0x40, device_code(api_data)));
     for (uint32_t cta = 0; cta < 2; cta++)
-        device_exit(api_data, cta, 32);
+        device_exit(api_data, cta, 32, 64);
     synchronize(0);
 }
 
@@ -204,7 +204,7 @@ static void play_fault(void)
     call(SANITIZER_CB_DOMAIN_LAUNCH, SANITIZER_CBID_LAUNCH_BEGIN, &l);
     DRIVER(cuLaunchKernel, EXIT, 0);
     device_store(api_data, 0, 32, 0x10000, MT_SITE_UNKNOWN);
-    device_exit(api_data, 0, 32);
+    device_exit(api_data, 0, 32, 64);
     synchronize(700);
 }
 
