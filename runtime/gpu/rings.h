@@ -75,7 +75,7 @@ int mt_gather_join(struct mt_gather *g, const struct mt_gather *more);
 
 #ifndef MT_GPU_RINGS /* tests override these with smaller values */
 #define MT_GPU_RINGS 32u
-#define MT_GPU_CONTEXTS 1024u /* launches in flight */
+#define MT_GPU_CONTEXTS 4000u /* launches in flight */
 #define MT_GPU_BATCH 4096u    /* most packets taken from a ring in one turn */
 #endif
 #define MT_STALL_MS 500 /* pause between two looks for new records */

@@ -1742,6 +1742,12 @@ void mt_trace_device(const char *kind, const char *name, unsigned sms)
     head.sms = sms;
 }
 
+void mt_trace_sanitizer(const char *version, const char *refused)
+{
+    head.sanitizer = version;
+    head.refused = refused;
+}
+
 void mt_trace_workers(unsigned n)
 {
     head.workers = n;

@@ -19,6 +19,9 @@ struct mt_access_run;
 
 /* Describes the device for trace headers, before the first mt_trace_open. Strings must be constant. */
 void mt_trace_device(const char *kind, const char *name, unsigned sms);
+/* Sets the version of NVIDIA's library, and the instructions it cannot report (NULL: none), for headers
+ * written from now on. The texts must live as long as the process. */
+void mt_trace_sanitizer(const char *version, const char *refused);
 /* Sets the number of threads that write the accesses of its CTAs. */
 void mt_trace_workers(unsigned n);
 /* Opens the next trace. Blocks only on a FIFO without reader. Returns NULL if out of memory, or if this

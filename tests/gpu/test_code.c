@@ -2,6 +2,7 @@
  * Called with a word and a cubin:
  *
  *   frames    of each instruction: SECTION OFFSET FUNCTION, then FILE LINE FUNCTION of each frame, by tabs
+ *   facts     of each function: NAME KERNEL NAMES-OF-INSTRUCTIONS FACTS, by tabs (sass.h)
  *   sites     the lines of the log, after one access of each instruction
  *   trace     a trace with a launch of each kernel: a warp makes one access of every fourth instruction
  *   damaged   every byte changed, cut off at every place: no harm, within seconds
@@ -15,6 +16,7 @@
 #include <cmocka.h>
 #include "base/source_name.h"
 #include "gpu/inject/code.h"
+#include "gpu/inject/sass.h"
 #include "memtrace/record.h"
 #include "memtrace/device.h"
 #include "trace/events.h"
@@ -114,6 +116,27 @@ static int say_frames(const struct mt_cubin *c)
             printf("\n");
         }
     mt_code_lines_close(l);
+    return 0;
+}
+
+static int say_kernel_facts(void *code, const char *name)
+{
+    uint32_t facts = mt_code_facts(code, name);
+    char names[256];
+    printf("%s\t1\t%s\t%s%s%s\n", name, mt_sass_names(facts, names, sizeof names),
+           facts & MT_SASS_CALLS ? "calls " : "", facts & MT_SASS_POLLS ? "polls " : "",
+           facts & MT_SASS_CANCELS ? "cancels" : "");
+    return 0;
+}
+
+static int say_facts(const struct mt_cubin *c, const void *data, size_t bytes)
+{
+    struct mt_gpu_code *code = mt_code_new(data, bytes);
+    mt_code_each_kernel(code, say_kernel_facts, code);
+    mt_code_unload(code);
+    for (size_t i = 0; i < c->nfunctions; i++)
+        if (!c->functions[i].kernel)
+            printf("%s\t0\t\t\n", c->functions[i].name);
     return 0;
 }
 
@@ -409,6 +432,7 @@ int main(int argc, char **argv)
     }
     const char *what = argc > 2 ? argv[1] : "";
     int rc = !strcmp(what, "frames")    ? say_frames(&given[0].cubin)
+             : !strcmp(what, "facts")   ? say_facts(&given[0].cubin, given[0].data, given[0].bytes)
              : !strcmp(what, "sites")   ? say_sites(&given[0].cubin, given[0].data, given[0].bytes)
              : !strcmp(what, "trace")   ? write_trace(&given[0].cubin, given[0].data, given[0].bytes)
              : !strcmp(what, "damaged") ? damage(given[0].data, given[0].bytes)

@@ -12,6 +12,19 @@ suite_skipped() {
         END { for (why in count) print "skipped: " count[why] ": " why ":" names[why] }' "$1" "$build/Testing/Temporary/LastTest.log" 2>/dev/null | sort
 }
 
+# suite_nvdisasm: takes NVIDIA's reader of machine code (5 MB of PyPI), beside which ours is tested, unless the toolkit has it.
+suite_nvdisasm() {
+    local cuda wheels
+    cuda=$(cuda_find) || return 0
+    if [ -x "$cuda/bin/nvdisasm" ] || [ -x "$build/nvdisasm/bin/nvdisasm" ] || ! python3 -m pip --version >/dev/null 2>&1; then
+        return 0
+    fi
+    wheels=$(mktemp -d "$log/wheels.XXXXXX")
+    python3 -m pip download --quiet --no-deps --only-binary :all: --disable-pip-version-check --dest "$wheels" nvidia-cuda-nvdisasm </dev/null &&
+        python3 tools/setup/unpack_wheels.py "$wheels" "$build/nvdisasm" || say "nvidia-cuda-nvdisasm cannot be had: less is compared"
+    rm -rf "$wheels"
+}
+
 # suite_run [ctest options]: the last line is "N passed, N failed, N skipped", and how many did not run if ctest ended early. Returns 0
 # only if ctest returned 0, all tests ran, none failed and at least one passed.
 suite_run() {

@@ -101,6 +101,7 @@ int mt_run_parts_gather(struct mt_run_parts *p, const struct mt_source *s, size_
             p->list[p->n++].kernel = l->kernel;
         p->list[p->n - 1].ctas += ctas;
         p->list[p->n - 1].untraced += l->untraced;
+        p->list[p->n - 1].unseen |= l->unseen && *l->unseen;
         p->list[p->n - 1].traced += l->has_ctas ? l->traced_ctas : l->traced ? ctas : 0;
     }
     free(all);
@@ -117,6 +118,7 @@ void mt_untraced_add(struct mt_untraced *u, const struct mt_run_part *p)
 {
     u->accesses += p->untraced;
     u->kernels += p->untraced != 0;
+    u->unseen |= p->unseen;
     if (p->untraced <= u->most)
         return;
     u->most = p->untraced;

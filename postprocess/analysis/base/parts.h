@@ -40,6 +40,7 @@ struct mt_run_part {
     const char *kernel; /* name owned by the companion */
     uint64_t traced, ctas;
     uint64_t untraced; /* number of accesses without a record */
+    int unseen;        /* of which there may be more (`unseen` of launch lines) */
 };
 
 /* Zero-initialised is empty. */
@@ -58,6 +59,7 @@ struct mt_untraced {
     uint64_t accesses, most;
     const char *kernel; /* kernel with the most accesses without a record */
     size_t kernels;     /* number of kernels with accesses without a record */
+    int unseen;         /* there may be more */
 };
 
 void mt_untraced_add(struct mt_untraced *u, const struct mt_run_part *p);

@@ -42,10 +42,10 @@ int mt_gaps_untraced(struct mt_gaps *g, const struct mt_untraced *u, int of_run)
     char *kernel = u->kernel ? mt_kernel_short(u->kernel) : NULL;
     int rc = gaps_say(
         g, MT_GAP_UNTRACED,
-        "%s%s%s%s%s%s %s no record and %s in no figure: texture and surface accesses, bulk tensor copies, "
+        "%s%s%s%s%s%s%s %s no record and %s in no figure: texture and surface accesses, bulk tensor copies, "
         "instructions of inline asm that memtrace does not know.",
-        mt_number_many(u->accesses, "access", "accesses").text, gaps_of_run(of_run), kernel ? " in " : "",
-        kernel ? kernel : "", u->kernels > 1 ? " and " : "",
+        u->unseen ? "At least " : "", mt_number_many(u->accesses, "access", "accesses").text,
+        gaps_of_run(of_run), kernel ? " in " : "", kernel ? kernel : "", u->kernels > 1 ? " and " : "",
         u->kernels > 1 ? mt_number_many(u->kernels - 1, "other kernel", "other kernels").text : "",
         u->accesses == 1 ? "has" : "have", u->accesses == 1 ? "is" : "are");
     free(kernel);

@@ -5,6 +5,7 @@
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
 #include "code.h"
+#include "sass.h"
 #include "base/source_name.h"
 #include "base/fork.h"
 #include "base/options.h"
@@ -248,9 +249,10 @@ static int code_add_function(struct mt_cubin *c, uint32_t section, const Elf64_S
         return 0;
     if (mt_grow(&c->functions, &c->functions_room, c->nfunctions + 1, sizeof *c->functions))
         return -1;
-    c->functions[c->nfunctions++] =
-        (struct mt_cubin_function){section, (y->st_other & ENTRY) != 0, y->st_value,
-                                   y->st_size < bytes - y->st_value ? y->st_size : bytes - y->st_value, name};
+    c->functions[c->nfunctions++] = (struct mt_cubin_function){
+        section,     (y->st_other & ENTRY) != 0,
+        y->st_value, y->st_size < bytes - y->st_value ? y->st_size : bytes - y->st_value,
+        name,        0};
     return 0;
 }
 
@@ -827,9 +829,11 @@ struct mt_gpu_code {
     struct mt_code_lines *lines;
     int looked; /* searched for lines */
     uint64_t hash;
-    uint64_t bytes;         /* size of all code sections */
-    struct section *places; /* place of each section */
-    char kept[48];          /* name of the copy beside the traces, or "" */
+    uint64_t bytes;                           /* size of all code sections */
+    struct section *places;                   /* place of each section */
+    char kept[48];                            /* name of the copy beside the traces, or "" */
+    const struct mt_cubin_function **kernels; /* by name */
+    size_t nkernels;
 };
 
 static pthread_mutex_t lock =
@@ -851,6 +855,81 @@ static void code_keep(struct mt_gpu_code *c, const void *cubin, size_t bytes)
         memcpy(c->kept, name, sizeof name);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct mt_cubin_function *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+/* The part of a section that was scanned last, in order of functions. */
+struct scanned {
+    uint32_t section, facts;
+    uint64_t end; /* offset in the section */
+    int kernel;   /* a kernel of this section was there: what follows are its own functions */
+};
+
+/* Returns the facts about a function's instructions. What lies inside of another function, as copies in
+ * kernels do, has the facts of that one, and no byte is read twice. */
+static uint32_t code_scan(const struct mt_cubin *c, const struct mt_cubin_function *f, const uint8_t *file,
+                          size_t bytes, struct scanned *last)
+{
+    const struct mt_cubin_section *s = &c->sections[f->section];
+    uint64_t end = f->offset + f->bytes, from = f->offset;
+    uint32_t facts = 0;
+    if (last->section != f->section)
+        *last = (struct scanned){.section = f->section};
+    if (from < last->end) {
+        facts = last->facts;
+        from = last->end;
+    }
+    if (from < end && s->offset <= bytes && s->bytes <= bytes - s->offset)
+        facts |= mt_sass_scan(file + s->offset + from, end - from);
+    last->kernel |= f->kernel;
+    if (end > last->end) {
+        last->facts = facts;
+        last->end = end;
+    }
+    return facts;
+}
+
+/* Sets the facts about all functions. Those about functions outside of kernels count for each kernel that
+ * calls any. */
+static int code_scan_all(struct mt_gpu_code *c, const void *file, size_t bytes)
+{
+    struct mt_cubin *b = &c->cubin;
+    struct scanned last = {.section = UINT32_MAX};
+    uint32_t others = 0;
+    c->kernels = calloc(b->nfunctions + 1, sizeof *c->kernels);
+    if (!c->kernels)
+        return -1;
+    for (size_t i = 0; i < b->nfunctions; i++) {
+        struct mt_cubin_function *f = &b->functions[i];
+        f->facts = code_scan(b, f, file, bytes, &last);
+        if (f->kernel)
+            c->kernels[c->nkernels++] = f;
+        else if (!last.kernel)
+            others |= f->facts;
+    }
+    for (size_t i = 0; i < b->nfunctions; i++)
+        b->functions[i].facts |= b->functions[i].facts & MT_SASS_CALLS ? others : 0;
+    qsort(c->kernels, c->nkernels, sizeof *c->kernels, by_name);
+    return 0;
+}
+
+uint32_t mt_code_facts(const struct mt_gpu_code *c, const char *mangled)
+{
+    size_t at = MT_FIRST(i, c->nkernels, strcmp(c->kernels[i]->name, mangled) >= 0);
+    return at < c->nkernels && !strcmp(c->kernels[at]->name, mangled) ? c->kernels[at]->facts : 0;
+}
+
+static void code_free(struct mt_gpu_code *c)
+{
+    mt_cubin_drop(&c->cubin);
+    free(c->kernels);
+    free(c->places);
+    free(c);
+}
+
 struct mt_gpu_code *mt_code_new(const void *cubin, size_t bytes)
 {
     struct mt_gpu_code *c = calloc(1, sizeof *c);
@@ -859,9 +938,8 @@ struct mt_gpu_code *mt_code_new(const void *cubin, size_t bytes)
         return NULL;
     }
     c->places = calloc(c->cubin.nsections + 1, sizeof *c->places);
-    if (!c->places) {
-        mt_cubin_drop(&c->cubin);
-        free(c);
+    if (!c->places || code_scan_all(c, cubin, bytes)) {
+        code_free(c);
         return NULL;
     }
     for (size_t i = 0; i < c->cubin.nsections; i++)
@@ -989,9 +1067,7 @@ void mt_code_unload(struct mt_gpu_code *c)
         known_forget(&by_pc, low - c->bytes, high - low + 2 * c->bytes);
     pthread_mutex_unlock(&lock);
     mt_code_lines_close(c->lines);
-    mt_cubin_drop(&c->cubin);
-    free(c->places);
-    free(c);
+    code_free(c);
 }
 
 /* ---- sites ---- */

@@ -18,6 +18,9 @@ void mt_code_place(struct mt_gpu_code *c,
 /* Calls `f` for each kernel until it returns nonzero. Returns that value, or 0. Names live as long as the
  * code. */
 int mt_code_each_kernel(const struct mt_gpu_code *c, int (*f)(void *data, const char *mangled), void *data);
+/* Returns the facts about a kernel's machine code and that of functions it may call (sass.h); 0: not known.
+ */
+uint32_t mt_code_facts(const struct mt_gpu_code *c, const char *mangled);
 /* Frees `c` when its module is unloaded: its program counters may be reused. Its sites stay. NULL is allowed.
  */
 void mt_code_unload(struct mt_gpu_code *c);
@@ -40,6 +43,7 @@ struct mt_cubin_function {
     uint64_t offset;  /* offset in the section */
     uint64_t bytes;
     const char *name; /* symbol */
+    uint32_t facts;   /* of its machine code (sass.h); set by mt_code_new */
 };
 
 /* A place in .debug_line with the address of a section. */

@@ -11,6 +11,7 @@
 #include "base/source_name.h"
 #include "base/options.h"
 #include "code.h"
+#include "sass.h"
 #include "trace/selection.h"
 #include "trace/events.h"
 #include "trace/ranges.h"
@@ -145,9 +146,14 @@ struct stream_words {
     CUcontext context;
     void *word[3]; /* stream and handle, or green context, stream and handle */
 };
-/* 1: this version of the API (13.1 and later) puts the context's green context before the stream in its data
- * of streams and events; 0: it does not; -1: not known yet. */
+/* 1: this version of the API puts the context's green context before the stream in its data of streams and
+ * events; 0: it does not; -1: not known yet. Versions from 13.1 on do; the first stream shows it as well. */
 static atomic_int green = -1;
+
+static int stream_has_green(void)
+{
+    return green < 0 ? mt_sanitizer_version() >= 1301 : green;
+}
 
 static int stream_fits(const struct stream_words *d, int at)
 {
@@ -156,8 +162,8 @@ static int stream_fits(const struct stream_words *d, int at)
            (void *)h == d->word[at + 1];
 }
 
-/* No function returns the API's version; the first stream shows it. Reading the third word is safe in both
- * layouts: in the older one it lies behind the data, in the caller's memory. */
+/* Reading the third word is safe in both layouts: in the older one it lies behind the data, in the caller's
+ * memory. */
 static void inject_stream_new(Sanitizer_CallbackId cbid, const void *data)
 {
     (void)cbid;
@@ -175,7 +181,7 @@ static void inject_stream_ends(Sanitizer_CallbackId cbid, const void *data)
     if (green < 0)
         inject_stream_new(cbid, data);
     pthread_mutex_lock(&stream_lock);
-    struct stream *s = stream_find(d->context, d->word[green > 0 ? 2 : 1]);
+    struct stream *s = stream_find(d->context, d->word[stream_has_green() ? 2 : 1]);
     if (s)
         s->ends = 1;
     pthread_mutex_unlock(&stream_lock);
@@ -483,11 +489,11 @@ static int module_launches(const char *cubin, size_t bytes)
 enum { GLOBAL = 0, SHARED = 1, LOCAL = 2, ON_CHIP = SHARED | LOCAL }; /* kind of memory */
 static const struct {
     Sanitizer_InstructionId id;
-    const char *function;
+    const char *name, *function;
     int spaces, since; /* since: 0, or older libraries do not know it */
 } patches[] = {
 #define MT_PATCH(instruction, number, function, what, since)                                                 \
-    {(Sanitizer_InstructionId)(number), #function, what, since},
+    {(Sanitizer_InstructionId)(number), #instruction, #function, what, since},
 #include "gpu/patch/patch.def"
 };
 
@@ -497,17 +503,39 @@ static int module_spaces(void)
     return (strstr(asked, "shared") ? SHARED : 0) | (strstr(asked, "local") ? LOCAL : 0);
 }
 
-static SanitizerResult module_patch_all(CUmodule handle)
+/* Sets m->refused to the rows that this version of the library does not know. */
+static SanitizerResult module_patch_all(struct mt_inject_module *m)
 {
     SanitizerResult r = SANITIZER_SUCCESS;
     for (size_t i = 0; i < sizeof patches / sizeof *patches && !r; i++) {
         if (patches[i].spaces && !(patches[i].spaces & module_spaces()))
             continue;
-        r = mt_sanitizer()->PatchInstructions(patches[i].id, handle, patches[i].function);
-        if (r && patches[i].since)
+        r = mt_sanitizer()->PatchInstructions(patches[i].id, m->handle, patches[i].function);
+        if (r && patches[i].since) {
+            m->refused |= 1ull << i;
             r = SANITIZER_SUCCESS;
+        }
     }
-    return r ? r : mt_sanitizer()->PatchModule(handle);
+    return r ? r : mt_sanitizer()->PatchModule(m->handle);
+}
+
+/* Tells the companions and the user what the library can see; the same for all modules. */
+static void module_tell_refused(uint64_t refused)
+{
+    static char names[512], version[16] = "?";
+    static atomic_int told;
+    size_t at = 0;
+    if (atomic_exchange(&told, 1))
+        return;
+    for (size_t i = 0; i < sizeof patches / sizeof *patches && at < sizeof names; i++)
+        if (refused >> i & 1)
+            at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", at ? ", " : "", patches[i].name);
+    if (mt_sanitizer_version())
+        snprintf(version, sizeof version, "%d.%d", mt_sanitizer_version() / 100,
+                 mt_sanitizer_version() % 100);
+    mt_trace_sanitizer(version, *names ? names : NULL);
+    if (*names)
+        mt_say("NVIDIA's library %s does not report %s", version, names);
 }
 
 static void inject_module_complain(SanitizerResult r)
@@ -524,8 +552,10 @@ static void module_patch(struct mt_inject_module *m)
     SanitizerResult r = SANITIZER_SUCCESS;
     if (inject_context_ready(m->context))
         m->why = "its GPU's memory has no rings or no patches";
-    else if ((r = module_patch_all(m->handle)))
+    else if ((r = module_patch_all(m)))
         m->why = "its code could not be patched";
+    else
+        module_tell_refused(m->refused);
     pthread_mutex_unlock(&patching);
     if (r)
         inject_module_complain(r);
@@ -659,7 +689,7 @@ static void order_note(const char *op, const Sanitizer_EventData *e)
     int64_t number = order_number(e->event);
     if (number >= 0)
         mt_event_event(op, (uint64_t)number,
-                       inject_stream_number(e->context, green > 0 ? newer->handle : e->hStream));
+                       inject_stream_number(e->context, stream_has_green() ? newer->handle : e->hStream));
 }
 
 /* Event creation, records and waits. */
@@ -736,10 +766,17 @@ static void inject_filled(const Sanitizer_MemsetData *m, int64_t stream)
     mt_planes_filled(copy_planes(m->address, m->pitch, &size), size, m->value, stream, mt_host_site_take());
 }
 
+/* Copies of a batch begin one by one; numbers 3 to 5, with other data, tell when they end, and when several
+ * of them are issued together. */
+enum {
+    MEMCPY_OF_BATCH = 2, /* SANITIZER_CBID_MEMCPY_BATCH_ITEM_STARTING of newer headers */
+    MEMOP_REDUCTION = 3  /* SANITIZER_CBID_BATCH_MEMOP_ATOMIC_REDUCTION */
+};
+
 static void inject_memcpy(Sanitizer_CallbackId cbid, const void *data)
 {
     const Sanitizer_MemcpyData *m = data;
-    if (cbid == SANITIZER_CBID_MEMCPY_STARTING)
+    if (cbid == SANITIZER_CBID_MEMCPY_STARTING || (int)cbid == MEMCPY_OF_BATCH)
         inject_copied(m, inject_stream_number(m->apiContext, m->hApiStream));
 }
 
@@ -754,7 +791,7 @@ static void inject_batch(Sanitizer_CallbackId cbid, const void *data)
 {
     const Sanitizer_BatchMemopData *b = data;
     uint64_t bytes = b->type == SANITIZER_BATCH_MEMOP_TYPE_64B ? 8 : 4;
-    if (cbid == SANITIZER_CBID_BATCH_MEMOP_WRITE)
+    if (cbid == SANITIZER_CBID_BATCH_MEMOP_WRITE || (int)cbid == MEMOP_REDUCTION)
         mt_planes_filled((struct mt_planes){b->address, bytes, bytes, -1},
                          (struct mt_planes_size){bytes, 1, 1}, b->value,
                          inject_stream_number(b->context, b->hStream), mt_host_site_take());
@@ -904,10 +941,86 @@ static const struct launch_name *launch_name(const char *mangled)
 
 struct launching {
     const Sanitizer_LaunchData *data;
-    struct mt_inject_module *module; /* NULL: unknown */
+    struct mt_inject_module *module;    /* NULL: unknown */
+    uint32_t facts;                     /* about its machine code (sass.h) */
+    int node;                           /* of a graph: the others of its launch may not have begun */
+    const struct launch_unseen *unseen; /* NULL: none */
     struct mt_launch_line line;
     struct mt_trace *trace; /* NULL: not to be traced */
 };
+
+/* ---- instructions that are reported to no patch ---- */
+
+/* Names for launch lines, which refer to them until the process ends. */
+struct launch_unseen {
+    struct launch_unseen *next;
+    uint32_t kinds, count; /* count: of different names */
+    char names[128], why[256];
+};
+
+static struct launch_unseen *launch_unseen_new(uint32_t kinds)
+{
+    struct launch_unseen *u = calloc(1, sizeof *u);
+    char some[128];
+    int since = mt_sass_since(kinds);
+    uint32_t never = kinds & mt_sass_unseen(0);
+    if (!u)
+        return NULL;
+    u->kinds = kinds;
+    mt_sass_names(kinds, u->names, sizeof u->names);
+    u->count = 1;
+    for (const char *p = u->names; (p = strchr(p, ',')); p++)
+        u->count++;
+    if (never)
+        snprintf(u->why, sizeof u->why, "no version of NVIDIA's library reports accesses by %s",
+                 mt_sass_names(never, some, sizeof some));
+    else
+        snprintf(u->why, sizeof u->why,
+                 "NVIDIA's library does not report accesses by %s; from version %d.%d on it does", u->names,
+                 since / 100, since % 100);
+    return u;
+}
+
+static const struct launch_unseen *launch_unseen(uint32_t kinds)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct launch_unseen *all;
+    pthread_mutex_lock(&lock);
+    struct launch_unseen *u = all;
+    while (u && u->kinds != kinds)
+        u = u->next;
+    if (!u && (u = launch_unseen_new(kinds))) {
+        u->next = all;
+        all = u;
+    }
+    pthread_mutex_unlock(&lock);
+    return u;
+}
+
+/* Finds what patches will not see of a launch, if its kernel is in a patched module. */
+static void launch_look(struct launching *g)
+{
+    const struct mt_inject_module *m = g->module;
+    if (!m || !m->patched || !g->line.mangled)
+        return;
+    g->facts = mt_code_facts(m->code, g->line.mangled);
+    uint32_t kinds = g->facts & mt_sass_unseen(m->refused);
+    if (kinds)
+        g->unseen = launch_unseen(kinds);
+    if (g->unseen)
+        g->line.unseen = g->unseen->names;
+}
+
+/* Makes the trace of a launch with unseen accesses incomplete. */
+static void launch_miss_unseen(const struct launching *g)
+{
+    static atomic_int said;
+    char why[512];
+    snprintf(why, sizeof why, "kernel %s: %s", mt_short(g->line.kernel).text, g->unseen->why);
+    if (!atomic_exchange(&said, 1))
+        mt_report("%s; its trace is incomplete (said once)", why);
+    mt_trace_miss(g->trace, why);
+}
 
 static void launch_describe(struct launching *g)
 {
@@ -937,7 +1050,8 @@ static uint64_t launch_exits(const struct launching *g)
 {
     const uint32_t *grid = g->line.grid, *block = g->line.block;
     uint64_t threads = (uint64_t)grid[0] * grid[1] * grid[2] * block[0] * block[1] * block[2];
-    return g->module->launches || !mt_inject_exits_count() ? 0 : threads;
+    int unknown = g->module->launches || g->facts & MT_SASS_CANCELS || !mt_inject_exits_count();
+    return unknown ? 0 : threads;
 }
 
 static uint32_t launch_site(const struct mt_flight *f, const struct mt_packet *p)
@@ -970,6 +1084,7 @@ static struct mt_flight *launch_flight(const struct launching *g)
     f->launch.line.begin_ns = mt_now_ns();
     f->site = launch_site;
     f->exits = launch_exits(g);
+    f->untraced = g->unseen ? g->unseen->count : 0;
     return f;
 }
 
@@ -985,7 +1100,8 @@ static const char *launch_why_not(const struct launching *g)
     if (m->why)
         return m->why;
     if (!m->patched)
-        return "its name is not among those of its module";
+        return m->code ? "no kernel of its module was chosen"
+                       : "the machine code of its module cannot be read";
     return m->context->rings && m->context->rings->damaged ? "a ring for records of its GPU was written over"
                                                            : NULL;
 }
@@ -1045,7 +1161,8 @@ static const char *launch_trace(struct launching *g)
 {
     const char *why = launch_why_not(g);
     struct mt_flight *f = why ? NULL : launch_flight(g);
-    const void *data = f ? mt_inject_lend(g->module->context, f, launch_pc(g), g->data->hStream) : NULL;
+    const void *data =
+        f ? mt_inject_lend(g->module->context, f, launch_pc(g), g->data->hStream, g->node) : NULL;
     if (data && !launch_go(g, f, data))
         return NULL;
     if (f)
@@ -1054,10 +1171,11 @@ static const char *launch_trace(struct launching *g)
     return why ? why : data ? "there is no memory or no thread for it" : "too many launches are waiting";
 }
 
-/* Handles a launch that begins now, by itself or as a graph node, in `stream`. */
-static void inject_launched(const Sanitizer_LaunchData *l, CUcontext context, Sanitizer_StreamHandle stream)
+/* Handles a launch that begins now, by itself or as a node of a graph, in `stream`. */
+static void inject_launched(const Sanitizer_LaunchData *l, CUcontext context, Sanitizer_StreamHandle stream,
+                            int node)
 {
-    struct launching g = {.data = l, .module = inject_module(l->module)};
+    struct launching g = {.data = l, .module = inject_module(l->module), .node = node};
     const char *why = NULL;
     if (!l->module) /* a launch of the driver itself */
         return;
@@ -1067,6 +1185,9 @@ static void inject_launched(const Sanitizer_LaunchData *l, CUcontext context, Sa
         g.trace = inject_stream_trace(context, stream);
     if (g.trace && g.module && g.module->launches)
         mt_trace_miss(g.trace, "its kernels launch kernels, whose records cannot be told from their own");
+    launch_look(&g);
+    if (g.trace && g.unseen)
+        launch_miss_unseen(&g);
     if (g.trace && !(why = launch_trace(&g)))
         return;
     if (g.module && g.module->patched)
@@ -1078,7 +1199,7 @@ static void inject_launch(Sanitizer_CallbackId cbid, const void *data)
 {
     const Sanitizer_LaunchData *l = data;
     if (cbid == SANITIZER_CBID_LAUNCH_BEGIN)
-        inject_launched(l, l->context, l->hStream);
+        inject_launched(l, l->context, l->hStream, 0);
 }
 
 /* ---- failed launches ---- */
@@ -1298,7 +1419,7 @@ static void graph_launched(const Sanitizer_GraphLaunchData *d)
 static void graph_kernel(const Sanitizer_LaunchData *l)
 {
     int known = l->hApiStream != NULL;
-    inject_launched(l, known ? l->apiContext : l->context, known ? l->hApiStream : l->hStream);
+    inject_launched(l, known ? l->apiContext : l->context, known ? l->hApiStream : l->hStream, 1);
 }
 
 static void inject_graph_node(const Sanitizer_GraphNodeLaunchData *n)

@@ -66,8 +66,9 @@ struct mt_inject_module {
     struct mt_gpu_code *code; /* code of a patched module */
     const char *why;          /* reason why it could not be patched; NULL: patched, or no need */
     int patched;
-    uint64_t pc;  /* a pc within it; 0: unknown */
-    int launches; /* its kernels launch kernels, whose records cannot be told apart */
+    uint64_t refused; /* bit i: the i-th row of patch.def is unknown to the library */
+    uint64_t pc;      /* a pc within it; 0: unknown */
+    int launches;     /* its kernels launch kernels, whose records cannot be told apart */
     struct mt_inject_module *next;
 };
 
@@ -80,6 +81,7 @@ struct mt_inject_call {
     uint64_t shared;       /* dynamic bytes of a launch */
     int cooperative;       /* its CTAs may wait for each other */
     uint64_t first, after; /* numbers of the launches it made, if any */
+    int full;              /* a node of its graph got no launch context: no other one waits for one */
 };
 struct mt_inject_call *mt_inject_call(void);
 
@@ -102,10 +104,11 @@ void mt_inject_streams_close(void);
 /* Makes rings in the memory of `context`; `code`: a pc in the middle of the code that will run there, or 0.
  * Returns NULL with *why set to a sentence. */
 struct mt_rings *mt_inject_rings(CUcontext context, uint64_t code, char *why, size_t size);
-/* Lends f a context of these rings, waiting for a free one, and sets its code. Returns the data for the
- * patches, or NULL if none is free or the code's place cannot be told from `pc` (0: unknown). */
+/* Lends f a context of these rings, waiting for a free one, and sets its code. `node`: f is a node of a
+ * graph, which waits for earlier launches only: those of its own graph may begin after it. Returns the data
+ * for the patches, or NULL if none is free or the code's place cannot be told from `pc` (0: unknown). */
 const void *mt_inject_lend(struct mt_inject_context *c, struct mt_flight *f, uint64_t pc,
-                           Sanitizer_StreamHandle stream);
+                           Sanitizer_StreamHandle stream, int node);
 /* Handles the end of a wait of the program for `stream` (trace NULL: for the whole context) with `error`. */
 void mt_inject_synced(struct mt_inject_context *c, Sanitizer_StreamHandle stream,
                       const struct mt_trace *trace, int error);

@@ -138,15 +138,34 @@ static void sync_make_room(struct mt_inject_context *c, Sanitizer_StreamHandle s
         mt_inject_synced(c, stream, mt_inject_stream_known(c->handle, stream), 0);
 }
 
+/* Returns whether launches from before this call hold contexts, which will come back without it. */
+static int sync_others_hold(const struct mt_inject_context *c, const struct mt_inject_call *call)
+{
+    struct mt_flight_filter filter = {.rings = c->rings, .before = call->first};
+    if (call->after == call->first)
+        return mt_flight_count(&(struct mt_flight_filter){.rings = c->rings}) != 0;
+    return call->first && mt_flight_count(&filter);
+}
+
+static void *sync_wait_for_room(struct mt_inject_context *c, struct mt_flight *f,
+                                Sanitizer_StreamHandle stream, int node)
+{
+    struct mt_inject_call *call = mt_inject_call();
+    if (node && (call->full || !sync_others_hold(c, call)))
+        return NULL;
+    sync_make_room(c, stream);
+    void *data = mt_rings_lend(c->rings, f, PATIENCE_LEND);
+    call->full = node && !data;
+    return data;
+}
+
 const void *mt_inject_lend(struct mt_inject_context *c, struct mt_flight *f, uint64_t pc,
-                           Sanitizer_StreamHandle stream)
+                           Sanitizer_StreamHandle stream, int node)
 {
     struct mt_inject_rings *r = sync_rings(c->rings);
     char *data = mt_rings_lend(c->rings, f, 0);
-    if (!data) {
-        sync_make_room(c, stream);
-        data = mt_rings_lend(c->rings, f, PATIENCE_LEND);
-    }
+    if (!data)
+        data = sync_wait_for_room(c, f, stream, node);
     if (data && sync_place(r, f->context, pc, stream)) {
         mt_rings_return(f);
         f->rings = NULL;

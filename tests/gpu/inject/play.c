@@ -14,6 +14,7 @@ static const char *cubin_path;
 static CUcontext context = (CUcontext)(void *)0x1000;
 static int gpu;
 static CUmodule module = (CUmodule)(void *)0x2000;
+static const char *kernel = API_KERNEL;
 static const CUstream stream = (CUstream)(void *)0x3000;
 
 static void *handle_of(const void *s)
@@ -61,7 +62,7 @@ static Sanitizer_LaunchData launch_of(CUstream s)
                                   .hStream = handle_of(s),
                                   .module = module,
                                   .device = gpu,
-                                  .functionName = API_KERNEL,
+                                  .functionName = kernel,
                                   .gridDim_x = 2,
                                   .gridDim_y = 1,
                                   .gridDim_z = 1,
@@ -75,8 +76,9 @@ static Sanitizer_LaunchData launch_of(CUstream s)
 /* Two blocks of a warp; each warp stores once, 0x40 bytes into the kernel. */
 static void run(const void *data, int exits)
 {
+    const uint32_t ctas = strcmp(kernel, "cancels") ? 2 : 1; /* it does the other's work */
     api_touch(1);
-    for (uint32_t cta = 0; cta < 2 && data; cta++) {
+    for (uint32_t cta = 0; cta < ctas && data; cta++) {
         uint64_t code = device_code(data);
         device_store(data, cta, 32, 0x10000 + cta * 128, mt_packet_site_of(API_PC + 0x40, code));
         if (exits)
@@ -268,13 +270,84 @@ static void play_gpus(void)
     synchronize(0);
 }
 
+/* A graph of API_NODES kernels, none of which begins before the last one was told of. */
+static void play_graph(void)
+{
+    unsigned n = (unsigned)atoi(getenv("API_NODES"));
+    const void **data = calloc(n, sizeof *data);
+    Sanitizer_GraphNodeLaunchData node = {.nodeType = CU_GRAPH_NODE_TYPE_KERNEL,
+                                          .launchData = launch_of(stream)};
+    RESOURCE(STREAM_CREATED, stream_data(stream));
+    DRIVER(cuGraphLaunch, ENTER, 0);
+    for (unsigned i = 0; i < n; i++) {
+        api_data = NULL;
+        call(SANITIZER_CB_DOMAIN_GRAPHS, SANITIZER_CBID_GRAPHS_NODE_LAUNCH_BEGIN, &node);
+        data[i] = api_data;
+    }
+    DRIVER(cuGraphLaunch, EXIT, 0);
+    for (unsigned i = 0; i < n; i++)
+        run(data[i], 1);
+    free(data);
+    synchronize(0);
+}
+
+/* Launches the kernels named in API_KERNELS, which exist in name only. */
+static void play_kernels(void)
+{
+    char *names = strdup(getenv("API_KERNELS")), *rest = names;
+    while ((kernel = strsep(&rest, " ")))
+        launch(NULL, 0);
+    synchronize(0);
+    free(names);
+}
+
+/* An event of the default stream, which has no callback of its creation; what the data has before the stream
+ * depends on the version. */
+static void play_order(void)
+{
+    void *event = (void *)0x7700, *handle = handle_of(NULL);
+    void *older[] = {event, context, NULL, handle}, *newer[] = {event, context, NULL, NULL, handle};
+    const void *data = getenv("API_GREEN") ? (void *)newer : (void *)older;
+    launch(NULL, 0);
+    call(SANITIZER_CB_DOMAIN_EVENTS, SANITIZER_CBID_EVENTS_CREATED, data);
+    call(SANITIZER_CB_DOMAIN_EVENTS, SANITIZER_CBID_EVENTS_RECORD, data);
+    synchronize(0);
+}
+
+/* Two copies of a batch, with the numbers of newer versions, and a reduction by a stream. */
+static void play_batches(void)
+{
+    const Sanitizer_BatchMemopData reduction = {.context = context,
+                                                .hStream = handle_of(NULL),
+                                                .address = 0x10000,
+                                                .type = SANITIZER_BATCH_MEMOP_TYPE_64B};
+    allocate(0x10000, 0, 0);
+    allocate(0x20000, 0, 0);
+    launch(NULL, 0);
+    for (uint64_t i = 0; i < 2; i++) {
+        const Sanitizer_MemcpyData copy = {.apiContext = context,
+                                           .hApiStream = handle_of(NULL),
+                                           .srcAddress = 0x20000 + 256 * i,
+                                           .dstAddress = 0x10000 + 512 * i,
+                                           .size = 100 + i,
+                                           .width = 100 + i,
+                                           .direction = SANITIZER_MEMCPY_DIRECTION_DEVICE_TO_DEVICE};
+        call(SANITIZER_CB_DOMAIN_MEMCPY, 2, &copy);
+        call(SANITIZER_CB_DOMAIN_MEMCPY, 3, &copy.apiContext);
+    }
+    call(SANITIZER_CB_DOMAIN_BATCH_MEMOP, 3, &reduction);
+    synchronize(0);
+}
+
 static void play_as(const char *name)
 {
     static const struct {
         const char *name;
         void (*f)(void);
-    } plays[] = {{"threads", play_threads}, {"fault", play_fault}, {"copies", play_copies},
-                 {"flags", play_flags},     {"fork", play_fork},   {"gpus", play_gpus}};
+    } plays[] = {{"threads", play_threads}, {"fault", play_fault},     {"copies", play_copies},
+                 {"flags", play_flags},     {"fork", play_fork},       {"gpus", play_gpus},
+                 {"graph", play_graph},     {"kernels", play_kernels}, {"order", play_order},
+                 {"batches", play_batches}};
     void (*f)(void) = play;
     for (size_t i = 0; name && i < sizeof plays / sizeof *plays; i++)
         f = strcmp(plays[i].name, name) ? f : plays[i].f;

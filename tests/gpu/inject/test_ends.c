@@ -31,14 +31,14 @@ static uint32_t site_is(const struct mt_flight *f, const struct mt_packet *p)
 }
 
 /* A launch of `threads`; what its patches get. */
-static const void *begin(uint64_t threads, struct mt_flight **out)
+static const void *begin_as(uint64_t threads, struct mt_flight **out, int node)
 {
     struct mt_flight *f = calloc(1, sizeof *f);
     f->launch.line.kernel = "k";
     f->launch.trace = b.trace;
     f->site = site_is;
     f->exits = threads;
-    const void *data = mt_inject_lend(&b.context, f, 0, stream);
+    const void *data = mt_inject_lend(&b.context, f, 0, stream, node);
     if (!data) {
         free(f);
         return NULL;
@@ -50,6 +50,11 @@ static const void *begin(uint64_t threads, struct mt_flight **out)
     if (out)
         *out = f;
     return data;
+}
+
+static const void *begin(uint64_t threads, struct mt_flight **out)
+{
+    return begin_as(threads, out, 0);
 }
 
 static unsigned left_after(unsigned ms)
@@ -233,6 +238,48 @@ static void context_is_destroyed(void **state)
         device_store(data, 0, 32, 0x1000, 0);
 }
 
+static void *end_later(void *data)
+{
+    usleep(100000);
+    device_exit(data, 0, 32);
+    return NULL;
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A node of a graph waits for a launch from before its graph, and not for other nodes, which have not begun.
+ */
+static void nodes_wait_for_others(void **state)
+{
+    const void *before = begin(32, NULL), *node[MT_GPU_CONTEXTS];
+    pthread_t t;
+    unsigned n = 0;
+    device_call = (struct mt_inject_call){.depth = 1};
+    while (n < MT_GPU_CONTEXTS - 1) {
+        node[n] = begin_as(32, NULL, 1);
+        if (!n++)
+            device_call.first = mt_flight_issued_so_far() - 1;
+        device_call.after = mt_flight_issued_so_far();
+    }
+    pthread_create(&t, NULL, end_later, (void *)(uintptr_t)before);
+    node[n] = begin_as(32, NULL, 1);
+    pthread_join(t, NULL);
+    assert_non_null(node[n++]);
+    double since = seconds();
+    for (int i = 0; i < 3; i++)
+        assert_null(begin_as(32, NULL, 1));
+    assert_true(seconds() - since < 5); /* one wait would take ten */
+    while (n-- > 0)
+        device_exit(node[n], 0, 32);
+    assert_int_equal(left_after(60000), 0);
+    device_call = (struct mt_inject_call){0};
+}
+
 /* Last: from here on it is known that threads do not say when they end. */
 static void ends_by_heads(void **state)
 {
@@ -303,6 +350,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(waits_reach_so_far, set_up),
         cmocka_unit_test_setup(device_fails, set_up),
         cmocka_unit_test_setup(context_is_destroyed, set_up),
+        cmocka_unit_test_setup(nodes_wait_for_others, set_up),
         cmocka_unit_test_setup(ends_by_heads, set_up),
         cmocka_unit_test_setup(heads_cannot_be_read, set_up),
     };

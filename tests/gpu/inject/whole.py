@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 play, injection, sanitizer, cubin, dump, real = sys.argv[1:]
 failed = []
@@ -20,7 +21,7 @@ def check(what, found, must):
         failed.append(f"{what}: {found!r}, must be {must!r}")
 
 
-def run(look=None, **more):
+def run(look=None, code=None, **more):
     with tempfile.TemporaryDirectory() as folder:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE")}
         environment |= {"MEMTRACE_SANITIZER": sanitizer, "MEMTRACE_DIR": folder} | more
@@ -29,7 +30,7 @@ def run(look=None, **more):
         shutil.copy(injection, here)
         with open(os.path.join(here, "gpu-patch.fatbin"), "w", encoding="ascii") as f:
             f.write("an image")
-        result = subprocess.run([play, os.path.join(here, os.path.basename(injection)), cubin], capture_output=True, text=True, env=environment, timeout=60)
+        result = subprocess.run([play, os.path.join(here, os.path.basename(injection)), code or cubin], capture_output=True, text=True, env=environment, timeout=60)
         check("exit code", result.returncode, 0)
         traces = {}
         if look:
@@ -119,7 +120,67 @@ def check_flags():
         check(f"flags {more}: communication", loads if ordered else [], [12800, 12800] if ordered else [])
 
 
+def check_unseen():
+    """Kernels with instructions that the library reports in newer versions, or in none: traced, and not complete, with the names and the
+    way out. The library here refuses the rows of versions newer than its own (API_ROWS: its highest one)."""
+    names = "plain texture_of surface_of calls waits tensor multicast bulk"
+    for rows, tensors in (("40", "UTMALDG, UTMASTG, UTMAREDG"), ("47", None)):
+        for form in ("raw", "compact"):
+            traces, result = run(code=os.path.join(os.path.dirname(cubin), "unseen.cubin"), API_PLAY="kernels", API_KERNELS=names, API_ROWS=rows,
+                                 MEMTRACE_FORMAT=form)
+            (lines, *_), = traces.values()
+            found = {line["kernel"]: (line.get("unseen"), line["untraced"], line["records"]) for line in launches(lines, 0)}
+            must = {"plain": None, "texture_of": "TEX", "surface_of": "SUST", "calls": "TLD", "waits": None, "tensor": tensors, "multicast": "LDGMC",
+                    "bulk": None}
+            check(f"unseen, {rows}", found, {k: (v, len(v.split(", ")) if v else 0, 64) for k, v in must.items()})
+            check(f"unseen, {rows}: end", of(lines, "end")[-1]["complete"], False)
+            check(f"unseen, {rows}: said", "no version of NVIDIA's library reports accesses by TEX" in result.stderr, True)
+            check(f"unseen, {rows}: header", (lines[0].get("sanitizer"), lines[0].get("refused")), ("13.0", "TMA_LOAD, TMA_STORE" if tensors else None))
+    traces, result = run(code=os.path.join(os.path.dirname(cubin), "unseen.cubin"), API_PLAY="kernels", API_KERNELS="tensor plain", API_ROWS="40")
+    (lines, *_), = traces.values()
+    check("unseen, the way out", "from version 13.3 on it does" in result.stderr, True)
+    check("unseen, why", "UTMALDG, UTMASTG, UTMAREDG; from version 13.3" in of(lines, "lost")[-1]["why"], True)
+    traces, result = run(code=os.path.join(os.path.dirname(cubin), "unseen.cubin"), API_PLAY="kernels", API_KERNELS="plain bulk waits", API_ROWS="40")
+    (lines, *_), = traces.values()
+    check("nothing unseen", (of(lines, "end")[-1]["complete"], result.stderr), (True, ""))
+
+
+def check_cancels():
+    """A kernel whose CTA takes over the work of the other one, which never runs: the process's other launches end as ever."""
+    traces, result = run(code=os.path.join(os.path.dirname(cubin), "cancels.cubin"), API_PLAY="kernels", API_KERNELS="cancels plain", MEMTRACE_VERBOSE="1")
+    (lines, *_), = traces.values()
+    check("cancels", ([line["records"] for line in launches(lines, 0)], of(lines, "end")[-1]["complete"]), ([32, 64], True))
+    check("cancels, said", "do not say when they end" in result.stderr, False)
+
+
+def check_graph():
+    """A graph with more kernels than there are launch contexts: none waits for the others' contexts, and those without one are counted."""
+    begin = time.monotonic()
+    traces, result = run(API_PLAY="graph", API_NODES="4010")
+    (lines, *_), = traces.values()
+    check("large graph", ([line["traced"] for line in of(lines, "launch")].count(True), len(of(lines, "launch")), of(lines, "end")[-1]["complete"]),
+          (4000, 4010, False))
+    check("large graph, said", "is not traced" in result.stderr, True)
+    check("large graph, within seconds", time.monotonic() - begin < 60, True) # a wait for each would take 100
+    (lines, *_), = run(API_PLAY="graph", API_NODES="1100")[0].values()
+    check("graph of 1,100", ([line["traced"] for line in of(lines, "launch")].count(True), of(lines, "end")[-1]["complete"]), (1100, True))
+
+
+def check_lines():
+    for more in ({}, {"API_GREEN": "1", "API_KNOWS": "845,549"}):
+        (lines, *_), = run(API_PLAY="order", **more)[0].values()
+        check(f"event of the default stream {more}", [(e["op"], e["stream"]) for e in of(lines, "event")], [("record", 0)])
+    (lines, *_), = run(API_PLAY="batches")[0].values()
+    check("batch", [(m["bytes"], m["src"], m["dst"], m["stream"]) for m in of(lines, "memcpy")],
+          [(100, "0x20000", "0x10000", 0), (101, "0x20100", "0x10200", 0)])
+    check("reduction by a stream", [(m["dst"], m["bytes"]) for m in of(lines, "memset")], [("0x10000", 8)])
+
+
 def main():
+    check_unseen()
+    check_cancels()
+    check_graph()
+    check_lines()
     traces, result = run()
     check_traces(traces, "raw")
     check("patched", result.stdout, "patched 1\n")
