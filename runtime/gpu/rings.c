@@ -599,7 +599,7 @@ static void flight_finish(struct mt_flight_queue *q, struct mt_flight *f)
     l->records = f->counted > f->taken ? f->counted : f->taken;
     if (f->gone)
         l->records++; /* the number of missing records is unknown; one stands for them */
-    l->untraced = f->untraced;
+    l->untraced = f->untraced + f->unseen;
     memcpy(l->counts, f->counts, sizeof l->counts);
     l->status = f->status;
     if (known && !l->status) {

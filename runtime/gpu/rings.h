@@ -110,8 +110,9 @@ struct mt_flight {
     /* Launches of patched code (runtime/gpu/inject); NULL and 0 for others: */
     uint32_t (*site)(const struct mt_flight *f,
                      const struct mt_packet *p); /* returns the site's number in the companion file */
-    const void *module;                          /* module of its kernel */
-    uint64_t code;                               /* pc from which sites are counted */
+    uint64_t unseen;             /* kinds of accesses that no patch sees: each counts once as untraced */
+    const void *module;          /* module of its kernel */
+    uint64_t code;               /* pc from which sites are counted */
     uint64_t exits;              /* number of its threads, all of which say when they end; 0: unknown */
     int exited;                  /* all of them have ended */
     struct mt_gpu_totals before; /* of its context, when it was lent */

@@ -1084,7 +1084,7 @@ static struct mt_flight *launch_flight(const struct launching *g)
     f->launch.line.begin_ns = mt_now_ns();
     f->site = launch_site;
     f->exits = launch_exits(g);
-    f->untraced = g->unseen ? g->unseen->count : 0;
+    f->unseen = g->unseen ? g->unseen->count : 0;
     return f;
 }
 

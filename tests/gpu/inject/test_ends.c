@@ -241,7 +241,7 @@ static void context_is_destroyed(void **state)
 static void *end_later(void *data)
 {
     usleep(100000);
-    device_exit(data, 0, 32);
+    device_exit(data, 0, 32, 32);
     return NULL;
 }
 
@@ -275,7 +275,7 @@ static void nodes_wait_for_others(void **state)
         assert_null(begin_as(32, NULL, 1));
     assert_true(seconds() - since < 5); /* one wait would take ten */
     while (n-- > 0)
-        device_exit(node[n], 0, 32);
+        device_exit(node[n], 0, 32, 32);
     assert_int_equal(left_after(60000), 0);
     device_call = (struct mt_inject_call){0};
 }
