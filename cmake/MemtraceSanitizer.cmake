@@ -2,7 +2,8 @@
 # ./setup took from PyPI (build/sanitizer). Sets MEMTRACE_SANITIZER_INCLUDE; empty: that engine is not built.
 set(MEMTRACE_SANITIZER_INCLUDE "" CACHE PATH "folder of NVIDIA's sanitizer.h; empty: search")
 foreach(candidate ${MEMTRACE_CUDA}/compute-sanitizer/include ${MEMTRACE_CUDA}/include ${MEMTRACE_CUDA}/extras/Sanitizer/include
-                  ${CMAKE_BINARY_DIR}/sanitizer/compute-sanitizer/include ${CMAKE_BINARY_DIR}/sanitizer/include)
+                  ${CMAKE_BINARY_DIR}/sanitizer/headers/include ${CMAKE_BINARY_DIR}/sanitizer/compute-sanitizer/include
+                  ${CMAKE_BINARY_DIR}/sanitizer/include)
   if(NOT EXISTS "${MEMTRACE_SANITIZER_INCLUDE}/sanitizer.h" AND EXISTS ${candidate}/sanitizer.h)
     set(MEMTRACE_SANITIZER_INCLUDE ${candidate} CACHE PATH "folder of NVIDIA's sanitizer.h; empty: search" FORCE)
   endif()

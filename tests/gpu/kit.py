@@ -111,7 +111,8 @@ class Maker:
         """What traces programs as they are, and programs that nvcc builds; returns what is missing, in words. sanitizer: NVIDIA's
         library, or its folder; None: that of the build."""
         missing = []
-        for name in ("lib/libmemtrace-attach.so", "lib/memtrace/libmemtrace-inject.so", "lib/memtrace/gpu-patch.fatbin"):
+        for name in ("lib/libmemtrace-attach.so", "lib/memtrace/libmemtrace-inject.so", "lib/memtrace/gpu-patch-12.fatbin",
+                     "lib/memtrace/gpu-patch-13.fatbin"):
             if not self.copy(os.path.join(self.build, name), os.path.dirname(name)):
                 missing.append(name)
         self.sanitizer = library = find_sanitizer(self.build, sanitizer)

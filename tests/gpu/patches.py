@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""patches.py FATBIN PATCH_DEF NVCC PATCH_CU INCLUDE...: the image of the patches.
+"""patches.py FATBINS PATCH_DEF NVCC PATCH_CU INCLUDE...: the images of the patches, joined by colons.
 
-There is machine code for each architecture that nvcc names from sm_75 on, and each has all functions of patch.def; what they need of
+There is machine code for each architecture that nvcc names from sm_75 on, for CUDA 12 for those that it has, in the ELF format that its
+drivers load; each has all functions of patch.def; what they need of
 registers and stack stands in its .nv.info. Where an INCLUDE has NVIDIA's header, the table's numbers are those of its names. Their PTX has neither match.sync nor redux.sync nor shared memory, no calls but those of a patch's second part, and a fence only where a launch ends."""
 import os
 import re
@@ -63,24 +64,38 @@ def header_says(rows, include):
                     yield f"patch.def: {name} is {number} since {since}, the header says {named.get(name)}"
 
 
-def main():
-    fatbin, table, nvcc, source, *include = sys.argv[1:]
-    with open(table, encoding="utf-8") as f:
-        rows = re.findall(r"^MT_PATCH\((\w+), (\d+), (\w+), (GLOBAL|SHARED|LOCAL|ON_CHIP), (\d+)\)$", f.read(), re.M)
-    with open(fatbin, "rb") as f:
+# What `readelf -h` says of the machine code of ptxas 12.4, 12.9 and 13.0: OS/ABI and its version. CUDA 12's for Blackwell is as CUDA 13's.
+FORMATS = {12: lambda arch: (0x33, 7) if arch < 100 else (0x41, 8), 13: lambda arch: (0x41, 8)}
+NOT_IN_12 = {88, 110}
+
+
+def image_says(path, known, rows):
+    with open(path, "rb") as f:
         images = list(entries(f.read()))
-    known = {int(n) for n in re.findall(r"sm_(\d+)$", subprocess.run([nvcc, "--list-gpu-code"], capture_output=True, text=True, check=True).stdout, re.M)}
-    failed = list(header_says(rows, include))
-    if {arch for _, arch, _ in images} != {n for n in known if n >= 75} or {kind for kind, *_ in images} != {2}:
-        failed.append(f"architectures: {sorted(arch for _, arch, _ in images)}, nvcc knows {sorted(known)}")
+    major = int(re.search(r"-(\d+)\.fatbin$", path).group(1))
+    must = {n for n in known if n >= 75} - (NOT_IN_12 if major == 12 else set())
+    if {arch for _, arch, _ in images} != must or {kind for kind, *_ in images} != {2}:
+        yield f"{path}: architectures: {sorted(arch for _, arch, _ in images)}, must be {sorted(must)}"
     for _, arch, elf in images:
         names, frame = functions(elf)
         missing = {function for _, _, function, _, _ in rows} - names
         if missing:
-            failed.append(f"sm_{arch} lacks {sorted(missing)}")
+            yield f"{path}: sm_{arch} lacks {sorted(missing)}"
         if frame > STACK_MAX:
-            failed.append(f"sm_{arch}: a frame of {frame} bytes, must be at most {STACK_MAX}")
-        print(f"sm_{arch}: {len(names)} functions, frames of {frame} bytes at most")
+            yield f"{path}: sm_{arch}: a frame of {frame} bytes, must be at most {STACK_MAX}"
+        if tuple(elf[7:9]) != FORMATS[major](arch):
+            yield f"{path}: sm_{arch}: OS/ABI {elf[7]:#x}, version {elf[8]}"
+        print(f"CUDA {major}, sm_{arch}: {len(names)} functions, frames of {frame} bytes at most")
+
+
+def main():
+    fatbins, table, nvcc, source, *include = sys.argv[1:]
+    with open(table, encoding="utf-8") as f:
+        rows = re.findall(r"^MT_PATCH\((\w+), (\d+), (\w+), (GLOBAL|SHARED|LOCAL|ON_CHIP), (\d+)\)$", f.read(), re.M)
+    known = {int(n) for n in re.findall(r"sm_(\d+)$", subprocess.run([nvcc, "--list-gpu-code"], capture_output=True, text=True, check=True).stdout, re.M)}
+    failed = list(header_says(rows, include))
+    for path in fatbins.split(":"):
+        failed += image_says(path, known, rows)
     with tempfile.TemporaryDirectory() as folder:
         ptx = folder + "/patch.ptx"
         subprocess.run([nvcc, "-std=c++17", "--ptx", "--compile-as-tools-patch", "-arch=sm_90", *("-I" + i for i in include), source, "-o", ptx],
@@ -99,7 +114,7 @@ def main():
     for number in {n for _, n, *_ in rows}:
         if len([n for _, n, *_ in rows if n == number]) > 1:
             failed.append(f"patch.def: two rows for {number}")
-    print("\n".join(failed) or f"{len(rows)} patches for {len(images)} architectures")
+    print("\n".join(failed) or f"{len(rows)} patches")
     return bool(failed)
 
 

@@ -1,5 +1,5 @@
 """memtrace run: which engine traces. An installation of its own (programs and libraries are names only), NVIDIA's library a file;
-MEMTRACE_DEVICE=gpu says that there is a GPU."""
+MEMTRACE_DEVICE=gpu says that there is a GPU. Where versions matter, library, driver and GPU are those of tests/gpu/inject."""
 import os
 import shlex
 import shutil
@@ -17,7 +17,8 @@ class Engine(Case):
         self.root = tempfile.mkdtemp(dir="/var/tmp")  # no blank in its name: the auditor's path may have none
         self.addCleanup(shutil.rmtree, self.root)
         os.makedirs(os.path.join(self.root, "bin"))
-        self.part("memtrace/libmemtrace-inject.so")
+        for name in ("libmemtrace-inject.so", "gpu-patch-12.fatbin", "gpu-patch-13.fatbin"):
+            self.part("memtrace/" + name)
         shutil.copy(os.path.join(world.build, "bin", "mt-run"), os.path.join(self.root, "bin"))
 
     def part(self, name):
@@ -68,8 +69,79 @@ class Engine(Case):
             env.update({variable: self.path(folder)} if variable else {})
             self.assertEqual(os.path.realpath(self.shown(**env)["MEMTRACE_SANITIZER"]), os.path.realpath(path), folder)
 
+    def played(self, name):
+        path = os.path.join(world.build, "tests/gpu/inject", name)
+        if not os.path.exists(path):
+            self.skipTest(f"{name} of tests/gpu is not built")
+        return path
+
+    def machine(self, driver, *libraries, **env):
+        """The variables of a machine with a GPU and this driver, with these libraries where ./setup puts them."""
+        for folder in libraries:
+            path = self.part(f"../sanitizer/{folder}/{NAME}")
+            shutil.copy(self.played(NAME), path)
+        return {"LD_PRELOAD": self.played("machine/libcuda.so"), "MACHINE_DRIVER": driver, "MEMTRACE_DEVICE": "auto", **env}
+
+    def chosen(self, got):
+        return os.path.relpath(os.path.realpath(got["MEMTRACE_SANITIZER"]), os.path.join(os.path.realpath(self.root), "sanitizer"))
+
+    def test_driver(self):
+        """A driver gets the library of its CUDA version, and where there is none an older one, which it lets in."""
+        for driver, libraries, must in (("535.183.01", ("13", "12"), "12"), ("580.65.06", ("13", "12"), "13"), ("580.65.06", ("12",), "12"), ("525.60", ("12",), "12")):
+            env = self.machine(driver, *libraries)
+            self.assertEqual(self.chosen(self.shown(**env)), f"{must}/{NAME}", driver)
+            listed = self.run_mt("--list", **env).stdout
+            self.assertRegex(listed, f"versions: driver {driver} .CUDA {driver[0:2] == '58' and 13 or 12}., library {must}[.].*{NAME}.*, patches gpu-patch-{must}.fatbin: they fit\n")
+            self.assertIn("here: there is a GPU, and kernels run and are traced there", listed)
+            shutil.rmtree(os.path.join(self.root, "sanitizer"))
+        shutil.copy(self.played("machine/libcuda.so"), os.path.join(self.root, "libcuda.so.580.65.06"))  # newer than the kernel's module
+        os.symlink("libcuda.so.580.65.06", os.path.join(self.root, "libcuda.so.1"))
+        env = self.machine("535.183.01", "13", "12", LD_PRELOAD=os.path.join(self.root, "libcuda.so.1"))
+        self.assertEqual(self.chosen(self.shown(**env)), f"13/{NAME}")
+
+    def test_does_not_fit(self):
+        """Driver, library and patches that do not go together are refused by their versions, with the way out."""
+        env = self.machine("535.183.01", "13")
+        words = ("driver 535.183.01 (CUDA 12)", "library 13.0", "patches gpu-patch-12", "a driver 580 or newer", "./setup gpu", "-api-cu12")
+        done = self.run_mt("/bin/true", code=2, **env)
+        for word in (*words, "-d cpu"):
+            self.assertIn(word, done.stderr)
+        listed = self.run_mt("--list", **env).stdout
+        for word in (*words, "they do not go together", "programs are refused"):
+            self.assertIn(word, listed)
+        named = os.path.join(self.root, "sanitizer/13")  # the user wants this one
+        self.assertEqual(self.chosen(self.shown(**env | {"MEMTRACE_SANITIZER": named})), f"13/{NAME}")
+        self.assertIn("tried all the same", self.run_mt("--show", "/bin/true", **env | {"MEMTRACE_SANITIZER": named}).stderr)
+        self.assertIn("too old, install 525 or newer", self.run_mt("/bin/true", code=2, **env | {"MACHINE_DRIVER": "470.82.01"}).stderr)
+        env = self.machine("535.183.01", "12")
+        os.unlink(os.path.join(self.root, "lib/memtrace/gpu-patch-12.fatbin"))
+        done = self.run_mt("/bin/true", code=2, **env)
+        for word in ("driver 535.183.01", "library 12.9", "patches none", "no patches that this driver loads", "./setup gpu"):
+            self.assertIn(word, done.stderr)
+
+    def test_not_silently_on_the_cpu(self):
+        """A machine with a GPU whose kernels cannot be traced: refused, unless the user asks for the CPU device."""
+        for name in ("libmemtrace-attach.so", "libmemtrace.so", "memtrace/driver/x", "memtrace/python/x"):
+            self.part(name)
+        env = self.machine("580.65.06")
+        done = self.run_mt("--show", "/bin/true", code=2, **env)
+        self.assertEqual(done.stdout, "")
+        for word in ("nothing is traced on the GPU", NAME, "-d cpu"):
+            self.assertIn(word, done.stderr)
+        self.assertIn("libmemtrace-attach.so", self.shown("-d", "cpu", **env)["LD_AUDIT"])
+
+    def test_preload(self):
+        """MEMTRACE_ENGINE=preload: the dynamic linker loads the library, and the driver does not."""
+        library = self.write("home/cuda/compute-sanitizer/" + NAME, "")
+        got = self.shown(CUDA_PATH=self.path("home/cuda"), MEMTRACE_ENGINE="preload", LD_PRELOAD="")
+        injection = os.path.realpath(os.path.join(self.root, "lib/memtrace/libmemtrace-inject.so"))
+        self.assertEqual(os.path.realpath(got["LD_PRELOAD"]), injection)
+        self.assertEqual((got["MEMTRACE_ENGINE"], got.get("CUDA_INJECTION64_PATH", "")), ("preload", ""))
+        self.assertEqual(os.path.realpath(got["NVTX_INJECTION64_PATH"]), injection)
+        self.assertTrue(os.path.exists(library))
+
     def test_missing(self):
-        """A GPU without the library: -d gpu refuses and says the way out, auto goes to the CPU device with a word."""
+        """A GPU without the library: refused, with the way out."""
         done = self.run_mt("/bin/true", code=2)
         for word in (NAME, "./setup gpu", "pip install nvidia-cuda-sanitizer-api", "MEMTRACE_SANITIZER"):
             self.assertIn(word, done.stderr)

@@ -251,10 +251,26 @@ case "$*" in
 *"pip download"*)
     for word; do last=$word; [ "$before" = --dest ] && dest=$word; before=$word; done
     echo "$last" >>asked
-    [ -e wheel ] && cp wheel "$dest/x-1-py3-none-any.whl" ;;
+    wheel="wheels/${last%%=*}"
+    case $last in *13.5*) wheel=$wheel-13.5 ;; esac
+    [ -e "$wheel" ] && mkdir -p "$dest" && cp "$wheel" "$dest/x-1-py3-none-any.whl" ;;
 *) exec /usr/bin/python3 "$@" ;;
 esac
 """
+    LIBRARIES = ["nvidia-cuda-sanitizer-api==13.5.*", "nvidia-cuda-sanitizer-api-cu12==12.9.*"]
+
+    def setUp(self):
+        super().setUp()
+        for name, files in (("nvidia-cuda-sanitizer-api-13.5", ["cu13/compute-sanitizer/libsanitizer-public.so", "cu13/compute-sanitizer/include/sanitizer.h",
+                                                                "cu13/compute-sanitizer/libsanitizer-collection.so"]),
+                            ("nvidia-cuda-sanitizer-api", ["cu13/lib/libsanitizer-public.so", "cu13/include/sanitizer.h"]),
+                            ("nvidia-cuda-sanitizer-api-cu12", ["cuda_sanitizer_api/lib/libsanitizer-public.so", "cuda_sanitizer_api/include/sanitizer.h"]),
+                            ("nvidia-cuda-nvcc-cu12", ["cuda_nvcc/bin/ptxas", "cuda_nvcc/nvvm/lib64/libnvvm.so"])):
+            os.makedirs(self.path("wheels"), exist_ok=True)
+            with zipfile.ZipFile(self.path("wheels/" + name), "w") as z:
+                for file in files:
+                    z.writestr("nvidia/" + file, name)
+                z.writestr(name + ".dist-info/License.txt", "")
 
     def install(self, release, code=0):
         shutil.copytree(os.path.join(world.source, "tools/setup"), self.path("tools/setup"), dirs_exist_ok=True)
@@ -271,30 +287,39 @@ esac
         with open(self.path("asked"), encoding="utf-8") as f:
             return f.read().splitlines()
 
+    def files(self):
+        return sorted(os.path.relpath(os.path.join(at, name), self.path("b/sanitizer")) for at, _, names in os.walk(self.path("b/sanitizer"))
+                      for name in names if name != "License.txt")
+
     def test_of_pypi(self):
-        with zipfile.ZipFile(self.path("wheel"), "w") as z:
-            z.writestr("nvidia/cu13/include/sanitizer.h", "")
-            z.writestr("nvidia/cu13/lib/libsanitizer-public.so", "")
-        self.assertEqual(self.install("13.0").stdout.splitlines()[-1], "b/sanitizer/include")
-        self.assertTrue(os.path.exists(self.path("b/sanitizer/lib/libsanitizer-public.so")))
-        self.assertEqual(self.install("13.0").stdout, "b/sanitizer/include\n")  # it is there
-        self.assertEqual(self.asked(), ["nvidia-cuda-sanitizer-api==13.0.*"])
+        """Both libraries, and of the packages nothing that is not needed; headers of the toolkit's own release, as others do not go with it."""
+        self.assertEqual(self.install("13.0").stdout.splitlines()[-1], "b/sanitizer/headers/include")
+        self.assertEqual(self.files(), ["12/libsanitizer-public.so", "13/libsanitizer-public.so", "headers/include/sanitizer.h", "ptxas-12/ptxas"])
+        with open(self.path("b/sanitizer/13/libsanitizer-public.so"), encoding="utf-8") as f:
+            self.assertEqual(f.read(), "nvidia-cuda-sanitizer-api-13.5")
+        self.assertTrue(os.access(self.path("b/sanitizer/ptxas-12/ptxas"), os.X_OK))
+        self.assertTrue(os.path.isdir(self.path("b/sanitizer/12/dist-info")))
+        self.assertEqual(self.install("13.0").stdout, "b/sanitizer/headers/include\n")  # it is there
+        self.assertEqual(self.asked(), self.LIBRARIES + ["nvidia-cuda-nvcc-cu12==12.9.*", "nvidia-cuda-sanitizer-api==13.0.*"])
 
     def test_older_toolkit(self):
-        with zipfile.ZipFile(self.path("wheel"), "w") as z:
-            z.writestr("nvidia/cuda_sanitizer_api/compute-sanitizer/include/sanitizer.h", "")
-        self.assertEqual(self.install("12.4").stdout.splitlines()[-1], "b/sanitizer/compute-sanitizer/include")
-        self.assertEqual(self.asked(), ["nvidia-cuda-sanitizer-api-cu12==12.4.*"])
+        self.assertEqual(self.install("12.4").stdout.splitlines()[-1], "b/sanitizer/headers/include")
+        self.assertEqual(self.asked(), self.LIBRARIES + ["nvidia-cuda-sanitizer-api-cu12==12.4.*"])
 
     def test_of_the_toolkit(self):
         self.write("cuda/compute-sanitizer/include/sanitizer.h", "")
-        self.assertEqual(self.install("13.0").stdout, "cuda/compute-sanitizer/include\n")
-        self.assertFalse(os.path.exists(self.path("asked")))
+        self.assertEqual(self.install("13.0").stdout.splitlines()[-1], "cuda/compute-sanitizer/include")
+        self.assertEqual(self.asked(), self.LIBRARIES + ["nvidia-cuda-nvcc-cu12==12.9.*"])
 
     def test_cannot_be_had(self):
+        """Without a network the build goes on with what is there, and what is missing is said."""
+        shutil.rmtree(self.path("wheels"))
         done = self.install("13.0", code=3)
-        self.assertIn("cannot be had", done.stdout)
-        self.assertFalse(os.path.exists(self.path("b/sanitizer")))
+        self.assertEqual([line.split(" ", 1)[0] for line in done.stdout.splitlines() if "cannot be had" in line],
+                         self.LIBRARIES + ["nvidia-cuda-nvcc-cu12==12.9.*", "nvidia-cuda-sanitizer-api==13.0.*"])
+        self.assertEqual(self.files(), [])
+        self.write("b/sanitizer/include/sanitizer.h", "")
+        self.assertEqual(self.install("13.0").stdout.splitlines()[-1], "b/sanitizer/include")
 
 
 class DynamoRIO(Case):

@@ -5,7 +5,7 @@ sanitizer_headers() {
     local cuda folder
     cuda=$(cuda_find) || cuda=
     for folder in ${cuda:+"$cuda/compute-sanitizer/include" "$cuda/include" "$cuda/extras/Sanitizer/include"} \
-        "$build/sanitizer/compute-sanitizer/include" "$build/sanitizer/include"; do
+        "$build/sanitizer/headers/include" "$build/sanitizer/compute-sanitizer/include" "$build/sanitizer/include"; do
         if [ -e "$folder/sanitizer.h" ]; then
             echo "$folder"
             return
@@ -14,41 +14,72 @@ sanitizer_headers() {
     return 1
 }
 
-# Prints the package of PyPI that fits the toolkit, as "name==12.4.*".
-sanitizer_wheel() {
-    local release major
-    release=$("$1/bin/ptxas" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\.[0-9]*\).*/\1/p')
-    [ -n "$release" ] || release=${cuda_release%.*}
-    major=${release%.*}
-    if [ "$major" -lt 13 ]; then
-        echo "nvidia-cuda-sanitizer-api-cu$major==$release.*"
+# What is taken from PyPI into build/sanitizer: the newest library of each CUDA major, as a driver lets in the libraries of its own and of
+# older ones; an assembler for the patches of drivers before 580, unless the toolkit's own is one; and the headers, which go with the
+# toolkit's alone, unless they are there. FOLDER PACKAGE FILE
+sanitizer_packages() {
+    local release
+    release=$(sanitizer_toolkit)
+    echo "13 nvidia-cuda-sanitizer-api==13.5.* libsanitizer-public.so"
+    echo "12 nvidia-cuda-sanitizer-api-cu12==12.9.* libsanitizer-public.so"
+    [ "${release%.*}" -lt 13 ] || echo "ptxas-12 nvidia-cuda-nvcc-cu12==12.9.* ptxas"
+    if sanitizer_headers >/dev/null; then
+        return
+    elif [ "${release%.*}" -lt 13 ]; then
+        echo "headers nvidia-cuda-sanitizer-api-cu${release%.*}==$release.* include"
     else
-        echo "nvidia-cuda-sanitizer-api==$release.*"
+        echo "headers nvidia-cuda-sanitizer-api==$release.* include"
     fi
 }
 
-# Installs it in build/sanitizer if there is none. Returns 1 after a message if it is unavailable.
-sanitizer_install() {
-    local wheel wheels cuda
-    if sanitizer_headers >/dev/null; then
-        return
-    fi
+# Prints the CUDA release of the toolkit, as 13.0.
+sanitizer_toolkit() {
+    local cuda release
     cuda=$(cuda_find) || cuda=/usr/local/cuda
-    wheel=$(sanitizer_wheel "$cuda")
-    say "taking $wheel from PyPI into $build/sanitizer: programs are traced with it on a GPU as they are"
-    if ! python3 -m pip --version >/dev/null 2>&1; then
-        say "installing python3-pip: downloads that package"
+    release=$("$cuda/bin/ptxas" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\.[0-9]*\).*/\1/p')
+    echo "${release:-${cuda_release%.*}}"
+}
+
+# sanitizer_take FOLDER PACKAGE FILE: takes this file or folder of the package, wherever it is in it, and the licence. The folder appears as
+# a whole or not at all.
+sanitizer_take() {
+    local folder=$build/sanitizer/$1 package=$2 all=$log/sanitizer-wheel name found
+    [ ! -d "$folder" ] || return 0
+    rm -rf "$all" "$all.whl" "$folder.new"
+    say "taking $package from PyPI into $folder"
+    if python3 -m pip download --quiet --no-deps --only-binary :all: --disable-pip-version-check --dest "$all.whl" "$package" </dev/null &&
+        python3 tools/setup/unpack_wheels.py "$all.whl" "$all" && mkdir -p "$folder.new"; then
+        for name in "$3" dist-info; do
+            found=$(find "$all" -name "$name" -print -quit)
+            [ -z "$found" ] || mv "$found" "$folder.new/"
+        done
+        [ -e "$folder.new/$3" ] && mv "$folder.new" "$folder"
+    fi
+    rm -rf "$all" "$all.whl" "$folder.new"
+    [ -d "$folder" ]
+}
+
+# Installs what is missing, and says what stays so. Returns 1 if there is nothing to build with; the build goes on with what is there.
+sanitizer_install() {
+    local folder package file
+    if [ ! -d "$build/sanitizer/13" ] && ! python3 -m pip --version >/dev/null 2>&1; then
+        say "installing python3-pip: downloads NVIDIA's library"
         apt_install python3-pip
     fi
-    wheels=$(mktemp -d "$log/wheels.XXXXXX")
-    if python3 -m pip download --quiet --no-deps --only-binary :all: --disable-pip-version-check --dest "$wheels" "$wheel" </dev/null &&
-        python3 tools/setup/unpack_wheels.py "$wheels" "$build/sanitizer"; then
-        rm -rf "$wheels"
-        sanitizer_headers >/dev/null && return
-    fi
-    rm -rf "$wheels"
-    say "$wheel cannot be had: what traces any program on a GPU is not built. A CUDA toolkit has the same in compute-sanitizer/"
-    return 1
+    while read -r folder package file; do
+        sanitizer_take "$folder" "$package" "$file" || sanitizer_lacks "$folder" "$package"
+    done < <(sanitizer_packages)
+    sanitizer_headers >/dev/null
+}
+
+# Says what does not work without a package.
+sanitizer_lacks() {
+    case $1 in
+    13) say "$2 cannot be had: drivers from 580 on get a toolkit's library, if there is one" ;;
+    12) say "$2 cannot be had: drivers before 580 get a toolkit's library, if there is one of CUDA 12" ;;
+    ptxas-12) say "$2 cannot be had: no patches are made for drivers before 580" ;;
+    *) say "$2 cannot be had: what traces any program on a GPU is not built. A CUDA toolkit has the same in compute-sanitizer/" ;;
+    esac
 }
 
 # Describes the GPU by the driver's files, which memtrace run looks for.
@@ -73,10 +104,11 @@ sanitizer_report() {
     fi
     "$build/bin/mt-run" --list | sed 's/^/setup: /'
     [ "${PIPESTATUS[0]}" = 0 ] || code=1
+    "$build/bin/mt-run" --list | grep -q '^here: there is a GPU, and kernels run and are traced there' || code=1
     if [ "$code" = 0 ]; then
         say "build/bin/memtrace run ./app traces any CUDA program on the GPU"
     else
-        say "without a GPU, build/bin/memtrace run ./app runs kernels on the CPU device"
+        say "build/bin/memtrace run ./app runs kernels on the CPU device where there is no GPU, and with -d cpu; with a GPU see above"
     fi
     return "$code"
 }

@@ -20,7 +20,7 @@ PROGRAMS = ["bin/memtrace", "bin/mt-cc", "libexec/memtrace/mt-cudabin"]
 WHOLE = "libexec/memtrace/mt-ptx-whole"  # becomes mt-ptx
 LIBRARIES = ["lib/libmemtrace.so", "lib/libmemtrace-attach.so", "lib/libmemtrace-libraries.so", "lib/libmemtrace-host.so",
              "lib/libMemtrace-AA.so", "lib/memtrace/driver/libcuda.so.1"]
-OPTIONAL = ["lib/memtrace/libmemtrace-inject.so", "lib/memtrace/mt-host-qemu.so", "lib/memtrace/gpu-patch.fatbin"]
+OPTIONAL = ["lib/memtrace/libmemtrace-inject.so", "lib/memtrace/mt-host-qemu.so", "lib/memtrace/gpu-patch-12.fatbin", "lib/memtrace/gpu-patch-13.fatbin"]
 DATA = ["lib/memtrace/cpu-builtins.bc", "lib/memtrace/gpu-device.bc"]
 FOLDERS = {"lib/memtrace/python": "lib/memtrace/python", "include/memtrace": "include/memtrace"}
 SOURCES = {"tools/overlay/mt-overlay": "libexec/memtrace/mt-overlay", "tools/overlay/headers": "libexec/memtrace/headers"}

@@ -9,6 +9,8 @@
 #include "base/words.h"
 #include "base/binary.h"
 #include "base/near.h"
+#include "base/nvidia.h"
+#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,11 +26,13 @@
 #include <unistd.h>
 
 struct engine {
-    int gpu;     /* 1: there is a GPU, or the user says so */
-    int asked;   /* 1: the user asked for the GPU (-d gpu) */
-    int injects; /* 1: traces the unchanged program on the GPU; 0: on the CPU device */
-    char injection[PATH_MAX], library[PATH_MAX]; /* our library, and NVIDIA's; "": missing */
-    char why[2 * PATH_MAX];                      /* what is missing, and the way out; a sentence */
+    int gpu;                  /* 1: there is a GPU, or the user says so */
+    int asked;                /* 1: the user asked for the GPU (-d gpu) */
+    int fits;                 /* 1: driver, NVIDIA's library and patches go together, as far as is known */
+    int injects;              /* 1: traces the unchanged program on the GPU; 0: on the CPU device */
+    char injection[PATH_MAX]; /* our library */
+    struct mt_nvidia nvidia;  /* driver, NVIDIA's library and our patches */
+    char why[3 * PATH_MAX];   /* what is missing or does not fit, and the way out; a sentence; "": nothing */
 };
 
 struct program {
@@ -55,159 +59,6 @@ static int engine_has_gpu(void)
     if (device && (strcmp(device, "cpu") == 0 || strcmp(device, "gpu") == 0))
         return *device == 'g';
     return engine_sees_gpu();
-}
-
-/* ---- NVIDIA's library ---------------------------------------------------------------------------- */
-
-/* Folders that may contain it below a root: a toolkit, the folder of ./setup, Python packages. */
-static const char *const engine_places[] = {"compute-sanitizer", "lib", "extras/Sanitizer", NULL};
-static const char *const engine_packages[] = {"nvidia/cu*/compute-sanitizer", "nvidia/cu*/lib",
-                                              "nvidia/cuda_sanitizer_api/lib", NULL};
-
-/* Finds the last file that matches the pattern, which is the newest version. */
-static int engine_glob(const char *pattern, char path[PATH_MAX])
-{
-    glob_t found = {0};
-    int has = glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc && strlen(found.gl_pathv[0]) < PATH_MAX;
-    if (has)
-        snprintf(path, PATH_MAX, "%s", found.gl_pathv[found.gl_pathc - 1]);
-    globfree(&found);
-    return has;
-}
-
-static int engine_below(const char *root, const char *between, const char *const *places, char path[PATH_MAX])
-{
-    char pattern[PATH_MAX];
-    for (; root && *root && *places; places++)
-        if (snprintf(pattern, sizeof pattern, "%s/%s%s/" LIBRARY, root, between, *places) <
-                (int)sizeof pattern &&
-            engine_glob(pattern, path))
-            return 1;
-    return 0;
-}
-
-/* Returns the folder above that of a program in PATH, with links resolved; NULL: no such program. */
-static const char *engine_root_of(const char *program, char root[PATH_MAX])
-{
-    char path[PATH_MAX];
-    if (mt_files_executable(program, path) != 0 || !realpath(path, root))
-        return NULL;
-    for (int up = 0; up < 2; up++) {
-        char *slash = strrchr(root, '/');
-        if (slash)
-            *slash = 0;
-    }
-    return root;
-}
-
-/* Handles MEMTRACE_SANITIZER, the file or its folder. */
-static int engine_named(const char *name, char path[PATH_MAX])
-{
-    struct stat st;
-    int folder = stat(name, &st) == 0 && S_ISDIR(st.st_mode);
-    snprintf(path, PATH_MAX, folder ? "%s/" LIBRARY : "%s", name);
-    return access(path, R_OK) == 0;
-}
-
-static int engine_search(char path[PATH_MAX])
-{
-    char own[PATH_MAX], tool[PATH_MAX], python[PATH_MAX];
-    const char *named = getenv("MEMTRACE_SANITIZER");
-    if (named && *named)
-        return engine_named(named, path);
-    return engine_below(engine_root_of("/proc/self/exe", own), "sanitizer/", engine_places, path) ||
-           engine_below(own, "../../", engine_packages, path) || /* packages beside our own wheel */
-           engine_below(getenv("CUDA_PATH"), "", engine_places, path) ||
-           engine_below(getenv("CUDA_HOME"), "", engine_places, path) ||
-           engine_below(engine_root_of("nvcc", tool), "", engine_places, path) ||
-           engine_below("/usr/local/cuda", "", engine_places, path) ||
-           engine_below(getenv("VIRTUAL_ENV"), "lib/python3*/site-packages/", engine_packages, path) ||
-           engine_below(engine_root_of("python3", python), "lib/python3*/site-packages/", engine_packages,
-                        path);
-}
-
-/* ---- the choice ---------------------------------------------------------------------------------- */
-
-/* Finds what is known without a GPU: both libraries, or the sentence why one is missing. */
-static void engine_look(struct engine *e)
-{
-    const char *named = getenv("MEMTRACE_SANITIZER");
-    if (mt_files_part(INJECTION, e->injection) != 0) {
-        snprintf(
-            e->why, sizeof e->why,
-            "this memtrace was built without NVIDIA's Compute Sanitizer API: ./setup gpu gets it and builds");
-        return;
-    }
-    if (!engine_search(e->library)) {
-        snprintf(e->why, sizeof e->why,
-                 named && *named
-                     ? "MEMTRACE_SANITIZER: there is no " LIBRARY " at %s"
-                     : "NVIDIA's " LIBRARY " is not found: ./setup gpu gets it, or pip install "
-                       "nvidia-cuda-sanitizer-api, or a CUDA toolkit (its folder compute-sanitizer), or "
-                       "MEMTRACE_SANITIZER names it",
-                 named);
-        *e->library = 0;
-    } else if (mt_trust_file(e->library, e->why, sizeof e->why) != 0) {
-        *e->library = 0;
-    }
-}
-
-static void engine_find(struct engine *e)
-{
-    const char *device = getenv("MEMTRACE_DEVICE");
-    *e = (struct engine){0};
-    e->gpu = engine_has_gpu();
-    e->asked = device && strcmp(device, "gpu") == 0;
-    engine_look(e);
-    e->injects = e->gpu && *e->library;
-}
-
-static int engine_is_ours(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return !strcmp(slash ? slash + 1 : path, strrchr(INJECTION, '/') + 1);
-}
-
-/* Notes what may surprise the user; refuses what is impossible. */
-static int engine_check(const struct engine *e)
-{
-    const char *other = getenv("CUDA_INJECTION64_PATH");
-    if (e->injects && other && *other && !engine_is_ours(other))
-        return mt_cli_refuse(
-            "CUDA_INJECTION64_PATH already names %s: a program takes one such tool alone; unset "
-            "it, or trace on the CPU device with -d cpu",
-            other);
-    if (e->gpu && !e->injects && e->asked)
-        return mt_cli_refuse("nothing is traced on a GPU: %s", e->why);
-    if (e->asked && !engine_sees_gpu())
-        mt_cli_say("no GPU was found here (neither /dev/nvidiactl nor /dev/dxg): if there is none, the "
-                   "program's calls of CUDA fail");
-    if (e->gpu && !e->injects)
-        mt_cli_say("kernels run on the CPU device, not on the GPU: %s", e->why);
-    return 0;
-}
-
-/* ---- --list -------------------------------------------------------------------------------------- */
-
-static void engine_list_here(const struct engine *e)
-{
-    printf("here: %s\n", e->injects ? "there is a GPU, and kernels run and are traced there"
-                         : e->gpu   ? "there is a GPU, but kernels run on the CPU device, from their PTX"
-                                    : "no GPU (neither /dev/nvidiactl nor /dev/dxg): kernels run on the CPU "
-                                      "device, from their PTX");
-}
-
-/* Prints for --list what would happen on a GPU, and what happens here. */
-static void engine_list(const struct engine *e)
-{
-    if (*e->library)
-        printf("on a GPU: all machine code that runs there is traced as it is, by %s\n", e->library);
-    else
-        printf("on a GPU: nothing would be traced: %s\n", e->why);
-    if (e->asked && !engine_sees_gpu())
-        printf("here: a GPU is asked for, but none was found (neither /dev/nvidiactl nor /dev/dxg)\n");
-    else
-        engine_list_here(e);
 }
 
 /* ---- Libraries that the dynamic linker would load into a program ---- */
@@ -241,11 +92,12 @@ static char *libraries_line(char *line, int talk)
     return strchr(path, '/') ? path : NULL; /* entries without a path are the kernel's own */
 }
 
-/* Adds the paths of all libraries that the program or library is linked with, without running their code.
- * With `talk` reports missing ones. */
-static int run_libraries(const char *path, struct words *files, int talk)
+/* Adds the paths of all libraries that the program or library is linked with, and of `more` (empty: none),
+ * without running their code. With `talk` reports missing ones. */
+static int run_libraries(const char *path, const char *more, struct words *files, int talk)
 {
-    char *argv[] = {(char *)LINKER, (char *)"--list", (char *)path, NULL}, *line = NULL, *found;
+    char *argv[] = {(char *)LINKER, (char *)"--preload", (char *)more, (char *)"--list", (char *)path, NULL};
+    char *line = NULL, *found;
     size_t room = 0;
     posix_spawn_file_actions_t actions;
     FILE *f = tmpfile();
@@ -263,6 +115,268 @@ static int run_libraries(const char *path, struct words *files, int talk)
     free(line);
     fclose(f);
     return 0;
+}
+
+/* ---- NVIDIA's driver ----------------------------------------------------------------------------- */
+
+/* Finds the libcuda.so.1 that a program would get, without running its code. */
+static void engine_driver(struct mt_nvidia *n)
+{
+    struct words files = {0};
+    const char *cuda = NULL;
+    char self[PATH_MAX];
+    if (mt_files_self(self, 0) == 0 && run_libraries(self, "libcuda.so.1", &files, 0) == 0)
+        for (size_t i = 0; i < files.count; i++)
+            cuda = strstr(files.word[i], "/libcuda.so") ? files.word[i] : cuda;
+    mt_nvidia_driver(n, cuda);
+    mt_words_free(&files);
+}
+
+/* ---- NVIDIA's library ---------------------------------------------------------------------------- */
+
+/* The library's functions, with the types that its headers have for C. */
+typedef int engine_subscribe(void **subscriber, void (*f)(void *, int, uint32_t, const void *), void *data);
+typedef int engine_enable(uint32_t on, void *subscriber, int domain, uint32_t function);
+struct engine_library {
+    engine_enable *enable;
+    void *subscriber;
+};
+
+static void engine_called(void *data, int domain, uint32_t function, const void *more)
+{
+    (void)data, (void)domain, (void)function, (void)more;
+}
+
+static int engine_knows(void *arg, int of_driver, unsigned function)
+{
+    const struct engine_library *l = arg;
+    return l->enable(0, l->subscriber, of_driver ? 1 : 2, function) == 0;
+}
+
+/* Returns the version of the library at `path` as 1300; 0: unknown. For a process of its own. */
+static int engine_version(const char *path)
+{
+    struct engine_library l = {0};
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    engine_subscribe *subscribe = library ? (engine_subscribe *)dlsym(library, "sanitizerSubscribe") : NULL;
+    l.enable = library ? (engine_enable *)dlsym(library, "sanitizerEnableCallback") : NULL;
+    return subscribe && l.enable && subscribe(&l.subscriber, engine_called, NULL) == 0
+               ? mt_nvidia_version(engine_knows, &l)
+               : 0;
+}
+
+/* Asks the library in a child, as its code should not run here: 0, if it does not answer in time. */
+static int engine_ask(const char *path)
+{
+    int ends[2], version = 0;
+    pid_t pid;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return 0;
+    if ((pid = fork()) == 0) {
+        alarm(20);
+        version = engine_version(path);
+        _exit(write(ends[1], &version, sizeof version) != sizeof version);
+    }
+    close(ends[1]);
+    if (pid < 0 || read(ends[0], &version, sizeof version) != sizeof version)
+        version = 0;
+    close(ends[0]);
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return version;
+}
+
+/* Folders that may contain it below a root: that of ./setup, a toolkit, Python packages. */
+static const char *const engine_places[] = {"13", "12", "compute-sanitizer", "lib", "extras/Sanitizer", NULL};
+static const char *const engine_packages[] = {"nvidia/cu*/compute-sanitizer", "nvidia/cu*/lib",
+                                              "nvidia/cuda_sanitizer_api/lib", NULL};
+
+/* Takes a library if the driver lets it in. The first one that is refused stays, with the reason, until
+ * another one is taken. */
+static int engine_take(struct engine *e, const char *path)
+{
+    struct mt_nvidia *n = &e->nvidia, found = *n;
+    char why[sizeof e->why] = "";
+    snprintf(found.library, sizeof found.library, "%s", path);
+    if (mt_trust_file(path, why, sizeof why) != 0)
+        *found.library = 0;
+    else
+        found.version = engine_ask(path);
+    if (*found.library && (!*n->library || mt_nvidia_fits(&found)))
+        *n = found;
+    if (!*e->why)
+        snprintf(e->why, sizeof e->why, "%s", why);
+    return *found.library && mt_nvidia_fits(&found);
+}
+
+/* Tries the last file that matches the pattern, which is the newest version. */
+static int engine_glob(struct engine *e, const char *pattern)
+{
+    glob_t found = {0};
+    int took = glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc &&
+               strlen(found.gl_pathv[found.gl_pathc - 1]) < PATH_MAX &&
+               engine_take(e, found.gl_pathv[found.gl_pathc - 1]);
+    globfree(&found);
+    return took;
+}
+
+static int engine_below(struct engine *e, const char *root, const char *between, const char *const *places)
+{
+    char pattern[PATH_MAX];
+    for (; root && *root && *places; places++)
+        if (snprintf(pattern, sizeof pattern, "%s/%s%s/" LIBRARY, root, between, *places) <
+                (int)sizeof pattern &&
+            engine_glob(e, pattern))
+            return 1;
+    return 0;
+}
+
+/* Returns the folder above that of a program in PATH, with links resolved; NULL: no such program. */
+static const char *engine_root_of(const char *program, char root[PATH_MAX])
+{
+    char path[PATH_MAX];
+    if (mt_files_executable(program, path) != 0 || !realpath(path, root))
+        return NULL;
+    for (int up = 0; up < 2; up++) {
+        char *slash = strrchr(root, '/');
+        if (slash)
+            *slash = 0;
+    }
+    return root;
+}
+
+/* Handles MEMTRACE_SANITIZER, the file or its folder. */
+static void engine_named(struct engine *e, const char *name)
+{
+    struct stat st;
+    char path[PATH_MAX];
+    int folder = stat(name, &st) == 0 && S_ISDIR(st.st_mode);
+    snprintf(path, sizeof path, folder ? "%s/" LIBRARY : "%s", name);
+    if (access(path, R_OK) == 0)
+        engine_take(e, path);
+    else
+        snprintf(e->why, sizeof e->why, "MEMTRACE_SANITIZER: there is no " LIBRARY " at %s", name);
+}
+
+static void engine_search(struct engine *e)
+{
+    static const char site[] = "lib/python3*/site-packages/";
+    char own[PATH_MAX], tool[PATH_MAX], python[PATH_MAX];
+    const char *named = getenv("MEMTRACE_SANITIZER");
+    if (named && *named)
+        engine_named(e, named);
+    else
+        (void)(engine_below(e, engine_root_of("/proc/self/exe", own), "sanitizer/", engine_places) ||
+               engine_below(e, own, "../../", engine_packages) || /* packages beside our own wheel */
+               engine_below(e, getenv("CUDA_PATH"), "", engine_places) ||
+               engine_below(e, getenv("CUDA_HOME"), "", engine_places) ||
+               engine_below(e, engine_root_of("nvcc", tool), "", engine_places) ||
+               engine_below(e, "/usr/local/cuda", "", engine_places) ||
+               engine_below(e, getenv("VIRTUAL_ENV"), site, engine_packages) ||
+               engine_below(e, engine_root_of("python3", python), site, engine_packages));
+}
+
+/* ---- the choice ---------------------------------------------------------------------------------- */
+
+/* Returns the package of PyPI with the library for this driver. */
+static const char *engine_package(const struct mt_nvidia *n)
+{
+    return n->cuda == 12 ? "nvidia-cuda-sanitizer-api-cu12" : "nvidia-cuda-sanitizer-api";
+}
+
+/* Finds driver, library and patches, or the sentence why one is missing. A library that the user names is
+ * tried whatever its version. */
+static void engine_look(struct engine *e)
+{
+    const char *named = getenv("MEMTRACE_SANITIZER");
+    char folder[PATH_MAX];
+    if (mt_files_part(INJECTION, e->injection) != 0) {
+        snprintf(
+            e->why, sizeof e->why,
+            "this memtrace was built without NVIDIA's Compute Sanitizer API: ./setup gpu gets it and builds");
+        return;
+    }
+    engine_driver(&e->nvidia);
+    engine_search(e);
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(e->injection, '/') - e->injection), e->injection);
+    mt_nvidia_patches(&e->nvidia, folder);
+    if (*e->nvidia.library)
+        e->fits = mt_nvidia_check(&e->nvidia, e->why, sizeof e->why) == 0 ||
+                  (named && *named && *e->nvidia.patches);
+    else if (!*e->why)
+        snprintf(e->why, sizeof e->why,
+                 "NVIDIA's " LIBRARY " is not found: ./setup gpu gets it, or pip install %s, or a CUDA "
+                 "toolkit (its folder compute-sanitizer), or MEMTRACE_SANITIZER names it",
+                 engine_package(&e->nvidia));
+}
+
+/* Without a GPU there is nothing to look for, unless `always`. */
+static void engine_find(struct engine *e, int always)
+{
+    const char *device = getenv("MEMTRACE_DEVICE");
+    *e = (struct engine){0};
+    e->gpu = engine_has_gpu();
+    e->asked = device && strcmp(device, "gpu") == 0;
+    if (e->gpu || always)
+        engine_look(e);
+    e->injects = e->gpu && e->fits;
+}
+
+static int engine_is_ours(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return !strcmp(slash ? slash + 1 : path, strrchr(INJECTION, '/') + 1);
+}
+
+/* Notes what may surprise the user; refuses what is impossible. A machine with a GPU is not left for the CPU
+ * device unasked: the user would take one for the other. */
+static int engine_check(const struct engine *e)
+{
+    const char *other = getenv("CUDA_INJECTION64_PATH");
+    if (e->injects && other && *other && !engine_is_ours(other))
+        return mt_cli_refuse(
+            "CUDA_INJECTION64_PATH already names %s: a program takes one such tool alone; unset "
+            "it, or trace on the CPU device with -d cpu",
+            other);
+    if (e->gpu && !e->injects)
+        return mt_cli_refuse("nothing is traced on the GPU: %s; or trace on the CPU device with -d cpu",
+                             e->why);
+    if (e->asked && !engine_sees_gpu())
+        mt_cli_say("no GPU was found here (neither /dev/nvidiactl nor /dev/dxg): if there is none, the "
+                   "program's calls of CUDA fail");
+    if (e->injects && *e->why)
+        mt_cli_say("tried all the same, as MEMTRACE_SANITIZER names the library: %s", e->why);
+    return 0;
+}
+
+/* ---- --list -------------------------------------------------------------------------------------- */
+
+static void engine_list_here(const struct engine *e)
+{
+    printf("here: %s\n", e->injects ? "there is a GPU, and kernels run and are traced there"
+                         : e->gpu ? "there is a GPU, and programs are refused; -d cpu traces them on the CPU "
+                                    "device, from their PTX"
+                                  : "no GPU (neither /dev/nvidiactl nor /dev/dxg): kernels run on the CPU "
+                                    "device, from their PTX");
+}
+
+/* Prints for --list what would happen on a GPU, and what happens here. */
+static void engine_list(const struct engine *e)
+{
+    char words[2 * PATH_MAX];
+    mt_nvidia_words(&e->nvidia, words, sizeof words);
+    if (e->fits)
+        printf("on a GPU: all machine code that runs there is traced as it is, by %s\n", e->nvidia.library);
+    else
+        printf("on a GPU: nothing would be traced: %s\n", e->why);
+    printf("versions: %s: %s\n", words,
+           *e->why                               ? "they do not go together"
+           : e->nvidia.cuda && e->nvidia.version ? "they fit"
+                                                 : "not known whether they fit");
+    if (e->asked && !engine_sees_gpu())
+        printf("here: a GPU is asked for, but none was found (neither /dev/nvidiactl nor /dev/dxg)\n");
+    else
+        engine_list_here(e);
 }
 
 /* ---- Environment that makes the dynamic linker load memtrace into a program ---- */
@@ -317,7 +431,7 @@ static void environment_set_reserve(const char *program)
         if (mt_files_part(environment_parts[i].file, path) == 0)
             mt_words_add(&files, path);
     }
-    run_libraries(program, &files, 0);
+    run_libraries(program, "", &files, 0);
     for (size_t i = 0; i < files.count; i++)
         bytes += environment_static_tls(files.word[i]);
     mt_words_free(&files);
@@ -348,22 +462,45 @@ static int environment_takes_over(const char *program)
     return 0;
 }
 
-/* On a GPU the driver and NVTX load our library into the program. */
+/* On a GPU the driver (or the dynamic linker, MEMTRACE_ENGINE=preload) and NVTX load our library. */
 static const char *const environment_injected[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"};
+
+static int environment_is_preload(void)
+{
+    const char *engine = getenv("MEMTRACE_ENGINE");
+    return engine && strcmp(engine, "preload") == 0;
+}
+
+/* Puts the library before others in LD_PRELOAD, once. */
+static int environment_preload(const char *injection)
+{
+    const char *was = getenv("LD_PRELOAD");
+    if (strpbrk(injection, ": "))
+        return mt_cli_fail("%s: paths with a blank or colon do not work in LD_PRELOAD: move memtrace",
+                           injection);
+    if (was && environment_has(was, injection, ": "))
+        return 0;
+    char *now = was && *was ? mt_words_text("%s:%s", injection, was) : mt_words_text("%s", injection);
+    setenv("LD_PRELOAD", now, 1);
+    free(now);
+    return 0;
+}
+
+static int environment_inject(const struct engine *e)
+{
+    setenv("NVTX_INJECTION64_PATH", e->injection, 1);
+    setenv("MEMTRACE_SANITIZER", e->nvidia.library, 1);
+    if (environment_is_preload())
+        return environment_preload(e->injection);
+    setenv("CUDA_INJECTION64_PATH", e->injection, 1);
+    setenv("MEMTRACE_ENGINE", "inject", 1);
+    return 0;
+}
 
 /* Sets the variables for the program at `path`; puts our entries before existing ones, once. */
 static int environment_set(const char *program, const struct engine *e)
 {
-    if (!e->injects) {
-        if (e->gpu) /* the message that it cannot be traced there was printed */
-            setenv("MEMTRACE_DEVICE", "cpu", 1);
-        return environment_takes_over(program);
-    }
-    for (unsigned i = 0; i < sizeof environment_injected / sizeof *environment_injected; i++)
-        setenv(environment_injected[i], e->injection, 1);
-    setenv("MEMTRACE_SANITIZER", e->library, 1);
-    setenv("MEMTRACE_ENGINE", "inject", 1);
-    return 0;
+    return e->injects ? environment_inject(e) : environment_takes_over(program);
 }
 
 /* Prints the variables on stdout, quoted for a shell. */
@@ -471,7 +608,7 @@ static int run_list(const char *name)
     struct words files = {0};
     int found = 0, code = 0;
     struct engine e;
-    engine_find(&e);
+    engine_find(&e, 1);
     engine_list(&e);
     if (!name)
         return mt_near_told();
@@ -484,7 +621,7 @@ static int run_list(const char *name)
     if ((code = list_tool(tool)) != 0)
         return code;
     mt_words_add(&files, path);
-    code = run_libraries(path, &files, 1);
+    code = run_libraries(path, "", &files, 1);
     for (size_t i = 0; i < files.count && code == 0; i++) {
         int one = list_file(tool, files.word[i]);
         found += one > 0;
@@ -848,7 +985,7 @@ static int run_program(const struct request *r, char **argv)
 {
     struct program p;
     struct engine e;
-    engine_find(&e);
+    engine_find(&e, 0);
     int code = engine_check(&e);
     if (code == 0)
         code = run_program_find(&p, argv[0], &e);

@@ -284,11 +284,18 @@ static uint64_t context_code(CUcontext handle)
     return mt_sanitizer()->GetCallbackPcAndSize(handle, "mt_patch_exit", &pc, &bytes) ? 0 : pc & ~15ull;
 }
 
+static void inject_refused(SanitizerResult r, char *why, size_t size)
+{
+    char words[2 * PATH_MAX];
+    mt_sanitizer_words(words, sizeof words);
+    snprintf(why, size, "patches cannot be loaded there: %.100s; %.800s", mt_sanitizer_text(r), words);
+}
+
 /* Makes rings, patches and launch contexts for a context, unless they exist. Returns 0, or -1 after a report.
  * Called with the lock of patching. */
 static int inject_context_ready(struct mt_inject_context *c)
 {
-    char why[256] = "";
+    char why[1024] = "";
     if (!c || mt_rings_closed())
         return -1;
     if (c->tried)
@@ -297,7 +304,7 @@ static int inject_context_ready(struct mt_inject_context *c)
     context_first();
     SanitizerResult r = mt_sanitizer()->AddPatches(mt_sanitizer_patches(), c->handle);
     if (r)
-        snprintf(why, sizeof why, "patches cannot be loaded there: %s", mt_sanitizer_text(r));
+        inject_refused(r, why, sizeof why);
     else
         c->rings = mt_inject_rings(c->handle, context_code(c->handle), why, sizeof why);
     if (!c->rings)
@@ -1472,6 +1479,13 @@ static void inject_graph(Sanitizer_CallbackId cbid, const void *data)
 
 /* ---- the table of callbacks ---- */
 
+/* A process that only initialises CUDA has at least this callback. */
+static void inject_initialised(Sanitizer_CallbackId cbid, const void *data)
+{
+    (void)cbid;
+    (void)data;
+}
+
 struct inject_row {
     Sanitizer_CallbackDomain domain;
     Sanitizer_CallbackId id; /* 0: the whole domain */
@@ -1483,6 +1497,7 @@ struct inject_row {
 #define RUNTIME(name, f) {SANITIZER_CB_DOMAIN_RUNTIME_API, SANITIZER_CBID_RUNTIME_API_##name, f}
 #define DOMAIN(name, f) {SANITIZER_CB_DOMAIN_##name, 0, f}
 static const struct inject_row rows[] = {
+    RESOURCE(INIT_FINISHED, inject_initialised),
     RESOURCE(CONTEXT_CREATION_FINISHED, inject_context_new),
     RESOURCE(CONTEXT_DESTROY_STARTING, inject_context_ends),
     RESOURCE(MODULE_LOADED, inject_module_loaded),
@@ -1553,12 +1568,30 @@ static const struct inject_row rows[] = {
     RUNTIME(cudaProfilerStop, inject_profiler_off),
 };
 
+static int subscribed;
+static int driven;       /* the driver has loaded this library, so callbacks must come */
+static atomic_int heard; /* the library has called back */
+
+/* Only the first callback shows that the library does what it took on. */
+static void inject_first(void)
+{
+    char words[2 * PATH_MAX];
+    if (atomic_exchange(&heard, 1))
+        return;
+    mt_sanitizer_words(words, sizeof words);
+    mt_say("kernels are traced by NVIDIA's Compute Sanitizer API: %s", words);
+}
+
 /* Searches the rows of a domain, which are few; in the long API domains only these functions are enabled. */
 static void SANITIZERAPI inject_called(void *unused, Sanitizer_CallbackDomain domain, Sanitizer_CallbackId id,
                                        const void *data)
 {
     (void)unused;
-    if (mt_forked() || !data)
+    if (mt_forked())
+        return;
+    if (!atomic_load_explicit(&heard, memory_order_relaxed))
+        inject_first();
+    if (!data)
         return;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].domain == domain && (!rows[i].id || rows[i].id == id)) {
@@ -1603,33 +1636,55 @@ static void inject_enable_all(Sanitizer_SubscriberHandle s)
 static void inject_start(void)
 {
     Sanitizer_SubscriberHandle s;
-    char why[512];
+    char why[1024], words[2 * PATH_MAX];
     if (mt_sanitizer_subscribe(inject_called, &s, why, sizeof why)) {
         mt_report("nothing is traced: %s", why);
         return;
     }
+    subscribed = 1;
     inject_enable_all(s);
-    mt_say("kernels are traced by NVIDIA's Compute Sanitizer API %d.%d", mt_sanitizer_version() / 100,
-           mt_sanitizer_version() % 100);
+    mt_sanitizer_words(words, sizeof words);
+    mt_say("NVIDIA's Compute Sanitizer API is asked to call back: %s", words);
 }
 
-/* NVTX may load this library before the driver does. */
-__attribute__((constructor)) static void inject_loaded(void)
+/* Reports at the end that the library did not do what it took on, as nothing else shows it. */
+static void inject_silence(void)
 {
-    mt_registered = 1;
+    char words[2 * PATH_MAX];
+    if (!subscribed || heard || mt_forked() || (!driven && !mt_sanitizer_driven()))
+        return;
+    mt_sanitizer_words(words, sizeof words);
+    mt_report("nothing was traced: NVIDIA's library took the subscription and never called back: %s; try "
+              "MEMTRACE_ENGINE=%s, or a library of another version (MEMTRACE_SANITIZER)",
+              words, mt_options()->engine == MT_ENGINE_PRELOAD ? "inject" : "preload");
+}
+
+static void inject_begin(void)
+{
+    static atomic_int started;
+    if (atomic_exchange(&started, 1) || !mt_tracing())
+        return;
+    mt_fork_counts();
+    mt_demangle_prepare();
+    inject_start();
 }
 
 /* Called by the driver when the program initialises CUDA. Some driver versions ignore the result; the program
  * continues in any case. */
 __attribute__((visibility("default"))) int InitializeInjection(void)
 {
-    static atomic_int started;
-    if (atomic_exchange(&started, 1) || !mt_tracing())
-        return 1;
-    mt_fork_counts();
-    mt_demangle_prepare();
-    inject_start();
+    driven = 1;
+    inject_begin();
     return 1;
+}
+
+/* NVTX may load this library before the driver does. MEMTRACE_ENGINE=preload: the dynamic linker has loaded
+ * it, and the subscription is there before the driver is. */
+__attribute__((constructor)) static void inject_loaded(void)
+{
+    mt_registered = 1;
+    if (mt_options()->engine == MT_ENGINE_PRELOAD)
+        inject_begin();
 }
 
 /* Runs after the program's own exit handlers; launches have ended before (context_exit). */
@@ -1637,4 +1692,5 @@ __attribute__((destructor)) static void inject_finish(void)
 {
     mt_nvtx_finish();
     mt_trace_finish();
+    inject_silence();
 }

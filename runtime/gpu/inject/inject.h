@@ -45,6 +45,10 @@ const char *mt_sanitizer_text(SanitizerResult r);
 /* Returns the version of the library that has the subscription, major * 100 + minor; 0: unknown. One that is
  * newer than those known here counts as the newest of these. */
 int mt_sanitizer_version(void);
+/* Writes the versions of driver and library, and which patches they got, as words. */
+void mt_sanitizer_words(char *out, size_t size);
+/* Returns 1 if NVIDIA's driver is in the process. */
+int mt_sanitizer_driven(void);
 /* Returns the image of the patches for all devices. */
 const void *mt_sanitizer_patches(void);
 

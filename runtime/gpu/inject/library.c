@@ -2,11 +2,13 @@
 #define _GNU_SOURCE
 
 #include "inject.h"
+#include "base/nvidia.h"
 #include "base/options.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,7 @@
 #define LIBRARY "libsanitizer-public.so"
 
 static struct mt_sanitizer functions;
+static struct mt_nvidia here; /* driver, library and patches of this process */
 
 static const struct {
     const char *name;
@@ -50,13 +53,12 @@ static int library_resolve(void *library, const char *path, char *why, size_t si
 
 static int library_open(char *why, size_t size)
 {
-    char path[PATH_MAX];
-    library_path(path, sizeof path);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    library_path(here.library, sizeof here.library);
+    void *library = dlopen(here.library, RTLD_NOW | RTLD_LOCAL);
     if (library)
-        return library_resolve(library, path, why, size);
+        return library_resolve(library, here.library, why, size);
     const char *error = dlerror();
-    snprintf(why, size, "%.400s; set MEMTRACE_SANITIZER to NVIDIA's " LIBRARY, error ? error : path);
+    snprintf(why, size, "%.400s; set MEMTRACE_SANITIZER to NVIDIA's " LIBRARY, error ? error : here.library);
     return -1;
 }
 
@@ -71,56 +73,67 @@ const char *mt_sanitizer_text(SanitizerResult r)
     return functions.GetResultString && !functions.GetResultString(r, &text) && text ? text : "unknown error";
 }
 
-/* ---- the version ---- */
+/* ---- the driver, and versions ---- */
 
-/* No function returns the version, but EnableCallback knows the API functions of its CUDA version and no
- * others. The highest numbers that the last release of each version knows, tried with NVIDIA's libraries of
- * PyPI; they are SANITIZER_CBID_..._API_SIZE - 1 of its headers. Earlier releases of 13.1 know fewer. */
-static const struct {
-    int version;
-    Sanitizer_CallbackId driver, runtime;
-} library_versions[] = {
-    {1108, 676, 433}, {1200, 700, 444}, {1201, 711, 444}, {1202, 717, 447},
-    {1203, 732, 464}, {1204, 753, 467}, {1205, 760, 467}, {1206, 762, 479},
-    {1208, 781, 479}, {1209, 783, 486}, {1300, 806, 522}, {1301, 845, 549},
-    {1302, 845, 558}, {1303, 859, 558}, {1304, 867, 565}, {1305, 872, 566},
-};
-static int version;
-
-/* Returns 1 if the library has an API function of this number. Leaves the callback off. */
-static int library_knows(Sanitizer_SubscriberHandle s, Sanitizer_CallbackDomain d, Sanitizer_CallbackId id)
+static const char *library_of_driver(void *cuda)
 {
-    return !functions.EnableCallback(0, s, d, id);
+    struct link_map *map = NULL;
+    return cuda && !dlinfo(cuda, RTLD_DI_LINKMAP, &map) && map ? map->l_name : NULL;
 }
 
-static int library_version(Sanitizer_SubscriberHandle s)
+/* Sets the driver's version by files; only where these do not tell, as under WSL, it is asked. */
+static void library_driver(void)
 {
-    const size_t n = sizeof library_versions / sizeof *library_versions;
-    size_t i = 0;
-    if (!library_knows(s, SANITIZER_CB_DOMAIN_DRIVER_API, 1))
-        return 0;
-    while (i < n - 1 && (library_knows(s, SANITIZER_CB_DOMAIN_DRIVER_API, library_versions[i].driver + 1) ||
-                         library_knows(s, SANITIZER_CB_DOMAIN_RUNTIME_API, library_versions[i].runtime + 1)))
-        i++;
-    return library_versions[i].version;
+    void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    int number = 0;
+    mt_nvidia_driver(&here, library_of_driver(cuda));
+    CUresult (*get)(int *) =
+        cuda && !here.cuda ? (CUresult(*)(int *))dlsym(cuda, "cuDriverGetVersion") : NULL;
+    if (get && !get(&number))
+        here.cuda = number / 1000;
+    if (cuda)
+        dlclose(cuda);
+}
+
+int mt_sanitizer_driven(void)
+{
+    void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (cuda)
+        dlclose(cuda);
+    return cuda != NULL;
+}
+
+/* Returns 1 if the library has an API function of this number. Leaves the callback off. */
+static int library_knows(void *subscriber, int of_driver, unsigned function)
+{
+    return !functions.EnableCallback(
+        0, subscriber, of_driver ? SANITIZER_CB_DOMAIN_DRIVER_API : SANITIZER_CB_DOMAIN_RUNTIME_API,
+        function);
 }
 
 int mt_sanitizer_version(void)
 {
-    return version;
+    return here.version;
+}
+
+void mt_sanitizer_words(char *out, size_t size)
+{
+    mt_nvidia_words(&here, out, size);
 }
 
 /* ---- patches ---- */
 
 static char *image; /* image of all patches, for all devices */
 
-/* Path of the patches, beside this library. */
-static void patches_path(char *out, size_t size)
+/* Finds the image beside this library. */
+static void patches_find(void)
 {
     Dl_info info;
-    const char *self = dladdr((void *)&patches_path, &info) && info.dli_fname ? info.dli_fname : "";
+    char folder[PATH_MAX];
+    const char *self = dladdr((void *)&patches_find, &info) && info.dli_fname ? info.dli_fname : "";
     const char *slash = strrchr(self, '/');
-    snprintf(out, size, "%.*sgpu-patch.fatbin", slash ? (int)(slash + 1 - self) : 0, self);
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - self) : 1, slash ? self : ".");
+    mt_nvidia_patches(&here, folder);
 }
 
 static char *patches_read(FILE *f)
@@ -137,12 +150,13 @@ static char *patches_read(FILE *f)
 /* Returns 0, or -1 with *why set to a sentence. */
 static int patches_load(char *why, size_t size)
 {
-    char path[PATH_MAX];
-    patches_path(path, sizeof path);
-    FILE *f = fopen(path, "rbe");
+    patches_find();
+    if (!*here.patches)
+        return mt_nvidia_check(&here, why, size);
+    FILE *f = fopen(here.patches, "rbe");
     image = f ? patches_read(f) : NULL;
     if (!image)
-        snprintf(why, size, "%.400s: %s", path, f ? "cannot be read" : strerror(errno));
+        snprintf(why, size, "%.400s: %s", here.patches, f ? "cannot be read" : strerror(errno));
     if (f)
         fclose(f);
     return image ? 0 : -1;
@@ -155,29 +169,30 @@ const void *mt_sanitizer_patches(void)
 
 /* ---- the subscription ---- */
 
-static const char *library_why_not(SanitizerResult r)
+/* Writes why the library refuses, and driver and library, so that the user sees what does not go together. */
+static void library_refused(SanitizerResult r, char *why, size_t size)
 {
-    switch ((int)r) {
-    case SANITIZER_ERROR_MAX_LIMIT_REACHED:
-        return "another tool on NVIDIA's Compute Sanitizer API is in the process (compute-sanitizer?), and "
+    char words[2 * PATH_MAX];
+    const char *text = mt_sanitizer_text(r);
+    if (r == SANITIZER_ERROR_MAX_LIMIT_REACHED)
+        text = "another tool on NVIDIA's Compute Sanitizer API is in the process (compute-sanitizer?), and "
                "there can be one only";
-    case SANITIZER_ERROR_NOT_INITIALIZED:
-    case SANITIZER_ERROR_NOT_COMPATIBLE:
-        return "the GPU's driver is too old, or does not go with this libsanitizer-public.so";
-    default:
-        return mt_sanitizer_text(r);
-    }
+    else if (r == SANITIZER_ERROR_NOT_INITIALIZED || r == SANITIZER_ERROR_NOT_COMPATIBLE)
+        text = "the GPU's driver does not go with this library: `memtrace run --list` says what does";
+    mt_sanitizer_words(words, sizeof words);
+    snprintf(why, size, "%.200s; %.800s", text, words);
 }
 
 int mt_sanitizer_subscribe(Sanitizer_CallbackFunc f, Sanitizer_SubscriberHandle *s, char *why, size_t size)
 {
-    if (library_open(why, size) || patches_load(why, size))
+    if (library_open(why, size))
         return -1;
+    library_driver();
     SanitizerResult r = functions.Subscribe(s, f, NULL);
     if (r) {
-        snprintf(why, size, "%s", library_why_not(r));
+        library_refused(r, why, size);
         return -1;
     }
-    version = library_version(*s);
-    return 0;
+    here.version = mt_nvidia_version(library_knows, *s);
+    return patches_load(why, size);
 }

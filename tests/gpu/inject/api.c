@@ -1,5 +1,7 @@
 /* A small libsanitizer-public.so: memory is host memory, pcs are made up, and play.c makes the callbacks. */
+#define _GNU_SOURCE
 #include "api_test.h"
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,16 +79,21 @@ SanitizerResult sanitizerSubscribe(Sanitizer_SubscriberHandle *s, Sanitizer_Call
     API_MAY_FAIL(Subscribe);
     if (getenv("API_TAKEN"))
         return SANITIZER_ERROR_MAX_LIMIT_REACHED;
+    if (getenv("API_OTHER_DRIVER"))
+        return SANITIZER_ERROR_NOT_INITIALIZED;
     *s = (Sanitizer_SubscriberHandle)(void *)1;
     api_callback = f;
     return SANITIZER_SUCCESS;
 }
 /* API_KNOWS=DRIVER,RUNTIME: the highest functions of these APIs that the library knows; otherwise those of
- * its headers. */
+ * its headers, and in a folder "12" those of 12.9. */
 static int api_knows(Sanitizer_CallbackDomain d, Sanitizer_CallbackId id)
 {
     unsigned driver = SANITIZER_CBID_DRIVER_API_SIZE - 1, runtime = SANITIZER_CBID_RUNTIME_API_SIZE - 1;
+    Dl_info info;
     const char *known = getenv("API_KNOWS");
+    if (!known && dladdr((void *)&api_knows, &info) && strstr(info.dli_fname, "/12/"))
+        known = "783,486";
     if (known)
         sscanf(known, "%u,%u", &driver, &runtime);
     return d == SANITIZER_CB_DOMAIN_DRIVER_API    ? id <= driver
@@ -99,13 +106,13 @@ SanitizerResult sanitizerEnableCallback(uint32_t on, Sanitizer_SubscriberHandle 
     API_MAY_FAIL(EnableCallback);
     if (!api_knows(d, id))
         return SANITIZER_ERROR_INVALID_PARAMETER;
-    api_enabled++;
+    api_enabled += on;
     return SANITIZER_SUCCESS;
 }
 SanitizerResult sanitizerEnableDomain(uint32_t on, Sanitizer_SubscriberHandle s, Sanitizer_CallbackDomain d)
 {
     API_MAY_FAIL(EnableDomain);
-    api_enabled++;
+    api_enabled += on;
     return SANITIZER_SUCCESS;
 }
 SanitizerResult sanitizerGetResultString(SanitizerResult r, const char **text)
@@ -163,7 +170,10 @@ SanitizerResult sanitizerGetStreamHandle(CUcontext c, CUstream s, Sanitizer_Stre
 SanitizerResult sanitizerAddPatches(const void *image, CUcontext c)
 {
     API_MAY_FAIL(AddPatches);
-    return image ? SANITIZER_SUCCESS : SANITIZER_ERROR_INVALID_PARAMETER;
+    const char *most =
+        getenv("API_LOADS"); /* a driver loads the machine code of this CUDA version and older */
+    return image && (!most || atoi(image) <= atoi(most)) ? SANITIZER_SUCCESS
+                                                         : SANITIZER_ERROR_INVALID_PARAMETER;
 }
 SanitizerResult sanitizerPatchInstructions(const Sanitizer_InstructionId id, CUmodule m, const char *function)
 {

@@ -24,7 +24,7 @@ static void *handle_of(const void *s)
 
 static void call(Sanitizer_CallbackDomain domain, Sanitizer_CallbackId id, const void *data)
 {
-    if (api_callback)
+    if (api_callback && api_enabled && !getenv("API_SILENT"))
         api_callback(NULL, domain, id, data);
 }
 
@@ -354,14 +354,21 @@ static void play_as(const char *name)
     f();
 }
 
+/* As the driver does; API_PRELOADED: the dynamic linker has loaded the library. */
+static int play_enter(const char *path)
+{
+    void *library = getenv("API_PRELOADED") ? NULL : dlopen(path, RTLD_NOW);
+    int (*start)(void) = library ? (int (*)(void))dlsym(library, "InitializeInjection") : NULL;
+    if (getenv("API_PRELOADED") || (start && start() == 1))
+        return 0;
+    fprintf(stderr, "play: %s\n", dlerror());
+    return -1;
+}
+
 int main(int argc, char **argv)
 {
-    void *library = argc == 3 ? dlopen(argv[1], RTLD_NOW) : NULL;
-    int (*start)(void) = library ? (int (*)(void))dlsym(library, "InitializeInjection") : NULL;
-    if (!start || start() != 1) {
-        fprintf(stderr, "play: %s\n", dlerror());
+    if (argc != 3 || play_enter(argv[1]))
         return 1;
-    }
     api_patch_result = getenv("API_NO_PATCH") ? SANITIZER_ERROR_UNKNOWN : SANITIZER_SUCCESS;
     const Sanitizer_ResourceContextData c = {.context = context};
     RESOURCE(CONTEXT_CREATION_FINISHED, &c);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""whole.py PLAY INJECTION SANITIZER CUBIN MT_DUMP REAL: the injection library from its entry to its files, while play.c makes
-callbacks; REAL: the folder with NVIDIA's own libraries, if there are some. Counted by hand: a launch has 64 records of 4 bytes; streams: the default one (2 launches) and one more (2, and one
+"""whole.py PLAY INJECTION SANITIZER CUBIN MT_DUMP REAL MACHINE: the injection library from its entry to its files, while play.c makes
+callbacks; REAL: the folder with NVIDIA's own libraries, if there are some; MACHINE:
+a libcuda.so.1 to be preloaded, which also stands in for the driver's files. Counted by hand: a launch has 64 records of 4 bytes; streams: the default one (2 launches) and one more (2, and one
 that the driver refused)."""
 import glob
 import json
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import time
 
-play, injection, sanitizer, cubin, dump, real = sys.argv[1:]
+play, injection, sanitizer, cubin, dump, real, machine = sys.argv[1:]
 failed = []
 
 
@@ -21,16 +22,20 @@ def check(what, found, must):
         failed.append(f"{what}: {found!r}, must be {must!r}")
 
 
-def run(look=None, code=None, **more):
+def run(look=None, code=None, patches=(12, 13), **more):
     with tempfile.TemporaryDirectory() as folder:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE")}
         environment |= {"MEMTRACE_SANITIZER": sanitizer, "MEMTRACE_DIR": folder} | more
         here = os.path.join(folder, "lib")
         os.mkdir(here)
         shutil.copy(injection, here)
-        with open(os.path.join(here, "gpu-patch.fatbin"), "w", encoding="ascii") as f:
-            f.write("an image")
-        result = subprocess.run([play, os.path.join(here, os.path.basename(injection)), code or cubin], capture_output=True, text=True, env=environment, timeout=60)
+        for cuda in patches:
+            with open(os.path.join(here, f"gpu-patch-{cuda}.fatbin"), "w", encoding="ascii") as f:
+                f.write(str(cuda))
+        mine = os.path.join(here, os.path.basename(injection))
+        if environment.get("API_PRELOADED"):
+            environment["LD_PRELOAD"] = mine
+        result = subprocess.run([play, mine, code or cubin], capture_output=True, text=True, env=environment, timeout=60)
         check("exit code", result.returncode, 0)
         traces = {}
         if look:
@@ -85,22 +90,73 @@ def check_failures():
             check(f"{why}: no silence", len(whole) == 2 or any(not end["complete"] for end in ends) or "memtrace:" in result.stderr, True)
 
 
+WORDS = re.compile(r"(driver .*), (library .*), patches (\S+)")
+
+
+def said(**more):
+    """What the library says of driver, library and patches."""
+    found = WORDS.search(run(MEMTRACE_VERBOSE="1", **more)[1].stderr)
+    return found and found.groups()
+
+
 def version_said(**more):
-    said = re.search(r"Compute Sanitizer API (\S+)", run(MEMTRACE_VERBOSE="1", **more)[1].stderr)
-    return said and said.group(1)
+    found = said(**more)
+    return found and re.sub(r" \(.*", "", found[1])
 
 
 def check_versions():
     """By the API functions that a library knows; for NVIDIA's own libraries the version is in the name of their package's folder."""
     for known, must in (("433,433", "11.8"), ("753,467", "12.4"), ("783,486", "12.9"), ("806,522", "13.0"), ("822,549", "13.1"), ("845,558", "13.2"),
                         ("872,566", "13.5"), ("9999,9999", "13.5")):
-        check(f"version of {known}", version_said(API_KNOWS=known), must)
-    check("version unknown", version_said(API_FAIL="EnableCallback"), "0.0")
+        check(f"version of {known}", version_said(API_KNOWS=known), "library " + must)
+    check("version unknown", version_said(API_FAIL="EnableCallback"), "library of unknown version")
     for info in glob.glob(os.path.join(real, "**", "nvidia_cuda_sanitizer_api*.dist-info"), recursive=True):
         folder = os.path.dirname(os.path.dirname(info))
-        for library in glob.glob(os.path.join(folder, "**", "libsanitizer-public.so"), recursive=True):
+        for library in [f for below in ("", "lib", "compute-sanitizer") for f in glob.glob(os.path.join(folder, below, "libsanitizer-public.so"))]:
             must = re.search(r"-(\d+\.\d+)[\d.]*\.dist-info", info).group(1)
-            check(f"version of {library}", version_said(MEMTRACE_SANITIZER=library), must)
+            check(f"version of {library}", version_said(MEMTRACE_SANITIZER=library), "library " + must)
+
+
+OLD, NEW, V12, V13 = "535.183.01", "580.65.06", "783,486", "806,522"
+
+
+def check_drivers():
+    """The driver's version by the name of its library, by the kernel's module, by a question; and the patches that it loads."""
+    for more, driver, patches in (({"MACHINE_DRIVER": OLD, "API_KNOWS": V12}, OLD + " (CUDA 12)", "12"), ({"MACHINE_DRIVER": NEW, "API_KNOWS": V13}, NEW + " (CUDA 13)", "13"),
+                                  ({"MACHINE_DRIVER": NEW, "API_KNOWS": V12}, NEW + " (CUDA 13)", "12"), ({"MACHINE_DRIVER": OLD, "API_KNOWS": V13}, OLD + " (CUDA 12)", "12"),
+                                  ({"MACHINE_DRIVER": "610.01", "API_KNOWS": V13}, "610.01 (CUDA 13)", "13"), ({"MACHINE_CUDA": "12040", "API_KNOWS": V12}, "of CUDA 12", "12"),
+                                  ({"MACHINE_CUDA": "13010", "API_KNOWS": V13}, "of CUDA 13", "13"), ({"API_KNOWS": V13}, "of unknown version", "13"),
+                                  ({"API_KNOWS": V12}, "of unknown version", "12"), ({"MACHINE_DRIVER": NEW, "API_KNOWS": V13, "patches": (12,)}, NEW + " (CUDA 13)", "12")):
+        found = said(LD_PRELOAD=machine, **more)
+        check(f"driver, {more}", found and (found[0], found[2]), (f"driver {driver}", f"gpu-patch-{patches}.fatbin"))
+    with tempfile.TemporaryDirectory() as folder:  # as packages for forward compatibility have it: newer than the kernel's module
+        shutil.copy(machine, os.path.join(folder, "libcuda.so." + NEW))
+        os.symlink("libcuda.so." + NEW, os.path.join(folder, "libcuda.so.1"))
+        check("driver by its library", said(LD_PRELOAD=os.path.join(folder, "libcuda.so.1"), MACHINE_DRIVER=OLD)[0], f"driver {NEW} (CUDA 13)")
+    check_traces(run(LD_PRELOAD=machine, MACHINE_DRIVER=OLD, API_LOADS="12")[0], "a driver of CUDA 12")
+    for more, words in (({"MACHINE_DRIVER": OLD, "API_KNOWS": V12, "patches": (13,)}, (OLD, "no patches that this driver loads", "./setup gpu")),
+                        ({"MACHINE_DRIVER": "470.82.01"}, ("470.82.01", "too old", "525")),
+                        ({"MACHINE_DRIVER": OLD, "API_OTHER_DRIVER": "1"}, (OLD, "does not go with this library", sanitizer, "memtrace run --list"))):
+        traces, result = run(LD_PRELOAD=machine, **more)
+        check(f"refused, {more}", (len(traces), result.stdout, [word for word in words if word not in result.stderr]), (0, "patched 0\n", []))
+    traces, result = run(LD_PRELOAD=machine, MACHINE_DRIVER=NEW, API_LOADS="12")
+    check("patches refused", [word for word in (NEW, "library", "gpu-patch-13") if word not in result.stderr], [])
+
+
+def check_silence():
+    """The library takes the subscription and never calls back."""
+    traces, result = run(API_SILENT="1", MEMTRACE_VERBOSE="1", LD_PRELOAD=machine, MACHINE_DRIVER=NEW)
+    check("silence", (len(traces), "kernels are traced" in result.stderr), (0, False))
+    check("silence, said", [word for word in ("never called back", NEW, "library 1", "MEMTRACE_ENGINE=preload") if word not in result.stderr], [])
+    check("no silence", "never called back" in run()[1].stderr, False)
+    check("kernels are traced", "kernels are traced" in run(MEMTRACE_VERBOSE="1")[1].stderr, True)
+
+
+def check_preloaded():
+    """The dynamic linker loads the library, and nobody calls it."""
+    check_traces(run(MEMTRACE_ENGINE="preload", API_PRELOADED="1")[0], "preloaded")
+    traces, result = run(API_PRELOADED="1")
+    check("preloaded, not asked", (len(traces), result.stdout, result.stderr), (0, "patched 0\n", ""))
 
 
 def check_flags():
@@ -192,6 +248,9 @@ def main():
     check_traces(run(API_PROTECT="1", API_NO_EXITS="1")[0], "the GPU's memory is its own, no exits")
     check_failures()
     check_versions()
+    check_drivers()
+    check_silence()
+    check_preloaded()
     check_traces(run(API_EXIT="1")[0], "no wait at the end")
     check_traces(run(API_NO_EXITS="1")[0], "without ends of threads")
     check_traces(run(API_GREEN="1")[0], "data of newer versions")
