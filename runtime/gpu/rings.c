@@ -1,9 +1,9 @@
 /* Packets from a GPU, and the launches in flight there: their order in the traces, the rings and launch
  * contexts lent to them, and the threads that read the rings. With several readers, each takes packets from
  * its own rings, groups them by launch, and passes on those of open launches, which is most of the work
- * (compact traces encode them on the calling thread). Then the first reader alone gives the other launches
- * their records, and newly opened launches are passed on. The packets of a CTA are in one ring, always read
- * by the same thread, so their order is kept. */
+ * (compact traces encode them on the calling thread; for raw ones there is one reader). Then the first reader
+ * alone gives the other launches their records, and newly opened launches are passed on. The packets of a CTA
+ * are in one ring, always read by the same thread, so their order is kept. */
 #define _GNU_SOURCE
 
 #include "rings.h"
@@ -17,6 +17,9 @@
 #include "trace/selection.h"
 
 #include <errno.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -26,18 +29,65 @@
 /* ---- packets in the rings that a GPU writes (format/packet.h), and their expansion to raw records, or to
  * runs for compact traces ---- */
 
-static const uint64_t *ring_slot(const struct mt_ring *r, uint64_t i)
+/* Returns 1, with the words of the slot at a position and without their tags, if all have arrived. The
+ * acquire also makes visible, on the CPU device, what was written before the launch. */
+typedef int ring_load(const struct mt_ring *r, uint64_t at, uint64_t w[MT_SLOT_WORDS]);
+
+static inline __attribute__((always_inline)) int ring_load_words(const struct mt_ring *r, uint64_t at,
+                                                                 uint64_t w[MT_SLOT_WORDS])
 {
-    return r->slots[(r->at + i) & r->mask].w;
+    const uint64_t *slot = r->slots[at & r->mask].w;
+    uint64_t odd = 0, tag = mt_packet_tag(at, r->mask + 1);
+    for (unsigned i = 0; i < MT_SLOT_WORDS; i++) {
+        uint64_t word = __atomic_load_n(&slot[i], __ATOMIC_ACQUIRE);
+        odd |= word ^ tag;
+        w[i] = word & MT_WORD_MASK;
+    }
+    return !(odd & ~MT_WORD_MASK);
 }
 
-/* Reads word i of the packet at r->at. Returns 0 if its tag is not there yet. The acquire also makes visible,
- * on the CPU device, what was written before the launch. */
-static int ring_word(const struct mt_ring *r, uint32_t i, uint64_t *out)
+#ifdef __SANITIZE_THREAD__ /* it would call the load of a slot a race */
+#define MT_GPU_PORTABLE
+#endif
+#if defined __x86_64__ && !defined MT_GPU_PORTABLE
+#define MT_WIDE __attribute__((target("avx2")))
+/* The same in one load. The processor may split it, but not the words; only they need to be whole. */
+static inline __attribute__((always_inline)) MT_WIDE int ring_load_slot(const struct mt_ring *r, uint64_t at,
+                                                                        uint64_t w[MT_SLOT_WORDS])
 {
-    uint64_t w = __atomic_load_n(&ring_slot(r, i / MT_SLOT_WORDS)[i % MT_SLOT_WORDS], __ATOMIC_ACQUIRE);
-    *out = w & MT_WORD_MASK;
-    return (w & ~MT_WORD_MASK) == mt_packet_tag(r->at + i / MT_SLOT_WORDS, r->mask + 1);
+    typedef long long words __attribute__((vector_size(MT_SLOT_BYTES)));
+    const struct mt_slot *slot = &r->slots[at & r->mask];
+    words v;
+    __asm__ volatile("vmovdqu %1, %0" : "=x"(v) : "m"(*slot) : "memory");
+    int tags = _mm256_movemask_pd((__m256d)v), all = (1 << MT_SLOT_WORDS) - 1;
+    for (unsigned i = 0; i < MT_SLOT_WORDS; i++)
+        w[i] = (uint64_t)v[i] & MT_WORD_MASK;
+    return tags == (mt_packet_tag(at, r->mask + 1) ? all : 0);
+}
+
+static MT_WIDE int ring_load_wide(const struct mt_ring *r, uint64_t at, uint64_t w[MT_SLOT_WORDS])
+{
+    return ring_load_slot(r, at, w);
+}
+#else
+#define MT_WIDE
+#define ring_load_slot ring_load_words
+#define ring_load_wide ring_load_words
+#endif
+
+static int ring_is_wide(void)
+{
+#if defined __x86_64__ && !defined MT_GPU_PORTABLE
+    return __builtin_cpu_supports("avx2");
+#else
+    return 0;
+#endif
+}
+
+/* Loads a slot in the way that the processor has. */
+static int ring_slot(const struct mt_ring *r, uint64_t at, uint64_t w[MT_SLOT_WORDS])
+{
+    return ring_is_wide() ? ring_load_wide(r, at, w) : ring_load_words(r, at, w);
 }
 
 static uint64_t sign_extended(uint64_t value, uint32_t bits)
@@ -49,8 +99,8 @@ static uint64_t sign_extended(uint64_t value, uint32_t bits)
 
 static int take_words(const struct mt_ring *r, uint32_t slots, uint64_t *words)
 {
-    for (uint32_t i = 0; i < (slots - 1) * MT_SLOT_WORDS; i++)
-        if (!ring_word(r, MT_SLOT_WORDS + i, &words[i]))
+    for (uint32_t i = 1; i < slots; i++)
+        if (!ring_slot(r, r->at + i, &words[(i - 1) * MT_SLOT_WORDS]))
             return 0;
     return 1;
 }
@@ -59,25 +109,44 @@ static int take_deltas(const struct mt_ring *r, uint32_t slots, uint64_t base, u
 {
     uint32_t at = 0;
     words[at++] = base;
-    for (uint32_t i = 0; i < (slots - 1) * MT_SLOT_WORDS; i++) {
-        uint64_t w;
-        if (!ring_word(r, MT_SLOT_WORDS + i, &w))
+    for (uint32_t i = 1; i < slots; i++) {
+        uint64_t w[MT_SLOT_WORDS];
+        if (!ring_slot(r, r->at + i, w))
             return 0;
-        words[at++] = base + sign_extended(w, MT_DELTA_BITS);
-        words[at++] = base + sign_extended(w >> MT_DELTA_BITS, MT_DELTA_BITS);
+        for (uint32_t k = 0; k < MT_SLOT_WORDS; k++) {
+            words[at++] = base + sign_extended(w[k], MT_DELTA_BITS);
+            words[at++] = base + sign_extended(w[k] >> MT_DELTA_BITS, MT_DELTA_BITS);
+        }
     }
     return 1;
+}
+
+/* Unpacks the words of the first slot, except for what depends on the kind. */
+static inline void packet_head(struct mt_packet *p, const uint64_t w[MT_SLOT_WORDS])
+{
+    p->kind = (uint32_t)(w[0] >> 60);
+    p->warp = (uint32_t)(w[0] >> 51) & 31;
+    p->smid = (uint32_t)(w[0] >> 40) & 0x7ff;
+    p->context = (uint32_t)(w[0] >> 28) & 0xfff;
+    p->meta = ((uint32_t)(w[0] >> 56) & 15) << 28 | (uint32_t)(w[0] & MT_RAW_MAX_SIZE);
+    p->mask = (uint32_t)(w[1] >> 31);
+    p->site = (uint32_t)w[1] & 0x7fffffff;
+    p->cta = w[2];
+}
+
+static inline void packet_regular(struct mt_packet *p, uint64_t y)
+{
+    p->words[0] = y & ((1ull << MT_REGULAR_ADDRESS_BITS) - 1);
+    p->words[1] = sign_extended((p->meta & 0xffffull) << MT_REGULAR_STRIDE_LOW | y >> MT_REGULAR_ADDRESS_BITS,
+                                MT_REGULAR_STRIDE_BITS);
+    p->meta = (p->meta & ~MT_RAW_MAX_SIZE) | (p->meta & MT_RAW_MAX_SIZE) >> 16;
 }
 
 static int take_body(const struct mt_ring *r, uint32_t slots, uint64_t y, struct mt_packet *p)
 {
     switch (p->kind) {
     case MT_PACKET_REGULAR:
-        p->words[0] = y & ((1ull << MT_REGULAR_ADDRESS_BITS) - 1);
-        p->words[1] =
-            sign_extended((p->meta & 0xffffull) << MT_REGULAR_STRIDE_LOW | y >> MT_REGULAR_ADDRESS_BITS,
-                          MT_REGULAR_STRIDE_BITS);
-        p->meta = (p->meta & ~MT_RAW_MAX_SIZE) | (p->meta & MT_RAW_MAX_SIZE) >> 16;
+        packet_regular(p, y);
         return 1;
     case MT_PACKET_DELTAS:
         p->kind = MT_PACKET_LANES;
@@ -95,17 +164,9 @@ int mt_ring_take(struct mt_ring *r, struct mt_packet *p)
     uint64_t w[MT_SLOT_WORDS];
     if (r->damaged)
         return -1;
-    for (uint32_t i = 0; i < MT_SLOT_WORDS; i++)
-        if (!ring_word(r, i, &w[i]))
-            return 0;
-    p->kind = (uint32_t)(w[0] >> 60);
-    p->warp = (uint32_t)(w[0] >> 51) & 31;
-    p->smid = (uint32_t)(w[0] >> 40) & 0x7ff;
-    p->context = (uint32_t)(w[0] >> 28) & 0xfff;
-    p->meta = ((uint32_t)(w[0] >> 56) & 15) << 28 | (uint32_t)(w[0] & MT_RAW_MAX_SIZE);
-    p->mask = (uint32_t)(w[1] >> 31);
-    p->site = (uint32_t)w[1] & 0x7fffffff;
-    p->cta = w[2];
+    if (!ring_slot(r, r->at, w))
+        return 0;
+    packet_head(p, w);
     uint32_t slots = mt_packet_slots(p->kind, mt_ring_lanes(p->mask));
     if (!p->mask || !slots || slots > r->mask + 1) {
         r->damaged = 1;
@@ -117,11 +178,11 @@ int mt_ring_take(struct mt_ring *r, struct mt_packet *p)
     return 1;
 }
 
-/* Returns 1 if a packet has begun to arrive. Cheap. */
+/* Returns 1 if the first slot of a packet has arrived. Cheap. */
 static int ring_waits(const struct mt_ring *r)
 {
-    uint64_t word;
-    return !r->damaged && ring_word(r, 0, &word);
+    uint64_t w[MT_SLOT_WORDS];
+    return !r->damaged && ring_slot(r, r->at, w);
 }
 
 void mt_ring_publish(struct mt_ring *r)
@@ -152,40 +213,14 @@ uint64_t mt_packet_count(const struct mt_packet *p)
     return sum;
 }
 
-static size_t expand_blocks(const struct mt_packet *p, uint64_t from, struct mt_raw_record *out, size_t cap)
+size_t mt_run_expand(const struct mt_access_run *r, struct mt_raw_record *out)
 {
-    uint32_t n = mt_ring_lanes(p->mask);
-    size_t made = 0;
-    for (uint32_t i = 0; i < n && made < cap; i++) {
-        uint64_t address = p->words[2 * i], bytes = p->words[2 * i + 1], k = ring_pieces(bytes);
-        if (from >= k) {
-            from -= k;
-            continue;
-        }
-        for (; from < k && made < cap; from++) {
-            uint64_t done = from * MT_RAW_MAX_SIZE, left = bytes - done;
-            uint32_t size = left < MT_RAW_MAX_SIZE ? (uint32_t)left : MT_RAW_MAX_SIZE;
-            out[made++] = mt_rec_pack(p->smid, p->meta >> 28, size, address + done, p->cta);
-        }
-        from = 0;
+    uint64_t w0 = (uint64_t)r->smid << 32 | r->meta;
+    for (uint32_t i = 0; i < r->count; i++) {
+        uint64_t address = r->addresses ? r->addresses[i] : r->base + i * (uint64_t)r->stride;
+        out[i] = (struct mt_raw_record){{w0, address, r->cta}};
     }
-    return made;
-}
-
-size_t mt_packet_expand(const struct mt_packet *p, uint64_t from, struct mt_raw_record *out, size_t cap)
-{
-    uint32_t n = mt_ring_lanes(p->mask);
-    size_t made = 0;
-    if (p->kind == MT_PACKET_BLOCKS)
-        return expand_blocks(p, from, out, cap);
-    if (!ring_has_records(p))
-        return 0;
-    uint64_t w0 = (uint64_t)p->smid << 32 | p->meta;
-    for (uint64_t i = from; i < n && made < cap; i++) {
-        uint64_t address = p->kind == MT_PACKET_REGULAR ? p->words[0] + i * p->words[1] : p->words[i];
-        out[made++] = (struct mt_raw_record){{w0, address, p->cta}};
-    }
-    return made;
+    return r->count;
 }
 
 /* ---- runs ---------------------------------------------------------------------------------------- */
@@ -197,8 +232,8 @@ void mt_gather_clear(struct mt_gather *g)
     g->next = NULL;
 }
 
-static struct mt_access_run *gather_add(struct mt_gather *g, const struct mt_packet *p, uint32_t site,
-                                        uint32_t mask)
+static inline struct mt_access_run *gather_add(struct mt_gather *g, const struct mt_packet *p, uint32_t site,
+                                               uint32_t mask)
 {
     struct mt_access_run *r = &g->run[g->runs++];
     *r = (struct mt_access_run){.cta = p->cta,
@@ -212,21 +247,26 @@ static struct mt_access_run *gather_add(struct mt_gather *g, const struct mt_pac
     return r;
 }
 
+static inline uint64_t put_regular(struct mt_gather *g, const struct mt_packet *p, uint32_t site)
+{
+    struct mt_access_run *r = gather_add(g, p, site, p->mask);
+    r->base = p->words[0];
+    r->stride = (int64_t)p->words[1];
+    return r->count;
+}
+
 static uint64_t put_lanes(struct mt_gather *g, const struct mt_packet *p, uint32_t site)
 {
     uint32_t n = mt_ring_lanes(p->mask);
     if (g->runs == MT_GATHER_RUNS || g->addresses + n > MT_GATHER_ADDRESSES)
         return 0;
+    if (p->kind == MT_PACKET_REGULAR)
+        return put_regular(g, p, site);
     struct mt_access_run *r = gather_add(g, p, site, p->mask);
+    uint64_t *list = memcpy(&g->address[g->addresses], p->words, n * sizeof *list);
     r->base = p->words[0];
-    if (p->kind == MT_PACKET_REGULAR) {
-        r->stride = (int64_t)p->words[1];
-    } else {
-        uint64_t *list = &g->address[g->addresses];
-        memcpy(list, p->words, n * sizeof *list);
-        r->addresses = list;
-        g->addresses += n;
-    }
+    r->addresses = list;
+    g->addresses += n;
     return n;
 }
 
@@ -276,7 +316,7 @@ int mt_gather_join(struct mt_gather *g, const struct mt_gather *more)
 }
 
 #define READERS_MAX 8u
-#define EXPAND 256          /* records expanded at a time */
+#define EXPAND 4096u        /* most records written at a time */
 #define HELD_MAX (1u << 30) /* most bytes held for one waiting launch */
 #ifndef MT_GPU_PATIENCE_MS  /* tests use less */
 #define MT_GPU_PATIENCE_MS 5000u
@@ -382,29 +422,28 @@ static void flight_complain(struct mt_flight *f)
                   mt_short(f->launch.line.kernel).text);
 }
 
-static void flight_hold(struct mt_flight *f, const struct mt_raw_record *records, size_t n)
+/* Writes a block to a raw trace. One thread reads for those. */
+static void flight_write(struct mt_trace *trace, const struct mt_gather *g)
 {
-    if (f->nheld + n > f->held_cap) {
-        size_t cap = f->held_cap ? 2 * f->held_cap : 4096;
-        struct mt_raw_record *more =
-            cap * sizeof *more > HELD_MAX ? NULL : realloc(f->held, cap * sizeof *more);
-        if (!more) {
-            flight_complain(f);
-            f->dropped += n;
-            return;
+    static struct mt_raw_record records[EXPAND];
+    size_t n = 0;
+    for (size_t i = 0; i < g->runs; i++) {
+        if (n + g->run[i].count > EXPAND) {
+            mt_trace_append(trace, records, n);
+            n = 0;
         }
-        f->held = more;
-        f->held_cap = cap;
+        n += mt_run_expand(&g->run[i], records + n);
     }
-    memcpy(f->held + f->nheld, records, n * sizeof *records);
-    f->nheld += n;
+    mt_trace_append(trace, records, n);
 }
 
 /* Passes a block of an open launch on, from any thread. The caller keeps the block. */
 static void flight_hand_on(struct mt_flight *f, struct mt_gather *g)
 {
-    if (g->runs)
+    if (g->runs && mt_trace_compact())
         mt_trace_append_runs(f->queue->trace, g->run, g->runs, 0);
+    else if (g->runs)
+        flight_write(f->queue->trace, g);
 }
 
 /* Passes on all blocks gathered. */
@@ -438,11 +477,6 @@ static void open_first(struct mt_flight_queue *q, struct mt_flight *f)
     q->open = f;
     mt_trace_open_launch(q->trace, &f->launch.line);
     rings_hand_on_all(f);
-    if (f->nheld)
-        mt_trace_append(q->trace, f->held, f->nheld);
-    free(f->held);
-    f->held = NULL;
-    f->nheld = f->held_cap = 0;
 }
 
 void mt_flight_counted(struct mt_flight *f, const struct mt_gpu_totals *now)
@@ -467,15 +501,6 @@ static void flight_exited(struct mt_flight *f, const struct mt_gpu_totals *now)
     mt_flight_counted(f, now);
 }
 
-/* Handles packets without records. Returns 1 if this was one. */
-static int flight_heard(struct mt_flight *f, const struct mt_packet *p)
-{
-    struct mt_gpu_totals now = packet_totals(p);
-    if (p->kind == MT_PACKET_EXIT)
-        flight_exited(f, &now);
-    return !ring_has_records(p);
-}
-
 static int flight_is_first(struct mt_flight *f)
 {
     pthread_mutex_lock(&lock);
@@ -486,26 +511,7 @@ static int flight_is_first(struct mt_flight *f)
     return first;
 }
 
-/* Takes the records of a launch, in a raw trace. */
-static void flight_packet(struct mt_flight *f, const struct mt_packet *p)
-{
-    struct mt_raw_record records[EXPAND];
-    if (flight_heard(f, p))
-        return;
-    uint64_t total = mt_packet_count(p);
-    int first = flight_is_first(f);
-    for (uint64_t from = 0; from < total;) {
-        size_t n = mt_packet_expand(p, from, records, EXPAND);
-        if (first)
-            mt_trace_append(f->queue->trace, records, n);
-        else
-            flight_hold(f, records, n);
-        from += n;
-    }
-    f->taken += total;
-}
-
-/* Records of a launch gathered by one reader, in compact traces. */
+/* Records of a launch gathered by one reader. */
 struct part {
     struct mt_gather *first, *last; /* blocks, in order */
     uint64_t taken;                 /* records */
@@ -1116,12 +1122,13 @@ static struct bin *reader_bin(struct reader *r, uint32_t context)
     return &r->bin[r->bins++];
 }
 
-static uint32_t reader_site(struct reader *r, const struct bin *b, const struct mt_packet *p)
+/* Returns the packet's site, 0 in raw traces. */
+static inline uint32_t reader_site(struct reader *r, const struct bin *b, const struct mt_packet *p)
 {
     struct seen *s = &r->seen[(p->site ^ p->site >> 8) % SEEN];
     unsigned bin = (unsigned)(b - r->bin);
     if (s->turn != r->turn || s->bin != bin || s->packets != p->site)
-        *s = (struct seen){r->turn, bin, p->site, flight_site(b->flight, p)};
+        *s = (struct seen){r->turn, bin, p->site, mt_trace_compact() ? flight_site(b->flight, p) : 0};
     return s->process;
 }
 
@@ -1148,18 +1155,74 @@ static void bin_put(struct reader *r, struct bin *b, const struct mt_packet *p)
     part->dropped += total - from;
 }
 
-static void reader_take_ring(struct reader *r, struct mt_ring *ring)
+/* Returns the bin of a context with a launch, or NULL if there is none yet. */
+static inline struct bin *reader_bin_known(const struct reader *r, uint32_t context)
 {
+    for (unsigned i = 0; i < r->bins; i++)
+        if (r->bin[i].context == context && r->bin[i].flight)
+            return (struct bin *)&r->bin[i];
+    return NULL;
+}
+
+/* Takes up to `most` regular packets, which most are, as long as they come and their launch has a block with
+ * room. Returns their number. */
+static inline __attribute__((always_inline)) unsigned
+reader_take_regular(struct reader *r, struct mt_ring *ring, unsigned most, ring_load *load)
+{
+    uint64_t w[MT_SLOT_WORDS], at = ring->at;
+    struct bin *b = NULL;
     struct mt_packet p;
     unsigned n = 0;
-    while (n < job.rings->batch && r->bins < BINS && mt_ring_take(ring, &p) > 0) {
-        if (p.context < MT_GPU_CONTEXTS)
-            bin_put(r, reader_bin(r, p.context), &p);
-        if (++n % PUBLISH == 0)
+    for (; n < most && load(ring, at, w); n++, at++) {
+        packet_head(&p, w);
+        if (p.kind != MT_PACKET_REGULAR || !p.mask)
+            break;
+        if ((!b || b->context != p.context) && !(b = reader_bin_known(r, p.context)))
+            break;
+        struct mt_gather *g = b->part.last;
+        if (!g || g->runs == MT_GATHER_RUNS)
+            break;
+        packet_regular(&p, w[3]);
+        b->part.taken += put_regular(g, &p, reader_site(r, b, &p));
+    }
+    ring->at = at;
+    return n;
+}
+
+static unsigned reader_take_words(struct reader *r, struct mt_ring *ring, unsigned most)
+{
+    return reader_take_regular(r, ring, most, ring_load_words);
+}
+
+static MT_WIDE unsigned reader_take_slots(struct reader *r, struct mt_ring *ring, unsigned most)
+{
+    return reader_take_regular(r, ring, most, ring_load_slot);
+}
+
+/* Takes the next packet, of any kind. Returns 0 if there is none. */
+static unsigned reader_take_any(struct reader *r, struct mt_ring *ring)
+{
+    struct mt_packet p;
+    if (r->bins == BINS || mt_ring_take(ring, &p) <= 0)
+        return 0;
+    if (p.context < MT_GPU_CONTEXTS)
+        bin_put(r, reader_bin(r, p.context), &p);
+    return 1;
+}
+
+static void reader_take_ring(struct reader *r, struct mt_ring *ring)
+{
+    unsigned (*regular)(struct reader *, struct mt_ring *, unsigned) =
+        ring_is_wide() ? reader_take_slots : reader_take_words;
+    unsigned n = 0, more = 1, batch = job.rings->batch;
+    while (more && n < batch && !ring->damaged) {
+        more = regular(r, ring, batch - n < PUBLISH ? batch - n : PUBLISH);
+        if (more < PUBLISH && n + more < batch)
+            more += reader_take_any(r, ring);
+        n += more;
+        if (more || ring->damaged)
             mt_ring_publish(ring);
     }
-    if (n % PUBLISH || ring->damaged)
-        mt_ring_publish(ring);
     r->packets += n;
 }
 
@@ -1281,8 +1344,7 @@ static void reader_merge(struct reader *r)
     }
 }
 
-/* A turn for compact traces. */
-static unsigned readers_gather(struct mt_rings *rings)
+static unsigned rings_drain(struct mt_rings *rings)
 {
     unsigned packets = 0, late = 0;
     readers_start();
@@ -1297,43 +1359,10 @@ static unsigned readers_gather(struct mt_rings *rings)
     }
     if (late)
         readers_do(HAND_ON);
-    return packets;
-}
-
-/* A turn for raw traces. */
-static void rings_packet(struct mt_rings *r, const struct mt_packet *p)
-{
-    if (p->context >= MT_GPU_CONTEXTS)
-        return;
-    struct mt_flight *f = atomic_load(&r->flight[p->context]);
-    if (f)
-        flight_packet(f, p);
-    rings_came(r, p->context, mt_packet_count(p), f != NULL);
-}
-
-static unsigned ring_drain(struct mt_rings *r, struct mt_ring *ring)
-{
-    struct mt_packet p;
-    unsigned n = 0;
-    while (n < r->batch && mt_ring_take(ring, &p) > 0) {
-        rings_packet(r, &p);
-        if (++n % PUBLISH == 0)
-            mt_ring_publish(ring);
-    }
-    if (n % PUBLISH || ring->damaged)
-        mt_ring_publish(ring);
-    return n;
-}
-
-static unsigned rings_drain(struct mt_rings *r)
-{
-    int compact = mt_trace_compact();
-    unsigned packets = compact ? readers_gather(r) : 0;
-    for (unsigned i = 0; i < r->count; i++) {
-        packets += compact ? 0 : ring_drain(r, &r->ring[i]);
-        if (r->ring[i].damaged)
-            rings_complain(r);
-        r->passed[i] = r->ring[i].damaged ? MT_RING_CLOSED : r->ring[i].at;
+    for (unsigned i = 0; i < rings->count; i++) {
+        if (rings->ring[i].damaged)
+            rings_complain(rings);
+        rings->passed[i] = rings->ring[i].damaged ? MT_RING_CLOSED : rings->ring[i].at;
     }
     return packets;
 }
@@ -1394,7 +1423,6 @@ static unsigned flight_retire(uint64_t looked, uint64_t moved)
         pthread_cond_broadcast(&left);
         pthread_mutex_unlock(&lock);
         flight_drop(f->gathered);
-        free(f->held);
         free(f);
         n++;
     }

@@ -50,10 +50,7 @@ void mt_ring_publish(struct mt_ring *r);
 
 /* Returns the number of raw records in a packet; 0 for EXIT and NOTHING. */
 uint64_t mt_packet_count(const struct mt_packet *p);
-/* Writes the records from number `from` on, at most `cap`, lanes ascending. Returns their number. */
-size_t mt_packet_expand(const struct mt_packet *p, uint64_t from, struct mt_raw_record *out, size_t cap);
-
-/* ---- runs, for compact traces: a packet already holds the accesses of a warp ---- */
+/* ---- runs: a packet already holds the accesses of a warp ---- */
 
 #define MT_GATHER_RUNS 4096u
 #define MT_GATHER_ADDRESSES (8u * MT_GATHER_RUNS)
@@ -72,6 +69,9 @@ uint64_t mt_gather_put(struct mt_gather *g, const struct mt_packet *p, uint64_t 
 void mt_gather_clear(struct mt_gather *g);
 /* Appends the contents of `more`. Returns 0 if there is no room. */
 int mt_gather_join(struct mt_gather *g, const struct mt_gather *more);
+
+/* Writes the records of a run, lanes ascending. Returns their number. */
+size_t mt_run_expand(const struct mt_access_run *r, struct mt_raw_record *out);
 
 #ifndef MT_GPU_RINGS /* tests override these with smaller values */
 #define MT_GPU_RINGS 32u
@@ -119,9 +119,7 @@ struct mt_flight {
     uint64_t repeated;           /* accesses without record, as they repeat another one */
     struct mt_flight_queue *queue;
     struct mt_flight *next; /* next of the queue */
-    struct mt_raw_record *held;
-    size_t nheld, held_cap;
-    /* Compact traces: records received and not yet passed on, in order; the last block has room. */
+    /* Records received and not yet passed on, in order; the last block has room. */
     struct mt_gather *gathered, *last;
     size_t blocks;
     uint64_t dropped; /* records lost for lack of memory */

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """readers.py FEED DUMP: what several readers make of rings. The packets of each launch are all there, and those of each CTA in the
-order in which they were in their ring, whatever launches there are beside it. feed.c says what each packet has."""
+order in which they were in their ring, whatever launches there are beside it; with one reader, those of all CTAs, which took turns. feed.c says
+what each packet has."""
 import collections
 import os
 import re
@@ -29,6 +30,9 @@ def check(feed, dump, readers, launches):
         text = subprocess.run([dump, os.path.join(folder, "MemTrace-pipe-0.mtc")], check=True, capture_output=True).stdout
     parts = text.split(b"launch ")[1:]
     total, lanes = 0, 0
+    ctas = [int(words[2]) for words in FIRST_LANE.findall(text)]
+    if (readers, launches) == (1, 1) and ctas != [i % (RINGS * CTAS) for i in range(len(ctas))]:
+        return "CTAs did not keep their order"
     for number, part in enumerate(parts):
         packets = collections.Counter()
         lanes += part.count(b" cta ")
@@ -43,7 +47,7 @@ def check(feed, dump, readers, launches):
 
 def main():
     failed = 0
-    for readers, launches in ((1, 3), (2, 1), (3, 4), (8, 64)):
+    for readers, launches in ((1, 1), (1, 3), (2, 1), (3, 4), (8, 64)):
         why = check(*sys.argv[1:], readers, launches)
         print(f"{readers} readers, {launches} launches: {why or 'right'}", flush=True)
         failed |= bool(why)

@@ -82,7 +82,7 @@ static void take_end(const struct mt_packet *p)
                 e->untraced);
 }
 
-/* Lane by lane, as mt_packet_expand does not: lanes are what is compared. */
+/* Lane by lane, as raw traces do not: lanes are what is compared. */
 static void take(const struct mt_packet *p)
 {
     unsigned i = 0;
