@@ -23,6 +23,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <glob.h>
 #include <generated_cuda_meta.h>
 #include <generated_cuda_runtime_api_meta.h>
 #include <limits.h>
@@ -359,6 +360,32 @@ static int name_of_system(int name)
     return n;
 }
 
+/* Returns how many of `n` GPUs CUDA_VISIBLE_DEVICES leaves: its entries before the first that names none. */
+static int name_of_list(int n)
+{
+    const char *entry = getenv("CUDA_VISIBLE_DEVICES");
+    int left = 0;
+    while (entry && left < n &&
+           (strncmp(entry, "GPU-", 4) == 0 || (*entry >= '0' && *entry <= '9' && atoi(entry) < n))) {
+        left++;
+        entry = strchr(entry, ',');
+        entry = entry ? entry + 1 + strspn(entry + 1, " ") : "";
+    }
+    return getenv("CUDA_VISIBLE_DEVICES") ? left : n;
+}
+
+/* Returns the number of GPUs that the process sees. Of a divided GPU (MIG) it sees one part, and no other
+ * GPU. */
+static int name_visible(void)
+{
+    static const char parts[] = "/proc/driver/nvidia/capabilities/gpu*/mig/gi*";
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    glob_t found = {0};
+    int divided = (list && strncmp(list, "MIG-", 4) == 0) || (!list && glob(parts, 0, NULL, &found) == 0);
+    globfree(&found);
+    return divided ? 1 : name_of_list(name_of_system(0));
+}
+
 typedef CUresult name_attribute(int *, CUdevice_attribute, CUdevice);
 typedef CUresult name_text(char *, int, CUdevice);
 
@@ -387,8 +414,8 @@ static void name_begin(void)
     pthread_mutex_unlock(&naming);
     if (!first)
         return;
-    int n = name_of_system(
-        0); /* the line of the first allocation needs it, and the driver cannot be called here */
+    int n =
+        name_visible(); /* the line of the first allocation needs it, and the driver cannot be called here */
     if (n > 1)
         mt_devices_of_gpu(n < MT_DEVICES_MAX ? n : MT_DEVICES_MAX);
     mt_base_thread_start(NULL, 0, name_ask, NULL);

@@ -152,6 +152,18 @@ def check_silence():
     check("kernels are traced", "kernels are traced" in run(MEMTRACE_VERBOSE="1")[1].stderr, True)
 
 
+def check_gpus():
+    """A process sees the GPUs that CUDA_VISIBLE_DEVICES leaves, of a divided one a part: lines name devices if there are several."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("0000:01:00.0", "0000:02:00.0", "0000:03:00.0", "0000:04:00.0"):
+            os.mkdir(os.path.join(folder, name))
+        for visible, several in ((None, True), ("0,3", True), ("2", False), ("", False), ("1,7,2", False), ("-1", False), ("GPU-8932f937, GPU-1b2c", True),
+                                 ("MIG-4f5a,MIG-77aa", False)):
+            more = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+            lines, *_ = next(iter(run(API_PLAY="gpus", LD_PRELOAD=machine, MACHINE_GPUS=folder, **more)[0].values()))
+            check(f"GPUs, {visible}", [line.get("device") for line in of(lines, "alloc")][:3], [0, 1, 2] if several else [None] * 3)
+
+
 def check_preloaded():
     """The dynamic linker loads the library, and nobody calls it."""
     check_traces(run(MEMTRACE_ENGINE="preload", API_PRELOADED="1")[0], "preloaded")
@@ -251,6 +263,7 @@ def main():
     check_drivers()
     check_silence()
     check_preloaded()
+    check_gpus()
     check_traces(run(API_EXIT="1")[0], "no wait at the end")
     check_traces(run(API_NO_EXITS="1")[0], "without ends of threads")
     check_traces(run(API_GREEN="1")[0], "data of newer versions")
