@@ -16,6 +16,7 @@ from harness import Failed, toolkit
 TOOLS = ("mt-extract", "mt-dump", "mt-run", "mt-env")
 # Machine code that runs on all GPUs since Turing, without one that only the newest know, and PTX.
 CODES = "75", "80", "90", "100", "120"
+ARCHES = "sm_80", "sm_90", "sm_100", "sm_120"  # what mt-cc compiles a kit for: A100, H100, B200 and their likes
 SCRIPTS = "tests/lib", "tests/e2e", "tests/container", "tests/gpu", "tests/conformance", "tests/python", "examples", "bench/gpu"
 WORDS = "cases.txt"  # of a kit: the cases that it was made for, one word a line; empty: all
 RUN = """#!/bin/sh
@@ -61,6 +62,11 @@ def find_sanitizer(build, named):
     return found[0] if found else None
 
 
+def find_sanitizers(build):
+    """All that ./setup brought: one for each major version of CUDA."""
+    return sorted({os.path.realpath(p) for p in glob.glob(os.path.join(build, "sanitizer", "**", "libsanitizer-public.so"), recursive=True)})
+
+
 def find_gpu():
     """(name, compute capability * 10), or a sentence that says why there is none."""
     try:
@@ -94,7 +100,7 @@ class Maker:
 
     def __init__(self, folder, build, flags, standin=None):
         self.folder, self.build, self.flags, self.standin = folder, build, list(flags), standin
-        self.sanitizer = None  # NVIDIA's library, when it is in the kit
+        self.sanitizers = []  # NVIDIA's libraries that are in the kit
         for name in ("bin", "lib", "tools"):
             os.makedirs(os.path.join(folder, name), exist_ok=True)
         shutil.copy(os.path.join(build, "lib", "libmemtrace.so"), os.path.join(folder, "lib"))
@@ -115,18 +121,38 @@ class Maker:
                      "lib/memtrace/gpu-patch-13.fatbin"):
             if not self.copy(os.path.join(self.build, name), os.path.dirname(name)):
                 missing.append(name)
-        self.sanitizer = library = find_sanitizer(self.build, sanitizer)
-        for path in glob.glob(os.path.join(os.path.dirname(library), "*.so")) if library else ():
-            if not path.endswith("-collection.so"):  # of the program compute-sanitizer
-                self.copy(path, os.path.join("sanitizer", "lib"))
-        if not library:
+        self.sanitizers = self.nvidia(sanitizer)
+        if not self.sanitizers:
             missing.append("libsanitizer-public.so")
         nvcc = os.path.join(toolkit(self.build), "bin", "nvcc")
         if os.path.exists(nvcc):
             self.injected(nvcc, os.path.join(source, "tests", "gpu", "inject"))
+            self.probe(nvcc, os.path.join(source, "tests", "gpu", "probe"))
         else:
             missing.append("programs by nvcc")
         return missing
+
+    def nvidia(self, named):
+        """Copies each libsanitizer-public.so with what it loads; their paths. They lie as under build/sanitizer, where memtrace run finds them."""
+        root, found = os.path.realpath(os.path.join(self.build, "sanitizer")), find_sanitizers(self.build)
+        if named or not found:
+            library = find_sanitizer(self.build, named)
+            root, found = (None, [library]) if library else (None, [])
+        for library in found:
+            folder = os.path.relpath(os.path.dirname(library), root) if root else "lib"
+            for path in glob.glob(os.path.join(os.path.dirname(library), "*.so")):
+                if not path.endswith("-collection.so"):  # of the program compute-sanitizer
+                    self.copy(path, os.path.join("sanitizer", folder))
+        return found
+
+    def probe(self, nvcc, source):
+        """The probe's library, program and patches (../probe)."""
+        if not self.copy(os.path.join(self.build, "tests", "gpu", "probe", "libmt-probe.so"), "probe"):
+            return
+        progress("compiling the probe")
+        call([*self.nvcc(nvcc), os.path.join(source, "program.cu"), "-o", os.path.join(self.folder, "probe", "program"), "-ldl"])
+        for path in glob.glob(os.path.join(self.build, "tests", "gpu", "probe", "*.fatbin")):
+            self.copy(path, "probe")
 
     def copy(self, path, folder):
         if os.path.exists(path):
@@ -134,11 +160,15 @@ class Maker:
             shutil.copy(path, os.path.join(self.folder, folder))
         return os.path.exists(path)
 
-    def injected(self, nvcc, source):
+    @staticmethod
+    def nvcc(nvcc):
         known = re.findall(r"sm_(\d+)", call([nvcc, "--list-gpu-code"]))
         codes = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in CODES if n in known] + ["-gencode=arch=compute_90,code=compute_90"]
-        words = [nvcc, "-O3", "-std=c++17", "-lineinfo", "-diag-suppress=550", *codes]
-        for name in ("basic", "kinds"):
+        return [nvcc, "-O3", "-std=c++17", "-lineinfo", "-diag-suppress=550", *codes]
+
+    def injected(self, nvcc, source):
+        words = self.nvcc(nvcc)
+        for name in ("basic", "kinds", "ways"):
             progress(f"compiling inject-{name}")
             call([*words, os.path.join(source, name + ".cu"), "-o", os.path.join(self.folder, "bin", "inject-" + name), "-ldl"])
         call([*words, "-shared", "-Xcompiler=-fPIC", os.path.join(source, "module.cu"), "-o",
@@ -158,7 +188,7 @@ class Maker:
         with open(os.path.join(self.folder, "versions.txt"), "w", encoding="utf-8") as file:
             file.write(f"kit of {said(['date', '-u'])}, commit {said(['git', '-C', source, 'rev-parse', 'HEAD'])}\n"
                        f"{said([os.path.join(toolkit(self.build), 'bin', 'nvcc'), '--version'])}\n"
-                       f"NVIDIA's library: {self.sanitizer}\n")
+                       f"NVIDIA's libraries: {', '.join(self.sanitizers)}\n")
 
     def program(self, source, *flags, name=None):
         """Compiles and links against the kit's own library."""
@@ -175,8 +205,9 @@ class Maker:
     def library(self, source, name):
         """Compiled without the plugin, with a CUDA runtime of its own that nobody sees."""
         overlay, cuda = os.path.join(self.build, "cuda-overlay"), toolkit(self.build)
+        known = [f for f in self.flags if not re.search(r"sm_1\d\d", f)]  # clang 19 knows no later ones; the fatbin has PTX
         folder = next(f for f in ("lib64", "lib") if os.path.exists(os.path.join(cuda, f, "libcudart_static.a")))
-        call(["clang++-19", "-Wno-unknown-cuda-version", "--cuda-path=" + overlay, *self.flags, "-O2", "-fPIC", "-fvisibility=hidden",
+        call(["clang++-19", "-Wno-unknown-cuda-version", "--cuda-path=" + overlay, *known, "-O2", "-fPIC", "-fvisibility=hidden",
               "-shared", source, "-o", os.path.join(self.folder, "lib", name), os.path.join(cuda, folder, "libcudart_static.a"),
               "-ldl", "-lrt", "-lpthread", "-Wl,--exclude-libs,ALL"])
 

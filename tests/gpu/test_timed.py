@@ -79,7 +79,7 @@ class Timed(unittest.TestCase):
             with open(child) as file:
                 pid = file.read()
             for words in ("hello", "figures: ok: 7 of 9 (", "skip: skipped: none here", "bad: FAILED: no", "ValueError", "last words", "hang: HUNG: ended after 1 s (",
-                          "stubborn: HUNG: ended after 1 s, by SIGKILL", "silent: FAILED: the case ended without a verdict"):
+                          "stubborn: HUNG: ended after 1 s, by SIGKILL", f"process {pid}: sleep 1000", f"  thread {pid} (sleep) S: ", "silent: FAILED: the case ended without a verdict"):
                 self.assertIn(words, text)
             while running(pid):  # the program of a case that hung: it has got its signal
                 time.sleep(0.02)

@@ -66,6 +66,13 @@ __global__ void spin(volatile int *flag, int *done)
     *done = *flag;
 }
 
+// Stores 16 bytes a thread as a record would be: each of them once.
+__global__ void fill(uint4 *to, int n)
+{
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        to[i] = make_uint4(i, i, i, i);
+}
+
 __global__ void large_shared(int *a)
 {
     extern __shared__ int s[];
@@ -227,6 +234,31 @@ static int run_time(int launches)
     return 1;
 }
 
+// GB/s to pinned memory of the host, of copies and of a kernel's stores.
+static int run_bus()
+{
+    const int bytes = 64 << 20;
+    void *from, *to;
+    cudaEvent_t at[3];
+    float copies, stores;
+    CHECK(cudaMalloc(&from, bytes));
+    CHECK(cudaHostAlloc(&to, bytes, cudaHostAllocMapped));
+    for (cudaEvent_t &e : at)
+        CHECK(cudaEventCreate(&e));
+    for (int warm = 0; warm < 2; warm++) {
+        CHECK(cudaEventRecord(at[0]));
+        CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost));
+        CHECK(cudaEventRecord(at[1]));
+        fill<<<1024, 256>>>((uint4 *)to, bytes / 16);
+        CHECK(cudaEventRecord(at[2]));
+        CHECK(cudaDeviceSynchronize());
+    }
+    CHECK(cudaEventElapsedTime(&copies, at[0], at[1]));
+    CHECK(cudaEventElapsedTime(&stores, at[1], at[2]));
+    printf("copies %.1f GB/s, a kernel's stores %.1f GB/s\n", bytes / 1e6 / copies, bytes / 1e6 / stores);
+    return ((int *)to)[bytes / 4 - 1] == bytes / 16 - 1;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "add";
@@ -241,6 +273,7 @@ int main(int argc, char **argv)
                 : !strcmp(what, "copies")  ? run_copies()
                 : !strcmp(what, "module")  ? run_module(argv[2])
                 : !strcmp(what, "time")    ? run_time(atoi(argv[2]))
+                : !strcmp(what, "bus")     ? run_bus()
                                            : 0;
     puts(right ? "passed" : "failed");
     return !right;

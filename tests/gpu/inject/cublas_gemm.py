@@ -1,10 +1,13 @@
-"""A product of two matrices of ones by cuBLAS, called without any package of Python's. KIT: where libcudart is, in lib."""
+"""A product of two matrices of ones by cuBLAS, called without any package of Python's; "bf16": of that type, and larger. KIT: where libcudart is,
+in lib."""
 import ctypes
 import glob
 import os
 import sys
 
-N = 64
+HALF = sys.argv[1:] == ["bf16"]
+N, SIZE = (512, 2) if HALF else (64, 4)
+BF16, SUMS = 14, 68  # CUDA_R_16BF, CUBLAS_COMPUTE_32F
 
 
 def find(name):
@@ -19,7 +22,8 @@ def find(name):
 def main():
     blas = ctypes.CDLL(find("cublas"), mode=ctypes.RTLD_GLOBAL)
     cuda = ctypes.CDLL(find("cudart"))
-    host, bytes_of = (ctypes.c_float * (N * N))(*[1.0] * (N * N)), ctypes.c_size_t(4 * N * N)
+    ones, total = (0x3F80, 0x4400) if HALF else (1.0, N)  # 512 as a bf16
+    host, bytes_of = ((ctypes.c_uint16 if HALF else ctypes.c_float) * (N * N))(*[ones] * (N * N)), ctypes.c_size_t(SIZE * N * N)
     on_gpu = [ctypes.c_void_p() for _ in range(3)]
     for p in on_gpu:
         assert cuda.cudaMalloc(ctypes.byref(p), bytes_of) == 0
@@ -27,9 +31,12 @@ def main():
     handle, one, zero = ctypes.c_void_p(), ctypes.c_float(1), ctypes.c_float(0)
     assert blas.cublasCreate_v2(ctypes.byref(handle)) == 0
     a, b, c = on_gpu
-    assert blas.cublasSgemm_v2(handle, 0, 0, N, N, N, ctypes.byref(one), a, N, b, N, ctypes.byref(zero), c, N) == 0
+    if HALF:
+        assert blas.cublasGemmEx(handle, 0, 0, N, N, N, ctypes.byref(one), a, BF16, N, b, BF16, N, ctypes.byref(zero), c, BF16, N, SUMS, -1) == 0
+    else:
+        assert blas.cublasSgemm_v2(handle, 0, 0, N, N, N, ctypes.byref(one), a, N, b, N, ctypes.byref(zero), c, N) == 0
     assert cuda.cudaMemcpy(host, c, bytes_of, 2) == 0
-    assert all(v == N for v in host)
+    assert all(v == total for v in host)
     print("right")
 
 

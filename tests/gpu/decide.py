@@ -1,0 +1,59 @@
+"""The five lines that a run ends with: what somebody must know who decides whether memtrace can be used on this machine."""
+import json
+import os
+import re
+
+
+def driver():
+    try:
+        with open("/proc/driver/nvidia/version", encoding="utf-8") as file:
+            found = re.search(r"\b(\d{3}\.[\d.]+)\b", file.read())
+    except OSError:
+        return "there is no driver"
+    return f"driver {found[1]}" if found else "driver of an unknown version"
+
+
+def fits(rows, world):
+    """From the probe, and what memtrace run would take."""
+    try:
+        with open(os.path.join(world.work, "probe.json"), encoding="utf-8") as file:
+            library, image, entry = json.load(file)
+        probe = f"{os.path.relpath(library, world.build)} with {os.path.basename(image)} by {entry}"
+    except OSError:
+        _, why = of(rows, "probe: which")
+        probe = f"none has been seen to fit ({why})"
+    verdict, run = of(rows, "injection: what is found")
+    return f"{driver()}; the probe: {probe}; memtrace run: {run if verdict == 'ok' and run else verdict}"
+
+
+def of(rows, begin):
+    """(verdict, figures or why) of a case."""
+    return next(((verdict, more) for name, verdict, _, more in rows if name.startswith(begin)), ("not run", "not run"))
+
+
+def right(rows):
+    counted = [(name, verdict) for name, verdict, *_ in rows if not name.startswith("probe") and verdict in ("ok", "failed")]
+    wrong = [name for name, verdict in counted if verdict == "failed"]
+    return f"{len(counted) - len(wrong)} of {len(counted)} cases" + (f", not: {', '.join(wrong)}" if wrong else "")
+
+
+def first(rows):
+    """What hangs goes before what fails: it takes the others' time."""
+    bad = [(name, more) for name, verdict, _, more in rows if verdict == "failed"]
+    hangs = [(name, more) for name, more in bad if more.startswith(("ended after", "mt-run did not end", "program did not end"))]
+    return ": ".join((hangs or bad or [("nothing", "all cases that ran are good")])[0])[:300]
+
+
+def slow(rows):
+    return "; ".join(f"{more}" for verdict, more in (of(rows, "injection: time and bytes"), of(rows, "injection: the bus")) if verdict == "ok") or "not measured"
+
+
+def lines(rows, world):
+    where = "" if world.injects else " on the CPU device"
+    verdict, why = of(rows, "injection: vector_add")
+    traced = "yes" if verdict == "ok" else verdict if verdict == why else f"{verdict} ({why[:200]})"
+    yield f"1. library and patches: {fits(rows, world)}"
+    yield f"2. launches are traced{where}: {traced}"
+    yield f"3. figures are right: {right(rows)}"
+    yield f"4. hangs or fails first: {first(rows)}"
+    yield f"5. how slow{where}: {slow(rows)}"
