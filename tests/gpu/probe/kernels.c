@@ -17,10 +17,10 @@ void device_store(const void *data, uint32_t cta, uint32_t lanes, uint64_t addre
     ((volatile struct probe_seen *)(uintptr_t)c->seen)->began = 1;
 }
 
-void device_exit(const void *data, uint32_t cta, uint32_t lanes)
+void device_exit(const void *data, uint32_t cta, uint32_t lanes, uint64_t all)
 {
     struct probe_counts *c = (struct probe_counts *)(uintptr_t)data;
-    (void)cta;
+    (void)cta, (void)all;
     ((volatile struct probe_seen *)(uintptr_t)c->seen)->ended =
         __atomic_add_fetch(&c->exits, lanes, __ATOMIC_RELAXED);
 }
