@@ -99,6 +99,16 @@ static uint32_t ctas_below(uint32_t n)
     return (uint32_t)rand() % n;
 }
 
+static void ctas_rest(void **state)
+{
+    srand(12);
+    for (unsigned i = 0; i < 100000; i++) {
+        uint64_t n = ((uint64_t)rand() << 42 ^ (uint64_t)rand() << 21 ^ (uint64_t)rand()) >> ctas_below(64);
+        uint32_t d = ctas_below(2) ? 1u << ctas_below(32) : 1 + ctas_below(1u << (1 + ctas_below(30)));
+        assert_int_equal(mt_cta_rest(n, d), n % d);
+    }
+}
+
 /* Random rules with overlapping terms. */
 static void ctas_counts(void **state)
 {
@@ -155,6 +165,7 @@ static void hidden_parameter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(ctas_texts), cmocka_unit_test(bad_texts),
-                                       cmocka_unit_test(ctas_counts), cmocka_unit_test(hidden_parameter)};
+                                       cmocka_unit_test(ctas_rest), cmocka_unit_test(ctas_counts),
+                                       cmocka_unit_test(hidden_parameter)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

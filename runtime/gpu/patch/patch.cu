@@ -386,11 +386,12 @@ PATCH(mt_patch_tensor_arrive, (void *data, uint64_t pc, uint32_t object), (data,
 /* ---- ends ---------------------------------------------------------------------------------------- */
 
 /* The last of the launch: all that its threads have counted is before this. */
-PATCH_INLINE void patch_ended(struct mt_gpu_context *c)
+PATCH_INNER patch_ended(struct mt_gpu_context *c)
 {
     mt_store(&c->exits, 0); /* for the next launch that gets this context */
     mt_fence();
     mt_write_exit(c);
+    return PATCH_OK;
 }
 
 /* Called in every CTA, traced or not: a launch has ended when all of its threads have. Lanes that end at
