@@ -11,6 +11,8 @@
 uint64_t mt_now_ns(void); /* CLOCK_MONOTONIC */
 /* Returns 1 if this process is traced. */
 int mt_tracing(void);
+/* Leaves this process to another library of memtrace's, for good. */
+void mt_tracing_elsewhere(void);
 
 /* Returns the next sequence number, for an event whose line is written later. */
 uint64_t mt_event_seq(void);

@@ -297,9 +297,16 @@ uint64_t mt_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static int elsewhere; /* another library traces this process; set before its first trace */
+
+void mt_tracing_elsewhere(void)
+{
+    elsewhere = 1;
+}
+
 int mt_tracing(void)
 {
-    return mt_options()->enable && !mt_forked();
+    return mt_options()->enable && !elsewhere && !mt_forked();
 }
 
 /* Returns the number given last (0: none yet), or a new one, for libmemtrace-host.so, so that host accesses

@@ -57,6 +57,18 @@ def written(t):
     return [t * ROUNDS + r for r in rounds if (t * 5 + r * 3) % 4]
 
 
+@case("channel.elsewhere")
+def channel_elsewhere(world):
+    """Under memtrace run on a GPU the library that the driver loads records a program of mt-cc, too; this one leaves it to that."""
+    app = world.compile(os.path.join(world.src, "channel.cu"), "-O2")
+    plain = world.run_ok(app)
+    for engine in ("inject", "preload"):
+        result = world.run_ok(app, MEMTRACE_ENGINE=engine, **WARP)
+        same("output", (result.out, result.err), (plain.out, plain.err))
+        same("files", os.listdir(result.folder), [])
+    holds("on the CPU device", world.run_ok(app, MEMTRACE_ENGINE="inject").companion().end()["complete"])
+
+
 @case("channel.records")
 def channel_records(world):
     """Divergence, threads that end early, lanes far apart, blocks; both levels; workers side by side and one alone."""

@@ -47,7 +47,7 @@ sanitizer_take() {
     [ ! -d "$folder" ] || return 0
     rm -rf "$all" "$all.whl" "$folder.new"
     say "taking $package from PyPI into $folder"
-    if python3 -m pip download --quiet --no-deps --only-binary :all: --disable-pip-version-check --dest "$all.whl" "$package" </dev/null &&
+    if python3 -m pip download --quiet --retries 1 --no-deps --only-binary :all: --disable-pip-version-check --dest "$all.whl" "$package" </dev/null &&
         python3 tools/setup/unpack_wheels.py "$all.whl" "$all" && mkdir -p "$folder.new"; then
         for name in "$3" dist-info; do
             found=$(find "$all" -name "$name" -print -quit)
@@ -64,7 +64,7 @@ sanitizer_install() {
     local folder package file
     if [ ! -d "$build/sanitizer/13" ] && ! python3 -m pip --version >/dev/null 2>&1; then
         say "installing python3-pip: downloads NVIDIA's library"
-        apt_install python3-pip
+        (apt_install python3-pip) # where it cannot be had the build goes on
     fi
     while read -r folder package file; do
         sanitizer_take "$folder" "$package" "$file" || sanitizer_lacks "$folder" "$package"
@@ -96,15 +96,15 @@ sanitizer_gpu() {
 
 # ./setup gpu: returns 0 if memtrace run would trace on a GPU here.
 sanitizer_report() {
-    local code=0
+    local code=0 listed
     sanitizer_gpu || code=1
     if [ ! -e "$build/lib/memtrace/libmemtrace-inject.so" ]; then
         say "this build has no engine for GPUs (build/lib/memtrace/libmemtrace-inject.so): see above"
         return 1
     fi
-    "$build/bin/mt-run" --list | sed 's/^/setup: /'
-    [ "${PIPESTATUS[0]}" = 0 ] || code=1
-    "$build/bin/mt-run" --list | grep -q '^here: there is a GPU, and kernels run and are traced there' || code=1
+    listed=$("$build/bin/mt-run" --list) || code=1
+    echo "$listed" | sed 's/^/setup: /'
+    [[ $listed == *"here: there is a GPU, and kernels run and are traced there"* ]] || code=1
     if [ "$code" = 0 ]; then
         say "build/bin/memtrace run ./app traces any CUDA program on the GPU"
     else

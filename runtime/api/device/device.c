@@ -8,6 +8,7 @@
 #include "device/gpu.h"
 #include "base/file.h"
 #include "base/options.h"
+#include "trace/events.h"
 #include "base/report.h"
 #include "base/trust.h"
 #include "trace/trace.h"
@@ -450,7 +451,9 @@ static void select_choose(void)
             mt_report(
                 "kernels are not traced: this build has no part gpu (MEMTRACE_PARTS); MEMTRACE_DEVICE=cpu "
                 "traces them on the processor");
-        mt_say("running on the GPU");
+        if (mt_options()->engine != MT_ENGINE_NONE) /* or the same accesses would be recorded twice */
+            mt_tracing_elsewhere();
+        mt_say("running on the GPU%s", mt_tracing() ? "" : ", where libmemtrace.so records nothing");
         mt_trace_device("gpu", "NVIDIA GPU", 0);
     } else {
         mt_say("running on the CPU device%s%s", *f->why ? ": " : "", f->why);
