@@ -44,7 +44,10 @@ def ranges(numbers):
 
 
 def look(path):
-    """Lines about a libsanitizer-public.so, in a process that has no other."""
+    """Lines about a libsanitizer-public.so, in a process that has no other. It needs a library that programs of C++ have."""
+    needed = os.path.join(HERE, "..", "..", "..", "lib", "libgcc_s.so.1")
+    if os.path.exists(needed):
+        ctypes.CDLL(needed)
     library = ctypes.CDLL(path)
     missing = [name for name in FUNCTIONS if not hasattr(library, "sanitizer" + name)]
     yield f"functions that memtrace calls: {'all' if not missing else 'without ' + ', '.join(missing)}"
@@ -76,6 +79,17 @@ def what_libraries(world):
         print(path, *lines, sep="\n  ")
         holds(f"{path}: {lines}", "functions that memtrace calls: all" in lines and "Subscribe: 0" in lines)
     return ", ".join(f"{path} is {next((w for w in lines if w.startswith('version')), '?')}" for path, lines in found.items())
+
+
+@case("probe: programs start")
+def start(world):
+    """Without a driver they say so; they need no libraries but the machine's."""
+    path = os.path.join(world.build, "probe", "program")
+    if not os.path.exists(path):
+        raise timed.Skipped("the kit has no probe: it was made without nvcc")
+    for name in (path, os.path.join(world.build, "bin", "inject-basic"), os.path.join(world.build, "bin", "inject-ways")):
+        process = timed.call([name, "refused" if name == path else "turns"], SECONDS)
+        holds(f"{name}: {process.returncode} {process.stdout}{process.stderr}", process.returncode == 0 or "cudaError" in process.stdout)
 
 
 # ---- the program, on a GPU -------------------------------------------------------------------------

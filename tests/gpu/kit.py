@@ -14,14 +14,12 @@ import harness
 from harness import Failed, toolkit
 
 TOOLS = ("mt-extract", "mt-dump", "mt-run", "mt-env")
-# Machine code that runs on all GPUs since Turing, without one that only the newest know, and PTX.
-CODES = "75", "80", "90", "100", "120"
-ARCHES = "sm_80", "sm_90", "sm_100", "sm_120"  # what mt-cc compiles a kit for: A100, H100, B200 and their likes
+ARCHES = "sm_80", "sm_90", "sm_100", "sm_120"  # what a kit is compiled for: A100, H100, B200 and their likes
 SCRIPTS = "tests/lib", "tests/e2e", "tests/container", "tests/gpu", "tests/conformance", "tests/python", "examples", "bench/gpu"
 WORDS = "cases.txt"  # of a kit: the cases that it was made for, one word a line; empty: all
 RUN = """#!/bin/sh
 # Runs all cases on the GPU of this machine; words as for tests/gpu/run-gpu. The log is run.log, unless --log FILE says otherwise.
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(cd "${0%/*}" && pwd)
 exec python3 "$here/source/tests/gpu/run-gpu" --kit "$here" "$@"
 """
 MACHINE = ("libc.so", "libm.so", "ld-linux", "linux-vdso", "libpthread", "libdl", "librt")
@@ -49,6 +47,13 @@ def said(command):
         return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
     except OSError:
         return ""
+
+
+def loaded(name):
+    """The path of a library that the linker finds by its name."""
+    ctypes.CDLL(name)
+    with open("/proc/self/maps", encoding="utf-8") as file:
+        return next(line.split()[-1] for line in file if os.path.basename(line.split()[-1]).startswith(name))
 
 
 def find_sanitizer(build, named):
@@ -112,6 +117,8 @@ class Maker:
             for name, where in re.findall(r"(\S+) => (/\S+)", call(["ldd", path])):
                 if not name.startswith(MACHINE):
                     shutil.copy(where, os.path.join(folder, "lib", name))
+        for name in ("libxxhash.so.0", "libzstd.so.1", "libstdc++.so.6", "libgcc_s.so.1"):  # of the scripts and the programs
+            shutil.copy(loaded(name), os.path.join(folder, "lib", name))
 
     def injection(self, source, sanitizer=None):
         """What traces programs as they are, and programs that nvcc builds; returns what is missing, in words. sanitizer: NVIDIA's
@@ -160,11 +167,11 @@ class Maker:
             shutil.copy(path, os.path.join(self.folder, folder))
         return os.path.exists(path)
 
-    @staticmethod
-    def nvcc(nvcc):
+    def nvcc(self, nvcc):
         known = re.findall(r"sm_(\d+)", call([nvcc, "--list-gpu-code"]))
-        codes = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in CODES if n in known] + ["-gencode=arch=compute_90,code=compute_90"]
-        return [nvcc, "-O3", "-std=c++17", "-lineinfo", "-diag-suppress=550", *codes]
+        codes = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in (f.rpartition("_")[2] for f in self.flags) if n in known]
+        return [nvcc, "-O3", "-std=c++17", "-lineinfo", "-diag-suppress=550", *codes, "-gencode=arch=compute_90,code=compute_90",
+                "-Xlinker=-rpath=$ORIGIN/../lib"]
 
     def injected(self, nvcc, source):
         words = self.nvcc(nvcc)
