@@ -99,6 +99,14 @@ class Engine(Case):
         env = self.machine("535.183.01", "13", "12", LD_PRELOAD=os.path.join(self.root, "libcuda.so.1"))
         self.assertEqual(self.chosen(self.shown(**env)), f"13/{NAME}")
 
+    def test_driver_without_files(self):
+        """As under WSL: no file says the driver's version, so it is asked."""
+        for cuda, must in (("12040", "12"), ("13010", "13"), ("", "13")):
+            env = self.machine("", "13", "12", **({"MACHINE_CUDA": cuda} if cuda else {}))
+            self.assertEqual(self.chosen(self.shown(**env)), f"{must}/{NAME}", cuda)
+            fits = f"driver of CUDA {must}, .* they fit" if cuda else "driver of unknown version, .* not known whether they fit"
+            self.assertRegex(self.run_mt("--list", **env).stdout, fits)
+
     def test_does_not_fit(self):
         """Driver, library and patches that do not go together are refused by their versions, with the way out."""
         env = self.machine("535.183.01", "13")
@@ -157,6 +165,10 @@ class Engine(Case):
         library = self.write("home/cuda/lib/" + NAME, "")
         os.chown(library, 12345, 12345)
         self.assertIn(NAME, self.run_mt("/bin/true", code=2, CUDA_PATH=self.path("home/cuda")).stderr)
+        own = self.write("home/own/lib/" + NAME, "")  # the next one, of which nothing bad is said
+        env = {"CUDA_PATH": self.path("home/cuda"), "CUDA_HOME": self.path("home/own")}
+        self.assertEqual(os.path.realpath(self.shown(**env)["MEMTRACE_SANITIZER"]), os.path.realpath(own))
+        self.assertNotIn("tried all the same", self.run_mt("--show", "/bin/true", **env).stderr)
 
     def test_other_tool(self):
         self.write("home/cuda/lib/" + NAME, "")

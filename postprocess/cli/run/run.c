@@ -119,7 +119,37 @@ static int run_libraries(const char *path, const char *more, struct words *files
 
 /* ---- NVIDIA's driver ----------------------------------------------------------------------------- */
 
-/* Finds the libcuda.so.1 that a program would get, without running its code. */
+/* Returns what `f` says of the library at `path`, asked in a child, as the library's code should not run
+ * here; 0 if there is no answer in time. */
+static int engine_ask(int (*f)(const char *path), const char *path)
+{
+    int ends[2], answer = 0;
+    pid_t pid;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return 0;
+    if ((pid = fork()) == 0) {
+        alarm(20);
+        answer = f(path);
+        _exit(write(ends[1], &answer, sizeof answer) != sizeof answer);
+    }
+    close(ends[1]);
+    if (pid < 0 || read(ends[0], &answer, sizeof answer) != sizeof answer)
+        answer = 0;
+    close(ends[0]);
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return answer;
+}
+
+/* Returns the driver's own answer, 12040 for CUDA 12.4; 0: none. */
+static int engine_cuda(const char *path)
+{
+    void *cuda = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    int (*get)(int *) = cuda ? (int (*)(int *))dlsym(cuda, "cuDriverGetVersion") : NULL, version = 0;
+    return get && get(&version) == 0 ? version : 0;
+}
+
+/* Finds the libcuda.so.1 that a program would get. Its code is run only if files do not tell its version. */
 static void engine_driver(struct mt_nvidia *n)
 {
     struct words files = {0};
@@ -129,6 +159,8 @@ static void engine_driver(struct mt_nvidia *n)
         for (size_t i = 0; i < files.count; i++)
             cuda = strstr(files.word[i], "/libcuda.so") ? files.word[i] : cuda;
     mt_nvidia_driver(n, cuda);
+    if (!n->cuda && cuda)
+        n->cuda = engine_ask(engine_cuda, cuda) / 1000;
     mt_words_free(&files);
 }
 
@@ -165,27 +197,6 @@ static int engine_version(const char *path)
                : 0;
 }
 
-/* Asks the library in a child, as its code should not run here: 0, if it does not answer in time. */
-static int engine_ask(const char *path)
-{
-    int ends[2], version = 0;
-    pid_t pid;
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return 0;
-    if ((pid = fork()) == 0) {
-        alarm(20);
-        version = engine_version(path);
-        _exit(write(ends[1], &version, sizeof version) != sizeof version);
-    }
-    close(ends[1]);
-    if (pid < 0 || read(ends[0], &version, sizeof version) != sizeof version)
-        version = 0;
-    close(ends[0]);
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-    return version;
-}
-
 /* Folders that may contain it below a root: that of ./setup, a toolkit, Python packages. */
 static const char *const engine_places[] = {"13", "12", "compute-sanitizer", "lib", "extras/Sanitizer", NULL};
 static const char *const engine_packages[] = {"nvidia/cu*/compute-sanitizer", "nvidia/cu*/lib",
@@ -201,7 +212,7 @@ static int engine_take(struct engine *e, const char *path)
     if (mt_trust_file(path, why, sizeof why) != 0)
         *found.library = 0;
     else
-        found.version = engine_ask(path);
+        found.version = engine_ask(engine_version, path);
     if (*found.library && (!*n->library || mt_nvidia_fits(&found)))
         *n = found;
     if (!*e->why)
@@ -300,10 +311,11 @@ static void engine_look(struct engine *e)
     engine_search(e);
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(e->injection, '/') - e->injection), e->injection);
     mt_nvidia_patches(&e->nvidia, folder);
-    if (*e->nvidia.library)
+    if (*e->nvidia.library) {
+        *e->why = 0; /* of another one, which was passed over */
         e->fits = mt_nvidia_check(&e->nvidia, e->why, sizeof e->why) == 0 ||
                   (named && *named && *e->nvidia.patches);
-    else if (!*e->why)
+    } else if (!*e->why)
         snprintf(e->why, sizeof e->why,
                  "NVIDIA's " LIBRARY " is not found: ./setup gpu gets it, or pip install %s, or a CUDA "
                  "toolkit (its folder compute-sanitizer), or MEMTRACE_SANITIZER names it",
