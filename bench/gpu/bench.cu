@@ -1,8 +1,8 @@
 // The kernels of bench/gpu/run. Usage: bench KERNEL LAUNCHES SIZE [ancestor FILE]: prints the seconds from
-// the first timed launch until the device is idle, and the accesses of one launch. Or: bench bandwidth:
-// prints the bandwidth of copies to pinned host memory, in bytes per second. SIZE: full, or tiny (for tests
-// of this program). ancestor: the program was compiled with the older tracer's record functions, whose output
-// goes to FILE.
+// the first timed launch until the device is idle, and the accesses of one launch. Or: bench bandwidth
+// SIZE: prints the bandwidth of copies to pinned host memory and of a kernel that writes there, in bytes per
+// second. SIZE: full, or tiny (for tests of this program). ancestor: the program was compiled with the older
+// tracer's record functions, whose output goes to FILE.
 #define main vector_add_main
 #include "../../examples/vector_add/vector_add.cu"
 #undef main
@@ -172,27 +172,41 @@ static long launch(const char *kernel, char *const *d, int step)
     return n;
 }
 
-static int bandwidth()
+// 16 bytes of each thread, to memory of the host.
+__global__ void fill(uint4 *to, int n)
 {
-    const size_t bytes = 64 << 20;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        to[i] = make_uint4(i, i, i, i);
+}
+
+static int bandwidth(size_t bytes)
+{
     void *from, *to;
+    double copies = 0, stores = 0;
     CHECK(cudaMalloc(&from, bytes));
     CHECK(cudaMallocHost(&to, bytes));
-    CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost));
-    double begin = seconds();
-    for (int i = 0; i < 10; i++)
-        CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost));
-    CHECK(cudaDeviceSynchronize());
-    printf("%.0f\n", 10 * bytes / (seconds() - begin));
+    for (int times = 1; times <= 10; times += 9) { // once to warm up
+        double begin = seconds();
+        for (int i = 0; i < times; i++)
+            CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost));
+        CHECK(cudaDeviceSynchronize());
+        double between = seconds();
+        for (int i = 0; i < times; i++)
+            fill<<<1024, 256>>>((uint4 *)to, (int)(bytes / 16));
+        CHECK(cudaDeviceSynchronize());
+        copies = times * bytes / (between - begin), stores = times * bytes / (seconds() - between);
+    }
+    printf("%.0f %.0f\n", copies, stores);
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && !strcmp(argv[1], "bandwidth"))
-        return bandwidth();
+    if (argc == 3 && !strcmp(argv[1], "bandwidth"))
+        return bandwidth(strcmp(argv[2], "tiny") ? 64 << 20 : 64 << 10);
     if (argc != 4 && argc != 6) {
-        fprintf(stderr, "usage: bench KERNEL LAUNCHES full|tiny [ancestor FILE] | bench bandwidth\n");
+        fprintf(stderr,
+                "usage: bench KERNEL LAUNCHES full|tiny [ancestor FILE] | bench bandwidth full|tiny\n");
         return 2;
     }
     int launches = argument(argc, argv, 2, "launches", 1, 1, 1 << 20);

@@ -4,6 +4,7 @@ memtrace run. All numbers are counted by hand from the sources. With --device cp
 A case returns figures in words, or None."""
 import collections
 import concurrent.futures
+import copy
 import glob
 import importlib.util
 import os
@@ -127,6 +128,33 @@ def found(world):
 @case("injection: vector_add")
 def add(world):
     same("records", counts(passed(world, "add")), added(1000))
+
+
+WITHOUT = [{}, {"MEMTRACE_ENGINE": "preload"}, *({"MEMTRACE_GPU_WITHOUT": parts} for parts in ("exits", "graphs", "driver", "exits,graphs,driver"))]
+
+
+def tried(world, **variables):
+    """What comes of vector_add: right, or what is wrong."""
+    short = copy.copy(world)
+    short.seconds = min(world.seconds, 4)
+    try:
+        found = [line["records"] for line in launches_of(passed(short, "add", **variables), "add")]
+        return "right" if found == [3000] else f"records {found}"
+    except (Failed, timed.Hung) as why:
+        return str(why).partition("\n")[0][:100]
+
+
+@case("injection: what to do without")
+def without(world):
+    """If vector_add is not traced: with the other way in, and without parts of the engine, which shows the one that does not go with the driver."""
+    if not on_gpu(world):
+        raise timed.Skipped("on a GPU alone")
+    words = []
+    for variables in WITHOUT:
+        words.append(f"{' '.join(f'{k}={v}' for k, v in variables.items()) or 'as it is'}: {tried(world, **variables)}")
+        if words == ["as it is: right"]:
+            break
+    return "; ".join(words)
 
 
 def check_kinds(result, found_in):

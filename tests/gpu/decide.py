@@ -53,7 +53,8 @@ def lines(rows, world):
     verdict, why = of(rows, "injection: vector_add")
     traced = "yes" if verdict == "ok" else verdict if verdict == why else f"{verdict} ({why[:200]})"
     yield f"1. library and patches: {fits(rows, world)}"
-    yield f"2. launches are traced{where}: {traced}"
+    _, tries = of(rows, "injection: what to do without")
+    yield f"2. launches are traced{where}: {traced}" + ("" if traced == "yes" else f"; {tries}")
     yield f"3. figures are right: {right(rows)}"
     yield f"4. hangs or fails first: {first(rows)}"
     yield f"5. how slow{where}: {slow(rows)}"

@@ -537,12 +537,26 @@ static int module_spaces(void)
     return (strstr(asked, "shared") ? SHARED : 0) | (strstr(asked, "local") ? LOCAL : 0);
 }
 
+/* Returns 1 if the user leaves out this part, to find what a driver fails at. */
+static int inject_without(const char *part)
+{
+    return strstr(mt_options()->gpu_without, part) != NULL;
+}
+
+/* Returns 1 if this row is wanted. */
+static int module_wants(size_t row)
+{
+    int spaces = patches[row].spaces;
+    return (!spaces || spaces & module_spaces()) &&
+           !(inject_without("exits") && !strcmp(patches[row].name, "BLOCK_EXIT"));
+}
+
 /* Sets m->refused to the rows that this version of the library does not know. */
 static SanitizerResult module_patch_all(struct mt_inject_module *m)
 {
     SanitizerResult r = SANITIZER_SUCCESS;
     for (size_t i = 0; i < sizeof patches / sizeof *patches && !r; i++) {
-        if (patches[i].spaces && !(patches[i].spaces & module_spaces()))
+        if (!module_wants(i))
             continue;
         r = mt_sanitizer()->PatchInstructions(patches[i].id, m->handle, patches[i].function);
         if (r && patches[i].since) {
@@ -1084,7 +1098,8 @@ static uint64_t launch_exits(const struct launching *g)
 {
     const uint32_t *grid = g->line.grid, *block = g->line.block;
     uint64_t threads = (uint64_t)grid[0] * grid[1] * grid[2] * block[0] * block[1] * block[2];
-    int unknown = g->module->launches || g->facts & MT_SASS_CANCELS || !mt_inject_exits_count();
+    int unknown = g->module->launches || g->facts & MT_SASS_CANCELS || !mt_inject_exits_count() ||
+                  inject_without("exits");
     return unknown ? 0 : threads;
 }
 
@@ -1643,11 +1658,22 @@ static int inject_must(const struct inject_row *r)
                : !r->id && r->domain != SANITIZER_CB_DOMAIN_EVENTS;
 }
 
+/* Returns 1 if the user leaves out the row's domain. */
+static int inject_leaves_out(const struct inject_row *r)
+{
+    return (r->domain == SANITIZER_CB_DOMAIN_GRAPHS && inject_without("graphs")) ||
+           (r->domain == SANITIZER_CB_DOMAIN_DRIVER_API && inject_without("driver"));
+}
+
 /* Enables all rows. A function or domain missing in this version is never called. */
 static void inject_enable_all(Sanitizer_SubscriberHandle s)
 {
     char why[160];
+    if (*mt_options()->gpu_without)
+        mt_trace_miss_anywhere("MEMTRACE_GPU_WITHOUT is set");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (inject_leaves_out(&rows[i]))
+            continue;
         SanitizerResult r = inject_enable(s, &rows[i]);
         if (r && inject_must(&rows[i])) {
             snprintf(why, sizeof why, "NVIDIA's API does not say what happens in domain %d (%s)",

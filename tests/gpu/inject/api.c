@@ -10,7 +10,7 @@
 
 Sanitizer_CallbackFunc api_callback;
 _Thread_local const void *api_data;
-unsigned api_patched, api_enabled;
+unsigned api_patched, api_enabled, api_asked;
 SanitizerResult api_patch_result;
 
 /* ---- what fails: API_FAIL=NAME fails each call of sanitizerNAME, NAME:N the N-th one ---- */
@@ -103,6 +103,7 @@ static int api_knows(Sanitizer_CallbackDomain d, Sanitizer_CallbackId id)
 SanitizerResult sanitizerEnableCallback(uint32_t on, Sanitizer_SubscriberHandle s, Sanitizer_CallbackDomain d,
                                         Sanitizer_CallbackId id)
 {
+    api_asked |= 1u << d;
     API_MAY_FAIL(EnableCallback);
     if (!api_knows(d, id))
         return SANITIZER_ERROR_INVALID_PARAMETER;
@@ -111,6 +112,7 @@ SanitizerResult sanitizerEnableCallback(uint32_t on, Sanitizer_SubscriberHandle 
 }
 SanitizerResult sanitizerEnableDomain(uint32_t on, Sanitizer_SubscriberHandle s, Sanitizer_CallbackDomain d)
 {
+    api_asked |= 1u << d;
     API_MAY_FAIL(EnableDomain);
     api_enabled += on;
     return SANITIZER_SUCCESS;

@@ -24,7 +24,7 @@ static void *handle_of(const void *s)
 
 static void call(Sanitizer_CallbackDomain domain, Sanitizer_CallbackId id, const void *data)
 {
-    if (api_callback && api_enabled && !getenv("API_SILENT"))
+    if (api_callback && api_enabled && api_asked >> domain & 1 && !getenv("API_SILENT"))
         api_callback(NULL, domain, id, data);
 }
 
@@ -283,6 +283,10 @@ static void play_graph(void)
         api_data = NULL;
         call(SANITIZER_CB_DOMAIN_GRAPHS, SANITIZER_CBID_GRAPHS_NODE_LAUNCH_BEGIN, &node);
         data[i] = api_data;
+        if (getenv("API_AT_ONCE")) {
+            run(data[i], 1);
+            data[i] = NULL;
+        }
     }
     DRIVER(cuGraphLaunch, EXIT, 0);
     for (unsigned i = 0; i < n; i++)

@@ -244,7 +244,16 @@ def check_lines():
     check("reduction by a stream", [(m["dst"], m["bytes"]) for m in of(lines, "memset")], [("0x10000", 8)])
 
 
+def check_without():
+    """Parts are left out, and what is there is right: the default stream has two launches, the other one a launch and a graph's node."""
+    for part, must in (("exits", [128, 128]), ("graphs", [128, 64]), ("driver", [128, 128]), ("exits,graphs,driver", [128, 64])):
+        traces, _ = run(MEMTRACE_GPU_WITHOUT=part)
+        ends = [of(lines, "end")[-1] for lines, *_ in traces.values()]
+        check(f"without {part}", ([end["records_written"] for end in ends], [end["complete"] for end in ends]), (must, [False, False]))
+
+
 def main():
+    check_without()
     check_unseen()
     check_cancels()
     check_graph()

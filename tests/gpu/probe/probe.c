@@ -435,9 +435,9 @@ static void probe_new_stream(void *const *word)
 static void probe_event(Sanitizer_CallbackId id, void *const *word)
 {
     Sanitizer_StreamHandle h = NULL;
-    if (id != SANITIZER_CBID_EVENTS_RECORD || api_GetStreamHandle(word[0], NULL, &h))
+    if (id != SANITIZER_CBID_EVENTS_RECORD || api_GetStreamHandle(word[1], NULL, &h))
         return;
-    for (int at = 1; at < 6; at++)
+    for (int at = 2; at < 6; at++)
         if (word[at] == (void *)h) {
             say("a recorded event's data: the default stream's handle is word %d", at);
             return;

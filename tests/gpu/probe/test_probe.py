@@ -76,6 +76,18 @@ class Probe(unittest.TestCase):
         self.assertIn("instructions that can be patched: " + " ".join(map(str, range(1, 41))), lines)
         self.assertEqual([line for line in lines if line.startswith("PatchInstructions")], [])
 
+    def test_nodes(self):
+        """Three nodes, which run when all have been called back, or each at once."""
+        for more, start in (({}, "has not started in the second one's callback"), ({"API_AT_ONCE": "1"}, "starts before the second one's callback has returned")):
+            self.check(self.lines(API_PLAY="graph", API_NODES="3", **more), BEGIN, PATCHED, STREAM, "SetLaunchCallbackData, node: good",
+                       f"nodes: the first one {start}", "order: cuGraphLaunch{ NODE_BEGIN (3 times) }", WAITS, exits("node", 64, 64), PC,
+                       "callbacks of each domain: 1: 4, 3: 3, 4: 1, 10: 3,")
+
+    def test_events(self):
+        """Newer libraries have the green context before the stream."""
+        for more, word in (({}, 3), ({"API_GREEN": "1"}, 4)):
+            self.assertIn(f"a recorded event's data: the default stream's handle is word {word}", self.lines(API_PLAY="order", **more))
+
     def test_refusals(self):
         taken = self.lines(API_TAKEN="1")
         self.check(taken, "entry: InitializeInjection, called by the driver; Subscribe: a result of the test", "callbacks of each domain: none was made")
