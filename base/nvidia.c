@@ -142,20 +142,16 @@ void mt_nvidia_words(const struct mt_nvidia *n, char *out, size_t size)
 
 int mt_nvidia_check(const struct mt_nvidia *n, char *why, size_t size)
 {
-    char words[2 * PATH_MAX];
-    mt_nvidia_words(n, words, sizeof words);
     if (n->cuda && n->cuda < 12)
-        snprintf(why, size, "%s: the driver is too old, install 525 or newer", words);
+        snprintf(why, size, "the driver is too old: install 525 or newer");
     else if (!mt_nvidia_fits(n))
         snprintf(
             why, size,
-            "%s: a library of CUDA %d needs a driver 580 or newer; ./setup gpu gets the library for this "
-            "driver, or pip install nvidia-cuda-sanitizer-api-cu12",
-            words, n->version / 100);
+            "a library of CUDA %d needs a driver 580 or newer: ./setup gpu gets the one for this driver, or "
+            "pip install nvidia-cuda-sanitizer-api-cu12",
+            n->version / 100);
     else if (!*n->patches)
-        snprintf(why, size,
-                 "%s: this build of memtrace has no patches that this driver loads; ./setup gpu makes them%s",
-                 words,
+        snprintf(why, size, "there are no patches that this driver loads: ./setup gpu makes them%s",
                  n->cuda == 12 ? " (with ptxas of CUDA 12, from PyPI), or install a driver 580 or newer"
                                : "");
     else

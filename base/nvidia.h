@@ -25,6 +25,7 @@ void mt_nvidia_patches(struct mt_nvidia *n, const char *folder);
 int mt_nvidia_fits(const struct mt_nvidia *n);
 /* Writes driver, library and patches as words. */
 void mt_nvidia_words(const struct mt_nvidia *n, char *out, size_t size);
-/* Returns 0 if all go together, or -1 with the sentence that says what does not, and what to install. */
+/* Returns 0 if all go together, or -1 with what does not, and what to install; messages add the words above.
+ */
 int mt_nvidia_check(const struct mt_nvidia *n, char *why, size_t size);
 #endif

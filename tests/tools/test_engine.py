@@ -120,7 +120,7 @@ class Engine(Case):
         named = os.path.join(self.root, "sanitizer/13")  # the user wants this one
         self.assertEqual(self.chosen(self.shown(**env | {"MEMTRACE_SANITIZER": named})), f"13/{NAME}")
         self.assertIn("tried all the same", self.run_mt("--show", "/bin/true", **env | {"MEMTRACE_SANITIZER": named}).stderr)
-        self.assertIn("too old, install 525 or newer", self.run_mt("/bin/true", code=2, **env | {"MACHINE_DRIVER": "470.82.01"}).stderr)
+        self.assertIn("too old: install 525 or newer", self.run_mt("/bin/true", code=2, **env | {"MACHINE_DRIVER": "470.82.01"}).stderr)
         env = self.machine("535.183.01", "12")
         os.unlink(os.path.join(self.root, "lib/memtrace/gpu-patch-12.fatbin"))
         done = self.run_mt("/bin/true", code=2, **env)

@@ -345,19 +345,21 @@ static int engine_is_ours(const char *path)
 static int engine_check(const struct engine *e)
 {
     const char *other = getenv("CUDA_INJECTION64_PATH");
+    char words[2 * PATH_MAX];
+    mt_nvidia_words(&e->nvidia, words, sizeof words);
     if (e->injects && other && *other && !engine_is_ours(other))
         return mt_cli_refuse(
             "CUDA_INJECTION64_PATH already names %s: a program takes one such tool alone; unset "
             "it, or trace on the CPU device with -d cpu",
             other);
     if (e->gpu && !e->injects)
-        return mt_cli_refuse("nothing is traced on the GPU: %s; or trace on the CPU device with -d cpu",
-                             e->why);
+        return mt_cli_refuse("nothing is traced on the GPU: %s; or trace on the CPU device with -d cpu (%s)",
+                             e->why, words);
     if (e->asked && !engine_sees_gpu())
         mt_cli_say("no GPU was found here (neither /dev/nvidiactl nor /dev/dxg): if there is none, the "
                    "program's calls of CUDA fail");
     if (e->injects && *e->why)
-        mt_cli_say("tried all the same, as MEMTRACE_SANITIZER names the library: %s", e->why);
+        mt_cli_say("tried all the same, as MEMTRACE_SANITIZER names the library: %s (%s)", e->why, words);
     return 0;
 }
 

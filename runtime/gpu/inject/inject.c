@@ -1689,14 +1689,15 @@ static void inject_enable_all(Sanitizer_SubscriberHandle s)
 static void inject_start(void)
 {
     Sanitizer_SubscriberHandle s;
-    char why[1024], words[2 * PATH_MAX];
-    if (mt_sanitizer_subscribe(inject_called, &s, why, sizeof why)) {
-        mt_report("nothing is traced: %s", why);
+    char why[512], words[2 * PATH_MAX];
+    int refused = mt_sanitizer_subscribe(inject_called, &s, why, sizeof why);
+    mt_sanitizer_words(words, sizeof words);
+    if (refused) {
+        mt_report("nothing is traced: %s (%s)", why, words);
         return;
     }
     subscribed = 1;
     inject_enable_all(s);
-    mt_sanitizer_words(words, sizeof words);
     mt_say("NVIDIA's Compute Sanitizer API is asked to call back: %s", words);
 }
 

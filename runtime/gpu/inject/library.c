@@ -169,28 +169,28 @@ const void *mt_sanitizer_patches(void)
 
 /* ---- the subscription ---- */
 
-/* Writes why the library refuses, and driver and library, so that the user sees what does not go together. */
-static void library_refused(SanitizerResult r, char *why, size_t size)
+static const char *library_why_not(SanitizerResult r)
 {
-    char words[2 * PATH_MAX];
-    const char *text = mt_sanitizer_text(r);
-    if (r == SANITIZER_ERROR_MAX_LIMIT_REACHED)
-        text = "another tool on NVIDIA's Compute Sanitizer API is in the process (compute-sanitizer?), and "
+    switch ((int)r) {
+    case SANITIZER_ERROR_MAX_LIMIT_REACHED:
+        return "another tool on NVIDIA's Compute Sanitizer API is in the process (compute-sanitizer?), and "
                "there can be one only";
-    else if (r == SANITIZER_ERROR_NOT_INITIALIZED || r == SANITIZER_ERROR_NOT_COMPATIBLE)
-        text = "the GPU's driver does not go with this library: `memtrace run --list` says what does";
-    mt_sanitizer_words(words, sizeof words);
-    snprintf(why, size, "%.200s; %.800s", text, words);
+    case SANITIZER_ERROR_NOT_INITIALIZED:
+    case SANITIZER_ERROR_NOT_COMPATIBLE:
+        return "the GPU's driver does not go with this library: `memtrace run --list` says what does";
+    default:
+        return mt_sanitizer_text(r);
+    }
 }
 
 int mt_sanitizer_subscribe(Sanitizer_CallbackFunc f, Sanitizer_SubscriberHandle *s, char *why, size_t size)
 {
+    library_driver();
     if (library_open(why, size))
         return -1;
-    library_driver();
     SanitizerResult r = functions.Subscribe(s, f, NULL);
     if (r) {
-        library_refused(r, why, size);
+        snprintf(why, size, "%s", library_why_not(r));
         return -1;
     }
     here.version = mt_nvidia_version(library_knows, *s);
