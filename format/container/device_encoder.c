@@ -624,6 +624,7 @@ enum {
 }; /* ANONYMOUS: slots for runs without site; FAR: distance from which
     * such addresses are unrelated */
 enum { NEW_MASK = 1, NEW_COUNT = 2, NEW_STRIDE = 4 };
+enum { NEAR = 3 }; /* contexts after one that are tried before the index is searched */
 enum { SAME_LANES = 0x80, WHOLE = 64, PACKED_MAX = 56 };
 
 /* ---- contexts (warps) ---- */
@@ -677,6 +678,29 @@ static inline uint32_t device_encoder_beside(struct mt_device_work *w, const str
     return w->fresh = b->successor = now;
 }
 
+/* Returns the run's context if it is the successor of context c (*way is 1), or one of those that appeared
+ * after c (2): warps that take turns now and then overtake each other. MT_NONE: look it up. */
+static inline uint32_t device_encoder_near(const struct mt_mtc_device_encoder *e, uint32_t c,
+                                           const struct mt_access_run *r, unsigned *way)
+{
+    uint32_t next = e->contexts[c].successor;
+    *way = 1;
+    if (next != MT_NONE && is_context(&e->contexts[next], r))
+        return next;
+    *way = 2;
+    for (next = c + 1; next <= c + NEAR && next < e->ncontexts; next++)
+        if (is_context(&e->contexts[next], r))
+            return next;
+    return MT_NONE;
+}
+
+/* Encodes that context `now`, which is not new, follows context c, whose successor it was not. */
+static inline void device_encoder_follow(struct mt_device_work *w, uint32_t c, uint32_t now)
+{
+    w->contexts = mt_leb_signed(w->contexts, (uint64_t)now - c);
+    w->e->contexts[c].successor = now;
+}
+
 /* Returns the number of the run's context and adds its bits to w->token. MT_NONE: no memory. */
 static inline uint32_t device_encoder_context_of(struct mt_device_work *w, const struct mt_access_run *r)
 {
@@ -691,9 +715,12 @@ static inline uint32_t device_encoder_context_of(struct mt_device_work *w, const
         if (b->successor == MT_NONE && (now = device_encoder_beside(w, r)) != MT_NONE)
             return now;
         w->fresh = MT_NONE;
-        if (b->successor != MT_NONE && is_context(&e->contexts[b->successor], r)) {
-            w->token |= 1;
-            return b->successor;
+        unsigned way;
+        if ((now = device_encoder_near(e, before, r, &way)) != MT_NONE) {
+            w->token |= way;
+            if (way == 2)
+                device_encoder_follow(w, before, now);
+            return now;
         }
     }
     if ((now = mt_context_of(e, r, &is_new)) == MT_NONE)
@@ -1095,19 +1122,85 @@ device_encoder_foreseen(struct mt_device_work *w, const struct mt_access_run *ru
     return i;
 }
 
-/* Encodes the next run of w->context if it is as predicted except for its address. */
-static __attribute__((noinline)) MT_WIDE int device_encoder_elsewhere(struct mt_device_work *w,
-                                                                      const struct mt_access_run *r)
+/* ---- warps that take turns ---- */
+
+/* Returns 1 if the run is as predicted for the slot, except perhaps for its address and context. */
+static inline MT_WIDE int device_encoder_is_like(const struct mt_table_slot *s, const struct mt_access_run *r)
 {
-    static const mt_half_run rest = {0, UINT64_MAX, UINT64_MAX, 0};
-    const struct mt_mtc_device_encoder *e = w->e;
-    uint32_t slot = e->slots[e->contexts[w->context].slot].next;
-    const mt_half_run *half = (const void *)r, *like;
-    mt_half_run what = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX};
-    if (slot == MT_NONE)
-        return 0;
-    like = e->slots[slot].like;
-    if (!mt_half_is_zero(((half[0] ^ like[0]) & rest) | (((half[1] & mt_half_real) ^ like[1]) & what)))
+    static const mt_half_run low = {0, UINT64_MAX, UINT64_MAX, 0},
+                             high = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    const mt_half_run *half = (const void *)r;
+    return mt_half_is_zero(((half[0] ^ s->like[0]) & low) | (((half[1] & mt_half_real) ^ s->like[1]) & high));
+}
+
+/* Updates the tables by a run of slot s in context c, which is not new and has had all of its fields
+ * predicted but perhaps the address. Returns its base code; 3, with the tables unchanged, if none predicts
+ * the address. */
+static inline MT_WIDE unsigned device_encoder_turn(struct mt_mtc_device_encoder *e, uint32_t slot, uint32_t c,
+                                                   uint64_t base)
+{
+    struct mt_table_slot *s = &e->slots[slot];
+    struct mt_context *x = &e->contexts[c];
+    uint64_t who, by = base - s->last;
+    struct mt_own *o = mt_own_place(e, c, slot, &who);
+    int had = o->who == who;
+    uint64_t far = base - (had ? o->address : s->last);
+    unsigned hits = (unsigned)(by == s->stride) | (unsigned)(base - x->address == s->offset) << 1 |
+                    (unsigned)(far == (had ? s->step : 0))
+                        << 2, /* without branches: nobody could predict them */
+        code = (unsigned)__builtin_ctz(hits | 1 << 3);
+    if (code == 3)
+        return code;
+    if (had) {
+        s->step = far == s->own_difference ? far : s->step;
+        s->own_difference = far;
+    }
+    *o = (struct mt_own){who, base};
+    s->stride = by == s->difference ? by : s->stride;
+    s->difference = by;
+    s->offset = base - x->address;
+    s->last = x->address = base;
+    s->visited = c;
+    s->like[0] = (mt_half_run){base + s->stride, s->like[0][1], s->like[0][2], 0};
+    x->slot = slot;
+    return code;
+}
+
+/* Encodes runs of warps that take turns: each belongs to a context near the one before, and to the slot that
+ * followed the context's last one. Returns their number. Inner loop, as device_encoder_foreseen. */
+static MT_WIDE size_t device_encoder_turns(struct mt_device_work *w, const struct mt_access_run *runs,
+                                           size_t count)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    uint32_t c = w->context, next, slot;
+    unsigned code, way;
+    size_t i = 0;
+    for (; c != MT_NONE && i < count; c = next, i++) {
+        next = device_encoder_near(e, c, &runs[i], &way);
+        if (next == MT_NONE)
+            break;
+        slot = e->slots[e->contexts[next].slot].next;
+        if (slot == MT_NONE || !device_encoder_is_like(&e->slots[slot], &runs[i]))
+            break;
+        if (__builtin_expect(e->nvisits != 0, 0))
+            own_write(e);
+        if ((code = device_encoder_turn(e, slot, next, runs[i].base)) == 3)
+            break;
+        w->tokens[i] = (unsigned char)(way | code << 4);
+        if (way == 2)
+            device_encoder_follow(w, c, next);
+    }
+    w->tokens += i;
+    w->context = c;
+    w->fresh = i ? MT_NONE : w->fresh;
+    return i;
+}
+
+/* Encodes the next run of w->context if it is as predicted except for its address. */
+static MT_WIDE size_t device_encoder_elsewhere(struct mt_device_work *w, const struct mt_access_run *r)
+{
+    uint32_t slot = w->e->slots[w->e->contexts[w->context].slot].next;
+    if (slot == MT_NONE || !device_encoder_is_like(&w->e->slots[slot], r))
         return 0;
     device_encoder_base(w, r, w->context, slot);
     return 1;
@@ -1119,6 +1212,9 @@ static MT_WIDE size_t device_encoder_wide(struct mt_device_work *w, const struct
 {
     size_t i = 0, n;
     do {
+        i += device_encoder_turns(w, &runs[i], count - i);
+        if (i == count)
+            break;
         uint32_t was = w->context;
         w->context = device_encoder_context_of(w, &runs[i]);
         n = w->context == MT_NONE ? 0 : device_encoder_foreseen(w, &runs[i], count - i, w->context);
@@ -1126,7 +1222,7 @@ static MT_WIDE size_t device_encoder_wide(struct mt_device_work *w, const struct
         if (i == count || w->context == MT_NONE)
             break;
         if (is_context(&w->e->contexts[w->context], &runs[i]))
-            i += n = (size_t)device_encoder_elsewhere(w, &runs[i]);
+            i += n = device_encoder_elsewhere(w, &runs[i]);
         else if (n && n <= MT_LAP && w->fresh == w->context && w->context != was)
             i += device_warps(w, (uint32_t)n, w->context, &runs[i], count - i);
     } while (n && i < count);

@@ -232,27 +232,33 @@ void mt_gather_clear(struct mt_gather *g)
     g->next = NULL;
 }
 
-static inline struct mt_access_run *gather_add(struct mt_gather *g, const struct mt_packet *p, uint32_t site,
-                                               uint32_t mask)
+/* Writes a run in place, since a copy of what was written in parts would wait for the parts. */
+static inline void packet_run(struct mt_access_run *to, const struct mt_packet *p, uint32_t site,
+                              uint32_t mask)
 {
-    struct mt_access_run *r = &g->run[g->runs++];
-    *r = (struct mt_access_run){.cta = p->cta,
-                                .smid = p->smid,
-                                .meta = p->meta,
-                                .count = mt_ring_lanes(mask),
-                                .mask = mask,
-                                .warp = p->warp,
-                                .site = site};
-    g->accesses += r->count;
-    return r;
+    *to = (struct mt_access_run){.base = p->words[0],
+                                 .cta = p->cta,
+                                 .smid = p->smid,
+                                 .meta = p->meta,
+                                 .count = mt_ring_lanes(mask),
+                                 .mask = mask,
+                                 .warp = p->warp,
+                                 .site = site};
 }
 
-static inline uint64_t put_regular(struct mt_gather *g, const struct mt_packet *p, uint32_t site)
+static inline void packet_regular_run(struct mt_access_run *to, const struct mt_packet *p, uint32_t site)
 {
-    struct mt_access_run *r = gather_add(g, p, site, p->mask);
-    r->base = p->words[0];
-    r->stride = (int64_t)p->words[1];
-    return r->count;
+    packet_run(to, p, site, p->mask);
+    to->stride = (int64_t)p->words[1];
+}
+
+static struct mt_access_run *gather_add(struct mt_gather *g, const struct mt_packet *p, uint32_t site,
+                                        uint32_t mask)
+{
+    struct mt_access_run *to = &g->run[g->runs++];
+    packet_run(to, p, site, mask);
+    g->accesses += to->count;
+    return to;
 }
 
 static uint64_t put_lanes(struct mt_gather *g, const struct mt_packet *p, uint32_t site)
@@ -260,12 +266,12 @@ static uint64_t put_lanes(struct mt_gather *g, const struct mt_packet *p, uint32
     uint32_t n = mt_ring_lanes(p->mask);
     if (g->runs == MT_GATHER_RUNS || g->addresses + n > MT_GATHER_ADDRESSES)
         return 0;
-    if (p->kind == MT_PACKET_REGULAR)
-        return put_regular(g, p, site);
     struct mt_access_run *r = gather_add(g, p, site, p->mask);
-    uint64_t *list = memcpy(&g->address[g->addresses], p->words, n * sizeof *list);
-    r->base = p->words[0];
-    r->addresses = list;
+    if (p->kind == MT_PACKET_REGULAR) {
+        r->stride = (int64_t)p->words[1];
+        return n;
+    }
+    r->addresses = memcpy(&g->address[g->addresses], p->words, n * sizeof *p->words);
     g->addresses += n;
     return n;
 }
@@ -315,7 +321,7 @@ int mt_gather_join(struct mt_gather *g, const struct mt_gather *more)
     return 1;
 }
 
-#define READERS_MAX 8u
+#define READERS_MAX 32u
 #define EXPAND 4096u        /* most records written at a time */
 #define HELD_MAX (1u << 30) /* most bytes held for one waiting launch */
 #ifndef MT_GPU_PATIENCE_MS  /* tests use less */
@@ -458,14 +464,13 @@ static void rings_hand_on_all(struct mt_flight *f)
     f->blocks = 0;
 }
 
-/* Returns the process-wide number of the packet's site, on any thread. With -fgpu-rdc the code has already
+/* Returns the process-wide number of a packet's site, on any thread. With -fgpu-rdc the code has already
  * added its file's base. */
-static uint32_t flight_site(const struct mt_flight *f, const struct mt_packet *p)
+static uint32_t flight_site(const struct mt_flight *f, uint32_t site, uint32_t meta)
 {
     const struct mt_image *image = f->launch.image;
-    uint32_t site = p->site;
     if (f->site)
-        return f->site(f, p);
+        return f->site(f, site, meta);
     if (image && image->head->site_base)
         return site < MT_SITE_UNKNOWN ? site : 0;
     return !image || f->no_sites || site >= image->head->nsites ? 0 : image->site_base + site;
@@ -1028,7 +1033,7 @@ struct bin {
 };
 
 struct seen {
-    unsigned turn, bin; /* valid for that turn */
+    uint64_t of; /* turn and bin for which it is valid */
     uint32_t packets, process;
 };
 
@@ -1122,14 +1127,25 @@ static struct bin *reader_bin(struct reader *r, uint32_t context)
     return &r->bin[r->bins++];
 }
 
-/* Returns the packet's site, 0 in raw traces. */
-static inline uint32_t reader_site(struct reader *r, const struct bin *b, const struct mt_packet *p)
+static uint64_t reader_seen_of(const struct reader *r, const struct bin *b)
+{
+    return (uint64_t)r->turn << 32 | (uint64_t)(b - r->bin);
+}
+
+static __attribute__((noinline)) uint32_t reader_look_up(struct seen *s, const struct bin *b, uint64_t of,
+                                                         uint32_t site, uint32_t meta)
+{
+    uint32_t process = mt_trace_compact() ? flight_site(b->flight, site, meta) : 0;
+    *s = (struct seen){of, site, process};
+    return process;
+}
+
+/* Returns the packet's site, 0 in raw traces. `of`: reader_seen_of the bin. */
+static inline uint32_t reader_site(struct reader *r, const struct bin *b, uint64_t of,
+                                   const struct mt_packet *p)
 {
     struct seen *s = &r->seen[(p->site ^ p->site >> 8) % SEEN];
-    unsigned bin = (unsigned)(b - r->bin);
-    if (s->turn != r->turn || s->bin != bin || s->packets != p->site)
-        *s = (struct seen){r->turn, bin, p->site, mt_trace_compact() ? flight_site(b->flight, p) : 0};
-    return s->process;
+    return s->of == of && s->packets == p->site ? s->process : reader_look_up(s, b, of, p->site, p->meta);
 }
 
 static void bin_put(struct reader *r, struct bin *b, const struct mt_packet *p)
@@ -1143,7 +1159,7 @@ static void bin_put(struct reader *r, struct bin *b, const struct mt_packet *p)
     part->taken += total;
     if (!b->flight || !total)
         return;
-    uint32_t site = reader_site(r, b, p);
+    uint32_t site = reader_site(r, b, reader_seen_of(r, b), p);
     while (from < total) {
         uint64_t n = part->last ? mt_gather_put(part->last, p, from, site) : 0;
         from += n;
@@ -1155,38 +1171,48 @@ static void bin_put(struct reader *r, struct bin *b, const struct mt_packet *p)
     part->dropped += total - from;
 }
 
-/* Returns the bin of a context with a launch, or NULL if there is none yet. */
-static inline struct bin *reader_bin_known(const struct reader *r, uint32_t context)
+/* Returns the bin of the next packet's context if it has a launch and a block with room, or NULL. */
+static inline struct bin *reader_bin_ready(struct reader *r, const uint64_t w[MT_SLOT_WORDS])
 {
-    for (unsigned i = 0; i < r->bins; i++)
-        if (r->bin[i].context == context && r->bin[i].flight)
-            return (struct bin *)&r->bin[i];
+    struct mt_packet p;
+    packet_head(&p, w);
+    for (unsigned i = 0; i < r->bins; i++) {
+        struct bin *b = &r->bin[i];
+        if (b->context == p.context && b->flight)
+            return b->part.last && b->part.last->runs < MT_GATHER_RUNS ? b : NULL;
+    }
     return NULL;
 }
 
-/* Takes up to `most` regular packets, which most are, as long as they come and their launch has a block with
- * room. Returns their number. */
+/* Takes up to `most` regular packets, which most are, as long as they come, of one launch that has a block
+ * with room. Returns their number. */
 static inline __attribute__((always_inline)) unsigned
 reader_take_regular(struct reader *r, struct mt_ring *ring, unsigned most, ring_load *load)
 {
-    uint64_t w[MT_SLOT_WORDS], at = ring->at;
-    struct bin *b = NULL;
+    const struct mt_ring here = *ring; /* locals stay in registers */
+    uint64_t w[MT_SLOT_WORDS], at = here.at, taken = 0;
+    struct bin *b = load(&here, at, w) ? reader_bin_ready(r, w) : NULL;
+    if (!b)
+        return 0;
+    struct mt_gather *g = b->part.last;
+    struct mt_access_run *run = &g->run[g->runs];
+    size_t room = MT_GATHER_RUNS - g->runs;
+    const uint64_t of = reader_seen_of(r, b), end = at + (room < most ? room : most);
+    const uint32_t context = b->context;
     struct mt_packet p;
-    unsigned n = 0;
-    for (; n < most && load(ring, at, w); n++, at++) {
+    for (; at < end && load(&here, at, w); at++, run++) {
         packet_head(&p, w);
-        if (p.kind != MT_PACKET_REGULAR || !p.mask)
-            break;
-        if ((!b || b->context != p.context) && !(b = reader_bin_known(r, p.context)))
-            break;
-        struct mt_gather *g = b->part.last;
-        if (!g || g->runs == MT_GATHER_RUNS)
+        if (p.kind != MT_PACKET_REGULAR || p.context != context || !p.mask)
             break;
         packet_regular(&p, w[3]);
-        b->part.taken += put_regular(g, &p, reader_site(r, b, &p));
+        packet_regular_run(run, &p, reader_site(r, b, of, &p));
+        taken += run->count;
     }
+    g->runs = (size_t)(run - g->run);
+    g->accesses += taken;
+    b->part.taken += taken;
     ring->at = at;
-    return n;
+    return (unsigned)(at - here.at);
 }
 
 static unsigned reader_take_words(struct reader *r, struct mt_ring *ring, unsigned most)

@@ -76,7 +76,7 @@ size_t mt_run_expand(const struct mt_access_run *r, struct mt_raw_record *out);
 #ifndef MT_GPU_RINGS /* tests override these with smaller values */
 #define MT_GPU_RINGS 32u
 #define MT_GPU_CONTEXTS 4000u /* launches in flight */
-#define MT_GPU_BATCH 4096u    /* most packets taken from a ring in one turn */
+#define MT_GPU_BATCH 32768u   /* most packets taken from a ring in one turn */
 #endif
 #define MT_STALL_MS 500 /* pause between two looks for new records */
 
@@ -108,8 +108,8 @@ struct mt_flight {
     uint64_t missing_ns; /* ended with records missing: since when */
     uint64_t number;     /* number among the launches of the process */
     /* Launches of patched code (runtime/gpu/inject); NULL and 0 for others: */
-    uint32_t (*site)(const struct mt_flight *f,
-                     const struct mt_packet *p); /* returns the site's number in the companion file */
+    /* Returns the number in the companion file of a packet's site. */
+    uint32_t (*site)(const struct mt_flight *f, uint32_t site, uint32_t meta);
     uint64_t unseen;             /* kinds of accesses that no patch sees: each counts once as untraced */
     const void *module;          /* module of its kernel */
     uint64_t code;               /* pc from which sites are counted */

@@ -1379,6 +1379,8 @@ const struct mt_output_ops mt_sink_ops = {
  * of warps, and meta chunks with the companion's lines. */
 
 #define CHUNK_RUNS 8192u /* runs of a chunk; the encoder's state for them fits the cache */
+#define CHUNK_RUNS_GPU                                                                                       \
+    65536u /* the warps of a whole GPU take turns: each needs some before it is predicted */
 
 struct mt_compact {
     struct mt_file file;
@@ -1386,6 +1388,7 @@ struct mt_compact {
     struct mt_mtc_writer *writer;
     struct mt_companion_writer *inside; /* companion in the meta chunks */
     uint64_t stream;
+    size_t chunk;  /* runs of a chunk */
     uint64_t good; /* bytes in the file, all in whole chunks; under the writer's lock */
     _Atomic int off;
     int closing; /* index and tail are being written */
@@ -1526,6 +1529,7 @@ static struct mt_compact *compact_open(const char *path, const struct mt_header_
     }
     pthread_mutex_init(&c->lock, NULL);
     c->stream = head->stream;
+    c->chunk = strcmp(head->device, "gpu") ? CHUNK_RUNS : CHUNK_RUNS_GPU;
     c->file.at.fd = -1;
     if (mt_file_open(&c->file, path, MT_FILE_WAIT, why, size))
         goto fail;
@@ -1629,7 +1633,7 @@ static struct encoder *compact_encoder(struct mt_compact *c, const char **why)
     if (x)
         return x;
     x = take_encoder();
-    *why = x ? mt_mtc_device_begin(x->e, CHUNK_RUNS) : strerror(ENOMEM);
+    *why = x ? mt_mtc_device_begin(x->e, c->chunk) : strerror(ENOMEM);
     if (*why) {
         if (x)
             give_encoder(x);
@@ -1654,7 +1658,7 @@ static void compact_append(void *self, const struct mt_access_run *runs, size_t 
     int rc = x ? mt_mtc_device_add(x->e, runs, count, &why) : -1;
     if (rc == 0) {
         compact_put(c, x, 0);
-        why = mt_mtc_device_begin(x->e, count > CHUNK_RUNS ? count : CHUNK_RUNS);
+        why = mt_mtc_device_begin(x->e, count > c->chunk ? count : c->chunk);
         rc = why ? -1 : mt_mtc_device_add(x->e, runs, count, &why);
     }
     if (rc <= 0)

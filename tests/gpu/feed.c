@@ -5,7 +5,7 @@
  *
  * A CTA's packets are in one ring; packet j of CTA c stores or loads 4 bytes a lane at c << 24 | j << 7. A
  * launch's packets come while its predecessor's do, and then while its successor's do. Without WARPS, 8 CTAs
- * of a warp take turns in each ring, and their sites are unknown. Else CTAs of 8 warps do, WARPS warps a
+ * of a warp take turns in each ring. Else CTAs of 8 warps do, WARPS warps a
  * ring, slightly unevenly, as on a GPU; each adds two arrays to a third one, in steps of the grid. */
 #include "gpu/rings.h"
 #include "memtrace/device.h"
@@ -67,7 +67,7 @@ static void feed_slot(struct mt_slot *s, unsigned ring, uint64_t i)
     uint64_t address = (uint64_t)cta << 24 | counts[launch][cta]++ << 7;
     uint32_t type = counts[launch][cta] % 3 ? MT_LOAD : MT_STORE;
     feed_put(s, mt_packet_tag(i, slots),
-             mt_packet_first(MT_PACKET_REGULAR, type, 0, cta % RINGS, launch, 4u << 16), 0,
+             mt_packet_first(MT_PACKET_REGULAR, type, 0, cta % RINGS, launch, 4u << 16), 1 + type,
              mt_rec_cta(cta, 0, 0), address);
     records[launch] += 32;
 }
@@ -91,10 +91,10 @@ static void feed_step(struct mt_slot *s, unsigned ring, uint64_t i)
     records[launch] += 32;
 }
 
-static uint32_t feed_site(const struct mt_flight *f, const struct mt_packet *p)
+static uint32_t feed_site(const struct mt_flight *f, uint32_t site, uint32_t meta)
 {
-    (void)f;
-    return p->site;
+    (void)f, (void)meta;
+    return site;
 }
 
 static int feed_fill(void)
@@ -132,7 +132,7 @@ static void feed_launch(struct mt_trace *trace, uint32_t number)
                                              .stream = 0,
                                              .traced = 1};
     f->context = number;
-    f->site = warps ? feed_site : NULL;
+    f->site = feed_site;
     f->counted = records[number];
     f->rings = &rings;
     rings.flight[number] = f;

@@ -1103,10 +1103,10 @@ static uint64_t launch_exits(const struct launching *g)
     return unknown ? 0 : threads;
 }
 
-static uint32_t launch_site(const struct mt_flight *f, const struct mt_packet *p)
+static uint32_t launch_site(const struct mt_flight *f, uint32_t site, uint32_t meta)
 {
-    uint64_t pc = mt_packet_pc_of(p->site, f->code);
-    return pc ? mt_code_site(pc, p->meta) : 0;
+    uint64_t pc = mt_packet_pc_of(site, f->code);
+    return pc ? mt_code_site(pc, meta) : 0;
 }
 
 /* Returns an address in its module's code, or 0 if unknown. */

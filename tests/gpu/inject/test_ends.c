@@ -24,9 +24,9 @@ static int set_up(void **state)
     return !b.context.rings;
 }
 
-static uint32_t site_is(const struct mt_flight *f, const struct mt_packet *p)
+static uint32_t site_is(const struct mt_flight *f, uint32_t site, uint32_t meta)
 {
-    uint64_t pc = mt_packet_pc_of(p->site, f->code);
+    uint64_t pc = mt_packet_pc_of(site, f->code);
     return pc ? (uint32_t)(pc - 0x7000000000) : 0;
 }
 
