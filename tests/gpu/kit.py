@@ -197,11 +197,12 @@ class Maker:
                        f"{said([os.path.join(toolkit(self.build), 'bin', 'nvcc'), '--version'])}\n"
                        f"NVIDIA's libraries: {', '.join(self.sanitizers)}\n")
 
-    def program(self, source, *flags, name=None):
-        """Compiles and links against the kit's own library."""
+    def program(self, source, *flags, name=None, since=0):
+        """Compiles and links against the kit's own library; for GPUs that are not older than `since`, unless all are."""
         out = os.path.join(self.folder, "bin", name or key(source, flags))
         progress("compiling " + os.path.basename(out))
-        call([os.path.join(self.build, "bin", "mt-cc"), *self.flags, *flags, "-c", source, "-o", out + ".o"])
+        newer = [f for f in self.flags if int(re.sub(r"\D", "", f.rpartition("_")[2])) >= since] or self.flags
+        call([os.path.join(self.build, "bin", "mt-cc"), *newer, *flags, "-c", source, "-o", out + ".o"])
         call(["c++", out + ".o", "-o", out, "-L" + os.path.join(self.folder, "lib"), "-lmemtrace", "-lpthread",
               "-Wl,-rpath,$ORIGIN/../lib"])
         os.unlink(out + ".o")

@@ -116,6 +116,7 @@ def call(words, seconds, **more):
         except subprocess.TimeoutExpired:
             stacks(os.getpid(), 1)
             signal_others()
+            process.kill()
             out, err = process.communicate()
             print(f"$ {' '.join(words)}: hangs\n{out[-3000:]}{err[-6000:]}", flush=True)
             raise Hung(f"{os.path.basename(words[0])} did not end in {seconds:.0f} s") from None

@@ -6,12 +6,17 @@ import os
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(HERE, ".."))
 import cases_probe  # noqa: E402
+import decide  # noqa: E402
+import harness  # noqa: E402
+import timed  # noqa: E402
 
 KERNEL = "_ZN3app5scaleEPfi"
 BEGIN = ["entry: InitializeInjection, called by the driver; Subscribe: good", "AddPatches: good", "AllocHost in a callback: good", "Alloc in a callback: good",
@@ -108,6 +113,44 @@ class Probe(unittest.TestCase):
         self.assertEqual((cases_probe.state(lines, 0), cases_probe.state([], "hangs"), cases_probe.state(self.lines(API_TAKEN="1"), 0)),
                          ("traces", "hangs", "no callback"))
         self.assertEqual(cases_probe.ranges([1, 2, 3, 5]), "1-3, 5")
+
+    def kit(self, folder, program):
+        """A world whose kit has the stand-ins, and whose program makes the callbacks."""
+        for name in ("probe", "sanitizer/13", "work"):
+            os.makedirs(os.path.join(folder, name))
+        os.symlink(self.sanitizer, os.path.join(folder, "sanitizer", "13", "libsanitizer-public.so"))
+        os.symlink(self.probe, os.path.join(folder, "probe", "libmt-probe.so"))
+        with open(os.path.join(folder, "probe", "probe-13.fatbin"), "w", encoding="ascii") as file:
+            file.write("an image")
+        path = os.path.join(folder, "probe", "program")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"#!/bin/sh\n{program}\n")
+        os.chmod(path, 0o755)
+        return types.SimpleNamespace(build=folder, work=os.path.join(folder, "work"), seconds=60, injects=True,
+                                     folder=lambda name: tempfile.mkdtemp(prefix=name, dir=os.path.join(folder, "work")))
+
+    def test_cases(self):
+        """The cases of a run on a GPU: what goes together is found and kept for the questions, and answers are judged."""
+        with tempfile.TemporaryDirectory() as folder:
+            world = self.kit(folder, f'PROBE_SPIN=scale exec {self.play} "$CUDA_INJECTION64_PATH" {__file__}')
+            with self.assertRaises(timed.Skipped):
+                cases_probe.order(world)
+            self.assertEqual(cases_probe.injected(world), "sanitizer/13/libsanitizer-public.so with probe-13.fatbin: traces")
+            self.assertIn("order: cuLaunchKernel{ LAUNCH_BEGIN LAUNCH_END }", cases_probe.order(world))
+            self.assertIn("}=701", cases_probe.refused(world))
+            with self.assertRaisesRegex(harness.Failed, "exits"):  # other kernels than the case's
+                cases_probe.ends(world)
+            self.assertIn("the probe: sanitizer/13/libsanitizer-public.so with probe-13.fatbin by injection", decide.fits([], world))
+
+    def test_cases_that_hang(self):
+        """Nothing is kept of a program that hangs, and the next ones are not asked when there is no time."""
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(cases_probe, "SECONDS", 1):
+            world = self.kit(folder, "exec sleep 1000")
+            with self.assertRaisesRegex(harness.Failed, "none: .*: hangs"):
+                cases_probe.injected(world)
+            world.seconds = 0
+            with self.assertRaisesRegex(harness.Failed, "none: .*: not asked"):
+                cases_probe.injected(world)
 
     def test_libraries(self):
         """NVIDIA's own, without a GPU."""
