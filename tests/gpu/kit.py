@@ -106,6 +106,7 @@ class Maker:
     def __init__(self, folder, build, flags, standin=None):
         self.folder, self.build, self.flags, self.standin = folder, build, list(flags), standin
         self.sanitizers = []  # NVIDIA's libraries that are in the kit
+        self.codes = True  # nvcc makes machine code, which the CPU device does not need
         for name in ("bin", "lib", "tools"):
             os.makedirs(os.path.join(folder, name), exist_ok=True)
         shutil.copy(os.path.join(build, "lib", "libmemtrace.so"), os.path.join(folder, "lib"))
@@ -120,9 +121,9 @@ class Maker:
         for name in ("libxxhash.so.0", "libzstd.so.1", "libstdc++.so.6", "libgcc_s.so.1"):  # of the scripts and the programs
             shutil.copy(loaded(name), os.path.join(folder, "lib", name))
 
-    def injection(self, source, sanitizer=None):
+    def injection(self, source, sanitizer=None, probe=True):
         """What traces programs as they are, and programs that nvcc builds; returns what is missing, in words. sanitizer: NVIDIA's
-        library, or its folder; None: that of the build."""
+        library, or its folder; None: those of the build."""
         missing = []
         for name in ("lib/libmemtrace-attach.so", "lib/memtrace/libmemtrace-inject.so", "lib/memtrace/gpu-patch-12.fatbin",
                      "lib/memtrace/gpu-patch-13.fatbin"):
@@ -134,7 +135,8 @@ class Maker:
         nvcc = os.path.join(toolkit(self.build), "bin", "nvcc")
         if os.path.exists(nvcc):
             self.injected(nvcc, os.path.join(source, "tests", "gpu", "inject"))
-            self.probe(nvcc, os.path.join(source, "tests", "gpu", "probe"))
+            if probe:
+                self.probe(nvcc, os.path.join(source, "tests", "gpu", "probe"))
         else:
             missing.append("programs by nvcc")
         return missing
@@ -169,7 +171,7 @@ class Maker:
 
     def nvcc(self, nvcc):
         known = re.findall(r"sm_(\d+)", call([nvcc, "--list-gpu-code"]))
-        codes = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in (f.rpartition("_")[2] for f in self.flags) if n in known]
+        codes = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in (f.rpartition("_")[2] for f in self.flags) if n in known and self.codes]
         return [nvcc, "-O3", "-std=c++17", "-lineinfo", "-diag-suppress=550", *codes, "-gencode=arch=compute_90,code=compute_90",
                 "-Xlinker=-rpath=$ORIGIN/../lib"]
 

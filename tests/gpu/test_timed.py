@@ -5,11 +5,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
 import unittest.mock
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 sys.dont_write_bytecode = True
+import decide  # noqa: E402
 import timed  # noqa: E402
 
 GRACE = timed.GRACE
@@ -83,6 +85,18 @@ class Timed(unittest.TestCase):
                 self.assertIn(words, text)
             while running(pid):  # the program of a case that hung: it has got its signal
                 time.sleep(0.02)
+
+    def test_five_lines(self):
+        """What hangs goes before what failed earlier; the probe's cases have no figures."""
+        rows = [("probe: ends of threads", "failed", 1, "no"), ("injection: what is found", "ok", 1, "by sanitizer/13"), ("injection: vector_add", "failed", 1, "records"),
+                ("injection: what to do without", "ok", 1, "as it is: records; MEMTRACE_GPU_WITHOUT=exits: right"), ("injection: two streams", "failed", 30, "mt-run did not end in 25 s"),
+                ("injection: time and bytes", "ok", 1, "untraced 1 ms"), ("injection: the bus", "skipped", 0, "too old"), ("graphs", "ok", 1, ""), ("late", "not run", 0, "")]
+        with tempfile.TemporaryDirectory() as folder:
+            found = list(decide.lines(rows, types.SimpleNamespace(build=folder, work=folder, injects=True)))
+        self.assertRegex(found[0], "^1. .*the probe: none has been seen to fit.*; memtrace run: by sanitizer/13$")
+        self.assertEqual(found[1:], ["2. launches are traced: failed (records); as it is: records; MEMTRACE_GPU_WITHOUT=exits: right",
+                                     "3. figures are right: 4 of 6 cases, not: injection: vector_add, injection: two streams",
+                                     "4. hangs or fails first: injection: two streams: mt-run did not end in 25 s", "5. how slow: untraced 1 ms"])
 
     def test_budget(self):
         with tempfile.TemporaryDirectory() as folder:
