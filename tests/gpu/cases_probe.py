@@ -100,13 +100,19 @@ def notes(world):
     return os.path.join(world.work, "probe.json")
 
 
-def fit(world):
-    """What an earlier case found to go with the driver: (library, image, entry)."""
+def noted(world):
+    """[library, image, entry, state] of what an earlier case found to go with the driver, or nothing."""
     try:
         with open(notes(world), encoding="utf-8") as file:
             return json.load(file)
     except OSError:
-        raise timed.Skipped("no library goes with the driver, or that was not asked") from None
+        return []
+
+
+def fit(world):
+    if not noted(world):
+        raise timed.Skipped("no library goes with the driver, or that was not asked")
+    return noted(world)[:3]
 
 
 def environment(world, library, image, entry, out):
@@ -165,8 +171,12 @@ def traced(lines):
 
 
 def state(lines, code):
-    return ("hangs" if code == "hangs" else "traces" if traced(lines) else "no callback" if any("none was made" in w for w in lines)
-            else next((w for w in lines if "Patch" in w and "good" not in w), next((w for w in lines if "Subscribe" in w), "no word")))
+    """In a word, or by the first line that is not good."""
+    refused = [line for line in lines if "good" not in line and line.startswith(("library", "entry", "AddPatches", "PatchInstructions"))]
+    silent = any("none was made" in line for line in lines)
+    accesses = any(v[2] for v in exits(lines).values())
+    return ("hangs" if code == "hangs" else "traces" if traced(lines) else "no exits" if accesses else refused[0] if refused else "no callback" if silent
+            else "no accesses" if lines else "not loaded")
 
 
 def combinations(world, entry):
@@ -175,8 +185,17 @@ def combinations(world, entry):
     return [(library, image, entry) for library in reversed(libraries(world.build)) for image in images]
 
 
+def note(world, one, word):
+    """Keeps the first that traces, before it the first that sees accesses."""
+    kept = noted(world)
+    if word in ("traces", "no exits") and (not kept or (word, kept[-1]) == ("traces", "no exits")):
+        with open(notes(world), "w", encoding="utf-8") as file:
+            json.dump([*one, word], file)
+
+
 def which(world, entry):
-    """Tries all; one that traces is kept for the questions, at once, as others may hang. Those for which no time is left are not asked."""
+    """Tries all; one that traces, or at least sees accesses, is kept for the questions, at once, as others may hang. Those for which no time is left are
+    not asked."""
     found, begin = {}, time.monotonic()
     for one in combinations(world, entry):
         if time.monotonic() - begin > world.seconds - SECONDS:
@@ -184,9 +203,7 @@ def which(world, entry):
             continue
         lines, _, code = ask(world, one, "plain")
         found[one] = state(lines, code)
-        if found[one] == "traces" and not os.path.exists(notes(world)):
-            with open(notes(world), "w", encoding="utf-8") as file:
-                json.dump(one, file)
+        note(world, one, found[one])
     words = "; ".join(f"{os.path.relpath(c[0], world.build)} with {os.path.basename(c[1])}: {w}" for c, w in found.items())
     if "traces" not in found.values():
         raise Failed(f"none: {words}")
@@ -239,8 +256,9 @@ def clusters(world):
 @case("probe: a graph launched three times")
 def graph(world):
     """Each launch of each node has counters of its own: no line but those of 64 and of 33 threads."""
-    return asked(world, "graph", ("order", "nodes", "exits"), lambda lines: {v[:2] for v in exits(lines).values()} == {(64, 64), (33, 33)}
-                 and len(answers(lines, "exits: ")) == 2)
+    def right(lines):
+        return ({v[:2] for (how, _), v in exits(lines).items() if how == "node"} == {(64, 64), (33, 33)} and len(answers(lines, "exits: node, ")) == 2)
+    return asked(world, "graph", ("order", "nodes", "exits"), right)
 
 
 @case("probe: a launch that the driver refuses")

@@ -1,7 +1,8 @@
 """The five lines that a run ends with: what somebody must know who decides whether memtrace can be used on this machine."""
-import json
 import os
 import re
+
+import cases_probe
 
 
 def driver():
@@ -15,13 +16,10 @@ def driver():
 
 def fits(rows, world):
     """From the probe, and what memtrace run would take."""
-    try:
-        with open(os.path.join(world.work, "probe.json"), encoding="utf-8") as file:
-            library, image, entry = json.load(file)
-        probe = f"{os.path.relpath(library, world.build)} with {os.path.basename(image)} by {entry}"
-    except OSError:
-        _, why = of(rows, "probe: which")
-        probe = f"none has been seen to fit ({why})"
+    kept = cases_probe.noted(world)
+    probe = f"none has been seen to fit ({of(rows, 'probe: which')[1]})"
+    if kept:
+        probe = f"{os.path.relpath(kept[0], world.build)} with {os.path.basename(kept[1])} by {kept[2]}: {kept[3]}"
     verdict, run = of(rows, "injection: what is found")
     return f"{driver()}; the probe: {probe}; memtrace run: {run if verdict == 'ok' and run else verdict}"
 

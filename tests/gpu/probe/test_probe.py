@@ -110,8 +110,11 @@ class Probe(unittest.TestCase):
         """What ../cases_probe.py makes of the lines."""
         lines = self.lines()
         self.assertEqual(cases_probe.exits(lines)["node", KERNEL], (64, 64, 64))
-        self.assertEqual((cases_probe.state(lines, 0), cases_probe.state([], "hangs"), cases_probe.state(self.lines(API_TAKEN="1"), 0)),
-                         ("traces", "hangs", "no callback"))
+        found = [cases_probe.state(*one) for one in ((lines, 0), ([], "hangs"), ([], 1), (self.lines(API_TAKEN="1"), 0), (self.lines(API_SILENT="1"), 0),
+                                                     (self.lines(API_NO_EXITS="1"), 0), (self.lines(PROBE_LIBRARY="/none"), 0))]
+        self.assertEqual(found[:-1], ["traces", "hangs", "not loaded", "entry: InitializeInjection, called by the driver; Subscribe: a result of the test",
+                                      "no callback", "no exits"])
+        self.assertRegex(found[-1], "library: /none")
         self.assertEqual(cases_probe.ranges([1, 2, 3, 5]), "1-3, 5")
 
     def kit(self, folder, program):
@@ -140,7 +143,18 @@ class Probe(unittest.TestCase):
             self.assertIn("}=701", cases_probe.refused(world))
             with self.assertRaisesRegex(harness.Failed, "exits"):  # other kernels than the case's
                 cases_probe.ends(world)
-            self.assertIn("the probe: sanitizer/13/libsanitizer-public.so with probe-13.fatbin by injection", decide.fits([], world))
+            self.assertIn("the probe: sanitizer/13/libsanitizer-public.so with probe-13.fatbin by injection: traces", decide.fits([], world))
+
+    def test_without_exits(self):
+        """A way by which accesses are seen is kept until there is one that traces."""
+        with tempfile.TemporaryDirectory() as folder:
+            world = self.kit(folder, f'PROBE_SPIN=scale API_NO_EXITS=1 exec {self.play} "$CUDA_INJECTION64_PATH" {__file__}')
+            with self.assertRaisesRegex(harness.Failed, "none: .*: no exits"):
+                cases_probe.injected(world)
+            self.assertEqual(cases_probe.noted(world)[2:], ["injection", "no exits"])
+            for one, word in ((("a", "b", "constructor"), "traces"), (("c", "d", "injection"), "traces")):
+                cases_probe.note(world, one, word)
+            self.assertEqual(cases_probe.noted(world), ["a", "b", "constructor", "traces"])
 
     def test_cases_that_hang(self):
         """Nothing is kept of a program that hangs, and the next ones are not asked when there is no time."""
