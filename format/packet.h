@@ -170,9 +170,19 @@ struct mt_gpu_context {
     uint64_t code;      /* patches: the pc relative to which sites are given */
     uint64_t exits;     /* patches: threads of the current launch that have ended; 0 between launches */
     uint64_t repeated;  /* patches: accesses of threads that were counted as repeats, without record */
-    uint64_t pad[2];
+    uint64_t polls;     /* patches: struct mt_poll[MT_POLLS], read when the data has MT_CONTEXT_POLLS */
+    uint64_t pad;
     uint64_t records[MT_GPU_COUNTERS]; /* number of records, by CTA number */
 };
+
+/* The last access of a warp in flight, to find repeats (runtime/gpu/patch/polls.h). */
+struct mt_poll {
+    uint64_t state;
+    uint64_t key[3]; /* word 0 of its packet without warp and SM; mask and site; word 3 */
+    uint64_t pad[4];
+};
+#define MT_POLL_BITS 14u
+#define MT_POLLS (1u << MT_POLL_BITS)
 
 #ifndef __cplusplus
 _Static_assert(sizeof(struct mt_slot) == MT_SLOT_BYTES, "slots are 32 bytes: what a bus writes at once");

@@ -16,6 +16,15 @@ static inline void mt_fence(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
+static inline void mt_fence_near(void)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+static inline int mt_replace(uint64_t *p, uint64_t old, uint64_t v)
+{
+    return __atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+#define mt_replace_ordered mt_replace
 static inline void mt_atomic_max(uint64_t *p, uint64_t v)
 {
     uint64_t old = __atomic_load_n(p, __ATOMIC_RELAXED);

@@ -66,11 +66,16 @@ MT_DEVICE_INLINE uint32_t mt_grid_y(void)
 {
     return MT_SREG(nctaid, y);
 }
+/* Returns the number of threads of a CTA. */
+MT_DEVICE_INLINE uint32_t mt_cta_threads(void)
+{
+    return MT_SREG(ntid, x) * MT_SREG(ntid, y) * MT_SREG(ntid, z);
+}
 /* Returns the number of threads of the launch. */
 MT_DEVICE_INLINE uint64_t mt_threads(void)
 {
     uint64_t ctas = (uint64_t)mt_grid_x() * mt_grid_y() * MT_SREG(nctaid, z);
-    return ctas * (MT_SREG(ntid, x) * MT_SREG(ntid, y) * MT_SREG(ntid, z));
+    return ctas * mt_cta_threads();
 }
 /* Waits for the lanes of the mask; what each has done before is done for all of them. */
 MT_DEVICE_INLINE void mt_meet(uint32_t mask)
@@ -155,6 +160,31 @@ MT_DEVICE_INLINE uint64_t mt_atomic_add_last(uint64_t *p, uint64_t v)
 MT_DEVICE_INLINE void mt_fence(void)
 {
     __asm__ volatile("fence.acq_rel.sys;" ::: "memory");
+}
+/* Orders the accesses of the threads of a CTA. */
+MT_DEVICE_INLINE void mt_fence_near(void)
+{
+    __asm__ volatile("fence.acq_rel.cta;" ::: "memory");
+}
+/* Replaces `old` by `v`. Returns whether it was there. */
+MT_DEVICE_INLINE int mt_replace(uint64_t *p, uint64_t old, uint64_t v)
+{
+    uint64_t found;
+    __asm__ volatile("atom.relaxed.gpu.global.cas.b64 %0, [%1], %2, %3;"
+                     : "=l"(found)
+                     : "l"(p), "l"(old), "l"(v)
+                     : "memory");
+    return found == old;
+}
+/* The same, ordered with those who replaced it before and will after. */
+MT_DEVICE_INLINE int mt_replace_ordered(uint64_t *p, uint64_t old, uint64_t v)
+{
+    uint64_t found;
+    __asm__ volatile("atom.acq_rel.gpu.global.cas.b64 %0, [%1], %2, %3;"
+                     : "=l"(found)
+                     : "l"(p), "l"(old), "l"(v)
+                     : "memory");
+    return found == old;
 }
 MT_DEVICE_INLINE void mt_atomic_max(uint64_t *p, uint64_t v)
 {

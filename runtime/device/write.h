@@ -258,6 +258,16 @@ MT_DEVICE_INLINE void write_body(const struct write_ring *r, uint32_t mask, uint
         write_word(r, at, i, value);
 }
 
+/* Reserves the packet of an access, and writes it. */
+MT_DEVICE_INLINE void write_whole(const struct write_ring *r, const struct write_head *h, uint64_t value)
+{
+    uint32_t mask = h->mask;
+    uint32_t at = write_place(r, mask, mt_packet_slots(write_kind(h), mt_bits(mask)), 1);
+    write_first(r, h, at);
+    if (write_kind(h) != MT_PACKET_REGULAR)
+        write_body(r, mask, at, write_kind(h), value);
+}
+
 /* Writes an access of one size by the lanes of `mask`. */
 MT_DEVICE_INLINE void mt_write_access(struct mt_gpu_context *c, uint32_t mask, uint64_t address,
                                       uint32_t meta, uint32_t site)
@@ -265,10 +275,7 @@ MT_DEVICE_INLINE void mt_write_access(struct mt_gpu_context *c, uint32_t mask, u
     const struct write_ring r = write_ring_of(c);
     const struct write_shape s = write_shape_of(mask, address, meta & MT_RAW_MAX_SIZE);
     const struct write_head h = write_head_of(&r, mask, site, s.kind, meta >> 28, s.x, s.y);
-    uint32_t at = write_place(&r, mask, mt_packet_slots(write_kind(&h), mt_bits(mask)), 1);
-    write_first(&r, &h, at);
-    if (write_kind(&h) != MT_PACKET_REGULAR)
-        write_body(&r, mask, at, write_kind(&h), s.value);
+    write_whole(&r, &h, s.value);
 }
 
 MT_DEVICE_INLINE void write_two(const struct write_ring *r, uint32_t at, uint32_t i, uint64_t a, uint64_t b)

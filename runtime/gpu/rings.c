@@ -611,6 +611,7 @@ static void flight_finish(struct mt_flight_queue *q, struct mt_flight *f)
     if (f->gone)
         l->records++; /* the number of missing records is unknown; one stands for them */
     l->untraced = f->untraced + f->unseen;
+    l->repeated = f->repeated;
     memcpy(l->counts, f->counts, sizeof l->counts);
     l->status = f->status;
     if (known && !l->status) {
@@ -935,7 +936,8 @@ struct mt_gpu_context mt_rings_context(const struct mt_rings *r, uint32_t id, ui
                                    .id = id,
                                    .ctas = r->ctas,
                                    .spaces = mt_trace_compact() != 0,
-                                   .code = code};
+                                   .code = code,
+                                   .polls = r->polls};
 }
 
 void mt_rings_make(struct mt_rings *r, const struct mt_rings_ops *ops, uint64_t code,

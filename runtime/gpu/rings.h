@@ -114,6 +114,7 @@ struct mt_flight {
     const void *module;          /* module of its kernel */
     uint64_t code;               /* pc from which sites are counted */
     uint64_t exits;              /* number of its threads, all of which say when they end; 0: unknown */
+    int polls;                   /* repeats of its accesses are counted, if exits are */
     int exited;                  /* all of them have ended */
     struct mt_gpu_totals before; /* of its context, when it was lent */
     uint64_t repeated;           /* accesses without record, as they repeat another one */
@@ -150,6 +151,7 @@ struct mt_rings {
     struct mt_gpu_ring *on_device;         /* device address of the rings */
     struct mt_gpu_context *contexts;       /* device address */
     uint64_t ctas;                         /* device address of the rule that selects CTAs; 0: all */
+    uint64_t polls;                        /* device address of struct mt_poll[MT_POLLS]; 0: none */
     unsigned batch;                        /* most packets taken in one turn, MT_GPU_BATCH */
     _Atomic int damaged;                   /* a ring is damaged: nothing more is traced there */
     struct mt_flight *_Atomic flight[MT_GPU_CONTEXTS]; /* launch that holds the context, or NULL */

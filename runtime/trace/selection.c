@@ -699,9 +699,28 @@ static uint64_t launch_of(const char *name)
 
 static const char sampled[] = "MEMTRACE_SAMPLE";
 
+static int leaves_nccl;
+static _Atomic uint64_t nccl_left_out;
+
+void mt_selection_without_nccl(void)
+{
+    leaves_nccl = !*mt_options()->kernels;
+}
+
+uint64_t mt_selection_nccl(void)
+{
+    return nccl_left_out;
+}
+
+static int selection_is_nccl(const char *kernel)
+{
+    return leaves_nccl && !strncmp(kernel, "nccl", 4);
+}
+
 static int is_left_out(const char *kernel)
 {
-    return rule.chooses && (regexec(&rule.kernels, kernel, 0, NULL, 0) == 0) == rule.others;
+    return selection_is_nccl(kernel) ||
+           (rule.chooses && (regexec(&rule.kernels, kernel, 0, NULL, 0) == 0) == rule.others);
 }
 
 int mt_selection_never(const char *kernel)
@@ -717,6 +736,10 @@ static const char *selection_reason(const struct mt_launch_line *l)
         return "memtrace_stop";
     if (!nvtx_takes())
         return "MEMTRACE_NVTX";
+    if (selection_is_nccl(l->kernel)) {
+        nccl_left_out++;
+        return "nccl";
+    }
     if (is_left_out(l->source ? l->source : l->kernel))
         return "MEMTRACE_KERNELS";
     uint64_t n = launches++;

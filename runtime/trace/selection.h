@@ -28,6 +28,11 @@ uint64_t mt_ctas_count(const struct mt_cta_rule *rule, uint32_t every, const uin
  * l->left_out set to the name of the setting that excludes it. Reads kernel (demangled, without parameters)
  * and grid of *l; fills left_out and the counts of CTAs. */
 int mt_selection_takes(struct mt_launch_line *l);
+/* Leaves out the kernels of NCCL, which mostly wait for each other, unless MEMTRACE_KERNELS is set. For
+ * machine code on a GPU; to be called first. */
+void mt_selection_without_nccl(void);
+/* Returns the number of launches that were left out because of it. */
+uint64_t mt_selection_nccl(void);
 /* Returns 1 if no launch of this kernel will be traced any more, whatever the program does. */
 int mt_selection_never(const char *kernel);
 /* Returns the rule for CTAs, which is constant, or NULL if launches are traced whole. */

@@ -2198,7 +2198,10 @@ void mt_trace_finish(void)
         t->companion = NULL;
         trace_close_output(t);
     }
-    if (!count && mt_selection_left_out)
+    if (mt_selection_nccl())
+        mt_note("launches of NCCL's kernels are not traced: %llu (MEMTRACE_KERNELS=. traces them, too)",
+                (unsigned long long)mt_selection_nccl());
+    else if (!count && mt_selection_left_out)
         mt_note("no launch is traced: %llu were left out (MEMTRACE_KERNELS, MEMTRACE_LAUNCHES or "
                 "MEMTRACE_FROM_START)",
                 (unsigned long long)mt_selection_left_out);

@@ -21,11 +21,14 @@ LABEL = re.compile(r"^(\.L\S*|\S+):$")
 CODE = re.compile(r"^\s*/\*[0-9a-f]+\*/\s*(?:\{\s*)?(@!?U?P\w+\s+)?([A-Z][\w.]*)(.*?);")
 TARGET = re.compile(r"`\((?:\w+ \+ )?([^)+]+)\)")
 # What is counted: name, function, instructions that its path passes, and most instructions and stack operations.
+CAS = r"ATOMG?\..*CAS.*"
 RESERVE, PACKET, CTA = r"ATOMG?\..*ADD\.64.*", r"STG?\.E\.(EF\.)?128.*SYS.*", r"S2U?R"
-WAYS = (("regular access", "mt_patch_global", (RESERVE, PACKET), 330, 110),
+WAYS = (("regular access", "mt_patch_global", (RESERVE, PACKET), 310, 85),
         ("access of an untraced launch", "mt_patch_global", (), 24, 8),
-        ("access of a CTA that is left out", "mt_patch_global", (CTA,), 140, 60),
-        ("exit", "mt_patch_exit", (RESERVE,), 90, 20))
+        ("access of a CTA that is left out", "mt_patch_global", (CTA,), 125, 40),
+        ("exit", "mt_patch_exit", (RESERVE,), 95, 22),
+        ("poll", "mt_patch_global", (CAS,), 420, 130),
+        ("access where polls are counted", "mt_patch_global", (CAS, RESERVE, PACKET), 500, 145))
 
 
 class Function:

@@ -24,7 +24,8 @@ struct host_warp {
 struct host_thread {
     struct host_warp *warp;
     uint32_t lane, warp_index, sm, cta[3], grid[2], cluster_rank;
-    uint64_t threads;          /* of the launch */
+    uint64_t threads;          /* of the launch, */
+    uint32_t block;            /* and of a CTA */
     uint64_t context;          /* what record functions get as their context, */
     uint32_t left_out;         /* and in their site */
     const uint32_t *site_base; /* of the file that the code is in; NULL: 0 */
@@ -87,6 +88,10 @@ static inline uint32_t mt_grid_x(void)
 static inline uint32_t mt_grid_y(void)
 {
     return host_thread.grid[1];
+}
+static inline uint32_t mt_cta_threads(void)
+{
+    return host_thread.block;
 }
 static inline uint64_t mt_threads(void)
 {

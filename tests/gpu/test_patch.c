@@ -34,6 +34,10 @@ static struct queue {
     struct expected is[QUEUE];
     unsigned put, got;
 } queues[CONTEXTS][CTAS][32];
+/* The same, as it came, where polls are counted: not all of it must come. */
+static struct queue came[CONTEXTS][CTAS][32];
+static int polls;          /* data says that polls are counted */
+static unsigned cta_scale; /* distance of the CTAs' numbers */
 /* Of a context: what it must have counted by now, and when each of its launches ended. */
 static struct counts {
     unsigned long records, untraced;
@@ -47,19 +51,25 @@ static struct {
     _Alignas(128) struct mt_gpu_ring ring[RINGS];
     _Alignas(256) struct mt_gpu_context context[CONTEXTS];
     struct mt_ring reader[RINGS];
+    struct mt_poll polls[MT_POLLS];
 } rig;
 
 /* ---- the reader ---------------------------------------------------------------------------------- */
 
 static unsigned patch_cta(const struct mt_packet *p)
 {
-    return (unsigned)(p->cta >> 32);
+    return (unsigned)(p->cta >> 32) / cta_scale;
 }
 
 static void compare(const struct mt_packet *p, unsigned lane, uint32_t meta, uint64_t address)
 {
-    struct queue *q = &queues[p->context][patch_cta(p)][lane];
+    struct queue *q = &queues[p->context][patch_cta(p)][lane], *c = &came[p->context][patch_cta(p)][lane];
     const struct expected *e = &q->is[q->got % QUEUE];
+    records++;
+    if (polls) {
+        c->is[c->put++ % QUEUE] = (struct expected){meta, p->site, address};
+        return;
+    }
     int same = q->got < __atomic_load_n(&q->put, __ATOMIC_ACQUIRE) && e->site == p->site && e->meta == meta &&
                e->address == address;
     if (!same && !wrong++)
@@ -67,7 +77,6 @@ static void compare(const struct mt_packet *p, unsigned lane, uint32_t meta, uin
                 p->context, patch_cta(p), lane, q->got, q->put, meta, (unsigned long long)address, p->site,
                 e->meta, (unsigned long long)e->address, e->site);
     q->got++;
-    records++;
 }
 
 /* All threads of the launch have ended; what they counted must be there, whatever else runs. */
@@ -76,7 +85,9 @@ static void take_end(const struct mt_packet *p)
     unsigned c = p->context, n = ends[c]++;
     int due = n < __atomic_load_n(&ends_must[c], __ATOMIC_ACQUIRE);
     const struct counts *e = &at_end[c][n % QUEUE];
-    if ((!due || p->words[0] != e->records || p->words[1] != e->untraced || p->words[2]) && !wrong++)
+    if ((!due || p->words[0] + p->words[2] != e->records || p->words[1] != e->untraced ||
+         (p->words[2] && !polls)) &&
+        !wrong++)
         fprintf(stderr, "context %u, end %u (due %d): %llu records, %llu without, must be %lu, %lu\n", c, n,
                 due, (unsigned long long)p->words[0], (unsigned long long)p->words[1], e->records,
                 e->untraced);
@@ -86,6 +97,8 @@ static void take_end(const struct mt_packet *p)
 static void take(const struct mt_packet *p)
 {
     unsigned i = 0;
+    if (p->kind == MT_PACKET_NOTHING)
+        return;
     if (p->context >= CONTEXTS || patch_cta(p) >= CTAS || p->warp != 0 || p->smid != 3) {
         wrong++;
         return;
@@ -151,10 +164,11 @@ static void *lane_main(void *number)
         host_thread = (struct host_thread){.warp = &warp,
                                            .lane = lane,
                                            .sm = 3,
-                                           .cta = {step.cta},
-                                           .grid = {CTAS, 1},
+                                           .cta = {step.cta * cta_scale},
+                                           .grid = {CTAS * cta_scale, 1},
                                            .cluster_rank = 1,
-                                           .threads = CTAS * lane_count};
+                                           .threads = CTAS * lane_count,
+                                           .block = lane_count};
         if (step.lanes >> lane & 1 && patch_call(step.call, (void *)step.data, &step.a[lane]))
             abort(); /* the warp would be ended */
         pthread_barrier_wait(&done);
@@ -242,7 +256,7 @@ static void call_patch(enum patch_call call, unsigned context, unsigned cta, uin
     uint32_t size = 1u << random_below(5), choice[3] = {random_below(64), random_below(64), random_below(64)};
     step = (struct step){.call = call, .lanes = lanes, .context = context, .cta = cta};
     step.data = (uintptr_t)&rig.context[context] | (rig.context[context].ctas ? MT_CONTEXT_IN_PARTS : 0) |
-                MT_CONTEXT_EXITS;
+                MT_CONTEXT_EXITS | (polls ? MT_CONTEXT_POLLS : 0);
     for (unsigned lane = 0; lane < 32; lane++) {
         if (!(lanes >> lane & 1))
             continue;
@@ -264,12 +278,14 @@ static void call_patch(enum patch_call call, unsigned context, unsigned cta, uin
     if (patch_is_uniform(call)) /* so is the place */
         for (unsigned lane = 0; lane < 32; lane++)
             step.a[lane].pc = step.a[mt_lowest(lanes)].pc;
-    for (unsigned lane = 0; lane < 32; lane++)
-        if (step.meet >> lane & 1)
-            expect_lane(lane);
-    if (call == PATCH_CALL_exit)
-        expect_exit(lanes);
-    run_step();
+    for (unsigned times = polls && call != PATCH_CALL_exit ? 1 + random_below(8) : 1; times--;) {
+        for (unsigned lane = 0; lane < 32; lane++)
+            if (step.meet >> lane & 1)
+                expect_lane(lane);
+        if (call == PATCH_CALL_exit)
+            expect_exit(lanes);
+        run_step();
+    }
 }
 
 static uint32_t some_lanes(uint32_t all)
@@ -280,9 +296,54 @@ static uint32_t some_lanes(uint32_t all)
 
 static enum patch_call some_call(void)
 {
+    if (polls && random_below(2))
+        return PATCH_CALL_global;
     return 1 + random_below(PATCH_CALLS - 1); /* all but the first: */
 }
 _Static_assert(PATCH_CALL_exit == 0, "lanes end once");
+
+/* Waits for the reader, and marks this moment in what must come and what came. */
+static void all_has_come(unsigned context)
+{
+    const struct expected end = {~0u, 0, 0};
+    for (unsigned r = 0; r < RINGS; r++)
+        while (__atomic_load_n(rig.tail[r], __ATOMIC_ACQUIRE) != rig.ring[r].head)
+            sched_yield();
+    for (unsigned cta = 0; cta < CTAS; cta++)
+        for (unsigned lane = 0; lane < 32; lane++) {
+            queues[context][cta][lane].is[queues[context][cta][lane].put++] = end;
+            came[context][cta][lane].is[came[context][cta][lane].put++] = end;
+        }
+}
+
+static int is_like(const struct expected *a, const struct expected *b)
+{
+    return a->meta == b->meta && a->site == b->site && a->address == b->address;
+}
+
+static unsigned alike_from(const struct queue *q, unsigned at)
+{
+    unsigned n = at < q->put;
+    while (n && at + n < q->put && is_like(&q->is[at], &q->is[at + n]))
+        n++;
+    return n;
+}
+
+/* Of accesses of a lane that are alike and follow each other, the first and the last must have come; of the
+ * others any number. */
+static void lane_is_right(const struct queue *must_come, const struct queue *has_come)
+{
+    unsigned i = 0, k = 0;
+    assert_true(must_come->put < QUEUE && has_come->put < QUEUE);
+    while (i < must_come->put) {
+        unsigned due = alike_from(must_come, i), here = alike_from(has_come, k);
+        assert_true(here && is_like(&must_come->is[i], &has_come->is[k]));
+        assert_in_range(here, due < 2 ? 1 : 2, due);
+        i += due;
+        k += here;
+    }
+    assert_int_equal(k, has_come->put);
+}
 
 /* Each CTA makes so many calls while its lanes end one after the other. */
 static void launch(unsigned number, unsigned calls, uint32_t lanes)
@@ -297,6 +358,8 @@ static void launch(unsigned number, unsigned calls, uint32_t lanes)
             call_patch(PATCH_CALL_exit, context, cta, end, left_out);
         }
     }
+    if (polls)
+        all_has_come(context);
 }
 
 /* ---- cases --------------------------------------------------------------------------------------- */
@@ -307,6 +370,8 @@ static void patch_start(unsigned lanes, uint64_t spaces, const struct mt_cta_rul
 {
     memset(&rig, 0, sizeof rig);
     memset(queues, 0, sizeof queues);
+    memset(came, 0, sizeof came);
+    cta_scale = cta_scale ? cta_scale : 1;
     memset(made, 0, sizeof made);
     memset(ends, 0, sizeof ends);
     memset(ends_must, 0, sizeof ends_must);
@@ -323,6 +388,7 @@ static void patch_start(unsigned lanes, uint64_t spaces, const struct mt_cta_rul
                                                  .id = i,
                                                  .code = CODE,
                                                  .spaces = spaces,
+                                                 .polls = (uint64_t)(uintptr_t)rig.polls,
                                                  .ctas = (uint64_t)(uintptr_t)rule};
     warp = (struct host_warp){.lock = PTHREAD_MUTEX_INITIALIZER, .all_here = PTHREAD_COND_INITIALIZER};
     records = wrong = 0;
@@ -336,9 +402,25 @@ static void patch_start(unsigned lanes, uint64_t spaces, const struct mt_cta_rul
         pthread_create(&lane_id[i], NULL, lane_main, (void *)i);
 }
 
+/* Returns the number of records that the lanes of a context must have. */
+static unsigned long lanes_are_right(unsigned c)
+{
+    unsigned long must_come = 0;
+    for (unsigned cta = 0; cta < CTAS; cta++)
+        for (unsigned lane = 0; lane < 32; lane++) {
+            const struct queue *q = &queues[c][cta][lane];
+            if (polls)
+                lane_is_right(q, &came[c][cta][lane]);
+            else
+                assert_int_equal(q->got, q->put);
+            must_come += q->put - (polls ? ends[c] : 0);
+        }
+    return must_come;
+}
+
 static void patch_end(void)
 {
-    unsigned long must_come = 0, counted = 0, untraced = 0;
+    unsigned long must_come = 0, counted = 0, untraced = 0, repeated = 0;
     unsigned all = 0;
     over = 1;
     pthread_barrier_wait(&begin);
@@ -350,20 +432,19 @@ static void patch_end(void)
     for (unsigned c = 0; c < CONTEXTS; c++) {
         for (unsigned i = 0; i < MT_GPU_COUNTERS; i++)
             counted += rig.context[c].records[i];
-        for (unsigned cta = 0; cta < CTAS; cta++)
-            for (unsigned lane = 0; lane < 32; lane++) {
-                assert_int_equal(queues[c][cta][lane].got, queues[c][cta][lane].put);
-                must_come += queues[c][cta][lane].put;
-            }
         assert_int_equal(ends[c], ends_must[c]);
+        must_come += lanes_are_right(c);
         assert_int_equal(rig.context[c].exits, CTAS * lane_count * (threads_left[c] != 0) - threads_left[c]);
         assert_int_equal(rig.context[c].untraced, made[c].untraced);
         untraced += made[c].untraced;
+        repeated += rig.context[c].repeated;
         all += ends[c];
     }
-    assert_int_equal(records, must_come);
-    assert_int_equal(counted, records); /* the device's own count */
-    printf("%lu records, %lu accesses without one, %u ends\n", records, untraced, all);
+    assert_int_equal(records + repeated, must_come);
+    assert_int_equal(counted, records);     /* the device's own count */
+    for (unsigned i = 0; i < MT_POLLS; i++) /* no warp is left */
+        assert_false(rig.polls[i].state >> 63);
+    printf("%lu records, %lu accesses without one, %lu repeats, %u ends\n", records, untraced, repeated, all);
 }
 
 /* 1,000 launches in rings of 32 slots, with all kinds of instructions. */
@@ -425,6 +506,67 @@ static void exits_unknown(void **state)
     patch_end();
 }
 
+/* Polls are counted: what is recorded lacks nothing but repeats. */
+static void polls_counted(void **state)
+{
+    srandom(5);
+    polls = 1;
+    patch_start(LANES, 1, NULL);
+    for (unsigned i = 0; i < 200; i++)
+        launch(i, 1, (1u << LANES) - 1);
+    patch_end();
+}
+
+/* Both CTAs have the same place: the second finds it taken while the first has it. */
+static void polls_collide(void **state)
+{
+    srandom(6);
+    cta_scale = MT_POLLS;
+    patch_start(LANES, 1, NULL);
+    for (unsigned i = 0; i < 200; i++) {
+        uint32_t lanes = (1u << LANES) - 1;
+        for (unsigned k = 0; k < 3; k++)
+            call_patch(PATCH_CALL_global, i % CONTEXTS, k % 2, some_lanes(lanes), 0);
+        for (unsigned cta = 0; cta < CTAS; cta++)
+            call_patch(PATCH_CALL_exit, i % CONTEXTS, cta, lanes, 0);
+        all_has_come(i % CONTEXTS);
+    }
+    patch_end();
+    cta_scale = 1;
+}
+
+static void spin(uint32_t lanes, uint64_t address, unsigned times)
+{
+    step = (struct step){.call = PATCH_CALL_global, .lanes = lanes, .meet = lanes};
+    step.data = (uintptr_t)&rig.context[0] | MT_CONTEXT_EXITS | MT_CONTEXT_POLLS;
+    for (unsigned lane = 0; lane < LANES; lane++)
+        step.a[lane] = (struct patch_arguments){.pc = CODE + 16, .address = address, .size = 4};
+    while (times--) {
+        for (unsigned lane = 0; lane < LANES; lane++)
+            if (lanes >> lane & 1)
+                expect_lane(lane);
+        run_step();
+    }
+}
+
+/* A lane waits for a flag while others of its warp work; then all of them wait, and end waiting. */
+static void polls_of_one_lane(void **state)
+{
+    patch_start(LANES, 1, NULL);
+    spin(1, 0x1000, 500);
+    spin(0xf0, 0x2000, 1); /* has its record: the waiting lane goes on */
+    spin(1, 0x1000, 500);
+    spin(0xff, 0x1000, 100);
+    spin(0x0f, 0x3000, 1);
+    spin(0xff, 0x1000, 100);
+    call_patch(PATCH_CALL_exit, 0, 0, 0xff, 0);
+    call_patch(PATCH_CALL_exit, 0, 1, 0xff, 0);
+    all_has_come(0);
+    patch_end();
+    assert_int_equal(records, 2 + 4 + 16 + 4 + 16);
+    polls = 0;
+}
+
 /* Of a launch that is not traced. */
 static void no_data(void **state)
 {
@@ -439,8 +581,9 @@ static void no_data(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_kinds),     cmocka_unit_test(whole_warps),
-                                       cmocka_unit_test(global_only),   cmocka_unit_test(ctas_left_out),
-                                       cmocka_unit_test(exits_unknown), cmocka_unit_test(no_data)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_kinds),     cmocka_unit_test(whole_warps),       cmocka_unit_test(global_only),
+        cmocka_unit_test(ctas_left_out), cmocka_unit_test(exits_unknown),     cmocka_unit_test(polls_counted),
+        cmocka_unit_test(polls_collide), cmocka_unit_test(polls_of_one_lane), cmocka_unit_test(no_data)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

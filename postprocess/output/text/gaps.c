@@ -179,6 +179,27 @@ static int gaps_ungrouped(struct mt_gaps *g, const struct mt_launch_event *const
     return rc;
 }
 
+static int gaps_repeated(struct mt_gaps *g, const struct mt_launch_event *const *launches, size_t n)
+{
+    const struct mt_launch_event *most = NULL;
+    uint64_t repeated = 0;
+    for (size_t i = 0; i < n; i++) {
+        repeated += launches[i]->repeated;
+        most = launches[i]->repeated > (most ? most->repeated : 0) ? launches[i] : most;
+    }
+    if (!most)
+        return 0;
+    char *kernel = mt_kernel_short(most->kernel);
+    int rc =
+        gaps_say(g, MT_GAP_REPEATED,
+                 "%s (most of %s) repeated the one before, as threads do that wait for others, and %s in "
+                 "no figure; the first and the last of each series are.",
+                 mt_number_many(repeated, "access", "accesses").text, kernel ? kernel : "?",
+                 repeated == 1 ? "is" : "are");
+    free(kernel);
+    return rc;
+}
+
 static int gaps_library(struct mt_gaps *g, const struct mt_source *source)
 {
     uint64_t left = 0;
@@ -222,7 +243,8 @@ int mt_gaps_find(struct mt_gaps *g, struct mt_source *source, const struct mt_co
     int bad = !launches || mt_gaps_launches(g, untraced, of_run) != 0 ||
               gaps_accesses(g, source, of_run) != 0 || gaps_failed(g, launches, n, of_run) != 0 ||
               gaps_parted(g, launches, n) != 0 || gaps_ungrouped(g, launches, n) != 0 ||
-              gaps_library(g, source) != 0 || gaps_children(g, source) != 0 ||
+              gaps_repeated(g, launches, n) != 0 || gaps_library(g, source) != 0 ||
+              gaps_children(g, source) != 0 ||
               (!c->options.host && gaps_host(g, allocs, nallocs, traffic) != 0);
     free(launches);
     return bad ? -1 : 0;

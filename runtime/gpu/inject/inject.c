@@ -1133,6 +1133,7 @@ static struct mt_flight *launch_flight(const struct launching *g)
     f->launch.line.begin_ns = mt_now_ns();
     f->site = launch_site;
     f->exits = launch_exits(g);
+    f->polls = g->facts & MT_SASS_POLLS && !inject_without("polls");
     f->unseen = g->unseen ? g->unseen->count : 0;
     return f;
 }
@@ -1719,6 +1720,7 @@ static void inject_begin(void)
     if (atomic_exchange(&started, 1) || !mt_tracing())
         return;
     mt_fork_counts();
+    mt_selection_without_nccl();
     mt_demangle_prepare();
     inject_start();
 }

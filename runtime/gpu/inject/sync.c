@@ -98,14 +98,28 @@ static int sync_put(struct mt_rings_maker *maker, void *to, const void *from, si
                : mt_sanitizer()->StreamSynchronize(m->stream)); /* kernels of other streams must find it */
 }
 
+/* Makes the places where warps keep their last access. */
+static void sync_make_polls(struct mt_rings *r, struct mt_rings_maker *m)
+{
+    size_t bytes = MT_POLLS * sizeof(struct mt_poll);
+    void *empty = calloc(1, bytes), *at = mt_rings_memory(m, bytes, 0, &r->polls);
+    if (!empty && !m->error)
+        m->error = m->no_memory;
+    if (!m->error)
+        m->error = m->put(m, at, empty, bytes);
+    free(empty);
+}
+
 struct mt_rings *mt_inject_rings(CUcontext context, uint64_t code, char *why, size_t size)
 {
     struct making m = {
         {.no_memory = SANITIZER_ERROR_OUT_OF_MEMORY, .get = sync_memory_get, .put = sync_put}, context, NULL};
     struct mt_inject_rings *r = calloc(1, sizeof *r);
     m.maker.error = r ? (int)mt_sanitizer()->GetStreamHandle(context, NULL, &m.stream) : m.maker.no_memory;
-    if (r)
+    if (r) {
+        sync_make_polls(&r->rings, &m.maker);
         mt_rings_make(&r->rings, &sync_ops, code, &m.maker);
+    }
     if (m.maker.error) {
         snprintf(why, size, "no memory for records: %s", mt_sanitizer_text((SanitizerResult)m.maker.error));
         free(r);
@@ -172,7 +186,9 @@ const void *mt_inject_lend(struct mt_inject_context *c, struct mt_flight *f, uin
         return NULL;
     }
     f->code = data ? r->code[f->context] | c->number << 56 : 0;
-    return data && f->exits ? data + MT_CONTEXT_EXITS : data;
+    if (!data || !f->exits)
+        return data;
+    return data + MT_CONTEXT_EXITS + (f->polls ? MT_CONTEXT_POLLS : 0);
 }
 
 /* ---- snapshots of the device --------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include "format/cta_rule.h" /* a replacement for warp.h was included before */
 #endif
 #include "device/write.h"
+#include "gpu/patch/polls.h"
 
 #ifdef __CUDACC__
 #define PATCH_OUTER extern "C" __device__ __noinline__ int
@@ -22,15 +23,27 @@
 #define PATCH_INLINE static inline
 #endif
 enum { PATCH_OK = 0 }; /* value of SANITIZER_PATCH_SUCCESS */
-/* Defines a patch whose first parameter is `data`. A function saves registers when it begins, so that of a
- * launch that is not traced would do so at each access; hence two. */
+/* Defines a patch whose first parameter is `data`. A function saves registers when it begins, those that its
+ * longest path needs. So launches that are not traced, and those where polls are counted, have their own. */
 #define PATCH(name, parameters, arguments)                                                                   \
-    PATCH_INNER name##_traced parameters;                                                                    \
+    PATCH_INLINE int name##_body parameters;                                                                 \
+    PATCH_INNER name##_traced parameters                                                                     \
+    {                                                                                                        \
+        data = (void *)((uint64_t)data & ~(uint64_t)MT_CONTEXT_POLLS);                                       \
+        return name##_body arguments;                                                                        \
+    }                                                                                                        \
+    PATCH_INNER name##_polled parameters                                                                     \
+    {                                                                                                        \
+        data = (void *)((uint64_t)data | MT_CONTEXT_POLLS);                                                  \
+        return name##_body arguments;                                                                        \
+    }                                                                                                        \
     PATCH_OUTER name parameters                                                                              \
     {                                                                                                        \
-        return data ? name##_traced arguments : (int)PATCH_OK;                                               \
+        return !data                               ? (int)PATCH_OK                                           \
+               : (uint64_t)data & MT_CONTEXT_POLLS ? name##_polled arguments                                 \
+                                                   : name##_traced arguments;                                \
     }                                                                                                        \
-    PATCH_INNER name##_traced parameters
+    PATCH_INLINE int name##_body parameters
 
 /* Bits of an access's flags: SANITIZER_MEMORY_DEVICE_FLAG_READ, _WRITE, _PREFETCH, _ATOMIC_WRITE_ONLY (an
  * atomic with an unused result, which versions before 13.4 call a read and a write). */
@@ -89,31 +102,83 @@ PATCH_INLINE int patch_type(uint32_t flags)
                                            : MT_ATOMIC;
 }
 
+/* Writes an access, or counts it as a repeat if `keeps`: it may be one of a thread that waits. Of launches
+ * whose kernel may wait. */
+PATCH_INNER patch_polled(struct mt_gpu_context *c, uint32_t mask, uint64_t address, uint32_t meta,
+                         uint32_t site, int keeps)
+{
+    const struct write_ring r = write_ring_of(c);
+    const struct write_shape s = write_shape_of(mask, address, meta & MT_RAW_MAX_SIZE);
+    const struct write_head h = write_head_of(&r, mask, site, s.kind, meta >> 28, s.x, s.y);
+    int repeats = 0;
+    if (patch_is_first(mask)) {
+        if (keeps && write_kind(&h) == MT_PACKET_REGULAR)
+            repeats = poll_repeats(c, &r, &h);
+        else
+            poll_over(c, &r, mask, 0);
+    }
+    if (!mt_shuffle_half(mask, (uint32_t)repeats, mt_lowest(mask)))
+        write_whole(&r, &h, s.value);
+    return PATCH_OK;
+}
+
+/* Records the last repeat of an access by these lanes, which do something else now, or end. */
+PATCH_INNER patch_over(struct mt_gpu_context *c, uint32_t mask, int ends)
+{
+    const struct write_ring r = write_ring_of(c);
+    if (patch_is_first(mask))
+        poll_over(c, &r, mask, ends);
+    mt_meet(mask); /* no lane goes on before */
+    return PATCH_OK;
+}
+
+PATCH_INLINE int patch_polls(const void *data)
+{
+    return ((uint64_t)data & MT_CONTEXT_POLLS) != 0;
+}
+
+PATCH_INLINE void patch_write(void *data, uint64_t pc, uint64_t address, uint32_t meta, int keeps)
+{
+    struct mt_gpu_context *c = patch_whole(data);
+    if (patch_polls(data))
+        patch_polled(c, patch_lanes(pc), address, meta, patch_site(c, pc), keeps);
+    else
+        mt_write_access(c, patch_lanes(pc), address, meta, patch_site(c, pc));
+}
+
 PATCH_INLINE int patch_access(void *data, uint64_t pc, uint64_t address, uint32_t size, uint32_t flags,
                               enum mt_access_space space)
 {
     struct mt_gpu_context *c = patch_context(data);
     int type = patch_type(flags);
     if (c && type >= 0)
-        mt_write_access(c, patch_lanes(pc), address, mt_rec_meta(mt_rec_type_in((uint32_t)type, space), size),
-                        patch_site(c, pc));
+        patch_write(data, pc, address, mt_rec_meta(mt_rec_type_in((uint32_t)type, space), size),
+                    type != MT_STORE && !(flags & PATCH_ATOMIC));
     return PATCH_OK;
 }
 
 /* Records an access of an instruction with a known type. */
-PATCH_INLINE void patch_record(struct mt_gpu_context *c, uint64_t pc, uint64_t address, uint32_t size,
-                               uint32_t type)
+PATCH_INLINE void patch_record(void *data, uint64_t pc, uint64_t address, uint32_t size, uint32_t type)
 {
-    mt_write_access(c, patch_lanes(pc), address, mt_rec_meta(type, size), patch_site(c, pc));
+    patch_write(data, pc, address, mt_rec_meta(type, size), 0);
 }
 
-/* Records one block of `bytes`, made by the lowest lane. */
-PATCH_INLINE void patch_block(struct mt_gpu_context *c, uint64_t pc, uint64_t address, uint64_t bytes,
-                              uint32_t type)
+/* Records one block of `bytes`, made by the lowest lane. Rare, and so one function for all. */
+PATCH_INNER patch_block_of(struct mt_gpu_context *c, uint32_t mask, uint64_t address, uint64_t bytes,
+                           uint32_t type, uint32_t site)
 {
-    uint32_t mask = patch_lanes(pc);
     if (bytes && patch_is_first(mask))
-        mt_write_block(c, mask & (0 - mask), address, bytes, type, patch_site(c, pc));
+        mt_write_block(c, mask & (0 - mask), address, bytes, type, site);
+    return PATCH_OK;
+}
+
+PATCH_INLINE void patch_block(void *data, uint64_t pc, uint64_t address, uint64_t bytes, uint32_t type)
+{
+    struct mt_gpu_context *c = patch_whole(data);
+    uint32_t mask = patch_lanes(pc);
+    if (patch_polls(data))
+        patch_over(c, mask, 0);
+    patch_block_of(c, mask, address, bytes, type, patch_site(c, pc));
 }
 
 /* Counts one access without a record, made by all lanes together. */
@@ -193,15 +258,15 @@ PATCH(mt_patch_async_reduce, (void *data, uint64_t pc, uint32_t address, uint32_
       (data, pc, address, barrier, size))
 {
     (void)barrier;
-    return patch_access(data, pc, patch_cluster_address(address), size, PATCH_READ | PATCH_WRITE,
-                        MT_IN_SHARED);
+    return patch_access(data, pc, patch_cluster_address(address), size,
+                        PATCH_READ | PATCH_WRITE | PATCH_ATOMIC, MT_IN_SHARED);
 }
 
 PATCH(mt_patch_fill, (void *data, uint64_t pc, uint32_t to, uint32_t words), (data, pc, to, words))
 {
     struct mt_gpu_context *c = patch_context(data);
     if (c)
-        patch_block(c, pc, to & 0xffffff, 8ull * words, patch_shared_type(MT_STORE));
+        patch_block(data, pc, to & 0xffffff, 8ull * words, patch_shared_type(MT_STORE));
     return PATCH_OK;
 }
 
@@ -227,9 +292,9 @@ PATCH(mt_patch_copy, (void *data, uint64_t pc, void *from, uint32_t to, uint32_t
 {
     struct mt_gpu_context *c = patch_context(data);
     if (c && from)
-        patch_record(c, pc, (uint64_t)from, size, MT_LOAD);
+        patch_record(data, pc, (uint64_t)from, size, MT_LOAD);
     if (c && c->spaces)
-        patch_record(c, pc, to & 0xffffff, size, patch_shared_type(MT_STORE));
+        patch_record(data, pc, to & 0xffffff, size, patch_shared_type(MT_STORE));
     return PATCH_OK;
 }
 
@@ -243,10 +308,10 @@ PATCH(mt_patch_bulk_load,
     uint32_t bytes = (size & 0xffff) * 16, ctas = multicast ? size >> 16 : 1;
     (void)barrier;
     if (c)
-        patch_block(c, pc, from, bytes, MT_LOAD);
+        patch_block(data, pc, from, bytes, MT_LOAD);
     for (uint32_t rank = 0; c && c->spaces && ctas >> rank; rank++)
         if (ctas >> rank & 1)
-            patch_block(c, pc, patch_cluster_address(multicast ? rank << 24 | (to & 0xffffff) : to), bytes,
+            patch_block(data, pc, patch_cluster_address(multicast ? rank << 24 | (to & 0xffffff) : to), bytes,
                         patch_shared_type(MT_STORE));
     return PATCH_OK;
 }
@@ -258,9 +323,9 @@ PATCH_INLINE int patch_bulk_out(void *data, uint64_t pc, uint64_t to, uint32_t f
     struct mt_gpu_context *c = patch_context(data);
     uint32_t bytes = (blocks & 0xffff) * 16;
     if (c && c->spaces)
-        patch_block(c, pc, patch_cluster_address(from), bytes, patch_shared_type(MT_LOAD));
+        patch_block(data, pc, patch_cluster_address(from), bytes, patch_shared_type(MT_LOAD));
     if (c)
-        patch_block(c, pc, to, bytes, type);
+        patch_block(data, pc, to, bytes, type);
     return PATCH_OK;
 }
 
@@ -284,8 +349,8 @@ PATCH_INLINE int patch_bulk_across(void *data, uint64_t pc, uint32_t from, uint3
     uint32_t bytes = (blocks & 0xffff) * 16;
     if (!c)
         return PATCH_OK;
-    patch_block(c, pc, patch_cluster_address(from), bytes, patch_shared_type(MT_LOAD));
-    patch_block(c, pc, patch_cluster_address(to), bytes, patch_shared_type(type));
+    patch_block(data, pc, patch_cluster_address(from), bytes, patch_shared_type(MT_LOAD));
+    patch_block(data, pc, patch_cluster_address(to), bytes, patch_shared_type(type));
     return PATCH_OK;
 }
 
@@ -320,7 +385,7 @@ PATCH_INLINE int patch_sync(void *data, uint64_t pc, enum mt_access_sync kind, u
 {
     struct mt_gpu_context *c = patch_context(data);
     if (c)
-        patch_record(c, pc, what, size, kind);
+        patch_record(data, pc, what, size, kind);
     return PATCH_OK;
 }
 
@@ -401,6 +466,8 @@ PATCH(mt_patch_exit, (void *data, uint64_t pc), (data, pc))
     struct mt_gpu_context *c = patch_whole(data);
     uint32_t mask = mt_active();
     (void)pc;
+    if (patch_polls(data))
+        patch_over(c, mask, 1);
     if (!((uint64_t)data & MT_CONTEXT_EXITS))
         return PATCH_OK;
     mt_meet(mask);

@@ -78,6 +78,8 @@ static void run(const void *data, int exits)
 {
     const uint32_t ctas = strcmp(kernel, "cancels") ? 2 : 1; /* it does the other's work */
     api_touch(1);
+    if ((uintptr_t)data & MT_CONTEXT_POLLS) /* it has waited */
+        device_note(data, 0, 7);
     for (uint32_t cta = 0; cta < ctas && data; cta++) {
         uint64_t code = device_code(data);
         device_store(data, cta, 32, 0x10000 + cta * 128, mt_packet_site_of(API_PC + 0x40, code));

@@ -96,6 +96,7 @@ static void ends_by_exits(void **state)
     assert_int_equal(l->count, 40);
     assert_int_equal(l->line.records, 40);
     assert_int_equal(l->line.untraced, 5);
+    assert_int_equal(l->line.repeated, 7);
     assert_int_equal(l->line.status, 0);
     wait_of_program(mt_flight_issued_so_far());
     assert_int_equal(fake_missed(b.trace), 0);
@@ -164,6 +165,7 @@ static void counters_go_on(void **state)
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(l[i].line.records, 32);
         assert_int_equal(l[i].line.untraced, 5 + i);
+        assert_int_equal(l[i].line.repeated, 7 + i);
     }
 }
 

@@ -213,6 +213,25 @@ def check_unseen():
     check("nothing unseen", (of(lines, "end")[-1]["complete"], result.stderr), (True, ""))
 
 
+def check_polls():
+    """Kernels that may wait count repeats, which are in their launch line; others are not asked to. NCCL's kernels are left out, unless
+    kernels are chosen."""
+    code = os.path.join(os.path.dirname(cubin), "unseen.cubin")
+    for more, repeated in (({}, 7), ({"MEMTRACE_FORMAT": "compact"}, 7), ({"API_NO_EXITS": "1"}, 7), ({"MEMTRACE_GPU_WITHOUT": "polls"}, None)):
+        traces, result = run(code=code, API_PLAY="kernels", API_KERNELS="plain waits plain waits", **more)
+        (lines, *_), = traces.values()
+        check(f"polls {more}", [(line["kernel"], line["records"], line.get("repeated")) for line in launches(lines, 0)],
+              [("plain", 64, None), ("waits", 64, repeated)] * 2)
+        check(f"polls {more}: complete", of(lines, "end")[-1]["complete"], bool(repeated))
+    for chosen, left in (({}, "nccl"), ({"MEMTRACE_KERNELS": "."}, None), ({"MEMTRACE_KERNELS": "nccl|plain"}, None)):
+        traces, result = run(code=code, API_PLAY="kernels", API_KERNELS="plain ncclDevKernel_AllReduce", **chosen)
+        lines = next(iter(traces.values()))[0]
+        found = {line["kernel"]: (line["traced"], line.get("left_out")) for line in of(lines, "launch")}
+        check(f"NCCL {chosen}", found["ncclDevKernel_AllReduce"], (not left, left))
+        check(f"NCCL {chosen}: said", "launches of NCCL's kernels are not traced: 1 " in result.stderr, bool(left))
+        check(f"NCCL {chosen}: complete", of(lines, "end")[-1]["complete"], True)
+
+
 def check_cancels():
     """A kernel whose CTA takes over the work of the other one, which never runs: the process's other launches end as ever."""
     traces, result = run(code=os.path.join(os.path.dirname(cubin), "cancels.cubin"), API_PLAY="kernels", API_KERNELS="cancels plain", MEMTRACE_VERBOSE="1")
@@ -255,6 +274,7 @@ def check_without():
 def main():
     check_without()
     check_unseen()
+    check_polls()
     check_cancels()
     check_graph()
     check_lines()
