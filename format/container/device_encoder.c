@@ -1136,42 +1136,46 @@ static inline MT_WIDE int device_encoder_is_like(const struct mt_table_slot *s, 
 /* Updates the tables by a run of slot s in context c, which is not new and has had all of its fields
  * predicted but perhaps the address. Returns its base code; 3, with the tables unchanged, if none predicts
  * the address. */
-static inline MT_WIDE unsigned device_encoder_turn(struct mt_mtc_device_encoder *e, uint32_t slot, uint32_t c,
-                                                   uint64_t base)
+static inline MT_WIDE unsigned device_encoder_turn(const struct mt_mtc_device_encoder *e,
+                                                   struct mt_table_slot *s, uint32_t slot,
+                                                   struct mt_context *x, uint32_t c,
+                                                   const struct mt_access_run *r)
 {
-    struct mt_table_slot *s = &e->slots[slot];
-    struct mt_context *x = &e->contexts[c];
-    uint64_t who, by = base - s->last;
+    static const mt_half_run but_cta = {UINT64_MAX, UINT64_MAX, UINT64_MAX, 0};
+    uint64_t base = r->base, by = base - s->last, who;
     struct mt_own *o = mt_own_place(e, c, slot, &who);
     int had = o->who == who;
     uint64_t far = base - (had ? o->address : s->last);
     unsigned hits = (unsigned)(by == s->stride) | (unsigned)(base - x->address == s->offset) << 1 |
-                    (unsigned)(far == (had ? s->step : 0))
-                        << 2, /* without branches: nobody could predict them */
-        code = (unsigned)__builtin_ctz(hits | 1 << 3);
-    if (code == 3)
-        return code;
+                    (unsigned)(far == (had ? s->step : 0)) << 2; /* no branches: nobody could predict them */
+    if (!hits)
+        return 3;
     if (had) {
         s->step = far == s->own_difference ? far : s->step;
         s->own_difference = far;
     }
-    *o = (struct mt_own){who, base};
+    o->who = who;
+    o->address = base;
     s->stride = by == s->difference ? by : s->stride;
     s->difference = by;
     s->offset = base - x->address;
     s->last = x->address = base;
     s->visited = c;
-    s->like[0] = (mt_half_run){base + s->stride, s->like[0][1], s->like[0][2], 0};
+    s->like[0] = (*(const mt_half_run *)(const void *)r & but_cta) + (mt_half_run){s->stride};
     x->slot = slot;
-    return code;
+    return (unsigned)__builtin_ctz(hits);
 }
 
 /* Encodes runs of warps that take turns: each belongs to a context near the one before, and to the slot that
  * followed the context's last one. Returns their number. Inner loop, as device_encoder_foreseen. */
-static MT_WIDE size_t device_encoder_turns(struct mt_device_work *w, const struct mt_access_run *runs,
-                                           size_t count)
+static __attribute__((noinline)) MT_WIDE size_t device_encoder_turns(struct mt_device_work *w,
+                                                                     const struct mt_access_run *runs,
+                                                                     size_t count)
 {
     struct mt_mtc_device_encoder *e = w->e;
+    struct mt_context *contexts = e->contexts; /* neither table moves here */
+    struct mt_table_slot *slots = e->slots;
+    unsigned char *tokens = w->tokens;
     uint32_t c = w->context, next, slot;
     unsigned code, way;
     size_t i = 0;
@@ -1179,18 +1183,18 @@ static MT_WIDE size_t device_encoder_turns(struct mt_device_work *w, const struc
         next = device_encoder_near(e, c, &runs[i], &way);
         if (next == MT_NONE)
             break;
-        slot = e->slots[e->contexts[next].slot].next;
-        if (slot == MT_NONE || !device_encoder_is_like(&e->slots[slot], &runs[i]))
+        slot = slots[contexts[next].slot].next;
+        if (slot == MT_NONE || !device_encoder_is_like(&slots[slot], &runs[i]))
             break;
         if (__builtin_expect(e->nvisits != 0, 0))
             own_write(e);
-        if ((code = device_encoder_turn(e, slot, next, runs[i].base)) == 3)
+        if ((code = device_encoder_turn(e, &slots[slot], slot, &contexts[next], next, &runs[i])) == 3)
             break;
-        w->tokens[i] = (unsigned char)(way | code << 4);
+        tokens[i] = (unsigned char)(way | code << 4);
         if (way == 2)
             device_encoder_follow(w, c, next);
     }
-    w->tokens += i;
+    w->tokens = tokens + i;
     w->context = c;
     w->fresh = i ? MT_NONE : w->fresh;
     return i;

@@ -65,9 +65,9 @@ static void feed_slot(struct mt_slot *s, unsigned ring, uint64_t i)
     uint32_t launch = feed_launch_of(i),
              cta = ring + rings.count * (uint32_t)(i % (CTAS * RINGS / rings.count));
     uint64_t address = (uint64_t)cta << 24 | counts[launch][cta]++ << 7;
-    uint32_t type = counts[launch][cta] % 3 ? MT_LOAD : MT_STORE;
+    uint32_t step = counts[launch][cta] % 3, type = step ? MT_LOAD : MT_STORE;
     feed_put(s, mt_packet_tag(i, slots),
-             mt_packet_first(MT_PACKET_REGULAR, type, 0, cta % RINGS, launch, 4u << 16), 1 + type,
+             mt_packet_first(MT_PACKET_REGULAR, type, 0, cta % RINGS, launch, 4u << 16), 1 + step,
              mt_rec_cta(cta, 0, 0), address);
     records[launch] += 32;
 }
