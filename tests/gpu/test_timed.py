@@ -86,6 +86,27 @@ class Timed(unittest.TestCase):
             while running(pid):  # the program of a case that hung: it has got its signal
                 time.sleep(0.02)
 
+    def test_program_that_hangs(self):
+        """Its words and its threads' places are kept, and the case goes no further."""
+        def late(process, timeout=None, real=subprocess.Popen.communicate):
+            while timeout and (timed.read(process.pid, "comm"), timed.read(process.pid, "stat").split()[2:3]) != ("sleep\n", ["S"]):
+                time.sleep(0.02)
+            return real(process, timeout=timeout)
+
+        def calls():
+            with unittest.mock.patch.object(subprocess.Popen, "communicate", late):
+                timed.call(["sh", "-c", "echo first words; exec sleep 1000"], 1)
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "log")
+            report = timed.Report(path)
+            found = report.cases([("calls", calls), ("next", lambda: None)], timed.Budget(None, 300))
+            self.assertEqual(found, ["failed", "ok"])
+            with open(path) as file:
+                text = file.read()
+            for words in ("calls: HUNG: sh did not end in 1 s", "first words", ": sleep 1000", "(sleep) S: "):
+                self.assertIn(words, text)
+
     def test_five_lines(self):
         """What hangs goes before what failed earlier; the probe's cases have no figures."""
         rows = [("probe: ends of threads", "failed", 1, "no"), ("injection: what is found", "ok", 1, "by sanitizer/13"), ("injection: vector_add", "failed", 1, "records"),
