@@ -89,7 +89,7 @@ class Timed(unittest.TestCase):
     def test_program_that_hangs(self):
         """Its words and its threads' places are kept, and the case goes no further."""
         def late(process, timeout=None, real=subprocess.Popen.communicate):
-            while timeout and (timed.read(process.pid, "comm"), timed.read(process.pid, "stat").split()[2:3]) != ("sleep\n", ["S"]):
+            while timeout and process.args[0] == "sh" and (timed.read(process.pid, "comm"), timed.read(process.pid, "stat").split()[2:3]) != ("sleep\n", ["S"]):
                 time.sleep(0.02)
             return real(process, timeout=timeout)
 
