@@ -88,10 +88,12 @@ class Timed(unittest.TestCase):
 
     def test_program_that_hangs(self):
         """Its words and its threads' places are kept, and the case goes no further."""
-        def late(process, timeout=None, real=subprocess.Popen.communicate):
+        real = subprocess.Popen.communicate
+
+        def late(process, *words, timeout=None):
             while timeout and process.args[0] == "sh" and (timed.read(process.pid, "comm"), timed.read(process.pid, "stat").split()[2:3]) != ("sleep\n", ["S"]):
                 time.sleep(0.02)
-            return real(process, timeout=timeout)
+            return real(process, *words, timeout=timeout)
 
         def calls():
             with unittest.mock.patch.object(subprocess.Popen, "communicate", late):

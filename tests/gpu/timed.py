@@ -114,9 +114,11 @@ def call(words, seconds, **more):
             out, err = process.communicate(timeout=seconds)
             return subprocess.CompletedProcess(words, process.returncode, out, err)
         except subprocess.TimeoutExpired:
-            stacks(os.getpid(), 1)
-            signal_others()
-            process.kill()
+            try:
+                stacks(os.getpid(), 1)
+            finally:
+                signal_others()
+                process.kill()
             out, err = process.communicate()
             print(f"$ {' '.join(words)}: hangs\n{out[-3000:]}{err[-6000:]}", flush=True)
             raise Hung(f"{os.path.basename(words[0])} did not end in {seconds:.0f} s") from None
