@@ -4,7 +4,7 @@
 A path is the shortest one through a function (and those that it calls) that passes the given instructions in this order; each
 instruction on it counts, also where its predicate is false. Of these, stack operations (LDL, STL) are counted apart. Bounds are
 the figures of docs/measurements.md with room for another compiler. Exit code 77: there is no nvdisasm (MEMTRACE_NVDISASM, PATH,
-or CUDA/bin)."""
+CUDA/bin, or nvdisasm/bin in the build folder, where ./setup puts it)."""
 import collections
 import os
 import re
@@ -96,8 +96,9 @@ def shortest(functions, name, must, memo):
     return result
 
 
-def disassembler(cuda):
-    places = (os.environ.get("MEMTRACE_NVDISASM"), shutil.which("nvdisasm"), os.path.join(cuda, "bin", "nvdisasm"))
+def disassembler(fatbin, cuda):
+    build = os.path.join(os.path.dirname(fatbin), "..", "..", "nvdisasm")
+    places = (os.environ.get("MEMTRACE_NVDISASM"), shutil.which("nvdisasm"), *(os.path.join(p, "bin", "nvdisasm") for p in (cuda, build)))
     return next((p for p in places if p and os.access(p, os.X_OK)), None)
 
 
@@ -118,7 +119,7 @@ def costs(fatbin, nvdisasm):
 
 
 def main():
-    nvdisasm = disassembler(sys.argv[2] if len(sys.argv) > 2 else "/usr/local/cuda")
+    nvdisasm = disassembler(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "/usr/local/cuda")
     if not nvdisasm:
         print("skipped: no nvdisasm")
         return 77

@@ -230,13 +230,13 @@ class Summary(Case):
             cls.cases.append([cls.launches("swap%d" % seed, some, (256,) * 3 + (512,) * 3)])
 
     @classmethod
-    def launches(cls, name, launches, sizes=(256, 256, 256), kinds=("cudaMalloc",) * 6, more=(), status=(), untraced=()):
-        """A trace of launches: (kernel, [(type, buffer)]); buffers of these sizes and kinds; more events; of each launch a status, and how many
-        accesses have no record."""
+    def launches(cls, name, launches, sizes=(256, 256, 256), kinds=("cudaMalloc",) * 6, more=(), status=(), untraced=(), repeated=()):
+        """A trace of launches: (kernel, [(type, buffer)]); buffers of these sizes and kinds; more events; of each launch a status, how many
+        accesses have no record, and how many repeat others."""
         records = [(k, [traces.record(0, kind, 4, 0x1000 * (b + 1), (0, 0, 0)) for kind, b in uses]) for k, uses in launches]
         path = cls.write(name, traces.trace(records))
         events = [{"ev": "alloc", "seq": 0, "id": i, "base": hex(0x1000 * (i + 1)), "bytes": n, "kind": kinds[i], "name": "abcdef"[i]} for i, n in enumerate(sizes)]
-        events += [{"ev": "launch", "seq": i + 1, "kernel": k, "traced": True, "records": len(r), "status": (*status, *[0] * 9)[i] if i < 9 else 0, "untraced": (*untraced, *[0] * 9)[i] if i < 9 else 0} for i, (k, r) in enumerate(records)]
+        events += [{"ev": "launch", "seq": i + 1, "kernel": k, "traced": True, "records": len(r), "status": (*status, *[0] * 9)[i] if i < 9 else 0, "untraced": (*untraced, *[0] * 9)[i] if i < 9 else 0, "repeated": (*repeated, *[0] * 9)[i] if i < 9 else 0} for i, (k, r) in enumerate(records)]
         events += more
         n = sum(len(r) for _, r in records)
         cls.write(name + ".meta", traces.companion(events, None, {"records_written": n, "records_counted": n}))
@@ -333,6 +333,9 @@ class Summary(Case):
         self.assertEqual(self.notes(self.launches("u1", stale, untraced=(0, 1))), ["1 access in third has no record and is" + what])
         self.assertEqual(self.notes(self.launches("u2", [*stale, ("first", write), ("k", write)], untraced=(1000, 1500, 600, 2)), "-k", "third"),
                          ["3,102 accesses of the run in first and 2 other kernels have no record and are" + what], "first has 1600 in two launches")
+        what = " in no figure; the first and the last of each series are."
+        self.assertEqual(self.notes(self.launches("p1", stale, repeated=(0, 1))), ["1 access (most of third) repeated the one before, as threads do that wait for others, and is" + what])
+        self.assertEqual(self.notes(self.launches("p2", stale, repeated=(1500, 7))), ["1,507 accesses (most of first) repeated the one before, as threads do that wait for others, and are" + what])
         self.assertEqual(self.notes(self.launches("g6", [("k", write)], kinds=("managed",) * 6)), [], "nothing reads it")
         kinds = ("host", "managed", "cudaMalloc", "host", "host")  # the fourth is only written
         self.assertEqual(self.notes(self.launches("g7", [("k", both)], (256,) * 5, kinds)), host("#0 a, #1 b, #4 e"))
