@@ -115,11 +115,20 @@ class Maker:
         for tool in TOOLS:
             path = os.path.join(build, "bin", tool)
             shutil.copy(path, os.path.join(folder, "tools"))
+            self.find_own(os.path.join(folder, "tools", tool))
             for name, where in re.findall(r"(\S+) => (/\S+)", call(["ldd", path])):
                 if not name.startswith(MACHINE):
                     shutil.copy(where, os.path.join(folder, "lib", name))
         for name in ("libxxhash.so.0", "libzstd.so.1", "libstdc++.so.6", "libgcc_s.so.1"):  # of the scripts and the programs
             shutil.copy(loaded(name), os.path.join(folder, "lib", name))
+
+    @staticmethod
+    def find_own(tool):
+        """The tool finds the kit's libraries, and what it starts does not. As DT_RPATH, which holds for the libraries' own needs, too."""
+        if shutil.which("patchelf"):
+            call(["patchelf", "--force-rpath", "--set-rpath", "$ORIGIN/../lib", tool])
+        else:
+            print(f"run-gpu: there is no patchelf: {os.path.basename(tool)} will need libdw, jansson and SQLite of the machine", file=sys.stderr)
 
     def injection(self, source, sanitizer=None, probe=True):
         """What traces programs as they are, and programs that nvcc builds; returns what is missing, in words. sanitizer: NVIDIA's
