@@ -170,8 +170,11 @@ struct mt_gpu_context {
     uint64_t code;      /* patches: the pc relative to which sites are given */
     uint64_t exits;     /* patches: threads of the current launch that have ended; 0 between launches */
     uint64_t repeated;  /* patches: accesses of threads that were counted as repeats, without record */
-    uint64_t polls;     /* patches: struct mt_poll[MT_POLLS], read when the data has MT_CONTEXT_POLLS */
-    uint64_t pad;
+    union {
+        uint64_t polls;   /* patches: struct mt_poll[MT_POLLS], read when the data has MT_CONTEXT_POLLS */
+        uint64_t tallies; /* patches: struct mt_gpu_tallies, where there are totals and no records */
+    };
+    uint64_t kernel;    /* patches: number of the kernel in keys of totals, from 1 */
     uint64_t records[MT_GPU_COUNTERS]; /* number of records, by CTA number */
 };
 
@@ -184,9 +187,36 @@ struct mt_poll {
 #define MT_POLL_BITS 14u
 #define MT_POLLS (1u << MT_POLL_BITS)
 
+/* Totals of the accesses of an instruction of a kernel, in place of records: a table with open addressing,
+ * where `entries` of struct mt_gpu_tally follow struct mt_gpu_tallies. Numbers only grow. */
+#define MT_TALLY_PC_BITS                                                                                     \
+    45u                     /* bits of a key with the instruction's address / 16, below the kernel's number */
+#define MT_TALLY_STRIDES 4u /* strides counted apart */
+#define MT_TALLY_SECTOR_BITS 5u
+#define MT_TALLY_LINE_BITS 7u
+struct mt_gpu_tallies {
+    uint64_t entries;
+    uint64_t lost; /* accesses of threads for which there was no room */
+    uint64_t pad[30];
+};
+struct mt_gpu_tally {
+    uint64_t key;  /* 0: free */
+    uint64_t meta; /* type and size of an access; size MT_RAW_MAX_SIZE: blocks of different sizes */
+    uint64_t requests, accesses;       /* of warps, of threads */
+    uint64_t bytes, distinct;          /* requested; different ones within requests */
+    uint64_t sectors, lines;           /* of 32 and of 128 bytes, summed over requests */
+    uint64_t single, irregular;        /* requests of one lane; of several without a constant stride */
+    uint64_t stride[MT_TALLY_STRIDES]; /* 0: free; stride << 1 | 1 */
+    uint64_t times[MT_TALLY_STRIDES];  /* requests with this stride */
+    uint64_t other;                    /* requests with yet other constant strides */
+    uint64_t pad[5];
+};
+
 #ifndef __cplusplus
 _Static_assert(sizeof(struct mt_slot) == MT_SLOT_BYTES, "slots are 32 bytes: what a bus writes at once");
 _Static_assert(sizeof(struct mt_gpu_ring) == 128, "rings keep to lines of their own");
 _Static_assert(sizeof(struct mt_gpu_context) == 256, "contexts are copied as 256 bytes");
+_Static_assert(sizeof(struct mt_gpu_tallies) == 256 && sizeof(struct mt_gpu_tally) == 192,
+               "as on the device");
 #endif
 #endif

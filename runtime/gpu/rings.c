@@ -937,7 +937,7 @@ struct mt_gpu_context mt_rings_context(const struct mt_rings *r, uint32_t id, ui
                                    .ctas = r->ctas,
                                    .spaces = mt_trace_compact() != 0,
                                    .code = code,
-                                   .polls = r->polls};
+                                   .polls = r->tallies ? r->tallies : r->polls};
 }
 
 void mt_rings_make(struct mt_rings *r, const struct mt_rings_ops *ops, uint64_t code,

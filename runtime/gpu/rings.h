@@ -111,6 +111,7 @@ struct mt_flight {
     /* Returns the number in the companion file of a packet's site. */
     uint32_t (*site)(const struct mt_flight *f, uint32_t site, uint32_t meta);
     uint64_t unseen;             /* kinds of accesses that no patch sees: each counts once as untraced */
+    uint64_t kernel;             /* its number in totals */
     const void *module;          /* module of its kernel */
     uint64_t code;               /* pc from which sites are counted */
     uint64_t exits;              /* number of its threads, all of which say when they end; 0: unknown */
@@ -152,6 +153,7 @@ struct mt_rings {
     struct mt_gpu_context *contexts;       /* device address */
     uint64_t ctas;                         /* device address of the rule that selects CTAs; 0: all */
     uint64_t polls;                        /* device address of struct mt_poll[MT_POLLS]; 0: none */
+    uint64_t tallies;                      /* device address of totals in place of records; 0: none */
     unsigned batch;                        /* most packets taken in one turn, MT_GPU_BATCH */
     _Atomic int damaged;                   /* a ring is damaged: nothing more is traced there */
     struct mt_flight *_Atomic flight[MT_GPU_CONTEXTS]; /* launch that holds the context, or NULL */

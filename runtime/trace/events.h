@@ -54,6 +54,9 @@ uint64_t mt_event_findings(void);
 void mt_event_range(const struct mt_range_line *r, int still_open);
 /* what: "device" (id unused), "stream" (id: trace number or -1), "event" (id of the event). */
 void mt_event_sync(const char *what, int64_t id);
+struct mt_tally_line;
+/* Logs totals of a site; sets `seq`. */
+void mt_event_tally(const struct mt_tally_line *line);
 /* op: "record" or "wait". */
 void mt_event_event(const char *op, uint64_t event, int64_t stream);
 

@@ -616,6 +616,13 @@ void mt_event_sync(const char *what, int64_t id)
         events_end(MT_LINE_sync, &l);
 }
 
+void mt_event_tally(const struct mt_tally_line *line)
+{
+    struct mt_tally_line l = *line;
+    if (events_begin(&l.seq))
+        events_end(MT_LINE_tally, &l);
+}
+
 void mt_event_event(const char *op, uint64_t event, int64_t stream)
 {
     struct mt_event_line l = {.op = op, .event = event, .stream = stream};
@@ -1759,6 +1766,11 @@ void mt_trace_sanitizer(const char *version, const char *refused)
     head.refused = refused;
 }
 
+void mt_trace_only(const char *results)
+{
+    head.only = results;
+}
+
 void mt_trace_workers(unsigned n)
 {
     head.workers = n;
@@ -1798,7 +1810,7 @@ static const char *trace_pattern(void)
 
 int mt_trace_compact(void)
 {
-    return mt_options()->format == MT_FORMAT_COMPACT;
+    return mt_options()->format == MT_FORMAT_COMPACT && !head.only;
 }
 
 static int trace_is_on(const struct mt_trace *t)
@@ -2111,7 +2123,7 @@ static void end_companion(struct mt_trace *t)
                           : trace_is_on(t) && t->written == t->counted && !t->busy && !t->dropped &&
                                 !t->disagree && !t->missed;
     char left[512];
-    if (whole && !t->closed && trace_left_code(left, sizeof left)) {
+    if (whole && (!t->closed || head.only) && trace_left_code(left, sizeof left)) {
         memcpy(t->why, left, sizeof t->why);
         whole = 0;
     }

@@ -22,6 +22,8 @@ void mt_trace_device(const char *kind, const char *name, unsigned sms);
 /* Sets the version of NVIDIA's library, and the instructions it cannot report (NULL: none), for headers
  * written from now on. The texts must live as long as the process. */
 void mt_trace_sanitizer(const char *version, const char *refused);
+/* There will be totals and no records: traces are raw, whose companion files have them in any case. */
+void mt_trace_only(const char *results);
 /* Sets the number of threads that write the accesses of its CTAs. */
 void mt_trace_workers(unsigned n);
 /* Opens the next trace. Blocks only on a FIFO without reader. Returns NULL if out of memory, or if this

@@ -80,6 +80,12 @@ struct mt_analysis {
 
 enum { MT_RUNS_AHEAD = 16 }; /* distance, in runs, at which data is prefetched */
 
+/* Returns the type of the accesses that were counted together. */
+static inline uint32_t mt_tally_type(const struct mt_tally_event *t)
+{
+    return !strcmp(t->op, "load") ? MT_LOAD : !strcmp(t->op, "store") ? MT_STORE : MT_ATOMIC;
+}
+
 static inline uint32_t mt_run_type(const struct mt_access_run *r)
 {
     return r->meta >> 28;

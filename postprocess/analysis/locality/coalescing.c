@@ -273,6 +273,39 @@ static int coalescing_runs(void *self, const struct mt_access_run *runs, size_t 
     return 0;
 }
 
+/* Adds the strides of a total: "4 1000" for each, one a line. */
+static int tally_strides(struct mt_coalescing_set *s, size_t cell, const char *text)
+{
+    while (*text) {
+        char *end;
+        int64_t stride = strtoll(text, &end, 10);
+        uint64_t requests = strtoull(end, &end, 10);
+        if (requests && add_stride(s, cell, stride, requests) != 0)
+            return -1;
+        end = strchr(text, '\n');
+        text = end ? end + 1 : "";
+    }
+    return 0;
+}
+
+int mt_coalescing_tally(struct mt_coalescing *c, const char *kernel, uint32_t line, uint32_t place,
+                        const struct mt_tally_event *t)
+{
+    struct mt_coalescing_cell *cell = coalescing_cell_of(&c->sites, kernel, line, place, mt_tally_type(t));
+    if (!cell)
+        return -1;
+    c->masked += t->accesses;
+    cell->requests += t->requests;
+    cell->accesses += t->accesses;
+    cell->bytes += t->bytes;
+    cell->distinct += t->distinct;
+    cell->sectors += t->sectors;
+    cell->lines += t->lines;
+    cell->single += t->single;
+    cell->irregular += t->irregular + t->other;
+    return tally_strides(&c->sites, (size_t)(cell - c->sites.cells), t->strides);
+}
+
 static int coalescing_merge(void *self, void *other)
 {
     struct mt_coalescing *into = self, *from = other;

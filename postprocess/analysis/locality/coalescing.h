@@ -67,4 +67,8 @@ struct mt_coalescing {
     struct mt_coalescing_shape shapes[MT_COALESCING_SHAPES]; /* cache of recent shapes, by a hash */
 };
 extern const struct mt_analysis mt_coalescing_analysis;
+
+/* Adds totals that a GPU counted, of a line and a place (numbers as in mt_sites). */
+int mt_coalescing_tally(struct mt_coalescing *c, const char *kernel, uint32_t line, uint32_t place,
+                        const struct mt_tally_event *t);
 #endif

@@ -89,6 +89,17 @@ static int lines_runs(void *self, const struct mt_access_run *runs, size_t n)
     return 0;
 }
 
+int mt_lines_tally(struct mt_lines *l, const char *kernel, uint32_t line, uint32_t var,
+                   const struct mt_tally_event *t)
+{
+    uint32_t type = mt_tally_type(t);
+    l->launch.kernel = kernel;
+    return lines_count(l, MT_BY_LINE, line, type, t->accesses, t->bytes) != 0 ||
+                   lines_count(l, MT_BY_VAR, var, type, t->accesses, t->bytes) != 0
+               ? -1
+               : 0;
+}
+
 static int lines_merge(void *self, void *other)
 {
     struct mt_lines *into = self, *from = other;

@@ -31,4 +31,8 @@ struct mt_lines {
 
 /* `allocs`: owned by the caller, kept; sorted as from the source. */
 extern const struct mt_analysis mt_lines_analysis;
+
+/* Adds totals that a GPU counted, of a line and a variable (numbers as in mt_sites). */
+int mt_lines_tally(struct mt_lines *l, const char *kernel, uint32_t line, uint32_t var,
+                   const struct mt_tally_event *t);
 #endif

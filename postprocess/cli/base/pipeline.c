@@ -262,11 +262,54 @@ static int lacks_lines(const struct mt_locality_run *x)
     return !found;
 }
 
+/* Returns whether an input before this one is of the same process: all of its companions have its totals. */
+static int locality_run_again(const struct mt_locality_run *x, size_t input)
+{
+    const struct mt_companion *c = mt_source_companion(x->source, input);
+    for (size_t i = 0; i < input; i++) {
+        const struct mt_companion *b = mt_source_companion(x->source, i);
+        if (b && b->pid == c->pid && b->start_ns == c->start_ns)
+            return 1;
+    }
+    return 0;
+}
+
+/* Feeds totals that a GPU counted itself. */
+static int locality_run_tally(struct mt_locality_run *x, size_t input, const struct mt_tally_event *t)
+{
+    const struct mt_site_table *sites = mt_locality_run_sites(x, input);
+    int64_t number = mt_names_number(&x->kernels, t->kernel);
+    uint32_t line = mt_site_line(sites, (uint32_t)t->site);
+    if (number < 0)
+        return -1;
+    const char *kernel = x->kernels.names[number];
+    if (x->filter && !mt_filter_match(x->filter, kernel, x->filter->first))
+        return 0;
+    if (mt_locality_run_has(x, MT_LOCALITY_LINES) &&
+        mt_lines_tally(&x->more.lines, kernel, line, mt_site_var(sites, (uint32_t)t->site), t) != 0)
+        return -1;
+    return mt_locality_run_has(x, MT_LOCALITY_COALESCING)
+               ? mt_coalescing_tally(&x->more.coalescing, kernel, line,
+                                     mt_site_location_of(sites, (uint32_t)t->site), t)
+               : 0;
+}
+
+static int locality_run_tallies(struct mt_locality_run *x)
+{
+    for (size_t i = 0; i < x->ninputs; i++) {
+        const struct mt_companion *c = mt_source_companion(x->source, i);
+        for (size_t k = 0; c && k < c->ntallies && (k || !locality_run_again(x, i)); k++)
+            if (locality_run_tally(x, i, &c->tallies[k]) != 0)
+                return -1;
+    }
+    return 0;
+}
+
 int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm)
 {
     if (!x->options.chosen)
         return 0;
-    if (mt_locality_finish(&x->more) != 0)
+    if (locality_run_tallies(x) != 0 || mt_locality_finish(&x->more) != 0)
         return -1;
     if (mt_locality_run_has(x, MT_LOCALITY_COALESCING) && !mt_locality_has_masks(&x->more) &&
         x->more.coalescing.unmasked > x->more.coalescing.ungrouped && !comm->options.threads)
@@ -304,6 +347,7 @@ void mt_locality_run_free(struct mt_locality_run *x)
     mt_crew_free(x->crew);
     mt_locality_free(&x->more);
     mt_sites_free(&x->sites);
+    mt_names_free(&x->kernels);
     for (size_t i = 0; i < x->ninputs && x->tables; i++)
         mt_site_table_free(&x->tables[i]);
     free(x->tables);
@@ -534,6 +578,7 @@ void mt_pipeline_init(struct mt_pipeline *p)
 {
     mt_filter_init(&p->filter);
     mt_locality_run_init(&p->more);
+    p->more.filter = &p->filter;
     p->threads = mt_cli_processors();
 }
 

@@ -33,9 +33,11 @@ struct mt_locality_run {
     size_t rows; /* most rows of a text table */
     /* Internal state: */
     struct mt_source *source;
+    const struct mt_filter *filter; /* of totals; NULL: all */
     struct mt_locality more;
     struct mt_sites sites;
     struct mt_site_table *tables; /* site tables by input */
+    struct mt_names kernels;      /* of totals that a GPU counted */
     int *known;
     size_t ninputs;
     struct mt_placement placement;

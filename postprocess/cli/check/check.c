@@ -47,6 +47,7 @@ struct mt_check_answer {
     int left;     /* 1: a trace has no end */
     int blind;    /* 1: threads share memory of which a trace has no records */
     int plain;    /* 1: launches were traced without MEMTRACE_CHECK */
+    int only;     /* 1: a trace has totals in place of accesses */
 };
 
 /* ---- Source lines of the program's own calls that the compiler did not provide (nvcc): from return
@@ -604,6 +605,7 @@ static void answer_spaces(struct mt_check_answer *a, const struct mt_source *s)
     for (size_t i = 0; i < mt_source_inputs(s); i++) {
         const struct mt_companion *c = mt_source_companion(s, i);
         a->left |= c && !c->has_end;
+        a->only |= c && *c->only;
         for (size_t k = 0; c && k < c->nlaunches; k++) {
             any |= c->launches[k].others != 0;
             blind |= answer_blind(&c->launches[k]);
@@ -902,6 +904,10 @@ static int check_tell_of(const struct options *x, struct mt_check_answer *a, str
 
 static void check_spaces(const struct options *x, const struct mt_check_answer *a)
 {
+    if (a->only)
+        mt_cli_note(
+            "note: the trace has totals in place of accesses (memtrace run --only): accesses were not "
+            "checked");
     if (a->blind && check_wants(&x->choice, MT_FINDING_OF_SHARED_RACE))
         mt_cli_note("note: the trace has no barriers and no accesses to shared memory, so races of a CTA's "
                     "threads are not found (compile with mt-cc --mt-spaces=global,shared)");

@@ -514,6 +514,11 @@ static int environment_inject(const struct engine *e)
 /* Sets the variables for the program at `path`; puts our entries before existing ones, once. */
 static int environment_set(const char *program, const struct engine *e)
 {
+    const char *only = getenv("MEMTRACE_ONLY");
+    if (!e->injects && only && *only)
+        return mt_cli_refuse(
+            "--only is for a GPU, which counts these results itself; kernels run on the CPU device "
+            "here: without --only the trace has them all (memtrace extract -s lines,coalescing)");
     return e->injects ? environment_inject(e) : environment_takes_over(program);
 }
 
@@ -903,24 +908,36 @@ static int run_choice(const char *variable, const char *value, const char *const
                 : mt_cli_refuse("%s is not what %s can be: %s", value, variable, choices);
 }
 
-static int run_is_spaces(const char *list)
+/* Returns a bit for each of the words in a list, bit 31 for others. */
+static unsigned run_words(const char *list, const char *const *words)
 {
-    static const char *const words[] = {"global", "shared", "local", NULL};
     unsigned has = 0;
     mt_near_word(list, 0, words); /* lists the words for shell completion */
     while (*list) {
         size_t n = strcspn(list, ","), i = 0;
-        while (i < 3 && (strlen(words[i]) != n || strncmp(words[i], list, n) != 0))
+        while (words[i] && (strlen(words[i]) != n || strncmp(words[i], list, n) != 0))
             i++;
-        has |= 1u << i;
+        has |= words[i] ? 1u << i : 1u << 31;
         list += n + (list[n] == ',');
     }
-    return has & 1 && !(has & 8);
+    return has;
+}
+
+static int run_only(const char *list)
+{
+    static const char *const words[] = {"lines", "volumes", "strides", NULL};
+    unsigned has = run_words(list, words);
+    if (!has || has >> 31)
+        return mt_cli_refuse("'%s' is not a list of lines, volumes, strides", list);
+    setenv("MEMTRACE_ONLY", list, 1);
+    return 0;
 }
 
 static int run_spaces(const char *list)
 {
-    if (!run_is_spaces(list))
+    static const char *const words[] = {"global", "shared", "local", NULL};
+    unsigned has = run_words(list, words);
+    if (!(has & 1) || has >> 31)
         return mt_cli_refuse("'%s' is not global, or a list of global, shared, local with global in it",
                              list);
     const char *before = getenv("MEMTRACE_PTX_OPTIONS");
@@ -951,6 +968,8 @@ static int run_option(void *arg, int o)
         return run_kernels(optarg);
     case MT_OPT_SPACES:
         return run_spaces(optarg);
+    case MT_OPT_ONLY:
+        return run_only(optarg);
     case MT_OPT_VERBOSE:
         r->verbose = 1;
         setenv("MEMTRACE_VERBOSE", "1", 1);

@@ -791,7 +791,8 @@ static void run_whole(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
                                     (uint64_t)c->options.local, (uint64_t)c->options.strict, c->partial != 0,
                                     x->which, c->nlaunches, c->records, c->host_accesses,
                                     x->r->onchip && x->r->onchip->nplaces, c->options.host_first,
-                                    host_end < INT64_MAX ? host_end : INT64_MAX, c->options.threads > 1));
+                                    host_end < INT64_MAX ? host_end : INT64_MAX, c->options.threads > 1,
+                                    !c->records && x->r->locality->coalescing.masked));
     const unsigned line = x->r->locality->options.analysis.line_bits;
     mt_tuples_maybe(w, line != 0, 1ull << line);
     mt_tuples_maybe(w, x->r->locality->misses.options.cache_bytes != 0,
@@ -1015,4 +1016,4 @@ const char mt_run_sentences[] =
     "ELSE printf(either('No access of the traced launches %swas recorded: their kernels touch no global "
     "memory, or filters left nothing.', 'No access of the traced runs %swas recorded: the program touches no "
     "memory, or filters left nothing.'), iif(onchip, 'to global memory ', '')) END "
-    "FROM run WHERE NOT host_accesses AND (NOT launches OR NOT records);";
+    "FROM run WHERE NOT host_accesses AND (NOT launches OR NOT records) AND NOT totals;";

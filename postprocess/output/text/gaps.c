@@ -230,6 +230,19 @@ static int gaps_children(struct mt_gaps *g, const struct mt_source *source)
         mt_number_many(children, "child process", "child processes").text, children == 1 ? "is" : "are");
 }
 
+static int gaps_only(struct mt_gaps *g, const struct mt_source *source)
+{
+    for (size_t i = 0; i < mt_source_inputs(source); i++) {
+        const struct mt_companion *c = mt_source_companion(source, i);
+        if (c && c->only && *c->only)
+            return gaps_say(
+                g, MT_GAP_ONLY,
+                "The GPU counted the accesses of each line itself (memtrace run --only): lines and "
+                "coalescing are all that is known; volumes by CTA and communication are empty.");
+    }
+    return 0;
+}
+
 int mt_gaps_find(struct mt_gaps *g, struct mt_source *source, const struct mt_comm *c,
                  const struct mt_traffic *traffic)
 {
@@ -244,7 +257,7 @@ int mt_gaps_find(struct mt_gaps *g, struct mt_source *source, const struct mt_co
               gaps_accesses(g, source, of_run) != 0 || gaps_failed(g, launches, n, of_run) != 0 ||
               gaps_parted(g, launches, n) != 0 || gaps_ungrouped(g, launches, n) != 0 ||
               gaps_repeated(g, launches, n) != 0 || gaps_library(g, source) != 0 ||
-              gaps_children(g, source) != 0 ||
+              gaps_children(g, source) != 0 || gaps_only(g, source) != 0 ||
               (!c->options.host && gaps_host(g, allocs, nallocs, traffic) != 0);
     free(launches);
     return bad ? -1 : 0;

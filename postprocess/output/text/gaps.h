@@ -19,6 +19,7 @@ enum mt_gap {
     MT_GAP_LIBRARY,   /* accesses of libraries, excluded by memtrace host */
     MT_GAP_CHILDREN,  /* child processes of a host program */
     MT_GAP_REPEATED,  /* accesses of threads that waited */
+    MT_GAP_ONLY,      /* totals in place of records */
     MT_GAPS
 };
 struct mt_gaps {

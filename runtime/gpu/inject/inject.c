@@ -12,6 +12,7 @@
 #include "base/options.h"
 #include "code.h"
 #include "sass.h"
+#include "tally.h"
 #include "trace/selection.h"
 #include "trace/events.h"
 #include "trace/ranges.h"
@@ -253,6 +254,14 @@ static void inject_contexts(void (*f)(struct mt_inject_context *c, void *data), 
 
 /* ---- the end of the process ---- */
 
+static void context_totals(struct mt_inject_context *c, void *data)
+{
+    (void)data;
+    if (c->handle)
+        mt_tally_read(c);
+    mt_tally_write(c);
+}
+
 /* Ends tracing at exit. The driver registered its own handler before its first context existed, so this runs
  * before it, while the rings still exist. Launches made later, by handlers that the program registered
  * before, are not traced. */
@@ -261,6 +270,7 @@ static void context_exit(void)
     if (mt_forked() || mt_rings_closed())
         return;
     mt_inject_drain(NULL, "the program ends");
+    inject_contexts(context_totals, NULL);
     mt_rings_close();
 }
 
@@ -471,6 +481,7 @@ static void inject_context_ends(Sanitizer_CallbackId cbid, const void *data)
         return;
     if (c->rings && !mt_rings_closed()) {
         mt_inject_drain(c, "their context was destroyed");
+        mt_tally_read(c);
         mt_rings_retire(c->rings);
     }
     inject_streams_end(d->context);
@@ -523,17 +534,17 @@ static int module_launches(const char *cubin, size_t bytes)
 enum { GLOBAL = 0, SHARED = 1, LOCAL = 2, ON_CHIP = SHARED | LOCAL }; /* kind of memory */
 static const struct {
     Sanitizer_InstructionId id;
-    const char *name, *function;
-    int spaces, since; /* since: 0, or older libraries do not know it */
+    const char *name, *function, *total; /* total: the function that makes totals in place of records */
+    int spaces, since;                   /* since: 0, or older libraries do not know it */
 } patches[] = {
 #define MT_PATCH(instruction, number, function, what, since)                                                 \
-    {(Sanitizer_InstructionId)(number), #instruction, #function, what, since},
+    {(Sanitizer_InstructionId)(number), #instruction, #function, #function "_total", what, since},
 #include "gpu/patch/patch.def"
 };
 
 static int module_spaces(void)
 {
-    const char *asked = mt_options()->spaces;
+    const char *asked = mt_tally_wanted() ? "" : mt_options()->spaces;
     return (strstr(asked, "shared") ? SHARED : 0) | (strstr(asked, "local") ? LOCAL : 0);
 }
 
@@ -551,6 +562,16 @@ static int module_wants(size_t row)
            !(inject_without("exits") && !strcmp(patches[row].name, "BLOCK_EXIT"));
 }
 
+/* Accesses of global memory have totals; what has no record either way, and exits, remain. */
+static const char *patch_function(size_t i)
+{
+    static const Sanitizer_InstructionId total[] = {3, 14, 30, 35, 37};
+    for (size_t k = 0; mt_tally_wanted() && k < sizeof total / sizeof *total; k++)
+        if (patches[i].id == total[k])
+            return patches[i].total;
+    return patches[i].function;
+}
+
 /* Sets m->refused to the rows that this version of the library does not know. */
 static SanitizerResult module_patch_all(struct mt_inject_module *m)
 {
@@ -558,7 +579,7 @@ static SanitizerResult module_patch_all(struct mt_inject_module *m)
     for (size_t i = 0; i < sizeof patches / sizeof *patches && !r; i++) {
         if (!module_wants(i))
             continue;
-        r = mt_sanitizer()->PatchInstructions(patches[i].id, m->handle, patches[i].function);
+        r = mt_sanitizer()->PatchInstructions(patches[i].id, m->handle, patch_function(i));
         if (r && patches[i].since) {
             m->refused |= 1ull << i;
             r = SANITIZER_SUCCESS;
@@ -676,8 +697,10 @@ static void inject_module_unloads(Sanitizer_CallbackId cbid, const void *data)
     pthread_mutex_unlock(&module_lock);
     if (!m)
         return;
-    if (m->patched)
+    if (m->patched) {
         module_drain(m->handle);
+        mt_tally_read(m->context);
+    }
     mt_code_unload(m->code);
     free(m);
 }
@@ -933,6 +956,7 @@ struct launch_name {
     struct launch_name *next;
     char *kernel;
     const char *signature; /* with parameters, which distinguish overloaded functions */
+    uint64_t number;       /* in totals */
     char mangled[];
 };
 #define NAMES 256u
@@ -956,6 +980,7 @@ static struct launch_name *launch_name_new(const char *mangled)
         return NULL;
     strcpy(n->mangled, mangled);
     n->kernel = mt_demangle_name(mangled);
+    n->number = mt_tally_wanted() ? mt_tally_kernel(n->kernel ? n->kernel : "?") : 0;
     n->signature = mt_demangle(mangled);
     if (n->signature &&
         !strncmp(n->signature, "void ", 5)) /* names of template instances include the result type */
@@ -991,6 +1016,7 @@ struct launching {
     const Sanitizer_LaunchData *data;
     struct mt_inject_module *module;    /* NULL: unknown */
     uint32_t facts;                     /* about its machine code (sass.h) */
+    uint64_t number;                    /* in totals */
     int node;                           /* of a graph: the others of its launch may not have begun */
     const struct launch_unseen *unseen; /* NULL: none */
     struct mt_launch_line line;
@@ -1076,6 +1102,7 @@ static void launch_describe(struct launching *g)
     const char *mangled = l->functionName ? l->functionName : "?";
     const struct launch_name *n = launch_name(mangled);
     const struct mt_inject_call *call = mt_inject_call();
+    g->number = n ? n->number : 0;
     int clusters = l->clusterDim_x > 1 || l->clusterDim_y > 1 || l->clusterDim_z > 1;
     g->line = (struct mt_launch_line){
         .kernel = n && n->kernel ? n->kernel : "?",
@@ -1133,7 +1160,8 @@ static struct mt_flight *launch_flight(const struct launching *g)
     f->launch.line.begin_ns = mt_now_ns();
     f->site = launch_site;
     f->exits = launch_exits(g);
-    f->polls = g->facts & MT_SASS_POLLS && !inject_without("polls");
+    f->polls = g->facts & MT_SASS_POLLS && !inject_without("polls") && !mt_tally_wanted();
+    f->kernel = g->number;
     f->unseen = g->unseen ? g->unseen->count : 0;
     return f;
 }
@@ -1698,6 +1726,8 @@ static void inject_start(void)
         return;
     }
     subscribed = 1;
+    if (mt_tally_wanted())
+        mt_trace_only(mt_options()->only);
     inject_enable_all(s);
     mt_say("NVIDIA's Compute Sanitizer API is asked to call back: %s", words);
 }

@@ -60,6 +60,7 @@ struct mt_inject_context {
     uint64_t number;        /* number of the context; the place of its code, above bit 56 of a pc */
     int tried;              /* creation of the fields below was tried; under the lock of patching */
     struct mt_rings *rings; /* NULL: none, or not yet */
+    struct mt_inject_tallies *tallies; /* totals as read last; NULL: none */
     struct mt_inject_context *next;
 };
 

@@ -2,6 +2,7 @@
  * must get, and the counters how many records must arrive. Most launches have left before, since all of their
  * threads have reported their exits. */
 #include "inject.h"
+#include "tally.h"
 #include "base/report.h"
 #include "device/errors.h"
 #include "trace/events.h"
@@ -21,6 +22,7 @@ struct mt_inject_rings {
     _Atomic uint64_t came[MT_GPU_CONTEXTS];     /* records received since the start */
     struct mt_gpu_totals last[MT_GPU_CONTEXTS]; /* what it had counted when its last launch ended */
     uint64_t code[MT_GPU_CONTEXTS];             /* value on the device */
+    uint64_t kernel[MT_GPU_CONTEXTS];           /* likewise */
     struct mt_trace *trace[MT_GPU_CONTEXTS];    /* trace of its current or last lending */
     unsigned used;                              /* contexts from this number on were never lent */
     _Atomic int unseen;                         /* some were lent since the last comparison */
@@ -116,8 +118,11 @@ struct mt_rings *mt_inject_rings(CUcontext context, uint64_t code, char *why, si
         {.no_memory = SANITIZER_ERROR_OUT_OF_MEMORY, .get = sync_memory_get, .put = sync_put}, context, NULL};
     struct mt_inject_rings *r = calloc(1, sizeof *r);
     m.maker.error = r ? (int)mt_sanitizer()->GetStreamHandle(context, NULL, &m.stream) : m.maker.no_memory;
-    if (r) {
+    if (r && mt_tally_wanted())
+        r->rings.tallies = mt_tally_make(&m.maker);
+    else if (r)
         sync_make_polls(&r->rings, &m.maker);
+    if (r) {
         mt_rings_make(&r->rings, &sync_ops, code, &m.maker);
     }
     if (m.maker.error) {
@@ -142,6 +147,18 @@ static int sync_place(struct mt_inject_rings *r, uint32_t i, uint64_t pc, Saniti
     if (mt_sanitizer()->MemcpyHostToDeviceAsync(&r->rings.contexts[i].code, &near, sizeof near, stream))
         return -1;
     r->code[i] = near;
+    return 0;
+}
+
+/* Sets the kernel's number in f's context, likewise. */
+static int sync_name(struct mt_inject_rings *r, uint32_t i, uint64_t kernel, Sanitizer_StreamHandle stream)
+{
+    if (!r->rings.tallies || kernel == r->kernel[i])
+        return 0;
+    if (!kernel ||
+        mt_sanitizer()->MemcpyHostToDeviceAsync(&r->rings.contexts[i].kernel, &kernel, sizeof kernel, stream))
+        return -1;
+    r->kernel[i] = kernel;
     return 0;
 }
 
@@ -180,7 +197,7 @@ const void *mt_inject_lend(struct mt_inject_context *c, struct mt_flight *f, uin
     char *data = mt_rings_lend(c->rings, f, 0);
     if (!data)
         data = sync_wait_for_room(c, f, stream, node);
-    if (data && sync_place(r, f->context, pc, stream)) {
+    if (data && (sync_place(r, f->context, pc, stream) || sync_name(r, f->context, f->kernel, stream))) {
         mt_rings_return(f);
         f->rings = NULL;
         return NULL;

@@ -12,6 +12,7 @@
 #endif
 #include "device/write.h"
 #include "gpu/patch/polls.h"
+#include "device/tally.h"
 
 #ifdef __CUDACC__
 #define PATCH_OUTER extern "C" __device__ __noinline__ int
@@ -446,6 +447,69 @@ PATCH(mt_patch_copy_arrive, (void *data, uint64_t pc, uint32_t object), (data, p
 PATCH(mt_patch_tensor_arrive, (void *data, uint64_t pc, uint32_t object), (data, pc, object))
 {
     return patch_object(data, pc, object, PATCH_ARRIVE);
+}
+
+/* ---- totals in place of records: NAME_total for the patches of global memory ------------------------- */
+
+/* Counts an access of an instruction with a known type. */
+PATCH_INLINE void patch_total(struct mt_gpu_context *c, uint64_t pc, uint64_t address, uint32_t size,
+                              uint32_t type)
+{
+    mt_tally_access(c, patch_lanes(pc), address, mt_rec_meta(type, size), pc);
+}
+
+PATCH_INLINE int patch_total_block(void *data, uint64_t pc, uint64_t address, uint32_t blocks, uint32_t type)
+{
+    struct mt_gpu_context *c = patch_context(data);
+    uint64_t bytes = (blocks & 0xffff) * 16;
+    if (c && bytes && patch_is_first(patch_lanes(pc)))
+        mt_tally_block(c, address, bytes, type, pc);
+    return PATCH_OK;
+}
+
+PATCH(mt_patch_global_total,
+      (void *data, uint64_t pc, void *address, uint32_t size, uint32_t flags, const void *value),
+      (data, pc, address, size, flags, value))
+{
+    struct mt_gpu_context *c = patch_context(data);
+    int type = patch_type(flags);
+    (void)value;
+    if (c && type >= 0)
+        patch_total(c, pc, (uint64_t)address, size, (uint32_t)type);
+    return PATCH_OK;
+}
+
+PATCH(mt_patch_copy_total, (void *data, uint64_t pc, void *from, uint32_t to, uint32_t size),
+      (data, pc, from, to, size))
+{
+    struct mt_gpu_context *c = patch_context(data);
+    (void)to;
+    if (c && from)
+        patch_total(c, pc, (uint64_t)from, size, MT_LOAD);
+    return PATCH_OK;
+}
+
+PATCH(mt_patch_bulk_load_total,
+      (void *data, uint64_t pc, uint64_t from, uint32_t to, uint32_t barrier, uint32_t blocks,
+       uint32_t multicast),
+      (data, pc, from, to, barrier, blocks, multicast))
+{
+    (void)to, (void)barrier, (void)multicast;
+    return patch_total_block(data, pc, from, blocks, MT_LOAD);
+}
+
+PATCH(mt_patch_bulk_store_total, (void *data, uint64_t pc, uint64_t to, uint32_t from, uint32_t blocks),
+      (data, pc, to, from, blocks))
+{
+    (void)from;
+    return patch_total_block(data, pc, to, blocks, MT_STORE);
+}
+
+PATCH(mt_patch_bulk_reduce_total, (void *data, uint64_t pc, uint64_t to, uint32_t from, uint32_t blocks),
+      (data, pc, to, from, blocks))
+{
+    (void)from;
+    return patch_total_block(data, pc, to, blocks, MT_ATOMIC);
 }
 
 /* ---- ends ---------------------------------------------------------------------------------------- */

@@ -15,6 +15,9 @@ void device_store(const void *data, uint32_t cta, uint32_t lanes, uint64_t addre
 /* A warp of CTA `from` stores 128 bytes, and sets a flag for CTA `to`, which loads them. The words of the
  * store reach the ring after those of the load. */
 void device_pass(const void *data, uint32_t from, uint32_t to, uint64_t address, uint32_t site);
+/* Whether the launch makes totals in place of records; a store of whole lines, so counted. */
+int device_totals(const void *data);
+void device_count(const void *data, uint32_t lanes, uint64_t pc);
 /* A store in two parts: the counter alone (the packet is lost, or on its way), and the packet alone. */
 void device_lose(const void *data, uint32_t lanes);
 void device_bring(const void *data, uint32_t cta, uint32_t lanes, uint64_t address, uint32_t site);

@@ -60,6 +60,33 @@ void device_bring(const void *data, uint32_t cta, uint32_t lanes, uint64_t addre
                                    4ull << 49 | address});
 }
 
+int device_totals(const void *data)
+{
+    return device_context(data)->tallies != 0;
+}
+
+void device_count(const void *data, uint32_t lanes, uint64_t pc)
+{
+    const struct mt_gpu_context *c = device_context(data);
+    struct mt_gpu_tallies *t = (struct mt_gpu_tallies *)(uintptr_t)c->tallies;
+    struct mt_gpu_tally *e = (struct mt_gpu_tally *)(t + 1);
+    uint64_t key = c->kernel << 45 | pc / 16, none = 0;
+    while (!__atomic_compare_exchange_n(&e->key, &none, key, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) &&
+           none != key) {
+        none = 0;
+        e++;
+    }
+    e->meta = 1u << 28 | 4;
+    e->stride[0] = 4 << 1 | 1;
+    __atomic_add_fetch(&e->times[0], 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&e->requests, 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&e->accesses, lanes, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&e->bytes, 4 * lanes, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&e->distinct, 4 * lanes, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&e->sectors, lanes / 8, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&e->lines, lanes / 32, __ATOMIC_SEQ_CST);
+}
+
 void device_pass(const void *data, uint32_t from, uint32_t to, uint64_t address, uint32_t site)
 {
     struct mt_gpu_ring *store = device_ring(data, from), *load = device_ring(data, to);

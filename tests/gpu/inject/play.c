@@ -82,7 +82,10 @@ static void run(const void *data, int exits)
         device_note(data, 0, 7);
     for (uint32_t cta = 0; cta < ctas && data; cta++) {
         uint64_t code = device_code(data);
-        device_store(data, cta, 32, 0x10000 + cta * 128, mt_packet_site_of(API_PC + 0x40, code));
+        if (device_totals(data))
+            device_count(data, 32, API_PC + 0x40);
+        else
+            device_store(data, cta, 32, 0x10000 + cta * 128, mt_packet_site_of(API_PC + 0x40, code));
         if (exits)
             device_exit(data, cta, 32, 64);
     }

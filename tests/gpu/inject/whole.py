@@ -271,8 +271,35 @@ def check_without():
         check(f"without {part}", ([end["records_written"] for end in ends], [end["complete"] for end in ends]), (must, [False, False]))
 
 
+def check_totals():
+    """MEMTRACE_ONLY: what the GPU counted itself is what the analyses make of the records, of one stream and of all; one kernel chosen by
+    name; and nothing else is in the traces. Then a context that is destroyed, and one whose memory cannot be read."""
+    def look(folder):
+        out = []
+        for more in ((), ("-k", "scale"), ("-k", "nothing")):
+            command = [os.path.join(os.path.dirname(dump), "mt-extract"), "-s", "lines,coalescing", *more, folder]
+            result = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=60).stdout)
+            lines = {k: v for k, v in result["lines"].items() if k != "allocations"}
+            out.append((lines, {k: v for k, v in (result["coalescing"] or {}).items()}))
+        found.append(out)
+
+    for more in ({}, {"API_EXIT": "1"}, {"API_DESTROY": "1"}, {"API_PLAY": "gpus"}, {"API_PLAY": "threads"}):
+        found = []
+        run(look, MEMTRACE_FORMAT="compact", **more)
+        traces, result = run(look, MEMTRACE_FORMAT="compact", MEMTRACE_ONLY="lines,strides", **more)
+        check(f"totals {more}", found[1], found[0])
+        check(f"totals {more}, not empty", bool(found[0][0][0]) and found[0][0] == found[0][1] and found[0][0] != found[0][2], True)
+        for lines, *_ in traces.values():
+            check(f"totals {more}: header", lines[0].get("only"), "lines,strides")
+            check(f"totals {more}: records", (of(lines, "end")[-1]["records_written"], of(lines, "end")[-1]["complete"]), (0, True))
+            check(f"totals {more}: launches", {line["traced"] for line in launches(lines, 0)} <= {True}, True)
+    traces, result = run(MEMTRACE_ONLY="lines", API_FAIL="MemcpyDeviceToHost")
+    check("totals not read", ([of(lines, "end")[-1]["complete"] for lines, *_ in traces.values()], "cannot be read" in result.stderr), ([False] * 2, True))
+
+
 def main():
     check_without()
+    check_totals()
     check_unseen()
     check_polls()
     check_cancels()
