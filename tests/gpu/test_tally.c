@@ -47,7 +47,8 @@ static void *lane_main(void *number)
         if (!(request.mask >> lane & 1))
             ;
         else if (request.bytes)
-            mt_patch_bulk_load_total(&context, pc, request.address[lane], 0, 0, (uint32_t)request.bytes / 16, 0);
+            mt_patch_bulk_load_total(&context, pc, request.address[lane], 0, 0, (uint32_t)request.bytes / 16,
+                                     0);
         else if (request.flags)
             mt_patch_global_total(&context, pc, (void *)(uintptr_t)request.address[lane], request.size,
                                   request.flags, NULL);
@@ -128,12 +129,14 @@ static void analyse(void)
     for (unsigned lane = 0; lane < 32; lane++)
         if (request.mask >> lane & 1)
             list[n++] = request.address[lane];
-    const struct mt_access_run run = {.meta = mt_rec_meta(type_of(), request.bytes ? (uint32_t)request.bytes : request.size),
-                                      .count = n,
-                                      .mask = request.mask,
-                                      .base = list[0],
-                                      .addresses = list};
-    const struct mt_run_launch launch = {.kernel = names[request.site], .seq = MT_SEQ_NONE, .begins = 1, .selected = 1};
+    const struct mt_access_run run = {
+        .meta = mt_rec_meta(type_of(), request.bytes ? (uint32_t)request.bytes : request.size),
+        .count = n,
+        .mask = request.mask,
+        .base = list[0],
+        .addresses = list};
+    const struct mt_run_launch launch = {
+        .kernel = names[request.site], .seq = MT_SEQ_NONE, .begins = 1, .selected = 1};
     assert_int_equal(mt_coalescing_analysis.launch(&coalescing, &launch), 0);
     assert_int_equal(mt_coalescing_analysis.runs(&coalescing, &run, 1), 0);
     assert_int_equal(mt_lines_analysis.launch(&lines, &launch), 0);
@@ -202,12 +205,19 @@ static void compare_fed(void)
         char text[400] = "";
         for (unsigned k = 0; k < MT_TALLY_STRIDES; k++)
             if (e->stride[k])
-                sprintf(text + strlen(text), "%s%lld %llu", *text ? "\n" : "", (long long)((int64_t)e->stride[k] >> 1),
-                        (unsigned long long)e->times[k]);
-        const struct mt_tally_event t = {.op = ops[c->type], .requests = e->requests, .accesses = e->accesses,
-                                         .bytes = e->bytes, .distinct = e->distinct, .sectors = e->sectors,
-                                         .lines = e->lines, .single = e->single, .irregular = e->irregular,
-                                         .strides = text, .other = e->other};
+                sprintf(text + strlen(text), "%s%lld %llu", *text ? "\n" : "",
+                        (long long)((int64_t)e->stride[k] >> 1), (unsigned long long)e->times[k]);
+        const struct mt_tally_event t = {.op = ops[c->type],
+                                         .requests = e->requests,
+                                         .accesses = e->accesses,
+                                         .bytes = e->bytes,
+                                         .distinct = e->distinct,
+                                         .sectors = e->sectors,
+                                         .lines = e->lines,
+                                         .single = e->single,
+                                         .irregular = e->irregular,
+                                         .strides = text,
+                                         .other = e->other};
         assert_int_equal(mt_coalescing_tally(&fed, c->kernel, 0, 0, &t), 0);
         const struct mt_coalescing_cell *got = &fed.sites.cells[fed.sites.count - 1];
         assert_int_equal(got->sectors, c->sectors);

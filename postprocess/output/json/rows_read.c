@@ -334,6 +334,8 @@ static int rows_read_run(struct mt_tuples *w, const json_t *root)
                                     launches, all, records, (uint64_t)json_integer_value(host),
                                     json_object_get(root, "shared") != NULL));
     mt_tuples_null(w, 3);
+    const json_t *coalescing = json_object_get(root, "coalescing");
+    mt_tuples_number(w, !records && json_object_size(json_object_get(coalescing, "kernels")));
     mt_tuples_maybe(w, json_is_integer(line), (uint64_t)json_integer_value(line));
     mt_tuples_maybe(w, misses != NULL, (uint64_t)json_integer_value(json_object_get(misses, "bytes")));
     return mt_tuples_next(w);

@@ -1,5 +1,5 @@
-/* Totals in place of records (MEMTRACE_ONLY): the patches count the accesses of each instruction in a table in
- * the GPU's memory (format/packet.h), and nothing crosses the bus until a context or the process ends. */
+/* Totals in place of records (MEMTRACE_ONLY): the patches count the accesses of each instruction in a table
+ * in the GPU's memory (format/packet.h), and nothing crosses the bus until a context or the process ends. */
 #ifndef MT_INJECT_TALLY_H
 #define MT_INJECT_TALLY_H
 #include "inject.h"
