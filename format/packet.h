@@ -174,7 +174,7 @@ struct mt_gpu_context {
         uint64_t polls;   /* patches: struct mt_poll[MT_POLLS], read when the data has MT_CONTEXT_POLLS */
         uint64_t tallies; /* patches: struct mt_gpu_tallies, where there are totals and no records */
     };
-    uint64_t kernel;    /* patches: number of the kernel in keys of totals, from 1 */
+    uint64_t kernel;                   /* patches: number of the kernel in keys of totals, from 1 */
     uint64_t records[MT_GPU_COUNTERS]; /* number of records, by CTA number */
 };
 

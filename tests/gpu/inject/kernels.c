@@ -62,7 +62,7 @@ void device_bring(const void *data, uint32_t cta, uint32_t lanes, uint64_t addre
 
 int device_totals(const void *data)
 {
-    return device_context(data)->tallies != 0;
+    return device_context(data)->kernel != 0;
 }
 
 void device_count(const void *data, uint32_t lanes, uint64_t pc)
