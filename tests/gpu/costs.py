@@ -26,6 +26,7 @@ RESERVE, PACKET, CTA = r"ATOMG?\..*ADD\.64.*", r"STG?\.E\.(EF\.)?128.*SYS.*", r"
 WAYS = (("regular access", "mt_patch_global", (RESERVE, PACKET), 310, 85),
         ("access of an untraced launch", "mt_patch_global", (), 24, 8),
         ("access of a CTA that is left out", "mt_patch_global", (CTA,), 125, 40),
+        ("access for totals alone", "mt_patch_global_total", (r"REDG?\..*",) * 7, 345, 100),
         ("exit", "mt_patch_exit", (RESERVE,), 95, 22),
         ("poll", "mt_patch_global", (CAS,), 420, 130),
         ("access where polls are counted", "mt_patch_global", (CAS, RESERVE, PACKET), 500, 145))
