@@ -12,6 +12,7 @@ struct probe_seen {
 struct probe_counts {
     uint32_t exits, accesses; /* calls of the patches, one for each thread */
     uint64_t exit_pc, access_pc;
-    uint64_t seen; /* address of its probe_seen */
+    uint64_t seen;      /* address of its probe_seen */
+    uint64_t unused[3]; /* 64 bytes */
 };
 #endif
