@@ -65,6 +65,7 @@ add(".races", "races.cu")
 add(".sync", "sync.cu")
 add(".memory", "memory.cu")
 add(".calls", "calls.cu")
+add(".graphs", "graphs.cu")
 add(".use", "use.cu", hints=True)
 
 

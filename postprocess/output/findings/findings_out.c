@@ -514,7 +514,7 @@ static void words_unordered(FILE *f, const struct mt_finding *x)
         fputs(" of ", f);
         words_place(f, x->other.file, x->other.line, x->other.at);
     }
-    fprintf(f, " %s, and no stream or event orders the two: ", words_verb(x->other.op));
+    fprintf(f, " %s, and no stream, event or edge of a graph orders the two: ", words_verb(x->other.op));
     words_many(f, x->count, "byte");
     if (x->alloc) {
         fputs(" of ", f);

@@ -131,7 +131,8 @@ static void user_drop(struct CUgraph_st *g)
 /* Launches of graphs on the CPU device: the graph's operations are queued in the stream, in an order that its
  * edges allow. Each kernel is a launch of its own, also in the trace. */
 
-static cudaError_t branch_put(const struct mt_branch *b, struct mt_stream *s, struct mt_op **behind);
+static cudaError_t branch_put(const struct mt_branch *b, struct mt_stream *s, struct mt_op **behind,
+                              struct mt_node_order *order);
 
 static void graph_put(struct mt_op *op, struct mt_stream *s, struct mt_op **behind);
 
@@ -313,6 +314,53 @@ static int graph_conditions(const struct CUgraph_st *g)
     return found;
 }
 
+/* ---- the order of nodes, which edges alone make: paths take the place of streams ---- */
+
+/* Of a ready graph and its child graphs; its launches follow each other, so they have the same paths. */
+struct graph_paths {
+    int path[MT_ORDER_STREAMS];
+    uint32_t last[MT_ORDER_STREAMS]; /* number of the last operation of each */
+    int n;
+};
+
+struct graph_order {
+    struct mt_clock clock; /* of all before the graph, then of all of its nodes so far */
+    struct graph_paths *paths;
+};
+
+/* Returns the index of a path all of whose operations come before what has this clock, or -1. */
+static int paths_free(const struct graph_paths *p, const struct mt_clock *clock)
+{
+    for (int i = 0; i < p->n; i++)
+        if (clock->n[p->path[i] - 1] == p->last[i])
+            return i;
+    return -1;
+}
+
+/* Chooses a path for a node. Without a free one the node counts as coming after all before it. */
+static int paths_take(struct graph_paths *p, struct mt_node_order *node, const struct mt_clock *all)
+{
+    int i = paths_free(p, &node->clock);
+    if (i < 0 && p->n < MT_ORDER_STREAMS && (p->path[p->n] = mt_order_path(&node->clock, &p->last[p->n]))) {
+        i = p->n++;
+    } else if (i < 0) {
+        mt_order_join(&node->clock, all);
+        i = paths_free(p, &node->clock);
+    }
+    node->path = i < 0 ? 0 : p->path[i];
+    return i;
+}
+
+/* Returns the clock of a node's predecessors. */
+static struct mt_clock node_clock(const struct CUgraphNode_st *n, const struct mt_node_order *nodes,
+                                  const struct mt_clock *before)
+{
+    struct mt_clock c = *before;
+    for (size_t i = 0; i < n->nafter; i++)
+        mt_order_join(&c, &nodes[n->after[i]->index].clock);
+    return c;
+}
+
 /* ---- launches ---- */
 
 struct condition_op {
@@ -356,16 +404,17 @@ static struct CUgraph_st *condition_taken(const struct mt_branch *b)
     return value < b->size ? b->body[value] : NULL;
 }
 
-static cudaError_t graph_start(struct CUgraph_st *g, struct mt_stream *s, struct mt_op **behind);
+static cudaError_t graph_start(struct CUgraph_st *g, struct mt_stream *s, struct mt_op **behind,
+                               struct graph_order *order);
 
 static int condition_run(struct mt_op *op)
 {
     const struct mt_branch *b = ((struct branch_op *)op)->branch;
     struct CUgraph_st *body = condition_taken(b);
     struct mt_op *behind = op;
-    cudaError_t e = body ? graph_start(body, op->stream, &behind) : cudaSuccess;
+    cudaError_t e = body ? graph_start(body, op->stream, &behind, NULL) : cudaSuccess;
     if (body && !e && b->type == WHILE)
-        e = branch_put(b, op->stream, &behind);
+        e = branch_put(b, op->stream, &behind, NULL);
     if (e) {
         mt_report("a conditional node of a graph: no memory for its body");
         mt_fail_sticky(op->stream->device, e);
@@ -374,12 +423,14 @@ static int condition_run(struct mt_op *op)
 }
 
 /* Queues a node like graph_put: its condition decides, and a body follows. */
-static cudaError_t branch_put(const struct mt_branch *b, struct mt_stream *s, struct mt_op **behind)
+static cudaError_t branch_put(const struct mt_branch *b, struct mt_stream *s, struct mt_op **behind,
+                              struct mt_node_order *order)
 {
     struct branch_op *o = mt_op_new(sizeof *o, MT_OP_OTHER, condition_run);
     if (!o)
         return mt_fail(cudaErrorMemoryAllocation);
     o->branch = b;
+    o->op.order = order;
     graph_put(&o->op, s, behind);
     return cudaSuccess;
 }
@@ -407,12 +458,11 @@ static void *op_copy(const struct mt_op *op)
     return copy ? memcpy(copy, op, op->bytes) : NULL;
 }
 
-static cudaError_t run_node(const struct CUgraphNode_st *n, struct mt_stream *s, struct mt_op **behind)
+static cudaError_t run_node(const struct CUgraphNode_st *n, struct mt_stream *s, struct mt_op **behind,
+                            struct mt_node_order *order)
 {
-    if (n->child)
-        return graph_start(n->child, s, behind);
     if (n->branch)
-        return branch_put(n->branch, s, behind);
+        return branch_put(n->branch, s, behind, order);
     if (n->memory)
         graph_memory_renew(n->memory);
     if (!n->op || n->disabled)
@@ -425,20 +475,58 @@ static cudaError_t run_node(const struct CUgraphNode_st *n, struct mt_stream *s,
     }
     if (op->bind)
         op->bind(op, s);
+    op->order = order;
     graph_put(op, s, behind);
     return cudaSuccess;
 }
 
+/* Queues a node after its predecessors; those of child graphs have the same paths. */
+static cudaError_t run_ordered(const struct CUgraphNode_st *n, struct mt_stream *s,
+                               struct mt_node_order *node, struct graph_order *order)
+{
+    if (n->child) {
+        struct graph_order child = {node->clock, order->paths};
+        cudaError_t e = graph_start(n->child, s, NULL, &child);
+        node->clock = child.clock;
+        return e;
+    }
+    int i = paths_take(order->paths, node, &order->clock);
+    cudaError_t e = run_node(n, s, NULL, node);
+    if (i >= 0)
+        order->paths->last[i] = node->clock.n[node->path - 1];
+    return e;
+}
+
+static cudaError_t run_all_ordered(struct CUgraph_st *g, struct CUgraphNode_st *const *sorted,
+                                   struct mt_stream *s, struct graph_order *order)
+{
+    const struct mt_clock before = order->clock;
+    struct mt_node_order *nodes = calloc(g->n + 1, sizeof *nodes);
+    cudaError_t e = nodes ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
+    for (size_t i = 0; i < g->n && !e; i++) {
+        struct mt_node_order *node = &nodes[sorted[i]->index];
+        node->clock = node_clock(sorted[i], nodes, &before);
+        e = run_ordered(sorted[i], s, node, order);
+        mt_order_join(&order->clock, &node->clock);
+    }
+    free(nodes);
+    return e;
+}
+
 static struct CUgraphNode_st **graph_sorted(struct CUgraph_st *g);
 
-/* Queues the graph's operations in `s`; or behind the running operation *behind, which is then set to the
- * last one of them. */
-static cudaError_t graph_start(struct CUgraph_st *g, struct mt_stream *s, struct mt_op **behind)
+/* Queues the graph's operations in `s`, with their order unless it is NULL; or behind the running operation
+ * *behind, which is then set to the last one of them. */
+static cudaError_t graph_start(struct CUgraph_st *g, struct mt_stream *s, struct mt_op **behind,
+                               struct graph_order *order)
 {
     struct CUgraphNode_st **sorted = graph_sorted(g);
     cudaError_t e = sorted ? condition_begin(g, s, behind) : mt_fail(cudaErrorMemoryAllocation);
-    for (size_t i = 0; i < g->n && !e; i++)
-        e = run_node(sorted[i], s, behind);
+    if (order && !e)
+        e = run_all_ordered(g, sorted, s, order);
+    for (size_t i = 0; i < g->n && !e && !order; i++)
+        e = sorted[i]->child ? graph_start(sorted[i]->child, s, behind, NULL)
+                             : run_node(sorted[i], s, behind, NULL);
     free(sorted);
     return e;
 }
@@ -1690,6 +1778,7 @@ struct CUgraphExec_st {
     struct CUgraph_st *graph; /* a clone; its nodes refer to the originals by `from` */
     unsigned long long flags;
     struct mt_mark *last; /* its launches follow each other in any streams */
+    struct graph_paths paths;
 };
 
 static struct mt_map execs = MT_MAP_INIT;
@@ -1723,7 +1812,11 @@ static cudaError_t graph_exec_run(struct CUgraphExec_st *x, struct mt_stream *s)
     end->reaches = mt_mark_hold(mark);
     x->last = mark;
     mt_op_enqueue(s, begin);
-    cudaError_t e = graph_start(x->graph, s, NULL);
+    struct graph_order order = {.paths = &x->paths};
+    int ordered = mt_order_now(s, &order.clock);
+    cudaError_t e = graph_start(x->graph, s, NULL, ordered ? &order : NULL);
+    if (ordered)
+        mt_order_reached(s, &order.clock);
     mt_op_enqueue(s, end);
     return e;
 }
@@ -1828,6 +1921,8 @@ cudaError_t impl_cudaGraphExecDestroy(cudaGraphExec_t exec)
     if (x->last && x->graph->n)
         mt_mark_wait(x->last); /* its memory nodes may be in use */
     mt_mark_release(x->last);
+    for (int i = 0; i < x->paths.n; i++)
+        mt_order_path_done(x->paths.path[i]);
     graph_free(x->graph);
     free(x);
     return cudaSuccess;

@@ -286,6 +286,9 @@ cudaError_t impl_cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode 
     return cudaSuccess;
 }
 
+/* A single queue_lock for all queues and marks: held for a few instructions at a time. */
+static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
+
 /* ---- clocks ---- */
 
 static struct mt_clock host;
@@ -293,9 +296,9 @@ static struct mt_clock host;
 static struct mt_clock blocking[MT_DEVICES_MAX], all[MT_DEVICES_MAX];
 static int order_streams; /* number of numbered streams */
 
-static void order_join(struct mt_clock *to, const struct mt_clock *from)
+void mt_order_join(struct mt_clock *to, const struct mt_clock *from)
 {
-    for (int i = 0; i < order_streams; i++)
+    for (int i = 0; i < MT_ORDER_STREAMS; i++)
         to->n[i] = from->n[i] > to->n[i] ? from->n[i] : to->n[i];
 }
 
@@ -317,13 +320,13 @@ static void order_join_all(struct mt_clock *to, int device)
 {
     for (int i = 0; i < mt_devices(); i++)
         if (device < 0 || device == i)
-            order_join(to, &all[i]);
+            mt_order_join(to, &all[i]);
 }
 
 static void order_join_mark(struct mt_clock *to, const struct mt_mark *m)
 {
     if (m->clock)
-        order_join(to, m->clock);
+        mt_order_join(to, m->clock);
     else /* recorded at an unknown place: follows everything */
         order_join_all(to, -1);
 }
@@ -334,25 +337,26 @@ static struct mt_stream *stream_legacy(int device);
 static void order_before(struct mt_clock *c, const struct mt_stream *s, const struct mt_op *op)
 {
     const struct mt_stream *legacy = stream_legacy(s->device);
-    order_join(c, &host);
+    mt_order_join(c, &host);
     if (s->legacy)
-        order_join(c, &blocking[s->device]);
+        mt_order_join(c, &blocking[s->device]);
     else if (legacy && !(s->flags & cudaStreamNonBlocking))
-        order_join(c, &legacy->clock);
+        mt_order_join(c, &legacy->clock);
     if (op->after)
         order_join_mark(c, op->after);
 }
 
-static void order_write(const struct mt_op *op, const struct mt_stream *s)
+/* Logs what comes before an operation of the stream or path `number`. */
+static void order_write(const struct mt_op *op, const struct mt_clock *clock, int number)
 {
     uint64_t pairs[2 * MT_ORDER_STREAMS];
     size_t n = 0;
     for (int i = 0; i < order_streams; i++)
-        if (s->clock.n[i] && i != s->order - 1) {
+        if (clock->n[i] && i != number - 1) {
             pairs[n++] = (uint64_t)i;
-            pairs[n++] = s->clock.n[i];
+            pairs[n++] = clock->n[i];
         }
-    mt_event_order(op->ticket, (uint64_t)s->order - 1, s->clock.n[s->order - 1], pairs, n);
+    mt_event_order(op->ticket, (uint64_t)number - 1, clock->n[number - 1], pairs, n);
 }
 
 /* Logs everything before `op`, which has a ticket, when it is put into the stream. */
@@ -365,19 +369,92 @@ static void order_submit(struct mt_stream *s, const struct mt_op *op)
     order_before(&s->clock, s, op);
     s->clock.n[s->order - 1]++;
     if (!(s->flags & cudaStreamNonBlocking))
-        order_join(&blocking[s->device], &s->clock);
-    order_join(&all[s->device], &s->clock);
+        mt_order_join(&blocking[s->device], &s->clock);
+    mt_order_join(&all[s->device], &s->clock);
     if (op->reaches)
         order_mark(op->reaches, &s->clock);
     if (op->kind != MT_OP_RECORD && op->kind != MT_OP_WAIT && op->kind != MT_OP_HOST)
-        order_write(op, s);
+        order_write(op, &s->clock, s->order);
+}
+
+/* ---- paths of graphs ---- */
+
+enum { ORDER_PATHS = 32 }; /* most paths of graphs, so that streams keep their numbers */
+static int order_paths;
+static uint32_t order_done[MT_ORDER_STREAMS]; /* operations of each path so far */
+static uint8_t order_idle[MT_ORDER_STREAMS];  /* paths that were given back */
+
+int mt_order_now(const struct mt_stream *s, struct mt_clock *now)
+{
+    pthread_mutex_lock(&queue_lock);
+    int on = order_is_on();
+    *now = s->clock;
+    pthread_mutex_unlock(&queue_lock);
+    return on;
+}
+
+void mt_order_reached(struct mt_stream *s, const struct mt_clock *clock)
+{
+    pthread_mutex_lock(&queue_lock);
+    mt_order_join(&s->clock, clock);
+    pthread_mutex_unlock(&queue_lock);
+}
+
+/* Returns a path that was given back, or 0. Called with the lock held. */
+static int order_path_again(const struct mt_clock *clock)
+{
+    for (int i = 0; i < MT_ORDER_STREAMS; i++)
+        if (order_idle[i] && clock->n[i] == order_done[i]) {
+            order_idle[i] = 0;
+            return i + 1;
+        }
+    return 0;
+}
+
+int mt_order_path(const struct mt_clock *clock, uint32_t *last)
+{
+    pthread_mutex_lock(&queue_lock);
+    int path = order_path_again(clock);
+    if (!path && order_is_on() && order_paths < ORDER_PATHS && order_streams < MT_ORDER_STREAMS) {
+        order_paths++;
+        path = ++order_streams;
+    }
+    *last = path ? order_done[path - 1] : 0;
+    pthread_mutex_unlock(&queue_lock);
+    return path;
+}
+
+void mt_order_path_done(int path)
+{
+    pthread_mutex_lock(&queue_lock);
+    order_idle[path - 1] = 1;
+    pthread_mutex_unlock(&queue_lock);
+}
+
+/* The same for a node of a graph. */
+static void order_submit_node(struct mt_stream *s, struct mt_op *op)
+{
+    struct mt_node_order *o = op->order;
+    op->order = NULL;
+    if (!order_is_on() || !o->path)
+        return;
+    if (op->after)
+        order_join_mark(&o->clock, op->after);
+    o->clock.n[o->path - 1] = ++order_done[o->path - 1];
+    if (!(s->flags & cudaStreamNonBlocking))
+        mt_order_join(&blocking[s->device], &o->clock);
+    mt_order_join(&all[s->device], &o->clock);
+    if (op->reaches)
+        order_mark(op->reaches, &o->clock);
+    if (op->kind != MT_OP_RECORD && op->kind != MT_OP_WAIT && op->kind != MT_OP_HOST)
+        order_write(op, &o->clock, o->path);
 }
 
 /* Notes that the host has waited for all of the stream. */
 static void order_waited(const struct mt_stream *s)
 {
     if (order_is_on())
-        order_join(&host, s->legacy ? &blocking[s->device] : &s->clock);
+        mt_order_join(&host, s->legacy ? &blocking[s->device] : &s->clock);
 }
 
 /* Notes that the host has waited for all streams of a device (-1: of all devices). */
@@ -504,8 +581,6 @@ static int op_is_launch(const struct mt_op *op)
 #define QUEUE_MAX 1024    /* most operations of a stream: further submissions wait, as on a GPU */
 #define FINISH_SECONDS 10 /* without progress: at process exit, remaining work is then dropped */
 
-/* A single queue_lock for all queues and marks: held for a few instructions at a time. */
-static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t reached = PTHREAD_COND_INITIALIZER; /* signalled when a mark is reached */
 static struct mt_stream *active;                          /* streams with work */
 static uint64_t tickets, ended;
@@ -562,7 +637,10 @@ static void stream_queue_append(struct mt_stream *s, struct mt_op *op)
     op->next = NULL;
     op->ticket = ++tickets;
     s->issued++;
-    order_submit(s, op);
+    if (op->order)
+        order_submit_node(s, op);
+    else
+        order_submit(s, op);
     if (s->first) {
         s->last->next = op;
         s->last = op;

@@ -136,7 +136,27 @@ struct mt_op {
     struct mt_mark *after;   /* mark that must be reached before it begins */
     struct mt_mark *reaches; /* mark reached when it ends */
     const struct mt_host_site *site;
+    struct mt_node_order
+        *order; /* its place in a graph's launch, while it is queued; NULL: that of the stream */
 };
+
+/* The order of a graph's launch, where nodes are ordered by edges alone: each is an operation of a path, a
+ * numbered stream of its own kind. Nodes without a free number join a path, as if they came after it. */
+struct mt_node_order {
+    struct mt_clock clock; /* of what comes before, and once queued of the node itself */
+    int path;              /* 0: not chosen yet */
+};
+/* Returns 1 with *now set to all that comes before what is queued in the stream next, or 0 if the order is
+ * not recorded. */
+int mt_order_now(const struct mt_stream *s, struct mt_clock *now);
+/* Lets what is queued next come after `clock`. */
+void mt_order_reached(struct mt_stream *s, const struct mt_clock *clock);
+void mt_order_join(struct mt_clock *to, const struct mt_clock *from);
+/* Returns a path whose operations so far, *last of them, come before what has this clock; or 0 if there is
+ * none and there are too many streams for a new one. */
+int mt_order_path(const struct mt_clock *clock, uint32_t *last);
+/* Gives a path back. */
+void mt_order_path_done(int path);
 
 /* Allocates an operation of `bytes` and fills its head. Returns NULL if out of memory. */
 void *mt_op_new(size_t bytes, enum mt_op_kind kind, int (*run)(struct mt_op *));
