@@ -529,6 +529,30 @@ void mt_event_free(uint64_t id, uint64_t base)
     events_end(MT_LINE_free, &l);
 }
 
+static _Thread_local uint64_t operation;
+
+uint64_t mt_event_set_op(uint64_t op)
+{
+    uint64_t before = operation;
+    operation = op;
+    return before;
+}
+
+/* Returns the operation of this thread's lines, or 0. */
+static uint64_t event_op(void)
+{
+    return mt_options()->check ? operation : 0;
+}
+
+void mt_event_ordered(int64_t id, int freed, const struct mt_host_site *site)
+{
+    struct mt_ordered_line l = {.id = (uint64_t)id, .op = event_op(), .freed = freed};
+    if (id < 0 || !l.op || !events_begin(&l.seq))
+        return;
+    MT_LINE_PLACE(&l, site);
+    events_end(MT_LINE_ordered, &l);
+}
+
 void mt_event_share(uint64_t id, int opened, const void *handle, size_t size)
 {
     char text[2 * 64 + 1];
@@ -549,21 +573,6 @@ void mt_event_communicator(uint64_t comm, int rank, int ranks, int device)
         .comm = comm, .rank = (uint64_t)rank, .ranks = (uint64_t)ranks, .device = mt_device_number(device)};
     if (events_begin(&l.seq))
         events_end(MT_LINE_communicator, &l);
-}
-
-static _Thread_local uint64_t operation;
-
-uint64_t mt_event_set_op(uint64_t op)
-{
-    uint64_t before = operation;
-    operation = op;
-    return before;
-}
-
-/* Returns the operation of this thread's lines, or 0. */
-static uint64_t event_op(void)
-{
-    return mt_options()->check ? operation : 0;
 }
 
 void mt_event_order(uint64_t op, uint64_t stream, uint64_t n, const uint64_t *pairs, size_t npairs)

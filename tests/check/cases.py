@@ -66,6 +66,7 @@ add(".sync", "sync.cu")
 add(".memory", "memory.cu")
 add(".calls", "calls.cu")
 add(".graphs", "graphs.cu")
+add(".freed", "freed.cu")
 add(".use", "use.cu", hints=True)
 
 

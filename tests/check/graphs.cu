@@ -1,4 +1,5 @@
-// Graphs whose nodes no edge orders, and their right twins: nodes are ordered by edges alone, whatever stream runs them.
+// Graphs whose nodes no edge orders, and their right twins: nodes are ordered by edges alone, whatever stream
+// runs them.
 #include <cuda_runtime.h>
 #include "faults.h"
 
@@ -109,7 +110,8 @@ static void copied_out(int right) // a copy beside a kernel
     void *one[] = {&pa, &value};
     auto w = kernel((void *)write_all, one);
     cudaGraphAddKernelNode(&first, g.g, nullptr, 0, &w);
-    cudaGraphAddMemcpyNode1D(&second, g.g, &first, right, b, a, 256, cudaMemcpyDeviceToDevice); // !copied_out: unordered
+    const auto way = cudaMemcpyDeviceToDevice;
+    cudaGraphAddMemcpyNode1D(&second, g.g, &first, right, b, a, 256, way); // !copied_out: unordered
     Ready(g.g).run();
     get(b, 256);
 }
@@ -127,7 +129,8 @@ static void in_a_child(int right) // the child graph's node, and one beside the 
     Ready(g.g).run();
     get(b, 256);
 }
-static void way_round(int right) // ordered over three nodes without work; or the last edge of the way is missing
+static void
+way_round(int right) // ordered over three nodes without work; or the last edge of the way is missing
 {
     Buffer<int> a(64), b(64);
     Graph g;
@@ -143,7 +146,8 @@ static void way_round(int right) // ordered over three nodes without work; or th
     Ready(g.g).run();
     get(b, 256);
 }
-static void wide(int right) // 60 nodes beside each other, more than there are numbers for, and one that reads what all have written
+static void wide(int right) // 60 nodes beside each other, more than there are numbers for, and one that reads
+                            // what all have written
 {
     Buffer<int> a(64 * 60), b(64);
     Graph g;
@@ -181,7 +185,8 @@ static void two_graphs(int right) // of two ready graphs in two streams; launche
 {
     Buffer<int> a(64);
     cudaStream_t s, t;
-    cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking);
+    cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking),
+        cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking);
     cudaDeviceSynchronize();
     Graph g;
     cudaGraphNode_t node;
@@ -200,7 +205,8 @@ static void after_the_graph(int right) // what its stream, or another one, does 
 {
     Buffer<int> a(64), b(64);
     cudaStream_t s, t;
-    cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking);
+    cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking),
+        cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking);
     cudaDeviceSynchronize();
     Graph g;
     cudaGraphNode_t node[2];
@@ -218,9 +224,15 @@ static void after_the_graph(int right) // what its stream, or another one, does 
 }
 
 static const Fault faults[] = {
-    {"by_hand", by_hand},       {"captured", captured},     {"filled", filled},
-    {"copied_out", copied_out}, {"in_a_child", in_a_child}, {"way_round", way_round},
-    {"wide", wide},             {"two_graphs", two_graphs}, {"after_the_graph", after_the_graph},
+    {"by_hand", by_hand},
+    {"captured", captured},
+    {"filled", filled},
+    {"copied_out", copied_out},
+    {"in_a_child", in_a_child},
+    {"way_round", way_round},
+    {"wide", wide},
+    {"two_graphs", two_graphs},
+    {"after_the_graph", after_the_graph},
     {"again_and_again", again_and_again},
 };
 

@@ -634,6 +634,7 @@ static int check_unordered_init(struct mt_check_unordered *u, struct mt_source *
     u->findings = findings;
     u->buffers = buffers;
     const struct mt_companion *c = mt_findings_companion(findings, s);
+    u->companion = c;
     if (c && unordered_collect(u, c) != 0)
         return -1;
     for (int i = 0; i < MT_UNORDERED_STREAMS; i++)
@@ -700,13 +701,13 @@ static void unordered_sweep(struct mt_check_unordered *u)
 
 /* Begins an operation, if anything can run concurrently. */
 static int unordered_begin(struct mt_check_unordered *u, const struct mt_order_event *e, const char *kernel,
-                           struct mt_finding_side by, uint64_t step)
+                           struct mt_finding_side by, uint64_t step, uint64_t seq)
 {
     struct mt_unordered_op *o = e && e->stream < MT_UNORDERED_STREAMS ? calloc(1, sizeof *o) : NULL;
     int any = 0;
     if (!o)
         return e && e->stream < MT_UNORDERED_STREAMS ? -1 : 0;
-    *o = (struct mt_unordered_op){.order = e, .kernel = kernel, .by = by, .step = step};
+    *o = (struct mt_unordered_op){.order = e, .kernel = kernel, .by = by, .step = step, .seq = seq};
     for (uint64_t t = 0; t < MT_UNORDERED_STREAMS; t++)
         if (t != e->stream && u->norders[t]) {
             o->until[t] = unordered_until(u, e, t);
@@ -832,12 +833,84 @@ static int unordered_meet(struct mt_check_unordered *u, const struct mt_unordere
     return m.bytes ? mt_findings_add(u->findings, &f) : 0;
 }
 
+/* ---- memory that is allocated or freed in the order of another stream ---- */
+
+/* Returns how many bytes of the allocation the operation touches; *first and *op: the first one, and how. */
+static uint64_t unordered_within(const struct mt_unordered_op *o, const struct mt_alloc_event *a,
+                                 struct meeting *m)
+{
+    for (size_t i = 0; i < o->npages; i++) {
+        const struct mt_unordered_page *p = &o->pages[i];
+        uint64_t base = p->number << UNORDERED_PAGE_BITS;
+        for (uint64_t b = 0; b < 1 << UNORDERED_PAGE_BITS; b++) {
+            if (base + b - a->base >= a->bytes ||
+                !((p->bits[MT_LOAD][b / 64] | p->bits[MT_STORE][b / 64] | p->bits[MT_ATOMIC][b / 64]) >>
+                      b % 64 &
+                  1))
+                continue;
+            if (!m->bytes++ || base + b < m->first) {
+                m->first = base + b;
+                m->here = unordered_kind(p, (int)(b / 64), (int)(b % 64));
+            }
+        }
+    }
+    return m->bytes;
+}
+
+/* Returns the allocation of this id, or NULL. */
+static const struct mt_alloc_event *unordered_alloc(const struct mt_companion *c, uint64_t id)
+{
+    size_t at = MT_FIRST(i, c->nallocs, c->allocs[i].id >= id);
+    return at < c->nallocs && c->allocs[at].id == id ? &c->allocs[at] : NULL;
+}
+
+/* Returns 1 if the operation and the event may change places. */
+static int unordered_swaps(const struct mt_order_event *o, const struct mt_order_event *e)
+{
+    return o->stream != e->stream && unordered_after(o, e->stream) < e->n &&
+           unordered_after(e, o->stream) < o->n;
+}
+
+static int unordered_memory(struct mt_check_unordered *u, const struct mt_unordered_op *o,
+                            const struct mt_ordered_event *e)
+{
+    struct meeting m = {0};
+    const struct mt_order_event *at = unordered_find(u, e->op);
+    const struct mt_alloc_event *a = unordered_alloc(u->companion, e->id);
+    if (!at || !a || a->seq > o->seq || o->seq >= a->free_seq || !unordered_swaps(o->order, at) ||
+        !unordered_within(o, a, &m))
+        return 0;
+    struct mt_finding f = {.kind = MT_FINDING_OF_UNORDERED,
+                           .kernel = o->kernel,
+                           .other_kernel = e->freed ? "<free>" : "<allocation>",
+                           .here = o->by,
+                           .other = {.file = e->freed ? e->file : a->file,
+                                     .line = e->freed ? e->line : a->line,
+                                     .at = e->freed ? e->at : a->at,
+                                     .callers = e->freed ? e->callers : a->callers},
+                           .count = m.bytes,
+                           .launches = 1,
+                           .alloc = a};
+    f.here.op = ops[m.here];
+    return mt_findings_add(u->findings, &f);
+}
+
+static int unordered_memories(struct mt_check_unordered *u, const struct mt_unordered_op *o)
+{
+    int rc = 0;
+    for (size_t i = 0; u->companion && i < u->companion->nordereds && rc == 0; i++)
+        rc = unordered_memory(u, o, &u->companion->ordereds[i]);
+    return rc;
+}
+
 /* Ends the current operation. */
 static int unordered_end(struct mt_check_unordered *u)
 {
     struct mt_unordered_op *o = u->now;
     int rc = 0;
     u->now = NULL;
+    if (o)
+        rc = unordered_memories(u, o);
     for (size_t i = 0; o && i < u->nopen && rc == 0; i++) {
         const struct mt_order_event *e = u->open[i]->order;
         if (e->stream != o->order->stream && unordered_after(o->order, e->stream) < e->n &&
@@ -863,14 +936,14 @@ static int check_unordered_launch(struct mt_check_unordered *u, const struct mt_
     if (!l)
         return 0;
     by = (struct mt_finding_side){.file = l->file, .line = l->line, .at = l->at, .callers = l->callers};
-    return unordered_begin(u, unordered_find(u, l->op), launch->kernel, by, launch->superstep);
+    return unordered_begin(u, unordered_find(u, l->op), launch->kernel, by, launch->superstep, l->seq);
 }
 
 static int check_unordered_copy(struct mt_check_unordered *u, const struct mt_copy_event *c)
 {
     struct mt_finding_side by = {.file = c->file, .line = c->line, .at = c->at, .callers = c->callers};
-    if (unordered_end(u) != 0 ||
-        unordered_begin(u, unordered_find(u, c->op), c->kind == MT_COPY_SET ? "<fill>" : "", by, 0) != 0)
+    if (unordered_end(u) != 0 || unordered_begin(u, unordered_find(u, c->op),
+                                                 c->kind == MT_COPY_SET ? "<fill>" : "", by, 0, c->seq) != 0)
         return -1;
     if (u->now && c->height > UNORDERED_MOST_ROWS) {
         u->left_out++;

@@ -100,7 +100,7 @@ struct mt_unordered_op {
     const struct mt_order_event *order;
     const char *kernel; /* "": copy */
     struct mt_finding_side by;
-    uint64_t step;
+    uint64_t step, seq;
     uint64_t until[MT_UNORDERED_STREAMS]; /* by stream: last operation that may run concurrently */
     struct mt_unordered_page *pages;
     size_t npages, page_room;
@@ -112,6 +112,7 @@ struct mt_check_unordered {
     struct mt_buffers *buffers;   /* owned by the caller; at the current launch or copy */
     const struct mt_order_event **orders[MT_UNORDERED_STREAMS]; /* by stream and n */
     size_t norders[MT_UNORDERED_STREAMS];
+    const struct mt_companion *companion; /* of the events; NULL: none */
     const struct mt_order_event **by_op;
     size_t nops;
     uint64_t done[MT_UNORDERED_STREAMS]; /* by stream: number of the latest operation processed */

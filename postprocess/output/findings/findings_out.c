@@ -500,8 +500,13 @@ static void words_race(FILE *f, const struct mt_finding *x)
 
 static void words_doer(FILE *f, const char *kernel)
 {
-    char *name = kernel && *kernel && strcmp(kernel, "<fill>") != 0 ? mt_kernel_short(kernel) : NULL;
-    fputs(name ? name : kernel && *kernel ? "a fill" : "a copy", f);
+    static const char *const others[][2] = {
+        {"", "a copy"}, {"<fill>", "a fill"}, {"<free>", "a free"}, {"<allocation>", "an allocation"}};
+    const char *other = kernel ? NULL : "a copy";
+    for (size_t i = 0; kernel && i < sizeof others / sizeof *others; i++)
+        other = strcmp(kernel, others[i][0]) ? other : others[i][1];
+    char *name = other ? NULL : mt_kernel_short(kernel);
+    fputs(name ? name : other ? other : "?", f);
     free(name);
 }
 
@@ -514,7 +519,10 @@ static void words_unordered(FILE *f, const struct mt_finding *x)
         fputs(" of ", f);
         words_place(f, x->other.file, x->other.line, x->other.at);
     }
-    fprintf(f, " %s, and no stream, event or edge of a graph orders the two: ", words_verb(x->other.op));
+    fprintf(f, " %s, and no stream, event or edge of a graph orders the two: ",
+            !strcmp(x->other_kernel ? x->other_kernel : "", "<free>")         ? "frees"
+            : !strcmp(x->other_kernel ? x->other_kernel : "", "<allocation>") ? "provides"
+                                                                              : words_verb(x->other.op));
     words_many(f, x->count, "byte");
     if (x->alloc) {
         fputs(" of ", f);

@@ -406,14 +406,23 @@ cudaError_t rec_cudaMalloc3D(struct cudaPitchedPtr *out, struct cudaExtent exten
           "cudaMalloc");
 }
 
+#define ALLOC_IN(call, p, bytes, stream)                                                                     \
+    const struct mt_host_site *site = mt_host_site_take();                                                   \
+    cudaError_t e = (call);                                                                                  \
+    if (!e && (p)) {                                                                                         \
+        mt_heap_identify((p), mt_object_add((p), (bytes), "async", mt_heap_owner(p), site));                 \
+        mt_memory_ordered((p), (stream));                                                                    \
+    }                                                                                                        \
+    return e
+
 cudaError_t rec_cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream)
 {
-    ALLOC(MT_NEXT(cudaMallocAsync)(out, bytes, stream), *out, bytes, "async");
+    ALLOC_IN(MT_NEXT(cudaMallocAsync)(out, bytes, stream), *out, bytes, stream);
 }
 
 cudaError_t rec_cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)
 {
-    ALLOC(MT_NEXT(cudaMallocFromPoolAsync)(out, bytes, pool, stream), *out, bytes, "async");
+    ALLOC_IN(MT_NEXT(cudaMallocFromPoolAsync)(out, bytes, pool, stream), *out, bytes, stream);
 }
 
 /* Returns the handle of a GPU's array in place of an address, with 0 bytes. */

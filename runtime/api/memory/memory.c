@@ -5,9 +5,11 @@
 #include "api/tables/error.h"
 #include "api/tables/map.h"
 #include "api/streams/stream.h"
+#include "trace/events.h"
 #include "trace/objects.h"
 #include "trace/devices.h"
 #include "base/fork.h"
+#include "base/options.h"
 #include "trace/trace.h"
 #include "format/image.h"
 #include "memtrace/grow.h"
@@ -152,6 +154,27 @@ static void pools_synced(void)
 
 /* ---- allocation ---- */
 
+struct ordered_op {
+    struct mt_op op;
+    int64_t id;
+};
+
+static int alloc_reached(struct mt_op *op)
+{
+    mt_event_ordered(((struct ordered_op *)op)->id, 0, NULL);
+    return MT_OP_DONE;
+}
+
+void mt_memory_ordered(const void *p, cudaStream_t stream)
+{
+    struct mt_stream *s = mt_options()->check ? mt_stream_get(stream) : NULL;
+    struct ordered_op *o = s && !mt_capturing(s) ? mt_op_new(sizeof *o, MT_OP_OTHER, alloc_reached) : NULL;
+    if (!o)
+        return;
+    o->id = mt_object_id(p);
+    mt_op_enqueue(s, &o->op);
+}
+
 static cudaError_t pool_alloc(void **out, size_t bytes, pool *p, cudaStream_t stream)
 {
     MT_RETURN_IF_FAILED();
@@ -205,6 +228,7 @@ static int free_now(struct mt_op *op)
 {
     void *p = ((struct free_op *)op)->p;
     struct mt_block b;
+    mt_event_ordered(mt_object_id(p), 1, op->site);
     struct mt_object *o = mt_object_take(p);
     int found = mt_heap_find(p, &b), freed = mt_heap_free_condemned(p);
     mt_object_done(o, freed);
@@ -240,6 +264,7 @@ cudaError_t impl_cudaFreeAsync(void *p, cudaStream_t stream)
     if (!f)
         return mt_fail(cudaErrorMemoryAllocation);
     f->op.always = 1;
+    f->op.site = mt_host_site_take();
     f->p = p;
     if (!mt_heap_condemn(p, 1u << MT_HEAP_DEVICE)) { /* already being freed */
         mt_op_free(&f->op);

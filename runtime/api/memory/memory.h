@@ -7,6 +7,8 @@
 
 /* cudaDeviceReset: frees the device's memory, and forgets the use of its pools and the advice for it. */
 void mt_memory_reset(int device);
+/* Under MEMTRACE_CHECK: lets the stream show where in its order this memory is there. */
+void mt_memory_ordered(const void *p, cudaStream_t stream);
 
 /* ---- Side effects of every synchronising call ---- */
 
