@@ -12,6 +12,7 @@ import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "lib")]
+import kit  # noqa: E402
 import timed  # noqa: E402
 from harness import Failed, holds  # noqa: E402
 
@@ -82,12 +83,23 @@ def what_libraries(world):
     return ", ".join(f"{path} is {next((w for w in lines if w.startswith('version')), '?')}" for path, lines in found.items())
 
 
+def program_of(world):
+    """The probe's program; skips the case where the kit has none, and says why it has none."""
+    path = os.path.join(world.build, "probe", "program")
+    if not os.path.exists(path):
+        try:
+            with open(os.path.join(world.build, kit.NO_PROBE), encoding="utf-8") as file:
+                why = file.read()
+        except OSError:
+            why = "it was made for other cases"
+        raise timed.Skipped(f"the kit has no probe: {why}")
+    return path
+
+
 @case("probe: programs start")
 def start(world):
     """Without a driver they say so; they need no libraries but the machine's."""
-    path = os.path.join(world.build, "probe", "program")
-    if not os.path.exists(path):
-        raise timed.Skipped("the kit has no probe: it was made without nvcc")
+    path = program_of(world)
     for name in (path, os.path.join(world.build, "bin", "inject-basic"), os.path.join(world.build, "bin", "inject-ways")):
         process = timed.call([name, "refused" if name == path else "turns"], SECONDS)
         holds(f"{name}: {process.returncode} {process.stdout}{process.stderr}", process.returncode == 0 or "cudaError" in process.stdout)
@@ -127,10 +139,8 @@ def ask(world, combination, what, **more):
     """(lines of the probe, the program's words, exit code or "hangs"). All is kept."""
     if not world.injects:
         raise timed.Skipped("on a GPU alone")
-    program, out = os.path.join(world.build, "probe", "program"), os.path.join(world.folder("probe"), "lines")
-    if not os.path.exists(program):
-        raise timed.Skipped("the kit has no probe: it was made without nvcc")
-    words = [program, what, os.path.join(world.build, "lib", "libinject-module.so")]
+    out = os.path.join(world.folder("probe"), "lines")
+    words = [program_of(world), what, os.path.join(world.build, "lib", "libinject-module.so")]
     try:
         process = timed.call(words, SECONDS, env={**environment(world, *combination, out), **more})
         said, code = process.stdout + process.stderr, process.returncode
@@ -196,7 +206,12 @@ def note(world, one, word):
 def which(world, entry):
     """Tries all; one that traces, or at least sees accesses, is kept for the questions, at once, as others may hang. Those for which no time is left are
     not asked."""
+    if not world.injects:
+        raise timed.Skipped("on a GPU alone")
+    program_of(world)
     found, begin = {}, time.monotonic()
+    if not libraries(world.build):
+        raise timed.Skipped("the kit has no libsanitizer-public.so")
     for one in combinations(world, entry):
         if time.monotonic() - begin > world.seconds - SECONDS:
             found[one] = "not asked"

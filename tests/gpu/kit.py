@@ -16,6 +16,7 @@ from harness import Failed, toolkit
 TOOLS = ("mt-extract", "mt-dump", "mt-run", "mt-env")
 ARCHES = "sm_80", "sm_90", "sm_100", "sm_120"  # what a kit is compiled for: A100, H100, B200 and their likes
 SCRIPTS = "tests/lib", "tests/e2e", "tests/container", "tests/gpu", "tests/conformance", "tests/python", "examples", "bench/gpu"
+NO_PROBE = os.path.join("probe", "missing")  # of a kit: why it has none
 WORDS = "cases.txt"  # of a kit: the cases that it was made for, one word a line; empty: all
 RUN = """#!/bin/sh
 # Runs all cases on the GPU of this machine; words as for tests/gpu/run-gpu. The log is run.log, unless --log FILE says otherwise.
@@ -54,6 +55,15 @@ def loaded(name):
     ctypes.CDLL(name)
     with open("/proc/self/maps", encoding="utf-8") as file:
         return next(line.split()[-1] for line in file if os.path.basename(line.split()[-1]).startswith(name))
+
+
+def built(build, targets):
+    """Builds targets of tests/, which ./setup build leaves out. Returns why they cannot be built, in words; "": they are there."""
+    if not shutil.which("ninja"):
+        return f"there is no ninja, which builds {' and '.join(targets)}"
+    progress(f"building {' '.join(targets)}")
+    done = subprocess.run(["ninja", "-C", build, *targets], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    return f"ninja -C {build} {' '.join(targets)}: {' '.join(done.stdout.splitlines()[-3:])}" if done.returncode else ""
 
 
 def find_sanitizer(build, named):
@@ -144,10 +154,15 @@ class Maker:
         nvcc = os.path.join(toolkit(self.build), "bin", "nvcc")
         if os.path.exists(nvcc):
             self.injected(nvcc, os.path.join(source, "tests", "gpu", "inject"))
-            if probe:
-                self.probe(nvcc, os.path.join(source, "tests", "gpu", "probe"))
+            why = self.probe(nvcc, os.path.join(source, "tests", "gpu", "probe")) if probe else ""
         else:
-            missing.append("programs by nvcc")
+            why = f"there is no {nvcc}"
+            missing.append(f"programs by nvcc: {why}")
+        if probe and why:
+            missing.append(f"the probe: {why}")
+            os.makedirs(os.path.join(self.folder, "probe"), exist_ok=True)
+            with open(os.path.join(self.folder, NO_PROBE), "w", encoding="utf-8") as file:
+                file.write(why)
         return missing
 
     def nvidia(self, named):
@@ -164,13 +179,18 @@ class Maker:
         return found
 
     def probe(self, nvcc, source):
-        """The probe's library, program and patches (../probe)."""
-        if not self.copy(os.path.join(self.build, "tests", "gpu", "probe", "libmt-probe.so"), "probe"):
-            return
+        """The probe's library, program and patches (../probe); returns why there are none, in words."""
+        made = os.path.join(self.build, "tests", "gpu", "probe")
+        if not (os.path.exists(os.path.join(made, "libmt-probe.so")) and glob.glob(os.path.join(made, "*.fatbin"))):
+            why = built(self.build, ("mt-probe", "mt-probe-patches"))
+            if why:
+                return why
+        self.copy(os.path.join(made, "libmt-probe.so"), "probe")
         progress("compiling the probe")
         call([*self.nvcc(nvcc), os.path.join(source, "program.cu"), "-o", os.path.join(self.folder, "probe", "program"), "-ldl"])
-        for path in glob.glob(os.path.join(self.build, "tests", "gpu", "probe", "*.fatbin")):
+        for path in glob.glob(os.path.join(made, "*.fatbin")):
             self.copy(path, "probe")
+        return ""
 
     def copy(self, path, folder):
         if os.path.exists(path):

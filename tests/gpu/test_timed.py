@@ -10,8 +10,11 @@ import unittest
 import unittest.mock
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+sys.path.insert(0, os.path.join(sys.path[0], "..", "lib"))
 sys.dont_write_bytecode = True
+import cases_probe  # noqa: E402
 import decide  # noqa: E402
+import kit  # noqa: E402
 import timed  # noqa: E402
 
 GRACE = timed.GRACE
@@ -132,6 +135,51 @@ class Timed(unittest.TestCase):
 
             self.assertLessEqual(budget.share(), 3000 - GRACE)
             self.assertEqual(report.cases(cases(), budget), ["ok", "not run"])
+
+
+class Command(unittest.TestCase):
+    """run-gpu's words for command lines that cannot be meant."""
+
+    def run_gpu(self, *words, code=2):
+        done = subprocess.run([sys.executable, os.path.join(os.path.dirname(os.path.realpath(__file__)), "run-gpu"), *words], capture_output=True, text=True)
+        self.assertEqual((done.returncode, "Traceback" in done.stderr), (code, False), done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def test_words(self):
+        self.assertIn("no case has 'grahps' in its name; near: ", self.run_gpu("--build", "/nowhere", "graphs", "grahps"))
+        self.assertRegex(self.run_gpu("--kit", "/nowhere", "grahps"), "near: .*graphs")
+        self.assertIn("vector_add -O0", self.run_gpu("--build", "/nowhere", "vectro_add"))
+        names = self.run_gpu("--list", code=0).splitlines()
+        self.assertTrue({"probe: programs start", "graphs", "vector_add -O2"} <= set(names), names)
+        self.assertEqual(self.run_gpu("--list", "Vector_add -O", code=0).splitlines(), ["vector_add -O0", "vector_add -O2"])
+
+    def test_folders(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for words, say in ((("--build", "/nowhere"), "no build folder"), (("--kit", folder), f"{folder} is no kit"), (("--prepare", folder), "needs --build"),
+                               (("--kit", folder, "--prepare", folder), "needs --build"), ((), "--build or --kit")):
+                self.assertIn(say, self.run_gpu(*words))
+
+    def test_built(self):
+        """What ./setup build leaves out is built, and what cannot be is named, with the reason."""
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, PATH=folder):
+            self.assertIn("there is no ninja", kit.built(folder, ("one", "two")))
+            ninja = os.path.join(folder, "ninja")
+            for body, says in (('echo "$@" >"$2/told"', ""), ("echo unknown target; exit 1", "unknown target")):
+                tell(ninja, "#!/bin/sh\n" + body + "\n")
+                os.chmod(ninja, 0o755)
+                self.assertIn(says, kit.built(folder, ("one", "two")))
+            with open(os.path.join(folder, "told")) as file:
+                self.assertEqual(file.read(), f"-C {folder} one two\n")
+
+    def test_no_probe(self):
+        """A kit without the probe says why it has none, and on the CPU device the probe's cases are skipped."""
+        with tempfile.TemporaryDirectory() as folder:
+            world = types.SimpleNamespace(build=folder, work=folder, injects=False, seconds=9)
+            self.assertRaisesRegex(timed.Skipped, "on a GPU alone", cases_probe.injected, world)
+            world.injects = True
+            os.makedirs(os.path.join(folder, "probe"))
+            tell(os.path.join(folder, kit.NO_PROBE), "there is no ninja")
+            self.assertRaisesRegex(timed.Skipped, "has no probe: there is no ninja", cases_probe.injected, world)
 
 
 if __name__ == "__main__":
